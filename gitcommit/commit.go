@@ -1,0 +1,296 @@
+package gitcommit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/hived/hived/protocol"
+)
+
+// Batch is what one commit brings: events without a gap and what they change
+// (spec §6).
+type Batch struct {
+	First, Last protocol.Seq
+	Sum         string // of the event Last, 32 hex digits
+	At          time.Time
+	Subject     string // for a person; cut to one line of 100 characters
+	Lines       []string
+	// Changes of all the events, in order.
+	Changes []protocol.Change
+}
+
+// Result of a commit.
+type Result struct {
+	Commit protocol.Blob
+	// What a person had changed in owned paths since hived's last commit, and
+	// what this commit does not hold: own files and board.md first, then paths
+	// that were set right (an alert says so too). Mostly empty.
+	Own, Overruled []string
+}
+
+// OwnFilesChanged gives a batch back once, because a person committed other
+// content of own files or board.md: events about them are to be logged first.
+// Given the same tip again, [Repo.Commit] commits.
+type OwnFilesChanged struct {
+	Paths []string
+}
+
+func (e *OwnFilesChanged) Error() string {
+	return "commit: a person committed other content of " + plural(e.Paths) + "; log it first"
+}
+
+// OutOfStep gives a batch back because history does not end where it begins: a
+// person took commits of hived's out of it. The batch to give is the one that
+// begins at Want.
+type OutOfStep struct {
+	Want, Got protocol.Seq
+}
+
+func (e *OutOfStep) Error() string {
+	return fmt.Sprintf("commit: the batch begins at event %s, history needs event %s", e.Got, e.Want)
+}
+
+// Commit makes one commit of a batch upon the tip of hived's branch and is done
+// when it is on the disk. An error means that nothing was committed, and that the
+// same batch may be given again: [ErrLocked], [ErrBusy], *[OwnFilesChanged],
+// *[OutOfStep], [ErrDamaged], or what the disk said.
+func (r *Repo) Commit(ctx context.Context, b Batch) (Result, error) {
+	if b.First == 0 || b.Last < b.First || !isHex(b.Sum, 32) {
+		return Result{}, fmt.Errorf("commit events %s to %s: not a range with its sum", b.First, b.Last)
+	}
+	for {
+		res, err := r.try(ctx, &b)
+		if err != nil {
+			// The tree in memory may be ahead of history; read it again.
+			r.tree = nil
+		}
+		if errors.Is(err, errRaced) && ctx.Err() == nil {
+			continue
+		}
+		return res, err
+	}
+}
+
+func (r *Repo) try(ctx context.Context, b *Batch) (Result, error) {
+	pos := r.position()
+	if pos.OnBranch {
+		return Result{}, fmt.Errorf("%w: %s", ErrBusy, pos.String())
+	}
+	tip, err := readBranch(r.disk, r.branch)
+	if err != nil {
+		return Result{}, err
+	}
+	edits, err := r.lookAround(tip, b)
+	if err != nil {
+		return Result{}, err
+	}
+	w := &work{repo: r, seen: make(map[protocol.Blob]bool)}
+	if err := w.apply(b.Changes); err != nil {
+		return Result{}, fmt.Errorf("commit events %s to %s: %w", b.First, b.Last, err)
+	}
+	res, err := r.weigh(tip, edits)
+	if err != nil {
+		return Result{}, err
+	}
+	root, err := w.seal(tip, b)
+	if err != nil {
+		return Result{}, err
+	}
+	res.Commit = w.objects[len(w.objects)-1].id
+	if err := r.land(ctx, w.objects, tip, res.Commit); err != nil {
+		return Result{}, fmt.Errorf("commit events %s to %s: %w", b.First, b.Last, err)
+	}
+	r.head = Head{Seq: b.Last, Sum: b.Sum, Commit: res.Commit}
+	r.rootOf, r.root = res.Commit, root
+	r.writeReflog(tip, res.Commit, b.At, subjectOf(b), pos.Head == r.branch)
+	r.overrule(res.Overruled)
+	return res, nil
+}
+
+// lookAround compares the tip with the state in memory and the batch with
+// both. It gives what a person changed in owned paths.
+func (r *Repo) lookAround(tip protocol.Blob, b *Batch) ([]edit, error) {
+	var foreign []*commit
+	if tip != r.head.Commit {
+		var err error
+		if foreign, err = r.meet(tip); err != nil {
+			return nil, err
+		}
+	}
+	if b.First != r.head.Seq+1 {
+		return nil, &OutOfStep{Want: r.head.Seq + 1, Got: b.First}
+	}
+	t, err := r.state()
+	if err != nil || len(foreign) == 0 || r.head.Seq == 0 {
+		return nil, err
+	}
+	for _, c := range foreign {
+		if c.last > b.Last {
+			// A copy of a later commit of hived's: what it holds comes again with
+			// the next batches, and is nobody's edit.
+			return nil, nil
+		}
+	}
+	root, err := r.rootAt(tip)
+	if err != nil {
+		return nil, err
+	}
+	return r.edits(t, root)
+}
+
+// rootAt gives the root entries of a commit that was or is the tip.
+func (r *Repo) rootAt(tip protocol.Blob) ([]entry, error) {
+	if r.rootOf == tip && r.root != nil {
+		return r.root, nil
+	}
+	root, err := r.store.root(tip)
+	if err != nil {
+		return nil, err
+	}
+	r.rootOf, r.root = tip, root
+	return root, nil
+}
+
+// weigh drops those of a person's edits that the new state holds too, and gives
+// the batch back, once for a tip, if own files are among the others.
+func (r *Repo) weigh(tip protocol.Blob, edits []edit) (Result, error) {
+	var res Result
+	for _, e := range edits {
+		id, ok, err := r.tree.Lookup(e.path)
+		switch {
+		case err != nil:
+			return res, err
+		case !e.mode && ok == !e.id.IsZero() && id == e.id:
+		case isOwn(e.path):
+			res.Own = append(res.Own, e.path)
+		default:
+			res.Overruled = append(res.Overruled, e.path)
+		}
+	}
+	if len(res.Own) > 0 && r.told != tip {
+		r.told = tip
+		return res, &OwnFilesChanged{Paths: res.Own}
+	}
+	return res, nil
+}
+
+// overrule says what a person's commit lost, and has the index told.
+func (r *Repo) overrule(paths []string) {
+	for _, p := range paths {
+		r.dirty.add(p)
+	}
+	if len(paths) > 0 {
+		r.alert("git-overruled", "a person's commit had changed what only hived changes; it is set right: "+plural(paths))
+	}
+}
+
+// isOwn knows board.md and the files directly in agents/<id>/ (spec §6).
+func isOwn(path string) bool {
+	return path == protocol.PathBoard ||
+		strings.HasPrefix(path, protocol.PathAgents+"/") && strings.Count(path, "/") == 2
+}
+
+// land writes the objects and then moves the branch. Objects that no branch
+// came to name are taken away again.
+func (r *Repo) land(ctx context.Context, objects []object, tip, id protocol.Blob) error {
+	stem, existed, err := r.packer.write(objects)
+	if err != nil {
+		return err
+	}
+	err = r.moveRef(ctx, tip, id)
+	if err != nil && !existed {
+		if now, readErr := readBranch(r.disk, r.branch); readErr == nil && now != id {
+			err = errors.Join(err, r.packer.remove(stem))
+		}
+	}
+	if err != nil {
+		return err
+	}
+	// A person's `git repack -ad` may have begun before the branch moved and
+	// ended after: it would not have seen a use for the pack.
+	if _, err := r.disk.Lstat(stem + ".idx"); missing(err) {
+		_, _, err = r.packer.write(objects)
+		return err
+	}
+	return nil
+}
+
+// work collects the objects of one commit.
+type work struct {
+	repo    *Repo
+	objects []object
+	seen    map[protocol.Blob]bool
+}
+
+func (w *work) add(o object) {
+	if !w.seen[o.id] {
+		w.seen[o.id] = true
+		w.objects = append(w.objects, o)
+	}
+}
+
+func (w *work) apply(changes []protocol.Change) error {
+	for i := range changes {
+		c := &changes[i]
+		o := object{kind: kindBlob, id: c.Blob, data: c.Data}
+		switch {
+		case c.Op == protocol.PutFile:
+			id, size, err := hashFile(w.repo.disk, c.Path)
+			if err != nil {
+				return err
+			}
+			o = object{kind: kindBlob, id: id, path: c.Path, size: size}
+		case c.Op == protocol.Put && c.Blob.IsZero():
+			o.id = protocol.BlobOf(c.Data)
+		}
+		code, stored, err := w.repo.tree.apply(c, o.id)
+		if err != nil {
+			return err
+		}
+		if stored {
+			w.add(o)
+		}
+		w.tell(code, c)
+	}
+	return nil
+}
+
+func (w *work) tell(code string, c *protocol.Change) {
+	switch code {
+	case codeUnversionable:
+		w.repo.alert(code, fmt.Sprintf("%s is not versioned: git would not take the name as an ordinary one", protocol.Quote(c.Path)))
+	case codeMoveAbsent:
+		w.repo.alert(code, fmt.Sprintf("%s was to become %s in git, but git does not hold it", protocol.Quote(c.From), protocol.Quote(c.Path)))
+	}
+}
+
+// seal adds the trees and, as the last object, the commit. It gives the new
+// root's entries.
+func (w *work) seal(tip protocol.Blob, b *Batch) ([]entry, error) {
+	below, err := w.repo.rootAt(tip)
+	if err != nil {
+		return nil, err
+	}
+	tops := w.repo.tree.seal(func(id protocol.Blob, data []byte) {
+		w.add(object{kind: kindTree, id: id, data: data})
+	})
+	root := slices.DeleteFunc(slices.Clone(below), func(e entry) bool { return ownedTop(e.name) })
+	for _, top := range tops {
+		e := entry{name: top.Name, id: top.ID}
+		if top.Dir {
+			e.sub = &dir{id: top.ID, unread: true}
+		}
+		root = append(root, e)
+	}
+	slices.SortFunc(root, inGitOrder)
+	data := encodeTree(root)
+	tree := objectID(kindTree, data)
+	w.add(object{kind: kindTree, id: tree, data: data})
+	data = encodeCommit(tree, tip, b)
+	w.objects = append(w.objects, object{kind: kindCommit, id: objectID(kindCommit, data), data: data})
+	return root, nil
+}

@@ -1,0 +1,120 @@
+package gitcommit
+
+import (
+	"github.com/hived/hived/protocol"
+)
+
+// edit is a path in which a person's commit differs from the state in memory.
+type edit struct {
+	path string
+	id   protocol.Blob // zero: removed
+	mode bool          // it is an executable, a link or the like
+}
+
+// editFinder compares two trees and descends only where they differ.
+type editFinder struct {
+	repo  *Repo
+	tree  *Tree
+	found []edit
+}
+
+func (r *Repo) edits(t *Tree, root []entry) ([]edit, error) {
+	f := &editFinder{repo: r, tree: t}
+	var theirs []entry
+	for _, e := range root {
+		if ownedTop(e.name) {
+			theirs = append(theirs, e)
+		}
+	}
+	t.Tops() // so that every directory has its id
+	err := f.compare("", t.root.entries, theirs)
+	return f.found, err
+}
+
+func (f *editFinder) compare(prefix string, ours, theirs []entry) error {
+	for len(ours) > 0 || len(theirs) > 0 {
+		var err error
+		switch c := firstOf(ours, theirs); {
+		case c < 0:
+			err = f.only(prefix, ours[0], f.gone)
+			ours = ours[1:]
+		case c > 0:
+			err = f.only(prefix, theirs[0], f.put)
+			theirs = theirs[1:]
+		default:
+			err = f.both(prefix, ours[0], theirs[0])
+			ours, theirs = ours[1:], theirs[1:]
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func firstOf(a, b []entry) int {
+	switch {
+	case len(a) == 0:
+		return 1
+	case len(b) == 0:
+		return -1
+	}
+	return inGitOrder(a[0], b[0])
+}
+
+func (f *editFinder) both(prefix string, ours, theirs entry) error {
+	if ours.hash() == theirs.hash() && theirs.mode == 0 {
+		return nil
+	}
+	if ours.sub == nil {
+		f.put(prefix+theirs.name, theirs)
+		return nil
+	}
+	a, err := f.entries(ours.sub)
+	if err != nil {
+		return err
+	}
+	b, err := f.entries(theirs.sub)
+	if err != nil {
+		return err
+	}
+	return f.compare(prefix+ours.name+"/", a, b)
+}
+
+// only reports every file of an entry that one side has alone.
+func (f *editFinder) only(prefix string, e entry, report func(string, entry)) error {
+	if e.sub == nil {
+		report(prefix+e.name, e)
+		return nil
+	}
+	entries, err := f.entries(e.sub)
+	if err != nil {
+		return err
+	}
+	for _, below := range entries {
+		if err := f.only(prefix+e.name+"/", below, report); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (f *editFinder) gone(path string, _ entry) {
+	f.found = append(f.found, edit{path: path})
+}
+
+func (f *editFinder) put(path string, e entry) {
+	f.found = append(f.found, edit{path: path, id: e.id, mode: e.mode != 0})
+}
+
+// entries gives those of a directory without keeping a person's in memory.
+func (f *editFinder) entries(d *dir) ([]entry, error) {
+	if !d.unread {
+		return d.entries, nil
+	}
+	data, err := f.repo.store.tree(d.id)
+	if err != nil {
+		return nil, err
+	}
+	return decodeTree(data)
+}

@@ -1,0 +1,307 @@
+package gitcommit
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"path"
+	"strconv"
+	"strings"
+
+	"github.com/hived/hived/internal/durable"
+	"github.com/hived/hived/protocol"
+)
+
+const (
+	configFile    = gitDir + "/config"
+	defaultBranch = "main"
+	markerFormat  = 1
+)
+
+// settings are what hived wants of git in its repository: content byte for byte
+// as it was accepted, no index that hived cannot write, and no housekeeping of
+// git's own accord (a person's commit would start it).
+const settings = `[core]
+	filemode = false
+	autocrlf = false
+	splitIndex = false
+	fsmonitor = false
+[gc]
+	auto = 0
+[maintenance]
+	auto = false
+`
+
+const freshConfig = `[core]
+	repositoryformatversion = 0
+	bare = false
+	logallrefupdates = true
+`
+
+// What hived owns is put into the index by hived alone, so that git need not
+// look for new files there, and git clean cannot take what is not handled yet.
+var excluded = []string{"/agents/", "/log/", "/tasks/", "/.hived/", "/log.jsonl"}
+
+// Owned content is never converted, whatever a .gitattributes says.
+var attributed = []string{
+	"/agents/** -text -filter -ident !working-tree-encoding",
+	"/tasks/** -text -filter -ident !working-tree-encoding",
+	"/log/** -text -filter -ident !working-tree-encoding",
+	"/board.md -text -filter -ident !working-tree-encoding",
+	"/registry.json -text -filter -ident !working-tree-encoding",
+	"/PROTOCOL.md -text -filter -ident !working-tree-encoding",
+}
+
+// Init makes the hive's repository, with branch main, or completes one that a
+// crash left half made. A .git that hived did not make is [ErrForeign] unless
+// adopt is true: then hived's settings are added to it, its branch is what HEAD
+// is on, and its history is built upon. Repositories above the hive are never
+// looked for (spec §6).
+func Init(disk durable.FS, adopt bool) error {
+	if err := initialise(disk, adopt); err != nil {
+		return fmt.Errorf("make the hive's git repository: %w", err)
+	}
+	return nil
+}
+
+func initialise(disk durable.FS, adopt bool) error {
+	fresh, err := freshGit(disk)
+	if err != nil {
+		return err
+	}
+	if fresh {
+		config := freshConfig + settings + markerText(marker{branch: defaultBranch})
+		if err := publish(disk, configFile, []byte(config)); err != nil {
+			return err
+		}
+	}
+	m, err := readMarker(disk)
+	switch {
+	case errors.Is(err, ErrForeign) && adopt:
+		if m, err = takeOver(disk); err != nil {
+			return err
+		}
+	case err != nil:
+		return err
+	}
+	return complete(disk, m)
+}
+
+// freshGit makes .git where it is missing, and tells whether there is nothing
+// in it yet.
+func freshGit(disk durable.FS) (bool, error) {
+	info, err := disk.Lstat(gitDir)
+	switch {
+	case missing(err):
+		if err := disk.Mkdir(gitDir, 0o755); err != nil {
+			return false, err
+		}
+		return true, disk.SyncDir(".")
+	case err != nil:
+		return false, err
+	case !info.Mode.IsDir():
+		return false, fmt.Errorf("%w: .git is not a directory here (a worktree, a submodule or a link); give the hive a directory of its own", ErrUnsupported)
+	}
+	entries, err := disk.ReadDir(gitDir)
+	if err != nil {
+		return false, err
+	}
+	for _, e := range entries {
+		if !strings.HasPrefix(e.Name, tmpPrefix) {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+// complete makes what is missing; HEAD comes last, because with it git takes
+// the directory for a repository.
+func complete(disk durable.FS, m marker) error {
+	for _, dir := range []string{objectsDir + "/info", packDir, gitDir + "/info", gitDir + "/refs/tags", path.Dir(refFile(m.branch))} {
+		if err := disk.MkdirAll(dir, 0o755); err != nil {
+			return err
+		}
+	}
+	if err := ensureLines(disk, gitDir+"/info/exclude", excluded); err != nil {
+		return err
+	}
+	if err := ensureLines(disk, gitDir+"/info/attributes", attributed); err != nil {
+		return err
+	}
+	if _, err := disk.Lstat(headFile); missing(err) {
+		if err := publish(disk, headFile, []byte("ref: "+branchRefs+m.branch+"\n")); err != nil {
+			return err
+		}
+	}
+	for _, dir := range []string{objectsDir, gitDir + "/refs", gitDir + "/refs/heads", gitDir} {
+		if err := disk.SyncDir(dir); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// takeOver adds hived's settings to a person's repository.
+func takeOver(disk durable.FS) (marker, error) {
+	var m marker
+	h, err := readHEAD(disk)
+	if err != nil {
+		return m, err
+	}
+	if h.detached {
+		return m, fmt.Errorf("%w: HEAD is detached; check a branch out and adopt again", ErrUnsupported)
+	}
+	for _, name := range []string{"/objects/info/alternates", "/commondir"} {
+		if _, err := disk.Lstat(gitDir + name); err == nil {
+			return m, fmt.Errorf("%w: it borrows from another repository (.git%s); make it whole (git repack -ad) and remove that file", ErrUnsupported, name)
+		}
+	}
+	m.branch = h.branch
+	if m.onto, err = readBranch(disk, h.branch); err != nil {
+		return m, err
+	}
+	if err := adoptable(disk, m.onto); err != nil {
+		return m, err
+	}
+	config, err := readSmall(disk, configFile, mostSmall)
+	if err != nil {
+		return m, err
+	}
+	if len(config) > 0 && !bytes.HasSuffix(config, []byte("\n")) {
+		config = append(config, '\n')
+	}
+	config = append(config, settings+markerText(m)...)
+	return m, publish(disk, configFile, config)
+}
+
+// adoptable makes sure that the commit to build upon can be read.
+func adoptable(disk durable.FS, tip protocol.Blob) error {
+	if tip.IsZero() {
+		return nil
+	}
+	_, err := newStore(disk).root(tip)
+	return err
+}
+
+// marker is the section of .git/config by which hived knows its repository.
+type marker struct {
+	branch string
+	onto   protocol.Blob
+}
+
+func markerText(m marker) string {
+	s := "[hived]\n\tformat = " + strconv.Itoa(markerFormat) + "\n\tbranch = " + strconv.Quote(m.branch) + "\n"
+	if !m.onto.IsZero() {
+		s += "\tonto = " + m.onto.String() + "\n"
+	}
+	return s
+}
+
+func readMarker(disk durable.FS) (marker, error) {
+	data, err := readSmall(disk, configFile, mostSmall)
+	if missing(err) {
+		return marker{}, fmt.Errorf("%w: it has no config; `hived init --adopt` builds upon it", ErrForeign)
+	}
+	if err != nil {
+		return marker{}, fmt.Errorf("read .git/config: %w", err)
+	}
+	return parseMarker(string(data))
+}
+
+// parseMarker reads what hived wrote into the config, and what of the rest
+// decides whether hived can write such a repository at all.
+func parseMarker(config string) (marker, error) {
+	var m marker
+	var format int
+	section := ""
+	for line := range strings.SplitSeq(config, "\n") {
+		line = strings.TrimSpace(line)
+		if name, ok := strings.CutPrefix(line, "["); ok {
+			name, _, _ = strings.Cut(name, "]")
+			section = strings.ToLower(strings.TrimSpace(name))
+			continue
+		}
+		key, value, _ := strings.Cut(line, "=")
+		key, value = strings.ToLower(strings.TrimSpace(key)), strings.TrimSpace(value)
+		if unq, err := strconv.Unquote(value); err == nil {
+			value = unq
+		}
+		switch section + "." + key {
+		case "hived.format":
+			format, _ = strconv.Atoi(value) //nolint:errcheck // zero is no format and refused below
+		case "hived.branch":
+			m.branch = value
+		case "hived.onto":
+			id, err := parseRef([]byte(value))
+			if err != nil {
+				return marker{}, fmt.Errorf("read .git/config: hived.onto: %w", err)
+			}
+			m.onto = id
+		case "extensions.objectformat", "extensions.refstorage":
+			if v := strings.ToLower(value); v != "sha1" && v != "files" {
+				return marker{}, fmt.Errorf("%w: %s is %s", ErrUnsupported, key, protocol.Quote(value))
+			}
+		case "core.bare":
+			if v := strings.ToLower(value); v == "true" || v == "yes" || v == "on" || v == "1" {
+				return marker{}, fmt.Errorf("%w: it is bare", ErrUnsupported)
+			}
+		}
+	}
+	switch {
+	case format == 0:
+		return marker{}, fmt.Errorf("%w; `hived init --adopt` builds upon it", ErrForeign)
+	case format != markerFormat:
+		return marker{}, fmt.Errorf("%w: it was made by another version of hived (format %d)", ErrUnsupported, format)
+	case !validBranch(m.branch):
+		return marker{}, fmt.Errorf("read .git/config: hived.branch is %s: %w", protocol.Quote(m.branch), errBadRef)
+	}
+	return m, nil
+}
+
+// ensureLines appends the lines that a file lacks.
+func ensureLines(disk durable.FS, name string, want []string) error {
+	data, err := readSmall(disk, name, mostSmall)
+	if err != nil && !missing(err) {
+		return err
+	}
+	have := make(map[string]bool)
+	for line := range strings.SplitSeq(string(data), "\n") {
+		have[strings.TrimRight(line, "\r")] = true
+	}
+	out := data
+	if len(out) > 0 && !bytes.HasSuffix(out, []byte("\n")) {
+		out = append(out, '\n')
+	}
+	for _, line := range want {
+		if !have[line] {
+			out = append(out, line+"\n"...)
+		}
+	}
+	if len(out) == len(data) {
+		return nil
+	}
+	return publish(disk, name, out)
+}
+
+// publish writes a file of .git whole, durably, under its name.
+func publish(disk durable.FS, name string, data []byte) (err error) {
+	tmp := gitDir + "/" + tmpPrefix + "file"
+	if err := ignoreMissing(disk.Remove(tmp)); err != nil {
+		return err
+	}
+	f, err := disk.Create(tmp, 0o644)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	if err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	if err := disk.Rename(tmp, name); err != nil {
+		return err
+	}
+	return disk.SyncDir(path.Dir(name))
+}

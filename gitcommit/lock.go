@@ -1,0 +1,177 @@
+package gitcommit
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"time"
+
+	"github.com/hived/hived/internal/durable"
+)
+
+const (
+	lockExt      = ".lock"
+	lockStep     = 50 * time.Millisecond // the wait grows by this
+	lockAttempts = 5
+	// A lock whose owner cannot be known is stale after this (spec §6).
+	unknownStale = 10 * time.Minute
+)
+
+// liveness is what is known of a lock's owner.
+type liveness int
+
+const (
+	ownerUnknown liveness = iota
+	ownerAlive
+	ownerGone
+)
+
+// writeTmp writes one of hived's own temporary files, replacing a leftover.
+func (r *Repo) writeTmp(name string, data []byte, sync bool) error {
+	if err := ignoreMissing(r.disk.Remove(name)); err != nil {
+		return err
+	}
+	f, err := r.disk.Create(name, 0o644)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	if err == nil && sync {
+		err = f.Sync()
+	}
+	return errors.Join(err, f.Close())
+}
+
+// lock takes one of git's locks by giving a finished file its name as a second
+// one: exclusive as git wants it, and recognisable as hived's own after a
+// crash. It waits 50 ms times the attempt, five times, and is then
+// [ErrLocked] (spec §6).
+func (r *Repo) lock(ctx context.Context, tmp, name string) error {
+	for attempt := time.Duration(1); ; attempt++ {
+		err := r.disk.Link(tmp, name)
+		if err == nil {
+			return nil
+		}
+		if !errors.Is(err, fs.ErrExist) {
+			return fmt.Errorf("take git's lock: %w", err)
+		}
+		freed, since, err := r.breakStale(name)
+		if err != nil {
+			return err
+		}
+		if freed {
+			continue
+		}
+		if attempt > lockAttempts {
+			return fmt.Errorf("%w: %s since %s; if no git command is running, remove it", ErrLocked, name, since.UTC().Format(time.RFC3339))
+		}
+		if err := wait(ctx, attempt*lockStep); err != nil {
+			return err
+		}
+	}
+}
+
+func wait(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// breakStale removes a lock that belongs to a process that died. It tells
+// whether the lock is free now, and since when it is held.
+func (r *Repo) breakStale(name string) (freed bool, since time.Time, err error) {
+	info, err := r.disk.Lstat(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return true, since, nil
+	}
+	if err != nil {
+		return false, since, fmt.Errorf("look at git's lock: %w", err)
+	}
+	since = info.ModTime
+	age := r.opt.Now().Sub(since)
+	if age < r.opt.StaleLock || !info.Regular() {
+		return false, since, nil
+	}
+	switch r.owner(info) {
+	case ownerAlive:
+		return false, since, nil
+	case ownerUnknown:
+		if age < unknownStale {
+			return false, since, nil
+		}
+	case ownerGone:
+	}
+	if again, err := r.disk.Lstat(name); err != nil || again.Ino != info.Ino || !again.ModTime.Equal(info.ModTime) {
+		return false, since, nil //nolint:nilerr // somebody else has it now: the next attempt looks again
+	}
+	if err := ignoreMissing(r.disk.Remove(name)); err != nil {
+		return false, since, fmt.Errorf("remove a stale lock of git: %w", err)
+	}
+	r.alert("git-stale-lock", fmt.Sprintf("removed %s, held since %s by a process that is gone", name, since.UTC().Format(time.RFC3339)))
+	return true, since, nil
+}
+
+// ownerOf asks the system who could hold a lock in this hive.
+func (r *Repo) ownerOf(lock durable.Info) liveness {
+	hive, err := r.disk.Lstat(".")
+	if err != nil || hive.Ino == 0 || lock.Ino == 0 {
+		return ownerUnknown
+	}
+	git, err := r.disk.Lstat(gitDir)
+	if err != nil {
+		return ownerUnknown
+	}
+	return findOwner(hive, git, lock)
+}
+
+// sweep removes what a crash of hived left half done. Only names that hived
+// itself makes are touched; a lock is hived's if it is a second name of such a
+// file.
+func (r *Repo) sweep() error {
+	for tmp, lock := range map[string]string{tmpRef: refFile(r.branch) + lockExt, tmpIndex: indexFile + lockExt} {
+		if !r.sameFile(tmp, lock) {
+			continue
+		}
+		if err := ignoreMissing(r.disk.Remove(lock)); err != nil {
+			return fmt.Errorf("remove hived's own lock of before a crash: %w", err)
+		}
+	}
+	for _, dir := range []string{gitDir, packDir} {
+		entries, err := r.disk.ReadDir(dir)
+		if err != nil {
+			return fmt.Errorf("look for leftovers: %w", err)
+		}
+		for _, e := range entries {
+			if len(e.Name) < len(tmpPrefix) || e.Name[:len(tmpPrefix)] != tmpPrefix {
+				continue
+			}
+			if err := ignoreMissing(r.disk.Remove(dir + "/" + e.Name)); err != nil {
+				return fmt.Errorf("remove a leftover: %w", err)
+			}
+		}
+	}
+	return nil
+}
+
+// sameFile tells whether two names are one file, by inode, or by content where
+// the platform gives no inodes.
+func (r *Repo) sameFile(a, b string) bool {
+	x, errX := r.disk.Lstat(a)
+	y, errY := r.disk.Lstat(b)
+	if errX != nil || errY != nil || x.Size != y.Size {
+		return false
+	}
+	if x.Ino != 0 && y.Ino != 0 {
+		return x.Ino == y.Ino && x.Dev == y.Dev
+	}
+	p, errP := readSmall(r.disk, a, mostIndex)
+	q, errQ := readSmall(r.disk, b, mostIndex)
+	return errP == nil && errQ == nil && len(p) > 0 && bytes.Equal(p, q)
+}

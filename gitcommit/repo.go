@@ -1,0 +1,263 @@
+package gitcommit
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/hived/hived/internal/durable"
+	"github.com/hived/hived/protocol"
+)
+
+var (
+	// ErrForeign refuses a .git that hived did not make (spec §6).
+	ErrForeign = errors.New("hived did not make this .git")
+	// ErrUnsupported refuses a kind of repository that hived cannot write.
+	ErrUnsupported = errors.New("this kind of git repository is not supported")
+	// ErrDamaged says that the repository is broken; the log can rebuild it.
+	ErrDamaged = errors.New("the git repository is damaged")
+	// ErrLocked gives a batch back because a process holds git's lock.
+	ErrLocked = errors.New("git's lock is held")
+	// ErrBusy gives a batch back because a person's rebase, merge or the like is
+	// in progress on hived's branch.
+	ErrBusy = errors.New("a git operation is in progress on hived's branch")
+)
+
+// Options of a [Repo].
+type Options struct {
+	// StaleLock is the age at which a lock that no live process can own is
+	// removed; zero is 10 s (spec §6).
+	StaleLock time.Duration
+	// Alert hears of what a person should know, under a code: git-stale-lock,
+	// git-overruled, git-unversionable, git-move-absent, git-index-rebuilt,
+	// git-reflog, git-leftover. It may be nil.
+	Alert func(code, text string)
+	// Now is the clock; nil is time.Now.
+	Now func() time.Time
+	// Bulk leaves out every sync until [Repo.Flush]: for rebuilding from the
+	// log.
+	Bulk bool
+}
+
+// Head is a commit of hived's and the state that it holds. The zero Head is
+// that of a history in which hived has not committed yet.
+type Head struct {
+	Seq    protocol.Seq
+	Sum    string // of the event Seq, 32 hex digits
+	Commit protocol.Blob
+}
+
+// Repo is the hive's repository, open for committing.
+type Repo struct {
+	disk   durable.FS
+	opt    Options
+	branch string
+	onto   protocol.Blob // where an adopted history ends
+	owner  func(lock durable.Info) liveness
+
+	store  *store
+	packer *packer
+	index  index
+
+	head Head
+	tree *Tree // the state at head; nil when it must be read again
+	// The root of the commit that was the tip when it was last looked at.
+	rootOf protocol.Blob
+	root   []entry
+
+	told  protocol.Blob // the tip whose own files were reported
+	dirty dirtySet
+
+	merging  sync.Mutex      // held by Consolidate
+	deltaful map[string]bool // packs known to hold deltas, or not; guarded by merging
+}
+
+// Open opens the repository that [Init] made and removes what a crash of hived
+// left half done in it. Nothing has to be closed afterwards.
+func Open(disk durable.FS, opt Options) (*Repo, error) {
+	m, err := readMarker(disk)
+	if err != nil {
+		return nil, err
+	}
+	if opt.StaleLock == 0 {
+		opt.StaleLock = 10 * time.Second
+	}
+	if opt.Now == nil {
+		opt.Now = time.Now
+	}
+	r := &Repo{
+		disk: disk, opt: opt, branch: m.branch, onto: m.onto,
+		store: newStore(disk), packer: newPacker(disk, !opt.Bulk),
+		deltaful: make(map[string]bool),
+	}
+	r.owner = r.ownerOf
+	r.dirty.all = true // a crash may have come between a commit and its index
+	if err := r.sweep(); err != nil {
+		return nil, fmt.Errorf("open the git repository: %w", err)
+	}
+	tip, err := readBranch(disk, r.branch)
+	if err != nil {
+		return nil, fmt.Errorf("open the git repository: %w", err)
+	}
+	if r.head, _, err = r.newest(tip); err != nil {
+		return nil, fmt.Errorf("open the git repository: %w", err)
+	}
+	return r, nil
+}
+
+func (r *Repo) alert(code, text string) {
+	if r.opt.Alert != nil {
+		r.opt.Alert(code, text)
+	}
+}
+
+// Head gives the newest commit of hived's in the first-parent history of its
+// branch, as the repository is now (spec §6). What the log holds after it is to
+// be committed next. A commit that a person amended or rebased is not hived's
+// any more, even where its trailers were kept.
+func (r *Repo) Head() (Head, error) {
+	tip, err := readBranch(r.disk, r.branch)
+	if err != nil {
+		return Head{}, err
+	}
+	if tip == r.head.Commit {
+		return r.head, nil
+	}
+	if _, err := r.meet(tip); err != nil {
+		return Head{}, err
+	}
+	return r.head, nil
+}
+
+// newest walks from a commit to the newest one of hived's. It gives also those
+// on the way, which are a person's, newest first.
+func (r *Repo) newest(tip protocol.Blob) (Head, []*commit, error) {
+	var foreign []*commit
+	for id := tip; !id.IsZero() && id != r.onto; {
+		c, err := r.store.commit(id)
+		if err != nil {
+			return Head{}, nil, err
+		}
+		if c.byHived() {
+			return Head{Seq: c.last, Sum: c.sum, Commit: id}, foreign, nil
+		}
+		foreign = append(foreign, c)
+		id = c.parent
+	}
+	return Head{}, foreign, nil
+}
+
+// meet takes note of where the branch is now. What a person committed upon the
+// state in memory comes back, newest first. Where a person took commits of
+// hived's out of history, the head goes back to the newest that is left.
+func (r *Repo) meet(tip protocol.Blob) ([]*commit, error) {
+	found, foreign, err := r.newest(tip)
+	if err != nil || found.Commit == r.head.Commit {
+		return foreign, err
+	}
+	// The index was built upon something else then; look at all of it.
+	r.dirty.all = true
+	for i, c := range foreign {
+		same, err := r.holdsHead(c)
+		if err != nil {
+			return nil, err
+		}
+		if same {
+			r.head.Commit = c.id
+			return foreign[:i], nil
+		}
+	}
+	r.head, r.tree = found, nil
+	return foreign, nil
+}
+
+// holdsHead tells whether a person's copy of the newest commit (amended to
+// mend its message, say) still holds the state in memory.
+func (r *Repo) holdsHead(c *commit) (bool, error) {
+	if r.tree == nil || c.last != r.head.Seq || c.sum != r.head.Sum || c.last == 0 {
+		return false, nil
+	}
+	root, err := r.store.root(c.id)
+	if err != nil {
+		return false, err
+	}
+	return sameTops(topsOf(root), r.tree.Tops()), nil
+}
+
+// state gives the owned tree at head, reading it when it is not in memory.
+func (r *Repo) state() (*Tree, error) {
+	if r.tree != nil {
+		return r.tree, nil
+	}
+	root, err := r.store.root(r.head.Commit)
+	if err != nil {
+		return nil, err
+	}
+	r.tree = newTreeAt(topsOf(root), r.store.tree)
+	r.tree.touch = r.dirty.add
+	return r.tree, nil
+}
+
+// Flush makes everything durable that was written in bulk.
+func (r *Repo) Flush() error {
+	if err := r.disk.SyncAll(); err != nil {
+		return fmt.Errorf("sync the git repository: %w", err)
+	}
+	return nil
+}
+
+// ownedTop tells whether a name in the root is hived's, whatever it names.
+func ownedTop(name string) bool {
+	switch name {
+	case protocol.PathAgents, protocol.PathTasks, protocol.PathSegments:
+		return true
+	}
+	return protocol.Owned(name)
+}
+
+// topsOf picks the owned names out of a root.
+func topsOf(root []entry) []Top {
+	var out []Top
+	for _, e := range root {
+		if ownedTop(e.name) {
+			out = append(out, topOf(e))
+		}
+	}
+	return out
+}
+
+func topOf(e entry) Top { return Top{Name: e.name, ID: e.hash(), Dir: e.sub != nil} }
+
+func sameTops(a, b []Top) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i := range a {
+		if a[i] != b[i] {
+			return false
+		}
+	}
+	return true
+}
+
+func missing(err error) bool { return errors.Is(err, fs.ErrNotExist) }
+
+// plural counts paths in a sentence and names the first few.
+func plural(paths []string) string {
+	const most = 5
+	var b strings.Builder
+	for i, p := range paths {
+		if i == most {
+			fmt.Fprintf(&b, " and %d more", len(paths)-most)
+			break
+		}
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		b.WriteString(protocol.Quote(p))
+	}
+	return b.String()
+}

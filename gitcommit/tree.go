@@ -1,0 +1,441 @@
+package gitcommit
+
+import (
+	"bytes"
+	"crypto/sha1" //nolint:gosec // git names its objects by SHA-1
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/hived/hived/protocol"
+)
+
+// Tree is the part of the versioned tree that hived owns (spec §6), in memory:
+// paths and the git ids of their contents, without the contents. It does no
+// I/O of its own. It is not for two goroutines at once.
+type Tree struct {
+	root *dir
+	load func(protocol.Blob) ([]byte, error) // reads a tree object, or nil
+	// touch hears of every path whose content may have changed, or is nil.
+	touch func(path string)
+}
+
+// dir is one directory. Its id is zero from a change to the next seal.
+type dir struct {
+	id      protocol.Blob
+	unread  bool // entries are still in git, under id
+	entries []entry
+}
+
+// entry is a file, or a directory where sub is set.
+type entry struct {
+	name string
+	id   protocol.Blob // of a file
+	sub  *dir
+	mode uint32 // of a person's root entries; zero for an ordinary file or directory
+}
+
+// Oddity is a change that had no effect, and why.
+type Oddity struct {
+	Code string // git-unversionable, git-move-absent
+	Path string
+}
+
+const (
+	codeUnversionable = "git-unversionable"
+	codeMoveAbsent    = "git-move-absent"
+)
+
+// Top is one owned name in the root of the tree: agents, tasks, log,
+// registry.json, PROTOCOL.md or board.md.
+type Top struct {
+	Name string
+	ID   protocol.Blob
+	Dir  bool
+}
+
+// Segments gives the git id of the file that stands at a path on the disk.
+type Segments func(path string) (protocol.Blob, error)
+
+var errBadTree = errors.New("not a valid tree object")
+
+// NewTree gives the empty tree, the state before the first event.
+func NewTree() *Tree { return &Tree{root: &dir{}} }
+
+// newTreeAt gives the tree whose root holds these entries; what is below them
+// is read when it is needed.
+func newTreeAt(tops []Top, load func(protocol.Blob) ([]byte, error)) *Tree {
+	t := NewTree()
+	t.load = load
+	for _, top := range tops {
+		e := entry{name: top.Name, id: top.ID}
+		if top.Dir {
+			e = entry{name: top.Name, sub: &dir{id: top.ID, unread: true}}
+		}
+		t.root.insert(e)
+	}
+	return t
+}
+
+// Apply carries out the changes of one event, in order. Paths that hived does
+// not own or that git would not take as ordinary ones are left out. The
+// segments function serves [protocol.PutFile] and may be nil where there is
+// none. An error means that a tree object or a segment could not be read; the
+// tree is then of no more use.
+func (t *Tree) Apply(changes []protocol.Change, segments Segments) ([]Oddity, error) {
+	var odd []Oddity
+	for i := range changes {
+		c := &changes[i]
+		id, err := contentOf(c, segments)
+		if err != nil {
+			return odd, err
+		}
+		code, _, err := t.apply(c, id)
+		if err != nil {
+			return odd, fmt.Errorf("change %s in the tree: %w", protocol.Quote(c.Path), err)
+		}
+		if code != "" {
+			odd = append(odd, Oddity{Code: code, Path: c.Path})
+		}
+	}
+	return odd, nil
+}
+
+func contentOf(c *protocol.Change, segments Segments) (protocol.Blob, error) {
+	switch {
+	case c.Op == protocol.Put && c.Blob.IsZero():
+		return protocol.BlobOf(c.Data), nil
+	case c.Op == protocol.PutFile && segments == nil:
+		return protocol.Blob{}, fmt.Errorf("hash %s: there is no disk to read it from", protocol.Quote(c.Path))
+	case c.Op == protocol.PutFile:
+		return segments(c.Path)
+	}
+	return c.Blob, nil
+}
+
+// apply carries out one change and tells whether a put stored something that
+// was not there before.
+func (t *Tree) apply(c *protocol.Change, id protocol.Blob) (code string, stored bool, err error) {
+	takes := protocol.Owned(c.Path) && protocol.Versionable(c.Path)
+	if !takes {
+		code = codeUnversionable
+	}
+	switch c.Op {
+	case protocol.Put, protocol.PutFile:
+		if takes {
+			stored, err = t.put(c.Path, id)
+		}
+	case protocol.Delete:
+		_, _, err = t.remove(c.Path)
+	case protocol.Move:
+		was, ok, rmErr := t.remove(c.From)
+		switch {
+		case rmErr != nil:
+			err = rmErr
+		case !ok:
+			code = codeMoveAbsent
+		case takes:
+			_, err = t.put(c.Path, was)
+		}
+	}
+	return code, stored, err
+}
+
+// Lookup gives the id of the file at a path.
+func (t *Tree) Lookup(path string) (protocol.Blob, bool, error) {
+	d := t.root
+	for {
+		name, rest, below := strings.Cut(path, "/")
+		if err := t.read(d); err != nil {
+			return protocol.Blob{}, false, err
+		}
+		i, ok := d.find(name)
+		if !ok || (d.entries[i].sub != nil) != below {
+			return protocol.Blob{}, false, nil
+		}
+		if !below {
+			return d.entries[i].id, true, nil
+		}
+		d, path = d.entries[i].sub, rest
+	}
+}
+
+// Walk visits every file in git's order.
+func (t *Tree) Walk(visit func(path string, id protocol.Blob) error) error {
+	return t.walk(t.root, "", visit)
+}
+
+func (t *Tree) walk(d *dir, prefix string, visit func(string, protocol.Blob) error) error {
+	if err := t.read(d); err != nil {
+		return err
+	}
+	for _, e := range d.entries {
+		var err error
+		if e.sub != nil {
+			err = t.walk(e.sub, prefix+e.name+"/", visit)
+		} else {
+			err = visit(prefix+e.name, e.id)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Tops gives the owned names of the root with the ids of what they hold now.
+// Two trees with the same tops hold the same.
+func (t *Tree) Tops() []Top { return t.seal(nil) }
+
+// seal hashes every directory that changed since the last time and hands each
+// new tree object to emit.
+func (t *Tree) seal(emit func(id protocol.Blob, data []byte)) []Top {
+	tops := make([]Top, 0, len(t.root.entries))
+	for _, e := range t.root.entries {
+		if e.sub != nil {
+			tops = append(tops, Top{Name: e.name, ID: e.sub.seal(emit), Dir: true})
+		} else {
+			tops = append(tops, Top{Name: e.name, ID: e.id})
+		}
+	}
+	return tops
+}
+
+func (d *dir) seal(emit func(protocol.Blob, []byte)) protocol.Blob {
+	if !d.id.IsZero() {
+		return d.id
+	}
+	for _, e := range d.entries {
+		if e.sub != nil {
+			e.sub.seal(emit)
+		}
+	}
+	data := encodeTree(d.entries)
+	d.id = objectID(kindTree, data)
+	if emit != nil {
+		emit(d.id, data)
+	}
+	return d.id
+}
+
+func (t *Tree) put(path string, id protocol.Blob) (changed bool, err error) {
+	return t.putIn(t.root, "", path, id)
+}
+
+func (t *Tree) putIn(d *dir, prefix, path string, id protocol.Blob) (bool, error) {
+	if err := t.read(d); err != nil {
+		return false, err
+	}
+	name, rest, below := strings.Cut(path, "/")
+	i, ok := d.find(name)
+	if ok && (d.entries[i].sub != nil) != below {
+		if err := t.uproot(d.entries[i], prefix); err != nil {
+			return false, err
+		}
+		d.entries = slices.Delete(d.entries, i, i+1)
+		d.id, ok = protocol.Blob{}, false
+	}
+	if !below {
+		return t.putFile(d, prefix, entry{name: name, id: id}, i, ok), nil
+	}
+	if !ok {
+		i = d.insert(entry{name: name, sub: &dir{}})
+	}
+	changed, err := t.putIn(d.entries[i].sub, prefix+name+"/", rest, id)
+	if changed {
+		d.id = protocol.Blob{}
+	}
+	return changed, err
+}
+
+func (t *Tree) putFile(d *dir, prefix string, e entry, i int, there bool) bool {
+	if there && d.entries[i].id == e.id {
+		return false
+	}
+	if there {
+		d.entries[i] = e
+	} else {
+		d.insert(e)
+	}
+	d.id = protocol.Blob{}
+	t.touched(prefix + e.name)
+	return true
+}
+
+// uproot tells the listener that everything below an entry is gone.
+func (t *Tree) uproot(e entry, prefix string) error {
+	if e.sub == nil {
+		t.touched(prefix + e.name)
+		return nil
+	}
+	return t.walk(e.sub, prefix+e.name+"/", func(p string, _ protocol.Blob) error {
+		t.touched(p)
+		return nil
+	})
+}
+
+func (t *Tree) remove(path string) (was protocol.Blob, ok bool, err error) {
+	return t.removeIn(t.root, path, path)
+}
+
+func (t *Tree) removeIn(d *dir, whole, path string) (was protocol.Blob, ok bool, err error) {
+	if err := t.read(d); err != nil {
+		return was, false, err
+	}
+	name, rest, below := strings.Cut(path, "/")
+	i, found := d.find(name)
+	if !found || (d.entries[i].sub != nil) != below {
+		return was, false, nil
+	}
+	if !below {
+		was = d.entries[i].id
+		d.entries = slices.Delete(d.entries, i, i+1)
+		d.id = protocol.Blob{}
+		t.touched(whole)
+		return was, true, nil
+	}
+	sub := d.entries[i].sub
+	was, ok, err = t.removeIn(sub, whole, rest)
+	if !ok || err != nil {
+		return was, ok, err
+	}
+	d.id = protocol.Blob{}
+	if len(sub.entries) == 0 { // git knows no empty directory
+		d.entries = slices.Delete(d.entries, i, i+1)
+	}
+	return was, true, nil
+}
+
+func (t *Tree) touched(path string) {
+	if t.touch != nil {
+		t.touch(path)
+	}
+}
+
+func (t *Tree) read(d *dir) error {
+	if !d.unread {
+		return nil
+	}
+	data, err := t.load(d.id)
+	if err != nil {
+		return err
+	}
+	entries, err := decodeTree(data)
+	if err != nil {
+		return fmt.Errorf("read tree %s: %w", d.id, err)
+	}
+	for i := range entries {
+		entries[i].mode = 0 // what hived owns has no modes of its own
+	}
+	d.entries, d.unread = entries, false
+	return nil
+}
+
+var anyDir = &dir{} // makes an entry a directory for the order of names
+
+// find gives the position of a name, be it a file or a directory.
+func (d *dir) find(name string) (int, bool) {
+	for _, sub := range [...]*dir{nil, anyDir} {
+		if i, ok := slices.BinarySearchFunc(d.entries, entry{name: name, sub: sub}, inGitOrder); ok {
+			return i, true
+		}
+	}
+	return 0, false
+}
+
+func (d *dir) insert(e entry) int {
+	i, _ := slices.BinarySearchFunc(d.entries, e, inGitOrder)
+	d.entries = slices.Insert(d.entries, i, e)
+	return i
+}
+
+// inGitOrder compares as git does: a directory as if its name ended in a slash.
+func inGitOrder(a, b entry) int {
+	n := min(len(a.name), len(b.name))
+	if c := strings.Compare(a.name[:n], b.name[:n]); c != 0 {
+		return c
+	}
+	return int(a.byteAt(n)) - int(b.byteAt(n))
+}
+
+func (e entry) byteAt(i int) byte {
+	switch {
+	case i < len(e.name):
+		return e.name[i]
+	case e.sub != nil:
+		return '/'
+	}
+	return 0
+}
+
+const (
+	modeFile = 0o100644
+	modeDir  = 0o40000
+)
+
+func (e entry) gitMode() uint32 {
+	switch {
+	case e.mode != 0:
+		return e.mode
+	case e.sub != nil:
+		return modeDir
+	}
+	return modeFile
+}
+
+// hash gives the id of what an entry names; its directory must be sealed.
+func (e entry) hash() protocol.Blob {
+	if e.sub != nil {
+		return e.sub.id
+	}
+	return e.id
+}
+
+func encodeTree(entries []entry) []byte {
+	n := 0
+	for _, e := range entries {
+		n += len("100644 ") + len(e.name) + 1 + sha1.Size
+	}
+	out := make([]byte, 0, n)
+	for _, e := range entries {
+		out = strconv.AppendUint(out, uint64(e.gitMode()), 8)
+		out = append(out, ' ')
+		out = append(out, e.name...)
+		out = append(out, 0)
+		id := e.hash()
+		out = append(out, id[:]...)
+	}
+	return out
+}
+
+// decodeTree reads a tree object. Directories come as unread ones; the mode of
+// everything that is not an ordinary file or directory is kept.
+func decodeTree(data []byte) ([]entry, error) {
+	var out []entry
+	for len(data) > 0 {
+		head, rest, ok := bytes.Cut(data, []byte{0})
+		mode, name, ok2 := bytes.Cut(head, []byte{' '})
+		if !ok || !ok2 || len(name) == 0 || len(rest) < sha1.Size {
+			return nil, errBadTree
+		}
+		m, err := strconv.ParseUint(string(mode), 8, 32)
+		if err != nil {
+			return nil, errBadTree
+		}
+		e := entry{name: string(name), id: protocol.Blob(rest[:sha1.Size]), mode: uint32(m)}
+		switch m {
+		case modeDir:
+			e = entry{name: e.name, sub: &dir{id: e.id, unread: true}}
+		case modeFile:
+			e.mode = 0
+		}
+		if len(out) > 0 && inGitOrder(out[len(out)-1], e) >= 0 {
+			return nil, errBadTree
+		}
+		out = append(out, e)
+		data = rest[sha1.Size:]
+	}
+	return out, nil
+}

@@ -1,0 +1,299 @@
+// Package ledger is what the log says: State = fold(events). It promises that
+// the fold is pure (no clock, no disk, no randomness: the same events give the
+// same State on any machine), that its memory is bounded by settings and by
+// what is alive, never by history, and that the effect of an event on the
+// versioned tree depends on that event alone (see [Changes]).
+//
+// What is to be decided from a State is left to package router.
+package ledger
+
+import (
+	"time"
+
+	"github.com/oklog/ulid/v2"
+
+	"github.com/hived/hived/protocol"
+)
+
+// State is everything that hived knows from its log. It is not safe for
+// concurrent use.
+type State struct {
+	Seq       protocol.Seq // the last event folded
+	TS        time.Time    // its time
+	Newest    ulid.ULID    // the largest id that hived gave out
+	Settled   protocol.Seq // everything up to here is on the disk (spec §3, recovery)
+	Agents    map[protocol.AgentID]*Agent
+	Lead      protocol.AgentID // empty: none
+	GitPaused bool
+	Running   bool // started and not stopped
+	Onto      string
+	Counts    Counts
+	Files     map[string]FileVersion // by path: what is versioned and is no message
+
+	ids           *window[nameKey, accepted]
+	parents       *window[protocol.MessageID, parent]
+	conversations *window[protocol.ConversationID, *conversation]
+	pairs         *window[pairKey, *pair]
+}
+
+// Counts are totals since the log began.
+type Counts struct {
+	Messages    uint64 // accepted, hive's own included
+	Deliveries  uint64 // message and recipient
+	Drops       uint64 // message and recipient
+	Handled     uint64
+	Quarantines uint64
+	Duplicates  uint64
+	Alerts      uint64
+}
+
+// Status is whether an agent takes part.
+type Status string
+
+// The statuses of an agent.
+const (
+	Active   Status = "active"
+	OnHold   Status = "held"     // its outbox waits
+	Archived Status = "archived" // retired: filed for, but in no group
+)
+
+// Agent is one agent on the roster.
+type Agent struct {
+	ID     protocol.AgentID
+	Role   string
+	Caps   []string
+	Status Status
+	Joined time.Time
+
+	Inbox map[string]Letter    // unread, by file name
+	Done  map[string]Letter    // handled and still in .done/
+	Sent  map[string]time.Time // in .sent/, by file name: since when
+
+	Accepted  uint64 // messages of this agent
+	Delivered uint64 // messages to this agent
+	Handled   uint64
+
+	day      string // the day that dayBytes counts
+	dayBytes int64
+}
+
+// Letter is one message in one mailbox.
+type Letter struct {
+	Of   protocol.Seq // zero: adopted
+	ID   protocol.MessageID
+	Blob protocol.Blob
+	Size int
+	At   time.Time // delivered; in Done: handled
+}
+
+// FileVersion is the newest version of a file that is no message.
+type FileVersion struct {
+	Blob protocol.Blob
+	At   time.Time
+}
+
+// New gives the State before the first event.
+func New(r protocol.RememberSettings) *State {
+	return &State{
+		Agents:        map[protocol.AgentID]*Agent{},
+		Files:         map[string]FileVersion{},
+		ids:           newWindow[nameKey, accepted](r.IDs),
+		parents:       newWindow[protocol.MessageID, parent](r.IDs),
+		conversations: newWindow[protocol.ConversationID, *conversation](r.Conversations),
+		pairs:         newWindow[pairKey, *pair](r.Conversations),
+	}
+}
+
+// Apply folds the next event. An event out of order is a bug of the caller.
+func (s *State) Apply(ev protocol.Event) {
+	if ev.Seq != s.Seq+1 {
+		panic("ledger: event " + ev.Seq.String() + " after " + s.Seq.String())
+	}
+	s.Seq, s.TS = ev.Seq, ev.TS
+	protocol.Handle[struct{}](ev, folder{s})
+}
+
+// folder has the effect of each kind of event on a State.
+type folder struct{ s *State }
+
+type none = struct{}
+
+func (f folder) OnHive(ev protocol.Event, e *protocol.HiveEvent) none {
+	s := f.s
+	switch e.Action {
+	case protocol.Initialised, protocol.Recovered, protocol.Sealed, protocol.Repaired:
+	case protocol.Adopted:
+		f.adopted(ev, e)
+	case protocol.Started:
+		s.Running = true
+	case protocol.Stopped:
+		s.Running = false
+	case protocol.Settled:
+		s.Settled = e.Through
+	case protocol.Swept:
+		for _, p := range e.Paths {
+			s.forget(p)
+		}
+	case protocol.GitPaused:
+		s.GitPaused = true
+	case protocol.GitResumed:
+		s.GitPaused = false
+	case protocol.Continued:
+		s.restart(e.Conversation)
+	}
+	return none{}
+}
+
+func (f folder) OnAgent(ev protocol.Event, e *protocol.AgentEvent) none {
+	s := f.s
+	if e.Action == protocol.LeadSet {
+		s.Lead = e.Agent
+		return none{}
+	}
+	a := s.Agents[e.Agent]
+	if a == nil {
+		a = &Agent{ID: e.Agent, Status: Active, Joined: ev.TS, Inbox: map[string]Letter{}, Done: map[string]Letter{}, Sent: map[string]time.Time{}}
+		s.Agents[e.Agent] = a
+	}
+	switch e.Action {
+	case protocol.Joined, protocol.Changed:
+		a.Role, a.Caps = e.Role, e.Caps
+	case protocol.Held:
+		a.Status = OnHold
+	case protocol.Released, protocol.Restored:
+		a.Status = Active
+	case protocol.Archived:
+		a.Status = Archived
+	case protocol.LeadSet:
+	}
+	return none{}
+}
+
+func (f folder) OnMessage(ev protocol.Event, e *protocol.MessageEvent) none {
+	s := f.s
+	s.Counts.Messages++
+	s.Counts.Deliveries += uint64(len(e.Delivered))
+	s.took(e.File)
+	if a := s.Agents[e.From]; a != nil {
+		a.Accepted++
+		if e.Sent != "" {
+			a.Sent[e.Sent] = ev.TS
+		}
+	}
+	for _, id := range e.Delivered {
+		if a := s.Agents[id]; a != nil {
+			a.Delivered++
+			a.Inbox[e.File] = Letter{Of: ev.Seq, ID: e.ID, Blob: e.Blob, Size: e.Size, At: ev.TS}
+		}
+	}
+	s.remember(ev, e)
+	return none{}
+}
+
+func (f folder) OnDrop(ev protocol.Event, e *protocol.DropEvent) none {
+	f.s.Counts.Drops += uint64(len(e.To))
+	if e.Told {
+		f.s.told(ev, e)
+	}
+	return none{}
+}
+
+func (f folder) OnQuarantine(ev protocol.Event, e *protocol.QuarantineEvent) none {
+	f.s.Counts.Quarantines++
+	if a, box, name := f.s.locate(e.Path); a != nil && e.Content != nil {
+		switch box {
+		case protocol.SentDir(a.ID):
+			a.Sent[name] = ev.TS
+		case protocol.DoneDir(a.ID):
+			a.Done[name] = Letter{At: ev.TS}
+		}
+	}
+	return none{}
+}
+
+func (f folder) OnDuplicate(ev protocol.Event, e *protocol.DuplicateEvent) none {
+	f.s.Counts.Duplicates++
+	if a := f.s.Agents[e.Agent]; a != nil {
+		a.Sent[e.Sent] = ev.TS
+	}
+	return none{}
+}
+
+func (f folder) OnHandled(ev protocol.Event, e *protocol.HandledEvent) none {
+	a := f.s.Agents[e.Agent]
+	if a == nil {
+		return none{}
+	}
+	switch e.How {
+	case protocol.HowReopened:
+		if l, ok := a.Done[e.File]; ok {
+			delete(a.Done, e.File)
+			l.At = ev.TS
+			a.Inbox[e.File] = l
+			a.Handled--
+			f.s.Counts.Handled--
+		}
+		return none{}
+	case protocol.HowDone, protocol.HowDeleted:
+	}
+	l, ok := a.Inbox[e.File]
+	if !ok {
+		return none{}
+	}
+	delete(a.Inbox, e.File)
+	a.Handled++
+	f.s.Counts.Handled++
+	if e.How == protocol.HowDone {
+		l.At = ev.TS
+		a.Done[e.File] = l
+	}
+	return none{}
+}
+
+func (f folder) OnFile(ev protocol.Event, e *protocol.FileEvent) none {
+	s := f.s
+	if e.Deleted {
+		delete(s.Files, e.Path)
+		return none{}
+	}
+	data := e.Content.Bytes()
+	s.Files[e.Path] = FileVersion{Blob: protocol.BlobOf(data), At: ev.TS}
+	if a := s.Agents[e.By]; a != nil {
+		a.spend(ev.TS, int64(len(data)))
+	}
+	return none{}
+}
+
+func (f folder) OnAlert(protocol.Event, *protocol.AlertEvent) none {
+	f.s.Counts.Alerts++
+	return none{}
+}
+
+// adopted takes over one message of an older hive where it stood.
+func (f folder) adopted(ev protocol.Event, e *protocol.HiveEvent) {
+	s := f.s
+	if e.Adopted == nil {
+		s.Onto = e.Onto
+		return
+	}
+	file := e.Adopted
+	a, box, name := s.locate(file.Path)
+	if a == nil {
+		return
+	}
+	letter := Letter{Of: ev.Seq, ID: file.ID, Blob: protocol.BlobOf(file.Content.Bytes()), Size: len(file.Content.Bytes()), At: ev.TS}
+	switch box {
+	case protocol.InboxDir(a.ID):
+		a.Inbox[name] = letter
+		a.Delivered++
+	case protocol.DoneDir(a.ID):
+		a.Done[name] = letter
+		a.Delivered++
+		a.Handled++
+	case protocol.SentDir(a.ID):
+		a.Sent[name] = ev.TS
+	}
+	if file.ID != "" {
+		s.rememberAdopted(ev.Seq, file, a.ID, box)
+	}
+}

@@ -1,0 +1,113 @@
+package ledger
+
+import (
+	"encoding/json"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/oklog/ulid/v2"
+
+	"github.com/hived/hived/protocol"
+)
+
+// Roster lists all agents in name order.
+func (s *State) Roster() []*Agent {
+	list := make([]*Agent, 0, len(s.Agents))
+	for _, id := range slices.Sorted(maps.Keys(s.Agents)) {
+		list = append(list, s.Agents[id])
+	}
+	return list
+}
+
+// Has tells whether the agent has a role or capability of that name.
+func (a *Agent) Has(role string) bool {
+	return a.Role == role || slices.Contains(a.Caps, role)
+}
+
+// Spent tells how many bytes of its own files were versioned on the day of
+// that time (UTC).
+func (a *Agent) Spent(at time.Time) int64 {
+	if a.day != day(at) {
+		return 0
+	}
+	return a.dayBytes
+}
+
+func (a *Agent) spend(at time.Time, n int64) {
+	a.dayBytes = a.Spent(at) + n
+	a.day = day(at)
+}
+
+func day(t time.Time) string { return t.UTC().Format(time.DateOnly) }
+
+// locate splits a path below agents/ into agent, directory and name. The
+// agent is nil where there is none.
+func (s *State) locate(p string) (a *Agent, dir, name string) {
+	dir, name = path.Split(p)
+	dir = strings.TrimSuffix(dir, "/")
+	rest, ok := strings.CutPrefix(dir, protocol.PathAgents+"/")
+	if !ok {
+		return nil, "", ""
+	}
+	id, _, _ := strings.Cut(rest, "/")
+	return s.Agents[protocol.AgentID(id)], dir, name
+}
+
+// forget drops a swept file from what an agent's boxes are known to hold.
+func (s *State) forget(p string) {
+	a, dir, name := s.locate(p)
+	if a == nil {
+		return
+	}
+	switch dir {
+	case protocol.SentDir(a.ID):
+		delete(a.Sent, name)
+	case protocol.DoneDir(a.ID):
+		delete(a.Done, name)
+	}
+}
+
+// took keeps the largest id given out, so that ids never go back, even if the
+// clock does (spec §3, order).
+func (s *State) took(file string) {
+	if id, err := ulid.ParseStrict(strings.TrimSuffix(file, ".json")); err == nil && id.Compare(s.Newest) > 0 {
+		s.Newest = id
+	}
+}
+
+// registry is the form of registry.json. `godId` keeps what reads the older
+// layout working.
+type registry struct {
+	Format int             `json:"format"`
+	Lead   string          `json:"lead"`
+	GodID  string          `json:"godId"`
+	Agents []registryAgent `json:"agents"`
+}
+
+type registryAgent struct {
+	ID     string   `json:"id"`
+	Role   string   `json:"role"`
+	Caps   []string `json:"capabilities"`
+	Status Status   `json:"status"`
+	Joined string   `json:"joined_at"`
+}
+
+// Registry writes the roster as registry.json (spec §1).
+func (s *State) Registry() []byte {
+	r := registry{Format: protocol.LogFormat, Lead: string(s.Lead), GodID: string(s.Lead), Agents: []registryAgent{}}
+	for _, a := range s.Roster() {
+		caps := a.Caps
+		if caps == nil {
+			caps = []string{}
+		}
+		r.Agents = append(r.Agents, registryAgent{string(a.ID), a.Role, caps, a.Status, protocol.Stamp(a.Joined)})
+	}
+	b, err := json.MarshalIndent(r, "", "  ")
+	if err != nil {
+		panic(err) // strings and lists always encode
+	}
+	return append(b, '\n')
+}

@@ -1,0 +1,364 @@
+package protocol
+
+import (
+	"time"
+	"unicode/utf8"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// LogFormat is the version of the log's format. It stands in the first line
+// of each segment; a reader refuses any other.
+const LogFormat = 1
+
+// Kind names what an event is about (spec §5).
+type Kind string
+
+// The kinds. The list is closed: see [Handler].
+const (
+	KindHive       Kind = "hive"
+	KindAgent      Kind = "agent"
+	KindMessage    Kind = "message"
+	KindDrop       Kind = "drop"
+	KindQuarantine Kind = "quarantine"
+	KindDuplicate  Kind = "duplicate"
+	KindHandled    Kind = "handled"
+	KindFile       Kind = "file"
+	KindAlert      Kind = "alert"
+)
+
+// Kinds lists all of them.
+func Kinds() []Kind {
+	return []Kind{KindHive, KindAgent, KindMessage, KindDrop, KindQuarantine, KindDuplicate, KindHandled, KindFile, KindAlert}
+}
+
+// Event is one line of the log: what happened, numbered and dated.
+type Event struct {
+	Seq  Seq
+	TS   time.Time
+	Body Body
+}
+
+// Body is what one kind of event says. The types are those of this file and
+// no others.
+type Body interface {
+	Kind() Kind
+	sealed()
+}
+
+// Handler has one method for each kind of event. Whoever folds events
+// implements it, so that a kind without a handler does not compile.
+type Handler[T any] interface {
+	OnHive(Event, *HiveEvent) T
+	OnAgent(Event, *AgentEvent) T
+	OnMessage(Event, *MessageEvent) T
+	OnDrop(Event, *DropEvent) T
+	OnQuarantine(Event, *QuarantineEvent) T
+	OnDuplicate(Event, *DuplicateEvent) T
+	OnHandled(Event, *HandledEvent) T
+	OnFile(Event, *FileEvent) T
+	OnAlert(Event, *AlertEvent) T
+}
+
+// Handle calls the handler of the event's kind. It is the only switch over
+// kinds.
+func Handle[T any](ev Event, h Handler[T]) T {
+	switch b := ev.Body.(type) {
+	case *HiveEvent:
+		return h.OnHive(ev, b)
+	case *AgentEvent:
+		return h.OnAgent(ev, b)
+	case *MessageEvent:
+		return h.OnMessage(ev, b)
+	case *DropEvent:
+		return h.OnDrop(ev, b)
+	case *QuarantineEvent:
+		return h.OnQuarantine(ev, b)
+	case *DuplicateEvent:
+		return h.OnDuplicate(ev, b)
+	case *HandledEvent:
+		return h.OnHandled(ev, b)
+	case *FileEvent:
+		return h.OnFile(ev, b)
+	case *AlertEvent:
+		return h.OnAlert(ev, b)
+	}
+	panic("protocol: an event without a body")
+}
+
+// newBody gives an empty body of a kind, nil for an unknown kind.
+func newBody(k Kind) Body {
+	switch k {
+	case KindHive:
+		return &HiveEvent{}
+	case KindAgent:
+		return &AgentEvent{}
+	case KindMessage:
+		return &MessageEvent{}
+	case KindDrop:
+		return &DropEvent{}
+	case KindQuarantine:
+		return &QuarantineEvent{}
+	case KindDuplicate:
+		return &DuplicateEvent{}
+	case KindHandled:
+		return &HandledEvent{}
+	case KindFile:
+		return &FileEvent{}
+	case KindAlert:
+		return &AlertEvent{}
+	}
+	return nil
+}
+
+// HiveAction is what happened to the hive as a whole.
+type HiveAction string
+
+// The actions of a `hive` event.
+const (
+	Initialised HiveAction = "initialised"
+	Adopted     HiveAction = "adopted"    // Adopted says which file
+	Started     HiveAction = "started"    //
+	Stopped     HiveAction = "stopped"    //
+	Recovered   HiveAction = "recovered"  // Note says from what
+	Settled     HiveAction = "settled"    // everything up to Through is on the disk
+	Sealed      HiveAction = "sealed"     // Segment says what was closed
+	Swept       HiveAction = "swept"      // Paths left the work tree
+	Repaired    HiveAction = "repaired"   // Note says what was mended
+	GitPaused   HiveAction = "git-paused" // a person has the repository
+	GitResumed  HiveAction = "git-resumed"
+	Continued   HiveAction = "continued" // Conversation starts its count again
+)
+
+// HiveEvent is a `hive` event.
+type HiveEvent struct {
+	Action       HiveAction     `json:"action"`
+	Format       int            `json:"format,omitzero"` // of initialised, adopted without a file, and sealed
+	Through      Seq            `json:"through,omitzero"`
+	Segment      *Segment       `json:"segment,omitzero"`
+	Adopted      *AdoptedFile   `json:"adopted,omitzero"`
+	Onto         string         `json:"onto,omitzero"` // commit that an adopted history is built upon
+	Paths        []string       `json:"paths,omitzero"`
+	Conversation ConversationID `json:"conversation,omitzero"`
+	By           AgentID        `json:"by,omitzero"`
+	Of           Seq            `json:"of,omitzero"` // the message that commanded it
+	Note         string         `json:"note,omitzero"`
+}
+
+// Segment names a sealed segment of the log.
+type Segment struct {
+	Name   string `json:"name"` // below log/
+	First  Seq    `json:"first"`
+	Last   Seq    `json:"last"`
+	SHA256 string `json:"sha256"` // 64 hex digits
+}
+
+// AdoptedFile is one message of an older hive, found where it stood.
+type AdoptedFile struct {
+	Path         string         `json:"path"`
+	ID           MessageID      `json:"id,omitzero"`
+	From         AgentID        `json:"from,omitzero"`
+	Conversation ConversationID `json:"conversation,omitzero"`
+	Hops         int            `json:"hops,omitzero"`
+	Content      Content        `json:"content"`
+}
+
+// AgentAction is what happened to one agent.
+type AgentAction string
+
+// The actions of an `agent` event.
+const (
+	Joined   AgentAction = "joined"
+	Changed  AgentAction = "changed" // role or capabilities
+	Held     AgentAction = "held"
+	Released AgentAction = "released"
+	Archived AgentAction = "archived"
+	Restored AgentAction = "restored"
+	LeadSet  AgentAction = "lead" // an empty Agent: there is no lead now
+)
+
+// AgentEvent is an `agent` event.
+type AgentEvent struct {
+	Agent  AgentID     `json:"agent"`
+	Action AgentAction `json:"action"`
+	Role   string      `json:"role,omitzero"`
+	Caps   []string    `json:"caps,omitzero"`
+	By     AgentID     `json:"by,omitzero"`
+	Of     Seq         `json:"of,omitzero"` // the message that commanded it
+}
+
+// Original identifies the outbox file that an event was made from, so that it
+// is known again after a crash (spec §3, recovery).
+type Original struct {
+	Name   string `json:"name"` // as [SafeName] writes it
+	Ino    uint64 `json:"ino,omitzero"`
+	MTime  string `json:"mtime,omitzero"`  // as [Stamp] writes it
+	SHA256 string `json:"sha256,omitzero"` // 64 hex digits
+}
+
+// MessageEvent is a `message` event: a message was accepted.
+type MessageEvent struct {
+	ID           MessageID      `json:"id"`
+	From         AgentID        `json:"from"`
+	To           []Address      `json:"to"`
+	Act          Act            `json:"act"`
+	Subject      string         `json:"subject,omitzero"` // cut to 200 characters; raw has it whole
+	Conversation ConversationID `json:"conversation"`
+	InReplyTo    MessageID      `json:"in_reply_to,omitzero"`
+	Hops         int            `json:"hops"`
+	Delivered    []AgentID      `json:"delivered"`
+	File         string         `json:"file"` // name in every inbox
+	Blob         Blob           `json:"blob"` // git object id of the delivered bytes
+	Size         int            `json:"size"` // of the delivered bytes
+	ClaimedFrom  string         `json:"claimed_from,omitzero"`
+	Sent         string         `json:"sent,omitzero"` // name in outbox/.sent; none for hive's own
+	Original     *Original      `json:"original,omitzero"`
+	Content      string         `json:"content,omitzero"` // [ContentHash] in hex; only where the sender chose the id
+	Set          jsontext.Value `json:"set"`
+	Raw          string         `json:"raw"`
+}
+
+// Reason says why a recipient did not get a message.
+type Reason string
+
+// The reasons of a `drop` event.
+const (
+	NoInbox   Reason = "no-inbox"
+	HopCap    Reason = "hop-cap"
+	PairCap   Reason = "pair-cap"
+	InboxFull Reason = "inbox-full"
+	Expired   Reason = "expired"
+)
+
+// DropEvent is a `drop` event: an accepted message was not delivered to some
+// of those it was meant for.
+type DropEvent struct {
+	Of           Seq            `json:"of"` // the message event
+	ID           MessageID      `json:"id"`
+	From         AgentID        `json:"from"`
+	To           []Address      `json:"to"`
+	Conversation ConversationID `json:"conversation"`
+	Reason       Reason         `json:"reason"`
+	Detail       string         `json:"detail,omitzero"`
+	Told         bool           `json:"told,omitzero"` // the sender was told
+}
+
+// QuarantineEvent is a `quarantine` event: a file was set aside as Path.
+type QuarantineEvent struct {
+	Agent    AgentID   `json:"agent"`
+	Code     Code      `json:"code"`
+	Detail   string    `json:"detail"`
+	Path     string    `json:"path"` // where it stands now
+	ID       MessageID `json:"id,omitzero"`
+	Size     int64     `json:"size"`
+	Line     int       `json:"line,omitzero"`
+	Column   int       `json:"column,omitzero"`
+	Original *Original `json:"original,omitzero"`
+	// Content is nil for what has no bytes worth keeping: a link, a FIFO, a
+	// directory, a file over the size limit.
+	Content *Content `json:"content,omitzero"`
+}
+
+// DuplicateEvent is a `duplicate` event: the same message again.
+type DuplicateEvent struct {
+	Of       Seq       `json:"of"` // the event that accepted it
+	Agent    AgentID   `json:"agent"`
+	ID       MessageID `json:"id"`
+	Sent     string    `json:"sent"`
+	Original *Original `json:"original,omitzero"`
+	Raw      string    `json:"raw"`
+}
+
+// How tells the ways a message leaves an inbox.
+type How string
+
+// The ways, and the way back.
+const (
+	HowDone     How = "done"     // moved to .done
+	HowDeleted  How = "deleted"  // gone
+	HowReopened How = "reopened" // moved back from .done
+)
+
+// HandledEvent is a `handled` event.
+type HandledEvent struct {
+	Agent AgentID   `json:"agent"`
+	Of    Seq       `json:"of,omitzero"` // the message event
+	ID    MessageID `json:"id,omitzero"`
+	File  string    `json:"file"`
+	How   How       `json:"how"`
+}
+
+// FileEvent is a `file` event: a file that is not a message has a new version.
+type FileEvent struct {
+	Path    string   `json:"path"`
+	By      AgentID  `json:"by,omitzero"` // whose file it is
+	Deleted bool     `json:"deleted,omitzero"`
+	Content *Content `json:"content,omitzero"`
+}
+
+// AlertEvent is an `alert` event: something that a person should know.
+type AlertEvent struct {
+	Code  Code    `json:"code"`
+	Text  string  `json:"text"`
+	Agent AgentID `json:"agent,omitzero"`
+	Path  string  `json:"path,omitzero"`
+}
+
+// Content is a file's bytes: as text where they are UTF-8, else in base64.
+type Content struct {
+	Text string `json:"text,omitzero"`
+	B64  []byte `json:"b64,omitzero"`
+}
+
+// NewContent holds a copy of the bytes.
+func NewContent(data []byte) Content {
+	if utf8.Valid(data) {
+		return Content{Text: string(data)}
+	}
+	return Content{B64: append([]byte(nil), data...)}
+}
+
+// Bytes gives them back.
+func (c Content) Bytes() []byte {
+	if len(c.B64) > 0 {
+		return c.B64
+	}
+	return []byte(c.Text)
+}
+
+// Kind implements [Body].
+func (*HiveEvent) Kind() Kind { return KindHive }
+
+// Kind implements [Body].
+func (*AgentEvent) Kind() Kind { return KindAgent }
+
+// Kind implements [Body].
+func (*MessageEvent) Kind() Kind { return KindMessage }
+
+// Kind implements [Body].
+func (*DropEvent) Kind() Kind { return KindDrop }
+
+// Kind implements [Body].
+func (*QuarantineEvent) Kind() Kind { return KindQuarantine }
+
+// Kind implements [Body].
+func (*DuplicateEvent) Kind() Kind { return KindDuplicate }
+
+// Kind implements [Body].
+func (*HandledEvent) Kind() Kind { return KindHandled }
+
+// Kind implements [Body].
+func (*FileEvent) Kind() Kind { return KindFile }
+
+// Kind implements [Body].
+func (*AlertEvent) Kind() Kind { return KindAlert }
+
+func (*HiveEvent) sealed()       {}
+func (*AgentEvent) sealed()      {}
+func (*MessageEvent) sealed()    {}
+func (*DropEvent) sealed()       {}
+func (*QuarantineEvent) sealed() {}
+func (*DuplicateEvent) sealed()  {}
+func (*HandledEvent) sealed()    {}
+func (*FileEvent) sealed()       {}
+func (*AlertEvent) sealed()      {}

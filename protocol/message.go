@@ -1,0 +1,145 @@
+package protocol
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// Act is what a message does, as speech does it (spec §2).
+type Act string
+
+// The acts. The list is closed.
+const (
+	Request       Act = "request"
+	Inform        Act = "inform"
+	Propose       Act = "propose"
+	Query         Act = "query"
+	Agree         Act = "agree"
+	Refuse        Act = "refuse"
+	Done          Act = "done"
+	Failure       Act = "failure"
+	Cancel        Act = "cancel"
+	NotUnderstood Act = "not-understood"
+)
+
+// Acts lists all of them, in the order of the specification.
+func Acts() []Act {
+	return []Act{Request, Inform, Propose, Query, Agree, Refuse, Done, Failure, Cancel, NotUnderstood}
+}
+
+// WantsReply tells whether a message with this act asks for a reply where it
+// does not say so itself.
+func (a Act) WantsReply() bool { return a == Request || a == Query || a == Propose }
+
+// Address is one entry of a message's `to`: an agent's id, `@role`,
+// `broadcast`, `lead`, `god`, `human` or `hive`.
+type Address string
+
+// Role gives the role or capability of an `@role` address.
+func (a Address) Role() (string, bool) { return strings.CutPrefix(string(a), "@") }
+
+// MaxDepth is the deepest nesting of arrays and objects in a message,
+// the message itself counted.
+const MaxDepth = 64
+
+// Message is a message as its sender wrote it: valid, but with nothing filled
+// in. A zero field was not said; Has tells apart what was said to be zero.
+type Message struct {
+	ID            MessageID
+	Conversation  ConversationID
+	InReplyTo     MessageID
+	From          string // a claim, nothing more
+	To            []Address
+	Act           Act
+	Subject       string
+	Body          jsontext.Value
+	Hops          int
+	RequiresReply bool
+	NeedsHuman    bool
+	CreatedAt     time.Time
+	ExpiresAt     time.Time
+	Task          string
+	Epoch         uint64
+	Event         string
+	Data          jsontext.Value
+
+	members []member // all that was said, in the order it was said, compact
+}
+
+type member struct {
+	name  string
+	value jsontext.Value
+}
+
+// Has tells whether the sender wrote the field at all.
+func (m *Message) Has(field string) bool {
+	return slices.ContainsFunc(m.members, func(x member) bool { return x.name == field })
+}
+
+// canonical is the order of the fields of a delivered message. What is not in
+// the list follows in the order in which its sender wrote it.
+var canonical = []string{
+	"id", "conversation", "in_reply_to", "from", "to", "act", "subject", "body", "hops", "requires_reply",
+	"needs_human", "created_at", "expires_at", "task", "epoch", "event", "data", "seq", "received_at",
+}
+
+// Deliver gives the bytes that every recipient of a message gets: what was
+// sent, with what hived set in `set` (a JSON object) laid over it, the fields
+// in a fixed order, one member a line, values compact, a line break at the
+// end (spec §2). The same message and set give the same bytes for ever:
+// replay and git depend on it.
+func Deliver(m *Message, set jsontext.Value, seq Seq, received time.Time) ([]byte, error) {
+	filled, err := objectMembers(set)
+	if err != nil {
+		return nil, err
+	}
+	filled = append(filled,
+		member{"seq", jsontext.Value(seq.String())},
+		member{"received_at", quoted(Stamp(received))})
+	values := make(map[string]jsontext.Value, len(m.members)+len(filled))
+	for _, x := range m.members {
+		values[x.name] = x.value
+	}
+	for _, x := range filled {
+		values[x.name] = x.value
+	}
+	var b strings.Builder
+	b.WriteString("{\n")
+	sep := ""
+	put := func(name string) {
+		b.WriteString(sep + "  " + string(quoted(name)) + ": " + string(values[name]))
+		sep = ",\n"
+	}
+	for _, name := range canonical {
+		if _, ok := values[name]; ok {
+			put(name)
+		}
+	}
+	for _, x := range m.members {
+		if !slices.Contains(canonical, x.name) {
+			put(x.name)
+		}
+	}
+	b.WriteString("\n}\n")
+	return []byte(b.String()), nil
+}
+
+// quoted writes a string as JSON. Text that came through a decoder is valid
+// UTF-8; of any other the broken bytes become U+FFFD.
+func quoted(s string) jsontext.Value {
+	b, err := jsontext.AppendQuote(nil, s)
+	if err != nil {
+		b, _ = jsontext.AppendQuote(nil, strings.ToValidUTF8(s, "\uFFFD")) //nolint:errcheck // it was made valid
+	}
+	return b
+}
+
+// stampLayout is RFC 3339 in UTC with all nine digits, so that equal times are
+// equal text and text sorts as time does.
+const stampLayout = "2006-01-02T15:04:05.000000000Z"
+
+// Stamp writes a time the way the log and delivered messages do.
+func Stamp(t time.Time) string { return t.UTC().Format(stampLayout) }

@@ -1,0 +1,92 @@
+package protocol
+
+import (
+	"fmt"
+	"path"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// SafeName writes a file's name so that it is inert in a log, on a terminal,
+// on a page and in git: broken UTF-8, control and formatting characters, and
+// the bytes that path rules or git would act on, become %XX. Ordinary names
+// are left as they are.
+func SafeName(name string) string {
+	plain := true
+	for _, r := range name {
+		plain = plain && !unsafeRune(r)
+	}
+	if plain && name != "" {
+		return name
+	}
+	var b strings.Builder
+	for i, r := range name {
+		size := utf8.RuneLen(r)
+		if r == utf8.RuneError && !strings.HasPrefix(name[i:], "\uFFFD") {
+			size = 1
+		}
+		if !unsafeRune(r) {
+			b.WriteRune(r)
+			continue
+		}
+		for _, c := range []byte(name[i : i+size]) {
+			fmt.Fprintf(&b, "%%%02X", c)
+		}
+	}
+	return b.String()
+}
+
+func unsafeRune(r rune) bool {
+	return r == utf8.RuneError || r == '\\' || r == ':' || unicode.IsControl(r) || unicode.Is(unicode.Cf, r) || r == '\u2028' || r == '\u2029'
+}
+
+// nameMax is the longest name that every file system of note takes, in bytes,
+// less room for a temporary name's affixes.
+const nameMax = 255 - 16
+
+// ShortName cuts a name so that it fits where names may have 255 bytes,
+// keeping its ending.
+func ShortName(name string) string {
+	if len(name) <= nameMax {
+		return name
+	}
+	ext := path.Ext(name)
+	if len(ext) > 16 {
+		ext = ""
+	}
+	cut := nameMax - len(ext)
+	for cut > 0 && !utf8.RuneStart(name[cut]) {
+		cut--
+	}
+	return name[:cut] + ext
+}
+
+// The directories of an agent (spec §1), each below agents/<id>/.
+const (
+	dirInbox  = "inbox"
+	dirDone   = "inbox/.done"
+	dirOutbox = "outbox"
+	dirSent   = "outbox/.sent"
+)
+
+// AgentDir is agents/<id>.
+func AgentDir(id AgentID) string { return PathAgents + "/" + string(id) }
+
+// InboxDir is where an agent's messages are delivered.
+func InboxDir(id AgentID) string { return AgentDir(id) + "/" + dirInbox }
+
+// DoneDir is where an agent moves what it has handled.
+func DoneDir(id AgentID) string { return AgentDir(id) + "/" + dirDone }
+
+// OutboxDir is where an agent writes what it sends.
+func OutboxDir(id AgentID) string { return AgentDir(id) + "/" + dirOutbox }
+
+// SentDir is where accepted originals and quarantined files stand.
+func SentDir(id AgentID) string { return AgentDir(id) + "/" + dirSent }
+
+// IsMessageName tells whether a file of this name in an outbox or an inbox is
+// a message (spec §1): dot-files, *.tmp, *~ and other endings are not.
+func IsMessageName(name string) bool {
+	return strings.HasSuffix(name, ".json") && !strings.HasPrefix(name, ".")
+}

@@ -1,0 +1,170 @@
+package router
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/hived/hived/ledger"
+	"github.com/hived/hived/protocol"
+)
+
+// order is the `data` of a command that manages the roster or a thread
+// (spec §8).
+type order struct {
+	Agent        string   `json:"agent,omitzero"`
+	Role         string   `json:"role,omitzero"`
+	Caps         []string `json:"capabilities,omitzero"`
+	Conversation string   `json:"conversation,omitzero"`
+}
+
+// refusal is why a command was not carried out.
+type refusal struct {
+	code protocol.Code
+	text string
+}
+
+// command carries out a message to `hive` that names an event (spec §8). One
+// without an event is just filed: an agent that says thank you to the
+// coordinator must not be answered, or the two would talk for ever.
+func (d *Decider) command(now time.Time, of protocol.Seq, e *protocol.MessageEvent, m *protocol.Message) error {
+	if m.Event == "" {
+		return nil
+	}
+	answer := notice{
+		to: e.From, act: protocol.Failure, reply: e.ID, conversation: e.Conversation,
+		subject: "refused: " + protocol.Quote(m.Event), data: map[string]any{"of": of, "event": cut(m.Event, 64)},
+	}
+	no := d.obey(now, of, e, m)
+	if no == nil {
+		if !m.RequiresReply && !(!m.Has("requires_reply") && e.Act.WantsReply()) {
+			return nil
+		}
+		answer.act, answer.subject, answer.code = protocol.Done, "done: "+m.Event, protocol.CodeOK
+		answer.body = m.Event + " was carried out."
+		return d.notice(now, answer)
+	}
+	answer.code = no.code
+	answer.body = protocol.Quote(m.Event) + " was not carried out: " + no.text + "."
+	return d.notice(now, answer)
+}
+
+// agentActions are the commands about one agent, and what they make of it.
+var agentActions = map[string]protocol.AgentAction{
+	"agent-add":     protocol.Joined,
+	"agent-hold":    protocol.Held,
+	"agent-release": protocol.Released,
+	"agent-archive": protocol.Archived,
+	"agent-restore": protocol.Restored,
+	"agent-lead":    protocol.LeadSet,
+}
+
+const (
+	commandContinue  = "continue"
+	commandGitPause  = "git-pause"
+	commandGitResume = "git-resume"
+)
+
+func (d *Decider) obey(now time.Time, of protocol.Seq, e *protocol.MessageEvent, m *protocol.Message) *refusal {
+	_, aboutAgent := agentActions[m.Event]
+	if !aboutAgent && m.Event != commandContinue && m.Event != commandGitPause && m.Event != commandGitResume {
+		known := []string{commandContinue, commandGitPause, commandGitResume}
+		for name := range agentActions {
+			known = append(known, name)
+		}
+		return &refusal{protocol.CodeUnknownCommand, "there is no such command" + didYouMean(m.Event, known)}
+	}
+	if e.From != protocol.Human && e.From != d.state.Lead {
+		return &refusal{protocol.CodeNotAllowed, "only human and the lead may; ask human"}
+	}
+	var o order
+	if len(m.Data) > 0 {
+		if err := json.Unmarshal(m.Data, &o, json.RejectUnknownMembers(true)); err != nil {
+			return &refusal{protocol.CodeBadCommand, "its data does not fit: " + protocol.Visible(err.Error()) + `; write for example "data": {"agent": "alice"}`}
+		}
+	}
+	if aboutAgent {
+		return d.manage(now, of, e.From, m.Event, o)
+	}
+	act := &protocol.HiveEvent{By: e.From, Of: of}
+	switch m.Event {
+	case commandContinue:
+		if conv := protocol.ConversationID(o.Conversation); !d.state.KnowsConversation(conv) {
+			return &refusal{protocol.CodeBadCommand, "no conversation " + protocol.Quote(o.Conversation) + " is remembered; `hived log --kind drop` shows those that were stopped"}
+		}
+		act.Action, act.Conversation = protocol.Continued, protocol.ConversationID(o.Conversation)
+	case commandGitPause:
+		act.Action = protocol.GitPaused
+	case commandGitResume:
+		act.Action = protocol.GitResumed
+	}
+	d.emit(now, act)
+	return nil
+}
+
+// manage carries out a command about one agent.
+func (d *Decider) manage(now time.Time, of protocol.Seq, by protocol.AgentID, event string, o order) *refusal {
+	id, err := protocol.ParseAgentID(o.Agent)
+	if err != nil {
+		return &refusal{protocol.CodeBadCommand, err.Error()}
+	}
+	e := &protocol.AgentEvent{Agent: id, Action: agentActions[event], By: by, Of: of}
+	a := d.state.Agents[id]
+	if event == "agent-add" {
+		if id.Reserved() {
+			return &refusal{protocol.CodeBadCommand, protocol.Quote(o.Agent) + " is reserved; choose another id"}
+		}
+		if bad := badRoles(append([]string{o.Role}, o.Caps...)); bad != "" {
+			return &refusal{protocol.CodeBadCommand, bad}
+		}
+		e.Role, e.Caps = o.Role, o.Caps
+		if a != nil {
+			e.Action = protocol.Changed
+		}
+		d.agent(now, e)
+		return nil
+	}
+	if a == nil {
+		return &refusal{protocol.CodeUnknownAgent, d.unknown(o.Agent)}
+	}
+	if no := misfit(event, a); no != nil {
+		return no
+	}
+	d.agent(now, e)
+	return nil
+}
+
+// misfit refuses what makes no sense for an agent as it is.
+func misfit(event string, a *ledger.Agent) *refusal {
+	no := func(text string) *refusal { return &refusal{protocol.CodeBadCommand, string(a.ID) + " " + text} }
+	switch {
+	case a.ID == protocol.Human && event != "agent-lead":
+		return no("is the mailbox of the people and stays as it is")
+	case event == "agent-hold" && a.Status != ledger.Active:
+		return no("is " + string(a.Status) + " already")
+	case event == "agent-release" && a.Status != ledger.OnHold:
+		return no("is not on hold")
+	case event == "agent-archive" && a.Status == ledger.Archived:
+		return no("is archived already")
+	case event == "agent-restore" && a.Status != ledger.Archived:
+		return no("is not archived")
+	case event == "agent-lead" && a.Status == ledger.Archived:
+		return no("is archived; restore it first")
+	}
+	return nil
+}
+
+func badRoles(list []string) string {
+	for _, r := range list {
+		if r == "" {
+			continue
+		}
+		if _, err := protocol.ParseAgentID(r); err != nil || slices.Contains([]string{"hive", "broadcast"}, strings.ToLower(r)) {
+			return "a role or capability is written like an agent's id, not " + protocol.Quote(r)
+		}
+	}
+	return ""
+}

@@ -1,0 +1,213 @@
+package router
+
+import (
+	"fmt"
+	"io"
+	"path"
+	"strings"
+	"time"
+
+	"github.com/hived/hived/ledger"
+	"github.com/hived/hived/mailbox"
+	"github.com/hived/hived/protocol"
+)
+
+// Decision is one event with what it does to the versioned tree.
+type Decision struct {
+	Event   protocol.Event
+	Changes []protocol.Change
+}
+
+// Decider turns what was found into events. It folds each event into the
+// state at once, so that the next decision sees it; what it decided is fetched
+// with [Decider.Take] and must then be appended to the log, in order.
+type Decider struct {
+	state    *ledger.State
+	settings protocol.Settings
+	ids      *IDs
+	out      []Decision
+	roster   bool // the roster changed since registry.json was written
+}
+
+// NewDecider decides from a state that nobody else changes. Ids are drawn from
+// entropy.
+func NewDecider(state *ledger.State, settings protocol.Settings, entropy io.Reader) *Decider {
+	return &Decider{state: state, settings: settings, ids: NewIDs(entropy, state.Newest)}
+}
+
+// Take gives what was decided since the last call, the roster's new version
+// included.
+func (d *Decider) Take(now time.Time) []Decision {
+	if d.roster {
+		d.roster = false
+		d.File(now, protocol.PathRegistry, protocol.Hive, d.state.Registry())
+	}
+	out := d.out
+	d.out = nil
+	return out
+}
+
+// Pending tells how many events wait to be taken.
+func (d *Decider) Pending() int { return len(d.out) }
+
+func (d *Decider) emit(now time.Time, body protocol.Body) protocol.Seq {
+	ev := d.next(now, body)
+	changes, err := ledger.Changes(ev)
+	if err != nil {
+		panic(err) // what was decided here can be read again
+	}
+	return d.record(ev, changes)
+}
+
+func (d *Decider) next(now time.Time, body protocol.Body) protocol.Event {
+	return protocol.Event{Seq: d.state.Seq + 1, TS: now.UTC(), Body: body}
+}
+
+func (d *Decider) record(ev protocol.Event, changes []protocol.Change) protocol.Seq {
+	d.state.Apply(ev)
+	d.out = append(d.out, Decision{ev, changes})
+	return ev.Seq
+}
+
+// Arrival decides what becomes of one file of an outbox (spec §3, §4).
+func (d *Decider) Arrival(now time.Time, a mailbox.Arrival) error {
+	if a.Fault != nil {
+		return d.quarantine(now, a, *a.Fault, "")
+	}
+	m := a.Message
+	if m.ID != "" {
+		hash := protocol.ContentHash(m)
+		if of, seen, ok := d.state.Seen(a.Agent, m.ID); ok {
+			if seen == hash {
+				return d.duplicate(now, a, of)
+			}
+			detail := fmt.Sprintf("the id %s was used before, by seq %d, for a message that said something else; send it with a new id, or with none", m.ID, of)
+			return d.quarantine(now, a, mailbox.Fault{Code: protocol.CodeIDConflict, Detail: detail}, m.ID)
+		}
+	}
+	return d.message(now, a)
+}
+
+// duplicate archives a message that was sent before: ids make sends
+// idempotent (spec §4.2).
+func (d *Decider) duplicate(now time.Time, a mailbox.Arrival, of protocol.Seq) error {
+	sent, err := d.archiveName(now, a, a.Original.Name, a.SentTaken)
+	if err != nil {
+		return err
+	}
+	d.emit(now, &protocol.DuplicateEvent{Of: of, Agent: a.Agent, ID: a.Message.ID, Sent: sent, Original: &a.Original, Raw: string(a.Raw)})
+	return d.notice(now, notice{
+		to: a.Agent, act: protocol.Inform, reply: a.Message.ID, code: protocol.CodeDuplicate,
+		subject: "already sent",
+		body:    fmt.Sprintf("Message %s was accepted before, as seq %d; nothing was delivered again. For a new message use a new id, or none.", a.Message.ID, of),
+		data:    map[string]any{"of": of},
+	})
+}
+
+// quarantine sets a file aside and tells its author why (spec §3.3).
+func (d *Decider) quarantine(now time.Time, a mailbox.Arrival, f mailbox.Fault, id protocol.MessageID) error {
+	bad := protocol.ShortName("bad-" + a.Original.Name)
+	as, err := d.archiveName(now, a, bad, a.BadTaken)
+	if err != nil {
+		return err
+	}
+	e := &protocol.QuarantineEvent{
+		Agent: a.Agent, Code: f.Code, Detail: f.Detail, Path: protocol.SentDir(a.Agent) + "/" + as,
+		ID: id, Size: a.Size, Line: f.Line, Column: f.Column, Original: &a.Original,
+	}
+	if a.Raw != nil {
+		c := protocol.NewContent(a.Raw)
+		e.Content = &c
+	}
+	d.emit(now, e)
+	return d.notice(now, notice{
+		to: a.Agent, act: protocol.NotUnderstood, reply: id, code: f.Code,
+		subject: "could not accept " + protocol.Quote(a.Original.Name),
+		body:    fmt.Sprintf("outbox/%s was set aside as outbox/.sent/%s: %s.", a.Original.Name, as, strings.TrimSuffix(f.Detail, ".")),
+		data:    map[string]any{"file": a.Original.Name, "moved_to": e.Path, "line": f.Line, "column": f.Column},
+	})
+}
+
+// archiveName finds a free name in outbox/.sent (spec §3.6).
+func (d *Decider) archiveName(now time.Time, a mailbox.Arrival, want string, taken bool) (string, error) {
+	want = protocol.ShortName(want)
+	if agent := d.state.Agents[a.Agent]; agent != nil {
+		_, known := agent.Sent[want]
+		taken = taken || known
+	}
+	if !taken {
+		return want, nil
+	}
+	id, err := d.ids.Next(now)
+	if err != nil {
+		return "", fmt.Errorf("draw an id: %w", err)
+	}
+	ext := path.Ext(want)
+	return protocol.ShortName(strings.TrimSuffix(want, ext)+"-"+id.String()) + ext, nil
+}
+
+// Stray tells an agent about a file in its outbox that is not a message and
+// never will be (spec §1).
+func (d *Decider) Stray(now time.Time, id protocol.AgentID, name string) error {
+	return d.notice(now, notice{
+		to: id, act: protocol.Inform, code: protocol.CodeStray,
+		subject: "not sent: " + protocol.Quote(name),
+		body:    fmt.Sprintf("outbox/%s is not sent, because its name does not end in .json or marks it as temporary. Rename it to <name>.json to send it, or remove it.", protocol.SafeName(name)),
+		data:    map[string]any{"file": protocol.SafeName(name)},
+	})
+}
+
+// Join puts an agent on the roster (spec §1).
+func (d *Decider) Join(now time.Time, id protocol.AgentID) {
+	d.agent(now, &protocol.AgentEvent{Agent: id, Action: protocol.Joined})
+}
+
+func (d *Decider) agent(now time.Time, e *protocol.AgentEvent) {
+	d.emit(now, e)
+	d.roster = true
+}
+
+// Handled records that a message left an inbox, or came back (spec §4.7).
+func (d *Decider) Handled(now time.Time, id protocol.AgentID, file string, how protocol.How) {
+	a := d.state.Agents[id]
+	l, ok := a.Inbox[file]
+	if how == protocol.HowReopened {
+		l, ok = a.Done[file]
+	}
+	if ok {
+		d.emit(now, &protocol.HandledEvent{Agent: id, Of: l.Of, ID: l.ID, File: file, How: how})
+	}
+}
+
+// File records a new version of a file that is no message.
+func (d *Decider) File(now time.Time, p string, by protocol.AgentID, data []byte) {
+	c := protocol.NewContent(data)
+	d.emit(now, &protocol.FileEvent{Path: p, By: by, Content: &c})
+}
+
+// FileGone records that a versioned file was deleted by its owner.
+func (d *Decider) FileGone(now time.Time, p string, by protocol.AgentID) {
+	d.emit(now, &protocol.FileEvent{Path: p, By: by, Deleted: true})
+}
+
+// Hive records what happened to the hive as a whole.
+func (d *Decider) Hive(now time.Time, e *protocol.HiveEvent) protocol.Seq { return d.emit(now, e) }
+
+// Alert records something that a person should know.
+func (d *Decider) Alert(now time.Time, e *protocol.AlertEvent) { d.emit(now, e) }
+
+// SetAside records that a file which hived did not put there was taken out of
+// an inbox. The file's bytes are kept in the event.
+func (d *Decider) SetAside(now time.Time, id protocol.AgentID, code protocol.Code, to, detail string, data []byte) {
+	c := protocol.NewContent(data)
+	d.emit(now, &protocol.QuarantineEvent{Agent: id, Code: code, Detail: detail, Path: to, Size: int64(len(data)), Content: &c})
+}
+
+// AsideName is a free name for a file that is set aside.
+func (d *Decider) AsideName(now time.Time, file string) (string, error) {
+	id, err := d.ids.Next(now)
+	if err != nil {
+		return "", fmt.Errorf("draw an id: %w", err)
+	}
+	return "bad-" + id.String() + "-" + protocol.ShortName(protocol.SafeName(file)), nil
+}

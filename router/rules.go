@@ -1,0 +1,436 @@
+package router
+
+import (
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/hived/hived/ledger"
+	"github.com/hived/hived/mailbox"
+	"github.com/hived/hived/protocol"
+)
+
+// noticeEvery is how often one thread that stands still is told of (spec §4.3).
+const noticeEvery = time.Hour
+
+// message accepts a message: works out its thread, its recipients and what
+// keeps it from each of them, and records all of it (spec §4).
+func (d *Decider) message(now time.Time, a mailbox.Arrival) error {
+	m := a.Message
+	sent, err := d.archiveName(now, a, a.Original.Name, a.SentTaken)
+	if err != nil {
+		return err
+	}
+	thread := d.state.Thread(a.Agent, m.InReplyTo, m.Conversation)
+	r := d.resolve(a.Agent, m)
+	e := &protocol.MessageEvent{
+		From: a.Agent, To: m.To, InReplyTo: m.InReplyTo, Hops: hops(a.Agent, m, thread),
+		Sent: sent, Original: &a.Original, Raw: string(a.Raw), Conversation: m.Conversation,
+	}
+	if e.Conversation == "" {
+		e.Conversation = thread.Conversation
+	}
+	if m.ID != "" {
+		hash := protocol.ContentHash(m)
+		e.Content = hex.EncodeToString(hash[:])
+	}
+	if m.From != "" && m.From != string(a.Agent) {
+		e.ClaimedFrom = m.From
+	}
+	d.limits(now, e, m, r)
+	e.Delivered = r.to
+	seq, err := d.accept(now, e, m, a.ModTime)
+	if err != nil {
+		return err
+	}
+	if err := d.drops(now, seq, e, r); err != nil {
+		return err
+	}
+	if slices.Contains(e.Delivered, protocol.Hive) {
+		return d.command(now, seq, e, m)
+	}
+	return nil
+}
+
+// accept fills in what the sender left out and records the message.
+func (d *Decider) accept(now time.Time, e *protocol.MessageEvent, m *protocol.Message, modified time.Time) (protocol.Seq, error) {
+	id, err := d.ids.Next(now)
+	if err != nil {
+		return 0, fmt.Errorf("draw an id: %w", err)
+	}
+	e.File = id.String() + ".json"
+	if e.ID = m.ID; e.ID == "" {
+		e.ID = protocol.MessageID(id.String())
+	}
+	if e.Conversation == "" {
+		e.Conversation = protocol.ConversationID("conv-" + id.String())
+	}
+	if e.Act = m.Act; e.Act == "" {
+		e.Act = protocol.Inform
+	}
+	e.Subject = cut(m.Subject, 200)
+	if e.Set, err = fillIn(e, m, modified); err != nil {
+		return 0, err
+	}
+	ev := d.next(now, e)
+	delivered, err := protocol.Deliver(m, e.Set, ev.Seq, ev.TS)
+	if err != nil {
+		return 0, fmt.Errorf("write message %s: %w", e.ID, err)
+	}
+	e.Blob, e.Size = protocol.BlobOf(delivered), len(delivered)
+	return d.record(ev, ledger.MessageChanges(e, delivered)), nil
+}
+
+// set is what hived lays over a message (spec §2).
+type set struct {
+	ID            string  `json:"id,omitzero"`
+	Conversation  string  `json:"conversation,omitzero"`
+	InReplyTo     *string `json:"in_reply_to,omitempty"`
+	From          string  `json:"from"`
+	Act           string  `json:"act,omitzero"`
+	Subject       *string `json:"subject,omitzero"`
+	Body          *string `json:"body,omitzero"`
+	Hops          int     `json:"hops"`
+	RequiresReply *bool   `json:"requires_reply,omitzero"`
+	NeedsHuman    *bool   `json:"needs_human,omitzero"`
+	CreatedAt     string  `json:"created_at,omitzero"`
+}
+
+func fillIn(e *protocol.MessageEvent, m *protocol.Message, modified time.Time) (jsontext.Value, error) {
+	s := set{From: string(e.From), Hops: e.Hops}
+	empty := ""
+	if !m.Has("id") {
+		s.ID = string(e.ID)
+	}
+	if !m.Has("conversation") {
+		s.Conversation = string(e.Conversation)
+	}
+	if !m.Has("act") {
+		s.Act = string(e.Act)
+	}
+	if !m.Has("subject") {
+		s.Subject = &empty
+	}
+	if !m.Has("body") {
+		s.Body = &empty
+	}
+	if !m.Has("requires_reply") {
+		wants := e.Act.WantsReply()
+		s.RequiresReply = &wants
+	}
+	if !m.Has("needs_human") {
+		s.NeedsHuman = new(bool)
+	}
+	if !m.Has("created_at") {
+		s.CreatedAt = protocol.Stamp(modified)
+	}
+	v, err := json.Marshal(s)
+	if err != nil {
+		return nil, fmt.Errorf("write what is filled in for message %s: %w", e.ID, err)
+	}
+	if !m.Has("in_reply_to") {
+		v = append(v[:len(v)-1], `,"in_reply_to":null}`...)
+	}
+	return v, nil
+}
+
+// hops counts because agents forget to (spec §4.3). What a sender claims can
+// only make it more. Messages of people start the count.
+func hops(from protocol.AgentID, m *protocol.Message, t ledger.Thread) int {
+	if from == protocol.Human || len(m.To) == 1 && m.To[0] == protocol.Address(protocol.Hive) {
+		return 0
+	}
+	switch {
+	case t.Known:
+		return max(m.Hops, t.Hops+1)
+	case m.InReplyTo != "":
+		return max(m.Hops, 1)
+	}
+	return m.Hops
+}
+
+// recipients is who a message is meant for, and who of them does not get it.
+type recipients struct {
+	to       []protocol.AgentID
+	archived []protocol.AgentID
+	dropped  []dropped
+}
+
+type dropped struct {
+	reason  protocol.Reason
+	code    protocol.Code // where it says more than the reason
+	to      []protocol.Address
+	detail  string // one sentence with the remedy
+	tell    bool
+	tellToo protocol.AgentID
+}
+
+func (r *recipients) add(id protocol.AgentID) {
+	if !slices.Contains(r.to, id) {
+		r.to = append(r.to, id)
+	}
+}
+
+// resolve turns addresses into agents (spec §4.4).
+func (d *Decider) resolve(from protocol.AgentID, m *protocol.Message) *recipients {
+	r := &recipients{}
+	unknown := dropped{reason: protocol.NoInbox, tell: true}
+	var hints []string
+	seen := map[protocol.Address]bool{}
+	to := m.To
+	if m.NeedsHuman {
+		to = append(slices.Clone(to), protocol.Address(protocol.Human))
+	}
+	for _, address := range to {
+		if seen[address] {
+			continue
+		}
+		seen[address] = true
+		if hint := d.expand(from, address, r); hint != "" {
+			unknown.to = append(unknown.to, address)
+			if len(hints) < 5 {
+				hints = append(hints, hint)
+			}
+		}
+	}
+	if len(unknown.to) > 0 {
+		unknown.detail = strings.Join(hints, "; ")
+		if more := len(unknown.to) - len(hints); more > 0 {
+			unknown.detail += fmt.Sprintf("; and %d more", more)
+		}
+		r.dropped = append(r.dropped, unknown)
+	}
+	return r
+}
+
+// expand adds those whom one address means. A hint says why it means nobody,
+// and what to do.
+func (d *Decider) expand(from protocol.AgentID, address protocol.Address, r *recipients) (hint string) {
+	if role, ok := address.Role(); ok {
+		return d.expandRole(role, r)
+	}
+	switch id := protocol.AgentID(address); id {
+	case protocol.Hive:
+		r.add(id)
+		return ""
+	case protocol.Broadcast:
+		return d.expandBroadcast(from, r)
+	case protocol.Lead, protocol.God:
+		if d.state.Lead == "" {
+			return "no lead is set: a person sets one with `hived agent lead ID`"
+		}
+		r.add(d.state.Lead)
+		return ""
+	default:
+		a := d.state.Agents[id]
+		if a == nil {
+			return d.unknown(string(id))
+		}
+		if a.Status == ledger.Archived {
+			r.archived = append(r.archived, id)
+		}
+		r.add(id)
+		return ""
+	}
+}
+
+func (d *Decider) expandBroadcast(from protocol.AgentID, r *recipients) string {
+	n := 0
+	for _, a := range d.state.Roster() {
+		if a.ID != from && a.ID != protocol.Human && a.Status != ledger.Archived {
+			r.add(a.ID)
+			n++
+		}
+	}
+	if n == 0 {
+		return "there is no other active agent to broadcast to"
+	}
+	return ""
+}
+
+func (d *Decider) expandRole(role string, r *recipients) string {
+	var roles []string
+	n := 0
+	for _, a := range d.state.Roster() {
+		if a.Status == ledger.Archived {
+			continue
+		}
+		if a.Has(role) {
+			r.add(a.ID)
+			n++
+		}
+		roles = append(append(roles, a.Caps...), a.Role)
+	}
+	if n > 0 {
+		return ""
+	}
+	return "no active agent has the role or capability " + protocol.Quote(role) + didYouMean(role, roles)
+}
+
+func (d *Decider) unknown(name string) string {
+	names := []string{string(protocol.Broadcast), string(protocol.Lead), string(protocol.Hive)}
+	for _, a := range d.state.Roster() {
+		names = append(names, string(a.ID))
+	}
+	return "there is no agent " + protocol.Quote(name) + didYouMean(name, names)
+}
+
+// didYouMean names the nearest of what there is, and all of it where nothing
+// is near and the list is short.
+func didYouMean(name string, known []string) string {
+	slices.Sort(known)
+	known = slices.DeleteFunc(slices.Compact(known), func(s string) bool { return s == "" })
+	if near := protocol.Nearest(name, known, 3); len(near) > 0 {
+		return "; did you mean " + strings.Join(near, " or ") + "?"
+	}
+	if len(known) > 0 && len(known) <= 12 {
+		return "; there are " + strings.Join(known, ", ")
+	}
+	return "; registry.json lists all"
+}
+
+// limits takes from the recipients those whom a rule keeps the message from
+// (spec §4.3, §4.5).
+func (d *Decider) limits(now time.Time, e *protocol.MessageEvent, m *protocol.Message, r *recipients) {
+	switch {
+	case !m.ExpiresAt.IsZero() && now.After(m.ExpiresAt):
+		d.dropAll(r, dropped{
+			reason: protocol.Expired, tell: true,
+			detail: fmt.Sprintf("it expired at %s and was found at %s; send it again with a later expires_at, or none", m.ExpiresAt.UTC().Format(time.RFC3339), now.UTC().Format(time.RFC3339)),
+		}, true)
+	case e.Hops > d.settings.HopCap:
+		d.dropAll(r, dropped{
+			reason: protocol.HopCap, tell: now.Sub(d.state.Told(e.Conversation)).Abs() >= noticeEvery, tellToo: d.state.Lead,
+			detail: fmt.Sprintf("conversation %s made %d hops, the cap is %d; stop answering, begin a new conversation with a new aim, or ask a person to run `hived continue %s`", e.Conversation, e.Hops, d.settings.HopCap, e.Conversation),
+		}, false)
+	default:
+		d.pairCap(now, e, r)
+		d.inboxCap(r)
+	}
+}
+
+// dropAll keeps the message from everybody; from hive itself only where it
+// says so, because messages to hive are never dropped for their hops.
+func (d *Decider) dropAll(r *recipients, why dropped, hiveToo bool) {
+	d.drop(r, why, func(id protocol.AgentID) bool { return hiveToo || id != protocol.Hive })
+}
+
+// drop moves those recipients that fit out of the list.
+func (d *Decider) drop(r *recipients, why dropped, fits func(protocol.AgentID) bool) {
+	stay := r.to[:0:0]
+	for _, id := range r.to {
+		if fits(id) {
+			why.to = append(why.to, protocol.Address(id))
+		} else {
+			stay = append(stay, id)
+		}
+	}
+	r.to = stay
+	r.archived = slices.DeleteFunc(r.archived, fits)
+	if len(why.to) > 0 {
+		r.dropped = append(r.dropped, why)
+	}
+}
+
+func (d *Decider) pairCap(now time.Time, e *protocol.MessageEvent, r *recipients) {
+	why := dropped{
+		reason: protocol.PairCap, tellToo: d.state.Lead,
+		detail: fmt.Sprintf("you and the other side took turns %d times within the hour; stop answering, or ask a person to run `hived continue %s`", d.settings.PairCap, e.Conversation),
+	}
+	d.drop(r, why, func(id protocol.AgentID) bool {
+		turns, told := d.state.Turns(e.From, id, now)
+		if turns < d.settings.PairCap {
+			return false
+		}
+		why.tell = why.tell || now.Sub(told).Abs() >= noticeEvery
+		return true
+	})
+	if n := len(r.dropped); n > 0 && r.dropped[n-1].reason == protocol.PairCap {
+		r.dropped[n-1].tell = why.tell
+	}
+}
+
+func (d *Decider) inboxCap(r *recipients) {
+	d.drop(r, dropped{
+		reason: protocol.InboxFull, tell: true,
+		detail: fmt.Sprintf("its inbox holds %d unread messages, which is the cap; send it again when some are handled", d.settings.InboxCap),
+	}, func(id protocol.AgentID) bool {
+		a := d.state.Agents[id]
+		return a != nil && len(a.Inbox) >= d.settings.InboxCap
+	})
+}
+
+// drops records what was not delivered, and tells the sender (spec §4.4-4.6).
+func (d *Decider) drops(now time.Time, seq protocol.Seq, e *protocol.MessageEvent, r *recipients) error {
+	for _, x := range r.dropped {
+		d.emit(now, &protocol.DropEvent{Of: seq, ID: e.ID, From: e.From, To: x.to, Conversation: e.Conversation, Reason: x.reason, Detail: x.detail, Told: x.tell})
+		if !x.tell {
+			continue
+		}
+		n := notice{
+			to: e.From, act: protocol.Failure, reply: e.ID, conversation: e.Conversation, code: protocol.Code(x.reason),
+			subject: "not delivered to " + names(x.to),
+			body:    "Message " + string(e.ID) + " was not delivered to " + names(x.to) + ": " + x.detail + closing(x.detail),
+			data:    map[string]any{"of": seq, "to": x.to},
+		}
+		if err := d.notice(now, n); err != nil {
+			return err
+		}
+		if n.to = x.tellToo; n.to != "" && n.to != e.From {
+			n.body = "From " + string(e.From) + ". " + n.body
+			if err := d.notice(now, n); err != nil {
+				return err
+			}
+		}
+	}
+	if len(r.archived) == 0 {
+		return nil
+	}
+	to := make([]protocol.Address, 0, len(r.archived))
+	for _, id := range r.archived {
+		to = append(to, protocol.Address(id))
+	}
+	return d.notice(now, notice{
+		to: e.From, act: protocol.Inform, reply: e.ID, conversation: e.Conversation, code: protocol.CodeArchivedRecipient,
+		subject: names(to) + " is archived",
+		body:    "Message " + string(e.ID) + " was filed for " + names(to) + ", which is archived: nobody may read it. A person brings it back with `hived agent restore " + string(r.archived[0]) + "`.",
+		data:    map[string]any{"of": seq, "to": to},
+	})
+}
+
+func closing(sentence string) string {
+	if strings.HasSuffix(sentence, "?") || strings.HasSuffix(sentence, ".") {
+		return ""
+	}
+	return "."
+}
+
+// names lists addresses for a person, at most five of them.
+func names(list []protocol.Address) string {
+	var b strings.Builder
+	for i, a := range list {
+		if i == 5 {
+			fmt.Fprintf(&b, " and %d more", len(list)-i)
+			break
+		}
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		b.WriteString(cut(string(a), 70))
+	}
+	return b.String()
+}
+
+// cut shortens text to a number of characters.
+func cut(s string, most int) string {
+	if utf8.RuneCountInString(s) <= most {
+		return s
+	}
+	return string([]rune(s)[:most-1]) + "…"
+}
