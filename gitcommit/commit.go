@@ -139,7 +139,8 @@ func (r *Repo) lookAround(tip protocol.Blob, b *Batch) ([]edit, error) {
 	if err != nil {
 		return nil, err
 	}
-	return r.edits(t, root)
+	f := &editFinder{store: r.store, tree: t}
+	return f.edits(root)
 }
 
 // rootAt gives the root entries of a commit that was or is the tip.

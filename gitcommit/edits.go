@@ -1,6 +1,8 @@
 package gitcommit
 
 import (
+	"slices"
+
 	"github.com/hived/hived/protocol"
 )
 
@@ -13,21 +15,16 @@ type edit struct {
 
 // editFinder compares two trees and descends only where they differ.
 type editFinder struct {
-	repo  *Repo
+	store *store
 	tree  *Tree
 	found []edit
 }
 
-func (r *Repo) edits(t *Tree, root []entry) ([]edit, error) {
-	f := &editFinder{repo: r, tree: t}
-	var theirs []entry
-	for _, e := range root {
-		if ownedTop(e.name) {
-			theirs = append(theirs, e)
-		}
-	}
-	t.Tops() // so that every directory has its id
-	err := f.compare("", t.root.entries, theirs)
+// edits gives the owned paths in which a commit's root differs from the tree.
+func (f *editFinder) edits(root []entry) ([]edit, error) {
+	theirs := slices.DeleteFunc(slices.Clone(root), func(e entry) bool { return !ownedTop(e.name) })
+	f.tree.Tops() // so that every directory has its id
+	err := f.compare("", f.tree.root.entries, theirs)
 	return f.found, err
 }
 
@@ -112,7 +109,7 @@ func (f *editFinder) entries(d *dir) ([]entry, error) {
 	if !d.unread {
 		return d.entries, nil
 	}
-	data, err := f.repo.store.tree(d.id)
+	data, err := f.store.tree(d.id)
 	if err != nil {
 		return nil, err
 	}

@@ -263,9 +263,6 @@ func (p *parsedIndex) apply(patches []patch) {
 			i++
 		}
 		replaced := i < len(patches) && patches[i].name == e.name
-		if !replaced && i > 0 && patches[i-1].name == e.name {
-			replaced = true // another stage of the same path
-		}
 		if replaced || dirs[e.name] || below(e.name, files) {
 			continue
 		}

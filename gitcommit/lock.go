@@ -12,9 +12,9 @@ import (
 )
 
 const (
-	lockExt      = ".lock"
-	lockStep     = 50 * time.Millisecond // the wait grows by this
-	lockAttempts = 5
+	lockExt  = ".lock"
+	lockStep = 50 * time.Millisecond // the wait grows by this
+	refWaits = 5
 	// A lock whose owner cannot be known is stale after this (spec §6).
 	unknownStale = 10 * time.Minute
 )
@@ -46,9 +46,9 @@ func (r *Repo) writeTmp(name string, data []byte, sync bool) error {
 
 // lock takes one of git's locks by giving a finished file its name as a second
 // one: exclusive as git wants it, and recognisable as hived's own after a
-// crash. It waits 50 ms times the attempt, five times, and is then
+// crash. It waits 50 ms times the attempt, so many times, and is then
 // [ErrLocked] (spec §6).
-func (r *Repo) lock(ctx context.Context, tmp, name string) error {
+func (r *Repo) lock(ctx context.Context, tmp, name string, waits time.Duration) error {
 	for attempt := time.Duration(1); ; attempt++ {
 		err := r.disk.Link(tmp, name)
 		if err == nil {
@@ -64,7 +64,7 @@ func (r *Repo) lock(ctx context.Context, tmp, name string) error {
 		if freed {
 			continue
 		}
-		if attempt > lockAttempts {
+		if attempt > waits {
 			return fmt.Errorf("%w: %s since %s; if no git command is running, remove it", ErrLocked, name, since.UTC().Format(time.RFC3339))
 		}
 		if err := wait(ctx, attempt*lockStep); err != nil {

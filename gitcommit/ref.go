@@ -149,7 +149,7 @@ func (r *Repo) moveRef(ctx context.Context, old, id protocol.Blob) error {
 	if err := r.disk.MkdirAll(path.Dir(file), 0o755); err != nil {
 		return fmt.Errorf("write branch %s: %w", r.branch, err)
 	}
-	if err := r.lock(ctx, tmpRef, file+lockExt); err != nil {
+	if err := r.lock(ctx, tmpRef, file+lockExt, refWaits); err != nil {
 		return errors.Join(err, ignoreMissing(r.disk.Remove(tmpRef)))
 	}
 	now, err := readBranch(r.disk, r.branch)

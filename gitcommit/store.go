@@ -112,21 +112,10 @@ func (s *store) root(id protocol.Blob) ([]entry, error) {
 	return decodeTree(data)
 }
 
-// readSmall reads a whole file of bounded size.
-func readSmall(fs durable.FS, name string, most int64) ([]byte, error) {
-	f, err := fs.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close() //nolint:errcheck // only read
-	data, err := io.ReadAll(io.LimitReader(f, most+1))
-	if err != nil {
-		return nil, err
-	}
-	if int64(len(data)) > most {
-		return nil, &os.PathError{Op: "read", Path: name, Err: durable.ErrTooLarge}
-	}
-	return data, nil
+// readSmall reads a whole file of at most so many bytes.
+func readSmall(disk durable.FS, name string, most int64) ([]byte, error) {
+	data, _, err := durable.ReadFile(disk, name, most)
+	return data, err
 }
 
 // door shows .git to go-git through [durable.FS], for reading only.

@@ -81,10 +81,10 @@ func (s *State) took(file string) {
 // registry is the form of registry.json. `godId` keeps what reads the older
 // layout working.
 type registry struct {
-	Format int             `json:"format"`
-	Lead   string          `json:"lead"`
-	GodID  string          `json:"godId"`
-	Agents []registryAgent `json:"agents"`
+	Format int                      `json:"format"`
+	Lead   string                   `json:"lead"`
+	GodID  string                   `json:"godId"`
+	Agents map[string]registryAgent `json:"agents"` // by id
 }
 
 type registryAgent struct {
@@ -97,13 +97,13 @@ type registryAgent struct {
 
 // Registry writes the roster as registry.json (spec §1).
 func (s *State) Registry() []byte {
-	r := registry{Format: protocol.LogFormat, Lead: string(s.Lead), GodID: string(s.Lead), Agents: []registryAgent{}}
+	r := registry{Format: protocol.LogFormat, Lead: string(s.Lead), GodID: string(s.Lead), Agents: map[string]registryAgent{}}
 	for _, a := range s.Roster() {
 		caps := a.Caps
 		if caps == nil {
 			caps = []string{}
 		}
-		r.Agents = append(r.Agents, registryAgent{string(a.ID), a.Role, caps, a.Status, protocol.Stamp(a.Joined)})
+		r.Agents[string(a.ID)] = registryAgent{string(a.ID), a.Role, caps, a.Status, protocol.Stamp(a.Joined)}
 	}
 	b, err := json.MarshalIndent(r, "", "  ")
 	if err != nil {

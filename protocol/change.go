@@ -35,7 +35,7 @@ type Blob [sha1.Size]byte
 // BlobOf computes the git object id of content.
 func BlobOf(data []byte) Blob {
 	h := sha1.New() //nolint:gosec // git names its objects by SHA-1
-	fmt.Fprintf(h, "blob %d\x00", len(data))
+	h.Write(fmt.Appendf(nil, "blob %d\x00", len(data)))
 	h.Write(data)
 	return Blob(h.Sum(nil))
 }

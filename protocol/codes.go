@@ -45,5 +45,6 @@ const (
 	CodeGit           Code = "git"
 	CodeGitLock       Code = "git-stale-lock"
 	CodeGitOverruled  Code = "git-overruled"
+	CodeAdopted       Code = "adopted"
 	CodeSettings      Code = "settings"
 )

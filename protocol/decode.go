@@ -111,9 +111,11 @@ func (d *messageDecoder) member(m *Message) error {
 		return d.syntax(err)
 	}
 	if err := m.set(name, v); err != nil {
-		var f *fieldError
-		errors.As(err, &f)
-		return d.at(max(from, start), "`"+name+"` "+f.reason, f.remedy)
+		reason, remedy := err.Error(), writeAgain
+		if f, ok := errors.AsType[*fieldError](err); ok {
+			reason, remedy = f.reason, f.remedy
+		}
+		return d.at(max(from, start), "`"+name+"` "+reason, remedy)
 	}
 	m.members = append(m.members, member{name, v})
 	return nil
@@ -126,6 +128,8 @@ func (e *fieldError) Error() string { return e.reason + "; " + e.remedy }
 
 // set takes one field of a message. Names are compared letter by letter:
 // `FROM` is an unknown field, not `from`.
+//
+//nolint:funlen // one line a field
 func (m *Message) set(name string, v jsontext.Value) (err error) {
 	switch name {
 	case "id":
@@ -369,8 +373,7 @@ func (d *messageDecoder) at(offset int64, reason, remedy string) error {
 // syntax turns a decoder's error into one with a place and a remedy.
 func (d *messageDecoder) syntax(err error) error {
 	offset, reason := d.dec.InputOffset(), err.Error()
-	var s *jsontext.SyntacticError
-	if errors.As(err, &s) {
+	if s, ok := errors.AsType[*jsontext.SyntacticError](err); ok {
 		offset = s.ByteOffset
 		if s.Err != nil {
 			reason = s.Err.Error()

@@ -132,7 +132,7 @@ func Deliver(m *Message, set jsontext.Value, seq Seq, received time.Time) ([]byt
 func quoted(s string) jsontext.Value {
 	b, err := jsontext.AppendQuote(nil, s)
 	if err != nil {
-		b, _ = jsontext.AppendQuote(nil, strings.ToValidUTF8(s, "\uFFFD")) //nolint:errcheck // it was made valid
+		b, _ = jsontext.AppendQuote(nil, strings.ToValidUTF8(s, "\uFFFD"))
 	}
 	return b
 }

@@ -2,6 +2,7 @@ package protocol
 
 import (
 	"fmt"
+	"strconv"
 	"time"
 )
 
@@ -111,5 +112,5 @@ func inUnits(key string, n int64) string {
 	case "settle", "rescan", "outbox_strays_after", "git.commit_delay", "git.stale_lock", "retention.age":
 		return time.Duration(n).String()
 	}
-	return fmt.Sprint(n)
+	return strconv.FormatInt(n, 10)
 }

@@ -61,7 +61,7 @@ func (d *Disk) Close() error {
 	return err
 }
 
-const openFlags = unix.O_NOFOLLOW | unix.O_NONBLOCK | unix.O_NOCTTY | unix.O_CLOEXEC | unix.O_LARGEFILE
+const openFlags = unix.O_NONBLOCK | unix.O_NOCTTY | unix.O_CLOEXEC | unix.O_LARGEFILE
 
 // Open implements FS.
 func (d *Disk) Open(name string) (File, error) {
@@ -220,7 +220,7 @@ func (d *Disk) fail(err error) error {
 
 // openDir opens a directory for listing and syncing.
 func (d *Disk) openDir(name string) (int, error) {
-	return d.openat(name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	return d.openat(name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 }
 
 // infoOf puts what the kernel says into our words.

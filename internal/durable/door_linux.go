@@ -18,7 +18,7 @@ const beneath = unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_N
 const maxAgain = 16
 
 // dirFlags opens a directory as a place for further calls only.
-const dirFlags = unix.O_PATH | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC
+const dirFlags = unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC
 
 // openat opens a name below the root.
 func (d *Disk) openat(name string, flags int, perm uint32) (int, error) {
@@ -36,6 +36,8 @@ func (d *Disk) openat(name string, flags int, perm uint32) (int, error) {
 	return step(dir, base, flags, perm)
 }
 
+// openat2 goes without O_NOFOLLOW: the resolution refuses links, in the last
+// element too, and O_DIRECTORY with O_NOFOLLOW would call one "no directory".
 func (d *Disk) openat2(name string, flags int, perm uint32) (int, error) {
 	how := unix.OpenHow{Flags: uint64(flags), Resolve: beneath} //nolint:gosec // flags are constants of ours
 	if flags&unix.O_CREAT != 0 {
@@ -120,7 +122,7 @@ func (d *Disk) walk(name string) (dir int, base string, err error) {
 // step opens one element. With O_DIRECTORY the kernel says of a link that it
 // is no directory; callers want to know that it is a link.
 func step(dir int, element string, flags int, perm uint32) (int, error) {
-	fd, err := again(func() (int, error) { return unix.Openat(dir, element, flags, perm) })
+	fd, err := again(func() (int, error) { return unix.Openat(dir, element, flags|unix.O_NOFOLLOW, perm) })
 	if !errors.Is(err, unix.ENOTDIR) {
 		return fd, err
 	}

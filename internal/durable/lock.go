@@ -69,9 +69,127 @@ func takeLock(d *Disk, name string, note []byte, pause func()) (*Lock, error) {
 			return nil, err
 		}
 		if tries == lockTries {
-			pid, _ := lockPID(d, name)
-			return nil, &LockedError{Path: d.Path(name), PID: pid}
+			return nil, &LockedError{Path: d.Path(name)}
 		}
 		pause()
 	}
+}
+
+// errLooking says that the lock is held shared, by a Holder that looks, or
+// held by somebody who has not written his process id yet: both pass.
+var errLooking = errors.New("the lock is being looked at")
+
+func tryLock(d *Disk, name string, note []byte) (*Lock, error) {
+	f, err := openLockable(d.Append, name)
+	if err != nil {
+		return nil, err
+	}
+	err = f.flock(lockExclusive)
+	if wouldBlock(err) {
+		err = whoLocked(d, name, f)
+	} else if err != nil {
+		err = PathError("lock", name, err)
+	}
+	if err == nil {
+		err = stillThere(d, name, f)
+	}
+	if err == nil {
+		err = sign(f, note)
+	}
+	if err != nil {
+		_ = f.Close() // this gives back the lock too
+		return nil, err
+	}
+	return &Lock{f}, nil
+}
+
+func openLockable(open func(string) (File, error), name string) (lockable, error) {
+	f, err := open(name)
+	if err != nil {
+		return nil, err
+	}
+	return f.(lockable), nil //nolint:errcheck,forcetypeassert // files of a Disk are
+}
+
+// whoLocked tells a holder of the lock from one who only looks.
+func whoLocked(d *Disk, name string, f lockable) error {
+	if f.flock(lockShared) == nil {
+		return errLooking
+	}
+	pid, _ := lockPID(f)
+	if pid == 0 {
+		return errLooking
+	}
+	return &LockedError{Path: d.Path(name), PID: pid}
+}
+
+// stillThere guards against a lock on a file that lost its name between
+// opening and locking: the next process would lock another file.
+func stillThere(d *Disk, name string, f lockable) error {
+	mine, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	named, err := d.Lstat(name)
+	if errors.Is(err, fs.ErrNotExist) || err == nil && (named.Ino != mine.Ino || named.Dev != mine.Dev) {
+		return errMoved
+	}
+	return err
+}
+
+// sign writes who holds the lock.
+func sign(f File, note []byte) error {
+	if err := f.Truncate(0); err != nil {
+		return err
+	}
+	line := strconv.AppendInt(nil, int64(os.Getpid()), 10)
+	_, err := f.Write(append(append(line, '\n'), note...))
+	return err
+}
+
+// lockPID reads what sign wrote.
+func lockPID(f File) (int, error) {
+	buf := make([]byte, 32)
+	n, err := f.ReadAt(buf, 0)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return 0, err
+	}
+	line, _, ended := bytes.Cut(buf[:n], []byte{'\n'})
+	pid, err := strconv.Atoi(string(line))
+	if err != nil || !ended || pid <= 0 {
+		return 0, nil //nolint:nilerr // not signed yet, or by nobody we know
+	}
+	return pid, nil
+}
+
+// Release empties the file and gives the lock back.
+func (l *Lock) Release() error {
+	err := l.f.Truncate(0)
+	// A child that is just being started may hold a copy of the descriptor, so
+	// closing it is not enough.
+	return errors.Join(err, l.f.flock(unlocked), l.f.Close())
+}
+
+// Holder tells whether somebody holds the lock now, and the process id found in
+// the file (0 where there is none). It does not wait. To find out it holds the
+// lock shared for an instant; TakeLock knows this and tries again, while
+// another Holder at the same instant is not disturbed.
+func Holder(d *Disk, name string) (pid int, held bool, err error) {
+	f, err := openLockable(d.Open, name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, false, nil
+	}
+	if err != nil {
+		return 0, false, err
+	}
+	defer f.Close() //nolint:errcheck // nothing was written
+	err = f.flock(lockShared)
+	if err == nil {
+		return 0, false, f.flock(unlocked)
+	}
+	if !wouldBlock(err) {
+		return 0, false, PathError("lock", name, err)
+	}
+	pid, err = lockPID(f)
+	return pid, true, err
 }

@@ -1,0 +1,329 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
+
+	"github.com/hived/hived/internal/durable"
+	"github.com/hived/hived/protocol"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// hive makes a directory with agents in it.
+func hive(t *testing.T, ids ...protocol.AgentID) *durable.Disk {
+	t.Helper()
+	disk, err := durable.Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = disk.Close() })
+	for _, id := range ids {
+		for _, dir := range []string{protocol.DoneDir(id), protocol.SentDir(id)} {
+			if err := disk.MkdirAll(dir, 0o755); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	return disk
+}
+
+func open(t *testing.T, disk durable.FS, id protocol.AgentID) *Box {
+	t.Helper()
+	b, err := Open(disk, id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func put(t *testing.T, disk durable.FS, name, text string) {
+	t.Helper()
+	if err := durable.Publish(disk, name, []byte(text), 0o644, false); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func content(t *testing.T, disk durable.FS, name string) string {
+	t.Helper()
+	data, _, err := durable.ReadFile(disk, name, -1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
+
+func TestOpenWantsAnAgentThatExists(t *testing.T) {
+	disk := hive(t, "alice", "bob")
+	put(t, disk, "agents/file", "")
+	for _, tt := range []struct {
+		id   protocol.AgentID
+		want error
+		text string
+	}{
+		{"alice", nil, ""},
+		{"alcie", ErrNoAgent, "did you mean alice?"},
+		{"quentin", ErrNoAgent, "hived agent add quentin"},
+		{"file", ErrNoAgent, ""},
+		{"../x", protocol.ErrBadID, ""},
+	} {
+		_, err := Open(disk, tt.id)
+		if !errors.Is(err, tt.want) || err != nil && !strings.Contains(err.Error(), tt.text) {
+			t.Errorf("Open(%s) = %v, want %v with %q", tt.id, err, tt.want, tt.text)
+		}
+	}
+	if _, err := disk.Lstat("agents/quentin"); !errors.Is(err, fs.ErrNotExist) {
+		t.Error("a misspelt agent was made")
+	}
+}
+
+func TestSendWritesOneWholeMessage(t *testing.T) {
+	disk := hive(t, "alice")
+	b := open(t, disk, "alice")
+	no := false
+	sent, err := b.Send(Draft{
+		To: []protocol.Address{"bob", "@builder"}, Act: protocol.Request, Subject: "s", Body: Text("line\n\"two\""),
+		InReplyTo: "m0", Conversation: "c", NeedsHuman: true, RequiresReply: &no,
+		ExpiresAt: time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if sent.File != string(sent.ID)+".json" {
+		t.Errorf("file %s for id %s", sent.File, sent.ID)
+	}
+	m, err := protocol.DecodeMessage([]byte(content(t, disk, "agents/alice/outbox/"+sent.File)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := fmt.Sprintln(m.ID == sent.ID, m.To, m.Act, m.Subject, string(m.Body), m.InReplyTo, m.Conversation, m.NeedsHuman, m.Has("requires_reply"), m.RequiresReply, m.ExpiresAt)
+	want := `true [bob @builder] request s "line\n\"two\"" m0 c true true false 2030-01-02 03:04:05 +0000 UTC
+`
+	if got != want {
+		t.Errorf("message %s, want %s", got, want)
+	}
+	if got, _ := b.Pending(); len(got) != 1 {
+		t.Errorf("pending %v, want the one message", got)
+	}
+	entries, err := disk.ReadDir("agents/alice/outbox")
+	if err != nil || len(entries) != 2 {
+		t.Errorf("outbox %v, %v: want the message and .sent only", entries, err)
+	}
+}
+
+func TestSendKeepsOrderAndChosenIDs(t *testing.T) {
+	disk := hive(t, "alice")
+	b := open(t, disk, "alice")
+	var want []string
+	for range 20 {
+		sent, err := b.Send(Draft{ID: "mine", To: []protocol.Address{"bob"}, Subject: "s"})
+		if err != nil || sent.ID != "mine" {
+			t.Fatal(sent, err)
+		}
+		want = append(want, sent.File)
+	}
+	got, err := b.Pending()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("name order is not the order of sending (-sent +names):\n%s", diff)
+	}
+}
+
+func TestIDsDoNotGoBackWithTheClock(t *testing.T) {
+	b := open(t, hive(t, "alice"), "alice")
+	now := time.Now()
+	first, err := b.next(now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, err := b.next(now.Add(-24 * time.Hour))
+	if err != nil || second.Compare(first) <= 0 {
+		t.Errorf("%s after %s, %v", second, first, err)
+	}
+}
+
+func TestSendRefusesWhatIsNoMessage(t *testing.T) {
+	disk := hive(t, "alice")
+	b := open(t, disk, "alice")
+	for name, d := range map[string]Draft{
+		"no recipient":  {Subject: "s"},
+		"nothing said":  {To: []protocol.Address{"bob"}},
+		"unknown act":   {To: []protocol.Address{"bob"}, Subject: "s", Act: "shout"},
+		"bad id":        {ID: "../x", To: []protocol.Address{"bob"}, Subject: "s"},
+		"broken text":   {To: []protocol.Address{"bob"}, Body: Text("\xff")},
+		"broken body":   {To: []protocol.Address{"bob"}, Body: []byte("{")},
+		"newline in to": {To: []protocol.Address{"bo\nb"}, Subject: "s"},
+	} {
+		if sent, err := b.Send(d); !errors.Is(err, protocol.ErrMalformed) {
+			t.Errorf("%s: sent %v, error %v", name, sent, err)
+		}
+	}
+	if got, err := b.Pending(); len(got) > 0 || err != nil {
+		t.Errorf("outbox holds %v, %v", got, err)
+	}
+}
+
+const letter = `{"id":%q,"from":"bob","to":"alice","subject":"s","seq":%d,"received_at":"2026-11-21T09:00:00Z"}`
+
+// inbox fills alice's inbox: two messages, a handled one, and a file that is
+// no message.
+func inbox(t *testing.T) (*durable.Disk, *Box) {
+	t.Helper()
+	disk := hive(t, "alice")
+	put(t, disk, "agents/alice/inbox/.done/01A.json", fmt.Sprintf(letter, "old", 1))
+	put(t, disk, "agents/alice/inbox/01B.json", fmt.Sprintf(letter, "m-one", 2))
+	put(t, disk, "agents/alice/inbox/01C.json", fmt.Sprintf(letter, "m-two", 3))
+	put(t, disk, "agents/alice/inbox/01D.json", "{")
+	put(t, disk, "agents/alice/inbox/.hidden.json", "x")
+	put(t, disk, "agents/alice/inbox/note.txt", "x")
+	return disk, open(t, disk, "alice")
+}
+
+func TestInboxListsInOrder(t *testing.T) {
+	_, b := inbox(t)
+	for _, tt := range []struct {
+		all  bool
+		want string
+	}{
+		{false, "m-one/2 m-two/3 01D/0!"},
+		{true, "old/1. m-one/2 m-two/3 01D/0!"},
+	} {
+		list, err := b.Inbox(tt.all)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, l := range list {
+			s := fmt.Sprintf("%s/%d", l.ID(), l.Seq)
+			if l.Done {
+				s += "."
+			}
+			if l.Bad != nil {
+				s += "!"
+			}
+			got = append(got, s)
+		}
+		if g := strings.Join(got, " "); g != tt.want {
+			t.Errorf("Inbox(%t) = %s, want %s", tt.all, g, tt.want)
+		}
+	}
+}
+
+func TestRead(t *testing.T) {
+	disk, b := inbox(t)
+	for _, tt := range []struct {
+		name, file string
+		want       error
+	}{
+		{"m-one", "01B.json", nil},
+		{"m-t", "01C.json", nil},
+		{"01B", "01B.json", nil},
+		{"01B.json", "01B.json", nil},
+		{"old", "01A.json", nil},
+		{"01D", "01D.json", nil},
+		{"m-", "", ErrAmbiguous},
+		{"01", "", ErrAmbiguous},
+		{"m-three", "", ErrNotFound},
+		{"", "", ErrNotFound},
+		{"../inbox/01B", "", ErrNotFound},
+		{".hidden", "", ErrNotFound},
+	} {
+		l, err := b.Read(tt.name)
+		if l.File != tt.file || !errors.Is(err, tt.want) {
+			t.Errorf("Read(%q) = %q, %v; want %q, %v", tt.name, l.File, err, tt.file, tt.want)
+		}
+	}
+	if got := content(t, disk, "agents/alice/inbox/01B.json"); got != fmt.Sprintf(letter, "m-one", 2) {
+		t.Errorf("reading changed the message to %s", got)
+	}
+}
+
+func TestReadFindsAnIDOfTwoSendersAmbiguous(t *testing.T) {
+	disk, b := inbox(t)
+	put(t, disk, "agents/alice/inbox/01E.json", fmt.Sprintf(letter, "m-one", 9))
+	if _, err := b.Read("m-one"); !errors.Is(err, ErrAmbiguous) {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestDoneMovesAndNeverOverwrites(t *testing.T) {
+	disk, b := inbox(t)
+	for range 2 { // again is harmless
+		l, err := b.Done("m-one")
+		if err != nil || l.Path != "agents/alice/inbox/.done/01B.json" || !l.Done {
+			t.Errorf("Done = %+v, %v", l, err)
+		}
+	}
+	put(t, disk, "agents/alice/inbox/.done/01C.json", "another")
+	if _, err := b.Done("m-two"); !errors.Is(err, fs.ErrExist) {
+		t.Errorf("error %v, want that the name is taken", err)
+	}
+	if got := content(t, disk, "agents/alice/inbox/.done/01C.json"); got != "another" {
+		t.Errorf("overwritten with %q", got)
+	}
+	if got := content(t, disk, "agents/alice/inbox/01C.json"); got != fmt.Sprintf(letter, "m-two", 3) {
+		t.Errorf("the message is %q", got)
+	}
+}
+
+func TestWait(t *testing.T) {
+	disk := hive(t, "alice")
+	b := open(t, disk, "alice")
+
+	ctx, cancel := context.WithTimeoutCause(t.Context(), time.Millisecond, errors.New("time is up"))
+	defer cancel()
+	if err := b.Wait(ctx, nil); err == nil || !strings.Contains(err.Error(), "time is up") {
+		t.Errorf("error %v, want the cause", err)
+	}
+
+	hint, done := make(chan struct{}), make(chan error)
+	go func() { done <- b.Wait(t.Context(), hint) }()
+	put(t, disk, "agents/alice/inbox/01A.json", "{}")
+	select {
+	case hint <- struct{}{}:
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	case err := <-done:
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	if err := b.Wait(t.Context(), nil); err != nil {
+		t.Errorf("with a message there: %v", err)
+	}
+}
+
+func TestWaitLooksByItself(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		disk := hive(t, "alice")
+		b := open(t, disk, "alice")
+		done := make(chan error)
+		go func() { done <- b.Wait(t.Context(), nil) }()
+		synctest.Wait() // it looked once and found nothing
+		put(t, disk, "agents/alice/inbox/01A.json", "{}")
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestNames(t *testing.T) {
+	disk := hive(t, "bob", "alice", "hive", ".hidden")
+	put(t, disk, "agents/file", "")
+	got, err := Names(disk)
+	if diff := cmp.Diff([]protocol.AgentID{"alice", "bob"}, got); diff != "" || err != nil {
+		t.Errorf("names (-want +got):\n%s%v", diff, err)
+	}
+}

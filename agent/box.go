@@ -1,0 +1,178 @@
+// Package agent is being an agent with nothing but files (spec §9): a program
+// that can read and write them can take part in a hive, and this is all that
+// it has to do. It promises that
+//
+//   - a message is sent whole or not at all, and one whose Send returned
+//     without an error survives a power cut;
+//   - nothing is ever overwritten or deleted, and reading consumes nothing;
+//   - it works the same whether the daemon runs or not: what is sent waits in
+//     the outbox, what was delivered can be read.
+//
+// What a message means, who may send what to whom, and whether it arrived is
+// decided by the coordinator and can be read in its log.
+package agent
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/oklog/ulid/v2"
+
+	"github.com/hived/hived/internal/durable"
+	"github.com/hived/hived/protocol"
+)
+
+var (
+	// ErrNoAgent says that the hive has no directory for an agent of that name.
+	ErrNoAgent = errors.New("no such agent")
+	// ErrNotFound says that neither inbox nor inbox/.done holds the message.
+	ErrNotFound = errors.New("no such message")
+	// ErrAmbiguous says that a name fits several messages.
+	ErrAmbiguous = errors.New("fits several messages")
+)
+
+// Box is the mailbox of one agent: its outbox and its inbox. It may be used by
+// many goroutines at once.
+type Box struct {
+	disk durable.FS
+	id   protocol.AgentID
+
+	mu      sync.Mutex
+	entropy *ulid.MonotonicEntropy // guarded by mu: ids of one millisecond go up
+	last    uint64                 // guarded by mu: milliseconds of the newest id, which never goes back
+}
+
+// Open opens the mailbox of an agent that has a directory; for any other the
+// error is [ErrNoAgent] and names those that are meant perhaps. A directory
+// is not made, or a misspelt name would join the hive as a new agent.
+func Open(disk durable.FS, id protocol.AgentID) (*Box, error) {
+	if _, err := protocol.ParseAgentID(string(id)); err != nil {
+		return nil, err
+	}
+	info, err := disk.Lstat(protocol.AgentDir(id))
+	if err == nil && info.Mode.IsDir() {
+		return &Box{disk: disk, id: id, entropy: ulid.Monotonic(ulid.DefaultEntropy(), 0)}, nil
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("open the mailbox of %s: %w", id, err)
+	}
+	names, err := Names(disk)
+	if err != nil {
+		return nil, err
+	}
+	return nil, fmt.Errorf("%w %s%s", ErrNoAgent, protocol.Quote(string(id)), suggest(string(id), names))
+}
+
+func suggest(name string, known []protocol.AgentID) string {
+	list := make([]string, 0, len(known))
+	for _, k := range known {
+		list = append(list, string(k))
+	}
+	if near := protocol.Nearest(name, list, 3); len(near) > 0 {
+		return "; did you mean " + strings.Join(near, " or ") + "?"
+	}
+	return "; `hived agent add " + protocol.SafeName(name) + "` makes one, `hived agent list` shows all"
+}
+
+// Names lists those who have a directory in the hive, in name order. They are
+// agents, or will be when a daemon has seen them (spec §1).
+func Names(disk durable.FS) ([]protocol.AgentID, error) {
+	entries, err := disk.ReadDir(protocol.PathAgents)
+	if err != nil {
+		return nil, fmt.Errorf("list the agents: %w", err)
+	}
+	var names []protocol.AgentID
+	for _, e := range entries {
+		id, err := protocol.ParseAgentID(e.Name)
+		if err == nil && e.Type.IsDir() && !id.Reserved() {
+			names = append(names, id)
+		}
+	}
+	return names, nil
+}
+
+// ID is whose mailbox it is.
+func (b *Box) ID() protocol.AgentID { return b.id }
+
+// Done moves a message to inbox/.done: it is handled (spec §4.7). Name is as
+// for [Box.Read]. A message that is there already is left as it is.
+func (b *Box) Done(name string) (Letter, error) {
+	l, err := b.Read(name)
+	if err != nil || l.Done {
+		return l, err
+	}
+	from, dir := l.Path, protocol.DoneDir(b.id)
+	if err := b.disk.MkdirAll(dir, 0o755); err != nil {
+		return l, fmt.Errorf("mark %s as handled: %w", l.File, err)
+	}
+	to := dir + "/" + l.File
+	if err := b.disk.RenameNew(from, to); err != nil {
+		return l, fmt.Errorf("mark %s as handled: %w", l.File, err)
+	}
+	l.Path, l.Done = to, true
+	return l, nil
+}
+
+// waitPoll is how often Wait looks where nothing gives it a hint. A look is
+// one reading of a directory.
+const waitPoll = 50 * time.Millisecond
+
+// Wait returns as soon as the inbox holds a message, at once if it does
+// already. A hint makes it look sooner than it would by itself; the channel
+// may be nil. When ctx ends, the error is its cause.
+func (b *Box) Wait(ctx context.Context, hint <-chan struct{}) error {
+	tick := time.NewTicker(waitPoll)
+	defer tick.Stop()
+	for {
+		names, err := b.names(protocol.InboxDir(b.id))
+		if err != nil {
+			return fmt.Errorf("wait for a message to %s: %w", b.id, err)
+		}
+		if len(names) > 0 {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("wait for a message to %s: %w", b.id, context.Cause(ctx))
+		case <-tick.C:
+		case <-hint:
+		}
+	}
+}
+
+// Pending lists the files in the outbox that wait for the daemon, in the
+// order in which it will take them.
+func (b *Box) Pending() ([]string, error) {
+	names, err := b.names(protocol.OutboxDir(b.id))
+	if err != nil {
+		return nil, fmt.Errorf("look into the outbox of %s: %w", b.id, err)
+	}
+	return names, nil
+}
+
+// names lists the messages of a directory in name order; a directory that is
+// not there holds none.
+func (b *Box) names(dir string) ([]string, error) {
+	entries, err := b.disk.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	names := make([]string, 0, len(entries))
+	for _, e := range entries {
+		if protocol.IsMessageName(e.Name) {
+			names = append(names, e.Name)
+		}
+	}
+	slices.SortFunc(names, cmp.Compare[string])
+	return names, nil
+}

@@ -1,0 +1,139 @@
+package agent
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/hived/hived/internal/durable"
+	"github.com/hived/hived/protocol"
+)
+
+// maxLetter is the largest file of an inbox that is read: the largest message
+// that settings allow, with room for what hived fills in.
+const maxLetter = 17 << 20
+
+// Letter is one message in an inbox.
+type Letter struct {
+	File     string            // its name
+	Path     string            // where it stands, relative to the hive
+	Done     bool              // it stands in inbox/.done
+	Raw      []byte            // its bytes
+	Message  *protocol.Message // nil where the file is no message
+	Bad      error             // why it is none
+	Seq      protocol.Seq      // the event that accepted it
+	Received time.Time         // when
+}
+
+// ID is the message's id; of a file that is no message, its name.
+func (l Letter) ID() protocol.MessageID {
+	if l.Message != nil && l.Message.ID != "" {
+		return l.Message.ID
+	}
+	return protocol.MessageID(strings.TrimSuffix(l.File, ".json"))
+}
+
+// Inbox gives the unread messages in the order of acceptance, with all also
+// those in inbox/.done, which come first.
+func (b *Box) Inbox(all bool) ([]Letter, error) {
+	dirs := []string{protocol.InboxDir(b.id)}
+	if all {
+		dirs = []string{protocol.DoneDir(b.id), protocol.InboxDir(b.id)}
+	}
+	var list []Letter
+	for _, dir := range dirs {
+		names, err := b.names(dir)
+		if err != nil {
+			return nil, fmt.Errorf("list the inbox of %s: %w", b.id, err)
+		}
+		for _, name := range names {
+			l, err := b.letter(dir, name)
+			if errors.Is(err, fs.ErrNotExist) {
+				continue // it was moved meanwhile
+			}
+			if err != nil {
+				l.Bad = err
+			}
+			list = append(list, l)
+		}
+	}
+	return list, nil
+}
+
+// Read finds a message in the inbox, then in inbox/.done, by its id, by its
+// file's name, or by the beginning of either where only one message has it.
+func (b *Box) Read(name string) (Letter, error) {
+	if l, ok := b.byFile(name); ok {
+		return l, nil
+	}
+	list, err := b.Inbox(true)
+	if err != nil {
+		return Letter{}, err
+	}
+	slices.Reverse(list)
+	exact := pick(list, func(id, _ string) bool { return id == name })
+	if len(exact) == 0 && name != "" {
+		exact = pick(list, func(id, file string) bool { return strings.HasPrefix(id, name) || strings.HasPrefix(file, name) })
+	}
+	switch len(exact) {
+	case 0:
+		return Letter{}, fmt.Errorf("%w %s in the inbox of %s; `hived inbox --all` lists them", ErrNotFound, protocol.Quote(name), b.id)
+	case 1:
+		return exact[0], nil
+	}
+	return Letter{}, fmt.Errorf("%s %w in the inbox of %s: %s and %s; write more of it", protocol.Quote(name), ErrAmbiguous, b.id, exact[1].File, exact[0].File)
+}
+
+// byFile finds a message by its file's name without reading any other.
+func (b *Box) byFile(name string) (Letter, bool) {
+	name = strings.TrimSuffix(name, ".json") + ".json"
+	if !protocol.IsMessageName(name) || strings.Contains(name, "/") {
+		return Letter{}, false
+	}
+	for _, dir := range []string{protocol.InboxDir(b.id), protocol.DoneDir(b.id)} {
+		if l, err := b.letter(dir, name); err == nil {
+			return l, true
+		}
+	}
+	return Letter{}, false
+}
+
+// pick keeps the letters that fit; of a message that stands in both
+// directories only the first.
+func pick(list []Letter, fits func(id, file string) bool) []Letter {
+	var out []Letter
+	for _, l := range list {
+		again := slices.ContainsFunc(out, func(o Letter) bool { return o.File == l.File })
+		if !again && fits(string(l.ID()), l.File) {
+			out = append(out, l)
+		}
+	}
+	return out
+}
+
+func (b *Box) letter(dir, name string) (Letter, error) {
+	l := Letter{File: name, Path: dir + "/" + name, Done: dir == protocol.DoneDir(b.id)}
+	data, _, err := durable.ReadFile(b.disk, l.Path, maxLetter)
+	if err != nil {
+		return l, err
+	}
+	l.Raw = data
+	if l.Message, l.Bad = protocol.DecodeMessage(data); l.Bad != nil {
+		l.Message = nil
+		return l, nil
+	}
+	var added struct {
+		Seq      protocol.Seq `json:"seq"`
+		Received time.Time    `json:"received_at"`
+	}
+	// A file that hived did not write may lack both, or hold anything there.
+	if json.Unmarshal(data, &added) == nil {
+		l.Seq, l.Received = added.Seq, added.Received
+	}
+	return l, nil
+}

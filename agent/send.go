@@ -1,0 +1,111 @@
+package agent
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/oklog/ulid/v2"
+
+	"github.com/hived/hived/internal/durable"
+	"github.com/hived/hived/protocol"
+)
+
+// Draft is a message before it is sent. Only To, and one of Subject, Body and
+// Event, must be there; hived fills in the rest (spec §2).
+type Draft struct {
+	ID            protocol.MessageID      `json:"id"` // Send draws one where it is empty
+	Conversation  protocol.ConversationID `json:"conversation,omitzero"`
+	InReplyTo     protocol.MessageID      `json:"in_reply_to,omitzero"`
+	To            []protocol.Address      `json:"to"`
+	Act           protocol.Act            `json:"act,omitzero"`
+	Subject       string                  `json:"subject,omitzero"`
+	Body          jsontext.Value          `json:"body,omitzero"`           // any JSON value; see [Text]
+	RequiresReply *bool                   `json:"requires_reply,omitzero"` // nil: as the act has it
+	NeedsHuman    bool                    `json:"needs_human,omitzero"`
+	ExpiresAt     time.Time               `json:"expires_at,omitzero"`
+	Event         string                  `json:"event,omitzero"` // a command to `hive` (spec §8)
+	Data          jsontext.Value          `json:"data,omitzero"`  // of the command
+}
+
+// Text is a body that is text. The text must be valid UTF-8.
+func Text(s string) jsontext.Value {
+	v, err := jsontext.AppendQuote(nil, s)
+	if err != nil {
+		return jsontext.Value(s) // not JSON either: Send refuses it
+	}
+	return v
+}
+
+// Sent is a message that stands in the outbox.
+type Sent struct {
+	ID   protocol.MessageID
+	File string // its name in the outbox
+}
+
+// Send writes a message into the outbox: under a name that nothing takes for a
+// message, synced, then renamed. The id that it draws makes sending again
+// harmless and is what a reply refers to. A draft that is not a message is
+// refused at once, as a *[protocol.Malformed].
+func (b *Box) Send(d Draft) (Sent, error) {
+	key, err := b.next(time.Now())
+	if err != nil {
+		return Sent{}, fmt.Errorf("draw an id: %w", err)
+	}
+	if d.ID == "" {
+		d.ID = protocol.MessageID(key.String())
+	}
+	data, err := json.Marshal(d, jsontext.Multiline(true), json.Deterministic(true))
+	if err != nil {
+		return Sent{}, fmt.Errorf("%w: %s; write valid UTF-8 and JSON", protocol.ErrMalformed, protocol.Visible(err.Error()))
+	}
+	data = append(data, '\n')
+	if _, err := protocol.DecodeMessage(data); err != nil {
+		return Sent{}, err
+	}
+	file := key.String() + ".json"
+	if err := b.publish(file, data); err != nil {
+		return Sent{}, fmt.Errorf("send %s: %w", d.ID, err)
+	}
+	return Sent{ID: d.ID, File: file}, nil
+}
+
+// publish makes the file appear in the outbox, whole, and never instead of
+// another.
+func (b *Box) publish(file string, data []byte) error {
+	dir := protocol.OutboxDir(b.id)
+	if err := b.disk.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	temp := dir + "/." + file + ".tmp"
+	f, err := b.disk.Create(temp, 0o644)
+	if err != nil {
+		return err
+	}
+	if err = write(f, data); err == nil {
+		err = b.disk.RenameNew(temp, dir+"/"+file)
+	}
+	if err != nil {
+		return errors.Join(err, b.disk.Remove(temp))
+	}
+	return b.disk.SyncDir(dir)
+}
+
+func write(f durable.File, data []byte) error {
+	_, err := f.Write(data)
+	if err == nil {
+		err = f.Sync()
+	}
+	return errors.Join(err, f.Close())
+}
+
+// next draws an id larger than the one before, whatever the clock does: name
+// order in the outbox is the order of sending (spec §3).
+func (b *Box) next(now time.Time) (ulid.ULID, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.last = max(b.last, ulid.Timestamp(now))
+	return ulid.New(b.last, b.entropy)
+}

@@ -1,0 +1,113 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/hived/hived/agent"
+	"github.com/hived/hived/internal/durable"
+	"github.com/hived/hived/protocol"
+	"github.com/hived/hived/router"
+)
+
+// directory gives the hive's directory: what was said, HIVE_DIR, or the
+// nearest parent directory that is a hive.
+func (a *app) directory(said string) (string, error) {
+	if said == "" {
+		said = a.hive
+	}
+	if said == "" {
+		said = a.getenv("HIVE_DIR")
+	}
+	if said != "" {
+		if !isHive(said) {
+			return "", exitWith(exitNotFound, "%s is not a hive; make one with `hived init %s`", protocol.Quote(said), protocol.Visible(said))
+		}
+		return said, nil
+	}
+	here, err := os.Getwd()
+	if err != nil {
+		return "", fmt.Errorf("find the hive: %w", err)
+	}
+	for dir := here; ; dir = filepath.Dir(dir) {
+		if isHive(dir) {
+			return dir, nil
+		}
+		if dir == filepath.Dir(dir) {
+			return "", exitWith(exitNotFound, "no hive here or above %s; make one with `hived init`, or say --hive DIR", protocol.Quote(here))
+		}
+	}
+}
+
+// isHive knows a hive by what it cannot be without; a log that is missing is
+// damage, and the hive still one.
+func isHive(dir string) bool {
+	is := func(name string) bool {
+		_, err := os.Lstat(filepath.Join(dir, filepath.FromSlash(name)))
+		return err == nil
+	}
+	return is(protocol.PathAgents) && (is(protocol.PathLog) || is(router.LockFile))
+}
+
+// open opens the hive.
+func (a *app) open() (*durable.Disk, error) { return a.openAt("") }
+
+func (a *app) openAt(said string) (*durable.Disk, error) {
+	dir, err := a.directory(said)
+	if err != nil {
+		return nil, err
+	}
+	disk, err := durable.Open(dir)
+	if err != nil {
+		return nil, fmt.Errorf("open the hive: %w", err)
+	}
+	return disk, nil
+}
+
+// who gives the agent that acts: what was said, HIVE_AGENT, or human.
+func (a *app) who() protocol.AgentID {
+	for _, id := range []string{a.agent, a.getenv("HIVE_AGENT")} {
+		if id != "" {
+			return protocol.AgentID(id)
+		}
+	}
+	return protocol.Human
+}
+
+// box opens the mailbox of the agent that acts.
+func (a *app) box(disk durable.FS) (*agent.Box, error) { return agent.Open(disk, a.who()) }
+
+// withHive runs a command that reads and writes files of the hive.
+func (a *app) withHive(do func(c *cobra.Command, args []string, disk *durable.Disk) error) func(*cobra.Command, []string) error {
+	return func(c *cobra.Command, args []string) error {
+		disk, err := a.open()
+		if err != nil {
+			return err
+		}
+		defer disk.Close() //nolint:errcheck // what was written is synced or renamed by now
+		return do(c, args, disk)
+	}
+}
+
+// withBox is withHive with the mailbox of the agent that acts.
+func (a *app) withBox(do func(c *cobra.Command, args []string, box *agent.Box) error) func(*cobra.Command, []string) error {
+	return a.withHive(func(c *cobra.Command, args []string, disk *durable.Disk) error {
+		box, err := a.box(disk)
+		if err != nil {
+			return err
+		}
+		return do(c, args, box)
+	})
+}
+
+// daemon tells whether a daemon holds the hive, and its process id.
+func daemon(disk *durable.Disk) (pid int, runs bool, err error) {
+	pid, runs, err = durable.Holder(disk, router.LockFile)
+	if err != nil {
+		return 0, false, fmt.Errorf("see whether a daemon runs: %w", err)
+	}
+	return pid, runs, nil
+}

@@ -1,0 +1,105 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	"golang.org/x/term"
+)
+
+// printer writes answers and remembers the first error.
+type printer struct {
+	w   io.Writer
+	err error
+}
+
+// Write implements [io.Writer].
+func (p *printer) Write(b []byte) (int, error) {
+	if p.err != nil {
+		return 0, p.err
+	}
+	n, err := p.w.Write(b)
+	if err != nil {
+		p.err = fmt.Errorf("write the answer: %w", err)
+	}
+	return n, err
+}
+
+func (p *printer) line(format string, args ...any) { fmt.Fprintf(p, format+"\n", args...) }
+
+// document writes a value as one line of JSON.
+func (p *printer) document(v any) error {
+	b, err := json.Marshal(v, jsontext.EscapeForJS(true), json.Deterministic(true))
+	if err != nil {
+		return fmt.Errorf("write the answer: %w", err)
+	}
+	p.line("%s", b)
+	return nil
+}
+
+// answer prints a value, as JSON where it was asked for, else as text.
+func (a *app) answer(v any, text func(*printer)) error {
+	if a.json {
+		return a.out.document(v)
+	}
+	text(a.out)
+	return nil
+}
+
+// note tells people something that is not the answer.
+func (a *app) note(format string, args ...any) { fmt.Fprintf(a.stderr, "hived: "+format+"\n", args...) }
+
+// table aligns rows of cells. Cells hold no colours: their width is counted.
+func (p *printer) table(rows [][]string) {
+	w := tabwriter.NewWriter(p, 0, 0, 2, ' ', 0)
+	for _, row := range rows {
+		fmt.Fprintln(w, strings.Join(row, "\t"))
+	}
+	if err := w.Flush(); err != nil && p.err == nil {
+		p.err = err
+	}
+}
+
+// clock writes a time for people.
+func clock(t time.Time) string {
+	if t.IsZero() {
+		return "-"
+	}
+	return t.Local().Format("2006-01-02 15:04:05.000")
+}
+
+// style colours text where a terminal shows it.
+type style struct{ on bool }
+
+func styleFor(w io.Writer, getenv func(string) string) style {
+	return style{isTerminal(w) && getenv("NO_COLOR") == "" && getenv("TERM") != "dumb"}
+}
+
+func isTerminal(x any) bool {
+	f, ok := x.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}
+
+// The colours that answers use.
+const (
+	bold   = "1"
+	dim    = "2"
+	red    = "31"
+	green  = "32"
+	yellow = "33"
+	blue   = "34"
+	cyan   = "36"
+)
+
+func (s style) paint(colour, text string) string {
+	if !s.on || text == "" {
+		return text
+	}
+	return "\x1b[" + colour + "m" + text + "\x1b[0m"
+}

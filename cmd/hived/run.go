@@ -1,0 +1,166 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/hived/hived/protocol"
+)
+
+// app is what every command works with.
+type app struct {
+	stdin  io.Reader
+	out    *printer
+	stderr io.Writer
+	getenv func(string) string
+	style  style
+
+	hive  string // --hive
+	agent string // --agent
+	json  bool   // --json
+}
+
+// run runs one command line and gives its exit status.
+func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer, getenv func(string) string) int {
+	a := &app{stdin: stdin, out: &printer{w: stdout}, stderr: stderr, getenv: getenv, style: styleFor(stdout, getenv)}
+	root := a.root()
+	root.SetArgs(args)
+	root.SetIn(stdin)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	err := misspelt(root, root.ExecuteContext(ctx))
+	if err == nil {
+		err = a.out.err
+	}
+	if err == nil {
+		return exitDone
+	}
+	fmt.Fprintf(stderr, "hived: %s\n", protocol.Visible(err.Error()))
+	return exitStatus(err)
+}
+
+func (a *app) root() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "hived",
+		Short: "Moves messages between agents that can read and write files",
+		Long: "hived moves messages between agents that can read and write files, keeps every event in a log\n" +
+			"that nothing is lost from, and commits every change to git.\n\n" +
+			"Exit status: 0 done, 1 failed, 2 wrong usage, 3 not found, 4 timed out, 5 refused,\n" +
+			"6 a check found a gap, 75 another daemon holds the hive.",
+		SilenceErrors:      true,
+		SilenceUsage:       true,
+		DisableSuggestions: true, // misspelt has its own, on one line
+	}
+	flags := root.PersistentFlags()
+	flags.StringVar(&a.hive, "hive", "", "the hive's `directory` (else HIVE_DIR, else the nearest parent directory that is a hive)")
+	flags.StringVar(&a.agent, "agent", "", "act as this agent, by its `id` (else HIVE_AGENT, else human)")
+	flags.BoolVar(&a.json, "json", false, "print JSON: one document, or one a line for streams")
+	root.SetFlagErrorFunc(flagError)
+	root.AddGroup(
+		&cobra.Group{ID: groupHive, Title: "The hive:"},
+		&cobra.Group{ID: groupMail, Title: "Messages:"},
+		&cobra.Group{ID: groupLog, Title: "What happened:"},
+	)
+	add := func(group string, list ...*cobra.Command) {
+		for _, c := range list {
+			c.GroupID = group
+			root.AddCommand(c)
+		}
+	}
+	add(groupHive, a.initCommand(), a.upCommand(), a.downCommand(), a.demoCommand(), a.statusCommand(), a.doctorCommand(), a.agentCommand(), a.gitCommand())
+	add(groupMail, a.sendCommand(), a.inboxCommand(), a.readCommand(), a.doneCommand(), a.waitCommand(), a.continueCommand())
+	add(groupLog, a.logCommand(), a.traceCommand(), a.replayCommand(), a.verifyCommand(), a.repairCommand())
+	root.AddCommand(a.versionCommand(), a.manCommand())
+	return root
+}
+
+const (
+	groupHive = "hive"
+	groupMail = "mail"
+	groupLog  = "log"
+)
+
+// misspelt answers an unknown command with the nearest one.
+func misspelt(root *cobra.Command, err error) error {
+	var name string
+	if err == nil {
+		return nil
+	}
+	if _, scan := fmt.Sscanf(err.Error(), "unknown command %q for", &name); scan != nil {
+		return err
+	}
+	return usageError("unknown command %s%s", protocol.Quote(name), didYouMean(name, commandNames(root), "`hived help` lists all"))
+}
+
+func commandNames(c *cobra.Command) []string {
+	var names []string
+	for _, sub := range c.Commands() {
+		if sub.IsAvailableCommand() {
+			names = append(names, sub.Name())
+		}
+	}
+	return names
+}
+
+// group makes a command that only has commands below it.
+func group(c *cobra.Command, subs ...*cobra.Command) *cobra.Command {
+	c.AddCommand(subs...)
+	// The flags of a misspelt command are not the mistake to tell.
+	c.FParseErrWhitelist = cobra.FParseErrWhitelist{UnknownFlags: true}
+	c.RunE = func(c *cobra.Command, args []string) error {
+		names := strings.Join(commandNames(c), ", ")
+		if len(args) == 0 {
+			return usageError("%s needs to be told what to do: %s", c.CommandPath()[len("hived "):], names)
+		}
+		return usageError("unknown command %s%s", protocol.Quote(c.Name()+" "+args[0]), didYouMean(args[0], commandNames(c), "there are "+names))
+	}
+	return c
+}
+
+// flagError answers an unknown flag with the nearest one.
+func flagError(c *cobra.Command, err error) error {
+	var unknown *pflag.NotExistError
+	if !asError(err, &unknown) {
+		return usageError("%s: %s; `%s --help` shows its flags", c.Name(), protocol.Visible(err.Error()), c.CommandPath())
+	}
+	var known []string
+	c.Flags().VisitAll(func(f *pflag.Flag) { known = append(known, f.Name) })
+	name := unknown.GetSpecifiedName()
+	near := protocol.Nearest(name, known, 2)
+	for i, n := range near {
+		near[i] = "--" + n
+	}
+	hint := fmt.Sprintf("; `%s --help` shows them", c.CommandPath())
+	if len(near) > 0 {
+		hint = "; did you mean " + strings.Join(near, " or ") + "?"
+	}
+	return usageError("%s has no flag %s%s", c.Name(), protocol.Quote("--"+name), hint)
+}
+
+// didYouMean names the nearest of what there is, or says where all of it stands.
+func didYouMean(name string, known []string, otherwise string) string {
+	slices.Sort(known)
+	if near := protocol.Nearest(name, known, 2); len(near) > 0 {
+		return "; did you mean " + strings.Join(near, " or ") + "?"
+	}
+	return "; " + otherwise
+}
+
+// takes checks the number of arguments; most < 0 means any number.
+func takes(least, most int) cobra.PositionalArgs {
+	return func(c *cobra.Command, args []string) error {
+		switch {
+		case len(args) < least:
+			return usageError("%s needs more: %s", c.Name(), c.UseLine())
+		case most >= 0 && len(args) > most:
+			return usageError("%s does not take %s: %s", c.Name(), protocol.Quote(args[most]), c.UseLine())
+		}
+		return nil
+	}
+}

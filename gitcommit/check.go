@@ -1,0 +1,302 @@
+package gitcommit
+
+import (
+	"context"
+	"encoding/hex"
+	"fmt"
+	"iter"
+	"slices"
+	"sync"
+
+	"github.com/hived/hived/internal/durable"
+	"github.com/hived/hived/protocol"
+)
+
+// Event is one event of the log as history needs it.
+type Event struct {
+	Seq     protocol.Seq
+	Sum     string // 32 hex digits
+	Changes []protocol.Change
+}
+
+// Problem is one thing that [Check] found.
+type Problem struct {
+	Code   string
+	Info   bool          // worth knowing, and no fault
+	Object protocol.Blob // the object that is wrong or missing
+	Commit protocol.Blob
+	Path   string // in the tree, or of a file of git's
+	Seq    protocol.Seq
+	Text   string // one sentence for a person
+}
+
+// Codes of problems.
+const (
+	CodePackDamaged   = "git-pack-damaged"
+	CodeObjectDamaged = "git-object-damaged"
+	CodeObjectMissing = "git-object-missing"
+	CodeUnreadable    = "git-history-unreadable"
+	CodeGap           = "git-history-gap"
+	CodeSumDiffers    = "git-sum-differs"
+	CodeTreeDiffers   = "git-tree-differs"
+	CodeTrailers      = "git-trailers-missing"
+	CodeAhead         = "git-ahead-of-log"
+	CodeAmended       = "git-amended" // info
+	CodeBehind        = "git-behind"  // info
+)
+
+// Check holds the repository against itself and against the log (spec §6): all
+// objects have the hash that names them; the commits of hived's, oldest first,
+// follow each other without a gap, carry the sums of the log, and hold in what
+// hived owns exactly the state that the log gives at their sequence number. The
+// history yields every event of the log in order. It reports what is wrong and
+// returns an error only when it could not go on. Report is called by one
+// goroutine at a time.
+//
+// Everything is read as a stream; in memory are the state, 20 bytes an object
+// and 100 bytes a commit.
+func Check(ctx context.Context, disk durable.FS, history iter.Seq2[Event, error], report func(Problem)) error {
+	m, err := readMarker(disk)
+	if err != nil {
+		return fmt.Errorf("check the git repository: %w", err)
+	}
+	var mu sync.Mutex
+	one := func(p Problem) {
+		mu.Lock()
+		defer mu.Unlock()
+		report(p)
+	}
+	// The tip comes first: what a running hive commits meanwhile is not looked
+	// for among objects that were listed before.
+	tip, err := readBranch(disk, m.branch)
+	if err != nil {
+		one(Problem{Code: CodeUnreadable, Path: refFile(m.branch), Text: err.Error()})
+	}
+	stored, err := checkObjects(ctx, disk, one)
+	if err != nil {
+		return fmt.Errorf("check git's objects: %w", err)
+	}
+	k := &checker{disk: disk, store: newStore(disk), stored: stored, report: one, tree: NewTree(), touched: make(map[string]bool)}
+	k.tree.touch = func(p string) { k.touched[p] = true }
+	next, stop := iter.Pull2(history)
+	defer stop()
+	k.next = next
+	if err := k.run(ctx, tip, m.onto); err != nil {
+		return fmt.Errorf("check git's history: %w", err)
+	}
+	return nil
+}
+
+// link is one commit of the chain that says something about the log.
+type link struct {
+	id, tree    protocol.Blob
+	first, last protocol.Seq
+	sum         [16]byte
+	real        bool // by hived, not a person's copy
+}
+
+type checker struct {
+	disk   durable.FS
+	store  *store
+	stored *present
+	report func(Problem)
+	next   func() (Event, error, bool)
+
+	tree    *Tree
+	touched map[string]bool
+	at      Event // the last one folded
+	ended   bool  // the log has no more
+
+	follows protocol.Seq // what the newest commit of hived's goes through
+	copied  protocol.Seq // the same of a person's copy after it, if it was built upon
+}
+
+func (k *checker) run(ctx context.Context, tip, onto protocol.Blob) error {
+	chain, err := k.chain(ctx, tip, onto)
+	if err != nil {
+		return err
+	}
+	for i, c := range chain {
+		if err := ctx.Err(); err != nil {
+			return context.Cause(ctx)
+		}
+		switch {
+		case c.last == 0:
+			k.report(Problem{Code: CodeTrailers, Commit: c.id, Text: "a commit of hived's names no events"})
+		case !c.real && !builtUpon(chain[i:]):
+			k.report(Problem{Code: CodeAmended, Info: true, Commit: c.id, Seq: c.last, Text: "a person's commit copies the trailers of one of hived's"})
+		default:
+			if err := k.commit(c); err != nil {
+				return err
+			}
+		}
+	}
+	return k.lag()
+}
+
+// builtUpon tells whether a person's copy of a commit stands for it: it is the
+// newest, or hived went on from it.
+func builtUpon(chain []link) bool {
+	for _, c := range chain[1:] {
+		if c.real {
+			return c.first == chain[0].last+1
+		}
+	}
+	return len(chain) == 1
+}
+
+// chain gives the commits to check, oldest first.
+func (k *checker) chain(ctx context.Context, tip, onto protocol.Blob) ([]link, error) {
+	var out []link
+	for id := tip; !id.IsZero() && id != onto; {
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		c, err := k.store.commit(id)
+		if err != nil {
+			// What is above can still be compared with the log.
+			k.report(Problem{Code: CodeUnreadable, Object: id, Commit: id, Text: err.Error()})
+			break
+		}
+		if c.last != 0 || c.by == identity {
+			l := link{id: id, tree: c.tree, first: c.first, last: c.last, real: c.by == identity}
+			if _, err := hex.Decode(l.sum[:], []byte(c.sum)); err != nil {
+				return nil, err
+			}
+			out = append(out, l)
+		}
+		id = c.parent
+	}
+	slices.Reverse(out)
+	return out, nil
+}
+
+// commit holds one commit against the log.
+func (k *checker) commit(c link) error {
+	if c.first != k.follows+1 && c.first != k.copied+1 {
+		k.report(Problem{Code: CodeGap, Commit: c.id, Seq: c.first, Text: fmt.Sprintf(
+			"commit %s brings the events from %s, history before it ends at %s", c.id, c.first, max(k.follows, k.copied))})
+	}
+	if c.real {
+		k.follows, k.copied = c.last, c.last
+	} else {
+		k.copied = c.last
+	}
+	if err := k.foldTo(c.last); err != nil {
+		return err
+	}
+	if k.at.Seq != c.last {
+		if k.ended {
+			k.report(Problem{Code: CodeAhead, Commit: c.id, Seq: c.last, Text: fmt.Sprintf("commit %s goes through event %s, the log ends at %s", c.id, c.last, k.at.Seq)})
+		}
+		return nil
+	}
+	if sum := hex.EncodeToString(c.sum[:]); sum != k.at.Sum {
+		k.report(Problem{Code: CodeSumDiffers, Commit: c.id, Seq: c.last, Text: fmt.Sprintf("commit %s says the sum of event %s is %s, the log says %s", c.id, c.last, sum, k.at.Sum)})
+	}
+	if !c.real {
+		k.report(Problem{Code: CodeAmended, Info: true, Commit: c.id, Seq: c.last, Text: "a person rewrote this commit of hived's"})
+	}
+	if err := k.exist(c); err != nil {
+		return err
+	}
+	k.compare(c)
+	return nil
+}
+
+// foldTo brings the state to a sequence number, if the log goes so far.
+func (k *checker) foldTo(seq protocol.Seq) error {
+	segments := SegmentsOf(k.disk)
+	for k.at.Seq < seq && !k.ended {
+		ev, err, ok := k.next()
+		if err != nil {
+			return err
+		}
+		if !ok {
+			k.ended = true
+			return nil
+		}
+		if _, err := k.tree.Apply(ev.Changes, segments); err != nil {
+			return err
+		}
+		k.at = Event{Seq: ev.Seq, Sum: ev.Sum}
+	}
+	return nil
+}
+
+const mostPaths = 10 // named of one commit
+
+// compare holds the owned part of a commit's tree against the state.
+func (k *checker) compare(c link) {
+	data, err := k.store.tree(c.tree)
+	if err == nil {
+		var root []entry
+		if root, err = decodeTree(data); err == nil && sameTops(topsOf(root), k.tree.Tops()) {
+			return
+		}
+		if err == nil {
+			k.differ(c, root)
+			return
+		}
+	}
+	k.report(Problem{Code: CodeUnreadable, Object: c.tree, Commit: c.id, Seq: c.last, Text: err.Error()})
+}
+
+func (k *checker) differ(c link, root []entry) {
+	f := &editFinder{store: k.store, tree: k.tree}
+	found, err := f.edits(root)
+	if err != nil {
+		k.report(Problem{Code: CodeUnreadable, Commit: c.id, Seq: c.last, Text: err.Error()})
+	}
+	for i, e := range found {
+		if i == mostPaths {
+			break
+		}
+		k.report(Problem{Code: CodeTreeDiffers, Object: e.id, Commit: c.id, Path: e.path, Seq: c.last, Text: fmt.Sprintf(
+			"%s in commit %s is not what the log gives at event %s (%d paths differ)", protocol.Quote(e.path), c.id, c.last, len(found))})
+	}
+	if len(found) == 0 {
+		k.report(Problem{Code: CodeTreeDiffers, Commit: c.id, Seq: c.last, Text: fmt.Sprintf("the tree of commit %s is not what the log gives at event %s", c.id, c.last)})
+	}
+}
+
+// exist looks for every object that came since the last commit.
+func (k *checker) exist(c link) error {
+	k.tree.seal(func(id protocol.Blob, _ []byte) { k.want(id, "", c) })
+	for path := range k.touched {
+		id, ok, err := k.tree.Lookup(path)
+		if err != nil {
+			return err
+		}
+		if ok {
+			k.want(id, path, c)
+		}
+	}
+	clear(k.touched)
+	return nil
+}
+
+func (k *checker) want(id protocol.Blob, path string, c link) {
+	if !k.stored.has(id) {
+		k.report(Problem{Code: CodeObjectMissing, Object: id, Commit: c.id, Path: path, Seq: c.last, Text: fmt.Sprintf("object %s of commit %s is not in the repository", id, c.id)})
+	}
+}
+
+// lag counts what the log has and history has not yet.
+func (k *checker) lag() error {
+	through := max(k.follows, k.copied)
+	for !k.ended {
+		ev, err, ok := k.next()
+		if err != nil {
+			return err
+		}
+		k.ended = !ok
+		if ok {
+			k.at = Event{Seq: ev.Seq}
+		}
+	}
+	if k.at.Seq > through {
+		k.report(Problem{Code: CodeBehind, Info: true, Seq: through, Text: fmt.Sprintf("git holds the events through %s, the log goes to %s", through, k.at.Seq)})
+	}
+	return nil
+}

@@ -1,0 +1,222 @@
+package gitcommit
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hived/hived/internal/durable"
+	"github.com/hived/hived/protocol"
+)
+
+// hive is a directory with a repository of hived's in it, a log of what
+// happened to it, and a work tree that agrees.
+type hive struct {
+	t      testing.TB
+	dir    string
+	disk   *durable.Disk
+	repo   *Repo
+	opt    Options
+	seq    protocol.Seq
+	log    []Event
+	alerts []string
+	writes int
+}
+
+// needGit skips a test where there is no git, and keeps git away from the
+// settings of whoever runs it.
+func needGit(t testing.TB) {
+	t.Helper()
+	if _, err := exec.LookPath("git"); err != nil {
+		t.Skip("git is not installed: " + err.Error())
+	}
+}
+
+func newHive(t testing.TB) *hive {
+	t.Helper()
+	h := &hive{t: t, dir: t.TempDir()}
+	h.opt.Alert = func(code, text string) { h.alerts = append(h.alerts, code+": "+text) }
+	disk, err := durable.Open(h.dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { disk.Close() })
+	h.disk = disk
+	if err := Init(disk, false); err != nil {
+		t.Fatal(err)
+	}
+	h.open()
+	return h
+}
+
+func (h *hive) open() {
+	h.t.Helper()
+	repo, err := Open(h.disk, h.opt)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	h.repo = repo
+}
+
+// put is a change that stores text.
+func put(path, text string) protocol.Change {
+	return protocol.Change{Op: protocol.Put, Path: path, Data: []byte(text)}
+}
+
+func del(path string) protocol.Change { return protocol.Change{Op: protocol.Delete, Path: path} }
+
+func move(from, to string) protocol.Change {
+	return protocol.Change{Op: protocol.Move, From: from, Path: to}
+}
+
+// batch makes one event of the changes, does them to the work tree, and gives
+// the batch that commits them.
+func (h *hive) batch(changes ...protocol.Change) Batch {
+	h.t.Helper()
+	for _, c := range changes {
+		h.toDisk(c)
+	}
+	h.seq++
+	sum := fmt.Sprintf("%032x", uint64(h.seq)*7)
+	h.log = append(h.log, Event{Seq: h.seq, Sum: sum, Changes: changes})
+	return Batch{
+		First: h.seq, Last: h.seq, Sum: sum, At: time.Unix(1_800_000_000+int64(h.seq), 0),
+		Subject: "hive: event " + h.seq.String(), Lines: []string{h.seq.String() + " message alice -> bob"},
+		Changes: changes,
+	}
+}
+
+func (h *hive) toDisk(c protocol.Change) {
+	h.t.Helper()
+	if !protocol.Owned(c.Path) || strings.Contains(c.Path, ".git") {
+		return
+	}
+	full := filepath.Join(h.dir, c.Path)
+	var err error
+	switch c.Op {
+	case protocol.Put:
+		h.write(c.Path, string(c.Data))
+	case protocol.Move:
+		if err = os.MkdirAll(filepath.Dir(full), 0o755); err == nil {
+			err = os.Rename(filepath.Join(h.dir, c.From), full)
+		}
+	case protocol.Delete:
+		err = os.Remove(full)
+	case protocol.PutFile:
+	}
+	if err != nil && !os.IsNotExist(err) {
+		h.t.Fatal(err)
+	}
+}
+
+// write puts a file into the work tree, with a time that is long past and its
+// own: many a git compares seconds only.
+func (h *hive) write(path, text string) {
+	h.t.Helper()
+	full := filepath.Join(h.dir, path)
+	if err := os.MkdirAll(filepath.Dir(full), 0o755); err != nil {
+		h.t.Fatal(err)
+	}
+	if err := os.WriteFile(full, []byte(text), 0o644); err != nil {
+		h.t.Fatal(err)
+	}
+	h.writes++
+	old := time.Now().Add(time.Duration(h.writes)*time.Second - 24*time.Hour)
+	if err := os.Chtimes(full, old, old); err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+func (h *hive) read(path string) string {
+	h.t.Helper()
+	data, err := os.ReadFile(filepath.Join(h.dir, path))
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return string(data)
+}
+
+// commit commits the changes as one event.
+func (h *hive) commit(changes ...protocol.Change) Result {
+	h.t.Helper()
+	res, err := h.repo.Commit(h.t.Context(), h.batch(changes...))
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return res
+}
+
+func (h *hive) syncIndex() {
+	h.t.Helper()
+	if _, err := h.repo.SyncIndex(h.t.Context()); err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+// git runs git in the hive and gives what it says, without the last line break.
+func (h *hive) git(args ...string) string {
+	h.t.Helper()
+	out, err := h.tryGit(args...)
+	if err != nil {
+		h.t.Fatalf("git %s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+	return out
+}
+
+func (h *hive) tryGit(args ...string) (string, error) { return h.gitWith("", args...) }
+
+func (h *hive) gitWith(stdin string, args ...string) (string, error) {
+	h.t.Helper()
+	return runGit(h.t.Context(), h.t, h.dir, stdin, args...)
+}
+
+func runGit(ctx context.Context, t testing.TB, dir, stdin string, args ...string) (string, error) {
+	t.Helper()
+	home := filepath.Join(dir, ".hived", "home")
+	cmd := exec.CommandContext(ctx, "git", args...)
+	cmd.Dir = dir
+	cmd.Stdin = strings.NewReader(stdin)
+	cmd.Env = []string{
+		"PATH=" + os.Getenv("PATH"), "HOME=" + home, "GIT_CONFIG_NOSYSTEM=1", "LC_ALL=C",
+		"GIT_AUTHOR_NAME=P", "GIT_AUTHOR_EMAIL=p@example.org", "GIT_COMMITTER_NAME=P", "GIT_COMMITTER_EMAIL=p@example.org",
+		"GIT_EDITOR=true",
+	}
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	err := cmd.Run()
+	return strings.TrimRight(out.String(), "\n"), err
+}
+
+// sound holds the repository to git's own judgement.
+func (h *hive) sound() {
+	h.t.Helper()
+	if out := h.git("fsck", "--strict", "--no-dangling"); out != "" {
+		h.t.Errorf("git fsck --strict says:\n%s", out)
+	}
+}
+
+// clean brings the index up to date and wants git status to be silent.
+func (h *hive) clean() {
+	h.t.Helper()
+	h.syncIndex()
+	if out := h.git("status", "--porcelain"); out != "" {
+		h.t.Errorf("git status says:\n%s", out)
+	}
+}
+
+// alerted tells whether an alert of a code was given, and forgets all.
+func (h *hive) alerted(code string) bool {
+	defer func() { h.alerts = nil }()
+	for _, a := range h.alerts {
+		if strings.HasPrefix(a, code+":") {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,162 @@
+package gitcommit
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/hived/hived/internal/durable"
+)
+
+func bare(t *testing.T) *hive {
+	t.Helper()
+	h := &hive{t: t, dir: t.TempDir()}
+	disk, err := durable.Open(h.dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { disk.Close() })
+	h.disk = disk
+	return h
+}
+
+func TestInitRefusesWhatIsNotItsOwn(t *testing.T) {
+	needGit(t)
+	tests := map[string]struct {
+		make  func(h *hive)
+		adopt bool
+		want  error
+	}{
+		"a person's": {func(h *hive) { h.git("init", "-q") }, false, ErrForeign},
+		"a gitlink":  {func(h *hive) { h.write(".git", "gitdir: ../x\n") }, true, ErrUnsupported},
+		"a link":     {func(h *hive) { os.Symlink("/tmp", filepath.Join(h.dir, ".git")) }, true, ErrUnsupported},
+		"bare":       {func(h *hive) { h.git("init", "-q"); h.git("config", "core.bare", "true") }, true, ErrUnsupported},
+		"sha256":     {func(h *hive) { h.git("init", "-q", "--object-format=sha256") }, true, ErrUnsupported},
+		"detached": {func(h *hive) {
+			h.git("init", "-q")
+			h.git("commit", "-q", "--allow-empty", "-mx")
+			h.git("checkout", "-q", "--detach")
+		}, true, ErrUnsupported},
+		"borrowed objects":     {func(h *hive) { h.git("init", "-q"); h.write(".git/objects/info/alternates", "/x\n") }, true, ErrUnsupported},
+		"another format's":     {func(h *hive) { h.git("init", "-q"); h.git("config", "hived.format", "9") }, true, ErrUnsupported},
+		"adopted without HEAD": {func(h *hive) { h.git("init", "-q"); os.Remove(filepath.Join(h.dir, ".git/HEAD")) }, true, os.ErrNotExist},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			h := bare(t)
+			tt.make(h)
+			config, _ := os.ReadFile(filepath.Join(h.dir, ".git/config"))
+			if err := Init(h.disk, tt.adopt); !errors.Is(err, tt.want) {
+				t.Errorf("got %v, want %v", err, tt.want)
+			}
+			after, _ := os.ReadFile(filepath.Join(h.dir, ".git/config"))
+			if string(after) != string(config) {
+				t.Error("the config was changed")
+			}
+		})
+	}
+}
+
+func TestInitTwiceAndInsideAnother(t *testing.T) {
+	needGit(t)
+	h := bare(t)
+	outer := h.dir
+	h.git("init", "-q")
+	h.dir = filepath.Join(outer, "hive")
+	if err := os.Mkdir(h.dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	disk, err := durable.Open(h.dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer disk.Close()
+	h.disk = disk
+	for range 2 {
+		if err := Init(disk, false); err != nil {
+			t.Fatal(err)
+		}
+	}
+	h.open()
+	h.commit(put("board.md", "x"))
+	h.sound()
+	if got := h.git("config", "--get", "gc.auto"); got != "0" {
+		t.Errorf("gc.auto is %q", got)
+	}
+	h.dir = outer
+	if out, err := h.tryGit("log"); err == nil {
+		t.Errorf("the outer repository has %q", out)
+	}
+}
+
+func TestAdoptBuildsUpon(t *testing.T) {
+	needGit(t)
+	h := bare(t)
+	h.git("init", "-q", "-b", "work/mine")
+	h.git("config", "user.name", "Somebody")
+	h.write(".git/info/exclude", "*.o")
+	h.write("README.md", "theirs\n")
+	h.write("agents/old/inbox/1.json", "{}")
+	h.git("add", ".")
+	h.git("commit", "-qm", "old\n\nHive-Seq: 1-99\nHive-Sum: "+strings.Repeat("a", 32))
+	old := h.git("rev-parse", "HEAD")
+	for range 2 {
+		if err := Init(h.disk, true); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := h.git("config", "user.name"); got != "Somebody" {
+		t.Errorf("user.name is %q", got)
+	}
+	if got := h.read(".git/info/exclude"); !strings.HasPrefix(got, "*.o\n") || !strings.Contains(got, "/agents/\n") {
+		t.Errorf("exclude is %q", got)
+	}
+	h.open()
+	if h.repo.head.Seq != 0 {
+		t.Fatalf("head is at %v", h.repo.head)
+	}
+	h.commit(put("agents/old/inbox/1.json", "{}"), put("registry.json", "{}"))
+	h.open()
+	h.commit(put("agents/old/inbox/2.json", "{}"))
+	if got := h.git("rev-parse", "work/mine~2"); got != old {
+		t.Errorf("the old history is not below: %s", got)
+	}
+	h.sound()
+	h.clean()
+	if got := h.check(); len(got) != 0 {
+		t.Errorf("check says %q", got)
+	}
+}
+
+func TestOpenTellsDamage(t *testing.T) {
+	needGit(t)
+	h := newHive(t)
+	h.commit(put("board.md", "x"))
+	h.write(".git/HEAD", "")
+	h.open()
+	if c := h.repo.State(); c.Own() || !strings.Contains(c.String(), "hived repair") {
+		t.Errorf("state says %q", c)
+	}
+	h.commit(put("board.md", "y")) // the branch is known without HEAD
+	h.syncIndexFails()
+	h.write(".git/HEAD", "ref: refs/heads/main\n")
+	h.sound()
+	h.clean()
+	h.write(".git/refs/heads/main", "")
+	if _, err := Open(h.disk, h.opt); !errors.Is(err, ErrDamaged) {
+		t.Errorf("got %v", err)
+	}
+	h.write(".git/config", "[core]\n")
+	if _, err := Open(h.disk, h.opt); !errors.Is(err, ErrForeign) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func (h *hive) syncIndexFails() {
+	h.t.Helper()
+	if _, err := h.repo.SyncIndex(h.t.Context()); err == nil {
+		h.t.Error("the index was written though HEAD is unreadable")
+	}
+}

@@ -1,0 +1,194 @@
+package gitcommit
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/hived/hived/internal/durable"
+)
+
+// hold makes a lock of git's of a given age.
+func (h *hive) hold(name string, age time.Duration) string {
+	h.t.Helper()
+	h.write(name, "")
+	full := filepath.Join(h.dir, name)
+	then := time.Now().Add(-age)
+	if err := os.Chtimes(full, then, then); err != nil {
+		h.t.Fatal(err)
+	}
+	return full
+}
+
+func (h *hive) there(name string) bool {
+	_, err := os.Lstat(filepath.Join(h.dir, name))
+	return err == nil
+}
+
+const mainLock = ".git/refs/heads/main.lock"
+
+func TestRefLock(t *testing.T) {
+	tests := []struct {
+		name  string
+		age   time.Duration
+		owner liveness
+		want  error
+	}{
+		{"young", time.Second, ownerGone, ErrLocked},
+		{"old, its process gone", time.Minute, ownerGone, nil},
+		{"old, its process alive", time.Hour, ownerAlive, ErrLocked},
+		{"old, who knows", 5 * time.Minute, ownerUnknown, ErrLocked},
+		{"very old, who knows", 11 * time.Minute, ownerUnknown, nil},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			h := newHive(t)
+			h.commit(put("board.md", "one\n"))
+			h.hold(mainLock, tt.age)
+			now := time.Now()
+			b := h.batch(put("board.md", "two\n"))
+			h.repo.opt.Now = func() time.Time { return now }
+			h.repo.owner = func(durable.Info) liveness { return tt.owner }
+			packs := h.packs()
+			synctest.Test(t, func(t *testing.T) {
+				start := time.Now()
+				_, err := h.repo.Commit(t.Context(), b)
+				if !errors.Is(err, tt.want) {
+					t.Fatalf("got %v, want %v", err, tt.want)
+				}
+				if took := time.Since(start); tt.want != nil && took != 750*time.Millisecond {
+					t.Errorf("waited %v", took)
+				}
+			})
+			if tt.want == nil {
+				if !h.alerted("git-stale-lock") {
+					t.Error("no alert")
+				}
+				return
+			}
+			if h.packs() != packs {
+				t.Error("objects of the batch stayed")
+			}
+			if !h.there(mainLock) {
+				t.Fatal("the lock was removed")
+			}
+			os.Remove(filepath.Join(h.dir, mainLock))
+			if _, err := h.repo.Commit(t.Context(), b); err != nil {
+				t.Errorf("given again: %v", err)
+			}
+			h.check()
+		})
+	}
+}
+
+func (h *hive) packs() int {
+	found, _ := filepath.Glob(filepath.Join(h.dir, ".git/objects/pack/*.pack"))
+	return len(found)
+}
+
+func TestWaitForLockEndsWithTheContext(t *testing.T) {
+	h := newHive(t)
+	h.hold(mainLock, 0)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := h.repo.Commit(ctx, h.batch(put("board.md", "x"))); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestIndexLockDelaysOnlyTheIndex(t *testing.T) {
+	needGit(t)
+	h := newHive(t)
+	h.hold(".git/index.lock", time.Second)
+	h.hold(".git/HEAD.lock", time.Second)
+	h.commit(put("board.md", "one\n"))
+	if _, err := h.repo.SyncIndex(t.Context()); !errors.Is(err, ErrLocked) {
+		t.Errorf("got %v", err)
+	}
+	if h.repo.State().IndexLocked.IsZero() {
+		t.Error("state does not tell")
+	}
+	h.repo.owner = func(durable.Info) liveness { return ownerGone }
+	h.hold(".git/index.lock", time.Minute)
+	h.syncIndex()
+	if !h.alerted("git-stale-lock") {
+		t.Error("no alert")
+	}
+	os.Remove(filepath.Join(h.dir, ".git/HEAD.lock"))
+	h.clean()
+}
+
+func TestOwnLocksGoAtOpen(t *testing.T) {
+	h := newHive(t)
+	h.commit(put("board.md", "one\n"))
+	if err := h.repo.writeTmp(tmpRef, []byte("x"), false); err != nil {
+		t.Fatal(err)
+	}
+	if err := h.disk.Link(tmpRef, mainLock); err != nil {
+		t.Fatal(err)
+	}
+	h.hold(".git/index.lock", 0) // git's
+	h.write(".git/objects/pack/"+tmpPrefix+"commit_pack", "half")
+	h.write(".git/objects/pack/tmp_pack_git", "git's")
+	h.open()
+	for name, want := range map[string]bool{
+		mainLock: false, tmpRef: false, ".git/index.lock": true,
+		".git/objects/pack/" + tmpPrefix + "commit_pack": false, ".git/objects/pack/tmp_pack_git": true,
+	} {
+		if h.there(name) != want {
+			t.Errorf("%s: there is %v", name, !want)
+		}
+	}
+	h.commit(put("board.md", "two\n"))
+}
+
+func TestOwnerOfALock(t *testing.T) {
+	needGit(t)
+	h := newHive(t)
+	h.hold(mainLock, 0)
+	info, err := h.disk.Lstat(mainLock)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := h.repo.ownerOf(info); got == ownerAlive {
+		t.Fatal("nobody holds it")
+	} else if got == ownerUnknown {
+		t.Skip("this platform does not tell who holds a lock")
+	}
+	elsewhere := t.TempDir()
+	for name, tt := range map[string]struct {
+		dir  string
+		args []string
+		want liveness
+	}{
+		"in the hive": {h.dir, nil, ownerAlive},
+		"by option":   {elsewhere, []string{"--git-dir=" + filepath.Join(h.dir, ".git")}, ownerAlive},
+		"elsewhere":   {elsewhere, nil, ownerGone},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cmd := exec.Command("git", append(tt.args, "hash-object", "--stdin")...)
+			cmd.Dir = tt.dir
+			cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "GIT_CONFIG_NOSYSTEM=1", "LC_ALL=C", "HOME=" + elsewhere}
+			in, err := cmd.StdinPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			got := h.repo.ownerOf(info)
+			in.Close()
+			if err := cmd.Wait(); err != nil {
+				t.Fatal(err)
+			}
+			if got != tt.want {
+				t.Errorf("got %v, want %v", got, tt.want)
+			}
+		})
+	}
+}

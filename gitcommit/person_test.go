@@ -1,0 +1,337 @@
+package gitcommit
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// What a person does to the repository is built upon, never overwritten
+// (spec §6).
+
+func TestPersonsCommitIsBuiltUpon(t *testing.T) {
+	needGit(t)
+	h := newHive(t)
+	h.commit(put("board.md", "plan\n"))
+	h.syncIndex()
+	h.write("README.md", "by a person\n")
+	h.git("add", "README.md")
+	h.git("commit", "-qm", "a person's")
+	h.commit(put("agents/a/inbox/1.json", "{}"))
+	h.sound()
+	h.clean()
+	if got := h.git("log", "--format=%s"); got != "hive: event 2\na person's\nhive: event 1" {
+		t.Errorf("history is\n%s", got)
+	}
+	if got := h.git("show", "HEAD:README.md"); got != "by a person" {
+		t.Errorf("README.md is %q", got)
+	}
+}
+
+func TestStagedWorkStays(t *testing.T) {
+	needGit(t)
+	h := newHive(t)
+	h.commit(put("board.md", "plan\n"))
+	h.syncIndex()
+	h.write("notes.txt", "staged\n")
+	h.git("add", "notes.txt")
+	h.commit(put("agents/a/inbox/1.json", "{}"))
+	h.syncIndex()
+	if got := h.git("status", "--porcelain"); got != "A  notes.txt" {
+		t.Errorf("status is %q", got)
+	}
+	h.open() // compares all that hived owns, and nothing else
+	h.syncIndex()
+	if got := h.git("status", "--porcelain"); got != "A  notes.txt" {
+		t.Errorf("status after a restart is %q", got)
+	}
+}
+
+func TestPersonsEditOfOwnFileIsGivenBackOnce(t *testing.T) {
+	needGit(t)
+	h := newHive(t)
+	h.commit(put("board.md", "one\n"), put("agents/a/memory.md", "m\n"), put("agents/a/inbox/1.json", "{}"))
+	h.syncIndex()
+	h.write("board.md", "two\n")
+	h.write("agents/a/inbox/1.json", "forged")
+	h.git("add", "-f", "board.md", "agents")
+	h.git("commit", "-qm", "a person's")
+
+	b := h.batch(put("agents/b/inbox/1.json", "{}"))
+	_, err := h.repo.Commit(t.Context(), b)
+	var own *OwnFilesChanged
+	if !errors.As(err, &own) || !slices.Equal(own.Paths, []string{"board.md"}) {
+		t.Fatalf("want board.md given back, got %v", err)
+	}
+	file := h.batch(put("board.md", "two\n"))
+	b.Last, b.Sum, b.Changes = file.Last, file.Sum, append(b.Changes, file.Changes...)
+	res, err := h.repo.Commit(t.Context(), b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(res.Own) != 0 || !slices.Equal(res.Overruled, []string{"agents/a/inbox/1.json"}) {
+		t.Errorf("own %q, overruled %q", res.Own, res.Overruled)
+	}
+	if !h.alerted("git-overruled") {
+		t.Error("no alert about what was overruled")
+	}
+	if got := h.git("show", "HEAD:agents/a/inbox/1.json"); got != "{}" {
+		t.Errorf("the inbox file is %q", got)
+	}
+	h.write("agents/a/inbox/1.json", "{}")
+	h.sound()
+	h.clean()
+	h.check()
+}
+
+func TestSameTipCommitsTheSecondTime(t *testing.T) {
+	needGit(t)
+	h := newHive(t)
+	h.commit(put("board.md", "one\n"))
+	h.syncIndex()
+	h.write("board.md", "two\n")
+	h.git("commit", "-qam", "a person's")
+	b := h.batch(put("registry.json", "{}"))
+	if _, err := h.repo.Commit(t.Context(), b); err == nil {
+		t.Fatal("want the batch given back")
+	}
+	res, err := h.repo.Commit(t.Context(), b)
+	if err != nil || !slices.Equal(res.Own, []string{"board.md"}) {
+		t.Errorf("want board.md told again, got %q, %v", res.Own, err)
+	}
+	if got := h.git("show", "HEAD:board.md"); got != "one" {
+		t.Errorf("board.md is %q", got)
+	}
+}
+
+func TestAmendedMessageKeepsTheState(t *testing.T) {
+	needGit(t)
+	h := newHive(t)
+	h.commit(put("board.md", "one\n"))
+	h.commit(put("board.md", "two\n"))
+	h.syncIndex()
+	h.git("commit", "--amend", "-qm", "better words\n\n"+h.trailersOf("HEAD"))
+	h.commit(put("board.md", "three\n"))
+	h.sound()
+	h.clean()
+	if got := h.git("log", "--format=%s"); got != "hive: event 3\nbetter words\nhive: event 1" {
+		t.Errorf("history is\n%s", got)
+	}
+	if diff := cmp.Diff([]string{CodeAmended}, h.check()); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func (h *hive) trailersOf(rev string) string {
+	h.t.Helper()
+	out, err := h.gitWith(h.git("log", "-1", "--format=%B", rev), "interpret-trailers", "--parse")
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return out
+}
+
+// again commits the log from where history ends, as the committer does.
+func (h *hive) again() {
+	h.t.Helper()
+	head, err := h.repo.Head()
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	for _, e := range h.log[head.Seq:] {
+		b := Batch{First: e.Seq, Last: e.Seq, Sum: e.Sum, Subject: "hive: again", Changes: e.Changes}
+		if _, err := h.repo.Commit(h.t.Context(), b); err != nil {
+			h.t.Fatal(err)
+		}
+	}
+}
+
+func TestAmendAndResetAreCommittedAgain(t *testing.T) {
+	needGit(t)
+	tests := map[string]func(h *hive){
+		"amend without the trailers": func(h *hive) { h.git("commit", "--amend", "-qm", "mine") },
+		"amend before a restart": func(h *hive) {
+			h.git("commit", "--amend", "-q", "--no-edit")
+			h.open()
+		},
+		"amend with an edit": func(h *hive) {
+			h.write("agents/a/inbox/1.json", "other")
+			h.git("commit", "--amend", "-qa", "--no-edit")
+			h.write("agents/a/inbox/1.json", "{}")
+		},
+		"reset": func(h *hive) { h.git("reset", "-q", "--soft", "HEAD~2") },
+		"reset before a restart": func(h *hive) {
+			h.git("reset", "-q", "HEAD~1")
+			h.open()
+		},
+		"branch deleted": func(h *hive) { h.git("update-ref", "-d", "refs/heads/main") },
+	}
+	for name, person := range tests {
+		t.Run(name, func(t *testing.T) {
+			h := newHive(t)
+			h.commit(put("board.md", "one\n"))
+			h.commit(put("board.md", "two\n"))
+			h.commit(put("agents/a/inbox/1.json", "{}"))
+			h.syncIndex()
+			person(h)
+			b := h.batch(put("registry.json", "{}"))
+			_, err := h.repo.Commit(t.Context(), b)
+			var step *OutOfStep
+			if !errors.As(err, &step) || step.Want == 4 {
+				t.Fatalf("want an earlier batch asked for, got %v", err)
+			}
+			h.again()
+			h.sound()
+			h.clean()
+			for _, code := range h.check() {
+				if code != CodeAmended {
+					t.Errorf("check says %s", code)
+				}
+			}
+		})
+	}
+}
+
+func TestHeadElsewhereIsLeftAlone(t *testing.T) {
+	needGit(t)
+	tests := map[string][]string{
+		"other branch": {"checkout", "-qb", "mine"},
+		"detached":     {"checkout", "-q", "--detach"},
+	}
+	for name, args := range tests {
+		t.Run(name, func(t *testing.T) {
+			h := newHive(t)
+			h.commit(put("board.md", "one\n"))
+			h.syncIndex()
+			h.git(args...)
+			before := h.git("rev-parse", "HEAD")
+			index := h.read(".git/index")
+			b := h.batch()
+			b.Changes = []change{put("agents/a/inbox/1.json", "{}")}
+			h.log[1].Changes = b.Changes
+			if _, err := h.repo.Commit(t.Context(), b); err != nil {
+				t.Fatal(err)
+			}
+			h.syncIndex()
+			if h.git("rev-parse", "HEAD") != before || h.read(".git/index") != index {
+				t.Error("HEAD or the index was touched")
+			}
+			if got := h.git("log", "-1", "--format=%s", "main"); got != "hive: event 2" {
+				t.Errorf("main is at %q", got)
+			}
+			if c := h.repo.State(); c.Own() || !strings.Contains(c.String(), "git switch main") {
+				t.Errorf("state says %q", c)
+			}
+			h.git("checkout", "-q", "main")
+			h.clean()
+			h.sound()
+			h.check()
+		})
+	}
+}
+
+func TestOperationInProgressWaits(t *testing.T) {
+	needGit(t)
+	conflict := func(h *hive) {
+		h.git("checkout", "-qb", "side")
+		h.write("x", "side\n")
+		h.git("add", "x")
+		h.git("commit", "-qm", "side")
+		h.git("checkout", "-q", "main")
+		h.write("x", "main\n")
+		h.git("add", "x")
+		h.git("commit", "-qm", "main")
+	}
+	tests := map[string]struct {
+		begin, abort []string
+		on           bool
+	}{
+		"rebase":      {[]string{"rebase", "-q", "side"}, []string{"rebase", "--abort"}, true},
+		"apply":       {[]string{"rebase", "-q", "--apply", "side"}, []string{"rebase", "--abort"}, true},
+		"merge":       {[]string{"merge", "-q", "side"}, []string{"merge", "--abort"}, true},
+		"cherry-pick": {[]string{"cherry-pick", "side"}, []string{"cherry-pick", "--abort"}, true},
+		"revert":      {[]string{"revert", "--no-edit", "HEAD~1", "side"}, []string{"revert", "--abort"}, true},
+		"bisect":      {[]string{"bisect", "start"}, []string{"bisect", "reset"}, false},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			h := newHive(t)
+			h.commit(put("board.md", "one\n"))
+			h.syncIndex()
+			conflict(h)
+			if out, err := h.tryGit(tt.begin...); err == nil && tt.on {
+				t.Fatalf("git %v met no conflict: %s", tt.begin, out)
+			}
+			if h.repo.State().Own() {
+				t.Error("a missing file would count as handled")
+			}
+			b := h.batch(put("agents/a/inbox/1.json", "{}"))
+			_, err := h.repo.Commit(t.Context(), b)
+			if tt.on != errors.Is(err, ErrBusy) {
+				t.Fatalf("commit gives %v", err)
+			}
+			h.git(tt.abort...)
+			if tt.on {
+				if _, err := h.repo.Commit(t.Context(), b); err != nil {
+					t.Fatal(err)
+				}
+			}
+			h.sound()
+			h.clean()
+			h.check()
+		})
+	}
+}
+
+func TestPackedRefsAndGarbageCollection(t *testing.T) {
+	needGit(t)
+	h := newHive(t)
+	h.commit(put("board.md", "one\n"), put("agents/a/inbox/1.json", "{}"))
+	h.git("pack-refs", "--all")
+	if _, err := os.Lstat(filepath.Join(h.dir, ".git/refs/heads/main")); err == nil {
+		t.Fatal("git kept the loose ref")
+	}
+	h.commit(put("board.md", "two\n"))
+	h.git("gc", "-q", "--prune=now")
+	h.commit(put("agents/a/inbox/2.json", "{}"))
+	h.git("repack", "-adq")
+	h.open()
+	h.commit(put("agents/b/inbox/2.json", "{}"))
+	h.sound()
+	h.clean()
+	if got := h.check(); len(got) != 0 {
+		t.Errorf("check says %q", got)
+	}
+}
+
+func TestNothingOfTheHiveIsRun(t *testing.T) {
+	needGit(t)
+	h := newHive(t)
+	h.commit(put("board.md", "one\n"))
+	h.syncIndex()
+	trap := filepath.Join(h.dir, "trap.sh")
+	sprung := filepath.Join(h.dir, "sprung")
+	if err := os.WriteFile(trap, []byte("#!/bin/sh\ntouch '"+sprung+"'\ncat\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, hook := range []string{"pre-commit", "post-commit", "reference-transaction", "post-index-change"} {
+		h.write(".git/hooks/"+hook, "#!/bin/sh\ntouch '"+sprung+"'\n")
+		if err := os.Chmod(filepath.Join(h.dir, ".git/hooks", hook), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	config := h.read(".git/config")
+	h.write(".git/config", config+"[core]\n\tfsmonitor = "+trap+"\n\thooksPath = .git/hooks\n[filter \"x\"]\n\tclean = "+trap+"\n\tsmudge = "+trap+"\n")
+	h.write(".gitattributes", "* filter=x\n")
+	h.open()
+	h.commit(put("board.md", "two\n"), put("agents/a/inbox/1.json", "{}"))
+	h.syncIndex()
+	if _, err := os.Lstat(sprung); err == nil {
+		t.Error("something planted in the hive was run")
+	}
+}

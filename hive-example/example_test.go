@@ -1,0 +1,389 @@
+package hiveexample_test
+
+import (
+	"bytes"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/google/go-cmp/cmp"
+
+	hiveexample "github.com/hived/hived/hive-example"
+	"github.com/hived/hived/protocol"
+)
+
+func TestAgentsAreThoseInTheFiles(t *testing.T) {
+	entries, err := fs.ReadDir(hiveexample.Files, "hive/agents")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var found []string
+	for _, e := range entries {
+		found = append(found, e.Name())
+		for _, file := range []string{hiveexample.Script, "lib.sh", "identity.md"} {
+			if _, err := fs.Stat(hiveexample.Files, path.Join("hive/agents", e.Name(), file)); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	if diff := cmp.Diff(found, hiveexample.Agents()); diff != "" {
+		t.Errorf("Agents (-files +said):\n%s", diff)
+	}
+}
+
+// An agent has nothing but its own directory, so each has its own lib.sh.
+func TestLibraryIsTheSameForAll(t *testing.T) {
+	want := read(t, "hive/agents/checker/lib.sh")
+	for _, agent := range hiveexample.Agents() {
+		if got := read(t, "hive/agents/"+agent+"/lib.sh"); got != want {
+			t.Errorf("lib.sh of %s differs from that of checker; copy one over the others", agent)
+		}
+	}
+}
+
+// What hived makes is not in the example (spec §1).
+func TestNothingOfHivedsOwn(t *testing.T) {
+	err := fs.WalkDir(hiveexample.Files, "hive", func(name string, _ fs.DirEntry, err error) error {
+		switch path.Base(name) {
+		case ".git", ".hived", "hive.yaml", "log.jsonl", "log", "registry.json", "PROTOCOL.md", "inbox", "outbox":
+			t.Errorf("%s does not belong into the example", name)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestScriptsParse(t *testing.T) {
+	for _, shell := range []string{"sh", "dash", "bash", "ksh"} {
+		program, err := exec.LookPath(shell)
+		if err != nil {
+			continue
+		}
+		for _, agent := range hiveexample.Agents() {
+			for _, name := range []string{hiveexample.Script, "lib.sh"} {
+				cmd := exec.CommandContext(t.Context(), program, "-n")
+				cmd.Stdin = strings.NewReader(read(t, "hive/agents/"+agent+"/"+name))
+				if out, err := cmd.CombinedOutput(); err != nil {
+					t.Errorf("%s -n agents/%s/%s: %v\n%s", shell, agent, name, err, out)
+				}
+			}
+		}
+	}
+}
+
+// letter is a message in an inbox, as its sender wrote it.
+type letter struct{ from, raw string }
+
+// sent is what a script wrote into its outbox.
+type sent struct {
+	ID           protocol.MessageID
+	To           []protocol.Address
+	Act          protocol.Act
+	Subject      string
+	Body         string
+	InReplyTo    protocol.MessageID
+	Conversation protocol.ConversationID
+	Bad          string // what is wrong, where it is not a message
+}
+
+const (
+	truth    = "Bees gather nectar from flowers.; They fan it with their wings until it is thick.; They seal each cell with wax."
+	untruth  = "Bees gather nectar from flowers.; They fan it with their wings until it is thick.; They seal each cell with mud."
+	approved = truth + "; ; Checked by checker: 3 sentences."
+	thanks   = "No, thank you!"
+	goodbye  = "hive has stopped our thanks. Let us leave it at that."
+)
+
+// Each script is run to its end with the messages that the others and hived
+// would have sent it.
+func TestScripts(t *testing.T) {
+	tests := []struct {
+		agent string
+		inbox []letter
+		want  []sent
+	}{
+		{"planner", []letter{
+			{"maker", `{"to":"planner","act":"done","subject":"here it is","body":"` + approved + `"}`},
+		}, []sent{
+			{To: to("broadcast"), Act: "inform", Subject: "we begin", Body: "Today we write down how honey is made."},
+			{To: to("maker"), Act: "request", Subject: "how is honey made?", Body: "gather dry seal"},
+			{ID: "planner-00-1", To: to("human"), Act: "inform", Subject: "how honey is made", Body: "It is written: " + hiveexample.Result, InReplyTo: "m0", Conversation: "c0"},
+		}},
+		{"maker", []letter{
+			{"planner", `{"to":"broadcast","subject":"we begin"}`},
+			{"planner", `{"to":"maker","act":"request","subject":"how is honey made?","body":"gather dry seal"}`},
+			{"hive", `{"to":"maker","act":"failure","body":"Message x was not delivered to cheker: there is no agent \"cheker\"; did you mean checker or maker?","data":{"code":"no-inbox","of":7,"to":["cheker"]}}`},
+			{"checker", `{"to":"maker","act":"refuse","body":"not mud but wax: ` + untruth + `"}`},
+			{"checker", `{"to":"maker","act":"agree","body":"` + approved + `"}`},
+			{"checker", `{"to":"maker","subject":"thank you"}`},
+			{"hive", `{"to":"maker","act":"failure","body":"","data":{"code":"hop-cap","of":30}}`},
+		}, []sent{
+			{ID: "maker-01-1", To: to("cheker"), Act: "request", Subject: "is this true?", Body: untruth, InReplyTo: "m1", Conversation: "c1"},
+			{ID: "maker-02-1", To: to("checker"), Act: "request", Subject: "is this true?", Body: untruth, InReplyTo: "m2", Conversation: "c2"},
+			{ID: "maker-03-1", To: to("checker"), Act: "request", Subject: "is it true now?", Body: truth, InReplyTo: "m3", Conversation: "c3"},
+			{ID: "maker-04-1", To: to("planner"), Act: "done", Subject: "here it is", Body: approved, InReplyTo: "m4", Conversation: "c4"},
+			{To: to("checker"), Act: "inform", Subject: "thank you", Body: "Thank you for your care."},
+			{ID: "maker-05-1", To: to("checker"), Act: "inform", Subject: "thank you", Body: thanks, InReplyTo: "m5", Conversation: "c5"},
+			{To: to("checker"), Act: "inform", Subject: "enough", Body: goodbye},
+		}},
+		{"checker", []letter{
+			{"maker", `{"to":"checker","act":"request","body":"` + untruth + `"}`},
+			{"hive", `{"to":"checker","act":"not-understood","body":"set aside","data":{"code":"malformed","column":16,"file":"x","line":1}}`},
+			{"maker", `{"to":"checker","act":"request","body":"` + truth + `"}`},
+			{"maker", `{"to":"checker","subject":"thank you"}`},
+			{"maker", `{"to":"checker","subject":"enough"}`},
+		}, []sent{
+			// The place must be the one in the notice: the script mends it there.
+			{Bad: "not JSON: invalid character '\"' after object value (expecting ',' or '}') at line 1, column 16"},
+			{To: to("maker"), Act: "refuse", Subject: "it is not true", Body: "not mud but wax: " + untruth, InReplyTo: "m0"},
+			{ID: "checker-02-1", To: to("maker"), Act: "agree", Subject: "it is true", Body: approved, InReplyTo: "m2", Conversation: "c2"},
+			{ID: "checker-03-1", To: to("maker"), Act: "inform", Subject: "thank you", Body: thanks, InReplyTo: "m3", Conversation: "c3"},
+		}},
+		{"checker", []letter{
+			{"hive", `{"to":"checker","act":"failure","body":"","data":{"code":"hop-cap","of":30}}`},
+		}, []sent{
+			{To: to("maker"), Act: "inform", Subject: "enough", Body: goodbye},
+		}},
+		{"maker", []letter{
+			{"checker", `{"to":"maker","subject":"enough"}`},
+		}, nil},
+	}
+	for _, tt := range tests {
+		t.Run(tt.agent, func(t *testing.T) {
+			hive := newHive(t)
+			for i, l := range tt.inbox {
+				deliver(t, hive, tt.agent, i, l)
+			}
+			if out, err := script(t, hive, tt.agent, hiveexample.Script).CombinedOutput(); err != nil {
+				t.Fatalf("%s: %v\n%s", tt.agent, err, out)
+			}
+			if diff := cmp.Diff(tt.want, outbox(t, hive, tt.agent)); diff != "" {
+				t.Errorf("outbox (-want +got):\n%s", diff)
+			}
+			if unread, done := count(t, hive, tt.agent, "inbox"), count(t, hive, tt.agent, "inbox/.done"); unread != 0 || done != len(tt.inbox) {
+				t.Errorf("%d unread and %d handled of %d", unread, done, len(tt.inbox))
+			}
+			if tt.agent == "planner" {
+				result, err := os.ReadFile(filepath.Join(hive, hiveexample.Result))
+				if diff := cmp.Diff(string(hiveexample.Want()), string(result)); err != nil || diff != "" {
+					t.Errorf("%s: %v (-want +got):\n%s", hiveexample.Result, err, diff)
+				}
+			}
+		})
+	}
+}
+
+// lib.sh finds the members of whatever hived delivers.
+func TestFields(t *testing.T) {
+	tests := []struct{ name, raw, call, want string }{
+		{"text", `{"to":"maker","subject":"a, b: c"}`, "field subject", "a, b: c"},
+		{"empty", `{"to":"maker","subject":""}`, "field body", ""},
+		{"escapes stay", `{"to":"maker","body":"say \"yes\",\n\\o/"}`, "field body", `say \"yes\",\n\\o/`},
+		{"looks like the end", `{"to":"maker","body":"a\","}`, "field body", `a\",`},
+		{"looks like a field", `{"to":"maker","body":"  \"id\": \"x\"","id":"y"}`, "field id", "y"},
+		{"letters of all kinds", `{"to":"maker","body":"Blütenstaub 花粉"}`, "field body", "Blütenstaub 花粉"},
+		{"number", `{"to":"maker","body":"","hops":3}`, "field hops", "3"},
+		{"bool", `{"to":"maker","body":"","needs_human":true}`, "field needs_human", "true"},
+		{"not there", `{"to":"maker","body":""}`, "field task", ""},
+		{"last one", `{"to":"maker","body":""}`, "field received_at", "2026-11-21T09:00:00.000000000Z"},
+		{"unknown one", `{"to":"maker","body":"","mood":"gay"}`, "field mood", "gay"},
+		{"code", `{"to":"maker","body":"","data":{"code":"no-inbox","of":5}}`, "fact code", "no-inbox"},
+		{"number in data", `{"to":"maker","body":"","data":{"code":"x","column":16,"line":2}}`, "fact column", "16"},
+		{"last in data", `{"to":"maker","body":"","data":{"code":"x","line":2}}`, "fact line", "2"},
+		{"path in data", `{"to":"maker","body":"","data":{"moved_to":"agents/a/outbox/.sent/bad-1.json"}}`, "fact moved_to", "agents/a/outbox/.sent/bad-1.json"},
+		{"no data", `{"to":"maker","body":""}`, "fact code", ""},
+		{"kind of an agent's", `{"to":"maker","body":"","act":"query"}`, "echo $kind", "planner/query"},
+		{"kind without an act", `{"to":"maker","body":""}`, "echo $kind", "planner/inform"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			hive := newHive(t)
+			deliver(t, hive, "maker", 0, letter{"planner", tt.raw})
+			probe := "set -eu\n. ./agents/maker/lib.sh\nreceive\n" + tt.call + "\n"
+			if err := os.WriteFile(filepath.Join(hive, "agents/maker/probe.sh"), []byte(probe), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			out, err := script(t, hive, "maker", "probe.sh").CombinedOutput()
+			if got := strings.TrimSuffix(string(out), "\n"); err != nil || got != tt.want {
+				t.Errorf("%s gave %q, %v; want %q", tt.call, got, err, tt.want)
+			}
+		})
+	}
+}
+
+// Nobody waits for ever, whatever sleep can do.
+func TestGivesUp(t *testing.T) {
+	tests := []struct {
+		name, sleep string
+		naps        int
+	}{
+		{"fractions", "", 400},
+		{"whole seconds", `case $1 in *.*) exit 1 ;; esac` + "\n", 20},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			hive := newHive(t)
+			fake := filepath.Join(hive, "sleep")
+			text := "#!/bin/sh\n" + tt.sleep + `echo x >>"$HIVE_DIR/naps"` + "\n"
+			if err := os.WriteFile(fake, []byte(text), 0o700); err != nil { //nolint:gosec // it is a program
+				t.Fatal(err)
+			}
+			cmd := script(t, hive, "checker", hiveexample.Script, fake)
+			out, err := cmd.CombinedOutput()
+			if cmd.ProcessState.ExitCode() != 1 || !bytes.Contains(out, []byte("no message came")) {
+				t.Errorf("%v, %s; want exit status 1 and a reason", err, out)
+			}
+			naps, err := os.ReadFile(filepath.Join(hive, "naps"))
+			if got := bytes.Count(naps, []byte("x")); err != nil || got < tt.naps-1 || got > tt.naps {
+				t.Errorf("%d naps, %v; want %d", got, err, tt.naps)
+			}
+		})
+	}
+}
+
+func to(list ...protocol.Address) []protocol.Address { return list }
+
+func read(t *testing.T, name string) string {
+	t.Helper()
+	b, err := fs.ReadFile(hiveexample.Files, name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+// newHive lays the example out on the disk.
+func newHive(t *testing.T) string {
+	t.Helper()
+	if _, err := exec.LookPath("sh"); err != nil {
+		t.Skip("there is no shell here")
+	}
+	files, err := fs.Sub(hiveexample.Files, "hive")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	if err := os.CopyFS(dir, files); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// tools is all that the scripts may call.
+var tools = []string{"cat", "mkdir", "mv", "sed", "sleep", "tr", "wc"}
+
+// script makes the command that runs one script of an agent, with nothing but
+// tools at hand. A fake program replaces the tool of its name.
+func script(t *testing.T, hive, agent, name string, fakes ...string) *exec.Cmd {
+	t.Helper()
+	bin := t.TempDir()
+	for _, tool := range tools {
+		program, err := exec.LookPath(tool)
+		if err != nil {
+			t.Skipf("there is no %s here", tool)
+		}
+		for _, fake := range fakes {
+			if filepath.Base(fake) == tool {
+				program = fake
+			}
+		}
+		if err := os.Symlink(program, filepath.Join(bin, tool)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cmd := exec.CommandContext(t.Context(), "sh", "agents/"+agent+"/"+name)
+	cmd.Dir = hive
+	cmd.Env = []string{"PATH=" + bin, "HIVE_DIR=" + hive, "HIVE_AGENT=" + agent}
+	return cmd
+}
+
+// deliver puts a message into an inbox as hived would.
+func deliver(t *testing.T, hive, agent string, n int, l letter) {
+	t.Helper()
+	m, err := protocol.DecodeMessage([]byte(l.raw))
+	if err != nil {
+		t.Fatal(err)
+	}
+	act := m.Act
+	if act == "" {
+		act = protocol.Inform
+	}
+	set := fmt.Sprintf(`{"conversation":"c%d","in_reply_to":null,"from":%q,"act":%q}`, n, l.from, act)
+	for _, field := range []string{"subject", "body"} {
+		if !m.Has(field) {
+			set = strings.TrimSuffix(set, "}") + fmt.Sprintf(`,%q:""}`, field)
+		}
+	}
+	if !m.Has("id") {
+		set = strings.TrimSuffix(set, "}") + fmt.Sprintf(`,"id":"m%d"}`, n)
+	}
+	data, err := protocol.Deliver(m, jsontext.Value(set), protocol.Seq(n+1), time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)) //nolint:gosec // a small number
+	if err != nil {
+		t.Fatal(err)
+	}
+	inbox := filepath.Join(hive, "agents", agent, "inbox")
+	if err := os.MkdirAll(inbox, 0o750); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(inbox, fmt.Sprintf("%02d.json", n)), data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// outbox reads what a script sent, in the order in which it did.
+func outbox(t *testing.T, hive, agent string) []sent {
+	t.Helper()
+	names, err := filepath.Glob(filepath.Join(hive, "agents", agent, "outbox", "*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	slices.SortFunc(names, func(a, b string) int { return number(t, a) - number(t, b) })
+	var list []sent
+	for _, name := range names {
+		raw, err := os.ReadFile(name) //nolint:gosec // the test's own file
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, err := protocol.DecodeMessage(raw)
+		if err != nil {
+			what, _, _ := strings.Cut(err.Error(), ";")
+			list = append(list, sent{Bad: what})
+			continue
+		}
+		body, err := jsontext.AppendUnquote(nil, m.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, sent{ID: m.ID, To: m.To, Act: m.Act, Subject: m.Subject, Body: string(body), InReplyTo: m.InReplyTo, Conversation: m.Conversation})
+	}
+	return list
+}
+
+// number is the n of <pid>-n.json: which of a script's files it is.
+func number(t *testing.T, name string) int {
+	t.Helper()
+	var pid, n int
+	if _, err := fmt.Sscanf(filepath.Base(name), "%d-%d.json", &pid, &n); err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	return n
+}
+
+func count(t *testing.T, hive, agent, dir string) int {
+	t.Helper()
+	names, err := filepath.Glob(filepath.Join(hive, "agents", agent, dir, "*.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(names)
+}

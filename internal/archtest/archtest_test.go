@@ -1,0 +1,151 @@
+// Package archtest holds the packages to the imports that the architecture
+// gives them (docs/architecture.md). It parses the imports itself. A new edge
+// is a design change and shows here in the same commit.
+package archtest
+
+import (
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/hived/hived"
+
+// allowed says for each package what it may import besides the standard
+// library. Packages of the module are named by their path below it; an entry
+// that ends in /... allows all below.
+var allowed = map[string][]string{
+	"protocol":                 {"github.com/oklog/ulid/v2", "github.com/go-json-experiment/json/..."},
+	"internal/durable":         {"golang.org/x/sys/..."},
+	"internal/durable/faultfs": {"internal/durable"},
+	"settings":                 {"protocol", "internal/durable", "go.yaml.in/yaml/v4"},
+	"ledger":                   {"protocol", "github.com/oklog/ulid/v2"},
+	"eventlog":                 {"protocol", "internal/durable"},
+	"mailbox":                  {"protocol", "internal/durable"},
+	"gitcommit":                {"protocol", "internal/durable", "github.com/go-git/go-git/v5/...", "github.com/go-git/go-billy/v5/..."},
+	"router":                   {"protocol", "internal/durable", "ledger", "eventlog", "mailbox", "gitcommit", "github.com/oklog/ulid/v2", "github.com/go-json-experiment/json/...", "github.com/cenkalti/backoff/v5", "golang.org/x/sync/..."},
+	"agent":                    {"protocol", "internal/durable", "github.com/oklog/ulid/v2", "github.com/go-json-experiment/json/..."},
+	"audit":                    {"protocol", "internal/durable", "settings", "ledger", "eventlog", "mailbox", "gitcommit", "router", "golang.org/x/sys/..."},
+	"hive-example":             {},
+	"internal/archtest":        {},
+	"internal/bench":           {"protocol", "internal/durable", "router", "settings"},
+	"cmd/hived":                {"..."},
+}
+
+// fileAllowed are imports that one file of a package alone may have.
+var fileAllowed = map[string][]string{
+	"mailbox/watch.go":       {"github.com/fsnotify/fsnotify"},
+	"mailbox/watch_linux.go": {"golang.org/x/sys/unix"},
+}
+
+func TestImports(t *testing.T) {
+	root := moduleRoot(t)
+	found := map[string]bool{}
+	err := filepath.WalkDir(root, func(p string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		rel := filepath.ToSlash(strings.TrimPrefix(strings.TrimPrefix(p, root), string(filepath.Separator)))
+		if d.IsDir() {
+			if name := d.Name(); p != root && (strings.HasPrefix(name, ".") || name == "testdata" || name == "tools") {
+				return filepath.SkipDir
+			}
+			return nil
+		}
+		if !strings.HasSuffix(rel, ".go") || strings.HasSuffix(rel, "_test.go") {
+			return nil
+		}
+		found[path.Dir(rel)] = true
+		checkFile(t, p, rel)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for pkg := range allowed {
+		if !found[pkg] && pkg != "internal/archtest" {
+			t.Errorf("package %s is in the table and not in the tree", pkg)
+		}
+	}
+}
+
+func checkFile(t *testing.T, file, rel string) {
+	t.Helper()
+	may, known := allowed[path.Dir(rel)]
+	if !known {
+		t.Errorf("%s: package %s is not in the table of the architecture", rel, path.Dir(rel))
+		return
+	}
+	may = append(slices.Clone(may), fileAllowed[rel]...)
+	f, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ImportsOnly)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, spec := range f.Imports {
+		name, err := strconv.Unquote(spec.Path.Value)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if first, _, _ := strings.Cut(name, "/"); !strings.Contains(first, ".") {
+			continue // the standard library
+		}
+		if short := strings.TrimPrefix(name, module+"/"); !permitted(may, short) {
+			t.Errorf("%s imports %s, which the architecture does not allow", rel, short)
+		}
+	}
+}
+
+func permitted(may []string, name string) bool {
+	return slices.ContainsFunc(may, func(m string) bool {
+		if below, all := strings.CutSuffix(m, "..."); all {
+			return strings.HasPrefix(name+"/", below)
+		}
+		return m == name
+	})
+}
+
+// TestCoreIsQuiet keeps HTTP out of everything that routes or stores.
+func TestCoreIsQuiet(t *testing.T) {
+	root := moduleRoot(t)
+	for _, pkg := range []string{"protocol", "internal/durable", "ledger", "eventlog", "mailbox", "gitcommit", "router", "agent"} {
+		files, err := filepath.Glob(filepath.Join(root, filepath.FromSlash(pkg), "*.go"))
+		if err != nil || len(files) == 0 {
+			t.Fatalf("list package %s: %d files, %v", pkg, len(files), err)
+		}
+		for _, file := range files {
+			f, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ImportsOnly)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, spec := range f.Imports {
+				if strings.HasPrefix(spec.Path.Value, `"net/http`) || spec.Path.Value == `"os/exec"` && !strings.HasSuffix(file, "_test.go") {
+					t.Errorf("%s imports %s", file, spec.Path.Value)
+				}
+			}
+		}
+	}
+}
+
+func moduleRoot(t *testing.T) string {
+	t.Helper()
+	dir, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			return dir
+		}
+		if dir == filepath.Dir(dir) {
+			t.Fatal("there is no go.mod above the tests")
+		}
+		dir = filepath.Dir(dir)
+	}
+}

@@ -1,0 +1,61 @@
+package durable_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/hived/hived/internal/durable"
+)
+
+// The path of one message: read, deliver, archive (spec §3), none of it synced.
+func BenchmarkMessage(b *testing.B) {
+	d, err := durable.Open(b.TempDir())
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer d.Close()
+	for _, dir := range []string{"agents/a/outbox/.sent", "agents/b/inbox"} {
+		if err := d.MkdirAll(dir, 0o755); err != nil {
+			b.Fatal(err)
+		}
+	}
+	message := make([]byte, 600)
+	name := make([]string, b.N)
+	for i := range name {
+		name[i] = fmt.Sprintf("%026d.json", i)
+		if err := durable.Publish(d, "agents/a/outbox/"+name[i], message, 0o644, false); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportAllocs()
+	b.ResetTimer()
+	for _, n := range name {
+		data, _, err := durable.ReadFile(d, "agents/a/outbox/"+n, 1<<20)
+		if err == nil {
+			err = durable.Publish(d, "agents/b/inbox/"+n, data, 0o644, false)
+		}
+		if err == nil {
+			err = d.RenameNew("agents/a/outbox/"+n, "agents/a/outbox/.sent/"+n)
+		}
+		if err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkLstat(b *testing.B) {
+	d, err := durable.Open(b.TempDir())
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer d.Close()
+	if err := d.MkdirAll("agents/a/outbox", 0o755); err != nil {
+		b.Fatal(err)
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := d.Lstat("agents/a/outbox"); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,16 @@
+package durable
+
+// OpenPlain opens a disk as on a kernel without openat2 and renameat2.
+func OpenPlain(dir string) (*Disk, error) {
+	d, err := Open(dir)
+	if err == nil {
+		d.plain = true
+	}
+	return d, err
+}
+
+// AppendEntries decodes an answer of getdents.
+func AppendEntries(dir int, buf []byte) []Entry { return appendEntries(nil, dir, buf) }
+
+// TakeLockPausing is TakeLock with a pause of the test.
+var TakeLockPausing = takeLock

@@ -1,0 +1,111 @@
+package mailbox
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/hived/hived/internal/durable"
+	"github.com/hived/hived/protocol"
+)
+
+// AgentDir is one name below agents/.
+type AgentDir struct {
+	Name string           // as on the disk
+	ID   protocol.AgentID // of an agent that can be one; else empty
+	Why  string           // why it cannot be an agent, on one line; else empty
+}
+
+// Agents lists agents/ in name order (spec §1). Dot-files are left out; what
+// cannot be an agent's directory is in the list with the reason. changed is
+// false where the list is the one that was returned before, at the price of
+// one stat if the directory's mtime has not moved. The list is the Boxes' own.
+func (b *Boxes) Agents(now time.Time) (list []AgentDir, changed bool, err error) {
+	info, err := b.statDir(protocol.PathAgents)
+	if err != nil {
+		return nil, false, err
+	}
+	if !b.agents.moved(info, now) {
+		return b.listed, false, nil
+	}
+	entries, err := b.fs.ReadDir(protocol.PathAgents)
+	if err != nil {
+		return nil, false, err
+	}
+	first := b.listed == nil
+	b.agents.listed(now)
+	for _, e := range entries {
+		if !strings.HasPrefix(e.Name, ".") {
+			list = append(list, agentDir(e))
+		}
+	}
+	changed = first || !slices.Equal(b.listed, list)
+	b.listed = list
+	b.dropAbsent()
+	return list, changed, nil
+}
+
+func agentDir(e durable.Entry) AgentDir {
+	d := AgentDir{Name: e.Name}
+	id, err := protocol.ParseAgentID(e.Name)
+	switch {
+	case e.Type&fs.ModeSymlink != 0:
+		d.Why = "it is a symbolic link: make a directory in its place"
+	case !e.Type.IsDir():
+		d.Why = "it is not a directory: move it out of agents/"
+	case err != nil:
+		d.Why = err.Error()
+	case id.Reserved():
+		d.Why = "the name is reserved: rename the directory"
+	default:
+		d.ID = id
+	}
+	return d
+}
+
+// dropAbsent forgets the agents whose directories are gone.
+func (b *Boxes) dropAbsent() {
+	for id := range b.boxes {
+		_, found := slices.BinarySearchFunc(b.listed, string(id), func(d AgentDir, name string) int {
+			return strings.Compare(d.Name, name)
+		})
+		if !found {
+			delete(b.boxes, id)
+		}
+	}
+}
+
+// Ensure makes the directories of an agent that are missing (0755), and names
+// those that it made: "inbox" among them, for an agent that was there before,
+// means that its messages are gone and have to be delivered again (spec §4.7).
+// A link or file in such a place is an error and stays as it is.
+func (b *Boxes) Ensure(id protocol.AgentID) (made []string, err error) {
+	home := protocol.AgentDir(id)
+	dirs := [...]string{home, protocol.InboxDir(id), protocol.DoneDir(id), protocol.OutboxDir(id), protocol.SentDir(id)}
+	for _, dir := range dirs {
+		fresh, err := b.ensureDir(dir)
+		if err != nil {
+			return made, fmt.Errorf("make the directories of agent %s: %w", id, err)
+		}
+		if fresh {
+			made = append(made, strings.TrimPrefix(strings.TrimPrefix(dir, home), "/"))
+		}
+	}
+	return made, nil
+}
+
+func (b *Boxes) ensureDir(dir string) (made bool, err error) {
+	_, err = b.statDir(dir)
+	if !absent(err) {
+		return false, err
+	}
+	err = b.fs.Mkdir(dir, 0o755)
+	if errors.Is(err, fs.ErrExist) { // somebody else made it in between
+		_, err = b.statDir(dir)
+		return false, err
+	}
+	return err == nil, err
+}

@@ -1,0 +1,210 @@
+package mailbox
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"strconv"
+	"time"
+
+	"github.com/hived/hived/internal/durable"
+	"github.com/hived/hived/protocol"
+)
+
+// archive remembers what was archived of late, in the order in which it is to
+// be looked at once more.
+type archive struct{ queue []kept }
+
+type kept struct {
+	path string
+	stamp
+	due    time.Time
+	sha256 string // set where a change may have left the stamp as it is
+}
+
+// maxKept bounds the memory of that: what is over it is looked at early.
+const maxKept = 1 << 16
+
+// Archive moves the original of an arrival to outbox/.sent/<as> (spec §3.6),
+// and sees to it that what stands there is what was read:
+//
+//   - a file that has taken the place of the original was never read: it goes
+//     back to the outbox, beside a newer one under a name of its own, and the
+//     original is written from its bytes;
+//   - so does what was written over the original, unless it says the same:
+//     then the bytes that were read are put back;
+//   - an original that is gone is written from its bytes.
+//
+// Links, FIFOs and directories are moved as they are. It can be repeated, also
+// after a crash and for an arrival put together from the log (Agent, Name,
+// Original and Raw are what it needs). After an error the file is handed out
+// again by [Boxes.Arrivals].
+func (b *Boxes) Archive(a Arrival, as string) error {
+	if err := b.archive(&a, protocol.SentDir(a.Agent)+"/"+as); err != nil {
+		b.box(a.Agent).outbox.dir.forget()
+		return fmt.Errorf("archive %s of %s as %s: %w", protocol.Quote(a.Name), a.Agent, protocol.Quote(as), err)
+	}
+	return nil
+}
+
+func (b *Boxes) archive(a *Arrival, to string) error {
+	err := b.fs.RenameNew(a.path(), to)
+	switch {
+	case absent(err):
+		return b.restore(a, to)
+	case errors.Is(err, fs.ErrExist):
+		info, err := b.fs.Lstat(a.path())
+		if err != nil && !absent(err) {
+			return err
+		}
+		if err != nil || !a.is(info) {
+			return b.restore(a, to)
+		}
+		if err := b.fs.Rename(a.path(), to); err != nil {
+			return err
+		}
+	case err != nil:
+		return err
+	}
+	info, err := b.fs.Lstat(to)
+	if err != nil {
+		return err
+	}
+	if !a.is(info) {
+		return b.swapped(a, to, info)
+	}
+	b.keep(a, to, info)
+	return nil
+}
+
+func (a *Arrival) path() string { return protocol.OutboxDir(a.Agent) + "/" + a.Name }
+
+// is tells whether a file is the one that was read, with what was read.
+func (a *Arrival) is(i durable.Info) bool {
+	return i.Ino == a.Original.Ino && protocol.Stamp(i.ModTime) == a.Original.MTime &&
+		(a.Raw == nil || i.Size == int64(len(a.Raw)))
+}
+
+// swapped deals with something that was moved and is not what was read.
+func (b *Boxes) swapped(a *Arrival, to string, info durable.Info) error {
+	if info.Ino == a.Original.Ino && info.Ino != 0 {
+		if a.Raw == nil || b.saysTheSame(a, to) {
+			return b.restore(a, to)
+		}
+	}
+	if err := b.putBack(a, to); err != nil {
+		return err
+	}
+	return b.restore(a, to)
+}
+
+// saysTheSame tells whether a file holds the message that was read, written
+// otherwise: many writers add the last line break with a write of its own.
+func (b *Boxes) saysTheSame(a *Arrival, name string) bool {
+	was, err := protocol.DecodeMessage(a.Raw)
+	if err != nil {
+		return false
+	}
+	now := b.message(name)
+	return now != nil && protocol.ContentHash(was) == protocol.ContentHash(now)
+}
+
+// message reads a file that may hold a whole message; nil where it does not.
+func (b *Boxes) message(name string) *protocol.Message {
+	data, _, err := durable.ReadFile(b.fs, name, b.opt.MaxMessageBytes)
+	if err != nil {
+		return nil
+	}
+	m, err := protocol.DecodeMessage(data)
+	if err != nil {
+		return nil
+	}
+	return m
+}
+
+// putBack gives the outbox back what was never read.
+func (b *Boxes) putBack(a *Arrival, from string) error {
+	b.box(a.Agent).outbox.dir.forget()
+	err := b.fs.RenameNew(from, a.path())
+	ext := path.Ext(a.Name)
+	stem := a.Name[:min(len(a.Name)-len(ext), 200)]
+	for i := 2; errors.Is(err, fs.ErrExist); i++ {
+		err = b.fs.RenameNew(from, protocol.OutboxDir(a.Agent)+"/"+stem+"-"+strconv.Itoa(i)+ext)
+	}
+	return err
+}
+
+// restore makes name hold what was read. A whole message that is neither the
+// original nor says the same got there in a crash between moving and looking,
+// and was never read.
+func (b *Boxes) restore(a *Arrival, name string) error {
+	if a.Raw == nil {
+		return nil
+	}
+	info, same, err := b.holds(name, a.Raw)
+	if err != nil {
+		return err
+	}
+	if !same && info.Ino != 0 && info.Ino != a.Original.Ino && b.message(name) != nil && !b.saysTheSame(a, name) {
+		if err := b.putBack(a, name); err != nil {
+			return err
+		}
+	}
+	if same {
+		return nil
+	}
+	_, err = b.publish(name, a.Raw, b.fs.Rename)
+	return err
+}
+
+// keep has an archived file looked at once more. A change in the tick in which
+// it was read leaves the stamp as it is: then its bytes are looked at.
+func (b *Boxes) keep(a *Arrival, name string, info durable.Info) {
+	if a.Raw == nil {
+		return
+	}
+	k := kept{path: name, stamp: stampOf(info), due: a.seen.Add(b.opt.Settle)}
+	if a.seen.Sub(info.ModTime) < tickOf(info.ModTime) {
+		k.sha256 = a.Original.SHA256
+	}
+	b.archived.queue = append(b.archived.queue, k)
+}
+
+// Recheck looks once more, after Settle, at each file that was archived, and
+// gives the names of those that their writer went on changing through an open
+// descriptor: they are to be set right from the log with [Boxes.Put] (spec
+// §3.6).
+func (b *Boxes) Recheck(now time.Time) (changed []string) {
+	q := b.archived.queue
+	for len(q) > 0 && (len(q) > maxKept || !now.Before(q[0].due)) {
+		if b.changed(q[0]) {
+			changed = append(changed, q[0].path)
+		}
+		q = q[1:]
+	}
+	if b.archived.queue = q; len(q) == 0 {
+		b.archived.queue = nil
+	}
+	return changed
+}
+
+func (b *Boxes) changed(k kept) bool {
+	info, err := b.fs.Lstat(k.path)
+	switch {
+	case err != nil: // swept, or taken away by a person
+		return false
+	case stampOf(info) != k.stamp:
+		return true
+	case k.sha256 == "":
+		return false
+	}
+	data, _, err := durable.ReadFile(b.fs, k.path, k.size)
+	if err != nil {
+		return errors.Is(err, durable.ErrTooLarge)
+	}
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:]) != k.sha256
+}

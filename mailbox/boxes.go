@@ -1,0 +1,146 @@
+package mailbox
+
+import (
+	"errors"
+	"io/fs"
+	"syscall"
+	"time"
+
+	"github.com/hived/hived/internal/durable"
+	"github.com/hived/hived/protocol"
+)
+
+// Options are the settings that a Boxes heeds (spec §10).
+type Options struct {
+	Settle          time.Duration // how long a doubtful file must rest
+	StraysAfter     time.Duration // how long a stray may stay unmentioned
+	MaxMessageBytes int64         // a larger file is not read
+	OwnMaxBytes     int64         // a larger file of an agent's own is not read
+	OwnInclude      []string      // patterns below agents/<id>/, see [Boxes.OwnFiles]
+}
+
+// maxSettle is how long a file that is not a message may rest while somebody
+// still has it open for writing (spec §3.3).
+const maxSettle = 60 * time.Second
+
+// Boxes reads and writes the directories of all agents of a hive. It
+// remembers what it saw, so that a directory in which nothing moved costs one
+// stat. It is for one goroutine.
+type Boxes struct {
+	fs       durable.FS
+	opt      Options
+	agents   dirState
+	listed   []AgentDir
+	boxes    map[protocol.AgentID]*box
+	board    ownSet
+	archived archive
+}
+
+// box is what is remembered of one agent.
+type box struct {
+	outbox outbox
+	inbox  inbox
+	own    ownSet
+}
+
+// New gives the boxes below the root of disk. It looks at nothing yet.
+func New(disk durable.FS, opt Options) *Boxes {
+	return &Boxes{fs: disk, opt: opt, boxes: map[protocol.AgentID]*box{}}
+}
+
+// Forget has the next scans of an agent's directories look at everything, and
+// report again everything that is still there. It is called after something
+// that was reported could not be dealt with.
+func (b *Boxes) Forget(id protocol.AgentID) {
+	x := b.box(id)
+	x.outbox, x.own = outbox{}, ownSet{}
+	x.inbox.odd = nil
+	x.inbox.dir.mtime = time.Time{} // which directory it is stays known
+}
+
+func (b *Boxes) box(id protocol.AgentID) *box {
+	x := b.boxes[id]
+	if x == nil {
+		x = &box{}
+		b.boxes[id] = x
+	}
+	return x
+}
+
+// stamp tells one state of a file from the next without reading it.
+type stamp struct {
+	ino   uint64
+	size  int64
+	mtime int64 // nanoseconds
+}
+
+func stampOf(i durable.Info) stamp { return stamp{i.Ino, i.Size, i.ModTime.UnixNano()} }
+
+// The kernel stamps a change with the time of its last tick, some file systems
+// with the whole second: a second change within that time leaves no trace in
+// the mtime.
+const (
+	tick       = 20 * time.Millisecond
+	coarseTick = 2100 * time.Millisecond
+)
+
+func tickOf(mtime time.Time) time.Duration {
+	if mtime.Nanosecond() == 0 {
+		return coarseTick
+	}
+	return tick
+}
+
+// dirState tells whether a directory has to be listed again. It trusts a
+// listing once it was taken a tick after the mtime was first seen, by the
+// daemon's own clock: the disk's clock may be another one.
+type dirState struct {
+	dev, ino uint64
+	mtime    time.Time
+	first    time.Time // when this mtime was first seen; zero: nothing is known
+	sure     bool      // nothing that came later can have this mtime
+}
+
+// moved takes the state of now, before the listing.
+func (d *dirState) moved(i durable.Info, now time.Time) bool {
+	if d.other(i) || !d.mtime.Equal(i.ModTime) {
+		*d = dirState{dev: i.Dev, ino: i.Ino, mtime: i.ModTime, first: now}
+	}
+	return !d.sure
+}
+
+// other tells whether this is not the directory that was seen before.
+func (d *dirState) other(i durable.Info) bool {
+	return d.first.IsZero() || d.dev != i.Dev || d.ino != i.Ino
+}
+
+// replaced tells whether there was a directory before, and it was another one.
+func (d *dirState) replaced(i durable.Info) bool { return !d.first.IsZero() && d.other(i) }
+
+// listed says that a listing that began at now succeeded.
+func (d *dirState) listed(now time.Time) { d.sure = now.Sub(d.first) >= tickOf(d.mtime) }
+
+func (d *dirState) forget() { *d = dirState{} }
+
+// statDir describes a directory; a link or a file in its place is an error.
+func (b *Boxes) statDir(name string) (durable.Info, error) {
+	info, err := b.fs.Lstat(name)
+	switch {
+	case err != nil:
+		return info, err
+	case info.Mode&fs.ModeSymlink != 0:
+		return info, durable.PathError("list", name, durable.ErrLink)
+	case !info.Mode.IsDir():
+		return info, durable.PathError("list", name, syscall.ENOTDIR)
+	}
+	return info, nil
+}
+
+// absent tells whether nothing stands under the name.
+func absent(err error) bool { return errors.Is(err, fs.ErrNotExist) }
+
+// exhausted tells whether an error is about this process and not about a
+// file: the file waits (matrix 42).
+func exhausted(err error) bool {
+	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) || errors.Is(err, syscall.ENOMEM)
+}

@@ -1,0 +1,265 @@
+package mailbox
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"slices"
+	"time"
+
+	"github.com/hived/hived/internal/durable"
+	"github.com/hived/hived/protocol"
+)
+
+// waiting is a file that cannot be decided yet. It is judged by when this
+// process saw it change, never by its own times.
+type waiting struct {
+	stamp
+	since   time.Time // when this stamp was first seen
+	linked  time.Time // when it was first seen with a second name; zero: it has one
+	blocked error     // why it cannot be read; nil: it can
+	due     time.Time // nothing is to be done before, unless the file changes
+	told    bool      // the owner knows that it cannot be read
+}
+
+// look is one look at one file.
+type look struct {
+	b    *Boxes
+	o    *outbox
+	id   protocol.AgentID
+	name string
+	now  time.Time
+	file durable.File
+	info durable.Info
+}
+
+func (l *look) path() string { return protocol.OutboxDir(l.id) + "/" + l.name }
+
+// decide reads the file, once and safely. No arrival means that there is
+// nothing to decide yet. An error leaves the name in the queue.
+func (l *look) decide() (*Arrival, error) {
+	if w := l.o.waiting[l.name]; w != nil && l.now.Before(w.due) && l.same(w) {
+		return nil, nil
+	}
+	f, err := l.b.fs.Open(l.path())
+	if err != nil {
+		return l.notOpened(err)
+	}
+	defer f.Close() //nolint:errcheck // nothing was written
+	if l.info, err = f.Stat(); err != nil {
+		return l.block(err), nil
+	}
+	l.file = f
+	switch {
+	case l.info.UID != l.o.owner && l.info.UID != 0:
+		return l.fault(protocol.CodeUnreadable, fmt.Sprintf("the file belongs to user %d and the outbox to user %d; write it as the outbox's owner", l.info.UID, l.o.owner)), nil
+	case l.info.Links > 1:
+		return l.linked(), nil
+	case l.info.Size > l.b.opt.MaxMessageBytes:
+		return l.tooLarge(), nil
+	}
+	return l.read()
+}
+
+// same tells whether a waiting file is as it was, at the price of a stat.
+func (l *look) same(w *waiting) bool {
+	info, err := l.b.fs.Lstat(l.path())
+	return err == nil && w.blocked == nil && stampOf(info) == w.stamp && (info.Links > 1) == !w.linked.IsZero()
+}
+
+func (l *look) read() (*Arrival, error) {
+	raw, err := readAll(l.file, l.info.Size, l.b.opt.MaxMessageBytes)
+	switch {
+	case errors.Is(err, durable.ErrTooLarge):
+		return l.tooLarge(), nil
+	case err != nil:
+		return l.block(err), nil
+	}
+	m, err := protocol.DecodeMessage(raw)
+	if err != nil {
+		if !l.settled() {
+			return nil, nil
+		}
+		a := l.fault(protocol.CodeMalformed, err.Error())
+		if bad := (*protocol.Malformed)(nil); errors.As(err, &bad) {
+			a.Fault.Line, a.Fault.Column = bad.Line, bad.Column
+		}
+		return a.withRaw(raw), nil
+	}
+	a := l.arrival().withRaw(raw)
+	a.Message, a.BadTaken = m, true
+	a.SentTaken = l.taken("")
+	return a, nil
+}
+
+// settled tells whether a file that is not a message has been left alone for
+// long enough (spec §3.3).
+func (l *look) settled() bool {
+	w := l.wait()
+	quiet := l.now.Sub(w.since)
+	switch {
+	case quiet < l.b.opt.Settle:
+		w.due = w.since.Add(l.b.opt.Settle)
+		return false
+	case quiet >= maxSettle:
+		return true
+	}
+	if open, known := durable.BeingWritten(l.file); known && open {
+		w.due = earlier(l.now.Add(l.b.opt.Settle), w.since.Add(maxSettle))
+		return false
+	}
+	return true
+}
+
+// linked lets a file with two names rest: who publishes by link and unlink
+// has two names for a moment.
+func (l *look) linked() *Arrival {
+	w := l.wait()
+	if w.linked.IsZero() {
+		w.linked = l.now
+	}
+	if w.due = w.linked.Add(l.b.opt.Settle); l.now.Before(w.due) {
+		return nil
+	}
+	return l.fault(protocol.CodeHardLink, "the file has a second name (a hard link), so it was not read; write a copy of its own into the outbox")
+}
+
+// wait gives what is remembered of the file, from now on if it has changed.
+func (l *look) wait() *waiting {
+	s := stampOf(l.info)
+	w := l.o.waiting[l.name]
+	switch {
+	case w == nil || w.ino != s.ino:
+		w = &waiting{stamp: s, since: l.now}
+	case w.stamp != s:
+		w.stamp, w.since = s, l.now
+	}
+	w.blocked, w.told = nil, false
+	if l.info.Links <= 1 {
+		w.linked = time.Time{}
+	}
+	if l.o.waiting == nil {
+		l.o.waiting = map[string]*waiting{}
+	}
+	l.o.waiting[l.name] = w
+	return w
+}
+
+// notOpened sorts out why a file could not be opened.
+func (l *look) notOpened(err error) (*Arrival, error) {
+	if absent(err) {
+		delete(l.o.waiting, l.name)
+		return nil, nil
+	}
+	if exhausted(err) {
+		return nil, err
+	}
+	info, statErr := l.b.fs.Lstat(l.path())
+	if statErr == nil && info.Mode&fs.ModeType != 0 {
+		l.info = info
+		return l.fault(protocol.CodeNotAFile, "it is "+kindOf(info.Mode)+" and not a file, so it was not read; write a file into the outbox"), nil
+	}
+	return l.block(err), nil
+}
+
+// block keeps a file that cannot be read, to try it again in every round.
+func (l *look) block(err error) *Arrival {
+	w := l.o.waiting[l.name]
+	if w == nil {
+		l.info = durable.Info{}
+		w = l.wait()
+	}
+	if w.blocked == nil {
+		w.due, w.told = l.now.Add(l.b.opt.Settle), false
+	}
+	w.blocked = err
+	return nil
+}
+
+func (l *look) tooLarge() *Arrival {
+	return l.fault(protocol.CodeTooLarge, fmt.Sprintf("the file has more than %d bytes (max_message_bytes), so it was not read; send a shorter message that says where the rest is", l.b.opt.MaxMessageBytes))
+}
+
+func (l *look) fault(code protocol.Code, detail string) *Arrival {
+	a := l.arrival()
+	a.Fault = &Fault{Code: code, Detail: detail}
+	a.SentTaken, a.BadTaken = true, l.taken("bad-")
+	return a
+}
+
+// arrival takes the file off those that wait.
+func (l *look) arrival() *Arrival {
+	delete(l.o.waiting, l.name)
+	return &Arrival{
+		Agent:    l.id,
+		Name:     l.name,
+		Original: protocol.Original{Name: protocol.SafeName(l.name), Ino: l.info.Ino, MTime: protocol.Stamp(l.info.ModTime)},
+		ModTime:  l.info.ModTime,
+		Size:     l.info.Size,
+		seen:     l.now,
+	}
+}
+
+func (a *Arrival) withRaw(raw []byte) *Arrival {
+	sum := sha256.Sum256(raw)
+	a.Original.SHA256 = hex.EncodeToString(sum[:])
+	a.Raw, a.Size = raw, int64(len(raw))
+	return a
+}
+
+// taken tells whether the name in .sent may be in use. Two names can have the
+// same safe form, so a name that is not its own safe form counts as taken.
+func (l *look) taken(prefix string) bool {
+	as := SentName(prefix + l.name)
+	if as != prefix+l.name {
+		return true
+	}
+	_, err := l.b.fs.Lstat(protocol.SentDir(l.id) + "/" + as)
+	return !absent(err)
+}
+
+// readAll reads a file that claims to hold size bytes. A read that comes back
+// short at the claimed size saves the one that would say io.EOF.
+func readAll(r io.Reader, size, most int64) ([]byte, error) {
+	buf := make([]byte, 0, min(size, most)+1)
+	for {
+		n, err := r.Read(buf[len(buf):cap(buf)])
+		buf = buf[:len(buf)+n]
+		switch {
+		case int64(len(buf)) > most:
+			return nil, durable.ErrTooLarge
+		case errors.Is(err, io.EOF):
+			return buf, nil
+		case err != nil:
+			return nil, err
+		case len(buf) < cap(buf) && int64(len(buf)) >= size:
+			return buf, nil
+		case len(buf) == cap(buf):
+			buf = slices.Grow(buf, 512)
+		}
+	}
+}
+
+func kindOf(m fs.FileMode) string {
+	switch {
+	case m&fs.ModeSymlink != 0:
+		return "a symbolic link"
+	case m.IsDir():
+		return "a directory"
+	case m&fs.ModeNamedPipe != 0:
+		return "a FIFO"
+	case m&fs.ModeSocket != 0:
+		return "a socket"
+	}
+	return "a device"
+}
+
+func earlier(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return a
+	}
+	return b
+}

@@ -1,0 +1,238 @@
+package mailbox
+
+import (
+	"fmt"
+	"io/fs"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/hived/hived/internal/durable"
+	"github.com/hived/hived/protocol"
+)
+
+// Arrival is a file in an outbox that is to be dealt with now: a message, or
+// one that will never be one.
+type Arrival struct {
+	Agent    protocol.AgentID
+	Name     string            // as on the disk: any bytes but / and NUL
+	Original protocol.Original // SHA256 is empty where nothing was read
+	ModTime  time.Time
+	Size     int64
+	Raw      []byte            // nil where nothing was read
+	Message  *protocol.Message // nil where there is a Fault
+	Fault    *Fault
+	// SentTaken says that the name in outbox/.sent for this message is in use,
+	// or could be in use by another file whose [SentName] is the same: take one
+	// that is unique. BadTaken is the same for "bad-" before the name; it is
+	// looked up for a Fault only and else true.
+	SentTaken, BadTaken bool
+
+	seen time.Time // by the clock of Arrivals
+}
+
+// Fault says why a file is not taken (spec §3.2, §3.3).
+type Fault struct {
+	// Code is malformed, too-large, not-a-file, hard-link, or unreadable for
+	// a file that belongs to another user than the outbox does.
+	Code         protocol.Code
+	Detail       string // one line: what is wrong, and what to do
+	Line, Column int    // 1-based; zero where no place is to blame
+}
+
+// Stray is a file in an outbox that is no message and that nobody takes away,
+// or one that cannot be read.
+type Stray struct {
+	Name string        // as on the disk
+	Code protocol.Code // stray-file or unreadable
+	Why  string        // one line: what is wrong, and what to do
+}
+
+// Scan is what one call of Arrivals found.
+type Scan struct {
+	Arrivals []Arrival // in name order
+	Strays   []Stray   // each once for as long as it stays
+	More     bool      // there are names left for the next call
+	// Again is when a file that is not settled yet should be looked at; zero
+	// where there is none, or where More is set.
+	Again time.Time
+}
+
+// SentName is the name that a file of an outbox gets in outbox/.sent, as long
+// as it is free there.
+func SentName(name string) string { return protocol.ShortName(protocol.SafeName(name)) }
+
+// sliceBytes bounds what the arrivals of one call hold in memory.
+const sliceBytes = 8 << 20
+
+// looksPerArrival bounds the files that one call looks at for each that it may
+// return, so that an outbox full of unsettled files delays nobody else.
+const looksPerArrival = 4
+
+// outbox is what is remembered of one outbox. One round takes a listing, or
+// the files that wait, and looks at each name once, over as many calls as it
+// takes.
+type outbox struct {
+	dir      dirState
+	owner    uint32
+	queue    []string            // names of this round that are still to be looked at
+	waiting  map[string]*waiting // files that cannot be decided yet
+	strays   map[string]*stray
+	strayDue time.Time // when the next stray is to be mentioned; zero: none
+}
+
+type stray struct {
+	ino   uint64
+	first time.Time
+	told  bool
+}
+
+// Arrivals looks at an outbox (spec §3.1 to §3.3) and returns at most limit
+// arrivals (at least one is always looked for). now is the daemon's clock; the
+// times of files are never compared with it. A directory whose mtime has not
+// moved and in which nothing waits costs one stat; a listing is consumed over
+// as many calls as it takes. A file that was handed out and that is neither
+// archived nor gone when the directory is listed again is handed out again.
+//
+// An error is about the directory or about this process. It leaves all other
+// agents alone and loses nothing: call again.
+func (b *Boxes) Arrivals(id protocol.AgentID, now time.Time, limit int) (Scan, error) {
+	var s Scan
+	o := &b.box(id).outbox
+	limit = max(limit, 1)
+	if len(o.queue) == 0 {
+		if err := b.newRound(id, o, now); err != nil {
+			return s, fmt.Errorf("look into the outbox of agent %s: %w", id, err)
+		}
+	}
+	held := 0
+	for looks := 0; len(o.queue) > 0 && len(s.Arrivals) < limit && looks < limit*looksPerArrival && held < sliceBytes; looks++ {
+		l := look{b: b, o: o, id: id, name: o.queue[0], now: now}
+		a, err := l.decide()
+		if err != nil {
+			return s, fmt.Errorf("read %s of agent %s: %w", protocol.Quote(l.name), id, err)
+		}
+		o.queue = o.queue[1:]
+		if a != nil {
+			held += len(a.Raw)
+			s.Arrivals = append(s.Arrivals, *a)
+		}
+	}
+	if s.More = len(o.queue) > 0; !s.More {
+		o.queue = nil
+		s.Again, s.Strays = o.endRound(now)
+	}
+	s.Strays = append(s.Strays, b.dueStrays(id, o, now)...)
+	return s, nil
+}
+
+// newRound fills the queue.
+func (b *Boxes) newRound(id protocol.AgentID, o *outbox, now time.Time) error {
+	name := protocol.OutboxDir(id)
+	info, err := b.statDir(name)
+	if err != nil {
+		return err
+	}
+	o.owner = info.UID
+	if !o.dir.moved(info, now) {
+		o.queue = slices.Sorted(maps.Keys(o.waiting))
+		return nil
+	}
+	entries, err := b.fs.ReadDir(name)
+	if err != nil {
+		return err
+	}
+	o.dir.listed(now)
+	strays := map[string]*stray{}
+	waits := map[string]*waiting{}
+	for _, e := range entries {
+		switch w := o.waiting[e.Name]; {
+		case protocol.IsMessageName(e.Name):
+			o.queue = append(o.queue, e.Name)
+			if w != nil {
+				waits[e.Name] = w
+			}
+		case e.Name != ".sent":
+			if strays[e.Name] = o.strays[e.Name]; strays[e.Name] == nil {
+				strays[e.Name] = b.newStray(id, e.Name, now)
+			}
+		}
+	}
+	o.waiting = waits
+	o.setStrays(strays, b.opt.StraysAfter)
+	return nil
+}
+
+// endRound gives the moment at which a waiting file has to be looked at, and
+// the files that could not be read for as long as Settle.
+func (o *outbox) endRound(now time.Time) (again time.Time, unreadable []Stray) {
+	for _, name := range slices.Sorted(maps.Keys(o.waiting)) {
+		w := o.waiting[name]
+		if w.blocked != nil && !w.told && !now.Before(w.due) {
+			w.told = true
+			unreadable = append(unreadable, Stray{name, protocol.CodeUnreadable, unreadableText(w.blocked)})
+		}
+		if !w.told && (again.IsZero() || w.due.Before(again)) {
+			again = w.due
+		}
+	}
+	return again, unreadable
+}
+
+func (b *Boxes) newStray(id protocol.AgentID, name string, now time.Time) *stray {
+	s := &stray{first: now}
+	if info, err := b.fs.Lstat(protocol.OutboxDir(id) + "/" + name); err == nil {
+		s.ino = info.Ino
+	}
+	return s
+}
+
+func (o *outbox) setStrays(strays map[string]*stray, after time.Duration) {
+	o.strays, o.strayDue = strays, time.Time{}
+	for _, s := range strays {
+		if due := s.first.Add(after); !s.told && (o.strayDue.IsZero() || due.Before(o.strayDue)) {
+			o.strayDue = due
+		}
+	}
+}
+
+// dueStrays mentions the strays whose time has come. One that is another file
+// by now is a writer's temporary name, which is used again and again.
+func (b *Boxes) dueStrays(id protocol.AgentID, o *outbox, now time.Time) []Stray {
+	if o.strayDue.IsZero() || now.Before(o.strayDue) {
+		return nil
+	}
+	var due []Stray
+	for _, name := range slices.Sorted(maps.Keys(o.strays)) {
+		s := o.strays[name]
+		if s.told || now.Before(s.first.Add(b.opt.StraysAfter)) {
+			continue
+		}
+		info, err := b.fs.Lstat(protocol.OutboxDir(id) + "/" + name)
+		if err != nil || info.Ino != s.ino {
+			s.ino, s.first = info.Ino, now
+			continue
+		}
+		s.told = true
+		due = append(due, Stray{name, protocol.CodeStray, strayText(info)})
+	}
+	o.setStrays(o.strays, b.opt.StraysAfter)
+	return due
+}
+
+func strayText(info durable.Info) string {
+	what := "the name does not end in .json"
+	switch {
+	case info.Mode.IsDir():
+		what = "it is a directory"
+	case info.Mode&fs.ModeType != 0:
+		what = "it is no file, and the name does not end in .json"
+	case len(info.Name) > 0 && info.Name[0] == '.':
+		what = "the name begins with a dot"
+	}
+	return what + ", so it is not sent; rename it to end in .json, or take it out of the outbox"
+}
+
+func unreadableText(err error) string {
+	return "it cannot be read (" + protocol.Visible(err.Error()) + "); let hived's user read it, or take it out of the outbox"
+}

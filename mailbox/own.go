@@ -1,0 +1,213 @@
+package mailbox
+
+import (
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/hived/hived/internal/durable"
+	"github.com/hived/hived/protocol"
+)
+
+// OwnFile is a file that is not a message (spec §6).
+type OwnFile struct {
+	Path    string // relative to the hive
+	Info    durable.Info
+	TooBig  bool // over OwnMaxBytes
+	BadName bool // a name that git, a log or a terminal would act on
+}
+
+// Own is what one look at such files found.
+type Own struct {
+	Changed []OwnFile // new or changed since the call before, in name order
+	Gone    []string  // paths that are gone and did not come back within Settle
+}
+
+// ownSet is what is remembered of the files of one owner.
+type ownSet struct {
+	dir   dirState
+	names []string // of the last listing
+	files map[string]*ownState
+}
+
+type ownState struct {
+	stamp
+	seen   time.Time // when this stamp was first seen
+	sure   bool      // a later change cannot have the same stamp
+	missed time.Time // when it was first missed; zero: it is there
+}
+
+// OwnFiles looks at an agent's own files (spec §6): the regular files directly
+// in agents/<id>/ and those that a pattern of OwnInclude fits, element by
+// element as [path.Match] does. `alive`, *.tmp, *~, *.swp, links, and files with
+// a second name are not among them, nor is anything in inbox/ or outbox/.
+// force forgets the calls before: all that is there is then Changed, and what
+// is not is not Gone. A file that changed in the instant in which it was looked
+// at is reported twice. With an error what is returned is good, and the rest
+// comes with a later call.
+func (b *Boxes) OwnFiles(id protocol.AgentID, now time.Time, force bool) (Own, error) {
+	set := &b.box(id).own
+	if force {
+		*set = ownSet{}
+	}
+	names, err := b.ownNames(protocol.AgentDir(id), set, now)
+	if err != nil {
+		return Own{}, fmt.Errorf("look for files of agent %s: %w", id, err)
+	}
+	return b.ownChanges(set, names, now)
+}
+
+// Board is [Boxes.OwnFiles] for board.md, which is everybody's.
+func (b *Boxes) Board(now time.Time, force bool) (Own, error) {
+	if force {
+		b.board = ownSet{}
+	}
+	return b.ownChanges(&b.board, []string{protocol.PathBoard}, now)
+}
+
+// ReadOwn reads a file that OwnFiles or Board named. One that is over
+// OwnMaxBytes by now is [durable.ErrTooLarge], one that has a second name by now
+// [durable.ErrNotRegular].
+func (b *Boxes) ReadOwn(name string) ([]byte, durable.Info, error) {
+	data, info, err := durable.ReadFile(b.fs, name, b.opt.OwnMaxBytes)
+	if err == nil && info.Links > 1 {
+		return nil, info, durable.PathError("read", name, durable.ErrNotRegular)
+	}
+	return data, info, err
+}
+
+// ownNames gives the paths of what may be own files.
+func (b *Boxes) ownNames(home string, set *ownSet, now time.Time) ([]string, error) {
+	info, err := b.statDir(home)
+	if err != nil {
+		return nil, err
+	}
+	if set.dir.moved(info, now) {
+		entries, err := b.fs.ReadDir(home)
+		if err != nil {
+			return nil, err
+		}
+		set.dir.listed(now)
+		set.names = nil
+		for _, e := range entries {
+			if e.Type.IsRegular() && ownName(e.Name) {
+				set.names = append(set.names, home+"/"+e.Name)
+			}
+		}
+	}
+	if len(b.opt.OwnInclude) == 0 {
+		return set.names, nil
+	}
+	names := slices.Clone(set.names)
+	for _, pattern := range b.opt.OwnInclude {
+		if names, err = b.expand(names, home, "", strings.Split(pattern, "/")); err != nil {
+			return nil, err
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names), nil
+}
+
+// ownName tells whether a file of this name is worth keeping.
+func ownName(name string) bool {
+	if name == "alive" {
+		return false
+	}
+	for _, end := range []string{".tmp", "~", ".swp"} {
+		if strings.HasSuffix(name, end) {
+			return false
+		}
+	}
+	return true
+}
+
+// expand appends the files below home/dir that a pattern fits.
+func (b *Boxes) expand(names []string, home, dir string, pattern []string) ([]string, error) {
+	entries, err := b.fs.ReadDir(path.Join(home, dir))
+	if absent(err) || errors.Is(err, durable.ErrLink) {
+		return names, nil
+	}
+	if err != nil {
+		return names, err
+	}
+	for _, e := range entries {
+		// Settings with a bad pattern are refused before they come here.
+		if fits, err := path.Match(pattern[0], e.Name); err != nil || !fits {
+			continue
+		}
+		below := path.Join(dir, e.Name)
+		switch {
+		case len(pattern) == 1 && e.Type.IsRegular() && ownName(e.Name):
+			names = append(names, home+"/"+below)
+		case len(pattern) > 1 && e.Type.IsDir() && below != "inbox" && below != "outbox" && protocol.Versionable(e.Name):
+			if names, err = b.expand(names, home, below, pattern[1:]); err != nil {
+				return names, err
+			}
+		}
+	}
+	return names, nil
+}
+
+// ownChanges compares files with what is remembered of them.
+func (b *Boxes) ownChanges(set *ownSet, names []string, now time.Time) (own Own, err error) {
+	if set.files == nil {
+		set.files = map[string]*ownState{}
+	}
+	here := make(map[string]bool, len(names))
+	for _, name := range names {
+		info, statErr := b.fs.Lstat(name)
+		if absent(statErr) || statErr == nil && !info.Regular() {
+			continue
+		}
+		here[name] = true
+		switch {
+		case statErr != nil:
+			err = errors.Join(err, statErr)
+		case info.Links <= 1 && set.changed(name, info, now):
+			own.Changed = append(own.Changed, OwnFile{
+				Path:    name,
+				Info:    info,
+				TooBig:  info.Size > b.opt.OwnMaxBytes,
+				BadName: !protocol.Versionable(name) || protocol.SafeName(name) != name,
+			})
+		}
+	}
+	own.Gone = set.goneWithout(here, now, b.opt.Settle)
+	return own, err
+}
+
+func (s *ownSet) changed(name string, info durable.Info, now time.Time) bool {
+	is := stampOf(info)
+	f := s.files[name]
+	if f == nil || f.stamp != is {
+		old := now.Sub(info.ModTime) >= tickOf(info.ModTime)
+		s.files[name] = &ownState{stamp: is, seen: now, sure: old}
+		return true
+	}
+	f.missed = time.Time{}
+	if !f.sure && now.Sub(f.seen) >= tickOf(info.ModTime) {
+		f.sure = true
+		return true
+	}
+	return false
+}
+
+// goneWithout gives the files that are not here any more. They are given
+// time: many editors delete a file and write it again.
+func (s *ownSet) goneWithout(here map[string]bool, now time.Time, settle time.Duration) (gone []string) {
+	for name, f := range s.files {
+		switch {
+		case here[name]:
+		case f.missed.IsZero():
+			f.missed = now
+		case now.Sub(f.missed) >= settle:
+			gone = append(gone, name)
+			delete(s.files, name)
+		}
+	}
+	slices.Sort(gone)
+	return gone
+}

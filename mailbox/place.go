@@ -1,0 +1,226 @@
+package mailbox
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strconv"
+	"strings"
+
+	"github.com/hived/hived/internal/durable"
+	"github.com/hived/hived/protocol"
+)
+
+// ErrTaken says that a name is taken by something that holds other bytes.
+var ErrTaken = errors.New("the name is taken by something else")
+
+// filePerm is the mode of every file that is placed (spec §3.6).
+const filePerm = 0o644
+
+// Deliver writes inbox/<file> (spec §3.6): temporary name, then rename, never
+// over another file. A file that is there with the same bytes is success, with
+// other bytes [ErrTaken]: see [Boxes.SetAside]. The agent must not have had the
+// file before; for that there is [Boxes.Redeliver].
+func (b *Boxes) Deliver(id protocol.AgentID, file string, data []byte) error {
+	name := protocol.InboxDir(id) + "/" + file
+	info, err := b.publish(name, data, b.fs.RenameNew)
+	if errors.Is(err, fs.ErrExist) {
+		var same bool
+		if info, same, err = b.holds(name, data); err == nil && !same {
+			err = ErrTaken
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("deliver %s to %s: %w", file, id, err)
+	}
+	b.note(name, info)
+	return nil
+}
+
+// Redeliver is [Boxes.Deliver] of a message that may have been delivered
+// before (spec §3, recovery): what is intact in the inbox is left alone, at the
+// price of reading it, and what the agent moved to .done stays there, with its
+// bytes made right.
+func (b *Boxes) Redeliver(id protocol.AgentID, file string, data []byte) error {
+	name := protocol.InboxDir(id) + "/" + file
+	if info, same, err := b.holds(name, data); err == nil && same {
+		b.note(name, info)
+		return nil
+	}
+	if _, err := b.fs.Lstat(name); absent(err) {
+		done := protocol.DoneDir(id) + "/" + file
+		if _, err := b.fs.Lstat(done); err == nil {
+			return b.Put(done, data)
+		}
+	}
+	return b.Deliver(id, file, data)
+}
+
+// Put makes a file hold exactly these bytes, whatever stood there before: it
+// compares bytes, because after a power cut a file may be there and be empty.
+// A directory in its place is [ErrTaken].
+func (b *Boxes) Put(name string, data []byte) error {
+	info, same, err := b.holds(name, data)
+	if err == nil && !same {
+		info, err = b.publish(name, data, b.fs.Rename)
+	}
+	if err != nil {
+		if now, statErr := b.fs.Lstat(name); statErr == nil && now.Mode.IsDir() {
+			err = fmt.Errorf("%w (%w)", ErrTaken, err)
+		}
+		return fmt.Errorf("write %s: %w", protocol.Quote(name), err)
+	}
+	b.note(name, info)
+	return nil
+}
+
+// Move carries out a move that the log says happened. It is done already where
+// only to is there; where both are, they must hold the same bytes, or it is
+// [ErrTaken] and both stay.
+func (b *Boxes) Move(from, to string) error {
+	err := b.fs.RenameNew(from, to)
+	switch {
+	case absent(err):
+		if _, there := b.fs.Lstat(to); there == nil {
+			return nil
+		}
+	case errors.Is(err, fs.ErrExist):
+		err = b.merge(from, to)
+	}
+	if err != nil {
+		return fmt.Errorf("move %s to %s: %w", protocol.Quote(from), protocol.Quote(to), err)
+	}
+	return nil
+}
+
+// merge removes from, if to holds the same.
+func (b *Boxes) merge(from, to string) error {
+	data, _, err := durable.ReadFile(b.fs, from, -1)
+	if err != nil {
+		return err
+	}
+	_, same, err := b.holds(to, data)
+	switch {
+	case err != nil:
+		return err
+	case !same:
+		return ErrTaken
+	}
+	return b.fs.Remove(from)
+}
+
+// Remove deletes a file, or a directory with all that is in it. What is not
+// there is done already.
+func (b *Boxes) Remove(name string) error {
+	err := b.fs.Remove(name)
+	if err == nil || absent(err) {
+		return nil
+	}
+	info, statErr := b.fs.Lstat(name)
+	if statErr != nil || !info.Mode.IsDir() {
+		return fmt.Errorf("remove %s: %w", protocol.Quote(name), err)
+	}
+	entries, err := b.fs.ReadDir(name)
+	if err != nil {
+		return fmt.Errorf("remove %s: %w", protocol.Quote(name), err)
+	}
+	for _, e := range entries {
+		if err := b.Remove(name + "/" + e.Name); err != nil {
+			return err
+		}
+	}
+	if err := b.fs.Remove(name); err != nil && !absent(err) {
+		return fmt.Errorf("remove %s: %w", protocol.Quote(name), err)
+	}
+	return nil
+}
+
+// SetAside moves what took a name in an inbox to inbox/.done/<as>, a link or a
+// directory too, and gives its bytes: nil for what is no file, cannot be read,
+// or is over the size limit (matrix 55).
+func (b *Boxes) SetAside(id protocol.AgentID, file, as string) ([]byte, error) {
+	from, to := protocol.InboxDir(id)+"/"+file, protocol.DoneDir(id)+"/"+as
+	err := b.fs.RenameNew(from, to)
+	if absent(err) {
+		_, err = b.fs.Lstat(to)
+	}
+	if errors.Is(err, fs.ErrExist) {
+		err = ErrTaken
+	}
+	if err != nil {
+		return nil, fmt.Errorf("set %s of %s aside: %w", protocol.Quote(file), id, err)
+	}
+	data, _, err := durable.ReadFile(b.fs, to, b.opt.MaxMessageBytes)
+	if exhausted(err) {
+		return nil, fmt.Errorf("read %s of %s: %w", protocol.Quote(as), id, err)
+	}
+	return data, nil //nolint:nilerr // what cannot be read has no bytes
+}
+
+// publish writes a file under a temporary name and moves it to its own.
+func (b *Boxes) publish(name string, data []byte, move func(from, to string) error) (durable.Info, error) {
+	f, temp, err := b.temp(name[:strings.LastIndexByte(name, '/')+1])
+	if err != nil {
+		return durable.Info{}, err
+	}
+	_, err = f.Write(data)
+	info, statErr := f.Stat()
+	if err = errors.Join(err, statErr, f.Close()); err == nil {
+		err = move(temp, name)
+	}
+	if err != nil {
+		_ = b.fs.Remove(temp) //nolint:errcheck // the first error is the one to tell
+	}
+	return info, err
+}
+
+// temps bounds the temporary names that are tried in one directory.
+const temps = 8
+
+// temp makes a temporary file. There is one writer, so a name that is taken
+// was left by a crash, or is somebody's who wants to be in the way: the first
+// is removed, the second passed by. So nothing piles up.
+func (b *Boxes) temp(dir string) (f durable.File, name string, err error) {
+	for i := range temps {
+		name = dir + ".hived-" + strconv.Itoa(i) + ".tmp"
+		if f, err = b.fs.Create(name, filePerm); !errors.Is(err, fs.ErrExist) {
+			return f, name, err
+		}
+		if b.fs.Remove(name) != nil {
+			continue
+		}
+		if f, err = b.fs.Create(name, filePerm); err == nil {
+			return f, name, nil
+		}
+	}
+	return nil, "", err
+}
+
+// holds tells whether a file is there and holds exactly these bytes.
+func (b *Boxes) holds(name string, data []byte) (durable.Info, bool, error) {
+	have, info, err := durable.ReadFile(b.fs, name, int64(len(data)))
+	switch {
+	case err == nil:
+		return info, bytes.Equal(have, data), nil
+	case absent(err), errors.Is(err, durable.ErrTooLarge), errors.Is(err, durable.ErrNotRegular):
+		return info, false, nil
+	case errors.Is(err, durable.ErrLink), errors.Is(err, fs.ErrPermission):
+		// The link may be a directory on the way: then the writing fails.
+		return info, false, nil
+	}
+	return info, false, err
+}
+
+// note remembers a file of an inbox whose bytes are known to be right.
+func (b *Boxes) note(name string, info durable.Info) {
+	parts := strings.Split(name, "/")
+	if len(parts) != 4 || parts[0] != protocol.PathAgents || parts[2] != "inbox" {
+		return
+	}
+	in := &b.box(protocol.AgentID(parts[1])).inbox
+	if in.right == nil {
+		in.right = map[string]stamp{}
+	}
+	in.right[parts[3]] = stampOf(info)
+}

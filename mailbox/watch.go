@@ -1,0 +1,307 @@
+package mailbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+
+	"github.com/fsnotify/fsnotify"
+
+	"github.com/hived/hived/protocol"
+)
+
+// Part is the part of a hive that a hint is about.
+type Part string
+
+// The parts.
+const (
+	PartOutbox Part = "outbox" // something may have arrived
+	PartInbox  Part = "inbox"  // something left
+	PartOwn    Part = "own"    // a file of the agent's own changed
+	PartAgents Part = "agents" // agents/ changed; no Agent
+	PartRoot   Part = "root"   // board.md changed; no Agent
+)
+
+// Hint says where to look. Overflow says that hints were lost or could not
+// come before: look everywhere.
+type Hint struct {
+	Agent    protocol.AgentID
+	Part     Part
+	Overflow bool
+}
+
+// Watcher turns the notices of the operating system into hints (spec §3.1).
+// They save time and nothing else: any may be missing, late or needless.
+type Watcher struct {
+	root  string
+	log   *slog.Logger
+	hints chan []Hint
+
+	mu     sync.Mutex
+	events *fsnotify.Watcher   // guarded by mu; nil unless Run runs
+	dirs   map[string]*watched // guarded by mu; by path
+	unable string              // guarded by mu; why no hints come, or not all
+}
+
+// watched is a directory that is to be watched.
+type watched struct {
+	hint Hint
+	info os.FileInfo // what is watched; nil: nothing is
+	err  error       // why it cannot be
+}
+
+// NewWatcher prepares to watch the hive at root. Nothing is watched before Run.
+func NewWatcher(root string, log *slog.Logger) *Watcher {
+	root = filepath.Clean(root)
+	return &Watcher{root: root, log: log, hints: make(chan []Hint), dirs: map[string]*watched{
+		root: {hint: Hint{Part: PartRoot}},
+		filepath.Join(root, protocol.PathAgents): {hint: Hint{Part: PartAgents}},
+	}}
+}
+
+// Hints gives all hints that came since the receive before, each once. Nothing
+// waits for the receiver, and a million events cost it one wake-up. The first
+// is an overflow, once all is watched that was added before Run.
+func (w *Watcher) Hints() <-chan []Hint { return w.hints }
+
+// Degraded says on one line why hints are missing, and what to do about it; it
+// is empty where all is well. Without hints everything still arrives within
+// `rescan`.
+func (w *Watcher) Degraded() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.unable != "" {
+		return w.unable
+	}
+	polled, why := 0, error(nil)
+	for _, d := range w.dirs {
+		if d.err != nil {
+			polled, why = polled+1, d.err
+		}
+	}
+	if polled == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d directories are polled and not watched: %s", polled, remedy(why))
+}
+
+// Add watches the directories of an agent. To call it again is cheap, a stat
+// each, and mends what was lost because a directory was replaced. It returns
+// once they are watched; before Run it only takes note.
+func (w *Watcher) Add(id protocol.AgentID) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, d := range [...]struct {
+		dir  string
+		part Part
+	}{{protocol.AgentDir(id), PartOwn}, {protocol.InboxDir(id), PartInbox}, {protocol.OutboxDir(id), PartOutbox}} {
+		dir := filepath.Join(w.root, filepath.FromSlash(d.dir))
+		if w.dirs[dir] == nil {
+			w.dirs[dir] = &watched{hint: Hint{Agent: id, Part: d.part}}
+		}
+		w.armLocked(dir)
+	}
+}
+
+// armLocked watches what is in a place now, unless it is watched already. A
+// link is not followed.
+func (w *Watcher) armLocked(dir string) {
+	d := w.dirs[dir]
+	if w.events == nil {
+		return
+	}
+	info, err := os.Lstat(dir)
+	if err != nil || !info.IsDir() {
+		w.disarmLocked(dir)
+		return
+	}
+	if d.info != nil && os.SameFile(d.info, info) {
+		return
+	}
+	w.disarmLocked(dir)
+	if d.err = w.events.Add(dir); errors.Is(d.err, fs.ErrNotExist) {
+		d.err = nil // gone in between
+	} else if d.err == nil {
+		d.info = info
+	}
+}
+
+func (w *Watcher) disarmLocked(dir string) {
+	_ = w.events.Remove(dir) //nolint:errcheck // what is not watched need not be removed
+	w.dirs[dir].info, w.dirs[dir].err = nil, nil
+}
+
+// Run watches until ctx ends, and returns nil then. Where nothing can be
+// watched it says so in Degraded and waits.
+func (w *Watcher) Run(ctx context.Context) error {
+	events, err := fsnotify.NewWatcher()
+	if err != nil {
+		w.give(remedy(err))
+		w.log.WarnContext(ctx, "cannot watch, polling instead", "error", err)
+		<-ctx.Done()
+		return nil
+	}
+	overflow := make(chan struct{}, 1)
+	var drained sync.WaitGroup
+	// fsnotify sends some errors with its lock held, which Add needs: they are
+	// received by a goroutine that takes no lock.
+	drained.Go(func() { w.drain(ctx, events.Errors, overflow) })
+	w.give(eventless(w.root))
+	w.begin(events)
+	h := hintSet{hints: []Hint{{Overflow: true}}}
+	w.loop(ctx, events.Events, overflow, &h)
+	w.begin(nil)
+	err = events.Close()
+	drained.Wait()
+	return err
+}
+
+func (w *Watcher) loop(ctx context.Context, events <-chan fsnotify.Event, overflow <-chan struct{}, h *hintSet) {
+	for {
+		var out chan []Hint
+		if len(h.hints) > 0 {
+			out = w.hints
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case out <- h.hints:
+			*h = hintSet{}
+		case <-overflow:
+			w.rearm()
+			*h = hintSet{hints: []Hint{{Overflow: true}}}
+		case ev := <-events:
+			w.take(ev, h)
+		}
+	}
+}
+
+func (w *Watcher) drain(ctx context.Context, errs <-chan error, overflow chan<- struct{}) {
+	for err := range errs {
+		if !errors.Is(err, fsnotify.ErrEventOverflow) {
+			w.log.WarnContext(ctx, "watching", "error", err)
+			continue
+		}
+		select {
+		case overflow <- struct{}{}:
+		default: // one is waiting already
+		}
+	}
+}
+
+func (w *Watcher) give(unable string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.unable = unable
+}
+
+// begin watches everything with events, or with nil stops.
+func (w *Watcher) begin(events *fsnotify.Watcher) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.events = events
+	for dir, d := range w.dirs {
+		d.info, d.err = nil, nil
+		w.armLocked(dir)
+	}
+}
+
+// rearm watches everything once more, after notices were lost.
+func (w *Watcher) rearm() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for dir, d := range w.dirs {
+		d.info = nil
+		w.armLocked(dir)
+	}
+}
+
+// take turns an event into hints.
+func (w *Watcher) take(ev fsnotify.Event, h *hintSet) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.dirs[ev.Name] != nil && ev.Op&(fsnotify.Create|fsnotify.Remove|fsnotify.Rename) != 0 {
+		w.replacedLocked(ev.Name, h)
+	}
+	dir, name := filepath.Split(ev.Name)
+	if d := w.dirs[filepath.Clean(dir)]; d != nil && tells(d.hint.Part, name, ev.Op) {
+		h.add(d.hint)
+	}
+}
+
+// replacedLocked follows a directory, and those below it, to what is in their
+// places now. Something may have happened there before it was watched.
+func (w *Watcher) replacedLocked(top string, h *hintSet) {
+	for dir, d := range w.dirs {
+		if dir != top && !strings.HasPrefix(dir, top+string(filepath.Separator)) {
+			continue
+		}
+		d.info = nil
+		w.armLocked(dir)
+		h.add(d.hint)
+	}
+	if d := w.dirs[top]; d.hint.Part != PartOwn || d.info != nil || d.err != nil {
+		return
+	}
+	// The agent is gone, or is being made again: then it is added again.
+	for dir := range w.dirs {
+		if dir == top || strings.HasPrefix(dir, top+string(filepath.Separator)) {
+			delete(w.dirs, dir)
+		}
+	}
+}
+
+// tells picks the events that are worth a look. What hived does itself, and
+// what is not finished, is not: delivering makes no hint in an inbox, and
+// archiving none in an outbox.
+func tells(part Part, name string, op fsnotify.Op) bool {
+	const moved = fsnotify.Create | fsnotify.Remove | fsnotify.Rename
+	switch part {
+	case PartOutbox:
+		return protocol.IsMessageName(name) && op&(fsnotify.Create|fsnotify.Write) != 0
+	case PartInbox:
+		return protocol.IsMessageName(name) && op&(fsnotify.Remove|fsnotify.Rename) != 0
+	case PartOwn:
+		return ownName(name) && op&(moved|fsnotify.Write) != 0
+	case PartAgents:
+		return op&moved != 0
+	case PartRoot:
+		return name == protocol.PathBoard && op&(moved|fsnotify.Write) != 0
+	}
+	return false
+}
+
+// hintSet holds each hint once.
+type hintSet struct {
+	hints []Hint
+	have  map[Hint]bool
+}
+
+func (s *hintSet) add(h Hint) {
+	if s.have[h] || len(s.hints) > 0 && s.hints[0].Overflow {
+		return
+	}
+	if s.have == nil {
+		s.have = map[Hint]bool{}
+	}
+	s.have[h] = true
+	s.hints = append(s.hints, h)
+}
+
+// remedy says what to do about a watch that was refused.
+func remedy(err error) string {
+	switch {
+	case errors.Is(err, syscall.ENOSPC):
+		return "the limit of watches is reached; raise the sysctl fs.inotify.max_user_watches"
+	case errors.Is(err, syscall.EMFILE):
+		return "polling, the limit of watchers or of open files is reached; raise the sysctl fs.inotify.max_user_instances or `ulimit -n`"
+	}
+	return "watching fails: " + protocol.Visible(err.Error())
+}

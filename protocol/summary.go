@@ -1,0 +1,148 @@
+package protocol
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Summary says in one line, for people, what an event is: the line of `hived
+// log` and of a commit's body (spec §6). Whatever is in the event, the line
+// holds no control characters, and it is at most a few hundred characters
+// long.
+func Summary(ev Event) string {
+	return Visible(Handle[string](ev, summaries{}))
+}
+
+// summaries has the line of each kind of event.
+type summaries struct{}
+
+func (summaries) OnHive(_ Event, e *HiveEvent) string {
+	line := "hive " + string(e.Action)
+	switch {
+	case e.Through > 0:
+		line += fmt.Sprintf(" through %d", e.Through)
+	case e.Segment != nil:
+		line += fmt.Sprintf(" %s, events %d to %d", brief(e.Segment.Name), e.Segment.First, e.Segment.Last)
+	case e.Adopted != nil:
+		line += " " + brief(e.Adopted.Path)
+	case len(e.Paths) > 0:
+		line += fmt.Sprintf(" %d files: %s", len(e.Paths), few(e.Paths))
+	case e.Conversation != "":
+		line += " conversation " + brief(string(e.Conversation))
+	}
+	return line + by(e.By) + note(e.Note)
+}
+
+func (summaries) OnAgent(_ Event, e *AgentEvent) string {
+	if e.Action == LeadSet && e.Agent == "" {
+		return "agent lead is nobody now" + by(e.By)
+	}
+	line := "agent " + string(e.Agent) + " " + string(e.Action)
+	if e.Action == LeadSet {
+		line = "agent " + string(e.Agent) + " is the lead now"
+	}
+	if e.Role != "" {
+		line += " as " + e.Role
+	}
+	if len(e.Caps) > 0 {
+		line += " with " + few(e.Caps)
+	}
+	return line + by(e.By)
+}
+
+func (summaries) OnMessage(_ Event, e *MessageEvent) string {
+	line := fmt.Sprintf("%s → %s: %s", e.From, few(e.To), e.Act)
+	if e.Subject != "" {
+		line += " " + Quote(e.Subject)
+	}
+	line += " (" + string(e.ID)
+	if e.InReplyTo != "" {
+		line += ", answers " + string(e.InReplyTo)
+	}
+	return line + ")"
+}
+
+func (summaries) OnDrop(_ Event, e *DropEvent) string {
+	return fmt.Sprintf("%s ↛ %s: dropped, %s (%s)", e.From, few(e.To), e.Reason, e.ID) + note(e.Detail)
+}
+
+func (summaries) OnQuarantine(_ Event, e *QuarantineEvent) string {
+	return fmt.Sprintf("%s: set aside %s, %s", e.Agent, brief(e.Path), e.Code) + note(e.Detail)
+}
+
+func (summaries) OnDuplicate(_ Event, e *DuplicateEvent) string {
+	return fmt.Sprintf("%s: sent %s again, accepted before as %d", e.Agent, e.ID, e.Of)
+}
+
+func (summaries) OnHandled(_ Event, e *HandledEvent) string {
+	name := string(e.ID)
+	if name == "" {
+		name = brief(e.File)
+	}
+	switch e.How {
+	case HowDone:
+	case HowDeleted:
+		return fmt.Sprintf("%s deleted %s", e.Agent, name)
+	case HowReopened:
+		return fmt.Sprintf("%s reopened %s", e.Agent, name)
+	}
+	return fmt.Sprintf("%s handled %s", e.Agent, name)
+}
+
+func (summaries) OnFile(_ Event, e *FileEvent) string {
+	if e.Deleted {
+		return "file " + brief(e.Path) + " deleted"
+	}
+	size := 0
+	if e.Content != nil {
+		size = len(e.Content.Bytes())
+	}
+	return fmt.Sprintf("file %s, %d bytes", brief(e.Path), size)
+}
+
+func (summaries) OnAlert(_ Event, e *AlertEvent) string {
+	return "alert " + string(e.Code) + note(e.Text)
+}
+
+func by(id AgentID) string {
+	if id == "" {
+		return ""
+	}
+	return " by " + string(id)
+}
+
+func note(text string) string {
+	if text == "" {
+		return ""
+	}
+	return ": " + brief(text)
+}
+
+// few lists at most three names.
+func few[S ~string](names []S) string {
+	var b strings.Builder
+	for i, n := range names {
+		switch {
+		case i == 3:
+			fmt.Fprintf(&b, " and %d more", len(names)-i)
+			return b.String()
+		case i > 0:
+			b.WriteString(", ")
+		}
+		b.WriteString(brief(string(n)))
+	}
+	return b.String()
+}
+
+// brief cuts text to what fits a line.
+func brief(s string) string {
+	const most = 160
+	n := 0
+	for i := range s {
+		if n == most {
+			return s[:i] + "…"
+		}
+		n++
+	}
+	return s
+}

@@ -1,0 +1,227 @@
+package router
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/hived/hived/gitcommit"
+	"github.com/hived/hived/internal/durable"
+	"github.com/hived/hived/protocol"
+)
+
+// olderHive is what is taken over from a file-based hive of the older layout
+// (spec §1).
+type olderHive struct {
+	lead   protocol.AgentID
+	agents []olderAgent
+	files  []protocol.AdoptedFile
+	log    bool   // there is a log.jsonl, of whatever format
+	onto   string // the commit that its history ends with
+	left   []string
+}
+
+type olderAgent struct {
+	id       protocol.AgentID
+	role     string
+	held     bool
+	archived bool
+}
+
+func (o olderHive) is() bool { return len(o.agents) > 0 || o.log }
+
+// olderRegistry is registry.json as the older hives write it. agents is an
+// object by id, or a list.
+type olderRegistry struct {
+	GodID  string         `json:"godId"`
+	Lead   string         `json:"lead"`
+	Agents jsontext.Value `json:"agents"`
+}
+
+type olderEntry struct {
+	ID       string `json:"id"`
+	Role     string `json:"role"`
+	Archived bool   `json:"archived"`
+	OnHold   bool   `json:"onHold"`
+	Status   string `json:"status"`
+}
+
+// adoptMost is the largest registry or message that is read when a hive is
+// taken over, in bytes.
+const adoptMost = 16 << 20
+
+// findOlder looks at a directory before a hive is made of it.
+func findOlder(disk durable.FS) (olderHive, error) {
+	var o olderHive
+	if _, err := disk.Lstat(protocol.PathLog); err == nil {
+		o.log = true
+	}
+	byID := map[protocol.AgentID]olderAgent{}
+	data, _, err := durable.ReadFile(disk, protocol.PathRegistry, adoptMost)
+	switch {
+	case isNotExist(err):
+		return o, nil // a plain directory: its agents join like any
+	case err != nil:
+		return o, fmt.Errorf("read registry.json: %w", err)
+	}
+	var reg olderRegistry
+	if err := json.Unmarshal(data, &reg); err != nil {
+		return o, fmt.Errorf("read registry.json: %w; mend it or move it away", err)
+	}
+	for _, e := range olderEntries(reg.Agents) {
+		id, err := protocol.ParseAgentID(e.ID)
+		if err != nil || id.Reserved() {
+			o.left = append(o.left, protocol.SafeName(e.ID))
+			continue
+		}
+		byID[id] = olderAgent{id: id, role: e.Role, held: e.OnHold || e.Status == "held", archived: e.Archived || e.Status == "archived"}
+	}
+	for _, id := range slices.Sorted(maps.Keys(byID)) {
+		o.agents = append(o.agents, byID[id])
+	}
+	if reg.Lead == "" {
+		reg.Lead = reg.GodID
+	}
+	if _, known := byID[protocol.AgentID(reg.Lead)]; known {
+		o.lead = protocol.AgentID(reg.Lead)
+	}
+	if o.onto, err = gitcommit.Tip(disk); err != nil {
+		return o, err
+	}
+	return o, o.findMessages(disk)
+}
+
+func olderEntries(v jsontext.Value) []olderEntry {
+	var byID map[string]olderEntry
+	if json.Unmarshal(v, &byID) == nil {
+		list := make([]olderEntry, 0, len(byID))
+		for id, e := range byID {
+			e.ID = id
+			list = append(list, e)
+		}
+		return list
+	}
+	var list []olderEntry
+	if json.Unmarshal(v, &list) == nil {
+		return list
+	}
+	var names []string
+	_ = json.Unmarshal(v, &names) //nolint:errcheck // what is none of the three names nobody
+	for _, n := range names {
+		list = append(list, olderEntry{ID: n})
+	}
+	return list
+}
+
+// findMessages reads the messages of the older hive where they stand.
+func (o *olderHive) findMessages(disk durable.FS) error {
+	dirs, err := disk.ReadDir(protocol.PathAgents)
+	if err != nil && !isNotExist(err) {
+		return fmt.Errorf("list agents/: %w", err)
+	}
+	for _, d := range dirs {
+		id, err := protocol.ParseAgentID(d.Name)
+		if err != nil || id.Reserved() || !d.Type.IsDir() {
+			continue
+		}
+		if !slices.ContainsFunc(o.agents, func(a olderAgent) bool { return a.id == id }) {
+			o.agents = append(o.agents, olderAgent{id: id})
+		}
+		for _, box := range []string{protocol.InboxDir(id), protocol.DoneDir(id), protocol.SentDir(id)} {
+			if err := o.findIn(disk, id, box); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (o *olderHive) findIn(disk durable.FS, id protocol.AgentID, box string) error {
+	list, err := disk.ReadDir(box)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("list %s: %w", box, err)
+	}
+	for _, e := range list {
+		if !protocol.IsMessageName(e.Name) || !e.Type.IsRegular() {
+			continue
+		}
+		p := box + "/" + e.Name
+		data, _, err := durable.ReadFile(disk, p, adoptMost)
+		if err != nil || protocol.SafeName(e.Name) != e.Name || !protocol.Versionable(p) {
+			o.left = append(o.left, box+"/"+protocol.SafeName(e.Name))
+			continue
+		}
+		o.files = append(o.files, adoptedFile(id, box, p, data))
+	}
+	return nil
+}
+
+func adoptedFile(id protocol.AgentID, box, p string, data []byte) protocol.AdoptedFile {
+	f := protocol.AdoptedFile{Path: p, Content: protocol.NewContent(data)}
+	m, err := protocol.DecodeMessage(data)
+	if err != nil {
+		return f
+	}
+	f.ID, f.Conversation, f.Hops = m.ID, m.Conversation, m.Hops
+	if box == protocol.SentDir(id) {
+		f.From = id
+	} else if from, err := protocol.ParseAgentID(m.From); err == nil {
+		f.From = from
+	}
+	return f
+}
+
+// setAsideLog keeps a log of another format as log/foreign-<n>.jsonl.
+func (o olderHive) setAsideLog(disk durable.FS) error {
+	if !o.log {
+		return nil
+	}
+	for n := 1; ; n++ {
+		err := disk.RenameNew(protocol.PathLog, fmt.Sprintf("%s/foreign-%d.jsonl", protocol.PathSegments, n))
+		if !errors.Is(err, fs.ErrExist) {
+			return err
+		}
+	}
+}
+
+// events logs what is taken over, so that replies count their hops and ids
+// stay taken.
+func (o olderHive) events(d *Decider, now time.Time) {
+	for _, a := range o.agents {
+		d.agent(now, &protocol.AgentEvent{Agent: a.id, Action: protocol.Joined, Role: role(a.role)})
+		if a.held {
+			d.agent(now, &protocol.AgentEvent{Agent: a.id, Action: protocol.Held})
+		}
+		if a.archived {
+			d.agent(now, &protocol.AgentEvent{Agent: a.id, Action: protocol.Archived})
+		}
+	}
+	if o.lead != "" {
+		d.agent(now, &protocol.AgentEvent{Agent: o.lead, Action: protocol.LeadSet})
+	}
+	for i := range o.files {
+		d.emit(now, &protocol.HiveEvent{Action: protocol.Adopted, Adopted: &o.files[i]})
+	}
+	if len(o.left) > 0 {
+		names := strings.Join(o.left[:min(len(o.left), 10)], ", ")
+		d.Alert(now, &protocol.AlertEvent{Code: protocol.CodeAdopted, Text: fmt.Sprintf("%d names of the older hive were left as they are: %s", len(o.left), names)})
+	}
+}
+
+// role keeps of a free-text role what can be an address.
+func role(s string) string {
+	if badRoles([]string{s}) == "" {
+		return s
+	}
+	return ""
+}

@@ -1,0 +1,381 @@
+package router
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/cenkalti/backoff/v5"
+
+	"github.com/hived/hived/eventlog"
+	"github.com/hived/hived/gitcommit"
+	"github.com/hived/hived/internal/durable"
+	"github.com/hived/hived/ledger"
+	"github.com/hived/hived/protocol"
+)
+
+// entry is one event on its way into git.
+type entry struct {
+	seq     protocol.Seq
+	sum     protocol.Sum
+	at      time.Time
+	kind    protocol.Kind
+	line    string
+	idle    bool // worth no commit of its own
+	changes []protocol.Change
+	bytes   int
+}
+
+func newEntry(ev protocol.Event, sum protocol.Sum, changes []protocol.Change) entry {
+	e := entry{seq: ev.Seq, sum: sum, at: ev.TS, kind: ev.Body.Kind(), line: protocol.Summary(ev), changes: changes}
+	if h, ok := ev.Body.(*protocol.HiveEvent); ok && h.Action == protocol.Settled {
+		e.idle = true
+	}
+	e.bytes = 256
+	for _, c := range changes {
+		e.bytes += len(c.Data)
+	}
+	return e
+}
+
+// queueBytes bounds what waits for git in memory. What goes over it is read
+// from the log again when its turn comes.
+const queueBytes = 64 << 20
+
+// committer brings the events of the log into git, behind the delivery path
+// and never in it (spec §6). It can always fall back on the log: what history
+// lacks is read from there.
+type committer struct {
+	disk     durable.FS
+	repo     *gitcommit.Repo
+	settings protocol.GitSettings
+	log      *slog.Logger
+	ask      func(paths []string) // own files that a person committed: to be logged first
+
+	mu      sync.Mutex
+	queue   []entry      // events without a gap; guarded by mu
+	bytes   int          // guarded by mu
+	head    protocol.Seq // the last event in history; guarded by mu
+	taken   protocol.Seq // the last event of the batch at work; guarded by mu
+	last    protocol.Seq // the last event in the log; guarded by mu
+	trouble string       // why git is behind, for status; guarded by mu
+	paused  bool         // guarded by mu
+
+	wake  chan struct{}
+	retry backoff.BackOff
+}
+
+func newCommitter(disk durable.FS, repo *gitcommit.Repo, settings protocol.GitSettings, log *slog.Logger) (*committer, error) {
+	c := &committer{disk: disk, repo: repo, settings: settings, log: log, wake: make(chan struct{}, 1), ask: func([]string) {}}
+	b := backoff.NewExponentialBackOff()
+	b.InitialInterval, b.MaxInterval = 100*time.Millisecond, 5*time.Second
+	c.retry = b
+	head, err := repo.Head()
+	if err != nil {
+		return nil, fmt.Errorf("read git history: %w", err)
+	}
+	c.head = head.Seq
+	return c, nil
+}
+
+// add hands over events that are in the log, in order.
+func (c *committer) add(list []entry) {
+	if len(list) == 0 {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.last = list[len(list)-1].seq
+	follows := max(c.head, c.taken)+1 == list[0].seq
+	if n := len(c.queue); n > 0 {
+		follows = c.queue[n-1].seq+1 == list[0].seq
+	}
+	if follows && c.bytes < queueBytes {
+		for _, e := range list {
+			c.queue = append(c.queue, e)
+			c.bytes += e.bytes
+		}
+	}
+	c.nudge()
+}
+
+// behind makes the committer catch up with a log that it did not see growing.
+func (c *committer) behind(last protocol.Seq) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.last = last
+	c.nudge()
+}
+
+func (c *committer) pause(on bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.paused = on
+	c.nudge()
+}
+
+func (c *committer) nudge() {
+	select {
+	case c.wake <- struct{}{}:
+	default:
+	}
+}
+
+// standing tells how far history goes and what keeps it there.
+func (c *committer) standing() (head protocol.Seq, trouble string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.head, c.trouble
+}
+
+// run commits until ctx ends, and then what is left, for as long as the drain
+// context allows.
+func (c *committer) run(ctx, drain context.Context) error {
+	var index time.Time // when the index was last brought up to date
+	stale := true
+	for {
+		wait, err := c.work(ctx, false)
+		if err != nil {
+			return err
+		}
+		if wait == committed {
+			stale = true
+		}
+		if stale && (wait != committed || time.Since(index) >= time.Second) {
+			stale = c.syncIndex(ctx)
+			index = time.Now()
+		}
+		if wait == committed {
+			continue
+		}
+		if !c.sleep(ctx, wait, stale) {
+			break
+		}
+	}
+	for {
+		wait, err := c.work(drain, true)
+		if err != nil || wait != committed {
+			c.syncIndex(drain)
+			return err
+		}
+	}
+}
+
+// committed is the wait after a commit: there may be more to do at once.
+const committed = time.Duration(-1)
+
+// forever is the wait when there is nothing to do.
+const forever = time.Duration(1<<63 - 1)
+
+func (c *committer) sleep(ctx context.Context, wait time.Duration, stale bool) bool {
+	if stale {
+		wait = min(wait, time.Second)
+	}
+	t := time.NewTimer(wait)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-c.wake:
+	case <-t.C:
+	}
+	return ctx.Err() == nil
+}
+
+// syncIndex brings git's index up to date and tells whether it is still stale.
+func (c *committer) syncIndex(ctx context.Context) bool {
+	err := c.repo.SyncIndex(ctx)
+	if err != nil && !errors.Is(err, gitcommit.ErrLocked) && ctx.Err() == nil {
+		c.log.Warn("git index is behind", slog.String("error", err.Error()))
+	}
+	return err != nil
+}
+
+// work makes at most one commit. It says how long to wait before it is called
+// again.
+func (c *committer) work(ctx context.Context, now bool) (time.Duration, error) {
+	batch, wait := c.next(now)
+	if batch == nil {
+		return wait, nil
+	}
+	if _, err := c.repo.Commit(ctx, *batch); err != nil {
+		return c.failed(ctx, err), nil
+	}
+	c.retry.Reset()
+	c.mu.Lock()
+	c.head, c.trouble = batch.Last, ""
+	c.mu.Unlock()
+	if err := c.repo.Consolidate(ctx); err != nil && ctx.Err() == nil {
+		c.log.Warn("git packs were not consolidated", slog.String("error", err.Error()))
+	}
+	return committed, nil
+}
+
+// failed notes why a commit was not made. The batch is given back: what it held
+// is read from the log when its turn comes again.
+func (c *committer) failed(ctx context.Context, err error) time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.queue, c.bytes, c.taken = nil, 0, c.head
+	var own *gitcommit.OwnFilesChanged
+	var step *gitcommit.OutOfStep
+	switch {
+	case errors.As(err, &own):
+		c.ask(own.Paths)
+		return c.settings.CommitDelay
+	case errors.As(err, &step):
+		c.head = step.Want - 1
+		return 0
+	case ctx.Err() != nil:
+		return forever
+	}
+	if text := err.Error(); text != c.trouble {
+		c.trouble = text
+		c.log.Warn("git is behind", slog.String("error", text))
+	}
+	return c.retry.NextBackOff()
+}
+
+// next takes the next batch: from the queue, or from the log where the queue
+// does not begin where history ends.
+func (c *committer) next(now bool) (*gitcommit.Batch, time.Duration) {
+	c.mu.Lock()
+	head := c.head
+	idle := c.paused || c.last <= head
+	queued := len(c.queue) > 0 && c.queue[0].seq == head+1
+	list := c.queue[:min(len(c.queue), c.settings.CommitBatch)]
+	c.mu.Unlock()
+	if idle {
+		return nil, forever
+	}
+	if !queued {
+		var err error
+		if list, err = c.read(head); err != nil {
+			c.log.Warn("git is behind", slog.String("error", err.Error()))
+			c.mu.Lock()
+			c.trouble = err.Error()
+			c.mu.Unlock()
+			return nil, c.retry.NextBackOff()
+		}
+	}
+	if wait := c.early(list, now); wait != 0 {
+		return nil, wait
+	}
+	c.take(list)
+	return newBatch(list), 0
+}
+
+// early tells how long a batch should still wait for more, zero if it should
+// not.
+func (c *committer) early(list []entry, now bool) time.Duration {
+	busy := false
+	for _, e := range list {
+		busy = busy || !e.idle
+	}
+	switch {
+	case len(list) == 0 || !busy && !now:
+		return forever
+	case now || len(list) >= c.settings.CommitBatch:
+		return 0
+	}
+	if age := time.Since(list[0].at); age >= 0 && age < c.settings.CommitDelay {
+		return c.settings.CommitDelay - age
+	}
+	return 0
+}
+
+// take removes a batch from the queue, and whatever of the queue it overtook.
+func (c *committer) take(list []entry) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.taken = list[len(list)-1].seq
+	for len(c.queue) > 0 && c.queue[0].seq <= c.taken {
+		c.bytes -= c.queue[0].bytes
+		c.queue = c.queue[1:]
+	}
+}
+
+// read gives the next batch from the log.
+func (c *committer) read(head protocol.Seq) ([]entry, error) {
+	var list []entry
+	bytes := 0
+	for rec, err := range eventlog.Read(c.disk, eventlog.Position{Seq: head}) {
+		if err != nil {
+			return nil, fmt.Errorf("read the log for git: %w", err)
+		}
+		changes, err := ledger.Changes(rec.Event)
+		if err != nil {
+			return nil, err
+		}
+		e := newEntry(rec.Event, rec.Sum, changes)
+		list = append(list, e)
+		if bytes += e.bytes; len(list) >= c.settings.CommitBatch || bytes >= queueBytes/4 {
+			break
+		}
+	}
+	return list, nil
+}
+
+func newBatch(list []entry) *gitcommit.Batch {
+	last := list[len(list)-1]
+	b := &gitcommit.Batch{First: list[0].seq, Last: last.seq, Sum: last.sum.String(), At: last.at, Subject: subject(list)}
+	for _, e := range list {
+		b.Lines = append(b.Lines, fmt.Sprintf("%d %s", e.seq, e.line))
+		b.Changes = append(b.Changes, e.changes...)
+	}
+	return b
+}
+
+// subject says for a person what a commit holds: its only event, or how many
+// of each kind.
+func subject(list []entry) string {
+	count := map[protocol.Kind]int{}
+	var only *entry
+	n := 0
+	for i := range list {
+		if !list[i].idle {
+			only = &list[i]
+			n++
+			count[list[i].kind]++
+		}
+	}
+	switch n {
+	case 0:
+		return "hive: settled"
+	case 1:
+		return "hive: " + only.line
+	}
+	text := ""
+	for _, k := range protocol.Kinds() {
+		if count[k] == 0 {
+			continue
+		}
+		if text != "" {
+			text += ", "
+		}
+		text += plural(count[k], string(k))
+	}
+	return "hive: " + text
+}
+
+func plural(n int, kind string) string {
+	one, many := kind, kind+"s"
+	switch protocol.Kind(kind) {
+	case protocol.KindHive:
+		one, many = "hive event", "hive events"
+	case protocol.KindAgent:
+		one, many = "roster change", "roster changes"
+	case protocol.KindHandled:
+		many = "handled"
+	case protocol.KindFile:
+		one, many = "file version", "file versions"
+	case protocol.KindMessage, protocol.KindDrop, protocol.KindQuarantine, protocol.KindDuplicate, protocol.KindAlert:
+	}
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
+}

@@ -1,0 +1,148 @@
+package router
+
+import (
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/hived/hived/mailbox"
+	"github.com/hived/hived/protocol"
+)
+
+// massDeletion is how many messages may vanish from one inbox at once before
+// it looks like an accident (spec §4.7).
+const massDeletion = 20
+
+// inboxes notices what left the inboxes, and what does not belong there.
+func (r *Router) inboxes(now time.Time) error {
+	for _, id := range r.order {
+		a := r.agents[id]
+		if !a.inbox || !a.force && now.Sub(a.listed).Abs() < inboxEvery {
+			continue
+		}
+		a.inbox, a.listed = false, now
+		if err := r.inbox(now, a); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *Router) inbox(now time.Time, a *attention) error {
+	agent := r.state.Agents[a.id]
+	if agent == nil {
+		return nil
+	}
+	expected := func(file string) bool { _, ok := agent.Inbox[file]; return ok }
+	scan, err := r.boxes.Inbox(a.id, now, len(agent.Inbox), keysOf(agent.Inbox), a.force)
+	a.force = false
+	if err != nil {
+		r.alertOnce(now, &protocol.AlertEvent{Code: protocol.CodeUnreadable, Agent: a.id, Path: protocol.InboxDir(a.id), Text: "read the inbox of " + string(a.id) + ": " + err.Error()})
+		return nil
+	}
+	if scan.Vanished {
+		return r.inboxGone(now, a)
+	}
+	if !scan.Again.IsZero() && (a.again.IsZero() || scan.Again.Before(a.again)) {
+		a.again = scan.Again
+	}
+	deleted := 0
+	for _, h := range scan.Handled {
+		if h.How == protocol.HowDeleted {
+			deleted++
+		}
+	}
+	believe := deleted == 0 || r.believeDeletion(now, a.id, deleted)
+	for _, h := range scan.Handled {
+		switch {
+		case !expected(h.File):
+		case h.How == protocol.HowDone:
+			r.done(now, a.id, h)
+		case believe:
+			r.decider.Handled(now, a.id, h.File, h.How)
+		}
+	}
+	for _, file := range scan.Unexpected {
+		r.unexpected(now, a.id, file)
+	}
+	for _, file := range scan.Altered {
+		if expected(file) {
+			r.altered(now, a.id, file)
+		}
+	}
+	return nil
+}
+
+// done records that a message was handled. What its agent did to the copy
+// before it moved it is undone: the archive holds what was delivered.
+func (r *Router) done(now time.Time, id protocol.AgentID, h mailbox.Handled) {
+	l, _ := r.letter(id, h.File)
+	r.decider.Handled(now, id, h.File, h.How)
+	if !h.Altered {
+		return
+	}
+	if data, err := r.dataOf(l.Of); err == nil {
+		r.put(debt{seq: l.Of, data: data}, protocol.DoneDir(id)+"/"+h.File)
+	}
+}
+
+// believeDeletion tells whether messages that are gone were deleted by their
+// agent: not when a person is at work in the repository, and not when very
+// many are gone at once.
+func (r *Router) believeDeletion(now time.Time, id protocol.AgentID, n int) bool {
+	if r.git != nil {
+		if c := r.git.repo.State(); !c.Own() {
+			return false
+		}
+	}
+	if n <= massDeletion {
+		return true
+	}
+	r.alertOnce(now, &protocol.AlertEvent{
+		Code: protocol.CodeMassDeletion, Agent: id, Path: protocol.InboxDir(id),
+		Text: fmt.Sprintf("%d messages vanished at once from the inbox of %s; they still count as unread: move handled messages to inbox/.done, or bring them back with `hived repair`", n, id),
+	})
+	return false
+}
+
+// inboxGone fills an inbox that vanished (spec §4.7).
+func (r *Router) inboxGone(now time.Time, a *attention) error {
+	if _, err := r.boxes.Ensure(a.id); err != nil {
+		r.alertOnce(now, &protocol.AlertEvent{Code: protocol.CodeInboxGone, Agent: a.id, Path: protocol.InboxDir(a.id), Text: "make the inbox of " + string(a.id) + " again: " + err.Error()})
+		return nil
+	}
+	r.watch.Add(a.id)
+	r.decider.Alert(now, &protocol.AlertEvent{
+		Code: protocol.CodeInboxGone, Agent: a.id, Path: protocol.InboxDir(a.id),
+		Text: fmt.Sprintf("the inbox of %s vanished; it was made again with its %d unread messages", a.id, len(r.state.Agents[a.id].Inbox)),
+	})
+	r.refills[a.id] = true
+	a.inbox = true
+	return nil
+}
+
+// unexpected is a file in an inbox that the log knows nothing of: one that its
+// agent took back out of .done, or one that somebody planted.
+func (r *Router) unexpected(now time.Time, id protocol.AgentID, file string) {
+	if _, ok := r.state.Agents[id].Done[file]; ok {
+		r.decider.Handled(now, id, file, protocol.HowReopened)
+		return
+	}
+	r.alertOnce(now, &protocol.AlertEvent{
+		Code: protocol.CodePlanted, Agent: id, Path: protocol.InboxDir(id) + "/" + protocol.SafeName(file),
+		Text: protocol.SafeName(file) + " in the inbox of " + string(id) + " was not delivered by hived, which does not know who wrote it; messages are sent by writing them into one's own outbox",
+	})
+}
+
+// altered looks at a delivered file that was touched: if it holds other bytes,
+// they are set aside and the message is written again.
+func (r *Router) altered(now time.Time, id protocol.AgentID, file string) {
+	l, _ := r.letter(id, file)
+	p := protocol.InboxDir(id) + "/" + file
+	data, err := r.dataOf(l.Of)
+	if err != nil {
+		r.cfg.Log.Error("cannot read a delivered message again", slog.String("path", p), slog.String("error", err.Error()))
+		return
+	}
+	r.deliver(debt{seq: l.Of, agent: id, file: file, data: data}, p)
+}

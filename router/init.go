@@ -1,0 +1,126 @@
+package router
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"time"
+
+	"github.com/hived/hived/eventlog"
+	"github.com/hived/hived/gitcommit"
+	"github.com/hived/hived/internal/durable"
+	"github.com/hived/hived/ledger"
+	"github.com/hived/hived/protocol"
+)
+
+// InitOptions say how a hive is made.
+type InitOptions struct {
+	Settings protocol.Settings
+	Template []byte // hive.yaml, where there is none yet
+	Adopt    bool   // take over an older hive, or a directory that is a repository already
+	Version  string
+	Now      time.Time
+}
+
+// ErrIsHive says that the directory is a hive already.
+var ErrIsHive = errors.New("this is a hive already; start it with `hived up`")
+
+// board is what board.md holds at first.
+const board = "# Board\n\nThe shared plan of this hive. Anyone may write here; every version is kept in git.\n"
+
+// Init makes a hive of the directory below disk: its log, its directories, its
+// repository with a first commit (spec §1).
+func Init(disk *durable.Disk, opt InitOptions) error {
+	if _, err := disk.Lstat(protocol.PathLog); err == nil && !opt.Adopt {
+		return ErrIsHive
+	}
+	older, err := findOlder(disk)
+	if err != nil {
+		return err
+	}
+	if older.is() && !opt.Adopt {
+		return errors.New("this directory holds an older hive (registry.json, agents/): take it over with `hived init --adopt`")
+	}
+	if err := gitcommit.Init(disk, opt.Adopt); err != nil {
+		return fmt.Errorf("make the git repository: %w", err)
+	}
+	for _, dir := range []string{protocol.PathAgents, protocol.PathScratch, protocol.PathSegments, protocol.PathTasks} {
+		if err := disk.MkdirAll(dir, 0o755); err != nil {
+			return fmt.Errorf("make %s: %w", dir, err)
+		}
+	}
+	lock, err := durable.TakeLock(disk, LockFile, nil)
+	if err != nil {
+		return err
+	}
+	err = initialise(disk, opt, older)
+	return errors.Join(err, lock.Release())
+}
+
+func initialise(disk durable.FS, opt InitOptions, older olderHive) error {
+	for _, f := range []struct {
+		path string
+		data []byte
+	}{{protocol.PathSettings, opt.Template}, {protocol.PathBoard, []byte(board)}} {
+		if _, err := disk.Lstat(f.path); errors.Is(err, fs.ErrNotExist) {
+			if err := durable.Publish(disk, f.path, f.data, 0o644, true); err != nil {
+				return fmt.Errorf("write %s: %w", f.path, err)
+			}
+		}
+	}
+	if err := older.setAsideLog(disk); err != nil {
+		return err
+	}
+	if err := firstEvents(disk, opt, older); err != nil {
+		return err
+	}
+	return firstRun(disk, opt)
+}
+
+// firstEvents begins the log.
+func firstEvents(disk durable.FS, opt InitOptions, older olderHive) error {
+	first := &protocol.HiveEvent{Action: protocol.Initialised, Format: protocol.LogFormat, Note: opt.Version}
+	if opt.Adopt {
+		first.Action = protocol.Adopted
+		first.Onto = older.onto
+	}
+	log, _, err := eventlog.Create(disk, eventlog.Options{SegmentBytes: opt.Settings.Log.SegmentBytes}, opt.Now, first)
+	if err != nil {
+		return fmt.Errorf("begin the log: %w", err)
+	}
+	state := ledger.New(opt.Settings.Remember)
+	state.Apply(protocol.Event{Seq: 1, TS: opt.Now, Body: first})
+	d := NewDecider(state, opt.Settings, nil)
+	d.Join(opt.Now, protocol.Human)
+	older.events(d, opt.Now)
+	for list := d.Take(opt.Now); len(list) > 0; {
+		n := min(len(list), batchEvents)
+		evs := make([]protocol.Event, n)
+		for i := range evs {
+			evs[i] = list[i].Event
+		}
+		if _, err := log.Append(evs); err != nil {
+			return errors.Join(err, log.Close())
+		}
+		list = list[n:]
+	}
+	return log.Close()
+}
+
+// firstRun lets a daemon look at the new hive once, which makes directories
+// and the first commit. hive.yaml belongs to the people: it is committed here
+// and never again by hived.
+func firstRun(disk durable.FS, opt InitOptions) error {
+	if err := gitcommit.Seed(disk, opt.Now, protocol.PathSettings); err != nil {
+		return fmt.Errorf("make the first commit: %w", err)
+	}
+	r, err := open(disk, Config{Settings: opt.Settings, Version: opt.Version, Once: true}, deaf{})
+	if err != nil {
+		return err
+	}
+	if r.git == nil {
+		return errors.Join(r.gitErr, r.events.Close())
+	}
+	return r.Run(context.Background())
+}

@@ -1,0 +1,449 @@
+package router
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/hived/hived/eventlog"
+	"github.com/hived/hived/internal/durable"
+	"github.com/hived/hived/ledger"
+	"github.com/hived/hived/mailbox"
+	"github.com/hived/hived/protocol"
+)
+
+// How much one batch takes: a batch shares one sync of the log, and nobody
+// waits longer than one batch for somebody else (spec §3, order).
+const (
+	batchEvents  = 512
+	batchPerTurn = 64 // of one agent, while others wait
+)
+
+// inboxEvery spares an inbox that changes all the time from being listed all
+// the time: handling is not urgent.
+const inboxEvery = 100 * time.Millisecond
+
+// attention is what of one agent has to be looked at.
+type attention struct {
+	id      protocol.AgentID
+	outbox  bool
+	inbox   bool
+	own     bool
+	force   bool      // look even where nothing seems to have changed
+	again   time.Time // an unsettled file wants another look; zero: none
+	listed  time.Time // when the inbox was looked at
+	ownLate time.Time // own files that may be versioned again only then; zero: none
+}
+
+// attentionRoot is the same for what belongs to no agent.
+type attentionRoot struct {
+	agents bool
+	own    bool
+}
+
+// errDone ends a loop that runs once.
+var errDone = errors.New("nothing is left to do")
+
+// loop is the daemon's life: look at everything once, then at what the
+// watcher hints at, and at everything every rescan, because watching is a hint
+// and the pass is the truth (spec §3.1).
+func (r *Router) loop(ctx context.Context) error {
+	r.everything(true)
+	rescan := time.NewTicker(r.cfg.Settings.Rescan)
+	defer rescan.Stop()
+	passes := 0
+	for ctx.Err() == nil {
+		r.hints()
+		busy, err := r.step(ctx, time.Now())
+		if err != nil {
+			return err
+		}
+		if busy {
+			continue
+		}
+		if r.cfg.Once && r.idle() {
+			if passes++; passes > 1 {
+				return nil
+			}
+			r.everything(true)
+			continue
+		}
+		if err := r.wait(ctx, rescan.C); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// thorough is how many rescans pass between two that look at what no hint and
+// no directory's time can tell of: files changed in place.
+const thorough = 15
+
+// everything makes the next steps a full pass.
+func (r *Router) everything(force bool) {
+	r.root = attentionRoot{agents: true, own: true}
+	for _, a := range r.agents {
+		a.outbox, a.inbox, a.own, a.force = true, true, true, a.force || force
+	}
+}
+
+// idle tells whether nothing is unsettled.
+func (r *Router) idle() bool {
+	if len(r.debts) > 0 || len(r.stuck) > 0 {
+		return false
+	}
+	for _, a := range r.agents {
+		if !a.again.IsZero() {
+			return false
+		}
+	}
+	return true
+}
+
+// hints turns what the watcher saw into what has to be looked at.
+func (r *Router) hints() {
+	for _, h := range r.watch.Drain() {
+		if h.Overflow {
+			r.everything(true)
+			return
+		}
+		a := r.agents[h.Agent]
+		switch {
+		case h.Part == mailbox.PartAgents:
+			r.root.agents = true
+		case h.Part == mailbox.PartRoot:
+			r.root.own = true
+		case a == nil:
+			r.root.agents = true
+		case h.Part == mailbox.PartOutbox:
+			a.outbox = true
+		case h.Part == mailbox.PartInbox:
+			a.inbox = true
+		default:
+			a.own, a.outbox, a.inbox = true, true, true
+		}
+	}
+}
+
+// wait sleeps until there is something to do.
+func (r *Router) wait(ctx context.Context, rescan <-chan time.Time) error {
+	timer := time.NewTimer(r.nextWake(time.Now()))
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-r.watch.Hints():
+	case <-timer.C:
+	case <-rescan:
+		r.mark.passes++
+		r.everything(r.mark.passes%thorough == 0 || r.watch.Degraded() != "")
+	case a := <-r.alerts:
+		r.decider.Alert(time.Now(), a)
+	case paths := <-r.forced:
+		r.ownNow(paths)
+	case res := <-r.mark.done:
+		return r.settled(res)
+	}
+	return nil
+}
+
+// nextWake is how long nothing needs a look.
+func (r *Router) nextWake(now time.Time) time.Duration {
+	next := now.Add(r.cfg.Settings.Rescan)
+	sooner := func(t time.Time) {
+		if !t.IsZero() && t.Before(next) {
+			next = t
+		}
+	}
+	for _, a := range r.agents {
+		sooner(a.again)
+		sooner(a.ownLate)
+		if a.inbox {
+			sooner(a.listed.Add(inboxEvery))
+		}
+	}
+	sooner(r.mark.due(r.state))
+	sooner(r.told.Add(time.Second))
+	return max(next.Sub(now), time.Millisecond)
+}
+
+// step decides and carries out one batch. It says whether there is more to do
+// at once.
+func (r *Router) step(ctx context.Context, now time.Time) (busy bool, err error) {
+	if len(r.stuck) > 0 {
+		return false, r.unstick()
+	}
+	r.dueTimers(now)
+	if err := r.roster(now); err != nil {
+		return false, err
+	}
+	if err := r.inboxes(now); err != nil {
+		return false, err
+	}
+	r.ownFiles(now)
+	more, err := r.outboxes(ctx, now)
+	if err != nil {
+		return false, err
+	}
+	r.drainAlerts(now)
+	r.sweep(now)
+	wrote := r.decider.Pending() > 0
+	if err := r.flush(now); err != nil {
+		return false, err
+	}
+	r.payDebts()
+	r.checkpointMaybe(now)
+	r.writeStatus(now, false)
+	return more || wrote && r.dirty(), nil
+}
+
+func (r *Router) dirty() bool {
+	for _, a := range r.agents {
+		if a.outbox {
+			return true
+		}
+	}
+	return r.root.agents
+}
+
+func (r *Router) dueTimers(now time.Time) {
+	for _, a := range r.agents {
+		if !a.again.IsZero() && !now.Before(a.again) {
+			a.again, a.outbox, a.inbox = time.Time{}, true, true
+		}
+		if !a.ownLate.IsZero() && !now.Before(a.ownLate) {
+			a.ownLate, a.own, a.force = time.Time{}, true, true
+		}
+	}
+}
+
+func (r *Router) drainAlerts(now time.Time) {
+	for {
+		select {
+		case a := <-r.alerts:
+			r.decider.Alert(now, a)
+		default:
+			return
+		}
+	}
+}
+
+// alertOnce records something that stays true, once.
+func (r *Router) alertOnce(now time.Time, a *protocol.AlertEvent) {
+	key := string(a.Code) + "\x00" + string(a.Agent) + "\x00" + a.Path
+	if r.alerted[key] {
+		return
+	}
+	if len(r.alerted) > 1<<16 {
+		clear(r.alerted)
+	}
+	r.alerted[key] = true
+	r.decider.Alert(now, a)
+}
+
+// roster notices new agents, and makes the directories that one needs
+// (spec §1).
+func (r *Router) roster(now time.Time) error {
+	if !r.root.agents {
+		return nil
+	}
+	r.root.agents = false
+	dirs, _, err := r.boxes.Agents()
+	if err != nil {
+		r.alertOnce(now, &protocol.AlertEvent{Code: protocol.CodeBadAgentDir, Path: protocol.PathAgents, Text: "list agents/: " + err.Error()})
+		return nil
+	}
+	for _, dir := range dirs {
+		if !dir.OK {
+			r.alertOnce(now, &protocol.AlertEvent{Code: protocol.CodeBadAgentDir, Path: protocol.PathAgents + "/" + protocol.SafeName(dir.Name), Text: protocol.SafeName(dir.Name) + " is no agent: " + dir.Why})
+			continue
+		}
+		id := protocol.AgentID(dir.Name)
+		if r.state.Agents[id] == nil {
+			r.decider.Join(now, id)
+		}
+	}
+	for id := range r.state.Agents {
+		if err := r.attend(now, id); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// attend makes an agent's directories and begins to look at them.
+func (r *Router) attend(now time.Time, id protocol.AgentID) error {
+	a := r.agents[id]
+	fresh := a == nil
+	if fresh {
+		a = &attention{id: id, outbox: true, inbox: true, own: true, force: true}
+		r.agents[id] = a
+		r.order = append(r.order, id)
+		slices.Sort(r.order)
+	}
+	if _, err := r.boxes.Ensure(id); err != nil {
+		r.alertOnce(now, &protocol.AlertEvent{Code: protocol.CodeBadAgentDir, Agent: id, Path: protocol.AgentDir(id), Text: "make the directories of " + string(id) + ": " + err.Error()})
+	}
+	r.watch.Add(id)
+	return nil
+}
+
+// outboxes takes in messages, in turns, until the batch is full.
+func (r *Router) outboxes(ctx context.Context, now time.Time) (more bool, err error) {
+	turns := r.waiting()
+	if len(turns) == 0 {
+		return false, nil
+	}
+	slice := max(batchPerTurn, batchEvents/len(turns))
+	for _, a := range turns {
+		if r.decider.Pending() >= batchEvents || ctx.Err() != nil {
+			return true, nil
+		}
+		r.turn++
+		if err := r.outbox(now, a, slice); err != nil {
+			return false, err
+		}
+		more = more || a.outbox
+	}
+	return more, nil
+}
+
+// waiting lists the agents whose outboxes have to be looked at, beginning with
+// the one whose turn it is.
+func (r *Router) waiting() []*attention {
+	var list []*attention
+	for i := range r.order {
+		a := r.agents[r.order[(r.turn+i)%len(r.order)]]
+		if agent := r.state.Agents[a.id]; a.outbox && agent != nil && agent.Status == ledger.Active {
+			list = append(list, a)
+		}
+	}
+	return list
+}
+
+func (r *Router) outbox(now time.Time, a *attention, limit int) error {
+	if a.force {
+		r.boxes.Forget(a.id)
+	}
+	scan, err := r.boxes.Arrivals(a.id, now, limit)
+	if err != nil {
+		a.outbox = false
+		r.alertOnce(now, &protocol.AlertEvent{Code: protocol.CodeUnreadable, Agent: a.id, Path: protocol.OutboxDir(a.id), Text: "read the outbox of " + string(a.id) + ": " + err.Error()})
+		return nil
+	}
+	a.outbox, a.again = scan.More, scan.Again
+	for _, x := range scan.Arrivals {
+		key := original{a.id, x.Original}
+		if f, known := r.originals[key]; known {
+			r.archive(key, x, f)
+			continue
+		}
+		if err := r.decider.Arrival(now, x); err != nil {
+			return err
+		}
+		r.arrivals = append(r.arrivals, x)
+	}
+	for _, name := range scan.Strays {
+		if err := r.decider.Stray(now, a.id, name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// flush appends what was decided, and when it is durable carries it out.
+func (r *Router) flush(now time.Time) error {
+	list := r.decider.Take(now)
+	if len(list) == 0 {
+		return nil
+	}
+	return r.commit(list)
+}
+
+// commit makes decisions durable. A full disk pauses intake, and the same
+// decisions wait for room; any other failure ends the daemon, because nobody
+// can tell any more what is on the disk (invariants 6 and 7).
+func (r *Router) commit(list []Decision) error {
+	evs := make([]protocol.Event, len(list))
+	for i := range list {
+		evs[i] = list[i].Event
+	}
+	sums, err := r.events.Append(evs)
+	switch {
+	case errors.Is(err, durable.ErrNoSpace) && !errors.Is(err, durable.ErrSync):
+		if len(r.stuck) == 0 {
+			r.cfg.Log.Error("the disk is full, intake pauses", slog.String("error", err.Error()))
+		}
+		r.stuck = list
+		return nil
+	case err != nil:
+		return fmt.Errorf("append to the log: %w", err)
+	}
+	if len(r.stuck) > 0 {
+		r.stuck = nil
+		r.cfg.Log.Info("there is room again, intake goes on")
+	}
+	r.carryOut(list, sums)
+	if r.events.Due() {
+		return r.seal(time.Now())
+	}
+	return nil
+}
+
+// unstick tries the decisions that found no room once more.
+func (r *Router) unstick() error {
+	err := r.commit(r.stuck)
+	r.writeStatus(time.Now(), false)
+	return err
+}
+
+// carryOut makes the disk agree with events that are durable, and hands them
+// to the committer.
+func (r *Router) carryOut(list []Decision, sums []protocol.Sum) {
+	entries := make([]entry, len(list))
+	for i, d := range list {
+		r.place(d)
+		entries[i] = newEntry(d.Event, sums[i], d.Changes)
+		if !entries[i].idle {
+			r.mark.touched(d.Event)
+		}
+		r.cfg.OnEvent(d.Event)
+	}
+	r.arrivals = nil
+	if r.git != nil {
+		r.git.add(entries)
+	}
+}
+
+// seal closes the open segment of the log.
+func (r *Router) seal(now time.Time) error {
+	ev, sum, err := r.events.Seal(now)
+	if errors.Is(err, durable.ErrNoSpace) && !errors.Is(err, durable.ErrSync) {
+		return nil // the segment stays open until there is room
+	}
+	if err != nil {
+		return fmt.Errorf("seal the log: %w", err)
+	}
+	changes, err := ledger.Changes(ev)
+	if err != nil {
+		return err
+	}
+	r.state.Apply(ev)
+	r.carryOut([]Decision{{ev, changes}}, []protocol.Sum{sum})
+	return nil
+}
+
+// readEvent reads one event again from the log.
+func (r *Router) readEvent(seq protocol.Seq) (protocol.Event, error) {
+	for rec, err := range eventlog.Read(r.disk, eventlog.Position{Seq: seq - 1}) {
+		if err != nil {
+			return protocol.Event{}, err
+		}
+		return rec.Event, nil
+	}
+	return protocol.Event{}, fmt.Errorf("read event %s: %w", seq, errNoEvent)
+}
+
+var errNoEvent = errors.New("it is not in the log")

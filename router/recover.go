@@ -1,0 +1,258 @@
+package router
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"time"
+
+	"github.com/hived/hived/eventlog"
+	"github.com/hived/hived/internal/durable"
+	"github.com/hived/hived/ledger"
+	"github.com/hived/hived/protocol"
+)
+
+func isNotExist(err error) bool { return errors.Is(err, fs.ErrNotExist) }
+
+// recover makes the disk agree with the log from the last settled mark on
+// (spec §3, recovery), and logs that the daemon started.
+func (r *Router) recover(found eventlog.Recovery) error {
+	now := time.Now()
+	crashed := r.state.Running
+	from := r.state.Settled
+	redone, err := r.redo(from)
+	if err != nil {
+		return err
+	}
+	if found.Torn != "" {
+		r.decider.Alert(now, &protocol.AlertEvent{Code: protocol.CodeTornTail, Path: found.Torn, Text: "the last line of the log was torn by a crash and was set aside; it was never acknowledged"})
+	}
+	if crashed {
+		r.decider.Hive(now, &protocol.HiveEvent{Action: protocol.Recovered, Note: fmt.Sprintf("the daemon did not stop cleanly; %d events after seq %s were checked against the disk", redone, from)})
+	}
+	r.decider.Hive(now, &protocol.HiveEvent{Action: protocol.Started, Note: r.cfg.Version})
+	if r.state.Agents[protocol.Human] == nil {
+		r.decider.Join(now, protocol.Human)
+	}
+	r.writeGuide(now)
+	r.goneWhileDown(now)
+	if r.git != nil {
+		r.git.pause(r.state.GitPaused)
+		r.git.behind(r.state.Seq)
+	}
+	r.root = attentionRoot{agents: true, own: true}
+	if err := r.roster(now); err != nil {
+		return err
+	}
+	if err := r.flush(now); err != nil {
+		return err
+	}
+	if crashed {
+		return r.originalsLeft(from)
+	}
+	return nil
+}
+
+// writeGuide refreshes PROTOCOL.md and registry.json where they are not what
+// this version and this log make of them.
+func (r *Router) writeGuide(now time.Time) {
+	for _, f := range []struct {
+		path string
+		want []byte
+	}{{protocol.PathProtocol, protocol.Guide(r.cfg.Settings)}, {protocol.PathRegistry, r.state.Registry()}} {
+		if r.state.Files[f.path].Blob != protocol.BlobOf(f.want) {
+			r.decider.File(now, f.path, protocol.Hive, f.want)
+			continue
+		}
+		have, _, err := durable.ReadFile(r.disk, f.path, int64(len(f.want))+1)
+		if err != nil || !bytes.Equal(have, f.want) {
+			r.put(debt{seq: r.state.Seq, data: f.want}, f.path)
+		}
+	}
+}
+
+// redo places again what may have been lost since the mark. It compares bytes,
+// not existence: after a power cut a file can be there and empty.
+func (r *Router) redo(from protocol.Seq) (n int, err error) {
+	for rec, err := range eventlog.Read(r.disk, eventlog.Position{Seq: from}) {
+		if err != nil {
+			return n, fmt.Errorf("read the log: %w", err)
+		}
+		changes, err := ledger.Changes(rec.Event)
+		if err != nil {
+			return n, err
+		}
+		r.redoEvent(rec.Event, changes)
+		r.mark.touched(rec.Event)
+		n++
+	}
+	return n, nil
+}
+
+func (r *Router) redoEvent(ev protocol.Event, changes []protocol.Change) {
+	switch e := ev.Body.(type) {
+	case *protocol.MessageEvent:
+		for _, c := range changes {
+			if c.Path != protocol.SentDir(e.From)+"/"+e.Sent {
+				r.redoLetter(debt{seq: ev.Seq, agent: ownerOf(c.Path), file: e.File, data: c.Data}, c.Path)
+			}
+		}
+		r.expect(e.From, e.Original, filed{e.Sent, ev.Seq})
+	case *protocol.QuarantineEvent:
+		r.expect(e.Agent, e.Original, filed{path.Base(e.Path), ev.Seq})
+	case *protocol.DuplicateEvent:
+		r.expect(e.Agent, e.Original, filed{e.Sent, ev.Seq})
+	case *protocol.HandledEvent:
+		r.redoHandled(e)
+	case *protocol.HiveEvent:
+		if e.Action == protocol.Swept {
+			r.redoSweep(e.Paths)
+		}
+	case *protocol.AgentEvent, *protocol.DropEvent, *protocol.FileEvent, *protocol.AlertEvent:
+	}
+}
+
+// redoLetter delivers again what is unread and missing or damaged. Where the
+// agent has moved it to .done meanwhile, it stays there.
+func (r *Router) redoLetter(x debt, p string) {
+	if _, err := r.boxes.Ensure(x.agent); err != nil {
+		r.owe(x, p, err)
+		return
+	}
+	done := protocol.DoneDir(x.agent) + "/" + x.file
+	_, handled := r.state.Agents[x.agent].Done[x.file]
+	_, unread := r.letter(x.agent, x.file)
+	if _, err := r.disk.Lstat(done); err == nil || handled {
+		if handled || unread {
+			r.put(debt{seq: x.seq, data: x.data}, done)
+		}
+		if handled {
+			r.forgetFile(p)
+		}
+		return
+	}
+	if !unread {
+		return
+	}
+	if err := r.boxes.Put(p, x.data); err != nil {
+		r.owe(x, p, err)
+	}
+}
+
+// redoHandled repeats an agent's own move of a message, which no one synced.
+func (r *Router) redoHandled(e *protocol.HandledEvent) {
+	a := r.state.Agents[e.Agent]
+	if a == nil {
+		return
+	}
+	inbox, done := protocol.InboxDir(e.Agent)+"/"+e.File, protocol.DoneDir(e.Agent)+"/"+e.File
+	_, isDone := a.Done[e.File]
+	_, isUnread := a.Inbox[e.File]
+	var err error
+	switch {
+	case isDone:
+		err = r.boxes.Move(inbox, done)
+	case !isUnread && e.How == protocol.HowDeleted:
+		err = r.boxes.Remove(inbox)
+	}
+	if err != nil && !isNotExist(err) {
+		r.cfg.Log.Warn("cannot redo", "path", inbox, "error", err.Error())
+	}
+}
+
+func (r *Router) redoSweep(paths []string) {
+	for _, p := range paths {
+		a := r.state.Agents[ownerOf(p)]
+		if a == nil {
+			continue
+		}
+		_, done := a.Done[path.Base(p)]
+		_, sent := a.Sent[path.Base(p)]
+		if !done && !sent {
+			r.forgetFile(p)
+		}
+	}
+}
+
+func (r *Router) forgetFile(p string) {
+	if err := r.boxes.Remove(p); err != nil && !isNotExist(err) {
+		r.cfg.Log.Warn("cannot redo", "path", p, "error", err.Error())
+	}
+}
+
+// expect remembers an accepted original that may still stand in its outbox, so
+// that it is archived and not accepted again.
+func (r *Router) expect(id protocol.AgentID, o *protocol.Original, f filed) {
+	if o == nil {
+		return
+	}
+	a := r.state.Agents[id]
+	if a == nil {
+		return
+	}
+	r.originals[original{id, *o}] = f
+}
+
+// originalsLeft archives the originals that a crash left in the outboxes, and
+// writes again those that it took.
+func (r *Router) originalsLeft(from protocol.Seq) error {
+	now := time.Now()
+	for _, id := range r.order {
+		for more := true; more; {
+			scan, err := r.boxes.Arrivals(id, now, batchEvents)
+			if err != nil {
+				break
+			}
+			for _, x := range scan.Arrivals {
+				key := original{id, x.Original}
+				if f, known := r.originals[key]; known {
+					r.archive(key, x, f)
+				}
+			}
+			more = scan.More
+		}
+		r.boxes.Forget(id)
+	}
+	for rec, err := range eventlog.Read(r.disk, eventlog.Position{Seq: from}) {
+		if err != nil {
+			return fmt.Errorf("read the log: %w", err)
+		}
+		r.rewriteSent(rec.Event)
+	}
+	return nil
+}
+
+// rewriteSent makes sure that the archive holds what was accepted.
+func (r *Router) rewriteSent(ev protocol.Event) {
+	switch e := ev.Body.(type) {
+	case *protocol.MessageEvent:
+		r.sentAgain(e.From, e.Original, e.Sent, []byte(e.Raw))
+	case *protocol.DuplicateEvent:
+		r.sentAgain(e.Agent, e.Original, e.Sent, []byte(e.Raw))
+	case *protocol.QuarantineEvent:
+		if e.Content != nil {
+			r.sentAgain(e.Agent, e.Original, path.Base(e.Path), e.Content.Bytes())
+		}
+	case *protocol.HiveEvent, *protocol.AgentEvent, *protocol.DropEvent, *protocol.HandledEvent, *protocol.FileEvent, *protocol.AlertEvent:
+	}
+}
+
+func (r *Router) sentAgain(id protocol.AgentID, o *protocol.Original, as string, raw []byte) {
+	a := r.state.Agents[id]
+	if a == nil || o == nil {
+		return
+	}
+	key := original{id, *o}
+	if _, still := r.originals[key]; !still {
+		return // it was found in its outbox and moved
+	}
+	delete(r.originals, key)
+	if _, kept := a.Sent[as]; kept {
+		p := protocol.SentDir(id) + "/" + as
+		if err := r.boxes.Put(p, raw); err != nil {
+			r.cfg.Log.Warn("cannot redo", "path", p, "error", err.Error())
+		}
+	}
+}

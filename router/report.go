@@ -1,0 +1,56 @@
+package router
+
+import (
+	"fmt"
+	"os"
+	"time"
+)
+
+// writeStatus says how the daemon is, at most once a second.
+func (r *Router) writeStatus(now time.Time, force bool) {
+	if !force && now.Sub(r.told).Abs() < time.Second {
+		return
+	}
+	r.told = now
+	s := Status{
+		PID: os.Getpid(), Version: r.cfg.Version, Started: r.started, At: now, Seq: r.state.Seq,
+		Watching: "watching", Owed: len(r.debts) + len(r.originals), Problems: []string{},
+	}
+	if why := r.watch.Degraded(); why != "" {
+		s.Watching = why
+		s.Problems = append(s.Problems, "watching: "+why)
+	}
+	if len(r.stuck) > 0 {
+		s.Intake = "paused: the disk is full"
+		s.Problems = append(s.Problems, "the disk is full, so nothing is taken in: make room; everything goes on by itself then")
+	}
+	r.gitStatus(&s)
+	if s.Owed > 0 {
+		s.Problems = append(s.Problems, fmt.Sprintf("%d files wait for a directory that cannot be written: look at the rights of agents/*/inbox and agents/*/outbox/.sent", s.Owed))
+	}
+	s.Agents = Roster(r.state, r.pending)
+	if err := writeStatus(r.disk, s); err != nil && len(r.stuck) == 0 {
+		r.cfg.Log.Warn("cannot write the status", "error", err.Error())
+	}
+}
+
+func (r *Router) gitStatus(s *Status) {
+	if r.git == nil {
+		s.Git = r.gitErr.Error()
+		s.Problems = append(s.Problems, "git: "+s.Git+"; delivery goes on, `hived repair` builds the history again from the log while no daemon runs")
+		return
+	}
+	head, trouble := r.git.standing()
+	s.GitSeq = head
+	switch {
+	case r.state.GitPaused:
+		s.Git = "paused by a person: `hived git resume` lets it go on"
+	case trouble != "":
+		s.Git = trouble
+	default:
+		s.Git = r.git.repo.State().String()
+	}
+	if s.Git != "" {
+		s.Problems = append(s.Problems, "git: "+s.Git)
+	}
+}

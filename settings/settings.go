@@ -1,0 +1,173 @@
+// Package settings reads hive.yaml. It promises that what it gives back is
+// complete (every key that is not set has its default), within its limits,
+// and that nothing in the file was passed over: an unknown key, a key that
+// stands twice, a value of the wrong form is an error that names its line and
+// what to write instead (spec §10).
+//
+// What the values mean is left to those who use them.
+package settings
+
+import (
+	"bytes"
+	_ "embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"time"
+
+	"go.yaml.in/yaml/v4"
+
+	"github.com/hived/hived/internal/durable"
+	"github.com/hived/hived/protocol"
+)
+
+// MaxBytes is the largest hive.yaml that is read.
+const MaxBytes = 1 << 20
+
+// ErrInvalid marks a hive.yaml that cannot be worked with.
+var ErrInvalid = errors.New("not valid settings")
+
+// file is the whole of hive.yaml: what this program works by, and the
+// sections of the other parts of the specification, which are checked.
+type file struct {
+	protocol.Settings `yaml:",inline"`
+
+	Tasks tasks `yaml:"tasks"`
+	HTTP  page  `yaml:"http"`
+	Work  work  `yaml:"work"`
+}
+
+type tasks struct {
+	Lease            time.Duration `yaml:"lease"`
+	HeartbeatTimeout time.Duration `yaml:"heartbeat_timeout"`
+	ProgressTimeout  time.Duration `yaml:"progress_timeout"`
+	StallGrace       time.Duration `yaml:"stall_grace"`
+	ApprovalTimeout  time.Duration `yaml:"approval_timeout"`
+	CancelGrace      time.Duration `yaml:"cancel_grace"`
+	MaxRetries       int           `yaml:"max_retries"`
+	Backoff          backoff       `yaml:"backoff"`
+	Offers           int           `yaml:"offers"`
+	RepairDepth      int           `yaml:"repair_depth"`
+	PoisonAfter      int           `yaml:"poison_after"`
+	Retention        time.Duration `yaml:"retention"`
+}
+
+type backoff struct {
+	Base time.Duration `yaml:"base"`
+	Max  time.Duration `yaml:"max"`
+}
+
+type page struct {
+	Listen string `yaml:"listen"`
+}
+
+type work struct {
+	Also []string `yaml:"also"`
+}
+
+func defaults() file {
+	return file{
+		Settings: protocol.DefaultSettings(),
+		Tasks: tasks{
+			Lease: 30 * time.Second, HeartbeatTimeout: 2 * time.Minute, ProgressTimeout: 5 * time.Minute,
+			StallGrace: 30 * time.Second, ApprovalTimeout: 30 * time.Minute, CancelGrace: time.Minute,
+			MaxRetries: 3, Backoff: backoff{Base: time.Second, Max: time.Minute},
+			Offers: 3, RepairDepth: 2, PoisonAfter: 3, Retention: 168 * time.Hour,
+		},
+		HTTP: page{Listen: "127.0.0.1:7717"},
+	}
+}
+
+//go:embed hive.yaml
+var template []byte
+
+// Template gives a hive.yaml with every key as a comment, at its default.
+func Template() []byte { return bytes.Clone(template) }
+
+// Load reads hive.yaml; a hive without one has the defaults. What is wrong
+// with its content is an [ErrInvalid].
+func Load(disk durable.FS) (protocol.Settings, error) {
+	data, _, err := durable.ReadFile(disk, protocol.PathSettings, MaxBytes)
+	if errors.Is(err, fs.ErrNotExist) {
+		return protocol.DefaultSettings(), nil
+	}
+	if err != nil {
+		return protocol.Settings{}, fmt.Errorf("read settings: %w", err)
+	}
+	return Parse(data)
+}
+
+// Parse reads the text of a hive.yaml.
+func Parse(data []byte) (protocol.Settings, error) {
+	f, err := parse(data)
+	if err != nil {
+		return protocol.Settings{}, fmt.Errorf("read hive.yaml: %w: %w", ErrInvalid, err)
+	}
+	return f.Settings, nil
+}
+
+func parse(data []byte) (file, error) {
+	f := defaults()
+	var doc yaml.Node
+	dec, err := yaml.NewLoader(bytes.NewReader(data))
+	if err != nil {
+		return f, err
+	}
+	switch err := dec.Load(&doc); {
+	case errors.Is(err, errEmpty):
+		return f, nil
+	case err != nil:
+		return f, oneLine(err)
+	}
+	if err := dec.Load(new(yaml.Node)); !errors.Is(err, errEmpty) {
+		return f, errors.New("a second document follows; write all keys in one")
+	}
+	if err := fill(&doc, &f); err != nil {
+		return f, err
+	}
+	if err := f.Validate(); err != nil {
+		return f, err
+	}
+	return f, f.validateSections()
+}
+
+// validateSections checks the sections that protocol.Settings does not have.
+func (f file) validateSections() error {
+	t := f.Tasks
+	for _, d := range []struct {
+		key   string
+		value time.Duration
+	}{
+		{"lease", t.Lease},
+		{"heartbeat_timeout", t.HeartbeatTimeout},
+		{"progress_timeout", t.ProgressTimeout},
+		{"stall_grace", t.StallGrace},
+		{"approval_timeout", t.ApprovalTimeout},
+		{"cancel_grace", t.CancelGrace},
+		{"backoff.base", t.Backoff.Base},
+		{"backoff.max", t.Backoff.Max},
+		{"retention", t.Retention},
+	} {
+		if d.value < time.Millisecond {
+			return fmt.Errorf("settings: tasks.%s is out of range: allowed is 1ms and more", d.key)
+		}
+	}
+	for _, n := range []struct {
+		key   string
+		value int
+	}{
+		{"max_retries", t.MaxRetries},
+		{"offers", t.Offers},
+		{"repair_depth", t.RepairDepth},
+		{"poison_after", t.PoisonAfter},
+	} {
+		if n.value < 0 || n.value > 1000 {
+			return fmt.Errorf("settings: tasks.%s is out of range: allowed is 0 to 1000", n.key)
+		}
+	}
+	if _, _, err := net.SplitHostPort(f.HTTP.Listen); err != nil {
+		return fmt.Errorf("settings: http.listen is %s; write host:port, for example 127.0.0.1:7717", protocol.Quote(f.HTTP.Listen))
+	}
+	return nil
+}
