@@ -37,9 +37,10 @@ func hive(t *testing.T, ids ...protocol.AgentID) *durable.Disk {
 	return disk
 }
 
-func open(t *testing.T, disk durable.FS, id protocol.AgentID) *Box {
+// open opens the mailbox of alice.
+func open(t *testing.T, disk durable.FS) *Box {
 	t.Helper()
-	b, err := Open(disk, id)
+	b, err := Open(disk, "alice")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,7 +89,7 @@ func TestOpenWantsAnAgentThatExists(t *testing.T) {
 
 func TestSendWritesOneWholeMessage(t *testing.T) {
 	disk := hive(t, "alice")
-	b := open(t, disk, "alice")
+	b := open(t, disk)
 	no := false
 	sent, err := b.Send(Draft{
 		To: []protocol.Address{"bob", "@builder"}, Act: protocol.Request, Subject: "s", Body: Text("line\n\"two\""),
@@ -122,7 +123,7 @@ func TestSendWritesOneWholeMessage(t *testing.T) {
 
 func TestSendKeepsOrderAndChosenIDs(t *testing.T) {
 	disk := hive(t, "alice")
-	b := open(t, disk, "alice")
+	b := open(t, disk)
 	var want []string
 	for range 20 {
 		sent, err := b.Send(Draft{ID: "mine", To: []protocol.Address{"bob"}, Subject: "s"})
@@ -141,7 +142,7 @@ func TestSendKeepsOrderAndChosenIDs(t *testing.T) {
 }
 
 func TestIDsDoNotGoBackWithTheClock(t *testing.T) {
-	b := open(t, hive(t, "alice"), "alice")
+	b := open(t, hive(t, "alice"))
 	now := time.Now()
 	first, err := b.next(now)
 	if err != nil {
@@ -155,7 +156,7 @@ func TestIDsDoNotGoBackWithTheClock(t *testing.T) {
 
 func TestSendRefusesWhatIsNoMessage(t *testing.T) {
 	disk := hive(t, "alice")
-	b := open(t, disk, "alice")
+	b := open(t, disk)
 	for name, d := range map[string]Draft{
 		"no recipient":  {Subject: "s"},
 		"nothing said":  {To: []protocol.Address{"bob"}},
@@ -187,7 +188,7 @@ func inbox(t *testing.T) (*durable.Disk, *Box) {
 	put(t, disk, "agents/alice/inbox/01D.json", "{")
 	put(t, disk, "agents/alice/inbox/.hidden.json", "x")
 	put(t, disk, "agents/alice/inbox/note.txt", "x")
-	return disk, open(t, disk, "alice")
+	return disk, open(t, disk)
 }
 
 func TestInboxListsInOrder(t *testing.T) {
@@ -279,7 +280,7 @@ func TestDoneMovesAndNeverOverwrites(t *testing.T) {
 
 func TestWait(t *testing.T) {
 	disk := hive(t, "alice")
-	b := open(t, disk, "alice")
+	b := open(t, disk)
 
 	ctx, cancel := context.WithTimeoutCause(t.Context(), time.Millisecond, errors.New("time is up"))
 	defer cancel()
@@ -308,7 +309,7 @@ func TestWait(t *testing.T) {
 func TestWaitLooksByItself(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		disk := hive(t, "alice")
-		b := open(t, disk, "alice")
+		b := open(t, disk)
 		done := make(chan error)
 		go func() { done <- b.Wait(t.Context(), nil) }()
 		synctest.Wait() // it looked once and found nothing

@@ -123,16 +123,13 @@ func (b *Box) letter(dir, name string) (Letter, error) {
 		return l, err
 	}
 	l.Raw = data
-	if l.Message, l.Bad = protocol.DecodeMessage(data); l.Bad != nil {
-		l.Message = nil
-		return l, nil
-	}
+	l.Message, l.Bad = protocol.DecodeMessage(data)
 	var added struct {
 		Seq      protocol.Seq `json:"seq"`
 		Received time.Time    `json:"received_at"`
 	}
 	// A file that hived did not write may lack both, or hold anything there.
-	if json.Unmarshal(data, &added) == nil {
+	if l.Bad == nil && json.Unmarshal(data, &added) == nil {
 		l.Seq, l.Received = added.Seq, added.Received
 	}
 	return l, nil

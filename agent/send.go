@@ -62,7 +62,7 @@ func (b *Box) Send(d Draft) (Sent, error) {
 		return Sent{}, fmt.Errorf("%w: %s; write valid UTF-8 and JSON", protocol.ErrMalformed, protocol.Visible(err.Error()))
 	}
 	data = append(data, '\n')
-	if _, err := protocol.DecodeMessage(data); err != nil {
+	if err := check(data); err != nil {
 		return Sent{}, err
 	}
 	file := key.String() + ".json"
@@ -70,6 +70,16 @@ func (b *Box) Send(d Draft) (Sent, error) {
 		return Sent{}, fmt.Errorf("send %s: %w", d.ID, err)
 	}
 	return Sent{ID: d.ID, File: file}, nil
+}
+
+// check refuses what the coordinator would, without the place: nobody sees
+// the lines of a draft.
+func check(data []byte) error {
+	_, err := protocol.DecodeMessage(data)
+	if bad, ok := errors.AsType[*protocol.Malformed](err); ok {
+		return &protocol.Malformed{Reason: bad.Reason, Remedy: bad.Remedy}
+	}
+	return err
 }
 
 // publish makes the file appear in the outbox, whole, and never instead of

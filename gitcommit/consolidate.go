@@ -184,8 +184,11 @@ func (r *Repo) merge(ctx context.Context, packs []pack) error {
 	stem, _, err := w.publish(tmpMerge, func(b *bufio.Writer) (*packStream, error) {
 		s, err := newPackStream(b, count)
 		for i := range packs {
-			if err == nil {
-				err = copyEntries(ctx, r.disk, s, packs[i], seen)
+			if err != nil {
+				break
+			}
+			if err = copyEntries(ctx, r.disk, s, packs[i], seen); errors.Is(err, errBadPack) {
+				r.deltaful[packs[i].stem] = true // left to verify from now on
 			}
 		}
 		return s, err

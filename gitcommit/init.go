@@ -185,6 +185,7 @@ func adoptable(disk durable.FS, tip protocol.Blob) error {
 
 // marker is the section of .git/config by which hived knows its repository.
 type marker struct {
+	format int
 	branch string
 	onto   protocol.Blob
 }
@@ -212,7 +213,6 @@ func readMarker(disk durable.FS) (marker, error) {
 // decides whether hived can write such a repository at all.
 func parseMarker(config string) (marker, error) {
 	var m marker
-	var format int
 	section := ""
 	for line := range strings.SplitSeq(config, "\n") {
 		line = strings.TrimSpace(line)
@@ -222,40 +222,52 @@ func parseMarker(config string) (marker, error) {
 			continue
 		}
 		key, value, _ := strings.Cut(line, "=")
-		key, value = strings.ToLower(strings.TrimSpace(key)), strings.TrimSpace(value)
-		if unq, err := strconv.Unquote(value); err == nil {
-			value = unq
+		value = strings.TrimSpace(value)
+		if plain, err := strconv.Unquote(value); err == nil {
+			value = plain
 		}
-		switch section + "." + key {
-		case "hived.format":
-			format, _ = strconv.Atoi(value) //nolint:errcheck // zero is no format and refused below
-		case "hived.branch":
-			m.branch = value
-		case "hived.onto":
-			id, err := parseRef([]byte(value))
-			if err != nil {
-				return marker{}, fmt.Errorf("read .git/config: hived.onto: %w", err)
-			}
-			m.onto = id
-		case "extensions.objectformat", "extensions.refstorage":
-			if v := strings.ToLower(value); v != "sha1" && v != "files" {
-				return marker{}, fmt.Errorf("%w: %s is %s", ErrUnsupported, key, protocol.Quote(value))
-			}
-		case "core.bare":
-			if v := strings.ToLower(value); v == "true" || v == "yes" || v == "on" || v == "1" {
-				return marker{}, fmt.Errorf("%w: it is bare", ErrUnsupported)
-			}
+		if err := m.set(section+"."+strings.ToLower(strings.TrimSpace(key)), value); err != nil {
+			return marker{}, err
 		}
 	}
 	switch {
-	case format == 0:
+	case m.format == 0:
 		return marker{}, fmt.Errorf("%w; `hived init --adopt` builds upon it", ErrForeign)
-	case format != markerFormat:
-		return marker{}, fmt.Errorf("%w: it was made by another version of hived (format %d)", ErrUnsupported, format)
+	case m.format != markerFormat:
+		return marker{}, fmt.Errorf("%w: it was made by another version of hived (format %d)", ErrUnsupported, m.format)
 	case !validBranch(m.branch):
 		return marker{}, fmt.Errorf("read .git/config: hived.branch is %s: %w", protocol.Quote(m.branch), errBadRef)
 	}
 	return m, nil
+}
+
+// set takes one setting in.
+func (m *marker) set(key, value string) error {
+	switch key {
+	case "hived.format":
+		m.format = -1 // made by a hived, but by which
+		if n, err := strconv.Atoi(value); err == nil && n > 0 {
+			m.format = n
+		}
+	case "hived.branch":
+		m.branch = value
+	case "hived.onto":
+		id, err := parseRef([]byte(value))
+		if err != nil {
+			return fmt.Errorf("read .git/config: hived.onto: %w", err)
+		}
+		m.onto = id
+	case "extensions.objectformat", "extensions.refstorage":
+		if v := strings.ToLower(value); v != "sha1" && v != "files" {
+			return fmt.Errorf("%w: %s is %s", ErrUnsupported, key, protocol.Quote(value))
+		}
+	case "core.bare":
+		switch strings.ToLower(value) {
+		case "true", "yes", "on", "1":
+			return fmt.Errorf("%w: it is bare", ErrUnsupported)
+		}
+	}
+	return nil
 }
 
 // ensureLines appends the lines that a file lacks.

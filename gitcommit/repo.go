@@ -72,7 +72,7 @@ type Repo struct {
 	dirty dirtySet
 
 	merging  sync.Mutex      // held by Consolidate
-	deltaful map[string]bool // packs known to hold deltas, or not; guarded by merging
+	deltaful map[string]bool // whether a pack holds deltas or damage, once known; guarded by merging
 }
 
 // Open opens the repository that [Init] made and removes what a crash of hived

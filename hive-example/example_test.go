@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/fstest"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -111,6 +112,7 @@ func TestScripts(t *testing.T) {
 		agent string
 		inbox []letter
 		want  []sent
+		files map[string]string // the agent's own, afterwards
 	}{
 		{"planner", []letter{
 			{"maker", `{"to":"planner","act":"done","subject":"here it is","body":"` + approved + `"}`},
@@ -118,7 +120,7 @@ func TestScripts(t *testing.T) {
 			{To: to("broadcast"), Act: "inform", Subject: "we begin", Body: "Today we write down how honey is made."},
 			{To: to("maker"), Act: "request", Subject: "how is honey made?", Body: "gather dry seal"},
 			{ID: "planner-00-1", To: to("human"), Act: "inform", Subject: "how honey is made", Body: "It is written: " + hiveexample.Result, InReplyTo: "m0", Conversation: "c0"},
-		}},
+		}, map[string]string{"result.txt": string(hiveexample.Want())}},
 		{"maker", []letter{
 			{"planner", `{"to":"broadcast","subject":"we begin"}`},
 			{"planner", `{"to":"maker","act":"request","subject":"how is honey made?","body":"gather dry seal"}`},
@@ -135,7 +137,7 @@ func TestScripts(t *testing.T) {
 			{To: to("checker"), Act: "inform", Subject: "thank you", Body: "Thank you for your care."},
 			{ID: "maker-05-1", To: to("checker"), Act: "inform", Subject: "thank you", Body: thanks, InReplyTo: "m5", Conversation: "c5"},
 			{To: to("checker"), Act: "inform", Subject: "enough", Body: goodbye},
-		}},
+		}, map[string]string{"draft.txt": untruth + "\n"}},
 		{"checker", []letter{
 			{"maker", `{"to":"checker","act":"request","body":"` + untruth + `"}`},
 			{"hive", `{"to":"checker","act":"not-understood","body":"set aside","data":{"code":"malformed","column":16,"file":"x","line":1}}`},
@@ -148,15 +150,15 @@ func TestScripts(t *testing.T) {
 			{To: to("maker"), Act: "refuse", Subject: "it is not true", Body: "not mud but wax: " + untruth, InReplyTo: "m0"},
 			{ID: "checker-02-1", To: to("maker"), Act: "agree", Subject: "it is true", Body: approved, InReplyTo: "m2", Conversation: "c2"},
 			{ID: "checker-03-1", To: to("maker"), Act: "inform", Subject: "thank you", Body: thanks, InReplyTo: "m3", Conversation: "c3"},
-		}},
+		}, map[string]string{"memory.md": "- set aside\n"}},
 		{"checker", []letter{
 			{"hive", `{"to":"checker","act":"failure","body":"","data":{"code":"hop-cap","of":30}}`},
 		}, []sent{
 			{To: to("maker"), Act: "inform", Subject: "enough", Body: goodbye},
-		}},
+		}, nil},
 		{"maker", []letter{
 			{"checker", `{"to":"maker","subject":"enough"}`},
-		}, nil},
+		}, nil, nil},
 	}
 	for _, tt := range tests {
 		t.Run(tt.agent, func(t *testing.T) {
@@ -173,10 +175,10 @@ func TestScripts(t *testing.T) {
 			if unread, done := count(t, hive, tt.agent, "inbox"), count(t, hive, tt.agent, "inbox/.done"); unread != 0 || done != len(tt.inbox) {
 				t.Errorf("%d unread and %d handled of %d", unread, done, len(tt.inbox))
 			}
-			if tt.agent == "planner" {
-				result, err := os.ReadFile(filepath.Join(hive, hiveexample.Result))
-				if diff := cmp.Diff(string(hiveexample.Want()), string(result)); err != nil || diff != "" {
-					t.Errorf("%s: %v (-want +got):\n%s", hiveexample.Result, err, diff)
+			for name, want := range tt.files {
+				got, err := os.ReadFile(filepath.Join(hive, "agents", tt.agent, name))
+				if diff := cmp.Diff(want, string(got)); err != nil || diff != "" {
+					t.Errorf("%s: %v (-want +got):\n%s", name, err, diff)
 				}
 			}
 		})
@@ -210,9 +212,7 @@ func TestFields(t *testing.T) {
 			hive := newHive(t)
 			deliver(t, hive, "maker", 0, letter{"planner", tt.raw})
 			probe := "set -eu\n. ./agents/maker/lib.sh\nreceive\n" + tt.call + "\n"
-			if err := os.WriteFile(filepath.Join(hive, "agents/maker/probe.sh"), []byte(probe), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			write(t, hive, "agents/maker/probe.sh", probe)
 			out, err := script(t, hive, "maker", "probe.sh").CombinedOutput()
 			if got := strings.TrimSuffix(string(out), "\n"); err != nil || got != tt.want {
 				t.Errorf("%s gave %q, %v; want %q", tt.call, got, err, tt.want)
@@ -235,9 +235,7 @@ func TestGivesUp(t *testing.T) {
 			hive := newHive(t)
 			fake := filepath.Join(hive, "sleep")
 			text := "#!/bin/sh\n" + tt.sleep + `echo x >>"$HIVE_DIR/naps"` + "\n"
-			if err := os.WriteFile(fake, []byte(text), 0o700); err != nil { //nolint:gosec // it is a program
-				t.Fatal(err)
-			}
+			write(t, hive, "sleep", text)
 			cmd := script(t, hive, "checker", hiveexample.Script, fake)
 			out, err := cmd.CombinedOutput()
 			if cmd.ProcessState.ExitCode() != 1 || !bytes.Contains(out, []byte("no message came")) {
@@ -327,15 +325,17 @@ func deliver(t *testing.T, hive, agent string, n int, l letter) {
 	if !m.Has("id") {
 		set = strings.TrimSuffix(set, "}") + fmt.Sprintf(`,"id":"m%d"}`, n)
 	}
-	data, err := protocol.Deliver(m, jsontext.Value(set), protocol.Seq(n+1), time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)) //nolint:gosec // a small number
+	data, err := protocol.Deliver(m, jsontext.Value(set), protocol.Seq(n+1), time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC))
 	if err != nil {
 		t.Fatal(err)
 	}
-	inbox := filepath.Join(hive, "agents", agent, "inbox")
-	if err := os.MkdirAll(inbox, 0o750); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(inbox, fmt.Sprintf("%02d.json", n)), data, 0o600); err != nil {
+	write(t, hive, path.Join("agents", agent, "inbox", fmt.Sprintf("%02d.json", n)), string(data))
+}
+
+// write makes one file, which may be run.
+func write(t *testing.T, dir, name, text string) {
+	t.Helper()
+	if err := os.CopyFS(dir, fstest.MapFS{name: {Data: []byte(text), Mode: 0o777}}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -350,7 +350,7 @@ func outbox(t *testing.T, hive, agent string) []sent {
 	slices.SortFunc(names, func(a, b string) int { return number(t, a) - number(t, b) })
 	var list []sent
 	for _, name := range names {
-		raw, err := os.ReadFile(name) //nolint:gosec // the test's own file
+		raw, err := os.ReadFile(name)
 		if err != nil {
 			t.Fatal(err)
 		}

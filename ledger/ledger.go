@@ -65,9 +65,9 @@ type Agent struct {
 	Status Status
 	Joined time.Time
 
-	Inbox map[string]Letter    // unread, by file name
-	Done  map[string]Letter    // handled and still in .done/
-	Sent  map[string]time.Time // in .sent/, by file name: since when
+	Inbox map[string]Letter   // unread, by file name
+	Done  map[string]Letter   // handled and still in .done/
+	Sent  map[string]Original // in .sent/, by file name
 
 	Accepted  uint64 // messages of this agent
 	Delivered uint64 // messages to this agent
@@ -84,6 +84,12 @@ type Letter struct {
 	Blob protocol.Blob
 	Size int
 	At   time.Time // delivered; in Done: handled
+}
+
+// Original is one file in outbox/.sent.
+type Original struct {
+	Of protocol.Seq // the event that put it there
+	At time.Time
 }
 
 // FileVersion is the newest version of a file that is no message.
@@ -152,7 +158,7 @@ func (f folder) OnAgent(ev protocol.Event, e *protocol.AgentEvent) none {
 	}
 	a := s.Agents[e.Agent]
 	if a == nil {
-		a = &Agent{ID: e.Agent, Status: Active, Joined: ev.TS, Inbox: map[string]Letter{}, Done: map[string]Letter{}, Sent: map[string]time.Time{}}
+		a = &Agent{ID: e.Agent, Status: Active, Joined: ev.TS, Inbox: map[string]Letter{}, Done: map[string]Letter{}, Sent: map[string]Original{}}
 		s.Agents[e.Agent] = a
 	}
 	switch e.Action {
@@ -177,7 +183,7 @@ func (f folder) OnMessage(ev protocol.Event, e *protocol.MessageEvent) none {
 	if a := s.Agents[e.From]; a != nil {
 		a.Accepted++
 		if e.Sent != "" {
-			a.Sent[e.Sent] = ev.TS
+			a.Sent[e.Sent] = Original{ev.Seq, ev.TS}
 		}
 	}
 	for _, id := range e.Delivered {
@@ -203,9 +209,9 @@ func (f folder) OnQuarantine(ev protocol.Event, e *protocol.QuarantineEvent) non
 	if a, box, name := f.s.locate(e.Path); a != nil && e.Content != nil {
 		switch box {
 		case protocol.SentDir(a.ID):
-			a.Sent[name] = ev.TS
+			a.Sent[name] = Original{ev.Seq, ev.TS}
 		case protocol.DoneDir(a.ID):
-			a.Done[name] = Letter{At: ev.TS}
+			a.Done[name] = Letter{Of: ev.Seq, At: ev.TS}
 		}
 	}
 	return none{}
@@ -214,7 +220,7 @@ func (f folder) OnQuarantine(ev protocol.Event, e *protocol.QuarantineEvent) non
 func (f folder) OnDuplicate(ev protocol.Event, e *protocol.DuplicateEvent) none {
 	f.s.Counts.Duplicates++
 	if a := f.s.Agents[e.Agent]; a != nil {
-		a.Sent[e.Sent] = ev.TS
+		a.Sent[e.Sent] = Original{ev.Seq, ev.TS}
 	}
 	return none{}
 }
@@ -291,7 +297,7 @@ func (f folder) adopted(ev protocol.Event, e *protocol.HiveEvent) {
 		a.Delivered++
 		a.Handled++
 	case protocol.SentDir(a.ID):
-		a.Sent[name] = ev.TS
+		a.Sent[name] = Original{ev.Seq, ev.TS}
 	}
 	if file.ID != "" {
 		s.rememberAdopted(ev.Seq, file, a.ID, box)

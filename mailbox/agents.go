@@ -78,10 +78,16 @@ func (b *Boxes) dropAbsent() {
 	}
 }
 
+// marker is an empty file in each inbox. Where it is missing the inbox is not
+// the one that hived made: a directory that is deleted and made again can have
+// the old one's inode, and has on ext4.
+const marker = ".hived"
+
 // Ensure makes the directories of an agent that are missing (0755), and names
 // those that it made: "inbox" among them, for an agent that was there before,
-// means that its messages are gone and have to be delivered again (spec §4.7).
-// A link or file in such a place is an error and stays as it is.
+// means that it or somebody else made the inbox anew, so that the messages are
+// gone and have to be delivered again (spec §4.7). A link or file in such a
+// place is an error and stays as it is.
 func (b *Boxes) Ensure(id protocol.AgentID) (made []string, err error) {
 	home := protocol.AgentDir(id)
 	dirs := [...]string{home, protocol.InboxDir(id), protocol.DoneDir(id), protocol.OutboxDir(id), protocol.SentDir(id)}
@@ -94,7 +100,29 @@ func (b *Boxes) Ensure(id protocol.AgentID) (made []string, err error) {
 			made = append(made, strings.TrimPrefix(strings.TrimPrefix(dir, home), "/"))
 		}
 	}
+	fresh, err := b.mark(id)
+	if err != nil {
+		return made, fmt.Errorf("mark the inbox of agent %s: %w", id, err)
+	}
+	if fresh && !slices.Contains(made, "inbox") {
+		made = append(made, "inbox")
+	}
 	return made, nil
+}
+
+// mark puts the marker where it is missing.
+func (b *Boxes) mark(id protocol.AgentID) (fresh bool, err error) {
+	if b.marked(id) {
+		return false, nil
+	}
+	f, err := b.fs.Create(protocol.InboxDir(id)+"/"+marker, filePerm)
+	if errors.Is(err, fs.ErrExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	return true, f.Close()
 }
 
 func (b *Boxes) ensureDir(dir string) (made bool, err error) {

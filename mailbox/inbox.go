@@ -1,12 +1,14 @@
 package mailbox
 
 import (
+	"errors"
 	"fmt"
 	"iter"
 	"maps"
 	"slices"
 	"time"
 
+	"github.com/hived/hived/internal/durable"
 	"github.com/hived/hived/protocol"
 )
 
@@ -32,7 +34,6 @@ type InboxScan struct {
 // inbox is what is remembered of one inbox.
 type inbox struct {
 	dir   dirState
-	done  dirState
 	right map[string]stamp     // delivered files whose bytes were right
 	gone  map[string]time.Time // when a file was first missed
 	odd   map[string]*oddity
@@ -77,11 +78,13 @@ func (b *Boxes) scanInbox(id protocol.AgentID, now time.Time, unread iter.Seq[st
 	if err != nil {
 		return s, err
 	}
-	if s.Vanished, err = b.doneVanished(id, in, now); s.Vanished || err != nil {
-		return s, err
-	}
 	if s.Handled, err = b.handled(id, in, missing, now); err != nil {
 		return InboxScan{}, err
+	}
+	if len(in.gone) > 0 && !b.marked(id) {
+		*in = inbox{}
+		in.dir.moved(info, now)
+		return InboxScan{Vanished: true}, nil
 	}
 	in.dir.listed(now)
 	s.Unexpected = in.unexpected(extra, now, b.opt.Settle)
@@ -89,20 +92,11 @@ func (b *Boxes) scanInbox(id protocol.AgentID, now time.Time, unread iter.Seq[st
 	return s, nil
 }
 
-// doneVanished tells whether .done is gone or is another directory. A new inbox
-// can have the inode of the one that was deleted; it has no .done then, or a
-// new one.
-func (b *Boxes) doneVanished(id protocol.AgentID, in *inbox, now time.Time) (bool, error) {
-	info, err := b.statDir(protocol.DoneDir(id))
-	if err != nil && !absent(err) {
-		return false, err
-	}
-	if err == nil && !in.done.replaced(info) {
-		in.done.moved(info, now)
-		return false, nil
-	}
-	*in = inbox{}
-	return true, nil
+// marked tells whether this is still the inbox that Ensure saw. It is asked
+// after the inbox and .done were looked at, so that it holds for both.
+func (b *Boxes) marked(id protocol.AgentID) bool {
+	_, err := b.fs.Lstat(protocol.InboxDir(id) + "/" + marker)
+	return !absent(err)
 }
 
 // compare lists an inbox: extra are the messages that are not unread, missing
@@ -136,7 +130,6 @@ func (b *Boxes) compare(id protocol.AgentID, in *inbox, unread iter.Seq[string])
 // before .done is looked at: a file that is moved in between is found.
 func (b *Boxes) handled(id protocol.AgentID, in *inbox, missing []string, now time.Time) (out []Handled, err error) {
 	gone := map[string]time.Time{}
-	deleted := false
 	for _, file := range missing {
 		_, err := b.fs.Lstat(protocol.DoneDir(id) + "/" + file)
 		switch {
@@ -150,15 +143,6 @@ func (b *Boxes) handled(id protocol.AgentID, in *inbox, missing []string, now ti
 			gone[file] = now
 		} else if now.Sub(gone[file]) >= b.opt.Settle {
 			out = append(out, Handled{file, protocol.HowDeleted})
-			deleted = true
-		}
-	}
-	if deleted {
-		// Deleting is believed only of the directory that was listed.
-		info, err := b.statDir(protocol.InboxDir(id))
-		if err != nil || in.dir.other(info) {
-			in.gone = nil
-			return nil, err
 		}
 	}
 	in.gone = gone
@@ -211,24 +195,58 @@ func (in *inbox) again(now time.Time, settle time.Duration) (next time.Time) {
 	return next
 }
 
-// Altered gives those of the files that may hold other bytes than were
-// delivered, at the price of a stat each: their size, mtime or inode moved, or
-// nothing is known of them since the start. [Boxes.Redeliver] of the right
-// bytes tells ([ErrTaken]), and makes an intact one known. A file that is gone is left
-// to [Boxes.Inbox].
-func (b *Boxes) Altered(id protocol.AgentID, files []string) (suspect []string, err error) {
-	in := &b.box(id).inbox
-	for _, file := range files {
-		info, err := b.fs.Lstat(protocol.InboxDir(id) + "/" + file)
-		if absent(err) {
-			continue
-		}
+// Delivered is what an inbox file is to hold.
+type Delivered struct {
+	File string
+	Blob protocol.Blob // of its bytes
+	Size int           // in bytes
+}
+
+// Altered gives those of the files that hold other bytes than were delivered,
+// or are no files any more (spec §4.7). It costs a stat each; only a file whose
+// size, mtime or inode moved, or that this process has not seen before, is read.
+// What is gone is left to [Boxes.Inbox], what cannot be read is not judged.
+func (b *Boxes) Altered(id protocol.AgentID, files []Delivered) (altered []string, err error) {
+	for _, f := range files {
+		name := protocol.InboxDir(id) + "/" + f.File
+		intact, err := b.intact(name, b.box(id).inbox.right[f.File], f)
 		if err != nil {
-			return suspect, fmt.Errorf("look at %s of agent %s: %w", protocol.Quote(file), id, err)
+			return altered, fmt.Errorf("look at %s of agent %s: %w", protocol.Quote(f.File), id, err)
 		}
-		if right, known := in.right[file]; !known || right != stampOf(info) || !info.Regular() {
-			suspect = append(suspect, file)
+		if !intact {
+			altered = append(altered, f.File)
 		}
 	}
-	return suspect, nil
+	return altered, nil
+}
+
+func (b *Boxes) intact(name string, right stamp, want Delivered) (bool, error) {
+	info, err := b.fs.Lstat(name)
+	switch {
+	case err != nil:
+		return true, notAbout(err)
+	case !info.Regular() || info.Size != int64(want.Size):
+		return false, nil
+	case stampOf(info) == right:
+		return true, nil
+	}
+	data, info, err := durable.ReadFile(b.fs, name, int64(want.Size))
+	switch {
+	case errors.Is(err, durable.ErrTooLarge):
+		return false, nil
+	case err != nil:
+		return true, notAbout(err)
+	case protocol.BlobOf(data) != want.Blob:
+		return false, nil
+	}
+	b.note(name, info)
+	return true, nil
+}
+
+// notAbout gives an error that is not about one file.
+func notAbout(err error) error {
+	if exhausted(err) {
+		return err
+	}
+	return nil
 }

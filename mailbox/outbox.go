@@ -109,6 +109,9 @@ func (b *Boxes) Arrivals(id protocol.AgentID, now time.Time, limit int) (Scan, e
 	for looks := 0; len(o.queue) > 0 && len(s.Arrivals) < limit && looks < limit*looksPerArrival && held < sliceBytes; looks++ {
 		l := look{b: b, o: o, id: id, name: o.queue[0], now: now}
 		a, err := l.decide()
+		if err != nil && len(s.Arrivals) > 0 {
+			break // what there is goes first, the error comes with the next call
+		}
 		if err != nil {
 			return s, fmt.Errorf("read %s of agent %s: %w", protocol.Quote(l.name), id, err)
 		}

@@ -39,22 +39,36 @@ func (b *Boxes) Deliver(id protocol.AgentID, file string, data []byte) error {
 }
 
 // Redeliver is [Boxes.Deliver] of a message that may have been delivered
-// before (spec §3, recovery): what is intact in the inbox is left alone, at the
-// price of reading it, and what the agent moved to .done stays there, with its
-// bytes made right.
+// before (spec §3, recovery). What is intact in the inbox is left alone, what a
+// power cut left of it is made whole, and what the agent moved to .done stays
+// there, with its bytes made right.
 func (b *Boxes) Redeliver(id protocol.AgentID, file string, data []byte) error {
 	name := protocol.InboxDir(id) + "/" + file
-	if info, same, err := b.holds(name, data); err == nil && same {
+	have, info, err := durable.ReadFile(b.fs, name, int64(len(data)))
+	switch {
+	case err == nil && bytes.Equal(have, data):
 		b.note(name, info)
 		return nil
-	}
-	if _, err := b.fs.Lstat(name); absent(err) {
+	case err == nil && torn(have, data):
+		return b.Put(name, data)
+	case absent(err):
 		done := protocol.DoneDir(id) + "/" + file
 		if _, err := b.fs.Lstat(done); err == nil {
 			return b.Put(done, data)
 		}
 	}
 	return b.Deliver(id, file, data)
+}
+
+// torn tells whether a file is what a power cut can leave of data: its end is
+// missing, or holds zeros.
+func torn(have, data []byte) bool {
+	for i, c := range have {
+		if i >= len(data) || c != data[i] && c != 0 {
+			return false
+		}
+	}
+	return true
 }
 
 // Put makes a file hold exactly these bytes, whatever stood there before: it

@@ -61,7 +61,7 @@ type watched struct {
 func NewWatcher(root string, log *slog.Logger) *Watcher {
 	root = filepath.Clean(root)
 	return &Watcher{root: root, log: log, hints: make(chan []Hint), dirs: map[string]*watched{
-		root: {hint: Hint{Part: PartRoot}},
+		root:                                     {hint: Hint{Part: PartRoot}},
 		filepath.Join(root, protocol.PathAgents): {hint: Hint{Part: PartAgents}},
 	}}
 }

@@ -113,8 +113,8 @@ func special(name string) bool {
 	if !short || n == "" || strings.Trim(n, "0123456789") != "" {
 		return false
 	}
-	for _, p := range []string{"git", "gi7eba", "gi7d29", "gi250a", "maba30"} {
-		if strings.HasPrefix(stem, p) {
+	for _, p := range []string{"git", "gi7eba", "gi7d29", "gi250a", "mailma", "maba30"} {
+		if strings.HasPrefix(stem, p) || strings.HasPrefix(p, stem) && len(s) == 8 {
 			return true
 		}
 	}

@@ -21,7 +21,6 @@ const (
 // What can become of a message. Those of [Reason] are codes too.
 const (
 	CodeArchivedRecipient Code = "archived-recipient"
-	CodeNoLead            Code = "no-lead"
 )
 
 // Answers to commands (spec §8).

@@ -77,8 +77,9 @@ func (d *messageDecoder) message() (*Message, error) {
 	if _, err := d.dec.ReadToken(); err != nil {
 		return nil, d.syntax(err)
 	}
+	end := d.dec.InputOffset()
 	if _, err := d.dec.ReadToken(); !errors.Is(err, io.EOF) {
-		return nil, d.at(d.dec.InputOffset(), "something follows the object", "put one message in one file")
+		return nil, d.at(end, "something follows the object", "put one message in one file")
 	}
 	return m, d.complete(m)
 }
@@ -288,10 +289,18 @@ func timeField(v jsontext.Value) (time.Time, error) {
 		return time.Time{}, err
 	}
 	t, err := time.Parse(time.RFC3339Nano, s)
-	if err != nil || t.Year() < 1 || strings.Contains(s, ",") {
+	if err != nil || !strictTime(s, t) {
 		return time.Time{}, &fieldError{"is " + Quote(s), "write a time such as 2026-11-21T09:00:00Z, or leave the field out"}
 	}
 	return t, nil
+}
+
+// strictTime refuses what time.Parse takes although RFC 3339 does not: 9:00, a
+// comma, an offset of a day. The zero time stands for a field that is absent.
+func strictTime(s string, t time.Time) bool {
+	_, offset := t.Zone()
+	const day = 24 * 60 * 60
+	return s[len("2026-11-21T09")] == ':' && !strings.Contains(s, ",") && -day < offset && offset < day && t.Year() >= 1 && !t.IsZero()
 }
 
 // ContentHash is the same for two messages that say the same: key order,
@@ -318,8 +327,14 @@ func ContentHash(m *Message) [16]byte {
 	return [16]byte(sum[:16])
 }
 
-// objectMembers splits a JSON object into its members.
+// objectMembers splits a JSON object into its members. Its strings are written
+// anew: a log line escapes some characters that the same object did not escape
+// before it was logged.
 func objectMembers(v jsontext.Value) ([]member, error) {
+	v = v.Clone()
+	if err := v.Compact(jsontext.PreserveRawStrings(false)); err != nil {
+		return nil, fmt.Errorf("read what hived filled in: %w", err)
+	}
 	dec := jsontext.NewDecoder(bytes.NewReader(v))
 	if _, err := dec.ReadToken(); err != nil {
 		return nil, fmt.Errorf("read what hived filled in: %w", err)

@@ -6,8 +6,9 @@ import (
 	"strings"
 )
 
-// Nearest gives those of the known names that a misspelt one may have meant,
-// the nearest first, at most most of them: a refusal that teaches names them.
+// Nearest gives the known name that a misspelt one may have meant, or those
+// that are equally near, in name order, at most most of them: a refusal that
+// teaches names them.
 func Nearest(s string, known []string, most int) []string {
 	type candidate struct {
 		name string
@@ -18,7 +19,7 @@ func Nearest(s string, known []string, most int) []string {
 	for _, k := range known {
 		l := strings.ToLower(k)
 		far := distance(s, l)
-		if strings.HasPrefix(l, s) || strings.HasPrefix(s, l) {
+		if l != "" && s != "" && (strings.HasPrefix(l, s) || strings.HasPrefix(s, l)) {
 			far = min(far, 2)
 		}
 		if far <= max(2, min(len(s), len(l))/3) && far < max(len(s), len(l)) {
@@ -28,7 +29,9 @@ func Nearest(s string, known []string, most int) []string {
 	slices.SortStableFunc(near, func(a, b candidate) int { return cmp.Or(cmp.Compare(a.far, b.far), cmp.Compare(a.name, b.name)) })
 	out := make([]string, 0, most)
 	for _, c := range near[:min(most, len(near))] {
-		out = append(out, c.name)
+		if c.far == near[0].far {
+			out = append(out, c.name)
+		}
 	}
 	return out
 }

@@ -1,7 +1,6 @@
 package router
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -48,7 +47,7 @@ func (d *Decider) command(now time.Time, of protocol.Seq, e *protocol.MessageEve
 		return d.notice(now, answer)
 	}
 	answer.code = no.code
-	answer.body = protocol.Quote(m.Event) + " was not carried out: " + no.text + "."
+	answer.body = protocol.Quote(m.Event) + " was not carried out: " + no.text + closing(no.text)
 	return d.notice(now, answer)
 }
 

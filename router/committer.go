@@ -135,23 +135,23 @@ func (c *committer) standing() (head protocol.Seq, trouble string) {
 // context allows.
 func (c *committer) run(ctx, drain context.Context) error {
 	var index time.Time // when the index was last brought up to date
-	stale := true
+	stale, fresh := true, true
 	for {
 		wait, err := c.work(ctx, false)
 		if err != nil {
 			return err
 		}
 		if wait == committed {
-			stale = true
+			stale, fresh = true, true
 		}
-		if stale && (wait != committed || time.Since(index) >= time.Second) {
-			stale = c.syncIndex(ctx)
+		if stale && (time.Since(index) >= time.Second || wait == forever && fresh) {
+			stale, fresh = c.syncIndex(ctx), false
 			index = time.Now()
 		}
-		if wait == committed {
-			continue
+		if wait != committed && !c.sleep(ctx, wait, stale) {
+			break
 		}
-		if !c.sleep(ctx, wait, stale) {
+		if ctx.Err() != nil {
 			break
 		}
 	}
@@ -187,11 +187,11 @@ func (c *committer) sleep(ctx context.Context, wait time.Duration, stale bool) b
 
 // syncIndex brings git's index up to date and tells whether it is still stale.
 func (c *committer) syncIndex(ctx context.Context) bool {
-	err := c.repo.SyncIndex(ctx)
+	more, err := c.repo.SyncIndex(ctx)
 	if err != nil && !errors.Is(err, gitcommit.ErrLocked) && ctx.Err() == nil {
 		c.log.Warn("git index is behind", slog.String("error", err.Error()))
 	}
-	return err != nil
+	return more || err != nil
 }
 
 // work makes at most one commit. It says how long to wait before it is called

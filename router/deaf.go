@@ -10,8 +10,7 @@ import (
 // deaf is a watcher that hears nothing: the pass alone finds everything.
 type deaf struct{}
 
-func (deaf) Run(context.Context) error { return nil }
-func (deaf) Add(protocol.AgentID)      {}
-func (deaf) Hints() <-chan struct{}    { return nil }
-func (deaf) Drain() []mailbox.Hint     { return nil }
-func (deaf) Degraded() string          { return "" }
+func (deaf) Run(context.Context) error    { return nil }
+func (deaf) Add(protocol.AgentID)         {}
+func (deaf) Hints() <-chan []mailbox.Hint { return nil }
+func (deaf) Degraded() string             { return "" }

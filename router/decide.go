@@ -91,7 +91,7 @@ func (d *Decider) Arrival(now time.Time, a mailbox.Arrival) error {
 // duplicate archives a message that was sent before: ids make sends
 // idempotent (spec §4.2).
 func (d *Decider) duplicate(now time.Time, a mailbox.Arrival, of protocol.Seq) error {
-	sent, err := d.archiveName(now, a, a.Original.Name, a.SentTaken)
+	sent, err := d.archiveName(now, a, mailbox.SentName(a.Name), a.SentTaken)
 	if err != nil {
 		return err
 	}
@@ -106,8 +106,7 @@ func (d *Decider) duplicate(now time.Time, a mailbox.Arrival, of protocol.Seq) e
 
 // quarantine sets a file aside and tells its author why (spec §3.3).
 func (d *Decider) quarantine(now time.Time, a mailbox.Arrival, f mailbox.Fault, id protocol.MessageID) error {
-	bad := protocol.ShortName("bad-" + a.Original.Name)
-	as, err := d.archiveName(now, a, bad, a.BadTaken)
+	as, err := d.archiveName(now, a, mailbox.SentName("bad-"+a.Name), a.BadTaken)
 	if err != nil {
 		return err
 	}
@@ -130,7 +129,6 @@ func (d *Decider) quarantine(now time.Time, a mailbox.Arrival, f mailbox.Fault, 
 
 // archiveName finds a free name in outbox/.sent (spec §3.6).
 func (d *Decider) archiveName(now time.Time, a mailbox.Arrival, want string, taken bool) (string, error) {
-	want = protocol.ShortName(want)
 	if agent := d.state.Agents[a.Agent]; agent != nil {
 		_, known := agent.Sent[want]
 		taken = taken || known
@@ -148,12 +146,13 @@ func (d *Decider) archiveName(now time.Time, a mailbox.Arrival, want string, tak
 
 // Stray tells an agent about a file in its outbox that is not a message and
 // never will be (spec §1).
-func (d *Decider) Stray(now time.Time, id protocol.AgentID, name string) error {
+func (d *Decider) Stray(now time.Time, id protocol.AgentID, s mailbox.Stray) error {
+	name := protocol.SafeName(s.Name)
 	return d.notice(now, notice{
-		to: id, act: protocol.Inform, code: protocol.CodeStray,
+		to: id, act: protocol.Inform, code: s.Code,
 		subject: "not sent: " + protocol.Quote(name),
-		body:    fmt.Sprintf("outbox/%s is not sent, because its name does not end in .json or marks it as temporary. Rename it to <name>.json to send it, or remove it.", protocol.SafeName(name)),
-		data:    map[string]any{"file": protocol.SafeName(name)},
+		body:    fmt.Sprintf("outbox/%s is not sent: %s.", name, strings.TrimSuffix(s.Why, ".")),
+		data:    map[string]any{"file": name},
 	})
 }
 

@@ -3,8 +3,10 @@ package router
 import (
 	"fmt"
 	"log/slog"
+	"maps"
 	"time"
 
+	"github.com/hived/hived/internal/durable"
 	"github.com/hived/hived/mailbox"
 	"github.com/hived/hived/protocol"
 )
@@ -34,8 +36,7 @@ func (r *Router) inbox(now time.Time, a *attention) error {
 		return nil
 	}
 	expected := func(file string) bool { _, ok := agent.Inbox[file]; return ok }
-	scan, err := r.boxes.Inbox(a.id, now, len(agent.Inbox), keysOf(agent.Inbox), a.force)
-	a.force = false
+	scan, err := r.boxes.Inbox(a.id, now, maps.Keys(agent.Inbox), a.force)
 	if err != nil {
 		r.alertOnce(now, &protocol.AlertEvent{Code: protocol.CodeUnreadable, Agent: a.id, Path: protocol.InboxDir(a.id), Text: "read the inbox of " + string(a.id) + ": " + err.Error()})
 		return nil
@@ -43,9 +44,7 @@ func (r *Router) inbox(now time.Time, a *attention) error {
 	if scan.Vanished {
 		return r.inboxGone(now, a)
 	}
-	if !scan.Again.IsZero() && (a.again.IsZero() || scan.Again.Before(a.again)) {
-		a.again = scan.Again
-	}
+	a.lookAgain(scan.Again)
 	deleted := 0
 	for _, h := range scan.Handled {
 		if h.How == protocol.HowDeleted {
@@ -65,10 +64,9 @@ func (r *Router) inbox(now time.Time, a *attention) error {
 	for _, file := range scan.Unexpected {
 		r.unexpected(now, a.id, file)
 	}
-	for _, file := range scan.Altered {
-		if expected(file) {
-			r.altered(now, a.id, file)
-		}
+	if a.force {
+		a.force = false
+		r.alteredIn(now, a.id)
 	}
 	return nil
 }
@@ -78,11 +76,13 @@ func (r *Router) inbox(now time.Time, a *attention) error {
 func (r *Router) done(now time.Time, id protocol.AgentID, h mailbox.Handled) {
 	l, _ := r.letter(id, h.File)
 	r.decider.Handled(now, id, h.File, h.How)
-	if !h.Altered {
+	p := protocol.DoneDir(id) + "/" + h.File
+	have, _, err := durable.ReadFile(r.disk, p, int64(l.Size))
+	if err == nil && protocol.BlobOf(have) == l.Blob || isNotExist(err) {
 		return
 	}
 	if data, err := r.dataOf(l.Of); err == nil {
-		r.put(debt{seq: l.Of, data: data}, protocol.DoneDir(id)+"/"+h.File)
+		r.put(debt{seq: l.Of, data: data}, p)
 	}
 }
 
@@ -134,9 +134,26 @@ func (r *Router) unexpected(now time.Time, id protocol.AgentID, file string) {
 	})
 }
 
-// altered looks at a delivered file that was touched: if it holds other bytes,
-// they are set aside and the message is written again.
-func (r *Router) altered(now time.Time, id protocol.AgentID, file string) {
+// alteredIn looks at what is unread for files whose bytes are not those that
+// were delivered. It costs a stat each.
+func (r *Router) alteredIn(now time.Time, id protocol.AgentID) {
+	inbox := r.state.Agents[id].Inbox
+	list := make([]mailbox.Delivered, 0, len(inbox))
+	for file, l := range inbox {
+		list = append(list, mailbox.Delivered{File: file, Blob: l.Blob, Size: l.Size})
+	}
+	files, err := r.boxes.Altered(id, list)
+	if err != nil {
+		r.cfg.Log.Warn("cannot look at an inbox", slog.String("agent", string(id)), slog.String("error", err.Error()))
+	}
+	for _, file := range files {
+		r.altered(id, file)
+	}
+}
+
+// altered sets a delivered file aside that holds other bytes, and writes the
+// message again (spec §4.7).
+func (r *Router) altered(id protocol.AgentID, file string) {
 	l, _ := r.letter(id, file)
 	p := protocol.InboxDir(id) + "/" + file
 	data, err := r.dataOf(l.Of)

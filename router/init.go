@@ -108,11 +108,15 @@ func firstEvents(disk durable.FS, opt InitOptions, older olderHive) error {
 	return log.Close()
 }
 
-// firstRun lets a daemon look at the new hive once, which makes directories
-// and the first commit. hive.yaml belongs to the people: it is committed here
-// and never again by hived.
+// firstRun commits hive.yaml, which belongs to the people and is never
+// committed by hived again, and lets a daemon look at the new hive once: that
+// makes the directories and the first commit of the log.
 func firstRun(disk durable.FS, opt InitOptions) error {
-	if err := gitcommit.Seed(disk, opt.Now, protocol.PathSettings); err != nil {
+	repo, err := gitcommit.Open(disk, gitcommit.Options{StaleLock: opt.Settings.Git.StaleLock})
+	if err != nil {
+		return err
+	}
+	if err := repo.Seed(context.Background(), opt.Now, "hive: settings", protocol.PathSettings); err != nil {
 		return fmt.Errorf("make the first commit: %w", err)
 	}
 	r, err := open(disk, Config{Settings: opt.Settings, Version: opt.Version, Once: true}, deaf{})

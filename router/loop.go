@@ -32,7 +32,8 @@ type attention struct {
 	outbox  bool
 	inbox   bool
 	own     bool
-	force   bool      // look even where nothing seems to have changed
+	force   bool      // look also for delivered files that were changed in place
+	ownAll  bool      // look at all own files, not only at those that changed
 	again   time.Time // an unsettled file wants another look; zero: none
 	listed  time.Time // when the inbox was looked at
 	ownLate time.Time // own files that may be versioned again only then; zero: none
@@ -42,6 +43,7 @@ type attention struct {
 type attentionRoot struct {
 	agents bool
 	own    bool
+	late   time.Time // board.md may be versioned again only then; zero: at once
 }
 
 // errDone ends a loop that runs once.
@@ -56,7 +58,7 @@ func (r *Router) loop(ctx context.Context) error {
 	defer rescan.Stop()
 	passes := 0
 	for ctx.Err() == nil {
-		r.hints()
+		r.moreHints()
 		busy, err := r.step(ctx, time.Now())
 		if err != nil {
 			return err
@@ -84,7 +86,7 @@ const thorough = 15
 
 // everything makes the next steps a full pass.
 func (r *Router) everything(force bool) {
-	r.root = attentionRoot{agents: true, own: true}
+	r.root.agents, r.root.own = true, true
 	for _, a := range r.agents {
 		a.outbox, a.inbox, a.own, a.force = true, true, true, a.force || force
 	}
@@ -103,11 +105,20 @@ func (r *Router) idle() bool {
 	return true
 }
 
+// moreHints takes what the watcher saw, if there is anything.
+func (r *Router) moreHints() {
+	select {
+	case list := <-r.watch.Hints():
+		r.hints(list)
+	default:
+	}
+}
+
 // hints turns what the watcher saw into what has to be looked at.
-func (r *Router) hints() {
-	for _, h := range r.watch.Drain() {
+func (r *Router) hints(list []mailbox.Hint) {
+	for _, h := range list {
 		if h.Overflow {
-			r.everything(true)
+			r.everything(false)
 			return
 		}
 		a := r.agents[h.Agent]
@@ -134,7 +145,8 @@ func (r *Router) wait(ctx context.Context, rescan <-chan time.Time) error {
 	defer timer.Stop()
 	select {
 	case <-ctx.Done():
-	case <-r.watch.Hints():
+	case list := <-r.watch.Hints():
+		r.hints(list)
 	case <-timer.C:
 	case <-rescan:
 		r.mark.passes++
@@ -164,8 +176,11 @@ func (r *Router) nextWake(now time.Time) time.Duration {
 			sooner(a.listed.Add(inboxEvery))
 		}
 	}
+	sooner(r.root.late)
 	sooner(r.mark.due(r.state))
-	sooner(r.told.Add(time.Second))
+	if r.toldSeq != r.state.Seq {
+		sooner(r.told.Add(time.Second))
+	}
 	return max(next.Sub(now), time.Millisecond)
 }
 
@@ -188,6 +203,7 @@ func (r *Router) step(ctx context.Context, now time.Time) (busy bool, err error)
 		return false, err
 	}
 	r.drainAlerts(now)
+	r.recheck(now)
 	r.sweep(now)
 	wrote := r.decider.Pending() > 0
 	if err := r.flush(now); err != nil {
@@ -214,8 +230,11 @@ func (r *Router) dueTimers(now time.Time) {
 			a.again, a.outbox, a.inbox = time.Time{}, true, true
 		}
 		if !a.ownLate.IsZero() && !now.Before(a.ownLate) {
-			a.ownLate, a.own, a.force = time.Time{}, true, true
+			a.ownLate, a.own, a.ownAll = time.Time{}, true, true
 		}
+	}
+	if !r.root.late.IsZero() && !now.Before(r.root.late) {
+		r.root.late, r.root.own = time.Time{}, true
 	}
 }
 
@@ -250,19 +269,18 @@ func (r *Router) roster(now time.Time) error {
 		return nil
 	}
 	r.root.agents = false
-	dirs, _, err := r.boxes.Agents()
+	dirs, _, err := r.boxes.Agents(now)
 	if err != nil {
 		r.alertOnce(now, &protocol.AlertEvent{Code: protocol.CodeBadAgentDir, Path: protocol.PathAgents, Text: "list agents/: " + err.Error()})
 		return nil
 	}
 	for _, dir := range dirs {
-		if !dir.OK {
+		if dir.ID == "" {
 			r.alertOnce(now, &protocol.AlertEvent{Code: protocol.CodeBadAgentDir, Path: protocol.PathAgents + "/" + protocol.SafeName(dir.Name), Text: protocol.SafeName(dir.Name) + " is no agent: " + dir.Why})
 			continue
 		}
-		id := protocol.AgentID(dir.Name)
-		if r.state.Agents[id] == nil {
-			r.decider.Join(now, id)
+		if r.state.Agents[dir.ID] == nil {
+			r.decider.Join(now, dir.ID)
 		}
 	}
 	for id := range r.state.Agents {
@@ -275,16 +293,14 @@ func (r *Router) roster(now time.Time) error {
 
 // attend makes an agent's directories and begins to look at them.
 func (r *Router) attend(now time.Time, id protocol.AgentID) error {
-	a := r.agents[id]
-	fresh := a == nil
-	if fresh {
-		a = &attention{id: id, outbox: true, inbox: true, own: true, force: true}
+	if r.agents[id] == nil {
+		a := &attention{id: id, outbox: true, inbox: true, own: true, force: true}
 		r.agents[id] = a
 		r.order = append(r.order, id)
 		slices.Sort(r.order)
 	}
 	if _, err := r.boxes.Ensure(id); err != nil {
-		r.alertOnce(now, &protocol.AlertEvent{Code: protocol.CodeBadAgentDir, Agent: id, Path: protocol.AgentDir(id), Text: "make the directories of " + string(id) + ": " + err.Error()})
+		r.alertOnce(now, &protocol.AlertEvent{Code: protocol.CodeBadAgentDir, Agent: id, Path: protocol.AgentDir(id), Text: err.Error()})
 	}
 	r.watch.Add(id)
 	return nil
@@ -324,16 +340,14 @@ func (r *Router) waiting() []*attention {
 }
 
 func (r *Router) outbox(now time.Time, a *attention, limit int) error {
-	if a.force {
-		r.boxes.Forget(a.id)
-	}
 	scan, err := r.boxes.Arrivals(a.id, now, limit)
 	if err != nil {
 		a.outbox = false
 		r.alertOnce(now, &protocol.AlertEvent{Code: protocol.CodeUnreadable, Agent: a.id, Path: protocol.OutboxDir(a.id), Text: "read the outbox of " + string(a.id) + ": " + err.Error()})
 		return nil
 	}
-	a.outbox, a.again = scan.More, scan.Again
+	a.outbox = scan.More
+	a.lookAgain(scan.Again)
 	for _, x := range scan.Arrivals {
 		key := original{a.id, x.Original}
 		if f, known := r.originals[key]; known {
@@ -345,12 +359,19 @@ func (r *Router) outbox(now time.Time, a *attention, limit int) error {
 		}
 		r.arrivals = append(r.arrivals, x)
 	}
-	for _, name := range scan.Strays {
-		if err := r.decider.Stray(now, a.id, name); err != nil {
+	for _, s := range scan.Strays {
+		if err := r.decider.Stray(now, a.id, s); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// lookAgain takes note of when something doubtful wants another look.
+func (a *attention) lookAgain(at time.Time) {
+	if !at.IsZero() && (a.again.IsZero() || at.Before(a.again)) {
+		a.again = at
+	}
 }
 
 // flush appends what was decided, and when it is durable carries it out.
@@ -406,7 +427,7 @@ func (r *Router) carryOut(list []Decision, sums []protocol.Sum) {
 	for i, d := range list {
 		r.place(d)
 		entries[i] = newEntry(d.Event, sums[i], d.Changes)
-		if !entries[i].idle {
+		if len(d.Changes) > 0 {
 			r.mark.touched(d.Event)
 		}
 		r.cfg.OnEvent(d.Event)

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/hived/hived/ledger"
 	"github.com/hived/hived/mailbox"
 	"github.com/hived/hived/protocol"
 )
@@ -24,7 +23,8 @@ const (
 func (r *Router) ownFiles(now time.Time) {
 	if r.root.own && r.undisturbed() {
 		r.root.own = false
-		r.own(now, nil, r.boxes.Board)
+		board, err := r.boxes.Board(now, false)
+		r.own(now, nil, board, err)
 	}
 	for _, id := range r.order {
 		a := r.agents[id]
@@ -32,7 +32,12 @@ func (r *Router) ownFiles(now time.Time) {
 			continue
 		}
 		a.own = false
-		r.own(now, a, func() ([]mailbox.OwnFile, error) { return r.boxes.OwnFiles(id) })
+		files, err := r.boxes.OwnFiles(id, now, a.ownAll)
+		if a.ownAll {
+			a.ownAll = false
+			r.goneBelow(now, protocol.AgentDir(id)+"/")
+		}
+		r.own(now, a, files, err)
 	}
 }
 
@@ -45,32 +50,31 @@ func (r *Router) undisturbed() bool {
 	return r.git.repo.State().Own()
 }
 
-func (r *Router) own(now time.Time, a *attention, list func() ([]mailbox.OwnFile, error)) {
-	files, err := list()
+func (r *Router) own(now time.Time, a *attention, files mailbox.Own, err error) {
 	if err != nil {
 		r.cfg.Log.Warn("cannot list own files", slog.String("error", err.Error()))
-		return
 	}
-	for _, f := range files {
-		if wait := r.version(now, a, f); !wait.IsZero() && a != nil && (a.ownLate.IsZero() || wait.Before(a.ownLate)) {
-			a.ownLate = wait
+	owner := protocol.AgentID("")
+	late := &r.root.late
+	if a != nil {
+		owner, late = a.id, &a.ownLate
+	}
+	for _, p := range files.Gone {
+		if _, ever := r.state.Files[p]; ever {
+			r.decider.FileGone(now, p, owner)
+		}
+	}
+	for _, f := range files.Changed {
+		if wait := r.version(now, owner, f); !wait.IsZero() && (late.IsZero() || wait.Before(*late)) {
+			*late = wait
 		}
 	}
 }
 
 // version records one file, or says when it may be recorded.
-func (r *Router) version(now time.Time, a *attention, f mailbox.OwnFile) (wait time.Time) {
-	owner := protocol.AgentID("")
-	if a != nil {
-		owner = a.id
-	}
+func (r *Router) version(now time.Time, owner protocol.AgentID, f mailbox.OwnFile) (wait time.Time) {
 	known, ever := r.state.Files[f.Path]
 	switch {
-	case f.Gone:
-		if ever {
-			r.decider.FileGone(now, f.Path, owner)
-		}
-		return wait
 	case f.BadName:
 		r.alertOnce(now, &protocol.AlertEvent{Code: protocol.CodeOwnFileName, Agent: owner, Path: protocol.SafeName(f.Path), Text: "a file of this name is not versioned, because git treats it specially"})
 		return wait
@@ -78,29 +82,29 @@ func (r *Router) version(now time.Time, a *attention, f mailbox.OwnFile) (wait t
 		r.alertOnce(now, &protocol.AlertEvent{Code: protocol.CodeOwnFileTooBig, Agent: owner, Path: f.Path, Text: fmt.Sprintf("this file has more than %d bytes and is not versioned; own_files.max_bytes sets the limit", r.cfg.Settings.OwnFiles.MaxBytes)})
 		return wait
 	}
+	data, _, err := r.boxes.ReadOwn(f.Path)
+	switch {
+	case err != nil:
+		r.cfg.Log.Warn("cannot read an own file", slog.String("path", f.Path), slog.String("error", err.Error()))
+		return wait
+	case ever && protocol.BlobOf(data) == known.Blob:
+		return wait
+	}
 	if late := known.At.Add(ownEvery); ever && now.Before(late) && now.After(known.At) {
-		r.boxes.ForgetOwn(f.Path) // to be looked at again then
 		return late
 	}
-	r.readVersion(now, a, owner, f, known)
+	r.record(now, owner, f.Path, data)
 	return wait
 }
 
-func (r *Router) readVersion(now time.Time, a *attention, owner protocol.AgentID, f mailbox.OwnFile, known ledger.FileVersion) {
-	data, _, err := r.boxes.ReadOwn(f.Path)
-	if err != nil {
-		r.cfg.Log.Warn("cannot read an own file", slog.String("path", f.Path), slog.String("error", err.Error()))
-		return
-	}
-	if protocol.BlobOf(data) == known.Blob {
-		return
-	}
-	if a != nil && r.state.Agents[owner].Spent(now)+int64(len(data)) > ownPerDay {
+// record logs a new version, within the day's quota.
+func (r *Router) record(now time.Time, owner protocol.AgentID, p string, data []byte) {
+	if owner != "" && r.state.Agents[owner].Spent(now)+int64(len(data)) > ownPerDay {
 		day := now.UTC().Format(time.DateOnly)
 		r.alertOnce(now, &protocol.AlertEvent{Code: protocol.CodeOwnFileQuota, Agent: owner, Path: protocol.AgentDir(owner), Text: fmt.Sprintf("%s wrote more than %d MiB of own files on %s; further versions of that day are not kept", owner, ownPerDay>>20, day)})
 		return
 	}
-	r.decider.File(now, f.Path, owner, data)
+	r.decider.File(now, p, owner, data)
 }
 
 // ownNow records files that a person committed without waiting for their
@@ -108,30 +112,40 @@ func (r *Router) readVersion(now time.Time, a *attention, owner protocol.AgentID
 func (r *Router) ownNow(paths []string) {
 	now := time.Now()
 	for _, p := range paths {
-		var a *attention
-		owner := protocol.AgentID("")
-		if strings.HasPrefix(p, protocol.PathAgents+"/") {
-			if a = r.agents[ownerOf(p)]; a == nil {
-				continue
-			}
-			owner = a.id
+		owner := ownFileOwner(p)
+		if owner != "" && r.state.Agents[owner] == nil {
+			continue
 		}
-		r.readVersion(now, a, owner, mailbox.OwnFile{Path: p}, r.state.Files[p])
+		data, _, err := r.boxes.ReadOwn(p)
+		known, ever := r.state.Files[p]
+		switch {
+		case isNotExist(err) && ever:
+			r.decider.FileGone(now, p, owner)
+		case err == nil && protocol.BlobOf(data) != known.Blob:
+			r.record(now, owner, p, data)
+		}
 	}
 }
 
-// goneWhileDown records own files that were deleted while no daemon looked.
-func (r *Router) goneWhileDown(now time.Time) {
+// ownFileOwner is whose file it is; board.md is nobody's.
+func ownFileOwner(p string) protocol.AgentID {
+	if strings.HasPrefix(p, protocol.PathAgents+"/") {
+		return ownerOf(p)
+	}
+	return ""
+}
+
+// goneBelow records own files that were deleted while nobody looked.
+func (r *Router) goneBelow(now time.Time, prefix string) {
+	if !r.undisturbed() {
+		return
+	}
 	for _, p := range slices.Sorted(maps.Keys(r.state.Files)) {
-		if p == protocol.PathRegistry || p == protocol.PathProtocol {
+		if p == protocol.PathRegistry || p == protocol.PathProtocol || !strings.HasPrefix(p, prefix) {
 			continue
 		}
-		if _, err := r.disk.Lstat(p); isNotExist(err) && r.undisturbed() {
-			owner := protocol.AgentID("")
-			if strings.HasPrefix(p, protocol.PathAgents+"/") {
-				owner = ownerOf(p)
-			}
-			r.decider.FileGone(now, p, owner)
+		if _, err := r.disk.Lstat(p); isNotExist(err) {
+			r.decider.FileGone(now, p, ownFileOwner(p))
 		}
 	}
 }

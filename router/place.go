@@ -19,9 +19,12 @@ func (r *Router) place(d Decision) {
 	switch e := d.Event.Body.(type) {
 	case *protocol.MessageEvent:
 		for _, c := range d.Changes {
-			if c.Path != protocol.SentDir(e.From)+"/"+e.Sent {
-				id := ownerOf(c.Path)
-				r.deliver(debt{seq: d.Event.Seq, agent: id, file: e.File, data: c.Data}, c.Path)
+			if c.Path == protocol.SentDir(e.From)+"/"+e.Sent {
+				continue
+			}
+			x := debt{seq: d.Event.Seq, agent: ownerOf(c.Path), file: e.File, data: c.Data}
+			if err := r.boxes.Deliver(x.agent, x.file, x.data); err != nil {
+				r.deliver(x, c.Path)
 			}
 		}
 		r.file(e.From, e.Original, e.Sent, d.Event.Seq)
@@ -72,7 +75,7 @@ func ownerOf(p string) protocol.AgentID {
 
 // deliver puts a message into an inbox, or owes it.
 func (r *Router) deliver(x debt, p string) {
-	err := r.boxes.Deliver(x.agent, x.file, x.data)
+	err := r.boxes.Redeliver(x.agent, x.file, x.data)
 	switch {
 	case err == nil:
 		delete(r.debts, p)
@@ -121,6 +124,41 @@ func (r *Router) archive(key original, x mailbox.Arrival, f filed) {
 		return
 	}
 	delete(r.originals, key)
+}
+
+// recheck sets right archived originals that their writers went on changing
+// (spec §3.6).
+func (r *Router) recheck(now time.Time) {
+	for _, p := range r.boxes.Recheck(now) {
+		ev, err := r.archivedBy(p)
+		if err != nil {
+			r.cfg.Log.Warn("cannot set an archived file right", slog.String("path", p), slog.String("error", err.Error()))
+			continue
+		}
+		changes, err := ledger.Changes(ev)
+		if err != nil {
+			continue
+		}
+		for _, c := range changes {
+			if c.Path == p {
+				r.put(debt{seq: ev.Seq, data: c.Data}, p)
+			}
+		}
+	}
+}
+
+// archivedBy finds the event that put a file into outbox/.sent.
+func (r *Router) archivedBy(p string) (protocol.Event, error) {
+	var found protocol.Event
+	a := r.state.Agents[ownerOf(p)]
+	if a == nil {
+		return found, errNoEvent
+	}
+	seq, known := a.Sent[path.Base(p)]
+	if !known {
+		return found, errNoEvent
+	}
+	return r.readEvent(seq.Of)
 }
 
 // payDebts tries again what the disk refused. An inbox that had to be made

@@ -37,12 +37,12 @@ func (r *Router) recover(found eventlog.Recovery) error {
 		r.decider.Join(now, protocol.Human)
 	}
 	r.writeGuide(now)
-	r.goneWhileDown(now)
+	r.goneBelow(now, "")
 	if r.git != nil {
 		r.git.pause(r.state.GitPaused)
 		r.git.behind(r.state.Seq)
 	}
-	r.root = attentionRoot{agents: true, own: true}
+	r.root.agents, r.root.own = true, true
 	if err := r.roster(now); err != nil {
 		return err
 	}
@@ -85,7 +85,9 @@ func (r *Router) redo(from protocol.Seq) (n int, err error) {
 			return n, err
 		}
 		r.redoEvent(rec.Event, changes)
-		r.mark.touched(rec.Event)
+		if len(changes) > 0 {
+			r.mark.touched(rec.Event)
+		}
 		n++
 	}
 	return n, nil
@@ -121,23 +123,14 @@ func (r *Router) redoLetter(x debt, p string) {
 		r.owe(x, p, err)
 		return
 	}
-	done := protocol.DoneDir(x.agent) + "/" + x.file
 	_, handled := r.state.Agents[x.agent].Done[x.file]
 	_, unread := r.letter(x.agent, x.file)
-	if _, err := r.disk.Lstat(done); err == nil || handled {
-		if handled || unread {
-			r.put(debt{seq: x.seq, data: x.data}, done)
-		}
-		if handled {
-			r.forgetFile(p)
-		}
-		return
-	}
-	if !unread {
-		return
-	}
-	if err := r.boxes.Put(p, x.data); err != nil {
-		r.owe(x, p, err)
+	switch {
+	case handled:
+		r.put(debt{seq: x.seq, data: x.data}, protocol.DoneDir(x.agent)+"/"+x.file)
+		r.forgetFile(p)
+	case unread:
+		r.deliver(x, p)
 	}
 }
 

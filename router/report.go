@@ -4,14 +4,21 @@ import (
 	"fmt"
 	"os"
 	"time"
+
+	"github.com/hived/hived/ledger"
+	"github.com/hived/hived/protocol"
 )
+
+// statusIdle is how often the status is written while nothing happens.
+const statusIdle = 5 * time.Second
 
 // writeStatus says how the daemon is, at most once a second.
 func (r *Router) writeStatus(now time.Time, force bool) {
-	if !force && now.Sub(r.told).Abs() < time.Second {
+	age := now.Sub(r.told).Abs()
+	if !force && (age < time.Second || age < statusIdle && r.state.Seq == r.toldSeq && len(r.stuck) == 0) {
 		return
 	}
-	r.told = now
+	r.told, r.toldSeq = now, r.state.Seq
 	s := Status{
 		PID: os.Getpid(), Version: r.cfg.Version, Started: r.started, At: now, Seq: r.state.Seq,
 		Watching: "watching", Owed: len(r.debts) + len(r.originals), Problems: []string{},
@@ -53,4 +60,13 @@ func (r *Router) gitStatus(s *Status) {
 	if s.Git != "" {
 		s.Problems = append(s.Problems, "git: "+s.Git)
 	}
+}
+
+// pending counts what waits in an outbox, where anything can.
+func (r *Router) pending(id protocol.AgentID) int {
+	a := r.agents[id]
+	if a != nil && !a.outbox && a.again.IsZero() && r.state.Agents[id].Status == ledger.Active {
+		return 0
+	}
+	return Pending(r.disk, id)
 }

@@ -50,8 +50,7 @@ func (c *Config) fill() {
 type watcher interface {
 	Run(ctx context.Context) error
 	Add(id protocol.AgentID)
-	Hints() <-chan struct{}
-	Drain() []mailbox.Hint
+	Hints() <-chan []mailbox.Hint
 	Degraded() string
 }
 
@@ -85,8 +84,8 @@ type Router struct {
 	alerted   map[string]bool           // said once, not every two seconds
 	mark      checkpoint
 	swept     time.Time
-	told      time.Time // when the status was written
-	problems  []string
+	told      time.Time    // when the status was written
+	toldSeq   protocol.Seq // and what it said
 }
 
 // original identifies an outbox file.

@@ -23,7 +23,7 @@ const noticeEvery = time.Hour
 // keeps it from each of them, and records all of it (spec §4).
 func (d *Decider) message(now time.Time, a mailbox.Arrival) error {
 	m := a.Message
-	sent, err := d.archiveName(now, a, a.Original.Name, a.SentTaken)
+	sent, err := d.archiveName(now, a, mailbox.SentName(a.Name), a.SentTaken)
 	if err != nil {
 		return err
 	}

@@ -32,7 +32,11 @@ func (r *Router) sweep(now time.Time) {
 			done[name] = l.At
 		}
 		r.sweepBox(now, old, protocol.DoneDir(a.ID), done)
-		r.sweepBox(now, old, protocol.SentDir(a.ID), a.Sent)
+		sent := make(map[string]time.Time, len(a.Sent))
+		for name, o := range a.Sent {
+			sent[name] = o.At
+		}
+		r.sweepBox(now, old, protocol.SentDir(a.ID), sent)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -89,9 +90,7 @@ func fieldsOf(v reflect.Value) (fields map[string]reflect.Value, known []string)
 		name, option, _ := strings.Cut(v.Type().Field(i).Tag.Get("yaml"), ",")
 		if option == "inline" {
 			inner, keys := fieldsOf(v.Field(i))
-			for k, f := range inner {
-				fields[k] = f
-			}
+			maps.Copy(fields, inner)
 			known = append(known, keys...)
 			continue
 		}
@@ -111,27 +110,23 @@ func nearest(key string, known []string) string {
 
 // form says how a value of that type is written.
 func form(v reflect.Value) string {
-	switch v.Kind() {
-	case reflect.Slice:
+	if v.Kind() == reflect.Slice {
 		return `a list, for example ["notes/*.md"]`
-	case reflect.String:
-		return "text"
-	case reflect.Bool:
-		return "true or false"
-	default:
-		return "a whole number"
 	}
+	if v.Kind() == reflect.String {
+		return "text"
+	}
+	return "a whole number"
 }
 
 func shown(n *yaml.Node) string {
-	switch n.Kind {
-	case yaml.MappingNode:
+	if n.Kind == yaml.MappingNode {
 		return "a list of keys"
-	case yaml.SequenceNode:
-		return "a list"
-	default:
-		return protocol.Quote(n.Value)
 	}
+	if n.Kind == yaml.SequenceNode {
+		return "a list"
+	}
+	return protocol.Quote(n.Value)
 }
 
 func section(path string) string {

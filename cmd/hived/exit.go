@@ -39,8 +39,7 @@ func usageError(format string, args ...any) error { return exitWith(exitUsage, f
 
 // exitStatus gives the exit status that says what kind of error it is.
 func exitStatus(err error) int {
-	var own *exitError
-	if asError(err, &own) {
+	if own, ok := errors.AsType[*exitError](err); ok {
 		return own.status
 	}
 	for _, known := range []struct {
@@ -61,6 +60,3 @@ func exitStatus(err error) int {
 	}
 	return exitFailed
 }
-
-// asError is errors.As for a variable of the wanted type.
-func asError[T error](err error, target *T) bool { return errors.As(err, target) }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -41,7 +42,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	if err == nil {
 		return exitDone
 	}
-	fmt.Fprintf(stderr, "hived: %s\n", protocol.Visible(err.Error()))
+	fmt.Fprintf(stderr, "hived: %s\n", protocol.Visible(strings.ReplaceAll(err.Error(), "\n", "; ")))
 	return exitStatus(err)
 }
 
@@ -125,8 +126,8 @@ func group(c *cobra.Command, subs ...*cobra.Command) *cobra.Command {
 
 // flagError answers an unknown flag with the nearest one.
 func flagError(c *cobra.Command, err error) error {
-	var unknown *pflag.NotExistError
-	if !asError(err, &unknown) {
+	unknown, ok := errors.AsType[*pflag.NotExistError](err)
+	if !ok {
 		return usageError("%s: %s; `%s --help` shows its flags", c.Name(), protocol.Visible(err.Error()), c.CommandPath())
 	}
 	var known []string
@@ -157,10 +158,13 @@ func takes(least, most int) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
 		switch {
 		case len(args) < least:
-			return usageError("%s needs more: %s", c.Name(), c.UseLine())
+			return usageError("%s needs more: %s", c.Name(), usage(c))
 		case most >= 0 && len(args) > most:
-			return usageError("%s does not take %s: %s", c.Name(), protocol.Quote(args[most]), c.UseLine())
+			return usageError("%s does not take %s: %s", c.Name(), protocol.Quote(args[most]), usage(c))
 		}
 		return nil
 	}
 }
+
+// usage is how a command is written, without its flags.
+func usage(c *cobra.Command) string { return strings.TrimSuffix(c.UseLine(), " [flags]") }

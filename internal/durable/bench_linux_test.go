@@ -13,7 +13,7 @@ func BenchmarkMessage(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	defer d.Close()
+	defer func() { _ = d.Close() }()
 	for _, dir := range []string{"agents/a/outbox/.sent", "agents/b/inbox"} {
 		if err := d.MkdirAll(dir, 0o755); err != nil {
 			b.Fatal(err)
@@ -48,7 +48,7 @@ func BenchmarkLstat(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	defer d.Close()
+	defer func() { _ = d.Close() }()
 	if err := d.MkdirAll("agents/a/outbox", 0o755); err != nil {
 		b.Fatal(err)
 	}

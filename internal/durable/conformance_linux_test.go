@@ -36,14 +36,11 @@ func realDisk(t *testing.T, open func(string) (*durable.Disk, error)) disk {
 		FS:      d,
 		symlink: func(name, target string) error { return os.Symlink(target, d.Path(name)) },
 		special: func(name string, mode fs.FileMode) error {
-			switch mode {
-			case fs.ModeNamedPipe:
-				return unix.Mkfifo(d.Path(name), 0o644)
-			case fs.ModeSocket:
-				return unix.Mknod(d.Path(name), unix.S_IFSOCK|0o644, 0)
-			default:
+			kind, ok := map[fs.FileMode]uint32{fs.ModeNamedPipe: unix.S_IFIFO, fs.ModeSocket: unix.S_IFSOCK}[mode]
+			if !ok {
 				return fmt.Errorf("no way to plant %v", mode)
 			}
+			return unix.Mknod(d.Path(name), kind|0o644, 0)
 		},
 	}
 }
@@ -142,6 +139,7 @@ func closing(f durable.File, err error) error {
 
 func TestBadNames(t *testing.T) {
 	everyDisk(t, func(t *testing.T, d disk) {
+		t.Helper()
 		put(t, d, "file", "x")
 		for _, name := range []string{"", "/", "/etc/passwd", "..", "../x", "a/../../x", "a/..", "./a", "a/.", "a//b", "a/", "a\x00b"} {
 			for op, do := range byName {
@@ -156,6 +154,7 @@ func TestBadNames(t *testing.T) {
 
 func TestLinksOnTheWay(t *testing.T) {
 	everyDisk(t, func(t *testing.T, d disk) {
+		t.Helper()
 		check(t, d.MkdirAll("dir/sub", 0o755))
 		put(t, d, "file", "x")
 		put(t, d, "dir/sub/file", "x")
@@ -177,6 +176,7 @@ func TestLinksOnTheWay(t *testing.T) {
 
 func TestLinkAsLastElement(t *testing.T) {
 	everyDisk(t, func(t *testing.T, d disk) {
+		t.Helper()
 		put(t, d, "file", "x")
 		check(t, d.Mkdir("dir", 0o755))
 		check(t, d.symlink("to-file", "file"))
@@ -204,6 +204,7 @@ func TestLinkAsLastElement(t *testing.T) {
 
 func TestNotRegular(t *testing.T) {
 	everyDisk(t, func(t *testing.T, d disk) {
+		t.Helper()
 		check(t, d.Mkdir("dir", 0o755))
 		check(t, d.special("fifo", fs.ModeNamedPipe))
 		check(t, d.special("socket", fs.ModeSocket))
@@ -225,6 +226,7 @@ func TestNotRegular(t *testing.T) {
 
 func TestFiles(t *testing.T) {
 	everyDisk(t, func(t *testing.T, d disk) {
+		t.Helper()
 		checkIs(t, byName["open"](d, "a"), fs.ErrNotExist)
 		f, err := d.Create("a", 0o600)
 		check(t, err)
@@ -279,6 +281,7 @@ func write(t *testing.T, f durable.File, data string) {
 
 func TestNamesAreBytes(t *testing.T) {
 	everyDisk(t, func(t *testing.T, d disk) {
+		t.Helper()
 		for _, name := range []string{"\xff\xfe.json", "a\nb", "-rf", "\x1b[31m", "\u202Etxt.json", " ", "...", "..a", `back\slash`} {
 			put(t, d, name, name)
 			diff(t, get(t, d, name), name)
@@ -290,6 +293,7 @@ func TestNamesAreBytes(t *testing.T) {
 
 func TestMoves(t *testing.T) {
 	everyDisk(t, func(t *testing.T, d disk) {
+		t.Helper()
 		check(t, d.MkdirAll("a/b", 0o755))
 		check(t, d.MkdirAll("a/b/c/d", 0o755))
 		check(t, d.MkdirAll(".", 0o755))
@@ -333,6 +337,7 @@ func TestMoves(t *testing.T) {
 
 func TestReadFile(t *testing.T) {
 	everyDisk(t, func(t *testing.T, d disk) {
+		t.Helper()
 		for _, size := range []int{0, 1, 511, 4096, 70000} {
 			want := strings.Repeat("x", size)
 			put(t, d, "f", want)
@@ -352,6 +357,7 @@ func TestReadFile(t *testing.T) {
 
 func TestReadDirOfMany(t *testing.T) {
 	everyDisk(t, func(t *testing.T, d disk) {
+		t.Helper()
 		var want []durable.Entry
 		for i := range 2000 {
 			name := fmt.Sprintf("%05d-%s", i, strings.Repeat("n", i%90))
@@ -366,10 +372,11 @@ func TestReadDirOfMany(t *testing.T) {
 
 func TestBeingWritten(t *testing.T) {
 	everyDisk(t, func(t *testing.T, d disk) {
+		t.Helper()
 		put(t, d, "f", "x")
 		r, err := d.Open("f")
 		check(t, err)
-		defer r.Close()
+		defer func() { check(t, r.Close()) }()
 		open, known := durable.BeingWritten(r)
 		if !known {
 			t.Skip("the file system grants no leases")

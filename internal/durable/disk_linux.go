@@ -192,7 +192,7 @@ func (d *Disk) SyncDir(name string) error {
 	if err != nil {
 		return PathError("syncdir", name, err)
 	}
-	defer unix.Close(fd)
+	defer unix.Close(fd) //nolint:errcheck // nothing was written
 	if err := onlyErr(func() error { return unix.Fsync(fd) }); err != nil {
 		return d.fail(syncError("syncdir", name, err))
 	}

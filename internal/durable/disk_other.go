@@ -172,7 +172,7 @@ func (d *Disk) ReadDir(name string) ([]Entry, error) {
 	if err != nil {
 		return nil, wrap("readdir", name, err)
 	}
-	defer dir.Close()
+	defer dir.Close() //nolint:errcheck // nothing was written
 	found, err := dir.ReadDir(-1)
 	if err != nil {
 		return nil, wrap("readdir", name, err)
@@ -265,7 +265,7 @@ func (d *Disk) SyncDir(name string) error {
 	if err != nil {
 		return wrap("syncdir", name, err)
 	}
-	defer dir.Close()
+	defer dir.Close() //nolint:errcheck // nothing was written
 	if err := syncDir(dir); err != nil {
 		return d.fail(syncError("syncdir", name, bare(err)))
 	}

@@ -14,3 +14,9 @@ func AppendEntries(dir int, buf []byte) []Entry { return appendEntries(nil, dir,
 
 // TakeLockPausing is TakeLock with a pause of the test.
 var TakeLockPausing = takeLock
+
+// Claim locks an open lock file.
+func Claim(d *Disk, name string, f File) error { return claim(d, name, f.(lockable), nil) }
+
+// ErrMoved refuses a lock file that lost its name.
+var ErrMoved = errMoved

@@ -104,7 +104,7 @@ func (f *file) Close() error {
 // neither own the file nor are privileged.
 func (f *file) BeingWritten() (open, known bool) {
 	_, err := unix.FcntlInt(uintptr(f.fd), unix.F_SETLEASE, unix.F_RDLCK)
-	switch err { //nolint:errorlint // FcntlInt returns a bare Errno
+	switch err {
 	case nil:
 		_, err = unix.FcntlInt(uintptr(f.fd), unix.F_SETLEASE, unix.F_UNLCK)
 		return false, err == nil

@@ -28,7 +28,7 @@ func (e *LockedError) Error() string {
 }
 
 // Is makes errors.Is(err, ErrLocked) true.
-func (e *LockedError) Is(target error) bool { return target == ErrLocked } //nolint:errorlint // a sentinel
+func (e *LockedError) Is(target error) bool { return target == ErrLocked }
 
 // Lock is a kernel lock on a file, held by one process at a time. It ends with
 // Release, or with the process, however that ends; the file stays.
@@ -84,23 +84,26 @@ func tryLock(d *Disk, name string, note []byte) (*Lock, error) {
 	if err != nil {
 		return nil, err
 	}
-	err = f.flock(lockExclusive)
-	if wouldBlock(err) {
-		err = whoLocked(d, name, f)
-	} else if err != nil {
-		err = PathError("lock", name, err)
-	}
-	if err == nil {
-		err = stillThere(d, name, f)
-	}
-	if err == nil {
-		err = sign(f, note)
-	}
-	if err != nil {
+	if err := claim(d, name, f, note); err != nil {
 		_ = f.Close() // this gives back the lock too
 		return nil, err
 	}
 	return &Lock{f}, nil
+}
+
+// claim locks an open file and signs it.
+func claim(d *Disk, name string, f lockable, note []byte) error {
+	err := f.flock(lockExclusive)
+	switch {
+	case wouldBlock(err):
+		return whoLocked(d, name, f)
+	case err != nil:
+		return PathError("lock", name, err)
+	}
+	if err := stillThere(d, name, f); err != nil {
+		return err
+	}
+	return sign(f, note)
 }
 
 func openLockable(open func(string) (File, error), name string) (lockable, error) {
@@ -108,7 +111,7 @@ func openLockable(open func(string) (File, error), name string) (lockable, error
 	if err != nil {
 		return nil, err
 	}
-	return f.(lockable), nil //nolint:errcheck,forcetypeassert // files of a Disk are
+	return f.(lockable), nil // the files of a Disk are
 }
 
 // whoLocked tells a holder of the lock from one who only looks.

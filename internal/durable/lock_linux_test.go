@@ -93,10 +93,11 @@ func wantHolder(t *testing.T, d *durable.Disk, pid int, held bool) {
 	diff(t, []any{gotPID, gotHeld}, []any{pid, held})
 }
 
-// Somebody who only looks does not make a Lock fail.
+// Somebody who only looks does not make a Lock fail, nor is a process that was
+// killed long ago taken for the holder meanwhile.
 func TestLockWhileLookedAt(t *testing.T) {
 	d, dir := lockDisk(t)
-	put(t, d, "lock", "")
+	put(t, d, "lock", "12345\n")
 	looker, err := os.Open(dir + "/lock")
 	check(t, err)
 	check(t, unix.Flock(int(looker.Fd()), unix.LOCK_SH))
@@ -117,7 +118,7 @@ func TestLockIsBounded(t *testing.T) {
 	put(t, d, "lock", "")
 	looker, err := os.Open(dir + "/lock")
 	check(t, err)
-	defer looker.Close()
+	defer func() { check(t, looker.Close()) }()
 	check(t, unix.Flock(int(looker.Fd()), unix.LOCK_SH))
 	_, err = durable.TakeLockPausing(d, "lock", nil, func() {})
 	checkLocked(t, err, 0)
@@ -135,8 +136,35 @@ func checkLocked(t *testing.T, err error, pid int) {
 	}
 }
 
-// A lock file that is replaced while it is held is another lock; one that is a
-// link is none.
+// A lock on a file that lost its name keeps nobody out, so it is not taken.
+func TestLockFileReplaced(t *testing.T) {
+	d, _ := lockDisk(t)
+	f, err := d.Append("lock")
+	check(t, err)
+	defer func() { check(t, f.Close()) }()
+	check(t, durable.Claim(d, "lock", f))
+	for _, replace := range []func(){
+		func() { check(t, d.Remove("lock")) },
+		func() { put(t, d, "lock", "") },
+	} {
+		replace()
+		if err := durable.Claim(d, "lock", f); !errors.Is(err, durable.ErrMoved) {
+			t.Errorf("got %v, want ErrMoved", err)
+		}
+	}
+}
+
+// One process takes it once, too.
+func TestLockTwice(t *testing.T) {
+	d, _ := lockDisk(t)
+	lock, err := durable.TakeLock(d, "lock", nil)
+	check(t, err)
+	_, err = durable.TakeLock(d, "lock", nil)
+	checkLocked(t, err, os.Getpid())
+	check(t, lock.Release())
+}
+
+// A lock file that is a link is none.
 func TestLockFile(t *testing.T) {
 	d, dir := lockDisk(t)
 	put(t, d, "secret", "secret")

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io/fs"
 	"strings"
+	"syscall"
 )
 
 // PathError is the error that an FS returns for what went wrong with a name:
@@ -14,6 +15,15 @@ func PathError(op, name string, err error) error {
 		err = &fault{s, err}
 	}
 	return &fs.PathError{Op: op, Path: name, Err: err}
+}
+
+// sentinel finds what a system error means; nil where it stands for itself.
+func sentinel(err error) error {
+	var errno syscall.Errno
+	if !errors.As(err, &errno) {
+		return nil
+	}
+	return meanings[errno]
 }
 
 // fault is a system error with what it means here.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -16,26 +17,26 @@ import (
 // Whatever operation of a publication fails, the old file is whole, the new one
 // is not there, and nothing else is left behind.
 func TestPublishFails(t *testing.T) {
-	for _, sync := range []bool{false, true} {
+	for _, synced := range []bool{false, true} {
 		whole := faultfs.New()
-		if err := durable.Publish(whole, "f", []byte("new"), 0o644, sync); err != nil {
+		if err := durable.Publish(whole, "f", []byte("new"), 0o644, synced); err != nil {
 			t.Fatal(err)
 		}
 		want := 3 // create, write, rename
-		if sync {
+		if synced {
 			want = 5
 		}
 		if whole.Ops() != want {
-			t.Errorf("sync %v: %d operations, want %d", sync, whole.Ops(), want)
+			t.Errorf("sync %v: %d operations, want %d", synced, whole.Ops(), want)
 		}
 		for n := 1; n <= whole.Ops(); n++ {
-			t.Run(fmt.Sprintf("sync=%v/%d", sync, n), func(t *testing.T) {
+			t.Run(fmt.Sprintf("sync=%v/%d", synced, n), func(t *testing.T) {
 				m := faultfs.New()
 				if err := durable.Publish(m, "f", []byte("old"), 0o644, true); err != nil {
 					t.Fatal(err)
 				}
 				m.FailAt(n, syscall.ENOSPC, 1)
-				err := durable.Publish(m, "f", []byte("new"), 0o644, sync)
+				err := durable.Publish(m, "f", []byte("new"), 0o644, synced)
 				if !errors.Is(err, durable.ErrNoSpace) || !errors.Is(err, syscall.ENOSPC) {
 					t.Errorf("got %v, want ErrNoSpace", err)
 				}
@@ -103,7 +104,7 @@ func TestPublishAtOnce(t *testing.T) {
 	var group sync.WaitGroup
 	for i := range 20 {
 		group.Go(func() {
-			if err := durable.Publish(m, "f", []byte(fmt.Sprint(i)), 0o644, true); err != nil {
+			if err := durable.Publish(m, "f", []byte(strconv.Itoa(i)), 0o644, true); err != nil {
 				t.Error(err)
 			}
 		})

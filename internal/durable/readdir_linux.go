@@ -27,8 +27,8 @@ func (d *Disk) ReadDir(name string) ([]Entry, error) {
 	if err != nil {
 		return nil, PathError("readdir", name, err)
 	}
-	defer unix.Close(fd)
-	buf := listBuffers.Get().(*[32 << 10]byte) //nolint:errcheck // the pool holds nothing else
+	defer unix.Close(fd)                       //nolint:errcheck // nothing was written
+	buf := listBuffers.Get().(*[32 << 10]byte) // it holds nothing else
 	defer listBuffers.Put(buf)
 	var list []Entry
 	for {

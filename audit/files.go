@@ -1,0 +1,203 @@
+package audit
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"strings"
+
+	"github.com/hived/hived/internal/durable"
+	"github.com/hived/hived/ledger"
+	"github.com/hived/hived/protocol"
+)
+
+// files holds the files of a hive against the state that the log gives.
+type files struct {
+	disk    durable.FS
+	fold    *fold
+	running bool // a daemon holds the hive
+}
+
+// place is where a versioned path lies.
+type place struct {
+	agent protocol.AgentID
+	box   box
+	name  string
+}
+
+// box is the kind of a place. What differs in it means something else in each.
+type box int
+
+const (
+	boxNone  box = iota // one of hived's own: registry.json, PROTOCOL.md
+	boxOwn              // board.md and the agents' own files
+	boxInbox            // unread
+	boxDone
+	boxSent
+	boxLog // sealed segments
+)
+
+func placeOf(p string) place {
+	switch p {
+	case protocol.PathRegistry, protocol.PathProtocol:
+		return place{}
+	case protocol.PathBoard:
+		return place{box: boxOwn}
+	}
+	top, rest, _ := strings.Cut(p, "/")
+	if top == protocol.PathSegments {
+		return place{box: boxLog}
+	}
+	name, _, _ := strings.Cut(rest, "/")
+	id := protocol.AgentID(name)
+	dir, base := path.Split(p)
+	at := place{agent: id, name: base}
+	switch strings.TrimSuffix(dir, "/") {
+	case protocol.InboxDir(id):
+		at.box = boxInbox
+	case protocol.DoneDir(id):
+		at.box = boxDone
+	case protocol.SentDir(id):
+		at.box = boxSent
+	default:
+		at.box = boxOwn
+	}
+	return at
+}
+
+// largest is what is read of a file at most, in bytes: hived writes nothing
+// that is larger.
+const largest = 64 << 20
+
+// sight is what stands under a name.
+type sight int
+
+const (
+	absent sight = iota
+	same
+	other
+)
+
+// look compares a file with a git id.
+func (f *files) look(p string, want protocol.Blob) (sight, string, error) {
+	data, _, err := durable.ReadFile(f.disk, p, largest)
+	switch {
+	case err == nil && protocol.BlobOf(data) == want:
+		return same, "", nil
+	case err == nil:
+		return other, fmt.Sprintf("it holds %d bytes that are not those of the log", len(data)), nil
+	case errors.Is(err, fs.ErrNotExist):
+		return absent, "", nil
+	case errors.Is(err, durable.ErrTooLarge), errors.Is(err, durable.ErrLink), errors.Is(err, durable.ErrNotRegular), errors.Is(err, fs.ErrPermission):
+		return other, reason(err), nil
+	}
+	return absent, "", err
+}
+
+// reason is what an error of the disk says without the name.
+func reason(err error) string {
+	var at *fs.PathError
+	if errors.As(err, &at) {
+		return at.Err.Error()
+	}
+	return err.Error()
+}
+
+// check tells what is wrong with one path; nil where it is as it should be.
+func (f *files) check(p string) (*Finding, error) {
+	want, expected, err := f.fold.tree.Lookup(p)
+	if err != nil {
+		return nil, err
+	}
+	at := placeOf(p)
+	if !expected {
+		return f.unexpected(p, at)
+	}
+	if at.box == boxLog {
+		return nil, nil //nolint:nilnil // nothing is wrong: the check of the log reads it
+	}
+	is, why, err := f.look(p, want)
+	if err != nil || is == same {
+		return nil, err
+	}
+	seq, id := f.letter(at)
+	found := f.differs(p, at, is, why, want).about(seq, id)
+	return &found, nil
+}
+
+// letter gives the message that stands at a place.
+func (f *files) letter(at place) (protocol.Seq, protocol.MessageID) {
+	a := f.fold.state.Agents[at.agent]
+	if a == nil {
+		return 0, ""
+	}
+	var l ledger.Letter
+	switch at.box {
+	case boxInbox:
+		l = a.Inbox[at.name]
+	case boxDone:
+		l = a.Done[at.name]
+	case boxSent, boxOwn, boxNone, boxLog:
+	}
+	return l.Of, l.ID
+}
+
+// differs says what it means that a file is missing or has other bytes.
+func (f *files) differs(p string, at place, is sight, why string, want protocol.Blob) Finding {
+	switch {
+	case at.box == boxOwn && is == other:
+		return found(codeNewVersion, p, "it was changed since its last version")
+	case at.box == boxOwn:
+		return found(codeNewVersion, p, "it was deleted since its last version")
+	case is == other:
+		return found(codeFileAltered, p, "%s", why)
+	case at.box == boxInbox:
+		return f.gone(p, at, want)
+	case at.box == boxDone && f.there(protocol.InboxDir(at.agent)+"/"+at.name):
+		return found(codeReopened, p, "it was moved back to the inbox")
+	case at.box == boxDone, at.box == boxSent:
+		return found(codeTakenAway, p, "somebody took it away; log and git have it")
+	}
+	return found(codeFileMissing, p, "it is not there")
+}
+
+func (f *files) there(p string) bool {
+	_, err := f.disk.Lstat(p)
+	return err == nil
+}
+
+// gone says what became of an unread message that is not in its inbox.
+func (f *files) gone(p string, at place, want protocol.Blob) Finding {
+	seq, _ := f.letter(at)
+	done := protocol.DoneDir(at.agent) + "/" + at.name
+	is, why, _ := f.look(done, want) //nolint:errcheck // what cannot be read counts as gone
+	switch {
+	case is == same:
+		return found(codeHandledSoon, p, "it was moved to .done")
+	case is == other:
+		return found(codeFileAltered, done, "%s", why)
+	case f.running:
+		return found(codeFileMissing, p, "it is not there, nor in .done, and the daemon did not log that it was handled")
+	case seq > f.fold.state.Settled:
+		return found(codeAgainSoon, p, "it is not there, nor in .done; it was delivered after the last settled mark")
+	}
+	return found(codeGoneSoon, p, "it was deleted")
+}
+
+// unexpected judges a path that the log gives nothing for.
+func (f *files) unexpected(p string, at place) (*Finding, error) {
+	if !f.there(p) {
+		return nil, nil //nolint:nilnil // nothing is wrong
+	}
+	one := found(codeNewVersion, p, "it is new")
+	if at.box == boxInbox {
+		one = found(codeFilePlanted, p, "hived did not deliver it, and does not know who wrote it")
+		if a := f.fold.state.Agents[at.agent]; a != nil {
+			if l, done := a.Done[at.name]; done {
+				one = found(codeReopened, p, "it was moved back from .done").about(l.Of, l.ID)
+			}
+		}
+	}
+	return &one, nil
+}

@@ -1,0 +1,61 @@
+package audit
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/hived/hived/protocol"
+)
+
+// Level says how bad a finding is.
+type Level string
+
+// The levels.
+const (
+	OK      Level = "ok"      // looked at and in order
+	Note    Level = "note"    // worth knowing
+	Warning Level = "warning" // works now, and may not for long
+	Fault   Level = "fault"   // something is wrong
+)
+
+// Finding is one thing that was found.
+type Finding struct {
+	Code   Code               `json:"code"`
+	Level  Level              `json:"level"`
+	Where  string             `json:"where,omitzero"` // a path, file:line of the log, or a git object
+	Seq    protocol.Seq       `json:"seq,omitzero"`   // the event that it is about
+	ID     protocol.MessageID `json:"id,omitzero"`    // the message that it is about
+	Text   string             `json:"text"`           // what is the matter, one line
+	Remedy string             `json:"remedy,omitzero"`
+}
+
+// String says it in one line that is inert on a terminal.
+func (f Finding) String() string {
+	var b strings.Builder
+	b.WriteString(string(f.Code))
+	if f.Where != "" {
+		b.WriteString(" " + f.Where)
+	}
+	if f.ID != "" {
+		b.WriteString(" (message " + string(f.ID) + ", event " + f.Seq.String() + ")")
+	} else if f.Seq > 0 {
+		b.WriteString(" (event " + f.Seq.String() + ")")
+	}
+	b.WriteString(": " + f.Text)
+	if f.Remedy != "" {
+		b.WriteString("; " + f.Remedy)
+	}
+	return protocol.Visible(b.String())
+}
+
+// found makes a finding with the level and the remedy of its code.
+func found(code Code, where, format string, args ...any) Finding {
+	k := catalogue[code]
+	return Finding{Code: code, Level: k.level, Where: where, Text: fmt.Sprintf(format, args...), Remedy: k.remedy}
+}
+
+// about adds the message that a finding is about.
+func (f Finding) about(seq protocol.Seq, id protocol.MessageID) Finding {
+	f.Seq, f.ID = seq, id
+	return f
+}

@@ -1,0 +1,94 @@
+package audit
+
+import (
+	"context"
+	"errors"
+
+	"github.com/hived/hived/eventlog"
+	"github.com/hived/hived/internal/durable"
+	"github.com/hived/hived/protocol"
+)
+
+// origin is where content came into the hive: the first event that put it.
+type origin struct {
+	seq  protocol.Seq
+	id   protocol.MessageID
+	path string
+}
+
+// puts visits what every event puts into the versioned tree, with its git id.
+func puts(ctx context.Context, disk durable.FS, until protocol.Seq, visit func(protocol.Event, protocol.Change) error) error {
+	for _, err := range history(disk, eventlog.Position{}, func(rec eventlog.Record, changes []protocol.Change) error {
+		switch {
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case until > 0 && rec.Event.Seq > until:
+			return errEnough
+		}
+		for _, c := range changes {
+			if c.Op != protocol.Put {
+				continue
+			}
+			if c.Blob.IsZero() {
+				c.Blob = protocol.BlobOf(c.Data)
+			}
+			if err := visit(rec.Event, c); err != nil {
+				return err
+			}
+		}
+		return nil
+	}) {
+		if err != nil {
+			return ignoreEnough(err)
+		}
+	}
+	return nil
+}
+
+// origins finds where some content came from. What no event put, such as
+// git's trees, is not in the answer.
+func origins(ctx context.Context, disk durable.FS, want map[protocol.Blob]bool) (map[protocol.Blob]origin, error) {
+	out := map[protocol.Blob]origin{}
+	if len(want) == 0 {
+		return out, nil
+	}
+	err := puts(ctx, disk, 0, func(ev protocol.Event, c protocol.Change) error {
+		if _, known := out[c.Blob]; known || !want[c.Blob] {
+			return nil
+		}
+		out[c.Blob] = origin{seq: ev.Seq, id: messageOf(ev), path: c.Path}
+		if len(out) == len(want) {
+			return errEnough
+		}
+		return nil
+	})
+	return out, err
+}
+
+// messageOf gives the message that an event is about, if it is about one.
+func messageOf(ev protocol.Event) protocol.MessageID {
+	switch e := ev.Body.(type) {
+	case *protocol.MessageEvent:
+		return e.ID
+	case *protocol.DuplicateEvent:
+		return e.ID
+	case *protocol.QuarantineEvent:
+		return e.ID
+	case *protocol.HiveEvent:
+		if e.Adopted != nil {
+			return e.Adopted.ID
+		}
+	case *protocol.AgentEvent, *protocol.DropEvent, *protocol.HandledEvent, *protocol.FileEvent, *protocol.AlertEvent:
+	}
+	return ""
+}
+
+// errEnough ends a walk through the log.
+var errEnough = errors.New("enough was read")
+
+func ignoreEnough(err error) error {
+	if errors.Is(err, errEnough) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,236 @@
+package audit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/hived/hived/eventlog"
+	"github.com/hived/hived/gitcommit"
+	"github.com/hived/hived/internal/durable"
+	"github.com/hived/hived/protocol"
+)
+
+// Until is where a replay ends. The zero Until is the end of the log.
+type Until struct {
+	Seq protocol.Seq // after this event
+	At  time.Time    // after the last event that is not later
+}
+
+// Result is what a [Replay] made.
+type Result struct {
+	Seq   protocol.Seq `json:"seq"` // of the last event folded
+	Sum   string       `json:"sum"`
+	At    time.Time    `json:"at"`
+	Files int          `json:"files"`
+	Bytes int64        `json:"bytes"`
+}
+
+var (
+	// ErrNotEmpty refuses to replay into a directory that holds something.
+	ErrNotEmpty = errors.New("the directory is not empty; name a new one")
+	// ErrInside refuses to replay into the hive itself.
+	ErrInside = errors.New("the directory is inside the hive, which a replay never changes; name one outside")
+	// ErrNoSuchEvent says that the log does not go so far, or begins later.
+	ErrNoSuchEvent = errors.New("the log has no such event")
+)
+
+// Replay writes the tree that hived owned after one event into a directory
+// that is empty or does not exist yet: what git's tree has there at that event,
+// byte for byte (spec §5). All of it comes from the log; sealed segments are
+// copied as they stand. It starts no agent and changes nothing in the hive. The
+// files are not synced: they can be made again.
+func Replay(ctx context.Context, disk *durable.Disk, into string, until Until) (Result, error) {
+	res, err := replay(ctx, disk, into, until)
+	if err != nil {
+		return Result{}, fmt.Errorf("replay into %s: %w", protocol.Quote(into), err)
+	}
+	return res, nil
+}
+
+func replay(ctx context.Context, disk *durable.Disk, into string, until Until) (Result, error) {
+	if err := outside(disk.Path("."), into); err != nil {
+		return Result{}, err
+	}
+	// The first reading tells which content is alive at the end, the second one
+	// writes it: nothing is written that is not to stay.
+	tree, res, err := treeAt(ctx, disk, until)
+	if err != nil {
+		return Result{}, err
+	}
+	out, err := emptyDir(into)
+	if err != nil {
+		return Result{}, err
+	}
+	defer out.Close() //nolint:errcheck // every file was closed
+	w := &writer{from: disk, to: out, want: map[protocol.Blob][]string{}, made: map[string]bool{}}
+	if err := tree.Walk(w.plan); err != nil {
+		return Result{}, err
+	}
+	if err := puts(ctx, disk, res.Seq, w.put); err != nil {
+		return Result{}, err
+	}
+	if len(w.want) > 0 {
+		return Result{}, fmt.Errorf("the log does not hold what %d files had", len(w.want))
+	}
+	res.Files, res.Bytes = w.files, w.bytes
+	return res, nil
+}
+
+// treeAt folds the log up to an event.
+func treeAt(ctx context.Context, disk durable.FS, until Until) (*gitcommit.Tree, Result, error) {
+	tree, res := gitcommit.NewTree(), Result{}
+	var last protocol.Seq
+	segments := gitcommit.SegmentsOf(disk)
+	for _, err := range history(disk, eventlog.Position{}, func(rec eventlog.Record, changes []protocol.Change) error {
+		ev := rec.Event
+		last = ev.Seq
+		switch {
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case until.Seq > 0 && ev.Seq > until.Seq, !until.At.IsZero() && ev.TS.After(until.At):
+			return errEnough
+		}
+		res = Result{Seq: ev.Seq, Sum: rec.Sum.String(), At: ev.TS}
+		_, err := tree.Apply(changes, segments)
+		return err
+	}) {
+		if err := ignoreEnough(err); err != nil {
+			return nil, res, err
+		}
+	}
+	switch {
+	case until.Seq > last:
+		return nil, res, fmt.Errorf("%w: %d; the last one is %d", ErrNoSuchEvent, until.Seq, last)
+	case res.Seq == 0:
+		return nil, res, fmt.Errorf("%w: nothing had happened by %s", ErrNoSuchEvent, protocol.Stamp(until.At))
+	}
+	return tree, res, nil
+}
+
+// outside refuses a directory at or below the hive, whatever links lead there.
+func outside(hive, into string) error {
+	root, err := os.Stat(hive)
+	if err != nil {
+		return err
+	}
+	dir, err := filepath.Abs(into)
+	if err != nil {
+		return err
+	}
+	for {
+		real, err := filepath.EvalSymlinks(dir)
+		if err == nil {
+			dir = real
+			if info, err := os.Stat(dir); err == nil && os.SameFile(root, info) {
+				return ErrInside
+			}
+		}
+		if dir == filepath.Dir(dir) {
+			return nil
+		}
+		dir = filepath.Dir(dir)
+	}
+}
+
+// emptyDir opens a directory to write into, and makes it where it is missing.
+func emptyDir(dir string) (*durable.Disk, error) {
+	abs, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := os.Stat(abs); errors.Is(err, fs.ErrNotExist) {
+		if err := makeDir(abs); err != nil {
+			return nil, err
+		}
+	}
+	out, err := durable.Open(abs)
+	if err != nil {
+		return nil, err
+	}
+	entries, err := out.ReadDir(".")
+	if err == nil && len(entries) > 0 {
+		err = ErrNotEmpty
+	}
+	if err != nil {
+		return nil, errors.Join(err, out.Close())
+	}
+	return out, nil
+}
+
+func makeDir(abs string) error {
+	parent, err := durable.Open(filepath.Dir(abs))
+	if err != nil {
+		return err
+	}
+	return errors.Join(parent.Mkdir(filepath.Base(abs), 0o755), parent.Close())
+}
+
+// writer writes content where the tree has it.
+type writer struct {
+	from  durable.FS
+	to    durable.FS
+	want  map[protocol.Blob][]string // paths that still have to be written
+	made  map[string]bool            // directories
+	files int
+	bytes int64
+}
+
+// plan notes a path of the tree; a sealed segment is copied at once.
+func (w *writer) plan(p string, id protocol.Blob) error {
+	if strings.HasPrefix(p, protocol.PathSegments+"/") {
+		return w.segment(p)
+	}
+	w.want[id] = append(w.want[id], p)
+	return nil
+}
+
+// put writes the content of one change to all the paths that have it.
+func (w *writer) put(_ protocol.Event, c protocol.Change) error {
+	for _, p := range w.want[c.Blob] {
+		if err := w.create(p, func(f io.Writer) error {
+			n, err := f.Write(c.Data)
+			w.bytes += int64(n)
+			return err
+		}); err != nil {
+			return err
+		}
+	}
+	delete(w.want, c.Blob)
+	return nil
+}
+
+func (w *writer) segment(p string) error {
+	f, err := w.from.Open(p)
+	if err != nil {
+		return err
+	}
+	defer f.Close() //nolint:errcheck // only read
+	return w.create(p, func(to io.Writer) error {
+		n, err := io.Copy(to, f)
+		w.bytes += n
+		return err
+	})
+}
+
+func (w *writer) create(p string, write func(io.Writer) error) error {
+	if dir := path.Dir(p); !w.made[dir] {
+		if err := w.to.MkdirAll(dir, 0o755); err != nil {
+			return err
+		}
+		w.made[dir] = true
+	}
+	f, err := w.to.Create(p, 0o644)
+	if err != nil {
+		return err
+	}
+	w.files++
+	return errors.Join(write(f), f.Close())
+}

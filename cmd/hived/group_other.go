@@ -1,0 +1,9 @@
+//go:build !unix
+
+package main
+
+import "os/exec"
+
+// inOwnGroup has no process groups to use here: the context ends the command
+// itself, and WaitDelay bounds what it leaves behind.
+func inOwnGroup(*exec.Cmd) {}

@@ -1,0 +1,69 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/hived/hived/internal/durable"
+	"github.com/hived/hived/router"
+	"github.com/hived/hived/settings"
+)
+
+func (a *app) initCommand() *cobra.Command {
+	var adopt bool
+	c := &cobra.Command{
+		Use:   "init [DIR]",
+		Short: "Makes a hive of a directory",
+		Long:  "Makes a hive of a directory (default: this one): its directories, hive.yaml with every key as a comment,\nPROTOCOL.md, and a git repository with a first commit. With --adopt an older hive with the same layout,\nor a directory that is a git repository already, is taken over and built upon.",
+		Args:  takes(0, 1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			dir := a.hive
+			if len(args) > 0 {
+				dir = args[0]
+			}
+			if dir == "" {
+				dir = "."
+			}
+			abs, err := makeHive(dir, adopt)
+			if err != nil {
+				return err
+			}
+			return a.answer(map[string]string{"hive": abs}, func(p *printer) {
+				p.line("%s is a hive now", abs)
+				p.line("start it:         hived up %s", dir)
+				p.line("let an agent in:  mkdir -p %s", filepath.Join(dir, "agents", "alice", "outbox"))
+			})
+		},
+	}
+	c.Flags().BoolVar(&adopt, "adopt", false, "take over what stands there: an older hive, or a git repository")
+	return c
+}
+
+// makeHive makes the directory and the hive in it, and gives its full path.
+func makeHive(dir string, adopt bool) (string, error) {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return "", fmt.Errorf("make the hive: %w", err)
+	}
+	disk, err := durable.Open(dir)
+	if err != nil {
+		return "", fmt.Errorf("make the hive: %w", err)
+	}
+	defer disk.Close() //nolint:errcheck // Init has synced what it wrote
+	values, err := settings.Load(disk)
+	if err != nil {
+		return "", err
+	}
+	err = router.Init(disk, router.InitOptions{Settings: values, Template: settings.Template(), Adopt: adopt, Version: version(), Now: time.Now()})
+	if errors.Is(err, router.ErrIsHive) {
+		return "", exitWith(exitRefused, "make a hive of %s: %w", dir, err)
+	}
+	if err != nil {
+		return "", fmt.Errorf("make a hive of %s: %w", dir, err)
+	}
+	return disk.Path("."), nil
+}

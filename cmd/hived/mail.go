@@ -1,0 +1,232 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/spf13/cobra"
+
+	"github.com/hived/hived/agent"
+	"github.com/hived/hived/protocol"
+)
+
+// letterJSON is one message as `inbox` and `read` print it.
+type letterJSON struct {
+	ID       protocol.MessageID `json:"id"`
+	File     string             `json:"file"`
+	Path     string             `json:"path"`
+	Done     bool               `json:"done"`
+	Seq      protocol.Seq       `json:"seq,omitzero"`
+	Received time.Time          `json:"received_at,omitzero"`
+	Message  jsontext.Value     `json:"message,omitzero"` // as delivered
+	Bad      string             `json:"bad,omitzero"`     // why the file is no message
+}
+
+func toJSON(l agent.Letter) letterJSON {
+	out := letterJSON{ID: l.ID(), File: l.File, Path: l.Path, Done: l.Done, Seq: l.Seq, Received: l.Received}
+	if l.Bad != nil {
+		out.Bad = l.Bad.Error()
+	} else {
+		out.Message = l.Raw
+	}
+	return out
+}
+
+func (a *app) inboxCommand() *cobra.Command {
+	var all bool
+	c := &cobra.Command{
+		Use:   "inbox",
+		Short: "Lists the messages of an inbox in the order of acceptance",
+		Args:  takes(0, 0),
+		RunE: a.withBox(func(_ *cobra.Command, _ []string, box *agent.Box) error {
+			list, err := box.Inbox(all)
+			if err != nil {
+				return err
+			}
+			return a.showInbox(list)
+		}),
+	}
+	c.Flags().BoolVar(&all, "all", false, "list the handled ones too")
+	return c
+}
+
+func (a *app) showInbox(list []agent.Letter) error {
+	out := make([]letterJSON, 0, len(list))
+	rows := make([][]string, 0, len(list))
+	for _, l := range list {
+		out = append(out, toJSON(l))
+		state := "unread"
+		if l.Done {
+			state = "done"
+		}
+		row := []string{string(l.ID()), state, clock(l.Received), "?", "", "not a message: read it and move it away"}
+		if m := l.Message; m != nil {
+			row = []string{string(l.ID()), state, clock(l.Received), protocol.Visible(m.From), string(m.Act), protocol.Visible(subject(m))}
+		}
+		rows = append(rows, row)
+	}
+	return a.answer(out, func(p *printer) { p.table(rows) })
+}
+
+// subject is the subject, or else the beginning of the body.
+func subject(m *protocol.Message) string {
+	if m.Subject != "" {
+		return cut(m.Subject, 80)
+	}
+	text, _, _ := strings.Cut(bodyText(m), "\n")
+	return cut(text, 80)
+}
+
+func cut(s string, most int) string {
+	if r := []rune(s); len(r) > most {
+		return string(r[:most-1]) + "…"
+	}
+	return s
+}
+
+// bodyText gives the body as text: a string as what it says, any other value
+// as JSON.
+func bodyText(m *protocol.Message) string {
+	var s string
+	if m.Body.Kind() == '"' && json.Unmarshal(m.Body, &s) == nil {
+		return s
+	}
+	v := m.Body.Clone()
+	if len(v) == 0 || v.Indent(jsontext.WithIndent("  ")) != nil {
+		return string(m.Body)
+	}
+	return string(v)
+}
+
+func (a *app) readCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "read ID",
+		Short: "Shows one message; reading consumes nothing",
+		Long:  "Shows one message, by its id, its file's name or the beginning of either. Reading consumes nothing:\n`hived done ID` marks it as handled. With --json it prints the delivered message as it stands in the inbox.",
+		Args:  takes(1, 1),
+		RunE: a.withBox(func(_ *cobra.Command, args []string, box *agent.Box) error {
+			l, err := box.Read(args[0])
+			if err != nil {
+				return err
+			}
+			return a.answer(toJSON(l), func(p *printer) { p.letter(l) })
+		}),
+	}
+}
+
+// letter shows a message with nothing in it that a terminal could act on.
+func (p *printer) letter(l agent.Letter) {
+	p.line("file:          %s", protocol.Visible(l.Path))
+	m := l.Message
+	if m == nil {
+		p.line("not a message: %s", protocol.Visible(l.Bad.Error()))
+		p.text(string(l.Raw))
+		return
+	}
+	to := make([]string, 0, len(m.To))
+	for _, address := range m.To {
+		to = append(to, string(address))
+	}
+	row := func(name, value string) {
+		if value != "" {
+			p.line("%-15s%s", name+":", protocol.Visible(value))
+		}
+	}
+	row("id", string(m.ID))
+	row("from", m.From)
+	row("to", strings.Join(to, ", "))
+	row("act", string(m.Act))
+	row("subject", m.Subject)
+	row("conversation", string(m.Conversation))
+	row("in reply to", string(m.InReplyTo))
+	row("received", clock(l.Received))
+	if m.RequiresReply {
+		row("wants", "a reply: hived send --reply-to "+string(m.ID)+" --to "+m.From+" …")
+	}
+	if !m.ExpiresAt.IsZero() {
+		row("expires", clock(m.ExpiresAt))
+	}
+	row("event", m.Event)
+	row("data", string(m.Data))
+	p.text(bodyText(m))
+}
+
+// text shows the lines of a body below an empty line.
+func (p *printer) text(body string) {
+	if body == "" {
+		return
+	}
+	p.line("")
+	for line := range strings.Lines(body) {
+		line = strings.TrimRight(line, "\r\n")
+		p.line("%s", protocol.Visible(strings.ReplaceAll(line, "\t", "    ")))
+	}
+}
+
+func (a *app) doneCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "done ID...",
+		Short: "Marks messages as handled: moves them to inbox/.done",
+		Args:  takes(1, -1),
+		RunE: a.withBox(func(_ *cobra.Command, args []string, box *agent.Box) error {
+			var failed []error
+			done := make([]letterJSON, 0, len(args))
+			for _, name := range args {
+				l, err := box.Done(name)
+				if err != nil {
+					failed = append(failed, err)
+					continue
+				}
+				l.Raw = nil
+				done = append(done, toJSON(l))
+			}
+			err := a.answer(done, func(p *printer) {
+				for _, l := range done {
+					p.line("%s", l.ID)
+				}
+			})
+			return errors.Join(append(failed, err)...)
+		}),
+	}
+}
+
+func (a *app) waitCommand() *cobra.Command {
+	var timeout time.Duration
+	c := &cobra.Command{
+		Use:   "wait",
+		Short: "Waits until the inbox holds something, and lists it",
+		Args:  takes(0, 0),
+		RunE: a.withBox(func(c *cobra.Command, _ []string, box *agent.Box) error {
+			ctx, cancel := limit(c.Context(), timeout)
+			defer cancel()
+			if err := box.Wait(ctx, nil); err != nil {
+				return err
+			}
+			list, err := box.Inbox(false)
+			if err != nil {
+				return err
+			}
+			return a.showInbox(list)
+		}),
+	}
+	c.Flags().DurationVar(&timeout, "timeout", 0, "give up after this `duration` with exit status 4 (default: never)")
+	return c
+}
+
+// timeUp is what ends waiting.
+type timeUp struct{ after time.Duration }
+
+func (e timeUp) Error() string        { return "time is up after " + e.after.String() }
+func (e timeUp) Is(target error) bool { return target == context.DeadlineExceeded } //nolint:errorlint // a sentinel
+
+// limit gives a context that ends after a time, where there is one.
+func limit(ctx context.Context, after time.Duration) (context.Context, context.CancelFunc) {
+	if after <= 0 {
+		return context.WithCancel(ctx)
+	}
+	return context.WithTimeoutCause(ctx, after, timeUp{after})
+}

@@ -1,0 +1,112 @@
+package main
+
+import (
+	"context"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/hived/hived/eventlog"
+	"github.com/hived/hived/internal/durable"
+	"github.com/hived/hived/protocol"
+)
+
+type replayFlags struct {
+	until  string
+	into   string
+	follow bool
+	speed  float64
+}
+
+func (a *app) replayCommand() *cobra.Command {
+	var f replayFlags
+	c := &cobra.Command{
+		Use:   "replay",
+		Short: "Folds the log again: into a directory, up to a point, or as a film",
+		Long:  "Folds the log again. It starts no agent and changes nothing in the hive.\nWith --into it makes the tree of the hive as it was; with --follow it shows the events in the time in which they came.",
+		Args:  takes(0, 0),
+		RunE: a.withHive(func(c *cobra.Command, _ []string, disk *durable.Disk) error {
+			switch {
+			case f.speed < 0:
+				return usageError("--speed %v: write a number from 0, which is without pauses", f.speed)
+			case f.follow && f.into != "":
+				return usageError("--follow shows the log and --into writes it: say one of them")
+			case f.follow:
+				return a.film(c.Context(), disk, f)
+			}
+			return a.replay(c.Context(), disk, f)
+		}),
+	}
+	flags := c.Flags()
+	flags.StringVar(&f.until, "until", "", "end with this `SEQ or TIME` (RFC 3339)")
+	flags.StringVar(&f.into, "into", "", "write the tree into this empty `directory`")
+	flags.BoolVar(&f.follow, "follow", false, "show the events as a film")
+	flags.Float64Var(&f.speed, "speed", 1, "of the film: 10 is ten times as fast, 0 is without pauses; no pause is longer than 5s")
+	return c
+}
+
+// longestPause is as long as a film stands still.
+const longestPause = 5 * time.Second
+
+// film prints the events with the pauses that lay between them.
+func (a *app) film(ctx context.Context, disk durable.FS, f replayFlags) error {
+	end, err := parseUntil(f.until)
+	if err != nil {
+		return err
+	}
+	var last time.Time
+	return eachEvent(disk, eventlog.Position{}, func(ev protocol.Event) error {
+		if end.before(ev) || a.out.err != nil {
+			return errStop
+		}
+		if !last.IsZero() && f.speed > 0 {
+			pause := time.Duration(float64(ev.TS.Sub(last)) / f.speed)
+			if !rest(ctx, min(pause, longestPause)) {
+				return errStop
+			}
+		}
+		last = ev.TS
+		a.out.line("%s", a.eventLine(ev))
+		return nil
+	})
+}
+
+// rest waits, and tells whether it may go on after that.
+func rest(ctx context.Context, d time.Duration) bool {
+	if d <= 0 {
+		return ctx.Err() == nil
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-t.C:
+		return true
+	}
+}
+
+// until is where a replay ends: after a number, or a time, or never.
+type until struct {
+	seq protocol.Seq
+	at  time.Time
+}
+
+func parseUntil(s string) (until, error) {
+	if s == "" {
+		return until{}, nil
+	}
+	if seq, err := protocol.ParseSeq(s); err == nil {
+		return until{seq: seq}, nil
+	}
+	t, err := time.Parse(time.RFC3339Nano, s)
+	if err != nil {
+		return until{}, usageError("--until %s: write a sequence number, or a time such as 2026-11-21T09:00:00Z", protocol.Quote(s))
+	}
+	return until{at: t}, nil
+}
+
+// before tells whether the event comes after the end.
+func (u until) before(ev protocol.Event) bool {
+	return u.seq > 0 && ev.Seq > u.seq || !u.at.IsZero() && ev.TS.After(u.at)
+}

@@ -1,0 +1,233 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/spf13/cobra"
+
+	"github.com/hived/hived/agent"
+	"github.com/hived/hived/internal/durable"
+	"github.com/hived/hived/protocol"
+)
+
+// member is one line of the roster.
+type member struct {
+	ID     protocol.AgentID `json:"id"`
+	Role   string           `json:"role"`
+	Caps   []string         `json:"capabilities"`
+	Status string           `json:"status"` // active, held, archived; new: it has a directory and no daemon saw it yet
+	Lead   bool             `json:"lead"`
+	Joined string           `json:"joined_at,omitzero"`
+}
+
+// roster reads registry.json, and adds those who have a directory and are
+// not on it yet.
+func roster(disk durable.FS) ([]member, error) {
+	var file struct {
+		Lead   protocol.AgentID `json:"lead"`
+		Agents []member         `json:"agents"`
+	}
+	data, _, err := durable.ReadFile(disk, protocol.PathRegistry, 64<<20)
+	if err == nil {
+		err = json.Unmarshal(data, &file)
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("read the roster: %w; the daemon writes registry.json again when it starts", err)
+	}
+	names, err := agent.Names(disk)
+	if err != nil {
+		return nil, err
+	}
+	list := file.Agents
+	for i := range list {
+		list[i].Lead = list[i].ID == file.Lead
+	}
+	for _, id := range names {
+		if !slices.ContainsFunc(list, func(m member) bool { return m.ID == id }) {
+			list = append(list, member{ID: id, Caps: []string{}, Status: "new"})
+		}
+	}
+	slices.SortFunc(list, func(x, y member) int { return strings.Compare(string(x.ID), string(y.ID)) })
+	return list, nil
+}
+
+// find gives one member of the roster.
+func find(disk durable.FS, id string) (member, error) {
+	list, err := roster(disk)
+	if err != nil {
+		return member{}, err
+	}
+	names := make([]string, 0, len(list))
+	for _, m := range list {
+		if string(m.ID) == id {
+			return m, nil
+		}
+		names = append(names, string(m.ID))
+	}
+	return member{}, exitWith(exitNotFound, "there is no agent %s%s", protocol.Quote(id), didYouMean(id, names, "`hived agent list` shows all"))
+}
+
+func (a *app) agentCommand() *cobra.Command {
+	return group(&cobra.Command{Use: "agent", Short: "The roster: who takes part, in which role"},
+		a.agentAdd(), a.agentList(), a.agentShow(),
+		a.agentOrder("hold", "Lets an agent's outbox wait", "is on hold: what it sends waits"),
+		a.agentOrder("release", "Ends a hold", "is released"),
+		a.agentOrder("archive", "Retires an agent: no group includes it, what is sent to it is filed", "is archived"),
+		a.agentOrder("restore", "Brings an archived agent back", "is back"),
+		a.agentOrder("lead", "Makes an agent the one that `lead` means", "is the lead"),
+	)
+}
+
+func (a *app) agentAdd() *cobra.Command {
+	var data orderData
+	c := &cobra.Command{
+		Use:   "add ID",
+		Short: "Puts an agent on the roster, or changes its role and capabilities",
+		Args:  takes(1, 1),
+	}
+	timeout := timeoutFlag(c)
+	c.Flags().StringVar(&data.Role, "role", "", "its role: @`role` reaches it")
+	c.Flags().StringSliceVar(&data.Caps, "cap", nil, "a `capability`: @capability reaches it; may be repeated")
+	c.RunE = a.withHive(func(c *cobra.Command, args []string, disk *durable.Disk) error {
+		id, err := protocol.ParseAgentID(args[0])
+		if err != nil {
+			return err
+		}
+		if id.Reserved() {
+			return usageError("%s is reserved; choose another id", protocol.Quote(args[0]))
+		}
+		data.Agent = id
+		return a.command(c.Context(), disk, "agent-add", data, *timeout, string(id)+" is on the roster; it sends from "+protocol.OutboxDir(id)+"/")
+	})
+	return c
+}
+
+// agentOrder is a command about one agent that takes nothing but its id.
+func (a *app) agentOrder(name, short, done string) *cobra.Command {
+	c := &cobra.Command{Use: name + " ID", Short: short, Args: takes(1, 1), ValidArgsFunction: a.completeAgents}
+	timeout := timeoutFlag(c)
+	c.RunE = a.withHive(func(c *cobra.Command, args []string, disk *durable.Disk) error {
+		m, err := find(disk, args[0])
+		if err != nil {
+			return err
+		}
+		return a.command(c.Context(), disk, "agent-"+name, orderData{Agent: m.ID}, *timeout, string(m.ID)+" "+done)
+	})
+	return c
+}
+
+func (a *app) agentList() *cobra.Command {
+	return &cobra.Command{
+		Use:   "list",
+		Short: "Lists all agents with role, capabilities and status",
+		Args:  takes(0, 0),
+		RunE: a.withHive(func(_ *cobra.Command, _ []string, disk *durable.Disk) error {
+			list, err := roster(disk)
+			if err != nil {
+				return err
+			}
+			return a.answer(list, func(p *printer) {
+				rows := [][]string{{"AGENT", "STATUS", "ROLE", "CAPABILITIES"}}
+				for _, m := range list {
+					rows = append(rows, []string{string(m.ID) + star(m.Lead), m.Status, orDash(m.Role), orDash(strings.Join(m.Caps, ","))})
+				}
+				p.table(rows)
+			})
+		}),
+	}
+}
+
+// star marks the lead.
+func star(lead bool) string {
+	if lead {
+		return "*"
+	}
+	return ""
+}
+
+func orDash(s string) string {
+	if s == "" {
+		return "-"
+	}
+	return protocol.Visible(s)
+}
+
+// memberJSON is what `agent show` prints.
+type memberJSON struct {
+	member
+
+	Unread  int       `json:"unread"`
+	Pending int       `json:"pending"` // in the outbox
+	Alive   time.Time `json:"alive_at,omitzero"`
+}
+
+func (a *app) agentShow() *cobra.Command {
+	return &cobra.Command{
+		Use:               "show ID",
+		Short:             "Shows one agent and what waits for it and from it",
+		Args:              takes(1, 1),
+		ValidArgsFunction: a.completeAgents,
+		RunE: a.withHive(func(_ *cobra.Command, args []string, disk *durable.Disk) error {
+			m, err := find(disk, args[0])
+			if err != nil {
+				return err
+			}
+			out := memberJSON{member: m, Unread: count(disk, protocol.InboxDir(m.ID)), Pending: count(disk, protocol.OutboxDir(m.ID))}
+			if info, err := disk.Lstat(protocol.AgentDir(m.ID) + "/alive"); err == nil {
+				out.Alive = info.ModTime
+			}
+			return a.answer(out, func(p *printer) {
+				p.table([][]string{
+					{"agent:", string(m.ID)},
+					{"status:", m.Status},
+					{"lead:", map[bool]string{true: "yes", false: "no"}[m.Lead]},
+					{"role:", orDash(m.Role)},
+					{"capabilities:", orDash(strings.Join(m.Caps, ", "))},
+					{"joined:", orDash(m.Joined)},
+					{"unread:", fmt.Sprint(out.Unread)},
+					{"waiting in its outbox:", fmt.Sprint(out.Pending)},
+					{"alive:", clock(out.Alive)},
+				})
+			})
+		}),
+	}
+}
+
+// count counts the messages in a directory.
+func count(disk durable.FS, dir string) int {
+	entries, err := disk.ReadDir(dir)
+	if err != nil {
+		return 0
+	}
+	n := 0
+	for _, e := range entries {
+		if protocol.IsMessageName(e.Name) {
+			n++
+		}
+	}
+	return n
+}
+
+// completeAgents completes agents' ids.
+func (a *app) completeAgents(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	disk, err := a.open()
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	defer disk.Close() //nolint:errcheck // nothing was written
+	names, err := agent.Names(disk)
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	out := make([]string, 0, len(names))
+	for _, n := range names {
+		out = append(out, string(n))
+	}
+	return out, cobra.ShellCompDirectiveNoFileComp
+}

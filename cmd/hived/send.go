@@ -1,0 +1,163 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/spf13/cobra"
+
+	"github.com/hived/hived/agent"
+	"github.com/hived/hived/internal/durable"
+	"github.com/hived/hived/protocol"
+)
+
+// maxBody is the largest text that --body reads, which is the largest message
+// that settings can allow.
+const maxBody = 16 << 20
+
+type sendFlags struct {
+	to                        []string
+	act, subject, body        string
+	replyTo, conversation, id string
+	needsHuman                bool
+	expires, timeout          time.Duration
+	wait                      string
+}
+
+func (a *app) sendCommand() *cobra.Command {
+	var f sendFlags
+	c := &cobra.Command{
+		Use:   "send --to ID[,ID]",
+		Short: "Sends one message and prints its id",
+		Long: "Writes one message into the outbox and prints its id. The daemon need not run: the message waits for it.\n" +
+			"With --wait it follows the log until the message was accepted, handled by all who got it, or answered;\n" +
+			"exit status 5 says that it was refused or dropped, and why, 4 that nothing came in time.",
+		Example: "  hived send --to bob --act request --subject \"build it\" --body @plan.md\n  make 2>&1 | hived send --to human --act failure --subject make --body -",
+		Args:    takes(0, 0),
+		RunE: a.withHive(func(c *cobra.Command, _ []string, disk *durable.Disk) error {
+			return a.send(c.Context(), disk, f)
+		}),
+	}
+	flags := c.Flags()
+	flags.StringSliceVar(&f.to, "to", nil, "agent ids, @role, broadcast, lead, human or hive")
+	flags.StringVar(&f.act, "act", "", "request, inform, propose, query, agree, refuse, done, failure, cancel or not-understood (default inform)")
+	flags.StringVar(&f.subject, "subject", "", "one line")
+	flags.StringVar(&f.body, "body", "", "`TEXT`, - for standard input, or @FILE")
+	flags.StringVar(&f.replyTo, "reply-to", "", "`id` of the message that this one answers")
+	flags.StringVar(&f.conversation, "conversation", "", "the thread's `id`")
+	flags.StringVar(&f.id, "id", "", "an `id` of your own: sending it again is harmless")
+	flags.BoolVar(&f.needsHuman, "needs-human", false, "send human a copy")
+	flags.DurationVar(&f.expires, "expires", 0, "drop it if it is accepted later than this `duration` from now")
+	flags.StringVar(&f.wait, "wait", "", "wait until it was `accepted, handled or reply`")
+	flags.DurationVar(&f.timeout, "timeout", time.Minute, "wait so long at most; 0 is for ever")
+	return c
+}
+
+func (a *app) send(ctx context.Context, disk *durable.Disk, f sendFlags) error {
+	stage, err := parseStage(f.wait)
+	if err != nil {
+		return err
+	}
+	if len(f.to) == 0 {
+		return usageError("send needs to know to whom: say --to ID, @role, broadcast, lead or human")
+	}
+	box, err := a.box(disk)
+	if err != nil {
+		return err
+	}
+	draft, err := a.draft(f, time.Now())
+	if err != nil {
+		return err
+	}
+	return a.post(ctx, disk, box, draft, stage, f.timeout)
+}
+
+func (a *app) draft(f sendFlags, now time.Time) (agent.Draft, error) {
+	text, err := a.text(f.body)
+	if err != nil {
+		return agent.Draft{}, err
+	}
+	d := agent.Draft{
+		ID: protocol.MessageID(f.id), Conversation: protocol.ConversationID(f.conversation), InReplyTo: protocol.MessageID(f.replyTo),
+		Act: protocol.Act(f.act), Subject: f.subject, NeedsHuman: f.needsHuman,
+	}
+	for _, to := range f.to {
+		d.To = append(d.To, protocol.Address(strings.TrimSpace(to)))
+	}
+	if text != "" {
+		d.Body = agent.Text(text)
+	}
+	if f.expires > 0 {
+		d.ExpiresAt = now.Add(f.expires).UTC()
+	}
+	return d, nil
+}
+
+// text gives the text that a flag means: itself, - for standard input, or the
+// content of @FILE.
+func (a *app) text(said string) (string, error) {
+	var from io.Reader
+	name, isFile := strings.CutPrefix(said, "@")
+	switch {
+	case said == "-":
+		from, name = a.stdin, "standard input"
+	case isFile:
+		f, err := os.Open(name)
+		if err != nil {
+			return "", exitWith(exitNotFound, "read the body: %w", err)
+		}
+		defer f.Close() //nolint:errcheck // nothing was written
+		from = f
+	default:
+		return said, nil
+	}
+	data, err := io.ReadAll(io.LimitReader(from, maxBody+1))
+	switch {
+	case err != nil:
+		return "", fmt.Errorf("read the body from %s: %w", name, err)
+	case len(data) > maxBody:
+		return "", usageError("read the body from %s: it is larger than %d bytes; put it into a file and send its name", name, maxBody)
+	case !utf8.Valid(data):
+		return "", usageError("read the body from %s: it is not valid UTF-8; put it into a file and send its name", name)
+	}
+	return string(data), nil
+}
+
+// post sends a message, waits where that is wanted, and prints what came of it.
+func (a *app) post(ctx context.Context, disk *durable.Disk, box *agent.Box, d agent.Draft, until stage, timeout time.Duration) error {
+	from, err := here(disk)
+	if err != nil {
+		return err
+	}
+	_, runs, err := daemon(disk)
+	if err != nil {
+		return err
+	}
+	sent, err := box.Send(d)
+	if err != nil {
+		return err
+	}
+	f := newFate(box.ID(), sent, d.To, until)
+	if !a.json {
+		a.out.line("%s", sent.ID) // at once: who waits may want to know for what
+	}
+	if !runs {
+		a.note("no daemon runs: the message is queued until one does (`hived up`)")
+	}
+	if until == stageQueued {
+		return a.answer(f, func(*printer) {})
+	}
+	err = waitFor(ctx, disk, from, timeout, f.see)
+	if err == nil {
+		err = f.refusal()
+	} else {
+		err = fmt.Errorf("wait until %s is %s: it is %s: %w", sent.ID, until.wanted(), f.State, err)
+	}
+	return errors.Join(err, a.answer(f, f.show))
+}

@@ -1,0 +1,285 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/hived/hived/eventlog"
+	"github.com/hived/hived/internal/durable"
+	"github.com/hived/hived/protocol"
+)
+
+// life is the life of one message: everything that the log says of it.
+type life struct {
+	ID           protocol.MessageID      `json:"id"`
+	Seq          protocol.Seq            `json:"seq"`
+	At           time.Time               `json:"accepted_at"`
+	From         protocol.AgentID        `json:"from"`
+	To           []protocol.Address      `json:"to"`
+	Act          protocol.Act            `json:"act"`
+	Subject      string                  `json:"subject"`
+	Conversation protocol.ConversationID `json:"conversation"`
+	InReplyTo    protocol.MessageID      `json:"in_reply_to,omitzero"`
+	Hops         int                     `json:"hops"`
+	Commit       string                  `json:"commit,omitzero"` // the one that holds its delivery
+	Delivered    []*delivery             `json:"delivered"`
+	Dropped      []dropLife              `json:"dropped"`
+	Again        []moment                `json:"sent_again"`
+	Replies      []*life                 `json:"replies"`
+}
+
+// delivery is a message in one inbox.
+type delivery struct {
+	To      protocol.AgentID `json:"to"`
+	Handled []handling       `json:"handled"`
+}
+
+// handling is one time that a message left an inbox, or came back.
+type handling struct {
+	moment
+
+	How protocol.How `json:"how"`
+}
+
+// dropLife is a message that did not reach some of those it was meant for.
+type dropLife struct {
+	moment
+	droppedJSON
+}
+
+// moment is when something happened.
+type moment struct {
+	Seq protocol.Seq `json:"seq"`
+	At  time.Time    `json:"at"`
+}
+
+func (a *app) traceCommand() *cobra.Command {
+	var mermaid bool
+	c := &cobra.Command{
+		Use:   "trace ID|CONVERSATION",
+		Short: "Shows the life of a message or of a thread",
+		Long:  "Shows the life of a message, or of all messages of a thread: when it was accepted, to whom it was delivered,\nwhen it was handled, what answered it, why it was dropped, in which commit it stands.\nThe beginning of an id is enough where only one message has it.",
+		Args:  takes(1, 1),
+		RunE: a.withHive(func(_ *cobra.Command, args []string, disk *durable.Disk) error {
+			t, err := traceOf(disk, args[0])
+			if err != nil {
+				return err
+			}
+			if err := t.commits(disk); err != nil {
+				a.note("the commits are missing: %s", protocol.Visible(err.Error()))
+			}
+			if mermaid {
+				a.out.mermaid(t.roots)
+				return nil
+			}
+			return a.answer(t.roots, func(p *printer) {
+				for _, l := range t.roots {
+					a.tree(p, l, "", "")
+				}
+			})
+		}),
+	}
+	c.Flags().BoolVar(&mermaid, "mermaid", false, "print a Mermaid sequence diagram")
+	return c
+}
+
+// trace is what a name means: the threads it belongs to, and those of their
+// messages that are to be shown.
+type trace struct {
+	bySeq map[protocol.Seq]*life
+	roots []*life
+}
+
+// traceOf finds the message or conversation of that name, in two readings of
+// the log: one to know which thread it is, one to collect its events. Memory
+// goes by the thread, not by the log.
+func traceOf(disk durable.FS, name string) (*trace, error) {
+	found, err := lookUp(disk, name)
+	if err != nil {
+		return nil, err
+	}
+	t := &trace{bySeq: map[protocol.Seq]*life{}}
+	if err := eachEvent(disk, eventlog.Position{}, func(ev protocol.Event) error {
+		t.see(ev, found)
+		return nil
+	}); err != nil {
+		return nil, err
+	}
+	t.grow(found)
+	return t, nil
+}
+
+// target is what a name turned out to mean.
+type target struct {
+	conversations map[protocol.ConversationID]bool
+	messages      map[protocol.Seq]bool // to begin with; empty: the whole conversation
+}
+
+func lookUp(disk durable.FS, name string) (target, error) {
+	exact := target{map[protocol.ConversationID]bool{}, map[protocol.Seq]bool{}}
+	begin := map[protocol.MessageID]protocol.ConversationID{}
+	beginSeq := map[protocol.Seq]bool{}
+	whole := false
+	err := eachEvent(disk, eventlog.Position{}, func(ev protocol.Event) error {
+		e, ok := ev.Body.(*protocol.MessageEvent)
+		switch {
+		case !ok:
+		case string(e.Conversation) == name:
+			whole = true
+		case string(e.ID) == name || e.File == name+".json" || e.File == name:
+			exact.conversations[e.Conversation], exact.messages[ev.Seq] = true, true
+		case len(begin) < 2 && name != "" && strings.HasPrefix(string(e.ID), name):
+			begin[e.ID], beginSeq[ev.Seq] = e.Conversation, true
+		}
+		return nil
+	})
+	switch {
+	case err != nil:
+		return target{}, err
+	case whole:
+		return target{map[protocol.ConversationID]bool{protocol.ConversationID(name): true}, nil}, nil
+	case len(exact.messages) > 0:
+		return exact, nil
+	case len(begin) > 1:
+		return target{}, usageError("%s is the beginning of several ids; write more of it", protocol.Quote(name))
+	}
+	for _, conv := range begin {
+		return target{map[protocol.ConversationID]bool{conv: true}, beginSeq}, nil
+	}
+	return target{}, exitWith(exitNotFound, "the log has no message or conversation %s; `hived log --kind message` lists them", protocol.Quote(name))
+}
+
+// see collects the next event if it belongs to the thread.
+func (t *trace) see(ev protocol.Event, want target) {
+	now := moment{ev.Seq, ev.TS}
+	switch e := ev.Body.(type) {
+	case *protocol.MessageEvent:
+		if want.conversations[e.Conversation] {
+			t.bySeq[ev.Seq] = newLife(now, e)
+		}
+	case *protocol.DropEvent:
+		if l := t.bySeq[e.Of]; l != nil {
+			l.Dropped = append(l.Dropped, dropLife{now, droppedJSON{e.To, e.Reason, e.Detail}})
+		}
+	case *protocol.DuplicateEvent:
+		if l := t.bySeq[e.Of]; l != nil {
+			l.Again = append(l.Again, now)
+		}
+	case *protocol.HandledEvent:
+		if l := t.bySeq[e.Of]; l != nil {
+			for _, d := range l.Delivered {
+				if d.To == e.Agent {
+					d.Handled = append(d.Handled, handling{now, e.How})
+				}
+			}
+		}
+	}
+}
+
+func newLife(now moment, e *protocol.MessageEvent) *life {
+	l := &life{
+		ID: e.ID, Seq: now.Seq, At: now.At, From: e.From, To: e.To, Act: e.Act, Subject: e.Subject, Conversation: e.Conversation,
+		InReplyTo: e.InReplyTo, Hops: e.Hops, Delivered: []*delivery{}, Dropped: []dropLife{}, Again: []moment{}, Replies: []*life{},
+	}
+	for _, id := range e.Delivered {
+		l.Delivered = append(l.Delivered, &delivery{To: id, Handled: []handling{}})
+	}
+	return l
+}
+
+// grow hangs replies below what they answer and finds where to begin.
+func (t *trace) grow(want target) {
+	order := make([]*life, 0, len(t.bySeq))
+	for _, l := range t.bySeq {
+		order = append(order, l)
+	}
+	slices.SortFunc(order, func(x, y *life) int { return int(x.Seq) - int(y.Seq) }) //nolint:gosec // a log is shorter than 2^63
+	newest := map[protocol.MessageID]*life{}
+	for _, l := range order {
+		parent := newest[l.InReplyTo]
+		if parent != nil && l.InReplyTo != "" {
+			parent.Replies = append(parent.Replies, l)
+		}
+		if want.messages[l.Seq] || len(want.messages) == 0 && parent == nil {
+			t.roots = append(t.roots, l)
+		}
+		newest[l.ID] = l
+	}
+}
+
+// tree prints a message and, below it, what became of it and what answered.
+func (a *app) tree(p *printer, l *life, first, rest string) {
+	title := fmt.Sprintf("%s → %s: %s", l.From, list(l.To), l.Act)
+	if l.Subject != "" {
+		title += " " + protocol.Quote(l.Subject)
+	}
+	p.line("%s%s", first, a.style.paint(bold, title))
+	lines := a.stations(l)
+	for i, line := range lines {
+		branch := "├ "
+		if i == len(lines)-1 && len(l.Replies) == 0 {
+			branch = "└ "
+		}
+		p.line("%s%s%s", rest, branch, line)
+	}
+	for i, r := range l.Replies {
+		if i == len(l.Replies)-1 {
+			a.tree(p, r, rest+"└─ ", rest+"   ")
+		} else {
+			a.tree(p, r, rest+"├─ ", rest+"│  ")
+		}
+	}
+}
+
+// stations are the lines of what became of a message.
+func (a *app) stations(l *life) []string {
+	when := func(m moment) string { return a.style.paint(dim, fmt.Sprintf("%s  %6d", clock(m.At), m.Seq)) }
+	accepted := fmt.Sprintf("%s  accepted as %s, %d hops", when(moment{l.Seq, l.At}), l.ID, l.Hops)
+	if l.Commit != "" {
+		accepted += ", commit " + l.Commit[:min(12, len(l.Commit))]
+	}
+	lines := []string{accepted}
+	for _, d := range l.Delivered {
+		line := fmt.Sprintf("%s  delivered to %s", when(moment{l.Seq, l.At}), d.To)
+		if len(d.Handled) == 0 && !d.To.Reserved() {
+			line += ", unread"
+		}
+		lines = append(lines, line)
+		for _, h := range d.Handled {
+			lines = append(lines, fmt.Sprintf("%s  %s", when(h.moment), how(d.To, h.How)))
+		}
+	}
+	for _, d := range l.Dropped {
+		lines = append(lines, fmt.Sprintf("%s  %s", when(d.moment), a.style.paint(red, fmt.Sprintf("not delivered to %s: %s", list(d.To), d.Reason))+": "+protocol.Visible(d.Detail)))
+	}
+	for _, m := range l.Again {
+		lines = append(lines, when(m)+"  sent again, and not delivered again")
+	}
+	return lines
+}
+
+func how(who protocol.AgentID, h protocol.How) string {
+	switch h {
+	case protocol.HowDone:
+		return "handled by " + string(who)
+	case protocol.HowDeleted:
+		return "deleted by " + string(who)
+	case protocol.HowReopened:
+		return "reopened by " + string(who)
+	}
+	return string(h)
+}
+
+// all lists a message and everything below it in the order of the log.
+func all(roots []*life) []*life {
+	var out []*life
+	for _, l := range roots {
+		out = append(append(out, l), all(l.Replies)...)
+	}
+	slices.SortFunc(out, func(x, y *life) int { return int(x.Seq) - int(y.Seq) }) //nolint:gosec // a log is shorter than 2^63
+	return slices.CompactFunc(out, func(x, y *life) bool { return x.Seq == y.Seq })
+}

@@ -1,0 +1,150 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"syscall"
+	"time"
+
+	"github.com/lmittmann/tint"
+	"github.com/spf13/cobra"
+
+	"github.com/hived/hived/internal/durable"
+	"github.com/hived/hived/router"
+	"github.com/hived/hived/settings"
+)
+
+func (a *app) upCommand() *cobra.Command {
+	var once, verbose bool
+	c := &cobra.Command{
+		Use:   "up [DIR]",
+		Short: "Runs the daemon in the foreground",
+		Long:  "Runs the daemon in the foreground until SIGTERM or SIGINT, which end it in good order; a second one ends it at once.\nWith --once it works until nothing is left to do, commits and exits. What it says goes to standard error.",
+		Args:  takes(0, 1),
+		RunE: func(c *cobra.Command, args []string) error {
+			dir := ""
+			if len(args) > 0 {
+				dir = args[0]
+			}
+			return a.up(c.Context(), dir, once, verbose)
+		},
+	}
+	c.Flags().BoolVar(&once, "once", false, "exit when nothing is left to do")
+	c.Flags().BoolVarP(&verbose, "verbose", "v", false, "say more")
+	return c
+}
+
+func (a *app) up(ctx context.Context, dir string, once, verbose bool) error {
+	disk, err := a.openAt(dir)
+	if err != nil {
+		return err
+	}
+	defer disk.Close() //nolint:errcheck // the router has synced what it wrote
+	values, err := settings.Load(disk)
+	if err != nil {
+		return err
+	}
+	r, err := router.New(disk, router.Config{Settings: values, Log: a.logger(verbose), Version: version(), Once: once})
+	if err != nil {
+		return locked(err)
+	}
+	return r.Run(ctx)
+}
+
+// locked says what to do about another daemon.
+func locked(err error) error {
+	l, ok := errors.AsType[*durable.LockedError](err)
+	if !ok {
+		return err
+	}
+	who := "another daemon"
+	if l.PID > 0 {
+		who = fmt.Sprintf("the daemon with process id %d", l.PID)
+	}
+	return fmt.Errorf("%s holds this hive; stop it with `hived down`: %w", who, durable.ErrLocked)
+}
+
+// logger writes what a daemon says of itself: for eyes on a terminal, as JSON
+// where that was asked for, else as text.
+func (a *app) logger(verbose bool) *slog.Logger {
+	level := slog.LevelInfo
+	if verbose {
+		level = slog.LevelDebug
+	}
+	switch {
+	case a.json:
+		return slog.New(slog.NewJSONHandler(a.stderr, &slog.HandlerOptions{Level: level}))
+	case isTerminal(a.stderr):
+		return slog.New(tint.NewTextHandler(a.stderr, &tint.Options{Level: level, TimeFormat: time.TimeOnly, NoColor: !styleFor(a.stderr, a.getenv).on}))
+	}
+	return slog.New(slog.NewTextHandler(a.stderr, &slog.HandlerOptions{Level: level}))
+}
+
+func (a *app) downCommand() *cobra.Command {
+	var timeout time.Duration
+	c := &cobra.Command{
+		Use:   "down",
+		Short: "Asks the running daemon to stop, and waits for it",
+		Args:  takes(0, 0),
+		RunE: a.withHive(func(c *cobra.Command, _ []string, disk *durable.Disk) error {
+			pid, runs, err := daemon(disk)
+			if err != nil {
+				return err
+			}
+			if runs {
+				err = stop(c.Context(), disk, pid, timeout)
+			}
+			if err != nil {
+				return err
+			}
+			out := struct {
+				Stopped bool `json:"stopped"`
+				PID     int  `json:"pid,omitzero"`
+			}{runs, pid}
+			return a.answer(out, func(p *printer) {
+				if runs {
+					p.line("the daemon with process id %d has stopped", pid)
+				} else {
+					p.line("no daemon runs")
+				}
+			})
+		}),
+	}
+	c.Flags().DurationVar(&timeout, "timeout", 30*time.Second, "wait so long at most; exit status 4 when it still runs")
+	return c
+}
+
+// stop asks the holder of the lock to end and waits until the lock is free.
+func stop(ctx context.Context, disk *durable.Disk, pid int, timeout time.Duration) error {
+	if pid <= 1 {
+		return errors.New("stop the daemon: the lock does not say which process it is; stop it where it runs")
+	}
+	p, err := os.FindProcess(pid)
+	if err == nil {
+		err = p.Signal(syscall.SIGTERM)
+	}
+	if err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return fmt.Errorf("stop the daemon with process id %d: %w; stop it where it runs", pid, err)
+	}
+	ctx, cancel := limit(ctx, timeout)
+	defer cancel()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		now, runs, err := daemon(disk)
+		if err != nil {
+			return err
+		}
+		if !runs || now != pid && now != 0 {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("the daemon with process id %d still runs: %w; it may be writing to a slow disk", pid, context.Cause(ctx))
+		case <-tick.C:
+		}
+	}
+}

@@ -1,0 +1,189 @@
+package eventlog
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"hash"
+	"io/fs"
+	"time"
+
+	"github.com/hived/hived/internal/durable"
+	"github.com/hived/hived/protocol"
+)
+
+// Options are the settings of a log.
+type Options struct {
+	SegmentBytes int64 // size at which the open segment is due for sealing; 0 is 8 MiB
+}
+
+// bufferKept bounds the memory that a huge batch leaves behind, in bytes.
+const bufferKept = 16 << 20
+
+// Log is the log, open for writing. It is for one goroutine, which holds the
+// hive's lock. [Create] makes one, [Open] finds one.
+type Log struct {
+	disk  durable.FS
+	limit int64 // of the open segment, in bytes
+
+	file  durable.File // the open segment, for appending
+	first protocol.Seq // of its first event
+	size  int64        // of what is durable in it
+	sha   hash.Hash    // over that
+	at    Position     // the last durable event
+	buf   []byte
+	err   error // why nothing more is taken
+}
+
+func newLog(disk durable.FS, opt Options) *Log {
+	limit := opt.SegmentBytes
+	if limit <= 0 {
+		limit = 8 << 20
+	}
+	return &Log{disk: disk, limit: limit, sha: sha256.New()}
+}
+
+// Create begins a log with the given events, as seq 1 and following, durable
+// when it returns. The first of them is a `hive` event with Format. Where there
+// is a log already, or a sealed segment of one, it refuses with [fs.ErrExist].
+func Create(disk durable.FS, opt Options, ts time.Time, bodies ...protocol.Body) (*Log, []protocol.Event, error) {
+	l := newLog(disk, opt)
+	evs := make([]protocol.Event, len(bodies))
+	for i, body := range bodies {
+		evs[i] = protocol.Event{Seq: protocol.Seq(i + 1), TS: ts, Body: body}
+	}
+	if err := l.create(evs); err != nil {
+		return nil, nil, fmt.Errorf("create the log: %w", err)
+	}
+	return l, evs, nil
+}
+
+func (l *Log) create(evs []protocol.Event) error {
+	if len(evs) == 0 {
+		return errHead
+	}
+	if first, ok := evs[0].Body.(*protocol.HiveEvent); !ok || first.Format != protocol.LogFormat {
+		return errHead
+	}
+	list, err := segments(l.disk)
+	if err != nil {
+		return err
+	}
+	if len(list) > 0 {
+		return fmt.Errorf("%s: %w", segmentPath(list[0]), fs.ErrExist)
+	}
+	sums, err := l.encode(evs)
+	if err != nil {
+		return err
+	}
+	if err := writeTemp(l.disk, bytes.NewReader(l.buf), int64(len(l.buf))); err != nil {
+		return err
+	}
+	// A log that is there already is not replaced.
+	if err := l.disk.RenameNew(tempName, openName); err != nil {
+		return errors.Join(err, l.disk.Remove(tempName))
+	}
+	if err := l.disk.SyncDir("."); err != nil {
+		return err
+	}
+	if l.file, err = l.disk.Append(openName); err != nil {
+		return err
+	}
+	l.first = 1
+	l.advance(evs, sums)
+	return nil
+}
+
+// Append makes events durable, with one write and one sync for all of them, and
+// gives their sums. Their seqs are Next and following. When it fails, none of
+// them is in the log, and the same seqs can be appended again; a full disk is
+// [durable.ErrNoSpace]. When a sync fails, or the cut of what was half written,
+// nobody can tell: that is [ErrBroken], for ever.
+func (l *Log) Append(evs []protocol.Event) ([]protocol.Sum, error) {
+	if l.err != nil {
+		return nil, l.err
+	}
+	if len(evs) == 0 {
+		return nil, nil
+	}
+	sums, err := l.encode(evs)
+	if err == nil {
+		err = l.write()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("append seq %d: %w", evs[0].Seq, err)
+	}
+	l.advance(evs, sums)
+	return sums, nil
+}
+
+// encode fills the buffer with the lines of events.
+func (l *Log) encode(evs []protocol.Event) ([]protocol.Sum, error) {
+	if cap(l.buf) > bufferKept {
+		l.buf = nil
+	}
+	l.buf = l.buf[:0]
+	sums := make([]protocol.Sum, len(evs))
+	at := l.at
+	for i, ev := range evs {
+		if ev.Seq != at.Seq+1 {
+			return nil, fmt.Errorf("event %d does not follow event %d", ev.Seq, at.Seq)
+		}
+		var err error
+		if l.buf, at.Sum, err = protocol.AppendLine(l.buf, ev, at.Sum); err != nil {
+			return nil, err
+		}
+		at.Seq, sums[i] = ev.Seq, at.Sum
+	}
+	return sums, nil
+}
+
+// write makes the buffer durable behind what is.
+func (l *Log) write() error {
+	if _, err := l.file.Write(l.buf); err != nil {
+		if cut := l.file.Truncate(l.size); cut != nil {
+			return l.broken(errors.Join(err, cut))
+		}
+		return err
+	}
+	if err := l.file.Sync(); err != nil {
+		return l.broken(err)
+	}
+	return nil
+}
+
+// advance takes the buffer for durable.
+func (l *Log) advance(evs []protocol.Event, sums []protocol.Sum) {
+	l.sha.Write(l.buf)
+	l.size += int64(len(l.buf))
+	last := len(evs) - 1
+	l.at = Position{evs[last].Seq, sums[last]}
+}
+
+// broken refuses everything from now on.
+func (l *Log) broken(cause error) error {
+	l.err = fmt.Errorf("%w: %w", ErrBroken, cause)
+	return l.err
+}
+
+// Next is the seq of the next event.
+func (l *Log) Next() protocol.Seq { return l.at.Seq + 1 }
+
+// Sum is the sum of the last event.
+func (l *Log) Sum() protocol.Sum { return l.at.Sum }
+
+// Size is the size of the open segment in bytes.
+func (l *Log) Size() int64 { return l.size }
+
+// Due tells whether the open segment has reached the size for sealing.
+func (l *Log) Due() bool { return l.size >= l.limit }
+
+// Close gives the file back. Everything that was accepted is durable already.
+func (l *Log) Close() error {
+	if errors.Is(l.err, errClosed) {
+		return nil
+	}
+	l.err = errClosed
+	return l.file.Close()
+}

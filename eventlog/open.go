@@ -1,0 +1,179 @@
+package eventlog
+
+import (
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/hived/hived/internal/durable"
+	"github.com/hived/hived/protocol"
+)
+
+// Recovery tells what [Open] had to do.
+type Recovery struct {
+	// Torn is where the torn last line was moved to, below the hive; empty
+	// where none was found (spec §5). Nobody was ever told that its event was
+	// accepted. The caller logs it.
+	Torn      string
+	TornBytes int64
+}
+
+// Open reads the whole log, checks every line, and hands every event to each,
+// whose error ends it. Before it believes the open segment it makes it durable
+// again: after a failed sync, what is read back may not be on the disk. It
+// undoes a sealing that a crash interrupted, and sets a torn last line aside.
+// Any other damage is a [*Damage], and a log of another version [ErrFormat].
+// Nothing else may write to the hive meanwhile.
+func Open(disk durable.FS, opt Options, each func(protocol.Event) error) (*Log, Recovery, error) {
+	l := newLog(disk, opt)
+	found, err := l.open(each)
+	if err != nil {
+		if l.file != nil {
+			err = errors.Join(err, l.file.Close())
+		}
+		return nil, Recovery{}, fmt.Errorf("open the log: %w", err)
+	}
+	return l, found, nil
+}
+
+func (l *Log) open(each func(protocol.Event) error) (Recovery, error) {
+	if err := settle(l.disk); err != nil {
+		return Recovery{}, err
+	}
+	list, err := segments(l.disk)
+	if err != nil {
+		return Recovery{}, err
+	}
+	c := &cursor{sha: l.sha}
+	for _, first := range list {
+		if err := readSealed(l.disk, c, first, each); err != nil {
+			return Recovery{}, err
+		}
+	}
+	if l.file, err = l.disk.Append(openName); err != nil {
+		return Recovery{}, err
+	}
+	if err := gap(c, l.file); err != nil {
+		return Recovery{}, err
+	}
+	l.first = c.at.Seq + 1
+	c.open(openName, l.file)
+	found, err := l.readOpen(c, each)
+	l.at, l.size = c.at, c.off
+	return found, err
+}
+
+// settle brings the files into the order that one finds when nothing went
+// wrong, every byte of the open segment durable.
+func settle(disk durable.FS) error {
+	f, err := openLog(disk)
+	if err != nil {
+		return err
+	}
+	defer f.Close() //nolint:errcheck // nothing was written to it
+	if err := undoSeal(disk, f); err != nil {
+		return err
+	}
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	return replace(disk, openName, f, info.Size)
+}
+
+// readSealed reads one sealed segment as a whole.
+func readSealed(disk durable.FS, c *cursor, first protocol.Seq, each func(protocol.Event) error) error {
+	if first > c.at.Seq+1 {
+		return missing(segmentPath(c.at.Seq + 1))
+	}
+	f, err := disk.Open(segmentPath(first))
+	if err != nil {
+		return err
+	}
+	defer f.Close() //nolint:errcheck // nothing was written to it
+	c.open(segmentPath(first), f)
+	if err := readAll(c, each); err != nil {
+		return err
+	}
+	if len(c.tail) > 0 || c.no == 0 {
+		c.no++
+		return c.damage(c.off, errCut)
+	}
+	c.close(first)
+	return nil
+}
+
+// readAll reads to the last line break of a file.
+func readAll(c *cursor, each func(protocol.Event) error) error {
+	for {
+		rec, err := c.read()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err == nil {
+			err = each(rec.Event)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// readOpen reads the open segment and repairs its end.
+func (l *Log) readOpen(c *cursor, each func(protocol.Event) error) (Recovery, error) {
+	bad, err := readToTear(c, each)
+	if err != nil || bad < 0 {
+		return Recovery{}, err
+	}
+	info, err := l.file.Stat()
+	if err != nil {
+		return Recovery{}, err
+	}
+	kept, err := keep(l.disk, tornName(c.at.Seq+1), l.file, bad, info.Size)
+	if err != nil {
+		return Recovery{}, fmt.Errorf("set a torn line aside: %w", err)
+	}
+	if err := l.file.Truncate(bad); err != nil {
+		return Recovery{}, err
+	}
+	c.seek(bad)
+	return Recovery{Torn: kept, TornBytes: info.Size - bad}, l.file.Sync()
+}
+
+// gap finds out whether a sealed segment is missing before the open one.
+func gap(c *cursor, open io.ReaderAt) error {
+	first, err := firstSeq(open)
+	if err == nil && first > c.at.Seq+1 {
+		err = missing(segmentPath(c.at.Seq + 1))
+	}
+	return err
+}
+
+// readToTear reads the open segment and gives the offset where what a crash
+// left begins, -1 where there is no such thing.
+func readToTear(c *cursor, each func(protocol.Event) error) (int64, error) {
+	err := readAll(c, each)
+	var bad *Damage
+	switch {
+	case err == nil && len(c.tail) == 0 && c.no > 0:
+		return -1, nil
+	case err == nil:
+		c.no++
+		bad = c.damage(c.off, errCut)
+	case !errors.As(err, &bad):
+		return -1, err
+	}
+	if bad.Offset == 0 {
+		return -1, bad // a new file is renamed over log.jsonl when its first line is durable
+	}
+	left, err := torn(c.f, bad.Offset, c.at.Sum)
+	if err != nil {
+		return -1, err
+	}
+	if !left {
+		return -1, bad
+	}
+	return bad.Offset, nil
+}
+
+func tornName(seq protocol.Seq) string { return "torn-" + seq.String() }

@@ -1,0 +1,168 @@
+package eventlog
+
+import (
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"iter"
+	"time"
+
+	"github.com/hived/hived/internal/durable"
+	"github.com/hived/hived/protocol"
+)
+
+// Record is an event as it stands in the log.
+type Record struct {
+	Event  protocol.Event
+	Line   []byte // as it was written, without its line break; good until the next record
+	Sum    protocol.Sum
+	File   string // below the hive
+	LineNo int    // in the file, from 1
+}
+
+// Read gives all events after a position up to the present end of the log, in
+// order, across segments, each checked against the one before. A last line
+// without line break is being written at this moment: the end is before it. It
+// works beside the writer, whatever is sealed meanwhile. The last pair may hold
+// an error instead: a [*Damage], a [*Mismatch] where the position does not fit,
+// [ErrFormat], or that of the disk. Positions beyond the end without a sum have
+// nothing after them yet.
+func Read(disk durable.FS, after Position) iter.Seq2[Record, error] {
+	return func(yield func(Record, error) bool) {
+		r := newReader(disk, after)
+		defer r.close()
+		r.all(yield)
+	}
+}
+
+// Follow is [Read] that goes on at the end: it waits until wake has something,
+// or poll is over (0 for no polling), and reads on. It ends with ctx, without
+// an error.
+func Follow(ctx context.Context, disk durable.FS, after Position, wake <-chan struct{}, poll time.Duration) iter.Seq2[Record, error] {
+	return func(yield func(Record, error) bool) {
+		r := newReader(disk, after)
+		defer r.close()
+		for ctx.Err() == nil && r.all(func(rec Record, err error) bool {
+			return ctx.Err() == nil && yield(rec, err)
+		}) {
+			wait(ctx, wake, poll)
+		}
+	}
+}
+
+// wait returns on wake, after poll, or at the end of ctx.
+func wait(ctx context.Context, wake <-chan struct{}, poll time.Duration) {
+	var over <-chan time.Time
+	if poll > 0 {
+		timer := time.NewTimer(poll)
+		defer timer.Stop()
+		over = timer.C
+	}
+	select {
+	case <-ctx.Done():
+	case <-wake:
+	case <-over:
+	}
+}
+
+// reader reads beside a writer. What it holds open may be sealed, cut, or
+// replaced by a copy at any moment; the names and the sums tell.
+type reader struct {
+	disk  durable.FS
+	c     cursor // c.at is the last event that was given out
+	file  durable.File
+	info  durable.Info // of file, when it was opened
+	first protocol.Seq // of the file
+	again bool         // reading failed here once, and was begun anew
+	fresh bool         // the open segment was opened anew since the last event
+}
+
+func newReader(disk durable.FS, after Position) *reader {
+	return &reader{disk: disk, c: cursor{at: after}}
+}
+
+func (r *reader) close() {
+	if r.file != nil {
+		_ = r.file.Close() // nothing was written to it
+		r.file = nil
+	}
+}
+
+// all gives out everything up to the present end, and tells whether to go on
+// when there is more.
+func (r *reader) all(yield func(Record, error) bool) bool {
+	for {
+		rec, err := r.next()
+		switch {
+		case errors.Is(err, io.EOF):
+			return true
+		case err != nil:
+			yield(Record{}, err)
+			return false
+		case !yield(rec, nil):
+			return false
+		}
+	}
+}
+
+// next gives the next event. Where something does not fit it looks for its
+// place once more, because a writer may have changed the files under its hands.
+func (r *reader) next() (Record, error) {
+	for {
+		rec, err := r.step()
+		if err == nil || errors.Is(err, io.EOF) {
+			if err == nil {
+				r.again, r.fresh = false, false
+			}
+			return rec, err
+		}
+		r.close()
+		if r.again || !retriable(err) {
+			return Record{}, err
+		}
+		r.again = true
+	}
+}
+
+func retriable(err error) bool {
+	var bad *Damage
+	return errors.As(err, &bad) || errors.Is(err, fs.ErrNotExist)
+}
+
+// step reads one event, passing from file to file.
+func (r *reader) step() (Record, error) {
+	if r.file == nil {
+		if err := r.find(); err != nil {
+			return Record{}, err
+		}
+	}
+	for {
+		rec, err := r.c.read()
+		switch {
+		case errors.Is(err, io.EOF):
+			err = r.end()
+		case err != nil && r.c.name == openName:
+			err = r.unlessTorn(err)
+		}
+		if rec.Event.Seq > 0 || err != nil {
+			return rec, err
+		}
+	}
+}
+
+// unlessTorn takes what a crash left at the end of the log for its end: who
+// opens the log for writing sets it aside.
+func (r *reader) unlessTorn(err error) error {
+	var bad *Damage
+	if !errors.As(err, &bad) || bad.Offset == 0 {
+		return err
+	}
+	if left, tornErr := torn(r.file, bad.Offset, r.c.at.Sum); !left || tornErr != nil {
+		return errors.Join(err, tornErr)
+	}
+	r.c.seek(bad.Offset)
+	r.c.no--
+	return r.end()
+}
+

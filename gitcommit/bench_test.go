@@ -1,0 +1,89 @@
+package gitcommit
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// only commits changes without doing them to the work tree.
+func (h *hive) only(changes ...change) {
+	h.t.Helper()
+	b := h.batch()
+	b.Changes = changes
+	if _, err := h.repo.Commit(h.t.Context(), b); err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+// fill commits so many messages of fifty agents in batches.
+func (h *hive) fill(files int, commit func(...change)) {
+	h.t.Helper()
+	for at := 0; at < files; {
+		var part []change
+		for ; at < files && len(part) < 5000; at++ {
+			part = append(part, put(fmt.Sprintf("agents/agent-%02d/inbox/.done/%04d/01J8ZQ5V6W7X8Y9Z%010d.json", at%50, at/2000, at), fmt.Sprintf(`{"n":%d}`, at)))
+		}
+		commit(part...)
+	}
+}
+
+func BenchmarkCommit(b *testing.B) {
+	for _, files := range []int{1_000, 100_000} {
+		b.Run(fmt.Sprintf("hived/files=%d", files), func(b *testing.B) {
+			h := newHive(b)
+			h.fill(files, h.only)
+			i := 0
+			for b.Loop() {
+				h.only(put(fmt.Sprintf("agents/agent-01/inbox/%d.json", i%100), fmt.Sprintf(`{"i":%d}`, i)))
+				i++
+			}
+		})
+		b.Run(fmt.Sprintf("batch=100/files=%d", files), func(b *testing.B) {
+			h := newHive(b)
+			h.fill(files, h.only)
+			i := 0
+			for b.Loop() {
+				var many []change
+				for j := range 100 {
+					many = append(many, put(fmt.Sprintf("agents/agent-%02d/inbox/%d.json", j%50, j), fmt.Sprintf(`{"i":%d,"j":%d}`, i, j)))
+				}
+				h.only(many...)
+				i++
+			}
+		})
+		b.Run(fmt.Sprintf("git/files=%d", files), func(b *testing.B) {
+			needGit(b)
+			h := newHive(b)
+			h.fill(files, func(c ...change) { h.commit(c...) })
+			if err := os.WriteFile(filepath.Join(h.dir, ".git/info/exclude"), nil, 0o644); err != nil {
+				b.Fatal(err)
+			}
+			h.git("add", "-A")
+			h.git("commit", "-qm", "all", "--allow-empty")
+			i := 0
+			for b.Loop() {
+				h.write(fmt.Sprintf("agents/agent-01/inbox/%d.json", i%100), fmt.Sprintf(`{"i":%d}`, i))
+				h.git("add", "-A")
+				h.git("commit", "-qm", "one")
+				i++
+			}
+		})
+	}
+}
+
+// One directory of 10,000 files: its tree object is what grows.
+func BenchmarkCommitInLargeDirectory(b *testing.B) {
+	h := newHive(b)
+	var many []change
+	for i := range 10_000 {
+		many = append(many, put(fmt.Sprintf("agents/a/inbox/.done/01J8ZQ5V6W7X8Y9Z%010d.json", i), "x"))
+	}
+	h.only(many...)
+	i := 0
+	for b.Loop() {
+		h.only(put(fmt.Sprintf("agents/a/inbox/.done/01J9ZQ5V6W7X8Y9Z%010d.json", i), "x"))
+		i++
+	}
+}

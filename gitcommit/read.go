@@ -1,0 +1,55 @@
+package gitcommit
+
+import (
+	"fmt"
+	"io/fs"
+
+	"github.com/hived/hived/internal/durable"
+)
+
+// ReadFile gives a file that hived owns as the newest commit of its branch
+// holds it, its bytes checked against their hash: a sealed segment that the
+// disk lost comes back from here. It writes nothing. Where that commit has no
+// such file the error is [fs.ErrNotExist].
+func ReadFile(disk durable.FS, name string) ([]byte, error) {
+	data, err := readFile(disk, name)
+	if err != nil {
+		return nil, fmt.Errorf("read %s from git: %w", name, err)
+	}
+	return data, nil
+}
+
+func readFile(disk durable.FS, name string) ([]byte, error) {
+	m, err := readMarker(disk)
+	if err != nil {
+		return nil, err
+	}
+	tip, err := readBranch(disk, m.branch)
+	if err != nil {
+		return nil, err
+	}
+	s := newStore(disk)
+	root, err := s.root(tip)
+	if err != nil {
+		return nil, err
+	}
+	id, ok, err := newTreeAt(topsOf(root), s.tree).Lookup(name)
+	switch {
+	case err != nil:
+		return nil, err
+	case !ok:
+		return nil, fs.ErrNotExist
+	}
+	return s.read(id, kindBlob)
+}
+
+// Look tells what a person has done to the repository, without opening it for
+// committing: it changes nothing and may be called beside a running hived.
+func Look(disk durable.FS) (Condition, error) {
+	m, err := readMarker(disk)
+	if err != nil {
+		return Condition{}, err
+	}
+	r := &Repo{disk: disk, branch: m.branch}
+	return r.State(), nil
+}

@@ -1,0 +1,85 @@
+package gitcommit
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/hived/hived/internal/durable"
+	"github.com/hived/hived/protocol"
+)
+
+// mostSeed bounds a file that Seed commits, in bytes.
+const mostSeed = 16 << 20
+
+// Seed makes a commit without trailers that holds these files of the people's
+// (not owned, at the top of the hive) as they stand on the disk, and no longer
+// holds what is never versioned: an older hive may have committed its log
+// (spec §7). Where nothing would change it commits nothing.
+func (r *Repo) Seed(ctx context.Context, at time.Time, subject string, names ...string) error {
+	tip, err := readBranch(r.disk, r.branch)
+	if err != nil {
+		return err
+	}
+	var was []entry
+	if !tip.IsZero() {
+		if was, err = r.store.root(tip); err != nil {
+			return err
+		}
+	}
+	root := slices.DeleteFunc(slices.Clone(was), func(e entry) bool {
+		return e.name == protocol.PathLog || e.name == protocol.PathScratch || slices.Contains(names, e.name)
+	})
+	var objects []object
+	for _, name := range names {
+		data, _, err := durable.ReadFile(r.disk, name, mostSeed)
+		if missing(err) {
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("commit %s: %w", name, err)
+		}
+		id := protocol.BlobOf(data)
+		objects = append(objects, object{kind: kindBlob, id: id, data: data})
+		root = append(root, entry{name: name, id: id})
+	}
+	slices.SortFunc(root, inGitOrder)
+	tree := encodeTree(root)
+	if !tip.IsZero() && bytes.Equal(tree, encodeTree(was)) {
+		return nil
+	}
+	objects = append(objects, object{kind: kindTree, id: objectID(kindTree, tree), data: tree})
+	var w bytes.Buffer
+	fmt.Fprintf(&w, "tree %s\n", objectID(kindTree, tree))
+	if !tip.IsZero() {
+		fmt.Fprintf(&w, "parent %s\n", tip)
+	}
+	fmt.Fprintf(&w, "author %[1]s\ncommitter %[1]s\n\n%s\n", signature(at), oneLine(subject, mostSubject))
+	id := objectID(kindCommit, w.Bytes())
+	objects = append(objects, object{kind: kindCommit, id: id, data: w.Bytes()})
+	if err := r.land(ctx, objects, tip, id); err != nil {
+		return fmt.Errorf("commit %s: %w", names, err)
+	}
+	r.dirty.all = true
+	r.writeReflog(tip, id, at, subject, r.position().Head == r.branch)
+	return nil
+}
+
+// Tip gives the commit that HEAD's branch ends with, in hex; empty where there
+// is no repository or no commit yet.
+func Tip(disk durable.FS) (string, error) {
+	if _, err := disk.Lstat(gitDir); missing(err) {
+		return "", nil
+	}
+	head, err := readHEAD(disk)
+	if err != nil {
+		return "", fmt.Errorf("read HEAD: %w", err)
+	}
+	id, err := readBranch(disk, head.branch)
+	if err != nil || id.IsZero() {
+		return "", err
+	}
+	return id.String(), nil
+}

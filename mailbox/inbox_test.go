@@ -1,0 +1,222 @@
+package mailbox
+
+import (
+	"os"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/hived/hived/internal/durable/faultfs"
+	"github.com/hived/hived/protocol"
+)
+
+// look scans the inbox for the names that are unread.
+func (h *hive) look(unread ...string) InboxScan {
+	h.Helper()
+	s, err := h.Inbox(alice, h.now, slices.Values(unread), false)
+	h.ok(err)
+	return s
+}
+
+func (h *hive) deliver(files ...string) {
+	h.Helper()
+	for _, f := range files {
+		h.ok(h.Deliver(alice, f, []byte(message)))
+	}
+}
+
+func TestInboxHandled(t *testing.T) {
+	h := memHive(t)
+	h.deliver("1.json", "2.json", "3.json")
+	h.equal("nothing yet", h.look("1.json", "2.json", "3.json"), InboxScan{})
+	h.ok(h.disk.Rename(inDir+"2.json", doneDir+"2.json"))
+	h.equal("done", h.look("1.json", "2.json", "3.json"), InboxScan{Handled: []Handled{{"2.json", protocol.HowDone}}})
+
+	h.ok(h.disk.Remove(inDir + "1.json"))
+	h.equal("first pass", h.look("1.json", "3.json"), InboxScan{Again: h.now.Add(settle)})
+	h.wait(settle - time.Millisecond)
+	h.equal("too early", h.look("1.json", "3.json").Handled, []Handled(nil))
+	h.wait(time.Millisecond)
+	want := InboxScan{Handled: []Handled{{"1.json", protocol.HowDeleted}}}
+	h.equal("second pass", h.look("1.json", "3.json"), want)
+	h.equal("as long as it is unread", h.look("1.json", "3.json"), want)
+	h.equal("taken", h.look("3.json"), InboxScan{})
+}
+
+func TestInboxDeletedAndBack(t *testing.T) {
+	h := memHive(t)
+	h.deliver("1.json")
+	h.look("1.json")
+	h.ok(h.disk.Rename(inDir+"1.json", "agents/alice/1.json"))
+	h.look("1.json")
+	h.wait(time.Second)
+	h.ok(h.disk.Rename("agents/alice/1.json", inDir+"1.json"))
+	h.equal("back", h.look("1.json"), InboxScan{})
+	h.wait(time.Hour)
+	h.ok(h.disk.Rename(inDir+"1.json", "agents/alice/1.json"))
+	h.equal("gone a second time", h.look("1.json").Handled, []Handled(nil))
+	h.ok(h.disk.Rename("agents/alice/1.json", doneDir+"1.json"))
+	h.equal("done after all", h.look("1.json").Handled, []Handled{{"1.json", protocol.HowDone}})
+}
+
+func TestInboxVanished(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		do   func(h *hive)
+	}{
+		{"deleted", func(h *hive) { h.ok(h.Boxes.Remove("agents/alice/inbox")) }},
+		{"made again", func(h *hive) {
+			h.ok(h.Boxes.Remove("agents/alice/inbox"))
+			h.ok(h.disk.MkdirAll("agents/alice/inbox/.done", 0o755))
+		}},
+		{"renamed and made again", func(h *hive) {
+			h.ok(h.disk.Rename("agents/alice/inbox", "agents/alice/old"))
+			h.ok(h.disk.MkdirAll("agents/alice/inbox/.done", 0o755))
+		}},
+		{"with the inodes of the old ones", func(h *hive) {
+			h.ok(h.disk.Remove(inDir + marker))
+			h.ok(h.disk.Remove(inDir + "1.json"))
+		}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			h := memHive(t)
+			h.deliver("1.json")
+			h.look("1.json")
+			h.wait(time.Minute)
+			tt.do(h)
+			h.equal("vanished", h.look("1.json"), InboxScan{Vanished: true})
+			_, err := h.Ensure(alice)
+			h.ok(err)
+			h.ok(h.Redeliver(alice, "1.json", []byte(message)))
+			h.equal("refilled", h.look("1.json"), InboxScan{})
+			h.wait(time.Minute)
+			h.equal("later", h.look("1.json"), InboxScan{})
+		})
+	}
+}
+
+// A deletion that was seen once is not believed of another directory.
+func TestInboxReplacedBetweenPasses(t *testing.T) {
+	h := memHive(t)
+	h.deliver("1.json")
+	h.look("1.json")
+	h.ok(h.disk.Remove(inDir + "1.json"))
+	h.look("1.json")
+	h.wait(settle)
+	h.ok(h.disk.Rename("agents/alice/inbox", "agents/alice/old"))
+	h.ok(h.disk.MkdirAll("agents/alice/inbox/.done", 0o755))
+	h.equal("vanished", h.look("1.json"), InboxScan{Vanished: true})
+	h.equal("as long as it is not made right", h.look("1.json"), InboxScan{Vanished: true})
+	_, err := h.Ensure(alice)
+	h.ok(err)
+	h.equal("the count starts again", h.look("1.json"), InboxScan{Again: h.now.Add(settle)})
+}
+
+func TestInboxUnexpected(t *testing.T) { // matrix 56
+	h := memHive(t)
+	h.deliver("1.json")
+	h.write(inDir+"planted.json", message)
+	h.write(inDir+"notes.txt", message)
+	h.equal("at first", h.look("1.json"), InboxScan{Again: h.now.Add(settle)})
+	h.wait(settle)
+	h.equal("after settle", h.look("1.json"), InboxScan{Unexpected: []string{"planted.json"}})
+	h.wait(settle)
+	h.equal("once", h.look("1.json"), InboxScan{})
+	h.Forget(alice)
+	h.look("1.json")
+	h.wait(settle)
+	h.equal("again after Forget", h.look("1.json").Unexpected, []string{"planted.json"})
+	h.ok(h.disk.Remove(inDir + "planted.json"))
+	h.look("1.json")
+	h.write(inDir+"planted.json", message)
+	h.look("1.json")
+	h.wait(settle)
+	h.equal("another one", h.look("1.json").Unexpected, []string{"planted.json"})
+}
+
+func TestIdleInboxCostsOneStat(t *testing.T) {
+	h := memHive(t)
+	h.deliver("1.json")
+	asked := 0
+	unread := func(yield func(string) bool) { asked++; yield("1.json") }
+	for range 3 {
+		_, err := h.Inbox(alice, h.now, unread, false)
+		h.ok(err)
+		h.wait(time.Second)
+	}
+	h.equal("asked", asked, 2) // the second time because of the tick
+	h.disk.lists, h.disk.stats = 0, 0
+	_, err := h.Inbox(alice, h.now, unread, false)
+	h.ok(err)
+	h.equal("calls", []int{h.disk.lists, h.disk.stats}, []int{0, 1})
+	_, err = h.Inbox(alice, h.now, unread, true)
+	h.ok(err)
+	h.equal("forced", asked, 3)
+}
+
+func TestRacyInbox(t *testing.T) {
+	mem := faultfs.New()
+	h := newHive(t, mem)
+	frozen := h.now
+	mem.SetClock(func() time.Time { return frozen })
+	h.deliver("1.json", "2.json")
+	h.look("1.json", "2.json")
+	h.ok(h.disk.Rename(inDir+"1.json", doneDir+"1.json"))
+	h.wait(10 * time.Millisecond)
+	h.equal("in the same tick", len(h.look("1.json", "2.json").Handled), 1)
+}
+
+func TestAltered(t *testing.T) {
+	mem := faultfs.New()
+	h := newHive(t, mem)
+	names := []string{"1.json", "2.json", "3.json", "4.json", "5.json", "6.json"}
+	h.deliver(names...)
+	var files []Delivered
+	for _, n := range names {
+		files = append(files, Delivered{File: n, Blob: protocol.BlobOf([]byte(message)), Size: len(message)})
+	}
+	check := func() []string {
+		h.Helper()
+		altered, err := h.Altered(alice, files)
+		h.ok(err)
+		return altered
+	}
+	h.disk.opens = 0
+	h.equal("at first", check(), []string(nil))
+	h.equal("opened", h.disk.opens, 0)
+
+	h.write(inDir+"2.json", other)
+	h.write(inDir+"3.json", "X"+message[1:])
+	h.write(inDir+"4.json", message) // touched
+	h.ok(h.disk.Remove(inDir + "5.json"))
+	h.ok(h.disk.Remove(inDir + "6.json"))
+	h.ok(mem.Symlink(inDir+"6.json", "1.json"))
+	h.equal("altered", check(), []string{"2.json", "3.json", "6.json"})
+	h.disk.opens = 0
+	check()
+	h.equal("opened again", h.disk.opens, 2) // the intact one is known by now
+
+	fresh := New(h.disk, options)
+	got, err := fresh.Altered(alice, files)
+	h.ok(err)
+	h.equal("after a start", got, []string{"2.json", "3.json", "6.json"})
+}
+
+func TestRightIsForgottenWithItsMessage(t *testing.T) {
+	h := memHive(t)
+	h.deliver("1.json", "2.json")
+	h.ok(h.disk.Rename(inDir+"1.json", doneDir+"1.json"))
+	h.look("1.json", "2.json")
+	h.equal("remembered", len(h.box(alice).inbox.right), 1)
+}
+
+// On ext4 the new directories have the inodes of the old ones.
+func TestInboxMadeAgainOnDisk(t *testing.T) {
+	h := diskHive(t)
+	h.deliver("1.json")
+	h.look("1.json")
+	h.ok(os.RemoveAll(h.path("agents/alice/inbox")))
+	h.ok(os.MkdirAll(h.path("agents/alice/inbox/.done"), 0o755))
+	h.wait(time.Minute)
+	h.equal("vanished", h.look("1.json"), InboxScan{Vanished: true})
+}

@@ -1,0 +1,37 @@
+package protocol
+
+import (
+	_ "embed"
+	"strconv"
+	"strings"
+	"time"
+)
+
+//go:embed guide.md
+var guide string
+
+// Guide is PROTOCOL.md: what an agent must know, with the hive's own limits
+// (spec §1, §9). The same settings give the same bytes.
+func Guide(s Settings) []byte {
+	return []byte(strings.NewReplacer(
+		"{{hop_cap}}", strconv.Itoa(s.HopCap),
+		"{{pair_cap}}", strconv.Itoa(s.PairCap),
+		"{{settle}}", plainDuration(s.Settle),
+		"{{outbox_strays_after}}", plainDuration(s.OutboxStraysAfter),
+		"{{max_message_bytes}}", strconv.FormatInt(s.MaxMessageBytes, 10),
+		"{{max_depth}}", strconv.Itoa(MaxDepth),
+		"{{inbox_cap}}", strconv.Itoa(s.InboxCap),
+	).Replace(guide))
+}
+
+// plainDuration writes a duration without the zeros at its end: 1m, not 1m0s.
+func plainDuration(d time.Duration) string {
+	s := d.String()
+	if strings.HasSuffix(s, "m0s") {
+		s = strings.TrimSuffix(s, "0s")
+	}
+	if strings.HasSuffix(s, "h0m") {
+		s = strings.TrimSuffix(s, "0m")
+	}
+	return s
+}

@@ -1,0 +1,311 @@
+package router
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/hived/hived/eventlog"
+	"github.com/hived/hived/internal/durable"
+	"github.com/hived/hived/protocol"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// hive is a real hive in a temporary directory, with or without a daemon.
+type hive struct {
+	t        *testing.T
+	dir      string
+	disk     *durable.Disk
+	settings protocol.Settings
+	stop     func() error
+
+	mu     sync.Mutex
+	events []protocol.Event
+	grew   chan struct{}
+}
+
+func newHive(t *testing.T, agents ...string) *hive {
+	t.Helper()
+	h := &hive{t: t, dir: t.TempDir(), settings: protocol.DefaultSettings(), grew: make(chan struct{}, 1)}
+	h.settings.Settle = 50 * time.Millisecond
+	h.settings.Rescan = 100 * time.Millisecond
+	h.settings.Git.CommitDelay = 10 * time.Millisecond
+	var err error
+	if h.disk, err = durable.Open(h.dir); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if h.stop != nil {
+			if err := h.stop(); err != nil {
+				t.Errorf("the daemon ended with %v", err)
+			}
+		}
+		h.disk.Close()
+	})
+	for _, a := range agents {
+		h.mkdir("agents/" + a + "/outbox")
+	}
+	h.init(false)
+	return h
+}
+
+func (h *hive) init(adopt bool) {
+	h.t.Helper()
+	if err := Init(h.disk, InitOptions{Settings: h.settings, Template: []byte("# settings\n"), Adopt: adopt, Now: time.Now()}); err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+// up starts a daemon; h.stop ends it.
+func (h *hive) up() {
+	h.t.Helper()
+	r, err := New(h.disk, h.config())
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- r.Run(ctx) }()
+	h.stop = func() error {
+		h.stop = nil
+		cancel()
+		return <-done
+	}
+}
+
+func (h *hive) config() Config {
+	return Config{Settings: h.settings, OnEvent: func(ev protocol.Event) {
+		h.mu.Lock()
+		h.events = append(h.events, ev)
+		h.mu.Unlock()
+		select {
+		case h.grew <- struct{}{}:
+		default:
+		}
+	}}
+}
+
+// down stops the daemon and fails the test if it did not end well.
+func (h *hive) down() {
+	h.t.Helper()
+	if err := h.stop(); err != nil {
+		h.t.Fatalf("stop: %v", err)
+	}
+}
+
+// once runs a daemon until nothing is left to do.
+func (h *hive) once() {
+	h.t.Helper()
+	cfg := h.config()
+	cfg.Once = true
+	r, err := New(h.disk, cfg)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	if err := r.Run(context.Background()); err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+// await waits for an event that fits.
+func await[T protocol.Body](h *hive, what string, fits func(protocol.Event, T) bool) T {
+	h.t.Helper()
+	deadline := time.NewTimer(20 * time.Second)
+	defer deadline.Stop()
+	seen := 0
+	for {
+		h.mu.Lock()
+		list := h.events[seen:]
+		seen = len(h.events)
+		h.mu.Unlock()
+		for _, ev := range list {
+			if b, ok := ev.Body.(T); ok && fits(ev, b) {
+				return b
+			}
+		}
+		select {
+		case <-h.grew:
+		case <-deadline.C:
+			h.t.Fatalf("no %s came; events:\n%s", what, h.story())
+		}
+	}
+}
+
+func (h *hive) story() string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var b strings.Builder
+	for _, ev := range h.events {
+		fmt.Fprintln(&b, ev.Seq, protocol.Summary(ev))
+	}
+	return b.String()
+}
+
+func (h *hive) path(name string) string { return filepath.Join(h.dir, filepath.FromSlash(name)) }
+
+func (h *hive) mkdir(name string) {
+	h.t.Helper()
+	if err := os.MkdirAll(h.path(name), 0o755); err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+func (h *hive) write(name, text string) {
+	h.t.Helper()
+	if err := os.WriteFile(h.path(name), []byte(text), 0o644); err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+func (h *hive) read(name string) string {
+	h.t.Helper()
+	b, err := os.ReadFile(h.path(name))
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return string(b)
+}
+
+func (h *hive) rename(from, to string) {
+	h.t.Helper()
+	if err := os.Rename(h.path(from), h.path(to)); err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+func (h *hive) exists(name string) bool {
+	_, err := os.Lstat(h.path(name))
+	return err == nil
+}
+
+// list gives the names in a directory that are not hidden.
+func (h *hive) list(name string) []string {
+	h.t.Helper()
+	entries, err := os.ReadDir(h.path(name))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		h.t.Fatal(err)
+	}
+	out := []string{}
+	for _, e := range entries {
+		if !strings.HasPrefix(e.Name(), ".") {
+			out = append(out, e.Name())
+		}
+	}
+	return out
+}
+
+// log reads the log as it is on the disk.
+func (h *hive) log() []protocol.Event {
+	h.t.Helper()
+	var out []protocol.Event
+	for rec, err := range eventlog.Read(h.disk, eventlog.Position{}) {
+		if err != nil {
+			h.t.Fatal(err)
+		}
+		out = append(out, rec.Event)
+	}
+	return out
+}
+
+// git runs the git program in the hive, untouched by the user's settings.
+func (h *hive) git(args ...string) string {
+	h.t.Helper()
+	bin, err := exec.LookPath("git")
+	if err != nil {
+		h.t.Skip("git is not installed: what hived commits is not compared with what git says")
+	}
+	cmd := exec.Command(bin, args...)
+	cmd.Dir = h.dir
+	cmd.Env = append(os.Environ(), "GIT_CONFIG_NOSYSTEM=1", "HOME="+h.t.TempDir(), "LC_ALL=C",
+		"GIT_AUTHOR_NAME=p", "GIT_AUTHOR_EMAIL=p@example.org", "GIT_COMMITTER_NAME=p", "GIT_COMMITTER_EMAIL=p@example.org")
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		h.t.Fatalf("git %v: %v\n%s", args, err, out)
+	}
+	return string(out)
+}
+
+// quiet checks what must be true of any hive at rest.
+func (h *hive) quiet() {
+	h.t.Helper()
+	if out := h.git("status", "--porcelain"); out != "" {
+		h.t.Errorf("git status is not clean:\n%s", out)
+	}
+	if out := h.git("fsck", "--strict", "--no-dangling"); out != "" {
+		h.t.Errorf("git fsck:\n%s", out)
+	}
+}
+
+// send writes a message the way an agent should.
+func (h *hive) send(from, name, text string) {
+	h.t.Helper()
+	dir := "agents/" + from + "/outbox/"
+	h.write(dir+"."+name+".tmp", text)
+	h.rename(dir+"."+name+".tmp", dir+name+".json")
+}
+
+// delivery waits until a message with that body is in the log.
+func (h *hive) delivery(id string) *protocol.MessageEvent {
+	h.t.Helper()
+	return await(h, "message "+id, func(_ protocol.Event, e *protocol.MessageEvent) bool { return string(e.ID) == id })
+}
+
+func TestOneMessage(t *testing.T) {
+	h := newHive(t, "alice", "bob")
+	h.up()
+	h.send("alice", "hello", `{"id":"m1","to":"bob","subject":"hi","body":"there"}`)
+	e := h.delivery("m1")
+	got := h.read("agents/bob/inbox/" + e.File)
+	if !strings.Contains(got, "\n  \"from\": \"alice\",\n") || !strings.Contains(got, `"body": "there"`) {
+		t.Errorf("delivered:\n%s", got)
+	}
+	if h.exists("agents/alice/outbox/hello.json") || !h.exists("agents/alice/outbox/.sent/hello.json") {
+		t.Error("the original was not archived")
+	}
+	h.rename("agents/bob/inbox/"+e.File, "agents/bob/inbox/.done/"+e.File)
+	await(h, "handled", func(_ protocol.Event, x *protocol.HandledEvent) bool {
+		return x.ID == "m1" && x.How == protocol.HowDone
+	})
+	h.down()
+	h.quiet()
+	if log := h.git("log", "--format=%B"); !strings.Contains(log, "Hive-Seq: ") || !strings.Contains(log, "alice") {
+		t.Errorf("git log says:\n%s", log)
+	}
+	if tree := h.git("ls-tree", "-r", "--name-only", "HEAD"); !strings.Contains(tree, "agents/bob/inbox/.done/"+e.File) || strings.Contains(tree, "agents/bob/inbox/"+e.File) {
+		t.Errorf("HEAD holds:\n%s", tree)
+	}
+	if blob := strings.TrimSpace(h.git("hash-object", "agents/bob/inbox/.done/"+e.File)); blob != e.Blob.String() {
+		t.Errorf("the event names blob %s, git says %s", e.Blob, blob)
+	}
+}
+
+func TestRestartChangesNothing(t *testing.T) {
+	h := newHive(t, "alice", "bob")
+	h.send("alice", "1", `{"to":"bob","body":"x"}`)
+	h.once()
+	before := len(h.log())
+	head := h.git("rev-parse", "HEAD")
+	h.once()
+	after := h.log()
+	if n := len(after) - before; n != 2 {
+		for _, ev := range after[before:] {
+			t.Log(protocol.Summary(ev))
+		}
+		t.Errorf("a restart logged %d events, want started and stopped", n)
+	}
+	if h.git("rev-parse", "HEAD~1") != head {
+		t.Error("a restart is more than one commit")
+	}
+	h.quiet()
+}
