@@ -204,6 +204,9 @@ func TestInboxListsInOrder(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		if unread, err := b.Unread(); err != nil || len(unread) != 3 {
+			t.Errorf("unread %v, %v", unread, err)
+		}
 		var got []string
 		for _, l := range list {
 			s := fmt.Sprintf("%s/%d", l.ID(), l.Seq)

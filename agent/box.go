@@ -131,9 +131,9 @@ func (b *Box) Wait(ctx context.Context, hint <-chan struct{}) error {
 	tick := time.NewTicker(waitPoll)
 	defer tick.Stop()
 	for {
-		names, err := b.names(protocol.InboxDir(b.id))
+		names, err := b.Unread()
 		if err != nil {
-			return fmt.Errorf("wait for a message to %s: %w", b.id, err)
+			return err
 		}
 		if len(names) > 0 {
 			return nil
@@ -145,6 +145,16 @@ func (b *Box) Wait(ctx context.Context, hint <-chan struct{}) error {
 		case <-hint:
 		}
 	}
+}
+
+// Unread lists the names of the messages in the inbox, in the order of
+// acceptance.
+func (b *Box) Unread() ([]string, error) {
+	names, err := b.names(protocol.InboxDir(b.id))
+	if err != nil {
+		return nil, fmt.Errorf("look into the inbox of %s: %w", b.id, err)
+	}
+	return names, nil
 }
 
 // Pending lists the files in the outbox that wait for the daemon, in the

@@ -134,36 +134,3 @@ func (c *cursor) damage(off int64, err error) *Damage {
 func missing(name string) *Damage {
 	return &Damage{File: name, Err: ErrMissing}
 }
-
-// torn tells whether what stands in the open segment from off on, where the
-// first line is not the next event, can be what a crash left of a write that
-// nobody was told of: a line without line break, and whole lines only where
-// each of them holds a NUL, which is how a file system shows blocks that it
-// never wrote. A whole line with something else in the place of its line break
-// was durable once: that is damage.
-func torn(f io.ReaderAt, off int64, prev protocol.Sum) (bool, error) {
-	l := newLines(f, off)
-	for whole := 0; ; whole++ {
-		line, err := l.next()
-		switch {
-		case errors.Is(err, errLong):
-			return false, nil
-		case errors.Is(err, io.EOF):
-			return whole > 0 || !endsWrong(l.tail, prev), nil
-		case err != nil:
-			return false, err
-		case !hasNUL(line):
-			return false, nil
-		}
-	}
-}
-
-// endsWrong tells whether a tail is a whole line but for its last byte.
-func endsWrong(tail []byte, prev protocol.Sum) bool {
-	n := len(tail) - 1
-	if n < 0 || tail[n] == 0 {
-		return false
-	}
-	_, err := protocol.CheckLine(tail[:n], prev)
-	return err == nil
-}

@@ -20,15 +20,13 @@ type lines struct {
 	f    io.ReaderAt
 	buf  []byte // buf[r:w] was read and not given out
 	r, w int
-	off  int64 // of buf[r] in the file
+	off  int64  // of buf[r] in the file
 	tail []byte // what stood behind the last line break when the file ended
 }
 
 func newLines(f io.ReaderAt, off int64) lines {
 	return lines{f: f, off: off, buf: make([]byte, readSize)}
 }
-
-func hasNUL(line []byte) bool { return bytes.IndexByte(line, 0) >= 0 }
 
 // next gives a line with its line break, good until the next call. What stands
 // behind the last line break is no line yet: that is io.EOF, with off at its

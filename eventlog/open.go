@@ -175,5 +175,3 @@ func readToTear(c *cursor, each func(protocol.Event) error) (int64, error) {
 	}
 	return bad.Offset, nil
 }
-
-func tornName(seq protocol.Seq) string { return "torn-" + seq.String() }

@@ -165,4 +165,3 @@ func (r *reader) unlessTorn(err error) error {
 	r.c.no--
 	return r.end()
 }
-

@@ -20,6 +20,10 @@ func (r *reader) end() error {
 		}
 		return r.cross()
 	}
+	if r.c.no == 0 { // log.jsonl is never without its first line
+		r.c.no++
+		return r.c.damage(0, errCut)
+	}
 	if r.fresh {
 		r.fresh = false
 		return io.EOF
@@ -98,6 +102,11 @@ func (r *reader) cross() error {
 		return err
 	}
 	next := r.c.at.Seq + 1
+	if first == 0 { // who reads on finds out why
+		if _, err := r.disk.Lstat(segmentPath(next)); errors.Is(err, fs.ErrNotExist) {
+			first = next
+		}
+	}
 	if first == next {
 		return r.use(f, openName, first)
 	}

@@ -1,8 +1,8 @@
 package eventlog
 
 import (
-	"errors"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io/fs"
 	"time"

@@ -122,7 +122,7 @@ func (k *checker) run(ctx context.Context, tip, onto protocol.Blob) error {
 		}
 		switch {
 		case c.last == 0:
-			k.report(Problem{Code: CodeTrailers, Commit: c.id, Text: "a commit of hived's names no events"})
+			k.report(Problem{Code: CodeTrailers, Commit: c.id, Text: "a commit of hived's changes what hived owns and names no events"})
 		case !c.real && !builtUpon(chain[i:]):
 			k.report(Problem{Code: CodeAmended, Info: true, Commit: c.id, Seq: c.last, Text: "a person's commit copies the trailers of one of hived's"})
 		default:
@@ -158,7 +158,7 @@ func (k *checker) chain(ctx context.Context, tip, onto protocol.Blob) ([]link, e
 			k.report(Problem{Code: CodeUnreadable, Object: id, Commit: id, Text: err.Error()})
 			break
 		}
-		if c.last != 0 || c.by == identity {
+		if c.last != 0 || c.by == identity && !k.ownedAsBelow(c) {
 			l := link{id: id, tree: c.tree, first: c.first, last: c.last, real: c.by == identity}
 			if _, err := hex.Decode(l.sum[:], []byte(c.sum)); err != nil {
 				return nil, err
@@ -169,6 +169,17 @@ func (k *checker) chain(ctx context.Context, tip, onto protocol.Blob) ([]link, e
 	}
 	slices.Reverse(out)
 	return out, nil
+}
+
+// ownedAsBelow tells whether a commit left alone what hived owns, as the one
+// of [Repo.Seed] does. One that cannot be read did not.
+func (k *checker) ownedAsBelow(c *commit) bool {
+	root, err := k.store.root(c.id)
+	if err != nil {
+		return false
+	}
+	was, err := k.store.root(c.parent)
+	return err == nil && sameTops(topsOf(root), topsOf(was))
 }
 
 // commit holds one commit against the log.

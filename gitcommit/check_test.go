@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -98,7 +99,7 @@ func TestCheckFinds(t *testing.T) {
 				os.Remove(f)
 			}
 		}, CodeUnreadable},
-		{"commit without trailers", func(h *hive) { h.forge(h.git("rev-parse", "HEAD^{tree}"), "hive: nothing\n") }, CodeTrailers},
+		{"commit without trailers", func(h *hive) { h.forge(h.git("rev-parse", "HEAD~1^{tree}"), "hive: nothing\n") }, CodeTrailers},
 		{"gap", func(h *hive) {
 			h.batch(put("registry.json", "{}"))
 			h.batch()
@@ -175,6 +176,20 @@ func TestCheckNamesTheDamagedObject(t *testing.T) {
 	}
 	if !found {
 		t.Error("the damaged object is not named")
+	}
+}
+
+func TestCheckTakesCommitsOfHivedThatNameNoEvents(t *testing.T) {
+	h := newHive(t)
+	for _, text := range []string{"hop_cap: 12\n", "hop_cap: 13\n"} {
+		h.write("hive.yaml", text)
+		if err := h.repo.Seed(t.Context(), time.Unix(5, 0), "hive: settings", "hive.yaml"); err != nil {
+			t.Fatal(err)
+		}
+		h.commit(put("board.md", text))
+	}
+	if got := h.check(); len(got) != 0 {
+		t.Errorf("check says %q", got)
 	}
 }
 

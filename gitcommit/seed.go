@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/hived/hived/internal/durable"
@@ -33,6 +34,7 @@ func (r *Repo) Seed(ctx context.Context, at time.Time, subject string, names ...
 		return e.name == protocol.PathLog || e.name == protocol.PathScratch || slices.Contains(names, e.name)
 	})
 	var objects []object
+	var found []string
 	for _, name := range names {
 		data, _, err := durable.ReadFile(r.disk, name, mostSeed)
 		if missing(err) {
@@ -42,7 +44,7 @@ func (r *Repo) Seed(ctx context.Context, at time.Time, subject string, names ...
 			return fmt.Errorf("commit %s: %w", name, err)
 		}
 		id := protocol.BlobOf(data)
-		objects = append(objects, object{kind: kindBlob, id: id, data: data})
+		objects, found = append(objects, object{kind: kindBlob, id: id, data: data}), append(found, name)
 		root = append(root, entry{name: name, id: id})
 	}
 	slices.SortFunc(root, inGitOrder)
@@ -63,7 +65,40 @@ func (r *Repo) Seed(ctx context.Context, at time.Time, subject string, names ...
 		return fmt.Errorf("commit %s: %w", names, err)
 	}
 	r.dirty.all = true
-	r.writeReflog(tip, id, at, subject, r.position().Head == r.branch)
+	own := r.position()
+	r.writeReflog(tip, id, at, subject, own.Head == r.branch)
+	if !own.Own() {
+		return nil
+	}
+	return r.seedIndex(ctx, id, objects[:len(found)], found)
+}
+
+// seedIndex tells an index that is there already of the seeded files. Without
+// one there is nothing to tell: it is made from the tree.
+func (r *Repo) seedIndex(ctx context.Context, tip protocol.Blob, blobs []object, names []string) error {
+	if _, err := r.disk.Lstat(indexFile); missing(err) {
+		return nil
+	}
+	p, _, err := r.loadIndex(tip)
+	if err != nil {
+		return fmt.Errorf("bring git's index up to date: %w", err)
+	}
+	patches := make([]patch, 0, len(blobs))
+	for i := range blobs {
+		e := newIndexEntry(names[i], blobs[i].id, 0o100644, fileStat{})
+		patches = append(patches, patch{names[i], &e})
+	}
+	for _, e := range p.entries {
+		if e.name == protocol.PathLog || strings.HasPrefix(e.name, protocol.PathScratch+"/") {
+			patches = append(patches, patch{name: e.name})
+		}
+	}
+	slices.SortFunc(patches, func(a, b patch) int { return strings.Compare(a.name, b.name) })
+	next := &parsedIndex{entries: slices.Clone(p.entries), kept: p.kept}
+	next.apply(patches)
+	if err := r.writeIndex(ctx, next); err != nil {
+		return fmt.Errorf("bring git's index up to date: %w", err)
+	}
 	return nil
 }
 

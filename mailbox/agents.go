@@ -84,10 +84,10 @@ func (b *Boxes) dropAbsent() {
 const marker = ".hived"
 
 // Ensure makes the directories of an agent that are missing (0755), and names
-// those that it made: "inbox" among them, for an agent that was there before,
-// means that it or somebody else made the inbox anew, so that the messages are
-// gone and have to be delivered again (spec §4.7). A link or file in such a
-// place is an error and stays as it is.
+// those that it made, "inbox" also where somebody else made it anew. What is
+// unread and not in such an inbox was not handled: [Boxes.Inbox] says that the
+// inbox vanished (spec §4.7). A link or file in such a place is an error and
+// stays as it is.
 func (b *Boxes) Ensure(id protocol.AgentID) (made []string, err error) {
 	home := protocol.AgentDir(id)
 	dirs := [...]string{home, protocol.InboxDir(id), protocol.DoneDir(id), protocol.OutboxDir(id), protocol.SentDir(id)}
@@ -104,8 +104,11 @@ func (b *Boxes) Ensure(id protocol.AgentID) (made []string, err error) {
 	if err != nil {
 		return made, fmt.Errorf("mark the inbox of agent %s: %w", id, err)
 	}
-	if fresh && !slices.Contains(made, "inbox") {
-		made = append(made, "inbox")
+	if fresh {
+		b.box(id).inbox.remade = true
+		if !slices.Contains(made, "inbox") {
+			made = append(made, "inbox")
+		}
 	}
 	return made, nil
 }

@@ -54,6 +54,9 @@ func (b *Boxes) archive(a *Arrival, to string) error {
 	err := b.fs.RenameNew(a.path(), to)
 	switch {
 	case absent(err):
+		if _, there := b.fs.Lstat(a.path()); there == nil {
+			return err // .sent is missing
+		}
 		return b.restore(a, to)
 	case errors.Is(err, fs.ErrExist):
 		info, err := b.fs.Lstat(a.path())
@@ -127,7 +130,6 @@ func (b *Boxes) message(name string) *protocol.Message {
 
 // putBack gives the outbox back what was never read.
 func (b *Boxes) putBack(a *Arrival, from string) error {
-	b.box(a.Agent).outbox.dir.forget()
 	err := b.fs.RenameNew(from, a.path())
 	ext := path.Ext(a.Name)
 	stem := a.Name[:min(len(a.Name)-len(ext), 200)]

@@ -117,6 +117,40 @@ func TestArchiveThatFailsIsHandedOutAgain(t *testing.T) {
 	h.ok(h.Archive(h.one(), "x.json"))
 }
 
+func TestArchiveWithoutSent(t *testing.T) {
+	for _, content := range []string{message, ""} {
+		h := memHive(t)
+		if content == "" {
+			h.ok(h.disk.Mkdir(outDir+"x.json", 0o755))
+		} else {
+			h.write(outDir+"x.json", content)
+		}
+		h.ok(h.Boxes.Remove("agents/alice/outbox/.sent"))
+		if err := h.Archive(h.one(), "x.json"); !absent(err) {
+			t.Errorf("got %v, want that .sent does not exist", err)
+		}
+		_, err := h.Ensure(alice)
+		h.ok(err)
+		h.ok(h.Archive(h.one(), "x.json"))
+		h.equal("outbox", h.names("agents/alice/outbox"), []string{".sent"})
+	}
+}
+
+func TestRecheckOfAnOldFile(t *testing.T) { // its bytes need not be read
+	h := diskHive(t)
+	h.now = time.Now().Add(time.Hour)
+	h.write(outDir+"x.json", message)
+	f, err := h.disk.Append(outDir + "x.json")
+	h.ok(err)
+	h.ok(h.Archive(h.one(), "x.json"))
+	h.add(f, "\n")
+	h.ok(f.Close())
+	h.wait(settle)
+	h.disk.opens = 0
+	h.equal("changed", h.Recheck(h.now), []string{sentDir + "x.json"})
+	h.equal("opened", h.disk.opens, 0)
+}
+
 func TestArchiveUnread(t *testing.T) {
 	h := memHive(t)
 	h.ok(h.disk.FS.(*faultfs.Mem).Symlink(outDir+"x.json", "/etc/passwd"))

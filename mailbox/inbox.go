@@ -33,10 +33,13 @@ type InboxScan struct {
 
 // inbox is what is remembered of one inbox.
 type inbox struct {
-	dir   dirState
-	right map[string]stamp     // delivered files whose bytes were right
-	gone  map[string]time.Time // when a file was first missed
-	odd   map[string]*oddity
+	dir dirState
+	// remade says that the marker was missing when the inbox was last ensured,
+	// and that not all that is unread has been seen there since.
+	remade bool
+	right  map[string]stamp     // delivered files whose bytes were right
+	gone   map[string]time.Time // when a file was first missed
+	odd    map[string]*oddity
 }
 
 type oddity struct {
@@ -81,11 +84,12 @@ func (b *Boxes) scanInbox(id protocol.AgentID, now time.Time, unread iter.Seq[st
 	if s.Handled, err = b.handled(id, in, missing, now); err != nil {
 		return InboxScan{}, err
 	}
-	if len(in.gone) > 0 && !b.marked(id) {
-		*in = inbox{}
+	if len(in.gone) > 0 && (in.remade || !b.marked(id)) {
+		*in = inbox{remade: in.remade}
 		in.dir.moved(info, now)
 		return InboxScan{Vanished: true}, nil
 	}
+	in.remade = false
 	in.dir.listed(now)
 	s.Unexpected = in.unexpected(extra, now, b.opt.Settle)
 	s.Again = in.again(now, b.opt.Settle)

@@ -73,6 +73,12 @@ func TestInboxVanished(t *testing.T) {
 			h.ok(h.disk.Rename("agents/alice/inbox", "agents/alice/old"))
 			h.ok(h.disk.MkdirAll("agents/alice/inbox/.done", 0o755))
 		}},
+		{"another agent's in its place", func(h *hive) {
+			_, err := h.Ensure("bob")
+			h.ok(err)
+			h.ok(h.disk.Rename("agents/alice/inbox", "agents/alice/old"))
+			h.ok(h.disk.Rename("agents/bob/inbox", "agents/alice/inbox"))
+		}},
 		{"with the inodes of the old ones", func(h *hive) {
 			h.ok(h.disk.Remove(inDir + marker))
 			h.ok(h.disk.Remove(inDir + "1.json"))
@@ -106,10 +112,10 @@ func TestInboxReplacedBetweenPasses(t *testing.T) {
 	h.ok(h.disk.Rename("agents/alice/inbox", "agents/alice/old"))
 	h.ok(h.disk.MkdirAll("agents/alice/inbox/.done", 0o755))
 	h.equal("vanished", h.look("1.json"), InboxScan{Vanished: true})
-	h.equal("as long as it is not made right", h.look("1.json"), InboxScan{Vanished: true})
+	h.equal("as long as it is not ensured", h.look("1.json"), InboxScan{Vanished: true})
 	_, err := h.Ensure(alice)
 	h.ok(err)
-	h.equal("the count starts again", h.look("1.json"), InboxScan{Again: h.now.Add(settle)})
+	h.equal("as long as it is not filled", h.look("1.json"), InboxScan{Vanished: true})
 }
 
 func TestInboxUnexpected(t *testing.T) { // matrix 56
@@ -219,4 +225,27 @@ func TestInboxMadeAgainOnDisk(t *testing.T) {
 	h.ok(os.MkdirAll(h.path("agents/alice/inbox/.done"), 0o755))
 	h.wait(time.Minute)
 	h.equal("vanished", h.look("1.json"), InboxScan{Vanished: true})
+}
+
+func TestInboxMadeAgainAndEnsured(t *testing.T) {
+	for _, restart := range []bool{false, true} {
+		h := memHive(t)
+		h.deliver("1.json", "2.json")
+		h.look("1.json", "2.json")
+		h.ok(h.disk.Remove(inDir + marker))
+		h.ok(h.disk.Remove(inDir + "1.json"))
+		if restart {
+			h.Boxes = New(h.disk, options)
+		}
+		_, err := h.Ensure(alice) // before anybody looked
+		h.ok(err)
+		for range 2 { // as long as not all is there
+			h.equal("vanished", h.look("1.json", "2.json"), InboxScan{Vanished: true})
+			h.wait(time.Minute)
+		}
+		h.ok(h.Redeliver(alice, "1.json", []byte(message)))
+		h.equal("refilled", h.look("1.json", "2.json"), InboxScan{})
+		h.ok(h.disk.Remove(inDir + "1.json"))
+		h.equal("deleted, first pass", h.look("1.json", "2.json"), InboxScan{Again: h.now.Add(settle)})
+	}
 }

@@ -23,8 +23,8 @@ type Arrival struct {
 	Message  *protocol.Message // nil where there is a Fault
 	Fault    *Fault
 	// SentTaken says that the name in outbox/.sent for this message is in use,
-	// or could be in use by another file whose [SentName] is the same: take one
-	// that is unique. BadTaken is the same for "bad-" before the name; it is
+	// or could be in use by another file whose [SentName] is the same: take one that is
+	// unique. BadTaken is the same for "bad-" before the name; it is
 	// looked up for a Fault only and else true.
 	SentTaken, BadTaken bool
 

@@ -465,24 +465,28 @@ func TestUnsettledIsLookedAtAgainWithoutListing(t *testing.T) {
 
 func TestSentTaken(t *testing.T) {
 	h := memHive(t)
-	for _, n := range []string{"a.json", "b.json", "c\n.json"} {
+	for _, n := range []string{"a.json", "b.json", "c\n.json", "c%0A.json"} {
 		h.write(outDir+n, message)
 	}
-	h.write(outDir+"d.json", "{")
-	h.write(outDir+"e.json", "{")
-	h.write(outDir+".sent/b.json", message)
-	h.write(outDir+".sent/bad-e.json", message)
+	for _, n := range []string{"w.json", "x.json", "y\n.json", strings.Repeat("z", 250) + ".json"} {
+		h.write(outDir+n, "{")
+	}
+	h.write(sentDir+"b.json", message)
+	h.write(sentDir+"bad-x.json", message)
 	got := map[string]bool{}
 	for range 2 {
 		for _, a := range h.scan().Arrivals {
-			got[a.Name] = a.SentTaken
+			got[a.Name[:1]+a.Name[len(a.Name)-6:]] = a.SentTaken
 			if a.Fault != nil {
-				got[a.Name] = a.BadTaken
+				got[a.Name[:1]+a.Name[len(a.Name)-6:]] = a.BadTaken
 			}
 		}
 		h.wait(settle)
 	}
-	h.equal("taken", got, map[string]bool{"a.json": false, "b.json": true, "c\n.json": true, "d.json": false, "e.json": true})
+	h.equal("taken", got, map[string]bool{
+		"aa.json": false, "bb.json": true, "c\n.json": true, "cA.json": false,
+		"ww.json": false, "xx.json": true, "y\n.json": true, "zz.json": true,
+	})
 }
 
 func TestForgetHandsOutAgain(t *testing.T) {

@@ -80,6 +80,22 @@ func TestOwnFileDeletedAndWrittenAgain(t *testing.T) {
 	h.equal("gone", gone, []string(nil))
 }
 
+func TestOwnFileMovedAwayAndBack(t *testing.T) {
+	h := memHive(t)
+	h.write(home+"memory.md", "text")
+	h.ownNow(false)
+	h.wait(time.Second)
+	h.ownNow(false)
+	for range 2 {
+		h.ok(h.disk.Rename(home+"memory.md", "memory.md"))
+		_, gone := h.ownNow(false)
+		h.equal("gone", gone, []string(nil))
+		h.wait(settle)
+		h.ok(h.disk.Rename("memory.md", home+"memory.md"))
+		h.ownNow(false)
+	}
+}
+
 func TestRacyOwnFile(t *testing.T) {
 	mem := faultfs.New()
 	h := newHive(t, mem)

@@ -168,8 +168,10 @@ func TestWatchIgnoresLinks(t *testing.T) {
 	h.ok(os.MkdirAll(h.path("agents/bob"), 0o755))
 	h.ok(os.Symlink(elsewhere, h.path("agents/bob/outbox")))
 	w.Add("bob")
+	// Making bob is a reason to look everywhere in it.
+	h.drain(w)
 	h.ok(os.WriteFile(elsewhere+"/x.json", nil, 0o600)) //nolint:forbidigo // somebody else
-	h.write("board.md", "x")
+	h.write("board.md", "y")
 	for {
 		for _, got := range h.hint(w) {
 			if got == (Hint{Agent: "bob", Part: PartOutbox}) {
@@ -198,7 +200,6 @@ func TestWatchOverflow(t *testing.T) { // matrix 39
 	h.ok(os.MkdirAll(h.path("agents/alice/outbox"), 0o755))
 	w.mu.Unlock()
 	h.hinted(w, Hint{Overflow: true})
-	w.Add(alice)
 	h.write(outDir+"x.json", message)
 	h.hinted(w, outboxHint)
 }
@@ -241,7 +242,7 @@ func TestDegraded(t *testing.T) { // matrix 41, 70
 	}
 }
 
-func TestAddIsIdempotent(t *testing.T) {
+func TestAddTwice(t *testing.T) {
 	h, w := watching(t)
 	for range 3 {
 		w.Add(alice)
@@ -250,4 +251,17 @@ func TestAddIsIdempotent(t *testing.T) {
 	n := len(w.events.WatchList())
 	w.mu.Unlock()
 	h.equal("watches", n, 5)
+
+	// As if the notice of a replacement had been lost.
+	dir := h.path("agents/alice/outbox")
+	info, err := os.Lstat(dir)
+	h.ok(err)
+	w.mu.Lock()
+	w.dirs[dir].info, err = os.Lstat(h.root)
+	w.mu.Unlock()
+	h.ok(err)
+	w.Add(alice)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	h.equal("mended", os.SameFile(w.dirs[dir].info, info), true)
 }

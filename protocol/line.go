@@ -6,6 +6,8 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"hash"
+	"sync"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -35,17 +37,27 @@ func ParseSum(s string) (Sum, error) {
 	return sum, nil
 }
 
-func chain(prev Sum, line []byte) Sum {
-	h := sha256.New()
+// chain hashes a line that is whole but for its closing brace.
+func chain(prev Sum, open []byte) Sum {
+	h, _ := hashes.Get().(hash.Hash)
+	h.Reset()
 	if !prev.IsZero() {
 		var text [32]byte
 		hex.Encode(text[:], prev[:])
 		h.Write(text[:])
 	}
-	h.Write(line)
+	h.Write(open)
+	h.Write(brace)
 	var full [32]byte
-	return Sum(h.Sum(full[:0])[:16])
+	sum := Sum(h.Sum(full[:0])[:16])
+	hashes.Put(h)
+	return sum
 }
+
+var (
+	hashes = sync.Pool{New: func() any { return sha256.New() }}
+	brace  = []byte{'}'}
+)
 
 const sumMember = `,"sum":"`
 
@@ -71,9 +83,8 @@ func AppendLine(dst []byte, ev Event, prev Sum) ([]byte, Sum, error) {
 		dst = append(dst, ',')
 		dst = append(dst, body[1:len(body)-1]...)
 	}
-	dst = append(dst, '}')
 	sum := chain(prev, dst[start:])
-	dst = append(dst[:len(dst)-1], sumMember...)
+	dst = append(dst, sumMember...)
 	dst = hex.AppendEncode(dst, sum[:])
 	return append(dst, "\"}\n"...), sum, nil
 }
@@ -91,50 +102,90 @@ var (
 // DecodeLine reads a line of the log, without its line break, and gives the
 // sum that stands in it. It does not check the sum: see [CheckLine].
 func DecodeLine(line []byte) (Event, Sum, error) {
-	ev, kind, rest, sum, err := splitLine(line)
+	frame, sum, err := cutSum(line)
+	if err != nil {
+		return Event{}, Sum{}, err
+	}
+	ev, kind, members, err := splitFrame(frame)
 	if err != nil {
 		return Event{}, Sum{}, err
 	}
 	if ev.Body = newBody(kind); ev.Body == nil {
 		return Event{}, Sum{}, fmt.Errorf("%w %s at seq %d: it was written by a newer hived, use that one", ErrUnknownKind, Quote(string(kind)), ev.Seq)
 	}
-	if err := json.Unmarshal(rest, ev.Body, json.RejectUnknownMembers(true)); err != nil {
+	// The decoder copies what it keeps, so that the object can be put together
+	// in a buffer that is used again.
+	object, _ := objects.Get().(*[]byte)
+	*object = append(append(append((*object)[:0], '{'), members...), '}')
+	err = json.Unmarshal(*object, ev.Body, json.RejectUnknownMembers(true))
+	if cap(*object) <= objectKept {
+		objects.Put(object)
+	}
+	if err != nil {
 		return Event{}, Sum{}, fmt.Errorf("%w: seq %d: %w", ErrLine, ev.Seq, err)
 	}
 	return ev, sum, nil
 }
 
+// objectKept bounds the memory that a huge line leaves behind, in bytes.
+const objectKept = 1 << 20
+
+var objects = sync.Pool{New: func() any { return new([]byte) }}
+
 // CheckLine tells whether a line fits its own sum and the line before it.
 func CheckLine(line []byte, prev Sum) (Sum, error) {
-	_, _, _, sum, err := splitLine(line)
+	frame, sum, err := cutSum(line)
 	if err != nil {
 		return Sum{}, err
 	}
-	bare := append(line[:len(line)-tailSize:len(line)-tailSize], '}')
-	if chain(prev, bare) != sum {
+	if chain(prev, frame) != sum {
 		return Sum{}, ErrSum
 	}
 	return sum, nil
 }
 
-// splitLine takes apart the fixed frame that AppendLine writes. rest is the
-// body as a JSON object.
-func splitLine(line []byte) (ev Event, kind Kind, rest []byte, sum Sum, err error) {
-	bad := func(what string) (Event, Kind, []byte, Sum, error) {
-		return Event{}, "", nil, Sum{}, fmt.Errorf("%w: %s", ErrLine, what)
+var (
+	errNoSum    = fmt.Errorf("%w: it does not end with a sum", ErrLine)
+	errSumDigit = fmt.Errorf("%w: its sum is not 32 hex digits", ErrLine)
+)
+
+// cutSum takes the sum off the end of a line, and the closing brace with it.
+func cutSum(line []byte) (frame []byte, sum Sum, err error) {
+	n := len(line) - tailSize
+	if n < 0 {
+		return nil, Sum{}, errNoSum
 	}
-	frame, ok := bytes.CutPrefix(line, []byte(`{"seq":`))
-	if !ok || len(frame) < tailSize {
-		return bad("it does not begin with seq or is cut off")
+	tail := line[n:]
+	digits := tail[len(sumMember) : len(sumMember)+32]
+	if string(tail[:len(sumMember)]) != sumMember || string(tail[tailSize-2:]) != `"}` {
+		return nil, Sum{}, errNoSum
 	}
-	tail := frame[len(frame)-tailSize:]
-	if !bytes.HasPrefix(tail, []byte(sumMember)) || !bytes.HasSuffix(tail, []byte(`"}`)) {
-		return bad("it does not end with a sum")
+	if _, err := hex.Decode(sum[:], digits); err != nil || hasCapital(digits) {
+		return nil, Sum{}, errSumDigit
 	}
-	if sum, err = ParseSum(string(tail[len(sumMember) : len(sumMember)+32])); err != nil {
-		return bad("its sum is not 32 hex digits")
+	return line[:n:n], sum, nil
+}
+
+// hasCapital finds digits that would be a second way to write the same sum.
+func hasCapital(digits []byte) bool {
+	for _, c := range digits {
+		if c >= 'A' && c <= 'F' {
+			return true
+		}
 	}
-	frame = frame[:len(frame)-tailSize]
+	return false
+}
+
+// splitFrame takes apart the fixed frame that AppendLine writes. members is
+// the body as a JSON object without its braces.
+func splitFrame(frame []byte) (ev Event, kind Kind, members []byte, err error) {
+	bad := func(what string) (Event, Kind, []byte, error) {
+		return Event{}, "", nil, fmt.Errorf("%w: %s", ErrLine, what)
+	}
+	frame, ok := bytes.CutPrefix(frame, []byte(`{"seq":`))
+	if !ok {
+		return bad("it does not begin with seq")
+	}
 	number, frame, ok := bytes.Cut(frame, []byte(`,"ts":"`))
 	if !ok {
 		return bad("it has no ts")
@@ -153,13 +204,8 @@ func splitLine(line []byte) (ev Event, kind Kind, rest []byte, sum Sum, err erro
 	if !ok {
 		return bad("its kind does not end")
 	}
-	if len(frame) == 0 {
-		return ev, Kind(name), []byte("{}"), sum, nil
-	}
-	if frame[0] != ',' {
+	if len(frame) > 0 && frame[0] != ',' {
 		return bad("its kind is not followed by a comma")
 	}
-	rest = make([]byte, 0, len(frame)+1)
-	rest = append(append(append(rest, '{'), frame[1:]...), '}')
-	return ev, Kind(name), rest, sum, nil
+	return ev, Kind(name), bytes.TrimPrefix(frame, []byte{','}), nil
 }

@@ -41,21 +41,21 @@ func unsafeRune(r rune) bool {
 	return r == utf8.RuneError || r == '\\' || r == ':' || unicode.IsControl(r) || unicode.Is(unicode.Cf, r) || r == '\u2028' || r == '\u2029'
 }
 
-// nameMax is the longest name that every file system of note takes, in bytes,
-// less room for a temporary name's affixes.
-const nameMax = 255 - 16
+// NameMax is the longest name that hived gives a file, in bytes: what every
+// file system of note takes, less room for a temporary name's affixes.
+const NameMax = 255 - 16
 
 // ShortName cuts a name so that it fits where names may have 255 bytes,
 // keeping its ending.
 func ShortName(name string) string {
-	if len(name) <= nameMax {
+	if len(name) <= NameMax {
 		return name
 	}
 	ext := path.Ext(name)
 	if len(ext) > 16 {
 		ext = ""
 	}
-	cut := nameMax - len(ext)
+	cut := NameMax - len(ext)
 	for cut > 0 && !utf8.RuneStart(name[cut]) {
 		cut--
 	}

@@ -115,7 +115,7 @@ func note(text string) string {
 	if text == "" {
 		return ""
 	}
-	return ": " + brief(text)
+	return ": " + cut(text, 400)
 }
 
 // few lists at most three names.
@@ -134,9 +134,11 @@ func few[S ~string](names []S) string {
 	return b.String()
 }
 
-// brief cuts text to what fits a line.
-func brief(s string) string {
-	const most = 160
+// brief cuts a name to what fits a line.
+func brief(s string) string { return cut(s, 160) }
+
+// cut shortens text to so many characters.
+func cut(s string, most int) string {
 	n := 0
 	for i := range s {
 		if n == most {

@@ -62,7 +62,7 @@ func FuzzVisible(f *testing.F) {
 		if n := utf8.RuneCountInString(Quote(s)); n > 2+81*10 {
 			t.Errorf("%q has %d characters", Quote(s), n)
 		}
-		if name := SafeName(s); !utf8.ValidString(name) || strings.ContainsFunc(name, unsafeRune) || len(ShortName(name)) > nameMax {
+		if name := SafeName(s); !utf8.ValidString(name) || strings.ContainsFunc(name, unsafeRune) || len(ShortName(name)) > NameMax {
 			t.Errorf("%q became %q", s, name)
 		}
 	})

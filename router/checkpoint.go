@@ -1,6 +1,7 @@
 package router
 
 import (
+	"context"
 	"fmt"
 	"time"
 
@@ -103,10 +104,12 @@ func (r *Router) finish() error {
 	if len(r.stuck) > 0 {
 		return nil // no room to say anything; nothing of it was accepted
 	}
-	if err := r.flush(now); err != nil {
+	// What the agents did until now is not left for the next start.
+	r.stopping = true
+	r.everything(false)
+	if _, err := r.step(context.Background(), now); err != nil {
 		return err
 	}
-	r.payDebts()
 	through := r.settleable()
 	if err := r.disk.SyncAll(); err != nil {
 		return fmt.Errorf("make delivered files durable: %w", err)

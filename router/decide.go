@@ -6,6 +6,7 @@ import (
 	"path"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/hived/hived/ledger"
 	"github.com/hived/hived/mailbox"
@@ -141,7 +142,12 @@ func (d *Decider) archiveName(now time.Time, a mailbox.Arrival, want string, tak
 		return "", fmt.Errorf("draw an id: %w", err)
 	}
 	ext := path.Ext(want)
-	return protocol.ShortName(strings.TrimSuffix(want, ext)+"-"+id.String()) + ext, nil
+	stem := strings.TrimSuffix(want, ext)
+	for len(stem)+len(ext)+1+len(id.String()) > protocol.NameMax {
+		_, last := utf8.DecodeLastRuneInString(stem)
+		stem = stem[:len(stem)-last]
+	}
+	return stem + "-" + id.String() + ext, nil
 }
 
 // Stray tells an agent about a file in its outbox that is not a message and

@@ -19,7 +19,7 @@ const massDeletion = 20
 func (r *Router) inboxes(now time.Time) error {
 	for _, id := range r.order {
 		a := r.agents[id]
-		if !a.inbox || !a.force && now.Sub(a.listed).Abs() < inboxEvery {
+		if !a.inbox || !a.force && !r.stopping && now.Sub(a.listed).Abs() < inboxEvery {
 			continue
 		}
 		a.inbox, a.listed = false, now

@@ -32,23 +32,9 @@ const board = "# Board\n\nThe shared plan of this hive. Anyone may write here; e
 // Init makes a hive of the directory below disk: its log, its directories, its
 // repository with a first commit (spec §1).
 func Init(disk *durable.Disk, opt InitOptions) error {
-	if _, err := disk.Lstat(protocol.PathLog); err == nil && !opt.Adopt {
-		return ErrIsHive
-	}
-	older, err := findOlder(disk)
+	older, err := prepare(disk, opt)
 	if err != nil {
 		return err
-	}
-	if older.is() && !opt.Adopt {
-		return errors.New("this directory holds an older hive (registry.json, agents/): take it over with `hived init --adopt`")
-	}
-	if err := gitcommit.Init(disk, opt.Adopt); err != nil {
-		return fmt.Errorf("make the git repository: %w", err)
-	}
-	for _, dir := range []string{protocol.PathAgents, protocol.PathScratch, protocol.PathSegments, protocol.PathTasks} {
-		if err := disk.MkdirAll(dir, 0o755); err != nil {
-			return fmt.Errorf("make %s: %w", dir, err)
-		}
 	}
 	lock, err := durable.TakeLock(disk, LockFile, nil)
 	if err != nil {
@@ -56,6 +42,35 @@ func Init(disk *durable.Disk, opt InitOptions) error {
 	}
 	err = initialise(disk, opt, older)
 	return errors.Join(err, lock.Release())
+}
+
+// prepare looks at what is there and makes what every hive needs.
+func prepare(disk durable.FS, opt InitOptions) (olderHive, error) {
+	if err := opt.Settings.Validate(); err != nil {
+		return olderHive{}, err
+	}
+	for _, err := range eventlog.Read(disk, eventlog.Position{}) {
+		if err == nil {
+			return olderHive{}, ErrIsHive
+		}
+		break
+	}
+	older, err := findOlder(disk)
+	if err != nil {
+		return older, err
+	}
+	if older.is() && !opt.Adopt {
+		return older, errors.New("this directory holds an older hive (registry.json, agents/): take it over with `hived init --adopt`")
+	}
+	if err := gitcommit.Init(disk, opt.Adopt); err != nil {
+		return older, err
+	}
+	for _, dir := range []string{protocol.PathAgents, protocol.PathScratch, protocol.PathSegments, protocol.PathTasks} {
+		if err := disk.MkdirAll(dir, 0o755); err != nil {
+			return older, fmt.Errorf("make %s: %w", dir, err)
+		}
+	}
+	return older, nil
 }
 
 func initialise(disk durable.FS, opt InitOptions, older olderHive) error {

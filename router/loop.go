@@ -43,6 +43,7 @@ type attention struct {
 type attentionRoot struct {
 	agents bool
 	own    bool
+	ownAll bool
 	late   time.Time // board.md may be versioned again only then; zero: at once
 }
 
@@ -229,12 +230,12 @@ func (r *Router) dueTimers(now time.Time) {
 		if !a.again.IsZero() && !now.Before(a.again) {
 			a.again, a.outbox, a.inbox = time.Time{}, true, true
 		}
-		if !a.ownLate.IsZero() && !now.Before(a.ownLate) {
+		if !a.ownLate.IsZero() && (r.stopping || !now.Before(a.ownLate)) {
 			a.ownLate, a.own, a.ownAll = time.Time{}, true, true
 		}
 	}
-	if !r.root.late.IsZero() && !now.Before(r.root.late) {
-		r.root.late, r.root.own = time.Time{}, true
+	if !r.root.late.IsZero() && (r.stopping || !now.Before(r.root.late)) {
+		r.root.late, r.root.own, r.root.ownAll = time.Time{}, true, true
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/hived/hived/ledger"
 	"github.com/hived/hived/mailbox"
 	"github.com/hived/hived/protocol"
 )
@@ -22,8 +23,8 @@ const (
 // ownFiles records new versions of the agents' own files and of board.md.
 func (r *Router) ownFiles(now time.Time) {
 	if r.root.own && r.undisturbed() {
-		r.root.own = false
-		board, err := r.boxes.Board(now, false)
+		board, err := r.boxes.Board(now, r.root.ownAll)
+		r.root.own, r.root.ownAll = false, false
 		r.own(now, nil, board, err)
 	}
 	for _, id := range r.order {
@@ -90,11 +91,27 @@ func (r *Router) version(now time.Time, owner protocol.AgentID, f mailbox.OwnFil
 	case ever && protocol.BlobOf(data) == known.Blob:
 		return wait
 	}
-	if late := known.At.Add(ownEvery); ever && now.Before(late) && now.After(known.At) {
+	if late := r.ownLate(now, f, known); !late.IsZero() {
 		return late
 	}
 	r.record(now, owner, f.Path, data)
 	return wait
+}
+
+// ownLate tells when a changed file may be recorded; zero: now. A file that is
+// being written rests first, so that no half of it becomes a version.
+func (r *Router) ownLate(now time.Time, f mailbox.OwnFile, known ledger.FileVersion) time.Time {
+	if r.stopping {
+		return time.Time{}
+	}
+	late := f.Info.ModTime.Add(r.cfg.Settings.Settle)
+	if now.Before(f.Info.ModTime) || late.Sub(now) <= 0 {
+		late = time.Time{} // it rests, or its time is not to be trusted
+	}
+	if minute := known.At.Add(ownEvery); !known.At.IsZero() && now.Before(minute) && now.After(known.At) && minute.After(late) {
+		late = minute
+	}
+	return late
 }
 
 // record logs a new version, within the day's quota.

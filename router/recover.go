@@ -208,38 +208,66 @@ func (r *Router) originalsLeft(from protocol.Seq) error {
 		}
 		r.boxes.Forget(id)
 	}
+	unsettled := r.stillThere()
 	for rec, err := range eventlog.Read(r.disk, eventlog.Position{Seq: from}) {
 		if err != nil {
 			return fmt.Errorf("read the log: %w", err)
 		}
-		r.rewriteSent(rec.Event)
+		r.rewriteSent(rec.Event, unsettled)
 	}
 	return nil
 }
 
+// stillThere gives those of the expected originals that stand in their
+// outboxes but are not handed out yet: what is not a message has to rest
+// first. They are archived when they are found again.
+func (r *Router) stillThere() map[original]bool {
+	there := map[original]bool{}
+	for _, id := range r.order {
+		entries, err := r.disk.ReadDir(protocol.OutboxDir(id))
+		if err != nil {
+			continue
+		}
+		for _, e := range entries {
+			info, err := r.disk.Lstat(protocol.OutboxDir(id) + "/" + e.Name)
+			if err != nil {
+				continue
+			}
+			for key := range r.originals {
+				if key.agent == id && key.file.Ino == info.Ino && key.file.Name == protocol.SafeName(e.Name) {
+					there[key] = true
+				}
+			}
+		}
+	}
+	return there
+}
+
 // rewriteSent makes sure that the archive holds what was accepted.
-func (r *Router) rewriteSent(ev protocol.Event) {
+func (r *Router) rewriteSent(ev protocol.Event, unsettled map[original]bool) {
 	switch e := ev.Body.(type) {
 	case *protocol.MessageEvent:
-		r.sentAgain(e.From, e.Original, e.Sent, []byte(e.Raw))
+		r.sentAgain(e.From, e.Original, e.Sent, []byte(e.Raw), unsettled)
 	case *protocol.DuplicateEvent:
-		r.sentAgain(e.Agent, e.Original, e.Sent, []byte(e.Raw))
+		r.sentAgain(e.Agent, e.Original, e.Sent, []byte(e.Raw), unsettled)
 	case *protocol.QuarantineEvent:
+		var raw []byte
 		if e.Content != nil {
-			r.sentAgain(e.Agent, e.Original, path.Base(e.Path), e.Content.Bytes())
+			raw = e.Content.Bytes()
 		}
+		r.sentAgain(e.Agent, e.Original, path.Base(e.Path), raw, unsettled)
 	case *protocol.HiveEvent, *protocol.AgentEvent, *protocol.DropEvent, *protocol.HandledEvent, *protocol.FileEvent, *protocol.AlertEvent:
 	}
 }
 
-func (r *Router) sentAgain(id protocol.AgentID, o *protocol.Original, as string, raw []byte) {
+func (r *Router) sentAgain(id protocol.AgentID, o *protocol.Original, as string, raw []byte, unsettled map[original]bool) {
 	a := r.state.Agents[id]
 	if a == nil || o == nil {
 		return
 	}
 	key := original{id, *o}
-	if _, still := r.originals[key]; !still {
-		return // it was found in its outbox and moved
+	if _, still := r.originals[key]; !still || unsettled[key] {
+		return // it was found in its outbox and moved, or will be
 	}
 	delete(r.originals, key)
 	if _, kept := a.Sent[as]; kept {

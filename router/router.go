@@ -86,6 +86,7 @@ type Router struct {
 	swept     time.Time
 	told      time.Time    // when the status was written
 	toldSeq   protocol.Seq // and what it said
+	stopping  bool         // the last pass: nothing waits any more
 }
 
 // original identifies an outbox file.
@@ -113,6 +114,9 @@ type debt struct {
 // [durable.ErrLocked].
 func New(disk *durable.Disk, cfg Config) (*Router, error) {
 	cfg.fill()
+	if err := cfg.Settings.Validate(); err != nil {
+		return nil, err
+	}
 	if err := disk.MkdirAll(protocol.PathScratch, 0o755); err != nil {
 		return nil, fmt.Errorf("make %s: %w", protocol.PathScratch, err)
 	}

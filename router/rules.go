@@ -148,7 +148,7 @@ func hops(from protocol.AgentID, m *protocol.Message, t ledger.Thread) int {
 	}
 	switch {
 	case t.Known:
-		return max(m.Hops, t.Hops+1)
+		return max(m.Hops, min(t.Hops, 1<<30)+1)
 	case m.InReplyTo != "":
 		return max(m.Hops, 1)
 	}
@@ -167,6 +167,7 @@ type dropped struct {
 	code    protocol.Code // where it says more than the reason
 	to      []protocol.Address
 	detail  string // one sentence with the remedy
+	nearest []string
 	tell    bool
 	tellToo protocol.AgentID
 }
@@ -181,6 +182,7 @@ func (r *recipients) add(id protocol.AgentID) {
 func (d *Decider) resolve(from protocol.AgentID, m *protocol.Message) *recipients {
 	r := &recipients{}
 	unknown := dropped{reason: protocol.NoInbox, tell: true}
+	known := d.addressees()
 	var hints []string
 	seen := map[protocol.Address]bool{}
 	to := m.To
@@ -196,6 +198,7 @@ func (d *Decider) resolve(from protocol.AgentID, m *protocol.Message) *recipient
 			unknown.to = append(unknown.to, address)
 			if len(hints) < 5 {
 				hints = append(hints, hint)
+				unknown.nearest = append(unknown.nearest, protocol.Nearest(string(address), known, 3)...)
 			}
 		}
 	}
@@ -274,11 +277,16 @@ func (d *Decider) expandRole(role string, r *recipients) string {
 }
 
 func (d *Decider) unknown(name string) string {
+	return "there is no agent " + protocol.Quote(name) + didYouMean(name, d.addressees())
+}
+
+// addressees are all names that a message can be sent to, but roles.
+func (d *Decider) addressees() []string {
 	names := []string{string(protocol.Broadcast), string(protocol.Lead), string(protocol.Hive)}
 	for _, a := range d.state.Roster() {
 		names = append(names, string(a.ID))
 	}
-	return "there is no agent " + protocol.Quote(name) + didYouMean(name, names)
+	return names
 }
 
 // didYouMean names the nearest of what there is, and all of it where nothing
@@ -378,6 +386,9 @@ func (d *Decider) drops(now time.Time, seq protocol.Seq, e *protocol.MessageEven
 			subject: "not delivered to " + names(x.to),
 			body:    "Message " + string(e.ID) + " was not delivered to " + names(x.to) + ": " + x.detail + closing(x.detail),
 			data:    map[string]any{"of": seq, "to": x.to},
+		}
+		if len(x.nearest) > 0 {
+			n.data["nearest"] = x.nearest
 		}
 		if err := d.notice(now, n); err != nil {
 			return err

@@ -50,7 +50,7 @@ func (a *app) demo(ctx context.Context, dir string) error {
 	if err := copyExample(dir); err != nil {
 		return fmt.Errorf("copy the example: %w", err)
 	}
-	home, err := makeHive(dir, false)
+	home, err := makeHive(dir, false) //nolint:contextcheck // a hive is made whole or not at all
 	if err != nil {
 		return err
 	}
@@ -80,7 +80,7 @@ func copyExample(dir string) error {
 		}
 		to := filepath.Join(dir, filepath.FromSlash(strings.TrimPrefix(name, top)))
 		if e.IsDir() {
-			return os.MkdirAll(to, 0o755)
+			return os.MkdirAll(to, 0o755) //nolint:gosec // a hive is as readable as any directory
 		}
 		data, err := hiveexample.Files.ReadFile(name)
 		if err != nil {
@@ -104,7 +104,7 @@ type demoSeen struct {
 func (a *app) play(ctx context.Context, disk *durable.Disk, values protocol.Settings, home string) (demoSeen, error) {
 	// The loop must not wait for a terminal; no demo has that many events.
 	events := make(chan protocol.Event, 4096)
-	r, err := router.New(disk, router.Config{
+	cfg := router.Config{
 		Settings: values, Log: a.logger(false), Version: version(),
 		OnEvent: func(ev protocol.Event) {
 			select {
@@ -112,7 +112,8 @@ func (a *app) play(ctx context.Context, disk *durable.Disk, values protocol.Sett
 			default:
 			}
 		},
-	})
+	}
+	r, err := router.New(disk, cfg)
 	if err != nil {
 		return demoSeen{}, locked(err)
 	}
@@ -121,9 +122,14 @@ func (a *app) play(ctx context.Context, disk *durable.Disk, values protocol.Sett
 	defer end()
 	var all errgroup.Group
 	all.Go(func() error {
-		defer end() // without a daemon the agents would wait in vain
 		defer close(events)
-		return r.Run(running)
+		err := r.Run(running)
+		end() // without a daemon the agents would wait in vain
+		if err != nil {
+			return err
+		}
+		// What the agents did last may not have been noticed when they ended.
+		return once(ctx, disk, cfg)
 	})
 	all.Go(func() error {
 		a.traffic(events, &seen)
@@ -132,6 +138,16 @@ func (a *app) play(ctx context.Context, disk *durable.Disk, values protocol.Sett
 	err = runAgents(running, home)
 	end()
 	return seen, errors.Join(err, all.Wait())
+}
+
+// once works until nothing is left to do.
+func once(ctx context.Context, disk *durable.Disk, cfg router.Config) error {
+	cfg.Once = true
+	r, err := router.New(disk, cfg)
+	if err != nil {
+		return locked(err)
+	}
+	return r.Run(ctx)
 }
 
 // traffic prints what happens, one line an event that people care for.

@@ -1,8 +1,11 @@
 package main
 
 import (
+	"slices"
+
 	"github.com/spf13/cobra"
 
+	"github.com/hived/hived/audit"
 	"github.com/hived/hived/internal/durable"
 )
 
@@ -10,9 +13,31 @@ func (a *app) doctorCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "doctor",
 		Short: "Checks the machine and the hive, and says what to do about each finding",
+		Long:  "Checks the machine and the hive for what is wrong or soon will be. Outside of a hive it checks the machine only.\nExit status 6 says that something is wrong now.",
 		Args:  takes(0, 0),
-		RunE: a.withHive(func(c *cobra.Command, _ []string, disk *durable.Disk) error {
-			return a.doctor(c.Context(), disk)
-		}),
+		RunE: func(c *cobra.Command, _ []string) error {
+			disk, err := a.open()
+			if exitStatus(err) == exitNotFound && a.hive == "" && a.getenv("HIVE_DIR") == "" {
+				disk, err = durable.Open(".")
+			}
+			if err != nil {
+				return err
+			}
+			defer disk.Close() //nolint:errcheck // nothing was written
+			return a.examine(audit.Doctor(c.Context(), disk))
+		},
 	}
+}
+
+func (a *app) examine(findings []audit.Finding) error {
+	err := a.answer(findings, func(p *printer) {
+		for _, f := range findings {
+			p.line("%s", a.finding(f))
+		}
+	})
+	isFault := func(f audit.Finding) bool { return f.Level == audit.Fault }
+	if err != nil || !slices.ContainsFunc(findings, isFault) {
+		return err
+	}
+	return exitWith(exitGap, "doctor found something wrong; each finding says what to do")
 }

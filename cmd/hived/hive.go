@@ -49,7 +49,7 @@ func isHive(dir string) bool {
 		_, err := os.Lstat(filepath.Join(dir, filepath.FromSlash(name)))
 		return err == nil
 	}
-	return is(protocol.PathAgents) && (is(protocol.PathLog) || is(router.LockFile))
+	return is(protocol.PathAgents) && (is(protocol.PathLog) || is(protocol.PathScratch) || is(protocol.PathProtocol))
 }
 
 // open opens the hive.

@@ -46,7 +46,7 @@ func (a *app) initCommand() *cobra.Command {
 
 // makeHive makes the directory and the hive in it, and gives its full path.
 func makeHive(dir string, adopt bool) (string, error) {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+	if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // a hive is as readable as any directory
 		return "", fmt.Errorf("make the hive: %w", err)
 	}
 	disk, err := durable.Open(dir)

@@ -199,10 +199,10 @@ func agents(to []protocol.Address) []protocol.AgentID {
 // errStop ends reading the log early.
 var errStop = errors.New("enough")
 
-// eachEvent calls do for the events of the log, until it gives an error;
+// eachEvent calls do for the events of the log until it gives an error;
 // errStop ends the reading without one.
-func eachEvent(disk durable.FS, after eventlog.Position, do func(protocol.Event) error) error {
-	for rec, err := range eventlog.Read(disk, after) {
+func eachEvent(disk durable.FS, do func(protocol.Event) error) error {
+	for rec, err := range eventlog.Read(disk, eventlog.Position{}) {
 		if err == nil {
 			err = do(rec.Event)
 		}

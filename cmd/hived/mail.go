@@ -217,16 +217,16 @@ func (a *app) waitCommand() *cobra.Command {
 	return c
 }
 
-// timeUp is what ends waiting.
-type timeUp struct{ after time.Duration }
+// timeUpError is what ends waiting.
+type timeUpError struct{ after time.Duration }
 
-func (e timeUp) Error() string        { return "time is up after " + e.after.String() }
-func (e timeUp) Is(target error) bool { return target == context.DeadlineExceeded } //nolint:errorlint // a sentinel
+func (e timeUpError) Error() string        { return "time is up after " + e.after.String() }
+func (e timeUpError) Is(target error) bool { return target == context.DeadlineExceeded }
 
 // limit gives a context that ends after a time, where there is one.
 func limit(ctx context.Context, after time.Duration) (context.Context, context.CancelFunc) {
 	if after <= 0 {
 		return context.WithCancel(ctx)
 	}
-	return context.WithTimeoutCause(ctx, after, timeUp{after})
+	return context.WithTimeoutCause(ctx, after, timeUpError{after})
 }

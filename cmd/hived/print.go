@@ -31,7 +31,9 @@ func (p *printer) Write(b []byte) (int, error) {
 	return n, err
 }
 
-func (p *printer) line(format string, args ...any) { fmt.Fprintf(p, format+"\n", args...) }
+func (p *printer) line(format string, args ...any) {
+	_, _ = fmt.Fprintf(p, format+"\n", args...) // Write remembers the error
+}
 
 // document writes a value as one line of JSON.
 func (p *printer) document(v any) error {
@@ -53,18 +55,22 @@ func (a *app) answer(v any, text func(*printer)) error {
 }
 
 // note tells people something that is not the answer.
-func (a *app) note(format string, args ...any) { fmt.Fprintf(a.stderr, "hived: "+format+"\n", args...) }
+func (a *app) note(format string, args ...any) { tell(a.stderr, fmt.Sprintf(format, args...)) }
+
+// tell writes a line to standard error. Where that is closed, nobody listens.
+func tell(stderr io.Writer, text string) { _, _ = fmt.Fprintln(stderr, "hived: "+text) }
 
 // table aligns rows of cells. Cells hold no colours: their width is counted.
 func (p *printer) table(rows [][]string) {
 	w := tabwriter.NewWriter(p, 0, 0, 2, ' ', 0)
 	for _, row := range rows {
-		fmt.Fprintln(w, strings.Join(row, "\t"))
+		_, _ = fmt.Fprintln(w, strings.Join(row, "\t")) // it is written by Flush
 	}
-	if err := w.Flush(); err != nil && p.err == nil {
-		p.err = err
-	}
+	_ = w.Flush() // Write remembers the error
 }
+
+// digits writes a number for a table.
+func digits[N ~int | ~uint64](n N) string { return fmt.Sprintf("%d", n) }
 
 // clock writes a time for people.
 func clock(t time.Time) string {

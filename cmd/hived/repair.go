@@ -1,18 +1,47 @@
 package main
 
 import (
+	"context"
+
 	"github.com/spf13/cobra"
 
+	"github.com/hived/hived/audit"
 	"github.com/hived/hived/internal/durable"
 )
 
 func (a *app) repairCommand() *cobra.Command {
-	return &cobra.Command{
+	var adopt bool
+	c := &cobra.Command{
 		Use:   "repair",
 		Short: "Mends what can be mended, and says what it did; no daemon may run",
+		Long:  "Makes the files and git agree with the log again, and the log with itself where git still has what it lost.\nNothing is deleted: what is replaced stands below .hived/ afterwards. It ends with what `hived verify` does;\nexit status 6 says that something is left.",
 		Args:  takes(0, 0),
 		RunE: a.withHive(func(c *cobra.Command, _ []string, disk *durable.Disk) error {
-			return a.repair(c.Context(), disk)
+			return a.repair(c.Context(), disk, adopt)
 		}),
 	}
+	c.Flags().BoolVar(&adopt, "adopt", false, "where the log or its end is lost for good, go on from the files as they stand")
+	return c
+}
+
+func (a *app) repair(ctx context.Context, disk *durable.Disk, adopt bool) error {
+	r, err := audit.Repair(ctx, disk, audit.RepairOptions{Settings: a.settings(disk), Version: version(), Adopt: adopt})
+	if err != nil {
+		return locked(err)
+	}
+	err = a.answer(r, func(p *printer) {
+		for _, done := range r.Done {
+			p.line("%s %s", a.style.paint(green, "mended  "), done)
+		}
+		for _, left := range r.Left {
+			p.line("%s", a.finding(left))
+		}
+		if len(r.Done) == 0 && len(r.Left) == 0 {
+			p.line("there was nothing to mend")
+		}
+	})
+	if err != nil || len(r.Left) == 0 && r.Report.OK() {
+		return err
+	}
+	return exitWith(exitGap, "repair left %s", number(max(1, len(r.Left)), "fault"))
 }

@@ -2,13 +2,16 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/hived/hived/eventlog"
+	"github.com/hived/hived/audit"
 	"github.com/hived/hived/internal/durable"
+	"github.com/hived/hived/ledger"
 	"github.com/hived/hived/protocol"
+	"github.com/hived/hived/router"
 )
 
 type replayFlags struct {
@@ -23,7 +26,7 @@ func (a *app) replayCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "replay",
 		Short: "Folds the log again: into a directory, up to a point, or as a film",
-		Long:  "Folds the log again. It starts no agent and changes nothing in the hive.\nWith --into it makes the tree of the hive as it was; with --follow it shows the events in the time in which they came.",
+		Long:  "Folds the log again, and says how things stood at its end or at --until. It starts no agent and changes nothing in the hive.\nWith --into it makes the tree of the hive as it was; with --follow it shows the events in the time in which they came.",
 		Args:  takes(0, 0),
 		RunE: a.withHive(func(c *cobra.Command, _ []string, disk *durable.Disk) error {
 			switch {
@@ -45,6 +48,58 @@ func (a *app) replayCommand() *cobra.Command {
 	return c
 }
 
+// replay writes the tree as it was, or just says how things stood.
+func (a *app) replay(ctx context.Context, disk *durable.Disk, f replayFlags) error {
+	end, err := parseUntil(f.until)
+	if err != nil {
+		return err
+	}
+	if f.into == "" {
+		return a.stood(disk, end)
+	}
+	r, err := audit.Replay(ctx, disk, f.into, audit.Until{Seq: end.seq, At: end.at})
+	if err != nil {
+		return fmt.Errorf("replay into %s: %w", f.into, err)
+	}
+	return a.answer(r, func(p *printer) {
+		p.line("%s holds the hive as it was after event %d (%s): %d files, %d bytes", f.into, r.Seq, clock(r.At), r.Files, r.Bytes)
+	})
+}
+
+// stood folds the log and says how things stood.
+func (a *app) stood(disk durable.FS, end until) error {
+	state := ledger.New(a.settings(disk).Remember)
+	if err := eachEvent(disk, func(ev protocol.Event) error {
+		if end.before(ev) {
+			return errStop
+		}
+		state.Apply(ev)
+		return nil
+	}); err != nil {
+		return err
+	}
+	out := struct {
+		Seq        protocol.Seq         `json:"seq"`
+		At         time.Time            `json:"at"`
+		Messages   uint64               `json:"messages"`
+		Deliveries uint64               `json:"deliveries"`
+		Drops      uint64               `json:"drops"`
+		Handled    uint64               `json:"handled"`
+		Agents     []router.AgentStatus `json:"agents"`
+	}{
+		state.Seq, state.TS, state.Counts.Messages, state.Counts.Deliveries, state.Counts.Drops, state.Counts.Handled,
+		router.Roster(state, func(protocol.AgentID) int { return 0 }), // what waits in an outbox is not in the log
+	}
+	return a.answer(out, func(p *printer) {
+		p.line("after event %d (%s): %d messages accepted, %d deliveries, %d dropped, %d handled", out.Seq, clock(out.At), out.Messages, out.Deliveries, out.Drops, out.Handled)
+		rows := [][]string{{"AGENT", "STATUS", "ROLE", "UNREAD", "HANDLED", "SENT"}}
+		for _, m := range out.Agents {
+			rows = append(rows, []string{string(m.ID) + star(m.Lead), string(m.Status), orDash(m.Role), digits(m.Unread), digits(m.Handled), digits(m.Sent)})
+		}
+		p.table(rows)
+	})
+}
+
 // longestPause is as long as a film stands still.
 const longestPause = 5 * time.Second
 
@@ -55,7 +110,7 @@ func (a *app) film(ctx context.Context, disk durable.FS, f replayFlags) error {
 		return err
 	}
 	var last time.Time
-	return eachEvent(disk, eventlog.Position{}, func(ev protocol.Event) error {
+	return eachEvent(disk, func(ev protocol.Event) error {
 		if end.before(ev) || a.out.err != nil {
 			return errStop
 		}

@@ -30,8 +30,8 @@ type member struct {
 // not on it yet.
 func roster(disk durable.FS) ([]member, error) {
 	var file struct {
-		Lead   protocol.AgentID `json:"lead"`
-		Agents []member         `json:"agents"`
+		Lead   protocol.AgentID  `json:"lead"`
+		Agents map[string]member `json:"agents"`
 	}
 	data, _, err := durable.ReadFile(disk, protocol.PathRegistry, 64<<20)
 	if err == nil {
@@ -44,9 +44,10 @@ func roster(disk durable.FS) ([]member, error) {
 	if err != nil {
 		return nil, err
 	}
-	list := file.Agents
-	for i := range list {
-		list[i].Lead = list[i].ID == file.Lead
+	list := make([]member, 0, len(file.Agents))
+	for _, m := range file.Agents {
+		m.Lead = m.ID == file.Lead
+		list = append(list, m)
 	}
 	for _, id := range names {
 		if !slices.ContainsFunc(list, func(m member) bool { return m.ID == id }) {
@@ -178,7 +179,10 @@ func (a *app) agentShow() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			out := memberJSON{member: m, Unread: count(disk, protocol.InboxDir(m.ID)), Pending: count(disk, protocol.OutboxDir(m.ID))}
+			out := memberJSON{member: m}
+			if out.Unread, out.Pending, err = waiting(disk, m.ID); err != nil {
+				return err
+			}
 			if info, err := disk.Lstat(protocol.AgentDir(m.ID) + "/alive"); err == nil {
 				out.Alive = info.ModTime
 			}
@@ -190,8 +194,8 @@ func (a *app) agentShow() *cobra.Command {
 					{"role:", orDash(m.Role)},
 					{"capabilities:", orDash(strings.Join(m.Caps, ", "))},
 					{"joined:", orDash(m.Joined)},
-					{"unread:", fmt.Sprint(out.Unread)},
-					{"waiting in its outbox:", fmt.Sprint(out.Pending)},
+					{"unread:", digits(out.Unread)},
+					{"waiting in its outbox:", digits(out.Pending)},
 					{"alive:", clock(out.Alive)},
 				})
 			})
@@ -199,19 +203,18 @@ func (a *app) agentShow() *cobra.Command {
 	}
 }
 
-// count counts the messages in a directory.
-func count(disk durable.FS, dir string) int {
-	entries, err := disk.ReadDir(dir)
+// waiting counts what waits for an agent and from it.
+func waiting(disk durable.FS, id protocol.AgentID) (unread, pending int, err error) {
+	box, err := agent.Open(disk, id)
 	if err != nil {
-		return 0
+		return 0, 0, err
 	}
-	n := 0
-	for _, e := range entries {
-		if protocol.IsMessageName(e.Name) {
-			n++
-		}
+	in, err := box.Unread()
+	if err != nil {
+		return 0, 0, err
 	}
-	return n
+	out, err := box.Pending()
+	return len(in), len(out), err
 }
 
 // completeAgents completes agents' ids.

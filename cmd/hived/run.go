@@ -30,7 +30,7 @@ type app struct {
 // run runs one command line and gives its exit status.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer, getenv func(string) string) int {
 	a := &app{stdin: stdin, out: &printer{w: stdout}, stderr: stderr, getenv: getenv, style: styleFor(stdout, getenv)}
-	root := a.root()
+	root := a.root() //nolint:contextcheck // `init` takes none: a hive is made whole or not at all
 	root.SetArgs(args)
 	root.SetIn(stdin)
 	root.SetOut(stdout)
@@ -42,7 +42,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	if err == nil {
 		return exitDone
 	}
-	fmt.Fprintf(stderr, "hived: %s\n", protocol.Visible(strings.ReplaceAll(err.Error(), "\n", "; ")))
+	tell(stderr, protocol.Visible(strings.ReplaceAll(err.Error(), "\n", "; ")))
 	return exitStatus(err)
 }
 

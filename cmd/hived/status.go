@@ -6,7 +6,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/hived/hived/eventlog"
 	"github.com/hived/hived/internal/durable"
 	"github.com/hived/hived/ledger"
 	"github.com/hived/hived/protocol"
@@ -33,7 +32,7 @@ func (a *app) statusCommand() *cobra.Command {
 			}
 			s := statusJSON{Hive: disk.Path("."), Running: runs}
 			if runs {
-				s.Status, err = running(disk, pid, time.Now())
+				s.Status = running(disk, pid, time.Now())
 			} else {
 				s.Status, err = stopped(disk)
 			}
@@ -49,15 +48,15 @@ func (a *app) statusCommand() *cobra.Command {
 const silentAfter = 10 * time.Second
 
 // running gives what the daemon says of itself.
-func running(disk durable.FS, pid int, now time.Time) (router.Status, error) {
+func running(disk durable.FS, pid int, now time.Time) router.Status {
 	s, err := router.ReadStatus(disk)
 	if err != nil || s.PID != pid {
-		return router.Status{PID: pid, Problems: []string{"the daemon has not said yet how it is: it may be reading the log; ask again"}}, nil //nolint:nilerr // it writes its first status when it has read the log
+		return router.Status{PID: pid, Problems: []string{"the daemon has not said yet how it is: it may be reading the log; ask again"}}
 	}
 	if age := now.Sub(s.At); age > silentAfter {
 		s.Problems = append(s.Problems, fmt.Sprintf("the daemon has said nothing for %s: it may hang on a disk, or be stopped; `hived doctor` looks closer", age.Round(time.Second)))
 	}
-	return s, nil
+	return s
 }
 
 // stopped folds the log and looks at the outboxes itself.
@@ -67,7 +66,7 @@ func stopped(disk durable.FS) (router.Status, error) {
 		values = protocol.DefaultSettings()
 	}
 	state := ledger.New(values.Remember)
-	err := eachEvent(disk, eventlog.Position{}, func(ev protocol.Event) error {
+	err := eachEvent(disk, func(ev protocol.Event) error {
 		state.Apply(ev)
 		return nil
 	})
@@ -102,7 +101,7 @@ func (a *app) showStatus(p *printer, s statusJSON) {
 	for _, m := range st.Agents {
 		rows = append(rows, []string{
 			string(m.ID) + star(m.Lead), string(m.Status), orDash(m.Role),
-			fmt.Sprint(m.Pending), fmt.Sprint(m.Unread), fmt.Sprint(m.Handled), fmt.Sprint(m.Sent),
+			digits(m.Pending), digits(m.Unread), digits(m.Handled), digits(m.Sent),
 		})
 	}
 	p.table(rows)

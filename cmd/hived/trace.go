@@ -8,7 +8,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/hived/hived/eventlog"
 	"github.com/hived/hived/internal/durable"
 	"github.com/hived/hived/protocol"
 )
@@ -69,9 +68,6 @@ func (a *app) traceCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := t.commits(disk); err != nil {
-				a.note("the commits are missing: %s", protocol.Visible(err.Error()))
-			}
 			if mermaid {
 				a.out.mermaid(t.roots)
 				return nil
@@ -103,7 +99,7 @@ func traceOf(disk durable.FS, name string) (*trace, error) {
 		return nil, err
 	}
 	t := &trace{bySeq: map[protocol.Seq]*life{}}
-	if err := eachEvent(disk, eventlog.Position{}, func(ev protocol.Event) error {
+	if err := eachEvent(disk, func(ev protocol.Event) error {
 		t.see(ev, found)
 		return nil
 	}); err != nil {
@@ -124,7 +120,7 @@ func lookUp(disk durable.FS, name string) (target, error) {
 	begin := map[protocol.MessageID]protocol.ConversationID{}
 	beginSeq := map[protocol.Seq]bool{}
 	whole := false
-	err := eachEvent(disk, eventlog.Position{}, func(ev protocol.Event) error {
+	err := eachEvent(disk, func(ev protocol.Event) error {
 		e, ok := ev.Body.(*protocol.MessageEvent)
 		switch {
 		case !ok:

@@ -18,7 +18,7 @@ import (
 )
 
 func (a *app) upCommand() *cobra.Command {
-	var once, verbose bool
+	var untilIdle, verbose bool
 	c := &cobra.Command{
 		Use:   "up [DIR]",
 		Short: "Runs the daemon in the foreground",
@@ -29,15 +29,15 @@ func (a *app) upCommand() *cobra.Command {
 			if len(args) > 0 {
 				dir = args[0]
 			}
-			return a.up(c.Context(), dir, once, verbose)
+			return a.up(c.Context(), dir, untilIdle, verbose)
 		},
 	}
-	c.Flags().BoolVar(&once, "once", false, "exit when nothing is left to do")
+	c.Flags().BoolVar(&untilIdle, "once", false, "exit when nothing is left to do")
 	c.Flags().BoolVarP(&verbose, "verbose", "v", false, "say more")
 	return c
 }
 
-func (a *app) up(ctx context.Context, dir string, once, verbose bool) error {
+func (a *app) up(ctx context.Context, dir string, untilIdle, verbose bool) error {
 	disk, err := a.openAt(dir)
 	if err != nil {
 		return err
@@ -47,7 +47,7 @@ func (a *app) up(ctx context.Context, dir string, once, verbose bool) error {
 	if err != nil {
 		return err
 	}
-	r, err := router.New(disk, router.Config{Settings: values, Log: a.logger(verbose), Version: version(), Once: once})
+	r, err := router.New(disk, router.Config{Settings: values, Log: a.logger(verbose), Version: version(), Once: untilIdle})
 	if err != nil {
 		return locked(err)
 	}

@@ -1,19 +1,86 @@
 package main
 
 import (
+	"context"
+	"fmt"
+
 	"github.com/spf13/cobra"
 
+	"github.com/hived/hived/audit"
 	"github.com/hived/hived/internal/durable"
+	"github.com/hived/hived/protocol"
+	"github.com/hived/hived/settings"
 )
 
 func (a *app) verifyCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "verify",
 		Short: "Holds the log, the files and git against each other, and proves that nothing is missing",
-		Long:  "Runs every check there is: the log's chain, the conservation of messages, the files and the git history against the log.\nIt may run beside the daemon. Exit status 6 says that a check found a gap.",
+		Long:  "Runs every check there is: the log's chain, the conservation of messages, the files and the git history against the log.\nIt changes nothing and may run beside the daemon. Exit status 6 says that a check found a gap.",
 		Args:  takes(0, 0),
 		RunE: a.withHive(func(c *cobra.Command, _ []string, disk *durable.Disk) error {
 			return a.verify(c.Context(), disk)
 		}),
 	}
+}
+
+func (a *app) verify(ctx context.Context, disk *durable.Disk) error {
+	r, err := audit.Verify(ctx, disk, audit.Options{Settings: a.settings(disk)})
+	if err != nil {
+		return err
+	}
+	if err := a.answer(r, func(p *printer) { a.report(p, r) }); err != nil || r.OK() {
+		return err
+	}
+	return exitWith(exitGap, "verify found %s; `hived repair` mends what can be mended", number(len(r.Findings), "fault"))
+}
+
+// settings gives the hive's settings, or the defaults where they cannot be
+// read: a check must not depend on them.
+func (a *app) settings(disk durable.FS) protocol.Settings {
+	s, err := settings.Load(disk)
+	if err != nil {
+		a.note("%s; going on with the defaults", protocol.Visible(err.Error()))
+		return protocol.DefaultSettings()
+	}
+	return s
+}
+
+func (a *app) report(p *printer, r audit.Report) {
+	for _, f := range r.Findings {
+		p.line("%s", a.finding(f))
+	}
+	for _, f := range r.Notes {
+		p.line("%s", a.finding(f))
+	}
+	p.line("log      event %d, sum %s", r.Seq, r.Sum)
+	p.line("git      through event %d", r.GitSeq)
+	p.line("messages %d accepted: %d deliveries, %d dropped; %d handled, %d unread", r.Messages, r.Deliveries, r.Drops, r.Handled, r.Unread)
+	p.line("files    %d compared byte for byte", r.Files)
+	if r.OK() {
+		p.line("%s", a.style.paint(green, "nothing is missing"))
+	}
+}
+
+// finding writes what was found, its level first.
+func (a *app) finding(f audit.Finding) string {
+	colour := dim
+	switch f.Level {
+	case audit.OK:
+		colour = green
+	case audit.Note:
+	case audit.Warning:
+		colour = yellow
+	case audit.Fault:
+		colour = red
+	}
+	return a.style.paint(colour, fmt.Sprintf("%-8s", f.Level)) + " " + f.String()
+}
+
+// number writes a count with its noun.
+func number(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
 }

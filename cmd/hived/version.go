@@ -52,7 +52,7 @@ func (a *app) manCommand() *cobra.Command {
 		Short: "Writes the man pages into a directory",
 		Args:  takes(1, 1),
 		RunE: func(c *cobra.Command, args []string) error {
-			if err := os.MkdirAll(args[0], 0o755); err != nil {
+			if err := os.MkdirAll(args[0], 0o755); err != nil { //nolint:gosec // manual pages are for everybody
 				return fmt.Errorf("write the man pages: %w", err)
 			}
 			// A fixed date: the same source gives the same pages.

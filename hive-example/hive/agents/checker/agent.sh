@@ -18,14 +18,17 @@ while receive; do
 		else
 			# Written by hand, and a comma was forgotten.
 			printf '{"to": "maker" "act": "refuse", "in_reply_to": "%s",\n "subject": "%s", "body": "%s"}\n' \
-				"$id" "it is not true" "$verdict: $body" >draft.json
+				"$id" "it is not true" "$verdict: $body" | keep draft.json
 			post "$(cat draft.json)"
 		fi
 		;;
 	hive/malformed)
 		# The notice says what was wrong, and where. Keep the lesson, put the
 		# comma in at that place, and send the answer again.
-		printf -- '- %s\n' "$body" >>memory.md
+		{
+			cat memory.md 2>/dev/null || :
+			printf -- '- %s\n' "$body"
+		} | keep memory.md
 		line=$(fact line)
 		column=$(fact column)
 		post "$(sed "${line}s/^.\{$((column - 1))\}/&,/" draft.json)"

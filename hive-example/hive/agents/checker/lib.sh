@@ -4,7 +4,7 @@
 #
 #     . "$HIVE_DIR/agents/$HIVE_AGENT/lib.sh"
 #
-# It needs sh, sed, mv and sleep. Texts to be sent are written as inside a JSON
+# It needs sh, cat, mkdir, mv, sed and sleep. Texts to be sent are written as inside a JSON
 # string (\n for a line break, \" for a quotation mark). Texts that were
 # received look like that too, so they can be passed on as they are.
 
@@ -102,4 +102,11 @@ post() {
 	posted=$((posted + 1))
 	printf '%s\n' "$1" >"outbox/$$-$posted.tmp"
 	mv "outbox/$$-$posted.tmp" "outbox/$$-$posted.json"
+}
+
+# keep NAME writes what it reads to a file of the agent's own, whole or not at
+# all: hived keeps versions of these files, and half of one is none.
+keep() {
+	cat >"outbox/$1.tmp"
+	mv "outbox/$1.tmp" "$1"
 }

@@ -10,7 +10,7 @@ while receive; do
 		for step in $body; do
 			text="$text${text:+; }$(sed -n "s/^$step: //p" words.txt)"
 		done
-		printf '%s\n' "$text" >draft.txt
+		printf '%s\n' "$text" | keep draft.txt
 		# Nobody has that name. hive will say so, and who may be meant.
 		answer cheker request 'is this true?' "$text"
 		;;

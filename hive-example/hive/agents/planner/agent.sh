@@ -9,12 +9,10 @@ send maker request 'how is honey made?' 'gather dry seal'
 while receive; do
 	case $kind in
 	maker/done)
-		# A file that others read is written under another name first.
 		{
 			printf '%s\n\n' 'How honey is made'
 			printf '%s\n' "$body" | tr ';' '\n' | sed 's/^ //'
-		} >outbox/result.tmp
-		mv outbox/result.tmp result.txt
+		} | keep result.txt
 		answer human inform 'how honey is made' 'It is written: agents/planner/result.txt'
 		leave
 		;;

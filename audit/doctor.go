@@ -1,0 +1,213 @@
+package audit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/hived/hived/internal/durable"
+	"github.com/hived/hived/protocol"
+	"github.com/hived/hived/router"
+	"github.com/hived/hived/settings"
+)
+
+var zeroTime time.Time
+
+// Doctor looks at the machine and, where disk is a hive, at the hive, for what
+// is wrong or soon will be. It is quick: what takes reading everything is
+// [Verify]'s. It changes nothing and may be called beside the daemon.
+func Doctor(ctx context.Context, disk *durable.Disk) []Finding {
+	d := &doctor{disk: disk, now: time.Now()}
+	m := lookAtMachine(disk.Path("."))
+	m.agents = len(agentIDs(disk))
+	d.list = m.findings()
+	if _, err := disk.Lstat(protocol.PathAgents); err != nil {
+		return append(d.list, found(codeNotAHive, disk.Path("."), "there is no agents/ here: only the machine was looked at"))
+	}
+	for _, check := range []func(){d.settings, d.daemon, d.rights, d.agents, d.outboxes, d.log, d.segments, d.clock, d.git, d.above, d.temps} {
+		if ctx.Err() != nil {
+			break
+		}
+		check()
+	}
+	return d.list
+}
+
+type doctor struct {
+	disk    *durable.Disk
+	now     time.Time
+	list    []Finding
+	running bool
+	last    time.Time // of the log's last event
+}
+
+func (d *doctor) add(f Finding) { d.list = append(d.list, f) }
+
+func (d *doctor) fine(code Code, where, format string, args ...any) {
+	d.add(Finding{Code: code, Level: OK, Where: where, Text: fmt.Sprintf(format, args...)})
+}
+
+func (d *doctor) settings() {
+	if _, err := settings.Load(d.disk); err != nil {
+		d.add(found(codeSettings, protocol.PathSettings, "%v", err))
+		return
+	}
+	d.fine(codeSettings, protocol.PathSettings, "in order")
+}
+
+func (d *doctor) daemon() {
+	pid, held, err := durable.Holder(d.disk, router.LockFile)
+	d.running = held
+	switch {
+	case err != nil:
+		f := found(codeDaemon, router.LockFile, "%v", err)
+		f.Level, f.Remedy = Fault, "look at the rights of "+protocol.PathScratch
+		d.add(f)
+	case held:
+		d.fine(codeDaemon, router.LockFile, "process %d holds the hive", pid)
+	default:
+		d.fine(codeDaemon, router.LockFile, "no daemon runs; the lock is free, whatever the file says")
+	}
+}
+
+// rights looks at who may write where.
+func (d *doctor) rights() {
+	bad := false
+	for _, dir := range hiveDirs(d.disk) {
+		info, err := d.disk.Lstat(dir)
+		if err != nil || !info.Mode.IsDir() {
+			continue // told of with the agents
+		}
+		perm := info.Mode.Perm()
+		if perm&ownerDir != ownerDir || !canWrite(d.disk.Path(dir)) {
+			d.add(found(codeNotWritable, dir, "its mode is %04o and hived may not write there", perm))
+			bad = true
+		}
+		if perm&0o002 != 0 && info.Mode&fs.ModeSticky == 0 {
+			d.add(found(codeWorldWritable, dir, "its mode is %04o", perm))
+			bad = true
+		}
+	}
+	if !bad {
+		d.fine(codeNotWritable, "", "every directory of the hive can be written by its owner, and by nobody else")
+	}
+}
+
+func (d *doctor) agents() {
+	bad, err := badAgents(d.disk)
+	if err != nil {
+		f := found(codeBadAgent, protocol.PathAgents, "%v", err)
+		f.Level, f.Remedy = Fault, "agents/ has to be a directory that hived can read"
+		d.add(f)
+	}
+	for _, x := range bad {
+		d.add(found(codeBadAgent, protocol.PathAgents+"/"+protocol.SafeName(x.Name), "it is no agent: %s", x.Why))
+	}
+	for _, id := range agentIDs(d.disk) {
+		for _, dir := range boxesOf(id) {
+			info, err := d.disk.Lstat(dir)
+			switch {
+			case errors.Is(err, fs.ErrNotExist):
+				d.add(found(codeNoDirectory, dir, "it is not there"))
+			case err == nil && !info.Mode.IsDir():
+				f := found(codeBadAgent, dir, "a %s stands where a directory belongs", kindOf(info.Mode))
+				f.Remedy = "move it away; hived makes the directory"
+				d.add(f)
+			}
+		}
+	}
+}
+
+func kindOf(m fs.FileMode) string {
+	switch {
+	case m.IsRegular():
+		return "file"
+	case m&fs.ModeSymlink != 0:
+		return "symbolic link"
+	}
+	return "device, socket or FIFO"
+}
+
+// outboxes counts what waits, and what will never be sent.
+func (d *doctor) outboxes() {
+	for _, id := range agentIDs(d.disk) {
+		if n := router.Pending(d.disk, id); n > 0 {
+			d.add(found(codePending, protocol.OutboxDir(id), "%d messages wait to be taken in", n))
+		}
+		list, err := d.disk.ReadDir(protocol.OutboxDir(id))
+		if err != nil {
+			continue // told of before
+		}
+		var strays []string
+		for _, e := range list {
+			if stray(e) {
+				strays = append(strays, protocol.SafeName(e.Name))
+			}
+		}
+		if len(strays) > 0 {
+			d.add(found(codeStrays, protocol.OutboxDir(id), "%d names are no messages: %s", len(strays), few(strays)))
+		}
+	}
+}
+
+// stray knows what in an outbox is not a message and not on its way to be one
+// (spec §1).
+func stray(e durable.Entry) bool {
+	name := e.Name
+	if strings.HasPrefix(name, ".") || strings.HasSuffix(name, ".tmp") || strings.HasSuffix(name, "~") {
+		return false
+	}
+	return !protocol.IsMessageName(name) || !e.Type.IsRegular()
+}
+
+// clockSlack is what clocks may differ by.
+const clockSlack = time.Minute
+
+// clock compares the clock with what it said before.
+func (d *doctor) clock() {
+	if d.last.Sub(d.now) > clockSlack {
+		d.add(found(codeClockLog, protocol.PathLog, "its last event was at %s, the clock says %s", protocol.Stamp(d.last), protocol.Stamp(d.now)))
+	}
+	var late []string
+	for _, dir := range hiveDirs(d.disk) {
+		if info, err := d.disk.Lstat(dir); err == nil && info.ModTime.Sub(d.now) > clockSlack {
+			late = append(late, dir)
+		}
+	}
+	if len(late) > 0 {
+		d.add(found(codeClockFiles, late[0], "%d directories were changed in the future: %s", len(late), few(late)))
+	}
+	if d.last.Sub(d.now) <= clockSlack && len(late) == 0 {
+		d.fine(codeClockLog, "", "the clock is not behind the log or the files")
+	}
+}
+
+// above looks for a repository that the hive lies in.
+func (d *doctor) above() {
+	for dir := filepath.Dir(d.disk.Path(".")); ; dir = filepath.Dir(dir) {
+		if _, err := os.Lstat(filepath.Join(dir, dirGit)); err == nil {
+			d.add(found(codeNested, dir, "the hive lies inside another git repository"))
+			return
+		}
+		if dir == filepath.Dir(dir) {
+			return
+		}
+	}
+}
+
+func (d *doctor) temps() {
+	list := leftovers(d.disk)
+	if d.running {
+		// The daemon's own are on their way to be something else.
+		list = nil
+	}
+	if len(list) > 0 {
+		d.add(found(codeLeftover, path.Dir(list[0]), "%d temporary files of a hived that crashed: %s", len(list), few(list)))
+	}
+}

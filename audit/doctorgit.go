@@ -1,0 +1,165 @@
+package audit
+
+import (
+	"bytes"
+	"crypto/sha1" //nolint:gosec // git sums its index by SHA-1
+	"errors"
+	"io/fs"
+	"path"
+	"strings"
+	"time"
+
+	"github.com/hived/hived/gitcommit"
+	"github.com/hived/hived/internal/durable"
+)
+
+// git looks at the repository without reading its objects.
+func (d *doctor) git() {
+	if _, err := d.disk.Lstat(dirGit); errors.Is(err, fs.ErrNotExist) {
+		d.add(found(codeGitMissing, dirGit, "there is no git repository"))
+		return
+	}
+	look, err := gitcommit.Look(d.disk)
+	if err != nil {
+		d.add(found(codeGitForeign, dirGit, "%v", err))
+		return
+	}
+	before := len(d.list)
+	d.gitCondition(look)
+	for _, l := range gitLocks(d.disk) {
+		d.add(found(codeGitLock, l.name, "it is there since %s, for %s", l.since.UTC().Format(time.RFC3339), d.now.Sub(l.since).Round(time.Second)))
+	}
+	if why := indexFault(d.disk); why != "" {
+		d.add(found(codeGitIndex, fileIndex, "%s", why))
+	}
+	for _, p := range planted(d.disk) {
+		d.add(found(codeGitPlanted, p.where, "%s", p.what))
+	}
+	if len(d.list) == before {
+		d.fine(codeGitHead, dirGit, "on %s, nothing is in progress and nothing is locked", look.Branch)
+	}
+}
+
+func (d *doctor) gitCondition(look gitcommit.Condition) {
+	switch {
+	case look.Err != nil:
+		f := found(codeGitHead, dirGit, "%v", look.Err)
+		f.Level, f.Remedy = Fault, repairIt
+		d.add(f)
+	case look.Operation != "":
+		d.add(found(codeGitBusy, dirGit, "%s", look))
+	case look.Head != look.Branch:
+		look.IndexLocked = time.Time{}
+		d.add(found(codeGitHead, fileHead, "%s", look))
+	case look.Tip.IsZero():
+		f := found(codeGitHead, dirGit, "branch %s has no commit", look.Branch)
+		f.Remedy = "`hived up` commits what the log has"
+		d.add(f)
+	}
+}
+
+const fileIndex = dirGit + "/index"
+
+// gitLock is a lock that some git command, or hived, holds or left.
+type gitLock struct {
+	name  string
+	since time.Time
+}
+
+// gitLocks lists the locks of the index, of HEAD, of the config and of the
+// branches.
+func gitLocks(disk durable.FS) []gitLock {
+	var out []gitLock
+	for _, dir := range []string{dirGit, dirGit + "/refs/heads"} {
+		list, err := disk.ReadDir(dir)
+		if err != nil {
+			continue // told of elsewhere
+		}
+		for _, e := range list {
+			if !strings.HasSuffix(e.Name, ".lock") {
+				continue
+			}
+			name := dir + "/" + e.Name
+			if info, err := disk.Lstat(name); err == nil {
+				out = append(out, gitLock{name, info.ModTime})
+			}
+		}
+	}
+	return out
+}
+
+// indexFault tells whether git can read its index: its head, and the sum at its
+// end. No index is none that is wrong.
+func indexFault(disk durable.FS) string {
+	data, _, err := durable.ReadFile(disk, fileIndex, 1<<30)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return ""
+	case err != nil:
+		return reason(err)
+	case len(data) < 32 || !bytes.HasPrefix(data, []byte("DIRC")):
+		return "it is not an index of git's"
+	}
+	end := len(data) - sha1.Size
+	if sum := sha1.Sum(data[:end]); !bytes.Equal(sum[:], data[end:]) && !bytes.Equal(data[end:], make([]byte, sha1.Size)) { //nolint:gosec // as git does
+		return "its sum is wrong"
+	}
+	return ""
+}
+
+// program is something that git would run, or read, on a person's behalf.
+type program struct{ where, what string }
+
+// planted lists the hooks and the settings that make git run programs. hived
+// runs no git, and so none of them.
+func planted(disk durable.FS) []program {
+	var out []program
+	hooks := dirGit + "/hooks"
+	list, err := disk.ReadDir(hooks)
+	if err == nil {
+		for _, e := range list {
+			if !strings.HasSuffix(e.Name, ".sample") && !strings.HasPrefix(e.Name, ".") {
+				out = append(out, program{path.Join(hooks, e.Name), "git runs it as a hook"})
+			}
+		}
+	}
+	const config = dirGit + "/config"
+	data, _, err := durable.ReadFile(disk, config, 1<<20)
+	if err != nil {
+		return out
+	}
+	section := ""
+	for line := range strings.Lines(string(data)) {
+		line = strings.TrimSpace(line)
+		if name, ok := strings.CutPrefix(line, "["); ok {
+			name, _, _ = strings.Cut(name, "]")
+			section, _, _ = strings.Cut(strings.ToLower(name), " ")
+			continue
+		}
+		key, value, _ := strings.Cut(line, "=")
+		key, value = section+"."+strings.ToLower(strings.TrimSpace(key)), strings.TrimSpace(value)
+		if runs(key, value) {
+			out = append(out, program{config, "it sets " + key})
+		}
+	}
+	return out
+}
+
+// runs tells whether a setting of git names a program, or another file that
+// could.
+func runs(key, value string) bool {
+	switch key {
+	case "core.fsmonitor":
+		return !strings.EqualFold(value, "false")
+	case "core.hookspath", "core.sshcommand", "core.editor", "core.pager", "core.askpass", "core.attributesfile", "diff.external", "credential.helper", "gpg.program":
+		return true
+	}
+	section, name, _ := strings.Cut(key, ".")
+	switch section {
+	case "filter":
+		return name == "clean" || name == "smudge" || name == "process"
+	case "include", "includeif":
+		return name == "path"
+	}
+	return false
+}

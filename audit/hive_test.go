@@ -1,0 +1,196 @@
+package audit
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hived/hived/internal/durable"
+	"github.com/hived/hived/protocol"
+	"github.com/hived/hived/router"
+	"github.com/hived/hived/settings"
+)
+
+// hive is a small real hive, its daemon not running.
+type hive struct {
+	t    *testing.T
+	dir  string
+	disk *durable.Disk
+	set  protocol.Settings
+}
+
+// fast are settings under which a daemon that runs once has nothing to wait
+// for.
+func fast() protocol.Settings {
+	s := protocol.DefaultSettings()
+	s.Settle, s.Rescan, s.Git.CommitDelay = time.Millisecond, 10*time.Millisecond, time.Millisecond
+	return s
+}
+
+// newHive makes a hive in which alice and bob talked: messages were delivered,
+// answered, handled, quarantined, dropped and sent twice, over several commits.
+func newHive(t *testing.T) *hive {
+	t.Helper()
+	h := emptyHive(t, fast())
+	h.talk()
+	return h
+}
+
+func emptyHive(t *testing.T, set protocol.Settings) *hive {
+	t.Helper()
+	h := &hive{t: t, dir: filepath.Join(t.TempDir(), "hive"), set: set}
+	if err := os.Mkdir(h.dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	disk, err := durable.Open(h.dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = disk.Close() })
+	h.disk = disk
+	if err := router.Init(disk, router.InitOptions{Settings: set, Template: settings.Template(), Version: "test", Now: time.Now().UTC()}); err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+// talk lets the daemon run a few times over a few messages.
+func (h *hive) talk() {
+	h.t.Helper()
+	h.write("agents/alice/identity.md", "I am alice.\n")
+	h.write("agents/alice/outbox/1.json", `{"to":"bob","id":"a-1","subject":"hello","body":"one"}`)
+	h.write("agents/bob/outbox/1.json", `{"to":["alice","nobody"],"subject":"partly"}`)
+	h.write("agents/bob/outbox/2.json", `{"to":"broadcast","body":{"x":[1,2,3]}}`)
+	h.write("agents/bob/outbox/bad.json", `{"to":`)
+	h.once()
+	h.write("agents/alice/outbox/again.json", `{"to":"bob","id":"a-1","subject":"hello","body":"one"}`)
+	h.write("agents/alice/outbox/2.json", `{"to":"bob","id":"a-2","body":"two"}`)
+	h.write("agents/alice/outbox/3.json", `{"to":"human","body":"three"}`)
+	h.once()
+	inbox := h.list("agents/bob/inbox")
+	h.move("agents/bob/inbox/"+inbox[0], "agents/bob/inbox/.done/"+inbox[0])
+	h.write("agents/bob/notes.md", "alice said hello\n")
+	h.once()
+}
+
+// once runs the daemon until nothing is left to do.
+func (h *hive) once() {
+	h.t.Helper()
+	r, err := router.New(h.disk, router.Config{Settings: h.set, Once: true, Version: "test"})
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	if err := r.Run(h.t.Context()); err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+func (h *hive) path(p string) string { return filepath.Join(h.dir, filepath.FromSlash(p)) }
+
+func (h *hive) must(err error) {
+	h.t.Helper()
+	if err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+func (h *hive) write(p, text string) {
+	h.t.Helper()
+	h.must(os.MkdirAll(filepath.Dir(h.path(p)), 0o755))
+	h.must(os.WriteFile(h.path(p), []byte(text), 0o644))
+}
+
+func (h *hive) read(p string) string {
+	h.t.Helper()
+	data, err := os.ReadFile(h.path(p))
+	h.must(err)
+	return string(data)
+}
+
+func (h *hive) move(from, to string) {
+	h.t.Helper()
+	h.must(os.Rename(h.path(from), h.path(to)))
+}
+
+func (h *hive) remove(p string) {
+	h.t.Helper()
+	h.must(os.RemoveAll(h.path(p)))
+}
+
+// list gives the messages in a directory, in name order.
+func (h *hive) list(p string) []string {
+	h.t.Helper()
+	entries, err := os.ReadDir(h.path(p))
+	h.must(err)
+	var names []string
+	for _, e := range entries {
+		if protocol.IsMessageName(e.Name()) {
+			names = append(names, e.Name())
+		}
+	}
+	return names
+}
+
+// unread gives the path of the last message in an inbox.
+func (h *hive) unread(id protocol.AgentID) string {
+	h.t.Helper()
+	names := h.list(protocol.InboxDir(id))
+	if len(names) == 0 {
+		h.t.Fatalf("nothing is unread by %s", id)
+	}
+	return protocol.InboxDir(id) + "/" + names[len(names)-1]
+}
+
+// flip changes one byte of a file.
+func (h *hive) flip(p string, at int) {
+	h.t.Helper()
+	data := []byte(h.read(p))
+	data[at] ^= 1
+	h.must(os.Chmod(h.path(p), 0o644))
+	h.must(os.WriteFile(h.path(p), data, 0o644))
+}
+
+func (h *hive) verify() Report {
+	h.t.Helper()
+	r, err := Verify(h.t.Context(), h.disk, Options{Settings: h.set})
+	h.must(err)
+	return r
+}
+
+func (h *hive) repair(adopt bool) Repaired {
+	h.t.Helper()
+	r, err := Repair(context.WithoutCancel(h.t.Context()), h.disk, RepairOptions{Settings: h.set, Version: "test", Adopt: adopt})
+	h.must(err)
+	return r
+}
+
+// git runs the git program on the hive.
+func (h *hive) git(args ...string) string {
+	h.t.Helper()
+	bin, err := exec.LookPath("git")
+	if err != nil {
+		h.t.Skip("there is no git program")
+	}
+	c := exec.CommandContext(h.t.Context(), bin, args...)
+	c.Dir = h.dir
+	c.Env = append(os.Environ(), "GIT_CONFIG_NOSYSTEM=1", "HOME="+h.dir, "GIT_AUTHOR_NAME=p", "GIT_AUTHOR_EMAIL=p@x", "GIT_COMMITTER_NAME=p", "GIT_COMMITTER_EMAIL=p@x")
+	out, err := c.CombinedOutput()
+	if err != nil {
+		h.t.Fatalf("git %s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+	return string(out)
+}
+
+// lines writes findings for a failing test.
+func lines[T fmt.Stringer](list []T) string {
+	var b strings.Builder
+	for _, x := range list {
+		b.WriteString("\n\t" + x.String())
+	}
+	return b.String()
+}

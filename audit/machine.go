@@ -1,0 +1,93 @@
+package audit
+
+import (
+	"fmt"
+	"os/exec"
+)
+
+// machine is what a hive needs of its machine. Numbers that the platform does
+// not tell are negative.
+type machine struct {
+	dir        string
+	git        string // the program; empty: there is none
+	watches    int64  // fs.inotify.max_user_watches
+	instances  int64  // fs.inotify.max_user_instances
+	openFiles  int64  // of this process
+	fileSystem string // of the hive
+	blockBytes int64  // free for this user
+	inodes     int64  // free
+	agents     int
+}
+
+// What is little.
+const (
+	watchesPerAgent = 8 // directories, with room for those to come
+	fewInstances    = 16
+	fewOpenFiles    = 256
+	fewBytes        = 256 << 20
+	fewInodes       = 10_000
+)
+
+// fileSystems says what it means to have a hive on some file systems.
+var fileSystems = map[string]string{
+	"nfs":     "changes made on other machines give no events and locks may not hold between machines: run one hived, with a rescan of a few seconds",
+	"smb":     "changes made on other machines give no events and locks may not hold between machines: run one hived, with a rescan of a few seconds",
+	"9p":      "changes made on the host give no events: hived polls every rescan",
+	"fuse":    "whether changes give events depends on the program behind it: hived polls every rescan",
+	"tmpfs":   "it is gone when the machine stops",
+	"overlay": "it may be gone with the container: put the hive on a volume",
+}
+
+func lookAtMachine(dir string) machine {
+	m := machine{dir: dir, watches: -1, instances: -1, openFiles: -1, blockBytes: -1, inodes: -1}
+	if p, err := exec.LookPath("git"); err == nil {
+		m.git = p
+	}
+	m.measure()
+	return m
+}
+
+// findings judges it.
+func (m machine) findings() []Finding {
+	var list []Finding
+	say := func(bad bool, code Code, where, format string, args ...any) {
+		f := found(code, where, format, args...)
+		if !bad {
+			f.Level, f.Remedy = OK, ""
+		}
+		list = append(list, f)
+	}
+	if m.git == "" {
+		say(true, codeNoGitProgram, "", "there is no git program")
+	} else {
+		say(false, codeNoGitProgram, "", "%s", m.git)
+	}
+	if m.watches >= 0 {
+		need := int64(watchesPerAgent * (m.agents + 1))
+		say(m.watches < need, codeWatches, "", "%d directories may be watched, %d agents take up to %d", m.watches, m.agents, need)
+	}
+	if m.instances >= 0 {
+		say(m.instances < fewInstances, codeInstances, "", "%d programs of one user may watch", m.instances)
+	}
+	if m.openFiles >= 0 {
+		say(m.openFiles < fewOpenFiles, codeOpenFiles, "", "%d files may be open at once", m.openFiles)
+	}
+	if m.fileSystem != "" {
+		meaning, special := fileSystems[m.fileSystem]
+		say(special, codeFileSystem, m.dir, "%s%s", m.fileSystem, after(meaning))
+	}
+	if m.blockBytes >= 0 {
+		say(m.blockBytes < fewBytes, codeSpace, m.dir, "%d MiB are free", m.blockBytes>>20)
+	}
+	if m.inodes >= 0 {
+		say(m.inodes < fewInodes, codeInodes, m.dir, "%d inodes are free", m.inodes)
+	}
+	return list
+}
+
+func after(meaning string) string {
+	if meaning == "" {
+		return ""
+	}
+	return fmt.Sprintf(": %s", meaning)
+}

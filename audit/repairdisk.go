@@ -1,0 +1,229 @@
+package audit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"strings"
+
+	"github.com/hived/hived/internal/durable"
+	"github.com/hived/hived/mailbox"
+	"github.com/hived/hived/protocol"
+)
+
+// boxesOf lists the directories that an agent needs (spec §1).
+func boxesOf(id protocol.AgentID) []string {
+	return []string{protocol.AgentDir(id), protocol.InboxDir(id), protocol.DoneDir(id), protocol.OutboxDir(id), protocol.SentDir(id)}
+}
+
+// agentIDs lists the agents that have a directory.
+func agentIDs(disk durable.FS) []protocol.AgentID {
+	list, err := disk.ReadDir(protocol.PathAgents)
+	if err != nil {
+		return nil
+	}
+	var ids []protocol.AgentID
+	for _, e := range list {
+		if id, err := protocol.ParseAgentID(e.Name); err == nil && !id.Reserved() && e.Type.IsDir() {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+// hiveDirs lists the directories of a hive that hived writes into, those above
+// first.
+func hiveDirs(disk durable.FS) []string {
+	dirs := []string{".", protocol.PathScratch, protocol.PathSegments, protocol.PathAgents}
+	for _, id := range agentIDs(disk) {
+		dirs = append(dirs, boxesOf(id)...)
+	}
+	return dirs
+}
+
+const (
+	ownerDir  = 0o700 // what the owner of a directory needs
+	ownerFile = 0o600
+)
+
+// rights gives the owner of a directory, and of what hived wrote into it, his
+// rights back where that is who runs this.
+func (r *repairer) rights() error {
+	root, err := os.OpenRoot(r.disk.Path("."))
+	if err != nil {
+		return err
+	}
+	defer root.Close() //nolint:errcheck // nothing was written through it
+	me := os.Geteuid()
+	fix := func(p string, info durable.Info, need fs.FileMode) {
+		perm := info.Mode.Perm()
+		if perm&need == need || int(info.UID) != me {
+			return
+		}
+		if err := root.Chmod(p, perm|need); err == nil {
+			r.did(codeNotWritable, p, "mode %04o became %04o", perm, perm|need)
+		}
+	}
+	for _, dir := range hiveDirs(r.disk) {
+		if info, err := r.disk.Lstat(dir); err == nil && info.Mode.IsDir() {
+			fix(dir, info, ownerDir)
+		}
+	}
+	for _, id := range agentIDs(r.disk) {
+		for _, dir := range []string{protocol.InboxDir(id), protocol.DoneDir(id), protocol.SentDir(id)} {
+			list, _ := r.disk.ReadDir(dir) //nolint:errcheck // one that cannot be listed is told of below
+			for _, e := range list {
+				p := dir + "/" + e.Name
+				if info, err := r.disk.Lstat(p); err == nil && info.Regular() {
+					fix(p, info, ownerFile)
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// directories makes those that are missing.
+func (r *repairer) directories(context.Context) error {
+	dirs := []string{protocol.PathAgents, protocol.PathSegments}
+	for _, a := range r.fold.state.Roster() {
+		dirs = append(dirs, boxesOf(a.ID)...)
+	}
+	for _, dir := range dirs {
+		_, err := r.disk.Lstat(dir)
+		if errors.Is(err, fs.ErrNotExist) {
+			if err = r.disk.MkdirAll(dir, 0o755); err == nil {
+				r.did(codeNoDirectory, dir, "made it")
+			}
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// files writes again from the log what differs from it.
+func (r *repairer) files(ctx context.Context) error {
+	f := &files{disk: r.disk, fold: r.fold}
+	paths, err := f.all(Options{Settings: r.opt.Settings})
+	if err != nil {
+		return err
+	}
+	list, err := f.round(ctx, paths)
+	if err != nil {
+		return err
+	}
+	want := map[protocol.Blob][]suspect{}
+	for _, x := range list {
+		switch x.Code { //nolint:exhaustive // the others are no faults, or nobody's to mend
+		case codeFileAltered, codeFileMissing, codeGoneSoon, codeAgainSoon:
+			id, ok, err := r.fold.tree.Lookup(x.path)
+			if err != nil {
+				return err
+			}
+			if ok {
+				want[id] = append(want[id], x)
+			}
+		}
+	}
+	return r.rewrite(ctx, want)
+}
+
+// rewrite fetches the content from the log.
+func (r *repairer) rewrite(ctx context.Context, want map[protocol.Blob][]suspect) error {
+	if len(want) == 0 {
+		return nil
+	}
+	return ignoreEnough(puts(ctx, r.disk, 0, func(_ protocol.Event, c protocol.Change) error {
+		for _, x := range want[c.Blob] {
+			if err := r.replace(x.Finding, c.Data); err != nil {
+				return err
+			}
+		}
+		if delete(want, c.Blob); len(want) == 0 {
+			return errEnough
+		}
+		return nil
+	}))
+}
+
+// replace writes one file, and keeps what stood in its place.
+func (r *repairer) replace(f Finding, data []byte) error {
+	text := "written again from the log"
+	if _, err := r.disk.Lstat(f.Where); err == nil {
+		kept, err := r.aside(f.Where)
+		if err != nil {
+			return err
+		}
+		text += ", what stood there is " + kept
+	}
+	if err := durable.Publish(r.disk, f.Where, data, 0o644, true); err != nil {
+		return err
+	}
+	r.did(f.Code, f.Where, "%s", text)
+	return nil
+}
+
+// aside moves something below .hived/, under a name that tells what it was.
+func (r *repairer) aside(p string) (string, error) {
+	base := protocol.ShortName(strings.TrimLeft(protocol.SafeName(path.Base(p)), "."))
+	for n := 1; ; n++ {
+		to := fmt.Sprintf("%s/aside-%d-%s", protocol.PathScratch, n, base)
+		err := r.disk.RenameNew(p, to)
+		if !errors.Is(err, fs.ErrExist) {
+			return to, err
+		}
+	}
+}
+
+// leftovers removes the temporary files that a crash of hived left.
+func (r *repairer) leftovers(context.Context) error {
+	for _, p := range leftovers(r.disk) {
+		if err := r.disk.Remove(p); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		r.did(codeLeftover, p, "removed")
+	}
+	return nil
+}
+
+// leftovers lists the temporary files in directories that only hived writes
+// into. An agent's own unfinished file in its outbox is none of them.
+func leftovers(disk durable.FS) []string {
+	var out []string
+	dirs := []string{".", protocol.PathScratch, protocol.PathSegments}
+	for _, id := range agentIDs(disk) {
+		dirs = append(dirs, protocol.InboxDir(id), protocol.DoneDir(id), protocol.SentDir(id))
+	}
+	for _, dir := range dirs {
+		list, err := disk.ReadDir(dir)
+		if err != nil {
+			continue
+		}
+		for _, e := range list {
+			if e.Type.IsRegular() && strings.HasPrefix(e.Name, ".") && strings.HasSuffix(e.Name, ".tmp") {
+				out = append(out, path.Join(dir, e.Name))
+			}
+		}
+	}
+	return out
+}
+
+// badAgents lists what stands in agents/ and can be no agent, with the reason.
+func badAgents(disk durable.FS) ([]mailbox.AgentDir, error) {
+	list, _, err := mailbox.New(disk, mailbox.Options{}).Agents(zeroTime)
+	if err != nil {
+		return nil, err
+	}
+	var bad []mailbox.AgentDir
+	for _, d := range list {
+		if d.Why != "" {
+			bad = append(bad, d)
+		}
+	}
+	return bad, nil
+}

@@ -1,0 +1,142 @@
+package audit
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+	"time"
+
+	"github.com/hived/hived/eventlog"
+	"github.com/hived/hived/gitcommit"
+	"github.com/hived/hived/internal/durable"
+	"github.com/hived/hived/protocol"
+	"github.com/hived/hived/router"
+	"github.com/hived/hived/settings"
+)
+
+// log mends what the log and git allow to mend beyond doubt (spec §5). It tells
+// whether the log is whole now.
+func (r *repairer) log() (whole bool, err error) {
+	mended, err := eventlog.Mend(r.disk, func(name string) ([]byte, error) { return gitcommit.ReadFile(r.disk, name) })
+	for _, m := range mended {
+		text := m.What
+		if m.Kept != "" {
+			text += ", what stood there is " + m.Kept
+		}
+		where := m.File
+		if m.Line > 0 {
+			where = fmt.Sprintf("%s:%d", m.File, m.Line)
+		}
+		r.did(codeLogDamaged, where, "%s", text)
+	}
+	var damage *eventlog.Damage
+	if errors.As(err, &damage) {
+		r.left(logFinding(r.disk, damage))
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// adopt begins a new log from the files as they stand, as `hived init --adopt`
+// takes over an older hive (spec §1): what was the log is gone, and what is in
+// the mailboxes is not.
+func (r *repairer) adopt(ctx context.Context) error {
+	if err := r.retireSegments(); err != nil {
+		return err
+	}
+	if err := r.releaseGit(ctx); err != nil {
+		return err
+	}
+	err := router.Init(r.disk, router.InitOptions{
+		Settings: r.opt.Settings, Template: settings.Template(), Adopt: true, Version: r.opt.Version, Now: time.Now().UTC(),
+	})
+	if err != nil {
+		return err
+	}
+	r.did(codeLogMissing, protocol.PathLog, "a new log begins with the files as they stand; who had handled or sent what before is told by the old history alone")
+	return nil
+}
+
+// retireSegments keeps the sealed segments of a log that has lost its end as
+// foreign ones: their numbers are given out again.
+func (r *repairer) retireSegments() error {
+	list, err := r.disk.ReadDir(protocol.PathSegments)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	n := 1
+	for _, e := range list {
+		if !isSegment(e.Name) {
+			continue
+		}
+		from := protocol.PathSegments + "/" + e.Name
+		to := ""
+		for err = fs.ErrExist; errors.Is(err, fs.ErrExist); n++ {
+			to = fmt.Sprintf("%s/foreign-%d.jsonl", protocol.PathSegments, n)
+			err = r.disk.RenameNew(from, to)
+		}
+		if err != nil {
+			return err
+		}
+		r.did(codeLogMissing, from, "kept as %s", to)
+	}
+	return nil
+}
+
+// isSegment knows the name of a sealed segment: 12 digits.
+func isSegment(name string) bool {
+	stem, ok := strings.CutSuffix(name, ".jsonl")
+	return ok && len(stem) == 12 && strings.Trim(stem, "0123456789") == ""
+}
+
+// releaseGit makes hived's own repository one to be adopted, so that the new
+// log's history is built upon the old one. One that is damaged is moved away.
+func (r *repairer) releaseGit(ctx context.Context) error {
+	if _, err := r.disk.Lstat(dirGit); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	sound := true
+	none := func(func(gitcommit.Event, error) bool) {}
+	err := gitcommit.Check(ctx, r.disk, none, func(p gitcommit.Problem) {
+		switch p.Code {
+		case gitcommit.CodePackDamaged, gitcommit.CodeObjectDamaged, gitcommit.CodeUnreadable:
+			sound = false
+		}
+	})
+	switch {
+	case ctx.Err() != nil:
+		return err
+	case errors.Is(err, gitcommit.ErrForeign):
+		return nil // to be adopted as it is
+	case err != nil || !sound:
+		kept, err := r.keepGit()
+		if err == nil {
+			r.did(codeGitForeign, dirGit, "it is damaged and was kept as %s", kept)
+		}
+		return err
+	}
+	const config = dirGit + "/config"
+	data, _, err := durable.ReadFile(r.disk, config, 1<<20)
+	if err != nil {
+		return err
+	}
+	return durable.Publish(r.disk, config, withoutSection(data, "[hived]"), 0o644, true)
+}
+
+// withoutSection cuts one section out of a git config.
+func withoutSection(config []byte, head string) []byte {
+	var out []byte
+	inside := false
+	for line := range bytes.Lines(config) {
+		if trimmed := bytes.TrimSpace(line); bytes.HasPrefix(trimmed, []byte("[")) {
+			inside = string(trimmed) == head
+		}
+		if !inside {
+			out = append(out, line...)
+		}
+	}
+	return out
+}

@@ -1,0 +1,182 @@
+package eventlog
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/hived/hived/protocol"
+)
+
+// refused opens and reads a damaged log, which nobody may believe.
+func refused(t *testing.T, all map[string]string) {
+	t.Helper()
+	var bad *Damage
+	if _, _, _, err := open(plant(t, all)); !errors.As(err, &bad) {
+		t.Errorf("opened: %v", err)
+	}
+	if _, err := read(plant(t, all), Position{}); !errors.As(err, &bad) {
+		t.Errorf("read: %v", err)
+	}
+}
+
+// Catches: a chain that leaves out the line before, a seq that is not checked,
+// a segment that is not held against its seal.
+func TestTampered(t *testing.T) {
+	all, _ := smallFiles(t)
+	edit := func(name string, do func(lines []string) []string) map[string]string {
+		return change(all, name, joined(do(lineList(all[name]))))
+	}
+	reseq := func(from, to string) string { return strings.Replace(all[openName], from, to, 1) }
+	for _, tt := range []struct {
+		name  string
+		files map[string]string
+		want  string // the first report, file and line
+	}{
+		{"changed", change(all, openName, reseq("note 8", "note 9")), "log.jsonl 2"},
+		{"renumbered", change(all, openName, reseq(`"seq":8`, `"seq":9`)), "log.jsonl 2"},
+		{"other sum", change(all, openName, reseq(lineList(all[openName])[1][100:], lineList(all[openName])[2][100:])), "log.jsonl 2"},
+		{"removed in the middle", edit(openName, func(l []string) []string { return append(l[:1:1], l[2]) }), "log.jsonl 2"},
+		{"removed first", edit(openName, func(l []string) []string { return l[1:] }), "log/000000000007.jsonl 0"},
+		{"removed first of all", edit(seg1, func(l []string) []string { return l[1:] }), seg1 + " 1"},
+		{"removed last of a segment", edit(seg1, func(l []string) []string { return l[:2] }), "log/000000000003.jsonl 0"},
+		{"swapped", edit(openName, func(l []string) []string { return []string{l[0], l[2], l[1]} }), "log.jsonl 2"},
+		{"doubled", edit(openName, func(l []string) []string { return []string{l[0], l[1], l[1], l[2]} }), "log.jsonl 3"},
+		{"inserted", edit(openName, func(l []string) []string { return []string{l[0], lineList(all[seg1])[1], l[1], l[2]} }), "log.jsonl 2"},
+		{"an empty line", edit(openName, func(l []string) []string { return []string{l[0], "\n", l[1], l[2]} }), "log.jsonl 2"},
+		{"empty", change(all, openName, " "), "log.jsonl 1"},
+		{"gone", change(all, openName, ""), "log.jsonl 0"},
+		{"first segment gone", change(all, seg1, ""), seg1 + " 0"},
+		{"last segment gone", change(all, seg2, ""), seg2 + " 0"},
+		{"all segments gone", change(change(all, seg1, ""), seg2, ""), seg1 + " 0"},
+		{"segments swapped", change(change(all, seg1, all[seg2]), seg2, all[seg1]), seg1 + " 1"},
+		{"segment with a cut line", change(all, seg2, all[seg2][:len(all[seg2])-1]), seg2 + " 3"},
+		{"an older log.jsonl", change(all, openName, all[seg1]), seg2 + " 0"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			_, list := check(t, plant(t, tt.files))
+			if len(list) == 0 {
+				t.Fatal("nothing was found")
+			}
+			if got := fmt.Sprint(list[0].File, " ", list[0].Line); got != tt.want {
+				t.Errorf("found %s, want %s: %v", got, tt.want, list[0])
+			}
+			refused(t, tt.files)
+		})
+	}
+}
+
+// Check goes on behind damage and names each place once.
+func TestCheckGoesOn(t *testing.T) {
+	all, _ := smallFiles(t)
+	files := change(all, openName, strings.Replace(all[openName], "note 8", "mote 8", 1))
+	files = change(files, seg1, strings.Replace(strings.Replace(all[seg1], "note 2", "mote 2", 1), `"kind":"alert"`, `"kind":alert"`, 1))
+	stats, list := check(t, plant(t, files))
+	var got []string
+	for _, d := range list {
+		got = append(got, fmt.Sprint(d.File, " ", d.Line, " ", d.Seq))
+	}
+	// The third is the seal, which has the SHA-256 of what the segment was.
+	want := []string{seg1 + " 2 2", seg2 + " 1 4", openName + " 2 8"}
+	if fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("got %v\nwant %v", got, want)
+	}
+	if stats.Last != 9 || stats.Events != 6 {
+		t.Errorf("%+v", stats)
+	}
+}
+
+// Every single bit of a log is under guard. Catches: sums in two spellings, a
+// line break that nobody guards, a byte taken for a crash's doing.
+func TestEveryFlip(t *testing.T) {
+	all, _ := smallFiles(t)
+	for _, name := range []string{seg1, openName} {
+		for i := range len(all[name]) {
+			for bit := range 8 {
+				data := []byte(all[name])
+				data[i] ^= 1 << bit
+				files := change(all, name, string(data))
+				disk := plant(t, files)
+				if _, list := check(t, disk); len(list) == 0 {
+					t.Errorf("%s byte %d bit %d: Check finds nothing", name, i, bit)
+				}
+				// Beside a running writer, a reader cannot tell the last line
+				// from one that is being written.
+				if bit == i%8 && i < len(all[openName])-1 {
+					refused(t, files)
+				}
+			}
+		}
+	}
+}
+
+func TestErrors(t *testing.T) {
+	for _, tt := range []struct {
+		err  error
+		want string
+	}{
+		{
+			&Damage{File: openName, Line: 17, Seq: 42, Err: protocol.ErrSum},
+			"the log is damaged: log.jsonl line 17 (seq 42): the line does not fit its sum: run `hived repair`",
+		},
+		{missing(openName), "the log is damaged: log.jsonl: the file is missing: run `hived repair`"},
+		{&Mismatch{At: Position{Seq: 4}}, "read the log after 4: it ends before: begin again from an earlier position"},
+		{
+			&Mismatch{At: Position{Seq: 4}, Found: protocol.Sum{1}},
+			"read the log after 4: the sum of that event is 01000000000000000000000000000000 here: begin again from an earlier position",
+		},
+	} {
+		if got := tt.err.Error(); got != tt.want {
+			t.Errorf("got  %s\nwant %s", got, tt.want)
+		}
+	}
+	if !errors.Is(missing(openName), ErrMissing) {
+		t.Error("a missing file is not ErrMissing")
+	}
+}
+
+// encode writes a log of raw lines: what stands after kind, without its sum.
+func encode(members ...string) string {
+	var text []byte
+	var prev protocol.Sum
+	for i, m := range members {
+		frame := fmt.Sprintf(`{"seq":%d,"ts":"2026-11-21T12:00:00.000000000Z","kind":%s`, i+1, m)
+		prev = chained(prev, frame)
+		text = append(append(text, frame...), `,"sum":"`+prev.String()+"\"}\n"...)
+	}
+	return string(text)
+}
+
+func TestFormat(t *testing.T) {
+	const first = `"hive","action":"initialised","format":1`
+	for _, tt := range []struct {
+		name string
+		text string
+		want error
+	}{
+		{"ours", encode(first), nil},
+		{"a later format", encode(`"hive","action":"initialised","format":2`), ErrFormat},
+		{"a later format with more in it", encode(`"hive","action":"initialised","format":2,"new":1`), ErrFormat},
+		{"an unknown kind", encode(first, `"rumour","text":"x"`), ErrFormat},
+		{"an unknown member", encode(first, `"alert","code":"x","text":"x","more":1`), ErrFormat},
+		{"no format", encode(`"hive","action":"initialised"`), errHead},
+		{"another event first", encode(`"alert","code":"x","text":"x"`), errHead},
+		{"another program's log", `{"time":"2026","msg":"hello"}` + "\n", protocol.ErrLine},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			files := map[string]string{openName: tt.text}
+			if _, _, _, err := open(plant(t, files)); !errors.Is(err, tt.want) {
+				t.Errorf("open: %v", err)
+			}
+			if _, err := read(plant(t, files), Position{}); !errors.Is(err, tt.want) {
+				t.Errorf("read: %v", err)
+			}
+		})
+	}
+	// A reader that begins in the middle sees the format too.
+	files := map[string]string{openName: encode(`"hive","action":"initialised","format":2`, first, first)}
+	if _, err := read(plant(t, files), Position{Seq: 2}); !errors.Is(err, ErrFormat) {
+		t.Errorf("read from the middle: %v", err)
+	}
+}

@@ -1,0 +1,515 @@
+package router
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hived/hived/internal/durable"
+	"github.com/hived/hived/protocol"
+)
+
+func isNotice(code protocol.Code, to protocol.AgentID) func(protocol.Event, *protocol.MessageEvent) bool {
+	return func(_ protocol.Event, e *protocol.MessageEvent) bool {
+		return e.From == protocol.Hive && slices.Contains(e.Delivered, to) && codeOf(e) == string(code)
+	}
+}
+
+func isAlert(code protocol.Code) func(protocol.Event, *protocol.AlertEvent) bool {
+	return func(_ protocol.Event, e *protocol.AlertEvent) bool { return e.Code == code }
+}
+
+func anyEvent[T protocol.Body](protocol.Event, T) bool { return true }
+
+// TestBrokenAmongGood: one broken file keeps none of a thousand others.
+func TestBrokenAmongGood(t *testing.T) {
+	h := newHive(t, "alice", "bob")
+	for i := range 1000 {
+		h.write(fmt.Sprintf("agents/alice/outbox/%04d.json", i), fmt.Sprintf(`{"to":"bob","body":"%d"}`, i))
+	}
+	h.write("agents/alice/outbox/0500x.json", `{"to":"bob","body":"no end`)
+	h.once()
+	if n := len(h.list("agents/bob/inbox")); n != 1000 {
+		t.Errorf("bob got %d messages, want 1000", n)
+	}
+	if !h.exists("agents/alice/outbox/.sent/bad-0500x.json") {
+		t.Error("the broken file was not set aside")
+	}
+	notes := h.list("agents/alice/inbox")
+	if len(notes) != 1 || !strings.Contains(h.read("agents/alice/inbox/"+notes[0]), "ends too early") {
+		t.Errorf("alice was told %v", notes)
+	}
+	order := []string{}
+	for _, name := range h.list("agents/bob/inbox") {
+		var m struct{ Body string }
+		if err := json.Unmarshal([]byte(h.read("agents/bob/inbox/"+name)), &m); err != nil {
+			t.Fatal(err)
+		}
+		order = append(order, m.Body)
+	}
+	if !slices.IsSortedFunc(order, func(a, b string) int { return len(a)*1000 - len(b)*1000 + strings.Compare(a, b) }) {
+		t.Error("the inbox is not in the order of sending")
+	}
+	h.quiet()
+}
+
+// TestSlowWriter writes a message in steps, with the file open and other
+// messages passing by.
+func TestSlowWriter(t *testing.T) {
+	h := newHive(t, "alice", "bob")
+	h.up()
+	f, err := os.Create(h.path("agents/alice/outbox/slow.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := `{"id":"slow","to":"bob","body":"` + strings.Repeat("x", 3000) + `"}`
+	for i := 0; i < len(text); i += 1000 {
+		if _, err := f.WriteString(text[i:min(i+1000, len(text))]); err != nil {
+			t.Fatal(err)
+		}
+		id := fmt.Sprintf("quick-%d", i)
+		h.send("alice", id, `{"id":"`+id+`","to":"bob","body":"x"}`)
+		h.delivery(id)
+	}
+	f.Close()
+	e := h.delivery("slow")
+	if !strings.Contains(h.read("agents/bob/inbox/"+e.File), strings.Repeat("x", 3000)) {
+		t.Error("the message is not whole")
+	}
+	for _, ev := range h.log() {
+		if q, ok := ev.Body.(*protocol.QuarantineEvent); ok {
+			t.Errorf("quarantined: %s", q.Detail)
+		}
+	}
+}
+
+// TestFlood: an agent that sends very much delays nobody else by more than a
+// batch.
+func TestFlood(t *testing.T) {
+	h := newHive(t, "alice", "bob", "zoe")
+	for i := range 4000 {
+		h.write(fmt.Sprintf("agents/alice/outbox/%05d.json", i), `{"to":"bob","body":"x"}`)
+	}
+	h.write("agents/zoe/outbox/1.json", `{"id":"zoe","to":"bob","body":"x"}`)
+	h.settings.InboxCap = 10000
+	h.once()
+	for i, ev := range h.log() {
+		if e, ok := ev.Body.(*protocol.MessageEvent); ok && e.ID == "zoe" {
+			if i > 2*batchEvents {
+				t.Errorf("zoe's message is event %d", i)
+			}
+			return
+		}
+	}
+	t.Error("zoe's message did not arrive")
+}
+
+// TestInboxRules goes through all the ways in which a message leaves an inbox.
+func TestInboxRules(t *testing.T) {
+	h := newHive(t, "alice", "bob")
+	h.up()
+	files := map[string]string{}
+	for _, id := range []string{"done", "deleted", "altered", "altered-done"} {
+		h.send("alice", id, `{"id":"`+id+`","to":"bob","body":"text of `+id+`"}`)
+		files[id] = h.delivery(id).File
+	}
+	handled := func(id string, how protocol.How) {
+		t.Helper()
+		await(h, id, func(_ protocol.Event, e *protocol.HandledEvent) bool { return string(e.ID) == id && e.How == how })
+	}
+	inbox, done := "agents/bob/inbox/", "agents/bob/inbox/.done/"
+	h.rename(inbox+files["done"], done+files["done"])
+	handled("done", protocol.HowDone)
+	h.rename(done+files["done"], inbox+files["done"])
+	handled("done", protocol.HowReopened)
+	h.rename(inbox+files["done"], done+files["done"])
+
+	if err := os.Remove(h.path(inbox + files["deleted"])); err != nil {
+		t.Fatal(err)
+	}
+	handled("deleted", protocol.HowDeleted)
+
+	h.write(inbox+files["altered-done"], "scribbled over")
+	h.rename(inbox+files["altered-done"], done+files["altered-done"])
+	handled("altered-done", protocol.HowDone)
+
+	h.write(inbox+"planted.json", `{"from":"alice","to":"bob","body":"psst"}`)
+	await(h, "planted", isAlert(protocol.CodePlanted))
+	os.Remove(h.path(inbox + "planted.json"))
+	h.down()
+	if got := h.read(done + files["altered-done"]); !strings.Contains(got, "text of altered-done") {
+		t.Errorf("the archive holds %q", got)
+	}
+	h.quiet()
+
+	// In place, while nobody looked: found at the next start.
+	h.write(inbox+files["altered"], "scribbled over")
+	h.once()
+	if got := h.read(inbox + files["altered"]); !strings.Contains(got, "text of altered") {
+		t.Errorf("the altered message reads %q", got)
+	}
+	await(h, "altered", isAlert(protocol.CodeAltered))
+	aside, err := os.ReadDir(h.path(done))
+	if err != nil || !slices.ContainsFunc(aside, func(e os.DirEntry) bool {
+		return strings.HasPrefix(e.Name(), "bad-") && h.read(done+e.Name()) == "scribbled over"
+	}) {
+		t.Errorf("what was scribbled is not in .done: %v %v", aside, err)
+	}
+	h.quiet()
+}
+
+// TestInboxVanishes: it is made again with everything unread.
+func TestInboxVanishes(t *testing.T) {
+	h := newHive(t, "alice", "bob")
+	for i := range 30 {
+		h.write(fmt.Sprintf("agents/alice/outbox/%02d.json", i), `{"to":"bob","body":"x"}`)
+	}
+	h.up()
+	h.send("alice", "last", `{"id":"last","to":"bob","body":"x"}`)
+	h.delivery("last")
+	before := h.list("agents/bob/inbox")
+	if err := os.Rename(h.path("agents/bob/inbox"), filepath.Join(t.TempDir(), "inbox")); err != nil {
+		t.Fatal(err)
+	}
+	await(h, "alert", isAlert(protocol.CodeInboxGone))
+	h.send("alice", "after", `{"id":"after","to":"bob","body":"x"}`)
+	h.delivery("after")
+	h.down()
+	if after := h.list("agents/bob/inbox"); len(after) != len(before)+1 {
+		t.Errorf("%d messages before, %d after", len(before), len(after))
+	}
+	h.quiet()
+}
+
+// TestMassDeletion: many messages gone at once look like an accident.
+func TestMassDeletion(t *testing.T) {
+	h := newHive(t, "alice", "bob")
+	for i := range 30 {
+		h.write(fmt.Sprintf("agents/alice/outbox/%02d.json", i), `{"to":"bob","body":"x"}`)
+	}
+	h.once()
+	for _, name := range h.list("agents/bob/inbox") {
+		os.Remove(h.path("agents/bob/inbox/" + name))
+	}
+	h.up()
+	await(h, "alert", isAlert(protocol.CodeMassDeletion))
+	h.down()
+	for _, ev := range h.log() {
+		if _, ok := ev.Body.(*protocol.HandledEvent); ok {
+			t.Fatal("a message counts as handled")
+		}
+	}
+}
+
+// TestAnotherBranch: while a person has another branch checked out, nothing
+// counts as handled, and delivery and commits go on.
+func TestAnotherBranch(t *testing.T) {
+	h := newHive(t, "alice", "bob")
+	h.send("alice", "1", `{"id":"m1","to":"bob","body":"x"}`)
+	h.once()
+	h.git("checkout", "-q", "-b", "mine", "HEAD~1")
+	if len(h.list("agents/bob/inbox")) != 0 {
+		t.Fatal("the older commit has no message")
+	}
+	h.up()
+	h.send("alice", "2", `{"id":"m2","to":"bob","body":"x"}`)
+	h.delivery("m2")
+	h.send("alice", "3", `{"id":"m3","to":"bob","body":"x"}`)
+	h.delivery("m3")
+	h.down()
+	for _, ev := range h.log() {
+		if e, ok := ev.Body.(*protocol.HandledEvent); ok {
+			t.Errorf("%s counts as handled", e.ID)
+		}
+	}
+	if n := strings.Count(h.git("ls-tree", "-r", "--name-only", "main"), "agents/bob/inbox/0"); n != 3 {
+		t.Errorf("main holds %d messages, want 3", n)
+	}
+}
+
+// TestGitGone: delivery goes on without a repository, and the status says so.
+func TestGitGone(t *testing.T) {
+	h := newHive(t, "alice", "bob")
+	h.up()
+	h.send("alice", "1", `{"id":"m1","to":"bob","body":"x"}`)
+	h.delivery("m1")
+	if err := os.RemoveAll(h.path(".git")); err != nil {
+		t.Fatal(err)
+	}
+	h.send("alice", "2", `{"id":"m2","to":"bob","body":"x"}`)
+	h.delivery("m2")
+	h.down()
+	h.up()
+	h.send("alice", "3", `{"id":"m3","to":"bob","body":"x"}`)
+	h.delivery("m3")
+	s, err := ReadStatus(h.disk)
+	if err != nil || !strings.Contains(strings.Join(s.Problems, "\n"), "hived repair") {
+		t.Errorf("the status says %v, %v", s.Problems, err)
+	}
+	h.down()
+}
+
+// TestPerson builds upon a person's commit, keeps what is staged, and sets
+// right what only hived changes.
+func TestPerson(t *testing.T) {
+	h := newHive(t, "alice", "bob")
+	h.send("alice", "1", `{"id":"m1","to":"bob","body":"x"}`)
+	h.up()
+	h.delivery("m1")
+	h.write("notes.txt", "mine")
+	h.git("add", "notes.txt")
+	h.down()
+	h.git("commit", "-q", "-m", "my notes")
+	h.write("staged.txt", "staged")
+	h.git("add", "staged.txt")
+	h.send("alice", "2", `{"id":"m2","to":"bob","body":"x"}`)
+	h.once()
+	if log := h.git("log", "--format=%s"); !strings.Contains(log, "my notes") {
+		t.Errorf("history lost the person's commit:\n%s", log)
+	}
+	if files := h.git("ls-tree", "-r", "--name-only", "HEAD"); !strings.Contains(files, "notes.txt") || strings.Contains(files, "staged.txt") {
+		t.Errorf("HEAD holds:\n%s", files)
+	}
+	if s := h.git("status", "--porcelain"); s != "A  staged.txt\n" {
+		t.Errorf("git status: %q, want staged.txt staged and nothing else", s)
+	}
+}
+
+// TestOwnFiles versions what agents write for themselves.
+func TestOwnFiles(t *testing.T) {
+	h := newHive(t, "alice")
+	h.up()
+	h.write("agents/alice/memory.md", "one")
+	await(h, "file", func(_ protocol.Event, e *protocol.FileEvent) bool { return e.Path == "agents/alice/memory.md" })
+	h.write("board.md", "# plan\n") // its second version within the minute: kept at the stop
+	h.write("agents/alice/big", strings.Repeat("x", 1<<19))
+	await(h, "too big", isAlert(protocol.CodeOwnFileTooBig))
+	h.write("agents/alice/.gitmodules", "x")
+	await(h, "bad name", isAlert(protocol.CodeOwnFileName))
+	os.Remove(h.path("agents/alice/memory.md"))
+	await(h, "gone", func(_ protocol.Event, e *protocol.FileEvent) bool {
+		return e.Path == "agents/alice/memory.md" && e.Deleted
+	})
+	h.down()
+	if got := h.git("show", "HEAD:board.md"); got != "# plan\n" {
+		t.Errorf("board.md is committed as %q", got)
+	}
+	h.quiet()
+}
+
+// TestHold lets the files of a held agent wait.
+func TestHold(t *testing.T) {
+	h := newHive(t, "alice", "bob")
+	h.up()
+	order := func(event string) {
+		h.send("human", event, `{"to":"hive","event":"`+event+`","data":{"agent":"alice"}}`)
+	}
+	order("agent-hold")
+	await(h, "held", func(_ protocol.Event, e *protocol.AgentEvent) bool { return e.Action == protocol.Held })
+	h.send("alice", "1", `{"id":"m1","to":"bob","body":"x"}`)
+	h.send("bob", "1", `{"id":"b1","to":"alice","body":"x"}`)
+	h.delivery("b1")
+	if !h.exists("agents/alice/outbox/1.json") {
+		t.Error("the message of a held agent was taken")
+	}
+	order("agent-release")
+	h.delivery("m1")
+}
+
+// TestStray tells about a file that will never be sent.
+func TestStray(t *testing.T) {
+	h := newHive(t, "alice")
+	h.settings.OutboxStraysAfter = 20 * time.Millisecond
+	h.up()
+	h.write("agents/alice/outbox/message.JSON", `{"to":"human","body":"x"}`)
+	await(h, "notice", isNotice(protocol.CodeStray, "alice"))
+}
+
+// TestJoin: a directory is enough.
+func TestJoin(t *testing.T) {
+	h := newHive(t)
+	h.up()
+	h.mkdir("agents/carol/outbox")
+	h.send("carol", "1", `{"id":"m1","to":"human","body":"here I am"}`)
+	h.delivery("m1")
+	h.mkdir("agents/lead")
+	await(h, "alert", isAlert(protocol.CodeBadAgentDir))
+	h.down()
+	if !strings.Contains(h.read("registry.json"), `"carol"`) || strings.Contains(h.read("registry.json"), `"lead": {`) {
+		t.Errorf("registry:\n%s", h.read("registry.json"))
+	}
+	if !strings.Contains(h.read("PROTOCOL.md"), "outbox") {
+		t.Error("PROTOCOL.md says nothing of the outbox")
+	}
+	os.RemoveAll(h.path("agents/lead"))
+	h.quiet()
+}
+
+// TestSecondDaemon is refused, and the first is named.
+func TestSecondDaemon(t *testing.T) {
+	h := newHive(t)
+	h.up()
+	_, err := New(h.disk, h.config())
+	if err == nil || !strings.Contains(err.Error(), fmt.Sprint(os.Getpid())) {
+		t.Errorf("the second daemon got %v", err)
+	}
+}
+
+// TestSeal closes segments while messages pass, and reads them again.
+func TestSeal(t *testing.T) {
+	h := newHive(t, "alice", "bob")
+	h.settings.Log.SegmentBytes = 8 << 10
+	for i := range 40 {
+		h.write(fmt.Sprintf("agents/alice/outbox/%02d.json", i), `{"to":"bob","body":"`+strings.Repeat("x", 200)+`"}`)
+		if i%10 == 9 {
+			h.once()
+		}
+	}
+	segments := h.list("log")
+	if len(segments) < 3 {
+		t.Fatalf("segments: %v", segments)
+	}
+	files := h.git("ls-tree", "-r", "--name-only", "HEAD")
+	for _, s := range segments {
+		if !strings.Contains(files, "log/"+s) {
+			t.Errorf("%s is not committed", s)
+		}
+	}
+	h.once()
+	if n := len(h.list("agents/bob/inbox")); n != 40 {
+		t.Errorf("bob got %d messages", n)
+	}
+	h.quiet()
+}
+
+// TestRetention sweeps what history holds already.
+func TestRetention(t *testing.T) {
+	h := newHive(t, "alice", "bob")
+	h.settings.Retention.Files = 5
+	for i := range 12 {
+		h.write(fmt.Sprintf("agents/alice/outbox/%02d.json", i), `{"to":"bob","body":"x"}`)
+	}
+	h.once()
+	r, err := New(h.disk, h.config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.sweep(time.Now().Add(2 * sweepEvery))
+	if err := r.flush(time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.finish(); err != nil {
+		t.Fatal(err)
+	}
+	r.events.Close()
+	r.lock.Release()
+	h.once()
+	kept, err := os.ReadDir(h.path("agents/alice/outbox/.sent"))
+	if err != nil || len(kept) != 5 || kept[0].Name() != "07.json" {
+		t.Errorf("kept: %v, %v", kept, err)
+	}
+	h.quiet()
+	if !strings.Contains(h.git("log", "--name-only", "--format="), "agents/alice/outbox/.sent/00.json") {
+		t.Error("history does not hold what was swept")
+	}
+}
+
+// TestAdopt takes over a hive of the older layout.
+func TestAdopt(t *testing.T) {
+	h := &hive{t: t, dir: t.TempDir(), settings: protocol.DefaultSettings(), grew: make(chan struct{}, 1)}
+	var err error
+	if h.disk, err = durable.Open(h.dir); err != nil {
+		t.Fatal(err)
+	}
+	defer h.disk.Close()
+	old := `{"id":"2026-05-30T14-03-11-123Z-a1b2","conversation":"c1","in_reply_to":null,"from":"alice","to":"bob","act":"request","subject":"s","body":"b","hops":11,"requires_reply":true,"needs_human":false,"created_at":"2026-05-30T14:03:11.123Z"}`
+	for _, dir := range []string{"agents/alice/outbox/.sent", "agents/alice/inbox/.done", "agents/bob/inbox/.done", "agents/bob/outbox/.sent"} {
+		h.mkdir(dir)
+	}
+	h.write("registry.json", `{"godId":"alice","agents":{"alice":{"id":"alice","name":"Alice","role":"planner"},"bob":{"role":"coder of things","onHold":false},"carl":{"archived":true}}}`)
+	h.write("agents/alice/outbox/.sent/2026-05-30T14-03-11-123Z-a1b2.json", old)
+	h.write("agents/bob/inbox/2026-05-30T14-03-11-123Z-a1b2.json", old)
+	h.write("log.jsonl", `{"ts":1,"type":"spawn"}`+"\n")
+	h.git("init", "-q", "-b", "main")
+	h.git("add", "-A")
+	h.git("commit", "-q", "-m", "older history")
+
+	if err := Init(h.disk, InitOptions{Settings: h.settings, Now: time.Now()}); err == nil {
+		t.Fatal("an older hive was taken over without being asked to")
+	}
+	h.init(true)
+	h.send("bob", "r", `{"id":"r1","to":"lead","in_reply_to":"2026-05-30T14-03-11-123Z-a1b2","body":"x"}`)
+	h.send("alice", "again", old)
+	h.once()
+	e := h.delivery("r1")
+	if e.Hops != 12 || e.Conversation != "c1" || !slices.Equal(e.Delivered, []protocol.AgentID{"alice"}) {
+		t.Errorf("the reply counts %d hops in %s and went to %v", e.Hops, e.Conversation, e.Delivered)
+	}
+	await(h, "duplicate", anyEvent[*protocol.DuplicateEvent])
+	if h.read("log/foreign-1.jsonl") != `{"ts":1,"type":"spawn"}`+"\n" {
+		t.Error("the foreign log was not kept")
+	}
+	if !strings.Contains(h.git("log", "--format=%s"), "older history") {
+		t.Error("the history was not built upon")
+	}
+	if files := h.git("ls-tree", "--name-only", "HEAD"); strings.Contains(files, "log.jsonl") {
+		t.Errorf("HEAD holds %s", files)
+	}
+	h.rename("agents/bob/inbox/2026-05-30T14-03-11-123Z-a1b2.json", "agents/bob/inbox/.done/2026-05-30T14-03-11-123Z-a1b2.json")
+	h.once()
+	await(h, "handled", anyEvent[*protocol.HandledEvent])
+	h.quiet()
+}
+
+// TestHiveIsNotMadeTwice protects the log of a hive from being begun again.
+func TestHiveIsNotMadeTwice(t *testing.T) {
+	h := newHive(t)
+	before := h.read("log.jsonl")
+	for _, adopt := range []bool{false, true} {
+		if err := Init(h.disk, InitOptions{Settings: h.settings, Now: time.Now(), Adopt: adopt}); err == nil {
+			t.Errorf("adopt %v: a hive was made of a hive", adopt)
+		}
+	}
+	if h.read("log.jsonl") != before {
+		t.Error("the log changed")
+	}
+}
+
+// TestNamesOfFiles: names on the disk may hold anything.
+func TestNamesOfFiles(t *testing.T) {
+	h := newHive(t, "alice", "bob")
+	names := map[string]string{
+		"new\nline.json": "new%0Aline.json", "-rf.json": "-rf.json", "\x1b[31mred.json": "%1B[31mred.json",
+		"\xff.json": "%FF.json", "\u202eevil.json": "%E2%80%AEevil.json", "CON.json": "CON.json", "git~1.json": "git~1.json",
+	}
+	for name := range names {
+		h.write("agents/alice/outbox/"+name, `{"to":"bob","body":"x"}`)
+	}
+	h.once()
+	if n := len(h.list("agents/bob/inbox")); n != len(names) {
+		t.Errorf("bob got %d of %d messages", n, len(names))
+	}
+	sent, err := os.ReadDir(h.path("agents/alice/outbox/.sent"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := []string{}
+	for _, e := range sent {
+		stem, _, unique := strings.Cut(e.Name(), "-01")
+		if unique {
+			stem += ".json" // where two names could become one, an id stands behind it
+		}
+		got = append(got, stem)
+	}
+	slices.Sort(got)
+	if want := slices.Sorted(maps.Values(names)); !slices.Equal(got, want) {
+		t.Errorf("archived as %q, want %q", got, want)
+	}
+	h.quiet()
+}
