@@ -169,8 +169,13 @@ func (h *hive) repair(adopt bool) Repaired {
 	return r
 }
 
-// git runs the git program on the hive.
+// git runs the git program on the hive, as a person would.
 func (h *hive) git(args ...string) string {
+	h.t.Helper()
+	return h.gitAs("p", "p@x", args...)
+}
+
+func (h *hive) gitAs(name, mail string, args ...string) string {
 	h.t.Helper()
 	bin, err := exec.LookPath("git")
 	if err != nil {
@@ -178,7 +183,7 @@ func (h *hive) git(args ...string) string {
 	}
 	c := exec.CommandContext(h.t.Context(), bin, args...)
 	c.Dir = h.dir
-	c.Env = append(os.Environ(), "GIT_CONFIG_NOSYSTEM=1", "HOME="+h.dir, "GIT_AUTHOR_NAME=p", "GIT_AUTHOR_EMAIL=p@x", "GIT_COMMITTER_NAME=p", "GIT_COMMITTER_EMAIL=p@x")
+	c.Env = append(os.Environ(), "GIT_CONFIG_NOSYSTEM=1", "HOME="+h.dir, "GIT_AUTHOR_NAME="+name, "GIT_AUTHOR_EMAIL="+mail, "GIT_COMMITTER_NAME="+name, "GIT_COMMITTER_EMAIL="+mail)
 	out, err := c.CombinedOutput()
 	if err != nil {
 		h.t.Fatalf("git %s: %v\n%s", strings.Join(args, " "), err, out)
@@ -189,8 +194,22 @@ func (h *hive) git(args ...string) string {
 // lines writes findings for a failing test.
 func lines[T fmt.Stringer](list []T) string {
 	var b strings.Builder
-	for _, x := range list {
+	for i, x := range list {
+		if i == 12 {
+			b.WriteString("\n\t…")
+			break
+		}
 		b.WriteString("\n\t" + x.String())
 	}
 	return b.String()
+}
+
+// shell runs a line of shell in the hive.
+func (h *hive) shell(line string) {
+	h.t.Helper()
+	c := exec.CommandContext(h.t.Context(), "sh", "-c", line)
+	c.Dir = h.dir
+	if out, err := c.CombinedOutput(); err != nil {
+		h.t.Fatalf("%s: %v\n%s", line, err, out)
+	}
 }

@@ -257,6 +257,32 @@ func (w *work) apply(changes []protocol.Change) error {
 		}
 		w.tell(code, c)
 	}
+	return w.prune(changes)
+}
+
+// prune drops the blobs that no path holds any more at the end of the batch: a
+// file can have two versions in one, and git fsck tells of objects that nothing
+// refers to.
+func (w *work) prune(changes []protocol.Change) error {
+	held := make(map[protocol.Blob]bool, len(changes))
+	for i := range changes {
+		if changes[i].Op == protocol.Delete {
+			continue
+		}
+		id, ok, err := w.repo.tree.Lookup(changes[i].Path)
+		if err != nil {
+			return err
+		}
+		if ok {
+			held[id] = true
+		}
+	}
+	w.objects = slices.DeleteFunc(w.objects, func(o object) bool {
+		if !held[o.id] {
+			delete(w.seen, o.id)
+		}
+		return !held[o.id]
+	})
 	return nil
 }
 

@@ -44,6 +44,7 @@ func (r *Router) inbox(now time.Time, a *attention) error {
 	if scan.Vanished {
 		return r.inboxGone(now, a)
 	}
+	delete(r.alerted, alertKey(protocol.CodeInboxGone, a.id, protocol.InboxDir(a.id)))
 	a.lookAgain(scan.Again)
 	deleted := 0
 	for _, h := range scan.Handled {
@@ -112,7 +113,7 @@ func (r *Router) inboxGone(now time.Time, a *attention) error {
 		return nil
 	}
 	r.watch.Add(a.id)
-	r.decider.Alert(now, &protocol.AlertEvent{
+	r.alertOnce(now, &protocol.AlertEvent{
 		Code: protocol.CodeInboxGone, Agent: a.id, Path: protocol.InboxDir(a.id),
 		Text: fmt.Sprintf("the inbox of %s vanished; it was made again with its %d unread messages", a.id, len(r.state.Agents[a.id].Inbox)),
 	})

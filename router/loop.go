@@ -252,7 +252,7 @@ func (r *Router) drainAlerts(now time.Time) {
 
 // alertOnce records something that stays true, once.
 func (r *Router) alertOnce(now time.Time, a *protocol.AlertEvent) {
-	key := string(a.Code) + "\x00" + string(a.Agent) + "\x00" + a.Path
+	key := alertKey(a.Code, a.Agent, a.Path)
 	if r.alerted[key] {
 		return
 	}
@@ -261,6 +261,10 @@ func (r *Router) alertOnce(now time.Time, a *protocol.AlertEvent) {
 	}
 	r.alerted[key] = true
 	r.decider.Alert(now, a)
+}
+
+func alertKey(code protocol.Code, id protocol.AgentID, p string) string {
+	return string(code) + "\x00" + string(id) + "\x00" + p
 }
 
 // roster notices new agents, and makes the directories that one needs

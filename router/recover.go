@@ -11,6 +11,7 @@ import (
 	"github.com/hived/hived/eventlog"
 	"github.com/hived/hived/internal/durable"
 	"github.com/hived/hived/ledger"
+	"github.com/hived/hived/mailbox"
 	"github.com/hived/hived/protocol"
 )
 
@@ -271,9 +272,9 @@ func (r *Router) sentAgain(id protocol.AgentID, o *protocol.Original, as string,
 	}
 	delete(r.originals, key)
 	if _, kept := a.Sent[as]; kept {
-		p := protocol.SentDir(id) + "/" + as
-		if err := r.boxes.Put(p, raw); err != nil {
-			r.cfg.Log.Warn("cannot redo", "path", p, "error", err.Error())
+		x := mailbox.Arrival{Agent: id, Name: o.Name, Original: *o, Raw: raw, Size: int64(len(raw))}
+		if err := r.boxes.Archive(x, as); err != nil {
+			r.cfg.Log.Warn("cannot redo", "path", protocol.SentDir(id)+"/"+as, "error", err.Error())
 		}
 	}
 }

@@ -242,7 +242,7 @@ func (h *hive) quiet() {
 	if out := h.git("status", "--porcelain"); out != "" {
 		h.t.Errorf("git status is not clean:\n%s", out)
 	}
-	if out := h.git("fsck", "--strict", "--no-dangling"); out != "" {
+	if out := h.git("fsck", "--strict"); out != "" {
 		h.t.Errorf("git fsck:\n%s", out)
 	}
 }

@@ -26,6 +26,7 @@ func TestScripts(t *testing.T) {
 			env.Setenv("TZ", "UTC")
 			env.Setenv("NO_COLOR", "1")
 			env.Setenv("GIT_CONFIG_NOSYSTEM", "1")
+			env.Setenv("GORACE", "atexit_sleep_ms=0") // or each program ends a second late under -race
 			return nil
 		},
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){

@@ -1,0 +1,550 @@
+package audit
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hived/hived/eventlog"
+	"github.com/hived/hived/gitcommit"
+	"github.com/hived/hived/internal/durable"
+	"github.com/hived/hived/protocol"
+	"github.com/hived/hived/router"
+)
+
+var update = flag.Bool("update", false, "write docs/faults.md anew")
+
+// Who finds a fault.
+const (
+	byVerify  = "verify"
+	byDoctor  = "doctor"
+	byMachine = "doctor (machine)"
+	byRepair  = "repair"
+)
+
+// What repair makes of it.
+const (
+	mends    = "mends it"
+	leaves   = "leaves it and says so"
+	ignores  = "nothing to mend"
+	onlyAway = "mends it with `--adopt`"
+)
+
+// fault is one row of docs/faults.md: a fault, how it is made here, and what is
+// printed then. In prints, … stands for anything.
+type fault struct {
+	code   Code
+	by     string
+	how    string
+	prints string
+	repair string
+	make   func(h *hive)
+	on     *machine // of byMachine
+}
+
+var faults = []fault{
+	{code: codeLogMissing, by: byVerify, how: "log.jsonl is deleted", prints: "the file is missing", repair: onlyAway, make: func(h *hive) {
+		h.remove("log.jsonl")
+	}},
+	{code: codeLogMissing, by: byDoctor, how: "log.jsonl is deleted", prints: "the file is missing", repair: onlyAway, make: func(h *hive) {
+		h.remove("log.jsonl")
+	}},
+	{code: codeLogDamaged, by: byVerify, how: "one byte of log.jsonl is changed", prints: "…", repair: mends, make: func(h *hive) {
+		log := h.read("log.jsonl")
+		h.flip("log.jsonl", strings.Index(log, `hello`))
+	}},
+	{code: codeLogDamaged, by: byDoctor, how: "the last line of log.jsonl is overwritten", prints: "its last line: …; `hived verify` reads all of it", repair: leaves, make: func(h *hive) {
+		log := strings.TrimSuffix(h.read("log.jsonl"), "\n")
+		i := strings.LastIndexByte(log, '\n') + 1
+		h.write("log.jsonl", log[:i]+strings.Repeat("x", len(log)-i)+"\n")
+	}},
+	{code: codeLogTorn, by: byDoctor, how: "a crash leaves half a line at the end of log.jsonl", prints: "it ends with … bytes that are no whole line", repair: mends, make: func(h *hive) {
+		h.write("log.jsonl", h.read("log.jsonl")+`{"seq":`)
+	}},
+	{code: codeSegmentGone, by: byVerify, how: "a sealed segment is deleted from log/", prints: "the file is missing", repair: mends, make: func(h *hive) {
+		h.remove("log/000000000001.jsonl")
+	}},
+	{code: codeSegmentGone, by: byDoctor, how: "a sealed segment is deleted from log/", prints: "the events … to … are in no file", repair: mends, make: func(h *hive) {
+		h.remove("log/000000000001.jsonl")
+	}},
+	{code: codeMessageDiffers, by: byVerify, how: "another program writes a message event whose blob is not that of its bytes", prints: "its bytes are not those that the log gives as delivered", repair: leaves, make: func(h *hive) {
+		h.forge(func(ev *protocol.Event) {
+			if m, ok := ev.Body.(*protocol.MessageEvent); ok {
+				m.Size++
+			}
+		})
+	}},
+	{code: codeNotConserved, by: byVerify, how: "a message event names a recipient that it was neither delivered to nor dropped for", prints: "the log neither delivered nor dropped it for …", repair: leaves, make: func(h *hive) {
+		h.forge(func(ev *protocol.Event) {
+			if m, ok := ev.Body.(*protocol.MessageEvent); ok && m.ID == "a-2" {
+				m.To = append(m.To, "carol")
+			}
+		})
+	}},
+	{code: codeHandledUnknown, by: byVerify, how: "a handled event is about a message that its agent did not have", prints: "the log says done, of a message that bob did not have", repair: leaves, make: func(h *hive) {
+		h.forge(func(ev *protocol.Event) {
+			if e, ok := ev.Body.(*protocol.HandledEvent); ok {
+				e.File = "x" + e.File
+			}
+		})
+	}},
+	{code: codeDuplicateOf, by: byVerify, how: "a duplicate event repeats an event that did not accept the message", prints: "the log says that the message repeats event 1, which did not accept it", repair: leaves, make: func(h *hive) {
+		h.forge(func(ev *protocol.Event) {
+			if e, ok := ev.Body.(*protocol.DuplicateEvent); ok {
+				e.Of = 1
+			}
+		})
+	}},
+	{code: codeCountDiffers, by: byVerify, how: "two message events have the same file name", prints: "… was given … messages, handled … and has … unread", repair: leaves, make: func(h *hive) {
+		h.forge(func(ev *protocol.Event) {
+			if m, ok := ev.Body.(*protocol.MessageEvent); ok && m.From == "alice" {
+				m.File = "same.json"
+			}
+		})
+	}},
+
+	{code: codeFileAltered, by: byVerify, how: "one byte of a message in an inbox is changed", prints: "it holds … bytes that are not those of the log", repair: mends, make: func(h *hive) {
+		h.flip(h.unread("bob"), 20)
+	}},
+	{code: codeFileMissing, by: byVerify, how: "PROTOCOL.md is deleted", prints: "it is not there", repair: mends, make: func(h *hive) {
+		h.remove("PROTOCOL.md")
+	}},
+	{code: codeFilePlanted, by: byVerify, how: "somebody writes a file into an inbox", prints: "hived did not deliver it, and does not know who wrote it", repair: leaves, make: func(h *hive) {
+		h.write("agents/bob/inbox/from-nobody.json", `{"from":"lead","body":"do it"}`)
+	}},
+	{code: codeHandledSoon, by: byVerify, how: "an agent moves a message to .done while no daemon runs", prints: "it was moved to .done", repair: ignores, make: func(h *hive) {
+		p := h.unread("bob")
+		h.move(p, strings.Replace(p, "inbox/", "inbox/.done/", 1))
+	}},
+	{code: codeGoneSoon, by: byVerify, how: "an agent deletes a message while no daemon runs", prints: "it was deleted", repair: mends, make: func(h *hive) {
+		h.remove(h.unread("bob"))
+	}},
+	{code: codeAgainSoon, by: byVerify, how: "a crash comes between the log and the delivery", prints: "it is not there, nor in .done; it was delivered after the last settled mark", repair: mends, make: func(h *hive) {
+		h.accept("bob")
+	}},
+	{code: codeReopened, by: byVerify, how: "an agent moves a message back from .done while no daemon runs", prints: "it was moved back …", repair: ignores, make: func(h *hive) {
+		done := h.list("agents/bob/inbox/.done")
+		h.move("agents/bob/inbox/.done/"+done[0], "agents/bob/inbox/"+done[0])
+	}},
+	{code: codeTakenAway, by: byVerify, how: "an agent deletes a file from outbox/.sent", prints: "somebody took it away; log and git have it", repair: ignores, make: func(h *hive) {
+		h.remove("agents/alice/outbox/.sent/1.json")
+	}},
+	{code: codeNewVersion, by: byVerify, how: "board.md, or a file of an agent's own, is changed while no daemon runs", prints: "it was changed since its last version", repair: ignores, make: func(h *hive) {
+		h.write("board.md", "new\n")
+	}},
+	{code: codePending, by: byVerify, how: "an agent sends while no daemon runs", prints: "1 messages wait to be taken in", repair: ignores, make: func(h *hive) {
+		h.write("agents/bob/outbox/later.json", `{"to":"alice","body":"x"}`)
+	}},
+	{code: codePending, by: byDoctor, how: "an agent sends while no daemon runs", prints: "1 messages wait to be taken in", repair: ignores, make: func(h *hive) {
+		h.write("agents/bob/outbox/later.json", `{"to":"alice","body":"x"}`)
+	}},
+	{code: codeTooMany, by: byVerify, how: "there are more than 200 findings of one kind", prints: "1 more of version-not-logged are not listed", repair: ignores, make: func(h *hive) {
+		for i := range mostOfOne + 1 {
+			h.write(fmt.Sprintf("agents/bob/note-%03d.md", i), "x")
+		}
+	}},
+
+	{code: codeGitMissing, by: byVerify, how: ".git is deleted", prints: "there is no git repository", repair: mends, make: func(h *hive) {
+		h.remove(".git")
+	}},
+	{code: codeGitMissing, by: byDoctor, how: ".git is deleted", prints: "there is no git repository", repair: mends, make: func(h *hive) {
+		h.remove(".git")
+	}},
+	{code: codeGitForeign, by: byVerify, how: ".git/config is emptied", prints: "…hived did not make this .git…", repair: mends, make: func(h *hive) {
+		h.write(".git/config", "")
+	}},
+	{code: codeGitForeign, by: byDoctor, how: ".git is replaced by another repository", prints: "…hived did not make this .git…", repair: mends, make: func(h *hive) {
+		h.remove(".git")
+		h.git("init", "-q", ".")
+	}},
+	{code: gitcommit.CodePackDamaged, by: byVerify, how: "the checksum of a pack is changed", prints: "….pack: its checksum is wrong", repair: mends, make: func(h *hive) {
+		p := h.pack()
+		h.flip(p, len(h.read(p))-1)
+	}},
+	{code: gitcommit.CodeObjectDamaged, by: byVerify, how: "one byte of a message is changed in git", prints: "object … in …: …: it is agents/bob/inbox/…", repair: mends, make: func(h *hive) {
+		h.flipObject(strings.TrimSpace(h.git("rev-parse", "HEAD:"+h.unread("bob"))))
+	}},
+	{code: gitcommit.CodeObjectMissing, by: byVerify, how: "git loses the object of a message", prints: "object … of commit … is not in the repository…", repair: mends, make: func(h *hive) {
+		h.loseObject(strings.TrimSpace(h.git("rev-parse", "HEAD:"+h.unread("bob"))))
+	}},
+	{code: gitcommit.CodeUnreadable, by: byVerify, how: "the file of the branch holds no commit", prints: "read branch main: …", repair: mends, make: func(h *hive) {
+		h.write(".git/refs/heads/main", "nothing\n")
+	}},
+	{code: gitcommit.CodeGap, by: byVerify, how: "somebody takes one of hived's commits out of history, in hived's name", prints: "commit … brings the events from …, history before it ends at …", repair: mends, make: func(h *hive) {
+		h.forgeCommit("HEAD~2", "HEAD^{tree}", h.git("log", "-1", "--format=%B"))
+	}},
+	{code: gitcommit.CodeSumDiffers, by: byVerify, how: "somebody writes another Hive-Sum into a commit, in hived's name", prints: "commit … says the sum of event … is …, the log says …", repair: mends, make: func(h *hive) {
+		message := regexp.MustCompile(`Hive-Sum: .*`).ReplaceAllString(h.git("log", "-1", "--format=%B"), "Hive-Sum: "+strings.Repeat("0", 32))
+		h.forgeCommit("HEAD~1", "HEAD^{tree}", message)
+	}},
+	{code: gitcommit.CodeTreeDiffers, by: byVerify, how: "somebody changes the tree of a commit, in hived's name", prints: "… in commit … is not what the log gives at event … (… paths differ)", repair: mends, make: func(h *hive) {
+		h.forgeCommit("HEAD~1", "HEAD~5^{tree}", h.git("log", "-1", "--format=%B"))
+	}},
+	{code: gitcommit.CodeTrailers, by: byVerify, how: "somebody commits to what hived owns, in hived's name", prints: "a commit of hived's changes what hived owns and names no events", repair: mends, make: func(h *hive) {
+		h.forgeCommit("HEAD", "HEAD~5^{tree}", "hive: nothing")
+	}},
+	{code: gitcommit.CodeAhead, by: byVerify, how: "log.jsonl is replaced by an older copy", prints: "commit … goes through event …, the log ends at …", repair: onlyAway, make: func(h *hive) {
+		lines := strings.SplitAfter(h.read("log.jsonl"), "\n")
+		h.write("log.jsonl", strings.Join(lines[:len(lines)-4], ""))
+	}},
+	{code: gitcommit.CodeAmended, by: byVerify, how: "a person amends the message of a commit of hived's", prints: "a person rewrote this commit of hived's", repair: ignores, make: func(h *hive) {
+		h.git("commit", "-q", "--amend", "--allow-empty", "-m", "mine\n\n"+h.git("log", "-1", "--format=%B"))
+	}},
+	{code: gitcommit.CodeBehind, by: byVerify, how: "a crash comes between the log and the commit", prints: "git holds the events through …, the log goes to …", repair: mends, make: func(h *hive) {
+		h.append(&protocol.AlertEvent{Code: "test", Text: "x"})
+	}},
+
+	{code: codeNoGitProgram, by: byMachine, how: "git is not installed", prints: "there is no git program", repair: ignores, on: &machine{}},
+	{code: codeWatches, by: byMachine, how: "fs.inotify.max_user_watches is small for so many agents", prints: "100 directories may be watched, 50 agents take up to 408", repair: ignores, on: &machine{watches: 100, agents: 50}},
+	{code: codeInstances, by: byMachine, how: "fs.inotify.max_user_instances is small", prints: "4 programs of one user may watch", repair: ignores, on: &machine{instances: 4}},
+	{code: codeOpenFiles, by: byMachine, how: "ulimit -n is small", prints: "64 files may be open at once", repair: ignores, on: &machine{openFiles: 64}},
+	{code: codeFileSystem, by: byMachine, how: "the hive lies on NFS, SMB, 9p, FUSE, tmpfs or an overlay", prints: "nfs: changes made on other machines give no events…", repair: ignores, on: &machine{fileSystem: "nfs"}},
+	{code: codeSpace, by: byMachine, how: "the disk is nearly full", prints: "1 MiB are free", repair: ignores, on: &machine{blockBytes: 1 << 20}},
+	{code: codeInodes, by: byMachine, how: "the disk has few inodes left", prints: "9 inodes are free", repair: ignores, on: &machine{inodes: 9}},
+
+	{code: codeNotAHive, by: byDoctor, how: "the directory holds no agents/", prints: "there is no agents/ here: only the machine was looked at", repair: leaves, make: func(h *hive) {
+		for _, p := range []string{"agents", "log", "log.jsonl"} {
+			h.remove(p)
+		}
+	}},
+	{code: codeNotWritable, by: byDoctor, how: "an inbox loses its rights (chmod 000)", prints: "its mode is 0000 and hived may not write there", repair: mends, make: func(h *hive) {
+		h.must(os.Chmod(h.path("agents/bob/inbox/.done"), 0))
+	}},
+	{code: codeWorldWritable, by: byDoctor, how: "an outbox can be written by everybody", prints: "its mode is 0777", repair: ignores, make: func(h *hive) {
+		h.must(os.Chmod(h.path("agents/bob/outbox"), 0o777))
+	}},
+	{code: codeDaemon, by: byDoctor, how: "a daemon runs; this is no fault", prints: "process … holds the hive", repair: "exits 75", make: func(h *hive) {
+		lock, err := durable.TakeLock(h.disk, router.LockFile, nil)
+		h.must(err)
+		h.t.Cleanup(func() { _ = lock.Release() })
+	}},
+	{code: codeStrays, by: byDoctor, how: "an agent writes hello.txt into its outbox", prints: "1 names are no messages: hello.txt", repair: ignores, make: func(h *hive) {
+		h.write("agents/bob/outbox/hello.txt", "hello")
+	}},
+	{code: codeBadAgent, by: byDoctor, how: "agents/ holds a link, a file, or a directory with a name that no agent can have", prints: "it is no agent: …", repair: ignores, make: func(h *hive) {
+		h.must(os.Symlink("/", h.path("agents/root")))
+	}},
+	{code: codeNoDirectory, by: byDoctor, how: "an outbox is deleted", prints: "it is not there", repair: mends, make: func(h *hive) {
+		h.remove("agents/bob/outbox")
+	}},
+	{code: codeClockLog, by: byDoctor, how: "the clock is set back", prints: "its last event was at …, the clock says …", repair: ignores, make: func(h *hive) {
+		h.appendAt(time.Now().Add(time.Hour), &protocol.AlertEvent{Code: "test", Text: "x"})
+	}},
+	{code: codeClockFiles, by: byDoctor, how: "directories have times in the future", prints: "1 directories were changed in the future: agents/bob/outbox", repair: ignores, make: func(h *hive) {
+		late := time.Now().Add(time.Hour)
+		h.must(os.Chtimes(h.path("agents/bob/outbox"), late, late))
+	}},
+	{code: codeSettings, by: byDoctor, how: "hive.yaml has a key that hived does not know", prints: "read hive.yaml: …", repair: ignores, make: func(h *hive) {
+		h.write("hive.yaml", "hop_cup: 3\n")
+	}},
+	{code: codeGitHead, by: byDoctor, how: "a person has another branch checked out", prints: "HEAD is on other; hived goes on committing to main; …", repair: ignores, make: func(h *hive) {
+		h.git("switch", "-q", "-c", "other")
+	}},
+	{code: codeGitHead, by: byDoctor, how: ".git/HEAD is emptied", prints: "read HEAD: …", repair: mends, make: func(h *hive) {
+		h.write(".git/HEAD", "")
+	}},
+	{code: codeGitBusy, by: byDoctor, how: "a merge, rebase, cherry-pick, revert, am or bisect is in progress", prints: "a merge is in progress …", repair: ignores, make: func(h *hive) {
+		h.write(".git/MERGE_HEAD", h.git("rev-parse", "HEAD"))
+	}},
+	{code: codeGitLock, by: byDoctor, how: "a git command dies and leaves .git/index.lock", prints: "it is there since …, for …", repair: mends, make: func(h *hive) {
+		h.write(".git/index.lock", "")
+		old := time.Now().Add(-time.Hour)
+		h.must(os.Chtimes(h.path(".git/index.lock"), old, old))
+	}},
+	{code: codeGitIndex, by: byDoctor, how: ".git/index is overwritten", prints: "it is not an index of git's", repair: mends, make: func(h *hive) {
+		h.write(".git/index", "nothing")
+	}},
+	{code: codeGitPlanted, by: byDoctor, how: "somebody plants a hook, core.fsmonitor, core.hooksPath or a filter", prints: "git runs it as a hook", repair: ignores, make: func(h *hive) {
+		h.write(".git/hooks/post-commit", "#!/bin/sh\n")
+	}},
+	{code: codeNested, by: byDoctor, how: "the hive lies inside another repository", prints: "the hive lies inside another git repository", repair: ignores, make: func(h *hive) {
+		h.must(os.Mkdir(h.path("../.git"), 0o755))
+	}},
+	{code: codeLeftover, by: byDoctor, how: "hived crashes while it writes a file", prints: "1 temporary files of a hived that crashed: agents/bob/inbox/.hived-0.tmp", repair: mends, make: func(h *hive) {
+		h.write("agents/bob/inbox/.hived-0.tmp", "half")
+	}},
+}
+
+// newFaulty makes a hive with a fault in it.
+func newFaulty(t *testing.T, f fault) *hive {
+	t.Helper()
+	set := fast()
+	if f.code == codeSegmentGone {
+		set.Log.SegmentBytes = 4 << 10
+	}
+	h := emptyHive(t, set)
+	h.talk()
+	if f.make != nil {
+		f.make(h)
+	}
+	return h
+}
+
+// name of a fault's test.
+func (f fault) name() string { return fmt.Sprintf("%s by %s, %s", f.code, f.by, f.how) }
+
+// Each fault of docs/faults.md, made on a real hive, is found and printed as
+// the page says.
+func TestFaultsAreFound(t *testing.T) {
+	for _, f := range faults {
+		t.Run(f.name(), func(t *testing.T) {
+			t.Parallel()
+			var list []Finding
+			switch f.by {
+			case byVerify:
+				r := newFaulty(t, f).verify()
+				list = append(r.Findings, r.Notes...)
+				if catalogue[f.code].level == Fault == r.OK() {
+					t.Errorf("level %s, and OK() is %v:%s", catalogue[f.code].level, r.OK(), lines(list))
+				}
+			case byDoctor:
+				list = Doctor(t.Context(), newFaulty(t, f).disk)
+			case byMachine:
+				list = f.on.findings()
+			}
+			i := slices.IndexFunc(list, func(x Finding) bool { return x.Code == f.code && fits(f.prints, x.Text) })
+			if i < 0 {
+				t.Fatalf("no %s that says %q:%s", f.code, f.prints, lines(list))
+			}
+			if x := list[i]; x.Level != Fault && x.Level != catalogue[f.code].level {
+				t.Errorf("level %s, want %s", x.Level, catalogue[f.code].level)
+			}
+		})
+	}
+}
+
+// fits tells whether a text is what a pattern says.
+func fits(pattern, text string) bool {
+	return regexp.MustCompile("(?s)^" + strings.ReplaceAll(regexp.QuoteMeta(pattern), "…", ".*") + "$").MatchString(text)
+}
+
+// A hive without faults has none of them.
+func TestNoFaults(t *testing.T) {
+	h := newHive(t)
+	for _, f := range Doctor(t.Context(), h.disk) {
+		if f.Level != OK && f.Code != codeFileSystem && f.Code != codeNoGitProgram && f.Code != codeNested {
+			t.Errorf("%s", f)
+		}
+	}
+	if r := h.repair(false); len(r.Done) > 0 || len(r.Left) > 0 {
+		t.Errorf("repair did%s\nand left%s", lines(r.Done), lines(r.Left))
+	}
+}
+
+// Repair mends what the page says it mends, and a second repair finds nothing
+// more to do. After it, and a run of the daemon, everything agrees.
+func TestFaultsAreRepaired(t *testing.T) {
+	for _, f := range faults {
+		if f.make == nil || f.code == codeDaemon || f.code == codeNotAHive {
+			continue
+		}
+		t.Run(f.name(), func(t *testing.T) {
+			t.Parallel()
+			h := newFaulty(t, f)
+			r := h.repair(false)
+			if f.repair == onlyAway {
+				if len(r.Left) == 0 {
+					t.Fatal("nothing is left without --adopt")
+				}
+				r = h.repair(true)
+			}
+			switch f.repair {
+			case mends, onlyAway:
+				if len(r.Left) > 0 {
+					t.Errorf("left:%s", lines(r.Left))
+				}
+				if len(r.Done) == 0 && f.code != gitcommit.CodeBehind {
+					t.Error("it did nothing")
+				}
+			case leaves:
+				if len(r.Left) == 0 {
+					t.Error("it left nothing")
+				}
+				return
+			case ignores:
+				if len(r.Done) > 0 || len(r.Left) > 0 {
+					t.Errorf("repair did%s\nand left%s", lines(r.Done), lines(r.Left))
+				}
+			}
+			if again := h.repair(false); len(again.Done) > 0 {
+				t.Errorf("the second repair did%s", lines(again.Done))
+			}
+			h.once()
+			if r := h.verify(); !r.OK() {
+				t.Errorf("after a run of the daemon:%s", lines(r.Findings))
+			}
+			if out := h.git("fsck", "--no-progress"); strings.Contains(out, "error") {
+				t.Error(out)
+			}
+		})
+	}
+}
+
+// docs/faults.md has a row for each fault, and no others: the rows are those
+// above and the catalogue.
+func TestFaultsAreDocumented(t *testing.T) {
+	known := map[Code]bool{}
+	var table strings.Builder
+	table.WriteString("| code | level | found by | comes about when | prints | `hived repair` | what to do |\n|---|---|---|---|---|---|---|\n")
+	for _, f := range faults {
+		known[f.code] = true
+		k, ok := catalogue[f.code]
+		if !ok {
+			t.Errorf("%s is not in the catalogue", f.code)
+		}
+		remedy := k.remedy
+		if remedy == "" {
+			remedy = "–"
+		}
+		fmt.Fprintf(&table, "| `%s` | %s | %s | %s | %s | %s | %s |\n", f.code, k.level, f.by, f.how, f.prints, f.repair, remedy)
+	}
+	for code := range catalogue {
+		if !known[code] {
+			t.Errorf("no test makes %s", code)
+		}
+	}
+	const page, begin, end = "../docs/faults.md", "<!-- table: go test ./audit -run Documented -update -->\n", "<!-- end -->"
+	data, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	head, rest, ok := strings.Cut(string(data), begin)
+	was, tail, ok2 := strings.Cut(rest, end)
+	if !ok || !ok2 {
+		t.Fatalf("%s has no table", page)
+	}
+	if *update {
+		if err := os.WriteFile(page, []byte(head+begin+table.String()+end+tail), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if was != table.String() {
+		t.Errorf("%s is not up to date: go test ./audit -run Documented -update", page)
+	}
+}
+
+// append writes an event into the log behind the daemon's back.
+func (h *hive) append(body protocol.Body) { h.t.Helper(); h.appendAt(time.Now(), body) }
+
+func (h *hive) appendAt(at time.Time, body protocol.Body) {
+	h.t.Helper()
+	log, _, err := eventlog.Open(h.disk, eventlog.Options{SegmentBytes: h.set.Log.SegmentBytes}, func(protocol.Event) error { return nil })
+	h.must(err)
+	_, err = log.Append([]protocol.Event{{Seq: log.Next(), TS: at.UTC(), Body: body}})
+	h.must(err)
+	h.must(log.Close())
+}
+
+// accept logs a message from human that is not delivered.
+func (h *hive) accept(to protocol.AgentID) {
+	h.t.Helper()
+	var ev protocol.Event
+	for rec, err := range eventlog.Read(h.disk, eventlog.Position{}) {
+		h.must(err)
+		ev = rec.Event
+	}
+	raw := fmt.Sprintf(`{"to":%q,"body":"late"}`, to)
+	m, err := protocol.DecodeMessage([]byte(raw))
+	h.must(err)
+	at := time.Now().UTC()
+	set := []byte(`{"from":"human"}`)
+	data, err := protocol.Deliver(m, set, ev.Seq+1, at)
+	h.must(err)
+	h.appendAt(at, &protocol.MessageEvent{
+		ID: "late", From: protocol.Human, To: m.To, Act: protocol.Inform, Conversation: "c", Delivered: []protocol.AgentID{to},
+		File: "7ZZZZZZZZZZZZZZZZZZZZZZZZZ.json", Blob: protocol.BlobOf(data), Size: len(data), Set: set, Raw: raw,
+	})
+}
+
+// forge writes the log anew with other events, every sum right.
+func (h *hive) forge(change func(*protocol.Event)) {
+	h.t.Helper()
+	var out []byte
+	var sum protocol.Sum
+	for line := range strings.Lines(h.read("log.jsonl")) {
+		ev, _, err := protocol.DecodeLine([]byte(strings.TrimSuffix(line, "\n")))
+		h.must(err)
+		change(&ev)
+		out, sum, err = protocol.AppendLine(out, ev, sum)
+		h.must(err)
+	}
+	h.write("log.jsonl", string(out))
+}
+
+// forgeCommit makes a commit in hived's name and has the branch end with it.
+func (h *hive) forgeCommit(parent, tree, message string) {
+	h.t.Helper()
+	h.write("message", message)
+	id := h.gitAs("hived", "hived@localhost", "commit-tree", "-p", parent, "-F", "message", strings.TrimSpace(h.git("rev-parse", tree)))
+	h.remove("message")
+	h.git("update-ref", "refs/heads/main", strings.TrimSpace(id))
+}
+
+// pack gives a pack of the repository.
+func (h *hive) pack() string {
+	h.t.Helper()
+	for _, p := range h.packs() {
+		if strings.HasSuffix(p, ".pack") {
+			return p
+		}
+	}
+	h.t.Fatal("there is no pack")
+	return ""
+}
+
+func (h *hive) packs() []string {
+	h.t.Helper()
+	list, err := h.disk.ReadDir(".git/objects/pack")
+	h.must(err)
+	var out []string
+	for _, e := range list {
+		out = append(out, ".git/objects/pack/"+e.Name)
+	}
+	return out
+}
+
+// find tells where an object lies: in a pack, at an offset.
+func (h *hive) find(id string) (pack string, at int) {
+	h.t.Helper()
+	for _, p := range h.packs() {
+		if !strings.HasSuffix(p, ".idx") {
+			continue
+		}
+		for line := range strings.Lines(h.git("verify-pack", "-v", p)) {
+			if f := strings.Fields(line); len(f) >= 5 && f[0] == id {
+				_, err := fmt.Sscan(f[4], &at)
+				h.must(err)
+				return strings.TrimSuffix(p, ".idx") + ".pack", at
+			}
+		}
+	}
+	h.t.Fatalf("object %s is in no pack", id)
+	return "", 0
+}
+
+// flipObject changes one byte of an object's compressed content.
+func (h *hive) flipObject(id string) {
+	h.t.Helper()
+	pack, at := h.find(id)
+	h.flip(pack, at+20)
+}
+
+// loseObject takes the pack of an object apart and leaves that one out.
+func (h *hive) loseObject(id string) {
+	h.t.Helper()
+	pack, _ := h.find(id)
+	stem := strings.TrimSuffix(pack, ".pack")
+	data := h.read(pack)
+	h.remove(stem + ".pack")
+	h.remove(stem + ".idx")
+	h.write("a.pack", data)
+	h.shell("git unpack-objects -q < a.pack")
+	h.remove("a.pack")
+	h.remove(".git/objects/" + id[:2] + "/" + id[2:])
+}

@@ -1,0 +1,251 @@
+package eventlog
+
+import (
+	"errors"
+	"fmt"
+	"syscall"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/hived/hived/internal/durable"
+	"github.com/hived/hived/internal/durable/faultfs"
+	"github.com/hived/hived/protocol"
+)
+
+// story is a life of a log, the same each time: what was accepted before the
+// first error that retry does not help over, and that error.
+func story(disk durable.FS, retry func(error) bool) (accepted []protocol.Event, log *Log, err error) {
+	try := func(do func() error) bool {
+		for err = do(); err != nil && retry(err); {
+			err = do()
+		}
+		return err == nil
+	}
+	ok := try(func() error {
+		l, evs, err := Create(disk, Options{}, noon, began)
+		log, accepted = l, append(accepted, evs...)
+		return err
+	})
+	for _, n := range []int{2, 3, 0, 1, 2, 0, 1} { // 0 seals
+		if !ok {
+			break
+		}
+		evs := notes(log.Next(), n)
+		ok = try(func() error {
+			if n == 0 {
+				ev, _, err := log.Seal(noon)
+				evs = []protocol.Event{ev}
+				return err
+			}
+			_, err := log.Append(evs)
+			return err
+		})
+		if ok {
+			accepted = append(accepted, evs...)
+		}
+	}
+	return accepted, log, err
+}
+
+func never(error) bool { return false }
+
+// holds opens a log after a crash. All that was accepted has to be there, in
+// its place, once, and nothing that the story does not tell; and it goes on.
+func holds(disk *faultfs.Mem, accepted, all []protocol.Event) error {
+	l, _, evs, err := open(disk)
+	if len(accepted) == 0 && errors.Is(err, ErrMissing) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if len(evs) < len(accepted) || len(evs) > len(all) {
+		return fmt.Errorf("%d events were accepted, %d are there", len(accepted), len(evs))
+	}
+	if diff := cmp.Diff(all[:len(evs)], evs); diff != "" {
+		return fmt.Errorf("-want +got:\n%s", diff)
+	}
+	next := notes(l.Next(), 2)
+	if _, err := l.Append(next[:1]); err != nil {
+		return err
+	}
+	if _, _, err := l.Seal(noon); err != nil {
+		return err
+	}
+	again := disk.Reboot()
+	if stats, err := Check(again, func(d *Damage) { panic(d) }); err != nil || int(stats.Last) != len(evs)+2 {
+		return fmt.Errorf("after the next crash: %+v, %w", stats, err)
+	}
+	if list, err := again.ReadDir(protocol.PathScratch); err == nil && len(list) > 1 {
+		return fmt.Errorf("left behind: %v", list)
+	}
+	return nil
+}
+
+func losses() []faultfs.Loss {
+	list := []faultfs.Loss{faultfs.Drop, faultfs.Keep}
+	for seed := range uint64(6) {
+		list = append(list, faultfs.Torn(seed))
+	}
+	return list
+}
+
+// The power goes at every operation. Each of these is caught by it, tried by
+// hand: no sync in write (drop), no sync of the new file or of log/ in Seal
+// (drop), no SyncDir after the rename (drop), log.jsonl written in place
+// instead of renamed over (torn), the tail not cut (torn).
+func TestCrashSweep(t *testing.T) {
+	all, _, err := story(faultfs.New(), never)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, loss := range losses() {
+		for n := 1; ; n++ {
+			disk := faultfs.New()
+			disk.CrashAt(n, loss)
+			accepted, _, err := story(disk, never)
+			if err := holds(disk.Reboot(), accepted, all); err != nil {
+				t.Errorf("%v at operation %d: %v", loss, n, err)
+			}
+			if err == nil {
+				break
+			}
+		}
+	}
+}
+
+// The power goes again while the log is opened after a crash.
+func TestCrashInRecovery(t *testing.T) {
+	all, _, _ := story(faultfs.New(), never)
+	for i, loss := range losses() {
+		for n := 1; ; n++ {
+			disk := faultfs.New()
+			disk.CrashAt(n, loss)
+			accepted, _, err := story(disk, never)
+			for m := 1; ; m++ {
+				second := disk.Reboot()
+				second.CrashAt(m, losses()[(i+m)%len(losses())])
+				_, _, _, openErr := open(second)
+				if err := holds(second.Reboot(), accepted, all); err != nil {
+					t.Fatalf("%v at operation %d, again at %d: %v", loss, n, m, err)
+				}
+				if !errors.Is(openErr, faultfs.ErrCrashed) {
+					break
+				}
+			}
+			if err == nil {
+				break
+			}
+		}
+	}
+}
+
+// A write stops half way, the log goes on, and the power goes at each moment
+// after. Catches: no cut, and a cut that is not durable when a segment is
+// sealed.
+func TestCrashAfterShortWrite(t *testing.T) {
+	all, _, _ := story(faultfs.New(), never)
+	full := func(err error) bool { return errors.Is(err, durable.ErrNoSpace) }
+	for _, loss := range losses() {
+		for write := 1; write <= 9; write++ {
+			for n := 1; ; n++ {
+				disk := faultfs.New()
+				disk.ShortWrite(write, syscall.ENOSPC)
+				disk.CrashAt(n, loss)
+				accepted, _, err := story(disk, full)
+				if err := holds(disk.Reboot(), accepted, all); err != nil {
+					t.Fatalf("%v, write %d, operation %d: %v", loss, write, n, err)
+				}
+				if err == nil {
+					break
+				}
+			}
+		}
+	}
+}
+
+// Each operation fails once. A full disk is got over, whatever it hits but a
+// sync; after a failed sync nothing more is taken, and nothing more is tried on
+// the disk.
+func TestFaults(t *testing.T) {
+	whole := faultfs.New()
+	all, _, _ := story(whole, never)
+	for _, cause := range []error{syscall.ENOSPC, syscall.EIO} {
+		for n := 1; n <= whole.Ops(); n++ {
+			disk := faultfs.New()
+			disk.FailAt(n, cause, 1)
+			accepted, l, err := story(disk, func(err error) bool {
+				if !errors.Is(err, cause) {
+					t.Errorf("%v at %d: %v", cause, n, err)
+				}
+				return errors.Is(err, durable.ErrNoSpace) && !errors.Is(err, durable.ErrSync)
+			})
+			if err == nil && cause == syscall.EIO && n < 3 {
+				t.Errorf("%v at %d went unnoticed", cause, n)
+			}
+			if errors.Is(err, ErrBroken) {
+				before := disk.Ops()
+				_, appendErr := l.Append(notes(l.Next(), 1))
+				_, _, sealErr := l.Seal(noon)
+				if !errors.Is(appendErr, ErrBroken) || !errors.Is(sealErr, durable.ErrSync) || disk.Ops() != before {
+					t.Errorf("%v at %d: used after it broke: %v, %v", cause, n, appendErr, sealErr)
+				}
+			}
+			if err != nil && cause == syscall.ENOSPC && !errors.Is(err, durable.ErrSync) {
+				t.Errorf("%v at %d: %v", cause, n, err)
+			}
+			disk.Heal()
+			if err := holds(disk.Reboot(), accepted, all); err != nil {
+				t.Errorf("%v at %d: %v", cause, n, err)
+			}
+		}
+	}
+}
+
+// The half-written line cannot be cut: nobody knows the end of the log now.
+func TestCutFails(t *testing.T) {
+	disk := faultfs.New()
+	l := create(t, disk)
+	disk.ShortWrite(1, syscall.ENOSPC)
+	disk.FailAt(1, syscall.EIO, 1, func(op faultfs.Op, _ string) bool { return op == faultfs.OpTruncate })
+	_, err := l.Append(notes(2, 2))
+	if !errors.Is(err, ErrBroken) || !errors.Is(err, syscall.EIO) {
+		t.Errorf("got %v", err)
+	}
+	disk.CrashAt(0, faultfs.Keep)
+	again := disk.Reboot()
+	if _, found, evs, err := open(again); err != nil || len(evs) != 1 || found.Torn == "" {
+		t.Errorf("%d events, %+v, %v", len(evs), found, err)
+	}
+}
+
+// The disk fills up, and has room again.
+func TestDiskFull(t *testing.T) {
+	disk := faultfs.New()
+	l := create(t, disk)
+	want := add(t, l, 1)
+	disk.Capacity(l.Size() + 100)
+	batch := notes(l.Next(), 5)
+	for range 3 {
+		if _, err := l.Append(batch); !errors.Is(err, durable.ErrNoSpace) || errors.Is(err, durable.ErrSync) {
+			t.Fatalf("got %v", err)
+		}
+		if _, _, err := l.Seal(noon); !errors.Is(err, durable.ErrNoSpace) || errors.Is(err, durable.ErrSync) {
+			t.Fatalf("seal: %v", err)
+		}
+		if stats, bad := check(t, disk); len(bad) > 0 || stats.Last != 2 || stats.Torn != 0 {
+			t.Fatalf("%+v, %v", stats, bad)
+		}
+	}
+	disk.Heal()
+	if _, err := l.Append(batch); err != nil {
+		t.Fatal(err)
+	}
+	seal(t, l)
+	got, err := read(disk.Reboot(), Position{Seq: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	same(t, got[:6], append(want, batch...))
+}
