@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -47,7 +48,7 @@ const mostOfOne = 200
 // does not after the daemon had time for two passes. An error means that the
 // check could not be finished, whatever the report says.
 func Verify(ctx context.Context, disk *durable.Disk, opt Options) (Report, error) {
-	v := &verifier{disk: disk, opt: opt, more: map[Code]int{}}
+	v := &verifier{disk: disk, opt: opt, seen: map[Code]int{}}
 	err := v.run(ctx)
 	v.finish()
 	if err != nil {
@@ -61,7 +62,7 @@ type verifier struct {
 	opt    Options
 	report Report
 	fold   *fold
-	more   map[Code]int // findings of a code that were left out
+	seen   map[Code]int // findings of a code, those that are not listed too
 }
 
 func (v *verifier) run(ctx context.Context) error {
@@ -94,14 +95,7 @@ func (v *verifier) add(f Finding) {
 	if f.Level == Note {
 		list = &v.report.Notes
 	}
-	n := 0
-	for _, x := range *list {
-		if x.Code == f.Code {
-			n++
-		}
-	}
-	if n >= mostOfOne {
-		v.more[f.Code]++
+	if v.seen[f.Code]++; v.seen[f.Code] > mostOfOne {
 		return
 	}
 	*list = append(*list, f)
@@ -109,8 +103,10 @@ func (v *verifier) add(f Finding) {
 
 // finish says what was left out.
 func (v *verifier) finish() {
-	for code, n := range v.more {
-		v.report.Notes = append(v.report.Notes, found(codeTooMany, "", "%d more of %s are not listed", n, code))
+	for _, code := range slices.Sorted(maps.Keys(v.seen)) {
+		if n := v.seen[code] - mostOfOne; n > 0 {
+			v.report.Notes = append(v.report.Notes, found(codeTooMany, "", "%d more of %s are not listed", n, code))
+		}
 	}
 }
 

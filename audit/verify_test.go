@@ -1,7 +1,14 @@
 package audit
 
 import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
 	"testing"
+
+	"github.com/hived/hived/protocol"
+	"github.com/hived/hived/router"
 )
 
 func TestVerifySoundHive(t *testing.T) {
@@ -13,5 +20,151 @@ func TestVerifySoundHive(t *testing.T) {
 	if r.Seq == 0 || r.GitSeq != r.Seq || r.Files == 0 || r.Drops == 0 || r.Handled == 0 || r.Unread == 0 {
 		t.Errorf("report %+v", r)
 	}
-	t.Logf("%+v\n%s", r, h.git("log", "--oneline"))
+}
+
+// A byte of the log that was changed is found wherever it is, and the line that
+// holds it is named, with its message where the line still tells.
+func TestVerifyNamesEveryByteOfTheLog(t *testing.T) {
+	h := newHive(t)
+	log := h.read("log.jsonl")
+	step := 1 + len(log)/250
+	for at := 0; at < len(log); at += step {
+		h.flip("log.jsonl", at)
+		r := h.verify()
+		line := strings.Count(log[:at], "\n") + 1
+		where := fmt.Sprintf("log.jsonl:%d", line)
+		if r.OK() || r.Findings[0].Where != where {
+			t.Errorf("byte %d of line %d:%s", at, line, lines(r.Findings))
+		}
+		h.write("log.jsonl", log)
+	}
+	at := strings.Index(log, `\"body\":\"two\"`)
+	h.flip("log.jsonl", at+5)
+	if r := h.verify(); r.OK() || r.Findings[0].ID != "a-2" {
+		t.Errorf("the message is not named:%s", lines(r.Findings))
+	}
+}
+
+// A byte of a delivered file that was changed is found, and its path, message
+// and event are named.
+func TestVerifyNamesEveryByteOfAnInbox(t *testing.T) {
+	h := newHive(t)
+	p := h.unread("bob")
+	text := h.read(p)
+	m, err := protocol.DecodeMessage([]byte(text))
+	h.must(err)
+	for at := 0; at < len(text); at += 1 + len(text)/50 {
+		h.flip(p, at)
+		r := h.verify()
+		if len(r.Findings) != 1 {
+			t.Fatalf("byte %d:%s", at, lines(r.Findings))
+		}
+		f := r.Findings[0]
+		if f.Where != p || f.ID != m.ID || f.Seq == 0 {
+			t.Errorf("byte %d: %s", at, f)
+		}
+		h.write(p, text)
+	}
+}
+
+// A byte that was changed anywhere in git's objects is found; one in a message
+// names the object, the message and the event.
+func TestVerifyNamesEveryByteOfGit(t *testing.T) {
+	h := newHive(t)
+	for _, p := range h.packs() {
+		if strings.HasSuffix(p, ".rev") || strings.HasSuffix(p, ".keep") {
+			continue
+		}
+		data := h.read(p)
+		for at := 0; at < len(data); at += 1 + len(data)/40 {
+			h.flip(p, at)
+			if r := h.verify(); r.OK() {
+				t.Errorf("byte %d of %s is not found", at, p)
+			}
+			h.write(p, data)
+		}
+	}
+	p := h.unread("bob")
+	m, err := protocol.DecodeMessage([]byte(h.read(p)))
+	h.must(err)
+	id := strings.TrimSpace(h.git("rev-parse", "HEAD:"+p))
+	h.flipObject(id)
+	for _, f := range h.verify().Findings {
+		if f.Where == id && f.ID == m.ID && f.Seq > 0 {
+			return
+		}
+	}
+	t.Error("object and message are not named")
+}
+
+// Beside a daemon that is delivering all the time nothing is found that is not
+// wrong.
+func TestVerifyBesideTheDaemon(t *testing.T) {
+	set := fast()
+	set.Log.SegmentBytes = 16 << 10
+	h := emptyHive(t, set)
+	h.talk()
+	ctx, stop := context.WithCancel(t.Context())
+	r, err := router.New(h.disk, router.Config{Settings: set})
+	h.must(err)
+	ended := make(chan error, 1)
+	go func() { ended <- r.Run(ctx) }()
+	sent := make(chan int)
+	enough := make(chan struct{})
+	go func() {
+		n := 0
+		for ; ; n++ {
+			select {
+			case <-enough:
+				sent <- n
+				return
+			default:
+			}
+			from, to := "alice", "bob"
+			if n%2 == 0 {
+				from, to = to, from
+			}
+			h.send(from, fmt.Sprintf("n%d.json", n), fmt.Sprintf(`{"to":[%q,"nobody"],"conversation":"c%d","body":"%d"}`, to, n, n))
+			if n%3 == 0 {
+				h.handle(from)
+			}
+		}
+	}()
+	for range 12 {
+		if r := h.verify(); !r.OK() {
+			t.Errorf("at %d:%s", r.Seq, lines(r.Findings))
+		}
+	}
+	close(enough)
+	n := <-sent
+	stop()
+	h.must(<-ended)
+	rep := h.verify()
+	if !rep.OK() {
+		t.Errorf("at the end:%s", lines(rep.Findings))
+	}
+	t.Logf("%d sent, %d accepted through event %d", n, rep.Messages, rep.Seq)
+}
+
+// send publishes a message as an agent does.
+func (h *hive) send(from, name, text string) {
+	dir := h.path("agents/" + from + "/outbox/")
+	if os.WriteFile(dir+"/."+name+".tmp", []byte(text), 0o644) == nil {
+		_ = os.Rename(dir+"/."+name+".tmp", dir+"/"+name)
+	}
+}
+
+// handle moves the first message of an inbox to .done.
+func (h *hive) handle(id string) {
+	dir := h.path("agents/" + id + "/inbox")
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return
+	}
+	for _, e := range entries {
+		if protocol.IsMessageName(e.Name()) {
+			_ = os.Rename(dir+"/"+e.Name(), dir+"/.done/"+e.Name())
+			return
+		}
+	}
 }

@@ -47,11 +47,20 @@ func (a *app) up(ctx context.Context, dir string, untilIdle, verbose bool) error
 	if err != nil {
 		return err
 	}
-	r, err := router.New(disk, router.Config{Settings: values, Log: a.logger(verbose), Version: version(), Once: untilIdle})
+	log := a.logger(verbose)
+	r, err := router.New(disk, router.Config{Settings: values, Log: log, Version: version(), Once: untilIdle})
 	if err != nil {
 		return locked(err)
 	}
-	return r.Run(ctx)
+	if untilIdle {
+		return r.Run(ctx)
+	}
+	log.InfoContext(ctx, "hived runs", slog.String("hive", disk.Path(".")), slog.Int("pid", os.Getpid()), slog.String("version", version()))
+	if err := r.Run(ctx); err != nil {
+		return err
+	}
+	log.InfoContext(ctx, "hived stopped")
+	return nil
 }
 
 // locked says what to do about another daemon.
