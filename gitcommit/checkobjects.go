@@ -239,7 +239,7 @@ func (w *inflater) reset(r io.Reader) error {
 		}
 		return err
 	}
-	return w.zr.(zlib.Resetter).Reset(w.in, nil) //nolint:errcheck,forcetypeassert // documented of zlib.NewReader
+	return w.zr.(zlib.Resetter).Reset(w.in, nil)
 }
 
 // entry checks one entry of a pack that is no delta (errDelta).

@@ -289,7 +289,7 @@ func (w *work) prune(changes []protocol.Change) error {
 func (w *work) tell(code string, c *protocol.Change) {
 	switch code {
 	case codeUnversionable:
-		w.repo.alert(code, fmt.Sprintf("%s is not versioned: git would not take the name as an ordinary one", protocol.Quote(c.Path)))
+		w.repo.alert(code, protocol.Quote(c.Path)+" is not versioned: git would not take the name as an ordinary one")
 	case codeMoveAbsent:
 		w.repo.alert(code, fmt.Sprintf("%s was to become %s in git, but git does not hold it", protocol.Quote(c.From), protocol.Quote(c.Path)))
 	}

@@ -266,9 +266,3 @@ func checkPackHead(f io.ReaderAt, count int) error {
 	}
 	return nil
 }
-
-// packSum is the checksum that a pack ends with.
-func packSum(f io.ReaderAt, size int64) (sum protocol.Blob, err error) {
-	_, err = f.ReadAt(sum[:], size-int64(len(sum)))
-	return sum, err
-}

@@ -31,25 +31,25 @@ type hive struct {
 
 // needGit skips a test where there is no git, and keeps git away from the
 // settings of whoever runs it.
-func needGit(t testing.TB) {
-	t.Helper()
+func needGit(tb testing.TB) {
+	tb.Helper()
 	if _, err := exec.LookPath("git"); err != nil {
-		t.Skip("git is not installed: " + err.Error())
+		tb.Skip("git is not installed: " + err.Error())
 	}
 }
 
-func newHive(t testing.TB) *hive {
-	t.Helper()
-	h := &hive{t: t, dir: t.TempDir()}
+func newHive(tb testing.TB) *hive {
+	tb.Helper()
+	h := &hive{t: tb, dir: tb.TempDir()}
 	h.opt.Alert = func(code, text string) { h.alerts = append(h.alerts, code+": "+text) }
 	disk, err := durable.Open(h.dir)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
-	t.Cleanup(func() { disk.Close() })
+	tb.Cleanup(func() { disk.Close() })
 	h.disk = disk
 	if err := Init(disk, false); err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	h.open()
 	return h
@@ -176,8 +176,8 @@ func (h *hive) gitWith(stdin string, args ...string) (string, error) {
 	return runGit(h.t.Context(), h.t, h.dir, stdin, args...)
 }
 
-func runGit(ctx context.Context, t testing.TB, dir, stdin string, args ...string) (string, error) {
-	t.Helper()
+func runGit(ctx context.Context, tb testing.TB, dir, stdin string, args ...string) (string, error) {
+	tb.Helper()
 	home := filepath.Join(dir, ".hived", "home")
 	cmd := exec.CommandContext(ctx, "git", args...)
 	cmd.Dir = dir

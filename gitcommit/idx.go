@@ -30,7 +30,7 @@ func writeIdx(w io.Writer, entries []packEntry, pack protocol.Blob) error {
 		for n < len(entries) && int(entries[n].id[0]) <= i {
 			n++
 		}
-		out = be.AppendUint32(out, uint32(n)) //nolint:gosec // counted from memory
+		out = be.AppendUint32(out, uint32(n))
 	}
 	for i := range entries {
 		out = append(out, entries[i].id[:]...)
@@ -42,7 +42,7 @@ func writeIdx(w io.Writer, entries []packEntry, pack protocol.Blob) error {
 		off := uint64(entries[i].offset) //nolint:gosec // an offset is not negative
 		if off >= idxLarge {
 			large = be.AppendUint64(large, off)
-			off = idxLarge | uint64(len(large)/8-1)
+			off = idxLarge | uint64(len(large)/8-1) //nolint:gosec // a count
 		}
 		out = be.AppendUint32(out, uint32(off)) //nolint:gosec // below 1<<32 here
 	}

@@ -226,7 +226,7 @@ func newIndexEntry(name string, id protocol.Blob, mode uint32, st fileStat) inde
 	copy(raw, st[:])
 	binary.BigEndian.PutUint32(raw[atMode:], mode)
 	copy(raw[atID:], id[:])
-	binary.BigEndian.PutUint16(raw[atFlags:], uint16(min(len(name), flagNameLen))) //nolint:gosec // at most 12 bits
+	binary.BigEndian.PutUint16(raw[atFlags:], uint16(min(len(name), flagNameLen)))
 	copy(raw[fixedBytes:], name)
 	return indexEntry{name: name, raw: raw}
 }

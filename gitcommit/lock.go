@@ -67,7 +67,7 @@ func (r *Repo) lock(ctx context.Context, tmp, name string, waits time.Duration) 
 		if attempt > waits {
 			return fmt.Errorf("%w: %s since %s; if no git command is running, remove it", ErrLocked, name, since.UTC().Format(time.RFC3339))
 		}
-		if err := wait(ctx, attempt*lockStep); err != nil {
+		if err := wait(ctx, attempt*lockStep); err != nil { //nolint:durationcheck // attempt only counts
 			return err
 		}
 	}

@@ -81,7 +81,7 @@ func (p process) hasOpen(lock durable.Info) bool {
 // in git --git-dir=DIR, git -C DIR or GIT_DIR.
 func (p process) names(cwd string, hive, git durable.Info) bool {
 	for _, file := range []string{"/cmdline", "/environ"} {
-		data, err := os.ReadFile(string(p) + file)
+		data, err := os.ReadFile(string(p) + file) //nolint:gosec // below /proc
 		if err != nil {
 			continue
 		}

@@ -35,12 +35,12 @@ type packer struct {
 	sync bool
 }
 
-func newPacker(fs durable.FS, sync bool) *packer {
+func newPacker(disk durable.FS, sync bool) *packer {
 	zw, err := zlib.NewWriterLevel(io.Discard, zlib.BestSpeed)
 	if err != nil {
 		panic(err) // the level is a constant that zlib knows
 	}
-	return &packer{fs: fs, zw: zw, buf: bufio.NewWriterSize(io.Discard, 64<<10), sync: sync}
+	return &packer{fs: disk, zw: zw, buf: bufio.NewWriterSize(io.Discard, 64<<10), sync: sync}
 }
 
 // packStream is a pack being written.

@@ -347,12 +347,12 @@ func (s *indexSync) stat(ctx context.Context, path string, id protocol.Blob) (st
 	}
 	f, err := s.repo.disk.Open(path)
 	if err != nil {
-		return st, false, nil //nolint:nilerr // git will say what is the matter with the file
+		return st, false, nil
 	}
 	defer f.Close() //nolint:errcheck // only read
 	info, err := f.Stat()
 	if err != nil {
-		return st, false, nil //nolint:nilerr // as above
+		return st, false, nil
 	}
 	if s.repo.racy(info.ModTime) {
 		return st, true, nil
@@ -361,7 +361,7 @@ func (s *indexSync) stat(ctx context.Context, path string, id protocol.Blob) (st
 	s.leftBytes -= info.Size
 	h := newObjectHash(kindBlob, info.Size)
 	if n, err := io.Copy(h, f); err != nil || n != info.Size || protocol.Blob(h.Sum(nil)) != id {
-		return st, false, nil //nolint:nilerr // as above
+		return st, false, nil
 	}
 	return statOf(info), false, nil
 }

@@ -65,7 +65,8 @@ func TestTreeForgetsItsHistory(t *testing.T) {
 		name := rapid.StringMatching(`agents/[ab](/[ab.0]x?){1,3}`)
 		walked, want := NewTree(), make(map[string]string)
 		for range rapid.IntRange(0, 30).Draw(t, "steps") {
-			p, c := name.Draw(t, "path"), change{}
+			var c change
+			p := name.Draw(t, "path")
 			if rapid.Bool().Draw(t, "delete") {
 				c = del(p)
 				delete(want, p)

@@ -78,12 +78,11 @@ func TestArchiveKeepsBothOfTwoNewerFiles(t *testing.T) {
 func TestArchiveRedoneWithACopyInPlace(t *testing.T) {
 	h := memHive(t)
 	h.write(outDir+"x.json", message)
-	a := h.one()
 	for _, there := range []string{message, "", "\x00\x00"} { // what a power cut leaves
 		h.write(sentDir+"x.json", there)
 		h.write(outDir+"x.json", message)
 		h.Forget(alice)
-		a = h.one()
+		a := h.one()
 		h.ok(h.Archive(a, "x.json"))
 		h.equal("archived over "+fmt.Sprintf("%q", there), h.read(sentDir+"x.json"), message)
 		h.equal("outbox", h.names("agents/alice/outbox"), []string{".sent"})
@@ -125,7 +124,7 @@ func TestArchiveWithoutSent(t *testing.T) {
 		} else {
 			h.write(outDir+"x.json", content)
 		}
-		h.ok(h.Boxes.Remove("agents/alice/outbox/.sent"))
+		h.ok(h.Remove("agents/alice/outbox/.sent"))
 		if err := h.Archive(h.one(), "x.json"); !absent(err) {
 			t.Errorf("got %v, want that .sent does not exist", err)
 		}
@@ -167,7 +166,7 @@ func TestRecheck(t *testing.T) {
 	h.now = now
 	agent := map[string]*os.File{}
 	for _, n := range []string{"quiet", "longer", "same-size", "swept", "later"} {
-		f, err := os.Create(h.path(outDir + n + ".json")) //nolint:forbidigo // an agent
+		f, err := os.Create(h.path(outDir + n + ".json"))
 		h.ok(err)
 		_, err = f.WriteString(message)
 		h.ok(err)

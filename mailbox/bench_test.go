@@ -14,7 +14,7 @@ func BenchmarkMessage(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	defer disk.Close() //nolint:errcheck // the benchmark is over
+	defer disk.Close()
 	h := New(disk, options)
 	if err := disk.Mkdir("agents", 0o755); err != nil {
 		b.Fatal(err)

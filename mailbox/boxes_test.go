@@ -223,7 +223,7 @@ func TestAgentsForgetsThoseThatAreGone(t *testing.T) {
 	h := memHive(t)
 	h.scan()
 	h.equal("boxes", len(h.boxes), 1)
-	h.ok(h.Boxes.Remove("agents/alice"))
+	h.ok(h.Remove("agents/alice"))
 	_, _, err := h.Agents(h.now)
 	h.ok(err)
 	h.equal("boxes", len(h.boxes), 0)
@@ -266,7 +266,7 @@ func TestEnsureRefusesWhatIsInTheWay(t *testing.T) {
 		})
 		t.Run("file"+place, func(t *testing.T) {
 			h := memHive(t)
-			h.ok(h.Boxes.Remove("agents/alice" + place))
+			h.ok(h.Remove("agents/alice" + place))
 			h.write("agents/alice"+place, "mine")
 			if _, err := h.Ensure(alice); err == nil {
 				t.Error("a file in the place of a directory is no error")

@@ -64,9 +64,9 @@ func TestInboxVanished(t *testing.T) {
 		name string
 		do   func(h *hive)
 	}{
-		{"deleted", func(h *hive) { h.ok(h.Boxes.Remove("agents/alice/inbox")) }},
+		{"deleted", func(h *hive) { h.ok(h.Remove("agents/alice/inbox")) }},
 		{"made again", func(h *hive) {
-			h.ok(h.Boxes.Remove("agents/alice/inbox"))
+			h.ok(h.Remove("agents/alice/inbox"))
 			h.ok(h.disk.MkdirAll("agents/alice/inbox/.done", 0o755))
 		}},
 		{"renamed and made again", func(h *hive) {

@@ -50,7 +50,8 @@ func (l *look) decide() (*Arrival, error) {
 	}
 	defer f.Close() //nolint:errcheck // nothing was written
 	if l.info, err = f.Stat(); err != nil {
-		return l.block(err), nil
+		l.block(err)
+		return nil, nil
 	}
 	l.file = f
 	switch {
@@ -76,7 +77,8 @@ func (l *look) read() (*Arrival, error) {
 	case errors.Is(err, durable.ErrTooLarge):
 		return l.tooLarge(), nil
 	case err != nil:
-		return l.block(err), nil
+		l.block(err)
+		return nil, nil
 	}
 	m, err := protocol.DecodeMessage(raw)
 	if err != nil {
@@ -162,11 +164,12 @@ func (l *look) notOpened(err error) (*Arrival, error) {
 		l.info = info
 		return l.fault(protocol.CodeNotAFile, "it is "+kindOf(info.Mode)+" and not a file, so it was not read; write a file into the outbox"), nil
 	}
-	return l.block(err), nil
+	l.block(err)
+	return nil, nil
 }
 
 // block keeps a file that cannot be read, to try it again in every round.
-func (l *look) block(err error) *Arrival {
+func (l *look) block(err error) {
 	w := l.o.waiting[l.name]
 	if w == nil {
 		l.info = durable.Info{}
@@ -176,7 +179,6 @@ func (l *look) block(err error) *Arrival {
 		w.due, w.told = l.now.Add(l.b.opt.Settle), false
 	}
 	w.blocked = err
-	return nil
 }
 
 func (l *look) tooLarge() *Arrival {

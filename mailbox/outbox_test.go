@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -128,12 +129,7 @@ func foreign(h *hive) {
 }
 
 func contains(names []string, name string) bool {
-	for _, n := range names {
-		if n == name {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(names, name)
 }
 
 func TestCutAtEachByte(t *testing.T) { // matrix 2
@@ -208,7 +204,7 @@ func start() time.Time {
 
 func TestOpenWriterOnDisk(t *testing.T) { // matrix 15b, with a real lease
 	h := diskHive(t)
-	f, err := os.Create(h.path(outDir + "x.json")) //nolint:forbidigo // an agent
+	f, err := os.Create(h.path(outDir + "x.json"))
 	h.ok(err)
 	_, err = f.WriteString(message[:10])
 	h.ok(err)
@@ -268,7 +264,7 @@ func TestOutboxIsALink(t *testing.T) { // matrix 12
 	elsewhere := t.TempDir()
 	h.ok(os.RemoveAll(h.path("agents/alice/outbox")))
 	h.ok(os.Symlink(elsewhere, h.path("agents/alice/outbox")))
-	h.ok(os.WriteFile(filepath.Join(elsewhere, "x.json"), []byte(message), 0o600)) //nolint:forbidigo // an agent
+	h.ok(os.WriteFile(filepath.Join(elsewhere, "x.json"), []byte(message), 0o600))
 	_, err := h.Arrivals(alice, h.now, 10)
 	if !errors.Is(err, durable.ErrLink) {
 		t.Errorf("got %v, want ErrLink", err)

@@ -169,7 +169,7 @@ func (b *Boxes) SetAside(id protocol.AgentID, file, as string) ([]byte, error) {
 	if exhausted(err) {
 		return nil, fmt.Errorf("read %s of %s: %w", protocol.Quote(as), id, err)
 	}
-	return data, nil //nolint:nilerr // what cannot be read has no bytes
+	return data, nil
 }
 
 // publish writes a file under a temporary name and moves it to its own.
@@ -184,7 +184,7 @@ func (b *Boxes) publish(name string, data []byte, move func(from, to string) err
 		err = move(temp, name)
 	}
 	if err != nil {
-		_ = b.fs.Remove(temp) //nolint:errcheck // the first error is the one to tell
+		_ = b.fs.Remove(temp)
 	}
 	return info, err
 }

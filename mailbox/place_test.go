@@ -34,7 +34,7 @@ func TestDeliver(t *testing.T) {
 
 func TestDeliverToAVanishedInbox(t *testing.T) {
 	h := memHive(t)
-	h.ok(h.Boxes.Remove("agents/alice/inbox"))
+	h.ok(h.Remove("agents/alice/inbox"))
 	if err := h.Deliver(alice, "1.json", []byte(message)); !absent(err) {
 		t.Errorf("got %v, want that the inbox does not exist", err)
 	}
@@ -170,8 +170,8 @@ func TestRemove(t *testing.T) {
 	h.ok(os.Symlink(h.path("precious"), h.path(sentDir+"bad-d.json/deep/link")))
 	h.write(sentDir+"a.json", message)
 	for range 2 {
-		h.ok(h.Boxes.Remove(sentDir + "a.json"))
-		h.ok(h.Boxes.Remove(sentDir + "bad-d.json"))
+		h.ok(h.Remove(sentDir + "a.json"))
+		h.ok(h.Remove(sentDir + "bad-d.json"))
 	}
 	h.equal("left", len(h.names("agents/alice/outbox/.sent")), 0)
 	h.equal("behind a link", h.read("precious"), message)

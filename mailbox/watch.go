@@ -134,7 +134,7 @@ func (w *Watcher) armLocked(dir string) {
 }
 
 func (w *Watcher) disarmLocked(dir string) {
-	_ = w.events.Remove(dir) //nolint:errcheck // what is not watched need not be removed
+	_ = w.events.Remove(dir)
 	w.dirs[dir].info, w.dirs[dir].err = nil, nil
 }
 
@@ -144,7 +144,7 @@ func (w *Watcher) Run(ctx context.Context) error {
 	events, err := fsnotify.NewWatcher()
 	if err != nil {
 		w.give(remedy(err))
-		w.log.WarnContext(ctx, "cannot watch, polling instead", "error", err)
+		w.log.WarnContext(ctx, "cannot watch, polling instead", slog.String("error", err.Error()))
 		<-ctx.Done()
 		return nil
 	}
@@ -186,7 +186,7 @@ func (w *Watcher) loop(ctx context.Context, events <-chan fsnotify.Event, overfl
 func (w *Watcher) drain(ctx context.Context, errs <-chan error, overflow chan<- struct{}) {
 	for err := range errs {
 		if !errors.Is(err, fsnotify.ErrEventOverflow) {
-			w.log.WarnContext(ctx, "watching", "error", err)
+			w.log.WarnContext(ctx, "watching", slog.String("error", err.Error()))
 			continue
 		}
 		select {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"os"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -46,10 +47,8 @@ func (h *hive) hint(w *Watcher) []Hint {
 func (h *hive) hinted(w *Watcher, want Hint) {
 	h.Helper()
 	for {
-		for _, got := range h.hint(w) {
-			if got == want {
-				return
-			}
+		if slices.Contains(h.hint(w), want) {
+			return
 		}
 	}
 }
@@ -100,7 +99,7 @@ func TestWhatHivedDoesMakesNoHints(t *testing.T) {
 
 func TestWatchFollowsWhatIsReplaced(t *testing.T) { // matrix 13
 	again := func(h *hive, dir string) {
-		h.ok(os.Rename(h.path(dir), h.path(dir+".old"))) //nolint:forbidigo // an agent
+		h.ok(os.Rename(h.path(dir), h.path(dir+".old")))
 		_, err := h.Ensure(alice)
 		h.ok(err)
 	}
@@ -132,7 +131,7 @@ func TestWatchFollowsAnAgentThatIsReplaced(t *testing.T) {
 	for _, dir := range []string{"agents/alice", "agents"} {
 		t.Run(dir, func(t *testing.T) {
 			h, w := watching(t)
-			h.ok(os.Rename(h.path(dir), h.path("old"))) //nolint:forbidigo // a person
+			h.ok(os.Rename(h.path(dir), h.path("old")))
 			h.ok(h.disk.MkdirAll("agents", 0o755))
 			_, err := h.Ensure(alice)
 			h.ok(err)
@@ -170,7 +169,7 @@ func TestWatchIgnoresLinks(t *testing.T) {
 	w.Add("bob")
 	// Making bob is a reason to look everywhere in it.
 	h.drain(w)
-	h.ok(os.WriteFile(elsewhere+"/x.json", nil, 0o600)) //nolint:forbidigo // somebody else
+	h.ok(os.WriteFile(elsewhere+"/x.json", nil, 0o600))
 	h.write("board.md", "y")
 	for {
 		for _, got := range h.hint(w) {

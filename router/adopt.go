@@ -35,7 +35,7 @@ type olderAgent struct {
 	archived bool
 }
 
-func (o olderHive) is() bool { return len(o.agents) > 0 || o.log }
+func (o *olderHive) is() bool { return len(o.agents) > 0 || o.log }
 
 // olderRegistry is registry.json as the older hives write it. agents is an
 // object by id, or a list.
@@ -58,8 +58,8 @@ type olderEntry struct {
 const adoptMost = 16 << 20
 
 // findOlder looks at a directory before a hive is made of it.
-func findOlder(disk durable.FS) (olderHive, error) {
-	var o olderHive
+func findOlder(disk durable.FS) (*olderHive, error) {
+	o := &olderHive{}
 	if _, err := disk.Lstat(protocol.PathLog); err == nil {
 		o.log = true
 	}
@@ -113,7 +113,7 @@ func olderEntries(v jsontext.Value) []olderEntry {
 		return list
 	}
 	var names []string
-	_ = json.Unmarshal(v, &names) //nolint:errcheck // what is none of the three names nobody
+	_ = json.Unmarshal(v, &names)
 	for _, n := range names {
 		list = append(list, olderEntry{ID: n})
 	}
@@ -182,7 +182,7 @@ func adoptedFile(id protocol.AgentID, box, p string, data []byte) protocol.Adopt
 }
 
 // setAsideLog keeps a log of another format as log/foreign-<n>.jsonl.
-func (o olderHive) setAsideLog(disk durable.FS) error {
+func (o *olderHive) setAsideLog(disk durable.FS) error {
 	if !o.log {
 		return nil
 	}
@@ -196,7 +196,7 @@ func (o olderHive) setAsideLog(disk durable.FS) error {
 
 // events logs what is taken over, so that replies count their hops and ids
 // stay taken.
-func (o olderHive) events(d *Decider, now time.Time) {
+func (o *olderHive) events(d *Decider, now time.Time) {
 	for _, a := range o.agents {
 		d.agent(now, &protocol.AgentEvent{Agent: a.id, Action: protocol.Joined, Role: role(a.role)})
 		if a.held {

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -47,7 +48,9 @@ func TestBrokenAmongGood(t *testing.T) {
 	}
 	order := []string{}
 	for _, name := range h.list("agents/bob/inbox") {
-		var m struct{ Body string }
+		var m struct {
+			Body string `json:"body"`
+		}
 		if err := json.Unmarshal([]byte(h.read("agents/bob/inbox/"+name)), &m); err != nil {
 			t.Fatal(err)
 		}
@@ -356,7 +359,7 @@ func TestSecondDaemon(t *testing.T) {
 	h := newHive(t)
 	h.up()
 	_, err := New(h.disk, h.config())
-	if err == nil || !strings.Contains(err.Error(), fmt.Sprint(os.Getpid())) {
+	if err == nil || !strings.Contains(err.Error(), strconv.Itoa(os.Getpid())) {
 		t.Errorf("the second daemon got %v", err)
 	}
 }
@@ -404,7 +407,7 @@ func TestRetention(t *testing.T) {
 	if err := r.flush(time.Now()); err != nil {
 		t.Fatal(err)
 	}
-	if err := r.finish(); err != nil {
+	if err := r.finish(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	r.events.Close()

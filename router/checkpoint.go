@@ -94,7 +94,7 @@ const sealAtStop = 1 << 20
 
 // finish ends a daemon cleanly: what was decided is carried out, everything is
 // durable, and the log says that it stopped.
-func (r *Router) finish() error {
+func (r *Router) finish(ctx context.Context) error {
 	now := time.Now()
 	if r.mark.running {
 		if err := r.settled(<-r.mark.done); err != nil {
@@ -107,7 +107,7 @@ func (r *Router) finish() error {
 	// What the agents did until now is not left for the next start.
 	r.stopping = true
 	r.everything(false)
-	if _, err := r.step(context.Background(), now); err != nil {
+	if _, err := r.step(ctx, now); err != nil {
 		return err
 	}
 	through := r.settleable()

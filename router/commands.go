@@ -39,7 +39,7 @@ func (d *Decider) command(now time.Time, of protocol.Seq, e *protocol.MessageEve
 	}
 	no := d.obey(now, of, e, m)
 	if no == nil {
-		if !m.RequiresReply && !(!m.Has("requires_reply") && e.Act.WantsReply()) {
+		if !m.RequiresReply && (m.Has("requires_reply") || !e.Act.WantsReply()) {
 			return nil
 		}
 		answer.act, answer.subject, answer.code = protocol.Done, "done: "+m.Event, protocol.CodeOK

@@ -133,14 +133,11 @@ func (c *committer) standing() (head protocol.Seq, trouble string) {
 
 // run commits until ctx ends, and then what is left, for as long as the drain
 // context allows.
-func (c *committer) run(ctx, drain context.Context) error {
+func (c *committer) run(ctx, drain context.Context) {
 	var index time.Time // when the index was last brought up to date
 	stale, fresh := true, true
 	for {
-		wait, err := c.work(ctx, false)
-		if err != nil {
-			return err
-		}
+		wait := c.work(ctx, false)
 		if wait == committed {
 			stale, fresh = true, true
 		}
@@ -155,13 +152,9 @@ func (c *committer) run(ctx, drain context.Context) error {
 			break
 		}
 	}
-	for {
-		wait, err := c.work(drain, true)
-		if err != nil || wait != committed {
-			c.syncIndex(drain)
-			return err
-		}
+	for c.work(drain, true) == committed {
 	}
+	c.syncIndex(drain)
 }
 
 // committed is the wait after a commit: there may be more to do at once.
@@ -189,29 +182,29 @@ func (c *committer) sleep(ctx context.Context, wait time.Duration, stale bool) b
 func (c *committer) syncIndex(ctx context.Context) bool {
 	more, err := c.repo.SyncIndex(ctx)
 	if err != nil && !errors.Is(err, gitcommit.ErrLocked) && ctx.Err() == nil {
-		c.log.Warn("git index is behind", slog.String("error", err.Error()))
+		c.log.WarnContext(ctx, "git index is behind", slog.String("error", err.Error()))
 	}
 	return more || err != nil
 }
 
 // work makes at most one commit. It says how long to wait before it is called
 // again.
-func (c *committer) work(ctx context.Context, now bool) (time.Duration, error) {
-	batch, wait := c.next(now)
+func (c *committer) work(ctx context.Context, now bool) time.Duration {
+	batch, wait := c.next(ctx, now)
 	if batch == nil {
-		return wait, nil
+		return wait
 	}
 	if _, err := c.repo.Commit(ctx, *batch); err != nil {
-		return c.failed(ctx, err), nil
+		return c.failed(ctx, err)
 	}
 	c.retry.Reset()
 	c.mu.Lock()
 	c.head, c.trouble = batch.Last, ""
 	c.mu.Unlock()
 	if err := c.repo.Consolidate(ctx); err != nil && ctx.Err() == nil {
-		c.log.Warn("git packs were not consolidated", slog.String("error", err.Error()))
+		c.log.WarnContext(ctx, "git packs were not consolidated", slog.String("error", err.Error()))
 	}
-	return committed, nil
+	return committed
 }
 
 // failed notes why a commit was not made. The batch is given back: what it held
@@ -234,14 +227,14 @@ func (c *committer) failed(ctx context.Context, err error) time.Duration {
 	}
 	if text := err.Error(); text != c.trouble {
 		c.trouble = text
-		c.log.Warn("git is behind", slog.String("error", text))
+		c.log.WarnContext(ctx, "git is behind", slog.String("error", text))
 	}
 	return c.retry.NextBackOff()
 }
 
 // next takes the next batch: from the queue, or from the log where the queue
 // does not begin where history ends.
-func (c *committer) next(now bool) (*gitcommit.Batch, time.Duration) {
+func (c *committer) next(ctx context.Context, now bool) (*gitcommit.Batch, time.Duration) {
 	c.mu.Lock()
 	head := c.head
 	idle := c.paused || c.last <= head
@@ -254,7 +247,7 @@ func (c *committer) next(now bool) (*gitcommit.Batch, time.Duration) {
 	if !queued {
 		var err error
 		if list, err = c.read(head); err != nil {
-			c.log.Warn("git is behind", slog.String("error", err.Error()))
+			c.log.WarnContext(ctx, "git is behind", slog.String("error", err.Error()))
 			c.mu.Lock()
 			c.trouble = err.Error()
 			c.mu.Unlock()

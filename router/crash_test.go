@@ -151,6 +151,7 @@ func inspect(disk durable.FS) error {
 // before the append, with redo by existence, and without recognising the
 // originals of accepted messages.
 func TestCrashAnywhere(t *testing.T) {
+	t.Parallel()
 	for _, loss := range []struct {
 		name string
 		how  faultfs.Loss

@@ -38,8 +38,8 @@ func (r *Router) inbox(now time.Time, a *attention) error {
 	expected := func(file string) bool { _, ok := agent.Inbox[file]; return ok }
 	scan, err := r.boxes.Inbox(a.id, now, maps.Keys(agent.Inbox), a.force)
 	if err != nil {
-		r.alertOnce(now, &protocol.AlertEvent{Code: protocol.CodeUnreadable, Agent: a.id, Path: protocol.InboxDir(a.id), Text: "read the inbox of " + string(a.id) + ": " + err.Error()})
-		return nil
+		r.alertOnce(now, &protocol.AlertEvent{Code: protocol.CodeUnreadable, Agent: a.id, Path: protocol.InboxDir(a.id), Text: err.Error()})
+		return nil //nolint:nilerr // one agent's trouble stops no other
 	}
 	if scan.Vanished {
 		return r.inboxGone(now, a)
@@ -67,7 +67,7 @@ func (r *Router) inbox(now time.Time, a *attention) error {
 	}
 	if a.force {
 		a.force = false
-		r.alteredIn(now, a.id)
+		r.alteredIn(a.id)
 	}
 	return nil
 }
@@ -110,7 +110,7 @@ func (r *Router) believeDeletion(now time.Time, id protocol.AgentID, n int) bool
 func (r *Router) inboxGone(now time.Time, a *attention) error {
 	if _, err := r.boxes.Ensure(a.id); err != nil {
 		r.alertOnce(now, &protocol.AlertEvent{Code: protocol.CodeInboxGone, Agent: a.id, Path: protocol.InboxDir(a.id), Text: "make the inbox of " + string(a.id) + " again: " + err.Error()})
-		return nil
+		return nil //nolint:nilerr // one agent\'s trouble stops no other
 	}
 	r.watch.Add(a.id)
 	r.alertOnce(now, &protocol.AlertEvent{
@@ -137,7 +137,7 @@ func (r *Router) unexpected(now time.Time, id protocol.AgentID, file string) {
 
 // alteredIn looks at what is unread for files whose bytes are not those that
 // were delivered. It costs a stat each.
-func (r *Router) alteredIn(now time.Time, id protocol.AgentID) {
+func (r *Router) alteredIn(id protocol.AgentID) {
 	inbox := r.state.Agents[id].Inbox
 	list := make([]mailbox.Delivered, 0, len(inbox))
 	for file, l := range inbox {

@@ -45,13 +45,13 @@ func Init(disk *durable.Disk, opt InitOptions) error {
 }
 
 // prepare looks at what is there and makes what every hive needs.
-func prepare(disk durable.FS, opt InitOptions) (olderHive, error) {
+func prepare(disk durable.FS, opt InitOptions) (*olderHive, error) {
 	if err := opt.Settings.Validate(); err != nil {
-		return olderHive{}, err
+		return nil, err
 	}
 	for _, err := range eventlog.Read(disk, eventlog.Position{}) {
 		if err == nil {
-			return olderHive{}, ErrIsHive
+			return nil, ErrIsHive
 		}
 		break
 	}
@@ -73,7 +73,7 @@ func prepare(disk durable.FS, opt InitOptions) (olderHive, error) {
 	return older, nil
 }
 
-func initialise(disk durable.FS, opt InitOptions, older olderHive) error {
+func initialise(disk durable.FS, opt InitOptions, older *olderHive) error {
 	for _, f := range []struct {
 		path string
 		data []byte
@@ -94,7 +94,7 @@ func initialise(disk durable.FS, opt InitOptions, older olderHive) error {
 }
 
 // firstEvents begins the log.
-func firstEvents(disk durable.FS, opt InitOptions, older olderHive) error {
+func firstEvents(disk durable.FS, opt InitOptions, older *olderHive) error {
 	first := &protocol.HiveEvent{Action: protocol.Initialised, Format: protocol.LogFormat, Note: opt.Version}
 	if opt.Adopt {
 		first.Action = protocol.Adopted

@@ -47,9 +47,6 @@ type attentionRoot struct {
 	late   time.Time // board.md may be versioned again only then; zero: at once
 }
 
-// errDone ends a loop that runs once.
-var errDone = errors.New("nothing is left to do")
-
 // loop is the daemon's life: look at everything once, then at what the
 // watcher hints at, and at everything every rescan, because watching is a hint
 // and the pass is the truth (spec §3.1).
@@ -277,7 +274,7 @@ func (r *Router) roster(now time.Time) error {
 	dirs, _, err := r.boxes.Agents(now)
 	if err != nil {
 		r.alertOnce(now, &protocol.AlertEvent{Code: protocol.CodeBadAgentDir, Path: protocol.PathAgents, Text: "list agents/: " + err.Error()})
-		return nil
+		return nil //nolint:nilerr // what is there already goes on
 	}
 	for _, dir := range dirs {
 		if dir.ID == "" {
@@ -348,8 +345,8 @@ func (r *Router) outbox(now time.Time, a *attention, limit int) error {
 	scan, err := r.boxes.Arrivals(a.id, now, limit)
 	if err != nil {
 		a.outbox = false
-		r.alertOnce(now, &protocol.AlertEvent{Code: protocol.CodeUnreadable, Agent: a.id, Path: protocol.OutboxDir(a.id), Text: "read the outbox of " + string(a.id) + ": " + err.Error()})
-		return nil
+		r.alertOnce(now, &protocol.AlertEvent{Code: protocol.CodeUnreadable, Agent: a.id, Path: protocol.OutboxDir(a.id), Text: err.Error()})
+		return nil //nolint:nilerr // one agent\'s trouble stops no other
 	}
 	a.outbox = scan.More
 	a.lookAgain(scan.Again)

@@ -2,6 +2,7 @@ package router
 
 import (
 	"fmt"
+	"maps"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -31,9 +32,7 @@ func (d *Decider) notice(now time.Time, n notice) error {
 		return nil
 	}
 	data := map[string]any{"code": n.code}
-	for k, v := range n.data {
-		data[k] = v
-	}
+	maps.Copy(data, n.data)
 	raw, err := json.Marshal(struct {
 		To           protocol.AgentID        `json:"to"`
 		Act          protocol.Act            `json:"act"`

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"path"
 	"time"
 
@@ -152,7 +153,7 @@ func (r *Router) redoHandled(e *protocol.HandledEvent) {
 		err = r.boxes.Remove(inbox)
 	}
 	if err != nil && !isNotExist(err) {
-		r.cfg.Log.Warn("cannot redo", "path", inbox, "error", err.Error())
+		r.cfg.Log.Warn("cannot redo", slog.String("path", inbox), slog.String("error", err.Error()))
 	}
 }
 
@@ -172,7 +173,7 @@ func (r *Router) redoSweep(paths []string) {
 
 func (r *Router) forgetFile(p string) {
 	if err := r.boxes.Remove(p); err != nil && !isNotExist(err) {
-		r.cfg.Log.Warn("cannot redo", "path", p, "error", err.Error())
+		r.cfg.Log.Warn("cannot redo", slog.String("path", p), slog.String("error", err.Error()))
 	}
 }
 
@@ -274,7 +275,7 @@ func (r *Router) sentAgain(id protocol.AgentID, o *protocol.Original, as string,
 	if _, kept := a.Sent[as]; kept {
 		x := mailbox.Arrival{Agent: id, Name: o.Name, Original: *o, Raw: raw, Size: int64(len(raw))}
 		if err := r.boxes.Archive(x, as); err != nil {
-			r.cfg.Log.Warn("cannot redo", "path", protocol.SentDir(id)+"/"+as, "error", err.Error())
+			r.cfg.Log.Warn("cannot redo", slog.String("path", protocol.SentDir(id)+"/"+as), slog.String("error", err.Error()))
 		}
 	}
 }

@@ -2,6 +2,7 @@ package router
 
 import (
 	"fmt"
+	"log/slog"
 	"os"
 	"time"
 
@@ -37,7 +38,7 @@ func (r *Router) writeStatus(now time.Time, force bool) {
 	}
 	s.Agents = Roster(r.state, r.pending)
 	if err := writeStatus(r.disk, s); err != nil && len(r.stuck) == 0 {
-		r.cfg.Log.Warn("cannot write the status", "error", err.Error())
+		r.cfg.Log.Warn("cannot write the status", slog.String("error", err.Error()))
 	}
 }
 

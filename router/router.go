@@ -226,11 +226,11 @@ func (r *Router) Run(ctx context.Context) error {
 	watching, unwatch := context.WithCancel(context.WithoutCancel(ctx))
 	g.Go(func() error { return r.watch.Run(watching) })
 	if r.git != nil {
-		g.Go(func() error { return r.git.run(behind, drain) })
+		g.Go(func() error { r.git.run(behind, drain); return nil })
 	}
 	err := r.loop(work)
 	if err == nil {
-		err = r.finish()
+		err = r.finish(drain)
 	}
 	unwatch()
 	t := time.AfterFunc(drainFor, cancel)

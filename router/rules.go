@@ -164,7 +164,6 @@ type recipients struct {
 
 type dropped struct {
 	reason  protocol.Reason
-	code    protocol.Code // where it says more than the reason
 	to      []protocol.Address
 	detail  string // one sentence with the remedy
 	nearest []string

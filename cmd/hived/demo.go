@@ -125,11 +125,7 @@ func (a *app) play(ctx context.Context, disk *durable.Disk, values protocol.Sett
 		defer close(events)
 		err := r.Run(running)
 		end() // without a daemon the agents would wait in vain
-		if err != nil {
-			return err
-		}
-		// What the agents did last may not have been noticed when they ended.
-		return once(ctx, disk, cfg)
+		return err
 	})
 	all.Go(func() error {
 		a.traffic(events, &seen)
@@ -138,16 +134,6 @@ func (a *app) play(ctx context.Context, disk *durable.Disk, values protocol.Sett
 	err = runAgents(running, home)
 	end()
 	return seen, errors.Join(err, all.Wait())
-}
-
-// once works until nothing is left to do.
-func once(ctx context.Context, disk *durable.Disk, cfg router.Config) error {
-	cfg.Once = true
-	r, err := router.New(disk, cfg)
-	if err != nil {
-		return locked(err)
-	}
-	return r.Run(ctx)
 }
 
 // traffic prints what happens, one line an event that people care for.
