@@ -316,7 +316,7 @@ func (r *Router) outboxes(ctx context.Context, now time.Time) (more bool, err er
 	}
 	slice := max(batchPerTurn, batchEvents/len(turns))
 	for _, a := range turns {
-		if r.decider.Pending() >= batchEvents || ctx.Err() != nil {
+		if r.decider.Pending() >= batchEvents || ctx.Err() != nil { //nolint:nilerr // the end of ctx ends the batch, not the work
 			return true, nil
 		}
 		r.turn++

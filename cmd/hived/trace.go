@@ -68,6 +68,9 @@ func (a *app) traceCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if err := t.commits(disk); err != nil {
+				a.note("the commits are missing: %s", protocol.Visible(err.Error()))
+			}
 			if mermaid {
 				a.out.mermaid(t.roots)
 				return nil

@@ -1,0 +1,243 @@
+package ledger
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/hived/hived/protocol"
+)
+
+var start = time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)
+
+// story folds bodies, one a second, into a fresh State.
+func story(bodies ...protocol.Body) *State {
+	s := New(protocol.RememberSettings{IDs: 3, Conversations: 3})
+	tell(s, bodies...)
+	return s
+}
+
+func tell(s *State, bodies ...protocol.Body) {
+	for _, b := range bodies {
+		s.Apply(protocol.Event{Seq: s.Seq + 1, TS: start.Add(time.Duration(s.Seq) * time.Second), Body: b})
+	}
+}
+
+func joined(ids ...protocol.AgentID) []protocol.Body {
+	var out []protocol.Body
+	for _, id := range ids {
+		out = append(out, &protocol.AgentEvent{Agent: id, Action: protocol.Joined})
+	}
+	return out
+}
+
+func message(n int, from protocol.AgentID, conv protocol.ConversationID, hops int, to ...protocol.AgentID) *protocol.MessageEvent {
+	return &protocol.MessageEvent{
+		ID: protocol.MessageID(fmt.Sprint("m", n)), From: from, Conversation: conv, Hops: hops, Delivered: to,
+		File: fmt.Sprintf("01M7YW2XY9P0EW1X9MFVTQ89%02d.json", n), Sent: fmt.Sprintf("%d.json", n),
+		Content: fmt.Sprintf("%032x", n), Size: n,
+	}
+}
+
+func TestMailboxes(t *testing.T) {
+	s := story(append(joined("alice", "bob"),
+		message(1, "alice", "c", 0, "bob", "alice"),
+		message(2, "alice", "c", 0, "bob"),
+		message(3, "alice", "c", 0, "bob"),
+	)...)
+	file := func(n int) string { return message(n, "", "", 0).File }
+	tell(s,
+		&protocol.HandledEvent{Agent: "bob", File: file(1), How: protocol.HowDone},
+		&protocol.HandledEvent{Agent: "bob", File: file(2), How: protocol.HowDeleted},
+		&protocol.HandledEvent{Agent: "bob", File: file(9), How: protocol.HowDone}, // nobody knows it
+	)
+	bob := s.Agents["bob"]
+	count := func() [4]int { return [4]int{len(bob.Inbox), len(bob.Done), int(bob.Handled), int(bob.Delivered)} }
+	if got := count(); got != [4]int{1, 1, 2, 3} {
+		t.Errorf("unread, done, handled, delivered: %v", got)
+	}
+	tell(s, &protocol.HandledEvent{Agent: "bob", File: file(1), How: protocol.HowReopened})
+	if got := count(); got != [4]int{2, 0, 1, 3} {
+		t.Errorf("after taking one back: %v", got)
+	}
+	tell(s,
+		&protocol.HandledEvent{Agent: "bob", File: file(1), How: protocol.HowDone},
+		&protocol.HiveEvent{Action: protocol.Swept, Paths: []string{"agents/bob/inbox/.done/" + file(1), "agents/alice/outbox/.sent/1.json", "board.md"}},
+	)
+	if got := count(); got != [4]int{1, 0, 2, 3} {
+		t.Errorf("after the sweep: %v", got)
+	}
+	if _, kept := s.Agents["alice"].Sent["1.json"]; kept || len(s.Agents["alice"].Sent) != 2 {
+		t.Errorf("alice's .sent: %v", s.Agents["alice"].Sent)
+	}
+	want := Counts{Messages: 3, Deliveries: 4, Handled: 2}
+	if diff := cmp.Diff(want, s.Counts); diff != "" {
+		t.Error(diff)
+	}
+	if got := s.Newest.String() + ".json"; got != file(3) {
+		t.Errorf("the newest id is %s, want that of %s", got, file(3))
+	}
+}
+
+// TestWindows: what is remembered is bounded by count.
+func TestWindows(t *testing.T) {
+	s := story(joined("alice", "bob")...)
+	for n := range 5 {
+		tell(s, message(n, "alice", protocol.ConversationID(fmt.Sprint("c", n)), 7, "bob"))
+	}
+	for n := range 5 {
+		_, _, seen := s.Seen("alice", protocol.MessageID(fmt.Sprint("m", n)))
+		byConversation := s.Thread("bob", "", protocol.ConversationID(fmt.Sprint("c", n))).Known
+		byParent := s.Thread("bob", protocol.MessageID(fmt.Sprint("m", n)), "").Known
+		if want := n >= 2; seen != want || byConversation != want || byParent != want {
+			t.Errorf("message %d: seen %v, its conversation %v, as a parent %v; want %v", n, seen, byConversation, byParent, want)
+		}
+	}
+	if _, _, seen := s.Seen("bob", "m4"); seen {
+		t.Error("an id of another sender is taken")
+	}
+}
+
+func TestThread(t *testing.T) {
+	s := New(protocol.DefaultSettings().Remember)
+	tell(s, joined("alice", "bob", "carol")...)
+	tell(s, message(1, "alice", "c", 4, "bob"), message(2, "bob", "c", 5, "carol"))
+	tests := []struct {
+		name  string
+		from  protocol.AgentID
+		reply protocol.MessageID
+		conv  protocol.ConversationID
+		want  Thread
+	}{
+		{"by reply", "bob", "m1", "", Thread{true, "c", 4}},
+		{"by conversation, what it was given", "bob", "", "c", Thread{true, "c", 4}},
+		{"by conversation, another", "carol", "", "c", Thread{true, "c", 5}},
+		{"given nothing", "alice", "", "c", Thread{}},
+		{"an unknown parent falls back to the conversation", "bob", "nowhere", "c", Thread{true, "c", 4}},
+		{"nothing known", "bob", "nowhere", "", Thread{}},
+	}
+	for _, tt := range tests {
+		if got := s.Thread(tt.from, tt.reply, tt.conv); got != tt.want {
+			t.Errorf("%s: %+v, want %+v", tt.name, got, tt.want)
+		}
+	}
+	tell(s, &protocol.HiveEvent{Action: protocol.Continued, Conversation: "c"})
+	if got := s.Thread("bob", "m1", ""); got.Hops != 0 {
+		t.Errorf("after continue the parent counts %d hops", got.Hops)
+	}
+	var many []protocol.AgentID
+	for i := range wideFrom + 1 {
+		many = append(many, protocol.AgentID(fmt.Sprint("x", i)))
+	}
+	tell(s, message(3, "alice", "c", 6, many...))
+	if got := s.Thread("x3", "", "c"); got.Hops != 6 {
+		t.Errorf("a message to many counts %d hops for one of them", got.Hops)
+	}
+	if got := s.Thread("alice", "", "c"); got.Known {
+		t.Error("its sender was given it too")
+	}
+}
+
+// TestNoticesCountNoHops: what the coordinator says is nobody's parent.
+func TestNoticesCountNoHops(t *testing.T) {
+	s := New(protocol.DefaultSettings().Remember)
+	tell(s, append(joined("bob"), message(1, protocol.Hive, "c", 0, "bob"))...)
+	if got := s.Thread("bob", "m1", "c"); got.Known {
+		t.Errorf("a notice is a parent: %+v", got)
+	}
+}
+
+func TestChanges(t *testing.T) {
+	hello := &protocol.Content{Text: "hello"}
+	tests := []struct {
+		name string
+		body protocol.Body
+		want []string
+	}{
+		{"a file", &protocol.FileEvent{Path: "board.md", Content: hello}, []string{"put board.md hello"}},
+		{"a file that is gone", &protocol.FileEvent{Path: "board.md", Deleted: true}, []string{"delete board.md"}},
+		{"handled", &protocol.HandledEvent{Agent: "a", File: "f", How: protocol.HowDone}, []string{"move agents/a/inbox/f agents/a/inbox/.done/f"}},
+		{"deleted", &protocol.HandledEvent{Agent: "a", File: "f", How: protocol.HowDeleted}, []string{"delete agents/a/inbox/f"}},
+		{"reopened", &protocol.HandledEvent{Agent: "a", File: "f", How: protocol.HowReopened}, []string{"move agents/a/inbox/.done/f agents/a/inbox/f"}},
+		{"quarantined", &protocol.QuarantineEvent{Path: "agents/a/outbox/.sent/bad-x", Content: hello}, []string{"put agents/a/outbox/.sent/bad-x hello"}},
+		{"a FIFO", &protocol.QuarantineEvent{Path: "agents/a/outbox/.sent/bad-x"}, nil},
+		{"duplicate", &protocol.DuplicateEvent{Agent: "a", Sent: "x", Raw: "hello"}, []string{"put agents/a/outbox/.sent/x hello"}},
+		{"swept", &protocol.HiveEvent{Action: protocol.Swept, Paths: []string{"p", "q"}}, []string{"delete p", "delete q"}},
+		{"sealed", &protocol.HiveEvent{Action: protocol.Sealed, Segment: &protocol.Segment{Name: "n"}}, []string{"file log/n"}},
+		{"adopted", &protocol.HiveEvent{Action: protocol.Adopted, Adopted: &protocol.AdoptedFile{Path: "p", Content: *hello}}, []string{"put p hello"}},
+		{"settled", &protocol.HiveEvent{Action: protocol.Settled}, nil},
+		{"an agent", &protocol.AgentEvent{Agent: "a", Action: protocol.Joined}, nil},
+		{"a drop", &protocol.DropEvent{}, nil},
+		{"an alert", &protocol.AlertEvent{}, nil},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			list, err := Changes(protocol.Event{Seq: 1, Body: tt.body})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			for _, c := range list {
+				switch c.Op {
+				case protocol.Put:
+					got = append(got, "put "+c.Path+" "+string(c.Data))
+				case protocol.PutFile:
+					got = append(got, "file "+c.Path)
+				case protocol.Move:
+					got = append(got, "move "+c.From+" "+c.Path)
+				case protocol.Delete:
+					got = append(got, "delete "+c.Path)
+				}
+			}
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+// TestChangesOfAMessage: what a recipient gets is made from the event alone,
+// and nobody gets a directory who is not an agent.
+func TestChangesOfAMessage(t *testing.T) {
+	e := &protocol.MessageEvent{
+		ID: "m", From: "a", Delivered: []protocol.AgentID{"b", "hive"}, File: "f.json", Sent: "x.json",
+		Raw: `{"to":"b","body":"x"}`, Set: []byte(`{"id":"m","from":"a"}`),
+	}
+	list, err := Changes(protocol.Event{Seq: 7, TS: start, Body: e})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(list) != 2 || list[0].Path != "agents/b/inbox/f.json" || list[1].Path != "agents/a/outbox/.sent/x.json" || string(list[1].Data) != e.Raw {
+		t.Fatalf("changes: %+v", list)
+	}
+	want := "{\n  \"id\": \"m\",\n  \"from\": \"a\",\n  \"to\": \"b\",\n  \"body\": \"x\",\n  \"seq\": 7,\n  \"received_at\": \"2026-11-21T09:00:00.000000000Z\"\n}\n"
+	if diff := cmp.Diff(want, string(list[0].Data)); diff != "" {
+		t.Error(diff)
+	}
+	e.Raw = "{"
+	if _, err := Changes(protocol.Event{Seq: 7, Body: e}); err == nil {
+		t.Error("a damaged message has changes")
+	}
+}
+
+// TestOutOfOrder: a gap in the fold is a bug of the caller.
+func TestOutOfOrder(t *testing.T) {
+	defer func() {
+		if recover() == nil {
+			t.Error("event 2 was folded into an empty state")
+		}
+	}()
+	New(protocol.DefaultSettings().Remember).Apply(protocol.Event{Seq: 2, Body: &protocol.AlertEvent{}})
+}
+
+func TestQuotaIsADay(t *testing.T) {
+	s := story(append(joined("a"), &protocol.FileEvent{Path: "agents/a/x", By: "a", Content: &protocol.Content{Text: "12345"}})...)
+	if got := s.Agents["a"].Spent(start); got != 5 {
+		t.Errorf("%d bytes spent, want 5", got)
+	}
+	if got := s.Agents["a"].Spent(start.Add(24 * time.Hour)); got != 0 {
+		t.Errorf("%d bytes spent the day after", got)
+	}
+}
