@@ -109,34 +109,27 @@ func TestVerifyBesideTheDaemon(t *testing.T) {
 	h.must(err)
 	ended := make(chan error, 1)
 	go func() { ended <- r.Run(ctx) }()
-	sent := make(chan int)
-	enough := make(chan struct{})
-	go func() {
-		n := 0
-		for ; ; n++ {
-			select {
-			case <-enough:
-				sent <- n
-				return
-			default:
+	n := 0
+	for range 10 {
+		busy := make(chan struct{})
+		go func() {
+			defer close(busy)
+			for end := n + 60; n < end; n++ {
+				from, to := "alice", "bob"
+				if n%2 == 0 {
+					from, to = to, from
+				}
+				h.send(from, fmt.Sprintf("n%d.json", n), fmt.Sprintf(`{"to":[%q,"nobody"],"conversation":"c%d","body":"%d"}`, to, n, n))
+				if n%3 == 0 {
+					h.handle(from)
+				}
 			}
-			from, to := "alice", "bob"
-			if n%2 == 0 {
-				from, to = to, from
-			}
-			h.send(from, fmt.Sprintf("n%d.json", n), fmt.Sprintf(`{"to":[%q,"nobody"],"conversation":"c%d","body":"%d"}`, to, n, n))
-			if n%3 == 0 {
-				h.handle(from)
-			}
-		}
-	}()
-	for range 12 {
+		}()
 		if r := h.verify(); !r.OK() {
 			t.Errorf("at %d:%s", r.Seq, lines(r.Findings))
 		}
+		<-busy
 	}
-	close(enough)
-	n := <-sent
 	stop()
 	h.must(<-ended)
 	rep := h.verify()

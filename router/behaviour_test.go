@@ -295,6 +295,8 @@ func TestOwnFiles(t *testing.T) {
 	await(h, "too big", isAlert(protocol.CodeOwnFileTooBig))
 	h.write("agents/alice/.gitmodules", "x")
 	await(h, "bad name", isAlert(protocol.CodeOwnFileName))
+	h.write("agents/alice/.gitignore", "secret.env\n")
+	h.write("agents/alice/secret.env", "TOKEN=1")
 	os.Remove(h.path("agents/alice/memory.md"))
 	await(h, "gone", func(_ protocol.Event, e *protocol.FileEvent) bool {
 		return e.Path == "agents/alice/memory.md" && e.Deleted
@@ -302,6 +304,9 @@ func TestOwnFiles(t *testing.T) {
 	h.down()
 	if got := h.git("show", "HEAD:board.md"); got != "# plan\n" {
 		t.Errorf("board.md is committed as %q", got)
+	}
+	if files := h.git("ls-tree", "-r", "--name-only", "HEAD"); strings.Contains(files, "secret.env") || strings.Contains(h.read("log.jsonl"), "TOKEN") {
+		t.Errorf("what .gitignore names was versioned:\n%s", files)
 	}
 	h.quiet()
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"path"
 	"slices"
 	"strings"
 	"time"
@@ -76,6 +77,8 @@ func (r *Router) own(now time.Time, a *attention, files mailbox.Own, err error) 
 func (r *Router) version(now time.Time, owner protocol.AgentID, f mailbox.OwnFile) (wait time.Time) {
 	known, ever := r.state.Files[f.Path]
 	switch {
+	case r.ignore.Names(f.Path), path.Base(f.Path) == ".gitignore":
+		return wait
 	case f.BadName:
 		r.alertOnce(now, &protocol.AlertEvent{Code: protocol.CodeOwnFileName, Agent: owner, Path: protocol.SafeName(f.Path), Text: "a file of this name is not versioned, because git treats it specially"})
 		return wait
@@ -130,7 +133,7 @@ func (r *Router) ownNow(paths []string) {
 	now := time.Now()
 	for _, p := range paths {
 		owner := ownFileOwner(p)
-		if owner != "" && r.state.Agents[owner] == nil {
+		if r.ignore.Names(p) || owner != "" && r.state.Agents[owner] == nil {
 			continue
 		}
 		data, _, err := r.boxes.ReadOwn(p)

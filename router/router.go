@@ -68,6 +68,7 @@ type Router struct {
 	watch   watcher
 	git     *committer // nil where there is no usable repository
 	gitErr  error      // why not
+	ignore  *gitcommit.Ignore
 	started time.Time
 
 	agents    map[protocol.AgentID]*attention
@@ -137,7 +138,7 @@ func open(disk durable.FS, cfg Config, watch watcher) (*Router, error) {
 	cfg.fill()
 	s := cfg.Settings
 	r := &Router{
-		cfg: cfg, disk: disk, watch: watch, started: time.Now(),
+		cfg: cfg, disk: disk, watch: watch, started: time.Now(), ignore: gitcommit.NewIgnore(disk),
 		state:     ledger.New(s.Remember),
 		boxes:     mailbox.New(disk, mailbox.Options{Settle: s.Settle, StraysAfter: s.OutboxStraysAfter, MaxMessageBytes: s.MaxMessageBytes, OwnMaxBytes: s.OwnFiles.MaxBytes, OwnInclude: s.OwnFiles.Include}),
 		agents:    map[protocol.AgentID]*attention{},
