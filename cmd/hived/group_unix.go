@@ -13,3 +13,7 @@ func inOwnGroup(c *exec.Cmd) {
 	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	c.Cancel = func() error { return syscall.Kill(-c.Process.Pid, syscall.SIGKILL) }
 }
+
+// othersMayRead lets the daemon's files have the modes that the specification
+// gives them (spec §3.6): agents may run as other users than the daemon.
+func othersMayRead() { syscall.Umask(0o022) }

@@ -47,6 +47,7 @@ func (a *app) up(ctx context.Context, dir string, untilIdle, verbose bool) error
 	if err != nil {
 		return err
 	}
+	othersMayRead()
 	log := a.logger(verbose)
 	r, err := router.New(disk, router.Config{Settings: values, Log: log, Version: version(), Once: untilIdle})
 	if err != nil {
