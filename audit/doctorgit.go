@@ -27,6 +27,9 @@ func (d *doctor) git() {
 	before := len(d.list)
 	d.gitCondition(look)
 	for _, l := range gitLocks(d.disk) {
+		if d.now.Sub(l.since) < lockAge {
+			continue // somebody is at work
+		}
 		d.add(found(codeGitLock, l.name, "it is there since %s, for %s", l.since.UTC().Format(time.RFC3339), d.now.Sub(l.since).Round(time.Second)))
 	}
 	if why := indexFault(d.disk); why != "" {
@@ -65,6 +68,9 @@ type gitLock struct {
 	name  string
 	since time.Time
 }
+
+// lockAge is how long git and hived hold their locks at most, when all is well.
+const lockAge = 2 * time.Second
 
 // gitLocks lists the locks of the index, of HEAD, of the config and of the
 // branches.

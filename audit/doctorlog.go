@@ -52,7 +52,7 @@ func (d *doctor) segments() {
 			continue
 		}
 		p := protocol.PathSegments + "/" + e.Name
-		first, _ := protocol.ParseSeq(e.Name[:12]) //nolint:errcheck // twelve digits are a number
+		first, _ := protocol.ParseSeq(e.Name[:12]) // twelve digits are a number
 		gap(first)
 		last, _, err := lastEvent(d.disk, p)
 		if err != nil {

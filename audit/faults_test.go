@@ -24,7 +24,6 @@ const (
 	byVerify  = "verify"
 	byDoctor  = "doctor"
 	byMachine = "doctor (machine)"
-	byRepair  = "repair"
 )
 
 // What repair makes of it.
@@ -291,6 +290,7 @@ func (f fault) name() string { return fmt.Sprintf("%s by %s, %s", f.code, f.by, 
 // Each fault of docs/faults.md, made on a real hive, is found and printed as
 // the page says.
 func TestFaultsAreFound(t *testing.T) {
+	t.Parallel()
 	for _, f := range faults {
 		t.Run(f.name(), func(t *testing.T) {
 			t.Parallel()
@@ -339,6 +339,7 @@ func TestNoFaults(t *testing.T) {
 // Repair mends what the page says it mends, and a second repair finds nothing
 // more to do. After it, and a run of the daemon, everything agrees.
 func TestFaultsAreRepaired(t *testing.T) {
+	t.Parallel()
 	for _, f := range faults {
 		if f.make == nil || f.code == codeDaemon || f.code == codeNotAHive {
 			continue

@@ -97,8 +97,7 @@ func (f *files) look(p string, want protocol.Blob) (sight, string, error) {
 
 // reason is what an error of the disk says without the name.
 func reason(err error) string {
-	var at *fs.PathError
-	if errors.As(err, &at) {
+	if at, ok := errors.AsType[*fs.PathError](err); ok {
 		return at.Err.Error()
 	}
 	return err.Error()
@@ -171,7 +170,7 @@ func (f *files) there(p string) bool {
 func (f *files) gone(p string, at place, want protocol.Blob) Finding {
 	seq, _ := f.letter(at)
 	done := protocol.DoneDir(at.agent) + "/" + at.name
-	is, why, _ := f.look(done, want) //nolint:errcheck // what cannot be read counts as gone
+	is, why, _ := f.look(done, want) // what cannot be read counts as gone
 	switch {
 	case is == same:
 		return found(codeHandledSoon, p, "it was moved to .done")

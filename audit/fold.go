@@ -46,7 +46,7 @@ const patience = 1 << 12
 // add folds one event.
 func (f *fold) add(rec eventlog.Record, changes []protocol.Change) error {
 	ev := rec.Event
-	f.check(ev, changes)
+	f.check(ev)
 	f.state.Apply(ev)
 	f.pos = eventlog.Position{Seq: ev.Seq, Sum: rec.Sum}
 	// A segment's content is the log's own business: its place is enough here.
@@ -88,10 +88,10 @@ func history(disk durable.FS, after eventlog.Position, also func(eventlog.Record
 }
 
 // check holds an event against the state before it.
-func (f *fold) check(ev protocol.Event, changes []protocol.Change) {
+func (f *fold) check(ev protocol.Event) {
 	switch e := ev.Body.(type) {
 	case *protocol.MessageEvent:
-		f.message(ev, e, changes)
+		f.message(ev, e)
 	case *protocol.DropEvent:
 		f.drop(e)
 	case *protocol.HandledEvent:
@@ -110,7 +110,7 @@ func (f *fold) check(ev protocol.Event, changes []protocol.Change) {
 
 // message opens the account of a message: every address must be delivered to
 // or dropped.
-func (f *fold) message(ev protocol.Event, e *protocol.MessageEvent, changes []protocol.Change) {
+func (f *fold) message(ev protocol.Event, e *protocol.MessageEvent) {
 	data, err := ledger.Delivered(ev, e)
 	if err != nil || protocol.BlobOf(data) != e.Blob || len(data) != e.Size {
 		f.wrong(found(codeMessageDiffers, "", "its bytes are not those that the log gives as delivered").about(ev.Seq, e.ID))

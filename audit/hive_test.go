@@ -18,7 +18,7 @@ import (
 
 // hive is a small real hive, its daemon not running.
 type hive struct {
-	t    *testing.T
+	t    testing.TB
 	dir  string
 	disk *durable.Disk
 	set  protocol.Settings
@@ -41,7 +41,7 @@ func newHive(t *testing.T) *hive {
 	return h
 }
 
-func emptyHive(t *testing.T, set protocol.Settings) *hive {
+func emptyHive(t testing.TB, set protocol.Settings) *hive {
 	t.Helper()
 	h := &hive{t: t, dir: filepath.Join(t.TempDir(), "hive"), set: set}
 	if err := os.Mkdir(h.dir, 0o755); err != nil {

@@ -1,9 +1,6 @@
 package audit
 
-import (
-	"fmt"
-	"os/exec"
-)
+import "os/exec"
 
 // machine is what a hive needs of its machine. Numbers that the platform does
 // not tell are negative.
@@ -38,8 +35,8 @@ var fileSystems = map[string]string{
 	"overlay": "it may be gone with the container: put the hive on a volume",
 }
 
-func lookAtMachine(dir string) machine {
-	m := machine{dir: dir, watches: -1, instances: -1, openFiles: -1, blockBytes: -1, inodes: -1}
+func lookAtMachine(dir string) *machine {
+	m := &machine{dir: dir, watches: -1, instances: -1, openFiles: -1, blockBytes: -1, inodes: -1}
 	if p, err := exec.LookPath("git"); err == nil {
 		m.git = p
 	}
@@ -48,7 +45,7 @@ func lookAtMachine(dir string) machine {
 }
 
 // findings judges it.
-func (m machine) findings() []Finding {
+func (m *machine) findings() []Finding {
 	var list []Finding
 	say := func(bad bool, code Code, where, format string, args ...any) {
 		f := found(code, where, format, args...)
@@ -89,5 +86,5 @@ func after(meaning string) string {
 	if meaning == "" {
 		return ""
 	}
-	return fmt.Sprintf(": %s", meaning)
+	return ": " + meaning
 }

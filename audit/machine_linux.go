@@ -30,10 +30,10 @@ func (m *machine) measure() {
 	}
 }
 
-func clamp(n uint64) int64 { return int64(min(n, math.MaxInt64)) } //nolint:gosec // held to the range
+func clamp(n uint64) int64 { return int64(min(n, math.MaxInt64)) }
 
 func number(file string) int64 {
-	data, err := os.ReadFile(file)
+	data, err := os.ReadFile(file) //nolint:gosec // one of the kernel's own
 	if err != nil {
 		return -1
 	}

@@ -57,33 +57,33 @@ func (r *repairer) rights() error {
 		return err
 	}
 	defer root.Close() //nolint:errcheck // nothing was written through it
-	me := os.Geteuid()
-	fix := func(p string, info durable.Info, need fs.FileMode) {
-		perm := info.Mode.Perm()
-		if perm&need == need || int(info.UID) != me {
-			return
-		}
-		if err := root.Chmod(p, perm|need); err == nil {
-			r.did(codeNotWritable, p, "mode %04o became %04o", perm, perm|need)
-		}
-	}
 	for _, dir := range hiveDirs(r.disk) {
-		if info, err := r.disk.Lstat(dir); err == nil && info.Mode.IsDir() {
-			fix(dir, info, ownerDir)
-		}
+		r.allow(root, dir, fs.FileMode.IsDir, ownerDir)
 	}
 	for _, id := range agentIDs(r.disk) {
 		for _, dir := range []string{protocol.InboxDir(id), protocol.DoneDir(id), protocol.SentDir(id)} {
-			list, _ := r.disk.ReadDir(dir) //nolint:errcheck // one that cannot be listed is told of below
+			list, _ := r.disk.ReadDir(dir) // one that cannot be listed shows later
 			for _, e := range list {
-				p := dir + "/" + e.Name
-				if info, err := r.disk.Lstat(p); err == nil && info.Regular() {
-					fix(p, info, ownerFile)
-				}
+				r.allow(root, dir+"/"+e.Name, fs.FileMode.IsRegular, ownerFile)
 			}
 		}
 	}
 	return nil
+}
+
+// allow adds what is needed to a mode.
+func (r *repairer) allow(root *os.Root, p string, is func(fs.FileMode) bool, need fs.FileMode) {
+	info, err := r.disk.Lstat(p)
+	if err != nil || !is(info.Mode) || int(info.UID) != os.Geteuid() {
+		return
+	}
+	perm := info.Mode.Perm()
+	if perm&need == need {
+		return
+	}
+	if err := root.Chmod(p, perm|need); err == nil {
+		r.did(codeNotWritable, p, "mode %04o became %04o", perm, perm|need)
+	}
 }
 
 // directories makes those that are missing.

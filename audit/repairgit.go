@@ -27,7 +27,13 @@ func (r *repairer) git(ctx context.Context) error {
 		return err
 	}
 	for _, l := range gitLocks(r.disk) {
-		r.did(codeGitLock, l.name, "looked at, and removed if no live git can own it")
+		free, err := gitcommit.FreeLock(r.disk, l.name, r.opt.Settings.Git.StaleLock)
+		if err != nil {
+			return err
+		}
+		if free {
+			r.did(codeGitLock, l.name, "removed, the process that took it is gone")
+		}
 	}
 	if err := r.disk.SyncAll(); err != nil {
 		return err
@@ -145,9 +151,9 @@ func (r *repairer) commitRest(ctx context.Context, bulk bool) error {
 		return nil // a person has the repository
 	}
 	err = r.commitAll(ctx, repo)
-	var own *gitcommit.OwnFilesChanged
+	_, own := errors.AsType[*gitcommit.OwnFilesChanged](err)
 	switch {
-	case errors.As(err, &own):
+	case own:
 		return nil // the daemon logs them first
 	case errors.Is(err, gitcommit.ErrLocked), errors.Is(err, gitcommit.ErrBusy):
 		r.left(found(codeGitLock, dirGit, "%v", err))

@@ -32,8 +32,7 @@ func (r *repairer) log() (whole bool, err error) {
 		}
 		r.did(codeLogDamaged, where, "%s", text)
 	}
-	var damage *eventlog.Damage
-	if errors.As(err, &damage) {
+	if damage, ok := errors.AsType[*eventlog.Damage](err); ok {
 		r.left(logFinding(r.disk, damage))
 		return false, nil
 	}
@@ -50,6 +49,7 @@ func (r *repairer) adopt(ctx context.Context) error {
 	if err := r.releaseGit(ctx); err != nil {
 		return err
 	}
+	//nolint:contextcheck // a hive that is half made is worse than one that is made late
 	err := router.Init(r.disk, router.InitOptions{
 		Settings: r.opt.Settings, Template: settings.Template(), Adopt: true, Version: r.opt.Version, Now: time.Now().UTC(),
 	})

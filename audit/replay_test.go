@@ -15,7 +15,7 @@ import (
 )
 
 // treeOf reads the files below a directory that hived owns.
-func treeOf(t *testing.T, dir string) map[string]string {
+func treeOf(t testing.TB, dir string) map[string]string {
 	t.Helper()
 	out := map[string]string{}
 	err := filepath.WalkDir(dir, func(p string, d os.DirEntry, err error) error {
@@ -37,7 +37,7 @@ func treeOf(t *testing.T, dir string) map[string]string {
 func (h *hive) gitTree(commit string) map[string]string {
 	h.t.Helper()
 	out := map[string]string{}
-	for _, line := range strings.Split(strings.TrimSuffix(h.git("ls-tree", "-r", "-z", commit), "\x00"), "\x00") {
+	for line := range strings.SplitSeq(strings.TrimSuffix(h.git("ls-tree", "-r", "-z", commit), "\x00"), "\x00") {
 		head, name, _ := strings.Cut(line, "\t")
 		if protocol.Owned(name) {
 			out[name] = h.git("cat-file", "blob", strings.Fields(head)[2])
@@ -58,7 +58,7 @@ func TestReplayEqualsGit(t *testing.T) {
 		t.Fatalf("no segment was sealed: %v", err)
 	}
 	commits := 0
-	for _, line := range strings.Split(strings.TrimSpace(h.git("log", "--format=%H %(trailers:key=Hive-Seq,valueonly,separator=%x2C)")), "\n") {
+	for line := range strings.SplitSeq(strings.TrimSpace(h.git("log", "--format=%H %(trailers:key=Hive-Seq,valueonly,separator=%x2C)")), "\n") {
 		commit, seqs, ok := strings.Cut(line, " ")
 		if _, last, isRange := strings.Cut(seqs, "-"); isRange {
 			seqs = last

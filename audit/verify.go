@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"slices"
 	"strings"
@@ -32,7 +33,8 @@ type Report struct {
 	Drops      uint64       `json:"drops"`      // message and recipient
 	Handled    uint64       `json:"handled"`
 	Unread     uint64       `json:"unread"`
-	Files      int          `json:"files"` // compared
+	Files      int          `json:"files"`   // compared
+	Commits    int          `json:"commits"` // of hived's, held against the log
 	Findings   []Finding    `json:"findings"`
 	Notes      []Finding    `json:"notes"` // nothing is wrong with these
 }
@@ -181,7 +183,7 @@ func messageAt(disk durable.FS, d *eventlog.Damage) protocol.MessageID {
 	}
 	defer f.Close() //nolint:errcheck // only read
 	head := make([]byte, lineHead)
-	n, _ := f.ReadAt(head, d.Offset) //nolint:errcheck // a short line is read as far as it goes
+	n, _ := f.ReadAt(head, d.Offset) // a short line is read as far as it goes
 	line, _, _ := strings.Cut(string(head[:n]), "\n")
 	_, rest, ok := strings.Cut(line, `"kind":"message","id":"`)
 	if !ok {
@@ -223,7 +225,7 @@ func pause(ctx context.Context, d time.Duration) error {
 // git holds the history against the log. The first look folds the log on its
 // way.
 func (v *verifier) git(ctx context.Context) error {
-	if _, err := v.disk.Lstat(dirGit); err != nil {
+	if _, err := v.disk.Lstat(dirGit); errors.Is(err, fs.ErrNotExist) {
 		v.add(found(codeGitMissing, dirGit, "there is no git repository"))
 		return nil
 	}
@@ -244,6 +246,12 @@ func (v *verifier) git(ctx context.Context) error {
 		return nil
 	case err != nil:
 		return err
+	}
+	for _, err := range gitcommit.Commits(v.disk) {
+		if err != nil {
+			break // told of already
+		}
+		v.report.Commits++
 	}
 	return v.tellGit(ctx, problems)
 }
@@ -350,17 +358,13 @@ func (f *files) all(opt Options) ([]string, error) {
 	}); err != nil {
 		return nil, err
 	}
-	extra, err := f.strangers()
-	if err != nil {
-		return nil, err
-	}
-	paths = append(paths, extra...)
+	paths = append(paths, f.strangers()...)
 	own, err := f.newOwn(opt)
 	return append(paths, own...), err
 }
 
 // strangers lists what stands in an inbox and is unread by no one.
-func (f *files) strangers() ([]string, error) {
+func (f *files) strangers() []string {
 	var paths []string
 	for _, a := range f.fold.state.Roster() {
 		list, err := f.disk.ReadDir(protocol.InboxDir(a.ID))
@@ -373,7 +377,7 @@ func (f *files) strangers() ([]string, error) {
 			}
 		}
 	}
-	return paths, nil
+	return paths
 }
 
 // newOwn lists the agents' own files that no event has yet.

@@ -76,7 +76,7 @@ func TestVerifyNamesEveryByteOfGit(t *testing.T) {
 			continue
 		}
 		data := h.read(p)
-		for at := 0; at < len(data); at += 1 + len(data)/40 {
+		for at := 0; at < len(data); at += 1 + len(data)/12 {
 			h.flip(p, at)
 			if r := h.verify(); r.OK() {
 				t.Errorf("byte %d of %s is not found", at, p)

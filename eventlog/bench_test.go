@@ -2,6 +2,7 @@ package eventlog
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -48,7 +49,7 @@ func fillBatch(l *Log, evs []protocol.Event) {
 
 func BenchmarkAppend(b *testing.B) {
 	for _, n := range []int{1, 64, 1024} {
-		b.Run(fmt.Sprint(n), func(b *testing.B) {
+		b.Run(strconv.Itoa(n), func(b *testing.B) {
 			_, l := benchLog(b, Options{})
 			evs := make([]protocol.Event, n)
 			for i := range evs {

@@ -34,56 +34,56 @@ func notes(from protocol.Seq, n int) []protocol.Event {
 	return evs
 }
 
-func create(t testing.TB, disk durable.FS) *Log {
-	t.Helper()
+func create(tb testing.TB, disk durable.FS) *Log {
+	tb.Helper()
 	l, evs, err := Create(disk, Options{}, noon, began)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	if len(evs) != 1 || evs[0].Seq != 1 {
-		t.Fatalf("created with %v", evs)
+		tb.Fatalf("created with %v", evs)
 	}
 	return l
 }
 
-func add(t testing.TB, l *Log, n int) []protocol.Event {
-	t.Helper()
+func add(tb testing.TB, l *Log, n int) []protocol.Event {
+	tb.Helper()
 	evs := notes(l.Next(), n)
 	sums, err := l.Append(evs)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	if len(sums) != n || sums[n-1] != l.Sum() {
-		t.Fatalf("sums %v, last %v", sums, l.Sum())
+		tb.Fatalf("sums %v, last %v", sums, l.Sum())
 	}
 	return evs
 }
 
-func seal(t testing.TB, l *Log) protocol.Event {
-	t.Helper()
+func seal(tb testing.TB, l *Log) protocol.Event {
+	tb.Helper()
 	ev, sum, err := l.Seal(noon)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	if sum != l.Sum() || ev.Seq+1 != l.Next() {
-		t.Fatalf("sealed as %d with %v, log at %d with %v", ev.Seq, sum, l.Next(), l.Sum())
+		tb.Fatalf("sealed as %d with %v, log at %d with %v", ev.Seq, sum, l.Next(), l.Sum())
 	}
 	return ev
 }
 
 // small makes a log of two sealed segments, seq 1 to 3 and 4 to 6, and an open
 // one, 7 to 9.
-func small(t testing.TB, disk durable.FS) []protocol.Event {
-	t.Helper()
-	l := create(t, disk)
+func small(tb testing.TB, disk durable.FS) []protocol.Event {
+	tb.Helper()
+	l := create(tb, disk)
 	all := []protocol.Event{{Seq: 1, TS: noon, Body: began}}
-	all = append(all, add(t, l, 2)...)
-	all = append(all, seal(t, l))
-	all = append(all, add(t, l, 2)...)
-	all = append(all, seal(t, l))
-	all = append(all, add(t, l, 2)...)
+	all = append(all, add(tb, l, 2)...)
+	all = append(all, seal(tb, l))
+	all = append(all, add(tb, l, 2)...)
+	all = append(all, seal(tb, l))
+	all = append(all, add(tb, l, 2)...)
 	if err := l.Close(); err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return all
 }
@@ -108,31 +108,31 @@ func open(disk durable.FS) (*Log, Recovery, []protocol.Event, error) {
 	return l, found, evs, err
 }
 
-func check(t testing.TB, disk durable.FS) (Stats, []*Damage) {
-	t.Helper()
+func check(tb testing.TB, disk durable.FS) (Stats, []*Damage) {
+	tb.Helper()
 	var list []*Damage
 	stats, err := Check(disk, func(d *Damage) { list = append(list, d) })
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return stats, list
 }
 
-func same(t testing.TB, got, want []protocol.Event) {
-	t.Helper()
+func same(tb testing.TB, got, want []protocol.Event) {
+	tb.Helper()
 	if diff := cmp.Diff(want, got); diff != "" {
-		t.Fatalf("events -want +got:\n%s", diff)
+		tb.Fatalf("events -want +got:\n%s", diff)
 	}
 }
 
 // files gives every file of a disk, plant makes a disk of files.
-func files(t testing.TB, disk durable.FS) map[string]string {
-	t.Helper()
+func files(tb testing.TB, disk durable.FS) map[string]string {
+	tb.Helper()
 	all := map[string]string{}
 	for _, dir := range []string{".", protocol.PathSegments, protocol.PathScratch} {
 		list, err := disk.ReadDir(dir)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			t.Fatal(err)
+			tb.Fatal(err)
 		}
 		for _, e := range list {
 			if e.Type.IsDir() {
@@ -141,7 +141,7 @@ func files(t testing.TB, disk durable.FS) map[string]string {
 			name := strings.TrimPrefix(dir+"/"+e.Name, "./")
 			data, _, err := durable.ReadFile(disk, name, -1)
 			if err != nil {
-				t.Fatal(err)
+				tb.Fatal(err)
 			}
 			all[name] = string(data)
 		}
@@ -149,21 +149,21 @@ func files(t testing.TB, disk durable.FS) map[string]string {
 	return all
 }
 
-func plant(t testing.TB, all map[string]string) *faultfs.Mem {
-	t.Helper()
+func plant(tb testing.TB, all map[string]string) *faultfs.Mem {
+	tb.Helper()
 	disk := faultfs.New()
 	for _, dir := range []string{protocol.PathSegments, protocol.PathScratch} {
 		if err := disk.Mkdir(dir, 0o755); err != nil {
-			t.Fatal(err)
+			tb.Fatal(err)
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		if err := durable.Publish(disk, name, []byte(all[name]), 0o644, false); err != nil {
-			t.Fatal(err)
+			tb.Fatal(err)
 		}
 	}
 	if err := disk.SyncAll(); err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return disk
 }
@@ -178,11 +178,11 @@ func change(all map[string]string, name string, to string) map[string]string {
 	return other
 }
 
-func smallFiles(t testing.TB) (map[string]string, []protocol.Event) {
-	t.Helper()
+func smallFiles(tb testing.TB) (map[string]string, []protocol.Event) {
+	tb.Helper()
 	disk := faultfs.New()
-	evs := small(t, disk)
-	return files(t, disk), evs
+	evs := small(tb, disk)
+	return files(tb, disk), evs
 }
 
 const (

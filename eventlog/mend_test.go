@@ -59,7 +59,7 @@ func TestMendEveryFlip(t *testing.T) {
 	for i := 5; i < len(all[openName]); i += 97 {
 		data := []byte(all[openName])
 		data[i] ^= 0xff
-		mends(t, change(all, openName, string(data)), all, openName, nil)
+		mends(t, change(all, openName, string(data)), all, nil)
 	}
 }
 

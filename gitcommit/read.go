@@ -3,6 +3,7 @@ package gitcommit
 import (
 	"fmt"
 	"io/fs"
+	"time"
 
 	"github.com/hived/hived/internal/durable"
 )
@@ -52,4 +53,14 @@ func Look(disk durable.FS) (Condition, error) {
 	}
 	r := &Repo{disk: disk, branch: m.branch}
 	return r.State(), nil
+}
+
+// FreeLock removes one of git's lock files if it is older than stale and no
+// live git process working in the hive can own it, by the rules of spec §6. It
+// tells whether the lock is free now.
+func FreeLock(disk durable.FS, name string, stale time.Duration) (bool, error) {
+	r := &Repo{disk: disk, opt: Options{StaleLock: stale, Now: time.Now}}
+	r.owner = r.ownerOf
+	free, _, err := r.breakStale(name)
+	return free, err
 }

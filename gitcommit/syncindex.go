@@ -103,7 +103,7 @@ func (r *Repo) syncIndex(ctx context.Context, tip protocol.Blob) error {
 	if err != nil {
 		return err
 	}
-	s := &indexSync{repo: r, tree: t, old: p, left: verifyFiles, leftBytes: verifyBytes, bare: make(map[string]bool)}
+	s := &indexSync{repo: r, tree: t, old: p, left: verifyFiles, leftBytes: verifyBytes, bare: make(map[string]bool), buf: make([]byte, 32<<10)}
 	if err := s.collect(ctx); err != nil {
 		return err
 	}
@@ -243,6 +243,7 @@ type indexSync struct {
 	bare      map[string]bool
 	left      int
 	leftBytes int64
+	buf       []byte // for reading files
 }
 
 func (s *indexSync) collect(ctx context.Context) error {
@@ -360,7 +361,7 @@ func (s *indexSync) stat(ctx context.Context, path string, id protocol.Blob) (st
 	s.left--
 	s.leftBytes -= info.Size
 	h := newObjectHash(kindBlob, info.Size)
-	if n, err := io.Copy(h, f); err != nil || n != info.Size || protocol.Blob(h.Sum(nil)) != id {
+	if n, err := io.CopyBuffer(h, f, s.buf); err != nil || n != info.Size || protocol.Blob(h.Sum(nil)) != id {
 		return st, false, nil
 	}
 	return statOf(info), false, nil

@@ -181,7 +181,6 @@ func (r *recipients) add(id protocol.AgentID) {
 func (d *Decider) resolve(from protocol.AgentID, m *protocol.Message) *recipients {
 	r := &recipients{}
 	unknown := dropped{reason: protocol.NoInbox, tell: true}
-	known := d.addressees()
 	var hints []string
 	seen := map[protocol.Address]bool{}
 	to := m.To
@@ -197,7 +196,7 @@ func (d *Decider) resolve(from protocol.AgentID, m *protocol.Message) *recipient
 			unknown.to = append(unknown.to, address)
 			if len(hints) < 5 {
 				hints = append(hints, hint)
-				unknown.nearest = append(unknown.nearest, protocol.Nearest(string(address), known, 3)...)
+				unknown.nearest = append(unknown.nearest, protocol.Nearest(string(address), d.addressees(), 3)...)
 			}
 		}
 	}

@@ -13,7 +13,7 @@ func (a *app) doctorCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "doctor",
 		Short: "Checks the machine and the hive, and says what to do about each finding",
-		Long:  "Checks the machine and the hive for what is wrong or soon will be. Outside of a hive it checks the machine only.\nExit status 6 says that something is wrong now.",
+		Long:  "Checks the machine and the hive for what is wrong or soon will be. Outside of a hive it checks the machine only.\nExit status 1 says that something is wrong now.",
 		Args:  takes(0, 0),
 		RunE: func(c *cobra.Command, _ []string) error {
 			disk, err := a.open()
@@ -39,5 +39,5 @@ func (a *app) examine(findings []audit.Finding) error {
 	if err != nil || !slices.ContainsFunc(findings, isFault) {
 		return err
 	}
-	return exitWith(exitGap, "doctor found something wrong; each finding says what to do")
+	return exitWith(exitFailed, "doctor found something wrong; each finding says what to do")
 }

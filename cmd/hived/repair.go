@@ -14,7 +14,7 @@ func (a *app) repairCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "repair",
 		Short: "Mends what can be mended, and says what it did; no daemon may run",
-		Long:  "Makes the files and git agree with the log again, and the log with itself where git still has what it lost.\nNothing is deleted: what is replaced stands below .hived/ afterwards. It ends with what `hived verify` does;\nexit status 6 says that something is left.",
+		Long:  "Makes the files and git agree with the log again, and the log with itself where git still has what it lost.\nNothing is deleted: what is replaced stands below .hived/ afterwards. It ends with what `hived verify` does;\nexit status 1 says that something is left.",
 		Args:  takes(0, 0),
 		RunE: a.withHive(func(c *cobra.Command, _ []string, disk *durable.Disk) error {
 			return a.repair(c.Context(), disk, adopt)
@@ -43,5 +43,5 @@ func (a *app) repair(ctx context.Context, disk *durable.Disk, adopt bool) error 
 	if err != nil || len(r.Left) == 0 && r.Report.OK() {
 		return err
 	}
-	return exitWith(exitGap, "repair left %s", number(max(1, len(r.Left)), "fault"))
+	return exitWith(exitFailed, "repair left %s", number(max(1, len(r.Left)), "fault"))
 }

@@ -35,7 +35,6 @@ var allowed = map[string][]string{
 	"audit":                    {"protocol", "internal/durable", "settings", "ledger", "eventlog", "mailbox", "gitcommit", "router", "golang.org/x/sys/..."},
 	"hive-example":             {},
 	"internal/archtest":        {},
-	"internal/bench":           {"protocol", "internal/durable", "router", "settings"},
 	"cmd/hived":                {"..."},
 }
 
