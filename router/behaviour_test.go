@@ -521,3 +521,28 @@ func TestNamesOfFiles(t *testing.T) {
 	}
 	h.quiet()
 }
+
+// TestHistoryTakenBack: a person's reset takes messages out of the work tree;
+// they come back and do not count as handled.
+func TestHistoryTakenBack(t *testing.T) {
+	h := newHive(t, "alice", "bob")
+	h.send("alice", "1", `{"id":"m1","to":"bob","body":"x"}`)
+	h.once()
+	h.git("reset", "-q", "--hard", "HEAD~1")
+	if n := len(h.list("agents/bob/inbox")); n != 0 {
+		t.Fatalf("the older commit has %d messages", n)
+	}
+	h.up()
+	h.send("alice", "2", `{"id":"m2","to":"bob","body":"x"}`)
+	h.delivery("m2")
+	h.down()
+	h.once()
+	for _, ev := range h.log() {
+		if e, ok := ev.Body.(*protocol.HandledEvent); ok {
+			t.Errorf("%s counts as handled", e.ID)
+		}
+	}
+	if got := h.list("agents/bob/inbox"); len(got) != 2 {
+		t.Errorf("bob's inbox holds %v", got)
+	}
+}

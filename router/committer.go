@@ -49,11 +49,12 @@ const queueBytes = 64 << 20
 // and never in it (spec §6). It can always fall back on the log: what history
 // lacks is read from there.
 type committer struct {
-	disk     durable.FS
-	repo     *gitcommit.Repo
-	settings protocol.GitSettings
-	log      *slog.Logger
-	ask      func(paths []string) // own files that a person committed: to be logged first
+	disk      durable.FS
+	repo      *gitcommit.Repo
+	settings  protocol.GitSettings
+	log       *slog.Logger
+	ask       func(paths []string) // own files that a person committed: to be logged first
+	takenBack func()               // a person moved the branch back to an older commit
 
 	mu      sync.Mutex
 	queue   []entry      // events without a gap; guarded by mu
@@ -69,7 +70,7 @@ type committer struct {
 }
 
 func newCommitter(disk durable.FS, repo *gitcommit.Repo, settings protocol.GitSettings, log *slog.Logger) (*committer, error) {
-	c := &committer{disk: disk, repo: repo, settings: settings, log: log, wake: make(chan struct{}, 1), ask: func([]string) {}}
+	c := &committer{disk: disk, repo: repo, settings: settings, log: log, wake: make(chan struct{}, 1), ask: func([]string) {}, takenBack: func() {}}
 	b := backoff.NewExponentialBackOff()
 	b.InitialInterval, b.MaxInterval = 100*time.Millisecond, 5*time.Second
 	c.retry = b
@@ -88,7 +89,7 @@ func (c *committer) add(list []entry) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.last = list[len(list)-1].seq
+	c.last = max(c.last, list[len(list)-1].seq)
 	follows := max(c.head, c.taken)+1 == list[0].seq
 	if n := len(c.queue); n > 0 {
 		follows = c.queue[n-1].seq+1 == list[0].seq
@@ -106,7 +107,7 @@ func (c *committer) add(list []entry) {
 func (c *committer) behind(last protocol.Seq) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.last = last
+	c.last = max(c.last, last)
 	c.nudge()
 }
 
@@ -152,10 +153,21 @@ func (c *committer) run(ctx, drain context.Context) {
 			break
 		}
 	}
-	for c.work(drain, true) == committed {
+	for failures := 0; failures < drainTries; {
+		switch c.work(drain, true) {
+		case committed:
+			failures = 0
+		case forever:
+			failures = drainTries
+		default:
+			failures++
+		}
 	}
 	c.syncIndex(drain)
 }
+
+// drainTries is how often a commit is tried at a stop.
+const drainTries = 3
 
 // committed is the wait after a commit: there may be more to do at once.
 const committed = time.Duration(-1)
@@ -221,6 +233,7 @@ func (c *committer) failed(ctx context.Context, err error) time.Duration {
 		return c.settings.CommitDelay
 	case errors.As(err, &step):
 		c.head = step.Want - 1
+		c.takenBack()
 		return 0
 	case ctx.Err() != nil:
 		return forever

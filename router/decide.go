@@ -1,6 +1,7 @@
 package router
 
 import (
+	"encoding/hex"
 	"fmt"
 	"io"
 	"path"
@@ -76,8 +77,10 @@ func (d *Decider) Arrival(now time.Time, a mailbox.Arrival) error {
 		return d.quarantine(now, a, *a.Fault, "")
 	}
 	m := a.Message
+	content := ""
 	if m.ID != "" {
 		hash := protocol.ContentHash(m)
+		content = hex.EncodeToString(hash[:])
 		if of, seen, ok := d.state.Seen(a.Agent, m.ID); ok {
 			if seen == hash {
 				return d.duplicate(now, a, of)
@@ -86,7 +89,7 @@ func (d *Decider) Arrival(now time.Time, a mailbox.Arrival) error {
 			return d.quarantine(now, a, mailbox.Fault{Code: protocol.CodeIDConflict, Detail: detail}, m.ID)
 		}
 	}
-	return d.message(now, a)
+	return d.message(now, a, content)
 }
 
 // duplicate archives a message that was sent before: ids make sends

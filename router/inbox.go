@@ -6,6 +6,7 @@ import (
 	"maps"
 	"time"
 
+	"github.com/hived/hived/gitcommit"
 	"github.com/hived/hived/internal/durable"
 	"github.com/hived/hived/mailbox"
 	"github.com/hived/hived/protocol"
@@ -46,6 +47,9 @@ func (r *Router) inbox(now time.Time, a *attention) error {
 	}
 	delete(r.alerted, alertKey(protocol.CodeInboxGone, a.id, protocol.InboxDir(a.id)))
 	a.lookAgain(scan.Again)
+	if len(scan.Handled) == 0 {
+		delete(r.alerted, alertKey(protocol.CodeMassDeletion, a.id, protocol.InboxDir(a.id)))
+	}
 	deleted := 0
 	for _, h := range scan.Handled {
 		if h.How == protocol.HowDeleted {
@@ -95,6 +99,9 @@ func (r *Router) believeDeletion(now time.Time, id protocol.AgentID, n int) bool
 		if c := r.git.repo.State(); !c.Own() {
 			return false
 		}
+		if r.historyTakenBack() {
+			return false
+		}
 	}
 	if n <= massDeletion {
 		return true
@@ -104,6 +111,16 @@ func (r *Router) believeDeletion(now time.Time, id protocol.AgentID, n int) bool
 		Text: fmt.Sprintf("%d messages vanished at once from the inbox of %s; they still count as unread: move handled messages to inbox/.done, or bring them back with `hived repair`", n, id),
 	})
 	return false
+}
+
+// historyTakenBack tells whether a person moved hived's branch back to an older
+// commit, which takes files out of the work tree that nobody handled.
+func (r *Router) historyTakenBack() bool {
+	head, _ := r.git.standing()
+	for c, err := range gitcommit.Commits(r.disk) {
+		return err != nil || c.Last < head
+	}
+	return head > 0
 }
 
 // inboxGone fills an inbox that vanished (spec §4.7).

@@ -153,6 +153,8 @@ func (r *Router) wait(ctx context.Context, rescan <-chan time.Time) error {
 		r.decider.Alert(time.Now(), a)
 	case paths := <-r.forced:
 		r.ownNow(paths)
+	case <-r.back:
+		return r.restore()
 	case res := <-r.mark.done:
 		return r.settled(res)
 	}
@@ -434,7 +436,6 @@ func (r *Router) carryOut(list []Decision, sums []protocol.Sum) {
 		}
 		r.cfg.OnEvent(d.Event)
 	}
-	r.arrivals = nil
 	if r.git != nil {
 		r.git.add(entries)
 	}

@@ -81,7 +81,7 @@ func (r *Router) deliver(x debt, p string) {
 		delete(r.debts, p)
 		return
 	case errors.Is(err, mailbox.ErrTaken):
-		r.intruder(time.Now(), x.agent, x.file)
+		r.intruders = append(r.intruders, x)
 	}
 	r.owe(x, p, err)
 }
@@ -164,6 +164,10 @@ func (r *Router) archivedBy(p string) (protocol.Event, error) {
 // payDebts tries again what the disk refused. An inbox that had to be made
 // anew is filled from the log.
 func (r *Router) payDebts() {
+	for _, x := range r.intruders {
+		r.intruder(time.Now(), x.agent, x.file)
+	}
+	r.intruders = nil
 	for id := range r.refills {
 		delete(r.refills, id)
 		r.refill(id)

@@ -52,9 +52,80 @@ func (r *Router) recover(found eventlog.Recovery) error {
 		return err
 	}
 	if crashed {
-		return r.originalsLeft(from)
+		if err := r.originalsLeft(from); err != nil {
+			return err
+		}
+	}
+	if r.git != nil && r.git.head < r.state.Settled {
+		return r.restore()
 	}
 	return nil
+}
+
+// restore puts back what the log says is in the mailboxes and the disk does
+// not hold: a person who moved the branch back to an older commit took it out
+// of the work tree, and nobody handled it.
+func (r *Router) restore() error {
+	for rec, err := range eventlog.Read(r.disk, eventlog.Position{}) {
+		if err != nil {
+			return fmt.Errorf("read the log: %w", err)
+		}
+		changes, err := ledger.Changes(rec.Event)
+		if err != nil {
+			return err
+		}
+		for _, c := range changes {
+			if p := r.placeOf(rec.Event.Seq, c); p != "" {
+				r.putBack(debt{seq: rec.Event.Seq, data: c.Data}, p)
+			}
+		}
+	}
+	return nil
+}
+
+// placeOf tells where a file that an event put into a mailbox belongs now;
+// nowhere if it is gone from there.
+func (r *Router) placeOf(seq protocol.Seq, c protocol.Change) string {
+	a := r.state.Agents[ownerOf(c.Path)]
+	if c.Op != protocol.Put || a == nil {
+		return ""
+	}
+	name := path.Base(c.Path)
+	letter, unread := a.Inbox[name]
+	done, handled := a.Done[name]
+	switch path.Dir(c.Path) {
+	case protocol.InboxDir(a.ID):
+		if unread && letter.Of == seq {
+			return c.Path
+		}
+		if handled && done.Of == seq {
+			return protocol.DoneDir(a.ID) + "/" + name
+		}
+	case protocol.DoneDir(a.ID):
+		if handled && done.Of == seq {
+			return c.Path
+		}
+	case protocol.SentDir(a.ID):
+		if a.Sent[name].Of == seq {
+			return c.Path
+		}
+	}
+	return ""
+}
+
+// putBack writes a file that is missing; what the agent moved from its inbox
+// to .done and the log does not know of yet stays there.
+func (r *Router) putBack(x debt, p string) {
+	id, name := ownerOf(p), path.Base(p)
+	for _, at := range []string{p, protocol.DoneDir(id) + "/" + name} {
+		if _, err := r.disk.Lstat(at); !isNotExist(err) {
+			return
+		}
+	}
+	if _, err := r.boxes.Ensure(id); err != nil {
+		return
+	}
+	r.put(x, p)
 }
 
 // writeGuide refreshes PROTOCOL.md and registry.json where they are not what

@@ -78,10 +78,12 @@ type Router struct {
 	stuck     []Decision         // decided, but the log had no room
 	originals map[original]filed // accepted files that still stand in an outbox
 	debts     map[string]debt    // placements that the disk refused, by path
+	intruders []debt          // messages whose names are taken by something else
 	refills   map[protocol.AgentID]bool
 	root      attentionRoot
 	alerts    chan *protocol.AlertEvent // from other goroutines
 	forced    chan []string             // own files that a person committed
+	back      chan struct{}             // history was taken back
 	alerted   map[string]bool           // said once, not every two seconds
 	mark      checkpoint
 	swept     time.Time
@@ -147,6 +149,7 @@ func open(disk durable.FS, cfg Config, watch watcher) (*Router, error) {
 		refills:   map[protocol.AgentID]bool{},
 		alerts:    make(chan *protocol.AlertEvent, 64),
 		forced:    make(chan []string, 16),
+		back:      make(chan struct{}, 1),
 		alerted:   map[string]bool{},
 	}
 	recovery, err := r.readLog()
@@ -190,6 +193,12 @@ func (r *Router) openGit() {
 		r.git, r.gitErr = nil, err
 		r.cfg.Log.Error("git is not usable, delivery goes on without it", slog.String("error", err.Error()))
 		return
+	}
+	r.git.takenBack = func() {
+		select {
+		case r.back <- struct{}{}:
+		default:
+		}
 	}
 	r.git.ask = func(paths []string) {
 		select {

@@ -1,7 +1,6 @@
 package router
 
 import (
-	"encoding/hex"
 	"fmt"
 	"slices"
 	"strings"
@@ -20,8 +19,9 @@ import (
 const noticeEvery = time.Hour
 
 // message accepts a message: works out its thread, its recipients and what
-// keeps it from each of them, and records all of it (spec §4).
-func (d *Decider) message(now time.Time, a mailbox.Arrival) error {
+// keeps it from each of them, and records all of it (spec §4). content is the
+// hash of what it says where its sender chose the id.
+func (d *Decider) message(now time.Time, a mailbox.Arrival, content string) error {
 	m := a.Message
 	sent, err := d.archiveName(now, a, mailbox.SentName(a.Name), a.SentTaken)
 	if err != nil {
@@ -31,14 +31,10 @@ func (d *Decider) message(now time.Time, a mailbox.Arrival) error {
 	r := d.resolve(a.Agent, m)
 	e := &protocol.MessageEvent{
 		From: a.Agent, To: m.To, InReplyTo: m.InReplyTo, Hops: hops(a.Agent, m, thread),
-		Sent: sent, Original: &a.Original, Raw: string(a.Raw), Conversation: m.Conversation,
+		Sent: sent, Original: &a.Original, Raw: string(a.Raw), Conversation: m.Conversation, Content: content,
 	}
 	if e.Conversation == "" {
 		e.Conversation = thread.Conversation
-	}
-	if m.ID != "" {
-		hash := protocol.ContentHash(m)
-		e.Content = hex.EncodeToString(hash[:])
 	}
 	if m.From != "" && m.From != string(a.Agent) {
 		e.ClaimedFrom = m.From
