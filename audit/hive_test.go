@@ -41,20 +41,20 @@ func newHive(t *testing.T) *hive {
 	return h
 }
 
-func emptyHive(t testing.TB, set protocol.Settings) *hive {
-	t.Helper()
-	h := &hive{t: t, dir: filepath.Join(t.TempDir(), "hive"), set: set}
+func emptyHive(tb testing.TB, set protocol.Settings) *hive {
+	tb.Helper()
+	h := &hive{t: tb, dir: filepath.Join(tb.TempDir(), "hive"), set: set}
 	if err := os.Mkdir(h.dir, 0o755); err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	disk, err := durable.Open(h.dir)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
-	t.Cleanup(func() { _ = disk.Close() })
+	tb.Cleanup(func() { _ = disk.Close() })
 	h.disk = disk
 	if err := router.Init(disk, router.InitOptions{Settings: set, Template: settings.Template(), Version: "test", Now: time.Now().UTC()}); err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return h
 }

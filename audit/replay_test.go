@@ -15,8 +15,8 @@ import (
 )
 
 // treeOf reads the files below a directory that hived owns.
-func treeOf(t testing.TB, dir string) map[string]string {
-	t.Helper()
+func treeOf(tb testing.TB, dir string) map[string]string {
+	tb.Helper()
 	out := map[string]string{}
 	err := filepath.WalkDir(dir, func(p string, d os.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
@@ -28,7 +28,7 @@ func treeOf(t testing.TB, dir string) map[string]string {
 		return err
 	})
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return out
 }

@@ -25,9 +25,9 @@ type Options struct {
 
 // Report is what [Verify] found at one sequence number.
 type Report struct {
-	Seq        protocol.Seq `json:"seq"` // of the last event
-	Sum        string       `json:"sum"` // of that event, 32 hex digits
-	GitSeq     protocol.Seq `json:"git_seq"`
+	Seq        protocol.Seq `json:"seq"`        // of the last event
+	Sum        string       `json:"sum"`        // of that event, 32 hex digits
+	GitSeq     protocol.Seq `json:"git_seq"`    // git goes through this event; 0 where there is no history
 	Messages   uint64       `json:"messages"`   // accepted
 	Deliveries uint64       `json:"deliveries"` // message and recipient
 	Drops      uint64       `json:"drops"`      // message and recipient
@@ -60,11 +60,12 @@ func Verify(ctx context.Context, disk *durable.Disk, opt Options) (Report, error
 }
 
 type verifier struct {
-	disk   *durable.Disk
-	opt    Options
-	report Report
-	fold   *fold
-	seen   map[Code]int // findings of a code, those that are not listed too
+	disk     *durable.Disk
+	opt      Options
+	report   Report
+	gitWhole bool // git holds all that the log holds
+	fold     *fold
+	seen     map[Code]int // findings of a code, those that are not listed too
 }
 
 func (v *verifier) run(ctx context.Context) error {
@@ -120,7 +121,7 @@ func (v *verifier) count() {
 	for _, a := range s.Roster() {
 		r.Unread += uint64(len(a.Inbox))
 	}
-	if r.GitSeq == 0 {
+	if v.gitWhole {
 		r.GitSeq = r.Seq
 	}
 }
@@ -247,6 +248,7 @@ func (v *verifier) git(ctx context.Context) error {
 	case err != nil:
 		return err
 	}
+	v.gitWhole = true
 	for _, err := range gitcommit.Commits(v.disk) {
 		if err != nil {
 			break // told of already
@@ -267,7 +269,7 @@ func (v *verifier) tellGit(ctx context.Context, problems []gitcommit.Problem) er
 			want[p.Object] = true
 		}
 		if p.Code == gitcommit.CodeBehind {
-			v.report.GitSeq = p.Seq
+			v.report.GitSeq, v.gitWhole = p.Seq, false
 		}
 	}
 	from, err := origins(ctx, v.disk, want)

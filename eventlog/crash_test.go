@@ -251,3 +251,42 @@ func TestDiskFull(t *testing.T) {
 	}
 	same(t, got[:6], append(want, batch...))
 }
+
+// A failed write was cut, and the next thing is a seal: from then on the file
+// must stay as it is, whatever the power does.
+func TestCrashAfterCutAndSeal(t *testing.T) {
+	for _, loss := range losses() {
+		disk := faultfs.New()
+		l := create(t, disk)
+		add(t, l, 2)
+		disk.ShortWrite(1, syscall.ENOSPC)
+		if _, err := l.Append(notes(l.Next(), 1)); !full(err) {
+			t.Fatal(err)
+		}
+		seal(t, l)
+		disk.CrashAt(0, loss)
+		if _, _, evs, err := open(disk.Reboot()); err != nil || len(evs) != 4 {
+			t.Errorf("%v: %d events, %v", loss, len(evs), err)
+		}
+	}
+}
+
+// After a failed sync, what is read back may not be on the disk. Whatever Open
+// hands out is.
+func TestOpenMakesDurable(t *testing.T) {
+	disk := faultfs.New()
+	l := create(t, disk)
+	disk.FailAt(1, syscall.EIO, 1, func(op faultfs.Op, _ string) bool { return op == faultfs.OpSync })
+	if _, err := l.Append(notes(2, 1)); !errors.Is(err, ErrBroken) {
+		t.Fatal(err)
+	}
+	_, _, before, err := open(disk) // the daemon starts again, the power stays
+	if err != nil || len(before) != 2 {
+		t.Fatal(len(before), err)
+	}
+	_, _, after, err := open(disk.Reboot())
+	if err != nil {
+		t.Fatal(err)
+	}
+	same(t, after, before)
+}

@@ -157,7 +157,7 @@ func encode(members ...string) string {
 }
 
 func TestFormat(t *testing.T) {
-	const first = `"hive","action":"initialised","format":1`
+	const first = firstMembers
 	for _, tt := range []struct {
 		name string
 		text string
@@ -182,6 +182,12 @@ func TestFormat(t *testing.T) {
 			}
 		})
 	}
+	// Sums that fit do not make up for a gap.
+	one := encode(first)
+	two := encode(first, `"hive"`)[len(one):]
+	frame := strings.Replace(two[:strings.Index(two, `,"sum"`)], `"seq":2`, `"seq":3`, 1)
+	prev := chained(protocol.Sum{}, one[:strings.Index(one, `,"sum"`)])
+	refused(t, map[string]string{openName: one + frame + `,"sum":"` + chained(prev, frame).String() + "\"}\n"})
 	// A reader that begins in the middle sees the format too.
 	files := map[string]string{openName: encode(`"hive","action":"initialised","format":2`, first, first)}
 	if _, err := read(plant(t, files), Position{Seq: 2}); !errors.Is(err, ErrFormat) {

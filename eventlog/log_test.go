@@ -1,7 +1,9 @@
 package eventlog
 
 import (
+	"bytes"
 	"errors"
+	"io"
 	"io/fs"
 	"strings"
 	"syscall"
@@ -261,5 +263,21 @@ func TestPosition(t *testing.T) {
 		if tt.ok && got.String() != tt.s {
 			t.Errorf("%q became %q", tt.s, got)
 		}
+	}
+}
+
+// What stood behind the last line break may be something else the next time.
+func TestLinesReadAgain(t *testing.T) {
+	text := []byte("one\ntw")
+	l := newLines(bytes.NewReader(text), 0)
+	if line, err := l.next(); string(line) != "one\n" || err != nil {
+		t.Fatalf("%q, %v", line, err)
+	}
+	if _, err := l.next(); !errors.Is(err, io.EOF) || string(l.tail) != "tw" || l.off != 4 {
+		t.Fatalf("%v, tail %q at %d", err, l.tail, l.off)
+	}
+	l.f = strings.NewReader("one\nother\n")
+	if line, err := l.next(); string(line) != "other\n" || err != nil {
+		t.Errorf("%q, %v", line, err)
 	}
 }

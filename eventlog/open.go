@@ -133,11 +133,10 @@ func (l *Log) readOpen(c *cursor, each func(protocol.Event) error) (Recovery, er
 	if err != nil {
 		return Recovery{}, fmt.Errorf("set a torn line aside: %w", err)
 	}
-	if err := l.file.Truncate(bad); err != nil {
-		return Recovery{}, err
-	}
+	// The cut needs no sync: the next Append has one, and until then the same
+	// is torn again.
 	c.seek(bad)
-	return Recovery{Torn: kept, TornBytes: info.Size - bad}, l.file.Sync()
+	return Recovery{Torn: kept, TornBytes: info.Size - bad}, l.file.Truncate(bad)
 }
 
 // gap finds out whether a sealed segment is missing before the open one.

@@ -70,8 +70,8 @@ func (l *Log) seal() error {
 	return nil
 }
 
-// giveUp leaves the segment open. What it cannot take away now, the next Seal
-// or Open does.
+// giveUp leaves the segment open. What it cannot take away now, the next Open
+// does.
 func (l *Log) giveUp(cause error) error {
 	if errors.Is(cause, durable.ErrSync) {
 		return l.broken(cause)
@@ -83,12 +83,11 @@ func (l *Log) giveUp(cause error) error {
 
 // secondName gives the open segment its name below log/, durably.
 func (l *Log) secondName() error {
-	if err := undoSeal(l.disk, l.file); err != nil {
-		return err
-	}
 	if err := l.disk.MkdirAll(protocol.PathSegments, 0o755); err != nil {
 		return err
 	}
+	// Not every file system keeps the order of changes: log/ has to be there
+	// before log.jsonl is replaced.
 	if err := l.disk.SyncDir("."); err != nil {
 		return err
 	}

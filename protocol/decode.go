@@ -40,7 +40,7 @@ func DecodeMessage(raw []byte) (*Message, error) {
 	if bad := tooDeep(raw); bad != nil {
 		return nil, bad
 	}
-	d := messageDecoder{raw: raw, dec: jsontext.NewDecoder(bytes.NewReader(raw))}
+	d := messageDecoder{raw: raw, dec: jsontext.NewDecoder(bytes.NewBuffer(raw))}
 	m, err := d.message()
 	if err != nil {
 		return nil, err
@@ -108,8 +108,10 @@ func (d *messageDecoder) member(m *Message) error {
 	}
 	start := d.dec.InputOffset() - int64(len(v))
 	v = v.Clone()
-	if err := v.Compact(jsontext.PreserveRawStrings(true)); err != nil {
-		return d.syntax(err)
+	if k := v.Kind(); k == '{' || k == '[' {
+		if err := v.Compact(); err != nil {
+			return d.syntax(err)
+		}
 	}
 	if err := m.set(name, v); err != nil {
 		reason, remedy := err.Error(), writeAgain
@@ -335,11 +337,11 @@ func objectMembers(v jsontext.Value) ([]member, error) {
 	if err := v.Compact(jsontext.PreserveRawStrings(false)); err != nil {
 		return nil, fmt.Errorf("read what hived filled in: %w", err)
 	}
-	dec := jsontext.NewDecoder(bytes.NewReader(v))
+	dec := jsontext.NewDecoder(bytes.NewBuffer(v))
 	if _, err := dec.ReadToken(); err != nil {
 		return nil, fmt.Errorf("read what hived filled in: %w", err)
 	}
-	var out []member
+	out := make([]member, 0, len(canonical))
 	for dec.PeekKind() != '}' {
 		tok, err := dec.ReadToken()
 		if err != nil {
@@ -350,7 +352,8 @@ func objectMembers(v jsontext.Value) ([]member, error) {
 		if err != nil {
 			return nil, fmt.Errorf("read what hived filled in: %w", err)
 		}
-		out = append(out, member{name, val.Clone()})
+		end := dec.InputOffset()
+		out = append(out, member{name, v[end-int64(len(val)) : end : end]})
 	}
 	return out, nil
 }

@@ -34,8 +34,11 @@ func Kinds() []Kind {
 
 // Event is one line of the log: what happened, numbered and dated.
 type Event struct {
-	Seq  Seq
-	TS   time.Time
+	Seq Seq
+	TS  time.Time
+	// More says that the next event belongs to the same decision: a message and
+	// its drops are in the log together or not at all (spec §5).
+	More bool
 	Body Body
 }
 

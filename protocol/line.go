@@ -59,7 +59,10 @@ var (
 	brace  = []byte{'}'}
 )
 
-const sumMember = `,"sum":"`
+const (
+	sumMember  = `,"sum":"`
+	moreMember = `,"more":true`
+)
 
 // tailSize is the length of `,"sum":"<32 hex>"}`.
 const tailSize = len(sumMember) + 32 + len(`"}`)
@@ -79,6 +82,9 @@ func AppendLine(dst []byte, ev Event, prev Sum) ([]byte, Sum, error) {
 	dst = append(dst, `","kind":"`...)
 	dst = append(dst, ev.Body.Kind()...)
 	dst = append(dst, '"')
+	if ev.More {
+		dst = append(dst, moreMember...)
+	}
 	if len(body) > 2 {
 		dst = append(dst, ',')
 		dst = append(dst, body[1:len(body)-1]...)
@@ -203,6 +209,9 @@ func splitFrame(frame []byte) (ev Event, kind Kind, members []byte, err error) {
 	name, frame, ok := bytes.Cut(frame, []byte(`"`))
 	if !ok {
 		return bad("its kind does not end")
+	}
+	if rest, more := bytes.CutPrefix(frame, []byte(moreMember)); more {
+		ev.More, frame = true, rest
 	}
 	if len(frame) > 0 && frame[0] != ',' {
 		return bad("its kind is not followed by a comma")

@@ -96,43 +96,45 @@ func Deliver(m *Message, set jsontext.Value, seq Seq, received time.Time) ([]byt
 	if err != nil {
 		return nil, err
 	}
-	filled = append(filled,
-		member{"seq", jsontext.Value(seq.String())},
-		member{"received_at", quoted(Stamp(received))})
-	values := make(map[string]jsontext.Value, len(m.members)+len(filled))
-	for _, x := range m.members {
-		values[x.name] = x.value
+	all := slices.Concat(m.members, filled, []member{
+		{"seq", jsontext.Value(seq.String())},
+		{"received_at", quoted(Stamp(received))},
+	})
+	size := len("{\n\n}\n")
+	for _, x := range all {
+		size += len(x.name) + len(x.value) + len(",\n  \"\": ")
 	}
-	for _, x := range filled {
-		values[x.name] = x.value
-	}
-	var b strings.Builder
-	b.WriteString("{\n")
-	sep := ""
+	b := append(make([]byte, 0, size), '{')
+	sep := "\n  "
 	put := func(name string) {
-		b.WriteString(sep + "  " + string(quoted(name)) + ": " + string(values[name]))
-		sep = ",\n"
+		for i := len(all) - 1; i >= 0; i-- { // what was filled in is laid over what was said
+			if all[i].name == name {
+				b = append(appendQuoted(append(b, sep...), name), ": "...)
+				b = append(b, all[i].value...)
+				sep = ",\n  "
+				return
+			}
+		}
 	}
 	for _, name := range canonical {
-		if _, ok := values[name]; ok {
-			put(name)
-		}
+		put(name)
 	}
 	for _, x := range m.members {
 		if !slices.Contains(canonical, x.name) {
 			put(x.name)
 		}
 	}
-	b.WriteString("\n}\n")
-	return []byte(b.String()), nil
+	return append(b, "\n}\n"...), nil
 }
 
 // quoted writes a string as JSON. Text that came through a decoder is valid
 // UTF-8; of any other the broken bytes become U+FFFD.
-func quoted(s string) jsontext.Value {
-	b, err := jsontext.AppendQuote(nil, s)
+func quoted(s string) jsontext.Value { return appendQuoted(nil, s) }
+
+func appendQuoted(dst []byte, s string) []byte {
+	b, err := jsontext.AppendQuote(dst, s)
 	if err != nil {
-		b, _ = jsontext.AppendQuote(nil, strings.ToValidUTF8(s, "\uFFFD"))
+		b, _ = jsontext.AppendQuote(dst, strings.ToValidUTF8(s, "\uFFFD"))
 	}
 	return b
 }

@@ -153,7 +153,7 @@ func (c *committer) run(ctx, drain context.Context) {
 			break
 		}
 	}
-	for failures := 0; failures < drainTries; {
+	for failures := 0; failures < drainTries && drain.Err() == nil; {
 		switch c.work(drain, true) {
 		case committed:
 			failures = 0

@@ -71,8 +71,18 @@ func (d *Decider) record(ev protocol.Event, changes []protocol.Change) protocol.
 	return ev.Seq
 }
 
-// Arrival decides what becomes of one file of an outbox (spec §3, §4).
+// Arrival decides what becomes of one file of an outbox (spec §3, §4). What it
+// decides is one whole: a crash leaves all of it in the log or nothing.
 func (d *Decider) Arrival(now time.Time, a mailbox.Arrival) error {
+	first := len(d.out)
+	err := d.arrival(now, a)
+	for i := first; i < len(d.out)-1; i++ {
+		d.out[i].Event.More = true
+	}
+	return err
+}
+
+func (d *Decider) arrival(now time.Time, a mailbox.Arrival) error {
 	if a.Fault != nil {
 		return d.quarantine(now, a, *a.Fault, "")
 	}

@@ -373,6 +373,23 @@ func TestFaults(t *testing.T) {
 	}
 }
 
+// TestOneDecision marks all events of a decision but the last, so that a crash
+// leaves all of them in the log or none.
+func TestOneDecision(t *testing.T) {
+	b := newBench(t, "alice", "bob")
+	got := b.send("alice", `{"to":["bob","bbo"],"body":"x"}`)
+	var more []bool
+	for _, d := range got {
+		more = append(more, d.Event.More)
+	}
+	if diff := cmp.Diff([]bool{true, true, false}, more); diff != "" {
+		t.Errorf("message, drop and notice: more (-want +got):\n%s", diff)
+	}
+	if b.send("alice", `{"to":"bob","body":"x"}`)[0].Event.More {
+		t.Error("a message alone says that more follows")
+	}
+}
+
 // TestIDsNeverGoBack moves the clock back a day and on ten years.
 func TestIDsNeverGoBack(t *testing.T) {
 	b := newBench(t, "alice", "bob")
