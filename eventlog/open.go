@@ -151,11 +151,12 @@ func gap(c *cursor, open io.ReaderAt) error {
 // readToTear reads the open segment and gives the offset where what a crash
 // left begins, -1 where there is no such thing.
 func readToTear(c *cursor, each func(protocol.Event) error) (int64, error) {
-	err := readAll(c, each)
+	w := wholes{c: c, each: each}
+	err := w.read()
 	var bad *Damage
 	switch {
 	case err == nil && len(c.tail) == 0 && c.no > 0:
-		return -1, nil
+		return w.back(-1)
 	case err == nil:
 		c.no++
 		bad = c.damage(c.off, errCut)
@@ -172,5 +173,56 @@ func readToTear(c *cursor, each func(protocol.Event) error) (int64, error) {
 	if !left {
 		return -1, bad
 	}
-	return bad.Offset, nil
+	return w.back(bad.Offset)
+}
+
+// wholes hands on the events of a decision once its last one was read: a crash
+// can have left the first of them whole and the others not, and then nobody was
+// told of any (spec §5).
+type wholes struct {
+	c    *cursor
+	each func(protocol.Event) error
+	held []protocol.Event
+	// Where the held events begin.
+	off int64
+	no  int
+	at  Position
+}
+
+func (w *wholes) read() error {
+	for {
+		if len(w.held) == 0 {
+			w.off, w.no, w.at = w.c.off, w.c.no, w.c.at
+		}
+		rec, err := w.c.read()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		w.held = append(w.held, rec.Event)
+		if rec.Event.More {
+			continue
+		}
+		for _, ev := range w.held {
+			if err := w.each(ev); err != nil {
+				return err
+			}
+		}
+		w.held = w.held[:0]
+	}
+}
+
+// back gives where the torn end begins: bad, or where the decision begins that
+// is not whole.
+func (w *wholes) back(bad int64) (int64, error) {
+	if len(w.held) == 0 {
+		return bad, nil
+	}
+	w.c.seek(w.off)
+	w.c.no, w.c.at = w.no, w.at
+	w.c.sha.Reset()
+	_, err := io.Copy(w.c.sha, io.NewSectionReader(w.c.f, 0, w.off))
+	return w.off, err
 }

@@ -41,7 +41,7 @@ func logOf(tb testing.TB) (lines [][]byte, events []Event) {
 	tb.Helper()
 	var prev Sum
 	for i, b := range bodies() {
-		ev := Event{Seq: Seq(i + 1), TS: time.Date(2026, 11, 21, 9, 0, 0, i, time.UTC), Body: b}
+		ev := Event{Seq: Seq(i + 1), TS: time.Date(2026, 11, 21, 9, 0, 0, i, time.UTC), More: i%3 == 1, Body: b}
 		line, sum, err := AppendLine([]byte("before"), ev, prev)
 		if err != nil {
 			tb.Fatal(err)

@@ -250,7 +250,8 @@ func (c *committer) failed(ctx context.Context, err error) time.Duration {
 func (c *committer) next(ctx context.Context, now bool) (*gitcommit.Batch, time.Duration) {
 	c.mu.Lock()
 	head := c.head
-	idle := c.paused || c.last <= head
+	last := c.last
+	idle := c.paused || last <= head
 	queued := len(c.queue) > 0 && c.queue[0].seq == head+1
 	list := c.queue[:min(len(c.queue), c.settings.CommitBatch)]
 	c.mu.Unlock()
@@ -259,7 +260,7 @@ func (c *committer) next(ctx context.Context, now bool) (*gitcommit.Batch, time.
 	}
 	if !queued {
 		var err error
-		if list, err = c.read(head); err != nil {
+		if list, err = c.read(head, last); err != nil {
 			c.log.WarnContext(ctx, "git is behind", slog.String("error", err.Error()))
 			c.mu.Lock()
 			c.trouble = err.Error()
@@ -304,13 +305,17 @@ func (c *committer) take(list []entry) {
 	}
 }
 
-// read gives the next batch from the log.
-func (c *committer) read(head protocol.Seq) ([]entry, error) {
+// read gives the next batch from the log, up to the last event that is known to
+// be durable: what can be read may not be on the disk yet.
+func (c *committer) read(head, last protocol.Seq) ([]entry, error) {
 	var list []entry
 	bytes := 0
 	for rec, err := range eventlog.Read(c.disk, eventlog.Position{Seq: head}) {
 		if err != nil {
 			return nil, fmt.Errorf("read the log for git: %w", err)
+		}
+		if rec.Event.Seq > last {
+			break
 		}
 		changes, err := ledger.Changes(rec.Event)
 		if err != nil {
