@@ -132,5 +132,9 @@ func (c *cursor) damage(off int64, err error) *Damage {
 
 // missing says that a whole file is not there.
 func missing(name string) *Damage {
-	return &Damage{File: name, Err: ErrMissing}
+	d := &Damage{File: name, Err: ErrMissing}
+	if name == openName {
+		d.Remedy = "bring it back from a copy, or let `hived repair --adopt` begin a new log from the files as they stand"
+	}
+	return d
 }

@@ -15,7 +15,7 @@ const (
 	other   = `{"to":"bob","body":"other"}`
 )
 
-// What can happen between reading a file and moving it: matrix 5 and 6.
+// What can happen between reading a file and moving it.
 func TestArchive(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
@@ -159,7 +159,7 @@ func TestArchiveUnread(t *testing.T) {
 	h.equal("the replacement", string(h.one().Raw), message)
 }
 
-// matrix 5: bytes changed through an open descriptor after acceptance.
+ // bytes changed through an open descriptor after acceptance.
 func TestRecheck(t *testing.T) {
 	h := diskHive(t)
 	now := time.Now()

@@ -140,7 +140,7 @@ func (b *Boxes) statDir(name string) (durable.Info, error) {
 func absent(err error) bool { return errors.Is(err, fs.ErrNotExist) }
 
 // exhausted tells whether an error is about this process and not about a
-// file: the file waits (matrix 42).
+// file: the file waits.
 func exhausted(err error) bool {
 	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) || errors.Is(err, syscall.ENOMEM)
 }

@@ -118,7 +118,7 @@ func TestInboxReplacedBetweenPasses(t *testing.T) {
 	h.equal("as long as it is not filled", h.look("1.json"), InboxScan{Vanished: true})
 }
 
-func TestInboxUnexpected(t *testing.T) { // matrix 56
+func TestInboxUnexpected(t *testing.T) {
 	h := memHive(t)
 	h.deliver("1.json")
 	h.write(inDir+"planted.json", message)

@@ -19,7 +19,7 @@ import (
 
 const secret = "what nobody may read"
 
-// What agents do to their outbox, and what comes of it: matrix.md, Files.
+// What agents do to their outbox, and what comes of it.
 func TestFiles(t *testing.T) {
 	long := strings.Repeat("n", 250) + ".json"
 	for _, tt := range []struct {
@@ -132,7 +132,7 @@ func contains(names []string, name string) bool {
 	return slices.Contains(names, name)
 }
 
-func TestCutAtEachByte(t *testing.T) { // matrix 2
+func TestCutAtEachByte(t *testing.T) {
 	h := memHive(t)
 	for i := range message {
 		h.write(fmt.Sprintf("%s%03d.json", outDir, i), message[:i])
@@ -148,7 +148,7 @@ func TestCutAtEachByte(t *testing.T) { // matrix 2
 	}
 }
 
-func TestSlowWriter(t *testing.T) { // matrix 3, 15b
+func TestSlowWriter(t *testing.T) {
 	h := memHive(t)
 	f, err := h.disk.Create(outDir+"x.json", 0o644)
 	h.ok(err)
@@ -166,7 +166,7 @@ func TestSlowWriter(t *testing.T) { // matrix 3, 15b
 	h.ok(f.Close())
 }
 
-func TestSlowWriterThatCloses(t *testing.T) { // matrix 3: settle starts anew with each change
+func TestSlowWriterThatCloses(t *testing.T) { // settle starts anew with each change
 	h := memHive(t)
 	for i := range message {
 		h.write(outDir+"x.json", message[:i])
@@ -178,7 +178,7 @@ func TestSlowWriterThatCloses(t *testing.T) { // matrix 3: settle starts anew wi
 	h.equal("raw", string(h.one().Raw), message)
 }
 
-func TestWriterNeverEnds(t *testing.T) { // matrix 4
+func TestWriterNeverEnds(t *testing.T) {
 	h := memHive(t)
 	f, err := h.disk.Create(outDir+"x.json", 0o644)
 	h.ok(err)
@@ -202,7 +202,7 @@ func start() time.Time {
 	return time.Date(2026, 11, 21, 9, 0, 0, 1, time.UTC)
 }
 
-func TestOpenWriterOnDisk(t *testing.T) { // matrix 15b, with a real lease
+func TestOpenWriterOnDisk(t *testing.T) { // with a real lease
 	h := diskHive(t)
 	f, err := os.Create(h.path(outDir + "x.json"))
 	h.ok(err)
@@ -234,7 +234,7 @@ func TestFileOfTheFuture(t *testing.T) {
 	h.equal("code", h.one().Fault.Code, protocol.CodeMalformed)
 }
 
-func TestPublishingByLink(t *testing.T) { // matrix 8: two names for a moment
+func TestPublishingByLink(t *testing.T) { // two names for a moment
 	h := memHive(t)
 	h.write("agents/alice/draft", message)
 	h.ok(h.disk.Link("agents/alice/draft", outDir+"x.json"))
@@ -259,7 +259,7 @@ func TestHardLinkThatGrows(t *testing.T) { // a link to a busy file settles too
 	}
 }
 
-func TestOutboxIsALink(t *testing.T) { // matrix 12
+func TestOutboxIsALink(t *testing.T) {
 	h := diskHive(t)
 	elsewhere := t.TempDir()
 	h.ok(os.RemoveAll(h.path("agents/alice/outbox")))
@@ -271,7 +271,7 @@ func TestOutboxIsALink(t *testing.T) { // matrix 12
 	}
 }
 
-func TestOutboxMadeAgain(t *testing.T) { // matrix 13
+func TestOutboxMadeAgain(t *testing.T) {
 	h := memHive(t)
 	h.none()
 	h.wait(time.Second)
@@ -285,7 +285,7 @@ func TestOutboxMadeAgain(t *testing.T) { // matrix 13
 	h.equal("name", h.one().Name, "x.json")
 }
 
-func TestStrays(t *testing.T) { // matrix 16
+func TestStrays(t *testing.T) {
 	h := memHive(t)
 	names := []string{".gitmodules", ".x.swp", "a.json.txt", "b.JSON", "c", "d.json~", "e.tmp"}
 	for _, n := range names {
@@ -346,7 +346,7 @@ func TestUnreadable(t *testing.T) {
 	h.equal("readable now", h.one().Name, "a.json")
 }
 
-func TestTooManyOpenFiles(t *testing.T) { // matrix 42
+func TestTooManyOpenFiles(t *testing.T) {
 	d := denied{faultfs.New(), map[string]error{outDir + "b.json": syscall.EMFILE}}
 	h := newHive(t, d)
 	for _, n := range []string{"a.json", "b.json", "c.json"} {
@@ -363,7 +363,7 @@ func TestTooManyOpenFiles(t *testing.T) { // matrix 42
 	h.equal("after it", len(s.Arrivals), 2)
 }
 
-func TestOneFloodIsListedOnce(t *testing.T) { // matrix 38
+func TestOneFloodIsListedOnce(t *testing.T) {
 	const files, slice = 100_000, 500
 	h := memHive(t)
 	for i := range files {
@@ -392,7 +392,7 @@ func TestOneFloodIsListedOnce(t *testing.T) { // matrix 38
 	h.equal("opened", h.disk.opens, files)
 }
 
-func TestFloodOfBrokenFiles(t *testing.T) { // matrix 38: a call stays short
+func TestFloodOfBrokenFiles(t *testing.T) { // a call stays short
 	h := memHive(t)
 	for i := range 1000 {
 		h.write(fmt.Sprintf("%s%06d.json", outDir, i), "{")

@@ -41,7 +41,8 @@ type ownState struct {
 }
 
 // OwnFiles looks at an agent's own files (spec §6): the regular files directly
-// in agents/<id>/ and those that a pattern of OwnInclude fits, element by
+// in agents/<id>/, but no dot-files, in which tools keep secrets and state of
+// their own, and those that a pattern of OwnInclude fits, element by
 // element as [path.Match] does. `alive`, *.tmp, *~, *.swp, links, and files with
 // a second name are not among them, nor is anything in inbox/ or outbox/.
 // force forgets the calls before: all that is there is then Changed, and what
@@ -93,7 +94,7 @@ func (b *Boxes) ownNames(home string, set *ownSet, now time.Time) ([]string, err
 		set.dir.listed(now)
 		set.names = nil
 		for _, e := range entries {
-			if e.Type.IsRegular() && ownName(e.Name) {
+			if e.Type.IsRegular() && ownName(e.Name) && !strings.HasPrefix(e.Name, ".") {
 				set.names = append(set.names, home+"/"+e.Name)
 			}
 		}

@@ -34,7 +34,7 @@ func TestOwnFiles(t *testing.T) {
 	mem := faultfs.New()
 	h := newHive(t, mem)
 	mem.SetClock(func() time.Time { return h.now })
-	for _, n := range []string{"memory.md", "identity.md", "alive", "x.tmp", "y~", ".z.swp", ".gitmodules", "a\nb", "\xff"} {
+	for _, n := range []string{"memory.md", "identity.md", "alive", "x.tmp", "y~", ".z.swp", ".env", "git~1", "a\nb", "\xff"} {
 		h.write(home+n, "text")
 	}
 	h.write(home+"big", strings.Repeat("x", 1<<10+1))
@@ -44,7 +44,7 @@ func TestOwnFiles(t *testing.T) {
 	h.wait(time.Second)
 
 	changed, _ := h.ownNow(false)
-	h.equal("at first", changed, []string{".gitmodules (bad name)", "a\nb (bad name)", "big (too big)", "identity.md", "memory.md", "\xff (bad name)"})
+	h.equal("at first", changed, []string{"a\nb (bad name)", "big (too big)", "git~1 (bad name)", "identity.md", "memory.md", "\xff (bad name)"})
 	changed, _ = h.ownNow(false)
 	h.equal("unchanged", changed, []string(nil))
 	changed, _ = h.ownNow(true)

@@ -152,7 +152,7 @@ func (b *Boxes) Remove(name string) error {
 
 // SetAside moves what took a name in an inbox to inbox/.done/<as>, a link or a
 // directory too, and gives its bytes: nil for what is no file, cannot be read,
-// or is over the size limit (matrix 55).
+// or is over the size limit.
 func (b *Boxes) SetAside(id protocol.AgentID, file, as string) ([]byte, error) {
 	from, to := protocol.InboxDir(id)+"/"+file, protocol.DoneDir(id)+"/"+as
 	err := b.fs.RenameNew(from, to)

@@ -177,7 +177,7 @@ func TestRemove(t *testing.T) {
 	h.equal("behind a link", h.read("precious"), message)
 }
 
-func TestSetAside(t *testing.T) { // matrix 55
+func TestSetAside(t *testing.T) {
 	h := diskHive(t)
 	h.write(inDir+"1.json", "intruder")
 	if err := h.Deliver(alice, "1.json", []byte(message)); !errors.Is(err, ErrTaken) {

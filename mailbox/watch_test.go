@@ -97,7 +97,7 @@ func TestWhatHivedDoesMakesNoHints(t *testing.T) {
 	}
 }
 
-func TestWatchFollowsWhatIsReplaced(t *testing.T) { // matrix 13
+func TestWatchFollowsWhatIsReplaced(t *testing.T) {
 	again := func(h *hive, dir string) {
 		h.ok(os.Rename(h.path(dir), h.path(dir+".old")))
 		_, err := h.Ensure(alice)
@@ -183,7 +183,7 @@ func TestWatchIgnoresLinks(t *testing.T) {
 	}
 }
 
-func TestWatchOverflow(t *testing.T) { // matrix 39
+func TestWatchOverflow(t *testing.T) {
 	if _, err := os.Stat("/proc/sys/fs/inotify/max_queued_events"); err != nil {
 		t.Skip("only inotify has a queue to overflow")
 	}
@@ -225,7 +225,7 @@ func TestOverflowSwallowsHints(t *testing.T) {
 	}
 }
 
-func TestDegraded(t *testing.T) { // matrix 41, 70
+func TestDegraded(t *testing.T) {
 	w := NewWatcher(t.TempDir(), slog.New(slog.DiscardHandler))
 	w.Add(alice)
 	if got := w.Degraded(); got != "" {

@@ -6,7 +6,7 @@ import (
 )
 
 // The names are those that git fsck refuses, or that git on some system takes
-// for its own (spec §6, matrix 19).
+// for its own (spec §6).
 func TestVersionable(t *testing.T) {
 	tests := []struct {
 		path string

@@ -41,9 +41,7 @@ const (
 	CodeOwnFileTooBig Code = "own-file-too-large"
 	CodeOwnFileQuota  Code = "own-file-quota"
 	CodeOwnFileName   Code = "own-file-name"
-	CodeGit           Code = "git"
 	CodeGitLock       Code = "git-stale-lock"
 	CodeGitOverruled  Code = "git-overruled"
 	CodeAdopted       Code = "adopted"
-	CodeSettings      Code = "settings"
 )

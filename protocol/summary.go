@@ -101,7 +101,11 @@ func (summaries) OnFile(_ Event, e *FileEvent) string {
 }
 
 func (summaries) OnAlert(_ Event, e *AlertEvent) string {
-	return "alert " + string(e.Code) + note(e.Text)
+	where := ""
+	if e.Path != "" && !strings.Contains(e.Text, e.Path) {
+		where = " " + e.Path
+	}
+	return "alert " + string(e.Code) + where + note(e.Text)
 }
 
 func by(id AgentID) string {

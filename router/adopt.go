@@ -31,6 +31,7 @@ type olderHive struct {
 type olderAgent struct {
 	id       protocol.AgentID
 	role     string
+	caps     []string
 	held     bool
 	archived bool
 }
@@ -46,11 +47,12 @@ type olderRegistry struct {
 }
 
 type olderEntry struct {
-	ID       string `json:"id"`
-	Role     string `json:"role"`
-	Archived bool   `json:"archived"`
-	OnHold   bool   `json:"onHold"`
-	Status   string `json:"status"`
+	ID       string   `json:"id"`
+	Role     string   `json:"role"`
+	Caps     []string `json:"capabilities"`
+	Archived bool     `json:"archived"`
+	OnHold   bool     `json:"onHold"`
+	Status   string   `json:"status"`
 }
 
 // adoptMost is the largest registry or message that is read when a hive is
@@ -81,7 +83,7 @@ func findOlder(disk durable.FS) (*olderHive, error) {
 			o.left = append(o.left, protocol.SafeName(e.ID))
 			continue
 		}
-		byID[id] = olderAgent{id: id, role: e.Role, held: e.OnHold || e.Status == "held", archived: e.Archived || e.Status == "archived"}
+		byID[id] = olderAgent{id: id, role: e.Role, caps: e.Caps, held: e.OnHold || e.Status == "held", archived: e.Archived || e.Status == "archived"}
 	}
 	for _, id := range slices.Sorted(maps.Keys(byID)) {
 		o.agents = append(o.agents, byID[id])
@@ -198,7 +200,10 @@ func (o *olderHive) setAsideLog(disk durable.FS) error {
 // stay taken.
 func (o *olderHive) events(d *Decider, now time.Time) {
 	for _, a := range o.agents {
-		d.agent(now, &protocol.AgentEvent{Agent: a.id, Action: protocol.Joined, Role: role(a.role)})
+		if a.id == protocol.Human {
+			continue // joined already, and never anything else
+		}
+		d.agent(now, &protocol.AgentEvent{Agent: a.id, Action: protocol.Joined, Role: role(a.role), Caps: slices.DeleteFunc(a.caps, func(c string) bool { return role(c) == "" })})
 		if a.held {
 			d.agent(now, &protocol.AgentEvent{Agent: a.id, Action: protocol.Held})
 		}

@@ -293,7 +293,8 @@ func TestOwnFiles(t *testing.T) {
 	h.write("board.md", "# plan\n") // its second version within the minute: kept at the stop
 	h.write("agents/alice/big", strings.Repeat("x", 1<<19))
 	await(h, "too big", isAlert(protocol.CodeOwnFileTooBig))
-	h.write("agents/alice/.gitmodules", "x")
+	h.write("agents/alice/git~1", "x")
+	h.write("agents/alice/.env", "TOKEN=2")
 	await(h, "bad name", isAlert(protocol.CodeOwnFileName))
 	h.write("agents/alice/.gitignore", "secret.env\n")
 	h.write("agents/alice/secret.env", "TOKEN=1")

@@ -427,12 +427,16 @@ func (r *Router) unstick() error {
 // carryOut makes the disk agree with events that are durable, and hands them
 // to the committer.
 func (r *Router) carryOut(list []Decision, sums []protocol.Sum) {
+	r.letters(list)
 	entries := make([]entry, len(list))
 	for i, d := range list {
 		r.place(d)
 		entries[i] = newEntry(d.Event, sums[i], d.Changes)
 		if len(d.Changes) > 0 {
 			r.mark.touched(d.Event)
+		}
+		if !entries[i].idle {
+			r.busy = d.Event.Seq
 		}
 		r.cfg.OnEvent(d.Event)
 	}

@@ -13,20 +13,37 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// place makes the disk agree with one durable event (spec §3.6). What the disk
-// refuses is owed: one directory that cannot be written stops nobody else.
+// letters writes what durable events deliver into the inboxes (spec §3.6). What
+// the disk refuses is owed: one directory that cannot be written stops nobody
+// else.
+func (r *Router) letters(list []Decision) {
+	var all []mailbox.Delivery
+	var owed []debt // each of them, should it fail
+	for _, d := range list {
+		e, ok := d.Event.Body.(*protocol.MessageEvent)
+		if !ok {
+			continue
+		}
+		for _, c := range d.Changes {
+			if c.Path != protocol.SentDir(e.From)+"/"+e.Sent {
+				x := debt{seq: d.Event.Seq, agent: ownerOf(c.Path), file: e.File, data: c.Data}
+				all = append(all, mailbox.Delivery{Agent: x.agent, File: x.file, Data: x.data})
+				owed = append(owed, x)
+			}
+		}
+	}
+	for i, err := range r.boxes.DeliverAll(all) {
+		if err != nil {
+			r.deliver(owed[i], protocol.InboxDir(owed[i].agent)+"/"+owed[i].file)
+		}
+	}
+}
+
+// place makes the disk agree with one durable event whose letters are
+// delivered.
 func (r *Router) place(d Decision) {
 	switch e := d.Event.Body.(type) {
 	case *protocol.MessageEvent:
-		for _, c := range d.Changes {
-			if c.Path == protocol.SentDir(e.From)+"/"+e.Sent {
-				continue
-			}
-			x := debt{seq: d.Event.Seq, agent: ownerOf(c.Path), file: e.File, data: c.Data}
-			if err := r.boxes.Deliver(x.agent, x.file, x.data); err != nil {
-				r.deliver(x, c.Path)
-			}
-		}
 		r.file(e.From, e.Original, e.Sent, d.Event.Seq)
 	case *protocol.QuarantineEvent:
 		if e.Original != nil {

@@ -43,6 +43,7 @@ func (r *Router) recover(found eventlog.Recovery) error {
 	if r.git != nil {
 		r.git.pause(r.state.GitPaused)
 		r.git.behind(r.state.Seq)
+		r.busy = r.state.Seq
 	}
 	r.root.agents, r.root.own = true, true
 	if err := r.roster(now); err != nil {

@@ -49,7 +49,9 @@ func (r *Router) gitStatus(s *Status) {
 		return
 	}
 	head, trouble := r.git.standing()
-	s.GitSeq = head
+	if s.GitSeq = head; head >= r.busy {
+		s.GitSeq = s.Seq // what is left is worth no commit of its own
+	}
 	switch {
 	case r.state.GitPaused:
 		s.Git = "paused by a person: `hived git resume` lets it go on"

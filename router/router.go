@@ -78,7 +78,7 @@ type Router struct {
 	stuck     []Decision         // decided, but the log had no room
 	originals map[original]filed // accepted files that still stand in an outbox
 	debts     map[string]debt    // placements that the disk refused, by path
-	intruders []debt          // messages whose names are taken by something else
+	intruders []debt             // messages whose names are taken by something else
 	refills   map[protocol.AgentID]bool
 	root      attentionRoot
 	alerts    chan *protocol.AlertEvent // from other goroutines
@@ -89,6 +89,7 @@ type Router struct {
 	swept     time.Time
 	told      time.Time    // when the status was written
 	toldSeq   protocol.Seq // and what it said
+	busy      protocol.Seq // the newest event that is worth a commit
 	stopping  bool         // the last pass: nothing waits any more
 }
 

@@ -188,10 +188,10 @@ func (d *Decider) resolve(from protocol.AgentID, m *protocol.Message) *recipient
 			continue
 		}
 		seen[address] = true
-		if hint := d.expand(from, address, r); hint != "" {
+		if hint := d.expand(from, address, r); hint != nil {
 			unknown.to = append(unknown.to, address)
 			if len(hints) < 5 {
-				hints = append(hints, hint)
+				hints = append(hints, hint())
 				unknown.nearest = append(unknown.nearest, protocol.Nearest(string(address), d.addressees(), 3)...)
 			}
 		}
@@ -206,38 +206,38 @@ func (d *Decider) resolve(from protocol.AgentID, m *protocol.Message) *recipient
 	return r
 }
 
-// expand adds those whom one address means. A hint says why it means nobody,
-// and what to do.
-func (d *Decider) expand(from protocol.AgentID, address protocol.Address, r *recipients) (hint string) {
+// expand adds those whom one address means. A hint, which costs time to make,
+// says why it means nobody, and what to do.
+func (d *Decider) expand(from protocol.AgentID, address protocol.Address, r *recipients) (hint func() string) {
 	if role, ok := address.Role(); ok {
 		return d.expandRole(role, r)
 	}
 	switch id := protocol.AgentID(address); id {
 	case protocol.Hive:
 		r.add(id)
-		return ""
+		return nil
 	case protocol.Broadcast:
 		return d.expandBroadcast(from, r)
 	case protocol.Lead, protocol.God:
 		if d.state.Lead == "" {
-			return "no lead is set: a person sets one with `hived agent lead ID`"
+			return say("no lead is set: a person sets one with `hived agent lead ID`")
 		}
 		r.add(d.state.Lead)
-		return ""
+		return nil
 	default:
 		a := d.state.Agents[id]
 		if a == nil {
-			return d.unknown(string(id))
+			return func() string { return d.unknown(string(id)) }
 		}
 		if a.Status == ledger.Archived {
 			r.archived = append(r.archived, id)
 		}
 		r.add(id)
-		return ""
+		return nil
 	}
 }
 
-func (d *Decider) expandBroadcast(from protocol.AgentID, r *recipients) string {
+func (d *Decider) expandBroadcast(from protocol.AgentID, r *recipients) func() string {
 	n := 0
 	for _, a := range d.state.Roster() {
 		if a.ID != from && a.ID != protocol.Human && a.Status != ledger.Archived {
@@ -246,12 +246,12 @@ func (d *Decider) expandBroadcast(from protocol.AgentID, r *recipients) string {
 		}
 	}
 	if n == 0 {
-		return "there is no other active agent to broadcast to"
+		return say("there is no other active agent to broadcast to")
 	}
-	return ""
+	return nil
 }
 
-func (d *Decider) expandRole(role string, r *recipients) string {
+func (d *Decider) expandRole(role string, r *recipients) func() string {
 	var roles []string
 	n := 0
 	for _, a := range d.state.Roster() {
@@ -265,10 +265,14 @@ func (d *Decider) expandRole(role string, r *recipients) string {
 		roles = append(append(roles, a.Caps...), a.Role)
 	}
 	if n > 0 {
-		return ""
+		return nil
 	}
-	return "no active agent has the role or capability " + protocol.Quote(role) + didYouMean(role, roles)
+	return func() string {
+		return "no active agent has the role or capability " + protocol.Quote(role) + didYouMean(role, roles)
+	}
 }
+
+func say(text string) func() string { return func() string { return text } }
 
 func (d *Decider) unknown(name string) string {
 	return "there is no agent " + protocol.Quote(name) + didYouMean(name, d.addressees())

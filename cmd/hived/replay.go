@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -59,7 +58,7 @@ func (a *app) replay(ctx context.Context, disk *durable.Disk, f replayFlags) err
 	}
 	r, err := audit.Replay(ctx, disk, f.into, audit.Until{Seq: end.seq, At: end.at})
 	if err != nil {
-		return fmt.Errorf("replay into %s: %w", f.into, err)
+		return err
 	}
 	return a.answer(r, func(p *printer) {
 		p.line("%s holds the hive as it was after event %d (%s): %d files, %d bytes", f.into, r.Seq, clock(r.At), r.Files, r.Bytes)

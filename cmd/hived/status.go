@@ -116,11 +116,18 @@ func (a *app) showStatus(p *printer, s statusJSON) {
 func gitLine(s router.Status) string {
 	switch {
 	case s.Git != "":
-		return fmt.Sprintf("%s; it is %d events behind", protocol.Visible(s.Git), s.Seq-min(s.Seq, s.GitSeq))
+		return protocol.Visible(s.Git) + "; it is " + behind(s)
 	case s.GitSeq >= s.Seq:
 		return "is up to date"
 	}
-	return fmt.Sprintf("is %d events behind", s.Seq-s.GitSeq)
+	return "is " + behind(s)
+}
+
+func behind(s router.Status) string {
+	if n := s.Seq - min(s.Seq, s.GitSeq); n != 1 {
+		return fmt.Sprintf("%d events behind", n)
+	}
+	return "1 event behind"
 }
 
 // problems lists what is wrong, one line each.

@@ -74,8 +74,15 @@ func locked(err error) error {
 	if l.PID > 0 {
 		who = fmt.Sprintf("the daemon with process id %d", l.PID)
 	}
-	return fmt.Errorf("%s holds this hive; stop it with `hived down`: %w", who, durable.ErrLocked)
+	return &holder{who + " holds this hive; stop it with `hived down`"}
 }
+
+// holder says who holds a hive.
+type holder struct{ text string }
+
+func (h *holder) Error() string { return h.text }
+
+func (h *holder) Is(target error) bool { return target == durable.ErrLocked }
 
 // logger writes what a daemon says of itself: for eyes on a terminal, as JSON
 // where that was asked for, else as text.

@@ -1,0 +1,66 @@
+package mailbox
+
+import (
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/hived/hived/internal/durable"
+	"github.com/hived/hived/protocol"
+)
+
+// moves notes the order in which files get their names.
+type moves struct {
+	durable.FS
+	mu    sync.Mutex
+	names map[string][]string // guarded by mu; by directory
+}
+
+func (m *moves) RenameNew(from, to string) error {
+	err := m.FS.RenameNew(from, to)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err == nil {
+		m.names[path.Dir(to)] = append(m.names[path.Dir(to)], path.Base(to))
+	}
+	return err
+}
+
+// TestDeliverAll delivers many messages to many agents, one of whom has no
+// inbox any more.
+func TestDeliverAll(t *testing.T) {
+	for _, per := range []int{1, 40} {
+		t.Run(fmt.Sprint(per), func(t *testing.T) {
+			h := diskHive(t)
+			m := &moves{FS: h.fs, names: map[string][]string{}}
+			b := New(m, options)
+			var list []Delivery
+			for i := range 5 * per {
+				id := protocol.AgentID(fmt.Sprintf("agent-%d", i%5))
+				if i < 5 {
+					_, err := b.Ensure(id)
+					h.ok(err)
+				}
+				list = append(list, Delivery{id, fmt.Sprintf("%04d.json", i), fmt.Appendf(nil, "%d", i)})
+			}
+			h.ok(b.Remove("agents/agent-3/inbox"))
+			for i, err := range b.DeliverAll(list) {
+				x := list[i]
+				if gone := x.Agent == "agent-3"; gone != absent(err) || !gone && err != nil {
+					t.Errorf("%s to %s: %v", x.File, x.Agent, err)
+				} else if !gone {
+					h.equal(x.File, h.read("agents/"+string(x.Agent)+"/inbox/"+x.File), string(x.Data))
+				}
+			}
+			for dir, names := range m.names {
+				if len(names) != per || !slices.IsSortedFunc(names, strings.Compare) {
+					t.Errorf("%s was filled in this order: %v", dir, names)
+				}
+			}
+			h.equal("inboxes", len(m.names), 4)
+		})
+	}
+}
