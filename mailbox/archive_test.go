@@ -159,7 +159,7 @@ func TestArchiveUnread(t *testing.T) {
 	h.equal("the replacement", string(h.one().Raw), message)
 }
 
- // bytes changed through an open descriptor after acceptance.
+// bytes changed through an open descriptor after acceptance.
 func TestRecheck(t *testing.T) {
 	h := diskHive(t)
 	now := time.Now()

@@ -33,7 +33,7 @@ func (m *moves) RenameNew(from, to string) error {
 // inbox any more.
 func TestDeliverAll(t *testing.T) {
 	for _, per := range []int{1, 40} {
-		t.Run(fmt.Sprint(per), func(t *testing.T) {
+		t.Run(strconv.Itoa(per), func(t *testing.T) {
 			h := diskHive(t)
 			m := &moves{FS: h.fs, names: map[string][]string{}}
 			b := New(m, options)

@@ -32,7 +32,7 @@ func bodies() []Body {
 		&DuplicateEvent{Of: 1, Agent: "a", ID: "m", Sent: "x.json", Original: original, Raw: "{}"},
 		&HandledEvent{Agent: "a", Of: 1, ID: "m", File: "f.json", How: HowDone},
 		&FileEvent{Path: "board.md", By: "a", Deleted: true, Content: &text},
-		&AlertEvent{Code: CodeGit, Text: "t", Agent: "a", Path: "p"},
+		&AlertEvent{Code: CodeGitLock, Text: "t", Agent: "a", Path: "p"},
 	}
 }
 

@@ -107,10 +107,10 @@ func Deliver(m *Message, set jsontext.Value, seq Seq, received time.Time) ([]byt
 	b := append(make([]byte, 0, size), '{')
 	sep := "\n  "
 	put := func(name string) {
-		for i := len(all) - 1; i >= 0; i-- { // what was filled in is laid over what was said
-			if all[i].name == name {
+		for _, a := range slices.Backward(all) { // what was filled in is laid over what was said
+			if a.name == name {
 				b = append(appendQuoted(append(b, sep...), name), ": "...)
-				b = append(b, all[i].value...)
+				b = append(b, a.value...)
 				sep = ",\n  "
 				return
 			}

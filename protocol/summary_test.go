@@ -33,7 +33,7 @@ func TestSummary(t *testing.T) {
 		{&HandledEvent{Agent: "a", ID: "m1", How: HowReopened}, "a reopened m1"},
 		{&FileEvent{Path: "board.md", Content: &content}, "file board.md, 4 bytes"},
 		{&FileEvent{Path: "board.md", Deleted: true}, "file board.md deleted"},
-		{&AlertEvent{Code: CodeGit, Text: "no repository"}, "alert git: no repository"},
+		{&AlertEvent{Code: CodeGitLock, Text: "no repository"}, "alert git-stale-lock: no repository"},
 	} {
 		if got := Summary(Event{Seq: 1, TS: time.Unix(0, 0), Body: tt.body}); got != tt.want {
 			t.Errorf("Summary(%T) = %s, want %s", tt.body, got, tt.want)

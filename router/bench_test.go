@@ -57,7 +57,7 @@ type pipeline struct {
 func (p *pipeline) fresh(b *testing.B) string {
 	b.Helper()
 	p.dirs++
-	dir := filepath.Join(p.dir, fmt.Sprint(p.dirs))
+	dir := filepath.Join(p.dir, strconv.Itoa(p.dirs))
 	must(b, os.Mkdir(dir, 0o755))
 	return dir
 }

@@ -318,7 +318,7 @@ func (r *Router) outboxes(ctx context.Context, now time.Time) (more bool, err er
 	}
 	slice := max(batchPerTurn, batchEvents/len(turns))
 	for _, a := range turns {
-		if r.decider.Pending() >= batchEvents || ctx.Err() != nil { //nolint:nilerr // the end of ctx ends the batch, not the work
+		if r.decider.Pending() >= batchEvents || done(ctx) {
 			return true, nil
 		}
 		r.turn++
@@ -329,6 +329,8 @@ func (r *Router) outboxes(ctx context.Context, now time.Time) (more bool, err er
 	}
 	return more, nil
 }
+
+func done(ctx context.Context) bool { return ctx.Err() != nil }
 
 // waiting lists the agents whose outboxes have to be looked at, beginning with
 // the one whose turn it is.

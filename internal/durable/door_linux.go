@@ -106,16 +106,16 @@ func (d *Disk) leave(dir int) {
 func (d *Disk) walk(name string) (dir int, base string, err error) {
 	dir = d.root
 	for {
-		i := strings.IndexByte(name, '/')
-		if i < 0 {
+		before, after, ok := strings.Cut(name, "/")
+		if !ok {
 			return dir, name, nil
 		}
-		next, err := step(dir, name[:i], dirFlags, 0)
+		next, err := step(dir, before, dirFlags, 0)
 		d.leave(dir)
 		if err != nil {
 			return -1, "", err
 		}
-		dir, name = next, name[i+1:]
+		dir, name = next, after
 	}
 }
 
