@@ -2,6 +2,7 @@ package mailbox
 
 import (
 	"fmt"
+	"strconv"
 	"path"
 	"slices"
 	"strings"

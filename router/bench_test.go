@@ -375,6 +375,7 @@ const benchCommits = 20
 
 // commit is what one change costs in a hive of so many files.
 func (p *pipeline) commit(b *testing.B, files int) {
+	b.Helper()
 	needGit(b)
 	hived, loop := p.hivedCommits(b, files), p.loopCommits(b, files)
 	var ours, theirs []float64
