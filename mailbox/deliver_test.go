@@ -2,9 +2,9 @@ package mailbox
 
 import (
 	"fmt"
-	"strconv"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
