@@ -178,7 +178,7 @@ func (r *Router) nextWake(now time.Time) time.Duration {
 	}
 	sooner(r.root.late)
 	sooner(r.mark.due(r.state))
-	if r.toldSeq != r.state.Seq {
+	if r.news() {
 		sooner(r.told.Add(time.Second))
 	}
 	return max(next.Sub(now), time.Millisecond)

@@ -16,10 +16,10 @@ const statusIdle = 5 * time.Second
 // writeStatus says how the daemon is, at most once a second.
 func (r *Router) writeStatus(now time.Time, force bool) {
 	age := now.Sub(r.told).Abs()
-	if !force && (age < time.Second || age < statusIdle && r.state.Seq == r.toldSeq && len(r.stuck) == 0) {
+	if !force && (age < time.Second || age < statusIdle && !r.news()) {
 		return
 	}
-	r.told, r.toldSeq = now, r.state.Seq
+	r.told, r.toldSeq, r.toldLag = now, r.state.Seq, r.lag()
 	s := Status{
 		PID: os.Getpid(), Version: r.cfg.Version, Started: r.started, At: now, Seq: r.state.Seq,
 		Watching: "watching", Owed: len(r.debts) + len(r.originals), Problems: []string{},
@@ -42,16 +42,32 @@ func (r *Router) writeStatus(now time.Time, force bool) {
 	}
 }
 
+// news tells whether the status that was written is not true any more.
+func (r *Router) news() bool {
+	return r.state.Seq != r.toldSeq || r.lag() != r.toldLag || len(r.stuck) > 0
+}
+
+// lag is how many events git is behind. One that is worth no commit of its own
+// does not count.
+func (r *Router) lag() protocol.Seq {
+	if r.git == nil {
+		return 0
+	}
+	head, _ := r.git.standing()
+	if head >= r.busy {
+		return 0
+	}
+	return r.busy - head
+}
+
 func (r *Router) gitStatus(s *Status) {
 	if r.git == nil {
 		s.Git = r.gitErr.Error()
 		s.Problems = append(s.Problems, "git: "+s.Git+"; delivery goes on, `hived repair` builds the history again from the log while no daemon runs")
 		return
 	}
-	head, trouble := r.git.standing()
-	if s.GitSeq = head; head >= r.busy {
-		s.GitSeq = s.Seq // what is left is worth no commit of its own
-	}
+	_, trouble := r.git.standing()
+	s.GitSeq = s.Seq - r.lag()
 	switch {
 	case r.state.GitPaused:
 		s.Git = "paused by a person: `hived git resume` lets it go on"

@@ -89,6 +89,7 @@ type Router struct {
 	swept     time.Time
 	told      time.Time    // when the status was written
 	toldSeq   protocol.Seq // and what it said
+	toldLag   protocol.Seq
 	busy      protocol.Seq // the newest event that is worth a commit
 	stopping  bool         // the last pass: nothing waits any more
 }
