@@ -25,7 +25,8 @@ import (
 // original, append to a log, `git add -A && git commit`. What is compared is
 // measured in turns within one run, and every figure is the median of its
 // rounds, because machines drift. The files of all rounds are left for the
-// end: on some file systems a large deletion slows the next minutes down.
+// end: on some file systems a large deletion slows the next minutes down. With
+// -v a table follows.
 func BenchmarkPipeline(b *testing.B) {
 	bench := &pipeline{B: b, dir: b.TempDir(), random: rand.New(rand.NewPCG(1, 2))}
 	b.Run("burst", bench.burst)

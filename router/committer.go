@@ -206,8 +206,12 @@ func (c *committer) work(ctx context.Context, now bool) time.Duration {
 	if batch == nil {
 		return wait
 	}
-	if _, err := c.repo.Commit(ctx, *batch); err != nil {
+	made, err := c.repo.Commit(ctx, *batch)
+	if err != nil {
 		return c.failed(ctx, err)
+	}
+	if len(made.Overruled) > 0 {
+		c.takenBack()
 	}
 	c.retry.Reset()
 	c.mu.Lock()

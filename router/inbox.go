@@ -50,13 +50,13 @@ func (r *Router) inbox(now time.Time, a *attention) error {
 	if len(scan.Handled) == 0 {
 		delete(r.alerted, alertKey(protocol.CodeMassDeletion, a.id, protocol.InboxDir(a.id)))
 	}
-	deleted := 0
+	var deleted []string
 	for _, h := range scan.Handled {
 		if h.How == protocol.HowDeleted {
-			deleted++
+			deleted = append(deleted, h.File)
 		}
 	}
-	believe := deleted == 0 || r.believeDeletion(now, a.id, deleted)
+	believe := len(deleted) == 0 || r.believeDeletion(now, a.id, deleted)
 	for _, h := range scan.Handled {
 		switch {
 		case !expected(h.File):
@@ -94,15 +94,19 @@ func (r *Router) done(now time.Time, id protocol.AgentID, h mailbox.Handled) {
 // believeDeletion tells whether messages that are gone were deleted by their
 // agent: not when a person is at work in the repository, and not when very
 // many are gone at once.
-func (r *Router) believeDeletion(now time.Time, id protocol.AgentID, n int) bool {
+func (r *Router) believeDeletion(now time.Time, id protocol.AgentID, files []string) bool {
 	if r.git != nil {
 		if c := r.git.repo.State(); !c.Own() {
 			return false
 		}
-		if r.historyTakenBack() {
+		if r.takenByPerson(id, files) {
+			if err := r.restore(); err != nil {
+				r.cfg.Log.Error("cannot restore what a person's commit took away", slog.String("error", err.Error()))
+			}
 			return false
 		}
 	}
+	n := len(files)
 	if n <= massDeletion {
 		return true
 	}
@@ -110,6 +114,23 @@ func (r *Router) believeDeletion(now time.Time, id protocol.AgentID, n int) bool
 		Code: protocol.CodeMassDeletion, Agent: id, Path: protocol.InboxDir(id),
 		Text: fmt.Sprintf("%d messages vanished at once from the inbox of %s; they still count as unread: move handled messages to inbox/.done, or bring them back with `hived repair`", n, id),
 	})
+	return false
+}
+
+// takenByPerson tells whether messages are gone because a person's reset,
+// revert or commit took them out of the branch: then its tip does not hold
+// them, though hived had committed them.
+func (r *Router) takenByPerson(id protocol.AgentID, files []string) bool {
+	head, _ := r.git.standing()
+	for _, file := range files {
+		l, _ := r.letter(id, file)
+		if l.Of > head {
+			continue
+		}
+		if _, err := gitcommit.ReadFile(r.disk, protocol.InboxDir(id)+"/"+file); isNotExist(err) {
+			return true
+		}
+	}
 	return false
 }
 

@@ -80,7 +80,7 @@ func (r *Router) loop(ctx context.Context) error {
 
 // thorough is how many rescans pass between two that look at what no hint and
 // no directory's time can tell of: files changed in place.
-const thorough = 15
+const thorough = 5
 
 // everything makes the next steps a full pass.
 func (r *Router) everything(force bool) {
@@ -338,7 +338,7 @@ func (r *Router) waiting() []*attention {
 	var list []*attention
 	for i := range r.order {
 		a := r.agents[r.order[(r.turn+i)%len(r.order)]]
-		if agent := r.state.Agents[a.id]; a.outbox && agent != nil && agent.Status == ledger.Active {
+		if agent := r.state.Agents[a.id]; a.outbox && agent != nil && agent.Status != ledger.OnHold {
 			list = append(list, a)
 		}
 	}

@@ -113,7 +113,7 @@ func (r *Router) put(x debt, p string) {
 }
 
 func (r *Router) owe(x debt, p string, err error) {
-	if _, known := r.debts[p]; !known {
+	if _, known := r.debts[p]; !known && !errors.Is(err, mailbox.ErrTaken) {
 		r.cfg.Log.Warn("cannot place a file, it is tried again", slog.String("path", p), slog.String("error", err.Error()))
 	}
 	r.debts[p] = x

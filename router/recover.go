@@ -84,6 +84,16 @@ func (r *Router) restore() error {
 	return nil
 }
 
+// restoreLast is for what the last commits of a stop found out.
+func (r *Router) restoreLast() error {
+	select {
+	case <-r.back:
+		return r.restore()
+	default:
+		return nil
+	}
+}
+
 // placeOf tells where a file that an event put into a mailbox belongs now;
 // nowhere if it is gone from there.
 func (r *Router) placeOf(seq protocol.Seq, c protocol.Change) string {
@@ -309,12 +319,26 @@ func (r *Router) stillThere() map[original]bool {
 			}
 			for key := range r.originals {
 				if key.agent == id && key.file.Ino == info.Ino && key.file.Name == protocol.SafeName(e.Name) {
-					there[key] = true
+					there[key] = !r.emptied(protocol.OutboxDir(id)+"/"+e.Name, info)
 				}
 			}
 		}
 	}
 	return there
+}
+
+// emptied removes an original that a power cut left without its bytes: its
+// writer had not synced it, but it was accepted, and the log has it whole. Left
+// in its outbox it would be called broken, and be sent again.
+func (r *Router) emptied(name string, info durable.Info) bool {
+	if !info.Regular() || info.Size > r.cfg.Settings.MaxMessageBytes {
+		return false
+	}
+	data, _, err := durable.ReadFile(r.disk, name, r.cfg.Settings.MaxMessageBytes)
+	if err != nil || len(bytes.Trim(data, "\x00")) > 0 {
+		return false
+	}
+	return r.boxes.Remove(name) == nil
 }
 
 // rewriteSent makes sure that the archive holds what was accepted.

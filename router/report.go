@@ -84,7 +84,7 @@ func (r *Router) gitStatus(s *Status) {
 // pending counts what waits in an outbox, where anything can.
 func (r *Router) pending(id protocol.AgentID) int {
 	a := r.agents[id]
-	if a != nil && !a.outbox && a.again.IsZero() && r.state.Agents[id].Status == ledger.Active {
+	if a != nil && !a.outbox && a.again.IsZero() && r.state.Agents[id].Status != ledger.OnHold {
 		return 0
 	}
 	return Pending(r.disk, id)

@@ -160,6 +160,9 @@ func open(disk durable.FS, cfg Config, watch watcher) (*Router, error) {
 	}
 	r.decider = NewDecider(r.state, s, cfg.Entropy)
 	r.openGit()
+	if err := r.fits(); err != nil {
+		return nil, errors.Join(err, r.events.Close())
+	}
 	if err := r.recover(recovery); err != nil {
 		return nil, errors.Join(err, r.events.Close())
 	}
@@ -210,6 +213,28 @@ func (r *Router) openGit() {
 	}
 }
 
+// fits refuses a log that lost its end, or is another one: history names the
+// events that it holds and the sum of the last (spec §6).
+func (r *Router) fits() error {
+	if r.git == nil {
+		return nil
+	}
+	head, err := r.git.repo.Head()
+	if err != nil || head.Seq == 0 {
+		return nil //nolint:nilerr // git's trouble stops no delivery
+	}
+	if head.Seq > r.state.Seq {
+		return fmt.Errorf("start: git holds events up to %s, but the log ends with %s: its end is lost; bring log.jsonl back from a copy, or move it away and begin a new log from the files with `hived repair --adopt`", head.Seq, r.state.Seq)
+	}
+	for rec, err := range eventlog.Read(r.disk, eventlog.Position{Seq: head.Seq - 1}) {
+		if err == nil && rec.Sum.String() != head.Sum {
+			return fmt.Errorf("start: event %s of the log is not the one that git holds (sum %s, not %s): this is another log; bring log.jsonl back from a copy, or move it away and begin a new log from the files with `hived repair --adopt`", head.Seq, rec.Sum, head.Sum)
+		}
+		break
+	}
+	return nil
+}
+
 // say hands an alert to the loop. One that finds no room is in the daemon's
 // own log only.
 func (r *Router) say(a *protocol.AlertEvent) {
@@ -248,7 +273,7 @@ func (r *Router) Run(ctx context.Context) error {
 	t := time.AfterFunc(drainFor, cancel)
 	defer t.Stop()
 	halt()
-	err = errors.Join(err, g.Wait(), r.events.Close())
+	err = errors.Join(err, g.Wait(), r.restoreLast(), r.events.Close())
 	r.writeStatus(time.Now(), true)
 	if r.lock != nil {
 		err = errors.Join(err, r.lock.Release())

@@ -36,6 +36,13 @@ func (d *Decider) message(now time.Time, a mailbox.Arrival, content string) erro
 	if e.Conversation == "" {
 		e.Conversation = thread.Conversation
 	}
+	if e.Conversation == "" {
+		id, err := d.ids.Next(now)
+		if err != nil {
+			return fmt.Errorf("draw an id: %w", err)
+		}
+		e.Conversation = protocol.ConversationID("conv-" + id.String())
+	}
 	if m.From != "" && m.From != string(a.Agent) {
 		e.ClaimedFrom = m.From
 	}
