@@ -28,6 +28,10 @@ type Draft struct {
 	ExpiresAt     time.Time               `json:"expires_at,omitzero"`
 	Event         string                  `json:"event,omitzero"` // a command to `hive` (spec §8)
 	Data          jsontext.Value          `json:"data,omitzero"`  // of the command
+
+	// MaxBytes is what the hive takes (max_message_bytes); 0 is no limit. Send
+	// refuses a larger message.
+	MaxBytes int64 `json:"-"`
 }
 
 // Text is a body that is text. The text must be valid UTF-8.
@@ -64,6 +68,12 @@ func (b *Box) Send(d Draft) (Sent, error) {
 	data = append(data, '\n')
 	if err := check(data); err != nil {
 		return Sent{}, err
+	}
+	if d.MaxBytes > 0 && int64(len(data)) > d.MaxBytes {
+		return Sent{}, &protocol.Malformed{
+			Reason: fmt.Sprintf("the message has %d bytes, and the hive takes %d at most (max_message_bytes)", len(data), d.MaxBytes),
+			Remedy: "send a shorter one that says where the rest is",
+		}
 	}
 	file := key.String() + ".json"
 	if err := b.publish(file, data); err != nil {

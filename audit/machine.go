@@ -1,6 +1,10 @@
 package audit
 
-import "os/exec"
+import (
+	"os/exec"
+
+	"github.com/hived/hived/internal/durable"
+)
 
 // machine is what a hive needs of its machine. Numbers that the platform does
 // not tell are negative.
@@ -35,8 +39,27 @@ var fileSystems = map[string]string{
 	"overlay": "it may be gone with the container: put the hive on a volume",
 }
 
+// DiskFull tells whether the file system of a hive has no room left. Where the
+// platform does not tell, it has.
+func DiskFull(disk *durable.Disk) bool {
+	m := unknownMachine(disk.Path("."))
+	m.measure()
+	return m.full()
+}
+
+// noBytes is too little for what hived writes at once, and for its status.
+const noBytes = 64 << 10
+
+func (m *machine) full() bool {
+	return m.inodes == 0 || m.blockBytes >= 0 && m.blockBytes < noBytes
+}
+
+func unknownMachine(dir string) *machine {
+	return &machine{dir: dir, watches: -1, instances: -1, openFiles: -1, blockBytes: -1, inodes: -1}
+}
+
 func lookAtMachine(dir string) *machine {
-	m := &machine{dir: dir, watches: -1, instances: -1, openFiles: -1, blockBytes: -1, inodes: -1}
+	m := unknownMachine(dir)
 	if p, err := exec.LookPath("git"); err == nil {
 		m.git = p
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/hived/hived/gitcommit"
 	"github.com/hived/hived/protocol"
 	"github.com/hived/hived/router"
 )
@@ -160,4 +161,31 @@ func (h *hive) handle(id string) {
 			return
 		}
 	}
+}
+
+// A person who rebases hived's commits copies them, trailers and trees and all:
+// each copy is worth a note, and none of them a gap, also after hived went on.
+func TestVerifyTakesARebase(t *testing.T) {
+	h := newHive(t)
+	h.git("rebase", "-q", "--force-rebase", "HEAD~3")
+	check := func(when string) {
+		t.Helper()
+		r := h.verify()
+		if !r.OK() {
+			t.Errorf("%s: %s", when, lines(r.Findings))
+		}
+		n := 0
+		for _, f := range r.Notes {
+			if f.Code == gitcommit.CodeAmended {
+				n++
+			}
+		}
+		if n != 3 {
+			t.Errorf("%s: %d commits are noted as rewritten, want 3: %s", when, n, lines(r.Notes))
+		}
+	}
+	check("rebased")
+	h.write("agents/alice/outbox/more.json", `{"to":"bob","subject":"more"}`)
+	h.once()
+	check("hived went on")
 }

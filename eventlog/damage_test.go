@@ -128,7 +128,7 @@ func TestErrors(t *testing.T) {
 			&Damage{File: openName, Line: 17, Seq: 42, Err: protocol.ErrSum},
 			"the log is damaged: log.jsonl line 17 (seq 42): the line does not fit its sum: run `hived repair`",
 		},
-		{missing(openName), "the log is damaged: log.jsonl: the file is missing: run `hived repair`"},
+		{missing(openName), "the log is damaged: log.jsonl: the file is missing: bring it back from a copy, or let `hived repair --adopt` begin a new log from the files as they stand"},
 		{&Mismatch{At: Position{Seq: 4}}, "read the log after 4: it ends before: begin again from an earlier position"},
 		{
 			&Mismatch{At: Position{Seq: 4}, Found: protocol.Sum{1}},

@@ -134,15 +134,20 @@ func (k *checker) run(ctx context.Context, tip, onto protocol.Blob) error {
 	return k.lag()
 }
 
-// builtUpon tells whether a person's copy of a commit stands for it: it is the
-// newest, or hived went on from it.
+// builtUpon tells whether a person's copy of a commit stands for it: hived went
+// on from it, or nobody did yet. A person who rebases copies several in a row,
+// and each of them stands for its own.
 func builtUpon(chain []link) bool {
+	last := chain[0].last
 	for _, c := range chain[1:] {
-		if c.real {
-			return c.first == chain[0].last+1
+		switch {
+		case c.real:
+			return c.first == last+1
+		case c.first == last+1:
+			last = c.last
 		}
 	}
-	return len(chain) == 1
+	return true
 }
 
 // chain gives the commits to check, oldest first.

@@ -38,6 +38,8 @@ const (
 	CodeMassDeletion  Code = "mass-deletion"
 	CodeInboxGone     Code = "inbox-gone"
 	CodeTornTail      Code = "torn-tail"
+	CodeLogRestored   Code = "log-restored"
+	CodeTakenBack     Code = "git-taken-back"
 	CodeOwnFileTooBig Code = "own-file-too-large"
 	CodeOwnFileQuota  Code = "own-file-quota"
 	CodeOwnFileName   Code = "own-file-name"

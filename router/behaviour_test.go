@@ -216,7 +216,7 @@ func TestAnotherBranch(t *testing.T) {
 	h := newHive(t, "alice", "bob")
 	h.send("alice", "1", `{"id":"m1","to":"bob","body":"x"}`)
 	h.once()
-	h.git("checkout", "-q", "-b", "mine", "HEAD~1")
+	h.git("checkout", "-q", "-b", "mine", h.before("agents/bob/inbox/"))
 	if len(h.list("agents/bob/inbox")) != 0 {
 		t.Fatal("the older commit has no message")
 	}
@@ -529,7 +529,7 @@ func TestHistoryTakenBack(t *testing.T) {
 	h := newHive(t, "alice", "bob")
 	h.send("alice", "1", `{"id":"m1","to":"bob","body":"x"}`)
 	h.once()
-	h.git("reset", "-q", "--hard", "HEAD~1")
+	h.git("reset", "-q", "--hard", h.before("agents/bob/inbox/"))
 	if n := len(h.list("agents/bob/inbox")); n != 0 {
 		t.Fatalf("the older commit has %d messages", n)
 	}
@@ -546,4 +546,86 @@ func TestHistoryTakenBack(t *testing.T) {
 	if got := h.list("agents/bob/inbox"); len(got) != 2 {
 		t.Errorf("bob's inbox holds %v", got)
 	}
+}
+
+// TestTakenAwayByAPerson: a reset while the daemon runs, and a commit that
+// removes a message, are nobody's handling.
+func TestTakenAwayByAPerson(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		take func(*hive)
+	}{
+		{"reset", func(h *hive) { h.git("reset", "-q", "--hard", h.before("agents/bob/inbox/")) }},
+		{"removed in a commit", func(h *hive) {
+			h.git("rm", "-q", "agents/bob/inbox/"+h.list("agents/bob/inbox")[0])
+			h.git("commit", "-q", "-m", "no more mail")
+		}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			h := newHive(t, "alice", "bob")
+			h.send("alice", "1", `{"id":"m1","to":"bob","body":"x"}`)
+			h.once()
+			h.up()
+			file := h.list("agents/bob/inbox")[0]
+			tt.take(h)
+			for !h.exists("agents/bob/inbox/" + file) { // it comes back by itself
+				h.send("human", "tick", `{"to":"alice","body":"x"}`)
+				await(h, "any message", anyEvent[*protocol.MessageEvent])
+			}
+			h.down()
+			h.once()
+			for _, ev := range h.log() {
+				if e, ok := ev.Body.(*protocol.HandledEvent); ok {
+					t.Errorf("%s counts as handled", e.ID)
+				}
+			}
+			if !h.exists("agents/bob/inbox/" + file) {
+				t.Error("the message is gone")
+			}
+		})
+	}
+}
+
+// TestLogDeleted deletes the log under the daemon, which writes it again.
+func TestLogDeleted(t *testing.T) {
+	h := newHive(t, "alice", "bob")
+	h.up()
+	h.send("alice", "1", `{"id":"m1","to":"bob","body":"x"}`)
+	h.delivery("m1")
+	if err := os.Remove(h.path("log.jsonl")); err != nil {
+		t.Fatal(err)
+	}
+	h.send("alice", "2", `{"id":"m2","to":"bob","body":"x"}`)
+	h.delivery("m2")
+	await(h, "alert", isAlert(protocol.CodeLogRestored))
+	h.down()
+	h.once()
+	n := 0
+	for _, ev := range h.log() {
+		if e, ok := ev.Body.(*protocol.MessageEvent); ok && e.From == "alice" {
+			n++
+		}
+	}
+	if n != 2 {
+		t.Errorf("the log holds %d messages of alice", n)
+	}
+}
+
+// TestLogLostItsEnd refuses to number events a second time.
+func TestLogLostItsEnd(t *testing.T) {
+	h := newHive(t, "alice", "bob")
+	h.send("alice", "1", `{"id":"m1","to":"bob","body":"x"}`)
+	h.once()
+	text := strings.SplitAfter(h.read("log.jsonl"), "\n")
+	h.write("log.jsonl", strings.Join(text[:len(text)-4], ""))
+	if _, err := New(h.disk, h.config()); err == nil || !strings.Contains(err.Error(), "hived repair --adopt") {
+		t.Errorf("the start said %v", err)
+	}
+}
+
+// before is the commit before the first one that holds something there.
+func (h *hive) before(path string) string {
+	h.t.Helper()
+	commits := strings.Fields(h.git("rev-list", "HEAD", "--", path))
+	return commits[len(commits)-1] + "^"
 }

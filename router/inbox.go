@@ -144,6 +144,18 @@ func (r *Router) historyTakenBack() bool {
 	return head > 0
 }
 
+// lookBack notices that history was taken back while nothing else happens:
+// files come back, and the alert makes a commit, which mends the branch.
+func (r *Router) lookBack(now time.Time) {
+	if r.git == nil || !r.git.repo.State().Own() || !r.historyTakenBack() {
+		return
+	}
+	if err := r.restore(); err != nil {
+		r.cfg.Log.Error("cannot restore what a person's commit took away", slog.String("error", err.Error()))
+	}
+	r.decider.Alert(now, &protocol.AlertEvent{Code: protocol.CodeTakenBack, Text: "hived's branch was moved back to an older commit; the commits after it are made again from the log"})
+}
+
 // inboxGone fills an inbox that vanished (spec §4.7).
 func (r *Router) inboxGone(now time.Time, a *attention) error {
 	if _, err := r.boxes.Ensure(a.id); err != nil {

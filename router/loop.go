@@ -149,6 +149,10 @@ func (r *Router) wait(ctx context.Context, rescan <-chan time.Time) error {
 	case <-rescan:
 		r.mark.passes++
 		r.everything(r.mark.passes%thorough == 0 || r.watch.Degraded() != "")
+		if r.mark.passes%thorough == 0 {
+			r.lookBack(time.Now())
+		}
+		return r.holdLog()
 	case a := <-r.alerts:
 		r.decider.Alert(time.Now(), a)
 	case paths := <-r.forced:
@@ -393,6 +397,9 @@ func (r *Router) flush(now time.Time) error {
 // decisions wait for room; any other failure ends the daemon, because nobody
 // can tell any more what is on the disk (invariants 6 and 7).
 func (r *Router) commit(list []Decision) error {
+	if err := r.holdLog(); err != nil {
+		return err
+	}
 	evs := make([]protocol.Event, len(list))
 	for i := range list {
 		evs[i] = list[i].Event
@@ -415,6 +422,21 @@ func (r *Router) commit(list []Decision) error {
 	r.carryOut(list, sums)
 	if r.events.Due() {
 		return r.seal(time.Now())
+	}
+	return nil
+}
+
+// holdLog writes the log again where somebody deleted it under the daemon.
+func (r *Router) holdLog() error {
+	restored, err := r.events.Hold()
+	switch {
+	case restored:
+		r.cfg.Log.Error("log.jsonl was deleted while hived runs; it was written again")
+		r.say(&protocol.AlertEvent{Code: protocol.CodeLogRestored, Path: protocol.PathLog, Text: "log.jsonl was deleted while hived ran; it was written again from the open file"})
+	case errors.Is(err, durable.ErrNoSpace) && !errors.Is(err, durable.ErrSync):
+		return nil // the append finds out
+	case err != nil:
+		return fmt.Errorf("append to the log: %w", err)
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -63,6 +64,9 @@ func (a *app) openAt(said string) (*durable.Disk, error) {
 	disk, err := durable.Open(dir)
 	if err != nil {
 		return nil, fmt.Errorf("open the hive: %w", err)
+	}
+	if err := refuseOlder(disk); err != nil {
+		return nil, errors.Join(err, disk.Close())
 	}
 	return disk, nil
 }

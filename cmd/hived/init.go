@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/hived/hived/internal/durable"
+	"github.com/hived/hived/protocol"
 	"github.com/hived/hived/router"
 	"github.com/hived/hived/settings"
 )
@@ -29,12 +31,19 @@ func (a *app) initCommand() *cobra.Command {
 			if dir == "" {
 				dir = "."
 			}
+			if err := refuseHome(dir); err != nil {
+				return err
+			}
+			stood := strangers(dir)
 			abs, err := makeHive(dir, adopt)
 			if err != nil {
 				return err
 			}
 			return a.answer(map[string]string{"hive": abs}, func(p *printer) {
 				p.line("%s is a hive now", abs)
+				if len(stood) > 0 {
+					p.line("not empty:        what stood there stays as it is and is no part of the hive: %s", strings.Join(stood, ", "))
+				}
 				p.line("start it:         hived up %s", dir)
 				p.line("let an agent in:  mkdir -p %s", filepath.Join(dir, "agents", "alice", "outbox"))
 			})
@@ -42,6 +51,51 @@ func (a *app) initCommand() *cobra.Command {
 	}
 	c.Flags().BoolVar(&adopt, "adopt", false, "take over what stands there: an older hive, or a git repository")
 	return c
+}
+
+// refuseHome refuses the two directories of which nobody means to make a hive.
+func refuseHome(dir string) error {
+	abs, err := filepath.Abs(dir)
+	if err != nil {
+		return fmt.Errorf("make the hive: %w", err)
+	}
+	if abs == filepath.Dir(abs) {
+		return usageError("%s is the root of the file system and will not be a hive; say a directory: `hived init my-hive`", abs)
+	}
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return nil // there is none
+	}
+	at, err := os.Stat(home)
+	if err != nil {
+		return nil // there is none
+	}
+	if is, err := os.Stat(abs); err == nil && os.SameFile(at, is) {
+		return usageError("%s is your home directory and will not be a hive; say a directory in it: `hived init my-hive`", abs)
+	}
+	return nil
+}
+
+// mostStrangers is how many names are told of a directory that is not empty.
+const mostStrangers = 5
+
+// strangers names what stands in a directory that has no agents yet.
+func strangers(dir string) []string {
+	if _, err := os.Lstat(filepath.Join(dir, protocol.PathAgents)); err == nil {
+		return nil
+	}
+	list, err := os.ReadDir(dir)
+	if err != nil {
+		return nil // it is made, or refused, next
+	}
+	var names []string
+	for i, e := range list {
+		if i == mostStrangers {
+			return append(names, fmt.Sprintf("and %d more", len(list)-i))
+		}
+		names = append(names, protocol.SafeName(e.Name()))
+	}
+	return names
 }
 
 // makeHive makes the directory and the hive in it, and gives its full path.

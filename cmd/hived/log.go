@@ -55,6 +55,9 @@ func (a *app) log(ctx context.Context, disk durable.FS, f logFlags) error {
 	if err != nil {
 		return err
 	}
+	if err := knownAgent(disk, f.of); err != nil {
+		return err
+	}
 	records := eventlog.Read(disk, after)
 	if f.follow {
 		records = eventlog.Follow(ctx, disk, after, nil, followPoll)
@@ -75,6 +78,20 @@ func (a *app) log(ctx context.Context, disk durable.FS, f logFlags) error {
 		if a.out.err != nil || f.until > 0 && rec.Event.Seq == protocol.Seq(f.until) {
 			return nil
 		}
+	}
+	if wanted.conversation != "" && !wanted.seen && f.after == "" {
+		return exitWith(exitNotFound, "the log has no conversation %s; `hived log --kind message --json` names them", protocol.Quote(f.conversation))
+	}
+	return nil
+}
+
+// knownAgent refuses the name of nobody, where the roster can be read.
+func knownAgent(disk durable.FS, name string) error {
+	if id, err := protocol.ParseAgentID(name); name == "" || err == nil && id.Reserved() {
+		return nil
+	}
+	if _, err := find(disk, name); exitStatus(err) == exitNotFound {
+		return err
 	}
 	return nil
 }
@@ -114,6 +131,7 @@ type filter struct {
 	of           protocol.AgentID
 	conversation protocol.ConversationID
 	members      map[protocol.Seq]bool // messages of the conversation
+	seen         bool                  // the conversation
 }
 
 func newFilter(f logFlags) (*filter, error) {
@@ -126,7 +144,10 @@ func newFilter(f logFlags) (*filter, error) {
 			return nil, usageError("there is no kind %s of events%s", protocol.Quote(k), didYouMean(k, known, "there are "+list(known)))
 		}
 	}
-	return &filter{f.kinds, protocol.AgentID(f.of), protocol.ConversationID(f.conversation), map[protocol.Seq]bool{}}, nil
+	return &filter{
+		kinds: f.kinds, of: protocol.AgentID(f.of), conversation: protocol.ConversationID(f.conversation),
+		members: map[protocol.Seq]bool{},
+	}, nil
 }
 
 // fits must see the events in order: what became of a message belongs to its
@@ -134,6 +155,7 @@ func newFilter(f logFlags) (*filter, error) {
 func (f *filter) fits(ev protocol.Event) bool {
 	p := protocol.Handle[part](ev, parts{})
 	inThread := f.conversation == "" || p.conversation == f.conversation || f.members[p.of]
+	f.seen = f.seen || inThread
 	if f.conversation != "" && inThread && ev.Body.Kind() == protocol.KindMessage {
 		f.members[ev.Seq] = true
 	}

@@ -90,6 +90,7 @@ func (a *app) agentAdd() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "add ID",
 		Short: "Puts an agent on the roster, or changes its role and capabilities",
+		Long:  "Puts an agent on the roster. Of one that is there already it sets anew what is named; the rest stays as it is.",
 		Args:  takes(1, 1),
 	}
 	timeout := timeoutFlag(c)
@@ -104,6 +105,15 @@ func (a *app) agentAdd() *cobra.Command {
 			return usageError("%s is reserved; choose another id", protocol.Quote(args[0]))
 		}
 		data.Agent = id
+		// The command sets both anew; what was not named stays as it is.
+		if m, err := find(disk, args[0]); err == nil {
+			if !c.Flags().Changed("role") {
+				data.Role = m.Role
+			}
+			if !c.Flags().Changed("cap") {
+				data.Caps = m.Caps
+			}
+		}
 		return a.command(c.Context(), disk, "agent-add", data, *timeout, string(id)+" is on the roster; it sends from "+protocol.OutboxDir(id)+"/")
 	})
 	return c

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -15,6 +16,7 @@ import (
 	"github.com/hived/hived/agent"
 	"github.com/hived/hived/internal/durable"
 	"github.com/hived/hived/protocol"
+	"github.com/hived/hived/settings"
 )
 
 // maxBody is the largest text that --body reads, which is the largest message
@@ -67,6 +69,12 @@ func (a *app) send(ctx context.Context, disk *durable.Disk, f sendFlags) error {
 	if len(f.to) == 0 {
 		return usageError("send needs to know to whom: say --to ID, @role, broadcast, lead or human")
 	}
+	if f.expires < 0 {
+		return usageError("--expires %s: it is over already; say how long from now the message is worth something", f.expires)
+	}
+	if stage == stageReply && !slices.ContainsFunc(f.to, func(to string) bool { return strings.TrimSpace(to) != string(protocol.Hive) }) {
+		return usageError("--wait reply: hive answers commands only, which `hived agent`, `hived continue` and `hived git` send")
+	}
 	box, err := a.box(disk)
 	if err != nil {
 		return err
@@ -74,6 +82,9 @@ func (a *app) send(ctx context.Context, disk *durable.Disk, f sendFlags) error {
 	draft, err := a.draft(f, time.Now())
 	if err != nil {
 		return err
+	}
+	if values, err := settings.Load(disk); err == nil {
+		draft.MaxBytes = values.MaxMessageBytes
 	}
 	return a.post(ctx, disk, box, draft, stage, f.timeout)
 }

@@ -1,11 +1,16 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/hived/hived/audit"
 	"github.com/hived/hived/internal/durable"
 	"github.com/hived/hived/ledger"
 	"github.com/hived/hived/protocol"
@@ -31,36 +36,91 @@ func (a *app) statusCommand() *cobra.Command {
 				return err
 			}
 			s := statusJSON{Hive: disk.Path("."), Running: runs}
+			full := audit.DiskFull(disk)
 			if runs {
-				s.Status = running(disk, pid, time.Now())
+				s.Status = running(disk, pid, time.Now(), full)
 			} else {
-				s.Status, err = stopped(disk)
+				s.Status, err = stopped(disk, full)
 			}
 			if err != nil {
 				return err
 			}
+			s.Status.Problems = append(s.Status.Problems, outboxesThatWait(s.Status.Agents)...)
 			return a.answer(s, func(p *printer) { a.showStatus(p, s) })
 		}),
 	}
 }
 
-// silentAfter is how old the status of a running daemon may be.
-const silentAfter = 10 * time.Second
+// silentAfter is how old the status of a running daemon may be; staleAfter, on
+// a full disk, on which it cannot write it.
+const (
+	silentAfter = 10 * time.Second
+	staleAfter  = 3 * time.Second
+)
 
-// running gives what the daemon says of itself.
-func running(disk durable.FS, pid int, now time.Time) router.Status {
+const fullDisk = "the disk is full: make room; intake goes on by itself then"
+
+// running gives what the daemon says of itself. Full says that the disk has no
+// room, perhaps not even for that.
+func running(disk durable.FS, pid int, now time.Time, full bool) router.Status {
 	s, err := router.ReadStatus(disk)
-	if err != nil || s.PID != pid {
+	age := now.Sub(s.At)
+	known := err == nil && s.PID == pid
+	switch {
+	case full && !known:
+		return router.Status{PID: pid, Problems: []string{fullDisk}}
+	case full && age > staleAfter:
+		s.Problems = append(s.Problems, fmt.Sprintf("%s; what stands here is %s old", fullDisk, age.Round(time.Second)))
+		return forGit(disk, s)
+	case !known:
 		return router.Status{PID: pid, Problems: []string{"the daemon has not said yet how it is: it may be reading the log; ask again"}}
 	}
-	if age := now.Sub(s.At); age > silentAfter {
+	if age > silentAfter {
 		s.Problems = append(s.Problems, fmt.Sprintf("the daemon has said nothing for %s: it may hang on a disk, or be stopped; `hived doctor` looks closer", age.Round(time.Second)))
 	}
+	return forGit(disk, s)
+}
+
+// forGit says of a repository that is gone, or not hived's, what to do in a
+// hive: `hived init` refuses one.
+func forGit(disk durable.FS, s router.Status) router.Status {
+	_, err := disk.Lstat(".git")
+	switch {
+	case s.Git == "":
+		return s
+	case errors.Is(err, fs.ErrNotExist):
+		s.Git = "there is no .git"
+	case strings.Contains(s.Git, "hived init"):
+		s.Git = ".git is not hived's: move it away"
+	default:
+		return s
+	}
+	remedy := "; delivery goes on, `hived repair` builds the history again from the log while no daemon runs"
+	s.Problems = slices.DeleteFunc(s.Problems, func(p string) bool { return strings.HasPrefix(p, "git: ") })
+	s.Problems = append(s.Problems, "git: "+s.Git+remedy)
 	return s
 }
 
+// outboxesThatWait tells of messages that nobody takes in before a person says
+// so.
+func outboxesThatWait(list []router.AgentStatus) []string {
+	var out []string
+	for _, x := range list {
+		command, wait := map[ledger.Status]string{ledger.Archived: "restore", ledger.OnHold: "release"}[x.Status]
+		if !wait || x.Pending == 0 {
+			continue
+		}
+		files := "1 file of " + string(x.ID) + " waits"
+		if x.Pending > 1 {
+			files = fmt.Sprintf("%d files of %s wait", x.Pending, x.ID)
+		}
+		out = append(out, fmt.Sprintf("%s because it is %s: `hived agent %s %s`", files, x.Status, command, x.ID))
+	}
+	return out
+}
+
 // stopped folds the log and looks at the outboxes itself.
-func stopped(disk durable.FS) (router.Status, error) {
+func stopped(disk durable.FS, full bool) (router.Status, error) {
 	values, problem := settings.Load(disk)
 	if problem != nil {
 		values = protocol.DefaultSettings()
@@ -79,6 +139,9 @@ func stopped(disk durable.FS) (router.Status, error) {
 	}
 	if problem != nil {
 		s.Problems = append(s.Problems, problem.Error())
+	}
+	if full {
+		s.Problems = append(s.Problems, fullDisk)
 	}
 	return s, nil
 }
@@ -105,7 +168,7 @@ func (a *app) showStatus(p *printer, s statusJSON) {
 		})
 	}
 	p.table(rows)
-	for i, text := range problems(st) {
+	for i, text := range st.Problems {
 		if i == 0 {
 			p.line("")
 		}
@@ -128,16 +191,4 @@ func behind(s router.Status) string {
 		return fmt.Sprintf("%d events behind", n)
 	}
 	return "1 event behind"
-}
-
-// problems lists what is wrong, one line each.
-func problems(s router.Status) []string {
-	var out []string
-	if s.Intake != "" {
-		out = append(out, "nothing is taken in: "+s.Intake)
-	}
-	if s.Owed > 0 {
-		out = append(out, fmt.Sprintf("%d deliveries wait for a directory that cannot be written; see the rights of the inboxes", s.Owed))
-	}
-	return append(out, s.Problems...)
 }

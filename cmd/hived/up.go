@@ -51,14 +51,14 @@ func (a *app) up(ctx context.Context, dir string, untilIdle, verbose bool) error
 	log := a.logger(verbose)
 	r, err := router.New(disk, router.Config{Settings: values, Log: log, Version: version(), Once: untilIdle})
 	if err != nil {
-		return locked(err)
+		return noRoom(locked(err))
 	}
 	if untilIdle {
-		return r.Run(ctx)
+		return noRoom(r.Run(ctx))
 	}
 	log.InfoContext(ctx, "hived runs", slog.String("hive", disk.Path(".")), slog.Int("pid", os.Getpid()), slog.String("version", version()))
 	if err := r.Run(ctx); err != nil {
-		return err
+		return noRoom(err)
 	}
 	log.InfoContext(ctx, "hived stopped")
 	return nil
@@ -75,6 +75,14 @@ func locked(err error) error {
 		who = fmt.Sprintf("the daemon with process id %d", l.PID)
 	}
 	return &holder{who + " holds this hive; stop it with `hived down`"}
+}
+
+// noRoom says what to do about a full disk.
+func noRoom(err error) error {
+	if errors.Is(err, syscall.ENOSPC) {
+		return fmt.Errorf("%w: the disk is full: make room and start again; nothing is lost", err)
+	}
+	return err
 }
 
 // holder says who holds a hive.
