@@ -80,7 +80,10 @@ func (r *Repo) try(ctx context.Context, b *Batch) (Result, error) {
 	if pos.OnBranch {
 		return Result{}, fmt.Errorf("%w: %s", ErrBusy, pos.String())
 	}
-	tip, err := readBranch(r.disk, r.branch)
+	if err := r.keepRecent(); err != nil {
+		return Result{}, err
+	}
+	tip, err := r.branchTip(ctx)
 	if err != nil {
 		return Result{}, err
 	}
@@ -211,13 +214,8 @@ func (r *Repo) land(ctx context.Context, objects []object, tip, id protocol.Blob
 	if err != nil {
 		return err
 	}
-	// A person's `git repack -ad` may have begun before the branch moved and
-	// ended after: it would not have seen a use for the pack.
-	if _, err := r.disk.Lstat(stem + ".idx"); missing(err) {
-		_, _, err = r.packer.write(objects)
-		return err
-	}
-	return nil
+	r.recent.add(r.opt.Now(), stem, objects)
+	return r.keepRecent()
 }
 
 // work collects the objects of one commit.

@@ -118,6 +118,17 @@ func (r *Repo) breakStale(name string) (freed bool, since time.Time, err error) 
 	return true, since, nil
 }
 
+// breakOthers removes the stale ones of the locks that hived never takes itself:
+// a person's git could do nothing more with them in its way.
+func (r *Repo) breakOthers() error {
+	for _, name := range []string{headFile, packedRefs} {
+		if _, _, err := r.breakStale(name + lockExt); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // ownerOf asks the system who could hold a lock in this hive.
 func (r *Repo) ownerOf(lock durable.Info) liveness {
 	hive, err := r.disk.Lstat(".")

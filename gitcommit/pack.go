@@ -172,9 +172,11 @@ func (p *packer) copyFile(o *object) error {
 }
 
 // publish writes a pack under a temporary name, then its index, syncs both and
-// gives them their names: the index last, because git looks for it first.
+// gives them their names: the index last, because git looks for it first. The
+// temporary names are outside the pack directory, where `git prune` removes
+// every tmp_* file.
 func (p *packer) publish(tag string, fill func(*bufio.Writer) (*packStream, error)) (stem string, existed bool, err error) {
-	tmpPack, tmpIdx := packDir+"/"+tmpPrefix+tag+"_pack", packDir+"/"+tmpPrefix+tag+"_idx"
+	tmpPack, tmpIdx := gitDir+"/"+tmpPrefix+tag+"_pack", gitDir+"/"+tmpPrefix+tag+"_idx"
 	var s *packStream
 	var sum protocol.Blob
 	err = p.file(tmpPack, func(w *bufio.Writer) (err error) {

@@ -1,6 +1,7 @@
 package gitcommit
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -33,7 +34,7 @@ type Options struct {
 	StaleLock time.Duration
 	// Alert hears of what a person should know, under a code: git-stale-lock,
 	// git-overruled, git-unversionable, git-move-absent, git-index-rebuilt,
-	// git-reflog, git-leftover. It may be nil.
+	// git-reflog, git-leftover, git-branch-restored. It may be nil.
 	Alert func(code, text string)
 	// Now is the clock; nil is time.Now.
 	Now func() time.Time
@@ -71,6 +72,8 @@ type Repo struct {
 	told  protocol.Blob // the tip whose own files were reported
 	dirty dirtySet
 
+	recent recent
+
 	merging  sync.Mutex      // held by Consolidate
 	deltaful map[string]bool // whether a pack holds deltas or damage, once known; guarded by merging
 }
@@ -98,14 +101,26 @@ func Open(disk durable.FS, opt Options) (*Repo, error) {
 	if err := r.sweep(); err != nil {
 		return nil, fmt.Errorf("open the git repository: %w", err)
 	}
-	tip, err := readBranch(disk, r.branch)
-	if err != nil {
-		return nil, fmt.Errorf("open the git repository: %w", err)
-	}
-	if r.head, _, err = r.newest(tip); err != nil {
+	if err := r.start(context.Background()); err != nil {
 		return nil, fmt.Errorf("open the git repository: %w", err)
 	}
 	return r, nil
+}
+
+// start finds the head, after what a crash or a person took away from it came
+// back.
+func (r *Repo) start(ctx context.Context) error {
+	if err := r.breakOthers(); err != nil {
+		return err
+	}
+	tip, err := r.branchTip(ctx)
+	if err != nil {
+		return err
+	}
+	if r.head, _, err = r.newest(tip); err != nil {
+		return err
+	}
+	return r.landLeftover(ctx, tip)
 }
 
 func (r *Repo) alert(code, text string) {

@@ -64,6 +64,12 @@ func (d *dirtySet) addBare(path string) {
 // none that changed within the last second. More tells that some are left for a
 // call about a second later: the next `git status` would read them itself. A held index.lock is [ErrLocked], at once.
 func (r *Repo) SyncIndex(ctx context.Context) (more bool, err error) {
+	if err := r.keepRecent(); err != nil {
+		return false, err
+	}
+	if err := r.breakOthers(); err != nil {
+		return false, err
+	}
 	if !r.dirty.all && len(r.dirty.paths) == 0 && len(r.dirty.bare) == 0 {
 		return false, nil
 	}

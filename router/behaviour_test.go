@@ -629,3 +629,23 @@ func (h *hive) before(path string) string {
 	commits := strings.Fields(h.git("rev-list", "HEAD", "--", path))
 	return commits[len(commits)-1] + "^"
 }
+
+// TestTidyAgent: an agent may empty its .done and .sent; the versioned tree
+// follows, and nothing is dirty for ever.
+func TestTidyAgent(t *testing.T) {
+	h := newHive(t, "alice", "bob")
+	h.send("alice", "1", `{"id":"m1","to":"bob","body":"x"}`)
+	h.once()
+	file := h.list("agents/bob/inbox")[0]
+	h.rename("agents/bob/inbox/"+file, "agents/bob/inbox/.done/"+file)
+	h.once()
+	os.Remove(h.path("agents/bob/inbox/.done/" + file))
+	os.Remove(h.path("agents/alice/outbox/.sent/1.json"))
+	h.settings.Rescan = 10 * time.Millisecond
+	h.up()
+	await(h, "swept", func(_ protocol.Event, e *protocol.HiveEvent) bool {
+		return e.Action == protocol.Swept && slices.Equal(e.Paths, []string{"agents/alice/outbox/.sent/1.json", "agents/bob/inbox/.done/" + file})
+	})
+	h.down()
+	h.quiet()
+}

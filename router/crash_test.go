@@ -301,3 +301,52 @@ func TestGitCannotBeWritten(t *testing.T) {
 		t.Errorf("history goes to %d, the log to %d", head.Seq, last)
 	}
 }
+
+// TestOriginalComesBackEmpty: after a power cut the file of an accepted message
+// can stand in its outbox again, without the bytes that its writer never
+// synced. It is neither called broken nor lost.
+func TestOriginalComesBackEmpty(t *testing.T) {
+	disk := memHive(t)
+	put(t, disk, "agents/alice/outbox/1.json", `{"to":"bob","body":"once"}`)
+	delivered := make(chan struct{})
+	cfg := Config{Settings: memSettings(), OnEvent: func(ev protocol.Event) {
+		if e, ok := ev.Body.(*protocol.MessageEvent); ok && e.From == "alice" {
+			close(delivered)
+		}
+	}}
+	r, err := open(disk, cfg, deaf{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	ctx, cancel := context.WithCancel(context.Background())
+	go func() { done <- r.Run(ctx) }()
+	<-delivered
+	disk.CrashAt(0, faultfs.Keep)
+	cancel()
+	if err := <-done; err == nil {
+		t.Error("the daemon did not notice the crash")
+	}
+	disk = disk.Reboot()
+	if _, err := disk.Lstat("agents/alice/outbox/.sent/1.json"); err == nil {
+		if err := disk.Rename("agents/alice/outbox/.sent/1.json", "agents/alice/outbox/1.json"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f, err := disk.Append("agents/alice/outbox/1.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(f.Truncate(0), f.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if err := runOnce(disk); err != nil {
+		t.Fatal(err)
+	}
+	if bob, alice := unread(t, disk, "bob"), unread(t, disk, "alice"); bob != 1 || alice != 0 {
+		t.Errorf("bob has %d messages, alice %d notices", bob, alice)
+	}
+	if data, _, err := durable.ReadFile(disk, "agents/alice/outbox/.sent/1.json", 1<<10); err != nil || !strings.Contains(string(data), "once") {
+		t.Errorf("the archive holds %q, %v", data, err)
+	}
+}

@@ -151,6 +151,7 @@ func (r *Router) wait(ctx context.Context, rescan <-chan time.Time) error {
 		r.everything(r.mark.passes%thorough == 0 || r.watch.Degraded() != "")
 		if r.mark.passes%thorough == 0 {
 			r.lookBack(time.Now())
+			r.takenAway(time.Now())
 		}
 		return r.holdLog()
 	case a := <-r.alerts:

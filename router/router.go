@@ -80,6 +80,8 @@ type Router struct {
 	debts     map[string]debt    // placements that the disk refused, by path
 	intruders []debt             // messages whose names are taken by something else
 	refills   map[protocol.AgentID]bool
+	missing   map[string]bool      // files of .done/ and .sent/ that the last look missed
+	complete  map[string]time.Time // time of a directory when nothing was missing in it
 	root      attentionRoot
 	alerts    chan *protocol.AlertEvent // from other goroutines
 	forced    chan []string             // own files that a person committed
@@ -149,6 +151,8 @@ func open(disk durable.FS, cfg Config, watch watcher) (*Router, error) {
 		originals: map[original]filed{},
 		debts:     map[string]debt{},
 		refills:   map[protocol.AgentID]bool{},
+		missing:   map[string]bool{},
+		complete:  map[string]time.Time{},
 		alerts:    make(chan *protocol.AlertEvent, 64),
 		forced:    make(chan []string, 16),
 		back:      make(chan struct{}, 1),

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/hived/hived/gitcommit"
 	"github.com/hived/hived/protocol"
 )
 
@@ -49,6 +50,82 @@ func (r *Router) sweepBox(now, old time.Time, dir string, files map[string]time.
 		}
 		r.decider.Hive(now, &protocol.HiveEvent{Action: protocol.Swept, Paths: part})
 	}
+}
+
+// takenAway notices what agents and people removed from .done/ and .sent/
+// themselves, and records it like a sweep, so that the versioned tree is again
+// what stands on the disk. Two looks have to agree, and while a person has moved
+// the branch nothing is concluded.
+func (r *Router) takenAway(now time.Time) {
+	if r.git == nil || !r.branchIsOurs() {
+		clear(r.missing)
+		return
+	}
+	missing := map[string]bool{}
+	for _, a := range r.state.Roster() {
+		done := make(map[string]protocol.Seq, len(a.Done))
+		for name, l := range a.Done {
+			done[name] = l.Of
+		}
+		r.lookInto(protocol.DoneDir(a.ID), done, missing)
+		sent := make(map[string]protocol.Seq, len(a.Sent))
+		for name, o := range a.Sent {
+			sent[name] = o.Of
+		}
+		r.lookInto(protocol.SentDir(a.ID), sent, missing)
+	}
+	var gone []string
+	for p := range missing {
+		if r.missing[p] {
+			gone = append(gone, p)
+			delete(missing, p)
+		}
+	}
+	slices.Sort(gone)
+	for part := range slices.Chunk(gone, 256) {
+		r.decider.Hive(now, &protocol.HiveEvent{Action: protocol.Swept, Paths: part, Note: "removed by somebody else"})
+	}
+	r.missing = missing
+}
+
+// lookInto adds the settled files of a directory that are not there. It lists
+// the directory only if its time moved since everything was there.
+func (r *Router) lookInto(dir string, files map[string]protocol.Seq, missing map[string]bool) {
+	info, err := r.disk.Lstat(dir)
+	if err != nil || info.ModTime.Equal(r.complete[dir]) {
+		return
+	}
+	entries, err := r.disk.ReadDir(dir)
+	if err != nil {
+		return
+	}
+	for _, e := range entries {
+		delete(files, e.Name)
+	}
+	whole := true
+	for name, of := range files {
+		whole = false
+		if of <= r.state.Settled {
+			missing[dir+"/"+name] = true
+		}
+	}
+	if whole {
+		r.complete[dir] = info.ModTime
+	}
+}
+
+// branchIsOurs tells whether the work tree shows hived's branch and the newest
+// commit there is hived's own.
+func (r *Router) branchIsOurs() bool {
+	c := r.git.repo.State()
+	if !c.Own() {
+		return false
+	}
+	head, _ := r.git.standing()
+	for own, err := range gitcommit.Commits(r.disk) {
+		return err == nil && own.ID == c.Tip && own.Last >= head
+	}
+	return false
 }
 
 // Expired lists the files that retention lets go, oldest first: what is older

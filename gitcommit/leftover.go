@@ -1,0 +1,228 @@
+package gitcommit
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/hived/hived/internal/durable"
+	"github.com/hived/hived/protocol"
+)
+
+const (
+	leftoverPacks = 16       // the newest ones are looked at
+	leftoverIdx   = 16 << 20 // bytes of an index that is read for it
+	tailOfReflog  = 1 << 20
+)
+
+// landLeftover finishes a commit that a crash interrupted between its pack and
+// the move of the branch: nothing would ever refer to those objects, and git
+// fsck would tell of them for ever. Its events are in the log, which is always
+// ahead, so that it is as good as one that was finished.
+func (r *Repo) landLeftover(ctx context.Context, tip protocol.Blob) error {
+	pos := r.position()
+	if pos.OnBranch {
+		return nil
+	}
+	c, err := r.leftover(tip)
+	if err != nil || c == nil {
+		return err
+	}
+	err = r.moveRef(ctx, tip, c.id)
+	if errors.Is(err, ErrLocked) || errors.Is(err, errRaced) {
+		return nil // somebody works on the branch: it is theirs now
+	}
+	if err != nil {
+		return fmt.Errorf("finish the commit that a crash interrupted: %w", err)
+	}
+	r.head = Head{Seq: c.last, Sum: c.sum, Commit: c.id}
+	r.writeReflog(tip, c.id, r.opt.Now(), "hive: finished after a crash", pos.Head == r.branch)
+	return nil
+}
+
+// leftover finds the commit that follows the tip and that the branch never
+// named. What it did name once, a person took out of history.
+func (r *Repo) leftover(tip protocol.Blob) (*commit, error) {
+	packs, err := newestPacks(r.disk)
+	if err != nil {
+		return nil, err
+	}
+	for _, info := range packs[:min(len(packs), leftoverPacks)] {
+		c := r.lastCommit(packStem(info))
+		if c == nil || !c.byHived() || c.parent != tip || c.first != r.head.Seq+1 {
+			continue
+		}
+		if named, err := r.everNamed(c.id); err != nil || named {
+			return nil, err
+		}
+		if err := r.whole(c); err != nil {
+			continue
+		}
+		return c, nil
+	}
+	return nil, nil
+}
+
+// lastCommit reads the commit that hived puts last into a pack; nil where
+// there is none.
+func (r *Repo) lastCommit(stem string) *commit {
+	data, err := readSmall(r.disk, stem+".idx", leftoverIdx)
+	if err != nil {
+		return nil
+	}
+	x, err := parseIdx(data)
+	if err != nil || x.len() == 0 {
+		return nil
+	}
+	last := x.entry(0)
+	for i := range x.len() {
+		if e := x.entry(i); e.offset > last.offset {
+			last = e
+		}
+	}
+	f, err := r.disk.Open(stem + ".pack")
+	if err != nil {
+		return nil
+	}
+	defer f.Close() //nolint:errcheck // only read
+	var b [1]byte
+	if _, err := f.ReadAt(b[:], last.offset); err != nil || kind(b[0]>>4&7) != kindCommit {
+		return nil
+	}
+	c, err := r.store.commit(last.id)
+	if err != nil {
+		return nil
+	}
+	return c
+}
+
+// whole reads every object of hived's part of a commit that its parent does
+// not have.
+func (r *Repo) whole(c *commit) error {
+	root, err := r.store.root(c.id)
+	if err != nil {
+		return err
+	}
+	was, err := r.store.root(c.parent)
+	if err != nil {
+		return err
+	}
+	f := &editFinder{store: r.store, tree: newTreeAt(topsOf(was), r.store.tree)}
+	edits, err := f.edits(root)
+	if err != nil {
+		return err
+	}
+	for _, e := range edits {
+		if e.id.IsZero() {
+			continue
+		}
+		if _, err := r.store.read(e.id, kindBlob); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// reflogs of the branch and of HEAD.
+func (r *Repo) reflogs() []string {
+	return []string{gitDir + "/logs/" + branchRefs + r.branch, gitDir + "/logs/HEAD"}
+}
+
+// everNamed tells whether a reflog speaks of a commit.
+func (r *Repo) everNamed(id protocol.Blob) (bool, error) {
+	for _, name := range r.reflogs() {
+		data, err := readTail(r.disk, name)
+		if err != nil {
+			return false, err
+		}
+		if bytes.Contains(data, []byte(id.String())) {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// readTail reads the end of a file; nothing where it is missing.
+func readTail(disk durable.FS, name string) ([]byte, error) {
+	f, err := disk.Open(name)
+	if missing(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close() //nolint:errcheck // only read
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	from := max(0, info.Size-tailOfReflog)
+	return io.ReadAll(io.NewSectionReader(f, from, info.Size-from))
+}
+
+// branchTip gives the commit that the branch names. A branch that was there and
+// is not any more, deleted or renamed, comes back: a second history without the
+// first one would follow otherwise.
+func (r *Repo) branchTip(ctx context.Context) (protocol.Blob, error) {
+	tip, err := readBranch(r.disk, r.branch)
+	if err != nil || !tip.IsZero() {
+		return tip, err
+	}
+	id, had, err := r.lastNamed()
+	if err != nil {
+		return tip, err
+	}
+	switch {
+	case id.IsZero() && (had || !r.onto.IsZero()):
+		return tip, fmt.Errorf("find branch %s: %w: the branch is gone, and so is what it named; `hived repair` rebuilds the repository from the log", r.branch, ErrDamaged)
+	case id.IsZero():
+		return tip, nil
+	}
+	if err := r.moveRef(ctx, tip, id); err != nil {
+		return tip, fmt.Errorf("restore branch %s: %w", r.branch, err)
+	}
+	head, _ := readHEAD(r.disk)
+	r.writeReflog(tip, id, r.opt.Now().Truncate(time.Second), "hive: branch restored", head.branch == r.branch)
+	r.alert("git-branch-restored", fmt.Sprintf("branch %s was gone; it names commit %s again", r.branch, id))
+	return id, nil
+}
+
+// lastNamed gives what the branch named last: by its reflog, or, where that is
+// gone too, the newest commit of hived's in that of HEAD or in memory. Had tells
+// that there was one, even where it cannot be read any more.
+func (r *Repo) lastNamed() (id protocol.Blob, had bool, err error) {
+	if !r.head.Commit.IsZero() {
+		had = true
+		if _, err := r.store.commit(r.head.Commit); err == nil {
+			id = r.head.Commit
+		}
+	}
+	var seq protocol.Seq
+	for i, name := range r.reflogs() {
+		data, err := readTail(r.disk, name)
+		if err != nil {
+			return id, had, err
+		}
+		for line := range bytes.Lines(data) {
+			_, rest, _ := bytes.Cut(line, []byte{' '})
+			hex, _, _ := bytes.Cut(rest, []byte{' '})
+			named, err := parseRef(hex)
+			if err != nil {
+				continue
+			}
+			c, err := r.store.commit(named)
+			// HEAD may have been on other branches.
+			had = had || i == 0 || err == nil && c.byHived()
+			if err == nil && (i == 0 || c.byHived() && c.last > seq) {
+				id, seq = named, c.last
+			}
+		}
+		if !id.IsZero() && i == 0 {
+			break
+		}
+	}
+	return id, had, nil
+}
