@@ -21,7 +21,7 @@ func (d *doctor) git() {
 	}
 	look, err := gitcommit.Look(d.disk)
 	if err != nil {
-		d.add(found(codeGitForeign, dirGit, "%v", err))
+		d.add(foreignGit(err))
 		return
 	}
 	before := len(d.list)
@@ -41,6 +41,13 @@ func (d *doctor) git() {
 	if len(d.list) == before {
 		d.fine(codeGitHead, dirGit, "on %s, nothing is in progress and nothing is locked", look.Branch)
 	}
+}
+
+// foreignGit leaves out what `hived init` could do with such a repository: in a
+// hive it refuses.
+func foreignGit(err error) Finding {
+	text, _, _ := strings.Cut(err.Error(), "; `hived init")
+	return found(codeGitForeign, dirGit, "%s", text)
 }
 
 func (d *doctor) gitCondition(look gitcommit.Condition) {

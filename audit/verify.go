@@ -243,7 +243,7 @@ func (v *verifier) git(ctx context.Context) error {
 	})
 	switch {
 	case errors.Is(err, gitcommit.ErrForeign), errors.Is(err, gitcommit.ErrUnsupported), errors.Is(err, gitcommit.ErrDamaged):
-		v.add(found(codeGitForeign, dirGit, "%v", err))
+		v.add(foreignGit(err))
 		return nil
 	case err != nil:
 		return err
