@@ -331,3 +331,19 @@ func TestNames(t *testing.T) {
 		t.Errorf("names (-want +got):\n%s%v", diff, err)
 	}
 }
+
+func TestSendRefusesWhatTheHiveDoesNotTake(t *testing.T) {
+	disk := hive(t, "alice")
+	b := open(t, disk)
+	d := Draft{To: []protocol.Address{"bob"}, Subject: "s", Body: Text(strings.Repeat("x", 300)), MaxBytes: 300}
+	if _, err := b.Send(d); !errors.Is(err, protocol.ErrMalformed) || !strings.Contains(err.Error(), "300 at most (max_message_bytes)") {
+		t.Errorf("error %v, want one that names the limit", err)
+	}
+	if got, _ := b.Pending(); len(got) != 0 {
+		t.Errorf("pending %v, want nothing", got)
+	}
+	d.MaxBytes = 1000
+	if _, err := b.Send(d); err != nil {
+		t.Error(err)
+	}
+}

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"time"
 
 	"github.com/hived/hived/internal/durable"
 	"github.com/hived/hived/protocol"
@@ -161,68 +160,4 @@ func readTail(disk durable.FS, name string) ([]byte, error) {
 	}
 	from := max(0, info.Size-tailOfReflog)
 	return io.ReadAll(io.NewSectionReader(f, from, info.Size-from))
-}
-
-// branchTip gives the commit that the branch names. A branch that was there and
-// is not any more, deleted or renamed, comes back: a second history without the
-// first one would follow otherwise.
-func (r *Repo) branchTip(ctx context.Context) (protocol.Blob, error) {
-	tip, err := readBranch(r.disk, r.branch)
-	if err != nil || !tip.IsZero() {
-		return tip, err
-	}
-	id, had, err := r.lastNamed()
-	if err != nil {
-		return tip, err
-	}
-	switch {
-	case id.IsZero() && (had || !r.onto.IsZero()):
-		return tip, fmt.Errorf("find branch %s: %w: the branch is gone, and so is what it named; `hived repair` rebuilds the repository from the log", r.branch, ErrDamaged)
-	case id.IsZero():
-		return tip, nil
-	}
-	if err := r.moveRef(ctx, tip, id); err != nil {
-		return tip, fmt.Errorf("restore branch %s: %w", r.branch, err)
-	}
-	head, _ := readHEAD(r.disk)
-	r.writeReflog(tip, id, r.opt.Now().Truncate(time.Second), "hive: branch restored", head.branch == r.branch)
-	r.alert("git-branch-restored", fmt.Sprintf("branch %s was gone; it names commit %s again", r.branch, id))
-	return id, nil
-}
-
-// lastNamed gives what the branch named last: by its reflog, or, where that is
-// gone too, the newest commit of hived's in that of HEAD or in memory. Had tells
-// that there was one, even where it cannot be read any more.
-func (r *Repo) lastNamed() (id protocol.Blob, had bool, err error) {
-	if !r.head.Commit.IsZero() {
-		had = true
-		if _, err := r.store.commit(r.head.Commit); err == nil {
-			id = r.head.Commit
-		}
-	}
-	var seq protocol.Seq
-	for i, name := range r.reflogs() {
-		data, err := readTail(r.disk, name)
-		if err != nil {
-			return id, had, err
-		}
-		for line := range bytes.Lines(data) {
-			_, rest, _ := bytes.Cut(line, []byte{' '})
-			hex, _, _ := bytes.Cut(rest, []byte{' '})
-			named, err := parseRef(hex)
-			if err != nil {
-				continue
-			}
-			c, err := r.store.commit(named)
-			// HEAD may have been on other branches.
-			had = had || i == 0 || err == nil && c.byHived()
-			if err == nil && (i == 0 || c.byHived() && c.last > seq) {
-				id, seq = named, c.last
-			}
-		}
-		if !id.IsZero() && i == 0 {
-			break
-		}
-	}
-	return id, had, nil
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"strings"
 	"time"
 
 	"github.com/hived/hived/internal/durable"
@@ -154,18 +155,16 @@ func (r *Repo) sweep() error {
 			return fmt.Errorf("remove hived's own lock of before a crash: %w", err)
 		}
 	}
-	for _, dir := range []string{gitDir, packDir} {
-		entries, err := r.disk.ReadDir(dir)
-		if err != nil {
-			return fmt.Errorf("look for leftovers: %w", err)
+	entries, err := r.disk.ReadDir(gitDir)
+	if err != nil {
+		return fmt.Errorf("look for leftovers: %w", err)
+	}
+	for _, e := range entries {
+		if !strings.HasPrefix(e.Name, tmpPrefix) {
+			continue
 		}
-		for _, e := range entries {
-			if len(e.Name) < len(tmpPrefix) || e.Name[:len(tmpPrefix)] != tmpPrefix {
-				continue
-			}
-			if err := ignoreMissing(r.disk.Remove(dir + "/" + e.Name)); err != nil {
-				return fmt.Errorf("remove a leftover: %w", err)
-			}
+		if err := ignoreMissing(r.disk.Remove(gitDir + "/" + e.Name)); err != nil {
+			return fmt.Errorf("remove a leftover: %w", err)
 		}
 	}
 	return nil

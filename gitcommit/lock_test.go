@@ -133,12 +133,12 @@ func TestOwnLocksGoAtOpen(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.hold(".git/index.lock", 0) // git's
-	h.write(".git/objects/pack/"+tmpPrefix+"commit_pack", "half")
+	h.write(".git/"+tmpPrefix+"commit_pack", "half")
 	h.write(".git/objects/pack/tmp_pack_git", "git's")
 	h.open()
 	for name, want := range map[string]bool{
 		mainLock: false, tmpRef: false, ".git/index.lock": true,
-		".git/objects/pack/" + tmpPrefix + "commit_pack": false, ".git/objects/pack/tmp_pack_git": true,
+		".git/" + tmpPrefix + "commit_pack": false, ".git/objects/pack/tmp_pack_git": true,
 	} {
 		if h.there(name) != want {
 			t.Errorf("%s: there is %v", name, !want)

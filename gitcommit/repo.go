@@ -134,7 +134,7 @@ func (r *Repo) alert(code, text string) {
 // be committed next. A commit that a person amended or rebased is not hived's
 // any more, even where its trailers were kept.
 func (r *Repo) Head() (Head, error) {
-	tip, err := readBranch(r.disk, r.branch)
+	tip, err := r.branchTip(context.Background())
 	if err != nil {
 		return Head{}, err
 	}

@@ -598,11 +598,21 @@ func TestLogDeleted(t *testing.T) {
 	h.send("alice", "2", `{"id":"m2","to":"bob","body":"x"}`)
 	h.delivery("m2")
 	await(h, "alert", isAlert(protocol.CodeLogRestored))
+	if err := os.RemoveAll(h.path(".hived")); err != nil {
+		t.Fatal(err)
+	}
+	for !h.exists(LockFile) { // taken again at the next pass
+		h.send("alice", "tick", `{"to":"bob","id":"same","body":"x"}`)
+		await(h, "any message", anyEvent[*protocol.MessageEvent])
+	}
+	if _, err := New(h.disk, h.config()); err == nil {
+		t.Error("a second daemon found the lock free")
+	}
 	h.down()
 	h.once()
 	n := 0
 	for _, ev := range h.log() {
-		if e, ok := ev.Body.(*protocol.MessageEvent); ok && e.From == "alice" {
+		if e, ok := ev.Body.(*protocol.MessageEvent); ok && e.From == "alice" && e.ID != "same" {
 			n++
 		}
 	}

@@ -153,7 +153,7 @@ func (r *Router) wait(ctx context.Context, rescan <-chan time.Time) error {
 			r.lookBack(time.Now())
 			r.takenAway(time.Now())
 		}
-		return r.holdLog()
+		return errors.Join(r.holdLog(), r.holdLock())
 	case a := <-r.alerts:
 		r.decider.Alert(time.Now(), a)
 	case paths := <-r.forced:

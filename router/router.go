@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"os"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -61,6 +60,7 @@ type Router struct {
 	cfg     Config
 	disk    durable.FS
 	lock    *durable.Lock
+	relock  func() (*durable.Lock, error)
 	events  *eventlog.Log
 	state   *ledger.State
 	decider *Decider
@@ -127,7 +127,7 @@ func New(disk *durable.Disk, cfg Config) (*Router, error) {
 	if err := disk.MkdirAll(protocol.PathScratch, 0o755); err != nil {
 		return nil, fmt.Errorf("make %s: %w", protocol.PathScratch, err)
 	}
-	lock, err := durable.TakeLock(disk, LockFile, fmt.Appendf(nil, "%d\n", os.Getpid()))
+	lock, err := durable.TakeLock(disk, LockFile, nil)
 	if err != nil {
 		return nil, fmt.Errorf("start hived here: %w", err)
 	}
@@ -136,7 +136,31 @@ func New(disk *durable.Disk, cfg Config) (*Router, error) {
 		return nil, errors.Join(err, lock.Release())
 	}
 	r.lock = lock
+	r.relock = func() (*durable.Lock, error) {
+		if err := disk.MkdirAll(protocol.PathScratch, 0o755); err != nil {
+			return nil, err
+		}
+		return durable.TakeLock(disk, LockFile, nil)
+	}
 	return r, nil
+}
+
+// holdLock takes the lock again where somebody deleted its file, as `git clean
+// -x` does: a second daemon must not find it free.
+func (r *Router) holdLock() error {
+	if r.lock == nil {
+		return nil
+	}
+	if _, err := r.disk.Lstat(LockFile); !isNotExist(err) {
+		return nil
+	}
+	lock, err := r.relock()
+	if err != nil {
+		return fmt.Errorf("hold the hive, whose lock was deleted: %w", err)
+	}
+	old := r.lock
+	r.lock = lock
+	return old.Release()
 }
 
 // open is New for any disk and any watcher.

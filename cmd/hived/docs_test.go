@@ -109,7 +109,6 @@ func TestDocsHaveTheClausesThatAreCited(t *testing.T) {
 func TestDocsHaveEveryCommandAndFlag(t *testing.T) {
 	cli := page(t, "docs/cli.md")
 	root := (&app{}).root()
-	root.InitDefaultCompletionCmd()
 	var visit func(c *cobra.Command)
 	visit = func(c *cobra.Command) {
 		if c.HasParent() && !strings.Contains(cli, "`"+c.CommandPath()) {

@@ -78,6 +78,12 @@ func (a *app) root() *cobra.Command {
 	add(groupMail, a.sendCommand(), a.inboxCommand(), a.readCommand(), a.doneCommand(), a.waitCommand(), a.continueCommand())
 	add(groupLog, a.logCommand(), a.traceCommand(), a.replayCommand(), a.verifyCommand(), a.repairCommand())
 	root.AddCommand(a.versionCommand(), a.manCommand())
+	// cobra's own command would answer an unknown shell with its help.
+	root.InitDefaultCompletionCmd()
+	if c, _, err := root.Find([]string{"completion"}); err == nil && c != root {
+		c.Args = cobra.ArbitraryArgs
+		group(c)
+	}
 	return root
 }
 

@@ -1,0 +1,81 @@
+package gitcommit
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/hived/hived/protocol"
+)
+
+// branchTip gives the commit that the branch names. A branch that was there and
+// is not any more, deleted or renamed, comes back: a second history without the
+// first one would follow otherwise.
+func (r *Repo) branchTip(ctx context.Context) (protocol.Blob, error) {
+	tip, err := readBranch(r.disk, r.branch)
+	if err != nil || !tip.IsZero() {
+		return tip, err
+	}
+	id, had, err := r.lastNamed()
+	if err != nil {
+		return tip, err
+	}
+	switch {
+	case id.IsZero() && (had || !r.onto.IsZero()):
+		return tip, fmt.Errorf("find branch %s: %w: the branch is gone, and so is what it named; `hived repair` rebuilds the repository from the log", r.branch, ErrDamaged)
+	case id.IsZero():
+		return tip, nil
+	}
+	if err := r.moveRef(ctx, tip, id); err != nil {
+		return tip, fmt.Errorf("restore branch %s: %w", r.branch, err)
+	}
+	head, _ := readHEAD(r.disk)
+	r.writeReflog(tip, id, r.opt.Now(), "hive: branch restored", head.branch == r.branch)
+	r.alert("git-branch-restored", fmt.Sprintf("branch %s was gone; it names commit %s again", r.branch, id))
+	return id, nil
+}
+
+// lastNamed gives what the branch named last: by its reflog, by what is in
+// memory, or, where both are gone, the newest commit of hived's that HEAD was
+// on. Had tells that there was one, even where it cannot be read any more.
+func (r *Repo) lastNamed() (id protocol.Blob, had bool, err error) {
+	logs := r.reflogs()
+	all, err := r.namedIn(logs[0])
+	if err != nil {
+		return id, false, err
+	}
+	all = append([]protocol.Blob{r.head.Commit}, all...)
+	for _, named := range slices.Backward(all) {
+		had = had || !named.IsZero()
+		if _, err := r.store.commit(named); err == nil {
+			return named, true, nil
+		}
+	}
+	// HEAD may have been on other branches.
+	all, err = r.namedIn(logs[1])
+	var seq protocol.Seq
+	for _, named := range slices.Backward(all) {
+		c, err := r.store.commit(named)
+		if err == nil && c.byHived() && c.last > seq {
+			id, seq, had = named, c.last, true
+		}
+	}
+	return id, had, err
+}
+
+// namedIn gives the commits that a reflog says were named, oldest first.
+func (r *Repo) namedIn(reflog string) ([]protocol.Blob, error) {
+	data, err := readTail(r.disk, reflog)
+	var out []protocol.Blob
+	for line := range bytes.Lines(data) {
+		words := bytes.SplitN(line, []byte{' '}, 3)
+		if len(words) < 3 {
+			continue
+		}
+		if id, err := parseRef(words[1]); err == nil {
+			out = append(out, id)
+		}
+	}
+	return out, err
+}
