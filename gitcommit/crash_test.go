@@ -44,7 +44,7 @@ func tell(ctx context.Context, disk durable.FS, events []Event, packs int) (prot
 	}
 	sure := head.Seq
 	for _, e := range events[head.Seq:] {
-		b := Batch{First: e.Seq, Last: e.Seq, Sum: e.Sum, At: time.Unix(9, 0), Changes: e.Changes}
+		b := Batch{First: e.Seq, Last: e.Seq, Sum: e.Sum, At: time.Unix(int64(9+packs), 0), Changes: e.Changes}
 		if _, err := r.Commit(ctx, b); err != nil {
 			return sure, err
 		}
@@ -115,6 +115,35 @@ func judge(t *testing.T, disk durable.FS, events []Event) {
 	}
 }
 
+// noDangling wants every commit in a pack to be in history.
+func noDangling(t *testing.T, disk durable.FS) {
+	t.Helper()
+	history := make(map[protocol.Blob]bool)
+	for c, err := range Commits(disk) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		history[c.ID] = true
+	}
+	packs, err := newestPacks(disk)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := newStore(disk)
+	for _, p := range packs {
+		x, err := readIdx(disk, packStem(p))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range x.len() {
+			id := protocol.Blob(x.name(i))
+			if _, err := s.once(id, kindCommit); err == nil && !history[id] {
+				t.Errorf("commit %s dangles", id)
+			}
+		}
+	}
+}
+
 // After a crash at any operation of the disk, with any loss of what was not
 // synced, what was committed is there and the rest can follow.
 func TestCrashAnywhere(t *testing.T) {
@@ -149,6 +178,7 @@ func TestCrashAnywhere(t *testing.T) {
 					t.Fatalf("after a crash at %d: %v", n, err)
 				}
 				judge(t, m, events)
+				noDangling(t, m)
 				if t.Failed() {
 					t.Fatalf("after a crash at %d", n)
 				}

@@ -30,6 +30,9 @@ func (r *Repo) landLeftover(ctx context.Context, tip protocol.Blob) error {
 	if err != nil || c == nil {
 		return err
 	}
+	if err := r.freeOwnLock(c.id); err != nil {
+		return err
+	}
 	err = r.moveRef(ctx, tip, c.id)
 	if errors.Is(err, ErrLocked) || errors.Is(err, errRaced) {
 		return nil // somebody works on the branch: it is theirs now
@@ -39,6 +42,20 @@ func (r *Repo) landLeftover(ctx context.Context, tip protocol.Blob) error {
 	}
 	r.head = Head{Seq: c.last, Sum: c.sum, Commit: c.id}
 	r.writeReflog(tip, c.id, r.opt.Now(), "hive: finished after a crash", pos.Head == r.branch)
+	return nil
+}
+
+// freeOwnLock removes the lock of the branch if it holds a commit that nobody but
+// hived could know of: the crash took the other name of that file.
+func (r *Repo) freeOwnLock(id protocol.Blob) error {
+	lock := refFile(r.branch) + lockExt
+	data, err := readSmall(r.disk, lock, mostSmall)
+	if err != nil || string(data) != id.String()+"\n" {
+		return ignoreMissing(err)
+	}
+	if err := ignoreMissing(r.disk.Remove(lock)); err != nil {
+		return fmt.Errorf("remove hived's own lock of before a crash: %w", err)
+	}
 	return nil
 }
 

@@ -169,7 +169,6 @@ func TestAmendAndResetAreCommittedAgain(t *testing.T) {
 			h.git("reset", "-q", "HEAD~1")
 			h.open()
 		},
-		"branch deleted": func(h *hive) { h.git("update-ref", "-d", "refs/heads/main") },
 	}
 	for name, person := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -276,6 +275,9 @@ func TestOperationInProgressWaits(t *testing.T) {
 				t.Fatalf("commit gives %v", err)
 			}
 			h.git(tt.abort...)
+			if c := h.repo.State(); c.Operation != "" {
+				t.Errorf("after %v a %s is in progress", tt.abort, c.Operation)
+			}
 			if tt.on {
 				if _, err := h.repo.Commit(t.Context(), b); err != nil {
 					t.Fatal(err)

@@ -601,7 +601,11 @@ func TestLogDeleted(t *testing.T) {
 	if err := os.RemoveAll(h.path(".hived")); err != nil {
 		t.Fatal(err)
 	}
-	for !h.exists(LockFile) { // taken again at the next pass
+	for held := false; !held; { // taken again at the next pass
+		var err error
+		if _, held, err = durable.Holder(h.disk, LockFile); err != nil {
+			t.Fatal(err)
+		}
 		h.send("alice", "tick", `{"to":"bob","id":"same","body":"x"}`)
 		await(h, "any message", anyEvent[*protocol.MessageEvent])
 	}

@@ -62,18 +62,23 @@ func refuseHome(dir string) error {
 	if abs == filepath.Dir(abs) {
 		return usageError("%s is the root of the file system and will not be a hive; say a directory: `hived init my-hive`", abs)
 	}
-	home, err := os.UserHomeDir()
-	if err != nil {
-		return nil // there is none
-	}
-	at, err := os.Stat(home)
-	if err != nil {
-		return nil // there is none
-	}
-	if is, err := os.Stat(abs); err == nil && os.SameFile(at, is) {
+	if isHome(abs) {
 		return usageError("%s is your home directory and will not be a hive; say a directory in it: `hived init my-hive`", abs)
 	}
 	return nil
+}
+
+func isHome(dir string) bool {
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return false // there is none
+	}
+	at, err := os.Stat(home)
+	if err != nil {
+		return false
+	}
+	is, err := os.Stat(dir)
+	return err == nil && os.SameFile(at, is)
 }
 
 // mostStrangers is how many names are told of a directory that is not empty.

@@ -79,10 +79,15 @@ func (a *app) log(ctx context.Context, disk durable.FS, f logFlags) error {
 			return nil
 		}
 	}
-	if wanted.conversation != "" && !wanted.seen && f.after == "" {
-		return exitWith(exitNotFound, "the log has no conversation %s; `hived log --kind message --json` names them", protocol.Quote(f.conversation))
+	return wanted.missed(f)
+}
+
+// missed tells of a conversation that the whole log does not have.
+func (f *filter) missed(said logFlags) error {
+	if f.conversation == "" || f.seen || said.after != "" {
+		return nil
 	}
-	return nil
+	return exitWith(exitNotFound, "the log has no conversation %s; `hived log --kind message --json` names them", protocol.Quote(said.conversation))
 }
 
 // knownAgent refuses the name of nobody, where the roster can be read.
