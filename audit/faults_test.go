@@ -191,7 +191,7 @@ var faults = []fault{
 		lines := strings.SplitAfter(h.read("log.jsonl"), "\n")
 		h.write("log.jsonl", strings.Join(lines[:len(lines)-4], ""))
 	}},
-	{code: gitcommit.CodeAmended, by: byVerify, how: "a person amends the message of a commit of hived's", prints: "a person rewrote this commit of hived's", repair: ignores, make: func(h *hive) {
+	{code: gitcommit.CodeAmended, by: byVerify, how: "a person amends the message of commits of hived's, or rebases them", prints: "a person rewrote this commit of hived's", repair: ignores, make: func(h *hive) {
 		h.git("commit", "-q", "--amend", "--allow-empty", "-m", "mine\n\n"+h.git("log", "-1", "--format=%B"))
 	}},
 	{code: gitcommit.CodeBehind, by: byVerify, how: "a crash comes between the log and the commit", prints: "git holds the events through …, the log goes to …", repair: mends, make: func(h *hive) {

@@ -106,15 +106,14 @@ func forGit(disk durable.FS, s router.Status) router.Status {
 func outboxesThatWait(list []router.AgentStatus) []string {
 	var out []string
 	for _, x := range list {
-		command, wait := map[ledger.Status]string{ledger.Archived: "restore", ledger.OnHold: "release"}[x.Status]
-		if !wait || x.Pending == 0 {
+		if x.Status != ledger.OnHold || x.Pending == 0 {
 			continue
 		}
 		files := "1 file of " + string(x.ID) + " waits"
 		if x.Pending > 1 {
 			files = fmt.Sprintf("%d files of %s wait", x.Pending, x.ID)
 		}
-		out = append(out, fmt.Sprintf("%s because it is %s: `hived agent %s %s`", files, x.Status, command, x.ID))
+		out = append(out, fmt.Sprintf("%s because it is held: `hived agent release %s`", files, x.ID))
 	}
 	return out
 }
@@ -141,7 +140,7 @@ func stopped(disk durable.FS, full bool) (router.Status, error) {
 		s.Problems = append(s.Problems, problem.Error())
 	}
 	if full {
-		s.Problems = append(s.Problems, fullDisk)
+		s.Problems = append(s.Problems, "the disk is full: make room, then start hived")
 	}
 	return s, nil
 }

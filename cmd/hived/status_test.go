@@ -73,12 +73,12 @@ func TestOutboxesThatWait(t *testing.T) {
 	got := outboxesThatWait([]router.AgentStatus{
 		{ID: "a", Status: ledger.Active, Pending: 3},
 		{ID: "b", Status: ledger.OnHold, Pending: 1},
-		{ID: "c", Status: ledger.Archived, Pending: 2},
-		{ID: "d", Status: ledger.Archived},
+		{ID: "c", Status: ledger.OnHold, Pending: 2},
+		{ID: "d", Status: ledger.OnHold},
 	})
 	want := []string{
 		"1 file of b waits because it is held: `hived agent release b`",
-		"2 files of c wait because it is archived: `hived agent restore c`",
+		"2 files of c wait because it is held: `hived agent release c`",
 	}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Error(d)

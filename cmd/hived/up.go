@@ -80,7 +80,7 @@ func locked(err error) error {
 // noRoom says what to do about a full disk.
 func noRoom(err error) error {
 	if errors.Is(err, syscall.ENOSPC) {
-		return fmt.Errorf("%w: the disk is full: make room and start again; nothing is lost", err)
+		return fmt.Errorf("%w; make room and start again: nothing is lost", err)
 	}
 	return err
 }
