@@ -83,7 +83,7 @@ func (r *Repo) try(ctx context.Context, b *Batch) (Result, error) {
 	if err := r.keepRecent(); err != nil {
 		return Result{}, err
 	}
-	tip, err := r.branchTip(ctx)
+	tip, err := r.branchTip()
 	if err != nil {
 		return Result{}, err
 	}

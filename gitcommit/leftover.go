@@ -2,7 +2,6 @@ package gitcommit
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -21,7 +20,7 @@ const (
 // the move of the branch: nothing would ever refer to those objects, and git
 // fsck would tell of them for ever. Its events are in the log, which is always
 // ahead, so that it is as good as one that was finished.
-func (r *Repo) landLeftover(ctx context.Context, tip protocol.Blob) error {
+func (r *Repo) landLeftover(tip protocol.Blob) error {
 	pos := r.position()
 	if pos.OnBranch {
 		return nil
@@ -33,7 +32,7 @@ func (r *Repo) landLeftover(ctx context.Context, tip protocol.Blob) error {
 	if err := r.freeOwnLock(c.id); err != nil {
 		return err
 	}
-	err = r.moveRef(ctx, tip, c.id)
+	err = r.moveRefNow(tip, c.id)
 	if errors.Is(err, ErrLocked) || errors.Is(err, errRaced) {
 		return nil // somebody works on the branch: it is theirs now
 	}

@@ -45,12 +45,25 @@ func (r *Repo) writeTmp(name string, data []byte, sync bool) error {
 	return errors.Join(err, f.Close())
 }
 
-// lock takes one of git's locks by giving a finished file its name as a second
-// one: exclusive as git wants it, and recognisable as hived's own after a
-// crash. It waits 50 ms times the attempt, so many times, and is then
-// [ErrLocked] (spec §6).
+// lock takes one of git's locks as tryLock does. It waits 50 ms times the
+// attempt, so many times, and is then [ErrLocked] (spec §6).
 func (r *Repo) lock(ctx context.Context, tmp, name string, waits time.Duration) error {
 	for attempt := time.Duration(1); ; attempt++ {
+		err := r.tryLock(tmp, name)
+		if !errors.Is(err, ErrLocked) || attempt > waits {
+			return err
+		}
+		if err := wait(ctx, attempt*lockStep); err != nil { //nolint:durationcheck // attempt only counts
+			return err
+		}
+	}
+}
+
+// tryLock takes one of git's locks by giving a finished file its name as a
+// second one: exclusive as git wants it, and recognisable as hived's own after a
+// crash. A lock that is not stale is [ErrLocked].
+func (r *Repo) tryLock(tmp, name string) error {
+	for {
 		err := r.disk.Link(tmp, name)
 		if err == nil {
 			return nil
@@ -62,14 +75,8 @@ func (r *Repo) lock(ctx context.Context, tmp, name string, waits time.Duration) 
 		if err != nil {
 			return err
 		}
-		if freed {
-			continue
-		}
-		if attempt > waits {
+		if !freed {
 			return fmt.Errorf("%w: %s since %s; if no git command is running, remove it", ErrLocked, name, since.UTC().Format(time.RFC3339))
-		}
-		if err := wait(ctx, attempt*lockStep); err != nil { //nolint:durationcheck // attempt only counts
-			return err
 		}
 	}
 }

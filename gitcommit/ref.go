@@ -140,8 +140,18 @@ const tmpRef = gitDir + "/" + tmpPrefix + "ref"
 
 // moveRef makes the branch name a new commit, if it still names the old one
 // (errRaced otherwise). The new value is on the disk before git's lock is
-// taken, so that the lock is held for the time of a rename.
+// taken, so that the lock is held for the time of a rename. It waits for the
+// lock.
 func (r *Repo) moveRef(ctx context.Context, old, id protocol.Blob) error {
+	return r.moveRefBy(old, id, func(lock string) error { return r.lock(ctx, tmpRef, lock, refWaits) })
+}
+
+// moveRefNow is moveRef without the wait.
+func (r *Repo) moveRefNow(old, id protocol.Blob) error {
+	return r.moveRefBy(old, id, func(lock string) error { return r.tryLock(tmpRef, lock) })
+}
+
+func (r *Repo) moveRefBy(old, id protocol.Blob, take func(lock string) error) error {
 	if err := r.writeTmp(tmpRef, []byte(id.String()+"\n"), !r.opt.Bulk); err != nil {
 		return fmt.Errorf("write branch %s: %w", r.branch, err)
 	}
@@ -149,7 +159,7 @@ func (r *Repo) moveRef(ctx context.Context, old, id protocol.Blob) error {
 	if err := r.disk.MkdirAll(path.Dir(file), 0o755); err != nil {
 		return fmt.Errorf("write branch %s: %w", r.branch, err)
 	}
-	if err := r.lock(ctx, tmpRef, file+lockExt, refWaits); err != nil {
+	if err := take(file + lockExt); err != nil {
 		return errors.Join(err, ignoreMissing(r.disk.Remove(tmpRef)))
 	}
 	now, err := readBranch(r.disk, r.branch)

@@ -1,7 +1,6 @@
 package gitcommit
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -101,7 +100,7 @@ func Open(disk durable.FS, opt Options) (*Repo, error) {
 	if err := r.sweep(); err != nil {
 		return nil, fmt.Errorf("open the git repository: %w", err)
 	}
-	if err := r.start(context.Background()); err != nil {
+	if err := r.start(); err != nil {
 		return nil, fmt.Errorf("open the git repository: %w", err)
 	}
 	return r, nil
@@ -109,18 +108,18 @@ func Open(disk durable.FS, opt Options) (*Repo, error) {
 
 // start finds the head, after what a crash or a person took away from it came
 // back.
-func (r *Repo) start(ctx context.Context) error {
+func (r *Repo) start() error {
 	if err := r.breakOthers(); err != nil {
 		return err
 	}
-	tip, err := r.branchTip(ctx)
+	tip, err := r.branchTip()
 	if err != nil {
 		return err
 	}
 	if r.head, _, err = r.newest(tip); err != nil {
 		return err
 	}
-	return r.landLeftover(ctx, tip)
+	return r.landLeftover(tip)
 }
 
 func (r *Repo) alert(code, text string) {
@@ -134,7 +133,7 @@ func (r *Repo) alert(code, text string) {
 // be committed next. A commit that a person amended or rebased is not hived's
 // any more, even where its trailers were kept.
 func (r *Repo) Head() (Head, error) {
-	tip, err := r.branchTip(context.Background())
+	tip, err := r.branchTip()
 	if err != nil {
 		return Head{}, err
 	}

@@ -2,7 +2,6 @@ package gitcommit
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"slices"
 
@@ -12,7 +11,7 @@ import (
 // branchTip gives the commit that the branch names. A branch that was there and
 // is not any more, deleted or renamed, comes back: a second history without the
 // first one would follow otherwise.
-func (r *Repo) branchTip(ctx context.Context) (protocol.Blob, error) {
+func (r *Repo) branchTip() (protocol.Blob, error) {
 	tip, err := readBranch(r.disk, r.branch)
 	if err != nil || !tip.IsZero() {
 		return tip, err
@@ -27,7 +26,7 @@ func (r *Repo) branchTip(ctx context.Context) (protocol.Blob, error) {
 	case id.IsZero():
 		return tip, nil
 	}
-	if err := r.moveRef(ctx, tip, id); err != nil {
+	if err := r.moveRefNow(tip, id); err != nil {
 		return tip, fmt.Errorf("restore branch %s: %w", r.branch, err)
 	}
 	head, _ := readHEAD(r.disk)
