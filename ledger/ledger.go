@@ -206,7 +206,8 @@ func (f folder) OnDrop(ev protocol.Event, e *protocol.DropEvent) none {
 
 func (f folder) OnQuarantine(ev protocol.Event, e *protocol.QuarantineEvent) none {
 	f.s.Counts.Quarantines++
-	if a, box, name := f.s.locate(e.Path); a != nil {
+	// What has no content in the log is never swept: it is nowhere else.
+	if a, box, name := f.s.locate(e.Path); a != nil && e.Content != nil {
 		switch box {
 		case protocol.SentDir(a.ID):
 			a.Sent[name] = Original{ev.Seq, ev.TS}

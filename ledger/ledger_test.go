@@ -222,6 +222,17 @@ func TestChangesOfAMessage(t *testing.T) {
 	}
 }
 
+// TestNoContentIsNotSwept: what the log does not hold is nowhere else.
+func TestNoContentIsNotSwept(t *testing.T) {
+	s := story(append(joined("a"),
+		&protocol.QuarantineEvent{Agent: "a", Path: "agents/a/outbox/.sent/bad-dir.json"},
+		&protocol.QuarantineEvent{Agent: "a", Path: "agents/a/outbox/.sent/bad-text.json", Content: &protocol.Content{Text: "x"}},
+	)...)
+	if sent := s.Agents["a"].Sent; len(sent) != 1 || sent["bad-text.json"].Of != 3 {
+		t.Errorf("retention would look at %v", sent)
+	}
+}
+
 // TestOutOfOrder: a gap in the fold is a bug of the caller.
 func TestOutOfOrder(t *testing.T) {
 	defer func() {

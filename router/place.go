@@ -246,6 +246,10 @@ func (r *Router) dataOf(seq protocol.Seq) ([]byte, error) {
 // is not that message (spec §4.7). Its bytes are in the log before it moves.
 func (r *Router) intruder(now time.Time, id protocol.AgentID, file string) {
 	p := protocol.InboxDir(id) + "/" + file
+	key := alertKey(protocol.CodeAltered, id, p)
+	if r.alerted[key] {
+		return // it is logged, and still cannot be moved
+	}
 	data, _, err := durable.ReadFile(r.disk, p, r.cfg.Settings.MaxMessageBytes)
 	if err != nil && !errors.Is(err, durable.ErrNotRegular) && !errors.Is(err, durable.ErrLink) && !errors.Is(err, durable.ErrTooLarge) {
 		return
@@ -263,6 +267,7 @@ func (r *Router) intruder(now time.Time, id protocol.AgentID, file string) {
 		return
 	}
 	if _, err := r.boxes.SetAside(id, file, as); err != nil {
+		r.alerted[key] = true
 		r.cfg.Log.Warn("cannot set a file aside", slog.String("path", p), slog.String("error", err.Error()))
 	}
 }
