@@ -18,7 +18,7 @@ func Changes(ev protocol.Event) ([]protocol.Change, error) {
 func MessageChanges(e *protocol.MessageEvent, delivered []byte) []protocol.Change {
 	list := make([]protocol.Change, 0, len(e.Delivered)+1)
 	for _, id := range e.Delivered {
-		if !id.Reserved() {
+		if id != protocol.Hive {
 			list = append(list, protocol.Change{Op: protocol.Put, Path: protocol.InboxDir(id) + "/" + e.File, Data: delivered, Blob: e.Blob})
 		}
 	}

@@ -16,7 +16,9 @@ import (
 type AgentDir struct {
 	Name string           // as on the disk
 	ID   protocol.AgentID // of an agent that can be one; else empty
-	Why  string           // why it cannot be an agent, on one line; else empty
+	// Why it cannot be an agent, on one line; else empty. With an ID it can be
+	// one only if it is on the roster already.
+	Why string
 }
 
 // Agents lists agents/ in name order (spec §1). Dot-files are left out; what
@@ -58,6 +60,8 @@ func agentDir(e durable.Entry) AgentDir {
 		d.Why = "it is not a directory: move it out of agents/"
 	case err != nil:
 		d.Why = err.Error()
+	case id == protocol.God: // an older hive's lead can be called so
+		d.ID, d.Why = id, "the name is reserved: rename the directory"
 	case id.Reserved():
 		d.Why = "the name is reserved: rename the directory"
 	default:

@@ -79,7 +79,7 @@ func findOlder(disk durable.FS) (*olderHive, error) {
 	}
 	for _, e := range olderEntries(reg.Agents) {
 		id, err := protocol.ParseAgentID(e.ID)
-		if err != nil || id.Reserved() {
+		if err != nil || id.Reserved() && (id != protocol.God || reg.GodID != e.ID) {
 			o.left = append(o.left, protocol.SafeName(e.ID))
 			continue
 		}
@@ -130,7 +130,7 @@ func (o *olderHive) findMessages(disk durable.FS) error {
 	}
 	for _, d := range dirs {
 		id, err := protocol.ParseAgentID(d.Name)
-		if err != nil || id.Reserved() || !d.Type.IsDir() {
+		if err != nil || id.Reserved() && id != o.lead || !d.Type.IsDir() {
 			continue
 		}
 		if !slices.ContainsFunc(o.agents, func(a olderAgent) bool { return a.id == id }) {

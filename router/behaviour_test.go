@@ -663,3 +663,35 @@ func TestTidyAgent(t *testing.T) {
 	h.down()
 	h.quiet()
 }
+
+// TestAdoptGod: in an older hive the lead's own id can be the alias.
+func TestAdoptGod(t *testing.T) {
+	h := &hive{t: t, dir: t.TempDir(), settings: protocol.DefaultSettings(), grew: make(chan struct{}, 1)}
+	var err error
+	if h.disk, err = durable.Open(h.dir); err != nil {
+		t.Fatal(err)
+	}
+	defer h.disk.Close()
+	h.mkdir("agents/god/inbox/.done")
+	h.mkdir("agents/alice/outbox")
+	h.write("registry.json", `{"godId":"god","agents":{"god":{"role":"lead"},"alice":{}}}`)
+	h.init(true)
+	for i, to := range []string{"god", "lead"} {
+		h.send("alice", fmt.Sprint(i), `{"to":"`+to+`","body":"x"}`)
+	}
+	h.once()
+	if n := len(h.list("agents/god/inbox")); n != 2 {
+		t.Errorf("god got %d messages", n)
+	}
+	h.send("god", "1", `{"id":"g1","to":"broadcast","body":"x"}`)
+	h.once()
+	if e := h.delivery("g1"); !slices.Equal(e.Delivered, []protocol.AgentID{"alice"}) {
+		t.Errorf("god's broadcast went to %v", e.Delivered)
+	}
+	for _, ev := range h.log() {
+		if e, ok := ev.Body.(*protocol.AlertEvent); ok {
+			t.Errorf("alert: %s", e.Text)
+		}
+	}
+	h.quiet()
+}

@@ -284,7 +284,7 @@ func (r *Router) roster(now time.Time) error {
 		return nil //nolint:nilerr // what is there already goes on
 	}
 	for _, dir := range dirs {
-		if dir.ID == "" {
+		if dir.Why != "" && r.state.Agents[dir.ID] == nil {
 			r.alertOnce(now, &protocol.AlertEvent{Code: protocol.CodeBadAgentDir, Path: protocol.PathAgents + "/" + protocol.SafeName(dir.Name), Text: protocol.SafeName(dir.Name) + " is no agent: " + dir.Why})
 			continue
 		}
