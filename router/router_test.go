@@ -225,11 +225,17 @@ func (h *hive) git(args ...string) string {
 	if err != nil {
 		h.t.Skip("git is not installed: what hived commits is not compared with what git says")
 	}
-	cmd := exec.Command(bin, args...)
-	cmd.Dir = h.dir
-	cmd.Env = append(os.Environ(), "GIT_CONFIG_NOSYSTEM=1", "HOME="+h.t.TempDir(), "LC_ALL=C",
+	env := append(os.Environ(), "GIT_CONFIG_NOSYSTEM=1", "HOME="+h.t.TempDir(), "LC_ALL=C",
 		"GIT_AUTHOR_NAME=p", "GIT_AUTHOR_EMAIL=p@example.org", "GIT_COMMITTER_NAME=p", "GIT_COMMITTER_EMAIL=p@example.org")
-	out, err := cmd.CombinedOutput()
+	var out []byte
+	for range 20 { // a person, too, tries again when hived has the index for a moment
+		cmd := exec.Command(bin, args...)
+		cmd.Dir, cmd.Env = h.dir, env
+		out, err = cmd.CombinedOutput()
+		if err == nil || !strings.Contains(string(out), ".lock") {
+			break
+		}
+	}
 	if err != nil {
 		h.t.Fatalf("git %v: %v\n%s", args, err, out)
 	}
