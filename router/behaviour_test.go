@@ -681,7 +681,7 @@ func TestAdoptGod(t *testing.T) {
 	h.write("registry.json", `{"godId":"god","agents":{"god":{"role":"lead"},"alice":{}}}`)
 	h.init(true)
 	for i, to := range []string{"god", "lead"} {
-		h.send("alice", fmt.Sprint(i), `{"to":"`+to+`","body":"x"}`)
+		h.send("alice", strconv.Itoa(i), `{"to":"`+to+`","body":"x"}`)
 	}
 	h.once()
 	if n := len(h.list("agents/god/inbox")); n != 2 {
