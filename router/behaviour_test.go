@@ -6,6 +6,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -572,7 +573,10 @@ func TestTakenAwayByAPerson(t *testing.T) {
 			h.up()
 			file := h.list("agents/bob/inbox")[0]
 			tt.take(h)
-			for !h.exists("agents/bob/inbox/" + file) { // it comes back by itself
+			for end := time.Now().Add(20 * time.Second); !h.exists("agents/bob/inbox/" + file); { // it comes back by itself
+				if time.Now().After(end) {
+					t.Fatalf("the message did not come back; events:\n%s", h.story())
+				}
 				h.send("human", "tick", `{"to":"alice","body":"x"}`)
 				await(h, "any message", anyEvent[*protocol.MessageEvent])
 			}
@@ -698,4 +702,32 @@ func TestAdoptGod(t *testing.T) {
 		}
 	}
 	h.quiet()
+}
+
+// TestTakenAwayInAQuietHive: nothing else happens, so that no commit of hived's
+// finds out; the look into the inbox does.
+func TestTakenAwayInAQuietHive(t *testing.T) {
+	t.Parallel()
+	h := newHive(t, "alice", "bob")
+	h.settings.Settle = 300 * time.Millisecond // git is quicker than that
+	h.send("alice", "1", `{"id":"m1","to":"bob","body":"x"}`)
+	h.once()
+	h.up()
+	for last := ""; !strings.Contains(last, "hive started") || strings.Contains(last, "hive stopped"); {
+		last = h.git("log", "-1", "--format=%B")
+	}
+	file := "agents/bob/inbox/" + h.list("agents/bob/inbox")[0]
+	os.Remove(h.path(file))
+	h.git("commit", "-q", "-m", "no more mail", "--", file)
+	for end := time.Now().Add(20 * time.Second); !h.exists(file); runtime.Gosched() {
+		if time.Now().After(end) {
+			t.Fatalf("the message did not come back; events:\n%s", h.story())
+		}
+	}
+	h.down()
+	for _, ev := range h.log() {
+		if e, ok := ev.Body.(*protocol.HandledEvent); ok {
+			t.Errorf("%s counts as handled", e.ID)
+		}
+	}
 }

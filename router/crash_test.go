@@ -350,3 +350,39 @@ func TestOriginalComesBackEmpty(t *testing.T) {
 		t.Errorf("the archive holds %q, %v", data, err)
 	}
 }
+
+// TestIntruderThatCannotBeMoved is logged once, not at every look.
+func TestIntruderThatCannotBeMoved(t *testing.T) {
+	disk := memHive(t)
+	put(t, disk, "agents/alice/outbox/1.json", `{"id":"m1","to":"bob","body":"x"}`)
+	if err := runOnce(disk); err != nil {
+		t.Fatal(err)
+	}
+	list, err := disk.ReadDir("agents/bob/inbox")
+	if err != nil {
+		t.Fatal(err)
+	}
+	put(t, disk, "agents/bob/inbox/"+list[len(list)-1].Name, "scribbled over")
+	disk.FailAt(1, fs.ErrPermission, -1, func(op faultfs.Op, name string) bool {
+		return op == faultfs.OpRename && strings.HasPrefix(name, "agents/bob/inbox/.done/bad-")
+	})
+	said := 0
+	r, err := open(disk, Config{Settings: memSettings(), OnEvent: func(ev protocol.Event) {
+		if q, ok := ev.Body.(*protocol.QuarantineEvent); ok && q.Code == protocol.CodeAltered {
+			said++
+		}
+	}}, deaf{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.events.Close()
+	for range 5 {
+		r.everything(true)
+		if _, err := r.step(t.Context(), time.Now()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if said != 1 {
+		t.Errorf("it was logged %d times", said)
+	}
+}

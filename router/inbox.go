@@ -100,9 +100,7 @@ func (r *Router) believeDeletion(now time.Time, id protocol.AgentID, files []str
 			return false
 		}
 		if r.takenByPerson(id, files) {
-			if err := r.restore(); err != nil {
-				r.cfg.Log.Error("cannot restore what a person's commit took away", slog.String("error", err.Error()))
-			}
+			r.bringBack()
 			return false
 		}
 	}
@@ -150,10 +148,16 @@ func (r *Router) lookBack(now time.Time) {
 	if r.git == nil || !r.git.repo.State().Own() || !r.historyTakenBack() {
 		return
 	}
+	r.bringBack()
+	r.decider.Alert(now, &protocol.AlertEvent{Code: protocol.CodeTakenBack, Text: "hived's branch was moved back to an older commit; the commits after it are made again from the log"})
+}
+
+// bringBack restores what a person's commit or reset took away. What cannot be
+// restored now is looked for again.
+func (r *Router) bringBack() {
 	if err := r.restore(); err != nil {
 		r.cfg.Log.Error("cannot restore what a person's commit took away", slog.String("error", err.Error()))
 	}
-	r.decider.Alert(now, &protocol.AlertEvent{Code: protocol.CodeTakenBack, Text: "hived's branch was moved back to an older commit; the commits after it are made again from the log"})
 }
 
 // inboxGone fills an inbox that vanished (spec §4.7).
