@@ -102,6 +102,9 @@ func Versionable(p string) bool {
 // special knows the names that git, or git on a Mac or on Windows, would take
 // for one of its own files.
 func special(name string) bool {
+	if plain(name) {
+		return false
+	}
 	s := strings.ToLower(strings.Map(dropIgnorable, name))
 	s, _, _ = strings.Cut(s, ":") // NTFS streams: .git::$INDEX_ALLOCATION
 	s = strings.TrimRight(s, " .")
@@ -119,6 +122,19 @@ func special(name string) bool {
 		}
 	}
 	return false
+}
+
+// plain knows most of the names that are not special: what begins with a letter
+// or digit and has nothing in it that any system might leave out or shorten.
+func plain(name string) bool {
+	for i := range len(name) {
+		switch c := name[i]; {
+		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9':
+		case i == 0 || c != '.' && c != '-' && c != '_':
+			return false
+		}
+	}
+	return name != "" && name[len(name)-1] != '.'
 }
 
 // dropIgnorable removes the characters that HFS+ ignores in names.

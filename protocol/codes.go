@@ -32,6 +32,50 @@ const (
 	CodeUnknownAgent   Code = "unknown-agent"
 )
 
+// Answers to commands about tasks (spec §8).
+const (
+	CodeUnknownTask       Code = "unknown-task"
+	CodeIllegalTransition Code = "illegal-transition" // the table has no such row
+	CodeFenced            Code = "fenced"             // the epoch is not the task's any more
+	CodeMissingEpoch      Code = "missing-epoch"
+	CodeFutureEpoch       Code = "future-epoch"
+	CodeNotHolder         Code = "not-holder"
+	CodeNotOffered        Code = "not-offered"
+	CodeRaceLost          Code = "race-lost" // somebody else was first
+	CodeNotEligible       Code = "not-eligible"
+	CodeNotYet            Code = "not-yet" // its not_before lies ahead
+	CodeNeedsUnmet        Code = "needs-unmet"
+	CodeUnknownNeed       Code = "unknown-need"
+	CodeCycle             Code = "dependency-cycle"
+	CodeTooMany           Code = "too-many"
+	CodeNotApprover       Code = "not-approver"
+	CodeVotedTwice        Code = "voted-twice"
+	CodeNoTask            Code = "no-task" // nothing that this agent could claim
+)
+
+// Notices about tasks (spec §8.6), beside the codes of their answers.
+const (
+	CodeTaskOffer       Code = "task-offer"
+	CodeLeaseEnding     Code = "lease-ending"
+	CodeLeaseExpired    Code = "lease-expired"
+	CodeStalled         Code = "stalled"
+	CodeReleased        Code = "released"
+	CodeCancelRequested Code = "cancel-requested"
+	CodeCancelled       Code = "cancelled"
+	CodeApprovalAsked   Code = "approval-asked"
+	CodeReminder        Code = "reminder"
+	CodeApproved        Code = "approved"
+	CodeDenied          Code = "denied"
+	CodeApprovalTimeout Code = "approval-timeout"
+	CodeParentFailed    Code = "parent-failed"
+	CodeSpecify         Code = "specify" // the lead is to specify again
+	CodeGoOn            Code = "go-on"   // a wait is over
+	CodeTaskCompleted   Code = "task-completed"
+	CodeTaskFailed      Code = "task-failed"
+	CodeNobodyTakes     Code = "nobody-takes"
+	CodeLargeCheckpoint Code = "large-checkpoint"
+)
+
 // Alerts.
 const (
 	CodeBadAgentDir   Code = "bad-agent-directory"

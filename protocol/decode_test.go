@@ -3,6 +3,9 @@ package protocol
 import (
 	"bytes"
 	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -143,6 +146,9 @@ func FuzzDecodeMessage(f *testing.F) {
 	} {
 		f.Add([]byte(raw), "alice", "a\u2028b", 3)
 	}
+	for _, raw := range badTexts(f) {
+		f.Add(raw, "alice", "c", 0)
+	}
 	f.Fuzz(func(t *testing.T, raw []byte, from, conversation string, hops int) {
 		m, err := DecodeMessage(raw)
 		if err != nil {
@@ -158,6 +164,37 @@ func FuzzDecodeMessage(f *testing.F) {
 			t.Fatal("the same bytes gave another hash")
 		}
 	})
+}
+
+// badTexts are the texts that are no messages, by the name of the row of the
+// matrix that has each sent.
+func badTexts(tb testing.TB) map[string][]byte {
+	tb.Helper()
+	list, err := filepath.Glob("testdata/bad/*.json")
+	if err != nil || len(list) == 0 {
+		tb.Fatalf("no bad texts: %v", err)
+	}
+	texts := map[string][]byte{}
+	for _, name := range list {
+		if texts[name], err = os.ReadFile(name); err != nil {
+			tb.Fatal(err)
+		}
+	}
+	return texts
+}
+
+// Every one of them is refused, and so is every beginning of a message.
+func TestBadTextsAreRefused(t *testing.T) {
+	texts := badTexts(t)
+	whole := `{"id":"m","to":["bob"],"subject":"\u00e9","body":{"a":[1,-2e3,true,null]},"hops":0}`
+	for i := range whole {
+		texts[fmt.Sprintf("%d bytes", i)] = []byte(whole[:i])
+	}
+	for name, raw := range texts {
+		if m, err := DecodeMessage(raw); m != nil || !errors.Is(err, ErrMalformed) {
+			t.Errorf("%s gave %v, %v", name, m, err)
+		}
+	}
 }
 
 func checkDelivered(t *testing.T, m *Message, set jsontext.Value) {

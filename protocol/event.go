@@ -25,11 +25,14 @@ const (
 	KindHandled    Kind = "handled"
 	KindFile       Kind = "file"
 	KindAlert      Kind = "alert"
+
+	KindTask         Kind = "task"
+	KindTaskRejected Kind = "task-rejected"
 )
 
 // Kinds lists all of them.
 func Kinds() []Kind {
-	return []Kind{KindHive, KindAgent, KindMessage, KindDrop, KindQuarantine, KindDuplicate, KindHandled, KindFile, KindAlert}
+	return []Kind{KindHive, KindAgent, KindMessage, KindDrop, KindQuarantine, KindDuplicate, KindHandled, KindFile, KindTask, KindTaskRejected, KindAlert}
 }
 
 // Event is one line of the log: what happened, numbered and dated.
@@ -60,6 +63,8 @@ type Handler[T any] interface {
 	OnDuplicate(Event, *DuplicateEvent) T
 	OnHandled(Event, *HandledEvent) T
 	OnFile(Event, *FileEvent) T
+	OnTask(Event, *TaskEvent) T
+	OnTaskRejected(Event, *TaskRejectedEvent) T
 	OnAlert(Event, *AlertEvent) T
 }
 
@@ -83,6 +88,10 @@ func Handle[T any](ev Event, h Handler[T]) T {
 		return h.OnHandled(ev, b)
 	case *FileEvent:
 		return h.OnFile(ev, b)
+	case *TaskEvent:
+		return h.OnTask(ev, b)
+	case *TaskRejectedEvent:
+		return h.OnTaskRejected(ev, b)
 	case *AlertEvent:
 		return h.OnAlert(ev, b)
 	}
@@ -108,6 +117,10 @@ func newBody(k Kind) Body {
 		return &HandledEvent{}
 	case KindFile:
 		return &FileEvent{}
+	case KindTask:
+		return &TaskEvent{}
+	case KindTaskRejected:
+		return &TaskRejectedEvent{}
 	case KindAlert:
 		return &AlertEvent{}
 	}
@@ -130,7 +143,8 @@ const (
 	Repaired    HiveAction = "repaired"   // Note says what was mended
 	GitPaused   HiveAction = "git-paused" // a person has the repository
 	GitResumed  HiveAction = "git-resumed"
-	Continued   HiveAction = "continued" // Conversation starts its count again
+	Continued   HiveAction = "continued"    // Conversation starts its count again
+	ClockJumped HiveAction = "clock-jumped" // the clock of the machine was set by Jump milliseconds
 )
 
 // HiveEvent is a `hive` event.
@@ -145,6 +159,7 @@ type HiveEvent struct {
 	Conversation ConversationID `json:"conversation,omitzero"`
 	By           AgentID        `json:"by,omitzero"`
 	Of           Seq            `json:"of,omitzero"` // the message that commanded it
+	Jump         int64          `json:"jump_ms,omitzero"`
 	Note         string         `json:"note,omitzero"`
 }
 
@@ -186,6 +201,7 @@ type AgentEvent struct {
 	Action AgentAction `json:"action"`
 	Role   string      `json:"role,omitzero"`
 	Caps   []string    `json:"caps,omitzero"`
+	Slots  int         `json:"slots,omitzero"` // tasks that it may have in hand; zero: one
 	By     AgentID     `json:"by,omitzero"`
 	Of     Seq         `json:"of,omitzero"` // the message that commanded it
 }

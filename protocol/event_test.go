@@ -8,15 +8,17 @@ import (
 // kindOf answers with the kind whose method was called.
 type kindOf struct{}
 
-func (kindOf) OnHive(Event, *HiveEvent) Kind             { return KindHive }
-func (kindOf) OnAgent(Event, *AgentEvent) Kind           { return KindAgent }
-func (kindOf) OnMessage(Event, *MessageEvent) Kind       { return KindMessage }
-func (kindOf) OnDrop(Event, *DropEvent) Kind             { return KindDrop }
-func (kindOf) OnQuarantine(Event, *QuarantineEvent) Kind { return KindQuarantine }
-func (kindOf) OnDuplicate(Event, *DuplicateEvent) Kind   { return KindDuplicate }
-func (kindOf) OnHandled(Event, *HandledEvent) Kind       { return KindHandled }
-func (kindOf) OnFile(Event, *FileEvent) Kind             { return KindFile }
-func (kindOf) OnAlert(Event, *AlertEvent) Kind           { return KindAlert }
+func (kindOf) OnHive(Event, *HiveEvent) Kind                 { return KindHive }
+func (kindOf) OnAgent(Event, *AgentEvent) Kind               { return KindAgent }
+func (kindOf) OnMessage(Event, *MessageEvent) Kind           { return KindMessage }
+func (kindOf) OnDrop(Event, *DropEvent) Kind                 { return KindDrop }
+func (kindOf) OnQuarantine(Event, *QuarantineEvent) Kind     { return KindQuarantine }
+func (kindOf) OnDuplicate(Event, *DuplicateEvent) Kind       { return KindDuplicate }
+func (kindOf) OnTask(Event, *TaskEvent) Kind                 { return KindTask }
+func (kindOf) OnTaskRejected(Event, *TaskRejectedEvent) Kind { return KindTaskRejected }
+func (kindOf) OnHandled(Event, *HandledEvent) Kind           { return KindHandled }
+func (kindOf) OnFile(Event, *FileEvent) Kind                 { return KindFile }
+func (kindOf) OnAlert(Event, *AlertEvent) Kind               { return KindAlert }
 
 func TestEachKindHasItsHandler(t *testing.T) {
 	for _, k := range Kinds() {

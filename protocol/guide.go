@@ -21,6 +21,11 @@ func Guide(s Settings) []byte {
 		"{{max_message_bytes}}", strconv.FormatInt(s.MaxMessageBytes, 10),
 		"{{max_depth}}", strconv.Itoa(MaxDepth),
 		"{{inbox_cap}}", strconv.Itoa(s.InboxCap),
+		"{{lease}}", plainDuration(s.Tasks.Lease),
+		"{{alive_every}}", plainDuration(s.Tasks.HeartbeatTimeout/4),
+		"{{heartbeat_timeout}}", plainDuration(s.Tasks.HeartbeatTimeout),
+		"{{progress_timeout}}", plainDuration(s.Tasks.ProgressTimeout),
+		"{{stall_grace}}", plainDuration(s.Tasks.StallGrace),
 	).Replace(guide))
 }
 

@@ -2,13 +2,18 @@ package protocol_test
 
 import (
 	"bytes"
+	"errors"
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"io"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/hived/hived/protocol"
 )
@@ -78,13 +83,17 @@ func TestGuideHasTheLimitsOfTheHive(t *testing.T) {
 	s := protocol.DefaultSettings()
 	s.HopCap, s.PairCap, s.InboxCap, s.MaxMessageBytes = 7, 77, 777, 7777
 	s.Settle, s.OutboxStraysAfter = 1500*time.Millisecond, 2*time.Hour
+	s.Tasks.Lease, s.Tasks.HeartbeatTimeout, s.Tasks.ProgressTimeout, s.Tasks.StallGrace = 7*time.Second, 8*time.Second, 9*time.Minute, 10*time.Second
 	text := protocol.Guide(s)
-	for _, want := range []string{"after 7 hops", "77 times", "777 unread", "at most 7777 bytes", "unchanged for 1.5s", "at the end for 2h ", "at most 64 deep"} {
+	for _, want := range []string{
+		"after 7 hops", "77 times", "777 unread", "at most 7777 bytes", "unchanged for 1.5s", "at the end for 2h ", "at most 64 deep",
+		"within 7s", "every 2s", "after 8s", "  9m.", "within 10s",
+	} {
 		if !bytes.Contains(text, []byte(want)) {
 			t.Errorf("the guide does not say %q", want)
 		}
 	}
-	if bytes.Contains(text, []byte("{{")) || bytes.Contains(text, []byte("}}")) {
+	if bytes.Contains(text, []byte("{{")) {
 		t.Error("the guide has a place that is not filled in")
 	}
 	if !bytes.Equal(text, protocol.Guide(s)) {
@@ -92,20 +101,30 @@ func TestGuideHasTheLimitsOfTheHive(t *testing.T) {
 	}
 }
 
-// Two pages are what an agent reads before it forgets the first.
+// Three pages are what an agent reads before it forgets the first, and one of
+// them is about tasks.
 func TestGuideIsShort(t *testing.T) {
 	text := protocol.Guide(protocol.DefaultSettings())
-	if words := len(bytes.Fields(text)); words > 1100 {
-		t.Errorf("the guide has %d words", words)
-	}
-	if lines := bytes.Count(text, []byte("\n")); lines > 130 {
-		t.Errorf("the guide has %d lines", lines)
+	_, tasks, _ := bytes.Cut(text, []byte("\n## Tasks\n"))
+	tasks, _, _ = bytes.Cut(tasks, []byte("\n## "))
+	for _, part := range []struct {
+		name         string
+		text         []byte
+		words, lines int
+	}{{"the guide", text, 1700, 190}, {"its section on tasks", tasks, 620, 60}} {
+		if words := len(bytes.Fields(part.text)); words > part.words || words < part.words/2 {
+			t.Errorf("%s has %d words", part.name, words)
+		}
+		if lines := bytes.Count(part.text, []byte("\n")); lines > part.lines {
+			t.Errorf("%s has %d lines", part.name, lines)
+		}
 	}
 }
 
-// Whoever copies an example sends a message.
+// Whoever copies an example sends a message, and one about a task that can be
+// read.
 func TestGuideExamplesAreMessages(t *testing.T) {
-	examples := 0
+	examples, reports := 0, 0
 	for block := range strings.SplitSeq(string(protocol.Guide(protocol.DefaultSettings())), "```") {
 		var text string
 		switch {
@@ -118,12 +137,31 @@ func TestGuideExamplesAreMessages(t *testing.T) {
 		default:
 			continue
 		}
-		examples++
-		if _, err := protocol.DecodeMessage([]byte(text)); err != nil {
-			t.Errorf("%v in the example\n%s", err, text)
+		values := jsontext.NewDecoder(strings.NewReader(text))
+		for {
+			value, err := values.ReadValue()
+			if errors.Is(err, io.EOF) {
+				break
+			}
+			if err != nil {
+				t.Fatalf("%v in the example\n%s", err, text)
+			}
+			examples++
+			m, err := protocol.DecodeMessage(value)
+			if err != nil {
+				t.Errorf("%v in the example\n%s", err, value)
+				continue
+			}
+			if m.Task == "" || m.Data == nil {
+				continue
+			}
+			reports++
+			if err := json.Unmarshal(m.Data, new(protocol.TaskReport), json.RejectUnknownMembers(true)); err != nil {
+				t.Errorf("%v in the example\n%s", err, value)
+			}
 		}
 	}
-	if examples != 3 {
-		t.Errorf("%d examples were found", examples)
+	if examples != 11 || reports != 6 {
+		t.Errorf("%d examples were found, and %d reports among them", examples, reports)
 	}
 }

@@ -90,3 +90,15 @@ func TestParseSeq(t *testing.T) {
 		}
 	}
 }
+
+func TestParseTaskID(t *testing.T) {
+	const good = "01M7YW2XY9P0EW1X9MFVTQ8901"
+	if id, err := ParseTaskID(good); err != nil || TaskDir(id) != "tasks/"+good || TaskConversation(id) != "task-"+good {
+		t.Errorf("%q: %v", id, err)
+	}
+	for _, bad := range []string{"", good[1:], good + "0", "../../../../../../../../et", "01m7yw2xy9p0ew1x9mfvtq8901", "81M7YW2XY9P0EW1X9MFVTQ8901", "01M7YW2XY9P0EW1X9MFVTQ890U"} {
+		if id, err := ParseTaskID(bad); !errors.Is(err, ErrBadID) || id != "" {
+			t.Errorf("%q is taken for %q: %v", bad, id, err)
+		}
+	}
+}

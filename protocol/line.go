@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"hash"
 	"sync"
-	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -39,23 +38,27 @@ func ParseSum(s string) (Sum, error) {
 
 // chain hashes a line that is whole but for its closing brace.
 func chain(prev Sum, open []byte) Sum {
-	h, _ := hashes.Get().(hash.Hash)
-	h.Reset()
+	c, _ := chains.Get().(*chainer)
+	c.sha.Reset()
 	if !prev.IsZero() {
-		var text [32]byte
-		hex.Encode(text[:], prev[:])
-		h.Write(text[:])
+		hex.Encode(c.buf[:], prev[:])
+		c.sha.Write(c.buf[:])
 	}
-	h.Write(open)
-	h.Write(brace)
-	var full [32]byte
-	sum := Sum(h.Sum(full[:0])[:16])
-	hashes.Put(h)
+	c.sha.Write(open)
+	c.sha.Write(brace)
+	sum := Sum(c.sha.Sum(c.buf[:0])[:16])
+	chains.Put(c)
 	return sum
 }
 
+// chainer is kept for the next line: one is needed for each.
+type chainer struct {
+	sha hash.Hash
+	buf [sha256.Size]byte // the sum before in hex, or the sum
+}
+
 var (
-	hashes = sync.Pool{New: func() any { return sha256.New() }}
+	chains = sync.Pool{New: func() any { return &chainer{sha: sha256.New()} }}
 	brace  = []byte{'}'}
 )
 
@@ -138,6 +141,13 @@ const objectKept = 1 << 20
 
 var objects = sync.Pool{New: func() any { return new([]byte) }}
 
+// SumOf gives the sum that stands in a line, without its line break, and checks
+// nothing: what the next line chains to.
+func SumOf(line []byte) (Sum, error) {
+	_, sum, err := cutSum(line)
+	return sum, err
+}
+
 // CheckLine tells whether a line fits its own sum and the line before it.
 func CheckLine(line []byte, prev Sum) (Sum, error) {
 	frame, sum, err := cutSum(line)
@@ -203,7 +213,7 @@ func splitFrame(frame []byte) (ev Event, kind Kind, members []byte, err error) {
 	if !ok {
 		return bad("it has no kind")
 	}
-	if ev.TS, err = time.Parse(stampLayout, string(stamp)); err != nil {
+	if ev.TS, ok = parseStamp(string(stamp)); !ok {
 		return bad("its ts is not a time")
 	}
 	name, frame, ok := bytes.Cut(frame, []byte(`"`))

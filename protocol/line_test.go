@@ -13,9 +13,10 @@ import (
 // bodies has one event of each kind with every field filled, and one empty.
 func bodies() []Body {
 	original := &Original{Name: "x.json", Ino: 1 << 63, MTime: "2026-11-21T09:00:00.000000000Z", SHA256: "ab"}
+	at := time.Date(2026, 11, 21, 9, 0, 0, 1, time.UTC)
 	text, binary := NewContent([]byte("l1\nl2\u2028\x00")), NewContent([]byte{0xff, 0})
 	return []Body{
-		&HiveEvent{}, &AgentEvent{}, &MessageEvent{Set: jsontext.Value("{}")}, &DropEvent{}, &QuarantineEvent{}, &DuplicateEvent{}, &HandledEvent{}, &FileEvent{}, &AlertEvent{},
+		&HiveEvent{}, &AgentEvent{}, &MessageEvent{Set: jsontext.Value("{}")}, &DropEvent{}, &QuarantineEvent{}, &DuplicateEvent{}, &HandledEvent{}, &FileEvent{}, &AlertEvent{}, &TaskEvent{}, &TaskRejectedEvent{},
 		&HiveEvent{
 			Action: Sealed, Format: LogFormat, Through: 3, Segment: &Segment{Name: "000000000001.jsonl", First: 1, Last: 9, SHA256: "cd"},
 			Adopted: &AdoptedFile{Path: "agents/a/inbox/x.json", ID: "m", From: "a", Conversation: "c", Hops: 2, Content: text},
@@ -33,6 +34,19 @@ func bodies() []Body {
 		&HandledEvent{Agent: "a", Of: 1, ID: "m", File: "f.json", How: HowDone},
 		&FileEvent{Path: "board.md", By: "a", Deleted: true, Content: &text},
 		&AlertEvent{Code: CodeGitLock, Text: "t", Agent: "a", Path: "p"},
+		&TaskEvent{},
+		&TaskEvent{
+			Task: "01M7YW2XY9P0EW1X9MFVTQ8901", Event: "create", From: "f", To: "unassigned", By: "a", Of: 3, Epoch: 1 << 53, Attempt: 2, Reason: "r\u2028",
+			Spec: &TaskSpec{
+				Name: "n", Title: "t", Body: "b\x00", To: []Address{"@r"}, Needs: []string{"x"}, Priority: -1, Gate: "make", Approvals: 2, Approvers: []Address{"b"},
+				Data: jsontext.Value(`{"b":1,"a":[12345678901234567890.50]}`),
+			},
+			Needs: []TaskID{"01M7YW2XY9P0EW1X9MFVTQ8902"}, Resumes: "x", Repairs: "y", Depth: 1, Agents: []AgentID{"b", "c"}, Category: AuthFailure, Question: "q",
+			NotBefore: at, Until: at.Add(1), Expected: at.Add(time.Hour),
+			Checkpoint: &Checkpoint{Milestone: "m", Schema: "s", SHA256: "ab", Data: jsontext.Value(`null`)}, Result: &TaskOutput{Value: jsontext.Value(`"é"`)},
+		},
+		&TaskRejectedEvent{},
+		&TaskRejectedEvent{Task: "x", Event: "start", By: "a", Of: 3, Epoch: 1, State: "failed", Code: CodeFenced, Detail: "d\n"},
 	}
 }
 
@@ -208,4 +222,33 @@ func FuzzDecodeLine(f *testing.F) {
 			t.Fatalf("%v: %s\n%s", err, first, second)
 		}
 	})
+}
+
+func TestSumOf(t *testing.T) {
+	lines, _ := logOf(t)
+	_, want, err := DecodeLine(lines[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if sum, err := SumOf(lines[1]); err != nil || sum != want {
+		t.Errorf("%v, %v; want %v", sum, err, want)
+	}
+	if sum, err := SumOf(lines[1][1:40]); !errors.Is(err, ErrLine) || !sum.IsZero() {
+		t.Errorf("a piece of a line: %v, %v", sum, err)
+	}
+}
+
+func TestStampComesBack(t *testing.T) {
+	at := time.Date(2026, 11, 21, 9, 0, 0, 7, time.UTC)
+	if got, ok := parseStamp(Stamp(at)); !ok || got != at {
+		t.Errorf("%v, %v; want %v", got, ok, at)
+	}
+	for _, bad := range []string{
+		"", "2026-11-21T09:00:00Z", "2026-11-21T09:00:00,000000000Z", "2026-11-21T9:00:00.0000000000Z",
+		"2026-11-21T09:00:00.000000000+", "2026-11-31T09:00:00.000000000Z", "2026-11-21T09:00:00.00000000+1",
+	} {
+		if got, ok := parseStamp(bad); ok {
+			t.Errorf("%q is taken for %v", bad, got)
+		}
+	}
 }

@@ -145,3 +145,13 @@ const stampLayout = "2006-01-02T15:04:05.000000000Z"
 
 // Stamp writes a time the way the log and delivered messages do.
 func Stamp(t time.Time) string { return t.UTC().Format(stampLayout) }
+
+// parseStamp reads what [Stamp] writes, and nothing else. The layout of RFC
+// 3339 is the one that package time parses without interpreting it.
+func parseStamp(s string) (time.Time, bool) {
+	if len(s) != len(stampLayout) || s[len("2026-11-21T09:00:00")] != '.' || s[len(s)-1] != 'Z' {
+		return time.Time{}, false
+	}
+	t, err := time.Parse(time.RFC3339Nano, s)
+	return t, err == nil
+}

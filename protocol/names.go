@@ -41,6 +41,9 @@ func unsafeRune(r rune) bool {
 	return r == utf8.RuneError || r == '\\' || r == ':' || unicode.IsControl(r) || unicode.Is(unicode.Cf, r) || r == '\u2028' || r == '\u2029'
 }
 
+// AsidePrefix begins the name of what is set aside (spec §3.3, §4.7).
+const AsidePrefix = "bad-"
+
 // NameMax is the longest name that hived gives a file, in bytes: what every
 // file system of note takes, less room for a temporary name's affixes.
 const NameMax = 255 - 16

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -256,6 +258,17 @@ func FuzzSchemaTakesWhatDecodes(f *testing.F) {
 	s := compileSchema(f)
 	for _, d := range documents() {
 		f.Add([]byte(d.raw))
+	}
+	bad, err := filepath.Glob("testdata/bad/*.json")
+	if err != nil || len(bad) == 0 {
+		f.Fatalf("no bad texts: %v", err)
+	}
+	for _, name := range bad {
+		raw, err := os.ReadFile(name)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(raw)
 	}
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		if _, err := protocol.DecodeMessage(raw); err != nil {

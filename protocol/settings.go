@@ -3,6 +3,7 @@ package protocol
 import (
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -22,6 +23,7 @@ type Settings struct {
 	Git               GitSettings      `yaml:"git"`
 	Retention         Retention        `yaml:"retention"`
 	OwnFiles          OwnFileSettings  `yaml:"own_files"`
+	Tasks             TaskSettings     `yaml:"tasks"`
 }
 
 // RememberSettings bound what is kept in memory, by count.
@@ -55,6 +57,29 @@ type OwnFileSettings struct {
 	Include  []string `yaml:"include"`
 }
 
+// TaskSettings are those of the task machine (spec §8).
+type TaskSettings struct {
+	Lease            time.Duration `yaml:"lease"` // to take an offer, and to start what was taken
+	HeartbeatTimeout time.Duration `yaml:"heartbeat_timeout"`
+	ProgressTimeout  time.Duration `yaml:"progress_timeout"`
+	StallGrace       time.Duration `yaml:"stall_grace"`
+	ApprovalTimeout  time.Duration `yaml:"approval_timeout"`
+	CancelGrace      time.Duration `yaml:"cancel_grace"`
+	MaxRetries       int           `yaml:"max_retries"`
+	Backoff          Backoff       `yaml:"backoff"`
+	Offers           int           `yaml:"offers"` // agents that a task is offered to at once
+	RepairDepth      int           `yaml:"repair_depth"`
+	PoisonAfter      int           `yaml:"poison_after"`
+	Retention        time.Duration `yaml:"retention"` // of tasks that have ended
+}
+
+// Backoff is how long a retry waits: Base, then twice as long each time, up to
+// Max.
+type Backoff struct {
+	Base time.Duration `yaml:"base"`
+	Max  time.Duration `yaml:"max"`
+}
+
 // DefaultSettings gives the value of each key that hive.yaml does not set.
 func DefaultSettings() Settings {
 	return Settings{
@@ -70,8 +95,17 @@ func DefaultSettings() Settings {
 		Git:               GitSettings{CommitDelay: 200 * time.Millisecond, CommitBatch: 512, StaleLock: 10 * time.Second},
 		Retention:         Retention{Age: 168 * time.Hour, Files: 200},
 		OwnFiles:          OwnFileSettings{MaxBytes: 256 << 10},
+		Tasks: TaskSettings{
+			Lease: 30 * time.Second, HeartbeatTimeout: 2 * time.Minute, ProgressTimeout: 5 * time.Minute,
+			StallGrace: 30 * time.Second, ApprovalTimeout: 30 * time.Minute, CancelGrace: time.Minute,
+			MaxRetries: 3, Backoff: Backoff{Base: time.Second, Max: time.Minute},
+			Offers: 3, RepairDepth: 2, PoisonAfter: 3, Retention: 168 * time.Hour,
+		},
 	}
 }
+
+// maxWait is the longest time that a setting may have: ten years.
+const maxWait = int64(87600 * time.Hour)
 
 // Validate names the first key whose value cannot be worked with.
 func (s Settings) Validate() error {
@@ -94,9 +128,22 @@ func (s Settings) Validate() error {
 		{"git.commit_delay", int64(s.Git.CommitDelay), int64(time.Millisecond), int64(time.Minute)},
 		{"git.commit_batch", int64(s.Git.CommitBatch), 1, 1 << 16},
 		{"git.stale_lock", int64(s.Git.StaleLock), int64(time.Second), int64(24 * time.Hour)},
-		{"retention.age", int64(s.Retention.Age), int64(time.Second), int64(87600 * time.Hour)},
+		{"retention.age", int64(s.Retention.Age), int64(time.Second), maxWait},
 		{"retention.files", int64(s.Retention.Files), 1, 1 << 24},
 		{"own_files.max_bytes", s.OwnFiles.MaxBytes, 0, 16 << 20},
+		{"tasks.lease", int64(s.Tasks.Lease), int64(time.Millisecond), maxWait},
+		{"tasks.heartbeat_timeout", int64(s.Tasks.HeartbeatTimeout), int64(time.Millisecond), maxWait},
+		{"tasks.progress_timeout", int64(s.Tasks.ProgressTimeout), int64(time.Millisecond), maxWait},
+		{"tasks.stall_grace", int64(s.Tasks.StallGrace), int64(time.Millisecond), maxWait},
+		{"tasks.approval_timeout", int64(s.Tasks.ApprovalTimeout), int64(time.Millisecond), maxWait},
+		{"tasks.cancel_grace", int64(s.Tasks.CancelGrace), int64(time.Millisecond), maxWait},
+		{"tasks.backoff.base", int64(s.Tasks.Backoff.Base), int64(time.Millisecond), maxWait},
+		{"tasks.backoff.max", int64(s.Tasks.Backoff.Max), int64(time.Millisecond), maxWait},
+		{"tasks.retention", int64(s.Tasks.Retention), int64(time.Millisecond), maxWait},
+		{"tasks.max_retries", int64(s.Tasks.MaxRetries), 0, 1000},
+		{"tasks.offers", int64(s.Tasks.Offers), 1, 100},
+		{"tasks.repair_depth", int64(s.Tasks.RepairDepth), 0, 100},
+		{"tasks.poison_after", int64(s.Tasks.PoisonAfter), 1, 1000},
 	}
 	for _, c := range checks {
 		if c.value < c.least || c.value > c.most {
@@ -110,6 +157,9 @@ func (s Settings) Validate() error {
 func inUnits(key string, n int64) string {
 	switch key {
 	case "settle", "rescan", "outbox_strays_after", "git.commit_delay", "git.stale_lock", "retention.age":
+		return time.Duration(n).String()
+	}
+	if strings.HasPrefix(key, "tasks.") && n >= int64(time.Millisecond) {
 		return time.Duration(n).String()
 	}
 	return strconv.FormatInt(n, 10)

@@ -100,6 +100,38 @@ func (summaries) OnFile(_ Event, e *FileEvent) string {
 	return fmt.Sprintf("file %s, %d bytes", brief(e.Path), size)
 }
 
+func (summaries) OnTask(_ Event, e *TaskEvent) string {
+	line := fmt.Sprintf("task %s %s", brief(string(e.Task)), brief(string(e.Event)))
+	if e.From != e.To {
+		line += fmt.Sprintf(", %s → %s", brief(orNone(e.From)), brief(string(e.To)))
+	}
+	if e.Spec != nil {
+		line += " " + Quote(brief(e.Spec.Title))
+	}
+	if len(e.Agents) > 0 {
+		line += " to " + few(e.Agents)
+	}
+	if e.Checkpoint != nil && e.Checkpoint.Milestone != "" {
+		line += " " + Quote(brief(e.Checkpoint.Milestone))
+	}
+	return line + by(e.By) + note(e.Reason)
+}
+
+func (summaries) OnTaskRejected(_ Event, e *TaskRejectedEvent) string {
+	line := "task " + brief(e.Task)
+	if e.Task == "" {
+		line = "task"
+	}
+	return line + " refused " + brief(e.Event) + by(e.By) + ", " + brief(string(e.Code)) + note(e.Detail)
+}
+
+func orNone(s TaskState) string {
+	if s == "" {
+		return "new"
+	}
+	return string(s)
+}
+
 func (summaries) OnAlert(_ Event, e *AlertEvent) string {
 	where := ""
 	if e.Path != "" && !strings.Contains(e.Text, e.Path) {
@@ -112,7 +144,7 @@ func by(id AgentID) string {
 	if id == "" {
 		return ""
 	}
-	return " by " + string(id)
+	return " by " + brief(string(id))
 }
 
 func note(text string) string {

@@ -33,6 +33,12 @@ func TestSummary(t *testing.T) {
 		{&HandledEvent{Agent: "a", ID: "m1", How: HowReopened}, "a reopened m1"},
 		{&FileEvent{Path: "board.md", Content: &content}, "file board.md, 4 bytes"},
 		{&FileEvent{Path: "board.md", Deleted: true}, "file board.md deleted"},
+		{&TaskEvent{Task: "T", Event: "create", To: "unassigned", By: "planner", Spec: &TaskSpec{Title: "mend\nit"}}, `task T create, new → unassigned "mend\nit" by planner`},
+		{&TaskEvent{Task: "T", Event: "offer", From: "unassigned", To: "offered", By: Hive, Agents: []AgentID{"a", "b"}}, "task T offer, unassigned → offered to a, b by hive"},
+		{&TaskEvent{Task: "T", Event: "progress", From: "in_progress", To: "in_progress", By: "a", Checkpoint: &Checkpoint{Milestone: "half"}}, `task T progress "half" by a`},
+		{&TaskEvent{Task: "T", Event: "fatal_error", From: "blocked", To: "failed", By: "human", Reason: "no\x1bway"}, `task T fatal_error, blocked → failed by human: no\x1bway`},
+		{&TaskRejectedEvent{Task: "T", Event: "start", By: "a", Code: CodeFenced, Detail: "epoch 1 is over"}, "task T refused start by a, fenced: epoch 1 is over"},
+		{&TaskRejectedEvent{Event: "claim", By: "a", Code: CodeNoTask}, "task refused claim by a, no-task"},
 		{&AlertEvent{Code: CodeGitLock, Text: "no repository"}, "alert git-stale-lock: no repository"},
 	} {
 		if got := Summary(Event{Seq: 1, TS: time.Unix(0, 0), Body: tt.body}); got != tt.want {
@@ -43,6 +49,7 @@ func TestSummary(t *testing.T) {
 
 func FuzzSummaryIsOneInertLine(f *testing.F) {
 	f.Add("\x1b]0;x\a\n\u202e", "p\x00")
+	f.Add("0", strings.Repeat("\xda", 2700))
 	f.Fuzz(func(t *testing.T, a, b string) {
 		for _, body := range []Body{
 			&HiveEvent{Action: HiveAction(a), Note: b},
@@ -51,6 +58,8 @@ func FuzzSummaryIsOneInertLine(f *testing.F) {
 			&QuarantineEvent{Path: a, Detail: b},
 			&FileEvent{Path: b},
 			&AlertEvent{Text: a},
+			&TaskEvent{Task: TaskID(a), Event: TaskAction(b), From: TaskState(a), To: TaskState(b), By: AgentID(b), Reason: a, Agents: []AgentID{AgentID(a)}, Spec: &TaskSpec{Title: b}, Checkpoint: &Checkpoint{Milestone: a}},
+			&TaskRejectedEvent{Task: a, Event: b, By: AgentID(a), Code: Code(b), Detail: a},
 		} {
 			line := Summary(Event{Seq: 1, Body: body})
 			if strings.ContainsFunc(line, unicode.IsControl) {

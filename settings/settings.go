@@ -14,7 +14,6 @@ import (
 	"fmt"
 	"io/fs"
 	"net"
-	"time"
 
 	"go.yaml.in/yaml/v4"
 
@@ -33,29 +32,8 @@ var ErrInvalid = errors.New("not valid settings")
 type file struct {
 	protocol.Settings `yaml:",inline"`
 
-	Tasks tasks `yaml:"tasks"`
-	HTTP  page  `yaml:"http"`
-	Work  work  `yaml:"work"`
-}
-
-type tasks struct {
-	Lease            time.Duration `yaml:"lease"`
-	HeartbeatTimeout time.Duration `yaml:"heartbeat_timeout"`
-	ProgressTimeout  time.Duration `yaml:"progress_timeout"`
-	StallGrace       time.Duration `yaml:"stall_grace"`
-	ApprovalTimeout  time.Duration `yaml:"approval_timeout"`
-	CancelGrace      time.Duration `yaml:"cancel_grace"`
-	MaxRetries       int           `yaml:"max_retries"`
-	Backoff          backoff       `yaml:"backoff"`
-	Offers           int           `yaml:"offers"`
-	RepairDepth      int           `yaml:"repair_depth"`
-	PoisonAfter      int           `yaml:"poison_after"`
-	Retention        time.Duration `yaml:"retention"`
-}
-
-type backoff struct {
-	Base time.Duration `yaml:"base"`
-	Max  time.Duration `yaml:"max"`
+	HTTP page `yaml:"http"`
+	Work work `yaml:"work"`
 }
 
 type page struct {
@@ -69,13 +47,7 @@ type work struct {
 func defaults() file {
 	return file{
 		Settings: protocol.DefaultSettings(),
-		Tasks: tasks{
-			Lease: 30 * time.Second, HeartbeatTimeout: 2 * time.Minute, ProgressTimeout: 5 * time.Minute,
-			StallGrace: 30 * time.Second, ApprovalTimeout: 30 * time.Minute, CancelGrace: time.Minute,
-			MaxRetries: 3, Backoff: backoff{Base: time.Second, Max: time.Minute},
-			Offers: 3, RepairDepth: 2, PoisonAfter: 3, Retention: 168 * time.Hour,
-		},
-		HTTP: page{Listen: "127.0.0.1:7717"},
+		HTTP:     page{Listen: "127.0.0.1:7717"},
 	}
 }
 
@@ -134,38 +106,6 @@ func parse(data []byte) (file, error) {
 
 // validateSections checks the sections that protocol.Settings does not have.
 func (f file) validateSections() error {
-	t := f.Tasks
-	for _, d := range []struct {
-		key   string
-		value time.Duration
-	}{
-		{"lease", t.Lease},
-		{"heartbeat_timeout", t.HeartbeatTimeout},
-		{"progress_timeout", t.ProgressTimeout},
-		{"stall_grace", t.StallGrace},
-		{"approval_timeout", t.ApprovalTimeout},
-		{"cancel_grace", t.CancelGrace},
-		{"backoff.base", t.Backoff.Base},
-		{"backoff.max", t.Backoff.Max},
-		{"retention", t.Retention},
-	} {
-		if d.value < time.Millisecond {
-			return fmt.Errorf("settings: tasks.%s is out of range: allowed is 1ms and more", d.key)
-		}
-	}
-	for _, n := range []struct {
-		key   string
-		value int
-	}{
-		{"max_retries", t.MaxRetries},
-		{"offers", t.Offers},
-		{"repair_depth", t.RepairDepth},
-		{"poison_after", t.PoisonAfter},
-	} {
-		if n.value < 0 || n.value > 1000 {
-			return fmt.Errorf("settings: tasks.%s is out of range: allowed is 0 to 1000", n.key)
-		}
-	}
 	if _, _, err := net.SplitHostPort(f.HTTP.Listen); err != nil {
 		return fmt.Errorf("settings: http.listen is %s; write host:port, for example 127.0.0.1:7717", protocol.Quote(f.HTTP.Listen))
 	}

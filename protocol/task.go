@@ -1,0 +1,150 @@
+package protocol
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/oklog/ulid/v2"
+)
+
+// TaskID names a task and its directory below tasks/: a ULID that hived draws
+// (spec §8).
+type TaskID string
+
+// ParseTaskID checks the form of a task's id: 26 digits and capital letters.
+func ParseTaskID(s string) (TaskID, error) {
+	if id, err := ulid.ParseStrict(s); err != nil || id.String() != s {
+		return "", fmt.Errorf("%w: task id %s: `hived task list` shows those that there are", ErrBadID, Quote(s))
+	}
+	return TaskID(s), nil
+}
+
+// TaskState is where a task stands: the first column of the table of package
+// task.
+type TaskState string
+
+// TaskAction is what happens to a task: the second column.
+type TaskAction string
+
+// Category says why a holder could not go on, and so where the failure is routed
+// (spec §8.4).
+type Category string
+
+// The categories. What is none of them counts as unknown.
+const (
+	TransientFailure Category = "transient" // try again
+	AuthFailure      Category = "auth"      // a person must log in
+	SchemaFailure    Category = "schema"    // the lead must specify again
+	AmbiguityFailure Category = "ambiguity" // a person must answer
+	LogicFailure     Category = "logic"     // a task to repair it comes first
+	UnknownFailure   Category = "unknown"   // the lead must look
+)
+
+// The files of a task, each below tasks/<id>/.
+const (
+	TaskView       = "task.json"       // where it stands, and its whole history
+	TaskBrief      = "brief.json"      // what is to be done, as it was created
+	TaskCheckpoint = "checkpoint.json" // the newest
+	TaskResult     = "result.json"
+)
+
+// TaskDir is tasks/<id>.
+func TaskDir(id TaskID) string { return PathTasks + "/" + string(id) }
+
+// TaskConversation is the thread in which hived speaks of a task.
+func TaskConversation(id TaskID) ConversationID { return ConversationID("task-" + id) }
+
+// TaskSpec is what is to be done: an entry of the `data` of a `create` command,
+// and tasks/<id>/brief.json.
+type TaskSpec struct {
+	Name      string         `json:"name,omitzero"` // for `needs` of the same command alone
+	Title     string         `json:"title"`
+	Body      string         `json:"body,omitzero"`
+	To        []Address      `json:"to,omitzero"`    // ids and @roles; none: any agent
+	Needs     []string       `json:"needs,omitzero"` // ids, or names of the same command
+	Priority  int            `json:"priority,omitzero"`
+	Gate      string         `json:"gate,omitzero"`      // a command that must succeed before it counts as completed
+	Approvals int            `json:"approvals,omitzero"` // how many must approve, where it asks; none: one
+	Approvers []Address      `json:"approvers,omitzero"` // ids and @roles; none: human
+	Data      jsontext.Value `json:"data,omitzero"`
+}
+
+// TaskReport is the `data` of the other commands about a task; which of it a
+// command takes stands in spec §8.2.
+type TaskReport struct {
+	Reason     string         `json:"reason,omitzero"`
+	Category   Category       `json:"category,omitzero"`   // of failure
+	Milestone  string         `json:"milestone,omitzero"`  // of progress: what was reached
+	Checkpoint jsontext.Value `json:"checkpoint,omitzero"` // of progress: all that a successor needs
+	Patch      jsontext.Value `json:"patch,omitzero"`      // of progress: an RFC 7396 merge patch on the last checkpoint
+	Schema     string         `json:"schema,omitzero"`     // of progress: what the checkpoint's form is called
+	Expected   time.Time      `json:"expected_until,omitzero"`
+	Question   string         `json:"question,omitzero"` // of pause_for_approval
+	Needs      []string       `json:"needs,omitzero"`    // of block_on_dependency
+	Result     jsontext.Value `json:"result,omitzero"`   // of complete
+	Comment    string         `json:"comment,omitzero"`  // of an approver
+	NotBefore  time.Time      `json:"not_before,omitzero"`
+}
+
+// TaskEvent is a `task` event: a row of the table was taken (spec §8).
+type TaskEvent struct {
+	Task    TaskID     `json:"task"`
+	Event   TaskAction `json:"event"`
+	From    TaskState  `json:"from,omitzero"` // none: it is created
+	To      TaskState  `json:"to"`
+	By      AgentID    `json:"by"`
+	Of      Seq        `json:"of,omitzero"`      // the message that commanded it
+	Epoch   uint64     `json:"epoch,omitzero"`   // from now on
+	Attempt int        `json:"attempt,omitzero"` // from now on
+	Reason  string     `json:"reason,omitzero"`
+
+	Spec       *TaskSpec   `json:"spec,omitzero"`    // of create
+	Needs      []TaskID    `json:"needs,omitzero"`   // of create and block_on_dependency: all that it waits for
+	Resumes    TaskID      `json:"resumes,omitzero"` // of create: goes on from this one
+	Repairs    TaskID      `json:"repairs,omitzero"` // of create: for this one
+	Depth      int         `json:"depth,omitzero"`   // of create: repairs of repairs
+	Agents     []AgentID   `json:"agents,omitzero"`  // of offer: to whom
+	Category   Category    `json:"category,omitzero"`
+	Question   string      `json:"question,omitzero"`
+	NotBefore  time.Time   `json:"not_before,omitzero"` // neither offered, claimed nor retried earlier
+	Until      time.Time   `json:"until,omitzero"`      // of pause_for_approval: waits so long; of an offer that is over: the next one
+	Expected   time.Time   `json:"expected_until,omitzero"`
+	Checkpoint *Checkpoint `json:"checkpoint,omitzero"`
+	Result     *TaskOutput `json:"result,omitzero"`
+}
+
+// Checkpoint is what a successor goes on from.
+type Checkpoint struct {
+	Milestone string         `json:"milestone,omitzero"`
+	Schema    string         `json:"schema,omitzero"`
+	SHA256    string         `json:"sha256"` // of milestone, schema and data: equal for equal checkpoints
+	Data      jsontext.Value `json:"data,omitzero"`
+}
+
+// TaskOutput is what came of a task.
+type TaskOutput struct {
+	Value jsontext.Value `json:"value"`
+}
+
+// TaskRejectedEvent is a `task-rejected` event: a command about a task changed
+// nothing. Its payload is in the message that Of names.
+type TaskRejectedEvent struct {
+	Task   string    `json:"task,omitzero"` // as it was written
+	Event  string    `json:"event"`         // as it was written
+	By     AgentID   `json:"by"`
+	Of     Seq       `json:"of"`
+	Epoch  uint64    `json:"epoch,omitzero"` // as it was written
+	State  TaskState `json:"state,omitzero"`
+	Code   Code      `json:"code"`
+	Detail string    `json:"detail"`
+}
+
+// Kind implements [Body].
+func (*TaskEvent) Kind() Kind { return KindTask }
+
+// Kind implements [Body].
+func (*TaskRejectedEvent) Kind() Kind { return KindTaskRejected }
+
+func (*TaskEvent) sealed()         {}
+func (*TaskRejectedEvent) sealed() {}
