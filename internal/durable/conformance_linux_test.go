@@ -57,6 +57,105 @@ func everyDisk(t *testing.T, test func(t *testing.T, d disk)) {
 	t.Run("disk", func(t *testing.T) { test(t, realDisk(t, durable.Open)) })
 	t.Run("plain", func(t *testing.T) { test(t, realDisk(t, durable.OpenPlain)) })
 	t.Run("mem", func(t *testing.T) { test(t, memDisk()) })
+	t.Run("near", func(t *testing.T) { test(t, nearDisk(t)) })
+}
+
+// nearDisk is a directory of the real disk that is kept open.
+func nearDisk(t *testing.T) disk {
+	t.Helper()
+	d := realDisk(t, durable.Open)
+	check(t, d.MkdirAll("kept/open", 0o755))
+	near, done := durable.Near(d.FS, "kept/open")
+	t.Cleanup(done)
+	if near == d.FS {
+		t.Error("the directory is not kept open")
+	}
+	return disk{
+		FS:      below{near, "kept/open/"},
+		symlink: func(name, target string) error { return d.symlink("kept/open/"+name, target) },
+		special: func(name string, mode fs.FileMode) error { return d.special("kept/open/"+name, mode) },
+	}
+}
+
+// below shows a directory of a disk as a disk.
+type below struct {
+	durable.FS
+	dir string
+}
+
+func (b below) at(name string) string {
+	if name == "." {
+		return b.dir[:len(b.dir)-1]
+	}
+	return b.dir + name
+}
+
+func (b below) Open(name string) (durable.File, error) { return b.FS.Open(b.at(name)) }
+
+func (b below) Append(name string) (durable.File, error) { return b.FS.Append(b.at(name)) }
+
+func (b below) Lstat(name string) (durable.Info, error) { return b.FS.Lstat(b.at(name)) }
+
+func (b below) ReadDir(name string) ([]durable.Entry, error) { return b.FS.ReadDir(b.at(name)) }
+
+func (b below) Mkdir(name string, perm fs.FileMode) error { return b.FS.Mkdir(b.at(name), perm) }
+
+func (b below) MkdirAll(name string, perm fs.FileMode) error { return b.FS.MkdirAll(b.at(name), perm) }
+
+func (b below) Rename(from, to string) error { return b.FS.Rename(b.at(from), b.at(to)) }
+
+func (b below) RenameNew(from, to string) error { return b.FS.RenameNew(b.at(from), b.at(to)) }
+
+func (b below) Link(from, to string) error { return b.FS.Link(b.at(from), b.at(to)) }
+
+func (b below) Remove(name string) error { return b.FS.Remove(b.at(name)) }
+
+func (b below) SyncDir(name string) error { return b.FS.SyncDir(b.at(name)) }
+
+func (b below) Create(n string, p fs.FileMode) (durable.File, error) { return b.FS.Create(b.at(n), p) }
+
+// TestNear: names outside the directory are found as ever, a directory that is
+// none is not kept open, and what is kept is given back.
+func TestNear(t *testing.T) {
+	d := realDisk(t, durable.Open)
+	check(t, d.MkdirAll("in/deep", 0o755))
+	check(t, d.Mkdir("out", 0o755))
+	check(t, d.symlink("link", "in"))
+	put(t, d, "out/x", "x")
+	before := descriptors(t)
+	near, done := durable.Near(d.FS, "in")
+	check(t, near.RenameNew("out/x", "in/deep/x"))
+	check(t, near.Rename("in/deep/x", "in/y"))
+	diff(t, get(t, near, "in/y"), "x")
+	diff(t, names(t, near, "in"), "deep y")
+	kept, err := near.Lstat("in")
+	check(t, err)
+	plain, err := d.Lstat("in")
+	check(t, err)
+	diff(t, kept, plain)
+	diff(t, names(t, near, "."), "in link out")
+	checkIs(t, near.Rename("in/y", "in/../../y"), durable.ErrName)
+	if descriptors(t) != before+1 {
+		t.Errorf("%d descriptors are open, %d before", descriptors(t), before)
+	}
+	done()
+	for _, dir := range []string{"link", "nothing", "in/y", "."} {
+		same, done := durable.Near(d.FS, dir)
+		if same != d.FS {
+			t.Errorf("%s is kept open", dir)
+		}
+		done()
+	}
+	if descriptors(t) != before {
+		t.Errorf("%d descriptors are open, %d before", descriptors(t), before)
+	}
+}
+
+func descriptors(t *testing.T) int {
+	t.Helper()
+	list, err := os.ReadDir("/proc/self/fd")
+	check(t, err)
+	return len(list)
 }
 
 func check(t *testing.T, err error) {

@@ -18,7 +18,12 @@ type Disk struct {
 	// are then walked one element at a time.
 	plain bool
 	// failed holds the first failed sync of a directory or of the whole disk.
-	failed atomic.Pointer[error]
+	failed *atomic.Pointer[error]
+
+	// near is a directory that is kept open, with a slash at its end, and nearFD
+	// its descriptor: see [Near]. Empty: none is.
+	near   string
+	nearFD int
 }
 
 // Open opens the disk below the directory dir. The way to dir itself may lead
@@ -34,7 +39,7 @@ func Open(dir string) (*Disk, error) {
 	if err != nil {
 		return nil, PathError("open", abs, err)
 	}
-	d := &Disk{dir: abs, root: root}
+	d := &Disk{dir: abs, root: root, failed: new(atomic.Pointer[error])}
 	fd, err := d.openat2(".", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err == nil {
 		return d, unix.Close(fd)
@@ -103,9 +108,14 @@ func (d *Disk) Create(name string, perm fs.FileMode) (File, error) {
 // Lstat implements FS.
 func (d *Disk) Lstat(name string) (Info, error) {
 	var st unix.Stat_t
-	err := d.inParent(name, func(dir int, base string) error {
-		return unix.Fstatat(dir, base, &st, unix.AT_SYMLINK_NOFOLLOW)
-	})
+	var err error
+	if d.near != "" && name == d.near[:len(d.near)-1] {
+		err = fstat(d.nearFD, &st)
+	} else {
+		err = d.inParent(name, func(dir int, base string) error {
+			return unix.Fstatat(dir, base, &st, unix.AT_SYMLINK_NOFOLLOW)
+		})
+	}
 	if err != nil {
 		return Info{}, PathError("lstat", name, err)
 	}

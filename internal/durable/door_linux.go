@@ -43,7 +43,30 @@ func (d *Disk) openat2(name string, flags int, perm uint32) (int, error) {
 	if flags&unix.O_CREAT != 0 {
 		how.Mode = uint64(perm)
 	}
-	return again(func() (int, error) { return unix.Openat2(d.root, name, &how) })
+	dir := d.root
+	if rest, ok := d.isNear(name); ok {
+		dir, name = d.nearFD, rest
+	}
+	return again(func() (int, error) { return unix.Openat2(dir, name, &how) })
+}
+
+// isNear gives a name as seen from the directory that is kept open.
+func (d *Disk) isNear(name string) (rest string, ok bool) {
+	if d.near == "" {
+		return name, false
+	}
+	return strings.CutPrefix(name, d.near)
+}
+
+// keepNear is what [Near] gives on Linux.
+func (d *Disk) keepNear(dir string) (FS, func(), error) {
+	fd, err := d.openat(dir, dirFlags, 0)
+	if err != nil {
+		return nil, nil, PathError("open", dir, err)
+	}
+	held := *d
+	held.near, held.nearFD = dir+"/", fd
+	return &held, func() { _ = unix.Close(fd) }, nil
 }
 
 // inParent calls do with the directory that a name stands in, opened through
@@ -88,16 +111,19 @@ func (d *Disk) parent(name string) (dir int, base string, err error) {
 		return d.walk(name)
 	}
 	parent, base := split(name)
-	if parent == "." {
+	switch {
+	case parent == ".":
 		return d.root, base, nil
+	case d.near != "" && parent == d.near[:len(d.near)-1]:
+		return d.nearFD, base, nil
 	}
 	dir, err = d.openat2(parent, dirFlags, 0)
 	return dir, base, err
 }
 
-// leave closes a directory of parent or walk, unless it is the root.
+// leave closes a directory of parent or walk, unless it stays open.
 func (d *Disk) leave(dir int) {
-	if dir != d.root {
+	if dir != d.root && (d.near == "" || dir != d.nearFD) {
 		_ = unix.Close(dir)
 	}
 }

@@ -135,8 +135,12 @@ func TestPowerCut(t *testing.T) {
 				if diff := cmp.Diff(want, tree(t, left, ".")); diff != "" {
 					t.Errorf("%v: want -, got +:\n%s", loss, diff)
 				}
-				// What was found is durable, and the disk goes on.
-				if err := script(t, left, "write new n", "sync new", "syncdir ."); err != nil {
+				// What the death of the process left can still be lost.
+				if diff := cmp.Diff(tt.drop, tree(t, left.Copy().Reboot(), ".")); diff != "" {
+					t.Errorf("%v, then a power cut: want -, got +:\n%s", loss, diff)
+				}
+				// The disk goes on.
+				if err := script(t, left, "write new n", "syncall"); err != nil {
 					t.Error(err)
 				}
 				again := strings.TrimSpace(strings.Replace(tree(t, left.Reboot(), "."), "new=n", "", 1))
@@ -439,5 +443,47 @@ func TestManyAtOnce(t *testing.T) {
 	}
 	if len(done) == 0 || len(done) > 60 {
 		t.Errorf("%d published before the crash", len(done))
+	}
+}
+
+// TestCopy: a copy loses to a power cut what the disk would lose, and neither
+// sees what happens to the other.
+func TestCopy(t *testing.T) {
+	m := faultfs.New()
+	before := []string{"mkdir d", "write f abc", "write d/s s", "syncall", "append f d", "ln f d/g", "mv d/s s"}
+	if err := script(t, m, before...); err != nil {
+		t.Fatal(err)
+	}
+	for loss, want := range map[faultfs.Loss]string{faultfs.Drop: "d/ d/s=s f=abc", faultfs.Keep: "d/ d/g=abcd f=abcd s=s"} {
+		c := m.Copy()
+		if err := script(t, m.Copy(), "append d/g e", "rm s", "syncall"); err != nil {
+			t.Fatal(err)
+		}
+		c.CrashAt(0, loss)
+		if diff := cmp.Diff(want, tree(t, c.Reboot(), ".")); diff != "" {
+			t.Errorf("%v: want -, got +:\n%s", loss, diff)
+		}
+	}
+}
+
+// TestReopen: a process that comes later is not told that a sync failed, and
+// does not save what it should have saved.
+func TestReopen(t *testing.T) {
+	m := faultfs.New()
+	if err := script(t, m, "write f x"); err != nil {
+		t.Fatal(err)
+	}
+	m.FailAt(1, syscall.EIO, 1)
+	for range 2 {
+		if err := m.SyncAll(); !errors.Is(err, durable.ErrSync) {
+			t.Fatal(err)
+		}
+	}
+	m.Reopen()
+	if err := m.SyncAll(); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff("", tree(t, m.Reboot(), ".")); diff != "" {
+		t.Errorf("want -, got +:\n%s", diff)
 	}
 }

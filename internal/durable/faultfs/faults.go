@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/hived/hived/internal/durable"
 )
@@ -23,7 +24,8 @@ const (
 )
 
 // The two simple losses: a power cut that takes all that was not synced, and
-// the death of the process, which takes nothing.
+// the death of the process, which takes nothing and saves nothing: what was not
+// synced by then a later power cut can still take.
 var (
 	Drop = Loss{kind: lossDrop}
 	Keep = Loss{kind: lossKeep}
@@ -110,11 +112,46 @@ func (m *Mem) Reboot() *Mem {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.crashed = true
-	if m.loss.kind == lossTorn {
+	switch m.loss.kind {
+	case lossKeep:
+		c := m.copyLocked()
+		c.syncErr = nil
+		return c
+	case lossTorn:
 		m.tearLocked(m.loss.seed)
+	case lossDrop:
 	}
-	root := copyOf(m.root, m.loss.kind == lossKeep, map[*inode]*inode{})
-	return &Mem{root: root, lastIno: m.lastIno, clock: m.clock, limit: m.limit, loss: Drop}
+	return &Mem{root: onDisk(m.root, map[*inode]*inode{}), lastIno: m.lastIno, clock: m.clock, limit: m.limit, loss: Drop}
+}
+
+// Copy gives another disk that is like this one, what is not synced included,
+// with no faults planned and the count at 0. Files that are open on the one are
+// not open on the other.
+func (m *Mem) Copy() *Mem {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.copyLocked()
+}
+
+func (m *Mem) copyLocked() *Mem {
+	made := map[*inode]*inode{nil: nil}
+	c := &Mem{root: twin(m.root, made), lastIno: m.lastIno, clock: m.clock, limit: m.limit, syncErr: m.syncErr, loss: Drop}
+	for _, old := range m.pending {
+		edits := slices.Clone(old)
+		for i, e := range edits {
+			edits[i] = edit{twin(e.dir, made), e.base, twin(e.node, made)}
+		}
+		c.pending = append(c.pending, edits)
+	}
+	return c
+}
+
+// Reopen lets SyncAll forget that a sync failed, as for a process that opens the
+// disk anew. What was lost with it stays lost.
+func (m *Mem) Reopen() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.syncErr = nil
 }
 
 // FailAt makes the n-th mutating operation from now fail with err, without any

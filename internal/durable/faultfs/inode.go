@@ -205,27 +205,42 @@ func (m *Mem) changedDirsLocked() []*inode {
 	return dirs
 }
 
-// copyOf copies a tree as programs see it, or as it is on the disk. What it
-// returns is the same seen either way. Links of one file stay links of one.
-func copyOf(n *inode, live bool, done map[*inode]*inode) *inode {
-	if c := done[n]; c != nil {
+// onDisk copies a tree as it is on the disk; the copy is seen so by programs
+// too. Links of one file stay links of one.
+func onDisk(n *inode, made map[*inode]*inode) *inode {
+	if c := made[n]; c != nil {
 		c.links++
 		return c
 	}
-	c := &inode{ino: n.ino, mode: n.mode, links: 1, mtime: n.mtime, ctime: n.ctime}
-	done[n] = c
-	data, names := n.synced, n.durable
-	if live {
-		data, names = n.data, n.names
-	}
-	c.data, c.synced = slices.Clone(data), slices.Clone(data)
+	c := &inode{ino: n.ino, mode: n.mode, links: 1, mtime: n.mtime, ctime: n.ctime, data: slices.Clone(n.synced), synced: slices.Clone(n.synced)}
+	made[n] = c
 	if n.names == nil {
 		return c
 	}
 	c.names, c.durable = map[string]*inode{}, map[string]*inode{}
-	for name, child := range names {
-		c.names[name] = copyOf(child, live, done)
+	for name, child := range n.durable {
+		c.names[name] = onDisk(child, made)
 	}
 	maps.Copy(c.durable, c.names)
 	return c
+}
+
+// twin copies a tree in both its forms. made holds the copies so far.
+func twin(n *inode, made map[*inode]*inode) *inode {
+	if c, done := made[n]; done {
+		return c
+	}
+	c := *n
+	made[n] = &c
+	c.writers = 0
+	c.data, c.synced, c.unsynced = slices.Clone(n.data), slices.Clone(n.synced), slices.Clone(n.unsynced)
+	for _, names := range []*map[string]*inode{&c.names, &c.durable} {
+		if *names = maps.Clone(*names); *names == nil {
+			continue
+		}
+		for name, child := range *names {
+			(*names)[name] = twin(child, made)
+		}
+	}
+	return &c
 }
