@@ -1,0 +1,167 @@
+package task
+
+import (
+	"cmp"
+	"iter"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/hived/hived/protocol"
+)
+
+// Book holds the tasks of a hive: the fold of their events.
+type Book struct {
+	tasks    map[protocol.TaskID]*Task
+	children map[protocol.TaskID][]protocol.TaskID // who waits for whom, while they wait; each list in order
+	shift    time.Duration                         // what the clock was set by while hived ran
+	clocks   Moment                                // no running clock began before that
+	Stats    Stats
+	restored bool            // the head of a snapshot was read,
+	newest   protocol.TaskID // and the tasks up to this one
+}
+
+// NewBook gives one without tasks.
+func NewBook() *Book {
+	return &Book{tasks: map[protocol.TaskID]*Task{}, children: map[protocol.TaskID][]protocol.TaskID{}, Stats: newStats()}
+}
+
+// Get finds a task; nil where there is none.
+func (b *Book) Get(id protocol.TaskID) *Task { return b.tasks[id] }
+
+// Len is how many there are.
+func (b *Book) Len() int { return len(b.tasks) }
+
+// All gives them in the order of their ids, which is that of their creation.
+func (b *Book) All() iter.Seq[*Task] {
+	return func(yield func(*Task) bool) {
+		for _, id := range slices.Sorted(maps.Keys(b.tasks)) {
+			if !yield(b.tasks[id]) {
+				return
+			}
+		}
+	}
+}
+
+// Moment is what the clock of the hive shows when that of the machine shows a
+// time.
+func (b *Book) Moment(now time.Time) Moment { return Moment(now.Add(-b.shift).UnixNano()) }
+
+// Time is the reverse of Moment; no moment is no time.
+func (b *Book) Time(m Moment) time.Time {
+	if m == 0 {
+		return time.Time{}
+	}
+	return time.Unix(0, int64(m)).Add(b.shift).UTC()
+}
+
+// Running is when a clock that began at a moment counts as begun: not before
+// hived last started, or saw the machine's clock jump. Nobody knows what went on
+// until then, and unknown is never dead (spec §8.3).
+func (b *Book) Running(since Moment) Moment { return max(since, b.clocks) }
+
+// Started begins all running clocks anew.
+func (b *Book) Started(now time.Time) { b.clocks = b.Moment(now) }
+
+// Jumped takes note that the clock of the machine was set.
+func (b *Book) Jumped(by time.Duration, now time.Time) {
+	b.shift += by
+	b.Started(now)
+}
+
+// Children lists the tasks that wait for one, in the order of their ids.
+func (b *Book) Children(id protocol.TaskID) []protocol.TaskID { return slices.Clone(b.children[id]) }
+
+// Unmet lists what a task still waits for. One that is there no more was
+// completed: the others take those with them that wait for them.
+func (b *Book) Unmet(t *Task) []protocol.TaskID {
+	var list []protocol.TaskID
+	for _, need := range t.waitsFor() {
+		if n := b.tasks[need]; n != nil && n.State != Completed {
+			list = append(list, need)
+		}
+	}
+	return list
+}
+
+// waitsFor is what must be completed before a task goes on.
+func (t *Task) waitsFor() []protocol.TaskID {
+	switch t.State {
+	case Unassigned:
+		return t.Needs
+	case Blocked:
+		return t.BlockedOn
+	}
+	return nil
+}
+
+// Apply folds an event. One that the table does not know changes nothing; hived
+// writes none.
+func (b *Book) Apply(ev protocol.Event, e *protocol.TaskEvent) error {
+	t := b.tasks[e.Task]
+	created := t == nil
+	if created {
+		t = &Task{}
+	}
+	at := b.Moment(ev.TS)
+	was := *t
+	if err := t.Apply(ev, e, at); err != nil {
+		return err
+	}
+	if created {
+		b.tasks[t.ID] = t
+	}
+	b.wait(t, was.waitsFor(), t.waitsFor())
+	b.Stats.count(&was, t, e, at)
+	return nil
+}
+
+// wait keeps who waits for whom.
+func (b *Book) wait(t *Task, before, after []protocol.TaskID) {
+	for _, id := range before {
+		list := b.children[id]
+		i, found := slices.BinarySearch(list, t.ID)
+		switch {
+		case !found:
+		case len(list) == 1:
+			delete(b.children, id)
+		case i == 0: // as they go when the one that they wait for is done
+			b.children[id] = list[1:]
+		default:
+			b.children[id] = slices.Delete(list, i, i+1)
+		}
+	}
+	for _, id := range after {
+		if i, found := slices.BinarySearch(b.children[id], t.ID); !found {
+			b.children[id] = slices.Insert(b.children[id], i, t.ID)
+		}
+	}
+}
+
+// Rejected counts a command that changed nothing.
+func (b *Book) Rejected(e *protocol.TaskRejectedEvent) {
+	b.Stats.Rejected[e.Code]++
+}
+
+// Wrote takes note that task.json holds all up to an event.
+func (b *Book) Wrote(id protocol.TaskID, seq protocol.Seq) {
+	if t := b.tasks[id]; t != nil {
+		t.Viewed = seq
+	}
+}
+
+// Forget lets a task go that has ended long ago.
+func (b *Book) Forget(id protocol.TaskID) {
+	t := b.tasks[id]
+	if t == nil {
+		return
+	}
+	b.wait(t, t.waitsFor(), nil)
+	b.Stats.States[t.State]--
+	delete(b.tasks, id)
+}
+
+// Best orders tasks by what is to be done first: priority, then age.
+func Best(a, b *Task) int {
+	return cmp.Or(cmp.Compare(b.Priority, a.Priority), cmp.Compare(a.ID, b.ID))
+}

@@ -1,0 +1,230 @@
+package task
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/hived/hived/protocol"
+)
+
+const (
+	two   protocol.TaskID = "01M7YW2XY9P0EW1X9MFVTQ8902"
+	three protocol.TaskID = "01M7YW2XY9P0EW1X9MFVTQ8903"
+	four  protocol.TaskID = "01M7YW2XY9P0EW1X9MFVTQ8904"
+)
+
+// create makes a task that needs others.
+func (s *story) create(id protocol.TaskID, needs ...protocol.TaskID) *Task {
+	s.Helper()
+	s.do(protocol.TaskEvent{Task: id, Event: Create, By: "planner", Needs: needs})
+	return s.Get(id)
+}
+
+func (s *story) to(id protocol.TaskID, by protocol.AgentID, events ...Event) {
+	s.Helper()
+	for _, e := range events {
+		s.do(protocol.TaskEvent{Task: id, Event: e, By: by})
+	}
+}
+
+// A task waits for what it needs until that is completed, each task knows who
+// waits for it, in the same order after a snapshot, and a stall changes nothing
+// (spec §8.5).
+func TestDependencies(t *testing.T) {
+	s := newStory(t)
+	s.create(one)
+	s.create(two)
+	s.create(four, one, two)
+	s.create(three, one, one) // twice is once
+	s.to(two, "bob", Claim, Start)
+	s.do(protocol.TaskEvent{Task: two, Event: BlockOnDependency, By: "bob", Needs: []protocol.TaskID{one}})
+	want := []protocol.TaskID{two, three, four}
+	if got := s.Children(one); !slices.Equal(got, want) {
+		t.Errorf("%v wait, want %v", got, want)
+	}
+	if got := restored(t, records(s.Book)).Children(one); !slices.Equal(got, want) {
+		t.Errorf("after a snapshot %v wait, want %v", got, want)
+	}
+	s.Children(one)[0] = "x"
+	if got := s.Children(one); !slices.Equal(got, want) {
+		t.Error("whoever asks can change it")
+	}
+	s.to(one, "alice", Claim, Start, HeartbeatLost, Recovered)
+	if got := s.Unmet(s.Get(four)); !slices.Equal(got, []protocol.TaskID{one, two}) {
+		t.Errorf("it waits for %v", got)
+	}
+	s.to(one, "alice", Complete)
+	if got := s.Unmet(s.Get(four)); !slices.Equal(got, []protocol.TaskID{two}) {
+		t.Errorf("it waits for %v", got)
+	}
+	if s.Unmet(s.Get(two)) != nil || s.Unmet(s.Get(three)) != nil {
+		t.Error("what is completed is waited for")
+	}
+	s.to(two, protocol.Hive, DependencyResolved)
+	s.to(three, protocol.Hive, Offer)
+	if got := s.Children(one); !slices.Equal(got, []protocol.TaskID{four}) {
+		t.Errorf("%v wait", got)
+	}
+	s.to(three, protocol.Hive, OfferExpired) // it needs it again, and it is there
+	if got := s.Children(one); !slices.Equal(got, []protocol.TaskID{three, four}) || s.Unmet(s.Get(three)) != nil {
+		t.Errorf("%v wait", got)
+	}
+	s.to(two, "bob", FatalError)
+	s.to(four, protocol.Hive, DependencyFailed)
+	if got := append(s.Children(two), s.Children(one)...); !slices.Equal(got, []protocol.TaskID{three}) || s.Get(four).Needs != nil {
+		t.Errorf("%v wait", got)
+	}
+	s.Forget(three)
+	if len(s.children) > 0 {
+		t.Errorf("%v is left", s.children)
+	}
+}
+
+// A need that is there no more was met: those that failed took others with them.
+func TestUnknownNeed(t *testing.T) {
+	s := newStory(t)
+	if got := s.Unmet(s.create(two, one)); len(got) != 0 {
+		t.Errorf("%v", got)
+	}
+}
+
+// Whoever is set back or forward by a day, no moment moves but those of running
+// clocks, which begin anew (spec §8.3).
+func TestClockJumps(t *testing.T) {
+	for _, by := range []time.Duration{24 * time.Hour, -24 * time.Hour, time.Millisecond} {
+		s := in(t, InProgress)
+		task := s.do(protocol.TaskEvent{Event: PauseForApproval, By: "alice", Until: s.now.Add(30 * time.Minute)})
+		until, since, before := task.Until, task.Since, s.Moment(s.now)
+		s.now = s.now.Add(by)
+		s.Jumped(by, s.now)
+		if task.Until != until || task.Since != since || s.Moment(s.now) != before {
+			t.Errorf("by %v: now %v, and was %v", by, s.Moment(s.now), before)
+		}
+		if got := s.Time(until).Sub(s.now); got != 30*time.Minute-time.Second {
+			t.Errorf("by %v: %v are left, as the clock shows it", by, got)
+		}
+		if s.Running(since) != before {
+			t.Errorf("by %v: a clock runs since %v", by, s.Running(since))
+		}
+		s.on("human", ApprovalGranted)
+		if got := task.Since.Sub(since); got != 2*time.Second-time.Second || s.Running(task.Since) != task.Since {
+			t.Errorf("by %v: it waited %v", by, got)
+		}
+		if got := s.Stats.Spent[Paused]; got != time.Second {
+			t.Errorf("by %v: paused for %v", by, got)
+		}
+		s.now = s.now.Add(-by)
+		s.Jumped(-by, s.now)
+		if s.shift != 0 || s.Moment(s.now) != Moment(s.now.UnixNano()) {
+			t.Errorf("by %v and back: %v are left of it", by, s.shift)
+		}
+	}
+}
+
+// After a start each running clock has its full time; no moment is no time.
+func TestStarted(t *testing.T) {
+	s := in(t, InProgress)
+	task := s.Get(one)
+	if s.Running(task.Since) != task.Since {
+		t.Error("the clock does not run since the start of the task")
+	}
+	s.now = s.now.Add(time.Hour)
+	s.Started(s.now)
+	if s.Running(task.Since) != s.Moment(s.now) || !s.Time(0).IsZero() {
+		t.Errorf("a clock runs since %v, and started at %v", s.Time(s.Running(task.Since)), s.now)
+	}
+	if m := s.Moment(s.now); m.Add(time.Minute).Sub(m) != time.Minute || s.Time(m) != s.now {
+		t.Errorf("%v comes back as %v", s.now, s.Time(m))
+	}
+}
+
+// A task that is let go is nowhere any more, and the totals keep what it was.
+func TestForget(t *testing.T) {
+	s := in(t, Completed)
+	s.create(two)
+	s.Wrote(one, 99)
+	s.Wrote(three, 99)
+	if s.Get(one).Viewed != 99 || s.Len() != 2 {
+		t.Errorf("%+v", s.Get(one))
+	}
+	s.Forget(one)
+	s.Forget(three)
+	if s.Get(one) != nil || s.Len() != 1 || s.Stats.States[Completed] != 0 || s.Stats.Transitions[Complete] != 1 {
+		t.Errorf("%+v", s.Stats)
+	}
+}
+
+// What is more urgent comes first, then what is older.
+func TestBest(t *testing.T) {
+	list := []*Task{{ID: three}, {ID: four, Priority: 5}, {ID: two}, {ID: one, Priority: -1}}
+	slices.SortFunc(list, Best)
+	var got []protocol.TaskID
+	for _, task := range list {
+		got = append(got, task.ID)
+	}
+	if diff := cmp.Diff([]protocol.TaskID{four, two, three, one}, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// All gives the tasks by age, and stops when nobody asks for more.
+func TestAll(t *testing.T) {
+	s := newStory(t)
+	for _, id := range []protocol.TaskID{three, one, two} {
+		s.create(id)
+	}
+	var got []protocol.TaskID
+	for task := range s.All() {
+		if got = append(got, task.ID); len(got) == 2 {
+			break
+		}
+	}
+	if diff := cmp.Diff([]protocol.TaskID{one, two}, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// The totals of a life with a stall, a failure and a lost lease (spec §8.7).
+func TestStats(t *testing.T) {
+	s := newStory(t)
+	s.create(one)                                    // 1 s
+	s.to(one, "alice", Claim)                        // 2
+	s.to(one, protocol.Hive, LeaseExpired)           // 3: broken
+	s.to(one, "bob", Claim, Start)                   // 4, 5: recovered after 2 s
+	s.to(one, "bob", TransientError)                 // 6: broken
+	s.to(one, protocol.Hive, Retry)                  // 7: recovered after 1 s
+	s.to(one, protocol.Hive, HeartbeatLost, Release) // 8, 9: broken at 8
+	s.to(one, "carol", Claim, Start)                 // 10, 11: recovered after 3 s
+	s.to(one, "carol", Release, Claim, Start)        // 12, 13, 14: nothing was broken
+	s.to(one, "carol", Progress, Complete)           // 15, 16
+	s.create(two)                                    // 17
+	s.Rejected(&protocol.TaskRejectedEvent{Code: protocol.CodeIllegalTransition})
+	s.Rejected(&protocol.TaskRejectedEvent{Code: protocol.CodeFenced})
+	s.Rejected(&protocol.TaskRejectedEvent{Code: protocol.CodeFenced})
+	want := Report{
+		States: map[State]int{Completed: 1, Unassigned: 1},
+		Transitions: map[Event]uint64{
+			Create: 2, Claim: 4, LeaseExpired: 1, Start: 3, TransientError: 1, Retry: 1, HeartbeatLost: 1, Release: 2, Progress: 1, Complete: 1,
+		},
+		Rejected:       map[protocol.Code]uint64{protocol.CodeIllegalTransition: 1, protocol.CodeFenced: 2},
+		Illegal:        1,
+		SecondsInState: map[State]float64{Unassigned: 4 + 3, Pending: 4, InProgress: 5, Retrying: 1, Stalled: 1},
+		Executions:     4, Retries: 2, RetryRate: 0.5, Recoveries: 3, MeanTimeToRecov: 2,
+	}
+	for _, state := range States() {
+		want.States[state] += 0
+		want.SecondsInState[state] += 0
+	}
+	if diff := cmp.Diff(want, s.Report(s.now.Add(3*time.Second))); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff(want, restored(t, records(s.Book)).Report(s.now.Add(3*time.Second))); diff != "" {
+		t.Errorf("after a snapshot: %s", diff)
+	}
+	if r := NewBook().Report(start); r.RetryRate != 0 || r.MeanTimeToRecov != 0 {
+		t.Errorf("of nothing: %+v", r)
+	}
+}

@@ -1,0 +1,26 @@
+package task
+
+import "strings"
+
+// Diagram draws the table as a Mermaid state diagram: an arrow for each state
+// of each row.
+func Diagram() string {
+	var b strings.Builder
+	b.WriteString("stateDiagram-v2\n")
+	b.WriteString("    [*] --> " + string(Unassigned) + ": " + string(Create) + "\n")
+	for _, r := range rules {
+		for _, from := range r.From {
+			to := r.To
+			if r.Same {
+				to = from
+			}
+			b.WriteString("    " + string(from) + " --> " + string(to) + ": " + string(r.On) + "\n")
+		}
+	}
+	for _, s := range States() {
+		if Ended(s) {
+			b.WriteString("    " + string(s) + " --> [*]\n")
+		}
+	}
+	return b.String()
+}

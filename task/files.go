@@ -1,0 +1,90 @@
+package task
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/hived/hived/protocol"
+)
+
+// Brief is tasks/<id>/brief.json: what is to be done, as it was created.
+type Brief struct {
+	ID        protocol.TaskID    `json:"id"`
+	Title     string             `json:"title"`
+	Body      string             `json:"body,omitzero"`
+	To        []protocol.Address `json:"to,omitzero"`
+	Needs     []protocol.TaskID  `json:"needs,omitzero"`
+	Priority  int                `json:"priority,omitzero"`
+	Gate      string             `json:"gate,omitzero"`
+	Approvals int                `json:"approvals,omitzero"`
+	Approvers []protocol.Address `json:"approvers,omitzero"`
+	Data      jsontext.Value     `json:"data,omitzero"`
+	Resumes   protocol.TaskID    `json:"resumes,omitzero"`
+	Repairs   protocol.TaskID    `json:"repairs,omitzero"`
+	Creator   protocol.AgentID   `json:"creator"`
+	CreatedAt time.Time          `json:"created_at"`
+}
+
+// Reached is tasks/<id>/checkpoint.json: the newest checkpoint, whole.
+type Reached struct {
+	Task  protocol.TaskID  `json:"task"`
+	Seq   protocol.Seq     `json:"seq"`
+	By    protocol.AgentID `json:"by"`
+	Epoch uint64           `json:"epoch"`
+	At    time.Time        `json:"at"`
+	protocol.Checkpoint
+}
+
+// Outcome is tasks/<id>/result.json.
+type Outcome struct {
+	Task   protocol.TaskID  `json:"task"`
+	Seq    protocol.Seq     `json:"seq"`
+	By     protocol.AgentID `json:"by"`
+	Epoch  uint64           `json:"epoch"`
+	At     time.Time        `json:"at"`
+	Result jsontext.Value   `json:"result"`
+}
+
+// stamps writes times with nine digits after the second, as hived does
+// everywhere (spec).
+var stamps = json.WithMarshalers(json.MarshalToFunc(func(out *jsontext.Encoder, t time.Time) error {
+	return out.WriteToken(jsontext.String(protocol.Stamp(t)))
+}))
+
+// Changes are the files of a task that one event writes. The view is not among
+// them: it is what many events lead to, and has events of its own.
+func Changes(ev protocol.Event, e *protocol.TaskEvent) ([]protocol.Change, error) {
+	var list []protocol.Change
+	put := func(name string, v any) error {
+		data, err := json.Marshal(v, stamps, jsontext.Multiline(true), jsontext.WithIndent("  "), json.Deterministic(true))
+		if err != nil {
+			return fmt.Errorf("write %s of task %s: %w", name, e.Task, err)
+		}
+		list = append(list, protocol.Change{Op: protocol.Put, Path: protocol.TaskDir(e.Task) + "/" + name, Data: append(data, '\n')})
+		return nil
+	}
+	at := ev.TS.UTC()
+	if s := e.Spec; s != nil {
+		err := put(protocol.TaskBrief, Brief{
+			ID: e.Task, Title: s.Title, Body: s.Body, To: s.To, Needs: e.Needs, Priority: s.Priority, Gate: s.Gate, Approvals: s.Approvals,
+			Approvers: s.Approvers, Data: s.Data, Resumes: e.Resumes, Repairs: e.Repairs, Creator: e.By, CreatedAt: at,
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	if e.Checkpoint != nil {
+		if err := put(protocol.TaskCheckpoint, Reached{e.Task, ev.Seq, e.By, e.Epoch, at, *e.Checkpoint}); err != nil {
+			return nil, err
+		}
+	}
+	if e.Result != nil {
+		if err := put(protocol.TaskResult, Outcome{e.Task, ev.Seq, e.By, e.Epoch, at, e.Result.Value}); err != nil {
+			return nil, err
+		}
+	}
+	return list, nil
+}

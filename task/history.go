@@ -1,0 +1,236 @@
+package task
+
+import (
+	"encoding/binary"
+	"iter"
+	"slices"
+	"time"
+
+	"github.com/hived/hived/protocol"
+)
+
+// Step is one entry of a task's history.
+type Step struct {
+	Seq     protocol.Seq       `json:"seq"`
+	At      time.Time          `json:"at"`
+	Event   Event              `json:"event"`
+	To      State              `json:"to"`
+	By      protocol.AgentID   `json:"by"`
+	Epoch   uint64             `json:"epoch,omitzero"`
+	Attempt int                `json:"attempt,omitzero"`
+	Agents  []protocol.AgentID `json:"agents,omitzero"` // whom it was offered to
+	Note    string             `json:"note,omitzero"`   // reason or milestone
+	Times   int                `json:"times,omitzero"`  // it came so often, at last at this time
+}
+
+// history is a row of packed steps in few bytes: a task lives long, and most of
+// what happened to it is looked at by nobody.
+type history []byte
+
+// whole is how many steps are kept each for itself. From then on those that
+// repeat the one before it, progress above all, are counted.
+const whole = 256
+
+// eventCodes and stateCodes number the names. A new one goes to the end.
+var (
+	eventCodes = append([]Event{Create}, Events()...)
+	stateCodes = States()
+)
+
+func stepOf(ev protocol.Event, e *protocol.TaskEvent) Step {
+	s := Step{Seq: ev.Seq, At: ev.TS.UTC(), Event: e.Event, To: e.To, By: e.By, Epoch: e.Epoch, Attempt: e.Attempt, Note: cut(e.Reason, reasonMost)}
+	switch {
+	case e.Event == Offer:
+		s.Agents = e.Agents
+	case e.Checkpoint != nil && e.Checkpoint.Milestone != "":
+		s.Note = cut(e.Checkpoint.Milestone, titleMost)
+	case e.Question != "":
+		s.Note = cut(e.Question, reasonMost)
+	}
+	return s
+}
+
+// with puts a step behind the others. It makes no more room than it needs: for
+// most tasks no step comes after the next one.
+func (h history) with(s Step) history {
+	var last packed
+	var before mark
+	count := 0
+	for rest := h; len(rest) > 0; rest = rest[last.size:] {
+		before = last.mark
+		last.next(rest)
+		count++
+	}
+	if count >= whole && last.repeats(s) {
+		s.Times = max(last.times, 1) + 1
+		h, last.mark = h[:len(h)-last.size], before
+	}
+	var room [256]byte
+	step := pack(room[:0], s, last.mark)
+	if len(h)+len(step) > cap(h) {
+		h = append(slices.Grow(history(nil), len(h)+len(step)), h...)
+	}
+	return append(h, step...)
+}
+
+// all gives the steps as they are packed, the oldest first, up to one that is
+// none. A step is good until the next one.
+func (h history) all() iter.Seq[*packed] {
+	return func(yield func(*packed) bool) {
+		var p packed
+		for rest := h; len(rest) > 0; rest = rest[p.size:] {
+			if !p.next(rest) || !yield(&p) {
+				return
+			}
+		}
+	}
+}
+
+// steps gives them as they were.
+func (h history) steps() []Step {
+	var list []Step
+	for p := range h.all() {
+		list = append(list, p.step())
+	}
+	return list
+}
+
+// whole tells whether bytes are a history: steps, and nothing else.
+func (h history) whole() bool {
+	size := 0
+	for p := range h.all() {
+		size += p.size
+	}
+	return size > 0 && size == len(h)
+}
+
+// packed is a step that is read and not yet taken apart. Its texts are good
+// while the history is left alone.
+type packed struct {
+	mark
+	event, to      byte
+	epoch          uint64
+	attempt, times int
+	agents, note   []byte
+	size           int
+}
+
+// mark is what the step that comes after refers to.
+type mark struct {
+	seq protocol.Seq
+	at  int64
+	by  []byte
+}
+
+func (p *packed) repeats(s Step) bool {
+	return eventCodes[p.event] == s.Event && stateCodes[p.to] == s.To && string(p.by) == string(s.By) && p.epoch == s.Epoch
+}
+
+func (p *packed) step() Step {
+	agents := reader{b: p.agents}
+	return Step{
+		Seq: p.seq, At: time.Unix(0, p.at).UTC(), Event: eventCodes[p.event], To: stateCodes[p.to], By: protocol.AgentID(p.by), Epoch: p.epoch,
+		Attempt: p.attempt, Agents: readList[protocol.AgentID](&agents), Note: string(p.note), Times: p.times,
+	}
+}
+
+// pack appends a step that comes after another: number and time as what lies
+// between them, and nobody for the one who did that too.
+func pack(b []byte, s Step, last mark) []byte {
+	w := writer{b}
+	w.uvarint(uint64(s.Seq - last.seq))
+	w.varint(s.At.UnixNano() - last.at)
+	w.b = append(w.b, code(eventCodes, s.Event), code(stateCodes, s.To))
+	if string(last.by) == string(s.By) {
+		w.text("")
+	} else {
+		w.text(string(s.By))
+	}
+	w.uvarint(s.Epoch)
+	w.int(s.Attempt)
+	writeList(&w, s.Agents)
+	w.text(s.Note)
+	w.int(s.Times)
+	return w.b
+}
+
+// code numbers what the table has; nothing else is packed.
+func code[S ~string](codes []S, s S) byte { return byte(slices.Index(codes, s)) } //nolint:gosec // far fewer than 256
+
+func appendText(b []byte, s string) []byte {
+	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
+}
+
+// next reads the step that comes after this one, if it is one.
+func (p *packed) next(b []byte) bool {
+	r := reader{b: b}
+	p.seq += protocol.Seq(r.uvarint())
+	p.at += r.varint()
+	p.event, p.to = r.byte(), r.byte()
+	if by := r.bytes(); len(by) > 0 {
+		p.by = by
+	}
+	p.epoch, p.attempt = r.uvarint(), int(r.varint())
+	p.agents = r.b
+	for n := r.uvarint(); n > 0 && !r.short; n-- {
+		r.bytes()
+	}
+	p.agents = p.agents[:len(p.agents)-len(r.b)]
+	p.note, p.times = r.bytes(), int(r.varint())
+	p.size = len(b) - len(r.b)
+	return !r.short && int(p.event) < len(eventCodes) && int(p.to) < len(stateCodes)
+}
+
+// reader reads what pack wrote. Behind the end everything is zero.
+type reader struct {
+	b     []byte
+	short bool
+}
+
+func (r *reader) skip(n int) {
+	if n <= 0 || n > len(r.b) {
+		r.b, r.short = nil, true
+		return
+	}
+	r.b = r.b[n:]
+}
+
+func (r *reader) uvarint() uint64 {
+	if len(r.b) > 0 && r.b[0] < 0x80 { // as most are
+		v := r.b[0]
+		r.b = r.b[1:]
+		return uint64(v)
+	}
+	v, n := binary.Uvarint(r.b)
+	r.skip(n)
+	return v
+}
+
+func (r *reader) varint() int64 {
+	v, n := binary.Varint(r.b)
+	r.skip(n)
+	return v
+}
+
+func (r *reader) byte() byte {
+	if len(r.b) == 0 {
+		r.short = true
+		return 0
+	}
+	c := r.b[0]
+	r.b = r.b[1:]
+	return c
+}
+
+func (r *reader) bytes() []byte {
+	n := r.uvarint()
+	if n > uint64(len(r.b)) {
+		r.b, r.short = nil, true
+		return nil
+	}
+	b := r.b[:n]
+	r.b = r.b[n:]
+	return b
+}
+
+func (r *reader) text() string { return string(r.bytes()) }

@@ -1,0 +1,104 @@
+package task
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"pgregory.net/rapid"
+
+	"github.com/hived/hived/protocol"
+)
+
+// Any row of steps comes back as it was.
+func TestHistoryComesBack(t *testing.T) {
+	agent := rapid.SampledFrom([]protocol.AgentID{"a", "bob", protocol.Hive, ""})
+	rapid.Check(t, func(t *rapid.T) {
+		var h history
+		var want []Step
+		seq, at := protocol.Seq(0), start
+		for range rapid.IntRange(1, 40).Draw(t, "steps") {
+			seq += protocol.Seq(rapid.Uint64Range(1, 1<<40).Draw(t, "events"))
+			at = at.Add(time.Duration(rapid.Int64Range(-1e12, 1e15).Draw(t, "pause")))
+			s := Step{
+				Seq: seq, At: at, Event: rapid.SampledFrom(eventCodes).Draw(t, "event"), To: rapid.SampledFrom(stateCodes).Draw(t, "state"), By: agent.Draw(t, "by"),
+				Epoch: rapid.Uint64().Draw(t, "epoch"), Attempt: rapid.Int().Draw(t, "attempt"), Agents: rapid.SliceOfN(agent, 0, 4).Draw(t, "agents"),
+				Note: rapid.StringN(0, 200, -1).Draw(t, "note"),
+			}
+			if s.By == "" && len(want) > 0 {
+				s.By = want[len(want)-1].By // every event is somebody's
+			}
+			h, want = h.with(s), append(want, s)
+		}
+		if diff := cmp.Diff(want, h.steps(), cmpopts.EquateEmpty()); diff != "" {
+			t.Error(diff)
+		}
+		if !h.whole() || h[:len(h)-1].whole() {
+			t.Error("it is not whole, or a part of it is")
+		}
+	})
+}
+
+// After 256 steps those that repeat the one before are counted, and no others;
+// the first of all are kept.
+func TestHistoryIsBounded(t *testing.T) {
+	s := in(t, InProgress)
+	first := s.Get(one).history.steps()
+	for range 10_000 {
+		s.on("alice", Progress)
+	}
+	task := s.Get(one)
+	steps, size := task.history.steps(), len(task.history)
+	last := steps[len(steps)-1]
+	if len(steps) != whole || last.Times != 10_000+len(first)-whole+1 || last.Seq != s.seq || !last.At.Equal(s.now) {
+		t.Errorf("%d steps, the last is %+v", len(steps), last)
+	}
+	if diff := cmp.Diff(first, steps[:len(first)]); diff != "" {
+		t.Error(diff)
+	}
+	if size > 8<<10 || cap(task.history) > size+size/4 {
+		t.Errorf("%d bytes in room for %d", size, cap(task.history))
+	}
+	s.on("alice", TransientError)
+	s.on(protocol.Hive, Retry)
+	s.on("alice", Progress, Progress)
+	got := task.history.steps()[whole-1:]
+	var events []Event
+	for _, step := range got {
+		events = append(events, step.Event)
+	}
+	if want := []Event{Progress, TransientError, Retry, Progress}; !slices.Equal(events, want) || got[0].Times != last.Times || got[1].Times != 0 || got[3].Times != 2 {
+		t.Errorf("%+v", got)
+	}
+	if diff := cmp.Diff(records(s.Book), records(restored(t, records(s.Book)))); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// A step says what its reader wants to know: to whom it was offered, what was
+// reached, what was asked, or why.
+func TestSteps(t *testing.T) {
+	s := in(t, Offered)
+	s.on("alice", Accept)
+	s.do(
+		protocol.TaskEvent{Event: Start, By: "alice", Attempt: 1},
+		protocol.TaskEvent{Event: Progress, By: "alice", Reason: "r", Checkpoint: &protocol.Checkpoint{Milestone: "half"}},
+		protocol.TaskEvent{Event: PauseForApproval, By: "alice", Reason: "ambiguity", Question: "left or right?"},
+		protocol.TaskEvent{Event: ApprovalDenied, By: "human", Reason: "neither"},
+	)
+	at := func(n int) time.Time { return start.Add(time.Duration(n) * time.Second) }
+	want := []Step{
+		{Seq: 1, At: at(1), Event: Create, To: Unassigned, By: "planner"},
+		{Seq: 2, At: at(2), Event: Offer, To: Offered, By: protocol.Hive, Agents: []protocol.AgentID{"alice", "bob"}},
+		{Seq: 3, At: at(3), Event: Accept, To: Pending, By: "alice", Epoch: 1},
+		{Seq: 4, At: at(4), Event: Start, To: InProgress, By: "alice", Epoch: 1, Attempt: 1},
+		{Seq: 5, At: at(5), Event: Progress, To: InProgress, By: "alice", Epoch: 1, Attempt: 1, Note: "half"},
+		{Seq: 6, At: at(6), Event: PauseForApproval, To: Paused, By: "alice", Epoch: 1, Attempt: 1, Note: "left or right?"},
+		{Seq: 7, At: at(7), Event: ApprovalDenied, To: Failed, By: "human", Epoch: 1, Attempt: 1, Note: "neither"},
+	}
+	if diff := cmp.Diff(want, s.Get(one).history.steps()); diff != "" {
+		t.Error(diff)
+	}
+}

@@ -1,0 +1,194 @@
+package task
+
+import (
+	"flag"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/hived/hived/internal/docpage"
+)
+
+var update = flag.Bool("update", false, "write docs/tasks.md anew")
+
+// pairs has a line for each state and event that the table knows.
+func pairs() []string {
+	var list []string
+	for _, r := range Rules() {
+		for _, from := range r.From {
+			to, _ := Next(from, r.On)
+			who := make([]string, 0, len(r.Who))
+			for _, w := range r.Who {
+				who = append(who, string(w))
+			}
+			list = append(list, fmt.Sprintf("%s | %s | %s | %s", from, r.On, to, strings.Join(who, ", ")))
+		}
+	}
+	slices.Sort(list)
+	return list
+}
+
+// The table of spec §8.1, row by row: whoever changes one changes it here too.
+func TestTable(t *testing.T) {
+	want := strings.Split(strings.TrimSpace(`
+blocked | cancel | blocked | creator, lead, human
+blocked | cancelled | cancelled | holder, hive
+blocked | dependency_failed | failed | hive
+blocked | dependency_resolved | in_progress | hive, lead, human
+blocked | fatal_error | failed | holder, lead, human
+in_progress | block_on_dependency | blocked | holder, hive
+in_progress | cancel | in_progress | creator, lead, human
+in_progress | cancelled | cancelled | holder, hive
+in_progress | complete | completed | holder
+in_progress | fatal_error | failed | holder
+in_progress | heartbeat_lost | stalled | hive
+in_progress | pause_for_approval | paused | holder, hive
+in_progress | progress | in_progress | holder
+in_progress | progress_stalled | stalled | hive
+in_progress | release | unassigned | holder
+in_progress | transient_error | retrying | holder, hive
+offered | accept | pending | offeree
+offered | cancel | cancelled | creator, lead, human
+offered | claim | pending | eligible agent
+offered | offer_exhausted | unassigned | hive
+offered | offer_expired | unassigned | hive
+offered | reject | offered | offeree
+paused | approval_denied | failed | approver
+paused | approval_granted | in_progress | approver
+paused | approval_vote | paused | approver
+paused | cancel | paused | creator, lead, human
+paused | cancelled | cancelled | holder, hive
+paused | remind | paused | hive
+paused | timeout | failed | hive
+pending | cancel | cancelled | creator, lead, human
+pending | lease_expired | unassigned | hive
+pending | release | unassigned | holder
+pending | remind | pending | hive
+pending | start | in_progress | holder
+retrying | cancel | retrying | creator, lead, human
+retrying | cancelled | cancelled | holder, hive
+retrying | fatal_error | failed | holder
+retrying | max_retries_exceeded | failed | hive
+retrying | release | unassigned | holder
+retrying | retry | in_progress | hive
+stalled | cancel | stalled | creator, lead, human
+stalled | cancelled | cancelled | holder, hive
+stalled | max_retries_exceeded | failed | hive
+stalled | recovered | in_progress | holder
+stalled | release | unassigned | hive
+unassigned | cancel | cancelled | creator, lead, human
+unassigned | claim | pending | eligible agent
+unassigned | dependency_failed | failed | hive
+unassigned | offer | offered | hive
+unassigned | poison | failed | hive
+`), "\n")
+	if diff := cmp.Diff(want, pairs()); diff != "" {
+		t.Error(diff)
+	}
+	if got := len(slices.Compact(pairs())); got != len(want) {
+		t.Error("a row is there twice")
+	}
+}
+
+// Each row has one target, and whoever may take it; [Who] says so too.
+func TestRulesAreWhole(t *testing.T) {
+	for _, r := range Rules() {
+		if len(r.From) == 0 || len(r.Who) == 0 || r.Same == (r.To != "") {
+			t.Errorf("%+v", r)
+		}
+		for _, from := range r.From {
+			if got := Who(from, r.On); !slices.Equal(got, r.Who) {
+				t.Errorf("%s of a task that is %s, by %v", r.On, from, got)
+			}
+		}
+	}
+	if Who(Completed, Start) != nil || Who("", Create) != nil {
+		t.Error("what is no row may be taken")
+	}
+	list := Rules()
+	list[0].On = "x"
+	if Rules()[0].On == "x" {
+		t.Error("whoever has the table can change it")
+	}
+}
+
+// Nothing leaves a terminal state, each state can be reached, and from each that
+// is not terminal the work can end in every way.
+func TestEveryStateCanEnd(t *testing.T) {
+	reached := func(from State) map[State]bool {
+		seen := map[State]bool{}
+		for todo := []State{from}; len(todo) > 0; {
+			s := todo[0]
+			todo = todo[1:]
+			for _, on := range Events() {
+				if to, ok := Next(s, on); ok && !seen[to] {
+					seen[to] = true
+					todo = append(todo, to)
+				}
+			}
+		}
+		return seen
+	}
+	begun := reached(Unassigned)
+	for _, s := range States() {
+		if s != Unassigned && !begun[s] {
+			t.Errorf("no task becomes %s", s)
+		}
+		to := reached(s)
+		switch {
+		case Ended(s) && len(to) > 0:
+			t.Errorf("%s leads to %v", s, to)
+		case !Ended(s) && (!to[Completed] || !to[Failed] || !to[Cancelled]):
+			t.Errorf("%s leads to %v only", s, to)
+		}
+	}
+}
+
+// docs/tasks.md has the table and the diagram that are made from the rows.
+func TestTableIsDocumented(t *testing.T) {
+	var table strings.Builder
+	table.WriteString("\n| from | event | to | who may | |\n|---|---|---|---|---|\n")
+	for _, r := range Rules() {
+		to := "`" + string(r.To) + "`"
+		if r.Same {
+			to = "the same"
+		}
+		who := make([]string, 0, len(r.Who))
+		for _, w := range r.Who {
+			who = append(who, string(w))
+		}
+		from := make([]string, 0, len(r.From))
+		for _, s := range r.From {
+			from = append(from, "`"+string(s)+"`")
+		}
+		fmt.Fprintf(&table, "| %s | `%s` | %s | %s | %s |\n", strings.Join(from, ", "), r.On, to, strings.Join(who, ", "), r.Note)
+	}
+	hold := func(name, text string) {
+		docpage.Hold(t, "../docs/tasks.md", "<!-- "+name+": go test ./task -run Documented -update -->\n", "<!-- end of "+name+" -->", text, *update)
+	}
+	hold("table", table.String()+"\n")
+	hold("diagram", "\n```mermaid\n"+Diagram()+"```\n\n")
+}
+
+// The diagram has an arrow for each pair, the beginning and the ends.
+func TestDiagram(t *testing.T) {
+	lines := strings.Split(strings.TrimSuffix(Diagram(), "\n"), "\n")
+	if lines[0] != "stateDiagram-v2" || lines[1] != "    [*] --> unassigned: create" {
+		t.Errorf("it begins with %q", lines[:2])
+	}
+	var want, got []string
+	for _, p := range pairs() {
+		part := strings.Split(p, " | ")
+		want = append(want, fmt.Sprintf("    %s --> %s: %s", part[0], part[2], part[1]))
+	}
+	want = append(want, "    completed --> [*]", "    failed --> [*]", "    cancelled --> [*]")
+	got = append(got, lines[2:]...)
+	slices.Sort(want)
+	slices.Sort(got)
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}

@@ -1,0 +1,92 @@
+package task
+
+import (
+	"maps"
+	"time"
+
+	"github.com/hived/hived/protocol"
+)
+
+// Stats are totals since the log began (spec §8.7).
+type Stats struct {
+	States      map[State]int            `json:"states"`      // tasks in each now
+	Spent       map[State]time.Duration  `json:"-"`           // in each, by tasks that have left it
+	Transitions map[Event]uint64         `json:"transitions"` // by event
+	Rejected    map[protocol.Code]uint64 `json:"rejected"`
+	Executions  uint64                   `json:"executions"`
+	Retries     uint64                   `json:"retries"`
+	Recoveries  uint64                   `json:"recoveries"` // tasks that went on after a stall, a failure or a lost lease
+	Recovering  time.Duration            `json:"-"`          // until they did
+}
+
+func newStats() Stats {
+	return Stats{States: map[State]int{}, Spent: map[State]time.Duration{}, Transitions: map[Event]uint64{}, Rejected: map[protocol.Code]uint64{}}
+}
+
+// count takes in an event that a task, as it was before, has taken.
+func (s *Stats) count(was, t *Task, e *protocol.TaskEvent, at Moment) {
+	s.Transitions[e.Event]++
+	if e.From == e.To {
+		return
+	}
+	if was.State != "" {
+		s.States[was.State]--
+		s.Spent[was.State] += max(0, at.Sub(was.Since))
+	}
+	s.States[t.State]++
+	s.Retries += uint64(t.Retries - was.Retries) //nolint:gosec // it only grows
+	switch {
+	case t.State == InProgress:
+		if e.Event == Start || e.Event == Retry {
+			s.Executions++
+		}
+		if t.Broken > 0 {
+			s.Recoveries++
+			s.Recovering += max(0, at.Sub(t.Broken))
+			t.Broken = 0
+		}
+	case t.Broken == 0 && (t.State == Stalled || t.State == Retrying || e.Event == LeaseExpired):
+		t.Broken = at
+	}
+}
+
+// Report is what `hived task stats` shows.
+type Report struct {
+	States          map[State]int            `json:"states"`
+	Transitions     map[Event]uint64         `json:"transitions"`
+	Rejected        map[protocol.Code]uint64 `json:"rejected"`
+	Illegal         uint64                   `json:"illegal_transitions"`
+	SecondsInState  map[State]float64        `json:"seconds_in_state"`
+	Executions      uint64                   `json:"executions"`
+	Retries         uint64                   `json:"retries"`
+	RetryRate       float64                  `json:"retry_rate"` // retries an execution
+	Recoveries      uint64                   `json:"recoveries"`
+	MeanTimeToRecov float64                  `json:"mean_seconds_to_recovery"`
+}
+
+// Report sums up. The time that tasks have been in their states by now counts.
+func (b *Book) Report(now time.Time) Report {
+	s := &b.Stats
+	r := Report{
+		States: map[State]int{}, Transitions: maps.Clone(s.Transitions), Rejected: maps.Clone(s.Rejected),
+		Illegal: s.Rejected[protocol.CodeIllegalTransition], SecondsInState: map[State]float64{},
+		Executions: s.Executions, Retries: s.Retries, Recoveries: s.Recoveries,
+	}
+	for _, state := range States() {
+		r.States[state] = s.States[state]
+		r.SecondsInState[state] = s.Spent[state].Seconds()
+	}
+	at := b.Moment(now)
+	for t := range b.All() {
+		if !Ended(t.State) {
+			r.SecondsInState[t.State] += max(0, at.Sub(t.Since)).Seconds()
+		}
+	}
+	if s.Executions > 0 {
+		r.RetryRate = float64(s.Retries) / float64(s.Executions)
+	}
+	if s.Recoveries > 0 {
+		r.MeanTimeToRecov = s.Recovering.Seconds() / float64(s.Recoveries)
+	}
+	return r
+}

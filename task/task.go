@@ -1,0 +1,296 @@
+package task
+
+import (
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/hived/hived/protocol"
+)
+
+// ErrIllegal says that the table has no row for an event in a task's state.
+var ErrIllegal = errors.New("illegal transition")
+
+// Moment is a time of the hive in nanoseconds, zero for none: the clock of the
+// machine less what it was set by while hived ran, so that a jump of that clock
+// ends no wait (spec §8.3). See [Book.Moment].
+type Moment int64
+
+// Add gives a later one.
+func (m Moment) Add(d time.Duration) Moment { return m + Moment(d) }
+
+// Sub gives what lies between.
+func (m Moment) Sub(o Moment) time.Duration { return time.Duration(m - o) }
+
+// Task is what is kept in memory of one task.
+type Task struct {
+	ID      protocol.TaskID
+	Title   string // at most titleMost characters
+	Creator protocol.AgentID
+	To      []protocol.Address // who may have it; none: any agent
+	Needs   []protocol.TaskID  // what it waits for, or waited for, as created
+	Resumes protocol.TaskID
+	Repairs protocol.TaskID
+
+	Priority  int
+	Depth     int32              // of repairs
+	Needed    int32              // approvals
+	Approvers []protocol.Address // none: human, see package router
+
+	State   State
+	Since   Moment // in this state
+	Epoch   uint64
+	Attempt int // executions, and leases that expired before one
+	Retries int // executions that failed, or stalled and were ended: another follows while there are not too many
+
+	Holder   protocol.AgentID
+	Offered  []protocol.AgentID // who has neither accepted nor rejected
+	Declined []protocol.AgentID // who rejected it, let an offer pass or gave it back: asked last
+
+	NotBefore  Moment // neither offered, claimed nor retried earlier
+	Until      Moment // an approval is waited for so long, or the next offer
+	Expected   Moment // the holder said that it is silent so long
+	Progressed Moment // it reached something new, or a wait was over
+	Cancelling Moment // since it was asked to cancel; zero: it was not
+	BlockedOn  []protocol.TaskID
+	Votes      []protocol.AgentID
+	Category   protocol.Category // of the failure that led here
+	Reason     string            // why it is where it is, at most reasonMost characters
+
+	Milestone     string
+	CheckpointSum [8]byte      // the first bytes of its SHA-256
+	CheckpointAt  protocol.Seq // the event that brought it; zero: there is none
+	Broken        Moment       // since it cannot go on, for the statistics; zero: it can
+	ResultAt      protocol.Seq
+	BriefAt       protocol.Seq
+	Changed       protocol.Seq // the last event
+	Viewed        protocol.Seq // the event that wrote task.json
+
+	history history
+
+	Rounds   int32 // of offers without a taker, one after the other
+	Spent    bool  // the epoch's holder may report nothing any more
+	Reminded bool
+
+	// Queued, Resting and Wake belong to package router, which knows from them
+	// what it has planned for the task. They are no part of its state.
+	Queued, Resting bool
+	Wake            Moment
+}
+
+// The longest texts that are kept in memory, in characters. The log has them
+// whole.
+const (
+	titleMost  = 120
+	reasonMost = 200
+)
+
+// declinedMost is how many of those who did not want a task are remembered.
+const declinedMost = 32
+
+// Apply takes the row that an event names, at a moment of the hive. What is no
+// row, or has an epoch that is not the next or the same, is [ErrIllegal] and
+// changes nothing.
+func (t *Task) Apply(ev protocol.Event, e *protocol.TaskEvent, at Moment) error {
+	to, ok := Next(t.State, e.Event)
+	if !ok || e.From != t.State || e.To != to {
+		return fmt.Errorf("%w: task %s is %s, and %s leads from %s to %s", ErrIllegal, e.Task, or(t.State, "not there"), e.Event, or(e.From, "nowhere"), e.To)
+	}
+	if taken := e.Event == Claim || e.Event == Accept; e.Epoch < t.Epoch || taken != (e.Epoch > t.Epoch) {
+		return fmt.Errorf("%w: task %s is at epoch %d, and %s has epoch %d", ErrIllegal, e.Task, t.Epoch, e.Event, e.Epoch)
+	}
+	if e.From != e.To {
+		t.leave()
+		t.Since = at
+		t.Reason, t.Category = cut(e.Reason, reasonMost), e.Category
+	}
+	t.State, t.Epoch, t.Attempt, t.Changed = to, e.Epoch, e.Attempt, ev.Seq
+	if !e.NotBefore.IsZero() {
+		t.NotBefore = momentOf(e.NotBefore, ev, at)
+	}
+	t.take(ev, e, at)
+	if Ended(to) {
+		t.end(e)
+	}
+	t.history = t.history.with(stepOf(ev, e))
+	return nil
+}
+
+// farthest is how far ahead a moment can lie: a moment has no room for all times
+// that can be written.
+const farthest = 100 * 365 * 24 * time.Hour
+
+// momentOf is the moment of a time that an event names, which happened at a
+// moment; no time is no moment.
+func momentOf(when time.Time, ev protocol.Event, at Moment) Moment {
+	if when.IsZero() {
+		return 0
+	}
+	ahead := when.Round(0).Sub(ev.TS) // by what the log says, and by no clock beside it
+	return at.Add(min(ahead, farthest))
+}
+
+func or[S ~string](s S, none string) string {
+	if s == "" {
+		return none
+	}
+	return string(s)
+}
+
+// leave forgets what belongs to a state alone.
+func (t *Task) leave() {
+	t.Offered, t.Votes, t.BlockedOn = nil, nil, nil
+	t.NotBefore, t.Until, t.Expected = 0, 0, 0
+	t.Reminded = false
+}
+
+// take has the effect of each event beside the new state.
+func (t *Task) take(ev protocol.Event, e *protocol.TaskEvent, at Moment) {
+	switch e.Event {
+	case Create:
+		t.create(ev, e)
+	case Offer:
+		t.Offered = own(e.Agents)
+	case Reject:
+		t.Offered = own(slices.DeleteFunc(slices.Clone(t.Offered), func(id protocol.AgentID) bool { return id == e.By }))
+		t.decline(e.By)
+	case OfferExhausted, OfferExpired:
+		t.Until = momentOf(e.Until, ev, at)
+		t.decline(e.Agents...)
+		t.Rounds++
+	case Claim, Accept:
+		t.Holder, t.Spent, t.Rounds = e.By, false, 0
+	case LeaseExpired, Release:
+		t.lose(e)
+	case Progress:
+		t.progress(ev, e, at)
+	case Start, Retry, ApprovalGranted, DependencyResolved, Recovered:
+		t.Progressed = at // whoever begins, or goes on after a wait, has the full time
+	case PauseForApproval:
+		t.Until = momentOf(e.Until, ev, at)
+		if t.Reason == "" {
+			t.Reason = cut(e.Question, reasonMost)
+		}
+	case ApprovalVote:
+		t.Votes = append(slices.Clone(t.Votes), e.By)
+	case Remind:
+		t.Reminded = true
+	case BlockOnDependency:
+		t.BlockedOn = own(e.Needs)
+	case TransientError:
+		t.Retries++
+	case Complete:
+		if e.Result != nil {
+			t.ResultAt = ev.Seq
+		}
+	case Cancel:
+		if t.Cancelling == 0 && !Ended(e.To) {
+			t.Cancelling = at
+		}
+	}
+}
+
+// lose takes the task from its holder, whose epoch is spent (spec §8.3).
+func (t *Task) lose(e *protocol.TaskEvent) {
+	t.decline(t.Holder)
+	t.Holder, t.Spent = "", true
+	if e.From == Stalled {
+		t.Retries++
+	}
+}
+
+// end lets go of what no ended task needs. An end that is not the holder's own
+// word takes the task from it: its epoch is spent.
+func (t *Task) end(e *protocol.TaskEvent) {
+	t.Needs, t.Declined = nil, nil
+	t.Spent = t.Spent || e.By != t.Holder
+}
+
+func (t *Task) create(ev protocol.Event, e *protocol.TaskEvent) {
+	t.ID, t.Creator, t.BriefAt = e.Task, e.By, ev.Seq
+	t.Needs, t.Resumes, t.Repairs, t.Depth = own(e.Needs), e.Resumes, e.Repairs, short(e.Depth)
+	if s := e.Spec; s != nil {
+		t.Title, t.Priority = cut(s.Title, titleMost), s.Priority
+		t.To, t.Approvers, t.Needed = own(s.To), own(s.Approvers), short(s.Approvals)
+	}
+	if e.Checkpoint != nil {
+		t.checkpoint(ev, e.Checkpoint)
+	}
+}
+
+// own copies a list. An empty one is none, as after a snapshot: the view of a task
+// must not tell them apart.
+func own[T any](list []T) []T {
+	if len(list) == 0 {
+		return nil
+	}
+	return slices.Clone(list)
+}
+
+func short(n int) int32 { return int32(min(max(n, 0), math.MaxInt32)) }
+
+func (t *Task) decline(ids ...protocol.AgentID) {
+	list := slices.Clone(t.Declined)
+	for _, id := range ids {
+		if id != "" && !slices.Contains(list, id) {
+			list = append(list, id)
+		}
+	}
+	t.Declined = own(list[max(0, len(list)-declinedMost):])
+}
+
+// progress moves the clock of progress where there is a checkpoint that is not
+// the last one again.
+func (t *Task) progress(ev protocol.Event, e *protocol.TaskEvent, at Moment) {
+	t.Expected = momentOf(e.Expected, ev, at)
+	if e.Checkpoint == nil {
+		return
+	}
+	if !t.Reached(e.Checkpoint) {
+		t.Progressed = at
+	}
+	t.checkpoint(ev, e.Checkpoint)
+}
+
+func (t *Task) checkpoint(ev protocol.Event, c *protocol.Checkpoint) {
+	t.Milestone, t.CheckpointAt = cut(c.Milestone, titleMost), ev.Seq
+	t.CheckpointSum = sumOf(c.SHA256)
+}
+
+func sumOf(text string) (sum [8]byte) {
+	if b, err := hex.DecodeString(text); err == nil {
+		copy(sum[:], b)
+	}
+	return sum
+}
+
+// Reached tells whether a checkpoint is the last one again.
+func (t *Task) Reached(c *protocol.Checkpoint) bool {
+	return t.CheckpointAt > 0 && t.CheckpointSum == sumOf(c.SHA256)
+}
+
+// Fenced tells whether a holder's report of an epoch comes too late: the epoch
+// has gone on, or its holder lost the task.
+func (t *Task) Fenced(epoch uint64) bool { return epoch < t.Epoch || epoch == t.Epoch && t.Spent }
+
+// Busy is who has the task in hand; nobody where it waits for others.
+func (t *Task) Busy() protocol.AgentID {
+	if InHand(t.State) {
+		return t.Holder
+	}
+	return ""
+}
+
+func cut(s string, most int) string {
+	n := 0
+	for i := range s {
+		if n == most {
+			return s[:i] + "…"
+		}
+		n++
+	}
+	return s
+}

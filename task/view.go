@@ -1,0 +1,106 @@
+package task
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/hived/hived/protocol"
+)
+
+// View is tasks/<id>/task.json: where a task stands, for people and agents to
+// read (spec §8.8). What is to be done stands in brief.json beside it.
+type View struct {
+	ID              protocol.TaskID    `json:"id"`
+	Title           string             `json:"title"`
+	State           State              `json:"state"`
+	Since           time.Time          `json:"since"`
+	Reason          string             `json:"reason,omitzero"`
+	Category        protocol.Category  `json:"category,omitzero"`
+	Epoch           uint64             `json:"epoch"`
+	Attempt         int                `json:"attempt"`
+	Retries         int                `json:"retries,omitzero"`
+	Holder          protocol.AgentID   `json:"holder,omitzero"`
+	Offered         []protocol.AgentID `json:"offered,omitzero"`
+	NotBefore       time.Time          `json:"not_before,omitzero"`
+	Until           time.Time          `json:"until,omitzero"`
+	Expected        time.Time          `json:"expected_until,omitzero"`
+	CancelRequested bool               `json:"cancel_requested,omitzero"`
+	Creator         protocol.AgentID   `json:"creator"`
+	CreatedAt       time.Time          `json:"created_at"`
+	To              []protocol.Address `json:"to,omitzero"`
+	Priority        int                `json:"priority,omitzero"`
+	Needs           []protocol.TaskID  `json:"needs,omitzero"`
+	BlockedOn       []protocol.TaskID  `json:"blocked_on,omitzero"`
+	Approvals       *Approvals         `json:"approvals,omitzero"`
+	Resumes         protocol.TaskID    `json:"resumes,omitzero"`
+	Repairs         protocol.TaskID    `json:"repairs,omitzero"`
+	Brief           string             `json:"brief"`
+	Checkpoint      *CheckpointRef     `json:"checkpoint,omitzero"`
+	Result          string             `json:"result,omitzero"`
+	History         []Step             `json:"history"`
+}
+
+// Approvals tells how far a paused task is.
+type Approvals struct {
+	Needed int                `json:"needed"`
+	Given  []protocol.AgentID `json:"given"`
+}
+
+// CheckpointRef says where the newest checkpoint is.
+type CheckpointRef struct {
+	Path      string       `json:"path"`
+	Seq       protocol.Seq `json:"seq"`
+	Milestone string       `json:"milestone,omitzero"`
+}
+
+// ViewOf shows a task. Moments are shown as the clock of the machine goes now:
+// what it showed when something happened stands in the history.
+func (b *Book) ViewOf(t *Task) View {
+	v := View{
+		ID: t.ID, Title: t.Title, State: t.State, Since: b.Time(t.Since), Reason: t.Reason, Category: t.Category,
+		Epoch: t.Epoch, Attempt: t.Attempt, Retries: t.Retries, Holder: t.Holder, Offered: t.Offered,
+		NotBefore: b.Time(t.NotBefore), Until: b.Time(t.Until), Expected: b.Time(t.Expected), CancelRequested: t.Cancelling > 0,
+		Creator: t.Creator, To: t.To, Priority: t.Priority, Needs: t.Needs, BlockedOn: t.BlockedOn,
+		Resumes: t.Resumes, Repairs: t.Repairs, Brief: protocol.TaskDir(t.ID) + "/" + protocol.TaskBrief,
+		History: t.history.steps(),
+	}
+	v.CreatedAt = v.History[0].At
+	if t.State == Paused {
+		v.Approvals = &Approvals{Needed: max(1, int(t.Needed)), Given: append([]protocol.AgentID{}, t.Votes...)}
+	}
+	if t.CheckpointAt > 0 {
+		v.Checkpoint = &CheckpointRef{Path: protocol.TaskDir(t.ID) + "/" + protocol.TaskCheckpoint, Seq: t.CheckpointAt, Milestone: t.Milestone}
+	}
+	if t.ResultAt > 0 {
+		v.Result = protocol.TaskDir(t.ID) + "/" + protocol.TaskResult
+	}
+	return v
+}
+
+// Document gives the bytes of tasks/<id>/task.json: a member a line, and a line
+// for each step of the history.
+func (b *Book) Document(t *Task) ([]byte, error) {
+	v := b.ViewOf(t)
+	steps := v.History
+	v.History = []Step{}
+	data, err := json.Marshal(v, stamps, jsontext.Multiline(true), jsontext.WithIndent("  "))
+	if err != nil {
+		return nil, fmt.Errorf("write the view of task %s: %w", t.ID, err)
+	}
+	const open, end = "[]\n}", "\n  ]\n}\n"
+	data = append(data[:len(data)-len(open)], '[')
+	for i, s := range steps {
+		line, err := json.Marshal(s, stamps)
+		if err != nil {
+			return nil, fmt.Errorf("write the history of task %s: %w", t.ID, err)
+		}
+		if i > 0 {
+			data = append(data, ',')
+		}
+		data = append(append(data, "\n    "...), line...)
+	}
+	return append(data, end...), nil
+}
