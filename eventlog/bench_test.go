@@ -113,7 +113,7 @@ func BenchmarkRead(b *testing.B) {
 	})
 	b.Run("check", func(b *testing.B) {
 		rate(b, func() error {
-			_, err := Check(disk, func(*Damage) {})
+			_, err := Check(disk, nil, nil, func(*Damage) {})
 			return err
 		})
 	})
@@ -136,4 +136,34 @@ func BenchmarkRead(b *testing.B) {
 			}
 		}
 	})
+}
+
+// One event from the middle of a segment: what hived reads again of a task.
+func BenchmarkReadOne(b *testing.B) {
+	disk, l := benchLog(b, Options{})
+	evs := make([]protocol.Event, 512)
+	for i := range evs {
+		evs[i] = letter(1, 1500)
+	}
+	for l.Next() < 20_000 {
+		fillBatch(l, evs)
+		if _, err := l.Append(evs); err != nil {
+			b.Fatal(err)
+		}
+		if l.Due() {
+			if _, _, err := l.Seal(time.Unix(0, 0)); err != nil {
+				b.Fatal(err)
+			}
+		}
+	}
+	n := protocol.Seq(0)
+	for b.Loop() {
+		n = (n + 7919) % 20_000
+		for rec, err := range Read(disk, Position{Seq: n}) {
+			if err != nil || rec.Event.Seq != n+1 {
+				b.Fatal(rec.Event.Seq, err)
+			}
+			break
+		}
+	}
 }

@@ -25,10 +25,12 @@ type Stats struct {
 
 // Check reads the whole log as it is at this moment and reports each place
 // where it is not what was written, going on behind it where it can (spec §5).
-// It works beside the writer. The error is for what is no damage: the disk, or
-// [ErrFormat].
-func Check(disk durable.FS, report func(*Damage)) (Stats, error) {
-	k := &checker{disk: disk, report: report, c: cursor{sha: sha256.New()}}
+// Each is given the events before the first such place, with what work made of
+// them, and ends the check with its error; both may be nil. It works beside the
+// writer. The error is else for what is no damage: the disk, or [ErrFormat].
+func Check(disk durable.FS, work Work, each func(Record) error, report func(*Damage)) (Stats, error) {
+	k := &checker{disk: disk, each: each, report: report, c: cursor{sha: sha256.New(), ahead: ahead{work: work}}}
+	defer k.c.rest()
 	if err := k.run(); err != nil {
 		return k.stats, fmt.Errorf("check the log: %w", err)
 	}
@@ -38,9 +40,16 @@ func Check(disk durable.FS, report func(*Damage)) (Stats, error) {
 
 type checker struct {
 	disk   durable.FS
+	each   func(Record) error
 	report func(*Damage)
 	c      cursor
 	stats  Stats
+}
+
+// tell reports damage, and gives no more events: the next one does not follow.
+func (k *checker) tell(bad *Damage) {
+	k.each = nil
+	k.report(bad)
 }
 
 func (k *checker) run() error {
@@ -88,7 +97,7 @@ func (k *checker) look() (durable.File, []protocol.Seq, error) {
 		}
 		before, newer := split(list, first)
 		if newer > 0 && try > 0 {
-			k.report(&Damage{File: segmentPath(newer), Err: errNewer, Remedy: "put the log.jsonl back that belongs to it"})
+			k.tell(&Damage{File: segmentPath(newer), Err: errNewer, Remedy: "put the log.jsonl back that belongs to it"})
 			newer = 0
 		}
 		if newer == 0 {
@@ -126,19 +135,19 @@ func (k *checker) damaged(err error) error {
 	if !errors.As(err, &bad) {
 		return err
 	}
-	k.report(bad)
+	k.tell(bad)
 	return nil
 }
 
 func (k *checker) sealed(first protocol.Seq) error {
 	k.stats.Segments++
 	if first > k.c.at.Seq+1 {
-		k.report(missing(segmentPath(k.c.at.Seq + 1)))
+		k.tell(missing(segmentPath(k.c.at.Seq + 1)))
 		k.c.blind, k.c.done = true, nil
 	}
 	f, err := k.disk.Open(segmentPath(first))
 	if errors.Is(err, fs.ErrNotExist) {
-		k.report(missing(segmentPath(first)))
+		k.tell(missing(segmentPath(first)))
 		k.c.blind, k.c.done = true, nil
 		return nil
 	}
@@ -157,23 +166,30 @@ func (k *checker) sealed(first protocol.Seq) error {
 func (k *checker) file(name string, f durable.File) error {
 	k.c.open(name, f)
 	for {
-		_, err := k.c.read()
+		rec, err := k.c.read()
+		var bad *Damage
+		stop := false
 		switch {
 		case errors.Is(err, io.EOF):
 			k.stats.Bytes += k.c.off
 			return k.ended()
 		case err == nil:
-			k.stats.Events++
-			continue
+			err = k.event(rec)
+		case errors.As(err, &bad):
+			stop, err = k.bad(bad)
 		}
-		var bad *Damage
-		if !errors.As(err, &bad) {
-			return err
-		}
-		if stop, err := k.bad(bad); stop || err != nil {
+		if stop || err != nil {
 			return err
 		}
 	}
+}
+
+func (k *checker) event(rec Record) error {
+	k.stats.Events++
+	if k.each == nil {
+		return nil
+	}
+	return k.each(rec)
 }
 
 // bad reports a bad line, unless it is what a crash left at the end. It tells
@@ -182,7 +198,7 @@ func (k *checker) bad(bad *Damage) (stop bool, err error) {
 	if left, err := k.torn(bad); left || err != nil {
 		return true, err
 	}
-	k.report(bad)
+	k.tell(bad)
 	k.c.adopt()
 	return errors.Is(bad.Err, errLong), nil
 }
@@ -196,7 +212,7 @@ func (k *checker) ended() error {
 	bad := k.c.damage(k.c.off, errCut)
 	left, err := k.torn(bad)
 	if !left && err == nil {
-		k.report(bad)
+		k.tell(bad)
 	}
 	return err
 }

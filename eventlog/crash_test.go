@@ -80,7 +80,7 @@ func holds(disk *faultfs.Mem, accepted, all []protocol.Event) error {
 		return err
 	}
 	again := disk.Reboot()
-	if stats, err := Check(again, func(d *Damage) { panic(d) }); err != nil || int(stats.Last) != len(evs)+2 {
+	if stats, err := Check(again, nil, nil, func(d *Damage) { panic(d) }); err != nil || int(stats.Last) != len(evs)+2 {
 		return fmt.Errorf("after the next crash: %+v, %w", stats, err)
 	}
 	if _, err := again.Lstat(tempName); err == nil {

@@ -15,6 +15,8 @@ import (
 // the beginning of a file the format and the segment before.
 type cursor struct {
 	lines
+	ahead ahead
+	way   int    // bytes that were read one line after the other
 	name  string // of the file
 	no    int    // number in the file of the last line that was read
 	at    Position
@@ -46,12 +48,43 @@ func (c *cursor) close(first protocol.Seq) {
 	}
 }
 
+// seek goes on from off, in the same file.
+func (c *cursor) seek(off int64) {
+	c.ahead.drop()
+	c.lines.seek(off)
+}
+
+// rest ends what was started to go a long way.
+func (c *cursor) rest() {
+	c.ahead.stop()
+	c.way = 0
+}
+
+// line reads the next line into raw. The hint is nil where nobody looked at it
+// before.
+func (c *cursor) line() (*hint, error) {
+	h := c.ahead.take()
+	if h == nil && c.way >= aheadFrom && c.ahead.start(c.f, c.off, c.at.Sum) {
+		c.lines.seek(c.off)
+		h = c.ahead.take()
+	}
+	if h != nil {
+		c.raw = h.line
+		c.off += int64(len(h.line))
+		return h, nil
+	}
+	var err error
+	c.raw, err = c.next()
+	c.way += len(c.raw)
+	return nil, err
+}
+
 // read gives the next event. io.EOF is the end of the file, with off behind the
 // last line break. After a *Damage the cursor stands behind the bad line.
 func (c *cursor) read() (Record, error) {
 	start := c.off
-	var err error
-	if c.raw, err = c.next(); err != nil {
+	hint, err := c.line()
+	if err != nil {
 		if errors.Is(err, errLong) {
 			c.no++
 			return Record{}, c.damage(start, err)
@@ -60,7 +93,7 @@ func (c *cursor) read() (Record, error) {
 	}
 	c.no++
 	line := c.raw[:len(c.raw)-1]
-	ev, sum, err := c.check(line)
+	ev, sum, value, err := c.check(line, hint)
 	switch {
 	case errors.Is(err, ErrFormat):
 		return Record{}, fmt.Errorf("%s line %d: %w", c.name, c.no, err)
@@ -71,27 +104,41 @@ func (c *cursor) read() (Record, error) {
 	if c.sha != nil {
 		c.sha.Write(c.raw)
 	}
-	return Record{Event: ev, Line: line, Sum: sum, File: c.name, LineNo: c.no}, nil
+	return Record{Event: ev, Line: line, Sum: sum, File: c.name, LineNo: c.no, Value: value}, nil
 }
 
-// check looks at one line.
-func (c *cursor) check(line []byte) (protocol.Event, protocol.Sum, error) {
-	if !c.blind {
-		if _, err := protocol.CheckLine(line, c.at.Sum); err != nil {
-			return protocol.Event{}, protocol.Sum{}, err
-		}
+// check looks at one line, or believes who did.
+func (c *cursor) check(line []byte, h *hint) (ev protocol.Event, sum protocol.Sum, value any, err error) {
+	known := h != nil && h.fits && !c.blind && h.prev == c.at.Sum
+	if known {
+		ev, sum, value = h.ev, h.sum, h.value
+	} else if ev, sum, err = c.decode(line); err != nil {
+		return ev, sum, nil, err
 	}
-	ev, sum, err := protocol.DecodeLine(line)
 	switch {
-	case err != nil && !c.blind:
-		// The line is the one that was written, and we cannot read it.
-		return ev, sum, fmt.Errorf("%w: %w", ErrFormat, err)
-	case err != nil:
-		return ev, sum, err
 	case !c.blind && ev.Seq != c.at.Seq+1:
-		return ev, sum, fmt.Errorf("the event has seq %d", ev.Seq)
+		err = fmt.Errorf("the event has seq %d", ev.Seq)
 	case c.no == 1:
 		err = c.head(ev)
+	}
+	if err == nil && !known && c.ahead.work != nil {
+		value = c.ahead.work(ev)
+	}
+	return ev, sum, value, err
+}
+
+// decode reads one line and, where the one before is known, checks its sum.
+func (c *cursor) decode(line []byte) (protocol.Event, protocol.Sum, error) {
+	if c.blind {
+		return protocol.DecodeLine(line)
+	}
+	if _, err := protocol.CheckLine(line, c.at.Sum); err != nil {
+		return protocol.Event{}, protocol.Sum{}, err
+	}
+	ev, sum, err := protocol.DecodeLine(line)
+	if err != nil {
+		// The line is the one that was written, and we cannot read it.
+		err = fmt.Errorf("%w: %w", ErrFormat, err)
 	}
 	return ev, sum, err
 }

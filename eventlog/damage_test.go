@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/hived/hived/internal/durable"
 	"github.com/hived/hived/protocol"
 )
 
@@ -193,4 +194,35 @@ func TestFormat(t *testing.T) {
 	if _, err := read(plant(t, files), Position{Seq: 2}); !errors.Is(err, ErrFormat) {
 		t.Errorf("read from the middle: %v", err)
 	}
+}
+
+// Whoever is given the events is given none from behind damage, and can end
+// the check.
+func TestCheckGivesTheEvents(t *testing.T) {
+	all, evs := smallFiles(t)
+	give := func(disk durable.FS, each func(Record) error) ([]protocol.Event, int, error) {
+		var got []protocol.Event
+		n := 0
+		_, err := Check(disk, nil, func(rec Record) error {
+			got = append(got, rec.Event)
+			return each(rec)
+		}, func(*Damage) { n++ })
+		return got, n, err
+	}
+	on := func(Record) error { return nil }
+	got, n, err := give(plant(t, all), on)
+	if n > 0 || err != nil {
+		t.Errorf("%d places, %v", n, err)
+	}
+	same(t, got, evs)
+	got, n, err = give(plant(t, change(all, seg2, "")), on)
+	if n == 0 || err != nil {
+		t.Errorf("a segment is missing: %d places, %v", n, err)
+	}
+	same(t, got, evs[:3:3])
+	enough := errors.New("enough")
+	if got, _, err = give(plant(t, all), func(Record) error { return enough }); !errors.Is(err, enough) {
+		t.Errorf("got %v", err)
+	}
+	same(t, got, evs[:1:1])
 }

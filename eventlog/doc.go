@@ -7,6 +7,9 @@
 // set aside and not guessed at; and that there is no moment without a log. A
 // full disk leaves the log usable; a failed sync ends it for good.
 //
+// Whoever reads a long way uses all cores, in memory that is bounded by a few
+// batches of lines; no goroutine outlives the call or the loop that needed it.
+//
 // What events mean is left to package ledger. Readers ([Read], [Follow]) may be
 // other processes: they never lock and never write.
 package eventlog

@@ -276,7 +276,7 @@ func readAgainAndAgain(disk durable.FS, times int) error {
 			at = Position{rec.Event.Seq, rec.Sum}
 		}
 		var bad error
-		if _, err := Check(disk, func(d *Damage) { bad = d }); err != nil || bad != nil {
+		if _, err := Check(disk, nil, nil, func(d *Damage) { bad = d }); err != nil || bad != nil {
 			return errors.Join(err, bad)
 		}
 	}

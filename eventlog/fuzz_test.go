@@ -25,7 +25,7 @@ func FuzzRead(f *testing.F) {
 		disk := plantFile(t, text)
 		evs, readErr := read(disk, Position{})
 		list := 0
-		stats, checkErr := Check(disk, func(*Damage) { list++ })
+		stats, checkErr := Check(disk, nil, nil, func(*Damage) { list++ })
 		if checkErr == nil && list == 0 && (readErr != nil || stats.Events != len(evs)) {
 			t.Errorf("Check finds %d events and no damage, Read %d and %v", stats.Events, len(evs), readErr)
 		}
@@ -77,4 +77,23 @@ func plantFile(t *testing.T, text []byte) *faultfs.Mem {
 		t.Fatal(err)
 	}
 	return disk
+}
+
+// What is a position is written as it was read, leading zeros and capitals aside.
+func FuzzPosition(f *testing.F) {
+	for _, text := range []string{"0", "12", "12:00112233445566778899aabbccddeeff", ":", "1:", "-1", "18446744073709551616"} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		p, err := ParsePosition(text)
+		if err != nil {
+			if p != (Position{}) {
+				t.Fatalf("%v with %v", p, err)
+			}
+			return
+		}
+		if again, err := ParsePosition(p.String()); err != nil || again != p {
+			t.Fatalf("%v becomes %v, %v", p, again, err)
+		}
+	})
 }

@@ -111,7 +111,7 @@ func open(disk durable.FS) (*Log, Recovery, []protocol.Event, error) {
 func check(tb testing.TB, disk durable.FS) (Stats, []*Damage) {
 	tb.Helper()
 	var list []*Damage
-	stats, err := Check(disk, func(d *Damage) { list = append(list, d) })
+	stats, err := Check(disk, nil, nil, func(d *Damage) { list = append(list, d) })
 	if err != nil {
 		tb.Fatal(err)
 	}

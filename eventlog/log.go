@@ -10,12 +10,17 @@ import (
 	"time"
 
 	"github.com/hived/hived/internal/durable"
+	"github.com/hived/hived/internal/failpoint"
 	"github.com/hived/hived/protocol"
 )
 
 // Options are the settings of a log.
 type Options struct {
 	SegmentBytes int64 // size at which the open segment is due for sealing; 0 is 8 MiB
+	// After is what the caller of [Open] knows already: it is given what comes
+	// after it, and the segments before it are not read. [Create] has no use
+	// for it.
+	After Position
 }
 
 // bufferKept bounds the memory that a huge batch leaves behind, in bytes.
@@ -147,9 +152,11 @@ func (l *Log) write() error {
 		}
 		return err
 	}
+	failpoint.Hit(failpoint.LogWritten)
 	if err := l.file.Sync(); err != nil {
 		return l.broken(err)
 	}
+	failpoint.Hit(failpoint.LogSynced)
 	return nil
 }
 

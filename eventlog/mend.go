@@ -31,6 +31,7 @@ type Mended struct {
 // mended before stays mended. The caller holds the hive's lock.
 func Mend(disk durable.FS, sealed func(name string) ([]byte, error)) ([]Mended, error) {
 	m := &mender{disk: disk, sealed: sealed, c: cursor{sha: sha256.New()}, until: time.Now().Add(mendTime)}
+	defer m.c.rest()
 	if err := m.run(); err != nil {
 		return m.done, fmt.Errorf("mend the log: %w", err)
 	}
@@ -189,7 +190,7 @@ func (m *mender) file(name string) error {
 
 // readThrough reads a file in which nothing may be wrong.
 func readThrough(c *cursor) (*Damage, error) {
-	err := readAll(c, func(protocol.Event) error { return nil })
+	err := readAll(c, func(Record) error { return nil })
 	var bad *Damage
 	switch {
 	case errors.As(err, &bad):

@@ -24,9 +24,15 @@ type Recovery struct {
 // undoes a sealing that a crash interrupted, and sets a torn last line aside.
 // Any other damage is a [*Damage], and a log of another version [ErrFormat].
 // Nothing else may write to the hive meanwhile.
+//
+// With Options.After it reads from the beginning of the segment where that
+// position is, and of the segments before it no more than the first lines,
+// which tell whether one is missing. Where the position is not one of this log
+// that is a [*Mismatch], and no end was cut: the caller opens it again without
+// the position.
 func Open(disk durable.FS, opt Options, each func(protocol.Event) error) (*Log, Recovery, error) {
 	l := newLog(disk, opt)
-	found, err := l.open(each)
+	found, err := l.open(behind(opt.After, each), opt.After)
 	if err != nil {
 		if l.file != nil {
 			err = errors.Join(err, l.file.Close())
@@ -36,7 +42,7 @@ func Open(disk durable.FS, opt Options, each func(protocol.Event) error) (*Log, 
 	return l, found, nil
 }
 
-func (l *Log) open(each func(protocol.Event) error) (Recovery, error) {
+func (l *Log) open(each func(Record) error, after Position) (Recovery, error) {
 	if err := settle(l.disk); err != nil {
 		return Recovery{}, err
 	}
@@ -45,20 +51,24 @@ func (l *Log) open(each func(protocol.Event) error) (Recovery, error) {
 		return Recovery{}, err
 	}
 	c := &cursor{sha: l.sha}
+	defer c.rest()
+	if l.file, err = l.disk.Append(openName); err != nil {
+		return Recovery{}, err
+	}
+	if list, err = passOver(l.disk, c, l.file, list, after.Seq); err != nil {
+		return Recovery{}, err
+	}
 	for _, first := range list {
 		if err := readSealed(l.disk, c, first, each); err != nil {
 			return Recovery{}, err
 		}
-	}
-	if l.file, err = l.disk.Append(openName); err != nil {
-		return Recovery{}, err
 	}
 	if err := gap(c, l.file); err != nil {
 		return Recovery{}, err
 	}
 	l.first = c.at.Seq + 1
 	c.open(openName, l.file)
-	found, err := l.readOpen(c, each)
+	found, err := l.readOpen(c, each, after)
 	l.at, l.size = c.at, c.off
 	return found, err
 }
@@ -82,7 +92,7 @@ func settle(disk durable.FS) error {
 }
 
 // readSealed reads one sealed segment as a whole.
-func readSealed(disk durable.FS, c *cursor, first protocol.Seq, each func(protocol.Event) error) error {
+func readSealed(disk durable.FS, c *cursor, first protocol.Seq, each func(Record) error) error {
 	if first > c.at.Seq+1 {
 		return missing(segmentPath(c.at.Seq + 1))
 	}
@@ -104,14 +114,14 @@ func readSealed(disk durable.FS, c *cursor, first protocol.Seq, each func(protoc
 }
 
 // readAll reads to the last line break of a file.
-func readAll(c *cursor, each func(protocol.Event) error) error {
+func readAll(c *cursor, each func(Record) error) error {
 	for {
 		rec, err := c.read()
 		if errors.Is(err, io.EOF) {
 			return nil
 		}
 		if err == nil {
-			err = each(rec.Event)
+			err = each(rec)
 		}
 		if err != nil {
 			return err
@@ -120,8 +130,11 @@ func readAll(c *cursor, each func(protocol.Event) error) error {
 }
 
 // readOpen reads the open segment and repairs its end.
-func (l *Log) readOpen(c *cursor, each func(protocol.Event) error) (Recovery, error) {
+func (l *Log) readOpen(c *cursor, each func(Record) error, after Position) (Recovery, error) {
 	bad, err := readToTear(c, each)
+	if err == nil && c.at.Seq < after.Seq {
+		err = &Mismatch{At: after}
+	}
 	if err != nil || bad < 0 {
 		return Recovery{}, err
 	}
@@ -150,7 +163,7 @@ func gap(c *cursor, open io.ReaderAt) error {
 
 // readToTear reads the open segment and gives the offset where what a crash
 // left begins, -1 where there is no such thing.
-func readToTear(c *cursor, each func(protocol.Event) error) (int64, error) {
+func readToTear(c *cursor, each func(Record) error) (int64, error) {
 	w := wholes{c: c, each: each}
 	err := w.read()
 	var bad *Damage
@@ -181,8 +194,8 @@ func readToTear(c *cursor, each func(protocol.Event) error) (int64, error) {
 // told of any (spec §5).
 type wholes struct {
 	c    *cursor
-	each func(protocol.Event) error
-	held []protocol.Event
+	each func(Record) error
+	held []Record
 	// Where the held events begin.
 	off int64
 	no  int
@@ -201,12 +214,13 @@ func (w *wholes) read() error {
 		if err != nil {
 			return err
 		}
-		w.held = append(w.held, rec.Event)
+		w.held = append(w.held, rec)
 		if rec.Event.More {
 			continue
 		}
-		for _, ev := range w.held {
-			if err := w.each(ev); err != nil {
+		for _, rec := range w.held {
+			rec.Line = nil // it is not there any more
+			if err := w.each(rec); err != nil {
 				return err
 			}
 		}

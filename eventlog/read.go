@@ -19,6 +19,7 @@ type Record struct {
 	Sum    protocol.Sum
 	File   string // below the hive
 	LineNo int    // in the file, from 1
+	Value  any    // what the caller's [Work] made of the event
 }
 
 // Read gives all events after a position up to the present end of the log, in
@@ -29,9 +30,16 @@ type Record struct {
 // [ErrFormat], or that of the disk. Positions beyond the end without a sum have
 // nothing after them yet.
 func Read(disk durable.FS, after Position) iter.Seq2[Record, error] {
+	return Map(disk, after, nil)
+}
+
+// Map is [Read] with what work makes of each event: ledger.Changes, say, is
+// most of what it costs to read a log.
+func Map(disk durable.FS, after Position, work Work) iter.Seq2[Record, error] {
 	return func(yield func(Record, error) bool) {
 		r := newReader(disk, after)
-		defer r.close()
+		r.c.ahead.work = work
+		defer r.end()
 		r.all(yield)
 	}
 }
@@ -42,10 +50,11 @@ func Read(disk durable.FS, after Position) iter.Seq2[Record, error] {
 func Follow(ctx context.Context, disk durable.FS, after Position, wake <-chan struct{}, poll time.Duration) iter.Seq2[Record, error] {
 	return func(yield func(Record, error) bool) {
 		r := newReader(disk, after)
-		defer r.close()
+		defer r.end()
 		for ctx.Err() == nil && r.all(func(rec Record, err error) bool {
 			return ctx.Err() == nil && yield(rec, err)
 		}) {
+			r.c.rest()
 			wait(ctx, wake, poll)
 		}
 	}
@@ -87,6 +96,12 @@ func (r *reader) close() {
 		_ = r.file.Close() // nothing was written to it
 		r.file = nil
 	}
+}
+
+// end gives back all that reading took.
+func (r *reader) end() {
+	r.c.rest()
+	r.close()
 }
 
 // all gives out everything up to the present end, and tells whether to go on
@@ -141,7 +156,7 @@ func (r *reader) step() (Record, error) {
 		rec, err := r.c.read()
 		switch {
 		case errors.Is(err, io.EOF):
-			err = r.end()
+			err = r.ended()
 		case err != nil && r.c.name == openName:
 			err = r.unlessTorn(err)
 		}
@@ -163,5 +178,5 @@ func (r *reader) unlessTorn(err error) error {
 	}
 	r.c.seek(bad.Offset)
 	r.c.no--
-	return r.end()
+	return r.ended()
 }

@@ -10,9 +10,9 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// end decides at the end of a file what comes next: nil when there is more to
+// ended decides at the end of a file what comes next: nil when there is more to
 // read, io.EOF when there is not.
-func (r *reader) end() error {
+func (r *reader) ended() error {
 	if r.c.name != openName {
 		if len(r.c.tail) > 0 {
 			r.c.no++

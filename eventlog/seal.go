@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/hived/hived/internal/durable"
+	"github.com/hived/hived/internal/failpoint"
 	"github.com/hived/hived/protocol"
 )
 
@@ -54,13 +55,16 @@ func (l *Log) seal() error {
 	if err := l.secondName(); err != nil {
 		return l.giveUp(err)
 	}
+	failpoint.Hit(failpoint.SealNamed)
 	next, err := l.nextFile()
 	if err != nil {
 		return l.giveUp(err)
 	}
+	failpoint.Hit(failpoint.SealWritten)
 	if err := l.disk.Rename(tempName, openName); err != nil {
 		return l.giveUp(errors.Join(err, next.Close()))
 	}
+	failpoint.Hit(failpoint.SealRenamed)
 	old := l.file
 	l.file = next
 	if err := l.disk.SyncDir("."); err != nil {
@@ -112,7 +116,11 @@ func (l *Log) copyTo(name string) error {
 // nextFile writes the new segment under its temporary name and leaves it open
 // for appending.
 func (l *Log) nextFile() (durable.File, error) {
-	if err := clearTemp(l.disk); err != nil {
+	made, err := createTemp(l.disk, l.file)
+	if err == nil {
+		err = made.Close()
+	}
+	if err != nil {
 		return nil, err
 	}
 	f, err := l.disk.Append(tempName)

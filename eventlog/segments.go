@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/hived/hived/internal/durable"
+	"github.com/hived/hived/internal/failpoint"
 	"github.com/hived/hived/protocol"
 )
 
@@ -164,6 +165,7 @@ func replace(disk durable.FS, name string, src io.ReaderAt, size int64) error {
 	if err := writeTemp(disk, src, size); err != nil {
 		return err
 	}
+	failpoint.Hit(failpoint.OpenCopied)
 	if err := disk.Rename(tempName, name); err != nil {
 		return err
 	}
@@ -172,10 +174,7 @@ func replace(disk durable.FS, name string, src io.ReaderAt, size int64) error {
 
 // writeTemp makes the temporary file, durable but for its name.
 func writeTemp(disk durable.FS, src io.ReaderAt, size int64) error {
-	if err := clearTemp(disk); err != nil {
-		return err
-	}
-	f, err := disk.Create(tempName, 0o644)
+	f, err := createTemp(disk, src)
 	if err != nil {
 		return err
 	}
@@ -187,6 +186,30 @@ func writeTemp(disk durable.FS, src io.ReaderAt, size int64) error {
 		_ = disk.Remove(tempName) // a full disk needs the room; the next one clears it anyway
 	}
 	return err
+}
+
+// newPerm is the mode of a log that replaces none.
+const newPerm = 0o644
+
+// ownerPerm is what hived itself needs.
+const ownerPerm = 0o600
+
+// createTemp makes the temporary file, with the rights of the log that is there,
+// or that src is of: who may not read the log now may not read the next segment
+// of it either.
+func createTemp(disk durable.FS, src io.ReaderAt) (durable.File, error) {
+	if err := clearTemp(disk); err != nil {
+		return nil, err
+	}
+	perm := fs.FileMode(newPerm)
+	if f, ok := src.(durable.File); ok {
+		if info, err := f.Stat(); err == nil {
+			perm = info.Mode.Perm()
+		}
+	} else if info, err := disk.Lstat(openName); err == nil && info.Regular() {
+		perm = info.Mode.Perm()
+	}
+	return disk.Create(tempName, perm|ownerPerm)
 }
 
 // clearTemp makes way for a new temporary file.

@@ -70,7 +70,7 @@ func TestDecisionsAreWhole(t *testing.T) {
 		if err := l.Close(); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := Check(disk, func(d *Damage) { t.Errorf("cut at %d: %v", n, d) }); err != nil {
+		if _, err := Check(disk, nil, nil, func(d *Damage) { t.Errorf("cut at %d: %v", n, d) }); err != nil {
 			t.Fatal(err)
 		}
 	}
