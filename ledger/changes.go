@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/hived/hived/protocol"
+	"github.com/hived/hived/task"
 )
 
 // Changes says what an event does to the versioned tree (spec §6): to the
@@ -113,5 +114,12 @@ func (effects) OnFile(_ protocol.Event, e *protocol.FileEvent) result {
 	}
 	return only(put(e.Path, e.Content.Bytes()))
 }
+
+func (effects) OnTask(ev protocol.Event, e *protocol.TaskEvent) result {
+	changes, err := task.Changes(ev, e)
+	return result{changes, err}
+}
+
+func (effects) OnTaskRejected(protocol.Event, *protocol.TaskRejectedEvent) result { return result{} }
 
 func (effects) OnAlert(protocol.Event, *protocol.AlertEvent) result { return result{} }

@@ -8,11 +8,13 @@
 package ledger
 
 import (
+	"strings"
 	"time"
 
 	"github.com/oklog/ulid/v2"
 
 	"github.com/hived/hived/protocol"
+	"github.com/hived/hived/task"
 )
 
 // State is everything that hived knows from its log. It is not safe for
@@ -28,12 +30,20 @@ type State struct {
 	Running   bool // started and not stopped
 	Onto      string
 	Counts    Counts
-	Files     map[string]FileVersion // by path: what is versioned and is no message
+	Files     map[string]FileVersion // by path: what is versioned and is no message, nor of a task
+	Tasks     *task.Book
 
-	ids           *window[nameKey, accepted]
-	parents       *window[protocol.MessageID, parent]
-	conversations *window[protocol.ConversationID, *conversation]
-	pairs         *window[pairKey, *pair]
+	// The windows know names by 64 bits of their hash, see keyOf. Where two
+	// share them, the newer takes the place of the older. An id is then refused
+	// as used before, and its sender is told; it is no duplicate, because what it
+	// said differs in the id at least. A reply that names no conversation, or the
+	// count of hops, may go to the other thread. Nothing is lost silently.
+	ids           *window[accepted]
+	parents       *window[parent]
+	conversations *window[conversation]
+	pairs         *window[pair]
+	names         names
+	roll          roll
 }
 
 // Counts are totals since the log began.
@@ -62,12 +72,13 @@ type Agent struct {
 	ID     protocol.AgentID
 	Role   string
 	Caps   []string
+	Slots  int // tasks that it is offered to have in hand at once; zero: one
 	Status Status
 	Joined time.Time
 
-	Inbox map[string]Letter   // unread, by file name
-	Done  map[string]Letter   // handled and still in .done/
-	Sent  map[string]Original // in .sent/, by file name
+	Inbox Box // unread
+	Done  Box // handled and still in .done/
+	Sent  Box // originals in .sent/
 
 	Accepted  uint64 // messages of this agent
 	Delivered uint64 // messages to this agent
@@ -77,19 +88,13 @@ type Agent struct {
 	dayBytes int64
 }
 
-// Letter is one message in one mailbox.
+// Letter is one file in a box.
 type Letter struct {
-	Of   protocol.Seq // zero: adopted
-	ID   protocol.MessageID
-	Blob protocol.Blob
-	Size int
-	At   time.Time // delivered; in Done: handled
-}
-
-// Original is one file in outbox/.sent.
-type Original struct {
-	Of protocol.Seq // the event that put it there
-	At time.Time
+	Of   protocol.Seq       // the event that put it there
+	ID   protocol.MessageID // empty in Sent, and for what was set aside
+	Blob protocol.Blob      // the same
+	Size int                // the same
+	At   time.Time          // delivered; in Done: handled; in Sent: accepted
 }
 
 // FileVersion is the newest version of a file that is no message.
@@ -98,16 +103,39 @@ type FileVersion struct {
 	At   time.Time
 }
 
+// Compact moves what lies scattered in memory together, so that what lay between
+// can be given back. It changes nothing else.
+func (s *State) Compact() {
+	for _, a := range s.Agents {
+		for _, box := range []*Box{&a.Inbox, &a.Done, &a.Sent} {
+			box.compact()
+		}
+	}
+	size := 0
+	for _, c := range s.conversations.all() {
+		size += len(c.to)
+	}
+	all := make([]heard, 0, size)
+	for _, c := range s.conversations.all() {
+		from := len(all)
+		all = append(all, c.to...)
+		c.to = all[from:len(all):len(all)]
+	}
+}
+
 // New gives the State before the first event.
 func New(r protocol.RememberSettings) *State {
-	return &State{
+	s := &State{
 		Agents:        map[protocol.AgentID]*Agent{},
 		Files:         map[string]FileVersion{},
-		ids:           newWindow[nameKey, accepted](r.IDs),
-		parents:       newWindow[protocol.MessageID, parent](r.IDs),
-		conversations: newWindow[protocol.ConversationID, *conversation](r.Conversations),
-		pairs:         newWindow[pairKey, *pair](r.Conversations),
+		Tasks:         task.NewBook(),
+		ids:           newWindow[accepted](r.IDs),
+		parents:       newWindow[parent](r.IDs),
+		conversations: newWindow[conversation](r.Conversations),
+		pairs:         newWindow[pair](r.Conversations),
 	}
+	s.parents.forget = func(p parent) { s.names.release(p.conversation) }
+	return s
 }
 
 // Apply folds the next event. An event out of order is a bug of the caller.
@@ -132,6 +160,9 @@ func (f folder) OnHive(ev protocol.Event, e *protocol.HiveEvent) none {
 		f.adopted(ev, e)
 	case protocol.Started:
 		s.Running = true
+		s.Tasks.Started(ev.TS)
+	case protocol.ClockJumped:
+		s.Tasks.Jumped(time.Duration(e.Jump)*time.Millisecond, ev.TS)
 	case protocol.Stopped:
 		s.Running = false
 	case protocol.Settled:
@@ -158,12 +189,12 @@ func (f folder) OnAgent(ev protocol.Event, e *protocol.AgentEvent) none {
 	}
 	a := s.Agents[e.Agent]
 	if a == nil {
-		a = &Agent{ID: e.Agent, Status: Active, Joined: ev.TS, Inbox: map[string]Letter{}, Done: map[string]Letter{}, Sent: map[string]Original{}}
+		a = &Agent{ID: e.Agent, Status: Active, Joined: ev.TS}
 		s.Agents[e.Agent] = a
 	}
 	switch e.Action {
 	case protocol.Joined, protocol.Changed:
-		a.Role, a.Caps = e.Role, e.Caps
+		a.Role, a.Caps, a.Slots = e.Role, e.Caps, e.Slots
 	case protocol.Held:
 		a.Status = OnHold
 	case protocol.Released, protocol.Restored:
@@ -183,13 +214,13 @@ func (f folder) OnMessage(ev protocol.Event, e *protocol.MessageEvent) none {
 	if a := s.Agents[e.From]; a != nil {
 		a.Accepted++
 		if e.Sent != "" {
-			a.Sent[e.Sent] = Original{ev.Seq, ev.TS}
+			a.Sent.put(e.Sent, Letter{Of: ev.Seq, At: ev.TS})
 		}
 	}
 	for _, id := range e.Delivered {
 		if a := s.Agents[id]; a != nil {
 			a.Delivered++
-			a.Inbox[e.File] = Letter{Of: ev.Seq, ID: e.ID, Blob: e.Blob, Size: e.Size, At: ev.TS}
+			a.Inbox.put(e.File, Letter{Of: ev.Seq, ID: e.ID, Blob: e.Blob, Size: e.Size, At: ev.TS})
 		}
 	}
 	s.remember(ev, e)
@@ -210,9 +241,11 @@ func (f folder) OnQuarantine(ev protocol.Event, e *protocol.QuarantineEvent) non
 	if a, box, name := f.s.locate(e.Path); a != nil && e.Content != nil {
 		switch box {
 		case protocol.SentDir(a.ID):
-			a.Sent[name] = Original{ev.Seq, ev.TS}
+			a.Sent.put(name, Letter{Of: ev.Seq, At: ev.TS})
 		case protocol.DoneDir(a.ID):
-			a.Done[name] = Letter{Of: ev.Seq, At: ev.TS}
+			a.Done.put(name, Letter{Of: ev.Seq, At: ev.TS})
+			id, _, _ := strings.Cut(strings.TrimPrefix(name, protocol.AsidePrefix), "-")
+			f.s.took(id)
 		}
 	}
 	return none{}
@@ -221,7 +254,7 @@ func (f folder) OnQuarantine(ev protocol.Event, e *protocol.QuarantineEvent) non
 func (f folder) OnDuplicate(ev protocol.Event, e *protocol.DuplicateEvent) none {
 	f.s.Counts.Duplicates++
 	if a := f.s.Agents[e.Agent]; a != nil {
-		a.Sent[e.Sent] = Original{ev.Seq, ev.TS}
+		a.Sent.put(e.Sent, Letter{Of: ev.Seq, At: ev.TS})
 	}
 	return none{}
 }
@@ -233,32 +266,38 @@ func (f folder) OnHandled(ev protocol.Event, e *protocol.HandledEvent) none {
 	}
 	switch e.How {
 	case protocol.HowReopened:
-		if l, ok := a.Done[e.File]; ok {
-			delete(a.Done, e.File)
+		if l, ok := a.Done.Get(e.File); ok {
+			a.Done.delete(e.File)
 			l.At = ev.TS
-			a.Inbox[e.File] = l
+			a.Inbox.put(e.File, l)
 			a.Handled--
 			f.s.Counts.Handled--
 		}
 		return none{}
 	case protocol.HowDone, protocol.HowDeleted:
 	}
-	l, ok := a.Inbox[e.File]
+	l, ok := a.Inbox.Get(e.File)
 	if !ok {
 		return none{}
 	}
-	delete(a.Inbox, e.File)
+	a.Inbox.delete(e.File)
 	a.Handled++
 	f.s.Counts.Handled++
 	if e.How == protocol.HowDone {
 		l.At = ev.TS
-		a.Done[e.File] = l
+		a.Done.put(e.File, l)
 	}
 	return none{}
 }
 
 func (f folder) OnFile(ev protocol.Event, e *protocol.FileEvent) none {
 	s := f.s
+	if id, name := taskFile(e.Path); id != "" {
+		if name == protocol.TaskView {
+			s.Tasks.Wrote(id, ev.Seq)
+		}
+		return none{}
+	}
 	if e.Deleted {
 		delete(s.Files, e.Path)
 		return none{}
@@ -268,6 +307,21 @@ func (f folder) OnFile(ev protocol.Event, e *protocol.FileEvent) none {
 	if a := s.Agents[e.By]; a != nil {
 		a.spend(ev.TS, int64(len(data)))
 	}
+	return none{}
+}
+
+func (f folder) OnTask(ev protocol.Event, e *protocol.TaskEvent) none {
+	if e.Event == task.Create {
+		f.s.took(string(e.Task))
+	}
+	// hived writes no event that the table does not have; one that somebody
+	// else wrote into a log changes nothing.
+	_ = f.s.Tasks.Apply(ev, e)
+	return none{}
+}
+
+func (f folder) OnTaskRejected(_ protocol.Event, e *protocol.TaskRejectedEvent) none {
+	f.s.Tasks.Rejected(e)
 	return none{}
 }
 
@@ -291,14 +345,14 @@ func (f folder) adopted(ev protocol.Event, e *protocol.HiveEvent) {
 	letter := Letter{Of: ev.Seq, ID: file.ID, Blob: protocol.BlobOf(file.Content.Bytes()), Size: len(file.Content.Bytes()), At: ev.TS}
 	switch box {
 	case protocol.InboxDir(a.ID):
-		a.Inbox[name] = letter
+		a.Inbox.put(name, letter)
 		a.Delivered++
 	case protocol.DoneDir(a.ID):
-		a.Done[name] = letter
+		a.Done.put(name, letter)
 		a.Delivered++
 		a.Handled++
 	case protocol.SentDir(a.ID):
-		a.Sent[name] = Original{ev.Seq, ev.TS}
+		a.Sent.put(name, Letter{Of: ev.Seq, At: ev.TS})
 	}
 	if file.ID != "" {
 		s.rememberAdopted(ev.Seq, file, a.ID, box)

@@ -2,12 +2,15 @@ package ledger
 
 import (
 	"fmt"
+	"maps"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/hived/hived/protocol"
+	"github.com/hived/hived/task"
 )
 
 var start = time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)
@@ -54,7 +57,7 @@ func TestMailboxes(t *testing.T) {
 		&protocol.HandledEvent{Agent: "bob", File: file(9), How: protocol.HowDone}, // nobody knows it
 	)
 	bob := s.Agents["bob"]
-	count := func() [4]int { return [4]int{len(bob.Inbox), len(bob.Done), int(bob.Handled), int(bob.Delivered)} }
+	count := func() [4]int { return [4]int{bob.Inbox.Len(), bob.Done.Len(), int(bob.Handled), int(bob.Delivered)} }
 	if got := count(); got != [4]int{1, 1, 2, 3} {
 		t.Errorf("unread, done, handled, delivered: %v", got)
 	}
@@ -69,8 +72,8 @@ func TestMailboxes(t *testing.T) {
 	if got := count(); got != [4]int{1, 0, 2, 3} {
 		t.Errorf("after the sweep: %v", got)
 	}
-	if _, kept := s.Agents["alice"].Sent["1.json"]; kept || len(s.Agents["alice"].Sent) != 2 {
-		t.Errorf("alice's .sent: %v", s.Agents["alice"].Sent)
+	if _, kept := s.Agents["alice"].Sent.Get("1.json"); kept || s.Agents["alice"].Sent.Len() != 2 {
+		t.Errorf("alice's .sent: %v", maps.Collect(s.Agents["alice"].Sent.All()))
 	}
 	want := Counts{Messages: 3, Deliveries: 4, Handled: 2}
 	if diff := cmp.Diff(want, s.Counts); diff != "" {
@@ -137,6 +140,39 @@ func TestThread(t *testing.T) {
 	}
 	if got := s.Thread("alice", "", "c"); got.Known {
 		t.Error("its sender was given it too")
+	}
+}
+
+// TestNamesAreGivenBack: names of conversations take room only while a message
+// is remembered that belongs there, and no two stand for each other.
+func TestNamesAreGivenBack(t *testing.T) {
+	s := story(joined("alice", "bob")...)
+	for n := range 50 {
+		tell(s, message(n%7, "alice", protocol.ConversationID(fmt.Sprint("c", n)), 0, "bob"))
+		if len(s.names.list) > 4 || len(s.names.numbers) > 3 {
+			t.Fatalf("3 messages are in conversations %v", s.names.list)
+		}
+		for back := range min(n+1, 3) {
+			id, want := protocol.MessageID(fmt.Sprint("m", (n-back)%7)), protocol.ConversationID(fmt.Sprint("c", n-back))
+			if got := s.Thread("bob", id, "").Conversation; got != want {
+				t.Fatalf("after %d: %s is in %s, not in %s", n, id, got, want)
+			}
+		}
+	}
+}
+
+// TestNamesOfOneMessage: an id that comes again gives its conversation back.
+func TestNamesOfOneMessage(t *testing.T) {
+	s := story(joined("alice", "bob")...)
+	for n := range 50 {
+		tell(s, message(n*n%5, "alice", protocol.ConversationID(fmt.Sprint("c", n%9)), 0, "bob"))
+	}
+	uses := 0
+	for _, n := range s.names.list {
+		uses += int(n.uses)
+	}
+	if uses != s.parents.live || len(s.names.numbers) > uses {
+		t.Errorf("%d messages are in conversations %v", s.parents.live, s.names.list)
 	}
 }
 
@@ -228,8 +264,9 @@ func TestNoContentIsNotSwept(t *testing.T) {
 		&protocol.QuarantineEvent{Agent: "a", Path: "agents/a/outbox/.sent/bad-dir.json"},
 		&protocol.QuarantineEvent{Agent: "a", Path: "agents/a/outbox/.sent/bad-text.json", Content: &protocol.Content{Text: "x"}},
 	)...)
-	if sent := s.Agents["a"].Sent; len(sent) != 1 || sent["bad-text.json"].Of != 3 {
-		t.Errorf("retention would look at %v", sent)
+	want := map[string]Letter{"bad-text.json": {Of: 3, At: start.Add(2 * time.Second)}}
+	if diff := cmp.Diff(want, maps.Collect(s.Agents["a"].Sent.All())); diff != "" {
+		t.Error(diff)
 	}
 }
 
@@ -250,5 +287,34 @@ func TestQuotaIsADay(t *testing.T) {
 	}
 	if got := s.Agents["a"].Spent(start.Add(24 * time.Hour)); got != 0 {
 		t.Errorf("%d bytes spent the day after", got)
+	}
+}
+
+// Task events go to the tasks, their ids count as given out, and their files are
+// no files of the hive's.
+func TestTasks(t *testing.T) {
+	s := sample()
+	one := s.Tasks.Get(someTasks[0])
+	if one.State != task.Pending || one.Holder != "bob" || one.Viewed == 0 || s.Tasks.Len() != 2 || s.Newest.String() < string(someTasks[1]) {
+		t.Errorf("%+v, newest %s", one, s.Newest)
+	}
+	for path := range s.Files {
+		if strings.HasPrefix(path, "tasks/") {
+			t.Errorf("%s is a file of the hive's", path)
+		}
+	}
+	if want := one.Since.Add(24 * time.Hour); s.Tasks.Moment(s.TS).Sub(want).Abs() > time.Minute {
+		t.Errorf("the clock was set back by a day: %v, and it began at %v", s.Tasks.Moment(s.TS), one.Since)
+	}
+	before := s.Tasks.Moment(s.TS)
+	tell(s,
+		&protocol.HiveEvent{Action: protocol.Started},
+		&protocol.TaskRejectedEvent{Code: protocol.CodeFenced},
+		&protocol.TaskEvent{Task: someTasks[0], Event: task.Complete, From: task.Pending, To: task.Completed, By: "bob", Epoch: 1}, // no row
+		&protocol.HiveEvent{Action: protocol.Swept, Paths: []string{"tasks/" + string(someTasks[1]) + "/brief.json", "tasks/" + string(someTasks[1]) + "/task.json"}},
+		&protocol.HiveEvent{Action: protocol.Swept, Paths: []string{"tasks/" + string(someTasks[0]) + "/brief.json", "tasks/x"}},
+	)
+	if s.Tasks.Len() != 1 || one.State != task.Pending || s.Tasks.Stats.Rejected[protocol.CodeFenced] != 1 || s.Tasks.Running(one.Since) <= before {
+		t.Errorf("%d tasks, %+v", s.Tasks.Len(), one)
 	}
 }

@@ -58,16 +58,35 @@ func (s *State) locate(p string) (a *Agent, dir, name string) {
 
 // forget drops a swept file from what an agent's boxes are known to hold.
 func (s *State) forget(p string) {
+	if id, file := taskFile(p); id != "" {
+		if file == protocol.TaskView {
+			s.Tasks.Forget(id)
+		}
+		return
+	}
 	a, dir, name := s.locate(p)
 	if a == nil {
 		return
 	}
 	switch dir {
 	case protocol.SentDir(a.ID):
-		delete(a.Sent, name)
+		a.Sent.delete(name)
 	case protocol.DoneDir(a.ID):
-		delete(a.Done, name)
+		a.Done.delete(name)
 	}
+}
+
+// taskFile splits a path of a task's file; the id is empty for any other.
+func taskFile(p string) (id protocol.TaskID, name string) {
+	rest, ok := strings.CutPrefix(p, protocol.PathTasks+"/")
+	if !ok {
+		return "", ""
+	}
+	dir, name, ok := strings.Cut(rest, "/")
+	if !ok {
+		return "", ""
+	}
+	return protocol.TaskID(dir), name
 }
 
 // took keeps the largest id given out, so that ids never go back, even if the
@@ -91,6 +110,7 @@ type registryAgent struct {
 	ID     string   `json:"id"`
 	Role   string   `json:"role"`
 	Caps   []string `json:"capabilities"`
+	Slots  int      `json:"slots,omitzero"`
 	Status Status   `json:"status"`
 	Joined string   `json:"joined_at"`
 }
@@ -103,7 +123,7 @@ func (s *State) Registry() []byte {
 		if caps == nil {
 			caps = []string{}
 		}
-		r.Agents[string(a.ID)] = registryAgent{string(a.ID), a.Role, caps, a.Status, protocol.Stamp(a.Joined)}
+		r.Agents[string(a.ID)] = registryAgent{string(a.ID), a.Role, caps, a.Slots, a.Status, protocol.Stamp(a.Joined)}
 	}
 	b, err := json.MarshalIndent(r, "", "  ")
 	if err != nil {

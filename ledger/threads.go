@@ -1,59 +1,80 @@
 package ledger
 
 import (
+	"cmp"
+	"encoding/binary"
 	"encoding/hex"
+	"math"
 	"slices"
 	"time"
 
 	"github.com/hived/hived/protocol"
 )
 
-// nameKey is a sender and an id that it chose: ids of different senders never
-// collide (spec §4.2).
-type nameKey struct {
-	from protocol.AgentID
-	id   protocol.MessageID
-}
-
-// accepted is what is remembered of a message with a chosen id.
+// accepted is what is remembered of a message with a chosen id, by sender and
+// id: ids of different senders never collide (spec §4.2).
 type accepted struct {
-	of      protocol.Seq
-	content [16]byte
+	content [8]byte
+	of      shortSeq
 }
 
-// Seen gives the event that accepted this id of this sender, and the hash of
-// what it said.
-func (s *State) Seen(from protocol.AgentID, id protocol.MessageID) (of protocol.Seq, content [16]byte, ok bool) {
-	a, ok := s.ids.get(nameKey{from, id})
-	return a.of, a.content, ok
+// Seen gives the event that accepted this id of this sender, and the first
+// half of the [protocol.ContentHash] of what it said.
+func (s *State) Seen(from protocol.AgentID, id protocol.MessageID) (of protocol.Seq, content [8]byte, ok bool) {
+	a := s.ids.get(keyOf(string(from), string(id)))
+	if a == nil {
+		return 0, content, false
+	}
+	return a.of.seq(), a.content, true
 }
 
-// parent is what a reply needs to know of the message that it answers. Where
-// several senders used one id, the newest stands.
+// parent is what a reply needs to know of the message that it answers, by id.
+// Where several senders used one id, the newest stands.
 type parent struct {
-	of           protocol.Seq
-	conversation protocol.ConversationID
-	hops         int
+	of           shortSeq
+	hops         [4]byte
+	conversation shortName
 }
 
 // conversation is what hop counting needs to know of a thread.
 type conversation struct {
 	restarted protocol.Seq // messages up to here count no hops any more
-	told      time.Time    // of the last notice about the hop cap
-	to        map[protocol.AgentID]heard
-	wide      heard            // the newest message to more than wideFrom agents
-	wideBy    protocol.AgentID // and who sent it
+	told      instant      // of the last notice about the hop cap
+	to        []heard      // the newest message that each agent was given, by agent
+	wide      heard        // the newest message to more than wideFrom agents, and who sent it
 }
 
-// heard is the newest message of a thread that an agent was given.
+// heard is a message of a thread, and an agent that it concerns.
 type heard struct {
-	of   protocol.Seq
-	hops int
+	agent uint32 // of the roll
+	hops  int32
+	of    protocol.Seq
 }
 
 // wideFrom bounds what a thread costs in memory: a message to more agents than
 // this counts as heard by everybody but its sender.
 const wideFrom = 16
+
+// given finds what an agent was given last.
+func (c *conversation) given(agent uint32) (int, heard) {
+	i, ok := slices.BinarySearchFunc(c.to, agent, func(h heard, agent uint32) int { return cmp.Compare(h.agent, agent) })
+	if !ok {
+		return i, heard{}
+	}
+	return i, c.to[i]
+}
+
+func (c *conversation) give(h heard) {
+	i, old := c.given(h.agent)
+	if old.agent == h.agent {
+		c.to[i] = h
+		return
+	}
+	if n := len(c.to); n == cap(c.to) { // append would double what mostly stays small
+		c.to = append(make([]heard, 0, n+1+n/8), c.to...)
+	}
+	c.to = slices.Insert(c.to, i, h)
+}
 
 // Thread is what is known of the message that a new one follows (spec §4.3).
 type Thread struct {
@@ -66,9 +87,9 @@ type Thread struct {
 // newest message of the conversation that the sender was given.
 func (s *State) Thread(from protocol.AgentID, inReplyTo protocol.MessageID, conv protocol.ConversationID) Thread {
 	if inReplyTo != "" {
-		if p, ok := s.parents.get(inReplyTo); ok {
-			t := Thread{Known: true, Conversation: p.conversation, Hops: p.hops}
-			if c, ok := s.conversations.get(p.conversation); ok && p.of <= c.restarted {
+		if p := s.parents.get(keyOf(string(inReplyTo))); p != nil {
+			t := Thread{Known: true, Conversation: s.names.name(p.conversation), Hops: int(binary.LittleEndian.Uint32(p.hops[:]))}
+			if c := s.conversations.get(keyOf(string(t.Conversation))); c != nil && p.of.seq() <= c.restarted {
 				t.Hops = 0
 			}
 			return t
@@ -77,12 +98,13 @@ func (s *State) Thread(from protocol.AgentID, inReplyTo protocol.MessageID, conv
 	if conv == "" {
 		return Thread{}
 	}
-	c, ok := s.conversations.get(conv)
-	if !ok {
+	c := s.conversations.get(keyOf(string(conv)))
+	if c == nil {
 		return Thread{}
 	}
-	h := c.to[from]
-	if c.wideBy != from && c.wide.of > h.of {
+	agent := s.roll.numbers[from]
+	_, h := c.given(agent)
+	if c.wide.agent != agent && c.wide.of > h.of {
 		h = c.wide
 	}
 	if h.of == 0 {
@@ -91,40 +113,34 @@ func (s *State) Thread(from protocol.AgentID, inReplyTo protocol.MessageID, conv
 	if h.of <= c.restarted {
 		h.hops = 0
 	}
-	return Thread{Known: true, Conversation: conv, Hops: h.hops}
+	return Thread{Known: true, Conversation: conv, Hops: int(h.hops)}
 }
 
 // Told gives the time of the last notice about the hop cap in a conversation.
 func (s *State) Told(conv protocol.ConversationID) time.Time {
-	if c, ok := s.conversations.get(conv); ok {
-		return c.told
+	if c := s.conversations.get(keyOf(string(conv))); c != nil {
+		return c.told.time()
 	}
 	return time.Time{}
 }
 
 // KnowsConversation tells whether a thread of that name is remembered.
 func (s *State) KnowsConversation(conv protocol.ConversationID) bool {
-	_, ok := s.conversations.get(conv)
-	return ok
+	return s.conversations.get(keyOf(string(conv))) != nil
 }
 
 func (s *State) thread(conv protocol.ConversationID) *conversation {
-	c, ok := s.conversations.get(conv)
-	if !ok {
-		c = &conversation{to: map[protocol.AgentID]heard{}}
-	}
-	s.conversations.put(conv, c)
-	return c
+	return s.conversations.put(keyOf(string(conv)))
 }
 
 // restart makes the hops of a conversation, and the alternations of those who
 // take part in it, count from zero.
 func (s *State) restart(conv protocol.ConversationID) {
 	c := s.thread(conv)
-	c.restarted, c.told = s.Seq, time.Time{}
-	for a := range c.to {
-		for b := range c.to {
-			if p, ok := s.pairs.get(pairOf(a, b)); ok {
+	c.restarted, c.told = s.Seq, 0
+	for i, a := range c.to {
+		for _, b := range c.to[:i] {
+			if p := s.pairs.get(pairOf(a.agent, b.agent)); p != nil {
 				*p = pair{}
 			}
 		}
@@ -134,67 +150,89 @@ func (s *State) restart(conv protocol.ConversationID) {
 // remember folds what later messages are judged by.
 func (s *State) remember(ev protocol.Event, e *protocol.MessageEvent) {
 	if sum, err := hex.DecodeString(e.Content); err == nil && len(sum) == 16 {
-		s.ids.put(nameKey{e.From, e.ID}, accepted{ev.Seq, [16]byte(sum)})
+		s.accept(e.From, e.ID, [16]byte(sum))
 	}
 	if e.From == protocol.Hive {
 		return
 	}
-	s.parents.put(e.ID, parent{ev.Seq, e.Conversation, e.Hops})
+	hops := clampHops(e.Hops)
+	s.follow(e.ID, e.Conversation, hops)
 	if e.From == protocol.Human {
 		s.restart(e.Conversation)
 	}
 	c := s.thread(e.Conversation)
+	from := s.roll.add(e.From)
 	if len(e.Delivered) > wideFrom {
-		c.wide, c.wideBy = heard{ev.Seq, e.Hops}, e.From
+		c.wide = heard{from, hops, ev.Seq}
 		return
 	}
 	for _, id := range e.Delivered {
-		c.to[id] = heard{ev.Seq, e.Hops}
+		c.give(heard{s.roll.add(id), hops, ev.Seq})
 		s.alternate(e.From, id, ev.TS)
 	}
 }
 
+// accept remembers an id that its sender chose.
+func (s *State) accept(from protocol.AgentID, id protocol.MessageID, content [16]byte) {
+	*s.ids.put(keyOf(string(from), string(id))) = accepted{[8]byte(content[:8]), shorten(s.Seq)}
+}
+
+// follow remembers a message that can be answered.
+func (s *State) follow(id protocol.MessageID, conv protocol.ConversationID, hops int32) {
+	name := s.names.use(conv)
+	p := s.parents.put(keyOf(string(id)))
+	s.names.release(p.conversation)
+	p.of, p.conversation = shorten(s.Seq), name
+	binary.LittleEndian.PutUint32(p.hops[:], uint32(hops)) //nolint:gosec // not negative
+}
+
+// clampHops keeps what the codecs of messages allow (spec §2).
+func clampHops(n int) int32 { return int32(max(0, min(n, math.MaxInt32))) }
+
 func (s *State) rememberAdopted(seq protocol.Seq, f *protocol.AdoptedFile, owner protocol.AgentID, box string) {
 	if f.From != "" && box == protocol.SentDir(owner) {
 		if m, err := protocol.DecodeMessage(f.Content.Bytes()); err == nil {
-			s.ids.put(nameKey{f.From, f.ID}, accepted{seq, protocol.ContentHash(m)})
+			s.accept(f.From, f.ID, protocol.ContentHash(m))
 		}
 	}
-	s.parents.put(f.ID, parent{seq, f.Conversation, f.Hops})
+	hops := clampHops(f.Hops)
+	s.follow(f.ID, f.Conversation, hops)
 	if f.Conversation != "" && box != protocol.SentDir(owner) {
 		c := s.thread(f.Conversation)
-		if h := c.to[owner]; h.hops <= f.Hops {
-			c.to[owner] = heard{seq, f.Hops}
+		agent := s.roll.add(owner)
+		if _, h := c.given(agent); h.hops <= hops {
+			c.give(heard{agent, hops, seq})
 		}
 	}
 }
 
-// pairKey is two agents, the smaller id first.
-type pairKey struct{ a, b protocol.AgentID }
-
-func pairOf(a, b protocol.AgentID) pairKey {
+// pairOf is the key of two agents of the roll; zero where one is nobody.
+func pairOf(a, b uint32) uint64 {
 	if a > b {
 		a, b = b, a
 	}
-	return pairKey{a, b}
+	if a == 0 {
+		return 0
+	}
+	return uint64(a)<<32 | uint64(b)
 }
 
 // pair counts how often two agents took turns since an hour began.
 type pair struct {
-	last  protocol.AgentID // who sent last
-	since time.Time        // when the hour began
-	turns int
-	told  time.Time
+	last  uint32  // who sent last
+	turns uint32  // since then
+	since instant // when the hour began
+	told  instant
 }
 
 // Turns tells how often these two took turns within the hour, and when they
 // were told that it was too often.
 func (s *State) Turns(a, b protocol.AgentID, now time.Time) (turns int, told time.Time) {
-	p, ok := s.pairs.get(pairOf(a, b))
-	if !ok || now.Sub(p.since).Abs() >= time.Hour {
+	p := s.pairs.get(pairOf(s.roll.numbers[a], s.roll.numbers[b]))
+	if p == nil || now.Sub(p.since.time()).Abs() >= time.Hour {
 		return 0, time.Time{}
 	}
-	return p.turns, p.told
+	return int(p.turns), p.told.time()
 }
 
 // alternate counts a turn where the other of two agents sent last. People and
@@ -203,27 +241,26 @@ func (s *State) alternate(from, to protocol.AgentID, at time.Time) {
 	if from == to || slices.Contains([]protocol.AgentID{protocol.Human, protocol.Hive}, from) || to == protocol.Human || to == protocol.Hive {
 		return
 	}
-	k := pairOf(from, to)
-	p, ok := s.pairs.get(k)
-	if !ok || at.Sub(p.since).Abs() >= time.Hour {
-		p = &pair{since: at}
+	sender := s.roll.add(from)
+	p := s.pairs.put(pairOf(sender, s.roll.add(to)))
+	if at.Sub(p.since.time()).Abs() >= time.Hour {
+		*p = pair{since: instantOf(at)}
 	}
-	if p.last != "" && p.last != from {
+	if p.last != 0 && p.last != sender {
 		p.turns++
 	}
-	p.last = from
-	s.pairs.put(k, p)
+	p.last = sender
 }
 
 // told notes that somebody was told why a thread stands still.
 func (s *State) told(ev protocol.Event, e *protocol.DropEvent) {
 	switch e.Reason {
 	case protocol.HopCap:
-		s.thread(e.Conversation).told = ev.TS
+		s.thread(e.Conversation).told = instantOf(ev.TS)
 	case protocol.PairCap:
 		for _, to := range e.To {
-			if p, ok := s.pairs.get(pairOf(e.From, protocol.AgentID(to))); ok {
-				p.told = ev.TS
+			if p := s.pairs.get(pairOf(s.roll.numbers[e.From], s.roll.numbers[protocol.AgentID(to)])); p != nil {
+				p.told = instantOf(ev.TS)
 			}
 		}
 	case protocol.NoInbox, protocol.InboxFull, protocol.Expired:

@@ -1,0 +1,323 @@
+package ledger
+
+import (
+	"encoding/binary"
+	"iter"
+	"slices"
+	"sort"
+	"strings"
+
+	"github.com/oklog/ulid/v2"
+
+	"github.com/hived/hived/protocol"
+)
+
+// Box is what one directory of an agent holds, by file name. A hive has as
+// many entries as it has files, so an entry is packed into little more than
+// what it says, and entries stand together on pages of about pageSize bytes.
+//
+// The order is: names that hived made of ULIDs, then all others, each by name.
+type Box struct {
+	pages   [][]byte
+	count   int
+	changes uint // what goes through the box sees that it changed
+}
+
+const pageSize = 1024
+
+// Len is the number of entries.
+func (b *Box) Len() int { return b.count }
+
+// Get gives what stands under a name.
+func (b *Box) Get(name string) (Letter, bool) {
+	n := nameOf(name)
+	at := b.seek(n)
+	if !at.found {
+		return Letter{}, false
+	}
+	_, rest := cutName(b.pages[at.page][at.from:at.to])
+	return unpack(rest, n), true
+}
+
+// All goes through the box in its order, whatever becomes of the box
+// meanwhile.
+func (b *Box) All() iter.Seq2[string, Letter] {
+	return func(yield func(string, Letter) bool) {
+		at, changes := place{}, b.changes
+		for at.page < len(b.pages) {
+			page := b.pages[at.page]
+			if at.from == len(page) {
+				at = place{page: at.page + 1}
+				continue
+			}
+			at.to = entryEnd(page, at.from)
+			n, rest := cutName(page[at.from:at.to])
+			if !yield(n.String(), unpack(rest, n)) {
+				return
+			}
+			at.from = at.to
+			if b.changes != changes {
+				at, changes = b.seek(n), b.changes
+				if at.found {
+					at.from = at.to
+				}
+			}
+		}
+	}
+}
+
+// Names goes through the names alone.
+func (b *Box) Names() iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for name := range b.All() {
+			if !yield(name) {
+				return
+			}
+		}
+	}
+}
+
+func (b *Box) put(name string, l Letter) {
+	var room, held [256]byte
+	n := nameOf(name)
+	e := withLength(room[:0], pack(held[:0], n, l))
+	at := b.seek(n)
+	b.changes++
+	if !at.found {
+		b.count++
+	}
+	if len(b.pages) == 0 {
+		b.pages = append(b.pages, slices.Clone(e))
+		return
+	}
+	page := b.pages[at.page]
+	size := len(page) - (at.to - at.from) + len(e)
+	if size <= pageSize || len(page) == at.to-at.from {
+		b.pages[at.page] = splice(page, at, e)
+		return
+	}
+	// What comes in order fills page after page.
+	head, tail := page[:at.from], page[at.to:]
+	if len(head) < len(tail) {
+		head, tail = slices.Concat(head, e), slices.Clone(tail)
+	} else {
+		head, tail = slices.Clone(head), slices.Concat(e, tail)
+	}
+	b.pages[at.page] = head
+	b.pages = slices.Insert(b.pages, at.page+1, tail)
+}
+
+func (b *Box) delete(name string) {
+	at := b.seek(nameOf(name))
+	if !at.found {
+		return
+	}
+	b.changes++
+	b.count--
+	page := splice(b.pages[at.page], at, nil)
+	b.pages[at.page] = page
+	if len(page) == 0 {
+		b.pages = slices.Delete(b.pages, at.page, at.page+1)
+		return
+	}
+	// Two neighbours that are half a page become one.
+	for i := max(at.page-1, 0); i <= at.page && i+1 < len(b.pages); i++ {
+		if two := b.pages[i : i+2]; len(two[0])+len(two[1]) <= pageSize/2 {
+			b.pages = slices.Replace(b.pages, i, i+2, slices.Concat(two...))
+			return
+		}
+	}
+}
+
+// compact moves the pages together; a page that grows afterwards is one of its
+// own again.
+func (b *Box) compact() {
+	size := 0
+	for _, page := range b.pages {
+		size += len(page)
+	}
+	all := make([]byte, 0, size)
+	for i, page := range b.pages {
+		from := len(all)
+		all = append(all, page...)
+		b.pages[i] = all[from:len(all):len(all)]
+	}
+}
+
+// splice puts an entry in the place of another, or of none. A page grows by
+// steps, and gives room back when much is free.
+func splice(page []byte, at place, e []byte) []byte {
+	size := len(page) - (at.to - at.from) + len(e)
+	if size <= cap(page) && cap(page) <= max(2*size, 128) {
+		return slices.Replace(page, at.from, at.to, e...)
+	}
+	grown := slices.Grow([]byte(nil), max(size, min(size+size/4, pageSize)))
+	return append(append(append(grown, page[:at.from]...), e...), page[at.to:]...)
+}
+
+// place is where an entry stands on its page, or where it would.
+type place struct {
+	page, from, to int
+	found          bool
+}
+
+func (b *Box) seek(n boxName) place {
+	// The last page that does not begin behind the name, or else the first.
+	// Mostly it is the last of all: names come in order.
+	i := len(b.pages)
+	if i == 0 {
+		return place{}
+	}
+	if n.compare(b.pages[i-1]) < 0 {
+		i = sort.Search(i-1, func(i int) bool { return n.compare(b.pages[i]) < 0 })
+	}
+	at := place{page: max(i-1, 0)}
+	page := b.pages[at.page]
+	for at.from < len(page) {
+		order := n.compare(page[at.from:])
+		if order < 0 {
+			break
+		}
+		at.to = entryEnd(page, at.from)
+		if order == 0 {
+			at.found = true
+			return at
+		}
+		at.from = at.to
+	}
+	at.to = at.from
+	return at
+}
+
+// boxName is a file name as an entry holds it.
+type boxName struct {
+	made bool // <id>.json
+	id   ulid.ULID
+	text string
+}
+
+const messageEnding = ".json"
+
+func nameOf(s string) boxName {
+	if stem, ok := strings.CutSuffix(s, messageEnding); ok {
+		if id, ok := parseULID(stem); ok {
+			return boxName{made: true, id: id}
+		}
+	}
+	return boxName{text: s}
+}
+
+func (n boxName) String() string {
+	if n.made {
+		return n.id.String() + messageEnding
+	}
+	return n.text
+}
+
+// compare orders the name and that of an entry.
+func (n boxName) compare(e []byte) int {
+	_, w := binary.Uvarint(e)
+	made, e := e[w] == 1, e[w+1:]
+	switch {
+	case n.made && made:
+		return n.id.Compare(ulid.ULID(e))
+	case n.made:
+		return -1
+	case made:
+		return 1
+	}
+	length, w := uvarint(e)
+	switch text := e[w : w+length]; { // these conversions copy nothing
+	case n.text == string(text):
+		return 0
+	case n.text < string(text):
+		return -1
+	}
+	return 1
+}
+
+// An entry is: the length of what follows; whether the name is a ULID, and the
+// ULID, or the length of the name and the name; which of the rest there is; the
+// event; the time; of a message the blob and the size; an id that is not that
+// of the name.
+const (
+	hasContent = 1 << iota
+	hasOwnID   // the ULID of the name
+	hasID
+)
+
+// entryEnd is where the entry ends that begins at from.
+func entryEnd(page []byte, from int) int {
+	n, w := uvarint(page[from:])
+	return from + w + n
+}
+
+// uvarint reads a length or a size, which is one of an int.
+func uvarint(b []byte) (n, width int) {
+	u, w := binary.Uvarint(b)
+	return int(u), w //nolint:gosec // it was written from an int
+}
+
+// pack appends what an entry holds, but for its length.
+func pack(e []byte, n boxName, l Letter) []byte {
+	if n.made {
+		e = append(append(e, 1), n.id[:]...)
+	} else {
+		e = binary.AppendUvarint(append(e, 0), uint64(len(n.text)))
+		e = append(e, n.text...)
+	}
+	what := len(e)
+	e = append(e, 0)
+	e = binary.AppendUvarint(e, uint64(l.Of))
+	e = binary.LittleEndian.AppendUint64(e, uint64(instantOf(l.At))) //nolint:gosec // the same bits
+	if !l.Blob.IsZero() || l.Size != 0 {
+		e[what] |= hasContent
+		e = append(e, l.Blob[:]...)
+		e = binary.AppendUvarint(e, uint64(l.Size)) //nolint:gosec // the same bits
+	}
+	switch {
+	case l.ID == "":
+	case n.made && string(l.ID) == n.id.String():
+		e[what] |= hasOwnID
+	default:
+		e[what] |= hasID
+		e = append(e, l.ID...)
+	}
+	return e
+}
+
+// withLength appends what an entry holds as an entry.
+func withLength(page, e []byte) []byte {
+	return append(binary.AppendUvarint(page, uint64(len(e))), e...)
+}
+
+// cutName gives the name of an entry, and what follows it.
+func cutName(e []byte) (boxName, []byte) {
+	_, w := binary.Uvarint(e)
+	made, e := e[w] == 1, e[w+1:]
+	if made {
+		return boxName{made: true, id: ulid.ULID(e)}, e[len(ulid.ULID{}):]
+	}
+	n, w := uvarint(e)
+	return boxName{text: string(e[w : w+n])}, e[w+n:]
+}
+
+// unpack reads what follows the name in an entry.
+func unpack(e []byte, n boxName) Letter {
+	what, e := e[0], e[1:]
+	of, w := binary.Uvarint(e)
+	l := Letter{Of: protocol.Seq(of), At: instant(binary.LittleEndian.Uint64(e[w:])).time()} //nolint:gosec // the same bits
+	e = e[w+8:]
+	if what&hasContent != 0 {
+		copy(l.Blob[:], e)
+		size, w := uvarint(e[len(l.Blob):])
+		l.Size, e = size, e[len(l.Blob)+w:]
+	}
+	switch {
+	case what&hasOwnID != 0:
+		l.ID = protocol.MessageID(n.id.String())
+	case what&hasID != 0:
+		l.ID = protocol.MessageID(e)
+	}
+	return l
+}

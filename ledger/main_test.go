@@ -1,0 +1,14 @@
+package ledger
+
+import (
+	"flag"
+	"testing"
+)
+
+// TestMain has random cases be the same in every run; -rapid.seed=0 draws others.
+func TestMain(m *testing.M) {
+	if err := flag.Lookup("rapid.seed").Value.Set("1"); err != nil {
+		panic(err)
+	}
+	m.Run()
+}

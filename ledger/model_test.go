@@ -1,0 +1,251 @@
+package ledger
+
+import (
+	"encoding/hex"
+	"path"
+	"slices"
+	"time"
+
+	"github.com/hived/hived/protocol"
+)
+
+// simpleWindow is what a window does, written with a map and a list.
+type simpleWindow[K comparable, V any] struct {
+	most   int
+	values map[K]V
+	order  []K // oldest first
+}
+
+func newSimpleWindow[K comparable, V any](most int) *simpleWindow[K, V] {
+	return &simpleWindow[K, V]{most: most, values: map[K]V{}}
+}
+
+func (w *simpleWindow[K, V]) put(k K, v V) {
+	if _, known := w.values[k]; known {
+		i := slices.Index(w.order, k)
+		w.order = slices.Delete(w.order, i, i+1)
+	}
+	w.order = append(w.order, k)
+	w.values[k] = v
+	if len(w.order) > w.most {
+		delete(w.values, w.order[0])
+		w.order = w.order[1:]
+	}
+}
+
+// model is what a State remembers, with whole names and times in plain maps.
+type model struct {
+	seq           protocol.Seq
+	ids           *simpleWindow[modelName, modelID]
+	parents       *simpleWindow[protocol.MessageID, modelParent]
+	conversations *simpleWindow[protocol.ConversationID, *modelConversation]
+	pairs         *simpleWindow[[2]protocol.AgentID, *modelPair]
+	boxes         map[string]map[string]Letter // by directory and name
+}
+
+type modelName struct {
+	from protocol.AgentID
+	id   protocol.MessageID
+}
+
+type modelID struct {
+	of      protocol.Seq
+	content string
+}
+
+type modelParent struct {
+	of           protocol.Seq
+	conversation protocol.ConversationID
+	hops         int
+}
+
+type modelConversation struct {
+	restarted protocol.Seq
+	told      time.Time
+	to        map[protocol.AgentID]modelHeard
+	wide      modelHeard
+	wideBy    protocol.AgentID
+}
+
+type modelHeard struct {
+	of   protocol.Seq
+	hops int
+}
+
+type modelPair struct {
+	last  protocol.AgentID
+	since time.Time
+	turns int
+	told  time.Time
+}
+
+func newModel(r protocol.RememberSettings) *model {
+	return &model{
+		ids:           newSimpleWindow[modelName, modelID](r.IDs),
+		parents:       newSimpleWindow[protocol.MessageID, modelParent](r.IDs),
+		conversations: newSimpleWindow[protocol.ConversationID, *modelConversation](r.Conversations),
+		pairs:         newSimpleWindow[[2]protocol.AgentID, *modelPair](r.Conversations),
+		boxes:         map[string]map[string]Letter{},
+	}
+}
+
+func (m *model) box(dir string) map[string]Letter {
+	if m.boxes[dir] == nil {
+		m.boxes[dir] = map[string]Letter{}
+	}
+	return m.boxes[dir]
+}
+
+func (m *model) apply(ev protocol.Event) {
+	m.seq = ev.Seq
+	switch e := ev.Body.(type) {
+	case *protocol.MessageEvent:
+		m.message(ev, e)
+	case *protocol.HiveEvent:
+		if e.Action == protocol.Continued {
+			m.restart(e.Conversation)
+		}
+		for _, p := range e.Paths {
+			delete(m.box(path.Dir(p)), path.Base(p))
+		}
+	case *protocol.DropEvent:
+		m.drop(ev, e)
+	case *protocol.HandledEvent:
+		m.handled(ev, e)
+	}
+}
+
+func (m *model) message(ev protocol.Event, e *protocol.MessageEvent) {
+	if e.Sent != "" {
+		m.box(protocol.SentDir(e.From))[e.Sent] = Letter{Of: ev.Seq, At: ev.TS}
+	}
+	for _, id := range e.Delivered {
+		m.box(protocol.InboxDir(id))[e.File] = Letter{Of: ev.Seq, ID: e.ID, Blob: e.Blob, Size: e.Size, At: ev.TS}
+	}
+	if sum, err := hex.DecodeString(e.Content); err == nil && len(sum) == 16 {
+		m.ids.put(modelName{e.From, e.ID}, modelID{ev.Seq, e.Content[:16]})
+	}
+	if e.From == protocol.Hive {
+		return
+	}
+	m.parents.put(e.ID, modelParent{ev.Seq, e.Conversation, e.Hops})
+	if e.From == protocol.Human {
+		m.restart(e.Conversation)
+	}
+	c := m.thread(e.Conversation)
+	if len(e.Delivered) > wideFrom {
+		c.wide, c.wideBy = modelHeard{ev.Seq, e.Hops}, e.From
+		return
+	}
+	for _, id := range e.Delivered {
+		c.to[id] = modelHeard{ev.Seq, e.Hops}
+		m.alternate(e.From, id, ev.TS)
+	}
+}
+
+func (m *model) handled(ev protocol.Event, e *protocol.HandledEvent) {
+	from, to := m.box(protocol.InboxDir(e.Agent)), m.box(protocol.DoneDir(e.Agent))
+	if e.How == protocol.HowReopened {
+		from, to = to, from
+	}
+	l, ok := from[e.File]
+	if !ok {
+		return
+	}
+	delete(from, e.File)
+	if e.How != protocol.HowDeleted {
+		l.At = ev.TS
+		to[e.File] = l
+	}
+}
+
+func (m *model) drop(ev protocol.Event, e *protocol.DropEvent) {
+	switch {
+	case !e.Told:
+	case e.Reason == protocol.HopCap:
+		m.thread(e.Conversation).told = ev.TS
+	case e.Reason == protocol.PairCap:
+		for _, to := range e.To {
+			if p := m.pairs.values[modelPairOf(e.From, protocol.AgentID(to))]; p != nil {
+				p.told = ev.TS
+			}
+		}
+	}
+}
+
+func (m *model) thread(conv protocol.ConversationID) *modelConversation {
+	c := m.conversations.values[conv]
+	if c == nil {
+		c = &modelConversation{to: map[protocol.AgentID]modelHeard{}}
+	}
+	m.conversations.put(conv, c)
+	return c
+}
+
+func (m *model) restart(conv protocol.ConversationID) {
+	c := m.thread(conv)
+	c.restarted, c.told = m.seq, time.Time{}
+	for a := range c.to {
+		for b := range c.to {
+			if p := m.pairs.values[modelPairOf(a, b)]; p != nil {
+				*p = modelPair{}
+			}
+		}
+	}
+}
+
+func modelPairOf(a, b protocol.AgentID) [2]protocol.AgentID {
+	return [2]protocol.AgentID{min(a, b), max(a, b)}
+}
+
+func (m *model) alternate(from, to protocol.AgentID, at time.Time) {
+	for _, id := range []protocol.AgentID{from, to} {
+		if from == to || id == protocol.Human || id == protocol.Hive {
+			return
+		}
+	}
+	p := m.pairs.values[modelPairOf(from, to)]
+	if p == nil || at.Sub(p.since).Abs() >= time.Hour {
+		p = &modelPair{since: at}
+	}
+	if p.last != "" && p.last != from {
+		p.turns++
+	}
+	p.last = from
+	m.pairs.put(modelPairOf(from, to), p)
+}
+
+// follows is [State.Thread].
+func (m *model) follows(from protocol.AgentID, reply protocol.MessageID, conv protocol.ConversationID) Thread {
+	if p, ok := m.parents.values[reply]; ok && reply != "" {
+		t := Thread{true, p.conversation, p.hops}
+		if c := m.conversations.values[p.conversation]; c != nil && p.of <= c.restarted {
+			t.Hops = 0
+		}
+		return t
+	}
+	c := m.conversations.values[conv]
+	if c == nil || conv == "" {
+		return Thread{}
+	}
+	h := c.to[from]
+	if c.wideBy != from && c.wide.of > h.of {
+		h = c.wide
+	}
+	switch {
+	case h.of == 0:
+		return Thread{}
+	case h.of <= c.restarted:
+		h.hops = 0
+	}
+	return Thread{true, conv, h.hops}
+}
+
+// turns is [State.Turns].
+func (m *model) turns(a, b protocol.AgentID, now time.Time) (int, time.Time) {
+	p := m.pairs.values[modelPairOf(a, b)]
+	if p == nil || now.Sub(p.since).Abs() >= time.Hour {
+		return 0, time.Time{}
+	}
+	return p.turns, p.told
+}
