@@ -87,16 +87,18 @@ func (b *Boxes) dropAbsent() {
 // the old one's inode, and has on ext4.
 const marker = ".hived"
 
-// Ensure makes the directories of an agent that are missing (0755), and names
+// Ensure makes the directories of an agent that are missing, and names
 // those that it made, "inbox" also where somebody else made it anew. What is
 // unread and not in such an inbox was not handled: [Boxes.Inbox] says that the
-// inbox vanished (spec §4.7). A link or file in such a place is an error and
-// stays as it is.
+// inbox vanished, and puts the marker when nothing is missing (spec §4.7). An
+// outbox or inbox that it made outlives a power cut, for its agent cannot know
+// that what it syncs there stands in a directory that nobody synced. A link or
+// file in such a place is an error and stays as it is.
 func (b *Boxes) Ensure(id protocol.AgentID) (made []string, err error) {
 	home := protocol.AgentDir(id)
 	dirs := [...]string{home, protocol.InboxDir(id), protocol.DoneDir(id), protocol.OutboxDir(id), protocol.SentDir(id)}
 	for _, dir := range dirs {
-		fresh, err := b.ensureDir(dir)
+		fresh, err := b.ensureDir(id, dir)
 		if err != nil {
 			return made, fmt.Errorf("make the directories of agent %s: %w", id, err)
 		}
@@ -104,12 +106,11 @@ func (b *Boxes) Ensure(id protocol.AgentID) (made []string, err error) {
 			made = append(made, strings.TrimPrefix(strings.TrimPrefix(dir, home), "/"))
 		}
 	}
-	fresh, err := b.mark(id)
-	if err != nil {
-		return made, fmt.Errorf("mark the inbox of agent %s: %w", id, err)
+	if err := b.syncMade(home, made); err != nil {
+		return made, fmt.Errorf("make the directories of agent %s: %w", id, err)
 	}
-	if fresh {
-		b.box(id).inbox.remade = true
+	if in := &b.box(id).inbox; !in.remade && !b.marked(id) {
+		in.remade = true
 		if !slices.Contains(made, "inbox") {
 			made = append(made, "inbox")
 		}
@@ -117,27 +118,36 @@ func (b *Boxes) Ensure(id protocol.AgentID) (made []string, err error) {
 	return made, nil
 }
 
-// mark puts the marker where it is missing.
-func (b *Boxes) mark(id protocol.AgentID) (fresh bool, err error) {
-	if b.marked(id) {
-		return false, nil
+func (b *Boxes) syncMade(home string, made []string) error {
+	if slices.Contains(made, "inbox") || slices.Contains(made, "outbox") {
+		if err := b.fs.SyncDir(home); err != nil {
+			return err
+		}
 	}
-	f, err := b.fs.Create(protocol.InboxDir(id)+"/"+marker, filePerm)
-	if errors.Is(err, fs.ErrExist) {
-		return false, nil
+	if slices.Contains(made, "") {
+		return b.fs.SyncDir(protocol.PathAgents)
 	}
-	if err != nil {
-		return false, err
-	}
-	return true, f.Close()
+	return nil
 }
 
-func (b *Boxes) ensureDir(dir string) (made bool, err error) {
+func (b *Boxes) mkdir(id protocol.AgentID, dir string) error {
+	if b.opt.Mkdir != nil {
+		return b.opt.Mkdir(id, dir)
+	}
+	return b.fs.Mkdir(dir, 0o755)
+}
+
+func (b *Boxes) ensureDir(id protocol.AgentID, dir string) (made bool, err error) {
 	_, err = b.statDir(dir)
 	if !absent(err) {
 		return false, err
 	}
-	err = b.fs.Mkdir(dir, 0o755)
+	err = b.mkdir(id, dir)
+	if absent(err) && dir == protocol.AgentDir(id) { // agents/ is gone too
+		if err = b.fs.MkdirAll(protocol.PathAgents, 0o755); err == nil {
+			err = b.mkdir(id, dir)
+		}
+	}
 	if errors.Is(err, fs.ErrExist) { // somebody else made it in between
 		_, err = b.statDir(dir)
 		return false, err

@@ -8,15 +8,20 @@ import (
 	"io/fs"
 	"path"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/hived/hived/internal/durable"
+	"github.com/hived/hived/internal/failpoint"
 	"github.com/hived/hived/protocol"
 )
 
 // archive remembers what was archived of late, in the order in which it is to
 // be looked at once more.
-type archive struct{ queue []kept }
+type archive struct {
+	mu    sync.Mutex // held to add: several agents are served at the same time
+	queue []kept
+}
 
 type kept struct {
 	path string
@@ -51,6 +56,11 @@ func (b *Boxes) Archive(a Arrival, as string) error {
 }
 
 func (b *Boxes) archive(a *Arrival, to string) error {
+	if a.seen.IsZero() { // put together from the log: its name may be another file's by now
+		if info, err := b.fs.Lstat(a.path()); err == nil && info.Ino != a.Original.Ino {
+			return b.restore(a, to)
+		}
+	}
 	err := b.fs.RenameNew(a.path(), to)
 	switch {
 	case absent(err):
@@ -72,6 +82,7 @@ func (b *Boxes) archive(a *Arrival, to string) error {
 	case err != nil:
 		return err
 	}
+	failpoint.Hit(failpoint.OriginalMoved)
 	info, err := b.fs.Lstat(to)
 	if err != nil {
 		return err
@@ -172,6 +183,8 @@ func (b *Boxes) keep(a *Arrival, name string, info durable.Info) {
 	if a.seen.Sub(info.ModTime) < tickOf(info.ModTime) {
 		k.sha256 = a.Original.SHA256
 	}
+	b.archived.mu.Lock()
+	defer b.archived.mu.Unlock()
 	b.archived.queue = append(b.archived.queue, k)
 }
 

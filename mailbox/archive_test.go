@@ -247,6 +247,28 @@ func TestArchiveCrashWithAReplacement(t *testing.T) {
 	}
 }
 
+// An arrival put together from the log is not in the outbox any more: what has its
+// name now, message or not, stays there wherever the process dies.
+func TestArchiveFromTheLogCrash(t *testing.T) {
+	for n := 1; ; n++ {
+		mem := faultfs.New()
+		h := newHive(t, mem)
+		h.write(outDir+"x.json", message)
+		a := h.one()
+		a = Arrival{Agent: a.Agent, Name: a.Name, Original: a.Original, Raw: a.Raw}
+		h.replace(outDir+"x.json", "{")
+		mem.CrashAt(n, faultfs.Keep)
+		err := h.Archive(a, "x.json")
+		h = rebooted(t, mem)
+		h.ok(h.Archive(a, "x.json"))
+		h.equal(fmt.Sprintf("archived after a crash at %d", n), h.read(sentDir+"x.json"), message)
+		h.equal("the newer file", h.read(outDir+"x.json"), "{")
+		if err == nil {
+			break
+		}
+	}
+}
+
 func rebooted(t *testing.T, mem *faultfs.Mem) *hive {
 	t.Helper()
 	return newHive(t, mem.Reboot())

@@ -3,6 +3,7 @@ package mailbox
 import (
 	"errors"
 	"io/fs"
+	"slices"
 	"syscall"
 	"time"
 
@@ -17,6 +18,9 @@ type Options struct {
 	MaxMessageBytes int64         // a larger file is not read
 	OwnMaxBytes     int64         // a larger file of an agent's own is not read
 	OwnInclude      []string      // patterns below agents/<id>/, see [Boxes.OwnFiles]
+	// Mkdir makes one directory of an agent's, for [Boxes.Ensure]; nil: with mode
+	// 0755.
+	Mkdir func(id protocol.AgentID, dir string) error
 }
 
 // maxSettle is how long a file that is not a message may rest while somebody
@@ -27,7 +31,12 @@ const maxSettle = 60 * time.Second
 // remembers what it saw, so that a directory in which nothing moved costs one
 // stat. It is for one goroutine.
 type Boxes struct {
-	fs       durable.FS
+	fs durable.FS
+	*memory
+}
+
+// memory is what a [Boxes] remembers.
+type memory struct {
 	opt      Options
 	agents   dirState
 	listed   []AgentDir
@@ -41,11 +50,13 @@ type box struct {
 	outbox outbox
 	inbox  inbox
 	own    ownSet
+	done   shelf
+	sent   shelf
 }
 
 // New gives the boxes below the root of disk. It looks at nothing yet.
 func New(disk durable.FS, opt Options) *Boxes {
-	return &Boxes{fs: disk, opt: opt, boxes: map[protocol.AgentID]*box{}}
+	return &Boxes{disk, &memory{opt: opt, boxes: map[protocol.AgentID]*box{}}}
 }
 
 // Forget has the next scans of an agent's directories look at everything, and
@@ -109,6 +120,11 @@ func (d *dirState) moved(i durable.Info, now time.Time) bool {
 	return !d.sure
 }
 
+// still tells whether a listing would find nothing new, and remembers nothing.
+func (d *dirState) still(i durable.Info) bool {
+	return d.sure && !d.other(i) && d.mtime.Equal(i.ModTime)
+}
+
 // other tells whether this is not the directory that was seen before.
 func (d *dirState) other(i durable.Info) bool {
 	return d.first.IsZero() || d.dev != i.Dev || d.ino != i.Ino
@@ -122,6 +138,41 @@ func (d *dirState) listed(now time.Time) { d.sure = now.Sub(d.first) >= tickOf(d
 
 func (d *dirState) forget() { *d = dirState{} }
 
+// Moved says what of an agent wants a look.
+type Moved struct {
+	Outbox bool // its time moved, or something in it is not settled
+	Inbox  bool // likewise
+	Own    bool // likewise, of the agent's own files; see [Boxes.OwnFiles]
+	// Place says that a directory is missing, cannot be looked at, or is
+	// another one than before: [Boxes.Ensure] it and watch it again.
+	Place bool
+}
+
+// Any tells whether there is anything to look at.
+func (m Moved) Any() bool { return m.Outbox || m.Inbox || m.Own || m.Place }
+
+// Moved looks at an agent's directory, inbox and outbox, at the price of one
+// stat each, and says what there is to look at (spec §3.1). It remembers
+// nothing: until somebody looks, it says the same again. Files that are changed
+// in place move no directory; for them there are hints, [Boxes.Altered] and
+// [Boxes.OwnFiles].
+func (b *Boxes) Moved(id protocol.AgentID, now time.Time) Moved {
+	x := b.box(id)
+	m := Moved{Outbox: x.outbox.unsettled(now), Inbox: x.inbox.doubtful(), Own: x.own.doubt}
+	dirs := [...]*dirState{&x.own.dir, &x.inbox.dir, &x.outbox.dir}
+	moved := [...]*bool{&m.Own, &m.Inbox, &m.Outbox}
+	home := protocol.AgentDir(id)
+	near, done := durable.Near(b.fs, home)
+	defer done()
+	for i, name := range [...]string{home, protocol.InboxDir(id), protocol.OutboxDir(id)} {
+		info, err := near.Lstat(name)
+		bad := err != nil || !info.Mode.IsDir()
+		*moved[i] = *moved[i] || bad || !dirs[i].still(info)
+		m.Place = m.Place || bad || dirs[i].replaced(info)
+	}
+	return m
+}
+
 // statDir describes a directory; a link or a file in its place is an error.
 func (b *Boxes) statDir(name string) (durable.Info, error) {
 	info, err := b.fs.Lstat(name)
@@ -134,6 +185,11 @@ func (b *Boxes) statDir(name string) (durable.Info, error) {
 		return info, durable.PathError("list", name, syscall.ENOTDIR)
 	}
 	return info, nil
+}
+
+// holdsDir tells whether a listing has a directory of this name.
+func holdsDir(entries []durable.Entry, name string) bool {
+	return slices.ContainsFunc(entries, func(e durable.Entry) bool { return e.Name == name && e.Type.IsDir() })
 }
 
 // absent tells whether nothing stands under the name.

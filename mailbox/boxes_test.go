@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -34,21 +35,28 @@ var options = Options{Settle: settle, StraysAfter: strays, MaxMessageBytes: 1 <<
 // counting is an FS that counts its calls.
 type counting struct {
 	durable.FS
+	mu                  sync.Mutex // files are looked at in several lanes
 	lists, stats, opens int
 }
 
+func (c *counting) count(n *int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	*n++
+}
+
 func (c *counting) ReadDir(name string) ([]durable.Entry, error) {
-	c.lists++
+	c.count(&c.lists)
 	return c.FS.ReadDir(name)
 }
 
 func (c *counting) Lstat(name string) (durable.Info, error) {
-	c.stats++
+	c.count(&c.stats)
 	return c.FS.Lstat(name)
 }
 
 func (c *counting) Open(name string) (durable.File, error) {
-	c.opens++
+	c.count(&c.opens)
 	return c.FS.Open(name)
 }
 
@@ -68,10 +76,18 @@ func newHive(t *testing.T, disk durable.FS) *hive {
 	}
 	c := &counting{FS: disk}
 	h := &hive{T: t, Boxes: New(c, options), disk: c, now: start()}
-	if _, err := h.Ensure(alice); err != nil {
-		t.Fatal(err)
-	}
+	h.join(alice)
+	h.Boxes = New(c, options) // one that has seen nothing yet
 	return h
+}
+
+// join makes an agent whose inbox was looked into once: it has its marker.
+func (h *hive) join(id protocol.AgentID) {
+	h.Helper()
+	_, err := h.Ensure(id)
+	h.ok(err)
+	_, err = h.Inbox(id, h.now, slices.Values([]string(nil)), false)
+	h.ok(err)
 }
 
 func memHive(t *testing.T) *hive {
@@ -231,22 +247,76 @@ func TestAgentsForgetsThoseThatAreGone(t *testing.T) {
 
 func TestEnsure(t *testing.T) {
 	h := diskHive(t)
+	look := func() {
+		h.Helper()
+		s, err := h.Inbox("bob", h.now, slices.Values([]string(nil)), false)
+		if s.Vanished { // as it does if the system gave the new directory another number
+			_, err = h.Inbox("bob", h.now, slices.Values([]string(nil)), false)
+		}
+		h.ok(err)
+		h.equal("inbox", h.names("agents/bob/inbox"), []string{".done", marker})
+	}
 	made, err := h.Ensure("bob")
 	h.ok(err)
 	h.equal("made", made, []string{"", "inbox", "inbox/.done", "outbox", "outbox/.sent"})
 	made, err = h.Ensure("bob")
 	h.ok(err)
 	h.equal("made again", len(made), 0)
+	look()
 	h.ok(os.RemoveAll(h.path("agents/bob/inbox")))
 	made, err = h.Ensure("bob")
 	h.ok(err)
 	h.equal("made anew", made, []string{"inbox", "inbox/.done"})
+	h.equal("not looked into", h.names("agents/bob/inbox"), []string{".done"})
+	look()
 	h.ok(os.RemoveAll(h.path("agents/bob/inbox")))
 	h.ok(os.MkdirAll(h.path("agents/bob/inbox/.done"), 0o755))
 	made, err = h.Ensure("bob")
 	h.ok(err)
 	h.equal("made anew by somebody else", made, []string{"inbox"})
-	h.equal("inbox", h.names("agents/bob/inbox"), []string{".done", marker})
+	look()
+}
+
+// TestEnsureOutlivesAPowerCut: an agent that syncs its file and its outbox has
+// done what it can.
+func TestEnsureOutlivesAPowerCut(t *testing.T) {
+	disk := faultfs.New()
+	h := newHive(t, disk)
+	h.ok(disk.SyncDir("."))
+	_, err := h.Ensure("bob")
+	h.ok(err)
+	h.ok(durable.Publish(disk, "agents/bob/outbox/1.json", []byte("x"), 0o644, true))
+	disk.CrashAt(0, faultfs.Drop)
+	_, err = disk.Reboot().Lstat("agents/bob/outbox/1.json")
+	h.ok(err)
+}
+
+// TestEnsureWithoutAgents: somebody took all of agents/ away.
+func TestEnsureWithoutAgents(t *testing.T) {
+	h := diskHive(t)
+	h.ok(os.RemoveAll(h.path(protocol.PathAgents)))
+	made, err := h.Ensure("bob")
+	h.ok(err)
+	h.equal("made", made, []string{"", "inbox", "inbox/.done", "outbox", "outbox/.sent"})
+}
+
+// Whoever makes the directories for Ensure does so one by one, from above.
+func TestEnsureMkdir(t *testing.T) {
+	h := diskHive(t)
+	var asked []string
+	b := New(h.disk, Options{Mkdir: func(id protocol.AgentID, dir string) error {
+		asked = append(asked, string(id)+": "+dir)
+		return h.disk.Mkdir(dir, 0o700)
+	}})
+	_, err := b.Ensure("bob")
+	h.ok(err)
+	h.equal("asked", asked, []string{"bob: agents/bob", "bob: agents/bob/inbox", "bob: agents/bob/inbox/.done", "bob: agents/bob/outbox", "bob: agents/bob/outbox/.sent"})
+	info, err := h.disk.Lstat("agents/bob/outbox")
+	h.ok(err)
+	h.equal("mode", info.Mode.Perm(), fs.FileMode(0o700))
+	_, err = b.Ensure("bob")
+	h.ok(err)
+	h.equal("asked again", len(asked), 5)
 }
 
 func TestEnsureRefusesWhatIsInTheWay(t *testing.T) {

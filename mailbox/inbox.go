@@ -3,6 +3,7 @@ package mailbox
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"iter"
 	"maps"
 	"slices"
@@ -27,6 +28,8 @@ type InboxScan struct {
 	// Vanished says that the inbox is gone, or is another directory than
 	// before: Ensure it and deliver again what is unread (spec §4.7).
 	Vanished bool
+	// Broken says that .done is missing: Ensure it.
+	Broken bool
 	// Again is when something doubtful will be decided; zero: nothing is.
 	Again time.Time
 }
@@ -34,8 +37,9 @@ type InboxScan struct {
 // inbox is what is remembered of one inbox.
 type inbox struct {
 	dir dirState
-	// remade says that the marker was missing when the inbox was last ensured,
-	// and that not all that is unread has been seen there since.
+	// remade says that the marker was missing when this was last asked, or that
+	// the inbox took the place of another, and that not all that is unread has
+	// been seen there since.
 	remade bool
 	right  map[string]stamp     // delivered files whose bytes were right
 	gone   map[string]time.Time // when a file was first missed
@@ -50,8 +54,10 @@ type oddity struct {
 // Inbox compares an inbox with the names that are unread there (spec §4.7).
 // What is in .done instead is done. What is in neither is deleted once a
 // second call agrees, Settle after the first, about the same directory; it is
-// said again for as long as it is in unread. unread is asked only if the
-// directory has to be listed: its mtime moved, something is doubtful, or force.
+// said again for as long as it is in unread. An inbox gets its marker when all
+// that is unread has been seen in it, so that a daemon which is killed before
+// that finds it missing. unread is asked only if the directory has to be listed:
+// its mtime moved, something is doubtful, or force.
 func (b *Boxes) Inbox(id protocol.AgentID, now time.Time, unread iter.Seq[string], force bool) (InboxScan, error) {
 	s, err := b.scanInbox(id, now, unread, force)
 	if err != nil {
@@ -70,17 +76,19 @@ func (b *Boxes) scanInbox(id protocol.AgentID, now time.Time, unread iter.Seq[st
 	case err != nil:
 		return s, err
 	case in.dir.replaced(info):
-		*in = inbox{}
+		b.unmark(id)
+		*in = inbox{remade: true}
 		in.dir.moved(info, now)
 		return InboxScan{Vanished: true}, nil
 	}
 	if !in.dir.moved(info, now) && !force && !in.doubtful() {
 		return s, nil
 	}
-	extra, missing, err := b.compare(id, in, unread)
+	entries, err := b.fs.ReadDir(protocol.InboxDir(id))
 	if err != nil {
 		return s, err
 	}
+	extra, missing := in.compare(entries, unread)
 	if s.Handled, err = b.handled(id, in, missing, now); err != nil {
 		return InboxScan{}, err
 	}
@@ -89,27 +97,55 @@ func (b *Boxes) scanInbox(id protocol.AgentID, now time.Time, unread iter.Seq[st
 		in.dir.moved(info, now)
 		return InboxScan{Vanished: true}, nil
 	}
-	in.remade = false
+	if err := b.mark(id, in, entries); err != nil {
+		return InboxScan{}, err
+	}
 	in.dir.listed(now)
+	s.Broken = !holdsDir(entries, ".done")
 	s.Unexpected = in.unexpected(extra, now, b.opt.Settle)
 	s.Again = in.again(now, b.opt.Settle)
 	return s, nil
 }
 
-// marked tells whether this is still the inbox that Ensure saw. It is asked
+// mark puts the marker, when all that is unread was seen in a listing. Two looks
+// must have missed it: whoever deletes the directory may have come to the marker
+// first, and is about to take the messages.
+func (b *Boxes) mark(id protocol.AgentID, in *inbox, entries []durable.Entry) error {
+	switch {
+	case slices.ContainsFunc(entries, func(e durable.Entry) bool { return e.Name == marker }):
+		in.remade = false
+	case !in.remade:
+		in.remade = true
+	default:
+		f, err := b.fs.Create(protocol.InboxDir(id)+"/"+marker, filePerm)
+		if err == nil {
+			err = f.Close()
+		}
+		if err != nil && !errors.Is(err, fs.ErrExist) {
+			return fmt.Errorf("mark it: %w", err)
+		}
+		in.remade = false
+	}
+	return nil
+}
+
+// unmark takes the marker out of a directory that took the place of an inbox:
+// it may be another agent's inbox, or an old one. Where that fails, only this
+// process knows.
+func (b *Boxes) unmark(id protocol.AgentID) {
+	_ = b.fs.Remove(protocol.InboxDir(id) + "/" + marker)
+}
+
+// marked tells whether this is still the inbox that got the marker. It is asked
 // after the inbox and .done were looked at, so that it holds for both.
 func (b *Boxes) marked(id protocol.AgentID) bool {
 	_, err := b.fs.Lstat(protocol.InboxDir(id) + "/" + marker)
 	return !absent(err)
 }
 
-// compare lists an inbox: extra are the messages that are not unread, missing
-// the unread ones that are not there.
-func (b *Boxes) compare(id protocol.AgentID, in *inbox, unread iter.Seq[string]) (extra map[string]bool, missing []string, err error) {
-	entries, err := b.fs.ReadDir(protocol.InboxDir(id))
-	if err != nil {
-		return nil, nil, err
-	}
+// compare goes through a listing: extra are the messages that are not unread,
+// missing the unread ones that are not there.
+func (in *inbox) compare(entries []durable.Entry, unread iter.Seq[string]) (extra map[string]bool, missing []string) {
 	extra = make(map[string]bool, len(entries))
 	for _, e := range entries {
 		if protocol.IsMessageName(e.Name) {
@@ -127,7 +163,7 @@ func (b *Boxes) compare(id protocol.AgentID, in *inbox, unread iter.Seq[string])
 	}
 	in.right = right
 	slices.Sort(missing)
-	return extra, missing, nil
+	return extra, missing
 }
 
 // handled finds out what became of the missing files. The inbox was listed
@@ -191,6 +227,9 @@ func (in *inbox) again(now time.Time, settle time.Duration) (next time.Time) {
 	for _, first := range in.gone {
 		sooner(first)
 	}
+	if in.remade {
+		sooner(now)
+	}
 	for _, o := range in.odd {
 		if !o.told {
 			sooner(o.first)
@@ -211,9 +250,11 @@ type Delivered struct {
 // size, mtime or inode moved, or that this process has not seen before, is read.
 // What is gone is left to [Boxes.Inbox], what cannot be read is not judged.
 func (b *Boxes) Altered(id protocol.AgentID, files []Delivered) (altered []string, err error) {
+	near, done := b.near(protocol.InboxDir(id), len(files))
+	defer done()
 	for _, f := range files {
 		name := protocol.InboxDir(id) + "/" + f.File
-		intact, err := b.intact(name, b.box(id).inbox.right[f.File], f)
+		intact, err := near.intact(name, b.box(id).inbox.right[f.File], f)
 		if err != nil {
 			return altered, fmt.Errorf("look at %s of agent %s: %w", protocol.Quote(f.File), id, err)
 		}

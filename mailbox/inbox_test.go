@@ -1,6 +1,8 @@
 package mailbox
 
 import (
+	"errors"
+	"io/fs"
 	"os"
 	"slices"
 	"testing"
@@ -74,8 +76,7 @@ func TestInboxVanished(t *testing.T) {
 			h.ok(h.disk.MkdirAll("agents/alice/inbox/.done", 0o755))
 		}},
 		{"another agent's in its place", func(h *hive) {
-			_, err := h.Ensure("bob")
-			h.ok(err)
+			h.join("bob")
 			h.ok(h.disk.Rename("agents/alice/inbox", "agents/alice/old"))
 			h.ok(h.disk.Rename("agents/bob/inbox", "agents/alice/inbox"))
 		}},
@@ -93,8 +94,11 @@ func TestInboxVanished(t *testing.T) {
 			h.equal("vanished", h.look("1.json"), InboxScan{Vanished: true})
 			_, err := h.Ensure(alice)
 			h.ok(err)
+			h.equal("as long as it is not filled", h.look("1.json"), InboxScan{Vanished: true})
+			h.equal("inbox until then", h.names("agents/alice/inbox"), []string{".done"})
 			h.ok(h.Redeliver(alice, "1.json", []byte(message)))
 			h.equal("refilled", h.look("1.json"), InboxScan{})
+			h.equal("inbox", h.names("agents/alice/inbox"), []string{".done", marker, "1.json"})
 			h.wait(time.Minute)
 			h.equal("later", h.look("1.json"), InboxScan{})
 		})
@@ -214,6 +218,79 @@ func TestRightIsForgottenWithItsMessage(t *testing.T) {
 	h.ok(h.disk.Rename(inDir+"1.json", doneDir+"1.json"))
 	h.look("1.json", "2.json")
 	h.equal("remembered", len(h.box(alice).inbox.right), 1)
+}
+
+// TestInboxLosesItsMarker: it gets another one, not at the first look: whoever
+// is deleting the inbox may have come to the marker first.
+func TestInboxLosesItsMarker(t *testing.T) {
+	for _, deleted := range []bool{false, true} {
+		h := memHive(t)
+		h.deliver("1.json")
+		h.look("1.json")
+		h.wait(time.Minute)
+		h.ok(h.disk.Remove(inDir + marker))
+		h.equal("first look", h.look("1.json"), InboxScan{Again: h.now.Add(settle)})
+		h.equal("inbox", h.names("agents/alice/inbox"), []string{".done", "1.json"})
+		h.wait(time.Minute)
+		h.equal("moved", h.Moved(alice, h.now).Inbox, true)
+		if deleted {
+			h.ok(h.disk.Remove(inDir + "1.json"))
+			h.equal("vanished", h.look("1.json"), InboxScan{Vanished: true})
+			continue
+		}
+		h.equal("second look", h.look("1.json"), InboxScan{})
+		h.equal("inbox then", h.names("agents/alice/inbox"), []string{".done", marker, "1.json"})
+	}
+}
+
+// What stands where the marker belongs is taken for it, and stays.
+func TestInboxMarkerIsTaken(t *testing.T) {
+	h := diskHive(t)
+	h.ok(h.disk.Remove(inDir + marker))
+	h.ok(os.Symlink("nowhere", h.path(inDir+marker)))
+	h.deliver("1.json")
+	h.equal("look", h.look("1.json"), InboxScan{})
+	h.ok(h.disk.Remove(inDir + "1.json"))
+	h.equal("deleted, first pass", h.look("1.json"), InboxScan{Again: h.now.Add(settle)})
+}
+
+// TestInboxReplacedByOneWithAMarker: what cannot be taken out of the new one is
+// not believed.
+func TestInboxReplacedByOneWithAMarker(t *testing.T) {
+	h := memHive(t)
+	h.deliver("1.json")
+	h.look("1.json")
+	h.ok(h.disk.Rename("agents/alice/inbox", "agents/alice/old"))
+	h.ok(h.disk.MkdirAll(inDir+marker+"/mine", 0o755))
+	for range 2 {
+		h.equal("vanished", h.look("1.json"), InboxScan{Vanished: true})
+		_, err := h.Ensure(alice)
+		h.ok(err)
+		h.wait(time.Minute)
+	}
+	h.ok(h.Redeliver(alice, "1.json", []byte(message)))
+	h.equal("refilled", h.look("1.json"), InboxScan{})
+}
+
+// TestInboxCannotBeMarked: the error is said until the marker can be put.
+func TestInboxCannotBeMarked(t *testing.T) {
+	mem := faultfs.New()
+	h := newHive(t, mem)
+	h.ok(h.disk.Remove(inDir + marker))
+	_, err := h.Ensure(alice)
+	h.ok(err)
+	mem.FailAt(1, fs.ErrPermission, 2, func(op faultfs.Op, name string) bool {
+		return op == faultfs.OpCreate && name == inDir+marker
+	})
+	for range 2 {
+		h.wait(time.Minute)
+		if _, err := h.Inbox(alice, h.now, slices.Values([]string(nil)), false); !errors.Is(err, fs.ErrPermission) {
+			t.Errorf("got %v, want ErrPermission", err)
+		}
+	}
+	h.wait(time.Minute)
+	h.equal("look", h.look(), InboxScan{})
+	h.equal("inbox", h.names("agents/alice/inbox"), []string{".done", marker})
 }
 
 // On ext4 the new directories have the inodes of the old ones.

@@ -188,7 +188,7 @@ func (l *look) tooLarge() *Arrival {
 func (l *look) fault(code protocol.Code, detail string) *Arrival {
 	a := l.arrival()
 	a.Fault = &Fault{Code: code, Detail: detail}
-	a.SentTaken, a.BadTaken = true, l.taken("bad-")
+	a.SentTaken, a.BadTaken = true, l.taken(protocol.AsidePrefix)
 	return a
 }
 

@@ -53,6 +53,7 @@ type Scan struct {
 	Arrivals []Arrival // in name order
 	Strays   []Stray   // each once for as long as it stays
 	More     bool      // there are names left for the next call
+	Broken   bool      // .sent is missing: [Boxes.Ensure] it
 	// Again is when a file that is not settled yet should be looked at; zero
 	// where there is none, or where More is set.
 	Again time.Time
@@ -75,6 +76,7 @@ const looksPerArrival = 4
 type outbox struct {
 	dir      dirState
 	owner    uint32
+	broken   bool                // .sent was missing when the directory was listed
 	queue    []string            // names of this round that are still to be looked at
 	waiting  map[string]*waiting // files that cannot be decided yet
 	strays   map[string]*stray
@@ -105,9 +107,12 @@ func (b *Boxes) Arrivals(id protocol.AgentID, now time.Time, limit int) (Scan, e
 			return s, fmt.Errorf("look into the outbox of agent %s: %w", id, err)
 		}
 	}
+	near, done := b.near(protocol.OutboxDir(id), min(len(o.queue), limit))
+	defer done()
+	s.Broken, o.broken = o.broken, false
 	held := 0
 	for looks := 0; len(o.queue) > 0 && len(s.Arrivals) < limit && looks < limit*looksPerArrival && held < sliceBytes; looks++ {
-		l := look{b: b, o: o, id: id, name: o.queue[0], now: now}
+		l := look{b: near, o: o, id: id, name: o.queue[0], now: now}
 		a, err := l.decide()
 		if err != nil && len(s.Arrivals) > 0 {
 			break // what there is goes first, the error comes with the next call
@@ -129,6 +134,10 @@ func (b *Boxes) Arrivals(id protocol.AgentID, now time.Time, limit int) (Scan, e
 	return s, nil
 }
 
+// Listed tells whether files of an outbox are known that [Boxes.Arrivals] has not
+// looked at yet.
+func (b *Boxes) Listed(id protocol.AgentID) bool { return len(b.box(id).outbox.queue) > 0 }
+
 // newRound fills the queue.
 func (b *Boxes) newRound(id protocol.AgentID, o *outbox, now time.Time) error {
 	name := protocol.OutboxDir(id)
@@ -146,6 +155,7 @@ func (b *Boxes) newRound(id protocol.AgentID, o *outbox, now time.Time) error {
 		return err
 	}
 	o.dir.listed(now)
+	o.broken = !holdsDir(entries, ".sent")
 	strays := map[string]*stray{}
 	waits := map[string]*waiting{}
 	for _, e := range entries {
@@ -164,6 +174,11 @@ func (b *Boxes) newRound(id protocol.AgentID, o *outbox, now time.Time) error {
 	o.waiting = waits
 	o.setStrays(strays, b.opt.StraysAfter)
 	return nil
+}
+
+// unsettled tells whether there is something to do though nothing moved.
+func (o *outbox) unsettled(now time.Time) bool {
+	return len(o.queue) > 0 || len(o.waiting) > 0 || !o.strayDue.IsZero() && !now.Before(o.strayDue)
 }
 
 // endRound gives the moment at which a waiting file has to be looked at, and

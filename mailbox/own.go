@@ -24,6 +24,7 @@ type OwnFile struct {
 type Own struct {
 	Changed []OwnFile // new or changed since the call before, in name order
 	Gone    []string  // paths that are gone and did not come back within Settle
+	Looked  int       // files that a stat was spent on
 }
 
 // ownSet is what is remembered of the files of one owner.
@@ -31,6 +32,7 @@ type ownSet struct {
 	dir   dirState
 	names []string // of the last listing
 	files map[string]*ownState
+	doubt bool // a file is missed, may have changed unseen, or could not be looked at
 }
 
 type ownState struct {
@@ -38,6 +40,7 @@ type ownState struct {
 	seen   time.Time // when this stamp was first seen
 	sure   bool      // a later change cannot have the same stamp
 	missed time.Time // when it was first missed; zero: it is there
+	again  bool      // it is to be reported once more
 }
 
 // OwnFiles looks at an agent's own files (spec §6): the regular files directly
@@ -59,6 +62,18 @@ func (b *Boxes) OwnFiles(id protocol.AgentID, now time.Time, force bool) (Own, e
 		return Own{}, fmt.Errorf("look for files of agent %s: %w", id, err)
 	}
 	return b.ownChanges(set, names, now)
+}
+
+// Postpone has a file that was Changed reported once more by the next call of
+// OwnFiles, or of Board.
+func (b *Boxes) Postpone(id protocol.AgentID, name string) {
+	set := &b.board
+	if id != "" {
+		set = &b.box(id).own
+	}
+	if f := set.files[name]; f != nil {
+		f.again = true
+	}
 }
 
 // Board is [Boxes.OwnFiles] for board.md, which is everybody's.
@@ -177,6 +192,11 @@ func (b *Boxes) ownChanges(set *ownSet, names []string, now time.Time) (own Own,
 		}
 	}
 	own.Gone = set.goneWithout(here, now, b.opt.Settle)
+	own.Looked = len(names)
+	set.doubt = err != nil
+	for _, f := range set.files {
+		set.doubt = set.doubt || !f.sure || !f.missed.IsZero()
+	}
 	return own, err
 }
 
@@ -189,6 +209,10 @@ func (s *ownSet) changed(name string, info durable.Info, now time.Time) bool {
 		return true
 	}
 	f.missed = time.Time{}
+	if f.again {
+		f.again = false
+		return true
+	}
 	if !f.sure && now.Sub(f.seen) >= tickOf(info.ModTime) {
 		f.sure = true
 		return true

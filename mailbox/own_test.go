@@ -145,7 +145,7 @@ func TestBoard(t *testing.T) {
 	h := memHive(t)
 	own, err := h.Board(h.now, false)
 	h.ok(err)
-	h.equal("no board", own, Own{})
+	h.equal("no board", own, Own{Looked: 1})
 	h.write("board.md", "plan")
 	own, err = h.Board(h.now, false)
 	h.ok(err)
@@ -160,7 +160,7 @@ func TestBoard(t *testing.T) {
 	h.wait(settle)
 	own, err = h.Board(h.now, false)
 	h.ok(err)
-	h.equal("gone", own, Own{Gone: []string{"board.md"}})
+	h.equal("gone", own, Own{Gone: []string{"board.md"}, Looked: 1})
 }
 
 func TestReadOwnRefuses(t *testing.T) {

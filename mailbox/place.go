@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/hived/hived/internal/durable"
+	"github.com/hived/hived/internal/failpoint"
 	"github.com/hived/hived/protocol"
 )
 
@@ -49,8 +50,11 @@ func (b *Boxes) Redeliver(id protocol.AgentID, file string, data []byte) error {
 	case err == nil && bytes.Equal(have, data):
 		b.note(name, info)
 		return nil
-	case err == nil && torn(have, data):
+	case err == nil && Torn(have, data):
 		return b.Put(name, data)
+	case err == nil, errors.Is(err, durable.ErrTooLarge):
+		// Not left to Deliver: the agent may move the file away before that.
+		return fmt.Errorf("deliver %s to %s: %w", file, id, ErrTaken)
 	case absent(err):
 		done := protocol.DoneDir(id) + "/" + file
 		if _, err := b.fs.Lstat(done); err == nil {
@@ -60,9 +64,9 @@ func (b *Boxes) Redeliver(id protocol.AgentID, file string, data []byte) error {
 	return b.Deliver(id, file, data)
 }
 
-// torn tells whether a file is what a power cut can leave of data: its end is
-// missing, or holds zeros.
-func torn(have, data []byte) bool {
+// Torn tells whether a file is what a power cut can leave of data: its end is
+// missing, or some of it holds zeros. What is whole is that too.
+func Torn(have, data []byte) bool {
 	for i, c := range have {
 		if i >= len(data) || c != data[i] && c != 0 {
 			return false
@@ -76,17 +80,31 @@ func torn(have, data []byte) bool {
 // A directory in its place is [ErrTaken].
 func (b *Boxes) Put(name string, data []byte) error {
 	info, same, err := b.holds(name, data)
-	if err == nil && !same {
-		info, err = b.publish(name, data, b.fs.Rename)
+	switch {
+	case err != nil:
+		return b.notPut(name, err)
+	case same:
+		b.note(name, info)
+		return nil
 	}
+	return b.overwrite(name, data)
+}
+
+// overwrite is Put of what the file does not hold yet.
+func (b *Boxes) overwrite(name string, data []byte) error {
+	info, err := b.publish(name, data, b.fs.Rename)
 	if err != nil {
-		if now, statErr := b.fs.Lstat(name); statErr == nil && now.Mode.IsDir() {
-			err = fmt.Errorf("%w (%w)", ErrTaken, err)
-		}
-		return fmt.Errorf("write %s: %w", protocol.Quote(name), err)
+		return b.notPut(name, err)
 	}
 	b.note(name, info)
 	return nil
+}
+
+func (b *Boxes) notPut(name string, err error) error {
+	if now, statErr := b.fs.Lstat(name); statErr == nil && now.Mode.IsDir() {
+		err = fmt.Errorf("%w (%w)", ErrTaken, err)
+	}
+	return fmt.Errorf("write %s: %w", protocol.Quote(name), err)
 }
 
 // Move carries out a move that the log says happened. It is done already where
@@ -129,6 +147,7 @@ func (b *Boxes) merge(from, to string) error {
 func (b *Boxes) Remove(name string) error {
 	err := b.fs.Remove(name)
 	if err == nil || absent(err) {
+		failpoint.Hit(failpoint.FileRemoved)
 		return nil
 	}
 	info, statErr := b.fs.Lstat(name)
@@ -181,12 +200,15 @@ func (b *Boxes) publish(name string, data []byte, move func(from, to string) err
 	_, err = f.Write(data)
 	info, statErr := f.Stat()
 	if err = errors.Join(err, statErr, f.Close()); err == nil {
+		failpoint.Hit(failpoint.LetterWritten)
 		err = move(temp, name)
 	}
 	if err != nil {
 		_ = b.fs.Remove(temp)
+		return info, err
 	}
-	return info, err
+	failpoint.Hit(failpoint.LetterNamed)
+	return info, nil
 }
 
 // temps bounds the temporary names that are tried in one directory.

@@ -82,9 +82,13 @@ func TestRedeliver(t *testing.T) {
 			if tt.done != "" {
 				h.write(doneDir+"1.json", tt.done)
 			}
+			before := h.disk.FS.(*faultfs.Mem).Ops()
 			err := h.Redeliver(alice, "1.json", []byte(message))
 			if !errors.Is(err, tt.err) {
 				t.Errorf("got %v, want %v", err, tt.err)
+			}
+			if tt.err != nil && h.disk.FS.(*faultfs.Mem).Ops() != before {
+				t.Error("it writes though the name is taken: its agent may move the file meanwhile")
 			}
 			got := ""
 			if contains(h.names("agents/alice/inbox"), "1.json") {
@@ -175,6 +179,27 @@ func TestRemove(t *testing.T) {
 	}
 	h.equal("left", len(h.names("agents/alice/outbox/.sent")), 0)
 	h.equal("behind a link", h.read("precious"), message)
+}
+
+// TestRemoveAll removes files of several directories, and tells which it cannot.
+func TestRemoveAll(t *testing.T) {
+	h := diskHive(t)
+	var names []string
+	for i := range 30 {
+		for _, dir := range []string{sentDir, inDir} {
+			name := fmt.Sprintf("%s%02d.json", dir, i)
+			h.write(name, message)
+			names = append(names, name)
+		}
+	}
+	names = append(names, "/elsewhere")
+	for i, err := range h.RemoveAll(names) {
+		if last := i == len(names)-1; last != (err != nil) {
+			t.Errorf("%s: %v", names[i], err)
+		}
+	}
+	h.equal("left in .sent", len(h.names("agents/alice/outbox/.sent")), 0)
+	h.equal("left in the inbox", strings.Join(h.names("agents/alice/inbox"), " "), ".done .hived")
 }
 
 func TestSetAside(t *testing.T) {

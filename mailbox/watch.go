@@ -1,16 +1,20 @@
 package mailbox
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
+	"time"
 
 	"github.com/fsnotify/fsnotify"
 
@@ -22,11 +26,12 @@ type Part string
 
 // The parts.
 const (
-	PartOutbox Part = "outbox" // something may have arrived
-	PartInbox  Part = "inbox"  // something left
-	PartOwn    Part = "own"    // a file of the agent's own changed
-	PartAgents Part = "agents" // agents/ changed; no Agent
-	PartRoot   Part = "root"   // board.md changed; no Agent
+	PartOutbox  Part = "outbox"  // something may have arrived
+	PartInbox   Part = "inbox"   // something left
+	PartAltered Part = "altered" // a delivered file was written to
+	PartOwn     Part = "own"     // a file of the agent's own, or one of its directories, changed
+	PartAgents  Part = "agents"  // agents/ changed; no Agent
+	PartRoot    Part = "root"    // board.md changed; no Agent
 )
 
 // Hint says where to look. Overflow says that hints were lost or could not
@@ -45,17 +50,33 @@ type Watcher struct {
 	hints chan []Hint
 
 	mu     sync.Mutex
-	events *fsnotify.Watcher   // guarded by mu; nil unless Run runs
+	events notifier            // guarded by mu; nil unless Run runs
 	dirs   map[string]*watched // guarded by mu; by path
 	unable string              // guarded by mu; why no hints come, or not all
 }
 
+// notifier is what an [fsnotify.Watcher] does here.
+type notifier interface {
+	Add(dir string) error
+	Remove(dir string) error
+}
+
 // watched is a directory that is to be watched.
 type watched struct {
-	hint Hint
-	info os.FileInfo // what is watched; nil: nothing is
-	err  error       // why it cannot be
+	hint  Hint
+	info  os.FileInfo // what is watched; nil: nothing is
+	err   error       // why it cannot be
+	heard time.Time   // when something happened here
 }
+
+// coldAfter is how long nothing is heard of an outbox before its watch may go to
+// one where something happens.
+const coldAfter = time.Minute
+
+// ranks say which directories go without where watches are scarce, the lowest
+// first: that something was handled, or a note was changed, can wait for the
+// next pass.
+var ranks = map[Part]int{PartInbox: 0, PartOwn: 1, PartOutbox: 2, PartAgents: 3, PartRoot: 3}
 
 // NewWatcher prepares to watch the hive at root. Nothing is watched before Run.
 func NewWatcher(root string, log *slog.Logger) *Watcher {
@@ -73,7 +94,7 @@ func (w *Watcher) Hints() <-chan []Hint { return w.hints }
 
 // Degraded says on one line why hints are missing, and what to do about it; it
 // is empty where all is well. Without hints everything still arrives within
-// `rescan`.
+// `rescan`, see [Watcher.Watched].
 func (w *Watcher) Degraded() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -92,22 +113,61 @@ func (w *Watcher) Degraded() string {
 	return fmt.Sprintf("%d directories are polled and not watched: %s", polled, remedy(why))
 }
 
-// Add watches the directories of an agent. To call it again is cheap, a stat
-// each, and mends what was lost because a directory was replaced. It returns
-// once they are watched; before Run it only takes note.
-func (w *Watcher) Add(id protocol.AgentID) {
+// Add watches the three directories of an agent: outbox, inbox, and the one
+// that they are in. To call it again is cheap, a stat each, and mends what was
+// lost because a directory was replaced. It returns once they are watched;
+// before Run it only takes note.
+//
+// Where watches are scarce outboxes come first. hot says that something happens
+// at this agent: then its outbox takes the place of one of which nothing was
+// heard for a minute, the longest first.
+func (w *Watcher) Add(id protocol.AgentID, hot bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for _, d := range [...]struct {
-		dir  string
-		part Part
-	}{{protocol.AgentDir(id), PartOwn}, {protocol.InboxDir(id), PartInbox}, {protocol.OutboxDir(id), PartOutbox}} {
-		dir := filepath.Join(w.root, filepath.FromSlash(d.dir))
-		if w.dirs[dir] == nil {
-			w.dirs[dir] = &watched{hint: Hint{Agent: id, Part: d.part}}
+	for _, part := range agentParts {
+		dir := w.dir(id, part)
+		d := w.dirs[dir]
+		if d == nil {
+			d = &watched{hint: Hint{Agent: id, Part: part}}
+			w.dirs[dir] = d
+		}
+		if hot {
+			d.heard = time.Now()
 		}
 		w.armLocked(dir)
 	}
+}
+
+// Watched tells whether hints come of all directories of an agent. Where they
+// do not, only looking tells what happens there.
+func (w *Watcher) Watched(id protocol.AgentID) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.unable != "" {
+		return false
+	}
+	for _, part := range agentParts {
+		if d := w.dirs[w.dir(id, part)]; d == nil || d.info == nil {
+			return false
+		}
+	}
+	return true
+}
+
+// agentParts are the directories of an agent, the most urgent first.
+var agentParts = [...]Part{PartOutbox, PartOwn, PartInbox}
+
+// dir is where a directory of an agent is.
+func (w *Watcher) dir(id protocol.AgentID, part Part) string {
+	name := protocol.AgentDir(id)
+	switch part {
+	case PartOutbox:
+		name = protocol.OutboxDir(id)
+	case PartInbox:
+		name = protocol.InboxDir(id)
+	case PartOwn, PartAltered, PartAgents, PartRoot:
+	}
+	return w.root + string(filepath.Separator) + filepath.FromSlash(name)
 }
 
 // armLocked watches what is in a place now, unless it is watched already. A
@@ -126,11 +186,46 @@ func (w *Watcher) armLocked(dir string) {
 		return
 	}
 	w.disarmLocked(dir)
-	if d.err = w.events.Add(dir); errors.Is(d.err, fs.ErrNotExist) {
+	d.err = w.events.Add(dir)
+	if scarce(d.err) && w.makeRoomLocked(d) {
+		d.err = w.events.Add(dir)
+	}
+	if errors.Is(d.err, fs.ErrNotExist) {
 		d.err = nil // gone in between
 	} else if d.err == nil {
 		d.info = info
 	}
+}
+
+// makeRoomLocked gives up the watch that is worth least, if one on d is worth
+// more: of a lower rank, or of an outbox that is cold where d is not.
+func (w *Watcher) makeRoomLocked(d *watched) bool {
+	rank := ranks[d.hint.Part]
+	if rank < ranks[PartOutbox] {
+		return false
+	}
+	var least *watched
+	where := ""
+	for dir, x := range w.dirs {
+		by := ranks[x.hint.Part]
+		if x.info == nil || by > rank || by == rank && d.heard.Sub(x.heard) < coldAfter {
+			continue
+		}
+		if least == nil || cmp.Or(by-ranks[least.hint.Part], x.heard.Compare(least.heard)) < 0 {
+			least, where = x, dir
+		}
+	}
+	if least == nil {
+		return false
+	}
+	w.disarmLocked(where)
+	least.err = d.err
+	return true
+}
+
+// scarce tells whether a watch was refused because there are too many.
+func scarce(err error) bool {
+	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EMFILE)
 }
 
 func (w *Watcher) disarmLocked(dir string) {
@@ -202,13 +297,24 @@ func (w *Watcher) give(unable string) {
 	w.unable = unable
 }
 
-// begin watches everything with events, or with nil stops.
-func (w *Watcher) begin(events *fsnotify.Watcher) {
+// begin watches everything with events, the most urgent first, or with nil
+// stops.
+func (w *Watcher) begin(events notifier) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.events = events
-	for dir, d := range w.dirs {
+	for _, d := range w.dirs {
 		d.info, d.err = nil, nil
+	}
+	w.armAllLocked()
+}
+
+func (w *Watcher) armAllLocked() {
+	dirs := slices.SortedFunc(maps.Keys(w.dirs), func(a, b string) int {
+		x, y := w.dirs[a], w.dirs[b]
+		return cmp.Or(ranks[y.hint.Part]-ranks[x.hint.Part], y.heard.Compare(x.heard), cmp.Compare(a, b))
+	})
+	for _, dir := range dirs {
 		w.armLocked(dir)
 	}
 }
@@ -217,10 +323,10 @@ func (w *Watcher) begin(events *fsnotify.Watcher) {
 func (w *Watcher) rearm() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for dir, d := range w.dirs {
+	for _, d := range w.dirs {
 		d.info = nil
-		w.armLocked(dir)
 	}
+	w.armAllLocked()
 }
 
 // take turns an event into hints.
@@ -231,8 +337,13 @@ func (w *Watcher) take(ev fsnotify.Event, h *hintSet) {
 		w.replacedLocked(ev.Name, h)
 	}
 	dir, name := filepath.Split(ev.Name)
-	if d := w.dirs[filepath.Clean(dir)]; d != nil && tells(d.hint.Part, name, ev.Op) {
-		h.add(d.hint)
+	d := w.dirs[filepath.Clean(dir)]
+	if d == nil {
+		return
+	}
+	d.heard = time.Now()
+	if part := tells(d.hint.Part, name, ev.Op); part != "" {
+		h.add(Hint{Agent: d.hint.Agent, Part: part})
 	}
 }
 
@@ -258,24 +369,33 @@ func (w *Watcher) replacedLocked(top string, h *hintSet) {
 	}
 }
 
-// tells picks the events that are worth a look. What hived does itself, and
-// what is not finished, is not: delivering makes no hint in an inbox, and
-// archiving none in an outbox.
-func tells(part Part, name string, op fsnotify.Op) bool {
+// tells says which part an event in the directory of a part is a hint about;
+// none where it is not worth a look. What hived does itself, and what is not
+// finished, is not: delivering makes no hint in an inbox, and archiving none in
+// an outbox.
+func tells(part Part, name string, op fsnotify.Op) Part {
 	const moved = fsnotify.Create | fsnotify.Remove | fsnotify.Rename
+	worth := false
 	switch part {
 	case PartOutbox:
-		return protocol.IsMessageName(name) && op&(fsnotify.Create|fsnotify.Write) != 0
+		worth = protocol.IsMessageName(name) && op&(fsnotify.Create|fsnotify.Write) != 0
 	case PartInbox:
-		return protocol.IsMessageName(name) && op&(fsnotify.Remove|fsnotify.Rename) != 0
+		worth = protocol.IsMessageName(name) && op&(fsnotify.Remove|fsnotify.Rename) != 0
+		if !worth && protocol.IsMessageName(name) && op&fsnotify.Write != 0 {
+			return PartAltered
+		}
 	case PartOwn:
-		return ownName(name) && op&(moved|fsnotify.Write) != 0
+		worth = ownName(name) && op&(moved|fsnotify.Write) != 0
 	case PartAgents:
-		return op&moved != 0
+		worth = op&moved != 0
 	case PartRoot:
-		return name == protocol.PathBoard && op&(moved|fsnotify.Write) != 0
+		worth = name == protocol.PathBoard && op&(moved|fsnotify.Write) != 0
+	case PartAltered:
 	}
-	return false
+	if !worth {
+		return ""
+	}
+	return part
 }
 
 // hintSet holds each hint once.

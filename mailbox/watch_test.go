@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/fsnotify/fsnotify"
+
+	"github.com/hived/hived/protocol"
 )
 
 // watching is a hive with a watcher that runs until the test ends.
@@ -18,7 +20,7 @@ func watching(t *testing.T) (*hive, *Watcher) {
 	t.Helper()
 	h := diskHive(t)
 	w := NewWatcher(h.root, slog.New(slog.DiscardHandler))
-	w.Add(alice)
+	w.Add(alice, false)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- w.Run(ctx) }()
@@ -69,6 +71,7 @@ func TestHints(t *testing.T) {
 		{"renamed into place", func(h *hive) { h.replace(outDir+"x.json", message) }, outboxHint},
 		{"handled", func(h *hive) { h.deliver("1.json"); h.ok(h.disk.Rename(inDir+"1.json", doneDir+"1.json")) }, inboxHint},
 		{"deleted", func(h *hive) { h.deliver("1.json"); h.ok(h.disk.Remove(inDir + "1.json")) }, inboxHint},
+		{"written over in place", func(h *hive) { h.deliver("1.json"); h.write(inDir+"1.json", "other") }, Hint{Agent: alice, Part: PartAltered}},
 		{"own file", func(h *hive) { h.write(home+"memory.md", "x") }, ownHint},
 		{"board", func(h *hive) { h.write("board.md", "x") }, Hint{Part: PartRoot}},
 		{"new agent", func(h *hive) { h.ok(h.disk.Mkdir("agents/bob", 0o755)) }, Hint{Part: PartAgents}},
@@ -116,7 +119,7 @@ func TestWatchFollowsWhatIsReplaced(t *testing.T) {
 			for range 3 {
 				replace(h)
 				h.hinted(w, outboxHint) // look: something may be in it already
-				w.Add(alice)
+				w.Add(alice, false)
 				h.drain(w)
 				h.write(outDir+"x.json", message)
 				h.hinted(w, outboxHint)
@@ -136,7 +139,7 @@ func TestWatchFollowsAnAgentThatIsReplaced(t *testing.T) {
 			_, err := h.Ensure(alice)
 			h.ok(err)
 			h.hinted(w, Hint{Part: PartAgents})
-			w.Add(alice)
+			w.Add(alice, false)
 			h.drain(w)
 			h.write(outDir+"x.json", message)
 			h.hinted(w, outboxHint)
@@ -166,7 +169,7 @@ func TestWatchIgnoresLinks(t *testing.T) {
 	elsewhere := t.TempDir()
 	h.ok(os.MkdirAll(h.path("agents/bob"), 0o755))
 	h.ok(os.Symlink(elsewhere, h.path("agents/bob/outbox")))
-	w.Add("bob")
+	w.Add("bob", false)
 	// Making bob is a reason to look everywhere in it.
 	h.drain(w)
 	h.ok(os.WriteFile(elsewhere+"/x.json", nil, 0o600))
@@ -205,7 +208,7 @@ func TestWatchOverflow(t *testing.T) {
 
 func TestHintsAreCoalesced(t *testing.T) {
 	w := NewWatcher(t.TempDir(), slog.New(slog.DiscardHandler))
-	w.Add(alice)
+	w.Add(alice, false)
 	dir := w.root + "/agents/alice/outbox/"
 	var s hintSet
 	for range 1_000_000 {
@@ -227,7 +230,7 @@ func TestOverflowSwallowsHints(t *testing.T) {
 
 func TestDegraded(t *testing.T) {
 	w := NewWatcher(t.TempDir(), slog.New(slog.DiscardHandler))
-	w.Add(alice)
+	w.Add(alice, false)
 	if got := w.Degraded(); got != "" {
 		t.Errorf("degraded at first: %s", got)
 	}
@@ -244,10 +247,10 @@ func TestDegraded(t *testing.T) {
 func TestAddTwice(t *testing.T) {
 	h, w := watching(t)
 	for range 3 {
-		w.Add(alice)
+		w.Add(alice, false)
 	}
 	w.mu.Lock()
-	n := len(w.events.WatchList())
+	n := len(w.events.(*fsnotify.Watcher).WatchList())
 	w.mu.Unlock()
 	h.equal("watches", n, 5)
 
@@ -259,8 +262,95 @@ func TestAddTwice(t *testing.T) {
 	w.dirs[dir].info, err = os.Lstat(h.root)
 	w.mu.Unlock()
 	h.ok(err)
-	w.Add(alice)
+	w.Add(alice, false)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	h.equal("mended", os.SameFile(w.dirs[dir].info, info), true)
+}
+
+// few is a notifier that has only so many watches to give.
+type few struct {
+	left    int
+	watches map[string]bool
+}
+
+func (f *few) Add(dir string) error {
+	if f.left == 0 {
+		return &os.PathError{Op: "add", Path: dir, Err: syscall.ENOSPC}
+	}
+	f.left--
+	f.watches[dir] = true
+	return nil
+}
+
+func (f *few) Remove(dir string) error {
+	if f.watches[dir] {
+		delete(f.watches, dir)
+		f.left++
+	}
+	return nil
+}
+
+// scarceHive is a hive of three agents with so many watches. Two of them are
+// taken by agents/ and by the hive's own directory.
+func scarceHive(t *testing.T, watches int) (*hive, *Watcher, *few) {
+	t.Helper()
+	h := diskHive(t)
+	w := NewWatcher(h.root, slog.New(slog.DiscardHandler))
+	for _, id := range []protocol.AgentID{alice, "bob", "carol"} {
+		_, err := h.Ensure(id)
+		h.ok(err)
+		w.Add(id, false)
+	}
+	f := &few{left: watches + 2, watches: map[string]bool{}}
+	w.begin(f)
+	return h, w, f
+}
+
+// watchedBelow gives what is watched of agents, by path.
+func (f *few) watchedBelow(root string) []string {
+	var list []string
+	for dir := range f.watches {
+		if name, below := strings.CutPrefix(dir, root+"/agents/"); below {
+			list = append(list, name)
+		}
+	}
+	slices.Sort(list)
+	return list
+}
+
+func TestScarceWatchesGoToOutboxes(t *testing.T) {
+	h, w, f := scarceHive(t, 4)
+	h.equal("watched", f.watchedBelow(h.root), []string{"alice", "alice/outbox", "bob/outbox", "carol/outbox"})
+	h.equal("alice is heard of", w.Watched(alice), false)
+	if got := w.Degraded(); !strings.Contains(got, "5 directories") || !strings.Contains(got, "max_user_watches") {
+		t.Errorf("degraded: %s", got)
+	}
+	_, err := h.Ensure("dave")
+	h.ok(err)
+	w.Add("dave", false)
+	h.equal("a new agent's outbox comes before old notes", f.watchedBelow(h.root), []string{"alice/outbox", "bob/outbox", "carol/outbox", "dave/outbox"})
+}
+
+func TestScarceWatchesGoWhereSomethingHappens(t *testing.T) {
+	h, w, f := scarceHive(t, 2)
+	h.equal("at first", f.watchedBelow(h.root), []string{"alice/outbox", "bob/outbox"})
+	w.Add("carol", false)
+	h.equal("nothing happened at carol", f.watchedBelow(h.root), []string{"alice/outbox", "bob/outbox"})
+	w.take(fsnotify.Event{Name: h.path("agents/alice/outbox/x.json"), Op: fsnotify.Create}, &hintSet{})
+	w.Add("carol", true)
+	h.equal("bob was not heard of", f.watchedBelow(h.root), []string{"alice/outbox", "carol/outbox"})
+	w.Add("bob", true)
+	h.equal("all are warm", f.watchedBelow(h.root), []string{"alice/outbox", "carol/outbox"})
+	w.dirs[h.path("agents/alice/outbox")].heard = time.Now().Add(-coldAfter)
+	w.Add("bob", true)
+	h.equal("alice went cold", f.watchedBelow(h.root), []string{"bob/outbox", "carol/outbox"})
+}
+
+func TestWatched(t *testing.T) {
+	h, w := watching(t)
+	h.equal("alice", w.Watched(alice), true)
+	h.equal("bob", w.Watched("bob"), false)
+	w.give("polling, because of the file system")
+	h.equal("alice, on a file system that tells nothing", w.Watched(alice), false)
 }

@@ -1,6 +1,7 @@
 package mailbox
 
 import (
+	"errors"
 	"fmt"
 	"path"
 	"slices"
@@ -62,6 +63,39 @@ func TestDeliverAll(t *testing.T) {
 				}
 			}
 			h.equal("inboxes", len(m.names), 4)
+		})
+	}
+}
+
+// TestPutAll writes many files, in directories that are there, that are missing,
+// and that something else stands in the place of.
+func TestPutAll(t *testing.T) {
+	for _, per := range []int{1, 20} {
+		t.Run(strconv.Itoa(per), func(t *testing.T) {
+			h := diskHive(t)
+			h.ok(h.fs.MkdirAll("tasks/0", 0o755))
+			h.write("tasks/0/0.json", "old")
+			h.write("tasks/2", "no directory")
+			h.ok(h.fs.MkdirAll("tasks/3/0.json", 0o755))
+			var list []File
+			for i := range 4 * per {
+				list = append(list, File{fmt.Sprintf("tasks/%d/%d.json", i%4, i/4), fmt.Appendf(nil, "%d", i)})
+			}
+			for i, err := range New(h.fs, options).PutAll(list) {
+				switch x := list[i]; {
+				case path.Dir(x.Name) == "tasks/2":
+					if err == nil {
+						t.Errorf("%s was written below a file", x.Name)
+					}
+				case x.Name == "tasks/3/0.json":
+					if !errors.Is(err, ErrTaken) {
+						t.Errorf("over a directory: %v, want ErrTaken", err)
+					}
+				default:
+					h.ok(err)
+					h.equal(x.Name, h.read(x.Name), string(x.Data))
+				}
+			}
 		})
 	}
 }

@@ -1,0 +1,161 @@
+package mailbox
+
+import (
+	"path"
+	"sync"
+	"time"
+
+	"github.com/hived/hived/internal/durable"
+	"github.com/hived/hived/protocol"
+)
+
+// How work on many agents' directories is shared out.
+const (
+	lanes    = 2
+	laneFew  = 16 // files that are done before another goroutine has begun
+	laneScan = 1  // outboxes that are
+	nearFew  = 4  // files for which a directory is not kept open
+)
+
+// near gives the same boxes for much work in one directory.
+func (b *Boxes) near(dir string, files int) (near *Boxes, done func()) {
+	if files <= nearFew {
+		return b, func() {}
+	}
+	fs, done := durable.Near(b.fs, dir)
+	return &Boxes{fs, b.memory}, done
+}
+
+// side does work in a list of directories, one after the other where they are
+// the same, and at the same time in others if there is more than a little.
+func (b *Boxes) side(dirs []string, few int, work func(b *Boxes, i int)) {
+	var order []string
+	of := map[string][]int{}
+	for i, dir := range dirs {
+		if of[dir] == nil {
+			order = append(order, dir)
+		}
+		of[dir] = append(of[dir], i)
+	}
+	run := func(lane, step int) {
+		for k := lane; k < len(order); k += step {
+			dir := order[k]
+			near, done := b.near(dir, len(of[dir]))
+			for _, i := range of[dir] {
+				work(near, i)
+			}
+			done()
+		}
+	}
+	if len(dirs) <= few || len(order) == 1 {
+		run(0, 1)
+		return
+	}
+	var g sync.WaitGroup
+	for lane := range lanes {
+		g.Go(func() { run(lane, lanes) })
+	}
+	g.Wait()
+}
+
+// dirOf gives the directory of an agent's that something is to be done in. What
+// is remembered of the agent is only looked up from here on.
+func (b *Boxes) dirOf(id protocol.AgentID, dir func(protocol.AgentID) string) string {
+	b.box(id)
+	return dir(id)
+}
+
+// AgentScan is what [Boxes.ArrivalsAll] found in one outbox.
+type AgentScan struct {
+	Scan
+	Err error
+}
+
+// ArrivalsAll is [Boxes.Arrivals] of several outboxes, which are read at the
+// same time. It gives one result for each.
+func (b *Boxes) ArrivalsAll(ids []protocol.AgentID, now time.Time, limit int) []AgentScan {
+	out, dirs := make([]AgentScan, len(ids)), make([]string, len(ids))
+	for i, id := range ids {
+		dirs[i] = b.dirOf(id, protocol.OutboxDir)
+	}
+	b.side(dirs, laneScan, func(b *Boxes, i int) {
+		out[i].Scan, out[i].Err = b.Arrivals(ids[i], now, limit)
+	})
+	return out
+}
+
+// Delivery is one message for one inbox, see [Boxes.Deliver].
+type Delivery struct {
+	Agent protocol.AgentID
+	File  string
+	Data  []byte
+}
+
+// DeliverAll is [Boxes.Deliver] of many messages. Several inboxes are written
+// at the same time, each in the order of the list. It gives an error, or nil,
+// for each of them.
+func (b *Boxes) DeliverAll(list []Delivery) []error {
+	dirs, errs := make([]string, len(list)), make([]error, len(list))
+	for i := range list {
+		dirs[i] = b.dirOf(list[i].Agent, protocol.InboxDir)
+	}
+	b.side(dirs, laneFew, func(b *Boxes, i int) {
+		errs[i] = b.Deliver(list[i].Agent, list[i].File, list[i].Data)
+	})
+	return errs
+}
+
+// Filing is one original for outbox/.sent, see [Boxes.Archive].
+type Filing struct {
+	Arrival
+	As string
+}
+
+// ArchiveAll is [Boxes.Archive] of many originals, those of several agents at
+// the same time. It gives an error, or nil, for each of them.
+func (b *Boxes) ArchiveAll(list []Filing) []error {
+	dirs, errs := make([]string, len(list)), make([]error, len(list))
+	for i := range list {
+		dirs[i] = b.dirOf(list[i].Agent, protocol.OutboxDir)
+	}
+	b.side(dirs, laneFew, func(b *Boxes, i int) {
+		errs[i] = b.Archive(list[i].Arrival, list[i].As)
+	})
+	return errs
+}
+
+// File is a file of hived's own, see [Boxes.PutAll].
+type File struct {
+	Name string
+	Data []byte
+}
+
+// PutAll is [Boxes.Put] of many files that are new, or hold something else until
+// now: nothing is read to find out. A directory that is missing is made. It gives
+// an error, or nil, for each of them.
+func (b *Boxes) PutAll(list []File) []error {
+	dirs, errs := make([]string, len(list)), make([]error, len(list))
+	for i := range list {
+		dirs[i] = path.Dir(list[i].Name)
+	}
+	b.side(dirs, laneFew, func(b *Boxes, i int) {
+		errs[i] = b.overwrite(list[i].Name, list[i].Data)
+		if absent(errs[i]) {
+			if errs[i] = b.fs.MkdirAll(dirs[i], 0o755); errs[i] == nil {
+				errs[i] = b.overwrite(list[i].Name, list[i].Data)
+			}
+		}
+	})
+	return errs
+}
+
+// RemoveAll is [Boxes.Remove] of many files, those of several directories at
+// the same time. It gives an error, or nil, for each of them.
+func (b *Boxes) RemoveAll(names []string) []error {
+	dirs, errs := make([]string, len(names)), make([]error, len(names))
+	for i, name := range names {
+		dirs[i] = path.Dir(name)
+	}
+	b.side(dirs, laneFew, func(b *Boxes, i int) { errs[i] = b.Remove(names[i]) })
+	return errs
+}
