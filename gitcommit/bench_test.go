@@ -5,6 +5,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/hived/hived/protocol"
 )
 
 // only commits changes without doing them to the work tree.
@@ -85,5 +87,66 @@ func BenchmarkCommitInLargeDirectory(b *testing.B) {
 	for b.Loop() {
 		h.only(put(fmt.Sprintf("agents/a/inbox/.done/01J9ZQ5V6W7X8Y9Z%010d.json", i), "x"))
 		i++
+	}
+}
+
+// A batch as the router makes it under load, without the disk's syncs.
+func BenchmarkCommitBatch(b *testing.B) {
+	const batch = 512
+	h := newHive(b)
+	h.opt.Bulk = true
+	h.open()
+	m := newMessages()
+	var gone []change
+	for b.Loop() {
+		b.StopTimer()
+		var many []change
+		for range batch {
+			many = append(many, m.next()...)
+		}
+		many, gone = append(many, gone...), nil
+		for _, c := range many {
+			if c.Op == protocol.Put {
+				gone = append(gone, del(c.Path))
+			}
+		}
+		next := h.batch()
+		next.Changes = many
+		b.StartTimer()
+		if _, err := h.repo.Commit(b.Context(), next); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N*batch), "µs/message")
+}
+
+// A batch about tasks in a hive that has many: the tree object of tasks/ names
+// each of them.
+func BenchmarkCommitTasks(b *testing.B) {
+	for _, tasks := range []int{1_000, 100_000} {
+		b.Run(fmt.Sprintf("tasks=%d", tasks), func(b *testing.B) {
+			h := newHive(b)
+			h.opt.Bulk = true
+			h.open()
+			file := func(i int, name string, n int) change {
+				return put(fmt.Sprintf("tasks/01J8ZQ5V6W7X8Y9Z%010d/%s", i, name), fmt.Sprintf(`{"task":%d,"version":%d}`, i, n))
+			}
+			for at := 0; at < tasks; {
+				var part []change
+				for ; at < tasks && len(part) < 5000; at++ {
+					part = append(part, file(at, "brief.json", 0), file(at, "task.json", 0))
+				}
+				h.only(part...)
+			}
+			n := 0
+			for b.Loop() {
+				n++
+				var many []change
+				for j := range 256 {
+					many = append(many, file((n*7919+j*389)%tasks, "task.json", n))
+				}
+				h.only(many...)
+			}
+		})
 	}
 }

@@ -53,8 +53,8 @@ const (
 // returns an error only when it could not go on. Report is called by one
 // goroutine at a time.
 //
-// Everything is read as a stream; in memory are the state, 20 bytes an object
-// and 100 bytes a commit.
+// Everything is read as a stream; in memory are the state, a bounded part of
+// what is read, and 100 bytes a commit.
 func Check(ctx context.Context, disk durable.FS, history iter.Seq2[Event, error], report func(Problem)) error {
 	m, err := readMarker(disk)
 	if err != nil {
@@ -76,6 +76,7 @@ func Check(ctx context.Context, disk durable.FS, history iter.Seq2[Event, error]
 	if err != nil {
 		return fmt.Errorf("check git's objects: %w", err)
 	}
+	defer stored.close()
 	k := &checker{disk: disk, store: newStore(disk), stored: stored, report: one, tree: NewTree(), touched: make(map[string]bool)}
 	k.tree.touch = func(p string) { k.touched[p] = true }
 	next, stop := iter.Pull2(history)
@@ -104,6 +105,7 @@ type checker struct {
 
 	tree    *Tree
 	touched map[string]bool
+	lookups chan<- lookup
 	at      Event // the last one folded
 	ended   bool  // the log has no more
 
@@ -116,6 +118,7 @@ func (k *checker) run(ctx context.Context, tip, onto protocol.Blob) error {
 	if err != nil {
 		return err
 	}
+	defer k.lookUp()()
 	for i, c := range chain {
 		if err := ctx.Err(); err != nil {
 			return context.Cause(ctx)
@@ -132,6 +135,36 @@ func (k *checker) run(ctx context.Context, tip, onto protocol.Blob) error {
 		}
 	}
 	return k.lag()
+}
+
+// lookup is the objects that came with a commit.
+type lookup struct {
+	link
+	objects []wanted
+}
+
+type wanted struct {
+	id   protocol.Blob
+	path string // of a file
+}
+
+// lookUp begins to look, beside the folding, for the objects that are sent. The
+// function that it gives ends that.
+func (k *checker) lookUp() (done func()) {
+	lookups := make(chan lookup, 1)
+	k.lookups = lookups
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for l := range lookups {
+			for _, o := range l.objects {
+				k.want(o, l.link)
+			}
+		}
+	})
+	return func() {
+		close(lookups)
+		wg.Wait()
+	}
 }
 
 // builtUpon tells whether a person's copy of a commit stands for it: hived went
@@ -276,25 +309,27 @@ func (k *checker) differ(c link, root []entry) {
 	}
 }
 
-// exist looks for every object that came since the last commit.
+// exist has every object looked for that came since the last commit.
 func (k *checker) exist(c link) error {
-	k.tree.seal(func(id protocol.Blob, _ []byte) { k.want(id, "", c) })
+	var list []wanted
+	k.tree.seal(func(id protocol.Blob, _ []byte) { list = append(list, wanted{id: id}) })
 	for path := range k.touched {
 		id, ok, err := k.tree.Lookup(path)
 		if err != nil {
 			return err
 		}
 		if ok {
-			k.want(id, path, c)
+			list = append(list, wanted{id, path})
 		}
 	}
 	clear(k.touched)
+	k.lookups <- lookup{c, list}
 	return nil
 }
 
-func (k *checker) want(id protocol.Blob, path string, c link) {
-	if !k.stored.has(id) {
-		k.report(Problem{Code: CodeObjectMissing, Object: id, Commit: c.id, Path: path, Seq: c.last, Text: fmt.Sprintf("object %s of commit %s is not in the repository", id, c.id)})
+func (k *checker) want(o wanted, c link) {
+	if !k.stored.has(o.id) {
+		k.report(Problem{Code: CodeObjectMissing, Object: o.id, Commit: c.id, Path: o.path, Seq: c.last, Text: fmt.Sprintf("object %s of commit %s is not in the repository", o.id, c.id)})
 	}
 }
 

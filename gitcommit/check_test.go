@@ -1,12 +1,14 @@
 package gitcommit
 
 import (
+	"bytes"
 	"encoding/hex"
 	"errors"
 	"iter"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -230,4 +232,100 @@ func (h *hive) onlyPack() string {
 		h.t.Fatalf("packs: %q, %v", found, err)
 	}
 	return filepath.Base(found[0])
+}
+
+// The windows of an index hold all entries, each once, in the order of the pack
+// and with the right ends, also where offsets are large.
+func TestWindowsOfAnIndex(t *testing.T) {
+	const n, step = 3000, 1 << 20
+	var entries []packEntry
+	want := make(map[protocol.Blob]int64)
+	for i := range int64(n) {
+		id := protocol.BlobOf([]byte(strconv.FormatInt(i, 10)))
+		want[id] = packHeader + step*i
+		entries = append(entries, packEntry{id: id, offset: want[id]})
+	}
+	var file bytes.Buffer
+	if err := writeIdx(&file, entries, protocol.Blob{7}); err != nil {
+		t.Fatal(err)
+	}
+	in := bytes.NewReader(file.Bytes())
+	x, err := readFan(in, int64(file.Len()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const end = packHeader + step*n
+	for _, windows := range []int64{1, 2, 7} {
+		next := int64(packHeader)
+		for w := range windows {
+			list, err := x.window(in, end*w/windows, end*(w+1)/windows, end)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, s := range list {
+				if s.offset != next || s.end != next+step || want[s.id] != next || !bytes.Equal(file.Bytes()[idxFanout+20*s.at:][:20], s.id[:]) {
+					t.Fatalf("%d windows: at %d stands %+v", windows, next, s)
+				}
+				next = s.end
+			}
+		}
+		if next != end {
+			t.Errorf("%d windows end at %d of %d", windows, next, int64(end))
+		}
+	}
+	entries[5].offset = entries[6].offset
+	file.Reset()
+	if err := writeIdx(&file, entries, protocol.Blob{7}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := x.window(bytes.NewReader(file.Bytes()), 0, end, end); !errors.Is(err, errBadIdx) {
+		t.Errorf("two entries in one place: %v", err)
+	}
+}
+
+// A chain of differences is followed once, not once for each of its links, and
+// a base in another part of the pack is found.
+func TestCheckFollowsAChainOnce(t *testing.T) {
+	needGit(t)
+	for _, offsets := range []string{"true", "false"} {
+		h := newHive(t)
+		text := strings.Repeat("a line of the plan that hardly changes\n", 60)
+		for i := range 60 {
+			h.commit(put("board.md", text+strconv.Itoa(i)))
+		}
+		h.git("-c", "repack.useDeltaBaseOffset="+offsets, "repack", "-adfq", "--depth=50", "--window=80")
+		stem := packDir + "/" + strings.TrimSuffix(h.onlyPack(), ".idx")
+		x, in, err := openIdx(h.disk, stem)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer in.Close()
+		f, err := h.disk.Open(stem + ".pack")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		info, err := f.Stat()
+		if err != nil {
+			t.Fatal(err)
+		}
+		list, err := x.window(in, 0, info.Size, info.Size-20)
+		if err != nil {
+			t.Fatal(err)
+		}
+		// Two parts, the bases of the first one in the second.
+		reads := &countedReads{ReaderAt: f}
+		for _, part := range [][]span{list[len(list)/2:], list[:len(list)/2]} {
+			w := newPartCheck()
+			w.idx, w.in, w.spans, w.bytes.f = x, in, part, reads
+			for _, s := range slices.Backward(part) { // the worst order
+				if err := w.check(s); err != nil {
+					t.Errorf("%s: %v", s.id, err)
+				}
+			}
+		}
+		if most := 8 * len(list); reads.n > most {
+			t.Errorf("offsets %s: %d objects took %d reads", offsets, len(list), reads.n)
+		}
+	}
 }

@@ -2,8 +2,6 @@ package gitcommit
 
 import (
 	"bufio"
-	"bytes"
-	"compress/zlib"
 	"context"
 	"crypto/sha1" //nolint:gosec // git names its objects by SHA-1
 	"encoding/hex"
@@ -16,35 +14,78 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-
-	"github.com/go-git/go-git/v5/plumbing/cache"
-	"github.com/go-git/go-git/v5/plumbing/format/idxfile"
-	"github.com/go-git/go-git/v5/plumbing/format/packfile"
+	"sync/atomic"
 
 	"github.com/hived/hived/internal/durable"
 	"github.com/hived/hived/protocol"
 )
 
-// present knows the ids of all objects in a repository.
+// present finds the objects that were there when they were checked. The indexes
+// of the packs stay open, so that it does not matter when a running hive merges
+// them; of each 1 KiB is in memory.
 type present struct {
-	packs []*idx
-	loose map[protocol.Blob]bool
+	disk  durable.FS
+	packs []openPack // the one that was of use last comes first
+}
+
+type openPack struct {
+	idx *idxFile
+	in  durable.File
 }
 
 func (p *present) has(id protocol.Blob) bool {
-	return p.loose[id] || slices.ContainsFunc(p.packs, func(x *idx) bool { return x.has(id) })
+	for i, x := range p.packs {
+		if _, ok, err := x.idx.find(x.in, id); err == nil && ok {
+			copy(p.packs[1:], p.packs[:i])
+			p.packs[0] = x
+			return true
+		}
+	}
+	_, err := p.disk.Lstat(looseFile(id))
+	return err == nil
 }
 
-// checkObjects inflates and hashes everything that lies in .git/objects.
+func (p *present) close() {
+	for _, x := range p.packs {
+		_ = x.in.Close() // only read
+	}
+}
+
+// checkObjects inflates and hashes everything that lies in .git/objects, on all
+// cores. What it gives is to be closed.
 func checkObjects(ctx context.Context, disk durable.FS, report func(Problem)) (*present, error) {
-	p := &present{loose: make(map[protocol.Blob]bool)}
+	p := &present{disk: disk}
+	parts := make(chan *packPart)
+	var wg sync.WaitGroup
+	for range min(runtime.GOMAXPROCS(0), mostCheckers) {
+		wg.Go(func() {
+			w := newPartCheck()
+			for part := range parts {
+				w.run(part)
+			}
+		})
+	}
+	err := checkPacks(ctx, disk, p, parts, report)
+	close(parts)
+	wg.Wait()
+	if err == nil {
+		err = checkLoose(ctx, disk, report)
+	}
+	if err != nil {
+		p.close()
+		return nil, err
+	}
+	return p, nil
+}
+
+func checkPacks(ctx context.Context, disk durable.FS, p *present, parts chan<- *packPart, report func(Problem)) error {
 	done := make(map[string]bool)
 	// A running hive merges packs: what vanished has come back under another
 	// name. A few looks find it.
 	for fresh := true; fresh; {
 		names, err := packNames(disk)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		fresh = false
 		for _, stem := range slices.Sorted(maps.Keys(names)) {
@@ -52,229 +93,162 @@ func checkObjects(ctx context.Context, disk durable.FS, report func(Problem)) (*
 				continue // half of what a crash left
 			}
 			done[stem], fresh = true, true
-			c := &packCheck{disk: disk, stem: stem, report: report}
+			c := &packCheck{disk: disk, stem: stem, parts: parts, report: report}
 			if err := c.run(ctx); err != nil {
-				return nil, err
+				return err
 			}
-			if c.idx != nil {
-				p.packs = append(p.packs, &idx{names: bytes.Clone(c.idx.names)})
+			if c.in != nil {
+				p.packs = append(p.packs, openPack{c.idx, c.in})
 			}
 		}
 	}
-	return p, checkLoose(ctx, disk, p, report)
+	return nil
 }
 
-// packCheck checks one pack.
+// packCheck checks one pack and divides it into parts.
 type packCheck struct {
 	disk   durable.FS
 	stem   string
+	parts  chan<- *packPart
 	report func(Problem)
-	idx    *idx
+	idx    *idxFile
+	in     durable.File // the index; nil where it cannot be used
+	pack   durable.File
+	users  atomic.Int32 // of pack; the last one closes it
+	size   int64        // of the pack without its checksum
 }
 
-func (c *packCheck) damaged(name string, err error) {
+// done ends one use of the pack, which may be merged and gone from the disk by
+// now.
+func (c *packCheck) done() {
+	if c.users.Add(-1) == 0 {
+		_ = c.pack.Close() // only read
+	}
+}
+
+func (c *packCheck) damaged(ext string, err error) {
 	if missing(err) {
 		return // merged into another pack meanwhile
 	}
+	name := c.stem + ext
 	c.report(Problem{Code: CodePackDamaged, Path: name, Text: fmt.Sprintf("%s: %v", name, err)})
 }
 
 // run reports what is wrong; its error is only that the check was stopped.
 func (c *packCheck) run(ctx context.Context) error {
-	x, err := readIdx(c.disk, c.stem)
+	idx, in, err := openIdx(c.disk, c.stem)
 	if err != nil {
-		c.damaged(c.stem+".idx", err)
+		c.damaged(".idx", err)
 		return nil
 	}
-	c.idx = x
-	f, err := c.disk.Open(c.stem + ".pack")
+	sum, err := idx.check(in)
 	if err != nil {
-		c.damaged(c.stem+".pack", err)
+		c.damaged(".idx", errors.Join(err, in.Close()))
 		return nil
 	}
-	defer f.Close() //nolint:errcheck // only read
-	info, err := f.Stat()
-	if err != nil {
-		c.damaged(c.stem+".pack", err)
+	c.idx, c.in = idx, in
+	if c.pack, err = c.disk.Open(c.stem + ".pack"); err != nil {
+		c.damaged(".pack", err)
 		return nil
 	}
-	if err := c.sums(f, info.Size); err != nil {
-		c.damaged(c.stem+".pack", err)
+	c.users.Store(1)
+	defer c.done()
+	if err := c.sums(sum); err != nil {
+		c.damaged(".pack", err)
 	}
-	spans, err := x.spans(info.Size - sha1.Size)
-	if err != nil {
-		c.damaged(c.stem+".idx", err)
-		return nil
-	}
-	return c.all(ctx, f, spans)
+	return c.divide(ctx)
 }
 
-// sums checks the pack's head and the sum over all of it.
-func (c *packCheck) sums(f io.ReaderAt, size int64) error {
-	if err := checkPackHead(f, c.idx.len()); err != nil {
+// sums checks the pack's head and the sum over all of it, which its index and
+// its name have too.
+func (c *packCheck) sums(want protocol.Blob) error {
+	info, err := c.pack.Stat()
+	if err != nil {
+		return err
+	}
+	c.size = max(info.Size-sha1.Size, 0)
+	if err := checkPackHead(c.pack, c.idx.len()); err != nil {
 		return err
 	}
 	h := sha1.New() //nolint:gosec // git names its packs by SHA-1
-	body := max(size-sha1.Size, 0)
-	if _, err := io.Copy(h, bufio.NewReaderSize(io.NewSectionReader(f, 0, body), 256<<10)); err != nil {
+	if _, err := io.Copy(h, bufio.NewReaderSize(io.NewSectionReader(c.pack, 0, c.size), 256<<10)); err != nil {
 		return err
 	}
 	var end protocol.Blob
-	if _, err := f.ReadAt(end[:], body); err != nil {
+	if _, err := c.pack.ReadAt(end[:], c.size); err != nil {
 		return err
 	}
-	if protocol.Blob(h.Sum(nil)) != end || end != c.idx.pack || !strings.HasSuffix(c.stem, end.String()) {
+	if protocol.Blob(h.Sum(nil)) != end || end != want || !strings.HasSuffix(c.stem, end.String()) {
 		return errors.New("its checksum is wrong")
 	}
 	return nil
 }
 
-const spansAtOnce = 256
+// How much of a pack is at hand at once. The chains of differences that lead
+// out of a part are followed once for each part, so that it must not be small.
+const (
+	entriesAtOnce = 1 << 16 // of a window, about
+	partEntries   = 1 << 14
+	mostCheckers  = 8
+	partBytes     = 64 << 20
+)
 
-// all checks the entries, side by side.
-func (c *packCheck) all(ctx context.Context, f durable.File, spans []span) error {
-	work := make(chan []span)
-	var wg sync.WaitGroup
-	for range runtime.GOMAXPROCS(0) {
-		wg.Go(func() {
-			w := &inflater{}
-			for part := range work {
-				c.part(w, f, part)
-			}
-		})
-	}
-	var err error
-	for part := range slices.Chunk(spans, spansAtOnce) {
-		if err = ctx.Err(); err != nil {
-			err = context.Cause(ctx)
-			break
-		}
-		work <- part
-	}
-	close(work)
-	wg.Wait()
-	return err
+// packPart is some entries of a pack that follow each other.
+type packPart struct {
+	*packCheck
+	spans []span
 }
 
-func (c *packCheck) part(w *inflater, f durable.File, part []span) {
-	var deltas *packfile.Packfile
-	for _, s := range part {
-		err := w.entry(f, s)
-		if errors.Is(err, errDelta) {
-			if deltas == nil {
-				deltas, err = c.openDeltas(f)
-			}
-			if deltas != nil {
-				err = checkDelta(deltas, s)
-			}
+// divide hands out all entries in the order of the pack. In memory are those of
+// one window, however large the pack is.
+func (c *packCheck) divide(ctx context.Context) error {
+	windows := int64(c.idx.len()/entriesAtOnce + 1)
+	next, found := int64(packHeader), 0
+	for w := range windows {
+		list, err := c.idx.window(c.in, c.size*w/windows, c.size*(w+1)/windows, c.size)
+		if err == nil && len(list) > 0 && (found == 0 && list[0].offset != next || list[0].offset < next) {
+			err = errBadIdx
 		}
 		if err != nil {
-			c.report(Problem{Code: CodeObjectDamaged, Object: s.id, Path: c.stem + ".pack", Text: fmt.Sprintf("object %s in %s.pack: %v", s.id, c.stem, err)})
+			c.damaged(".idx", err)
+			return nil
+		}
+		if found += len(list); len(list) > 0 {
+			next = list[len(list)-1].end
+		}
+		for len(list) > 0 {
+			n := partLength(list)
+			c.users.Add(1)
+			select {
+			case c.parts <- &packPart{c, list[:n:n]}:
+			case <-ctx.Done():
+				c.done()
+				return context.Cause(ctx)
+			}
+			list = list[n:]
 		}
 	}
-}
-
-// openDeltas has go-git resolve what is stored as a difference: git's own
-// packs, never hived's.
-func (c *packCheck) openDeltas(f durable.File) (*packfile.Packfile, error) {
-	in, err := c.disk.Open(c.stem + ".idx")
-	if err != nil {
-		return nil, err
-	}
-	defer in.Close() //nolint:errcheck // only read
-	x := idxfile.NewMemoryIndex()
-	if err := idxfile.NewDecoder(bufio.NewReader(in)).Decode(x); err != nil {
-		return nil, err
-	}
-	info, err := f.Stat()
-	if err != nil {
-		return nil, err
-	}
-	view := &doorFile{SectionReader: io.NewSectionReader(f, 0, info.Size), name: c.stem + ".pack"}
-	return packfile.NewPackfileWithCache(x, nil, view, cache.NewObjectLRU(cacheBytes), 0), nil
-}
-
-func checkDelta(p *packfile.Packfile, s span) error {
-	o, err := p.GetByOffset(s.offset)
-	if err != nil {
-		return err
-	}
-	r, err := o.Reader()
-	if err != nil {
-		return err
-	}
-	defer r.Close()                              //nolint:errcheck // only read
-	h := newObjectHash(kind(o.Type()), o.Size()) //nolint:gosec // a git object type is one digit
-	if _, err := io.Copy(h, r); err != nil {
-		return err
-	}
-	return rightHash(h.Sum(nil), s.id)
-}
-
-var errDelta = errors.New("stored as a difference")
-
-func rightHash(sum []byte, want protocol.Blob) error {
-	if got := protocol.Blob(sum); got != want {
-		return fmt.Errorf("its bytes have the hash %s", got)
+	if found != c.idx.len() {
+		c.damaged(".idx", errBadIdx)
 	}
 	return nil
 }
 
-// inflater is a decompressor that is used for one object after the other.
-type inflater struct {
-	in *bufio.Reader
-	zr io.ReadCloser
-}
-
-func (w *inflater) reset(r io.Reader) error {
-	if w.in == nil {
-		w.in = bufio.NewReaderSize(r, 16<<10)
-	} else {
-		w.in.Reset(r)
+func partLength(list []span) int {
+	n := 1
+	for n < min(len(list), partEntries) && list[n].end-list[0].offset <= partBytes {
+		n++
 	}
-	if w.zr == nil {
-		zr, err := zlib.NewReader(w.in)
-		if err == nil {
-			w.zr = zr
-		}
-		return err
-	}
-	return w.zr.(zlib.Resetter).Reset(w.in, nil)
-}
-
-// entry checks one entry of a pack that is no delta (errDelta).
-func (w *inflater) entry(f io.ReaderAt, s span) error {
-	var head [16]byte
-	n, err := f.ReadAt(head[:min(int64(len(head)), s.end-s.offset)], s.offset)
-	if err != nil && !errors.Is(err, io.EOF) {
-		return err
-	}
-	k, size, n := readHead(head[:n])
-	switch {
-	case n == 0:
-		return errBadPack
-	case k == 6 || k == 7:
-		return errDelta
-	}
-	if err := w.reset(io.NewSectionReader(f, s.offset+int64(n), s.end-s.offset-int64(n))); err != nil {
-		return err
-	}
-	h := newObjectHash(k, size)
-	if got, err := io.Copy(h, io.LimitReader(w.zr, size+1)); err != nil {
-		return err
-	} else if got != size {
-		return errBadPack
-	}
-	return rightHash(h.Sum(nil), s.id)
+	return n
 }
 
 // checkLoose checks the objects that have a file each.
-func checkLoose(ctx context.Context, disk durable.FS, p *present, report func(Problem)) error {
+func checkLoose(ctx context.Context, disk durable.FS, report func(Problem)) error {
 	dirs, err := disk.ReadDir(objectsDir)
 	if err != nil {
 		return err
 	}
-	w := &inflater{}
+	u := &unpacker{}
 	for _, d := range dirs {
 		if _, err := hex.DecodeString(d.Name); err != nil || len(d.Name) != 2 {
 			continue
@@ -291,9 +265,8 @@ func checkLoose(ctx context.Context, disk durable.FS, p *present, report func(Pr
 			if id.UnmarshalText([]byte(d.Name+f.Name)) != nil {
 				continue // tmp_obj of git's
 			}
-			p.loose[id] = true
 			name := objectsDir + "/" + d.Name + "/" + f.Name
-			if err := w.loose(disk, name, id); err != nil && !missing(err) {
+			if err := u.checkLoose(disk, name, id); err != nil && !missing(err) {
 				report(Problem{Code: CodeObjectDamaged, Object: id, Path: name, Text: fmt.Sprintf("object %s: %v", id, err)})
 			}
 		}
@@ -301,17 +274,18 @@ func checkLoose(ctx context.Context, disk durable.FS, p *present, report func(Pr
 	return nil
 }
 
-func (w *inflater) loose(disk durable.FS, name string, id protocol.Blob) error {
+// checkLoose reads one of them as a stream.
+func (u *unpacker) checkLoose(disk durable.FS, name string, id protocol.Blob) error {
 	f, err := disk.Open(name)
 	if err != nil {
 		return err
 	}
 	defer f.Close() //nolint:errcheck // only read
-	if err := w.reset(f); err != nil {
+	if err := u.reset(f); err != nil {
 		return err
 	}
 	h := sha1.New() //nolint:gosec // git names its objects by SHA-1
-	text := bufio.NewReader(io.TeeReader(w.zr, h))
+	text := bufio.NewReader(io.TeeReader(u.zr, h))
 	head, err := text.ReadString(0)
 	if err != nil {
 		return err
@@ -324,5 +298,5 @@ func (w *inflater) loose(disk durable.FS, name string, id protocol.Blob) error {
 	if want, err := strconv.ParseInt(size, 10, 64); err != nil || want != n {
 		return errors.New("it has not the size it claims")
 	}
-	return rightHash(h.Sum(nil), id)
+	return rightHash(protocol.Blob(h.Sum(nil)), id)
 }

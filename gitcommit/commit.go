@@ -91,7 +91,7 @@ func (r *Repo) try(ctx context.Context, b *Batch) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	w := &work{repo: r, seen: make(map[protocol.Blob]bool)}
+	w := &work{repo: r, objects: make([]object, 0, len(b.Changes)), seen: make(map[protocol.Blob]bool, len(b.Changes))}
 	if err := w.apply(b.Changes); err != nil {
 		return Result{}, fmt.Errorf("commit events %s to %s: %w", b.First, b.Last, err)
 	}
@@ -108,6 +108,7 @@ func (r *Repo) try(ctx context.Context, b *Batch) (Result, error) {
 		return Result{}, fmt.Errorf("commit events %s to %s: %w", b.First, b.Last, err)
 	}
 	r.head = Head{Seq: b.Last, Sum: b.Sum, Commit: res.Commit}
+	r.tree.cool()
 	r.rootOf, r.root = res.Commit, root
 	r.writeReflog(tip, res.Commit, b.At, subjectOf(b), pos.Head == r.branch)
 	r.overrule(res.Overruled)

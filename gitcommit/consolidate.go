@@ -2,67 +2,101 @@ package gitcommit
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 	"slices"
+	"time"
 
 	"github.com/hived/hived/internal/durable"
-	"github.com/hived/hived/protocol"
+	"github.com/hived/hived/internal/failpoint"
 )
 
 const (
 	// mostPacks may exist before small ones are merged.
 	mostPacks = 50
-	// mostMerged bytes make a pack that is not merged again.
+	// crowded is how many there may be before a committer should wait.
+	crowded = 150
+	// mostMerged bytes, or half of mostObjects, make a pack that is not merged
+	// again.
 	mostMerged = 1 << 30
+	// mostObjects are merged at once: each costs about 110 bytes of memory.
+	mostObjects = 1 << 19
 )
 
 // pack is one pack that could be merged.
 type pack struct {
-	stem string
-	size int64
-	idx  *idx
+	stem    string
+	size    int64 // bytes
+	objects int
+	made    time.Time
+	leave   bool // it holds what merge cannot copy, or is damaged
 }
+
+// full tells that a pack is large enough.
+func (p *pack) full() bool { return p.size > mostMerged || p.objects >= mostObjects/2 }
 
 // Consolidate merges small packs into larger ones when there are more than 50,
 // so that their number stays small and each object is copied a logarithmic
-// number of times. Entries are copied as they are, as a stream; memory is needed
-// for the indexes of what is merged. Packs that hold deltas (git's own), are
-// kept by a .keep, or are larger than 1 GiB are left alone. The new pack is on
-// the disk before an old one goes, so that readers always find every object. It
-// may run beside the other methods.
+// number of times. Entries are copied as they are, as a stream, but for the
+// trees that a commit brought: they become differences from the version of the
+// same directory before. Packs that hold differences by offset (git's own), are
+// kept by a .keep, or are full (1 GiB, or 262,144 objects) are left alone. It
+// needs less than 128 MiB of memory, whatever there is. The new pack is on the
+// disk before an old one goes, so that readers always find every object. Once an
+// hour it also removes what killed git processes left half written. It may run
+// beside the other methods; a second call waits for the first.
 func (r *Repo) Consolidate(ctx context.Context) error {
 	r.merging.Lock()
 	defer r.merging.Unlock()
-	packs, err := r.mergeable()
-	if err != nil {
-		return fmt.Errorf("consolidate packs: %w", err)
+	if err := r.sweepTemporary(); err != nil {
+		return err
 	}
-	if len(packs) <= mostPacks {
+	for {
+		packs, err := r.mergeable()
+		if err != nil {
+			return fmt.Errorf("consolidate packs: %w", err)
+		}
+		if len(packs) <= mostPacks {
+			return nil
+		}
+		small := smallest(packs)
+		if len(small) < 2 {
+			return nil
+		}
+		err = r.merge(ctx, small)
+		if errors.Is(err, errForeign) || missing(err) {
+			continue // without the one that is git's own, or that git took away
+		}
+		if err != nil {
+			return fmt.Errorf("consolidate %d packs: %w", len(small), err)
+		}
 		return nil
 	}
-	small := smallest(packs)
-	if len(small) < 2 {
-		return nil
-	}
-	if err := r.merge(ctx, small); err != nil {
-		return fmt.Errorf("consolidate %d packs: %w", len(small), err)
-	}
-	return nil
 }
 
-// mergeable lists the packs without deltas that nothing but hived relies on.
+// Crowded tells that packs pile up faster than they are merged. Who commits
+// while another goroutine consolidates should then call [Repo.Consolidate]
+// first, which waits for the other: so there are never more than 200 packs of
+// hived's.
+func (r *Repo) Crowded() bool {
+	names, err := packNames(r.disk)
+	return err == nil && len(names) > crowded
+}
+
+// mergeable lists the packs that nothing but hived relies on and that are not
+// full.
 func (r *Repo) mergeable() ([]pack, error) {
 	names, err := packNames(r.disk)
 	if err != nil {
 		return nil, err
 	}
-	for stem := range r.deltaful {
+	for stem := range r.packs {
 		if _, ok := names[stem]; !ok {
-			delete(r.deltaful, stem)
+			delete(r.packs, stem)
 		}
 	}
 	if len(names) <= mostPacks {
@@ -73,18 +107,43 @@ func (r *Repo) mergeable() ([]pack, error) {
 		if !slices.Contains(exts, ".idx") || slices.ContainsFunc(exts, special) {
 			continue
 		}
-		info, err := r.disk.Lstat(stem + ".pack")
+		p, err := r.packOf(stem)
 		if missing(err) {
 			continue
 		}
 		if err != nil {
 			return nil, err
 		}
-		if info.Size <= mostMerged {
-			out = append(out, pack{stem: stem, size: info.Size})
+		if !p.leave && !p.full() {
+			out = append(out, *p)
 		}
 	}
-	return slices.DeleteFunc(out, func(p pack) bool { return r.holdsDeltas(p) }), nil
+	return out, nil
+}
+
+// packOf looks at a pack once in the life of the Repo. One whose index cannot be
+// read is left to verify.
+func (r *Repo) packOf(stem string) (*pack, error) {
+	if p := r.packs[stem]; p != nil {
+		return p, nil
+	}
+	info, err := r.disk.Lstat(stem + ".pack")
+	if err != nil {
+		return nil, err
+	}
+	p := &pack{stem: stem, size: info.Size, made: info.ModTime}
+	x, f, err := openIdx(r.disk, stem)
+	switch {
+	case err == nil:
+		p.objects = x.len()
+		err = f.Close()
+	case !missing(err):
+		p.leave, err = true, nil
+	}
+	if err == nil {
+		r.packs[stem] = p
+	}
+	return p, err
 }
 
 // special knows the files beside a pack that tell it must stay.
@@ -94,42 +153,6 @@ func special(ext string) bool {
 		return false
 	}
 	return true
-}
-
-// holdsDeltas looks at every entry of a pack once in the life of the Repo. A
-// pack that cannot be read counts as one that does: it is left to verify.
-func (r *Repo) holdsDeltas(p pack) bool {
-	known, ok := r.deltaful[p.stem]
-	if !ok {
-		plain, err := isPlain(r.disk, p)
-		known = err != nil || !plain
-		r.deltaful[p.stem] = known
-	}
-	return known
-}
-
-func isPlain(disk durable.FS, p pack) (bool, error) {
-	x, err := readIdx(disk, p.stem)
-	if err != nil {
-		return false, err
-	}
-	f, err := disk.Open(p.stem + ".pack")
-	if err != nil {
-		return false, err
-	}
-	defer f.Close() //nolint:errcheck // only read
-	var b [1]byte
-	for i := range x.len() {
-		if _, err := f.ReadAt(b[:], x.entry(i).offset); err != nil {
-			return false, err
-		}
-		switch kind(b[0] >> 4 & 7) {
-		case kindCommit, kindTree, kindBlob, kindTag:
-		default:
-			return false, nil
-		}
-	}
-	return true, nil
 }
 
 const mostIdx = 4 << 30
@@ -143,20 +166,15 @@ func readIdx(disk durable.FS, stem string) (*idx, error) {
 }
 
 // smallest picks the packs to merge: all below the smallest one that is at
-// least twice as large as everything smaller together.
+// least twice as large as everything smaller together, up to mostObjects.
 func smallest(packs []pack) []pack {
-	slices.SortFunc(packs, func(a, b pack) int {
-		switch {
-		case a.size < b.size:
-			return -1
-		case a.size > b.size:
-			return 1
-		}
-		return 0
-	})
+	slices.SortFunc(packs, func(a, b pack) int { return cmp.Compare(a.size, b.size) })
 	var sum int64
-	take := 0
+	take, objects := 0, 0
 	for i, p := range packs {
+		if objects += p.objects; objects > mostObjects {
+			break
+		}
 		if i > 0 && p.size < 2*sum {
 			take = i + 1
 		}
@@ -165,95 +183,62 @@ func smallest(packs []pack) []pack {
 	return packs[:take]
 }
 
-// merge writes one pack of the entries of many and removes the many.
+// merge writes one pack of the entries of many and removes the many. An index
+// over many packs names them, and is a hint that git makes again.
 func (r *Repo) merge(ctx context.Context, packs []pack) error {
-	seen := make(map[protocol.Blob]bool)
-	for i := range packs {
-		x, err := readIdx(r.disk, packs[i].stem)
-		if err != nil {
-			return err
-		}
-		packs[i].idx = x
-		for j := range x.len() {
-			seen[protocol.Blob(x.name(j))] = true
-		}
+	m, err := newMerge(r.disk, packs)
+	if err != nil {
+		return r.leave(err)
 	}
-	count := len(seen)
-	clear(seen)
-	w := newPacker(r.disk, !r.opt.Bulk)
-	stem, _, err := w.publish(tmpMerge, func(b *bufio.Writer) (*packStream, error) {
-		s, err := newPackStream(b, count)
-		for i := range packs {
-			if err != nil {
-				break
-			}
-			if err = copyEntries(ctx, r.disk, s, packs[i], seen); errors.Is(err, errBadPack) {
-				r.deltaful[packs[i].stem] = true // left to verify from now on
-			}
-		}
-		return s, err
+	m.packer = newPacker(r.disk, !r.opt.Bulk)
+	stem, _, err := m.packer.publish(tmpMerge, func(b *bufio.Writer) (*packStream, error) {
+		return m.write(ctx, b)
 	})
 	if err != nil {
-		return err
+		return r.leave(err)
 	}
-	r.deltaful[stem] = false
-	return r.drop(w, packs, stem)
-}
-
-// drop removes the packs that were merged. An index over many packs names
-// them, and is a hint that git makes again.
-func (r *Repo) drop(w *packer, packs []pack, merged string) error {
+	r.recent.moved(packs, stem)
+	failpoint.Hit(failpoint.PacksMerged)
 	if err := ignoreMissing(r.disk.Remove(packDir + "/multi-pack-index")); err != nil {
 		return err
 	}
 	for _, p := range packs {
-		if p.stem == merged {
+		if p.stem == stem {
 			continue
 		}
-		if err := w.remove(p.stem); err != nil {
+		if err := m.packer.remove(p.stem); err != nil {
 			return err
 		}
-		delete(r.deltaful, p.stem)
+		delete(r.packs, p.stem)
 	}
 	return nil
 }
 
-// copyEntries copies what was not copied yet, each checked against the CRC that
-// its index promises.
-func copyEntries(ctx context.Context, disk durable.FS, s *packStream, p pack, seen map[protocol.Blob]bool) error {
-	f, err := disk.Open(p.stem + ".pack")
-	if err != nil {
+// leave notes which pack stood in the way of a merge.
+func (r *Repo) leave(err error) error {
+	bad, ok := errors.AsType[*badPackError](err)
+	if !ok {
 		return err
 	}
-	defer f.Close() //nolint:errcheck // only read
-	spans, err := p.idx.spans(p.size - int64(len(protocol.Blob{})))
-	if err != nil {
-		return fmt.Errorf("%s: %w", p.stem, err)
+	if p := r.packs[bad.stem]; p != nil {
+		p.leave = !missing(err) // left to verify from now on
 	}
-	if err := checkPackHead(f, len(spans)); err != nil {
-		return fmt.Errorf("%s: %w", p.stem, err)
-	}
-	in := bufio.NewReaderSize(io.NewSectionReader(f, packHeader, p.size-packHeader), 256<<10)
-	for _, e := range spans {
-		if seen[e.id] {
-			if _, err := in.Discard(int(e.end - e.offset)); err != nil {
-				return err
-			}
-			continue
-		}
-		seen[e.id] = true
-		s.begin(e.id)
-		if _, err := io.CopyN(s, in, e.end-e.offset); err != nil {
-			return err
-		}
-		if s.crc != e.crc {
-			return fmt.Errorf("%s: object %s: %w", p.stem, e.id, errBadPack)
-		}
-	}
-	return context.Cause(ctx)
+	return err
 }
 
-var errBadPack = errors.New("the pack does not hold what its index says")
+// badPackError tells which pack cannot be merged.
+type badPackError struct {
+	stem string
+	err  error
+}
+
+func (e *badPackError) Error() string { return e.stem + ": " + e.err.Error() }
+func (e *badPackError) Unwrap() error { return e.err }
+
+var (
+	errBadPack = errors.New("the pack does not hold what its index says")
+	errForeign = errors.New("the pack is not one of hived's")
+)
 
 // checkPackHead checks the twelve bytes that a pack begins with.
 func checkPackHead(f io.ReaderAt, count int) error {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -16,11 +18,16 @@ import (
 // by one, with the index and the packs looked after.
 func story() []Event {
 	segment := []byte("{\"seq\":1}\n")
+	text := strings.Repeat("a message of some length, ", 8)
+	begin := []change{put("registry.json", "{}"), put("board.md", "plan")}
+	for i := range 8 {
+		begin = append(begin, put(fmt.Sprintf("agents/a/inbox/0%d.json", i), "old"))
+	}
 	events := []Event{
-		{Changes: []change{put("registry.json", "{}"), put("board.md", "plan")}},
-		{Changes: []change{put("agents/a/inbox/1.json", "one"), put("agents/b/inbox/1.json", "one")}},
+		{Changes: begin},
+		{Changes: []change{put("agents/a/inbox/1.json", text), put("agents/b/inbox/1.json", text), put("agents/c/outbox/.sent/1.json", text+"as it was sent")}},
 		{Changes: []change{move("agents/a/inbox/1.json", "agents/a/inbox/.done/1.json"), {Op: protocol.PutFile, Path: "log/000000000001.jsonl", Data: segment}}},
-		{Changes: []change{del("agents/b/inbox/1.json"), put("tasks/t/task.json", "{}")}},
+		{Changes: []change{del("agents/b/inbox/1.json"), put("tasks/t/task.json", "{}"), put("agents/a/inbox/2.json", "two")}},
 	}
 	for i := range events {
 		events[i].Seq, events[i].Sum = protocol.Seq(i+1), fmt.Sprintf("%032x", i+1)
@@ -52,17 +59,63 @@ func tell(ctx context.Context, disk durable.FS, events []Event, packs int) (prot
 		if _, err := r.SyncIndex(ctx); err != nil {
 			return sure, err
 		}
+		// What was merged is merged again at the end.
+		if packs > 0 && (e.Seq == 3 || e.Seq == events[len(events)-1].Seq) {
+			if err := mergeAll(ctx, r, disk); err != nil {
+				return sure, err
+			}
+		}
 	}
-	if packs == 0 {
-		return sure, nil
-	}
+	return sure, nil
+}
+
+func mergeAll(ctx context.Context, r *Repo, disk durable.FS) error {
 	r.merging.Lock()
 	defer r.merging.Unlock()
 	found, err := allPacks(r, disk)
 	if err != nil || len(found) < 2 {
-		return sure, err
+		return err
 	}
-	return sure, r.merge(ctx, found)
+	return r.merge(ctx, found)
+}
+
+// differences counts the objects that are stored as one.
+func differences(t *testing.T, disk durable.FS) map[kind]int {
+	t.Helper()
+	out := make(map[kind]int)
+	s := newStore(disk)
+	names, err := packNames(disk)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for stem := range names {
+		x, err := readIdx(disk, stem)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f, err := disk.Open(stem + ".pack")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range x.len() {
+			e := x.entry(i)
+			p, err := s.u.entry(f, e.offset)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if p.kind == kindRefDelta {
+				k, _, err := s.find(e.id)
+				if err != nil {
+					t.Fatal(err)
+				}
+				out[k]++
+			}
+		}
+		if err := f.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return out
 }
 
 func allPacks(r *Repo, disk durable.FS) ([]pack, error) {
@@ -72,13 +125,11 @@ func allPacks(r *Repo, disk durable.FS) ([]pack, error) {
 	}
 	var out []pack
 	for stem := range names {
-		info, err := disk.Lstat(stem + ".pack")
+		p, err := r.packOf(stem)
 		if err != nil {
 			return nil, err
 		}
-		if p := (pack{stem: stem, size: info.Size}); !r.holdsDeltas(p) {
-			out = append(out, p)
-		}
+		out = append(out, *p)
 	}
 	return out, nil
 }
@@ -155,6 +206,9 @@ func TestCrashAnywhere(t *testing.T) {
 	}
 	judge(t, m, events)
 	ops := m.Ops() - before
+	if d := differences(t, m); d[kindBlob] != 1 || d[kindTree] == 0 {
+		t.Fatalf("the story makes differences of %v", d)
+	}
 	for _, how := range []faultfs.Loss{faultfs.Drop, faultfs.Keep, faultfs.Torn(1), faultfs.Torn(2)} {
 		t.Run(how.String(), func(t *testing.T) {
 			for n := 1; n <= ops; n++ {
@@ -187,6 +241,37 @@ func TestCrashAnywhere(t *testing.T) {
 	}
 }
 
+// A process that is killed leaves names that are not durable. Who goes on from
+// them makes them so, before a branch that is durable rests on them.
+func TestPowerCutAfterAKill(t *testing.T) {
+	t.Parallel()
+	events := story()
+	m := newDisk(t)
+	before := m.Ops()
+	if _, err := tell(t.Context(), m, events, 0); err != nil {
+		t.Fatal(err)
+	}
+	ops := m.Ops() - before
+	for n := 1; n <= ops; n++ {
+		m := newDisk(t)
+		m.CrashAt(n, faultfs.Keep)
+		_, _ = tell(t.Context(), m, events, 0)
+		m = m.Reboot()
+		if r, err := Open(m, Options{}); err == nil {
+			_, _ = r.Head() // it lands what the kill left
+		}
+		m.CrashAt(0, faultfs.Drop)
+		m = m.Reboot()
+		if _, err := tell(t.Context(), m, events, 0); err != nil {
+			t.Fatalf("power cut after a kill at %d: %v", n, err)
+		}
+		judge(t, m, events)
+		if t.Failed() {
+			t.Fatalf("power cut after a kill at %d", n)
+		}
+	}
+}
+
 // A full disk, or one that fails, costs the batch and nothing else.
 func TestFailuresGiveTheBatchBack(t *testing.T) {
 	events := story()
@@ -210,5 +295,48 @@ func TestFailuresGiveTheBatchBack(t *testing.T) {
 		if t.Failed() {
 			t.Fatalf("after a failure at %d", n)
 		}
+	}
+}
+
+// TestPackOfTheDead: a commit whose pack lies there already, from a process that
+// died before it had synced the name, or that failed to, is as durable as any.
+func TestPackOfTheDead(t *testing.T) {
+	events := story()[:1]
+	begun := newDisk(t)
+	if _, err := tell(t.Context(), begun, nil, 0); err != nil {
+		t.Fatal(err)
+	}
+	if err := begun.SyncAll(); err != nil {
+		t.Fatal(err)
+	}
+	clean := begun.Copy()
+	if _, err := tell(t.Context(), clean, events, 0); err != nil {
+		t.Fatal(err)
+	}
+	for name, fault := range map[string]func(m *faultfs.Mem, n int){
+		"dies":         func(m *faultfs.Mem, n int) { m.CrashAt(n, faultfs.Keep) },
+		"cannot write": func(m *faultfs.Mem, n int) { m.FailAt(n, syscall.EIO, 1); m.CrashAt(1<<30, faultfs.Keep) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			for n := 1; n <= clean.Ops(); n++ {
+				m := begun.Copy()
+				fault(m, n)
+				_, _ = tell(t.Context(), m, events, 0) // it may fail
+				m.Heal()
+				m.CrashAt(0, faultfs.Keep)
+				m = m.Reboot()
+				if _, err := tell(t.Context(), m, events, 0); err != nil {
+					t.Fatalf("%d: %v", n, err)
+				}
+				m = m.Reboot()
+				if _, err := tell(t.Context(), m, events, 0); err != nil { // what the failed sync of the branch took
+					t.Fatalf("%d, after a power cut: %v", n, err)
+				}
+				judge(t, m, events)
+				if t.Failed() {
+					t.Fatalf("at operation %d", n)
+				}
+			}
+		})
 	}
 }

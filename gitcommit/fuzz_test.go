@@ -2,35 +2,14 @@ package gitcommit
 
 import (
 	"bytes"
+	"path"
+	"regexp"
 	"testing"
 
+	"github.com/hived/hived/internal/durable"
+	"github.com/hived/hived/internal/durable/faultfs"
 	"github.com/hived/hived/protocol"
 )
-
-func FuzzIndex(f *testing.F) {
-	p := &parsedIndex{entries: []indexEntry{newIndexEntry("a", protocol.Blob{1}, modeFile, fileStat{2}), newIndexEntry("b/c", protocol.Blob{1}, modeFile, fileStat{})}}
-	good := encodeIndex(p)
-	unsummed := append(bytes.Clone(good[:len(good)-20]), make([]byte, 20)...)
-	f.Add(good)
-	f.Add(unsummed)
-	v4 := append(bytes.Clone(unsummed[:indexHeader]), unsummed[indexHeader:indexHeader+fixedBytes]...)
-	v4[7], v4[11] = 4, 1
-	f.Add(append(append(v4, 0, 'a', 0), make([]byte, 20)...))
-	f.Fuzz(func(t *testing.T, data []byte) {
-		p, err := parseIndex(data)
-		if err != nil {
-			return
-		}
-		once := encodeIndex(p)
-		q, err := parseIndex(once)
-		if err != nil {
-			t.Fatalf("what was read cannot be read again: %v", err)
-		}
-		if !bytes.Equal(encodeIndex(q), once) {
-			t.Error("encoding twice gives other bytes")
-		}
-	})
-}
 
 func FuzzHead(f *testing.F) {
 	f.Add([]byte("ref: refs/heads/main\n"))
@@ -70,6 +49,7 @@ func FuzzMarker(f *testing.F) {
 		if err != nil {
 			return
 		}
+		m.unsplit = false // a person's setting
 		again, err := parseMarker(markerText(m))
 		if err != nil || again != m {
 			t.Errorf("%+v becomes %+v, %v", m, again, err)
@@ -101,6 +81,74 @@ func FuzzObjects(f *testing.F) {
 		}
 		if _, _, n := readHead(data); n > len(data) {
 			t.Error("read too far")
+		}
+	})
+}
+
+// What is left of a reflog is no longer than it was. Where its lines begin with
+// two ids, it keeps each entry of a person's, and is short enough the second
+// time.
+func FuzzReflog(f *testing.F) {
+	id := bytes.Repeat([]byte("1"), 40)
+	ours := append(append(append(bytes.Clone(id), ' '), id...), reflogByUs+"1795251600 +0000\tcommit: hive\n"...)
+	theirs := append(append(append(bytes.Clone(id), ' '), id...), " p <p@x> 1795251600 +0000\tcommit: mine\n"...)
+	f.Add(bytes.Join([][]byte{ours, theirs, ours, ours}, nil), 1)
+	f.Add(append(ours, "half"...), 0)
+	entry := regexp.MustCompile("^[0-9a-f]{40} [0-9a-f]{40} ")
+	f.Fuzz(func(t *testing.T, data []byte, keep int) {
+		keep = max(keep, 0) % 1000
+		short := shortReflog(data, keep)
+		count := func(data []byte) (us, people int) {
+			for line := range bytes.Lines(data) {
+				if bytes.Contains(line, []byte(reflogByUs)) {
+					us++
+				} else {
+					people++
+				}
+			}
+			return us, people
+		}
+		if len(short) > len(data) {
+			t.Fatalf("%d bytes of %d", len(short), len(data))
+		}
+		for line := range bytes.Lines(data) {
+			if !entry.Match(line) {
+				return
+			}
+		}
+		_, before := count(data)
+		us, people := count(short)
+		if people < before || us > keep {
+			t.Errorf("%d bytes of %d, %d of %d entries of people's, %d of hived's", len(short), len(data), people, before, us)
+		}
+		if !bytes.Equal(shortReflog(short, keep), short) {
+			t.Error("it is shorter the second time")
+		}
+	})
+}
+
+// A .gitignore of any bytes is read, and asked again says the same.
+func FuzzIgnore(f *testing.F) {
+	for _, text := range []string{"*.env\n!keep.env\n", "/agents/*/cache.bin\r\n", "**/x/**\n[a-\n\\", "!\n//\n**\n", "# nothing\n\n\xff\n"} {
+		f.Add([]byte(text), "agents/a/keep.env")
+	}
+	f.Fuzz(func(t *testing.T, text []byte, name string) {
+		name = path.Join("agents", "a", name)
+		if !durable.ValidName(name) || len(text) > 1<<12 || len(name) > 1<<8 {
+			return
+		}
+		disk := faultfs.New()
+		if err := disk.MkdirAll("agents/a", 0o755); err != nil {
+			t.Fatal(err)
+		}
+		for _, dir := range []string{"", "agents/a"} {
+			if err := durable.Publish(disk, path.Join(dir, ".gitignore"), text, 0o644, false); err != nil {
+				t.Fatal(err)
+			}
+		}
+		g := NewIgnore(disk)
+		if first := g.Names(name); first != g.Names(name) || first != NewIgnore(disk).Names(name) {
+			t.Errorf("%q is named, and is not", name)
 		}
 	})
 }

@@ -1,6 +1,7 @@
 package gitcommit
 
 import (
+	"bufio"
 	"bytes"
 	"crypto/sha1" //nolint:gosec // git checks its pack indexes by SHA-1
 	"encoding/binary"
@@ -18,37 +19,42 @@ const (
 	idxLarge  = 1 << 31 // an offset with this bit stands in the table of large ones
 )
 
-// writeIdx writes a pack index of version 2. It sorts the entries.
-func writeIdx(w io.Writer, entries []packEntry, pack protocol.Blob) error {
+// writeIdx writes a pack index of version 2 as a stream. It sorts the entries.
+func writeIdx(out io.Writer, entries []packEntry, pack protocol.Blob) error {
 	slices.SortFunc(entries, func(a, b packEntry) int { return bytes.Compare(a.id[:], b.id[:]) })
-	var large []byte
+	sum := sha1.New() //nolint:gosec // git checks its pack indexes by SHA-1
+	w := bufio.NewWriterSize(io.MultiWriter(out, sum), 64<<10)
+	put := func(b []byte) { _, _ = w.Write(b) } // the writer keeps the first error for Flush
 	be := binary.BigEndian
-	out := make([]byte, 0, idxFanout+len(entries)*(sha1.Size+8)+2*sha1.Size)
-	out = append(out, idxMagic...)
+	put([]byte(idxMagic))
 	n := 0
 	for i := range 256 {
 		for n < len(entries) && int(entries[n].id[0]) <= i {
 			n++
 		}
-		out = be.AppendUint32(out, uint32(n))
+		put(be.AppendUint32(w.AvailableBuffer(), uint32(n)))
 	}
 	for i := range entries {
-		out = append(out, entries[i].id[:]...)
+		put(entries[i].id[:])
 	}
 	for i := range entries {
-		out = be.AppendUint32(out, entries[i].crc)
+		put(be.AppendUint32(w.AvailableBuffer(), entries[i].crc))
 	}
+	var large []byte
 	for i := range entries {
 		off := uint64(entries[i].offset) //nolint:gosec // an offset is not negative
 		if off >= idxLarge {
 			large = be.AppendUint64(large, off)
 			off = idxLarge | uint64(len(large)/8-1) //nolint:gosec // a count
 		}
-		out = be.AppendUint32(out, uint32(off)) //nolint:gosec // below 1<<32 here
+		put(be.AppendUint32(w.AvailableBuffer(), uint32(off))) //nolint:gosec // below 1<<32 here
 	}
-	out = append(append(out, large...), pack[:]...)
-	sum := sha1.Sum(out) //nolint:gosec // git checks its pack indexes by SHA-1
-	_, err := w.Write(append(out, sum[:]...))
+	put(large)
+	put(pack[:])
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	_, err := out.Write(sum.Sum(nil))
 	return err
 }
 
@@ -108,14 +114,32 @@ func (x *idx) entry(i int) packEntry {
 	return e
 }
 
-func (x *idx) has(id protocol.Blob) bool {
+// place gives where an object stands among the names.
+func (x *idx) place(id protocol.Blob) (int, bool) {
 	i := sort.Search(x.len(), func(i int) bool { return bytes.Compare(x.name(i), id[:]) >= 0 })
-	return i < x.len() && protocol.Blob(x.name(i)) == id
+	return i, i < x.len() && protocol.Blob(x.name(i)) == id
+}
+
+func (x *idx) has(id protocol.Blob) bool {
+	_, ok := x.place(id)
+	return ok
+}
+
+// last gives the place of the object that stands last in the pack.
+func (x *idx) last() int {
+	last, most := 0, int64(-1)
+	for i := range x.len() {
+		if off := x.entry(i).offset; off > most {
+			last, most = i, off
+		}
+	}
+	return last
 }
 
 // span is one entry of a pack with where it ends.
 type span struct {
 	packEntry
+	at  int // its place among the names
 	end int64
 }
 
@@ -124,7 +148,7 @@ type span struct {
 func (x *idx) spans(end int64) ([]span, error) {
 	out := make([]span, x.len())
 	for i := range out {
-		out[i].packEntry = x.entry(i)
+		out[i].packEntry, out[i].at = x.entry(i), i
 	}
 	slices.SortFunc(out, func(a, b span) int {
 		switch {

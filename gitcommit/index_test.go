@@ -2,6 +2,8 @@ package gitcommit
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -9,10 +11,34 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/hived/hived/protocol"
 )
+
+// splitOrNot runs a test with an index in one file and with a split one.
+func splitOrNot(t *testing.T, test func(t *testing.T, h *hive)) {
+	t.Helper()
+	for name, split := range map[string]bool{"whole": false, "split": true} {
+		t.Run(name, func(t *testing.T) {
+			h := newHive(t)
+			h.split = split
+			h.open()
+			test(t, h)
+			if got := h.git("rev-parse", "--shared-index-path") != ""; got != split {
+				t.Errorf("at the end the index is split: %v", got)
+			}
+		})
+	}
+}
+
+// shared gives the path of the shared index, which must be there.
+func (h *hive) shared() string {
+	h.t.Helper()
+	name := h.git("rev-parse", "--shared-index-path")
+	if name == "" {
+		h.t.Fatal("the index is not split")
+	}
+	return name
+}
 
 func TestIndexFormsAreReadOrMadeAgain(t *testing.T) {
 	needGit(t)
@@ -22,6 +48,7 @@ func TestIndexFormsAreReadOrMadeAgain(t *testing.T) {
 		again  bool
 		staged bool
 	}{
+		{"as it was", func(*hive) {}, false, true},
 		{"version 4", func(h *hive) { h.git("update-index", "--index-version", "4") }, false, true},
 		{"version 3", func(h *hive) {
 			h.write("later", "x")
@@ -29,33 +56,52 @@ func TestIndexFormsAreReadOrMadeAgain(t *testing.T) {
 			os.Remove(filepath.Join(h.dir, "later"))
 		}, false, true},
 		{"with a tree cache", func(h *hive) { h.git("write-tree"); h.git("update-index", "--force-untracked-cache") }, false, true},
-		{"split", func(h *hive) { h.git("update-index", "--split-index") }, true, false},
+		{"split", func(h *hive) { h.git("update-index", "--split-index") }, false, true},
+		{"split, version 4", func(h *hive) { h.git("update-index", "--index-version", "4", "--split-index") }, false, true},
+		{"split and then changed", func(h *hive) {
+			h.git("update-index", "--split-index")
+			h.git("-c", "splitIndex.maxPercentChange=100", "add", "-f", "agents/a/inbox/extra")
+			h.git("rm", "-q", "--cached", "agents/a/inbox/extra")
+		}, false, true},
+		{"one file", func(h *hive) { h.git("update-index", "--no-split-index") }, false, true},
+		{"split by setting", func(h *hive) { h.git("-c", "core.splitIndex=true", "add", "notes") }, false, true},
+		{"joined by setting", func(h *hive) { h.git("-c", "core.splitIndex=false", "status") }, false, true},
+		{"without the shared index", func(h *hive) {
+			h.git("update-index", "--split-index")
+			os.Remove(filepath.Join(h.dir, h.shared()))
+		}, true, false},
+		{"with another shared index", func(h *hive) {
+			h.git("update-index", "--split-index")
+			h.write(h.shared(), "garbage")
+		}, true, false},
 		{"garbage", func(h *hive) { h.write(".git/index", "garbage") }, true, false},
-		{"cut short", func(h *hive) { h.write(".git/index", h.read(".git/index")[:100]) }, true, false},
+		{"cut short", func(h *hive) { h.write(".git/index", h.read(".git/index")[:50]) }, true, false},
 		{"empty", func(h *hive) { h.write(".git/index", "") }, true, false},
 		{"missing", func(h *hive) { os.Remove(filepath.Join(h.dir, ".git/index")) }, false, false},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			h := newHive(t)
-			h.commit(put("board.md", "one\n"), put("agents/a/inbox/1.json", "{}"), put("agents/a/inbox/2.json", "{}"))
-			h.syncIndex()
-			h.write("notes", "staged\n")
-			h.git("add", "notes")
-			tt.person(h)
-			h.commit(put("agents/a/inbox/3.json", "{}"), del("agents/a/inbox/1.json"))
-			h.syncIndex()
-			if got := h.alerted("git-index-rebuilt"); got != tt.again {
-				t.Errorf("made again with an alert: %v", got)
-			}
-			want := "?? notes"
-			if tt.staged {
-				want = "A  notes"
-			}
-			if got := strings.ReplaceAll(h.git("status", "--porcelain", "-uall"), " D later\n", ""); got != want {
-				t.Errorf("status is\n%s", got)
-			}
-			h.sound()
+			splitOrNot(t, func(t *testing.T, h *hive) {
+				t.Helper()
+				h.commit(put("board.md", "one\n"), put("agents/a/inbox/1.json", "{}"), put("agents/a/inbox/2.json", "{}"), put("agents/a/inbox/extra", "x"))
+				h.syncIndex()
+				h.write("notes", "staged\n")
+				h.git("add", "notes")
+				tt.person(h)
+				h.commit(put("agents/a/inbox/3.json", "{}"), del("agents/a/inbox/1.json"), put("agents/a/inbox/extra", "y"))
+				h.syncIndex()
+				if got := h.alerted("git-index-rebuilt"); got != tt.again {
+					t.Errorf("made again with an alert: %v", got)
+				}
+				want := "?? notes"
+				if tt.staged {
+					want = "A  notes"
+				}
+				if got := strings.ReplaceAll(h.git("status", "--porcelain", "-uall"), " D later\n", ""); got != want {
+					t.Errorf("status is\n%s", got)
+				}
+				h.sound()
+			})
 		})
 	}
 }
@@ -92,60 +138,18 @@ func TestIndexRecordsStatOnlyOfOldFiles(t *testing.T) {
 	if err != nil || !more {
 		t.Fatalf("more is %v, %v", more, err)
 	}
-	bare := func() string {
-		var out []string
-		for _, e := range h.repo.index.parsed.entries {
-			if bytes.Equal(e.raw[atMTime:atDev], make([]byte, 8)) {
-				out = append(out, e.name)
-			}
-		}
-		return strings.Join(out, " ")
-	}
-	if got := bare(); got != "agents/a/inbox/young" {
+	if got := h.bare(); got != "agents/a/inbox/young" {
 		t.Errorf("without stat data: %q", got)
 	}
 	now = now.Add(2 * time.Second)
 	if more, err = h.repo.SyncIndex(t.Context()); err != nil || more {
 		t.Fatalf("more is %v, %v", more, err)
 	}
-	if got := bare(); got != "" {
+	if got := h.bare(); got != "" {
 		t.Errorf("without stat data: %q", got)
 	}
 	if got := h.git("diff-files"); got != "" {
 		t.Errorf("git does not believe the stat data: %s", got)
-	}
-}
-
-func TestIndexSmudgesWhatIsAsYoungAsItself(t *testing.T) {
-	st := func(sec byte) fileStat { var s fileStat; s[atMTime+3], s[atSize+3] = sec, 9; return s }
-	p := &parsedIndex{entries: []indexEntry{
-		newIndexEntry("old", protocol.Blob{}, modeFile, st(4)), newIndexEntry("young", protocol.Blob{}, modeFile, st(5)),
-	}}
-	p.smudge(time.Unix(5, 0))
-	if a, b := p.entries[0].raw[atSize+3], p.entries[1].raw[atSize+3]; a != 9 || b != 0 {
-		t.Errorf("sizes are %d and %d", a, b)
-	}
-}
-
-func TestIndexApply(t *testing.T) {
-	entries := func(names ...string) (out []indexEntry) {
-		for _, n := range names {
-			out = append(out, newIndexEntry(n, protocol.Blob{}, modeFile, fileStat{}))
-		}
-		return out
-	}
-	p := &parsedIndex{entries: entries("a", "b/c", "b/d", "e")}
-	var patches []patch
-	for _, e := range entries("a/x", "b", "f") {
-		patches = append(patches, patch{name: e.name, entry: &e})
-	}
-	p.apply(append(patches[:2:2], patch{name: "e"}, patches[2]))
-	var got []string
-	for _, e := range p.entries {
-		got = append(got, e.name)
-	}
-	if diff := cmp.Diff([]string{"a/x", "b", "f"}, got); diff != "" {
-		t.Error(diff)
 	}
 }
 
@@ -164,26 +168,118 @@ func TestIndexTakesBranchesOfAPerson(t *testing.T) {
 	h.clean()
 }
 
-func BenchmarkSyncIndex(b *testing.B) {
-	needGit(b)
-	h := newHive(b)
-	var many []change
-	for i := range 50_000 {
-		many = append(many, put(fmt.Sprintf("agents/agent-%02d/inbox/.done/01J8ZQ5V6W7X8Y9Z%010d.json", i%50, i), "x"))
+// entries visits those of the index as it is on the disk.
+func (h *hive) entries(visit func(indexEntry)) {
+	h.t.Helper()
+	v, err := h.repo.loadIndex(protocol.Blob{})
+	if err == nil {
+		err = v.all(func(e indexEntry) error { visit(e); return nil })
 	}
-	h.commit(many...)
-	for more := true; more; {
-		var err error
-		if more, err = h.repo.SyncIndex(b.Context()); err != nil {
-			b.Fatal(err)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	if err := v.close(); err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+// bare lists the entries without stat data.
+func (h *hive) bare() string {
+	h.t.Helper()
+	var out []string
+	h.entries(func(e indexEntry) {
+		if bytes.Equal(e[atMTime:atDev], make([]byte, 8)) {
+			out = append(out, string(e.name()))
+		}
+	})
+	return strings.Join(out, " ")
+}
+
+// TestSyncNames: the names are right at once and no file is read for them; the
+// stat data comes with a later SyncIndex.
+func TestSyncNames(t *testing.T) {
+	needGit(t)
+	h := newHive(t)
+	h.repo.opt.Now = func() time.Time { return time.Now().Add(time.Minute) } // every file is old
+	h.commit(put("agents/a/inbox/1", "x"), put("agents/a/inbox/2", "y"))
+	if err := h.repo.SyncNames(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := h.bare(); got != "agents/a/inbox/1 agents/a/inbox/2" {
+		t.Errorf("without stat data: %q", got)
+	}
+	if got := h.git("diff", "--cached", "--name-only"); got != "" {
+		t.Errorf("the index differs from the commit in %s", got)
+	}
+	h.commit(put("agents/a/inbox/3", "z"))
+	if err := h.repo.SyncNames(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	h.open() // a new daemon knows nothing of what the last one put off
+	h.repo.opt.Now = func() time.Time { return time.Now().Add(time.Minute) }
+	if more, err := h.repo.SyncIndex(t.Context()); err != nil || more {
+		t.Fatalf("more is %v, %v", more, err)
+	}
+	if got := h.bare(); got != "" {
+		t.Errorf("without stat data: %q", got)
+	}
+}
+
+// TestManyWithoutStatData: more of them than are known at once get theirs, those
+// that come in between too, and what cannot have any does not go on for ever.
+func TestManyWithoutStatData(t *testing.T) {
+	needGit(t)
+	h := newHive(t)
+	h.repo.opt.Now = func() time.Time { return time.Now().Add(time.Minute) } // every file is old
+	h.repo.dirty.mostBare = 3
+	sync := func(files int) bool {
+		t.Helper()
+		more, err := h.repo.syncUpTo(t.Context(), files)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return more
+	}
+	for i := range 10 {
+		h.commit(put(fmt.Sprintf("agents/b/inbox/%d", i), "x"))
+	}
+	h.write("agents/b/inbox/0", "not what was committed")
+	sync(0)
+	sync(3)
+	sync(1) // one of the next three, which were looked for
+	for i := range 5 {
+		h.commit(put(fmt.Sprintf("agents/a/inbox/%d", i), "y")) // before all others
+	}
+	sync(0)
+	for calls := 0; sync(2); calls++ {
+		if n := len(h.repo.dirty.bare); n > 3 {
+			t.Fatalf("%d are known at once", n)
+		}
+		if calls > 30 {
+			t.Fatal("it does not end")
 		}
 	}
-	i := 0
-	for b.Loop() {
-		b.StopTimer()
-		h.commit(put(fmt.Sprintf("agents/agent-01/inbox/%d.json", i), "x"))
-		i++
-		b.StartTimer()
-		h.syncIndex()
+	if got := h.bare(); got != "agents/b/inbox/0" {
+		t.Errorf("without stat data: %q", got)
+	}
+}
+
+// TestIndexUnusableTwice: an index that cannot be used and could not be written
+// again is made from the tree by the next call.
+func TestIndexUnusableTwice(t *testing.T) {
+	needGit(t)
+	h := newHive(t)
+	h.commit(put("agents/a/inbox/1", "x"))
+	h.syncIndex()
+	h.write(".git/index", "garbage")
+	h.commit(put("agents/a/inbox/2", "y"))
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := h.repo.SyncIndex(ctx); !errors.Is(err, context.Canceled) {
+		t.Fatalf("the first call ended with %v", err)
+	}
+	h.clean()
+	if !h.alerted("git-index-rebuilt") {
+		t.Error("nobody was told")
 	}
 }

@@ -32,6 +32,11 @@ func (r *Repo) landLeftover(tip protocol.Blob) error {
 	if err := r.freeOwnLock(c.id); err != nil {
 		return err
 	}
+	// The crash may have come before its pack's name was durable, and been no
+	// power cut: the next one may be.
+	if err := r.packer.syncNames(); err != nil {
+		return fmt.Errorf("finish the commit that a crash interrupted: %w", err)
+	}
 	err = r.moveRefNow(tip, c.id)
 	if errors.Is(err, ErrLocked) || errors.Is(err, errRaced) {
 		return nil // somebody works on the branch: it is theirs now
@@ -92,12 +97,7 @@ func (r *Repo) lastCommit(stem string) *commit {
 	if err != nil || x.len() == 0 {
 		return nil
 	}
-	last := x.entry(0)
-	for i := range x.len() {
-		if e := x.entry(i); e.offset > last.offset {
-			last = e
-		}
-	}
+	last := x.entry(x.last())
 	f, err := r.disk.Open(stem + ".pack")
 	if err != nil {
 		return nil
@@ -139,11 +139,6 @@ func (r *Repo) whole(c *commit) error {
 		}
 	}
 	return nil
-}
-
-// reflogs of the branch and of HEAD.
-func (r *Repo) reflogs() []string {
-	return []string{gitDir + "/logs/" + branchRefs + r.branch, gitDir + "/logs/HEAD"}
 }
 
 // everNamed tells whether a reflog speaks of a commit.

@@ -210,7 +210,7 @@ func TestRecentIsBounded(t *testing.T) {
 	for range recentPacks + 10 {
 		c.add(now, "p", []object{{data: make([]byte, recentBytes/100)}})
 	}
-	if len(c.packs) != recentPacks || c.bytes > recentBytes || !c.packs[0].forgot || c.packs[recentPacks-1].forgot {
+	if len(c.packs) != recentPacks || c.bytes > recentBytes || c.packs[0].ids == nil || c.packs[recentPacks-1].ids != nil {
 		t.Errorf("%d packs, %d bytes", len(c.packs), c.bytes)
 	}
 	c.add(now.Add(recentFor+time.Second), "p", nil)

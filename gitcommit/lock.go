@@ -154,7 +154,9 @@ func (r *Repo) ownerOf(lock durable.Info) liveness {
 // itself makes are touched; a lock is hived's if it is a second name of such a
 // file.
 func (r *Repo) sweep() error {
-	for tmp, lock := range map[string]string{tmpRef: refFile(r.branch) + lockExt, tmpIndex: indexFile + lockExt} {
+	for tmp, lock := range map[string]string{
+		tmpRef: refFile(r.branch) + lockExt, tmpHead: headFile + lockExt, tmpIndex: indexFile + lockExt,
+	} {
 		if !r.sameFile(tmp, lock) {
 			continue
 		}

@@ -134,7 +134,7 @@ func TestOwnLocksGoAtOpen(t *testing.T) {
 	}
 	h.hold(".git/index.lock", 0) // git's
 	h.write(".git/"+tmpPrefix+"commit_pack", "half")
-	h.write(".git/objects/pack/tmp_pack_git", "git's")
+	h.hold(".git/objects/pack/tmp_pack_git", 0) // git's too
 	h.open()
 	for name, want := range map[string]bool{
 		mainLock: false, tmpRef: false, ".git/index.lock": true,

@@ -26,6 +26,10 @@ const (
 	kindTree   kind = 2
 	kindBlob   kind = 3
 	kindTag    kind = 4
+	// Entries of a pack that are stored as a difference: from the entry that
+	// begins so many bytes before, or from the object with an id in the same pack.
+	kindOffsetDelta kind = 6
+	kindRefDelta    kind = 7
 )
 
 func (k kind) String() string {
@@ -38,6 +42,8 @@ func (k kind) String() string {
 		return "blob"
 	case kindTag:
 		return "tag"
+	case kindOffsetDelta, kindRefDelta:
+		return "difference"
 	}
 	return "unknown"
 }

@@ -2,18 +2,22 @@ package gitcommit
 
 import (
 	"bufio"
-	"compress/zlib"
+	"bytes"
 	"crypto/sha1" //nolint:gosec // git names its packs by SHA-1
 	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"hash"
+	"hash/adler32"
 	"hash/crc32"
 	"io"
 	"io/fs"
 
+	"github.com/klauspost/compress/zlib"
+
 	"github.com/hived/hived/internal/durable"
+	"github.com/hived/hived/internal/failpoint"
 	"github.com/hived/hived/protocol"
 )
 
@@ -26,13 +30,16 @@ type object struct {
 	size int64
 }
 
-// packer writes packs without deltas. Its compressor is made once: a new one
-// for every object costs ten times the compression.
+// packer writes packs. The compressor is made once: a new one for every object
+// costs ten times the compression.
 type packer struct {
-	fs   durable.FS
-	zw   *zlib.Writer
-	buf  *bufio.Writer
-	sync bool
+	fs    durable.FS
+	zw    *zlib.Writer
+	large *zlib.Writer // of large trees
+	small bytes.Buffer // an entry, compressed
+	delta deltaMaker
+	buf   *bufio.Writer
+	sync  bool
 }
 
 func newPacker(disk durable.FS, sync bool) *packer {
@@ -40,7 +47,11 @@ func newPacker(disk durable.FS, sync bool) *packer {
 	if err != nil {
 		panic(err) // the level is a constant that zlib knows
 	}
-	return &packer{fs: disk, zw: zw, buf: bufio.NewWriterSize(io.Discard, 64<<10), sync: sync}
+	large, err := zlib.NewWriterLevel(io.Discard, zlib.HuffmanOnly)
+	if err != nil {
+		panic(err) // the same
+	}
+	return &packer{fs: disk, zw: zw, large: large, buf: bufio.NewWriterSize(io.Discard, 64<<10), sync: sync}
 }
 
 // packStream is a pack being written.
@@ -123,30 +134,94 @@ const (
 func (p *packer) write(objects []object) (stem string, existed bool, err error) {
 	return p.publish(tmpCommit, func(w *bufio.Writer) (*packStream, error) {
 		s, err := newPackStream(w, len(objects))
+		var base *object // the one before, where it is stored whole
 		for i := range objects {
 			if err != nil {
 				return nil, err
 			}
-			err = p.add(s, &objects[i])
+			o := &objects[i]
+			if o.path != "" && o.data == nil {
+				base, err = nil, p.addFile(s, o)
+			} else if d := p.difference(o, base); d != nil {
+				err = p.add(s, o.id, kindRefDelta, base.id, d)
+				base = nil
+			} else {
+				err = p.add(s, o.id, o.kind, protocol.Blob{}, o.data)
+				base = o
+			}
 		}
 		return s, err
 	})
 }
 
-func (p *packer) add(s *packStream, o *object) error {
-	s.begin(o.id)
-	if o.data != nil || o.path == "" {
-		o.size = int64(len(o.data))
+const mostCompared = 1 << 20 // bytes of a blob that is compared with another
+
+// difference gives how a blob differs from the one before it, if that makes it
+// much smaller: what a recipient got and the original of it that is archived
+// have nearly the same text, and follow each other. It names its base by its
+// id, so that packs can be merged without a change to it.
+func (p *packer) difference(o, base *object) []byte {
+	if base == nil || base.kind != kindBlob || o.kind != kindBlob || len(base.data) > mostCompared || len(o.data) > mostCompared {
+		return nil
 	}
+	p.delta.index(base.data)
+	return p.delta.from(o.data, len(o.data)/2)
+}
+
+// add writes an entry: an object, or the difference that makes one of a base.
+func (p *packer) add(s *packStream, id protocol.Blob, k kind, base protocol.Blob, data []byte) error {
+	s.begin(id)
+	p.small.Reset()
+	p.small.Write(appendHead(p.small.AvailableBuffer(), k, int64(len(data))))
+	if k == kindRefDelta {
+		p.small.Write(base[:])
+	}
+	if len(data) < worthwhile {
+		p.small.Write(appendStored(p.small.AvailableBuffer(), data))
+	} else {
+		zw := p.zw
+		if k == kindTree && len(data) >= largeTree {
+			zw = p.large
+		}
+		zw.Reset(&p.small)
+		if _, err := zw.Write(data); err != nil {
+			return err
+		}
+		if err := zw.Close(); err != nil {
+			return err
+		}
+	}
+	_, err := s.Write(p.small.Bytes())
+	if p.small.Cap() > mostSmall {
+		p.small = bytes.Buffer{} // one large object is no reason to keep so much
+	}
+	return err
+}
+
+// largeTree is from how many bytes on a tree is compressed in half the time, to a
+// fifth more: the names and ids that it is made of repeat little, every commit
+// that changes it writes it whole, and merged packs have differences of it.
+const largeTree = 256 << 10
+
+// worthwhile is from how many bytes on compressing saves more than it costs.
+const worthwhile = 128
+
+// appendStored appends a zlib stream of one block that is not compressed.
+func appendStored(b, data []byte) []byte {
+	n := uint16(len(data)) //nolint:gosec // less than worthwhile
+	b = binary.LittleEndian.AppendUint16(append(b, 0x78, 0x01, 0x01), n)
+	b = append(binary.LittleEndian.AppendUint16(b, ^n), data...)
+	return binary.BigEndian.AppendUint32(b, adler32.Checksum(data))
+}
+
+// addFile writes a file as a stream.
+func (p *packer) addFile(s *packStream, o *object) error {
+	s.begin(o.id)
 	if _, err := s.Write(appendHead(nil, o.kind, o.size)); err != nil {
 		return err
 	}
 	p.zw.Reset(s)
-	if o.path != "" && o.data == nil {
-		if err := p.copyFile(o); err != nil {
-			return err
-		}
-	} else if _, err := p.zw.Write(o.data); err != nil {
+	if err := p.copyFile(o); err != nil {
 		return err
 	}
 	return p.zw.Close()
@@ -190,22 +265,34 @@ func (p *packer) publish(tag string, fill func(*bufio.Writer) (*packStream, erro
 	}
 	stem = packDir + "/pack-" + sum.String()
 	if _, err := p.fs.Lstat(stem + ".idx"); err == nil {
-		return stem, true, p.fs.Remove(tmpPack)
+		// Whoever gave it that name may have died before the name was durable.
+		return stem, true, errors.Join(p.fs.Remove(tmpPack), p.syncNames())
 	}
 	err = p.file(tmpIdx, func(w *bufio.Writer) error { return writeIdx(w, s.entries, sum) })
 	if err != nil {
 		return "", false, err
 	}
+	failpoint.Hit(failpoint.PackWritten)
 	if err := p.fs.Rename(tmpPack, stem+".pack"); err != nil {
 		return "", false, err
 	}
+	failpoint.Hit(failpoint.PackNamed)
 	if err := p.fs.Rename(tmpIdx, stem+".idx"); err != nil {
 		return "", false, err
 	}
-	if !p.sync {
-		return stem, false, nil
+	failpoint.Hit(failpoint.PackIndexed)
+	if err := p.syncNames(); err != nil {
+		// Names that a failed sync lost are not saved by the next one.
+		return "", false, errors.Join(err, p.remove(stem))
 	}
-	return stem, false, p.fs.SyncDir(packDir)
+	return stem, false, nil
+}
+
+func (p *packer) syncNames() error {
+	if !p.sync {
+		return nil
+	}
+	return p.fs.SyncDir(packDir)
 }
 
 // file writes one temporary file whole and synced.
@@ -256,6 +343,9 @@ func (p *packer) remove(stem string) error {
 // extension, with the extensions that stand beside.
 func packNames(disk durable.FS) (map[string][]string, error) {
 	entries, err := disk.ReadDir(packDir)
+	if missing(err) {
+		return nil, fmt.Errorf("list packs: %w: %w; `hived repair` rebuilds the repository from the log", ErrDamaged, err)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("list packs: %w", err)
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -124,6 +125,49 @@ func TestAmendedMessageKeepsTheState(t *testing.T) {
 	}
 	if diff := cmp.Diff([]string{CodeAmended}, h.check()); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// TestRest: what is let go of is read again, and a person's copy of the newest
+// commit is still known.
+func TestRest(t *testing.T) {
+	needGit(t)
+	h := newHive(t)
+	h.commit(put("board.md", "one\n"), put("agents/a/inbox/1.json", "{}"), put("agents/b/inbox/1.json", "{}"))
+	h.commit(put("board.md", "two\n"))
+	h.syncIndex()
+	h.repo.Rest()
+	if n, top := h.repo.tree.root.inMemory(), len(h.repo.tree.root.entries); n != top {
+		t.Errorf("%d entries are in memory, of the root there are %d", n, top)
+	}
+	if n := h.repo.store.last.bytes; n != 0 {
+		t.Errorf("%d bytes of objects are in memory", n)
+	}
+	h.git("commit", "--amend", "-qm", "better words\n\n"+h.trailersOf("HEAD"))
+	h.commit(put("agents/a/inbox/2.json", "{}"))
+	h.sound()
+	h.clean()
+	if got := h.git("log", "--format=%s"); got != "hive: event 3\nbetter words\nhive: event 1" {
+		t.Errorf("history is\n%s", got)
+	}
+	if got := h.git("ls-tree", "-r", "--name-only", "HEAD", "agents"); got != "agents/a/inbox/1.json\nagents/a/inbox/2.json\nagents/b/inbox/1.json" {
+		t.Errorf("the tree holds\n%s", got)
+	}
+}
+
+// TestRecentExpires: the contents of packs are not held longer than a repack
+// takes, also when nothing is committed any more.
+func TestRecentExpires(t *testing.T) {
+	h := newHive(t)
+	h.commit(put("board.md", "one\n"))
+	now := h.repo.recent.packs[0].at
+	h.repo.recent.expire(now.Add(recentFor))
+	if len(h.repo.recent.packs) != 1 {
+		t.Error("a pack was forgotten too early")
+	}
+	h.repo.recent.expire(now.Add(recentFor + time.Minute))
+	if len(h.repo.recent.packs) != 0 || h.repo.recent.bytes != 0 {
+		t.Errorf("%d packs with %d bytes are remembered", len(h.repo.recent.packs), h.repo.recent.bytes)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/hived/hived/internal/durable"
@@ -14,26 +15,29 @@ import (
 const (
 	recentFor   = 10 * time.Minute // a repack may take as long
 	recentPacks = 256
-	recentBytes = 32 << 20 // of contents
+	recentBytes = 2 << 20 // of contents
 )
 
 // recent remembers the newest packs. A person's `git repack -ad` that began
 // before the branch moved and ends after it saw no use for such a pack and
 // removes it with what it did replace.
 type recent struct {
-	packs []recentPack // oldest first
-	bytes int
+	mu    sync.Mutex
+	packs []recentPack // oldest first; guarded by mu
+	bytes int          // guarded by mu
 }
 
 type recentPack struct {
 	at      time.Time
 	stem    string
-	objects []object // without data once that is forgotten
-	bytes   int      // of data held
-	forgot  bool
+	objects []object
+	ids     []protocol.Blob // instead of objects once these are forgotten
+	bytes   int             // of data held
 }
 
 func (c *recent) add(now time.Time, stem string, objects []object) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	p := recentPack{at: now, stem: stem, objects: objects}
 	for i := range objects {
 		p.bytes += len(objects[i].data)
@@ -43,6 +47,17 @@ func (c *recent) add(now time.Time, stem string, objects []object) {
 	for i := 0; c.bytes > recentBytes && i < len(c.packs); i++ {
 		c.forget(i)
 	}
+	c.trim(now)
+}
+
+// expire forgets the packs of long ago.
+func (c *recent) expire(now time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.trim(now)
+}
+
+func (c *recent) trim(now time.Time) {
 	keep := max(0, len(c.packs)-recentPacks)
 	for keep < len(c.packs) && now.Sub(c.packs[keep].at) > recentFor {
 		keep++
@@ -50,18 +65,33 @@ func (c *recent) add(now time.Time, stem string, objects []object) {
 	c.drop(keep)
 }
 
+// moved notes that packs are part of a larger one now, before they go.
+func (c *recent) moved(packs []pack, to string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	from := make(map[string]bool, len(packs))
+	for i := range packs {
+		from[packs[i].stem] = true
+	}
+	for i := range c.packs {
+		if from[c.packs[i].stem] {
+			c.packs[i].stem = to
+		}
+	}
+}
+
 // forget lets the contents of a pack go; its ids stay.
 func (c *recent) forget(i int) {
 	p := &c.packs[i]
-	if p.forgot {
+	if p.ids != nil {
 		return
 	}
-	bare := make([]object, len(p.objects))
+	p.ids = make([]protocol.Blob, len(p.objects))
 	for j := range p.objects {
-		bare[j] = object{id: p.objects[j].id}
+		p.ids[j] = p.objects[j].id
 	}
 	c.bytes -= p.bytes
-	p.objects, p.bytes, p.forgot = bare, 0, true
+	p.objects, p.bytes = nil, 0
 }
 
 // drop removes the oldest n.
@@ -75,6 +105,8 @@ func (c *recent) drop(n int) {
 // keepRecent makes sure that what the newest commits brought is still there:
 // a pack that vanished is written again, unless its objects are elsewhere now.
 func (r *Repo) keepRecent() error {
+	r.recent.mu.Lock() // what is merged meanwhile goes only after its new place is noted here
+	defer r.recent.mu.Unlock()
 	if len(r.recent.packs) == 0 {
 		return nil
 	}
@@ -106,16 +138,18 @@ func (r *Repo) keepRecent() error {
 }
 
 func (r *Repo) rewrite(p *recentPack) error {
-	if p.forgot {
+	if p.ids != nil {
 		return fmt.Errorf("keep what was committed: %w: %s.pack was removed, and its objects are nowhere else; `hived repair` rebuilds the repository from the log", ErrDamaged, p.stem)
 	}
 	// What is left of it under that name would count as the pack.
 	if err := r.packer.remove(p.stem); err != nil {
 		return err
 	}
-	if _, _, err := r.packer.write(p.objects); err != nil {
+	stem, _, err := r.packer.write(p.objects)
+	if err != nil {
 		return fmt.Errorf("write a pack again that was removed: %w", err)
 	}
+	p.stem = stem
 	r.store.reopen()
 	return nil
 }
@@ -123,35 +157,49 @@ func (r *Repo) rewrite(p *recentPack) error {
 // elsewhere tells whether all objects of a pack that vanished are in other
 // packs or loose: hived merges packs, and git repacks.
 func (r *Repo) elsewhere(p *recentPack) (bool, error) {
-	missing := make(map[protocol.Blob]bool, len(p.objects))
+	lost := make(map[protocol.Blob]bool, len(p.objects)+len(p.ids))
 	for i := range p.objects {
-		missing[p.objects[i].id] = true
+		lost[p.objects[i].id] = true
 	}
-	packs, err := newestPacks(r.disk)
-	if err != nil {
-		return false, err
+	for _, id := range p.ids {
+		lost[id] = true
 	}
-	for _, info := range packs {
-		if len(missing) == 0 {
-			return true, nil
-		}
-		x, err := readIdx(r.disk, packStem(info))
+	// Packs may go while they are looked at, merged into one that is not in the
+	// list: a few looks find it.
+	for gone := true; gone; {
+		packs, err := newestPacks(r.disk)
 		if err != nil {
-			continue // it may be gone already, or damaged: then it holds nothing
+			return false, err
 		}
-		for id := range missing {
-			if x.has(id) {
-				delete(missing, id)
+		gone = false
+		for _, info := range packs {
+			if len(lost) == 0 {
+				return true, nil
 			}
+			err := r.strike(packStem(info), lost)
+			gone = gone || missing(err) // a damaged one holds nothing
 		}
 	}
-	for id := range missing {
-		name := id.String()
-		if _, err := r.disk.Lstat(objectsDir + "/" + name[:2] + "/" + name[2:]); err != nil {
+	for id := range lost {
+		if _, err := r.disk.Lstat(looseFile(id)); err != nil {
 			return false, nil //nolint:nilerr // not loose either
 		}
 	}
 	return true, nil
+}
+
+// strike takes out of a list what a pack holds.
+func (r *Repo) strike(stem string, lost map[protocol.Blob]bool) error {
+	x, in, err := openIdx(r.disk, stem)
+	if err != nil {
+		return err
+	}
+	for id := range lost {
+		if _, ok, err := x.find(in, id); err == nil && ok {
+			delete(lost, id)
+		}
+	}
+	return in.Close()
 }
 
 // newestPacks lists the pack files that have an index, newest first.

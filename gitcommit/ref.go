@@ -8,9 +8,9 @@ import (
 	"io/fs"
 	"path"
 	"strings"
-	"time"
 
 	"github.com/hived/hived/internal/durable"
+	"github.com/hived/hived/internal/failpoint"
 	"github.com/hived/hived/protocol"
 )
 
@@ -167,11 +167,13 @@ func (r *Repo) moveRefBy(old, id protocol.Blob, take func(lock string) error) er
 		err = errRaced
 	}
 	if err == nil {
+		failpoint.Hit(failpoint.RefLocked)
 		err = r.disk.Rename(file+lockExt, file)
 	}
 	if err != nil {
 		return errors.Join(err, ignoreMissing(r.disk.Remove(file+lockExt)), ignoreMissing(r.disk.Remove(tmpRef)))
 	}
+	failpoint.Hit(failpoint.RefMoved)
 	if err := r.disk.Remove(tmpRef); err != nil {
 		r.alert("git-leftover", err.Error())
 	}
@@ -179,51 +181,4 @@ func (r *Repo) moveRefBy(old, id protocol.Blob, take func(lock string) error) er
 		return nil
 	}
 	return r.disk.SyncDir(path.Dir(file))
-}
-
-// writeReflog appends to the branch's reflog, and to HEAD's where HEAD is on
-// the branch. A reflog that cannot be written stops nothing.
-func (r *Repo) writeReflog(old, id protocol.Blob, at time.Time, subject string, onBranch bool) {
-	line := fmt.Sprintf("%s %s %s\tcommit: %s\n", old, id, signature(at), subject)
-	if old.IsZero() {
-		line = strings.Replace(line, "\tcommit: ", "\tcommit (initial): ", 1)
-	}
-	files := []string{gitDir + "/logs/" + branchRefs + r.branch}
-	if onBranch {
-		files = append(files, gitDir+"/logs/HEAD")
-	}
-	for _, f := range files {
-		if err := appendLine(r.disk, f, line); err != nil {
-			r.alert("git-reflog", "git's reflog was not written: "+err.Error())
-		}
-	}
-}
-
-// appendLine begins a new line first where a crash left half of one.
-func appendLine(disk durable.FS, name, line string) (err error) {
-	f, err := disk.Append(name)
-	if errors.Is(err, fs.ErrNotExist) {
-		if err = disk.MkdirAll(path.Dir(name), 0o755); err == nil {
-			f, err = disk.Append(name)
-		}
-	}
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, f.Close()) }()
-	info, err := f.Stat()
-	if err != nil {
-		return err
-	}
-	last := []byte{'\n'}
-	if info.Size > 0 {
-		if _, err := f.ReadAt(last, info.Size-1); err != nil {
-			return err
-		}
-	}
-	if last[0] != '\n' {
-		line = "\n" + line
-	}
-	_, err = f.Write([]byte(line))
-	return err
 }

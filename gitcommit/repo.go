@@ -61,6 +61,10 @@ type Repo struct {
 	store  *store
 	packer *packer
 	index  index
+	// How the index is written: in one file always, or from so many entries on
+	// as a split one.
+	unsplit   bool
+	splitFrom int
 
 	head Head
 	tree *Tree // the state at head; nil when it must be read again
@@ -71,10 +75,12 @@ type Repo struct {
 	told  protocol.Blob // the tip whose own files were reported
 	dirty dirtySet
 
-	recent recent
+	recent    recent
+	shortened [2]int64 // the size of each reflog after it was shortened
 
-	merging  sync.Mutex      // held by Consolidate
-	deltaful map[string]bool // whether a pack holds deltas or damage, once known; guarded by merging
+	merging sync.Mutex       // held by Consolidate
+	packs   map[string]*pack // that Consolidate looked at; guarded by merging
+	swept   time.Time        // when temporary files were looked for; guarded by merging
 }
 
 // Open opens the repository that [Init] made and removes what a crash of hived
@@ -93,11 +99,15 @@ func Open(disk durable.FS, opt Options) (*Repo, error) {
 	r := &Repo{
 		disk: disk, opt: opt, branch: m.branch, onto: m.onto,
 		store: newStore(disk), packer: newPacker(disk, !opt.Bulk),
-		deltaful: make(map[string]bool),
+		packs:   make(map[string]*pack),
+		unsplit: m.unsplit, splitFrom: splitFrom,
 	}
 	r.owner = r.ownerOf
-	r.dirty.all = true // a crash may have come between a commit and its index
+	r.dirty = dirtySet{all: true, mostBare: mostBare} // a crash may have come between a commit and its index
 	if err := r.sweep(); err != nil {
+		return nil, fmt.Errorf("open the git repository: %w", err)
+	}
+	if err := r.sweepTemporary(); err != nil {
 		return nil, fmt.Errorf("open the git repository: %w", err)
 	}
 	if err := r.start(); err != nil {
@@ -213,6 +223,17 @@ func (r *Repo) state() (*Tree, error) {
 	r.tree = newTreeAt(topsOf(root), r.store.tree)
 	r.tree.touch = r.dirty.add
 	return r.tree, nil
+}
+
+// Rest lets go of memory that is of use only while there is much to commit:
+// trees and objects that can be read again, and contents of packs that no repack
+// can take away any more.
+func (r *Repo) Rest() {
+	if r.tree != nil {
+		r.tree.rest()
+	}
+	r.store.rest()
+	r.recent.expire(r.opt.Now())
 }
 
 // Flush makes everything durable that was written in bulk.

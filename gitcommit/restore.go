@@ -45,9 +45,10 @@ func (r *Repo) lastNamed() (id protocol.Blob, had bool, err error) {
 		return id, false, err
 	}
 	all = append([]protocol.Blob{r.head.Commit}, all...)
+	store := newStore(r.disk) // what is in memory may be gone from the disk
 	for _, named := range slices.Backward(all) {
 		had = had || !named.IsZero()
-		if _, err := r.store.commit(named); err == nil {
+		if _, err := store.commit(named); err == nil {
 			return named, true, nil
 		}
 	}
@@ -55,7 +56,7 @@ func (r *Repo) lastNamed() (id protocol.Blob, had bool, err error) {
 	all, err = r.namedIn(logs[1])
 	var seq protocol.Seq
 	for _, named := range slices.Backward(all) {
-		c, err := r.store.commit(named)
+		c, err := store.commit(named)
 		if err == nil && c.byHived() && c.last > seq {
 			id, seq, had = named, c.last, true
 		}

@@ -3,6 +3,7 @@ package gitcommit
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -79,24 +80,25 @@ func (r *Repo) seedIndex(ctx context.Context, tip protocol.Blob, blobs []object,
 	if _, err := r.disk.Lstat(indexFile); missing(err) {
 		return nil
 	}
-	p, _, err := r.loadIndex(tip)
+	v, err := r.loadIndex(tip)
 	if err != nil {
 		return fmt.Errorf("bring git's index up to date: %w", err)
 	}
 	patches := make([]patch, 0, len(blobs))
 	for i := range blobs {
-		e := newIndexEntry(names[i], blobs[i].id, 0o100644, fileStat{})
-		patches = append(patches, patch{names[i], &e})
+		patches = append(patches, patch{names[i], newIndexEntry(names[i], blobs[i].id, modeFile, fileStat{})})
 	}
-	for _, e := range p.entries {
-		if e.name == protocol.PathLog || strings.HasPrefix(e.name, protocol.PathScratch+"/") {
-			patches = append(patches, patch{name: e.name})
+	err = v.all(func(e indexEntry) error {
+		if name := string(e.name()); name == protocol.PathLog || strings.HasPrefix(name, protocol.PathScratch+"/") {
+			patches = append(patches, patch{name: name})
 		}
-	}
+		return nil
+	})
 	slices.SortFunc(patches, func(a, b patch) int { return strings.Compare(a.name, b.name) })
-	next := &parsedIndex{entries: slices.Clone(p.entries), kept: p.kept}
-	next.apply(patches)
-	if err := r.writeIndex(ctx, next); err != nil {
+	if err == nil {
+		err = r.writeIndex(ctx, v, patches)
+	}
+	if err = errors.Join(err, v.close()); err != nil {
 		return fmt.Errorf("bring git's index up to date: %w", err)
 	}
 	return nil

@@ -3,17 +3,7 @@ package gitcommit
 import (
 	"errors"
 	"fmt"
-	"io"
-	"os"
-	"path"
-	"strings"
-	"time"
-
-	"github.com/go-git/go-billy/v5"
-	"github.com/go-git/go-git/v5/plumbing"
-	"github.com/go-git/go-git/v5/plumbing/cache"
-	"github.com/go-git/go-git/v5/storage/filesystem"
-	"github.com/go-git/go-git/v5/storage/filesystem/dotgit"
+	"slices"
 
 	"github.com/hived/hived/internal/durable"
 	"github.com/hived/hived/protocol"
@@ -27,63 +17,177 @@ const (
 	packDir     = objectsDir + "/pack"
 	mostSmall   = 1 << 20 // bytes of HEAD, a ref, a config
 	mostPackRef = 256 << 20
+	// mostLooksAgain bounds how often packs are listed for one object.
+	mostLooksAgain = 100
 )
 
-// store reads objects out of the repository. git may repack at any moment, so
-// what is not found is looked for once more with fresh eyes.
+// store reads objects out of the repository, one at a time. Memory holds the
+// names of the packs, 1 KiB of each index and the objects read last, and does
+// not grow with the number of objects. git may repack at any moment, so what is
+// not found is looked for once more with fresh eyes.
 type store struct {
-	fs      durable.FS
-	objects *filesystem.ObjectStorage
+	fs    durable.FS
+	packs []*knownPack // the one that was of use last comes first; nil when not listed
+	last  *objectCache
+	u     unpacker
+	// vanished tells that a pack was gone when the last object was looked for.
+	vanished bool
 }
 
-func newStore(fs durable.FS) *store {
-	s := &store{fs: fs}
-	s.reopen()
-	return s
+// knownPack is a pack that was there when packs were listed.
+type knownPack struct {
+	stem string
+	idx  *idxFile // nil until it was of use
 }
 
-func (s *store) reopen() {
-	door := &door{fs: s.fs}
-	s.objects = filesystem.NewObjectStorage(dotgit.New(door), cache.NewObjectLRU(cacheBytes))
-}
+func newStore(fs durable.FS) *store { return &store{fs: fs, last: newObjectCache(cacheBytes)} }
 
-// read gives an object whose bytes are those that its id promises.
+// rest forgets the objects read last.
+func (s *store) rest() { s.last = newObjectCache(cacheBytes) }
+
+// reopen makes the next look a fresh one.
+func (s *store) reopen() { s.packs = nil }
+
+// read gives an object whose bytes are those that its id promises. They are not
+// to be changed.
 func (s *store) read(id protocol.Blob, want kind) ([]byte, error) {
 	data, err := s.once(id, want)
-	if err == nil {
-		return data, nil
+	// Packs may be merged while they are looked through, again and again.
+	for looks := 0; err != nil && (looks == 0 || s.vanished && looks < mostLooksAgain); looks++ {
+		s.reopen()
+		data, err = s.once(id, want)
 	}
-	s.reopen()
-	if data, err = s.once(id, want); err != nil {
+	if err != nil {
 		return nil, fmt.Errorf("read %s %s from git: %w: %w; `hived repair` rebuilds the repository from the log", want, id, ErrDamaged, err)
 	}
 	return data, nil
 }
 
 func (s *store) once(id protocol.Blob, want kind) ([]byte, error) {
-	o, err := s.objects.EncodedObject(plumbing.AnyObject, plumbing.Hash(id))
-	if err != nil {
-		return nil, err
+	k, data, ok := s.last.get(id)
+	if !ok {
+		var err error
+		if k, data, err = s.find(id); err != nil {
+			return nil, err
+		}
+		s.last.add(id, k, data)
 	}
-	if kind(o.Type()) != want { //nolint:gosec // a git object type is one digit
-		return nil, fmt.Errorf("it is a %s", o.Type())
-	}
-	if o.Size() > mostObject {
-		return nil, durable.ErrTooLarge
-	}
-	r, err := o.Reader()
-	if err != nil {
-		return nil, err
-	}
-	defer r.Close() //nolint:errcheck // only read
-	data, err := io.ReadAll(io.LimitReader(r, mostObject))
-	if err != nil {
-		return nil, err
-	}
-	if objectID(want, data) != id {
-		return nil, errors.New("its bytes have another hash")
+	if k != want {
+		return nil, fmt.Errorf("it is a %s", k)
 	}
 	return data, nil
+}
+
+// find reads an object from the first place where it is whole.
+func (s *store) find(id protocol.Blob) (kind, []byte, error) {
+	if s.packs == nil {
+		names, err := packNames(s.fs)
+		if err != nil {
+			return 0, nil, err
+		}
+		s.packs = make([]*knownPack, 0, len(names))
+		for stem, exts := range names {
+			if slices.Contains(exts, ".idx") {
+				s.packs = append(s.packs, &knownPack{stem: stem})
+			}
+		}
+	}
+	var wrong error
+	s.vanished = false
+	for i, p := range s.packs {
+		k, data, err := s.inPack(p, id)
+		switch {
+		case err == nil:
+			copy(s.packs[1:], s.packs[:i])
+			s.packs[0] = p
+			return k, data, nil
+		case missing(err):
+			s.vanished = true
+		case !errors.Is(err, errNoObject):
+			wrong = errors.Join(wrong, err)
+		}
+	}
+	k, data, err := s.loose(id)
+	if wrong != nil && errors.Is(err, errNoObject) {
+		err = wrong
+	}
+	return k, data, err
+}
+
+// inPack reads an object from one pack; errNoObject where it is not in it.
+func (s *store) inPack(p *knownPack, id protocol.Blob) (k kind, data []byte, err error) {
+	if lo, hi := p.bucket(id[0]); lo == hi {
+		return 0, nil, errNoObject
+	}
+	idx, in, err := p.open(s.fs)
+	if err != nil {
+		return 0, nil, fmt.Errorf("%s.idx: %w", p.stem, err)
+	}
+	defer in.Close() //nolint:errcheck // only read
+	offset, err := idx.where(in, id)
+	if err != nil {
+		return 0, nil, fmt.Errorf("%s.idx: %w", p.stem, err)
+	}
+	k, data, err = s.unpack(p, in, offset)
+	if err == nil && objectID(k, data) != id {
+		err = errors.New("its bytes have another hash")
+	}
+	if err != nil {
+		return 0, nil, fmt.Errorf("%s.pack: %w", p.stem, err)
+	}
+	return k, data, nil
+}
+
+func (s *store) unpack(p *knownPack, in durable.File, offset int64) (kind, []byte, error) {
+	f, err := s.fs.Open(p.stem + ".pack")
+	if err != nil {
+		return 0, nil, err
+	}
+	defer f.Close() //nolint:errcheck // only read
+	where := func(id protocol.Blob) (int64, error) { return p.idx.where(in, id) }
+	r := packReader{u: &s.u, pack: f, where: where, known: s.last.get}
+	return r.read(offset)
+}
+
+// bucket gives the range of the names that begin with a byte, as far as it is
+// known.
+func (p *knownPack) bucket(b byte) (lo, hi int) {
+	if p.idx == nil {
+		return 0, 1
+	}
+	return p.idx.bucket(b)
+}
+
+// open opens the index for searching.
+func (p *knownPack) open(disk durable.FS) (*idxFile, durable.File, error) {
+	if p.idx != nil {
+		f, err := disk.Open(p.stem + ".idx")
+		return p.idx, f, err
+	}
+	idx, f, err := openIdx(disk, p.stem)
+	p.idx = idx
+	return idx, f, err
+}
+
+func (s *store) loose(id protocol.Blob) (kind, []byte, error) {
+	f, err := s.fs.Open(looseFile(id))
+	if missing(err) {
+		return 0, nil, errNoObject
+	}
+	if err != nil {
+		return 0, nil, err
+	}
+	defer f.Close() //nolint:errcheck // only read
+	k, data, err := s.u.readLoose(f)
+	if err == nil && objectID(k, data) != id {
+		err = errors.New("its bytes have another hash")
+	}
+	return k, data, err
+}
+
+func looseFile(id protocol.Blob) string {
+	name := id.String()
+	return objectsDir + "/" + name[:2] + "/" + name[2:]
 }
 
 func (s *store) tree(id protocol.Blob) ([]byte, error) { return s.read(id, kindTree) }
@@ -117,98 +221,3 @@ func readSmall(disk durable.FS, name string, most int64) ([]byte, error) {
 	data, _, err := durable.ReadFile(disk, name, most)
 	return data, err
 }
-
-// door shows .git to go-git through [durable.FS], for reading only.
-type door struct {
-	fs durable.FS
-}
-
-var errReadOnly = errors.New("this door is for reading only")
-
-func inGit(name string) string {
-	return path.Join(gitDir, strings.ReplaceAll(name, "\\", "/"))
-}
-
-func (d *door) Open(name string) (billy.File, error) {
-	f, err := d.fs.Open(inGit(name))
-	if err != nil {
-		return nil, err
-	}
-	info, err := f.Stat()
-	if err != nil {
-		return nil, errors.Join(err, f.Close())
-	}
-	return &doorFile{SectionReader: io.NewSectionReader(f, 0, info.Size), file: f, name: name}, nil
-}
-
-func (d *door) OpenFile(name string, flag int, _ os.FileMode) (billy.File, error) {
-	if flag != os.O_RDONLY {
-		return nil, errReadOnly
-	}
-	return d.Open(name)
-}
-
-func (d *door) Lstat(name string) (os.FileInfo, error) {
-	info, err := d.fs.Lstat(inGit(name))
-	if err != nil {
-		return nil, err
-	}
-	return doorInfo{Info: info}, nil
-}
-
-func (d *door) Stat(name string) (os.FileInfo, error) { return d.Lstat(name) }
-
-// ReadDir hides packs without an index: after a crash there may be one, and
-// go-git would then read no pack at all.
-func (d *door) ReadDir(name string) ([]os.FileInfo, error) {
-	entries, err := d.fs.ReadDir(inGit(name))
-	if err != nil {
-		return nil, err
-	}
-	there := make(map[string]bool, len(entries))
-	for _, e := range entries {
-		there[e.Name] = true
-	}
-	out := make([]os.FileInfo, 0, len(entries))
-	for _, e := range entries {
-		if stem, ok := strings.CutSuffix(e.Name, ".pack"); ok && !there[stem+".idx"] {
-			continue
-		}
-		out = append(out, doorInfo{Info: durable.Info{Name: e.Name, Mode: e.Type}})
-	}
-	return out, nil
-}
-
-func (d *door) Join(elem ...string) string                  { return path.Join(elem...) }
-func (d *door) Root() string                                { return "/" }
-func (d *door) Readlink(string) (string, error)             { return "", errReadOnly }
-func (d *door) Create(string) (billy.File, error)           { return nil, errReadOnly }
-func (d *door) Rename(string, string) error                 { return errReadOnly }
-func (d *door) Remove(string) error                         { return errReadOnly }
-func (d *door) MkdirAll(string, os.FileMode) error          { return errReadOnly }
-func (d *door) Symlink(string, string) error                { return errReadOnly }
-func (d *door) TempFile(string, string) (billy.File, error) { return nil, errReadOnly }
-func (d *door) Chroot(string) (billy.Filesystem, error)     { return nil, errReadOnly }
-
-type doorFile struct {
-	*io.SectionReader
-	file durable.File
-	name string
-}
-
-func (f *doorFile) Name() string              { return f.name }
-func (f *doorFile) Close() error              { return f.file.Close() }
-func (f *doorFile) Write([]byte) (int, error) { return 0, errReadOnly }
-func (f *doorFile) Truncate(int64) error      { return errReadOnly }
-func (f *doorFile) Lock() error               { return errReadOnly }
-func (f *doorFile) Unlock() error             { return errReadOnly }
-
-type doorInfo struct{ durable.Info }
-
-func (i doorInfo) Name() string      { return i.Info.Name }
-func (i doorInfo) Size() int64       { return i.Info.Size }
-func (i doorInfo) Mode() os.FileMode { return i.Info.Mode }
-func (i doorInfo) IsDir() bool       { return i.Info.Mode.IsDir() }
-func (i doorInfo) Sys() any          { return nil }
-
-func (i doorInfo) ModTime() time.Time { return i.Info.ModTime }

@@ -15,22 +15,27 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// index is what is known of .git/index.
-type index struct {
-	parsed *parsedIndex
-	info   durable.Info // of the file that was parsed
-}
-
 // dirtySet holds the paths whose index entries are to be looked at.
 type dirtySet struct {
 	all   bool // every owned path
 	paths map[string]bool
 	// Entries that are right but without stat data: git would read the files
-	// to compare them.
-	bare map[string]bool
+	// to compare them. Up to mostBare are known. When they are done, the next are
+	// looked for in the index.
+	bare     map[string]bool
+	mostBare int
+	more     bool   // there may be others in the index
+	from     string // none of them before this name,
+	again    bool   // but for some that came since
+	// What the last call changed. A git that had read the index before it and
+	// wrote its own after it undid that.
+	last []string
 }
 
-const mostDirty = 200_000 // paths; beyond that all owned ones are compared
+const (
+	mostDirty = 200_000 // paths; beyond that all owned ones are compared
+	mostBare  = 1 << 14
+)
 
 func (d *dirtySet) add(path string) {
 	if d.all {
@@ -50,8 +55,48 @@ func (d *dirtySet) addBare(path string) {
 	if d.bare == nil {
 		d.bare = make(map[string]bool)
 	}
-	if len(d.bare) < mostDirty {
+	switch {
+	case len(d.bare) < d.mostBare:
 		d.bare[path] = true
+	case d.more:
+		d.again = d.again || path < d.from
+	default:
+		d.more = true
+	}
+}
+
+// none tells whether there is nothing to do.
+func (d *dirtySet) none() bool { return !d.all && len(d.paths) == 0 && !d.undressed() }
+
+// undressed tells whether there may be entries without stat data.
+func (d *dirtySet) undressed() bool { return len(d.bare) > 0 || d.more }
+
+// refill looks for entries without stat data when those that were known are done.
+func (d *dirtySet) refill(v *indexView) error {
+	if len(d.bare) > 0 || !d.more {
+		return nil
+	}
+	m, err := v.entries()
+	if err != nil {
+		return err
+	}
+	for {
+		e, err := m.next()
+		if err != nil {
+			return err
+		}
+		if e == nil {
+			d.more, d.from, d.again = d.again, "", false
+			return nil
+		}
+		if e.mtime() != 0 || e.mode() != modeFile || e.stage() != 0 || string(e.name()) < d.from || !protocol.Owned(string(e.name())) {
+			continue
+		}
+		if len(d.bare) == d.mostBare {
+			d.from = string(e.name())
+			return nil
+		}
+		d.addBare(string(e.name()))
 	}
 }
 
@@ -62,15 +107,31 @@ func (d *dirtySet) addBare(path string) {
 //
 // It reads the files whose stat data it records, a bounded number a call, and
 // none that changed within the last second. More tells that some are left for a
-// call about a second later: the next `git status` would read them itself. A held index.lock is [ErrLocked], at once.
+// call about a second later: the next `git status` would read them itself. A
+// held index.lock is [ErrLocked], at once.
+//
+// What a call costs depends on what changed: in a hive of many files the index
+// is a split one (gitformat-index), of which mostly the small part is written.
 func (r *Repo) SyncIndex(ctx context.Context) (more bool, err error) {
+	return r.syncUpTo(ctx, verifyFiles)
+}
+
+// SyncNames is [Repo.SyncIndex] without a look at any file, for a time when there
+// is more urgent work: what it adds gets its stat data from a later SyncIndex.
+func (r *Repo) SyncNames(ctx context.Context) error {
+	_, err := r.syncUpTo(ctx, 0)
+	return err
+}
+
+// syncUpTo is SyncIndex with at most so many files read.
+func (r *Repo) syncUpTo(ctx context.Context, files int) (more bool, err error) {
 	if err := r.keepRecent(); err != nil {
 		return false, err
 	}
 	if err := r.breakOthers(); err != nil {
 		return false, err
 	}
-	if !r.dirty.all && len(r.dirty.paths) == 0 && len(r.dirty.bare) == 0 {
+	if r.dirty.none() {
 		return false, nil
 	}
 	pos := r.position()
@@ -85,115 +146,62 @@ func (r *Repo) SyncIndex(ctx context.Context) (more bool, err error) {
 		return false, nil // the next commit sorts out what a person did
 	}
 	for range 3 {
-		err = r.syncIndex(ctx, tip)
+		err = r.syncIndex(ctx, tip, files)
 		if !errors.Is(err, errRaced) {
 			break
 		}
-		r.index.parsed = nil
 	}
 	if err != nil {
 		return false, fmt.Errorf("bring git's index up to date: %w", err)
 	}
-	return len(r.dirty.bare) > 0, nil
+	return r.dirty.undressed(), nil
 }
 
-func (r *Repo) syncIndex(ctx context.Context, tip protocol.Blob) error {
+func (r *Repo) syncIndex(ctx context.Context, tip protocol.Blob, files int) error {
 	if free, since, err := r.breakStale(indexFile + lockExt); err != nil || !free {
 		return errors.Join(err, fmt.Errorf("%w: index.lock since %s", ErrLocked, since.UTC().Format(time.RFC3339)))
 	}
-	p, rebuilt, err := r.loadIndex(tip)
+	v, err := r.loadIndex(tip)
 	if err != nil {
 		return err
 	}
+	err = r.bringUp(ctx, v, files)
+	if errors.Is(err, errBadIndex) && !v.fresh {
+		if v, err = r.remakeIndex(tip, err); err == nil {
+			err = r.bringUp(ctx, v, files)
+		}
+	}
+	return err
+}
+
+// bringUp makes an index hold what is to change in it, and closes it.
+func (r *Repo) bringUp(ctx context.Context, v *indexView, files int) (err error) {
+	defer func() { err = errors.Join(err, v.close()) }()
 	t, err := r.state()
 	if err != nil {
 		return err
 	}
-	s := &indexSync{repo: r, tree: t, old: p, left: verifyFiles, leftBytes: verifyBytes, bare: make(map[string]bool), buf: make([]byte, 32<<10)}
+	s := &indexSync{repo: r, tree: t, old: v, left: files, leftBytes: verifyBytes, buf: make([]byte, 32<<10)}
 	if err := s.collect(ctx); err != nil {
 		return err
 	}
-	if len(s.patches) > 0 || rebuilt {
-		next := &parsedIndex{entries: slices.Clone(p.entries), kept: p.kept}
-		next.smudge(r.index.info.ModTime)
-		next.apply(s.patches)
-		if err := r.writeIndex(ctx, next); err != nil {
-			return err
-		}
+	if err := r.writeIndex(ctx, v, s.patches); err != nil {
+		return err
 	}
-	r.dirty = dirtySet{bare: s.bare}
+	r.dirty.all, r.dirty.paths, r.dirty.last = false, nil, nil
+	for _, p := range s.patches {
+		r.dirty.last = append(r.dirty.last, p.name)
+	}
+	for _, path := range s.settled {
+		delete(r.dirty.bare, path)
+	}
+	if len(r.dirty.bare) == 0 {
+		r.dirty.bare = nil // a map never gives its space back
+	}
+	for _, path := range s.bare {
+		r.dirty.addBare(path)
+	}
 	return nil
-}
-
-// loadIndex gives the index as it is on the disk, from memory if nobody
-// replaced it, and from the tip's tree if there is none that can be used.
-func (r *Repo) loadIndex(tip protocol.Blob) (p *parsedIndex, rebuilt bool, err error) {
-	info, err := r.disk.Lstat(indexFile)
-	if err == nil && r.index.parsed != nil && sameIndex(info, r.index.info) {
-		return r.index.parsed, false, nil
-	}
-	var data []byte
-	if err == nil {
-		data, info, err = durable.ReadFile(r.disk, indexFile, mostIndex)
-	}
-	switch {
-	case missing(err):
-		info = durable.Info{}
-	case err != nil:
-		return nil, false, err
-	default:
-		if p, err = parseIndex(data); err == nil {
-			r.index = index{parsed: p, info: info}
-			return p, false, nil
-		}
-		r.alert("git-index-rebuilt", ".git/index was made again from the last commit: "+err.Error())
-	}
-	r.index = index{info: info}
-	p, err = r.indexFromTree(tip)
-	return p, true, err
-}
-
-// sameIndex compares what tells two states of the file apart and does not
-// change when it gets its name.
-func sameIndex(a, b durable.Info) bool {
-	return a.Ino == b.Ino && a.Size == b.Size && a.ModTime.Equal(b.ModTime)
-}
-
-func (r *Repo) indexFromTree(tip protocol.Blob) (*parsedIndex, error) {
-	root, err := r.rootAt(tip)
-	if err != nil {
-		return nil, err
-	}
-	p := &parsedIndex{}
-	f := &editFinder{store: r.store}
-	add := func(path string, e entry) {
-		p.entries = append(p.entries, newIndexEntry(path, e.id, e.gitMode(), fileStat{}))
-		if protocol.Owned(path) {
-			r.dirty.addBare(path)
-		}
-	}
-	for _, e := range root {
-		if err := f.only("", e, add); err != nil {
-			return nil, err
-		}
-	}
-	return p, nil
-}
-
-// smudge clears the size of entries that are as young as the index that holds
-// them, as git does: only that age told that their files may have changed
-// within one tick of the clock, and the new index will be younger. Many a git
-// counts seconds only.
-func (p *parsedIndex) smudge(written time.Time) {
-	sec := seconds(written)
-	for i, e := range p.entries {
-		if s := binary.BigEndian.Uint32(e.raw[atMTime:]); s == 0 || s < sec {
-			continue
-		}
-		raw := slices.Clone(e.raw)
-		clear(raw[atSize : atSize+4])
-		p.entries[i].raw = raw
-	}
 }
 
 func seconds(t time.Time) uint32 {
@@ -203,38 +211,8 @@ func seconds(t time.Time) uint32 {
 	return uint32(t.Unix()) //nolint:gosec // git keeps the lower 32 bits
 }
 
-// writeIndex puts the index in place under git's lock, if it is still the one
-// that was read (errRaced otherwise).
-func (r *Repo) writeIndex(ctx context.Context, p *parsedIndex) error {
-	// Not synced, as git does not: an index that a crash broke is made again.
-	if err := r.writeTmp(tmpIndex, encodeIndex(p), false); err != nil {
-		return err
-	}
-	info, err := r.disk.Lstat(tmpIndex)
-	if err == nil {
-		err = r.lock(ctx, tmpIndex, indexFile+lockExt, 0)
-	}
-	if err != nil {
-		return errors.Join(err, ignoreMissing(r.disk.Remove(tmpIndex)))
-	}
-	now, err := r.disk.Lstat(indexFile)
-	if missing(err) {
-		now, err = durable.Info{}, nil
-	}
-	if err == nil && !sameIndex(now, r.index.info) {
-		err = errRaced
-	}
-	if err == nil {
-		err = r.disk.Rename(indexFile+lockExt, indexFile)
-	}
-	if err != nil {
-		return errors.Join(err, ignoreMissing(r.disk.Remove(indexFile+lockExt)), ignoreMissing(r.disk.Remove(tmpIndex)))
-	}
-	r.index = index{parsed: p, info: info}
-	return r.disk.Remove(tmpIndex)
-}
-
 // How many files, and bytes of them, one call reads to record their stat data.
+// It is called about once a second, also when nothing else happens any more.
 const (
 	verifyFiles = 2000
 	verifyBytes = 32 << 20
@@ -244,16 +222,17 @@ const (
 type indexSync struct {
 	repo      *Repo
 	tree      *Tree
-	old       *parsedIndex
+	old       *indexView
 	patches   []patch
-	bare      map[string]bool
+	bare      []string // entries that got no stat data yet
+	settled   []string // entries that need none any more
 	left      int
 	leftBytes int64
 	buf       []byte // for reading files
 }
 
 func (s *indexSync) collect(ctx context.Context) error {
-	paths := maps.Clone(s.repo.dirty.paths)
+	paths := s.repo.dirty.paths
 	if s.repo.dirty.all {
 		var err error
 		if paths, err = s.differing(); err != nil {
@@ -265,10 +244,12 @@ func (s *indexSync) collect(ctx context.Context) error {
 			return err
 		}
 	}
-	for path := range s.repo.dirty.bare {
-		if paths[path] {
-			continue
+	if s.left > 0 {
+		if err := s.repo.dirty.refill(s.old); err != nil {
+			return err
 		}
+	}
+	for _, path := range s.undressed(paths) {
 		if err := s.dress(ctx, path); err != nil {
 			return err
 		}
@@ -277,28 +258,55 @@ func (s *indexSync) collect(ctx context.Context) error {
 	return nil
 }
 
+// undressed picks some of the entries without stat data, as many as this call
+// may look at, in order.
+func (s *indexSync) undressed(but map[string]bool) []string {
+	var out []string
+	for path := range s.repo.dirty.bare {
+		if len(out) >= s.left {
+			break
+		}
+		if !but[path] {
+			out = append(out, path)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
 // differing compares every owned path of the index with the tree.
 func (s *indexSync) differing() (map[string]bool, error) {
 	out := make(map[string]bool)
-	have := make(map[string]protocol.Blob)
-	for _, e := range s.old.entries {
-		if !protocol.Owned(e.name) {
-			continue
-		}
-		if e.stage() != 0 || e.mode() != modeFile {
-			out[e.name] = true
-		}
-		have[e.name] = e.id()
+	m, err := s.old.entries()
+	if err != nil {
+		return nil, err
 	}
-	err := s.tree.Walk(func(path string, id protocol.Blob) error {
-		if was, ok := have[path]; !ok || was != id {
-			out[path] = true
+	e, err := m.next()
+	pass := func() {
+		if name := string(e.name()); protocol.Owned(name) {
+			out[name] = true
 		}
-		delete(have, path)
-		return nil
+		e, err = m.next()
+	}
+	walked := s.tree.Walk(func(path string, id protocol.Blob) error {
+		for err == nil && e != nil && string(e.name()) < path {
+			pass()
+		}
+		if err != nil || e == nil || string(e.name()) != path || e.stage() != 0 || e.mode() != modeFile || e.id() != id {
+			out[path] = true
+			return err
+		}
+		if e.mtime() == 0 {
+			s.repo.dirty.addBare(path) // a daemon that stopped had not come to it
+		}
+		e, err = m.next()
+		return err
 	})
-	for path := range have {
-		out[path] = true
+	if walked != nil {
+		return nil, walked
+	}
+	for err == nil && e != nil {
+		pass()
 	}
 	return out, err
 }
@@ -311,41 +319,46 @@ func (s *indexSync) patch(ctx context.Context, path string) error {
 	}
 	if !ok {
 		s.patches = append(s.patches, patch{name: path})
+		s.settled = append(s.settled, path)
 		return nil
 	}
-	st, later, err := s.stat(ctx, path, id)
-	if later {
-		s.bare[path] = true
-	}
-	e := newIndexEntry(path, id, modeFile, st)
-	s.patches = append(s.patches, patch{name: path, entry: &e})
+	st, err := s.stat(ctx, path, id)
+	s.patches = append(s.patches, patch{name: path, entry: newIndexEntry(path, id, modeFile, st)})
 	return err
 }
 
 // dress gives an entry without stat data its own, if it is still that entry.
 func (s *indexSync) dress(ctx context.Context, path string) error {
-	e, ok := s.old.find(path)
-	if !ok || e.mode() != modeFile {
+	e, ok, err := s.old.find(path)
+	if err != nil {
+		return err
+	}
+	if !ok || e.mode() != modeFile || e.mtime() != 0 {
+		s.settled = append(s.settled, path) // git did it
 		return nil
 	}
-	if sec := binary.BigEndian.Uint32(e.raw[atMTime:]); sec != 0 {
-		return nil // git did it
-	}
-	st, later, err := s.stat(ctx, path, e.id())
-	if later {
-		s.bare[path] = true
-	}
+	id := e.id()
+	st, err := s.stat(ctx, path, id)
 	if err != nil || st == (fileStat{}) {
 		return err
 	}
-	dressed := newIndexEntry(path, e.id(), modeFile, st)
-	s.patches = append(s.patches, patch{name: path, entry: &dressed})
+	s.patches = append(s.patches, patch{name: path, entry: newIndexEntry(path, id, modeFile, st)})
 	return nil
 }
 
 // stat gives a file's stat data if the file holds what the id says; zero where
 // it does not, or where that is to be found out later.
-func (s *indexSync) stat(ctx context.Context, path string, id protocol.Blob) (st fileStat, later bool, err error) {
+func (s *indexSync) stat(ctx context.Context, path string, id protocol.Blob) (st fileStat, err error) {
+	st, later, err := s.look(ctx, path, id)
+	if later {
+		s.bare = append(s.bare, path)
+	} else {
+		s.settled = append(s.settled, path)
+	}
+	return st, err
+}
+
+func (s *indexSync) look(ctx context.Context, path string, id protocol.Blob) (st fileStat, later bool, err error) {
 	if err := ctx.Err(); err != nil {
 		return st, true, context.Cause(ctx)
 	}

@@ -20,12 +20,16 @@ type Tree struct {
 	load func(protocol.Blob) ([]byte, error) // reads a tree object, or nil
 	// touch hears of every path whose content may have changed, or is nil.
 	touch func(path string)
+
+	now    uint32 // the number of the commit that is made
+	loaded int    // entries in memory, at most
 }
 
 // dir is one directory. Its id is zero from a change to the next seal.
 type dir struct {
 	id      protocol.Blob
-	unread  bool // entries are still in git, under id
+	unread  bool   // entries are still in git, under id
+	used    uint32 // the number of the commit that was the last to need it
 	entries []entry
 }
 
@@ -148,7 +152,7 @@ func (t *Tree) Lookup(path string) (protocol.Blob, bool, error) {
 	d := t.root
 	for {
 		name, rest, below := strings.Cut(path, "/")
-		if err := t.read(d); err != nil {
+		if err := t.use(d); err != nil {
 			return protocol.Blob{}, false, err
 		}
 		i, ok := d.find(name)
@@ -168,6 +172,9 @@ func (t *Tree) Walk(visit func(path string, id protocol.Blob) error) error {
 }
 
 func (t *Tree) walk(d *dir, prefix string, visit func(string, protocol.Blob) error) error {
+	if d.unread { // what nothing else needed does not stay
+		d = &dir{id: d.id, unread: true}
+	}
 	if err := t.read(d); err != nil {
 		return err
 	}
@@ -225,7 +232,7 @@ func (t *Tree) put(path string, id protocol.Blob) (changed bool, err error) {
 }
 
 func (t *Tree) putIn(d *dir, prefix, path string, id protocol.Blob) (bool, error) {
-	if err := t.read(d); err != nil {
+	if err := t.use(d); err != nil {
 		return false, err
 	}
 	name, rest, below := strings.Cut(path, "/")
@@ -242,6 +249,7 @@ func (t *Tree) putIn(d *dir, prefix, path string, id protocol.Blob) (bool, error
 	}
 	if !ok {
 		i = d.insert(entry{name: name, sub: &dir{}})
+		t.loaded++
 	}
 	changed, err := t.putIn(d.entries[i].sub, prefix+name+"/", rest, id)
 	if changed {
@@ -258,6 +266,7 @@ func (t *Tree) putFile(d *dir, prefix string, e entry, i int, there bool) bool {
 		d.entries[i] = e
 	} else {
 		d.insert(e)
+		t.loaded++
 	}
 	d.id = protocol.Blob{}
 	t.touched(prefix + e.name)
@@ -281,7 +290,7 @@ func (t *Tree) remove(path string) (was protocol.Blob, ok bool, err error) {
 }
 
 func (t *Tree) removeIn(d *dir, whole, path string) (was protocol.Blob, ok bool, err error) {
-	if err := t.read(d); err != nil {
+	if err := t.use(d); err != nil {
 		return was, false, err
 	}
 	name, rest, below := strings.Cut(path, "/")
@@ -333,31 +342,104 @@ func (t *Tree) read(d *dir) error {
 	return nil
 }
 
-var anyDir = &dir{} // makes an entry a directory for the order of names
+// use makes the entries of a directory be there for the commit that is made.
+func (t *Tree) use(d *dir) error {
+	d.used = t.now
+	if !d.unread {
+		return nil
+	}
+	err := t.read(d)
+	t.loaded += len(d.entries)
+	return err
+}
 
-// find gives the position of a name, be it a file or a directory.
-func (d *dir) find(name string) (int, bool) {
-	for _, sub := range [...]*dir{nil, anyDir} {
-		if i, ok := slices.BinarySearchFunc(d.entries, entry{name: name, sub: sub}, inGitOrder); ok {
-			return i, true
+const (
+	// mostEntries may be in memory before directories that are not in use go.
+	mostEntries = 1 << 16
+	// coldAfter so many commits a directory is not in use. As often it is looked
+	// whether there are any.
+	coldAfter = 64
+)
+
+// cool ends a commit: everything is in git now, and what was not in use for a
+// while need not be in memory, if that is much.
+func (t *Tree) cool() {
+	if t.now++; t.load != nil && t.loaded > mostEntries && t.now%coldAfter == 0 {
+		t.loaded = t.root.cool(t.now - coldAfter)
+	}
+}
+
+// rest forgets all directories that are in git.
+func (t *Tree) rest() {
+	if t.load != nil {
+		t.loaded = t.root.cool(t.now + 1)
+	}
+}
+
+// cool forgets the directories below that were not in use since a commit, and
+// gives the number of entries that are left. Whoever uses a directory uses all
+// that it is in.
+func (d *dir) cool(since uint32) int {
+	left := len(d.entries)
+	for _, e := range d.entries {
+		switch sub := e.sub; {
+		case sub == nil || sub.unread:
+		case sub.used < since && !sub.id.IsZero():
+			sub.entries, sub.unread = nil, true
+		default:
+			left += sub.cool(since)
 		}
 	}
-	return 0, false
+	return left
+}
+
+// find gives the position of a name, be it a file or a directory. What lies
+// between the places of the two begins with the name.
+func (d *dir) find(name string) (int, bool) {
+	i, ok := d.place(name, 0)
+	if !ok && i < len(d.entries) && strings.HasPrefix(d.entries[i].name, name) {
+		i, ok = d.place(name, '/')
+	}
+	return i, ok
+}
+
+// place gives where a name stands in git's order, or would stand; after is what
+// it is taken to end in.
+func (d *dir) place(name string, after byte) (int, bool) {
+	from, to := 0, len(d.entries)
+	for from < to {
+		mid := int(uint(from+to) >> 1)
+		switch c := order(&d.entries[mid], name, after); {
+		case c == 0:
+			return mid, true
+		case c < 0:
+			from = mid + 1
+		default:
+			to = mid
+		}
+	}
+	return from, false
 }
 
 func (d *dir) insert(e entry) int {
-	i, _ := slices.BinarySearchFunc(d.entries, e, inGitOrder)
+	i, _ := d.place(e.name, e.byteAt(len(e.name)))
 	d.entries = slices.Insert(d.entries, i, e)
 	return i
 }
 
 // inGitOrder compares as git does: a directory as if its name ended in a slash.
-func inGitOrder(a, b entry) int {
-	n := min(len(a.name), len(b.name))
-	if c := strings.Compare(a.name[:n], b.name[:n]); c != 0 {
+func inGitOrder(a, b entry) int { return order(&a, b.name, b.byteAt(len(b.name))) }
+
+// order compares an entry with a name that is taken to end in a byte.
+func order(e *entry, name string, after byte) int {
+	n := min(len(e.name), len(name))
+	if c := strings.Compare(e.name[:n], name[:n]); c != 0 {
 		return c
 	}
-	return int(a.byteAt(n)) - int(b.byteAt(n))
+	if n < len(name) {
+		after = name[n]
+	}
+	return int(e.byteAt(n)) - int(after)
 }
 
 func (e entry) byteAt(i int) byte {
@@ -395,16 +477,25 @@ func (e entry) hash() protocol.Blob {
 
 func encodeTree(entries []entry) []byte {
 	n := 0
-	for _, e := range entries {
-		n += len("100644 ") + len(e.name) + 1 + sha1.Size
+	for i := range entries {
+		n += len("100644 ") + len(entries[i].name) + 1 + sha1.Size
 	}
 	out := make([]byte, 0, n)
-	for _, e := range entries {
-		out = strconv.AppendUint(out, uint64(e.gitMode()), 8)
-		out = append(out, ' ')
-		out = append(out, e.name...)
-		out = append(out, 0)
-		id := e.hash()
+	for i := range entries {
+		e := &entries[i]
+		switch {
+		case e.mode != 0:
+			out = append(strconv.AppendUint(out, uint64(e.mode), 8), ' ')
+		case e.sub != nil:
+			out = append(out, "40000 "...)
+		default:
+			out = append(out, "100644 "...)
+		}
+		out = append(append(out, e.name...), 0)
+		id := &e.id
+		if e.sub != nil {
+			id = &e.sub.id // it must be sealed
+		}
 		out = append(out, id[:]...)
 	}
 	return out

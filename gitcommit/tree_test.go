@@ -3,6 +3,7 @@ package gitcommit
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -96,6 +97,70 @@ func TestTreeForgetsItsHistory(t *testing.T) {
 			t.Fatalf("tops differ: %v", cmp.Diff(fresh.Tops(), walked.Tops()))
 		}
 	})
+}
+
+// inMemory counts the entries that a tree holds.
+func (d *dir) inMemory() int {
+	n := len(d.entries)
+	for _, e := range d.entries {
+		if e.sub != nil {
+			n += e.sub.inMemory()
+		}
+	}
+	return n
+}
+
+// What is not in use leaves the memory, comes back when it is needed, and is
+// the same then.
+func TestColdDirectoriesAreForgotten(t *testing.T) {
+	objects := make(map[protocol.Blob][]byte)
+	read := make(map[protocol.Blob]int)
+	tree, all := newTreeAt(nil, func(id protocol.Blob) ([]byte, error) {
+		read[id]++
+		return objects[id], nil
+	}), NewTree()
+	commit := func(changes ...change) {
+		t.Helper()
+		for _, to := range []*Tree{tree, all} {
+			if _, err := to.Apply(changes, nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		tops := tree.seal(func(id protocol.Blob, data []byte) { objects[id] = data })
+		if diff := cmp.Diff(all.Tops(), tops); diff != "" {
+			t.Fatal(diff)
+		}
+		tree.cool()
+	}
+	file := func(i int) string { return fmt.Sprintf("agents/a/old/%04d/%06d.json", i/1000, i) }
+	const files = 2 * mostEntries
+	for at := 0; at < files; {
+		var many []change
+		for ; len(many) < 5000; at++ {
+			many = append(many, put(file(at), ""))
+		}
+		commit(many...)
+	}
+	for i := range 2 * coldAfter {
+		commit(put("agents/b/inbox/"+strconv.Itoa(i), ""), put("agents/a/inbox/x", strconv.Itoa(i)))
+	}
+	if n := tree.root.inMemory(); n > mostEntries {
+		t.Errorf("%d entries are in memory", n)
+	}
+	if len(read) != 0 {
+		t.Errorf("%d directories in use were read again", len(read))
+	}
+	commit(del(file(5)), put(file(1005), "changed"))
+	if len(read) != 3 { // old, old/0000, old/0001
+		t.Errorf("%d directories were read to change two", len(read))
+	}
+	n := tree.root.inMemory()
+	if got := len(paths(t, tree)); got != len(paths(t, all)) {
+		t.Errorf("%d files of %d are found", got, len(paths(t, all)))
+	}
+	if m := tree.root.inMemory(); m != n {
+		t.Errorf("a walk left %d entries in memory, of %d", m, n)
+	}
 }
 
 func TestNamesAndSizes(t *testing.T) {

@@ -1,0 +1,182 @@
+package gitcommit
+
+import (
+	"encoding/binary"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/hived/hived/protocol"
+)
+
+// partCheck checks one part of a pack after the other. The objects that were
+// read last are kept, because others are stored as differences from them.
+type partCheck struct {
+	u     unpacker
+	copy  []byte // what is between a decompressor and a hash
+	bytes region
+	idx   *idxFile
+	in    io.ReaderAt // the index
+	spans []span
+	known *objectCache            // by where they stand; nil before the first difference
+	bases map[protocol.Blob]int64 // where the objects of this part stand; nil until asked for
+}
+
+func newPartCheck() *partCheck { return &partCheck{copy: make([]byte, 32<<10)} }
+
+func (w *partCheck) run(p *packPart) {
+	w.idx, w.in, w.spans = p.idx, p.in, p.spans
+	w.known, w.bases = nil, nil
+	defer p.done()
+	w.bytes = region{f: p.pack, data: w.bytes.data[:0]}
+	for _, s := range p.spans {
+		w.bytes.reach(s)
+		if err := w.check(s); err != nil {
+			p.report(Problem{Code: CodeObjectDamaged, Object: s.id, Path: p.stem + ".pack", Text: fmt.Sprintf("object %s in %s.pack: %v", s.id, p.stem, err)})
+		}
+	}
+}
+
+// mostKept is the largest object, in bytes, that is inflated in memory without
+// need.
+const mostKept = 1 << 20
+
+func (w *partCheck) check(s span) error {
+	var head [mostHead]byte
+	n, err := io.ReadFull(io.NewSectionReader(&w.bytes, s.offset, s.end-s.offset), head[:])
+	if n == 0 {
+		return err
+	}
+	e, size, used, err := readEntryHead(head[:n], s.offset)
+	if err != nil {
+		return err
+	}
+	if e.kind == kindOffsetDelta || e.kind == kindRefDelta {
+		if w.known == nil {
+			w.known = newObjectCache(cacheBytes)
+		}
+	} else if w.known == nil || size > mostKept {
+		body := s.offset + int64(used)
+		return w.stream(io.NewSectionReader(&w.bytes, body, s.end-body), e.kind, size, s.id)
+	}
+	k, data, err := w.object(s.offset)
+	if err != nil {
+		return err
+	}
+	return rightHash(objectID(k, data), s.id)
+}
+
+// stream checks an object that is no difference.
+func (w *partCheck) stream(r io.Reader, k kind, size int64, id protocol.Blob) error {
+	if err := w.u.reset(r); err != nil {
+		return err
+	}
+	h := newObjectHash(k, size)
+	got, err := io.CopyBuffer(h, io.LimitReader(w.u.zr, size+1), w.copy)
+	switch {
+	case err != nil:
+		return err
+	case got != size:
+		return errBadPack
+	}
+	return rightHash(protocol.Blob(h.Sum(nil)), id)
+}
+
+// object gives what stands at an offset, put together from differences. All
+// that is met on the way is kept, so that the next one has a short way.
+func (w *partCheck) object(offset int64) (k kind, data []byte, err error) {
+	type step struct {
+		offset int64
+		delta  []byte
+	}
+	var way []step
+	for {
+		var ok bool
+		if k, data, ok = w.known.get(keyOf(offset)); ok {
+			break
+		}
+		e, err := w.u.entry(&w.bytes, offset)
+		if err == nil && e.kind == kindRefDelta {
+			e.baseAt, err = w.where(e.base)
+		}
+		if err != nil {
+			return 0, nil, err
+		}
+		if e.kind != kindOffsetDelta && e.kind != kindRefDelta {
+			k, data = e.kind, e.data
+			w.known.add(keyOf(offset), k, data)
+			break
+		}
+		if way = append(way, step{offset, e.data}); len(way) > mostDeltas {
+			return 0, nil, errBadPack
+		}
+		offset = e.baseAt
+	}
+	for _, s := range slices.Backward(way) {
+		if data, err = patched(data, [][]byte{s.delta}); err != nil {
+			return 0, nil, err
+		}
+		w.known.add(keyOf(s.offset), k, data)
+	}
+	return k, data, nil
+}
+
+// where gives where the base of a difference stands. It is mostly near.
+func (w *partCheck) where(id protocol.Blob) (int64, error) {
+	if w.bases == nil {
+		w.bases = make(map[protocol.Blob]int64, len(w.spans))
+		for _, s := range w.spans {
+			w.bases[s.id] = s.offset
+		}
+	}
+	if offset, ok := w.bases[id]; ok {
+		return offset, nil
+	}
+	return w.idx.where(w.in, id)
+}
+
+// keyOf makes an offset the key of a cache.
+func keyOf(offset int64) (key protocol.Blob) {
+	binary.BigEndian.PutUint64(key[:], uint64(offset)) //nolint:gosec // an offset is not negative
+	return key
+}
+
+func rightHash(got, want protocol.Blob) error {
+	if got != want {
+		return fmt.Errorf("its bytes have the hash %s", got)
+	}
+	return nil
+}
+
+// region is a file of which the piece is in memory where a reader is.
+type region struct {
+	f    io.ReaderAt
+	data []byte
+	off  int64
+}
+
+const regionSize = 1 << 20 // bytes
+
+// reach moves the piece, where an entry is not in it and not larger.
+func (r *region) reach(s span) {
+	if s.end <= r.off+int64(len(r.data)) || s.end-s.offset > regionSize {
+		return
+	}
+	if r.data == nil {
+		r.data = make([]byte, regionSize)
+	}
+	n, _ := r.f.ReadAt(r.data[:regionSize], s.offset) // an error comes again when the rest is asked for
+	r.data, r.off = r.data[:n], s.offset
+}
+
+// ReadAt implements [io.ReaderAt].
+func (r *region) ReadAt(b []byte, off int64) (int, error) {
+	n := 0
+	if at := off - r.off; at >= 0 && at < int64(len(r.data)) {
+		if n = copy(b, r.data[at:]); n == len(b) {
+			return n, nil
+		}
+	}
+	more, err := r.f.ReadAt(b[n:], off+int64(n))
+	return n + more, err
+}

@@ -1,0 +1,114 @@
+package gitcommit
+
+import (
+	"encoding/binary"
+	"math/bits"
+)
+
+// deltaBlock is the length of the pieces of a base that are looked for, in
+// bytes. A shorter copy than half of it would cost what it saves.
+const deltaBlock = 16
+
+// deltaMaker writes git's differences: what of a base to copy and what to put
+// between. It takes linear time, and its memory is used again.
+type deltaMaker struct {
+	table []uint32 // by hash: where a block of the base begins, plus one
+	shift int
+	base  []byte
+	out   []byte
+}
+
+// index makes the differences that follow be those from a base.
+func (m *deltaMaker) index(base []byte) {
+	m.base = base
+	size := bits.Len(uint(max(len(base)/deltaBlock*2, 16) - 1))
+	m.shift = 64 - size
+	if n := 1 << size; cap(m.table) >= n {
+		m.table = m.table[:n]
+		clear(m.table)
+	} else {
+		m.table = make([]uint32, n)
+	}
+	for at := len(base)/deltaBlock*deltaBlock - deltaBlock; at >= 0; at -= deltaBlock {
+		m.table[m.hash(base[at:])] = uint32(at + 1) //nolint:gosec // bounded by the size of an object
+	}
+}
+
+func (m *deltaMaker) hash(b []byte) uint64 {
+	x, y := binary.LittleEndian.Uint64(b), binary.LittleEndian.Uint64(b[8:])
+	return (x*0x9e3779b97f4a7c15 ^ bits.RotateLeft64(y, 29)) * 0xbf58476d1ce4e5b9 >> m.shift
+}
+
+// from gives the difference that makes target of the base, or nil where it
+// would be longer than most bytes. It is overwritten by the next.
+func (m *deltaMaker) from(target []byte, most int) []byte {
+	m.out = binary.AppendUvarint(m.out[:0], uint64(len(m.base)))
+	m.out = binary.AppendUvarint(m.out, uint64(len(target)))
+	done := 0 // how far the target is written
+	for at := 0; at+deltaBlock <= len(target); {
+		from, begin, n := m.match(target, done, at)
+		if n == 0 {
+			if at++; len(m.out)+at-done > most {
+				return nil
+			}
+			continue
+		}
+		m.put(target[done:begin])
+		m.copy(from, n)
+		done = begin + n
+		at = done
+	}
+	m.put(target[done:])
+	if len(m.out) > most {
+		return nil
+	}
+	return m.out
+}
+
+// match finds the piece of the base that a block of the target is in, and how
+// far it goes in both directions.
+func (m *deltaMaker) match(target []byte, done, at int) (from, begin, n int) {
+	i := int(m.table[m.hash(target[at:])]) - 1
+	if i < 0 || string(m.base[i:i+deltaBlock]) != string(target[at:at+deltaBlock]) {
+		return 0, 0, 0
+	}
+	end := at + deltaBlock
+	for j := i + deltaBlock; end < len(target) && j < len(m.base) && target[end] == m.base[j]; j++ {
+		end++
+	}
+	for at > done && i > 0 && target[at-1] == m.base[i-1] {
+		at, i = at-1, i-1
+	}
+	return i, at, end - at
+}
+
+// put writes bytes that the base does not have.
+func (m *deltaMaker) put(b []byte) {
+	for len(b) > 0 {
+		n := min(len(b), 0x7f)
+		m.out = append(append(m.out, byte(n)), b[:n]...)
+		b = b[n:]
+	}
+}
+
+// copy writes that bytes of the base follow.
+func (m *deltaMaker) copy(from, n int) {
+	for n > 0 {
+		size := min(n, 0xffff)
+		at := len(m.out)
+		m.out = append(m.out, 0x80)
+		for i := range 4 {
+			if b := byte(from >> (8 * i)); b != 0 { //nolint:gosec // one byte of it
+				m.out = append(m.out, b)
+				m.out[at] |= 1 << i
+			}
+		}
+		for i := range 2 {
+			if b := byte(size >> (8 * i)); b != 0 { //nolint:gosec // one byte of it
+				m.out = append(m.out, b)
+				m.out[at] |= 0x10 << i
+			}
+		}
+		from, n = from+size, n-size
+	}
+}

@@ -1,0 +1,300 @@
+package gitcommit
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/hived/hived/internal/durable"
+	"github.com/hived/hived/internal/durable/faultfs"
+	"github.com/hived/hived/protocol"
+)
+
+// packList gives what Consolidate knows of all packs but some.
+func (h *hive) packList(without ...pack) []pack {
+	h.t.Helper()
+	all, err := allPacks(h.repo, h.disk)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	var out []pack
+	for _, p := range all {
+		known := false
+		for _, w := range without {
+			known = known || w.stem == p.stem
+		}
+		if !known {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+func (h *hive) merge(packs []pack) {
+	h.t.Helper()
+	h.repo.merging.Lock()
+	defer h.repo.merging.Unlock()
+	if err := h.repo.merge(h.t.Context(), packs); err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+var chainLine = regexp.MustCompile(`chain length = (\d+): (\d+) object`)
+
+// longestChain asks git how long the longest chain of differences is.
+func (h *hive) longestChain() (longest int) {
+	h.t.Helper()
+	found, err := filepath.Glob(filepath.Join(h.dir, ".git/objects/pack/*.idx"))
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	for _, name := range found {
+		for _, m := range chainLine.FindAllStringSubmatch(h.git("verify-pack", "-v", name), -1) {
+			n, err := strconv.Atoi(m[1])
+			if err != nil {
+				h.t.Fatal(err)
+			}
+			longest = max(longest, n)
+		}
+	}
+	return longest
+}
+
+func inboxFile(i int) string { return fmt.Sprintf("agents/a/inbox/01J8ZQ5V6W7X8Y9Z%010d.json", i) }
+
+func (h *hive) add(from, to int) {
+	h.t.Helper()
+	for i := from; i < to; i++ {
+		h.commit(put(inboxFile(i), strconv.Itoa(i)))
+	}
+}
+
+// A directory that is the same twice ends one chain and stands in the middle of
+// another: together they would be too long.
+func TestChainsStayShort(t *testing.T) {
+	needGit(t)
+	h := newHive(t)
+	h.add(0, 41)
+	h.merge(h.packList())
+	old := h.packList()
+	if got := h.longestChain(); got != mostDepth {
+		t.Fatalf("the chain of 41 versions has a length of %d", got)
+	}
+	h.commit(put(inboxFile(999), "x"))
+	h.commit(del(inboxFile(999)))
+	h.add(41, 80)
+	h.merge(h.packList(old...))
+	h.merge(h.packList())
+	if got := h.longestChain(); got > mostDepth {
+		t.Errorf("a chain has a length of %d", got)
+	}
+	h.silent()
+	h.readAll(newStore(h.disk))
+	if got := h.check(); len(got) != 0 {
+		t.Errorf("check says %q", got)
+	}
+}
+
+// Two objects of which each is stored as a difference from the other, in
+// different packs, still have a base when these are one.
+func TestMergeMakesNoCircle(t *testing.T) {
+	needGit(t)
+	h := newHive(t)
+	x := strings.Repeat("a text of some length, ", 20)
+	y := x + "and a bit more"
+	h.commit(put("agents/a/inbox/1", x), put("agents/a/inbox/2", y))
+	h.commit(put("agents/b/inbox/1", y), put("agents/b/inbox/2", x))
+	h.merge(h.packList())
+	if got := h.longestChain(); got != 1 {
+		t.Errorf("a chain has a length of %d", got)
+	}
+	h.silent()
+	h.readAll(newStore(h.disk))
+}
+
+// Packs of git's own are recognised while they are merged, and left alone.
+func TestForeignPacksStay(t *testing.T) {
+	needGit(t)
+	h := newHive(t)
+	h.add(0, 20)
+	h.git("repack", "-adfq")
+	theirs := h.onlyPack()
+	h.add(20, 20+mostPacks+3)
+	h.consolidate()
+	if n := h.packs(); n != 2 {
+		t.Errorf("%d packs are left", n)
+	}
+	if h.git("cat-file", "-t", "HEAD~60"); !h.there(".git/objects/pack/" + theirs) {
+		t.Error("git's pack is gone")
+	}
+	h.silent()
+}
+
+// liveBeside lives while another goroutine consolidates and a third reads. It
+// gives the largest number of packs that there was.
+func (h *hive) liveBeside(count, batch int) (most int) {
+	h.t.Helper()
+	ctx, cancel := context.WithCancel(h.t.Context())
+	defer cancel()
+	wake := make(chan struct{}, 1)
+	tips := make(chan protocol.Blob, 1)
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for range wake {
+			if err := h.repo.Consolidate(ctx); err != nil && ctx.Err() == nil {
+				h.t.Error(err)
+			}
+		}
+	})
+	wg.Go(func() {
+		s := newStore(h.disk)
+		for id := range tips {
+			for n := 0; n < 100 && !id.IsZero(); n++ {
+				c, err := s.commit(id)
+				if err != nil {
+					h.t.Error(err)
+					break
+				}
+				if _, err := s.tree(c.tree); err != nil {
+					h.t.Error(err)
+				}
+				id = c.parent
+			}
+		}
+	})
+	h.live(count, batch, func() {
+		select {
+		case wake <- struct{}{}:
+		default:
+		}
+		select {
+		case tips <- h.repo.head.Commit:
+		default:
+		}
+		if h.repo.Crowded() {
+			h.consolidate()
+		}
+		most = max(most, h.packs())
+	})
+	close(wake)
+	close(tips)
+	wg.Wait()
+	return most
+}
+
+// Nothing is ever missing, and packs do not pile up.
+func TestConsolidateBesideCommits(t *testing.T) {
+	needGit(t)
+	h := newHive(t)
+	h.opt.Bulk = true
+	h.open()
+	if most := h.liveBeside(900, 3); most > 200 {
+		t.Errorf("there were %d packs at once", most)
+	}
+	h.silent()
+	h.readAll(newStore(h.disk))
+	if len(h.alerts) > 0 {
+		t.Errorf("alerts: %q", h.alerts)
+	}
+}
+
+func BenchmarkConsolidateBesideCommits(b *testing.B) {
+	for b.Loop() {
+		h := newHive(b)
+		h.opt.Bulk = true
+		h.open()
+		b.ReportMetric(float64(h.liveBeside(30_000, 10)), "packs")
+	}
+}
+
+// What was merged is still known to be there, and written again if a person's
+// repack takes it away.
+func TestMergedPackThatVanishesIsWrittenAgain(t *testing.T) {
+	needGit(t)
+	h := newHive(t)
+	h.add(0, 5)
+	h.merge(h.packList())
+	if err := h.repo.packer.remove(h.packList()[0].stem); err != nil {
+		t.Fatal(err)
+	}
+	h.add(5, 6)
+	h.silent()
+	h.readAll(newStore(h.disk))
+}
+
+// A disk that is full, and a stop, are no fault of the packs that were being
+// merged.
+func TestFailedMergeIsTriedAgain(t *testing.T) {
+	large := make([]byte, 200_000) // more than is written at once
+	random := rand.NewChaCha8([32]byte{})
+	if _, err := random.Read(large); err != nil {
+		t.Fatal(err)
+	}
+	events := append(story(), Event{Seq: 5, Sum: strings.Repeat("5", 32), Changes: []change{put("agents/a/inbox/large", string(large))}})
+	for n := 1; ; n++ {
+		m := newDisk(t)
+		if _, err := tell(t.Context(), m, events, 0); err != nil {
+			t.Fatal(err)
+		}
+		r, err := Open(m, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		if cancel(); n > 1 {
+			ctx = t.Context()
+			m.FailAt(n-1, durable.ErrNoSpace, 1, func(op faultfs.Op, _ string) bool { return op == faultfs.OpWrite })
+		}
+		failed := mergeAll(ctx, r, m)
+		m.Heal()
+		for stem, p := range r.packs {
+			if p.leave {
+				t.Errorf("failure at %d: %s is left alone", n, stem)
+			}
+		}
+		if err := mergeAll(t.Context(), r, m); err != nil {
+			t.Fatalf("after a failure at %d: %v", n, err)
+		}
+		judge(t, m, events)
+		if failed == nil {
+			if n < 3 {
+				t.Fatal("nothing failed")
+			}
+			return
+		}
+	}
+}
+
+func TestCrowded(t *testing.T) {
+	h := newHive(t)
+	h.opt.Bulk = true
+	h.open()
+	for i := 0; !h.repo.Crowded(); i++ {
+		if i > crowded {
+			t.Fatalf("%d packs are no crowd", h.packs())
+		}
+		h.only(put("board.md", strconv.Itoa(i)))
+	}
+	if h.consolidate(); h.repo.Crowded() {
+		t.Errorf("%d packs after consolidation", h.packs())
+	}
+}
+
+// A pack that is large enough is left as it is.
+func TestFullPacksStay(t *testing.T) {
+	packs := []pack{{stem: "a", size: 10, objects: mostObjects - 10}, {stem: "b", size: 11, objects: 8}, {stem: "c", size: 12, objects: 3}}
+	if got := len(smallest(packs)); got != 2 {
+		t.Errorf("%d packs with more objects than fit are merged", got)
+	}
+	for _, p := range []pack{{size: mostMerged + 1}, {objects: mostObjects / 2}} {
+		if !p.full() {
+			t.Errorf("%+v is not full", p)
+		}
+	}
+}
