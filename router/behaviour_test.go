@@ -2,6 +2,7 @@ package router
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -139,22 +140,22 @@ func TestInboxRules(t *testing.T) {
 	}
 	handled("deleted", protocol.HowDeleted)
 
-	h.write(inbox+files["altered-done"], "scribbled over")
-	h.rename(inbox+files["altered-done"], done+files["altered-done"])
-	handled("altered-done", protocol.HowDone)
-
 	h.write(inbox+"planted.json", `{"from":"alice","to":"bob","body":"psst"}`)
 	await(h, "planted", isAlert(protocol.CodePlanted))
 	os.Remove(h.path(inbox + "planted.json"))
 	h.down()
+	h.quiet()
+
+	// In place, while nobody looked: found at the next start. A daemon that
+	// looks on may be quicker than the move.
+	h.write(inbox+files["altered"], "scribbled over")
+	h.write(inbox+files["altered-done"], "scribbled over")
+	h.rename(inbox+files["altered-done"], done+files["altered-done"])
+	h.once()
+	handled("altered-done", protocol.HowDone)
 	if got := h.read(done + files["altered-done"]); !strings.Contains(got, "text of altered-done") {
 		t.Errorf("the archive holds %q", got)
 	}
-	h.quiet()
-
-	// In place, while nobody looked: found at the next start.
-	h.write(inbox+files["altered"], "scribbled over")
-	h.once()
 	if got := h.read(inbox + files["altered"]); !strings.Contains(got, "text of altered") {
 		t.Errorf("the altered message reads %q", got)
 	}
@@ -211,6 +212,61 @@ func TestMassDeletion(t *testing.T) {
 	}
 }
 
+// TestMassDeletionUndone: while the files are brought back one after the other,
+// few are missing in the end. They were not deleted either; what its agent
+// deletes when all are back is.
+func TestMassDeletionUndone(t *testing.T) {
+	h := newHive(t, "alice", "bob")
+	for i := range 30 {
+		h.write(fmt.Sprintf("agents/alice/outbox/%02d.json", i), `{"to":"bob","body":"x"}`)
+	}
+	h.once()
+	r, err := New(h.disk, h.config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := time.Now()
+	looks := func() {
+		t.Helper()
+		for range 3 {
+			now = now.Add(time.Second)
+			r.everything(true)
+			for busy := true; busy; {
+				if busy, err = r.step(t.Context(), now); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+	looks()
+	names, away := h.list("agents/bob/inbox"), t.TempDir()
+	for _, name := range names {
+		h.must(os.Rename(h.path("agents/bob/inbox/"+name), away+"/"+name))
+	}
+	looks()
+	for i, name := range names {
+		if i == 15 {
+			looks()
+		}
+		h.must(os.Rename(away+"/"+name, h.path("agents/bob/inbox/"+name)))
+	}
+	looks()
+	h.must(os.Remove(h.path("agents/bob/inbox/" + names[0])))
+	looks()
+	if err := errors.Join(r.finish(t.Context()), r.events.Close(), r.lock.Release()); err != nil {
+		t.Fatal(err)
+	}
+	var handled []string
+	for _, ev := range h.log() {
+		if e, ok := ev.Body.(*protocol.HandledEvent); ok {
+			handled = append(handled, e.File)
+		}
+	}
+	if !slices.Equal(handled, names[:1]) {
+		t.Errorf("%d count as handled, want the one that was deleted", len(handled))
+	}
+}
+
 // TestAnotherBranch: while a person has another branch checked out, nothing
 // counts as handled, and delivery and commits go on.
 func TestAnotherBranch(t *testing.T) {
@@ -243,7 +299,7 @@ func TestGitGone(t *testing.T) {
 	h.up()
 	h.send("alice", "1", `{"id":"m1","to":"bob","body":"x"}`)
 	h.delivery("m1")
-	if err := os.RemoveAll(h.path(".git")); err != nil {
+	if err := os.Rename(h.path(".git"), t.TempDir()+"/gone"); err != nil { // at once: a commit may be under way
 		t.Fatal(err)
 	}
 	h.send("alice", "2", `{"id":"m2","to":"bob","body":"x"}`)
@@ -332,6 +388,35 @@ func TestHold(t *testing.T) {
 	h.delivery("m1")
 }
 
+// TestHoldInOneBatch: what was found together with the command waits too, also
+// where a lead holds itself.
+func TestHoldInOneBatch(t *testing.T) {
+	t.Parallel()
+	for _, held := range []string{"alice", "bob"} {
+		disk := memHive(t)
+		put(t, disk, "agents/human/outbox/0.json", `{"to":"hive","event":"agent-lead","data":{"agent":"alice"}}`)
+		if err := runOnce(disk); err != nil {
+			t.Fatal(err)
+		}
+		put(t, disk, "agents/alice/outbox/1.json", `{"to":"hive","event":"agent-hold","data":{"agent":"`+held+`"}}`)
+		file := "agents/" + held + "/outbox/2.json"
+		put(t, disk, file, `{"to":"human","body":"x"}`)
+		if err := runOnce(disk); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := disk.Lstat(file); err != nil {
+			t.Errorf("the message of %s, who is held, was taken: %v", held, err)
+		}
+		put(t, disk, "agents/human/outbox/3.json", `{"to":"hive","event":"agent-release","data":{"agent":"`+held+`"}}`)
+		if err := runOnce(disk); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := disk.Lstat(file); err == nil {
+			t.Errorf("the message of %s, who was released, is still there", held)
+		}
+	}
+}
+
 // TestStray tells about a file that will never be sent.
 func TestStray(t *testing.T) {
 	h := newHive(t, "alice")
@@ -410,7 +495,7 @@ func TestRetention(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.sweep(time.Now().Add(2 * sweepEvery))
+	r.sweep(time.Now(), r.agents["alice"])
 	if err := r.flush(time.Now()); err != nil {
 		t.Fatal(err)
 	}
@@ -427,6 +512,42 @@ func TestRetention(t *testing.T) {
 	h.quiet()
 	if !strings.Contains(h.git("log", "--name-only", "--format="), "agents/alice/outbox/.sent/00.json") {
 		t.Error("history does not hold what was swept")
+	}
+}
+
+// TestCrowded: a directory that holds an eighth more than its number does not
+// wait for the minute, and nothing leaves it that history does not hold.
+func TestCrowded(t *testing.T) {
+	h := newHive(t, "alice", "bob")
+	h.settings.Retention.Files = 5
+	most := 5
+	for !crowded(h.settings.Retention, most+1) {
+		most++
+	}
+	for i := range most {
+		h.write(fmt.Sprintf("agents/alice/outbox/%02d.json", i), `{"to":"bob","body":"x"}`)
+	}
+	h.once() // in which the minute begins before they are there
+	r, err := New(h.disk, h.config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.agents["alice"].swept = time.Now()
+	for i := range 8 { // one of them crowds it
+		h.write(fmt.Sprintf("agents/alice/outbox/%02d.json", most+i), `{"to":"bob","body":"x"}`)
+	}
+	r.everything(true)
+	for busy := true; busy; {
+		if busy, err = r.step(t.Context(), time.Now()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(r.finish(t.Context()), r.events.Close(), r.lock.Release()); err != nil {
+		t.Fatal(err)
+	}
+	kept := h.list("agents/alice/outbox/.sent")
+	if len(kept) != 8 || kept[0] != fmt.Sprintf("%02d.json", most) {
+		t.Errorf("kept, where history holds the first %d: %v", most, kept)
 	}
 }
 
@@ -631,6 +752,27 @@ func TestLogDeleted(t *testing.T) {
 	if n != 2 {
 		t.Errorf("the log holds %d messages of alice", n)
 	}
+}
+
+// TestLockDeletedMeanwhile: while somebody still deletes .hived, the lock cannot
+// be taken again. That ends no daemon; the next pass takes it.
+func TestLockDeletedMeanwhile(t *testing.T) {
+	h := newHive(t)
+	r, err := New(h.disk, h.config())
+	h.must(err)
+	relock := r.relock
+	r.relock = func() (*durable.Lock, error) {
+		h.must(os.RemoveAll(h.path(".hived")))
+		return durable.TakeLock(h.disk, LockFile, nil)
+	}
+	h.must(os.Remove(h.path(LockFile)))
+	h.must(r.holdLock())
+	r.relock = relock
+	h.must(r.holdLock())
+	if _, err := New(h.disk, h.config()); !errors.Is(err, durable.ErrLocked) {
+		t.Errorf("a second daemon got %v", err)
+	}
+	h.must(errors.Join(r.finish(t.Context()), r.events.Close(), r.lock.Release()))
 }
 
 // TestLogLostItsEnd refuses to number events a second time.

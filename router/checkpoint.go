@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/hived/hived/internal/failpoint"
 	"github.com/hived/hived/ledger"
 	"github.com/hived/hived/protocol"
 )
@@ -82,6 +83,7 @@ func (r *Router) settled(res synced) error {
 	if res.err != nil {
 		return fmt.Errorf("make delivered files durable: %w", res.err)
 	}
+	failpoint.Hit(failpoint.CheckpointSynced)
 	if r.mark.last > res.through && r.mark.since.IsZero() {
 		r.mark.since = time.Now()
 	}
@@ -114,6 +116,7 @@ func (r *Router) finish(ctx context.Context) error {
 	if err := r.disk.SyncAll(); err != nil {
 		return fmt.Errorf("make delivered files durable: %w", err)
 	}
+	failpoint.Hit(failpoint.CheckpointSynced)
 	if through > r.state.Settled && r.mark.last > r.state.Settled {
 		r.decider.Hive(now, &protocol.HiveEvent{Action: protocol.Settled, Through: through})
 	}
@@ -121,8 +124,13 @@ func (r *Router) finish(ctx context.Context) error {
 	if err := r.flush(now); err != nil {
 		return err
 	}
-	if len(r.stuck) == 0 && r.events.Size() > sealAtStop {
-		return r.seal(now)
+	if len(r.stuck) > 0 {
+		return nil
 	}
-	return nil
+	if r.events.Size() > sealAtStop {
+		if err := r.seal(now); err != nil {
+			return err
+		}
+	}
+	return r.lastSnapshot()
 }

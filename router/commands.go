@@ -2,6 +2,7 @@ package router
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -17,6 +18,7 @@ type order struct {
 	Agent        string   `json:"agent,omitzero"`
 	Role         string   `json:"role,omitzero"`
 	Caps         []string `json:"capabilities,omitzero"`
+	Slots        int      `json:"slots,omitzero"`
 	Conversation string   `json:"conversation,omitzero"`
 }
 
@@ -32,6 +34,9 @@ type refusal struct {
 func (d *Decider) command(now time.Time, of protocol.Seq, e *protocol.MessageEvent, m *protocol.Message) error {
 	if m.Event == "" {
 		return nil
+	}
+	if aboutTask(m) {
+		return d.taskCommand(now, of, e, m)
 	}
 	answer := notice{
 		to: e.From, act: protocol.Failure, reply: e.ID, conversation: e.Conversation,
@@ -50,6 +55,9 @@ func (d *Decider) command(now time.Time, of protocol.Seq, e *protocol.MessageEve
 	answer.body = protocol.Quote(m.Event) + " was not carried out: " + no.text + closing(no.text)
 	return d.notice(now, answer)
 }
+
+// slotsMost is how many tasks an agent may have in hand at once, at most.
+const slotsMost = 1000
 
 // agentActions are the commands about one agent, and what they make of it.
 var agentActions = map[string]protocol.AgentAction{
@@ -72,6 +80,9 @@ func (d *Decider) obey(now time.Time, of protocol.Seq, e *protocol.MessageEvent,
 	if !aboutAgent && m.Event != commandContinue && m.Event != commandGitPause && m.Event != commandGitResume {
 		known := []string{commandContinue, commandGitPause, commandGitResume}
 		for name := range agentActions {
+			known = append(known, name)
+		}
+		for name := range taskHandlers {
 			known = append(known, name)
 		}
 		return &refusal{protocol.CodeUnknownCommand, "there is no such command" + didYouMean(m.Event, known)}
@@ -119,7 +130,10 @@ func (d *Decider) manage(now time.Time, of protocol.Seq, by protocol.AgentID, ev
 		if bad := badRoles(append([]string{o.Role}, o.Caps...)); bad != "" {
 			return &refusal{protocol.CodeBadCommand, bad}
 		}
-		e.Role, e.Caps = o.Role, o.Caps
+		if o.Slots < 0 || o.Slots > slotsMost {
+			return &refusal{protocol.CodeBadCommand, "slots is how many tasks an agent is offered to have in hand at once: 1 to " + strconv.Itoa(slotsMost)}
+		}
+		e.Role, e.Caps, e.Slots = o.Role, o.Caps, o.Slots
 		if a != nil {
 			e.Action = protocol.Changed
 		}

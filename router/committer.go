@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"runtime/debug"
 	"sync"
 	"time"
 
@@ -45,6 +46,14 @@ func newEntry(ev protocol.Event, sum protocol.Sum, changes []protocol.Change) en
 // from the log again when its turn comes.
 const queueBytes = 64 << 20
 
+// A commit costs what it changes, and whatever large directory that is in: while
+// so many events wait, one takes a share of them, up to so many batches.
+const (
+	manyWaiting  = 2048
+	shareWaiting = 4
+	mostBatches  = 8
+)
+
 // committer brings the events of the log into git, behind the delivery path
 // and never in it (spec §6). It can always fall back on the log: what history
 // lacks is read from there.
@@ -55,6 +64,7 @@ type committer struct {
 	log       *slog.Logger
 	ask       func(paths []string) // own files that a person committed: to be logged first
 	takenBack func()               // a person moved the branch back to an older commit
+	landed    func(protocol.Seq)   // a commit landed; git holds the events up to this one
 
 	mu      sync.Mutex
 	queue   []entry      // events without a gap; guarded by mu
@@ -65,12 +75,18 @@ type committer struct {
 	trouble string       // why git is behind, for status; guarded by mu
 	paused  bool         // guarded by mu
 
+	took  time.Duration // what the last commit took; of the goroutine that commits
 	wake  chan struct{}
+	grew  chan struct{} // there is one pack more
+	quiet chan struct{} // memory is to be given back
 	retry backoff.BackOff
 }
 
 func newCommitter(disk durable.FS, repo *gitcommit.Repo, settings protocol.GitSettings, log *slog.Logger) (*committer, error) {
-	c := &committer{disk: disk, repo: repo, settings: settings, log: log, wake: make(chan struct{}, 1), ask: func([]string) {}, takenBack: func() {}}
+	c := &committer{
+		disk: disk, repo: repo, settings: settings, log: log, wake: make(chan struct{}, 1), grew: make(chan struct{}, 1), quiet: make(chan struct{}, 1),
+		ask: func([]string) {}, takenBack: func() {}, landed: func(protocol.Seq) {},
+	}
 	b := backoff.NewExponentialBackOff()
 	b.InitialInterval, b.MaxInterval = 100*time.Millisecond, 5*time.Second
 	c.retry = b
@@ -118,10 +134,47 @@ func (c *committer) pause(on bool) {
 	c.nudge()
 }
 
-func (c *committer) nudge() {
+func (c *committer) nudge() { signal(c.wake) }
+
+// rest has memory given back as soon as there is nothing to commit.
+func (c *committer) rest() {
+	signal(c.quiet)
+	c.nudge()
+}
+
+// restNow gives memory back if that was asked for.
+func (c *committer) restNow() {
 	select {
-	case c.wake <- struct{}{}:
+	case <-c.quiet:
+		c.repo.Rest()
+		debug.FreeOSMemory()
 	default:
+	}
+}
+
+func signal(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// tidy merges packs, beside the commits, for as long as there are new ones.
+func (c *committer) tidy(ctx context.Context) {
+	signal(c.grew) // what an earlier daemon left
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-c.grew:
+		}
+		c.consolidate(ctx)
+	}
+}
+
+func (c *committer) consolidate(ctx context.Context) {
+	if err := c.repo.Consolidate(ctx); err != nil && ctx.Err() == nil {
+		c.log.WarnContext(ctx, "git packs were not consolidated", slog.String("error", err.Error()))
 	}
 }
 
@@ -135,18 +188,20 @@ func (c *committer) standing() (head protocol.Seq, trouble string) {
 // run commits until ctx ends, and then what is left, for as long as the drain
 // context allows.
 func (c *committer) run(ctx, drain context.Context) {
-	var index time.Time // when the index was last brought up to date
-	stale, fresh := true, true
+	var beside sync.WaitGroup
+	beside.Go(func() { c.tidy(ctx) })
+	defer beside.Wait()
+	x := indexer{stale: true, fresh: true}
 	for {
 		wait := c.work(ctx, false)
 		if wait == committed {
-			stale, fresh = true, true
+			x.stale, x.fresh = true, true
 		}
-		if stale && (time.Since(index) >= time.Second || wait == forever && fresh) {
-			stale, fresh = c.syncIndex(ctx), false
-			index = time.Now()
+		c.bringUp(ctx, &x, wait)
+		if wait != committed {
+			c.restNow()
 		}
-		if wait != committed && !c.sleep(ctx, wait, stale) {
+		if wait != committed && !c.sleep(ctx, wait, x.stale) {
 			break
 		}
 		if ctx.Err() != nil {
@@ -165,6 +220,34 @@ func (c *committer) run(ctx, drain context.Context) {
 	}
 	c.syncIndex(drain)
 }
+
+// indexer is how far git's index is behind history.
+type indexer struct {
+	stale bool      // there is something to bring up to date
+	fresh bool      // and it is new since the last time
+	at    time.Time // of the last time
+	read  time.Time // and of the last with stat data
+}
+
+// bringUp brings the index up to date about once a second, and when nothing else
+// is to be done.
+func (c *committer) bringUp(ctx context.Context, x *indexer, wait time.Duration) {
+	if !x.stale || time.Since(x.at) < time.Second && (wait != forever || !x.fresh) {
+		return
+	}
+	x.fresh = false
+	if wait == committed && time.Since(x.read) < indexReads {
+		c.indexError(ctx, c.repo.SyncNames(ctx)) // and it stays stale
+	} else {
+		x.stale = c.syncIndex(ctx)
+		x.read = time.Now()
+	}
+	x.at = time.Now()
+}
+
+// indexReads is how long the index goes without stat data of new files while
+// there are commits to make.
+const indexReads = 10 * time.Second
 
 // drainTries is how often a commit is tried at a stop.
 const drainTries = 3
@@ -193,10 +276,14 @@ func (c *committer) sleep(ctx context.Context, wait time.Duration, stale bool) b
 // syncIndex brings git's index up to date and tells whether it is still stale.
 func (c *committer) syncIndex(ctx context.Context) bool {
 	more, err := c.repo.SyncIndex(ctx)
+	c.indexError(ctx, err)
+	return more || err != nil
+}
+
+func (c *committer) indexError(ctx context.Context, err error) {
 	if err != nil && !errors.Is(err, gitcommit.ErrLocked) && ctx.Err() == nil {
 		c.log.WarnContext(ctx, "git index is behind", slog.String("error", err.Error()))
 	}
-	return more || err != nil
 }
 
 // work makes at most one commit. It says how long to wait before it is called
@@ -206,7 +293,12 @@ func (c *committer) work(ctx context.Context, now bool) time.Duration {
 	if batch == nil {
 		return wait
 	}
+	if c.repo.Crowded() {
+		c.consolidate(ctx)
+	}
+	begun := time.Now()
 	made, err := c.repo.Commit(ctx, *batch)
+	c.took = time.Since(begun)
 	if err != nil {
 		return c.failed(ctx, err)
 	}
@@ -217,9 +309,8 @@ func (c *committer) work(ctx context.Context, now bool) time.Duration {
 	c.mu.Lock()
 	c.head, c.trouble = batch.Last, ""
 	c.mu.Unlock()
-	if err := c.repo.Consolidate(ctx); err != nil && ctx.Err() == nil {
-		c.log.WarnContext(ctx, "git packs were not consolidated", slog.String("error", err.Error()))
-	}
+	c.landed(batch.Last)
+	signal(c.grew)
 	return committed
 }
 
@@ -257,14 +348,15 @@ func (c *committer) next(ctx context.Context, now bool) (*gitcommit.Batch, time.
 	last := c.last
 	idle := c.paused || last <= head
 	queued := len(c.queue) > 0 && c.queue[0].seq == head+1
-	list := c.queue[:min(len(c.queue), c.settings.CommitBatch)]
+	most := c.most(head, last)
+	list := c.queue[:min(len(c.queue), most)]
 	c.mu.Unlock()
 	if idle {
 		return nil, forever
 	}
 	if !queued {
 		var err error
-		if list, err = c.read(head, last); err != nil {
+		if list, err = c.read(head, last, most); err != nil {
 			c.log.WarnContext(ctx, "git is behind", slog.String("error", err.Error()))
 			c.mu.Lock()
 			c.trouble = err.Error()
@@ -275,8 +367,19 @@ func (c *committer) next(ctx context.Context, now bool) (*gitcommit.Batch, time.
 	if wait := c.early(list, now); wait != 0 {
 		return nil, wait
 	}
+	b := newBatch(list)
 	c.take(list)
-	return newBatch(list), 0
+	return b, 0
+}
+
+// most is how many events the next commit holds at most (spec §6.2).
+func (c *committer) most(head, last protocol.Seq) int {
+	batch := c.settings.CommitBatch
+	if last <= head+manyWaiting {
+		return batch
+	}
+	waiting := int(min(last-head, 1<<30))
+	return min(max(batch, waiting/shareWaiting), mostBatches*batch)
 }
 
 // early tells how long a batch should still wait for more, zero if it should
@@ -292,11 +395,20 @@ func (c *committer) early(list []entry, now bool) time.Duration {
 	case now || len(list) >= c.settings.CommitBatch:
 		return 0
 	}
-	if age := time.Since(list[0].at); age >= 0 && age < c.settings.CommitDelay {
-		return c.settings.CommitDelay - age
+	delay := max(c.settings.CommitDelay, min(restShare*c.took, restMost))
+	if age := time.Since(list[0].at); age >= 0 && age < delay {
+		return delay - age
 	}
 	return 0
 }
+
+// Where a commit takes long, because a large directory changes, a small one waits
+// several times as long for more, but no longer than restMost: so history takes a
+// share of a core and not all of it.
+const (
+	restShare = 4
+	restMost  = 2 * time.Second
+)
 
 // take removes a batch from the queue, and whatever of the queue it overtook.
 func (c *committer) take(list []entry) {
@@ -305,13 +417,14 @@ func (c *committer) take(list []entry) {
 	c.taken = list[len(list)-1].seq
 	for len(c.queue) > 0 && c.queue[0].seq <= c.taken {
 		c.bytes -= c.queue[0].bytes
+		c.queue[0] = entry{} // what it holds is not held by those that follow
 		c.queue = c.queue[1:]
 	}
 }
 
 // read gives the next batch from the log, up to the last event that is known to
 // be durable: what can be read may not be on the disk yet.
-func (c *committer) read(head, last protocol.Seq) ([]entry, error) {
+func (c *committer) read(head, last protocol.Seq, most int) ([]entry, error) {
 	var list []entry
 	bytes := 0
 	for rec, err := range eventlog.Read(c.disk, eventlog.Position{Seq: head}) {
@@ -327,7 +440,7 @@ func (c *committer) read(head, last protocol.Seq) ([]entry, error) {
 		}
 		e := newEntry(rec.Event, rec.Sum, changes)
 		list = append(list, e)
-		if bytes += e.bytes; len(list) >= c.settings.CommitBatch || bytes >= queueBytes/4 {
+		if bytes += e.bytes; len(list) >= most || bytes >= queueBytes/4 {
 			break
 		}
 	}
@@ -387,6 +500,10 @@ func plural(n int, kind string) string {
 		many = "handled"
 	case protocol.KindFile:
 		one, many = "file version", "file versions"
+	case protocol.KindTask:
+		one, many = "task step", "task steps"
+	case protocol.KindTaskRejected:
+		one, many = "refused task command", "refused task commands"
 	case protocol.KindMessage, protocol.KindDrop, protocol.KindQuarantine, protocol.KindDuplicate, protocol.KindAlert:
 	}
 	if n == 1 {

@@ -5,15 +5,23 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
+	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/hived/hived/eventlog"
 	"github.com/hived/hived/gitcommit"
 	"github.com/hived/hived/internal/durable"
 	"github.com/hived/hived/internal/durable/faultfs"
+	"github.com/hived/hived/ledger"
+	"github.com/hived/hived/mailbox"
 	"github.com/hived/hived/protocol"
 )
 
@@ -26,12 +34,7 @@ func memHive(t *testing.T) *faultfs.Mem {
 			t.Fatal(err)
 		}
 	}
-	opt := InitOptions{Settings: memSettings(), Template: []byte("# settings\n"), Now: time.Now()}
-	older, err := prepare(disk, opt)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := initialise(disk, opt, older); err != nil {
+	if err := Init(disk, InitOptions{Settings: memSettings(), Template: []byte("# settings\n"), Now: time.Now()}); err != nil {
 		t.Fatal(err)
 	}
 	return disk
@@ -44,8 +47,10 @@ func memSettings() protocol.Settings {
 }
 
 // runOnce runs a daemon on a disk until nothing is left to do.
-func runOnce(disk durable.FS) error {
-	r, err := open(disk, Config{Settings: memSettings(), Once: true}, deaf{})
+func runOnce(disk durable.FS) error { return runWith(disk, memSettings()) }
+
+func runWith(disk durable.FS, settings protocol.Settings) error {
+	r, err := New(disk, Config{Settings: settings, Once: true})
 	if err != nil {
 		return err
 	}
@@ -139,10 +144,33 @@ func inspect(disk durable.FS) error {
 			errs = append(errs, fmt.Errorf("%d files are left in the outbox of %s", n, id))
 		}
 	}
-	if _, err := eventlog.Check(disk, func(d *eventlog.Damage) { errs = append(errs, d) }); err != nil {
+	if _, err := eventlog.Check(disk, nil, nil, func(d *eventlog.Damage) { errs = append(errs, d) }); err != nil {
 		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
+}
+
+// sweep has a daemon crash at each operation on a copy of one disk, until none is
+// left to crash at, and says how many there were. Where all of them wait, their
+// clock goes on at once.
+func sweep(t *testing.T, begin func(t *testing.T) *faultfs.Mem, crash func(disk *faultfs.Mem, k int) (crashed bool, err error)) (crashes int) {
+	t.Helper()
+	var begun *faultfs.Mem
+	synctest.Test(t, func(t *testing.T) { begun = begin(t) })
+	for k := 1; ; k++ {
+		var crashed bool
+		var err error
+		synctest.Test(t, func(*testing.T) {
+			<-time.After(time.Hour) // each begins in the same hour
+			crashed, err = crash(begun.Copy(), k)
+		})
+		if err != nil {
+			t.Fatalf("crash at operation %d:\n%v", k, err)
+		}
+		if !crashed {
+			return k - 1
+		}
+	}
 }
 
 // TestCrashAnywhere crashes a daemon at every operation on the disk, in three
@@ -158,30 +186,168 @@ func TestCrashAnywhere(t *testing.T) {
 	}{{"what was not synced is lost", faultfs.Drop}, {"everything is kept", faultfs.Keep}, {"what was not synced is torn", faultfs.Torn(7)}} {
 		t.Run(loss.name, func(t *testing.T) {
 			t.Parallel()
-			crashes := 0
-			for k := 1; ; k++ {
+			crashes := sweep(t, func(t *testing.T) *faultfs.Mem {
+				t.Helper()
 				disk := memHive(t)
 				workload(t, disk)
+				return disk
+			}, func(disk *faultfs.Mem, k int) (crashed bool, err error) {
 				disk.CrashAt(k, loss.how)
-				crashed := runOnce(disk) != nil
+				crashed = runOnce(disk) != nil
 				disk = disk.Reboot()
 				if err := runOnce(disk); err != nil {
-					t.Fatalf("crash at operation %d: the restart failed: %v", k, err)
+					return crashed, fmt.Errorf("the restart failed: %w", err)
 				}
-				if err := inspect(disk); err != nil {
-					t.Fatalf("crash at operation %d:\n%v", k, err)
-				}
-				if !crashed {
-					break
-				}
-				crashes++
-			}
+				return crashed, inspect(disk)
+			})
 			if crashes < 50 {
 				t.Errorf("only %d crashes: the sweep does not reach the whole path", crashes)
 			}
 			t.Logf("%d crashes", crashes)
 		})
 	}
+}
+
+// TestCrashWhileSweeping crashes a daemon that lets files go which no checkpoint
+// has covered yet: what a crash brings back, in an outbox or in an inbox, is
+// neither archived again nor shown again.
+func TestCrashWhileSweeping(t *testing.T) {
+	t.Parallel()
+	for _, loss := range []struct {
+		name  string
+		how   faultfs.Loss
+		fails int // removals in .sent, after the crash
+	}{{"lost", faultfs.Drop, 0}, {"kept", faultfs.Keep, 0}, {"lost, and a removal fails", faultfs.Drop, 1}} {
+		t.Run(loss.name, func(t *testing.T) {
+			t.Parallel()
+			sweep(t, func(t *testing.T) *faultfs.Mem {
+				t.Helper()
+				return handledAndCommitted(t, loss.how)
+			}, func(disk *faultfs.Mem, k int) (crashed bool, err error) {
+				disk.CrashAt(k, loss.how)
+				crashed = runSweeping(disk) != nil
+				disk = disk.Reboot()
+				if loss.fails > 0 {
+					disk.FailAt(1, fs.ErrPermission, loss.fails, func(op faultfs.Op, name string) bool {
+						return op == faultfs.OpRemove && strings.HasPrefix(name, protocol.SentDir("alice")+"/")
+					})
+				}
+				if err := runSweeping(disk); err != nil {
+					return crashed, fmt.Errorf("the restart failed: %w", err)
+				}
+				return crashed, asLogged(disk)
+			})
+		})
+	}
+}
+
+// handledAndCommitted gives the disk of a hive that crashed when git held three
+// messages and their recipient had just moved them to .done.
+func handledAndCommitted(t *testing.T, how faultfs.Loss) *faultfs.Mem {
+	t.Helper()
+	disk := memHive(t)
+	for i := range 3 {
+		put(t, disk, fmt.Sprintf("agents/alice/outbox/%d.json", i), fmt.Sprintf(`{"to":"bob","body":"unique-%d"}`, i))
+	}
+	var mu sync.Mutex
+	var last protocol.Seq
+	var files []string
+	handled := 0
+	cfg := Config{Settings: memSettings()}
+	cfg.OnEvent = func(ev protocol.Event) {
+		switch e := ev.Body.(type) {
+		case *protocol.MessageEvent:
+			if files = append(files, e.File); len(files) < 3 {
+				return
+			}
+			err := disk.SyncDir(protocol.InboxDir("bob")) // and not what bob does then
+			for _, file := range files {
+				err = errors.Join(err, disk.Rename(protocol.InboxDir("bob")+"/"+file, protocol.DoneDir("bob")+"/"+file))
+			}
+			if err != nil {
+				t.Error(err)
+			}
+		case *protocol.HandledEvent:
+			mu.Lock()
+			last = ev.Seq
+			handled++
+			mu.Unlock()
+		}
+	}
+	cfg.OnCommit = func(through protocol.Seq) {
+		mu.Lock()
+		defer mu.Unlock()
+		if handled == 3 && through >= last {
+			disk.CrashAt(0, how)
+		}
+	}
+	r, err := open(disk, cfg, deaf{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Run(t.Context()) == nil {
+		t.Fatal("the daemon did not notice the crash")
+	}
+	return disk.Reboot()
+}
+
+func runSweeping(disk durable.FS) error {
+	settings := memSettings()
+	settings.Retention.Files = 1
+	return runWith(disk, settings)
+}
+
+// asLogged compares the mailboxes with what the log says is in them.
+func asLogged(disk durable.FS) error {
+	state := ledger.New(memSettings().Remember)
+	sweeps := 0
+	for rec, err := range eventlog.Read(disk, eventlog.Position{}) {
+		if err != nil {
+			return err
+		}
+		if e, ok := rec.Event.Body.(*protocol.HiveEvent); ok && e.Action == protocol.Swept {
+			sweeps++
+		}
+		state.Apply(rec.Event)
+	}
+	var errs []error
+	if sweeps == 0 {
+		errs = append(errs, errors.New("nothing was swept"))
+	}
+	for _, id := range []protocol.AgentID{"alice", "bob"} {
+		errs = append(errs, sameBoxes(disk, state.Agents[id]))
+	}
+	return errors.Join(errs...)
+}
+
+// boxesOf gives what the log says of an agent's mailboxes, by directory.
+func boxesOf(a *ledger.Agent) map[string]*ledger.Box {
+	return map[string]*ledger.Box{protocol.InboxDir(a.ID): &a.Inbox, protocol.DoneDir(a.ID): &a.Done, protocol.SentDir(a.ID): &a.Sent}
+}
+
+// sameBoxes compares an agent's mailboxes on the disk with what the log says is
+// in them, and wants nothing to wait.
+func sameBoxes(disk durable.FS, a *ledger.Agent) error {
+	var errs []error
+	for dir, box := range boxesOf(a) {
+		list, err := disk.ReadDir(dir)
+		if err != nil {
+			return err
+		}
+		var names []string
+		for _, e := range list {
+			if strings.HasSuffix(e.Name, ".json") {
+				names = append(names, e.Name)
+			}
+		}
+		if diff := cmp.Diff(slices.Sorted(box.Names()), names); diff != "" {
+			errs = append(errs, fmt.Errorf("%s (-log +disk):\n%s", dir, diff))
+		}
+	}
+	if n := Pending(disk, a.ID); n != 0 {
+		errs = append(errs, fmt.Errorf("%d files are left in the outbox of %s", n, a.ID))
+	}
+	return errors.Join(errs...)
 }
 
 // TestDiskFull lets the log find no room: nothing is taken in, the status says
@@ -226,6 +392,169 @@ func TestDiskFull(t *testing.T) {
 	}
 }
 
+// TestSealWaitsForWhatIsDecided: what was decided while a full disk kept a batch
+// waiting has its numbers, and a segment is sealed after it.
+func TestSealWaitsForWhatIsDecided(t *testing.T) {
+	disk := memHive(t)
+	put(t, disk, "agents/alice/outbox/1.json", `{"id":"m1","to":"bob","body":"`+strings.Repeat("x", 5000)+`"}`)
+	cfg := Config{Settings: memSettings()}
+	cfg.Settings.Log.SegmentBytes = 4 << 10
+	r, err := open(disk, cfg, deaf{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.events.Close()
+	step := func() {
+		t.Helper()
+		if _, err := r.step(t.Context(), time.Now()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.everything(true)
+	disk.FailAt(1, durable.ErrNoSpace, 1, func(op faultfs.Op, name string) bool {
+		return op == faultfs.OpWrite && strings.Contains(name, "log") // it has its name since it was opened, or another
+	})
+	step()
+	if len(r.stuck) == 0 {
+		t.Fatal("the disk was not full")
+	}
+	r.decider.Alert(time.Now(), &protocol.AlertEvent{Code: protocol.CodeStray, Text: "meanwhile"})
+	step()
+	if len(r.stuck) > 0 || unread(t, disk, "bob") != 1 {
+		t.Fatal("it did not go on when there was room")
+	}
+	step()
+	if n, err := eventlog.Check(disk, nil, nil, func(d *eventlog.Damage) { t.Error(d) }); err != nil {
+		t.Errorf("%v, %v", n, err)
+	}
+	list, err := disk.ReadDir(protocol.PathSegments)
+	if err != nil || len(list) == 0 {
+		t.Errorf("no segment was sealed: %v", err)
+	}
+}
+
+// TestStopOnFullDisk: a stop whose last pass finds no room for what was sent says
+// nothing more, and leaves it to the next start.
+func TestStopOnFullDisk(t *testing.T) {
+	disk := memHive(t)
+	r, err := New(disk, Config{Settings: memSettings()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	put(t, disk, "agents/alice/outbox/1.json", `{"id":"m1","to":"bob","body":"x"}`)
+	disk.FailAt(1, durable.ErrNoSpace, 1, func(op faultfs.Op, name string) bool {
+		return op == faultfs.OpWrite && strings.Contains(name, "log")
+	})
+	if err := errors.Join(r.finish(t.Context()), r.events.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if n := unread(t, disk, "bob"); n != 0 {
+		t.Errorf("bob got %d messages that are not in the log", n)
+	}
+	if err := runOnce(disk); err != nil {
+		t.Fatal(err)
+	}
+	if n := unread(t, disk, "bob"); n != 1 {
+		t.Errorf("bob got %d messages", n)
+	}
+}
+
+// TestSweptFileThatCannotBeRemoved is removed when it can be.
+func TestSweptFileThatCannotBeRemoved(t *testing.T) {
+	disk := handledAndCommitted(t, faultfs.Keep)
+	disk.FailAt(1, fs.ErrPermission, 3, func(op faultfs.Op, name string) bool {
+		return op == faultfs.OpRemove && strings.HasPrefix(name, protocol.SentDir("alice")+"/")
+	})
+	if err := errors.Join(runSweeping(disk), asLogged(disk)); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestReopenedIsNotSwept: an old message that its agent takes back out of .done
+// is unread again, though retention would let it go in the same moment.
+func TestReopenedIsNotSwept(t *testing.T) {
+	disk := handledAndCommitted(t, faultfs.Keep)
+	if err := runOnce(disk); err != nil {
+		t.Fatal(err)
+	}
+	list, err := disk.ReadDir(protocol.DoneDir("bob"))
+	if err != nil || len(list) != 3 {
+		t.Fatalf("%v, %v", list, err)
+	}
+	oldest := list[0].Name
+	if err := disk.Rename(protocol.DoneDir("bob")+"/"+oldest, protocol.InboxDir("bob")+"/"+oldest); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(runSweeping(disk), asLogged(disk)); err != nil {
+		t.Error(err)
+	}
+	if n := unread(t, disk, "bob"); n != 1 {
+		t.Errorf("bob has %d unread messages", n)
+	}
+}
+
+// TestReopenedWhileGitIsBehind: what recovery puts back for a history that lags
+// is not what an agent has taken back out of .done meanwhile.
+func TestReopenedWhileGitIsBehind(t *testing.T) {
+	disk := memHive(t)
+	put(t, disk, "agents/human/outbox/0.json", `{"to":"hive","event":"git-pause","body":""}`)
+	put(t, disk, "agents/alice/outbox/1.json", `{"to":"bob","body":"x"}`)
+	box := map[bool]string{true: protocol.InboxDir("bob"), false: protocol.DoneDir("bob")}
+	for _, unread := range []bool{true, false} { // it is handled, and then it is not
+		if err := runOnce(disk); err != nil {
+			t.Fatal(err)
+		}
+		name := slices.Collect(maps.Keys(messagesIn(t, disk, box[unread])))[0]
+		if err := disk.Rename(box[unread]+"/"+name, box[!unread]+"/"+name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := runOnce(disk); err != nil {
+		t.Fatal(err)
+	}
+	if unread, done := messagesIn(t, disk, box[true]), messagesIn(t, disk, box[false]); len(unread) != 1 || len(done) != 0 {
+		t.Errorf("unread %v, in .done %v", unread, done)
+	}
+}
+
+// messagesIn are the names of the messages in a directory.
+func messagesIn(t *testing.T, disk durable.FS, dir string) map[string]bool {
+	t.Helper()
+	list, err := disk.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := map[string]bool{}
+	for _, e := range list {
+		if protocol.IsMessageName(e.Name) {
+			names[e.Name] = true
+		}
+	}
+	return names
+}
+
+// TestMessageToNewcomer: who is put on the roster by a command has an inbox
+// before the next message of the same batch goes there.
+func TestMessageToNewcomer(t *testing.T) {
+	disk := memHive(t)
+	put(t, disk, "agents/human/outbox/1.json", `{"to":"hive","event":"agent-add","data":{"agent":"carol"},"body":""}`)
+	put(t, disk, "agents/human/outbox/2.json", `{"to":"carol","body":"x"}`)
+	r, err := open(disk, Config{Settings: memSettings(), Once: true, OnEvent: func(ev protocol.Event) {
+		if a, ok := ev.Body.(*protocol.AlertEvent); ok {
+			t.Errorf("alert %s: %s", a.Code, a.Text)
+		}
+	}}, deaf{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if n := unread(t, disk, "carol"); n != 1 {
+		t.Errorf("carol has %d messages", n)
+	}
+}
+
 // TestFailedSyncEndsTheDaemon: nobody can tell what is on such a disk.
 func TestFailedSyncEndsTheDaemon(t *testing.T) {
 	disk := memHive(t)
@@ -267,6 +596,156 @@ func TestOneInboxCannotBeWritten(t *testing.T) {
 	}
 }
 
+// TestDebtAtStop: what could not be placed before a clean stop is placed after
+// the next start. Neither the settled mark nor a snapshot passes it.
+func TestDebtAtStop(t *testing.T) {
+	disk := memHive(t)
+	disk.FailAt(1, fs.ErrPermission, -1, func(op faultfs.Op, name string) bool {
+		return op == faultfs.OpCreate && strings.HasPrefix(name, "agents/bob/inbox/")
+	})
+	put(t, disk, "agents/alice/outbox/1.json", `{"id":"m1","to":["bob","human"],"body":"x"}`)
+	ctx, stop := context.WithCancel(t.Context())
+	cfg := Config{Settings: memSettings(), OnEvent: func(ev protocol.Event) {
+		if e, ok := ev.Body.(*protocol.MessageEvent); ok && e.From == "alice" {
+			stop()
+		}
+	}}
+	r, err := open(disk, cfg, deaf{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Run(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if n := unread(t, disk, "human"); n != 1 {
+		t.Errorf("human got %d messages", n)
+	}
+	disk.Heal()
+	if err := runOnce(disk); err != nil {
+		t.Fatal(err)
+	}
+	if n := unread(t, disk, "bob"); n != 1 {
+		t.Errorf("bob got %d messages", n)
+	}
+}
+
+// TestOwedIsNotDeleted: what an inbox does not take yet is missing there, and
+// its agent, who works through what is there, did not delete it.
+func TestOwedIsNotDeleted(t *testing.T) {
+	disk := memHive(t)
+	put(t, disk, "agents/alice/outbox/1.json", `{"id":"m1","to":"bob","body":"x"}`)
+	disk.FailAt(1, fs.ErrPermission, -1, func(op faultfs.Op, name string) bool {
+		return op == faultfs.OpCreate && strings.HasPrefix(name, "agents/bob/inbox/")
+	})
+	r, err := open(disk, Config{Settings: memSettings()}, deaf{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := time.Now()
+	for i := range 6 {
+		if err := disk.Mkdir(fmt.Sprintf("agents/bob/inbox/.%d", i), 0o755); err != nil { // its time moves
+			t.Fatal(err)
+		}
+		now = now.Add(time.Second)
+		r.everything(true)
+		for busy := true; busy; {
+			if busy, err = r.step(t.Context(), now); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	disk.Heal()
+	if err := errors.Join(r.finish(t.Context()), r.events.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if err := runOnce(disk); err != nil {
+		t.Fatal(err)
+	}
+	if n := unread(t, disk, "bob"); n != 1 {
+		t.Errorf("bob got %d messages", n)
+	}
+}
+
+// TestHandledBeforeACrash: a message that its agent had moved to .done, and the
+// log does not know of yet, is not delivered again.
+func TestHandledBeforeACrash(t *testing.T) {
+	disk := memHive(t)
+	put(t, disk, "agents/alice/outbox/1.json", `{"id":"m1","to":"bob","body":"x"}`)
+	var moved string
+	cfg := Config{Settings: memSettings(), OnEvent: func(ev protocol.Event) {
+		if e, ok := ev.Body.(*protocol.MessageEvent); ok && moved == "" {
+			moved = protocol.DoneDir("bob") + "/" + e.File
+			if err := disk.Rename(protocol.InboxDir("bob")+"/"+e.File, moved); err != nil {
+				t.Error(err)
+			}
+			disk.CrashAt(0, faultfs.Keep)
+		}
+	}}
+	r, err := open(disk, cfg, deaf{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Run(t.Context()) == nil {
+		t.Fatal("the daemon did not notice the crash")
+	}
+	disk = disk.Reboot()
+	if err := runOnce(disk); err != nil {
+		t.Fatal(err)
+	}
+	if n := unread(t, disk, "bob"); n != 0 {
+		t.Errorf("bob has %d unread messages", n)
+	}
+	if _, err := disk.Lstat(moved); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestCheckpointOfARunningDaemon: what the log calls settled survives a power
+// cut, for nothing places it again.
+func TestCheckpointOfARunningDaemon(t *testing.T) {
+	disk := memHive(t)
+	put(t, disk, "agents/alice/outbox/1.json", `{"id":"m1","to":"bob","body":"x"}`)
+	if err := disk.SyncAll(); err != nil { // what is there now is not in question
+		t.Fatal(err)
+	}
+	var r *Router
+	var mu sync.Mutex
+	var sent, settled, committed protocol.Seq
+	cutOff := func(seq *protocol.Seq, now protocol.Seq) {
+		mu.Lock()
+		defer mu.Unlock()
+		if *seq = now; sent > 0 && settled >= sent && committed >= settled {
+			disk.CrashAt(0, faultfs.Drop)
+		}
+	}
+	cfg := Config{Settings: memSettings(), OnCommit: func(through protocol.Seq) { cutOff(&committed, through) }}
+	cfg.OnEvent = func(ev protocol.Event) {
+		switch e := ev.Body.(type) {
+		case *protocol.MessageEvent:
+			cutOff(&sent, ev.Seq)
+			r.mark.since = r.mark.since.Add(-settleEvery) // this is the loop's goroutine
+		case *protocol.HiveEvent:
+			if e.Action == protocol.Settled {
+				cutOff(&settled, e.Through)
+			}
+		}
+	}
+	var err error
+	if r, err = open(disk, cfg, deaf{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Run(t.Context()); !errors.Is(err, faultfs.ErrCrashed) {
+		t.Fatalf("the daemon ended with %v", err)
+	}
+	disk = disk.Reboot()
+	if err := runOnce(disk); err != nil {
+		t.Fatal(err)
+	}
+	if n := unread(t, disk, "bob"); n != 1 {
+		t.Errorf("bob has %d messages", n)
+	}
+}
+
 // TestGitCannotBeWritten: delivery goes on.
 func TestGitCannotBeWritten(t *testing.T) {
 	disk := memHive(t)
@@ -302,12 +781,46 @@ func TestGitCannotBeWritten(t *testing.T) {
 	}
 }
 
-// TestOriginalComesBackEmpty: after a power cut the file of an accepted message
-// can stand in its outbox again, without the bytes that its writer never
-// synced. It is neither called broken nor lost.
-func TestOriginalComesBackEmpty(t *testing.T) {
+// TestOriginalComesBackInPart: after a power cut the file of an accepted message
+// can stand in its outbox again, without some of the bytes that its writer never
+// synced. It is neither called broken, nor sent again, nor lost.
+func TestOriginalComesBackInPart(t *testing.T) {
+	t.Parallel()
+	const text = "{\"to\":\"bob\",\"body\":\"once\"}\n"
+	for name, left := range map[string]string{
+		"nothing": "", "zeros": "\x00\x00\x00", "the beginning": text[:9], "with zeros": text[:9] + strings.Repeat("\x00", len(text)-9),
+		"all but the last line break": text[:len(text)-1], "all, with another time": text,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			disk := acceptedAndCrashed(t, text)
+			f, err := disk.Append("agents/alice/outbox/1.json")
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = f.Write([]byte(left))
+			if err := errors.Join(err, f.Close()); err != nil {
+				t.Fatal(err)
+			}
+			if err := runOnce(disk); err != nil {
+				t.Fatal(err)
+			}
+			if bob, alice := unread(t, disk, "bob"), unread(t, disk, "alice"); bob != 1 || alice != 0 {
+				t.Errorf("bob has %d messages, alice %d notices", bob, alice)
+			}
+			if data, _, err := durable.ReadFile(disk, "agents/alice/outbox/.sent/1.json", 1<<10); err != nil || string(data) != text {
+				t.Errorf("the archive holds %q, %v", data, err)
+			}
+		})
+	}
+}
+
+// acceptedAndCrashed gives a disk after a crash in which alice's only message is
+// accepted, and its original stands in her outbox, empty.
+func acceptedAndCrashed(t *testing.T, text string) *faultfs.Mem {
+	t.Helper()
 	disk := memHive(t)
-	put(t, disk, "agents/alice/outbox/1.json", `{"to":"bob","body":"once"}`)
+	put(t, disk, "agents/alice/outbox/1.json", text)
 	delivered := make(chan struct{})
 	cfg := Config{Settings: memSettings(), OnEvent: func(ev protocol.Event) {
 		if e, ok := ev.Body.(*protocol.MessageEvent); ok && e.From == "alice" {
@@ -340,29 +853,12 @@ func TestOriginalComesBackEmpty(t *testing.T) {
 	if err := errors.Join(f.Truncate(0), f.Close()); err != nil {
 		t.Fatal(err)
 	}
-	if err := runOnce(disk); err != nil {
-		t.Fatal(err)
-	}
-	if bob, alice := unread(t, disk, "bob"), unread(t, disk, "alice"); bob != 1 || alice != 0 {
-		t.Errorf("bob has %d messages, alice %d notices", bob, alice)
-	}
-	if data, _, err := durable.ReadFile(disk, "agents/alice/outbox/.sent/1.json", 1<<10); err != nil || !strings.Contains(string(data), "once") {
-		t.Errorf("the archive holds %q, %v", data, err)
-	}
+	return disk
 }
 
 // TestIntruderThatCannotBeMoved is logged once, not at every look.
 func TestIntruderThatCannotBeMoved(t *testing.T) {
-	disk := memHive(t)
-	put(t, disk, "agents/alice/outbox/1.json", `{"id":"m1","to":"bob","body":"x"}`)
-	if err := runOnce(disk); err != nil {
-		t.Fatal(err)
-	}
-	list, err := disk.ReadDir("agents/bob/inbox")
-	if err != nil {
-		t.Fatal(err)
-	}
-	put(t, disk, "agents/bob/inbox/"+list[len(list)-1].Name, "scribbled over")
+	disk, _ := scribbled(t)
 	disk.FailAt(1, fs.ErrPermission, -1, func(op faultfs.Op, name string) bool {
 		return op == faultfs.OpRename && strings.HasPrefix(name, "agents/bob/inbox/.done/bad-")
 	})
@@ -384,5 +880,458 @@ func TestIntruderThatCannotBeMoved(t *testing.T) {
 	}
 	if said != 1 {
 		t.Errorf("it was logged %d times", said)
+	}
+}
+
+// scribbled is a hive in which bob wrote over his only message.
+func scribbled(t *testing.T) (disk *faultfs.Mem, name string) {
+	t.Helper()
+	disk = memHive(t)
+	put(t, disk, "agents/alice/outbox/1.json", `{"id":"m1","to":"bob","body":"x"}`)
+	if err := runOnce(disk); err != nil {
+		t.Fatal(err)
+	}
+	list, err := disk.ReadDir("agents/bob/inbox")
+	if err != nil {
+		t.Fatal(err)
+	}
+	name = list[len(list)-1].Name
+	put(t, disk, "agents/bob/inbox/"+name, "scribbled over")
+	return disk, name
+}
+
+// TestIntruderAndCrash crashes a daemon at every operation while it takes out
+// what its agent wrote over a message. The message is not lost, and what was
+// written is in .done, once.
+func TestIntruderAndCrash(t *testing.T) {
+	t.Parallel()
+	t.Run("settled", func(t *testing.T) {
+		t.Parallel()
+		disk, name := scribbled(t)
+		disk.CrashAt(0, faultfs.Keep)
+		intruderAndCrash(t, disk, name)
+	})
+	t.Run("not settled", func(t *testing.T) {
+		t.Parallel()
+		disk := memHive(t)
+		put(t, disk, "agents/alice/outbox/1.json", `{"id":"m1","to":"bob","body":"x"}`)
+		name := ""
+		r, err := open(disk, Config{Settings: memSettings(), Once: true, OnEvent: func(ev protocol.Event) {
+			if e, ok := ev.Body.(*protocol.MessageEvent); ok {
+				name = e.File
+				disk.CrashAt(0, faultfs.Keep)
+			}
+		}}, deaf{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.Run(t.Context()) == nil {
+			t.Fatal("the daemon did not notice the crash")
+		}
+		disk = disk.Reboot()
+		put(t, disk, "agents/bob/inbox/"+name, "scribbled over")
+		disk.CrashAt(0, faultfs.Keep)
+		intruderAndCrash(t, disk, name)
+	})
+}
+
+func intruderAndCrash(t *testing.T, origin *faultfs.Mem, name string) {
+	t.Helper()
+	for k, crashed := 1, true; crashed; k += Sparse {
+		disk := origin.Reboot()
+		disk.CrashAt(k, []faultfs.Loss{faultfs.Keep, faultfs.Drop}[k%2])
+		crashed = runOnce(disk) != nil
+		disk = disk.Reboot()
+		if err := runOnce(disk); err != nil {
+			t.Fatalf("crash at operation %d: the restart failed: %v", k, err)
+		}
+		data, _, err := durable.ReadFile(disk, protocol.InboxDir("bob")+"/"+name, 1<<10)
+		if !strings.Contains(string(data), `"id": "m1"`) {
+			t.Errorf("crash at operation %d: the message is %q, %v", k, data, err)
+		}
+		state := ledger.New(memSettings().Remember)
+		for rec, err := range eventlog.Read(disk, eventlog.Position{}) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			state.Apply(rec.Event)
+		}
+		if err := sameBoxes(disk, state.Agents["bob"]); err != nil || state.Agents["bob"].Done.Len() != 1 {
+			t.Errorf("crash at operation %d: %d files set aside, %v", k, state.Agents["bob"].Done.Len(), err)
+		}
+	}
+}
+
+// TestIntruderAndTornLog: a power cut takes the end of what was logged about a
+// message that its agent had written over.
+func TestIntruderAndTornLog(t *testing.T) {
+	t.Parallel()
+	disk, name := scribbled(t)
+	r, err := open(disk, Config{Settings: memSettings(), Once: true, OnEvent: func(ev protocol.Event) {
+		if _, ok := ev.Body.(*protocol.QuarantineEvent); ok {
+			disk.CrashAt(0, faultfs.Keep)
+		}
+	}}, deaf{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Run(t.Context()) == nil {
+		t.Fatal("the daemon did not notice the crash")
+	}
+	disk = disk.Reboot()
+	log, _, err := durable.ReadFile(disk, protocol.PathLog, -1)
+	if err != nil || !strings.Contains(string(log[strings.LastIndex(string(log[:len(log)-1]), "\n"):]), `"kind":"alert"`) {
+		t.Fatalf("the last event is no alert, %v", err)
+	}
+	put(t, disk, protocol.PathLog, string(log[:len(log)-2]))
+	if err := runOnce(disk); err != nil {
+		t.Fatal(err)
+	}
+	data, _, err := durable.ReadFile(disk, protocol.InboxDir("bob")+"/"+name, 1<<10)
+	if !strings.Contains(string(data), `"id": "m1"`) {
+		t.Errorf("the message is %q, %v", data, err)
+	}
+	log, _, err = durable.ReadFile(disk, protocol.PathLog, -1)
+	if n := strings.Count(string(log), `"kind":"alert","code":"altered"`); n != 1 {
+		t.Errorf("it is alerted %d times, %v", n, err)
+	}
+}
+
+// TestDeletedThenDoneAndCrash: a power cut brings back what its agent had deleted,
+// and before the daemon runs again the agent moves it to .done.
+func TestDeletedThenDoneAndCrash(t *testing.T) {
+	t.Parallel()
+	disk := memHive(t)
+	put(t, disk, "agents/alice/outbox/1.json", `{"to":"bob","body":"x"}`)
+	if err := runOnce(disk); err != nil {
+		t.Fatal(err)
+	}
+	list, err := disk.ReadDir("agents/bob/inbox")
+	if err != nil {
+		t.Fatal(err)
+	}
+	inbox, done := "agents/bob/inbox/"+list[len(list)-1].Name, "agents/bob/inbox/.done/"+list[len(list)-1].Name
+	if err := disk.Remove(inbox); err != nil {
+		t.Fatal(err)
+	}
+	r, err := open(disk, Config{Settings: memSettings(), Once: true, OnEvent: func(ev protocol.Event) {
+		if _, ok := ev.Body.(*protocol.HandledEvent); ok {
+			disk.CrashAt(0, faultfs.Drop)
+		}
+	}}, deaf{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Run(t.Context()) == nil {
+		t.Fatal("the daemon did not notice the crash")
+	}
+	disk = disk.Reboot()
+	if err := disk.Rename(inbox, done); err != nil {
+		t.Fatal(err)
+	}
+	if err := runOnce(disk); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := disk.Lstat(done); err == nil {
+		t.Error("it is in .done, and the log has it deleted")
+	}
+}
+
+// TestSweptNameUsedAgainAndCrash: a power cut brings back an archived file that was
+// swept, and takes the one that was archived under its name since. What the first
+// said is not sent once more.
+func TestSweptNameUsedAgainAndCrash(t *testing.T) {
+	t.Parallel()
+	settings := memSettings()
+	settings.Retention.Files = 1
+	disk := memHive(t)
+	runUntil := func(loss faultfs.Loss, last func(protocol.Event) bool) {
+		t.Helper()
+		r, err := open(disk, Config{Settings: settings, Once: true, OnEvent: func(ev protocol.Event) {
+			if last(ev) {
+				disk.CrashAt(0, loss)
+			}
+		}}, deaf{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.Run(t.Context()) == nil {
+			t.Fatal("the daemon did not notice the crash")
+		}
+		disk = disk.Reboot()
+	}
+	for _, name := range []string{"x", "y"} {
+		put(t, disk, "agents/alice/outbox/"+name+".json", `{"to":"bob","body":"unique-`+name+`"}`)
+		if err := runOnce(disk); err != nil {
+			t.Fatal(err)
+		}
+	}
+	runUntil(faultfs.Keep, func(ev protocol.Event) bool {
+		e, ok := ev.Body.(*protocol.HiveEvent)
+		return ok && e.Action == protocol.Swept
+	})
+	if err := durable.Publish(disk, "agents/alice/outbox/x.json", []byte(`{"to":"bob","body":"z"}`), 0o644, false); err != nil {
+		t.Fatal(err)
+	}
+	runUntil(faultfs.Drop, func(ev protocol.Event) bool {
+		e, ok := ev.Body.(*protocol.MessageEvent)
+		return ok && e.Sent == "x.json"
+	})
+	if _, err := disk.Lstat("agents/alice/outbox/.sent/x.json"); err != nil {
+		t.Fatal(err) // the first is back
+	}
+	if err := runOnce(disk); err != nil {
+		t.Fatal(err)
+	}
+	if n := unread(t, disk, "bob"); n != 3 {
+		t.Errorf("bob has %d messages of 3", n)
+	}
+}
+
+// TestSettledAfterWhatChangedNothing: a stop after a file that was set aside unread
+// is not marked, for nothing of it is in the history. The stops after it are.
+func TestSettledAfterWhatChangedNothing(t *testing.T) {
+	t.Parallel()
+	settings := memSettings()
+	settings.InboxCap, settings.MaxMessageBytes = 1, 1000
+	disk := memHive(t)
+	run := func() {
+		t.Helper()
+		if err := runWith(disk, settings); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put(t, disk, "agents/alice/outbox/1.json", `{"to":"bob","body":"x"}`)
+	run()
+	put(t, disk, "agents/bob/outbox/1.json", strings.Repeat("x", 2000)) // the notice of it finds bob's inbox full
+	run()
+	put(t, disk, "agents/alice/outbox/2.json", `{"to":"human","body":"x"}`)
+	run()
+	list, err := disk.ReadDir("agents/human/inbox")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := disk.Remove("agents/human/inbox/" + list[len(list)-1].Name); err != nil {
+		t.Fatal(err)
+	}
+	run()
+	if n := unread(t, disk, protocol.Human); n != 0 {
+		t.Error("what human deleted was placed again")
+	}
+}
+
+// TestScribbledThenDoneAndCrash crashes a daemon at every operation while it
+// notes that its agent moved to .done what it had written over. The archive holds
+// what was delivered, wherever the crash comes.
+func TestScribbledThenDoneAndCrash(t *testing.T) {
+	t.Parallel()
+	origin, name := scribbled(t)
+	done := protocol.DoneDir("bob") + "/" + name
+	if err := errors.Join(origin.Rename(protocol.InboxDir("bob")+"/"+name, done), origin.SyncDir(protocol.DoneDir("bob")), origin.SyncDir(protocol.InboxDir("bob"))); err != nil {
+		t.Fatal(err)
+	}
+	origin.CrashAt(0, faultfs.Keep)
+	for k, crashed := 1, true; crashed; k += Sparse {
+		disk := origin.Reboot()
+		disk.CrashAt(k, []faultfs.Loss{faultfs.Torn(uint64(k)), faultfs.Drop}[k%2])
+		crashed = runOnce(disk) != nil
+		disk = disk.Reboot()
+		if err := runOnce(disk); err != nil {
+			t.Fatalf("crash at operation %d: the restart failed: %v", k, err)
+		}
+		data, _, err := durable.ReadFile(disk, done, 1<<10)
+		if !strings.HasPrefix(string(data), "{") || !strings.HasSuffix(string(data), "}\n") {
+			t.Errorf("crash at operation %d: the archive holds %q, %v", k, data, err)
+		}
+	}
+}
+
+// TestHeldBeforeItsOriginalIsArchived: after a crash between taking a broken file
+// in and archiving it, its agent is held at once.
+func TestHeldBeforeItsOriginalIsArchived(t *testing.T) {
+	t.Parallel()
+	disk := memHive(t)
+	put(t, disk, "agents/alice/outbox/1.json", `{"to":`)
+	r, err := open(disk, Config{Settings: memSettings(), OnEvent: func(ev protocol.Event) {
+		if _, ok := ev.Body.(*protocol.QuarantineEvent); ok {
+			disk.CrashAt(0, faultfs.Keep)
+		}
+	}}, deaf{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Run(t.Context()) == nil {
+		t.Fatal("the daemon did not notice the crash")
+	}
+	disk = disk.Reboot()
+	if _, err := disk.Lstat("agents/alice/outbox/.sent/bad-1.json"); err == nil {
+		if err := disk.Rename("agents/alice/outbox/.sent/bad-1.json", "agents/alice/outbox/1.json"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put(t, disk, "agents/human/outbox/h.json", `{"to":"hive","event":"agent-hold","data":{"agent":"alice"}}`)
+	settings := memSettings()
+	settings.Settle = time.Minute // the daemon ends before it has rested
+	if err := runWith(disk, settings); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := disk.Lstat("agents/alice/outbox/.sent/bad-1.json"); err != nil {
+		t.Error(err)
+	}
+	if _, err := disk.Lstat("agents/alice/outbox/1.json"); err == nil {
+		t.Error("the original is still in its outbox")
+	}
+}
+
+// TestInboxGoneAndCrash crashes a daemon at every operation while it makes an
+// inbox again that was deleted, and fills it. What was unread there does not
+// count as deleted by its agent, wherever the crash comes.
+func TestInboxGoneAndCrash(t *testing.T) {
+	t.Parallel()
+	for name, loss := range map[string]faultfs.Loss{"lost": faultfs.Drop, "kept": faultfs.Keep, "torn": faultfs.Torn(7)} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			crashes := sweep(t, inboxDeleted, func(disk *faultfs.Mem, k int) (crashed bool, err error) {
+				disk.CrashAt(k, loss)
+				crashed = runOnce(disk) != nil
+				disk = disk.Reboot()
+				if err := runOnce(disk); err != nil {
+					return crashed, fmt.Errorf("the restart failed: %w", err)
+				}
+				state := ledger.New(memSettings().Remember)
+				for rec, err := range eventlog.Read(disk, eventlog.Position{}) {
+					if err != nil {
+						return crashed, err
+					}
+					state.Apply(rec.Event)
+				}
+				if n := state.Agents["bob"].Inbox.Len(); n != 2 {
+					return crashed, fmt.Errorf("the log says that bob has %d unread messages", n)
+				}
+				return crashed, sameBoxes(disk, state.Agents["bob"])
+			})
+			if crashes < 50 {
+				t.Errorf("only %d crashes: the sweep does not reach the whole path", crashes)
+			}
+		})
+	}
+}
+
+// inboxDeleted is a hive whose daemon stopped, and in which bob's inbox, with two
+// messages, was deleted then.
+func inboxDeleted(t *testing.T) *faultfs.Mem {
+	t.Helper()
+	disk := memHive(t)
+	for i := range 2 {
+		put(t, disk, fmt.Sprintf("agents/alice/outbox/%d.json", i), `{"to":"bob","body":"x"}`)
+	}
+	err := runOnce(disk)
+	if err = errors.Join(err, mailbox.New(disk, mailbox.Options{}).Remove(protocol.InboxDir("bob")), disk.SyncAll()); err != nil {
+		t.Fatal(err)
+	}
+	return disk
+}
+
+// TestGoneInboxCannotBeFilled: it is not looked into all the time, and gets what
+// was unread when it can be written.
+func TestGoneInboxCannotBeFilled(t *testing.T) {
+	disk := inboxDeleted(t)
+	disk.FailAt(1, fs.ErrPermission, -1, func(op faultfs.Op, name string) bool {
+		return op == faultfs.OpCreate && strings.HasPrefix(name, "agents/bob/inbox/")
+	})
+	r, err := open(disk, Config{Settings: memSettings()}, deaf{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := time.Now()
+	pass := func() {
+		t.Helper()
+		now = now.Add(time.Second)
+		r.everything(true)
+		for busy := true; busy; {
+			if busy, err = r.step(t.Context(), now); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	pass()
+	pass()
+	if len(r.debts) != 2 || r.agents["bob"].listNext {
+		t.Errorf("%d files are owed, another look soon: %v", len(r.debts), r.agents["bob"].listNext)
+	}
+	disk.Heal()
+	pass()
+	pass()
+	if err := errors.Join(r.finish(t.Context()), r.events.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if names := messagesIn(t, disk, protocol.InboxDir("bob")); len(names) != 2 {
+		t.Errorf("bob has %v", names)
+	}
+	if _, err := disk.Lstat(protocol.InboxDir("bob") + "/.hived"); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestIntruderTakenAway: what an agent takes away between the event that sets it
+// aside and the move stands in .done all the same, as the log says.
+func TestIntruderTakenAway(t *testing.T) {
+	disk, name := scribbled(t)
+	aside := ""
+	r, err := open(disk, Config{Settings: memSettings(), Once: true, OnEvent: func(ev protocol.Event) {
+		if q, ok := ev.Body.(*protocol.QuarantineEvent); ok {
+			aside = q.Path
+			if err := disk.Rename("agents/bob/inbox/"+name, "agents/bob/inbox/.done/"+name); err != nil {
+				t.Error(err)
+			}
+		}
+	}}, deaf{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got, _, err := durable.ReadFile(disk, aside, 1<<20); string(got) != "scribbled over" {
+		t.Errorf("%s holds %q, %v", aside, got, err)
+	}
+}
+
+// TestFloodHearsOfTheRest: while there is always more to take in, what the disk
+// has settled is logged all the same.
+func TestFloodHearsOfTheRest(t *testing.T) {
+	disk := memHive(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	n := 0
+	flood := func() {
+		n++
+		put(t, disk, fmt.Sprintf("agents/alice/outbox/%d.json", n), `{"to":"bob","body":"x"}`)
+	}
+	var r *Router
+	r, err := open(disk, Config{Settings: memSettings(), OnEvent: func(ev protocol.Event) {
+		switch e := ev.Body.(type) {
+		case *protocol.MessageEvent:
+			flood()
+			r.wants.outbox.add(r.agents["alice"]) // as a hint would
+		case *protocol.HiveEvent:
+			if e.Action == protocol.Settled && e.Through == 1 {
+				cancel()
+			}
+		}
+	}}, deaf{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.events.Close()
+	flood()
+	done := make(chan synced, 1)
+	done <- synced{through: 1}
+	r.mark.running, r.mark.done = true, done
+	if err := r.loop(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		t.Errorf("after %d messages nothing was settled", n)
 	}
 }

@@ -10,7 +10,8 @@ import (
 // deaf is a watcher that hears nothing: the pass alone finds everything.
 type deaf struct{}
 
-func (deaf) Run(context.Context) error    { return nil }
-func (deaf) Add(protocol.AgentID)         {}
-func (deaf) Hints() <-chan []mailbox.Hint { return nil }
-func (deaf) Degraded() string             { return "" }
+func (deaf) Run(context.Context) error     { return nil }
+func (deaf) Add(protocol.AgentID, bool)    {}
+func (deaf) Watched(protocol.AgentID) bool { return false }
+func (deaf) Hints() <-chan []mailbox.Hint  { return nil }
+func (deaf) Degraded() string              { return "" }

@@ -9,6 +9,8 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/oklog/ulid/v2"
+
 	"github.com/hived/hived/ledger"
 	"github.com/hived/hived/mailbox"
 	"github.com/hived/hived/protocol"
@@ -29,17 +31,27 @@ type Decider struct {
 	ids      *IDs
 	out      []Decision
 	roster   bool // the roster changed since registry.json was written
+	plan     *plan
+	// Recall reads an event again that was decided before: of a checkpoint that a
+	// patch refers to. The log is part of what is decided from.
+	recall func(protocol.Seq) (protocol.Event, error)
 }
 
 // NewDecider decides from a state that nobody else changes. Ids are drawn from
 // entropy.
 func NewDecider(state *ledger.State, settings protocol.Settings, entropy io.Reader) *Decider {
-	return &Decider{state: state, settings: settings, ids: NewIDs(entropy, state.Newest)}
+	d := &Decider{state: state, settings: settings, ids: NewIDs(entropy, state.Newest), plan: newPlan(state)}
+	d.recall = func(seq protocol.Seq) (protocol.Event, error) {
+		return protocol.Event{}, fmt.Errorf("read event %s: %w", seq, errNoEvent)
+	}
+	d.planAll()
+	return d
 }
 
 // Take gives what was decided since the last call, the roster's new version
 // included.
 func (d *Decider) Take(now time.Time) []Decision {
+	d.views(now)
 	if d.roster {
 		d.roster = false
 		d.File(now, protocol.PathRegistry, protocol.Hive, d.state.Registry())
@@ -71,15 +83,25 @@ func (d *Decider) record(ev protocol.Event, changes []protocol.Change) protocol.
 	return ev.Seq
 }
 
-// Arrival decides what becomes of one file of an outbox (spec §3, §4). What it
-// decides is one whole: a crash leaves all of it in the log or nothing.
+// Arrival decides what becomes of one file of an outbox (spec §3, §4), and what
+// follows from that for tasks. Each decision is one whole.
 func (d *Decider) Arrival(now time.Time, a mailbox.Arrival) error {
+	d.plan.signs[a.Agent] = d.state.Tasks.Moment(now)
 	first := len(d.out)
 	err := d.arrival(now, a)
+	d.whole(first)
+	if err != nil {
+		return err
+	}
+	return d.dispatch(now)
+}
+
+// whole makes what was decided from first on one decision: a crash leaves all of
+// it in the log or nothing.
+func (d *Decider) whole(first int) {
 	for i := first; i < len(d.out)-1; i++ {
 		d.out[i].Event.More = true
 	}
-	return err
 }
 
 func (d *Decider) arrival(now time.Time, a mailbox.Arrival) error {
@@ -92,7 +114,7 @@ func (d *Decider) arrival(now time.Time, a mailbox.Arrival) error {
 		hash := protocol.ContentHash(m)
 		content = hex.EncodeToString(hash[:])
 		if of, seen, ok := d.state.Seen(a.Agent, m.ID); ok {
-			if seen == hash {
+			if seen == [8]byte(hash[:]) {
 				return d.duplicate(now, a, of)
 			}
 			detail := fmt.Sprintf("the id %s was used before, by seq %d, for a message that said something else; send it with a new id, or with none", m.ID, of)
@@ -120,7 +142,7 @@ func (d *Decider) duplicate(now time.Time, a mailbox.Arrival, of protocol.Seq) e
 
 // quarantine sets a file aside and tells its author why (spec §3.3).
 func (d *Decider) quarantine(now time.Time, a mailbox.Arrival, f mailbox.Fault, id protocol.MessageID) error {
-	as, err := d.archiveName(now, a, mailbox.SentName("bad-"+a.Name), a.BadTaken)
+	as, err := d.archiveName(now, a, mailbox.SentName(protocol.AsidePrefix+a.Name), a.BadTaken)
 	if err != nil {
 		return err
 	}
@@ -144,7 +166,7 @@ func (d *Decider) quarantine(now time.Time, a mailbox.Arrival, f mailbox.Fault, 
 // archiveName finds a free name in outbox/.sent (spec §3.6).
 func (d *Decider) archiveName(now time.Time, a mailbox.Arrival, want string, taken bool) (string, error) {
 	if agent := d.state.Agents[a.Agent]; agent != nil {
-		_, known := agent.Sent[want]
+		_, known := agent.Sent.Get(want)
 		taken = taken || known
 	}
 	if !taken {
@@ -183,14 +205,17 @@ func (d *Decider) Join(now time.Time, id protocol.AgentID) {
 func (d *Decider) agent(now time.Time, e *protocol.AgentEvent) {
 	d.emit(now, e)
 	d.roster = true
+	if e.Agent != "" {
+		d.plan.agent(e.Agent)
+	}
 }
 
 // Handled records that a message left an inbox, or came back (spec §4.7).
 func (d *Decider) Handled(now time.Time, id protocol.AgentID, file string, how protocol.How) {
 	a := d.state.Agents[id]
-	l, ok := a.Inbox[file]
+	l, ok := a.Inbox.Get(file)
 	if how == protocol.HowReopened {
-		l, ok = a.Done[file]
+		l, ok = a.Done.Get(file)
 	}
 	if ok {
 		d.emit(now, &protocol.HandledEvent{Agent: id, Of: l.Of, ID: l.ID, File: file, How: how})
@@ -214,11 +239,19 @@ func (d *Decider) Hive(now time.Time, e *protocol.HiveEvent) protocol.Seq { retu
 // Alert records something that a person should know.
 func (d *Decider) Alert(now time.Time, e *protocol.AlertEvent) { d.emit(now, e) }
 
-// SetAside records that a file which hived did not put there was taken out of
-// an inbox. The file's bytes are kept in the event.
-func (d *Decider) SetAside(now time.Time, id protocol.AgentID, code protocol.Code, to, detail string, data []byte) {
-	c := protocol.NewContent(data)
-	d.emit(now, &protocol.QuarantineEvent{Agent: id, Code: code, Detail: detail, Path: to, Size: int64(len(data)), Content: &c})
+// SetAside records that what stood under the name of a message in an inbox was
+// moved to another, and alerts people: one whole, so that the message is written
+// again wherever a crash comes. The bytes, where there are any, are kept in the
+// event whose number it gives.
+func (d *Decider) SetAside(now time.Time, id protocol.AgentID, file, to, text string, data []byte) (seq protocol.Seq) {
+	first := len(d.out)
+	if data != nil {
+		c := protocol.NewContent(data)
+		seq = d.emit(now, &protocol.QuarantineEvent{Agent: id, Code: protocol.CodeAltered, Detail: text, Path: to, Size: int64(len(data)), Content: &c})
+	}
+	d.emit(now, &protocol.AlertEvent{Code: protocol.CodeAltered, Agent: id, Path: protocol.InboxDir(id) + "/" + file, Text: text})
+	d.whole(first)
+	return seq
 }
 
 // AsideName is a free name for a file that is set aside.
@@ -227,5 +260,10 @@ func (d *Decider) AsideName(now time.Time, file string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("draw an id: %w", err)
 	}
-	return "bad-" + id.String() + "-" + protocol.ShortName(protocol.SafeName(file)), nil
+	return protocol.AsidePrefix + id.String() + "-" + protocol.ShortName(protocol.SafeName(file)), nil
+}
+
+// asideFile is the file that an AsideName was made for.
+func asideFile(name string) string {
+	return name[min(len(name), len(protocol.AsidePrefix)+ulid.EncodedSize+len("-")):]
 }

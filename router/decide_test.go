@@ -3,7 +3,6 @@ package router
 import (
 	"bytes"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -160,6 +159,14 @@ func TestRules(t *testing.T) {
 			before: func(b *bench) {
 				b.command(`{"to":"hive","event":"agent-add","data":{"agent":"bob","role":"tester"}}`)
 				b.command(`{"to":"hive","event":"agent-add","data":{"agent":"carol","capabilities":["go","tester"]}}`)
+			},
+			want: []string{"message alice hops 0 to [bob carol]"},
+		},
+		{
+			name: "who is meant by several addresses gets one", from: "alice", send: `{"to":["@tester","bob","lead","broadcast"],"body":"x"}`,
+			before: func(b *bench) {
+				b.command(`{"to":"hive","event":"agent-add","data":{"agent":"bob","role":"tester"}}`)
+				b.command(`{"to":"hive","event":"agent-lead","data":{"agent":"bob"}}`)
 			},
 			want: []string{"message alice hops 0 to [bob carol]"},
 		},
@@ -441,10 +448,10 @@ func TestSameLogSameState(t *testing.T) {
 	fold(b.send("alice", `{"to":["bob","nobody"],"id":"a","body":{"x":[1,2.50,"é\u2028"]},"extra":1e2}`))
 	fold(b.send("bob", `{"to":"alice","in_reply_to":"a","subject":"s"}`))
 	fold(b.send("alice", `{"to":["bob","nobody"],"id":"a","body":{"x":[1,2.50,"é\u2028"]},"extra":1e2}`))
-	file := slices.Sorted(maps.Keys(b.d.state.Agents["bob"].Inbox))[0]
+	file := slices.Sorted(b.d.state.Agents["bob"].Inbox.Names())[0]
 	b.d.Handled(b.now, "bob", file, protocol.HowDone)
 	fold(b.d.Take(b.now))
-	if diff := cmp.Diff(b.d.state.Roster(), again.Roster(), cmp.AllowUnexported(ledger.Agent{})); diff != "" {
+	if diff := cmp.Diff(b.d.state.Roster(), again.Roster(), cmp.AllowUnexported(ledger.Agent{}, ledger.Box{})); diff != "" {
 		t.Error(diff)
 	}
 	if diff := cmp.Diff(b.d.state.Counts, again.Counts); diff != "" {
@@ -476,6 +483,61 @@ func TestExpired(t *testing.T) {
 	} {
 		if diff := cmp.Diff(tt.want, Expired(tt.keep, now, files)); diff != "" {
 			t.Errorf("%+v: %s", tt.keep, diff)
+		}
+	}
+}
+
+// TestHopsToHive: what is said to hive alone has none, in whatever way it is
+// addressed (spec §4.3).
+func TestHopsToHive(t *testing.T) {
+	for text, want := range map[string]int{
+		`{"to":"hive","body":"x","hops":2}`:                      0,
+		`{"to":["hive","hive"],"body":"x","hops":2}`:             0,
+		`{"to":["hive","bob"],"body":"x","hops":2}`:              2,
+		`{"to":"hive","needs_human":true,"body":"x","hops":2}`:   2,
+		`{"to":"hive","needs_human":false,"body":"x","hops":2}`:  0,
+		`{"to":"human","needs_human":false,"body":"x","hops":2}`: 2,
+	} {
+		if got := newBench(t, "alice", "bob").send("alice", text)[0].Event.Body.(*protocol.MessageEvent).Hops; got != want {
+			t.Errorf("%s has %d hops, want %d", text, got, want)
+		}
+	}
+}
+
+// TestAsideNamesGoUp: what is set aside after a restart, while the clock stands
+// still or goes back, does not take a name that was given before.
+func TestAsideNamesGoUp(t *testing.T) {
+	b := newBench(t, "bob")
+	const file = "01M7YW2XY9P0EW1X9MFVTQ8900.json"
+	first, err := b.d.AsideName(b.now, file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.d.SetAside(b.now, "bob", file, protocol.DoneDir("bob")+"/"+first, "x", []byte("y"))
+	again, err := NewDecider(b.d.state, b.d.settings, zeros{}).AsideName(b.now.Add(-time.Hour), file)
+	if err != nil || again <= first {
+		t.Errorf("%s after %s, %v", again, first, err)
+	}
+}
+
+// TestCreatedAt is the time of the file, or that of acceptance where no message
+// can hold that of the file.
+func TestCreatedAt(t *testing.T) {
+	b := newBench(t, "alice", "bob")
+	file := time.Date(2026, 11, 20, 0, 0, 0, 0, time.UTC)
+	for _, tt := range []struct{ modified, want time.Time }{
+		{file, file},
+		{file.AddDate(20000, 0, 0), b.now},
+		{file.AddDate(-4000, 0, 0), b.now},
+	} {
+		raw := []byte(`{"to":"bob","body":"x"}`)
+		m, err := protocol.DecodeMessage(raw)
+		if err != nil {
+			t.Fatal(err)
+		}
+		e := b.arrive(mailbox.Arrival{Agent: "alice", Name: "x.json", ModTime: tt.modified, Raw: raw, Message: m, SentTaken: true})[0].Event.Body.(*protocol.MessageEvent)
+		if !strings.Contains(string(e.Set), `"created_at":"`+protocol.Stamp(tt.want)+`"`) {
+			t.Errorf("a file of %s gave %s", tt.modified, e.Set)
 		}
 	}
 }

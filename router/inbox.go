@@ -3,11 +3,12 @@ package router
 import (
 	"fmt"
 	"log/slog"
-	"maps"
+	"slices"
 	"time"
 
 	"github.com/hived/hived/gitcommit"
 	"github.com/hived/hived/internal/durable"
+	"github.com/hived/hived/ledger"
 	"github.com/hived/hived/mailbox"
 	"github.com/hived/hived/protocol"
 )
@@ -18,12 +19,12 @@ const massDeletion = 20
 
 // inboxes notices what left the inboxes, and what does not belong there.
 func (r *Router) inboxes(now time.Time) error {
-	for _, id := range r.order {
-		a := r.agents[id]
-		if !a.inbox || !a.force && !r.stopping && now.Sub(a.listed).Abs() < inboxEvery {
-			continue
+	for range r.most() {
+		a := r.wants.inbox.take()
+		if a == nil {
+			break
 		}
-		a.inbox, a.listed = false, now
+		a.listed = now
 		if err := r.inbox(now, a); err != nil {
 			return err
 		}
@@ -36,8 +37,8 @@ func (r *Router) inbox(now time.Time, a *attention) error {
 	if agent == nil {
 		return nil
 	}
-	expected := func(file string) bool { _, ok := agent.Inbox[file]; return ok }
-	scan, err := r.boxes.Inbox(a.id, now, maps.Keys(agent.Inbox), a.force)
+	expected := func(file string) bool { _, ok := agent.Inbox.Get(file); return ok }
+	scan, err := r.boxes.Inbox(a.id, now, agent.Inbox.Names(), a.force)
 	if err != nil {
 		r.alertOnce(now, &protocol.AlertEvent{Code: protocol.CodeUnreadable, Agent: a.id, Path: protocol.InboxDir(a.id), Text: err.Error()})
 		return nil //nolint:nilerr // one agent's trouble stops no other
@@ -46,7 +47,15 @@ func (r *Router) inbox(now time.Time, a *attention) error {
 		return r.inboxGone(now, a)
 	}
 	delete(r.alerted, alertKey(protocol.CodeInboxGone, a.id, protocol.InboxDir(a.id)))
-	a.lookAgain(scan.Again)
+	if scan.Broken {
+		r.attend(now, a.id)
+	}
+	r.lookAgain(a, scan.Again)
+	// What the disk still refuses to take was not deleted by its agent.
+	scan.Handled = slices.DeleteFunc(scan.Handled, func(h mailbox.Handled) bool {
+		_, owed := r.debts[protocol.InboxDir(a.id)+"/"+h.File]
+		return owed && h.How == protocol.HowDeleted
+	})
 	if len(scan.Handled) == 0 {
 		delete(r.alerted, alertKey(protocol.CodeMassDeletion, a.id, protocol.InboxDir(a.id)))
 	}
@@ -81,7 +90,13 @@ func (r *Router) inbox(now time.Time, a *attention) error {
 func (r *Router) done(now time.Time, id protocol.AgentID, h mailbox.Handled) {
 	l, _ := r.letter(id, h.File)
 	r.decider.Handled(now, id, h.File, h.How)
-	p := protocol.DoneDir(id) + "/" + h.File
+	r.asDelivered(id, h.File, l)
+}
+
+// asDelivered writes a handled message again of which the archive holds other
+// bytes.
+func (r *Router) asDelivered(id protocol.AgentID, file string, l ledger.Letter) {
+	p := protocol.DoneDir(id) + "/" + file
 	have, _, err := durable.ReadFile(r.disk, p, int64(l.Size))
 	if err == nil && protocol.BlobOf(have) == l.Blob || isNotExist(err) {
 		return
@@ -105,7 +120,10 @@ func (r *Router) believeDeletion(now time.Time, id protocol.AgentID, files []str
 		}
 	}
 	n := len(files)
-	if n <= massDeletion {
+	// Who brings them back does so one after the other: the last of them are as
+	// little deleted as all were together.
+	unexplained := r.alerted[alertKey(protocol.CodeMassDeletion, id, protocol.InboxDir(id))]
+	if n <= massDeletion && !unexplained {
 		return true
 	}
 	r.alertOnce(now, &protocol.AlertEvent{
@@ -143,9 +161,20 @@ func (r *Router) historyTakenBack() bool {
 }
 
 // lookBack notices that history was taken back while nothing else happens:
-// files come back, and the alert makes a commit, which mends the branch.
+// files come back, and the alert makes a commit, which mends the branch. Where
+// neither the branch nor the committer moved since, nothing is read again.
 func (r *Router) lookBack(now time.Time) {
-	if r.git == nil || !r.git.repo.State().Own() || !r.historyTakenBack() {
+	if r.git == nil {
+		return
+	}
+	head, _ := r.git.standing() // before the tip: a commit in between moves that
+	c := r.git.repo.State()
+	is := standing{c.Tip, head}
+	if !c.Own() || is == r.whole {
+		return
+	}
+	if !r.historyTakenBack() {
+		r.whole = is
 		return
 	}
 	r.bringBack()
@@ -166,20 +195,22 @@ func (r *Router) inboxGone(now time.Time, a *attention) error {
 		r.alertOnce(now, &protocol.AlertEvent{Code: protocol.CodeInboxGone, Agent: a.id, Path: protocol.InboxDir(a.id), Text: "make the inbox of " + string(a.id) + " again: " + err.Error()})
 		return nil //nolint:nilerr // one agent\'s trouble stops no other
 	}
-	r.watch.Add(a.id)
+	r.watch.Add(a.id, false)
 	r.alertOnce(now, &protocol.AlertEvent{
 		Code: protocol.CodeInboxGone, Agent: a.id, Path: protocol.InboxDir(a.id),
-		Text: fmt.Sprintf("the inbox of %s vanished; it was made again with its %d unread messages", a.id, len(r.state.Agents[a.id].Inbox)),
+		Text: fmt.Sprintf("the inbox of %s vanished; it was made again with its %d unread messages", a.id, r.state.Agents[a.id].Inbox.Len()),
 	})
 	r.refills[a.id] = true
-	a.inbox = true
+	if !r.owed(a.id) { // else the rescan sees whether the disk has taken it
+		r.wantInbox(now, a)
+	}
 	return nil
 }
 
 // unexpected is a file in an inbox that the log knows nothing of: one that its
 // agent took back out of .done, or one that somebody planted.
 func (r *Router) unexpected(now time.Time, id protocol.AgentID, file string) {
-	if _, ok := r.state.Agents[id].Done[file]; ok {
+	if _, ok := r.state.Agents[id].Done.Get(file); ok {
 		r.decider.Handled(now, id, file, protocol.HowReopened)
 		return
 	}
@@ -187,23 +218,6 @@ func (r *Router) unexpected(now time.Time, id protocol.AgentID, file string) {
 		Code: protocol.CodePlanted, Agent: id, Path: protocol.InboxDir(id) + "/" + protocol.SafeName(file),
 		Text: protocol.SafeName(file) + " in the inbox of " + string(id) + " was not delivered by hived, which does not know who wrote it; messages are sent by writing them into one's own outbox",
 	})
-}
-
-// alteredIn looks at what is unread for files whose bytes are not those that
-// were delivered. It costs a stat each.
-func (r *Router) alteredIn(id protocol.AgentID) {
-	inbox := r.state.Agents[id].Inbox
-	list := make([]mailbox.Delivered, 0, len(inbox))
-	for file, l := range inbox {
-		list = append(list, mailbox.Delivered{File: file, Blob: l.Blob, Size: l.Size})
-	}
-	files, err := r.boxes.Altered(id, list)
-	if err != nil {
-		r.cfg.Log.Warn("cannot look at an inbox", slog.String("agent", string(id)), slog.String("error", err.Error()))
-	}
-	for _, file := range files {
-		r.altered(id, file)
-	}
 }
 
 // altered sets a delivered file aside that holds other bytes, and writes the

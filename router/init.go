@@ -31,12 +31,16 @@ const board = "# Board\n\nThe shared plan of this hive. Anyone may write here; e
 
 // Init makes a hive of the directory below disk: its log, its directories, its
 // repository with a first commit (spec §1).
-func Init(disk *durable.Disk, opt InitOptions) error {
+func Init(disk durable.FS, opt InitOptions) error {
 	older, err := prepare(disk, opt)
 	if err != nil {
 		return err
 	}
-	lock, err := durable.TakeLock(disk, LockFile, nil)
+	real, ok := disk.(*durable.Disk)
+	if !ok {
+		return initialise(disk, opt, older) // no other process sees it
+	}
+	lock, err := durable.TakeLock(real, LockFile, nil)
 	if err != nil {
 		return err
 	}

@@ -53,7 +53,7 @@ func (d *Decider) notice(now time.Time, n notice) error {
 		From: protocol.Hive, To: m.To, InReplyTo: n.reply, Conversation: n.conversation,
 		Delivered: []protocol.AgentID{n.to}, Raw: string(raw),
 	}
-	full := len(reader.Inbox) >= d.settings.InboxCap
+	full := reader.Inbox.Len() >= d.settings.InboxCap
 	if full {
 		e.Delivered = []protocol.AgentID{}
 	}

@@ -23,24 +23,30 @@ const (
 
 // ownFiles records new versions of the agents' own files and of board.md.
 func (r *Router) ownFiles(now time.Time) {
-	if r.root.own && r.undisturbed() {
-		board, err := r.boxes.Board(now, r.root.ownAll)
-		r.root.own, r.root.ownAll = false, false
+	if !r.root.own && len(r.wants.own.list) == 0 || !r.undisturbed() {
+		return
+	}
+	if r.root.own {
+		r.root.own = false
+		board, err := r.boxes.Board(now, false)
 		r.own(now, nil, board, err)
 	}
-	for _, id := range r.order {
-		a := r.agents[id]
-		if !a.own || r.state.Agents[id] == nil || !r.undisturbed() {
-			continue
+	for range r.most() {
+		a := r.wants.own.take()
+		if a == nil {
+			return
 		}
-		a.own = false
-		files, err := r.boxes.OwnFiles(id, now, a.ownAll)
-		if a.ownAll {
-			a.ownAll = false
-			r.goneBelow(now, protocol.AgentDir(id)+"/")
-		}
-		r.own(now, a, files, err)
+		r.ownOf(now, a)
 	}
+}
+
+// ownOf records new versions of one agent's own files. It says how many files
+// it looked at.
+func (r *Router) ownOf(now time.Time, a *attention) int {
+	files, err := r.boxes.OwnFiles(a.id, now, false)
+	r.own(now, a, files, err)
+	r.timers.set(a)
+	return files.Looked
 }
 
 // undisturbed tells whether the work tree shows what hived wrote: while a
@@ -67,8 +73,11 @@ func (r *Router) own(now time.Time, a *attention, files mailbox.Own, err error) 
 		}
 	}
 	for _, f := range files.Changed {
-		if wait := r.version(now, owner, f); !wait.IsZero() && (late.IsZero() || wait.Before(*late)) {
-			*late = wait
+		if wait := r.version(now, owner, f); !wait.IsZero() {
+			r.boxes.Postpone(owner, f.Path)
+			if sooner(wait, *late) {
+				*late = wait
+			}
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"log/slog"
 	"path"
+	"slices"
 	"strings"
 	"time"
 
@@ -12,6 +13,16 @@ import (
 	"github.com/hived/hived/mailbox"
 	"github.com/hived/hived/protocol"
 )
+
+// newcomers makes the directories of agents that durable events put on the
+// roster: the same events may deliver to them already.
+func (r *Router) newcomers(list []Decision) {
+	for _, d := range list {
+		if e, ok := d.Event.Body.(*protocol.AgentEvent); ok && e.Action == protocol.Joined {
+			r.attend(d.Event.TS, e.Agent)
+		}
+	}
+}
 
 // letters writes what durable events deliver into the inboxes (spec §3.6). What
 // the disk refuses is owed: one directory that cannot be written stops nobody
@@ -39,47 +50,124 @@ func (r *Router) letters(list []Decision) {
 	}
 }
 
-// place makes the disk agree with one durable event whose letters are
-// delivered.
-func (r *Router) place(d Decision) {
-	switch e := d.Event.Body.(type) {
-	case *protocol.MessageEvent:
-		r.file(e.From, e.Original, e.Sent, d.Event.Seq)
-	case *protocol.QuarantineEvent:
-		if e.Original != nil {
-			r.file(e.Agent, e.Original, path.Base(e.Path), d.Event.Seq)
+// originalsOf moves the outbox files that durable events were made from to
+// outbox/.sent (spec §3.6). The arrivals of a batch stand in the order of their
+// events.
+func (r *Router) originalsOf(list []Decision) {
+	var all []mailbox.Filing
+	var keys []original
+	var files []filed
+	for _, d := range list {
+		var o *protocol.Original
+		f := filed{seq: d.Event.Seq}
+		switch e := d.Event.Body.(type) {
+		case *protocol.MessageEvent:
+			o, f.as = e.Original, e.Sent
+		case *protocol.QuarantineEvent:
+			o, f.as = e.Original, path.Base(e.Path)
+		case *protocol.DuplicateEvent:
+			o, f.as = e.Original, e.Sent
+		case *protocol.HiveEvent, *protocol.AgentEvent, *protocol.DropEvent, *protocol.HandledEvent, *protocol.FileEvent, *protocol.TaskEvent, *protocol.TaskRejectedEvent, *protocol.AlertEvent:
 		}
-	case *protocol.DuplicateEvent:
-		r.file(e.Agent, e.Original, e.Sent, d.Event.Seq)
+		if o == nil || len(r.arrivals) == 0 {
+			continue
+		}
+		x := r.arrivals[0]
+		r.arrivals = r.arrivals[1:]
+		all = append(all, mailbox.Filing{Arrival: x, As: f.as})
+		keys = append(keys, original{x.Agent, *o})
+		files = append(files, f)
+	}
+	for i, err := range r.boxes.ArchiveAll(all) {
+		r.archived(keys[i], files[i], err)
+	}
+}
+
+// sweepsOf removes the files that durable events let go.
+func (r *Router) sweepsOf(list []Decision) {
+	var all []string
+	var owed []debt // each of them, should it fail
+	for _, d := range list {
+		if e, ok := d.Event.Body.(*protocol.HiveEvent); ok && e.Action == protocol.Swept {
+			all = append(all, e.Paths...)
+			owed = append(owed, slices.Repeat([]debt{{seq: d.Event.Seq, swept: true}}, len(e.Paths))...)
+		}
+	}
+	for i, err := range r.boxes.RemoveAll(all) {
+		if err != nil {
+			r.owe(owed[i], all[i], err)
+			continue
+		}
+		r.leave(all[i])
+	}
+}
+
+// filesOf writes hived's own files as durable events leave them: of a file that
+// several of them wrote, the last version.
+func (r *Router) filesOf(list []Decision) {
+	var all []mailbox.File
+	var owed []debt // each of them, should it fail
+	at := map[string]int{}
+	for _, d := range list {
+		for _, c := range ownChanges(d) {
+			if c.Op != protocol.Put {
+				continue
+			}
+			i, again := at[c.Path]
+			if !again {
+				i = len(all)
+				at[c.Path] = i
+				all, owed = append(all, mailbox.File{}), append(owed, debt{})
+			}
+			all[i] = mailbox.File{Name: c.Path, Data: c.Data}
+			owed[i] = debt{seq: d.Event.Seq, data: c.Data}
+		}
+	}
+	for i, err := range r.boxes.PutAll(all) {
+		if err != nil {
+			r.owe(owed[i], all[i].Name, err)
+			continue
+		}
+		delete(r.debts, all[i].Name)
+	}
+}
+
+// ownChanges are those of an event that are files of hived's own.
+func ownChanges(d Decision) []protocol.Change {
+	switch e := d.Event.Body.(type) {
 	case *protocol.FileEvent:
 		if e.By == protocol.Hive {
-			r.put(debt{seq: d.Event.Seq, data: d.Changes[0].Data}, e.Path)
+			return d.Changes
 		}
+	case *protocol.TaskEvent:
+		return d.Changes
+	case *protocol.HiveEvent, *protocol.AgentEvent, *protocol.MessageEvent, *protocol.QuarantineEvent, *protocol.DuplicateEvent,
+		*protocol.DropEvent, *protocol.HandledEvent, *protocol.TaskRejectedEvent, *protocol.AlertEvent:
+	}
+	return nil
+}
+
+// heed does what a durable event asks of the daemon, besides its files.
+func (r *Router) heed(d Decision) {
+	switch e := d.Event.Body.(type) {
 	case *protocol.HiveEvent:
 		r.placeHive(e)
 	case *protocol.AgentEvent:
 		r.root.agents = true
-		if a := r.agents[e.Agent]; a != nil {
-			a.outbox, a.force = true, true
-		}
-	case *protocol.DropEvent, *protocol.HandledEvent, *protocol.AlertEvent:
+		r.lookAt(e.Agent)
+	case *protocol.FileEvent, *protocol.TaskEvent, *protocol.MessageEvent, *protocol.QuarantineEvent, *protocol.DuplicateEvent,
+		*protocol.DropEvent, *protocol.HandledEvent, *protocol.TaskRejectedEvent, *protocol.AlertEvent:
 	}
 }
 
 func (r *Router) placeHive(e *protocol.HiveEvent) {
 	switch e.Action {
-	case protocol.Swept:
-		for _, p := range e.Paths {
-			if err := r.boxes.Remove(p); err != nil {
-				r.cfg.Log.Warn("sweep", slog.String("path", p), slog.String("error", err.Error()))
-			}
-		}
 	case protocol.GitPaused, protocol.GitResumed:
 		if r.git != nil {
 			r.git.pause(e.Action == protocol.GitPaused)
 		}
 	case protocol.Initialised, protocol.Adopted, protocol.Started, protocol.Stopped, protocol.Recovered,
-		protocol.Settled, protocol.Sealed, protocol.Repaired, protocol.Continued:
+		protocol.Settled, protocol.Swept, protocol.Sealed, protocol.Repaired, protocol.Continued, protocol.ClockJumped:
 	}
 }
 
@@ -105,42 +193,63 @@ func (r *Router) deliver(x debt, p string) {
 
 // put writes one of hived's own files, or owes it.
 func (r *Router) put(x debt, p string) {
-	if err := r.boxes.Put(p, x.data); err != nil {
+	if err := r.putIn(p, x.data); err != nil {
 		r.owe(x, p, err)
 		return
 	}
 	delete(r.debts, p)
 }
 
+// sweepFile removes a swept file, or owes that, unless something is to stand
+// under its name again.
+func (r *Router) sweepFile(x debt, p string) {
+	if a := r.state.Agents[ownerOf(p)]; a != nil && kept(a, p) {
+		delete(r.debts, p)
+		return
+	}
+	if err := r.boxes.Remove(p); err != nil {
+		r.owe(x, p, err)
+		return
+	}
+	r.leave(p)
+	delete(r.debts, p)
+}
+
+// kept tells whether the log has a file in .done or .sent.
+func kept(a *ledger.Agent, p string) bool {
+	_, done := a.Done.Get(path.Base(p))
+	_, sent := a.Sent.Get(path.Base(p))
+	return path.Dir(p) == protocol.DoneDir(a.ID) && done || path.Dir(p) == protocol.SentDir(a.ID) && sent
+}
+
 func (r *Router) owe(x debt, p string, err error) {
 	if _, known := r.debts[p]; !known && !errors.Is(err, mailbox.ErrTaken) {
-		r.cfg.Log.Warn("cannot place a file, it is tried again", slog.String("path", p), slog.String("error", err.Error()))
+		r.cfg.Log.Warn("cannot place or remove a file, it is tried again", slog.String("path", p), slog.String("error", err.Error()))
 	}
 	r.debts[p] = x
 }
 
-// file archives the outbox file that an event was made from. The arrivals of a
-// batch stand in the order of their events.
-func (r *Router) file(id protocol.AgentID, o *protocol.Original, as string, seq protocol.Seq) {
-	if o == nil || len(r.arrivals) == 0 {
-		return
+// archive moves an accepted original to outbox/.sent, or out of the hive if
+// retention has let it go since.
+func (r *Router) archive(key original, x mailbox.Arrival, f filed) {
+	err := r.boxes.Archive(x, f.as)
+	if err == nil && f.swept {
+		r.sweepFile(debt{seq: f.seq, swept: true}, protocol.SentDir(x.Agent)+"/"+f.as)
 	}
-	x := r.arrivals[0]
-	r.arrivals = r.arrivals[1:]
-	r.archive(original{id, *o}, x, filed{as, seq})
+	r.archived(key, f, err)
 }
 
-// archive moves an accepted original to outbox/.sent. What cannot be moved is
-// remembered, so that it is known when it is found again.
-func (r *Router) archive(key original, x mailbox.Arrival, f filed) {
-	if err := r.boxes.Archive(x, f.as); err != nil {
-		if _, known := r.originals[key]; !known {
-			r.cfg.Log.Warn("cannot archive a sent file, it is tried again", slog.String("agent", string(key.agent)), slog.String("file", key.file.Name), slog.String("error", err.Error()))
-		}
-		r.originals[key] = f
+// archived takes note of what became of an original. One that cannot be moved
+// is remembered, so that it is known when it is found again.
+func (r *Router) archived(key original, f filed, err error) {
+	if err == nil {
+		delete(r.originals, key)
 		return
 	}
-	delete(r.originals, key)
+	if _, known := r.originals[key]; !known {
+		r.cfg.Log.Warn("cannot archive a sent file, it is tried again", slog.String("agent", string(key.agent)), slog.String("file", key.file.Name), slog.String("error", err.Error()))
+	}
+	r.originals[key] = f
 }
 
 // recheck sets right archived originals that their writers went on changing
@@ -171,7 +280,7 @@ func (r *Router) archivedBy(p string) (protocol.Event, error) {
 	if a == nil {
 		return found, errNoEvent
 	}
-	seq, known := a.Sent[path.Base(p)]
+	seq, known := a.Sent.Get(path.Base(p))
 	if !known {
 		return found, errNoEvent
 	}
@@ -190,6 +299,10 @@ func (r *Router) payDebts() {
 		r.refill(id)
 	}
 	for p, x := range r.debts {
+		if x.swept {
+			r.sweepFile(x, p)
+			continue
+		}
 		if x.agent != "" {
 			if _, unread := r.letter(x.agent, x.file); !unread {
 				delete(r.debts, p) // it was handled meanwhile
@@ -207,13 +320,12 @@ func (r *Router) letter(id protocol.AgentID, file string) (ledger.Letter, bool) 
 	if a == nil {
 		return ledger.Letter{}, false
 	}
-	l, ok := a.Inbox[file]
-	return l, ok
+	return a.Inbox.Get(file)
 }
 
 // refill delivers everything unread of one agent again.
 func (r *Router) refill(id protocol.AgentID) {
-	for file, l := range r.state.Agents[id].Inbox {
+	for file, l := range r.state.Agents[id].Inbox.All() {
 		data, err := r.dataOf(l.Of)
 		if err != nil {
 			r.cfg.Log.Error("cannot read a delivered message again", slog.String("seq", l.Of.String()), slog.String("error", err.Error()))
@@ -237,7 +349,7 @@ func (r *Router) dataOf(seq protocol.Seq) ([]byte, error) {
 			return e.Adopted.Content.Bytes(), nil
 		}
 	case *protocol.AgentEvent, *protocol.DropEvent, *protocol.QuarantineEvent, *protocol.DuplicateEvent,
-		*protocol.HandledEvent, *protocol.FileEvent, *protocol.AlertEvent:
+		*protocol.HandledEvent, *protocol.FileEvent, *protocol.TaskEvent, *protocol.TaskRejectedEvent, *protocol.AlertEvent:
 	}
 	return nil, errNoEvent
 }
@@ -254,19 +366,25 @@ func (r *Router) intruder(now time.Time, id protocol.AgentID, file string) {
 	if err != nil && !errors.Is(err, durable.ErrNotRegular) && !errors.Is(err, durable.ErrLink) && !errors.Is(err, durable.ErrTooLarge) {
 		return
 	}
+	if l, _ := r.letter(id, file); err == nil && protocol.BlobOf(data) == l.Blob {
+		return // recovery, or its agent, has set it right since
+	}
 	as, err := r.decider.AsideName(now, file)
 	if err != nil {
 		return
 	}
 	text := protocol.SafeName(file) + " in the inbox of " + string(id) + " held other bytes than hived delivered; they stand in inbox/.done/" + as + ", and the message was written again"
-	if data != nil {
-		r.decider.SetAside(now, id, protocol.CodeAltered, protocol.DoneDir(id)+"/"+as, text, data)
-	}
-	r.decider.Alert(now, &protocol.AlertEvent{Code: protocol.CodeAltered, Agent: id, Path: p, Text: text})
+	seq := r.decider.SetAside(now, id, file, protocol.DoneDir(id)+"/"+as, text, data)
 	if err := r.flush(now); err != nil || len(r.stuck) > 0 {
 		return
 	}
-	if _, err := r.boxes.SetAside(id, file, as); err != nil {
+	_, err = r.boxes.SetAside(id, file, as)
+	if isNotExist(err) && data != nil {
+		// It was taken away in between; the log holds it, and so does .done.
+		r.put(debt{seq: seq, data: data}, protocol.DoneDir(id)+"/"+as)
+		return
+	}
+	if err != nil {
 		r.alerted[key] = true
 		r.cfg.Log.Warn("cannot set a file aside", slog.String("path", p), slog.String("error", err.Error()))
 	}

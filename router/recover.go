@@ -2,15 +2,19 @@ package router
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
 	"log/slog"
 	"path"
+	"slices"
 	"time"
 
 	"github.com/hived/hived/eventlog"
 	"github.com/hived/hived/internal/durable"
+	"github.com/hived/hived/internal/failpoint"
 	"github.com/hived/hived/ledger"
 	"github.com/hived/hived/mailbox"
 	"github.com/hived/hived/protocol"
@@ -28,6 +32,10 @@ func (r *Router) recover(found eventlog.Recovery) error {
 	if err != nil {
 		return err
 	}
+	if err := r.missingOfTasks(); err != nil {
+		return err
+	}
+	failpoint.Hit(failpoint.Redone)
 	if found.Torn != "" {
 		r.decider.Alert(now, &protocol.AlertEvent{Code: protocol.CodeTornTail, Path: found.Torn, Text: "the last line of the log was torn by a crash and was set aside; it was never acknowledged"})
 	}
@@ -52,7 +60,8 @@ func (r *Router) recover(found eventlog.Recovery) error {
 	if err := r.flush(now); err != nil {
 		return err
 	}
-	if crashed {
+	failpoint.Hit(failpoint.RecoveryLogged)
+	if len(r.originals) > 0 { // also after a stop that was not marked
 		if err := r.originalsLeft(from); err != nil {
 			return err
 		}
@@ -97,13 +106,16 @@ func (r *Router) restoreLast() error {
 // placeOf tells where a file that an event put into a mailbox belongs now;
 // nowhere if it is gone from there.
 func (r *Router) placeOf(seq protocol.Seq, c protocol.Change) string {
+	if c.Op == protocol.Put && ofTask(c.Path) && r.newestOf(seq, c.Path) {
+		return c.Path
+	}
 	a := r.state.Agents[ownerOf(c.Path)]
 	if c.Op != protocol.Put || a == nil {
 		return ""
 	}
 	name := path.Base(c.Path)
-	letter, unread := a.Inbox[name]
-	done, handled := a.Done[name]
+	letter, unread := a.Inbox.Get(name)
+	done, handled := a.Done.Get(name)
 	switch path.Dir(c.Path) {
 	case protocol.InboxDir(a.ID):
 		if unread && letter.Of == seq {
@@ -117,7 +129,7 @@ func (r *Router) placeOf(seq protocol.Seq, c protocol.Change) string {
 			return c.Path
 		}
 	case protocol.SentDir(a.ID):
-		if a.Sent[name].Of == seq {
+		if sent, kept := a.Sent.Get(name); kept && sent.Of == seq {
 			return c.Path
 		}
 	}
@@ -125,10 +137,14 @@ func (r *Router) placeOf(seq protocol.Seq, c protocol.Change) string {
 }
 
 // putBack writes a file that is missing; what the agent moved from its inbox
-// to .done and the log does not know of yet stays there.
+// to .done, or back, and the log does not know of yet stays there.
 func (r *Router) putBack(x debt, p string) {
+	if ofTask(p) {
+		r.put(x, p)
+		return
+	}
 	id, name := ownerOf(p), path.Base(p)
-	for _, at := range []string{p, protocol.DoneDir(id) + "/" + name} {
+	for _, at := range []string{p, protocol.DoneDir(id) + "/" + name, protocol.InboxDir(id) + "/" + name} {
 		if _, err := r.disk.Lstat(at); !isNotExist(err) {
 			return
 		}
@@ -160,6 +176,7 @@ func (r *Router) writeGuide(now time.Time) {
 // redo places again what may have been lost since the mark. It compares bytes,
 // not existence: after a power cut a file can be there and empty.
 func (r *Router) redo(from protocol.Seq) (n int, err error) {
+	swept := map[string]bool{}
 	for rec, err := range eventlog.Read(r.disk, eventlog.Position{Seq: from}) {
 		if err != nil {
 			return n, fmt.Errorf("read the log: %w", err)
@@ -169,10 +186,17 @@ func (r *Router) redo(from protocol.Seq) (n int, err error) {
 			return n, err
 		}
 		r.redoEvent(rec.Event, changes)
+		if e, ok := rec.Event.Body.(*protocol.HiveEvent); ok && e.Action == protocol.Swept {
+			r.redoSweep(rec.Event.Seq, e.Paths, swept)
+		}
 		if len(changes) > 0 {
 			r.mark.touched(rec.Event)
 		}
 		n++
+	}
+	for key, f := range r.originals {
+		f.swept = swept[protocol.SentDir(key.agent)+"/"+f.as]
+		r.originals[key] = f
 	}
 	return n, nil
 }
@@ -185,18 +209,47 @@ func (r *Router) redoEvent(ev protocol.Event, changes []protocol.Change) {
 				r.redoLetter(debt{seq: ev.Seq, agent: ownerOf(c.Path), file: e.File, data: c.Data}, c.Path)
 			}
 		}
-		r.expect(e.From, e.Original, filed{e.Sent, ev.Seq})
+		r.expect(e.From, e.Original, filed{as: e.Sent, seq: ev.Seq})
 	case *protocol.QuarantineEvent:
-		r.expect(e.Agent, e.Original, filed{path.Base(e.Path), ev.Seq})
+		r.expect(e.Agent, e.Original, filed{as: path.Base(e.Path), seq: ev.Seq})
+		if e.Code == protocol.CodeAltered {
+			r.redoAside(ev.Seq, e)
+		}
 	case *protocol.DuplicateEvent:
-		r.expect(e.Agent, e.Original, filed{e.Sent, ev.Seq})
+		r.expect(e.Agent, e.Original, filed{as: e.Sent, seq: ev.Seq})
 	case *protocol.HandledEvent:
 		r.redoHandled(e)
-	case *protocol.HiveEvent:
-		if e.Action == protocol.Swept {
-			r.redoSweep(e.Paths)
+	case *protocol.AlertEvent:
+		if e.Code == protocol.CodeAltered {
+			r.redoAltered(e)
 		}
-	case *protocol.AgentEvent, *protocol.DropEvent, *protocol.FileEvent, *protocol.AlertEvent:
+	case *protocol.TaskEvent, *protocol.FileEvent:
+		r.redoTask(ev.Seq, changes)
+	case *protocol.HiveEvent, *protocol.AgentEvent, *protocol.DropEvent, *protocol.TaskRejectedEvent:
+	}
+}
+
+// redoAside moves what was set aside out of an inbox once more: its bytes are in
+// the event.
+func (r *Router) redoAside(seq protocol.Seq, e *protocol.QuarantineEvent) {
+	a := r.state.Agents[e.Agent]
+	if a == nil || e.Content == nil || !kept(a, e.Path) {
+		return
+	}
+	r.put(debt{seq: seq, data: e.Content.Bytes()}, e.Path)
+	inbox := protocol.InboxDir(e.Agent) + "/" + asideFile(path.Base(e.Path))
+	have, _, err := durable.ReadFile(r.disk, inbox, r.cfg.Settings.MaxMessageBytes)
+	if err == nil && bytes.Equal(have, e.Content.Bytes()) {
+		r.forgetFile(inbox)
+	}
+}
+
+// redoAltered writes the message again that stood under the name of what was set
+// aside: it may be older than the mark, and would count as deleted.
+func (r *Router) redoAltered(e *protocol.AlertEvent) {
+	file := path.Base(e.Path)
+	if _, unread := r.letter(e.Agent, file); unread {
+		r.altered(e.Agent, file)
 	}
 }
 
@@ -207,7 +260,7 @@ func (r *Router) redoLetter(x debt, p string) {
 		r.owe(x, p, err)
 		return
 	}
-	_, handled := r.state.Agents[x.agent].Done[x.file]
+	_, handled := r.state.Agents[x.agent].Done.Get(x.file)
 	_, unread := r.letter(x.agent, x.file)
 	switch {
 	case handled:
@@ -218,39 +271,82 @@ func (r *Router) redoLetter(x debt, p string) {
 	}
 }
 
-// redoHandled repeats an agent's own move of a message, which no one synced.
+// redoHandled repeats an agent's own move of a message, which no one synced,
+// and what was written again because its agent had changed it.
 func (r *Router) redoHandled(e *protocol.HandledEvent) {
 	a := r.state.Agents[e.Agent]
 	if a == nil {
 		return
 	}
 	inbox, done := protocol.InboxDir(e.Agent)+"/"+e.File, protocol.DoneDir(e.Agent)+"/"+e.File
-	_, isDone := a.Done[e.File]
-	_, isUnread := a.Inbox[e.File]
+	l, isDone := a.Done.Get(e.File)
+	_, isUnread := a.Inbox.Get(e.File)
 	var err error
 	switch {
 	case isDone:
 		err = r.boxes.Move(inbox, done)
+		r.asDelivered(e.Agent, e.File, l)
 	case !isUnread && e.How == protocol.HowDeleted:
-		err = r.boxes.Remove(inbox)
+		// A power cut can have brought it back, and its agent moved it since.
+		err = errors.Join(r.boxes.Remove(inbox), r.boxes.Remove(done))
 	}
 	if err != nil && !isNotExist(err) {
 		r.cfg.Log.Warn("cannot redo", slog.String("path", inbox), slog.String("error", err.Error()))
 	}
 }
 
-func (r *Router) redoSweep(paths []string) {
+// redoSweep removes again what a sweep took out of .sent and .done, and notes
+// it. The file may have come back where it was before: in the inbox, if the
+// agent's move is lost, or in the outbox, which shows when it is found there.
+func (r *Router) redoSweep(seq protocol.Seq, paths []string, swept map[string]bool) {
 	for _, p := range paths {
-		a := r.state.Agents[ownerOf(p)]
-		if a == nil {
+		id, name := ownerOf(p), path.Base(p)
+		if ofTask(p) {
+			r.sweepFile(debt{seq: seq, swept: true}, p)
 			continue
 		}
-		_, done := a.Done[path.Base(p)]
-		_, sent := a.Sent[path.Base(p)]
-		if !done && !sent {
-			r.forgetFile(p)
+		a := r.state.Agents[id]
+		switch {
+		case a == nil:
+			continue
+		case kept(a, p):
+			r.redoReused(seq, p)
+			continue
+		}
+		r.sweepFile(debt{seq: seq, swept: true}, p)
+		swept[p] = true
+		if _, unread := a.Inbox.Get(name); path.Dir(p) == protocol.DoneDir(id) && !unread {
+			r.sweepFile(debt{seq: seq, swept: true}, protocol.InboxDir(id)+"/"+name)
 		}
 	}
+}
+
+// redoReused removes a swept file that a power cut brought back, and under whose
+// name another was archived since: it would be taken for a message that nobody
+// has read, and be sent once more.
+func (r *Router) redoReused(seq protocol.Seq, p string) {
+	have, _, err := durable.ReadFile(r.disk, p, r.cfg.Settings.MaxMessageBytes)
+	now, failed := r.archivedBy(p)
+	if err != nil || failed != nil || puts(now, p, have) {
+		return
+	}
+	for rec, err := range eventlog.Read(r.disk, eventlog.Position{}) {
+		if err != nil || rec.Event.Seq >= seq {
+			return
+		}
+		if puts(rec.Event, p, have) {
+			r.forgetFile(p)
+			return
+		}
+	}
+}
+
+// puts tells whether an event gives a file these bytes.
+func puts(ev protocol.Event, p string, data []byte) bool {
+	changes, err := ledger.Changes(ev)
+	return err == nil && slices.ContainsFunc(changes, func(c protocol.Change) bool {
+		return c.Op == protocol.Put && c.Path == p && bytes.Equal(c.Data, data)
+	})
 }
 
 func (r *Router) forgetFile(p string) {
@@ -302,9 +398,10 @@ func (r *Router) originalsLeft(from protocol.Seq) error {
 	return nil
 }
 
-// stillThere gives those of the expected originals that stand in their
-// outboxes but are not handed out yet: what is not a message has to rest
-// first. They are archived when they are found again.
+// stillThere archives those of the expected originals that stand in their
+// outboxes and are not handed out: what is not a message has to rest first, and
+// that of an agent on hold waits. It gives those that cannot be archived now,
+// which is done when they are found again.
 func (r *Router) stillThere() map[original]bool {
 	there := map[original]bool{}
 	for _, id := range r.order {
@@ -317,9 +414,11 @@ func (r *Router) stillThere() map[original]bool {
 			if err != nil {
 				continue
 			}
-			for key := range r.originals {
-				if key.agent == id && key.file.Ino == info.Ino && key.file.Name == protocol.SafeName(e.Name) {
-					there[key] = !r.emptied(protocol.OutboxDir(id)+"/"+e.Name, info)
+			for key, f := range r.originals {
+				if key.agent == id && key.file.Ino == info.Ino && key.file.Name == protocol.SafeName(e.Name) && r.untouched(protocol.OutboxDir(id)+"/"+e.Name, info, key, f) {
+					raw, _ := r.rawOf(f.seq)
+					r.archive(key, mailbox.Arrival{Agent: id, Name: e.Name, Original: key.file, Raw: raw, Size: info.Size}, f)
+					_, there[key] = r.originals[key]
 				}
 			}
 		}
@@ -327,18 +426,47 @@ func (r *Router) stillThere() map[original]bool {
 	return there
 }
 
-// emptied removes an original that a power cut left without its bytes: its
-// writer had not synced it, but it was accepted, and the log has it whole. Left
-// in its outbox it would be called broken, and be sent again.
-func (r *Router) emptied(name string, info durable.Info) bool {
+// untouched tells whether a file that has the name and the inode of an original
+// is that still. One of which a power cut left a part is removed: its writer had
+// not synced it, but it was accepted, and the log has it whole. Left in its
+// outbox it would be called broken, or be sent again.
+func (r *Router) untouched(name string, info durable.Info, key original, f filed) bool {
 	if !info.Regular() || info.Size > r.cfg.Settings.MaxMessageBytes {
-		return false
+		return protocol.Stamp(info.ModTime) == key.file.MTime
 	}
 	data, _, err := durable.ReadFile(r.disk, name, r.cfg.Settings.MaxMessageBytes)
-	if err != nil || len(bytes.Trim(data, "\x00")) > 0 {
-		return false
+	if err != nil {
+		return true
 	}
-	return r.boxes.Remove(name) == nil
+	sum := sha256.Sum256(data)
+	if protocol.Stamp(info.ModTime) == key.file.MTime && hex.EncodeToString(sum[:]) == key.file.SHA256 {
+		return true
+	}
+	raw, err := r.rawOf(f.seq)
+	left := len(bytes.Trim(data, "\x00")) == 0 || err == nil && mailbox.Torn(data, raw)
+	return left && r.boxes.Remove(name) != nil
+}
+
+// rawOf gives the bytes that an event took out of an outbox, none where they
+// were not read.
+func (r *Router) rawOf(seq protocol.Seq) ([]byte, error) {
+	ev, err := r.readEvent(seq)
+	if err != nil {
+		return nil, err
+	}
+	switch e := ev.Body.(type) {
+	case *protocol.MessageEvent:
+		return []byte(e.Raw), nil
+	case *protocol.DuplicateEvent:
+		return []byte(e.Raw), nil
+	case *protocol.QuarantineEvent:
+		if e.Content != nil {
+			return e.Content.Bytes(), nil
+		}
+		return nil, nil
+	case *protocol.HiveEvent, *protocol.AgentEvent, *protocol.DropEvent, *protocol.HandledEvent, *protocol.FileEvent, *protocol.TaskEvent, *protocol.TaskRejectedEvent, *protocol.AlertEvent:
+	}
+	return nil, errNoEvent
 }
 
 // rewriteSent makes sure that the archive holds what was accepted.
@@ -354,7 +482,7 @@ func (r *Router) rewriteSent(ev protocol.Event, unsettled map[original]bool) {
 			raw = e.Content.Bytes()
 		}
 		r.sentAgain(e.Agent, e.Original, path.Base(e.Path), raw, unsettled)
-	case *protocol.HiveEvent, *protocol.AgentEvent, *protocol.DropEvent, *protocol.HandledEvent, *protocol.FileEvent, *protocol.AlertEvent:
+	case *protocol.HiveEvent, *protocol.AgentEvent, *protocol.DropEvent, *protocol.HandledEvent, *protocol.FileEvent, *protocol.TaskEvent, *protocol.TaskRejectedEvent, *protocol.AlertEvent:
 	}
 }
 
@@ -368,7 +496,7 @@ func (r *Router) sentAgain(id protocol.AgentID, o *protocol.Original, as string,
 		return // it was found in its outbox and moved, or will be
 	}
 	delete(r.originals, key)
-	if _, kept := a.Sent[as]; kept {
+	if _, kept := a.Sent.Get(as); kept {
 		x := mailbox.Arrival{Agent: id, Name: o.Name, Original: *o, Raw: raw, Size: int64(len(raw))}
 		if err := r.boxes.Archive(x, as); err != nil {
 			r.cfg.Log.Warn("cannot redo", slog.String("path", protocol.SentDir(id)+"/"+as), slog.String("error", err.Error()))

@@ -37,6 +37,7 @@ func (r *Router) writeStatus(now time.Time, force bool) {
 		s.Problems = append(s.Problems, fmt.Sprintf("%d files wait for a directory that cannot be written: look at the rights of agents/*/inbox and agents/*/outbox/.sent", s.Owed))
 	}
 	s.Agents = Roster(r.state, r.pending)
+	s.Tasks = TaskStates(r.state)
 	if err := writeStatus(r.disk, s); err != nil && len(r.stuck) == 0 {
 		r.cfg.Log.Warn("cannot write the status", slog.String("error", err.Error()))
 	}
@@ -84,7 +85,7 @@ func (r *Router) gitStatus(s *Status) {
 // pending counts what waits in an outbox, where anything can.
 func (r *Router) pending(id protocol.AgentID) int {
 	a := r.agents[id]
-	if a != nil && !a.outbox && a.again.IsZero() && r.state.Agents[id].Status != ledger.OnHold {
+	if a != nil && !r.wants.outbox.has(a) && a.again.IsZero() && r.state.Agents[id].Status != ledger.OnHold {
 		return 0
 	}
 	return Pending(r.disk, id)

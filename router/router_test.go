@@ -3,11 +3,13 @@ package router
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -20,7 +22,13 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// TestMain has random cases be the same in every run; -rapid.seed=0 draws others.
+func TestMain(m *testing.M) {
+	if err := flag.Lookup("rapid.seed").Value.Set("1"); err != nil {
+		panic(err)
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // hive is a real hive in a temporary directory, with or without a daemon.
 type hive struct {
@@ -70,7 +78,12 @@ func (h *hive) init(adopt bool) {
 // up starts a daemon; h.stop ends it.
 func (h *hive) up() {
 	h.t.Helper()
-	r, err := New(h.disk, h.config())
+	h.upWith(h.config())
+}
+
+func (h *hive) upWith(cfg Config) {
+	h.t.Helper()
+	r, err := New(h.disk, cfg)
 	if err != nil {
 		h.t.Fatal(err)
 	}
@@ -152,6 +165,13 @@ func (h *hive) story() string {
 	return b.String()
 }
 
+func (h *hive) must(err error) {
+	h.t.Helper()
+	if err != nil {
+		h.t.Fatal(err)
+	}
+}
+
 func (h *hive) path(name string) string { return filepath.Join(h.dir, filepath.FromSlash(name)) }
 
 func (h *hive) mkdir(name string) {
@@ -228,11 +248,11 @@ func (h *hive) git(args ...string) string {
 	env := append(os.Environ(), "GIT_CONFIG_NOSYSTEM=1", "HOME="+h.t.TempDir(), "LC_ALL=C",
 		"GIT_AUTHOR_NAME=p", "GIT_AUTHOR_EMAIL=p@example.org", "GIT_COMMITTER_NAME=p", "GIT_COMMITTER_EMAIL=p@example.org")
 	var out []byte
-	for range 20 { // a person, too, tries again when hived has the index for a moment
+	for range 20 { // a person, too, tries again when hived has the index or the branch for a moment
 		cmd := exec.Command(bin, args...)
 		cmd.Dir, cmd.Env = h.dir, env
 		out, err = cmd.CombinedOutput()
-		if err == nil || !strings.Contains(string(out), ".lock") {
+		if err == nil || !strings.Contains(string(out), ".lock") && !strings.Contains(string(out), "cannot lock ref") {
 			break
 		}
 	}
@@ -314,4 +334,32 @@ func TestRestartChangesNothing(t *testing.T) {
 		t.Errorf("a restart changed files:\n%s", diff)
 	}
 	h.quiet()
+}
+
+// Who listens hears of every commit, and in the end that git holds the last event.
+func TestOnCommit(t *testing.T) {
+	h := newHive(t, "alice", "bob")
+	var mu sync.Mutex
+	var through []protocol.Seq
+	cfg := h.config()
+	cfg.Once = true
+	cfg.OnCommit = func(seq protocol.Seq) {
+		mu.Lock()
+		defer mu.Unlock()
+		through = append(through, seq)
+	}
+	h.write("agents/alice/outbox/1.json", `{"to":"bob","subject":"one"}`)
+	r, err := New(h.disk, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	log := h.log()
+	if last := log[len(log)-1].Seq; !slices.IsSorted(through) || len(through) == 0 || through[len(through)-1] != last {
+		t.Errorf("heard of %v; the log ends with %s", through, last)
+	}
 }

@@ -2,6 +2,7 @@ package router
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -78,6 +79,9 @@ func (d *Decider) accept(now time.Time, e *protocol.MessageEvent, m *protocol.Me
 		e.Act = protocol.Inform
 	}
 	e.Subject = cut(m.Subject, 200)
+	if y := modified.UTC().Year(); y <= 1 || y > 9999 {
+		modified = now // a file can have a time that no message can
+	}
 	if e.Set, err = fillIn(e, m, modified); err != nil {
 		return 0, err
 	}
@@ -146,12 +150,13 @@ func fillIn(e *protocol.MessageEvent, m *protocol.Message, modified time.Time) (
 // hops counts because agents forget to (spec §4.3). What a sender claims can
 // only make it more. Messages of people start the count.
 func hops(from protocol.AgentID, m *protocol.Message, t ledger.Thread) int {
-	if from == protocol.Human || len(m.To) == 1 && m.To[0] == protocol.Address(protocol.Hive) {
+	others := m.NeedsHuman || slices.ContainsFunc(m.To, func(to protocol.Address) bool { return to != protocol.Address(protocol.Hive) })
+	if from == protocol.Human || !others {
 		return 0
 	}
 	switch {
 	case t.Known:
-		return max(m.Hops, min(t.Hops, 1<<30)+1)
+		return max(m.Hops, min(t.Hops, math.MaxInt32-1)+1)
 	case m.InReplyTo != "":
 		return max(m.Hops, 1)
 	}
@@ -375,7 +380,7 @@ func (d *Decider) inboxCap(r *recipients) {
 		detail: fmt.Sprintf("its inbox holds %d unread messages, which is the cap; send it again when some are handled", d.settings.InboxCap),
 	}, func(id protocol.AgentID) bool {
 		a := d.state.Agents[id]
-		return a != nil && len(a.Inbox) >= d.settings.InboxCap
+		return a != nil && a.Inbox.Len() >= d.settings.InboxCap
 	})
 }
 

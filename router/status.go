@@ -20,18 +20,19 @@ const LockFile = protocol.PathScratch + "/lock"
 
 // Status is how a running daemon is.
 type Status struct {
-	PID      int           `json:"pid"`
-	Version  string        `json:"version"`
-	Started  time.Time     `json:"started"`
-	At       time.Time     `json:"at"` // of this status
-	Seq      protocol.Seq  `json:"seq"`
-	GitSeq   protocol.Seq  `json:"git_seq"`
-	Watching string        `json:"watching"` // "watching", or why it polls
-	Intake   string        `json:"intake"`   // empty, or why nothing is taken in
-	Git      string        `json:"git"`      // empty, or what is the matter
-	Owed     int           `json:"owed"`     // placements that wait for a directory to become writable
-	Problems []string      `json:"problems"` // what is wrong and what to do, one line each
-	Agents   []AgentStatus `json:"agents"`
+	PID      int            `json:"pid"`
+	Version  string         `json:"version"`
+	Started  time.Time      `json:"started"`
+	At       time.Time      `json:"at"` // of this status
+	Seq      protocol.Seq   `json:"seq"`
+	GitSeq   protocol.Seq   `json:"git_seq"`
+	Watching string         `json:"watching"` // "watching", or why it polls
+	Intake   string         `json:"intake"`   // empty, or why nothing is taken in
+	Git      string         `json:"git"`      // empty, or what is the matter
+	Owed     int            `json:"owed"`     // placements that wait for a directory to become writable
+	Problems []string       `json:"problems"` // what is wrong and what to do, one line each
+	Agents   []AgentStatus  `json:"agents"`
+	Tasks    map[string]int `json:"tasks,omitzero"` // by state
 }
 
 // AgentStatus is how one agent is.
@@ -53,7 +54,7 @@ func Roster(s *ledger.State, pending func(protocol.AgentID) int) []AgentStatus {
 	for _, a := range s.Roster() {
 		list = append(list, AgentStatus{
 			ID: a.ID, Role: a.Role, Status: a.Status, Lead: s.Lead == a.ID,
-			Pending: pending(a.ID), Unread: len(a.Inbox), Handled: a.Handled, Sent: a.Accepted,
+			Pending: pending(a.ID), Unread: a.Inbox.Len(), Handled: a.Handled, Sent: a.Accepted,
 		})
 	}
 	return list

@@ -6,111 +6,124 @@ import (
 	"time"
 
 	"github.com/hived/hived/gitcommit"
+	"github.com/hived/hived/ledger"
 	"github.com/hived/hived/protocol"
 )
 
-// sweepEvery is how often retention is looked at.
-const sweepEvery = time.Minute
+// Retention is looked at for each agent once a minute, and before that when one
+// of its directories holds an eighth more than its number: what a commit and a
+// look at a directory cost depends on how many files stand in it. A busy agent
+// has its directories looked through no more often than every crowdedEvery.
+const (
+	sweepEvery   = time.Minute
+	crowdedEvery = 250 * time.Millisecond
+)
 
-// sweep takes old files out of .sent/ and .done/ (spec §6, retention). Log and
-// history keep them, so nothing is swept that history does not hold yet.
-func (r *Router) sweep(now time.Time) {
-	if now.Sub(r.swept).Abs() < sweepEvery {
-		return
+// crowded tells whether a directory holds too many files to wait for the minute.
+func crowded(keep protocol.Retention, files int) bool {
+	return files > keep.Files+max(keep.Files/8, 8)
+}
+
+// fills takes note of an agent in one of whose directories something was put.
+func (r *Router) fills(ev protocol.Event) {
+	var id protocol.AgentID
+	switch e := ev.Body.(type) {
+	case *protocol.MessageEvent:
+		id = e.From
+	case *protocol.QuarantineEvent:
+		id = e.Agent
+	case *protocol.DuplicateEvent:
+		id = e.Agent
+	case *protocol.HandledEvent:
+		id = e.Agent
+	case *protocol.HiveEvent, *protocol.AgentEvent, *protocol.DropEvent, *protocol.FileEvent, *protocol.TaskEvent, *protocol.TaskRejectedEvent, *protocol.AlertEvent:
 	}
-	r.swept = now
-	if r.git == nil {
-		return
-	}
-	head, _ := r.git.standing()
-	if head < r.state.Settled || len(r.debts) > 0 || len(r.originals) > 0 {
-		return
-	}
-	old := now.Add(-sweepEvery) // committed since long
-	for _, a := range r.state.Roster() {
-		done := make(map[string]time.Time, len(a.Done))
-		for name, l := range a.Done {
-			done[name] = l.At
-		}
-		r.sweepBox(now, old, protocol.DoneDir(a.ID), done)
-		sent := make(map[string]time.Time, len(a.Sent))
-		for name, o := range a.Sent {
-			sent[name] = o.At
-		}
-		r.sweepBox(now, old, protocol.SentDir(a.ID), sent)
+	a, agent, keep := r.agents[id], r.state.Agents[id], r.cfg.Settings.Retention
+	if a != nil && agent != nil && (crowded(keep, agent.Done.Len()) || crowded(keep, agent.Sent.Len())) {
+		r.wants.crowded.add(a)
 	}
 }
 
-func (r *Router) sweepBox(now, old time.Time, dir string, files map[string]time.Time) {
-	paths := Expired(r.cfg.Settings.Retention, now, files)
-	paths = slices.DeleteFunc(paths, func(name string) bool { return files[name].After(old) })
+// relieve sweeps agents whose directories hold too much. One that history is
+// too far behind for asks again with its next file.
+func (r *Router) relieve(now time.Time) {
+	for range looksPerStep {
+		a := r.wants.crowded.take()
+		if a == nil {
+			return
+		}
+		if now.Sub(a.relieved).Abs() >= crowdedEvery {
+			a.relieved = now
+			r.sweep(now, a)
+		}
+	}
+}
+
+// sweepDue sweeps an agent when its minute is over.
+func (r *Router) sweepDue(now time.Time, a *attention) {
+	if now.Sub(a.swept).Abs() >= sweepEvery && r.sweep(now, a) {
+		a.swept = now
+	}
+}
+
+// sweep takes an agent's old files out of .sent/ and .done/ (spec §6,
+// retention). Log and history keep them, so nothing is swept that history does
+// not hold yet. It says whether the agent could be swept: one whose files are
+// not all in their places yet is left for later.
+func (r *Router) sweep(now time.Time, a *attention) bool {
+	if r.git == nil || r.owed(a.id) {
+		return false
+	}
+	head, _ := r.git.standing()
+	agent := r.state.Agents[a.id]
+	r.sweepBox(now, protocol.DoneDir(a.id), &agent.Done, func(name string, l ledger.Letter) bool {
+		return l.Of <= head && !r.tookBack(a.id, name)
+	})
+	r.sweepBox(now, protocol.SentDir(a.id), &agent.Sent, func(_ string, l ledger.Letter) bool { return l.Of <= head })
+	return true
+}
+
+// tookBack tells whether an agent has moved a message from .done back to its
+// inbox, which is not recorded before it has rested there (spec §4.7).
+func (r *Router) tookBack(id protocol.AgentID, name string) bool {
+	_, err := r.disk.Lstat(protocol.InboxDir(id) + "/" + name)
+	return err == nil
+}
+
+// owed tells whether a file of an agent's is not in its place yet.
+func (r *Router) owed(id protocol.AgentID) bool {
+	for p := range r.debts {
+		if ownerOf(p) == id {
+			return true
+		}
+	}
+	for x := range r.originals {
+		if x.agent == id {
+			return true
+		}
+	}
+	return false
+}
+
+// sweepBox takes out of one directory what is to go and may.
+func (r *Router) sweepBox(now time.Time, dir string, box *ledger.Box, may func(name string, l ledger.Letter) bool) {
+	keep := r.cfg.Settings.Retention
+	if !anyExpired(keep, now, box) {
+		return
+	}
+	files := make(map[string]time.Time, box.Len())
+	for name, l := range box.All() {
+		files[name] = l.At
+	}
+	paths := slices.DeleteFunc(Expired(keep, now, files), func(name string) bool {
+		l, _ := box.Get(name)
+		return !may(name, l)
+	})
 	for part := range slices.Chunk(paths, 256) {
 		for i := range part {
 			part[i] = dir + "/" + part[i]
 		}
 		r.decider.Hive(now, &protocol.HiveEvent{Action: protocol.Swept, Paths: part})
-	}
-}
-
-// takenAway notices what agents and people removed from .done/ and .sent/
-// themselves, and records it like a sweep, so that the versioned tree is again
-// what stands on the disk. Two looks have to agree, and while a person has moved
-// the branch nothing is concluded.
-func (r *Router) takenAway(now time.Time) {
-	if r.git == nil || !r.branchIsOurs() {
-		clear(r.missing)
-		return
-	}
-	missing := map[string]bool{}
-	for _, a := range r.state.Roster() {
-		done := make(map[string]protocol.Seq, len(a.Done))
-		for name, l := range a.Done {
-			done[name] = l.Of
-		}
-		r.lookInto(protocol.DoneDir(a.ID), done, missing)
-		sent := make(map[string]protocol.Seq, len(a.Sent))
-		for name, o := range a.Sent {
-			sent[name] = o.Of
-		}
-		r.lookInto(protocol.SentDir(a.ID), sent, missing)
-	}
-	var gone []string
-	for p := range missing {
-		if r.missing[p] {
-			gone = append(gone, p)
-			delete(missing, p)
-		}
-	}
-	slices.Sort(gone)
-	for part := range slices.Chunk(gone, 256) {
-		r.decider.Hive(now, &protocol.HiveEvent{Action: protocol.Swept, Paths: part, Note: "removed by somebody else"})
-	}
-	r.missing = missing
-}
-
-// lookInto adds the settled files of a directory that are not there. It lists
-// the directory only if its time moved since everything was there.
-func (r *Router) lookInto(dir string, files map[string]protocol.Seq, missing map[string]bool) {
-	info, err := r.disk.Lstat(dir)
-	if err != nil || info.ModTime.Equal(r.complete[dir]) {
-		return
-	}
-	entries, err := r.disk.ReadDir(dir)
-	if err != nil {
-		return
-	}
-	for _, e := range entries {
-		delete(files, e.Name)
-	}
-	whole := true
-	for name, of := range files {
-		whole = false
-		if of <= r.state.Settled {
-			missing[dir+"/"+name] = true
-		}
-	}
-	if whole {
-		r.complete[dir] = info.ModTime
 	}
 }
 
@@ -124,6 +137,20 @@ func (r *Router) branchIsOurs() bool {
 	head, _ := r.git.standing()
 	for own, err := range gitcommit.Commits(r.disk) {
 		return err == nil && own.ID == c.Tip && own.Last >= head
+	}
+	return false
+}
+
+// anyExpired tells whether [Expired] would list anything. It spares those agents
+// the sorting that keep within their limits, which is nearly all.
+func anyExpired(keep protocol.Retention, now time.Time, box *ledger.Box) bool {
+	if box.Len() > keep.Files {
+		return true
+	}
+	for _, l := range box.All() {
+		if now.Sub(l.At) > keep.Age {
+			return true
+		}
 	}
 	return false
 }

@@ -1,0 +1,47 @@
+package router
+
+import (
+	"time"
+
+	"github.com/hived/hived/protocol"
+)
+
+// jumpFrom is how far the clock of the machine must be from where it should be
+// before somebody has set it. What is less only makes a wait that much longer or
+// shorter.
+const jumpFrom = 5 * time.Second
+
+// clock holds the clock of the machine, which can be set, against the one that
+// only goes on, and stands still while the machine sleeps (spec §8.3).
+type clock struct {
+	wall time.Time                     // when it was last right, without what only goes on
+	mono time.Time                     // the same instant
+	now  func() time.Time              // of the machine
+	past func(time.Time) time.Duration // since an instant, on the clock that only goes on
+}
+
+func newClock() clock {
+	c := clock{now: time.Now, past: time.Since}
+	c.begin()
+	return c
+}
+
+func (c *clock) begin() { c.mono, c.wall = time.Now(), c.now().Round(0) }
+
+// jumped tells by how much the clock of the machine was set since it was asked
+// last, zero if it was not.
+func (c *clock) jumped() time.Duration {
+	by := c.now().Round(0).Sub(c.wall) - c.past(c.mono)
+	if by.Abs() < jumpFrom {
+		return 0
+	}
+	c.begin()
+	return by.Round(time.Millisecond)
+}
+
+// keepTime takes note of a clock that was set: no wait ends because of it.
+func (r *Router) keepTime(now time.Time) {
+	if by := r.clock.jumped(); by != 0 {
+		r.decider.Hive(now, &protocol.HiveEvent{Action: protocol.ClockJumped, Jump: by.Milliseconds(), Note: "the clock of the machine was set by " + by.Round(time.Second).String()})
+	}
+}

@@ -1,0 +1,74 @@
+package router
+
+import (
+	"runtime/debug"
+	"runtime/metrics"
+)
+
+// quietPercent is how much may be allocated upon what is in use before it is
+// collected, in a quiet hive: there it takes a while, and a collection disturbs
+// nobody.
+const quietPercent = 2
+
+// collector sets how much is allocated before garbage is collected. A share of
+// what is in use alone, as Go has it, makes a small hive that carries much
+// collect all the time.
+type collector struct {
+	headroom int64 // bytes that a busy hive may allocate at least
+	base     int   // the percentage that was set by others; quietPercent or less: it stays
+	now      int
+}
+
+// begin takes the collector over, where the process is there for the hive.
+func (c *collector) begin() {
+	if c.headroom == 0 {
+		return
+	}
+	c.base = debug.SetGCPercent(quietPercent)
+	c.now = quietPercent
+	c.busy()
+}
+
+// end leaves the collector as it was.
+func (c *collector) end() { c.set(c.base) }
+
+// quiet makes the collector leave little.
+func (c *collector) quiet() {
+	c.set(quietPercent)
+}
+
+// busy adapts the collector to what is in use now. It is called for every batch:
+// what is in use can be many times as much a moment later.
+func (c *collector) busy() {
+	want := max(c.base, percentFor(live(), c.headroom))
+	if c.now >= c.base && 4*max(want-c.now, c.now-want) < c.now {
+		return // the world stops for each change
+	}
+	c.set(want)
+}
+
+func (c *collector) set(percent int) {
+	if c.base <= quietPercent {
+		percent = c.base // somebody saves memory, or collects by himself
+	}
+	if percent != c.now {
+		debug.SetGCPercent(percent)
+		c.now = percent
+	}
+}
+
+// percentFor gives the percentage of what is in use that comes to so many bytes.
+func percentFor(live uint64, headroom int64) int {
+	const most = 1000
+	return int(min(most, 100*headroom/int64(max(live, 1<<20)))) //nolint:gosec // what is in memory is less
+}
+
+// live is what was in use at the last collection, in bytes.
+func live() uint64 {
+	sample := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
+	metrics.Read(sample)
+	if sample[0].Value.Kind() != metrics.KindUint64 {
+		return 0
+	}
+	return sample[0].Value.Uint64()
+}

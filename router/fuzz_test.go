@@ -1,0 +1,97 @@
+package router
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/hived/hived/internal/durable"
+	"github.com/hived/hived/internal/durable/faultfs"
+	"github.com/hived/hived/ledger"
+	"github.com/hived/hived/protocol"
+)
+
+// Whatever an older hive left, it is refused, or taken over by events that the
+// log can hold and give back.
+func FuzzAdopt(f *testing.F) {
+	registry := []byte(`{"godId":"god","agents":{"god":{"role":"lead"},"alice":{"role":"a tester","capabilities":["go"],"onHold":true},"..":{},"bob":{"status":"archived"}}}`)
+	f.Add(registry, []byte(`{"id":"x","from":"bob","to":"alice","hops":11,"conversation":"c","body":1}`))
+	f.Add([]byte(`{"lead":"alice","agents":["alice","alice","hive"]}`), []byte{0xff})
+	f.Add([]byte(`{"agents":[{"id":"alice"},{"id":7}]}`), []byte{})
+	bad, err := filepath.Glob("../protocol/testdata/bad/*.json")
+	if err != nil || len(bad) == 0 {
+		f.Fatalf("no bad texts: %v", err)
+	}
+	for _, name := range bad {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(text, text)
+	}
+	f.Fuzz(func(t *testing.T, registry, message []byte) {
+		disk := faultfs.New()
+		for _, dir := range []string{"agents/alice/inbox/.done", "agents/alice/outbox/.sent"} {
+			if err := disk.MkdirAll(dir, 0o755); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, name := range []string{"agents/alice/inbox/1.json", "agents/alice/inbox/.done/2.json", "agents/alice/outbox/.sent/3.json"} {
+			plant(t, disk, name, message)
+		}
+		plant(t, disk, protocol.PathRegistry, registry)
+		older, err := findOlder(disk)
+		if err != nil {
+			return
+		}
+		d := NewDecider(ledger.New(protocol.DefaultSettings().Remember), protocol.DefaultSettings(), zeros{})
+		now := time.Unix(1_795_251_600, 0).UTC()
+		older.events(d, now)
+		var sum protocol.Sum
+		for _, x := range d.Take(now) {
+			var line []byte
+			if line, sum, err = protocol.AppendLine(nil, x.Event, sum); err != nil {
+				t.Fatal(err)
+			}
+			back, _, err := protocol.DecodeLine(bytes.TrimSuffix(line, []byte("\n")))
+			if err != nil {
+				t.Fatalf("%v: %s", err, line)
+			}
+			if e, ok := back.Body.(*protocol.HiveEvent); ok && !bytes.Equal(e.Adopted.Content.Bytes(), message) {
+				t.Errorf("%s holds %q", e.Adopted.Path, e.Adopted.Content.Bytes())
+			}
+		}
+	})
+}
+
+// A status of any bytes is read or refused.
+func FuzzStatus(f *testing.F) {
+	f.Add([]byte(`{"pid":7,"seq":3,"watching":"watching","problems":[],"agents":[{"id":"alice","unread":2}]}`))
+	f.Add([]byte(`{"pid":1e99}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		disk := faultfs.New()
+		if err := disk.MkdirAll(protocol.PathScratch, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		plant(t, disk, StatusFile, data)
+		s, err := ReadStatus(disk)
+		if err != nil {
+			if s.PID != 0 || s.Agents != nil {
+				t.Errorf("%+v with %v", s, err)
+			}
+			return
+		}
+		if err := writeStatus(disk, s); err != nil {
+			t.Fatalf("what was read cannot be written: %v", err)
+		}
+	})
+}
+
+func plant(t *testing.T, disk durable.FS, name string, data []byte) {
+	t.Helper()
+	if err := durable.Publish(disk, name, data, 0o644, false); err != nil {
+		t.Fatal(err)
+	}
+}

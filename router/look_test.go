@@ -1,0 +1,469 @@
+package router
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/hived/hived/internal/durable"
+	"github.com/hived/hived/internal/durable/faultfs"
+	"github.com/hived/hived/ledger"
+	"github.com/hived/hived/mailbox"
+	"github.com/hived/hived/protocol"
+)
+
+// tally counts operations on a disk.
+type tally struct{ stats, lists, opens, changes int }
+
+// counting is a disk that counts what is asked of it.
+type counting struct {
+	durable.FS
+	opened func(name string)
+
+	mu sync.Mutex
+	n  tally // guarded by mu: several inboxes are written at once
+}
+
+func (c *counting) count(which func(*tally) *int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	*which(&c.n)++
+}
+
+func (c *counting) change() { c.count(func(n *tally) *int { return &n.changes }) }
+
+func (c *counting) Lstat(name string) (durable.Info, error) {
+	c.count(func(n *tally) *int { return &n.stats })
+	return c.FS.Lstat(name)
+}
+
+func (c *counting) ReadDir(name string) ([]durable.Entry, error) {
+	c.count(func(n *tally) *int { return &n.lists })
+	return c.FS.ReadDir(name)
+}
+
+func (c *counting) Open(name string) (durable.File, error) {
+	c.count(func(n *tally) *int { return &n.opens })
+	if c.opened != nil {
+		c.opened(name)
+	}
+	return c.FS.Open(name)
+}
+
+func (c *counting) Create(name string, perm fs.FileMode) (durable.File, error) {
+	c.change()
+	return c.FS.Create(name, perm)
+}
+
+func (c *counting) Rename(from, to string) error {
+	c.change()
+	return c.FS.Rename(from, to)
+}
+
+func (c *counting) RenameNew(from, to string) error {
+	c.change()
+	return c.FS.RenameNew(from, to)
+}
+
+func (c *counting) Remove(name string) error {
+	c.change()
+	return c.FS.Remove(name)
+}
+
+// attentive is a watcher that watches everything. Its hints are the test's.
+type attentive struct{ deaf }
+
+func (attentive) Watched(protocol.AgentID) bool { return true }
+
+// looker is a router whose steps, and whose clock, are the test's.
+type looker struct {
+	*testing.T
+	*Router
+	disk *counting
+	now  time.Time
+}
+
+func numbered(i int) protocol.AgentID { return protocol.AgentID(fmt.Sprintf("a%03d", i)) }
+
+// newLooker is a hive with so many agents, on a disk in memory.
+func newLooker(t *testing.T, agents int, watch watcher, edit func(*Config)) *looker {
+	t.Helper()
+	disk := memHive(t)
+	for i := range agents - 3 { // alice, bob and human
+		if err := disk.MkdirAll(protocol.OutboxDir(numbered(i)), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return lookAgain(t, disk, watch, edit)
+}
+
+// lookAgain starts a router on a disk.
+func lookAgain(t *testing.T, disk *faultfs.Mem, watch watcher, edit func(*Config)) *looker {
+	t.Helper()
+	l := &looker{T: t, disk: &counting{FS: disk}, now: time.Now()}
+	cfg := Config{Settings: protocol.DefaultSettings()}
+	if edit != nil {
+		edit(&cfg)
+	}
+	var err error
+	if l.Router, err = open(l.disk, cfg, watch); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.events.Close() })
+	return l
+}
+
+// steps works until nothing is left to do at once.
+func (l *looker) steps() {
+	l.Helper()
+	for busy, n := true, 0; busy; n++ {
+		var err error
+		if busy, err = l.step(l.Context(), l.now); err != nil {
+			l.Fatal(err)
+		}
+		if n > 10_000 {
+			l.Fatal("the steps do not end")
+		}
+	}
+}
+
+// pass is a rescan and all that comes of it.
+func (l *looker) pass() {
+	l.Helper()
+	if err := l.rescan(); err != nil {
+		l.Fatal(err)
+	}
+	l.steps()
+}
+
+// settle rescans, a minute apart, until everything was looked at.
+func (l *looker) settle() {
+	l.Helper()
+	l.everything(true)
+	for range 2 * roundEvery {
+		l.steps()
+		l.now = l.now.Add(time.Minute)
+		l.pass()
+	}
+	l.now = l.now.Add(time.Second) // too early for another status
+}
+
+// used counts what something costs.
+func (l *looker) used(do func()) tally {
+	l.Helper()
+	l.disk.n = tally{}
+	do()
+	return l.disk.n
+}
+
+func (l *looker) equal(what string, got, want any) {
+	l.Helper()
+	if diff := cmp.Diff(want, got); diff != "" {
+		l.Errorf("%s (-want +got):\n%s", what, diff)
+	}
+}
+
+// TestQuietRescan: a rescan of a hive where nothing happened costs three stats
+// for each agent, of its own directory, inbox and outbox, and one each for
+// agents/, board.md and log.jsonl. Where git stands costs the same everywhere:
+// a stat, a listing and two files. Nothing else is looked at.
+func TestQuietRescan(t *testing.T) {
+	for _, n := range []int{3, 40, 200} {
+		t.Run(fmt.Sprint(n, " agents"), func(t *testing.T) {
+			l := newLooker(t, n, attentive{}, nil)
+			l.settle()
+			for range roundEvery - 1 {
+				if used, want := l.used(l.pass), (tally{stats: 3*n + 3 + 1, lists: 1, opens: 2}); used != want {
+					t.Errorf("a quiet rescan cost %+v, want %+v", used, want)
+				}
+			}
+		})
+	}
+}
+
+// TestOneMessageCostsTheSameAmongMany: what a message costs does not depend on
+// how many agents there are.
+func TestOneMessageCostsTheSameAmongMany(t *testing.T) {
+	var costs []tally
+	for _, n := range []int{3, 200} {
+		l := newLooker(t, n, attentive{}, nil)
+		l.settle()
+		put(t, l.disk.FS, "agents/alice/outbox/1.json", `{"to":"bob","body":"x"}`)
+		used := l.used(func() {
+			l.hints([]mailbox.Hint{{Agent: "alice", Part: mailbox.PartOutbox}})
+			l.steps()
+		})
+		l.equal("unread", unread(t, l.disk.FS, "bob"), 1)
+		costs = append(costs, used)
+	}
+	if costs[0] != costs[1] {
+		t.Errorf("a message cost %+v among 3 agents, %+v among 200", costs[0], costs[1])
+	}
+}
+
+// unreadEverywhere has each of n agents hold so many messages that it did not
+// read, and gives the disk.
+func unreadEverywhere(t *testing.T, n, messages int) *faultfs.Mem {
+	t.Helper()
+	l := newLooker(t, n, attentive{}, nil)
+	for i := range messages {
+		put(t, l.disk.FS, fmt.Sprintf("agents/alice/outbox/%03d.json", i), `{"to":"broadcast","body":"x"}`)
+	}
+	l.settle()
+	l.equal("unread", unread(t, l.disk.FS, "bob"), messages)
+	if err := l.finish(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	mem, ok := l.disk.FS.(*faultfs.Mem)
+	if !ok {
+		t.Fatal("the disk is not in memory")
+	}
+	return mem
+}
+
+// TestTurnsAreBounded: what was changed in place is found, and a rescan looks
+// at no more files for it than it may, one agent's over it at most.
+func TestTurnsAreBounded(t *testing.T) {
+	const agents, messages, perRescan = 12, 30, 20
+	disk := unreadEverywhere(t, agents, messages)
+	found := 0
+	l := lookAgain(t, disk, attentive{}, func(cfg *Config) {
+		cfg.Settings.Rescan = perRescan * time.Second / filesPerSecond
+		cfg.OnEvent = func(ev protocol.Event) {
+			if q, ok := ev.Body.(*protocol.QuarantineEvent); ok && q.Code == protocol.CodeAltered {
+				found++
+			}
+		}
+	})
+	l.settle()
+	for len(l.round) > 0 {
+		l.pass()
+	}
+	list, err := disk.ReadDir("agents/bob/inbox")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := disk.Append("agents/bob/inbox/" + list[len(list)-1].Name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.Write([]byte("scribbled")); err != nil {
+		t.Fatal(err)
+	}
+	f.Close()
+	quiet := 3*agents + 4
+	passes := 0
+	for ; found == 0 && passes < 100; passes++ {
+		if used := l.used(l.pass); found == 0 && used.stats > quiet+perRescan+messages+10 {
+			t.Errorf("a rescan looked at %d names, %d of them in its pass", used.stats, quiet)
+		}
+	}
+	l.equal("files set aside", found, 1)
+	if least := agents * messages / (perRescan + messages) / 2; passes < least {
+		t.Errorf("it was found after %d rescans, so no bound was in the way", passes)
+	}
+}
+
+// TestStartWithOutboxes: what was sent while no daemon ran is delivered before
+// what is unread is read again.
+func TestStartWithOutboxes(t *testing.T) {
+	disk := unreadEverywhere(t, 100, 5)
+	put(t, disk, "agents/"+string(numbered(96))+"/outbox/new.json", `{"id":"new","to":"bob","body":"x"}`)
+	delivered, early, reads := false, 0, 0
+	l := lookAgain(t, disk, attentive{}, func(cfg *Config) {
+		cfg.OnEvent = func(ev protocol.Event) {
+			if e, ok := ev.Body.(*protocol.MessageEvent); ok && e.ID == "new" {
+				delivered, early = true, reads
+			}
+		}
+	})
+	l.disk.opened = func(name string) {
+		if strings.Contains(name, "/inbox/") {
+			reads++
+		}
+	}
+	l.everything(true)
+	l.steps()
+	l.equal("delivered", delivered, true)
+	l.equal("unread files read before that", early, 0)
+	for len(l.round) > 0 {
+		l.pass()
+	}
+	if reads < 5*97 {
+		t.Errorf("%d unread files were read in the round after the start", reads)
+	}
+}
+
+// TestQuietAgentsAreNotPolled: where nobody tells of anything, agents are looked
+// at often only for as long as something happens there.
+func TestQuietAgentsAreNotPolled(t *testing.T) {
+	l := newLooker(t, 20, deaf{}, func(cfg *Config) { cfg.Settings.Rescan = 10 * time.Second })
+	l.settle()
+	l.equal("polled after many quiet looks", len(l.timers), 0)
+	put(t, l.disk.FS, "agents/alice/outbox/1.json", `{"to":"bob","body":"x"}`)
+	l.everything(false)
+	l.steps()
+	var polled []protocol.AgentID
+	for _, a := range l.timers {
+		polled = append(polled, a.id)
+		l.equal("the next look", a.due.Sub(l.now), pollFast)
+	}
+	l.equal("polled", polled, []protocol.AgentID{"alice"})
+	var times []time.Duration
+	for begin := l.now; len(l.timers) > 0; l.steps() {
+		l.now = l.timers[0].due
+		times = append(times, l.now.Sub(begin))
+		if len(times) > 100 {
+			t.Fatal("the polling does not end")
+		}
+	}
+	if !slices.IsSorted(times) || len(times) > 20 {
+		t.Errorf("polled at %v", times)
+	}
+	l.equal("unread", unread(t, l.disk.FS, "bob"), 1)
+}
+
+// TestFileSystemWithoutEvents: messages and answers arrive though no hint comes
+// and the next rescan is an hour away.
+func TestFileSystemWithoutEvents(t *testing.T) {
+	h := newHive(t, "alice", "bob")
+	h.settings.Rescan = time.Hour
+	r, err := open(h.disk, h.config(), deaf{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- r.Run(ctx) }()
+	for i, from := range []string{"alice", "bob", "alice"} {
+		id := fmt.Sprint("m", i)
+		h.send(from, id, `{"id":"`+id+`","to":["alice","bob","human"],"body":"x"}`)
+		h.delivery(id)
+	}
+	cancel()
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestAlteredIsHinted: what is written over in place is set right at once.
+func TestAlteredIsHinted(t *testing.T) {
+	h := newHive(t, "alice", "bob")
+	h.settings.Rescan = time.Hour
+	h.up()
+	h.send("alice", "1", `{"id":"m1","to":"bob","body":"x"}`)
+	e := h.delivery("m1")
+	for len(h.list("agents/bob/inbox")) == 0 { // the event comes just before the file
+	}
+	f, err := os.OpenFile(h.path("agents/bob/inbox/"+e.File), os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.WriteString("other words"); err != nil { // in one go: an empty file would be filled again without a word
+		t.Fatal(err)
+	}
+	f.Close()
+	await(h, "quarantine", func(_ protocol.Event, q *protocol.QuarantineEvent) bool { return q.Code == protocol.CodeAltered })
+}
+
+func TestTimers(t *testing.T) {
+	at := func(s int) time.Time { return time.Unix(int64(1_000_000+s), 0) }
+	var list timers
+	agents := make([]*attention, 50)
+	for i := range agents {
+		agents[i] = &attention{id: numbered(i), again: at(i * 37 % 50), poll: at(200)}
+		list.set(agents[i])
+	}
+	ids := func(due []*attention) (ids []string) {
+		for _, a := range due {
+			ids = append(ids, string(a.id))
+		}
+		slices.Sort(ids)
+		return ids
+	}
+	if diff := cmp.Diff([]string{"a000", "a023", "a046"}, ids(list.until(at(2), false))); diff != "" {
+		t.Errorf("due (-want +got):\n%s", diff)
+	}
+	if n := len(list.until(at(0), true)); n != 50 {
+		t.Errorf("%d of all", n)
+	}
+	for _, a := range agents {
+		a.again = time.Time{}
+		list.set(a)
+	}
+	if n := len(list.until(at(199), false)); n != 0 {
+		t.Errorf("%d due, want none", n)
+	}
+	agents[7].again = at(3)
+	list.set(agents[7])
+	if list[0] != agents[7] {
+		t.Errorf("the first is %s", list[0].id)
+	}
+	for _, a := range agents {
+		a.again, a.poll = time.Time{}, time.Time{}
+		list.set(a)
+	}
+	if len(list) != 0 {
+		t.Errorf("%d are left that want nothing", len(list))
+	}
+}
+
+// TestReadAhead: while a batch becomes durable the next is read, and what was
+// read of an agent that may not send any more is forgotten.
+func TestReadAhead(t *testing.T) {
+	h := newHive(t, "alice", "bob")
+	const files = batchEvents + 400 // in one inbox
+	for i := range files {
+		h.write(fmt.Sprintf("agents/alice/outbox/%03d.json", i), `{"to":"bob","body":"x"}`)
+	}
+	r, err := New(h.disk, h.config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	step := func() {
+		t.Helper()
+		if _, err := r.step(t.Context(), time.Now()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	step()
+	if len(r.ahead["alice"].Arrivals) == 0 {
+		t.Error("nothing was read ahead")
+	}
+	r.state.Agents["alice"].Status = ledger.OnHold
+	step()
+	if len(r.ahead) > 0 || r.boxes.Listed("alice") {
+		t.Error("what an agent on hold wrote is still known")
+	}
+	final := fmt.Sprintf("%03d.json", files-1)
+	if err := os.WriteFile(h.path("agents/alice/outbox/"+final), []byte(`{"to":"bob","body":"y"}`), 0o600); err != nil {
+		t.Fatal(err) // in place, so that no directory tells
+	}
+	r.state.Agents["alice"].Status = ledger.Active
+	r.lookAt("alice")
+	for range files / batchPerTurn {
+		step()
+	}
+	if err := errors.Join(r.finish(t.Context()), r.events.Close(), r.lock.Release()); err != nil {
+		t.Fatal(err)
+	}
+	var sent []string
+	raw := ""
+	for _, ev := range h.log() {
+		if m, ok := ev.Body.(*protocol.MessageEvent); ok {
+			sent, raw = append(sent, m.Sent), m.Raw
+		}
+	}
+	if len(sent) != files || !slices.IsSorted(sent) || !strings.Contains(raw, "y") {
+		t.Errorf("%d messages were accepted, in order: %t, the last one is %s", len(sent), slices.IsSorted(sent), raw)
+	}
+}

@@ -1,0 +1,1031 @@
+package router
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/hived/hived/protocol"
+)
+
+// hiveModel says what a hive must do with what its agents do, in the words of
+// spec §3 and §4: plain maps, and no rule taken from the code that decides. It
+// follows the log, whose order of acceptance is the daemon's to choose, and holds
+// each decision there against its own.
+type hiveModel struct {
+	settings protocol.Settings
+	agents   map[protocol.AgentID]*modelAgent
+	lead     protocol.AgentID
+	seq      protocol.Seq
+	running  bool
+	paused   bool   // git: what history does not hold, a start puts back
+	crashed  bool   // since the last daemon that ended well
+	keeps    int    // files that retention left in a box at least, since then
+	newest   string // inbox name: they only go up
+
+	files   map[uint64]*modelFile // every file that was put into an outbox, by inode
+	ids     map[modelSender]modelID
+	parents map[protocol.MessageID]modelHeard
+	talks   map[protocol.ConversationID]*modelTalk
+	pairs   map[[2]protocol.AgentID]*modelPair
+	tally   map[string]int // what came about, by kind
+}
+
+type modelAgent struct {
+	id                protocol.AgentID
+	status            string
+	role              string
+	caps              []string
+	inbox, done, sent map[string]*modelLetter
+	own               map[string]string     // own files, as logged
+	sentNames         map[string]bool       // every name that was ever used in .sent
+	moves             map[string]*modelMove // of files of the inbox, since they were last seen to
+	writes            map[string][]string   // of own files, likewise; gone is written as "-"
+	missed            map[string]bool       // own files that are gone, which is not recorded yet
+	scribbles         map[string][]string   // over files of the inbox
+	got, handled      int                   // deliveries, and those of them that are handled
+	joined            bool                  // and not only a directory
+}
+
+// modelLetter is a file in a box.
+type modelLetter struct {
+	of   protocol.Seq
+	at   time.Time
+	blob protocol.Blob
+	bare bool // set aside without its bytes: the log does not have them
+	lost bool // and a crash may take them, for its writer did not sync them
+}
+
+// modelMove is where an agent put a message, the last place being where it is.
+// What may be lost in a crash may be in any of the places.
+type modelMove struct {
+	places []string // inbox, done, gone
+	lost   bool
+}
+
+// modelFile is a file that an agent wrote into its outbox.
+type modelFile struct {
+	agent    protocol.AgentID
+	name     string
+	draft    *draft
+	contents []string // what it may hold: as written, and as a crash left it
+	run      int      // daemons that had run when it was written
+	synced   bool     // by its writer
+	maybe    bool     // a crash took it, if it was not accepted before
+	accepted protocol.Seq
+}
+
+type modelSender struct {
+	from protocol.AgentID
+	id   string
+}
+
+type modelID struct {
+	of      protocol.Seq
+	content string
+}
+
+// modelHeard is a message that others follow.
+type modelHeard struct {
+	of           protocol.Seq
+	conversation protocol.ConversationID
+	hops         int
+}
+
+type modelTalk struct {
+	restarted protocol.Seq
+	told      time.Time
+	heard     map[protocol.AgentID]modelHeard
+}
+
+type modelPair struct {
+	last  protocol.AgentID
+	since time.Time
+	turns int
+	told  time.Time
+}
+
+func newHiveModel(settings protocol.Settings) *hiveModel {
+	return &hiveModel{
+		settings: settings,
+		agents:   map[protocol.AgentID]*modelAgent{},
+		files:    map[uint64]*modelFile{},
+		ids:      map[modelSender]modelID{},
+		parents:  map[protocol.MessageID]modelHeard{},
+		talks:    map[protocol.ConversationID]*modelTalk{},
+		pairs:    map[[2]protocol.AgentID]*modelPair{},
+		tally:    map[string]int{},
+	}
+}
+
+// agent gives an agent, who need not have joined.
+func (m *hiveModel) agent(id protocol.AgentID) *modelAgent {
+	a := m.agents[id]
+	if a == nil {
+		a = &modelAgent{
+			id: id, inbox: map[string]*modelLetter{}, done: map[string]*modelLetter{}, sent: map[string]*modelLetter{},
+			own: map[string]string{}, sentNames: map[string]bool{}, moves: map[string]*modelMove{},
+			writes: map[string][]string{}, scribbles: map[string][]string{}, missed: map[string]bool{},
+		}
+		m.agents[id] = a
+	}
+	return a
+}
+
+// here are the agents of the roster that are not archived, in name order.
+func (m *hiveModel) here() []*modelAgent {
+	var list []*modelAgent
+	for _, id := range slices.Sorted(maps.Keys(m.agents)) {
+		if a := m.agents[id]; a.joined && a.status != "archived" {
+			list = append(list, a)
+		}
+	}
+	return list
+}
+
+func (m *hiveModel) known(id protocol.AgentID) bool {
+	return m.agents[id] != nil && m.agents[id].joined
+}
+
+func (m *hiveModel) talk(conv protocol.ConversationID) *modelTalk {
+	if m.talks[conv] == nil {
+		m.talks[conv] = &modelTalk{heard: map[protocol.AgentID]modelHeard{}}
+	}
+	return m.talks[conv]
+}
+
+// verdict is what must become of a file.
+type verdict struct {
+	seq          protocol.Seq // of the event about the file
+	kind         string       // message, duplicate, or the code of a quarantine
+	of           protocol.Seq
+	conversation protocol.ConversationID // empty: a new one
+	hops         int
+	delivered    []protocol.AgentID
+	drops        []modelDrop
+	notices      []modelNotice
+	effects      []string // of a command
+}
+
+type modelDrop struct {
+	reason protocol.Reason
+	to     []string // sorted
+	told   bool
+}
+
+type modelNotice struct {
+	to    protocol.AgentID
+	code  protocol.Code
+	about bool // it answers the message, in its conversation
+}
+
+// decide is spec §4 for one file: its sender, when it was found and what it
+// says. seq is the number that its event gets.
+func (m *hiveModel) decide(from protocol.AgentID, d *draft, now time.Time, seq protocol.Seq) verdict {
+	switch {
+	case d == nil:
+		return verdict{kind: "malformed", notices: []modelNotice{{to: from, code: "malformed"}}}
+	case d.Big:
+		return verdict{kind: "too-large", notices: []modelNotice{{to: from, code: "too-large"}}}
+	}
+	if before, used := m.ids[modelSender{from, d.ID}]; used && d.ID != "" {
+		if before.content == d.says() {
+			return verdict{kind: "duplicate", of: before.of, notices: []modelNotice{{to: from, code: "duplicate"}}}
+		}
+		return verdict{kind: "id-conflict", notices: []modelNotice{{to: from, code: "id-conflict"}}}
+	}
+	v := verdict{kind: "message"}
+	parent, follows := m.parent(from, d)
+	if v.conversation = d.Conversation; v.conversation == "" && follows {
+		v.conversation = parent.conversation
+	}
+	switch {
+	case from == protocol.Human || d.toHiveAlone():
+	case follows:
+		v.hops = max(d.Hops, min(parent.hops+1, math.MaxInt32))
+	case d.InReplyTo != "":
+		v.hops = max(d.Hops, 1)
+	default:
+		v.hops = d.Hops
+	}
+	archived := m.resolve(from, d, &v)
+	m.limit(from, d, now, &v)
+	m.tellOfDrops(from, &v)
+	if slices.ContainsFunc(v.delivered, func(id protocol.AgentID) bool { return slices.Contains(archived, id) }) {
+		v.notices = append(v.notices, modelNotice{from, protocol.CodeArchivedRecipient, true})
+	}
+	if d.Event != "" && slices.Contains(v.delivered, protocol.Hive) {
+		m.command(from, d, &v)
+	}
+	return v
+}
+
+// parent is the message that a new one follows (spec §4.3).
+func (m *hiveModel) parent(from protocol.AgentID, d *draft) (modelHeard, bool) {
+	p, ok := m.parents[d.InReplyTo]
+	if !ok && d.Conversation != "" && m.talks[d.Conversation] != nil {
+		p, ok = m.talks[d.Conversation].heard[from]
+	}
+	if ok && p.of <= m.talk(p.conversation).restarted {
+		p.hops = 0
+	}
+	return p, ok
+}
+
+// resolve turns addresses into agents (spec §4.4). It gives those that are
+// archived and were named.
+func (m *hiveModel) resolve(from protocol.AgentID, d *draft, v *verdict) (archived []protocol.AgentID) {
+	var unknown []string
+	for _, to := range d.addresses() {
+		ids := m.means(from, to)
+		if len(ids) == 0 && !slices.Contains(unknown, to) {
+			unknown = append(unknown, to)
+		}
+		for _, id := range ids {
+			if !slices.Contains(v.delivered, id) {
+				v.delivered = append(v.delivered, id)
+			}
+			if string(id) == to && id != protocol.Hive && m.agents[id].status == "archived" {
+				archived = append(archived, id)
+			}
+		}
+	}
+	if len(unknown) > 0 {
+		slices.Sort(unknown)
+		v.drops = append(v.drops, modelDrop{protocol.NoInbox, unknown, true})
+	}
+	return archived
+}
+
+func (m *hiveModel) means(from protocol.AgentID, to string) (ids []protocol.AgentID) {
+	role, isRole := strings.CutPrefix(to, "@")
+	for _, a := range m.here() {
+		switch {
+		case isRole && (a.role == role || slices.Contains(a.caps, role)),
+			to == "broadcast" && a.id != from && a.id != protocol.Human:
+			ids = append(ids, a.id)
+		}
+	}
+	switch {
+	case to == "hive":
+		ids = []protocol.AgentID{protocol.Hive}
+	case (to == "lead" || to == "god") && m.lead != "":
+		ids = []protocol.AgentID{m.lead}
+	case m.known(protocol.AgentID(to)):
+		ids = []protocol.AgentID{protocol.AgentID(to)}
+	}
+	return ids
+}
+
+// limit takes away those recipients that a limit keeps the message from, in the
+// order of spec §4.5.
+func (m *hiveModel) limit(from protocol.AgentID, d *draft, now time.Time, v *verdict) {
+	take := func(reason protocol.Reason, told bool, fits func(protocol.AgentID) bool) {
+		var to []string
+		var stay []protocol.AgentID
+		for _, id := range v.delivered {
+			if fits(id) {
+				to = append(to, string(id))
+			} else {
+				stay = append(stay, id)
+			}
+		}
+		if v.delivered = stay; len(to) > 0 {
+			slices.Sort(to)
+			v.drops = append(v.drops, modelDrop{reason, to, told})
+		}
+	}
+	within := func(told time.Time) bool { return !told.IsZero() && now.Sub(told).Abs() < time.Hour }
+	switch {
+	case !d.Expires.IsZero() && now.After(d.Expires):
+		take(protocol.Expired, true, func(protocol.AgentID) bool { return true })
+		return
+	case v.hops > m.settings.HopCap:
+		told := v.conversation != "" && within(m.talk(v.conversation).told)
+		take(protocol.HopCap, !told, func(id protocol.AgentID) bool { return id != protocol.Hive })
+		return
+	}
+	tell := false
+	stopped := func(id protocol.AgentID) bool {
+		p := m.pairs[pairNames(from, id)]
+		if p == nil || now.Sub(p.since).Abs() >= time.Hour || p.turns < m.settings.PairCap {
+			return false
+		}
+		tell = tell || !within(p.told)
+		return true
+	}
+	for _, id := range v.delivered {
+		stopped(id)
+	}
+	take(protocol.PairCap, tell, stopped)
+	take(protocol.InboxFull, true, func(id protocol.AgentID) bool {
+		return id != protocol.Hive && len(m.agents[id].inbox) >= m.settings.InboxCap
+	})
+}
+
+func pairNames(a, b protocol.AgentID) [2]protocol.AgentID {
+	return [2]protocol.AgentID{min(a, b), max(a, b)}
+}
+
+func (m *hiveModel) tellOfDrops(from protocol.AgentID, v *verdict) {
+	for _, x := range v.drops {
+		if !x.told {
+			continue
+		}
+		v.notices = append(v.notices, modelNotice{from, protocol.Code(x.reason), true})
+		if capped := x.reason == protocol.HopCap || x.reason == protocol.PairCap; capped && m.lead != "" && m.lead != from {
+			v.notices = append(v.notices, modelNotice{m.lead, protocol.Code(x.reason), true})
+		}
+	}
+}
+
+// command is spec §8.
+func (m *hiveModel) command(from protocol.AgentID, d *draft, v *verdict) {
+	code, effect := m.obey(from, d, v)
+	if code == "" {
+		v.effects = append(v.effects, effect)
+		if !d.wantsReply() {
+			return
+		}
+		code = protocol.CodeOK
+	}
+	v.notices = append(v.notices, modelNotice{from, code, true})
+}
+
+func (m *hiveModel) obey(from protocol.AgentID, d *draft, v *verdict) (refused protocol.Code, effect string) {
+	actions := map[string]string{
+		"agent-add": "joined", "agent-hold": "held", "agent-release": "released",
+		"agent-archive": "archived", "agent-restore": "restored", "agent-lead": "lead",
+	}
+	action := actions[d.Event]
+	switch {
+	case action == "" && !slices.Contains([]string{"continue", "git-pause", "git-resume"}, d.Event):
+		return protocol.CodeUnknownCommand, ""
+	case from != protocol.Human && from != m.lead:
+		return protocol.CodeNotAllowed, ""
+	case d.Event == "continue" && m.talks[d.About] == nil && d.About != v.conversation:
+		return protocol.CodeBadCommand, ""
+	case d.Event == "continue":
+		return "", "continued " + string(d.About)
+	case action == "":
+		return "", d.Event + "d"
+	case action == "joined" && m.known(d.Agent):
+		return "", "changed " + string(d.Agent)
+	case action == "joined":
+		return "", "joined " + string(d.Agent)
+	case !m.known(d.Agent):
+		return protocol.CodeUnknownAgent, ""
+	}
+	status := m.agents[d.Agent].status
+	fits := map[string]bool{
+		"held": status == "active", "released": status == "held", "archived": status != "archived",
+		"restored": status == "archived", "lead": status != "archived",
+	}
+	if !fits[action] || d.Agent == protocol.Human && action != "lead" {
+		return protocol.CodeBadCommand, ""
+	}
+	return "", action + " " + string(d.Agent)
+}
+
+// draft is what an agent says in a file: nil stands for what is no message.
+type draft struct {
+	ID           string
+	Conversation protocol.ConversationID
+	InReplyTo    protocol.MessageID
+	From         string
+	To           []string
+	Act          string
+	Hops         int
+	Reply        string // requires_reply: true, false, or nothing
+	NeedsHuman   bool
+	Expires      time.Time
+	Event        string
+	Agent        protocol.AgentID        // what a command is about
+	About        protocol.ConversationID // likewise
+	Role         string
+	Body         string
+	Big          bool   // over max_message_bytes
+	Spelling     int    // the same said in another way
+	Created      string // created_at, which says nothing
+}
+
+func (d *draft) addresses() []string {
+	if d.NeedsHuman {
+		return append(slices.Clone(d.To), string(protocol.Human))
+	}
+	return d.To
+}
+
+func (d *draft) toHiveAlone() bool {
+	return !slices.ContainsFunc(d.addresses(), func(to string) bool { return to != string(protocol.Hive) })
+}
+
+func (d *draft) wantsReply() bool {
+	if d.Reply != "" {
+		return d.Reply == "true"
+	}
+	return d.Act == "request" || d.Act == "query" || d.Act == "propose"
+}
+
+// says is what counts when two messages of one id are compared (spec §4.2).
+func (d *draft) says() string {
+	c := *d
+	c.Spelling, c.Created = 0, ""
+	return fmt.Sprintf("%+v", c)
+}
+
+// bytes is the file.
+func (d *draft) bytes() string {
+	members := map[string]any{"to": d.To, "body": d.Body}
+	set := func(name string, v any, said bool) {
+		if said {
+			members[name] = v
+		}
+	}
+	set("id", d.ID, d.ID != "")
+	set("conversation", d.Conversation, d.Conversation != "")
+	set("in_reply_to", d.InReplyTo, d.InReplyTo != "")
+	set("from", d.From, d.From != "")
+	set("act", d.Act, d.Act != "")
+	set("hops", d.Hops, d.Hops > 0)
+	set("requires_reply", d.Reply == "true", d.Reply != "")
+	set("needs_human", true, d.NeedsHuman)
+	set("expires_at", d.Expires.Format(time.RFC3339), !d.Expires.IsZero())
+	set("created_at", d.Created, d.Created != "")
+	set("event", d.Event, d.Event != "")
+	data := map[string]any{}
+	if d.Agent != "" {
+		data["agent"] = d.Agent
+	}
+	if d.About != "" {
+		data["conversation"] = d.About
+	}
+	if d.Role != "" {
+		data["role"] = d.Role
+	}
+	set("data", data, len(data) > 0)
+	if d.Big {
+		members["body"] = strings.Repeat("x", 3000)
+	}
+	names := slices.Sorted(maps.Keys(members))
+	space := ""
+	if d.Spelling > 0 {
+		slices.Reverse(names)
+		space = strings.Repeat(" ", d.Spelling)
+	}
+	var parts []string
+	for _, name := range names {
+		v, err := json.Marshal(members[name])
+		if err != nil {
+			panic(err)
+		}
+		parts = append(parts, fmt.Sprintf("%q:%s%s", name, space, v))
+	}
+	return "{" + strings.Join(parts, ",") + "}"
+}
+
+// judge takes the events that came since the last call and holds each against
+// what must be.
+func (m *hiveModel) judge(list []protocol.Event) error {
+	for len(list) > 0 {
+		n := 1 + slices.IndexFunc(list, func(ev protocol.Event) bool { return !ev.More })
+		if n == 0 {
+			return fmt.Errorf("the decision of event %s has no end", list[0].Seq)
+		}
+		if err := m.decision(list[:n]); err != nil {
+			return fmt.Errorf("event %s, %s: %w", list[0].Seq, list[0].Body.Kind(), err)
+		}
+		list = list[n:]
+	}
+	return nil
+}
+
+// decision judges the events of one decision.
+func (m *hiveModel) decision(group []protocol.Event) error {
+	first := group[0]
+	if m.seq++; first.Seq != m.seq {
+		return fmt.Errorf("it should be number %s", m.seq)
+	}
+	switch e := first.Body.(type) {
+	case *protocol.MessageEvent:
+		if e.From == protocol.Hive {
+			return errors.New("hive speaks without a reason")
+		}
+		return m.found(e.From, e.Original, e.Raw, group)
+	case *protocol.DuplicateEvent:
+		return m.found(e.Agent, e.Original, e.Raw, group)
+	case *protocol.QuarantineEvent:
+		if e.Original == nil {
+			return m.altered(group, e)
+		}
+		raw := notRead
+		if e.Content != nil {
+			raw = string(e.Content.Bytes())
+		}
+		return m.found(e.Agent, e.Original, raw, group)
+	case *protocol.HandledEvent:
+		return m.moved(first, e)
+	case *protocol.FileEvent:
+		return m.wrote(e)
+	case *protocol.AgentEvent:
+		return m.joins(e)
+	case *protocol.HiveEvent:
+		return m.lived(first, e)
+	case *protocol.AlertEvent:
+		return m.alarmed(e)
+	case *protocol.DropEvent:
+		return errors.New("a drop without its message")
+	}
+	return nil
+}
+
+const notRead = "-" // in place of the contents of a file that was too large
+
+// found judges what became of a file of an outbox.
+func (m *hiveModel) found(from protocol.AgentID, o *protocol.Original, raw string, group []protocol.Event) error {
+	f := m.files[o.Ino]
+	switch {
+	case f == nil || f.agent != from || f.name != o.Name:
+		return fmt.Errorf("nobody wrote %s of %s", o.Name, from)
+	case f.accepted > 0 && (f.draft == nil || !f.draft.Big || raw == notRead):
+		return fmt.Errorf("%s of %s was accepted already, as event %s", o.Name, from, f.accepted)
+	case m.agent(from).status == "held":
+		return fmt.Errorf("%s is held", from)
+	}
+	d := f.draft // of one that is too large nobody knows what a crash left of it
+	switch at := slices.Index(f.contents, raw); {
+	case d != nil && d.Big && raw == notRead:
+	case at < 0:
+		return fmt.Errorf("%s of %s never held %q", o.Name, from, raw)
+	case at > 0:
+		d = nil // a crash left a part of it
+	}
+	v := m.decide(from, d, group[0].TS, group[0].Seq)
+	if err := m.turn(f, v); err != nil {
+		return err
+	}
+	f.accepted = group[0].Seq
+	m.tally[v.kind]++
+	if err := m.first(f, d, group[0], v); err != nil {
+		return err
+	}
+	return m.rest(group, v)
+}
+
+// turn wants messages of one sender in name order (spec §3.9).
+func (m *hiveModel) turn(f *modelFile, v verdict) error {
+	if v.kind == "malformed" {
+		return nil // it had to rest first
+	}
+	for _, g := range m.files {
+		if g.agent == f.agent && g.run <= f.run && g.accepted == 0 && !g.maybe && len(g.contents) == 1 && g.draft != nil && g.name < f.name {
+			return fmt.Errorf("%s of %s came before %s", f.name, f.agent, g.name)
+		}
+	}
+	return nil
+}
+
+// first holds the event about the file itself against the verdict.
+func (m *hiveModel) first(f *modelFile, d *draft, ev protocol.Event, v verdict) error {
+	a := m.agent(f.agent)
+	switch e := ev.Body.(type) {
+	case *protocol.DuplicateEvent:
+		if v.kind != "duplicate" || e.Of != v.of || string(e.ID) != d.ID {
+			return fmt.Errorf("a duplicate of event %s, want %+v", e.Of, v)
+		}
+		return m.filed(a, f.name, e.Sent, &modelLetter{of: ev.Seq, at: ev.TS, blob: protocol.BlobOf([]byte(e.Raw))})
+	case *protocol.QuarantineEvent:
+		if string(e.Code) != v.kind {
+			return fmt.Errorf("set aside as %s (%s), want %+v", e.Code, e.Detail, v)
+		}
+		l := &modelLetter{of: ev.Seq, at: ev.TS, bare: e.Content == nil, lost: e.Content == nil && !f.synced}
+		if e.Content != nil {
+			l.blob = protocol.BlobOf(e.Content.Bytes())
+		}
+		if path.Dir(e.Path) != protocol.SentDir(a.id) || l.bare != (v.kind == "too-large") {
+			return fmt.Errorf("set aside as %s, with content: %t", e.Path, !l.bare)
+		}
+		if v.kind == "id-conflict" { // nobody looked whether the name is free
+			a.sentNames["bad-"+f.name] = true
+		}
+		return m.filed(a, "bad-"+f.name, path.Base(e.Path), l)
+	case *protocol.MessageEvent:
+		if v.kind != "message" {
+			return fmt.Errorf("accepted, want %+v", v)
+		}
+		return errors.Join(m.accepts(a, d, ev, e, v), m.filed(a, f.name, e.Sent, &modelLetter{of: ev.Seq, at: ev.TS, blob: protocol.BlobOf([]byte(e.Raw))}))
+	}
+	return nil
+}
+
+// filed puts an original into .sent, under its own name where that is free
+// (spec §3.6).
+func (m *hiveModel) filed(a *modelAgent, name, as string, l *modelLetter) error {
+	stem := strings.TrimSuffix(name, path.Ext(name))
+	switch {
+	case a.sent[as] != nil && !a.sent[as].lost:
+		return fmt.Errorf("%s is in .sent of %s already", as, a.id)
+	case as != name && (!a.sentNames[name] || !strings.HasPrefix(as, stem+"-")):
+		return fmt.Errorf("filed as %s, not as %s", as, name)
+	}
+	a.sentNames[as], a.sent[as] = true, l
+	return nil
+}
+
+// accepts compares an accepted message with the verdict and remembers it.
+func (m *hiveModel) accepts(a *modelAgent, d *draft, ev protocol.Event, e *protocol.MessageEvent, v verdict) error {
+	conv := v.conversation
+	if conv == "" && strings.HasPrefix(string(e.Conversation), "conv-") && m.talks[e.Conversation] == nil {
+		conv = e.Conversation
+	}
+	id := protocol.MessageID(d.ID)
+	if id == "" {
+		id = protocol.MessageID(strings.TrimSuffix(e.File, ".json"))
+	}
+	if e.ID != id || e.Conversation != conv || e.Hops != v.hops || !sameSet(e.Delivered, v.delivered) {
+		return fmt.Errorf("id %s in %s, %d hops, delivered to %v; want id %s and %+v", e.ID, e.Conversation, e.Hops, e.Delivered, id, v)
+	}
+	if claims := d.From != "" && d.From != string(a.id); claims != (e.ClaimedFrom == d.From && d.From != "") {
+		return fmt.Errorf("claimed from %q, want %q", e.ClaimedFrom, d.From)
+	}
+	if err := m.deliver(ev, e); err != nil {
+		return err
+	}
+	if d.ID != "" {
+		m.ids[modelSender{a.id, d.ID}] = modelID{ev.Seq, d.says()}
+	}
+	if a.id == protocol.Human {
+		m.restart(conv, ev.Seq)
+	}
+	heard := modelHeard{ev.Seq, conv, v.hops}
+	m.parents[id] = heard
+	talk := m.talk(conv)
+	for _, to := range e.Delivered {
+		talk.heard[to] = heard
+		m.alternate(a.id, to, ev.TS)
+	}
+	return nil
+}
+
+// deliver puts a message into the inboxes. Its name is larger than all before.
+func (m *hiveModel) deliver(ev protocol.Event, e *protocol.MessageEvent) error {
+	if e.File <= m.newest {
+		return fmt.Errorf("%s is not larger than %s, which came before", e.File, m.newest)
+	}
+	m.newest = e.File
+	for _, to := range e.Delivered {
+		if to == protocol.Hive {
+			continue
+		}
+		a := m.agent(to)
+		a.inbox[e.File] = &modelLetter{of: ev.Seq, at: ev.TS, blob: e.Blob}
+		a.got++
+	}
+	return nil
+}
+
+// restart makes hops, and the turns of those who heard of it, count from zero.
+func (m *hiveModel) restart(conv protocol.ConversationID, seq protocol.Seq) {
+	talk := m.talk(conv)
+	talk.restarted, talk.told = seq, time.Time{}
+	for a := range talk.heard {
+		for b := range talk.heard {
+			if a != b {
+				delete(m.pairs, pairNames(a, b))
+			}
+		}
+	}
+}
+
+// alternate counts the turns of two agents (spec §4.3).
+func (m *hiveModel) alternate(from, to protocol.AgentID, at time.Time) {
+	for _, id := range []protocol.AgentID{from, to} {
+		if from == to || id == protocol.Human || id == protocol.Hive {
+			return
+		}
+	}
+	p := m.pairs[pairNames(from, to)]
+	if p == nil || at.Sub(p.since).Abs() >= time.Hour {
+		p = &modelPair{since: at}
+		m.pairs[pairNames(from, to)] = p
+	}
+	if p.last != "" && p.last != from {
+		p.turns++
+	}
+	p.last = from
+}
+
+func sameSet[T ~string](a, b []T) bool {
+	return slices.Equal(slices.Sorted(slices.Values(a)), slices.Sorted(slices.Values(b)))
+}
+
+// rest judges what belongs to the decision besides: drops, notices, and what a
+// command did.
+func (m *hiveModel) rest(group []protocol.Event, v verdict) error {
+	about, _ := group[0].Body.(*protocol.MessageEvent)
+	v.seq = group[0].Seq
+	for i := 1; i < len(group); i++ {
+		ev := group[i]
+		if m.seq++; ev.Seq != m.seq {
+			return fmt.Errorf("event %s should be number %s", ev.Seq, m.seq)
+		}
+		var err error
+		switch e := ev.Body.(type) {
+		case *protocol.DropEvent:
+			err = m.dropped(ev, e, about, group[i-1], &v)
+		case *protocol.MessageEvent:
+			err = m.noticed(ev, e, about, group[i+1:], &v)
+		case *protocol.AgentEvent:
+			err = m.effect(string(e.Action)+" "+string(e.Agent), about != nil && e.Of == v.seq && e.By == about.From, &v)
+			m.agentDid(e)
+		case *protocol.HiveEvent:
+			what := string(e.Action)
+			if e.Action == protocol.Continued {
+				what += " " + string(e.Conversation)
+				m.restart(e.Conversation, ev.Seq)
+			}
+			err = m.effect(what, about != nil && e.Of == v.seq && e.By == about.From, &v)
+		default:
+			err = errors.New("it does not belong there")
+		}
+		if err != nil {
+			return fmt.Errorf("with event %s, %s: %w", ev.Seq, ev.Body.Kind(), err)
+		}
+	}
+	if len(v.drops)+len(v.notices)+len(v.effects) > 0 {
+		return fmt.Errorf("what is missing: %+v", v)
+	}
+	return nil
+}
+
+func (m *hiveModel) dropped(ev protocol.Event, e *protocol.DropEvent, about *protocol.MessageEvent, before protocol.Event, v *verdict) error {
+	if e.From == protocol.Hive { // its notice said so
+		n, ok := before.Body.(*protocol.MessageEvent)
+		if !ok || n.ID != e.ID || e.Of != before.Seq || e.Reason != protocol.InboxFull {
+			return errors.New("a notice was not dropped by the event before")
+		}
+		return nil
+	}
+	var to []string
+	for _, x := range e.To {
+		to = append(to, string(x))
+	}
+	slices.Sort(to)
+	i := slices.IndexFunc(v.drops, func(d modelDrop) bool {
+		return d.reason == e.Reason && d.told == e.Told && slices.Equal(d.to, to)
+	})
+	if i < 0 || e.Of != v.seq || e.ID != about.ID || e.Conversation != about.Conversation {
+		return fmt.Errorf("%s for %v, told: %t; want %+v", e.Reason, e.To, e.Told, v)
+	}
+	v.drops = slices.Delete(v.drops, i, i+1)
+	m.tally[string(e.Reason)]++
+	switch {
+	case !e.Told:
+	case e.Reason == protocol.HopCap:
+		m.talk(e.Conversation).told = ev.TS
+	case e.Reason == protocol.PairCap:
+		for _, x := range to {
+			m.pairs[pairNames(e.From, protocol.AgentID(x))].told = ev.TS
+		}
+	}
+	return nil
+}
+
+// noticed judges what hive says (spec §4.6): a notice is delivered, or dropped
+// where the inbox is full.
+func (m *hiveModel) noticed(ev protocol.Event, e *protocol.MessageEvent, about *protocol.MessageEvent, after []protocol.Event, v *verdict) error {
+	var said struct {
+		To   protocol.AgentID `json:"to"`
+		Data struct {
+			Code protocol.Code `json:"code"`
+		} `json:"data"`
+	}
+	if err := json.Unmarshal([]byte(e.Raw), &said); err != nil || e.From != protocol.Hive {
+		return fmt.Errorf("it is no notice: %w", err)
+	}
+	i := slices.IndexFunc(v.notices, func(n modelNotice) bool {
+		answers := !n.about || about != nil && e.InReplyTo == about.ID && e.Conversation == about.Conversation
+		return n.to == said.To && n.code == said.Data.Code && answers
+	})
+	if i < 0 {
+		return fmt.Errorf("%s to %s in answer to %s; want %+v", said.Data.Code, said.To, e.InReplyTo, v)
+	}
+	v.notices = slices.Delete(v.notices, i, i+1)
+	m.tally["notice "+string(said.Data.Code)]++
+	if len(m.agent(said.To).inbox) >= m.settings.InboxCap {
+		if len(after) == 0 || len(e.Delivered) > 0 {
+			return errors.New("the inbox is full")
+		}
+		d, ok := after[0].Body.(*protocol.DropEvent)
+		if !ok || d.Of != ev.Seq {
+			return errors.New("it is neither delivered nor dropped")
+		}
+	} else if !slices.Equal(e.Delivered, []protocol.AgentID{said.To}) {
+		return fmt.Errorf("delivered to %v", e.Delivered)
+	}
+	return m.deliver(ev, e)
+}
+
+func (m *hiveModel) effect(what string, commanded bool, v *verdict) error {
+	i := slices.Index(v.effects, what)
+	if i < 0 || !commanded {
+		return fmt.Errorf("%s, want %+v", what, v)
+	}
+	v.effects = slices.Delete(v.effects, i, i+1)
+	m.paused = what == "git-paused" || m.paused && what != "git-resumed"
+	m.tally[strings.Fields(what)[0]]++
+	return nil
+}
+
+// agentDid folds an event about an agent.
+func (m *hiveModel) agentDid(e *protocol.AgentEvent) {
+	if e.Action == protocol.LeadSet {
+		m.lead = e.Agent
+		return
+	}
+	a := m.agent(e.Agent)
+	switch e.Action {
+	case protocol.Joined:
+		a.joined, a.status = true, "active"
+		a.role, a.caps = e.Role, e.Caps
+	case protocol.Changed:
+		a.role, a.caps = e.Role, e.Caps
+	case protocol.Held:
+		a.status = "held"
+	case protocol.Archived:
+		a.status = "archived"
+	case protocol.Released, protocol.Restored:
+		a.status = "active"
+	case protocol.LeadSet:
+	}
+}
+
+// joins is an agent whose directory was found.
+func (m *hiveModel) joins(e *protocol.AgentEvent) error {
+	if e.Action != protocol.Joined || e.By != "" || m.agent(e.Agent).joined {
+		return fmt.Errorf("%s %s by %q, of nothing", e.Agent, e.Action, e.By)
+	}
+	m.agentDid(e)
+	return nil
+}
+
+// moved judges what an agent did with a message (spec §4.7).
+func (m *hiveModel) moved(ev protocol.Event, e *protocol.HandledEvent) error {
+	a := m.agent(e.Agent)
+	how := map[protocol.How]string{protocol.HowDone: "done", protocol.HowDeleted: "gone", protocol.HowReopened: "inbox"}
+	to, move := how[e.How], a.moves[e.File]
+	if move == nil || !slices.Contains(move.places, to) {
+		return fmt.Errorf("%s of %s is %s, and %s did not do that", e.File, e.Agent, e.How, e.Agent)
+	}
+	from := a.inbox
+	if to == "inbox" {
+		from = a.done
+	}
+	l := from[e.File]
+	if l == nil || l.of != e.Of {
+		return fmt.Errorf("%s of %s was %s and was not there", e.File, e.Agent, e.How)
+	}
+	delete(from, e.File)
+	m.tally[string(e.How)]++
+	switch to {
+	case "inbox":
+		a.inbox[e.File] = l
+		a.handled--
+		return nil
+	case "done":
+		a.done[e.File] = &modelLetter{of: l.of, at: ev.TS, blob: l.blob}
+	}
+	a.handled++
+	return nil
+}
+
+// altered judges what was taken out of an inbox because it was not what was
+// delivered. People are told in the same decision.
+func (m *hiveModel) altered(group []protocol.Event, e *protocol.QuarantineEvent) error {
+	ev := group[0]
+	if len(group) != 2 {
+		return errors.New("it has no alert")
+	}
+	alert, ok := group[1].Body.(*protocol.AlertEvent)
+	if m.seq++; !ok || group[1].Seq != m.seq {
+		return errors.New("it has no alert")
+	}
+	if err := m.alarmed(alert); err != nil {
+		return err
+	}
+	a := m.agent(e.Agent)
+	name := path.Base(e.Path)
+	if e.Code != protocol.CodeAltered || path.Dir(e.Path) != protocol.DoneDir(a.id) || a.done[name] != nil || len(name) < 32 {
+		return fmt.Errorf("%s set aside as %s", e.Code, e.Path)
+	}
+	file := name[len("bad-")+26+1:]
+	if !slices.Contains(a.scribbles[file], string(e.Content.Bytes())) {
+		return fmt.Errorf("nobody wrote %q over %s", e.Content.Bytes(), file)
+	}
+	a.done[name] = &modelLetter{of: ev.Seq, at: ev.TS, blob: protocol.BlobOf(e.Content.Bytes())}
+	m.tally["altered"]++
+	return nil
+}
+
+const noFile = "-" // among the contents of an own file
+
+// wrote judges a new version of a file that is no message.
+func (m *hiveModel) wrote(e *protocol.FileEvent) error {
+	if e.By == protocol.Hive {
+		if e.Path != protocol.PathRegistry && e.Path != protocol.PathProtocol {
+			return fmt.Errorf("%s is not hived's", e.Path)
+		}
+		return nil
+	}
+	if e.Path == protocol.PathBoard && e.By == "" {
+		return nil
+	}
+	a := m.agent(e.By)
+	is := noFile
+	if !e.Deleted {
+		is = string(e.Content.Bytes())
+	}
+	if !strings.HasPrefix(e.Path, protocol.AgentDir(a.id)+"/") || !slices.Contains(a.writes[e.Path], is) {
+		return fmt.Errorf("%s of %s holds %q, which nobody wrote: %q", e.Path, a.id, is, a.writes[e.Path])
+	}
+	if a.own[e.Path] = is; e.Deleted {
+		delete(a.own, e.Path)
+	}
+	m.tally["own"]++
+	return nil
+}
+
+// lived judges what happened to the hive as a whole.
+func (m *hiveModel) lived(ev protocol.Event, e *protocol.HiveEvent) error {
+	switch e.Action {
+	case protocol.Started:
+		if m.running {
+			return errors.New("the crash before it is not told")
+		}
+		m.running = true
+	case protocol.Stopped:
+		if !m.running {
+			return errors.New("no daemon ran")
+		}
+		m.running = false
+	case protocol.Recovered:
+		if !m.crashed {
+			return errors.New("there was no crash")
+		}
+		m.running = false
+	case protocol.Settled:
+		if e.Through >= ev.Seq {
+			return fmt.Errorf("settled through %s", e.Through)
+		}
+	case protocol.Swept:
+		return m.swept(ev, e.Paths)
+	case protocol.Initialised, protocol.Sealed:
+	case protocol.Adopted, protocol.Repaired, protocol.ClockJumped, protocol.GitPaused, protocol.GitResumed, protocol.Continued:
+		return fmt.Errorf("%s without a command", e.Action)
+	}
+	m.tally[string(e.Action)]++
+	return nil
+}
+
+// swept judges retention (spec §6.10): only what is old, or not among the newest.
+func (m *hiveModel) swept(ev protocol.Event, paths []string) error {
+	age := m.settings.Retention.Age
+	for _, p := range paths {
+		id, name := ownerOf(p), path.Base(p)
+		box := map[string]map[string]*modelLetter{protocol.DoneDir(id): m.agent(id).done, protocol.SentDir(id): m.agent(id).sent}[path.Dir(p)]
+		l := box[name]
+		if l == nil || l.bare {
+			return fmt.Errorf("%s was swept and was not there", p)
+		}
+		newer := 0
+		for other, x := range box {
+			if !x.bare && (x.at.After(l.at) || x.at.Equal(l.at) && other > name) {
+				newer++
+			}
+		}
+		if newer < m.keeps && ev.TS.Sub(l.at) <= age {
+			return fmt.Errorf("%s was swept, of which only %d are newer", p, newer)
+		}
+		delete(box, name)
+		m.tally["swept"]++
+	}
+	return nil
+}
+
+// alarmed judges an alert: there are few reasons for one.
+func (m *hiveModel) alarmed(e *protocol.AlertEvent) error {
+	switch {
+	case (e.Code == protocol.CodeTornTail || e.Code == "git-index-rebuilt") && m.crashed:
+	case e.Code == protocol.CodeAltered && len(m.agent(e.Agent).scribbles[path.Base(e.Path)]) > 0:
+	default:
+		return fmt.Errorf("%s: %s", e.Code, e.Text)
+	}
+	m.tally["alert "+string(e.Code)]++
+	return nil
+}

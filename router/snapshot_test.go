@@ -1,0 +1,157 @@
+package router
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"testing"
+
+	"github.com/hived/hived/eventlog"
+	"github.com/hived/hived/internal/durable"
+	"github.com/hived/hived/ledger"
+	"github.com/hived/hived/protocol"
+)
+
+// encoded is a state in a form that can be compared.
+func encoded(t *testing.T, s *ledger.State) string {
+	t.Helper()
+	var b bytes.Buffer
+	if err := s.Encode(&b, protocol.Sum{}); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+// folded is the state that the whole log gives at an event.
+func folded(t *testing.T, disk durable.FS, remember protocol.RememberSettings, at protocol.Seq) string {
+	t.Helper()
+	s := ledger.New(remember)
+	for rec, err := range eventlog.Read(disk, eventlog.Position{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if rec.Event.Seq > at {
+			break
+		}
+		s.Apply(rec.Event)
+	}
+	return encoded(t, s)
+}
+
+// segmented is a hive with a log of several segments.
+func segmented(t *testing.T) *hive {
+	t.Helper()
+	h := newHive(t, "alice", "bob")
+	h.settings.Log.SegmentBytes = 4 << 10
+	for i := range 20 {
+		h.send("alice", strconv.Itoa(i), fmt.Sprintf(`{"id":"m%d","to":"bob","body":"%0500d"}`, i, i))
+	}
+	h.once()
+	return h
+}
+
+// TestSnapshot: a start does not read what the snapshot holds.
+func TestSnapshot(t *testing.T) {
+	h := segmented(t)
+	segments := h.list("log")
+	if len(segments) < 2 {
+		t.Fatalf("the log has the segments %v", segments)
+	}
+	name := "log/" + segments[0]
+	os.Chmod(h.path(name), 0o644)
+	text := h.read(name)
+	h.write(name, text[:len(text)/2]+"X"+text[len(text)/2+1:])
+	h.once()
+	if err := os.Remove(h.path(SnapshotFile)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := New(h.disk, h.config()); err == nil {
+		t.Fatal("without a snapshot a damaged log is not noticed")
+	}
+}
+
+// TestSnapshotRefused: what is no snapshot of this log is not believed, and
+// costs the time of a start.
+func TestSnapshotRefused(t *testing.T) {
+	other := segmented(t)
+	for name, spoil := range map[string]func(h *hive){
+		"cut":           func(h *hive) { h.write(SnapshotFile, h.read(SnapshotFile)[:100]) },
+		"empty":         func(h *hive) { h.write(SnapshotFile, "") },
+		"a byte":        func(h *hive) { s := []byte(h.read(SnapshotFile)); s[len(s)/2]++; h.write(SnapshotFile, string(s)) },
+		"other hive":    func(h *hive) { h.write(SnapshotFile, other.read(SnapshotFile)) },
+		"other windows": func(h *hive) { h.settings.Remember.IDs-- },
+		"beyond the end": func(h *hive) { // two more events, and the log of before
+			log, segments := h.read("log.jsonl"), h.list("log")
+			h.once()
+			h.write("log.jsonl", log)
+			for _, s := range h.list("log") {
+				if !slices.Contains(segments, s) {
+					os.Remove(h.path("log/" + s))
+				}
+			}
+			if err := os.RemoveAll(h.path(".git")); err != nil { // it knows that the log was longer
+				t.Fatal(err)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := segmented(t)
+			h.t = t
+			spoil(h)
+			r, err := open(h.disk, h.config(), deaf{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer r.events.Close()
+			if got := encoded(t, r.state); got != folded(t, h.disk, h.settings.Remember, r.state.Seq) {
+				t.Error("the state is not what the log gives")
+			}
+		})
+	}
+}
+
+// TestSnapshotWhileRunning: the log grows, and snapshots follow; after a crash
+// the newest is the state at its event, and the rest is folded upon it.
+func TestSnapshotWhileRunning(t *testing.T) {
+	disk := memHive(t)
+	settings := memSettings()
+	settings.Log.SegmentBytes = 4 << 10
+	var taken []protocol.Seq
+	for round := range 10 {
+		for i := range 10 {
+			put(t, disk, fmt.Sprintf("agents/alice/outbox/%d-%d.json", round, i), fmt.Sprintf(`{"to":"bob","body":"%0500d"}`, i))
+		}
+		r, err := open(disk, Config{Settings: settings, Once: true}, deaf{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := encoded(t, r.state); got != folded(t, disk, settings.Remember, r.state.Seq) {
+			t.Fatal("the state is not what the log gives")
+		}
+		r.snapshot.least = 1
+		if err := r.loop(context.Background()); err != nil { // and no clean stop
+			t.Fatal(err)
+		}
+		if r.snapshot.done != nil {
+			if err := r.snapshotTaken(<-r.snapshot.done); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := r.events.Close(); err != nil {
+			t.Fatal(err)
+		}
+		disk = disk.Reboot()
+		if s, at, _, err := readSnapshot(disk, settings.Remember); err == nil {
+			taken = append(taken, at.Seq)
+			if encoded(t, s) != folded(t, disk, settings.Remember, at.Seq) {
+				t.Errorf("the snapshot is not the state at %s", at.Seq)
+			}
+		}
+	}
+	if taken = slices.Compact(taken); len(taken) < 2 {
+		t.Errorf("there were snapshots at %v", taken)
+	}
+}

@@ -1,0 +1,145 @@
+package router
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hived/hived/protocol"
+	"github.com/hived/hived/task"
+)
+
+// TestCancelBeforeStart: what nobody has started ends at once.
+func TestCancelBeforeStart(t *testing.T) {
+	scenario(t, "anna berta", func(h *crew) {
+		offered := h.create("berta", `{"title": "offered", "to": ["anna"]}`)
+		h.refused(protocol.CodeNotAllowed, "anna", "cancel", offered, "")
+		h.does("berta", "cancel", offered, `{"reason": "a mistake"}`)
+		h.is(offered, task.Cancelled)
+		h.wantTold("anna", protocol.CodeCancelled, 1, "which you were offered, was cancelled")
+		h.refused(protocol.CodeIllegalTransition, "anna", "accept", offered, "")
+
+		pending := h.create("berta", `{"title": "pending", "to": ["anna"]}`)
+		h.does("anna", "accept", pending, "")
+		h.does("human", "cancel", pending, "")
+		h.is(pending, task.Cancelled)
+		h.refused(protocol.CodeFenced, "anna", "start", pending, "")
+	})
+}
+
+// TestCancelConfirmed: a holder is asked, cleans up, and confirms.
+func TestCancelConfirmed(t *testing.T) {
+	scenario(t, "anna", func(h *crew) {
+		id := h.create("human", `{"title": "dig"}`)
+		h.begin("anna", id)
+		h.does("human", "cancel", id, `{"reason": "wrong garden"}`)
+		if v := h.is(id, task.InProgress); !v.CancelRequested {
+			t.Error("nobody sees that it is to be cancelled")
+		}
+		h.wantTold("anna", protocol.CodeCancelRequested, 1, "wrong garden", "`cancelled` with epoch 1")
+		h.pass(50 * time.Second)
+		h.does("anna", "progress", id, `{"milestone": "the hole is filled"}`)
+		h.does("anna", "cancelled", id, `{"reason": "all is as it was"}`)
+		h.is(id, task.Cancelled)
+		h.wantTold("human", protocol.CodeCancelled, 1, "all is as it was")
+		h.refused(protocol.CodeIllegalTransition, "anna", "complete", id, "")
+		h.wantHistory(id, "create offer claim start cancel progress cancelled")
+	})
+}
+
+// TestCancelIgnored: after the grace hived cancels, and what the holder reports
+// then is fenced.
+func TestCancelIgnored(t *testing.T) {
+	scenario(t, "anna", func(h *crew) {
+		id := h.create("human", `{"title": "dig"}`)
+		h.begin("anna", id)
+		h.does("human", "cancel", id, "")
+		h.passAlive(30*time.Second, "anna")
+		h.does("human", "cancel", id, "") // to ask again gives no more time
+		h.passAlive(29*time.Second, "anna")
+		h.is(id, task.InProgress)
+		h.pass(time.Second)
+		if v := h.is(id, task.Cancelled); !strings.Contains(v.Reason, "did not confirm in time") {
+			t.Errorf("it was cancelled because %q", v.Reason)
+		}
+		h.wantTold("anna", protocol.CodeCancelled, 1, "Epoch 1 is over")
+		h.refused(protocol.CodeFenced, "anna", "complete", id, `{"result": 1}`)
+		h.is(id, task.Cancelled)
+	})
+}
+
+// TestCancelAgainstCompletion: a completion that is logged first wins.
+func TestCancelAgainstCompletion(t *testing.T) {
+	scenario(t, "anna", func(h *crew) {
+		id := h.create("human", `{"title": "dig"}`)
+		h.begin("anna", id)
+		h.does("human", "cancel", id, "")
+		h.does("anna", "complete", id, `{"result": "a hole"}`)
+		h.pass(2 * time.Minute)
+		h.is(id, task.Completed)
+		h.refused(protocol.CodeIllegalTransition, "human", "cancel", id, "")
+		h.refused(protocol.CodeIllegalTransition, "anna", "cancelled", id, "")
+		h.wantHistory(id, "create offer claim start cancel complete")
+	})
+}
+
+// TestCancelWhileWaiting: the grace ends in every state in which a holder waits.
+func TestCancelWhileWaiting(t *testing.T) {
+	tests := map[task.State]string{
+		task.Paused:   "pause_for_approval {\"question\": \"May I?\"}",
+		task.Blocked:  "failure {\"category\": \"schema\"}",
+		task.Retrying: "transient_error {\"not_before\": \"2000-01-01T02:00:00Z\"}",
+	}
+	for state, does := range tests {
+		t.Run(string(state), func(t *testing.T) {
+			scenario(t, "anna", func(h *crew) {
+				id := h.create("human", `{"title": "dig"}`)
+				h.begin("anna", id)
+				event, data, _ := strings.Cut(does, " ")
+				h.does("anna", event, id, data)
+				h.does("human", "cancel", id, "")
+				h.pass(59 * time.Second)
+				if v := h.is(id, state); !v.CancelRequested {
+					t.Error("nobody sees that it is to be cancelled")
+				}
+				h.pass(time.Second)
+				h.is(id, task.Cancelled)
+			})
+		})
+	}
+}
+
+// TestCancelAfterTheReminder: also where the approvers were reminded.
+func TestCancelAfterTheReminder(t *testing.T) {
+	scenario(t, "anna", func(h *crew) {
+		id := asking(h, "")
+		h.pass(16 * time.Minute)
+		h.does("human", "cancel", id, "")
+		h.pass(time.Minute)
+		h.is(id, task.Cancelled)
+	})
+}
+
+// TestCancelledIsNotOfferedAgain: what is to be cancelled and comes back from a
+// holder that gives it up, or is gone, goes to nobody else.
+func TestCancelledIsNotOfferedAgain(t *testing.T) {
+	scenario(t, "anna berta", func(h *crew) {
+		h.create("human", `{"tasks": [{"title": "given back", "to": ["anna"]}, {"title": "left", "to": ["berta"]}]}`)
+		given, left := h.created()[0], h.created()[1]
+		h.begin("anna", given)
+		h.begin("berta", left)
+		h.pass(2*time.Minute + time.Second)
+		h.does("human", "cancel", left, "")
+		h.does("human", "cancel", given, "")
+		h.does("anna", "release", given, `{"reason": "I stop"}`)
+		h.is(given, task.Cancelled)
+		h.pass(59 * time.Second)
+		h.is(left, task.Stalled)
+		h.pass(time.Second)
+		h.is(left, task.Cancelled)
+		h.pass(10 * time.Minute)
+		h.wantHistory(given, "create offer claim start heartbeat_lost cancel recovered cancelled")
+		h.wantHistory(left, "create offer claim start heartbeat_lost cancel cancelled")
+		h.refused(protocol.CodeFenced, "berta", "complete", left, "")
+	})
+}

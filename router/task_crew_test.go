@@ -1,0 +1,406 @@
+package router
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/hived/hived/internal/durable"
+	"github.com/hived/hived/internal/durable/faultfs"
+	"github.com/hived/hived/mailbox"
+	"github.com/hived/hived/protocol"
+	"github.com/hived/hived/task"
+)
+
+// crew is a hive of agents with a running daemon, on a disk in memory and in a
+// bubble where hours pass at once. The scenarios of the tasks are told with it:
+// who does what, how much time passes, and what can be seen then.
+type crew struct {
+	*testing.T
+	disk     *faultfs.Mem
+	settings protocol.Settings
+	router   *Router
+	hints    chan []mailbox.Hint
+	stop     context.CancelFunc
+	ended    chan error
+	mu       sync.Mutex
+	events   []protocol.Event        // all that is durable, of all daemons; guarded by mu
+	onEvent  func(ev protocol.Event) // called by the daemon; nil: nothing; guarded by mu
+	epochs   map[string]uint64       // with which each got each task; guarded by mu
+	ahead    atomic.Int64            // how far the clock of the machine is ahead
+	sent     int
+}
+
+// ears is a watcher that hears of what the test says.
+type ears struct {
+	deaf
+	hints chan []mailbox.Hint
+}
+
+func (e ears) Hints() <-chan []mailbox.Hint { return e.hints }
+func (ears) Watched(protocol.AgentID) bool  { return true }
+
+// scenario tells a story of some agents, named in one text, in a hive with the
+// settings that it begins with.
+func scenario(t *testing.T, agents string, tell func(h *crew)) {
+	t.Helper()
+	scenarioWith(t, agents, func(*protocol.Settings) {}, tell)
+}
+
+func scenarioWith(t *testing.T, agents string, set func(s *protocol.Settings), tell func(h *crew)) {
+	t.Helper()
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) { tell(newCrew(t, agents, set)) })
+}
+
+// newCrew makes the hive, inside a bubble, and starts its daemon.
+func newCrew(t *testing.T, agents string, set func(s *protocol.Settings)) *crew {
+	t.Helper()
+	h := &crew{T: t, disk: faultfs.New(), settings: memSettings(), epochs: map[string]uint64{}}
+	h.settings.Rescan, h.settings.Git.CommitDelay = time.Hour, time.Minute
+	set(&h.settings)
+	h.disk.SetClock(time.Now)
+	for id := range strings.FieldsSeq(agents) {
+		h.must(h.disk.MkdirAll(protocol.OutboxDir(protocol.AgentID(id)), 0o755))
+	}
+	h.must(Init(h.disk, InitOptions{Settings: h.settings, Template: []byte("# settings\n"), Now: time.Now()}))
+	h.up()
+	t.Cleanup(h.down)
+	return h
+}
+
+func (h *crew) must(err error) {
+	h.Helper()
+	if err != nil {
+		h.Fatal(err)
+	}
+}
+
+// up starts a daemon.
+func (h *crew) up() {
+	h.Helper()
+	h.hints, h.ended = make(chan []mailbox.Hint, 16), make(chan error, 1)
+	r, err := open(h.disk, Config{Settings: h.settings, Entropy: zeros{}, OnEvent: h.happened}, ears{hints: h.hints})
+	h.must(err)
+	r.clock.now = func() time.Time { return time.Now().Add(time.Duration(h.ahead.Load())) }
+	r.clock.begin()
+	ctx, stop := context.WithCancel(context.Background())
+	h.router, h.stop = r, stop
+	go func() { h.ended <- r.Run(ctx) }()
+	synctest.Wait()
+}
+
+// down stops it.
+func (h *crew) down() {
+	h.Helper()
+	if h.router == nil {
+		return
+	}
+	h.stop()
+	if err := <-h.ended; err != nil {
+		h.Errorf("the daemon ended with %v", err)
+	}
+	h.router = nil
+}
+
+func (h *crew) happened(ev protocol.Event) {
+	h.mu.Lock()
+	h.events = append(h.events, ev)
+	if e, ok := ev.Body.(*protocol.TaskEvent); ok && (e.Event == task.Claim || e.Event == task.Accept) {
+		h.epochs[string(e.By)+" "+string(e.Task)] = e.Epoch
+	}
+	then := h.onEvent
+	h.mu.Unlock()
+	if then != nil {
+		then(ev)
+	}
+}
+
+// hears has the daemon call a function from now on.
+func (h *crew) hears(onEvent func(ev protocol.Event)) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.onEvent = onEvent
+}
+
+// durable gives what happened so far.
+func (h *crew) durable() []protocol.Event {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.Clone(h.events)
+}
+
+// epochOf is the epoch with which an agent last got a task; zero: it never did.
+func (h *crew) epochOf(who protocol.AgentID, id protocol.TaskID) uint64 {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.epochs[string(who)+" "+string(id)]
+}
+
+// pass lets time pass.
+func (h *crew) pass(d time.Duration) {
+	<-time.After(d)
+	synctest.Wait()
+}
+
+// beat touches an agent's alive file.
+func (h *crew) beat(who protocol.AgentID) {
+	h.Helper()
+	h.must(durable.Publish(h.disk, protocol.AgentDir(who)+"/alive", nil, 0o644, true))
+}
+
+// passAlive lets time pass in which some agents touch their alive files, each
+// half a minute.
+func (h *crew) passAlive(d time.Duration, who ...protocol.AgentID) {
+	h.Helper()
+	for end := time.Now().Add(d); time.Now().Before(end); {
+		for _, id := range who {
+			h.beat(id)
+		}
+		h.pass(min(30*time.Second, time.Until(end)))
+	}
+}
+
+// post puts a message into an outbox, and tells nobody.
+func (h *crew) post(from protocol.AgentID, text string) {
+	h.Helper()
+	h.sent++
+	h.must(durable.Publish(h.disk, fmt.Sprintf("%s/%06d.json", protocol.OutboxDir(from), h.sent), []byte(text), 0o644, true))
+}
+
+// collect has the daemon take all that was posted.
+func (h *crew) collect() {
+	h.hints <- []mailbox.Hint{{Overflow: true}}
+	synctest.Wait()
+}
+
+// command writes a command about a task, with the epoch that its sender got, if
+// it got one.
+func (h *crew) command(who protocol.AgentID, event string, id protocol.TaskID, data string) (text, message string) {
+	h.Helper()
+	message = fmt.Sprintf("command-%d", h.sent)
+	m := map[string]any{"to": "hive", "event": event, "id": message}
+	if id != "" {
+		m["task"] = id
+	}
+	if data != "" {
+		m["data"] = jsontext.Value(data)
+	}
+	if epoch := h.epochOf(who, id); epoch > 0 && taskHandlers[event].epoch || epoch > 0 && event == "fatal_error" {
+		m["epoch"] = epoch
+	}
+	raw, err := json.Marshal(m, json.Deterministic(true))
+	h.must(err)
+	return string(raw), message
+}
+
+// posts is post of a command.
+func (h *crew) posts(who protocol.AgentID, event string, id protocol.TaskID, data string) (message string) {
+	h.Helper()
+	text, message := h.command(who, event, id, data)
+	h.post(who, text)
+	return message
+}
+
+// does has somebody do something with a task that is allowed.
+func (h *crew) does(who protocol.AgentID, event string, id protocol.TaskID, data string) {
+	h.Helper()
+	message := h.posts(who, event, id, data)
+	h.collect()
+	if no := h.answer(who, message); no != nil {
+		h.Fatalf("%s %s was refused: %s, %s", who, event, no.Code, no.Detail)
+	}
+}
+
+// refused has somebody do something that is not allowed, and gives the answer.
+// Nothing but the refusal may come of it.
+func (h *crew) refused(code protocol.Code, who protocol.AgentID, event string, id protocol.TaskID, data string) *protocol.TaskRejectedEvent {
+	h.Helper()
+	text, message := h.command(who, event, id, data)
+	return h.refusedText(code, who, id, message, text)
+}
+
+func (h *crew) refusedText(code protocol.Code, who protocol.AgentID, id protocol.TaskID, message, text string) *protocol.TaskRejectedEvent {
+	h.Helper()
+	before, steps := h.file(id, protocol.TaskView), len(all[*protocol.TaskEvent](h))
+	h.post(who, text)
+	h.collect()
+	no := h.answer(who, message)
+	if no == nil {
+		h.Fatalf("%s of %s was not refused", text, who)
+	}
+	if no.Code != code || no.Detail == "" {
+		h.Errorf("%s of %s was refused with %s, not with %s: %s", text, who, no.Code, code, no.Detail)
+	}
+	if got := h.told(who, code); len(got) == 0 || !strings.Contains(got[len(got)-1].Body, no.Detail) {
+		h.Errorf("%s was not told of %s: %v", who, code, got)
+	}
+	if after := h.file(id, protocol.TaskView); after != before || len(all[*protocol.TaskEvent](h)) != steps {
+		h.Errorf("%s of %s changed something:\n%s\n%s", text, who, before, after)
+	}
+	return no
+}
+
+// answer is the refusal of a message; nil if it was carried out.
+func (h *crew) answer(from protocol.AgentID, message string) *protocol.TaskRejectedEvent {
+	h.Helper()
+	var of protocol.Seq
+	for _, ev := range h.durable() {
+		switch e := ev.Body.(type) {
+		case *protocol.MessageEvent:
+			if e.From == from && string(e.ID) == message {
+				of = ev.Seq
+			}
+		case *protocol.TaskRejectedEvent:
+			if of > 0 && e.Of == of {
+				return e
+			}
+		}
+	}
+	if of == 0 {
+		h.Fatalf("message %s of %s did not arrive", message, from)
+	}
+	return nil
+}
+
+// create makes a task, or several, and gives their ids.
+func (h *crew) create(who protocol.AgentID, data string) protocol.TaskID {
+	h.Helper()
+	h.does(who, "create", "", data)
+	list := h.created()
+	return list[len(list)-1]
+}
+
+// created are the ids of all tasks.
+func (h *crew) created() (list []protocol.TaskID) {
+	for _, e := range all[*protocol.TaskEvent](h) {
+		if e.Event == task.Create {
+			list = append(list, e.Task)
+		}
+	}
+	return list
+}
+
+// begin has somebody claim and start a task.
+func (h *crew) begin(who protocol.AgentID, id protocol.TaskID) {
+	h.Helper()
+	h.does(who, "claim", id, "")
+	h.does(who, "start", id, "")
+}
+
+// file is what a task's file holds; nothing where there is none.
+func (h *crew) file(id protocol.TaskID, name string) string {
+	data, _, err := durable.ReadFile(h.disk, protocol.TaskDir(id)+"/"+name, -1)
+	if err != nil {
+		return ""
+	}
+	return string(data)
+}
+
+// view is a task's task.json.
+func (h *crew) view(id protocol.TaskID) (v task.View) {
+	h.Helper()
+	h.must(json.Unmarshal([]byte(h.file(id, protocol.TaskView)), &v))
+	return v
+}
+
+// is wants a task in a state.
+func (h *crew) is(id protocol.TaskID, state task.State) task.View {
+	h.Helper()
+	v := h.view(id)
+	if v.State != state {
+		h.Fatalf("the task is %s, not %s: %s", v.State, state, h.file(id, protocol.TaskView))
+	}
+	return v
+}
+
+// all gives the events of one kind, the oldest first.
+func all[T protocol.Body](h *crew) (list []T) {
+	for _, ev := range h.durable() {
+		if e, ok := ev.Body.(T); ok {
+			list = append(list, e)
+		}
+	}
+	return list
+}
+
+// times is when something happened to a task.
+func (h *crew) times(id protocol.TaskID, on task.Event) (list []time.Time) {
+	for _, ev := range h.durable() {
+		if e, ok := ev.Body.(*protocol.TaskEvent); ok && e.Task == id && e.Event == on {
+			list = append(list, ev.TS)
+		}
+	}
+	return list
+}
+
+// happenedTo names what happened to a task, in order.
+func (h *crew) happenedTo(id protocol.TaskID) string {
+	var list []string
+	for _, e := range all[*protocol.TaskEvent](h) {
+		if e.Task == id {
+			list = append(list, string(e.Event))
+		}
+	}
+	return strings.Join(list, " ")
+}
+
+func (h *crew) wantHistory(id protocol.TaskID, want string) {
+	h.Helper()
+	if got := h.happenedTo(id); got != want {
+		h.Errorf("what happened to the task:\n got %s\nwant %s", got, want)
+	}
+}
+
+// said is a notice, as its reader has it.
+type said struct {
+	Body         string
+	Conversation string
+	Data         struct {
+		Code     protocol.Code
+		Task     protocol.TaskID
+		Epoch    uint64
+		Question string
+	}
+}
+
+// told are the notices of one code that somebody got.
+func (h *crew) told(who protocol.AgentID, code protocol.Code) (list []said) {
+	h.Helper()
+	for _, e := range all[*protocol.MessageEvent](h) {
+		if e.From != protocol.Hive || !slices.Contains(e.Delivered, who) {
+			continue
+		}
+		var n said
+		h.must(json.Unmarshal([]byte(e.Raw), &n, json.MatchCaseInsensitiveNames(true)))
+		if n.Data.Code == code {
+			list = append(list, n)
+		}
+	}
+	return list
+}
+
+// wantTold wants a number of notices, each with some text.
+func (h *crew) wantTold(who protocol.AgentID, code protocol.Code, n int, texts ...string) {
+	h.Helper()
+	list := h.told(who, code)
+	if len(list) != n {
+		h.Errorf("%s was told %s %d times, not %d: %v", who, code, len(list), n, list)
+	}
+	for _, x := range list {
+		for _, text := range texts {
+			if !strings.Contains(x.Body, text) {
+				h.Errorf("%s was told %s without %q: %s", who, code, text, x.Body)
+			}
+		}
+	}
+}

@@ -1,0 +1,315 @@
+package router
+
+import (
+	"hash/fnv"
+	"slices"
+	"time"
+
+	"github.com/hived/hived/protocol"
+	"github.com/hived/hived/task"
+)
+
+// tasksAtOnce is how many tasks are looked at before messages have their turn
+// again.
+const tasksAtOnce = 256
+
+// livenessLooks is how often within heartbeat_timeout an agent's alive file is
+// looked at.
+const livenessLooks = 4
+
+// Tasks does what is due: it ends waits and leases, offers what waits for
+// somebody, and finds holders that went silent (spec §8.3). Pulse gives the time
+// of an agent's alive file, zero where there is none. More says that more is due
+// at once.
+func (d *Decider) Tasks(now time.Time, pulse func(protocol.AgentID) time.Time) (more bool, err error) {
+	at := d.state.Tasks.Moment(now)
+	for range tasksAtOnce {
+		t := d.plan.due(at)
+		if t == nil {
+			break
+		}
+		first := len(d.out)
+		err := d.wake(now, t, pulse)
+		d.whole(first)
+		if err != nil {
+			return false, err
+		}
+		if next := d.due(t); next > at {
+			d.plan.schedule(t, next)
+		}
+	}
+	if err := d.dispatch(now); err != nil {
+		return false, err
+	}
+	return d.NextTask() <= at && d.NextTask() != 0, nil
+}
+
+// NextTask is when the next task wants a look; zero: none does.
+func (d *Decider) NextTask() task.Moment {
+	if len(d.plan.wakes) == 0 {
+		return 0
+	}
+	return d.plan.wakes[0].at
+}
+
+// due is when a task wants a look; zero: only if something happens to it.
+func (d *Decider) due(t *task.Task) task.Moment {
+	s, book := &d.settings.Tasks, d.state.Tasks
+	switch t.State {
+	case task.Unassigned:
+		return max(t.NotBefore, t.Until)
+	case task.Offered:
+		return book.Running(t.Since).Add(s.Lease)
+	case task.Pending:
+		if !t.Reminded {
+			return book.Running(t.Since).Add(s.Lease * 2 / 3)
+		}
+		return book.Running(t.Since).Add(s.Lease)
+	case task.InProgress:
+		return d.orCancel(t, min(d.alive(t), d.progress(t), d.nextLook(t)))
+	case task.Stalled:
+		if t.Cancelling > 0 { // it is not offered again
+			return min(d.graceEnds(t), d.nextLook(t))
+		}
+		return min(book.Running(t.Since).Add(s.StallGrace), d.nextLook(t))
+	case task.Paused:
+		if !t.Reminded {
+			return d.orCancel(t, t.Since.Add(t.Until.Sub(t.Since)/2))
+		}
+		return d.orCancel(t, t.Until)
+	case task.Retrying:
+		return d.orCancel(t, t.NotBefore)
+	case task.Blocked:
+		return d.orCancel(t, 0)
+	}
+	return t.Since.Add(s.Retention)
+}
+
+// orCancel is the earlier of a moment and the end of the grace to cancel.
+func (d *Decider) orCancel(t *task.Task, at task.Moment) task.Moment {
+	if t.Cancelling == 0 {
+		return at
+	}
+	end := d.graceEnds(t)
+	if at == 0 {
+		return end
+	}
+	return min(at, end)
+}
+
+func (d *Decider) graceEnds(t *task.Task) task.Moment {
+	return d.state.Tasks.Running(t.Cancelling).Add(d.settings.Tasks.CancelGrace)
+}
+
+// alive is when a holder that is not heard of again counts as gone.
+func (d *Decider) alive(t *task.Task) task.Moment {
+	heard := d.state.Tasks.Running(max(t.Since, d.plan.signs[t.Holder]))
+	return max(heard, t.Expected).Add(d.settings.Tasks.HeartbeatTimeout)
+}
+
+// progress is when a holder that reaches nothing new counts as stalled.
+func (d *Decider) progress(t *task.Task) task.Moment {
+	reached := d.state.Tasks.Running(max(t.Since, t.Progressed))
+	return max(reached, t.Expected).Add(d.settings.Tasks.ProgressTimeout)
+}
+
+func (d *Decider) nextLook(t *task.Task) task.Moment {
+	if _, looked := d.plan.looks[t.Holder]; !looked {
+		return t.Since
+	}
+	return max(t.Since, d.plan.looks[t.Holder]).Add(max(d.settings.Tasks.HeartbeatTimeout/livenessLooks, 1))
+}
+
+// wake does what is due with one task.
+func (d *Decider) wake(now time.Time, t *task.Task, pulse func(protocol.AgentID) time.Time) error {
+	at := d.state.Tasks.Moment(now)
+	if d.due(t) > at {
+		return nil
+	}
+	if t.Cancelling > 0 && !task.Ended(t.State) && d.graceEnds(t) <= at {
+		return d.step(now, t, protocol.TaskEvent{Event: task.CancelledEvent, By: protocol.Hive, Reason: "the holder did not confirm in time"})
+	}
+	switch t.State {
+	case task.Unassigned:
+		d.plan.ready = append(d.plan.ready, t)
+		return nil
+	case task.Offered:
+		return d.offerOver(now, t, task.OfferExpired, "nobody answered in time")
+	case task.Pending:
+		return d.leaseEnding(now, at, t)
+	case task.InProgress, task.Stalled:
+		d.look(at, t.Holder, pulse)
+		return d.silent(now, at, t)
+	case task.Paused:
+		return d.approvalDue(now, at, t)
+	case task.Retrying:
+		return d.step(now, t, protocol.TaskEvent{Event: task.Retry, By: protocol.Hive, Attempt: t.Attempt + 1})
+	case task.Completed, task.Failed, task.Cancelled:
+		d.forget(now, at, t)
+	}
+	return nil
+}
+
+// look takes an agent's pulse. It counts from when it is seen, so that the
+// agent's clock does not matter. The first look only tells what to compare with.
+func (d *Decider) look(at task.Moment, id protocol.AgentID, pulse func(protocol.AgentID) time.Time) {
+	d.plan.looks[id] = at
+	beat := pulse(id)
+	before, known := d.plan.pulses[id]
+	d.plan.pulses[id] = beat
+	if known && !beat.Equal(before) {
+		d.plan.signs[id] = at
+	}
+}
+
+// leaseEnding reminds one who took a task to start it, or takes it back.
+func (d *Decider) leaseEnding(now time.Time, at task.Moment, t *task.Task) error {
+	if d.state.Tasks.Running(t.Since).Add(d.settings.Tasks.Lease) > at {
+		return d.step(now, t, protocol.TaskEvent{Event: task.Remind, By: protocol.Hive})
+	}
+	return d.step(now, t, protocol.TaskEvent{
+		Event: task.LeaseExpired, By: protocol.Hive, Attempt: t.Attempt + 1, Reason: string(t.Holder) + " did not start it in time", NotBefore: d.jittered(now, t, t.Attempt),
+	})
+}
+
+// silent finds a holder that is not heard of, or reaches nothing new, and
+// releases a task whose holder had its time to come back.
+func (d *Decider) silent(now time.Time, at task.Moment, t *task.Task) error {
+	gone, stuck := d.alive(t) <= at, d.progress(t) <= at
+	if t.State == task.InProgress {
+		switch {
+		case gone:
+			return d.step(now, t, protocol.TaskEvent{Event: task.HeartbeatLost, By: protocol.Hive, Reason: string(t.Holder) + " was not heard of for " + plain(d.settings.Tasks.HeartbeatTimeout)})
+		case stuck:
+			return d.step(now, t, protocol.TaskEvent{Event: task.ProgressStalled, By: protocol.Hive, Reason: string(t.Holder) + " is alive and reached nothing new for " + plain(d.settings.Tasks.ProgressTimeout)})
+		}
+		return nil
+	}
+	switch {
+	case d.plan.signs[t.Holder] > t.Since && !gone && !stuck:
+		return d.step(now, t, protocol.TaskEvent{Event: task.Recovered, By: t.Holder, Reason: "it was heard of again"})
+	case t.Cancelling > 0, d.state.Tasks.Running(t.Since).Add(d.settings.Tasks.StallGrace) > at:
+		return nil
+	case t.Retries >= d.settings.Tasks.MaxRetries:
+		return d.step(now, t, protocol.TaskEvent{Event: task.MaxRetriesExceeded, By: protocol.Hive, Reason: t.Reason})
+	}
+	return d.step(now, t, protocol.TaskEvent{Event: task.Release, By: protocol.Hive, Reason: t.Reason, NotBefore: d.jittered(now, t, t.Retries)})
+}
+
+// approvalDue reminds the approvers, or ends the wait.
+func (d *Decider) approvalDue(now time.Time, at task.Moment, t *task.Task) error {
+	if t.Until > at {
+		return d.step(now, t, protocol.TaskEvent{Event: task.Remind, By: protocol.Hive})
+	}
+	return d.step(now, t, protocol.TaskEvent{Event: task.Timeout, By: protocol.Hive, Reason: approvalTimeout})
+}
+
+const approvalTimeout = "approval_timeout"
+
+// forget lets a task go that ended long ago, unless others still count on it.
+func (d *Decider) forget(now time.Time, at task.Moment, t *task.Task) {
+	if len(d.state.Tasks.Children(t.ID)) > 0 {
+		t.Wake = 0
+		d.plan.schedule(t, at.Add(d.settings.Tasks.Retention))
+		return
+	}
+	dir := protocol.TaskDir(t.ID) + "/"
+	paths := []string{dir + protocol.TaskBrief}
+	if t.CheckpointAt > 0 {
+		paths = append(paths, dir+protocol.TaskCheckpoint)
+	}
+	if t.ResultAt > 0 {
+		paths = append(paths, dir+protocol.TaskResult)
+	}
+	d.emit(now, &protocol.HiveEvent{Action: protocol.Swept, Paths: append(paths, dir+protocol.TaskView)})
+	d.plan.forget(t)
+}
+
+// backoff is how long the nth retry waits (spec §8.3).
+func (d *Decider) backoff(n int) time.Duration {
+	b := d.settings.Tasks.Backoff
+	wait := b.Base
+	for ; n > 0 && wait < b.Max; n-- {
+		wait *= 2
+	}
+	return min(wait, b.Max)
+}
+
+// jittered is when a task may be offered again: those that were lost at once do
+// not come back at once. The jitter is taken from the task, so that a replay
+// sees the same.
+func (d *Decider) jittered(now time.Time, t *task.Task, n int) time.Time {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(t.ID + " ")) // it never fails
+	_, _ = h.Write([]byte(digits(t.Attempt)))
+	wait := d.backoff(n)
+	return now.Add(wait + time.Duration(h.Sum64()%uint64(wait))).UTC() //nolint:gosec // not negative
+}
+
+// dispatch offers what is ready to those who have room.
+func (d *Decider) dispatch(now time.Time) error {
+	at := d.state.Tasks.Moment(now)
+	for len(d.plan.ready) > 0 || len(d.plan.freed) > 0 {
+		ready := d.plan.ready
+		d.plan.ready = nil
+		slices.SortFunc(ready, task.Best)
+		for _, t := range ready {
+			if err := d.offer(now, at, t); err != nil {
+				return err
+			}
+		}
+		freed := d.plan.freed
+		d.plan.freed = nil
+		slices.Sort(freed)
+		for _, id := range slices.Compact(freed) {
+			if err := d.feed(now, at, id); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// offer offers a task that waits for somebody. Where nobody has room it waits in
+// its queue.
+func (d *Decider) offer(now time.Time, at task.Moment, t *task.Task) error {
+	if !d.plan.waiting(t, at) {
+		return nil
+	}
+	to := d.plan.candidates(t, d.settings.Tasks.Offers)
+	if len(to) == 0 {
+		d.plan.waits.add(t)
+		return nil
+	}
+	first := len(d.out)
+	err := d.step(now, t, protocol.TaskEvent{Event: task.Offer, By: protocol.Hive, Agents: to})
+	d.whole(first)
+	return err
+}
+
+// feed offers one who has room the best that waits for somebody like it.
+func (d *Decider) feed(now time.Time, at task.Moment, id protocol.AgentID) error {
+	for {
+		h, a := d.plan.hand(id), d.state.Agents[id]
+		if h.listed == 0 || a == nil {
+			return nil
+		}
+		t := d.plan.waits.best(a, func(t *task.Task) bool { return d.plan.waiting(t, at) })
+		if t == nil {
+			return nil
+		}
+		if err := d.offer(now, at, t); err != nil {
+			return err
+		}
+	}
+}
+
+// offerOver takes an offer back that nobody took. The longer nobody does, the
+// rarer it is made; whoever wants the task can claim it meanwhile.
+func (d *Decider) offerOver(now time.Time, t *task.Task, on task.Event, why string) error {
+	wait := d.settings.Tasks.Lease << min(t.Rounds, 7)
+	return d.step(now, t, protocol.TaskEvent{Event: on, By: protocol.Hive, Agents: t.Offered, Reason: why, Until: now.Add(wait).UTC()})
+}
+
+// plain writes a duration for people.
+func plain(d time.Duration) string { return d.String() }

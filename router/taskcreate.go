@@ -1,0 +1,283 @@
+package router
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/hived/hived/protocol"
+	"github.com/hived/hived/task"
+)
+
+// The most that a command may create, and a task may have (spec §8.2).
+const (
+	tasksMost    = 1000
+	titleMost    = 200  // characters
+	gateMost     = 4096 // the same
+	addressMost  = 64
+	needsMost    = 100
+	priorityMost = 1000
+	votesMost    = 16
+)
+
+// create makes one task, or many that may need each other.
+func (d *Decider) create(r *report) *refusal {
+	specs, no := readSpecs(r.m)
+	if no != nil {
+		return no
+	}
+	order, no := inOrder(specs)
+	if no != nil {
+		return no
+	}
+	for i := range specs {
+		if no := d.check(&specs[i]); no != nil {
+			return inSpec(specs, i, no)
+		}
+	}
+	made := map[string]protocol.TaskID{}
+	for _, i := range order {
+		if no := d.createOne(r, &specs[i], made); no != nil {
+			return no
+		}
+	}
+	return nil
+}
+
+func (d *Decider) createOne(r *report, s *protocol.TaskSpec, made map[string]protocol.TaskID) *refusal {
+	id, err := d.ids.Next(r.now)
+	if err != nil {
+		return &refusal{protocol.CodeBadCommand, err.Error()}
+	}
+	e := protocol.TaskEvent{By: r.by, Spec: s}
+	for _, name := range s.Needs {
+		need, local := made[name]
+		if !local {
+			need = protocol.TaskID(name)
+		}
+		if !slices.Contains(e.Needs, need) {
+			e.Needs = append(e.Needs, need)
+		}
+	}
+	if s.Name != "" {
+		made[s.Name] = protocol.TaskID(id.String())
+	}
+	return d.made(r, protocol.TaskID(id.String()), e)
+}
+
+// made records a new task.
+func (d *Decider) made(r *report, id protocol.TaskID, e protocol.TaskEvent) *refusal {
+	e.Task, e.Event, e.To, e.Of = id, task.Create, task.Unassigned, r.of
+	d.emit(r.now, &e)
+	t := d.state.Tasks.Get(id)
+	d.plan.moved(t, stand{})
+	d.planned(t, r.at)
+	if r.t == nil {
+		r.t = t
+	}
+	return nil
+}
+
+// readSpecs decodes the data of a create.
+func readSpecs(m *protocol.Message) ([]protocol.TaskSpec, *refusal) {
+	const example = `; write for example "data": {"title": "tidy the docs", "to": ["@writer"]}`
+	bad := func(text string) *refusal { return &refusal{protocol.CodeBadCommand, text + example} }
+	var many struct {
+		Tasks []protocol.TaskSpec `json:"tasks"`
+	}
+	if m.Data.Kind() != '{' {
+		return nil, bad("it does not say what is to be done")
+	}
+	var has map[string]any
+	if err := json.Unmarshal(m.Data, &has); err != nil {
+		return nil, bad("its data does not fit: " + protocol.Visible(err.Error()))
+	}
+	if _, list := has["tasks"]; !list {
+		var one protocol.TaskSpec
+		if err := json.Unmarshal(m.Data, &one, json.RejectUnknownMembers(true)); err != nil {
+			return nil, bad("its data does not fit: " + protocol.Visible(err.Error()))
+		}
+		return []protocol.TaskSpec{one}, nil
+	}
+	if err := json.Unmarshal(m.Data, &many, json.RejectUnknownMembers(true)); err != nil {
+		return nil, bad("its data does not fit: " + protocol.Visible(err.Error()))
+	}
+	switch n := len(many.Tasks); {
+	case n == 0:
+		return nil, bad("it has no tasks")
+	case n > tasksMost:
+		return nil, &refusal{protocol.CodeTooMany, fmt.Sprintf("it has %d tasks, and one command creates %d at most; send several", n, tasksMost)}
+	}
+	return many.Tasks, nil
+}
+
+// inSpec says which of many tasks is meant.
+func inSpec(specs []protocol.TaskSpec, i int, no *refusal) *refusal {
+	if len(specs) > 1 {
+		no.text = fmt.Sprintf("task %d, %s: %s", i+1, protocol.Quote(cut(specs[i].Title, 60)), no.text)
+	}
+	return no
+}
+
+// inOrder gives an order in which each task comes after those of the same command
+// that it needs.
+func inOrder(specs []protocol.TaskSpec) ([]int, *refusal) {
+	x := ordering{specs: specs, byName: map[string]int{}, marks: make([]mark, len(specs))}
+	for i, s := range specs {
+		if s.Name == "" {
+			continue
+		}
+		if _, twice := x.byName[s.Name]; twice {
+			return nil, inSpec(specs, i, &refusal{protocol.CodeBadCommand, "the name " + protocol.Quote(cut(s.Name, 64)) + " is used twice; give each task its own"})
+		}
+		x.byName[s.Name] = i
+	}
+	for i := range specs {
+		if no := x.visit(i); no != nil {
+			return nil, no
+		}
+	}
+	return x.order, nil
+}
+
+// ordering is the work of inOrder: depth first through what is needed.
+type ordering struct {
+	specs  []protocol.TaskSpec
+	byName map[string]int
+	marks  []mark
+	order  []int
+}
+
+// mark is how far a task is.
+type mark int
+
+const (
+	untouched mark = iota
+	under          // way: what it needs is being looked at
+	placed
+)
+
+func (x *ordering) visit(i int) *refusal {
+	switch x.marks[i] {
+	case placed:
+		return nil
+	case under:
+		return inSpec(x.specs, i, &refusal{protocol.CodeCycle, "it needs itself, directly or through others; take one of these needs out"})
+	case untouched:
+	}
+	x.marks[i] = under
+	for _, name := range x.specs[i].Needs {
+		if j, local := x.byName[name]; local {
+			if no := x.visit(j); no != nil {
+				return no
+			}
+		} else if _, err := protocol.ParseTaskID(name); err != nil {
+			return inSpec(x.specs, i, unknownNeed(name))
+		}
+	}
+	x.marks[i] = placed
+	x.order = append(x.order, i)
+	return nil
+}
+
+// check refuses a task that nobody could do.
+func (d *Decider) check(s *protocol.TaskSpec) *refusal {
+	bad := func(format string, args ...any) *refusal {
+		return &refusal{protocol.CodeBadCommand, fmt.Sprintf(format, args...)}
+	}
+	s.Title = strings.TrimSpace(s.Title)
+	switch {
+	case s.Title == "" || len([]rune(s.Title)) > titleMost:
+		return bad("a task has a title of 1 to %d characters", titleMost)
+	case len([]rune(s.Gate)) > gateMost:
+		return bad("its gate has more than %d characters; put them into a script", gateMost)
+	case len(s.To) > addressMost || len(s.Approvers) > addressMost:
+		return bad("it names more than %d agents; use a role", addressMost)
+	case len(s.Needs) > needsMost:
+		return bad("it needs more than %d others; put one between them", needsMost)
+	case s.Priority < -priorityMost || s.Priority > priorityMost:
+		return bad("its priority is %d; allowed is %d to %d", s.Priority, -priorityMost, priorityMost)
+	case s.Approvals < 0 || s.Approvals > votesMost:
+		return bad("it asks for %d approvals; allowed is 0 to %d", s.Approvals, votesMost)
+	}
+	for i, to := range s.To {
+		if to == protocol.Address(protocol.Lead) || to == protocol.Address(protocol.God) {
+			if d.state.Lead == "" {
+				return bad("no lead is set: a person sets one with `hived agent lead ID`")
+			}
+			s.To[i] = protocol.Address(d.state.Lead)
+		}
+	}
+	for _, to := range slices.Concat(s.To, s.Approvers) {
+		if no := d.checkAddress(to); no != nil {
+			return no
+		}
+	}
+	if who := d.approversOf(s.Approvers, s.Approvals); len(who) < s.Approvals {
+		return &refusal{protocol.CodeBadCommand, fmt.Sprintf("it asks for %d approvals, and only %s could give one; name the others as approvers", s.Approvals, listed(who))}
+	}
+	return d.checkNeeds(s)
+}
+
+func (d *Decider) checkAddress(to protocol.Address) *refusal {
+	if role, ok := to.Role(); ok {
+		if bad := badRoles([]string{role}); bad != "" || role == "" {
+			return &refusal{protocol.CodeBadCommand, "@ is followed by a role or capability, not by " + protocol.Quote(cut(role, 64))}
+		}
+		return nil
+	}
+	if d.state.Agents[protocol.AgentID(to)] == nil {
+		return &refusal{protocol.CodeUnknownAgent, d.unknown(cut(string(to), 64))}
+	}
+	return nil
+}
+
+// checkNeeds looks at the tasks that there are already.
+func (d *Decider) checkNeeds(s *protocol.TaskSpec) *refusal {
+	for _, name := range s.Needs {
+		id, err := protocol.ParseTaskID(name)
+		if err != nil {
+			continue // of the same command, or refused by now
+		}
+		switch t := d.state.Tasks.Get(id); {
+		case t == nil:
+			return unknownNeed(name)
+		case t.State == task.Failed || t.State == task.Cancelled:
+			return &refusal{protocol.CodeNeedsUnmet, name + " was " + string(t.State) + "; `hived task resume " + name + "` makes one that goes on from it"}
+		}
+	}
+	return nil
+}
+
+// resume makes a new task that goes on where an ended one stopped (spec §8.1).
+func (d *Decider) resume(r *report) *refusal {
+	t := r.t
+	if !task.Ended(t.State) {
+		return &refusal{protocol.CodeIllegalTransition, "it is " + string(t.State) + " and goes on by itself; only a task that has ended is resumed"}
+	}
+	if r.by != t.Creator && !d.manages(r) {
+		return &refusal{protocol.CodeNotAllowed, "only " + string(t.Creator) + ", who created it, the lead and human may"}
+	}
+	brief, err := d.taskEvent(t.BriefAt)
+	if err != nil || brief.Spec == nil {
+		return &refusal{protocol.CodeBadCommand, "what was to be done cannot be read from the log: create the task again"}
+	}
+	spec := *brief.Spec
+	spec.Name, spec.Needs = "", nil
+	e := protocol.TaskEvent{By: r.by, Spec: &spec, Resumes: t.ID, Reason: cut(r.Reason, reasonMost)}
+	if t.CheckpointAt > 0 {
+		last, err := d.taskEvent(t.CheckpointAt)
+		if err != nil {
+			return &refusal{protocol.CodeBadCommand, "its checkpoint cannot be read from the log: create the task again"}
+		}
+		e.Checkpoint = last.Checkpoint
+	}
+	id, err := d.ids.Next(r.now)
+	if err != nil {
+		return &refusal{protocol.CodeBadCommand, err.Error()}
+	}
+	r.t = nil
+	return d.made(r, protocol.TaskID(id.String()), e)
+}

@@ -1,0 +1,139 @@
+package router
+
+import (
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/hived/hived/eventlog"
+	"github.com/hived/hived/ledger"
+	"github.com/hived/hived/protocol"
+)
+
+// tasks does what is due with the tasks, and says whether more is at once.
+func (r *Router) tasks(now time.Time) (more bool, err error) {
+	return r.decider.Tasks(now, r.pulse)
+}
+
+// pulse is when an agent's alive file was last touched, on the clock of whoever
+// did it.
+func (r *Router) pulse(id protocol.AgentID) time.Time {
+	info, err := r.disk.Lstat(protocol.AgentDir(id) + "/alive")
+	if err != nil {
+		return time.Time{}
+	}
+	return info.ModTime
+}
+
+// recall reads an event again, also one that waits for room in the log.
+func (r *Router) recall(seq protocol.Seq) (protocol.Event, error) {
+	for _, d := range r.stuck {
+		if d.Event.Seq == seq {
+			return d.Event, nil
+		}
+	}
+	return r.readEvent(seq)
+}
+
+// ofTask tells whether a path is of a task's file.
+func ofTask(p string) bool { return strings.HasPrefix(p, protocol.PathTasks+"/") }
+
+// newestOf tells whether what an event wrote into a task's file is what belongs
+// there.
+func (r *Router) newestOf(seq protocol.Seq, p string) bool {
+	t := r.state.Tasks.Get(protocol.TaskID(path.Base(path.Dir(p))))
+	if t == nil {
+		return false
+	}
+	switch path.Base(p) {
+	case protocol.TaskView:
+		return t.Viewed == seq
+	case protocol.TaskBrief:
+		return t.BriefAt == seq
+	case protocol.TaskCheckpoint:
+		return t.CheckpointAt == seq
+	case protocol.TaskResult:
+		return t.ResultAt == seq
+	}
+	return false
+}
+
+// redoTask writes the files of tasks again that a crash may have taken.
+func (r *Router) redoTask(seq protocol.Seq, changes []protocol.Change) {
+	for _, c := range changes {
+		if ofTask(c.Path) && r.newestOf(seq, c.Path) {
+			r.put(debt{seq: seq, data: c.Data}, c.Path)
+		}
+	}
+}
+
+// missingOfTasks writes the files of tasks again that somebody took away while no
+// daemon ran.
+func (r *Router) missingOfTasks() error {
+	missing := map[protocol.Seq]bool{}
+	for t := range r.state.Tasks.All() {
+		for _, f := range []struct {
+			name string
+			seq  protocol.Seq
+		}{{protocol.TaskView, t.Viewed}, {protocol.TaskBrief, t.BriefAt}, {protocol.TaskCheckpoint, t.CheckpointAt}, {protocol.TaskResult, t.ResultAt}} {
+			if f.seq == 0 {
+				continue
+			}
+			if _, err := r.disk.Lstat(protocol.TaskDir(t.ID) + "/" + f.name); isNotExist(err) {
+				missing[f.seq] = true
+			}
+		}
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	first := slices.Min(slices.Collect(maps.Keys(missing)))
+	for rec, err := range eventlog.Read(r.disk, eventlog.Position{Seq: first - 1}) {
+		if err != nil {
+			return fmt.Errorf("read the log: %w", err)
+		}
+		if !missing[rec.Event.Seq] {
+			continue
+		}
+		changes, err := ledger.Changes(rec.Event)
+		if err != nil {
+			return err
+		}
+		r.redoTask(rec.Event.Seq, changes)
+	}
+	return nil
+}
+
+// putIn makes the directory of a task's file where it is missing.
+func (r *Router) putIn(p string, data []byte) error {
+	err := r.boxes.Put(p, data)
+	if !isNotExist(err) || !ofTask(p) {
+		return err
+	}
+	if err := r.disk.MkdirAll(path.Dir(p), 0o755); err != nil {
+		return err
+	}
+	return r.boxes.Put(p, data)
+}
+
+// leave removes the directory of a task whose last file was swept, whichever
+// that is: the removal of each may have to be tried again.
+func (r *Router) leave(p string) {
+	if ofTask(p) {
+		_ = r.disk.Remove(path.Dir(p)) // one that holds files stays
+	}
+}
+
+// TaskStates counts the tasks in each state, for a status.
+func TaskStates(s *ledger.State) map[string]int {
+	counts := map[string]int{}
+	for state, n := range s.Tasks.Stats.States {
+		if n > 0 {
+			counts[string(state)] = n
+		}
+	}
+	return counts
+}

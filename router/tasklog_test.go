@@ -1,0 +1,258 @@
+package router
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/hived/hived/eventlog"
+	"github.com/hived/hived/internal/durable"
+	"github.com/hived/hived/internal/durable/faultfs"
+	"github.com/hived/hived/ledger"
+	"github.com/hived/hived/protocol"
+	"github.com/hived/hived/task"
+)
+
+// SameTasks holds the tasks of a hive without a daemon against its log: each
+// command was answered once and in its own decision, each transition is a row
+// that begins where the one before it ended, and the files of each task are what
+// the log makes of it, and no others.
+func SameTasks(disk durable.FS) error {
+	w := taskLog{state: ledger.New(memSettings().Remember), at: map[protocol.TaskID]task.State{}, epochs: map[protocol.TaskID]uint64{}, files: map[string][]byte{}}
+	var group []protocol.Event
+	for rec, err := range eventlog.Read(disk, eventlog.Position{}) {
+		if err != nil {
+			return err
+		}
+		w.state.Apply(rec.Event)
+		w.event(rec.Event)
+		if group = append(group, rec.Event); !rec.Event.More {
+			w.decision(group)
+			group = nil
+		}
+	}
+	w.disk(disk)
+	return errors.Join(w.errs...)
+}
+
+// taskLog is what a log says of tasks, read without package router.
+type taskLog struct {
+	state  *ledger.State
+	at     map[protocol.TaskID]task.State
+	epochs map[protocol.TaskID]uint64
+	files  map[string][]byte
+	errs   []error
+}
+
+func (w *taskLog) wrong(format string, args ...any) {
+	w.errs = append(w.errs, fmt.Errorf(format, args...))
+}
+
+// event follows one event.
+func (w *taskLog) event(ev protocol.Event) {
+	changes, err := ledger.Changes(ev)
+	if err != nil {
+		w.wrong("event %s: %w", ev.Seq, err)
+	}
+	for _, c := range changes {
+		if ofTask(c.Path) {
+			w.files[c.Path] = c.Data // nil: it is gone
+		}
+	}
+	e, ok := ev.Body.(*protocol.TaskEvent)
+	if !ok {
+		return
+	}
+	if to, row := task.Next(w.at[e.Task], e.Event); !row || e.From != w.at[e.Task] || e.To != to {
+		w.wrong("event %s: task %s was %q, and %s leads from %q to %q", ev.Seq, e.Task, w.at[e.Task], e.Event, e.From, e.To)
+	}
+	before, rises := w.epochs[e.Task], uint64(0)
+	if e.Event == task.Claim || e.Event == task.Accept {
+		rises = 1
+	}
+	if e.Epoch != before+rises {
+		w.wrong("event %s: %s of task %s leads from epoch %d to %d", ev.Seq, e.Event, e.Task, before, e.Epoch)
+	}
+	w.at[e.Task], w.epochs[e.Task] = e.To, e.Epoch
+}
+
+// decision wants one outcome of the command that it begins with, and none of any
+// other.
+func (w *taskLog) decision(group []protocol.Event) {
+	var steps []string
+	rejected, told := 0, 0
+	first := group[0]
+	for _, ev := range group {
+		var of protocol.Seq
+		switch e := ev.Body.(type) {
+		case *protocol.TaskEvent:
+			if of = e.Of; of > 0 {
+				steps = append(steps, string(e.Task)+" "+string(e.Event))
+			}
+		case *protocol.TaskRejectedEvent:
+			of = e.Of
+			rejected++
+		case *protocol.MessageEvent:
+			if e.From == protocol.Hive {
+				told++
+			}
+		}
+		if of > 0 && of != first.Seq {
+			w.wrong("event %s answers event %s in the decision of event %s", ev.Seq, of, first.Seq)
+		}
+	}
+	slices.Sort(steps)
+	if n := len(steps); len(slices.Compact(slices.Clone(steps))) != n {
+		w.wrong("event %s was carried out twice: %v", first.Seq, steps)
+	}
+	m, ok := first.Body.(*protocol.MessageEvent)
+	is := ok && slices.Contains(m.Delivered, protocol.Hive) && tellsOfTask(m)
+	switch {
+	case !is && len(steps)+rejected > 0:
+		w.wrong("event %s, which is no command about a task, has the outcomes %v, and %d refusals", first.Seq, steps, rejected)
+	case is && rejected > 1, is && (rejected == 1) == (len(steps) > 0):
+		w.wrong("event %s, %s, has the outcomes %v, and %d refusals", first.Seq, m.Raw, steps, rejected)
+	case rejected == 1 && told == 0:
+		w.wrong("event %s was refused, and nobody told", first.Seq)
+	}
+}
+
+func tellsOfTask(m *protocol.MessageEvent) bool {
+	c, err := protocol.DecodeMessage([]byte(m.Raw))
+	return err == nil && aboutTask(c)
+}
+
+// disk compares the files of tasks with what the log makes of them.
+func (w *taskLog) disk(disk durable.FS) {
+	for t := range w.state.Tasks.All() {
+		if t.State != w.at[t.ID] || t.Epoch != w.epochs[t.ID] {
+			w.wrong("task %s is folded to %s at epoch %d, and the log leads to %s at epoch %d", t.ID, t.State, t.Epoch, w.at[t.ID], w.epochs[t.ID])
+		}
+		doc, err := w.state.Tasks.Document(t)
+		if p := protocol.TaskDir(t.ID) + "/" + protocol.TaskView; err != nil || string(w.files[p]) != string(doc) {
+			w.wrong("the last %s in the log is not what the fold gives, %w:\n%s\n%s", p, err, w.files[p], doc)
+		}
+	}
+	for p, want := range w.files {
+		have, _, err := durable.ReadFile(disk, p, -1)
+		if want == nil && !isNotExist(err) || want != nil && (err != nil || string(have) != string(want)) {
+			w.wrong("%s is %q, %w; the log says %q", p, have, err, want)
+		}
+	}
+	dirs, err := disk.ReadDir(protocol.PathTasks)
+	if err != nil && !isNotExist(err) {
+		w.errs = append(w.errs, err)
+	}
+	for _, dir := range dirs {
+		if dir.Name == "README.md" || dir.Name == ".gitkeep" {
+			continue
+		}
+		list, err := disk.ReadDir(path.Join(protocol.PathTasks, dir.Name))
+		if err != nil || len(list) == 0 {
+			w.wrong("tasks/%s is left, %w", dir.Name, err)
+		}
+		for _, f := range list {
+			if p := path.Join(protocol.PathTasks, dir.Name, f.Name); w.files[p] == nil {
+				w.wrong("%s is in no event", p)
+			}
+		}
+	}
+}
+
+// taskWorkload is what the agents of the sweep have sent about tasks: what
+// creates two, the second after the first, what takes the first, and what is
+// refused.
+func taskWorkload(t *testing.T, disk durable.FS) {
+	t.Helper()
+	put(t, disk, "agents/alice/outbox/t.json", `{"id":"t","to":"hive","event":"create","data":{"tasks":[{"title":"second","to":["bob"],"needs":["x"]},{"name":"x","title":"first","to":["bob"]}]}}`)
+	put(t, disk, "agents/bob/outbox/t1.json", `{"id":"t1","to":"hive","event":"claim"}`)
+	put(t, disk, "agents/bob/outbox/t2.json", `{"id":"t2","to":"hive","event":"claim"}`)
+}
+
+// TestTaskCrashAnywhere crashes a daemon at every operation while it takes in
+// commands about tasks: after a restart there are two tasks, one of them in
+// bob's hand at its first epoch, and their files are what the log says.
+func TestTaskCrashAnywhere(t *testing.T) {
+	t.Parallel()
+	for _, how := range []faultfs.Loss{faultfs.Drop, faultfs.Keep, faultfs.Torn(11)} {
+		t.Run(how.String(), func(t *testing.T) {
+			t.Parallel()
+			crashes := sweep(t, func(t *testing.T) *faultfs.Mem {
+				t.Helper()
+				disk := memHive(t)
+				taskWorkload(t, disk)
+				return disk
+			}, func(disk *faultfs.Mem, k int) (crashed bool, err error) {
+				disk.CrashAt(k, how)
+				crashed = runOnce(disk) != nil
+				disk = disk.Reboot()
+				if err := runOnce(disk); err != nil {
+					return crashed, fmt.Errorf("the restart failed: %w", err)
+				}
+				return crashed, errors.Join(SameTasks(disk), tookOne(disk))
+			})
+			t.Logf("%d crashes", crashes)
+		})
+	}
+}
+
+// tookOne wants what the workload leads to.
+func tookOne(disk durable.FS) error {
+	state := ledger.New(memSettings().Remember)
+	for rec, err := range eventlog.Read(disk, eventlog.Position{}) {
+		if err != nil {
+			return err
+		}
+		state.Apply(rec.Event)
+	}
+	var got []string
+	for t := range state.Tasks.All() {
+		got = append(got, fmt.Sprintf("%s %s %d %s", t.Title, t.State, t.Epoch, t.Holder))
+	}
+	rejected := state.Tasks.Stats.Rejected[protocol.CodeNoTask]
+	if want := []string{"first pending 1 bob", "second unassigned 0 "}; !slices.Equal(got, want) || rejected != 1 {
+		return fmt.Errorf("the tasks are %q, and %d commands found none", got, rejected)
+	}
+	return nil
+}
+
+// TestSweptTaskLeavesNothing: whichever of its files is removed last, the
+// directory of a task that is let go goes with it.
+func TestSweptTaskLeavesNothing(t *testing.T) {
+	t.Parallel()
+	settings := memSettings()
+	settings.Tasks.Retention = time.Millisecond
+	for _, name := range []string{protocol.TaskBrief, protocol.TaskView} {
+		synctest.Test(t, func(t *testing.T) {
+			disk := memHive(t)
+			put(t, disk, "agents/alice/outbox/t.json", `{"to":"hive","event":"create","data":{"title":"short","to":["bob"]}}`)
+			if err := runOnce(disk); err != nil {
+				t.Fatal(err)
+			}
+			list, err := disk.ReadDir(protocol.PathTasks)
+			if err != nil || len(list) != 1 {
+				t.Fatal(list, err)
+			}
+			put(t, disk, "agents/alice/outbox/u.json", `{"to":"hive","event":"cancel","task":"`+list[0].Name+`"}`)
+			if err := runOnce(disk); err != nil {
+				t.Fatal(err)
+			}
+			<-time.After(time.Second)
+			disk.FailAt(1, fs.ErrPermission, 1, func(op faultfs.Op, p string) bool { return op == faultfs.OpRemove && path.Base(p) == name })
+			if err := runWith(disk, settings); err != nil {
+				t.Fatal(err)
+			}
+			if list, err := disk.ReadDir(protocol.PathTasks); err != nil || len(list) != 0 {
+				t.Errorf("%s was removed last, and %v is left, %v", name, list, err)
+			}
+			if err := SameTasks(disk); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}

@@ -1,0 +1,189 @@
+package router
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/hived/hived/protocol"
+	"github.com/hived/hived/task"
+)
+
+// tell says what happened to a task to those whom it concerns, so that they can
+// act on it (spec §8.6). was is the task before.
+func (d *Decider) tell(now time.Time, was, t *task.Task, e *protocol.TaskEvent) error {
+	var list []notice
+	add := func(to protocol.AgentID, code protocol.Code, act protocol.Act, body string, more map[string]any) {
+		if to != "" && to != e.By && d.state.Agents[to] != nil && !slices.ContainsFunc(list, func(n notice) bool { return n.to == to }) {
+			list = append(list, d.taskNotice(t, to, code, act, body, more))
+		}
+	}
+	d.tellHolder(was, t, e, add)
+	d.tellOthers(was, t, e, add)
+	for _, n := range list {
+		if err := d.notice(now, n); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+type adder func(to protocol.AgentID, code protocol.Code, act protocol.Act, body string, more map[string]any)
+
+func (d *Decider) taskNotice(t *task.Task, to protocol.AgentID, code protocol.Code, act protocol.Act, body string, more map[string]any) notice {
+	data := map[string]any{"task": t.ID, "state": t.State, "epoch": t.Epoch}
+	maps.Copy(data, more)
+	return notice{
+		to: to, act: act, conversation: protocol.TaskConversation(t.ID), code: code,
+		subject: string(code) + ": " + t.Title, body: body, data: data,
+	}
+}
+
+// tellHolder says what the one who has the task, or had it, must know.
+func (d *Decider) tellHolder(was, t *task.Task, e *protocol.TaskEvent, add adder) {
+	id, epoch := string(t.ID), digits(was.Epoch)
+	over := "Epoch " + epoch + " is over: stop working on it. What you report for it counts no more."
+	switch e.Event {
+	case task.Remind:
+		if t.State == task.Pending {
+			add(t.Holder, protocol.CodeLeaseEnding, protocol.Request, "You took task "+id+" and have not started it. Report `start` with epoch "+epoch+", or it is offered to others.", nil)
+		}
+	case task.LeaseExpired:
+		add(was.Holder, protocol.CodeLeaseExpired, protocol.Inform, "You did not start task "+id+" in time. "+over, nil)
+	case task.HeartbeatLost, task.ProgressStalled:
+		add(was.Holder, protocol.CodeStalled, protocol.Request, fmt.Sprintf("Task %s counts as stalled: %s. Report `progress` with something new, or whatever became of it, with epoch %s within %s, or it is offered to others. If you will be silent, say `expected_until`.",
+			id, e.Reason, epoch, plain(d.settings.Tasks.StallGrace)), nil)
+	case task.Release:
+		if e.By == protocol.Hive {
+			add(was.Holder, protocol.CodeReleased, protocol.Inform, "Task "+id+" was taken from you: "+e.Reason+". "+over, nil)
+		}
+	case task.Cancel:
+		if t.State == task.Cancelled {
+			add(was.Holder, protocol.CodeCancelled, protocol.Inform, "Task "+id+" was cancelled by "+string(e.By)+before(e.Reason)+".", nil)
+			return
+		}
+		add(t.Holder, protocol.CodeCancelRequested, protocol.Cancel, fmt.Sprintf("%s asks you to stop working on task %s%s. Clean up and report `cancelled` with epoch %s within %s. If it is done already, report `complete`: that counts.",
+			e.By, id, before(e.Reason), epoch, plain(d.settings.Tasks.CancelGrace)), nil)
+	case task.CancelledEvent:
+		add(was.Holder, protocol.CodeCancelled, protocol.Inform, "Task "+id+" was cancelled: "+e.Reason+". "+over, nil)
+	case task.ApprovalGranted:
+		add(t.Holder, protocol.CodeApproved, protocol.Agree, "Task "+id+" was approved by "+string(e.By)+before(e.Reason)+". Go on, with epoch "+epoch+".", nil)
+	case task.ApprovalDenied:
+		add(was.Holder, protocol.CodeDenied, protocol.Refuse, "Task "+id+" was denied by "+string(e.By)+before(e.Reason)+". It has failed.", nil)
+	case task.Timeout:
+		add(was.Holder, protocol.CodeApprovalTimeout, protocol.Failure, "Nobody approved of task "+id+" in time. It has failed; `hived task resume "+id+"` makes one that goes on from its checkpoint.", nil)
+	case task.DependencyResolved, task.Retry:
+		what := "What task " + id + " waited for is done"
+		if e.Event == task.Retry {
+			what = "The pause after the last failure of task " + id + " is over: this is execution " + digits(t.Attempt)
+		}
+		add(t.Holder, protocol.CodeGoOn, protocol.Request, what+". Go on, with epoch "+epoch+".", map[string]any{"attempt": t.Attempt})
+	case task.DependencyFailed:
+		add(was.Holder, protocol.CodeParentFailed, protocol.Failure, "Task "+id+" has failed: "+e.Reason+".", nil)
+	case task.MaxRetriesExceeded, task.FatalError:
+		add(was.Holder, protocol.CodeTaskFailed, protocol.Failure, "Task "+id+" has failed: "+or(e.Reason, string(e.Event))+".", nil)
+	}
+}
+
+func before(reason string) string {
+	if reason == "" {
+		return ""
+	}
+	return ": " + reason
+}
+
+// tellOthers says it to those who may take the task, approve of it, specify it,
+// or wait for it.
+func (d *Decider) tellOthers(was, t *task.Task, e *protocol.TaskEvent, add adder) {
+	id := string(t.ID)
+	switch e.Event {
+	case task.Offer:
+		body := fmt.Sprintf("Task %s: %s. Its brief is %s/%s. Report `accept` or `reject` with this task within %s; the first to accept has it.",
+			id, t.Title, protocol.TaskDir(t.ID), protocol.TaskBrief, plain(d.settings.Tasks.Lease))
+		if t.CheckpointAt > 0 {
+			body += " Somebody worked on it: go on from " + protocol.TaskDir(t.ID) + "/" + protocol.TaskCheckpoint + "."
+		}
+		for _, to := range e.Agents {
+			add(to, protocol.CodeTaskOffer, protocol.Propose, body, map[string]any{"title": t.Title, "priority": t.Priority})
+		}
+	case task.Accept, task.Claim:
+		for _, to := range was.Offered {
+			add(to, protocol.CodeRaceLost, protocol.Inform, string(e.By)+" was first to take task "+id+"; there is nothing for you to do.", nil)
+		}
+	case task.Cancel:
+		for _, to := range was.Offered {
+			add(to, protocol.CodeCancelled, protocol.Inform, "Task "+id+", which you were offered, was cancelled.", nil)
+		}
+	case task.OfferExhausted:
+		add(t.Creator, protocol.CodeNobodyTakes, protocol.Inform, "All whom task "+id+" was offered to have rejected it; its history says why. It is offered again at "+e.Until.Format(time.RFC3339)+".", nil)
+	case task.PauseForApproval:
+		d.tellApprovers(t, e, protocol.CodeApprovalAsked, string(was.Holder)+" asks: "+or(e.Question, e.Reason), add)
+	case task.Remind:
+		if t.State == task.Paused {
+			d.tellApprovers(t, e, protocol.CodeReminder, "Still waits: "+d.asked(t), add)
+		}
+	case task.BlockOnDependency:
+		d.tellLead(t, e, add)
+	}
+	d.tellCreator(t, e, add)
+}
+
+// asked is what the holder of a paused task asked.
+func (d *Decider) asked(t *task.Task) string {
+	if t.Reason != "" {
+		return t.Reason
+	}
+	return "the question stands in " + protocol.TaskDir(t.ID) + "/" + protocol.TaskView
+}
+
+func (d *Decider) tellApprovers(t *task.Task, e *protocol.TaskEvent, code protocol.Code, what string, add adder) {
+	for _, to := range d.approvers(t) {
+		if slices.Contains(t.Votes, to) {
+			continue
+		}
+		add(to, code, protocol.Request, fmt.Sprintf("%s\nTask %s, %s, waits for you until %s. Answer with `hived approve %s` or `hived deny %s`.",
+			what, t.ID, t.Title, d.state.Tasks.Time(t.Until).Format(time.RFC3339), t.ID, t.ID), map[string]any{"question": e.Question, "needed": max(1, t.Needed), "until": d.state.Tasks.Time(t.Until)})
+	}
+}
+
+// tellLead asks the lead, or a person, to decide what no rule can.
+func (d *Decider) tellLead(t *task.Task, e *protocol.TaskEvent, add adder) {
+	to := d.state.Lead
+	if to == "" || to == t.Holder {
+		to = protocol.Human
+	}
+	id := string(t.ID)
+	answer := " Report `dependency_resolved` with this task when it can go on, or `fatal_error` to give it up."
+	switch e.Category {
+	case protocol.SchemaFailure:
+		add(to, protocol.CodeSpecify, protocol.Request, string(t.Holder)+" cannot do task "+id+" as it is specified: "+or(e.Reason, "it says no more")+". Specify it again."+answer, nil)
+	case protocol.UnknownFailure:
+		add(to, protocol.CodeSpecify, protocol.Request, string(t.Holder)+" failed at task "+id+" in a way that no rule knows: "+or(e.Reason, "it says no more")+"."+answer, nil)
+	case protocol.TransientFailure, protocol.AuthFailure, protocol.AmbiguityFailure, protocol.LogicFailure:
+	}
+}
+
+// tellCreator says how it ended.
+func (d *Decider) tellCreator(t *task.Task, e *protocol.TaskEvent, add adder) {
+	if e.From == e.To {
+		return
+	}
+	id := string(t.ID)
+	switch t.State {
+	case task.Completed:
+		body := "Task " + id + " was completed by " + string(e.By) + "."
+		if e.Result != nil {
+			body += " Its result is " + protocol.TaskDir(t.ID) + "/" + protocol.TaskResult + "."
+		}
+		add(t.Creator, protocol.CodeTaskCompleted, protocol.Done, body, nil)
+	case task.Failed:
+		code := protocol.CodeTaskFailed
+		if e.Event == task.DependencyFailed {
+			code = protocol.CodeParentFailed
+		}
+		add(t.Creator, code, protocol.Failure, "Task "+id+" has failed: "+or(e.Reason, string(e.Event))+". `hived task resume "+id+"` makes one that goes on from its checkpoint.", map[string]any{"reason": e.Reason})
+	case task.Cancelled:
+		add(t.Creator, protocol.CodeCancelled, protocol.Inform, "Task "+id+" was cancelled by "+string(e.By)+before(e.Reason)+".", nil)
+	}
+}

@@ -1,0 +1,355 @@
+package router
+
+import (
+	"cmp"
+	"container/heap"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/hived/hived/ledger"
+	"github.com/hived/hived/protocol"
+	"github.com/hived/hived/task"
+)
+
+// plan is what follows from the tasks and the roster for what comes next: when
+// each task wants a look, which ones wait for somebody to take them, and who has
+// room for one. It is made from the state and kept beside it, so that no
+// decision goes over all tasks.
+type plan struct {
+	state  *ledger.State
+	wakes  wakes
+	waits  queues                           // want somebody, and nobody has room
+	rests  queues                           // nobody took the last offer; they may be claimed until the next
+	hands  map[protocol.AgentID]*hand       // what each has in hand
+	free   []*hand                          // who has room, the least loaded first
+	signs  map[protocol.AgentID]task.Moment // when an agent was last heard of
+	looks  map[protocol.AgentID]task.Moment // when its alive file was looked at
+	pulses map[protocol.AgentID]time.Time   // what it showed then
+	freed  []protocol.AgentID               // who has got room since the last dispatch
+	ready  []*task.Task                     // which want somebody since then
+	stale  []*task.Task                     // whose view is behind
+}
+
+// offersWaiting is how many offers an agent has at most that it did not answer.
+const offersWaiting = 3
+
+// hand is what an agent has in hand.
+type hand struct {
+	id     protocol.AgentID
+	tasks  int
+	offers []*task.Task
+	slots  int
+	listed int // its load while it stands among the free, plus one; zero: it does not
+}
+
+func (h *hand) load() int { return h.tasks + len(h.offers) }
+
+func (h *hand) room() bool { return h.tasks < h.slots && len(h.offers) < offersWaiting }
+
+func newPlan(state *ledger.State) *plan {
+	return &plan{
+		state: state, waits: newQueues(func(t *task.Task) *bool { return &t.Queued }), rests: newQueues(func(t *task.Task) *bool { return &t.Resting }),
+		hands: map[protocol.AgentID]*hand{}, signs: map[protocol.AgentID]task.Moment{}, looks: map[protocol.AgentID]task.Moment{},
+		pulses: map[protocol.AgentID]time.Time{},
+	}
+}
+
+// stand is what a task means to the plan: whose hand it is in, and whom it is
+// offered to.
+type stand struct {
+	busy    protocol.AgentID
+	offered []protocol.AgentID
+}
+
+func standOf(t *task.Task) stand { return stand{t.Busy(), t.Offered} }
+
+// moved keeps the plan up with a task that had another standing before.
+func (p *plan) moved(t *task.Task, before stand) {
+	after := standOf(t)
+	if before.busy != after.busy {
+		p.busy(before.busy, -1)
+		p.busy(after.busy, 1)
+	}
+	for _, id := range before.offered {
+		if !slices.Contains(after.offered, id) {
+			p.offered(id, t, false)
+		}
+	}
+	for _, id := range after.offered {
+		if !slices.Contains(before.offered, id) {
+			p.offered(id, t, true)
+		}
+	}
+	if t.Changed > t.Viewed && (len(p.stale) == 0 || p.stale[len(p.stale)-1] != t) {
+		p.stale = append(p.stale, t)
+	}
+}
+
+func (p *plan) busy(id protocol.AgentID, by int) {
+	if id == "" {
+		return
+	}
+	p.hand(id).tasks += by
+	p.agent(id)
+}
+
+func (p *plan) offered(id protocol.AgentID, t *task.Task, is bool) {
+	h := p.hand(id)
+	if is {
+		h.offers = append(h.offers, t)
+	} else {
+		h.offers = slices.DeleteFunc(h.offers, func(o *task.Task) bool { return o == t })
+	}
+	p.agent(id)
+}
+
+func (p *plan) hand(id protocol.AgentID) *hand {
+	h := p.hands[id]
+	if h == nil {
+		h = &hand{id: id}
+		p.hands[id] = h
+	}
+	return h
+}
+
+// agent puts an agent where it belongs among those who have room, after
+// whatever happened to it or to what it has in hand.
+func (p *plan) agent(id protocol.AgentID) {
+	h := p.hand(id)
+	if h.listed > 0 {
+		i, _ := slices.BinarySearchFunc(p.free, h, byLoad)
+		p.free = slices.Delete(p.free, i, i+1)
+		h.listed = 0
+	}
+	a := p.state.Agents[id]
+	if a == nil || a.Status != ledger.Active {
+		return
+	}
+	if h.slots = max(1, a.Slots); !h.room() {
+		return
+	}
+	h.listed = h.load() + 1
+	i, _ := slices.BinarySearchFunc(p.free, h, byLoad)
+	p.free = slices.Insert(p.free, i, h)
+	p.freed = append(p.freed, id)
+}
+
+// byLoad goes by the load under which agents were listed.
+func byLoad(a, b *hand) int { return cmp.Or(cmp.Compare(a.listed, b.listed), cmp.Compare(a.id, b.id)) }
+
+// forAnyone is the address of tasks that any agent may have.
+const forAnyone protocol.Address = ""
+
+// meant tells whether a task may be had by an agent, whatever that has in hand.
+func meant(t *task.Task, a *ledger.Agent) bool {
+	if len(t.To) == 0 {
+		return a.ID != protocol.Human
+	}
+	for _, to := range t.To {
+		if role, ok := to.Role(); ok && a.Has(role) || protocol.AgentID(to) == a.ID {
+			return true
+		}
+	}
+	return false
+}
+
+// addresses are those by which a task can mean an agent.
+func addresses(a *ledger.Agent) []protocol.Address {
+	list := []protocol.Address{protocol.Address(a.ID)}
+	if a.ID != protocol.Human {
+		list = append(list, forAnyone)
+	}
+	for _, role := range append([]string{a.Role}, a.Caps...) {
+		if role != "" {
+			list = append(list, protocol.Address("@"+role))
+		}
+	}
+	return list
+}
+
+// candidates are those to whom a task is offered next: who has room, the least
+// loaded first, and who did not want it before only where nobody else is there.
+func (p *plan) candidates(t *task.Task, most int) []protocol.AgentID {
+	var list, again []protocol.AgentID
+	for _, h := range p.free {
+		if len(list) == most {
+			break
+		}
+		if !meant(t, p.state.Agents[h.id]) {
+			continue
+		}
+		if slices.Contains(t.Declined, h.id) {
+			again = append(again, h.id)
+			continue
+		}
+		list = append(list, h.id)
+	}
+	return append(list, again[:min(len(again), most-len(list))]...)
+}
+
+// queues hold tasks that nobody has, in one queue for each audience, so that an
+// agent looks at those that it may have alone.
+type queues struct {
+	all     map[string]*queueOf
+	listens map[protocol.Address][]*queueOf // of whom one address means
+	in      func(*task.Task) *bool          // whether a task stands in one
+}
+
+func newQueues(in func(*task.Task) *bool) queues {
+	return queues{map[string]*queueOf{}, map[protocol.Address][]*queueOf{}, in}
+}
+
+// queueOf holds the tasks of one audience, the best first. What is not to be
+// there any more is found when its turn comes.
+type queueOf struct {
+	list []*task.Task
+	gone int // of them, at most, since the last look: forgotten tasks
+}
+
+func (q *queueOf) Len() int           { return len(q.list) }
+func (q *queueOf) Less(i, j int) bool { return task.Best(q.list[i], q.list[j]) < 0 }
+func (q *queueOf) Swap(i, j int)      { q.list[i], q.list[j] = q.list[j], q.list[i] }
+
+// Push is for package heap.
+func (q *queueOf) Push(x any) { q.list = append(q.list, x.(*task.Task)) } //nolint:forcetypeassert // nothing else is put in
+
+// Pop is for package heap.
+func (q *queueOf) Pop() any {
+	last := len(q.list) - 1
+	t := q.list[last]
+	q.list[last] = nil
+	q.list = q.list[:last]
+	return t
+}
+
+// of gives the queue of a task's audience.
+func (s *queues) of(t *task.Task) *queueOf {
+	parts := make([]string, 0, len(t.To))
+	for _, to := range t.To {
+		parts = append(parts, string(to))
+	}
+	key := strings.Join(parts, " ")
+	q := s.all[key]
+	if q != nil {
+		return q
+	}
+	q = &queueOf{}
+	s.all[key] = q
+	audience := t.To
+	if len(audience) == 0 {
+		audience = []protocol.Address{forAnyone}
+	}
+	for _, to := range audience {
+		s.listens[to] = append(s.listens[to], q)
+	}
+	return q
+}
+
+func (s *queues) add(t *task.Task) {
+	if in := s.in(t); !*in {
+		*in = true
+		heap.Push(s.of(t), t)
+	}
+}
+
+// forget lets go of a task that there is no more. Its queue may have no listener
+// who would find that out, so it is looked through when half of it is gone.
+func (s *queues) forget(t *task.Task, there func(*task.Task) bool) {
+	if !*s.in(t) {
+		return
+	}
+	q := s.of(t)
+	if q.gone++; 2*q.gone < len(q.list) {
+		return
+	}
+	var list []*task.Task
+	for _, t := range q.list {
+		if there(t) {
+			list = append(list, t)
+		}
+	}
+	q.list, q.gone = list, 0
+	heap.Init(q)
+}
+
+// best gives the best task that an agent may have and that is still to be there;
+// nil where there is none.
+func (s *queues) best(a *ledger.Agent, still func(*task.Task) bool) *task.Task {
+	var best *task.Task
+	for _, to := range addresses(a) {
+		for _, q := range s.listens[to] {
+			for len(q.list) > 0 && !still(q.list[0]) {
+				*s.in(heap.Pop(q).(*task.Task)) = false //nolint:forcetypeassert // nothing else is in it
+			}
+			if len(q.list) > 0 && (best == nil || task.Best(q.list[0], best) < 0) {
+				best = q.list[0]
+			}
+		}
+	}
+	return best
+}
+
+// forget lets go of a task that the state has forgotten.
+func (p *plan) forget(t *task.Task) {
+	there := func(t *task.Task) bool { return p.state.Tasks.Get(t.ID) == t }
+	p.waits.forget(t, there)
+	p.rests.forget(t, there)
+}
+
+// claimable tells whether a task may be taken now.
+func (p *plan) claimable(t *task.Task, at task.Moment) bool {
+	return t.State == task.Unassigned && t.NotBefore <= at && len(p.state.Tasks.Unmet(t)) == 0 && p.state.Tasks.Get(t.ID) == t
+}
+
+// waiting tells whether it is also time to offer it.
+func (p *plan) waiting(t *task.Task, at task.Moment) bool { return t.Until <= at && p.claimable(t, at) }
+
+// wakes orders tasks by when they want a look.
+type wakes []wake
+
+type wake struct {
+	at task.Moment
+	t  *task.Task
+}
+
+func (w *wakes) Len() int           { return len(*w) }
+func (w *wakes) Less(i, j int) bool { return (*w)[i].at < (*w)[j].at }
+func (w *wakes) Swap(i, j int)      { (*w)[i], (*w)[j] = (*w)[j], (*w)[i] }
+
+// Push is for package heap.
+func (w *wakes) Push(x any) { *w = append(*w, x.(wake)) } //nolint:forcetypeassert // nothing else is put in
+
+// Pop is for package heap.
+func (w *wakes) Pop() any {
+	last := len(*w) - 1
+	x := (*w)[last]
+	(*w)[last] = wake{}
+	*w = (*w)[:last]
+	return x
+}
+
+// schedule has a task looked at no later than at a moment. One that was to be
+// looked at earlier is, and finds that nothing is due.
+func (p *plan) schedule(t *task.Task, at task.Moment) {
+	if at == 0 || t.Wake != 0 && t.Wake <= at {
+		return
+	}
+	t.Wake = at
+	heap.Push(&p.wakes, wake{at, t})
+}
+
+// due takes the task that wants a look first, if it is time.
+func (p *plan) due(at task.Moment) *task.Task {
+	for len(p.wakes) > 0 && p.wakes[0].at <= at {
+		w := heap.Pop(&p.wakes).(wake) //nolint:forcetypeassert // nothing else is in it
+		if w.t.Wake != w.at {
+			continue // it was to be looked at earlier, and was
+		}
+		w.t.Wake = 0
+		if p.state.Tasks.Get(w.t.ID) == w.t {
+			return w.t
+		}
+	}
+	return nil
+}

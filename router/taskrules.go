@@ -1,0 +1,532 @@
+package router
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/hived/hived/ledger"
+	"github.com/hived/hived/protocol"
+	"github.com/hived/hived/task"
+)
+
+// The most that a command may ask for (spec §8.2).
+const (
+	checkpointKept = 256 << 10 // bytes, from which on its holder is asked to send patches
+	expectedMost   = time.Hour
+	notBeforeMost  = 365 * 24 * time.Hour
+	reasonMost     = 2000 // characters
+)
+
+func digits[N uint64 | int](n N) string { return strconv.FormatUint(uint64(n), 10) }
+
+// take records what a report leads to, if the table has such a row and lets its
+// sender take it.
+func (d *Decider) take(r *report, e protocol.TaskEvent) *refusal {
+	if _, ok := task.Next(r.t.State, e.Event); !ok {
+		return illegal(r.t, r.event)
+	}
+	if !slices.ContainsFunc(task.Who(r.t.State, e.Event), func(role task.Role) bool { return d.is(role, r) }) {
+		return &refusal{protocol.CodeNotAllowed, "what " + string(r.by) + " is to this task does not allow " + r.event + "; `hived task diagram` shows who may what"}
+	}
+	e.Of = r.of
+	if e.By == "" {
+		e.By = r.by
+	}
+	if e.Reason == "" {
+		e.Reason = cut(r.Reason, reasonMost)
+	}
+	if err := d.step(r.now, r.t, e); err != nil {
+		return &refusal{protocol.CodeBadCommand, err.Error()}
+	}
+	return nil
+}
+
+// back lets a holder that counted as stalled go on before its report is taken.
+func (d *Decider) back(r *report) *refusal {
+	if r.t.State != task.Stalled {
+		return nil
+	}
+	return d.take(r, protocol.TaskEvent{Event: task.Recovered})
+}
+
+// working takes a report that a holder may make while it works.
+func (d *Decider) working(r *report, e protocol.TaskEvent) *refusal {
+	from := r.t.State
+	if from == task.Stalled {
+		from = task.InProgress
+	}
+	if _, ok := task.Next(from, e.Event); !ok {
+		return illegal(r.t, r.event)
+	}
+	if no := d.back(r); no != nil {
+		return no
+	}
+	return d.take(r, e)
+}
+
+// works checks that a task is with a holder that works on it.
+func works(r *report) *refusal {
+	if s := r.t.State; s != task.InProgress && s != task.Stalled {
+		return illegal(r.t, r.event)
+	}
+	return nil
+}
+
+// claim takes a task for an agent that may have it; the best where none is named.
+func (d *Decider) claim(r *report) *refusal {
+	a := d.state.Agents[r.by]
+	if a == nil || a.Status != ledger.Active {
+		return &refusal{protocol.CodeNotEligible, string(r.by) + " is no active agent"}
+	}
+	if r.t == nil {
+		if r.t = d.bestFor(a, r.at); r.t == nil {
+			return &refusal{protocol.CodeNoTask, "there is no task that you could have now; `hived task list` shows all"}
+		}
+	}
+	t := r.t
+	switch {
+	case t.State != task.Unassigned && t.State != task.Offered:
+		return taken(r)
+	case !meant(t, a):
+		return &refusal{protocol.CodeNotEligible, "this task is for " + audience(t) + "; `hived agent add` gives roles and capabilities"}
+	case len(d.state.Tasks.Unmet(t)) > 0:
+		return unmet(d.state.Tasks.Unmet(t))
+	case t.NotBefore > r.at:
+		return &refusal{protocol.CodeNotYet, "it may be taken from " + d.state.Tasks.Time(t.NotBefore).Format(time.RFC3339) + " on"}
+	}
+	return d.take(r, protocol.TaskEvent{Event: task.Claim, Epoch: t.Epoch + 1})
+}
+
+// bestFor is the best that an agent was offered or that waits for one like it.
+func (d *Decider) bestFor(a *ledger.Agent, at task.Moment) *task.Task {
+	still := func(t *task.Task) bool { return d.plan.claimable(t, at) }
+	best := d.plan.waits.best(a, still)
+	if t := d.plan.rests.best(a, still); t != nil && (best == nil || task.Best(t, best) < 0) {
+		best = t
+	}
+	for _, t := range d.plan.hand(a.ID).offers {
+		if best == nil || task.Best(t, best) < 0 {
+			best = t
+		}
+	}
+	return best
+}
+
+// taken refuses a task that somebody else was first to take, or that has ended.
+func taken(r *report) *refusal {
+	switch t := r.t; {
+	case task.Ended(t.State):
+		return illegal(t, r.event)
+	case t.Holder == r.by:
+		return &refusal{protocol.CodeIllegalTransition, "you have it already, with epoch " + digits(t.Epoch)}
+	default:
+		return &refusal{protocol.CodeRaceLost, string(t.Holder) + " was first; look for another task, `hived task claim` gives the best"}
+	}
+}
+
+func audience(t *task.Task) string {
+	if len(t.To) == 0 {
+		return "agents"
+	}
+	return names(t.To)
+}
+
+func unmet(list []protocol.TaskID) *refusal {
+	return &refusal{protocol.CodeNeedsUnmet, "it needs " + listed(list) + " first"}
+}
+
+// listed names at most five.
+func listed[S ~string](list []S) string {
+	to := make([]protocol.Address, 0, len(list))
+	for _, s := range list {
+		to = append(to, protocol.Address(s))
+	}
+	return names(to)
+}
+
+// accepts takes an offer. The first in log order wins.
+func (d *Decider) accepts(r *report) *refusal {
+	t := r.t
+	switch {
+	case t.State != task.Offered && t.State != task.Unassigned:
+		return taken(r)
+	case t.State == task.Unassigned:
+		return &refusal{protocol.CodeIllegalTransition, "it is offered to nobody now; `hived task claim " + string(t.ID) + "` takes it"}
+	case !slices.Contains(t.Offered, r.by):
+		return &refusal{protocol.CodeNotOffered, "it was offered to " + listed(t.Offered) + "; `hived task claim " + string(t.ID) + "` takes it if you may have it"}
+	}
+	return d.take(r, protocol.TaskEvent{Event: task.Accept, Epoch: t.Epoch + 1})
+}
+
+func (d *Decider) rejects(r *report) *refusal {
+	t := r.t
+	if t.State != task.Offered {
+		return illegal(t, r.event)
+	}
+	if !slices.Contains(t.Offered, r.by) {
+		return &refusal{protocol.CodeNotOffered, "it was offered to " + listed(t.Offered)}
+	}
+	if no := d.take(r, protocol.TaskEvent{Event: task.Reject}); no != nil {
+		return no
+	}
+	if len(t.Offered) > 0 {
+		return nil
+	}
+	if err := d.offerOver(r.now, t, task.OfferExhausted, "all rejected it"); err != nil {
+		return &refusal{protocol.CodeBadCommand, err.Error()}
+	}
+	return nil
+}
+
+func (d *Decider) start(r *report) *refusal {
+	return d.take(r, protocol.TaskEvent{Event: task.Start, Attempt: r.t.Attempt + 1})
+}
+
+func (d *Decider) recovers(r *report) *refusal {
+	return d.take(r, protocol.TaskEvent{Event: task.Recovered})
+}
+
+// progresses takes a checkpoint. The same one again moves nothing.
+func (d *Decider) progresses(r *report) *refusal {
+	if no := works(r); no != nil {
+		return no
+	}
+	e := protocol.TaskEvent{Event: task.Progress, Expected: r.Expected}
+	last, no := d.lastCheckpoint(r)
+	if no != nil {
+		return no
+	}
+	c, err := task.NewCheckpoint(&r.TaskReport, last)
+	if err != nil {
+		return &refusal{protocol.CodeBadCommand, protocol.Visible(err.Error())}
+	}
+	if c != nil && !r.t.Reached(c) {
+		e.Checkpoint = c
+	}
+	if no := d.working(r, e); no != nil {
+		return no
+	}
+	if e.Checkpoint == nil || len(e.Checkpoint.Data) <= checkpointKept {
+		return nil
+	}
+	return d.refuseIf(d.notice(r.now, notice{
+		to: r.by, act: protocol.Inform, reply: r.id, conversation: protocol.TaskConversation(r.t.ID), code: protocol.CodeLargeCheckpoint,
+		subject: "a large checkpoint of " + r.t.Title,
+		body: fmt.Sprintf("The checkpoint has %d bytes. It is kept in %s/%s, and the log and git keep every one of them: send what changed as `patch`, or keep large state in a file of your own and send its path.",
+			len(e.Checkpoint.Data), protocol.TaskDir(r.t.ID), protocol.TaskCheckpoint),
+		data: map[string]any{"task": r.t.ID, "bytes": len(e.Checkpoint.Data)},
+	}))
+}
+
+func (d *Decider) refuseIf(err error) *refusal {
+	if err == nil {
+		return nil
+	}
+	return &refusal{protocol.CodeBadCommand, err.Error()}
+}
+
+// lastCheckpoint reads what a patch changes, or a milestone alone leaves as it is.
+func (d *Decider) lastCheckpoint(r *report) (*protocol.Checkpoint, *refusal) {
+	if r.Checkpoint != nil || r.Patch == nil && r.Milestone == "" || r.t.CheckpointAt == 0 {
+		return nil, nil
+	}
+	e, err := d.taskEvent(r.t.CheckpointAt)
+	if err != nil || e.Checkpoint == nil {
+		return nil, &refusal{protocol.CodeBadCommand, "the last checkpoint cannot be read, so that the patch has nothing to change; send the whole checkpoint"}
+	}
+	return e.Checkpoint, nil
+}
+
+// taskEvent reads an event of a task again, if it is not in the log yet from
+// what was decided last.
+func (d *Decider) taskEvent(seq protocol.Seq) (*protocol.TaskEvent, error) {
+	var ev protocol.Event
+	i, ok := slices.BinarySearchFunc(d.out, seq, func(x Decision, seq protocol.Seq) int { return int(x.Event.Seq) - int(seq) }) //nolint:gosec // a log is shorter than 2^63
+	if ok {
+		ev = d.out[i].Event
+	} else {
+		var err error
+		if ev, err = d.recall(seq); err != nil {
+			return nil, err
+		}
+	}
+	e, is := ev.Body.(*protocol.TaskEvent)
+	if !is {
+		return nil, errNoEvent
+	}
+	return e, nil
+}
+
+// asks pauses a task until people have approved.
+func (d *Decider) asks(r *report) *refusal {
+	if no := works(r); no != nil {
+		return no
+	}
+	if r.Question == "" && r.Reason == "" {
+		return &refusal{protocol.CodeBadCommand, "it does not say what is to be approved; write it as data.question"}
+	}
+	return d.pause(r, "", r.Question, r.Reason)
+}
+
+// pause has a task wait for people, if there are as many as it needs.
+func (d *Decider) pause(r *report, category protocol.Category, question, reason string) *refusal {
+	if who := d.approvers(r.t); len(who) < int(r.t.Needed) {
+		return &refusal{protocol.CodeBadCommand, fmt.Sprintf("it needs %d approvals, and beside you only %s could give one; give the task back with `release`", r.t.Needed, listed(who))}
+	}
+	return d.working(r, protocol.TaskEvent{
+		Event: task.PauseForApproval, Category: category, Question: cut(question, reasonMost), Reason: cut(reason, reasonMost),
+		Until: r.now.Add(d.settings.Tasks.ApprovalTimeout).UTC(),
+	})
+}
+
+// blocks has a task wait for others.
+func (d *Decider) blocks(r *report) *refusal {
+	if no := works(r); no != nil {
+		return no
+	}
+	if len(r.Needs) == 0 {
+		return &refusal{protocol.CodeBadCommand, "it does not say what is waited for; write the ids of tasks as data.needs"}
+	}
+	var needs []protocol.TaskID
+	for _, name := range r.Needs {
+		need := d.state.Tasks.Get(protocol.TaskID(name))
+		switch {
+		case need == nil:
+			return unknownNeed(name)
+		case need.State == task.Failed || need.State == task.Cancelled:
+			return &refusal{protocol.CodeNeedsUnmet, name + " was " + string(need.State) + "; `hived task resume " + name + "` makes one that goes on from it"}
+		case need == r.t || d.leadsTo(need, r.t.ID):
+			return &refusal{protocol.CodeCycle, name + " waits for this task itself, so that neither would ever go on"}
+		}
+		if !slices.Contains(needs, need.ID) {
+			needs = append(needs, need.ID)
+		}
+	}
+	if no := d.working(r, protocol.TaskEvent{Event: task.BlockOnDependency, Needs: needs}); no != nil {
+		return no
+	}
+	if len(d.state.Tasks.Unmet(r.t)) > 0 {
+		return nil
+	}
+	return d.refuseIf(d.step(r.now, r.t, protocol.TaskEvent{Event: task.DependencyResolved, By: protocol.Hive, Reason: "all of it is done already"}))
+}
+
+func unknownNeed(name string) *refusal {
+	return &refusal{protocol.CodeUnknownNeed, "there is no task " + protocol.Quote(cut(name, 64)) + " to wait for; `hived task list` shows those that there are"}
+}
+
+// leadsTo tells whether a task waits for another, through any number of others.
+func (d *Decider) leadsTo(from *task.Task, to protocol.TaskID) bool {
+	seen := map[protocol.TaskID]bool{}
+	var leads func(t *task.Task) bool
+	leads = func(t *task.Task) bool {
+		return slices.ContainsFunc(d.state.Tasks.Unmet(t), func(id protocol.TaskID) bool {
+			if id == to {
+				return true
+			}
+			if seen[id] {
+				return false
+			}
+			seen[id] = true
+			next := d.state.Tasks.Get(id)
+			return next != nil && leads(next)
+		})
+	}
+	return leads(from)
+}
+
+func (d *Decider) transient(r *report) *refusal {
+	if no := d.working(r, d.retryLater(r)); no != nil {
+		return no
+	}
+	if r.t.Retries <= d.settings.Tasks.MaxRetries {
+		return nil
+	}
+	why := fmt.Sprintf("%d retries did not help", d.settings.Tasks.MaxRetries)
+	if r.Reason != "" {
+		why += ": " + cut(r.Reason, reasonMost)
+	}
+	return d.refuseIf(d.step(r.now, r.t, protocol.TaskEvent{Event: task.MaxRetriesExceeded, By: protocol.Hive, Category: protocol.TransientFailure, Reason: why}))
+}
+
+func (d *Decider) retryLater(r *report) protocol.TaskEvent {
+	at := r.now.Add(d.backoff(r.t.Retries)).UTC()
+	if r.NotBefore.After(at) {
+		at = r.NotBefore.UTC()
+	}
+	return protocol.TaskEvent{Event: task.TransientError, Category: protocol.TransientFailure, NotBefore: at}
+}
+
+// fatal ends a task: of its holder, or a blocked one of who must decide.
+func (d *Decider) fatal(r *report) *refusal {
+	if r.by != r.t.Holder && r.t.State == task.Blocked && d.manages(r) {
+		return d.take(r, protocol.TaskEvent{Event: task.FatalError})
+	}
+	if no := d.holds(r); no != nil {
+		return no
+	}
+	return d.working(r, protocol.TaskEvent{Event: task.FatalError})
+}
+
+// manages tells whether the sender is the lead or a person.
+func (d *Decider) manages(r *report) bool { return d.is(task.ByLead, r) || d.is(task.ByHuman, r) }
+
+// fails routes a failure by its category (spec §8.4).
+func (d *Decider) fails(r *report) *refusal {
+	if no := works(r); no != nil {
+		return no
+	}
+	category := r.Category
+	switch category {
+	case protocol.TransientFailure:
+		return d.transient(r)
+	case protocol.AuthFailure:
+		return d.pause(r, category, "log in again, then approve", or(r.Reason, "the login has expired"))
+	case protocol.AmbiguityFailure:
+		if r.Question == "" && r.Reason == "" {
+			return &refusal{protocol.CodeBadCommand, "it does not say what is ambiguous; write the question as data.reason"}
+		}
+		return d.pause(r, category, or(r.Question, r.Reason), "")
+	case protocol.LogicFailure:
+		return d.repair(r)
+	case protocol.SchemaFailure, protocol.UnknownFailure:
+	default:
+		category = protocol.UnknownFailure
+	}
+	return d.working(r, protocol.TaskEvent{Event: task.BlockOnDependency, Category: category})
+}
+
+func or(s, otherwise string) string {
+	if s == "" {
+		return otherwise
+	}
+	return s
+}
+
+// repair has a task wait for another that mends what is wrong.
+func (d *Decider) repair(r *report) *refusal {
+	if int(r.t.Depth) >= d.settings.Tasks.RepairDepth {
+		return d.working(r, protocol.TaskEvent{Event: task.FatalError, Category: protocol.LogicFailure, Reason: "it was to be repaired " + digits(int(r.t.Depth)) + " times, one inside the other: " + cut(r.Reason, reasonMost)})
+	}
+	if no := d.back(r); no != nil {
+		return no
+	}
+	id, err := d.ids.Next(r.now)
+	if err != nil {
+		return &refusal{protocol.CodeBadCommand, err.Error()}
+	}
+	repair := protocol.TaskID(id.String())
+	no := d.made(r, repair, protocol.TaskEvent{
+		By: protocol.Hive, Repairs: r.t.ID, Depth: int(r.t.Depth) + 1,
+		Spec: &protocol.TaskSpec{
+			Title: cut("Repair: "+r.t.Title, titleMost), To: r.t.To, Priority: r.t.Priority + 1,
+			Body: "Task " + string(r.t.ID) + " cannot go on: " + or(r.Reason, "its holder reported a fault in the logic") + "\nFind the fault, mend it, and test it. When this task is completed, that one goes on. Its brief: " + protocol.TaskDir(r.t.ID) + "/" + protocol.TaskBrief,
+		},
+	})
+	if no != nil {
+		return no
+	}
+	return d.take(r, protocol.TaskEvent{Event: task.BlockOnDependency, Category: protocol.LogicFailure, Needs: []protocol.TaskID{repair}})
+}
+
+// releases gives a task back. One that is to be cancelled is not offered to
+// others: giving it back confirms that.
+func (d *Decider) releases(r *report) *refusal {
+	if r.t.Cancelling > 0 {
+		return d.working(r, protocol.TaskEvent{Event: task.CancelledEvent, Reason: or(cut(r.Reason, reasonMost), "its holder gave it back")})
+	}
+	return d.working(r, protocol.TaskEvent{Event: task.Release, NotBefore: r.NotBefore.UTC()})
+}
+
+func (d *Decider) completes(r *report) *refusal {
+	e := protocol.TaskEvent{Event: task.Complete}
+	if r.Result != nil {
+		e.Result = &protocol.TaskOutput{Value: r.Result}
+	}
+	return d.working(r, e)
+}
+
+func (d *Decider) confirmsCancel(r *report) *refusal {
+	return d.take(r, protocol.TaskEvent{Event: task.CancelledEvent})
+}
+
+// cancels asks a holder to stop, or ends what nobody has started.
+func (d *Decider) cancels(r *report) *refusal {
+	if r.by != r.t.Creator && !d.manages(r) {
+		return &refusal{protocol.CodeNotAllowed, "only " + string(r.t.Creator) + ", who created it, the lead and human may"}
+	}
+	return d.take(r, protocol.TaskEvent{Event: task.Cancel})
+}
+
+func (d *Decider) resolves(r *report) *refusal {
+	if !d.manages(r) {
+		return &refusal{protocol.CodeNotAllowed, "only the lead and human may"}
+	}
+	return d.take(r, protocol.TaskEvent{Event: task.DependencyResolved})
+}
+
+// approvers are those who may approve of a task: whom it names, else human, and
+// where more than one must also the lead and those with the role of one; never
+// the agent that asks (spec §8.5).
+func (d *Decider) approvers(t *task.Task) []protocol.AgentID {
+	return slices.DeleteFunc(d.approversOf(t.Approvers, int(t.Needed)), func(id protocol.AgentID) bool {
+		return id == t.Holder && id != protocol.Human
+	})
+}
+
+const approverRole = "approver"
+
+func (d *Decider) approversOf(named []protocol.Address, needed int) []protocol.AgentID {
+	r := &recipients{}
+	if len(named) == 0 {
+		r.add(protocol.Human)
+		if needed > 1 {
+			if d.state.Lead != "" {
+				r.add(d.state.Lead)
+			}
+			_ = d.expandRole(approverRole, r)
+		}
+	}
+	for _, to := range named {
+		if role, ok := to.Role(); ok {
+			_ = d.expandRole(role, r)
+		} else if id := protocol.AgentID(to); d.state.Agents[id] != nil {
+			r.add(id)
+		}
+	}
+	return r.to
+}
+
+func (d *Decider) mayApprove(r *report) *refusal {
+	who := d.approvers(r.t)
+	switch {
+	case !slices.Contains(who, r.by):
+		return &refusal{protocol.CodeNotApprover, "only " + listed(who) + " may approve of it"}
+	case r.t.State != task.Paused:
+		return illegal(r.t, r.event)
+	}
+	return nil
+}
+
+func (d *Decider) approves(r *report) *refusal {
+	if no := d.mayApprove(r); no != nil {
+		return no
+	}
+	if slices.Contains(r.t.Votes, r.by) {
+		return &refusal{protocol.CodeVotedTwice, "you have approved of it already; " + digits(int(r.t.Needed)-len(r.t.Votes)) + " more must"}
+	}
+	e := protocol.TaskEvent{Event: task.ApprovalGranted, Reason: cut(r.Comment, reasonMost)}
+	if len(r.t.Votes)+1 < int(r.t.Needed) {
+		e.Event = task.ApprovalVote
+	}
+	return d.take(r, e)
+}
+
+func (d *Decider) denies(r *report) *refusal {
+	if no := d.mayApprove(r); no != nil {
+		return no
+	}
+	return d.take(r, protocol.TaskEvent{Event: task.ApprovalDenied, Reason: cut(or(r.Comment, string(r.by)+" denied it"), reasonMost)})
+}

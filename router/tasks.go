@@ -1,0 +1,318 @@
+package router
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/hived/hived/protocol"
+	"github.com/hived/hived/task"
+)
+
+// report is a command about a task (spec §8.2), while it is decided.
+type report struct {
+	now   time.Time
+	at    task.Moment
+	of    protocol.Seq
+	by    protocol.AgentID
+	id    protocol.MessageID
+	event string
+	m     *protocol.Message
+	t     *task.Task // nil: of create, and of claim where none is named
+	protocol.TaskReport
+}
+
+// handler is what a command does, and how it is entered.
+type handler struct {
+	do     func(d *Decider, r *report) *refusal
+	epoch  bool // it is a holder's, and carries the epoch
+	noTask bool // it may name none
+}
+
+// taskCommands are the commands about tasks, by their `event`.
+func taskCommands() map[string]handler {
+	return map[string]handler{
+		"create": {do: (*Decider).create, noTask: true},
+		"resume": {do: (*Decider).resume},
+
+		string(task.Claim):  {do: (*Decider).claim, noTask: true},
+		string(task.Accept): {do: (*Decider).accepts},
+		string(task.Reject): {do: (*Decider).rejects},
+
+		string(task.Start):             {do: (*Decider).start, epoch: true},
+		string(task.Progress):          {do: (*Decider).progresses, epoch: true},
+		string(task.PauseForApproval):  {do: (*Decider).asks, epoch: true},
+		string(task.BlockOnDependency): {do: (*Decider).blocks, epoch: true},
+		string(task.TransientError):    {do: (*Decider).transient, epoch: true},
+		"failure":                      {do: (*Decider).fails, epoch: true},
+		string(task.Release):           {do: (*Decider).releases, epoch: true},
+		string(task.Complete):          {do: (*Decider).completes, epoch: true},
+		string(task.Recovered):         {do: (*Decider).recovers, epoch: true},
+		string(task.CancelledEvent):    {do: (*Decider).confirmsCancel, epoch: true},
+		string(task.FatalError):        {do: (*Decider).fatal},
+
+		string(task.ApprovalGranted): {do: (*Decider).approves},
+		string(task.ApprovalDenied):  {do: (*Decider).denies},
+
+		string(task.Cancel):             {do: (*Decider).cancels},
+		string(task.DependencyResolved): {do: (*Decider).resolves},
+	}
+}
+
+var taskHandlers = taskCommands()
+
+// aboutTask tells whether a command is one about a task.
+func aboutTask(m *protocol.Message) bool {
+	_, known := taskHandlers[m.Event]
+	return known || m.Task != ""
+}
+
+// taskCommand decides a command about a task. What it refuses is logged, and its
+// sender told why; it has changed nothing.
+func (d *Decider) taskCommand(now time.Time, of protocol.Seq, e *protocol.MessageEvent, m *protocol.Message) error {
+	r := &report{now: now, at: d.state.Tasks.Moment(now), of: of, by: e.From, id: e.ID, event: m.Event, m: m}
+	no := d.enter(r)
+	answer := notice{
+		to: e.From, act: protocol.Failure, reply: e.ID, conversation: e.Conversation,
+		subject: "refused: " + protocol.Quote(m.Event), data: map[string]any{"of": of, "event": cut(m.Event, 64)},
+	}
+	if m.Task != "" {
+		answer.data["task"] = m.Task
+	}
+	if no == nil {
+		if !m.RequiresReply && (m.Has("requires_reply") || !e.Act.WantsReply()) {
+			return nil
+		}
+		answer.act, answer.subject, answer.code = protocol.Done, "done: "+m.Event, protocol.CodeOK
+		answer.body = m.Event + " was carried out."
+		if t := r.t; t != nil {
+			answer.data["task"], answer.data["state"], answer.data["epoch"] = t.ID, t.State, t.Epoch
+		}
+		return d.notice(now, answer)
+	}
+	x := &protocol.TaskRejectedEvent{Task: m.Task, Event: cut(m.Event, 64), By: e.From, Of: of, Epoch: m.Epoch, Code: no.code, Detail: no.text}
+	if r.t != nil {
+		x.State = r.t.State
+		answer.data["state"], answer.data["epoch"] = r.t.State, r.t.Epoch
+	}
+	d.emit(now, x)
+	answer.code = no.code
+	answer.body = protocol.Quote(m.Event) + " was not carried out: " + no.text + closing(no.text)
+	return d.notice(now, answer)
+}
+
+// enter checks what all commands have in common: that there are such a command
+// and such a task, that the data fits, and that a holder's epoch is its own.
+func (d *Decider) enter(r *report) *refusal {
+	h, known := taskHandlers[r.event]
+	if !known {
+		names := make([]string, 0, len(taskHandlers))
+		for name := range taskHandlers {
+			names = append(names, name)
+		}
+		return &refusal{protocol.CodeUnknownCommand, "there is no such command about a task" + didYouMean(r.event, names)}
+	}
+	if r.m.Task != "" {
+		if r.t = d.state.Tasks.Get(protocol.TaskID(r.m.Task)); r.t == nil {
+			return &refusal{protocol.CodeUnknownTask, "there is no task " + protocol.Quote(cut(r.m.Task, 64)) + ", or it ended long ago; `hived task list` shows those that there are"}
+		}
+	}
+	if r.t == nil && !h.noTask {
+		return &refusal{protocol.CodeUnknownTask, "it does not say which task; write its id as `task`"}
+	}
+	if h.epoch { // what comes too late is told so, whatever else it lacks
+		if no := d.holds(r); no != nil {
+			return no
+		}
+	}
+	if r.event != "create" {
+		if no := r.read(); no != nil {
+			return no
+		}
+	}
+	return h.do(d, r)
+}
+
+// read decodes the data of a report.
+func (r *report) read() *refusal {
+	if len(r.m.Data) == 0 {
+		return nil
+	}
+	if err := json.Unmarshal(r.m.Data, &r.TaskReport, json.RejectUnknownMembers(true)); err != nil {
+		return &refusal{protocol.CodeBadCommand, "its data does not fit: " + protocol.Visible(err.Error()) + "; PROTOCOL.md shows what each command takes"}
+	}
+	r.Reason = strings.TrimSpace(r.Reason)
+	if no := r.ahead("expected_until", &r.Expected, expectedMost); no != nil {
+		return no
+	}
+	return r.ahead("not_before", &r.NotBefore, notBeforeMost)
+}
+
+// ahead refuses a time that is too far ahead. One that is over says nothing.
+func (r *report) ahead(name string, at *time.Time, most time.Duration) *refusal {
+	*at = at.UTC()
+	if !at.After(r.now) {
+		*at = time.Time{}
+	}
+	if at.Sub(r.now) > most {
+		return &refusal{protocol.CodeBadCommand, name + " lies more than " + plain(most) + " ahead; say at most that, and say it again then"}
+	}
+	return nil
+}
+
+// holds checks that the sender has the task, and that its epoch is the task's
+// (spec §8.3).
+func (d *Decider) holds(r *report) *refusal {
+	t := r.t
+	said := r.m.Has("epoch")
+	switch {
+	case !said && r.by != t.Holder:
+		return notHolder(t)
+	case !said:
+		return &refusal{protocol.CodeMissingEpoch, "it does not carry the epoch that you got with the task; write it as `epoch`, so that a report that comes too late is known as such"}
+	case r.m.Epoch > t.Epoch:
+		return &refusal{protocol.CodeFutureEpoch, "the task is at epoch " + digits(t.Epoch) + "; write the epoch that you got with the task"}
+	case t.Fenced(r.m.Epoch):
+		return &refusal{protocol.CodeFenced, "epoch " + digits(r.m.Epoch) + " is over: the task was taken from you, and what you report for it counts no more; stop working on it"}
+	case r.by != t.Holder:
+		return notHolder(t)
+	}
+	return nil
+}
+
+func notHolder(t *task.Task) *refusal {
+	if t.Holder == "" {
+		return &refusal{protocol.CodeNotHolder, "nobody has this task; take it first with `claim`"}
+	}
+	return &refusal{protocol.CodeNotHolder, string(t.Holder) + " has this task, not you"}
+}
+
+// illegal refuses what is no row of the table.
+func illegal(t *task.Task, event string) *refusal {
+	text := "a task that is " + string(t.State) + " knows no " + event
+	if task.Ended(t.State) {
+		text += "; it has ended: `hived task resume " + string(t.ID) + "` makes a new one that goes on from its checkpoint"
+	} else {
+		text += "; `hived task diagram` shows what leads where"
+	}
+	return &refusal{protocol.CodeIllegalTransition, text}
+}
+
+// is tells whether the sender of a report has a role for its task.
+func (d *Decider) is(role task.Role, r *report) bool {
+	switch role {
+	case task.ByHolder:
+		return r.by == r.t.Holder && !r.t.Spent
+	case task.ByOfferee:
+		return slices.Contains(r.t.Offered, r.by)
+	case task.ByEligible:
+		a := d.state.Agents[r.by]
+		return a != nil && meant(r.t, a)
+	case task.ByApprover:
+		return slices.Contains(d.approvers(r.t), r.by)
+	case task.ByCreator:
+		return r.by == r.t.Creator
+	case task.ByLead:
+		return r.by == d.state.Lead
+	case task.ByHuman:
+		return r.by == protocol.Human
+	case task.ByHive:
+	}
+	return false
+}
+
+// step takes a row: it records the event, keeps the plan up, tells those whom it
+// concerns, and carries on with the tasks that wait for this one. Who asks for a
+// row that there is not has not looked.
+func (d *Decider) step(now time.Time, t *task.Task, e protocol.TaskEvent) error {
+	to, ok := task.Next(t.State, e.Event)
+	if !ok {
+		return errors.New("decide: " + string(e.Event) + " of a task that is " + string(t.State))
+	}
+	e.Task, e.From, e.To = t.ID, t.State, to
+	if e.Epoch == 0 {
+		e.Epoch = t.Epoch
+	}
+	if e.Attempt == 0 {
+		e.Attempt = t.Attempt
+	}
+	was := *t
+	d.emit(now, &e)
+	d.plan.moved(t, standOf(&was))
+	d.planned(t, d.state.Tasks.Moment(now))
+	if err := d.tell(now, &was, t, &e); err != nil {
+		return err
+	}
+	if task.Ended(t.State) && !task.Ended(was.State) {
+		return d.ended(now, t)
+	}
+	return nil
+}
+
+// planned puts a task where it belongs among those that wait.
+func (d *Decider) planned(t *task.Task, at task.Moment) {
+	switch {
+	case d.plan.waiting(t, at):
+		d.plan.ready = append(d.plan.ready, t)
+	case d.plan.claimable(t, at):
+		d.plan.rests.add(t)
+	}
+	d.plan.schedule(t, d.due(t))
+}
+
+// planAll makes the plan from the state.
+func (d *Decider) planAll() {
+	for id := range d.state.Agents {
+		d.plan.agent(id)
+	}
+	at := d.state.Tasks.Moment(d.state.TS)
+	for t := range d.state.Tasks.All() {
+		t.Wake, t.Queued, t.Resting = 0, false, false
+		d.plan.moved(t, stand{})
+		d.planned(t, at)
+	}
+}
+
+// views writes the views of the tasks that something happened to.
+func (d *Decider) views(now time.Time) {
+	for _, t := range d.plan.stale {
+		if t.Changed <= t.Viewed || d.state.Tasks.Get(t.ID) != t {
+			continue
+		}
+		doc, err := d.state.Tasks.Document(t)
+		if err != nil {
+			panic(err) // texts and numbers always encode
+		}
+		d.File(now, protocol.TaskDir(t.ID)+"/"+protocol.TaskView, protocol.Hive, doc)
+	}
+	d.plan.stale = nil
+}
+
+// ended carries on with those that waited for a task that has ended (spec §8.5).
+func (d *Decider) ended(now time.Time, parent *task.Task) error {
+	for _, id := range slices.Sorted(slices.Values(d.state.Tasks.Children(parent.ID))) {
+		t := d.state.Tasks.Get(id)
+		switch {
+		case task.Ended(t.State): // with another of those that it waited for, just now
+		case parent.State != task.Completed:
+			why := "it needs " + string(parent.ID) + ", which was " + string(parent.State)
+			if parent.Reason != "" {
+				why += ": " + parent.Reason
+			}
+			if err := d.step(now, t, protocol.TaskEvent{Event: task.DependencyFailed, By: protocol.Hive, Reason: cut(why, 200)}); err != nil {
+				return err
+			}
+		case len(d.state.Tasks.Unmet(t)) > 0:
+		case t.State == task.Blocked:
+			if err := d.step(now, t, protocol.TaskEvent{Event: task.DependencyResolved, By: protocol.Hive, Reason: "what it waited for is done"}); err != nil {
+				return err
+			}
+		default:
+			d.plan.ready = append(d.plan.ready, t)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,395 @@
+package router_test
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"maps"
+	"runtime/debug"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/hived/hived/internal/durable"
+	"github.com/hived/hived/internal/durable/faultfs"
+	"github.com/hived/hived/protocol"
+	"github.com/hived/hived/router"
+)
+
+// A sweep takes long. What it leaves out in a plain run is left to others: at
+// every operation one fault, in turns.
+var every = flag.Int("sweep.every", 0, "sweeps of a whole hive: every fault at each n-th operation; 0 is one fault, in turns, at each operation or each third")
+
+// failure is a way in which operations fail.
+type failure struct {
+	name  string
+	err   error
+	times int                   // < 0 until it is healed, a while after the first
+	short bool                  // a write that fails has written half
+	only  func(faultfs.Op) bool // nil: every operation
+}
+
+// healing is how long a disk fails that is healed.
+const healing = 10 * time.Second
+
+var failures = []failure{
+	{name: "EIO once", err: syscall.EIO, times: 1},
+	{name: "full disk, once", err: durable.ErrNoSpace, times: 1, only: grows},
+	{name: "EIO, half a write", err: syscall.EIO, times: 1, short: true},
+	{name: "full disk, half a write", err: durable.ErrNoSpace, times: 1, short: true},
+	{name: "EIO until healed", err: syscall.EIO, times: -1},
+	{name: "full disk, 20 times", err: durable.ErrNoSpace, times: 20, only: grows},
+	{name: "full disk until healed", err: durable.ErrNoSpace, times: -1, only: grows},
+	{name: "ENOSPC of any operation", err: durable.ErrNoSpace, times: 1},
+}
+
+// grows tells whether an operation takes room on a disk.
+func grows(op faultfs.Op) bool {
+	return op == faultfs.OpCreate || op == faultfs.OpWrite || op == faultfs.OpMkdir || op == faultfs.OpLink
+}
+
+// hit is a failure at work.
+type hit struct {
+	failure
+	k int // the first operation that fails, from now
+
+	mu    sync.Mutex
+	left  int // failures
+	op    faultfs.Op
+	name  string // of the first that failed
+	names bool   // a sync of names failed
+}
+
+func (h *hit) String() string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return string(h.op) + " " + h.name
+}
+
+// install plans what is left of the failure.
+func (h *hit) install(disk *faultfs.Mem) {
+	if h.short {
+		disk.ShortWrite(1, h.err, h.fires)
+	} else {
+		disk.FailAt(1, h.err, -1, h.fires)
+	}
+}
+
+func (h *hit) fires(op faultfs.Op, name string) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.k--; h.k > 0 || h.left == 0 || h.only != nil && !h.only(op) || h.short && op != faultfs.OpWrite {
+		return false
+	}
+	if h.op == "" {
+		h.op, h.name = op, name
+		if h.left < 0 {
+			time.AfterFunc(healing, h.heal)
+		}
+	}
+	h.left = max(h.left-1, -1)
+	h.names = h.names || op == faultfs.OpSyncDir || op == faultfs.OpSyncAll
+	return true
+}
+
+func (h *hit) heal() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.left = 0
+}
+
+// remount tells whether the file system has to be mounted anew.
+func (h *hit) remount() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	names := h.names
+	h.names = false
+	return names
+}
+
+// judge holds how daemons ended against what must end one, and what must not
+// (spec §3.5, §3.6, §6.7; invariants 5 to 7 of the architecture).
+func (h *hit) judge(ends []ending) error {
+	var errs []error
+	wrong := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	log := h.name == protocol.PathLog || h.name == protocol.PathScratch+"/log.new"
+	saves := h.op == faultfs.OpSync || h.op == faultfs.OpSyncDir || h.op == faultfs.OpSyncAll
+	for _, e := range ends {
+		if e.started && h.only != nil {
+			wrong("a full disk ended a daemon: %w", e.err)
+		}
+	}
+	switch {
+	case h.times != 1:
+	case len(ends) > 1:
+		wrong("it ended %d daemons", len(ends))
+	case len(ends) == 0 && (h.op == faultfs.OpSyncAll || log && (h.op == faultfs.OpSync || h.op == faultfs.OpWrite && errors.Is(h.err, syscall.EIO))):
+		wrong("no daemon ended")
+	case len(ends) == 1 && !log && !saves && h.op != "" && !strings.HasPrefix(h.name, protocol.PathSegments):
+		wrong("it ended a daemon: %w", ends[0].err)
+	}
+	return errors.Join(errs...)
+}
+
+// fault is what happens to a life at one operation.
+type fault struct {
+	name string
+	on   func(l *life, k int) error
+}
+
+// crash has the disk crash, and the life go on from what is left.
+func crash(how faultfs.Loss) fault {
+	return fault{how.String(), func(l *life, k int) error {
+		l.disk.CrashAt(k, how)
+		err := l.live()
+		l.ends, l.disk = nil, l.disk.Reboot()
+		switch {
+		case errors.Is(err, faultfs.ErrCrashed):
+			return nil
+		case err != nil:
+			return err
+		}
+		// It came when the life was over, in git perhaps, whose troubles end no
+		// daemon; a committer makes more or fewer operations each time.
+		return l.daemon(context.Background(), day{}, true)
+	}}
+}
+
+// fail has operations fail: whose they are tries again, a daemon that ends is
+// started again. When all is well again, it runs once more.
+func fail(f failure) fault {
+	return fault{f.name, func(l *life, k int) error {
+		l.hit = &hit{failure: f, k: k, left: f.times}
+		l.hit.install(l.disk)
+		err := l.live()
+		l.hit.heal()
+		ends := l.ends
+		l.ends = nil
+		if err == nil {
+			err = l.daemon(context.Background(), day{}, true)
+		}
+		return errors.Join(err, l.hit.judge(ends))
+	}}
+}
+
+// after is what follows each fault: the life goes on to its end, and nothing
+// is wrong then, nor after a power cut, which takes nothing that a daemon which
+// stopped cleanly has left.
+func after(l *life) error {
+	if err := errors.Join(l.live(), l.check()); err != nil {
+		return l.told(err)
+	}
+	l.disk.CrashAt(0, faultfs.Drop)
+	l.disk = l.disk.Reboot()
+	if err := errors.Join(l.daemon(context.Background(), day{}, true), l.check()); err != nil {
+		return l.told(fmt.Errorf("after a power cut at the end: %w", err))
+	}
+	return l.told(nil)
+}
+
+// told adds daemons that did not end well, though nothing failed any more.
+func (l *life) told(err error) error {
+	for _, e := range l.ends {
+		err = errors.Join(err, fmt.Errorf("a daemon ended: %w", e.err))
+	}
+	return err
+}
+
+// job is one life with a fault.
+type job struct {
+	from *life
+	k    int // the operation, counted from there
+	fault
+}
+
+// morning is the life at the beginning of a day, and how many operations the
+// day has.
+type morning struct {
+	*life
+	ops int
+}
+
+// mornings lives without a fault. A life that a fault falls upon ends with the
+// day after; in the long form, with the last one.
+func mornings(t *testing.T, c *course) (list []morning) {
+	t.Helper()
+	if err := bubble(t, func() error {
+		l, err := newLife(c)
+		var sent [][]string
+		for err == nil && l.day < len(c.days) {
+			m := morning{l.fork(), 0}
+			if m.until = len(c.days); *every == 0 {
+				m.until = max(c.settled, min(l.day+2, len(c.days)))
+			}
+			list = append(list, m)
+			before := l.disk.Ops()
+			l.until = l.day + 1
+			err = l.live()
+			list[len(list)-1].ops = l.disk.Ops() - before
+			var got map[string]string
+			if err == nil {
+				got, err = l.delivered()
+			}
+			sent = append(sent, slices.Collect(maps.Keys(got)))
+		}
+		for i := range list {
+			if err == nil {
+				list[i].sent = sent[list[i].until-1]
+			}
+		}
+		return l.told(err)
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return list
+}
+
+// shards of a sweep run at once.
+const shards = 4
+
+// sweep runs jobs, and what follows each.
+func sweep(t *testing.T, jobs []job) {
+	t.Helper()
+	old := debug.SetGCPercent(800) // what a life leaves behind is all garbage
+	var ops atomic.Int64
+	var failed atomic.Bool // one broken life tells enough
+	t.Cleanup(func() {
+		debug.SetGCPercent(old)
+		t.Logf("%d lives, %d operations", len(jobs), ops.Load())
+	})
+	for s := range shards {
+		t.Run(strconv.Itoa(s), func(t *testing.T) {
+			t.Parallel()
+			for i := s; i < len(jobs) && !failed.Load(); i += shards {
+				j := jobs[i]
+				l := j.from.fork()
+				if err := bubble(t, func() error {
+					pause(time.Until(l.now))
+					begun := l.disk
+					err := j.on(l, j.k)
+					if err == nil {
+						err = after(l)
+					}
+					ops.Add(int64(begun.Ops() + l.disk.Ops()))
+					return err
+				}); err != nil {
+					failed.Store(true)
+					t.Errorf("day %d, operation %d, %s, %v:\n%v", j.from.day+1, j.k, j.name, l.hit, err)
+				}
+			}
+		})
+	}
+}
+
+// plan lists the jobs of a sweep over every operation of every day, or over each
+// plain-th in a plain run.
+func plan(list []morning, faults []fault, plain int) (jobs []job) {
+	turn := 0
+	for _, m := range list {
+		for k := 1; k <= m.ops; k += cmp.Or(*every, plain) * router.Sparse {
+			for i, f := range faults {
+				if *every > 0 || i == turn%len(faults) {
+					jobs = append(jobs, job{m.life, k, f})
+				}
+			}
+			turn++
+		}
+	}
+	return jobs
+}
+
+// crashes are a power cut that takes what was not synced, the death of the
+// daemon, and a power cut that takes some of it, another part each time.
+var crashes = []fault{crash(faultfs.Drop), crash(faultfs.Keep), {"torn", func(l *life, k int) error {
+	return crash(faultfs.Torn(uint64(k))).on(l, k)
+}}}
+
+// TestWholeHiveCrashes crashes a whole hive at every operation.
+func TestWholeHiveCrashes(t *testing.T) {
+	t.Parallel()
+	sweep(t, plan(mornings(t, mail), crashes, 1))
+}
+
+// TestWholeHiveFails has operations fail, from every third operation on.
+func TestWholeHiveFails(t *testing.T) {
+	t.Parallel()
+	sweep(t, plan(mornings(t, mail), failing(), 3))
+}
+
+func failing() (faults []fault) {
+	for _, f := range failures {
+		faults = append(faults, fail(f))
+	}
+	return faults
+}
+
+// TestWholeHiveCrashesAgain crashes a whole hive, the daemon that comes after at
+// every operation of its recovery, and some of those that come after that too.
+func TestWholeHiveCrashesAgain(t *testing.T) {
+	t.Parallel()
+	sweep(t, crashAgain(t, mail, 120, 1))
+}
+
+// crashAgain lists the jobs of crashes at each plain-th operation of a course,
+// and of others at each denser-th of the recovery.
+func crashAgain(t *testing.T, c *course, plain, denser int) (jobs []job) {
+	t.Helper()
+	step := 20 * max(*every, 1)
+	if *every == 0 {
+		step = plain * router.Sparse
+	}
+	turn := 0
+	for _, m := range mornings(t, c) {
+		for k := step / 2; k <= m.ops; k += step {
+			l := m.fork()
+			n := 0 // operations of the recovery
+			if err := bubble(t, func() error {
+				err := crashes[turn%len(crashes)].on(l, k)
+				probe := l.fork()
+				if err == nil {
+					n, err = probe.recovers()
+				}
+				l.now = time.Now()
+				return err
+			}); err != nil {
+				t.Fatal(err)
+			}
+			for j := 1; j <= n; j += denser {
+				jobs = append(jobs, job{l, j, recrash(turn + j)})
+			}
+			turn++
+		}
+	}
+	return jobs
+}
+
+// recovers counts the operations of a start.
+func (l *life) recovers() (ops int, err error) {
+	ctx, stop := context.WithCancel(context.Background())
+	stop()
+	r, err := router.New(l.disk, router.Config{Settings: lifeSettings()})
+	if err != nil {
+		return 0, err
+	}
+	ops = l.disk.Ops()
+	return ops, r.Run(ctx)
+}
+
+// recrash is a crash, and one turn in three another one a little later.
+func recrash(turn int) fault {
+	first, second := crashes[turn%len(crashes)], crashes[turn/len(crashes)%len(crashes)]
+	return fault{first.name + " after a crash", func(l *life, k int) error {
+		err := first.on(l, k)
+		if err == nil && turn%3 == 0 {
+			err = second.on(l, 1+k*7%41)
+		}
+		return err
+	}}
+}
