@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -94,7 +95,7 @@ func TestSendWritesOneWholeMessage(t *testing.T) {
 	sent, err := b.Send(Draft{
 		To: []protocol.Address{"bob", "@builder"}, Act: protocol.Request, Subject: "s", Body: Text("line\n\"two\""),
 		InReplyTo: "m0", Conversation: "c", NeedsHuman: true, RequiresReply: &no,
-		ExpiresAt: time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC),
+		ExpiresAt: time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC), Task: "01M7YWEVEB97VS93BY45E8GWCS", Epoch: 3,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -106,8 +107,8 @@ func TestSendWritesOneWholeMessage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := fmt.Sprintln(m.ID == sent.ID, m.To, m.Act, m.Subject, string(m.Body), m.InReplyTo, m.Conversation, m.NeedsHuman, m.Has("requires_reply"), m.RequiresReply, m.ExpiresAt)
-	want := `true [bob @builder] request s "line\n\"two\"" m0 c true true false 2030-01-02 03:04:05 +0000 UTC
+	got := fmt.Sprintln(m.ID == sent.ID, m.To, m.Act, m.Subject, string(m.Body), m.InReplyTo, m.Conversation, m.NeedsHuman, m.Has("requires_reply"), m.RequiresReply, m.ExpiresAt, m.Task, m.Epoch)
+	want := `true [bob @builder] request s "line\n\"two\"" m0 c true true false 2030-01-02 03:04:05 +0000 UTC 01M7YWEVEB97VS93BY45E8GWCS 3
 `
 	if got != want {
 		t.Errorf("message %s, want %s", got, want)
@@ -263,9 +264,9 @@ func TestReadFindsAnIDOfTwoSendersAmbiguous(t *testing.T) {
 
 func TestDoneMovesAndNeverOverwrites(t *testing.T) {
 	disk, b := inbox(t)
-	for range 2 { // again is harmless
+	for i := range 2 { // again is harmless
 		l, err := b.Done("m-one")
-		if err != nil || l.Path != "agents/alice/inbox/.done/01B.json" || !l.Done {
+		if err != nil || l.Path != "agents/alice/inbox/.done/01B.json" || !l.Done || l.Moved != (i == 0) {
 			t.Errorf("Done = %+v, %v", l, err)
 		}
 	}
@@ -278,6 +279,46 @@ func TestDoneMovesAndNeverOverwrites(t *testing.T) {
 	}
 	if got := content(t, disk, "agents/alice/inbox/01C.json"); got != fmt.Sprintf(letter, "m-two", 3) {
 		t.Errorf("the message is %q", got)
+	}
+}
+
+// overtaken is a disk on which somebody else does something to a message before
+// it is moved.
+type overtaken struct {
+	durable.FS
+	first func(from, to string) error
+}
+
+func (o *overtaken) RenameNew(from, to string) error {
+	if do := o.first; do != nil {
+		o.first = nil
+		if err := do(from, to); err != nil {
+			return err
+		}
+	}
+	return o.FS.RenameNew(from, to)
+}
+
+// TestDoneOvertaken: who comes second is told so, and not that a rename failed.
+func TestDoneOvertaken(t *testing.T) {
+	for name, tt := range map[string]struct {
+		first func(disk durable.FS, from, to string) error
+		done  bool
+		moved bool
+		want  error
+	}{
+		"nobody":  {func(durable.FS, string, string) error { return nil }, true, true, nil},
+		"handled": {func(disk durable.FS, from, to string) error { return disk.RenameNew(from, to) }, true, false, nil},
+		"deleted": {func(disk durable.FS, from, _ string) error { return disk.Remove(from) }, false, false, ErrNotFound},
+	} {
+		t.Run(name, func(t *testing.T) {
+			disk, _ := inbox(t)
+			b := open(t, &overtaken{disk, func(from, to string) error { return tt.first(disk, from, to) }})
+			l, err := b.Done("m-one")
+			if l.Done != tt.done || l.Moved != tt.moved || !errors.Is(err, tt.want) {
+				t.Errorf("Done = %+v, %v", l, err)
+			}
+		})
 	}
 }
 
@@ -345,5 +386,33 @@ func TestSendRefusesWhatTheHiveDoesNotTake(t *testing.T) {
 	d.MaxBytes = 1000
 	if _, err := b.Send(d); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestSendBesideAnother: several agents may live in one process; under the race
+// detector this tells of what they share.
+func TestSendBesideAnother(t *testing.T) {
+	disk := hive(t, "alice", "bob")
+	var wait sync.WaitGroup
+	for _, id := range []protocol.AgentID{"alice", "bob"} {
+		b, err := Open(disk, id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			wait.Go(func() {
+				for range 20 {
+					if _, err := b.Send(Draft{To: []protocol.Address{"human"}, Body: Text("x")}); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+	}
+	wait.Wait()
+	for _, id := range []protocol.AgentID{"alice", "bob"} {
+		if list, err := disk.ReadDir(protocol.OutboxDir(id)); err != nil || len(list) != 41 { // with .sent
+			t.Errorf("%s has %d names, %v", id, len(list), err)
+		}
 	}
 }

@@ -15,6 +15,7 @@ package agent
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -58,13 +59,13 @@ func Open(disk durable.FS, id protocol.AgentID) (*Box, error) {
 	}
 	info, err := disk.Lstat(protocol.AgentDir(id))
 	if err == nil && info.Mode.IsDir() {
-		return &Box{disk: disk, id: id, entropy: ulid.Monotonic(ulid.DefaultEntropy(), 0)}, nil
+		return &Box{disk: disk, id: id, entropy: ulid.Monotonic(rand.Reader, 0)}, nil
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("open the mailbox of %s: %w", id, err)
 	}
 	names, err := Names(disk)
-	if err != nil {
+	if err != nil && !errors.Is(err, fs.ErrPermission) { // an agent with a user of its own lists no others
 		return nil, err
 	}
 	return nil, fmt.Errorf("%w %s%s", ErrNoAgent, protocol.Quote(string(id)), suggest(string(id), names))
@@ -102,21 +103,38 @@ func Names(disk durable.FS) ([]protocol.AgentID, error) {
 func (b *Box) ID() protocol.AgentID { return b.id }
 
 // Done moves a message to inbox/.done: it is handled (spec §4.7). Name is as
-// for [Box.Read]. A message that is there already is left as it is.
+// for [Box.Read]. A message that is there already is left as it is. Where
+// several processes of one agent want the same message, it is [Letter.Moved] for
+// one of them, who may do what it asks for; one that was deleted meanwhile is
+// [ErrNotFound].
 func (b *Box) Done(name string) (Letter, error) {
-	l, err := b.Read(name)
-	if err != nil || l.Done {
-		return l, err
+	for tries := 1; ; tries++ {
+		l, err := b.Read(name)
+		if err != nil || l.Done {
+			return l, err
+		}
+		moved, err := b.done(l)
+		if errors.Is(err, fs.ErrNotExist) && tries < doneTries {
+			continue // somebody else was quicker
+		}
+		return moved, err
 	}
-	from, dir := l.Path, protocol.DoneDir(b.id)
+}
+
+// doneTries bounds how often Done looks for a message that others move to and
+// fro.
+const doneTries = 100
+
+func (b *Box) done(l Letter) (Letter, error) {
+	dir := protocol.DoneDir(b.id)
 	if err := b.disk.MkdirAll(dir, 0o755); err != nil {
 		return l, fmt.Errorf("mark %s as handled: %w", l.File, err)
 	}
 	to := dir + "/" + l.File
-	if err := b.disk.RenameNew(from, to); err != nil {
+	if err := b.disk.RenameNew(l.Path, to); err != nil {
 		return l, fmt.Errorf("mark %s as handled: %w", l.File, err)
 	}
-	l.Path, l.Done = to, true
+	l.Path, l.Done, l.Moved = to, true, true
 	return l, nil
 }
 

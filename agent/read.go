@@ -23,6 +23,7 @@ type Letter struct {
 	File     string            // its name
 	Path     string            // where it stands, relative to the hive
 	Done     bool              // it stands in inbox/.done
+	Moved    bool              // and this call of [Box.Done] moved it there
 	Raw      []byte            // its bytes
 	Message  *protocol.Message // nil where the file is no message
 	Bad      error             // why it is none

@@ -26,6 +26,8 @@ type Draft struct {
 	RequiresReply *bool                   `json:"requires_reply,omitzero"` // nil: as the act has it
 	NeedsHuman    bool                    `json:"needs_human,omitzero"`
 	ExpiresAt     time.Time               `json:"expires_at,omitzero"`
+	Task          protocol.TaskID         `json:"task,omitzero"`  // that the command is about
+	Epoch         uint64                  `json:"epoch,omitzero"` // of its holder
 	Event         string                  `json:"event,omitzero"` // a command to `hive` (spec §8)
 	Data          jsontext.Value          `json:"data,omitzero"`  // of the command
 
