@@ -20,6 +20,7 @@ const (
 const (
 	codeFileAltered Code = "file-altered"
 	codeFileMissing Code = "file-missing"
+	codeTaskFile    Code = "task-file"
 	codeFilePlanted Code = "file-planted"
 	codeHandledSoon Code = "handled-not-logged"
 	codeGoneSoon    Code = "deleted-not-logged"
@@ -49,6 +50,14 @@ const (
 	codeNotAHive      Code = "not-a-hive"
 	codeNotWritable   Code = "not-writable"
 	codeWorldWritable Code = "world-writable"
+	codeGroupWritable Code = "group-writable"
+	codeOthersRead    Code = "others-read"
+	codeOpenSecret    Code = "open-secret"
+	codeOwner         Code = "owner-differs"
+	codeNoUser        Code = "user-missing"
+	codeRights        Code = "rights-differ"
+	codeNotReached    Code = "not-reached"
+	codeStranger      Code = "other-user"
 	codeDaemon        Code = "daemon"
 	codeStrays        Code = "stray-files"
 	codeBadAgent      Code = "bad-agent-directory"
@@ -90,6 +99,7 @@ var catalogue = map[Code]kind{
 
 	codeFileAltered: {Fault, "`hived up` or `hived repair` writes it again from the log, and keeps the altered one"},
 	codeFileMissing: {Fault, "`hived up` or `hived repair` writes it again from the log"},
+	codeTaskFile:    {Fault, "nothing is decided from it; `hived repair` writes it again from the log"},
 	codeFilePlanted: {Fault, "read it as text that somebody unknown wrote, then delete it"},
 	codeHandledSoon: {Note, "hived logs it on its next pass"},
 	codeGoneSoon:    {Note, "hived logs it as handled on its next pass; `hived repair` brings it back instead"},
@@ -125,6 +135,14 @@ var catalogue = map[Code]kind{
 	codeNotAHive:      {Note, "make one with `hived init`, or say --hive DIR"},
 	codeNotWritable:   {Fault, "give the user who runs hived the right to write there; `hived repair` does it where the directory is that user's own"},
 	codeWorldWritable: {Warning, "`chmod o-w` it: anybody on this machine can write messages in any name"},
+	codeGroupWritable: {Warning, "`chmod g-w` it, unless all of that group may write messages in any name"},
+	codeOthersRead:    {Note, "`chmod go-rwx` the hive's directory if they should not"},
+	codeOpenSecret:    {Warning, "`chmod go-rwx` them"},
+	codeOwner:         {Warning, "`chown` it to who the hive belongs to; if each agent is to have a user, run `hived init --users`"},
+	codeNoUser:        {Fault, "run `hived init --users` as root"},
+	codeRights:        {Fault, "`hived init --users`, as root, sets it"},
+	codeNotReached:    {Fault, ""},
+	codeStranger:      {Note, "run it as root, or as who the hive belongs to"},
 	codeDaemon:        {OK, ""},
 	codeStrays:        {Warning, "messages are regular files whose names end in .json and do not begin with a dot; rename or delete them"},
 	codeBadAgent:      {Warning, ""},

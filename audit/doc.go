@@ -12,6 +12,9 @@
 //     deletes nothing that anybody wrote: what it replaces it keeps aside.
 //   - [Doctor] looks at the machine and the hive for what will go wrong.
 //
+// All of them read log and history as streams: memory is bounded by what is
+// alive in the hive, and 100 bytes a commit.
+//
 // Each fault that they know has a [Code], and docs/faults.md says of each how it
 // comes about and what to do. Carrying messages is left to package router.
 package audit

@@ -15,6 +15,7 @@ import (
 	"github.com/hived/hived/protocol"
 	"github.com/hived/hived/router"
 	"github.com/hived/hived/settings"
+	"github.com/hived/hived/users"
 )
 
 var zeroTime time.Time
@@ -23,12 +24,23 @@ var zeroTime time.Time
 // is wrong or soon will be. It is quick: what takes reading everything is
 // [Verify]'s. It changes nothing and may be called beside the daemon.
 func Doctor(ctx context.Context, disk *durable.Disk) []Finding {
-	d := &doctor{disk: disk, now: time.Now()}
+	return newDoctor(disk).examine(ctx)
+}
+
+func newDoctor(disk *durable.Disk) *doctor {
+	return &doctor{disk: disk, now: time.Now(), euid: os.Geteuid(), account: users.Account}
+}
+
+func (d *doctor) examine(ctx context.Context) []Finding {
+	disk := d.disk
 	m := lookAtMachine(disk.Path("."))
 	m.agents = len(agentIDs(disk))
 	d.list = m.findings()
 	if _, err := disk.Lstat(protocol.PathAgents); err != nil {
 		return append(d.list, found(codeNotAHive, disk.Path("."), "there is no agents/ here: only the machine was looked at"))
+	}
+	if d.stranger() {
+		return append(d.list, found(codeStranger, disk.Path("."), "the hive belongs to another user, and each agent has one of its own: only the machine was looked at"))
 	}
 	for _, check := range []func(){d.settings, d.daemon, d.rights, d.agents, d.outboxes, d.log, d.segments, d.clock, d.git, d.above, d.temps} {
 		if ctx.Err() != nil {
@@ -45,6 +57,8 @@ type doctor struct {
 	list    []Finding
 	running bool
 	last    time.Time // of the log's last event
+	euid    int       // of who asks; -1 where there is no such thing
+	account func(protocol.AgentID) (users.ID, error)
 }
 
 func (d *doctor) add(f Finding) { d.list = append(d.list, f) }
@@ -73,29 +87,6 @@ func (d *doctor) daemon() {
 		d.fine(codeDaemon, router.LockFile, "process %d holds the hive", pid)
 	default:
 		d.fine(codeDaemon, router.LockFile, "no daemon runs; the lock is free, whatever the file says")
-	}
-}
-
-// rights looks at who may write where.
-func (d *doctor) rights() {
-	bad := false
-	for _, dir := range hiveDirs(d.disk) {
-		info, err := d.disk.Lstat(dir)
-		if err != nil || !info.Mode.IsDir() {
-			continue // told of with the agents
-		}
-		perm := info.Mode.Perm()
-		if perm&ownerDir != ownerDir || !canWrite(d.disk.Path(dir)) {
-			d.add(found(codeNotWritable, dir, "its mode is %04o and hived may not write there", perm))
-			bad = true
-		}
-		if perm&0o002 != 0 && info.Mode&fs.ModeSticky == 0 {
-			d.add(found(codeWorldWritable, dir, "its mode is %04o", perm))
-			bad = true
-		}
-	}
-	if !bad {
-		d.fine(codeNotWritable, "", "every directory of the hive can be written by its owner, and by nobody else")
 	}
 }
 

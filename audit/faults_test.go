@@ -3,6 +3,7 @@ package audit
 import (
 	"flag"
 	"fmt"
+	"io/fs"
 	"os"
 	"regexp"
 	"slices"
@@ -12,9 +13,11 @@ import (
 
 	"github.com/hived/hived/eventlog"
 	"github.com/hived/hived/gitcommit"
+	"github.com/hived/hived/internal/docpage"
 	"github.com/hived/hived/internal/durable"
 	"github.com/hived/hived/protocol"
 	"github.com/hived/hived/router"
+	"github.com/hived/hived/users"
 )
 
 var update = flag.Bool("update", false, "write docs/faults.md anew")
@@ -24,6 +27,7 @@ const (
 	byVerify  = "verify"
 	byDoctor  = "doctor"
 	byMachine = "doctor (machine)"
+	byRights  = "doctor (rights)"
 )
 
 // What repair makes of it.
@@ -43,7 +47,9 @@ type fault struct {
 	prints string
 	repair string
 	make   func(h *hive)
-	on     *machine // of byMachine
+	on     *machine         // of byMachine
+	look   func() []Finding // of byRights
+	ask    func(*doctor)    // who asks the doctor, where it matters
 }
 
 var faults = []fault{
@@ -112,6 +118,13 @@ var faults = []fault{
 	}},
 	{code: codeFileMissing, by: byVerify, how: "PROTOCOL.md is deleted", prints: "it is not there", repair: mends, make: func(h *hive) {
 		h.remove("PROTOCOL.md")
+	}},
+	{code: codeTaskFile, by: byVerify, how: "somebody writes over the brief of a task", prints: "it holds … bytes that are not those of the log", repair: mends, make: func(h *hive) {
+		h.write("agents/alice/outbox/task.json", `{"to":"hive","event":"create","data":{"title":"tidy up","to":["bob"]}}`)
+		h.once()
+		list, err := h.disk.ReadDir(protocol.PathTasks)
+		h.must(err)
+		h.write(protocol.TaskDir(protocol.TaskID(list[0].Name))+"/"+protocol.TaskBrief, `{"title":"burn it down"}`)
 	}},
 	{code: codeFilePlanted, by: byVerify, how: "somebody writes a file into an inbox", prints: "hived did not deliver it, and does not know who wrote it", repair: leaves, make: func(h *hive) {
 		h.write("agents/bob/inbox/from-nobody.json", `{"from":"lead","body":"do it"}`)
@@ -199,7 +212,7 @@ var faults = []fault{
 	}},
 
 	{code: codeNoGitProgram, by: byMachine, how: "git is not installed", prints: "there is no git program", repair: ignores, on: &machine{}},
-	{code: codeWatches, by: byMachine, how: "fs.inotify.max_user_watches is small for so many agents", prints: "100 directories may be watched, 50 agents take up to 408", repair: ignores, on: &machine{watches: 100, agents: 50}},
+	{code: codeWatches, by: byMachine, how: "fs.inotify.max_user_watches is small for so many agents", prints: "100 directories may be watched, 50 agents take up to 153", repair: ignores, on: &machine{watches: 100, agents: 50}},
 	{code: codeInstances, by: byMachine, how: "fs.inotify.max_user_instances is small", prints: "4 programs of one user may watch", repair: ignores, on: &machine{instances: 4}},
 	{code: codeOpenFiles, by: byMachine, how: "ulimit -n is small", prints: "64 files may be open at once", repair: ignores, on: &machine{openFiles: 64}},
 	{code: codeFileSystem, by: byMachine, how: "the hive lies on NFS, SMB, 9p, FUSE, tmpfs or an overlay", prints: "nfs: changes made on other machines give no events…", repair: ignores, on: &machine{fileSystem: "nfs"}},
@@ -217,6 +230,30 @@ var faults = []fault{
 	{code: codeWorldWritable, by: byDoctor, how: "an outbox can be written by everybody", prints: "its mode is 0777", repair: ignores, make: func(h *hive) {
 		h.must(os.Chmod(h.path("agents/bob/outbox"), 0o777))
 	}},
+	{code: codeGroupWritable, by: byRights, how: "a group that is more than one user can write an outbox", prints: "its mode is 0775, and its group is 100", repair: ignores, look: func() []Finding {
+		return othersMay("agents/bob/outbox", durable.Info{Mode: fs.ModeDir | 0o775, UID: 1000, GID: 100}, durable.Info{UID: 1000})
+	}},
+	{code: codeOwner, by: byRights, how: "an outbox belongs to another user than the hive does, which nobody set up", prints: "it belongs to user 1001, and the hive to user 1000", repair: ignores, look: func() []Finding {
+		return othersMay("agents/bob/outbox", durable.Info{Mode: fs.ModeDir | 0o755, UID: 1001}, durable.Info{UID: 1000})
+	}},
+	{code: codeOthersRead, by: byRights, how: "the hive can be read by all users, and the directories above it let them pass", prints: "every user of this machine can read the messages in it: its mode is 0755", repair: ignores, look: func() []Finding {
+		return othersRead("/srv/hive", durable.Info{Mode: fs.ModeDir | 0o755}, nil)
+	}},
+	{code: codeOpenSecret, by: byRights, how: "the same, and dot-files of an agent's own can be read by all", prints: "every user of this machine can read 1 files of a kind in which programs keep secrets: agents/bob/.env", repair: ignores, look: func() []Finding {
+		return othersRead("/srv/hive", durable.Info{Mode: fs.ModeDir | 0o711}, []string{"agents/bob/.env"})
+	}},
+	{code: codeNoUser, by: byDoctor, how: "each agent has a user, and one joined that has none", prints: "agent bob has no Unix user…", repair: ignores, make: func(h *hive) {
+		h.write(users.Marker, "")
+	}},
+	{code: codeRights, by: byDoctor, how: "each agent has a user, and what the table of [security.md](security.md) says does not hold", prints: "it belongs to user … and group … with mode 0644, and should to … with 0600: holds every message of everybody", repair: ignores, make: func(h *hive) {
+		h.write(users.Marker, "")
+	}},
+	{code: codeNotReached, by: byDoctor, how: "each agent has a user, and a directory above the hive is closed, or can be written by everybody", prints: "… is closed to others (mode 0700), so agents do not reach the hive below it; …", repair: ignores, make: func(h *hive) {
+		h.write(users.Marker, "")
+	}},
+	{code: codeStranger, by: byDoctor, how: "each agent has a user, and one of them asks the doctor", prints: "the hive belongs to another user, and each agent has one of its own: only the machine was looked at", repair: ignores, make: func(h *hive) {
+		h.write(users.Marker, "")
+	}, ask: func(d *doctor) { d.euid = 70001 }},
 	{code: codeDaemon, by: byDoctor, how: "a daemon runs; this is no fault", prints: "process … holds the hive", repair: "exits 75", make: func(h *hive) {
 		lock, err := durable.TakeLock(h.disk, router.LockFile, nil)
 		h.must(err)
@@ -303,9 +340,18 @@ func TestFaultsAreFound(t *testing.T) {
 					t.Errorf("level %s, and OK() is %v:%s", catalogue[f.code].level, r.OK(), lines(list))
 				}
 			case byDoctor:
-				list = Doctor(t.Context(), newFaulty(t, f).disk)
+				d := newDoctor(newFaulty(t, f).disk)
+				d.account = func(id protocol.AgentID) (users.ID, error) {
+					return users.ID{}, fmt.Errorf("agent %s %w", id, users.ErrNoUser)
+				}
+				if f.ask != nil {
+					f.ask(d)
+				}
+				list = d.examine(t.Context())
 			case byMachine:
 				list = f.on.findings()
+			case byRights:
+				list = f.look()
 			}
 			i := slices.IndexFunc(list, func(x Finding) bool { return x.Code == f.code && fits(f.prints, x.Text) })
 			if i < 0 {
@@ -409,25 +455,7 @@ func TestFaultsAreDocumented(t *testing.T) {
 			t.Errorf("no test makes %s", code)
 		}
 	}
-	const page, begin, end = "../docs/faults.md", "<!-- table: go test ./audit -run Documented -update -->\n", "<!-- end -->"
-	data, err := os.ReadFile(page)
-	if err != nil {
-		t.Fatal(err)
-	}
-	head, rest, ok := strings.Cut(string(data), begin)
-	was, tail, ok2 := strings.Cut(rest, end)
-	if !ok || !ok2 {
-		t.Fatalf("%s has no table", page)
-	}
-	if *update {
-		if err := os.WriteFile(page, []byte(head+begin+table.String()+end+tail), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	if was != table.String() {
-		t.Errorf("%s is not up to date: go test ./audit -run Documented -update", page)
-	}
+	docpage.Hold(t, "../docs/faults.md", "<!-- table: go test ./audit -run Documented -update -->\n", "<!-- end -->", table.String(), *update)
 }
 
 // append writes an event into the log behind the daemon's back.

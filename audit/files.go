@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"path"
 	"strings"
+	"syscall"
 
 	"github.com/hived/hived/internal/durable"
 	"github.com/hived/hived/ledger"
@@ -35,7 +36,8 @@ const (
 	boxInbox            // unread
 	boxDone
 	boxSent
-	boxLog // sealed segments
+	boxLog  // sealed segments
+	boxTask // the files of a task, which hived alone writes
 )
 
 func placeOf(p string) place {
@@ -46,8 +48,11 @@ func placeOf(p string) place {
 		return place{box: boxOwn}
 	}
 	top, rest, _ := strings.Cut(p, "/")
-	if top == protocol.PathSegments {
+	switch top {
+	case protocol.PathSegments:
 		return place{box: boxLog}
+	case protocol.PathTasks:
+		return place{box: boxTask}
 	}
 	name, _, _ := strings.Cut(rest, "/")
 	id := protocol.AgentID(name)
@@ -87,7 +92,7 @@ func (f *files) look(p string, want protocol.Blob) (sight, string, error) {
 		return same, "", nil
 	case err == nil:
 		return other, fmt.Sprintf("it holds %d bytes that are not those of the log", len(data)), nil
-	case errors.Is(err, fs.ErrNotExist):
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR):
 		return absent, "", nil
 	case errors.Is(err, durable.ErrTooLarge), errors.Is(err, durable.ErrLink), errors.Is(err, durable.ErrNotRegular), errors.Is(err, fs.ErrPermission):
 		return other, reason(err), nil
@@ -134,10 +139,10 @@ func (f *files) letter(at place) (protocol.Seq, protocol.MessageID) {
 	var l ledger.Letter
 	switch at.box {
 	case boxInbox:
-		l = a.Inbox[at.name]
+		l, _ = a.Inbox.Get(at.name)
 	case boxDone:
-		l = a.Done[at.name]
-	case boxSent, boxOwn, boxNone, boxLog:
+		l, _ = a.Done.Get(at.name)
+	case boxSent, boxOwn, boxNone, boxLog, boxTask:
 	}
 	return l.Of, l.ID
 }
@@ -149,6 +154,10 @@ func (f *files) differs(p string, at place, is sight, why string, want protocol.
 		return found(codeNewVersion, p, "it was changed since its last version")
 	case at.box == boxOwn:
 		return found(codeNewVersion, p, "it was deleted since its last version")
+	case at.box == boxTask && is == absent:
+		return found(codeTaskFile, p, "it is not there")
+	case at.box == boxTask:
+		return found(codeTaskFile, p, "%s", why)
 	case is == other:
 		return found(codeFileAltered, p, "%s", why)
 	case at.box == boxInbox:
@@ -193,7 +202,7 @@ func (f *files) unexpected(p string, at place) (*Finding, error) {
 	if at.box == boxInbox {
 		one = found(codeFilePlanted, p, "hived did not deliver it, and does not know who wrote it")
 		if a := f.fold.state.Agents[at.agent]; a != nil {
-			if l, done := a.Done[at.name]; done {
+			if l, done := a.Done.Get(at.name); done {
 				one = found(codeReopened, p, "it was moved back from .done").about(l.Of, l.ID)
 			}
 		}

@@ -2,7 +2,6 @@ package audit
 
 import (
 	"fmt"
-	"iter"
 	"maps"
 	"slices"
 
@@ -43,20 +42,22 @@ type account struct {
 // writes its drops right behind it.
 const patience = 1 << 12
 
-// add folds one event.
-func (f *fold) add(rec eventlog.Record, changes []protocol.Change) error {
-	ev := rec.Event
-	f.check(ev)
+// add folds one event, whose [effect] is at hand.
+func (f *fold) add(rec eventlog.Record) error {
+	ev, x := rec.Event, effectOf(rec)
+	f.check(ev, x)
 	f.state.Apply(ev)
 	f.pos = eventlog.Position{Seq: ev.Seq, Sum: rec.Sum}
-	// A segment's content is the log's own business: its place is enough here.
-	_, err := f.tree.Apply(changes, func(string) (protocol.Blob, error) { return protocol.Blob{}, nil })
+	_, err := f.tree.Apply(x.changes, noSegment)
 	return err
 }
 
 // catchUp folds what the log holds by now.
 func (f *fold) catchUp(disk durable.FS) error {
-	for _, err := range history(disk, f.pos, f.add) {
+	for rec, err := range effects(disk, f.pos, examined) {
+		if err == nil {
+			err = f.add(rec)
+		}
 		if err != nil {
 			return err
 		}
@@ -64,34 +65,11 @@ func (f *fold) catchUp(disk durable.FS) error {
 	return nil
 }
 
-// history gives the events after a position as git needs them. Where also is
-// not nil it sees each of them first.
-func history(disk durable.FS, after eventlog.Position, also func(eventlog.Record, []protocol.Change) error) iter.Seq2[gitcommit.Event, error] {
-	return func(yield func(gitcommit.Event, error) bool) {
-		for rec, err := range eventlog.Read(disk, after) {
-			var changes []protocol.Change
-			if err == nil {
-				changes, err = ledger.Changes(rec.Event)
-			}
-			if err == nil && also != nil {
-				err = also(rec, changes)
-			}
-			if err != nil {
-				yield(gitcommit.Event{}, fmt.Errorf("read the log: %w", err))
-				return
-			}
-			if !yield(gitcommit.Event{Seq: rec.Event.Seq, Sum: rec.Sum.String(), Changes: changes}, nil) {
-				return
-			}
-		}
-	}
-}
-
 // check holds an event against the state before it.
-func (f *fold) check(ev protocol.Event) {
+func (f *fold) check(ev protocol.Event, x *effect) {
 	switch e := ev.Body.(type) {
 	case *protocol.MessageEvent:
-		f.message(ev, e)
+		f.message(ev, e, x)
 	case *protocol.DropEvent:
 		f.drop(e)
 	case *protocol.HandledEvent:
@@ -101,7 +79,7 @@ func (f *fold) check(ev protocol.Event) {
 		if e.Of >= ev.Seq || known && of != e.Of {
 			f.wrong(found(codeDuplicateOf, "", "the log says that the message repeats event %d, which did not accept it", e.Of).about(ev.Seq, e.ID))
 		}
-	case *protocol.HiveEvent, *protocol.AgentEvent, *protocol.QuarantineEvent, *protocol.FileEvent, *protocol.AlertEvent:
+	case *protocol.HiveEvent, *protocol.AgentEvent, *protocol.QuarantineEvent, *protocol.FileEvent, *protocol.TaskEvent, *protocol.TaskRejectedEvent, *protocol.AlertEvent:
 	}
 	if ev.Seq%patience == 0 {
 		f.settle(ev.Seq - patience/2)
@@ -110,38 +88,40 @@ func (f *fold) check(ev protocol.Event) {
 
 // message opens the account of a message: every address must be delivered to
 // or dropped.
-func (f *fold) message(ev protocol.Event, e *protocol.MessageEvent) {
-	data, err := ledger.Delivered(ev, e)
-	if err != nil || protocol.BlobOf(data) != e.Blob || len(data) != e.Size {
+func (f *fold) message(ev protocol.Event, e *protocol.MessageEvent, x *effect) {
+	if x.differs {
 		f.wrong(found(codeMessageDiffers, "", "its bytes are not those that the log gives as delivered").about(ev.Seq, e.ID))
 	}
-	a := &account{id: e.ID, owed: map[protocol.Address]bool{}}
-	for _, to := range e.To {
-		f.owe(a, to)
+	owed, group := f.owed(e, x)
+	owed = slices.DeleteFunc(owed, func(to protocol.Address) bool { return slices.Contains(e.Delivered, protocol.AgentID(to)) })
+	group = group && len(e.Delivered) == 0
+	if len(owed) == 0 && !group {
+		return
 	}
-	if m, err := protocol.DecodeMessage([]byte(e.Raw)); err == nil && m.NeedsHuman {
-		f.owe(a, protocol.Address(protocol.Human))
-	}
-	for _, id := range e.Delivered {
-		delete(a.owed, protocol.Address(id))
-		a.group = false
-	}
-	if len(a.owed) > 0 || a.group {
-		f.open[ev.Seq] = a
-	}
-}
-
-// owe notes whom an address means.
-func (f *fold) owe(a *account, to protocol.Address) {
-	_, role := to.Role()
-	switch id := protocol.AgentID(to); {
-	case role, id == protocol.Broadcast:
-		a.group = true
-	case (id == protocol.Lead || id == protocol.God) && f.state.Lead != "":
-		a.owed[protocol.Address(f.state.Lead)] = true
-	default:
+	a := &account{id: e.ID, owed: make(map[protocol.Address]bool, len(owed)), group: group}
+	for _, to := range owed {
 		a.owed[to] = true
 	}
+	f.open[ev.Seq] = a
+}
+
+// owed gives whom a message's addresses mean, and whether a group is among them.
+func (f *fold) owed(e *protocol.MessageEvent, x *effect) (owed []protocol.Address, group bool) {
+	for _, to := range e.To {
+		_, role := to.Role()
+		switch id := protocol.AgentID(to); {
+		case role, id == protocol.Broadcast:
+			group = true
+		case (id == protocol.Lead || id == protocol.God) && f.state.Lead != "":
+			owed = append(owed, protocol.Address(f.state.Lead))
+		default:
+			owed = append(owed, to)
+		}
+	}
+	if x.human {
+		owed = append(owed, protocol.Address(protocol.Human))
+	}
+	return owed, group
 }
 
 func (f *fold) drop(e *protocol.DropEvent) {
@@ -162,9 +142,9 @@ func (f *fold) handled(ev protocol.Event, e *protocol.HandledEvent) {
 	known := false
 	if a := f.state.Agents[e.Agent]; a != nil {
 		if e.How == protocol.HowReopened {
-			_, known = a.Done[e.File]
+			_, known = a.Done.Get(e.File)
 		} else {
-			_, known = a.Inbox[e.File]
+			_, known = a.Inbox.Get(e.File)
 		}
 	}
 	if !known {
@@ -192,7 +172,8 @@ func (f *fold) settle(through protocol.Seq) {
 // unread + handled (spec §4.8).
 func (f *fold) balance() {
 	for _, a := range f.state.Roster() {
-		if unread := uint64(len(a.Inbox)); a.Delivered != unread+a.Handled {
+		unread := uint64(a.Inbox.Len()) //nolint:gosec // a length is not negative
+		if a.Delivered != unread+a.Handled {
 			f.wrong(found(codeCountDiffers, protocol.InboxDir(a.ID), "%s was given %d messages, handled %d and has %d unread", a.ID, a.Delivered, a.Handled, unread))
 		}
 	}

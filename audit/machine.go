@@ -22,7 +22,7 @@ type machine struct {
 
 // What is little.
 const (
-	watchesPerAgent = 8 // directories, with room for those to come
+	watchesPerAgent = 3 // its directory, inbox and outbox
 	fewInstances    = 16
 	fewOpenFiles    = 256
 	fewBytes        = 256 << 20

@@ -6,6 +6,7 @@ import (
 
 	"github.com/hived/hived/eventlog"
 	"github.com/hived/hived/internal/durable"
+	"github.com/hived/hived/ledger"
 	"github.com/hived/hived/protocol"
 )
 
@@ -16,33 +17,38 @@ type origin struct {
 	path string
 }
 
-// puts visits what every event puts into the versioned tree, with its git id.
+// puts visits what every event puts into the versioned tree, by its git id.
 func puts(ctx context.Context, disk durable.FS, until protocol.Seq, visit func(protocol.Event, protocol.Change) error) error {
-	for _, err := range history(disk, eventlog.Position{}, func(rec eventlog.Record, changes []protocol.Change) error {
+	for rec, err := range effects(disk, eventlog.Position{}, named) {
 		switch {
+		case err != nil:
+			return err
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
 		case until > 0 && rec.Event.Seq > until:
-			return errEnough
+			return nil
 		}
-		for _, c := range changes {
+		for _, c := range effectOf(rec).changes {
 			if c.Op != protocol.Put {
 				continue
 			}
-			if c.Blob.IsZero() {
-				c.Blob = protocol.BlobOf(c.Data)
-			}
 			if err := visit(rec.Event, c); err != nil {
-				return err
+				return ignoreEnough(err)
 			}
-		}
-		return nil
-	}) {
-		if err != nil {
-			return ignoreEnough(err)
 		}
 	}
 	return nil
+}
+
+// content gives the bytes of what an event puts under a path.
+func content(ev protocol.Event, path string) ([]byte, error) {
+	changes, err := ledger.Changes(ev)
+	for _, c := range changes {
+		if c.Op == protocol.Put && c.Path == path {
+			return c.Data, nil
+		}
+	}
+	return nil, err
 }
 
 // origins finds where some content came from. What no event put, such as
@@ -78,7 +84,7 @@ func messageOf(ev protocol.Event) protocol.MessageID {
 		if e.Adopted != nil {
 			return e.Adopted.ID
 		}
-	case *protocol.AgentEvent, *protocol.DropEvent, *protocol.HandledEvent, *protocol.FileEvent, *protocol.AlertEvent:
+	case *protocol.AgentEvent, *protocol.DropEvent, *protocol.HandledEvent, *protocol.FileEvent, *protocol.TaskEvent, *protocol.TaskRejectedEvent, *protocol.AlertEvent:
 	}
 	return ""
 }

@@ -120,7 +120,7 @@ func (r *repairer) files(ctx context.Context) error {
 	want := map[protocol.Blob][]suspect{}
 	for _, x := range list {
 		switch x.Code { //nolint:exhaustive // the others are no faults, or nobody's to mend
-		case codeFileAltered, codeFileMissing, codeGoneSoon, codeAgainSoon:
+		case codeFileAltered, codeFileMissing, codeTaskFile, codeGoneSoon, codeAgainSoon:
 			id, ok, err := r.fold.tree.Lookup(x.path)
 			if err != nil {
 				return err
@@ -138,9 +138,16 @@ func (r *repairer) rewrite(ctx context.Context, want map[protocol.Blob][]suspect
 	if len(want) == 0 {
 		return nil
 	}
-	return ignoreEnough(puts(ctx, r.disk, 0, func(_ protocol.Event, c protocol.Change) error {
+	return puts(ctx, r.disk, 0, func(ev protocol.Event, c protocol.Change) error {
+		if len(want[c.Blob]) == 0 {
+			return nil
+		}
+		data, err := content(ev, c.Path)
+		if err != nil {
+			return err
+		}
 		for _, x := range want[c.Blob] {
-			if err := r.replace(x.Finding, c.Data); err != nil {
+			if err := r.replace(x.Finding, data); err != nil {
 				return err
 			}
 		}
@@ -148,7 +155,7 @@ func (r *repairer) rewrite(ctx context.Context, want map[protocol.Blob][]suspect
 			return errEnough
 		}
 		return nil
-	}))
+	})
 }
 
 // replace writes one file, and keeps what stood in its place.

@@ -53,7 +53,7 @@ func (r *repairer) judgeGit(ctx context.Context) (build bool, err error) {
 		return true, nil
 	}
 	var bad []gitcommit.Problem
-	err = gitcommit.Check(ctx, r.disk, history(r.disk, eventlog.Position{}, nil), func(p gitcommit.Problem) {
+	err = gitcommit.Check(ctx, r.disk, history(r.disk), func(p gitcommit.Problem) {
 		if !p.Info {
 			bad = append(bad, p)
 		}
@@ -188,18 +188,14 @@ func (r *repairer) commitAll(ctx context.Context, repo *gitcommit.Repo) error {
 		return err
 	}
 	b := &batch{}
-	for _, err := range history(r.disk, eventlog.Position{Seq: head.Seq}, func(rec eventlog.Record, changes []protocol.Change) error {
-		if b.full() {
-			if err := b.commit(ctx, repo); err != nil {
-				return err
-			}
+	for rec, err := range effects(r.disk, eventlog.Position{Seq: head.Seq}, withContent) {
+		if err == nil && b.full() {
+			err = b.commit(ctx, repo)
 		}
-		b.add(rec, changes)
-		return nil
-	}) {
 		if err != nil {
 			return err
 		}
+		b.add(rec)
 	}
 	return b.commit(ctx, repo)
 }
@@ -212,8 +208,8 @@ type batch struct {
 
 func (b *batch) full() bool { return len(b.Lines) >= batchEvents || b.bytes >= batchBytes }
 
-func (b *batch) add(rec eventlog.Record, changes []protocol.Change) {
-	ev := rec.Event
+func (b *batch) add(rec eventlog.Record) {
+	ev, changes := rec.Event, effectOf(rec).changes
 	if b.First == 0 {
 		b.First = ev.Seq
 	}

@@ -88,23 +88,22 @@ func replay(ctx context.Context, disk *durable.Disk, into string, until Until) (
 func treeAt(ctx context.Context, disk durable.FS, until Until) (*gitcommit.Tree, Result, error) {
 	tree, res := gitcommit.NewTree(), Result{}
 	var last protocol.Seq
-	segments := gitcommit.SegmentsOf(disk)
-	for _, err := range history(disk, eventlog.Position{}, func(rec eventlog.Record, changes []protocol.Change) error {
+	for rec, err := range effects(disk, eventlog.Position{}, named) {
 		ev := rec.Event
-		last = ev.Seq
 		switch {
+		case err != nil:
+			return nil, res, err
 		case ctx.Err() != nil:
-			return context.Cause(ctx)
-		case until.Seq > 0 && ev.Seq > until.Seq, !until.At.IsZero() && ev.TS.After(until.At):
-			return errEnough
+			return nil, res, context.Cause(ctx)
 		}
-		res = Result{Seq: ev.Seq, Sum: rec.Sum.String(), At: ev.TS}
-		_, err := tree.Apply(changes, segments)
-		return err
-	}) {
-		if err := ignoreEnough(err); err != nil {
+		last = ev.Seq
+		if until.Seq > 0 && ev.Seq > until.Seq || !until.At.IsZero() && ev.TS.After(until.At) {
+			break
+		}
+		if _, err := tree.Apply(effectOf(rec).changes, noSegment); err != nil {
 			return nil, res, err
 		}
+		res = Result{Seq: ev.Seq, Sum: rec.Sum.String(), At: ev.TS}
 	}
 	switch {
 	case until.Seq > last:
@@ -193,10 +192,17 @@ func (w *writer) plan(p string, id protocol.Blob) error {
 }
 
 // put writes the content of one change to all the paths that have it.
-func (w *writer) put(_ protocol.Event, c protocol.Change) error {
+func (w *writer) put(ev protocol.Event, c protocol.Change) error {
+	if len(w.want[c.Blob]) == 0 {
+		return nil
+	}
+	data, err := content(ev, c.Path)
+	if err != nil {
+		return err
+	}
 	for _, p := range w.want[c.Blob] {
 		if err := w.create(p, func(f io.Writer) error {
-			n, err := f.Write(c.Data)
+			n, err := f.Write(data)
 			w.bytes += int64(n)
 			return err
 		}); err != nil {

@@ -49,8 +49,9 @@ const mostOfOne = 200
 // may run beside the daemon: what does not fit is believed only when it still
 // does not after the daemon had time for two passes. An error means that the
 // check could not be finished, whatever the report says.
-func Verify(ctx context.Context, disk *durable.Disk, opt Options) (Report, error) {
-	v := &verifier{disk: disk, opt: opt, seen: map[Code]int{}}
+func Verify(ctx context.Context, disk durable.FS, opt Options) (Report, error) {
+	v := &verifier{disk: disk, opt: opt}
+	v.begin()
 	err := v.run(ctx)
 	v.finish()
 	if err != nil {
@@ -60,7 +61,7 @@ func Verify(ctx context.Context, disk *durable.Disk, opt Options) (Report, error
 }
 
 type verifier struct {
-	disk     *durable.Disk
+	disk     durable.FS
 	opt      Options
 	report   Report
 	gitWhole bool // git holds all that the log holds
@@ -69,17 +70,9 @@ type verifier struct {
 }
 
 func (v *verifier) run(ctx context.Context) error {
-	v.fold = newFold(v.add)
-	v.report.Findings, v.report.Notes = []Finding{}, []Finding{}
-	whole, err := v.log(ctx)
-	if err != nil {
-		return err
-	}
-	if !whole {
-		return nil // what does not follow from an event cannot be held against it
-	}
-	if err := v.git(ctx); err != nil {
-		return err
+	whole, err := v.history(ctx)
+	if err != nil || !whole {
+		return err // what does not follow from an event cannot be held against it
 	}
 	if err := v.fold.catchUp(v.disk); err != nil {
 		return err
@@ -91,6 +84,14 @@ func (v *verifier) run(ctx context.Context) error {
 	v.fold.settle(v.fold.pos.Seq)
 	v.fold.balance()
 	return nil
+}
+
+// begin forgets what an earlier look found.
+func (v *verifier) begin() *pass {
+	v.report = Report{Findings: []Finding{}, Notes: []Finding{}}
+	v.seen = map[Code]int{}
+	v.fold = newFold(v.add)
+	return &pass{disk: v.disk, fold: v.fold}
 }
 
 func (v *verifier) add(f Finding) {
@@ -119,7 +120,7 @@ func (v *verifier) count() {
 	r.Seq, r.Sum = v.fold.pos.Seq, v.fold.pos.Sum.String()
 	r.Messages, r.Deliveries, r.Drops, r.Handled = s.Counts.Messages, s.Counts.Deliveries, s.Counts.Drops, s.Counts.Handled
 	for _, a := range s.Roster() {
-		r.Unread += uint64(len(a.Inbox))
+		r.Unread += uint64(a.Inbox.Len()) //nolint:gosec // a length is not negative
 	}
 	if v.gitWhole {
 		r.GitSeq = r.Seq
@@ -132,22 +133,55 @@ func (v *verifier) runs() bool {
 	return err == nil && held
 }
 
-// log runs the log's own check. The fold begins only where the whole log can be
-// read.
-func (v *verifier) log(ctx context.Context) (whole bool, err error) {
-	var damage []*eventlog.Damage
-	check := func() (bad bool, err error) {
-		damage = nil
-		_, err = eventlog.Check(v.disk, func(d *eventlog.Damage) { damage = append(damage, d) })
-		return len(damage) > 0, err
-	}
-	if err := v.believe(ctx, check); err != nil {
+// history holds the log against itself and git against the log, in one reading.
+// It is not whole where the log is damaged.
+func (v *verifier) history(ctx context.Context) (whole bool, err error) {
+	var p *pass
+	var problems []gitcommit.Problem
+	var gitErr error
+	if err := v.believe(ctx, func() (bad bool, err error) {
+		p, problems = v.begin(), nil
+		gitErr = v.git(ctx, p, func(one gitcommit.Problem) {
+			bad = bad || !one.Info
+			problems = append(problems, one)
+		})
+		return bad || len(p.damage) > 0, p.err
+	}); err != nil {
 		return false, err
 	}
-	for _, d := range damage {
+	for _, d := range p.damage {
 		v.add(logFinding(v.disk, d))
 	}
-	return len(damage) == 0, nil
+	if len(p.damage) > 0 {
+		return false, nil
+	}
+	switch {
+	case errors.Is(gitErr, errNoGit):
+		v.add(found(codeGitMissing, dirGit, "%v", errNoGit))
+		return true, nil
+	case errors.Is(gitErr, gitcommit.ErrForeign), errors.Is(gitErr, gitcommit.ErrUnsupported), errors.Is(gitErr, gitcommit.ErrDamaged):
+		v.add(foreignGit(gitErr))
+		return true, nil
+	case gitErr != nil:
+		return false, gitErr
+	}
+	return true, v.tellGit(ctx, problems)
+}
+
+// git checks the repository and reads the log on its way, or the log alone
+// where there is nothing to hold it against.
+func (v *verifier) git(ctx context.Context, p *pass, report func(gitcommit.Problem)) error {
+	_, err := v.disk.Lstat(dirGit)
+	switch {
+	case err == nil:
+		err = gitcommit.Check(ctx, v.disk, p.events(ctx), report)
+	case errors.Is(err, fs.ErrNotExist):
+		err = errNoGit
+	}
+	if !p.begun && ctx.Err() == nil {
+		p.events(ctx)(func(gitcommit.Event, error) bool { return true })
+	}
+	return err
 }
 
 // logFinding names the place and, where the line still tells, the message.
@@ -223,31 +257,13 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// git holds the history against the log. The first look folds the log on its
-// way.
-func (v *verifier) git(ctx context.Context) error {
-	if _, err := v.disk.Lstat(dirGit); errors.Is(err, fs.ErrNotExist) {
-		v.add(found(codeGitMissing, dirGit, "there is no git repository"))
-		return nil
-	}
-	also := v.fold.add
-	var problems []gitcommit.Problem
-	err := v.believe(ctx, func() (bad bool, err error) {
-		problems = nil
-		err = gitcommit.Check(ctx, v.disk, history(v.disk, eventlog.Position{}, also), func(p gitcommit.Problem) {
-			bad = bad || !p.Info
-			problems = append(problems, p)
-		})
-		also = nil
-		return bad, err
-	})
-	switch {
-	case errors.Is(err, gitcommit.ErrForeign), errors.Is(err, gitcommit.ErrUnsupported), errors.Is(err, gitcommit.ErrDamaged):
-		v.add(foreignGit(err))
-		return nil
-	case err != nil:
-		return err
-	}
+const dirGit = ".git"
+
+var errNoGit = errors.New("there is no git repository")
+
+// tellGit turns what package gitcommit found into findings that name the
+// message, where an object is one.
+func (v *verifier) tellGit(ctx context.Context, problems []gitcommit.Problem) error {
 	v.gitWhole = true
 	for _, err := range gitcommit.Commits(v.disk) {
 		if err != nil {
@@ -255,14 +271,6 @@ func (v *verifier) git(ctx context.Context) error {
 		}
 		v.report.Commits++
 	}
-	return v.tellGit(ctx, problems)
-}
-
-const dirGit = ".git"
-
-// tellGit turns what package gitcommit found into findings that name the
-// message, where an object is one.
-func (v *verifier) tellGit(ctx context.Context, problems []gitcommit.Problem) error {
 	want := map[protocol.Blob]bool{}
 	for _, p := range problems {
 		if !p.Object.IsZero() {
@@ -298,8 +306,36 @@ func gitFinding(p gitcommit.Problem, from origin) Finding {
 	return f
 }
 
+// grace is how long a running daemon is waited for: two passes, and two more
+// whenever it logged something meanwhile, for who has much to do takes longer
+// for them; but not for ever.
+type grace struct {
+	passes      time.Duration
+	until, last time.Time
+	seen        protocol.Seq // the last event that it logged
+}
+
+// busiest is as long as a daemon that logs one thing after the other is waited
+// for.
+const busiest = 20 * time.Second
+
+func newGrace(now time.Time, rescan time.Duration) grace {
+	passes := 2*rescan + 500*time.Millisecond
+	return grace{passes: passes, until: now.Add(passes), last: now.Add(max(passes, busiest))}
+}
+
+// logged notes that the daemon logged something.
+func (p *grace) logged(now time.Time) {
+	if p.until = now.Add(p.passes); p.until.After(p.last) {
+		p.until = p.last
+	}
+}
+
+func (p *grace) over(now time.Time) bool { return now.After(p.until) }
+
 // files compares the disk with what the log gives. While a daemon runs, what
-// does not fit is looked at again until it does, or the daemon had two passes.
+// does not fit is looked at again until it does, or the daemon had two passes;
+// one that has much to do takes longer for them.
 func (v *verifier) files(ctx context.Context) error {
 	f := &files{disk: v.disk, fold: v.fold, running: v.runs()}
 	paths, err := f.all(v.opt)
@@ -307,14 +343,19 @@ func (v *verifier) files(ctx context.Context) error {
 		return err
 	}
 	v.report.Files = len(paths)
-	deadline := time.Now().Add(2*v.opt.Settings.Rescan + 500*time.Millisecond)
+	p := newGrace(time.Now(), v.opt.Settings.Rescan)
+	p.seen = v.fold.pos.Seq
 	for wait := 20 * time.Millisecond; ; wait = min(2*wait, 500*time.Millisecond) {
 		list, err := f.round(ctx, paths)
 		if err != nil {
 			return err
 		}
 		f.running = v.runs()
-		if !passing(list) || !f.running || time.Now().After(deadline) {
+		more, err := v.mayPass(list, f.running, &p)
+		if err != nil {
+			return err
+		}
+		if !more {
 			for _, x := range list {
 				v.add(x.Finding)
 			}
@@ -333,6 +374,22 @@ func (v *verifier) files(ctx context.Context) error {
 	}
 }
 
+// mayPass tells whether a daemon may yet settle some of what was found. What it
+// has logged meanwhile, in the last moment too, may be what was missed.
+func (v *verifier) mayPass(list []suspect, running bool, p *grace) (bool, error) {
+	if !passing(list) || !running {
+		return false, nil
+	}
+	if err := v.fold.catchUp(v.disk); err != nil {
+		return false, err
+	}
+	if v.fold.pos.Seq > p.seen {
+		p.seen = v.fold.pos.Seq
+		p.logged(time.Now())
+	}
+	return !p.over(time.Now()), nil
+}
+
 // suspect is a path that is not as it should be.
 type suspect struct {
 	path string
@@ -343,7 +400,7 @@ type suspect struct {
 func passing(list []suspect) bool {
 	return slices.ContainsFunc(list, func(x suspect) bool {
 		switch x.Code { //nolint:exhaustive // the others are not about unread messages
-		case codeFileAltered, codeFileMissing, codeFilePlanted, codeHandledSoon, codeGoneSoon, codeAgainSoon, codeReopened:
+		case codeFileAltered, codeFileMissing, codeTaskFile, codeFilePlanted, codeHandledSoon, codeGoneSoon, codeAgainSoon, codeReopened:
 			return true
 		}
 		return false
@@ -374,7 +431,7 @@ func (f *files) strangers() []string {
 			continue // that it is not there shows in what is missing from it
 		}
 		for _, e := range list {
-			if _, known := a.Inbox[e.Name]; !known && protocol.IsMessageName(e.Name) {
+			if _, known := a.Inbox.Get(e.Name); !known && protocol.IsMessageName(e.Name) {
 				paths = append(paths, protocol.InboxDir(a.ID)+"/"+e.Name)
 			}
 		}

@@ -2,14 +2,20 @@ package audit
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
+	"path"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/hived/hived/gitcommit"
+	"github.com/hived/hived/internal/durable"
+	"github.com/hived/hived/internal/durable/faultfs"
 	"github.com/hived/hived/protocol"
 	"github.com/hived/hived/router"
+	"github.com/hived/hived/settings"
 )
 
 func TestVerifySoundHive(t *testing.T) {
@@ -188,4 +194,92 @@ func TestVerifyTakesARebase(t *testing.T) {
 	h.write("agents/alice/outbox/more.json", `{"to":"bob","subject":"more"}`)
 	h.once()
 	check("hived went on")
+}
+
+// TestVerifyInMemory: a hive need not lie on a real disk.
+func TestVerifyInMemory(t *testing.T) {
+	t.Parallel()
+	disk := faultfs.New()
+	write := func(p, text string) {
+		t.Helper()
+		if err := errors.Join(disk.MkdirAll(path.Dir(p), 0o755), durable.Publish(disk, p, []byte(text), 0o644, true)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	verify := func() Report {
+		t.Helper()
+		r, err := Verify(t.Context(), disk, Options{Settings: fast()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	write("agents/alice/outbox/1.json", `{"to":"human","body":"one"}`)
+	if err := router.Init(disk, router.InitOptions{Settings: fast(), Template: settings.Template(), Version: "test", Now: time.Now().UTC()}); err != nil {
+		t.Fatal(err)
+	}
+	if r := verify(); !r.OK() || r.Messages != 1 || r.Commits == 0 {
+		t.Errorf("%+v", r)
+	}
+	sent := protocol.SentDir("alice") + "/1.json"
+	if err := disk.Remove(sent); err != nil {
+		t.Fatal(err)
+	}
+	write(sent, "something else")
+	if r := verify(); len(r.Findings) != 1 || r.Findings[0].Where != sent {
+		t.Errorf("%+v", r.Findings)
+	}
+}
+
+// TestGrace: a daemon that logs goes on being waited for, and not for ever.
+func TestGrace(t *testing.T) {
+	begin := time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)
+	at := func(s float64) time.Time { return begin.Add(time.Duration(s * float64(time.Second))) }
+	p := newGrace(begin, time.Second) // two passes are 2.5 s
+	if p.over(at(2.4)) || !p.over(at(2.6)) {
+		t.Error("two passes are not 2.5 s")
+	}
+	p.logged(at(2))
+	if p.over(at(4.4)) || !p.over(at(4.6)) {
+		t.Error("what logs is not given two more passes")
+	}
+	for s := 4.0; s < 19; s++ {
+		p.logged(at(s))
+	}
+	p.logged(at(19.9))
+	if p.over(at(19.95)) || !p.over(at(20.1)) {
+		t.Error("it is waited for without end")
+	}
+	if long := newGrace(begin, time.Hour); long.over(at(7200)) || !long.over(at(7201)) {
+		t.Error("a slow rescan is not waited for")
+	}
+}
+
+// TestVerifyReadsOn: what a daemon logged since it was looked at gives it more
+// time, at the last moment too.
+func TestVerifyReadsOn(t *testing.T) {
+	t.Parallel()
+	h := newHive(t)
+	v := &verifier{disk: h.disk, opt: Options{Settings: h.set}}
+	v.begin()
+	if _, err := v.history(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	list := []suspect{{Finding: Finding{Code: codeFileMissing}}}
+	may := func(want bool) {
+		t.Helper()
+		past := time.Now().Add(-time.Hour)
+		p := grace{passes: time.Minute, until: past, last: time.Now().Add(time.Hour), seen: v.fold.pos.Seq}
+		if got, err := v.mayPass(list, true, &p); got != want || err != nil {
+			t.Errorf("waits on: %t, %v", got, err)
+		}
+	}
+	may(false)
+	h.write("agents/alice/outbox/late.json", `{"to":"bob","body":"late"}`)
+	h.once()
+	may(true)
+	may(false)
+	if got, err := v.mayPass(list, false, &grace{until: time.Now().Add(time.Hour)}); got || err != nil {
+		t.Errorf("waits for a daemon that does not run: %t, %v", got, err)
+	}
 }

@@ -1,0 +1,162 @@
+package audit
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/hived/hived/internal/durable"
+	"github.com/hived/hived/protocol"
+	"github.com/hived/hived/users"
+)
+
+// rights looks at who may read and write what: by the table of package users
+// where each agent has a user, else by what one user needs for himself.
+func (d *doctor) rights() {
+	before := len(d.list)
+	for _, dir := range hiveDirs(d.disk) {
+		info, err := d.disk.Lstat(dir)
+		if err != nil || !info.Mode.IsDir() {
+			continue // told of with the agents
+		}
+		if perm := info.Mode.Perm(); perm&ownerDir != ownerDir || !canWrite(d.disk.Path(dir)) {
+			d.add(found(codeNotWritable, dir, "its mode is %04o and hived may not write there", perm))
+		}
+	}
+	if users.Marked(d.disk) {
+		d.perUser()
+	} else {
+		d.oneUser()
+	}
+	if len(d.list) == before {
+		d.fine(codeNotWritable, "", "every directory of the hive can be written by its owner, and by nobody else")
+	}
+}
+
+// stranger tells whether who asks sees nothing of a hive with users.
+func (d *doctor) stranger() bool {
+	owner, err := users.Owner(d.disk)
+	return err == nil && users.Marked(d.disk) && d.euid > 0 && d.euid != int(owner.UID)
+}
+
+// perUser holds every path of the table against the disk (spec §1.7).
+func (d *doctor) perUser() {
+	owner, err := users.Owner(d.disk)
+	if err != nil {
+		return // told of before
+	}
+	ids, err := users.Agents(d.disk)
+	if err != nil {
+		return // told of with the agents
+	}
+	who := make(map[protocol.AgentID]users.ID, len(ids))
+	for _, id := range ids {
+		who[id] = owner
+		if id == protocol.Human {
+			continue
+		}
+		if who[id], err = d.account(id); err != nil {
+			d.add(found(codeNoUser, protocol.AgentDir(id), "%v", err))
+			who[id] = owner // then nobody else may look in
+		}
+	}
+	for _, x := range users.Differences(d.disk, users.Rights(owner, who)) {
+		d.add(differs(x))
+	}
+	if err := users.Reach(d.disk.Path(".")); err != nil {
+		d.add(found(codeNotReached, d.disk.Path("."), "%v", err))
+	}
+}
+
+func differs(x users.Difference) Finding {
+	return found(codeRights, x.Path, "it belongs to user %d and group %d with mode %s, and should to %d and %d with %s: %s",
+		x.Have.UID, x.Have.GID, users.Octal(x.Have.Rights().Mode), x.UID, x.GID, users.Octal(x.Mode), x.Why)
+}
+
+// oneUser looks at what others than the one user may do.
+func (d *doctor) oneUser() {
+	root, err := d.disk.Lstat(".")
+	if err != nil {
+		return // told of before
+	}
+	for _, p := range hivePaths(d.disk) {
+		if info, err := d.disk.Lstat(p); err == nil && info.Mode&fs.ModeSymlink == 0 {
+			d.list = append(d.list, othersMay(p, info, root)...)
+		}
+	}
+	if reachable(d.disk.Path(".")) {
+		d.list = append(d.list, othersRead(d.disk.Path("."), root, openSecrets(d.disk))...)
+	}
+}
+
+// othersRead says what every user of the machine can read of a hive that he gets
+// as far as. secrets are files below it that he can read if it lets him pass.
+func othersRead(dir string, root durable.Info, secrets []string) (list []Finding) {
+	perm := root.Mode.Perm()
+	if perm&0o005 == 0o005 {
+		list = append(list, found(codeOthersRead, dir, "every user of this machine can read the messages in it: its mode is %04o", perm))
+	}
+	if perm&0o001 != 0 && len(secrets) > 0 {
+		list = append(list, found(codeOpenSecret, secrets[0], "every user of this machine can read %d files of a kind in which programs keep secrets: %s", len(secrets), few(secrets)))
+	}
+	return list
+}
+
+// othersMay says what is wrong with the rights of one path in a hive of one
+// user. What belongs to another is left out of what a group may do: there the
+// owner is what has to be put right. A group that has its user's number is that
+// user's own, as many systems give one to each.
+func othersMay(p string, info, root durable.Info) (list []Finding) {
+	perm := info.Mode.Perm()
+	if perm&0o002 != 0 && info.Mode&fs.ModeSticky == 0 {
+		list = append(list, found(codeWorldWritable, p, "its mode is %04o", perm))
+	}
+	if info.UID != root.UID {
+		return append(list, found(codeOwner, p, "it belongs to user %d, and the hive to user %d", info.UID, root.UID))
+	}
+	if perm&0o020 != 0 && info.GID != info.UID {
+		list = append(list, found(codeGroupWritable, p, "its mode is %04o, and its group is %d", perm, info.GID))
+	}
+	return list
+}
+
+// hivePaths lists what decides who says what in a hive: its directories, and the
+// files that hived believes or tells agents to believe.
+func hivePaths(disk durable.FS) []string {
+	return append(hiveDirs(disk), dirGit, dirGit+"/config", protocol.PathSettings, protocol.PathLog, protocol.PathRegistry, protocol.PathProtocol)
+}
+
+// reachable tells whether any user gets as far as a directory.
+func reachable(dir string) bool {
+	for at := filepath.Dir(dir); ; at = filepath.Dir(at) {
+		if info, err := os.Stat(at); err != nil || info.Mode()&0o001 == 0 {
+			return false
+		}
+		if at == filepath.Dir(at) {
+			return true
+		}
+	}
+}
+
+// openSecrets lists the dot-files of agents that others can read: tools keep
+// secrets there (spec §6.3).
+func openSecrets(disk durable.FS) (list []string) {
+	for _, id := range agentIDs(disk) {
+		home, err := disk.Lstat(protocol.AgentDir(id))
+		if err != nil || home.Mode&0o001 == 0 {
+			continue
+		}
+		entries, err := disk.ReadDir(protocol.AgentDir(id))
+		if err != nil {
+			continue // told of with the agents
+		}
+		for _, e := range entries {
+			p := protocol.AgentDir(id) + "/" + e.Name
+			if info, err := disk.Lstat(p); err == nil && strings.HasPrefix(e.Name, ".") && info.Regular() && info.Mode&0o004 != 0 && e.Name != ".gitignore" {
+				list = append(list, protocol.AgentDir(id)+"/"+protocol.SafeName(e.Name))
+			}
+		}
+	}
+	return list
+}

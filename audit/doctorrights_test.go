@@ -1,0 +1,101 @@
+package audit
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/hived/hived/internal/durable"
+	"github.com/hived/hived/protocol"
+	"github.com/hived/hived/users"
+)
+
+// In a hive in which each agent has a user the doctor finds every path of the
+// table that is not as it is to be, and nothing else.
+func TestDoctorHoldsTheTable(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("giving directories to other users takes root")
+	}
+	h := emptyHive(t, fast())
+	who := map[protocol.AgentID]users.ID{"alice": {UID: 70001, GID: 70001}, "bob": {UID: 70002, GID: 70002}, protocol.Human: {}}
+	_, err := users.SetUp(h.disk, who)
+	h.must(err)
+	h.once()
+	for dir := filepath.Dir(h.dir); dir != os.TempDir(); dir = filepath.Dir(dir) {
+		h.must(os.Chmod(dir, 0o755))
+	}
+	examine := func() []Finding {
+		d := newDoctor(h.disk)
+		d.account = func(id protocol.AgentID) (users.ID, error) { return who[id], nil }
+		return d.examine(t.Context())
+	}
+	isRights := func(f Finding) bool {
+		return slices.Contains([]Code{codeRights, codeNoUser, codeNotReached, codeOwner, codeWorldWritable, codeGroupWritable}, f.Code)
+	}
+	if list := slices.DeleteFunc(examine(), func(f Finding) bool { return !isRights(f) }); len(list) > 0 {
+		t.Fatalf("found%s", lines(list))
+	}
+	for _, r := range users.Rights(users.ID{}, who) {
+		info, err := h.disk.Lstat(r.Path)
+		h.must(err)
+		for what, other := range map[string]durable.Rights{
+			"owner": {UID: 4711, GID: r.GID, Mode: r.Mode},
+			"group": {UID: r.UID, GID: 4711, Mode: r.Mode},
+			"mode":  {UID: r.UID, GID: r.GID, Mode: r.Mode ^ 0o004},
+		} {
+			if r.Path == "." && what != "mode" {
+				continue // whom it belongs to is what the rest is held against
+			}
+			h.must(h.disk.SetRights(r.Path, other))
+			list := slices.DeleteFunc(examine(), func(f Finding) bool { return f.Code != codeRights })
+			if len(list) != 1 || list[0].Where != r.Path || list[0].Level != Fault {
+				t.Errorf("other %s of %s:%s", what, r.Path, lines(list))
+			}
+		}
+		h.must(h.disk.SetRights(r.Path, info.Rights()))
+	}
+	if len(who) != 3 || len(users.Rights(users.ID{}, who)) < 20 {
+		t.Error("the table is too short to mean anything")
+	}
+}
+
+// What every user of the machine can read is told of where he gets as far.
+func TestDoctorTellsWhatOthersRead(t *testing.T) {
+	h := emptyHive(t, fast())
+	h.write("agents/bob/.env", "TOKEN=1")
+	h.write("agents/bob/.gitignore", "*.o")
+	h.write("agents/bob/.mine", "x")
+	h.must(os.Chmod(h.path("agents/bob/.mine"), 0o600))
+	codes := func() (list []Code) {
+		for _, f := range Doctor(t.Context(), h.disk) {
+			if f.Code == codeOthersRead || f.Code == codeOpenSecret {
+				list = append(list, f.Code)
+			}
+		}
+		return list
+	}
+	above := filepath.Dir(h.dir)
+	h.must(os.Chmod(above, 0o700))
+	if got := codes(); got != nil {
+		t.Errorf("below a closed directory: %v", got)
+	}
+	h.must(os.Chmod(above, 0o755))
+	h.must(os.Chmod(filepath.Dir(above), 0o755))
+	if !reachable(filepath.Dir(above)) {
+		t.Skipf("the directory for tests is closed to others: %s", filepath.Dir(above))
+	}
+	if diff := cmp.Diff([]Code{codeOthersRead, codeOpenSecret}, codes()); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	if got := openSecrets(h.disk); strings.Join(got, " ") != "agents/bob/.env" {
+		t.Errorf("secrets: %v", got)
+	}
+	h.must(os.Chmod(h.dir, 0o700))
+	if got := codes(); got != nil {
+		t.Errorf("closed: %v", got)
+	}
+}

@@ -1,0 +1,39 @@
+package audit
+
+import (
+	"bytes"
+	"testing"
+
+	"github.com/hived/hived/internal/durable"
+	"github.com/hived/hived/internal/durable/faultfs"
+	"github.com/hived/hived/protocol"
+)
+
+// FuzzGitFiles reads a git config and an index of any bytes. What is said of
+// them is inert, and a section that was cut out is out.
+func FuzzGitFiles(f *testing.F) {
+	f.Add([]byte("[core]\n\tfsmonitor = x\n[hived]\n\tbranch = main\n[filter \"x\"]\n\tclean = y\n"))
+	f.Add([]byte("[include]path=x\n[hived]\n[hived]\n"))
+	f.Add([]byte("DIRC\x00\x00\x00\x02\x00\x00\x00\x00" + string(make([]byte, 20))))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		disk := faultfs.New()
+		if err := disk.MkdirAll(dirGit+"/hooks", 0o755); err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range []string{dirGit + "/config", fileIndex} {
+			if err := durable.Publish(disk, name, data, 0o644, false); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, p := range planted(disk) {
+			if line := found(codeGitPlanted, p.where, "%s", p.what).String(); protocol.Visible(line) != line {
+				t.Errorf("it says %q", line)
+			}
+		}
+		_ = indexFault(disk)
+		out := withoutSection(data, "[hived]")
+		if len(out) > len(data) || !bytes.Equal(withoutSection(out, "[hived]"), out) {
+			t.Errorf("%q becomes %q", data, out)
+		}
+	})
+}
