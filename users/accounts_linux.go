@@ -1,0 +1,123 @@
+package users
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/user"
+	"strings"
+	"syscall"
+
+	"github.com/hived/hived/protocol"
+)
+
+// Ready tells why this process cannot set up users, or nothing where it can.
+// Nothing was changed then.
+func Ready(ids []protocol.AgentID) error {
+	if os.Geteuid() != 0 {
+		return errors.New("set up users: it takes root to make users and to give directories to them; run it with sudo")
+	}
+	names, err := AccountNames(ids)
+	if err != nil {
+		return fmt.Errorf("set up users: %w", err)
+	}
+	for id := range names {
+		if _, err := Account(id); err != nil && !errors.Is(err, ErrNoUser) {
+			return fmt.Errorf("set up users: %w", err)
+		}
+	}
+	for _, tool := range []string{useradd, groupadd} {
+		if _, err := find(tool); err != nil {
+			return fmt.Errorf("set up users: %w", err)
+		}
+	}
+	return nil
+}
+
+// The programs that make accounts.
+const (
+	useradd  = "useradd"
+	groupadd = "groupadd"
+)
+
+// find looks for a program, also where root's PATH may not lead.
+func find(tool string) (string, error) {
+	for _, name := range []string{tool, "/usr/sbin/" + tool, "/sbin/" + tool} {
+		if path, err := exec.LookPath(name); err == nil {
+			return path, nil
+		}
+	}
+	return "", fmt.Errorf("there is no %s on this machine; install it (package passwd or shadow), or make the users by other means and run this again", tool)
+}
+
+// MakeAccounts finds or makes a system user, with a group of the same name, for
+// each agent. It has no password and no shell; its home is home(id). made names
+// those that are new.
+func MakeAccounts(ctx context.Context, ids []protocol.AgentID, home func(protocol.AgentID) string) (users map[protocol.AgentID]ID, made []string, err error) {
+	users = make(map[protocol.AgentID]ID, len(ids))
+	for _, id := range ids {
+		users[id], err = Account(id)
+		if errors.Is(err, ErrNoUser) {
+			var name string
+			if name, err = makeAccount(ctx, id, home(id)); err == nil {
+				made = append(made, name)
+				users[id], err = Account(id)
+			}
+		}
+		if err != nil {
+			return nil, made, err
+		}
+	}
+	return users, made, nil
+}
+
+func makeAccount(ctx context.Context, id protocol.AgentID, home string) (name string, err error) {
+	if name, err = AccountName(id); err != nil {
+		return "", err
+	}
+	if _, err := user.LookupGroup(name); err != nil {
+		if err := run(ctx, groupadd, "--system", name); err != nil {
+			return "", err
+		}
+	}
+	return name, run(ctx, useradd, "--system", "--gid", name, "--home-dir", home, "--no-create-home",
+		"--shell", noLogin(), "--comment", "agent "+string(id)+" of a hive", name)
+}
+
+// noLogin is a shell that lets nobody in; who starts the agent names another.
+func noLogin() string {
+	for _, shell := range []string{"/usr/sbin/nologin", "/sbin/nologin"} {
+		if _, err := os.Stat(shell); err == nil {
+			return shell
+		}
+	}
+	return "/bin/false"
+}
+
+func run(ctx context.Context, tool string, args ...string) error {
+	path, err := find(tool)
+	if err != nil {
+		return err
+	}
+	out, err := exec.CommandContext(ctx, path, args...).CombinedOutput() //nolint:gosec // names are letters, digits, - and _
+	if err != nil {
+		return fmt.Errorf("make the user %s: %s: %w: %s", args[len(args)-1], tool, err, strings.Join(strings.Fields(string(out)), " "))
+	}
+	return nil
+}
+
+// MayRun tells whether a daemon that runs already may go on in a hive with
+// users: as root, or as who the hive belongs to.
+func MayRun(pid int, owner ID) error {
+	info, err := os.Stat(fmt.Sprintf("/proc/%d", pid))
+	if err != nil {
+		return nil //nolint:nilerr // it is gone, or not to be seen from here
+	}
+	st, ok := info.Sys().(*syscall.Stat_t)
+	if !ok || st.Uid == 0 || st.Uid == owner.UID {
+		return nil
+	}
+	return fmt.Errorf("set up users: the daemon with process id %d runs as user %d and could not go on; stop it with `hived down`, and start it as root afterwards", pid, st.Uid)
+}

@@ -1,0 +1,23 @@
+//go:build !linux
+
+package users
+
+import (
+	"context"
+	"errors"
+
+	"github.com/hived/hived/protocol"
+)
+
+var errLinux = errors.New("set up users: a user per agent is to be had on Linux only")
+
+// Ready tells why this process cannot set up users.
+func Ready([]protocol.AgentID) error { return errLinux }
+
+// MakeAccounts makes none here.
+func MakeAccounts(context.Context, []protocol.AgentID, func(protocol.AgentID) string) (users map[protocol.AgentID]ID, made []string, err error) {
+	return nil, nil, errLinux
+}
+
+// MayRun has nothing to say here.
+func MayRun(int, ID) error { return nil }

@@ -1,0 +1,49 @@
+package users
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/hived/hived/protocol"
+)
+
+// prefix begins the name of each account.
+const prefix = "hive-"
+
+// maxName is the longest name that every system takes.
+const maxName = 32
+
+// ErrName says that an agent's id makes no name of a user.
+var ErrName = errors.New("makes no name of a Unix user")
+
+// AccountName is the name of an agent's user and of its group: hive- and the id
+// in lower case. Ids may hold what such names cannot: those are [ErrName].
+func AccountName(id protocol.AgentID) (string, error) {
+	name := prefix + strings.ToLower(string(id))
+	switch {
+	case len(name) > maxName:
+		return "", fmt.Errorf("agent %s %w: %s is longer than %d letters; rename its directory", id, ErrName, name, maxName)
+	case strings.Contains(name, "."):
+		return "", fmt.Errorf("agent %s %w: a dot cannot be in one; rename its directory", id, ErrName)
+	}
+	return name, nil
+}
+
+// AccountNames gives the names of all, or says which two would have one user.
+func AccountNames(ids []protocol.AgentID) (map[protocol.AgentID]string, error) {
+	names := make(map[protocol.AgentID]string, len(ids))
+	taken := map[string]protocol.AgentID{}
+	for _, id := range slices.Sorted(slices.Values(ids)) {
+		name, err := AccountName(id)
+		if err != nil {
+			return nil, err
+		}
+		if other, is := taken[name]; is && other != id {
+			return nil, fmt.Errorf("agents %s and %s would both be the user %s; rename the directory of one", other, id, name)
+		}
+		taken[name], names[id] = id, name
+	}
+	return names, nil
+}

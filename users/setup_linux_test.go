@@ -1,0 +1,238 @@
+package users_test
+
+import (
+	"errors"
+	"flag"
+	"maps"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/hived/hived/internal/durable"
+	"github.com/hived/hived/protocol"
+	"github.com/hived/hived/users"
+)
+
+var accounts = flag.Bool("accounts", false, "make real accounts on this machine, and remove them; takes root")
+
+// An agent that had no user keeps what it had: files of its own, and what waits
+// in its outbox. What stands under two names is not given away.
+func TestSetUpHandsOver(t *testing.T) {
+	t.Parallel()
+	h := newHive(t, "alice", "bob")
+	h.must(os.MkdirAll(h.path("agents/carol/notes/deep"), 0o755))
+	for _, p := range []string{"memory.md", "notes/deep/x.md", "linked.md"} {
+		h.must(os.WriteFile(h.path("agents/carol/"+p), []byte("x"), 0o644))
+	}
+	h.must(os.MkdirAll(h.path("agents/carol/outbox"), 0o755))
+	h.must(os.WriteFile(h.path("agents/carol/outbox/1.json"), []byte(`{"to":"bob","id":"c-1","body":"before"}`), 0o600))
+	h.must(os.Chmod(h.path("agents/carol/notes"), 0o750))
+	h.must(exec.Command("chown", "-R", "70009:70009", h.path("agents/carol")).Run())
+	h.must(os.Link(h.path("agents/carol/linked.md"), h.path("second.md")))
+	h.must(os.Symlink("../../second.md", h.path("agents/carol/link.md")))
+
+	h.who["carol"] = users.ID{UID: 70003, GID: 80003}
+	list, err := users.SetUp(h.disk, h.who)
+	h.must(err)
+	for _, d := range list {
+		if !strings.HasPrefix(d.Path, "agents/carol") {
+			t.Errorf("set %s", d.Path)
+		}
+	}
+	for p, want := range map[string]durable.Rights{
+		"memory.md":       {UID: 70003, GID: 80003, Mode: 0o644},
+		"notes":           {UID: 70003, GID: 80003, Mode: 0o750},
+		"notes/deep/x.md": {UID: 70003, GID: 80003, Mode: 0o644},
+		"outbox/1.json":   {UID: 0, GID: 80003, Mode: 0o600},
+		"linked.md":       {UID: 70009, GID: 70009, Mode: 0o644},
+	} {
+		info, err := h.disk.Lstat("agents/carol/" + p)
+		h.must(err)
+		h.equal(p, info.Rights(), want)
+	}
+	if list, err = users.SetUp(h.disk, h.who); err != nil || len(list) > 0 {
+		t.Errorf("a second time: %+v, %v", list, err)
+	}
+	h.up()
+	h.equal("sender", message(h, "c-1").From, protocol.AgentID("carol"))
+}
+
+// What another puts into an outbox later is not given to its agent.
+func TestSetUpAgainGivesNothing(t *testing.T) {
+	t.Parallel()
+	h := newHive(t, "alice")
+	for _, p := range []string{"agents/alice/outbox/1.json", "agents/alice/x.md"} {
+		h.must(os.WriteFile(h.path(p), []byte("{}"), 0o600))
+		h.must(os.Chown(h.path(p), 70009, 70009))
+	}
+	_, err := users.SetUp(h.disk, h.who)
+	h.must(err)
+	for _, p := range []string{"agents/alice/outbox/1.json", "agents/alice/x.md"} {
+		info, err := h.disk.Lstat(p)
+		h.must(err)
+		h.equal(p, info.UID, uint32(70009))
+	}
+}
+
+// A hive that was not marked becomes root's; one that is marked stays whose it
+// is.
+func TestOwner(t *testing.T) {
+	t.Parallel()
+	h := newHive(t, "alice")
+	who, err := users.Owner(h.disk)
+	h.must(err)
+	h.equal("owner", who, users.ID{})
+	h.must(os.Chown(h.dir, 70009, 70009))
+	list, err := users.SetUp(h.disk, h.who)
+	h.must(err)
+	for _, d := range list {
+		h.equal(d.Path, d.UID == 70009 || d.UID == h.who["alice"].UID || strings.HasPrefix(d.Path, "agents/human"), true)
+	}
+	h.must(os.Remove(h.path(users.Marker)))
+	_, err = users.SetUp(h.disk, h.who)
+	h.must(err)
+	info, err := h.disk.Lstat(".")
+	h.must(err)
+	h.equal("owner of one that is not marked", info.UID, uint32(0))
+}
+
+// One agent that put a link into the way of its own keeps nobody else from
+// being set up.
+func TestSetUpPassesLinks(t *testing.T) {
+	t.Parallel()
+	h := newHive(t, "alice", "bob")
+	h.as("alice", `mv outbox old && ln -s "$HIVE_DIR" outbox && mv inbox/.done old-done && ln -s "$HIVE_DIR"/log inbox/.done`)
+	h.must(os.Chmod(h.path("agents/bob/inbox"), 0o755))
+	list, err := users.SetUp(h.disk, h.who)
+	h.must(err)
+	if len(list) != 1 || list[0].Path != "agents/bob/inbox" {
+		t.Errorf("set %+v", list)
+	}
+	h.equal("the hive", h.rights("."), durable.Rights{Mode: 0o755})
+	h.equal("the log", h.rights("log"), durable.Rights{Mode: 0o700})
+}
+
+func TestReady(t *testing.T) {
+	t.Parallel()
+	err := users.Ready([]protocol.AgentID{"a.b"})
+	if os.Geteuid() != 0 {
+		if want := "set up users: it takes root to make users and to give directories to them; run it with sudo"; text(err) != want {
+			t.Errorf("got %v", err)
+		}
+	} else if !errors.Is(err, users.ErrName) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// A daemon of another user could not go on.
+func TestMayRun(t *testing.T) {
+	t.Parallel()
+	h := newHive(t, "alice")
+	c := exec.Command("/bin/sh", "-c", "read x")
+	c.SysProcAttr = asUser(h.who["alice"])
+	in, err := c.StdinPipe()
+	h.must(err)
+	h.must(c.Start())
+	if err := users.MayRun(c.Process.Pid, users.ID{}); err == nil || !strings.Contains(err.Error(), "runs as user 70001 and could not go on") {
+		t.Errorf("another user: %v", err)
+	}
+	h.must(users.MayRun(c.Process.Pid, h.who["alice"]))
+	h.must(users.MayRun(os.Getpid(), h.who["alice"]))
+	h.must(in.Close())
+	_ = c.Wait() // its read ends without a line
+	h.must(users.MayRun(c.Process.Pid, users.ID{}))
+}
+
+// Real accounts, which change the machine: go test ./users -run Accounts -accounts
+func TestAccounts(t *testing.T) {
+	if !*accounts {
+		t.Skip("it makes accounts on this machine: say -accounts")
+	}
+	h := newHive(t)
+	ids := []protocol.AgentID{"hived-test-1", "Hived-Test-2"}
+	names, err := users.AccountNames(ids)
+	h.must(err)
+	h.must(users.Ready(ids))
+	for _, id := range ids {
+		if _, err := users.Account(id); !errors.Is(err, users.ErrNoUser) {
+			t.Fatalf("there is an account %s already: %v", names[id], err)
+		}
+	}
+	t.Cleanup(func() {
+		for _, name := range names {
+			if out, err := exec.Command("userdel", name).CombinedOutput(); err != nil {
+				t.Errorf("remove %s: %v: %s", name, err, out)
+			}
+		}
+	})
+	home := func(id protocol.AgentID) string { return h.path(protocol.AgentDir(id)) }
+	who, made, err := users.MakeAccounts(t.Context(), ids, home)
+	h.must(err)
+	h.equal("made", made, []string{"hive-hived-test-1", "hive-hived-test-2"})
+	again, made, err := users.MakeAccounts(t.Context(), ids, home)
+	h.must(err)
+	h.equal("made again", len(made), 0)
+	if diff := cmp.Diff(who, again); diff != "" {
+		t.Errorf("-first +second:\n%s", diff)
+	}
+	if a, b := who[ids[0]], who[ids[1]]; a.UID == b.UID || a.GID == b.GID || a.UID == 0 || a.GID == 0 {
+		t.Errorf("%+v and %+v", a, b)
+	}
+	maps.Copy(h.who, who)
+	_, err = users.SetUp(h.disk, h.who)
+	h.must(err)
+	h.as(ids[0], `echo '{"to":"Hived-Test-2","id":"t-1","body":"x"}' >outbox/1.json`)
+	if said, err := h.try(ids[1], `ls ../hived-test-1`); !refused(said, err) {
+		t.Errorf("not refused: %v: %s", err, said)
+	}
+	h.up()
+	h.equal("from", message(h, "t-1").From, ids[0])
+}
+
+// Where an account cannot be looked up just now, the new directory is closed and
+// the others stay as they are; where there is none, all are closed.
+func TestMakerWithoutAccount(t *testing.T) {
+	t.Parallel()
+	down := errors.New("the directory service does not answer")
+	for _, tt := range []struct {
+		err  error
+		want durable.Rights // of the outbox, which stays
+	}{
+		{down, durable.Rights{UID: 70001, GID: 80001, Mode: 0o700}},
+		{users.ErrNoUser, durable.Rights{Mode: 0o700}},
+	} {
+		h := newHive(t, "alice")
+		h.must(os.Remove(h.path("agents/alice/inbox/.done")))
+		var warned error
+		mkdir := users.Maker(h.disk, func(protocol.AgentID) (users.ID, error) { return users.ID{}, tt.err }, func(_ protocol.AgentID, err error) { warned = err })
+		h.must(mkdir("alice", "agents/alice/inbox/.done"))
+		if !errors.Is(warned, tt.err) {
+			t.Errorf("warned of %v, want %v", warned, tt.err)
+		}
+		h.equal("the new directory", h.rights("agents/alice/inbox/.done"), durable.Rights{Mode: 0o700})
+		h.equal("the outbox", h.rights("agents/alice/outbox"), tt.want)
+	}
+}
+
+// Before a daemon starts, what is the hive's own is closed again.
+func TestKeep(t *testing.T) {
+	t.Parallel()
+	h := newHive(t, "alice")
+	h.must(os.RemoveAll(h.path(".hived")))
+	h.must(os.Chmod(h.path("log.jsonl"), 0o644))
+	h.must(os.Chmod(h.path("agents/alice"), 0o755))
+	list, err := users.Keep(h.disk)
+	h.must(err)
+	if len(list) != 1 || list[0].Path != "log.jsonl" {
+		t.Errorf("set %+v", list)
+	}
+	h.equal(".hived", h.rights(".hived"), durable.Rights{Mode: 0o700})
+	h.must(os.Remove(h.path(users.Marker)))
+	h.must(os.Chmod(h.path("log.jsonl"), 0o644))
+	if list, err = users.Keep(h.disk); err != nil || len(list) > 0 {
+		t.Errorf("without users: %+v, %v", list, err)
+	}
+}
