@@ -1,0 +1,117 @@
+package bench
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/hived/hived/router"
+)
+
+// aged is a hive with much behind it, made once in a run by the daemon itself:
+// replay, start and verify look at it when it holds the events they want, and
+// memory makes it older still.
+type aged struct {
+	dir     string
+	traffic *traffic
+	events  int // in the log
+	// What `hived verify` held at most when half of the events were there.
+	verifyHalf float64
+}
+
+// About what it takes to make it.
+const (
+	agedBrief = 6 * time.Second
+	agedFull  = 200 * time.Second
+)
+
+// agedDisk is the room that it takes.
+func agedDisk(s sizes) int64 { return perMessage(max(s.agedEvents/2, s.agedMessages)) }
+
+// hiveDir makes a hive for a daemon that is a process of its own.
+func (b *bench) hiveDir(ctx context.Context, agents int, yaml string) (string, error) {
+	h, err := b.newHive(ctx, agents, yaml)
+	if err != nil {
+		return "", err
+	}
+	return h.dir, h.close()
+}
+
+// aged gives the hive with as many events as replay, start and verify want. No
+// daemon runs. The share of the row that it may take is half.
+func (b *bench) aged(ctx context.Context) (*aged, error) {
+	if b.old == nil {
+		a := &aged{}
+		if err := a.make(ctx, b); err != nil {
+			return nil, fmt.Errorf("let a hive age: %w", err)
+		}
+		b.old = a
+	}
+	return b.old, nil
+}
+
+func (a *aged) make(ctx context.Context, b *bench) error {
+	agents := b.sizes.agedAgents
+	var err error
+	if a.dir, err = b.hiveDir(ctx, agents, ""); err != nil {
+		return err
+	}
+	a.traffic = newTraffic(a.dir, agents, newLetters(8))
+	goal := b.sizes.agedEvents
+	tell := func(int) {
+		b.tell(0.5*float64(2*a.traffic.taken)/float64(goal), "a hive ages: %s of %s events", grouped(int64(2*a.traffic.taken)), grouped(int64(goal)))
+	}
+	if err := a.grow(ctx, b, goal/2, tell); err != nil {
+		return err
+	}
+	r, err := b.verify(ctx, a.dir)
+	if err != nil {
+		return err
+	}
+	a.verifyHalf = r.peak
+	return a.grow(ctx, b, goal, tell)
+}
+
+// grow lets the daemon run until the log holds so many events. A message makes
+// two: that it came and that it was handled.
+func (a *aged) grow(ctx context.Context, b *bench, events int, tell func(int)) error {
+	for a.events < events {
+		d, err := b.up(a.dir)
+		if err != nil {
+			return err
+		}
+		err = a.traffic.run(ctx, (events-a.events+1)/2, tell)
+		if err = errors.Join(err, d.Stop()); err != nil {
+			return err
+		}
+		if a.events, err = eventsIn(a.dir); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// eventsIn gives what a daemon that stopped said of the log.
+func eventsIn(dir string) (int, error) {
+	s, err := statusOf(dir)
+	return int(s.Seq), err //nolint:gosec // counted from one
+}
+
+// statusOf is what the daemon of a hive said of itself last.
+func statusOf(dir string) (s router.Status, err error) {
+	data, err := os.ReadFile(filepath.Join(dir, filepath.FromSlash(router.StatusFile))) //nolint:gosec // of the bench's own
+	if err != nil {
+		return s, err
+	}
+	if err := json.Unmarshal(data, &s); err != nil {
+		return s, fmt.Errorf("read the status of a daemon: %w", err)
+	}
+	return s, nil
+}
+
+// settle writes hive.yaml, for the next program that runs on the hive.
+func (a *aged) settle(yaml string) error { return put(filepath.Join(a.dir, "hive.yaml"), []byte(yaml)) }

@@ -1,0 +1,132 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+var memoryRow = row{
+	name: "memory",
+	what: func(s sizes) string {
+		return fmt.Sprintf("Resident memory and CPU time of the daemon when %s lie behind it and its %s are idle for %s: of the one that carried at least the last half of them, and of one that was started anew. The baseline is the daemon of a new hive with as many agents.",
+			count(s.agedMessages, "messages"), count(s.agedAgents, "agents"), s.quiet)
+	},
+	behind: "What is kept for each of the last million ids that senders chose, of the million messages that can be answered, and of each file of .sent/ and .done/, is about 100 MiB; the rest is the program, what Go's collector needs for its own work, and garbage. After a busy time come the pages that a few small objects keep from being given back. The CPU goes into looking at every agent's directories every `rescan`.",
+	needs:  proc | process | past,
+	brief:  18 * time.Second, full: 450 * time.Second,
+	disk: func(s sizes) int64 { return int64(s.agedAgents) * agentDisk },
+	measure: func(ctx context.Context, b *bench) (outcome, error) {
+		s := b.sizes
+		fresh, err := b.hiveDir(ctx, s.agedAgents, "")
+		if err != nil {
+			return outcome{}, err
+		}
+		young, err := b.idleDaemon(ctx, fresh, nil)
+		if err != nil {
+			return outcome{}, err
+		}
+		a, err := b.aged(ctx)
+		if err != nil {
+			return outcome{}, err
+		}
+		old, err := b.idleDaemon(ctx, a.dir, a.carry(b))
+		if err != nil {
+			return outcome{}, err
+		}
+		again, err := b.idleDaemon(ctx, a.dir, nil)
+		if err != nil {
+			return outcome{}, err
+		}
+		return outcome{parts: []Part{
+			compared("resident, after it carried them", "MiB", young.resident, old.resident).atMost(128),
+			compared("resident, started anew", "MiB", young.resident, again.resident).atMost(128),
+			compared("CPU, after it carried them", "% of a core", []float64{young.cpu}, []float64{old.cpu}).atMost(1),
+			compared("CPU, started anew", "% of a core", []float64{young.cpu}, []float64{again.cpu}).atMost(1),
+		}}, nil
+	},
+}
+
+// carry lets the agents of the aged hive send what is missing, at least half of
+// it under the same daemon.
+func (a *aged) carry(b *bench) func(context.Context) error {
+	return func(ctx context.Context) error {
+		n := max(b.sizes.agedMessages-a.traffic.taken, b.sizes.agedMessages/2)
+		return a.traffic.run(ctx, n, func(taken int) {
+			b.tell(0.5+0.3*float64(taken)/float64(n), "%s more messages of %s", grouped(int64(taken)), grouped(int64(n)))
+		})
+	}
+}
+
+// idleUse is what an idle daemon uses.
+type idleUse struct {
+	resident []float64 // MiB, sampled while it is idle
+	cpu      float64   // % of a core
+}
+
+// idleDaemon runs a daemon, lets it work, waits until it rests, and looks at it
+// for a while.
+func (b *bench) idleDaemon(ctx context.Context, dir string, work func(context.Context) error) (idleUse, error) {
+	d, err := b.up(dir)
+	if err != nil {
+		return idleUse{}, err
+	}
+	if work != nil {
+		err = work(ctx)
+	}
+	var use idleUse
+	if err == nil {
+		use, err = b.lookAt(ctx, dir, d.PID())
+	}
+	return use, errors.Join(err, d.Stop())
+}
+
+func (b *bench) lookAt(ctx context.Context, dir string, pid int) (idleUse, error) {
+	var use idleUse
+	if err := b.calm(ctx, dir, pid); err != nil {
+		return use, err
+	}
+	begin, err := used(pid)
+	if err != nil {
+		return use, err
+	}
+	const samples = 20
+	since := time.Now()
+	for range samples {
+		if err := rest(ctx, b.sizes.quiet/samples); err != nil {
+			return use, err
+		}
+		now, err := resident(pid)
+		if err != nil {
+			return use, err
+		}
+		use.resident = append(use.resident, now)
+	}
+	end, err := used(pid)
+	use.cpu = 100 * (end - begin).Seconds() / time.Since(since).Seconds()
+	return use, err
+}
+
+// calm waits until a daemon has done what it had to do: until it says how it
+// is, and uses next to nothing twice in turn; but not for ever.
+func (b *bench) calm(ctx context.Context, dir string, pid int) error {
+	step := b.sizes.quiet / 4
+	var last time.Duration
+	quiet := 0
+	for tries := 0; tries < 40 && quiet < 2; tries++ {
+		if err := rest(ctx, step); err != nil {
+			return err
+		}
+		now, err := used(pid)
+		if err != nil {
+			return err
+		}
+		quiet++
+		if s, err := statusOf(dir); err != nil || s.PID != pid || now-last > step*3/200 {
+			quiet = 0
+		}
+		last = now
+	}
+	return nil
+}

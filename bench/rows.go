@@ -1,0 +1,123 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// row is one line of the suite.
+type row struct {
+	name    string
+	what    func(sizes) string // what is measured, in words
+	behind  string             // what holds it back
+	needs   needs
+	brief   time.Duration // about what it takes in the short form, on two cores, besides the aged hive
+	full    time.Duration
+	disk    func(sizes) int64 // bytes that it needs at most, besides the aged hive
+	measure func(context.Context, *bench) (outcome, error)
+}
+
+// outcome is what a row came to.
+type outcome struct {
+	parts []Part
+	plots []plot
+}
+
+// needs are what a machine must have for a row.
+type needs int
+
+const (
+	git     needs = 1 << iota // the git program
+	proc                      // a /proc that tells what processes use
+	process                   // a hived to start
+	past                      // the aged hive, which rows share
+)
+
+// sizes are how much each row does.
+type sizes struct {
+	rounds int // of everything that is measured in turns
+
+	burst     int // messages
+	agents    int // that take part in a burst
+	loopBurst int // messages of a round of loop (a)
+
+	bigFiles int // files of the hive of burst-50k
+	loopBig  int // messages of a round of loop (a) there
+
+	idle int // single messages on an idle hive
+
+	commitFiles []int // sizes of hives, ascending
+	loopFiles   []int // those at which the loop is measured too
+	commits     int   // of hived in a round
+
+	sizeMessages int // of git-size
+
+	statusFiles   int
+	statusCommits int
+
+	agedAgents   int
+	agedEvents   int // replay, start and verify
+	agedMessages int // memory
+	agedRounds   int
+	quiet        time.Duration // how long an idle daemon is looked at
+
+	yearAgents   int
+	yearMessages int
+
+	taskAgents int
+	tasksFew   int // open tasks of the baselines
+	tasks      int // open tasks
+
+	timerAgents int // each with ten tasks in hand
+	lease       time.Duration
+}
+
+// full are the sizes of the targets.
+var full = sizes{
+	rounds: 5, burst: 10_000, agents: 20, loopBurst: 100,
+	bigFiles: 50_000, loopBig: 10,
+	idle:        500,
+	commitFiles: []int{1_000, 10_000, 50_000, 200_000}, loopFiles: []int{1_000, 10_000}, commits: 30,
+	sizeMessages: 100_000,
+	statusFiles:  50_000, statusCommits: 10_000,
+	agedAgents: 1_000, agedEvents: 1_000_000, agedMessages: 1_000_000, agedRounds: 5, quiet: 60 * time.Second,
+	yearAgents: 200, yearMessages: 2_000_000,
+	taskAgents: 1_000, tasksFew: 1_000, tasks: 100_000, timerAgents: 1_000, lease: 30 * time.Second,
+}
+
+// brief are those of --short. Where a target speaks of a size, the figure of a
+// smaller one is no verdict.
+var brief = sizes{
+	rounds: 5, burst: 2_000, agents: 20, loopBurst: 20,
+	bigFiles: 10_000, loopBig: 4,
+	idle:        150,
+	commitFiles: []int{1_000, 10_000, 50_000, 200_000}, loopFiles: []int{1_000, 10_000}, commits: 10,
+	sizeMessages: 5_000,
+	statusFiles:  10_000, statusCommits: 500,
+	agedAgents: 100, agedEvents: 20_000, agedMessages: 20_000, agedRounds: 3, quiet: 4 * time.Second,
+	yearAgents: 50, yearMessages: 20_000,
+	taskAgents: 100, tasksFew: 400, tasks: 2_000, timerAgents: 30, lease: 3 * time.Second,
+}
+
+// What a message takes on the disk, in bytes: its file in two places, the log,
+// git. And what a small file takes, and the
+// directories of an agent.
+const (
+	messageDisk = 16 << 10
+	fileDisk    = 5 << 10
+	agentDisk   = 64 << 10
+)
+
+func perMessage(n int) int64 { return int64(n) * messageDisk }
+
+// rows are the suite, in the order in which it runs: replay, start and verify
+// look at one aged hive before memory makes it older still.
+var rows = []row{
+	burstRow, bigBurstRow, idleRow, commitRow, gitSizeRow, gitStatusRow,
+	replayRow, startRow, verifyRow, memoryRow, yearRow,
+	taskDecideRow, taskThroughputRow, taskTimersRow, taskMemoryRow,
+}
+
+// count writes a number and what it counts.
+func count(n int, what string) string { return fmt.Sprintf("%s %s", grouped(int64(n)), what) }

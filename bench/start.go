@@ -1,0 +1,109 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/hived/hived/internal/child"
+)
+
+var startRow = row{
+	name: "start",
+	what: func(s sizes) string {
+		return fmt.Sprintf("`hived up`, a process of its own, on the hive with %s of %s, after a stop in good order: from its start until a message that waited in an outbox is in its inbox. The baseline is the same on a new hive with as many agents. "+
+			"Beside it the same after the daemon was killed.", count(s.agedEvents, "events"), count(s.agedAgents, "agents"))
+	},
+	behind: "Without a snapshot the whole log is read and folded; with one, what comes after it. Then every agent's directories are looked at and watched once.",
+	needs:  proc | process | past,
+	brief:  6 * time.Second, full: 90 * time.Second,
+	disk: func(s sizes) int64 { return int64(s.agedAgents) * agentDisk },
+	measure: func(ctx context.Context, b *bench) (outcome, error) {
+		a, err := b.aged(ctx)
+		if err != nil {
+			return outcome{}, err
+		}
+		s := b.sizes
+		fresh, err := b.hiveDir(ctx, s.agedAgents, "")
+		if err != nil {
+			return outcome{}, err
+		}
+		old := &starter{b: b, dir: a.dir, letters: a.traffic.letters}
+		young := &starter{b: b, dir: fresh, letters: newLetters(9)}
+		var after, baseline, killed []float64
+		for round := range s.agedRounds {
+			b.tell(0.5+0.5*float64(round)/float64(s.agedRounds), "round %d of %d", round+1, s.agedRounds)
+			for _, x := range []struct {
+				hive    *starter
+				crash   bool // how this one ends, and so how the next one finds it
+				samples *[]float64
+			}{{young, false, &baseline}, {old, true, &after}, {old, false, &killed}} {
+				took, err := x.hive.start(ctx, x.crash)
+				if err != nil {
+					return outcome{}, err
+				}
+				*x.samples = append(*x.samples, took)
+			}
+		}
+		if _, err := takeMail(a.dir, 1); err != nil { // or the next row would find one too many
+			return outcome{}, err
+		}
+		a.events, err = eventsIn(a.dir)
+		return outcome{parts: []Part{
+			compared("after a stop in good order", "s", baseline, after).atMost(1),
+			compared("after a kill", "s", baseline, killed),
+		}}, err
+	},
+}
+
+// starter starts daemons on a hive.
+type starter struct {
+	b       *bench
+	dir     string
+	letters *letters
+}
+
+// start gives the seconds until the first message is delivered. The daemon then
+// ends, in good order or killed.
+func (s *starter) start(ctx context.Context, crash bool) (float64, error) {
+	if _, err := takeMail(s.dir, 1); err != nil {
+		return 0, err
+	}
+	name, data := s.letters.next(1)
+	if err := send(outboxOf(s.dir, 0), name, data); err != nil {
+		return 0, err
+	}
+	begin := time.Now()
+	d, err := s.b.up(s.dir)
+	if err != nil {
+		return 0, err
+	}
+	err = s.arrived(ctx, d)
+	took := time.Since(begin).Seconds()
+	if crash && err == nil {
+		return took, d.Kill()
+	}
+	return took, errors.Join(err, d.Stop())
+}
+
+func (s *starter) arrived(ctx context.Context, d *child.Daemon) error {
+	late := time.NewTimer(10 * time.Minute)
+	defer late.Stop()
+	for {
+		list, err := mail(inboxOf(s.dir, 1))
+		if err != nil || len(list) > 0 {
+			return err
+		}
+		select {
+		case <-d.Ended():
+			return fmt.Errorf("nothing was delivered: %w", d.Alive())
+		case <-late.C:
+			return errors.New("nothing was delivered within 10 minutes of the start")
+		default:
+		}
+		if err := rest(ctx, time.Millisecond); err != nil {
+			return err
+		}
+	}
+}

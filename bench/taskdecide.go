@@ -1,0 +1,214 @@
+package bench
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"runtime"
+	"time"
+
+	"github.com/hived/hived/ledger"
+	"github.com/hived/hived/mailbox"
+	"github.com/hived/hived/protocol"
+	"github.com/hived/hived/router"
+)
+
+var taskDecideRow = row{
+	name: "tasks-decide",
+	what: func(s sizes) string {
+		return fmt.Sprintf("Deciding alone, without a disk: %d agents create, claim, start, report, and complete tasks, %s a round, with %s open. The baseline is the same with %s. Deciding is from the parsed message to its events, offers and notices included; what the views of the tasks cost besides is told for its own sake.",
+			s.taskAgents, count(6*s.taskAgents, "commands"), count(s.tasks, "tasks"), count(s.tasksFew, "tasks"))
+	},
+	behind: "Each event is made ready for git at once, and a notice is a whole message: encoding JSON is half of it. What a task costs to find does not depend on how many there are; where there are few, agents have room, and each new task is offered at once.",
+	brief:  4 * time.Second, full: 40 * time.Second,
+	disk: func(sizes) int64 { return fileDisk },
+	measure: func(ctx context.Context, b *bench) (outcome, error) {
+		s := b.sizes
+		desks := [2]*desk{}
+		for i, tasks := range []int{s.tasksFew, s.tasks} {
+			b.tell(float64(i)/4, "%s are created", count(tasks, "tasks"))
+			d, err := newDesk(s.taskAgents)
+			if err == nil {
+				err = d.create(tasks)
+			}
+			if err != nil {
+				return outcome{}, err
+			}
+			desks[i] = d
+		}
+		var decide, views [2][]float64
+		for round := range s.rounds {
+			b.tell(0.5+float64(round)/float64(2*s.rounds), "round %d of %d", round+1, s.rounds)
+			for i, d := range desks {
+				took, rest, err := d.shift(ctx, s.taskAgents)
+				if err != nil {
+					return outcome{}, err
+				}
+				decide[i] = append(decide[i], median(took))
+				views[i] = append(views[i], rest)
+			}
+		}
+		return outcome{parts: []Part{
+			compared("a command, median", "µs", decide[0], decide[1]).atMost(50),
+			compared("a command, against few tasks", "µs", decide[0], decide[1]).timesAtMost(2),
+			compared("the views, for each command", "µs", views[0], views[1]),
+		}}, nil
+	},
+}
+
+// desk decides what agents command, and nothing is carried out.
+type desk struct {
+	state *ledger.State
+	d     *router.Decider
+	now   time.Time
+	n     int
+	took  holding       // the newest task that was taken
+	rest  time.Duration // what Take cost
+}
+
+func newDesk(agents int) (*desk, error) {
+	s := protocol.DefaultSettings()
+	s.InboxCap = 1 << 24 // nobody reads here
+	s.Remember = protocol.RememberSettings{IDs: 1000, Conversations: 1000}
+	x := &desk{state: ledger.New(s.Remember), now: time.Now()}
+	x.d = router.NewDecider(x.state, s, rand.Reader)
+	x.d.Join(x.now, protocol.Human)
+	for i := range agents {
+		x.d.Join(x.now, protocol.AgentID(nameOf(i)))
+	}
+	return x, x.take()
+}
+
+// take gets what was decided off the desk. A refusal is an error.
+func (x *desk) take() error {
+	begin := time.Now()
+	list := x.d.Take(x.now)
+	x.rest += time.Since(begin)
+	for _, d := range list {
+		switch e := d.Event.Body.(type) {
+		case *protocol.TaskEvent:
+			if e.Event == claimed {
+				x.took = holding{e.Task, e.Epoch}
+			}
+		case *protocol.TaskRejectedEvent:
+			return fmt.Errorf("a command was refused: %s by %s: %s", e.Event, e.By, e.Detail)
+		default:
+		}
+	}
+	return nil
+}
+
+// say has a command decided, and gives how long that took.
+func (x *desk) say(from protocol.AgentID, text string) (time.Duration, error) {
+	m, err := protocol.DecodeMessage([]byte(text))
+	if err != nil {
+		return 0, fmt.Errorf("write a command: %w", err)
+	}
+	x.n++
+	x.now = x.now.Add(time.Millisecond)
+	name := fmt.Sprintf("%08d.json", x.n)
+	a := mailbox.Arrival{
+		Agent: from, Name: name, Original: protocol.Original{Name: name}, ModTime: x.now, Raw: []byte(text), Size: int64(len(text)), Message: m,
+	}
+	begin := time.Now()
+	err = x.d.Arrival(x.now, a)
+	took := time.Since(begin)
+	if err != nil {
+		return 0, err
+	}
+	return took, x.take()
+}
+
+func (x *desk) create(tasks int) error {
+	for made := 0; made < tasks; made += createAtOnce {
+		if _, err := x.say(protocol.Human, createMany(made, min(createAtOnce, tasks-made))); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// shift has every agent carry a task through. It gives what each command took, in
+// µs, and what the views cost for each.
+func (x *desk) shift(ctx context.Context, agents int) (took []float64, views float64, err error) {
+	x.rest = 0
+	for i := range agents {
+		if err := context.Cause(ctx); err != nil {
+			return nil, 0, err
+		}
+		for k := -1; k < len(duties); k++ {
+			text := command("claim", nil, "{}")
+			if k >= 0 {
+				text = duties[k].of(&x.took)
+			}
+			t, err := x.say(protocol.AgentID(nameOf(i)), text)
+			if err != nil {
+				return nil, 0, err
+			}
+			took = append(took, us(t))
+		}
+	}
+	return took, us(x.rest) / float64(len(took)), nil
+}
+
+func us(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
+
+// kept is what tasks keep in memory, in bytes each: while they are open, and when
+// they have ended and retention has let them go. There is nobody to offer them to,
+// so that they are all that is kept.
+func kept(tasks int) (open, gone float64, err error) {
+	x, err := newDesk(0)
+	if err != nil {
+		return 0, 0, err
+	}
+	before := inUse()
+	each := func() float64 { return float64(inUse()-before) / float64(tasks) }
+	if err := x.create(tasks); err != nil {
+		return 0, 0, err
+	}
+	open = each()
+	if err := x.cancelAll(); err != nil {
+		return 0, 0, err
+	}
+	x.now = x.now.Add(protocol.DefaultSettings().Tasks.Retention + time.Hour)
+	for more := true; more; {
+		if more, err = x.d.Tasks(x.now, func(protocol.AgentID) time.Time { return time.Time{} }); err != nil {
+			return 0, 0, err
+		}
+		if err := x.take(); err != nil {
+			return 0, 0, err
+		}
+	}
+	gone = each()
+	if left := x.state.Tasks.Len(); left > 0 {
+		return 0, 0, fmt.Errorf("%d tasks are still there after their retention", left)
+	}
+	return open, gone, nil
+}
+
+// cancelAll ends all tasks, and lets the commands go that did it.
+func (x *desk) cancelAll() error {
+	var ids []protocol.TaskID
+	for t := range x.state.Tasks.All() {
+		ids = append(ids, t.ID)
+	}
+	for _, id := range ids {
+		if _, err := x.say(protocol.Human, command("cancel", &holding{id: id}, "{}")); err != nil {
+			return err
+		}
+	}
+	var sent []string
+	for n := range x.n {
+		sent = append(sent, fmt.Sprintf("%s/%08d.json", protocol.SentDir(protocol.Human), n+1))
+	}
+	x.d.Hive(x.now, &protocol.HiveEvent{Action: protocol.Swept, Paths: sent})
+	return x.take()
+}
+
+func inUse() int64 {
+	var m runtime.MemStats
+	runtime.GC()
+	runtime.GC()
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc) //nolint:gosec // less than 2^63
+}

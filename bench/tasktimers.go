@@ -1,0 +1,134 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/hived/hived/protocol"
+)
+
+// hands is how many tasks each agent has in hand when all timers fire, and
+// timersAtOnce how many of them are a batch.
+const (
+	hands        = 10
+	timersAtOnce = 256
+)
+
+var taskTimersRow = row{
+	name: "tasks-timers",
+	what: func(s sizes) string {
+		return fmt.Sprintf("%d agents have taken %d tasks each when the daemon starts anew, so that all of their leases run from the same moment: %s are due at once, and each writes an event, a notice and a file. Meanwhile one message after the other is sent, from its rename into the outbox until it is in the inbox. The baseline are those that were sent before.",
+			s.timerAgents, hands, count(hands*s.timerAgents, "reminders"))
+	},
+	behind: "A message that arrives while a batch of timers is carried out waits until that is on the disk, and comes before the next.",
+	brief:  12 * time.Second, full: 60 * time.Second,
+	disk: func(s sizes) int64 { return int64(s.timerAgents) * (agentDisk + hands*6*fileDisk + hands*messageDisk) },
+	measure: func(ctx context.Context, b *bench) (outcome, error) {
+		settings := protocol.DefaultSettings()
+		settings.Tasks.Lease = time.Hour
+		b.tell(0, "%d agents take tasks", b.sizes.timerAgents)
+		x, err := b.newBoard(ctx, b.sizes.timerAgents, hands*b.sizes.timerAgents, settings, func(share float64) { b.tell(share/3, "tasks are created") })
+		if err != nil {
+			return outcome{}, err
+		}
+		out, err := b.timers(ctx, x)
+		return out, errors.Join(err, x.close())
+	},
+}
+
+func (b *bench) timers(ctx context.Context, x *board) (outcome, error) {
+	if err := b.fillHands(ctx, x); err != nil {
+		return outcome{}, err
+	}
+	if err := x.down(); err != nil {
+		return outcome{}, err
+	}
+	settings := protocol.DefaultSettings()
+	settings.InboxCap = 1 << 20               // nobody reads here
+	settings.Tasks.Lease = b.sizes.lease      // they are reminded after two thirds of it
+	settings.Tasks.Backoff.Base = time.Minute // and what they lose is not offered again at once
+	settings.Tasks.Backoff.Max = 2 * time.Minute
+	if err := x.up(ctx, settings); err != nil {
+		return outcome{}, err
+	}
+	var idle, busy []float64
+	most := 0
+	for all := hands * b.sizes.timerAgents; ; {
+		p, err := x.probe(ctx)
+		if err != nil {
+			return outcome{}, err
+		}
+		if p.begun == 0 && p.ended == 0 {
+			idle = append(idle, ms(p.wait))
+		} else {
+			busy = append(busy, ms(p.wait))
+			most = max(most, p.ended-p.begun)
+		}
+		b.tell(0.7+0.3*float64(p.ended)/float64(all), "%d of %d timers", p.ended, all)
+		if p.ended >= all {
+			break
+		}
+	}
+	return outcome{parts: []Part{
+		alone("timers that a message waited for, at most", "timers", []float64{float64(most)}).atMost(timersAtOnce),
+		compared("wait of a message, median", "ms", idle, busy),
+		{Name: "wait of a message, longest", Unit: "ms", Baseline: slices.Max(append(idle, 0)), Hived: slices.Max(append(busy, 0)), Reached: math.NaN(), Rounds: len(busy)},
+	}}, nil
+}
+
+// fillHands lets every agent have many tasks in hand.
+func (b *bench) fillHands(ctx context.Context, x *board) error {
+	human := filepath.Join(x.dir, protocol.OutboxDir(protocol.Human))
+	for i := range x.agents {
+		if err := x.write(human, command("agent-add", nil, fmt.Sprintf(`{"agent":%q,"slots":%d}`, nameOf(i), hands))); err != nil {
+			return err
+		}
+	}
+	for k := range 1 + hands {
+		b.tell(1.0/3+float64(k)/float64(3*hands+3), "%d agents take tasks", x.agents)
+		if _, _, err := x.timed(ctx); err != nil {
+			return err
+		}
+		for i := range x.agents {
+			if k == hands {
+				break
+			}
+			if err := x.write(outboxOf(x.dir, i), command("claim", nil, "{}")); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// probed is what became of one message.
+type probed struct {
+	wait         time.Duration
+	begun, ended int // timers that had fired when it was sent, and before it was decided
+}
+
+// probe sends a message and waits until it is in the inbox.
+func (x *board) probe(ctx context.Context) (probed, error) {
+	name, data := x.letters.next(1)
+	temp := filepath.Join(outboxOf(x.dir, 0), ".probe.tmp")
+	if err := put(temp, data); err != nil {
+		return probed{}, err
+	}
+	x.mu.Lock()
+	p, n := probed{begun: x.timers}, x.probes
+	x.mu.Unlock()
+	begin := time.Now()
+	if err := move(temp, filepath.Join(outboxOf(x.dir, 0), "p"+name)); err != nil {
+		return probed{}, err
+	}
+	err := x.until(ctx, "a message is delivered", func() bool { return x.probes > n })
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	p.wait, p.ended = x.probedAt.Sub(begin), x.before
+	return p, err
+}

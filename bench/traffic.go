@@ -1,0 +1,80 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// inFlight bounds how many messages are on their way: agents neither let their
+// mail pile up nor wait for each single one.
+const inFlight = 4000
+
+// traffic is agents at work: each sends, takes what is in its inbox, and moves
+// it to .done/. They see nothing but files.
+type traffic struct {
+	dir     string
+	agents  int
+	letters *letters
+	sent    int
+	taken   int
+	owed    []int // messages on their way to each agent
+}
+
+func newTraffic(dir string, agents int, l *letters) *traffic {
+	return &traffic{dir: dir, agents: agents, letters: l, owed: make([]int, agents)}
+}
+
+// run sends n more messages and ends when all are handled. Now and then it
+// tells how many are.
+func (t *traffic) run(ctx context.Context, n int, tell func(taken int)) error {
+	from, begun := t.taken, time.Now()
+	goal, moved := t.sent+n, time.Now()
+	for t.taken < from+n {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		before := t.sent + t.taken
+		if err := t.round(goal); err != nil {
+			return err
+		}
+		tell(t.taken - from)
+		switch now := time.Now(); {
+		case t.sent+t.taken != before:
+			moved = now
+		case now.Sub(moved) > patience:
+			return fmt.Errorf("%d of %d messages did not arrive within %s, %s after the first was sent", n-(t.taken-from), n, patience, now.Sub(begun).Round(time.Second))
+		default:
+			if err := rest(ctx, time.Millisecond); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// round sends what may be on its way and takes what has come.
+func (t *traffic) round(goal int) error {
+	for t.sent < goal && t.sent-t.taken < inFlight {
+		from := t.sent % t.agents
+		to := recipient(t.sent, from, t.agents)
+		name, data := t.letters.next(to)
+		if err := send(outboxOf(t.dir, from), name, data); err != nil {
+			return fmt.Errorf("send a message: %w", err)
+		}
+		t.sent++
+		t.owed[to]++
+	}
+	for i, owed := range t.owed {
+		if owed == 0 {
+			continue
+		}
+		n, err := takeMail(t.dir, i)
+		if err != nil {
+			return err
+		}
+		t.owed[i] -= n
+		t.taken += n
+	}
+	return nil
+}
