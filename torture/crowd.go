@@ -1,0 +1,342 @@
+package torture
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/hived/hived/agent"
+	"github.com/hived/hived/internal/durable"
+	"github.com/hived/hived/protocol"
+)
+
+// crowd are the agents of a hive. They use nothing but files, and never ask
+// whether a daemon runs.
+type crowd struct {
+	dir   string
+	names []protocol.AgentID
+	known *known
+	// synced says that what is sent must survive a power cut: all goes by way
+	// of [agent.Box.Send].
+	synced bool
+	pace   time.Duration // between two messages of an agent, on average
+	next   map[protocol.AgentID]int
+	owed   map[protocol.AgentID][]unsure // sends that failed: nobody knows whether they arrived
+	// dead says that the power is off: nobody lives to hear what a send that is
+	// under way returns.
+	dead atomic.Bool
+}
+
+// errDead is what becomes of a send that the power went off under. It may even
+// have been told of as done: XFS says so of a directory that it can sync no more.
+var errDead = errors.New("the power went off")
+
+// sent sends a message, and is sure that it was.
+func (m *member) sent(d agent.Draft) error {
+	_, err := m.box.Send(d)
+	if err == nil && m.dead.Load() {
+		return errDead
+	}
+	return err
+}
+
+// crowdNames are what the names of its agents begin with.
+const crowdNames = "torture-"
+
+// unsure is a send without an answer. It is repeated, with the same id.
+type unsure struct {
+	key   string
+	draft agent.Draft
+	to    []protocol.AgentID
+}
+
+func newCrowd(dir string, n int, pace time.Duration) *crowd {
+	c := &crowd{dir: dir, known: newKnown(), pace: pace, next: map[protocol.AgentID]int{}, owed: map[protocol.AgentID][]unsure{}}
+	for i := range n {
+		c.names = append(c.names, protocol.AgentID(fmt.Sprintf("%s%d", crowdNames, i+1)))
+	}
+	return c
+}
+
+// work has all agents send and read until ctx ends. It returns when all of their
+// files are closed.
+func (c *crowd) work(ctx context.Context, random *rand.Rand) error {
+	members, shut, err := c.members(random)
+	if err != nil {
+		return err
+	}
+	var group errgroup.Group
+	for _, m := range members {
+		group.Go(func() error { return m.live(ctx) })
+	}
+	return errors.Join(group.Wait(), shut())
+}
+
+// each has one after the other do something.
+func (c *crowd) each(do func(*member) error) error {
+	members, shut, err := c.members(rand.New(rand.NewPCG(1, 1))) //nolint:gosec // nothing is secret
+	if err != nil {
+		return err
+	}
+	for _, m := range members {
+		err = errors.Join(err, do(m))
+	}
+	return errors.Join(err, shut())
+}
+
+// members opens the mailboxes of all; shut closes them, and remembers how far
+// everybody got.
+func (c *crowd) members(random *rand.Rand) (list []*member, shut func() error, err error) {
+	disk, err := durable.Open(c.dir)
+	if err != nil {
+		return nil, nil, fmt.Errorf("open the hive for its agents: %w", err)
+	}
+	for _, id := range c.names {
+		box, err := agent.Open(disk, id)
+		if err != nil {
+			return nil, nil, errors.Join(err, disk.Close())
+		}
+		list = append(list, &member{crowd: c, box: box, id: id, n: c.next[id], owed: c.owed[id], random: rand.New(rand.NewPCG(random.Uint64(), 2))}) //nolint:gosec // nothing is secret
+	}
+	return list, func() error {
+		for _, m := range list {
+			c.next[m.id], c.owed[m.id] = m.n, m.owed
+		}
+		return disk.Close()
+	}, nil
+}
+
+// member is one agent at work.
+type member struct {
+	*crowd
+	box    *agent.Box
+	id     protocol.AgentID
+	n      int
+	owed   []unsure
+	random *rand.Rand
+}
+
+func (m *member) live(ctx context.Context) error {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-timer.C:
+			timer.Reset(time.Duration(m.random.Int64N(int64(2 * m.pace))))
+		}
+		// On a disk that is gone an agent can do nothing, and that is no problem
+		// of hived's.
+		if err := m.turn(); err != nil && !m.synced {
+			return fmt.Errorf("agent %s: %w", m.id, err)
+		}
+	}
+}
+
+// turn is one message, of some kind, and a look at the inbox.
+func (m *member) turn() error {
+	if err := m.settle(); err != nil {
+		return err
+	}
+	reply, err := m.readAll(false)
+	if err != nil {
+		return err
+	}
+	switch dice := m.random.IntN(100); {
+	case dice < 3:
+		return m.breakOne()
+	case dice < 6 && !m.synced:
+		return m.slowly()
+	case dice < 8:
+		return m.keep()
+	}
+	return m.send(reply)
+}
+
+// settle repeats what has no answer yet.
+func (m *member) settle() error {
+	for len(m.owed) > 0 {
+		u := m.owed[0]
+		if err := m.sent(u.draft); err != nil {
+			return err
+		}
+		m.known.send(u.key, u.to)
+		m.owed = m.owed[1:]
+	}
+	return nil
+}
+
+// send sends a message, now and then a second time.
+func (m *member) send(reply protocol.MessageID) error {
+	key := m.key()
+	to := m.someone()
+	d := agent.Draft{ID: protocol.MessageID("id-" + key), Body: agent.Text(m.text(key)), InReplyTo: reply}
+	for _, id := range to {
+		d.To = append(d.To, protocol.Address(id))
+	}
+	if err := m.sent(d); err != nil {
+		m.owed = append(m.owed, unsure{key, d, to})
+		return err
+	}
+	m.known.send(key, to)
+	if m.random.IntN(20) > 0 {
+		return nil
+	}
+	m.known.duplicate()
+	return m.sent(d)
+}
+
+// slowly writes a message as a shell does, under its last name and in two
+// pieces. It has no id.
+func (m *member) slowly() (err error) {
+	key := m.key()
+	to := m.someone()
+	text := fmt.Sprintf(`{"to":[%q],"body":%q}`, to[0], m.text(key))
+	f, err := os.OpenFile(m.outbox(key), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644) //nolint:gosec // like any file of an agent's
+	if err != nil {
+		return err
+	}
+	for _, part := range []string{text[:len(text)/2], text[len(text)/2:]} {
+		_, writeErr := f.WriteString(part)
+		err = errors.Join(err, writeErr)
+	}
+	if err = errors.Join(err, f.Close()); err == nil {
+		m.known.send(key, to[:1])
+	}
+	return err
+}
+
+// breakOne writes what is no message.
+func (m *member) breakOne() error {
+	name := "broken-" + m.key() + ".json"
+	if m.synced {
+		return nil // whether it survives, nobody promised
+	}
+	if err := os.WriteFile(filepath.Join(m.dir, protocol.OutboxDir(m.id), name), []byte(`{"to": "`+name), 0o644); err != nil { //nolint:gosec // like any file of an agent's
+		return err
+	}
+	m.known.breaks(m.id, name)
+	return nil
+}
+
+// keep writes an own file.
+func (m *member) keep() error {
+	name := filepath.Join(m.dir, protocol.AgentDir(m.id), "memory.md")
+	temp := name + ".tmp"
+	if err := os.WriteFile(temp, []byte(m.text(m.key())), 0o644); err != nil { //nolint:gosec // like any file of an agent's
+		return err
+	}
+	return os.Rename(temp, name)
+}
+
+func (m *member) outbox(key string) string {
+	return filepath.Join(m.dir, protocol.OutboxDir(m.id), key+".json")
+}
+
+func (m *member) key() string {
+	m.n++
+	return keyOf(m.id, m.n)
+}
+
+// someone are one to three of the others.
+func (m *member) someone() []protocol.AgentID {
+	var to []protocol.AgentID
+	for _, i := range m.random.Perm(len(m.names)) {
+		if m.names[i] != m.id {
+			to = append(to, m.names[i])
+		}
+	}
+	n := 1
+	if m.random.IntN(4) == 0 {
+		n = 1 + m.random.IntN(len(to))
+	}
+	return to[:min(n, 3)]
+}
+
+// text is a body that begins with its key.
+func (m *member) text(key string) string {
+	var b strings.Builder
+	b.WriteString(key + " ")
+	for range m.random.IntN(900) {
+		b.WriteByte("abcdefghijklmnopqrstuvwxyz    "[m.random.IntN(30)])
+	}
+	return b.String()
+}
+
+// readAll reads what is in the inbox and handles most of it. Told to, it reads
+// everything and leaves it there. It gives a message to answer, perhaps.
+func (m *member) readAll(last bool) (answer protocol.MessageID, err error) {
+	names, err := m.box.Unread()
+	if err != nil {
+		return "", err
+	}
+	for _, file := range names {
+		path := filepath.Join(m.dir, protocol.InboxDir(m.id), file)
+		data, err := os.ReadFile(path) //nolint:gosec // an agent reads its inbox
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return "", err
+		}
+		var msg struct {
+			ID   protocol.MessageID `json:"id"`
+			From protocol.AgentID   `json:"from"`
+		}
+		if err := json.Unmarshal(data, &msg); err != nil {
+			return "", fmt.Errorf("%s holds no message: %w", path, err)
+		}
+		if ours(msg.From) {
+			m.known.find(m.id, keyIn(data), file)
+			answer = msg.ID
+		}
+		if last {
+			continue
+		}
+		if err := m.handle(path, file); err != nil {
+			return "", err
+		}
+	}
+	if m.random.IntN(3) > 0 {
+		answer = ""
+	}
+	return answer, nil
+}
+
+// handle moves a message to .done, or deletes it, or leaves it for later.
+func (m *member) handle(path, file string) (err error) {
+	switch m.random.IntN(20) {
+	case 0:
+	case 1:
+		err = os.Remove(path)
+	default:
+		_, err = m.box.Done(file)
+	}
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, agent.ErrNotFound) {
+		return nil // hived is setting it right
+	}
+	return err
+}
+
+// settle has everybody repeat what has no answer yet.
+func (c *crowd) settle() error { return c.each((*member).settle) }
+
+// last is a last look of everybody at what is left, when the daemon has
+// nothing to do any more.
+func (c *crowd) last() error {
+	return c.each(func(m *member) error {
+		_, err := m.readAll(true)
+		return err
+	})
+}

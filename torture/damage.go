@@ -1,0 +1,206 @@
+package torture
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+// damage is something that happens to a hive whose daemon does not run.
+type damage struct {
+	name string
+	do   func(dir string, random *rand.Rand) error
+	// after is what is done then. Where it is empty, `hived verify` has to tell
+	// of the damage; "refused": the daemon has to refuse to start; otherwise it
+	// is a command that has to mend it, so that `hived verify` is content.
+	after string
+}
+
+// What is done after a damage.
+const (
+	refused  = "refused"
+	restarts = "up --once"
+	repairs  = "repair"
+)
+
+var allDamages = []damage{
+	{"one byte of the open log", flip("log.jsonl"), ""},
+	{"one byte of a sealed segment", flip("log/*.jsonl"), ""},
+	{"one byte of a message in .done", flip("agents/*/inbox/.done/*.json"), ""},
+	{"one byte of a message in .sent", flip("agents/*/outbox/.sent/*.json"), ""},
+	{"one byte of a pack of git's", flip(".git/objects/pack/*.pack"), ""},
+	{"a sealed segment is gone", gone("log/*.jsonl"), ""},
+	{"the log lost its last events", lastEvents, refused},
+	{"the log is gone", gone("log.jsonl"), refused},
+	{"half a line at the end of the log", halfLine, restarts},
+	{"the snapshot is garbage", garbage(".hived/snapshot"), restarts},
+	{".hived is gone", gone(".hived"), restarts},
+	{"the index of git is garbage", garbage(".git/index"), restarts},
+	{"registry.json is garbage", garbage("registry.json"), restarts},
+	{"PROTOCOL.md is gone", gone("PROTOCOL.md"), restarts},
+	{".git is gone", gone(".git"), repairs},
+	{"a pack of git's is gone", gone(".git/objects/pack/*.pack"), repairs},
+	{"the branch of git is garbage", garbage(".git/refs/heads/*"), repairs},
+}
+
+// damages does each of them to a copy of the hive, which no daemon runs on any
+// more, and goes round again until the time is over.
+func (h *hive) damages(ctx context.Context, random *rand.Rand, most time.Duration, r *Report) error {
+	begin := time.Now()
+	for round := 0; round == 0 || time.Since(begin) < most; round++ {
+		for i, d := range allDamages {
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
+			if round > 0 && time.Since(begin) >= most {
+				return nil
+			}
+			h.tell("damaging copies", *r)
+			if err := h.damage(ctx, d, fmt.Sprintf("%s-damage-%d-%d", h.dir, round, i), random, r); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (h *hive) damage(ctx context.Context, d damage, dir string, random *rand.Rand, r *Report) error {
+	if err := os.CopyFS(dir, os.DirFS(h.dir)); err != nil {
+		return fmt.Errorf("copy a hive: %w", err)
+	}
+	err := d.do(dir, random)
+	if errors.Is(err, errNothingThere) {
+		return os.RemoveAll(dir)
+	}
+	if err != nil {
+		return fmt.Errorf("do a damage: %s: %w", d.name, err)
+	}
+	why := h.answer(ctx, d, dir)
+	if ctx.Err() != nil {
+		return context.Cause(ctx) // it was interrupted, and says nothing
+	}
+	r.Damages++
+	if why == nil {
+		r.Noticed++
+		return os.RemoveAll(dir)
+	}
+	r.problem("%s: %v", d.name, why) // the copy stays, to be looked at
+	return nil
+}
+
+var (
+	errNothingThere = errors.New("nothing is there to be damaged")
+	errContent      = errors.New("nobody noticed")
+)
+
+// answer tells what was wrong with hived's answer to a damage.
+func (h *hive) answer(ctx context.Context, d damage, dir string) error {
+	switch d.after {
+	case "":
+		if err := h.run(ctx, "--hive", dir, "verify"); err == nil {
+			return errContent
+		}
+		return nil
+	case refused:
+		if err := h.run(ctx, "--hive", dir, "up", "--once"); err == nil {
+			return errContent
+		}
+		return nil
+	}
+	if err := h.run(ctx, append([]string{"--hive", dir}, strings.Fields(d.after)...)...); err != nil {
+		return err
+	}
+	return h.run(ctx, "--hive", dir, "verify")
+}
+
+// some picks one of the files that fit a pattern.
+func some(dir, pattern string, random *rand.Rand) (string, error) {
+	list, err := filepath.Glob(filepath.Join(dir, filepath.FromSlash(pattern)))
+	if err != nil || len(list) == 0 {
+		return "", errors.Join(err, errNothingThere)
+	}
+	slices.Sort(list)
+	return list[random.IntN(len(list))], nil
+}
+
+// flip changes one bit.
+func flip(pattern string) func(string, *rand.Rand) error {
+	return func(dir string, random *rand.Rand) error {
+		name, err := some(dir, pattern, random)
+		if err != nil {
+			return err
+		}
+		return change(name, func(data []byte) []byte {
+			data[random.IntN(len(data))] ^= 1 << random.IntN(8)
+			return data
+		})
+	}
+}
+
+func gone(pattern string) func(string, *rand.Rand) error {
+	return func(dir string, random *rand.Rand) error {
+		name, err := some(dir, pattern, random)
+		if err != nil {
+			return err
+		}
+		return os.RemoveAll(name)
+	}
+}
+
+func garbage(pattern string) func(string, *rand.Rand) error {
+	return func(dir string, random *rand.Rand) error {
+		name, err := some(dir, pattern, random)
+		if err != nil {
+			return err
+		}
+		return change(name, func(data []byte) []byte {
+			for i := range data {
+				data[i] = byte(random.IntN(256)) //nolint:gosec // below 256
+			}
+			return data
+		})
+	}
+}
+
+// halfLine is what a crash leaves of an append.
+func halfLine(dir string, _ *rand.Rand) error {
+	return change(filepath.Join(dir, "log.jsonl"), func(data []byte) []byte {
+		return append(data, `{"seq":99999999,"ts":"2026-`...)
+	})
+}
+
+// lastEvents takes away the last lines, which git holds.
+func lastEvents(dir string, _ *rand.Rand) error {
+	err := errNothingThere
+	change := change(filepath.Join(dir, "log.jsonl"), func(data []byte) []byte {
+		lines := strings.SplitAfter(string(data), "\n")
+		if len(lines) < 4 {
+			return data
+		}
+		err = nil
+		return []byte(strings.Join(lines[:len(lines)-3], ""))
+	})
+	return errors.Join(change, err)
+}
+
+// change writes a file again, in its place.
+func change(name string, f func([]byte) []byte) error {
+	data, err := os.ReadFile(name) //nolint:gosec // a file of a copy
+	if err != nil {
+		return err
+	}
+	if len(data) == 0 {
+		return errNothingThere
+	}
+	if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) { // packs are read-only
+		return err
+	}
+	return os.WriteFile(name, f(data), 0o644) //nolint:gosec // as readable as a hive is
+}

@@ -1,0 +1,271 @@
+package torture
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/hived/hived/internal/child"
+	"github.com/hived/hived/protocol"
+)
+
+// settings of a hive under torture: everything that happens seldom happens
+// often, and no limit stops a message.
+const hiveYAML = `settle: 200ms
+rescan: 500ms
+hop_cap: 1000000
+pair_cap: 1000000
+inbox_cap: 1000000
+log: {segment_bytes: 65536}
+git: {commit_delay: 20ms}
+retention: {files: 20}
+`
+
+// hive is a hive that is tortured, with its agents.
+type hive struct {
+	program string
+	dir     string
+	git     string // program; empty: there is none
+	copied  bool   // of a user's hive
+	crowd   *crowd
+	said    *accepted
+	tell    func(doing string, r Report)
+}
+
+const pace = 60 * time.Millisecond
+
+// newHive makes one, or a copy of one, in a directory that is not there yet.
+func newHive(ctx context.Context, o Options, dir string) (*hive, error) {
+	h := &hive{program: o.Program, dir: dir, copied: o.Hive != "", crowd: newCrowd(dir, o.Agents, pace), said: newAccepted(), tell: o.Tell}
+	h.git, _ = exec.LookPath("git") // without it there is one check less
+	if h.copied {
+		if err := os.CopyFS(dir, os.DirFS(o.Hive)); err != nil {
+			return nil, fmt.Errorf("copy the hive: %w", err)
+		}
+	}
+	for _, id := range h.crowd.names {
+		if err := os.MkdirAll(filepath.Join(dir, protocol.OutboxDir(id)), 0o755); err != nil { //nolint:gosec // a hive is as readable as any directory
+			return nil, fmt.Errorf("make a hive: %w", err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(dir, protocol.PathSettings), []byte(hiveYAML), 0o644); err != nil { //nolint:gosec // as above
+		return nil, fmt.Errorf("make a hive: %w", err)
+	}
+	if h.copied {
+		return h, nil
+	}
+	return h, h.run(ctx, "init", dir)
+}
+
+// run runs a command of hived's.
+func (h *hive) run(ctx context.Context, args ...string) error {
+	out, err := exec.CommandContext(ctx, h.program, args...).CombinedOutput() //nolint:gosec // the program to be tortured
+	if err != nil {
+		return fmt.Errorf("hived %s: %w: %s", strings.Join(args, " "), err, strings.TrimSpace(string(out)))
+	}
+	return nil
+}
+
+// enough messages for a new hive: each check goes through all of them.
+const enough = 2000
+
+// work has the agents work until the function that it gives is called, which
+// waits for them.
+func (h *hive) work(ctx context.Context, random *rand.Rand) (end func() error) {
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan error, 1)
+	seed := rand.New(rand.NewPCG(random.Uint64(), 3)) //nolint:gosec // nothing is secret
+	go func() { done <- h.crowd.work(ctx, seed) }()
+	return func() error {
+		cancel()
+		return <-done
+	}
+}
+
+// kills has the agents work and takes the daemon away from them, until ctx ends
+// or it is time for another hive. Then it looks whether everything is there.
+func (h *hive) kills(ctx context.Context, random *rand.Rand, most int, r *Report) error {
+	end := h.work(ctx, random)
+	var err error
+	for n := 0; err == nil && ctx.Err() == nil && n < most && (h.copied || h.crowd.known.size() < enough); n++ {
+		h.tell("killing daemons", *r)
+		err = h.crash(ctx, random, r)
+	}
+	if err = errors.Join(err, end()); err != nil {
+		return err
+	}
+	return h.reckon(context.WithoutCancel(ctx), r)
+}
+
+// crash starts a daemon, lets it live for a moment and takes it away; of the
+// ones that lived long enough to be asked, it is asked first whether everything
+// fits.
+func (h *hive) crash(ctx context.Context, random *rand.Rand, r *Report) error {
+	if err := h.said.read(h.dir); err != nil {
+		return err
+	}
+	before := h.said.starts
+	d, err := child.Start(h.program, h.dir, child.Options{})
+	if err != nil {
+		return err
+	}
+	up := random.IntN(3) > 0 // else it ends in the middle of its recovery
+	life := 30 * time.Millisecond
+	if up {
+		if err := h.started(ctx, d, before); err != nil {
+			return errors.Join(err, d.Kill())
+		}
+		h.check(ctx, r)
+		life *= 10
+	}
+	pause(ctx, time.Duration(random.Int64N(int64(life))))
+	if err := d.Alive(); err != nil {
+		r.problem("%v", err)
+	}
+	if up && random.IntN(6) == 0 {
+		r.Stops++
+		if err := d.Stop(); err != nil {
+			r.problem("%v", err)
+		}
+	} else {
+		r.Crashes++
+		if err := d.Kill(); err != nil {
+			return err
+		}
+	}
+	h.fsck(ctx, r)
+	return nil
+}
+
+// startTime is as long as a daemon may take to start.
+const startTime = 60 * time.Second
+
+// started waits until the log says that the daemon has, or until the time of the
+// run is over.
+func (h *hive) started(ctx context.Context, d *child.Daemon, before int) error {
+	late := time.NewTimer(startTime)
+	defer late.Stop()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		if err := h.said.read(h.dir); err == nil && h.said.starts > before {
+			return nil
+		}
+		select {
+		case <-d.Ended():
+			return d.Alive()
+		case <-ctx.Done():
+			return nil
+		case <-late.C:
+			return fmt.Errorf("the daemon did not start within %s: %s", startTime, d.Said())
+		case <-tick.C:
+		}
+	}
+}
+
+// check holds the log against what the agents know, and against files and git,
+// while the daemon runs. What is not in an outbox any more is in the log:
+// outboxes are looked at first.
+func (h *hive) check(ctx context.Context, r *Report) {
+	sent := h.crowd.known.keys()
+	waits, err := h.waiting()
+	if err != nil {
+		r.problem("%v", err)
+		return
+	}
+	if err := h.said.read(h.dir); err != nil {
+		r.problem("%v", err)
+		return
+	}
+	var want []string
+	for _, key := range sent {
+		if !waits[key] {
+			want = append(want, key)
+		}
+	}
+	h.said.holds(want, r)
+	h.verify(ctx, r)
+	r.Checks++
+}
+
+// waiting are the keys of what stands in the outboxes.
+func (h *hive) waiting() (map[string]bool, error) {
+	keys := map[string]bool{}
+	for _, id := range h.crowd.names {
+		dir := filepath.Join(h.dir, protocol.OutboxDir(id))
+		list, err := os.ReadDir(dir)
+		if err != nil {
+			return nil, fmt.Errorf("look into an outbox: %w", err)
+		}
+		for _, e := range list {
+			data, err := os.ReadFile(filepath.Join(dir, e.Name())) //nolint:gosec // what an agent wrote
+			if err != nil {
+				continue // it is gone by now, or a directory
+			}
+			keys[keyIn(data)] = true
+		}
+	}
+	return keys, nil
+}
+
+// verify asks hived.
+func (h *hive) verify(ctx context.Context, r *Report) {
+	if err := h.run(ctx, "--hive", h.dir, "verify"); err != nil && ctx.Err() == nil {
+		r.problem("%v", err)
+	}
+}
+
+// fsck asks git, while no daemon runs: it would miss what comes while it reads.
+func (h *hive) fsck(ctx context.Context, r *Report) {
+	if h.git == "" {
+		return
+	}
+	out, err := exec.CommandContext(ctx, h.git, "-C", h.dir, "fsck", "--strict", "--no-dangling", "--no-progress").CombinedOutput() //nolint:gosec // reads a repository
+	if (err != nil || len(out) > 0) && ctx.Err() == nil {
+		first, _, _ := strings.Cut(string(out), "\n")
+		r.problem("git fsck: %v: %s", err, first)
+	}
+}
+
+// reckon ends with a hive: nothing is left to do, and everything has to be
+// there.
+func (h *hive) reckon(ctx context.Context, r *Report) error {
+	if err := h.crowd.settle(); err != nil {
+		return err
+	}
+	for range 2 { // what the first one finds the second one must have nothing to do with
+		if err := h.run(ctx, "up", "--once", h.dir); err != nil {
+			r.problem("%v", err)
+		}
+	}
+	if err := h.crowd.last(); err != nil {
+		return err
+	}
+	if err := h.said.read(h.dir); err != nil {
+		r.problem("%v", err)
+		return nil
+	}
+	h.said.holds(h.crowd.known.keys(), r)
+	h.crowd.known.setAside(h.said, r)
+	h.crowd.known.reckon(r)
+	h.verify(ctx, r)
+	h.fsck(ctx, r)
+	r.Checks++
+	return nil
+}
+
+// pause waits, and no longer than ctx.
+func pause(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+	case <-t.C:
+	}
+}

@@ -1,0 +1,115 @@
+package torture
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+
+	"github.com/hived/hived/protocol"
+)
+
+// known is what the agents of one hive know by themselves. It may be used by
+// many goroutines at once.
+type known struct {
+	mu         sync.Mutex
+	sent       map[string][]protocol.AgentID // by key: who is to get it
+	read       map[letter]map[string]bool    // in which files of its inbox an agent found it
+	broken     map[string]bool               // outbox files that are no messages, as owner/name
+	duplicates int
+}
+
+// letter is one message at one recipient.
+type letter struct {
+	key string
+	to  protocol.AgentID
+}
+
+func newKnown() *known {
+	return &known{sent: map[string][]protocol.AgentID{}, read: map[letter]map[string]bool{}, broken: map[string]bool{}}
+}
+
+// send notes a message that its sender knows to be in its outbox.
+func (k *known) send(key string, to []protocol.AgentID) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.sent[key] = to
+}
+
+func (k *known) duplicate() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.duplicates++
+}
+
+func (k *known) breaks(owner protocol.AgentID, name string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.broken[string(owner)+"/"+name] = true
+}
+
+// find notes a message that an agent found in a file of its inbox. Finding the
+// same file again is no news: a crash may have taken back its move to .done.
+func (k *known) find(to protocol.AgentID, key, file string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	l := letter{key, to}
+	if k.read[l] == nil {
+		k.read[l] = map[string]bool{}
+	}
+	k.read[l][file] = true
+}
+
+// size is how many messages were sent.
+func (k *known) size() int {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return len(k.sent)
+}
+
+// keys are those of all messages that are known to be sent by now.
+func (k *known) keys() []string {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return slices.Collect(maps.Keys(k.sent))
+}
+
+// reckon compares what was sent with what was found, when there is nothing more
+// to be found.
+func (k *known) reckon(r *Report) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, key := range slices.Sorted(maps.Keys(k.sent)) {
+		for _, to := range k.sent[key] {
+			r.Messages++
+			switch files := k.read[letter{key, to}]; {
+			case len(files) == 0:
+				r.Lost++
+				r.problem("lost: %s never reached %s", key, to)
+			case len(files) > 1:
+				r.Doubled++
+				r.problem("doubled: %s reached %s as %v", key, to, slices.Sorted(maps.Keys(files)))
+			}
+		}
+	}
+	for l := range k.read {
+		if !slices.Contains(k.sent[l.key], l.to) {
+			r.problem("%s reached %s, to whom it was not sent", l.key, l.to)
+		}
+	}
+	r.Duplicates += k.duplicates
+	r.Broken += len(k.broken)
+}
+
+// setAside tells whether each broken file was set aside once.
+func (k *known) setAside(a *accepted, r *Report) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, name := range slices.Sorted(maps.Keys(k.broken)) {
+		if n := a.aside[name]; n != 1 {
+			r.problem("%s is no message and was set aside %d times", name, n)
+		}
+	}
+}
+
+func keyOf(owner protocol.AgentID, n int) string { return fmt.Sprintf("%s-%d", owner, n) }

@@ -1,0 +1,109 @@
+package torture
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/hived/hived/eventlog"
+	"github.com/hived/hived/internal/durable"
+	"github.com/hived/hived/protocol"
+)
+
+// accepted is what a log says of the agents' messages. It is read on from where
+// it was read to before.
+type accepted struct {
+	at     eventlog.Position
+	times  map[string]int // by key: how often it was accepted
+	aside  map[string]int // outbox files that were set aside, as owner/name
+	starts int            // of a daemon
+}
+
+func newAccepted() *accepted {
+	return &accepted{times: map[string]int{}, aside: map[string]int{}}
+}
+
+// read reads what is new. The log may grow meanwhile. Where a crash took back
+// what was read before anybody was told of it, it begins anew.
+func (a *accepted) read(dir string) error {
+	disk, err := durable.Open(dir)
+	if err != nil {
+		return fmt.Errorf("open the hive: %w", err)
+	}
+	defer disk.Close() //nolint:errcheck // only read
+	err = a.readOn(disk)
+	if _, back := errors.AsType[*eventlog.Mismatch](err); back {
+		*a = *newAccepted()
+		err = a.readOn(disk)
+	}
+	if err != nil {
+		return fmt.Errorf("read the log: %w", err)
+	}
+	return nil
+}
+
+func (a *accepted) readOn(disk durable.FS) error {
+	for rec, err := range eventlog.Read(disk, a.at) {
+		if err != nil {
+			return err
+		}
+		a.at = eventlog.Position{Seq: rec.Event.Seq, Sum: rec.Sum}
+		a.note(rec.Event)
+	}
+	return nil
+}
+
+func (a *accepted) note(ev protocol.Event) {
+	switch e := ev.Body.(type) {
+	case *protocol.HiveEvent:
+		if e.Action == protocol.Started {
+			a.starts++
+		}
+	case *protocol.MessageEvent:
+		if key := keyIn([]byte(e.Raw)); ours(e.From) && key != "" {
+			a.times[key]++
+		}
+	case *protocol.QuarantineEvent:
+		if e.Original != nil {
+			a.aside[string(e.Agent)+"/"+path.Base(e.Original.Name)]++
+		}
+	case *protocol.AgentEvent, *protocol.DropEvent, *protocol.DuplicateEvent, *protocol.HandledEvent, *protocol.FileEvent, *protocol.TaskEvent, *protocol.TaskRejectedEvent, *protocol.AlertEvent:
+	}
+}
+
+// holds asks for messages that are not in an outbox any more, and whether
+// anything was accepted twice.
+func (a *accepted) holds(want []string, r *Report) {
+	for _, key := range want {
+		if a.times[key] == 0 {
+			r.problem("%s is neither in its outbox nor in the log", key)
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(a.times)) {
+		if n := a.times[key]; n > 1 {
+			r.problem("%s is in the log %d times", key, n)
+		}
+	}
+}
+
+// ours tells whether an agent is one of the crowd.
+func ours(id protocol.AgentID) bool { return strings.HasPrefix(string(id), crowdNames) }
+
+// keyIn gives the key that the body of a message begins with; empty where there
+// is none.
+func keyIn(data []byte) string {
+	var msg struct {
+		Body any `json:"body"`
+	}
+	if json.Unmarshal(data, &msg) != nil {
+		return ""
+	}
+	text, _ := msg.Body.(string)
+	key, _, _ := strings.Cut(text, " ")
+	return key
+}

@@ -1,0 +1,235 @@
+package torture
+
+import (
+	"errors"
+	"flag"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
+
+	"github.com/hived/hived/internal/child"
+	"github.com/hived/hived/internal/failpoint"
+	"github.com/hived/hived/protocol"
+)
+
+var kills = flag.Int("kills", 6, "how often TestKills kills a daemon; the long form is 1000")
+
+var programs struct {
+	dir         string
+	plain, fail func() (string, error)
+}
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	dir, err := os.MkdirTemp("", "hived-torture-")
+	if err != nil {
+		panic(err)
+	}
+	programs.dir = dir
+	programs.plain = sync.OnceValues(func() (string, error) { return build("hived") })
+	programs.fail = sync.OnceValues(func() (string, error) { return build("hived-failpoint", "-tags", "failpoint") })
+	code := m.Run()
+	if err := os.RemoveAll(dir); err != nil && code == 0 {
+		panic(err)
+	}
+	if code == 0 {
+		if err := goleak.Find(); err != nil {
+			panic(err)
+		}
+	}
+	os.Exit(code)
+}
+
+// build makes a program of the source that is tested.
+func build(name string, flags ...string) (string, error) {
+	out := filepath.Join(programs.dir, name)
+	args := append([]string{"build", "-o", out}, flags...)
+	if said, err := exec.Command("go", append(args, "github.com/hived/hived/cmd/hived")...).CombinedOutput(); err != nil {
+		return "", errors.New(string(said))
+	}
+	return out, nil
+}
+
+func program(t *testing.T, made func() (string, error)) string {
+	t.Helper()
+	p, err := made()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// judge fails a test for what a report says.
+func judge(t *testing.T, r *Report) {
+	t.Helper()
+	t.Log(r.String())
+	for _, p := range r.Problems {
+		t.Error(p)
+	}
+	if r.Lost > 0 || r.Doubled > 0 {
+		t.Errorf("%d lost, %d doubled", r.Lost, r.Doubled)
+	}
+}
+
+// TestKills kills a daemon at random while agents go on, and holds what they
+// know against the log, the log against files and git, and asks git itself. The
+// long form: go test ./torture -run TestKills -kills 1000 -timeout 60m
+func TestKills(t *testing.T) {
+	t.Parallel()
+	r, err := Run(t.Context(), Options{Program: program(t, programs.plain), Dir: t.TempDir(), For: time.Hour, Crashes: *kills, Seed: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	judge(t, &r)
+	if r.Messages == 0 || r.Crashes < *kills || r.Checks == 0 || r.Damages < len(allDamages) {
+		t.Errorf("there was not enough to it: %+v", r)
+	}
+}
+
+// atStop are points that come at a clean stop, and seldom before.
+var atStop = map[failpoint.Point]bool{
+	failpoint.CheckpointSynced: true, failpoint.SnapshotWritten: true, failpoint.SnapshotSynced: true, failpoint.SnapshotRenamed: true,
+}
+
+// TestFailpoints kills a daemon at every named point of its path, and the daemon
+// that comes after it at the same one.
+func TestFailpoints(t *testing.T) {
+	t.Parallel()
+	for _, point := range failpoint.Points() {
+		t.Run(string(point), func(t *testing.T) {
+			t.Parallel()
+			dieAt(t, point)
+		})
+	}
+}
+
+func dieAt(t *testing.T, point failpoint.Point) {
+	t.Helper()
+	h, err := newHive(t.Context(), Options{Program: program(t, programs.fail), Agents: 4}, filepath.Join(t.TempDir(), "hive"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.crowd.pace = 10 * time.Millisecond
+	end := h.work(t.Context(), rand.New(rand.NewPCG(1, 1)))
+	for range 2 {
+		if died, err := h.until(t, point, failpoint.Variable+"="+string(point)); err != nil {
+			t.Fatal(err)
+		} else if !died {
+			t.Errorf("the daemon never came to %s", point)
+		}
+	}
+	if err := end(); err != nil {
+		t.Fatal(err)
+	}
+	var r Report
+	if err := h.reckon(t.Context(), &r); err != nil {
+		t.Fatal(err)
+	}
+	judge(t, &r)
+	if r.Messages == 0 {
+		t.Error("nobody sent anything")
+	}
+}
+
+// until runs an armed daemon until it dies, and tells whether it did. One that
+// has to stop in good order to come to its point is asked to.
+func (h *hive) until(t *testing.T, point failpoint.Point, env string) (died bool, err error) {
+	t.Helper()
+	if err := h.said.read(h.dir); err != nil {
+		return false, err
+	}
+	starts := h.said.starts
+	d, err := child.Start(h.program, h.dir, child.Options{Env: []string{env}})
+	if err != nil {
+		return false, err
+	}
+	if atStop[point] {
+		if err := h.started(t.Context(), d, starts); err != nil {
+			return false, errors.Join(err, d.Kill())
+		}
+	} else {
+		select {
+		case <-d.Ended():
+		case <-time.After(20 * time.Second):
+		}
+	}
+	err = d.Stop()
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
+		if strings.Contains(exit.String(), "killed") {
+			return true, nil
+		}
+	}
+	return false, err
+}
+
+// TestReckoning: what is lost, doubled, astray, or not set aside once is told.
+func TestReckoning(t *testing.T) {
+	k := newKnown()
+	k.send("a-1", []protocol.AgentID{"b", "c"})
+	k.send("a-2", []protocol.AgentID{"b"})
+	k.breaks("a", "x.json")
+	k.breaks("a", "y.json")
+	k.find("b", "a-1", "1.json")
+	k.find("b", "a-1", "1.json") // a crash took back its move
+	k.find("b", "a-2", "2.json")
+	k.find("b", "a-2", "3.json")
+	k.find("d", "a-2", "4.json")
+	said := newAccepted()
+	said.times = map[string]int{"a-1": 1, "a-2": 2}
+	said.aside = map[string]int{"a/x.json": 1}
+	var r Report
+	k.reckon(&r)
+	k.setAside(said, &r)
+	said.holds([]string{"a-1", "a-2", "a-3"}, &r)
+	want := Report{Messages: 3, Lost: 1, Doubled: 1, Broken: 2, Problems: []string{
+		"lost: a-1 never reached c",
+		"doubled: a-2 reached b as [2.json 3.json]",
+		"a-2 reached d, to whom it was not sent",
+		"a/y.json is no message and was set aside 0 times",
+		"a-3 is neither in its outbox nor in the log",
+		"a-2 is in the log 2 times",
+	}}
+	if diff := cmp.Diff(want, r); diff != "" {
+		t.Error(diff)
+	}
+	if r.OK() {
+		t.Error("it says that all is well")
+	}
+}
+
+// TestDaemonThatLoses: a hived that accepts nothing is found out, and so is one
+// that does not notice what was done to a copy.
+func TestDaemonThatLoses(t *testing.T) {
+	t.Parallel()
+	h, err := newHive(t.Context(), Options{Program: program(t, programs.plain), Agents: 3}, filepath.Join(t.TempDir(), "hive"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.crowd.known.send("torture-1-1", []protocol.AgentID{"torture-2"}) // as if it had been written
+	var r Report
+	if err := h.reckon(t.Context(), &r); err != nil {
+		t.Fatal(err)
+	}
+	if r.Lost != 1 || r.OK() {
+		t.Errorf("it says %s", r.String())
+	}
+	r = Report{}
+	nothing := func(string, *rand.Rand) error { return nil }
+	for _, after := range []string{"", refused} {
+		d := damage{"what nobody can notice", nothing, after}
+		if err := h.damage(t.Context(), d, h.dir+"-copy"+after, rand.New(rand.NewPCG(1, 1)), &r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if r.Damages != 2 || r.Noticed != 0 || len(r.Problems) != 2 {
+		t.Errorf("it says %+v", r)
+	}
+}
