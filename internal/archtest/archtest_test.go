@@ -25,16 +25,25 @@ var allowed = map[string][]string{
 	"protocol":                 {"github.com/oklog/ulid/v2", "github.com/go-json-experiment/json/..."},
 	"internal/durable":         {"golang.org/x/sys/..."},
 	"internal/durable/faultfs": {"internal/durable"},
+	"internal/failpoint":       {},
+	"internal/docpage":         {},
+	"internal/child":           {},
 	"settings":                 {"protocol", "internal/durable", "go.yaml.in/yaml/v4"},
-	"ledger":                   {"protocol", "github.com/oklog/ulid/v2"},
-	"eventlog":                 {"protocol", "internal/durable"},
-	"mailbox":                  {"protocol", "internal/durable"},
-	"gitcommit":                {"protocol", "internal/durable", "github.com/go-git/go-git/v5/...", "github.com/go-git/go-billy/v5/..."},
-	"router":                   {"protocol", "internal/durable", "ledger", "eventlog", "mailbox", "gitcommit", "github.com/oklog/ulid/v2", "github.com/go-json-experiment/json/...", "github.com/cenkalti/backoff/v5", "golang.org/x/sync/..."},
+	"task":                     {"protocol", "github.com/go-json-experiment/json/..."},
+	"ledger":                   {"protocol", "task", "github.com/oklog/ulid/v2"},
+	"eventlog":                 {"protocol", "internal/durable", "internal/failpoint"},
+	"mailbox":                  {"protocol", "internal/durable", "internal/failpoint"},
+	"gitcommit":                {"protocol", "internal/durable", "internal/failpoint", "github.com/go-git/go-git/v5/...", "github.com/klauspost/compress/..."},
+	"router":                   {"protocol", "internal/durable", "internal/failpoint", "task", "ledger", "eventlog", "mailbox", "gitcommit", "github.com/oklog/ulid/v2", "github.com/go-json-experiment/json/...", "github.com/cenkalti/backoff/v5", "golang.org/x/sync/..."},
 	"agent":                    {"protocol", "internal/durable", "github.com/oklog/ulid/v2", "github.com/go-json-experiment/json/..."},
-	"audit":                    {"protocol", "internal/durable", "settings", "ledger", "eventlog", "mailbox", "gitcommit", "router", "golang.org/x/sys/..."},
+	"audit":                    {"protocol", "internal/durable", "settings", "ledger", "eventlog", "mailbox", "gitcommit", "router", "golang.org/x/sys/...", "users"},
+	"bench":                    {"protocol", "internal/durable", "internal/child", "ledger", "mailbox", "gitcommit", "router", "audit", "charm.land/lipgloss/v2/..."},
+	"torture":                  {"protocol", "internal/durable", "internal/child", "eventlog", "agent", "github.com/go-json-experiment/json/...", "golang.org/x/sync/..."},
+	"users":                    {"protocol", "internal/durable"},
 	"hive-example":             {},
 	"internal/archtest":        {},
+	"internal/mutant":          {},
+	"internal/matrix":          {},
 	"cmd/hived":                {"..."},
 }
 
@@ -113,7 +122,7 @@ func permitted(may []string, name string) bool {
 // TestCoreIsQuiet keeps HTTP out of everything that routes or stores.
 func TestCoreIsQuiet(t *testing.T) {
 	root := moduleRoot(t)
-	for _, pkg := range []string{"protocol", "internal/durable", "ledger", "eventlog", "mailbox", "gitcommit", "router", "agent"} {
+	for _, pkg := range []string{"protocol", "internal/durable", "task", "ledger", "eventlog", "mailbox", "gitcommit", "router", "agent"} {
 		files, err := filepath.Glob(filepath.Join(root, filepath.FromSlash(pkg), "*.go"))
 		if err != nil || len(files) == 0 {
 			t.Fatalf("list package %s: %d files, %v", pkg, len(files), err)

@@ -1,0 +1,188 @@
+// Command mutant runs a command on hived's source text with one change in it.
+//
+// A mutant takes away one thing on which a promise of the specification rests:
+// a sync, a check, an order. Each is there to be caught by tests; one that is
+// not would show a hole in them. The table in table.go says what each changes
+// and which tests fail then, and a test of this package holds it to that.
+// Nothing of a mutant is in hived itself: the go command puts the changed files
+// into the place of the others (`go help build`, -overlay).
+//
+//	go run ./internal/mutant                                        lists the mutants
+//	go run ./internal/mutant no-log-sync go test ./eventlog         runs tests on one
+//	go run ./internal/mutant no-log-sync go build -o m ./cmd/hived  builds the program of one
+//	HIVED_MUTANT=no-log-sync go run ./internal/mutant -- go vet ./eventlog
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+)
+
+// variable names a mutant where the command line does not.
+const variable = "HIVED_MUTANT"
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	status, err := run(ctx, os.Args[1:], os.Getenv(variable), os.Stdout)
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "mutant:", err)
+	}
+	os.Exit(status) //nolint:forbidigo // this is a main program
+}
+
+// run carries out a command line: NAME COMMAND..., or -- COMMAND... with the
+// name that the variable gives. The status is the command's; 2 says that it
+// could not be run.
+func run(ctx context.Context, args []string, name string, out io.Writer) (status int, err error) {
+	if len(args) == 0 {
+		return 0, list(out)
+	}
+	if args[0] != "--" {
+		name = args[0]
+	}
+	command := args[1:]
+	if len(command) > 0 && command[0] == "--" {
+		command = command[1:]
+	}
+	i := slices.IndexFunc(mutants, func(m mutant) bool { return m.name == name })
+	switch {
+	case i < 0:
+		return 2, fmt.Errorf("there is no mutant %s; without arguments all are listed", strconv.Quote(name))
+	case len(command) == 0:
+		return 2, errors.New("say what to run: mutant NAME COMMAND [ARGUMENT...]")
+	}
+	status, err = runOn(ctx, mutants[i], command)
+	if err != nil {
+		return 2, fmt.Errorf("run %s on the mutant %s: %w", command[0], name, err)
+	}
+	return status, nil
+}
+
+func list(out io.Writer) error {
+	for _, m := range mutants {
+		if _, err := fmt.Fprintf(out, "%-*s  %s\n", widest(), m.name, m.what); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func widest() (n int) {
+	for _, m := range mutants {
+		n = max(n, len(m.name))
+	}
+	return n
+}
+
+func runOn(ctx context.Context, m mutant, command []string) (status int, err error) {
+	root, err := moduleRoot()
+	if err != nil {
+		return 0, err
+	}
+	dir, err := os.MkdirTemp("", "mutant")
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	overlay, err := m.write(root, dir)
+	if err != nil {
+		return 0, err
+	}
+	flags, err := goflags(os.Getenv("GOFLAGS"), overlay)
+	if err != nil {
+		return 0, err
+	}
+	cmd := exec.CommandContext(ctx, command[0], command[1:]...) //nolint:gosec // what the caller wants to have run
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+	cmd.Env = append(os.Environ(), "GOFLAGS="+flags)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	err = cmd.Run()
+	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) && exit.Exited() {
+		return exit.ExitCode(), nil
+	}
+	return 0, err
+}
+
+// goflags adds an overlay to the flags that every go command takes.
+func goflags(have, overlay string) (string, error) {
+	if strings.ContainsAny(overlay, " \t\r\n") {
+		return "", fmt.Errorf("GOFLAGS takes no path with a space, and %s is one; set TMPDIR to another directory", strconv.Quote(overlay))
+	}
+	return strings.TrimSpace(have + " -overlay=" + overlay), nil
+}
+
+// write puts the changed files into dir, and beside them the file that tells
+// the go command of them. It gives the path of that.
+func (m mutant) write(root, dir string) (string, error) {
+	texts, err := m.texts(root)
+	if err != nil {
+		return "", err
+	}
+	replace := map[string]string{}
+	for i, file := range slices.Sorted(maps.Keys(texts)) {
+		changed := filepath.Join(dir, strconv.Itoa(i)+".go")
+		if err := write(changed, []byte(texts[file])); err != nil {
+			return "", err
+		}
+		replace[filepath.Join(root, filepath.FromSlash(file))] = changed
+	}
+	data, err := json.Marshal(map[string]any{"Replace": replace})
+	if err != nil {
+		return "", err
+	}
+	overlay := filepath.Join(dir, "overlay.json")
+	return overlay, write(overlay, data)
+}
+
+func write(name string, data []byte) error {
+	return os.WriteFile(name, data, 0o600) //nolint:forbidigo // a temporary file, no part of a hive
+}
+
+// texts gives the changed files, by their path below the module.
+func (m mutant) texts(root string) (map[string]string, error) {
+	out := map[string]string{}
+	for _, e := range m.edits {
+		text, changed := out[e.file]
+		if !changed {
+			data, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(e.file))) //nolint:gosec // a path of the table
+			if err != nil {
+				return nil, err
+			}
+			text = string(data)
+		}
+		if n := strings.Count(text, e.old); n != 1 {
+			return nil, fmt.Errorf("%s holds %s %d times and not once; let table.go follow the source", e.file, strconv.Quote(e.old), n)
+		}
+		out[e.file] = strings.Replace(text, e.old, e.new, 1)
+	}
+	return out, nil
+}
+
+// moduleRoot is the directory of go.mod, which is where we are or above.
+func moduleRoot() (string, error) {
+	here, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
+	for dir := here; ; dir = filepath.Dir(dir) {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			return dir, nil
+		}
+		if dir == filepath.Dir(dir) {
+			return "", fmt.Errorf("there is no go.mod in %s or above; run this in hived's source", here)
+		}
+	}
+}

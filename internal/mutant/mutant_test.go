@@ -1,0 +1,308 @@
+package main
+
+import (
+	"flag"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/hived/hived/internal/docpage"
+)
+
+var (
+	update = flag.Bool("update", false, "write docs/mutants.md anew")
+	all    = flag.Bool("mutants", false, "try every mutant, and not one")
+	dots   = flag.Bool("dots", false, "TestCaught wants every test that is named for a mutant to catch it, not one of them")
+)
+
+// sweeps are tests that go through a whole life, or look for many faults; the
+// page shows of each mutant which of them catch it.
+var sweeps = []struct{ test, heading string }{
+	{"router.TestCrashAnywhere", "crash anywhere"},
+	{"router.TestCrashWhileSweeping", "crash while sweeping"},
+	{"router.TestWholeHiveCrashes", "whole hive crashes"},
+	{"router.TestWholeHiveCrashesAgain", "crashes twice"},
+	{"router.TestWholeHiveFails", "its disk fails"},
+	{"eventlog.TestCrashSweep", "log crashes"},
+	{"eventlog.TestFaults", "disk of the log fails"},
+	{"gitcommit.TestCrashAnywhere", "git crashes"},
+	{"audit.TestFaultsAreFound", "verify and doctor"},
+}
+
+// split takes a name like router.TestCrashAnywhere apart.
+func split(test string) (pkg, name string) {
+	i := strings.LastIndexByte(test, '.')
+	return test[:i], test[i+1:]
+}
+
+func root(t *testing.T) string {
+	t.Helper()
+	dir, err := moduleRoot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// TestApply: every mutant makes other Go of the source as it is now.
+func TestApply(t *testing.T) {
+	t.Parallel()
+	names := map[string]bool{}
+	for _, m := range mutants {
+		if names[m.name] || m.what == "" || m.breaks == "" || len(m.edits) == 0 {
+			t.Errorf("%s: a mutant has a name of its own, says what it takes away and what that breaks, and changes something", m.name)
+		}
+		names[m.name] = true
+		texts, err := m.texts(root(t))
+		if err != nil {
+			t.Errorf("%s: %v", m.name, err)
+			continue
+		}
+		for file, text := range texts {
+			was, err := os.ReadFile(filepath.Join(root(t), filepath.FromSlash(file)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if string(was) == text {
+				t.Errorf("%s leaves %s as it is", m.name, file)
+			}
+			if _, err := parser.ParseFile(token.NewFileSet(), file, text, parser.SkipObjectResolution); err != nil {
+				t.Errorf("%s: %v", m.name, err)
+			}
+		}
+	}
+}
+
+// TestAmbiguous: text that is not there once is not changed.
+func TestAmbiguous(t *testing.T) {
+	t.Parallel()
+	for _, old := range []string{"return", "there is no such text"} {
+		m := mutant{name: "x", edits: []edit{{"eventlog/log.go", old, "x"}}}
+		if _, err := m.texts(root(t)); err == nil || !strings.Contains(err.Error(), "eventlog/log.go holds") {
+			t.Errorf("%q is changed: %v", old, err)
+		}
+	}
+}
+
+// TestCatchersExist: the tests that are to catch a mutant are there.
+func TestCatchersExist(t *testing.T) {
+	t.Parallel()
+	known := map[string][]string{}
+	exists := func(test string) bool {
+		pkg, name := split(test)
+		if known[pkg] == nil {
+			known[pkg] = testsOf(t, pkg)
+		}
+		return slices.Contains(known[pkg], name)
+	}
+	for _, m := range mutants {
+		if len(m.caught) == 0 {
+			t.Errorf("nothing catches %s", m.name)
+		}
+		for i, test := range m.caught {
+			if !exists(test) || slices.Contains(m.caught[:i], test) {
+				t.Errorf("%s: %s is no test, or is named twice", m.name, test)
+			}
+		}
+	}
+	for _, s := range sweeps {
+		if !exists(s.test) {
+			t.Errorf("%s is no test", s.test)
+		}
+	}
+}
+
+// testsOf gives the names of the test functions of a package.
+func testsOf(t *testing.T, pkg string) (names []string) {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(root(t), filepath.FromSlash(pkg), "*_test.go"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("list the tests of %s: %d files, %v", pkg, len(files), err)
+	}
+	for _, file := range files {
+		f, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range f.Decls {
+			if fn, ok := d.(*ast.FuncDecl); ok && fn.Recv == nil && strings.HasPrefix(fn.Name.Name, "Test") {
+				names = append(names, fn.Name.Name)
+			}
+		}
+	}
+	return names
+}
+
+// TestCaught runs the tests that are to catch a mutant, one by one, until one
+// fails on the mutant, which compiles; -dots wants it of each that is named. Each
+// passes on hived as it is.
+func TestCaught(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS != "linux" {
+		t.Skip("some mutants change files of Linux alone")
+	}
+	list := slices.Clone(mutants)
+	if !*all {
+		list = list[:1]
+		list[0].caught = list[0].caught[:1]
+	}
+	var tests []string
+	for _, m := range list {
+		tests = append(tests, m.caught...)
+	}
+	if !*dots { // the others ran with their packages
+		tests = tests[:1]
+	}
+	t.Run("none", func(t *testing.T) {
+		t.Parallel()
+		build(t, "").each(t, tests, func(t *testing.T, name, out string) (more bool) {
+			t.Helper()
+			if !strings.Contains(out, "--- PASS: "+name+" ") {
+				t.Errorf("%s does not pass without a mutant:\n%s", name, out)
+			}
+			return true
+		})
+	})
+	for _, m := range list {
+		t.Run(m.name, func(t *testing.T) {
+			t.Parallel()
+			overlay, err := m.write(root(t), t.TempDir())
+			if err != nil {
+				t.Fatal(err)
+			}
+			caught := 0
+			build(t, overlay).each(t, m.caught, func(t *testing.T, name, out string) (more bool) {
+				t.Helper()
+				if strings.Contains(out, "--- FAIL: "+name+" ") {
+					caught++
+				} else if *dots {
+					t.Errorf("%s survives %s:\n%s", m.name, name, out)
+				}
+				return *dots || caught == 0
+			})
+			if caught == 0 {
+				t.Errorf("%s survives everything: %v", m.name, m.caught)
+			}
+		})
+	}
+}
+
+// built are the test binaries of packages, made with or without an overlay.
+type built struct {
+	overlay string
+	dir     string
+	of      map[string]string
+}
+
+func build(t *testing.T, overlay string) *built {
+	t.Helper()
+	return &built{overlay: overlay, dir: t.TempDir(), of: map[string]string{}}
+}
+
+// binary gives the tests of a package. What does not compile is no mutant.
+func (b *built) binary(t *testing.T, pkg string) string {
+	t.Helper()
+	if b.of[pkg] == "" {
+		b.of[pkg] = filepath.Join(b.dir, path.Base(pkg)+".test")
+		args := []string{"test", "-c", "-o", b.of[pkg]}
+		if b.overlay != "" {
+			args = append(args, "-overlay="+b.overlay)
+		}
+		cmd := exec.CommandContext(t.Context(), "go", append(args, "./"+pkg)...)
+		cmd.Dir = root(t)
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("%s: %v\n%s", cmd, err, out)
+		}
+	}
+	return b.of[pkg]
+}
+
+// each runs tests one by one, and gives what each says, for as long as more are
+// wanted.
+func (b *built) each(t *testing.T, tests []string, look func(t *testing.T, name, out string) (more bool)) {
+	t.Helper()
+	for _, test := range slices.Compact(slices.Sorted(slices.Values(tests))) {
+		pkg, name := split(test)
+		cmd := exec.CommandContext(t.Context(), b.binary(t, pkg), "-test.run=^"+name+"$", "-test.count=1", "-test.failfast", "-test.v", "-test.timeout=5m")
+		cmd.Dir = filepath.Join(root(t), filepath.FromSlash(pkg))
+		out, _ := cmd.CombinedOutput() // it says itself what became of the test
+		if !look(t, name, string(out)) {
+			break
+		}
+	}
+}
+
+// TestRun: the command that is run sees the mutant, and its status is given on.
+func TestRun(t *testing.T) {
+	t.Setenv("GOFLAGS", "-buildvcs=false")
+	var out strings.Builder
+	if status, err := run(t.Context(), nil, "", &out); status != 0 || err != nil || strings.Count(out.String(), "\n") != len(mutants) {
+		t.Errorf("without arguments: %d, %v\n%s", status, err, out.String())
+	}
+	file := filepath.Join(t.TempDir(), "flags")
+	show := []string{"sh", "-c", `echo "$GOFLAGS" > "$0"; cat "${GOFLAGS##*=}" >> "$0"; exit 7`, file}
+	for _, args := range [][]string{append([]string{"no-log-sync"}, show...), append([]string{"no-log-sync", "--"}, show...), append([]string{"--"}, show...)} {
+		status, err := run(t.Context(), args, "no-log-sync", &out)
+		said, _ := os.ReadFile(file)
+		if status != 7 || err != nil || !strings.HasPrefix(string(said), "-buildvcs=false -overlay=") || !strings.Contains(string(said), `log.go"`) {
+			t.Errorf("%s: %d, %v\n%s", args[0], status, err, said)
+		}
+	}
+	for want, args := range map[string][]string{
+		"there is no mutant": {"nothing", "true"},
+		"say what to run":    {"no-log-sync"},
+		"run ./nowhere":      {"no-log-sync", "./nowhere"},
+	} {
+		if status, err := run(t.Context(), args, "", &out); status != 2 || err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%v: %d, %v", args, status, err)
+		}
+	}
+	if _, err := goflags("", "/a b/overlay.json"); err == nil || !strings.Contains(err.Error(), "TMPDIR") {
+		t.Errorf("a path with a space: %v", err)
+	}
+}
+
+// TestDocumented: docs/mutants.md says what the table says.
+func TestDocumented(t *testing.T) {
+	t.Parallel()
+	docpage.Hold(t, filepath.Join(root(t), "docs", "mutants.md"), "<!-- table: go test ./internal/mutant -run Documented -update -->\n", "<!-- end -->", tables(), *update)
+}
+
+// tables are what each mutant does, and what catches it.
+func tables() string {
+	var b strings.Builder
+	b.WriteString("| mutant | what it does | what breaks |\n|---|---|---|\n")
+	for _, m := range mutants {
+		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", m.name, m.what, m.breaks)
+	}
+	b.WriteString("\n| mutant |")
+	for _, s := range sweeps {
+		fmt.Fprintf(&b, " %s |", s.heading)
+	}
+	b.WriteString(" and by name |\n|---|" + strings.Repeat(":-:|", len(sweeps)) + "---|\n")
+	for _, m := range mutants {
+		others := slices.Clone(m.caught)
+		fmt.Fprintf(&b, "| `%s` |", m.name)
+		for _, s := range sweeps {
+			mark := " "
+			if i := slices.Index(others, s.test); i >= 0 {
+				others, mark = slices.Delete(others, i, i+1), " ● "
+			}
+			b.WriteString(mark + "|")
+		}
+		for i, test := range others {
+			others[i] = "`" + test + "`"
+		}
+		b.WriteString(" " + strings.Join(others, " ") + " |\n")
+	}
+	return b.String()
+}

@@ -1,0 +1,394 @@
+package main
+
+// mutant is one change to hived.
+type mutant struct {
+	name   string
+	what   string // what it takes away, or does instead
+	breaks string // the promise that rests on it, and where it stands
+	edits  []edit
+	caught []string // the tests that fail on it, as package.Test
+}
+
+// edit replaces text that occurs once in a file.
+type edit struct {
+	file     string // below the module, with slashes
+	old, new string
+}
+
+var mutants = []mutant{
+	{
+		name:   "no-log-sync",
+		what:   "the log is written and not synced",
+		breaks: "accepted means that it survives any crash (§3.5)",
+		edits:  []edit{{"eventlog/log.go", `l.file.Sync()`, `error(nil)`}},
+		caught: []string{
+			"eventlog.TestFaults", "eventlog.TestCrashSweep", "eventlog.TestCrashInRecovery", "eventlog.TestOpenMakesDurable",
+			"router.TestCrashAnywhere", "router.TestCrashWhileSweeping", "router.TestWholeHiveCrashes", "router.TestWholeHiveCrashesAgain", "router.TestFailedSyncEndsTheDaemon",
+		},
+	},
+	{
+		name:   "no-directory-sync",
+		what:   "the checkpoint syncs every file and no directory",
+		breaks: "through a settled event, everything that was placed is synced, its name too (§3.8)",
+		edits: []edit{
+			{"router/checkpoint.go", `done <- synced{through, disk.SyncAll()}`, `done <- synced{through, syncFiles(disk, "agents")}`},
+			{"router/checkpoint.go", `err := r.disk.SyncAll()`, `err := syncFiles(r.disk, "agents")`},
+			{"router/checkpoint.go", `"github.com/hived/hived/ledger"`, `"github.com/hived/hived/internal/durable"; "github.com/hived/hived/ledger"`},
+			{"router/checkpoint.go", `// settled logs the mark`, `func syncFiles(disk durable.FS, dir string) error {
+	list, err := disk.ReadDir(dir)
+	for _, e := range list {
+		name := dir + "/" + e.Name
+		if e.Type.IsDir() {
+			err = syncFiles(disk, name)
+		} else if e.Type.IsRegular() {
+			f, failed := disk.Open(name)
+			if err = failed; err == nil {
+				err = f.Sync()
+				f.Close()
+			}
+		}
+		if err != nil {
+			break
+		}
+	}
+	return err
+}
+
+// settled logs the mark`},
+		},
+		caught: []string{
+			"router.TestCrashAnywhere", "router.TestCrashWhileSweeping", "router.TestWholeHiveCrashes", "router.TestWholeHiveCrashesAgain", "router.TestCheckpointOfARunningDaemon", "router.TestSnapshotWhileRunning",
+		},
+	},
+	{
+		name:   "settled-unsynced",
+		what:   "the checkpoint of a running daemon syncs nothing",
+		breaks: "through a settled event, everything that was placed is synced (§3.8)",
+		edits:  []edit{{"router/checkpoint.go", `done <- synced{through, disk.SyncAll()}`, `_ = disk; done <- synced{through, nil}`}},
+		caught: []string{"router.TestCheckpointOfARunningDaemon"},
+	},
+	{
+		name:   "settled-past-debt",
+		what:   "the settled mark passes what could not be placed yet",
+		breaks: "what is missing after a settled event is placed again (§3.8)",
+		edits:  []edit{{"router/checkpoint.go", `through = min(through, x.seq-1)`, `_ = x`}},
+		caught: []string{"router.TestDebtAtStop"},
+	},
+	{
+		name:   "archive-before-append",
+		what:   "originals leave the outbox before their events are in the log",
+		breaks: "nothing leaves an outbox before it is accepted (§3.5, §3.6)",
+		edits:  []edit{{"router/loop.go", `readAhead := r.readAhead(time.Now())`, `r.originalsOf(list); readAhead := r.readAhead(time.Now())`}},
+		caught: []string{"router.TestCrashAnywhere", "router.TestWholeHiveCrashes", "router.TestWholeHiveFails"},
+	},
+	{
+		name:   "deliver-before-append",
+		what:   "messages reach inboxes before their events are in the log",
+		breaks: "delivered is what the log says is delivered, once (§3.5, §3.6)",
+		edits:  []edit{{"router/loop.go", `readAhead := r.readAhead(time.Now())`, `r.letters(list); readAhead := r.readAhead(time.Now())`}},
+		caught: []string{"router.TestCrashAnywhere", "router.TestWholeHiveCrashes", "router.TestWholeHiveCrashesAgain", "router.TestWholeHiveFails", "router.TestDiskFull"},
+	},
+	{
+		name:   "no-duplicate-check",
+		what:   "ids that a sender chose are not looked up",
+		breaks: "the same id with the same content is delivered once (§4.2)",
+		edits:  []edit{{"router/decide.go", `a.Agent, m.ID); ok {`, `a.Agent, m.ID); ok && false {`}},
+		caught: []string{"router.TestCrashAnywhere", "router.TestWholeHiveCrashes", "router.TestWholeHiveCrashesAgain", "router.TestWholeHiveFails", "router.TestRules"},
+	},
+	{
+		name:   "redo-by-existence",
+		what:   "after a crash a file that is there counts as whole",
+		breaks: "recovery compares bytes and not existence (§3.8)",
+		edits:  []edit{{"mailbox/place.go", `case err == nil && bytes.Equal(have, data):`, `case err == nil:`}},
+		caught: []string{"router.TestCrashAnywhere", "mailbox.TestRedeliver", "mailbox.TestDeliverCrash"},
+	},
+	{
+		name:   "done-delivered-again",
+		what:   "after a crash a message that stands in .done is delivered again",
+		breaks: "a message that stands in .done is not delivered again (§3.8)",
+		edits:  []edit{{"mailbox/place.go", `b.fs.Lstat(done); err == nil {`, `b.fs.Lstat(done); err == nil && false {`}},
+		caught: []string{"mailbox.TestRedeliver", "router.TestHandledBeforeACrash"},
+	},
+	{
+		name:   "originals-unknown",
+		what:   "after a crash the originals of accepted messages are not known again",
+		breaks: "an original is not accepted twice (§3.8)",
+		edits:  []edit{{"router/recover.go", `r.originals[original{id, *o}] = f`, `_ = f`}},
+		caught: []string{"router.TestCrashAnywhere", "router.TestCrashWhileSweeping", "router.TestOriginalComesBackInPart"},
+	},
+	{
+		name:   "archive-overwrites",
+		what:   "an original is moved over what stands in .sent",
+		breaks: "an archived original stays what it was (§3.6)",
+		edits:  []edit{{"mailbox/archive.go", `b.fs.RenameNew(a.path(), to)`, `b.fs.Rename(a.path(), to)`}},
+		caught: []string{"mailbox.TestArchiveKeepsBothOfTwoNewerFiles"},
+	},
+	{
+		name:   "deliver-overwrites",
+		what:   "a message is moved over what stands under its name",
+		breaks: "no inbox file is written over another (§3.6)",
+		edits:  []edit{{"mailbox/place.go", `b.publish(name, data, b.fs.RenameNew)`, `b.publish(name, data, b.fs.Rename)`}},
+		caught: []string{"mailbox.TestDeliver", "mailbox.TestDeliverAll", "mailbox.TestDeliverNeverFollows", "mailbox.TestSetAside"},
+	},
+	{
+		name:   "half-line-kept",
+		what:   "what a full disk left of a write stays in the log",
+		breaks: "on a full disk the half-written line is cut (§3.5)",
+		edits:  []edit{{"eventlog/log.go", `cut := l.file.Truncate(l.size); cut`, `cut := error(nil); cut`}},
+		caught: []string{
+			"eventlog.TestDiskFull", "eventlog.TestCutFails", "eventlog.TestCrashAfterShortWrite", "eventlog.TestCrashAfterCutAndSeal",
+			"router.TestWholeHiveFails",
+		},
+	},
+	{
+		name:   "failed-sync-retried",
+		what:   "after a failed sync the log takes more",
+		breaks: "a failed sync ends the daemon, because nobody knows what is on the disk (§3.5)",
+		edits:  []edit{{"eventlog/log.go", "l.file.Sync(); err != nil {\n\t\treturn l.broken(err)", "l.file.Sync(); err != nil {\n\t\treturn err"}},
+		caught: []string{"eventlog.TestOpenMakesDurable", "router.TestFailedSyncEndsTheDaemon"},
+	},
+	{
+		name:   "log-believed",
+		what:   "a start reads the open segment without making it durable again",
+		breaks: "what a start believes of the log is on the disk (§3.8)",
+		edits:  []edit{{"eventlog/open.go", `return replace(disk, openName, f, info.Size)`, `_ = info; return nil`}},
+		caught: []string{"eventlog.TestOpenMakesDurable", "eventlog.TestOpenUndoesSeal"},
+	},
+	{
+		name:   "torn-tail-kept",
+		what:   "a torn last line stays in the log",
+		breaks: "a torn last line is set aside and cut (§3.8, §5.5)",
+		edits:  []edit{{"eventlog/open.go", `l.file.Truncate(bad)`, `nil`}},
+		caught: []string{"eventlog.TestCrashSweep", "eventlog.TestOpenAfterSetsATornLineAside", "router.TestCrashAnywhere", "router.TestWholeHiveCrashes"},
+	},
+	{
+		name:   "half-decision-kept",
+		what:   "of a decision that a crash cut short, the whole lines are kept",
+		breaks: "a decision is in the log whole or not at all (§5.1)",
+		edits:  []edit{{"eventlog/open.go", `if rec.Event.More {`, `if rec.Event.More && false {`}},
+		caught: []string{"eventlog.TestDecisionsAreWhole"},
+	},
+	{
+		name:   "sum-not-checked",
+		what:   "the sum of a line is read and not compared",
+		breaks: "a line that was changed does not fit (§5.2)",
+		edits:  []edit{{"protocol/line.go", `if chain(prev, frame) != sum {`, `if chain(prev, frame) != sum && false {`}},
+		caught: []string{
+			"protocol.TestCheckLineFindsEveryChange",
+			"eventlog.TestEveryFlip", "eventlog.TestTampered", "eventlog.TestCheckGoesOn",
+			"audit.TestFaultsAreFound", "audit.TestVerifyNamesEveryByteOfTheLog",
+		},
+	},
+	{
+		name:   "snapshot-beyond-mark",
+		what:   "recovery begins behind the snapshot and not behind the settled mark in it",
+		breaks: "what comes after the settled mark is placed again, whatever the snapshot holds (§3.8)",
+		edits:  []edit{{"router/recover.go", `from := r.state.Settled`, `from := max(r.state.Settled, r.snapshot.at)`}},
+		caught: []string{"router.TestDebtAtStop"},
+	},
+	{
+		name:   "snapshot-of-another-log",
+		what:   "a snapshot is believed though the log holds another event in its place",
+		breaks: "a snapshot is believed if the log holds its event with its sum (§3.8)",
+		edits:  []edit{{"eventlog/after.go", `rec.Sum != after.Sum:`, `rec.Sum != after.Sum && false:`}},
+		caught: []string{"eventlog.TestOpenAfterWhatIsNotThere", "router.TestSnapshotRefused"},
+	},
+	{
+		name:   "ref-in-place",
+		what:   "the branch is written in place",
+		breaks: "history is what it was or what it is to be, at every moment (§6.2)",
+		edits: []edit{
+			{"gitcommit/ref.go", `err = r.disk.Rename(file+lockExt, file)`, `err = r.overwrite(file, id)`},
+			{"gitcommit/ref.go", `const tmpRef =`, `func (r *Repo) overwrite(file string, id protocol.Blob) error {
+	f, err := r.disk.Append(file)
+	if err != nil {
+		return err
+	}
+	if err = f.Truncate(0); err == nil {
+		_, err = f.Write([]byte(id.String() + "\n"))
+	}
+	return errors.Join(err, f.Sync(), f.Close(), r.disk.Remove(file+lockExt))
+}
+
+const tmpRef =`},
+		},
+		caught: []string{
+			"gitcommit.TestCrashAnywhere", "gitcommit.TestCrashWhileReflogIsShortened",
+			"router.TestWholeHiveCrashes", "router.TestWholeHiveCrashesAgain", "router.TestWholeHiveFails",
+		},
+	},
+	{
+		name:   "pack-not-synced",
+		what:   "the branch moves to a commit whose pack is not synced",
+		breaks: "a commit is done when it is on the disk (§6.2)",
+		edits:  []edit{{"gitcommit/pack.go", "p.sync {\n\t\terr = f.Sync()", "p.sync {\n\t\terr = nil"}},
+		caught: []string{
+			"gitcommit.TestCrashAnywhere", "gitcommit.TestCrashKeepsSharedIndexes",
+			"router.TestCrashWhileSweeping", "router.TestWholeHiveCrashes", "router.TestWholeHiveCrashesAgain",
+		},
+	},
+	{
+		name:   "index-lock-ignored",
+		what:   "the index is replaced while git holds its lock",
+		breaks: "a held index.lock delays the index (§6.6)",
+		edits: []edit{
+			{"gitcommit/syncindex.go", `err != nil || !free {`, `err != nil || !free && since.IsZero() {`},
+			{"gitcommit/index_write.go", `err = r.lock(ctx, tmpIndex, indexFile+lockExt, 0)`, `err = ctx.Err()`},
+			{"gitcommit/index_write.go", `err = r.disk.Rename(indexFile+lockExt, indexFile)`, `err = r.disk.Rename(tmpIndex, indexFile)`},
+		},
+		caught: []string{"gitcommit.TestIndexLockDelaysOnlyTheIndex", "gitcommit.TestHeldLockKeepsTheSharedIndex"},
+	},
+	{
+		name:   "hops-from-sender",
+		what:   "hops are what the sender claims",
+		breaks: "hived counts, and a claim can only make it more (§4.3)",
+		edits:  []edit{{"router/rules.go", `return max(m.Hops, min(t.Hops, math.MaxInt32-1)+1)`, `return min(m.Hops, math.MaxInt32)`}},
+		caught: []string{"router.TestHopsAreCounted", "router.TestNoticeOfAStoppedThread", "router.TestAdopt"},
+	},
+	{
+		name:   "parent-by-claim",
+		what:   "the parent of a message is looked up for the sender that it claims",
+		breaks: "the parent is what was delivered to the owner of the outbox (§4.3)",
+		edits:  []edit{{"router/rules.go", `d.state.Thread(a.Agent,`, `d.state.Thread(protocol.AgentID(m.From),`}},
+		caught: []string{"router.TestHopsAreCounted"},
+	},
+	{
+		name:   "sender-by-claim",
+		what:   "the sender is who the message says",
+		breaks: "the sender is the owner of the outbox (§4.1)",
+		edits: []edit{
+			{"router/rules.go", `From: a.Agent, To: m.To`, `From: cmp.Or(protocol.AgentID(m.From), a.Agent), To: m.To`},
+			{"router/rules.go", `"slices"`, `"cmp"; "slices"`},
+		},
+		caught: []string{"router.TestForgedSender", "router.TestRules"},
+	},
+	{
+		name:   "recipient-twice",
+		what:   "who is addressed by two names gets the message twice",
+		breaks: "nobody gets a message twice (§4.4)",
+		edits:  []edit{{"router/rules.go", `if !slices.Contains(r.to, id) {`, `if r != nil {`}},
+		caught: []string{"router.TestRules"},
+	},
+	{
+		name:   "quarantine-not-logged",
+		what:   "what is set aside is logged without its bytes",
+		breaks: "a quarantine event has the bytes of its file (§3.3)",
+		edits:  []edit{{"router/decide.go", `e.Content = &c`, `_ = c`}},
+		caught: []string{"router.TestFaults"},
+	},
+	{
+		name:   "planted-unsaid",
+		what:   "a file in an inbox that hived did not deliver is passed over",
+		breaks: "such a file gets one alert (§4.7)",
+		edits:  []edit{{"router/inbox.go", "r.alertOnce(now, &protocol.AlertEvent{\n\t\tCode: protocol.CodePlanted", "_, _ = now, (&protocol.AlertEvent{\n\t\tCode: protocol.CodePlanted"}},
+		caught: []string{"router.TestInboxRules"},
+	},
+	{
+		name:   "deletion-believed",
+		what:   "any number of messages may vanish at once and count as handled",
+		breaks: "more than 20 at once are not believed (§4.7)",
+		edits:  []edit{{"router/inbox.go", `if n <= massDeletion && !unexplained {`, `if n > 0 || unexplained {`}},
+		caught: []string{"router.TestMassDeletion"},
+	},
+	{
+		name:   "ids-go-back",
+		what:   "ids follow the clock when it goes back",
+		breaks: "each inbox name is larger than all before (§3.9)",
+		edits:  []edit{{"router/ids.go", `if ms > g.last.Time() {`, `if ms != g.last.Time() {`}},
+		caught: []string{"router.TestIDsNeverGoBack"},
+	},
+	{
+		name:   "link-followed",
+		what:   "links below the root are followed",
+		breaks: "no link is followed in any part of a path (§3.2)",
+		edits:  []edit{{"internal/durable/door_linux.go", `unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS`, `unix.RESOLVE_BENEATH`}},
+		caught: []string{"internal/durable.TestLinksOnTheWay", "internal/durable.TestLinkAsLastElement", "mailbox.TestFiles", "mailbox.TestMoved"},
+	},
+	{
+		name:   "second-daemon",
+		what:   "the lock of a hive can be held by many",
+		breaks: "one daemon runs a hive (§3.8)",
+		edits:  []edit{{"internal/durable/lock.go", `f.flock(lockExclusive)`, `f.flock(lockShared)`}},
+		caught: []string{"internal/durable.TestLockOfTwoProcesses", "router.TestSecondDaemon"},
+	},
+	{
+		name:   "epoch-not-checked",
+		what:   "a report with an epoch that is over counts",
+		breaks: "a late result never merges (§8.3)",
+		edits:  []edit{{"router/tasks.go", `case t.Fenced(r.m.Epoch):`, `case t.Fenced(r.m.Epoch) && false:`}},
+		caught: []string{"router.TestTaskModel", "router.TestTaskLife"},
+	},
+	{
+		name:   "lease-for-ever",
+		what:   "who took a task need never start it",
+		breaks: "a lease ends, and others are asked (§8.3)",
+		edits:  []edit{{"router/taskclock.go", "case task.Pending:\n\t\treturn d.leaseEnding", "case task.Pending:\n\t\tif t.Reminded {\n\t\t\treturn nil\n\t\t}\n\t\treturn d.leaseEnding"}},
+		caught: []string{"router.TestTaskModel", "router.TestTaskLife", "router.TestJitterIsOfTheTask"},
+	},
+	{
+		name:   "same-checkpoint-moves",
+		what:   "the same checkpoint again counts as progress",
+		breaks: "the same checkpoint moves nothing (§8.3)",
+		edits:  []edit{{"router/taskrules.go", `if c != nil && !r.t.Reached(c) {`, `if c != nil {`}},
+		caught: []string{"router.TestSameCheckpoint", "router.TestTaskModel"},
+	},
+	{
+		name:   "vote-twice",
+		what:   "one approver's approvals count twice",
+		breaks: "so many distinct approvers must approve (§8.5)",
+		edits:  []edit{{"router/taskrules.go", `if slices.Contains(r.t.Votes, r.by) {`, `if slices.Contains(r.t.Votes, r.by) && false {`}},
+		caught: []string{"router.TestOneApprovalCountsOnce"},
+	},
+	{
+		name:   "cancelled-after-completed",
+		what:   "a confirmed cancel wins over a completion that was logged before",
+		breaks: "what was completed first is completed (§8.5)",
+		edits:  []edit{{"task/rules.go", `{From: active, On: CancelledEvent,`, `{From: append([]State{Completed}, active...), On: CancelledEvent,`}},
+		caught: []string{"router.TestCompletedStaysCompleted", "router.TestTaskModel"},
+	},
+	{
+		name:   "ended-not-for-ever",
+		what:   "a completed task can be cancelled",
+		breaks: "no row leaves a state in which a task has ended (§8.1)",
+		edits:  []edit{{"task/rules.go", `From: []State{Unassigned, Offered, Pending}, On: Cancel, To`, `From: []State{Unassigned, Offered, Pending, Completed}, On: Cancel, To`}},
+		caught: []string{"router.TestCompletedStaysCompleted", "router.TestTaskModel"},
+	},
+	{
+		name:   "view-left-behind",
+		what:   "a start does not look which views are behind their tasks",
+		breaks: "task.json follows the events, also after a crash between them (§8.5)",
+		edits:  []edit{{"router/tasks.go", `func (d *Decider) planAll() {`, "func (d *Decider) planAll() {\n\tdefer func() { d.plan.stale = nil }()"}},
+		caught: []string{"router.TestTaskCrashAnywhere"},
+	},
+	{
+		name:   "clocks-not-restarted",
+		what:   "a start begins no clock anew",
+		breaks: "after a start every running clock has its full time (§8.3)",
+		edits:  []edit{{"ledger/ledger.go", `s.Tasks.Started(ev.TS)`, `_ = ev.TS`}},
+		caught: []string{"router.TestTaskModel"},
+	},
+	{
+		name:   "jitter-by-chance",
+		what:   "the time of the next offer is drawn by chance",
+		breaks: "the same log gives the same decisions (§8.3)",
+		edits: []edit{
+			{"router/taskclock.go", `h.Sum64()%uint64(wait)`, `rand.Uint64()%uint64(wait)`},
+			{"router/taskclock.go", `"hash/fnv"`, `"hash/fnv"; "math/rand/v2"`},
+		},
+		caught: []string{"router.TestJitterIsOfTheTask"},
+	},
+	{
+		name:   "refusal-not-logged",
+		what:   "a command about a task that is refused leaves no event",
+		breaks: "each command has an answer in the log (§8.2)",
+		edits:  []edit{{"router/tasks.go", `d.emit(now, x)`, `_ = x`}},
+		caught: []string{"router.TestTaskModel", "router.TestTaskCrashAnywhere", "router.TestTaskLife"},
+	},
+	{
+		name:   "reports-are-no-life",
+		what:   "a holder is alive only if it touches its alive file",
+		breaks: "a command of the holder is a sign of life (§8.3)",
+		edits:  []edit{{"router/decide.go", `d.plan.signs[a.Agent] = d.state.Tasks.Moment(now)`, `_ = a.Agent`}},
+		caught: []string{"router.TestReportsAreLife", "router.TestTaskModel"},
+	},
+}
