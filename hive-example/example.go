@@ -1,13 +1,21 @@
-// Package hiveexample holds a small hive whose three agents are shell scripts:
-// a planner, a maker and a checker that write a short text together.
+// Package hiveexample holds a small hive whose five agents are shell scripts. In
+// the first act a planner, a maker and a checker write a short text together; in
+// the second, two others have a task.
 //
-// It promises that the text can only come about if they answer each other, that
-// its content is known beforehand, and that everything ends by itself: each
+// It promises that the text can only come about if the three answer each other,
+// that its content is known beforehand, and that everything ends by itself: each
 // script exits with 0 when its part is done, and with 1 when no message came
 // for 20 seconds. On their way the scripts make the mistakes that agents make:
 // a message that is not JSON, a misspelt recipient, thanks for thanks without
-// end. Making the hive of it, running hived and starting the scripts is left to
-// others.
+// end.
+//
+// Of the two that have a task, the one that takes it first is meant to be killed
+// after its first checkpoint. The other goes on from there, asks human, and
+// completes the task. Then [LateScript] lets the first report a result, which
+// comes too late.
+//
+// Making the hive of it, running hived, starting and killing the scripts, and
+// being human is left to others.
 package hiveexample
 
 import (
@@ -16,7 +24,7 @@ import (
 )
 
 // Files is the hive before hived has seen it, below the directory "hive":
-// board.md and the own files of the agents. The modes of an [embed.FS] say
+// board.md, hive.yaml and the own files of the agents. The modes of an [embed.FS] say
 // nothing: start a script with sh.
 //
 //go:embed all:hive
@@ -26,6 +34,10 @@ var Files embed.FS
 // and the variables HIVE_DIR and HIVE_AGENT (spec §9).
 const Script = "agent.sh"
 
+// LateScript is a second program of each of [Workers], for the one that was
+// killed.
+const LateScript = "late.sh"
+
 // Result is the file that is there when all scripts have ended, relative to
 // the hive.
 const Result = "agents/planner/result.txt"
@@ -33,8 +45,17 @@ const Result = "agents/planner/result.txt"
 //go:embed want.txt
 var want []byte
 
-// Agents lists the agents in name order.
+// Agents lists the agents of the first act in name order.
 func Agents() []string { return []string{"checker", "maker", "planner"} }
+
+// Workers lists those of the second act in name order.
+func Workers() []string { return []string{"amber", "clover"} }
+
+// Order is the message by which human gives the workers their task.
+const Order = `{"to": "hive", "event": "create", "data": {"title": "Fill 3 jars", "to": ["amber", "clover"], "data": {"jars": 3}}}`
+
+// TaskResult is the result of the task, as the holder reports it.
+const TaskResult = `{"jars":3}`
 
 // Want is the content of [Result]. The caller may change it.
 func Want() []byte { return slices.Clone(want) }

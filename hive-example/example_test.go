@@ -14,11 +14,13 @@ import (
 	"testing/fstest"
 	"time"
 
+	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/go-cmp/cmp"
 
 	hiveexample "github.com/hived/hived/hive-example"
 	"github.com/hived/hived/protocol"
+	"github.com/hived/hived/settings"
 )
 
 func TestAgentsAreThoseInTheFiles(t *testing.T) {
@@ -35,18 +37,72 @@ func TestAgentsAreThoseInTheFiles(t *testing.T) {
 			}
 		}
 	}
-	if diff := cmp.Diff(found, hiveexample.Agents()); diff != "" {
-		t.Errorf("Agents (-files +said):\n%s", diff)
+	if diff := cmp.Diff(found, everybody()); diff != "" {
+		t.Errorf("agents (-files +said):\n%s", diff)
 	}
+}
+
+func everybody() []string {
+	return slices.Sorted(slices.Values(slices.Concat(hiveexample.Agents(), hiveexample.Workers())))
+}
+
+// programs are the scripts of an agent.
+func programs(agent string) []string {
+	list := []string{hiveexample.Script, "lib.sh"}
+	if slices.Contains(hiveexample.Workers(), agent) {
+		list = append(list, hiveexample.LateScript)
+	}
+	return list
 }
 
 // An agent has nothing but its own directory, so each has its own lib.sh.
 func TestLibraryIsTheSameForAll(t *testing.T) {
 	want := read(t, "hive/agents/checker/lib.sh")
-	for _, agent := range hiveexample.Agents() {
+	for _, agent := range everybody() {
 		if got := read(t, "hive/agents/"+agent+"/lib.sh"); got != want {
 			t.Errorf("lib.sh of %s differs from that of checker; copy one over the others", agent)
 		}
+	}
+}
+
+// Whichever of the workers takes the task first, the demo is the same.
+func TestWorkersAreAlike(t *testing.T) {
+	first := hiveexample.Workers()[0]
+	for _, agent := range hiveexample.Workers()[1:] {
+		for _, name := range programs(first) {
+			if read(t, "hive/agents/"+agent+"/"+name) != read(t, "hive/agents/"+first+"/"+name) {
+				t.Errorf("%s of %s differs from that of %s; copy one over the other", name, agent, first)
+			}
+		}
+	}
+}
+
+// The second act has its own short times; nothing else is set.
+func TestSettingsAreRead(t *testing.T) {
+	got, err := settings.Parse([]byte(read(t, "hive/hive.yaml")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := protocol.DefaultSettings()
+	want.Tasks.HeartbeatTimeout, want.Tasks.StallGrace, want.Tasks.Backoff.Base = 2*time.Second, 300*time.Millisecond, 200*time.Millisecond
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("settings (-want +got):\n%s", diff)
+	}
+}
+
+// What human orders is a task that the workers can do.
+func TestOrderIsATask(t *testing.T) {
+	m, err := protocol.DecodeMessage([]byte(hiveexample.Order))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got protocol.TaskSpec
+	if err := json.Unmarshal(m.Data, &got, json.RejectUnknownMembers(true)); err != nil {
+		t.Fatal(err)
+	}
+	want := protocol.TaskSpec{Title: "Fill 3 jars", To: to("amber", "clover"), Data: jsontext.Value(`{"jars":3}`)}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("task (-want +got):\n%s", diff)
 	}
 }
 
@@ -54,7 +110,7 @@ func TestLibraryIsTheSameForAll(t *testing.T) {
 func TestNothingOfHivedsOwn(t *testing.T) {
 	err := fs.WalkDir(hiveexample.Files, "hive", func(name string, _ fs.DirEntry, err error) error {
 		switch path.Base(name) {
-		case ".git", ".hived", "hive.yaml", "log.jsonl", "log", "registry.json", "PROTOCOL.md", "inbox", "outbox":
+		case ".git", ".hived", "log.jsonl", "log", "registry.json", "PROTOCOL.md", "inbox", "outbox":
 			t.Errorf("%s does not belong into the example", name)
 		}
 		return err
@@ -70,8 +126,8 @@ func TestScriptsParse(t *testing.T) {
 		if err != nil {
 			continue
 		}
-		for _, agent := range hiveexample.Agents() {
-			for _, name := range []string{hiveexample.Script, "lib.sh"} {
+		for _, agent := range everybody() {
+			for _, name := range programs(agent) {
 				cmd := exec.CommandContext(t.Context(), program, "-n")
 				cmd.Stdin = strings.NewReader(read(t, "hive/agents/"+agent+"/"+name))
 				if out, err := cmd.CombinedOutput(); err != nil {
@@ -94,6 +150,7 @@ type sent struct {
 	Body         string
 	InReplyTo    protocol.MessageID
 	Conversation protocol.ConversationID
+	Command      string // event, task, epoch and data
 	Bad          string // what is wrong, where it is not a message
 }
 
@@ -180,6 +237,82 @@ func TestScripts(t *testing.T) {
 				if diff := cmp.Diff(want, string(got)); err != nil || diff != "" {
 					t.Errorf("%s: %v (-want +got):\n%s", name, err, diff)
 				}
+			}
+		})
+	}
+}
+
+// What a worker reads of the task t.
+const (
+	offered  = `{"to":"amber","act":"propose","body":"","data":{"code":"task-offer","epoch":0,"of":0,"priority":0,"state":"offered","task":"t","title":"Fill 3 jars"}}`
+	accepted = `{"to":"amber","act":"done","body":"","data":{"code":"ok","epoch":%d,"event":"accept","of":9,"state":"pending","task":"t"}}`
+	allowed  = `{"to":"amber","act":"agree","body":"","data":{"code":"approved","epoch":%d,"state":"in_progress","task":"t"}}`
+	finished = `{"to":"amber","act":"done","body":"","data":{"code":"ok","epoch":%d,"event":"complete","of":9,"state":"completed","task":"t"}}`
+	late     = `{"to":"amber","act":"failure","body":"epoch 1 is over","data":{"code":"fenced","epoch":2,"event":"complete","of":9,"state":"completed","task":"t"}}`
+)
+
+// A worker goes on from where the checkpoint is, or begins where there is none;
+// what another gets is left to it.
+func TestWorker(t *testing.T) {
+	by := func(act protocol.Act, command string) sent {
+		return sent{To: to("hive"), Act: act, Command: command}
+	}
+	hive := func(raw string, epoch ...any) letter { return letter{"hive", fmt.Sprintf(raw, epoch...)} }
+	tests := []struct {
+		name, script, checkpoint string
+		inbox                    []letter
+		want                     []sent
+		files                    map[string]string // the agent's own, afterwards
+		naps                     int               // where sleep takes whole seconds, so that they are few
+	}{
+		{"begins", hiveexample.Script, "", []letter{hive(offered), hive(accepted, 1), hive(allowed, 1), hive(finished, 1)}, []sent{
+			by("request", `accept t 0 {}`),
+			by("inform", `start t 1 {}`),
+			by("inform", `progress t 1 {"milestone":"jar 1 is full","checkpoint":{"jars":1}}`),
+			by("inform", `progress t 1 {"milestone":"jar 2 is full","checkpoint":{"jars":2}}`),
+			by("inform", `progress t 1 {"milestone":"jar 3 is full","checkpoint":{"jars":3}}`),
+			by("inform", `pause_for_approval t 1 {"question":"3 jars are full. May they be sold?"}`),
+			by("request", `complete t 1 {"result":{"jars":3}}`),
+		}, map[string]string{"jars.txt": "jar 1\njar 2\njar 3\n", "alive": ""}, 40},
+		{"goes on", hiveexample.Script, "1", []letter{{"planner", `{"to":"broadcast","subject":"we begin"}`}, hive(offered), hive(accepted, 2), hive(allowed, 2), hive(finished, 2)}, []sent{
+			by("request", `accept t 0 {}`),
+			by("inform", `start t 2 {}`),
+			by("inform", `progress t 2 {"milestone":"jar 2 is full","checkpoint":{"jars":2}}`),
+			by("inform", `progress t 2 {"milestone":"jar 3 is full","checkpoint":{"jars":3}}`),
+			by("inform", `pause_for_approval t 2 {"question":"3 jars are full. May they be sold?"}`),
+			by("request", `complete t 2 {"result":{"jars":3}}`),
+		}, map[string]string{"jars.txt": "jar 2\njar 3\n"}, 0},
+		{"is late", hiveexample.LateScript, "3", []letter{hive(accepted, 1), hive(offered), hive(late)}, []sent{
+			by("inform", `complete t 1 {"result":{"jars":1}}`),
+		}, map[string]string{"memory.md": "- epoch 1 is over\n"}, 0},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			hive := newHive(t)
+			write(t, hive, "sleep", "#!/bin/sh\n"+`case $1 in *.*) exit 1 ;; esac; echo x >>"$HIVE_DIR/naps"`+"\n")
+			write(t, hive, "naps", "")
+			write(t, hive, "tasks/t/brief.json", "{\n  \"title\": \"Fill 3 jars\",\n  \"data\": {\n    \"jars\": 3\n  }\n}\n")
+			if tt.checkpoint != "" {
+				write(t, hive, "tasks/t/checkpoint.json", "{\n  \"milestone\": \"x\",\n  \"data\": {\n    \"jars\": "+tt.checkpoint+"\n  }\n}\n")
+			}
+			for i, l := range tt.inbox {
+				deliver(t, hive, "amber", i, l)
+			}
+			if out, err := script(t, hive, "amber", tt.script, filepath.Join(hive, "sleep")).CombinedOutput(); err != nil {
+				t.Fatalf("%v\n%s", err, out)
+			}
+			if diff := cmp.Diff(tt.want, outbox(t, hive, "amber")); diff != "" {
+				t.Errorf("outbox (-want +got):\n%s", diff)
+			}
+			for name, want := range tt.files {
+				got, err := os.ReadFile(filepath.Join(hive, "agents/amber", name))
+				if diff := cmp.Diff(want, string(got)); err != nil || diff != "" {
+					t.Errorf("%s: %v (-want +got):\n%s", name, err, diff)
+				}
+			}
+			naps, err := os.ReadFile(filepath.Join(hive, "naps"))
+			if got := bytes.Count(naps, []byte("x")); err != nil || got != tt.naps {
+				t.Errorf("%d naps, %v; want %d", got, err, tt.naps)
 			}
 		})
 	}
@@ -358,6 +491,10 @@ func outbox(t *testing.T, hive, agent string) []sent {
 		if err != nil {
 			what, _, _ := strings.Cut(err.Error(), ";")
 			list = append(list, sent{Bad: what})
+			continue
+		}
+		if m.Event != "" {
+			list = append(list, sent{To: m.To, Act: m.Act, Command: fmt.Sprintf("%s %s %d %s", m.Event, m.Task, m.Epoch, m.Data)})
 			continue
 		}
 		body, err := jsontext.AppendUnquote(nil, m.Body)

@@ -4,9 +4,9 @@
 #
 #     . "$HIVE_DIR/agents/$HIVE_AGENT/lib.sh"
 #
-# It needs sh, cat, mkdir, mv, sed and sleep. Texts to be sent are written as inside a JSON
-# string (\n for a line break, \" for a quotation mark). Texts that were
-# received look like that too, so they can be passed on as they are.
+# It needs sh, cat, mkdir, mv, sed and sleep. Texts to be sent are written as
+# inside a JSON string (\n for a line break, \" for a quotation mark). Texts that
+# were received look like that too, so they can be passed on as they are.
 
 # Names sort by byte, so that inbox/*.json is in the order of arrival.
 LC_ALL=C
@@ -90,6 +90,12 @@ answer() {
 	answered=$((answered + 1))
 	cause=${message##*/}
 	post "{$(members "$@"), \"id\": \"$HIVE_AGENT-${cause%.json}-$answered\", \"in_reply_to\": \"$id\", \"conversation\": \"$conversation\"}"
+}
+
+# report ACT EVENT DATA tells hive what becomes of the task at hand. An act of
+# request asks for an answer: that to accept carries the epoch.
+report() {
+	post "{\"to\": \"hive\", \"act\": \"$1\", \"event\": \"$2\", \"task\": \"$task\"${epoch:+, \"epoch\": $epoch}, \"data\": $3}"
 }
 
 members() {
