@@ -7,10 +7,8 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -24,14 +22,11 @@ import (
 	"github.com/hived/hived/settings"
 )
 
-// demoLimit is as long as the agents of the demo may talk.
-const demoLimit = 20 * time.Second
-
 func (a *app) demoCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "demo [DIR]",
-		Short: "Lets three small agents talk in a hive of their own, and shows the traffic live",
-		Long:  "Makes the example hive in a new directory (default: hive-demo), starts its three agents, which are shell scripts,\nand shows the traffic live. The hive stays, to be looked at.",
+		Short: "Lets five small agents work in a hive of their own, and shows the traffic live",
+		Long:  "Makes the example hive in a new directory (default: hive-demo), starts its agents, which are shell scripts,\nand shows the traffic live. First three of them write a text together. Then two have a task: the one that takes it\nis killed, and the other goes on. The hive stays, to be looked at.",
 		Args:  takes(0, 1),
 		RunE: func(c *cobra.Command, args []string) error {
 			dir := "hive-demo"
@@ -94,11 +89,6 @@ func copyExample(dir string) error {
 	})
 }
 
-// demoSeen is what the demo counts.
-type demoSeen struct {
-	Messages, Deliveries, Handled, Dropped, SetAside int
-}
-
 // play runs the daemon and the agents until the agents have ended, shows the
 // traffic, and returns when everything is committed.
 func (a *app) play(ctx context.Context, disk *durable.Disk, values protocol.Settings, home string) (demoSeen, error) {
@@ -117,7 +107,7 @@ func (a *app) play(ctx context.Context, disk *durable.Disk, values protocol.Sett
 	if err != nil {
 		return demoSeen{}, locked(err)
 	}
-	var seen demoSeen
+	on := &demoStage{a: a, tasks: make(chan *protocol.TaskEvent, cap(events))}
 	running, end := context.WithCancel(ctx)
 	defer end()
 	var all errgroup.Group
@@ -128,106 +118,13 @@ func (a *app) play(ctx context.Context, disk *durable.Disk, values protocol.Sett
 		return err
 	})
 	all.Go(func() error {
-		a.traffic(events, &seen)
+		on.follow(events)
 		return nil
 	})
-	err = runAgents(running, home)
+	err = on.acts(running, home)
 	end()
-	return seen, errors.Join(err, all.Wait())
-}
-
-// traffic prints what happens, one line an event that people care for.
-func (a *app) traffic(events <-chan protocol.Event, seen *demoSeen) {
-	var start time.Time
-	for ev := range events {
-		if start.IsZero() {
-			start = ev.TS
-		}
-		show := true
-		switch e := ev.Body.(type) {
-		case *protocol.MessageEvent:
-			seen.Messages++
-			seen.Deliveries += len(e.Delivered)
-		case *protocol.HandledEvent:
-			seen.Handled++
-		case *protocol.DropEvent:
-			seen.Dropped++
-		case *protocol.QuarantineEvent:
-			seen.SetAside++
-		default:
-			show = false
-		}
-		if show && !a.json {
-			a.out.line("%s", a.trafficLine(ev, ev.TS.Sub(start)))
-		}
-	}
-}
-
-// trafficLine writes an event as columns: when, who, to whom, what.
-func (a *app) trafficLine(ev protocol.Event, after time.Duration) string {
-	var who, whom, what string
-	colour := kindColour(ev.Body.Kind())
-	switch e := ev.Body.(type) {
-	case *protocol.MessageEvent:
-		who, whom, what = string(e.From), list(e.To), string(e.Act)+"  "+protocol.Visible(e.Subject)
-		if e.From == protocol.Hive {
-			colour = yellow
-		}
-	case *protocol.HandledEvent:
-		who, what = string(e.Agent), "handled "+shorten(string(e.ID))
-		colour = dim
-	case *protocol.DropEvent:
-		who, whom, what = string(e.From), list(e.To), "dropped: "+string(e.Reason)
-	case *protocol.QuarantineEvent:
-		who, what = string(e.Agent), "set aside: "+string(e.Code)
-	}
-	if whom != "" {
-		whom = "→ " + whom
-	}
-	return a.style.paint(dim, fmt.Sprintf("%6.2fs", after.Seconds())) + "  " +
-		a.style.paint(colour, fmt.Sprintf("%-8s %-12s %s", who, whom, what))
-}
-
-func shorten(id string) string {
-	if len(id) > 12 {
-		return "…" + id[len(id)-8:]
-	}
-	return id
-}
-
-// runAgents starts the scripts and waits for them. Whatever still runs when
-// time is up is killed, with everything that it started.
-func runAgents(ctx context.Context, home string) error {
-	ctx, cancel := limit(ctx, demoLimit)
-	defer cancel()
-	var all errgroup.Group
-	failed := make([]error, len(hiveexample.Agents()))
-	for i, id := range hiveexample.Agents() {
-		all.Go(func() error {
-			failed[i] = runAgent(ctx, home, id)
-			return nil
-		})
-	}
-	return errors.Join(append(failed, all.Wait())...)
-}
-
-func runAgent(ctx context.Context, home, id string) error {
-	script := filepath.Join(home, "agents", id, hiveexample.Script)
-	c := exec.CommandContext(ctx, "sh", script) //nolint:gosec // the example's own script
-	c.Dir = home
-	c.Env = append(slices.DeleteFunc(os.Environ(), func(kv string) bool { return strings.HasPrefix(kv, "HIVE_") }), "HIVE_DIR="+home, "HIVE_AGENT="+id)
-	var words bytes.Buffer
-	c.Stdout, c.Stderr = &words, &words
-	c.WaitDelay = 2 * time.Second
-	inOwnGroup(c)
-	err := c.Run()
-	switch {
-	case err == nil:
-		return nil
-	case ctx.Err() != nil:
-		return fmt.Errorf("agent %s was stopped: %w", id, context.Cause(ctx))
-	}
-	return fmt.Errorf("agent %s ended with %w: %s", id, err, protocol.Quote(strings.TrimSpace(words.String())))
+	err = errors.Join(err, all.Wait())
+	return on.seen, err
 }
 
 // demoJSON is what the demo prints with --json.
@@ -239,6 +136,8 @@ type demoJSON struct {
 	Handled    int     `json:"handled"`
 	Dropped    int     `json:"dropped"`
 	SetAside   int     `json:"set_aside"`
+	TaskSteps  int     `json:"task_steps"`
+	Refused    int     `json:"refused"`
 	Result     string  `json:"result"`
 }
 
@@ -251,15 +150,16 @@ func (a *app) demoResult(disk *durable.Disk, dir string, seen demoSeen, took tim
 	if !bytes.Equal(data, hiveexample.Want()) {
 		return fmt.Errorf("%s is not what the agents should have written; look into %s", hiveexample.Result, dir)
 	}
-	out := demoJSON{dir, took.Seconds(), seen.Messages, seen.Deliveries, seen.Handled, seen.Dropped, seen.SetAside, string(data)}
+	out := demoJSON{dir, took.Seconds(), seen.Messages, seen.Deliveries, seen.Handled, seen.Dropped, seen.SetAside, seen.Steps, seen.Refused, string(data)}
 	return a.answer(out, func(p *printer) {
 		p.line("")
 		p.line("%s", a.style.paint(bold, hiveexample.Result))
 		p.line("")
 		p.line("    %s", strings.ReplaceAll(strings.TrimSpace(string(data)), "\n", "\n    "))
 		p.line("")
-		p.line("%d messages accepted, %d deliveries, %d handled, %d dropped, %d set aside, all of it committed, in %.1f s.",
-			seen.Messages, seen.Deliveries, seen.Handled, seen.Dropped, seen.SetAside, took.Seconds())
+		p.line("%d messages accepted, %d deliveries, %d handled, %d dropped, %d set aside, %d steps of a task, %d reports refused,",
+			seen.Messages, seen.Deliveries, seen.Handled, seen.Dropped, seen.SetAside, seen.Steps, seen.Refused)
+		p.line("all of it committed, in %.1f s.", took.Seconds())
 		p.line("The hive is %s. Look at it:", dir)
 		p.line("")
 		p.table([][]string{
@@ -267,6 +167,7 @@ func (a *app) demoResult(disk *durable.Disk, dir string, seen demoSeen, took tim
 			{"    hived --hive " + dir + " log", "every event (the file is log.jsonl)"},
 			{"    hived --hive " + dir + " inbox", "what people were told"},
 			{"    hived --hive " + dir + " trace ID", "the life of one message"},
+			{"    cat " + dir + "/tasks/*/task.json", "the life of the task"},
 			{"    hived --hive " + dir + " verify", "proof that nothing is missing"},
 		})
 	})

@@ -153,7 +153,7 @@ func TestDocsHaveEverySetting(t *testing.T) {
 // codes, kinds, actions, reasons, and the fields of events.
 func TestDocsHaveEveryWordOfTheLog(t *testing.T) {
 	spec := page(t, "docs/spec.md")
-	for _, file := range []string{"codes.go", "event.go"} {
+	for _, file := range []string{"codes.go", "event.go", "task.go"} {
 		parsed, err := parser.ParseFile(token.NewFileSet(), filepath.Join(repository, "protocol", file), nil, 0)
 		if err != nil {
 			t.Fatal(err)

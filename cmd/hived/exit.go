@@ -37,6 +37,10 @@ func exitWith(status int, format string, args ...any) error {
 
 func usageError(format string, args ...any) error { return exitWith(exitUsage, format, args...) }
 
+// errSaidNo is the end of a command that answered no: its exit status says so to
+// scripts, and there is nothing more to tell.
+var errSaidNo = errors.New("no")
+
 // exitStatus gives the exit status that says what kind of error it is.
 func exitStatus(err error) int {
 	if own, ok := errors.AsType[*exitError](err); ok {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/hived/hived/agent"
 	"github.com/hived/hived/protocol"
+	"github.com/hived/hived/task"
 )
 
 // events of one message from alice that stands in the outbox as f.json.
@@ -100,6 +101,10 @@ func TestOrder(t *testing.T) {
 		{"confirmed", bodies(taken, notice("ok")), "queued "},
 		{"dropped", bodies(taken, dropped(protocol.Expired, "hive")), "refused expired"},
 		{"quarantined", bodies(&protocol.QuarantineEvent{Agent: "human", Original: mine, Code: protocol.CodeTooLarge}), "refused too-large"},
+		{"done to a task", bodies(taken, &protocol.TaskEvent{Task: "A", Event: task.Start, Of: 1}), "done "},
+		{"done to a task by another", bodies(taken, &protocol.TaskEvent{Task: "A", Event: task.Start, Of: 9}), "queued "},
+		{"a task refused it", bodies(taken, &protocol.TaskRejectedEvent{Task: "A", Of: 1, Code: protocol.CodeFenced}, notice("fenced")), "refused fenced"},
+		{"done, and said in a notice", bodies(taken, &protocol.TaskEvent{Task: "A", Event: task.Cancel, Of: 1}, notice("cancel-requested")), "done "},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			o := &order{ID: "m", State: "queued", file: "f.json", by: protocol.Human}

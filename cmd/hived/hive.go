@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 
@@ -110,6 +111,9 @@ func (a *app) withBox(do func(c *cobra.Command, args []string, box *agent.Box) e
 // daemon tells whether a daemon holds the hive, and its process id.
 func daemon(disk *durable.Disk) (pid int, runs bool, err error) {
 	pid, runs, err = durable.Holder(disk, router.LockFile)
+	if errors.Is(err, fs.ErrPermission) {
+		return 0, false, fmt.Errorf("see whether a daemon runs: %w; that is for the owner of the hive", err)
+	}
 	if err != nil {
 		return 0, false, fmt.Errorf("see whether a daemon runs: %w", err)
 	}

@@ -17,13 +17,19 @@ import (
 )
 
 func (a *app) initCommand() *cobra.Command {
-	var adopt bool
+	var adopt, withUsers bool
 	c := &cobra.Command{
-		Use:   "init [DIR]",
+		Use:   "init [DIR [ID...]]",
 		Short: "Makes a hive of a directory",
-		Long:  "Makes a hive of a directory (default: this one): its directories, hive.yaml with every key as a comment,\nPROTOCOL.md, and a git repository with a first commit. With --adopt an older hive with the same layout,\nor a directory that is a git repository already, is taken over and built upon.",
-		Args:  takes(0, 1),
-		RunE: func(_ *cobra.Command, args []string) error {
+		Long: "Makes a hive of a directory (default: this one): its directories, hive.yaml with every key as a comment,\nPROTOCOL.md, and a git repository with a first commit. With --adopt an older hive with the same layout,\nor a directory that is a git repository already, is taken over and built upon.\n" +
+			"With --users, which takes root, each agent gets a Unix user: those that have a directory, and those that are named.\nOn a hive it sets up what is missing.",
+		Args: func(c *cobra.Command, args []string) error {
+			if withUsers {
+				return nil
+			}
+			return takes(0, 1)(c, args)
+		},
+		RunE: func(c *cobra.Command, args []string) error {
 			dir := a.hive
 			if len(args) > 0 {
 				dir = args[0]
@@ -33,6 +39,9 @@ func (a *app) initCommand() *cobra.Command {
 			}
 			if err := refuseHome(dir); err != nil {
 				return err
+			}
+			if withUsers {
+				return a.initUsers(c.Context(), dir, args[min(1, len(args)):], adopt)
 			}
 			stood := strangers(dir)
 			abs, err := makeHive(dir, adopt)
@@ -50,6 +59,7 @@ func (a *app) initCommand() *cobra.Command {
 		},
 	}
 	c.Flags().BoolVar(&adopt, "adopt", false, "take over what stands there: an older hive, or a git repository")
+	c.Flags().BoolVar(&withUsers, "users", false, "give each agent a Unix user of its own; on a hive, set up what is missing")
 	return c
 }
 

@@ -121,7 +121,9 @@ func kindColour(k protocol.Kind) string {
 		return cyan
 	case protocol.KindHandled:
 		return green
-	case protocol.KindDrop, protocol.KindQuarantine, protocol.KindAlert:
+	case protocol.KindTask:
+		return blue
+	case protocol.KindDrop, protocol.KindQuarantine, protocol.KindAlert, protocol.KindTaskRejected:
 		return red
 	case protocol.KindDuplicate, protocol.KindAgent:
 		return yellow
@@ -209,6 +211,14 @@ func (parts) OnHandled(_ protocol.Event, e *protocol.HandledEvent) part {
 
 func (parts) OnFile(_ protocol.Event, e *protocol.FileEvent) part {
 	return part{[]protocol.AgentID{e.By}, "", 0}
+}
+
+func (parts) OnTask(_ protocol.Event, e *protocol.TaskEvent) part {
+	return part{append([]protocol.AgentID{e.By}, e.Agents...), protocol.TaskConversation(e.Task), e.Of}
+}
+
+func (parts) OnTaskRejected(_ protocol.Event, e *protocol.TaskRejectedEvent) part {
+	return part{[]protocol.AgentID{e.By}, protocol.TaskConversation(protocol.TaskID(e.Task)), e.Of}
 }
 
 func (parts) OnAlert(_ protocol.Event, e *protocol.AlertEvent) part {

@@ -1,9 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"slices"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -12,6 +15,7 @@ import (
 	"github.com/hived/hived/agent"
 	"github.com/hived/hived/internal/durable"
 	"github.com/hived/hived/protocol"
+	"github.com/hived/hived/task"
 )
 
 // order is a command to `hive`: what it asks for and how it went (spec §8).
@@ -23,56 +27,37 @@ type order struct {
 	Code   string             `json:"code,omitzero"` // of a refusal
 	Detail string             `json:"detail,omitzero"`
 
-	file string
-	by   protocol.AgentID
-	of   protocol.Seq // the event that accepted the command
+	file     string
+	by       protocol.AgentID
+	of       protocol.Seq // the event that accepted the command
+	did      *protocol.AgentEvent
+	tasks    []taskStep            // what it did: the last event of each task
+	created  []*protocol.TaskEvent // tasks that it made
+	rejected *protocol.TaskRejectedEvent
 }
 
-// orderData is the `data` of a command.
+// orderData is the `data` of a command about the roster or a thread.
 type orderData struct {
 	Agent        protocol.AgentID `json:"agent,omitzero"`
 	Role         string           `json:"role,omitzero"`
 	Caps         []string         `json:"capabilities,omitzero"`
+	Slots        int              `json:"slots,omitzero"`
 	Conversation string           `json:"conversation,omitzero"`
 }
 
-// command sends a command to hive and waits for the event that answers it.
+// command gives a command about the roster or a thread, and prints done when it
+// was carried out.
 func (a *app) command(ctx context.Context, disk *durable.Disk, event string, data orderData, timeout time.Duration, done string) error {
-	box, err := a.box(disk)
-	if err != nil {
-		return err
-	}
-	from, err := here(disk)
-	if err != nil {
-		return err
-	}
-	_, runs, err := daemon(disk)
-	if err != nil {
-		return err
-	}
 	value, err := json.Marshal(data)
 	if err != nil {
 		return fmt.Errorf("write the command %s: %w", event, err)
 	}
-	no := false
-	sent, err := box.Send(agent.Draft{
-		To: []protocol.Address{protocol.Address(protocol.Hive)}, Act: protocol.Request, Subject: event, RequiresReply: &no,
-		Event: event, Data: value,
-	})
-	if err != nil {
+	o, err := a.give(ctx, disk, agent.Draft{Event: event, Data: value}, timeout)
+	if o == nil {
 		return err
 	}
-	o := &order{Event: event, ID: sent.ID, State: "queued", file: sent.File, by: box.ID()}
-	if !runs {
-		err = exitWith(exitTimedOut, "%s is queued as %s: no daemon runs; it is carried out when one does (`hived up`)", event, sent.ID)
-		return errors.Join(err, a.answer(o, func(*printer) {}))
-	}
-	err = waitFor(ctx, disk, from, timeout, o.see)
-	switch {
-	case err != nil:
-		err = fmt.Errorf("%s is queued as %s, and the daemon did not answer: %w", event, sent.ID, err)
-	case o.Code != "":
-		err = exitWith(exitRefused, "%s was refused: %s: %s", event, o.Code, o.Detail)
+	if o.did != nil {
+		showing(ctx, disk, o.did)
 	}
 	return errors.Join(err, a.answer(o, func(p *printer) {
 		if err == nil {
@@ -81,7 +66,58 @@ func (a *app) command(ctx context.Context, disk *durable.Disk, event string, dat
 	}))
 }
 
-// see takes the next event and tells whether it answers the command.
+// give sends a command to hive and waits for what answers it. With an order the
+// error says why it was not carried out; without one it was not even sent.
+func (a *app) give(ctx context.Context, disk *durable.Disk, d agent.Draft, timeout time.Duration) (*order, error) {
+	box, err := a.box(disk)
+	if err != nil {
+		return nil, err
+	}
+	from, err := here(disk)
+	_, runs, lockErr := daemon(disk)
+	err = cmp.Or(err, lockErr)
+	byMail := errors.Is(err, fs.ErrPermission)
+	if err != nil && !byMail {
+		return nil, err
+	}
+	d.To, d.Act, d.Subject, d.RequiresReply = []protocol.Address{protocol.Address(protocol.Hive)}, protocol.Request, d.Event, &byMail
+	sent, err := box.Send(d)
+	if err != nil {
+		return nil, err
+	}
+	o := &order{Event: d.Event, ID: sent.ID, State: "queued", file: sent.File, by: box.ID()}
+	if !runs && !byMail {
+		lapses := ""
+		if !d.ExpiresAt.IsZero() {
+			lapses = " before " + clock(d.ExpiresAt)
+		}
+		return o, exitWith(exitTimedOut, "%s is queued as %s: no daemon runs; it is carried out when one does%s (`hived up`)", d.Event, sent.ID, lapses)
+	}
+	if byMail {
+		err = o.waitMail(ctx, box, timeout)
+	} else {
+		err = waitFor(ctx, disk, from, timeout, o.see)
+	}
+	if err != nil {
+		return o, fmt.Errorf("%s is queued as %s, and the daemon did not answer: %w", d.Event, sent.ID, err)
+	}
+	return o, o.refusal()
+}
+
+// refusal is the error of a command that was not carried out.
+func (o *order) refusal() error {
+	if o.Code == "" {
+		return nil
+	}
+	status := exitRefused
+	if o.Code == string(protocol.CodeUnknownTask) {
+		status = exitNotFound
+	}
+	return exitWith(status, "%s was refused: %s: %s", o.Event, o.Code, o.Detail)
+}
+
+// see takes the next event and tells whether the command is answered, with all
+// that was decided on it.
 func (o *order) see(ev protocol.Event) bool {
 	switch e := ev.Body.(type) {
 	case *protocol.QuarantineEvent:
@@ -89,27 +125,115 @@ func (o *order) see(ev protocol.Event) bool {
 			o.refuse(ev.Seq, string(e.Code), e.Detail)
 		}
 	case *protocol.DropEvent:
-		if o.of > 0 && e.Of == o.of {
+		if o.causes(e.Of) {
 			o.refuse(ev.Seq, string(e.Reason), e.Detail)
 		}
 	case *protocol.AgentEvent:
-		o.carriedOut(ev.Seq, e.Of)
+		if o.carriedOut(ev.Seq, e.Of) {
+			o.did = e
+		}
 	case *protocol.HiveEvent:
 		o.carriedOut(ev.Seq, e.Of)
-	case *protocol.MessageEvent:
-		if e.From == o.by && e.Original != nil && e.Original.Name == o.file {
-			o.of = ev.Seq
-		} else if o.of > 0 && e.From == protocol.Hive && e.InReplyTo == o.ID {
-			o.told(ev.Seq, e)
+	case *protocol.TaskEvent:
+		if o.carriedOut(ev.Seq, e.Of) {
+			o.step(taskStep{ev.Seq, e})
 		}
+	case *protocol.TaskRejectedEvent:
+		if o.causes(e.Of) {
+			o.refuse(ev.Seq, string(e.Code), e.Detail)
+			o.rejected = e
+		}
+	case *protocol.MessageEvent:
+		o.seeMessage(ev.Seq, e)
 	}
-	return o.State != "queued"
+	return o.State != "queued" && !ev.More
 }
 
-func (o *order) carriedOut(seq, of protocol.Seq) {
-	if o.of > 0 && of == o.of {
-		o.State, o.Seq = "done", seq
+// seeMessage knows the command itself, and what hive says of it before anything
+// else does.
+func (o *order) seeMessage(seq protocol.Seq, e *protocol.MessageEvent) {
+	if e.From == o.by && e.Original != nil && e.Original.Name == o.file {
+		o.of = seq
+		return
 	}
+	if o.of == 0 || o.State != "queued" || e.From != protocol.Hive || e.InReplyTo != o.ID {
+		return
+	}
+	if m, err := protocol.DecodeMessage([]byte(e.Raw)); err == nil {
+		o.told(seq, m)
+	}
+}
+
+// showing waits until the roster shows what was done: the log has it first, and
+// who looks next must not find the roster of before. Where another command is
+// quicker it is never seen there, and that is no fault of this one.
+func showing(ctx context.Context, disk durable.FS, did *protocol.AgentEvent) {
+	ctx, cancel := limit(ctx, time.Second)
+	defer cancel()
+	tick := time.NewTicker(followPoll)
+	defer tick.Stop()
+	for {
+		list, err := roster(disk)
+		if err != nil || slices.ContainsFunc(list, func(m member) bool { return m.shows(did) }) {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// shows tells whether a line of the roster has what an event says.
+func (m member) shows(e *protocol.AgentEvent) bool {
+	switch e.Action {
+	case protocol.Joined, protocol.Changed:
+		return m.ID == e.Agent && m.Joined != "" && m.Role == e.Role && m.Slots == e.Slots && slices.Equal(m.Caps, e.Caps)
+	case protocol.Held:
+		return m.ID == e.Agent && m.Status == "held"
+	case protocol.Archived:
+		return m.ID == e.Agent && m.Status == "archived"
+	case protocol.Released, protocol.Restored:
+		return m.ID == e.Agent && m.Status == "active"
+	case protocol.LeadSet:
+		return m.Lead == (m.ID == e.Agent) && (m.Lead || e.Agent == "")
+	}
+	return true
+}
+
+// causes tells whether an event with that `of` came of the command.
+func (o *order) causes(of protocol.Seq) bool { return o.of > 0 && of == o.of }
+
+// carriedOut takes an event with that `of`, and tells whether it came of the
+// command.
+func (o *order) carriedOut(seq, of protocol.Seq) bool {
+	if !o.causes(of) {
+		return false
+	}
+	o.State, o.Seq = "done", seq
+	return true
+}
+
+// taskStep is what a command did to a task.
+type taskStep struct {
+	seq   protocol.Seq
+	event *protocol.TaskEvent
+}
+
+// step keeps the last event of each task, and the tasks in the order in which
+// they came up.
+func (o *order) step(s taskStep) {
+	if s.event.Event == task.Create {
+		o.created = append(o.created, s.event)
+	}
+	for i, before := range o.tasks {
+		if before.event.Task == s.event.Task {
+			o.tasks[i] = s
+			return
+		}
+	}
+	o.tasks = append(o.tasks, s)
 }
 
 func (o *order) refuse(seq protocol.Seq, code, detail string) {
@@ -117,11 +241,7 @@ func (o *order) refuse(seq protocol.Seq, code, detail string) {
 }
 
 // told takes what hive says of the command.
-func (o *order) told(seq protocol.Seq, e *protocol.MessageEvent) {
-	m, err := protocol.DecodeMessage([]byte(e.Raw))
-	if err != nil {
-		return
-	}
+func (o *order) told(seq protocol.Seq, m *protocol.Message) {
 	if code := noticeCode(m); code != string(protocol.CodeOK) {
 		o.refuse(seq, code, bodyText(m))
 	}

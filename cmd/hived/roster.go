@@ -21,7 +21,8 @@ type member struct {
 	ID     protocol.AgentID `json:"id"`
 	Role   string           `json:"role"`
 	Caps   []string         `json:"capabilities"`
-	Status string           `json:"status"` // active, held, archived; new: it has a directory and no daemon saw it yet
+	Slots  int              `json:"slots,omitzero"` // tasks that it may have in hand; none: one
+	Status string           `json:"status"`         // active, held, archived; new: it has a directory and no daemon saw it yet
 	Lead   bool             `json:"lead"`
 	Joined string           `json:"joined_at,omitzero"`
 }
@@ -41,7 +42,7 @@ func roster(disk durable.FS) ([]member, error) {
 		return nil, fmt.Errorf("read the roster: %w; the daemon writes registry.json again when it starts", err)
 	}
 	names, err := agent.Names(disk)
-	if err != nil {
+	if err != nil && !errors.Is(err, fs.ErrPermission) { // an agent with a user of its own lists no others
 		return nil, err
 	}
 	list := make([]member, 0, len(file.Agents))
@@ -96,6 +97,7 @@ func (a *app) agentAdd() *cobra.Command {
 	timeout := timeoutFlag(c)
 	c.Flags().StringVar(&data.Role, "role", "", "its role: @`role` reaches it")
 	c.Flags().StringSliceVar(&data.Caps, "cap", nil, "a `capability`: @capability reaches it; may be repeated")
+	c.Flags().IntVar(&data.Slots, "slots", 0, "so `many` tasks it is offered to have in hand at once (default 1)")
 	c.RunE = a.withHive(func(c *cobra.Command, args []string, disk *durable.Disk) error {
 		id, err := protocol.ParseAgentID(args[0])
 		if err != nil {
@@ -104,14 +106,20 @@ func (a *app) agentAdd() *cobra.Command {
 		if id.Reserved() {
 			return usageError("%s is reserved; choose another id", protocol.Quote(args[0]))
 		}
+		if data.Slots < 0 {
+			return usageError("--slots %d: write how many tasks it may have in hand, 1 or more", data.Slots)
+		}
 		data.Agent = id
-		// The command sets both anew; what was not named stays as it is.
+		// The command sets all anew; what was not named stays as it is.
 		if m, err := find(disk, args[0]); err == nil {
 			if !c.Flags().Changed("role") {
 				data.Role = m.Role
 			}
 			if !c.Flags().Changed("cap") {
 				data.Caps = m.Caps
+			}
+			if !c.Flags().Changed("slots") {
+				data.Slots = m.Slots
 			}
 		}
 		return a.command(c.Context(), disk, "agent-add", data, *timeout, string(id)+" is on the roster; it sends from "+protocol.OutboxDir(id)+"/")
@@ -203,6 +211,7 @@ func (a *app) agentShow() *cobra.Command {
 					{"lead:", map[bool]string{true: "yes", false: "no"}[m.Lead]},
 					{"role:", orDash(m.Role)},
 					{"capabilities:", orDash(strings.Join(m.Caps, ", "))},
+					{"slots:", digits(max(1, m.Slots))},
 					{"joined:", orDash(m.Joined)},
 					{"unread:", digits(out.Unread)},
 					{"waiting in its outbox:", digits(out.Pending)},

@@ -42,7 +42,9 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	if err == nil {
 		return exitDone
 	}
-	tell(stderr, protocol.Visible(strings.ReplaceAll(err.Error(), "\n", "; ")))
+	if !errors.Is(err, errSaidNo) {
+		tell(stderr, protocol.Visible(strings.ReplaceAll(err.Error(), "\n", "; ")))
+	}
 	return exitStatus(err)
 }
 
@@ -66,6 +68,7 @@ func (a *app) root() *cobra.Command {
 	root.AddGroup(
 		&cobra.Group{ID: groupHive, Title: "The hive:"},
 		&cobra.Group{ID: groupMail, Title: "Messages:"},
+		&cobra.Group{ID: groupTask, Title: "Tasks:"},
 		&cobra.Group{ID: groupLog, Title: "What happened:"},
 	)
 	add := func(group string, list ...*cobra.Command) {
@@ -74,8 +77,9 @@ func (a *app) root() *cobra.Command {
 			root.AddCommand(c)
 		}
 	}
-	add(groupHive, a.initCommand(), a.upCommand(), a.downCommand(), a.demoCommand(), a.statusCommand(), a.doctorCommand(), a.agentCommand(), a.gitCommand())
+	add(groupHive, a.initCommand(), a.upCommand(), a.downCommand(), a.demoCommand(), a.statusCommand(), a.doctorCommand(), a.agentCommand(), a.gitCommand(), a.benchCommand(), a.tortureCommand())
 	add(groupMail, a.sendCommand(), a.inboxCommand(), a.readCommand(), a.doneCommand(), a.waitCommand(), a.continueCommand())
+	add(groupTask, a.taskCommand(), a.approveCommand(), a.denyCommand())
 	add(groupLog, a.logCommand(), a.traceCommand(), a.replayCommand(), a.verifyCommand(), a.repairCommand())
 	root.AddCommand(a.versionCommand(), a.manCommand())
 	// cobra's own command would answer an unknown shell with its help.
@@ -90,6 +94,7 @@ func (a *app) root() *cobra.Command {
 const (
 	groupHive = "hive"
 	groupMail = "mail"
+	groupTask = "task"
 	groupLog  = "log"
 )
 

@@ -1,10 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"slices"
 	"strings"
@@ -121,7 +123,7 @@ func (a *app) text(said string) (string, error) {
 	case isFile:
 		f, err := os.Open(name) //nolint:gosec // the person said which file
 		if err != nil {
-			return "", exitWith(exitNotFound, "read the body: %w", err)
+			return "", exitWith(exitNotFound, "read what @ names: %w", err)
 		}
 		defer f.Close() //nolint:errcheck // nothing was written
 		from = f
@@ -131,11 +133,11 @@ func (a *app) text(said string) (string, error) {
 	data, err := io.ReadAll(io.LimitReader(from, maxBody+1))
 	switch {
 	case err != nil:
-		return "", fmt.Errorf("read the body from %s: %w", name, err)
+		return "", fmt.Errorf("read %s: %w", name, err)
 	case len(data) > maxBody:
-		return "", usageError("read the body from %s: it is larger than %d bytes; put it into a file and send its name", name, maxBody)
+		return "", usageError("read %s: it is larger than %d bytes; put it into a file and send its name", name, maxBody)
 	case !utf8.Valid(data):
-		return "", usageError("read the body from %s: it is not valid UTF-8; put it into a file and send its name", name)
+		return "", usageError("read %s: it is not valid UTF-8; put it into a file and send its name", name)
 	}
 	return string(data), nil
 }
@@ -143,10 +145,14 @@ func (a *app) text(said string) (string, error) {
 // post sends a message, waits where that is wanted, and prints what came of it.
 func (a *app) post(ctx context.Context, disk *durable.Disk, box *agent.Box, d agent.Draft, until stage, timeout time.Duration) error {
 	from, err := here(disk)
-	if err != nil {
-		return err
+	_, runs, lockErr := daemon(disk)
+	err = cmp.Or(err, lockErr)
+	if errors.Is(err, fs.ErrPermission) {
+		if until != stageQueued {
+			return fmt.Errorf("wait for what comes of it: %w; the log is for the owner of this hive: leave out --wait, what comes of it comes into the inbox", err)
+		}
+		runs, err = true, nil // who may not know is told nothing
 	}
-	_, runs, err := daemon(disk)
 	if err != nil {
 		return err
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/hived/hived/protocol"
 	"github.com/hived/hived/router"
 	"github.com/hived/hived/settings"
+	"github.com/hived/hived/task"
 )
 
 // statusJSON is what `status` prints.
@@ -118,23 +119,30 @@ func outboxesThatWait(list []router.AgentStatus) []string {
 	return out
 }
 
-// stopped folds the log and looks at the outboxes itself.
-func stopped(disk durable.FS, full bool) (router.Status, error) {
+// folded folds the log. The problem is one of hive.yaml.
+func folded(disk durable.FS) (state *ledger.State, problem, err error) {
 	values, problem := settings.Load(disk)
 	if problem != nil {
 		values = protocol.DefaultSettings()
 	}
-	state := ledger.New(values.Remember)
-	err := eachEvent(disk, func(ev protocol.Event) error {
+	state = ledger.New(values.Remember)
+	err = eachEvent(disk, func(ev protocol.Event) error {
 		state.Apply(ev)
 		return nil
 	})
+	return state, problem, err
+}
+
+// stopped folds the log and looks at the outboxes itself.
+func stopped(disk durable.FS, full bool) (router.Status, error) {
+	state, problem, err := folded(disk)
 	if err != nil {
 		return router.Status{}, err
 	}
 	s := router.Status{
 		At: state.TS, Seq: state.Seq, Problems: []string{},
 		Agents: router.Roster(state, func(id protocol.AgentID) int { return router.Pending(disk, id) }),
+		Tasks:  router.TaskStates(state),
 	}
 	if problem != nil {
 		s.Problems = append(s.Problems, problem.Error())
@@ -158,6 +166,9 @@ func (a *app) showStatus(p *printer, s statusJSON) {
 		p.line("watching  %s", orDash(st.Watching))
 		p.line("git       %s", gitLine(st))
 	}
+	if line := tasksLine(st.Tasks); line != "" {
+		p.line("tasks     %s", line)
+	}
 	p.line("")
 	rows := [][]string{{"AGENT", "STATUS", "ROLE", "WAITING", "UNREAD", "HANDLED", "SENT"}}
 	for _, m := range st.Agents {
@@ -173,6 +184,17 @@ func (a *app) showStatus(p *printer, s statusJSON) {
 		}
 		p.line("%s %s", a.style.paint(red, "problem:"), protocol.Visible(text))
 	}
+}
+
+// tasksLine counts tasks by state, in the order of a life.
+func tasksLine(of map[string]int) string {
+	var parts []string
+	for _, s := range task.States() {
+		if n := of[string(s)]; n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", n, s))
+		}
+	}
+	return strings.Join(parts, ", ")
 }
 
 func gitLine(s router.Status) string {

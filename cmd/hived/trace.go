@@ -59,17 +59,22 @@ type moment struct {
 func (a *app) traceCommand() *cobra.Command {
 	var mermaid bool
 	c := &cobra.Command{
-		Use:   "trace ID|CONVERSATION",
-		Short: "Shows the life of a message or of a thread",
-		Long:  "Shows the life of a message, or of all messages of a thread: when it was accepted, to whom it was delivered,\nwhen it was handled, what answered it, why it was dropped, in which commit it stands.\nThe beginning of an id is enough where only one message has it.",
+		Use:   "trace ID|CONVERSATION|TASK",
+		Short: "Shows the life of a message, of a thread or of a task",
+		Long:  "Shows the life of a message, or of all messages of a thread: when it was accepted, to whom it was delivered,\nwhen it was handled, what answered it, why it was dropped, in which commit it stands. Of a task: all that happened\nto it, and what was refused. The beginning of an id is enough where only one message or task has it, of a task the end too.",
 		Args:  takes(1, 1),
 		RunE: a.withHive(func(_ *cobra.Command, args []string, disk *durable.Disk) error {
 			t, err := traceOf(disk, args[0])
 			if err != nil {
 				return err
 			}
-			if err := t.commits(disk); err != nil {
+			of, err := commits(disk, t.seqs())
+			if err != nil {
 				a.note("the commits are missing: %s", protocol.Visible(err.Error()))
+			}
+			t.stands(of)
+			if t.task != nil {
+				return a.showTaskLife(t.task, mermaid)
 			}
 			if mermaid {
 				a.out.mermaid(t.roots)
@@ -82,26 +87,30 @@ func (a *app) traceCommand() *cobra.Command {
 			})
 		}),
 	}
-	c.Flags().BoolVar(&mermaid, "mermaid", false, "print a Mermaid sequence diagram")
+	c.Flags().BoolVar(&mermaid, "mermaid", false, "print a Mermaid diagram: a sequence of messages, or the states of a task")
 	return c
 }
 
 // trace is what a name means: the threads it belongs to, and those of their
-// messages that are to be shown.
+// messages that are to be shown; or a task.
 type trace struct {
 	bySeq map[protocol.Seq]*life
 	roots []*life
+	task  *taskLife
 }
 
-// traceOf finds the message or conversation of that name, in two readings of
-// the log: one to know which thread it is, one to collect its events. Memory
-// goes by the thread, not by the log.
+// traceOf finds the message, conversation or task of that name, in two readings
+// of the log: one to know which it is, one to collect its events. Memory goes by
+// the thread, not by the log.
 func traceOf(disk durable.FS, name string) (*trace, error) {
 	found, err := lookUp(disk, name)
 	if err != nil {
 		return nil, err
 	}
 	t := &trace{bySeq: map[protocol.Seq]*life{}}
+	if found.task != "" {
+		t.task = &taskLife{ID: found.task, Events: []taskMoment{}}
+	}
 	if err := eachEvent(disk, func(ev protocol.Event) error {
 		t.see(ev, found)
 		return nil
@@ -112,49 +121,115 @@ func traceOf(disk durable.FS, name string) (*trace, error) {
 	return t, nil
 }
 
+// seqs lists the events whose commits are to be shown, in the order of the log.
+func (t *trace) seqs() []protocol.Seq {
+	var list []protocol.Seq
+	for _, l := range all(t.roots) {
+		list = append(list, l.Seq)
+	}
+	if t.task != nil {
+		for _, e := range t.task.Events {
+			list = append(list, e.Seq)
+		}
+	}
+	return list
+}
+
+// stands takes the commits in.
+func (t *trace) stands(of map[protocol.Seq]string) {
+	for _, l := range all(t.roots) {
+		l.Commit = of[l.Seq]
+	}
+	if t.task != nil {
+		for i := range t.task.Events {
+			t.task.Events[i].Commit = of[t.task.Events[i].Seq]
+		}
+	}
+}
+
 // target is what a name turned out to mean.
 type target struct {
 	conversations map[protocol.ConversationID]bool
 	messages      map[protocol.Seq]bool // to begin with; empty: the whole conversation
+	task          protocol.TaskID       // that and nothing else
+}
+
+// finder collects what a name may mean.
+type finder struct {
+	name  string
+	whole bool   // it is a conversation
+	exact target // messages of just that name
+	begin map[protocol.MessageID]protocol.ConversationID
+	seqs  map[protocol.Seq]bool // of begin
+	tasks map[protocol.TaskID]bool
+}
+
+func (f *finder) see(ev protocol.Event) {
+	switch e := ev.Body.(type) {
+	case *protocol.MessageEvent:
+		switch {
+		case string(e.Conversation) == f.name:
+			f.whole = true
+		case string(e.ID) == f.name || e.File == f.name+".json" || e.File == f.name:
+			f.exact.conversations[e.Conversation], f.exact.messages[ev.Seq] = true, true
+		case len(f.begin) < 2 && f.name != "" && strings.HasPrefix(string(e.ID), f.name):
+			f.begin[e.ID], f.seqs[ev.Seq] = e.Conversation, true
+		}
+	case *protocol.TaskEvent:
+		if e.From == "" && len(f.tasks) < 2 && taskFits(e.Task, f.name) {
+			f.tasks[e.Task] = true
+		}
+	}
+}
+
+// means says what it is.
+func (f *finder) means() (target, error) {
+	switch {
+	case f.whole:
+		return target{conversations: map[protocol.ConversationID]bool{protocol.ConversationID(f.name): true}}, nil
+	case len(f.exact.messages) > 0:
+		return f.exact, nil
+	case len(f.begin)+len(f.tasks) > 1:
+		return target{}, usageError("%s fits several ids; write more of it", protocol.Quote(f.name))
+	}
+	for _, conv := range f.begin {
+		return target{conversations: map[protocol.ConversationID]bool{conv: true}, messages: f.seqs}, nil
+	}
+	for id := range f.tasks {
+		return target{task: id}, nil
+	}
+	return target{}, exitWith(exitNotFound, "the log has no message, conversation or task %s; `hived log --kind message` and `hived task list` list them", protocol.Quote(f.name))
+}
+
+func newFinder(name string) *finder {
+	return &finder{
+		name:  name,
+		exact: target{conversations: map[protocol.ConversationID]bool{}, messages: map[protocol.Seq]bool{}},
+		begin: map[protocol.MessageID]protocol.ConversationID{},
+		seqs:  map[protocol.Seq]bool{},
+		tasks: map[protocol.TaskID]bool{},
+	}
 }
 
 func lookUp(disk durable.FS, name string) (target, error) {
-	exact := target{map[protocol.ConversationID]bool{}, map[protocol.Seq]bool{}}
-	begin := map[protocol.MessageID]protocol.ConversationID{}
-	beginSeq := map[protocol.Seq]bool{}
-	whole := false
+	f := newFinder(name)
 	err := eachEvent(disk, func(ev protocol.Event) error {
-		e, ok := ev.Body.(*protocol.MessageEvent)
-		switch {
-		case !ok:
-		case string(e.Conversation) == name:
-			whole = true
-		case string(e.ID) == name || e.File == name+".json" || e.File == name:
-			exact.conversations[e.Conversation], exact.messages[ev.Seq] = true, true
-		case len(begin) < 2 && name != "" && strings.HasPrefix(string(e.ID), name):
-			begin[e.ID], beginSeq[ev.Seq] = e.Conversation, true
-		}
+		f.see(ev)
 		return nil
 	})
-	switch {
-	case err != nil:
+	if err != nil {
 		return target{}, err
-	case whole:
-		return target{map[protocol.ConversationID]bool{protocol.ConversationID(name): true}, nil}, nil
-	case len(exact.messages) > 0:
-		return exact, nil
-	case len(begin) > 1:
-		return target{}, usageError("%s is the beginning of several ids; write more of it", protocol.Quote(name))
 	}
-	for _, conv := range begin {
-		return target{map[protocol.ConversationID]bool{conv: true}, beginSeq}, nil
-	}
-	return target{}, exitWith(exitNotFound, "the log has no message or conversation %s; `hived log --kind message` lists them", protocol.Quote(name))
+	return f.means()
 }
 
 // see collects the next event if it belongs to the thread.
 func (t *trace) see(ev protocol.Event, want target) {
 	now := moment{ev.Seq, ev.TS}
+	if t.task != nil {
+		t.task.see(now, ev.Body)
+		return
+	}
 	switch e := ev.Body.(type) {
 	case *protocol.MessageEvent:
 		if want.conversations[e.Conversation] {
@@ -237,10 +312,7 @@ func (a *app) tree(p *printer, l *life, first, rest string) {
 // stations are the lines of what became of a message.
 func (a *app) stations(l *life) []string {
 	when := func(m moment) string { return a.style.paint(dim, fmt.Sprintf("%s  %6d", clock(m.At), m.Seq)) }
-	accepted := fmt.Sprintf("%s  accepted as %s, %d hops", when(moment{l.Seq, l.At}), l.ID, l.Hops)
-	if l.Commit != "" {
-		accepted += ", commit " + l.Commit[:min(12, len(l.Commit))]
-	}
+	accepted := fmt.Sprintf("%s  accepted as %s, %d hops", when(moment{l.Seq, l.At}), l.ID, l.Hops) + inCommit(l.Commit)
 	lines := []string{accepted}
 	for _, d := range l.Delivered {
 		line := fmt.Sprintf("%s  delivered to %s", when(moment{l.Seq, l.At}), d.To)

@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/hived/hived/protocol"
+	"github.com/hived/hived/task"
 )
 
 // thread is a small story: a request, its answer, a message that nobody gets.
@@ -64,6 +65,92 @@ func TestTraceMermaid(t *testing.T) {
 `
 	if diff := cmp.Diff(want, b.String()); diff != "" {
 		t.Errorf("diagram (-want +got):\n%s", diff)
+	}
+}
+
+// oneTask is a task that was done, and what was refused of it.
+func oneTask() *taskLife {
+	at := time.Date(2026, 11, 21, 9, 0, 0, 0, time.Local)
+	const id, other = "01M7YWEVEB97VS93BY45E8GWCS", "01M7YWEVEB97VS93BY45E8GWCT"
+	t := &trace{task: &taskLife{ID: id}}
+	for i, body := range bodies(
+		&protocol.TaskEvent{Task: id, Event: task.Create, To: task.Unassigned, By: "human", Spec: &protocol.TaskSpec{Title: "a\x1b"}},
+		&protocol.TaskEvent{Task: other, Event: task.Create, To: task.Unassigned, By: "human"},
+		&protocol.TaskEvent{Task: id, Event: task.Offer, From: task.Unassigned, To: task.Offered, By: "hive", Agents: []protocol.AgentID{"bob", "zoe"}},
+		&protocol.TaskEvent{Task: id, Event: task.Accept, From: task.Offered, To: task.Pending, By: "bob", Epoch: 1},
+		&protocol.TaskRejectedEvent{Task: id, Event: "com\x1bplete", By: "zoe", Code: protocol.CodeNotHolder, Detail: "it is bob's"},
+		&protocol.TaskEvent{Task: id, Event: task.Progress, From: task.InProgress, To: task.InProgress, By: "bob", Epoch: 1, Checkpoint: &protocol.Checkpoint{Milestone: "half"}},
+	) {
+		t.see(protocol.Event{Seq: protocol.Seq(i + 1), TS: at.Add(time.Duration(i) * time.Second), Body: body}, target{task: id})
+	}
+	return t.task
+}
+
+func TestTraceTask(t *testing.T) {
+	var b strings.Builder
+	l := oneTask()
+	l.Events[2].Commit = "0123456789abcdef"
+	if err := (&app{out: &printer{w: &b}}).showTaskLife(l, false); err != nil {
+		t.Fatal(err)
+	}
+	want := `task 01M7YWEVEB97VS93BY45E8GWCS "a\x1b"
+├ 2026-11-21 09:00:00.000       1  create by human: unassigned
+├ 2026-11-21 09:00:02.000       3  offer by hive: unassigned → offered, to bob, zoe
+├ 2026-11-21 09:00:03.000       4  accept by bob: offered → pending, epoch 1, commit 0123456789ab
+├ 2026-11-21 09:00:04.000       5  refused com\x1bplete by zoe: not-holder: it is bob's
+└ 2026-11-21 09:00:05.000       6  progress by bob: in_progress, epoch 1, "half"
+`
+	if diff := cmp.Diff(want, b.String()); diff != "" {
+		t.Errorf("life (-want +got):\n%s", diff)
+	}
+}
+
+func TestTraceTaskMermaid(t *testing.T) {
+	var b strings.Builder
+	(&printer{w: &b}).states(oneTask())
+	want := `stateDiagram-v2
+    [*] --> unassigned: 1 create by human
+    unassigned --> offered: 3 offer by hive
+    offered --> pending: 4 accept by bob
+    in_progress --> in_progress: 6 progress by bob
+`
+	if diff := cmp.Diff(want, b.String()); diff != "" {
+		t.Errorf("diagram (-want +got):\n%s", diff)
+	}
+}
+
+// A name may mean a message, a thread or a task; what means two is refused.
+func TestFinder(t *testing.T) {
+	t.Parallel()
+	const first, second = "01M7YWEVEB97VS93BY45E8GWCS", "01M7YWEVEB97VS93BY45E8AAAA"
+	for name, want := range map[string]string{
+		first: "task " + first, "8gwcs": "task " + first, "aaaa": "task " + second, "01M7YWEVEB97VS93BY45E8G": "task " + first,
+		"01M7": "several", "nothing": "not found", "m1": "message", "c": "conversation", "": "not found", "task-" + first: "not found",
+	} {
+		f := newFinder(name)
+		for i, body := range bodies(
+			&protocol.MessageEvent{ID: "m1", Conversation: "c", File: "f.json"},
+			&protocol.TaskEvent{Task: first, Event: task.Create, To: task.Unassigned},
+			&protocol.TaskEvent{Task: second, Event: task.Create, To: task.Unassigned},
+		) {
+			f.see(protocol.Event{Seq: protocol.Seq(i + 1), Body: body})
+		}
+		var got string
+		switch is, err := f.means(); {
+		case exitStatus(err) == exitNotFound:
+			got = "not found"
+		case err != nil:
+			got = "several"
+		case is.task != "":
+			got = "task " + string(is.task)
+		case len(is.messages) > 0:
+			got = "message"
+		default:
+			got = "conversation"
+		}
+		if got != want {
+			t.Errorf("%q means %s, want %s", name, got, want)
+		}
 	}
 }
 

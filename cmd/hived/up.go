@@ -18,7 +18,7 @@ import (
 )
 
 func (a *app) upCommand() *cobra.Command {
-	var untilIdle, verbose bool
+	var o upOptions
 	c := &cobra.Command{
 		Use:   "up [DIR]",
 		Short: "Runs the daemon in the foreground",
@@ -29,15 +29,22 @@ func (a *app) upCommand() *cobra.Command {
 			if len(args) > 0 {
 				dir = args[0]
 			}
-			return a.up(c.Context(), dir, untilIdle, verbose)
+			return a.up(c.Context(), dir, o)
 		},
 	}
-	c.Flags().BoolVar(&untilIdle, "once", false, "exit when nothing is left to do")
-	c.Flags().BoolVarP(&verbose, "verbose", "v", false, "say more")
+	c.Flags().BoolVar(&o.once, "once", false, "exit when nothing is left to do")
+	c.Flags().BoolVarP(&o.verbose, "verbose", "v", false, "say more")
+	c.Flags().StringVar(&o.pprof, "pprof", "", "serve profiles at this address of this machine, such as 127.0.0.1:6060")
 	return c
 }
 
-func (a *app) up(ctx context.Context, dir string, untilIdle, verbose bool) error {
+// upOptions are the flags of `hived up`.
+type upOptions struct {
+	once, verbose bool
+	pprof         string // address; empty: no profiles
+}
+
+func (a *app) up(ctx context.Context, dir string, o upOptions) error {
 	disk, err := a.openAt(dir)
 	if err != nil {
 		return err
@@ -48,12 +55,23 @@ func (a *app) up(ctx context.Context, dir string, untilIdle, verbose bool) error
 		return err
 	}
 	othersMayRead()
-	log := a.logger(verbose)
-	r, err := router.New(disk, router.Config{Settings: values, Log: log, Version: version(), Once: untilIdle})
+	log := a.logger(o.verbose)
+	if err := closeHive(ctx, disk, log); err != nil {
+		return err
+	}
+	if o.pprof != "" {
+		url, stop, err := profiles(ctx, o.pprof, log)
+		if err != nil {
+			return err
+		}
+		defer stop()
+		log.InfoContext(ctx, "profiles are served", slog.String("url", url))
+	}
+	r, err := router.New(disk, router.Config{Settings: values, Log: log, Version: version(), Once: o.once, Headroom: headroom(), Mkdir: makeDirs(ctx, disk, log)})
 	if err != nil {
 		return noRoom(locked(err))
 	}
-	if untilIdle {
+	if o.once {
 		return noRoom(r.Run(ctx))
 	}
 	log.InfoContext(ctx, "hived runs", slog.String("hive", disk.Path(".")), slog.Int("pid", os.Getpid()), slog.String("version", version()))
@@ -172,4 +190,12 @@ func stop(ctx context.Context, disk *durable.Disk, pid int, timeout time.Duratio
 		case <-tick.C:
 		}
 	}
+}
+
+// headroom is for those who did not say by GOGC what they want.
+func headroom() int64 {
+	if os.Getenv("GOGC") != "" {
+		return 0
+	}
+	return router.Headroom
 }

@@ -1,0 +1,197 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/hived/hived/bench"
+	"github.com/hived/hived/protocol"
+)
+
+type benchFlags struct {
+	short  bool
+	only   []string
+	dir    string
+	report string
+	soak   time.Duration
+}
+
+func (a *app) benchCommand() *cobra.Command {
+	var f benchFlags
+	c := &cobra.Command{
+		Use:   "bench",
+		Short: "Measures what a hive costs, beside the loop that everybody writes",
+		Long: "Measures what a hive costs, beside the loop that everybody writes: for each message read it, write it into the inbox,\nrename the original, append to a log, `git add -A && git commit`. It works in a directory of its own and needs no hive.\n" +
+			"The whole suite takes the better part of an hour and 40 GiB; --short takes two minutes. Rows: " + strings.Join(bench.Names(), ", ") + ".",
+		Args: takes(0, 0),
+		RunE: func(c *cobra.Command, _ []string) error { return a.bench(c, f) },
+	}
+	flags := c.Flags()
+	flags.BoolVar(&f.short, "short", false, "smaller sizes: two minutes, to see what changed")
+	flags.StringSliceVar(&f.only, "only", nil, "only these `rows`")
+	flags.StringVar(&f.dir, "dir", "", "work in a new directory below this `directory` (default: that for temporary files)")
+	flags.DurationVar(&f.soak, "soak", 0, "instead: 200 messages a second for so long, and whether memory, descriptors, goroutines, packs and files stay flat")
+	flags.StringVar(&f.report, "report", "", "write the results as a page, with its plots beside it, to this `file` (.md)")
+	return c
+}
+
+func (a *app) bench(c *cobra.Command, f benchFlags) error {
+	for _, name := range f.only {
+		if !slices.Contains(bench.Names(), name) {
+			return usageError("bench has no row %s%s", protocol.Quote(name), didYouMean(name, bench.Names(), "the rows are "+strings.Join(bench.Names(), ", ")))
+		}
+	}
+	if f.report != "" && filepath.Ext(f.report) != ".md" {
+		return usageError("--report %s: the page is Markdown; name a file that ends in .md", protocol.Quote(f.report))
+	}
+	program, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("find the program to measure: %w", err)
+	}
+	if f.soak != 0 {
+		return a.soak(c, f, program)
+	}
+	machine := bench.MachineAt(f.dir)
+	a.note("measuring with %s", machine)
+	watch := a.watchRun()
+	list, err := bench.Run(c.Context(), bench.Options{Short: f.short, Only: f.only, Dir: f.dir, Program: program, Tell: watch.tell})
+	watch.end()
+	if len(list) > 0 {
+		err = errors.Join(err, a.benched(f, machine, list))
+	}
+	return err
+}
+
+// leastSoak is as long as it takes to see anything.
+const leastSoak = 10 * time.Second
+
+// soak runs the long one, and fails where something grew.
+func (a *app) soak(c *cobra.Command, f benchFlags, program string) error {
+	if f.soak < leastSoak || f.short || len(f.only) > 0 {
+		return usageError("--soak %s: it takes at least %s, and neither --short nor --only", f.soak, leastSoak)
+	}
+	machine := bench.MachineAt(f.dir)
+	a.note("soaking with %s", machine)
+	bar := a.watchRun()
+	s, err := bench.RunSoak(c.Context(), bench.Options{Dir: f.dir, Program: program, Tell: bar.tell}, f.soak)
+	bar.end()
+	if err != nil {
+		return err
+	}
+	if err := a.answer(s, func(p *printer) { p.line("%s", strings.TrimSpace(s.String())) }); err != nil {
+		return err
+	}
+	if f.report != "" {
+		name := pageName(f.report)
+		r := bench.NewSoakReport(name, fmt.Sprintf("hived bench --soak %s --report %s", f.soak, name), machine, s)
+		if err := writeReport(f.report, r); err != nil {
+			return fmt.Errorf("write the report: %w", err)
+		}
+	}
+	if !s.OK() {
+		return exitWith(exitGap, "soak: something grew with time; see which figure is over its limit")
+	}
+	return nil
+}
+
+// pageName is what a page says of its own name: nothing of this machine's
+// directories.
+func pageName(file string) string {
+	if filepath.IsAbs(file) {
+		return filepath.Base(file)
+	}
+	return filepath.ToSlash(file)
+}
+
+// benched prints the results and writes the page.
+func (a *app) benched(f benchFlags, m bench.Machine, list []bench.Result) error {
+	err := a.answer(list, func(p *printer) {
+		width := widthOf(a.out.w)
+		_ = bench.Table(p, list, width, a.style.on) // Write remembers the error
+	})
+	if err != nil || f.report == "" {
+		return err
+	}
+	command := "hived bench"
+	if f.short {
+		command += " --short"
+	}
+	if len(f.only) > 0 {
+		command += " --only " + strings.Join(f.only, ",")
+	}
+	name := pageName(f.report)
+	r := bench.NewReport(name, command+" --report "+name, f.short, m, list)
+	if err := writeReport(f.report, r); err != nil {
+		return fmt.Errorf("write the report: %w", err)
+	}
+	return nil
+}
+
+func writeReport(name string, r bench.Report) error {
+	dir := filepath.Join(filepath.Dir(name), r.Dir)
+	if len(r.Plots) > 0 {
+		if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // documentation is for everybody
+			return err
+		}
+	}
+	for file, svg := range r.Plots {
+		if err := os.WriteFile(filepath.Join(dir, file), []byte(svg), 0o644); err != nil { //nolint:gosec // as above
+			return err
+		}
+	}
+	return os.WriteFile(name, []byte(r.Page), 0o644) //nolint:gosec // as above
+}
+
+// widthOf is that of a terminal, and 0 of anything else.
+func widthOf(x any) int {
+	f, ok := x.(*os.File)
+	if !ok || !isTerminal(f) {
+		return 0
+	}
+	w, _, err := term.GetSize(int(f.Fd()))
+	if err != nil {
+		return 80
+	}
+	return w
+}
+
+// runWatch shows how far a run is: a bar on a terminal, else a line a row.
+type runWatch struct {
+	w      io.Writer
+	width  int
+	colour bool
+	row    string
+	drawn  time.Time
+}
+
+func (a *app) watchRun() *runWatch {
+	return &runWatch{w: a.stderr, width: widthOf(a.stderr), colour: styleFor(a.stderr, a.getenv).on}
+}
+
+func (b *runWatch) tell(p bench.Progress) {
+	fresh := p.Row != b.row
+	b.row = p.Row
+	switch {
+	case b.width == 0 && fresh:
+		tell(b.w, fmt.Sprintf("%s, about %s left", p.Row, p.Left.Round(time.Second)))
+	case b.width > 0 && (fresh || time.Since(b.drawn) > 100*time.Millisecond):
+		b.drawn = time.Now()
+		_, _ = fmt.Fprint(b.w, "\r\x1b[K"+bench.Bar(p, b.width-1, b.colour)) // nobody misses a bar
+	}
+}
+
+// end takes the bar away.
+func (b *runWatch) end() {
+	if b.width > 0 {
+		_, _ = fmt.Fprint(b.w, "\r\x1b[K") // nobody misses a bar
+	}
+}

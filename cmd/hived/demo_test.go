@@ -1,0 +1,45 @@
+package main
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/hived/hived/protocol"
+	"github.com/hived/hived/task"
+)
+
+// Who directs the second act waits for nothing that cannot come any more.
+func TestDemoWaitsForATask(t *testing.T) {
+	tests := []struct {
+		name   string
+		gone   bool // the time
+		events []protocol.TaskEvent
+		want   string // the error; empty: none
+	}{
+		{"it comes", false, []protocol.TaskEvent{{Event: task.Start, To: task.InProgress}, {Event: task.Progress, By: "amber"}}, ""},
+		{"it is what ends the task", false, []protocol.TaskEvent{{Event: task.Progress, By: "amber", To: task.Completed}}, ""},
+		{"the task has failed", false, []protocol.TaskEvent{{Event: task.FatalError, To: task.Failed, Reason: "no jars"}}, "the task was failed before it came to progress: no jars"},
+		{"time is up", true, nil, "wait for progress of the task: context canceled"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			if tt.gone {
+				cancel()
+			}
+			s := &demoStage{tasks: make(chan *protocol.TaskEvent, len(tt.events))}
+			for _, e := range tt.events {
+				s.tasks <- &e
+			}
+			e, err := s.await(ctx, task.Progress)
+			switch {
+			case tt.want == "" && (err != nil || e.By != "amber"):
+				t.Errorf("%+v, %v; want the progress of amber", e, err)
+			case tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want)):
+				t.Errorf("%v; want %q", err, tt.want)
+			}
+		})
+	}
+}

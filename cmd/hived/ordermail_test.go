@@ -1,0 +1,60 @@
+package main
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/hived/hived/agent"
+	"github.com/hived/hived/internal/durable"
+	"github.com/hived/hived/internal/durable/faultfs"
+	"github.com/hived/hived/protocol"
+	"github.com/hived/hived/task"
+)
+
+// Who may not read the log finds the answer in the inbox, and it is handled then.
+func TestWaitMail(t *testing.T) {
+	t.Parallel()
+	letter := func(from, to, data string) string {
+		return fmt.Sprintf(`{"id":"n","from":%q,"to":"bob","subject":"s","body":"do this","in_reply_to":%q,"data":%s,"seq":9,"received_at":"2026-11-21T09:00:00Z"}`, from, to, data)
+	}
+	ok := fmt.Sprintf(`{"code":"ok","of":7,"task":%q,"state":"pending","epoch":3}`, one)
+	for name, tt := range map[string]struct {
+		event, data string
+		want        taskAnswer
+	}{
+		"done":    {"accept", ok, taskAnswer{ID: one, State: task.Pending, Epoch: 3, Event: task.Accept, Seq: 7, Message: "m"}},
+		"created": {"create", ok, taskAnswer{ID: one, State: task.Pending, Epoch: 3, Event: task.Create, Seq: 7, Message: "m"}},
+		"refused": {"accept", `{"code":"race-lost"}`, taskAnswer{Event: task.Accept, Seq: 9, Message: "m", Code: "race-lost", Detail: "do this"}},
+	} {
+		disk := faultfs.New()
+		for _, dir := range []string{protocol.DoneDir("bob"), protocol.OutboxDir("bob")} {
+			if err := disk.MkdirAll(dir, 0o755); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for file, text := range map[string]string{"1": letter("zoe", "m", ok), "2": letter("hive", "other", ok), "3": letter("hive", "m", tt.data), "4": "{"} {
+			if err := durable.Publish(disk, protocol.InboxDir("bob")+"/"+file+".json", []byte(text), 0o644, false); err != nil {
+				t.Fatal(err)
+			}
+		}
+		box, err := agent.Open(disk, "bob")
+		if err != nil {
+			t.Fatal(err)
+		}
+		o := &order{Event: tt.event, ID: "m", State: "queued", by: "bob"}
+		if err := o.waitMail(t.Context(), box, 0); err != nil {
+			t.Fatal(name, err)
+		}
+		got := o.aboutTask(taskOrder{event: tt.event})
+		got.Tasks = nil
+		if fmt.Sprint(got) != fmt.Sprint(tt.want) {
+			t.Errorf("%s: %+v, want %+v", name, got, tt.want)
+		}
+		if unread, err := box.Unread(); err != nil || fmt.Sprint(unread) != "[1.json 2.json 4.json]" {
+			t.Errorf("%s: unread %v, %v", name, unread, err)
+		}
+		if err := o.waitMail(t.Context(), box, 1); exitStatus(err) != exitTimedOut {
+			t.Errorf("%s: without an answer: %v", name, err)
+		}
+	}
+}

@@ -1,0 +1,260 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/spf13/cobra"
+
+	"github.com/hived/hived/agent"
+	"github.com/hived/hived/internal/durable"
+	"github.com/hived/hived/protocol"
+	"github.com/hived/hived/settings"
+	"github.com/hived/hived/task"
+)
+
+func (a *app) taskCommand() *cobra.Command {
+	return group(&cobra.Command{Use: "task", Short: "Work that survives the death of whoever does it"},
+		a.taskCreate(), a.taskList(), a.taskShow(), a.taskClaim(),
+		a.taskVerb(verb{name: "accept", short: "Takes a task that was offered; the first wins", lapses: true}),
+		a.taskVerb(verb{name: "reject", short: "Declines a task that was offered"}),
+		a.taskVerb(verb{name: "start", short: "Begins the work", held: true, lapses: true}),
+		a.taskProgress(), a.taskAsk(), a.taskFail(), a.taskComplete(),
+		a.taskVerb(verb{name: "release", short: "Gives a task back; its checkpoint is kept", held: true}),
+		a.taskVerb(verb{name: "cancel", short: "Asks the holder of a task to end; ends it where nobody works on it"}),
+		a.taskVerb(verb{name: "cancelled", short: "Confirms, as the holder, that the work has ended", held: true}),
+		a.taskIsCancelled(),
+		a.taskVerb(verb{name: "resume", short: "Makes a new task that goes on from one that has ended", silent: true}),
+		a.taskDiagram(), a.taskStats(),
+	)
+}
+
+// taskOrder is a command about a task.
+type taskOrder struct {
+	event   string
+	task    protocol.TaskID
+	epoch   uint64
+	data    any // nil: none
+	lapses  bool
+	timeout time.Duration
+}
+
+// taskAnswer is how a command about a task went.
+type taskAnswer struct {
+	ID      protocol.TaskID     `json:"id,omitzero"`
+	State   protocol.TaskState  `json:"state,omitzero"` // of the task; queued: no daemon has seen the command
+	Epoch   uint64              `json:"epoch,omitzero"`
+	Attempt int                 `json:"attempt,omitzero"`
+	Event   protocol.TaskAction `json:"event"` // what happened; of a refusal: what was asked for
+	Seq     protocol.Seq        `json:"seq,omitzero"`
+	Message protocol.MessageID  `json:"message"`       // the command
+	Code    string              `json:"code,omitzero"` // of a refusal
+	Detail  string              `json:"detail,omitzero"`
+	Tasks   []createdTask       `json:"tasks,omitzero"` // of create and resume
+}
+
+type createdTask struct {
+	Name  string          `json:"name,omitzero"`
+	ID    protocol.TaskID `json:"id"`
+	Title string          `json:"title,omitzero"`
+}
+
+// tellTask gives a command about a task, waits until its files show what came of it,
+// and prints that.
+func (a *app) tellTask(ctx context.Context, disk *durable.Disk, t taskOrder) error {
+	draft, err := t.draft(disk, time.Now())
+	if err != nil {
+		return err
+	}
+	o, err := a.give(ctx, disk, draft, t.timeout)
+	if o == nil {
+		return err
+	}
+	viewing(ctx, disk, o.tasks)
+	answer := o.aboutTask(t)
+	return errors.Join(err, a.answer(answer, func(p *printer) {
+		if err == nil {
+			showState(p, answer)
+		}
+	}))
+}
+
+// draft writes the command.
+func (t taskOrder) draft(disk durable.FS, now time.Time) (agent.Draft, error) {
+	d := agent.Draft{Event: t.event, Task: t.task, Epoch: t.epoch}
+	if t.data != nil {
+		value, err := json.Marshal(t.data)
+		if err != nil {
+			return d, fmt.Errorf("write the command %s: %w", t.event, err)
+		}
+		if string(value) != "{}" {
+			d.Data = value
+		}
+	}
+	if t.lapses && t.timeout > 0 {
+		d.ExpiresAt = now.Add(t.timeout).UTC()
+	}
+	if values, err := settings.Load(disk); err == nil {
+		d.MaxBytes = values.MaxMessageBytes
+	}
+	return d, nil
+}
+
+// aboutTask says how far a command about a task came. Where it named no task,
+// the one that it did something to is meant.
+func (o *order) aboutTask(t taskOrder) taskAnswer {
+	out := taskAnswer{ID: t.task, Event: protocol.TaskAction(o.Event), Seq: o.Seq, Message: o.ID, Code: o.Code, Detail: o.Detail}
+	if o.State == "queued" {
+		out.State = "queued"
+	}
+	if o.rejected != nil {
+		out.State = o.rejected.State
+	}
+	about := t.task
+	if t.event == string(task.Create) || t.event == eventResume {
+		for _, e := range o.created {
+			made := createdTask{ID: e.Task}
+			if e.Spec != nil {
+				made.Name, made.Title = e.Spec.Name, e.Spec.Title
+			}
+			out.Tasks = append(out.Tasks, made)
+		}
+	}
+	switch {
+	case len(out.Tasks) > 0:
+		about = out.Tasks[0].ID
+	case about == "" && len(o.tasks) > 0:
+		about = o.tasks[0].event.Task
+	}
+	i := slices.IndexFunc(o.tasks, func(s taskStep) bool { return s.event.Task == about })
+	if i < 0 {
+		return out
+	}
+	e := o.tasks[i].event
+	out.ID, out.State, out.Epoch, out.Attempt, out.Event, out.Seq = e.Task, e.To, e.Epoch, e.Attempt, e.Event, o.tasks[i].seq
+	return out
+}
+
+// eventResume makes a new task of an ended one.
+const eventResume = "resume"
+
+// viewing waits until the files of tasks show what was done: the log has it
+// first, and who looks next must not find the state of before.
+func viewing(ctx context.Context, disk durable.FS, done []taskStep) {
+	ctx, cancel := limit(ctx, time.Second)
+	defer cancel()
+	tick := time.NewTicker(followPoll)
+	defer tick.Stop()
+	for len(done) > 0 {
+		v, err := readView(disk, done[0].event.Task)
+		if err == nil && len(v.History) > 0 && v.History[len(v.History)-1].Seq >= done[0].seq {
+			done = done[1:]
+			continue
+		}
+		if errors.Is(err, fs.ErrPermission) {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// showState prints where a task stands now; of a new one its id, with its name
+// or title before it where there are several.
+func showState(p *printer, t taskAnswer) {
+	if len(t.Tasks) == 1 {
+		p.line("%s", t.ID)
+		return
+	}
+	for _, made := range t.Tasks {
+		p.line("%s %s", protocol.Visible(cmp.Or(made.Name, made.Title)), made.ID)
+	}
+	if len(t.Tasks) > 0 {
+		return
+	}
+	line := fmt.Sprintf("%s is %s", t.ID, t.State)
+	switch t.Event {
+	case task.Accept, task.Claim:
+		line += fmt.Sprintf(", epoch %d", t.Epoch)
+	case task.Cancel:
+		if !task.Ended(t.State) {
+			line += " until its holder confirms that it has ended"
+		}
+	case task.ApprovalVote:
+		line += ": more must approve"
+	}
+	p.line("%s", line)
+}
+
+// verb is a command about one task that takes nothing but a reason.
+type verb struct {
+	name, short string
+	held        bool // it is its holder's, and carries the epoch
+	lapses      bool // it is worth nothing when nobody waits for it any more
+	silent      bool // it gives no reason
+}
+
+func (a *app) taskVerb(v verb) *cobra.Command {
+	var report protocol.TaskReport
+	c := &cobra.Command{Use: v.name + " ID", Short: v.short, Args: takes(0, 1), ValidArgsFunction: a.completeTasks}
+	if !v.silent {
+		c.Flags().StringVar(&report.Reason, "reason", "", "why, in a `sentence`")
+	}
+	send := a.reporting(c, v.name, v.held, v.lapses)
+	c.RunE = a.withHive(func(c *cobra.Command, args []string, disk *durable.Disk) error {
+		return send(c.Context(), disk, args, report)
+	})
+	return c
+}
+
+// reporting gives a command about a task its flags, and what sends it.
+func (a *app) reporting(c *cobra.Command, event string, held, lapses bool) func(context.Context, *durable.Disk, []string, protocol.TaskReport) error {
+	timeout := timeoutFlag(c)
+	var said uint64
+	if held {
+		c.Flags().Uint64Var(&said, "epoch", 0, "the `number` that accept or claim gave (else HIVE_EPOCH, else that of this agent's last accept or claim)")
+	}
+	return func(ctx context.Context, disk *durable.Disk, args []string, report protocol.TaskReport) error {
+		id, err := a.aboutTask(disk, args)
+		if err != nil {
+			return err
+		}
+		t := taskOrder{event: event, task: id, data: report, lapses: lapses, timeout: *timeout}
+		if held {
+			if t.epoch, err = a.holderEpoch(disk, said, id); err != nil {
+				return err
+			}
+		}
+		return a.tellTask(ctx, disk, t)
+	}
+}
+
+func (a *app) taskClaim() *cobra.Command {
+	c := &cobra.Command{
+		Use:               "claim [ID]",
+		Short:             "Takes a task; without an ID the best that this agent may have",
+		Args:              takes(0, 1),
+		ValidArgsFunction: a.completeTasks,
+	}
+	timeout := timeoutFlag(c)
+	c.RunE = a.withHive(func(c *cobra.Command, args []string, disk *durable.Disk) error {
+		t := taskOrder{event: string(task.Claim), lapses: true, timeout: *timeout}
+		if len(args) > 0 {
+			var err error
+			if t.task, err = taskNamed(disk, args[0]); err != nil {
+				return err
+			}
+		}
+		return a.tellTask(c.Context(), disk, t)
+	})
+	return c
+}

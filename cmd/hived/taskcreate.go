@@ -1,0 +1,115 @@
+package main
+
+import (
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/hived/hived/internal/durable"
+	"github.com/hived/hived/protocol"
+	"github.com/hived/hived/task"
+)
+
+type createFlags struct {
+	file, body, data string
+	to, approvers    []string
+	spec             protocol.TaskSpec
+}
+
+// several is the `data` of a command that creates more than one task.
+type several struct {
+	Tasks []protocol.TaskSpec `json:"tasks"`
+}
+
+func (a *app) taskCreate() *cobra.Command {
+	var f createFlags
+	c := &cobra.Command{
+		Use:   "create TITLE | --file FILE",
+		Short: "Creates a task, or all that a file describes, and prints their ids",
+		Long: "Creates a task and prints its id. With --file it creates all that a YAML or JSON file describes, all or none:\n" +
+			"one task, a list of tasks, or {tasks: […]}; needs names others of the file by their name. What a task takes there\n" +
+			"is name, title, body, to, needs, priority, gate, approvals, approvers and data.",
+		Example: "  hived task create \"fix the build\" --to @go --body @report.txt --gate \"go test ./...\"\n  hived task create --file tasks.yaml",
+		Args:    takes(0, 1),
+	}
+	timeout := timeoutFlag(c)
+	flags := c.Flags()
+	flags.StringVar(&f.file, "file", "", "a `FILE` in YAML or JSON, or - for standard input")
+	flags.StringVar(&f.body, "body", "", "what is to be done: `TEXT`, - for standard input, or @FILE")
+	flags.StringSliceVar(&f.to, "to", nil, "who may have it: agent `ids` and @roles (default any agent)")
+	flags.StringSliceVar(&f.spec.Needs, "needs", nil, "`ids` of tasks that must be completed first")
+	flags.IntVar(&f.spec.Priority, "priority", 0, "a whole `number`: the higher one is done first")
+	flags.StringVar(&f.spec.Gate, "gate", "", "a `command` that must succeed before the task counts as completed")
+	flags.IntVar(&f.spec.Approvals, "approvals", 0, "so `many` must approve where it asks (default 1)")
+	flags.StringSliceVar(&f.approvers, "approver", nil, "who may approve: agent `ids` and @roles (default human)")
+	flags.StringVar(&f.data, "data", "", "for the agent: `JSON`, - for standard input, or @FILE")
+	c.RunE = a.withHive(func(c *cobra.Command, args []string, disk *durable.Disk) error {
+		data, err := a.toCreate(c, disk, f, args)
+		if err != nil {
+			return err
+		}
+		return a.tellTask(c.Context(), disk, taskOrder{event: string(task.Create), data: data, lapses: true, timeout: *timeout})
+	})
+	return c
+}
+
+// toCreate gives the `data` of the command: what the flags or the file say.
+func (a *app) toCreate(c *cobra.Command, disk durable.FS, f createFlags, args []string) (any, error) {
+	if f.file == "" {
+		if len(args) == 0 || strings.TrimSpace(args[0]) == "" {
+			return nil, usageError("create needs a title, or --file FILE: %s", usage(c))
+		}
+		return a.flagged(disk, f, args[0])
+	}
+	for _, name := range []string{"body", "to", "needs", "priority", "gate", "approvals", "approver", "data"} {
+		if c.Flags().Changed(name) {
+			return nil, usageError("--%s and --file do not go together; write it into the file", name)
+		}
+	}
+	if len(args) > 0 {
+		return nil, usageError("a title and --file do not go together; write it into the file")
+	}
+	said := f.file
+	if said != "-" {
+		said = "@" + said
+	}
+	text, err := a.text(said)
+	if err != nil {
+		return nil, err
+	}
+	specs, err := parseTasks([]byte(text))
+	if err != nil {
+		return nil, usageError("read %s: %w", protocol.Quote(f.file), err)
+	}
+	return several{specs}, nil
+}
+
+// flagged is the one task that flags describe.
+func (a *app) flagged(disk durable.FS, f createFlags, title string) (*protocol.TaskSpec, error) {
+	spec := f.spec
+	spec.Title = title
+	var err error
+	if spec.Body, err = a.text(f.body); err != nil {
+		return nil, err
+	}
+	if spec.Data, err = a.value("--data", f.data); err != nil {
+		return nil, err
+	}
+	for i, need := range spec.Needs {
+		id, err := taskNamed(disk, strings.TrimSpace(need))
+		if err != nil {
+			return nil, err
+		}
+		spec.Needs[i] = string(id)
+	}
+	spec.To, spec.Approvers = addresses(f.to), addresses(f.approvers)
+	return &spec, nil
+}
+
+func addresses(said []string) []protocol.Address {
+	var list []protocol.Address
+	for _, s := range said {
+		list = append(list, protocol.Address(strings.TrimSpace(s)))
+	}
+	return list
+}

@@ -1,0 +1,138 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/hived/hived/internal/durable"
+	"github.com/hived/hived/protocol"
+	"github.com/hived/hived/task"
+)
+
+// suffixLeast is how much of the end of a task's id names it. Ids of one moment
+// begin alike, and people tell them apart by how they end.
+const suffixLeast = 4
+
+// taskNames lists the tasks that have a directory, in the order of their ids.
+func taskNames(disk durable.FS) ([]protocol.TaskID, error) {
+	entries, err := disk.ReadDir(protocol.PathTasks)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("list the tasks: %w", err)
+	}
+	var list []protocol.TaskID
+	for _, e := range entries {
+		if id, err := protocol.ParseTaskID(e.Name); err == nil && e.Type.IsDir() {
+			list = append(list, id)
+		}
+	}
+	return list, nil
+}
+
+// taskNamed gives the task that is meant: by its id, whether there is one or
+// not, or by a beginning or end of it that no other task has.
+func taskNamed(disk durable.FS, said string) (protocol.TaskID, error) {
+	upper := strings.ToUpper(said)
+	if id, err := protocol.ParseTaskID(upper); err == nil {
+		return id, nil
+	}
+	names, err := taskNames(disk)
+	if err != nil {
+		return "", err
+	}
+	return pickTask(names, said)
+}
+
+func pickTask(names []protocol.TaskID, said string) (protocol.TaskID, error) {
+	var fit []protocol.TaskID
+	for _, id := range names {
+		if taskFits(id, said) {
+			fit = append(fit, id)
+		}
+	}
+	switch len(fit) {
+	case 0:
+		return "", exitWith(exitNotFound, "there is no task %s; `hived task list` shows those that there are", protocol.Quote(said))
+	case 1:
+		return fit[0], nil
+	}
+	return "", usageError("%s fits %d tasks, %s and %s among them; write more of the id", protocol.Quote(said), len(fit), fit[0], fit[1])
+}
+
+// taskFits tells whether an id begins or ends with what was said.
+func taskFits(id protocol.TaskID, said string) bool {
+	upper := strings.ToUpper(said)
+	return said != "" && (strings.HasPrefix(string(id), upper) || len(upper) >= suffixLeast && strings.HasSuffix(string(id), upper))
+}
+
+// aboutTask gives the task that a command is about: its first argument, or
+// HIVE_TASK.
+func (a *app) aboutTask(disk durable.FS, args []string) (protocol.TaskID, error) {
+	said := a.getenv("HIVE_TASK")
+	if len(args) > 0 {
+		said = args[0]
+	}
+	if said == "" {
+		return "", usageError("say which task: its id, or the beginning or end of it; `hived task list` shows them")
+	}
+	return taskNamed(disk, said)
+}
+
+// holderEpoch gives the epoch under which the agent reports: what was said,
+// HIVE_EPOCH, or what its last accept or claim gave it. Where it lost the task
+// since, that one is told to be fenced; a newer one would let it pass as the new
+// holder.
+func (a *app) holderEpoch(disk durable.FS, said uint64, id protocol.TaskID) (uint64, error) {
+	if said > 0 {
+		return said, nil
+	}
+	if text := a.getenv("HIVE_EPOCH"); text != "" {
+		n, err := strconv.ParseUint(text, 10, 53)
+		if err != nil {
+			return 0, usageError("HIVE_EPOCH is %s; it is the number that accept or claim gave", protocol.Quote(text))
+		}
+		return n, nil
+	}
+	v, err := readView(disk, id)
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, nil // the daemon knows whether there is such a task
+	}
+	if err != nil {
+		return 0, fmt.Errorf("find the epoch: %w; or say --epoch N", err)
+	}
+	return epochOf(v, a.who()), nil
+}
+
+// epochOf gives the epoch of an agent's last accept or claim; zero where there
+// was none.
+func epochOf(v *task.View, who protocol.AgentID) uint64 {
+	epoch := uint64(0)
+	for _, s := range v.History {
+		if s.By == who && (s.Event == task.Accept || s.Event == task.Claim) {
+			epoch = s.Epoch
+		}
+	}
+	return epoch
+}
+
+// completeTasks completes tasks' ids.
+func (a *app) completeTasks(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	disk, err := a.open()
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	defer disk.Close() //nolint:errcheck // nothing was written
+	names, err := taskNames(disk)
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	out := make([]string, 0, len(names))
+	for _, n := range names {
+		out = append(out, string(n))
+	}
+	return out, cobra.ShellCompDirectiveNoFileComp
+}

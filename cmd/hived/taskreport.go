@@ -1,0 +1,151 @@
+package main
+
+import (
+	"slices"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/spf13/cobra"
+
+	"github.com/hived/hived/agent"
+	"github.com/hived/hived/internal/durable"
+	"github.com/hived/hived/protocol"
+	"github.com/hived/hived/task"
+)
+
+func (a *app) taskProgress() *cobra.Command {
+	var report protocol.TaskReport
+	var data, patch string
+	var expect time.Duration
+	c := &cobra.Command{
+		Use:               "progress ID --milestone M",
+		Short:             "Reports what was reached; whoever comes next goes on from it",
+		Args:              takes(0, 1),
+		ValidArgsFunction: a.completeTasks,
+	}
+	flags := c.Flags()
+	flags.StringVar(&report.Milestone, "milestone", "", "what was reached, in a few `words`")
+	flags.StringVar(&data, "data", "", "the checkpoint, all that a successor needs: `JSON`, - for standard input, or @FILE")
+	flags.StringVar(&patch, "patch", "", "what changed in the last checkpoint, an RFC 7396 merge patch: `JSON`, - or @FILE")
+	flags.StringVar(&report.Schema, "schema", "", "what the form of the checkpoint is called")
+	flags.DurationVar(&expect, "expect", 0, "nothing will be heard of this agent for so long, and that is no fault")
+	send := a.reporting(c, string(task.Progress), true, false)
+	c.RunE = a.withHive(func(c *cobra.Command, args []string, disk *durable.Disk) error {
+		var err error
+		switch {
+		case data != "" && patch != "":
+			return usageError("--data is a whole checkpoint and --patch a change of the last one; give one of them")
+		case report.Milestone == "" && data == "" && patch == "" && expect == 0:
+			return usageError("progress needs to say what was reached: --milestone M, and --data with the checkpoint")
+		case expect < 0:
+			return usageError("--expect %s: say how long from now", expect)
+		}
+		if report.Checkpoint, err = a.value("--data", data); err != nil {
+			return err
+		}
+		if report.Patch, err = a.value("--patch", patch); err != nil {
+			return err
+		}
+		if expect > 0 {
+			report.Expected = time.Now().Add(expect).UTC()
+		}
+		return send(c.Context(), disk, args, report)
+	})
+	return c
+}
+
+// value gives the JSON that a flag means: itself, - for standard input, or the
+// content of @FILE. Nothing said is no value.
+func (a *app) value(flag, said string) (jsontext.Value, error) {
+	if said == "" {
+		return nil, nil
+	}
+	text, err := a.text(said)
+	if err != nil {
+		return nil, err
+	}
+	v := jsontext.Value(text)
+	if !v.IsValid() {
+		return nil, usageError("%s is %s; write JSON, for example '{\"done\": 3}'", flag, protocol.Quote(text))
+	}
+	return v, nil
+}
+
+func (a *app) taskAsk() *cobra.Command {
+	var report protocol.TaskReport
+	c := &cobra.Command{
+		Use:               "ask ID QUESTION",
+		Short:             "Pauses a task until people have approved",
+		Args:              takes(1, 2),
+		ValidArgsFunction: a.completeTasks,
+	}
+	c.Flags().StringVar(&report.Reason, "reason", "", "why, in a `sentence`")
+	send := a.reporting(c, string(task.PauseForApproval), true, false)
+	c.RunE = a.withHive(func(c *cobra.Command, args []string, disk *durable.Disk) error {
+		last := len(args) - 1 // with HIVE_TASK it is the only one
+		if report.Question = args[last]; last == 0 && a.getenv("HIVE_TASK") == "" {
+			return usageError("ask needs more: %s", usage(c))
+		}
+		return send(c.Context(), disk, args[:last], report)
+	})
+	return c
+}
+
+// eventFailure lets the machine choose, by the category, what becomes of a
+// failure.
+const eventFailure = "failure"
+
+func (a *app) taskFail() *cobra.Command {
+	var report protocol.TaskReport
+	var category string
+	categories := []protocol.Category{
+		protocol.TransientFailure, protocol.AuthFailure, protocol.SchemaFailure,
+		protocol.AmbiguityFailure, protocol.LogicFailure, protocol.UnknownFailure,
+	}
+	c := &cobra.Command{
+		Use:               "fail ID --category C",
+		Short:             "Reports a failure; where it goes is decided by its category",
+		Args:              takes(0, 1),
+		ValidArgsFunction: a.completeTasks,
+	}
+	c.Flags().StringVar(&category, "category", "", "`"+list(categories)+"`")
+	c.Flags().StringVar(&report.Reason, "reason", "", "what went wrong, in a `sentence`")
+	send := a.reporting(c, eventFailure, true, false)
+	c.RunE = a.withHive(func(c *cobra.Command, args []string, disk *durable.Disk) error {
+		if report.Category = protocol.Category(category); !slices.Contains(categories, report.Category) {
+			known := make([]string, 0, len(categories))
+			for _, k := range categories {
+				known = append(known, string(k))
+			}
+			return usageError("--category %s: it is one of %s%s", protocol.Quote(category), list(categories), didYouMean(category, known, "unknown where none fits"))
+		}
+		return send(c.Context(), disk, args, report)
+	})
+	return c
+}
+
+func (a *app) taskComplete() *cobra.Command {
+	var result string
+	c := &cobra.Command{
+		Use:               "complete ID",
+		Short:             "Reports that the work is done, with its result",
+		Args:              takes(0, 1),
+		ValidArgsFunction: a.completeTasks,
+	}
+	c.Flags().StringVar(&result, "result", "", "what came of it, JSON or else text: `TEXT`, - for standard input, or @FILE")
+	send := a.reporting(c, string(task.Complete), true, false)
+	c.RunE = a.withHive(func(c *cobra.Command, args []string, disk *durable.Disk) error {
+		var report protocol.TaskReport
+		if c.Flags().Changed("result") {
+			text, err := a.text(result)
+			if err != nil {
+				return err
+			}
+			if report.Result = jsontext.Value(text); !report.Result.IsValid() {
+				report.Result = agent.Text(text)
+			}
+		}
+		return send(c.Context(), disk, args, report)
+	})
+	return c
+}

@@ -1,0 +1,218 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/spf13/cobra"
+
+	"github.com/hived/hived/internal/durable"
+	"github.com/hived/hived/protocol"
+	"github.com/hived/hived/task"
+)
+
+func (a *app) taskList() *cobra.Command {
+	var state, of string
+	c := &cobra.Command{
+		Use:   "list",
+		Short: "Lists the tasks in the order in which they were created",
+		Args:  takes(0, 0),
+		RunE: a.withHive(func(_ *cobra.Command, _ []string, disk *durable.Disk) error {
+			if err := knownState(state); err != nil {
+				return err
+			}
+			if err := knownAgent(disk, of); err != nil {
+				return err
+			}
+			return a.listTasks(disk, func(v *task.View) bool {
+				return (state == "" || string(v.State) == state) && (of == "" || concerns(v, protocol.AgentID(of)))
+			})
+		}),
+	}
+	c.Flags().StringVar(&state, "state", "", "only those in this `state`")
+	c.Flags().StringVar(&of, "of", "", "only those that this `agent` holds, held to the end, or is offered")
+	return c
+}
+
+func knownState(name string) error {
+	known := make([]string, 0, len(task.States()))
+	for _, s := range task.States() {
+		known = append(known, string(s))
+	}
+	if name == "" || slices.Contains(known, name) {
+		return nil
+	}
+	return usageError("there is no state %s%s", protocol.Quote(name), didYouMean(name, known, "there are "+list(known)))
+}
+
+// concerns tells whether a task is an agent's, or offered to it.
+func concerns(v *task.View, id protocol.AgentID) bool {
+	return v.Holder == id || slices.Contains(v.Offered, id)
+}
+
+func (a *app) listTasks(disk durable.FS, wanted func(*task.View) bool) error {
+	names, err := taskNames(disk)
+	if err != nil {
+		return err
+	}
+	views := make([]*task.View, 0, len(names))
+	rows := [][]string{{"TASK", "STATE", "HOLDER", "SINCE", "TITLE"}}
+	for _, id := range names {
+		v, err := readView(disk, id)
+		if err != nil {
+			a.note("%s", protocol.Visible(err.Error()))
+			continue
+		}
+		if wanted(v) {
+			views = append(views, v)
+			rows = append(rows, []string{string(v.ID), orDash(string(v.State)), orDash(string(v.Holder)), clock(v.Since), protocol.Visible(cut(v.Title, 60))})
+		}
+	}
+	return a.answer(views, func(p *printer) {
+		if len(views) > 0 {
+			p.table(rows)
+		}
+	})
+}
+
+func (a *app) taskShow() *cobra.Command {
+	return &cobra.Command{
+		Use:               "show ID",
+		Short:             "Shows a task: what is to be done, where it stands, and its history",
+		Args:              takes(0, 1),
+		ValidArgsFunction: a.completeTasks,
+		RunE: a.withHive(func(_ *cobra.Command, args []string, disk *durable.Disk) error {
+			id, err := a.aboutTask(disk, args)
+			if err != nil {
+				return err
+			}
+			t, problems, err := readTask(disk, id)
+			if err != nil {
+				return err
+			}
+			for _, err := range problems {
+				a.note("%s", protocol.Visible(err.Error()))
+			}
+			return a.answer(t, func(p *printer) { a.showTask(p, t) })
+		}),
+	}
+}
+
+func (a *app) showTask(p *printer, t *taskJSON) {
+	rows := [][]string{
+		{"task:", string(t.ID)},
+		{"title:", protocol.Visible(t.Title)},
+		{"state:", stateLine(&t.View)},
+		{"epoch:", digits(t.Epoch)},
+		{"attempt:", digits(t.Attempt)},
+	}
+	add := func(name, value string) {
+		if value != "" {
+			rows = append(rows, []string{name, value})
+		}
+	}
+	add("holder:", protocol.Visible(string(t.Holder)))
+	add("offered to:", list(t.Offered))
+	add("for:", list(t.To))
+	add("waits for:", list(append(slices.Clone(t.Needs), t.BlockedOn...)))
+	if t.Approvals != nil {
+		add("approvals:", fmt.Sprintf("%d of %d %s", len(t.Approvals.Given), t.Approvals.Needed, list(t.Approvals.Given)))
+	}
+	add("resumes:", string(t.Resumes))
+	add("repairs:", string(t.Repairs))
+	add("gate:", protocol.Visible(t.Gate))
+	add("created:", clock(t.CreatedAt)+" by "+protocol.Visible(string(t.Creator)))
+	if c := t.Checkpoint; c != nil {
+		what := c.Path
+		if c.Milestone != "" {
+			what += ", " + protocol.Visible(c.Milestone)
+		}
+		add("checkpoint:", what)
+	}
+	if t.View.Result != "" {
+		add("result:", protocol.Visible(cut(resultText(t.Result), 200)))
+	}
+	p.table(rows)
+	p.text(t.Body)
+	p.line("")
+	for _, s := range t.History {
+		p.line("%6d  %s  %s", s.Seq, a.style.paint(dim, clock(s.At)), stepLine(s))
+	}
+}
+
+// stateLine says where a task stands, and why.
+func stateLine(v *task.View) string {
+	cancel := ""
+	if v.CancelRequested && !task.Ended(v.State) {
+		cancel = "asked to cancel"
+	}
+	parts := []string{string(v.State), cancel, string(v.Category), v.Reason}
+	return list(slices.DeleteFunc(parts, func(s string) bool { return s == "" }))
+}
+
+func stepLine(s task.Step) string {
+	line := fmt.Sprintf("%s → %s by %s", protocol.Visible(string(s.Event)), protocol.Visible(string(s.To)), protocol.Visible(string(s.By)))
+	line += ofEpoch(s.Epoch)
+	if len(s.Agents) > 0 {
+		line += ", to " + list(s.Agents)
+	}
+	if s.Times > 0 {
+		line += fmt.Sprintf(", %d times", s.Times)
+	}
+	if s.Note != "" {
+		line += ": " + protocol.Visible(s.Note)
+	}
+	return line
+}
+
+// resultText gives a result on one line: a string as what it says, any other
+// value as JSON.
+func resultText(v jsontext.Value) string {
+	var s string
+	if v.Kind() == '"' && json.Unmarshal(v, &s) == nil {
+		return strings.TrimSpace(s)
+	}
+	short := v.Clone()
+	if short.Compact() != nil {
+		return string(v)
+	}
+	return string(short)
+}
+
+// cancelledJSON is what `task is-cancelled` prints.
+type cancelledJSON struct {
+	ID        protocol.TaskID    `json:"id"`
+	Cancelled bool               `json:"cancelled"`
+	State     protocol.TaskState `json:"state"`
+}
+
+func (a *app) taskIsCancelled() *cobra.Command {
+	return &cobra.Command{
+		Use:               "is-cancelled ID",
+		Short:             "Tells scripts whether a task is cancelled or asked to be: exit status 0 yes, 1 no, 3 not found",
+		Args:              takes(0, 1),
+		ValidArgsFunction: a.completeTasks,
+		RunE: a.withHive(func(_ *cobra.Command, args []string, disk *durable.Disk) error {
+			id, err := a.aboutTask(disk, args)
+			if err != nil {
+				return err
+			}
+			v, err := findView(disk, id)
+			if err != nil {
+				return &exitError{exitNotFound, err} // status 1 would say no
+			}
+			yes := v.CancelRequested || v.State == task.Cancelled
+			err = a.answer(cancelledJSON{id, yes, v.State}, func(p *printer) {
+				p.line("%s", map[bool]string{true: "yes", false: "no"}[yes])
+			})
+			if !yes {
+				err = cmp.Or(err, errSaidNo)
+			}
+			return err
+		}),
+	}
+}

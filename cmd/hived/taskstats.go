@@ -1,0 +1,72 @@
+package main
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/hived/hived/internal/durable"
+	"github.com/hived/hived/task"
+)
+
+func (a *app) taskDiagram() *cobra.Command {
+	return &cobra.Command{
+		Use:   "diagram",
+		Short: "Prints the states of a task and what leads from one to another, as a Mermaid diagram",
+		Args:  takes(0, 0),
+		RunE: func(*cobra.Command, []string) error {
+			diagram := struct {
+				Diagram string `json:"diagram"`
+			}{task.Diagram()}
+			return a.answer(diagram, func(p *printer) { _, _ = fmt.Fprint(p, diagram.Diagram) }) // Write remembers the error
+		},
+	}
+}
+
+func (a *app) taskStats() *cobra.Command {
+	return &cobra.Command{
+		Use:   "stats",
+		Short: "Sums up: tasks by state, time in each, retries, recoveries, refusals",
+		Long:  "Sums up all that the log has on tasks: how many are in each state, how long tasks were there, what happened how often,\nthe share of executions that were retries, how long it took until work went on after a failure, and what was refused.",
+		Args:  takes(0, 0),
+		RunE: a.withHive(func(_ *cobra.Command, _ []string, disk *durable.Disk) error {
+			state, _, err := folded(disk)
+			if err != nil {
+				return err
+			}
+			r := state.Tasks.Report(time.Now())
+			return a.answer(r, func(p *printer) { showStats(p, r) })
+		}),
+	}
+}
+
+func showStats(p *printer, r task.Report) {
+	rows := [][]string{{"STATE", "TASKS", "TIME IN IT"}}
+	for _, s := range task.States() {
+		spent := time.Duration(r.SecondsInState[s] * float64(time.Second))
+		rows = append(rows, []string{string(s), digits(r.States[s]), spent.Round(time.Second).String()})
+	}
+	p.table(rows)
+	p.line("")
+	p.line("executions: %d, retries among them: %d (%.0f %%)", r.Executions, r.Retries, 100*r.RetryRate)
+	p.line("recoveries: %d, after %s on average", r.Recoveries, time.Duration(r.MeanTimeToRecov*float64(time.Second)).Round(time.Millisecond))
+	p.line("illegal transitions refused: %d", r.Illegal)
+	counts(p, "EVENT", r.Transitions)
+	counts(p, "REFUSED", r.Rejected)
+}
+
+// counts prints how often each came, where any did.
+func counts[K ~string](p *printer, title string, of map[K]uint64) {
+	if len(of) == 0 {
+		return
+	}
+	rows := [][]string{{title, "TIMES"}}
+	for _, k := range slices.Sorted(maps.Keys(of)) {
+		rows = append(rows, []string{string(k), digits(of[k])})
+	}
+	p.line("")
+	p.table(rows)
+}

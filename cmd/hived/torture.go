@@ -1,0 +1,91 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/hived/hived/bench"
+	"github.com/hived/hived/protocol"
+	"github.com/hived/hived/torture"
+)
+
+type tortureFlags struct {
+	minutes float64
+	dir     string
+	seed    uint64
+}
+
+func (a *app) tortureCommand() *cobra.Command {
+	var f tortureFlags
+	c := &cobra.Command{
+		Use:   "torture",
+		Short: "Kills daemons and damages copies of a hive, and proves that nothing was lost",
+		Long: "Starts daemons on hives of its own, kills them at random while agents go on, damages copies, and holds what the agents\nknow against the log, the files and git. With --hive it works on copies of that hive, whose daemon must not run;\n" +
+			"HIVE_DIR and the directory that you are in mean nothing here. Exit status 6 says that something was lost, doubled or not noticed.",
+		Args: takes(0, 0),
+		RunE: func(c *cobra.Command, _ []string) error { return a.torture(c, f) },
+	}
+	flags := c.Flags()
+	flags.Float64Var(&f.minutes, "minutes", 2, "for so long, about")
+	flags.StringVar(&f.dir, "dir", "", "work in a new directory below this `directory` (default: that for temporary files)")
+	flags.Uint64Var(&f.seed, "seed", 1, "what is random begins with this `number`")
+	return c
+}
+
+func (a *app) torture(c *cobra.Command, f tortureFlags) error {
+	const most = 7 * 24 * 60
+	if !(f.minutes > 0 && f.minutes <= most) {
+		return usageError("--minutes %v: say how long, more than 0 and at most %d", f.minutes, most)
+	}
+	program, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("find the program to torture: %w", err)
+	}
+	o := torture.Options{Program: program, Dir: f.dir, For: time.Duration(f.minutes * float64(time.Minute)), Seed: f.seed}
+	if a.hive != "" {
+		if o.Hive, err = a.quietHive(); err != nil {
+			return err
+		}
+	}
+	begin := time.Now()
+	bar := a.watchRun()
+	o.Tell = func(doing string, r torture.Report) {
+		gone := time.Since(begin)
+		bar.tell(bench.Progress{Row: doing, Doing: fmt.Sprintf("%d crashes, %d checks", r.Crashes, r.Checks), Share: gone.Seconds() / o.For.Seconds(), Left: o.For - gone})
+	}
+	r, err := torture.Run(c.Context(), o)
+	bar.end()
+	if err != nil {
+		return fmt.Errorf("torture: %w", err)
+	}
+	if err := a.answer(r, func(p *printer) {
+		for _, text := range r.Problems {
+			p.line("%s", protocol.Visible(text))
+		}
+		p.line("%s", r.String())
+	}); err != nil || r.OK() {
+		return err
+	}
+	return exitWith(exitGap, "torture found %s; the hives are in %s", number(len(r.Problems), "problem"), r.Kept)
+}
+
+// quietHive gives the directory of a hive that no daemon changes: a copy that is
+// made while files move is a copy of no moment.
+func (a *app) quietHive() (string, error) {
+	disk, err := a.openAt("")
+	if err != nil {
+		return "", err
+	}
+	defer disk.Close() //nolint:errcheck // only read
+	pid, held, err := daemon(disk)
+	if err != nil {
+		return "", err
+	}
+	if held {
+		return "", &holder{fmt.Sprintf("copy %s: the daemon with process id %d runs; stop it with `hived down`, the copies are made in a moment", disk.Path("."), pid)}
+	}
+	return disk.Path("."), nil
+}
