@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"path"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -198,6 +199,35 @@ func TestTaskCrashAnywhere(t *testing.T) {
 			})
 			t.Logf("%d crashes", crashes)
 		})
+	}
+}
+
+// TestViewCatchesUpAfterTornLog: the log lost its end, and with it the view of a
+// task whose creation it kept; a start brings the view up to the task.
+func TestViewCatchesUpAfterTornLog(t *testing.T) {
+	t.Parallel()
+	disk := memHive(t)
+	put(t, disk, "agents/alice/outbox/t.json", `{"to":"hive","event":"create","data":{"title":"torn","to":["bob"]}}`)
+	r, err := open(disk, Config{Settings: memSettings(), Once: true, OnEvent: func(ev protocol.Event) {
+		if _, ok := ev.Body.(*protocol.TaskEvent); ok {
+			disk.CrashAt(0, faultfs.Keep)
+		}
+	}}, deaf{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Run(t.Context()) == nil {
+		t.Fatal("the daemon did not notice the crash")
+	}
+	disk = disk.Reboot()
+	log, _, err := durable.ReadFile(disk, protocol.PathLog, -1)
+	at := strings.Index(string(log), "/"+protocol.TaskView+`"`)
+	if err != nil || at < 0 {
+		t.Fatalf("the log holds no view, %v:\n%s", err, log)
+	}
+	put(t, disk, protocol.PathLog, string(log[:strings.LastIndexByte(string(log[:at]), '\n')+1]))
+	if err := errors.Join(runOnce(disk), SameTasks(disk)); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -358,7 +358,7 @@ const tmpRef =`},
 		what:   "a start does not look which views are behind their tasks",
 		breaks: "task.json follows the events, also after a crash between them (§8.5)",
 		edits:  []edit{{"router/tasks.go", `func (d *Decider) planAll() {`, "func (d *Decider) planAll() {\n\tdefer func() { d.plan.stale = nil }()"}},
-		caught: []string{"router.TestTaskCrashAnywhere"},
+		caught: []string{"router.TestViewCatchesUpAfterTornLog"},
 	},
 	{
 		name:   "clocks-not-restarted",
