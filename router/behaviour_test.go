@@ -684,6 +684,21 @@ func TestTakenAwayByAPerson(t *testing.T) {
 			os.Remove(h.path(file))
 			h.git("commit", "-q", "-m", "no more mail", "--", file)
 		}},
+		{"reset, slowly", func(h *hive) { // git takes the files first, and moves the branch last
+			to := h.before("agents/bob/inbox/")
+			var lock *os.File
+			for lock == nil { // hived may have it for a moment
+				lock, _ = os.OpenFile(h.path(".git/index.lock"), os.O_CREATE|os.O_EXCL, 0o644)
+			}
+			defer lock.Close()
+			h.must(os.Remove(h.path("agents/bob/inbox/" + h.list("agents/bob/inbox")[0])))
+			for begun := time.Now(); time.Since(begun) < 5*time.Second/2; { // looked at more than once
+				h.send("human", "tick", `{"to":"alice","body":"x"}`)
+				await(h, "any message", anyEvent[*protocol.MessageEvent])
+			}
+			h.git("update-ref", "refs/heads/main", to)
+			h.must(os.Remove(lock.Name()))
+		}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()

@@ -111,7 +111,7 @@ func (r *Router) asDelivered(id protocol.AgentID, file string, l ledger.Letter) 
 // many are gone at once.
 func (r *Router) believeDeletion(now time.Time, id protocol.AgentID, files []string) bool {
 	if r.git != nil {
-		if c := r.git.repo.State(); !c.Own() {
+		if _, ours := r.workTree(now); !ours {
 			return false
 		}
 		if r.takenByPerson(id, files) {
@@ -131,6 +131,18 @@ func (r *Router) believeDeletion(now time.Time, id protocol.AgentID, files []str
 		Text: fmt.Sprintf("%d messages vanished at once from the inbox of %s; they still count as unread: move handled messages to inbox/.done, or bring them back with `hived repair`", n, id),
 	})
 	return false
+}
+
+// workTree tells whether the work tree shows hived's branch and nobody's git is
+// about to change that. Git changes files first, the index after them, and the
+// branch last: what is missing while index.lock is held, and for as long as
+// Settle after it was last seen, may be another commit's doing (spec §4.7).
+func (r *Router) workTree(now time.Time) (c gitcommit.Condition, ours bool) {
+	c = r.git.repo.State()
+	if !c.IndexLocked.IsZero() {
+		r.locked = now
+	}
+	return c, c.Own() && now.Sub(r.locked) >= r.cfg.Settings.Settle
 }
 
 // takenByPerson tells whether messages are gone because a person's reset,

@@ -115,6 +115,7 @@ type Router struct {
 	collector collector
 	clock     clock
 	whole     standing     // of the branch, when it held what was committed
+	locked    time.Time    // when git's index was last seen locked
 	told      time.Time    // when the status was written
 	toldSeq   protocol.Seq // and what it said
 	toldLag   protocol.Seq

@@ -129,9 +129,9 @@ func (r *Router) sweepBox(now time.Time, dir string, box *ledger.Box, may func(n
 
 // branchIsOurs tells whether the work tree shows hived's branch and the newest
 // commit there is hived's own.
-func (r *Router) branchIsOurs() bool {
-	c := r.git.repo.State()
-	if !c.Own() {
+func (r *Router) branchIsOurs(now time.Time) bool {
+	c, ours := r.workTree(now)
+	if !ours {
 		return false
 	}
 	head, _ := r.git.standing()

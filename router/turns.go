@@ -41,7 +41,7 @@ func (r *Router) turns(now time.Time) (more bool) {
 		return false
 	}
 	undisturbed := r.undisturbed()
-	ours := sync.OnceValue(r.branchIsOurs)
+	ours := sync.OnceValue(func() bool { return r.branchIsOurs(now) })
 	var gone []string
 	for spent := 0; spent < filesPerStep && r.turnDue(); {
 		a := r.agents[r.round[0]]

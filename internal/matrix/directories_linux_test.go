@@ -132,11 +132,7 @@ var directories = []row{
 			h.eventually("an alert", func() bool {
 				return len(all(h, func(e *protocol.AlertEvent) bool { return strings.HasPrefix(e.Path, "agents") })) > 0 || h.exists("agents")
 			})
-			if h.exists("agents") { // it was begun anew meanwhile
-				h.move("agents", "agents.anew")
-			}
-			h.move("agents.away", "agents")
-			h.remove("agents.anew")
+			h.back("agents.away", "agents")
 			h.others()
 			h.stillSends()
 		},

@@ -207,10 +207,10 @@ var files = []row{
 			h.must(err)
 			defer f.Close()
 			text := `{"id":"m","to":"` + h.bob + `","body":"accepted"}`
-			_, err = f.WriteString(text)
-			h.must(err)
+			h.when(h.alice, func() { _, err = f.WriteAt([]byte(strings.Replace(text, "accepted", "ACCEPTED", 1)), 0) })
+			_, wrote := f.WriteString(text)
+			h.must(wrote)
 			h.message(h.alice, "m")
-			_, err = f.WriteAt([]byte(strings.Replace(text, "accepted", "ACCEPTED", 1)), 0)
 			h.must(err)
 			h.others()
 			if got := h.arrived(h.bob, h.alice); len(got) != 1 || !strings.Contains(got[0], `"accepted"`) {

@@ -118,7 +118,8 @@ func planted(name, given string, plant func(h *hive, script string)) row {
 
 // person makes a row in which a person works in the repository.
 func person(name, given, answer string, run func(h *hive)) row {
-	return row{name: name, given: given, answer: answer, needs: git, on: own, run: func(h *hive) {
+	settle := func(s *protocol.Settings) { s.Settle = 500 * time.Millisecond } // git takes no longer between the index and the branch
+	return row{name: name, given: given, answer: answer, needs: git, on: own, set: settle, run: func(h *hive) {
 		h.stillSends()
 		h.stillSends()
 		h.committed()

@@ -18,6 +18,8 @@ import (
 	"time"
 	"unicode"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/hived/hived/audit"
 	"github.com/hived/hived/internal/durable"
 	"github.com/hived/hived/internal/durable/faultfs"
@@ -111,11 +113,27 @@ type heard struct {
 	mu     sync.Mutex
 	events []protocol.Event
 	grew   chan struct{} // closed when there are more
+	meet   map[string]func()
+}
+
+// when has the daemon do something at the first message of an agent, after it is
+// logged and before anything is done about it.
+func (e *heard) when(from string, do func()) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.meet == nil {
+		e.meet = map[string]func(){}
+	}
+	e.meet[from] = do
 }
 
 func (e *heard) add(ev protocol.Event) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	if m, ok := ev.Body.(*protocol.MessageEvent); ok && e.meet[string(m.From)] != nil {
+		e.meet[string(m.From)]()
+		delete(e.meet, string(m.From))
+	}
 	e.events = append(e.events, ev)
 	if e.grew != nil {
 		close(e.grew)
@@ -504,6 +522,20 @@ func (h *hive) exists(p string) bool {
 func (h *hive) move(from, to string) {
 	h.t.Helper()
 	h.must(os.Rename(h.path(from), h.path(to)))
+}
+
+// back brings something back to its place in one move, whether or not hived has
+// made it anew there, or makes it in this moment.
+func (h *hive) back(from, to string) {
+	h.t.Helper()
+	var err error
+	for _, how := range slices.Repeat([]uint{unix.RENAME_NOREPLACE, unix.RENAME_EXCHANGE}, 50) {
+		if err = unix.Renameat2(unix.AT_FDCWD, h.path(from), unix.AT_FDCWD, h.path(to), how); err == nil {
+			break
+		}
+	}
+	h.must(err)
+	h.remove(from)
 }
 
 func (h *hive) remove(p string) {

@@ -314,8 +314,7 @@ var taskFiles = []row{
 			if list, err := os.ReadDir(elsewhere); err != nil || len(list) > 0 {
 				h.t.Errorf("behind the link are %v, %v", list, err)
 			}
-			h.remove(protocol.PathTasks)
-			h.move("kept", protocol.PathTasks)
+			h.back("kept", protocol.PathTasks)
 			h.eventually("the result", func() bool { return h.exists(protocol.TaskDir(id) + "/" + protocol.TaskResult) })
 		},
 	},
