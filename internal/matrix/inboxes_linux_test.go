@@ -37,12 +37,17 @@ var inboxes = []row{
 		name: "altered-in-place", given: "a delivered message is written over", answer: "the other bytes are set aside as `altered` in `inbox/.done`, and the message is written again, with an alert",
 		run: func(h *hive) {
 			p := h.one()
-			h.must(os.WriteFile(h.path(p), []byte("other words"), 0o644))
+			text := "other words, of which there are more, so that it is no end that was lost" + strings.Repeat(".", len(h.read(p)))
+			f, err := os.OpenFile(h.path(p), os.O_WRONLY, 0)
+			h.must(err)
+			defer f.Close()
+			_, err = f.WriteString(text) // at once: an empty file would be taken for one that a power cut emptied
+			h.must(err)
 			h.others()
 			q := h.quarantined(h.bob, "", protocol.CodeAltered)
 			h.alert(protocol.CodeAltered, p)
 			h.eventually("the message", func() bool { return h.exists(p) && strings.Contains(h.read(p), "the words") })
-			if h.read(q.Path) != "other words" {
+			if h.read(q.Path) != text {
 				h.t.Errorf("set aside is %q", h.read(q.Path))
 			}
 		},
