@@ -21,7 +21,7 @@ var tiny = sizes{
 	commitFiles: []int{10, 500}, loopFiles: []int{10}, commits: 2,
 	sizeMessages: 160,
 	statusFiles:  60, statusCommits: 10,
-	agedAgents: 4, agedEvents: 200, agedMessages: 120, agedRounds: 1, quiet: 40 * time.Millisecond,
+	agedAgents: 4, agedEvents: 200, agedMessages: 120, agedRounds: 1, quiet: 40 * time.Millisecond, patience: 40,
 	yearAgents: 4, yearMessages: 200,
 	taskAgents: 3, tasksFew: 6, tasks: 12, timerAgents: 2, lease: 600 * time.Millisecond,
 }

@@ -114,7 +114,7 @@ func (b *bench) calm(ctx context.Context, dir string, pid int) error {
 	step := b.sizes.quiet / 4
 	var last time.Duration
 	quiet := 0
-	for tries := 0; tries < 40 && quiet < 2; tries++ {
+	for tries := 0; tries < b.sizes.patience && quiet < 2; tries++ {
 		if err := rest(ctx, step); err != nil {
 			return err
 		}

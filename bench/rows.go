@@ -61,6 +61,7 @@ type sizes struct {
 	agedMessages int // memory
 	agedRounds   int
 	quiet        time.Duration // how long an idle daemon is looked at
+	patience     int           // for how many quarters of that it is waited until it is idle, at most
 
 	yearAgents   int
 	yearMessages int
@@ -81,7 +82,7 @@ var full = sizes{
 	commitFiles: []int{1_000, 10_000, 50_000, 200_000}, loopFiles: []int{1_000, 10_000}, commits: 30,
 	sizeMessages: 100_000,
 	statusFiles:  50_000, statusCommits: 10_000,
-	agedAgents: 1_000, agedEvents: 1_000_000, agedMessages: 1_000_000, agedRounds: 5, quiet: 60 * time.Second,
+	agedAgents: 1_000, agedEvents: 1_000_000, agedMessages: 1_000_000, agedRounds: 5, quiet: 60 * time.Second, patience: 40,
 	yearAgents: 200, yearMessages: 2_000_000,
 	taskAgents: 1_000, tasksFew: 1_000, tasks: 100_000, timerAgents: 1_000, lease: 30 * time.Second,
 }
@@ -89,15 +90,15 @@ var full = sizes{
 // brief are those of --short. Where a target speaks of a size, the figure of a
 // smaller one is no verdict.
 var brief = sizes{
-	rounds: 5, burst: 2_000, agents: 20, loopBurst: 20,
-	bigFiles: 10_000, loopBig: 4,
+	rounds: 5, burst: 1_000, agents: 20, loopBurst: 12,
+	bigFiles: 6_000, loopBig: 3,
 	idle:        150,
 	commitFiles: []int{1_000, 10_000, 50_000, 200_000}, loopFiles: []int{1_000, 10_000}, commits: 10,
 	sizeMessages: 5_000,
-	statusFiles:  10_000, statusCommits: 500,
-	agedAgents: 100, agedEvents: 20_000, agedMessages: 20_000, agedRounds: 3, quiet: 4 * time.Second,
-	yearAgents: 50, yearMessages: 20_000,
-	taskAgents: 100, tasksFew: 400, tasks: 2_000, timerAgents: 30, lease: 3 * time.Second,
+	statusFiles:  6_000, statusCommits: 300,
+	agedAgents: 100, agedEvents: 12_000, agedMessages: 10_000, agedRounds: 3, quiet: 2 * time.Second, patience: 8,
+	yearAgents: 50, yearMessages: 10_000,
+	taskAgents: 100, tasksFew: 400, tasks: 1_500, timerAgents: 30, lease: 3 * time.Second,
 }
 
 // What a message takes on the disk, in bytes: its file in two places, the log,
