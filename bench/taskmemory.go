@@ -4,13 +4,14 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"path/filepath"
 	"time"
 )
 
 var taskMemoryRow = row{
 	name: "tasks-memory",
 	what: func(s sizes) string {
-		return fmt.Sprintf("Resident memory of a daemon that was started on a hive with %d agents and %s and is idle for %s; the baseline is that of a new hive with as many agents. And what as many tasks keep on the heap: open, as the baseline, and when they have ended and `tasks.retention` has let them go.",
+		return fmt.Sprintf("Resident memory of a daemon that was started on a hive with %d agents and %s and is idle for %s, with a `tasks.lease` of an hour; the baseline is that of a new hive with as many agents. And what as many tasks keep on the heap: open, as the baseline, and when they have ended and `tasks.retention` has let them go.",
 			s.taskAgents, count(s.tasks, "tasks"), s.quiet)
 	},
 	behind: "A task's texts, its history, its place among those that wait, its timer, and the four files that git's index knows of it.",
@@ -33,6 +34,10 @@ var taskMemoryRow = row{
 			return outcome{}, err
 		}
 		b.tell(0.7, "a hive with %s is idle", count(s.tasks, "tasks"))
+		// Nobody answers here: offers that run out would make work all the time.
+		if err := put(filepath.Join(x.dir, "hive.yaml"), []byte("tasks:\n  lease: 1h\n")); err != nil {
+			return outcome{}, err
+		}
 		full, err := b.idleDaemon(ctx, x.dir, nil)
 		if err != nil {
 			return outcome{}, err

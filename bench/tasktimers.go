@@ -16,7 +16,7 @@ import (
 // timersAtOnce how many of them are a batch.
 const (
 	hands        = 10
-	timersAtOnce = 256
+	timersAtOnce = 64
 )
 
 var taskTimersRow = row{

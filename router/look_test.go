@@ -467,3 +467,29 @@ func TestReadAhead(t *testing.T) {
 		t.Errorf("%d messages were accepted, in order: %t, the last one is %s", len(sent), slices.IsSorted(sent), raw)
 	}
 }
+
+// TestHintsAreHeardBesideAnything: what was sent is looked at in the next step,
+// whatever else comes at the same time.
+func TestHintsAreHeardBesideAnything(t *testing.T) {
+	t.Parallel()
+	heard := ears{hints: make(chan []mailbox.Hint, 1)}
+	r, err := open(memHive(t), Config{Settings: memSettings()}, heard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 64 { // which of the two comes first is a matter of chance
+		r.forced <- nil
+		heard.hints <- []mailbox.Hint{{Part: mailbox.PartRoot}}
+		r.root.own = false
+		if err := r.wait(t.Context(), nil, time.Hour); err != nil {
+			t.Fatal(err)
+		}
+		if !r.root.own {
+			t.Fatal("a hint waits for the next step")
+		}
+		select {
+		case <-r.forced:
+		default:
+		}
+	}
+}

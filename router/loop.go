@@ -61,16 +61,18 @@ func (r *Router) idle() bool {
 func (r *Router) wait(ctx context.Context, rescan <-chan time.Time, most time.Duration) error {
 	timer := time.NewTimer(most)
 	defer timer.Stop()
+	defer func() { // what was sent does not wait because something else came as well
+		select {
+		case list := <-r.watch.Hints():
+			r.hints(list)
+		default:
+		}
+	}()
 	select {
 	case <-ctx.Done():
 	case list := <-r.watch.Hints():
 		r.hints(list)
 	case <-timer.C:
-		select { // what was sent does not wait because time is up as well
-		case list := <-r.watch.Hints():
-			r.hints(list)
-		default:
-		}
 	case <-rescan:
 		return r.rescan()
 	case a := <-r.alerts:

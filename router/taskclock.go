@@ -11,7 +11,7 @@ import (
 
 // tasksAtOnce is how many tasks are looked at before messages have their turn
 // again.
-const tasksAtOnce = 256
+const tasksAtOnce = 64
 
 // livenessLooks is how often within heartbeat_timeout an agent's alive file is
 // looked at.

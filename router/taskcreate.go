@@ -37,23 +37,25 @@ func (d *Decider) create(r *report) *refusal {
 			return inSpec(specs, i, no)
 		}
 	}
-	made := map[string]protocol.TaskID{}
+	named := map[string]protocol.TaskID{}
+	r.made = make([]protocol.TaskID, len(specs))
 	for _, i := range order {
-		if no := d.createOne(r, &specs[i], made); no != nil {
+		if no := d.createOne(r, i, &specs[i], named); no != nil {
 			return no
 		}
 	}
 	return nil
 }
 
-func (d *Decider) createOne(r *report, s *protocol.TaskSpec, made map[string]protocol.TaskID) *refusal {
+// createOne creates the i-th task of a command.
+func (d *Decider) createOne(r *report, i int, s *protocol.TaskSpec, named map[string]protocol.TaskID) *refusal {
 	id, err := d.ids.Next(r.now)
 	if err != nil {
 		return &refusal{protocol.CodeBadCommand, err.Error()}
 	}
 	e := protocol.TaskEvent{By: r.by, Spec: s}
 	for _, name := range s.Needs {
-		need, local := made[name]
+		need, local := named[name]
 		if !local {
 			need = protocol.TaskID(name)
 		}
@@ -61,10 +63,11 @@ func (d *Decider) createOne(r *report, s *protocol.TaskSpec, made map[string]pro
 			e.Needs = append(e.Needs, need)
 		}
 	}
+	r.made[i] = protocol.TaskID(id.String())
 	if s.Name != "" {
-		made[s.Name] = protocol.TaskID(id.String())
+		named[s.Name] = r.made[i]
 	}
-	return d.made(r, protocol.TaskID(id.String()), e)
+	return d.made(r, r.made[i], e)
 }
 
 // made records a new task.

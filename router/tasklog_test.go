@@ -231,6 +231,45 @@ func TestViewCatchesUpAfterTornLog(t *testing.T) {
 	}
 }
 
+// TestAnswerNamesWhatWasCreated: who asks for an answer is told of each task, in
+// the order of the command, whichever needs which; of one, where it stands.
+func TestAnswerNamesWhatWasCreated(t *testing.T) {
+	t.Parallel()
+	disk := memHive(t)
+	put(t, disk, "agents/alice/outbox/1.json", `{"id":"c1","to":"hive","event":"create","requires_reply":true,"data":{"tasks":[{"title":"second","to":["bob"],"needs":["x"]},{"name":"x","title":"first","to":["bob"]}]}}`)
+	put(t, disk, "agents/bob/outbox/2.json", `{"id":"c2","to":"hive","event":"claim","requires_reply":true}`)
+	if err := runOnce(disk); err != nil {
+		t.Fatal(err)
+	}
+	state := ledger.New(memSettings().Remember)
+	answers := map[protocol.MessageID]string{}
+	for rec, err := range eventlog.Read(disk, eventlog.Position{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		state.Apply(rec.Event)
+		if e, ok := rec.Event.Body.(*protocol.MessageEvent); ok && e.From == protocol.Hive {
+			m, err := protocol.DecodeMessage([]byte(e.Raw))
+			if err != nil {
+				t.Fatal(err)
+			}
+			answers[protocol.MessageID(m.InReplyTo)] = string(m.Data)
+		}
+	}
+	ids := map[string]protocol.TaskID{}
+	for task := range state.Tasks.All() {
+		ids[task.Title] = task.ID
+	}
+	for id, want := range map[protocol.MessageID]string{
+		"c1": fmt.Sprintf(`"tasks":[%q,%q]`, ids["second"], ids["first"]),
+		"c2": fmt.Sprintf(`"task":%q`, ids["first"]),
+	} {
+		if got := answers[id]; !strings.Contains(got, want) || !strings.Contains(got, `"attempt":`) {
+			t.Errorf("the answer to %s is %s, want %s", id, got, want)
+		}
+	}
+}
+
 // tookOne wants what the workload leads to.
 func tookOne(disk durable.FS) error {
 	state := ledger.New(memSettings().Remember)

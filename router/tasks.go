@@ -21,7 +21,8 @@ type report struct {
 	id    protocol.MessageID
 	event string
 	m     *protocol.Message
-	t     *task.Task // nil: of create, and of claim where none is named
+	t     *task.Task        // nil: of create, and of claim where none is named
+	made  []protocol.TaskID // by create, in the order of the command
 	protocol.TaskReport
 }
 
@@ -89,7 +90,11 @@ func (d *Decider) taskCommand(now time.Time, of protocol.Seq, e *protocol.Messag
 		answer.act, answer.subject, answer.code = protocol.Done, "done: "+m.Event, protocol.CodeOK
 		answer.body = m.Event + " was carried out."
 		if t := r.t; t != nil {
-			answer.data["task"], answer.data["state"], answer.data["epoch"] = t.ID, t.State, t.Epoch
+			answer.data["task"], answer.data["state"], answer.data["epoch"], answer.data["attempt"] = t.ID, t.State, t.Epoch, t.Attempt
+		}
+		if len(r.made) > 1 {
+			answer.data["tasks"] = r.made
+			delete(answer.data, "task") // of which there are many, each as new as the others
 		}
 		return d.notice(now, answer)
 	}

@@ -45,27 +45,31 @@ func (o *order) waitMail(ctx context.Context, box *agent.Box, timeout time.Durat
 	}
 }
 
-// answered takes the answer of hive as a message (spec §8.6). Of many tasks that
-// one command creates it names the first.
+// answered takes the answer of hive as a message (spec §8.6).
 func (o *order) answered(l agent.Letter) {
 	if o.told(l.Seq, l.Message); o.State != "queued" {
 		return
 	}
 	var data struct {
-		Of    protocol.Seq       `json:"of"`
-		Task  protocol.TaskID    `json:"task"`
-		State protocol.TaskState `json:"state"`
-		Epoch uint64             `json:"epoch"`
+		Of      protocol.Seq       `json:"of"`
+		Task    protocol.TaskID    `json:"task"`
+		Tasks   []protocol.TaskID  `json:"tasks"`
+		State   protocol.TaskState `json:"state"`
+		Epoch   uint64             `json:"epoch"`
+		Attempt int                `json:"attempt"`
 	}
 	if json.Unmarshal(l.Message.Data, &data) != nil {
-		data.Task = ""
+		data.Task, data.Tasks = "", nil
 	}
 	o.State, o.Seq = "done", data.Of
 	if data.Task != "" {
-		event := protocol.TaskAction(o.Event)
-		if event == eventResume {
-			event = task.Create
-		}
-		o.step(taskStep{data.Of, &protocol.TaskEvent{Task: data.Task, Event: event, To: data.State, Epoch: data.Epoch}})
+		data.Tasks = []protocol.TaskID{data.Task}
+	}
+	event := protocol.TaskAction(o.Event)
+	if event == eventResume {
+		event = task.Create
+	}
+	for _, id := range data.Tasks {
+		o.step(taskStep{data.Of, &protocol.TaskEvent{Task: id, Event: event, To: data.State, Epoch: data.Epoch, Attempt: data.Attempt}})
 	}
 }
