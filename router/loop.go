@@ -15,6 +15,10 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
+// hearing is how long a loop that is busy with timers listens for what was sent
+// before it takes the next batch of them: a hint comes a moment after its file.
+const hearing = time.Millisecond
+
 // loop is the daemon's life: look at everything once, then at what the
 // watcher hints at, and every rescan at what moved, because watching is a hint
 // and the pass is the truth (spec §3.1).
@@ -24,7 +28,7 @@ func (r *Router) loop(ctx context.Context) error {
 	defer rescan.Stop()
 	passes := 0
 	for ctx.Err() == nil {
-		if err := r.wait(ctx, rescan.C, 0); err != nil {
+		if err := r.wait(ctx, rescan.C, r.breath); err != nil {
 			return err
 		}
 		busy, err := r.step(ctx, r.clock.now())
@@ -112,6 +116,9 @@ func (r *Router) step(ctx context.Context, now time.Time) (busy bool, err error)
 	due, err := r.tasks(now)
 	if err != nil {
 		return false, err
+	}
+	if r.breath = 0; due {
+		r.breath = hearing
 	}
 	r.drainAlerts(now)
 	r.recheck(now)

@@ -172,7 +172,7 @@ func TestTaskLife(t *testing.T) {
 // TestTaskLifeCrashes crashes a hive with tasks at its operations.
 func TestTaskLifeCrashes(t *testing.T) {
 	t.Parallel()
-	sweep(t, plan(mornings(t, work), crashes, 15))
+	sweep(t, plan(mornings(t, work), crashes, 20))
 }
 
 // TestTaskLifeFails has its operations fail.
