@@ -253,12 +253,12 @@ func TestAnswerNamesWhatWasCreated(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			answers[protocol.MessageID(m.InReplyTo)] = string(m.Data)
+			answers[m.InReplyTo] = string(m.Data)
 		}
 	}
 	ids := map[string]protocol.TaskID{}
-	for task := range state.Tasks.All() {
-		ids[task.Title] = task.ID
+	for t := range state.Tasks.All() {
+		ids[t.Title] = t.ID
 	}
 	for id, want := range map[protocol.MessageID]string{
 		"c1": fmt.Sprintf(`"tasks":[%q,%q]`, ids["second"], ids["first"]),
