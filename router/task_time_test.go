@@ -281,7 +281,9 @@ func TestTenThousandTimers(t *testing.T) {
 				}
 				if swept++; swept == 1 {
 					h.post("anna", `{"to": "human", "body": "who hears me?"}`)
-					h.hints <- []mailbox.Hint{{Agent: "anna", Part: mailbox.PartOutbox}}
+					time.AfterFunc(hearing/2, func() { // a hint comes a moment after its file
+						h.hints <- []mailbox.Hint{{Agent: "anna", Part: mailbox.PartOutbox}}
+					})
 				}
 			case *protocol.MessageEvent:
 				if e.From == "anna" {
