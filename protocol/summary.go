@@ -151,7 +151,7 @@ func note(text string) string {
 	if text == "" {
 		return ""
 	}
-	return ": " + cut(text, 400)
+	return ": " + Cut(text, 400)
 }
 
 // few lists at most three names.
@@ -171,10 +171,10 @@ func few[S ~string](names []S) string {
 }
 
 // brief cuts a name to what fits a line.
-func brief(s string) string { return cut(s, 160) }
+func brief(s string) string { return Cut(s, 160) }
 
-// cut shortens text to so many characters.
-func cut(s string, most int) string {
+// Cut shortens text to so many characters, and marks that with one more.
+func Cut(s string, most int) string {
 	n := 0
 	for i := range s {
 		if n == most {

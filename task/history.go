@@ -38,14 +38,14 @@ var (
 )
 
 func stepOf(ev protocol.Event, e *protocol.TaskEvent) Step {
-	s := Step{Seq: ev.Seq, At: ev.TS.UTC(), Event: e.Event, To: e.To, By: e.By, Epoch: e.Epoch, Attempt: e.Attempt, Note: cut(e.Reason, reasonMost)}
+	s := Step{Seq: ev.Seq, At: ev.TS.UTC(), Event: e.Event, To: e.To, By: e.By, Epoch: e.Epoch, Attempt: e.Attempt, Note: protocol.Cut(e.Reason, reasonMost)}
 	switch {
 	case e.Event == Offer:
 		s.Agents = e.Agents
 	case e.Checkpoint != nil && e.Checkpoint.Milestone != "":
-		s.Note = cut(e.Checkpoint.Milestone, titleMost)
+		s.Note = protocol.Cut(e.Checkpoint.Milestone, titleMost)
 	case e.Question != "":
-		s.Note = cut(e.Question, reasonMost)
+		s.Note = protocol.Cut(e.Question, reasonMost)
 	}
 	return s
 }

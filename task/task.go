@@ -105,7 +105,7 @@ func (t *Task) Apply(ev protocol.Event, e *protocol.TaskEvent, at Moment) error 
 	if e.From != e.To {
 		t.leave()
 		t.Since = at
-		t.Reason, t.Category = cut(e.Reason, reasonMost), e.Category
+		t.Reason, t.Category = protocol.Cut(e.Reason, reasonMost), e.Category
 	}
 	t.State, t.Epoch, t.Attempt, t.Changed = to, e.Epoch, e.Attempt, ev.Seq
 	if !e.NotBefore.IsZero() {
@@ -172,7 +172,7 @@ func (t *Task) take(ev protocol.Event, e *protocol.TaskEvent, at Moment) {
 	case PauseForApproval:
 		t.Until = momentOf(e.Until, ev, at)
 		if t.Reason == "" {
-			t.Reason = cut(e.Question, reasonMost)
+			t.Reason = protocol.Cut(e.Question, reasonMost)
 		}
 	case ApprovalVote:
 		t.Votes = append(slices.Clone(t.Votes), e.By)
@@ -213,7 +213,7 @@ func (t *Task) create(ev protocol.Event, e *protocol.TaskEvent) {
 	t.ID, t.Creator, t.BriefAt = e.Task, e.By, ev.Seq
 	t.Needs, t.Resumes, t.Repairs, t.Depth = own(e.Needs), e.Resumes, e.Repairs, short(e.Depth)
 	if s := e.Spec; s != nil {
-		t.Title, t.Priority = cut(s.Title, titleMost), s.Priority
+		t.Title, t.Priority = protocol.Cut(s.Title, titleMost), s.Priority
 		t.To, t.Approvers, t.Needed = own(s.To), own(s.Approvers), short(s.Approvals)
 	}
 	if e.Checkpoint != nil {
@@ -256,7 +256,7 @@ func (t *Task) progress(ev protocol.Event, e *protocol.TaskEvent, at Moment) {
 }
 
 func (t *Task) checkpoint(ev protocol.Event, c *protocol.Checkpoint) {
-	t.Milestone, t.CheckpointAt = cut(c.Milestone, titleMost), ev.Seq
+	t.Milestone, t.CheckpointAt = protocol.Cut(c.Milestone, titleMost), ev.Seq
 	t.CheckpointSum = sumOf(c.SHA256)
 }
 
@@ -282,15 +282,4 @@ func (t *Task) Busy() protocol.AgentID {
 		return t.Holder
 	}
 	return ""
-}
-
-func cut(s string, most int) string {
-	n := 0
-	for i := range s {
-		if n == most {
-			return s[:i] + "…"
-		}
-		n++
-	}
-	return s
 }

@@ -238,12 +238,17 @@ func waiting(disk durable.FS, id protocol.AgentID) (unread, pending int, err err
 
 // completeAgents completes agents' ids.
 func (a *app) completeAgents(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	return completeIDs(a, agent.Names)
+}
+
+// completeIDs completes from a list that the hive has.
+func completeIDs[T ~string](a *app, list func(durable.FS) ([]T, error)) ([]string, cobra.ShellCompDirective) {
 	disk, err := a.open()
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
 	defer disk.Close() //nolint:errcheck // nothing was written
-	names, err := agent.Names(disk)
+	names, err := list(disk)
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}

@@ -121,18 +121,5 @@ func epochOf(v *task.View, who protocol.AgentID) uint64 {
 
 // completeTasks completes tasks' ids.
 func (a *app) completeTasks(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-	disk, err := a.open()
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	defer disk.Close() //nolint:errcheck // nothing was written
-	names, err := taskNames(disk)
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	out := make([]string, 0, len(names))
-	for _, n := range names {
-		out = append(out, string(n))
-	}
-	return out, cobra.ShellCompDirectiveNoFileComp
+	return completeIDs(a, taskNames)
 }
