@@ -84,7 +84,7 @@ var full = sizes{
 	statusFiles:  50_000, statusCommits: 10_000,
 	agedAgents: 1_000, agedEvents: 1_000_000, agedMessages: 1_000_000, agedRounds: 5, quiet: 60 * time.Second, patience: 40,
 	yearAgents: 200, yearMessages: 2_000_000,
-	taskAgents: 1_000, tasksFew: 1_000, tasks: 100_000, timerAgents: 1_000, lease: 30 * time.Second,
+	taskAgents: 1_000, tasksFew: 5_000, tasks: 100_000, timerAgents: 1_000, lease: 30 * time.Second,
 }
 
 // brief are those of --short. Where a target speaks of a size, the figure of a
@@ -98,7 +98,7 @@ var brief = sizes{
 	statusFiles:  6_000, statusCommits: 300,
 	agedAgents: 100, agedEvents: 12_000, agedMessages: 10_000, agedRounds: 3, quiet: 2 * time.Second, patience: 8,
 	yearAgents: 50, yearMessages: 10_000,
-	taskAgents: 100, tasksFew: 400, tasks: 1_500, timerAgents: 30, lease: 3 * time.Second,
+	taskAgents: 100, tasksFew: 500, tasks: 1_500, timerAgents: 30, lease: 3 * time.Second,
 }
 
 // What a message takes on the disk, in bytes: its file in two places, the log,

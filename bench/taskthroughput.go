@@ -58,11 +58,12 @@ func (b *bench) shifts(ctx context.Context, few, many *board) (outcome, error) {
 	}}, nil
 }
 
+// oneShift starts a daemon and has the agents work when it has come to rest.
 func (x *board) oneShift(ctx context.Context) (n int, answered, committed time.Duration, err error) {
 	if err := x.up(ctx, protocol.DefaultSettings()); err != nil {
 		return 0, 0, 0, err
 	}
-	if _, err := x.committed(ctx); err != nil {
+	if err := x.rested(ctx); err != nil {
 		return 0, 0, 0, err
 	}
 	n, answered, committed, err = x.shift(ctx)

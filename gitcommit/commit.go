@@ -30,6 +30,8 @@ type Result struct {
 	// what this commit does not hold: own files and board.md first, then paths
 	// that were set right (an alert says so too). Mostly empty.
 	Own, Overruled []string
+	// Bytes of the directories that something changed in: each is written whole.
+	Directories int64
 }
 
 // OwnFilesChanged gives a batch back once, because a person committed other
@@ -104,6 +106,7 @@ func (r *Repo) try(ctx context.Context, b *Batch) (Result, error) {
 		return Result{}, err
 	}
 	res.Commit = w.objects[len(w.objects)-1].id
+	res.Directories = w.directories()
 	if err := r.land(ctx, w.objects, tip, res.Commit); err != nil {
 		return Result{}, fmt.Errorf("commit events %s to %s: %w", b.First, b.Last, err)
 	}
@@ -231,6 +234,15 @@ func (w *work) add(o object) {
 		w.seen[o.id] = true
 		w.objects = append(w.objects, o)
 	}
+}
+
+func (w *work) directories() (bytes int64) {
+	for i := range w.objects {
+		if w.objects[i].kind == kindTree {
+			bytes += int64(len(w.objects[i].data))
+		}
+	}
+	return bytes
 }
 
 func (w *work) apply(changes []protocol.Change) error {

@@ -1,10 +1,13 @@
 package gitcommit
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/hived/hived/protocol"
 )
 
 func TestCommitIsWhatGitExpects(t *testing.T) {
@@ -34,5 +37,23 @@ func TestCommitIsWhatGitExpects(t *testing.T) {
 	h.open()
 	if diff := cmp.Diff(h.repo.head.Seq, h.seq); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// A commit says how much of it is directories, each of which is written whole.
+func TestCommitTellsItsCost(t *testing.T) {
+	h := newHive(t)
+	small := h.commit(put("agents/alice/inbox/1.json", "{}"), put("tasks/01J/task.json", "{}"))
+	if n := small.Directories; n < 6*25 || n > 6*50 { // each holds one name, the uppermost two
+		t.Errorf("six directories have %d bytes", n)
+	}
+	var many []protocol.Change
+	for i := range 1000 {
+		many = append(many, put(fmt.Sprintf("tasks/%04d/task.json", i), "{}"))
+	}
+	h.commit(many...)
+	one := h.commit(put("tasks/0000/task.json", "[1, 2]"))
+	if least := int64(1000 * (len("40000 0000") + 1 + 20)); one.Directories < least || one.Directories > 2*least {
+		t.Errorf("%d bytes of directories, of which one has %d", one.Directories, least)
 	}
 }

@@ -46,12 +46,16 @@ func newEntry(ev protocol.Event, sum protocol.Sum, changes []protocol.Change) en
 // from the log again when its turn comes.
 const queueBytes = 64 << 20
 
-// A commit costs what it changes, and whatever large directory that is in: while
-// so many events wait, one takes a share of them, up to so many batches.
+// A commit costs what it changes, and the directories that it changes anything
+// in: each is written whole. Where these are large, commits are fewer and larger:
+// they wait for an event for every worthEvent bytes, up to so many batches, or for
+// restMiB for every MiB, but no longer than restMost. So history takes a share of
+// a core and not all of it.
 const (
-	manyWaiting  = 2048
-	shareWaiting = 4
-	mostBatches  = 8
+	mostBatches = 8
+	worthEvent  = 1 << 10
+	restMiB     = 100 * time.Millisecond
+	restMost    = 2 * time.Second
 )
 
 // committer brings the events of the log into git, behind the delivery path
@@ -75,7 +79,7 @@ type committer struct {
 	trouble string       // why git is behind, for status; guarded by mu
 	paused  bool         // guarded by mu
 
-	took  time.Duration // what the last commit took; of the goroutine that commits
+	dirs  int64 // bytes of directories in the last commit; of the goroutine that commits
 	wake  chan struct{}
 	grew  chan struct{} // there is one pack more
 	quiet chan struct{} // memory is to be given back
@@ -296,12 +300,11 @@ func (c *committer) work(ctx context.Context, now bool) time.Duration {
 	if c.repo.Crowded() {
 		c.consolidate(ctx)
 	}
-	begun := time.Now()
 	made, err := c.repo.Commit(ctx, *batch)
-	c.took = time.Since(begun)
 	if err != nil {
 		return c.failed(ctx, err)
 	}
+	c.dirs = made.Directories
 	if len(made.Overruled) > 0 {
 		c.takenBack()
 	}
@@ -348,7 +351,7 @@ func (c *committer) next(ctx context.Context, now bool) (*gitcommit.Batch, time.
 	last := c.last
 	idle := c.paused || last <= head
 	queued := len(c.queue) > 0 && c.queue[0].seq == head+1
-	most := c.most(head, last)
+	most := c.full()
 	list := c.queue[:min(len(c.queue), most)]
 	c.mu.Unlock()
 	if idle {
@@ -372,14 +375,10 @@ func (c *committer) next(ctx context.Context, now bool) (*gitcommit.Batch, time.
 	return b, 0
 }
 
-// most is how many events the next commit holds at most (spec §6.2).
-func (c *committer) most(head, last protocol.Seq) int {
+// full is how many events are worth a commit at once; it holds no more (spec §6.2).
+func (c *committer) full() int {
 	batch := c.settings.CommitBatch
-	if last <= head+manyWaiting {
-		return batch
-	}
-	waiting := int(min(last-head, 1<<30))
-	return min(max(batch, waiting/shareWaiting), mostBatches*batch)
+	return min(max(batch, int(c.dirs/worthEvent)), mostBatches*batch)
 }
 
 // early tells how long a batch should still wait for more, zero if it should
@@ -392,23 +391,15 @@ func (c *committer) early(list []entry, now bool) time.Duration {
 	switch {
 	case len(list) == 0 || !busy && !now:
 		return forever
-	case now || len(list) >= c.settings.CommitBatch:
+	case now || len(list) >= c.full():
 		return 0
 	}
-	delay := max(c.settings.CommitDelay, min(restShare*c.took, restMost))
+	delay := max(c.settings.CommitDelay, min(time.Duration(c.dirs>>20)*restMiB, restMost))
 	if age := time.Since(list[0].at); age >= 0 && age < delay {
 		return delay - age
 	}
 	return 0
 }
-
-// Where a commit takes long, because a large directory changes, a small one waits
-// several times as long for more, but no longer than restMost: so history takes a
-// share of a core and not all of it.
-const (
-	restShare = 4
-	restMost  = 2 * time.Second
-)
 
 // take removes a batch from the queue, and whatever of the queue it overtook.
 func (c *committer) take(list []entry) {

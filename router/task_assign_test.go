@@ -172,6 +172,25 @@ func TestOfferForOthers(t *testing.T) {
 	})
 }
 
+// TestClaimWhatOthersWereAsked: who asks for any task gets what it was offered,
+// and where it was offered nothing, what others did not take yet; they are told.
+func TestClaimWhatOthersWereAsked(t *testing.T) {
+	scenario(t, "anna berta carl dora", func(h *crew) {
+		h.create("human", `{"tasks": [{"title": "cook"}, {"title": "wash", "priority": 1}]}`)
+		cook, wash := h.created()[0], h.created()[1]
+		if asked := h.is(wash, task.Offered).Offered; slices.Contains(asked, "dora") {
+			t.Fatalf("%v were asked to wash", asked)
+		}
+		h.does("dora", "claim", "", "")
+		h.is(cook, task.Pending)
+		h.does("human", "cancel", cook, "")
+		h.does("dora", "claim", "", "")
+		h.is(wash, task.Pending)
+		h.wantTold("carl", protocol.CodeRaceLost, 1, "dora")
+		h.refused(protocol.CodeNoTask, "anna", "claim", "", "")
+	})
+}
+
 // TestNotBefore: no path leads to a task that is given back until later.
 func TestNotBefore(t *testing.T) {
 	scenario(t, "anna berta", func(h *crew) {

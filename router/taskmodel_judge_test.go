@@ -148,7 +148,7 @@ func (v *ruling) takes(event string) {
 // claimAny: there is something for who claims without saying what.
 func (v *ruling) claimAny() {
 	for _, t := range v.m.tasks {
-		if v.m.free(t, v.at) && t.may(v.c.by) || slices.Contains(t.offered, v.c.by) {
+		if (v.m.free(t, v.at) || t.state == "offered") && t.may(v.c.by) || slices.Contains(t.offered, v.c.by) {
 			v.steps = []string{"claim"}
 			return
 		}

@@ -21,6 +21,7 @@ type plan struct {
 	wakes  wakes
 	waits  queues                           // want somebody, and nobody has room
 	rests  queues                           // nobody took the last offer; they may be claimed until the next
+	asked  queues                           // are offered to some, and may be claimed by others
 	hands  map[protocol.AgentID]*hand       // what each has in hand
 	free   []*hand                          // who has room, the least loaded first
 	signs  map[protocol.AgentID]task.Moment // when an agent was last heard of
@@ -50,6 +51,7 @@ func (h *hand) room() bool { return h.tasks < h.slots && len(h.offers) < offersW
 func newPlan(state *ledger.State) *plan {
 	return &plan{
 		state: state, waits: newQueues(func(t *task.Task) *bool { return &t.Queued }), rests: newQueues(func(t *task.Task) *bool { return &t.Resting }),
+		asked: newQueues(func(t *task.Task) *bool { return &t.Asked }),
 		hands: map[protocol.AgentID]*hand{}, signs: map[protocol.AgentID]task.Moment{}, looks: map[protocol.AgentID]task.Moment{},
 		pulses: map[protocol.AgentID]time.Time{},
 	}
@@ -295,12 +297,16 @@ func (p *plan) forget(t *task.Task) {
 	there := func(t *task.Task) bool { return p.state.Tasks.Get(t.ID) == t }
 	p.waits.forget(t, there)
 	p.rests.forget(t, there)
+	p.asked.forget(t, there)
 }
 
-// claimable tells whether a task may be taken now.
+// claimable tells whether a task that is offered to nobody may be taken now.
 func (p *plan) claimable(t *task.Task, at task.Moment) bool {
 	return t.State == task.Unassigned && t.NotBefore <= at && len(p.state.Tasks.Unmet(t)) == 0 && p.state.Tasks.Get(t.ID) == t
 }
+
+// out tells whether a task is offered to some now.
+func (p *plan) out(t *task.Task) bool { return t.State == task.Offered && p.state.Tasks.Get(t.ID) == t }
 
 // waiting tells whether it is also time to offer it.
 func (p *plan) waiting(t *task.Task, at task.Moment) bool { return t.Until <= at && p.claimable(t, at) }

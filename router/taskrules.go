@@ -99,7 +99,8 @@ func (d *Decider) claim(r *report) *refusal {
 	return d.take(r, protocol.TaskEvent{Event: task.Claim, Epoch: t.Epoch + 1})
 }
 
-// bestFor is the best that an agent was offered or that waits for one like it.
+// bestFor is the best that an agent was offered or that waits for one like it;
+// where there is none, the best that others were asked about and did not take.
 func (d *Decider) bestFor(a *ledger.Agent, at task.Moment) *task.Task {
 	still := func(t *task.Task) bool { return d.plan.claimable(t, at) }
 	best := d.plan.waits.best(a, still)
@@ -110,6 +111,9 @@ func (d *Decider) bestFor(a *ledger.Agent, at task.Moment) *task.Task {
 		if best == nil || task.Best(t, best) < 0 {
 			best = t
 		}
+	}
+	if best == nil {
+		best = d.plan.asked.best(a, d.plan.out)
 	}
 	return best
 }

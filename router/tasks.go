@@ -264,6 +264,8 @@ func (d *Decider) planned(t *task.Task, at task.Moment) {
 		d.plan.ready = append(d.plan.ready, t)
 	case d.plan.claimable(t, at):
 		d.plan.rests.add(t)
+	case d.plan.out(t):
+		d.plan.asked.add(t)
 	}
 	d.plan.schedule(t, d.due(t))
 }
@@ -275,7 +277,7 @@ func (d *Decider) planAll() {
 	}
 	at := d.state.Tasks.Moment(d.state.TS)
 	for t := range d.state.Tasks.All() {
-		t.Wake, t.Queued, t.Resting = 0, false, false
+		t.Wake, t.Queued, t.Resting, t.Asked = 0, false, false, false
 		d.plan.moved(t, stand{})
 		d.planned(t, at)
 	}

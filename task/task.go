@@ -75,10 +75,10 @@ type Task struct {
 	Spent    bool  // the epoch's holder may report nothing any more
 	Reminded bool
 
-	// Queued, Resting and Wake belong to package router, which knows from them
+	// Queued, Resting, Asked and Wake belong to package router, which knows from them
 	// what it has planned for the task. They are no part of its state.
-	Queued, Resting bool
-	Wake            Moment
+	Queued, Resting, Asked bool
+	Wake                   Moment
 }
 
 // The longest texts that are kept in memory, in characters. The log has them
