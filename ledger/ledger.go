@@ -80,6 +80,8 @@ type Agent struct {
 	Done  Box // handled and still in .done/
 	Sent  Box // originals in .sent/
 
+	Missed int // offers of tasks in a row that it let run out, and was not heard of since
+
 	Accepted  uint64 // messages of this agent
 	Delivered uint64 // messages to this agent
 	Handled   uint64
@@ -192,6 +194,7 @@ func (f folder) OnAgent(ev protocol.Event, e *protocol.AgentEvent) none {
 		a = &Agent{ID: e.Agent, Status: Active, Joined: ev.TS}
 		s.Agents[e.Agent] = a
 	}
+	f.heard(a.ID)
 	switch e.Action {
 	case protocol.Joined, protocol.Changed:
 		a.Role, a.Caps, a.Slots = e.Role, e.Caps, e.Slots
@@ -211,6 +214,7 @@ func (f folder) OnMessage(ev protocol.Event, e *protocol.MessageEvent) none {
 	s.Counts.Messages++
 	s.Counts.Deliveries += uint64(len(e.Delivered))
 	s.took(e.File)
+	f.heard(e.From)
 	if a := s.Agents[e.From]; a != nil {
 		a.Accepted++
 		if e.Sent != "" {
@@ -238,6 +242,7 @@ func (f folder) OnDrop(ev protocol.Event, e *protocol.DropEvent) none {
 func (f folder) OnQuarantine(ev protocol.Event, e *protocol.QuarantineEvent) none {
 	f.s.Counts.Quarantines++
 	// What has no content in the log is never swept: it is nowhere else.
+	f.heard(e.Agent)
 	if a, box, name := f.s.locate(e.Path); a != nil && e.Content != nil {
 		switch box {
 		case protocol.SentDir(a.ID):
@@ -256,6 +261,7 @@ func (f folder) OnDuplicate(ev protocol.Event, e *protocol.DuplicateEvent) none 
 	if a := f.s.Agents[e.Agent]; a != nil {
 		a.Sent.put(e.Sent, Letter{Of: ev.Seq, At: ev.TS})
 	}
+	f.heard(e.Agent)
 	return none{}
 }
 
@@ -264,6 +270,7 @@ func (f folder) OnHandled(ev protocol.Event, e *protocol.HandledEvent) none {
 	if a == nil {
 		return none{}
 	}
+	f.heard(a.ID)
 	switch e.How {
 	case protocol.HowReopened:
 		if l, ok := a.Done.Get(e.File); ok {
@@ -298,6 +305,7 @@ func (f folder) OnFile(ev protocol.Event, e *protocol.FileEvent) none {
 		}
 		return none{}
 	}
+	f.heard(e.By)
 	if e.Deleted {
 		delete(s.Files, e.Path)
 		return none{}
@@ -317,7 +325,21 @@ func (f folder) OnTask(ev protocol.Event, e *protocol.TaskEvent) none {
 	// hived writes no event that the table does not have; one that somebody
 	// else wrote into a log changes nothing.
 	_ = f.s.Tasks.Apply(ev, e)
+	if e.Event == task.OfferExpired {
+		for _, id := range e.Agents {
+			if a := f.s.Agents[id]; a != nil {
+				a.Missed++
+			}
+		}
+	}
 	return none{}
+}
+
+// heard takes note that an agent did something.
+func (f folder) heard(id protocol.AgentID) {
+	if a := f.s.Agents[id]; a != nil {
+		a.Missed = 0
+	}
 }
 
 func (f folder) OnTaskRejected(_ protocol.Event, e *protocol.TaskRejectedEvent) none {

@@ -90,4 +90,5 @@ const (
 	CodeGitLock       Code = "git-stale-lock"
 	CodeGitOverruled  Code = "git-overruled"
 	CodeAdopted       Code = "adopted"
+	CodeAgentSilent   Code = "agent-silent" // it let offers of tasks run out, and is offered no more
 )

@@ -93,6 +93,7 @@ func (d *Decider) Arrival(now time.Time, a mailbox.Arrival) error {
 	if err != nil {
 		return err
 	}
+	d.plan.heard(a.Agent)
 	return d.dispatch(now)
 }
 
@@ -219,6 +220,7 @@ func (d *Decider) Handled(now time.Time, id protocol.AgentID, file string, how p
 	}
 	if ok {
 		d.emit(now, &protocol.HandledEvent{Agent: id, Of: l.Of, ID: l.ID, File: file, How: how})
+		d.plan.heard(id)
 	}
 }
 
@@ -226,11 +228,13 @@ func (d *Decider) Handled(now time.Time, id protocol.AgentID, file string, how p
 func (d *Decider) File(now time.Time, p string, by protocol.AgentID, data []byte) {
 	c := protocol.NewContent(data)
 	d.emit(now, &protocol.FileEvent{Path: p, By: by, Content: &c})
+	d.plan.heard(by)
 }
 
 // FileGone records that a versioned file was deleted by its owner.
 func (d *Decider) FileGone(now time.Time, p string, by protocol.AgentID) {
 	d.emit(now, &protocol.FileEvent{Path: p, By: by, Deleted: true})
+	d.plan.heard(by)
 }
 
 // Hive records what happened to the hive as a whole.

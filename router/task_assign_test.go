@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/hived/hived/internal/durable"
 	"github.com/hived/hived/protocol"
 	"github.com/hived/hived/task"
 )
@@ -358,4 +359,57 @@ func TestRejectedIsOffTheHands(t *testing.T) {
 			h.does("anna", "reject", id, "")
 		}
 	})
+}
+
+// TestSilentIsOfferedNoMore: who lets three offers in a row run out is offered
+// nothing more, also by a daemon that was started anew, until it does something:
+// sends, handles a message, writes a file, or is put back by a person.
+func TestSilentIsOfferedNoMore(t *testing.T) {
+	const hello = `{"to":"human","act":"inform","id":"hello","subject":"hello","body":"hello"}`
+	for _, tt := range []struct {
+		sign string
+		make func(h *crew)
+	}{
+		{"a message", func(h *crew) { h.post("anna", `{"to":"human","act":"inform","subject":"I am here","body":"again"}`) }},
+		{"a message that it sent before", func(h *crew) { h.post("anna", hello) }},
+		{"a file that it cannot mean", func(h *crew) { h.post("anna", `{"to":`) }},
+		{"a message that it handles", func(h *crew) {
+			inbox := protocol.InboxDir("anna") + "/"
+			list, err := h.disk.ReadDir(protocol.InboxDir("anna"))
+			h.must(err)
+			i := slices.IndexFunc(list, func(e durable.Entry) bool { return strings.HasSuffix(e.Name, ".json") })
+			h.must(h.disk.Rename(inbox+list[i].Name, protocol.DoneDir("anna")+"/"+list[i].Name))
+		}},
+		{"a file of its own", func(h *crew) {
+			h.must(durable.Publish(h.disk, protocol.AgentDir("anna")+"/notes.md", []byte("I am here"), 0o644, true))
+		}},
+		{"a hold that ends", func(h *crew) {
+			h.posts("human", "agent-hold", "", `{"agent": "anna"}`)
+			h.posts("human", "agent-release", "", `{"agent": "anna"}`)
+		}},
+	} {
+		t.Run(tt.sign, func(t *testing.T) {
+			scenario(t, "anna", func(h *crew) {
+				h.post("anna", hello)
+				id := h.create("human", `{"title": "write"}`)
+				h.pass(48 * time.Hour)
+				const asked = "create offer offer_expired offer offer_expired offer offer_expired"
+				h.wantHistory(id, asked)
+				if list := all[*protocol.AlertEvent](h); len(list) != 1 || list[0].Code != protocol.CodeAgentSilent || list[0].Agent != "anna" {
+					t.Errorf("the alerts are %v", list)
+				}
+				h.down()
+				h.up()
+				h.pass(48 * time.Hour)
+				h.wantHistory(id, asked)
+				tt.make(h)
+				h.collect()
+				h.pass(5 * time.Minute)
+				h.collect()
+				if got := h.happenedTo(id); !strings.HasPrefix(got, asked+" offer") {
+					t.Errorf("after %s: %s", tt.sign, got)
+				}
+			})
+		})
+	}
 }

@@ -134,7 +134,7 @@ func (d *Decider) wake(now time.Time, t *task.Task, pulse func(protocol.AgentID)
 		d.plan.ready = append(d.plan.ready, t)
 		return nil
 	case task.Offered:
-		return d.offerOver(now, t, task.OfferExpired, "nobody answered in time")
+		return d.unanswered(now, t)
 	case task.Pending:
 		return d.leaseEnding(now, at, t)
 	case task.InProgress, task.Stalled:
@@ -309,6 +309,24 @@ func (d *Decider) feed(now time.Time, at task.Moment, id protocol.AgentID) error
 func (d *Decider) offerOver(now time.Time, t *task.Task, on task.Event, why string) error {
 	wait := d.settings.Tasks.Lease << min(t.Rounds, 7)
 	return d.step(now, t, protocol.TaskEvent{Event: on, By: protocol.Hive, Agents: t.Offered, Reason: why, Until: now.Add(wait).UTC()})
+}
+
+// unanswered takes an offer back that ran out, and says of whom nothing more is
+// expected.
+func (d *Decider) unanswered(now time.Time, t *task.Task) error {
+	asked := t.Offered
+	if err := d.offerOver(now, t, task.OfferExpired, "nobody answered in time"); err != nil {
+		return err
+	}
+	for _, id := range asked {
+		if a := d.state.Agents[id]; a != nil && a.Missed == offersMissed {
+			d.Alert(now, &protocol.AlertEvent{
+				Code: protocol.CodeAgentSilent, Agent: id,
+				Text: string(id) + " let " + digits(offersMissed) + " offers of tasks in a row run out; it is offered no more until it sends, handles or writes something",
+			})
+		}
+	}
+	return nil
 }
 
 // plain writes a duration for people.

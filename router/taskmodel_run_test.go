@@ -111,6 +111,8 @@ func (h *taskRun) follow(t *rapid.T) []protocol.Event {
 			if err := h.m.event(x.Event, e); err != nil {
 				t.Fatalf("event %s: %v", x.Event.Seq, err)
 			}
+		case *protocol.MessageEvent:
+			h.m.missed[e.From] = 0
 		case *protocol.HiveEvent:
 			for _, p := range e.Paths {
 				h.letGo(t, p)

@@ -107,13 +107,14 @@ type taskModel struct {
 	shift  time.Duration            // by which the clock of the machine was set
 	clocks time.Time                // hived started, or saw its clock set
 	signs  map[protocol.AgentID]time.Time
+	missed map[protocol.AgentID]int // offers that ran out since the agent was heard of
 	tally  map[string]int
 }
 
 func newTaskModel(set protocol.TaskSettings) *taskModel {
 	return &taskModel{
 		rows: contractRows(), set: set, tasks: map[protocol.TaskID]*oneTask{}, done: map[protocol.TaskID]bool{},
-		signs: map[protocol.AgentID]time.Time{}, tally: map[string]int{},
+		signs: map[protocol.AgentID]time.Time{}, missed: map[protocol.AgentID]int{}, tally: map[string]int{},
 	}
 }
 
@@ -174,7 +175,7 @@ func (m *taskModel) room(id protocol.AgentID) bool {
 			offers++
 		}
 	}
-	return busy < 1 && offers < 3
+	return busy < 1 && offers < 3 && m.missed[id] < 3
 }
 
 func (m *taskModel) free(t *oneTask, at time.Time) bool {
@@ -316,6 +317,9 @@ func (m *taskModel) take(t *oneTask, e *protocol.TaskEvent, at time.Time) {
 		t.offered = slices.DeleteFunc(slices.Clone(t.offered), func(id protocol.AgentID) bool { return id == e.By })
 	case "offer_exhausted", "offer_expired":
 		t.until = own(e.Until)
+		for _, id := range e.Agents {
+			m.missed[id]++
+		}
 	case "claim", "accept":
 		t.holder, t.spent = e.By, false
 		t.epoch++

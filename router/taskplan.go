@@ -35,6 +35,10 @@ type plan struct {
 // offersWaiting is how many offers an agent has at most that it did not answer.
 const offersWaiting = 3
 
+// offersMissed is how many offers in a row an agent lets run out before it is
+// offered nothing more until it is heard of.
+const offersMissed = 3
+
 // hand is what an agent has in hand.
 type hand struct {
 	id     protocol.AgentID
@@ -128,13 +132,20 @@ func (p *plan) agent(id protocol.AgentID) {
 	if a == nil || a.Status != ledger.Active {
 		return
 	}
-	if h.slots = max(1, a.Slots); !h.room() {
+	if h.slots = max(1, a.Slots); a.Missed >= offersMissed || !h.room() {
 		return
 	}
 	h.listed = h.load() + 1
 	i, _ := slices.BinarySearchFunc(p.free, h, byLoad)
 	p.free = slices.Insert(p.free, i, h)
 	p.freed = append(p.freed, id)
+}
+
+// heard has an agent offered tasks again that had let many run out.
+func (p *plan) heard(id protocol.AgentID) {
+	if h := p.hands[id]; h != nil && h.listed == 0 {
+		p.agent(id)
+	}
 }
 
 // byLoad goes by the load under which agents were listed.
