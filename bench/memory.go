@@ -109,10 +109,11 @@ func (b *bench) lookAt(ctx context.Context, dir string, pid int) (idleUse, error
 }
 
 // calm waits until a daemon has done what it had to do: until it says how it
-// is, and uses next to nothing twice in turn; but not for ever.
+// is, and uses next to nothing twice in turn, or little and no less than before;
+// but not for ever.
 func (b *bench) calm(ctx context.Context, dir string, pid int) error {
 	step := b.sizes.quiet / 4
-	var last time.Duration
+	var last, before time.Duration
 	quiet := 0
 	for tries := 0; tries < b.sizes.patience && quiet < 2; tries++ {
 		if err := rest(ctx, step); err != nil {
@@ -123,10 +124,12 @@ func (b *bench) calm(ctx context.Context, dir string, pid int) error {
 			return err
 		}
 		quiet++
-		if s, err := statusOf(dir); err != nil || s.PID != pid || now-last > step*3/200 {
+		use := now - last
+		idle := use <= step*3/200 || use <= step/20 && use >= before*4/5
+		if s, err := statusOf(dir); err != nil || s.PID != pid || !idle {
 			quiet = 0
 		}
-		last = now
+		last, before = now, use
 	}
 	return nil
 }

@@ -32,6 +32,7 @@ type crowd struct {
 	pace   time.Duration // between two messages of an agent, on average
 	next   map[protocol.AgentID]int
 	owed   map[protocol.AgentID][]unsure // sends that failed: nobody knows whether they arrived
+	labour map[protocol.AgentID]*labour
 	// dead says that the power is off: nobody lives to hear what a send that is
 	// under way returns.
 	dead atomic.Bool
@@ -61,9 +62,10 @@ type unsure struct {
 }
 
 func newCrowd(dir string, n int, pace time.Duration) *crowd {
-	c := &crowd{dir: dir, known: newKnown(), pace: pace, next: map[protocol.AgentID]int{}, owed: map[protocol.AgentID][]unsure{}}
+	c := &crowd{dir: dir, known: newKnown(), pace: pace, next: map[protocol.AgentID]int{}, owed: map[protocol.AgentID][]unsure{}, labour: map[protocol.AgentID]*labour{}}
 	for i := range n {
-		c.names = append(c.names, protocol.AgentID(fmt.Sprintf("%s%d", crowdNames, i+1)))
+		id := protocol.AgentID(fmt.Sprintf("%s%d", crowdNames, i+1))
+		c.names, c.labour[id] = append(c.names, id), &labour{}
 	}
 	return c
 }
@@ -106,7 +108,7 @@ func (c *crowd) members(random *rand.Rand) (list []*member, shut func() error, e
 		if err != nil {
 			return nil, nil, errors.Join(err, disk.Close())
 		}
-		list = append(list, &member{crowd: c, box: box, id: id, n: c.next[id], owed: c.owed[id], random: rand.New(rand.NewPCG(random.Uint64(), 2))}) //nolint:gosec // nothing is secret
+		list = append(list, &member{crowd: c, box: box, id: id, n: c.next[id], owed: c.owed[id], labour: c.labour[id], random: rand.New(rand.NewPCG(random.Uint64(), 2))}) //nolint:gosec // nothing is secret
 	}
 	return list, func() error {
 		for _, m := range list {
@@ -123,6 +125,7 @@ type member struct {
 	id     protocol.AgentID
 	n      int
 	owed   []unsure
+	labour *labour
 	random *rand.Rand
 }
 
@@ -144,7 +147,7 @@ func (m *member) live(ctx context.Context) error {
 	}
 }
 
-// turn is one message, of some kind, and a look at the inbox.
+// turn is one message or command, of some kind, and a look at the inbox.
 func (m *member) turn() error {
 	if err := m.settle(); err != nil {
 		return err
@@ -160,6 +163,8 @@ func (m *member) turn() error {
 		return m.slowly()
 	case dice < 8:
 		return m.keep()
+	case dice < 40:
+		return m.labours()
 	}
 	return m.send(reply)
 }
@@ -177,7 +182,7 @@ func (m *member) settle() error {
 	return nil
 }
 
-// send sends a message, now and then a second time.
+// send sends a message to others.
 func (m *member) send(reply protocol.MessageID) error {
 	key := m.key()
 	to := m.someone()
@@ -185,6 +190,11 @@ func (m *member) send(reply protocol.MessageID) error {
 	for _, id := range to {
 		d.To = append(d.To, protocol.Address(id))
 	}
+	return m.sends(key, d, to)
+}
+
+// sends sends a draft, now and then a second time.
+func (m *member) sends(key string, d agent.Draft, to []protocol.AgentID) error {
 	if err := m.sent(d); err != nil {
 		m.owed = append(m.owed, unsure{key, d, to})
 		return err
@@ -300,6 +310,8 @@ func (m *member) readAll(last bool) (answer protocol.MessageID, err error) {
 		if ours(msg.From) {
 			m.known.find(m.id, keyIn(data), file)
 			answer = msg.ID
+		} else if err := m.hears(data); err != nil {
+			return "", err
 		}
 		if last {
 			continue

@@ -25,6 +25,7 @@ inbox_cap: 1000000
 log: {segment_bytes: 65536}
 git: {commit_delay: 20ms}
 retention: {files: 20}
+tasks: {lease: 150ms, heartbeat_timeout: 150ms, progress_timeout: 300ms, stall_grace: 50ms, backoff: {base: 20ms, max: 100ms}, max_retries: 1000, retention: 2s}
 `
 
 // hive is a hive that is tortured, with its agents.
@@ -254,6 +255,7 @@ func (h *hive) reckon(ctx context.Context, r *Report) error {
 	h.said.holds(h.crowd.known.keys(), r)
 	h.crowd.known.setAside(h.said, r)
 	h.crowd.known.reckon(r)
+	h.crowd.known.tasks(&h.said.tasks, r)
 	h.verify(ctx, r)
 	h.fsck(ctx, r)
 	r.Checks++

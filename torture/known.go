@@ -17,6 +17,10 @@ type known struct {
 	read       map[letter]map[string]bool    // in which files of its inbox an agent found it
 	broken     map[string]bool               // outbox files that are no messages, as owner/name
 	duplicates int
+	created    map[string]bool // tasks, by the key that is their title; each when its command is accepted
+	taken      map[taken]bool
+	finished   map[finished]bool
+	ends       chan struct{} // one more is finished
 }
 
 // letter is one message at one recipient.
@@ -26,7 +30,7 @@ type letter struct {
 }
 
 func newKnown() *known {
-	return &known{sent: map[string][]protocol.AgentID{}, read: map[letter]map[string]bool{}, broken: map[string]bool{}}
+	return &known{sent: map[string][]protocol.AgentID{}, read: map[letter]map[string]bool{}, broken: map[string]bool{}, created: map[string]bool{}, taken: map[taken]bool{}, finished: map[finished]bool{}, ends: make(chan struct{}, 1)}
 }
 
 // send notes a message that its sender knows to be in its outbox.
@@ -40,6 +44,56 @@ func (k *known) duplicate() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.duplicates++
+}
+
+// creates notes a command that makes a task, once it is accepted.
+func (k *known) creates(key string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.created[key] = true
+}
+
+// takes and finishes note what hived confirmed.
+func (k *known) takes(t taken) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.taken[t] = true
+}
+
+func (k *known) finishes(f finished) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.finished[f] = true
+	select {
+	case k.ends <- struct{}{}:
+	default:
+	}
+}
+
+// tasks holds what the agents know of tasks against what the log says of them,
+// when there is nothing more to come.
+func (k *known) tasks(t *tasksOf, r *Report) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for key := range k.created {
+		if _, sent := k.sent[key]; !sent {
+			continue
+		}
+		if r.Tasks++; t.created[key] == 0 {
+			r.problem("the task %s was never created", key)
+		}
+	}
+	for x := range k.taken {
+		if t.taken[x] == 0 {
+			r.problem("task %s with epoch %d was given to %s, and the log does not say so", x.task, x.epoch, x.by)
+		}
+	}
+	for x := range k.finished {
+		if t.finished[x] == 0 {
+			r.problem("the result %s of task %s by %s was accepted, and the log does not say so", x.key, x.task, x.by)
+		}
+	}
+	r.Finished += len(k.finished)
 }
 
 func (k *known) breaks(owner protocol.AgentID, name string) {

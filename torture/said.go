@@ -22,10 +22,11 @@ type accepted struct {
 	times  map[string]int // by key: how often it was accepted
 	aside  map[string]int // outbox files that were set aside, as owner/name
 	starts int            // of a daemon
+	tasks  tasksOf
 }
 
 func newAccepted() *accepted {
-	return &accepted{times: map[string]int{}, aside: map[string]int{}}
+	return &accepted{times: map[string]int{}, aside: map[string]int{}, tasks: newTasksOf()}
 }
 
 // read reads what is new. The log may grow meanwhile. Where a crash took back
@@ -72,7 +73,9 @@ func (a *accepted) note(ev protocol.Event) {
 		if e.Original != nil {
 			a.aside[string(e.Agent)+"/"+path.Base(e.Original.Name)]++
 		}
-	case *protocol.AgentEvent, *protocol.DropEvent, *protocol.DuplicateEvent, *protocol.HandledEvent, *protocol.FileEvent, *protocol.TaskEvent, *protocol.TaskRejectedEvent, *protocol.AlertEvent:
+	case *protocol.TaskEvent:
+		a.tasks.note(e)
+	case *protocol.AgentEvent, *protocol.DropEvent, *protocol.DuplicateEvent, *protocol.HandledEvent, *protocol.FileEvent, *protocol.TaskRejectedEvent, *protocol.AlertEvent:
 	}
 }
 
@@ -89,6 +92,7 @@ func (a *accepted) holds(want []string, r *Report) {
 			r.problem("%s is in the log %d times", key, n)
 		}
 	}
+	a.tasks.holds(r)
 }
 
 // ours tells whether an agent is one of the crowd.

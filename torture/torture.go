@@ -56,6 +56,8 @@ type Report struct {
 	Doubled    int `json:"doubled"`    // that it found twice, or that the log holds twice
 	Duplicates int `json:"duplicates"` // that agents sent again on purpose, and nobody may get
 	Broken     int `json:"broken"`     // files that are no messages, each to be set aside once
+	Tasks      int `json:"tasks"`      // that agents created
+	Finished   int `json:"finished"`   // of the tasks: those whose result hived told its holder it took
 	Checks     int `json:"checks"`     // that log, files and git say the same
 	Damages    int `json:"damages"`    // done to copies
 	Noticed    int `json:"noticed"`    // of the damages: those that were told of, or mended
@@ -70,8 +72,8 @@ func (r *Report) OK() bool { return r.Lost == 0 && r.Doubled == 0 && len(r.Probl
 
 // String is the report in one line.
 func (r *Report) String() string {
-	return fmt.Sprintf("%d messages, %d crashes, %d stops, %d of %d damages noticed: %d lost, %d doubled",
-		r.Messages, r.Crashes, r.Stops, r.Noticed, r.Damages, r.Lost, r.Doubled)
+	return fmt.Sprintf("%d messages, %d tasks, %d finished, %d crashes, %d stops, %d of %d damages noticed: %d lost, %d doubled",
+		r.Messages, r.Tasks, r.Finished, r.Crashes, r.Stops, r.Noticed, r.Damages, r.Lost, r.Doubled)
 }
 
 func (r *Report) problem(format string, args ...any) {

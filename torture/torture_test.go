@@ -12,12 +12,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 
 	"github.com/hived/hived/internal/child"
 	"github.com/hived/hived/internal/failpoint"
 	"github.com/hived/hived/protocol"
+	"github.com/hived/hived/task"
 )
 
 var kills = flag.Int("kills", 6, "how often TestKills kills a daemon; the long form is 1000")
@@ -89,7 +91,7 @@ func TestKills(t *testing.T) {
 		t.Fatal(err)
 	}
 	judge(t, &r)
-	if r.Messages == 0 || r.Crashes < *kills || r.Checks == 0 || r.Damages < len(allDamages) {
+	if r.Messages == 0 || r.Tasks == 0 || r.Crashes < *kills || r.Checks == 0 || r.Damages < len(allDamages) {
 		t.Errorf("there was not enough to it: %+v", r)
 	}
 }
@@ -203,6 +205,81 @@ func TestReckoning(t *testing.T) {
 	if r.OK() {
 		t.Error("it says that all is well")
 	}
+}
+
+// TestReckoningOfTasks: a task that was created twice or never, an epoch with two
+// holders, two ends, and a confirmation that the log knows nothing of are told.
+func TestReckoningOfTasks(t *testing.T) {
+	k, said := newKnown(), newAccepted()
+	for _, key := range []string{"a-1", "a-2", "a-3", "a-4"} {
+		k.creates(key)
+	}
+	for _, key := range []string{"a-1", "a-2", "a-3"} { // nobody knows whether a-4 was sent
+		k.send(key, nil)
+	}
+	k.takes(taken{"one", 1, crowdNames + "1"})
+	k.takes(taken{"two", 1, crowdNames + "1"})
+	k.finishes(finished{"one", crowdNames + "1", "a-5"})
+	k.finishes(finished{"two", crowdNames + "1", "a-6"})
+	result := func(key string) *protocol.TaskOutput {
+		return &protocol.TaskOutput{Value: jsontext.Value(`{"key":"` + key + `"}`)}
+	}
+	for _, e := range []*protocol.TaskEvent{
+		{Task: "one", Event: task.Create, By: crowdNames + "1", Spec: &protocol.TaskSpec{Title: "a-1"}},
+		{Task: "two", Event: task.Create, By: crowdNames + "1", Spec: &protocol.TaskSpec{Title: "a-2"}},
+		{Task: "three", Event: task.Create, By: crowdNames + "1", Spec: &protocol.TaskSpec{Title: "a-2"}},
+		{Task: "one", Event: task.Accept, By: crowdNames + "1", Epoch: 1},
+		{Task: "one", Event: task.Complete, By: crowdNames + "1", Epoch: 1, To: task.Completed, Result: result("a-5")},
+		{Task: "two", Event: task.Accept, By: crowdNames + "2", Epoch: 1},
+		{Task: "two", Event: task.Claim, By: crowdNames + "3", Epoch: 1},
+		{Task: "two", Event: task.Complete, By: crowdNames + "2", Epoch: 1, To: task.Completed, Result: result("a-7")},
+		{Task: "two", Event: task.FatalError, By: crowdNames + "3", Epoch: 1, To: task.Failed},
+	} {
+		said.note(protocol.Event{Body: e})
+	}
+	var r Report
+	k.tasks(&said.tasks, &r)
+	said.holds(nil, &r)
+	want := Report{Tasks: 3, Finished: 2, Problems: []string{
+		"the task a-3 was never created",
+		"task two with epoch 1 was given to torture-1, and the log does not say so",
+		"the result a-6 of task two by torture-1 was accepted, and the log does not say so",
+		"the task a-2 was created 2 times",
+		"two, epoch 1 began 2 times",
+		"task two ended 2 times",
+	}}
+	if diff := cmp.Diff(want, r); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// TestTasksAreDone: with a daemon that lives, the crowd creates tasks, takes them
+// and brings them to an end.
+func TestTasksAreDone(t *testing.T) {
+	t.Parallel()
+	h, err := newHive(t.Context(), Options{Program: program(t, programs.plain), Agents: 3}, filepath.Join(t.TempDir(), "hive"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.crowd.pace = 5 * time.Millisecond
+	d, err := child.Start(h.program, h.dir, child.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	end := h.work(t.Context(), rand.New(rand.NewPCG(1, 1)))
+	select {
+	case <-h.crowd.known.ends:
+	case <-time.After(time.Minute):
+		t.Error("no task was finished")
+	}
+	if err := errors.Join(end(), d.Stop()); err != nil {
+		t.Fatal(err)
+	}
+	var r Report
+	if err := h.reckon(t.Context(), &r); err != nil {
+		t.Fatal(err)
+	}
+	judge(t, &r)
 }
 
 // TestDaemonThatLoses: a hived that accepts nothing is found out, and so is one

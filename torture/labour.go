@@ -1,0 +1,180 @@
+package torture
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/hived/hived/agent"
+	"github.com/hived/hived/protocol"
+	"github.com/hived/hived/task"
+)
+
+// labour is what an agent of the crowd has to do with tasks. It is a bad worker:
+// it is slow, goes away in the middle, and comes back with results that nobody
+// waits for any more.
+type labour struct {
+	offers []protocol.TaskID
+	task   protocol.TaskID // in hand; empty: none
+	epoch  uint64
+	step   int // how many of the steps it has reported
+
+	asked protocol.MessageID // the command whose answer it waits for; empty: none
+	about protocol.TaskID    // of that command
+	event string             // the same
+	key   string             // the same
+}
+
+// steps are what the holder of a task reports, one after the other. It waits for
+// the answer to the last one.
+var steps = []string{"start", "progress", "progress", "complete"}
+
+// offersKept is how many offers an agent remembers.
+const offersKept = 8
+
+// labours gives one command about a task.
+func (m *member) labours() error {
+	l := m.labour
+	key := m.key()
+	switch {
+	case l.asked != "":
+		return nil
+	case l.task != "" && m.random.IntN(10) == 0: // it goes away, and perhaps it comes back
+		l.step = len(steps) - 1
+		if m.random.IntN(2) == 0 {
+			l.task = ""
+		}
+		return nil
+	case l.task != "":
+		event := steps[l.step]
+		l.step++
+		switch event {
+		case "progress":
+			return m.orders(key, agent.Draft{Event: event, Task: l.task, Epoch: l.epoch, Data: fmt.Appendf(nil, `{"checkpoint":{"by":%q,"at":%q}}`, m.id, key)})
+		case "complete":
+			return m.asks(key, agent.Draft{Event: event, Task: l.task, Epoch: l.epoch, Data: fmt.Appendf(nil, `{"result":{"key":%q}}`, key)})
+		}
+		return m.orders(key, agent.Draft{Event: event, Task: l.task, Epoch: l.epoch})
+	case len(l.offers) > 0:
+		last := len(l.offers) - 1
+		id := l.offers[last]
+		l.offers = l.offers[:last]
+		return m.asks(key, agent.Draft{Event: []string{"accept", "claim"}[m.random.IntN(2)], Task: id})
+	}
+	m.known.creates(key)
+	return m.orders(key, agent.Draft{Event: "create", Data: fmt.Appendf(nil, `{"title":%q}`, key)})
+}
+
+// orders sends a command to hived.
+func (m *member) orders(key string, d agent.Draft) error {
+	d.ID, d.To, d.Body = protocol.MessageID("id-"+key), []protocol.Address{protocol.Address(protocol.Hive)}, agent.Text(key+" ")
+	return m.sends(key, d, nil)
+}
+
+// asks sends one whose answer is waited for.
+func (m *member) asks(key string, d agent.Draft) error {
+	reply := true
+	d.RequiresReply = &reply
+	l := m.labour
+	l.asked, l.about, l.event, l.key = protocol.MessageID("id-"+key), d.Task, d.Event, key
+	return m.orders(key, d)
+}
+
+// hears takes what hived says about tasks. It may hear the same again.
+func (m *member) hears(data []byte) error {
+	var msg struct {
+		InReplyTo protocol.MessageID `json:"in_reply_to"`
+		Data      struct {
+			Code  protocol.Code   `json:"code"`
+			Task  protocol.TaskID `json:"task"`
+			Epoch uint64          `json:"epoch"`
+		} `json:"data"`
+	}
+	if err := json.Unmarshal(data, &msg); err != nil {
+		return fmt.Errorf("hived says what is no message: %w", err)
+	}
+	l, about := m.labour, msg.Data
+	switch {
+	case about.Code == protocol.CodeTaskOffer && !slices.Contains(l.offers, about.Task):
+		l.offers = append(l.offers[max(0, len(l.offers)+1-offersKept):], about.Task)
+	case l.asked == "" || msg.InReplyTo != l.asked:
+	case l.event == "complete":
+		if about.Code == protocol.CodeOK {
+			m.known.finishes(finished{about.Task, m.id, l.key})
+		}
+		l.task, l.asked = "", ""
+	default:
+		if l.asked = ""; about.Code == protocol.CodeOK {
+			m.known.takes(taken{l.about, about.Epoch, m.id})
+			l.task, l.epoch, l.step = l.about, about.Epoch, 0
+		}
+	}
+	return nil
+}
+
+// taken is a task in somebody's hand.
+type taken struct {
+	task  protocol.TaskID
+	epoch uint64
+	by    protocol.AgentID
+}
+
+// finished is a task with the result that counts, which says who wrote it.
+type finished struct {
+	task protocol.TaskID
+	by   protocol.AgentID
+	key  string
+}
+
+// tasksOf is what a log says of the crowd's tasks.
+type tasksOf struct {
+	created  map[string]int // by title
+	taken    map[taken]int
+	epochs   map[string]int // how often each epoch of a task began
+	finished map[finished]int
+	ended    map[protocol.TaskID]int
+}
+
+func newTasksOf() tasksOf {
+	return tasksOf{map[string]int{}, map[taken]int{}, map[string]int{}, map[finished]int{}, map[protocol.TaskID]int{}}
+}
+
+func (t *tasksOf) note(e *protocol.TaskEvent) {
+	switch e.Event {
+	case task.Create:
+		if ours(e.By) {
+			t.created[e.Spec.Title]++
+		}
+	case task.Accept, task.Claim:
+		t.taken[taken{e.Task, e.Epoch, e.By}]++
+		t.epochs[fmt.Sprintf("%s, epoch %d", e.Task, e.Epoch)]++
+	case task.Complete:
+		var result struct {
+			Key string `json:"key"`
+		}
+		if e.Result != nil && json.Unmarshal(e.Result.Value, &result) == nil {
+			t.finished[finished{e.Task, e.By, result.Key}]++
+		}
+	}
+	if task.Ended(e.To) {
+		t.ended[e.Task]++
+	}
+}
+
+// holds says what is in the log that cannot be: a task twice, an epoch with two
+// holders, two ends.
+func (t *tasksOf) holds(r *Report) {
+	twice("the task %s was created %d times", t.created, r)
+	twice("%s began %d times", t.epochs, r)
+	twice("task %s ended %d times", t.ended, r)
+}
+
+func twice[K ~string](what string, counts map[K]int, r *Report) {
+	for _, key := range slices.Sorted(maps.Keys(counts)) {
+		if n := counts[key]; n > 1 {
+			r.problem(what, key, n)
+		}
+	}
+}
