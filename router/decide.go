@@ -32,6 +32,7 @@ type Decider struct {
 	out      []Decision
 	roster   bool // the roster changed since registry.json was written
 	plan     *plan
+	carried  int // tasks that this decision carried on with, because others ended
 	// Recall reads an event again that was decided before: of a checkpoint that a
 	// patch refers to. The log is part of what is decided from.
 	recall func(protocol.Seq) (protocol.Event, error)
@@ -88,6 +89,7 @@ func (d *Decider) record(ev protocol.Event, changes []protocol.Change) protocol.
 func (d *Decider) Arrival(now time.Time, a mailbox.Arrival) error {
 	d.plan.signs[a.Agent] = d.state.Tasks.Moment(now)
 	first := len(d.out)
+	d.carried = 0
 	err := d.arrival(now, a)
 	d.whole(first)
 	if err != nil {

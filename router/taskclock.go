@@ -29,6 +29,7 @@ func (d *Decider) Tasks(now time.Time, pulse func(protocol.AgentID) time.Time) (
 			break
 		}
 		first := len(d.out)
+		d.carried = 0
 		err := d.wake(now, t, pulse)
 		d.whole(first)
 		if err != nil {
@@ -57,6 +58,9 @@ func (d *Decider) due(t *task.Task) task.Moment {
 	s, book := &d.settings.Tasks, d.state.Tasks
 	switch t.State {
 	case task.Unassigned:
+		if book.Lost(t) != nil {
+			return t.Since
+		}
 		return max(t.NotBefore, t.Until)
 	case task.Offered:
 		return book.Running(t.Since).Add(s.Lease)
@@ -80,6 +84,9 @@ func (d *Decider) due(t *task.Task) task.Moment {
 	case task.Retrying:
 		return d.orCancel(t, t.NotBefore)
 	case task.Blocked:
+		if len(t.BlockedOn) > 0 && (book.Lost(t) != nil || len(book.Unmet(t)) == 0) {
+			return t.Since
+		}
 		return d.orCancel(t, 0)
 	}
 	return t.Since.Add(s.Retention)
@@ -130,9 +137,8 @@ func (d *Decider) wake(now time.Time, t *task.Task, pulse func(protocol.AgentID)
 		return d.step(now, t, protocol.TaskEvent{Event: task.CancelledEvent, By: protocol.Hive, Reason: "the holder did not confirm in time"})
 	}
 	switch t.State {
-	case task.Unassigned:
-		d.plan.ready = append(d.plan.ready, t)
-		return nil
+	case task.Unassigned, task.Blocked:
+		return d.waited(now, t)
 	case task.Offered:
 		return d.unanswered(now, t)
 	case task.Pending:

@@ -118,6 +118,62 @@ func TestFailsOnceForTwoReasons(t *testing.T) {
 	b.want(ids[2], task.Failed)
 }
 
+// TestManyChildren: what many tasks wait for ends, and they are carried on with a
+// batch at a time, also by a daemon that is started in between.
+func TestManyChildren(t *testing.T) {
+	t.Parallel()
+	const children = 200
+	for _, tt := range []struct{ event, leadsTo string }{{"cancel", "dependency_failed"}, {"complete", "offer"}} {
+		t.Run(tt.event, func(t *testing.T) {
+			t.Parallel()
+			b := newTaskBench(t, "bob")
+			list := `{"name":"a","title":"a","to":["bob"]}`
+			for i := range children {
+				// Each is for somebody of its own, so that all are offered at once.
+				who := fmt.Sprintf("bob%d", i)
+				b.d.Join(b.now, protocol.AgentID(who))
+				list += fmt.Sprintf(`,{"title":"b","to":[%q],"needs":["a"]}`, who)
+			}
+			b.d.Take(b.now)
+			id := b.makes(list)[0]
+			b.tells("bob", "accept", id, 0, `{}`)
+			by := protocol.AgentID("alice")
+			if tt.event == "complete" {
+				by = "bob"
+				b.tells(by, "start", id, 1, `{}`)
+			}
+			all := b.tells(by, tt.event, id, 1, `{}`)
+			if n := count(all, tt.leadsTo); n != tasksAtOnce {
+				t.Errorf("%s leads to %d %s at once", tt.event, n, tt.leadsTo)
+			}
+			b.d = NewDecider(b.d.state, b.d.settings, zeros{})
+			for range children/tasksAtOnce + 1 {
+				_, err := b.d.Tasks(b.now, func(protocol.AgentID) time.Time { return time.Time{} })
+				if err != nil {
+					t.Fatal(err)
+				}
+				got := outcomes(b.d.Take(b.now))
+				if n := count(got, tt.leadsTo); n > tasksAtOnce && tt.event == "cancel" {
+					t.Errorf("a batch has %d %s", n, tt.leadsTo)
+				}
+				all = append(all, got...)
+			}
+			if n := count(all, tt.leadsTo); n != children {
+				t.Errorf("%d %s for %d tasks", n, tt.leadsTo, children)
+			}
+		})
+	}
+}
+
+func count(list []string, what string) (n int) {
+	for _, x := range list {
+		if x == what {
+			n++
+		}
+	}
+	return n
+}
+
 // TestNeedsStayMet: a task whose need was completed and let go is taken again
 // after its holder gave it back.
 func TestNeedsStayMet(t *testing.T) {

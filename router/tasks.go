@@ -298,28 +298,40 @@ func (d *Decider) views(now time.Time) {
 	d.plan.stale = nil
 }
 
-// ended carries on with those that waited for a task that has ended (spec §8.5).
+// ended carries on with those that waited for a task that has ended (spec §8.5):
+// at once with some, and with the rest of many when it is their turn.
 func (d *Decider) ended(now time.Time, parent *task.Task) error {
-	for _, id := range slices.Sorted(slices.Values(d.state.Tasks.Children(parent.ID))) {
+	for _, id := range d.state.Tasks.Children(parent.ID) {
 		t := d.state.Tasks.Get(id)
-		switch {
-		case task.Ended(t.State): // with another of those that it waited for, just now
-		case parent.State != task.Completed:
-			why := "it needs " + string(parent.ID) + ", which was " + string(parent.State)
-			if parent.Reason != "" {
-				why += ": " + parent.Reason
-			}
-			if err := d.step(now, t, protocol.TaskEvent{Event: task.DependencyFailed, By: protocol.Hive, Reason: cut(why, 200)}); err != nil {
-				return err
-			}
-		case len(d.state.Tasks.Unmet(t)) > 0:
-		case t.State == task.Blocked:
-			if err := d.step(now, t, protocol.TaskEvent{Event: task.DependencyResolved, By: protocol.Hive, Reason: "what it waited for is done"}); err != nil {
-				return err
-			}
-		default:
-			d.plan.ready = append(d.plan.ready, t)
+		if task.Ended(t.State) {
+			continue // with another of those that it waited for, just now
 		}
+		if d.carried++; d.carried > tasksAtOnce {
+			d.plan.schedule(t, max(d.due(t), d.state.Tasks.Moment(now)))
+			continue
+		}
+		if err := d.waited(now, t); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// waited carries on with a task when what it waited for has ended.
+func (d *Decider) waited(now time.Time, t *task.Task) error {
+	parent := d.state.Tasks.Lost(t)
+	switch {
+	case parent != nil:
+		why := "it needs " + string(parent.ID) + ", which was " + string(parent.State)
+		if parent.Reason != "" {
+			why += ": " + parent.Reason
+		}
+		return d.step(now, t, protocol.TaskEvent{Event: task.DependencyFailed, By: protocol.Hive, Reason: cut(why, 200)})
+	case len(d.state.Tasks.Unmet(t)) > 0:
+	case t.State == task.Unassigned:
+		d.plan.ready = append(d.plan.ready, t)
+	case len(t.BlockedOn) > 0:
+		return d.step(now, t, protocol.TaskEvent{Event: task.DependencyResolved, By: protocol.Hive, Reason: "what it waited for is done"})
 	}
 	return nil
 }

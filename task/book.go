@@ -84,6 +84,17 @@ func (b *Book) Unmet(t *Task) []protocol.TaskID {
 	return list
 }
 
+// Lost gives one of those that a task waits for that will never be completed; nil
+// where there is none.
+func (b *Book) Lost(t *Task) *Task {
+	for _, need := range t.waitsFor() {
+		if n := b.tasks[need]; n != nil && Ended(n.State) && n.State != Completed {
+			return n
+		}
+	}
+	return nil
+}
+
 // waitsFor is what must be completed before a task goes on.
 func (t *Task) waitsFor() []protocol.TaskID {
 	switch t.State {
