@@ -27,6 +27,8 @@ type board struct {
 	timers     int                          // events that time alone brought; guarded by mu
 	probes     int                          // messages of the first agent that arrived; guarded by mu
 	probedAt   time.Time                    // when the newest did; guarded by mu
+	probedAs   protocol.Seq                 // its event; guarded by mu
+	last       protocol.Seq                 // the newest event; guarded by mu
 	before     int                          // timers before it; guarded by mu
 }
 
@@ -84,6 +86,7 @@ func joinClose(err error, h interface{ close() error }) error { return errors.Jo
 
 func (x *board) onEvent(ev protocol.Event) {
 	var of protocol.Seq
+	x.last = ev.Seq
 	switch e := ev.Body.(type) {
 	case *protocol.TaskEvent:
 		switch of = e.Of; {
@@ -99,7 +102,7 @@ func (x *board) onEvent(ev protocol.Event) {
 	case *protocol.MessageEvent:
 		if e.From == protocol.AgentID(nameOf(0)) && len(e.Delivered) > 0 && e.Delivered[0] != protocol.Hive {
 			x.probes++
-			x.probedAt, x.before = time.Now(), x.timers
+			x.probedAt, x.probedAs, x.before = time.Now(), ev.Seq, x.timers
 		}
 		return
 	case *protocol.TaskRejectedEvent:
