@@ -48,12 +48,12 @@ const queueBytes = 64 << 20
 
 // A commit costs what it changes, and the directories that it changes anything
 // in: each is written whole. Where these are large, commits are fewer and larger:
-// they wait for an event for every worthEvent bytes, up to so many batches, or for
-// restMiB for every MiB, but no longer than restMost. So history takes a share of
-// a core and not all of it.
+// they wait for a batch for every worthBatch bytes, but for no more than mostBatches,
+// or for restMiB for every MiB, but no longer than restMost. So history takes a
+// share of a core and not all of it.
 const (
 	mostBatches = 8
-	worthEvent  = 1 << 10
+	worthBatch  = 512 << 10
 	restMiB     = 100 * time.Millisecond
 	restMost    = 2 * time.Second
 )
@@ -377,8 +377,7 @@ func (c *committer) next(ctx context.Context, now bool) (*gitcommit.Batch, time.
 
 // full is how many events are worth a commit at once; it holds no more (spec §6.2).
 func (c *committer) full() int {
-	batch := c.settings.CommitBatch
-	return min(max(batch, int(c.dirs/worthEvent)), mostBatches*batch)
+	return c.settings.CommitBatch * int(min(max(1, c.dirs/worthBatch), mostBatches))
 }
 
 // early tells how long a batch should still wait for more, zero if it should

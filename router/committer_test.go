@@ -17,11 +17,11 @@ func TestCommitGrowsWithDirectories(t *testing.T) {
 		want        int
 	}{
 		{512, 0, 512},
-		{512, 512 * worthEvent, 512},
-		{512, 700 * worthEvent, 700},
+		{512, 2*worthBatch - 1, 512},
+		{512, 3 * worthBatch, 3 * 512},
 		{512, 1 << 30, mostBatches * 512},
-		{1, 1 << 20, mostBatches},
-		{65536, 1 << 20, 65536},
+		{1, 1 << 30, mostBatches},
+		{65536, 1 << 20, 1 << 17},
 	} {
 		const waiting = 1 << 17
 		c := &committer{settings: protocol.GitSettings{CommitBatch: tt.batch}, head: 7, dirs: tt.directories}

@@ -38,7 +38,7 @@ var allowed = map[string][]string{
 	"agent":                    {"protocol", "internal/durable", "github.com/oklog/ulid/v2", "github.com/go-json-experiment/json/..."},
 	"audit":                    {"protocol", "internal/durable", "settings", "ledger", "eventlog", "mailbox", "gitcommit", "router", "golang.org/x/sys/...", "users"},
 	"bench":                    {"protocol", "internal/durable", "internal/child", "ledger", "mailbox", "gitcommit", "router", "audit", "charm.land/lipgloss/v2/..."},
-	"torture":                  {"protocol", "internal/durable", "internal/child", "eventlog", "agent", "github.com/go-json-experiment/json/...", "golang.org/x/sync/..."},
+	"torture":                  {"protocol", "internal/durable", "internal/child", "eventlog", "task", "agent", "github.com/go-json-experiment/json/...", "golang.org/x/sync/..."},
 	"users":                    {"protocol", "internal/durable"},
 	"hive-example":             {},
 	"internal/archtest":        {},
