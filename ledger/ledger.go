@@ -242,7 +242,9 @@ func (f folder) OnDrop(ev protocol.Event, e *protocol.DropEvent) none {
 func (f folder) OnQuarantine(ev protocol.Event, e *protocol.QuarantineEvent) none {
 	f.s.Counts.Quarantines++
 	// What has no content in the log is never swept: it is nowhere else.
-	f.heard(e.Agent)
+	if e.Original != nil { // else somebody altered what the agent was to read
+		f.heard(e.Agent)
+	}
 	if a, box, name := f.s.locate(e.Path); a != nil && e.Content != nil {
 		switch box {
 		case protocol.SentDir(a.ID):

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/hived/hived/ledger"
 	"github.com/hived/hived/protocol"
 	"github.com/hived/hived/task"
 )
@@ -23,13 +24,13 @@ const livenessLooks = 4
 // at once.
 func (d *Decider) Tasks(now time.Time, pulse func(protocol.AgentID) time.Time) (more bool, err error) {
 	at := d.state.Tasks.Moment(now)
+	d.carried = 0
 	for range tasksAtOnce {
 		t := d.plan.due(at)
 		if t == nil {
 			break
 		}
 		first := len(d.out)
-		d.carried = 0
 		err := d.wake(now, t, pulse)
 		d.whole(first)
 		if err != nil {
@@ -42,7 +43,7 @@ func (d *Decider) Tasks(now time.Time, pulse func(protocol.AgentID) time.Time) (
 	if err := d.dispatch(now); err != nil {
 		return false, err
 	}
-	return d.NextTask() <= at && d.NextTask() != 0, nil
+	return len(d.plan.ready) > 0 || d.NextTask() <= at && d.NextTask() != 0, nil
 }
 
 // NextTask is when the next task wants a look; zero: none does.
@@ -252,16 +253,24 @@ func (d *Decider) jittered(now time.Time, t *task.Task, n int) time.Time {
 	return now.Add(wait + time.Duration(h.Sum64()%uint64(wait))).UTC() //nolint:gosec // not negative
 }
 
-// dispatch offers what is ready to those who have room.
+// dispatch offers what is ready to those who have room, a batch of it.
 func (d *Decider) dispatch(now time.Time) error {
 	at := d.state.Tasks.Moment(now)
+	offered := 0
 	for len(d.plan.ready) > 0 || len(d.plan.freed) > 0 {
 		ready := d.plan.ready
 		d.plan.ready = nil
 		slices.SortFunc(ready, task.Best)
-		for _, t := range ready {
+		for i, t := range ready {
+			if offered == tasksAtOnce {
+				d.plan.ready = append(d.plan.ready, ready[i:]...)
+				return nil
+			}
 			if err := d.offer(now, at, t); err != nil {
 				return err
+			}
+			if t.State == task.Offered {
+				offered++
 			}
 		}
 		freed := d.plan.freed
@@ -325,7 +334,7 @@ func (d *Decider) unanswered(now time.Time, t *task.Task) error {
 		return err
 	}
 	for _, id := range asked {
-		if a := d.state.Agents[id]; a != nil && a.Missed == offersMissed {
+		if a := d.state.Agents[id]; a != nil && a.Status == ledger.Active && a.Missed == offersMissed {
 			d.Alert(now, &protocol.AlertEvent{
 				Code: protocol.CodeAgentSilent, Agent: id,
 				Text: string(id) + " let " + digits(offersMissed) + " offers of tasks in a row run out; it is offered no more until it sends, handles or writes something",

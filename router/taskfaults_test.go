@@ -165,6 +165,70 @@ func TestManyChildren(t *testing.T) {
 	}
 }
 
+// TestUrgentChild: of many that waited for one task, the most urgent is offered
+// first.
+func TestUrgentChild(t *testing.T) {
+	t.Parallel()
+	const children = 2 * tasksAtOnce
+	b := newTaskBench(t, "bob", "carol")
+	list := `{"name":"a","title":"a","to":["bob"]}`
+	for i := range children {
+		list += fmt.Sprintf(`,{"title":"b","to":["carol"],"needs":["a"],"priority":%d}`, i)
+	}
+	ids := b.makes(list)
+	b.tells("bob", "accept", ids[0], 0, `{}`)
+	b.tells("bob", "start", ids[0], 1, `{}`)
+	b.tells("bob", "complete", ids[0], 1, `{}`)
+	b.want(ids[children], task.Offered)
+}
+
+// TestClaimWhatHasJustBecomeFree: of many that waited for one task, each can be
+// claimed as soon as that is done.
+func TestClaimWhatHasJustBecomeFree(t *testing.T) {
+	t.Parallel()
+	b := newTaskBench(t, "bob", "carol")
+	list := `{"name":"a","title":"a","to":["bob"]}`
+	for range 2 * tasksAtOnce {
+		list += `,{"title":"b","to":["bob"],"needs":["a"],"priority":1}`
+	}
+	ids := b.makes(list + `,{"title":"c","to":["carol"],"needs":["a"]}`)
+	b.tells("bob", "accept", ids[0], 0, `{}`)
+	b.tells("bob", "start", ids[0], 1, `{}`)
+	b.tells("bob", "complete", ids[0], 1, `{}`)
+	if got := outcomes(b.send("carol", `{"to":"hive","event":"claim"}`)); count(got, "claim") != 1 {
+		t.Errorf("a claim is answered with %v", got)
+	}
+}
+
+// TestWhatIsNoSignOfLife: what somebody did to an inbox is none of its owner, in
+// a daemon that lives as in one that is started anew; and of an agent that a
+// person took off, nobody says that it is silent.
+func TestWhatIsNoSignOfLife(t *testing.T) {
+	t.Parallel()
+	b := newTaskBench(t, "bob")
+	b.makes(`{"title":"a","to":["bob"]}`)
+	b.later(48 * time.Hour)
+	b.d.SetAside(b.now, "bob", "x.json", protocol.InboxDir("bob")+"/bad-x.json", "changed", []byte("x"))
+	b.d.Take(b.now)
+	live := b.later(48 * time.Hour)
+	b.d = NewDecider(b.d.state, b.d.settings, zeros{})
+	if anew := b.later(48 * time.Hour); len(live) > 0 || len(anew) > 0 {
+		t.Errorf("a daemon that lives: %v, one that is started anew: %v", live, anew)
+	}
+	for _, act := range []protocol.AgentAction{protocol.Held, protocol.Archived} {
+		b := newTaskBench(t, "bob")
+		b.makes(`{"title":"1","to":["bob"]},{"title":"2","to":["bob"]},{"title":"3","to":["bob"]}`)
+		b.d.agent(b.now, &protocol.AgentEvent{Agent: "bob", Action: act})
+		b.d.state.Agents["bob"].Missed = 2 * offersWaiting
+		if x := b.later(time.Hour); count(x, "offer_expired") != offersWaiting {
+			t.Errorf("%s: %v", act, x)
+		}
+		if n := b.d.state.Counts.Alerts; n > 0 {
+			t.Errorf("%s: %d alerts", act, n)
+		}
+	}
+}
+
 func count(list []string, what string) (n int) {
 	for _, x := range list {
 		if x == what {

@@ -175,7 +175,7 @@ func (m *taskModel) room(id protocol.AgentID) bool {
 			offers++
 		}
 	}
-	return busy < 1 && offers < 3 && m.missed[id] < 3
+	return busy < 1 && offers < 3 && m.missed[id] < 9
 }
 
 func (m *taskModel) free(t *oneTask, at time.Time) bool {

@@ -36,8 +36,8 @@ type plan struct {
 const offersWaiting = 3
 
 // offersMissed is how many offers in a row an agent lets run out before it is
-// offered nothing more until it is heard of.
-const offersMissed = 3
+// offered nothing more until it is heard of: those of three leases at least.
+const offersMissed = 3 * offersWaiting
 
 // hand is what an agent has in hand.
 type hand struct {

@@ -299,15 +299,22 @@ func (d *Decider) views(now time.Time) {
 }
 
 // ended carries on with those that waited for a task that has ended (spec §8.5):
-// at once with some, and with the rest of many when it is their turn.
+// those that may be taken now wait for somebody, and of the others some are
+// carried on with at once, and the rest of many when it is their turn.
 func (d *Decider) ended(now time.Time, parent *task.Task) error {
+	at := d.state.Tasks.Moment(now)
 	for _, id := range d.state.Tasks.Children(parent.ID) {
 		t := d.state.Tasks.Get(id)
 		if task.Ended(t.State) {
 			continue // with another of those that it waited for, just now
 		}
+		if d.plan.waiting(t, at) {
+			d.plan.waits.add(t)
+			d.plan.ready = append(d.plan.ready, t)
+			continue
+		}
 		if d.carried++; d.carried > tasksAtOnce {
-			d.plan.schedule(t, max(d.due(t), d.state.Tasks.Moment(now)))
+			d.plan.schedule(t, max(d.due(t), at))
 			continue
 		}
 		if err := d.waited(now, t); err != nil {
