@@ -3,6 +3,7 @@ package router
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -127,16 +128,12 @@ func TestManyChildren(t *testing.T) {
 		t.Run(tt.event, func(t *testing.T) {
 			t.Parallel()
 			b := newTaskBench(t, "bob")
-			list := `{"name":"a","title":"a","to":["bob"]}`
 			for i := range children {
-				// Each is for somebody of its own, so that all are offered at once.
-				who := fmt.Sprintf("bob%d", i)
-				b.d.Join(b.now, protocol.AgentID(who))
-				list += fmt.Sprintf(`,{"title":"b","to":[%q],"needs":["a"]}`, who)
+				b.d.Join(b.now, protocol.AgentID(fmt.Sprintf("bob%d", i)))
 			}
 			b.d.Take(b.now)
-			id := b.makes(list)[0]
-			b.tells("bob", "accept", id, 0, `{}`)
+			// Each is for somebody of its own, so that all are offered at once.
+			id := b.family(children, func(i int) string { return fmt.Sprintf(`"to":["bob%d"]`, i) })[0]
 			by := protocol.AgentID("alice")
 			if tt.event == "complete" {
 				by = "bob"
@@ -171,12 +168,7 @@ func TestUrgentChild(t *testing.T) {
 	t.Parallel()
 	const children = 2 * tasksAtOnce
 	b := newTaskBench(t, "bob", "carol")
-	list := `{"name":"a","title":"a","to":["bob"]}`
-	for i := range children {
-		list += fmt.Sprintf(`,{"title":"b","to":["carol"],"needs":["a"],"priority":%d}`, i)
-	}
-	ids := b.makes(list)
-	b.tells("bob", "accept", ids[0], 0, `{}`)
+	ids := b.family(children, func(i int) string { return fmt.Sprintf(`"to":["carol"],"priority":%d`, i) })
 	b.tells("bob", "start", ids[0], 1, `{}`)
 	b.tells("bob", "complete", ids[0], 1, `{}`)
 	b.want(ids[children], task.Offered)
@@ -187,12 +179,13 @@ func TestUrgentChild(t *testing.T) {
 func TestClaimWhatHasJustBecomeFree(t *testing.T) {
 	t.Parallel()
 	b := newTaskBench(t, "bob", "carol")
-	list := `{"name":"a","title":"a","to":["bob"]}`
-	for range 2 * tasksAtOnce {
-		list += `,{"title":"b","to":["bob"],"needs":["a"],"priority":1}`
-	}
-	ids := b.makes(list + `,{"title":"c","to":["carol"],"needs":["a"]}`)
-	b.tells("bob", "accept", ids[0], 0, `{}`)
+	const children = 2 * tasksAtOnce
+	ids := b.family(children, func(i int) string {
+		if i == children-1 {
+			return `"to":["carol"]`
+		}
+		return `"to":["bob"],"priority":1`
+	})
 	b.tells("bob", "start", ids[0], 1, `{}`)
 	b.tells("bob", "complete", ids[0], 1, `{}`)
 	if got := outcomes(b.send("carol", `{"to":"hive","event":"claim"}`)); count(got, "claim") != 1 {
@@ -227,6 +220,18 @@ func TestWhatIsNoSignOfLife(t *testing.T) {
 			t.Errorf("%s: %d alerts", act, n)
 		}
 	}
+}
+
+// family has bob take a task that others wait for, and gives the ids of all.
+func (b *bench) family(children int, of func(i int) string) []protocol.TaskID {
+	b.t.Helper()
+	list := []string{`{"name":"a","title":"a","to":["bob"]}`}
+	for i := range children {
+		list = append(list, `{"title":"b","needs":["a"],`+of(i)+`}`)
+	}
+	ids := b.makes(strings.Join(list, ","))
+	b.tells("bob", "accept", ids[0], 0, `{}`)
+	return ids
 }
 
 func count(list []string, what string) (n int) {

@@ -172,13 +172,13 @@ func TestTaskLife(t *testing.T) {
 // TestTaskLifeCrashes crashes a hive with tasks at its operations.
 func TestTaskLifeCrashes(t *testing.T) {
 	t.Parallel()
-	sweep(t, plan(mornings(t, work), crashes, 20))
+	sweep(t, plan(mornings(t, work), crashes, 32))
 }
 
 // TestTaskLifeFails has its operations fail.
 func TestTaskLifeFails(t *testing.T) {
 	t.Parallel()
-	sweep(t, plan(mornings(t, work), failing(), 31))
+	sweep(t, plan(mornings(t, work), failing(), 47))
 }
 
 // TestTaskLifeCrashesAgain crashes it in its recovery too.

@@ -25,7 +25,7 @@ import (
 
 // A sweep takes long. What it leaves out in a plain run is left to others: at
 // every operation one fault, in turns.
-var every = flag.Int("sweep.every", 0, "sweeps of a whole hive: every fault at each n-th operation; 0 is one fault, in turns, at each operation or each fifth")
+var every = flag.Int("sweep.every", 0, "sweeps of a whole hive: every fault at each n-th operation; 0 is one fault, in turns, at each operation or each eighth")
 
 // failure is a way in which operations fail.
 type failure struct {
@@ -317,10 +317,10 @@ func TestWholeHiveCrashes(t *testing.T) {
 	sweep(t, plan(mornings(t, mail), crashes, 1))
 }
 
-// TestWholeHiveFails has operations fail, at every fifth operation.
+// TestWholeHiveFails has operations fail, at every eighth operation.
 func TestWholeHiveFails(t *testing.T) {
 	t.Parallel()
-	sweep(t, plan(mornings(t, mail), failing(), 5))
+	sweep(t, plan(mornings(t, mail), failing(), 8))
 }
 
 func failing() (faults []fault) {
@@ -334,7 +334,7 @@ func failing() (faults []fault) {
 // every operation of its recovery, and some of those that come after that too.
 func TestWholeHiveCrashesAgain(t *testing.T) {
 	t.Parallel()
-	sweep(t, crashAgain(t, mail, 120, 1))
+	sweep(t, crashAgain(t, mail, 180, 1))
 }
 
 // crashAgain lists the jobs of crashes at each plain-th operation of a course,
