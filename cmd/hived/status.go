@@ -47,6 +47,7 @@ func (a *app) statusCommand() *cobra.Command {
 				return err
 			}
 			s.Status.Problems = append(s.Status.Problems, outboxesThatWait(s.Status.Agents)...)
+			s.Status.Problems = append(s.Status.Problems, whoIsSilent(s.Status)...)
 			return a.answer(s, func(p *printer) { a.showStatus(p, s) })
 		}),
 	}
@@ -117,6 +118,25 @@ func outboxesThatWait(list []router.AgentStatus) []string {
 		out = append(out, fmt.Sprintf("%s because it is held: `hived agent release %s`", files, x.ID))
 	}
 	return out
+}
+
+// whoIsSilent tells of agents that are offered no tasks, while there are some.
+func whoIsSilent(s router.Status) []string {
+	var ids []string
+	for _, x := range s.Agents {
+		if x.Silent {
+			ids = append(ids, string(x.ID))
+		}
+	}
+	if len(ids) == 0 || s.Tasks[string(task.Unassigned)] == 0 {
+		return nil
+	}
+	const most = 5
+	names := strings.Join(ids[:min(most, len(ids))], ", ")
+	if more := len(ids) - most; more > 0 {
+		names += fmt.Sprintf(" and %d more", more)
+	}
+	return []string{"offers of tasks ran out unanswered, so no more are made to " + names + " until they do something: start them, or let others `hived task claim`"}
 }
 
 // folded folds the log. The problem is one of hive.yaml.
