@@ -33,7 +33,7 @@ var taskTimersRow = row{
 		settings := protocol.DefaultSettings()
 		settings.Tasks.Lease = time.Hour
 		b.tell(0, "%d agents take tasks", b.sizes.timerAgents)
-		// Some are left over: what is offered to others is not there for who asks for any.
+		// Some are left over, so that nobody has to take what others were offered.
 		x, err := b.newBoard(ctx, b.sizes.timerAgents, (hands+settings.Tasks.Offers)*b.sizes.timerAgents, settings, func(share float64) { b.tell(share/3, "tasks are created") })
 		if err != nil {
 			return outcome{}, err

@@ -32,7 +32,7 @@ type Decider struct {
 	out      []Decision
 	roster   bool // the roster changed since registry.json was written
 	plan     *plan
-	carried  int // tasks that this decision carried on with, because others ended
+	carried  int // tasks that this decision, or turn of timers, carried on with because others ended
 	// Recall reads an event again that was decided before: of a checkpoint that a
 	// patch refers to. The log is part of what is decided from.
 	recall func(protocol.Seq) (protocol.Event, error)

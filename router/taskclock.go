@@ -5,7 +5,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/hived/hived/ledger"
 	"github.com/hived/hived/protocol"
 	"github.com/hived/hived/task"
 )
@@ -334,7 +333,7 @@ func (d *Decider) unanswered(now time.Time, t *task.Task) error {
 		return err
 	}
 	for _, id := range asked {
-		if a := d.state.Agents[id]; a != nil && a.Status == ledger.Active && a.Missed == offersMissed {
+		if a := d.state.Agents[id]; a != nil && silent(a) && a.Missed == offersMissed { // just now
 			d.Alert(now, &protocol.AlertEvent{
 				Code: protocol.CodeAgentSilent, Agent: id,
 				Text: string(id) + " let " + digits(offersMissed) + " offers of tasks in a row run out; it is offered no more until it sends, handles or writes something",

@@ -39,6 +39,10 @@ const offersWaiting = 3
 // offered nothing more until it is heard of: those of three leases at least.
 const offersMissed = 3 * offersWaiting
 
+// silent tells whether an agent could be offered tasks, and let too many offers
+// run out.
+func silent(a *ledger.Agent) bool { return a.Status == ledger.Active && a.Missed >= offersMissed }
+
 // hand is what an agent has in hand.
 type hand struct {
 	id     protocol.AgentID
@@ -132,7 +136,7 @@ func (p *plan) agent(id protocol.AgentID) {
 	if a == nil || a.Status != ledger.Active {
 		return
 	}
-	if h.slots = max(1, a.Slots); a.Missed >= offersMissed || !h.room() {
+	if h.slots = max(1, a.Slots); silent(a) || !h.room() {
 		return
 	}
 	h.listed = h.load() + 1
