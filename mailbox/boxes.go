@@ -103,12 +103,15 @@ func tickOf(mtime time.Time) time.Duration {
 }
 
 // dirState tells whether a directory has to be listed again. It trusts a
-// listing once it was taken a tick after the mtime was first seen, by the
-// daemon's own clock: the disk's clock may be another one.
+// listing once it was taken a tick after the mtime was there for certain, by the
+// daemon's own clock: the disk's clock may be another one. A look may come long
+// after the time that it is given, so the time of the first one that shows an
+// mtime proves nothing; that of the next one does.
 type dirState struct {
 	dev, ino uint64
 	mtime    time.Time
-	first    time.Time // when this mtime was first seen; zero: nothing is known
+	first    time.Time // of the first look that saw this mtime; zero: nothing is known
+	since    time.Time // of the look after that; zero: there was none
 	sure     bool      // nothing that came later can have this mtime
 }
 
@@ -116,6 +119,8 @@ type dirState struct {
 func (d *dirState) moved(i durable.Info, now time.Time) bool {
 	if d.other(i) || !d.mtime.Equal(i.ModTime) {
 		*d = dirState{dev: i.Dev, ino: i.Ino, mtime: i.ModTime, first: now}
+	} else if d.since.IsZero() && now.After(d.first) {
+		d.since = now
 	}
 	return !d.sure
 }
@@ -134,7 +139,9 @@ func (d *dirState) other(i durable.Info) bool {
 func (d *dirState) replaced(i durable.Info) bool { return !d.first.IsZero() && d.other(i) }
 
 // listed says that a listing that began at now succeeded.
-func (d *dirState) listed(now time.Time) { d.sure = now.Sub(d.first) >= tickOf(d.mtime) }
+func (d *dirState) listed(now time.Time) {
+	d.sure = !d.since.IsZero() && now.Sub(d.since) >= tickOf(d.mtime)
+}
 
 func (d *dirState) forget() { *d = dirState{} }
 

@@ -77,6 +77,7 @@ type outbox struct {
 	dir      dirState
 	owner    uint32
 	broken   bool                // .sent was missing when the directory was listed
+	heard    bool                // something happened since the directory was listed
 	queue    []string            // names of this round that are still to be looked at
 	waiting  map[string]*waiting // files that cannot be decided yet
 	strays   map[string]*stray
@@ -138,6 +139,18 @@ func (b *Boxes) Arrivals(id protocol.AgentID, now time.Time, limit int) (Scan, e
 // looked at yet.
 func (b *Boxes) Listed(id protocol.AgentID) bool { return len(b.box(id).outbox.queue) > 0 }
 
+// Heard says that something may have happened in an outbox. The next round lists
+// it, whatever its time says: a round that is under way does not know of what
+// happened after its own listing, so another one has to follow it.
+func (b *Boxes) Heard(id protocol.AgentID) { b.box(id).outbox.heard = true }
+
+// Unread tells whether an outbox wants another call of [Boxes.Arrivals]: names of
+// its listing are left, or something was heard since that was taken.
+func (b *Boxes) Unread(id protocol.AgentID) bool {
+	o := &b.box(id).outbox
+	return len(o.queue) > 0 || o.heard
+}
+
 // newRound fills the queue.
 func (b *Boxes) newRound(id protocol.AgentID, o *outbox, now time.Time) error {
 	name := protocol.OutboxDir(id)
@@ -146,7 +159,7 @@ func (b *Boxes) newRound(id protocol.AgentID, o *outbox, now time.Time) error {
 		return err
 	}
 	o.owner = info.UID
-	if !o.dir.moved(info, now) {
+	if !o.dir.moved(info, now) && !o.heard {
 		o.queue = slices.Sorted(maps.Keys(o.waiting))
 		return nil
 	}
@@ -155,6 +168,7 @@ func (b *Boxes) newRound(id protocol.AgentID, o *outbox, now time.Time) error {
 		return err
 	}
 	o.dir.listed(now)
+	o.heard = false
 	o.broken = !holdsDir(entries, ".sent")
 	strays := map[string]*stray{}
 	waits := map[string]*waiting{}
@@ -178,7 +192,7 @@ func (b *Boxes) newRound(id protocol.AgentID, o *outbox, now time.Time) error {
 
 // unsettled tells whether there is something to do though nothing moved.
 func (o *outbox) unsettled(now time.Time) bool {
-	return len(o.queue) > 0 || len(o.waiting) > 0 || !o.strayDue.IsZero() && !now.Before(o.strayDue)
+	return o.heard || len(o.queue) > 0 || len(o.waiting) > 0 || !o.strayDue.IsZero() && !now.Before(o.strayDue)
 }
 
 // endRound gives the moment at which a waiting file has to be looked at, and

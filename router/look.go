@@ -72,7 +72,7 @@ func (r *Router) hints(list []mailbox.Hint) {
 		case h.Part == mailbox.PartAgents, a == nil:
 			r.root.agents = true
 		case h.Part == mailbox.PartOutbox:
-			r.wants.outbox.add(a)
+			r.wantOutbox(a)
 		case h.Part == mailbox.PartInbox:
 			r.wantInbox(now, a)
 		case h.Part == mailbox.PartAltered:
@@ -97,7 +97,7 @@ func (r *Router) looks(now time.Time) (more bool) {
 			r.attend(now, a.id)
 		}
 		if m.Outbox {
-			r.wants.outbox.add(a)
+			r.wantOutbox(a)
 		}
 		if m.Inbox {
 			r.wantInbox(now, a)
@@ -215,9 +215,16 @@ func (r *Router) attend(now time.Time, id protocol.AgentID) {
 // lookAt has an agent looked at anew after the log said something about it.
 func (r *Router) lookAt(id protocol.AgentID) {
 	if a := r.agents[id]; a != nil {
-		r.wants.outbox.add(a)
+		r.wantOutbox(a)
 		r.wants.look.add(a)
 	}
+}
+
+// wantOutbox has an outbox looked at, from a listing on that is still to be
+// taken: an agent may be waiting for its turn with the rest of an earlier one.
+func (r *Router) wantOutbox(a *attention) {
+	r.boxes.Heard(a.id)
+	r.wants.outbox.add(a)
 }
 
 // outboxes takes in messages, in turns, until the batch is full.
@@ -337,7 +344,7 @@ func (r *Router) outbox(now time.Time, a *attention, scan mailbox.AgentScan) err
 		r.alertOnce(now, &protocol.AlertEvent{Code: protocol.CodeUnreadable, Agent: a.id, Path: protocol.OutboxDir(a.id), Text: scan.Err.Error()})
 		return nil //nolint:nilerr // one agent's trouble stops no other
 	}
-	if scan.More {
+	if r.boxes.Unread(a.id) { // and not scan.More, which may have been read ahead of a hint
 		r.wants.outbox.add(a)
 	}
 	if scan.Broken {

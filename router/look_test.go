@@ -493,3 +493,78 @@ func TestHintsAreHeardBesideAnything(t *testing.T) {
 		}
 	}
 }
+
+// TestHintDuringARound: what is sent while an earlier listing of its outbox is
+// still being worked off is found without waiting for a rescan, however the loop
+// comes to hear of it.
+func TestHintDuringARound(t *testing.T) {
+	const files = batchEvents + 100
+	hint := []mailbox.Hint{{Agent: "alice", Part: mailbox.PartOutbox}}
+	for name, hear := range map[string]func(l *looker){
+		"a hint":                  func(l *looker) { l.hints(hint) },
+		"hints were lost":         func(l *looker) { l.hints([]mailbox.Hint{{Overflow: true}}) },
+		"its own directory moved": func(l *looker) { l.hints([]mailbox.Hint{{Agent: "alice", Part: mailbox.PartOwn}}) },
+		"a hint while it is on hold": func(l *looker) {
+			l.state.Agents["alice"].Status = ledger.OnHold
+			l.hints(hint)
+			l.steps()
+			l.state.Agents["alice"].Status = ledger.Active
+			l.lookAt("alice")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := newLooker(t, 3, attentive{}, nil)
+			l.settle()
+			for i := range files {
+				put(t, l.disk.FS, fmt.Sprintf("agents/alice/outbox/%03d.json", i), `{"to":"bob","body":"x"}`)
+			}
+			l.hints(hint)
+			if _, err := l.step(t.Context(), l.now); err != nil {
+				t.Fatal(err)
+			}
+			if left := files - unread(t, l.disk.FS, "bob"); left <= 0 {
+				t.Fatal("one step took all")
+			}
+			put(t, l.disk.FS, "agents/alice/outbox/late.json", `{"to":"bob","body":"x"}`)
+			hear(l)
+			l.steps()
+			l.equal("delivered", unread(t, l.disk.FS, "bob"), files+1)
+		})
+	}
+}
+
+// TestBurstOnARunningDaemon: messages that are renamed into their outboxes one
+// after the other are all delivered because of their hints alone.
+func TestBurstOnARunningDaemon(t *testing.T) {
+	const agents, each = 6, 200
+	var names []string
+	for i := range agents {
+		names = append(names, string(numbered(i)))
+	}
+	h := newHive(t, append(names, "bob")...)
+	h.settings.Rescan = time.Hour
+	h.settings.InboxCap = agents * each
+	h.up()
+	h.send(names[0], "first", `{"id":"first","to":"human","body":"x"}`)
+	h.delivery("first") // it watches
+	var senders sync.WaitGroup
+	for _, name := range names {
+		senders.Go(func() {
+			for i := range each {
+				dir := h.path("agents/"+name+"/outbox") + "/"
+				err := os.WriteFile(dir+"next", []byte(`{"to":"bob","body":"x"}`), 0o600)
+				if err = errors.Join(err, os.Rename(dir+"next", fmt.Sprintf("%s%d.json", dir, i))); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	senders.Wait()
+	delivered := 0
+	await(h, fmt.Sprintf("all %d messages", agents*each), func(_ protocol.Event, e *protocol.MessageEvent) bool {
+		if len(e.Delivered) == 1 && e.Delivered[0] == "bob" {
+			delivered++
+		}
+		return delivered == agents*each
+	})
+}
