@@ -92,8 +92,8 @@ func TestWindows(t *testing.T) {
 	}
 	for n := range 5 {
 		_, _, seen := s.Seen("alice", protocol.MessageID(fmt.Sprint("m", n)))
-		byConversation := s.Thread("bob", "", protocol.ConversationID(fmt.Sprint("c", n))).Known
-		byParent := s.Thread("bob", protocol.MessageID(fmt.Sprint("m", n)), "").Known
+		byConversation := s.Thread("bob", nil, "", protocol.ConversationID(fmt.Sprint("c", n))).Known
+		byParent := s.Thread("bob", nil, protocol.MessageID(fmt.Sprint("m", n)), "").Known
 		if want := n >= 2; seen != want || byConversation != want || byParent != want {
 			t.Errorf("message %d: seen %v, its conversation %v, as a parent %v; want %v", n, seen, byConversation, byParent, want)
 		}
@@ -110,24 +110,25 @@ func TestThread(t *testing.T) {
 	tests := []struct {
 		name  string
 		from  protocol.AgentID
+		to    []protocol.AgentID
 		reply protocol.MessageID
 		conv  protocol.ConversationID
 		want  Thread
 	}{
-		{"by reply", "bob", "m1", "", Thread{true, "c", 4}},
-		{"by conversation, what it was given", "bob", "", "c", Thread{true, "c", 4}},
-		{"by conversation, another", "carol", "", "c", Thread{true, "c", 5}},
-		{"given nothing", "alice", "", "c", Thread{}},
-		{"an unknown parent falls back to the conversation", "bob", "nowhere", "c", Thread{true, "c", 4}},
-		{"nothing known", "bob", "nowhere", "", Thread{}},
+		{"by reply", "bob", nil, "m1", "", Thread{true, "c", 4}},
+		{"by conversation, what it was given", "bob", nil, "", "c", Thread{true, "c", 4}},
+		{"by conversation, another", "carol", nil, "", "c", Thread{true, "c", 5}},
+		{"given nothing", "alice", nil, "", "c", Thread{}},
+		{"an unknown parent falls back to the conversation", "bob", nil, "nowhere", "c", Thread{true, "c", 4}},
+		{"nothing known", "bob", nil, "nowhere", "", Thread{}},
 	}
 	for _, tt := range tests {
-		if got := s.Thread(tt.from, tt.reply, tt.conv); got != tt.want {
+		if got := s.Thread(tt.from, tt.to, tt.reply, tt.conv); got != tt.want {
 			t.Errorf("%s: %+v, want %+v", tt.name, got, tt.want)
 		}
 	}
 	tell(s, &protocol.HiveEvent{Action: protocol.Continued, Conversation: "c"})
-	if got := s.Thread("bob", "m1", ""); got.Hops != 0 {
+	if got := s.Thread("bob", nil, "m1", ""); got.Hops != 0 {
 		t.Errorf("after continue the parent counts %d hops", got.Hops)
 	}
 	var many []protocol.AgentID
@@ -135,11 +136,44 @@ func TestThread(t *testing.T) {
 		many = append(many, protocol.AgentID(fmt.Sprint("x", i)))
 	}
 	tell(s, message(3, "alice", "c", 6, many...))
-	if got := s.Thread("x3", "", "c"); got.Hops != 6 {
+	if got := s.Thread("x3", nil, "", "c"); got.Hops != 6 {
 		t.Errorf("a message to many counts %d hops for one of them", got.Hops)
 	}
-	if got := s.Thread("alice", "", "c"); got.Known {
+	if got := s.Thread("alice", nil, "", "c"); got.Known {
 		t.Error("its sender was given it too")
+	}
+}
+
+// TestThreadOfAReply: several senders use the id 1, and a reply belongs to the
+// message that its sender means.
+func TestThreadOfAReply(t *testing.T) {
+	one := func(from protocol.AgentID, conv protocol.ConversationID, to ...protocol.AgentID) *protocol.MessageEvent {
+		m := message(1, from, conv, 0, to...)
+		m.ID = "1"
+		return m
+	}
+	s := New(protocol.DefaultSettings().Remember)
+	tell(s, joined("alice", "bob", "carol", "dave", "erin")...)
+	tell(s, one("alice", "a", "bob"), one("carol", "c", "dave"), one("dave", "d", "carol", "erin"))
+	tests := []struct {
+		name string
+		from protocol.AgentID
+		to   []protocol.AgentID
+		want protocol.ConversationID
+	}{
+		{"to its sender", "bob", []protocol.AgentID{"alice"}, "a"},
+		{"to its sender, who used the id last", "carol", []protocol.AgentID{"dave"}, "d"},
+		{"to its sender and others", "dave", []protocol.AgentID{"bob", "carol", protocol.Hive, "nobody"}, "c"},
+		{"to several who used it: the newest", "bob", []protocol.AgentID{"alice", "carol"}, "c"},
+		{"to somebody else: one's own", "alice", []protocol.AgentID{"bob"}, "a"},
+		{"to somebody else, of what one was given", "bob", []protocol.AgentID{"erin"}, "a"},
+		{"to somebody else, of what one was given last", "erin", []protocol.AgentID{"bob"}, "d"},
+		{"of strangers", "stranger", []protocol.AgentID{"bob"}, ""},
+	}
+	for _, tt := range tests {
+		if got := s.Thread(tt.from, tt.to, "1", ""); got.Conversation != tt.want || got.Known != (tt.want != "") {
+			t.Errorf("%s: %+v, want conversation %q", tt.name, got, tt.want)
+		}
 	}
 }
 
@@ -154,7 +188,7 @@ func TestNamesAreGivenBack(t *testing.T) {
 		}
 		for back := range min(n+1, 3) {
 			id, want := protocol.MessageID(fmt.Sprint("m", (n-back)%7)), protocol.ConversationID(fmt.Sprint("c", n-back))
-			if got := s.Thread("bob", id, "").Conversation; got != want {
+			if got := s.Thread("bob", nil, id, "").Conversation; got != want {
 				t.Fatalf("after %d: %s is in %s, not in %s", n, id, got, want)
 			}
 		}
@@ -180,7 +214,7 @@ func TestNamesOfOneMessage(t *testing.T) {
 func TestNoticesCountNoHops(t *testing.T) {
 	s := New(protocol.DefaultSettings().Remember)
 	tell(s, append(joined("bob"), message(1, protocol.Hive, "c", 0, "bob"))...)
-	if got := s.Thread("bob", "m1", "c"); got.Known {
+	if got := s.Thread("bob", nil, "m1", "c"); got.Known {
 		t.Errorf("a notice is a parent: %+v", got)
 	}
 }

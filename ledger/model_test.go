@@ -37,7 +37,7 @@ func (w *simpleWindow[K, V]) put(k K, v V) {
 type model struct {
 	seq           protocol.Seq
 	ids           *simpleWindow[modelName, modelID]
-	parents       *simpleWindow[protocol.MessageID, modelParent]
+	parents       *simpleWindow[modelName, modelParent] // of nobody: the newest of all
 	conversations *simpleWindow[protocol.ConversationID, *modelConversation]
 	pairs         *simpleWindow[[2]protocol.AgentID, *modelPair]
 	boxes         map[string]map[string]Letter // by directory and name
@@ -55,6 +55,7 @@ type modelID struct {
 
 type modelParent struct {
 	of           protocol.Seq
+	from, before protocol.AgentID
 	conversation protocol.ConversationID
 	hops         int
 }
@@ -82,7 +83,7 @@ type modelPair struct {
 func newModel(r protocol.RememberSettings) *model {
 	return &model{
 		ids:           newSimpleWindow[modelName, modelID](r.IDs),
-		parents:       newSimpleWindow[protocol.MessageID, modelParent](r.IDs),
+		parents:       newSimpleWindow[modelName, modelParent](r.IDs),
 		conversations: newSimpleWindow[protocol.ConversationID, *modelConversation](r.Conversations),
 		pairs:         newSimpleWindow[[2]protocol.AgentID, *modelPair](r.Conversations),
 		boxes:         map[string]map[string]Letter{},
@@ -128,7 +129,15 @@ func (m *model) message(ev protocol.Event, e *protocol.MessageEvent) {
 	if e.From == protocol.Hive {
 		return
 	}
-	m.parents.put(e.ID, modelParent{ev.Seq, e.Conversation, e.Hops})
+	old := m.parents.values[modelName{"", e.ID}]
+	p := modelParent{ev.Seq, e.From, old.before, e.Conversation, e.Hops}
+	if old.from != "" && old.from != e.From {
+		p.before = old.from
+	}
+	m.parents.put(modelName{"", e.ID}, p)
+	if p.before == old.from && old.from != "" {
+		m.parents.put(modelName{old.from, e.ID}, old)
+	}
 	if e.From == protocol.Human {
 		m.restart(e.Conversation)
 	}
@@ -215,9 +224,49 @@ func (m *model) alternate(from, to protocol.AgentID, at time.Time) {
 	m.pairs.put(modelPairOf(from, to), p)
 }
 
+// answered is [State.answered].
+func (m *model) answered(from protocol.AgentID, to []protocol.AgentID, id protocol.MessageID) (best modelParent) {
+	newest := m.parents.values[modelName{"", id}]
+	of := func(who protocol.AgentID) modelParent {
+		if newest.from == who || newest.before == "" {
+			if newest.from != who {
+				return modelParent{}
+			}
+			return newest
+		}
+		return m.parents.values[modelName{who, id}]
+	}
+	for _, who := range to {
+		if p := of(who); p.of > best.of {
+			best = p
+		}
+	}
+	if best.of == 0 {
+		best = of(from)
+	}
+	for p := newest; best.of == 0 && p.of > 0; {
+		if c := m.conversations.values[p.conversation]; c != nil && c.heard(from).of > 0 {
+			return p
+		}
+		old := m.parents.values[modelName{p.before, id}]
+		if p.before == "" || old.of >= p.of {
+			break
+		}
+		p = old
+	}
+	return best
+}
+
+func (c *modelConversation) heard(from protocol.AgentID) modelHeard {
+	if c.wideBy != from && c.wide.of > c.to[from].of {
+		return c.wide
+	}
+	return c.to[from]
+}
+
 // follows is [State.Thread].
-func (m *model) follows(from protocol.AgentID, reply protocol.MessageID, conv protocol.ConversationID) Thread {
-	if p, ok := m.parents.values[reply]; ok && reply != "" {
+func (m *model) follows(from protocol.AgentID, to []protocol.AgentID, reply protocol.MessageID, conv protocol.ConversationID) Thread {
+	if p := m.answered(from, to, reply); p.of > 0 && reply != "" {
 		t := Thread{true, p.conversation, p.hops}
 		if c := m.conversations.values[p.conversation]; c != nil && p.of <= c.restarted {
 			t.Hops = 0
@@ -228,10 +277,7 @@ func (m *model) follows(from protocol.AgentID, reply protocol.MessageID, conv pr
 	if c == nil || conv == "" {
 		return Thread{}
 	}
-	h := c.to[from]
-	if c.wideBy != from && c.wide.of > h.of {
-		h = c.wide
-	}
+	h := c.heard(from)
 	switch {
 	case h.of == 0:
 		return Thread{}

@@ -238,7 +238,7 @@ type answer struct {
 }
 
 // questions asks for every name that a history can hold.
-func questions(seen func(protocol.AgentID, protocol.MessageID) answer, thread func(protocol.AgentID, protocol.MessageID, protocol.ConversationID) Thread,
+func questions(seen func(protocol.AgentID, protocol.MessageID) answer, thread func(protocol.AgentID, []protocol.AgentID, protocol.MessageID, protocol.ConversationID) Thread,
 	talk func(protocol.ConversationID) answer, turns func(a, b protocol.AgentID) (int, time.Time),
 ) []answer {
 	var out []answer
@@ -261,14 +261,16 @@ func questions(seen func(protocol.AgentID, protocol.MessageID) answer, thread fu
 		ids = append(ids, protocol.MessageID(ulid.ULID{15: byte(n)}.String()))
 	}
 	for _, id := range ids {
-		ask(answer{Thread: thread("alice", id, "")}, "reply to %s", id)
+		for _, to := range [][]protocol.AgentID{nil, {"bob"}, {"carol", "dave", protocol.Hive}, {protocol.Human}} {
+			ask(answer{Thread: thread("alice", to, id, "")}, "reply to %s of %v", id, to)
+		}
 	}
 	for _, a := range append(slices.Clone(cast), "x3", "nobody") {
 		for _, id := range ids {
 			ask(seen(a, id), "%s of %s", id, a)
 		}
 		for _, conv := range convs {
-			ask(answer{Thread: thread(a, "", conv)}, "%s in %s", a, conv)
+			ask(answer{Thread: thread(a, nil, "", conv)}, "%s in %s", a, conv)
 		}
 		for _, b := range cast {
 			n, told := turns(a, b)

@@ -13,7 +13,7 @@ import (
 
 // magic is the first thing in a snapshot, and its version: any change of what
 // follows is another one.
-const magic = "hived-snapshot-3\n"
+const magic = "hived-snapshot-4\n"
 
 // Encode writes a snapshot: the whole State at its event Seq, whose line in
 // the log has that sum. The same State gives the same bytes. Nothing is held in
@@ -266,6 +266,8 @@ func (s *State) encodeWindows(out *sink) {
 	encodeWindow(out, s.parents, func(p *parent) {
 		out.bytes(p.of[:])
 		out.bytes(p.hops[:])
+		out.number(uint64(long(p.from)))
+		out.number(uint64(long(p.before)))
 		i, ok := p.conversation.number()
 		if !ok {
 			out.bytes(p.conversation[:])
@@ -333,6 +335,9 @@ func (s *State) decodeParent(in *source, p *parent) {
 	in.bytes(p.of[:])
 	in.bytes(p.hops[:])
 	in.check(p.hops[3] < 1<<7, "hops are negative")
+	from, before := in.short(), in.short()
+	in.check(s.knows(from) && s.knows(before), "a message is of nobody")
+	p.from, p.before = short(from), short(before)
 	in.bytes(p.conversation[:])
 	i, ok := p.conversation.number()
 	if !ok || in.err != nil {

@@ -28,13 +28,23 @@ func (s *State) Seen(from protocol.AgentID, id protocol.MessageID) (of protocol.
 	return a.of.seq(), a.content, true
 }
 
-// parent is what a reply needs to know of the message that it answers, by id.
-// Where several senders used one id, the newest stands.
+// parent is what a reply needs to know of the message that it answers. The
+// newest message of an id stands under the id alone. When another sender uses
+// the id, the one before moves to its sender and the id, and the newest says
+// whose it is. So an id that one sender used, as nearly all are, costs one entry.
 type parent struct {
 	of           shortSeq
 	hops         [4]byte
+	from, before [4]byte // numbers of the roll: who sent it, and who used the id before; zero: nobody
 	conversation shortName
 }
+
+func short(n uint32) (b [4]byte) {
+	binary.LittleEndian.PutUint32(b[:], n)
+	return b
+}
+
+func long(b [4]byte) uint32 { return binary.LittleEndian.Uint32(b[:]) }
 
 // conversation is what hop counting needs to know of a thread.
 type conversation struct {
@@ -64,6 +74,15 @@ func (c *conversation) given(agent uint32) (int, heard) {
 	return i, c.to[i]
 }
 
+// heard is the newest message that an agent was given, if by that to many.
+func (c *conversation) heard(agent uint32) heard {
+	_, h := c.given(agent)
+	if c.wide.agent != agent && c.wide.of > h.of {
+		h = c.wide
+	}
+	return h
+}
+
 func (c *conversation) give(h heard) {
 	i, old := c.given(h.agent)
 	if old.agent == h.agent {
@@ -83,17 +102,16 @@ type Thread struct {
 	Hops         int // of the parent
 }
 
-// Thread finds the parent of a message from this sender: inReplyTo, else the
-// newest message of the conversation that the sender was given.
-func (s *State) Thread(from protocol.AgentID, inReplyTo protocol.MessageID, conv protocol.ConversationID) Thread {
-	if inReplyTo != "" {
-		if p := s.parents.get(keyOf(string(inReplyTo))); p != nil {
-			t := Thread{Known: true, Conversation: s.names.name(p.conversation), Hops: int(binary.LittleEndian.Uint32(p.hops[:]))}
-			if c := s.conversations.get(keyOf(string(t.Conversation))); c != nil && p.of.seq() <= c.restarted {
-				t.Hops = 0
-			}
-			return t
+// Thread finds the parent of a message from this sender to these: what
+// inReplyTo names, else the newest message of the conversation that the sender
+// was given.
+func (s *State) Thread(from protocol.AgentID, to []protocol.AgentID, inReplyTo protocol.MessageID, conv protocol.ConversationID) Thread {
+	if p := s.answered(from, to, inReplyTo); p != nil {
+		t := Thread{Known: true, Conversation: s.names.name(p.conversation), Hops: int(long(p.hops))}
+		if c := s.conversations.get(keyOf(string(t.Conversation))); c != nil && p.of.seq() <= c.restarted {
+			t.Hops = 0
 		}
+		return t
 	}
 	if conv == "" {
 		return Thread{}
@@ -102,11 +120,7 @@ func (s *State) Thread(from protocol.AgentID, inReplyTo protocol.MessageID, conv
 	if c == nil {
 		return Thread{}
 	}
-	agent := s.roll.numbers[from]
-	_, h := c.given(agent)
-	if c.wide.agent != agent && c.wide.of > h.of {
-		h = c.wide
-	}
+	h := c.heard(s.roll.numbers[from])
 	if h.of == 0 {
 		return Thread{}
 	}
@@ -114,6 +128,63 @@ func (s *State) Thread(from protocol.AgentID, inReplyTo protocol.MessageID, conv
 		h.hops = 0
 	}
 	return Thread{Known: true, Conversation: conv, Hops: int(h.hops)}
+}
+
+// answered finds the message that a reply means, because several may have used
+// its id: the newest that one of the recipients sent, else the sender's own,
+// else the newest in a thread of which the sender was given something. What
+// none of them had a part in is not meant.
+func (s *State) answered(from protocol.AgentID, to []protocol.AgentID, id protocol.MessageID) *parent {
+	if id == "" {
+		return nil
+	}
+	newest := s.parents.get(keyOf(string(id)))
+	if newest == nil {
+		return nil
+	}
+	var best *parent
+	for _, who := range to {
+		if p := s.sentBy(who, id, newest); p != nil && (best == nil || p.of.seq() > best.of.seq()) {
+			best = p
+		}
+	}
+	if best == nil {
+		best = s.sentBy(from, id, newest)
+	}
+	for p := newest; best == nil && p != nil; p = s.before(p, id) {
+		c := s.conversations.get(keyOf(string(s.names.name(p.conversation))))
+		if c != nil && c.heard(s.roll.numbers[from]).of != 0 {
+			best = p
+		}
+	}
+	return best
+}
+
+// sentBy gives the message of one sender that has an id, of which the newest is
+// at hand.
+func (s *State) sentBy(who protocol.AgentID, id protocol.MessageID, newest *parent) *parent {
+	switch n := s.roll.numbers[who]; {
+	case n == 0:
+		return nil
+	case long(newest.from) == n:
+		return newest
+	case long(newest.before) == 0:
+		return nil
+	}
+	return s.parents.get(keyOf(string(who), string(id)))
+}
+
+// before gives the message that had the id before this one, of another sender.
+func (s *State) before(p *parent, id protocol.MessageID) *parent {
+	n := long(p.before)
+	if n == 0 {
+		return nil
+	}
+	old := s.parents.get(keyOf(string(s.roll.list[n-1]), string(id)))
+	if old == nil || old.of.seq() >= p.of.seq() { // that sender used it again since
+		return nil
+	}
+	return old
 }
 
 // Told gives the time of the last notice about the hop cap in a conversation.
@@ -156,12 +227,12 @@ func (s *State) remember(ev protocol.Event, e *protocol.MessageEvent) {
 		return
 	}
 	hops := clampHops(e.Hops)
-	s.follow(e.ID, e.Conversation, hops)
+	from := s.roll.add(e.From)
+	s.follow(from, e.ID, e.Conversation, hops)
 	if e.From == protocol.Human {
 		s.restart(e.Conversation)
 	}
 	c := s.thread(e.Conversation)
-	from := s.roll.add(e.From)
 	if len(e.Delivered) > wideFrom {
 		c.wide = heard{from, hops, ev.Seq}
 		return
@@ -177,13 +248,21 @@ func (s *State) accept(from protocol.AgentID, id protocol.MessageID, content [16
 	*s.ids.put(keyOf(string(from), string(id))) = accepted{[8]byte(content[:8]), shorten(s.Seq)}
 }
 
-// follow remembers a message that can be answered.
-func (s *State) follow(id protocol.MessageID, conv protocol.ConversationID, hops int32) {
+// follow remembers a message that can be answered. A sender is nobody where an
+// adopted message names none.
+func (s *State) follow(from uint32, id protocol.MessageID, conv protocol.ConversationID, hops int32) {
 	name := s.names.use(conv)
 	p := s.parents.put(keyOf(string(id)))
+	old := *p
+	*p = parent{of: shorten(s.Seq), hops: short(uint32(hops)), from: short(from), before: old.before, conversation: name} //nolint:gosec // not negative
+	if n := long(old.from); n == 0 || n == from {
+		s.names.release(old.conversation)
+		return
+	}
+	p.before = old.from
+	p = s.parents.put(keyOf(string(s.roll.list[long(old.from)-1]), string(id)))
 	s.names.release(p.conversation)
-	p.of, p.conversation = shorten(s.Seq), name
-	binary.LittleEndian.PutUint32(p.hops[:], uint32(hops)) //nolint:gosec // not negative
+	*p = old
 }
 
 // clampHops keeps what the codecs of messages allow (spec §2).
@@ -196,7 +275,11 @@ func (s *State) rememberAdopted(seq protocol.Seq, f *protocol.AdoptedFile, owner
 		}
 	}
 	hops := clampHops(f.Hops)
-	s.follow(f.ID, f.Conversation, hops)
+	var from uint32
+	if f.From != "" {
+		from = s.roll.add(f.From)
+	}
+	s.follow(from, f.ID, f.Conversation, hops)
 	if f.Conversation != "" && box != protocol.SentDir(owner) {
 		c := s.thread(f.Conversation)
 		agent := s.roll.add(owner)

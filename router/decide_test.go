@@ -331,6 +331,21 @@ func TestNoticeOfAStoppedThread(t *testing.T) {
 	}
 }
 
+// TestReplyToAnIDOfTwoSenders: two senders both use the id 1, and a reply lands
+// in the thread of the one whom it answers.
+func TestReplyToAnIDOfTwoSenders(t *testing.T) {
+	b := newBench(t, "alice", "bob", "carol", "dave")
+	b.send("alice", `{"id":"1","to":"bob","conversation":"ours","body":"x"}`)
+	b.send("carol", `{"id":"1","to":"dave","conversation":"theirs","hops":12,"body":"x"}`)
+	got := b.send("bob", `{"to":"alice","in_reply_to":"1","body":"x"}`)
+	if diff := cmp.Diff([]string{"message bob hops 1 to [alice]"}, story(got)); diff != "" {
+		t.Error(diff)
+	}
+	if e := got[0].Event.Body.(*protocol.MessageEvent); e.Conversation != "ours" {
+		t.Errorf("the reply landed in %s", e.Conversation)
+	}
+}
+
 // TestPairCap stops two who never say what they answer.
 func TestPairCap(t *testing.T) {
 	b := newBench(t, "alice", "bob", "carol")

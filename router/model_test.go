@@ -31,7 +31,7 @@ type hiveModel struct {
 
 	files   map[uint64]*modelFile // every file that was put into an outbox, by inode
 	ids     map[modelSender]modelID
-	parents map[protocol.MessageID]modelHeard
+	parents map[modelSender]modelHeard
 	talks   map[protocol.ConversationID]*modelTalk
 	pairs   map[[2]protocol.AgentID]*modelPair
 	tally   map[string]int // what came about, by kind
@@ -117,7 +117,7 @@ func newHiveModel(settings protocol.Settings) *hiveModel {
 		agents:   map[protocol.AgentID]*modelAgent{},
 		files:    map[uint64]*modelFile{},
 		ids:      map[modelSender]modelID{},
-		parents:  map[protocol.MessageID]modelHeard{},
+		parents:  map[modelSender]modelHeard{},
 		talks:    map[protocol.ConversationID]*modelTalk{},
 		pairs:    map[[2]protocol.AgentID]*modelPair{},
 		tally:    map[string]int{},
@@ -201,7 +201,8 @@ func (m *hiveModel) decide(from protocol.AgentID, d *draft, now time.Time, seq p
 		return verdict{kind: "id-conflict", notices: []modelNotice{{to: from, code: "id-conflict"}}}
 	}
 	v := verdict{kind: "message"}
-	parent, follows := m.parent(from, d)
+	archived := m.resolve(from, d, &v)
+	parent, follows := m.parent(from, v.delivered, d)
 	if v.conversation = d.Conversation; v.conversation == "" && follows {
 		v.conversation = parent.conversation
 	}
@@ -214,7 +215,6 @@ func (m *hiveModel) decide(from protocol.AgentID, d *draft, now time.Time, seq p
 	default:
 		v.hops = d.Hops
 	}
-	archived := m.resolve(from, d, &v)
 	m.limit(from, d, now, &v)
 	m.tellOfDrops(from, &v)
 	if slices.ContainsFunc(v.delivered, func(id protocol.AgentID) bool { return slices.Contains(archived, id) }) {
@@ -227,8 +227,8 @@ func (m *hiveModel) decide(from protocol.AgentID, d *draft, now time.Time, seq p
 }
 
 // parent is the message that a new one follows (spec §4.3).
-func (m *hiveModel) parent(from protocol.AgentID, d *draft) (modelHeard, bool) {
-	p, ok := m.parents[d.InReplyTo]
+func (m *hiveModel) parent(from protocol.AgentID, to []protocol.AgentID, d *draft) (modelHeard, bool) {
+	p, ok := m.answered(from, to, d.InReplyTo)
 	if !ok && d.Conversation != "" && m.talks[d.Conversation] != nil {
 		p, ok = m.talks[d.Conversation].heard[from]
 	}
@@ -236,6 +236,22 @@ func (m *hiveModel) parent(from protocol.AgentID, d *draft) (modelHeard, bool) {
 		p.hops = 0
 	}
 	return p, ok
+}
+
+// answered is what a reply means, of all that has the id.
+func (m *hiveModel) answered(from protocol.AgentID, to []protocol.AgentID, id protocol.MessageID) (best modelHeard, ok bool) {
+	newest := func(fits func(modelSender, modelHeard) bool) bool {
+		for k, p := range m.parents {
+			if k.id == string(id) && p.of > best.of && fits(k, p) {
+				best = p
+			}
+		}
+		return best.of > 0
+	}
+	ok = newest(func(k modelSender, _ modelHeard) bool { return slices.Contains(to, k.from) }) ||
+		newest(func(k modelSender, _ modelHeard) bool { return k.from == from }) ||
+		newest(func(_ modelSender, p modelHeard) bool { return m.talk(p.conversation).heard[from].of > 0 })
+	return best, ok
 }
 
 // resolve turns addresses into agents (spec §4.4). It gives those that are
@@ -664,7 +680,7 @@ func (m *hiveModel) accepts(a *modelAgent, d *draft, ev protocol.Event, e *proto
 		m.restart(conv, ev.Seq)
 	}
 	heard := modelHeard{ev.Seq, conv, v.hops}
-	m.parents[id] = heard
+	m.parents[modelSender{a.id, string(id)}] = heard
 	talk := m.talk(conv)
 	for _, to := range e.Delivered {
 		talk.heard[to] = heard

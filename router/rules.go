@@ -28,8 +28,8 @@ func (d *Decider) message(now time.Time, a mailbox.Arrival, content string) erro
 	if err != nil {
 		return err
 	}
-	thread := d.state.Thread(a.Agent, m.InReplyTo, m.Conversation)
 	r := d.resolve(a.Agent, m)
+	thread := d.state.Thread(a.Agent, r.to, m.InReplyTo, m.Conversation)
 	e := &protocol.MessageEvent{
 		From: a.Agent, To: m.To, InReplyTo: m.InReplyTo, Hops: hops(a.Agent, m, thread),
 		Sent: sent, Original: &a.Original, Raw: string(a.Raw), Conversation: m.Conversation, Content: content,
