@@ -36,7 +36,7 @@ func TestCompact(t *testing.T) {
 	s.Agents["alice"] = a
 	for i := range uint64(300) {
 		a.Done.put(boxNames(i), Letter{Of: protocol.Seq(i + 1), At: start})
-		s.thread(protocol.ConversationID(boxNames(i))).give(heard{agent: 1, of: protocol.Seq(i)})
+		s.thread(protocol.ConversationID(boxNames(i))).give(heard{agent: 1, of: shorten(protocol.Seq(i))})
 	}
 	s.Compact()
 	for i := 1; i < len(a.Done.pages); i++ {

@@ -92,8 +92,8 @@ func TestWindows(t *testing.T) {
 	}
 	for n := range 5 {
 		_, _, seen := s.Seen("alice", protocol.MessageID(fmt.Sprint("m", n)))
-		byConversation := s.Thread("bob", nil, "", protocol.ConversationID(fmt.Sprint("c", n))).Known
-		byParent := s.Thread("bob", nil, protocol.MessageID(fmt.Sprint("m", n)), "").Known
+		byConversation := s.Thread(start, "bob", nil, "", protocol.ConversationID(fmt.Sprint("c", n))).Known
+		byParent := s.Thread(start, "bob", nil, protocol.MessageID(fmt.Sprint("m", n)), "").Known
 		if want := n >= 2; seen != want || byConversation != want || byParent != want {
 			t.Errorf("message %d: seen %v, its conversation %v, as a parent %v; want %v", n, seen, byConversation, byParent, want)
 		}
@@ -123,12 +123,12 @@ func TestThread(t *testing.T) {
 		{"nothing known", "bob", nil, "nowhere", "", Thread{}},
 	}
 	for _, tt := range tests {
-		if got := s.Thread(tt.from, tt.to, tt.reply, tt.conv); got != tt.want {
+		if got := s.Thread(start, tt.from, tt.to, tt.reply, tt.conv); got != tt.want {
 			t.Errorf("%s: %+v, want %+v", tt.name, got, tt.want)
 		}
 	}
 	tell(s, &protocol.HiveEvent{Action: protocol.Continued, Conversation: "c"})
-	if got := s.Thread("bob", nil, "m1", ""); got.Hops != 0 {
+	if got := s.Thread(start, "bob", nil, "m1", ""); got.Hops != 0 {
 		t.Errorf("after continue the parent counts %d hops", got.Hops)
 	}
 	var many []protocol.AgentID
@@ -136,10 +136,10 @@ func TestThread(t *testing.T) {
 		many = append(many, protocol.AgentID(fmt.Sprint("x", i)))
 	}
 	tell(s, message(3, "alice", "c", 6, many...))
-	if got := s.Thread("x3", nil, "", "c"); got.Hops != 6 {
+	if got := s.Thread(start, "x3", nil, "", "c"); got.Hops != 6 {
 		t.Errorf("a message to many counts %d hops for one of them", got.Hops)
 	}
-	if got := s.Thread("alice", nil, "", "c"); got.Known {
+	if got := s.Thread(start, "alice", nil, "", "c"); got.Known {
 		t.Error("its sender was given it too")
 	}
 }
@@ -171,7 +171,7 @@ func TestThreadOfAReply(t *testing.T) {
 		{"of strangers", "stranger", []protocol.AgentID{"bob"}, ""},
 	}
 	for _, tt := range tests {
-		if got := s.Thread(tt.from, tt.to, "1", ""); got.Conversation != tt.want || got.Known != (tt.want != "") {
+		if got := s.Thread(start, tt.from, tt.to, "1", ""); got.Conversation != tt.want || got.Known != (tt.want != "") {
 			t.Errorf("%s: %+v, want conversation %q", tt.name, got, tt.want)
 		}
 	}
@@ -188,7 +188,7 @@ func TestNamesAreGivenBack(t *testing.T) {
 		}
 		for back := range min(n+1, 3) {
 			id, want := protocol.MessageID(fmt.Sprint("m", (n-back)%7)), protocol.ConversationID(fmt.Sprint("c", n-back))
-			if got := s.Thread("bob", nil, id, "").Conversation; got != want {
+			if got := s.Thread(start, "bob", nil, id, "").Conversation; got != want {
 				t.Fatalf("after %d: %s is in %s, not in %s", n, id, got, want)
 			}
 		}
@@ -214,7 +214,7 @@ func TestNamesOfOneMessage(t *testing.T) {
 func TestNoticesCountNoHops(t *testing.T) {
 	s := New(protocol.DefaultSettings().Remember)
 	tell(s, append(joined("bob"), message(1, protocol.Hive, "c", 0, "bob"))...)
-	if got := s.Thread("bob", nil, "m1", "c"); got.Known {
+	if got := s.Thread(start, "bob", nil, "m1", "c"); got.Known {
 		t.Errorf("a notice is a parent: %+v", got)
 	}
 }

@@ -58,6 +58,7 @@ type modelParent struct {
 	from, before protocol.AgentID
 	conversation protocol.ConversationID
 	hops         int
+	at           time.Time
 }
 
 type modelConversation struct {
@@ -71,6 +72,7 @@ type modelConversation struct {
 type modelHeard struct {
 	of   protocol.Seq
 	hops int
+	at   time.Time
 }
 
 type modelPair struct {
@@ -130,7 +132,7 @@ func (m *model) message(ev protocol.Event, e *protocol.MessageEvent) {
 		return
 	}
 	old := m.parents.values[modelName{"", e.ID}]
-	p := modelParent{ev.Seq, e.From, old.before, e.Conversation, e.Hops}
+	p := modelParent{ev.Seq, e.From, old.before, e.Conversation, e.Hops - e.Claimed, ev.TS}
 	if old.from != "" && old.from != e.From {
 		p.before = old.from
 	}
@@ -143,11 +145,11 @@ func (m *model) message(ev protocol.Event, e *protocol.MessageEvent) {
 	}
 	c := m.thread(e.Conversation)
 	if len(e.Delivered) > wideFrom {
-		c.wide, c.wideBy = modelHeard{ev.Seq, e.Hops}, e.From
+		c.wide, c.wideBy = modelHeard{ev.Seq, e.Hops - e.Claimed, ev.TS}, e.From
 		return
 	}
 	for _, id := range e.Delivered {
-		c.to[id] = modelHeard{ev.Seq, e.Hops}
+		c.to[id] = modelHeard{ev.Seq, e.Hops - e.Claimed, ev.TS}
 		m.alternate(e.From, id, ev.TS)
 	}
 }
@@ -265,9 +267,9 @@ func (c *modelConversation) heard(from protocol.AgentID) modelHeard {
 }
 
 // follows is [State.Thread].
-func (m *model) follows(from protocol.AgentID, to []protocol.AgentID, reply protocol.MessageID, conv protocol.ConversationID) Thread {
+func (m *model) follows(now time.Time, from protocol.AgentID, to []protocol.AgentID, reply protocol.MessageID, conv protocol.ConversationID) Thread {
 	if p := m.answered(from, to, reply); p.of > 0 && reply != "" {
-		t := Thread{true, p.conversation, p.hops}
+		t := Thread{true, p.conversation, modelHopsLeft(p.hops, p.at, now)}
 		if c := m.conversations.values[p.conversation]; c != nil && p.of <= c.restarted {
 			t.Hops = 0
 		}
@@ -284,7 +286,14 @@ func (m *model) follows(from protocol.AgentID, to []protocol.AgentID, reply prot
 	case h.of <= c.restarted:
 		h.hops = 0
 	}
-	return Thread{true, conv, h.hops}
+	return Thread{true, conv, modelHopsLeft(h.hops, h.at, now)}
+}
+
+func modelHopsLeft(hops int, at, now time.Time) int {
+	for ; hops > 0 && now.Sub(at) >= time.Hour; hops-- {
+		at = at.Add(time.Hour)
+	}
+	return hops
 }
 
 // turns is [State.Turns].

@@ -130,6 +130,7 @@ func (h *histories) message() protocol.Body {
 		Delivered: h.delivered(), File: h.file(), Sent: h.sent(),
 		Blob: protocol.Blob{byte(h.n), byte(h.n >> 8)}, Size: rapid.IntRange(0, 1<<20).Draw(h.t, "size"),
 	}
+	e.Claimed = rapid.SampledFrom([]int{0, 0, 0, e.Hops / 2, e.Hops}).Draw(h.t, "claimed")
 	if rapid.Bool().Draw(h.t, "chosen") {
 		e.Content = fmt.Sprintf("%016x%016x", rapid.IntRange(0, 3).Draw(h.t, "content"), 0)
 	}
@@ -287,7 +288,9 @@ func answers(s *State, now time.Time) []answer {
 			return answer{}
 		}
 		return answer{Of: of, Said: hex.EncodeToString(content[:]), Known: true}
-	}, s.Thread, func(conv protocol.ConversationID) answer {
+	}, func(from protocol.AgentID, to []protocol.AgentID, reply protocol.MessageID, conv protocol.ConversationID) Thread {
+		return s.Thread(now, from, to, reply, conv)
+	}, func(conv protocol.ConversationID) answer {
 		return answer{Known: s.KnowsConversation(conv), Told: s.Told(conv)}
 	}, func(a, b protocol.AgentID) (int, time.Time) { return s.Turns(a, b, now) })
 }
@@ -296,7 +299,9 @@ func (m *model) answers(now time.Time) []answer {
 	return questions(func(from protocol.AgentID, id protocol.MessageID) answer {
 		a, ok := m.ids.values[modelName{from, id}]
 		return answer{Of: a.of, Said: a.content, Known: ok}
-	}, m.follows, func(conv protocol.ConversationID) answer {
+	}, func(from protocol.AgentID, to []protocol.AgentID, reply protocol.MessageID, conv protocol.ConversationID) Thread {
+		return m.follows(now, from, to, reply, conv)
+	}, func(conv protocol.ConversationID) answer {
 		if c := m.conversations.values[conv]; c != nil {
 			return answer{Known: true, Told: c.told}
 		}

@@ -266,6 +266,7 @@ func (s *State) encodeWindows(out *sink) {
 	encodeWindow(out, s.parents, func(p *parent) {
 		out.bytes(p.of[:])
 		out.bytes(p.hops[:])
+		out.bytes(p.at[:])
 		out.number(uint64(long(p.from)))
 		out.number(uint64(long(p.before)))
 		i, ok := p.conversation.number()
@@ -335,6 +336,7 @@ func (s *State) decodeParent(in *source, p *parent) {
 	in.bytes(p.of[:])
 	in.bytes(p.hops[:])
 	in.check(p.hops[3] < 1<<7, "hops are negative")
+	in.bytes(p.at[:])
 	from, before := in.short(), in.short()
 	in.check(s.knows(from) && s.knows(before), "a message is of nobody")
 	p.from, p.before = short(from), short(before)
@@ -359,11 +361,13 @@ func (s *State) decodeParent(in *source, p *parent) {
 func (out *sink) heard(h heard) {
 	out.number(uint64(h.agent))
 	out.number(uint64(h.hops)) //nolint:gosec // not negative
-	out.number(uint64(h.of))
+	out.number(uint64(h.at))
+	out.bytes(h.of[:])
 }
 
 func (s *State) decodeHeard(in *source) heard {
-	h := heard{agent: in.short(), hops: int32(in.short()), of: protocol.Seq(in.number())} //nolint:gosec // checked at once
+	h := heard{agent: in.short(), hops: int32(in.short()), at: in.short()} //nolint:gosec // checked at once
+	in.bytes(h.of[:])
 	in.check(s.knows(h.agent) && h.hops >= 0, "somebody heard what nobody said")
 	return h
 }

@@ -35,6 +35,7 @@ func (s *State) Seen(from protocol.AgentID, id protocol.MessageID) (of protocol.
 type parent struct {
 	of           shortSeq
 	hops         [4]byte
+	at           [4]byte // when it was accepted, as [secondsOf] says
 	from, before [4]byte // numbers of the roll: who sent it, and who used the id before; zero: nobody
 	conversation shortName
 }
@@ -58,7 +59,22 @@ type conversation struct {
 type heard struct {
 	agent uint32 // of the roll
 	hops  int32
-	of    protocol.Seq
+	at    uint32 // when it was accepted, as [secondsOf] says
+	of    shortSeq
+}
+
+func (h heard) seq() protocol.Seq { return h.of.seq() }
+
+// hopsLeft is what a parent counts of its hops for a reply that comes now: one
+// less for each full hour, because who takes hours to answer is in no loop.
+func hopsLeft(hops, at uint32, now time.Time) int {
+	hours := max(0, int64(secondsOf(now))-int64(at)) / int64(time.Hour/time.Second)
+	return int(max(0, int64(hops)-hours))
+}
+
+// secondsOf is a time in seconds since 1970, to the year 2106.
+func secondsOf(t time.Time) uint32 {
+	return uint32(max(0, min(t.Unix(), math.MaxUint32))) //nolint:gosec // within bounds
 }
 
 // wideFrom bounds what a thread costs in memory: a message to more agents than
@@ -77,7 +93,7 @@ func (c *conversation) given(agent uint32) (int, heard) {
 // heard is the newest message that an agent was given, if by that to many.
 func (c *conversation) heard(agent uint32) heard {
 	_, h := c.given(agent)
-	if c.wide.agent != agent && c.wide.of > h.of {
+	if c.wide.agent != agent && c.wide.seq() > h.seq() {
 		h = c.wide
 	}
 	return h
@@ -99,15 +115,15 @@ func (c *conversation) give(h heard) {
 type Thread struct {
 	Known        bool
 	Conversation protocol.ConversationID
-	Hops         int // of the parent
+	Hops         int // of the parent, less one for each full hour since
 }
 
 // Thread finds the parent of a message from this sender to these: what
 // inReplyTo names, else the newest message of the conversation that the sender
 // was given.
-func (s *State) Thread(from protocol.AgentID, to []protocol.AgentID, inReplyTo protocol.MessageID, conv protocol.ConversationID) Thread {
+func (s *State) Thread(now time.Time, from protocol.AgentID, to []protocol.AgentID, inReplyTo protocol.MessageID, conv protocol.ConversationID) Thread {
 	if p := s.answered(from, to, inReplyTo); p != nil {
-		t := Thread{Known: true, Conversation: s.names.name(p.conversation), Hops: int(long(p.hops))}
+		t := Thread{Known: true, Conversation: s.names.name(p.conversation), Hops: hopsLeft(long(p.hops), long(p.at), now)}
 		if c := s.conversations.get(keyOf(string(t.Conversation))); c != nil && p.of.seq() <= c.restarted {
 			t.Hops = 0
 		}
@@ -121,13 +137,14 @@ func (s *State) Thread(from protocol.AgentID, to []protocol.AgentID, inReplyTo p
 		return Thread{}
 	}
 	h := c.heard(s.roll.numbers[from])
-	if h.of == 0 {
+	if h.seq() == 0 {
 		return Thread{}
 	}
-	if h.of <= c.restarted {
-		h.hops = 0
+	t := Thread{Known: true, Conversation: conv}
+	if h.seq() > c.restarted {
+		t.Hops = hopsLeft(uint32(h.hops), h.at, now) //nolint:gosec // not negative
 	}
-	return Thread{Known: true, Conversation: conv, Hops: int(h.hops)}
+	return t
 }
 
 // answered finds the message that a reply means, because several may have used
@@ -153,7 +170,7 @@ func (s *State) answered(from protocol.AgentID, to []protocol.AgentID, id protoc
 	}
 	for p := newest; best == nil && p != nil; p = s.before(p, id) {
 		c := s.conversations.get(keyOf(string(s.names.name(p.conversation))))
-		if c != nil && c.heard(s.roll.numbers[from]).of != 0 {
+		if c != nil && c.heard(s.roll.numbers[from]).seq() != 0 {
 			best = p
 		}
 	}
@@ -226,7 +243,7 @@ func (s *State) remember(ev protocol.Event, e *protocol.MessageEvent) {
 	if e.From == protocol.Hive {
 		return
 	}
-	hops := clampHops(e.Hops)
+	hops := clampHops(e.Hops - e.Claimed)
 	from := s.roll.add(e.From)
 	s.follow(from, e.ID, e.Conversation, hops)
 	if e.From == protocol.Human {
@@ -234,11 +251,11 @@ func (s *State) remember(ev protocol.Event, e *protocol.MessageEvent) {
 	}
 	c := s.thread(e.Conversation)
 	if len(e.Delivered) > wideFrom {
-		c.wide = heard{from, hops, ev.Seq}
+		c.wide = heard{from, hops, secondsOf(ev.TS), shorten(ev.Seq)}
 		return
 	}
 	for _, id := range e.Delivered {
-		c.give(heard{s.roll.add(id), hops, ev.Seq})
+		c.give(heard{s.roll.add(id), hops, secondsOf(ev.TS), shorten(ev.Seq)})
 		s.alternate(e.From, id, ev.TS)
 	}
 }
@@ -254,7 +271,7 @@ func (s *State) follow(from uint32, id protocol.MessageID, conv protocol.Convers
 	name := s.names.use(conv)
 	p := s.parents.put(keyOf(string(id)))
 	old := *p
-	*p = parent{of: shorten(s.Seq), hops: short(uint32(hops)), from: short(from), before: old.before, conversation: name} //nolint:gosec // not negative
+	*p = parent{of: shorten(s.Seq), hops: short(uint32(hops)), at: short(secondsOf(s.TS)), from: short(from), before: old.before, conversation: name} //nolint:gosec // not negative
 	if n := long(old.from); n == 0 || n == from {
 		s.names.release(old.conversation)
 		return
@@ -284,7 +301,7 @@ func (s *State) rememberAdopted(seq protocol.Seq, f *protocol.AdoptedFile, owner
 		c := s.thread(f.Conversation)
 		agent := s.roll.add(owner)
 		if _, h := c.given(agent); h.hops <= hops {
-			c.give(heard{agent, hops, seq})
+			c.give(heard{agent, hops, secondsOf(s.TS), shorten(seq)})
 		}
 	}
 }

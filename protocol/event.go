@@ -225,6 +225,7 @@ type MessageEvent struct {
 	Conversation ConversationID `json:"conversation"`
 	InReplyTo    MessageID      `json:"in_reply_to,omitzero"`
 	Hops         int            `json:"hops"`
+	Claimed      int            `json:"claimed_hops,omitzero"` // of Hops: claimed beyond what hived counted, for this message alone
 	Delivered    []AgentID      `json:"delivered"`
 	File         string         `json:"file"` // name in every inbox
 	Blob         Blob           `json:"blob"` // git object id of the delivered bytes

@@ -316,7 +316,8 @@ func TestNoticeOfAStoppedThread(t *testing.T) {
 	if !told() {
 		t.Error("an hour later it is not said again")
 	}
-	b.send("alice", `{"to":"bob","conversation":"d","hops":12,"id":"last","body":"x"}`)
+	b.talk("d", "alice", "bob", 12)
+	b.send("alice", `{"to":"bob","conversation":"d","id":"last","body":"x"}`)
 	reply := func() []string { return story(b.send("bob", `{"to":"alice","in_reply_to":"last","body":"x"}`)) }
 	if got := reply(); got[0] != "message bob hops 13 to []" {
 		t.Fatalf("before: %v", got)
@@ -328,6 +329,68 @@ func TestNoticeOfAStoppedThread(t *testing.T) {
 	b.send(protocol.Human, `{"to":"bob","conversation":"d","body":"go on"}`)
 	if got := reply(); got[0] != "message bob hops 1 to [alice]" {
 		t.Errorf("after a person spoke: %v", got)
+	}
+}
+
+// talk has two agents answer each other in a conversation, as often as it says.
+func (b *bench) talk(conv string, one, other protocol.AgentID, times int) {
+	b.t.Helper()
+	for range times {
+		b.send(one, fmt.Sprintf(`{"to":%q,"conversation":%q,"body":"x"}`, other, conv))
+		one, other = other, one
+	}
+}
+
+// TestClaimedHopsCountOnce: what an outsider claims keeps nobody else from
+// going on with a conversation.
+func TestClaimedHopsCountOnce(t *testing.T) {
+	b := newBench(t, "alice", "bob", "carol")
+	b.send("alice", `{"to":["bob","carol"],"conversation":"c","body":"x"}`)
+	got := b.send("carol", `{"to":["alice","bob"],"conversation":"c","hops":12,"id":"m","body":"x"}`)
+	if diff := cmp.Diff([]string{"message carol hops 12 to [alice bob]"}, story(got)); diff != "" {
+		t.Error(diff)
+	}
+	for _, next := range []string{`{"to":"alice","conversation":"c","body":"x"}`, `{"to":"carol","in_reply_to":"m","body":"x"}`} {
+		if diff := cmp.Diff("message bob hops 2 to", strings.Split(story(b.send("bob", next))[0], " [")[0]); diff != "" {
+			t.Error(diff)
+		}
+	}
+}
+
+// TestHopsOfSlowThreads: a parent loses a hop for each full hour until its
+// reply, so that letters over weeks pass, and six an hour in one thread stop.
+func TestHopsOfSlowThreads(t *testing.T) {
+	tests := []struct {
+		every time.Duration
+		sent  int // of at most 100
+	}{
+		{time.Second, 13},
+		{10 * time.Minute, 13},
+		{59 * time.Minute, 13},
+		{time.Hour, 100},
+		{24 * time.Hour, 100},
+	}
+	for _, fields := range []string{`"conversation":"c"`, `"in_reply_to":"m%d"`} {
+		for _, tt := range tests {
+			b := newBench(t, "alice", "bob")
+			from, to, sent := "alice", "bob", 0
+			for ; sent < 100; sent++ {
+				said := strings.ReplaceAll(fields, "%d", fmt.Sprint(sent-1))
+				got := b.send(protocol.AgentID(from), fmt.Sprintf(`{"id":"m%d","to":%q,%s,"body":"x"}`, sent, to, said))
+				if len(got[0].Event.Body.(*protocol.MessageEvent).Delivered) == 0 {
+					break
+				}
+				from, to = to, from
+				b.now = b.now.Add(tt.every)
+			}
+			want := tt.sent
+			if want == 13 && strings.Contains(fields, "in_reply_to") {
+				want = 12 // the first one answers what is unknown
+			}
+			if sent != want {
+				t.Errorf("%s, every %s: %d messages got through, want %d", fields, tt.every, sent, want)
+			}
+		}
 	}
 }
 

@@ -96,6 +96,7 @@ type modelHeard struct {
 	of           protocol.Seq
 	conversation protocol.ConversationID
 	hops         int
+	at           time.Time
 }
 
 type modelTalk struct {
@@ -167,6 +168,7 @@ type verdict struct {
 	of           protocol.Seq
 	conversation protocol.ConversationID // empty: a new one
 	hops         int
+	counted      int // of hops: not only claimed
 	delivered    []protocol.AgentID
 	drops        []modelDrop
 	notices      []modelNotice
@@ -202,18 +204,19 @@ func (m *hiveModel) decide(from protocol.AgentID, d *draft, now time.Time, seq p
 	}
 	v := verdict{kind: "message"}
 	archived := m.resolve(from, d, &v)
-	parent, follows := m.parent(from, v.delivered, d)
+	parent, follows := m.parent(from, v.delivered, d, now)
 	if v.conversation = d.Conversation; v.conversation == "" && follows {
 		v.conversation = parent.conversation
 	}
 	switch {
 	case from == protocol.Human || d.toHiveAlone():
 	case follows:
-		v.hops = max(d.Hops, min(parent.hops+1, math.MaxInt32))
+		v.counted = min(parent.hops+1, math.MaxInt32)
 	case d.InReplyTo != "":
-		v.hops = max(d.Hops, 1)
-	default:
-		v.hops = d.Hops
+		v.counted = 1
+	}
+	if v.hops = v.counted; from != protocol.Human && !d.toHiveAlone() {
+		v.hops = max(d.Hops, v.hops)
 	}
 	m.limit(from, d, now, &v)
 	m.tellOfDrops(from, &v)
@@ -227,7 +230,7 @@ func (m *hiveModel) decide(from protocol.AgentID, d *draft, now time.Time, seq p
 }
 
 // parent is the message that a new one follows (spec §4.3).
-func (m *hiveModel) parent(from protocol.AgentID, to []protocol.AgentID, d *draft) (modelHeard, bool) {
+func (m *hiveModel) parent(from protocol.AgentID, to []protocol.AgentID, d *draft, now time.Time) (modelHeard, bool) {
 	p, ok := m.answered(from, to, d.InReplyTo)
 	if !ok && d.Conversation != "" && m.talks[d.Conversation] != nil {
 		p, ok = m.talks[d.Conversation].heard[from]
@@ -235,6 +238,7 @@ func (m *hiveModel) parent(from protocol.AgentID, to []protocol.AgentID, d *draf
 	if ok && p.of <= m.talk(p.conversation).restarted {
 		p.hops = 0
 	}
+	p.hops = max(0, p.hops-max(0, int(now.Truncate(time.Second).Sub(p.at.Truncate(time.Second))/time.Hour)))
 	return p, ok
 }
 
@@ -664,7 +668,7 @@ func (m *hiveModel) accepts(a *modelAgent, d *draft, ev protocol.Event, e *proto
 	if id == "" {
 		id = protocol.MessageID(strings.TrimSuffix(e.File, ".json"))
 	}
-	if e.ID != id || e.Conversation != conv || e.Hops != v.hops || !sameSet(e.Delivered, v.delivered) {
+	if e.ID != id || e.Conversation != conv || e.Hops != v.hops || e.Claimed != v.hops-v.counted || !sameSet(e.Delivered, v.delivered) {
 		return fmt.Errorf("id %s in %s, %d hops, delivered to %v; want id %s and %+v", e.ID, e.Conversation, e.Hops, e.Delivered, id, v)
 	}
 	if claims := d.From != "" && d.From != string(a.id); claims != (e.ClaimedFrom == d.From && d.From != "") {
@@ -679,7 +683,7 @@ func (m *hiveModel) accepts(a *modelAgent, d *draft, ev protocol.Event, e *proto
 	if a.id == protocol.Human {
 		m.restart(conv, ev.Seq)
 	}
-	heard := modelHeard{ev.Seq, conv, v.hops}
+	heard := modelHeard{ev.Seq, conv, v.counted, ev.TS}
 	m.parents[modelSender{a.id, string(id)}] = heard
 	talk := m.talk(conv)
 	for _, to := range e.Delivered {

@@ -29,11 +29,12 @@ func (d *Decider) message(now time.Time, a mailbox.Arrival, content string) erro
 		return err
 	}
 	r := d.resolve(a.Agent, m)
-	thread := d.state.Thread(a.Agent, r.to, m.InReplyTo, m.Conversation)
+	thread := d.state.Thread(now, a.Agent, r.to, m.InReplyTo, m.Conversation)
 	e := &protocol.MessageEvent{
 		From: a.Agent, To: m.To, InReplyTo: m.InReplyTo, Hops: hops(a.Agent, m, thread),
 		Sent: sent, Original: &a.Original, Raw: string(a.Raw), Conversation: m.Conversation, Content: content,
 	}
+	claim(e, m)
 	if e.Conversation == "" {
 		e.Conversation = thread.Conversation
 	}
@@ -147,20 +148,30 @@ func fillIn(e *protocol.MessageEvent, m *protocol.Message, modified time.Time) (
 	return v, nil
 }
 
-// hops counts because agents forget to (spec §4.3). What a sender claims can
-// only make it more. Messages of people start the count.
+// hops counts because agents forget to (spec §4.3). Messages of people start the
+// count.
 func hops(from protocol.AgentID, m *protocol.Message, t ledger.Thread) int {
-	others := m.NeedsHuman || slices.ContainsFunc(m.To, func(to protocol.Address) bool { return to != protocol.Address(protocol.Hive) })
-	if from == protocol.Human || !others {
-		return 0
-	}
 	switch {
+	case from == protocol.Human || toHiveAlone(m):
+		return 0
 	case t.Known:
-		return max(m.Hops, min(t.Hops, math.MaxInt32-1)+1)
+		return min(t.Hops, math.MaxInt32-1) + 1
 	case m.InReplyTo != "":
-		return max(m.Hops, 1)
+		return 1
 	}
-	return m.Hops
+	return 0
+}
+
+// claim adds what a sender claims, which can only make it more, and counts for
+// this message alone: else one message could end a conversation of others.
+func claim(e *protocol.MessageEvent, m *protocol.Message) {
+	if e.From != protocol.Human && !toHiveAlone(m) && m.Hops > e.Hops {
+		e.Hops, e.Claimed = m.Hops, m.Hops-e.Hops
+	}
+}
+
+func toHiveAlone(m *protocol.Message) bool {
+	return !m.NeedsHuman && !slices.ContainsFunc(m.To, func(to protocol.Address) bool { return to != protocol.Address(protocol.Hive) })
 }
 
 // recipients is who a message is meant for, and who of them does not get it.
