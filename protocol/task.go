@@ -75,10 +75,10 @@ type TaskSpec struct {
 type TaskReport struct {
 	Reason     string         `json:"reason,omitzero"`
 	Category   Category       `json:"category,omitzero"`   // of failure
-	Milestone  string         `json:"milestone,omitzero"`  // of progress: what was reached
-	Checkpoint jsontext.Value `json:"checkpoint,omitzero"` // of progress: all that a successor needs
-	Patch      jsontext.Value `json:"patch,omitzero"`      // of progress: an RFC 7396 merge patch on the last checkpoint
-	Schema     string         `json:"schema,omitzero"`     // of progress: what the checkpoint's form is called
+	Milestone  string         `json:"milestone,omitzero"`  // what was reached
+	Checkpoint jsontext.Value `json:"checkpoint,omitzero"` // all that a successor needs
+	Patch      jsontext.Value `json:"patch,omitzero"`      // an RFC 7396 merge patch on the last checkpoint
+	Schema     string         `json:"schema,omitzero"`     // what the checkpoint's form is called
 	Expected   time.Time      `json:"expected_until,omitzero"`
 	Question   string         `json:"question,omitzero"` // of pause_for_approval
 	Needs      []string       `json:"needs,omitzero"`    // of block_on_dependency

@@ -100,12 +100,12 @@ func readSpecs(m *protocol.Message) ([]protocol.TaskSpec, *refusal) {
 	if _, list := has["tasks"]; !list {
 		var one protocol.TaskSpec
 		if err := json.Unmarshal(m.Data, &one, json.RejectUnknownMembers(true)); err != nil {
-			return nil, bad("its data does not fit: " + protocol.Visible(err.Error()))
+			return nil, bad("its data does not fit: " + dataFault(err, specMembers))
 		}
 		return []protocol.TaskSpec{one}, nil
 	}
 	if err := json.Unmarshal(m.Data, &many, json.RejectUnknownMembers(true)); err != nil {
-		return nil, bad("its data does not fit: " + protocol.Visible(err.Error()))
+		return nil, bad("its data does not fit: " + dataFault(err, specMembers))
 	}
 	switch n := len(many.Tasks); {
 	case n == 0:

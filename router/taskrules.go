@@ -37,6 +37,9 @@ func (d *Decider) take(r *report, e protocol.TaskEvent) *refusal {
 	if e.Reason == "" {
 		e.Reason = cut(r.Reason, reasonMost)
 	}
+	if e.Event != task.Recovered { // which only comes before what was reported
+		e.Checkpoint = r.reached
+	}
 	if err := d.step(r.now, r.t, e); err != nil {
 		return &refusal{protocol.CodeBadCommand, err.Error()}
 	}
@@ -192,12 +195,19 @@ func (d *Decider) recovers(r *report) *refusal {
 	return d.take(r, protocol.TaskEvent{Event: task.Recovered})
 }
 
-// progresses takes a checkpoint. The same one again moves nothing.
+// progresses takes what was reached. The same checkpoint again moves nothing.
 func (d *Decider) progresses(r *report) *refusal {
 	if no := works(r); no != nil {
 		return no
 	}
-	e := protocol.TaskEvent{Event: task.Progress, Expected: r.Expected}
+	return d.working(r, protocol.TaskEvent{Event: task.Progress, Expected: r.Expected})
+}
+
+// reaches makes the checkpoint that came with a report.
+func (d *Decider) reaches(r *report) *refusal {
+	if r.Checkpoint == nil && r.Patch == nil && r.Milestone == "" {
+		return nil
+	}
 	last, no := d.lastCheckpoint(r)
 	if no != nil {
 		return no
@@ -206,22 +216,24 @@ func (d *Decider) progresses(r *report) *refusal {
 	if err != nil {
 		return &refusal{protocol.CodeBadCommand, protocol.Visible(err.Error())}
 	}
-	if c != nil && !r.t.Reached(c) {
-		e.Checkpoint = c
+	if !r.t.Reached(c) {
+		r.reached = c
 	}
-	if no := d.working(r, e); no != nil {
-		return no
-	}
-	if e.Checkpoint == nil || len(e.Checkpoint.Data) <= checkpointKept {
+	return nil
+}
+
+// large asks a holder that sent a large checkpoint to send less.
+func (d *Decider) large(r *report) error {
+	if r.reached == nil || len(r.reached.Data) <= checkpointKept {
 		return nil
 	}
-	return d.refuseIf(d.notice(r.now, notice{
+	return d.notice(r.now, notice{
 		to: r.by, act: protocol.Inform, reply: r.id, conversation: protocol.TaskConversation(r.t.ID), code: protocol.CodeLargeCheckpoint,
 		subject: "a large checkpoint of " + r.t.Title,
 		body: fmt.Sprintf("The checkpoint has %d bytes. It is kept in %s/%s, and the log and git keep every one of them: send what changed as `patch`, or keep large state in a file of your own and send its path.",
-			len(e.Checkpoint.Data), protocol.TaskDir(r.t.ID), protocol.TaskCheckpoint),
-		data: map[string]any{"task": r.t.ID, "bytes": len(e.Checkpoint.Data)},
-	}))
+			len(r.reached.Data), protocol.TaskDir(r.t.ID), protocol.TaskCheckpoint),
+		data: map[string]any{"task": r.t.ID, "bytes": len(r.reached.Data)},
+	})
 }
 
 func (d *Decider) refuseIf(err error) *refusal {
@@ -233,7 +245,7 @@ func (d *Decider) refuseIf(err error) *refusal {
 
 // lastCheckpoint reads what a patch changes, or a milestone alone leaves as it is.
 func (d *Decider) lastCheckpoint(r *report) (*protocol.Checkpoint, *refusal) {
-	if r.Checkpoint != nil || r.Patch == nil && r.Milestone == "" || r.t.CheckpointAt == 0 {
+	if r.Checkpoint != nil || r.t.CheckpointAt == 0 {
 		return nil, nil
 	}
 	e, err := d.taskEvent(r.t.CheckpointAt)

@@ -2,11 +2,14 @@ package router
 
 import (
 	"errors"
+	"maps"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/hived/hived/protocol"
 	"github.com/hived/hived/task"
@@ -23,15 +26,51 @@ type report struct {
 	m     *protocol.Message
 	t     *task.Task        // nil: of create, and of claim where none is named
 	made  []protocol.TaskID // by create, in the order of the command
+
+	reached *protocol.Checkpoint // what came along and is not the last one again; nil: nothing
+	ignored []string             // members of the data that the command does not take
 	protocol.TaskReport
 }
 
-// handler is what a command does, and how it is entered.
+// handler is what a command does, how it is entered, and which members of the
+// data it takes beside the reason; a report of a holder at work can bring a
+// checkpoint too (spec §8.2).
 type handler struct {
-	do     func(d *Decider, r *report) *refusal
-	epoch  bool // it is a holder's, and carries the epoch
-	noTask bool // it may name none
+	do         func(d *Decider, r *report) *refusal
+	epoch      bool // it is a holder's, and carries the epoch
+	noTask     bool // it may name none
+	checkpoint bool // it takes a checkpoint
+	takes      []string
 }
+
+// The members of the data of a report (spec §8.2).
+const (
+	memberReason    = "reason"
+	memberQuestion  = "question"
+	memberNotBefore = "not_before"
+	memberExpected  = "expected_until"
+)
+
+// checkpointMembers are those that make a checkpoint.
+var checkpointMembers = []string{"milestone", "checkpoint", "patch", "schema"}
+
+// may tells whether a report's command takes a member of its data.
+func (h handler) may(r *report, member string) bool {
+	switch {
+	case slices.Contains(checkpointMembers, member):
+		return h.checkpoint && r.by == r.t.Holder
+	case r.event == eventFailure && member == memberQuestion:
+		return r.Category == protocol.AmbiguityFailure
+	case r.event == eventFailure && member == memberNotBefore:
+		return r.Category == protocol.TransientFailure
+	case r.event == string(task.Release) && r.t.Cancelling > 0: // it is not offered again
+		return member == memberReason
+	}
+	return member == memberReason || slices.Contains(h.takes, member)
+}
+
+// eventFailure is the report of a failure, whose category says what follows.
+const eventFailure = "failure"
 
 // taskCommands are the commands about tasks, by their `event`.
 func taskCommands() map[string]handler {
@@ -44,19 +83,19 @@ func taskCommands() map[string]handler {
 		string(task.Reject): {do: (*Decider).rejects},
 
 		string(task.Start):             {do: (*Decider).start, epoch: true},
-		string(task.Progress):          {do: (*Decider).progresses, epoch: true},
-		string(task.PauseForApproval):  {do: (*Decider).asks, epoch: true},
-		string(task.BlockOnDependency): {do: (*Decider).blocks, epoch: true},
-		string(task.TransientError):    {do: (*Decider).transient, epoch: true},
-		"failure":                      {do: (*Decider).fails, epoch: true},
-		string(task.Release):           {do: (*Decider).releases, epoch: true},
-		string(task.Complete):          {do: (*Decider).completes, epoch: true},
+		string(task.Progress):          {do: (*Decider).progresses, epoch: true, checkpoint: true, takes: []string{memberExpected}},
+		string(task.PauseForApproval):  {do: (*Decider).asks, epoch: true, checkpoint: true, takes: []string{memberQuestion}},
+		string(task.BlockOnDependency): {do: (*Decider).blocks, epoch: true, checkpoint: true, takes: []string{"needs"}},
+		string(task.TransientError):    {do: (*Decider).transient, epoch: true, checkpoint: true, takes: []string{memberNotBefore}},
+		eventFailure:                   {do: (*Decider).fails, epoch: true, checkpoint: true, takes: []string{"category", memberQuestion, memberNotBefore}},
+		string(task.Release):           {do: (*Decider).releases, epoch: true, checkpoint: true, takes: []string{memberNotBefore}},
+		string(task.Complete):          {do: (*Decider).completes, epoch: true, checkpoint: true, takes: []string{"result"}},
 		string(task.Recovered):         {do: (*Decider).recovers, epoch: true},
-		string(task.CancelledEvent):    {do: (*Decider).confirmsCancel, epoch: true},
-		string(task.FatalError):        {do: (*Decider).fatal},
+		string(task.CancelledEvent):    {do: (*Decider).confirmsCancel, epoch: true, checkpoint: true},
+		string(task.FatalError):        {do: (*Decider).fatal, checkpoint: true},
 
-		string(task.ApprovalGranted): {do: (*Decider).approves},
-		string(task.ApprovalDenied):  {do: (*Decider).denies},
+		string(task.ApprovalGranted): {do: (*Decider).approves, takes: []string{"comment"}},
+		string(task.ApprovalDenied):  {do: (*Decider).denies, takes: []string{"comment"}},
 
 		string(task.Cancel):             {do: (*Decider).cancels},
 		string(task.DependencyResolved): {do: (*Decider).resolves},
@@ -84,11 +123,18 @@ func (d *Decider) taskCommand(now time.Time, of protocol.Seq, e *protocol.Messag
 		answer.data["task"] = m.Task
 	}
 	if no == nil {
-		if !m.RequiresReply && (m.Has("requires_reply") || !e.Act.WantsReply()) {
+		if err := d.large(r); err != nil {
+			return err
+		}
+		if !m.RequiresReply && (m.Has("requires_reply") || !e.Act.WantsReply()) && len(r.ignored) == 0 {
 			return nil
 		}
 		answer.act, answer.subject, answer.code = protocol.Done, "done: "+m.Event, protocol.CodeOK
 		answer.body = m.Event + " was carried out."
+		if len(r.ignored) > 0 {
+			answer.body += " It takes no " + strings.Join(r.ignored, ", ") + " here: ignored. PROTOCOL.md shows what each command takes."
+			answer.data["ignored"] = r.ignored
+		}
 		if t := r.t; t != nil {
 			answer.data["task"], answer.data["state"], answer.data["epoch"], answer.data["attempt"] = t.ID, t.State, t.Epoch, t.Attempt
 		}
@@ -134,26 +180,83 @@ func (d *Decider) enter(r *report) *refusal {
 		}
 	}
 	if r.event != "create" {
-		if no := r.read(); no != nil {
+		if no := r.read(h); no != nil {
+			return no
+		}
+		if no := d.reaches(r); no != nil {
 			return no
 		}
 	}
 	return h.do(d, r)
 }
 
-// read decodes the data of a report.
-func (r *report) read() *refusal {
+// read decodes the data of a report. What the command does not take is left out and
+// remembered; what no report has is refused.
+func (r *report) read(h handler) *refusal {
 	if len(r.m.Data) == 0 {
 		return nil
 	}
 	if err := json.Unmarshal(r.m.Data, &r.TaskReport, json.RejectUnknownMembers(true)); err != nil {
-		return &refusal{protocol.CodeBadCommand, "its data does not fit: " + protocol.Visible(err.Error()) + "; PROTOCOL.md shows what each command takes"}
+		return &refusal{protocol.CodeBadCommand, "its data does not fit: " + dataFault(err, reportMembers) + "; PROTOCOL.md shows what each command takes"}
+	}
+	var has map[string]jsontext.Value
+	if err := json.Unmarshal(r.m.Data, &has); err != nil {
+		return &refusal{protocol.CodeBadCommand, "its data does not fit: " + protocol.Visible(err.Error())}
+	}
+	for _, name := range slices.Sorted(maps.Keys(has)) {
+		if !h.may(r, name) {
+			r.ignore(name)
+		}
 	}
 	r.Reason = strings.TrimSpace(r.Reason)
-	if no := r.ahead("expected_until", &r.Expected, expectedMost); no != nil {
+	if no := r.ahead(memberExpected, &r.Expected, expectedMost); no != nil {
 		return no
 	}
-	return r.ahead("not_before", &r.NotBefore, notBeforeMost)
+	return r.ahead(memberNotBefore, &r.NotBefore, notBeforeMost)
+}
+
+// ignore leaves a member of the data out.
+func (r *report) ignore(name string) {
+	r.ignored = append(r.ignored, name)
+	switch name {
+	case memberExpected:
+		r.Expected = time.Time{}
+	case memberNotBefore:
+		r.NotBefore = time.Time{}
+	case memberQuestion:
+		r.Question = ""
+	case "milestone":
+		r.Milestone = ""
+	case "checkpoint":
+		r.Checkpoint = nil
+	case "patch":
+		r.Patch = nil
+	case "schema":
+		r.Schema = ""
+	}
+}
+
+// The members that the data of a report, and a task that is created, can have.
+var (
+	reportMembers = membersOf[protocol.TaskReport]()
+	specMembers   = membersOf[protocol.TaskSpec]()
+)
+
+func membersOf[T any]() (list []string) {
+	for _, f := range reflect.VisibleFields(reflect.TypeFor[T]()) {
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		list = append(list, name)
+	}
+	return list
+}
+
+// dataFault says why data does not fit. Of a member that is not known it gives the
+// nearest of those that are.
+func dataFault(err error, known []string) string {
+	if e, ok := errors.AsType[*json.SemanticError](err); ok && errors.Is(err, json.ErrUnknownName) {
+		return "there is no member " + protocol.Quote(cut(e.JSONPointer.LastToken(), 64)) + didYouMean(e.JSONPointer.LastToken(), slices.Clone(known))
+	}
+	return protocol.Visible(err.Error())
 }
 
 // ahead refuses a time that is too far ahead. One that is over says nothing.

@@ -42,10 +42,12 @@ func stepOf(ev protocol.Event, e *protocol.TaskEvent) Step {
 	switch {
 	case e.Event == Offer:
 		s.Agents = e.Agents
-	case e.Checkpoint != nil && e.Checkpoint.Milestone != "":
+	case e.Checkpoint != nil && e.Checkpoint.Milestone != "" && (e.Event == Create || e.Event == Progress):
 		s.Note = protocol.Cut(e.Checkpoint.Milestone, titleMost)
 	case e.Question != "":
 		s.Note = protocol.Cut(e.Question, reasonMost)
+	case s.Note == "" && e.Checkpoint != nil:
+		s.Note = protocol.Cut(e.Checkpoint.Milestone, titleMost)
 	}
 	return s
 }

@@ -166,7 +166,7 @@ func (t *Task) take(ev protocol.Event, e *protocol.TaskEvent, at Moment) {
 	case LeaseExpired, Release:
 		t.lose(e)
 	case Progress:
-		t.progress(ev, e, at)
+		t.Expected = momentOf(e.Expected, ev, at)
 	case Start, Retry, ApprovalGranted, DependencyResolved, Recovered:
 		t.Progressed = at // whoever begins, or goes on after a wait, has the full time
 	case PauseForApproval:
@@ -190,6 +190,9 @@ func (t *Task) take(ev protocol.Event, e *protocol.TaskEvent, at Moment) {
 		if t.Cancelling == 0 && !Ended(e.To) {
 			t.Cancelling = at
 		}
+	}
+	if e.Checkpoint != nil {
+		t.checkpoint(ev, e, at)
 	}
 }
 
@@ -216,9 +219,6 @@ func (t *Task) create(ev protocol.Event, e *protocol.TaskEvent) {
 		t.Title, t.Priority = protocol.Cut(s.Title, titleMost), s.Priority
 		t.To, t.Approvers, t.Needed = own(s.To), own(s.Approvers), short(s.Approvals)
 	}
-	if e.Checkpoint != nil {
-		t.checkpoint(ev, e.Checkpoint)
-	}
 }
 
 // own copies a list. An empty one is none, as after a snapshot: the view of a task
@@ -242,20 +242,13 @@ func (t *Task) decline(ids ...protocol.AgentID) {
 	t.Declined = own(list[max(0, len(list)-declinedMost):])
 }
 
-// progress moves the clock of progress where there is a checkpoint that is not
-// the last one again.
-func (t *Task) progress(ev protocol.Event, e *protocol.TaskEvent, at Moment) {
-	t.Expected = momentOf(e.Expected, ev, at)
-	if e.Checkpoint == nil {
-		return
-	}
-	if !t.Reached(e.Checkpoint) {
+// checkpoint takes one, which any report can bring. It moves the clock of progress
+// where it is not the last one again.
+func (t *Task) checkpoint(ev protocol.Event, e *protocol.TaskEvent, at Moment) {
+	c := e.Checkpoint
+	if e.Event != Create && !t.Reached(c) {
 		t.Progressed = at
 	}
-	t.checkpoint(ev, e.Checkpoint)
-}
-
-func (t *Task) checkpoint(ev protocol.Event, c *protocol.Checkpoint) {
 	t.Milestone, t.CheckpointAt = protocol.Cut(c.Milestone, titleMost), ev.Seq
 	t.CheckpointSum = sumOf(c.SHA256)
 }

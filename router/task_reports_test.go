@@ -1,0 +1,159 @@
+package router
+
+import (
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/go-json-experiment/json"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/hived/hived/protocol"
+	"github.com/hived/hived/task"
+)
+
+// TestCheckpointWithAnyReport: whatever a holder reports, the checkpoint that comes
+// with it is taken by the same decision, and whoever comes next goes on from it.
+func TestCheckpointWithAnyReport(t *testing.T) {
+	tests := []struct {
+		event, data string     // of the report, to which the checkpoint is added
+		state       task.State // after it; none: whichever
+	}{
+		{"progress", ``, task.InProgress},
+		{"pause_for_approval", `"question": "May I delete it?", `, task.Paused},
+		{"block_on_dependency", `"needs": ["$OTHER"], `, task.Blocked},
+		{"transient_error", `"reason": "no network", `, task.Retrying},
+		{"fatal_error", `"reason": "it cannot be done", `, task.Failed},
+		{"failure", `"category": "transient", `, task.Retrying},
+		{"failure", `"category": "auth", `, task.Paused},
+		{"failure", `"category": "ambiguity", "reason": "which one?", `, task.Paused},
+		{"failure", `"category": "schema", `, task.Blocked},
+		{"failure", `"category": "logic", "reason": "it is wrong", `, task.Blocked},
+		{"release", `"reason": "I lack the tools", `, ""},
+		{"complete", `"result": 1, `, task.Completed},
+		{"cancelled", ``, task.Cancelled},
+	}
+	for _, x := range tests {
+		t.Run(x.event+x.data, func(t *testing.T) {
+			scenario(t, "anna", func(h *crew) {
+				other := h.create("human", `{"title": "another", "to": ["human"]}`)
+				id := h.create("human", `{"title": "copy the pages", "to": ["anna"]}`)
+				h.begin("anna", id)
+				h.does("anna", "progress", id, `{"milestone": "begun", "checkpoint": {"page": 1, "of": 90}}`)
+				if x.event == "cancelled" {
+					h.does("human", "cancel", id, "")
+				}
+				h.pass(1)
+				data := strings.ReplaceAll("{"+x.data, "$OTHER", string(other))
+				h.does("anna", x.event, id, data+`"milestone": "page 40", "patch": {"page": 40}}`)
+
+				if x.state != "" {
+					h.is(id, x.state)
+				}
+				if v := h.view(id); v.Checkpoint == nil || v.Checkpoint.Milestone != "page 40" {
+					t.Errorf("task.json has the checkpoint %+v", v.Checkpoint)
+				}
+				var c task.Reached
+				h.must(json.Unmarshal([]byte(h.file(id, protocol.TaskCheckpoint)), &c))
+				if got := string(c.Data); strings.Join(strings.Fields(got), "") != `{"of":90,"page":40}` || c.Milestone != "page 40" {
+					t.Errorf("checkpoint.json holds %s %s", c.Milestone, got)
+				}
+				for _, e := range all[*protocol.TaskEvent](h) {
+					if e.Checkpoint != nil && e.Checkpoint.Milestone == "page 40" && string(e.Event) == "recovered" {
+						t.Errorf("it came with %s", e.Event)
+					}
+				}
+			})
+		})
+	}
+}
+
+// TestReasonBesideCheckpoint: the history says why, and a checkpoint that came along
+// does not hide it.
+func TestReasonBesideCheckpoint(t *testing.T) {
+	scenario(t, "anna", func(h *crew) {
+		id := h.create("human", `{"title": "copy the pages"}`)
+		h.begin("anna", id)
+		h.does("anna", "release", id, `{"reason": "I lack the tools", "milestone": "page 40", "checkpoint": {"page": 40}}`)
+		i := slices.IndexFunc(h.view(id).History, func(s task.Step) bool { return s.Event == task.Release })
+		if note := h.view(id).History[i].Note; note != "I lack the tools" {
+			t.Errorf("the history says %q", note)
+		}
+	})
+}
+
+// TestIgnoredMembers: what a report cannot use is named in the answer, which comes
+// without being asked for; what no report has is refused with the nearest name.
+func TestIgnoredMembers(t *testing.T) {
+	scenario(t, "anna", func(h *crew) {
+		id := h.create("human", `{"title": "copy the pages"}`)
+		h.does("anna", "claim", id, "")
+		h.does("anna", "start", id, `{"checkpoint": {"page": 40}, "expected_until": "9999-01-01T00:00:00Z", "reason": "now"}`)
+		h.wantIgnored("anna", "start", "checkpoint", "expected_until")
+		h.does("anna", "progress", id, `{"milestone": "page 40"}`)
+		h.does("anna", "failure", id, `{"category": "transient", "question": "why?", "result": 1}`)
+		h.wantIgnored("anna", "failure", "question", "result")
+		h.pass(2_000_000_000)
+		h.does("anna", "failure", id, `{"category": "auth", "not_before": "9999-01-01T00:00:00Z"}`)
+		h.wantIgnored("anna", "failure", "not_before")
+
+		no := h.refused(protocol.CodeBadCommand, "anna", "release", id, `{"milestoen": "page 41"}`)
+		if !strings.Contains(no.Detail, `"milestoen"; did you mean milestone?`) {
+			t.Errorf("it was refused: %s", no.Detail)
+		}
+		no = h.refused(protocol.CodeBadCommand, "human", "create", "", `{"tasks": [{"titel": "x"}]}`)
+		if !strings.Contains(no.Detail, `"titel"; did you mean title?`) {
+			t.Errorf("it was refused: %s", no.Detail)
+		}
+	})
+}
+
+// wantIgnored wants the newest answer to name what was ignored.
+func (h *crew) wantIgnored(who protocol.AgentID, event string, want ...string) {
+	h.Helper()
+	list := all[*protocol.MessageEvent](h)
+	for _, e := range slices.Backward(list) {
+		if e.From != protocol.Hive || !slices.Contains(e.Delivered, who) {
+			continue
+		}
+		var m struct {
+			Body string
+			Data struct {
+				Code    protocol.Code
+				Ignored []string
+			}
+		}
+		h.must(json.Unmarshal([]byte(e.Raw), &m, json.MatchCaseInsensitiveNames(true)))
+		if m.Data.Code != protocol.CodeOK {
+			continue
+		}
+		if diff := cmp.Diff(want, m.Data.Ignored); diff != "" || !strings.Contains(m.Body, strings.Join(want, ", ")) {
+			h.Errorf("the answer to %s says %q (-want +got):\n%s", event, m.Body, diff)
+		}
+		return
+	}
+	h.Errorf("%s got no answer to %s", who, event)
+}
+
+// TestSpecNamesWhatCommandsTake holds the table of spec §8.2 to the commands.
+func TestSpecNamesWhatCommandsTake(t *testing.T) {
+	page, err := os.ReadFile("../docs/spec.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, _ := strings.Cut(string(page), "**8.2 ")
+	section, _, _ = strings.Cut(section, "**8.3 ")
+	for event, x := range taskHandlers {
+		i := slices.IndexFunc(strings.Split(section, "\n"), func(line string) bool {
+			cells := strings.Split(line, "|")
+			if len(cells) != 5 || !strings.Contains(cells[1], "`"+event+"`") {
+				return false
+			}
+			return !slices.ContainsFunc(x.takes, func(member string) bool { return !strings.Contains(cells[3], "`"+member+"`") })
+		})
+		if i < 0 {
+			t.Errorf("spec §8.2 has no row of `%s` that names all of %v", event, x.takes)
+		}
+	}
+}
