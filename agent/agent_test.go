@@ -15,6 +15,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/hived/hived/internal/durable"
+	"github.com/hived/hived/internal/wait"
 	"github.com/hived/hived/protocol"
 )
 
@@ -335,15 +336,14 @@ func TestWait(t *testing.T) {
 	hint, done := make(chan struct{}), make(chan error)
 	go func() { done <- b.Wait(t.Context(), hint) }()
 	put(t, disk, "agents/alice/inbox/01A.json", "{}")
-	select {
-	case hint <- struct{}{}:
-		if err := <-done; err != nil {
-			t.Error(err)
+	go func() {
+		select {
+		case hint <- struct{}{}:
+		case <-t.Context().Done(): // it had seen the message by itself
 		}
-	case err := <-done:
-		if err != nil {
-			t.Error(err)
-		}
+	}()
+	if err := wait.Ended(wait.Longest, "the message to be seen", done); err != nil {
+		t.Error(err)
 	}
 	if err := b.Wait(t.Context(), nil); err != nil {
 		t.Errorf("with a message there: %v", err)
@@ -393,14 +393,14 @@ func TestSendRefusesWhatTheHiveDoesNotTake(t *testing.T) {
 // detector this tells of what they share.
 func TestSendBesideAnother(t *testing.T) {
 	disk := hive(t, "alice", "bob")
-	var wait sync.WaitGroup
+	var group sync.WaitGroup
 	for _, id := range []protocol.AgentID{"alice", "bob"} {
 		b, err := Open(disk, id)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for range 2 {
-			wait.Go(func() {
+			group.Go(func() {
 				for range 20 {
 					if _, err := b.Send(Draft{To: []protocol.Address{"human"}, Body: Text("x")}); err != nil {
 						t.Error(err)
@@ -409,7 +409,7 @@ func TestSendBesideAnother(t *testing.T) {
 			})
 		}
 	}
-	wait.Wait()
+	group.Wait()
 	for _, id := range []protocol.AgentID{"alice", "bob"} {
 		if list, err := disk.ReadDir(protocol.OutboxDir(id)); err != nil || len(list) != 41 { // with .sent
 			t.Errorf("%s has %d names, %v", id, len(list), err)

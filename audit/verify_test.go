@@ -13,6 +13,7 @@ import (
 	"github.com/hived/hived/gitcommit"
 	"github.com/hived/hived/internal/durable"
 	"github.com/hived/hived/internal/durable/faultfs"
+	"github.com/hived/hived/internal/wait"
 	"github.com/hived/hived/protocol"
 	"github.com/hived/hived/router"
 	"github.com/hived/hived/settings"
@@ -135,10 +136,10 @@ func TestVerifyBesideTheDaemon(t *testing.T) {
 		if r := h.verify(); !r.OK() {
 			t.Errorf("at %d:%s", r.Seq, lines(r.Findings))
 		}
-		<-busy
+		wait.Receive(t, "the agents to have sent", busy)
 	}
 	stop()
-	h.must(<-ended)
+	h.must(wait.Ended(wait.Longest, "the daemon to stop", ended))
 	rep := h.verify()
 	if !rep.OK() {
 		t.Errorf("at the end:%s", lines(rep.Findings))

@@ -11,11 +11,14 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/hived/hived/internal/wait"
+	"github.com/hived/hived/protocol"
 )
 
 // tiny are sizes that show that a row works, and nothing else.
 var tiny = sizes{
-	rounds: 2, burst: 40, agents: 4, loopBurst: 2,
+	rounds: 2, longest: wait.Longest, burst: 40, agents: 4, loopBurst: 2,
 	bigFiles: 80, loopBig: 1,
 	idle:        4,
 	commitFiles: []int{10, 500}, loopFiles: []int{10}, commits: 2,
@@ -52,7 +55,9 @@ func smoke(t *testing.T, program string, names ...string) {
 	t.Helper()
 	dir := t.TempDir()
 	var told []Progress
-	list, err := run(t.Context(), Options{Only: names, Dir: dir, Program: program, Tell: func(p Progress) { told = append(told, p) }}, tiny)
+	ctx, cancel := context.WithTimeoutCause(t.Context(), 3*time.Minute, errors.New("three minutes are over"))
+	defer cancel()
+	list, err := run(ctx, Options{Only: names, Dir: dir, Program: program, Tell: func(p Progress) { told = append(told, p) }}, tiny)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -208,5 +213,37 @@ func TestClock(t *testing.T) {
 	tell(2, "over")
 	if got.Share != 1 || got.Left != 0 {
 		t.Errorf("at the end: %+v", got)
+	}
+}
+
+// Each task that time told of counts once: on a slow machine a lease may end
+// before its reminder.
+func TestTimersCountTasks(t *testing.T) {
+	x := &board{fired: map[protocol.TaskID]bool{}}
+	for _, e := range []*protocol.TaskEvent{
+		{Task: "one", From: "pending", Event: reminded},
+		{Task: "one", From: "pending", Event: leaseExpired},
+		{Task: "two", From: "pending", Event: leaseExpired},
+		{Task: "two", From: "unassigned", Event: "offer"},
+	} {
+		x.onEvent(protocol.Event{Body: e})
+	}
+	if x.timers != 2 {
+		t.Errorf("%d tasks, want 2", x.timers)
+	}
+}
+
+// A row that waits for what does not come ends, and says what there was to see.
+func TestWaitEnds(t *testing.T) {
+	b := &bench{sizes: tiny, dir: t.TempDir()}
+	b.sizes.longest = 50 * time.Millisecond
+	h, err := b.newHive(t.Context(), 1, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.onEvent(protocol.Event{Seq: 7, Body: &protocol.HandledEvent{Agent: "alice"}})
+	err = errors.Join(h.until(t.Context(), "pigs to fly", func() bool { return false }), h.close())
+	if !errors.Is(err, wait.ErrInVain) || !strings.Contains(err.Error(), "wait for pigs to fly") || !strings.Contains(err.Error(), "\n7 ") || !strings.Contains(err.Error(), "goroutine") {
+		t.Errorf("got %v", err)
 	}
 }

@@ -44,7 +44,7 @@ func (b *bench) agedHive(ctx context.Context, files int, tell func(share float64
 		err = t.run(ctx, files/2, func(taken int) { tell(float64(taken) / float64(files/2)) })
 	}
 	if err == nil {
-		err = h.until(ctx, "the agents' handling is seen", func() bool { return h.handled >= files/2 })
+		err = h.until(ctx, "the agents' handling to be seen", func() bool { return h.handled >= files/2 })
 	}
 	if err == nil {
 		err = h.down()

@@ -6,10 +6,13 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/hived/hived/internal/durable"
+	"github.com/hived/hived/internal/wait"
 	"github.com/hived/hived/protocol"
 	"github.com/hived/hived/router"
 )
@@ -23,6 +26,7 @@ type hive struct {
 	stop    context.CancelFunc // nil: no daemon runs
 	done    chan error
 	hear    func(protocol.Event) // is told of each event, with mu held; may be nil
+	longest time.Duration        // that anything is waited for
 
 	mu       sync.Mutex
 	messages int          // that are in their inboxes; guarded by mu
@@ -32,8 +36,13 @@ type hive struct {
 	placedAt time.Time    // of the newest message; guarded by mu
 	newest   string       // its file; guarded by mu
 	landedAt time.Time    // of the newest commit; guarded by mu
+	over     bool         // the daemon ended; guarded by mu
+	recent   []string     // the last events, at most mostRecent; guarded by mu
 	changed  chan struct{}
 }
+
+// mostRecent is how many events are told of when something was waited for in vain.
+const mostRecent = 20
 
 // newHive makes a hive with agents in a fresh directory.
 func (b *bench) newHive(ctx context.Context, agents int, yaml string) (*hive, error) {
@@ -41,10 +50,10 @@ func (b *bench) newHive(ctx context.Context, agents int, yaml string) (*hive, er
 	if err != nil {
 		return nil, err
 	}
-	return makeHive(ctx, dir, agents, yaml)
+	return makeHive(ctx, dir, agents, yaml, b.sizes.longest)
 }
 
-func makeHive(ctx context.Context, dir string, agents int, yaml string) (*hive, error) {
+func makeHive(ctx context.Context, dir string, agents int, yaml string, longest time.Duration) (*hive, error) {
 	for i := range agents {
 		if err := mkdirs(outboxOf(dir, i)); err != nil {
 			return nil, err
@@ -61,14 +70,14 @@ func makeHive(ctx context.Context, dir string, agents int, yaml string) (*hive, 
 	if err := router.Init(disk, opt); err != nil { //nolint:contextcheck // it takes none: a hive is made whole or not at all
 		return nil, errors.Join(fmt.Errorf("make a hive: %w", err), disk.Close())
 	}
-	return &hive{dir: dir, disk: disk, letters: newLetters(1), changed: make(chan struct{}, 1)}, nil
+	return &hive{dir: dir, disk: disk, letters: newLetters(1), longest: longest, changed: make(chan struct{}, 1)}, nil
 }
 
 // up starts the daemon and returns when it is about to look around for the
 // first time.
 func (h *hive) up(ctx context.Context, settings protocol.Settings) error {
 	h.mu.Lock()
-	h.messages, h.handled = 0, 0
+	h.messages, h.handled, h.over = 0, 0, false
 	h.mu.Unlock()
 	r, err := router.New(h.disk, router.Config{Settings: settings, Headroom: router.Headroom, OnEvent: h.onEvent, OnCommit: h.onCommit})
 	if err != nil {
@@ -76,8 +85,15 @@ func (h *hive) up(ctx context.Context, settings protocol.Settings) error {
 	}
 	// It is stopped in good order, by down.
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	h.stop, h.done = cancel, make(chan error, 1)
-	go func() { h.done <- r.Run(ctx) }()
+	done := make(chan error, 1)
+	h.stop, h.done = cancel, done
+	go func() {
+		done <- r.Run(ctx)
+		h.mu.Lock()
+		h.over = true
+		h.mu.Unlock()
+		h.signal()
+	}()
 	return nil
 }
 
@@ -88,7 +104,7 @@ func (h *hive) down() error {
 	}
 	h.stop()
 	h.stop = nil
-	return <-h.done
+	return wait.Ended(h.longest, "the daemon to stop", h.done, h.story)
 }
 
 // close gives back what is held; it may follow an error.
@@ -97,6 +113,9 @@ func (h *hive) close() error { return errors.Join(h.down(), h.disk.Close()) }
 func (h *hive) onEvent(ev protocol.Event) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if h.recent = append(h.recent, fmt.Sprint(ev.Seq, " ", protocol.Summary(ev))); len(h.recent) > 2*mostRecent {
+		h.recent = slices.Delete(h.recent, 0, len(h.recent)-mostRecent)
+	}
 	if h.hear != nil {
 		h.hear(ev)
 	}
@@ -131,33 +150,39 @@ func (h *hive) signal() {
 	}
 }
 
-// patience is how long nothing may happen before a row gives up.
+// patience is how long agents outside of the daemon wait for a message, while
+// none comes, before a row gives up.
 const patience = 3 * time.Minute
 
 // until waits for something that events and commits bring about. The condition
 // is called with the lock held.
 func (h *hive) until(ctx context.Context, what string, there func() bool) error {
-	timer := time.NewTimer(patience)
-	defer timer.Stop()
-	for {
+	over := false
+	err := wait.Condition(ctx, h.longest, h.changed, what, func() bool {
 		h.mu.Lock()
-		ok := there()
-		h.mu.Unlock()
-		if ok {
-			return nil
-		}
-		select {
-		case <-h.changed:
-			timer.Reset(patience)
-		case err := <-h.done:
-			h.done <- err
-			return fmt.Errorf("wait until %s: the daemon ended: %w", what, errors.Join(err, errStopped))
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-timer.C:
-			return fmt.Errorf("wait until %s: nothing happened for %s", what, patience)
-		}
+		defer h.mu.Unlock()
+		met := there()
+		over = h.over && !met
+		return met || over
+	}, h.story)
+	if over {
+		err = <-h.done
+		h.done <- err
+		return fmt.Errorf("wait for %s: the daemon ended: %w", what, errors.Join(err, errStopped))
 	}
+	return err
+}
+
+// story is what is to see of the hive: its last events and its status.
+func (h *hive) story() string {
+	h.mu.Lock()
+	recent := slices.Clone(h.recent)
+	h.mu.Unlock()
+	status, err := os.ReadFile(filepath.Join(h.dir, router.StatusFile))
+	if err != nil {
+		status = []byte(err.Error())
+	}
+	return fmt.Sprintf("the last events:\n%s\nthe status:\n%s", strings.Join(recent[max(0, len(recent)-mostRecent):], "\n"), status)
 }
 
 var errStopped = errors.New("it must not")
@@ -166,22 +191,31 @@ var errStopped = errors.New("it must not")
 // that was. The daemon says when it has placed a message; the newest is looked
 // for.
 func (h *hive) messagesIn(ctx context.Context, n int) (time.Time, error) {
-	if err := h.until(ctx, "the messages are delivered", func() bool { return h.messages >= n }); err != nil {
+	if err := h.until(ctx, "the messages to be delivered", func() bool { return h.messages >= n }); err != nil {
 		return time.Time{}, err
 	}
 	h.mu.Lock()
 	at, newest := h.placedAt, h.newest
 	h.mu.Unlock()
-	for {
+	gone := false
+	err := wait.Condition(ctx, h.longest, always, newest+" to be there", func() bool {
 		_, err := os.Lstat(newest)
-		if err == nil {
-			return at, nil
-		}
+		gone = gone || err != nil
+		return err == nil
+	}, h.story)
+	if gone {
 		at = time.Now()
-		if err := errors.Join(ignoreMissing(err), context.Cause(ctx)); err != nil {
-			return at, err
-		}
 	}
+	return at, err
+}
+
+// always has a condition looked at again at once.
+var always = closed()
+
+func closed() <-chan struct{} {
+	c := make(chan struct{})
+	close(c)
+	return c
 }
 
 // count makes sure that so many messages are in the inboxes.
@@ -203,7 +237,7 @@ func (h *hive) count(agents, n int) error {
 // committed waits until git holds all that was delivered and handled, and says
 // since when.
 func (h *hive) committed(ctx context.Context) (time.Time, error) {
-	err := h.until(ctx, "git holds everything", func() bool { return h.through >= h.last })
+	err := h.until(ctx, "git to hold everything", func() bool { return h.through >= h.last })
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.landedAt, err
@@ -217,7 +251,7 @@ func (h *hive) takeMail(ctx context.Context, agents, n int) error {
 			return err
 		}
 	}
-	if err := h.until(ctx, "the agents' handling is seen", func() bool { return h.handled >= n }); err != nil {
+	if err := h.until(ctx, "the agents' handling to be seen", func() bool { return h.handled >= n }); err != nil {
 		return err
 	}
 	_, err := h.committed(ctx)

@@ -36,7 +36,8 @@ const (
 
 // sizes are how much each row does.
 type sizes struct {
-	rounds int // of everything that is measured in turns
+	rounds  int           // of everything that is measured in turns
+	longest time.Duration // that anything is waited for
 
 	burst     int // messages
 	agents    int // that take part in a burst
@@ -76,7 +77,7 @@ type sizes struct {
 
 // full are the sizes of the targets.
 var full = sizes{
-	rounds: 5, burst: 10_000, agents: 20, loopBurst: 100,
+	rounds: 5, longest: time.Hour, burst: 10_000, agents: 20, loopBurst: 100,
 	bigFiles: 50_000, loopBig: 10,
 	idle:        500,
 	commitFiles: []int{1_000, 10_000, 50_000, 200_000}, loopFiles: []int{1_000, 10_000}, commits: 30,
@@ -90,7 +91,7 @@ var full = sizes{
 // brief are those of --short. Where a target speaks of a size, the figure of a
 // smaller one is no verdict.
 var brief = sizes{
-	rounds: 5, burst: 1_000, agents: 20, loopBurst: 12,
+	rounds: 5, longest: 5 * time.Minute, burst: 1_000, agents: 20, loopBurst: 12,
 	bigFiles: 6_000, loopBig: 3,
 	idle:        150,
 	commitFiles: []int{1_000, 10_000, 50_000, 200_000}, loopFiles: []int{1_000, 10_000}, commits: 10,

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/hived/hived/internal/child"
+	"github.com/hived/hived/internal/wait"
 )
 
 var startRow = row{
@@ -88,22 +89,11 @@ func (s *starter) start(ctx context.Context, crash bool) (float64, error) {
 }
 
 func (s *starter) arrived(ctx context.Context, d *child.Daemon) error {
-	late := time.NewTimer(10 * time.Minute)
-	defer late.Stop()
-	for {
+	var failed error
+	err := wait.Condition(ctx, s.b.sizes.longest, nil, "the first message of a daemon that was started", func() bool {
 		list, err := mail(inboxOf(s.dir, 1))
-		if err != nil || len(list) > 0 {
-			return err
-		}
-		select {
-		case <-d.Ended():
-			return fmt.Errorf("nothing was delivered: %w", d.Alive())
-		case <-late.C:
-			return errors.New("nothing was delivered within 10 minutes of the start")
-		default:
-		}
-		if err := rest(ctx, time.Millisecond); err != nil {
-			return err
-		}
-	}
+		failed = errors.Join(err, d.Alive())
+		return failed != nil || len(list) > 0
+	}, d.Said)
+	return errors.Join(failed, err)
 }

@@ -60,7 +60,11 @@ func (b *bench) timers(ctx context.Context, x *board) (outcome, error) {
 	}
 	var idle, busy []float64
 	most, events := 0, 0
-	for all := hands * b.sizes.timerAgents; ; {
+	begun, fired, all := time.Now(), 0, hands*b.sizes.timerAgents
+	for fired < all {
+		if waited := time.Since(begun); waited > b.sizes.longest {
+			return outcome{}, fmt.Errorf("wait for the timers of %d tasks: %d fired within %s\n%s", all, fired, waited.Round(time.Second), x.story())
+		}
 		p, err := x.probe(ctx)
 		if err != nil {
 			return outcome{}, err
@@ -71,10 +75,8 @@ func (b *bench) timers(ctx context.Context, x *board) (outcome, error) {
 			busy = append(busy, ms(p.wait))
 			most, events = max(most, p.ended-p.begun), max(events, p.events)
 		}
-		b.tell(0.7+0.3*float64(p.ended)/float64(all), "%d of %d timers", p.ended, all)
-		if p.ended >= all {
-			break
-		}
+		fired = p.ended
+		b.tell(0.7+0.3*float64(fired)/float64(all), "%d of %d timers", fired, all)
 	}
 	return outcome{parts: []Part{
 		alone("events that a message waited for, at most", "events", []float64{float64(events)}).atMost(batchEvents),
@@ -130,7 +132,7 @@ func (x *board) probe(ctx context.Context) (probed, error) {
 	if err := move(temp, filepath.Join(outboxOf(x.dir, 0), "p"+name)); err != nil {
 		return probed{}, err
 	}
-	err := x.until(ctx, "a message is delivered", func() bool { return x.probes > n })
+	err := x.until(ctx, "a message to be delivered", func() bool { return x.probes > n })
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	p.wait, p.ended, p.events = x.probedAt.Sub(begin), x.before, int(x.probedAs-seq)-1 //nolint:gosec // a log is shorter than 2^63

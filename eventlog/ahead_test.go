@@ -13,6 +13,7 @@ import (
 
 	"github.com/hived/hived/internal/durable"
 	"github.com/hived/hived/internal/durable/faultfs"
+	waits "github.com/hived/hived/internal/wait"
 	"github.com/hived/hived/protocol"
 )
 
@@ -214,13 +215,21 @@ func TestFollowWaitsAlone(t *testing.T) {
 		}
 		ended <- nil
 	}()
-	wake <- struct{}{} // it waits now
-	wake <- struct{}{}
+	for range 2 { // the second says that it waits now
+		waits.Until(t, "the follower to wait", func() bool {
+			select {
+			case wake <- struct{}{}:
+				return true
+			default:
+				return false
+			}
+		})
+	}
 	if running(aWorker) {
 		t.Error("a worker runs while the follower waits")
 	}
 	stop()
-	if err := <-ended; err != nil || n != 1503 {
+	if err := waits.Ended(waits.Longest, "the follower to end", ended); err != nil || n != 1503 {
 		t.Errorf("%d events, %v", n, err)
 	}
 }

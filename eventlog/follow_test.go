@@ -13,6 +13,7 @@ import (
 
 	"github.com/hived/hived/internal/durable"
 	"github.com/hived/hived/internal/durable/faultfs"
+	waits "github.com/hived/hived/internal/wait"
 	"github.com/hived/hived/protocol"
 )
 
@@ -49,8 +50,8 @@ func follow(t *testing.T, disk durable.FS, after Position, poll time.Duration) *
 
 func (f *follower) next(t *testing.T) protocol.Event {
 	t.Helper()
-	ev, ok := <-f.records
-	if !ok {
+	ev := waits.Receive(t, "the next event", f.records)
+	if ev.Seq == 0 {
 		t.Fatalf("it ended: %v", <-f.errs)
 	}
 	return ev
@@ -59,7 +60,7 @@ func (f *follower) next(t *testing.T) protocol.Event {
 func (f *follower) stop(t *testing.T) {
 	t.Helper()
 	f.cancel()
-	if err := <-f.errs; err != nil {
+	if err := waits.Ended(waits.Longest, "the follower to end", f.errs); err != nil {
 		t.Error(err)
 	}
 }
@@ -251,10 +252,10 @@ func TestReadBesideWriter(t *testing.T) {
 		}
 	}
 	f.stop(t)
-	if err := <-written; err != nil {
+	if err := waits.Ended(waits.Longest, "everything to be written", written); err != nil {
 		t.Error(err)
 	}
-	if err := <-again; err != nil {
+	if err := waits.Ended(waits.Longest, "everything to be read", again); err != nil {
 		t.Error(err)
 	}
 	if _, bad := check(t, disk); len(bad) > 0 {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/fsnotify/fsnotify"
 
+	"github.com/hived/hived/internal/wait"
 	"github.com/hived/hived/protocol"
 )
 
@@ -26,7 +27,7 @@ func watching(t *testing.T) (*hive, *Watcher) {
 	go func() { done <- w.Run(ctx) }()
 	t.Cleanup(func() {
 		cancel()
-		if err := <-done; err != nil {
+		if err := wait.Ended(wait.Longest, "the watcher to stop", done); err != nil {
 			t.Errorf("Run: %v", err)
 		}
 	})
@@ -36,13 +37,7 @@ func watching(t *testing.T) (*hive, *Watcher) {
 
 func (h *hive) hint(w *Watcher) []Hint {
 	h.Helper()
-	select {
-	case hints := <-w.Hints():
-		return hints
-	case <-time.After(20 * time.Second):
-		h.Fatal("no hint came")
-		return nil
-	}
+	return wait.Receive(h, "a hint", w.Hints())
 }
 
 // hinted waits for one hint among others.

@@ -21,6 +21,7 @@ import (
 	"github.com/hived/hived/agent"
 	"github.com/hived/hived/eventlog"
 	"github.com/hived/hived/internal/durable"
+	"github.com/hived/hived/internal/wait"
 	"github.com/hived/hived/ledger"
 	"github.com/hived/hived/protocol"
 )
@@ -163,7 +164,7 @@ func (c *claims) claimer(who int, all int32) {
 	box, disk := c.box()
 	defer disk.Close()
 	seen := map[string]bool{}
-	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); runtime.Gosched() {
+	for deadline := time.Now().Add(wait.Longest); time.Now().Before(deadline); runtime.Gosched() {
 		over := c.finished.Load() && c.events.Load() == all
 		from := c.record.now()
 		names, err := box.Unread()
@@ -278,7 +279,7 @@ func (c *claims) asLogged() {
 // judgeHistory wants a history that is possible, and was worth recording.
 func judgeHistory(t *testing.T, model porcupine.Model, ops []porcupine.Operation) {
 	t.Helper()
-	if result := porcupine.CheckOperationsTimeout(model, ops, 20*time.Second); result != porcupine.Ok {
+	if result := porcupine.CheckOperationsTimeout(model, ops, wait.Longest); result != porcupine.Ok {
 		t.Errorf("the history is %s:", result)
 		for _, op := range ops {
 			t.Logf("%12d %12d  %d %+v %s", op.Call, op.Return, op.ClientId, op.Input, op.Output)

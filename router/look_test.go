@@ -16,6 +16,7 @@ import (
 
 	"github.com/hived/hived/internal/durable"
 	"github.com/hived/hived/internal/durable/faultfs"
+	"github.com/hived/hived/internal/wait"
 	"github.com/hived/hived/ledger"
 	"github.com/hived/hived/mailbox"
 	"github.com/hived/hived/protocol"
@@ -350,7 +351,7 @@ func TestFileSystemWithoutEvents(t *testing.T) {
 		h.delivery(id)
 	}
 	cancel()
-	if err := <-done; err != nil {
+	if err := wait.Ended(wait.Longest, "the daemon to stop", done, h.story); err != nil {
 		t.Fatal(err)
 	}
 }

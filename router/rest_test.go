@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hived/hived/internal/wait"
 	"github.com/hived/hived/ledger"
 	"github.com/hived/hived/protocol"
 )
@@ -22,16 +23,7 @@ func TestRest(t *testing.T) {
 	h.up()
 	h.send("alice", "1", `{"to":"bob","id":"m1","body":"x"}`)
 	h.delivery("m1")
-	tick := time.NewTicker(h.settings.Rescan)
-	defer tick.Stop()
-	deadline := time.After(20 * time.Second)
-	for forced() == before {
-		select {
-		case <-tick.C:
-		case <-deadline:
-			t.Fatal("no memory was given back")
-		}
-	}
+	wait.Until(t, "memory to be given back", func() bool { return forced() != before }, h.story)
 	h.down()
 
 	var x rest

@@ -19,6 +19,7 @@ import (
 
 	"github.com/hived/hived/eventlog"
 	"github.com/hived/hived/internal/durable"
+	"github.com/hived/hived/internal/wait"
 	"github.com/hived/hived/protocol"
 )
 
@@ -93,7 +94,7 @@ func (h *hive) upWith(cfg Config) {
 	h.stop = func() error {
 		h.stop = nil
 		cancel()
-		return <-done
+		return wait.Ended(wait.Longest, "the daemon to stop", done, h.story)
 	}
 }
 
@@ -134,25 +135,25 @@ func (h *hive) once() {
 // await waits for an event that fits.
 func await[T protocol.Body](h *hive, what string, fits func(protocol.Event, T) bool) T {
 	h.t.Helper()
-	deadline := time.NewTimer(20 * time.Second)
-	defer deadline.Stop()
+	var found T
 	seen := 0
-	for {
+	came := func() bool {
 		h.mu.Lock()
 		list := h.events[seen:]
 		seen = len(h.events)
 		h.mu.Unlock()
 		for _, ev := range list {
 			if b, ok := ev.Body.(T); ok && fits(ev, b) {
-				return b
+				found = b
+				return true
 			}
 		}
-		select {
-		case <-h.grew:
-		case <-deadline.C:
-			h.t.Fatalf("no %s came; events:\n%s", what, h.story())
-		}
+		return false
 	}
+	if err := wait.Condition(h.t.Context(), wait.Longest, h.grew, "the event "+what, came, h.story); err != nil {
+		h.t.Fatal(err)
+	}
+	return found
 }
 
 func (h *hive) story() string {
@@ -162,6 +163,8 @@ func (h *hive) story() string {
 	for _, ev := range h.events {
 		fmt.Fprintln(&b, ev.Seq, protocol.Summary(ev))
 	}
+	status, err := ReadStatus(h.disk)
+	fmt.Fprintf(&b, "status: %+v, %v\n", status, err)
 	return b.String()
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/hived/hived/eventlog"
 	"github.com/hived/hived/internal/durable"
+	"github.com/hived/hived/internal/wait"
 	"github.com/hived/hived/ledger"
 	"github.com/hived/hived/protocol"
 )
@@ -136,7 +137,7 @@ func TestSnapshotWhileRunning(t *testing.T) {
 			t.Fatal(err)
 		}
 		if r.snapshot.done != nil {
-			if err := r.snapshotTaken(<-r.snapshot.done); err != nil {
+			if err := r.snapshotTaken(wait.Receive(t, "the snapshot", r.snapshot.done)); err != nil {
 				t.Fatal(err)
 			}
 		}

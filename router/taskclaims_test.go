@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hived/hived/internal/wait"
 	"github.com/hived/hived/protocol"
 	"github.com/hived/hived/task"
 )
@@ -45,8 +46,8 @@ func (a *taskAnswers) event(ev protocol.Event) {
 	case *protocol.TaskRejectedEvent:
 		of, is.code = e.Of, e.Code
 	}
-	if wait := a.waits[a.of[of]]; wait != nil && of > 0 {
-		wait <- is
+	if asks := a.waits[a.of[of]]; asks != nil && of > 0 {
+		asks <- is
 		delete(a.waits, a.of[of])
 	}
 }
@@ -67,15 +68,9 @@ func TestTaskClaims(t *testing.T) {
 	h.upWith(cfg)
 	r := record{began: time.Now()}
 	sends := func(who string, id, event, rest string) taskAnswer {
-		wait := answers.wait(protocol.MessageID(id))
+		answer := answers.wait(protocol.MessageID(id))
 		put(t, h.disk, protocol.OutboxDir(protocol.AgentID(who))+"/"+id+".json", fmt.Sprintf(`{"id":%q,"to":"hive","event":%q%s}`, id, event, rest))
-		select {
-		case is := <-wait:
-			return is
-		case <-time.After(30 * time.Second):
-			t.Errorf("%s has no answer", id)
-			return taskAnswer{code: "none"}
-		}
+		return wait.Receive(t, "an answer to "+id, answer, h.story)
 	}
 	var ids []protocol.TaskID
 	for n := range tasks {

@@ -3,6 +3,7 @@ package users_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -18,6 +19,7 @@ import (
 	"github.com/hived/hived/audit"
 	"github.com/hived/hived/eventlog"
 	"github.com/hived/hived/internal/durable"
+	"github.com/hived/hived/internal/wait"
 	"github.com/hived/hived/protocol"
 	"github.com/hived/hived/router"
 	"github.com/hived/hived/settings"
@@ -104,7 +106,7 @@ func (h *hive) up() {
 	h.stop = func() error {
 		h.stop = func() error { return nil }
 		cancel()
-		return <-done
+		return wait.Ended(wait.Longest, "the daemon to stop", done)
 	}
 	h.t.Cleanup(func() { h.must(h.stop()) })
 }
@@ -125,22 +127,13 @@ func (h *hive) equal(what string, got, want any) {
 	}
 }
 
-// patience is how long anything may take at most.
-const patience = 20 * time.Second
-
 // await takes events until one fits.
 func await[T protocol.Body](h *hive, fits func(T) bool) T {
 	h.t.Helper()
-	end := time.NewTimer(patience)
-	defer end.Stop()
 	for {
-		select {
-		case ev := <-h.events:
-			if body, ok := ev.Body.(T); ok && fits(body) {
-				return body
-			}
-		case <-end.C:
-			h.t.Fatal("the event did not come")
+		ev := wait.Receive(h.t, fmt.Sprintf("an event of %T", *new(T)), h.events)
+		if body, ok := ev.Body.(T); ok && fits(body) {
+			return body
 		}
 	}
 }
@@ -149,22 +142,11 @@ func await[T protocol.Body](h *hive, fits func(T) bool) T {
 // its agent against the table.
 func (h *hive) remade(dir string) {
 	h.t.Helper()
-	end := time.NewTimer(patience)
-	defer end.Stop()
-	for {
-		select {
-		case made := <-h.made:
-			if made != dir {
-				continue
-			}
-			id := protocol.AgentID(strings.Split(dir, "/")[1])
-			if list := users.Differences(h.disk, users.RightsOf(id, users.ID{}, h.who[id])); len(list) > 0 {
-				h.t.Errorf("after %s was made again: %+v", dir, list)
-			}
-			return
-		case <-end.C:
-			h.t.Fatalf("%s was not made again", dir)
-		}
+	for wait.Receive(h.t, dir+" to be made again", h.made) != dir {
+	}
+	id := protocol.AgentID(strings.Split(dir, "/")[1])
+	if list := users.Differences(h.disk, users.RightsOf(id, users.ID{}, h.who[id])); len(list) > 0 {
+		h.t.Errorf("after %s was made again: %+v", dir, list)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 )
@@ -25,6 +26,7 @@ func TestScripts(t *testing.T) {
 		Dir:                 filepath.Join("testdata", "script"),
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
+		Deadline:            time.Now().Add(scripts), // then its programs are asked for their goroutines, and killed
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("TZ", "UTC")
 			env.Setenv("NO_COLOR", "1")
@@ -44,6 +46,10 @@ func TestScripts(t *testing.T) {
 		},
 	})
 }
+
+// scripts is how long all scripts may take. None of them waits for anything
+// longer than half a minute.
+const scripts = 3 * time.Minute
 
 // exits STATUS PROGRAM ARGS... runs a program that must end with this status.
 func exits(ts *testscript.TestScript, neg bool, args []string) {

@@ -23,6 +23,7 @@ import (
 	"github.com/hived/hived/audit"
 	"github.com/hived/hived/internal/durable"
 	"github.com/hived/hived/internal/durable/faultfs"
+	"github.com/hived/hived/internal/wait"
 	"github.com/hived/hived/protocol"
 	"github.com/hived/hived/router"
 )
@@ -135,10 +136,6 @@ func (e *heard) add(ev protocol.Event) {
 		delete(e.meet, string(m.From))
 	}
 	e.events = append(e.events, ev)
-	if e.grew != nil {
-		close(e.grew)
-		e.grew = nil
-	}
 }
 
 // forget forgets all but the first n events.
@@ -148,14 +145,11 @@ func (e *heard) forget(n int) {
 	e.events = e.events[:min(n, len(e.events))]
 }
 
-// after gives the events from the n-th on, and what is closed when more come.
-func (e *heard) after(n int) ([]protocol.Event, <-chan struct{}) {
+// after gives the events from the n-th on.
+func (e *heard) after(n int) []protocol.Event {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.grew == nil {
-		e.grew = make(chan struct{})
-	}
-	return e.events[n:len(e.events):len(e.events)], e.grew
+	return e.events[n:len(e.events):len(e.events)]
 }
 
 // hive is a hive as one row sees it: alice and bob are the row's own, carol and
@@ -298,21 +292,17 @@ func (h *hive) up() {
 	h.stop = func() error {
 		h.stop = nil
 		cancel()
-		return <-done
+		return wait.Ended(wait.Longest, "the daemon to stop", done, h.story)
 	}
 }
 
 // endsItself wants the daemon to end by itself, with such an error.
 func (h *hive) endsItself(says string) {
 	h.t.Helper()
-	select {
-	case err := <-h.done:
-		h.stop = nil
-		if err == nil || !strings.Contains(err.Error(), says) {
-			h.t.Fatalf("the daemon ended with %v, want %q", err, says)
-		}
-	case <-time.After(patience):
-		h.t.Fatal("the daemon goes on")
+	err := wait.Ended(wait.Longest, "the daemon to end by itself", h.done, h.story)
+	h.stop = nil
+	if err == nil || !strings.Contains(err.Error(), says) {
+		h.t.Fatalf("the daemon ended with %v, want %q", err, says)
 	}
 }
 
@@ -348,34 +338,28 @@ func (h *hive) once() {
 	h.must(r.Run(context.Background()))
 }
 
-// patience is how long anything may take on a busy machine.
-const patience = 60 * time.Second
-
 // await waits for an event that fits, of all that there were.
 func await[T protocol.Body](h *hive, what string, fits func(T) bool) T {
 	h.t.Helper()
-	deadline := time.NewTimer(patience)
-	defer deadline.Stop()
-	for seen := 0; ; {
-		list, grew := h.after(seen)
+	var found T
+	seen := 0
+	wait.Until(h.t, "the event "+what, func() bool {
+		list := h.after(seen)
 		for _, ev := range list {
 			if b, ok := ev.Body.(T); ok && fits(b) {
-				return b
+				found = b
+				return true
 			}
 		}
 		seen += len(list)
-		select {
-		case <-grew:
-		case <-deadline.C:
-			h.t.Fatalf("no %s came; the last events:\n%s\n%s", what, h.story(), h.end())
-		}
-	}
+		return false
+	}, h.story)
+	return found
 }
 
 // all gives the events of a kind that fit, so far.
 func all[T protocol.Body](h *hive, fits func(T) bool) (found []T) {
-	list, _ := h.after(0)
-	for _, ev := range list {
+	for _, ev := range h.after(0) {
 		if b, ok := ev.Body.(T); ok && fits(b) {
 			found = append(found, b)
 		}
@@ -386,17 +370,7 @@ func all[T protocol.Body](h *hive, fits func(T) bool) (found []T) {
 // eventually waits for something that no event tells of.
 func (h *hive) eventually(what string, true func() bool) {
 	h.t.Helper()
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	deadline := time.NewTimer(patience)
-	defer deadline.Stop()
-	for !true() {
-		select {
-		case <-tick.C:
-		case <-deadline.C:
-			h.t.Fatalf("%s did not come about; the last events:\n%s", what, h.story())
-		}
-	}
+	wait.Until(h.t, what, true, h.story)
 }
 
 // end says how the daemon of this process ended, if it did.
@@ -410,12 +384,16 @@ func (h *hive) end() string {
 	}
 }
 
+// story is what is to see of the hive: its last events, its status, and whether
+// its daemon runs.
 func (h *hive) story() string {
-	list, _ := h.after(0)
+	list := h.after(0)
 	var b strings.Builder
 	for _, ev := range list[max(0, len(list)-40):] {
 		fmt.Fprintln(&b, ev.Seq, protocol.Summary(ev))
 	}
+	status, err := router.ReadStatus(h.real)
+	fmt.Fprintf(&b, "status: %+v, %v\n%s\n", status, err, h.end())
 	return b.String()
 }
 
@@ -642,8 +620,7 @@ func (h *hive) judge() {
 		}
 	}
 	h.fsck()
-	list, _ := h.after(0)
-	for _, ev := range list {
+	for _, ev := range h.after(0) {
 		if line := protocol.Summary(ev); strings.ContainsFunc(line, unicode.IsControl) {
 			h.t.Errorf("event %s says %q", ev.Seq, line)
 		}

@@ -23,7 +23,7 @@ var load = []row{
 			h.up()
 			h.message("carol", h.row+"-other-2")
 			h.message("alice", "m1199")
-			list, _ := h.after(0)
+			list := h.after(0)
 			at := slices.IndexFunc(list, func(ev protocol.Event) bool {
 				e, ok := ev.Body.(*protocol.MessageEvent)
 				return ok && string(e.ID) == h.row+"-other-2"

@@ -16,6 +16,7 @@ import (
 
 	"github.com/hived/hived/eventlog"
 	"github.com/hived/hived/internal/durable"
+	"github.com/hived/hived/internal/wait"
 	"github.com/hived/hived/protocol"
 )
 
@@ -88,9 +89,11 @@ func (h *hive) start(p *program) {
 		if errors.Is(err, os.ErrProcessDone) {
 			err = nil
 		}
-		err = errors.Join(err, p.Wait())
+		ended := make(chan error, 1)
+		go func() { ended <- p.Wait() }()
+		err = errors.Join(err, wait.Ended(wait.Longest, "the program to end", ended, h.story))
 		cancel()
-		<-followed
+		wait.Receive(h.t, "who follows the log to end", followed)
 		if err != nil {
 			return fmt.Errorf("%w: %s", err, p.said)
 		}
@@ -101,7 +104,7 @@ func (h *hive) start(p *program) {
 // follow hears what the program logs.
 func (h *hive) follow(ctx context.Context) {
 	at := eventlog.Position{}
-	if list, _ := h.after(0); len(list) > 0 {
+	if list := h.after(0); len(list) > 0 {
 		at.Seq = list[len(list)-1].Seq
 	}
 	for rec, err := range eventlog.Follow(ctx, h.real, at, nil, 5*time.Millisecond) {
