@@ -20,6 +20,8 @@ import (
 	"github.com/hived/hived/gitcommit"
 	"github.com/hived/hived/internal/durable"
 	"github.com/hived/hived/internal/durable/faultfs"
+	strides "github.com/hived/hived/internal/sweep"
+	"github.com/hived/hived/internal/wait"
 	"github.com/hived/hived/ledger"
 	"github.com/hived/hived/mailbox"
 	"github.com/hived/hived/protocol"
@@ -365,25 +367,24 @@ func TestDiskFull(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- r.Run(ctx) }()
-	for {
-		s, err := ReadStatus(disk)
-		if err == nil && s.Intake != "" {
-			if len(s.Problems) == 0 || !strings.Contains(strings.Join(s.Problems, " "), "make room") {
-				t.Errorf("the status does not say what to do: %v", s.Problems)
-			}
-			break
-		}
+	var s Status
+	wait.Until(t, "a status that says that intake pauses", func() bool {
 		select {
 		case err := <-done:
 			t.Fatalf("the daemon ended with a full disk: %v", err)
 		default:
 		}
+		s, err = ReadStatus(disk)
+		return err == nil && s.Intake != ""
+	})
+	if !strings.Contains(strings.Join(s.Problems, " "), "make room") {
+		t.Errorf("the status does not say what to do: %v", s.Problems)
 	}
 	if n := unread(t, disk, "bob"); n != 0 {
 		t.Errorf("bob got %d messages before they were durable", n)
 	}
 	disk.Heal()
-	if err := <-done; err != nil { // Once ends when the message is delivered
+	if err := wait.Ended(wait.Longest, "the daemon to end", done); err != nil { // Once ends when the message is delivered
 		t.Fatal(err)
 	}
 	cancel()
@@ -834,11 +835,11 @@ func acceptedAndCrashed(t *testing.T, text string) *faultfs.Mem {
 	done := make(chan error, 1)
 	ctx, cancel := context.WithCancel(context.Background())
 	go func() { done <- r.Run(ctx) }()
-	<-delivered
+	wait.Receive(t, "alice's message to be accepted", delivered)
 	disk.CrashAt(0, faultfs.Keep)
 	cancel()
-	if err := <-done; err == nil {
-		t.Error("the daemon did not notice the crash")
+	if err := wait.Ended(wait.Longest, "the daemon to end", done); err == nil || errors.Is(err, wait.ErrInVain) {
+		t.Errorf("the daemon did not notice the crash: %v", err)
 	}
 	disk = disk.Reboot()
 	if _, err := disk.Lstat("agents/alice/outbox/.sent/1.json"); err == nil {
@@ -937,7 +938,7 @@ func TestIntruderAndCrash(t *testing.T) {
 
 func intruderAndCrash(t *testing.T, origin *faultfs.Mem, name string) {
 	t.Helper()
-	for k, crashed := 1, true; crashed; k += Sparse {
+	for k, crashed := 1, true; crashed; k += strides.Of(strides.Stories) {
 		disk := origin.Reboot()
 		disk.CrashAt(k, []faultfs.Loss{faultfs.Keep, faultfs.Drop}[k%2])
 		crashed = runOnce(disk) != nil
@@ -1131,7 +1132,7 @@ func TestScribbledThenDoneAndCrash(t *testing.T) {
 		t.Fatal(err)
 	}
 	origin.CrashAt(0, faultfs.Keep)
-	for k, crashed := 1, true; crashed; k += Sparse {
+	for k, crashed := 1, true; crashed; k += strides.Of(strides.Stories) {
 		disk := origin.Reboot()
 		disk.CrashAt(k, []faultfs.Loss{faultfs.Torn(uint64(k)), faultfs.Drop}[k%2])
 		crashed = runOnce(disk) != nil
@@ -1301,7 +1302,7 @@ func TestIntruderTakenAway(t *testing.T) {
 // has settled is logged all the same.
 func TestFloodHearsOfTheRest(t *testing.T) {
 	disk := memHive(t)
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), wait.Longest)
 	defer cancel()
 	n := 0
 	flood := func() {

@@ -20,10 +20,11 @@ import (
 	"github.com/hived/hived/eventlog"
 	"github.com/hived/hived/internal/durable"
 	"github.com/hived/hived/internal/durable/faultfs"
+	strides "github.com/hived/hived/internal/sweep"
 	"github.com/hived/hived/protocol"
 )
 
-var histories = flag.Int("histories", 40, "random histories of TestModel")
+var histories = flag.Int("histories", strides.Of(strides.Histories), "random histories of TestModel")
 
 // TestModel lets random histories happen to a hive and to a model of it: sends of
 // every kind, handled moves, commands, own files, jumps of the clock, seals and

@@ -12,6 +12,7 @@ import (
 	"github.com/hived/hived/eventlog"
 	"github.com/hived/hived/internal/durable"
 	"github.com/hived/hived/internal/durable/faultfs"
+	strides "github.com/hived/hived/internal/sweep"
 	"github.com/hived/hived/protocol"
 )
 
@@ -172,17 +173,17 @@ func TestTaskLife(t *testing.T) {
 // TestTaskLifeCrashes crashes a hive with tasks at its operations.
 func TestTaskLifeCrashes(t *testing.T) {
 	t.Parallel()
-	sweep(t, plan(mornings(t, work), crashes, 32))
+	sweep(t, plan(mornings(t, work), crashes, strides.TaskCrashes))
 }
 
 // TestTaskLifeFails has its operations fail.
 func TestTaskLifeFails(t *testing.T) {
 	t.Parallel()
-	sweep(t, plan(mornings(t, work), failing(), 47))
+	sweep(t, plan(mornings(t, work), failing(), strides.TaskFails))
 }
 
 // TestTaskLifeCrashesAgain crashes it in its recovery too.
 func TestTaskLifeCrashesAgain(t *testing.T) {
 	t.Parallel()
-	sweep(t, crashAgain(t, work, 200, 3))
+	sweep(t, crashAgain(t, work, strides.Of(strides.TaskRecoveries), strides.Of(strides.TaskRecovery)))
 }

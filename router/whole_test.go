@@ -1,10 +1,8 @@
 package router_test
 
 import (
-	"cmp"
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"maps"
 	"runtime/debug"
@@ -19,13 +17,10 @@ import (
 
 	"github.com/hived/hived/internal/durable"
 	"github.com/hived/hived/internal/durable/faultfs"
+	strides "github.com/hived/hived/internal/sweep"
 	"github.com/hived/hived/protocol"
 	"github.com/hived/hived/router"
 )
-
-// A sweep takes long. What it leaves out in a plain run is left to others: at
-// every operation one fault, in turns.
-var every = flag.Int("sweep.every", 0, "sweeps of a whole hive: every fault at each n-th operation; 0 is one fault, in turns, at each operation or each eighth")
 
 // failure is a way in which operations fail.
 type failure struct {
@@ -225,7 +220,7 @@ func mornings(t *testing.T, c *course) (list []morning) {
 		var sent [][]string
 		for err == nil && l.day < len(c.days) {
 			m := morning{l.fork(), 0}
-			if m.until = len(c.days); *every == 0 {
+			if m.until = len(c.days); !strides.Everything() {
 				m.until = max(c.settled, min(l.day+2, len(c.days)))
 			}
 			list = append(list, m)
@@ -288,14 +283,13 @@ func sweep(t *testing.T, jobs []job) {
 	}
 }
 
-// plan lists the jobs of a sweep over every operation of every day, or over each
-// plain-th in a plain run.
-func plan(list []morning, faults []fault, plain int) (jobs []job) {
+// plan lists the jobs of a sweep over the operations of every day.
+func plan(list []morning, faults []fault, dense strides.Name) (jobs []job) {
 	turn := 0
 	for _, m := range list {
-		for k := 1; k <= m.ops; k += cmp.Or(*every, plain) * router.Sparse {
+		for k := 1; k <= m.ops; k += strides.Of(dense) {
 			for i, f := range faults {
-				if *every > 0 || i == turn%len(faults) {
+				if strides.Everything() || i == turn%len(faults) {
 					jobs = append(jobs, job{m.life, k, f})
 				}
 			}
@@ -311,16 +305,16 @@ var crashes = []fault{crash(faultfs.Drop), crash(faultfs.Keep), {"torn", func(l 
 	return crash(faultfs.Torn(uint64(k))).on(l, k)
 }}}
 
-// TestWholeHiveCrashes crashes a whole hive at every operation.
+// TestWholeHiveCrashes crashes a whole hive at its operations.
 func TestWholeHiveCrashes(t *testing.T) {
 	t.Parallel()
-	sweep(t, plan(mornings(t, mail), crashes, 1))
+	sweep(t, plan(mornings(t, mail), crashes, strides.HiveCrashes))
 }
 
-// TestWholeHiveFails has operations fail, at every eighth operation.
+// TestWholeHiveFails has its operations fail.
 func TestWholeHiveFails(t *testing.T) {
 	t.Parallel()
-	sweep(t, plan(mornings(t, mail), failing(), 8))
+	sweep(t, plan(mornings(t, mail), failing(), strides.HiveFails))
 }
 
 func failing() (faults []fault) {
@@ -334,17 +328,13 @@ func failing() (faults []fault) {
 // every operation of its recovery, and some of those that come after that too.
 func TestWholeHiveCrashesAgain(t *testing.T) {
 	t.Parallel()
-	sweep(t, crashAgain(t, mail, 180, 1))
+	sweep(t, crashAgain(t, mail, strides.Of(strides.HiveRecoveries), 1))
 }
 
-// crashAgain lists the jobs of crashes at each plain-th operation of a course,
-// and of others at each denser-th of the recovery.
-func crashAgain(t *testing.T, c *course, plain, denser int) (jobs []job) {
+// crashAgain lists the jobs of crashes at each step-th operation of a course, and
+// of others at each denser-th of the recovery.
+func crashAgain(t *testing.T, c *course, step, denser int) (jobs []job) {
 	t.Helper()
-	step := 20 * max(*every, 1)
-	if *every == 0 {
-		step = plain * router.Sparse
-	}
 	turn := 0
 	for _, m := range mornings(t, c) {
 		for k := step / 2; k <= m.ops; k += step {

@@ -1,0 +1,103 @@
+// Package sweep says how dense the sweeps of the tests are: at which of all
+// operations a disk crashes or fails, at which named points a daemon dies, how
+// many random histories there are. One environment variable chooses, and one
+// table holds what it means:
+//
+//	plain  (or nothing) what everybody runs before a commit
+//	gate   what .ci/run does beside that, in a step of its own
+//	night  everything that the sweeps can do, for .ci/nightly
+package sweep
+
+import (
+	"fmt"
+	"os"
+)
+
+// Variable chooses the density.
+const Variable = "HIVED_SWEEP"
+
+// Name is one of the sweeps.
+type Name string
+
+// The sweeps. A stride of n is every n-th; the others are numbers of things.
+const (
+	HiveCrashes    Name = "whole hive, crashes: stride over its operations"
+	HiveFails      Name = "whole hive, failing disk: stride over its operations"
+	HiveRecoveries Name = "whole hive, crashed recoveries: stride over its operations"
+	TaskCrashes    Name = "tasks, crashes: stride over their operations"
+	TaskFails      Name = "tasks, failing disk: stride over their operations"
+	TaskRecoveries Name = "tasks, crashed recoveries: stride over their operations"
+	TaskRecovery   Name = "tasks, crashed recoveries: stride over those of the recovery"
+	Stories        Name = "one story, crashes: stride over its operations"
+	Failpoints     Name = "failpoints: stride over the named points"
+	Kills          Name = "kills of a daemon under load"
+	PowerCuts      Name = "power cuts of each file system"
+	Histories      Name = "random histories beside a model"
+)
+
+type density int
+
+const (
+	plain density = iota
+	gate
+	night
+)
+
+// table is how dense each sweep is. In the night each fault is tried at every
+// operation that a stride leaves, otherwise one of them, in turns.
+var table = map[Name][night + 1]int{
+	HiveCrashes:    {20, 1, 1},
+	HiveFails:      {8, 3, 1},
+	HiveRecoveries: {360, 180, 20},
+	TaskCrashes:    {64, 32, 6},
+	TaskFails:      {94, 32, 6},
+	TaskRecoveries: {400, 200, 120},
+	TaskRecovery:   {5, 3, 1},
+	Stories:        {1, 1, 1},
+	Failpoints:     {7, 1, 1},
+	Kills:          {1, 6, 1000},
+	PowerCuts:      {0, 1, 100},
+	Histories:      {20, 40, 2000},
+}
+
+// strides are thinned out under the race detector, which makes each life ten
+// times as long.
+var strides = map[Name]bool{
+	HiveCrashes: true, HiveFails: true, HiveRecoveries: true,
+	TaskCrashes: true, TaskFails: true, TaskRecoveries: true, Stories: true,
+}
+
+// Of gives the figure of a sweep.
+func Of(name Name) int {
+	n := table[name][chosen]
+	if strides[name] {
+		n *= sparse
+	}
+	return n
+}
+
+// Everything tells whether each fault is to be tried at each place, and not one
+// of them, in turns.
+func Everything() bool { return chosen == night }
+
+// chosen is what the environment says. A word that means nothing ends the
+// program: tests that are thought to be dense and are not prove nothing.
+var chosen = func() density {
+	d, err := parse(os.Getenv(Variable))
+	if err != nil {
+		panic(err)
+	}
+	return d
+}()
+
+func parse(s string) (density, error) {
+	switch s {
+	case "", "plain":
+		return plain, nil
+	case "gate":
+		return gate, nil
+	case "night":
+		return night, nil
+	}
+	return 0, fmt.Errorf("%s is %q; it may be plain, gate or night", Variable, s)
+}
