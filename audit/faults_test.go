@@ -306,15 +306,26 @@ var faults = []fault{
 	}},
 }
 
-// newFaulty makes a hive with a fault in it.
-func newFaulty(t *testing.T, f fault) *hive {
+// sound are hives without faults, of which each test has copies.
+type sound struct{ plain, sealed *hive }
+
+func newSound(t *testing.T) sound {
 	t.Helper()
 	set := fast()
+	set.Log.SegmentBytes = 4 << 10
+	sealed := emptyHive(t, set)
+	sealed.talk()
+	return sound{newHive(t), sealed}
+}
+
+// faulty gives a hive with a fault in it.
+func (s sound) faulty(t *testing.T, f fault) *hive {
+	t.Helper()
+	h := s.plain
 	if f.code == codeSegmentGone {
-		set.Log.SegmentBytes = 4 << 10
+		h = s.sealed
 	}
-	h := emptyHive(t, set)
-	h.talk()
+	h = h.copied(t)
 	if f.make != nil {
 		f.make(h)
 	}
@@ -328,19 +339,20 @@ func (f fault) name() string { return fmt.Sprintf("%s by %s, %s", f.code, f.by, 
 // the page says.
 func TestFaultsAreFound(t *testing.T) {
 	t.Parallel()
+	s := newSound(t)
 	for _, f := range faults {
 		t.Run(f.name(), func(t *testing.T) {
 			t.Parallel()
 			var list []Finding
 			switch f.by {
 			case byVerify:
-				r := newFaulty(t, f).verify()
+				r := s.faulty(t, f).verify()
 				list = append(r.Findings, r.Notes...)
 				if catalogue[f.code].level == Fault == r.OK() {
 					t.Errorf("level %s, and OK() is %v:%s", catalogue[f.code].level, r.OK(), lines(list))
 				}
 			case byDoctor:
-				d := newDoctor(newFaulty(t, f).disk)
+				d := newDoctor(s.faulty(t, f).disk)
 				d.account = func(id protocol.AgentID) (users.ID, error) {
 					return users.ID{}, fmt.Errorf("agent %s %w", id, users.ErrNoUser)
 				}
@@ -386,13 +398,14 @@ func TestNoFaults(t *testing.T) {
 // more to do. After it, and a run of the daemon, everything agrees.
 func TestFaultsAreRepaired(t *testing.T) {
 	t.Parallel()
+	s := newSound(t)
 	for _, f := range faults {
 		if f.make == nil || f.code == codeDaemon || f.code == codeNotAHive {
 			continue
 		}
 		t.Run(f.name(), func(t *testing.T) {
 			t.Parallel()
-			h := newFaulty(t, f)
+			h := s.faulty(t, f)
 			r := h.repair(false)
 			if f.repair == onlyAway {
 				if len(r.Left) == 0 {

@@ -2,7 +2,9 @@ package audit
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -57,6 +59,35 @@ func emptyHive(tb testing.TB, set protocol.Settings) *hive {
 		tb.Fatal(err)
 	}
 	return h
+}
+
+// copied gives a copy of a hive of which no daemon runs, in another directory.
+func (h *hive) copied(t *testing.T) *hive {
+	t.Helper()
+	c := &hive{t: t, dir: filepath.Join(t.TempDir(), "hive"), set: h.set}
+	c.must(filepath.WalkDir(h.dir, func(p string, e fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		to := filepath.Join(c.dir, strings.TrimPrefix(p, h.dir))
+		if e.IsDir() {
+			return os.Mkdir(to, 0o755)
+		}
+		info, err := e.Info()
+		if err != nil {
+			return err
+		}
+		data, err := os.ReadFile(p)
+		if err != nil {
+			return err
+		}
+		return errors.Join(os.WriteFile(to, data, info.Mode().Perm()), os.Chtimes(to, time.Time{}, info.ModTime()))
+	}))
+	disk, err := durable.Open(c.dir)
+	c.must(err)
+	t.Cleanup(func() { _ = disk.Close() })
+	c.disk = disk
+	return c
 }
 
 // talk lets the daemon run a few times over a few messages.
