@@ -272,7 +272,7 @@ func (g *grower) add(bodies []protocol.Body) {
 	sums, err := g.log.Append(evs)
 	g.must(err)
 	if g.log.Due() {
-		ev, sum, err := g.log.Seal(g.now)
+		ev, sum, err := g.log.Seal(g.now, g.log.Format())
 		g.must(err)
 		evs, sums = append(evs, ev), append(sums, sum)
 	}

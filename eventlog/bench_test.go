@@ -64,7 +64,7 @@ func BenchmarkAppend(b *testing.B) {
 				}
 				b.SetBytes(l.Size() - before)
 				if l.Due() {
-					if _, _, err := l.Seal(time.Unix(0, 0)); err != nil {
+					if _, _, err := l.Seal(time.Unix(0, 0), l.Format()); err != nil {
 						b.Fatal(err)
 					}
 				}
@@ -86,7 +86,7 @@ func BenchmarkRead(b *testing.B) {
 			b.Fatal(err)
 		}
 		if l.Due() {
-			if _, _, err := l.Seal(time.Unix(0, 0)); err != nil {
+			if _, _, err := l.Seal(time.Unix(0, 0), l.Format()); err != nil {
 				b.Fatal(err)
 			}
 		}
@@ -151,7 +151,7 @@ func BenchmarkReadOne(b *testing.B) {
 			b.Fatal(err)
 		}
 		if l.Due() {
-			if _, _, err := l.Seal(time.Unix(0, 0)); err != nil {
+			if _, _, err := l.Seal(time.Unix(0, 0), l.Format()); err != nil {
 				b.Fatal(err)
 			}
 		}

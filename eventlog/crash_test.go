@@ -34,7 +34,7 @@ func story(disk durable.FS, retry func(error) bool) (accepted []protocol.Event, 
 		evs := notes(log.Next(), n)
 		ok = try(func() error {
 			if n == 0 {
-				ev, _, err := log.Seal(noon)
+				ev, _, err := log.Seal(noon, log.Format())
 				evs = []protocol.Event{ev}
 				return err
 			}
@@ -76,7 +76,7 @@ func holds(disk *faultfs.Mem, accepted, all []protocol.Event) error {
 	if _, err := l.Append(next[:1]); err != nil {
 		return err
 	}
-	if _, _, err := l.Seal(noon); err != nil {
+	if _, _, err := l.Seal(noon, l.Format()); err != nil {
 		return err
 	}
 	again := disk.Reboot()
@@ -189,7 +189,7 @@ func TestFaults(t *testing.T) {
 			if errors.Is(err, ErrBroken) {
 				before := disk.Ops()
 				_, appendErr := l.Append(notes(l.Next(), 1))
-				_, _, sealErr := l.Seal(noon)
+				_, _, sealErr := l.Seal(noon, l.Format())
 				if !errors.Is(appendErr, ErrBroken) || !errors.Is(sealErr, durable.ErrSync) || disk.Ops() != before {
 					t.Errorf("%v at %d: used after it broke: %v, %v", cause, n, appendErr, sealErr)
 				}
@@ -233,7 +233,7 @@ func TestDiskFull(t *testing.T) {
 		if _, err := l.Append(batch); !errors.Is(err, durable.ErrNoSpace) || errors.Is(err, durable.ErrSync) {
 			t.Fatalf("got %v", err)
 		}
-		if _, _, err := l.Seal(noon); !errors.Is(err, durable.ErrNoSpace) || errors.Is(err, durable.ErrSync) {
+		if _, _, err := l.Seal(noon, l.Format()); !errors.Is(err, durable.ErrNoSpace) || errors.Is(err, durable.ErrSync) {
 			t.Fatalf("seal: %v", err)
 		}
 		if stats, bad := check(t, disk); len(bad) > 0 || stats.Last != 2 || stats.Torn != 0 {

@@ -15,15 +15,16 @@ import (
 // the beginning of a file the format and the segment before.
 type cursor struct {
 	lines
-	ahead ahead
-	way   int    // bytes that were read one line after the other
-	name  string // of the file
-	no    int    // number in the file of the last line that was read
-	at    Position
-	raw   []byte            // the last line that was read, with its line break
-	blind bool              // the line before is not known: take the next one as it is
-	sha   hash.Hash         // over the file; nil where nobody asks for it
-	done  *protocol.Segment // the file before, where it was read as a whole
+	ahead  ahead
+	way    int    // bytes that were read one line after the other
+	name   string // of the file
+	format int    // of the file
+	no     int    // number in the file of the last line that was read
+	at     Position
+	raw    []byte            // the last line that was read, with its line break
+	blind  bool              // the line before is not known: take the next one as it is
+	sha    hash.Hash         // over the file; nil where nobody asks for it
+	done   *protocol.Segment // the file before, where it was read as a whole
 }
 
 // open goes on with another file, from its beginning.
@@ -138,7 +139,7 @@ func (c *cursor) decode(line []byte) (protocol.Event, protocol.Sum, error) {
 	ev, sum, err := protocol.DecodeLine(line)
 	if err != nil {
 		// The line is the one that was written, and we cannot read it.
-		err = fmt.Errorf("%w: %w", ErrFormat, err)
+		err = fmt.Errorf("%w: %w; use that one", ErrFormat, err)
 	}
 	return ev, sum, err
 }
@@ -149,11 +150,14 @@ func (c *cursor) head(ev protocol.Event) error {
 	switch {
 	case !ok || first.Format == 0:
 		return errHead
-	case first.Format != protocol.LogFormat:
-		return fmt.Errorf("%w: format %d", ErrFormat, first.Format)
+	case protocol.CheckFormat(first.Format) != nil:
+		return fmt.Errorf("%w: %w", ErrFormat, protocol.CheckFormat(first.Format))
+	case first.Format < c.format:
+		return errFormatBack // hived never goes back
 	case c.done != nil && (first.Segment == nil || *first.Segment != *c.done):
 		return errSegment
 	}
+	c.format = first.Format
 	return nil
 }
 

@@ -14,7 +14,7 @@ var (
 	ErrMissing = errors.New("the file is missing")
 	// ErrFormat refuses a log that another version of hived wrote: its format
 	// or the kind of an event is unknown here (spec §5).
-	ErrFormat = errors.New("the log was written by another version of hived, use that one")
+	ErrFormat = errors.New("the log was written by another version of hived")
 	// ErrBroken is what every call returns once a sync of the log, or the cut
 	// of a half-written line, has failed: nobody knows what is on the disk
 	// until [Open] has looked (invariant 6). It wraps [durable.ErrSync].
@@ -27,6 +27,8 @@ var (
 	errSegment = errors.New("the line does not fit the sealed segment before it")
 	errHead    = errors.New("the first line of the file does not tell the format of the log")
 	errClosed  = errors.New("the log is closed")
+
+	errFormatBack = errors.New("its format is lower than that of the segment before it")
 )
 
 // Damage is a place where the log is not what was written (spec §5).

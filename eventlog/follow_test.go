@@ -231,7 +231,7 @@ func TestReadBesideWriter(t *testing.T) {
 				return
 			}
 			if i%3 == 0 {
-				if _, _, err := l.Seal(noon); err != nil {
+				if _, _, err := l.Seal(noon, l.Format()); err != nil {
 					written <- err
 					return
 				}

@@ -61,7 +61,7 @@ func add(tb testing.TB, l *Log, n int) []protocol.Event {
 
 func seal(tb testing.TB, l *Log) protocol.Event {
 	tb.Helper()
-	ev, sum, err := l.Seal(noon)
+	ev, sum, err := l.Seal(noon, l.Format())
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -32,13 +32,14 @@ type Log struct {
 	disk  durable.FS
 	limit int64 // of the open segment, in bytes
 
-	file  durable.File // the open segment, for appending
-	first protocol.Seq // of its first event
-	size  int64        // of what is durable in it
-	sha   hash.Hash    // over that
-	at    Position     // the last durable event
-	buf   []byte
-	err   error // why nothing more is taken
+	file   durable.File // the open segment, for appending
+	first  protocol.Seq // of its first event
+	format int          // of its lines
+	size   int64        // of what is durable in it
+	sha    hash.Hash    // over that
+	at     Position     // the last durable event
+	buf    []byte
+	err    error // why nothing more is taken
 }
 
 func newLog(disk durable.FS, opt Options) *Log {
@@ -68,8 +69,10 @@ func (l *Log) create(evs []protocol.Event) error {
 	if len(evs) == 0 {
 		return errHead
 	}
-	if first, ok := evs[0].Body.(*protocol.HiveEvent); !ok || first.Format != protocol.LogFormat {
+	if first, ok := evs[0].Body.(*protocol.HiveEvent); !ok || protocol.CheckFormat(first.Format) != nil {
 		return errHead
+	} else {
+		l.format = first.Format
 	}
 	list, err := segments(l.disk)
 	if err != nil {
@@ -78,7 +81,7 @@ func (l *Log) create(evs []protocol.Event) error {
 	if len(list) > 0 {
 		return fmt.Errorf("%s: %w", segmentPath(list[0]), fs.ErrExist)
 	}
-	sums, err := l.encode(evs)
+	sums, err := l.encode(evs, l.format)
 	if err != nil {
 		return err
 	}
@@ -112,7 +115,7 @@ func (l *Log) Append(evs []protocol.Event) ([]protocol.Sum, error) {
 	if len(evs) == 0 {
 		return nil, nil
 	}
-	sums, err := l.encode(evs)
+	sums, err := l.encode(evs, l.format)
 	if err == nil {
 		err = l.write()
 	}
@@ -123,8 +126,9 @@ func (l *Log) Append(evs []protocol.Event) ([]protocol.Sum, error) {
 	return sums, nil
 }
 
-// encode fills the buffer with the lines of events.
-func (l *Log) encode(evs []protocol.Event) ([]protocol.Sum, error) {
+// encode fills the buffer with the lines of events, for a segment of a format.
+// An event that such a segment cannot hold is a mistake of the caller's.
+func (l *Log) encode(evs []protocol.Event, format int) ([]protocol.Sum, error) {
 	if cap(l.buf) > bufferKept {
 		l.buf = nil
 	}
@@ -134,6 +138,9 @@ func (l *Log) encode(evs []protocol.Event) ([]protocol.Sum, error) {
 	for i, ev := range evs {
 		if ev.Seq != at.Seq+1 {
 			return nil, fmt.Errorf("event %d does not follow event %d", ev.Seq, at.Seq)
+		}
+		if needs := protocol.FormatOf(ev); needs > format {
+			return nil, fmt.Errorf("event %d needs a log of format %d, and its segment has format %d", ev.Seq, needs, format)
 		}
 		var err error
 		if l.buf, at.Sum, err = protocol.AppendLine(l.buf, ev, at.Sum); err != nil {
@@ -179,6 +186,9 @@ func (l *Log) Next() protocol.Seq { return l.at.Seq + 1 }
 
 // Sum is the sum of the last event.
 func (l *Log) Sum() protocol.Sum { return l.at.Sum }
+
+// Format is the format of the open segment.
+func (l *Log) Format() int { return l.format }
 
 // Size is the size of the open segment in bytes.
 func (l *Log) Size() int64 { return l.size }

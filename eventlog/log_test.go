@@ -181,7 +181,7 @@ func TestClosed(t *testing.T) {
 	if _, err := l.Append(notes(2, 1)); !errors.Is(err, errClosed) {
 		t.Error(err)
 	}
-	if _, _, err := l.Seal(noon); !errors.Is(err, errClosed) {
+	if _, _, err := l.Seal(noon, l.Format()); !errors.Is(err, errClosed) {
 		t.Error(err)
 	}
 }

@@ -69,7 +69,7 @@ func (l *Log) open(each func(Record) error, after Position) (Recovery, error) {
 	l.first = c.at.Seq + 1
 	c.open(openName, l.file)
 	found, err := l.readOpen(c, each, after)
-	l.at, l.size = c.at, c.off
+	l.at, l.size, l.format = c.at, c.off, c.format
 	return found, err
 }
 

@@ -194,7 +194,7 @@ func (r *reader) skip() error {
 func (r *reader) peek(seq protocol.Seq) error {
 	ev, sum, err := protocol.DecodeLine(r.c.raw[:len(r.c.raw)-1])
 	if errors.Is(err, protocol.ErrUnknownKind) {
-		err = fmt.Errorf("%w: %w", ErrFormat, err)
+		err = fmt.Errorf("%w: %w; use that one", ErrFormat, err)
 	}
 	if err == nil && ev.Seq != seq {
 		err = fmt.Errorf("%w: the event has seq %d", protocol.ErrLine, ev.Seq)

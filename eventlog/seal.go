@@ -17,14 +17,18 @@ import (
 // below log/ before a synced new file is renamed over log.jsonl, so that at no
 // moment there is no log, and a crash between the two is undone by [Open]. When
 // it fails before the rename, as on a full disk, the segment stays open and
-// takes events as before; when a sync fails, the log is broken.
-func (l *Log) Seal(ts time.Time) (protocol.Event, protocol.Sum, error) {
+// takes events as before; when a sync fails, the log is broken. The new segment
+// has the given format, which is that of the old one or a later one.
+func (l *Log) Seal(ts time.Time, format int) (protocol.Event, protocol.Sum, error) {
 	if l.err != nil {
 		return protocol.Event{}, protocol.Sum{}, l.err
 	}
+	if format < l.format || protocol.CheckFormat(format) != nil {
+		return protocol.Event{}, protocol.Sum{}, fmt.Errorf("seal a segment of format %d before one of format %d", l.format, format)
+	}
 	ev := protocol.Event{Seq: l.Next(), TS: ts, Body: &protocol.HiveEvent{
 		Action: protocol.Sealed,
-		Format: protocol.LogFormat,
+		Format: format,
 		Segment: &protocol.Segment{
 			Name:   segmentName(l.first),
 			First:  l.first,
@@ -32,14 +36,14 @@ func (l *Log) Seal(ts time.Time) (protocol.Event, protocol.Sum, error) {
 			SHA256: hex.EncodeToString(l.sha.Sum(nil)),
 		},
 	}}
-	sums, err := l.encode([]protocol.Event{ev})
+	sums, err := l.encode([]protocol.Event{ev}, format)
 	if err == nil {
 		err = l.seal()
 	}
 	if err != nil {
 		return protocol.Event{}, protocol.Sum{}, fmt.Errorf("seal segment %s: %w", segmentName(l.first), err)
 	}
-	l.first, l.size = ev.Seq, 0
+	l.first, l.size, l.format = ev.Seq, 0, format
 	l.sha.Reset()
 	l.advance([]protocol.Event{ev}, sums)
 	return ev, sums[0], nil

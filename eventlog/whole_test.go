@@ -64,7 +64,7 @@ func TestDecisionsAreWhole(t *testing.T) {
 		if _, err := l.Append([]protocol.Event{event(l.Next(), false)}); err != nil {
 			t.Fatal(err)
 		}
-		if _, _, err := l.Seal(ts); err != nil {
+		if _, _, err := l.Seal(ts, l.Format()); err != nil {
 			t.Fatal(err)
 		}
 		if err := l.Close(); err != nil {

@@ -24,6 +24,7 @@ type State struct {
 	TS        time.Time    // its time
 	Newest    ulid.ULID    // the largest id that hived gave out
 	Settled   protocol.Seq // everything up to here is on the disk (spec §3, recovery)
+	Format    int          // of the log from here on (spec §5.4)
 	Agents    map[protocol.AgentID]*Agent
 	Lead      protocol.AgentID // empty: none
 	GitPaused bool
@@ -156,6 +157,9 @@ type none = struct{}
 
 func (f folder) OnHive(ev protocol.Event, e *protocol.HiveEvent) none {
 	s := f.s
+	if e.Format > 0 {
+		s.Format = e.Format
+	}
 	switch e.Action {
 	case protocol.Initialised, protocol.Recovered, protocol.Sealed, protocol.Repaired:
 	case protocol.Adopted:

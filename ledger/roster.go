@@ -97,6 +97,9 @@ func (s *State) took(file string) {
 	}
 }
 
+// registryFormat is the version of the form of registry.json.
+const registryFormat = 1
+
 // registry is the form of registry.json. `godId` keeps what reads the older
 // layout working.
 type registry struct {
@@ -117,7 +120,7 @@ type registryAgent struct {
 
 // Registry writes the roster as registry.json (spec §1).
 func (s *State) Registry() []byte {
-	r := registry{Format: protocol.LogFormat, Lead: string(s.Lead), GodID: string(s.Lead), Agents: map[string]registryAgent{}}
+	r := registry{Format: registryFormat, Lead: string(s.Lead), GodID: string(s.Lead), Agents: map[string]registryAgent{}}
 	for _, a := range s.Roster() {
 		caps := a.Caps
 		if caps == nil {

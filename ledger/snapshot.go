@@ -126,6 +126,7 @@ func (s *State) encodeHive(out *sink) {
 	out.time(s.TS)
 	out.bytes(s.Newest[:])
 	out.number(uint64(s.Settled))
+	out.number(uint64(s.Format)) //nolint:gosec // not negative
 	out.text(string(s.Lead))
 	out.flag(s.GitPaused)
 	out.flag(s.Running)
@@ -140,6 +141,7 @@ func (s *State) decodeHive(in *source) {
 	s.TS = in.time()
 	in.bytes(s.Newest[:])
 	s.Settled = protocol.Seq(in.number())
+	s.Format = int(in.short())
 	s.Lead = protocol.AgentID(in.text())
 	s.GitPaused = in.flag()
 	s.Running = in.flag()

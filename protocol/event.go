@@ -7,10 +7,6 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// LogFormat is the version of the log's format. It stands in the first line
-// of each segment; a reader refuses any other.
-const LogFormat = 1
-
 // Kind names what an event is about (spec §5).
 type Kind string
 

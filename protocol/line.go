@@ -120,7 +120,7 @@ func DecodeLine(line []byte) (Event, Sum, error) {
 		return Event{}, Sum{}, err
 	}
 	if ev.Body = newBody(kind); ev.Body == nil {
-		return Event{}, Sum{}, fmt.Errorf("%w %s at seq %d: it was written by a newer hived, use that one", ErrUnknownKind, Quote(string(kind)), ev.Seq)
+		return Event{}, Sum{}, fmt.Errorf("%w %s at seq %d", ErrUnknownKind, Quote(string(kind)), ev.Seq)
 	}
 	// The decoder copies what it keeps, so that the object can be put together
 	// in a buffer that is used again.

@@ -120,6 +120,9 @@ type Checkpoint struct {
 	Schema    string         `json:"schema,omitzero"`
 	SHA256    string         `json:"sha256"` // of milestone, schema and data: equal for equal checkpoints
 	Data      jsontext.Value `json:"data,omitzero"`
+	// Patch is an RFC 7396 merge patch on the data of the checkpoint before, in an
+	// event that has no Data; SHA256 is that of the whole.
+	Patch jsontext.Value `json:"patch,omitzero"`
 }
 
 // TaskOutput is what came of a task.

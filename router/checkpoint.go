@@ -128,7 +128,7 @@ func (r *Router) finish(ctx context.Context) error {
 		return nil
 	}
 	if r.events.Size() > sealAtStop {
-		if err := r.seal(now); err != nil {
+		if err := r.seal(now, r.state.Format); err != nil {
 			return err
 		}
 	}

@@ -1,6 +1,7 @@
 package router
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,6 +22,8 @@ type InitOptions struct {
 	Adopt    bool   // take over an older hive, or a directory that is a repository already
 	Version  string
 	Now      time.Time
+
+	format int // of the log, in tests; zero: the newest
 }
 
 // ErrIsHive says that the directory is a hive already.
@@ -99,7 +102,7 @@ func initialise(disk durable.FS, opt InitOptions, older *olderHive) error {
 
 // firstEvents begins the log.
 func firstEvents(disk durable.FS, opt InitOptions, older *olderHive) error {
-	first := &protocol.HiveEvent{Action: protocol.Initialised, Format: protocol.LogFormat, Note: opt.Version}
+	first := &protocol.HiveEvent{Action: protocol.Initialised, Format: cmp.Or(opt.format, protocol.LogFormat), Note: opt.Version}
 	if opt.Adopt {
 		first.Action = protocol.Adopted
 		first.Onto = older.onto

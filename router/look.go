@@ -246,13 +246,28 @@ func (r *Router) outboxes(ctx context.Context, now time.Time) (more bool, err er
 		for i, a := range group {
 			ids[i] = a.id
 		}
-		for i, scan := range r.scans(ids, now, slice) {
+		scans := r.scans(ids, now, slice)
+		if slices.ContainsFunc(scans, func(s mailbox.AgentScan) bool { return len(s.Arrivals) > 0 }) {
+			if ready, err := r.newFormat(now); !ready {
+				r.putOff(group)
+				return false, err
+			}
+		}
+		for i, scan := range scans {
 			if err := r.outbox(now, group[i], scan); err != nil {
 				return false, err
 			}
 		}
 	}
 	return len(r.wants.outbox.list) > 0, nil
+}
+
+// putOff has outboxes looked at anew that were read in vain.
+func (r *Router) putOff(group []*attention) {
+	for _, a := range group {
+		r.boxes.Forget(a.id)
+		r.wants.outbox.add(a)
+	}
 }
 
 func done(ctx context.Context) bool { return ctx.Err() != nil }

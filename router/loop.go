@@ -54,7 +54,7 @@ func (r *Router) loop(ctx context.Context) error {
 
 // idle tells whether nothing is unsettled.
 func (r *Router) idle() bool {
-	if len(r.debts) > 0 || len(r.stuck) > 0 {
+	if len(r.debts) > 0 || r.full() {
 		return false
 	}
 	return !slices.ContainsFunc(r.timers, func(a *attention) bool { return !a.again.IsZero() })
@@ -99,6 +99,12 @@ func (r *Router) step(ctx context.Context, now time.Time) (busy bool, err error)
 	if len(r.stuck) > 0 {
 		return false, r.unstick()
 	}
+	if r.unsealed {
+		if ready, err := r.newFormat(now); !ready {
+			r.writeStatus(time.Now(), false)
+			return false, err
+		}
+	}
 	r.keepTime(now)
 	r.dueTimers(now)
 	if err := r.roster(now); err != nil {
@@ -132,6 +138,9 @@ func (r *Router) step(ctx context.Context, now time.Time) (busy bool, err error)
 	r.writeStatus(now, false)
 	// Turns come last: nothing that was sent waits for them.
 	more = r.turns(now) || more || sent || due
+	if r.unsealed {
+		return false, nil
+	}
 	return more || r.waiting() || r.decider.Pending() > 0 || wrote && r.root.agents, nil
 }
 
@@ -208,9 +217,32 @@ func (r *Router) commit(list []Decision) error {
 	r.carryOut(list, sums)
 	// What was decided while others waited for room has its numbers already.
 	if r.events.Due() && r.decider.Pending() == 0 {
-		return r.seal(time.Now())
+		return r.seal(time.Now(), r.state.Format)
 	}
 	return nil
+}
+
+// newFormat makes sure that what is decided next may be of the newest format:
+// numbers are given with a decision, so the segment of an older format is sealed
+// before it (spec §5.4). It reports whether it may; on a full disk intake pauses.
+func (r *Router) newFormat(now time.Time) (ready bool, err error) {
+	if r.state.Format < protocol.LogFormat {
+		if err := r.flush(now); err != nil || len(r.stuck) > 0 {
+			return false, err
+		}
+		if err := r.seal(now, protocol.LogFormat); err != nil {
+			return false, err
+		}
+	}
+	was := r.unsealed
+	r.unsealed = r.state.Format < protocol.LogFormat
+	switch {
+	case r.unsealed && !was:
+		r.cfg.Log.Error("the disk is full, the segment of the log cannot be sealed: intake pauses")
+	case was && !r.unsealed:
+		r.cfg.Log.Info("there is room again, intake goes on")
+	}
+	return !r.unsealed, nil
 }
 
 // holdLog writes the log again where somebody deleted it under the daemon.
@@ -262,12 +294,13 @@ func (r *Router) carryOut(list []Decision, sums []protocol.Sum) {
 	}
 }
 
-// seal closes the open segment of the log.
-func (r *Router) seal(now time.Time) error {
+// seal closes the open segment of the log and begins one of a format. On a full
+// disk the segment stays open until there is room.
+func (r *Router) seal(now time.Time, format int) error {
 	size := r.events.Size()
-	ev, sum, err := r.events.Seal(now)
+	ev, sum, err := r.events.Seal(now, format)
 	if errors.Is(err, durable.ErrNoSpace) && !errors.Is(err, durable.ErrSync) {
-		return nil // the segment stays open until there is room
+		return nil
 	}
 	if err != nil {
 		return fmt.Errorf("seal the log: %w", err)

@@ -28,7 +28,7 @@ func (r *Router) writeStatus(now time.Time, force bool) {
 		s.Watching = why
 		s.Problems = append(s.Problems, "watching: "+why)
 	}
-	if len(r.stuck) > 0 {
+	if r.full() {
 		s.Intake = "paused: the disk is full"
 		s.Problems = append(s.Problems, "the disk is full, so nothing is taken in: make room; everything goes on by itself then")
 	}
@@ -38,15 +38,18 @@ func (r *Router) writeStatus(now time.Time, force bool) {
 	}
 	s.Agents = Roster(r.state, r.pending)
 	s.Tasks = TaskStates(r.state)
-	if err := writeStatus(r.disk, s); err != nil && len(r.stuck) == 0 {
+	if err := writeStatus(r.disk, s); err != nil && !r.full() {
 		r.cfg.Log.Warn("cannot write the status", slog.String("error", err.Error()))
 	}
 }
 
 // news tells whether the status that was written is not true any more.
 func (r *Router) news() bool {
-	return r.state.Seq != r.toldSeq || r.lag() != r.toldLag || len(r.stuck) > 0
+	return r.state.Seq != r.toldSeq || r.lag() != r.toldLag || r.full()
 }
+
+// full reports whether intake pauses until the log has room.
+func (r *Router) full() bool { return len(r.stuck) > 0 || r.unsealed }
 
 // lag is how many events git is behind. One that is worth no commit of its own
 // does not count.

@@ -100,6 +100,7 @@ type Router struct {
 	arrivals  []mailbox.Arrival                      // of this batch, in the order of their events
 	ahead     map[protocol.AgentID]mailbox.AgentScan // of outboxes, read for the next batch
 	stuck     []Decision                             // decided, but the log had no room
+	unsealed  bool                                   // a segment of an older format is to be sealed before more is decided, and the log had no room
 	originals map[original]filed                     // accepted files that still stand in an outbox
 	debts     map[string]debt                        // placements that the disk refused, by path
 	intruders []debt                                 // messages whose names are taken by something else

@@ -45,6 +45,14 @@ func (d *Decider) Tasks(now time.Time, pulse func(protocol.AgentID) time.Time) (
 	return len(d.plan.ready) > 0 || d.NextTask() <= at && d.NextTask() != 0, nil
 }
 
+// TasksDue reports whether [Decider.Tasks] may decide anything now.
+func (d *Decider) TasksDue(now time.Time) bool {
+	if next := d.NextTask(); next != 0 && next <= d.state.Tasks.Moment(now) {
+		return true
+	}
+	return len(d.plan.ready) > 0 || len(d.plan.freed) > 0 && d.state.Tasks.Stats.States[task.Unassigned] > 0
+}
+
 // NextTask is when the next task wants a look; zero: none does.
 func (d *Decider) NextTask() task.Moment {
 	if len(d.plan.wakes) == 0 {

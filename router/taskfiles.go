@@ -15,6 +15,14 @@ import (
 
 // tasks does what is due with the tasks, and says whether more is at once.
 func (r *Router) tasks(now time.Time) (more bool, err error) {
+	if r.unsealed {
+		return false, nil
+	}
+	if r.state.Format < protocol.LogFormat && r.decider.TasksDue(now) {
+		if ready, err := r.newFormat(now); !ready {
+			return false, err
+		}
+	}
 	return r.decider.Tasks(now, r.pulse)
 }
 

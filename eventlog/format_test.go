@@ -1,0 +1,67 @@
+package eventlog
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/hived/hived/internal/durable/faultfs"
+	"github.com/hived/hived/protocol"
+)
+
+// needsTwo is an event that format 1 has no place for.
+func needsTwo(seq protocol.Seq) protocol.Event {
+	return protocol.Event{Seq: seq, TS: noon, Body: &protocol.TaskEvent{Task: "t", Event: "progress", Checkpoint: &protocol.Checkpoint{Patch: []byte(`{"a":1}`)}}}
+}
+
+// An event stands in no segment of a lower format than it needs, and a segment in
+// none of a lower format than the one before it.
+func TestSegmentsTakeWhatTheirFormatHolds(t *testing.T) {
+	disk := faultfs.New()
+	l, _, err := Create(disk, Options{}, noon, &protocol.HiveEvent{Action: protocol.Initialised, Format: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = l.Append([]protocol.Event{note(2), needsTwo(3)})
+	if err == nil || !strings.Contains(err.Error(), "event 3 needs a log of format 2, and its segment has format 1") {
+		t.Fatalf("it took an event of format 2: %v", err)
+	}
+	if l.Next() != 2 {
+		t.Fatalf("the next event is %d", l.Next())
+	}
+	add(t, l, 1)
+	if _, _, err := l.Seal(noon, 2); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := l.Append([]protocol.Event{needsTwo(l.Next())}); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := l.Seal(noon, 1); err == nil {
+		t.Error("it went back to format 1")
+	}
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	l, _, err = Open(disk, Options{}, func(protocol.Event) error { return nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if l.Format() != 2 {
+		t.Errorf("opened again it has format %d", l.Format())
+	}
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Check(disk, nil, nil, func(d *Damage) { t.Error(d) }); err != nil {
+		t.Error(err)
+	}
+}
+
+// A later format is refused by its number, with what to do.
+func TestLaterFormatIsNamed(t *testing.T) {
+	_, _, _, err := open(plant(t, map[string]string{openName: encode(`"hive","action":"initialised","format":3`)}))
+	const want = "log.jsonl line 1: the log was written by another version of hived: log format 3, this hived reads 1 and 2: install a newer one"
+	if !errors.Is(err, ErrFormat) || !strings.Contains(err.Error(), want) {
+		t.Errorf("got %v", err)
+	}
+}

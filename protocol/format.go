@@ -1,0 +1,110 @@
+package protocol
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+)
+
+// The formats of the log that this version reads, and the one that it begins a
+// new hive with. The first line of each segment names the format of its lines
+// (spec §5.4).
+const (
+	OldestFormat = 1
+	LogFormat    = 2
+)
+
+// Addition is what a format after the first adds to the log: a member of one
+// kind of event, or, with Value, one value of a member.
+type Addition struct {
+	Format int
+	Kind   Kind
+	Member string // its name in the log; inside another, with a dot
+	Value  string // empty: any
+	Why    string // one line for the specification
+}
+
+// Additions lists all of them. Whoever adds a member to an event adds a row
+// here: a log of an earlier format never holds it, and an older hived refuses a
+// log that does, by its first line, instead of stumbling over it.
+func Additions() []Addition { return additions }
+
+var additions = []Addition{
+	{2, KindTask, "checkpoint.patch", "", "what changed in the checkpoint before, instead of `data`"},
+}
+
+// FormatOf is the lowest format of a log that can hold an event.
+func FormatOf(ev Event) int {
+	needs := OldestFormat
+	for _, a := range added[ev.Body.Kind()] {
+		if a.Format > needs && a.in(reflect.ValueOf(ev.Body)) {
+			needs = a.Format
+		}
+	}
+	return needs
+}
+
+// CheckFormat refuses the format of a log that this version does not read.
+func CheckFormat(format int) error {
+	switch {
+	case format > LogFormat:
+		return fmt.Errorf("log format %d, this hived reads %s: install a newer one", format, formatsRead())
+	case format < OldestFormat:
+		return fmt.Errorf("log format %d, this hived reads %s", format, formatsRead())
+	}
+	return nil
+}
+
+func formatsRead() string { return fmt.Sprintf("%d and %d", OldestFormat, LogFormat) }
+
+// addition is one that was looked up in the type of its kind's body.
+type addition struct {
+	Addition
+	steps []int // the field in each struct on the way
+}
+
+var added = func() map[Kind][]addition {
+	all := map[Kind][]addition{}
+	for _, a := range additions {
+		all[a.Kind] = append(all[a.Kind], addition{a, stepsTo(reflect.TypeOf(newBody(a.Kind)), a.Member)})
+	}
+	return all
+}()
+
+// stepsTo finds a member by its name in the log.
+func stepsTo(t reflect.Type, member string) []int {
+	var steps []int
+	for name := range strings.SplitSeq(member, ".") {
+		for t.Kind() == reflect.Pointer {
+			t = t.Elem()
+		}
+		found := false
+		for i := range t.NumField() {
+			if tag, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ","); tag == name {
+				steps, t, found = append(steps, i), t.Field(i).Type, true
+				break
+			}
+		}
+		if !found {
+			panic("protocol: no event has the member " + member)
+		}
+	}
+	return steps
+}
+
+// in reports whether an event's body has the member, or the value.
+func (a addition) in(v reflect.Value) bool {
+	for _, i := range a.steps {
+		for v.Kind() == reflect.Pointer {
+			if v.IsNil() {
+				return false
+			}
+			v = v.Elem()
+		}
+		v = v.Field(i)
+	}
+	if a.Value != "" {
+		return v.String() == a.Value
+	}
+	return !v.IsZero()
+}
