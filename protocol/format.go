@@ -30,6 +30,7 @@ type Addition struct {
 func Additions() []Addition { return additions }
 
 var additions = []Addition{
+	{2, KindMessage, "claimed_hops", "", "of `hops`: claimed beyond what hived counted"},
 	{2, KindTask, "checkpoint.patch", "", "what changed in the checkpoint before, instead of `data`"},
 }
 
