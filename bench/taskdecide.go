@@ -172,7 +172,7 @@ func kept(tasks int) (open, gone float64, err error) {
 	}
 	x.now = x.now.Add(protocol.DefaultSettings().Tasks.Retention + time.Hour)
 	for more := true; more; {
-		if more, err = x.d.Tasks(x.now, func(protocol.AgentID) time.Time { return time.Time{} }); err != nil {
+		if more, err = x.d.Tasks(x.now, router.Senses{}); err != nil {
 			return 0, 0, err
 		}
 		if err := x.take(); err != nil {

@@ -195,7 +195,7 @@ func (l *look) fault(code protocol.Code, detail string) *Arrival {
 // arrival takes the file off those that wait.
 func (l *look) arrival() *Arrival {
 	delete(l.o.waiting, l.name)
-	return &Arrival{
+	a := &Arrival{
 		Agent:    l.id,
 		Name:     l.name,
 		Original: protocol.Original{Name: protocol.SafeName(l.name), Ino: l.info.Ino, MTime: protocol.Stamp(l.info.ModTime)},
@@ -203,6 +203,10 @@ func (l *look) arrival() *Arrival {
 		Size:     l.info.Size,
 		seen:     l.now,
 	}
+	if !l.info.CTime.IsZero() {
+		a.Original.CTime = protocol.Stamp(l.info.CTime)
+	}
+	return a
 }
 
 func (a *Arrival) withRaw(raw []byte) *Arrival {

@@ -140,7 +140,7 @@ const (
 	GitPaused   HiveAction = "git-paused" // a person has the repository
 	GitResumed  HiveAction = "git-resumed"
 	Continued   HiveAction = "continued"    // Conversation starts its count again
-	ClockJumped HiveAction = "clock-jumped" // the clock of the machine was set by Jump milliseconds
+	ClockJumped HiveAction = "clock-jumped" // the clock of the machine was set by Jump milliseconds; zero: hived itself stood still
 )
 
 // HiveEvent is a `hive` event.
@@ -208,6 +208,7 @@ type Original struct {
 	Name   string `json:"name"` // as [SafeName] writes it
 	Ino    uint64 `json:"ino,omitzero"`
 	MTime  string `json:"mtime,omitzero"`  // as [Stamp] writes it
+	CTime  string `json:"ctime,omitzero"`  // the same: since when it stands there as it is; none where the system does not tell
 	SHA256 string `json:"sha256,omitzero"` // 64 hex digits
 }
 

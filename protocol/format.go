@@ -31,6 +31,9 @@ func Additions() []Addition { return additions }
 
 var additions = []Addition{
 	{2, KindMessage, "claimed_hops", "", "of `hops`: claimed beyond what hived counted"},
+	{2, KindMessage, "original.ctime", "", "since when the file stood there: when the message was put there (§8.3)"},
+	{2, KindQuarantine, "original.ctime", "", "the same"},
+	{2, KindDuplicate, "original.ctime", "", "the same"},
 	{2, KindTask, "checkpoint.patch", "", "what changed in the checkpoint before, instead of `data`"},
 }
 

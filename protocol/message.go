@@ -146,6 +146,12 @@ const stampLayout = "2006-01-02T15:04:05.000000000Z"
 // Stamp writes a time the way the log and delivered messages do.
 func Stamp(t time.Time) string { return t.UTC().Format(stampLayout) }
 
+// StampTime reads what [Stamp] writes; anything else is no time.
+func StampTime(s string) time.Time {
+	t, _ := parseStamp(s)
+	return t
+}
+
 // parseStamp reads what [Stamp] writes, and nothing else. The layout of RFC
 // 3339 is the one that package time parses without interpreting it.
 func parseStamp(s string) (time.Time, bool) {

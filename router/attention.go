@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/hived/hived/protocol"
+	"github.com/hived/hived/task"
 )
 
 // attention is what is remembered of one agent between two looks at it.
@@ -19,6 +20,8 @@ type attention struct {
 	pace     time.Duration // between two such looks; zero: none is due
 	listed   time.Time     // when the inbox was looked at
 	listNext bool          // the inbox wants a look, inboxEvery after that
+	began    task.Moment   // when the round of its outbox began that is under way
+	heard    task.Moment   // when the last one began that has ended: what was there then was taken in
 	swept    time.Time     // when retention was looked at
 	relieved time.Time     // and when because of too many files
 

@@ -11,6 +11,11 @@ import (
 // shorter.
 const jumpFrom = 5 * time.Second
 
+// pauseFrom is how much later than it meant to the loop must take a step before
+// hived counts as paused: somebody stopped the process, or the machine was too
+// busy for it.
+const pauseFrom = 5 * time.Second
+
 // clock holds the clock of the machine, which can be set, against the one that
 // only goes on, and stands still while the machine sleeps (spec §8.3).
 type clock struct {
@@ -18,6 +23,8 @@ type clock struct {
 	mono time.Time                     // the same instant
 	now  func() time.Time              // of the machine
 	past func(time.Time) time.Duration // since an instant, on the clock that only goes on
+	ran  time.Time                     // when the loop last took a step; zero: not yet
+	rest time.Duration                 // how long it meant to wait since
 }
 
 func newClock() clock {
@@ -39,9 +46,29 @@ func (c *clock) jumped() time.Duration {
 	return by.Round(time.Millisecond)
 }
 
-// keepTime takes note of a clock that was set: no wait ends because of it.
+// paused tells for how long the loop took no step though it meant to, zero where
+// that is not worth a word.
+func (c *clock) paused() time.Duration {
+	var late time.Duration
+	if !c.ran.IsZero() {
+		late = c.past(c.ran) - c.rest
+	}
+	c.ran, c.rest = time.Now(), 0
+	if late < pauseFrom {
+		return 0
+	}
+	return late.Round(time.Millisecond)
+}
+
+// keepTime takes note of a clock that was set, and of a pause of the process: no
+// wait ends because of them, and what was sent meanwhile is looked for first.
 func (r *Router) keepTime(now time.Time) {
 	if by := r.clock.jumped(); by != 0 {
 		r.decider.Hive(now, &protocol.HiveEvent{Action: protocol.ClockJumped, Jump: by.Milliseconds(), Note: "the clock of the machine was set by " + by.Round(time.Second).String()})
+		r.everything(false)
+	}
+	if late := r.clock.paused(); late != 0 {
+		r.decider.Hive(now, &protocol.HiveEvent{Action: protocol.ClockJumped, Note: "hived did not run for " + late.Round(time.Second).String()})
+		r.everything(false)
 	}
 }

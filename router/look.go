@@ -10,6 +10,7 @@ import (
 	"github.com/hived/hived/ledger"
 	"github.com/hived/hived/mailbox"
 	"github.com/hived/hived/protocol"
+	"github.com/hived/hived/task"
 )
 
 // How much one batch takes: a batch shares one sync of the log, and nobody
@@ -286,6 +287,9 @@ func (r *Router) scans(ids []protocol.AgentID, now time.Time, slice int) []mailb
 			delete(r.ahead, id)
 			continue
 		}
+		if !r.boxes.Listed(id) {
+			r.agents[id].began = r.state.Tasks.Moment(now)
+		}
 		rest, at = append(rest, id), append(at, i)
 	}
 	for i, scan := range r.boxes.ArrivalsAll(rest, now, slice) {
@@ -353,8 +357,23 @@ func (r *Router) senders(n int) []*attention {
 	return list
 }
 
+// heard tells whether all that an agent had put into its outbox at a moment was
+// taken in. Where it does not know it has the outbox looked at.
+func (r *Router) heard(id protocol.AgentID, at task.Moment) bool {
+	a := r.agents[id]
+	if a == nil || !r.maySend(id) || a.heard >= at {
+		return true
+	}
+	r.wants.outbox.add(a)
+	r.asked = true
+	return false
+}
+
 // outbox decides what becomes of the files that were found in one outbox.
 func (r *Router) outbox(now time.Time, a *attention, scan mailbox.AgentScan) error {
+	if !scan.More {
+		a.heard = a.began
+	}
 	if scan.Err != nil {
 		r.alertOnce(now, &protocol.AlertEvent{Code: protocol.CodeUnreadable, Agent: a.id, Path: protocol.OutboxDir(a.id), Text: scan.Err.Error()})
 		return nil //nolint:nilerr // one agent's trouble stops no other
@@ -367,7 +386,7 @@ func (r *Router) outbox(now time.Time, a *attention, scan mailbox.AgentScan) err
 	}
 	r.lookAgain(a, scan.Again)
 	for _, x := range scan.Arrivals {
-		key := original{a.id, x.Original}
+		key := originalFile(a.id, x.Original)
 		if f, known := r.originals[key]; known {
 			r.archive(key, x, f)
 			continue

@@ -63,6 +63,7 @@ func (r *Router) idle() bool {
 // wait sleeps until there is something to do, and no longer than most. A busy
 // loop does not sleep, but hears of everything that an idle one does.
 func (r *Router) wait(ctx context.Context, rescan <-chan time.Time, most time.Duration) error {
+	r.clock.rest += most
 	timer := time.NewTimer(most)
 	defer timer.Stop()
 	defer func() { // what was sent does not wait because something else came as well
@@ -119,7 +120,7 @@ func (r *Router) step(ctx context.Context, now time.Time) (busy bool, err error)
 	if err != nil {
 		return false, err
 	}
-	due, err := r.tasks(now)
+	due, err := r.tasks(ctx, now)
 	if err != nil {
 		return false, err
 	}

@@ -75,7 +75,7 @@ func (r *Router) originalsOf(list []Decision) {
 		x := r.arrivals[0]
 		r.arrivals = r.arrivals[1:]
 		all = append(all, mailbox.Filing{Arrival: x, As: f.as})
-		keys = append(keys, original{x.Agent, *o})
+		keys = append(keys, originalFile(x.Agent, *o))
 		files = append(files, f)
 	}
 	for i, err := range r.boxes.ArchiveAll(all) {

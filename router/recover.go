@@ -365,7 +365,7 @@ func (r *Router) expect(id protocol.AgentID, o *protocol.Original, f filed) {
 	if a == nil {
 		return
 	}
-	r.originals[original{id, *o}] = f
+	r.originals[originalFile(id, *o)] = f
 }
 
 // originalsLeft archives the originals that a crash left in the outboxes, and
@@ -379,7 +379,7 @@ func (r *Router) originalsLeft(from protocol.Seq) error {
 				break
 			}
 			for _, x := range scan.Arrivals {
-				key := original{id, x.Original}
+				key := originalFile(id, x.Original)
 				if f, known := r.originals[key]; known {
 					r.archive(key, x, f)
 				}
@@ -491,7 +491,7 @@ func (r *Router) sentAgain(id protocol.AgentID, o *protocol.Original, as string,
 	if a == nil || o == nil {
 		return
 	}
-	key := original{id, *o}
+	key := originalFile(id, *o)
 	if _, still := r.originals[key]; !still || unsettled[key] {
 		return // it was found in its outbox and moved, or will be
 	}

@@ -123,6 +123,7 @@ type Router struct {
 	toldLag   protocol.Seq
 	busy      protocol.Seq // the newest event that is worth a commit
 	stopping  bool         // the last pass: nothing waits any more
+	asked     bool         // an outbox is to be looked at before a wait ends
 }
 
 // standing is how far history is.
@@ -135,6 +136,13 @@ type standing struct {
 type original struct {
 	agent protocol.AgentID
 	file  protocol.Original
+}
+
+// originalFile identifies a file by what does not change when it is moved there and
+// back: renaming it sets its ctime.
+func originalFile(id protocol.AgentID, o protocol.Original) original {
+	o.CTime = ""
+	return original{id, o}
 }
 
 // filed is where an accepted original belongs.

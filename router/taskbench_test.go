@@ -163,7 +163,7 @@ func BenchmarkTaskTimers(b *testing.B) {
 		for more := true; more; {
 			begin := time.Now()
 			var err error
-			if more, err = c.d.Tasks(c.now, func(protocol.AgentID) time.Time { return time.Time{} }); err != nil {
+			if more, err = c.d.Tasks(c.now, Senses{}); err != nil {
 				b.Fatal(err)
 			}
 			c.d.Take(c.now)

@@ -17,11 +17,20 @@ const tasksAtOnce = 64
 // looked at.
 const livenessLooks = 4
 
+// Senses are what the decisions about time ask of the world.
+type Senses struct {
+	// Pulse gives the time of an agent's alive file, zero where there is none. Nil:
+	// nobody has one.
+	Pulse func(protocol.AgentID) time.Time
+	// Heard tells whether all was taken in that stood in an agent's outbox at a
+	// moment. Where it says no, it is asked again soon. Nil: always.
+	Heard func(protocol.AgentID, task.Moment) bool
+}
+
 // Tasks does what is due: it ends waits and leases, offers what waits for
-// somebody, and finds holders that went silent (spec §8.3). Pulse gives the time
-// of an agent's alive file, zero where there is none. More says that more is due
-// at once.
-func (d *Decider) Tasks(now time.Time, pulse func(protocol.AgentID) time.Time) (more bool, err error) {
+// somebody, and finds holders that went silent (spec §8.3). More says that more is
+// due at once.
+func (d *Decider) Tasks(now time.Time, senses Senses) (more bool, err error) {
 	at := d.state.Tasks.Moment(now)
 	d.carried = 0
 	for range tasksAtOnce {
@@ -30,7 +39,7 @@ func (d *Decider) Tasks(now time.Time, pulse func(protocol.AgentID) time.Time) (
 			break
 		}
 		first := len(d.out)
-		err := d.wake(now, t, pulse)
+		err := d.wake(now, t, senses)
 		d.whole(first)
 		if err != nil {
 			return false, err
@@ -39,6 +48,10 @@ func (d *Decider) Tasks(now time.Time, pulse func(protocol.AgentID) time.Time) (
 			d.plan.schedule(t, next)
 		}
 	}
+	for _, t := range d.plan.unheard {
+		d.plan.schedule(t, d.due(t))
+	}
+	d.plan.unheard = nil
 	if err := d.dispatch(now); err != nil {
 		return false, err
 	}
@@ -135,10 +148,22 @@ func (d *Decider) nextLook(t *task.Task) task.Moment {
 	return max(t.Since, d.plan.looks[t.Holder]).Add(max(d.settings.Tasks.HeartbeatTimeout/livenessLooks, 1))
 }
 
-// wake does what is due with one task.
-func (d *Decider) wake(now time.Time, t *task.Task, pulse func(protocol.AgentID) time.Time) error {
+// wake does what is due with one task. What those put into their outboxes whom it
+// is about, before it was due, comes first.
+func (d *Decider) wake(now time.Time, t *task.Task, senses Senses) error {
 	at := d.state.Tasks.Moment(now)
 	if d.due(t) > at {
+		return nil
+	}
+	if t.State == task.InProgress || t.State == task.Stalled {
+		d.look(at, t.Holder, senses.Pulse)
+	}
+	over := d.over(t, at)
+	if over > at {
+		return nil
+	}
+	if senses.Heard != nil && !d.heard(t, over, senses.Heard) {
+		d.plan.unheard = append(d.plan.unheard, t)
 		return nil
 	}
 	if t.Cancelling > 0 && !task.Ended(t.State) && d.graceEnds(t) <= at {
@@ -152,23 +177,78 @@ func (d *Decider) wake(now time.Time, t *task.Task, pulse func(protocol.AgentID)
 	case task.Pending:
 		return d.leaseEnding(now, at, t)
 	case task.InProgress, task.Stalled:
-		d.look(at, t.Holder, pulse)
 		return d.silent(now, at, t)
 	case task.Paused:
 		return d.approvalDue(now, at, t)
 	case task.Retrying:
-		return d.step(now, t, protocol.TaskEvent{Event: task.Retry, By: protocol.Hive, Attempt: t.Attempt + 1})
+		return d.retry(now, t)
 	case task.Completed, task.Failed, task.Cancelled:
 		d.forget(now, at, t)
 	}
 	return nil
 }
 
+// over is when something happens to a task that nobody reports: the time at which
+// it is due, but for a look at its holder.
+func (d *Decider) over(t *task.Task, at task.Moment) task.Moment {
+	switch t.State {
+	case task.InProgress:
+		return d.orCancel(t, min(d.alive(t), d.progress(t)))
+	case task.Stalled:
+		switch {
+		case d.recovered(t, at):
+			return t.Since
+		case t.Cancelling > 0: // it is not offered again
+			return d.graceEnds(t)
+		}
+		return d.state.Tasks.Running(t.Since).Add(d.settings.Tasks.StallGrace)
+	case task.Paused:
+		if t.Until <= at { // the reminder too, but it would come too late
+			return d.orCancel(t, t.Until)
+		}
+	case task.Unassigned, task.Offered, task.Pending, task.Blocked, task.Retrying, task.Completed, task.Failed, task.Cancelled:
+	}
+	return d.due(t)
+}
+
+// recovered tells whether the holder of a stalled task was heard of again, where
+// only that was missing.
+func (d *Decider) recovered(t *task.Task, at task.Moment) bool {
+	return d.plan.signs[t.Holder] > t.Since && d.alive(t) > at && d.progress(t) > at
+}
+
+// heard tells whether those whom the end of a wait is about were heard up to it:
+// who has a task, was offered it, or may approve of it.
+func (d *Decider) heard(t *task.Task, end task.Moment, upTo func(protocol.AgentID, task.Moment) bool) bool {
+	var who []protocol.AgentID
+	switch t.State {
+	case task.Offered:
+		who = t.Offered
+	case task.Paused:
+		who = append(d.approvers(t), t.Holder)
+	case task.Pending, task.InProgress, task.Stalled, task.Retrying, task.Blocked:
+		who = []protocol.AgentID{t.Holder}
+	case task.Unassigned, task.Completed, task.Failed, task.Cancelled:
+	}
+	all := true
+	for _, id := range who {
+		all = upTo(id, end) && all // each of them is asked, so that all are looked at
+	}
+	return all
+}
+
+func (d *Decider) retry(now time.Time, t *task.Task) error {
+	return d.step(now, t, protocol.TaskEvent{Event: task.Retry, By: protocol.Hive, Attempt: t.Attempt + 1})
+}
+
 // look takes an agent's pulse. It counts from when it is seen, so that the
 // agent's clock does not matter. The first look only tells what to compare with.
 func (d *Decider) look(at task.Moment, id protocol.AgentID, pulse func(protocol.AgentID) time.Time) {
 	d.plan.looks[id] = at
-	beat := pulse(id)
+	var beat time.Time
+	if pulse != nil {
+		beat = pulse(id)
+	}
 	before, known := d.plan.pulses[id]
 	d.plan.pulses[id] = beat
 	if known && !beat.Equal(before) {
@@ -200,7 +280,7 @@ func (d *Decider) silent(now time.Time, at task.Moment, t *task.Task) error {
 		return nil
 	}
 	switch {
-	case d.plan.signs[t.Holder] > t.Since && !gone && !stuck:
+	case d.recovered(t, at):
 		return d.step(now, t, protocol.TaskEvent{Event: task.Recovered, By: t.Holder, Reason: "it was heard of again"})
 	case t.Cancelling > 0, d.state.Tasks.Running(t.Since).Add(d.settings.Tasks.StallGrace) > at:
 		return nil

@@ -76,7 +76,7 @@ func (d *Decider) made(r *report, id protocol.TaskID, e protocol.TaskEvent) *ref
 	d.emit(r.now, &e)
 	t := d.state.Tasks.Get(id)
 	d.plan.moved(t, stand{})
-	d.planned(t, r.at)
+	d.planned(t, d.state.Tasks.Moment(r.now))
 	if r.t == nil {
 		r.t = t
 	}

@@ -64,7 +64,7 @@ func (b *bench) later(d time.Duration) (out []string) {
 		b.now = latest(b.now, next)
 		for more := true; more; {
 			var err error
-			if more, err = b.d.Tasks(b.now, func(protocol.AgentID) time.Time { return time.Time{} }); err != nil {
+			if more, err = b.d.Tasks(b.now, Senses{}); err != nil {
 				b.t.Fatal(err)
 			}
 			out = append(out, outcomes(b.d.Take(b.now))...)
@@ -145,7 +145,7 @@ func TestManyChildren(t *testing.T) {
 			}
 			b.d = NewDecider(b.d.state, b.d.settings, zeros{})
 			for range children/tasksAtOnce + 1 {
-				_, err := b.d.Tasks(b.now, func(protocol.AgentID) time.Time { return time.Time{} })
+				_, err := b.d.Tasks(b.now, Senses{})
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -1,6 +1,7 @@
 package router
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"path"
@@ -13,8 +14,10 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// tasks does what is due with the tasks, and says whether more is at once.
-func (r *Router) tasks(now time.Time) (more bool, err error) {
+// tasks does what is due with the tasks, and says whether more is at once. Whoever
+// must be heard before is looked at in the same step: mail that waits comes before
+// the end of a wait (spec §8.3).
+func (r *Router) tasks(ctx context.Context, now time.Time) (more bool, err error) {
 	if r.unsealed {
 		return false, nil
 	}
@@ -23,7 +26,17 @@ func (r *Router) tasks(now time.Time) (more bool, err error) {
 			return false, err
 		}
 	}
-	return r.decider.Tasks(now, r.pulse)
+	senses := Senses{Pulse: r.pulse, Heard: r.heard}
+	r.asked = false
+	if more, err = r.decider.Tasks(now, senses); err != nil || !r.asked {
+		return more, err
+	}
+	sent, err := r.outboxes(ctx, now)
+	if err != nil {
+		return false, err
+	}
+	more, err = r.decider.Tasks(now, senses)
+	return more || sent, err
 }
 
 // pulse is when an agent's alive file was last touched, on the clock of whoever

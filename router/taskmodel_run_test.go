@@ -151,7 +151,7 @@ func (h *taskRun) same(t *rapid.T) {
 func (h *taskRun) settle(t *rapid.T) {
 	for more := true; more; {
 		var err error
-		if more, err = h.d.Tasks(h.now, func(id protocol.AgentID) time.Time { return h.beats[id] }); err != nil {
+		if more, err = h.d.Tasks(h.now, Senses{Pulse: func(id protocol.AgentID) time.Time { return h.beats[id] }}); err != nil {
 			t.Fatal(err)
 		}
 		h.follow(t)

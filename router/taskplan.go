@@ -17,19 +17,20 @@ import (
 // room for one. It is made from the state and kept beside it, so that no
 // decision goes over all tasks.
 type plan struct {
-	state  *ledger.State
-	wakes  wakes
-	waits  queues                           // want somebody, and nobody has room
-	rests  queues                           // nobody took the last offer; they may be claimed until the next
-	asked  queues                           // are offered to some, and may be claimed by others
-	hands  map[protocol.AgentID]*hand       // what each has in hand
-	free   []*hand                          // who has room, the least loaded first
-	signs  map[protocol.AgentID]task.Moment // when an agent was last heard of
-	looks  map[protocol.AgentID]task.Moment // when its alive file was looked at
-	pulses map[protocol.AgentID]time.Time   // what it showed then
-	freed  []protocol.AgentID               // who has got room since the last dispatch
-	ready  []*task.Task                     // which want somebody since then
-	stale  []*task.Task                     // whose view is behind
+	state   *ledger.State
+	wakes   wakes
+	waits   queues                           // want somebody, and nobody has room
+	rests   queues                           // nobody took the last offer; they may be claimed until the next
+	asked   queues                           // are offered to some, and may be claimed by others
+	hands   map[protocol.AgentID]*hand       // what each has in hand
+	free    []*hand                          // who has room, the least loaded first
+	signs   map[protocol.AgentID]task.Moment // when an agent was last heard of
+	looks   map[protocol.AgentID]task.Moment // when its alive file was looked at
+	pulses  map[protocol.AgentID]time.Time   // what it showed then
+	freed   []protocol.AgentID               // who has got room since the last dispatch
+	ready   []*task.Task                     // which want somebody since then
+	stale   []*task.Task                     // whose view is behind
+	unheard []*task.Task                     // whose time is over, and whose agents may have put something there before
 }
 
 // offersWaiting is how many offers an agent has at most that it did not answer.

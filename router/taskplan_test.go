@@ -53,7 +53,7 @@ func TestForgottenTasksLeaveTheirQueue(t *testing.T) {
 	b.now = b.now.Add(b.d.settings.Tasks.Retention + time.Hour)
 	for more := true; more; {
 		var err error
-		if more, err = b.d.Tasks(b.now, func(protocol.AgentID) time.Time { return time.Time{} }); err != nil {
+		if more, err = b.d.Tasks(b.now, Senses{}); err != nil {
 			t.Fatal(err)
 		}
 	}

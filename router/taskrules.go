@@ -84,7 +84,7 @@ func (d *Decider) claim(r *report) *refusal {
 		return &refusal{protocol.CodeNotEligible, string(r.by) + " is no active agent"}
 	}
 	if r.t == nil {
-		if r.t = d.bestFor(a, r.at); r.t == nil {
+		if r.t = d.bestFor(a, r.put); r.t == nil {
 			return &refusal{protocol.CodeNoTask, "there is no task that you could have now; `hived task list` shows all"}
 		}
 	}
@@ -96,7 +96,7 @@ func (d *Decider) claim(r *report) *refusal {
 		return &refusal{protocol.CodeNotEligible, "this task is for " + audience(t) + "; `hived agent add` gives roles and capabilities"}
 	case len(d.state.Tasks.Unmet(t)) > 0:
 		return unmet(d.state.Tasks.Unmet(t))
-	case t.NotBefore > r.at:
+	case t.NotBefore > r.put:
 		return &refusal{protocol.CodeNotYet, "it may be taken from " + d.state.Tasks.Time(t.NotBefore).Format(time.RFC3339) + " on"}
 	}
 	return d.take(r, protocol.TaskEvent{Event: task.Claim, Epoch: t.Epoch + 1})

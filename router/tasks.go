@@ -18,7 +18,7 @@ import (
 // report is a command about a task (spec §8.2), while it is decided.
 type report struct {
 	now   time.Time
-	at    task.Moment
+	put   task.Moment // when it was put there: moments that were over then come before it
 	of    protocol.Seq
 	by    protocol.AgentID
 	id    protocol.MessageID
@@ -113,7 +113,7 @@ func aboutTask(m *protocol.Message) bool {
 // taskCommand decides a command about a task. What it refuses is logged, and its
 // sender told why; it has changed nothing.
 func (d *Decider) taskCommand(now time.Time, of protocol.Seq, e *protocol.MessageEvent, m *protocol.Message) error {
-	r := &report{now: now, at: d.state.Tasks.Moment(now), of: of, by: e.From, id: e.ID, event: m.Event, m: m}
+	r := &report{now: now, put: d.put(now, e.Original), of: of, by: e.From, id: e.ID, event: m.Event, m: m}
 	no := d.enter(r)
 	answer := notice{
 		to: e.From, act: protocol.Failure, reply: e.ID, conversation: e.Conversation,
@@ -187,7 +187,42 @@ func (d *Decider) enter(r *report) *refusal {
 			return no
 		}
 	}
+	if no := d.momentsBefore(r); no != nil {
+		return no
+	}
 	return h.do(d, r)
+}
+
+// put is the moment at which what was found now was put there (spec §8.3).
+func (d *Decider) put(now time.Time, o *protocol.Original) task.Moment {
+	if o == nil {
+		return d.state.Tasks.Moment(now)
+	}
+	return d.state.Tasks.Put(protocol.StampTime(o.CTime), now)
+}
+
+// momentsBefore lets those moments of a task come first that were over when a
+// command about it was put there. A wait for approval does not end yet: what an
+// approver put there in time may still be read, and then it counts. What came
+// later is refused as it would be afterwards.
+func (d *Decider) momentsBefore(r *report) *refusal {
+	switch t := r.t; {
+	case t == nil:
+	case t.State == task.Paused && t.Until <= r.put:
+		return tooLate(t, d.state.Tasks.Time(t.Until))
+	case t.State == task.Retrying && t.NotBefore <= r.put:
+		return d.refuseIf(d.retry(r.now, t))
+	}
+	return nil
+}
+
+func tooLate(t *task.Task, end time.Time) *refusal {
+	return &refusal{protocol.CodeIllegalTransition, "its time to be approved was over at " + end.Format(time.RFC3339) + ", before this was put there, so that it fails; " + resumable(t)}
+}
+
+// resumable says how to go on with a task that has ended.
+func resumable(t *task.Task) string {
+	return "`hived task resume " + string(t.ID) + "` makes a new one that goes on from its checkpoint"
 }
 
 // read decodes the data of a report. What the command does not take is left out and
@@ -302,7 +337,7 @@ func notHolder(t *task.Task) *refusal {
 func illegal(t *task.Task, event string) *refusal {
 	text := "a task that is " + string(t.State) + " knows no " + event
 	if task.Ended(t.State) {
-		text += "; it has ended: `hived task resume " + string(t.ID) + "` makes a new one that goes on from its checkpoint"
+		text += "; it has ended: " + resumable(t)
 	} else {
 		text += "; `hived task diagram` shows what leads where"
 	}

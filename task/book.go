@@ -16,6 +16,7 @@ type Book struct {
 	children map[protocol.TaskID][]protocol.TaskID // who waits for whom, while they wait; each list in order
 	shift    time.Duration                         // what the clock was set by while hived ran
 	clocks   Moment                                // no running clock began before that
+	set      Moment                                // when the machine's clock was last seen to be set
 	Stats    Stats
 	restored bool            // the head of a snapshot was read,
 	newest   protocol.TaskID // and the tasks up to this one
@@ -60,6 +61,22 @@ func (b *Book) Time(m Moment) time.Time {
 // until then, and unknown is never dead (spec §8.3).
 func (b *Book) Running(since Moment) Moment { return max(since, b.clocks) }
 
+// tick is how far the time of a file may lie behind the clock of the machine: the
+// kernel stamps a change with the time of its last tick.
+const tick = 10 * time.Millisecond
+
+// Put is the moment at which a file that was found now was put where it stands: the
+// time that the system gave its last change, which its writer cannot choose. A file
+// without such a time counts as put there now. One from before the clock was set
+// shows a time of another clock: it counts as put there when that was seen.
+func (b *Book) Put(ctime, now time.Time) Moment {
+	at := b.Moment(now)
+	if ctime.IsZero() {
+		return at
+	}
+	return min(max(b.Moment(ctime.Add(tick)), b.set), at)
+}
+
 // Started begins all running clocks anew.
 func (b *Book) Started(now time.Time) { b.clocks = b.Moment(now) }
 
@@ -67,6 +84,9 @@ func (b *Book) Started(now time.Time) { b.clocks = b.Moment(now) }
 func (b *Book) Jumped(by time.Duration, now time.Time) {
 	b.shift += by
 	b.Started(now)
+	if by != 0 {
+		b.set = b.clocks
+	}
 }
 
 // Children lists the tasks that wait for one, in the order of their ids.

@@ -100,6 +100,7 @@ func (b *Book) head(w *writer) {
 	writeList(w, stateCodes)
 	w.varint(int64(b.shift))
 	w.varint(int64(b.clocks))
+	w.varint(int64(b.set))
 	s := &b.Stats
 	writeMap(w, s.States, func(n int) { w.int(n) })
 	writeMap(w, s.Spent, func(d time.Duration) { w.varint(int64(d)) })
@@ -114,7 +115,7 @@ func (b *Book) head(w *writer) {
 func (b *Book) decodeHead(r *reader) {
 	readList[Event](r) // those of this version, or it is not the same
 	readList[State](r)
-	b.shift, b.clocks = time.Duration(r.varint()), Moment(r.varint())
+	b.shift, b.clocks, b.set = time.Duration(r.varint()), Moment(r.varint()), Moment(r.varint())
 	s := &b.Stats
 	readMap(r, s.States, func() int { return int(r.varint()) })
 	readMap(r, s.Spent, func() time.Duration { return time.Duration(r.varint()) })

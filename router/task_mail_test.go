@@ -1,0 +1,214 @@
+package router
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/hived/hived/protocol"
+	"github.com/hived/hived/task"
+)
+
+// whileDown has something put into an outbox some time after the daemon stopped,
+// and the daemon start again after an hour.
+func (h *crew) whileDown(after time.Duration, put func()) {
+	h.Helper()
+	h.down()
+	h.pass(after)
+	put()
+	h.pass(time.Hour - after)
+	h.up()
+	h.pass(time.Second)
+}
+
+// TestApprovalWhileDown: what counts is when an approval was put there, not when
+// it was read.
+func TestApprovalWhileDown(t *testing.T) {
+	tests := []struct {
+		name    string
+		after   time.Duration // since it was asked
+		history string
+	}{
+		{"in time", 20 * time.Minute, "create offer claim start pause_for_approval approval_granted"},
+		{"just in time", 30*time.Minute - time.Second, "create offer claim start pause_for_approval approval_granted"},
+		{"too late", 30*time.Minute + time.Second, "create offer claim start pause_for_approval timeout"},
+		{"much too late", 50 * time.Minute, "create offer claim start pause_for_approval timeout"},
+	}
+	for _, x := range tests {
+		t.Run(x.name, func(t *testing.T) {
+			scenario(t, "anna", func(h *crew) {
+				id := asking(h, "")
+				var message string
+				h.whileDown(x.after, func() { message = h.posts("human", "approval_granted", id, "") })
+				h.wantHistory(id, x.history)
+				no := h.answer("human", message)
+				if in := x.after < 30*time.Minute; in != (no == nil) {
+					t.Errorf("the approval was answered by %+v", no)
+				}
+				if no != nil && no.Code != protocol.CodeIllegalTransition {
+					t.Errorf("it was refused with %s", no.Code)
+				}
+			})
+		})
+	}
+}
+
+// TestLateApprovalEndsNothing: an approval that comes too late does not stand in
+// the way of another that came in time and is read after it.
+func TestLateApprovalEndsNothing(t *testing.T) {
+	scenario(t, "anna berta carla", func(h *crew) {
+		id := asking(h, `, "approvers": ["berta", "carla"]`)
+		var late, early string
+		h.whileDown(40*time.Minute, func() {
+			late = h.posts("berta", "approval_denied", id, "")
+			h.disk.SetClock(func() time.Time { return time.Now().Add(-20 * time.Minute) })
+			early = h.posts("carla", "approval_granted", id, "")
+			h.disk.SetClock(time.Now)
+		})
+		if h.answer("berta", late) == nil || h.answer("carla", early) != nil {
+			t.Error("not the one that came in time counts")
+		}
+		h.is(id, task.InProgress)
+	})
+}
+
+// TestReminderWhileDown: approvers are reminded of what they have not answered,
+// once, also if hived was down at that moment.
+func TestReminderWhileDown(t *testing.T) {
+	for name, want := range map[string]int{"answered": 0, "not answered": 1} {
+		t.Run(name, func(t *testing.T) {
+			scenarioWith(t, "anna", func(s *protocol.Settings) { s.Tasks.ApprovalTimeout = 100 * time.Minute }, func(h *crew) {
+				id := asking(h, "")
+				h.whileDown(55*time.Minute, func() {
+					if want == 0 {
+						h.posts("human", "approval_granted", id, "")
+					}
+				})
+				h.wantTold("human", protocol.CodeReminder, want)
+			})
+		})
+	}
+}
+
+// TestClaimWhileDown: a claim from before the time from which on a task may be
+// taken comes before that time, and one from after it after it.
+func TestClaimWhileDown(t *testing.T) {
+	for after, code := range map[time.Duration]protocol.Code{9 * time.Minute: protocol.CodeNotYet, 11 * time.Minute: ""} {
+		t.Run(after.String(), func(t *testing.T) {
+			scenario(t, "anna berta", func(h *crew) {
+				id := h.create("human", `{"title": "wait"}`)
+				h.begin("anna", id)
+				h.does("anna", "release", id, `{"not_before": "`+time.Now().Add(10*time.Minute).Format(time.RFC3339)+`"}`)
+				var message string
+				h.whileDown(after, func() { message = h.posts("berta", "claim", id, "") })
+				no := h.answer("berta", message)
+				if code == "" && no != nil || code != "" && (no == nil || no.Code != code) {
+					t.Errorf("the claim was answered by %+v, not with %q", no, code)
+				}
+			})
+		})
+	}
+}
+
+// TestReportAfterRetryWhileDown: a pause after a failure that is over when the holder reports
+// again is over before that.
+func TestReportAfterRetryWhileDown(t *testing.T) {
+	scenario(t, "anna", func(h *crew) {
+		id := h.create("human", `{"title": "fetch"}`)
+		h.begin("anna", id)
+		h.does("anna", "failure", id, `{"category": "transient", "reason": "busy"}`)
+		h.whileDown(10*time.Minute, func() { h.posts("anna", "complete", id, "") })
+		h.wantHistory(id, "create offer claim start transient_error retry complete")
+	})
+}
+
+// stops has the daemon stand still for a while, as SIGSTOP does, at the next event.
+// What is done meanwhile waits for it.
+func (h *crew) stops(d time.Duration, meanwhile func()) {
+	h.Helper()
+	end := make(chan struct{})
+	h.hears(func(protocol.Event) { <-end })
+	h.post("human", `{"to": "human", "body": "a note"}`)
+	h.hints <- nil
+	h.collect()
+	h.pass(d / 2)
+	meanwhile()
+	h.pass(d / 2)
+	h.hears(nil)
+	close(end)
+	synctest.Wait()
+	h.pass(time.Millisecond)
+}
+
+// TestPausedProcess: while the process stood still its clocks ran on. What holders
+// sent meanwhile comes first, and who sent nothing has its full time again.
+func TestPausedProcess(t *testing.T) {
+	scenario(t, "anna berta carla", func(h *crew) {
+		h.create("human", `{"tasks": [{"title": "works", "to": ["anna"]}, {"title": "silent", "to": ["berta"]}, {"title": "offered", "to": ["carla"]}, {"title": "asks", "to": ["anna"]}]}`)
+		works, silent, offered, asks := h.created()[0], h.created()[1], h.created()[2], h.created()[3]
+		h.begin("anna", works)
+		h.begin("anna", asks)
+		h.does("anna", "pause_for_approval", asks, `{"question": "May I?"}`)
+		h.begin("berta", silent)
+		h.stops(50*time.Minute, func() {
+			h.posts("anna", "progress", works, `{"checkpoint": {"n": 1}}`)
+			h.posts("carla", "accept", offered, "")
+			h.posts("human", "approval_granted", asks, "")
+		})
+		h.wantHistory(works, "create offer claim start progress")
+		h.wantHistory(silent, "create offer claim start")
+		h.wantHistory(offered, "create offer accept")
+		h.wantHistory(asks, "create offer claim start pause_for_approval approval_granted")
+		n := 0
+		for _, e := range all[*protocol.HiveEvent](h) {
+			if e.Action == protocol.ClockJumped && e.Jump == 0 {
+				n++
+			}
+		}
+		if n != 1 {
+			t.Errorf("the pause is told %d times", n)
+		}
+		h.pass(115 * time.Second)
+		h.is(silent, task.InProgress)
+		h.pass(10 * time.Second)
+		h.is(silent, task.Stalled)
+	})
+}
+
+// TestMailBeforeClocks: what a holder put there before its time was over counts,
+// also where nobody told of it until then.
+func TestMailBeforeClocks(t *testing.T) {
+	scenario(t, "anna berta carla", func(h *crew) {
+		h.create("human", `{"tasks": [{"title": "taken", "to": ["anna"]}, {"title": "works", "to": ["berta"]}, {"title": "offered", "to": ["carla"]}]}`)
+		taken, works, offered := h.created()[0], h.created()[1], h.created()[2]
+		h.does("anna", "claim", taken, "")
+		h.begin("berta", works)
+		h.pass(29 * time.Second)
+		h.posts("anna", "start", taken, "")
+		h.posts("carla", "accept", offered, "")
+		h.pass(10 * time.Second)
+		h.wantHistory(taken, "create offer claim remind start")
+		h.wantHistory(offered, "create offer accept")
+		h.pass(80 * time.Second)
+		h.posts("berta", "progress", works, `{"checkpoint": {"n": 1}}`)
+		h.pass(10 * time.Second)
+		h.wantHistory(works, "create offer claim start progress")
+	})
+}
+
+// TestMailAtAStart: a holder reported before hived was started again, when its time
+// was long over.
+func TestMailAtAStart(t *testing.T) {
+	scenario(t, "anna berta", func(h *crew) {
+		h.create("human", `{"tasks": [{"title": "works", "to": ["anna"]}, {"title": "taken", "to": ["berta"]}]}`)
+		works, taken := h.created()[0], h.created()[1]
+		h.begin("anna", works)
+		h.does("berta", "claim", taken, "")
+		h.whileDown(30*time.Minute, func() {
+			h.posts("anna", "progress", works, `{"checkpoint": {"n": 1}}`)
+			h.posts("berta", "start", taken, "")
+		})
+		h.wantHistory(works, "create offer claim start progress")
+		h.wantHistory(taken, "create offer claim start")
+	})
+}
