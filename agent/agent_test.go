@@ -187,7 +187,7 @@ func inbox(t *testing.T) (*durable.Disk, *Box) {
 	put(t, disk, "agents/alice/inbox/.done/01A.json", fmt.Sprintf(letter, "old", 1))
 	put(t, disk, "agents/alice/inbox/01B.json", fmt.Sprintf(letter, "m-one", 2))
 	put(t, disk, "agents/alice/inbox/01C.json", fmt.Sprintf(letter, "m-two", 3))
-	put(t, disk, "agents/alice/inbox/01D.json", "{")
+	put(t, disk, "agents/alice/inbox/01D.json", "{}")
 	put(t, disk, "agents/alice/inbox/.hidden.json", "x")
 	put(t, disk, "agents/alice/inbox/note.txt", "x")
 	return disk, open(t, disk)
@@ -261,6 +261,70 @@ func TestReadFindsAnIDOfTwoSendersAmbiguous(t *testing.T) {
 	if _, err := b.Read("m-one"); !errors.Is(err, ErrAmbiguous) {
 		t.Errorf("error %v", err)
 	}
+}
+
+// TestTornIsNotThereYet: a file that is empty or cut short, as a power cut leaves
+// it until hived has started again, is no message yet for anybody.
+func TestTornIsNotThereYet(t *testing.T) {
+	whole := fmt.Sprintf(letter, "m-one", 2)
+	for name, text := range map[string]string{
+		"empty":              "",
+		"zeros":              strings.Repeat("\x00", len(whole)),
+		"zeros at its end":   whole[:20] + strings.Repeat("\x00", len(whole)-20),
+		"zeros in between":   whole[:9] + "\x00\x00" + whole[11:],
+		"one byte":           whole[:1],
+		"cut in a name":      whole[:4],
+		"cut after a member": whole[:strings.IndexByte(whole, ',')],
+		"cut behind a value": whole[:strings.IndexByte(whole, ',')+1],
+		"without its end":    whole[:len(whole)-1],
+		"cut in data":        `{"id":"m-one","to":"alice","body":"","data":{"a":{"b":1}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			disk := hive(t, "alice")
+			put(t, disk, "agents/alice/inbox/01B.json", text)
+			b := open(t, disk)
+			if list, err := b.Inbox(true); err != nil || len(list) != 0 {
+				t.Errorf("the inbox holds %v, %v", list, err)
+			}
+			if names, err := b.Unread(); err != nil || len(names) != 0 {
+				t.Errorf("unread: %v, %v", names, err)
+			}
+			if _, err := b.Read("01B"); !errors.Is(err, ErrNotFound) || !errors.Is(err, ErrTorn) {
+				t.Errorf("reading it: %v", err)
+			}
+			if _, err := b.Done("01B.json"); !errors.Is(err, ErrTorn) {
+				t.Errorf("handling it: %v", err)
+			}
+			if got := content(t, disk, "agents/alice/inbox/01B.json"); got != text {
+				t.Errorf("it holds %q", got)
+			}
+			put(t, disk, "agents/alice/inbox/01B.json", whole)
+			if err := b.Wait(t.Context(), nil); err != nil {
+				t.Error(err)
+			}
+			if l, err := b.Done("m-one"); err != nil || !l.Moved {
+				t.Errorf("handling it when it is whole: %+v, %v", l, err)
+			}
+		})
+	}
+}
+
+// TestWaitForTheWhole: a file that is empty ends no waiting until it is whole.
+func TestWaitForTheWhole(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		disk := hive(t, "alice")
+		b := open(t, disk)
+		put(t, disk, "agents/alice/inbox/01A.json", "")
+		ctx, cancel := context.WithTimeout(t.Context(), 10*waitPoll)
+		defer cancel()
+		if err := b.Wait(ctx, nil); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("waiting ended with %v", err)
+		}
+		put(t, disk, "agents/alice/inbox/01A.json", fmt.Sprintf(letter, "m", 1))
+		if err := b.Wait(t.Context(), nil); err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 func TestDoneMovesAndNeverOverwrites(t *testing.T) {

@@ -35,6 +35,10 @@ var (
 	ErrNoAgent = errors.New("no such agent")
 	// ErrNotFound says that neither inbox nor inbox/.done holds the message.
 	ErrNotFound = errors.New("no such message")
+	// ErrTorn says that the file of a message is empty or cut short, as a power cut
+	// leaves it: hived writes it again when it starts. Until then there is no such
+	// message, so the error is [ErrNotFound] as well.
+	ErrTorn = fmt.Errorf("%w yet", ErrNotFound)
 	// ErrAmbiguous says that a name fits several messages.
 	ErrAmbiguous = errors.New("fits several messages")
 )
@@ -48,6 +52,7 @@ type Box struct {
 	mu      sync.Mutex
 	entropy *ulid.MonotonicEntropy // guarded by mu: ids of one millisecond go up
 	last    uint64                 // guarded by mu: milliseconds of the newest id, which never goes back
+	whole   map[string]bool        // guarded by mu: files of the inbox of which it is known that they are not torn
 }
 
 // Open opens the mailbox of an agent that has a directory; for any other the
@@ -149,7 +154,7 @@ func (b *Box) Wait(ctx context.Context, hint <-chan struct{}) error {
 	tick := time.NewTicker(waitPoll)
 	defer tick.Stop()
 	for {
-		names, err := b.Unread()
+		names, err := b.unread(1)
 		if err != nil {
 			return err
 		}
@@ -166,13 +171,34 @@ func (b *Box) Wait(ctx context.Context, hint <-chan struct{}) error {
 }
 
 // Unread lists the names of the messages in the inbox, in the order of
-// acceptance.
-func (b *Box) Unread() ([]string, error) {
-	names, err := b.names(protocol.InboxDir(b.id))
+// acceptance. What is torn is not there yet, see [ErrTorn].
+func (b *Box) Unread() ([]string, error) { return b.unread(-1) }
+
+// unread is Unread of the first few, or of all.
+func (b *Box) unread(most int) ([]string, error) {
+	dir := protocol.InboxDir(b.id)
+	names, err := b.names(dir)
 	if err != nil {
 		return nil, fmt.Errorf("look into the inbox of %s: %w", b.id, err)
 	}
-	return names, nil
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	whole := make(map[string]bool, len(names))
+	var list []string
+	for _, name := range names {
+		if len(list) == most {
+			break
+		}
+		if !b.whole[name] {
+			if _, err := b.letter(dir, name); errors.Is(err, ErrTorn) || errors.Is(err, fs.ErrNotExist) {
+				continue
+			}
+		}
+		whole[name] = true
+		list = append(list, name)
+	}
+	b.whole = whole
+	return list, nil
 }
 
 // Pending lists the files in the outbox that wait for the daemon, in the

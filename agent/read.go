@@ -1,14 +1,17 @@
 package agent
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/hived/hived/internal/durable"
 	"github.com/hived/hived/protocol"
@@ -40,7 +43,8 @@ func (l Letter) ID() protocol.MessageID {
 }
 
 // Inbox gives the unread messages in the order of acceptance, with all also
-// those in inbox/.done, which come first.
+// those in inbox/.done, which come first. What is torn is not there yet, see
+// [ErrTorn].
 func (b *Box) Inbox(all bool) ([]Letter, error) {
 	dirs := []string{protocol.InboxDir(b.id)}
 	if all {
@@ -54,8 +58,8 @@ func (b *Box) Inbox(all bool) ([]Letter, error) {
 		}
 		for _, name := range names {
 			l, err := b.letter(dir, name)
-			if errors.Is(err, fs.ErrNotExist) {
-				continue // it was moved meanwhile
+			if errors.Is(err, fs.ErrNotExist) || errors.Is(err, ErrTorn) {
+				continue // it was moved meanwhile, or is still to be written
 			}
 			if err != nil {
 				l.Bad = err
@@ -67,10 +71,11 @@ func (b *Box) Inbox(all bool) ([]Letter, error) {
 }
 
 // Read finds a message in the inbox, then in inbox/.done, by its id, by its
-// file's name, or by the beginning of either where only one message has it.
+// file's name, or by the beginning of either where only one message has it. The
+// file of one that is torn can be named, and the error is [ErrTorn] then.
 func (b *Box) Read(name string) (Letter, error) {
-	if l, ok := b.byFile(name); ok {
-		return l, nil
+	if l, ok, err := b.byFile(name); ok {
+		return l, err
 	}
 	list, err := b.Inbox(true)
 	if err != nil {
@@ -91,17 +96,21 @@ func (b *Box) Read(name string) (Letter, error) {
 }
 
 // byFile finds a message by its file's name without reading any other.
-func (b *Box) byFile(name string) (Letter, bool) {
+func (b *Box) byFile(name string) (l Letter, found bool, err error) {
 	name = strings.TrimSuffix(name, ".json") + ".json"
 	if !protocol.IsMessageName(name) || strings.Contains(name, "/") {
-		return Letter{}, false
+		return Letter{}, false, nil
 	}
 	for _, dir := range []string{protocol.InboxDir(b.id), protocol.DoneDir(b.id)} {
-		if l, err := b.letter(dir, name); err == nil {
-			return l, true
+		l, err := b.letter(dir, name)
+		switch {
+		case err == nil:
+			return l, true, nil
+		case errors.Is(err, ErrTorn):
+			return Letter{}, true, err
 		}
 	}
-	return Letter{}, false
+	return Letter{}, false, nil
 }
 
 // pick keeps the letters that fit; of a message that stands in both
@@ -124,7 +133,9 @@ func (b *Box) letter(dir, name string) (Letter, error) {
 		return l, err
 	}
 	l.Raw = data
-	l.Message, l.Bad = protocol.DecodeMessage(data)
+	if l.Message, l.Bad = protocol.DecodeMessage(data); l.Bad != nil && torn(data) {
+		return l, fmt.Errorf("%w: %s is empty or cut short, as a power cut leaves it; hived writes it again when it starts (`hived up`)", ErrTorn, l.Path)
+	}
 	var added struct {
 		Seq      protocol.Seq `json:"seq"`
 		Received time.Time    `json:"received_at"`
@@ -134,4 +145,11 @@ func (b *Box) letter(dir, name string) (Letter, error) {
 		l.Seq, l.Received = added.Seq, added.Received
 	}
 	return l, nil
+}
+
+// torn tells whether a file that is no message is what a power cut can leave of
+// one: nothing, the beginning of a JSON value, or zeros.
+func torn(data []byte) bool {
+	_, err := jsontext.NewDecoder(bytes.NewReader(data)).ReadValue()
+	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || bytes.IndexByte(data, 0) >= 0
 }

@@ -47,6 +47,25 @@ func TestRepairKeepsWhatItReplaces(t *testing.T) {
 	}
 }
 
+// A message that its agent moved to .done when a power cut had left nothing of it
+// was never read: it is unread again.
+func TestRepairBringsBackWhatWasTorn(t *testing.T) {
+	t.Parallel()
+	h := newHive(t)
+	want := h.owned()
+	p := h.unread("bob")
+	done := strings.Replace(p, "/inbox/", "/inbox/.done/", 1)
+	h.remove(p)
+	h.write(done, "")
+	r := h.repair(false)
+	if len(r.Left) > 0 || len(r.Done) != 1 || r.Done[0].Where != p {
+		t.Errorf("did%s\nleft%s", lines(r.Done), lines(r.Left))
+	}
+	if diff := cmp.Diff(want, h.owned()); diff != "" {
+		t.Errorf("the files (-want +got):\n%s", diff)
+	}
+}
+
 // What was mended stands in the log, and in git.
 func TestRepairIsLogged(t *testing.T) {
 	t.Parallel()

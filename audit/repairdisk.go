@@ -147,7 +147,7 @@ func (r *repairer) rewrite(ctx context.Context, want map[protocol.Blob][]suspect
 			return err
 		}
 		for _, x := range want[c.Blob] {
-			if err := r.replace(x.Finding, data); err != nil {
+			if err := r.replace(x, data); err != nil {
 				return err
 			}
 		}
@@ -158,20 +158,28 @@ func (r *repairer) rewrite(ctx context.Context, want map[protocol.Blob][]suspect
 	})
 }
 
-// replace writes one file, and keeps what stood in its place.
-func (r *repairer) replace(f Finding, data []byte) error {
-	text := "written again from the log"
-	if _, err := r.disk.Lstat(f.Where); err == nil {
-		kept, err := r.aside(f.Where)
+// replace writes one file, and keeps what stood in its place. A message that was
+// moved to .done when a power cut had torn it was never read: it goes back to the
+// inbox.
+func (r *repairer) replace(x suspect, data []byte) error {
+	where, text := x.Where, "written again from the log"
+	if _, err := r.disk.Lstat(x.Where); err == nil {
+		if have, _, err := durable.ReadFile(r.disk, x.Where, int64(len(data))); err == nil && mailbox.Torn(have, data) {
+			where = x.path
+		}
+		kept, err := r.aside(x.Where)
 		if err != nil {
 			return err
 		}
 		text += ", what stood there is " + kept
 	}
-	if err := durable.Publish(r.disk, f.Where, data, 0o644, true); err != nil {
+	if where != x.Where {
+		text = "it was moved to .done when it was torn: " + text
+	}
+	if err := durable.Publish(r.disk, where, data, 0o644, true); err != nil {
 		return err
 	}
-	r.did(f.Code, f.Where, "%s", text)
+	r.did(x.Code, where, "%s", text)
 	return nil
 }
 

@@ -354,6 +354,41 @@ func TestFields(t *testing.T) {
 	}
 }
 
+// What a power cut leaves of a message is not there yet: it is neither taken up
+// nor put away.
+func TestTornIsNotThereYet(t *testing.T) {
+	hive := newHive(t)
+	deliver(t, hive, "maker", 0, letter{"planner", `{"to":"maker","subject":"one","data":{"a":{"b":1}}}`})
+	deliver(t, hive, "maker", 1, letter{"planner", `{"to":"maker","subject":"two"}`})
+	names, err := filepath.Glob(filepath.Join(hive, "agents/maker/inbox/*.json"))
+	if err != nil || len(names) != 2 {
+		t.Fatal(names, err)
+	}
+	whole, err := os.ReadFile(names[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, hive, "agents/maker/probe.sh", "set -eu\n. ./agents/maker/lib.sh\nreceive\nfield subject\n")
+	for name, text := range map[string]string{
+		"two: it is empty":             "",
+		"two: it is all zeros":         strings.Repeat("\x00", len(whole)),
+		"two: zeros at its end":        string(whole[:40]) + strings.Repeat("\x00", 40),
+		"two: it is cut in a line":     string(whole[:40]),
+		"two: it is cut behind data":   string(whole[:bytes.Index(whole, []byte("1}}"))+3]),
+		"two: it is cut after a line":  string(whole[:bytes.Index(whole, []byte(",\n"))+2]),
+		"one: its last break is gone":  string(whole[:len(whole)-1]),
+		"one: it is as hived wrote it": string(whole),
+	} {
+		if err := os.WriteFile(names[0], []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		out, err := script(t, hive, "maker", "probe.sh").CombinedOutput()
+		if got := strings.TrimSpace(string(out)); err != nil || got != name[:3] {
+			t.Errorf("%s: took up %q, %v", name, got, err)
+		}
+	}
+}
+
 // Nobody waits for ever, whatever sleep can do.
 func TestGivesUp(t *testing.T) {
 	tests := []struct {

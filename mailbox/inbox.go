@@ -42,8 +42,15 @@ type inbox struct {
 	// been seen there since.
 	remade bool
 	right  map[string]stamp     // delivered files whose bytes were right
+	wrong  map[string]resting   // those whose bytes were not
 	gone   map[string]time.Time // when a file was first missed
 	odd    map[string]*oddity
+}
+
+// resting is a file that is not judged before it has been left alone for Settle.
+type resting struct {
+	stamp
+	since time.Time // when this stamp was first seen
 }
 
 type oddity struct {
@@ -246,46 +253,64 @@ type Delivered struct {
 }
 
 // Altered gives those of the files that hold other bytes than were delivered,
-// or are no files any more (spec §4.7). It costs a stat each; only a file whose
+// or are no files any more (spec §4.7), once they have been left alone for Settle:
+// who is writing over a file empties it first. Again is when the next of them will
+// have been; zero: there is none. It costs a stat each; only a file whose
 // size, mtime or inode moved, or that this process has not seen before, is read.
 // What is gone is left to [Boxes.Inbox], what cannot be read is not judged.
-func (b *Boxes) Altered(id protocol.AgentID, files []Delivered) (altered []string, err error) {
+func (b *Boxes) Altered(id protocol.AgentID, now time.Time, files []Delivered) (altered []string, again time.Time, err error) {
 	near, done := b.near(protocol.InboxDir(id), len(files))
 	defer done()
+	in := &b.box(id).inbox
+	wrong := map[string]resting{}
 	for _, f := range files {
 		name := protocol.InboxDir(id) + "/" + f.File
-		intact, err := near.intact(name, b.box(id).inbox.right[f.File], f)
+		is, intact, err := near.intact(name, in.right[f.File], f)
 		if err != nil {
-			return altered, fmt.Errorf("look at %s of agent %s: %w", protocol.Quote(f.File), id, err)
+			return altered, again, fmt.Errorf("look at %s of agent %s: %w", protocol.Quote(f.File), id, err)
 		}
-		if !intact {
+		if intact {
+			continue
+		}
+		r, known := in.wrong[f.File]
+		if !known || r.stamp != is {
+			r = resting{is, now}
+		}
+		wrong[f.File] = r
+		switch due := r.since.Add(b.opt.Settle); {
+		case !now.Before(due):
 			altered = append(altered, f.File)
+		case again.IsZero() || due.Before(again):
+			again = due
 		}
 	}
-	return altered, nil
+	in.wrong = wrong
+	return altered, again, nil
 }
 
-func (b *Boxes) intact(name string, right stamp, want Delivered) (bool, error) {
+func (b *Boxes) intact(name string, right stamp, want Delivered) (is stamp, intact bool, err error) {
 	info, err := b.fs.Lstat(name)
+	if err != nil {
+		return is, true, notAbout(err)
+	}
+	is = stampOf(info)
 	switch {
-	case err != nil:
-		return true, notAbout(err)
 	case !info.Regular() || info.Size != int64(want.Size):
-		return false, nil
-	case stampOf(info) == right:
-		return true, nil
+		return is, false, nil
+	case is == right:
+		return is, true, nil
 	}
 	data, info, err := durable.ReadFile(b.fs, name, int64(want.Size))
 	switch {
 	case errors.Is(err, durable.ErrTooLarge):
-		return false, nil
+		return is, false, nil
 	case err != nil:
-		return true, notAbout(err)
+		return is, true, notAbout(err)
 	case protocol.BlobOf(data) != want.Blob:
-		return false, nil
+		return is, false, nil
 	}
 	b.note(name, info)
-	return true, nil
+	return is, true, nil
 }
 
 // notAbout gives an error that is not about one file.

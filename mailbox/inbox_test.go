@@ -187,8 +187,15 @@ func TestAltered(t *testing.T) {
 	}
 	check := func() []string {
 		h.Helper()
-		altered, err := h.Altered(alice, files)
+		altered, again, err := h.Altered(alice, h.now, files)
 		h.ok(err)
+		if !again.IsZero() {
+			h.equal("judged", again, h.now.Add(settle))
+			h.wait(settle)
+			altered, again, err = h.Altered(alice, h.now, files)
+			h.ok(err)
+			h.equal("nothing waits any more", again.IsZero(), true)
+		}
 		return altered
 	}
 	h.disk.opens = 0
@@ -206,10 +213,39 @@ func TestAltered(t *testing.T) {
 	check()
 	h.equal("opened again", h.disk.opens, 2) // the intact one is known by now
 
-	fresh := New(h.disk, options)
-	got, err := fresh.Altered(alice, files)
-	h.ok(err)
-	h.equal("after a start", got, []string{"2.json", "3.json", "6.json"})
+	h.Boxes = New(h.disk, options)
+	h.equal("after a start", check(), []string{"2.json", "3.json", "6.json"})
+}
+
+// TestAlteredRests: a file that is emptied and written anew is judged when it has
+// been left alone, and what is right again by then is not judged at all.
+func TestAlteredRests(t *testing.T) {
+	h := memHive(t)
+	h.deliver("1.json")
+	files := []Delivered{{File: "1.json", Blob: protocol.BlobOf([]byte(message)), Size: len(message)}}
+	check := func(want ...string) {
+		h.Helper()
+		altered, _, err := h.Altered(alice, h.now, files)
+		h.ok(err)
+		h.equal("altered", altered, want)
+	}
+	for _, text := range []string{"", other[:3], other} {
+		h.write(inDir+"1.json", text)
+		check()
+		h.wait(settle - time.Millisecond)
+		check()
+	}
+	h.wait(time.Millisecond)
+	check("1.json")
+	check("1.json")
+	h.write(inDir+"1.json", message)
+	check()
+	h.write(inDir+"1.json", "")
+	check()
+	h.wait(settle)
+	h.write(inDir+"1.json", message)
+	check()
+	h.equal("remembered", len(h.box(alice).inbox.wrong), 0)
 }
 
 func TestRightIsForgottenWithItsMessage(t *testing.T) {

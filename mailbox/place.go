@@ -2,6 +2,7 @@ package mailbox
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -40,28 +41,49 @@ func (b *Boxes) Deliver(id protocol.AgentID, file string, data []byte) error {
 }
 
 // Redeliver is [Boxes.Deliver] of a message that may have been delivered
-// before (spec §3, recovery). What is intact in the inbox is left alone, what a
-// power cut left of it is made whole, and what the agent moved to .done stays
-// there, with its bytes made right.
+// before, and of which nobody knows that it was handled (spec §3, recovery).
+// What is intact in the inbox is left alone, what a power cut left of it is made
+// whole, and what the agent moved to .done stays there, with its bytes made
+// right. What was moved there when a power cut had torn it was never read: it
+// comes back.
 func (b *Boxes) Redeliver(id protocol.AgentID, file string, data []byte) error {
-	name := protocol.InboxDir(id) + "/" + file
+	name, done := protocol.InboxDir(id)+"/"+file, protocol.DoneDir(id)+"/"+file
 	have, info, err := durable.ReadFile(b.fs, name, int64(len(data)))
 	switch {
-	case err == nil && bytes.Equal(have, data):
-		b.note(name, info)
-		return nil
 	case err == nil && Torn(have, data):
-		return b.Put(name, data)
+		if bytes.Equal(have, data) {
+			b.note(name, info)
+		} else if err := b.Put(name, data); err != nil {
+			return err
+		}
+		// Its agent may have moved it just before it was made whole: it could not
+		// move it again.
+		_, err := b.dropTorn(done, data)
+		return err
 	case err == nil, errors.Is(err, durable.ErrTooLarge):
 		// Not left to Deliver: the agent may move the file away before that.
 		return fmt.Errorf("deliver %s to %s: %w", file, id, ErrTaken)
 	case absent(err):
-		done := protocol.DoneDir(id) + "/" + file
-		if _, err := b.fs.Lstat(done); err == nil {
-			return b.Put(done, data)
+		if _, err := b.fs.Lstat(done); err != nil {
+			break
+		}
+		if torn, err := b.dropTorn(done, data); !torn {
+			return cmp.Or(err, b.Put(done, data))
 		}
 	}
 	return b.Deliver(id, file, data)
+}
+
+// dropTorn removes a file that holds a part of data. It tells whether it did.
+func (b *Boxes) dropTorn(name string, data []byte) (torn bool, err error) {
+	have, _, err := durable.ReadFile(b.fs, name, int64(len(data)))
+	if err != nil || bytes.Equal(have, data) || !Torn(have, data) {
+		return false, notAbout(err)
+	}
+	if err := b.fs.Remove(name); err != nil {
+		return false, fmt.Errorf("remove %s, which is torn: %w", protocol.Quote(name), err)
+	}
+	return true, nil
 }
 
 // Torn tells whether a file is what a power cut can leave of data: its end is

@@ -57,6 +57,9 @@ func TestDeliverNeverFollows(t *testing.T) {
 	}
 }
 
+// empty stands for a file that is there and holds nothing.
+const empty = "empty"
+
 func TestRedeliver(t *testing.T) {
 	for _, tt := range []struct {
 		name        string
@@ -71,7 +74,12 @@ func TestRedeliver(t *testing.T) {
 		{name: "cut by a power cut", inbox: message[:5], want: message + "|"},
 		{name: "zeroed by a power cut", inbox: message[:5] + "\x00\x00", want: message + "|"},
 		{name: "handled", done: message, want: "|" + message},
-		{name: "handled, and empty after a power cut", done: " ", want: "|" + message},
+		{name: "handled, and written over", done: other, want: "|" + message},
+		{name: "moved away while it was empty", done: empty, want: message + "|"},
+		{name: "moved away while it was cut", done: message[:5], want: message + "|"},
+		{name: "moved away while it was zeros", done: "\x00\x00\x00", want: message + "|"},
+		{name: "moved away while it was torn, and made whole since", inbox: message, done: message[:5], want: message + "|"},
+		{name: "torn here and there", inbox: message[:3], done: message[:5], want: message + "|"},
 		{name: "taken out again", inbox: message, done: message, want: message + "|" + message},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -80,7 +88,7 @@ func TestRedeliver(t *testing.T) {
 				h.write(inDir+"1.json", tt.inbox)
 			}
 			if tt.done != "" {
-				h.write(doneDir+"1.json", tt.done)
+				h.write(doneDir+"1.json", strings.TrimPrefix(tt.done, empty))
 			}
 			before := h.disk.FS.(*faultfs.Mem).Ops()
 			err := h.Redeliver(alice, "1.json", []byte(message))

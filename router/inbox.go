@@ -1,6 +1,7 @@
 package router
 
 import (
+	"bytes"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -51,10 +52,11 @@ func (r *Router) inbox(now time.Time, a *attention) error {
 		r.attend(now, a.id)
 	}
 	r.lookAgain(a, scan.Again)
-	// What the disk still refuses to take was not deleted by its agent.
+	// What the disk still refuses to take was not deleted by its agent, and what
+	// was moved while it was torn was not handled.
 	scan.Handled = slices.DeleteFunc(scan.Handled, func(h mailbox.Handled) bool {
-		_, owed := r.debts[protocol.InboxDir(a.id)+"/"+h.File]
-		return owed && h.How == protocol.HowDeleted
+		x, owed := r.debts[protocol.InboxDir(a.id)+"/"+h.File]
+		return owed && (h.How == protocol.HowDeleted || r.holdsPart(protocol.DoneDir(a.id)+"/"+h.File, x.data))
 	})
 	if len(scan.Handled) == 0 {
 		delete(r.alerted, alertKey(protocol.CodeMassDeletion, a.id, protocol.InboxDir(a.id)))
@@ -79,10 +81,16 @@ func (r *Router) inbox(now time.Time, a *attention) error {
 		r.unexpected(now, a.id, file)
 	}
 	if a.force {
-		a.force = false
-		r.alteredIn(a.id)
+		a.force = false // unless something there has to rest first
+		r.alteredIn(now, a)
 	}
 	return nil
+}
+
+// holdsPart tells whether a file holds a part of what it should, and not all.
+func (r *Router) holdsPart(p string, data []byte) bool {
+	have, _, err := durable.ReadFile(r.disk, p, int64(len(data)))
+	return err == nil && mailbox.Torn(have, data) && !bytes.Equal(have, data)
 }
 
 // done records that a message was handled. What its agent did to the copy

@@ -239,6 +239,7 @@ func TestTurnsAreBounded(t *testing.T) {
 	found := 0
 	l := lookAgain(t, disk, attentive{}, func(cfg *Config) {
 		cfg.Settings.Rescan = perRescan * time.Second / filesPerSecond
+		cfg.Settings.Settle = time.Millisecond
 		cfg.OnEvent = func(ev protocol.Event) {
 			if q, ok := ev.Body.(*protocol.QuarantineEvent); ok && q.Code == protocol.CodeAltered {
 				found++
@@ -264,6 +265,7 @@ func TestTurnsAreBounded(t *testing.T) {
 	quiet := 3*agents + 4
 	passes := 0
 	for ; found == 0 && passes < 100; passes++ {
+		l.now = l.now.Add(l.cfg.Settings.Rescan)
 		if used := l.used(l.pass); found == 0 && used.stats > quiet+perRescan+messages+10 {
 			t.Errorf("a rescan looked at %d names, %d of them in its pass", used.stats, quiet)
 		}
@@ -356,7 +358,8 @@ func TestFileSystemWithoutEvents(t *testing.T) {
 	}
 }
 
-// TestAlteredIsHinted: what is written over in place is set right at once.
+// TestAlteredIsHinted: what is written over in place is set right as soon as it
+// has rested.
 func TestAlteredIsHinted(t *testing.T) {
 	h := newHive(t, "alice", "bob")
 	h.settings.Rescan = time.Hour

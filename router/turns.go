@@ -50,7 +50,7 @@ func (r *Router) turns(now time.Time) (more bool) {
 		if undisturbed {
 			cost += r.ownOf(now, a)
 		}
-		cost += r.alteredIn(a.id)
+		cost += r.alteredIn(now, a)
 		gone = append(gone, r.takenAway(now, a, ours)...)
 		r.sweepDue(now, a)
 		spent += cost
@@ -66,8 +66,10 @@ func (r *Router) turnDue() bool {
 }
 
 // alteredIn looks at what is unread for files whose bytes are not those that
-// were delivered. It says how many it looked at.
-func (r *Router) alteredIn(id protocol.AgentID) int {
+// were delivered. It says how many it looked at. Those that their agent may still
+// be writing are looked at once more when they have rested.
+func (r *Router) alteredIn(now time.Time, a *attention) int {
+	id := a.id
 	inbox := &r.state.Agents[id].Inbox
 	if inbox.Len() == 0 {
 		return 0
@@ -76,9 +78,13 @@ func (r *Router) alteredIn(id protocol.AgentID) int {
 	for file, l := range inbox.All() {
 		list = append(list, mailbox.Delivered{File: file, Blob: l.Blob, Size: l.Size})
 	}
-	files, err := r.boxes.Altered(id, list)
+	files, again, err := r.boxes.Altered(id, now, list)
 	if err != nil {
 		r.cfg.Log.Warn("cannot look at an inbox", slog.String("agent", string(id)), slog.String("error", err.Error()))
+	}
+	if !again.IsZero() {
+		a.force = true
+		r.lookAgain(a, again)
 	}
 	for _, file := range files {
 		r.altered(id, file)

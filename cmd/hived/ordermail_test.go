@@ -33,7 +33,7 @@ func TestWaitMail(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		for file, text := range map[string]string{"1": letter("zoe", "m", ok), "2": letter("hive", "other", ok), "3": letter("hive", "m", tt.data), "4": "{"} {
+		for file, text := range map[string]string{"1": letter("zoe", "m", ok), "2": letter("hive", "other", ok), "3": letter("hive", "m", tt.data), "4": "{}"} {
 			if err := durable.Publish(disk, protocol.InboxDir("bob")+"/"+file+".json", []byte(text), 0o644, false); err != nil {
 				t.Fatal(err)
 			}

@@ -30,17 +30,14 @@ answered=0 # answers to the message at hand
 # Reading consumes nothing: the message stays until it is handled.
 receive() {
 	left=$naps
-	set -- inbox/*.json
-	until [ -f "$1" ]; do
+	until message=$(oldest); do
 		left=$((left - 1))
 		if [ "$left" -le 0 ]; then
 			echo "$HIVE_AGENT: no message came for 20 seconds; is hived running in $HIVE_DIR?" >&2
 			exit 1
 		fi
 		sleep "$nap"
-		set -- inbox/*.json
 	done
-	message=$1
 	answered=0
 	from=$(field from)
 	id=$(field id)
@@ -51,6 +48,29 @@ receive() {
 	case $from in
 	hive) kind=hive/$(fact code) ;;
 	*) kind=$from/$(field act) ;;
+	esac
+}
+
+# oldest prints the name of the oldest message of the inbox; it fails where there
+# is none.
+oldest() {
+	for file in inbox/*.json; do
+		if whole "$file"; then
+			printf '%s\n' "$file"
+			return 0
+		fi
+	done
+	return 1
+}
+
+# whole succeeds for a message that is all there: hived begins and ends each with
+# a line of its own. A power cut can leave an empty file, or the beginning of one.
+# That is not there yet: hived writes it again when it starts.
+whole() {
+	case $(sed -n -e 1p -e '$p' "$1" 2>/dev/null) in
+	'{
+}') return 0 ;;
+	*) return 1 ;;
 	esac
 }
 
