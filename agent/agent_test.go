@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -260,6 +261,58 @@ func TestReadFindsAnIDOfTwoSendersAmbiguous(t *testing.T) {
 	put(t, disk, "agents/alice/inbox/01E.json", fmt.Sprintf(letter, "m-one", 9))
 	if _, err := b.Read("m-one"); !errors.Is(err, ErrAmbiguous) {
 		t.Errorf("error %v", err)
+	}
+}
+
+// gappy is a disk of which a listing shows what it is told.
+type gappy struct {
+	durable.FS
+	lists [][]string
+}
+
+func (g *gappy) ReadDir(string) (list []durable.Entry, err error) {
+	for _, name := range g.lists[0] {
+		list = append(list, durable.Entry{Name: name})
+	}
+	g.lists = g.lists[1:]
+	return list, nil
+}
+
+// TestInboxHasNoGap: a listing that goes on while messages arrive may show one
+// and miss an older one. Nothing is taken up before what is older.
+func TestInboxHasNoGap(t *testing.T) {
+	for name, tt := range map[string]struct{ first, second, want string }{
+		"nothing":                  {"", "", ""},
+		"nothing at first":         {"", "1.json", ""},
+		"the same":                 {"1.json 2.json", "1.json 2.json", "1 2"},
+		"an older one was missed":  {"2.json", "1.json 2.json", "1 2"},
+		"newer ones wait":          {"2.json", "1.json 2.json 4.json", "1 2"},
+		"in no order":              {"3.json 1.json", "4.json 3.json 2.json 1.json", "1 2 3"},
+		"the newest was handled":   {"1.json 3.json", "1.json 2.json 4.json", "1 2"},
+		"all of them were handled": {"1.json", "", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			disk := hive(t, "alice")
+			for i := range 4 {
+				put(t, disk, fmt.Sprintf("agents/alice/inbox/%d.json", i+1), fmt.Sprintf(letter, fmt.Sprint(i+1), i+1))
+			}
+			lists := [][]string{strings.Fields(tt.first), strings.Fields(tt.second)}
+			list, err := open(t, &gappy{disk, slices.Clone(lists)}).Inbox(false)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			for _, l := range list {
+				got = append(got, string(l.ID()))
+			}
+			if g := strings.Join(got, " "); g != tt.want {
+				t.Errorf("the inbox is %q, want %q", g, tt.want)
+			}
+			names, err := open(t, &gappy{disk, slices.Clone(lists)}).Unread()
+			if g := strings.ReplaceAll(strings.Join(names, " "), ".json", ""); err != nil || g != tt.want {
+				t.Errorf("unread is %q, %v, want %q", g, err, tt.want)
+			}
+		})
 	}
 }
 

@@ -177,7 +177,7 @@ func (b *Box) Unread() ([]string, error) { return b.unread(-1) }
 // unread is Unread of the first few, or of all.
 func (b *Box) unread(most int) ([]string, error) {
 	dir := protocol.InboxDir(b.id)
-	names, err := b.names(dir)
+	names, err := b.accepted(dir)
 	if err != nil {
 		return nil, fmt.Errorf("look into the inbox of %s: %w", b.id, err)
 	}
@@ -209,6 +209,24 @@ func (b *Box) Pending() ([]string, error) {
 		return nil, fmt.Errorf("look into the outbox of %s: %w", b.id, err)
 	}
 	return names, nil
+}
+
+// accepted lists the messages of an inbox without a gap. A listing that goes on
+// while files appear may show one of them and miss an older one, which would be
+// handled out of order. What one listing showed stands there, and all that is
+// older stood there before it: so a second one has no gap up to the newest of the
+// first, and what is newer waits for the next look.
+func (b *Box) accepted(dir string) ([]string, error) {
+	first, err := b.names(dir)
+	if err != nil || len(first) == 0 {
+		return nil, err
+	}
+	names, err := b.names(dir)
+	if err != nil {
+		return nil, err
+	}
+	newer, _ := slices.BinarySearch(names, first[len(first)-1]+"\x00")
+	return names[:newer], nil
 }
 
 // names lists the messages of a directory in name order; a directory that is

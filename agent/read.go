@@ -52,7 +52,7 @@ func (b *Box) Inbox(all bool) ([]Letter, error) {
 	}
 	var list []Letter
 	for _, dir := range dirs {
-		names, err := b.names(dir)
+		names, err := b.accepted(dir)
 		if err != nil {
 			return nil, fmt.Errorf("list the inbox of %s: %w", b.id, err)
 		}

@@ -52,8 +52,11 @@ receive() {
 }
 
 # oldest prints the name of the oldest message of the inbox; it fails where there
-# is none.
+# is none. A listing that goes on while messages arrive may show one and miss an
+# older one. What is older than any that it showed is in the next listing.
 oldest() {
+	set -- inbox/*.json
+	[ -f "$1" ] || return 1
 	for file in inbox/*.json; do
 		if whole "$file"; then
 			printf '%s\n' "$file"
