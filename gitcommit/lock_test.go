@@ -86,6 +86,32 @@ func TestRefLock(t *testing.T) {
 	}
 }
 
+// TestLockOfSomebodyElseMeanwhile: while hived finds out that the owner of a lock
+// is gone, another process may have removed it and taken it anew. That one stays.
+func TestLockOfSomebodyElseMeanwhile(t *testing.T) {
+	h := newHive(t)
+	h.commit(put("board.md", "one\n"))
+	h.hold(mainLock, time.Hour)
+	b := h.batch(put("board.md", "two\n"))
+	now := time.Now()
+	h.repo.opt.Now = func() time.Time { return now }
+	h.repo.owner = func(durable.Info) liveness {
+		if err := os.Remove(filepath.Join(h.dir, mainLock)); err != nil {
+			t.Error(err)
+		}
+		h.write(mainLock, "somebody's")
+		return ownerGone
+	}
+	synctest.Test(t, func(t *testing.T) {
+		if _, err := h.repo.Commit(t.Context(), b); !errors.Is(err, ErrLocked) {
+			t.Errorf("got %v", err)
+		}
+	})
+	if got, err := os.ReadFile(filepath.Join(h.dir, mainLock)); string(got) != "somebody's" || h.alerted("git-stale-lock") {
+		t.Errorf("the other's lock holds %q, %v", got, err)
+	}
+}
+
 func (h *hive) packs() int {
 	found, _ := filepath.Glob(filepath.Join(h.dir, ".git/objects/pack/*.pack"))
 	return len(found)

@@ -14,7 +14,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/hived/hived/internal/durable"
+	"github.com/hived/hived/internal/wait"
 	"github.com/hived/hived/protocol"
 )
 
@@ -548,6 +551,55 @@ func TestCrowded(t *testing.T) {
 	kept := h.list("agents/alice/outbox/.sent")
 	if len(kept) != 8 || kept[0] != fmt.Sprintf("%02d.json", most) {
 		t.Errorf("kept, where history holds the first %d: %v", most, kept)
+	}
+}
+
+// TestDoneStaysUntilHistoryHoldsIt: what was handled is not swept before a commit
+// holds it, however many there are.
+func TestDoneStaysUntilHistoryHoldsIt(t *testing.T) {
+	h := newHive(t, "alice", "bob")
+	h.settings.Retention.Files = 3
+	send := func(from, n int) {
+		for i := range n {
+			h.write(fmt.Sprintf("agents/alice/outbox/%02d.json", from+i), `{"to":"bob","body":"x"}`)
+		}
+	}
+	handle := func() (names []string) {
+		for _, name := range h.list("agents/bob/inbox") {
+			if err := os.Rename(h.path("agents/bob/inbox/"+name), h.path("agents/bob/inbox/.done/"+name)); err != nil {
+				t.Fatal(err)
+			}
+			names = append(names, name)
+		}
+		return names
+	}
+	send(0, 2)
+	h.once()
+	handle()
+	h.once()
+	r, err := New(h.disk, h.config()) // whose committer does not run
+	if err != nil {
+		t.Fatal(err)
+	}
+	steps := func() {
+		r.everything(true)
+		for busy := true; busy; {
+			if busy, err = r.step(t.Context(), time.Now()); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	send(2, 6)
+	steps()
+	want := handle()
+	wait.Until(t, "what bob handled to be seen", func() bool { steps(); return r.state.Agents["bob"].Done.Len() == 8 })
+	r.sweep(time.Now(), r.agents["bob"])
+	steps()
+	if err := errors.Join(r.finish(t.Context()), r.events.Close(), r.lock.Release()); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, h.list("agents/bob/inbox/.done")); diff != "" {
+		t.Errorf("kept, where history holds the first two alone (-want +got):\n%s", diff)
 	}
 }
 

@@ -630,6 +630,51 @@ func TestDebtAtStop(t *testing.T) {
 	}
 }
 
+// TestNotSettledBeforeItsOriginalIsArchived: the mark does not pass a message
+// whose original is still in the outbox, so that the next start knows of it.
+func TestNotSettledBeforeItsOriginalIsArchived(t *testing.T) {
+	disk := memHive(t)
+	put(t, disk, "agents/alice/outbox/1.json", `{"id":"m1","to":"bob","body":"x"}`)
+	disk.FailAt(1, fs.ErrPermission, -1, func(op faultfs.Op, name string) bool {
+		return (op == faultfs.OpRename || op == faultfs.OpLink) && strings.HasPrefix(name, "agents/alice/outbox/")
+	})
+	ctx, stop := context.WithCancel(t.Context())
+	var message protocol.Seq
+	var settled []protocol.Seq
+	cfg := Config{Settings: memSettings(), OnEvent: func(ev protocol.Event) {
+		switch e := ev.Body.(type) {
+		case *protocol.MessageEvent:
+			if e.From == "alice" {
+				message = ev.Seq
+				stop()
+			}
+		case *protocol.HiveEvent:
+			if e.Action == protocol.Settled {
+				settled = append(settled, e.Through)
+			}
+		}
+	}}
+	r, err := open(disk, cfg, deaf{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Run(ctx); err != nil {
+		t.Fatal(err)
+	}
+	for _, through := range settled {
+		if through >= message {
+			t.Errorf("settled through %d, and the original of %d is not archived", through, message)
+		}
+	}
+	disk.Heal()
+	if err := runOnce(disk); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := disk.Lstat("agents/alice/outbox/.sent/1.json"); err != nil || unread(t, disk, "bob") != 1 {
+		t.Errorf("the original: %v; bob got %d messages", err, unread(t, disk, "bob"))
+	}
+}
+
 // TestOwedIsNotDeleted: what an inbox does not take yet is missing there, and
 // its agent, who works through what is there, did not delete it.
 func TestOwedIsNotDeleted(t *testing.T) {
