@@ -1,10 +1,12 @@
 package router
 
 import (
+	"fmt"
 	"os"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/google/go-cmp/cmp"
@@ -156,4 +158,54 @@ func TestSpecNamesWhatCommandsTake(t *testing.T) {
 			t.Errorf("spec §8.2 has no row of `%s` that names all of %v", event, x.takes)
 		}
 	}
+}
+
+// TestOffersNameNoEpoch: there is none before somebody has taken the task, and who
+// takes it is told the epoch, asked for or not.
+func TestOffersNameNoEpoch(t *testing.T) {
+	scenario(t, "anna", func(h *crew) {
+		id := h.create("human", `{"title": "copy the pages", "to": ["anna"]}`)
+		for _, e := range all[*protocol.MessageEvent](h) {
+			if strings.Contains(e.Raw, `"task-offer"`) && strings.Contains(e.Raw, "epoch") {
+				t.Errorf("anna was offered %s", e.Raw)
+			}
+		}
+		for i, x := range []struct{ event, wants string }{{"accept", ``}, {"claim", `, "requires_reply": false`}, {"accept", `, "requires_reply": false`}, {"claim", ``}} {
+			h.post("anna", `{"to": "hive", "event": "`+x.event+`", "task": "`+string(id)+`"`+x.wants+`}`)
+			h.collect()
+			list := h.told("anna", protocol.CodeOK)
+			if len(list) != i+1 || list[i].Data.Task != id || list[i].Data.Epoch != uint64(i+1) {
+				t.Fatalf("%s%s was answered with %+v", x.event, x.wants, list)
+			}
+			h.does("anna", "release", id, "")
+			h.pass(5 * time.Minute) // it is offered again
+		}
+	})
+}
+
+// TestWrongEpochOfTheHolder: who has the task is told under which epoch, and not
+// that it was taken away.
+func TestWrongEpochOfTheHolder(t *testing.T) {
+	scenario(t, "anna berta", func(h *crew) {
+		id := h.create("human", `{"title": "copy the pages"}`)
+		h.does("anna", "claim", id, "")
+		wrong := func(who protocol.AgentID, epoch, text string, code protocol.Code) {
+			h.Helper()
+			message := fmt.Sprint("wrong-", h.sent)
+			no := h.refusedText(code, who, id, message, `{"to": "hive", "id": "`+message+`", "event": "start", "task": "`+string(id)+`"`+epoch+`}`)
+			if !strings.Contains(no.Detail, text) {
+				t.Errorf("%s of %s was refused: %s", epoch, who, no.Detail)
+			}
+		}
+		wrong("anna", ``, "you hold it under epoch 1", protocol.CodeMissingEpoch)
+		wrong("anna", `, "epoch": 0`, "you hold it under epoch 1", protocol.CodeMissingEpoch)
+		wrong("anna", `, "epoch": 2`, "you hold it under epoch 1", protocol.CodeFutureEpoch)
+		wrong("berta", `, "epoch": 0`, "anna has this task", protocol.CodeNotHolder)
+		wrong("berta", `, "epoch": 2`, "the task is at epoch 1", protocol.CodeFutureEpoch)
+		h.does("anna", "release", id, "")
+		wrong("anna", `, "epoch": 1`, "epoch 1 is over: you no longer have the task", protocol.CodeFenced)
+		h.pass(time.Hour)
+		h.does("anna", "claim", id, "")
+		wrong("anna", `, "epoch": 1`, "epoch 1 is over: you hold it under epoch 2", protocol.CodeFenced)
+	})
 }

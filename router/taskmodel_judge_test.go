@@ -59,11 +59,12 @@ func (v *ruling) holders() bool {
 // holder looks at the epoch.
 func (v *ruling) holder() bool {
 	t, e := v.t, v.c.Epoch
-	if e != nil && (*e < t.epoch || *e == t.epoch && t.spent) {
+	none := e == nil || *e == 0
+	if !none && (*e < t.epoch || *e == t.epoch && t.spent) {
 		return !v.no(true, "fenced")
 	}
-	v.no(e == nil, "missing-epoch")
-	v.no(e != nil && *e > t.epoch, "future-epoch")
+	v.no(none, "missing-epoch")
+	v.no(!none && *e > t.epoch, "future-epoch")
 	v.no(v.c.by != t.holder, "not-holder")
 	return len(v.codes) == 0
 }

@@ -32,7 +32,10 @@ func (d *Decider) tell(now time.Time, was, t *task.Task, e *protocol.TaskEvent) 
 type adder func(to protocol.AgentID, code protocol.Code, act protocol.Act, body string, more map[string]any)
 
 func (d *Decider) taskNotice(t *task.Task, to protocol.AgentID, code protocol.Code, act protocol.Act, body string, more map[string]any) notice {
-	data := map[string]any{"task": t.ID, "state": t.State, "epoch": t.Epoch}
+	data := map[string]any{"task": t.ID, "state": t.State}
+	if code != protocol.CodeTaskOffer { // an offer has no epoch before somebody takes it
+		data["epoch"] = t.Epoch
+	}
 	maps.Copy(data, more)
 	return notice{
 		to: to, act: act, conversation: protocol.TaskConversation(t.ID), code: code,

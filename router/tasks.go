@@ -40,6 +40,7 @@ type handler struct {
 	epoch      bool // it is a holder's, and carries the epoch
 	noTask     bool // it may name none
 	checkpoint bool // it takes a checkpoint
+	answered   bool // it is answered, also where its sender asks for no reply: the answer has the epoch
 	takes      []string
 }
 
@@ -78,8 +79,8 @@ func taskCommands() map[string]handler {
 		"create": {do: (*Decider).create, noTask: true},
 		"resume": {do: (*Decider).resume},
 
-		string(task.Claim):  {do: (*Decider).claim, noTask: true},
-		string(task.Accept): {do: (*Decider).accepts},
+		string(task.Claim):  {do: (*Decider).claim, noTask: true, answered: true},
+		string(task.Accept): {do: (*Decider).accepts, answered: true},
 		string(task.Reject): {do: (*Decider).rejects},
 
 		string(task.Start):             {do: (*Decider).start, epoch: true},
@@ -126,7 +127,8 @@ func (d *Decider) taskCommand(now time.Time, of protocol.Seq, e *protocol.Messag
 		if err := d.large(r); err != nil {
 			return err
 		}
-		if !m.RequiresReply && (m.Has("requires_reply") || !e.Act.WantsReply()) && len(r.ignored) == 0 {
+		asked := m.RequiresReply || !m.Has("requires_reply") && e.Act.WantsReply()
+		if !asked && len(r.ignored) == 0 && !taskHandlers[r.event].answered {
 			return nil
 		}
 		answer.act, answer.subject, answer.code = protocol.Done, "done: "+m.Event, protocol.CodeOK
@@ -307,23 +309,35 @@ func (r *report) ahead(name string, at *time.Time, most time.Duration) *refusal 
 }
 
 // holds checks that the sender has the task, and that its epoch is the task's
-// (spec §8.3).
+// (spec §8.3). No epoch is 0: that is as good as none.
 func (d *Decider) holds(r *report) *refusal {
-	t := r.t
-	said := r.m.Has("epoch")
+	t, epoch := r.t, r.m.Epoch
+	own := r.by == t.Holder && !t.Spent
 	switch {
-	case !said && r.by != t.Holder:
+	case epoch == 0 && r.by != t.Holder:
 		return notHolder(t)
-	case !said:
-		return &refusal{protocol.CodeMissingEpoch, "it does not carry the epoch that you got with the task; write it as `epoch`, so that a report that comes too late is known as such"}
-	case r.m.Epoch > t.Epoch:
+	case epoch == 0:
+		return &refusal{protocol.CodeMissingEpoch, "it carries no epoch, and " + held(t) + "; write that as `epoch`, so that a report that comes too late is known as such"}
+	case epoch > t.Epoch && own:
+		return &refusal{protocol.CodeFutureEpoch, held(t) + ", not under " + digits(epoch)}
+	case epoch > t.Epoch:
 		return &refusal{protocol.CodeFutureEpoch, "the task is at epoch " + digits(t.Epoch) + "; write the epoch that you got with the task"}
-	case t.Fenced(r.m.Epoch):
-		return &refusal{protocol.CodeFenced, "epoch " + digits(r.m.Epoch) + " is over: the task was taken from you, and what you report for it counts no more; stop working on it"}
-	case r.by != t.Holder:
+	case t.Fenced(epoch) && own:
+		return &refusal{protocol.CodeFenced, "epoch " + digits(epoch) + " is over: " + held(t) + "; if you still work under the earlier one, stop"}
+	case t.Fenced(epoch):
+		return &refusal{protocol.CodeFenced, "epoch " + digits(epoch) + " is over: you no longer have the task, and what you report for it counts no more; stop working on it"}
+	case !own:
 		return notHolder(t)
 	}
 	return nil
+}
+
+// held says to the holder of a task under which epoch that is.
+func held(t *task.Task) string {
+	if task.Ended(t.State) {
+		return "you held it under epoch " + digits(t.Epoch)
+	}
+	return "you hold it under epoch " + digits(t.Epoch)
 }
 
 func notHolder(t *task.Task) *refusal {

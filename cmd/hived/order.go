@@ -34,6 +34,7 @@ type order struct {
 	tasks    []taskStep            // what it did: the last event of each task
 	created  []*protocol.TaskEvent // tasks that it made
 	rejected *protocol.TaskRejectedEvent
+	answers  []string // files in the inbox with what hive answered
 }
 
 // orderData is the `data` of a command about the roster or a thread.
@@ -97,6 +98,7 @@ func (a *app) give(ctx context.Context, disk *durable.Disk, d agent.Draft, timeo
 		err = o.waitMail(ctx, box, timeout)
 	} else {
 		err = waitFor(ctx, disk, from, timeout, o.see)
+		o.handle(ctx, box)
 	}
 	if err != nil {
 		return o, fmt.Errorf("%s is queued as %s, and the daemon did not answer: %w", d.Event, sent.ID, err)
@@ -156,11 +158,38 @@ func (o *order) seeMessage(seq protocol.Seq, e *protocol.MessageEvent) {
 		o.of = seq
 		return
 	}
-	if o.of == 0 || o.State != "queued" || e.From != protocol.Hive || e.InReplyTo != o.ID {
+	if o.of == 0 || e.From != protocol.Hive || e.InReplyTo != o.ID {
 		return
 	}
-	if m, err := protocol.DecodeMessage([]byte(e.Raw)); err == nil {
+	m, err := protocol.DecodeMessage([]byte(e.Raw))
+	if err != nil {
+		return
+	}
+	if o.State == "queued" {
 		o.told(seq, m)
+	}
+	if code := noticeCode(m); (code == string(protocol.CodeOK) || code == o.Code) && slices.Contains(e.Delivered, o.by) {
+		o.answers = append(o.answers, e.File)
+	}
+}
+
+// handle marks what hive answered as handled: it is printed, and would be read
+// twice.
+func (o *order) handle(ctx context.Context, box *agent.Box) {
+	ctx, cancel := limit(ctx, time.Second)
+	defer cancel()
+	tick := time.NewTicker(followPoll)
+	defer tick.Stop()
+	for len(o.answers) > 0 {
+		if _, err := box.Done(o.answers[0]); !errors.Is(err, agent.ErrNotFound) {
+			o.answers = o.answers[1:]
+			continue
+		}
+		select { // the log has it before the inbox
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
 	}
 }
 

@@ -92,7 +92,7 @@ var taskCommands = []row{
 	unheeded("task-of-another", "an agent reports on the task of another", protocol.CodeNotHolder, "has this task", func(h *hive) said {
 		return said{h.alice, "complete", about(h.begun(), 1, `{}`)}
 	}),
-	unheeded("task-epoch-missing", "a holder's report carries no epoch", protocol.CodeMissingEpoch, "write it as `epoch`", func(h *hive) said {
+	unheeded("task-epoch-missing", "a holder's report carries no epoch", protocol.CodeMissingEpoch, "write that as `epoch`", func(h *hive) said {
 		return said{h.bob, "complete", about(h.begun(), 0, `{}`)}
 	}),
 	unheeded("task-epoch-over", "a result comes with the epoch before, after the task was given back", protocol.CodeFenced, "stop working on it", func(h *hive) said {
@@ -100,7 +100,7 @@ var taskCommands = []row{
 		h.orders(h.bob, "release", "release", about(id, 1, `{}`))
 		return said{h.bob, "complete", about(id, 1, `{"result":"late"}`)}
 	}),
-	unheeded("task-epoch-ahead", "a report carries an epoch that was never given out", protocol.CodeFutureEpoch, "the epoch that you got", func(h *hive) said {
+	unheeded("task-epoch-ahead", "a report carries an epoch that was never given out", protocol.CodeFutureEpoch, "you hold it under epoch 1", func(h *hive) said {
 		return said{h.bob, "complete", about(h.begun(), 7, `{}`)}
 	}),
 	unheeded("task-wrong-types", "`data` of a report has a number where a text belongs", protocol.CodeBadCommand, "PROTOCOL.md", func(h *hive) said {
