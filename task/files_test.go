@@ -166,6 +166,12 @@ func TestDocument(t *testing.T) {
   "epoch": 1,
   "attempt": 1,
   "holder": "alice",
+  "taken": [
+    {
+      "by": "alice",
+      "epoch": 1
+    }
+  ],
   "expected_until": "2026-11-21T11:00:04.000000000Z",
   "cancel_requested": true,
   "creator": "planner",

@@ -23,6 +23,7 @@ type View struct {
 	Attempt         int                `json:"attempt"`
 	Retries         int                `json:"retries,omitzero"`
 	Holder          protocol.AgentID   `json:"holder,omitzero"`
+	Taken           []Taking           `json:"taken,omitzero"`
 	Offered         []protocol.AgentID `json:"offered,omitzero"`
 	NotBefore       time.Time          `json:"not_before,omitzero"`
 	Until           time.Time          `json:"until,omitzero"`
@@ -49,6 +50,15 @@ type Approvals struct {
 	Given  []protocol.AgentID `json:"given"`
 }
 
+// Taking says who took a task, and under which epoch.
+type Taking struct {
+	By    protocol.AgentID `json:"by"`
+	Epoch uint64           `json:"epoch"`
+}
+
+// takingsMost is how many the view of a task has at most, the last ones.
+const takingsMost = 32
+
 // CheckpointRef says where the newest checkpoint is.
 type CheckpointRef struct {
 	Path      string       `json:"path"`
@@ -68,6 +78,12 @@ func (b *Book) ViewOf(t *Task) View {
 		History: t.history.steps(),
 	}
 	v.CreatedAt = v.History[0].At
+	for _, s := range v.History {
+		if s.Event == Claim || s.Event == Accept {
+			v.Taken = append(v.Taken, Taking{s.By, s.Epoch})
+		}
+	}
+	v.Taken = v.Taken[max(0, len(v.Taken)-takingsMost):]
 	if t.State == Paused {
 		v.Approvals = &Approvals{Needed: max(1, int(t.Needed)), Given: append([]protocol.AgentID{}, t.Votes...)}
 	}

@@ -79,7 +79,13 @@ func (a *app) tellTask(ctx context.Context, disk *durable.Disk, t taskOrder) err
 	viewing(ctx, disk, o.tasks)
 	answer := o.aboutTask(t)
 	return errors.Join(err, a.answer(answer, func(p *printer) {
-		if err == nil {
+		switch {
+		case err != nil:
+		case answer.Event == task.Accept || answer.Event == task.Claim:
+			a.note("%s is %s, epoch %d", answer.ID, answer.State, answer.Epoch)
+			p.line("export HIVE_TASK=%s", answer.ID)
+			p.line("export HIVE_EPOCH=%d", answer.Epoch)
+		default:
 			showState(p, answer)
 		}
 	}))
@@ -183,8 +189,6 @@ func showState(p *printer, t taskAnswer) {
 	}
 	line := fmt.Sprintf("%s is %s", t.ID, t.State)
 	switch t.Event {
-	case task.Accept, task.Claim:
-		line += fmt.Sprintf(", epoch %d", t.Epoch)
 	case task.Cancel:
 		if !task.Ended(t.State) {
 			line += " until its holder confirms that it has ended"
@@ -221,7 +225,7 @@ func (a *app) reporting(c *cobra.Command, event string, held, lapses bool) func(
 	timeout := timeoutFlag(c)
 	var said uint64
 	if held {
-		c.Flags().Uint64Var(&said, "epoch", 0, "the `number` that accept or claim gave (else HIVE_EPOCH, else that of this agent's last accept or claim)")
+		c.Flags().Uint64Var(&said, "epoch", 0, "the `number` that accept or claim gave (else HIVE_EPOCH, else that of this agent's only accept or claim)")
 	}
 	return func(ctx context.Context, disk *durable.Disk, args []string, report protocol.TaskReport) error {
 		id, err := a.aboutTask(disk, args)

@@ -20,6 +20,7 @@ const (
 	one   = protocol.TaskID("01M7YWEVEB97VS93BY45E8GWCS")
 	two   = protocol.TaskID("01M7YWEVEB97VS93BY45E8AAAA")
 	three = protocol.TaskID("01M8YWEVEB97VS93BY45E8BBBB")
+	four  = protocol.TaskID("01M9YWEVEB97VS93BY45E8CCCC")
 )
 
 // withTasks is a disk with the files of tasks, each a name and what it holds.
@@ -76,24 +77,31 @@ func TestTaskNamed(t *testing.T) {
 	}
 }
 
-// The epoch is that of the agent's own last accept or claim, whoever has the task
-// now.
+// The epoch is that of the agent's own accept or claim, whoever has the task now.
+// Who had it more than once must say which: an earlier run that hung would pass
+// the fence with the newest.
 func TestHolderEpoch(t *testing.T) {
 	t.Parallel()
-	view := `{"id":"` + string(one) + `","state":"in_progress","epoch":3,"holder":"zoe","history":[
-		{"seq":1,"event":"accept","to":"pending","by":"bob","epoch":1},
-		{"seq":2,"event":"claim","to":"pending","by":"bob","epoch":2},
-		{"seq":3,"event":"start","to":"in_progress","by":"bob","epoch":2},
-		{"seq":4,"event":"accept","to":"pending","by":"zoe","epoch":3}]}`
-	disk := withTasks(t, map[string]string{string(one) + "/task.json": view, string(two) + "/task.json": `{"id":`})
+	view := `{"id":"` + string(one) + `","state":"in_progress","epoch":4,"holder":"zoe","history":[
+		{"seq":1,"event":"claim","to":"pending","by":"eve","epoch":1},
+		{"seq":2,"event":"accept","to":"pending","by":"bob","epoch":2},
+		{"seq":3,"event":"claim","to":"pending","by":"bob","epoch":3},
+		{"seq":4,"event":"start","to":"in_progress","by":"bob","epoch":3},
+		{"seq":5,"event":"accept","to":"pending","by":"zoe","epoch":4}]}`
+	often := `{"id":"` + string(four) + `","state":"in_progress","epoch":40,"taken":[{"by":"ann","epoch":39},{"by":"zoe","epoch":40}],"history":[]}`
+	disk := withTasks(t, map[string]string{string(one) + "/task.json": view, string(two) + "/task.json": `{"id":`, string(four) + "/task.json": often})
 	for name, tt := range map[string]struct {
 		env  map[string]string
 		said uint64
 		id   protocol.TaskID
 		want string
 	}{
-		"of a holder":      {map[string]string{"HIVE_AGENT": "zoe"}, 0, one, "3"},
-		"of a zombie":      {map[string]string{"HIVE_AGENT": "bob"}, 0, one, "2"},
+		"of a holder":      {map[string]string{"HIVE_AGENT": "zoe"}, 0, one, "4"},
+		"of a zombie":      {map[string]string{"HIVE_AGENT": "eve"}, 0, one, "1"},
+		"more than once":   {map[string]string{"HIVE_AGENT": "bob"}, 0, one, "exit 2"},
+		"perhaps":          {map[string]string{"HIVE_AGENT": "zoe"}, 0, four, "exit 2"},
+		"of another task":  {map[string]string{"HIVE_AGENT": "zoe", "HIVE_TASK": string(two), "HIVE_EPOCH": "8"}, 0, one, "4"},
+		"of this task":     {map[string]string{"HIVE_AGENT": "zoe", "HIVE_TASK": string(one), "HIVE_EPOCH": "8"}, 0, one, "8"},
 		"of nobody":        {map[string]string{}, 0, one, "0"},
 		"said":             {map[string]string{"HIVE_AGENT": "bob", "HIVE_EPOCH": "8"}, 7, one, "7"},
 		"HIVE_EPOCH":       {map[string]string{"HIVE_AGENT": "bob", "HIVE_EPOCH": "8"}, 0, one, "8"},

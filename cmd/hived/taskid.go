@@ -83,14 +83,14 @@ func (a *app) aboutTask(disk durable.FS, args []string) (protocol.TaskID, error)
 }
 
 // holderEpoch gives the epoch under which the agent reports: what was said,
-// HIVE_EPOCH, or what its last accept or claim gave it. Where it lost the task
-// since, that one is told to be fenced; a newer one would let it pass as the new
-// holder.
+// HIVE_EPOCH, or what its accept or claim gave it. Where it lost the task since,
+// that one is told to be fenced. Who had it more than once must say which: an
+// earlier run that hung would pass as the one that has it now.
 func (a *app) holderEpoch(disk durable.FS, said uint64, id protocol.TaskID) (uint64, error) {
 	if said > 0 {
 		return said, nil
 	}
-	if text := a.getenv("HIVE_EPOCH"); text != "" {
+	if text := a.getenv("HIVE_EPOCH"); text != "" && a.exported(disk, id) {
 		n, err := strconv.ParseUint(text, 10, 53)
 		if err != nil {
 			return 0, usageError("HIVE_EPOCH is %s; it is the number that accept or claim gave", protocol.Quote(text))
@@ -104,19 +104,43 @@ func (a *app) holderEpoch(disk durable.FS, said uint64, id protocol.TaskID) (uin
 	if err != nil {
 		return 0, fmt.Errorf("find the epoch: %w; or say --epoch N", err)
 	}
-	return epochOf(v, a.who()), nil
+	epochs, all := epochsOf(v, a.who())
+	switch {
+	case len(epochs) == 0:
+		return 0, nil // the daemon knows who has it
+	case len(epochs) > 1 || !all:
+		return 0, usageError("%s has had this task more than once, at last under epoch %d, and an earlier run may be at work still; say --epoch N, or export HIVE_EPOCH=N, as accept or claim printed it", a.who(), epochs[len(epochs)-1])
+	}
+	return epochs[0], nil
 }
 
-// epochOf gives the epoch of an agent's last accept or claim; zero where there
-// was none.
-func epochOf(v *task.View, who protocol.AgentID) uint64 {
-	epoch := uint64(0)
-	for _, s := range v.History {
-		if s.By == who && (s.Event == task.Accept || s.Event == task.Claim) {
-			epoch = s.Epoch
+// exported tells whether HIVE_EPOCH is of a task: HIVE_TASK may name another.
+func (a *app) exported(disk durable.FS, id protocol.TaskID) bool {
+	said := a.getenv("HIVE_TASK")
+	if said == "" {
+		return true
+	}
+	named, err := taskNamed(disk, said)
+	return err != nil || named == id
+}
+
+// epochsOf gives the epochs under which an agent took a task, and whether these are
+// all: of a task that was taken very often its view has the last.
+func epochsOf(v *task.View, who protocol.AgentID) (epochs []uint64, all bool) {
+	taken := v.Taken
+	if taken == nil { // as it was written before it had that
+		for _, s := range v.History {
+			if s.Event == task.Accept || s.Event == task.Claim {
+				taken = append(taken, task.Taking{By: s.By, Epoch: s.Epoch})
+			}
 		}
 	}
-	return epoch
+	for _, t := range taken {
+		if t.By == who {
+			epochs = append(epochs, t.Epoch)
+		}
+	}
+	return epochs, uint64(len(taken)) >= v.Epoch
 }
 
 // completeTasks completes tasks' ids.
