@@ -220,10 +220,7 @@ func (r *Router) inboxGone(now time.Time, a *attention) error {
 		Code: protocol.CodeInboxGone, Agent: a.id, Path: protocol.InboxDir(a.id),
 		Text: fmt.Sprintf("the inbox of %s vanished; it was made again with its %d unread messages", a.id, r.state.Agents[a.id].Inbox.Len()),
 	})
-	r.refills[a.id] = true
-	if !r.owed(a.id) { // else the rescan sees whether the disk has taken it
-		r.wantInbox(now, a)
-	}
+	r.refillFor(a.id)
 	return nil
 }
 

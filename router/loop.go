@@ -135,10 +135,11 @@ func (r *Router) step(ctx context.Context, now time.Time) (busy bool, err error)
 		return false, err
 	}
 	r.payDebts()
+	refilling := r.refillSome(now)
 	r.checkpointMaybe(now)
 	r.writeStatus(now, false)
 	// Turns come last: nothing that was sent waits for them.
-	more = r.turns(now) || more || sent || due
+	more = r.turns(now) || more || sent || due || refilling
 	if r.unsealed {
 		return false, nil
 	}

@@ -287,17 +287,12 @@ func (r *Router) archivedBy(p string) (protocol.Event, error) {
 	return r.readEvent(seq.Of)
 }
 
-// payDebts tries again what the disk refused. An inbox that had to be made
-// anew is filled from the log.
+// payDebts tries again what the disk refused.
 func (r *Router) payDebts() {
 	for _, x := range r.intruders {
 		r.intruder(time.Now(), x.agent, x.file)
 	}
 	r.intruders = nil
-	for id := range r.refills {
-		delete(r.refills, id)
-		r.refill(id)
-	}
 	for p, x := range r.debts {
 		if x.swept {
 			r.sweepFile(x, p)
@@ -323,24 +318,18 @@ func (r *Router) letter(id protocol.AgentID, file string) (ledger.Letter, bool) 
 	return a.Inbox.Get(file)
 }
 
-// refill delivers everything unread of one agent again.
-func (r *Router) refill(id protocol.AgentID) {
-	for file, l := range r.state.Agents[id].Inbox.All() {
-		data, err := r.dataOf(l.Of)
-		if err != nil {
-			r.cfg.Log.Error("cannot read a delivered message again", slog.String("seq", l.Of.String()), slog.String("error", err.Error()))
-			continue
-		}
-		r.deliver(debt{seq: l.Of, agent: id, file: file, data: data}, protocol.InboxDir(id)+"/"+file)
-	}
-}
-
-// dataOf gives the delivered bytes of the message that an event brought.
+// dataOf gives the delivered bytes of the message that the event of a number
+// brought.
 func (r *Router) dataOf(seq protocol.Seq) ([]byte, error) {
 	ev, err := r.readEvent(seq)
 	if err != nil {
 		return nil, err
 	}
+	return delivered(ev)
+}
+
+// delivered gives the delivered bytes of the message that an event brought.
+func delivered(ev protocol.Event) ([]byte, error) {
 	switch e := ev.Body.(type) {
 	case *protocol.MessageEvent:
 		return ledger.Delivered(ev, e)

@@ -104,7 +104,7 @@ type Router struct {
 	originals map[original]filed                     // accepted files that still stand in an outbox
 	debts     map[string]debt                        // placements that the disk refused, by path
 	intruders []debt                                 // messages whose names are taken by something else
-	refills   map[protocol.AgentID]bool
+	refill    refill
 	root      attentionRoot
 	alerts    chan *protocol.AlertEvent // from other goroutines
 	forced    chan []string             // own files that a person committed
@@ -227,7 +227,7 @@ func open(disk durable.FS, cfg Config, watch watcher) (*Router, error) {
 		ahead:     map[protocol.AgentID]mailbox.AgentScan{},
 		originals: map[original]filed{},
 		debts:     map[string]debt{},
-		refills:   map[protocol.AgentID]bool{},
+		refill:    refill{waiting: map[protocol.AgentID]bool{}, filling: map[protocol.AgentID]bool{}},
 		alerts:    make(chan *protocol.AlertEvent, 64),
 		forced:    make(chan []string, 16),
 		back:      make(chan struct{}, 1),
@@ -361,6 +361,7 @@ func (r *Router) Run(ctx context.Context) error {
 	if err == nil {
 		err = r.finish(drain)
 	}
+	r.refill.close()
 	r.rest.beside.Wait()
 	r.collector.end()
 	unwatch()
