@@ -60,14 +60,17 @@ func examined(ev protocol.Event) any {
 }
 
 // name puts ids into the place of bytes.
-func (x *effect) name() {
-	for i := range x.changes {
-		c := &x.changes[i]
+func (x *effect) name() { nameAll(x.changes) }
+
+func nameAll(list []protocol.Change) []protocol.Change {
+	for i := range list {
+		c := &list[i]
 		if c.Op == protocol.Put && c.Blob.IsZero() {
 			c.Blob = protocol.BlobOf(c.Data)
 		}
 		c.Data = nil
 	}
+	return list
 }
 
 // effects gives the events after a position with what work found.
@@ -96,12 +99,16 @@ func effectOf(rec eventlog.Record) *effect {
 // history gives all events as git needs them.
 func history(disk durable.FS) iter.Seq2[gitcommit.Event, error] {
 	return func(yield func(gitcommit.Event, error) bool) {
+		views := ledger.NewViews(ledger.New(windows))
 		for rec, err := range effects(disk, eventlog.Position{}, named) {
 			if err != nil {
 				yield(gitcommit.Event{}, err)
 				return
 			}
-			if !yield(gitEvent(rec), nil) {
+			views.Fold(rec.Event)
+			ev := gitEvent(rec)
+			ev.Views = func() []protocol.Change { return nameAll(views.Take()) }
+			if !yield(ev, nil) {
 				return
 			}
 		}

@@ -22,12 +22,14 @@ type fold struct {
 	pos   eventlog.Position
 	state *ledger.State
 	tree  *gitcommit.Tree // what the versioned files should be
+	views *ledger.Views   // which are not in the tree yet
 	open  map[protocol.Seq]*account
 	wrong func(Finding)
 }
 
 func newFold(wrong func(Finding)) *fold {
-	return &fold{state: ledger.New(windows), tree: gitcommit.NewTree(), open: map[protocol.Seq]*account{}, wrong: wrong}
+	state := ledger.New(windows)
+	return &fold{state: state, tree: gitcommit.NewTree(), views: ledger.NewViews(state), open: map[protocol.Seq]*account{}, wrong: wrong}
 }
 
 // account is one message of which it is not yet known what became of it for
@@ -47,9 +49,19 @@ func (f *fold) add(rec eventlog.Record) error {
 	ev, x := rec.Event, effectOf(rec)
 	f.check(ev, x)
 	f.state.Apply(ev)
+	f.views.Note(ev)
 	f.pos = eventlog.Position{Seq: ev.Seq, Sum: rec.Sum}
 	_, err := f.tree.Apply(x.changes, noSegment)
 	return err
+}
+
+// render brings the views in the tree up to the last event, and gives them.
+func (f *fold) render() []protocol.Change {
+	list := nameAll(f.views.Take())
+	if _, err := f.tree.Apply(list, noSegment); err != nil {
+		panic(err) // it puts files of hived's own, whose directories are in memory
+	}
+	return list
 }
 
 // catchUp folds what the log holds by now.
@@ -62,6 +74,7 @@ func (f *fold) catchUp(disk durable.FS) error {
 			return err
 		}
 	}
+	f.render()
 	return nil
 }
 

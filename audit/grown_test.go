@@ -97,7 +97,7 @@ func BenchmarkGrown(b *testing.B) {
 		return stats.Events, err
 	})
 	row("fold", func() (int, error) {
-		_, res, err := treeAt(b.Context(), disk, Until{})
+		_, _, res, err := treeAt(b.Context(), disk, Until{})
 		return int(res.Seq), err
 	})
 	row("verify", func() (int, error) {

@@ -36,7 +36,9 @@ func (p *pass) events(ctx context.Context) func(yield func(gitcommit.Event, erro
 			if err != nil {
 				return fmt.Errorf("read the log: %w", err)
 			}
-			taken = taken && yield(gitEvent(rec), nil)
+			ev := gitEvent(rec)
+			ev.Views = p.fold.render
+			taken = taken && yield(ev, nil)
 			if rec.Event.Seq%256 == 0 && ctx.Err() != nil {
 				return context.Cause(ctx)
 			}

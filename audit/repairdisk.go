@@ -125,6 +125,12 @@ func (r *repairer) files(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
+			if data, view := r.fold.state.View(x.path); ok && view {
+				if err := r.replace(x, data); err != nil {
+					return err
+				}
+				continue
+			}
 			if ok {
 				want[id] = append(want[id], x)
 			}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/hived/hived/eventlog"
 	"github.com/hived/hived/gitcommit"
+	"github.com/hived/hived/ledger"
 	"github.com/hived/hived/protocol"
 )
 
@@ -187,7 +188,17 @@ func (r *repairer) commitAll(ctx context.Context, repo *gitcommit.Repo) error {
 	if err != nil {
 		return err
 	}
-	b := &batch{}
+	b := &batch{views: ledger.NewViews(ledger.New(windows))}
+	for rec, err := range eventlog.Read(r.disk, eventlog.Position{}) {
+		if err != nil {
+			return err
+		}
+		if rec.Event.Seq > head.Seq {
+			break
+		}
+		b.views.Fold(rec.Event)
+	}
+	b.views.Take() // history has those
 	for rec, err := range effects(r.disk, eventlog.Position{Seq: head.Seq}, withContent) {
 		if err == nil && b.full() {
 			err = b.commit(ctx, repo)
@@ -204,12 +215,14 @@ func (r *repairer) commitAll(ctx context.Context, repo *gitcommit.Repo) error {
 type batch struct {
 	gitcommit.Batch
 	bytes int
+	views *ledger.Views // as of its last event
 }
 
 func (b *batch) full() bool { return len(b.Lines) >= batchEvents || b.bytes >= batchBytes }
 
 func (b *batch) add(rec eventlog.Record) {
 	ev, changes := rec.Event, effectOf(rec).changes
+	b.views.Fold(ev)
 	if b.First == 0 {
 		b.First = ev.Seq
 	}
@@ -226,7 +239,8 @@ func (b *batch) commit(ctx context.Context, repo *gitcommit.Repo) error {
 		return nil
 	}
 	b.Subject = fmt.Sprintf("hive: events %d to %d, from the log", b.First, b.Last)
+	b.Changes = append(b.Changes, b.views.Take()...)
 	_, err := repo.Commit(ctx, b.Batch)
-	*b = batch{}
+	b.Batch, b.bytes = gitcommit.Batch{}, 0
 	return err
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/hived/hived/eventlog"
 	"github.com/hived/hived/gitcommit"
 	"github.com/hived/hived/internal/durable"
+	"github.com/hived/hived/ledger"
 	"github.com/hived/hived/protocol"
 )
 
@@ -61,7 +62,7 @@ func replay(ctx context.Context, disk *durable.Disk, into string, until Until) (
 	}
 	// The first reading tells which content is alive at the end, the second one
 	// writes it: nothing is written that is not to stay.
-	tree, res, err := treeAt(ctx, disk, until)
+	tree, state, res, err := treeAt(ctx, disk, until)
 	if err != nil {
 		return Result{}, err
 	}
@@ -70,7 +71,7 @@ func replay(ctx context.Context, disk *durable.Disk, into string, until Until) (
 		return Result{}, err
 	}
 	defer out.Close() //nolint:errcheck // every file was closed
-	w := &writer{from: disk, to: out, want: map[protocol.Blob][]string{}, made: map[string]bool{}}
+	w := &writer{from: disk, to: out, view: state.View, want: map[protocol.Blob][]string{}, made: map[string]bool{}}
 	if err := tree.Walk(w.plan); err != nil {
 		return Result{}, err
 	}
@@ -85,33 +86,36 @@ func replay(ctx context.Context, disk *durable.Disk, into string, until Until) (
 }
 
 // treeAt folds the log up to an event.
-func treeAt(ctx context.Context, disk durable.FS, until Until) (*gitcommit.Tree, Result, error) {
-	tree, res := gitcommit.NewTree(), Result{}
+func treeAt(ctx context.Context, disk durable.FS, until Until) (*gitcommit.Tree, *ledger.State, Result, error) {
+	tree, state, res := gitcommit.NewTree(), ledger.New(windows), Result{}
+	views := ledger.NewViews(state)
 	var last protocol.Seq
 	for rec, err := range effects(disk, eventlog.Position{}, named) {
 		ev := rec.Event
 		switch {
 		case err != nil:
-			return nil, res, err
+			return nil, nil, res, err
 		case ctx.Err() != nil:
-			return nil, res, context.Cause(ctx)
+			return nil, nil, res, context.Cause(ctx)
 		}
 		last = ev.Seq
 		if until.Seq > 0 && ev.Seq > until.Seq || !until.At.IsZero() && ev.TS.After(until.At) {
 			break
 		}
 		if _, err := tree.Apply(effectOf(rec).changes, noSegment); err != nil {
-			return nil, res, err
+			return nil, nil, res, err
 		}
+		views.Fold(ev)
 		res = Result{Seq: ev.Seq, Sum: rec.Sum.String(), At: ev.TS}
 	}
 	switch {
 	case until.Seq > last:
-		return nil, res, fmt.Errorf("%w: %d; the last one is %d", ErrNoSuchEvent, until.Seq, last)
+		return nil, nil, res, fmt.Errorf("%w: %d; the last one is %d", ErrNoSuchEvent, until.Seq, last)
 	case res.Seq == 0:
-		return nil, res, fmt.Errorf("%w: nothing had happened by %s", ErrNoSuchEvent, protocol.Stamp(until.At))
+		return nil, nil, res, fmt.Errorf("%w: nothing had happened by %s", ErrNoSuchEvent, protocol.Stamp(until.At))
 	}
-	return tree, res, nil
+	_, err := tree.Apply(nameAll(views.Take()), noSegment)
+	return tree, state, res, err
 }
 
 // outside refuses a directory at or below the hive, whatever links lead there.
@@ -176,8 +180,9 @@ func makeDir(abs string) error {
 type writer struct {
 	from  durable.FS
 	to    durable.FS
-	want  map[protocol.Blob][]string // paths that still have to be written
-	made  map[string]bool            // directories
+	view  func(path string) ([]byte, bool) // what is in no event
+	want  map[protocol.Blob][]string       // paths that still have to be written
+	made  map[string]bool                  // directories
 	files int
 	bytes int64
 }
@@ -186,6 +191,9 @@ type writer struct {
 func (w *writer) plan(p string, id protocol.Blob) error {
 	if strings.HasPrefix(p, protocol.PathSegments+"/") {
 		return w.segment(p)
+	}
+	if data, ok := w.view(p); ok {
+		return w.create(p, func(f io.Writer) error { return w.write(f, data) })
 	}
 	w.want[id] = append(w.want[id], p)
 	return nil
@@ -201,16 +209,18 @@ func (w *writer) put(ev protocol.Event, c protocol.Change) error {
 		return err
 	}
 	for _, p := range w.want[c.Blob] {
-		if err := w.create(p, func(f io.Writer) error {
-			n, err := f.Write(data)
-			w.bytes += int64(n)
-			return err
-		}); err != nil {
+		if err := w.create(p, func(f io.Writer) error { return w.write(f, data) }); err != nil {
 			return err
 		}
 	}
 	delete(w.want, c.Blob)
 	return nil
+}
+
+func (w *writer) write(f io.Writer, data []byte) error {
+	n, err := f.Write(data)
+	w.bytes += int64(n)
+	return err
 }
 
 func (w *writer) segment(p string) error {

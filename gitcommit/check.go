@@ -17,6 +17,10 @@ type Event struct {
 	Seq     protocol.Seq
 	Sum     string // 32 hex digits
 	Changes []protocol.Change
+	// Views, where not nil, gives what else changed since it was last called, as of
+	// this event. It is called for an event that a commit ends with, before the next
+	// event is taken.
+	Views func() []protocol.Change
 }
 
 // Problem is one thing that [Check] found.
@@ -256,6 +260,7 @@ func (k *checker) commit(c link) error {
 // foldTo brings the state to a sequence number, if the log goes so far.
 func (k *checker) foldTo(seq protocol.Seq) error {
 	segments := SegmentsOf(k.disk)
+	var views func() []protocol.Change
 	for k.at.Seq < seq && !k.ended {
 		ev, err, ok := k.next()
 		if err != nil {
@@ -263,14 +268,19 @@ func (k *checker) foldTo(seq protocol.Seq) error {
 		}
 		if !ok {
 			k.ended = true
-			return nil
+			break
 		}
 		if _, err := k.tree.Apply(ev.Changes, segments); err != nil {
 			return err
 		}
 		k.at = Event{Seq: ev.Seq, Sum: ev.Sum}
+		views = ev.Views
 	}
-	return nil
+	if k.at.Seq != seq || views == nil {
+		return nil
+	}
+	_, err := k.tree.Apply(views(), segments)
+	return err
 }
 
 const mostPaths = 10 // named of one commit

@@ -2,7 +2,8 @@
 // the fold is pure (no clock, no disk, no randomness: the same events give the
 // same State on any machine), that its memory is bounded by settings and by
 // what is alive, never by history, and that the effect of an event on the
-// versioned tree depends on that event alone (see [Changes]).
+// versioned tree depends on that event alone (see [Changes]), apart from views,
+// which depend on the state (see [State.View]).
 //
 // What is to be decided from a State is left to package router.
 package ledger
@@ -45,6 +46,7 @@ type State struct {
 	pairs         *window[pair]
 	names         names
 	roll          roll
+	rosterAt      protocol.Seq // the event as of which registry.json is a view; zero: it has events of its own
 }
 
 // Counts are totals since the log began.
@@ -137,6 +139,7 @@ func New(r protocol.RememberSettings) *State {
 		conversations: newWindow[conversation](r.Conversations),
 		pairs:         newWindow[pair](r.Conversations),
 	}
+	s.setFormat(protocol.LogFormat, 1) // until the first event says another
 	s.parents.forget = func(p parent) { s.names.release(p.conversation) }
 	return s
 }
@@ -158,7 +161,7 @@ type none = struct{}
 func (f folder) OnHive(ev protocol.Event, e *protocol.HiveEvent) none {
 	s := f.s
 	if e.Format > 0 {
-		s.Format = e.Format
+		s.setFormat(e.Format, ev.Seq)
 	}
 	switch e.Action {
 	case protocol.Initialised, protocol.Recovered, protocol.Sealed, protocol.Repaired:
@@ -189,6 +192,9 @@ func (f folder) OnHive(ev protocol.Event, e *protocol.HiveEvent) none {
 
 func (f folder) OnAgent(ev protocol.Event, e *protocol.AgentEvent) none {
 	s := f.s
+	if !s.ViewsAreFiles() {
+		s.rosterAt = ev.Seq
+	}
 	if e.Action == protocol.LeadSet {
 		s.Lead = e.Agent
 		return none{}

@@ -127,6 +127,7 @@ func (s *State) encodeHive(out *sink) {
 	out.bytes(s.Newest[:])
 	out.number(uint64(s.Settled))
 	out.number(uint64(s.Format)) //nolint:gosec // not negative
+	out.number(uint64(s.rosterAt))
 	out.text(string(s.Lead))
 	out.flag(s.GitPaused)
 	out.flag(s.Running)
@@ -142,6 +143,7 @@ func (s *State) decodeHive(in *source) {
 	in.bytes(s.Newest[:])
 	s.Settled = protocol.Seq(in.number())
 	s.Format = int(in.short())
+	s.rosterAt = protocol.Seq(in.number())
 	s.Lead = protocol.AgentID(in.text())
 	s.GitPaused = in.flag()
 	s.Running = in.flag()

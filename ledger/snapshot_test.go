@@ -70,7 +70,7 @@ func TestSnapshotGoesOn(t *testing.T) {
 		}
 		for want := range whole.Tasks.All() {
 			got := s.Tasks.Get(want.ID)
-			if diff := cmp.Diff(whole.Tasks.ViewOf(want), s.Tasks.ViewOf(got)); diff != "" {
+			if diff := cmp.Diff(task.ViewOf(want), task.ViewOf(got)); diff != "" {
 				t.Error(diff)
 			}
 			if !slices.Equal(whole.Tasks.Children(want.ID), s.Tasks.Children(want.ID)) || !slices.Equal(whole.Tasks.Unmet(want), s.Tasks.Unmet(got)) {

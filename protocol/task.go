@@ -43,7 +43,7 @@ const (
 
 // The files of a task, each below tasks/<id>/.
 const (
-	TaskView       = "task.json"       // where it stands, and its whole history
+	TaskView       = "task.json"       // where it stands, and its last steps
 	TaskBrief      = "brief.json"      // what is to be done, as it was created
 	TaskCheckpoint = "checkpoint.json" // the newest
 	TaskResult     = "result.json"

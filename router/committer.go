@@ -26,6 +26,7 @@ type entry struct {
 	kind    protocol.Kind
 	line    string
 	idle    bool // worth no commit of its own
+	inside  bool // views that it changed come with a later one of its batch: no commit ends here
 	changes []protocol.Change
 	bytes   int
 }
@@ -65,6 +66,7 @@ type committer struct {
 	disk      durable.FS
 	repo      *gitcommit.Repo
 	settings  protocol.GitSettings
+	remember  protocol.RememberSettings
 	log       *slog.Logger
 	ask       func(paths []string) // own files that a person committed: to be logged first
 	takenBack func()               // a person moved the branch back to an older commit
@@ -79,16 +81,18 @@ type committer struct {
 	trouble string       // why git is behind, for status; guarded by mu
 	paused  bool         // guarded by mu
 
-	dirs  int64 // bytes of directories in the last commit; of the goroutine that commits
+	again *ledger.State // as of some event; of the goroutine that commits, while it reads the log
+	kept  []entry       // what was read from the log and could not be committed; of the same
+	dirs  int64         // bytes of directories in the last commit; of the goroutine that commits
 	wake  chan struct{}
 	grew  chan struct{} // there is one pack more
 	quiet chan struct{} // memory is to be given back
 	retry backoff.BackOff
 }
 
-func newCommitter(disk durable.FS, repo *gitcommit.Repo, settings protocol.GitSettings, log *slog.Logger) (*committer, error) {
+func newCommitter(disk durable.FS, repo *gitcommit.Repo, settings protocol.Settings, log *slog.Logger) (*committer, error) {
 	c := &committer{
-		disk: disk, repo: repo, settings: settings, log: log, wake: make(chan struct{}, 1), grew: make(chan struct{}, 1), quiet: make(chan struct{}, 1),
+		disk: disk, repo: repo, settings: settings.Git, remember: settings.Remember, log: log, wake: make(chan struct{}, 1), grew: make(chan struct{}, 1), quiet: make(chan struct{}, 1),
 		ask: func([]string) {}, takenBack: func() {}, landed: func(protocol.Seq) {},
 	}
 	b := backoff.NewExponentialBackOff()
@@ -304,7 +308,7 @@ func (c *committer) work(ctx context.Context, now bool) time.Duration {
 	if err != nil {
 		return c.failed(ctx, err)
 	}
-	c.dirs = made.Directories
+	c.dirs, c.kept = made.Directories, nil
 	if len(made.Overruled) > 0 {
 		c.takenBack()
 	}
@@ -327,6 +331,7 @@ func (c *committer) failed(ctx context.Context, err error) time.Duration {
 	var step *gitcommit.OutOfStep
 	switch {
 	case errors.As(err, &own):
+		c.kept = nil // it lacks what is to be logged first
 		c.ask(own.Paths)
 		return c.settings.CommitDelay
 	case errors.As(err, &step):
@@ -352,20 +357,25 @@ func (c *committer) next(ctx context.Context, now bool) (*gitcommit.Batch, time.
 	idle := c.paused || last <= head
 	queued := len(c.queue) > 0 && c.queue[0].seq == head+1
 	most := c.full()
-	list := c.queue[:min(len(c.queue), most)]
+	list := c.queue[:wholeBatches(c.queue, most)]
 	c.mu.Unlock()
 	if idle {
 		return nil, forever
 	}
-	if !queued {
+	if queued {
+		c.again, c.kept = nil, nil
+	} else if len(c.kept) > 0 && c.kept[0].seq == head+1 {
+		list = c.kept
+	} else {
 		var err error
-		if list, err = c.read(head, last, most); err != nil {
+		if list, err = c.read(ctx, head, last, most); err != nil {
 			c.log.WarnContext(ctx, "git is behind", slog.String("error", err.Error()))
 			c.mu.Lock()
 			c.trouble = err.Error()
 			c.mu.Unlock()
 			return nil, c.retry.NextBackOff()
 		}
+		c.kept = list
 	}
 	if wait := c.early(list, now); wait != 0 {
 		return nil, wait
@@ -373,6 +383,16 @@ func (c *committer) next(ctx context.Context, now bool) (*gitcommit.Batch, time.
 	b := newBatch(list)
 	c.take(list)
 	return b, 0
+}
+
+// wholeBatches is how many entries a commit takes of a queue: most, and as many
+// more as it needs to end where the views are known.
+func wholeBatches(queue []entry, most int) int {
+	n := min(len(queue), most)
+	for n > 0 && n < len(queue) && queue[n-1].inside {
+		n++
+	}
+	return n
 }
 
 // full is how many events are worth a commit at once; it holds no more (spec §6.2).
@@ -414,9 +434,9 @@ func (c *committer) take(list []entry) {
 
 // read gives the next batch from the log, up to the last event that is known to
 // be durable: what can be read may not be on the disk yet.
-func (c *committer) read(head, last protocol.Seq, most int) ([]entry, error) {
+func (c *committer) read(ctx context.Context, head, last protocol.Seq, most int) ([]entry, error) {
 	var list []entry
-	bytes := 0
+	bytes, viewed := 0, false
 	for rec, err := range eventlog.Read(c.disk, eventlog.Position{Seq: head}) {
 		if err != nil {
 			return nil, fmt.Errorf("read the log for git: %w", err)
@@ -430,12 +450,64 @@ func (c *committer) read(head, last protocol.Seq, most int) ([]entry, error) {
 		}
 		e := newEntry(rec.Event, rec.Sum, changes)
 		list = append(list, e)
+		viewed = viewed || ledger.ChangesView(rec.Event) != ""
 		if bytes += e.bytes; len(list) >= most || bytes >= queueBytes/4 {
 			break
 		}
 	}
+	if viewed {
+		end := &list[len(list)-1]
+		views, err := c.viewsAt(ctx, head, end.seq)
+		if err != nil {
+			return nil, fmt.Errorf("read the log for git: %w", err)
+		}
+		end.changes = append(end.changes, views...)
+	}
 	return list, nil
 }
+
+// viewsAt gives the views that changed between two events, as of the second. The
+// loop's state is further already, so the log is folded once more, from the
+// snapshot if that does not go too far; the state is kept for the next batch.
+func (c *committer) viewsAt(ctx context.Context, after, through protocol.Seq) ([]protocol.Change, error) {
+	var from eventlog.Position
+	if c.again == nil || c.again.Seq > after {
+		state, at, _, err := readSnapshot(c.disk, c.remember)
+		if err != nil || at.Seq > after {
+			state, at = ledger.New(windowsOfViews), eventlog.Position{}
+		}
+		c.again, from = state, at
+	}
+	if from.Seq == 0 {
+		from.Seq = c.again.Seq
+	}
+	views := ledger.NewViews(c.again)
+	for rec, err := range eventlog.Read(c.disk, from) {
+		if bad := (*eventlog.Mismatch)(nil); errors.As(err, &bad) {
+			c.again = ledger.New(windowsOfViews) // the snapshot is of another log
+			return c.viewsAt(ctx, after, through)
+		}
+		if err == nil {
+			err = ctx.Err()
+		}
+		if err != nil {
+			c.again = nil
+			return nil, err
+		}
+		views.Fold(rec.Event)
+		if rec.Event.Seq == after {
+			views = ledger.NewViews(c.again)
+		}
+		if rec.Event.Seq == through {
+			break
+		}
+	}
+	return views.Take(), nil
+}
+
+// windowsOfViews is what a state remembers of ids and threads that is folded for
+// its views alone, which show nothing of them.
+var windowsOfViews = protocol.RememberSettings{IDs: 64, Conversations: 64}
 
 func newBatch(list []entry) *gitcommit.Batch {
 	last := list[len(list)-1]

@@ -20,6 +20,7 @@ import (
 type Decision struct {
 	Event   protocol.Event
 	Changes []protocol.Change
+	Views   []protocol.Change // of the last one of a batch: the views that the batch changed, as of this event
 }
 
 // Decider turns what was found into events. It folds each event into the
@@ -31,6 +32,7 @@ type Decider struct {
 	ids      *IDs
 	out      []Decision
 	roster   bool // the roster changed since registry.json was written
+	changed  *ledger.Views
 	plan     *plan
 	carried  int // tasks that this decision, or turn of timers, carried on with because others ended
 	// Recall reads an event again that was decided before: of a checkpoint that a
@@ -41,7 +43,7 @@ type Decider struct {
 // NewDecider decides from a state that nobody else changes. Ids are drawn from
 // entropy.
 func NewDecider(state *ledger.State, settings protocol.Settings, entropy io.Reader) *Decider {
-	d := &Decider{state: state, settings: settings, ids: NewIDs(entropy, state.Newest), plan: newPlan(state)}
+	d := &Decider{state: state, settings: settings, ids: NewIDs(entropy, state.Newest), plan: newPlan(state), changed: ledger.NewViews(state)}
 	d.recall = func(seq protocol.Seq) (protocol.Event, error) {
 		return protocol.Event{}, fmt.Errorf("read event %s: %w", seq, errNoEvent)
 	}
@@ -49,16 +51,18 @@ func NewDecider(state *ledger.State, settings protocol.Settings, entropy io.Read
 	return d
 }
 
-// Take gives what was decided since the last call, the roster's new version
-// included.
+// Take gives what was decided since the last call. The last event has the views
+// that it changed; in a log of format 1 they are events themselves.
 func (d *Decider) Take(now time.Time) []Decision {
-	d.views(now)
-	if d.roster {
-		d.roster = false
-		d.File(now, protocol.PathRegistry, protocol.Hive, d.state.Registry())
+	if d.state.ViewsAreFiles() {
+		d.filedViews(now)
 	}
+	d.roster, d.plan.stale = false, nil
 	out := d.out
 	d.out = nil
+	if len(out) > 0 {
+		out[len(out)-1].Views = d.changed.Take()
+	}
 	return out
 }
 
@@ -80,7 +84,8 @@ func (d *Decider) next(now time.Time, body protocol.Body) protocol.Event {
 
 func (d *Decider) record(ev protocol.Event, changes []protocol.Change) protocol.Seq {
 	d.state.Apply(ev)
-	d.out = append(d.out, Decision{ev, changes})
+	d.changed.Note(ev)
+	d.out = append(d.out, Decision{Event: ev, Changes: changes})
 	return ev.Seq
 }
 

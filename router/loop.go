@@ -278,11 +278,14 @@ func (r *Router) carryOut(list []Decision, sums []protocol.Sum) {
 	r.sweepsOf(list)
 	r.filesOf(list)
 	entries := make([]entry, len(list))
+	viewed := false
 	for i, d := range list {
 		r.heed(d)
 		r.fills(d.Event)
-		entries[i] = newEntry(d.Event, sums[i], d.Changes)
-		if len(d.Changes) > 0 {
+		viewed = viewed || ledger.ChangesView(d.Event) != ""
+		entries[i] = newEntry(d.Event, sums[i], slices.Concat(d.Changes, d.Views))
+		entries[i].inside = viewed && i < len(list)-1
+		if len(d.Changes)+len(d.Views) > 0 {
 			r.mark.touched(d.Event)
 		}
 		if !entries[i].idle {
@@ -312,7 +315,7 @@ func (r *Router) seal(now time.Time, format int) error {
 		return err
 	}
 	r.state.Apply(ev)
-	r.carryOut([]Decision{{ev, changes}}, []protocol.Sum{sum})
+	r.carryOut([]Decision{{Event: ev, Changes: changes}}, []protocol.Sum{sum})
 	if r.snapshot.grown += size; r.snapshot.due() {
 		r.takeSnapshot()
 	}

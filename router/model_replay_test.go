@@ -49,10 +49,13 @@ type storied struct {
 // history reads the log with what its events change.
 func history(disk durable.FS) iter.Seq2[storied, error] {
 	return func(yield func(storied, error) bool) {
+		views := ledger.NewViews(ledger.New(windowsOfViews))
 		for rec, err := range eventlog.Read(disk, eventlog.Position{}) {
 			s := storied{Event: rec.Event, sum: rec.Sum.String()}
 			if err == nil {
 				s.changes, err = ledger.Changes(rec.Event)
+				views.Fold(rec.Event)
+				s.changes = append(s.changes, views.Take()...)
 			}
 			if !yield(s, err) {
 				return

@@ -109,7 +109,7 @@ func (r *Router) filesOf(list []Decision) {
 	var owed []debt // each of them, should it fail
 	at := map[string]int{}
 	for _, d := range list {
-		for _, c := range ownChanges(d) {
+		for _, c := range slices.Concat(ownChanges(d), d.Views) {
 			if c.Op != protocol.Put {
 				continue
 			}

@@ -90,7 +90,22 @@ func (r *Router) restore() error {
 			}
 		}
 	}
+	for p := range r.state.AllViews {
+		r.putView(p)
+	}
 	return nil
+}
+
+// putView writes a view as it is now, where the disk does not hold that.
+func (r *Router) putView(p string) {
+	want, ok := r.state.View(p)
+	if !ok {
+		return
+	}
+	have, _, err := durable.ReadFile(r.disk, p, int64(len(want))+1)
+	if err != nil || !bytes.Equal(have, want) {
+		r.put(debt{seq: r.state.Seq, data: want}, p)
+	}
 }
 
 // restoreLast is for what the last commits of a stop found out.
@@ -158,10 +173,18 @@ func (r *Router) putBack(x debt, p string) {
 // writeGuide refreshes PROTOCOL.md and registry.json where they are not what
 // this version and this log make of them.
 func (r *Router) writeGuide(now time.Time) {
-	for _, f := range []struct {
+	r.putView(protocol.PathRegistry)
+	files := []struct {
 		path string
 		want []byte
-	}{{protocol.PathProtocol, protocol.Guide(r.cfg.Settings)}, {protocol.PathRegistry, r.state.Registry()}} {
+	}{{protocol.PathProtocol, protocol.Guide(r.cfg.Settings)}}
+	if r.state.ViewsAreFiles() {
+		files = append(files, struct {
+			path string
+			want []byte
+		}{protocol.PathRegistry, r.state.Registry()})
+	}
+	for _, f := range files {
 		if r.state.Files[f.path].Blob != protocol.BlobOf(f.want) {
 			r.decider.File(now, f.path, protocol.Hive, f.want)
 			continue
@@ -177,10 +200,12 @@ func (r *Router) writeGuide(now time.Time) {
 // not existence: after a power cut a file can be there and empty.
 func (r *Router) redo(from protocol.Seq) (n int, err error) {
 	swept := map[string]bool{}
+	views := ledger.NewViews(r.state)
 	for rec, err := range eventlog.Read(r.disk, eventlog.Position{Seq: from}) {
 		if err != nil {
 			return n, fmt.Errorf("read the log: %w", err)
 		}
+		views.Note(rec.Event)
 		changes, err := ledger.Changes(rec.Event)
 		if err != nil {
 			return n, err
@@ -189,10 +214,13 @@ func (r *Router) redo(from protocol.Seq) (n int, err error) {
 		if e, ok := rec.Event.Body.(*protocol.HiveEvent); ok && e.Action == protocol.Swept {
 			r.redoSweep(rec.Event.Seq, e.Paths, swept)
 		}
-		if len(changes) > 0 {
+		if len(changes) > 0 || ledger.ChangesView(rec.Event) != "" {
 			r.mark.touched(rec.Event)
 		}
 		n++
+	}
+	for _, c := range views.Take() {
+		r.put(debt{seq: r.state.Seq, data: c.Data}, c.Path)
 	}
 	for key, f := range r.originals {
 		f.swept = swept[protocol.SentDir(key.agent)+"/"+f.as]

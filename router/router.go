@@ -282,7 +282,7 @@ func (r *Router) openGit() {
 		},
 	})
 	if err == nil {
-		r.git, err = newCommitter(r.disk, repo, r.cfg.Settings.Git, r.cfg.Log)
+		r.git, err = newCommitter(r.disk, repo, r.cfg.Settings, r.cfg.Log)
 	}
 	if err != nil {
 		r.git, r.gitErr = nil, err

@@ -237,14 +237,15 @@ func TestHistoryFromTheLog(t *testing.T) {
 			t.Fatalf("the log has %d tasks, and %d were created", again.Tasks.Len(), len(ids))
 		}
 		for _, id := range ids {
-			doc, err := again.Tasks.Document(again.Tasks.Get(id))
+			doc, err := task.Document(again.Tasks.Get(id))
 			h.must(err)
 			if is := h.file(id, protocol.TaskView); is != string(doc) {
 				t.Errorf("the file is\n%s\nand the log says\n%s", is, doc)
 			}
 		}
-		if v := h.view(first); len(v.History) != len(h.stepsOf(first)) {
-			t.Errorf("the history has %d steps, and %d happened", len(v.History), len(h.stepsOf(first)))
+		steps := h.stepsOf(first)
+		if v := h.view(first); len(steps) <= 16 || len(v.History) != 16 || v.History[15].Event != steps[len(steps)-1].Event {
+			t.Errorf("the history has %d steps, and %d happened", len(v.History), len(steps))
 		}
 	})
 }

@@ -103,9 +103,15 @@ func (r *Router) missingOfTasks() error {
 			if f.seq == 0 {
 				continue
 			}
-			if _, err := r.disk.Lstat(protocol.TaskDir(t.ID) + "/" + f.name); isNotExist(err) {
-				missing[f.seq] = true
+			p := protocol.TaskDir(t.ID) + "/" + f.name
+			if _, err := r.disk.Lstat(p); !isNotExist(err) {
+				continue
 			}
+			if _, view := r.state.View(p); view {
+				r.putView(p)
+				continue
+			}
+			missing[f.seq] = true
 		}
 	}
 	if len(missing) == 0 {

@@ -17,6 +17,7 @@ import (
 	"github.com/hived/hived/ledger"
 	"github.com/hived/hived/mailbox"
 	"github.com/hived/hived/protocol"
+	"github.com/hived/hived/task"
 )
 
 // TestTaskModel lets random histories happen to tasks: commands of several agents
@@ -245,8 +246,8 @@ func (h *taskRun) replays(t *rapid.T) {
 		t.Fatalf("the log folds to another state, %v", err)
 	}
 	for x := range h.d.state.Tasks.All() {
-		want, err := h.d.state.Tasks.Document(x)
-		is, failed := s.Tasks.Document(s.Tasks.Get(x.ID))
+		want, err := task.Document(x)
+		is, failed := task.Document(s.Tasks.Get(x.ID))
 		if err = errors.Join(err, failed); err != nil || !bytes.Equal(is, want) {
 			t.Fatalf("the view of task %s is another, %v:\n%s\n%s", x.ID, err, want, is)
 		}

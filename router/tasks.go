@@ -435,19 +435,22 @@ func (d *Decider) planAll() {
 	}
 }
 
-// views writes the views of the tasks that something happened to.
-func (d *Decider) views(now time.Time) {
+// filedViews logs new versions of what something happened to, in a log where they
+// have events of their own.
+func (d *Decider) filedViews(now time.Time) {
 	for _, t := range d.plan.stale {
 		if t.Changed <= t.Viewed || d.state.Tasks.Get(t.ID) != t {
 			continue
 		}
-		doc, err := d.state.Tasks.Document(t)
+		doc, err := task.Document(t)
 		if err != nil {
 			panic(err) // texts and numbers always encode
 		}
 		d.File(now, protocol.TaskDir(t.ID)+"/"+protocol.TaskView, protocol.Hive, doc)
 	}
-	d.plan.stale = nil
+	if d.roster {
+		d.File(now, protocol.PathRegistry, protocol.Hive, d.state.Registry())
+	}
 }
 
 // ended carries on with those that waited for a task that has ended (spec §8.5):

@@ -17,6 +17,7 @@ type Book struct {
 	shift    time.Duration                         // what the clock was set by while hived ran
 	clocks   Moment                                // no running clock began before that
 	set      Moment                                // when the machine's clock was last seen to be set
+	views    protocol.Seq                          // from this event on task.json is a view; zero: it has events of its own
 	Stats    Stats
 	restored bool            // the head of a snapshot was read,
 	newest   protocol.TaskID // and the tasks up to this one
@@ -142,6 +143,10 @@ func (b *Book) Apply(ev protocol.Event, e *protocol.TaskEvent) error {
 	if created {
 		b.tasks[t.ID] = t
 	}
+	t.shift = b.shift
+	if b.views > 0 {
+		t.Viewed = ev.Seq
+	}
 	b.wait(t, was.waitsFor(), t.waitsFor())
 	b.Stats.count(&was, t, e, at)
 	return nil
@@ -174,7 +179,19 @@ func (b *Book) Rejected(e *protocol.TaskRejectedEvent) {
 	b.Stats.Rejected[e.Code]++
 }
 
-// Wrote takes note that task.json holds all up to an event.
+// ViewsFrom says that from an event on task.json has no events of its own; with
+// zero, that it has. The first of several says it.
+func (b *Book) ViewsFrom(seq protocol.Seq) {
+	if b.views == 0 || seq == 0 {
+		b.views = seq
+	}
+}
+
+// HasView reports whether the task.json of a task is a view, and not what an
+// event of a log of before holds.
+func (b *Book) HasView(t *Task) bool { return b.views > 0 && t.Viewed >= b.views }
+
+// Wrote takes note that an event holds task.json as of all up to it.
 func (b *Book) Wrote(id protocol.TaskID, seq protocol.Seq) {
 	if t := b.tasks[id]; t != nil {
 		t.Viewed = seq

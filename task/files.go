@@ -55,7 +55,7 @@ var stamps = json.WithMarshalers(json.MarshalToFunc(func(out *jsontext.Encoder, 
 }))
 
 // Changes are the files of a task that one event writes. The view is not among
-// them: it is what many events lead to, and has events of its own.
+// them: it is what many events lead to.
 func Changes(ev protocol.Event, e *protocol.TaskEvent) ([]protocol.Change, error) {
 	var list []protocol.Change
 	put := func(name string, v any) error {

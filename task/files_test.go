@@ -162,7 +162,7 @@ func TestDocument(t *testing.T) {
   "id": "` + string(one) + `",
   "title": "mend the roof",
   "state": "in_progress",
-  "since": "2026-11-21T10:00:04.000000000Z",
+  "since": "2026-11-21T09:00:04.000000000Z",
   "epoch": 1,
   "attempt": 1,
   "holder": "alice",
@@ -172,7 +172,7 @@ func TestDocument(t *testing.T) {
       "epoch": 1
     }
   ],
-  "expected_until": "2026-11-21T11:00:04.000000000Z",
+  "expected_until": "2026-11-21T10:00:04.000000000Z",
   "cancel_requested": true,
   "creator": "planner",
   "created_at": "2026-11-21T09:00:01.000000000Z",
@@ -192,13 +192,13 @@ func TestDocument(t *testing.T) {
   ]
 }
 `
-	got, err := s.Document(task)
+	got, err := Document(task)
 	if diff := cmp.Diff(want, string(got)); diff != "" || err != nil {
 		t.Error(err, diff)
 	}
 	for _, state := range States() {
 		s := in(t, state)
-		doc, err := s.Document(s.Get(one))
+		doc, err := Document(s.Get(one))
 		var v View
 		if err2 := json.Unmarshal(doc, &v); err != nil || err2 != nil || v.State != state || len(v.History) == 0 {
 			t.Errorf("%s: %v, %v", state, err, err2)
@@ -209,7 +209,7 @@ func TestDocument(t *testing.T) {
 	}
 	p := in(t, Paused)
 	p.on("human", ApprovalVote)
-	if v := p.ViewOf(p.Get(one)); v.Approvals.Needed != 1 || len(v.Approvals.Given) != 1 {
+	if v := ViewOf(p.Get(one)); v.Approvals.Needed != 1 || len(v.Approvals.Given) != 1 {
 		t.Errorf("%+v", v.Approvals)
 	}
 }

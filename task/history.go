@@ -20,16 +20,14 @@ type Step struct {
 	Attempt int                `json:"attempt,omitzero"`
 	Agents  []protocol.AgentID `json:"agents,omitzero"` // whom it was offered to
 	Note    string             `json:"note,omitzero"`   // reason or milestone
-	Times   int                `json:"times,omitzero"`  // it came so often, at last at this time
 }
 
 // history is a row of packed steps in few bytes: a task lives long, and most of
 // what happened to it is looked at by nobody.
 type history []byte
 
-// whole is how many steps are kept each for itself. From then on those that
-// repeat the one before it, progress above all, are counted.
-const whole = 256
+// lastSteps is how many steps are kept; the log has all.
+const lastSteps = 16
 
 // eventCodes and stateCodes number the names. A new one goes to the end.
 var (
@@ -56,16 +54,13 @@ func stepOf(ev protocol.Event, e *protocol.TaskEvent) Step {
 // most tasks no step comes after the next one.
 func (h history) with(s Step) history {
 	var last packed
-	var before mark
 	count := 0
 	for rest := h; len(rest) > 0; rest = rest[last.size:] {
-		before = last.mark
 		last.next(rest)
 		count++
 	}
-	if count >= whole && last.repeats(s) {
-		s.Times = max(last.times, 1) + 1
-		h, last.mark = h[:len(h)-last.size], before
+	if count >= lastSteps {
+		h = h.withoutFirst()
 	}
 	var room [256]byte
 	step := pack(room[:0], s, last.mark)
@@ -73,6 +68,17 @@ func (h history) with(s Step) history {
 		h = append(slices.Grow(history(nil), len(h)+len(step)), h...)
 	}
 	return append(h, step...)
+}
+
+// withoutFirst lets the oldest step go. The next one, which referred to it, is
+// packed anew.
+func (h history) withoutFirst() history {
+	var p packed
+	p.next(h)
+	rest := h[p.size:]
+	p.next(rest)
+	second := pack(nil, p.step(), mark{})
+	return append(second, rest[p.size:]...)
 }
 
 // all gives the steps as they are packed, the oldest first, up to one that is
@@ -110,11 +116,11 @@ func (h history) whole() bool {
 // while the history is left alone.
 type packed struct {
 	mark
-	event, to      byte
-	epoch          uint64
-	attempt, times int
-	agents, note   []byte
-	size           int
+	event, to    byte
+	epoch        uint64
+	attempt      int
+	agents, note []byte
+	size         int
 }
 
 // mark is what the step that comes after refers to.
@@ -124,15 +130,11 @@ type mark struct {
 	by  []byte
 }
 
-func (p *packed) repeats(s Step) bool {
-	return eventCodes[p.event] == s.Event && stateCodes[p.to] == s.To && string(p.by) == string(s.By) && p.epoch == s.Epoch
-}
-
 func (p *packed) step() Step {
 	agents := reader{b: p.agents}
 	return Step{
 		Seq: p.seq, At: time.Unix(0, p.at).UTC(), Event: eventCodes[p.event], To: stateCodes[p.to], By: protocol.AgentID(p.by), Epoch: p.epoch,
-		Attempt: p.attempt, Agents: readList[protocol.AgentID](&agents), Note: string(p.note), Times: p.times,
+		Attempt: p.attempt, Agents: readList[protocol.AgentID](&agents), Note: string(p.note),
 	}
 }
 
@@ -152,7 +154,6 @@ func pack(b []byte, s Step, last mark) []byte {
 	w.int(s.Attempt)
 	writeList(&w, s.Agents)
 	w.text(s.Note)
-	w.int(s.Times)
 	return w.b
 }
 
@@ -178,7 +179,7 @@ func (p *packed) next(b []byte) bool {
 		r.bytes()
 	}
 	p.agents = p.agents[:len(p.agents)-len(r.b)]
-	p.note, p.times = r.bytes(), int(r.varint())
+	p.note = r.bytes()
 	p.size = len(b) - len(r.b)
 	return !r.short && int(p.event) < len(eventCodes) && int(p.to) < len(stateCodes)
 }

@@ -101,6 +101,7 @@ func (b *Book) head(w *writer) {
 	w.varint(int64(b.shift))
 	w.varint(int64(b.clocks))
 	w.varint(int64(b.set))
+	w.uvarint(uint64(b.views))
 	s := &b.Stats
 	writeMap(w, s.States, func(n int) { w.int(n) })
 	writeMap(w, s.Spent, func(d time.Duration) { w.varint(int64(d)) })
@@ -115,7 +116,7 @@ func (b *Book) head(w *writer) {
 func (b *Book) decodeHead(r *reader) {
 	readList[Event](r) // those of this version, or it is not the same
 	readList[State](r)
-	b.shift, b.clocks, b.set = time.Duration(r.varint()), Moment(r.varint()), Moment(r.varint())
+	b.shift, b.clocks, b.set, b.views = time.Duration(r.varint()), Moment(r.varint()), Moment(r.varint()), protocol.Seq(r.uvarint())
 	s := &b.Stats
 	readMap(r, s.States, func() int { return int(r.varint()) })
 	readMap(r, s.Spent, func() time.Duration { return time.Duration(r.varint()) })
@@ -153,6 +154,7 @@ func (t *Task) encode(w *writer) {
 	writeList(w, t.Declined)
 	writeList(w, t.BlockedOn)
 	writeList(w, t.Votes)
+	writeList(w, t.takers)
 	for _, n := range t.counts() {
 		w.int(*n)
 	}
@@ -169,6 +171,8 @@ func (t *Task) encode(w *writer) {
 	w.flag(t.Spent)
 	w.flag(t.Reminded)
 	w.b = append(w.b, t.CheckpointSum[:]...)
+	w.varint(t.created)
+	w.varint(int64(t.shift))
 	w.text(string(t.history))
 }
 
@@ -192,6 +196,7 @@ func decodeTask(r *reader) *Task {
 		State: State(r.text()), Holder: protocol.AgentID(r.text()), Category: protocol.Category(r.text()), Reason: r.text(), Milestone: r.text(),
 		To: readList[protocol.Address](r), Needs: readList[protocol.TaskID](r), Approvers: readList[protocol.Address](r),
 		Offered: readList[protocol.AgentID](r), Declined: readList[protocol.AgentID](r), BlockedOn: readList[protocol.TaskID](r), Votes: readList[protocol.AgentID](r),
+		takers: readList[protocol.AgentID](r),
 	}
 	for _, n := range t.counts() {
 		*n = int(r.varint())
@@ -210,6 +215,7 @@ func decodeTask(r *reader) *Task {
 	for i := range t.CheckpointSum {
 		t.CheckpointSum[i] = r.byte()
 	}
+	t.created, t.shift = r.varint(), time.Duration(r.varint())
 	t.history = []byte(r.text())
 	if !slices.Contains(stateCodes, t.State) || !t.history.whole() {
 		return nil

@@ -67,8 +67,11 @@ type Task struct {
 	ResultAt      protocol.Seq
 	BriefAt       protocol.Seq
 	Changed       protocol.Seq // the last event
-	Viewed        protocol.Seq // the event that wrote task.json
+	Viewed        protocol.Seq // the event as of which task.json shows it
 
+	takers  []protocol.AgentID // the last that took it, takersMost at most; each raised the epoch by one
+	created int64              // when it was created, in nanoseconds on the clock of the machine
+	shift   time.Duration      // what the clock had been set by at the last event, for the view
 	history history
 
 	Rounds   int32 // of offers without a taker, one after the other
@@ -87,6 +90,9 @@ const (
 	titleMost  = 120
 	reasonMost = 200
 )
+
+// takersMost is how many of those who took a task are remembered.
+const takersMost = 32
 
 // declinedMost is how many of those who did not want a task are remembered.
 const declinedMost = 32
@@ -163,6 +169,7 @@ func (t *Task) take(ev protocol.Event, e *protocol.TaskEvent, at Moment) {
 		t.Rounds++
 	case Claim, Accept:
 		t.Holder, t.Spent, t.Rounds = e.By, false, 0
+		t.takers = append(slices.Clone(t.takers[max(0, len(t.takers)+1-takersMost):]), e.By)
 	case LeaseExpired, Release:
 		t.lose(e)
 	case Progress:
@@ -213,7 +220,7 @@ func (t *Task) end(e *protocol.TaskEvent) {
 }
 
 func (t *Task) create(ev protocol.Event, e *protocol.TaskEvent) {
-	t.ID, t.Creator, t.BriefAt = e.Task, e.By, ev.Seq
+	t.ID, t.Creator, t.BriefAt, t.created = e.Task, e.By, ev.Seq, ev.TS.UnixNano()
 	t.Needs, t.Resumes, t.Repairs, t.Depth = own(e.Needs), e.Resumes, e.Repairs, short(e.Depth)
 	if s := e.Spec; s != nil {
 		t.Title, t.Priority = protocol.Cut(s.Title, titleMost), s.Priority

@@ -318,7 +318,7 @@ func TestEmptyLists(t *testing.T) {
 	s.do(protocol.TaskEvent{Event: Offer, By: protocol.Hive, Agents: []protocol.AgentID{"alice"}})
 	task := s.on("alice", Reject)
 	after := restored(t, records(s.Book))
-	if diff := cmp.Diff(s.ViewOf(task), after.ViewOf(after.Get(one))); diff != "" || task.Offered != nil {
+	if diff := cmp.Diff(ViewOf(task), ViewOf(after.Get(one))); diff != "" || task.Offered != nil {
 		t.Error(diff)
 	}
 }

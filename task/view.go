@@ -56,9 +56,6 @@ type Taking struct {
 	Epoch uint64           `json:"epoch"`
 }
 
-// takingsMost is how many the view of a task has at most, the last ones.
-const takingsMost = 32
-
 // CheckpointRef says where the newest checkpoint is.
 type CheckpointRef struct {
 	Path      string       `json:"path"`
@@ -66,24 +63,21 @@ type CheckpointRef struct {
 	Milestone string       `json:"milestone,omitzero"`
 }
 
-// ViewOf shows a task. Moments are shown as the clock of the machine goes now:
-// what it showed when something happened stands in the history.
-func (b *Book) ViewOf(t *Task) View {
+// ViewOf shows a task as of its last event, with moments as the clock of the
+// machine went then: a view changes with events of its task, and with nothing
+// else.
+func ViewOf(t *Task) View {
 	v := View{
-		ID: t.ID, Title: t.Title, State: t.State, Since: b.Time(t.Since), Reason: t.Reason, Category: t.Category,
+		ID: t.ID, Title: t.Title, State: t.State, Since: t.time(t.Since), Reason: t.Reason, Category: t.Category,
 		Epoch: t.Epoch, Attempt: t.Attempt, Retries: t.Retries, Holder: t.Holder, Offered: t.Offered,
-		NotBefore: b.Time(t.NotBefore), Until: b.Time(t.Until), Expected: b.Time(t.Expected), CancelRequested: t.Cancelling > 0,
+		NotBefore: t.time(t.NotBefore), Until: t.time(t.Until), Expected: t.time(t.Expected), CancelRequested: t.Cancelling > 0,
 		Creator: t.Creator, To: t.To, Priority: t.Priority, Needs: t.Needs, BlockedOn: t.BlockedOn,
 		Resumes: t.Resumes, Repairs: t.Repairs, Brief: protocol.TaskDir(t.ID) + "/" + protocol.TaskBrief,
-		History: t.history.steps(),
+		CreatedAt: time.Unix(0, t.created).UTC(), History: t.history.steps(),
 	}
-	v.CreatedAt = v.History[0].At
-	for _, s := range v.History {
-		if s.Event == Claim || s.Event == Accept {
-			v.Taken = append(v.Taken, Taking{s.By, s.Epoch})
-		}
+	for i, by := range t.takers {
+		v.Taken = append(v.Taken, Taking{by, t.Epoch - uint64(len(t.takers)-1-i)}) //nolint:gosec // each raised the epoch by one
 	}
-	v.Taken = v.Taken[max(0, len(v.Taken)-takingsMost):]
 	if t.State == Paused {
 		v.Approvals = &Approvals{Needed: max(1, int(t.Needed)), Given: append([]protocol.AgentID{}, t.Votes...)}
 	}
@@ -96,10 +90,19 @@ func (b *Book) ViewOf(t *Task) View {
 	return v
 }
 
+// time is what the clock of the machine showed at the last event for a moment; no
+// moment is no time.
+func (t *Task) time(m Moment) time.Time {
+	if m == 0 {
+		return time.Time{}
+	}
+	return time.Unix(0, int64(m)).Add(t.shift).UTC()
+}
+
 // Document gives the bytes of tasks/<id>/task.json: a member a line, and a line
-// for each step of the history.
-func (b *Book) Document(t *Task) ([]byte, error) {
-	v := b.ViewOf(t)
+// for each of the last steps.
+func Document(t *Task) ([]byte, error) {
+	v := ViewOf(t)
 	steps := v.History
 	v.History = []Step{}
 	data, err := json.Marshal(v, stamps, jsontext.Multiline(true), jsontext.WithIndent("  "))

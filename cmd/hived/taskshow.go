@@ -160,9 +160,6 @@ func stepLine(s task.Step) string {
 	if len(s.Agents) > 0 {
 		line += ", to " + list(s.Agents)
 	}
-	if s.Times > 0 {
-		line += fmt.Sprintf(", %d times", s.Times)
-	}
 	if s.Note != "" {
 		line += ": " + protocol.Visible(s.Note)
 	}

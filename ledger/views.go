@@ -1,0 +1,135 @@
+package ledger
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/hived/hived/protocol"
+	"github.com/hived/hived/task"
+)
+
+// A view is a file that shows what many events led to: registry.json, and the
+// task.json of each task. From format 2 on it has no events of its own. It is a
+// function of the state at one event, and is rendered wherever that is needed:
+// for the disk and a commit behind a batch, for a replay at its end (spec §5.8).
+// What a view shows, and in which form, belongs to the log's format: another form
+// would not be what older commits hold.
+
+// View renders the view at a path as of the last event folded; it is false where
+// none stands there: no view has that path, a task is gone, or a log of before
+// format 2 has the file's own events and nothing has changed it since.
+func (s *State) View(path string) ([]byte, bool) {
+	if path == protocol.PathRegistry {
+		if s.rosterAt == 0 {
+			return nil, false
+		}
+		return s.Registry(), true
+	}
+	id, name := taskFile(path)
+	if name != protocol.TaskView {
+		return nil, false
+	}
+	t := s.Tasks.Get(id)
+	if t == nil || !s.Tasks.HasView(t) {
+		return nil, false
+	}
+	doc, err := task.Document(t)
+	if err != nil {
+		panic(err) // texts and numbers always encode
+	}
+	return doc, true
+}
+
+// ChangesView gives the path of the view that an event may change; empty where it
+// changes none.
+func ChangesView(ev protocol.Event) string {
+	switch e := ev.Body.(type) {
+	case *protocol.AgentEvent:
+		return protocol.PathRegistry
+	case *protocol.TaskEvent:
+		return protocol.TaskDir(e.Task) + "/" + protocol.TaskView
+	case *protocol.HiveEvent, *protocol.MessageEvent, *protocol.DropEvent, *protocol.QuarantineEvent, *protocol.DuplicateEvent,
+		*protocol.HandledEvent, *protocol.FileEvent, *protocol.TaskRejectedEvent, *protocol.AlertEvent:
+	}
+	return ""
+}
+
+// viewsSince is the format from which on views have no events.
+const viewsSince = 2
+
+// setFormat takes note of the log's format from an event on.
+func (s *State) setFormat(format int, from protocol.Seq) {
+	s.Format = format
+	if format < viewsSince {
+		from = 0
+	}
+	s.Tasks.ViewsFrom(from)
+}
+
+// ViewsAreFiles reports whether the log is one in which views have events of their
+// own.
+func (s *State) ViewsAreFiles() bool { return s.Format < viewsSince }
+
+// AllViews lists the paths of all views that there are.
+func (s *State) AllViews(yield func(path string) bool) {
+	if s.rosterAt > 0 && !yield(protocol.PathRegistry) {
+		return
+	}
+	for t := range s.Tasks.All() {
+		if s.Tasks.HasView(t) && !yield(protocol.TaskDir(t.ID)+"/"+protocol.TaskView) {
+			return
+		}
+	}
+}
+
+// Views notes which views events change, and gives them as of any event.
+type Views struct {
+	state   *State
+	changed map[string]bool
+}
+
+// NewViews follows a state, which its owner folds.
+func NewViews(s *State) *Views { return &Views{s, map[string]bool{}} }
+
+// Note takes note of an event that was just folded. Its memory is bounded by the
+// tasks that there are: one that is gone has no view.
+func (v *Views) Note(ev protocol.Event) {
+	if p := ChangesView(ev); p != "" {
+		v.changed[p] = true
+	}
+	if e, ok := ev.Body.(*protocol.HiveEvent); ok && e.Action == protocol.Swept {
+		for _, p := range e.Paths {
+			delete(v.changed, p)
+		}
+	}
+}
+
+// Fold folds the next event of a log into a state that nobody else folds, as far
+// as views depend on it, and takes note of it. Messages, which most of a log is,
+// cost nothing in it.
+func (v *Views) Fold(ev protocol.Event) {
+	switch ev.Body.(type) {
+	case *protocol.AgentEvent, *protocol.TaskEvent, *protocol.HiveEvent, *protocol.FileEvent:
+		v.state.Apply(ev)
+	case *protocol.MessageEvent, *protocol.DropEvent, *protocol.QuarantineEvent, *protocol.DuplicateEvent,
+		*protocol.HandledEvent, *protocol.TaskRejectedEvent, *protocol.AlertEvent:
+		v.state.Seq, v.state.TS = ev.Seq, ev.TS
+	}
+	v.Note(ev)
+}
+
+// Take gives the views that changed since the last call, as of the last event
+// folded, in the order of their paths.
+func (v *Views) Take() []protocol.Change {
+	if len(v.changed) == 0 {
+		return nil
+	}
+	list := make([]protocol.Change, 0, len(v.changed))
+	for _, p := range slices.Sorted(maps.Keys(v.changed)) {
+		if data, ok := v.state.View(p); ok {
+			list = append(list, put(p, data))
+		}
+	}
+	clear(v.changed)
+	return list
+}

@@ -1,0 +1,193 @@
+package router
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/hived/hived/eventlog"
+	"github.com/hived/hived/internal/durable"
+	"github.com/hived/hived/ledger"
+	"github.com/hived/hived/protocol"
+)
+
+// readViews gives the number of the log's last event, what `file` events
+// it holds, and its state.
+func readViews(t *testing.T, disk durable.FS) (last protocol.Seq, filed map[string]int, state *ledger.State) {
+	t.Helper()
+	filed, state = map[string]int{}, ledger.New(memSettings().Remember)
+	for rec, err := range eventlog.Read(disk, eventlog.Position{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		last = rec.Event.Seq
+		state.Apply(rec.Event)
+		if e, ok := rec.Event.Body.(*protocol.FileEvent); ok {
+			filed[e.Path]++
+		}
+	}
+	return last, filed, state
+}
+
+// sameViews wants each view on the disk as the log's end gives it.
+func sameViews(disk durable.FS, state *ledger.State) error {
+	var errs []error
+	n := 0
+	for p := range state.AllViews {
+		n++
+		want, _ := state.View(p)
+		if have, _, err := durable.ReadFile(disk, p, -1); err != nil || string(have) != string(want) {
+			errs = append(errs, fmt.Errorf("%s is %q, %w; the log gives %q", p, have, err, want))
+		}
+	}
+	if n == 0 {
+		errs = append(errs, errors.New("there are no views"))
+	}
+	return errors.Join(errs...)
+}
+
+// TestViewsHaveNoEvents: the roster and tasks are shown in files that the log does
+// not hold, in commits of few events as in those of many, made by a committer that
+// was told, and by one that reads the log because it was behind.
+func TestViewsHaveNoEvents(t *testing.T) {
+	t.Parallel()
+	for _, batch := range []int{1, 3, 512} {
+		for _, paused := range []bool{false, true} {
+			synctest.Test(t, func(t *testing.T) {
+				disk := memHive(t)
+				set := memSettings()
+				set.Git.CommitBatch = batch
+				n := 0
+				say := func(who, text string) {
+					n++
+					put(t, disk, fmt.Sprintf("agents/%s/outbox/%03d.json", who, n), text)
+				}
+				run := func() {
+					if err := runWith(disk, set); err != nil {
+						t.Fatal(err)
+					}
+					<-time.After(time.Second)
+				}
+				if paused {
+					say("human", `{"to":"hive","event":"git-pause"}`)
+				}
+				say("alice", `{"to":"hive","event":"create","data":{"tasks":[{"title":"one","to":["bob"]},{"title":"two","to":["bob"]},{"title":"three"}]}}`)
+				run()
+				say("bob", `{"to":"hive","event":"claim"}`)
+				say("human", `{"to":"hive","event":"agent-add","data":{"agent":"bob","role":"maker"}}`)
+				say("bob", `{"to":"alice","body":"between"}`)
+				run()
+				say("bob", `{"to":"hive","event":"claim"}`)
+				say("human", `{"to":"hive","event":"agent-hold","data":{"agent":"alice"}}`)
+				run()
+				if paused {
+					say("human", `{"to":"hive","event":"git-resume"}`)
+				}
+				run()
+				run()
+				last, filed, state := readViews(t, disk)
+				for p := range filed {
+					if p == protocol.PathRegistry || strings.HasPrefix(p, protocol.PathTasks) {
+						t.Errorf("the log holds %s", p)
+					}
+				}
+				if err := errors.Join(sameViews(disk, state), sameCommits(disk, last)); err != nil {
+					t.Errorf("batches of %d, paused %v: %v", batch, paused, err)
+				}
+			})
+		}
+	}
+}
+
+// TestViewsComeBack: what somebody did to a view while no daemon ran is undone at
+// the next start, where it is gone, and where only the roster says.
+func TestViewsComeBack(t *testing.T) {
+	t.Parallel()
+	disk := memHive(t)
+	put(t, disk, "agents/alice/outbox/1.json", `{"to":"hive","event":"create","data":{"title":"one","to":["bob"]}}`)
+	if err := runOnce(disk); err != nil {
+		t.Fatal(err)
+	}
+	_, _, state := readViews(t, disk)
+	for p := range state.AllViews {
+		if err := disk.Remove(p); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put(t, disk, protocol.PathRegistry, "{}")
+	if err := runOnce(disk); err != nil {
+		t.Fatal(err)
+	}
+	_, _, state = readViews(t, disk)
+	if err := sameViews(disk, state); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestRosterCostsNothingInTheLog: to hold and release one of many agents is a few
+// lines, however many there are.
+func TestRosterCostsNothingInTheLog(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	for i := range 300 {
+		b.d.Join(b.now, protocol.AgentID(fmt.Sprintf("agent-%03d", i)))
+	}
+	b.d.Take(b.now)
+	size := logBytes(t, b.send("human", `{"to":"hive","event":"agent-hold","data":{"agent":"agent-007"}}`)) +
+		logBytes(t, b.send("human", `{"to":"hive","event":"agent-release","data":{"agent":"agent-007"}}`))
+	if size > 2<<10 {
+		t.Errorf("to hold and release one of 300 agents costs %d bytes of log", size)
+	}
+}
+
+// logBytes is what decisions take in the log.
+func logBytes(t *testing.T, list []Decision) int {
+	t.Helper()
+	size := 0
+	for _, d := range list {
+		line, _, err := protocol.AppendLine(nil, d.Event, protocol.Sum{1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		size += len(line)
+	}
+	return size
+}
+
+// TestOldHiveKeepsItsViewsUntilTheyChange: what a log of format 1 said of a view
+// stands until an event of format 2 changes it.
+func TestOldHiveKeepsItsViewsUntilTheyChange(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		disk := oldHive(t)
+		if err := runOnce(disk); err != nil {
+			t.Fatal(err)
+		}
+		if _, filed, state := readViews(t, disk); filed[protocol.PathRegistry] == 0 || !state.ViewsAreFiles() {
+			t.Fatalf("a log of format 1 holds %v", filed)
+		}
+		put(t, disk, "agents/alice/outbox/1.json", `{"to":"bob","body":"x"}`)
+		if err := runOnce(disk); err != nil {
+			t.Fatal(err)
+		}
+		_, filed, state := readViews(t, disk)
+		if _, ok := state.View(protocol.PathRegistry); ok {
+			t.Error("the roster is a view, and nothing changed it")
+		}
+		put(t, disk, "agents/human/outbox/1.json", `{"to":"hive","event":"agent-hold","data":{"agent":"bob"}}`)
+		put(t, disk, "agents/alice/outbox/2.json", `{"to":"hive","event":"create","data":{"title":"one","to":["bob"]}}`)
+		if err := runOnce(disk); err != nil {
+			t.Fatal(err)
+		}
+		last, now, state := readViews(t, disk)
+		if now[protocol.PathRegistry] != filed[protocol.PathRegistry] || len(now) != len(filed) {
+			t.Errorf("the log holds %v, and held %v", now, filed)
+		}
+		if err := errors.Join(sameViews(disk, state), sameCommits(disk, last)); err != nil {
+			t.Error(err)
+		}
+	})
+}
