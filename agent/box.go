@@ -6,7 +6,8 @@
 //     without an error survives a power cut;
 //   - nothing is ever overwritten or deleted, and reading consumes nothing;
 //   - it works the same whether the daemon runs or not: what is sent waits in
-//     the outbox, what was delivered can be read.
+//     the outbox, what was delivered can be read;
+//   - whoever sends, waits, reads or handles shows with it that the agent lives.
 //
 // What a message means, who may send what to whom, and whether it arrived is
 // decided by the coordinator and can be read in its log.
@@ -52,6 +53,7 @@ type Box struct {
 	mu      sync.Mutex
 	entropy *ulid.MonotonicEntropy // guarded by mu: ids of one millisecond go up
 	last    uint64                 // guarded by mu: milliseconds of the newest id, which never goes back
+	touched time.Time              // guarded by mu: when the alive file was last
 	whole   map[string]bool        // guarded by mu: files of the inbox of which it is known that they are not torn
 }
 
@@ -113,6 +115,7 @@ func (b *Box) ID() protocol.AgentID { return b.id }
 // one of them, who may do what it asks for; one that was deleted meanwhile is
 // [ErrNotFound].
 func (b *Box) Done(name string) (Letter, error) {
+	b.alive()
 	for tries := 1; ; tries++ {
 		l, err := b.Read(name)
 		if err != nil || l.Done {
@@ -151,6 +154,7 @@ const waitPoll = 50 * time.Millisecond
 // already. A hint makes it look sooner than it would by itself; the channel
 // may be nil. When ctx ends, the error is its cause.
 func (b *Box) Wait(ctx context.Context, hint <-chan struct{}) error {
+	b.alive()
 	tick := time.NewTicker(waitPoll)
 	defer tick.Stop()
 	for {

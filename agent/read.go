@@ -46,6 +46,7 @@ func (l Letter) ID() protocol.MessageID {
 // those in inbox/.done, which come first. What is torn is not there yet, see
 // [ErrTorn].
 func (b *Box) Inbox(all bool) ([]Letter, error) {
+	b.alive()
 	dirs := []string{protocol.InboxDir(b.id)}
 	if all {
 		dirs = []string{protocol.DoneDir(b.id), protocol.InboxDir(b.id)}
@@ -74,6 +75,7 @@ func (b *Box) Inbox(all bool) ([]Letter, error) {
 // file's name, or by the beginning of either where only one message has it. The
 // file of one that is torn can be named, and the error is [ErrTorn] then.
 func (b *Box) Read(name string) (Letter, error) {
+	b.alive()
 	if l, ok, err := b.byFile(name); ok {
 		return l, err
 	}

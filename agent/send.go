@@ -56,6 +56,7 @@ type Sent struct {
 // harmless and is what a reply refers to. A draft that is not a message is
 // refused at once, as a *[protocol.Malformed].
 func (b *Box) Send(d Draft) (Sent, error) {
+	b.alive()
 	key, err := b.next(time.Now())
 	if err != nil {
 		return Sent{}, fmt.Errorf("draw an id: %w", err)

@@ -60,6 +60,7 @@ const (
 	CodeLeaseExpired    Code = "lease-expired"
 	CodeStalled         Code = "stalled"
 	CodeReleased        Code = "released"
+	CodeTakenAway       Code = "taken-away" // to its creator and human
 	CodeCancelRequested Code = "cancel-requested"
 	CodeCancelled       Code = "cancelled"
 	CodeApprovalAsked   Code = "approval-asked"

@@ -23,8 +23,11 @@ func Guide(s Settings) []byte {
 		"{{inbox_cap}}", strconv.Itoa(s.InboxCap),
 		"{{lease}}", plainDuration(s.Tasks.Lease),
 		"{{alive_every}}", plainDuration(s.Tasks.HeartbeatTimeout/4),
+		"{{alive_seconds}}", strconv.FormatFloat((s.Tasks.HeartbeatTimeout/4).Seconds(), 'f', -1, 64),
 		"{{heartbeat_timeout}}", plainDuration(s.Tasks.HeartbeatTimeout),
 		"{{progress_timeout}}", plainDuration(s.Tasks.ProgressTimeout),
+		"{{turn_heartbeat}}", plainDuration(s.Tasks.TurnHeartbeat),
+		"{{turn_progress}}", plainDuration(s.Tasks.TurnProgress),
 		"{{stall_grace}}", plainDuration(s.Tasks.StallGrace),
 	).Replace(guide))
 }

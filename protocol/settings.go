@@ -60,8 +60,10 @@ type OwnFileSettings struct {
 // TaskSettings are those of the task machine (spec §8).
 type TaskSettings struct {
 	Lease            time.Duration `yaml:"lease"` // to take an offer, and to start what was taken
-	HeartbeatTimeout time.Duration `yaml:"heartbeat_timeout"`
+	HeartbeatTimeout time.Duration `yaml:"heartbeat_timeout"` // of a holder that beats
 	ProgressTimeout  time.Duration `yaml:"progress_timeout"`
+	TurnHeartbeat    time.Duration `yaml:"turn_heartbeat"` // of one that does not: a model's turn
+	TurnProgress     time.Duration `yaml:"turn_progress"`
 	StallGrace       time.Duration `yaml:"stall_grace"`
 	ApprovalTimeout  time.Duration `yaml:"approval_timeout"`
 	CancelGrace      time.Duration `yaml:"cancel_grace"`
@@ -97,6 +99,7 @@ func DefaultSettings() Settings {
 		OwnFiles:          OwnFileSettings{MaxBytes: 256 << 10},
 		Tasks: TaskSettings{
 			Lease: 30 * time.Second, HeartbeatTimeout: 2 * time.Minute, ProgressTimeout: 5 * time.Minute,
+			TurnHeartbeat: 10 * time.Minute, TurnProgress: 30 * time.Minute,
 			StallGrace: 30 * time.Second, ApprovalTimeout: 30 * time.Minute, CancelGrace: time.Minute,
 			MaxRetries: 3, Backoff: Backoff{Base: time.Second, Max: time.Minute},
 			Offers: 3, RepairDepth: 2, PoisonAfter: 3, Retention: 168 * time.Hour,
@@ -134,6 +137,8 @@ func (s Settings) Validate() error {
 		{"tasks.lease", int64(s.Tasks.Lease), int64(time.Millisecond), maxWait},
 		{"tasks.heartbeat_timeout", int64(s.Tasks.HeartbeatTimeout), int64(time.Millisecond), maxWait},
 		{"tasks.progress_timeout", int64(s.Tasks.ProgressTimeout), int64(time.Millisecond), maxWait},
+		{"tasks.turn_heartbeat", int64(s.Tasks.TurnHeartbeat), int64(time.Millisecond), maxWait},
+		{"tasks.turn_progress", int64(s.Tasks.TurnProgress), int64(time.Millisecond), maxWait},
 		{"tasks.stall_grace", int64(s.Tasks.StallGrace), int64(time.Millisecond), maxWait},
 		{"tasks.approval_timeout", int64(s.Tasks.ApprovalTimeout), int64(time.Millisecond), maxWait},
 		{"tasks.cancel_grace", int64(s.Tasks.CancelGrace), int64(time.Millisecond), maxWait},

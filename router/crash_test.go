@@ -42,9 +42,15 @@ func memHive(t *testing.T) *faultfs.Mem {
 	return disk
 }
 
+// oneClock has the same clocks hold for all holders.
+func oneClock(s *protocol.TaskSettings) {
+	s.TurnHeartbeat, s.TurnProgress = s.HeartbeatTimeout, s.ProgressTimeout
+}
+
 func memSettings() protocol.Settings {
 	s := protocol.DefaultSettings()
 	s.Settle, s.Rescan, s.Git.CommitDelay = time.Millisecond, 10*time.Millisecond, time.Millisecond
+	oneClock(&s.Tasks)
 	return s
 }
 

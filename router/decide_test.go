@@ -33,6 +33,7 @@ func newBench(t *testing.T, agents ...protocol.AgentID) *bench {
 	t.Helper()
 	s := protocol.DefaultSettings()
 	s.InboxCap = 1000
+	oneClock(&s.Tasks)
 	b := &bench{t: t, now: time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)}
 	b.d = NewDecider(ledger.New(s.Remember), s, zeros{})
 	b.d.Join(b.now, protocol.Human)

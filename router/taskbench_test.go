@@ -26,6 +26,7 @@ type office struct {
 func newOffice(tb testing.TB, agents, tasks int) *office {
 	tb.Helper()
 	s := protocol.DefaultSettings()
+	oneClock(&s.Tasks)
 	s.InboxCap = 1 << 30 // nobody reads here
 	c := &office{tb: tb, now: time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)}
 	c.d = NewDecider(ledger.New(s.Remember), s, zeros{})

@@ -19,12 +19,17 @@ const livenessLooks = 4
 
 // Senses are what the decisions about time ask of the world.
 type Senses struct {
-	// Pulse gives the time of an agent's alive file, zero where there is none. Nil:
-	// nobody has one.
-	Pulse func(protocol.AgentID) time.Time
+	// Pulse looks at an agent's alive file. Nil: nobody has one.
+	Pulse func(protocol.AgentID) Pulse
 	// Heard tells whether all was taken in that stood in an agent's outbox at a
 	// moment. Where it says no, it is asked again soon. Nil: always.
 	Heard func(protocol.AgentID, task.Moment) bool
+}
+
+// Pulse is what an agent's alive file shows.
+type Pulse struct {
+	Touched time.Time     // its time; zero where there is none
+	Every   time.Duration // the period that it names; zero: a bare touch
 }
 
 // Tasks does what is due: it ends waits and leases, offers what waits for
@@ -132,13 +137,26 @@ func (d *Decider) graceEnds(t *task.Task) task.Moment {
 // alive is when a holder that is not heard of again counts as gone.
 func (d *Decider) alive(t *task.Task) task.Moment {
 	heard := d.state.Tasks.Running(max(t.Since, d.plan.signs[t.Holder]))
-	return max(heard, t.Expected).Add(d.settings.Tasks.HeartbeatTimeout)
+	heartbeat, _ := d.clocksOf(t)
+	return max(heard, t.Expected).Add(heartbeat)
 }
 
 // progress is when a holder that reaches nothing new counts as stalled.
 func (d *Decider) progress(t *task.Task) task.Moment {
-	reached := d.state.Tasks.Running(max(t.Since, t.Progressed))
-	return max(reached, t.Expected).Add(d.settings.Tasks.ProgressTimeout)
+	reached := d.state.Tasks.Running(t.Progressed)
+	_, progress := d.clocksOf(t)
+	return max(reached, t.Expected).Add(progress)
+}
+
+// clocksOf are the two clocks of a task in progress. Whoever was seen to beat since
+// it took the task is a program and is missed soon; any other holder may be a
+// model, which shows no life during a turn.
+func (d *Decider) clocksOf(t *task.Task) (heartbeat, progress time.Duration) {
+	s := &d.settings.Tasks
+	if beat := d.plan.beats[t.Holder]; beat > 0 && beat >= t.Taken {
+		return s.HeartbeatTimeout, s.ProgressTimeout
+	}
+	return s.TurnHeartbeat, s.TurnProgress
 }
 
 func (d *Decider) nextLook(t *task.Task) task.Moment {
@@ -243,16 +261,22 @@ func (d *Decider) retry(now time.Time, t *task.Task) error {
 
 // look takes an agent's pulse. It counts from when it is seen, so that the
 // agent's clock does not matter. The first look only tells what to compare with.
-func (d *Decider) look(at task.Moment, id protocol.AgentID, pulse func(protocol.AgentID) time.Time) {
+// A period that is too long for the clock of those who beat is none.
+func (d *Decider) look(at task.Moment, id protocol.AgentID, pulse func(protocol.AgentID) Pulse) {
+	last := d.plan.looks[id]
 	d.plan.looks[id] = at
-	var beat time.Time
+	var is Pulse
 	if pulse != nil {
-		beat = pulse(id)
+		is = pulse(id)
 	}
 	before, known := d.plan.pulses[id]
-	d.plan.pulses[id] = beat
-	if known && !beat.Equal(before) {
-		d.plan.signs[id] = at
+	d.plan.pulses[id] = is.Touched
+	if !known || is.Touched.Equal(before) {
+		return
+	}
+	d.plan.signs[id] = at
+	if is.Every > 0 && is.Every <= d.settings.Tasks.HeartbeatTimeout/2 {
+		d.plan.beats[id] = last // the beat came after that
 	}
 }
 
@@ -270,12 +294,13 @@ func (d *Decider) leaseEnding(now time.Time, at task.Moment, t *task.Task) error
 // releases a task whose holder had its time to come back.
 func (d *Decider) silent(now time.Time, at task.Moment, t *task.Task) error {
 	gone, stuck := d.alive(t) <= at, d.progress(t) <= at
+	heartbeat, progress := d.clocksOf(t)
 	if t.State == task.InProgress {
 		switch {
 		case gone:
-			return d.step(now, t, protocol.TaskEvent{Event: task.HeartbeatLost, By: protocol.Hive, Reason: string(t.Holder) + " was not heard of for " + plain(d.settings.Tasks.HeartbeatTimeout)})
+			return d.step(now, t, protocol.TaskEvent{Event: task.HeartbeatLost, By: protocol.Hive, Reason: string(t.Holder) + " was not heard of for " + plain(heartbeat)})
 		case stuck:
-			return d.step(now, t, protocol.TaskEvent{Event: task.ProgressStalled, By: protocol.Hive, Reason: string(t.Holder) + " is alive and reached nothing new for " + plain(d.settings.Tasks.ProgressTimeout)})
+			return d.step(now, t, protocol.TaskEvent{Event: task.ProgressStalled, By: protocol.Hive, Reason: string(t.Holder) + " is alive and reached nothing new for " + plain(progress)})
 		}
 		return nil
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/hived/hived/eventlog"
+	"github.com/hived/hived/internal/durable"
 	"github.com/hived/hived/ledger"
 	"github.com/hived/hived/protocol"
 )
@@ -39,14 +40,22 @@ func (r *Router) tasks(ctx context.Context, now time.Time) (more bool, err error
 	return more || sent, err
 }
 
-// pulse is when an agent's alive file was last touched, on the clock of whoever
-// did it.
-func (r *Router) pulse(id protocol.AgentID) time.Time {
-	info, err := r.disk.Lstat(protocol.AgentDir(id) + "/alive")
+// pulse looks at an agent's alive file. Its time is on the clock of whoever touched
+// it. Most are empty, and nothing but a small plain file is opened.
+func (r *Router) pulse(id protocol.AgentID) Pulse {
+	name := protocol.AliveFile(id)
+	info, err := r.disk.Lstat(name)
 	if err != nil {
-		return time.Time{}
+		return Pulse{}
 	}
-	return info.ModTime
+	p := Pulse{Touched: info.ModTime}
+	if !info.Regular() || info.Size == 0 || info.Size > protocol.AliveMost {
+		return p
+	}
+	if text, _, err := durable.ReadFile(r.disk, name, protocol.AliveMost); err == nil {
+		p.Every = protocol.BeatOf(text)
+	}
+	return p
 }
 
 // recall reads an event again, also one that waits for room in the log.

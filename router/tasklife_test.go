@@ -118,6 +118,7 @@ var work = &course{
 func lifeTasks(s *protocol.TaskSettings) {
 	s.Lease, s.HeartbeatTimeout, s.StallGrace, s.CancelGrace = 2*time.Second, 3*time.Second, time.Second, 2*time.Second
 	s.Retention = 12 * time.Hour
+	s.TurnHeartbeat, s.TurnProgress = s.HeartbeatTimeout, s.ProgressTimeout
 }
 
 // TestTaskLife: the days hold what the sweeps are to be over.

@@ -78,6 +78,7 @@ type taskRun struct {
 func newTaskRun(t *rapid.T) *taskRun {
 	h := &taskRun{now: time.Date(2027, 3, 1, 12, 0, 0, 0, time.UTC), beats: map[protocol.AgentID]time.Time{}, set: protocol.DefaultSettings()}
 	h.set.Tasks.Retention, h.set.InboxCap = 2*time.Hour, 1<<20
+	oneClock(&h.set.Tasks)
 	h.m = newTaskModel(h.set.Tasks)
 	h.begin(t, ledger.New(h.set.Remember))
 	for _, id := range modelTeam {
@@ -152,7 +153,7 @@ func (h *taskRun) same(t *rapid.T) {
 func (h *taskRun) settle(t *rapid.T) {
 	for more := true; more; {
 		var err error
-		if more, err = h.d.Tasks(h.now, Senses{Pulse: func(id protocol.AgentID) time.Time { return h.beats[id] }}); err != nil {
+		if more, err = h.d.Tasks(h.now, Senses{Pulse: func(id protocol.AgentID) Pulse { return Pulse{Touched: h.beats[id]} }}); err != nil {
 			t.Fatal(err)
 		}
 		h.follow(t)

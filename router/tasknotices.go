@@ -118,6 +118,10 @@ func (d *Decider) tellOthers(was, t *task.Task, e *protocol.TaskEvent, add adder
 		for _, to := range was.Offered {
 			add(to, protocol.CodeCancelled, protocol.Inform, "Task "+id+", which you were offered, was cancelled.", nil)
 		}
+	case task.LeaseExpired, task.Release:
+		if e.By == protocol.Hive {
+			d.tellTakenAway(was, t, e, add)
+		}
 	case task.OfferExhausted:
 		add(t.Creator, protocol.CodeNobodyTakes, protocol.Inform, "All whom task "+id+" was offered to have rejected it; its history says why. It is offered again at "+e.Until.Format(time.RFC3339)+".", nil)
 	case task.PauseForApproval:
@@ -130,6 +134,15 @@ func (d *Decider) tellOthers(was, t *task.Task, e *protocol.TaskEvent, add adder
 		d.tellLead(t, e, add)
 	}
 	d.tellCreator(t, e, add)
+}
+
+// tellTakenAway says to whom it matters that a task goes to another: the holder may
+// be gone, or its time too short.
+func (d *Decider) tellTakenAway(was, t *task.Task, e *protocol.TaskEvent, add adder) {
+	for _, to := range []protocol.AgentID{t.Creator, protocol.Human} {
+		add(to, protocol.CodeTakenAway, protocol.Inform, fmt.Sprintf("Task %s, %s, was taken from %s: %s. It goes to whoever takes it next, from its last checkpoint; nothing is asked of you.",
+			t.ID, t.Title, was.Holder, e.Reason), map[string]any{"holder": was.Holder, "reason": e.Reason})
+	}
 }
 
 // asked is what the holder of a paused task asked.

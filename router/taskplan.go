@@ -27,6 +27,7 @@ type plan struct {
 	signs   map[protocol.AgentID]task.Moment // when an agent was last heard of
 	looks   map[protocol.AgentID]task.Moment // when its alive file was looked at
 	pulses  map[protocol.AgentID]time.Time   // what it showed then
+	beats   map[protocol.AgentID]task.Moment // since when it was seen to beat, at least
 	freed   []protocol.AgentID               // who has got room since the last dispatch
 	ready   []*task.Task                     // which want somebody since then
 	stale   []*task.Task                     // whose view is behind
@@ -62,7 +63,7 @@ func newPlan(state *ledger.State) *plan {
 		state: state, waits: newQueues(func(t *task.Task) *bool { return &t.Queued }), rests: newQueues(func(t *task.Task) *bool { return &t.Resting }),
 		asked: newQueues(func(t *task.Task) *bool { return &t.Asked }),
 		hands: map[protocol.AgentID]*hand{}, signs: map[protocol.AgentID]task.Moment{}, looks: map[protocol.AgentID]task.Moment{},
-		pulses: map[protocol.AgentID]time.Time{},
+		pulses: map[protocol.AgentID]time.Time{}, beats: map[protocol.AgentID]task.Moment{},
 	}
 }
 

@@ -398,6 +398,9 @@ func (d *Decider) step(now time.Time, t *task.Task, e protocol.TaskEvent) error 
 	}
 	was := *t
 	d.emit(now, &e)
+	if e.Event == task.Claim || e.Event == task.Accept {
+		t.Taken = d.state.Tasks.Moment(now)
+	}
 	d.plan.moved(t, standOf(&was))
 	d.planned(t, d.state.Tasks.Moment(now))
 	if err := d.tell(now, &was, t, &e); err != nil {
@@ -429,7 +432,7 @@ func (d *Decider) planAll() {
 	}
 	at := d.state.Tasks.Moment(d.state.TS)
 	for t := range d.state.Tasks.All() {
-		t.Wake, t.Queued, t.Resting, t.Asked = 0, false, false, false
+		t.Wake, t.Taken, t.Queued, t.Resting, t.Asked = 0, 0, false, false, false
 		d.plan.moved(t, stand{})
 		d.planned(t, at)
 	}

@@ -13,7 +13,9 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"net"
+	"time"
 
 	"go.yaml.in/yaml/v4"
 
@@ -95,13 +97,44 @@ func parse(data []byte) (file, error) {
 	if err := dec.Load(new(yaml.Node)); !errors.Is(err, errEmpty) {
 		return f, errors.New("a second document follows; write all keys in one")
 	}
-	if err := fill(&doc, &f); err != nil {
+	said := f
+	for _, d := range clocks(&said.Tasks) {
+		*d = unsaid
+	}
+	if err := fill(&doc, &said); err != nil {
 		return f, err
 	}
+	bothClocks(&said.Tasks, f.Tasks)
+	f = said
 	if err := f.Validate(); err != nil {
 		return f, err
 	}
 	return f, f.validateSections()
+}
+
+// unsaid stands for a duration that hive.yaml does not set. Nobody writes it.
+const unsaid = time.Duration(math.MinInt64)
+
+// clocks are the settings of the clocks of a task: first those for holders that
+// beat, then, in the same order, those for a model's turns.
+func clocks(t *protocol.TaskSettings) []*time.Duration {
+	return []*time.Duration{&t.HeartbeatTimeout, &t.ProgressTimeout, &t.TurnHeartbeat, &t.TurnProgress}
+}
+
+// bothClocks gives those that were not said their values: whoever sets a clock and
+// not that of a model's turns sets it for all (spec §10).
+func bothClocks(said *protocol.TaskSettings, defaults protocol.TaskSettings) {
+	list, otherwise := clocks(said), clocks(&defaults)
+	for i := range 2 {
+		if *list[i+2] == unsaid {
+			*list[i+2] = *list[i]
+		}
+	}
+	for i, d := range list {
+		if *d == unsaid {
+			*d = *otherwise[i]
+		}
+	}
 }
 
 // validateSections checks the sections that protocol.Settings does not have.

@@ -30,6 +30,8 @@ tasks:
   lease: 30s
   heartbeat_timeout: 120s
   progress_timeout: 300s
+  turn_heartbeat: 10m
+  turn_progress: 30m
   stall_grace: 30s
   approval_timeout: 30m
   cancel_grace: 60s

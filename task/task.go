@@ -78,10 +78,11 @@ type Task struct {
 	Spent    bool  // the epoch's holder may report nothing any more
 	Reminded bool
 
-	// Queued, Resting, Asked and Wake belong to package router, which knows from them
-	// what it has planned for the task. They are no part of its state.
+	// Queued, Resting, Asked, Wake and Taken (when it was seen to be taken) belong to
+	// package router, which knows from them what it has planned for the task. They are
+	// no part of its state.
 	Queued, Resting, Asked bool
-	Wake                   Moment
+	Wake, Taken            Moment
 }
 
 // The longest texts that are kept in memory, in characters. The log has them

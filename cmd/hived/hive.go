@@ -85,7 +85,8 @@ func (a *app) who() protocol.AgentID {
 // box opens the mailbox of the agent that acts.
 func (a *app) box(disk durable.FS) (*agent.Box, error) { return agent.Open(disk, a.who()) }
 
-// withHive runs a command that reads and writes files of the hive.
+// withHive runs a command that reads and writes files of the hive. Where an agent
+// calls it, that shows that the agent lives, whatever the command does.
 func (a *app) withHive(do func(c *cobra.Command, args []string, disk *durable.Disk) error) func(*cobra.Command, []string) error {
 	return func(c *cobra.Command, args []string) error {
 		disk, err := a.open()
@@ -93,6 +94,9 @@ func (a *app) withHive(do func(c *cobra.Command, args []string, disk *durable.Di
 			return err
 		}
 		defer disk.Close() //nolint:errcheck // what was written is synced or renamed by now
+		if _, err := protocol.ParseAgentID(string(a.who())); err == nil && a.who() != protocol.Human {
+			_ = agent.Alive(disk, a.who())
+		}
 		return do(c, args, disk)
 	}
 }

@@ -237,7 +237,7 @@ var taskCommands = []row{
 // alives makes a row in which what agents touch is not what it should be.
 func alives(name, given string, make func(h *hive, p string)) row {
 	return row{
-		name: name, given: given, answer: "never opened; whatever it is, its time alone is looked at, and the holder works on",
+		name: name, given: given, answer: "whatever it is, its time alone counts, and the holder works on",
 		run: func(h *hive) {
 			make(h, "agents/"+h.bob+"/alive")
 			id := h.begun()

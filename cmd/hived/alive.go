@@ -1,0 +1,74 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/hived/hived/agent"
+	"github.com/hived/hived/internal/durable"
+	"github.com/hived/hived/protocol"
+	"github.com/hived/hived/settings"
+)
+
+// beatsPerTimeout is how often within heartbeat_timeout `hived alive --while`
+// beats.
+const beatsPerTimeout = 4
+
+func (a *app) aliveCommand() *cobra.Command {
+	var pid int
+	c := &cobra.Command{
+		Use:   "alive",
+		Short: "Shows that an agent lives, once or for as long as a process runs",
+		Long: "Shows that an agent lives by touching its alive file, as every command does that an agent calls. With --while it\n" +
+			"does so again and again until that process has ended, and says how often: a holder of a task that beats is missed\n" +
+			"after heartbeat_timeout, any other after turn_heartbeat.",
+		Args: takes(0, 0),
+	}
+	c.RunE = a.withHive(func(c *cobra.Command, _ []string, disk *durable.Disk) error {
+		box, err := a.box(disk)
+		if err != nil {
+			return err
+		}
+		if !c.Flags().Changed("while") {
+			return agent.Alive(disk, box.ID())
+		}
+		if pid <= 0 {
+			return usageError("--while is %d; it is the id of a process that runs, such as $$", pid)
+		}
+		if !processRuns(pid) {
+			return exitWith(exitNotFound, "there is no process %d; --while wants the id of one that runs, such as $$", pid)
+		}
+		s, err := settings.Load(disk)
+		if errors.Is(err, fs.ErrPermission) { // it is the people's, and need not be an agent's to read
+			s, err = protocol.DefaultSettings(), nil
+		}
+		if err != nil {
+			return err
+		}
+		return beat(c.Context(), box, disk, max(s.Tasks.HeartbeatTimeout/beatsPerTimeout, time.Millisecond), func() bool { return processRuns(pid) })
+	})
+	c.Flags().IntVar(&pid, "while", 0, "beat until the process with this `pid` has ended")
+	return c
+}
+
+// beat shows that an agent lives for as long as something does.
+func beat(ctx context.Context, box *agent.Box, disk durable.FS, every time.Duration, lives func() bool) error {
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for lives() {
+		if err := agent.Beat(disk, box.ID(), every); err != nil {
+			return fmt.Errorf("show that %s lives: %w", box.ID(), err)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
+	return nil
+}
