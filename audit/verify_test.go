@@ -35,7 +35,7 @@ func TestVerifySoundHive(t *testing.T) {
 func TestVerifyNamesEveryByteOfTheLog(t *testing.T) {
 	h := newHive(t)
 	log := h.read("log.jsonl")
-	step := 1 + len(log)/250
+	step := 1 + len(log)/100
 	for at := 0; at < len(log); at += step {
 		h.flip("log.jsonl", at)
 		r := h.verify()
@@ -118,7 +118,7 @@ func TestVerifyBesideTheDaemon(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- r.Run(ctx) }()
 	n := 0
-	for range 10 {
+	for range 4 {
 		busy := make(chan struct{})
 		go func() {
 			defer close(busy)

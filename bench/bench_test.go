@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hived/hived/internal/sweep"
 	"github.com/hived/hived/internal/wait"
 	"github.com/hived/hived/protocol"
 )
@@ -86,7 +87,11 @@ func smoke(t *testing.T, program string, names ...string) {
 
 func TestRowsInThisProcess(t *testing.T) {
 	needGit(t)
-	smoke(t, "", "burst", "burst-50k", "idle-latency", "commit-flat", "git-status", "tasks-decide", "tasks-throughput", "tasks-timers")
+	names := []string{"burst", "tasks-timers"}
+	if sweep.Of(sweep.Rows) > 0 {
+		names = []string{"burst", "burst-50k", "idle-latency", "commit-flat", "git-status", "tasks-decide", "tasks-throughput", "tasks-timers"}
+	}
+	smoke(t, "", names...)
 }
 
 func TestRowsWithTheProgram(t *testing.T) {
@@ -97,7 +102,11 @@ func TestRowsWithTheProgram(t *testing.T) {
 		t.Skip(err)
 	}
 	needGit(t)
-	smoke(t, program(t), "git-size", "replay", "start", "verify", "memory", "year", "tasks-memory")
+	names := []string{"start"}
+	if sweep.Of(sweep.Rows) > 0 {
+		names = []string{"git-size", "replay", "start", "verify", "memory", "year", "tasks-memory"}
+	}
+	smoke(t, program(t), names...)
 }
 
 // What a machine lacks is said in words, is not met, and is no error.

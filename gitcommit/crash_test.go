@@ -11,6 +11,7 @@ import (
 
 	"github.com/hived/hived/internal/durable"
 	"github.com/hived/hived/internal/durable/faultfs"
+	"github.com/hived/hived/internal/sweep"
 	"github.com/hived/hived/protocol"
 )
 
@@ -211,7 +212,7 @@ func TestCrashAnywhere(t *testing.T) {
 	}
 	for _, how := range []faultfs.Loss{faultfs.Drop, faultfs.Keep, faultfs.Torn(1), faultfs.Torn(2)} {
 		t.Run(how.String(), func(t *testing.T) {
-			for n := 1; n <= ops; n++ {
+			for n := 1; n <= ops; n += sweep.Of(sweep.GitCrashes) {
 				m := newDisk(t)
 				m.CrashAt(n, how)
 				sure, err := tell(t.Context(), m, events, 1)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/hived/hived/eventlog"
+	strides "github.com/hived/hived/internal/sweep"
 	"github.com/hived/hived/ledger"
 	"github.com/hived/hived/mailbox"
 	"github.com/hived/hived/protocol"
@@ -263,7 +264,7 @@ func (h *crew) stepsOf(id protocol.TaskID) (list []*protocol.TaskEvent) {
 // message that is sent then waits for no more than a batch of them.
 func TestTenThousandTimers(t *testing.T) {
 	t.Parallel()
-	const count = 10_000
+	count := strides.Of(strides.Timers)
 	synctest.Test(t, func(t *testing.T) {
 		h := newCrew(t, "anna", func(s *protocol.Settings) { s.Tasks.Retention = time.Hour })
 		h.post("human", `{"to": "hive", "event": "git-pause"}`) // history is not what this is about

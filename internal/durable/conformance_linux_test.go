@@ -458,7 +458,7 @@ func TestReadDirOfMany(t *testing.T) {
 	everyDisk(t, func(t *testing.T, d disk) {
 		t.Helper()
 		var want []durable.Entry
-		for i := range 2000 {
+		for i := range 700 { // the system gives them in several pieces
 			name := fmt.Sprintf("%05d-%s", i, strings.Repeat("n", i%90))
 			check(t, closing(d.Create(name, 0o644)))
 			want = append(want, durable.Entry{Name: name})

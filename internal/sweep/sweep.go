@@ -29,6 +29,9 @@ const (
 	TaskRecoveries Name = "tasks, crashed recoveries: stride over their operations"
 	TaskRecovery   Name = "tasks, crashed recoveries: stride over those of the recovery"
 	Stories        Name = "one story, crashes: stride over its operations"
+	GitCrashes     Name = "history, crashes: stride over its operations"
+	Timers         Name = "tasks of which the time is up at once"
+	Rows           Name = "rows of the benchmark: 0 some, 1 all"
 	Failpoints     Name = "failpoints: stride over the named points"
 	Kills          Name = "kills of a daemon under load"
 	PowerCuts      Name = "power cuts of each file system"
@@ -48,12 +51,15 @@ const (
 var table = map[Name][night + 1]int{
 	HiveCrashes:    {20, 1, 1},
 	HiveFails:      {8, 3, 1},
-	HiveRecoveries: {360, 180, 20},
-	TaskCrashes:    {64, 32, 6},
-	TaskFails:      {94, 32, 6},
-	TaskRecoveries: {400, 200, 120},
+	HiveRecoveries: {720, 180, 20},
+	TaskCrashes:    {128, 32, 6},
+	TaskFails:      {188, 32, 6},
+	TaskRecoveries: {800, 200, 120},
 	TaskRecovery:   {5, 3, 1},
 	Stories:        {1, 1, 1},
+	GitCrashes:     {4, 1, 1},
+	Timers:         {2000, 10_000, 10_000},
+	Rows:           {0, 1, 1},
 	Failpoints:     {7, 1, 1},
 	Kills:          {1, 6, 1000},
 	PowerCuts:      {0, 1, 100},
