@@ -46,7 +46,8 @@ type State struct {
 	pairs         *window[pair]
 	names         names
 	roll          roll
-	rosterAt      protocol.Seq // the event as of which registry.json is a view; zero: it has events of its own
+	rosterAt      protocol.Seq            // the event as of which registry.json is a view; zero: it has events of its own
+	troubles      map[troubleKey]*Trouble // of the last hour; older ones until something else goes wrong
 }
 
 // Counts are totals since the log began.
@@ -138,6 +139,7 @@ func New(r protocol.RememberSettings) *State {
 		parents:       newWindow[parent](r.IDs),
 		conversations: newWindow[conversation](r.Conversations),
 		pairs:         newWindow[pair](r.Conversations),
+		troubles:      map[troubleKey]*Trouble{},
 	}
 	s.setFormat(protocol.LogFormat, 1) // until the first event says another
 	s.parents.forget = func(p parent) { s.names.release(p.conversation) }
@@ -243,6 +245,7 @@ func (f folder) OnMessage(ev protocol.Event, e *protocol.MessageEvent) none {
 
 func (f folder) OnDrop(ev protocol.Event, e *protocol.DropEvent) none {
 	f.s.Counts.Drops += uint64(len(e.To))
+	f.s.trouble(ev, troubleKey{protocol.KindDrop, protocol.Code(e.Reason), e.From}, len(e.To), e.Detail, false)
 	if e.Told {
 		f.s.told(ev, e)
 	}
@@ -251,6 +254,7 @@ func (f folder) OnDrop(ev protocol.Event, e *protocol.DropEvent) none {
 
 func (f folder) OnQuarantine(ev protocol.Event, e *protocol.QuarantineEvent) none {
 	f.s.Counts.Quarantines++
+	f.s.trouble(ev, troubleKey{protocol.KindQuarantine, e.Code, e.Agent}, 1, e.Path+": "+e.Detail, e.Told)
 	// What has no content in the log is never swept: it is nowhere else.
 	if e.Original != nil { // else somebody altered what the agent was to read
 		f.heard(e.Agent)
@@ -334,9 +338,17 @@ func (f folder) OnTask(ev protocol.Event, e *protocol.TaskEvent) none {
 	if e.Event == task.Create {
 		f.s.took(string(e.Task))
 	}
+	var holder protocol.AgentID
+	if t := f.s.Tasks.Get(e.Task); t != nil {
+		holder = t.Holder
+	}
 	// hived writes no event that the table does not have; one that somebody
 	// else wrote into a log changes nothing.
-	_ = f.s.Tasks.Apply(ev, e)
+	if f.s.Tasks.Apply(ev, e) == nil {
+		if code, lost := taken(e); lost {
+			f.s.trouble(ev, troubleKey{protocol.KindTask, code, holder}, 1, e.Reason, false).Task = e.Task
+		}
+	}
 	if e.Event == task.OfferExpired {
 		for _, id := range e.Agents {
 			if a := f.s.Agents[id]; a != nil {
@@ -359,8 +371,9 @@ func (f folder) OnTaskRejected(_ protocol.Event, e *protocol.TaskRejectedEvent) 
 	return none{}
 }
 
-func (f folder) OnAlert(protocol.Event, *protocol.AlertEvent) none {
+func (f folder) OnAlert(ev protocol.Event, e *protocol.AlertEvent) none {
 	f.s.Counts.Alerts++
+	f.s.trouble(ev, troubleKey{protocol.KindAlert, e.Code, e.Agent}, 1, e.Text, e.Told)
 	return none{}
 }
 

@@ -13,7 +13,7 @@ import (
 
 // magic is the first thing in a snapshot, and its version: any change of what
 // follows is another one.
-const magic = "hived-snapshot-4\n"
+const magic = "hived-snapshot-5\n"
 
 // Encode writes a snapshot: the whole State at its event Seq, whose line in
 // the log has that sum. The same State gives the same bytes. Nothing is held in
@@ -51,6 +51,7 @@ func (s *State) Encode(w io.Writer, sum protocol.Sum) error {
 	for record := range s.Tasks.Records() {
 		out.long(record)
 	}
+	s.encodeTroubles(out)
 	s.encodeWindows(out)
 	if err := out.close(); err != nil {
 		return fmt.Errorf("write a snapshot: %w", err)
@@ -106,6 +107,7 @@ func decode(in *source, remember protocol.RememberSettings) (*State, protocol.Su
 		s.Files[p], path = f, p
 	}
 	s.decodeTasks(in)
+	s.decodeTroubles(in)
 	s.decodeWindows(in)
 	return s, sum, in.err
 }

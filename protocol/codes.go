@@ -75,6 +75,7 @@ const (
 	CodeTaskFailed      Code = "task-failed"
 	CodeNobodyTakes     Code = "nobody-takes"
 	CodeLargeCheckpoint Code = "large-checkpoint"
+	CodeNobodyEligible  Code = "nobody-eligible" // it is for agents or roles that nobody is
 )
 
 // Alerts.

@@ -271,6 +271,7 @@ type QuarantineEvent struct {
 	Line     int       `json:"line,omitzero"`
 	Column   int       `json:"column,omitzero"`
 	Original *Original `json:"original,omitzero"`
+	Told     bool      `json:"told,omitzero"` // a notice that follows tells the lead, or a person
 	// Content is nil for what has no bytes worth keeping: a link, a FIFO, a
 	// directory, a file over the size limit.
 	Content *Content `json:"content,omitzero"`
@@ -319,6 +320,7 @@ type AlertEvent struct {
 	Text  string  `json:"text"`
 	Agent AgentID `json:"agent,omitzero"`
 	Path  string  `json:"path,omitzero"`
+	Told  bool    `json:"told,omitzero"` // a notice that follows tells the lead, or a person
 }
 
 // Content is a file's bytes: as text where they are UTF-8, else in base64.

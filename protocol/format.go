@@ -35,6 +35,8 @@ var additions = []Addition{
 	{2, KindQuarantine, "original.ctime", "", "the same"},
 	{2, KindDuplicate, "original.ctime", "", "the same"},
 	{2, KindTask, "checkpoint.patch", "", "what changed in the checkpoint before, instead of `data`"},
+	{2, KindQuarantine, "told", "", "a notice tells the lead, or a person"},
+	{2, KindAlert, "told", "", "a notice tells the lead, or a person"},
 }
 
 // FormatOf is the lowest format of a log that can hold an event.

@@ -219,7 +219,8 @@ func (o *olderHive) events(d *Decider, now time.Time) {
 	}
 	if len(o.left) > 0 {
 		names := strings.Join(o.left[:min(len(o.left), 10)], ", ")
-		d.Alert(now, &protocol.AlertEvent{Code: protocol.CodeAdopted, Text: fmt.Sprintf("%d names of the older hive were left as they are: %s", len(o.left), names)})
+		// Whoever adopts is told by the command.
+		d.emit(now, &protocol.AlertEvent{Code: protocol.CodeAdopted, Text: fmt.Sprintf("%d names of the older hive were left as they are: %s", len(o.left), names)})
 	}
 }
 

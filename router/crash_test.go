@@ -425,7 +425,7 @@ func TestSealWaitsForWhatIsDecided(t *testing.T) {
 	if len(r.stuck) == 0 {
 		t.Fatal("the disk was not full")
 	}
-	r.decider.Alert(time.Now(), &protocol.AlertEvent{Code: protocol.CodeStray, Text: "meanwhile"})
+	r.alert(time.Now(), &protocol.AlertEvent{Code: protocol.CodeStray, Text: "meanwhile"})
 	step()
 	if len(r.stuck) > 0 || unread(t, disk, "bob") != 1 {
 		t.Fatal("it did not go on when there was room")
@@ -1032,8 +1032,8 @@ func TestIntruderAndTornLog(t *testing.T) {
 	}
 	disk = disk.Reboot()
 	log, _, err := durable.ReadFile(disk, protocol.PathLog, -1)
-	if err != nil || !strings.Contains(string(log[strings.LastIndex(string(log[:len(log)-1]), "\n"):]), `"kind":"alert"`) {
-		t.Fatalf("the last event is no alert, %v", err)
+	if err != nil || !strings.Contains(string(log[strings.LastIndex(string(log[:len(log)-1]), "\n"):]), `"from":"hive","to":["human"]`) {
+		t.Fatalf("the last event does not tell of the alert, %v", err)
 	}
 	put(t, disk, protocol.PathLog, string(log[:len(log)-2]))
 	if err := runOnce(disk); err != nil {
@@ -1044,7 +1044,7 @@ func TestIntruderAndTornLog(t *testing.T) {
 		t.Errorf("the message is %q, %v", data, err)
 	}
 	log, _, err = durable.ReadFile(disk, protocol.PathLog, -1)
-	if n := strings.Count(string(log), `"kind":"alert","code":"altered"`); n != 1 {
+	if n := strings.Count(string(log), `"kind":"alert","more":true,"code":"altered"`); n != 1 {
 		t.Errorf("it is alerted %d times, %v", n, err)
 	}
 }

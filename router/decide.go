@@ -162,7 +162,15 @@ func (d *Decider) quarantine(now time.Time, a mailbox.Arrival, f mailbox.Fault, 
 		c := protocol.NewContent(a.Raw)
 		e.Content = &c
 	}
+	// A person whose own file it is is told anyway.
+	e.Told = a.Agent != protocol.Human && d.worthTelling(now, protocol.KindQuarantine, f.Code, a.Agent)
 	d.emit(now, e)
+	if e.Told {
+		text := fmt.Sprintf("outbox/%s of %s was set aside as %s: %s. Its author is told.", a.Original.Name, a.Agent, e.Path, strings.TrimSuffix(f.Detail, "."))
+		if err := d.tellTrouble(now, f.Code, a.Agent, e.Path, text); err != nil {
+			return err
+		}
+	}
 	return d.notice(now, notice{
 		to: a.Agent, act: protocol.NotUnderstood, reply: id, code: f.Code,
 		subject: "could not accept " + protocol.Quote(a.Original.Name),
@@ -247,22 +255,33 @@ func (d *Decider) FileGone(now time.Time, p string, by protocol.AgentID) {
 // Hive records what happened to the hive as a whole.
 func (d *Decider) Hive(now time.Time, e *protocol.HiveEvent) protocol.Seq { return d.emit(now, e) }
 
-// Alert records something that a person should know.
-func (d *Decider) Alert(now time.Time, e *protocol.AlertEvent) { d.emit(now, e) }
+// Alert records something that a person should know, and tells the lead, or a
+// person, of it.
+func (d *Decider) Alert(now time.Time, e *protocol.AlertEvent) error {
+	e.Told = d.worthTelling(now, protocol.KindAlert, e.Code, e.Agent)
+	first := len(d.out)
+	d.emit(now, e)
+	if !e.Told {
+		return nil
+	}
+	err := d.tellTrouble(now, e.Code, e.Agent, e.Path, e.Text)
+	d.whole(first)
+	return err
+}
 
 // SetAside records that what stood under the name of a message in an inbox was
 // moved to another, and alerts people: one whole, so that the message is written
 // again wherever a crash comes. The bytes, where there are any, are kept in the
 // event whose number it gives.
-func (d *Decider) SetAside(now time.Time, id protocol.AgentID, file, to, text string, data []byte) (seq protocol.Seq) {
+func (d *Decider) SetAside(now time.Time, id protocol.AgentID, file, to, text string, data []byte) (seq protocol.Seq, err error) {
 	first := len(d.out)
 	if data != nil {
 		c := protocol.NewContent(data)
 		seq = d.emit(now, &protocol.QuarantineEvent{Agent: id, Code: protocol.CodeAltered, Detail: text, Path: to, Size: int64(len(data)), Content: &c})
 	}
-	d.emit(now, &protocol.AlertEvent{Code: protocol.CodeAltered, Agent: id, Path: protocol.InboxDir(id) + "/" + file, Text: text})
+	err = d.Alert(now, &protocol.AlertEvent{Code: protocol.CodeAltered, Agent: id, Path: protocol.InboxDir(id) + "/" + file, Text: text})
 	d.whole(first)
-	return seq
+	return seq, err
 }
 
 // AsideName is a free name for a file that is set aside.

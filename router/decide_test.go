@@ -175,7 +175,7 @@ func TestRules(t *testing.T) {
 		{name: "needs_human sends a copy", from: "alice", send: `{"to":"bob","needs_human":true,"body":"x"}`, want: []string{"message alice hops 0 to [bob human]"}},
 		{name: "expired", from: "alice", send: `{"to":"bob","expires_at":"2026-11-21T08:59:59Z","body":"x"}`, want: []string{"message alice hops 0 to []", "drop expired [bob]", "notice expired to [alice]"}, says: "later expires_at"},
 		{name: "not expired yet", from: "alice", send: `{"to":"bob","expires_at":"2026-11-21T09:00:00Z","body":"x"}`, want: []string{"message alice hops 0 to [bob]"}},
-		{name: "claimed hops over the cap", from: "alice", send: `{"to":"bob","hops":13,"body":"x"}`, want: []string{"message alice hops 13 to []", "drop hop-cap [bob]", "notice hop-cap to [alice]"}, says: "hived continue"},
+		{name: "claimed hops over the cap", from: "alice", send: `{"to":"bob","hops":13,"body":"x"}`, want: []string{"message alice hops 13 to []", "drop hop-cap [bob]", "notice hop-cap to [alice]", "notice hop-cap to [human]"}, says: "hived continue"},
 		{name: "claimed hops at the cap", from: "alice", send: `{"to":"bob","hops":12,"body":"x"}`, want: []string{"message alice hops 12 to [bob]"}},
 		{name: "unknown parent counts one", from: "alice", send: `{"to":"bob","in_reply_to":"nowhere","body":"x"}`, want: []string{"message alice hops 1 to [bob]"}},
 		{
@@ -201,7 +201,7 @@ func TestRules(t *testing.T) {
 		{
 			name: "same id, other content", from: "alice", send: `{"id":"m1","to":"bob","body":"y"}`,
 			before: func(b *bench) { b.send("alice", `{"id":"m1","to":"bob","body":"x"}`) },
-			want:   []string{"quarantine id-conflict agents/alice/outbox/.sent/bad-2.json", "notice id-conflict to [alice]"}, says: "new id",
+			want:   []string{"quarantine id-conflict agents/alice/outbox/.sent/bad-2.json", "notice id-conflict to [human]", "notice id-conflict to [alice]"}, says: "new id",
 		},
 		{
 			name: "same id of another sender", from: "carol", send: `{"id":"m1","to":"bob","body":"y"}`,
@@ -423,8 +423,8 @@ func TestPairCap(t *testing.T) {
 	if through != 101 {
 		t.Errorf("%d messages got through, want 101: the first and 100 turns", through)
 	}
-	if notes != 1 {
-		t.Errorf("%d notices, want 1 an hour", notes)
+	if notes != 2 {
+		t.Errorf("%d notices, want 1 an hour to the sender and 1 to a person", notes)
 	}
 	if got := b.send("alice", `{"to":["bob","carol"],"body":"x"}`); story(got)[0] != "message alice hops 0 to [carol]" {
 		t.Errorf("others are stopped too: %v", story(got))
@@ -442,7 +442,7 @@ func TestFaults(t *testing.T) {
 		Agent: "alice", Name: "x.json", Original: protocol.Original{Name: "x.json"}, Raw: []byte(`{"to"`), Size: 5,
 		Fault: &mailbox.Fault{Code: protocol.CodeMalformed, Detail: "the JSON ends too early at line 1, column 6; write the whole object", Line: 1, Column: 6},
 	})
-	want := []string{"quarantine malformed agents/alice/outbox/.sent/bad-x.json", "notice malformed to [alice]"}
+	want := []string{"quarantine malformed agents/alice/outbox/.sent/bad-x.json", "notice malformed to [human]", "notice malformed to [alice]"}
 	if diff := cmp.Diff(want, story(got)); diff != "" {
 		t.Error(diff)
 	}
@@ -592,7 +592,9 @@ func TestAsideNamesGoUp(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.d.SetAside(b.now, "bob", file, protocol.DoneDir("bob")+"/"+first, "x", []byte("y"))
+	if _, err := b.d.SetAside(b.now, "bob", file, protocol.DoneDir("bob")+"/"+first, "x", []byte("y")); err != nil {
+		t.Fatal(err)
+	}
 	again, err := NewDecider(b.d.state, b.d.settings, zeros{}).AsideName(b.now.Add(-time.Hour), file)
 	if err != nil || again <= first {
 		t.Errorf("%s after %s, %v", again, first, err)

@@ -198,7 +198,7 @@ func (r *Router) lookBack(now time.Time) {
 		return
 	}
 	r.bringBack()
-	r.decider.Alert(now, &protocol.AlertEvent{Code: protocol.CodeTakenBack, Text: "hived's branch was moved back to an older commit; the commits after it are made again from the log"})
+	r.alert(now, &protocol.AlertEvent{Code: protocol.CodeTakenBack, Text: "hived's branch was moved back to an older commit; the commits after it are made again from the log"})
 }
 
 // bringBack restores what a person's commit or reset took away. What cannot be

@@ -81,7 +81,7 @@ func (r *Router) wait(ctx context.Context, rescan <-chan time.Time, most time.Du
 	case <-rescan:
 		return r.rescan()
 	case a := <-r.alerts:
-		r.decider.Alert(time.Now(), a)
+		r.alert(time.Now(), a)
 	case paths := <-r.forced:
 		r.ownNow(paths)
 	case <-r.back:
@@ -150,7 +150,7 @@ func (r *Router) drainAlerts(now time.Time) {
 	for {
 		select {
 		case a := <-r.alerts:
-			r.decider.Alert(now, a)
+			r.alert(now, a)
 		default:
 			return
 		}
@@ -167,7 +167,14 @@ func (r *Router) alertOnce(now time.Time, a *protocol.AlertEvent) {
 		clear(r.alerted)
 	}
 	r.alerted[key] = true
-	r.decider.Alert(now, a)
+	r.alert(now, a)
+}
+
+// alert records an alert. That nobody could be told of it stops nothing.
+func (r *Router) alert(now time.Time, a *protocol.AlertEvent) {
+	if err := r.decider.Alert(now, a); err != nil {
+		r.cfg.Log.Error("cannot tell of an alert", slog.String("code", string(a.Code)), slog.String("error", err.Error()))
+	}
 }
 
 func alertKey(code protocol.Code, id protocol.AgentID, p string) string {

@@ -34,7 +34,8 @@ type hiveModel struct {
 	parents map[modelSender]modelHeard
 	talks   map[protocol.ConversationID]*modelTalk
 	pairs   map[[2]protocol.AgentID]*modelPair
-	tally   map[string]int // what came about, by kind
+	told    map[[3]string]time.Time // when the lead, or a person, was told of trouble: kind, code and agent
+	tally   map[string]int          // what came about, by kind
 }
 
 type modelAgent struct {
@@ -121,6 +122,7 @@ func newHiveModel(settings protocol.Settings) *hiveModel {
 		parents:  map[modelSender]modelHeard{},
 		talks:    map[protocol.ConversationID]*modelTalk{},
 		pairs:    map[[2]protocol.AgentID]*modelPair{},
+		told:     map[[3]string]time.Time{},
 		tally:    map[string]int{},
 	}
 }
@@ -173,6 +175,7 @@ type verdict struct {
 	drops        []modelDrop
 	notices      []modelNotice
 	effects      []string // of a command
+	told         bool     // of a file that is set aside: the lead or a person is told too
 }
 
 type modelDrop struct {
@@ -187,20 +190,48 @@ type modelNotice struct {
 	about bool // it answers the message, in its conversation
 }
 
+// setAside is what becomes of a file that is no message: its author is told, and
+// once an hour the lead, or a person.
+func (m *hiveModel) setAside(from protocol.AgentID, code protocol.Code, now time.Time) verdict {
+	v := verdict{kind: string(code), notices: []modelNotice{{to: from, code: code}}}
+	if v.told = from != protocol.Human && m.tells(protocol.KindQuarantine, code, from, now); v.told {
+		v.notices = append(v.notices, modelNotice{to: m.decides(from), code: code})
+	}
+	return v
+}
+
+// decides is the lead, where it can act and it is not about it, or else a person.
+func (m *hiveModel) decides(about protocol.AgentID) protocol.AgentID {
+	if a := m.agents[m.lead]; a != nil && a.status == "active" && m.lead != about {
+		return m.lead
+	}
+	return protocol.Human
+}
+
+// tells tells whether trouble is to be told now, and takes note of it.
+func (m *hiveModel) tells(kind protocol.Kind, code protocol.Code, about protocol.AgentID, now time.Time) bool {
+	key := [3]string{string(kind), string(code), string(about)}
+	if last, known := m.told[key]; known && now.Sub(last).Abs() < time.Hour {
+		return false
+	}
+	m.told[key] = now
+	return true
+}
+
 // decide is spec §4 for one file: its sender, when it was found and what it
 // says. seq is the number that its event gets.
 func (m *hiveModel) decide(from protocol.AgentID, d *draft, now time.Time, seq protocol.Seq) verdict {
 	switch {
 	case d == nil:
-		return verdict{kind: "malformed", notices: []modelNotice{{to: from, code: "malformed"}}}
+		return m.setAside(from, "malformed", now)
 	case d.Big:
-		return verdict{kind: "too-large", notices: []modelNotice{{to: from, code: "too-large"}}}
+		return m.setAside(from, "too-large", now)
 	}
 	if before, used := m.ids[modelSender{from, d.ID}]; used && d.ID != "" {
 		if before.content == d.says() {
 			return verdict{kind: "duplicate", of: before.of, notices: []modelNotice{{to: from, code: "duplicate"}}}
 		}
-		return verdict{kind: "id-conflict", notices: []modelNotice{{to: from, code: "id-conflict"}}}
+		return m.setAside(from, "id-conflict", now)
 	}
 	v := verdict{kind: "message"}
 	archived := m.resolve(from, d, &v)
@@ -359,8 +390,8 @@ func (m *hiveModel) tellOfDrops(from protocol.AgentID, v *verdict) {
 			continue
 		}
 		v.notices = append(v.notices, modelNotice{from, protocol.Code(x.reason), true})
-		if capped := x.reason == protocol.HopCap || x.reason == protocol.PairCap; capped && m.lead != "" && m.lead != from {
-			v.notices = append(v.notices, modelNotice{m.lead, protocol.Code(x.reason), true})
+		if capped := x.reason == protocol.HopCap || x.reason == protocol.PairCap; capped && m.decides(from) != from {
+			v.notices = append(v.notices, modelNotice{m.decides(from), protocol.Code(x.reason), true})
 		}
 	}
 }
@@ -558,7 +589,7 @@ func (m *hiveModel) decision(group []protocol.Event) error {
 	case *protocol.HiveEvent:
 		return m.lived(first, e)
 	case *protocol.AlertEvent:
-		return m.alarmed(e)
+		return m.alarmed(group, e)
 	case *protocol.DropEvent:
 		return errors.New("a drop without its message")
 	}
@@ -621,7 +652,7 @@ func (m *hiveModel) first(f *modelFile, d *draft, ev protocol.Event, v verdict) 
 		}
 		return m.filed(a, f.name, e.Sent, &modelLetter{of: ev.Seq, at: ev.TS, blob: protocol.BlobOf([]byte(e.Raw))})
 	case *protocol.QuarantineEvent:
-		if string(e.Code) != v.kind {
+		if string(e.Code) != v.kind || e.Told != v.told {
 			return fmt.Errorf("set aside as %s (%s), want %+v", e.Code, e.Detail, v)
 		}
 		l := &modelLetter{of: ev.Seq, at: ev.TS, bare: e.Content == nil, lost: e.Content == nil && !f.synced}
@@ -929,14 +960,14 @@ func (m *hiveModel) moved(ev protocol.Event, e *protocol.HandledEvent) error {
 // delivered. People are told in the same decision.
 func (m *hiveModel) altered(group []protocol.Event, e *protocol.QuarantineEvent) error {
 	ev := group[0]
-	if len(group) != 2 {
+	if len(group) < 2 {
 		return errors.New("it has no alert")
 	}
 	alert, ok := group[1].Body.(*protocol.AlertEvent)
 	if m.seq++; !ok || group[1].Seq != m.seq {
 		return errors.New("it has no alert")
 	}
-	if err := m.alarmed(alert); err != nil {
+	if err := m.alarmed(group[1:], alert); err != nil {
 		return err
 	}
 	a := m.agent(e.Agent)
@@ -1038,8 +1069,9 @@ func (m *hiveModel) swept(ev protocol.Event, paths []string) error {
 	return nil
 }
 
-// alarmed judges an alert: there are few reasons for one.
-func (m *hiveModel) alarmed(e *protocol.AlertEvent) error {
+// alarmed judges an alert: there are few reasons for one. Once an hour the lead, or
+// a person, is told of it.
+func (m *hiveModel) alarmed(group []protocol.Event, e *protocol.AlertEvent) error {
 	switch {
 	case (e.Code == protocol.CodeTornTail || e.Code == "git-index-rebuilt") && m.crashed:
 	case e.Code == protocol.CodeAltered && len(m.agent(e.Agent).scribbles[path.Base(e.Path)]) > 0:
@@ -1047,5 +1079,12 @@ func (m *hiveModel) alarmed(e *protocol.AlertEvent) error {
 		return fmt.Errorf("%s: %s", e.Code, e.Text)
 	}
 	m.tally["alert "+string(e.Code)]++
-	return nil
+	var v verdict
+	if m.tells(protocol.KindAlert, e.Code, e.Agent, group[0].TS) {
+		v.notices = []modelNotice{{to: m.decides(e.Agent), code: e.Code}}
+	}
+	if e.Told != (len(v.notices) > 0) {
+		return fmt.Errorf("told: %t", e.Told)
+	}
+	return m.rest(group, v)
 }

@@ -3,10 +3,12 @@ package router
 import (
 	"fmt"
 	"maps"
+	"slices"
 	"time"
 
 	"github.com/go-json-experiment/json"
 
+	"github.com/hived/hived/ledger"
 	"github.com/hived/hived/protocol"
 )
 
@@ -21,11 +23,13 @@ type notice struct {
 	subject      string
 	body         string
 	data         map[string]any // further facts
+	must         bool           // it must be answered: a full inbox does not keep it from its reader
+	spare        bool           // its reader can find it elsewhere: it leaves half of the inbox to others
 }
 
 // notice says it. Notices are logged like any message and never cause another:
 // the coordinator does not listen to itself, and no rule but a full inbox
-// keeps them from their reader.
+// keeps them from their reader, and not even that where they must be answered.
 func (d *Decider) notice(now time.Time, n notice) error {
 	reader := d.state.Agents[n.to]
 	if reader == nil {
@@ -53,7 +57,11 @@ func (d *Decider) notice(now time.Time, n notice) error {
 		From: protocol.Hive, To: m.To, InReplyTo: n.reply, Conversation: n.conversation,
 		Delivered: []protocol.AgentID{n.to}, Raw: string(raw),
 	}
-	full := reader.Inbox.Len() >= d.settings.InboxCap
+	room, why := d.settings.InboxCap, "a notice found the inbox full"
+	if n.spare {
+		room, why = (room+1)/2, "half of the inbox is left to other things than tasks that ended; `hived task list` shows those"
+	}
+	full := reader.Inbox.Len() >= room && !n.must
 	if full {
 		e.Delivered = []protocol.AgentID{}
 	}
@@ -64,8 +72,46 @@ func (d *Decider) notice(now time.Time, n notice) error {
 	if full {
 		d.emit(now, &protocol.DropEvent{
 			Of: seq, ID: e.ID, From: protocol.Hive, To: []protocol.Address{protocol.Address(n.to)},
-			Conversation: e.Conversation, Reason: protocol.InboxFull, Detail: "a notice found the inbox full",
+			Conversation: e.Conversation, Reason: protocol.InboxFull, Detail: why,
 		})
 	}
 	return nil
+}
+
+// lead is who decides what no rule can: the lead, if there is one and it is
+// active, else a person. An agent that it is about is passed over.
+func (d *Decider) lead(about ...protocol.AgentID) protocol.AgentID {
+	if id := d.state.Lead; d.active(id) && !slices.Contains(about, id) {
+		return id
+	}
+	return protocol.Human
+}
+
+// active tells whether an agent is there and takes part.
+func (d *Decider) active(id protocol.AgentID) bool {
+	a := d.state.Agents[id]
+	return a != nil && a.Status == ledger.Active
+}
+
+// worthTelling tells whether the lead, or a person, is to hear of trouble of an
+// agent: once an hour of each code. A log of the oldest format cannot remember
+// that, and goes on to the next one with the first message.
+func (d *Decider) worthTelling(now time.Time, kind protocol.Kind, code protocol.Code, about protocol.AgentID) bool {
+	return d.state.Format != protocol.OldestFormat && d.state.Agents[d.lead(about)] != nil && now.Sub(d.state.TroubleTold(kind, code, about)).Abs() >= noticeEvery
+}
+
+// tellTrouble says to the lead, or to a person, what went wrong.
+func (d *Decider) tellTrouble(now time.Time, code protocol.Code, about protocol.AgentID, path, text string) error {
+	n := notice{
+		to: d.lead(about), act: protocol.Inform, code: code, subject: string(code), data: map[string]any{},
+		body: text + closing(text) + " More of the same within the hour is not told; `hived status` counts it.",
+	}
+	if about != "" {
+		n.subject += ": " + string(about)
+		n.data["agent"] = about
+	}
+	if path != "" {
+		n.data["path"] = path
+	}
+	return d.notice(now, n)
 }

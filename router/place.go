@@ -363,8 +363,8 @@ func (r *Router) intruder(now time.Time, id protocol.AgentID, file string) {
 		return
 	}
 	text := protocol.SafeName(file) + " in the inbox of " + string(id) + " held other bytes than hived delivered; they stand in inbox/.done/" + as + ", and the message was written again"
-	seq := r.decider.SetAside(now, id, file, protocol.DoneDir(id)+"/"+as, text, data)
-	if err := r.flush(now); err != nil || len(r.stuck) > 0 {
+	seq, err := r.decider.SetAside(now, id, file, protocol.DoneDir(id)+"/"+as, text, data)
+	if err := errors.Join(err, r.flush(now)); err != nil || len(r.stuck) > 0 {
 		return
 	}
 	_, err = r.boxes.SetAside(id, file, as)

@@ -38,6 +38,7 @@ func (r *Router) writeStatus(now time.Time, force bool) {
 	}
 	s.Agents = Roster(r.state, r.pending)
 	s.Tasks = TaskStates(r.state)
+	s.NeedsYou = NeedsYou(r.state, r.cfg.Settings, now)
 	if err := writeStatus(r.disk, s); err != nil && !r.full() {
 		r.cfg.Log.Warn("cannot write the status", slog.String("error", err.Error()))
 	}

@@ -335,7 +335,7 @@ func (d *Decider) limits(now time.Time, e *protocol.MessageEvent, m *protocol.Me
 		}, true)
 	case e.Hops > d.settings.HopCap:
 		d.dropAll(r, dropped{
-			reason: protocol.HopCap, tell: now.Sub(d.state.Told(e.Conversation)).Abs() >= noticeEvery, tellToo: d.state.Lead,
+			reason: protocol.HopCap, tell: now.Sub(d.state.Told(e.Conversation)).Abs() >= noticeEvery, tellToo: d.lead(e.From),
 			detail: fmt.Sprintf("conversation %s made %d hops, the cap is %d; stop answering, begin a new conversation with a new aim, or ask a person to run `hived continue %s`", e.Conversation, e.Hops, d.settings.HopCap, e.Conversation),
 		}, false)
 	default:
@@ -369,7 +369,7 @@ func (d *Decider) drop(r *recipients, why dropped, fits func(protocol.AgentID) b
 
 func (d *Decider) pairCap(now time.Time, e *protocol.MessageEvent, r *recipients) {
 	why := dropped{
-		reason: protocol.PairCap, tellToo: d.state.Lead,
+		reason: protocol.PairCap, tellToo: d.lead(e.From),
 		detail: fmt.Sprintf("you and the other side took turns %d times within the hour; stop answering, or ask a person to run `hived continue %s`", d.settings.PairCap, e.Conversation),
 	}
 	d.drop(r, why, func(id protocol.AgentID) bool {

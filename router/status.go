@@ -31,6 +31,7 @@ type Status struct {
 	Git      string         `json:"git"`      // empty, or what is the matter
 	Owed     int            `json:"owed"`     // placements that wait for a directory to become writable
 	Problems []string       `json:"problems"` // what is wrong and what to do, one line each
+	NeedsYou []Need         `json:"needs_you"`
 	Agents   []AgentStatus  `json:"agents"`
 	Tasks    map[string]int `json:"tasks,omitzero"` // by state
 }

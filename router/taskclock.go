@@ -447,10 +447,12 @@ func (d *Decider) unanswered(now time.Time, t *task.Task) error {
 	}
 	for _, id := range asked {
 		if a := d.state.Agents[id]; a != nil && silent(a) && a.Missed == offersMissed { // just now
-			d.Alert(now, &protocol.AlertEvent{
+			if err := d.Alert(now, &protocol.AlertEvent{
 				Code: protocol.CodeAgentSilent, Agent: id,
 				Text: string(id) + " let " + digits(offersMissed) + " offers of tasks in a row run out; it is offered no more until it sends, handles or writes something",
-			})
+			}); err != nil {
+				return err
+			}
 		}
 	}
 	return nil

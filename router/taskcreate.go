@@ -7,6 +7,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
+	"github.com/hived/hived/ledger"
 	"github.com/hived/hived/protocol"
 	"github.com/hived/hived/task"
 )
@@ -80,7 +81,46 @@ func (d *Decider) made(r *report, id protocol.TaskID, e protocol.TaskEvent) *ref
 	if r.t == nil {
 		r.t = t
 	}
+	if len(t.To) > 0 && d.nobodyIn(t.To) {
+		r.lost = append(r.lost, t)
+	}
 	return nil
+}
+
+// nobodyIn tells whether no agent that could take a task is meant by these.
+func (d *Decider) nobodyIn(list []protocol.Address) bool {
+	return !slices.ContainsFunc(list, func(to protocol.Address) bool {
+		if role, ok := to.Role(); ok {
+			return d.expandRole(role, &recipients{}) == nil
+		}
+		a := d.state.Agents[protocol.AgentID(to)]
+		return a != nil && a.Status != ledger.Archived
+	})
+}
+
+// tellLost says to who made tasks which of them nobody can take.
+func (d *Decider) tellLost(r *report, e *protocol.MessageEvent) error {
+	if len(r.lost) == 0 {
+		return nil
+	}
+	first := r.lost[0]
+	why, remedy := d.nobodyFor(first.To)
+	text := "Task " + string(first.ID) + ", " + first.Title + ", waits, and nobody can take it: " + why + closing(why)
+	if more := len(r.lost) - 1; more > 0 {
+		text += fmt.Sprintf(" The same holds for %d more of these tasks.", more)
+	}
+	var ids []protocol.TaskID
+	for _, t := range r.lost {
+		ids = append(ids, t.ID)
+	}
+	text += " Cancel it and create it for others, or let a person put such an agent on the roster"
+	if r.by == protocol.Human {
+		text += ": `" + remedy + "`"
+	}
+	return d.notice(r.now, notice{
+		to: r.by, act: protocol.Inform, reply: e.ID, conversation: protocol.TaskConversation(first.ID), code: protocol.CodeNobodyEligible,
+		subject: "nobody can take: " + first.Title, body: text + ".", data: map[string]any{"task": first.ID, "tasks": ids},
+	})
 }
 
 // readSpecs decodes the data of a create.
@@ -283,4 +323,23 @@ func (d *Decider) resume(r *report) *refusal {
 	}
 	r.t = nil
 	return d.made(r, protocol.TaskID(id.String()), e)
+}
+
+// nobodyFor says why nobody may have a task that is for these, and what a person
+// can do about it.
+func (d *Decider) nobodyFor(list []protocol.Address) (why, remedy string) {
+	var hints []string
+	for _, to := range list[:min(len(list), 5)] {
+		role, ok := to.Role()
+		if !ok {
+			hints = append(hints, string(to)+" is archived")
+			remedy = or(remedy, "hived agent restore "+string(to))
+			continue
+		}
+		if hint := d.expandRole(role, &recipients{}); hint != nil {
+			hints = append(hints, hint())
+			remedy = or(remedy, "hived agent add ID --role "+role)
+		}
+	}
+	return strings.Join(hints, "; "), remedy
 }

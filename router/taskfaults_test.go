@@ -204,7 +204,9 @@ func TestWhatIsNoSignOfLife(t *testing.T) {
 	if list := Roster(b.d.state, func(protocol.AgentID) int { return 0 }); !slices.ContainsFunc(list, func(a AgentStatus) bool { return a.ID == "bob" && a.Silent }) {
 		t.Errorf("the roster does not say that bob is silent: %+v", list)
 	}
-	b.d.SetAside(b.now, "bob", "x.json", protocol.InboxDir("bob")+"/bad-x.json", "changed", []byte("x"))
+	if _, err := b.d.SetAside(b.now, "bob", "x.json", protocol.InboxDir("bob")+"/bad-x.json", "changed", []byte("x")); err != nil {
+		t.Fatal(err)
+	}
 	b.d.Take(b.now)
 	live := b.later(48 * time.Hour)
 	b.d = NewDecider(b.d.state, b.d.settings, zeros{})

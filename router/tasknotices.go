@@ -22,6 +22,9 @@ func (d *Decider) tell(now time.Time, was, t *task.Task, e *protocol.TaskEvent) 
 	d.tellHolder(was, t, e, add)
 	d.tellOthers(was, t, e, add)
 	for _, n := range list {
+		if n.to == protocol.Human && n.to == t.Creator && task.Ended(t.State) {
+			n.spare, n.must = e.Event != task.Timeout, e.Event == task.Timeout
+		}
 		if err := d.notice(now, n); err != nil {
 			return err
 		}
@@ -31,6 +34,11 @@ func (d *Decider) tell(now time.Time, was, t *task.Task, e *protocol.TaskEvent) 
 
 type adder func(to protocol.AgentID, code protocol.Code, act protocol.Act, body string, more map[string]any)
 
+// must are the codes of what must be answered, or ended because nobody did.
+func must(code protocol.Code) bool {
+	return code == protocol.CodeApprovalAsked || code == protocol.CodeReminder || code == protocol.CodeSpecify || code == protocol.CodeApprovalTimeout
+}
+
 func (d *Decider) taskNotice(t *task.Task, to protocol.AgentID, code protocol.Code, act protocol.Act, body string, more map[string]any) notice {
 	data := map[string]any{"task": t.ID, "state": t.State}
 	if code != protocol.CodeTaskOffer { // an offer has no epoch before somebody takes it
@@ -39,7 +47,7 @@ func (d *Decider) taskNotice(t *task.Task, to protocol.AgentID, code protocol.Co
 	maps.Copy(data, more)
 	return notice{
 		to: to, act: act, conversation: protocol.TaskConversation(t.ID), code: code,
-		subject: string(code) + ": " + t.Title, body: body, data: data,
+		subject: string(code) + ": " + t.Title, body: body, data: data, must: must(code),
 	}
 }
 
@@ -165,10 +173,7 @@ func (d *Decider) tellApprovers(t *task.Task, e *protocol.TaskEvent, code protoc
 
 // tellLead asks the lead, or a person, to decide what no rule can.
 func (d *Decider) tellLead(t *task.Task, e *protocol.TaskEvent, add adder) {
-	to := d.state.Lead
-	if to == "" || to == t.Holder {
-		to = protocol.Human
-	}
+	to := d.lead(t.Holder)
 	id := string(t.ID)
 	answer := " Report `dependency_resolved` with this task when it can go on, or `fatal_error` to give it up."
 	switch e.Category {

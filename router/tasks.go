@@ -26,6 +26,7 @@ type report struct {
 	m     *protocol.Message
 	t     *task.Task        // nil: of create, and of claim where none is named
 	made  []protocol.TaskID // by create, in the order of the command
+	lost  []*task.Task      // of those that were made: for agents that are not there
 
 	reached *protocol.Checkpoint // what came along and is not the last one again; nil: nothing
 	ignored []string             // members of the data that the command does not take
@@ -129,7 +130,7 @@ func (d *Decider) taskCommand(now time.Time, of protocol.Seq, e *protocol.Messag
 		}
 		asked := m.RequiresReply || !m.Has("requires_reply") && e.Act.WantsReply()
 		if !asked && len(r.ignored) == 0 && !taskHandlers[r.event].answered {
-			return nil
+			return d.tellLost(r, e)
 		}
 		answer.act, answer.subject, answer.code = protocol.Done, "done: "+m.Event, protocol.CodeOK
 		answer.body = m.Event + " was carried out."
@@ -144,7 +145,10 @@ func (d *Decider) taskCommand(now time.Time, of protocol.Seq, e *protocol.Messag
 			answer.data["tasks"] = r.made
 			delete(answer.data, "task") // of which there are many, each as new as the others
 		}
-		return d.notice(now, answer)
+		if err := d.notice(now, answer); err != nil {
+			return err
+		}
+		return d.tellLost(r, e)
 	}
 	x := &protocol.TaskRejectedEvent{Task: m.Task, Event: cut(m.Event, 64), By: e.From, Of: of, Epoch: m.Epoch, Code: no.code, Detail: no.text}
 	if r.t != nil {

@@ -18,6 +18,7 @@ type Book struct {
 	clocks   Moment                                // no running clock began before that
 	set      Moment                                // when the machine's clock was last seen to be set
 	views    protocol.Seq                          // from this event on task.json is a view; zero: it has events of its own
+	waiting  waiting
 	Stats    Stats
 	restored bool            // the head of a snapshot was read,
 	newest   protocol.TaskID // and the tasks up to this one
@@ -148,6 +149,7 @@ func (b *Book) Apply(ev protocol.Event, e *protocol.TaskEvent) error {
 		t.Viewed = ev.Seq
 	}
 	b.wait(t, was.waitsFor(), t.waitsFor())
+	b.waiting.moved(t, &was)
 	b.Stats.count(&was, t, e, at)
 	return nil
 }
@@ -205,6 +207,7 @@ func (b *Book) Forget(id protocol.TaskID) {
 		return
 	}
 	b.wait(t, t.waitsFor(), nil)
+	b.waiting.moved(&Task{ID: id}, t)
 	b.Stats.States[t.State]--
 	delete(b.tasks, id)
 }

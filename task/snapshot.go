@@ -51,6 +51,7 @@ func (b *Book) Restore(record []byte) error {
 	t.encode(&again)
 	b.tasks[t.ID], b.newest = t, t.ID
 	b.wait(t, nil, t.waitsFor())
+	b.waiting.moved(t, &Task{})
 	return same(&r, record, again.b)
 }
 

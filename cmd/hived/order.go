@@ -35,6 +35,7 @@ type order struct {
 	created  []*protocol.TaskEvent // tasks that it made
 	rejected *protocol.TaskRejectedEvent
 	answers  []string // files in the inbox with what hive answered
+	warning  string   // what hive says of it although it was carried out
 }
 
 // orderData is the `data` of a command about the roster or a thread.
@@ -165,10 +166,15 @@ func (o *order) seeMessage(seq protocol.Seq, e *protocol.MessageEvent) {
 	if err != nil {
 		return
 	}
-	if o.State == "queued" {
+	code := noticeCode(m)
+	warns := code == string(protocol.CodeNobodyEligible)
+	switch {
+	case warns:
+		o.warning = bodyText(m)
+	case o.State == "queued":
 		o.told(seq, m)
 	}
-	if code := noticeCode(m); (code == string(protocol.CodeOK) || code == o.Code) && slices.Contains(e.Delivered, o.by) {
+	if (warns || code == string(protocol.CodeOK) || code == o.Code) && slices.Contains(e.Delivered, o.by) {
 		o.answers = append(o.answers, e.File)
 	}
 }

@@ -47,7 +47,6 @@ func (a *app) statusCommand() *cobra.Command {
 				return err
 			}
 			s.Status.Problems = append(s.Status.Problems, outboxesThatWait(s.Status.Agents)...)
-			s.Status.Problems = append(s.Status.Problems, whoIsSilent(s.Status)...)
 			return a.answer(s, func(p *printer) { a.showStatus(p, s) })
 		}),
 	}
@@ -120,28 +119,10 @@ func outboxesThatWait(list []router.AgentStatus) []string {
 	return out
 }
 
-// whoIsSilent tells of agents that are offered no tasks, while there are some.
-func whoIsSilent(s router.Status) []string {
-	var ids []string
-	for _, x := range s.Agents {
-		if x.Silent {
-			ids = append(ids, string(x.ID))
-		}
-	}
-	if len(ids) == 0 || s.Tasks[string(task.Unassigned)] == 0 {
-		return nil
-	}
-	const most = 5
-	names := strings.Join(ids[:min(most, len(ids))], ", ")
-	if more := len(ids) - most; more > 0 {
-		names += fmt.Sprintf(" and %d more", more)
-	}
-	return []string{"offers of tasks ran out unanswered, so no more are made to " + names + " until they do something: start them, or let others `hived task claim`"}
-}
-
-// folded folds the log. The problem is one of hive.yaml.
-func folded(disk durable.FS) (state *ledger.State, problem, err error) {
-	values, problem := settings.Load(disk)
+// folded folds the log, with the settings of hive.yaml, or the default ones where
+// that has a problem.
+func folded(disk durable.FS) (state *ledger.State, values protocol.Settings, problem, err error) {
+	values, problem = settings.Load(disk)
 	if problem != nil {
 		values = protocol.DefaultSettings()
 	}
@@ -150,19 +131,20 @@ func folded(disk durable.FS) (state *ledger.State, problem, err error) {
 		state.Apply(ev)
 		return nil
 	})
-	return state, problem, err
+	return state, values, problem, err
 }
 
 // stopped folds the log and looks at the outboxes itself.
 func stopped(disk durable.FS, full bool) (router.Status, error) {
-	state, problem, err := folded(disk)
+	state, values, problem, err := folded(disk)
 	if err != nil {
 		return router.Status{}, err
 	}
 	s := router.Status{
 		At: state.TS, Seq: state.Seq, Problems: []string{},
-		Agents: router.Roster(state, func(id protocol.AgentID) int { return router.Pending(disk, id) }),
-		Tasks:  router.TaskStates(state),
+		Agents:   router.Roster(state, func(id protocol.AgentID) int { return router.Pending(disk, id) }),
+		Tasks:    router.TaskStates(state),
+		NeedsYou: router.NeedsYou(state, values, time.Now()),
 	}
 	if problem != nil {
 		s.Problems = append(s.Problems, problem.Error())
@@ -203,6 +185,25 @@ func (a *app) showStatus(p *printer, s statusJSON) {
 			p.line("")
 		}
 		p.line("%s %s", a.style.paint(red, "problem:"), protocol.Visible(text))
+	}
+	a.showNeeds(p, st.NeedsYou)
+}
+
+// showNeeds lists what needs a person, each with what settles it.
+func (a *app) showNeeds(p *printer, list []router.Need) {
+	for i, n := range list {
+		if i == 0 {
+			p.line("")
+			p.line("%s", a.style.paint(yellow, "needs you"))
+		}
+		until := ""
+		if !n.Until.IsZero() {
+			until = ", until " + clock(n.Until)
+		}
+		p.line("- %s%s", protocol.Visible(n.Text), until)
+		for _, c := range n.Commands {
+			p.line("    %s", protocol.Visible(c))
+		}
 	}
 }
 

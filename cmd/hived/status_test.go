@@ -12,7 +12,6 @@ import (
 
 	"github.com/hived/hived/internal/durable"
 	"github.com/hived/hived/ledger"
-	"github.com/hived/hived/protocol"
 	"github.com/hived/hived/router"
 )
 
@@ -83,27 +82,6 @@ func TestOutboxesThatWait(t *testing.T) {
 	}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Error(d)
-	}
-}
-
-func TestWhoIsSilent(t *testing.T) {
-	s := router.Status{Agents: []router.AgentStatus{{ID: "a"}, {ID: "b", Silent: true}}, Tasks: map[string]int{"offered": 1}}
-	if got := whoIsSilent(s); got != nil {
-		t.Errorf("nothing waits, and it says %q", got)
-	}
-	s.Tasks["unassigned"] = 1
-	if got := whoIsSilent(s); len(got) != 1 || !strings.Contains(got[0], "made to b until") {
-		t.Errorf("it says %q", got)
-	}
-	for id := range 6 {
-		s.Agents = append(s.Agents, router.AgentStatus{ID: protocol.AgentID(fmt.Sprintf("c%d", id)), Silent: true})
-	}
-	if got := whoIsSilent(s); len(got) != 1 || !strings.Contains(got[0], "b, c0, c1, c2, c3 and 2 more") {
-		t.Errorf("it says %q", got)
-	}
-	s.Agents = s.Agents[:1]
-	if got := whoIsSilent(s); got != nil {
-		t.Errorf("nobody is silent, and it says %q", got)
 	}
 }
 

@@ -56,7 +56,8 @@ type taskAnswer struct {
 	Message protocol.MessageID  `json:"message"`       // the command
 	Code    string              `json:"code,omitzero"` // of a refusal
 	Detail  string              `json:"detail,omitzero"`
-	Tasks   []createdTask       `json:"tasks,omitzero"` // of create and resume
+	Warning string              `json:"warning,omitzero"` // nobody can take what was created
+	Tasks   []createdTask       `json:"tasks,omitzero"`   // of create and resume
 }
 
 type createdTask struct {
@@ -78,6 +79,9 @@ func (a *app) tellTask(ctx context.Context, disk *durable.Disk, t taskOrder) err
 	}
 	viewing(ctx, disk, o.tasks)
 	answer := o.aboutTask(t)
+	if answer.Warning = o.warning; answer.Warning != "" && !a.json {
+		a.note("%s", answer.Warning)
+	}
 	return errors.Join(err, a.answer(answer, func(p *printer) {
 		switch {
 		case err != nil:

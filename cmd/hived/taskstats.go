@@ -33,7 +33,7 @@ func (a *app) taskStats() *cobra.Command {
 		Long:  "Sums up all that the log has on tasks: how many are in each state, how long tasks were there, what happened how often,\nthe share of executions that were retries, how long it took until work went on after a failure, and what was refused.",
 		Args:  takes(0, 0),
 		RunE: a.withHive(func(_ *cobra.Command, _ []string, disk *durable.Disk) error {
-			state, _, err := folded(disk)
+			state, _, _, err := folded(disk)
 			if err != nil {
 				return err
 			}

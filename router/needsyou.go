@@ -1,0 +1,265 @@
+package router
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/hived/hived/ledger"
+	"github.com/hived/hived/protocol"
+	"github.com/hived/hived/task"
+)
+
+// Need is something that waits for a person, or that a person should know of.
+type Need struct {
+	Code         protocol.Code           `json:"code"`
+	Text         string                  `json:"text"` // one line
+	Agent        protocol.AgentID        `json:"agent,omitzero"`
+	Task         protocol.TaskID         `json:"task,omitzero"`
+	Conversation protocol.ConversationID `json:"conversation,omitzero"`
+	Count        int                     `json:"count,omitzero"` // of what it sums up
+	Since        time.Time               `json:"since,omitzero"`
+	Until        time.Time               `json:"until,omitzero"`
+	Commands     []string                `json:"commands,omitzero"` // that settle it, or show more of it
+}
+
+// needSources find what needs a person, the most urgent first. Whoever knows of
+// more adds a function here.
+var needSources = []func(*needs){
+	(*needs).approvals,
+	(*needs).blocked,
+	(*needs).fullInboxes,
+	(*needs).nobodyEligible,
+	(*needs).silentAgents,
+	(*needs).troubles,
+}
+
+// needsOfASource bounds what one source lists; the rest is counted.
+const needsOfASource = 20
+
+// NeedsYou lists what needs a person at a time: it is a pure function, so that
+// the status of a hive that is stopped says the same.
+func NeedsYou(s *ledger.State, settings protocol.Settings, now time.Time) []Need {
+	n := &needs{d: &Decider{state: s, settings: settings}, now: now, list: []Need{}}
+	for _, source := range needSources {
+		source(n)
+	}
+	return n.list
+}
+
+// needs is the list in the making.
+type needs struct {
+	d    *Decider // to ask it who may do what; it decides nothing
+	now  time.Time
+	list []Need
+}
+
+func (n *needs) add(x Need) {
+	x.Text = oneLine(x.Text)
+	n.list = append(n.list, x)
+}
+
+// addSome adds the first of many, and one that counts the others.
+func (n *needs) addSome(all []Need, others string, command string) {
+	for i, x := range all {
+		if i == needsOfASource {
+			left := len(all) - i
+			n.add(Need{Code: x.Code, Text: fmt.Sprintf(others, left), Count: left, Commands: []string{command}})
+			return
+		}
+		n.add(x)
+	}
+}
+
+// oneLine writes a text of anybody's as one line.
+func oneLine(s string) string { return protocol.Visible(strings.Join(strings.Fields(s), " ")) }
+
+// approvals are the questions that wait for a person, the one first that ends
+// first, and those that nobody can answer.
+func (n *needs) approvals() {
+	var list []Need
+	for _, t := range n.d.state.Tasks.Word() {
+		if t.State != task.Paused {
+			continue
+		}
+		who := slices.DeleteFunc(n.d.approvers(t), func(id protocol.AgentID) bool {
+			return slices.Contains(t.Votes, id) || !n.d.active(id)
+		})
+		id := string(t.ID)
+		x := Need{
+			Code: protocol.CodeApprovalAsked, Agent: t.Holder, Task: t.ID, Conversation: protocol.TaskConversation(t.ID), Since: n.d.state.Tasks.Time(t.Since), Until: n.d.state.Tasks.Time(t.Until),
+			Text: fmt.Sprintf("%s asks: %s (task %s, %s)", t.Holder, n.d.asked(t), t.ID, t.Title),
+		}
+		switch {
+		case slices.Contains(who, protocol.Human):
+			x.Commands = []string{"hived approve " + id, "hived deny " + id}
+		case len(who)+len(t.Votes) < int(max(1, t.Needed)):
+			x.Text = "nobody is there who may approve: " + x.Text
+			x.Commands = []string{"hived task show " + id, "hived task cancel " + id}
+		default:
+			continue
+		}
+		list = append(list, x)
+	}
+	slices.SortStableFunc(list, func(a, b Need) int { return a.Until.Compare(b.Until) })
+	n.addSome(list, "%d more questions wait for a person", "hived task list --state paused")
+}
+
+// blocked are the tasks that wait for a word of the lead, or of a person.
+func (n *needs) blocked() {
+	var list []Need
+	for _, t := range n.d.state.Tasks.Word() {
+		if t.State != task.Blocked {
+			continue
+		}
+		id := string(t.ID)
+		list = append(list, Need{
+			Code: protocol.CodeSpecify, Agent: t.Holder, Task: t.ID, Conversation: protocol.TaskConversation(t.ID), Since: n.d.state.Tasks.Time(t.Since),
+			Text:     fmt.Sprintf("%s is blocked until %s says how to go on: %s (task %s, %s)", t.Holder, n.d.lead(t.Holder), or(t.Reason, "it says no more"), t.ID, t.Title),
+			Commands: []string{"hived task show " + id, "hived task cancel " + id},
+		})
+	}
+	n.addSome(list, "%d more tasks are blocked until somebody says how to go on", "hived task list --state blocked")
+}
+
+// fullInboxes says that what is sent to a person, or to the lead, is dropped.
+func (n *needs) fullInboxes() {
+	for _, id := range slices.Compact([]protocol.AgentID{protocol.Human, n.d.state.Lead}) {
+		a := n.d.state.Agents[id]
+		if a == nil || a.Inbox.Len() < n.d.settings.InboxCap {
+			continue
+		}
+		n.add(Need{
+			Code: protocol.Code(protocol.InboxFull), Agent: id, Count: a.Inbox.Len(), Commands: []string{"hived inbox --agent " + string(id), "hived done --agent " + string(id) + " MESSAGE"},
+			Text: fmt.Sprintf("the inbox of %s is full: it holds %d unread messages, and what is sent to it is dropped, but for what must be answered", id, a.Inbox.Len()),
+		})
+	}
+}
+
+// nobodyEligible are the tasks for agents that are not there.
+func (n *needs) nobodyEligible() {
+	there := map[protocol.Address]bool{}
+	for _, a := range n.d.state.Agents {
+		if a.Status != ledger.Archived {
+			for _, to := range addresses(a) {
+				there[to] = true
+			}
+		}
+	}
+	var list []Need
+	for a := range n.d.state.Tasks.Wanted() {
+		if slices.ContainsFunc(a.To, func(to protocol.Address) bool { return there[to] }) {
+			continue
+		}
+		first := n.d.state.Tasks.Get(a.Tasks[0])
+		what := fmt.Sprintf("task %s, %s, is for nobody", first.ID, first.Title)
+		if more := len(a.Tasks) - 1; more > 0 {
+			what = fmt.Sprintf("%d tasks are for nobody, the oldest %s, %s", more+1, first.ID, first.Title)
+		}
+		why, remedy := n.d.nobodyFor(a.To)
+		list = append(list, Need{
+			Code: protocol.CodeNobodyEligible, Task: first.ID, Count: len(a.Tasks), Since: n.d.state.Tasks.Time(first.Since),
+			Text: what + ": " + why, Commands: []string{remedy, "hived task cancel " + string(first.ID)},
+		})
+	}
+	slices.SortFunc(list, func(a, b Need) int { return cmp.Compare(a.Task, b.Task) })
+	n.addSome(list, "tasks for %d more roles wait for agents that are not there", "hived task list --state unassigned")
+}
+
+// silentAgents are offered no tasks, while there are some.
+func (n *needs) silentAgents() {
+	if n.d.state.Tasks.Stats.States[task.Unassigned] == 0 {
+		return
+	}
+	var ids []protocol.Address
+	for _, a := range n.d.state.Roster() {
+		if silent(a) {
+			ids = append(ids, protocol.Address(a.ID))
+		}
+	}
+	if len(ids) == 0 {
+		return
+	}
+	x := Need{
+		Code: protocol.CodeAgentSilent, Count: len(ids), Commands: []string{"hived task claim"},
+		Text: "offers of tasks ran out unanswered, so no more are made to " + names(ids) + " until they do something: start them, or let others claim what waits",
+	}
+	if len(ids) == 1 {
+		x.Agent = protocol.AgentID(ids[0])
+	}
+	n.add(x)
+}
+
+// troubles are what went wrong within the last hour, by kind and code.
+func (n *needs) troubles() {
+	groups := map[protocol.Kind][][]ledger.Trouble{}
+	all := n.d.state.Troubles(n.now)
+	for len(all) > 0 {
+		kind, code := all[0].Kind, all[0].Code
+		end := slices.IndexFunc(all, func(t ledger.Trouble) bool { return t.Kind != kind || t.Code != code })
+		if end < 0 {
+			end = len(all)
+		}
+		groups[kind] = append(groups[kind], all[:end])
+		all = all[end:]
+	}
+	for _, kind := range []protocol.Kind{protocol.KindAlert, protocol.KindTask, protocol.KindQuarantine, protocol.KindDrop} {
+		for _, group := range groups[kind] {
+			n.trouble(kind, group)
+		}
+	}
+}
+
+// trouble sums up what has one code.
+func (n *needs) trouble(kind protocol.Kind, group []ledger.Trouble) {
+	var ids []protocol.Address
+	last, first, count := group[0], group[0].First, 0
+	for _, t := range group {
+		count += t.Count(n.now)
+		if t.Of > last.Of {
+			last = t
+		}
+		if t.First.Before(first) {
+			first = t.First
+		}
+		if t.Agent != "" {
+			ids = append(ids, protocol.Address(t.Agent))
+		}
+	}
+	if begin := n.now.Add(-ledger.Lately); first.Before(begin) {
+		first = begin
+	}
+	from := ""
+	if len(ids) > 0 {
+		from = " of " + names(ids)
+	}
+	newest := ": "
+	if count > 1 {
+		newest = ", the newest: "
+	}
+	x := Need{Code: last.Code, Count: count, Since: first, Commands: []string{"hived log --kind " + string(kind)}}
+	if len(group) == 1 {
+		x.Agent, x.Task = last.Agent, last.Task
+	}
+	switch kind {
+	case protocol.KindAlert:
+		x.Text = times(count, "alert") + from + " in the last hour" + newest + last.Text
+	case protocol.KindTask:
+		x.Text = times(count, "task") + " taken from " + names(ids) + " in the last hour" + newest + string(last.Task) + ", " + last.Text
+	case protocol.KindQuarantine:
+		x.Text = times(count, "file") + from + " set aside in the last hour" + newest + last.Text
+	case protocol.KindDrop:
+		x.Text = times(count, "message") + from + " not delivered in the last hour" + newest + last.Text
+	case protocol.KindHive, protocol.KindAgent, protocol.KindMessage, protocol.KindDuplicate, protocol.KindHandled, protocol.KindFile, protocol.KindTaskRejected:
+	}
+	n.add(x)
+}
+
+func times(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
