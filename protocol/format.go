@@ -37,6 +37,7 @@ var additions = []Addition{
 	{2, KindTask, "checkpoint.patch", "", "what changed in the checkpoint before, instead of `data`"},
 	{2, KindQuarantine, "told", "", "a notice tells the lead, or a person"},
 	{2, KindAlert, "told", "", "a notice tells the lead, or a person"},
+	{2, KindTask, "answered", "", "the question that an answer is to, with all its answers"},
 }
 
 // FormatOf is the lowest format of a log that can hold an event.

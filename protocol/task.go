@@ -49,6 +49,15 @@ const (
 	TaskResult     = "result.json"
 )
 
+// TaskAnswers is the directory of the answers that a task was given, below its own.
+const TaskAnswers = "answers"
+
+// TaskAnswer is tasks/<id>/answers/<ask>.json: what was asked under a number, and
+// what came of it.
+func TaskAnswer(id TaskID, ask Seq) string {
+	return TaskDir(id) + "/" + TaskAnswers + "/" + ask.String() + ".json"
+}
+
 // TaskDir is tasks/<id>.
 func TaskDir(id TaskID) string { return PathTasks + "/" + string(id) }
 
@@ -83,7 +92,8 @@ type TaskReport struct {
 	Question   string         `json:"question,omitzero"` // of pause_for_approval
 	Needs      []string       `json:"needs,omitzero"`    // of block_on_dependency
 	Result     jsontext.Value `json:"result,omitzero"`   // of complete
-	Comment    string         `json:"comment,omitzero"`  // of an approver
+	Ask        Seq            `json:"ask,omitzero"`      // of an answer: the question's number
+	Comment    string         `json:"comment,omitzero"`  // of an answer: what the holder should know
 	NotBefore  time.Time      `json:"not_before,omitzero"`
 }
 
@@ -112,6 +122,25 @@ type TaskEvent struct {
 	Expected   time.Time   `json:"expected_until,omitzero"`
 	Checkpoint *Checkpoint `json:"checkpoint,omitzero"`
 	Result     *TaskOutput `json:"result,omitzero"`
+	Answered   *Question   `json:"answered,omitzero"` // of an answer: the question with all its answers, this one too
+}
+
+// Question is what a task asked people, with the answers that it was given by now
+// (spec §8.5): tasks/<id>/answers/<ask>.json.
+type Question struct {
+	Ask      Seq       `json:"ask"` // its number: that of the event which asked
+	Question string    `json:"question"`
+	AskedBy  AgentID   `json:"asked_by"`
+	AskedAt  time.Time `json:"asked_at"`
+	Answers  []Answer  `json:"answers"`
+}
+
+// Answer is what somebody said to a question.
+type Answer struct {
+	By      AgentID    `json:"by"`
+	At      time.Time  `json:"at"`
+	Event   TaskAction `json:"event"` // what it led to
+	Comment string     `json:"comment,omitzero"`
 }
 
 // Checkpoint is what a successor goes on from.

@@ -88,13 +88,14 @@ func (n *needs) approvals() {
 			return slices.Contains(t.Votes, id) || !n.d.active(id)
 		})
 		id := string(t.ID)
+		ask, question := t.Open()
 		x := Need{
 			Code: protocol.CodeApprovalAsked, Agent: t.Holder, Task: t.ID, Conversation: protocol.TaskConversation(t.ID), Since: n.d.state.Tasks.Time(t.Since), Until: n.d.state.Tasks.Time(t.Until),
-			Text: fmt.Sprintf("%s asks: %s (task %s, %s)", t.Holder, n.d.asked(t), t.ID, t.Title),
+			Text: fmt.Sprintf("%s asks: %s (task %s, %s)", t.Holder, question, t.ID, t.Title),
 		}
 		switch {
 		case slices.Contains(who, protocol.Human):
-			x.Commands = []string{"hived approve " + id, "hived deny " + id}
+			x.Commands = []string{"hived approve " + id + " --ask " + ask.String(), "hived deny " + id + " --ask " + ask.String()}
 		case len(who)+len(t.Votes) < int(max(1, t.Needed)):
 			x.Text = "nobody is there who may approve: " + x.Text
 			x.Commands = []string{"hived task show " + id, "hived task cancel " + id}

@@ -119,8 +119,8 @@ func TestQuorum(t *testing.T) {
 		if !strings.Contains(no.Detail, "1 more must") {
 			t.Errorf("the second vote is told: %s", no.Detail)
 		}
-		if v := h.is(id, task.Paused); v.Approvals.Needed != 2 || len(v.Approvals.Given) != 1 || v.Approvals.Given[0] != "berta" {
-			t.Errorf("approvals: %+v", v.Approvals)
+		if v := h.is(id, task.Paused); v.Question.Needed != 2 || len(v.Question.Given) != 1 || v.Question.Given[0] != "berta" {
+			t.Errorf("approvals: %+v", v.Question)
 		}
 		h.pass(16 * time.Minute)
 		h.wantTold("berta", protocol.CodeReminder, 0)

@@ -192,6 +192,11 @@ func (h *crew) command(who protocol.AgentID, event string, id protocol.TaskID, d
 	if id != "" {
 		m["task"] = id
 	}
+	if answers(event) && id != "" && !strings.Contains(data, `"ask"`) {
+		if q := h.view(id).Question; q != nil {
+			data = withAsk(data, q.Ask)
+		}
+	}
 	if data != "" {
 		m["data"] = jsontext.Value(data)
 	}
@@ -201,6 +206,21 @@ func (h *crew) command(who protocol.AgentID, event string, id protocol.TaskID, d
 	raw, err := json.Marshal(m, json.Deterministic(true))
 	h.must(err)
 	return string(raw), message
+}
+
+// answers tells whether a command answers a question, whose number it carries.
+func answers(event string) bool { return event == "approval_granted" || event == "approval_denied" }
+
+// withAsk adds the number of a question to the data of a command.
+func withAsk(data string, ask protocol.Seq) string {
+	more := strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(data), "{"))
+	if more == "" {
+		more = "}"
+	}
+	if more != "}" {
+		more = ", " + more
+	}
+	return `{"ask": ` + ask.String() + more
 }
 
 // posts is post of a command.
@@ -363,12 +383,14 @@ func (h *crew) wantHistory(id protocol.TaskID, want string) {
 
 // said is a notice, as its reader has it.
 type said struct {
+	ID           string `json:"-"`
 	Body         string
 	Conversation string
 	Data         struct {
 		Code     protocol.Code
 		Task     protocol.TaskID
 		Epoch    uint64
+		Ask      protocol.Seq
 		Question string
 	}
 }
@@ -382,7 +404,7 @@ func (h *crew) told(who protocol.AgentID, code protocol.Code) (list []said) {
 		}
 		var n said
 		h.must(json.Unmarshal([]byte(e.Raw), &n, json.MatchCaseInsensitiveNames(true)))
-		if n.Data.Code == code {
+		if n.ID = string(e.ID); n.Data.Code == code {
 			list = append(list, n)
 		}
 	}

@@ -332,15 +332,11 @@ func (d *Decider) forget(now time.Time, at task.Moment, t *task.Task) {
 		d.plan.schedule(t, at.Add(d.settings.Tasks.Retention))
 		return
 	}
-	dir := protocol.TaskDir(t.ID) + "/"
-	paths := []string{dir + protocol.TaskBrief}
-	if t.CheckpointAt > 0 {
-		paths = append(paths, dir+protocol.TaskCheckpoint)
+	var paths []string
+	for _, f := range filesOf(t) {
+		paths = append(paths, f.path)
 	}
-	if t.ResultAt > 0 {
-		paths = append(paths, dir+protocol.TaskResult)
-	}
-	d.emit(now, &protocol.HiveEvent{Action: protocol.Swept, Paths: append(paths, dir+protocol.TaskView)})
+	d.emit(now, &protocol.HiveEvent{Action: protocol.Swept, Paths: paths})
 	d.plan.forget(t)
 }
 

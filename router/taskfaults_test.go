@@ -24,6 +24,11 @@ func newTaskBench(t *testing.T, agents ...protocol.AgentID) *bench {
 // and refusals that it leads to.
 func (b *bench) tells(by protocol.AgentID, event string, id protocol.TaskID, epoch uint64, data string) []string {
 	b.t.Helper()
+	if x := b.d.state.Tasks.Get(id); x != nil && answers(event) {
+		if ask, _ := x.Open(); ask > 0 {
+			data = withAsk(data, ask)
+		}
+	}
 	return outcomes(b.send(by, fmt.Sprintf(`{"to":"hive","event":%q,"task":%q,"epoch":%d,"data":%s}`, event, id, epoch, data)))
 }
 

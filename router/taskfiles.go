@@ -13,6 +13,7 @@ import (
 	"github.com/hived/hived/internal/durable"
 	"github.com/hived/hived/ledger"
 	"github.com/hived/hived/protocol"
+	"github.com/hived/hived/task"
 )
 
 // tasks does what is due with the tasks, and says whether more is at once. Whoever
@@ -74,21 +75,35 @@ func ofTask(p string) bool { return strings.HasPrefix(p, protocol.PathTasks+"/")
 // newestOf tells whether what an event wrote into a task's file is what belongs
 // there.
 func (r *Router) newestOf(seq protocol.Seq, p string) bool {
-	t := r.state.Tasks.Get(protocol.TaskID(path.Base(path.Dir(p))))
+	id, _, _ := strings.Cut(strings.TrimPrefix(p, protocol.PathTasks+"/"), "/")
+	t := r.state.Tasks.Get(protocol.TaskID(id))
 	if t == nil {
 		return false
 	}
-	switch path.Base(p) {
-	case protocol.TaskView:
-		return t.Viewed == seq
-	case protocol.TaskBrief:
-		return t.BriefAt == seq
-	case protocol.TaskCheckpoint:
-		return t.CheckpointAt == seq
-	case protocol.TaskResult:
-		return t.ResultAt == seq
+	return slices.Contains(filesOf(t), fileOf{p, seq})
+}
+
+// fileOf is a file of a task, and the event that wrote it last.
+type fileOf struct {
+	path string
+	seq  protocol.Seq
+}
+
+// filesOf are the files of a task, task.json last: it is the task's last file to
+// go.
+func filesOf(t *task.Task) (list []fileOf) {
+	dir := protocol.TaskDir(t.ID) + "/"
+	for _, f := range []fileOf{{dir + protocol.TaskBrief, t.BriefAt}, {dir + protocol.TaskCheckpoint, t.CheckpointAt}, {dir + protocol.TaskResult, t.ResultAt}} {
+		if f.seq > 0 {
+			list = append(list, f)
+		}
 	}
-	return false
+	if q := t.Questions; q != nil {
+		for _, a := range q.Answered {
+			list = append(list, fileOf{protocol.TaskAnswer(t.ID, a.Ask), a.At})
+		}
+	}
+	return append(list, fileOf{dir + protocol.TaskView, t.Viewed})
 }
 
 // redoTask writes the files of tasks again that a crash may have taken.
@@ -105,19 +120,12 @@ func (r *Router) redoTask(seq protocol.Seq, changes []protocol.Change) {
 func (r *Router) missingOfTasks() error {
 	missing := map[protocol.Seq]bool{}
 	for t := range r.state.Tasks.All() {
-		for _, f := range []struct {
-			name string
-			seq  protocol.Seq
-		}{{protocol.TaskView, t.Viewed}, {protocol.TaskBrief, t.BriefAt}, {protocol.TaskCheckpoint, t.CheckpointAt}, {protocol.TaskResult, t.ResultAt}} {
-			if f.seq == 0 {
+		for _, f := range filesOf(t) {
+			if _, err := r.disk.Lstat(f.path); f.seq == 0 || !isNotExist(err) {
 				continue
 			}
-			p := protocol.TaskDir(t.ID) + "/" + f.name
-			if _, err := r.disk.Lstat(p); !isNotExist(err) {
-				continue
-			}
-			if _, view := r.state.View(p); view {
-				r.putView(p)
+			if _, view := r.state.View(f.path); view {
+				r.putView(f.path)
 				continue
 			}
 			missing[f.seq] = true
@@ -155,11 +163,14 @@ func (r *Router) putIn(p string, data []byte) error {
 	return r.boxes.Put(p, data)
 }
 
-// leave removes the directory of a task whose last file was swept, whichever
+// leave removes the directories of a task whose last file was swept, whichever
 // that is: the removal of each may have to be tried again.
 func (r *Router) leave(p string) {
-	if ofTask(p) {
-		_ = r.disk.Remove(path.Dir(p)) // one that holds files stays
+	if !ofTask(p) {
+		return
+	}
+	for dir := path.Dir(p); dir != protocol.PathTasks; dir = path.Dir(dir) {
+		_ = r.disk.Remove(dir) // one that holds files stays
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/hived/hived/internal/durable/faultfs"
 	strides "github.com/hived/hived/internal/sweep"
 	"github.com/hived/hived/protocol"
+	"github.com/hived/hived/task"
 )
 
 var errNoTask = errors.New("there is no such task")
@@ -51,9 +52,20 @@ func reports(from protocol.AgentID, id, event, title string, epoch int, data str
 		if err != nil {
 			return err
 		}
-		text := fmt.Sprintf(`{"id":%q,"to":"hive","event":%q,"task":%q,"data":%s}`, id, event, of, data)
+		with := data
+		if event == string(task.ApprovalGranted) {
+			var v task.View
+			view, _, err := durable.ReadFile(disk, protocol.TaskDir(of)+"/"+protocol.TaskView, -1)
+			if err = errors.Join(err, json.Unmarshal(view, &v)); err != nil {
+				return err
+			}
+			if v.Question != nil {
+				with = fmt.Sprintf(`{"ask":%s,%s`, v.Question.Ask, data[len("{"):])
+			}
+		}
+		text := fmt.Sprintf(`{"id":%q,"to":"hive","event":%q,"task":%q,"data":%s}`, id, event, of, with)
 		if epoch > 0 {
-			text = fmt.Sprintf(`{"id":%q,"to":"hive","event":%q,"task":%q,"epoch":%d,"data":%s}`, id, event, of, epoch, data)
+			text = fmt.Sprintf(`{"id":%q,"to":"hive","event":%q,"task":%q,"epoch":%d,"data":%s}`, id, event, of, epoch, with)
 		}
 		return posts(from, id+".json", text)(disk)
 	}

@@ -151,14 +151,23 @@ func (w *taskLog) disk(disk durable.FS) {
 		if dir.Name == "README.md" || dir.Name == ".gitkeep" {
 			continue
 		}
-		list, err := disk.ReadDir(path.Join(protocol.PathTasks, dir.Name))
-		if err != nil || len(list) == 0 {
-			w.wrong("tasks/%s is left, %w", dir.Name, err)
-		}
-		for _, f := range list {
-			if p := path.Join(protocol.PathTasks, dir.Name, f.Name); w.files[p] == nil {
-				w.wrong("%s is in no event", p)
-			}
+		w.noOthers(disk, path.Join(protocol.PathTasks, dir.Name))
+	}
+}
+
+// noOthers wants nothing below a task's directory but what the log says is there.
+func (w *taskLog) noOthers(disk durable.FS, dir string) {
+	list, err := disk.ReadDir(dir)
+	if err != nil || len(list) == 0 {
+		w.wrong("%s is left, %w", dir, err)
+	}
+	for _, f := range list {
+		p := path.Join(dir, f.Name)
+		switch {
+		case f.Type.IsDir():
+			w.noOthers(disk, p)
+		case w.files[p] == nil:
+			w.wrong("%s is in no event", p)
 		}
 	}
 }

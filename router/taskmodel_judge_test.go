@@ -163,6 +163,7 @@ func (v *ruling) votes(event string) {
 	if v.no(t.state != "paused", "illegal-transition") {
 		return
 	}
+	v.no(v.c.Data["ask"] != t.ask, "stale-approval")
 	v.no(event == "approval_granted" && slices.Contains(t.voted, v.c.by), "voted-twice")
 	if event == "approval_granted" && len(t.voted)+1 < t.needed {
 		event = "approval_vote"

@@ -484,6 +484,10 @@ func (h *taskRun) fill(t *rapid.T, c *taskCommand) *taskCommand {
 		if rapid.IntRange(0, 9).Draw(t, "asks") > 0 {
 			c.Data["question"] = "may I?"
 		}
+	case "approval_granted", "approval_denied":
+		if x := h.m.tasks[protocol.TaskID(c.Task)]; x != nil && x.ask > 0 && rapid.IntRange(0, 9).Draw(t, "means it") > 0 {
+			c.Data["ask"] = max(1, x.ask-protocol.Seq(rapid.SampledFrom([]uint64{0, 0, 0, 0, 0, 0, 0, 9}).Draw(t, "of another question")))
+		}
 	case "block_on_dependency":
 		if needs := h.needs(t, 0); needs != nil {
 			c.Data["needs"] = needs

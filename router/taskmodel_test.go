@@ -80,6 +80,7 @@ type oneTask struct {
 	retries         int
 	offered, voted  []protocol.AgentID
 	blockedOn       []protocol.TaskID
+	ask             protocol.Seq // the number of the question that is open
 	reminded        bool
 	reached         string // the last checkpoint
 	number          string // what its data says
@@ -212,6 +213,9 @@ func (m *taskModel) event(ev protocol.Event, e *protocol.TaskEvent) error {
 	}
 	m.tally[t.state+" "+string(e.Event)]++
 	m.take(t, e, at)
+	if e.Event == "pause_for_approval" {
+		t.ask = ev.Seq
+	}
 	if t.state != to {
 		t.state, t.since = to, at
 	}
@@ -307,7 +311,7 @@ func (m *taskModel) take(t *oneTask, e *protocol.TaskEvent, at time.Time) {
 		return when.Add(-m.shift)
 	}
 	if e.From != e.To {
-		t.offered, t.voted, t.blockedOn, t.reminded = nil, nil, nil, false
+		t.offered, t.voted, t.blockedOn, t.reminded, t.ask = nil, nil, nil, false, 0
 		t.until, t.expected, t.notBefore = time.Time{}, time.Time{}, time.Time{}
 	}
 	switch e.Event {

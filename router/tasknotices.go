@@ -79,9 +79,9 @@ func (d *Decider) tellHolder(was, t *task.Task, e *protocol.TaskEvent, add adder
 	case task.CancelledEvent:
 		add(was.Holder, protocol.CodeCancelled, protocol.Inform, "Task "+id+" was cancelled: "+e.Reason+". "+over, nil)
 	case task.ApprovalGranted:
-		add(t.Holder, protocol.CodeApproved, protocol.Agree, "Task "+id+" was approved by "+string(e.By)+before(e.Reason)+". Go on, with epoch "+epoch+".", nil)
+		add(t.Holder, protocol.CodeApproved, protocol.Agree, "Task "+id+" was approved by "+string(e.By)+before(answerOf(e))+". Go on, with epoch "+epoch+".", answersOf(e))
 	case task.ApprovalDenied:
-		add(was.Holder, protocol.CodeDenied, protocol.Refuse, "Task "+id+" was denied by "+string(e.By)+before(e.Reason)+". It has failed.", nil)
+		add(was.Holder, protocol.CodeDenied, protocol.Refuse, "Task "+id+" was denied by "+string(e.By)+before(answerOf(e))+". It has failed.", answersOf(e))
 	case task.Timeout:
 		add(was.Holder, protocol.CodeApprovalTimeout, protocol.Failure, "Nobody approved of task "+id+" in time. It has failed; `hived task resume "+id+"` makes one that goes on from its checkpoint.", nil)
 	case task.DependencyResolved, task.Retry:
@@ -95,6 +95,22 @@ func (d *Decider) tellHolder(was, t *task.Task, e *protocol.TaskEvent, add adder
 	case task.MaxRetriesExceeded, task.FatalError:
 		add(was.Holder, protocol.CodeTaskFailed, protocol.Failure, "Task "+id+" has failed: "+or(e.Reason, string(e.Event))+".", nil)
 	}
+}
+
+// answerOf is what the one said who settled a question, whole.
+func answerOf(e *protocol.TaskEvent) string {
+	if e.Answered == nil {
+		return e.Reason
+	}
+	return e.Answered.Answers[len(e.Answered.Answers)-1].Comment
+}
+
+// answersOf says which question was settled, and where all answers to it stand.
+func answersOf(e *protocol.TaskEvent) map[string]any {
+	if e.Answered == nil {
+		return nil
+	}
+	return map[string]any{"ask": e.Answered.Ask, "answers": protocol.TaskAnswer(e.Task, e.Answered.Ask)}
 }
 
 func before(reason string) string {
@@ -133,10 +149,10 @@ func (d *Decider) tellOthers(was, t *task.Task, e *protocol.TaskEvent, add adder
 	case task.OfferExhausted:
 		add(t.Creator, protocol.CodeNobodyTakes, protocol.Inform, "All whom task "+id+" was offered to have rejected it; its history says why. It is offered again at "+e.Until.Format(time.RFC3339)+".", nil)
 	case task.PauseForApproval:
-		d.tellApprovers(t, e, protocol.CodeApprovalAsked, string(was.Holder)+" asks: "+or(e.Question, e.Reason), add)
+		d.tellApprovers(t, protocol.CodeApprovalAsked, string(was.Holder)+" asks", add)
 	case task.Remind:
 		if t.State == task.Paused {
-			d.tellApprovers(t, e, protocol.CodeReminder, "Still waits: "+d.asked(t), add)
+			d.tellApprovers(t, protocol.CodeReminder, string(was.Holder)+" still waits for an answer", add)
 		}
 	case task.BlockOnDependency:
 		d.tellLead(t, e, add)
@@ -153,21 +169,18 @@ func (d *Decider) tellTakenAway(was, t *task.Task, e *protocol.TaskEvent, add ad
 	}
 }
 
-// asked is what the holder of a paused task asked.
-func (d *Decider) asked(t *task.Task) string {
-	if t.Reason != "" {
-		return t.Reason
-	}
-	return "the question stands in " + protocol.TaskDir(t.ID) + "/" + protocol.TaskView
-}
-
-func (d *Decider) tellApprovers(t *task.Task, e *protocol.TaskEvent, code protocol.Code, what string, add adder) {
+// tellApprovers asks those who may answer and have not, and says how each does.
+func (d *Decider) tellApprovers(t *task.Task, code protocol.Code, what string, add adder) {
+	ask, question := t.Open()
+	until := d.state.Tasks.Time(t.Until)
 	for _, to := range d.approvers(t) {
 		if slices.Contains(t.Votes, to) {
 			continue
 		}
-		add(to, code, protocol.Request, fmt.Sprintf("%s\nTask %s, %s, waits for you until %s. Answer with `hived approve %s` or `hived deny %s`.",
-			what, t.ID, t.Title, d.state.Tasks.Time(t.Until).Format(time.RFC3339), t.ID, t.ID), map[string]any{"question": e.Question, "needed": max(1, t.Needed), "until": d.state.Tasks.Time(t.Until)})
+		add(to, code, protocol.Request, fmt.Sprintf("%s: %s\nThat is question %s of task %s, %s. It waits for you until %s. To approve, %s; to deny, %s.",
+			what, question, ask, t.ID, t.Title, until.Format(time.RFC3339),
+			answering(to, t, task.ApprovalGranted, ask), answering(to, t, task.ApprovalDenied, ask)),
+			map[string]any{"ask": ask, "question": question, "needed": max(1, t.Needed), "until": until})
 	}
 }
 

@@ -255,18 +255,21 @@ func (d *Decider) lastCheckpoint(r *report) (*protocol.Checkpoint, *refusal) {
 	return e.Checkpoint, nil
 }
 
-// taskEvent reads an event of a task again, if it is not in the log yet from
-// what was decided last.
-func (d *Decider) taskEvent(seq protocol.Seq) (*protocol.TaskEvent, error) {
-	var ev protocol.Event
+// event reads an event again, if it is not in the log yet from what was decided
+// last.
+func (d *Decider) event(seq protocol.Seq) (protocol.Event, error) {
 	i, ok := slices.BinarySearchFunc(d.out, seq, func(x Decision, seq protocol.Seq) int { return int(x.Event.Seq) - int(seq) }) //nolint:gosec // a log is shorter than 2^63
 	if ok {
-		ev = d.out[i].Event
-	} else {
-		var err error
-		if ev, err = d.recall(seq); err != nil {
-			return nil, err
-		}
+		return d.out[i].Event, nil
+	}
+	return d.recall(seq)
+}
+
+// taskEvent is event for one of a task.
+func (d *Decider) taskEvent(seq protocol.Seq) (*protocol.TaskEvent, error) {
+	ev, err := d.event(seq)
+	if err != nil {
+		return nil, err
 	}
 	e, is := ev.Body.(*protocol.TaskEvent)
 	if !is {
@@ -481,68 +484,4 @@ func (d *Decider) resolves(r *report) *refusal {
 		return &refusal{protocol.CodeNotAllowed, "only the lead and human may"}
 	}
 	return d.take(r, protocol.TaskEvent{Event: task.DependencyResolved})
-}
-
-// approvers are those who may approve of a task: whom it names, else human, and
-// where more than one must also the lead and those with the role of one; never
-// the agent that asks (spec §8.5).
-func (d *Decider) approvers(t *task.Task) []protocol.AgentID {
-	return slices.DeleteFunc(d.approversOf(t.Approvers, int(t.Needed)), func(id protocol.AgentID) bool {
-		return id == t.Holder && id != protocol.Human
-	})
-}
-
-const approverRole = "approver"
-
-func (d *Decider) approversOf(named []protocol.Address, needed int) []protocol.AgentID {
-	r := &recipients{}
-	if len(named) == 0 {
-		r.add(protocol.Human)
-		if needed > 1 {
-			if d.state.Lead != "" {
-				r.add(d.state.Lead)
-			}
-			_ = d.expandRole(approverRole, r)
-		}
-	}
-	for _, to := range named {
-		if role, ok := to.Role(); ok {
-			_ = d.expandRole(role, r)
-		} else if id := protocol.AgentID(to); d.state.Agents[id] != nil {
-			r.add(id)
-		}
-	}
-	return r.to
-}
-
-func (d *Decider) mayApprove(r *report) *refusal {
-	who := d.approvers(r.t)
-	switch {
-	case !slices.Contains(who, r.by):
-		return &refusal{protocol.CodeNotApprover, "only " + listed(who) + " may approve of it"}
-	case r.t.State != task.Paused:
-		return illegal(r.t, r.event)
-	}
-	return nil
-}
-
-func (d *Decider) approves(r *report) *refusal {
-	if no := d.mayApprove(r); no != nil {
-		return no
-	}
-	if slices.Contains(r.t.Votes, r.by) {
-		return &refusal{protocol.CodeVotedTwice, "you have approved of it already; " + digits(int(r.t.Needed)-len(r.t.Votes)) + " more must"}
-	}
-	e := protocol.TaskEvent{Event: task.ApprovalGranted, Reason: cut(r.Comment, reasonMost)}
-	if len(r.t.Votes)+1 < int(r.t.Needed) {
-		e.Event = task.ApprovalVote
-	}
-	return d.take(r, e)
-}
-
-func (d *Decider) denies(r *report) *refusal {
-	if no := d.mayApprove(r); no != nil {
-		return no
-	}
-	return d.take(r, protocol.TaskEvent{Event: task.ApprovalDenied, Reason: cut(or(r.Comment, string(r.by)+" denied it"), reasonMost)})
 }

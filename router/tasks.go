@@ -96,8 +96,8 @@ func taskCommands() map[string]handler {
 		string(task.CancelledEvent):    {do: (*Decider).confirmsCancel, epoch: true, checkpoint: true},
 		string(task.FatalError):        {do: (*Decider).fatal, checkpoint: true},
 
-		string(task.ApprovalGranted): {do: (*Decider).approves, takes: []string{"comment"}},
-		string(task.ApprovalDenied):  {do: (*Decider).denies, takes: []string{"comment"}},
+		string(task.ApprovalGranted): {do: (*Decider).approves, takes: []string{"ask", "comment"}},
+		string(task.ApprovalDenied):  {do: (*Decider).denies, takes: []string{"ask", "comment"}},
 
 		string(task.Cancel):             {do: (*Decider).cancels},
 		string(task.DependencyResolved): {do: (*Decider).resolves},

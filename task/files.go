@@ -58,14 +58,15 @@ var stamps = json.WithMarshalers(json.MarshalToFunc(func(out *jsontext.Encoder, 
 // them: it is what many events lead to.
 func Changes(ev protocol.Event, e *protocol.TaskEvent) ([]protocol.Change, error) {
 	var list []protocol.Change
-	put := func(name string, v any) error {
+	putAt := func(path string, v any) error {
 		data, err := json.Marshal(v, stamps, jsontext.Multiline(true), jsontext.WithIndent("  "), json.Deterministic(true))
 		if err != nil {
-			return fmt.Errorf("write %s of task %s: %w", name, e.Task, err)
+			return fmt.Errorf("write %s: %w", path, err)
 		}
-		list = append(list, protocol.Change{Op: protocol.Put, Path: protocol.TaskDir(e.Task) + "/" + name, Data: append(data, '\n')})
+		list = append(list, protocol.Change{Op: protocol.Put, Path: path, Data: append(data, '\n')})
 		return nil
 	}
+	put := func(name string, v any) error { return putAt(protocol.TaskDir(e.Task)+"/"+name, v) }
 	at := ev.TS.UTC()
 	if s := e.Spec; s != nil {
 		err := put(protocol.TaskBrief, Brief{
@@ -83,6 +84,11 @@ func Changes(ev protocol.Event, e *protocol.TaskEvent) ([]protocol.Change, error
 	}
 	if e.Result != nil {
 		if err := put(protocol.TaskResult, Outcome{e.Task, ev.Seq, e.By, e.Epoch, at, e.Result.Value}); err != nil {
+			return nil, err
+		}
+	}
+	if q := e.Answered; q != nil {
+		if err := putAt(protocol.TaskAnswer(e.Task, q.Ask), q); err != nil {
 			return nil, err
 		}
 	}

@@ -203,13 +203,13 @@ func TestDocument(t *testing.T) {
 		if err2 := json.Unmarshal(doc, &v); err != nil || err2 != nil || v.State != state || len(v.History) == 0 {
 			t.Errorf("%s: %v, %v", state, err, err2)
 		}
-		if (v.Approvals != nil) != (state == Paused) || (v.Result != "") != (state == Completed) {
+		if (v.Question != nil) != (state == Paused) || (v.Result != "") != (state == Completed) {
 			t.Errorf("%s: %s", state, doc)
 		}
 	}
 	p := in(t, Paused)
 	p.on("human", ApprovalVote)
-	if v := ViewOf(p.Get(one)); v.Approvals.Needed != 1 || len(v.Approvals.Given) != 1 {
-		t.Errorf("%+v", v.Approvals)
+	if v := ViewOf(p.Get(one)); v.Question.Needed != 1 || len(v.Question.Given) != 1 {
+		t.Errorf("%+v", v.Question)
 	}
 }

@@ -174,6 +174,7 @@ func (t *Task) encode(w *writer) {
 	w.b = append(w.b, t.CheckpointSum[:]...)
 	w.varint(t.created)
 	w.varint(int64(t.shift))
+	t.Questions.encode(w)
 	w.text(string(t.history))
 }
 
@@ -217,6 +218,7 @@ func decodeTask(r *reader) *Task {
 		t.CheckpointSum[i] = r.byte()
 	}
 	t.created, t.shift = r.varint(), time.Duration(r.varint())
+	t.Questions = decodeQuestions(r)
 	t.history = []byte(r.text())
 	if !slices.Contains(stateCodes, t.State) || !t.history.whole() {
 		return nil

@@ -60,6 +60,8 @@ type Task struct {
 	Category   protocol.Category // of the failure that led here
 	Reason     string            // why it is where it is, at most reasonMost characters
 
+	Questions *Questions // nil: it asked nothing in its life
+
 	Milestone     string
 	CheckpointSum [8]byte      // the first bytes of its SHA-256
 	CheckpointAt  protocol.Seq // the event that brought it; zero: there is none
@@ -119,6 +121,9 @@ func (t *Task) Apply(ev protocol.Event, e *protocol.TaskEvent, at Moment) error 
 		t.NotBefore = momentOf(e.NotBefore, ev, at)
 	}
 	t.take(ev, e, at)
+	if e.Answered != nil {
+		t.Questions = t.Questions.answered(e.Answered.Ask, ev.Seq)
+	}
 	if Ended(to) {
 		t.end(e)
 	}
@@ -150,6 +155,7 @@ func or[S ~string](s S, none string) string {
 // leave forgets what belongs to a state alone.
 func (t *Task) leave() {
 	t.Offered, t.Votes, t.BlockedOn = nil, nil, nil
+	t.Questions = t.Questions.closed()
 	t.NotBefore, t.Until, t.Expected = 0, 0, 0
 	t.Reminded = false
 }
@@ -182,6 +188,7 @@ func (t *Task) take(ev protocol.Event, e *protocol.TaskEvent, at Moment) {
 		if t.Reason == "" {
 			t.Reason = protocol.Cut(e.Question, reasonMost)
 		}
+		t.Questions = t.Questions.ask(ev.Seq, e)
 	case ApprovalVote:
 		t.Votes = append(slices.Clone(t.Votes), e.By)
 	case Remind:

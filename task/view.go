@@ -35,19 +35,15 @@ type View struct {
 	Priority        int                `json:"priority,omitzero"`
 	Needs           []protocol.TaskID  `json:"needs,omitzero"`
 	BlockedOn       []protocol.TaskID  `json:"blocked_on,omitzero"`
-	Approvals       *Approvals         `json:"approvals,omitzero"`
+	Question        *OpenQuestion      `json:"question,omitzero"`
+	Asked           int                `json:"asked,omitzero"`   // questions in its life
+	Answers         []string           `json:"answers,omitzero"` // the files of those that were answered
 	Resumes         protocol.TaskID    `json:"resumes,omitzero"`
 	Repairs         protocol.TaskID    `json:"repairs,omitzero"`
 	Brief           string             `json:"brief"`
 	Checkpoint      *CheckpointRef     `json:"checkpoint,omitzero"`
 	Result          string             `json:"result,omitzero"`
 	History         []Step             `json:"history"`
-}
-
-// Approvals tells how far a paused task is.
-type Approvals struct {
-	Needed int                `json:"needed"`
-	Given  []protocol.AgentID `json:"given"`
 }
 
 // Taking says who took a task, and under which epoch.
@@ -78,8 +74,11 @@ func ViewOf(t *Task) View {
 	for i, by := range t.takers {
 		v.Taken = append(v.Taken, Taking{by, t.Epoch - uint64(len(t.takers)-1-i)}) //nolint:gosec // each raised the epoch by one
 	}
-	if t.State == Paused {
-		v.Approvals = &Approvals{Needed: max(1, int(t.Needed)), Given: append([]protocol.AgentID{}, t.Votes...)}
+	if q := t.Questions; q != nil {
+		v.Question, v.Asked = t.openQuestion(), int(q.Count)
+		for _, a := range q.Answered {
+			v.Answers = append(v.Answers, protocol.TaskAnswer(t.ID, a.Ask))
+		}
 	}
 	if t.CheckpointAt > 0 {
 		v.Checkpoint = &CheckpointRef{Path: protocol.TaskDir(t.ID) + "/" + protocol.TaskCheckpoint, Seq: t.CheckpointAt, Milestone: t.Milestone}

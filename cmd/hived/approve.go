@@ -1,6 +1,10 @@
 package main
 
 import (
+	"errors"
+	"fmt"
+	"io/fs"
+
 	"github.com/spf13/cobra"
 
 	"github.com/hived/hived/internal/durable"
@@ -22,21 +26,59 @@ func (a *app) vote(name, event, short string) *cobra.Command {
 	c := &cobra.Command{
 		Use:               name + " ID",
 		Short:             short,
-		Long:              short + ". It is for people: where HIVE_AGENT or HIVE_TASK show that an agent asks, it refuses.",
+		Long:              short + ". It is for people: where HIVE_AGENT or HIVE_TASK show that an agent asks, it refuses.\nWhere the task has asked more than once, --ask says which question is answered; without it the open one is shown.",
 		Args:              takes(1, 1),
 		ValidArgsFunction: a.completeTasks,
 	}
 	c.Flags().StringVar(&report.Comment, "comment", "", "what the holder should know, in a `sentence`")
+	ask := askFlag(c)
 	send := a.reporting(c, event, false, true)
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if err := a.isPerson(name); err != nil {
 			return err
 		}
-		return a.withHive(func(c *cobra.Command, args []string, disk *durable.Disk) error {
+		return a.withHive(func(c *cobra.Command, args []string, disk *durable.Disk) (err error) {
+			if report.Ask, err = a.question(disk, args, protocol.Seq(*ask), name); err != nil {
+				return err
+			}
 			return send(c.Context(), disk, args, report)
 		})(c, args)
 	}
 	return c
+}
+
+func askFlag(c *cobra.Command) *uint64 {
+	return c.Flags().Uint64("ask", 0, "the `number` of the question that is answered")
+}
+
+// question gives the number of the question that a person answers: the one that
+// was said, or the only one that the task has asked in its life. To take the newest
+// would let an answer to one question pass for an answer to the next, so that one
+// is shown, with the command that answers it.
+func (a *app) question(disk durable.FS, args []string, said protocol.Seq, command string) (protocol.Seq, error) {
+	if said > 0 {
+		return said, nil
+	}
+	id, err := a.aboutTask(disk, args)
+	if err != nil {
+		return 0, err
+	}
+	v, err := readView(disk, id)
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, nil // the daemon knows whether there is such a task
+	}
+	if err != nil {
+		return 0, fmt.Errorf("find the question: %w; or say --ask N", err)
+	}
+	q := v.Question
+	switch {
+	case q == nil: // the daemon says why there is nothing to answer
+		return 0, nil
+	case v.Asked == 1:
+		return q.Ask, nil
+	}
+	return 0, exitWith(exitRefused, "task %s has asked %d times; if you mean question %s, by %s, %s, run: hived %s %s --ask %s",
+		id, v.Asked, q.Ask, protocol.Visible(string(v.Holder)), protocol.Quote(q.Question), command, id, q.Ask)
 }
 
 // isPerson refuses an agent that would approve its own question. Under one Unix

@@ -107,7 +107,7 @@ func (a *app) play(ctx context.Context, disk *durable.Disk, values protocol.Sett
 	if err != nil {
 		return demoSeen{}, locked(err)
 	}
-	on := &demoStage{a: a, tasks: make(chan *protocol.TaskEvent, cap(events))}
+	on := &demoStage{a: a, tasks: make(chan taskStep, cap(events))}
 	running, end := context.WithCancel(ctx)
 	defer end()
 	var all errgroup.Group

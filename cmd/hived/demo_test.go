@@ -29,13 +29,13 @@ func TestDemoWaitsForATask(t *testing.T) {
 			if tt.gone {
 				cancel()
 			}
-			s := &demoStage{tasks: make(chan *protocol.TaskEvent, len(tt.events))}
+			s := &demoStage{tasks: make(chan taskStep, len(tt.events))}
 			for _, e := range tt.events {
-				s.tasks <- &e
+				s.tasks <- taskStep{event: &e}
 			}
 			e, err := s.await(ctx, task.Progress)
 			switch {
-			case tt.want == "" && (err != nil || e.By != "amber"):
+			case tt.want == "" && (err != nil || e.event.By != "amber"):
 				t.Errorf("%+v, %v; want the progress of amber", e, err)
 			case tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want)):
 				t.Errorf("%v; want %q", err, tt.want)

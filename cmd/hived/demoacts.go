@@ -79,42 +79,43 @@ func (s *demoStage) direct(ctx context.Context, home string, kills map[protocol.
 	if err := asHuman(home, "order", hiveexample.Order); err != nil {
 		return err
 	}
-	e, err := s.await(ctx, task.Progress)
+	step, err := s.await(ctx, task.Progress)
 	if err != nil {
 		return err
 	}
-	victim := e.By
+	victim := step.event.By
 	kills[victim](errKilled)
 	s.show(time.Now(), traffic{colour: red, who: string(victim), what: "killed in the middle of its work"})
-	if e, err = s.await(ctx, task.PauseForApproval); err != nil {
+	if step, err = s.await(ctx, task.PauseForApproval); err != nil {
 		return err
 	}
-	answer := fmt.Sprintf(`{"to": "hive", "event": %q, "task": %q, "data": {"comment": "Yes, sell them."}}`, task.ApprovalGranted, e.Task)
+	answer := fmt.Sprintf(`{"to": "hive", "event": %q, "task": %q, "data": {"ask": %s, "comment": "Yes, sell them."}}`, task.ApprovalGranted, step.event.Task, step.seq)
 	if err := asHuman(home, "approval", answer); err != nil {
 		return err
 	}
-	if e, err = s.await(ctx, task.Complete); err != nil {
+	if step, err = s.await(ctx, task.Complete); err != nil {
 		return err
 	}
-	if got := string(e.Result.Value); strings.Join(strings.Fields(got), "") != hiveexample.TaskResult {
+	if got := string(step.event.Result.Value); strings.Join(strings.Fields(got), "") != hiveexample.TaskResult {
 		return fmt.Errorf("the result of the task is %s, not %s", protocol.Visible(got), hiveexample.TaskResult)
 	}
 	return runAgent(ctx, home, string(victim), hiveexample.LateScript)
 }
 
 // await waits until this happens to the task.
-func (s *demoStage) await(ctx context.Context, event task.Event) (*protocol.TaskEvent, error) {
+func (s *demoStage) await(ctx context.Context, event task.Event) (taskStep, error) {
 	for {
 		select {
-		case e := <-s.tasks:
+		case step := <-s.tasks:
+			e := step.event
 			if e.Event == event {
-				return e, nil
+				return step, nil
 			}
 			if task.Ended(e.To) {
-				return nil, fmt.Errorf("the task was %s before it came to %s: %s", e.To, event, protocol.Visible(e.Reason))
+				return taskStep{}, fmt.Errorf("the task was %s before it came to %s: %s", e.To, event, protocol.Visible(e.Reason))
 			}
 		case <-ctx.Done():
-			return nil, fmt.Errorf("wait for %s of the task: %w", event, context.Cause(ctx))
+			return taskStep{}, fmt.Errorf("wait for %s of the task: %w", event, context.Cause(ctx))
 		}
 	}
 }

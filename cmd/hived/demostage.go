@@ -13,7 +13,7 @@ import (
 // demoStage shows what happens in the demo, and counts it.
 type demoStage struct {
 	a     *app
-	tasks chan *protocol.TaskEvent // for who directs the second act
+	tasks chan taskStep // for who directs the second act
 
 	mu    sync.Mutex
 	start time.Time
@@ -31,7 +31,7 @@ func (s *demoStage) follow(events <-chan protocol.Event) {
 		s.see(ev)
 		if e, ok := ev.Body.(*protocol.TaskEvent); ok {
 			select {
-			case s.tasks <- e:
+			case s.tasks <- taskStep{ev.Seq, e}:
 			default: // nobody is directing any more
 			}
 		}

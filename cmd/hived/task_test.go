@@ -165,7 +165,7 @@ func TestShowTask(t *testing.T) {
 func TestShowTaskWithoutItsFiles(t *testing.T) {
 	t.Parallel()
 	disk := withTasks(t, map[string]string{
-		string(one) + "/task.json":       `{"id":"` + string(one) + `","title":"x\u001b","state":"paused","approvals":{"needed":2,"given":["ann"]},"checkpoint":{"path":"p","seq":7,"milestone":"half"},"result":"r","history":[]}`,
+		string(one) + "/task.json":       `{"id":"` + string(one) + `","title":"x\u001b","state":"paused","question":{"ask":7,"question":"?","approvers":["human"],"needed":2,"given":["ann"]},"checkpoint":{"path":"p","seq":7,"milestone":"half"},"result":"r","history":[]}`,
 		string(one) + "/checkpoint.json": `{"task":`,
 		string(two) + "/brief.json":      `{}`,
 		string(three) + "/task.json":     `{"id":"` + string(one) + `","state":"pending","history":[]}`,

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"strings"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -65,6 +66,13 @@ type taskJSON struct {
 	Data       jsontext.Value  `json:"data,omitzero"`
 	Checkpoint *checkpointJSON `json:"checkpoint,omitzero"`
 	Result     jsontext.Value  `json:"result,omitzero"`
+	Answers    []answersJSON   `json:"answers,omitzero"`
+}
+
+// answersJSON are the answers to a question, and where they stand.
+type answersJSON struct {
+	Path string `json:"path"`
+	protocol.Question
 }
 
 // checkpointJSON is a checkpoint, and where it stands.
@@ -103,6 +111,11 @@ func readTask(disk durable.FS, id protocol.TaskID) (out *taskJSON, problems []er
 		var result task.Outcome
 		add(readTaskFile(disk, id, protocol.TaskResult, &result))
 		out.Result = result.Result
+	}
+	for _, path := range v.Answers {
+		q := answersJSON{Path: path}
+		add(readTaskFile(disk, id, strings.TrimPrefix(path, protocol.TaskDir(id)+"/"), &q.Question))
+		out.Answers = append(out.Answers, q)
 	}
 	return out, problems, nil
 }

@@ -60,7 +60,7 @@ func (a *app) listTasks(disk durable.FS, wanted func(*task.View) bool) error {
 		return err
 	}
 	views := make([]*task.View, 0, len(names))
-	rows := [][]string{{"TASK", "STATE", "HOLDER", "SINCE", "TITLE"}}
+	rows := [][]string{{"TASK", "STATE", "HOLDER", "SINCE", "ASKS", "TITLE"}}
 	for _, id := range names {
 		v, err := readView(disk, id)
 		if err != nil {
@@ -69,7 +69,7 @@ func (a *app) listTasks(disk durable.FS, wanted func(*task.View) bool) error {
 		}
 		if wanted(v) {
 			views = append(views, v)
-			rows = append(rows, []string{string(v.ID), orDash(string(v.State)), orDash(string(v.Holder)), clock(v.Since), protocol.Visible(cut(v.Title, 60))})
+			rows = append(rows, []string{string(v.ID), orDash(string(v.State)), orDash(string(v.Holder)), clock(v.Since), orDash(answerers(v)), protocol.Visible(cut(v.Title, 60))})
 		}
 	}
 	return a.answer(views, func(p *printer) {
@@ -119,8 +119,10 @@ func (a *app) showTask(p *printer, t *taskJSON) {
 	add("offered to:", list(t.Offered))
 	add("for:", list(t.To))
 	add("waits for:", list(append(slices.Clone(t.Needs), t.BlockedOn...)))
-	if t.Approvals != nil {
-		add("approvals:", fmt.Sprintf("%d of %d %s", len(t.Approvals.Given), t.Approvals.Needed, list(t.Approvals.Given)))
+	if q := t.Question; q != nil {
+		add("question:", q.Ask.String()+", "+protocol.Visible(q.Question))
+		add("waits for:", answerers(&t.View))
+		add("approved by:", fmt.Sprintf("%d of %d %s", len(q.Given), q.Needed, list(q.Given)))
 	}
 	add("resumes:", string(t.Resumes))
 	add("repairs:", string(t.Repairs))
@@ -136,12 +138,29 @@ func (a *app) showTask(p *printer, t *taskJSON) {
 	if t.View.Result != "" {
 		add("result:", protocol.Visible(cut(resultText(t.Result), 200)))
 	}
+	for _, answered := range t.Answers {
+		for _, x := range answered.Answers {
+			add("answer:", fmt.Sprintf("%s by %s to question %s, %s", x.Event, x.By, answered.Ask, answered.Path))
+		}
+	}
 	p.table(rows)
 	p.text(t.Body)
 	p.line("")
 	for _, s := range t.History {
 		p.line("%6d  %s  %s", s.Seq, a.style.paint(dim, clock(s.At)), stepLine(s))
 	}
+}
+
+// answerers says who may answer what a task asks, and until when.
+func answerers(v *task.View) string {
+	if v.Question == nil {
+		return ""
+	}
+	line := list(v.Question.Approvers)
+	if !v.Until.IsZero() {
+		line += " until " + clock(v.Until)
+	}
+	return line
 }
 
 // stateLine says where a task stands, and why.

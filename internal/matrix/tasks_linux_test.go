@@ -46,6 +46,18 @@ func of(id protocol.TaskID) func(*protocol.TaskEvent) bool {
 	return func(e *protocol.TaskEvent) bool { return e.Task == id }
 }
 
+// asked gives the number of the first question of a task.
+func (h *hive) asked(id protocol.TaskID) (ask protocol.Seq) {
+	h.t.Helper()
+	first := h.step(task.PauseForApproval, of(id))
+	for _, ev := range h.after(0) {
+		if ev.Body == first {
+			ask = ev.Seq
+		}
+	}
+	return ask
+}
+
 // begun gives a task that bob has started.
 func (h *hive) begun() protocol.TaskID {
 	h.t.Helper()
@@ -179,8 +191,22 @@ var taskCommands = []row{
 		h.orders(h.bob, "accept", "accept", about(id, 0, `{}`))
 		h.orders(h.bob, "start", "start", about(id, 1, `{}`))
 		h.orders(h.bob, "ask", "pause_for_approval", about(id, 1, `{"question":"may I?"}`))
-		h.orders(h.alice, "yes", "approval_granted", about(id, 0, `{}`))
-		return said{h.alice, "approval_granted", about(id, 0, `{}`)}
+		yes := about(id, 0, fmt.Sprintf(`{"ask":%s}`, h.asked(id)))
+		h.orders(h.alice, "yes", "approval_granted", yes)
+		return said{h.alice, "approval_granted", yes}
+	}),
+	unheeded("task-approved-for-another-question", "an approval, given late, of what a task asked before", protocol.CodeStaleApproval, "what is asked now is question", func(h *hive) said {
+		id := h.creates("work", `,"approvers":["`+h.alice+`"]`, h.bob)
+		h.step(task.Offer, of(id))
+		h.orders(h.bob, "accept", "accept", about(id, 0, `{}`))
+		h.orders(h.bob, "start", "start", about(id, 1, `{}`))
+		h.orders(h.bob, "ask", "pause_for_approval", about(id, 1, `{"question":"may I read?"}`))
+		yes := about(id, 0, fmt.Sprintf(`{"ask":%s}`, h.asked(id)))
+		h.orders(h.alice, "yes", "approval_granted", yes)
+		h.step(task.ApprovalGranted, of(id))
+		h.orders(h.bob, "again", "pause_for_approval", about(id, 1, `{"question":"may I delete?"}`))
+		h.step(task.PauseForApproval, func(e *protocol.TaskEvent) bool { return e.Task == id && e.Question == "may I delete?" })
+		return said{h.alice, "approval_granted", yes}
 	}),
 	{
 		name: "task-large-checkpoint", given: "a checkpoint of 300 KiB", answer: "kept in `checkpoint.json`; its holder is told to send what changed",

@@ -1,0 +1,145 @@
+package task
+
+import (
+	"slices"
+
+	"github.com/hived/hived/protocol"
+)
+
+// Questions are what a task asked people (spec §8.5). They are never changed:
+// what happens makes others of them, so that a task as it was before keeps its own.
+type Questions struct {
+	Count    int32        // in its life
+	Ask      protocol.Seq // the event that asked the open one; zero: none is open
+	Text     string       // of the open one
+	Voted    protocol.Seq // the event that brought the last answer to the open one; zero: there is none
+	Answered []Answered   // those that were answered, the oldest first
+}
+
+// Answered is a question that was answered: its number, and the event that brought
+// the last answer.
+type Answered struct{ Ask, At protocol.Seq }
+
+// AnsweredMost is how many answered questions of a task are remembered, and have a
+// file of their own.
+const AnsweredMost = 64
+
+// Open gives the number and the text of the question that a task waits for an
+// answer to; zero where there is none.
+func (t *Task) Open() (ask protocol.Seq, text string) {
+	if t.Questions == nil {
+		return 0, ""
+	}
+	return t.Questions.Ask, t.Questions.Text
+}
+
+// Asked is the text of the question that an event asks.
+func Asked(e *protocol.TaskEvent) string {
+	if e.Question != "" && e.Reason != "" {
+		return e.Question + ": " + e.Reason
+	}
+	return e.Question + e.Reason
+}
+
+func (q *Questions) ask(seq protocol.Seq, e *protocol.TaskEvent) *Questions {
+	next := &Questions{Count: 1, Ask: seq, Text: Asked(e)}
+	if q != nil {
+		next.Count, next.Answered = q.Count+1, q.Answered
+	}
+	return next
+}
+
+// closed are the questions when nothing is waited for any more.
+func (q *Questions) closed() *Questions {
+	if q == nil || q.Ask == 0 {
+		return q
+	}
+	return &Questions{Count: q.Count, Answered: q.Answered}
+}
+
+// answered takes note that an event answers a question. The oldest of too many is
+// forgotten.
+func (q *Questions) answered(ask, at protocol.Seq) *Questions {
+	if q == nil {
+		q = &Questions{}
+	}
+	next := *q
+	next.Answered = slices.DeleteFunc(slices.Clone(q.Answered), func(a Answered) bool { return a.Ask == ask })
+	next.Answered = append(next.Answered, Answered{ask, at})
+	next.Answered = next.Answered[max(0, len(next.Answered)-AnsweredMost):]
+	if ask == q.Ask {
+		next.Voted = at
+	}
+	return &next
+}
+
+// Oldest is the number of the question that is forgotten when the open one is
+// answered; zero where there is room.
+func (q *Questions) Oldest() protocol.Seq {
+	if q == nil || q.Voted > 0 || len(q.Answered) < AnsweredMost {
+		return 0
+	}
+	return q.Answered[0].Ask
+}
+
+// encode writes the questions of a task for a snapshot.
+func (q *Questions) encode(w *writer) {
+	w.flag(q != nil)
+	if q == nil {
+		return
+	}
+	w.int(int(q.Count))
+	w.uvarint(uint64(q.Ask))
+	w.text(q.Text)
+	w.uvarint(uint64(q.Voted))
+	w.uvarint(uint64(len(q.Answered)))
+	for _, a := range q.Answered {
+		w.uvarint(uint64(a.Ask))
+		w.uvarint(uint64(a.At))
+	}
+}
+
+func decodeQuestions(r *reader) *Questions {
+	if r.uvarint() != 1 {
+		return nil
+	}
+	q := &Questions{Count: int32(r.varint()), Ask: protocol.Seq(r.uvarint()), Text: r.text(), Voted: protocol.Seq(r.uvarint())} //nolint:gosec // refused where it is not the same
+	for n := r.uvarint(); n > 0 && !r.short; n-- {
+		q.Answered = append(q.Answered, Answered{protocol.Seq(r.uvarint()), protocol.Seq(r.uvarint())})
+	}
+	return q
+}
+
+// OpenQuestion is what task.json says of the question that a task waits for an
+// answer to.
+type OpenQuestion struct {
+	Ask       protocol.Seq       `json:"ask"`
+	Question  string             `json:"question"`
+	Approvers []protocol.Address `json:"approvers"` // who may answer
+	Needed    int                `json:"needed"`    // so many must approve
+	Given     []protocol.AgentID `json:"given"`     // who has
+}
+
+// openQuestion shows it; nil where nothing is asked.
+func (t *Task) openQuestion() *OpenQuestion {
+	ask, text := t.Open()
+	if ask == 0 {
+		return nil
+	}
+	return &OpenQuestion{Ask: ask, Question: text, Approvers: t.answerers(), Needed: max(1, int(t.Needed)), Given: append([]protocol.AgentID{}, t.Votes...)}
+}
+
+// ApproverRole is the role or capability of those who may approve where a task
+// needs several approvals and names nobody.
+const ApproverRole = "approver"
+
+// answerers are the addresses of those who may answer what a task asks.
+func (t *Task) answerers() []protocol.Address {
+	switch {
+	case len(t.Approvers) > 0:
+		return t.Approvers
+	case t.Needed > 1:
+		return []protocol.Address{protocol.Address(protocol.Human), protocol.Address(protocol.Lead), "@" + ApproverRole}
+	}
+	return []protocol.Address{protocol.Address(protocol.Human)}
+}
