@@ -27,6 +27,8 @@ type hive struct {
 	done    chan error
 	hear    func(protocol.Event) // is told of each event, with mu held; may be nil
 	longest time.Duration        // that anything is waited for
+	// standstill is told how long the loop slept beside each message; may be nil.
+	standstill func(time.Duration)
 
 	mu       sync.Mutex
 	messages int          // that are in their inboxes; guarded by mu
@@ -79,7 +81,7 @@ func (h *hive) up(ctx context.Context, settings protocol.Settings) error {
 	h.mu.Lock()
 	h.messages, h.handled, h.over = 0, 0, false
 	h.mu.Unlock()
-	r, err := router.New(h.disk, router.Config{Settings: settings, Headroom: router.Headroom, OnEvent: h.onEvent, OnCommit: h.onCommit})
+	r, err := router.New(h.disk, router.Config{Settings: settings, Headroom: router.Headroom, OnEvent: h.onEvent, OnCommit: h.onCommit, OnStandstill: h.standstill})
 	if err != nil {
 		return err
 	}

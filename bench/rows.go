@@ -46,6 +46,9 @@ type sizes struct {
 	bigFiles int // files of the hive of burst-50k
 	loopBig  int // messages of a round of loop (a) there
 
+	live      int // messages of a round
+	liveFiles int // files of the larger hive
+
 	idle int // single messages on an idle hive
 
 	commitFiles []int // sizes of hives, ascending
@@ -71,6 +74,9 @@ type sizes struct {
 	tasksFew   int // open tasks of the baselines
 	tasks      int // open tasks
 
+	reports      int // about one task
+	rosterAgents int // of a hive in which one is held
+
 	timerAgents int // each with ten tasks in hand
 	lease       time.Duration
 }
@@ -79,13 +85,14 @@ type sizes struct {
 var full = sizes{
 	rounds: 5, longest: time.Hour, burst: 10_000, agents: 20, loopBurst: 100,
 	bigFiles: 50_000, loopBig: 10,
+	live: 2_000, liveFiles: 30_000,
 	idle:        500,
 	commitFiles: []int{1_000, 10_000, 50_000, 200_000}, loopFiles: []int{1_000, 10_000}, commits: 30,
 	sizeMessages: 100_000,
 	statusFiles:  50_000, statusCommits: 10_000,
 	agedAgents: 1_000, agedEvents: 1_000_000, agedMessages: 1_000_000, agedRounds: 5, quiet: 60 * time.Second, patience: 40,
 	yearAgents: 200, yearMessages: 2_000_000,
-	taskAgents: 1_000, tasksFew: 5_000, tasks: 100_000, timerAgents: 1_000, lease: 30 * time.Second,
+	taskAgents: 1_000, tasksFew: 5_000, tasks: 100_000, reports: 256, rosterAgents: 300, timerAgents: 1_000, lease: 30 * time.Second,
 }
 
 // brief are those of --short. Where a target speaks of a size, the figure of a
@@ -93,13 +100,14 @@ var full = sizes{
 var brief = sizes{
 	rounds: 5, longest: 5 * time.Minute, burst: 1_000, agents: 20, loopBurst: 12,
 	bigFiles: 6_000, loopBig: 3,
+	live: 400, liveFiles: 3_000,
 	idle:        150,
 	commitFiles: []int{1_000, 10_000, 50_000, 200_000}, loopFiles: []int{1_000, 10_000}, commits: 10,
 	sizeMessages: 5_000,
 	statusFiles:  6_000, statusCommits: 300,
 	agedAgents: 100, agedEvents: 12_000, agedMessages: 10_000, agedRounds: 3, quiet: 2 * time.Second, patience: 8,
 	yearAgents: 50, yearMessages: 10_000,
-	taskAgents: 100, tasksFew: 500, tasks: 1_500, timerAgents: 30, lease: 3 * time.Second,
+	taskAgents: 100, tasksFew: 500, tasks: 1_500, reports: 256, rosterAgents: 300, timerAgents: 30, lease: 3 * time.Second,
 }
 
 // What a message takes on the disk, in bytes: its file in two places, the log,
@@ -116,9 +124,9 @@ func perMessage(n int) int64 { return int64(n) * messageDisk }
 // rows are the suite, in the order in which it runs: replay, start and verify
 // look at one aged hive before memory makes it older still.
 var rows = []row{
-	burstRow, bigBurstRow, idleRow, commitRow, gitSizeRow, gitStatusRow,
+	burstRow, bigBurstRow, liveRow, idleRow, commitRow, gitSizeRow, gitStatusRow,
 	replayRow, startRow, verifyRow, memoryRow, yearRow,
-	taskDecideRow, taskThroughputRow, taskTimersRow, taskMemoryRow,
+	taskDecideRow, taskThroughputRow, taskTimersRow, taskMemoryRow, logBytesRow,
 }
 
 // count writes a number and what it counts.

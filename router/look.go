@@ -395,6 +395,9 @@ func (r *Router) outbox(now time.Time, a *attention, scan mailbox.AgentScan) err
 			r.boxes.Forget(a.id)
 			return nil
 		}
+		if put := protocol.StampTime(x.Original.CTime); r.cfg.OnStandstill != nil && !put.IsZero() {
+			r.cfg.OnStandstill(r.asleep.since(put))
+		}
 		if err := r.decider.Arrival(now, x); err != nil {
 			return err
 		}

@@ -66,6 +66,9 @@ func (r *Router) wait(ctx context.Context, rescan <-chan time.Time, most time.Du
 	r.clock.rest += most
 	timer := time.NewTimer(most)
 	defer timer.Stop()
+	if r.cfg.OnStandstill != nil && most > 0 {
+		defer func(from time.Time) { r.asleep.slept(from, time.Now()) }(time.Now())
+	}
 	defer func() { // what was sent does not wait because something else came as well
 		select {
 		case list := <-r.watch.Hints():

@@ -32,6 +32,10 @@ type Config struct {
 	// OnCommit is called after each commit landed, with the last event that
 	// git holds now, from the committer: it must not block.
 	OnCommit func(through protocol.Seq)
+	// OnStandstill is called for each message that is taken in, where the system
+	// tells since when its file stands there, with the time that the loop slept
+	// since then: from the loop, so it must not block.
+	OnStandstill func(time.Duration)
 	// Mkdir makes one directory of an agent's, where its rights are not those of
 	// everybody's (spec §1.7); with mode 0755 where nil. It is called from the loop.
 	Mkdir func(id protocol.AgentID, dir string) error
@@ -124,6 +128,7 @@ type Router struct {
 	busy      protocol.Seq // the newest event that is worth a commit
 	stopping  bool         // the last pass: nothing waits any more
 	asked     bool         // an outbox is to be looked at before a wait ends
+	asleep    standstill
 }
 
 // standing is how far history is.

@@ -1,0 +1,117 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/hived/hived/protocol"
+)
+
+// What the log may grow by, in bytes.
+const (
+	patchMost = 2 << 10
+	holdMost  = 2 << 10
+)
+
+// checkpointBytes is about the size of the checkpoint that is patched.
+const checkpointBytes = 200 << 10
+
+var logBytesRow = row{
+	name: "log-bytes",
+	what: func(s sizes) string {
+		return fmt.Sprintf("What the log grows by, beside the size of what was sent: report %d of a task against report 2 (the baseline), each with a milestone of 10 bytes; a patch of 10 bytes on a checkpoint of %d KiB; and holding and releasing one of %d agents. One run: it is counted, and not timed.",
+			s.reports, checkpointBytes>>10, s.rosterAgents)
+	},
+	behind: "An event holds what its command said and what became of it.",
+	brief:  4 * time.Second, full: 8 * time.Second,
+	disk: func(s sizes) int64 {
+		return int64(s.rosterAgents)*agentDisk + int64(s.reports)*messageDisk + 64*checkpointBytes
+	},
+	measure: func(ctx context.Context, b *bench) (outcome, error) {
+		x, err := b.newBoard(ctx, b.sizes.rosterAgents, 1, protocol.DefaultSettings(), func(float64) {})
+		if err != nil {
+			return outcome{}, err
+		}
+		parts, err := b.logBytes(ctx, x)
+		return outcome{parts: parts}, errors.Join(err, x.close())
+	},
+}
+
+func (b *bench) logBytes(ctx context.Context, x *board) ([]Part, error) {
+	human := filepath.Join(x.dir, protocol.OutboxDir(protocol.Human))
+	if _, err := x.grows(ctx, outboxOf(x.dir, 0), command("claim", nil, "{}")); err != nil {
+		return nil, err
+	}
+	x.mu.Lock()
+	h := x.has[protocol.AgentID(nameOf(0))]
+	x.mu.Unlock()
+	report := func(data string) (float64, error) {
+		return x.grows(ctx, outboxOf(x.dir, 0), command("progress", &h, data))
+	}
+	if _, err := x.grows(ctx, outboxOf(x.dir, 0), command("start", &h, "{}")); err != nil {
+		return nil, err
+	}
+	var second, last float64
+	for i := 1; i <= b.sizes.reports; i++ {
+		b.tell(0.8*float64(i)/float64(b.sizes.reports), "report %d of %d", i, b.sizes.reports)
+		grew, err := report(fmt.Sprintf(`{"milestone":"step %05d"}`, i))
+		if err != nil {
+			return nil, err
+		}
+		if last = grew; i == 2 {
+			second = grew
+		}
+	}
+	b.tell(0.8, "a large checkpoint and a small patch")
+	if _, err := report(`{"milestone":"all of it","checkpoint":{"n":1,"text":"` + strings.Repeat("word ", checkpointBytes/5) + `"}}`); err != nil {
+		return nil, err
+	}
+	patch, err := report(`{"milestone":"a bit","patch":{"n":2}}`)
+	if err != nil {
+		return nil, err
+	}
+	b.tell(0.9, "an agent is held and released")
+	about := fmt.Sprintf(`{"agent":%q}`, nameOf(1))
+	held, err := x.grows(ctx, human, command("agent-hold", nil, about))
+	if err != nil {
+		return nil, err
+	}
+	released, err := x.grows(ctx, human, command("agent-release", nil, about))
+	return []Part{
+		compared(fmt.Sprintf("report %d of a task", b.sizes.reports), "bytes", []float64{second}, []float64{last}).timesAtMost(1.1),
+		alone("a patch of 10 bytes", "bytes", []float64{patch}).atMost(patchMost),
+		alone("holding and releasing one agent", "bytes", []float64{held + released}).atMost(holdMost),
+	}, err
+}
+
+// grows sends a command, and gives by how many bytes the log grew until it was
+// answered and committed.
+func (x *board) grows(ctx context.Context, outbox, text string) (float64, error) {
+	before, err := x.logSize()
+	if err != nil {
+		return 0, err
+	}
+	if err := x.write(outbox, text); err != nil {
+		return 0, err
+	}
+	if _, _, err := x.timed(ctx); err != nil {
+		return 0, err
+	}
+	after, err := x.logSize()
+	return float64(after - before), err
+}
+
+// logSize is the size of the log, sealed segments too.
+func (x *board) logSize() (int64, error) {
+	sealed, err := treeSize(filepath.Join(x.dir, protocol.PathSegments))
+	open, failed := os.Stat(filepath.Join(x.dir, protocol.PathLog))
+	if err = errors.Join(ignoreMissing(err), failed); err != nil {
+		return 0, err
+	}
+	return sealed + open.Size(), nil
+}
