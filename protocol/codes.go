@@ -51,7 +51,7 @@ const (
 	CodeNotApprover       Code = "not-approver"
 	CodeVotedTwice        Code = "voted-twice"
 	CodeStaleApproval     Code = "stale-approval" // it answers no question, or not the one that is open
-	CodeNoTask            Code = "no-task" // nothing that this agent could claim
+	CodeNoTask            Code = "no-task"        // nothing that this agent could claim
 )
 
 // Notices about tasks (spec §8.6), beside the codes of their answers.
@@ -72,6 +72,7 @@ const (
 	CodeParentFailed    Code = "parent-failed"
 	CodeSpecify         Code = "specify" // the lead is to specify again
 	CodeGoOn            Code = "go-on"   // a wait is over
+	CodeAmended         Code = "amended" // the brief is another one now
 	CodeTaskCompleted   Code = "task-completed"
 	CodeTaskFailed      Code = "task-failed"
 	CodeNobodyTakes     Code = "nobody-takes"

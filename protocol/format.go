@@ -37,6 +37,9 @@ var additions = []Addition{
 	{2, KindTask, "checkpoint.patch", "", "what changed in the checkpoint before, instead of `data`"},
 	{2, KindQuarantine, "told", "", "a notice tells the lead, or a person"},
 	{2, KindAlert, "told", "", "a notice tells the lead, or a person"},
+	{2, KindTask, "event", "answer", "the words that let a blocked task go on"},
+	{2, KindTask, "event", "amend", "a new version of the brief"},
+	{2, KindTask, "amends", "", "what the new version of a brief keeps"},
 	{2, KindTask, "answered", "", "the question that an answer is to, with all its answers"},
 }
 

@@ -122,7 +122,15 @@ type TaskEvent struct {
 	Expected   time.Time   `json:"expected_until,omitzero"`
 	Checkpoint *Checkpoint `json:"checkpoint,omitzero"`
 	Result     *TaskOutput `json:"result,omitzero"`
+	Amends     *Amendment  `json:"amends,omitzero"`   // of amend: spec is the whole brief as it is now
 	Answered   *Question   `json:"answered,omitzero"` // of an answer: the question with all its answers, this one too
+}
+
+// Amendment is what a brief says of itself that was amended.
+type Amendment struct {
+	Version   int       `json:"version"` // as it was created it was 1
+	Creator   AgentID   `json:"creator"`
+	CreatedAt time.Time `json:"created_at"`
 }
 
 // Question is what a task asked people, with the answers that it was given by now

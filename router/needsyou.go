@@ -116,10 +116,12 @@ func (n *needs) blocked() {
 			continue
 		}
 		id := string(t.ID)
+		ask, _ := t.Open()
+		commands := []string{"hived task answer " + id + " --ask " + ask.String() + ` "…"`, "hived task give-up " + id}
 		list = append(list, Need{
 			Code: protocol.CodeSpecify, Agent: t.Holder, Task: t.ID, Conversation: protocol.TaskConversation(t.ID), Since: n.d.state.Tasks.Time(t.Since),
 			Text:     fmt.Sprintf("%s is blocked until %s says how to go on: %s (task %s, %s)", t.Holder, n.d.lead(t.Holder), or(t.Reason, "it says no more"), t.ID, t.Title),
-			Commands: []string{"hived task show " + id, "hived task cancel " + id},
+			Commands: commands,
 		})
 	}
 	n.addSome(list, "%d more tasks are blocked until somebody says how to go on", "hived task list --state blocked")

@@ -71,12 +71,12 @@ func TestWhatNeedsAPerson(t *testing.T) {
 		{"a blocked task", func(b *bench) {
 			x := b.works(`{"title":"build"}`)
 			b.tells("bob", "failure", x.ID, 1, `{"category":"schema","reason":"no port is named"}`)
-		}, []string{"specify|bob is blocked until human says how to go on: no port is named (task |hived task show "}},
+		}, []string{"specify|bob is blocked until human says how to go on: no port is named (task |hived task answer "}},
 		{"a blocked task and a lead", func(b *bench) {
 			b.command(`{"to":"hive","event":"agent-lead","data":{"agent":"carol"}}`)
 			x := b.works(`{"title":"build"}`)
 			b.tells("bob", "failure", x.ID, 1, `{"category":"unknown","reason":"odd"}`)
-		}, []string{"specify|until carol says how to go on: odd|hived task show "}},
+		}, []string{"specify|until carol says how to go on: odd|hived task answer "}},
 		{"tasks for a role that nobody has", func(b *bench) {
 			b.command(`{"to":"hive","event":"agent-add","data":{"agent":"bob","role":"tester"}}`)
 			for range 2 {

@@ -209,7 +209,9 @@ func (h *crew) command(who protocol.AgentID, event string, id protocol.TaskID, d
 }
 
 // answers tells whether a command answers a question, whose number it carries.
-func answers(event string) bool { return event == "approval_granted" || event == "approval_denied" }
+func answers(event string) bool {
+	return event == "approval_granted" || event == "approval_denied" || event == "answer"
+}
 
 // withAsk adds the number of a question to the data of a command.
 func withAsk(data string, ask protocol.Seq) string {

@@ -106,7 +106,7 @@ func TestFailureIsRouted(t *testing.T) {
 	}{
 		{"auth", `{"category": "auth", "reason": "the token is old"}`, task.PauseForApproval, task.Paused, "human", protocol.CodeApprovalAsked, "log in again", "human approval_granted"},
 		{"ambiguity", `{"category": "ambiguity", "reason": "Which of the two files?"}`, task.PauseForApproval, task.Paused, "human", protocol.CodeApprovalAsked, "Which of the two files?", "human approval_granted"},
-		{"schema", `{"category": "schema", "reason": "it has no column 7"}`, task.BlockOnDependency, task.Blocked, "boss", protocol.CodeSpecify, "it has no column 7. Specify it again", "boss dependency_resolved"},
+		{"schema", `{"category": "schema", "reason": "it has no column 7"}`, task.BlockOnDependency, task.Blocked, "boss", protocol.CodeSpecify, "it has no column 7\nTo answer, ", "boss dependency_resolved"},
 		{"unknown", `{"category": "unknown", "reason": "the moon"}`, task.BlockOnDependency, task.Blocked, "boss", protocol.CodeSpecify, "in a way that no rule knows: the moon", "human dependency_resolved"},
 		{"a new one", `{"category": "weather", "reason": "rain"}`, task.BlockOnDependency, task.Blocked, "boss", protocol.CodeSpecify, "in a way that no rule knows: rain", "boss dependency_resolved"},
 		{"transient", `{"category": "transient"}`, task.TransientError, task.Retrying, "anna", protocol.CodeGoOn, "execution 2", ""},

@@ -78,6 +78,25 @@ func (d *Decider) mayApprove(r *report) *refusal {
 	return d.meansOpen(r)
 }
 
+// answersBlock lets a task go on that is blocked for want of a word, with that word.
+func (d *Decider) answersBlock(r *report) *refusal {
+	ask, _ := r.t.Open()
+	switch {
+	case r.by != r.t.Creator && !d.manages(r):
+		return &refusal{protocol.CodeNotAllowed, "only " + string(r.t.Creator) + ", who created it, the lead and human may"}
+	case r.t.State != task.Blocked:
+		return illegal(r.t, r.event)
+	case ask == 0:
+		return &refusal{protocol.CodeBadCommand, "it asks nothing: it waits for " + listed(r.t.BlockedOn)}
+	case r.Comment == "":
+		return &refusal{protocol.CodeBadCommand, "it says nothing; write the answer as data.comment"}
+	}
+	if no := d.meansOpen(r); no != nil {
+		return no
+	}
+	return d.answer(r, task.Answer, r.Comment)
+}
+
 // meansOpen refuses an answer that does not say, by the number of the question or
 // as a reply to a notice of it, that it is one to the question which is open now:
 // what was said to one question must not pass for an answer to the next
@@ -103,8 +122,12 @@ func (d *Decider) meansOpen(r *report) *refusal {
 
 // answering says how an answer to the question of a number is given.
 func answering(by protocol.AgentID, t *task.Task, event task.Event, ask protocol.Seq) string {
-	verb := map[task.Event]string{task.ApprovalGranted: "approve", task.ApprovalDenied: "deny"}[event]
-	return way(by, "hived "+verb+" "+string(t.ID)+" --ask "+ask.String(), toSend(event, t.ID, 0, `{"ask": `+ask.String()+`, "comment": "…"}`))
+	verb := map[task.Event]string{task.ApprovalGranted: "approve", task.ApprovalDenied: "deny", task.Answer: "task answer"}[event]
+	command := "hived " + verb + " " + string(t.ID) + " --ask " + ask.String()
+	if event == task.Answer {
+		command += " \"…\""
+	}
+	return way(by, command, toSend(event, t.ID, 0, `{"ask": `+ask.String()+`, "comment": "…"}`))
 }
 
 // answer records an answer with its words, whole. The reason is what the task

@@ -51,7 +51,7 @@ func (v *ruling) no(bad bool, code protocol.Code) bool {
 // holders tells whether it is for the holder alone.
 func (v *ruling) holders() bool {
 	if v.c.Event == "fatal_error" {
-		return v.t.state != "blocked" || v.c.by == v.t.holder || v.c.by != modelLead && v.c.by != protocol.Human
+		return v.t.state != "blocked" || v.c.by == v.t.holder || !v.manages(true)
 	}
 	return slices.Contains([]string{"start", "progress", "pause_for_approval", "block_on_dependency", "transient_error", "failure", "release", "complete", "recovered", "cancelled"}, v.c.Event)
 }
@@ -98,6 +98,15 @@ func (v *ruling) decide() {
 		v.does(e)
 	case "dependency_resolved":
 		v.no(!v.manages(false), "not-allowed")
+		v.does(e)
+	case "answer":
+		v.no(!v.manages(true), "not-allowed")
+		v.no(t.state == "blocked" && (t.ask == 0 || v.c.Data["comment"] == nil), "bad-command")
+		v.no(t.state == "blocked" && v.c.Data["ask"] != t.ask, "stale-approval")
+		v.does(e)
+	case "amend":
+		v.no(by != t.creator && by != protocol.Human, "not-allowed")
+		v.no(v.c.Data["body"] == nil, "bad-command")
 		v.does(e)
 	case "approval_granted", "approval_denied":
 		v.votes(e)
@@ -188,7 +197,7 @@ func (m *taskModel) waitsFor(t *oneTask, other protocol.TaskID) bool {
 
 func (v *ruling) blocks() {
 	needs, _ := v.c.Data["needs"].([]string)
-	v.no(len(needs) == 0, "bad-command")
+	v.no(len(needs) == 0 && v.c.Data["reason"] == nil, "bad-command")
 	for _, name := range needs {
 		n := v.m.tasks[protocol.TaskID(name)]
 		if v.no(n == nil, "unknown-need") {

@@ -429,7 +429,7 @@ func (h *taskRun) work(t *rapid.T) {
 		pick("approval_granted", "approval_granted", "approval_denied")
 	case "blocked":
 		by = modelLead
-		pick("dependency_resolved", "fatal_error")
+		pick("dependency_resolved", "answer", "answer", "fatal_error")
 	case "retrying":
 		pick("fatal_error", "release", "cancelled")
 	default:
@@ -484,13 +484,22 @@ func (h *taskRun) fill(t *rapid.T, c *taskCommand) *taskCommand {
 		if rapid.IntRange(0, 9).Draw(t, "asks") > 0 {
 			c.Data["question"] = "may I?"
 		}
-	case "approval_granted", "approval_denied":
+	case "amend":
+		if rapid.IntRange(0, 9).Draw(t, "says what") > 0 {
+			c.Data["body"] = fmt.Sprint("what is to be done, ", h.n)
+		}
+	case "approval_granted", "approval_denied", "answer":
+		if c.Event == "answer" && rapid.IntRange(0, 9).Draw(t, "says something") > 0 {
+			c.Data["comment"] = "so do it"
+		}
 		if x := h.m.tasks[protocol.TaskID(c.Task)]; x != nil && x.ask > 0 && rapid.IntRange(0, 9).Draw(t, "means it") > 0 {
 			c.Data["ask"] = max(1, x.ask-protocol.Seq(rapid.SampledFrom([]uint64{0, 0, 0, 0, 0, 0, 0, 9}).Draw(t, "of another question")))
 		}
 	case "block_on_dependency":
 		if needs := h.needs(t, 0); needs != nil {
 			c.Data["needs"] = needs
+		} else if rapid.Bool().Draw(t, "with a reason") {
+			c.Data["reason"] = "which of them?"
 		}
 	case "failure":
 		c.Data["category"] = rapid.SampledFrom([]string{"transient", "auth", "ambiguity", "schema", "logic", "other"}).Draw(t, "category")

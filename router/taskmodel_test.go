@@ -36,6 +36,7 @@ paused approval_granted in_progress
 paused approval_denied failed
 paused timeout failed
 blocked dependency_resolved in_progress
+blocked answer in_progress
 blocked fatal_error failed
 retrying retry in_progress
 retrying max_retries_exceeded failed
@@ -47,6 +48,7 @@ unassigned,offered,pending cancel cancelled
 in_progress,paused,blocked,retrying,stalled cancel =
 in_progress,paused,blocked,retrying,stalled cancelled cancelled
 pending,paused remind =
+unassigned,offered,pending,in_progress,paused,blocked,retrying,stalled amend =
 `
 
 // contractRows gives the state that each state and event lead to.
@@ -213,7 +215,7 @@ func (m *taskModel) event(ev protocol.Event, e *protocol.TaskEvent) error {
 	}
 	m.tally[t.state+" "+string(e.Event)]++
 	m.take(t, e, at)
-	if e.Event == "pause_for_approval" {
+	if e.Event == "pause_for_approval" || e.Event == "block_on_dependency" && len(e.Needs) == 0 {
 		t.ask = ev.Seq
 	}
 	if t.state != to {
@@ -351,7 +353,7 @@ func (m *taskModel) take(t *oneTask, e *protocol.TaskEvent, at time.Time) {
 	case "transient_error":
 		t.notBefore = latest(own(e.NotBefore), at.Add(min(m.set.Backoff.Base<<t.retries, m.set.Backoff.Max)))
 		t.retries++
-	case "approval_granted", "dependency_resolved", "recovered":
+	case "approval_granted", "answer", "dependency_resolved", "recovered":
 		t.moved = at
 	case "cancel":
 		if t.cancelling.IsZero() && e.To != "cancelled" {

@@ -84,8 +84,18 @@ func (d *Decider) tellHolder(was, t *task.Task, e *protocol.TaskEvent, add adder
 		add(was.Holder, protocol.CodeDenied, protocol.Refuse, "Task "+id+" was denied by "+string(e.By)+before(answerOf(e))+". It has failed.", answersOf(e))
 	case task.Timeout:
 		add(was.Holder, protocol.CodeApprovalTimeout, protocol.Failure, "Nobody approved of task "+id+" in time. It has failed; `hived task resume "+id+"` makes one that goes on from its checkpoint.", nil)
+	case task.Answer:
+		more := answersOf(e)
+		more["attempt"] = t.Attempt
+		add(t.Holder, protocol.CodeGoOn, protocol.Request, string(e.By)+" answers for task "+id+": "+answerOf(e)+"\nGo on, with epoch "+epoch+".", more)
+	case task.Amend:
+		body := fmt.Sprintf("%s amended task %s: %s. Version %d of its brief is in %s/%s; read it before you go on. Your epoch stays.", e.By, id, e.Reason, t.Version, protocol.TaskDir(t.ID), protocol.TaskBrief)
+		add(t.Holder, protocol.CodeAmended, protocol.Inform, body, map[string]any{"version": t.Version})
 	case task.DependencyResolved, task.Retry:
 		what := "What task " + id + " waited for is done"
+		if e.By != protocol.Hive && e.Event == task.DependencyResolved {
+			what = string(e.By) + " lets task " + id + " go on" + before(e.Reason)
+		}
 		if e.Event == task.Retry {
 			what = "The pause after the last failure of task " + id + " is over: this is execution " + digits(t.Attempt)
 		}
@@ -184,17 +194,32 @@ func (d *Decider) tellApprovers(t *task.Task, code protocol.Code, what string, a
 	}
 }
 
-// tellLead asks the lead, or a person, to decide what no rule can.
+// tellLead asks those who may know how a task can go on that is blocked for want of
+// a word: the lead, or a person, and who created it.
 func (d *Decider) tellLead(t *task.Task, e *protocol.TaskEvent, add adder) {
-	to := d.lead(t.Holder)
+	ask, question := t.Open()
+	if ask == 0 {
+		return // it waits for other tasks
+	}
 	id := string(t.ID)
-	answer := " Report `dependency_resolved` with this task when it can go on, or `fatal_error` to give it up."
+	what := string(t.Holder) + " cannot go on with task " + id
 	switch e.Category {
 	case protocol.SchemaFailure:
-		add(to, protocol.CodeSpecify, protocol.Request, string(t.Holder)+" cannot do task "+id+" as it is specified: "+or(e.Reason, "it says no more")+". Specify it again."+answer, nil)
+		what = string(t.Holder) + " cannot do task " + id + " as it is specified"
 	case protocol.UnknownFailure:
-		add(to, protocol.CodeSpecify, protocol.Request, string(t.Holder)+" failed at task "+id+" in a way that no rule knows: "+or(e.Reason, "it says no more")+"."+answer, nil)
+		what = string(t.Holder) + " failed at task " + id + " in a way that no rule knows"
 	case protocol.TransientFailure, protocol.AuthFailure, protocol.AmbiguityFailure, protocol.LogicFailure:
+	}
+	for _, to := range []protocol.AgentID{d.lead(t.Holder), t.Creator} {
+		if to == t.Holder {
+			continue
+		}
+		body := what + ": " + or(question, "it says no more") + "\nTo answer, " + answering(to, t, task.Answer, ask) +
+			"; to give it up, " + way(to, "hived task give-up "+id, toSend(task.FatalError, t.ID, 0, `{"reason": "…"}`)) + "."
+		if to == t.Creator || to == protocol.Human {
+			body += " To change its brief first, " + way(to, "hived task amend "+id, toSend(task.Amend, t.ID, 0, `{"body": "…"}`)) + "."
+		}
+		add(to, protocol.CodeSpecify, protocol.Request, body, map[string]any{"ask": ask, "question": question})
 	}
 }
 

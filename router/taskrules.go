@@ -305,8 +305,11 @@ func (d *Decider) blocks(r *report) *refusal {
 	if no := works(r); no != nil {
 		return no
 	}
-	if len(r.Needs) == 0 {
-		return &refusal{protocol.CodeBadCommand, "it does not say what is waited for; write the ids of tasks as data.needs"}
+	if len(r.Needs) == 0 && r.Reason == "" {
+		return &refusal{protocol.CodeBadCommand, "it does not say what is waited for; write the ids of tasks as data.needs, or what you need to know as data.reason"}
+	}
+	if len(r.Needs) == 0 { // a word of who knows
+		return d.working(r, protocol.TaskEvent{Event: task.BlockOnDependency})
 	}
 	var needs []protocol.TaskID
 	for _, name := range r.Needs {
@@ -380,7 +383,7 @@ func (d *Decider) retryLater(r *report) protocol.TaskEvent {
 
 // fatal ends a task: of its holder, or a blocked one of who must decide.
 func (d *Decider) fatal(r *report) *refusal {
-	if r.by != r.t.Holder && r.t.State == task.Blocked && d.manages(r) {
+	if r.by != r.t.Holder && r.t.State == task.Blocked && (d.manages(r) || r.by == r.t.Creator) {
 		return d.take(r, protocol.TaskEvent{Event: task.FatalError})
 	}
 	if no := d.holds(r); no != nil {

@@ -99,6 +99,9 @@ func taskCommands() map[string]handler {
 		string(task.ApprovalGranted): {do: (*Decider).approves, takes: []string{"ask", "comment"}},
 		string(task.ApprovalDenied):  {do: (*Decider).denies, takes: []string{"ask", "comment"}},
 
+		string(task.Answer): {do: (*Decider).answersBlock, takes: []string{"ask", "comment"}},
+		string(task.Amend):  {do: (*Decider).amends},
+
 		string(task.Cancel):             {do: (*Decider).cancels},
 		string(task.DependencyResolved): {do: (*Decider).resolves},
 	}
@@ -185,7 +188,7 @@ func (d *Decider) enter(r *report) *refusal {
 			return no
 		}
 	}
-	if r.event != "create" {
+	if r.event != string(task.Create) && r.event != string(task.Amend) {
 		if no := r.read(h); no != nil {
 			return no
 		}

@@ -26,6 +26,9 @@ type Brief struct {
 	Repairs   protocol.TaskID    `json:"repairs,omitzero"`
 	Creator   protocol.AgentID   `json:"creator"`
 	CreatedAt time.Time          `json:"created_at"`
+	Version   int                `json:"version,omitzero"`    // from 2 on
+	AmendedBy protocol.AgentID   `json:"amended_by,omitzero"` // who wrote this version
+	AmendedAt time.Time          `json:"amended_at,omitzero"`
 }
 
 // Reached is tasks/<id>/checkpoint.json: the newest checkpoint, whole.
@@ -69,11 +72,15 @@ func Changes(ev protocol.Event, e *protocol.TaskEvent) ([]protocol.Change, error
 	put := func(name string, v any) error { return putAt(protocol.TaskDir(e.Task)+"/"+name, v) }
 	at := ev.TS.UTC()
 	if s := e.Spec; s != nil {
-		err := put(protocol.TaskBrief, Brief{
+		brief := Brief{
 			ID: e.Task, Title: s.Title, Body: s.Body, To: s.To, Needs: e.Needs, Priority: s.Priority, Gate: s.Gate, Approvals: s.Approvals,
 			Approvers: s.Approvers, Data: s.Data, Resumes: e.Resumes, Repairs: e.Repairs, Creator: e.By, CreatedAt: at,
-		})
-		if err != nil {
+		}
+		if a := e.Amends; a != nil {
+			brief.Creator, brief.CreatedAt = a.Creator, a.CreatedAt
+			brief.Version, brief.AmendedBy, brief.AmendedAt = a.Version, e.By, at
+		}
+		if err := put(protocol.TaskBrief, brief); err != nil {
 			return nil, err
 		}
 	}

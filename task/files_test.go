@@ -203,7 +203,7 @@ func TestDocument(t *testing.T) {
 		if err2 := json.Unmarshal(doc, &v); err != nil || err2 != nil || v.State != state || len(v.History) == 0 {
 			t.Errorf("%s: %v, %v", state, err, err2)
 		}
-		if (v.Question != nil) != (state == Paused) || (v.Result != "") != (state == Completed) {
+		if (v.Question != nil) != (state == Paused || state == Blocked) || (v.Result != "") != (state == Completed) {
 			t.Errorf("%s: %s", state, doc)
 		}
 	}

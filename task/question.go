@@ -126,7 +126,11 @@ func (t *Task) openQuestion() *OpenQuestion {
 	if ask == 0 {
 		return nil
 	}
-	return &OpenQuestion{Ask: ask, Question: text, Approvers: t.answerers(), Needed: max(1, int(t.Needed)), Given: append([]protocol.AgentID{}, t.Votes...)}
+	needed := max(1, int(t.Needed))
+	if t.State == Blocked {
+		needed = 1
+	}
+	return &OpenQuestion{Ask: ask, Question: text, Approvers: t.answerers(), Needed: needed, Given: append([]protocol.AgentID{}, t.Votes...)}
 }
 
 // ApproverRole is the role or capability of those who may approve where a task
@@ -136,6 +140,12 @@ const ApproverRole = "approver"
 // answerers are the addresses of those who may answer what a task asks.
 func (t *Task) answerers() []protocol.Address {
 	switch {
+	case t.State == Blocked:
+		list := []protocol.Address{protocol.Address(t.Creator), protocol.Address(protocol.Lead), protocol.Address(protocol.Human)}
+		if t.Creator == protocol.Human || t.Creator == protocol.Hive {
+			list = list[1:]
+		}
+		return list
 	case len(t.Approvers) > 0:
 		return t.Approvers
 	case t.Needed > 1:

@@ -68,6 +68,8 @@ const (
 	ApprovalGranted    Event = "approval_granted"
 	ApprovalDenied     Event = "approval_denied"
 	Timeout            Event = "timeout"
+	Answer             Event = "answer"
+	Amend              Event = "amend"
 	DependencyResolved Event = "dependency_resolved"
 	DependencyFailed   Event = "dependency_failed"
 	Retry              Event = "retry"
@@ -110,6 +112,7 @@ func Rules() []Rule { return slices.Clone(rules) }
 
 var (
 	active   = []State{InProgress, Paused, Blocked, Retrying, Stalled}
+	open     = append([]State{Unassigned, Offered, Pending}, active...)
 	managers = []Role{ByCreator, ByLead, ByHuman}
 )
 
@@ -140,13 +143,15 @@ var rules = []Rule{
 	{From: []State{Paused}, On: Timeout, To: Failed, Who: []Role{ByHive}},
 	{From: []State{Pending, Paused}, On: Remind, Same: true, Who: []Role{ByHive}},
 	{From: []State{Blocked}, On: DependencyResolved, To: InProgress, Who: []Role{ByHive, ByLead, ByHuman}},
-	{From: []State{Blocked}, On: FatalError, To: Failed, Who: []Role{ByHolder, ByLead, ByHuman}},
+	{From: []State{Blocked}, On: Answer, To: InProgress, Who: managers, Note: "the words reach the holder"},
+	{From: []State{Blocked}, On: FatalError, To: Failed, Who: append([]Role{ByHolder}, managers...)},
 	{From: []State{Retrying}, On: Retry, To: InProgress, Who: []Role{ByHive}, Note: "the backoff is over"},
 	{From: []State{Retrying}, On: MaxRetriesExceeded, To: Failed, Who: []Role{ByHive}},
 	{From: []State{Retrying}, On: FatalError, To: Failed, Who: []Role{ByHolder}},
 	{From: []State{Stalled}, On: Recovered, To: InProgress, Who: []Role{ByHolder}, Note: "same epoch, before the release"},
 	{From: []State{Stalled}, On: Release, To: Unassigned, Who: []Role{ByHive}, Note: "after stall_grace; the epoch is spent"},
 	{From: []State{Stalled}, On: MaxRetriesExceeded, To: Failed, Who: []Role{ByHive}},
+	{From: open, On: Amend, Same: true, Who: []Role{ByCreator, ByHuman}, Note: "the next version of its brief; the epoch stays"},
 	{From: []State{Unassigned, Offered, Pending}, On: Cancel, To: Cancelled, Who: managers},
 	{From: active, On: Cancel, Same: true, Who: managers, Note: "cancel_requested"},
 	{From: active, On: CancelledEvent, To: Cancelled, Who: []Role{ByHolder, ByHive}, Note: "hive after cancel_grace"},

@@ -34,11 +34,14 @@ func pairs() []string {
 // The table of spec §8.1, row by row: whoever changes one changes it here too.
 func TestTable(t *testing.T) {
 	want := strings.Split(strings.TrimSpace(`
+blocked | amend | blocked | creator, human
+blocked | answer | in_progress | creator, lead, human
 blocked | cancel | blocked | creator, lead, human
 blocked | cancelled | cancelled | holder, hive
 blocked | dependency_failed | failed | hive
 blocked | dependency_resolved | in_progress | hive, lead, human
-blocked | fatal_error | failed | holder, lead, human
+blocked | fatal_error | failed | holder, creator, lead, human
+in_progress | amend | in_progress | creator, human
 in_progress | block_on_dependency | blocked | holder, hive
 in_progress | cancel | in_progress | creator, lead, human
 in_progress | cancelled | cancelled | holder, hive
@@ -51,11 +54,13 @@ in_progress | progress_stalled | stalled | hive
 in_progress | release | unassigned | holder
 in_progress | transient_error | retrying | holder, hive
 offered | accept | pending | offeree
+offered | amend | offered | creator, human
 offered | cancel | cancelled | creator, lead, human
 offered | claim | pending | eligible agent
 offered | offer_exhausted | unassigned | hive
 offered | offer_expired | unassigned | hive
 offered | reject | offered | offeree
+paused | amend | paused | creator, human
 paused | approval_denied | failed | approver
 paused | approval_granted | in_progress | approver
 paused | approval_vote | paused | approver
@@ -63,22 +68,26 @@ paused | cancel | paused | creator, lead, human
 paused | cancelled | cancelled | holder, hive
 paused | remind | paused | hive
 paused | timeout | failed | hive
+pending | amend | pending | creator, human
 pending | cancel | cancelled | creator, lead, human
 pending | lease_expired | unassigned | hive
 pending | release | unassigned | holder
 pending | remind | pending | hive
 pending | start | in_progress | holder
+retrying | amend | retrying | creator, human
 retrying | cancel | retrying | creator, lead, human
 retrying | cancelled | cancelled | holder, hive
 retrying | fatal_error | failed | holder
 retrying | max_retries_exceeded | failed | hive
 retrying | release | unassigned | holder
 retrying | retry | in_progress | hive
+stalled | amend | stalled | creator, human
 stalled | cancel | stalled | creator, lead, human
 stalled | cancelled | cancelled | holder, hive
 stalled | max_retries_exceeded | failed | hive
 stalled | recovered | in_progress | holder
 stalled | release | unassigned | hive
+unassigned | amend | unassigned | creator, human
 unassigned | cancel | cancelled | creator, lead, human
 unassigned | claim | pending | eligible agent
 unassigned | dependency_failed | failed | hive

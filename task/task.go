@@ -38,6 +38,7 @@ type Task struct {
 	Priority  int
 	Depth     int32              // of repairs
 	Needed    int32              // approvals
+	Version   int32              // of the brief; zero: it is as it was created
 	Approvers []protocol.Address // none: human, see package router
 
 	State   State
@@ -181,7 +182,9 @@ func (t *Task) take(ev protocol.Event, e *protocol.TaskEvent, at Moment) {
 		t.lose(e)
 	case Progress:
 		t.Expected = momentOf(e.Expected, ev, at)
-	case Start, Retry, ApprovalGranted, DependencyResolved, Recovered:
+	case Amend:
+		t.amend(ev, e)
+	case Start, Retry, ApprovalGranted, Answer, DependencyResolved, Recovered:
 		t.Progressed = at // whoever begins, or goes on after a wait, has the full time
 	case PauseForApproval:
 		t.Until = momentOf(e.Until, ev, at)
@@ -195,6 +198,9 @@ func (t *Task) take(ev protocol.Event, e *protocol.TaskEvent, at Moment) {
 		t.Reminded = true
 	case BlockOnDependency:
 		t.BlockedOn = own(e.Needs)
+		if len(e.Needs) == 0 {
+			t.Questions = t.Questions.ask(ev.Seq, e)
+		}
 	case TransientError:
 		t.Retries++
 	case Complete:
@@ -234,6 +240,16 @@ func (t *Task) create(ev protocol.Event, e *protocol.TaskEvent) {
 		t.Title, t.Priority = protocol.Cut(s.Title, titleMost), s.Priority
 		t.To, t.Approvers, t.Needed = own(s.To), own(s.Approvers), short(s.Approvals)
 	}
+}
+
+// amend takes what became of the brief.
+func (t *Task) amend(ev protocol.Event, e *protocol.TaskEvent) {
+	s, v := e.Spec, e.Amends
+	if s == nil || v == nil {
+		return
+	}
+	t.Title, t.BriefAt, t.Version = protocol.Cut(s.Title, titleMost), ev.Seq, short(v.Version)
+	t.Approvers, t.Needed = own(s.Approvers), short(s.Approvals)
 }
 
 // own copies a list. An empty one is none, as after a snapshot: the view of a task

@@ -41,6 +41,7 @@ type View struct {
 	Resumes         protocol.TaskID    `json:"resumes,omitzero"`
 	Repairs         protocol.TaskID    `json:"repairs,omitzero"`
 	Brief           string             `json:"brief"`
+	Version         int                `json:"brief_version,omitzero"` // where it was amended
 	Checkpoint      *CheckpointRef     `json:"checkpoint,omitzero"`
 	Result          string             `json:"result,omitzero"`
 	History         []Step             `json:"history"`
@@ -68,7 +69,7 @@ func ViewOf(t *Task) View {
 		Epoch: t.Epoch, Attempt: t.Attempt, Retries: t.Retries, Holder: t.Holder, Offered: t.Offered,
 		NotBefore: t.time(t.NotBefore), Until: t.time(t.Until), Expected: t.time(t.Expected), CancelRequested: t.Cancelling > 0,
 		Creator: t.Creator, To: t.To, Priority: t.Priority, Needs: t.Needs, BlockedOn: t.BlockedOn,
-		Resumes: t.Resumes, Repairs: t.Repairs, Brief: protocol.TaskDir(t.ID) + "/" + protocol.TaskBrief,
+		Resumes: t.Resumes, Repairs: t.Repairs, Brief: protocol.TaskDir(t.ID) + "/" + protocol.TaskBrief, Version: int(t.Version),
 		CreatedAt: time.Unix(0, t.created).UTC(), History: t.history.steps(),
 	}
 	for i, by := range t.takers {

@@ -38,7 +38,7 @@ func (a *app) vote(name, event, short string) *cobra.Command {
 			return err
 		}
 		return a.withHive(func(c *cobra.Command, args []string, disk *durable.Disk) (err error) {
-			if report.Ask, err = a.question(disk, args, protocol.Seq(*ask), name); err != nil {
+			if report.Ask, err = a.question(disk, args, protocol.Seq(*ask), name, ""); err != nil {
 				return err
 			}
 			return send(c.Context(), disk, args, report)
@@ -55,7 +55,7 @@ func askFlag(c *cobra.Command) *uint64 {
 // was said, or the only one that the task has asked in its life. To take the newest
 // would let an answer to one question pass for an answer to the next, so that one
 // is shown, with the command that answers it.
-func (a *app) question(disk durable.FS, args []string, said protocol.Seq, command string) (protocol.Seq, error) {
+func (a *app) question(disk durable.FS, args []string, said protocol.Seq, command, words string) (protocol.Seq, error) {
 	if said > 0 {
 		return said, nil
 	}
@@ -77,8 +77,8 @@ func (a *app) question(disk durable.FS, args []string, said protocol.Seq, comman
 	case v.Asked == 1:
 		return q.Ask, nil
 	}
-	return 0, exitWith(exitRefused, "task %s has asked %d times; if you mean question %s, by %s, %s, run: hived %s %s --ask %s",
-		id, v.Asked, q.Ask, protocol.Visible(string(v.Holder)), protocol.Quote(q.Question), command, id, q.Ask)
+	return 0, exitWith(exitRefused, "task %s has asked %d times; if you mean question %s, by %s, %s, run: hived %s %s --ask %s%s",
+		id, v.Asked, q.Ask, protocol.Visible(string(v.Holder)), protocol.Quote(q.Question), command, id, q.Ask, words)
 }
 
 // isPerson refuses an agent that would approve its own question. Under one Unix

@@ -1,0 +1,153 @@
+package main
+
+import (
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/spf13/cobra"
+
+	"github.com/hived/hived/internal/durable"
+	"github.com/hived/hived/protocol"
+	"github.com/hived/hived/task"
+)
+
+func (a *app) taskBlock() *cobra.Command {
+	var report protocol.TaskReport
+	c := &cobra.Command{
+		Use:               "block ID --reason R",
+		Short:             "Blocks a task until somebody answers, or until others are completed",
+		Long:              "Blocks a task: with --needs until those tasks are completed, else until its creator, the lead or a person answers the reason\nwith `hived task answer`, or gives the task up.",
+		Args:              takes(0, 1),
+		ValidArgsFunction: a.completeTasks,
+	}
+	c.Flags().StringVar(&report.Reason, "reason", "", "what you need to know to go on, in a `sentence`")
+	c.Flags().StringSliceVar(&report.Needs, "needs", nil, "`ids` of tasks that must be completed first")
+	send := a.reporting(c, string(task.BlockOnDependency), true, false)
+	c.RunE = a.withHive(func(c *cobra.Command, args []string, disk *durable.Disk) error {
+		if report.Reason == "" && len(report.Needs) == 0 {
+			return usageError("block needs to say what is waited for: --reason R, or --needs ID")
+		}
+		for i, need := range report.Needs {
+			id, err := taskNamed(disk, strings.TrimSpace(need))
+			if err != nil {
+				return err
+			}
+			report.Needs[i] = string(id)
+		}
+		return send(c.Context(), disk, args, report)
+	})
+	return c
+}
+
+func (a *app) taskAnswer() *cobra.Command {
+	var report protocol.TaskReport
+	c := &cobra.Command{
+		Use:               "answer ID TEXT",
+		Short:             "Answers what a blocked task needs to know, so that it goes on",
+		Long:              "Answers what a blocked task needs to know: its holder gets the words, whole, and goes on. Its creator, the lead and people may.\nWhere the task has asked more than once, --ask says which question is answered; without it the open one is shown.",
+		Args:              takes(2, 2),
+		ValidArgsFunction: a.completeTasks,
+	}
+	ask := askFlag(c)
+	send := a.reporting(c, string(task.Answer), false, true)
+	c.RunE = a.withHive(func(c *cobra.Command, args []string, disk *durable.Disk) (err error) {
+		if report.Comment, err = a.text(args[1]); err != nil {
+			return err
+		}
+		if report.Ask, err = a.question(disk, args[:1], protocol.Seq(*ask), "task answer", ` "…"`); err != nil {
+			return err
+		}
+		return send(c.Context(), disk, args[:1], report)
+	})
+	return c
+}
+
+// amendment is the `data` of an amend: what changes, and nothing else.
+type amendment struct {
+	Title     string             `json:"title,omitzero"`
+	Body      *string            `json:"body,omitzero"`
+	Gate      *string            `json:"gate,omitzero"`
+	Approvals *int               `json:"approvals,omitzero"`
+	Approvers []protocol.Address `json:"approvers,omitempty"`
+	Data      jsontext.Value     `json:"data,omitzero"`
+	Reason    string             `json:"reason,omitzero"`
+}
+
+func (a *app) taskAmend() *cobra.Command {
+	var said amendment
+	var body, gate, data string
+	var approvals int
+	var approvers []string
+	c := &cobra.Command{
+		Use:               "amend ID",
+		Short:             "Changes the brief of a task that has not ended; its holder is told",
+		Long:              "Changes what the flags say in the brief of a task, which becomes its next version. Its holder is told and goes on under its epoch.\nIts creator and people may. Whom the task is for, what it needs and its priority stay.",
+		Args:              takes(0, 1),
+		ValidArgsFunction: a.completeTasks,
+	}
+	flags := c.Flags()
+	flags.StringVar(&said.Title, "title", "", "the `title` from now on")
+	flags.StringVar(&body, "body", "", "what is to be done: `TEXT`, - for standard input, or @FILE")
+	flags.StringVar(&gate, "gate", "", "a `command` that must succeed before the task counts as completed; empty: none")
+	flags.IntVar(&approvals, "approvals", 0, "so `many` must approve where it asks")
+	flags.StringSliceVar(&approvers, "approver", nil, "who may approve: agent `ids` and @roles")
+	flags.StringVar(&data, "data", "", "for the agent: `JSON`, - for standard input, or @FILE")
+	flags.StringVar(&said.Reason, "reason", "", "why, in a `sentence`")
+	timeout := timeoutFlag(c)
+	c.RunE = a.withHive(func(c *cobra.Command, args []string, disk *durable.Disk) error {
+		id, err := a.aboutTask(disk, args)
+		if err != nil {
+			return err
+		}
+		text, err := a.text(body)
+		if err != nil {
+			return err
+		}
+		if said.Data, err = a.value("--data", data); err != nil {
+			return err
+		}
+		said.Approvers = addresses(approvers)
+		anything := said.Title != "" || said.Data != nil || len(said.Approvers) > 0
+		if flags.Changed("body") {
+			said.Body, anything = &text, true
+		}
+		if flags.Changed("gate") {
+			said.Gate, anything = &gate, true
+		}
+		if flags.Changed("approvals") {
+			said.Approvals, anything = &approvals, true
+		}
+		if !anything {
+			return usageError("amend needs to say what changes: --title, --body, --gate, --data, --approvals or --approver")
+		}
+		return a.tellTask(c.Context(), disk, taskOrder{event: string(task.Amend), task: id, data: said, lapses: true, timeout: *timeout})
+	})
+	return c
+}
+
+func (a *app) taskGiveUp() *cobra.Command {
+	var report protocol.TaskReport
+	c := &cobra.Command{
+		Use:               "give-up ID",
+		Short:             "Ends a blocked task that cannot be done: it has failed",
+		Long:              "Ends a blocked task that cannot be done: it has failed. Its creator, the lead and people may. Its holder may too, at any time.",
+		Args:              takes(0, 1),
+		ValidArgsFunction: a.completeTasks,
+	}
+	c.Flags().StringVar(&report.Reason, "reason", "", "why, in a `sentence`")
+	timeout := timeoutFlag(c)
+	c.RunE = a.withHive(func(c *cobra.Command, args []string, disk *durable.Disk) error {
+		id, err := a.aboutTask(disk, args)
+		if err != nil {
+			return err
+		}
+		t := taskOrder{event: string(task.FatalError), task: id, data: report, timeout: *timeout}
+		if v, err := readView(disk, id); err == nil && v.Holder == a.who() {
+			if t.epoch, err = a.holderEpoch(disk, 0, id); err != nil {
+				return err
+			}
+		}
+		return a.tellTask(c.Context(), disk, t)
+	})
+	return c
+}
