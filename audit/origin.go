@@ -3,6 +3,7 @@ package audit
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/hived/hived/eventlog"
 	"github.com/hived/hived/internal/durable"
@@ -40,15 +41,14 @@ func puts(ctx context.Context, disk durable.FS, until protocol.Seq, visit func(p
 	return nil
 }
 
-// content gives the bytes of what an event puts under a path.
-func content(ev protocol.Event, path string) ([]byte, error) {
-	changes, err := ledger.Changes(ev)
-	for _, c := range changes {
-		if c.Op == protocol.Put && c.Path == path {
-			return c.Data, nil
+// wholesOf makes checkpoints whole whose patches a log holds.
+func wholesOf(disk durable.FS) *ledger.Wholes {
+	return ledger.NewWholes(func(seq protocol.Seq) (protocol.Event, error) {
+		for rec, err := range eventlog.Read(disk, eventlog.Position{Seq: seq - 1}) {
+			return rec.Event, err
 		}
-	}
-	return nil, err
+		return protocol.Event{}, fmt.Errorf("the log has no event %d", seq)
+	})
 }
 
 // origins finds where some content came from. What no event put, such as

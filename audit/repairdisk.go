@@ -144,11 +144,12 @@ func (r *repairer) rewrite(ctx context.Context, want map[protocol.Blob][]suspect
 	if len(want) == 0 {
 		return nil
 	}
+	wholes := wholesOf(r.disk)
 	return puts(ctx, r.disk, 0, func(ev protocol.Event, c protocol.Change) error {
 		if len(want[c.Blob]) == 0 {
 			return nil
 		}
-		data, err := content(ev, c.Path)
+		data, err := wholes.DataIn(ev, c.Path)
 		if err != nil {
 			return err
 		}

@@ -188,7 +188,7 @@ func (r *repairer) commitAll(ctx context.Context, repo *gitcommit.Repo) error {
 	if err != nil {
 		return err
 	}
-	b := &batch{views: ledger.NewViews(ledger.New(windows))}
+	b := &batch{views: ledger.NewViews(ledger.New(windows)), wholes: wholesOf(r.disk)}
 	for rec, err := range eventlog.Read(r.disk, eventlog.Position{}) {
 		if err != nil {
 			return err
@@ -206,7 +206,9 @@ func (r *repairer) commitAll(ctx context.Context, repo *gitcommit.Repo) error {
 		if err != nil {
 			return err
 		}
-		b.add(rec)
+		if err := b.add(rec); err != nil {
+			return err
+		}
 	}
 	return b.commit(ctx, repo)
 }
@@ -214,14 +216,24 @@ func (r *repairer) commitAll(ctx context.Context, repo *gitcommit.Repo) error {
 // batch is what one commit will bring.
 type batch struct {
 	gitcommit.Batch
-	bytes int
-	views *ledger.Views // as of its last event
+	bytes  int
+	views  *ledger.Views // as of its last event
+	wholes *ledger.Wholes
 }
 
 func (b *batch) full() bool { return len(b.Lines) >= batchEvents || b.bytes >= batchBytes }
 
-func (b *batch) add(rec eventlog.Record) {
+func (b *batch) add(rec eventlog.Record) error {
 	ev, changes := rec.Event, effectOf(rec).changes
+	if e, ok := ev.Body.(*protocol.TaskEvent); ok && e.Checkpoint != nil {
+		err := b.wholes.Fill(ev)
+		if err == nil {
+			changes, err = ledger.Changes(ev)
+		}
+		if err != nil {
+			return err
+		}
+	}
 	b.views.Fold(ev)
 	if b.First == 0 {
 		b.First = ev.Seq
@@ -232,6 +244,7 @@ func (b *batch) add(rec eventlog.Record) {
 	for _, c := range changes {
 		b.bytes += len(c.Data)
 	}
+	return nil
 }
 
 func (b *batch) commit(ctx context.Context, repo *gitcommit.Repo) error {

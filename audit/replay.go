@@ -71,7 +71,7 @@ func replay(ctx context.Context, disk *durable.Disk, into string, until Until) (
 		return Result{}, err
 	}
 	defer out.Close() //nolint:errcheck // every file was closed
-	w := &writer{from: disk, to: out, view: state.View, want: map[protocol.Blob][]string{}, made: map[string]bool{}}
+	w := &writer{from: disk, to: out, view: state.View, wholes: wholesOf(disk), want: map[protocol.Blob][]string{}, made: map[string]bool{}}
 	if err := tree.Walk(w.plan); err != nil {
 		return Result{}, err
 	}
@@ -178,13 +178,14 @@ func makeDir(abs string) error {
 
 // writer writes content where the tree has it.
 type writer struct {
-	from  durable.FS
-	to    durable.FS
-	view  func(path string) ([]byte, bool) // what is in no event
-	want  map[protocol.Blob][]string       // paths that still have to be written
-	made  map[string]bool                  // directories
-	files int
-	bytes int64
+	from   durable.FS
+	to     durable.FS
+	view   func(path string) ([]byte, bool) // what is in no event
+	wholes *ledger.Wholes
+	want   map[protocol.Blob][]string // paths that still have to be written
+	made   map[string]bool            // directories
+	files  int
+	bytes  int64
 }
 
 // plan notes a path of the tree; a sealed segment is copied at once.
@@ -204,7 +205,7 @@ func (w *writer) put(ev protocol.Event, c protocol.Change) error {
 	if len(w.want[c.Blob]) == 0 {
 		return nil
 	}
-	data, err := content(ev, c.Path)
+	data, err := w.wholes.DataIn(ev, c.Path)
 	if err != nil {
 		return err
 	}

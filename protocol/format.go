@@ -41,6 +41,9 @@ var additions = []Addition{
 	{2, KindTask, "event", "amend", "a new version of the brief"},
 	{2, KindTask, "amends", "", "what the new version of a brief keeps"},
 	{2, KindTask, "answered", "", "the question that an answer is to, with all its answers"},
+	{2, KindTask, "checkpoint.after", "", "the event that brought the checkpoint before"},
+	{2, KindTask, "checkpoint.blob", "", "the git id of `checkpoint.json` with the whole"},
+	{2, KindTask, "checkpoint.patched", "", "bytes of all patches since a checkpoint was logged whole"},
 }
 
 // FormatOf is the lowest format of a log that can hold an event.

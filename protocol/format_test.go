@@ -76,6 +76,9 @@ func membersOf(list []string, at string, t reflect.Type) []string {
 	}
 	for i := range t.NumField() {
 		name, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
+		if name == "-" {
+			continue
+		}
 		list = append(list, at+"."+name)
 		list = membersOf(list, at+"."+name, t.Field(i).Type)
 	}
@@ -109,6 +112,8 @@ func set(t *testing.T, v reflect.Value, steps []int, value string) {
 		v.Set(reflect.New(v.Type().Elem()))
 	case reflect.Map:
 		v.Set(reflect.MakeMap(v.Type()))
+	case reflect.Array:
+		v.Index(0).SetUint(1)
 	case reflect.Struct:
 		v.Field(0).SetUint(1)
 	default:

@@ -157,9 +157,17 @@ type Checkpoint struct {
 	Schema    string         `json:"schema,omitzero"`
 	SHA256    string         `json:"sha256"` // of milestone, schema and data: equal for equal checkpoints
 	Data      jsontext.Value `json:"data,omitzero"`
-	// Patch is an RFC 7396 merge patch on the data of the checkpoint before, in an
-	// event that has no Data; SHA256 is that of the whole.
-	Patch jsontext.Value `json:"patch,omitzero"`
+	// Patch is an RFC 7396 merge patch on the data of the checkpoint that the event
+	// After brought, in an event that has no Data. SHA256 is that of the whole, Blob
+	// the git id of the file that shows it, and Patched the bytes of all patches
+	// since a checkpoint was logged whole.
+	Patch   jsontext.Value `json:"patch,omitzero"`
+	After   Seq            `json:"after,omitzero"`
+	Blob    Blob           `json:"blob,omitzero"`
+	Patched int            `json:"patched,omitzero"`
+	// Whole is Data, or what Patch makes of the one before, where somebody has
+	// worked it out. It is in no log.
+	Whole jsontext.Value `json:"-"`
 }
 
 // TaskOutput is what came of a task.

@@ -81,13 +81,14 @@ type committer struct {
 	trouble string       // why git is behind, for status; guarded by mu
 	paused  bool         // guarded by mu
 
-	again *ledger.State // as of some event; of the goroutine that commits, while it reads the log
-	kept  []entry       // what was read from the log and could not be committed; of the same
-	dirs  int64         // bytes of directories in the last commit; of the goroutine that commits
-	wake  chan struct{}
-	grew  chan struct{} // there is one pack more
-	quiet chan struct{} // memory is to be given back
-	retry backoff.BackOff
+	again  *ledger.State  // as of some event; of the goroutine that commits, while it reads the log
+	wholes *ledger.Wholes // of the same
+	kept   []entry        // what was read from the log and could not be committed; of the same
+	dirs   int64          // bytes of directories in the last commit; of the goroutine that commits
+	wake   chan struct{}
+	grew   chan struct{} // there is one pack more
+	quiet  chan struct{} // memory is to be given back
+	retry  backoff.BackOff
 }
 
 func newCommitter(disk durable.FS, repo *gitcommit.Repo, settings protocol.Settings, log *slog.Logger) (*committer, error) {
@@ -95,6 +96,7 @@ func newCommitter(disk durable.FS, repo *gitcommit.Repo, settings protocol.Setti
 		disk: disk, repo: repo, settings: settings.Git, remember: settings.Remember, log: log, wake: make(chan struct{}, 1), grew: make(chan struct{}, 1), quiet: make(chan struct{}, 1),
 		ask: func([]string) {}, takenBack: func() {}, landed: func(protocol.Seq) {},
 	}
+	c.wholes = ledger.NewWholes(func(seq protocol.Seq) (protocol.Event, error) { return readEvent(disk, seq) })
 	b := backoff.NewExponentialBackOff()
 	b.InitialInterval, b.MaxInterval = 100*time.Millisecond, 5*time.Second
 	c.retry = b
@@ -443,6 +445,9 @@ func (c *committer) read(ctx context.Context, head, last protocol.Seq, most int)
 		}
 		if rec.Event.Seq > last {
 			break
+		}
+		if err := c.wholes.Fill(rec.Event); err != nil {
+			return nil, err
 		}
 		changes, err := ledger.Changes(rec.Event)
 		if err != nil {

@@ -38,6 +38,7 @@ type Decider struct {
 	// Recall reads an event again that was decided before: of a checkpoint that a
 	// patch refers to. The log is part of what is decided from.
 	recall func(protocol.Seq) (protocol.Event, error)
+	wholes *ledger.Wholes
 }
 
 // NewDecider decides from a state that nobody else changes. Ids are drawn from
@@ -47,6 +48,7 @@ func NewDecider(state *ledger.State, settings protocol.Settings, entropy io.Read
 	d.recall = func(seq protocol.Seq) (protocol.Event, error) {
 		return protocol.Event{}, fmt.Errorf("read event %s: %w", seq, errNoEvent)
 	}
+	d.wholes = ledger.NewWholes(d.event)
 	d.planAll()
 	return d
 }
@@ -75,7 +77,24 @@ func (d *Decider) emit(now time.Time, body protocol.Body) protocol.Seq {
 	if err != nil {
 		panic(err) // what was decided here can be read again
 	}
+	if e, ok := body.(*protocol.TaskEvent); ok && e.Checkpoint != nil {
+		d.name(ev, e.Checkpoint, changes)
+	}
 	return d.record(ev, changes)
+}
+
+// name tells a patch which file it leads to, and has the next patch find the
+// whole in memory.
+func (d *Decider) name(ev protocol.Event, c *protocol.Checkpoint, changes []protocol.Change) {
+	for i := range changes {
+		if x := &changes[i]; c.Patch != nil && path.Base(x.Path) == protocol.TaskCheckpoint {
+			x.Blob = protocol.BlobOf(x.Data)
+			c.Blob = x.Blob
+		}
+	}
+	if err := d.wholes.Fill(ev); err != nil {
+		panic(err) // it is whole already
+	}
 }
 
 func (d *Decider) next(now time.Time, body protocol.Body) protocol.Event {

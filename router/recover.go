@@ -85,9 +85,15 @@ func (r *Router) restore() error {
 			return err
 		}
 		for _, c := range changes {
-			if p := r.placeOf(rec.Event.Seq, c); p != "" {
-				r.putBack(debt{seq: rec.Event.Seq, data: c.Data}, p)
+			p := r.placeOf(rec.Event.Seq, c)
+			if p == "" {
+				continue
 			}
+			data, err := r.dataIn(rec.Event, c)
+			if err != nil {
+				return err
+			}
+			r.putBack(debt{seq: rec.Event.Seq, data: data}, p)
 		}
 	}
 	for p := range r.state.AllViews {
@@ -105,6 +111,22 @@ func (r *Router) putView(p string) {
 	have, _, err := durable.ReadFile(r.disk, p, int64(len(want))+1)
 	if err != nil || !bytes.Equal(have, want) {
 		r.put(debt{seq: r.state.Seq, data: want}, p)
+	}
+}
+
+// dataIn gives the bytes of a change, of which an event may have the git id alone.
+func (r *Router) dataIn(ev protocol.Event, c protocol.Change) ([]byte, error) {
+	if c.Data != nil || path.Base(c.Path) != protocol.TaskCheckpoint {
+		return c.Data, nil
+	}
+	return r.decider.wholes.DataIn(ev, c.Path)
+}
+
+// fill makes the checkpoint whole that comes with an event. Where that cannot be
+// done its file is not written again, and nothing else is stopped.
+func (r *Router) fill(ev protocol.Event) {
+	if err := r.decider.wholes.Fill(ev); err != nil {
+		r.cfg.Log.Warn("cannot write a checkpoint again", slog.String("error", err.Error()))
 	}
 }
 
@@ -206,6 +228,7 @@ func (r *Router) redo(from protocol.Seq) (n int, err error) {
 			return n, fmt.Errorf("read the log: %w", err)
 		}
 		views.Note(rec.Event)
+		r.fill(rec.Event)
 		changes, err := ledger.Changes(rec.Event)
 		if err != nil {
 			return n, err

@@ -311,11 +311,11 @@ func (d *Decider) resume(r *report) *refusal {
 	spec.Name, spec.Needs = "", nil
 	e := protocol.TaskEvent{By: r.by, Spec: &spec, Resumes: t.ID, Reason: cut(r.Reason, reasonMost)}
 	if t.CheckpointAt > 0 {
-		last, err := d.taskEvent(t.CheckpointAt)
+		last, err := d.wholeCheckpoint(t)
 		if err != nil {
 			return &refusal{protocol.CodeBadCommand, "its checkpoint cannot be read from the log: create the task again"}
 		}
-		e.Checkpoint = last.Checkpoint
+		e.Checkpoint = last
 	}
 	id, err := d.ids.Next(r.now)
 	if err != nil {

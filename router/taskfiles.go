@@ -109,7 +109,7 @@ func filesOf(t *task.Task) (list []fileOf) {
 // redoTask writes the files of tasks again that a crash may have taken.
 func (r *Router) redoTask(seq protocol.Seq, changes []protocol.Change) {
 	for _, c := range changes {
-		if ofTask(c.Path) && r.newestOf(seq, c.Path) {
+		if ofTask(c.Path) && c.Data != nil && r.newestOf(seq, c.Path) {
 			r.put(debt{seq: seq, data: c.Data}, c.Path)
 		}
 	}
@@ -142,6 +142,7 @@ func (r *Router) missingOfTasks() error {
 		if !missing[rec.Event.Seq] {
 			continue
 		}
+		r.fill(rec.Event)
 		changes, err := ledger.Changes(rec.Event)
 		if err != nil {
 			return err

@@ -24,7 +24,7 @@ import (
 // that begins where the one before it ended, and the files of each task are what
 // the log makes of it, and no others.
 func SameTasks(disk durable.FS) error {
-	w := taskLog{state: ledger.New(memSettings().Remember), at: map[protocol.TaskID]task.State{}, epochs: map[protocol.TaskID]uint64{}, files: map[string][]byte{}}
+	w := taskLog{state: ledger.New(memSettings().Remember), at: map[protocol.TaskID]task.State{}, epochs: map[protocol.TaskID]uint64{}, files: map[string][]byte{}, wholes: ledger.NewWholes(func(seq protocol.Seq) (protocol.Event, error) { return readEvent(disk, seq) })}
 	var group []protocol.Event
 	for rec, err := range eventlog.Read(disk, eventlog.Position{}) {
 		if err != nil {
@@ -47,6 +47,7 @@ type taskLog struct {
 	at     map[protocol.TaskID]task.State
 	epochs map[protocol.TaskID]uint64
 	files  map[string][]byte
+	wholes *ledger.Wholes
 	errs   []error
 }
 
@@ -57,6 +58,14 @@ func (w *taskLog) wrong(format string, args ...any) {
 // event follows one event.
 func (w *taskLog) event(ev protocol.Event) {
 	changes, err := ledger.Changes(ev)
+	if e, ok := ev.Body.(*protocol.TaskEvent); ok && err == nil && e.Checkpoint != nil {
+		if err = w.wholes.Fill(ev); err == nil {
+			changes, err = ledger.Changes(ev)
+		}
+		if b := e.Checkpoint.Blob; err == nil && !b.IsZero() && !slices.ContainsFunc(changes, func(c protocol.Change) bool { return protocol.BlobOf(c.Data) == b }) {
+			w.wrong("event %s: its patch leads to another file than it names", ev.Seq)
+		}
+	}
 	if err != nil {
 		w.wrong("event %s: %w", ev.Seq, err)
 	}

@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"github.com/hived/hived/ledger"
 	"github.com/hived/hived/protocol"
 	"github.com/hived/hived/task"
@@ -38,7 +40,7 @@ func (d *Decider) take(r *report, e protocol.TaskEvent) *refusal {
 		e.Reason = cut(r.Reason, reasonMost)
 	}
 	if e.Event != task.Recovered { // which only comes before what was reported
-		e.Checkpoint = r.reached
+		e.Checkpoint = d.logged(r)
 	}
 	if err := d.step(r.now, r.t, e); err != nil {
 		return &refusal{protocol.CodeBadCommand, err.Error()}
@@ -222,6 +224,29 @@ func (d *Decider) reaches(r *report) *refusal {
 	return nil
 }
 
+// logged is what an event says of the checkpoint that came with a report: what
+// changed in the last one, where the report says no more and the log may be told
+// so (spec §8.3).
+func (d *Decider) logged(r *report) *protocol.Checkpoint {
+	c := r.reached
+	if c == nil || r.Checkpoint != nil || d.state.ViewsAreFiles() || c.Data.Kind() != '{' {
+		return c
+	}
+	patch, data := r.Patch, c.Data
+	if patch == nil { // a milestone alone
+		patch = jsontext.Value(`{}`)
+		var err error
+		if data, err = task.MergePatch(data, patch); err != nil {
+			return c
+		}
+	}
+	patched, may := r.t.MayPatch(patch, data)
+	if patch.Kind() != '{' || !may {
+		return c
+	}
+	return &protocol.Checkpoint{Milestone: c.Milestone, Schema: c.Schema, SHA256: c.SHA256, Patch: patch, After: r.t.CheckpointAt, Patched: patched, Whole: data}
+}
+
 // large asks a holder that sent a large checkpoint to send less.
 func (d *Decider) large(r *report) error {
 	if r.reached == nil || len(r.reached.Data) <= checkpointKept {
@@ -248,11 +273,16 @@ func (d *Decider) lastCheckpoint(r *report) (*protocol.Checkpoint, *refusal) {
 	if r.Checkpoint != nil || r.t.CheckpointAt == 0 {
 		return nil, nil
 	}
-	e, err := d.taskEvent(r.t.CheckpointAt)
-	if err != nil || e.Checkpoint == nil {
+	last, err := d.wholeCheckpoint(r.t)
+	if err != nil {
 		return nil, &refusal{protocol.CodeBadCommand, "the last checkpoint cannot be read, so that the patch has nothing to change; send the whole checkpoint"}
 	}
-	return e.Checkpoint, nil
+	return last, nil
+}
+
+// wholeCheckpoint gives the last checkpoint of a task, whole.
+func (d *Decider) wholeCheckpoint(t *task.Task) (*protocol.Checkpoint, error) {
+	return d.wholes.At(t.ID, t.CheckpointAt)
 }
 
 // event reads an event again, if it is not in the log yet from what was decided

@@ -191,3 +191,50 @@ func TestOldHiveKeepsItsViewsUntilTheyChange(t *testing.T) {
 		}
 	})
 }
+
+// TestReportCostsItsSize: what a report costs in the log goes by what it says, not
+// by what was reported before, nor by the checkpoint that it changes.
+func TestReportCostsItsSize(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name   string
+		whole  int // bytes of the checkpoint
+		report string
+		most   int
+	}{
+		{"a patch of ten bytes on a small checkpoint", 200, `{"patch":{"n":%d}}`, 2 << 10},
+		{"a patch of ten bytes on 200 KB", 200 << 10, `{"patch":{"n":%d}}`, 2 << 10},
+		{"a milestone alone", 200 << 10, `{"milestone":"step %d"}`, 2 << 10},
+	} {
+		b := newBench(t, "bob")
+		b.send("human", `{"to":"hive","event":"create","data":{"title":"long","to":["bob"]}}`)
+		var id protocol.TaskID
+		for x := range b.d.state.Tasks.All() {
+			id = x.ID
+		}
+		report := func(event, data string) int {
+			t.Helper()
+			list := b.send("bob", fmt.Sprintf(`{"to":"hive","event":%q,"task":%q,"epoch":1,"requires_reply":false,"data":%s}`, event, id, data))
+			for _, d := range list {
+				if e, ok := d.Event.Body.(*protocol.TaskRejectedEvent); ok {
+					t.Fatal(e.Detail)
+				}
+			}
+			return logBytes(t, list)
+		}
+		report("claim", `{}`)
+		report("start", `{}`)
+		report("progress", fmt.Sprintf(`{"checkpoint":{"n":0,"text":%q}}`, strings.Repeat("x", tt.whole)))
+		var costs []int
+		for i := range 60 {
+			costs = append(costs, report("progress", fmt.Sprintf(tt.report, 100+i)))
+		}
+		if first, last := costs[1], costs[len(costs)-1]; last > tt.most || 10*last > 11*first {
+			t.Errorf("%s: the second report costs %d bytes of log, the last %d", tt.name, first, last)
+		}
+		x := b.d.state.Tasks.Get(id)
+		if c, err := b.d.wholeCheckpoint(x); err != nil || !strings.Contains(string(c.Data), strings.Repeat("x", tt.whole)) {
+			t.Errorf("%s: the last checkpoint is not whole, %v", tt.name, err)
+		}
+	}
+}

@@ -57,7 +57,8 @@ var stamps = json.WithMarshalers(json.MarshalToFunc(func(out *jsontext.Encoder, 
 	return out.WriteToken(jsontext.String(protocol.Stamp(t)))
 }))
 
-// Changes are the files of a task that one event writes. The view is not among
+// Changes are the files of a task that one event writes. Of a checkpoint that it
+// patches it has the git id alone, unless Whole is set. The view is not among
 // them: it is what many events lead to.
 func Changes(ev protocol.Event, e *protocol.TaskEvent) ([]protocol.Change, error) {
 	var list []protocol.Change
@@ -84,8 +85,16 @@ func Changes(ev protocol.Event, e *protocol.TaskEvent) ([]protocol.Change, error
 			return nil, err
 		}
 	}
-	if e.Checkpoint != nil {
-		if err := put(protocol.TaskCheckpoint, Reached{e.Task, ev.Seq, e.By, e.Epoch, at, *e.Checkpoint}); err != nil {
+	switch c := e.Checkpoint; {
+	case c == nil:
+	case c.Patch != nil && c.Whole == nil:
+		list = append(list, protocol.Change{Op: protocol.Put, Path: protocol.TaskDir(e.Task) + "/" + protocol.TaskCheckpoint, Blob: c.Blob})
+	default:
+		shown := protocol.Checkpoint{Milestone: c.Milestone, Schema: c.Schema, SHA256: c.SHA256, Data: c.Data}
+		if c.Patch != nil {
+			shown.Data = c.Whole
+		}
+		if err := put(protocol.TaskCheckpoint, Reached{e.Task, ev.Seq, e.By, e.Epoch, at, shown}); err != nil {
 			return nil, err
 		}
 	}

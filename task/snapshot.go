@@ -182,7 +182,9 @@ func (t *Task) counts() []*int {
 	return []*int{&t.Priority, &t.Attempt, &t.Retries}
 }
 
-func (t *Task) shorts() []*int32 { return []*int32{&t.Depth, &t.Needed, &t.Version, &t.Rounds} }
+func (t *Task) shorts() []*int32 {
+	return []*int32{&t.links, &t.patched, &t.Depth, &t.Needed, &t.Version, &t.Rounds}
+}
 
 func (t *Task) moments() []*Moment {
 	return []*Moment{&t.Since, &t.NotBefore, &t.Until, &t.Expected, &t.Progressed, &t.Cancelling, &t.Broken}

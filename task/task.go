@@ -8,6 +8,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"github.com/hived/hived/protocol"
 )
 
@@ -72,6 +74,8 @@ type Task struct {
 	Changed       protocol.Seq // the last event
 	Viewed        protocol.Seq // the event as of which task.json shows it
 
+	links   int32              // patches since a checkpoint was logged whole
+	patched int32              // their size in bytes
 	takers  []protocol.AgentID // the last that took it, takersMost at most; each raised the epoch by one
 	created int64              // when it was created, in nanoseconds on the clock of the machine
 	shift   time.Duration      // what the clock had been set by at the last event, for the view
@@ -282,6 +286,23 @@ func (t *Task) checkpoint(ev protocol.Event, e *protocol.TaskEvent, at Moment) {
 	}
 	t.Milestone, t.CheckpointAt = protocol.Cut(c.Milestone, titleMost), ev.Seq
 	t.CheckpointSum = sumOf(c.SHA256)
+	if c.Patch == nil {
+		t.links, t.patched = 0, 0
+		return
+	}
+	t.links, t.patched = t.links+1, short(c.Patched)
+}
+
+// linksMost is how many patches follow each other before a checkpoint is logged
+// whole again: so many events are read at most to make one whole.
+const linksMost = 64
+
+// MayPatch reports whether the log is told of a new checkpoint by a patch of the
+// last one, and not whole: while there are not too many patches since a whole one,
+// and all of them are no larger than the new one is. It gives their size.
+func (t *Task) MayPatch(patch, whole jsontext.Value) (patched int, may bool) {
+	patched = int(t.patched) + len(patch)
+	return patched, t.CheckpointAt > 0 && t.links < linksMost && patched <= len(whole)
 }
 
 func sumOf(text string) (sum [8]byte) {

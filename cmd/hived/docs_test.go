@@ -160,7 +160,7 @@ func TestDocsHaveEveryWordOfTheLog(t *testing.T) {
 		}
 		ast.Inspect(parsed, func(n ast.Node) bool {
 			for _, word := range words(n) {
-				if !strings.Contains(spec, "`"+word+"`") {
+				if word != "-" && !strings.Contains(spec, "`"+word+"`") {
 					t.Errorf("docs/spec.md does not have %q of protocol/%s", word, file)
 				}
 			}

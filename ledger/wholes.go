@@ -1,0 +1,100 @@
+package ledger
+
+import (
+	"fmt"
+
+	"github.com/hived/hived/protocol"
+	"github.com/hived/hived/task"
+)
+
+// Wholes makes the checkpoints whole again of which an event holds a patch. Who
+// reads a log in order, or asks for the newest, mostly finds the one before in
+// memory; else the chain of patches is read back to a checkpoint that was logged
+// whole, which is never far (see [task.Task.MayPatch]).
+type Wholes struct {
+	recall func(protocol.Seq) (protocol.Event, error)
+	last   map[protocol.TaskID]whole
+	bytes  int
+}
+
+// whole is the newest checkpoint of a task that was seen.
+type whole struct {
+	at protocol.Seq
+	*protocol.Checkpoint
+}
+
+// What is kept of checkpoints is bounded, in bytes and tasks.
+const (
+	wholesMost  = 8 << 20
+	wholesTasks = 1 << 12
+)
+
+// NewWholes reads with recall what it does not find in memory.
+func NewWholes(recall func(protocol.Seq) (protocol.Event, error)) *Wholes {
+	return &Wholes{recall: recall, last: map[protocol.TaskID]whole{}}
+}
+
+// Fill sets Whole of the checkpoint that comes with an event, if there is one.
+func (w *Wholes) Fill(ev protocol.Event) error {
+	e, ok := ev.Body.(*protocol.TaskEvent)
+	if !ok || e.Checkpoint == nil {
+		return nil
+	}
+	c := e.Checkpoint
+	if c.Patch == nil {
+		c.Whole = c.Data
+	} else if c.Whole == nil {
+		last, err := w.At(e.Task, c.After)
+		if err != nil {
+			return fmt.Errorf("read the checkpoint that event %d patches: %w", ev.Seq, err)
+		}
+		if c.Whole, err = task.MergePatch(last.Data, c.Patch); err != nil {
+			return fmt.Errorf("patch a checkpoint by event %d: %w", ev.Seq, err)
+		}
+	}
+	w.keep(e.Task, whole{ev.Seq, &protocol.Checkpoint{Milestone: c.Milestone, Schema: c.Schema, SHA256: c.SHA256, Data: c.Whole}})
+	return nil
+}
+
+// At gives the checkpoint that an event brought a task, whole.
+func (w *Wholes) At(id protocol.TaskID, seq protocol.Seq) (*protocol.Checkpoint, error) {
+	if last, ok := w.last[id]; ok && last.at == seq {
+		return last.Checkpoint, nil
+	}
+	ev, err := w.recall(seq)
+	if err == nil {
+		err = w.Fill(ev)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if last, ok := w.last[id]; ok && last.at == seq {
+		return last.Checkpoint, nil
+	}
+	return nil, fmt.Errorf("event %d is no checkpoint of task %s", seq, id)
+}
+
+// DataIn gives the bytes that an event puts under a path; nil where it puts none.
+func (w *Wholes) DataIn(ev protocol.Event, path string) ([]byte, error) {
+	if err := w.Fill(ev); err != nil {
+		return nil, err
+	}
+	changes, err := Changes(ev)
+	for _, c := range changes {
+		if c.Op == protocol.Put && c.Path == path {
+			return c.Data, nil
+		}
+	}
+	return nil, err
+}
+
+func (w *Wholes) keep(id protocol.TaskID, x whole) {
+	if was, ok := w.last[id]; ok {
+		w.bytes -= len(was.Data)
+	}
+	if w.bytes += len(x.Data); w.bytes > wholesMost || len(w.last) > wholesTasks {
+		clear(w.last)
+		w.bytes = len(x.Data)
+	}
+	w.last[id] = x
+}
