@@ -9,6 +9,7 @@ type Code string
 const (
 	codeLogMissing     Code = "log-missing"
 	codeLogDamaged     Code = "log-damaged"
+	codeLogForeign     Code = "log-foreign"
 	codeMessageDiffers Code = "message-differs"
 	codeNotConserved   Code = "not-conserved"
 	codeHandledUnknown Code = "handled-unknown"
@@ -91,6 +92,7 @@ const (
 var catalogue = map[Code]kind{
 	codeLogMissing:     {Fault, "bring log.jsonl back from a copy; without one, `hived repair --adopt` begins a new log from the files as they stand"},
 	codeLogDamaged:     {Fault, "`hived repair` takes a sealed segment back from git; the open segment must come from a copy"},
+	codeLogForeign:     {Fault, "stop whatever writes to log.jsonl; `hived up` and `hived repair` set it aside below .hived/, and lose no event"},
 	codeMessageDiffers: {Fault, "the log was written by something else than hived; compare it with a copy"},
 	codeNotConserved:   {Fault, "send the message again to whom it did not reach"},
 	codeHandledUnknown: {Fault, "the log was written by something else than hived; compare it with a copy"},

@@ -68,6 +68,11 @@ var faults = []fault{
 		i := strings.LastIndexByte(log, '\n') + 1
 		h.write("log.jsonl", log[:i]+strings.Repeat("x", len(log)-i)+"\n")
 	}},
+	{code: codeLogForeign, by: byVerify, how: "another program writes a line between two events", prints: "it holds bytes that hived did not write", repair: mends, make: func(h *hive) {
+		log := h.read("log.jsonl")
+		i := strings.LastIndexByte(log[:len(log)-1], '\n') + 1
+		h.write("log.jsonl", log[:i]+"x\n"+log[i:])
+	}},
 	{code: codeLogTorn, by: byDoctor, how: "a crash leaves half a line at the end of log.jsonl", prints: "it ends with … bytes that are no whole line", repair: mends, make: func(h *hive) {
 		h.write("log.jsonl", h.read("log.jsonl")+`{"seq":`)
 	}},

@@ -196,6 +196,8 @@ func logFinding(disk durable.FS, d *eventlog.Damage) Finding {
 		code = codeLogMissing
 	case errors.Is(d.Err, eventlog.ErrMissing):
 		code = codeSegmentGone
+	case errors.Is(d.Err, eventlog.ErrForeign):
+		code = codeLogForeign
 	}
 	f := found(code, where, "%v", d.Err).about(d.Seq, messageAt(disk, d))
 	if d.Remedy != "" {

@@ -198,6 +198,9 @@ func (k *checker) bad(bad *Damage) (stop bool, err error) {
 	if left, err := k.torn(bad); left || err != nil {
 		return true, err
 	}
+	if end, stop, err := k.foreign(bad); end != 0 || err != nil {
+		return stop, err
+	}
 	k.tell(bad)
 	k.c.adopt()
 	return errors.Is(bad.Err, errLong), nil
@@ -228,6 +231,29 @@ func (k *checker) torn(bad *Damage) (bool, error) {
 		k.stats.Torn, err = sizeFrom(k.c.f, bad.Offset)
 	}
 	return left, err
+}
+
+// foreign reports what another program wrote into the open segment. The events go on
+// behind it, at end, or there are none any more, which stops the check; end is 0
+// where it is something else.
+func (k *checker) foreign(bad *Damage) (end int64, stop bool, err error) {
+	if k.c.name != openName || bad.Offset == 0 {
+		return 0, false, nil
+	}
+	end, ok, err := goesOn(k.c.f, bad.Offset, k.c.at)
+	if !ok || err != nil {
+		return 0, false, err
+	}
+	remedy := oneOfForeign
+	if end < 0 {
+		remedy = lastForeign
+	}
+	k.report(&Damage{File: bad.File, Line: bad.Line, Seq: bad.Seq, Offset: bad.Offset, Err: ErrForeign, Remedy: remedy})
+	if end < 0 {
+		return end, true, nil
+	}
+	k.c.seek(end)
+	return end, false, nil
 }
 
 // sizeFrom counts the bytes of a file from off on.

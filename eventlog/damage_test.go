@@ -25,7 +25,7 @@ func refused(t *testing.T, all map[string]string) {
 // Catches: a chain that leaves out the line before, a seq that is not checked,
 // a segment that is not held against its seal.
 func TestTampered(t *testing.T) {
-	all, _ := smallFiles(t)
+	all, want := smallFiles(t)
 	edit := func(name string, do func(lines []string) []string) map[string]string {
 		return change(all, name, joined(do(lineList(all[name]))))
 	}
@@ -34,25 +34,26 @@ func TestTampered(t *testing.T) {
 		name  string
 		files map[string]string
 		want  string // the first report, file and line
+		mends bool   // nothing is lost where it is taken out
 	}{
-		{"changed", change(all, openName, reseq("note 8", "note 9")), "log.jsonl 2"},
-		{"renumbered", change(all, openName, reseq(`"seq":8`, `"seq":9`)), "log.jsonl 2"},
-		{"other sum", change(all, openName, reseq(lineList(all[openName])[1][100:], lineList(all[openName])[2][100:])), "log.jsonl 2"},
-		{"removed in the middle", edit(openName, func(l []string) []string { return append(l[:1:1], l[2]) }), "log.jsonl 2"},
-		{"removed first", edit(openName, func(l []string) []string { return l[1:] }), "log/000000000007.jsonl 0"},
-		{"removed first of all", edit(seg1, func(l []string) []string { return l[1:] }), seg1 + " 1"},
-		{"removed last of a segment", edit(seg1, func(l []string) []string { return l[:2] }), "log/000000000003.jsonl 0"},
-		{"swapped", edit(openName, func(l []string) []string { return []string{l[0], l[2], l[1]} }), "log.jsonl 2"},
-		{"doubled", edit(openName, func(l []string) []string { return []string{l[0], l[1], l[1], l[2]} }), "log.jsonl 3"},
-		{"inserted", edit(openName, func(l []string) []string { return []string{l[0], lineList(all[seg1])[1], l[1], l[2]} }), "log.jsonl 2"},
-		{"an empty line", edit(openName, func(l []string) []string { return []string{l[0], "\n", l[1], l[2]} }), "log.jsonl 2"},
-		{"empty", change(all, openName, " "), "log.jsonl 1"},
-		{"gone", change(all, openName, ""), "log.jsonl 0"},
-		{"first segment gone", change(all, seg1, ""), seg1 + " 0"},
-		{"last segment gone", change(all, seg2, ""), seg2 + " 0"},
-		{"all segments gone", change(change(all, seg1, ""), seg2, ""), seg1 + " 0"},
-		{"segments swapped", change(change(all, seg1, all[seg2]), seg2, all[seg1]), seg1 + " 1"},
-		{"segment with a cut line", change(all, seg2, all[seg2][:len(all[seg2])-1]), seg2 + " 3"},
+		{"changed", change(all, openName, reseq("note 8", "note 9")), "log.jsonl 2", false},
+		{"renumbered", change(all, openName, reseq(`"seq":8`, `"seq":9`)), "log.jsonl 2", false},
+		{"other sum", change(all, openName, reseq(lineList(all[openName])[1][100:], lineList(all[openName])[2][100:])), "log.jsonl 2", false},
+		{"removed in the middle", edit(openName, func(l []string) []string { return append(l[:1:1], l[2]) }), "log.jsonl 2", false},
+		{"removed first", edit(openName, func(l []string) []string { return l[1:] }), "log/000000000007.jsonl 0", false},
+		{"removed first of all", edit(seg1, func(l []string) []string { return l[1:] }), seg1 + " 1", false},
+		{"removed last of a segment", edit(seg1, func(l []string) []string { return l[:2] }), "log/000000000003.jsonl 0", false},
+		{"swapped", edit(openName, func(l []string) []string { return []string{l[0], l[2], l[1]} }), "log.jsonl 2", false},
+		{"doubled", edit(openName, func(l []string) []string { return []string{l[0], l[1], l[1], l[2]} }), "log.jsonl 3", true},
+		{"inserted", edit(openName, func(l []string) []string { return []string{l[0], lineList(all[seg1])[1], l[1], l[2]} }), "log.jsonl 2", true},
+		{"an empty line", edit(openName, func(l []string) []string { return []string{l[0], "\n", l[1], l[2]} }), "log.jsonl 2", true},
+		{"empty", change(all, openName, " "), "log.jsonl 1", false},
+		{"gone", change(all, openName, ""), "log.jsonl 0", false},
+		{"first segment gone", change(all, seg1, ""), seg1 + " 0", false},
+		{"last segment gone", change(all, seg2, ""), seg2 + " 0", false},
+		{"all segments gone", change(change(all, seg1, ""), seg2, ""), seg1 + " 0", false},
+		{"segments swapped", change(change(all, seg1, all[seg2]), seg2, all[seg1]), seg1 + " 1", false},
+		{"segment with a cut line", change(all, seg2, all[seg2][:len(all[seg2])-1]), seg2 + " 3", false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			_, list := check(t, plant(t, tt.files))
@@ -62,7 +63,18 @@ func TestTampered(t *testing.T) {
 			if got := fmt.Sprint(list[0].File, " ", list[0].Line); got != tt.want {
 				t.Errorf("found %s, want %s: %v", got, tt.want, list[0])
 			}
-			refused(t, tt.files)
+			if !tt.mends {
+				refused(t, tt.files)
+				return
+			}
+			l, _, got, err := open(plant(t, tt.files))
+			if err != nil {
+				t.Fatal(err)
+			}
+			same(t, got, want)
+			if set := l.Foreign(); len(set) != 1 {
+				t.Errorf("%v was set aside", set)
+			}
 		})
 	}
 	// A log.jsonl from before the last seal: a reader without a position has

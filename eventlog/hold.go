@@ -11,7 +11,9 @@ import (
 
 var errReplaced = errors.New("log.jsonl is not the file any more that hived writes to; stop whatever replaced it, look at it with `hived verify`, and start hived again")
 
-// Hold makes sure that log.jsonl is still the file that is appended to. Where
+// Hold makes sure that log.jsonl is still the file that is appended to, and ends
+// with the last event: what another program wrote behind it is set aside, see
+// [Log.Foreign]. Where
 // somebody deleted it, it is written again from the open descriptor, which is
 // the only place that still has it; restored tells so. Where another file
 // stands in its place the log is [ErrBroken]: what is appended would not be
@@ -27,7 +29,7 @@ func (l *Log) Hold() (restored bool, err error) {
 	have, err := l.disk.Lstat(openName)
 	switch {
 	case err == nil && have.Dev == mine.Dev && have.Ino == mine.Ino:
-		return false, nil
+		return false, l.clear(mine.Size)
 	case err == nil:
 		return false, l.broken(errReplaced)
 	case !errors.Is(err, fs.ErrNotExist):

@@ -40,6 +40,8 @@ type Log struct {
 	at     Position     // the last durable event
 	buf    []byte
 	err    error // why nothing more is taken
+
+	foreign []Foreign // set aside, and not told yet
 }
 
 func newLog(disk durable.FS, opt Options) *Log {
@@ -151,13 +153,43 @@ func (l *Log) encode(evs []protocol.Event, format int) ([]protocol.Sum, error) {
 	return sums, nil
 }
 
-// write makes the buffer durable behind what is.
+// writeTries bounds how often bytes of others may come in between.
+const writeTries = 8
+
+// write makes the buffer durable behind what is, and takes away what others wrote
+// to the file.
 func (l *Log) write() error {
-	if _, err := l.file.Write(l.buf); err != nil {
-		if cut := l.file.Truncate(l.size); cut != nil {
-			return l.broken(errors.Join(err, cut))
-		}
+	info, err := l.file.Stat()
+	if err == nil {
+		err = l.clear(info.Size)
+	}
+	if err != nil {
 		return err
+	}
+	for try := 1; ; try++ {
+		if _, err := l.file.Write(l.buf); err != nil {
+			if cut := l.file.Truncate(l.size); cut != nil {
+				return l.broken(errors.Join(err, cut))
+			}
+			return err
+		}
+		again, err := l.alone()
+		switch {
+		case err != nil && l.err == nil:
+			// What is half done is cut off: none of it was acknowledged.
+			if cut := l.file.Truncate(l.size); cut != nil {
+				return l.broken(errors.Join(err, cut))
+			}
+			return err
+		case err != nil:
+			return err
+		}
+		if !again {
+			break
+		}
+		if try == writeTries {
+			return errCrowded
+		}
 	}
 	failpoint.Hit(failpoint.LogWritten)
 	if err := l.file.Sync(); err != nil {

@@ -214,8 +214,22 @@ func (m *mender) fix(p *patched, bad *Damage) (Mended, error) {
 		}
 		if left {
 			mended.What = fmt.Sprintf("a torn last line of %d bytes was cut off", p.size-bad.Offset)
-			p.size = bad.Offset
+			p.torn, p.size = true, bad.Offset
 			return mended, nil
+		}
+		end, foreign, err := goesOn(p, bad.Offset, m.c.at)
+		if err != nil {
+			return mended, err
+		}
+		if foreign {
+			if end < 0 {
+				bad.Err, bad.Remedy = ErrForeign, lastForeign
+				return mended, bad
+			}
+			mended.What = fmt.Sprintf("%d bytes that another program wrote there were taken out; no event is lost", end-bad.Offset)
+			mended.Kept, err = keep(m.disk, foreignName(bad.Seq), p, bad.Offset, end)
+			p.take(span{bad.Offset, end, bad.Seq})
+			return mended, err
 		}
 	}
 	fix, ok, err := search(p, bad.Offset, m.c.at.Sum, m.until)
@@ -237,9 +251,10 @@ func (m *mender) save(name string, p *patched, size int64, found []Mended) error
 	}
 	var kept string
 	var err error
-	if len(p.patches) > 0 {
+	switch {
+	case len(p.patches) > 0 || p.torn && p.taken > 0:
 		kept, err = m.keep(name)
-	} else {
+	case p.torn:
 		kept, err = keep(m.disk, tornName(m.c.at.Seq+1), p.f, p.size, size)
 	}
 	if err != nil {
@@ -249,7 +264,9 @@ func (m *mender) save(name string, p *patched, size int64, found []Mended) error
 		return err
 	}
 	for i := range found {
-		found[i].Kept = kept
+		if found[i].Kept == "" {
+			found[i].Kept = kept
+		}
 	}
 	m.done = append(m.done, found...)
 	return nil
@@ -261,9 +278,12 @@ func final(err error) error {
 	if !errors.As(err, &bad) {
 		return err
 	}
+	if bad.Remedy == lastForeign {
+		return err
+	}
 	bad.Remedy = "it cannot be mended from the log alone: put " + bad.File + " back from a backup"
 	if bad.File == openName && bad.Line > 1 {
-		bad.Remedy += fmt.Sprintf(", or keep a copy and cut it after line %d, which loses the events from %d on", bad.Line-1, bad.Seq)
+		bad.Remedy += fmt.Sprintf(", or keep a copy and cut it after line %d, which loses the events from %d on, if hived wrote what follows", bad.Line-1, bad.Seq)
 	}
 	return err
 }

@@ -21,7 +21,9 @@ type Recovery struct {
 // Open reads the whole log, checks every line, and hands every event to each,
 // whose error ends it. Before it believes the open segment it makes it durable
 // again: after a failed sync, what is read back may not be on the disk. It
-// undoes a sealing that a crash interrupted, and sets a torn last line aside.
+// undoes a sealing that a crash interrupted, and sets a torn last line aside, and
+// what another program wrote between the events of the open segment, see
+// [Log.Foreign].
 // Any other damage is a [*Damage], and a log of another version [ErrFormat].
 // Nothing else may write to the hive meanwhile.
 //
@@ -131,7 +133,7 @@ func readAll(c *cursor, each func(Record) error) error {
 
 // readOpen reads the open segment and repairs its end.
 func (l *Log) readOpen(c *cursor, each func(Record) error, after Position) (Recovery, error) {
-	bad, err := readToTear(c, each)
+	bad, err := l.readToTear(c, each)
 	if err == nil && c.at.Seq < after.Seq {
 		err = &Mismatch{At: after}
 	}
@@ -161,32 +163,40 @@ func gap(c *cursor, open io.ReaderAt) error {
 	return err
 }
 
-// readToTear reads the open segment and gives the offset where what a crash
-// left begins, -1 where there is no such thing.
-func readToTear(c *cursor, each func(Record) error) (int64, error) {
+// readToTear reads the open segment, takes out what others wrote there, and gives
+// the offset where what a crash left begins, -1 where there is no such thing.
+func (l *Log) readToTear(c *cursor, each func(Record) error) (int64, error) {
 	w := wholes{c: c, each: each}
-	err := w.read()
-	var bad *Damage
-	switch {
-	case err == nil && len(c.tail) == 0 && c.no > 0:
-		return w.back(-1)
-	case err == nil:
-		c.no++
-		bad = c.damage(c.off, errCut)
-	case !errors.As(err, &bad):
-		return -1, err
+	for {
+		err := w.read()
+		var bad *Damage
+		switch {
+		case err == nil && len(c.tail) == 0 && c.no > 0:
+			return w.back(-1)
+		case err == nil:
+			c.no++
+			bad = c.damage(c.off, errCut)
+		case !errors.As(err, &bad):
+			return -1, err
+		}
+		if bad.Offset == 0 {
+			return -1, bad // a new file is renamed over log.jsonl when its first line is durable
+		}
+		left, err := torn(c.f, bad.Offset, c.at.Sum)
+		if err != nil {
+			return -1, err
+		}
+		if left {
+			return w.back(bad.Offset)
+		}
+		foreign, err := l.strip(c, bad)
+		if err != nil {
+			return -1, err
+		}
+		if !foreign {
+			return -1, bad
+		}
 	}
-	if bad.Offset == 0 {
-		return -1, bad // a new file is renamed over log.jsonl when its first line is durable
-	}
-	left, err := torn(c.f, bad.Offset, c.at.Sum)
-	if err != nil {
-		return -1, err
-	}
-	if !left {
-		return -1, bad
-	}
-	return w.back(bad.Offset)
 }
 
 // wholes hands on the events of a decision once its last one was read: a crash

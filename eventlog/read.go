@@ -166,14 +166,24 @@ func (r *reader) step() (Record, error) {
 	}
 }
 
-// unlessTorn takes what a crash left at the end of the log for its end: who
-// opens the log for writing sets it aside.
+// unlessTorn takes what a crash left at the end of the log for its end, and passes
+// over what another program wrote there: who opens the log for writing sets both
+// aside.
 func (r *reader) unlessTorn(err error) error {
 	var bad *Damage
 	if !errors.As(err, &bad) || bad.Offset == 0 {
 		return err
 	}
-	if left, tornErr := torn(r.file, bad.Offset, r.c.at.Sum); !left || tornErr != nil {
+	left, tornErr := torn(r.file, bad.Offset, r.c.at.Sum)
+	if tornErr == nil && !left {
+		var end int64
+		if end, left, tornErr = goesOn(r.file, bad.Offset, r.c.at); left && end > 0 {
+			r.c.seek(end) // behind what another program wrote
+			return nil
+		}
+		left = left && r.again // a place in the middle of a line is looked for once more
+	}
+	if !left || tornErr != nil {
 		return errors.Join(err, tornErr)
 	}
 	r.c.seek(bad.Offset)

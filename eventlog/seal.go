@@ -53,6 +53,11 @@ func (l *Log) Seal(ts time.Time, format int) (protocol.Event, protocol.Sum, erro
 func (l *Log) seal() error {
 	// A cut after a failed write was not synced, and from now on the file has
 	// to stay as it is.
+	if info, err := l.file.Stat(); err != nil {
+		return err
+	} else if err := l.clear(info.Size); err != nil {
+		return err
+	}
 	if err := l.file.Sync(); err != nil {
 		return l.broken(err)
 	}
@@ -70,8 +75,16 @@ func (l *Log) seal() error {
 	}
 	failpoint.Hit(failpoint.SealRenamed)
 	old := l.file
+	// Whoever opens log.jsonl from now on finds the new file: what others wrote
+	// into the old one before is cut off.
+	info, err := old.Stat()
+	if err == nil && info.Size != l.size {
+		if err = l.clear(info.Size); err == nil {
+			err = old.Sync()
+		}
+	}
 	l.file = next
-	if err := l.disk.SyncDir("."); err != nil {
+	if err := errors.Join(err, l.disk.SyncDir(".")); err != nil {
 		return l.broken(err)
 	}
 	_ = old.Close() // all of it is durable, and read-only from now on

@@ -29,6 +29,15 @@ type patched struct {
 	f       io.ReaderAt
 	size    int64
 	patches []patch
+	torn    bool  // its end was cut off
+	taken   int64 // bytes that were taken out
+}
+
+// take takes a span out. Patches stand before it.
+func (p *patched) take(s span) {
+	p.f = leftOut{p.f, s}
+	p.size -= s.to - s.from
+	p.taken += s.to - s.from
 }
 
 // change adds a patch and gives the byte that it replaces.

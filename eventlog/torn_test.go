@@ -93,13 +93,13 @@ func TestNotTorn(t *testing.T) {
 	all, _ := smallFiles(t)
 	lines := lineList(all[openName])
 	whole := lines[0] + lines[1]
-	pad := strings.Repeat("\x00", sector-len(whole)%sector)
+	pad := strings.Repeat("\x00", sector-len(lines[0])%sector)
 	flip := strings.Replace(lines[2], "note", "n\x00te", 1)
 	for name, text := range map[string]string{
 		"wrong sum":                whole + strings.Replace(lines[2], "note", "vote", 1),
 		"one NUL in it":            whole + flip,
 		"another line break":       whole + lines[2][:len(lines[2])-1] + "*",
-		"a hole, then an event":    whole + pad + "x\n" + lines[2],
+		"a hole, then a later one": lines[0] + pad + "x\n" + lines[2],
 		"the only line is cut":     lines[0][:50],
 		"the only line has a hole": strings.Repeat("\x00", sector),
 	} {

@@ -87,6 +87,7 @@ const (
 	CodeInboxGone     Code = "inbox-gone"
 	CodeTornTail      Code = "torn-tail"
 	CodeLogRestored   Code = "log-restored"
+	CodeLogForeign    Code = "log-foreign" // another program wrote into log.jsonl
 	CodeTakenBack     Code = "git-taken-back"
 	CodeOwnFileTooBig Code = "own-file-too-large"
 	CodeOwnFileQuota  Code = "own-file-quota"

@@ -212,6 +212,7 @@ func (r *Router) commit(list []Decision) error {
 	readAhead := r.readAhead(time.Now())
 	sums, err := r.events.Append(evs)
 	readAhead()
+	r.sayForeign()
 	switch {
 	case errors.Is(err, durable.ErrNoSpace) && !errors.Is(err, durable.ErrSync):
 		if len(r.stuck) == 0 {
@@ -260,6 +261,7 @@ func (r *Router) newFormat(now time.Time) (ready bool, err error) {
 // holdLog writes the log again where somebody deleted it under the daemon.
 func (r *Router) holdLog() error {
 	restored, err := r.events.Hold()
+	r.sayForeign()
 	switch {
 	case restored:
 		r.cfg.Log.Error("log.jsonl was deleted while hived runs; it was written again")
@@ -270,6 +272,21 @@ func (r *Router) holdLog() error {
 		return fmt.Errorf("append to the log: %w", err)
 	}
 	return nil
+}
+
+// sayForeign alerts people to what another program wrote into the log.
+func (r *Router) sayForeign() {
+	for _, f := range r.events.Foreign() {
+		r.cfg.Log.Error("another program wrote into log.jsonl; its bytes were set aside", slog.String("path", f.Kept))
+		r.say(foreignAlert(f))
+	}
+}
+
+func foreignAlert(f eventlog.Foreign) *protocol.AlertEvent {
+	return &protocol.AlertEvent{
+		Code: protocol.CodeLogForeign, Path: f.Kept,
+		Text: fmt.Sprintf("another program wrote %d bytes into log.jsonl, before event %d; they stand in %s, and no event is lost. Stop whatever writes there: only hived may", f.Bytes, f.Seq, f.Kept),
+	}
 }
 
 // unstick tries the decisions that found no room once more.

@@ -39,6 +39,7 @@ func (r *Router) recover(found eventlog.Recovery) error {
 	if found.Torn != "" {
 		r.alert(now, &protocol.AlertEvent{Code: protocol.CodeTornTail, Path: found.Torn, Text: "the last line of the log was torn by a crash and was set aside; it was never acknowledged"})
 	}
+	r.sayForeign()
 	if crashed {
 		r.decider.Hive(now, &protocol.HiveEvent{Action: protocol.Recovered, Note: fmt.Sprintf("the daemon did not stop cleanly; %d events after seq %s were checked against the disk", redone, from)})
 	}

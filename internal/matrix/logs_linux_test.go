@@ -132,6 +132,20 @@ var logs = []row{
 		},
 	},
 	{
+		name: "log-written-by-others", given: "another program appends a line to `log.jsonl` under the daemon", on: own, answer: "set aside in `.hived/foreign-<seq>`, with an alert `log-foreign`; nothing is lost",
+		run: func(h *hive) {
+			h.stillSends()
+			f, err := os.OpenFile(h.path(protocol.PathLog), os.O_APPEND|os.O_WRONLY, 0)
+			h.must(err)
+			_, err = f.WriteString("x\n")
+			h.must(err)
+			h.must(f.Close())
+			h.others()
+			h.stillSends()
+			h.alert(protocol.CodeLogForeign, "")
+		},
+	},
+	{
 		name: "log-replaced-while-running", given: "another file takes the place of `log.jsonl` under the daemon", on: own, answer: "the daemon ends: two logs cannot both be right; with its own log back it starts",
 		run: func(h *hive) {
 			h.stillSends()
