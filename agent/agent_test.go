@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -294,7 +295,7 @@ func TestInboxHasNoGap(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			disk := hive(t, "alice")
 			for i := range 4 {
-				put(t, disk, fmt.Sprintf("agents/alice/inbox/%d.json", i+1), fmt.Sprintf(letter, fmt.Sprint(i+1), i+1))
+				put(t, disk, fmt.Sprintf("agents/alice/inbox/%d.json", i+1), fmt.Sprintf(letter, strconv.Itoa(i+1), i+1))
 			}
 			lists := [][]string{strings.Fields(tt.first), strings.Fields(tt.second)}
 			list, err := open(t, &gappy{disk, slices.Clone(lists)}).Inbox(false)

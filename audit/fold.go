@@ -154,10 +154,13 @@ func (f *fold) drop(e *protocol.DropEvent) {
 func (f *fold) handled(ev protocol.Event, e *protocol.HandledEvent) {
 	known := false
 	if a := f.state.Agents[e.Agent]; a != nil {
-		if e.How == protocol.HowReopened {
+		_, known = a.Inbox.Get(e.File)
+		switch e.How {
+		case protocol.HowDone, protocol.HowDeleted:
+		case protocol.HowReopened:
 			_, known = a.Done.Get(e.File)
-		} else {
-			_, known = a.Inbox.Get(e.File)
+		case protocol.HowUndeleted:
+			known = !known
 		}
 	}
 	if !known {

@@ -103,6 +103,8 @@ func (effects) OnHandled(_ protocol.Event, e *protocol.HandledEvent) result {
 		return only(protocol.Change{Op: protocol.Move, From: inbox, Path: done})
 	case protocol.HowReopened:
 		return only(protocol.Change{Op: protocol.Move, From: done, Path: inbox})
+	case protocol.HowUndeleted:
+		return only(put(inbox, e.Content.Bytes()))
 	case protocol.HowDeleted:
 	}
 	return only(protocol.Change{Op: protocol.Delete, Path: inbox})

@@ -86,6 +86,9 @@ type Agent struct {
 
 	Missed int // offers of tasks in a row that it let run out, and was not heard of since
 
+	Missing  int  // unread messages that are gone from its inbox, and not believed to be deleted
+	Believed bool // somebody said that they were
+
 	Accepted  uint64 // messages of this agent
 	Delivered uint64 // messages to this agent
 	Handled   uint64
@@ -202,6 +205,12 @@ func (f folder) OnAgent(ev protocol.Event, e *protocol.AgentEvent) none {
 		return none{}
 	}
 	a := s.Agents[e.Agent]
+	if aboutInbox(e.Action) {
+		if a != nil {
+			a.inbox(e)
+		}
+		return none{}
+	}
 	if a == nil {
 		a = &Agent{ID: e.Agent, Status: Active, Joined: ev.TS}
 		s.Agents[e.Agent] = a
@@ -216,10 +225,41 @@ func (f folder) OnAgent(ev protocol.Event, e *protocol.AgentEvent) none {
 		a.Status = Active
 	case protocol.Archived:
 		a.Status = Archived
-	case protocol.LeadSet:
+	case protocol.LeadSet, protocol.InboxMissing, protocol.InboxBelieved, protocol.InboxPutBack, protocol.InboxUndeleted:
 	}
 	return none{}
 }
+
+// aboutInbox tells whether an action is about an inbox: what others do to it is
+// no sign of the agent's life.
+func aboutInbox(a protocol.AgentAction) bool {
+	switch a {
+	case protocol.InboxMissing, protocol.InboxBelieved, protocol.InboxPutBack, protocol.InboxUndeleted:
+		return true
+	case protocol.Joined, protocol.Changed, protocol.Held, protocol.Released, protocol.Archived, protocol.Restored, protocol.LeadSet:
+	}
+	return false
+}
+
+// inbox takes note of what is missing from an inbox, and of what somebody said
+// about it.
+func (a *Agent) inbox(e *protocol.AgentEvent) {
+	switch e.Action {
+	case protocol.InboxMissing:
+		a.Missing = e.Count
+	case protocol.InboxPutBack:
+		a.Missing = 0
+	case protocol.InboxBelieved:
+		a.Believed = true
+		return
+	case protocol.InboxUndeleted:
+	case protocol.Joined, protocol.Changed, protocol.Held, protocol.Released, protocol.Archived, protocol.Restored, protocol.LeadSet:
+	}
+	a.Believed = a.Believed && a.Missing > 0
+}
+
+// There counts the unread messages that stand in the inbox, as far as is known.
+func (a *Agent) There() int { return a.Inbox.Len() - a.Missing }
 
 func (f folder) OnMessage(ev protocol.Event, e *protocol.MessageEvent) none {
 	s := f.s
@@ -286,6 +326,17 @@ func (f folder) OnHandled(ev protocol.Event, e *protocol.HandledEvent) none {
 	if a == nil {
 		return none{}
 	}
+	switch e.How {
+	case protocol.HowUndeleted:
+		if _, there := a.Inbox.Get(e.File); !there {
+			data := e.Content.Bytes()
+			a.Inbox.put(e.File, Letter{Of: e.Of, ID: e.ID, Blob: protocol.BlobOf(data), Size: len(data), At: ev.TS})
+			a.Handled--
+			f.s.Counts.Handled--
+		}
+		return none{}
+	case protocol.HowReopened, protocol.HowDone, protocol.HowDeleted:
+	}
 	f.heard(a.ID)
 	switch e.How {
 	case protocol.HowReopened:
@@ -297,13 +348,18 @@ func (f folder) OnHandled(ev protocol.Event, e *protocol.HandledEvent) none {
 			f.s.Counts.Handled--
 		}
 		return none{}
-	case protocol.HowDone, protocol.HowDeleted:
+	case protocol.HowDone, protocol.HowDeleted, protocol.HowUndeleted:
 	}
 	l, ok := a.Inbox.Get(e.File)
 	if !ok {
 		return none{}
 	}
 	a.Inbox.delete(e.File)
+	if e.How == protocol.HowDeleted && a.Missing > 0 {
+		a.Missing--
+	}
+	a.Missing = min(a.Missing, a.Inbox.Len())
+	a.Believed = a.Believed && a.Missing > 0
 	a.Handled++
 	f.s.Counts.Handled++
 	if e.How == protocol.HowDone {

@@ -155,6 +155,9 @@ func (m *model) message(ev protocol.Event, e *protocol.MessageEvent) {
 }
 
 func (m *model) handled(ev protocol.Event, e *protocol.HandledEvent) {
+	if e.How == protocol.HowUndeleted {
+		return // no history of the model's has any
+	}
 	from, to := m.box(protocol.InboxDir(e.Agent)), m.box(protocol.DoneDir(e.Agent))
 	if e.How == protocol.HowReopened {
 		from, to = to, from

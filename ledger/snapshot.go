@@ -13,7 +13,7 @@ import (
 
 // magic is the first thing in a snapshot, and its version: any change of what
 // follows is another one.
-const magic = "hived-snapshot-5\n"
+const magic = "hived-snapshot-6\n"
 
 // Encode writes a snapshot: the whole State at its event Seq, whose line in
 // the log has that sum. The same State gives the same bytes. Nothing is held in
@@ -166,8 +166,10 @@ func (a *Agent) encode(out *sink) {
 	for _, c := range a.Caps {
 		out.text(c)
 	}
-	out.number(uint64(a.Slots))  //nolint:gosec // not negative
-	out.number(uint64(a.Missed)) //nolint:gosec // not negative
+	out.number(uint64(a.Slots))   //nolint:gosec // not negative
+	out.number(uint64(a.Missed))  //nolint:gosec // not negative
+	out.number(uint64(a.Missing)) //nolint:gosec // not negative
+	out.flag(a.Believed)
 	out.text(string(a.Status))
 	out.time(a.Joined)
 	for _, b := range []*Box{&a.Inbox, &a.Done, &a.Sent} {
@@ -187,6 +189,8 @@ func decodeAgent(in *source) *Agent {
 	}
 	a.Slots = int(in.short())
 	a.Missed = int(in.short())
+	a.Missing = int(in.short())
+	a.Believed = in.flag()
 	a.Status = Status(in.text())
 	in.check(a.Status == Active || a.Status == OnHold || a.Status == Archived, "an agent has no status")
 	a.Joined = in.time()

@@ -22,6 +22,9 @@ type Handled struct {
 // InboxScan is what one call of Inbox found.
 type InboxScan struct {
 	Handled []Handled // in name order
+	// Missing counts the unread messages that are in neither place, also those
+	// that the next call may call deleted.
+	Missing int
 	// Unexpected are the message files, in name order, that nobody delivered,
 	// each once for as long as it stays: planted, or taken back out of .done.
 	Unexpected []string
@@ -109,6 +112,7 @@ func (b *Boxes) scanInbox(id protocol.AgentID, now time.Time, unread iter.Seq[st
 	}
 	in.dir.listed(now)
 	s.Broken = !holdsDir(entries, ".done")
+	s.Missing = len(in.gone)
 	s.Unexpected = in.unexpected(extra, now, b.opt.Settle)
 	s.Again = in.again(now, b.opt.Settle)
 	return s, nil

@@ -35,11 +35,11 @@ func TestInboxHandled(t *testing.T) {
 	h.equal("done", h.look("1.json", "2.json", "3.json"), InboxScan{Handled: []Handled{{"2.json", protocol.HowDone}}})
 
 	h.ok(h.disk.Remove(inDir + "1.json"))
-	h.equal("first pass", h.look("1.json", "3.json"), InboxScan{Again: h.now.Add(settle)})
+	h.equal("first pass", h.look("1.json", "3.json"), InboxScan{Missing: 1, Again: h.now.Add(settle)})
 	h.wait(settle - time.Millisecond)
 	h.equal("too early", h.look("1.json", "3.json").Handled, []Handled(nil))
 	h.wait(time.Millisecond)
-	want := InboxScan{Handled: []Handled{{"1.json", protocol.HowDeleted}}}
+	want := InboxScan{Missing: 1, Handled: []Handled{{"1.json", protocol.HowDeleted}}}
 	h.equal("second pass", h.look("1.json", "3.json"), want)
 	h.equal("as long as it is unread", h.look("1.json", "3.json"), want)
 	h.equal("taken", h.look("3.json"), InboxScan{})
@@ -287,7 +287,7 @@ func TestInboxMarkerIsTaken(t *testing.T) {
 	h.deliver("1.json")
 	h.equal("look", h.look("1.json"), InboxScan{})
 	h.ok(h.disk.Remove(inDir + "1.json"))
-	h.equal("deleted, first pass", h.look("1.json"), InboxScan{Again: h.now.Add(settle)})
+	h.equal("deleted, first pass", h.look("1.json"), InboxScan{Missing: 1, Again: h.now.Add(settle)})
 }
 
 // TestInboxReplacedByOneWithAMarker: what cannot be taken out of the new one is
@@ -359,6 +359,6 @@ func TestInboxMadeAgainAndEnsured(t *testing.T) {
 		h.ok(h.Redeliver(alice, "1.json", []byte(message)))
 		h.equal("refilled", h.look("1.json", "2.json"), InboxScan{})
 		h.ok(h.disk.Remove(inDir + "1.json"))
-		h.equal("deleted, first pass", h.look("1.json", "2.json"), InboxScan{Again: h.now.Add(settle)})
+		h.equal("deleted, first pass", h.look("1.json", "2.json"), InboxScan{Missing: 1, Again: h.now.Add(settle)})
 	}
 }

@@ -189,6 +189,11 @@ const (
 	Archived AgentAction = "archived"
 	Restored AgentAction = "restored"
 	LeadSet  AgentAction = "lead" // an empty Agent: there is no lead now
+
+	InboxMissing   AgentAction = "inbox-missing"   // so many messages are gone from the inbox, and it is not believed that they were deleted; none: all is well again
+	InboxBelieved  AgentAction = "inbox-believed"  // somebody says that the agent deleted them
+	InboxPutBack   AgentAction = "inbox-put-back"  // somebody wants them back
+	InboxUndeleted AgentAction = "inbox-undeleted" // somebody wants messages back that count as deleted
 )
 
 // AgentEvent is an `agent` event.
@@ -198,6 +203,7 @@ type AgentEvent struct {
 	Role   string      `json:"role,omitzero"`
 	Caps   []string    `json:"caps,omitzero"`
 	Slots  int         `json:"slots,omitzero"` // tasks that it may have in hand; zero: one
+	Count  int         `json:"count,omitzero"` // of messages, for the actions about an inbox
 	By     AgentID     `json:"by,omitzero"`
 	Of     Seq         `json:"of,omitzero"` // the message that commanded it
 }
@@ -295,6 +301,8 @@ const (
 	HowDone     How = "done"     // moved to .done
 	HowDeleted  How = "deleted"  // gone
 	HowReopened How = "reopened" // moved back from .done
+
+	HowUndeleted How = "undeleted" // delivered again after it counted as deleted
 )
 
 // HandledEvent is a `handled` event.
@@ -304,6 +312,8 @@ type HandledEvent struct {
 	ID    MessageID `json:"id,omitzero"`
 	File  string    `json:"file"`
 	How   How       `json:"how"`
+	// Content is what was delivered, of what is undeleted.
+	Content *Content `json:"content,omitzero"`
 }
 
 // FileEvent is a `file` event: a file that is not a message has a new version.

@@ -38,6 +38,9 @@ func (summaries) OnAgent(_ Event, e *AgentEvent) string {
 		return "agent lead is nobody now" + by(e.By)
 	}
 	line := "agent " + string(e.Agent) + " " + string(e.Action)
+	if e.Count > 0 {
+		line += fmt.Sprintf(" %d", e.Count)
+	}
 	if e.Action == LeadSet {
 		line = "agent " + string(e.Agent) + " is the lead now"
 	}
@@ -85,6 +88,8 @@ func (summaries) OnHandled(_ Event, e *HandledEvent) string {
 		return fmt.Sprintf("%s deleted %s", e.Agent, name)
 	case HowReopened:
 		return fmt.Sprintf("%s reopened %s", e.Agent, name)
+	case HowUndeleted:
+		return fmt.Sprintf("%s has %s again, which was deleted", e.Agent, name)
 	}
 	return fmt.Sprintf("%s handled %s", e.Agent, name)
 }

@@ -22,6 +22,8 @@ type attention struct {
 	listNext bool          // the inbox wants a look, inboxEvery after that
 	began    task.Moment   // when the round of its outbox began that is under way
 	heard    task.Moment   // when the last one began that has ended: what was there then was taken in
+	doubted  time.Time     // since when so many messages are gone that it may be an accident; zero: they are not
+	acted    time.Time     // when the agent last did something that is in the log
 	swept    time.Time     // when retention was looked at
 	relieved time.Time     // and when because of too many files
 

@@ -20,6 +20,8 @@ type order struct {
 	Caps         []string `json:"capabilities,omitzero"`
 	Slots        int      `json:"slots,omitzero"`
 	Conversation string   `json:"conversation,omitzero"`
+
+	Messages []protocol.Seq `json:"messages,omitzero"` // that accepted them
 }
 
 // refusal is why a command was not carried out.
@@ -69,6 +71,13 @@ var agentActions = map[string]protocol.AgentAction{
 	"agent-lead":    protocol.LeadSet,
 }
 
+// inboxActions are the commands about an agent's inbox, see inboxes.go.
+var inboxActions = map[string]protocol.AgentAction{
+	"inbox-believe":  protocol.InboxBelieved,
+	"inbox-put-back": protocol.InboxPutBack,
+	"inbox-undelete": protocol.InboxUndeleted,
+}
+
 const (
 	commandContinue  = "continue"
 	commandGitPause  = "git-pause"
@@ -77,9 +86,13 @@ const (
 
 func (d *Decider) obey(now time.Time, of protocol.Seq, e *protocol.MessageEvent, m *protocol.Message) *refusal {
 	_, aboutAgent := agentActions[m.Event]
-	if !aboutAgent && m.Event != commandContinue && m.Event != commandGitPause && m.Event != commandGitResume {
+	_, aboutInbox := inboxActions[m.Event]
+	if !aboutAgent && !aboutInbox && m.Event != commandContinue && m.Event != commandGitPause && m.Event != commandGitResume {
 		known := []string{commandContinue, commandGitPause, commandGitResume}
 		for name := range agentActions {
+			known = append(known, name)
+		}
+		for name := range inboxActions {
 			known = append(known, name)
 		}
 		for name := range taskHandlers {
@@ -98,6 +111,9 @@ func (d *Decider) obey(now time.Time, of protocol.Seq, e *protocol.MessageEvent,
 	}
 	if aboutAgent {
 		return d.manage(now, of, e.From, m.Event, o)
+	}
+	if aboutInbox {
+		return d.manageInbox(now, of, e.From, m.Event, o)
 	}
 	act := &protocol.HiveEvent{By: e.From, Of: of}
 	switch m.Event {

@@ -14,10 +14,6 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// massDeletion is how many messages may vanish from one inbox at once before
-// it looks like an accident (spec §4.7).
-const massDeletion = 20
-
 // inboxes notices what left the inboxes, and what does not belong there.
 func (r *Router) inboxes(now time.Time) error {
 	for range r.most() {
@@ -58,16 +54,21 @@ func (r *Router) inbox(now time.Time, a *attention) error {
 		x, owed := r.debts[protocol.InboxDir(a.id)+"/"+h.File]
 		return owed && (h.How == protocol.HowDeleted || r.holdsPart(protocol.DoneDir(a.id)+"/"+h.File, x.data))
 	})
-	if len(scan.Handled) == 0 {
-		delete(r.alerted, alertKey(protocol.CodeMassDeletion, a.id, protocol.InboxDir(a.id)))
-	}
 	var deleted []string
 	for _, h := range scan.Handled {
 		if h.How == protocol.HowDeleted {
 			deleted = append(deleted, h.File)
 		}
 	}
-	believe := len(deleted) == 0 || r.believeDeletion(now, a.id, deleted)
+	believe := false
+	if len(deleted) > 0 {
+		believe, err = r.believeDeletion(now, a, deleted)
+	} else if scan.Missing == 0 {
+		err = r.missing(now, a, 0)
+	}
+	if err != nil {
+		return err
+	}
 	for _, h := range scan.Handled {
 		switch {
 		case !expected(h.File):
@@ -112,33 +113,6 @@ func (r *Router) asDelivered(id protocol.AgentID, file string, l ledger.Letter) 
 	if data, err := r.dataOf(l.Of); err == nil {
 		r.put(debt{seq: l.Of, data: data}, p)
 	}
-}
-
-// believeDeletion tells whether messages that are gone were deleted by their
-// agent: not when a person is at work in the repository, and not when very
-// many are gone at once.
-func (r *Router) believeDeletion(now time.Time, id protocol.AgentID, files []string) bool {
-	if r.git != nil {
-		if _, ours := r.workTree(now); !ours {
-			return false
-		}
-		if r.takenByPerson(id, files) {
-			r.bringBack()
-			return false
-		}
-	}
-	n := len(files)
-	// Who brings them back does so one after the other: the last of them are as
-	// little deleted as all were together.
-	unexplained := r.alerted[alertKey(protocol.CodeMassDeletion, id, protocol.InboxDir(id))]
-	if n <= massDeletion && !unexplained {
-		return true
-	}
-	r.alertOnce(now, &protocol.AlertEvent{
-		Code: protocol.CodeMassDeletion, Agent: id, Path: protocol.InboxDir(id),
-		Text: fmt.Sprintf("%d messages vanished at once from the inbox of %s; they still count as unread: move handled messages to inbox/.done, or bring them back with `hived repair`", n, id),
-	})
-	return false
 }
 
 // workTree tells whether the work tree shows hived's branch and nobody's git is

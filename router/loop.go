@@ -309,6 +309,7 @@ func (r *Router) carryOut(list []Decision, sums []protocol.Sum) {
 	for i, d := range list {
 		r.heed(d)
 		r.fills(d.Event)
+		r.hears(d.Event)
 		viewed = viewed || ledger.ChangesView(d.Event) != ""
 		entries[i] = newEntry(d.Event, sums[i], slices.Concat(d.Changes, d.Views))
 		entries[i].inside = viewed && i < len(list)-1

@@ -914,6 +914,7 @@ func (m *hiveModel) agentDid(e *protocol.AgentEvent) {
 	case protocol.Released, protocol.Restored:
 		a.status = "active"
 	case protocol.LeadSet:
+	case protocol.InboxMissing, protocol.InboxBelieved, protocol.InboxPutBack, protocol.InboxUndeleted: // no history of the model's has any
 	}
 }
 

@@ -31,6 +31,7 @@ var needSources = []func(*needs){
 	(*needs).approvals,
 	(*needs).blocked,
 	(*needs).fullInboxes,
+	(*needs).missing,
 	(*needs).nobodyEligible,
 	(*needs).silentAgents,
 	(*needs).troubles,
@@ -127,11 +128,28 @@ func (n *needs) blocked() {
 	n.addSome(list, "%d more tasks are blocked until somebody says how to go on", "hived task list --state blocked")
 }
 
+// missing are the inboxes from which many messages vanished at once, and nobody
+// said whether their agents deleted them.
+func (n *needs) missing() {
+	var list []Need
+	for _, a := range n.d.state.Roster() {
+		if a.Missing == 0 || a.Believed {
+			continue
+		}
+		list = append(list, Need{
+			Code: protocol.CodeMassDeletion, Agent: a.ID, Count: a.Missing,
+			Text:     fmt.Sprintf("%d unread messages vanished at once from the inbox of %s: did it delete them?", a.Missing, a.ID),
+			Commands: []string{"hived inbox --agent " + string(a.ID) + " --put-back", "hived inbox --agent " + string(a.ID) + " --believe"},
+		})
+	}
+	n.addSome(list, "messages vanished from %d more inboxes", "hived status --json")
+}
+
 // fullInboxes says that what is sent to a person, or to the lead, is dropped.
 func (n *needs) fullInboxes() {
 	for _, id := range slices.Compact([]protocol.AgentID{protocol.Human, n.d.state.Lead}) {
 		a := n.d.state.Agents[id]
-		if a == nil || a.Inbox.Len() < n.d.settings.InboxCap {
+		if a == nil || a.There() < n.d.settings.InboxCap {
 			continue
 		}
 		n.add(Need{

@@ -31,6 +31,11 @@ func (r *Router) letters(list []Decision) {
 	var all []mailbox.Delivery
 	var owed []debt // each of them, should it fail
 	for _, d := range list {
+		if e, ok := d.Event.Body.(*protocol.HandledEvent); ok && e.How == protocol.HowUndeleted {
+			x := debt{seq: d.Event.Seq, agent: e.Agent, file: e.File, data: e.Content.Bytes()}
+			all = append(all, mailbox.Delivery{Agent: x.agent, File: x.file, Data: x.data})
+			owed = append(owed, x)
+		}
 		e, ok := d.Event.Body.(*protocol.MessageEvent)
 		if !ok {
 			continue
@@ -155,6 +160,9 @@ func (r *Router) heed(d Decision) {
 	case *protocol.AgentEvent:
 		r.root.agents = true
 		r.lookAt(e.Agent)
+		if e.Action == protocol.InboxPutBack {
+			r.refillFor(e.Agent)
+		}
 	case *protocol.FileEvent, *protocol.TaskEvent, *protocol.MessageEvent, *protocol.QuarantineEvent, *protocol.DuplicateEvent,
 		*protocol.DropEvent, *protocol.HandledEvent, *protocol.TaskRejectedEvent, *protocol.AlertEvent:
 	}

@@ -270,14 +270,18 @@ func (r *Router) redoEvent(ev protocol.Event, changes []protocol.Change) {
 	case *protocol.DuplicateEvent:
 		r.expect(e.Agent, e.Original, filed{as: e.Sent, seq: ev.Seq})
 	case *protocol.HandledEvent:
-		r.redoHandled(e)
+		r.redoHandled(ev, e)
 	case *protocol.AlertEvent:
 		if e.Code == protocol.CodeAltered {
 			r.redoAltered(e)
 		}
 	case *protocol.TaskEvent, *protocol.FileEvent:
 		r.redoTask(ev.Seq, changes)
-	case *protocol.HiveEvent, *protocol.AgentEvent, *protocol.DropEvent, *protocol.TaskRejectedEvent:
+	case *protocol.AgentEvent:
+		if e.Action == protocol.InboxPutBack {
+			r.refillFor(e.Agent)
+		}
+	case *protocol.HiveEvent, *protocol.DropEvent, *protocol.TaskRejectedEvent:
 	}
 }
 
@@ -325,7 +329,7 @@ func (r *Router) redoLetter(x debt, p string) {
 
 // redoHandled repeats an agent's own move of a message, which no one synced,
 // and what was written again because its agent had changed it.
-func (r *Router) redoHandled(e *protocol.HandledEvent) {
+func (r *Router) redoHandled(ev protocol.Event, e *protocol.HandledEvent) {
 	a := r.state.Agents[e.Agent]
 	if a == nil {
 		return
@@ -338,6 +342,8 @@ func (r *Router) redoHandled(e *protocol.HandledEvent) {
 	case isDone:
 		err = r.boxes.Move(inbox, done)
 		r.asDelivered(e.Agent, e.File, l)
+	case isUnread && e.How == protocol.HowUndeleted:
+		r.deliver(debt{seq: ev.Seq, agent: e.Agent, file: e.File, data: e.Content.Bytes()}, inbox)
 	case !isUnread && e.How == protocol.HowDeleted:
 		// A power cut can have brought it back, and its agent moved it since.
 		err = errors.Join(r.boxes.Remove(inbox), r.boxes.Remove(done))

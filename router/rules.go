@@ -391,7 +391,7 @@ func (d *Decider) inboxCap(r *recipients) {
 		detail: fmt.Sprintf("its inbox holds %d unread messages, which is the cap; send it again when some are handled", d.settings.InboxCap),
 	}, func(id protocol.AgentID) bool {
 		a := d.state.Agents[id]
-		return a != nil && a.Inbox.Len() >= d.settings.InboxCap
+		return a != nil && a.There() >= d.settings.InboxCap
 	})
 }
 

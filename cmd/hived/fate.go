@@ -97,7 +97,7 @@ func (f *fate) see(ev protocol.Event) bool {
 			f.refuse(protocol.Code(e.Reason), e.Detail)
 		}
 	case *protocol.HandledEvent:
-		if f.Seq > 0 && e.Of == f.Seq && e.How != protocol.HowReopened {
+		if f.Seq > 0 && e.Of == f.Seq && (e.How == protocol.HowDone || e.How == protocol.HowDeleted) {
 			f.Handled = append(f.Handled, e.Agent)
 		}
 	}

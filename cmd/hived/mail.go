@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/hived/hived/agent"
+	"github.com/hived/hived/internal/durable"
 	"github.com/hived/hived/protocol"
 )
 
@@ -38,19 +39,37 @@ func toJSON(l agent.Letter) letterJSON {
 
 func (a *app) inboxCommand() *cobra.Command {
 	var all bool
+	var lost lostMail
 	c := &cobra.Command{
 		Use:   "inbox",
 		Short: "Lists the messages of an inbox in the order of acceptance",
-		Args:  takes(0, 0),
-		RunE: a.withBox(func(_ *cobra.Command, _ []string, box *agent.Box) error {
-			list, err := box.Inbox(all)
-			if err != nil {
-				return err
-			}
-			return a.showInbox(list)
-		}),
+		Long: "Lists the messages of an inbox in the order of acceptance.\n" +
+			"With --put-back, --believe or --undelete the people say what becomes of messages that are gone from it.",
+		Args: takes(0, 0),
 	}
-	c.Flags().BoolVar(&all, "all", false, "list the handled ones too")
+	lists := a.withBox(func(_ *cobra.Command, _ []string, box *agent.Box) error {
+		list, err := box.Inbox(all)
+		if err != nil {
+			return err
+		}
+		return a.showInbox(list)
+	})
+	settles := a.withHive(func(c *cobra.Command, _ []string, disk *durable.Disk) error {
+		return a.settleInbox(c.Context(), disk, lost)
+	})
+	c.RunE = func(c *cobra.Command, args []string) error {
+		if lost.asked(c) {
+			return settles(c, args)
+		}
+		return lists(c, args)
+	}
+	flags := c.Flags()
+	flags.BoolVar(&all, "all", false, "list the handled ones too")
+	flags.BoolVar(&lost.putBack, "put-back", false, "deliver again what vanished and is not believed to be deleted")
+	flags.BoolVar(&lost.believe, "believe", false, "say that the agent deleted what vanished")
+	flags.DurationVar(&lost.undelete, "undelete", 0, "deliver again what the agent deleted within this `duration`")
+	lost.timeout = timeoutFlag(c)
+	c.MarkFlagsMutuallyExclusive("all", "put-back", "believe", "undelete")
 	return c
 }
 

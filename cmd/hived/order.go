@@ -45,6 +45,7 @@ type orderData struct {
 	Caps         []string         `json:"capabilities,omitzero"`
 	Slots        int              `json:"slots,omitzero"`
 	Conversation string           `json:"conversation,omitzero"`
+	Messages     []protocol.Seq   `json:"messages,omitzero"`
 }
 
 // command gives a command about the roster or a thread, and prints done when it
@@ -233,6 +234,8 @@ func (m member) shows(e *protocol.AgentEvent) bool {
 		return m.ID == e.Agent && m.Status == "active"
 	case protocol.LeadSet:
 		return m.Lead == (m.ID == e.Agent) && (m.Lead || e.Agent == "")
+	case protocol.InboxMissing, protocol.InboxBelieved, protocol.InboxPutBack, protocol.InboxUndeleted:
+		return true // it does not show them
 	}
 	return true
 }

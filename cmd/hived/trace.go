@@ -341,6 +341,8 @@ func how(who protocol.AgentID, h protocol.How) string {
 		return "deleted by " + string(who)
 	case protocol.HowReopened:
 		return "reopened by " + string(who)
+	case protocol.HowUndeleted:
+		return "delivered again to " + string(who) + ", who had deleted it"
 	}
 	return string(h)
 }

@@ -1,0 +1,84 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/hived/hived/eventlog"
+	"github.com/hived/hived/internal/durable"
+	"github.com/hived/hived/protocol"
+	"github.com/hived/hived/router"
+)
+
+// lostMail is what becomes of messages that are gone from an inbox.
+type lostMail struct {
+	putBack, believe bool
+	undelete         time.Duration
+	timeout          *time.Duration
+}
+
+func (l lostMail) asked(c *cobra.Command) bool {
+	return l.putBack || l.believe || c.Flags().Changed("undelete")
+}
+
+// settleInbox says in the name of the people what becomes of messages that are
+// gone from the inbox of the agent that acts.
+func (a *app) settleInbox(ctx context.Context, disk *durable.Disk, l lostMail) error {
+	who := a.who()
+	if _, err := a.box(disk); err != nil {
+		return err
+	}
+	a.agent = string(protocol.Human) // who gives the command
+	data := orderData{Agent: who}
+	switch {
+	case l.putBack:
+		return a.command(ctx, disk, "inbox-put-back", data, *l.timeout, "what vanished from the inbox of "+string(who)+" is put back")
+	case l.believe:
+		return a.command(ctx, disk, "inbox-believe", data, *l.timeout, "what vanished from the inbox of "+string(who)+" counts as deleted")
+	case l.undelete <= 0:
+		return usageError("--undelete %s: say how far back, such as 24h", l.undelete)
+	}
+	seqs, err := deletedSince(disk, who, time.Now().Add(-l.undelete))
+	if err != nil {
+		return err
+	}
+	if len(seqs) == 0 {
+		return exitWith(exitNotFound, "%s deleted nothing within %s; `hived log --kind handled` shows what it handled", who, l.undelete)
+	}
+	for part := range slices.Chunk(seqs, router.UndeleteMost) {
+		data.Messages = part
+		if err := a.command(ctx, disk, "inbox-undelete", data, *l.timeout, fmt.Sprintf("%d messages are in the inbox of %s again", len(part), who)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// deletedSince lists the messages that an agent deleted since a time and that were
+// not delivered again, in the order of acceptance.
+func deletedSince(disk durable.FS, id protocol.AgentID, since time.Time) ([]protocol.Seq, error) {
+	gone := map[protocol.Seq]bool{}
+	for rec, err := range eventlog.Read(disk, eventlog.Position{}) {
+		if err != nil {
+			return nil, fmt.Errorf("look for what %s deleted: %w", id, err)
+		}
+		e, ok := rec.Event.Body.(*protocol.HandledEvent)
+		switch {
+		case !ok || e.Agent != id:
+		case e.How == protocol.HowDeleted && !rec.Event.TS.Before(since):
+			gone[e.Of] = true
+		case e.How == protocol.HowUndeleted:
+			delete(gone, e.Of)
+		}
+	}
+	seqs := make([]protocol.Seq, 0, len(gone))
+	for seq := range gone {
+		seqs = append(seqs, seq)
+	}
+	slices.Sort(seqs)
+	return seqs, nil
+}

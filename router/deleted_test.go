@@ -1,0 +1,238 @@
+package router
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/hived/hived/internal/durable/faultfs"
+	"github.com/hived/hived/ledger"
+	"github.com/hived/hived/mailbox"
+	"github.com/hived/hived/protocol"
+)
+
+// fullInbox has bob, and with two carol, hold so many messages that they did not
+// read.
+func fullInbox(t *testing.T, messages int, edit func(*Config)) *looker {
+	t.Helper()
+	l := newLooker(t, 4, attentive{}, edit)
+	l.everything(true)
+	l.steps()
+	for i := range messages {
+		l.sends("alice", fmt.Sprintf("%03d", i), `{"to":["bob","a000"],"body":"x"}`)
+	}
+	l.settle()
+	l.equal("unread", l.bob().Inbox.Len(), messages)
+	return l
+}
+
+func (l *looker) bob() *ledger.Agent { return l.state.Agents["bob"] }
+
+// sends has an agent send a message that is taken in at once.
+func (l *looker) sends(from protocol.AgentID, name, text string) {
+	l.Helper()
+	put(l.T, l.disk.FS, protocol.OutboxDir(from)+"/"+name+".json", text)
+	l.hints([]mailbox.Hint{{Agent: from, Part: mailbox.PartOutbox}})
+	l.steps()
+}
+
+// takes removes the first messages of an agent's inbox.
+func (l *looker) takes(id protocol.AgentID, n int) {
+	l.Helper()
+	for _, name := range slices.Collect(l.state.Agents[id].Inbox.Names())[:n] {
+		if err := l.disk.FS.Remove(protocol.InboxDir(id) + "/" + name); err != nil {
+			l.Fatal(err)
+		}
+	}
+}
+
+// looksAt passes three times, each time when what it looked at has settled.
+func (l *looker) looksAt(between func()) {
+	l.Helper()
+	for range 3 {
+		l.pass()
+		between()
+		l.now = l.now.Add(l.cfg.Settings.Settle)
+	}
+	l.pass()
+}
+
+func nothing() {}
+
+// startAgain starts a daemon on the same disk, one without history: nothing in
+// there was committed, and would be put back.
+func (l *looker) startAgain(edit func(*Config)) *looker {
+	l.Helper()
+	if err := l.disk.FS.Rename(".git", "old.git"); err != nil {
+		l.Fatal(err)
+	}
+	return lookAgain(l.T, l.disk.FS.(*faultfs.Mem), attentive{}, edit) //nolint:forcetypeassert // it is one
+}
+
+// TestMassDeletionLimit: as many as 20 may be deleted at once, one more may not.
+func TestMassDeletionLimit(t *testing.T) {
+	for _, tt := range []struct{ gone, missing int }{{1, 0}, {20, 0}, {21, 21}, {25, 25}} {
+		t.Run(strconv.Itoa(tt.gone), func(t *testing.T) {
+			l := fullInbox(t, 30, nil)
+			l.takes("bob", tt.gone)
+			l.looksAt(nothing)
+			unread := 30 - tt.gone + tt.missing
+			l.equal("unread, missing", []int{l.bob().Inbox.Len(), l.bob().Missing}, []int{unread, tt.missing})
+			if tt.missing > 0 && l.state.Counts.Alerts == 0 {
+				t.Error("nobody is told")
+			}
+		})
+	}
+}
+
+// TestMassDeletionBelieved: very many deletions are believed when a second look
+// finds all else as it was, and the agent did something meanwhile.
+func TestMassDeletionBelieved(t *testing.T) {
+	acts := func(l *looker) func() {
+		i := 0
+		return func() {
+			i++
+			l.now = l.now.Add(time.Millisecond)
+			l.sends("bob", strconv.Itoa(i), `{"to":"human","body":"x"}`)
+		}
+	}
+	for name, tt := range map[string]struct {
+		before  func(l *looker)
+		between func(l *looker) func()
+		missing int
+	}{
+		"the agent acts":       {nil, acts, 0},
+		"it acted before that": {func(l *looker) { acts(l)() }, func(*looker) func() { return nothing }, 25},
+		"another agent acts": {nil, func(l *looker) func() {
+			return func() { l.sends("alice", fmt.Sprint(l.state.Seq), `{"to":"human","body":"x"}`) }
+		}, 25},
+		"another inbox lost some": {func(l *looker) { l.takes("a000", 21) }, acts, 25},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := fullInbox(t, 30, nil)
+			if tt.before != nil {
+				tt.before(l)
+			}
+			l.now = l.now.Add(time.Second)
+			l.takes("bob", 25)
+			l.looksAt(tt.between(l))
+			l.equal("unread, missing", []int{l.bob().Inbox.Len(), l.bob().Missing}, []int{5 + tt.missing, tt.missing})
+		})
+	}
+}
+
+// TestMissingFillsNoInbox: what is gone and not believed to be deleted takes no
+// room, also after a start, and stands among what needs a person until it is
+// settled.
+func TestMissingFillsNoInbox(t *testing.T) {
+	const room = 30
+	capped := func(cfg *Config) { cfg.Settings.InboxCap = room }
+	l := fullInbox(t, room, capped)
+	l.sends("alice", "over", `{"to":"bob","body":"x"}`)
+	l.equal("unread", l.bob().Inbox.Len(), room)
+	l.takes("bob", 25)
+	l.looksAt(nothing)
+	needed := func() (codes []protocol.Code) {
+		for _, n := range NeedsYou(l.state, l.cfg.Settings, l.now) {
+			if n.Agent == "bob" && len(n.Commands) == 2 {
+				codes = append(codes, n.Code)
+			}
+		}
+		return codes
+	}
+	l.equal("needs a person", needed(), []protocol.Code{protocol.CodeMassDeletion})
+	if err := l.finish(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	l = l.startAgain(capped)
+	for i := range 26 {
+		l.sends("alice", fmt.Sprint("more", i), `{"to":"bob","body":"x"}`)
+	}
+	l.equal("unread", l.bob().Inbox.Len(), room+25)
+	l.looksAt(nothing)
+	l.equal("missing", l.bob().Missing, 25)
+	l.equal("needs a person", needed(), []protocol.Code{protocol.CodeMassDeletion})
+	l.sends("human", "order", `{"to":"hive","event":"inbox-believe","data":{"agent":"bob"}}`)
+	l.looksAt(nothing)
+	l.equal("unread, missing", []int{l.bob().Inbox.Len(), l.bob().Missing}, []int{room, 0})
+	l.equal("needs a person", needed(), []protocol.Code(nil))
+}
+
+// TestPutBack: what vanished is delivered again when a person wants it, also where
+// the daemon is killed before it has done so.
+func TestPutBack(t *testing.T) {
+	for _, killed := range []bool{false, true} {
+		t.Run(fmt.Sprint("killed ", killed), func(t *testing.T) {
+			l := fullInbox(t, 30, nil)
+			l.takes("bob", 25)
+			l.looksAt(nothing)
+			if killed {
+				put(t, l.disk.FS, "agents/human/outbox/order.json", `{"to":"hive","event":"inbox-put-back","data":{"agent":"bob"}}`)
+				l.hints([]mailbox.Hint{{Agent: "human", Part: mailbox.PartOutbox}})
+				if _, err := l.outboxes(t.Context(), l.now); err != nil {
+					t.Fatal(err)
+				}
+				if err := l.flush(l.now); err != nil {
+					t.Fatal(err)
+				}
+				l = l.startAgain(nil)
+			} else {
+				l.sends("human", "order", `{"to":"hive","event":"inbox-put-back","data":{"agent":"bob"}}`)
+			}
+			l.looksAt(nothing)
+			l.equal("in the inbox", unread(t, l.disk.FS, "bob"), 30)
+			l.equal("unread, missing", []int{l.bob().Inbox.Len(), l.bob().Missing}, []int{30, 0})
+			l.equal("handled", l.state.Counts.Handled, uint64(0))
+		})
+	}
+}
+
+// TestUndelete: messages that were deleted by mistake are delivered again, with the
+// bytes that they had, and are handled like any other then.
+func TestUndelete(t *testing.T) {
+	l := fullInbox(t, 3, nil)
+	var of protocol.Seq
+	var file string
+	for name, x := range l.bob().Inbox.All() {
+		of, file = x.Of, name
+		break
+	}
+	was := holding(t, l.disk.FS, "agents/bob/inbox/"+file)
+	order := func(name, data string) (refused string) {
+		t.Helper()
+		before := l.state.Counts.Messages
+		l.sends("human", name, `{"to":"hive","event":"inbox-undelete","data":`+data+`}`)
+		if l.state.Counts.Messages-before > 1 {
+			return "refused"
+		}
+		return ""
+	}
+	good := fmt.Sprintf(`{"agent":"bob","messages":[%d]}`, of)
+	l.equal("of one that is unread", order("1", good), "refused")
+	l.takes("bob", 1)
+	l.looksAt(nothing)
+	l.equal("deleted", l.bob().Inbox.Len(), 2)
+	for name, data := range map[string]string{
+		"nobody": `{"agent":"nobody","messages":[1]}`, "none": `{"agent":"bob"}`, "no-message": `{"agent":"bob","messages":[1]}`,
+		"future": `{"agent":"bob","messages":[9999]}`, "not-his": fmt.Sprintf(`{"agent":"alice","messages":[%d]}`, of),
+		"twice": fmt.Sprintf(`{"agent":"bob","messages":[%d,%d]}`, of, of),
+	} {
+		l.equal(name, order(name, data), "refused")
+	}
+	l.equal("of one that is deleted", order("2", good), "")
+	l.equal("in the inbox", holding(t, l.disk.FS, "agents/bob/inbox/"+file), was)
+	l.equal("unread, handled", []int{l.bob().Inbox.Len(), int(l.bob().Handled)}, []int{3, 0})
+	// A power cut takes it; the log gives it back.
+	if err := l.disk.FS.Remove("agents/bob/inbox/" + file); err != nil {
+		t.Fatal(err)
+	}
+	l = l.startAgain(nil)
+	l.equal("in the inbox after a start", holding(t, l.disk.FS, "agents/bob/inbox/"+file), was)
+	if err := l.disk.FS.Rename("agents/bob/inbox/"+file, "agents/bob/inbox/.done/"+file); err != nil {
+		t.Fatal(err)
+	}
+	l.looksAt(nothing)
+	l.equal("unread, handled", []int{l.bob().Inbox.Len(), int(l.bob().Handled)}, []int{2, 1})
+}
