@@ -924,11 +924,13 @@ func TestIntruderThatCannotBeMoved(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer r.events.Close()
+	now := time.Now()
 	for range 5 {
 		r.everything(true)
-		if _, err := r.step(t.Context(), time.Now()); err != nil {
+		if _, err := r.step(t.Context(), now); err != nil {
 			t.Fatal(err)
 		}
+		now = now.Add(r.cfg.Settings.Settle) // it has rested by then
 	}
 	if said != 1 {
 		t.Errorf("it was logged %d times", said)
