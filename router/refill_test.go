@@ -27,7 +27,7 @@ func TestRefillInPortions(t *testing.T) {
 	const messages = 3*refillLetters + 10
 	l := lookAgain(t, unreadEverywhere(t, 6, messages), attentive{}, nil)
 	l.settle()
-	vanish(l, "bob", "human", numbered(0)) // human gets no broadcasts
+	vanish(l, "bob", numbered(0))
 	l.now = l.now.Add(inboxEvery)
 	opened := 0
 	l.disk.opened = func(name string) {
@@ -43,7 +43,7 @@ func TestRefillInPortions(t *testing.T) {
 		var err error
 		if steps > 0 {
 			mail++
-			put(t, l.disk.FS, fmt.Sprintf("agents/alice/outbox/new%d.json", steps), `{"to":"human","body":"x"}`)
+			put(t, l.disk.FS, fmt.Sprintf("agents/alice/outbox/new%d.json", steps), `{"to":"a001","body":"x"}`)
 			l.hints([]mailbox.Hint{{Agent: "alice", Part: mailbox.PartOutbox}})
 		}
 		if busy, err = l.step(t.Context(), l.now); err != nil {
@@ -59,7 +59,7 @@ func TestRefillInPortions(t *testing.T) {
 			t.Errorf("step %d delivered %d", steps, now-before)
 		}
 		before = now
-		if got := l.state.Agents["human"].Inbox.Len(); got != mail {
+		if got := unread(t, l.disk.FS, numbered(1)) - messages; got != mail {
 			t.Errorf("%d of %d that were sent meanwhile came after step %d", got, mail, steps)
 		}
 		if len(l.refill.left) == 0 && steps > 5 {
@@ -67,12 +67,12 @@ func TestRefillInPortions(t *testing.T) {
 		}
 	}
 	l.steps()
-	l.equal("filled", []int{unread(t, l.disk.FS, "bob"), unread(t, l.disk.FS, numbered(0)), unread(t, l.disk.FS, "human")}, []int{messages, messages, mail})
+	l.equal("filled", []int{unread(t, l.disk.FS, "bob"), unread(t, l.disk.FS, numbered(0)), unread(t, l.disk.FS, numbered(1))}, []int{messages, messages, messages + mail})
 	if opened > 10 {
 		t.Errorf("the log was opened %d times", opened)
 	}
 	l.settle()
-	for _, id := range []protocol.AgentID{"bob", "human", numbered(0)} {
+	for _, id := range []protocol.AgentID{"bob", numbered(0)} {
 		if _, err := l.disk.FS.Lstat(protocol.InboxDir(id) + "/.hived"); err != nil {
 			t.Errorf("the inbox of %s got no marker: %v", id, err)
 		}

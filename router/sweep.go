@@ -3,6 +3,7 @@ package router
 import (
 	"cmp"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/hived/hived/gitcommit"
@@ -23,6 +24,24 @@ const (
 func crowded(keep protocol.Retention, files int) bool {
 	return files > keep.Files+max(keep.Files/8, 8)
 }
+
+// crowdedBox is crowded for what a directory holds, where what was set aside has a
+// number of its own.
+func crowdedBox(keep protocol.Retention, box *ledger.Box) bool {
+	if !crowded(keep, box.Len()) {
+		return false
+	}
+	aside := 0
+	for name := range box.Names() {
+		if setAside(name) {
+			aside++
+		}
+	}
+	return crowded(keep, aside) || crowded(keep, box.Len()-aside)
+}
+
+// setAside tells whether a file of .sent or .done was set aside.
+func setAside(name string) bool { return strings.HasPrefix(name, protocol.AsidePrefix) }
 
 // fills takes note of an agent in one of whose directories something was put.
 func (r *Router) fills(ev protocol.Event) {
@@ -52,8 +71,12 @@ func (r *Router) relieve(now time.Time) {
 		if a == nil {
 			return
 		}
-		if now.Sub(a.relieved).Abs() >= crowdedEvery {
-			a.relieved = now
+		if now.Sub(a.relieved).Abs() < crowdedEvery {
+			continue
+		}
+		a.relieved = now
+		agent, keep := r.state.Agents[a.id], r.cfg.Settings.Retention
+		if crowdedBox(keep, &agent.Done) || crowdedBox(keep, &agent.Sent) {
 			r.sweep(now, a)
 		}
 	}
@@ -156,7 +179,9 @@ func anyExpired(keep protocol.Retention, now time.Time, box *ledger.Box) bool {
 }
 
 // Expired lists the files that retention lets go, oldest first: what is older
-// than its age, and what is beyond the newest of its number.
+// than its age, and what is beyond the newest of its number. What was set aside is
+// counted apart: an author who was told where it stands has to find it there,
+// however much is sent meanwhile.
 func Expired(keep protocol.Retention, now time.Time, files map[string]time.Time) []string {
 	names := make([]string, 0, len(files))
 	for name := range files {
@@ -165,11 +190,17 @@ func Expired(keep protocol.Retention, now time.Time, files map[string]time.Time)
 	slices.SortFunc(names, func(a, b string) int {
 		return cmp.Or(files[b].Compare(files[a]), cmp.Compare(b, a))
 	})
-	n := 0
-	for n < len(names) && n < keep.Files && now.Sub(files[names[n]]) <= keep.Age {
-		n++
+	gone := names[:0]
+	var newer [2]int // sent or handled, and set aside
+	for _, name := range names {
+		n := &newer[0]
+		if setAside(name) {
+			n = &newer[1]
+		}
+		if *n++; *n > keep.Files || now.Sub(files[name]) > keep.Age {
+			gone = append(gone, name)
+		}
 	}
-	gone := names[n:]
 	slices.Reverse(gone)
 	return gone
 }
