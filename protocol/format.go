@@ -34,6 +34,8 @@ var additions = []Addition{
 	{2, KindMessage, "original.ctime", "", "since when the file stood there: when the message was put there (§8.3)"},
 	{2, KindQuarantine, "original.ctime", "", "the same"},
 	{2, KindDuplicate, "original.ctime", "", "the same"},
+	{2, KindTask, "round", "", "of `offer`: it begins this round of asking, and who did not want the task before is asked again"},
+	{2, KindTask, "fruitless", "", "of `release` and `lease_expired`: executions in a row, with this one, that reached nothing new"},
 	{2, KindTask, "checkpoint.patch", "", "what changed in the checkpoint before, instead of `data`"},
 	{2, KindQuarantine, "told", "", "a notice tells the lead, or a person"},
 	{2, KindAlert, "told", "", "a notice tells the lead, or a person"},

@@ -59,7 +59,7 @@ type OwnFileSettings struct {
 
 // TaskSettings are those of the task machine (spec §8).
 type TaskSettings struct {
-	Lease            time.Duration `yaml:"lease"` // to take an offer, and to start what was taken
+	Lease            time.Duration `yaml:"lease"`             // to take an offer, and to start what was taken
 	HeartbeatTimeout time.Duration `yaml:"heartbeat_timeout"` // of a holder that beats
 	ProgressTimeout  time.Duration `yaml:"progress_timeout"`
 	TurnHeartbeat    time.Duration `yaml:"turn_heartbeat"` // of one that does not: a model's turn
@@ -68,6 +68,7 @@ type TaskSettings struct {
 	ApprovalTimeout  time.Duration `yaml:"approval_timeout"`
 	CancelGrace      time.Duration `yaml:"cancel_grace"`
 	MaxRetries       int           `yaml:"max_retries"`
+	MaxExecutions    int           `yaml:"max_executions"` // in a row that came to nothing
 	Backoff          Backoff       `yaml:"backoff"`
 	Offers           int           `yaml:"offers"` // agents that a task is offered to at once
 	RepairDepth      int           `yaml:"repair_depth"`
@@ -101,7 +102,7 @@ func DefaultSettings() Settings {
 			Lease: 30 * time.Second, HeartbeatTimeout: 2 * time.Minute, ProgressTimeout: 5 * time.Minute,
 			TurnHeartbeat: 10 * time.Minute, TurnProgress: 30 * time.Minute,
 			StallGrace: 30 * time.Second, ApprovalTimeout: 30 * time.Minute, CancelGrace: time.Minute,
-			MaxRetries: 3, Backoff: Backoff{Base: time.Second, Max: time.Minute},
+			MaxRetries: 3, MaxExecutions: 10, Backoff: Backoff{Base: time.Second, Max: time.Minute},
 			Offers: 3, RepairDepth: 2, PoisonAfter: 3, Retention: 168 * time.Hour,
 		},
 	}
@@ -146,6 +147,7 @@ func (s Settings) Validate() error {
 		{"tasks.backoff.max", int64(s.Tasks.Backoff.Max), int64(time.Millisecond), maxWait},
 		{"tasks.retention", int64(s.Tasks.Retention), int64(time.Millisecond), maxWait},
 		{"tasks.max_retries", int64(s.Tasks.MaxRetries), 0, 1000},
+		{"tasks.max_executions", int64(s.Tasks.MaxExecutions), 1, 1 << 20},
 		{"tasks.offers", int64(s.Tasks.Offers), 1, 100},
 		{"tasks.repair_depth", int64(s.Tasks.RepairDepth), 0, 100},
 		{"tasks.poison_after", int64(s.Tasks.PoisonAfter), 1, 1000},

@@ -109,16 +109,18 @@ type TaskEvent struct {
 	Attempt int        `json:"attempt,omitzero"` // from now on
 	Reason  string     `json:"reason,omitzero"`
 
-	Spec       *TaskSpec   `json:"spec,omitzero"`    // of create
-	Needs      []TaskID    `json:"needs,omitzero"`   // of create and block_on_dependency: all that it waits for
-	Resumes    TaskID      `json:"resumes,omitzero"` // of create: goes on from this one
-	Repairs    TaskID      `json:"repairs,omitzero"` // of create: for this one
-	Depth      int         `json:"depth,omitzero"`   // of create: repairs of repairs
-	Agents     []AgentID   `json:"agents,omitzero"`  // of offer: to whom
+	Spec       *TaskSpec   `json:"spec,omitzero"`      // of create
+	Needs      []TaskID    `json:"needs,omitzero"`     // of create and block_on_dependency: all that it waits for
+	Resumes    TaskID      `json:"resumes,omitzero"`   // of create: goes on from this one
+	Repairs    TaskID      `json:"repairs,omitzero"`   // of create: for this one
+	Depth      int         `json:"depth,omitzero"`     // of create: repairs of repairs
+	Agents     []AgentID   `json:"agents,omitzero"`    // of offer: to whom
+	Round      int         `json:"round,omitzero"`     // of offer: it begins this round of asking, and who did not want the task is asked again
+	Fruitless  int         `json:"fruitless,omitzero"` // of release and lease_expired: executions in a row, with this one, that reached nothing new
 	Category   Category    `json:"category,omitzero"`
 	Question   string      `json:"question,omitzero"`
 	NotBefore  time.Time   `json:"not_before,omitzero"` // neither offered, claimed nor retried earlier
-	Until      time.Time   `json:"until,omitzero"`      // of pause_for_approval: waits so long; of an offer that is over: the next one
+	Until      time.Time   `json:"until,omitzero"`      // of pause_for_approval: waits so long; of an offer that is over, and of release: the next one; none: at once
 	Expected   time.Time   `json:"expected_until,omitzero"`
 	Checkpoint *Checkpoint `json:"checkpoint,omitzero"`
 	Result     *TaskOutput `json:"result,omitzero"`

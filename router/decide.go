@@ -242,6 +242,7 @@ func (d *Decider) agent(now time.Time, e *protocol.AgentEvent) {
 	d.roster = true
 	if e.Agent != "" {
 		d.plan.agent(e.Agent)
+		d.plan.hand(e.Agent).seen = 0 // it may be another that tasks are for
 	}
 }
 

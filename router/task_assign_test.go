@@ -286,15 +286,14 @@ func TestOfferedToThree(t *testing.T) {
 	})
 }
 
-// TestWhoDeclinedIsAskedLast: the next offer goes to others first.
-func TestWhoDeclinedIsAskedLast(t *testing.T) {
+// TestWhoDeclinedIsNotAskedAgain: the next offer goes to others, at once.
+func TestWhoDeclinedIsNotAskedAgain(t *testing.T) {
 	scenario(t, "anna berta carla dora", func(h *crew) {
 		id := h.create("human", `{"title": "write"}`)
 		for _, who := range []protocol.AgentID{"anna", "berta", "carla"} {
 			h.does(who, "reject", id, "")
 		}
-		h.pass(31 * time.Second)
-		if v := h.is(id, task.Offered); len(v.Offered) != 3 || v.Offered[0] != "dora" {
+		if v := h.is(id, task.Offered); len(v.Offered) != 1 || v.Offered[0] != "dora" {
 			t.Errorf("it was offered to %v", v.Offered)
 		}
 	})

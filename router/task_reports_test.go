@@ -178,7 +178,7 @@ func TestOffersNameNoEpoch(t *testing.T) {
 				t.Fatalf("%s%s was answered with %+v", x.event, x.wants, list)
 			}
 			h.does("anna", "release", id, "")
-			h.pass(5 * time.Minute) // it is offered again
+			h.pass(31 * time.Second) // it is offered again
 		}
 	})
 }

@@ -101,7 +101,7 @@ func TestTaskClaims(t *testing.T) {
 				epochs = append(epochs, fmt.Sprint(id, is.epoch))
 				mu.Unlock()
 				from = r.now()
-				if is = sends(name, fmt.Sprintf("%s-%d-back", name, n), string(task.Release), fmt.Sprintf(`%s,"epoch":%d`, about, is.epoch)); is.code == "" {
+				if is = sends(name, fmt.Sprintf("%s-%d-back", name, n), string(task.Release), fmt.Sprintf(`%s,"epoch":%d,"data":{"checkpoint":{"by":"%s-%d"}}`, about, is.epoch, name, n)); is.code == "" {
 					r.add(who+1, act{name: string(id), what: "reopen"}, "won", from, r.now())
 				} else {
 					t.Errorf("%s may not give %s back: %s", name, id, is.code)

@@ -399,39 +399,73 @@ func (d *Decider) offer(now time.Time, at task.Moment, t *task.Task) error {
 	if !d.plan.waiting(t, at) {
 		return nil
 	}
-	to := d.plan.candidates(t, d.settings.Tasks.Offers)
+	// Where agents are silent, more are asked the next time.
+	most, round := d.settings.Tasks.Offers<<min(t.Ignored, 16), 0
+	to := d.plan.candidates(t, most, t.Declined...)
+	if len(to) == 0 && len(t.Declined) > 0 { // all were asked: a round begins
+		to, round = d.plan.candidates(t, most), int(t.Rounds)+1
+	}
 	if len(to) == 0 {
 		d.plan.waits.add(t)
 		return nil
 	}
+	return d.offerTo(now, t, round, to...)
+}
+
+func (d *Decider) offerTo(now time.Time, t *task.Task, round int, to ...protocol.AgentID) error {
 	first := len(d.out)
-	err := d.step(now, t, protocol.TaskEvent{Event: task.Offer, By: protocol.Hive, Agents: to})
+	err := d.step(now, t, protocol.TaskEvent{Event: task.Offer, By: protocol.Hive, Agents: to, Round: round})
 	d.whole(first)
 	return err
 }
 
-// feed offers one who has room the best that waits for somebody like it.
+// feed offers one who has room the best that waits for somebody like it, and then
+// what it was not asked about because it had none when the others were.
 func (d *Decider) feed(now time.Time, at task.Moment, id protocol.AgentID) error {
-	for {
-		h, a := d.plan.hand(id), d.state.Agents[id]
-		if h.listed == 0 || a == nil {
-			return nil
-		}
+	h, a := d.plan.hand(id), d.state.Agents[id]
+	for a != nil && h.listed > 0 {
 		t := d.plan.waits.best(a, func(t *task.Task) bool { return d.plan.waiting(t, at) })
 		if t == nil {
-			return nil
+			break
 		}
 		if err := d.offer(now, at, t); err != nil {
 			return err
 		}
 	}
+	if a == nil || h.listed == 0 || h.seen == d.plan.lastPause {
+		return nil
+	}
+	seen := h.seen
+	for _, t := range d.plan.unasked(h, a, at) {
+		if h.listed == 0 {
+			h.seen = seen // of the others when it has room again
+			break
+		}
+		if err := d.offerTo(now, t, 0, id); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
-// offerOver takes an offer back that nobody took. The longer nobody does, the
-// rarer it is made; whoever wants the task can claim it meanwhile.
+// offerOver takes an offer back that nobody took. Others who have room are asked at
+// once; where all were asked there is a pause.
 func (d *Decider) offerOver(now time.Time, t *task.Task, on task.Event, why string) error {
-	wait := d.settings.Tasks.Lease << min(t.Rounds, 7)
-	return d.step(now, t, protocol.TaskEvent{Event: on, By: protocol.Hive, Agents: t.Offered, Reason: why, Until: now.Add(wait).UTC()})
+	e := protocol.TaskEvent{Event: on, By: protocol.Hive, Agents: t.Offered, Reason: why}
+	if len(d.plan.candidates(t, 1, append(slices.Clone(t.Declined), t.Offered...)...)) == 0 {
+		e.Until = d.nextRound(now, t)
+	}
+	return d.step(now, t, e)
+}
+
+// nextRound is when all are asked again about a task that none of them wanted: the
+// longer nobody takes it, the rarer they are. Whoever wants it can claim it
+// meanwhile. A pause that is not over goes on, whoever was asked in spite of it.
+func (d *Decider) nextRound(now time.Time, t *task.Task) time.Time {
+	if t.Pause > d.state.Tasks.Moment(now) {
+		return d.state.Tasks.Time(t.Pause)
+	}
+	return now.Add(d.settings.Tasks.Lease << min(t.Rounds, 7)).UTC()
 }
 
 // unanswered takes an offer back that ran out, and says of whom nothing more is

@@ -272,8 +272,11 @@ func TestNeedsStayMet(t *testing.T) {
 		t.Fatal("the first task was not let go")
 	}
 	b.tells("human", "approval_granted", ids[1], 0, `{}`)
-	if got := b.tells("bob", "release", ids[1], 1, `{}`); !slices.Equal(got, []string{"release", "offer"}) {
+	if got := b.tells("bob", "release", ids[1], 1, `{}`); !slices.Equal(got, []string{"release"}) {
 		t.Errorf("giving it back leads to %v", got)
+	}
+	if got := b.later(b.d.settings.Tasks.Lease); !slices.Equal(got, []string{"offer"}) {
+		t.Errorf("then comes %v", got)
 	}
 }
 
@@ -330,8 +333,11 @@ func TestFarTimes(t *testing.T) {
 	if x := b.d.state.Tasks.Get(id); x.Expected != 0 {
 		t.Errorf("a time long past is expected at %d", x.Expected)
 	}
-	if got := b.tells("bob", "release", id, 1, `{"not_before":"0002-01-01T00:00:00Z"}`); !slices.Equal(got, []string{"release", "offer"}) {
+	if got := b.tells("bob", "release", id, 1, `{"not_before":"0002-01-01T00:00:00Z"}`); !slices.Equal(got, []string{"release"}) {
 		t.Errorf("a release until long ago leads to %v", got)
+	}
+	if got := b.later(b.d.settings.Tasks.Lease); !slices.Equal(got, []string{"offer"}) {
+		t.Errorf("then comes %v", got)
 	}
 }
 

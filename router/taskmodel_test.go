@@ -15,6 +15,7 @@ const contract = `
 unassigned offer offered
 unassigned,offered claim pending
 unassigned,blocked dependency_failed failed
+unassigned max_retries_exceeded failed
 unassigned poison failed
 offered accept pending
 offered reject offered
@@ -81,6 +82,10 @@ type oneTask struct {
 	attempt         int
 	retries         int
 	offered, voted  []protocol.AgentID
+	declined        []protocol.AgentID // asked in this round
+	ignored         int                // offers that nobody answered
+	fruitless       int                // executions in a row that reached nothing new
+	advanced        bool
 	blockedOn       []protocol.TaskID
 	ask             protocol.Seq // the number of the question that is open
 	reminded        bool
@@ -248,9 +253,9 @@ func (m *taskModel) untimely(t *oneTask, e *protocol.TaskEvent, at time.Time) st
 	case "offer":
 		return m.badOffer(t, e, at)
 	case "offer_expired":
-		return from(m.running(t.since).Add(m.set.Lease))
+		return m.badPause(t, e) + from(m.running(t.since).Add(m.set.Lease))
 	case "offer_exhausted":
-		return must(len(t.offered) == 0, "somebody may still take it")
+		return m.badPause(t, e) + must(len(t.offered) == 0, "somebody may still take it")
 	case "lease_expired":
 		return from(m.running(t.since).Add(m.set.Lease))
 	case "heartbeat_lost":
@@ -264,6 +269,9 @@ func (m *taskModel) untimely(t *oneTask, e *protocol.TaskEvent, at time.Time) st
 	case "max_retries_exceeded":
 		if t.state == "retrying" {
 			return must(t.retries > m.set.MaxRetries, "it may be retried")
+		}
+		if t.state == "unassigned" {
+			return must(t.fruitless >= m.set.MaxExecutions, "it may be taken again")
 		}
 		return must(t.retries >= m.set.MaxRetries, "it may be retried") + from(m.running(t.since).Add(m.set.StallGrace))
 	case "retry":
@@ -287,19 +295,44 @@ func (m *taskModel) untimely(t *oneTask, e *protocol.TaskEvent, at time.Time) st
 }
 
 func (m *taskModel) badOffer(t *oneTask, e *protocol.TaskEvent, at time.Time) string {
-	able := 0
-	for _, id := range modelTeam {
-		if t.may(id) && m.room(id) {
-			able++
+	asked := t.declined
+	if e.Round > 0 {
+		if len(m.able(t, asked)) > 0 {
+			return "a round begins, and not all were asked in the last"
 		}
+		asked = nil
 	}
+	able := m.able(t, asked)
 	for _, id := range e.Agents {
-		if !t.may(id) || !m.room(id) {
-			return string(id) + " may not have it, or has no room"
+		if !slices.Contains(able, id) {
+			return string(id) + " may not have it, was asked already, or has no room"
 		}
 	}
-	if !m.free(t, at) || t.until.After(at) || len(e.Agents) != min(able, m.set.Offers) {
-		return fmt.Sprintf("to %v at %s: it waits, or %d could take it", e.Agents, at, able)
+	want := min(len(able), m.set.Offers<<t.ignored)
+	if t.until.After(at) { // one that got room is asked in spite of the pause
+		want = 1
+	}
+	if !m.free(t, at) || len(e.Agents) != want {
+		return fmt.Sprintf("to %v at %s: it waits, or %d of %v are asked", e.Agents, at, want, able)
+	}
+	return ""
+}
+
+// able are those who could be offered a task and were not asked before.
+func (m *taskModel) able(t *oneTask, asked []protocol.AgentID) (list []protocol.AgentID) {
+	for _, id := range modelTeam {
+		if t.may(id) && m.room(id) && !slices.Contains(asked, id) {
+			list = append(list, id)
+		}
+	}
+	return list
+}
+
+// badPause says whether there is a pause though somebody was not asked, or none
+// though all were.
+func (m *taskModel) badPause(t *oneTask, e *protocol.TaskEvent) string {
+	if left := m.able(t, slices.Concat(t.declined, e.Agents)); e.Until.IsZero() != (len(left) > 0) {
+		return fmt.Sprintf("it pauses until %s, and %v were not asked", e.Until, left)
 	}
 	return ""
 }
@@ -318,24 +351,34 @@ func (m *taskModel) take(t *oneTask, e *protocol.TaskEvent, at time.Time) {
 	}
 	switch e.Event {
 	case "offer":
-		t.offered = slices.Clone(e.Agents)
+		if t.offered = slices.Clone(e.Agents); e.Round > 0 {
+			t.declined = nil
+		}
 	case "reject":
+		t.declined = append(t.declined, e.By)
 		t.offered = slices.DeleteFunc(slices.Clone(t.offered), func(id protocol.AgentID) bool { return id == e.By })
 	case "offer_exhausted", "offer_expired":
 		t.until = own(e.Until)
+		t.declined = append(t.declined, e.Agents...)
 		for _, id := range e.Agents {
 			m.missed[id]++
 		}
+		if e.Event == "offer_expired" {
+			t.ignored++
+		}
 	case "claim", "accept":
-		t.holder, t.spent = e.By, false
+		t.holder, t.spent, t.ignored = e.By, false, 0
 		t.epoch++
 	case "start", "retry":
 		t.attempt++
 		t.moved = at
 	case "lease_expired":
+		m.lose(t, e)
 		t.holder, t.spent, t.notBefore = "", true, own(e.NotBefore)
 		t.attempt++
 	case "release":
+		m.lose(t, e)
+		t.until = own(e.Until)
 		t.holder, t.spent, t.notBefore = "", true, own(e.NotBefore)
 		if e.From == "stalled" {
 			t.retries++
@@ -343,6 +386,7 @@ func (m *taskModel) take(t *oneTask, e *protocol.TaskEvent, at time.Time) {
 	case "progress":
 		if t.expected = own(e.Expected); e.Checkpoint != nil {
 			t.moved, t.reached, t.number = at, e.Checkpoint.SHA256, string(e.Checkpoint.Data)
+			t.fruitless, t.advanced = 0, true
 		}
 	case "pause_for_approval":
 		t.until = at.Add(m.set.ApprovalTimeout)
@@ -365,6 +409,15 @@ func (m *taskModel) take(t *oneTask, e *protocol.TaskEvent, at time.Time) {
 	if slices.Contains([]string{"completed", "failed", "cancelled"}, string(e.To)) && e.By != t.holder {
 		t.spent = true // it was ended by somebody else
 	}
+}
+
+// lose counts executions that reached nothing new.
+func (m *taskModel) lose(t *oneTask, e *protocol.TaskEvent) {
+	t.declined = append(t.declined, t.holder)
+	if t.fruitless++; t.advanced || e.Checkpoint != nil && e.Checkpoint.SHA256 != t.reached {
+		t.fruitless = 0
+	}
+	t.advanced = false
 }
 
 // overdue says what hived should have done by now.

@@ -156,7 +156,16 @@ func (d *Decider) tellOthers(was, t *task.Task, e *protocol.TaskEvent, add adder
 		if e.By == protocol.Hive {
 			d.tellTakenAway(was, t, e, add)
 		}
+	case task.MaxRetriesExceeded:
+		if was.State == task.Unassigned {
+			for _, to := range []protocol.AgentID{t.Creator, protocol.Human} {
+				add(to, protocol.CodeTaskFailed, protocol.Failure, "Task "+id+", "+t.Title+", has failed: "+e.Reason+". Look at its brief before `hived task resume "+id+"` makes one that goes on from its checkpoint.", map[string]any{"reason": e.Reason})
+			}
+		}
 	case task.OfferExhausted:
+		if e.Until.IsZero() {
+			break // others are asked
+		}
 		add(t.Creator, protocol.CodeNobodyTakes, protocol.Inform, "All whom task "+id+" was offered to have rejected it; its history says why. It is offered again at "+e.Until.Format(time.RFC3339)+".", nil)
 	case task.PauseForApproval:
 		d.tellApprovers(t, protocol.CodeApprovalAsked, string(was.Holder)+" asks", add)

@@ -17,21 +17,24 @@ import (
 // room for one. It is made from the state and kept beside it, so that no
 // decision goes over all tasks.
 type plan struct {
-	state   *ledger.State
-	wakes   wakes
-	waits   queues                           // want somebody, and nobody has room
-	rests   queues                           // nobody took the last offer; they may be claimed until the next
-	asked   queues                           // are offered to some, and may be claimed by others
-	hands   map[protocol.AgentID]*hand       // what each has in hand
-	free    []*hand                          // who has room, the least loaded first
-	signs   map[protocol.AgentID]task.Moment // when an agent was last heard of
-	looks   map[protocol.AgentID]task.Moment // when its alive file was looked at
-	pulses  map[protocol.AgentID]time.Time   // what it showed then
-	beats   map[protocol.AgentID]task.Moment // since when it was seen to beat, at least
-	freed   []protocol.AgentID               // who has got room since the last dispatch
-	ready   []*task.Task                     // which want somebody since then
-	stale   []*task.Task                     // whose view is behind
-	unheard []*task.Task                     // whose time is over, and whose agents may have put something there before
+	state     *ledger.State
+	wakes     wakes
+	waits     queues                           // want somebody, and nobody has room
+	rests     queues                           // nobody took the last offer; they may be claimed until the next
+	asked     queues                           // are offered to some, and may be claimed by others
+	hands     map[protocol.AgentID]*hand       // what each has in hand
+	free      []*hand                          // who has room, the least loaded first
+	signs     map[protocol.AgentID]task.Moment // when an agent was last heard of
+	looks     map[protocol.AgentID]task.Moment // when its alive file was looked at
+	pulses    map[protocol.AgentID]time.Time   // what it showed then
+	beats     map[protocol.AgentID]task.Moment // since when it was seen to beat, at least
+	freed     []protocol.AgentID               // who has got room since the last dispatch
+	ready     []*task.Task                     // which want somebody since then
+	stale     []*task.Task                     // whose view is behind
+	pauses    []pause                          // of tasks that all who had room did not want, in their order
+	lastPause uint64                           // the number of the last
+	kept      int                              // how many were not over when that was last looked at
+	unheard   []*task.Task                     // whose time is over, and whose agents may have put something there before
 }
 
 // offersWaiting is how many offers an agent has at most that it did not answer.
@@ -51,7 +54,8 @@ type hand struct {
 	tasks  int
 	offers []*task.Task
 	slots  int
-	listed int // its load while it stands among the free, plus one; zero: it does not
+	seen   uint64 // the last pause that began while it had room, or that it was asked about
+	listed int    // its load while it stands among the free, plus one; zero: it does not
 }
 
 func (h *hand) load() int { return h.tasks + len(h.offers) }
@@ -132,7 +136,7 @@ func (p *plan) agent(id protocol.AgentID) {
 	if h.listed > 0 {
 		i, _ := slices.BinarySearchFunc(p.free, h, byLoad)
 		p.free = slices.Delete(p.free, i, i+1)
-		h.listed = 0
+		h.listed, h.seen = 0, p.lastPause
 	}
 	a := p.state.Agents[id]
 	if a == nil || a.Status != ledger.Active {
@@ -187,24 +191,60 @@ func addresses(a *ledger.Agent) []protocol.Address {
 	return list
 }
 
-// candidates are those to whom a task is offered next: who has room, the least
-// loaded first, and who did not want it before only where nobody else is there.
-func (p *plan) candidates(t *task.Task, most int) []protocol.AgentID {
-	var list, again []protocol.AgentID
+// candidates are those to whom a task is offered next: who has room and was not
+// asked before, the least loaded first.
+func (p *plan) candidates(t *task.Task, most int, before ...protocol.AgentID) []protocol.AgentID {
+	var list []protocol.AgentID
 	for _, h := range p.free {
 		if len(list) == most {
 			break
 		}
-		if !meant(t, p.state.Agents[h.id]) {
-			continue
+		if meant(t, p.state.Agents[h.id]) && !slices.Contains(before, h.id) {
+			list = append(list, h.id)
 		}
-		if slices.Contains(t.Declined, h.id) {
-			again = append(again, h.id)
-			continue
-		}
-		list = append(list, h.id)
 	}
-	return append(list, again[:min(len(again), most-len(list))]...)
+	return list
+}
+
+// pause is a task that nobody is asked about for a while: all who had room did not
+// want it. They are numbered in the order of their pauses.
+type pause struct {
+	n uint64
+	t *task.Task
+}
+
+// paused tells whether a task that could be taken is offered to nobody yet.
+func (p *plan) paused(t *task.Task, at task.Moment) bool {
+	return t.State == task.Unassigned && t.Until > at && t.NotBefore <= at && p.claimable(t, at)
+}
+
+// pausesMost is how many pauses are kept before those are sought that are over.
+const pausesMost = 64
+
+// pause remembers one for those who get room before it is over.
+func (p *plan) pause(t *task.Task, at task.Moment) {
+	if len(p.pauses) >= max(2*p.kept, pausesMost) {
+		p.pauses = slices.DeleteFunc(p.pauses, func(x pause) bool { return !p.paused(x.t, at) })
+		p.kept = len(p.pauses)
+	}
+	p.lastPause++
+	p.pauses = append(p.pauses, pause{p.lastPause, t})
+}
+
+// unasked are the tasks that began to pause while an agent had no room, and that
+// it was not asked about, the best first. So what an agent costs that gets room is
+// what was paused meanwhile, and not all that pauses.
+func (p *plan) unasked(h *hand, a *ledger.Agent, at task.Moment) []*task.Task {
+	i, _ := slices.BinarySearchFunc(p.pauses, h.seen+1, func(x pause, n uint64) int { return cmp.Compare(x.n, n) })
+	h.seen = p.lastPause
+	var list []*task.Task
+	for _, x := range p.pauses[i:] {
+		if p.paused(x.t, at) && meant(x.t, a) && !slices.Contains(x.t.Declined, h.id) {
+			list = append(list, x.t)
+		}
+	}
+	slices.SortFunc(list, task.Best)
+	return slices.Compact(list)
 }
 
 // queues hold tasks that nobody has, in one queue for each audience, so that an

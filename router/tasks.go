@@ -403,6 +403,9 @@ func (d *Decider) step(now time.Time, t *task.Task, e protocol.TaskEvent) error 
 	if e.Attempt == 0 {
 		e.Attempt = t.Attempt
 	}
+	if e.Event == task.Release || e.Event == task.LeaseExpired {
+		d.givenBack(now, t, &e)
+	}
 	was := *t
 	d.emit(now, &e)
 	if e.Event == task.Claim || e.Event == task.Accept {
@@ -413,10 +416,37 @@ func (d *Decider) step(now time.Time, t *task.Task, e protocol.TaskEvent) error 
 	if err := d.tell(now, &was, t, &e); err != nil {
 		return err
 	}
-	if task.Ended(t.State) && !task.Ended(was.State) {
+	switch {
+	case task.Ended(t.State) && !task.Ended(was.State):
 		return d.ended(now, t)
+	case t.State == task.Unassigned && int(t.Fruitless) >= d.settings.Tasks.MaxExecutions:
+		return d.step(now, t, protocol.TaskEvent{
+			Event: task.MaxRetriesExceeded, By: protocol.Hive,
+			Reason: digits(int(t.Fruitless)) + " executions in a row reached nothing new; the last ended because: " + or(e.Reason, string(was.Holder)+" gave it back"),
+		})
 	}
 	return nil
+}
+
+// givenBack says what follows from an execution that ended without completing. One
+// that reached nothing new counts, and from the second in a row on the next waits.
+// Who gave it back is not asked again at once: where nobody else has room to take
+// it, there is a pause.
+func (d *Decider) givenBack(now time.Time, t *task.Task, e *protocol.TaskEvent) {
+	if reached := t.Advanced || e.Checkpoint != nil && !t.Reached(e.Checkpoint); !reached {
+		e.Fruitless = int(t.Fruitless) + 1
+	}
+	if e.By == protocol.Hive {
+		return
+	}
+	if e.Fruitless > 1 {
+		if wait := d.jittered(now, t, e.Fruitless-2); wait.After(e.NotBefore) {
+			e.NotBefore = wait
+		}
+	}
+	if len(d.plan.candidates(t, 1, append(slices.Clone(t.Declined), t.Holder)...)) == 0 {
+		e.Until = d.nextRound(now, t)
+	}
 }
 
 // planned puts a task where it belongs among those that wait.
@@ -426,6 +456,7 @@ func (d *Decider) planned(t *task.Task, at task.Moment) {
 		d.plan.ready = append(d.plan.ready, t)
 	case d.plan.claimable(t, at):
 		d.plan.rests.add(t)
+		d.plan.pause(t, at)
 	case d.plan.out(t):
 		d.plan.asked.add(t)
 	}
@@ -442,6 +473,9 @@ func (d *Decider) planAll() {
 		t.Wake, t.Taken, t.Queued, t.Resting, t.Asked = 0, 0, false, false, false
 		d.plan.moved(t, stand{})
 		d.planned(t, at)
+	}
+	for _, h := range d.plan.free {
+		h.seen = d.plan.lastPause
 	}
 }
 

@@ -36,6 +36,7 @@ tasks:
   approval_timeout: 30m
   cancel_grace: 60s
   max_retries: 3
+  max_executions: 10
   backoff: {base: 1s, max: 60s}
   offers: 3
   repair_depth: 2

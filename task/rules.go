@@ -121,6 +121,7 @@ var rules = []Rule{
 	{From: []State{Unassigned}, On: Claim, To: Pending, Who: []Role{ByEligible}, Note: "new epoch"},
 	{From: []State{Offered}, On: Claim, To: Pending, Who: []Role{ByEligible}, Note: "accept under another name"},
 	{From: []State{Unassigned, Blocked}, On: DependencyFailed, To: Failed, Who: []Role{ByHive}},
+	{From: []State{Unassigned}, On: MaxRetriesExceeded, To: Failed, Who: []Role{ByHive}, Note: "after max_executions that reached nothing new"},
 	{From: []State{Unassigned}, On: Poison, To: Failed, Who: []Role{ByHive}},
 	{From: []State{Offered}, On: Accept, To: Pending, Who: []Role{ByOfferee}, Note: "the first in log order wins; new epoch"},
 	{From: []State{Offered}, On: Reject, Same: true, Who: []Role{ByOfferee}},

@@ -91,6 +91,7 @@ unassigned | amend | unassigned | creator, human
 unassigned | cancel | cancelled | creator, lead, human
 unassigned | claim | pending | eligible agent
 unassigned | dependency_failed | failed | hive
+unassigned | max_retries_exceeded | failed | hive
 unassigned | offer | offered | hive
 unassigned | poison | failed | hive
 `), "\n")

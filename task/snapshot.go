@@ -171,6 +171,7 @@ func (t *Task) encode(w *writer) {
 	}
 	w.flag(t.Spent)
 	w.flag(t.Reminded)
+	w.flag(t.Advanced)
 	w.b = append(w.b, t.CheckpointSum[:]...)
 	w.varint(t.created)
 	w.varint(int64(t.shift))
@@ -183,11 +184,11 @@ func (t *Task) counts() []*int {
 }
 
 func (t *Task) shorts() []*int32 {
-	return []*int32{&t.links, &t.patched, &t.Depth, &t.Needed, &t.Version, &t.Rounds}
+	return []*int32{&t.links, &t.patched, &t.Depth, &t.Needed, &t.Version, &t.Rounds, &t.Ignored, &t.Fruitless}
 }
 
 func (t *Task) moments() []*Moment {
-	return []*Moment{&t.Since, &t.NotBefore, &t.Until, &t.Expected, &t.Progressed, &t.Cancelling, &t.Broken}
+	return []*Moment{&t.Since, &t.NotBefore, &t.Until, &t.Expected, &t.Progressed, &t.Cancelling, &t.Broken, &t.Pause}
 }
 
 func (t *Task) seqs() []*protocol.Seq {
@@ -215,7 +216,7 @@ func decodeTask(r *reader) *Task {
 	for _, n := range t.shorts() {
 		*n = int32(r.varint()) //nolint:gosec // refused where it is not the same
 	}
-	t.Spent, t.Reminded = r.uvarint() == 1, r.uvarint() == 1
+	t.Spent, t.Reminded, t.Advanced = r.uvarint() == 1, r.uvarint() == 1, r.uvarint() == 1
 	for i := range t.CheckpointSum {
 		t.CheckpointSum[i] = r.byte()
 	}

@@ -51,7 +51,7 @@ type Task struct {
 
 	Holder   protocol.AgentID
 	Offered  []protocol.AgentID // who has neither accepted nor rejected
-	Declined []protocol.AgentID // who rejected it, let an offer pass or gave it back: asked last
+	Declined []protocol.AgentID // who rejected it, let an offer pass or lost it: not asked again in this round
 
 	NotBefore  Moment // neither offered, claimed nor retried earlier
 	Until      Moment // an approval is waited for so long, or the next offer
@@ -81,9 +81,13 @@ type Task struct {
 	shift   time.Duration      // what the clock had been set by at the last event, for the view
 	history history
 
-	Rounds   int32 // of offers without a taker, one after the other
-	Spent    bool  // the epoch's holder may report nothing any more
-	Reminded bool
+	Rounds    int32  // of asking without a taker, one after the other
+	Ignored   int32  // offers that nobody answered in time, since somebody took it
+	Pause     Moment // the end of the last pause between two rounds
+	Fruitless int32  // executions in a row that reached nothing new
+	Advanced  bool   // there is a checkpoint since the last of them
+	Spent     bool   // the epoch's holder may report nothing any more
+	Reminded  bool
 
 	// Queued, Resting, Asked, Wake and Taken (when it was seen to be taken) belong to
 	// package router, which knows from them what it has planned for the task. They are
@@ -103,7 +107,7 @@ const (
 const takersMost = 32
 
 // declinedMost is how many of those who did not want a task are remembered.
-const declinedMost = 32
+const declinedMost = 1024
 
 // Apply takes the row that an event names, at a moment of the hive. What is no
 // row, or has an epoch that is not the next or the same, is [ErrIllegal] and
@@ -171,19 +175,24 @@ func (t *Task) take(ev protocol.Event, e *protocol.TaskEvent, at Moment) {
 	case Create:
 		t.create(ev, e)
 	case Offer:
-		t.Offered = own(e.Agents)
+		if t.Offered = own(e.Agents); e.Round > 0 {
+			t.Declined = nil
+		}
 	case Reject:
 		t.Offered = own(slices.DeleteFunc(slices.Clone(t.Offered), func(id protocol.AgentID) bool { return id == e.By }))
 		t.decline(e.By)
 	case OfferExhausted, OfferExpired:
-		t.Until = momentOf(e.Until, ev, at)
+		t.pause(momentOf(e.Until, ev, at))
 		t.decline(e.Agents...)
-		t.Rounds++
+		if e.Event == OfferExpired {
+			t.Ignored++
+		}
 	case Claim, Accept:
-		t.Holder, t.Spent, t.Rounds = e.By, false, 0
+		t.Holder, t.Spent, t.Rounds, t.Ignored, t.Pause = e.By, false, 0, 0, 0
 		t.takers = append(slices.Clone(t.takers[max(0, len(t.takers)+1-takersMost):]), e.By)
 	case LeaseExpired, Release:
 		t.lose(e)
+		t.pause(momentOf(e.Until, ev, at))
 	case Progress:
 		t.Expected = momentOf(e.Expected, ev, at)
 	case Amend:
@@ -221,10 +230,20 @@ func (t *Task) take(ev protocol.Event, e *protocol.TaskEvent, at Moment) {
 	}
 }
 
+// pause has the task offered to nobody until a moment, if there is one. One that
+// goes on is no new round.
+func (t *Task) pause(until Moment) {
+	if t.Until = until; until > t.Pause {
+		t.Pause = until
+		t.Rounds++
+	}
+}
+
 // lose takes the task from its holder, whose epoch is spent (spec §8.3).
 func (t *Task) lose(e *protocol.TaskEvent) {
 	t.decline(t.Holder)
 	t.Holder, t.Spent = "", true
+	t.Fruitless, t.Advanced = short(e.Fruitless), false
 	if e.From == Stalled {
 		t.Retries++
 	}
@@ -283,6 +302,7 @@ func (t *Task) checkpoint(ev protocol.Event, e *protocol.TaskEvent, at Moment) {
 	c := e.Checkpoint
 	if e.Event != Create && !t.Reached(c) {
 		t.Progressed = at
+		t.Fruitless, t.Advanced = 0, Held(t.State)
 	}
 	t.Milestone, t.CheckpointAt = protocol.Cut(c.Milestone, titleMost), ev.Seq
 	t.CheckpointSum = sumOf(c.SHA256)

@@ -272,12 +272,24 @@ func TestCounting(t *testing.T) {
 	}
 }
 
-// Rounds counts offers that nobody took, one after the other.
+// Rounds counts the pauses between offers that nobody took, each once.
 func TestRounds(t *testing.T) {
 	s := in(t, Unassigned)
-	s.on(protocol.Hive, Offer, OfferExpired, Offer, OfferExhausted, Offer)
-	if got := s.Get(one).Rounds; got != 2 {
-		t.Errorf("%d rounds", got)
+	over := func(on Event, until time.Time) {
+		s.on(protocol.Hive, Offer)
+		s.do(protocol.TaskEvent{Event: on, By: protocol.Hive, Agents: []protocol.AgentID{"bob"}, Until: until})
+	}
+	first, second := time.Date(2050, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(2051, 1, 1, 0, 0, 0, 0, time.UTC)
+	over(OfferExpired, time.Time{}) // others are asked
+	over(OfferExhausted, first)
+	over(OfferExpired, first) // of one that was asked in spite of it
+	over(OfferExhausted, second)
+	if is := s.Get(one); is.Rounds != 2 || is.Ignored != 2 || len(is.Declined) != 1 {
+		t.Errorf("%d rounds, %d offers ignored, %v declined", is.Rounds, is.Ignored, is.Declined)
+	}
+	s.do(protocol.TaskEvent{Event: Offer, By: protocol.Hive, Agents: []protocol.AgentID{"bob"}, Round: 3})
+	if is := s.Get(one); len(is.Declined) != 0 {
+		t.Errorf("in a new round %v are not asked", is.Declined)
 	}
 	if got := s.on("alice", Accept).Rounds; got != 0 {
 		t.Errorf("%d rounds after somebody took it", got)
