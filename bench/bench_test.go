@@ -28,7 +28,7 @@ var tiny = sizes{
 	statusFiles:  60, statusCommits: 10,
 	agedAgents: 4, agedEvents: 200, agedMessages: 120, agedRounds: 1, quiet: 40 * time.Millisecond, patience: 40,
 	yearAgents: 4, yearMessages: 200,
-	taskAgents: 3, tasksFew: 6, tasks: 12, reports: 5, rosterAgents: 3, timerAgents: 2, lease: 600 * time.Millisecond,
+	taskAgents: 3, tasksFew: 6, tasks: 12, refill: 20, reports: 5, rosterAgents: 3, timerAgents: 2, lease: 600 * time.Millisecond,
 }
 
 // program builds hived for the rows that run it.
@@ -90,7 +90,7 @@ func TestRowsInThisProcess(t *testing.T) {
 	needGit(t)
 	names := []string{"burst", "live", "tasks-timers", "log-bytes"}
 	if sweep.Of(sweep.Rows) > 0 {
-		names = []string{"burst", "burst-50k", "live", "idle-latency", "commit-flat", "git-status", "tasks-decide", "tasks-throughput", "tasks-timers", "log-bytes"}
+		names = []string{"burst", "burst-50k", "live", "idle-latency", "commit-flat", "git-status", "tasks-decide", "tasks-throughput", "tasks-timers", "log-bytes", "refill"}
 	}
 	smoke(t, "", names...)
 }
@@ -149,7 +149,7 @@ func TestRunInterrupted(t *testing.T) {
 
 func TestNames(t *testing.T) {
 	got := slices.Sorted(slices.Values(Names()))
-	want := []string{"burst", "burst-50k", "commit-flat", "git-size", "git-status", "idle-latency", "live", "log-bytes", "memory", "replay", "start", "tasks-decide", "tasks-memory", "tasks-throughput", "tasks-timers", "verify", "year"}
+	want := []string{"burst", "burst-50k", "commit-flat", "git-size", "git-status", "idle-latency", "live", "log-bytes", "memory", "refill", "replay", "start", "tasks-decide", "tasks-memory", "tasks-throughput", "tasks-timers", "verify", "year"}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}

@@ -74,6 +74,8 @@ type sizes struct {
 	tasksFew   int // open tasks of the baselines
 	tasks      int // open tasks
 
+	refill int // messages of an inbox that vanishes
+
 	reports      int // about one task
 	rosterAgents int // of a hive in which one is held
 
@@ -92,7 +94,7 @@ var full = sizes{
 	statusFiles:  50_000, statusCommits: 10_000,
 	agedAgents: 1_000, agedEvents: 1_000_000, agedMessages: 1_000_000, agedRounds: 5, quiet: 60 * time.Second, patience: 40,
 	yearAgents: 200, yearMessages: 2_000_000,
-	taskAgents: 1_000, tasksFew: 5_000, tasks: 100_000, reports: 256, rosterAgents: 300, timerAgents: 1_000, lease: 30 * time.Second,
+	taskAgents: 1_000, tasksFew: 5_000, tasks: 100_000, refill: 1_000, reports: 256, rosterAgents: 300, timerAgents: 1_000, lease: 30 * time.Second,
 }
 
 // brief are those of --short. Where a target speaks of a size, the figure of a
@@ -107,7 +109,7 @@ var brief = sizes{
 	statusFiles:  6_000, statusCommits: 300,
 	agedAgents: 100, agedEvents: 12_000, agedMessages: 10_000, agedRounds: 3, quiet: 2 * time.Second, patience: 8,
 	yearAgents: 50, yearMessages: 10_000,
-	taskAgents: 100, tasksFew: 500, tasks: 1_500, reports: 256, rosterAgents: 300, timerAgents: 30, lease: 3 * time.Second,
+	taskAgents: 100, tasksFew: 500, tasks: 1_500, refill: 1_000, reports: 256, rosterAgents: 300, timerAgents: 30, lease: 3 * time.Second,
 }
 
 // What a message takes on the disk, in bytes: its file in two places, the log,
@@ -126,7 +128,8 @@ func perMessage(n int) int64 { return int64(n) * messageDisk }
 var rows = []row{
 	burstRow, bigBurstRow, liveRow, idleRow, commitRow, gitSizeRow, gitStatusRow,
 	replayRow, startRow, verifyRow, memoryRow, yearRow,
-	taskDecideRow, taskThroughputRow, taskTimersRow, taskMemoryRow, logBytesRow,
+	taskDecideRow, taskThroughputRow, taskTimersRow, taskMemoryRow,
+	logBytesRow, refillRow,
 }
 
 // count writes a number and what it counts.

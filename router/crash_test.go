@@ -926,6 +926,7 @@ func TestIntruderThatCannotBeMoved(t *testing.T) {
 	defer r.events.Close()
 	now := time.Now()
 	for range 5 {
+		now = now.Add(2 * r.cfg.Settings.Settle) // it has rested since the step before
 		r.everything(true)
 		if _, err := r.step(t.Context(), now); err != nil {
 			t.Fatal(err)

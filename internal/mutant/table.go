@@ -367,7 +367,7 @@ const tmpRef =`},
 		name:   "vote-twice",
 		what:   "one approver's approvals count twice",
 		breaks: "so many distinct approvers must approve (§8.5)",
-		edits:  []edit{{"router/taskrules.go", `if slices.Contains(r.t.Votes, r.by) {`, `if slices.Contains(r.t.Votes, r.by) && false {`}},
+		edits:  []edit{{"router/taskanswers.go", `if slices.Contains(r.t.Votes, r.by) {`, `if slices.Contains(r.t.Votes, r.by) && false {`}},
 		caught: []string{"router.TestOneApprovalCountsOnce"},
 	},
 	{
