@@ -90,10 +90,11 @@ func (h *hive) up(ctx context.Context, settings protocol.Settings) error {
 	done := make(chan error, 1)
 	h.stop, h.done = cancel, done
 	go func() {
-		done <- r.Run(ctx)
+		err := r.Run(ctx)
 		h.mu.Lock()
-		h.over = true
+		h.over = true // before down hears of it, and another up says that it runs
 		h.mu.Unlock()
+		done <- err
 		h.signal()
 	}()
 	return nil
@@ -168,7 +169,7 @@ func (h *hive) until(ctx context.Context, what string, there func() bool) error 
 		return met || over
 	}, h.story)
 	if over {
-		err = <-h.done
+		err = wait.Ended(h.longest, "how the daemon ended", h.done)
 		h.done <- err
 		return fmt.Errorf("wait for %s: the daemon ended: %w", what, errors.Join(err, errStopped))
 	}
