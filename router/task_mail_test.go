@@ -75,6 +75,7 @@ func TestLateApprovalEndsNothing(t *testing.T) {
 // TestReminderWhileDown: approvers are reminded of what they have not answered,
 // once, also if hived was down at that moment.
 func TestReminderWhileDown(t *testing.T) {
+	t.Parallel()
 	for name, want := range map[string]int{"answered": 0, "not answered": 1} {
 		t.Run(name, func(t *testing.T) {
 			scenarioWith(t, "anna", func(s *protocol.Settings) { s.Tasks.ApprovalTimeout = 100 * time.Minute }, func(h *crew) {

@@ -13,11 +13,12 @@ import (
 
 // team is a number of agents.
 func team(n int) (ids []protocol.AgentID, names string) {
+	list := make([]string, n)
 	for i := range n {
-		ids = append(ids, protocol.AgentID(fmt.Sprintf("agent%02d", i)))
-		names += " " + string(ids[i])
+		list[i] = fmt.Sprintf("agent%02d", i)
+		ids = append(ids, protocol.AgentID(list[i]))
 	}
-	return ids, names
+	return ids, strings.Join(list, " ")
 }
 
 // offersOf are those to whom a task was offered, each time.

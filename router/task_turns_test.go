@@ -55,6 +55,7 @@ func TestTurns(t *testing.T) {
 // missed soon; one that only touched its file, with too long a period, with text that
 // is none, or in an epoch before, is not.
 func TestBeats(t *testing.T) {
+	t.Parallel()
 	tests := []struct {
 		name  string
 		tell  func(h *crew, id protocol.TaskID)
