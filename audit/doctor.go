@@ -72,6 +72,10 @@ func (d *doctor) settings() {
 		d.add(found(codeSettings, protocol.PathSettings, "%v", err))
 		return
 	}
+	if idle := settings.Idle(d.disk); len(idle) > 0 {
+		d.fine(codeSettings, protocol.PathSettings, "in order, but %s", strings.Join(idle, "; "))
+		return
+	}
 	d.fine(codeSettings, protocol.PathSettings, "in order")
 }
 

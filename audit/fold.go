@@ -85,6 +85,8 @@ func (f *fold) check(ev protocol.Event, x *effect) {
 		f.message(ev, e, x)
 	case *protocol.DropEvent:
 		f.drop(e)
+	case *protocol.DeliveredEvent:
+		f.delivered(ev, e)
 	case *protocol.HandledEvent:
 		f.handled(ev, e)
 	case *protocol.DuplicateEvent:
@@ -106,8 +108,12 @@ func (f *fold) message(ev protocol.Event, e *protocol.MessageEvent, x *effect) {
 		f.wrong(found(codeMessageDiffers, "", "its bytes are not those that the log gives as delivered").about(ev.Seq, e.ID))
 	}
 	owed, group := f.owed(e, x)
-	owed = slices.DeleteFunc(owed, func(to protocol.Address) bool { return slices.Contains(e.Delivered, protocol.AgentID(to)) })
-	group = group && len(e.Delivered) == 0
+	got := e.Delivered
+	if e.Kept != nil {
+		got = slices.Concat(got, e.Kept.To)
+	}
+	owed = slices.DeleteFunc(owed, func(to protocol.Address) bool { return slices.Contains(got, protocol.AgentID(to)) })
+	group = group && len(got) == 0
 	if len(owed) == 0 && !group {
 		return
 	}
@@ -148,6 +154,19 @@ func (f *fold) drop(e *protocol.DropEvent) {
 	}
 	if len(a.owed) == 0 && !a.group {
 		delete(f.open, e.Of)
+	}
+}
+
+// delivered holds the delivery of a message that was kept against what the log
+// keeps: it was kept for these, and has the bytes that it says.
+func (f *fold) delivered(ev protocol.Event, e *protocol.DeliveredEvent) {
+	for _, id := range e.To {
+		if !f.state.Keeps(e.Of, e.Conversation, id) {
+			f.wrong(found(codeNotConserved, "", "the log delivers it to %s, for whom it was not kept", id).about(ev.Seq, e.ID))
+		}
+	}
+	if data := e.Content.Bytes(); protocol.BlobOf(data) != e.Blob || len(data) != e.Size {
+		f.wrong(found(codeMessageDiffers, "", "its bytes are not those that the log gives as delivered").about(ev.Seq, e.ID))
 	}
 }
 

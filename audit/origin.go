@@ -84,7 +84,7 @@ func messageOf(ev protocol.Event) protocol.MessageID {
 		if e.Adopted != nil {
 			return e.Adopted.ID
 		}
-	case *protocol.AgentEvent, *protocol.DropEvent, *protocol.HandledEvent, *protocol.FileEvent, *protocol.TaskEvent, *protocol.TaskRejectedEvent, *protocol.AlertEvent:
+	case *protocol.AgentEvent, *protocol.DropEvent, *protocol.HandledEvent, *protocol.DeliveredEvent, *protocol.FileEvent, *protocol.TaskEvent, *protocol.TaskRejectedEvent, *protocol.AlertEvent:
 	}
 	return ""
 }

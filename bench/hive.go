@@ -131,7 +131,7 @@ func (h *hive) onEvent(ev protocol.Event) {
 		}
 	case *protocol.HandledEvent:
 		h.handled++
-	case *protocol.TaskEvent, *protocol.TaskRejectedEvent:
+	case *protocol.TaskEvent, *protocol.TaskRejectedEvent, *protocol.DeliveredEvent:
 	default:
 		return
 	}

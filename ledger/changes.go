@@ -110,6 +110,15 @@ func (effects) OnHandled(_ protocol.Event, e *protocol.HandledEvent) result {
 	return only(protocol.Change{Op: protocol.Delete, Path: inbox})
 }
 
+func (effects) OnDelivered(_ protocol.Event, e *protocol.DeliveredEvent) result {
+	data := e.Content.Bytes()
+	list := make([]protocol.Change, 0, len(e.To))
+	for _, id := range e.To {
+		list = append(list, protocol.Change{Op: protocol.Put, Path: protocol.InboxDir(id) + "/" + e.File, Data: data, Blob: e.Blob})
+	}
+	return result{changes: list}
+}
+
 func (effects) OnFile(_ protocol.Event, e *protocol.FileEvent) result {
 	if e.Deleted || e.Content == nil {
 		return only(protocol.Change{Op: protocol.Delete, Path: e.Path})

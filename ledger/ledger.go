@@ -44,10 +44,20 @@ type State struct {
 	parents       *window[parent]
 	conversations *window[conversation]
 	pairs         *window[pair]
-	names         names
-	roll          roll
-	rosterAt      protocol.Seq            // the event as of which registry.json is a view; zero: it has events of its own
-	troubles      map[troubleKey]*Trouble // of the last hour; older ones until something else goes wrong
+	stopped       map[protocol.ConversationID]*stopped
+	goingOn       []protocol.ConversationID // of which kept messages are to be delivered, in this order
+	kept          int                       // messages that are kept
+	stopsVersion  uint64
+
+	HumanCounts bool              // human said too much within an hour, and counts as an agent
+	words       []instant         // of human, that started counts anew: the last ones, oldest first
+	replied     *window[struct{}] // messages that are no replies, and who answered them
+	busy        map[uint64]bool   // pairs that may be busy
+
+	names    names
+	roll     roll
+	rosterAt protocol.Seq            // the event as of which registry.json is a view; zero: it has events of its own
+	troubles map[troubleKey]*Trouble // of the last hour; older ones until something else goes wrong
 }
 
 // Counts are totals since the log began.
@@ -83,6 +93,11 @@ type Agent struct {
 	Inbox Box // unread
 	Done  Box // handled and still in .done/
 	Sent  Box // originals in .sent/
+
+	Stopped  bool      // by the breaker: what it sends to agents waits in its outbox
+	echoes   int       // in parts of [Echo], when they were counted last
+	echoedAt time.Time // that was
+	tokens   int       // messages of agents that it was given, and may answer
 
 	Missed int // offers of tasks in a row that it let run out, and was not heard of since
 
@@ -143,6 +158,9 @@ func New(r protocol.RememberSettings) *State {
 		conversations: newWindow[conversation](r.Conversations),
 		pairs:         newWindow[pair](r.Conversations),
 		troubles:      map[troubleKey]*Trouble{},
+		stopped:       map[protocol.ConversationID]*stopped{},
+		replied:       newWindow[struct{}](r.Conversations),
+		busy:          map[uint64]bool{},
 	}
 	s.setFormat(protocol.LogFormat, 1) // until the first event says another
 	s.parents.forget = func(p parent) { s.names.release(p.conversation) }
@@ -190,7 +208,16 @@ func (f folder) OnHive(ev protocol.Event, e *protocol.HiveEvent) none {
 	case protocol.GitResumed:
 		s.GitPaused = false
 	case protocol.Continued:
-		s.restart(e.Conversation)
+		if e.Conversation != "" {
+			s.restart(e.Conversation)
+			s.letGoOn(e.Conversation)
+		}
+		if e.Agent != "" {
+			s.resetEchoes(e.Agent)
+		}
+		if e.By == protocol.Human {
+			s.resetHuman()
+		}
 	}
 	return none{}
 }
@@ -280,15 +307,37 @@ func (f folder) OnMessage(ev protocol.Event, e *protocol.MessageEvent) none {
 		}
 	}
 	s.remember(ev, e)
+	s.echo(ev, e)
+	switch {
+	case e.Kept != nil:
+		s.keep(ev, e)
+	case e.Stops:
+		s.toldOfStops(ev, e)
+	}
+	return none{}
+}
+
+func (f folder) OnDelivered(ev protocol.Event, e *protocol.DeliveredEvent) none {
+	s := f.s
+	s.Counts.Deliveries += uint64(len(e.To))
+	s.took(e.File)
+	c := s.thread(e.Conversation)
+	for _, id := range e.To {
+		if a := s.Agents[id]; a != nil {
+			a.Delivered++
+			a.Inbox.put(e.File, Letter{Of: ev.Seq, ID: e.ID, Blob: e.Blob, Size: e.Size, At: ev.TS})
+		}
+		c.give(heard{s.roll.add(id), 0, secondsOf(ev.TS), shorten(ev.Seq)})
+	}
+	s.giveTokens(e.To)
+	s.release(e.Of, e.Conversation, e.To)
 	return none{}
 }
 
 func (f folder) OnDrop(ev protocol.Event, e *protocol.DropEvent) none {
 	f.s.Counts.Drops += uint64(len(e.To))
 	f.s.trouble(ev, troubleKey{protocol.KindDrop, protocol.Code(e.Reason), e.From}, len(e.To), e.Detail, false)
-	if e.Told {
-		f.s.told(ev, e)
-	}
+	f.s.stops(ev, e)
 	return none{}
 }
 
@@ -430,6 +479,14 @@ func (f folder) OnTaskRejected(_ protocol.Event, e *protocol.TaskRejectedEvent) 
 func (f folder) OnAlert(ev protocol.Event, e *protocol.AlertEvent) none {
 	f.s.Counts.Alerts++
 	f.s.trouble(ev, troubleKey{protocol.KindAlert, e.Code, e.Agent}, 1, e.Text, e.Told)
+	switch e.Code {
+	case protocol.CodeEchoCap:
+		if a := f.s.Agents[e.Agent]; a != nil {
+			a.Stopped = true
+		}
+	case protocol.CodeHumanCounts:
+		f.s.HumanCounts = true
+	}
 	return none{}
 }
 

@@ -39,7 +39,6 @@ type model struct {
 	ids           *simpleWindow[modelName, modelID]
 	parents       *simpleWindow[modelName, modelParent] // of nobody: the newest of all
 	conversations *simpleWindow[protocol.ConversationID, *modelConversation]
-	pairs         *simpleWindow[[2]protocol.AgentID, *modelPair]
 	boxes         map[string]map[string]Letter // by directory and name
 }
 
@@ -63,7 +62,6 @@ type modelParent struct {
 
 type modelConversation struct {
 	restarted protocol.Seq
-	told      time.Time
 	to        map[protocol.AgentID]modelHeard
 	wide      modelHeard
 	wideBy    protocol.AgentID
@@ -75,19 +73,11 @@ type modelHeard struct {
 	at   time.Time
 }
 
-type modelPair struct {
-	last  protocol.AgentID
-	since time.Time
-	turns int
-	told  time.Time
-}
-
 func newModel(r protocol.RememberSettings) *model {
 	return &model{
 		ids:           newSimpleWindow[modelName, modelID](r.IDs),
 		parents:       newSimpleWindow[modelName, modelParent](r.IDs),
 		conversations: newSimpleWindow[protocol.ConversationID, *modelConversation](r.Conversations),
-		pairs:         newSimpleWindow[[2]protocol.AgentID, *modelPair](r.Conversations),
 		boxes:         map[string]map[string]Letter{},
 	}
 }
@@ -111,8 +101,6 @@ func (m *model) apply(ev protocol.Event) {
 		for _, p := range e.Paths {
 			delete(m.box(path.Dir(p)), path.Base(p))
 		}
-	case *protocol.DropEvent:
-		m.drop(ev, e)
 	case *protocol.HandledEvent:
 		m.handled(ev, e)
 	}
@@ -150,7 +138,6 @@ func (m *model) message(ev protocol.Event, e *protocol.MessageEvent) {
 	}
 	for _, id := range e.Delivered {
 		c.to[id] = modelHeard{ev.Seq, e.Hops - e.Claimed, ev.TS}
-		m.alternate(e.From, id, ev.TS)
 	}
 }
 
@@ -173,20 +160,6 @@ func (m *model) handled(ev protocol.Event, e *protocol.HandledEvent) {
 	}
 }
 
-func (m *model) drop(ev protocol.Event, e *protocol.DropEvent) {
-	switch {
-	case !e.Told:
-	case e.Reason == protocol.HopCap:
-		m.thread(e.Conversation).told = ev.TS
-	case e.Reason == protocol.PairCap:
-		for _, to := range e.To {
-			if p := m.pairs.values[modelPairOf(e.From, protocol.AgentID(to))]; p != nil {
-				p.told = ev.TS
-			}
-		}
-	}
-}
-
 func (m *model) thread(conv protocol.ConversationID) *modelConversation {
 	c := m.conversations.values[conv]
 	if c == nil {
@@ -198,35 +171,7 @@ func (m *model) thread(conv protocol.ConversationID) *modelConversation {
 
 func (m *model) restart(conv protocol.ConversationID) {
 	c := m.thread(conv)
-	c.restarted, c.told = m.seq, time.Time{}
-	for a := range c.to {
-		for b := range c.to {
-			if p := m.pairs.values[modelPairOf(a, b)]; p != nil {
-				*p = modelPair{}
-			}
-		}
-	}
-}
-
-func modelPairOf(a, b protocol.AgentID) [2]protocol.AgentID {
-	return [2]protocol.AgentID{min(a, b), max(a, b)}
-}
-
-func (m *model) alternate(from, to protocol.AgentID, at time.Time) {
-	for _, id := range []protocol.AgentID{from, to} {
-		if from == to || id == protocol.Human || id == protocol.Hive {
-			return
-		}
-	}
-	p := m.pairs.values[modelPairOf(from, to)]
-	if p == nil || at.Sub(p.since).Abs() >= time.Hour {
-		p = &modelPair{since: at}
-	}
-	if p.last != "" && p.last != from {
-		p.turns++
-	}
-	p.last = from
-	m.pairs.put(modelPairOf(from, to), p)
+	c.restarted = m.seq
 }
 
 // answered is [State.answered].
@@ -297,13 +242,4 @@ func modelHopsLeft(hops int, at, now time.Time) int {
 		at = at.Add(time.Hour)
 	}
 	return hops
-}
-
-// turns is [State.Turns].
-func (m *model) turns(a, b protocol.AgentID, now time.Time) (int, time.Time) {
-	p := m.pairs.values[modelPairOf(a, b)]
-	if p == nil || now.Sub(p.since).Abs() >= time.Hour {
-		return 0, time.Time{}
-	}
-	return p.turns, p.told
 }

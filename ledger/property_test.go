@@ -234,13 +234,11 @@ type answer struct {
 	Said   string
 	Known  bool
 	Thread Thread
-	Turns  int
-	Told   time.Time
 }
 
 // questions asks for every name that a history can hold.
 func questions(seen func(protocol.AgentID, protocol.MessageID) answer, thread func(protocol.AgentID, []protocol.AgentID, protocol.MessageID, protocol.ConversationID) Thread,
-	talk func(protocol.ConversationID) answer, turns func(a, b protocol.AgentID) (int, time.Time),
+	talk func(protocol.ConversationID) answer,
 ) []answer {
 	var out []answer
 	ask := func(a answer, format string, args ...any) {
@@ -273,10 +271,6 @@ func questions(seen func(protocol.AgentID, protocol.MessageID) answer, thread fu
 		for _, conv := range convs {
 			ask(answer{Thread: thread(a, nil, "", conv)}, "%s in %s", a, conv)
 		}
-		for _, b := range cast {
-			n, told := turns(a, b)
-			ask(answer{Turns: n, Told: told}, "%s and %s", a, b)
-		}
 	}
 	return out
 }
@@ -291,8 +285,8 @@ func answers(s *State, now time.Time) []answer {
 	}, func(from protocol.AgentID, to []protocol.AgentID, reply protocol.MessageID, conv protocol.ConversationID) Thread {
 		return s.Thread(now, from, to, reply, conv)
 	}, func(conv protocol.ConversationID) answer {
-		return answer{Known: s.KnowsConversation(conv), Told: s.Told(conv)}
-	}, func(a, b protocol.AgentID) (int, time.Time) { return s.Turns(a, b, now) })
+		return answer{Known: s.KnowsConversation(conv)}
+	})
 }
 
 func (m *model) answers(now time.Time) []answer {
@@ -302,9 +296,6 @@ func (m *model) answers(now time.Time) []answer {
 	}, func(from protocol.AgentID, to []protocol.AgentID, reply protocol.MessageID, conv protocol.ConversationID) Thread {
 		return m.follows(now, from, to, reply, conv)
 	}, func(conv protocol.ConversationID) answer {
-		if c := m.conversations.values[conv]; c != nil {
-			return answer{Known: true, Told: c.told}
-		}
-		return answer{}
-	}, func(a, b protocol.AgentID) (int, time.Time) { return m.turns(a, b, now) })
+		return answer{Known: m.conversations.values[conv] != nil}
+	})
 }

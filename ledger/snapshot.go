@@ -53,6 +53,8 @@ func (s *State) Encode(w io.Writer, sum protocol.Sum) error {
 	}
 	s.encodeTroubles(out)
 	s.encodeWindows(out)
+	s.encodeStopped(out)
+	s.encodeEchoes(out)
 	if err := out.close(); err != nil {
 		return fmt.Errorf("write a snapshot: %w", err)
 	}
@@ -109,6 +111,8 @@ func decode(in *source, remember protocol.RememberSettings) (*State, protocol.Su
 	s.decodeTasks(in)
 	s.decodeTroubles(in)
 	s.decodeWindows(in)
+	s.decodeStopped(in)
+	s.decodeEchoes(in)
 	return s, sum, in.err
 }
 
@@ -170,6 +174,7 @@ func (a *Agent) encode(out *sink) {
 	out.number(uint64(a.Missed))  //nolint:gosec // not negative
 	out.number(uint64(a.Missing)) //nolint:gosec // not negative
 	out.flag(a.Believed)
+	a.encodeEchoes(out)
 	out.text(string(a.Status))
 	out.time(a.Joined)
 	for _, b := range []*Box{&a.Inbox, &a.Done, &a.Sent} {
@@ -191,6 +196,7 @@ func decodeAgent(in *source) *Agent {
 	a.Missed = int(in.short())
 	a.Missing = int(in.short())
 	a.Believed = in.flag()
+	a.decodeEchoes(in)
 	a.Status = Status(in.text())
 	in.check(a.Status == Active || a.Status == OnHold || a.Status == Archived, "an agent has no status")
 	a.Joined = in.time()
@@ -277,6 +283,7 @@ func (s *State) encodeWindows(out *sink) {
 		out.bytes(p.of[:])
 		out.bytes(p.hops[:])
 		out.bytes(p.at[:])
+		out.flag(p.reply)
 		out.number(uint64(long(p.from)))
 		out.number(uint64(long(p.before)))
 		i, ok := p.conversation.number()
@@ -297,7 +304,6 @@ func (s *State) encodeWindows(out *sink) {
 	})
 	encodeWindow(out, s.conversations, func(c *conversation) {
 		out.number(uint64(c.restarted))
-		out.instant(c.told)
 		out.heard(c.wide)
 		out.number(uint64(len(c.to)))
 		for _, h := range c.to {
@@ -305,10 +311,9 @@ func (s *State) encodeWindows(out *sink) {
 		}
 	})
 	encodeWindow(out, s.pairs, func(p *pair) {
-		out.number(uint64(p.last))
-		out.number(uint64(p.turns))
+		out.number(uint64(p.n))
+		out.number(uint64(p.before))
 		out.instant(p.since)
-		out.instant(p.told)
 	})
 }
 
@@ -320,7 +325,6 @@ func (s *State) decodeWindows(in *source) {
 	decodeWindow(in, s.parents, func(_ uint64, p *parent) { s.decodeParent(in, p) })
 	decodeWindow(in, s.conversations, func(_ uint64, c *conversation) {
 		c.restarted = protocol.Seq(in.number())
-		c.told = in.instant()
 		c.wide = s.decodeHeard(in)
 		for n := in.number(); n > 0 && in.err == nil; n-- {
 			h := s.decodeHeard(in)
@@ -331,11 +335,9 @@ func (s *State) decodeWindows(in *source) {
 	decodeWindow(in, s.pairs, func(k uint64, p *pair) {
 		a, b := uint32(k>>32), uint32(k) //nolint:gosec // the two halves
 		in.check(pairOf(a, b) == k && s.knows(b), "a pair is of nobody")
-		p.last = in.short()
-		in.check(s.knows(p.last), "a pair is of nobody")
-		p.turns = in.short()
+		p.n = in.short()
+		p.before = in.short()
 		p.since = in.instant()
-		p.told = in.instant()
 	})
 }
 
@@ -347,6 +349,7 @@ func (s *State) decodeParent(in *source, p *parent) {
 	in.bytes(p.hops[:])
 	in.check(p.hops[3] < 1<<7, "hops are negative")
 	in.bytes(p.at[:])
+	p.reply = in.flag()
 	from, before := in.short(), in.short()
 	in.check(s.knows(from) && s.knows(before), "a message is of nobody")
 	p.from, p.before = short(from), short(before)

@@ -38,6 +38,7 @@ type parent struct {
 	at           [4]byte // when it was accepted, as [secondsOf] says
 	from, before [4]byte // numbers of the roll: who sent it, and who used the id before; zero: nobody
 	conversation shortName
+	reply        bool // it names what it answers
 }
 
 func short(n uint32) (b [4]byte) {
@@ -50,7 +51,6 @@ func long(b [4]byte) uint32 { return binary.LittleEndian.Uint32(b[:]) }
 // conversation is what hop counting needs to know of a thread.
 type conversation struct {
 	restarted protocol.Seq // messages up to here count no hops any more
-	told      instant      // of the last notice about the hop cap
 	to        []heard      // the newest message that each agent was given, by agent
 	wide      heard        // the newest message to more than wideFrom agents, and who sent it
 }
@@ -74,7 +74,7 @@ func hopsLeft(hops, at uint32, now time.Time) int {
 
 // secondsOf is a time in seconds since 1970, to the year 2106.
 func secondsOf(t time.Time) uint32 {
-	return uint32(max(0, min(t.Unix(), math.MaxUint32))) //nolint:gosec // within bounds
+	return uint32(max(0, min(t.Unix(), math.MaxUint32)))
 }
 
 // wideFrom bounds what a thread costs in memory: a message to more agents than
@@ -204,32 +204,26 @@ func (s *State) before(p *parent, id protocol.MessageID) *parent {
 	return old
 }
 
-// Told gives the time of the last notice about the hop cap in a conversation.
-func (s *State) Told(conv protocol.ConversationID) time.Time {
-	if c := s.conversations.get(keyOf(string(conv))); c != nil {
-		return c.told.time()
-	}
-	return time.Time{}
-}
-
 // KnowsConversation tells whether a thread of that name is remembered.
 func (s *State) KnowsConversation(conv protocol.ConversationID) bool {
-	return s.conversations.get(keyOf(string(conv))) != nil
+	return s.conversations.get(keyOf(string(conv))) != nil || s.stopped[conv] != nil
 }
 
 func (s *State) thread(conv protocol.ConversationID) *conversation {
 	return s.conversations.put(keyOf(string(conv)))
 }
 
-// restart makes the hops of a conversation, and the alternations of those who
-// take part in it, count from zero.
+// restart makes the hops of a conversation, and what those who take part in it
+// sent each other, count from zero.
 func (s *State) restart(conv protocol.ConversationID) {
 	c := s.thread(conv)
-	c.restarted, c.told = s.Seq, 0
+	c.restarted = s.Seq
+	s.tellAnew(conv)
 	for i, a := range c.to {
 		for _, b := range c.to[:i] {
 			if p := s.pairs.get(pairOf(a.agent, b.agent)); p != nil {
 				*p = pair{}
+				delete(s.busy, pairOf(a.agent, b.agent))
 			}
 		}
 	}
@@ -245,8 +239,8 @@ func (s *State) remember(ev protocol.Event, e *protocol.MessageEvent) {
 	}
 	hops := clampHops(e.Hops - e.Claimed)
 	from := s.roll.add(e.From)
-	s.follow(from, e.ID, e.Conversation, hops)
-	if e.From == protocol.Human {
+	s.follow(from, e.ID, e.Conversation, hops, e.InReplyTo != "")
+	if e.From == protocol.Human && !s.HumanCounts {
 		s.restart(e.Conversation)
 	}
 	c := s.thread(e.Conversation)
@@ -256,7 +250,7 @@ func (s *State) remember(ev protocol.Event, e *protocol.MessageEvent) {
 	}
 	for _, id := range e.Delivered {
 		c.give(heard{s.roll.add(id), hops, secondsOf(ev.TS), shorten(ev.Seq)})
-		s.alternate(e.From, id, ev.TS)
+		s.exchange(e.From, id, ev.TS)
 	}
 }
 
@@ -267,11 +261,11 @@ func (s *State) accept(from protocol.AgentID, id protocol.MessageID, content [16
 
 // follow remembers a message that can be answered. A sender is nobody where an
 // adopted message names none.
-func (s *State) follow(from uint32, id protocol.MessageID, conv protocol.ConversationID, hops int32) {
+func (s *State) follow(from uint32, id protocol.MessageID, conv protocol.ConversationID, hops int32, reply bool) {
 	name := s.names.use(conv)
 	p := s.parents.put(keyOf(string(id)))
 	old := *p
-	*p = parent{of: shorten(s.Seq), hops: short(uint32(hops)), at: short(secondsOf(s.TS)), from: short(from), before: old.before, conversation: name} //nolint:gosec // not negative
+	*p = parent{of: shorten(s.Seq), hops: short(uint32(hops)), at: short(secondsOf(s.TS)), from: short(from), before: old.before, conversation: name, reply: reply} //nolint:gosec // not negative
 	if n := long(old.from); n == 0 || n == from {
 		s.names.release(old.conversation)
 		return
@@ -296,7 +290,7 @@ func (s *State) rememberAdopted(seq protocol.Seq, f *protocol.AdoptedFile, owner
 	if f.From != "" {
 		from = s.roll.add(f.From)
 	}
-	s.follow(from, f.ID, f.Conversation, hops)
+	s.follow(from, f.ID, f.Conversation, hops, false)
 	if f.Conversation != "" && box != protocol.SentDir(owner) {
 		c := s.thread(f.Conversation)
 		agent := s.roll.add(owner)
@@ -315,54 +309,4 @@ func pairOf(a, b uint32) uint64 {
 		return 0
 	}
 	return uint64(a)<<32 | uint64(b)
-}
-
-// pair counts how often two agents took turns since an hour began.
-type pair struct {
-	last  uint32  // who sent last
-	turns uint32  // since then
-	since instant // when the hour began
-	told  instant
-}
-
-// Turns tells how often these two took turns within the hour, and when they
-// were told that it was too often.
-func (s *State) Turns(a, b protocol.AgentID, now time.Time) (turns int, told time.Time) {
-	p := s.pairs.get(pairOf(s.roll.numbers[a], s.roll.numbers[b]))
-	if p == nil || now.Sub(p.since.time()).Abs() >= time.Hour {
-		return 0, time.Time{}
-	}
-	return int(p.turns), p.told.time()
-}
-
-// alternate counts a turn where the other of two agents sent last. People and
-// the coordinator take no part in loops.
-func (s *State) alternate(from, to protocol.AgentID, at time.Time) {
-	if from == to || slices.Contains([]protocol.AgentID{protocol.Human, protocol.Hive}, from) || to == protocol.Human || to == protocol.Hive {
-		return
-	}
-	sender := s.roll.add(from)
-	p := s.pairs.put(pairOf(sender, s.roll.add(to)))
-	if at.Sub(p.since.time()).Abs() >= time.Hour {
-		*p = pair{since: instantOf(at)}
-	}
-	if p.last != 0 && p.last != sender {
-		p.turns++
-	}
-	p.last = sender
-}
-
-// told notes that somebody was told why a thread stands still.
-func (s *State) told(ev protocol.Event, e *protocol.DropEvent) {
-	switch e.Reason {
-	case protocol.HopCap:
-		s.thread(e.Conversation).told = instantOf(ev.TS)
-	case protocol.PairCap:
-		for _, to := range e.To {
-			if p := s.pairs.get(pairOf(s.roll.numbers[e.From], s.roll.numbers[protocol.AgentID(to)])); p != nil {
-				p.told = instantOf(ev.TS)
-			}
-		}
-	case protocol.NoInbox, protocol.InboxFull, protocol.Expired:
-	}
 }

@@ -23,6 +23,8 @@ type waiting struct {
 	blocked error     // why it cannot be read; nil: it can
 	due     time.Time // nothing is to be done before, unless the file changes
 	told    bool      // the owner knows that it cannot be read
+	held    bool      // it is a message, and its caller lets it wait
+	marked  bool      // the same, and what its caller marked it with
 }
 
 // look is one look at one file.
@@ -139,7 +141,7 @@ func (l *look) wait() *waiting {
 	case w.stamp != s:
 		w.stamp, w.since = s, l.now
 	}
-	w.blocked, w.told = nil, false
+	w.blocked, w.told, w.held, w.marked = nil, false, false, false
 	if l.info.Links <= 1 {
 		w.linked = time.Time{}
 	}

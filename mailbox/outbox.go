@@ -151,6 +151,30 @@ func (b *Boxes) Unread(id protocol.AgentID) bool {
 	return len(o.queue) > 0 || o.heard
 }
 
+// forever is longer than a daemon runs.
+const forever = 1 << 62
+
+// Hold leaves an arrival in its outbox: it is not handed out again before it
+// changes, or [Boxes.Forget] is called. It may be marked; see [Boxes.Marked].
+func (b *Boxes) Hold(a Arrival, marked bool) {
+	o := &b.box(a.Agent).outbox
+	if o.waiting == nil {
+		o.waiting = map[string]*waiting{}
+	}
+	s := stamp{ino: a.Original.Ino, size: a.Size, mtime: a.ModTime.UnixNano()}
+	o.waiting[a.Name] = &waiting{stamp: s, since: a.seen, due: a.seen.Add(forever), held: true, marked: marked}
+}
+
+// Marked reports whether an outbox has a file that is held and was marked.
+func (b *Boxes) Marked(id protocol.AgentID) bool {
+	for _, w := range b.box(id).outbox.waiting {
+		if w.held && w.marked {
+			return true
+		}
+	}
+	return false
+}
+
 // newRound fills the queue.
 func (b *Boxes) newRound(id protocol.AgentID, o *outbox, now time.Time) error {
 	name := protocol.OutboxDir(id)
@@ -204,7 +228,7 @@ func (o *outbox) endRound(now time.Time) (again time.Time, unreadable []Stray) {
 			w.told = true
 			unreadable = append(unreadable, Stray{name, protocol.CodeUnreadable, unreadableText(w.blocked)})
 		}
-		if !w.told && (again.IsZero() || w.due.Before(again)) {
+		if !w.told && !w.held && (again.IsZero() || w.due.Before(again)) {
 			again = w.due
 		}
 	}

@@ -95,5 +95,8 @@ const (
 	CodeGitLock       Code = "git-stale-lock"
 	CodeGitOverruled  Code = "git-overruled"
 	CodeAdopted       Code = "adopted"
+	CodeBusyPair      Code = "busy-pair"    // two agents write to each other very often
+	CodeEchoCap       Code = "echo-cap"     // too many echoes: what it sends to agents waits in its outbox
+	CodeHumanCounts   Code = "human-counts" // human said too much within an hour, and counts as an agent
 	CodeAgentSilent   Code = "agent-silent" // it let offers of tasks run out, and is offered no more
 )

@@ -19,6 +19,7 @@ const (
 	KindQuarantine Kind = "quarantine"
 	KindDuplicate  Kind = "duplicate"
 	KindHandled    Kind = "handled"
+	KindDelivered  Kind = "delivered"
 	KindFile       Kind = "file"
 	KindAlert      Kind = "alert"
 
@@ -28,7 +29,7 @@ const (
 
 // Kinds lists all of them.
 func Kinds() []Kind {
-	return []Kind{KindHive, KindAgent, KindMessage, KindDrop, KindQuarantine, KindDuplicate, KindHandled, KindFile, KindTask, KindTaskRejected, KindAlert}
+	return []Kind{KindHive, KindAgent, KindMessage, KindDrop, KindQuarantine, KindDuplicate, KindHandled, KindDelivered, KindFile, KindTask, KindTaskRejected, KindAlert}
 }
 
 // Event is one line of the log: what happened, numbered and dated.
@@ -58,6 +59,7 @@ type Handler[T any] interface {
 	OnQuarantine(Event, *QuarantineEvent) T
 	OnDuplicate(Event, *DuplicateEvent) T
 	OnHandled(Event, *HandledEvent) T
+	OnDelivered(Event, *DeliveredEvent) T
 	OnFile(Event, *FileEvent) T
 	OnTask(Event, *TaskEvent) T
 	OnTaskRejected(Event, *TaskRejectedEvent) T
@@ -82,6 +84,8 @@ func Handle[T any](ev Event, h Handler[T]) T {
 		return h.OnDuplicate(ev, b)
 	case *HandledEvent:
 		return h.OnHandled(ev, b)
+	case *DeliveredEvent:
+		return h.OnDelivered(ev, b)
 	case *FileEvent:
 		return h.OnFile(ev, b)
 	case *TaskEvent:
@@ -111,6 +115,8 @@ func newBody(k Kind) Body {
 		return &DuplicateEvent{}
 	case KindHandled:
 		return &HandledEvent{}
+	case KindDelivered:
+		return &DeliveredEvent{}
 	case KindFile:
 		return &FileEvent{}
 	case KindTask:
@@ -139,7 +145,7 @@ const (
 	Repaired    HiveAction = "repaired"   // Note says what was mended
 	GitPaused   HiveAction = "git-paused" // a person has the repository
 	GitResumed  HiveAction = "git-resumed"
-	Continued   HiveAction = "continued"    // Conversation starts its count again
+	Continued   HiveAction = "continued"    // Conversation, or Agent, starts its count again
 	ClockJumped HiveAction = "clock-jumped" // the clock of the machine was set by Jump milliseconds; zero: hived itself stood still
 )
 
@@ -153,6 +159,7 @@ type HiveEvent struct {
 	Onto         string         `json:"onto,omitzero"` // commit that an adopted history is built upon
 	Paths        []string       `json:"paths,omitzero"`
 	Conversation ConversationID `json:"conversation,omitzero"`
+	Agent        AgentID        `json:"agent,omitzero"`
 	By           AgentID        `json:"by,omitzero"`
 	Of           Seq            `json:"of,omitzero"` // the message that commanded it
 	Jump         int64          `json:"jump_ms,omitzero"`
@@ -229,6 +236,10 @@ type MessageEvent struct {
 	InReplyTo    MessageID      `json:"in_reply_to,omitzero"`
 	Hops         int            `json:"hops"`
 	Claimed      int            `json:"claimed_hops,omitzero"` // of Hops: claimed beyond what hived counted, for this message alone
+	First        Seq            `json:"first,omitzero"`        // of the message that this is its sender's first reply to, where that is no reply itself
+	Echoes       int            `json:"echoes,omitzero"`       // of the sender, in millionths, with this message (spec §4.3)
+	Stops        bool           `json:"stops,omitzero"`        // a notice that tells its reader what else of him was stopped in the thread
+	Kept         *Kept          `json:"kept,omitzero"`
 	Delivered    []AgentID      `json:"delivered"`
 	File         string         `json:"file"` // name in every inbox
 	Blob         Blob           `json:"blob"` // git object id of the delivered bytes
@@ -239,6 +250,14 @@ type MessageEvent struct {
 	Content      string         `json:"content,omitzero"` // [ContentHash] in hex; only where the sender chose the id
 	Set          jsontext.Value `json:"set"`
 	Raw          string         `json:"raw"`
+}
+
+// Kept is for whom a message is kept until somebody lets its thread go on: the
+// recipients of a message are those in Delivered, in its drops, and in Kept.
+type Kept struct {
+	To     []AgentID `json:"to"`
+	Reason Reason    `json:"reason"`
+	Told   bool      `json:"told,omitzero"` // the sender was told at once
 }
 
 // Reason says why a recipient did not get a message.
@@ -316,6 +335,20 @@ type HandledEvent struct {
 	Content *Content `json:"content,omitzero"`
 }
 
+// DeliveredEvent is a `delivered` event: a message that was kept was delivered,
+// as it was to be when it was accepted, under a new name.
+type DeliveredEvent struct {
+	Of           Seq            `json:"of"` // the message event
+	ID           MessageID      `json:"id"`
+	From         AgentID        `json:"from"`
+	To           []AgentID      `json:"to"` // who took delivery
+	Conversation ConversationID `json:"conversation"`
+	File         string         `json:"file"` // name in every inbox
+	Blob         Blob           `json:"blob"`
+	Size         int            `json:"size"`
+	Content      Content        `json:"content"` // the delivered bytes
+}
+
 // FileEvent is a `file` event: a file that is not a message has a new version.
 type FileEvent struct {
 	Path    string   `json:"path"`
@@ -377,6 +410,9 @@ func (*DuplicateEvent) Kind() Kind { return KindDuplicate }
 func (*HandledEvent) Kind() Kind { return KindHandled }
 
 // Kind implements [Body].
+func (*DeliveredEvent) Kind() Kind { return KindDelivered }
+
+// Kind implements [Body].
 func (*FileEvent) Kind() Kind { return KindFile }
 
 // Kind implements [Body].
@@ -389,5 +425,6 @@ func (*DropEvent) sealed()       {}
 func (*QuarantineEvent) sealed() {}
 func (*DuplicateEvent) sealed()  {}
 func (*HandledEvent) sealed()    {}
+func (*DeliveredEvent) sealed()  {}
 func (*FileEvent) sealed()       {}
 func (*AlertEvent) sealed()      {}

@@ -17,6 +17,7 @@ func (kindOf) OnDuplicate(Event, *DuplicateEvent) Kind       { return KindDuplic
 func (kindOf) OnTask(Event, *TaskEvent) Kind                 { return KindTask }
 func (kindOf) OnTaskRejected(Event, *TaskRejectedEvent) Kind { return KindTaskRejected }
 func (kindOf) OnHandled(Event, *HandledEvent) Kind           { return KindHandled }
+func (kindOf) OnDelivered(Event, *DeliveredEvent) Kind       { return KindDelivered }
 func (kindOf) OnFile(Event, *FileEvent) Kind                 { return KindFile }
 func (kindOf) OnAlert(Event, *AlertEvent) Kind               { return KindAlert }
 

@@ -19,7 +19,7 @@ const (
 type Addition struct {
 	Format int
 	Kind   Kind
-	Member string // its name in the log; inside another, with a dot
+	Member string // its name in the log; inside another, with a dot; empty: the whole kind
 	Value  string // empty: any
 	Why    string // one line for the specification
 }
@@ -36,6 +36,14 @@ var additions = []Addition{
 	{2, KindDuplicate, "original.ctime", "", "the same"},
 	{2, KindTask, "round", "", "of `offer`: it begins this round of asking, and who did not want the task before is asked again"},
 	{2, KindTask, "fruitless", "", "of `release` and `lease_expired`: executions in a row, with this one, that reached nothing new"},
+	{2, KindMessage, "kept", "", "for whom the message is kept"},
+	{2, KindMessage, "stops", "", "a notice about what else was stopped in a thread"},
+	{2, KindMessage, "first", "", "the event of the message that this is the first reply to"},
+	{2, KindMessage, "echoes", "", "what its sender counts, in millionths"},
+	{2, KindHive, "agent", "", "whose count `continued` sets to zero"},
+	{2, KindAlert, "code", "echo-cap", "what its `agent` sends to agents waits"},
+	{2, KindAlert, "code", "human-counts", "`human` counts as an agent"},
+	{2, KindDelivered, "", "", "the kind: a kept message was delivered"},
 	{2, KindTask, "checkpoint.patch", "", "what changed in the checkpoint before, instead of `data`"},
 	{2, KindQuarantine, "told", "", "a notice tells the lead, or a person"},
 	{2, KindAlert, "told", "", "a notice tells the lead, or a person"},
@@ -95,6 +103,9 @@ var added = func() map[Kind][]addition {
 
 // stepsTo finds a member by its name in the log.
 func stepsTo(t reflect.Type, member string) []int {
+	if member == "" {
+		return nil
+	}
 	var steps []int
 	for name := range strings.SplitSeq(member, ".") {
 		for t.Kind() == reflect.Pointer {

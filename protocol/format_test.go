@@ -40,9 +40,12 @@ func TestAdditionsAreAllThereIs(t *testing.T) {
 		have = membersOf(have, string(k), reflect.TypeOf(newBody(k)))
 	}
 	for _, a := range Additions() {
-		name := string(a.Kind) + "." + a.Member
+		name := strings.TrimSuffix(string(a.Kind)+"."+a.Member, ".")
 		body := newBody(a.Kind)
-		set(t, reflect.ValueOf(body), added[a.Kind][slices.IndexFunc(added[a.Kind], func(x addition) bool { return x.Addition == a })].steps, a.Value)
+		steps := added[a.Kind][slices.IndexFunc(added[a.Kind], func(x addition) bool { return x.Addition == a })].steps
+		if a.Member != "" {
+			set(t, reflect.ValueOf(body), steps, a.Value)
+		}
 		if got := FormatOf(Event{Body: body}); got < a.Format {
 			t.Errorf("%s: an event with it has format %d, want %d", name, got, a.Format)
 		}
@@ -135,11 +138,14 @@ func TestAdditionsInSpec(t *testing.T) {
 	}
 	var b strings.Builder
 	for _, a := range Additions() {
-		what := "`" + a.Member + "`"
+		what := ": `" + a.Member + "`"
+		if a.Member == "" {
+			what = ""
+		}
 		if a.Value != "" {
 			what += " `" + a.Value + "`"
 		}
-		fmt.Fprintf(&b, "| %d | `%s`: %s | %s |\n", a.Format, a.Kind, what, a.Why)
+		fmt.Fprintf(&b, "| %d | `%s`%s | %s |\n", a.Format, a.Kind, what, a.Why)
 	}
 	b.WriteString("\n")
 	if *update {

@@ -15,7 +15,7 @@ var guide string
 func Guide(s Settings) []byte {
 	return []byte(strings.NewReplacer(
 		"{{hop_cap}}", strconv.Itoa(s.HopCap),
-		"{{pair_cap}}", strconv.Itoa(s.PairCap),
+		"{{echoes}}", strconv.Itoa(s.Routing.Breaker.Echoes),
 		"{{settle}}", plainDuration(s.Settle),
 		"{{outbox_strays_after}}", plainDuration(s.OutboxStraysAfter),
 		"{{max_message_bytes}}", strconv.FormatInt(s.MaxMessageBytes, 10),

@@ -12,7 +12,8 @@ import (
 // that. Sizes are in bytes.
 type Settings struct {
 	HopCap            int              `yaml:"hop_cap"`
-	PairCap           int              `yaml:"pair_cap"` // alternations an hour
+	PairCap           int              `yaml:"pair_cap"` // accepted, and without effect
+	Routing           RoutingSettings  `yaml:"routing"`
 	Settle            time.Duration    `yaml:"settle"`
 	Rescan            time.Duration    `yaml:"rescan"`
 	OutboxStraysAfter time.Duration    `yaml:"outbox_strays_after"`
@@ -24,6 +25,18 @@ type Settings struct {
 	Retention         Retention        `yaml:"retention"`
 	OwnFiles          OwnFileSettings  `yaml:"own_files"`
 	Tasks             TaskSettings     `yaml:"tasks"`
+}
+
+// RoutingSettings are those of loops, beside HopCap (spec §4.3).
+type RoutingSettings struct {
+	Breaker BreakerSettings `yaml:"breaker"`
+}
+
+// BreakerSettings say how many echoes of one agent pass, and how many it may
+// forget an hour.
+type BreakerSettings struct {
+	Echoes      int `yaml:"echoes"`
+	LeakPerHour int `yaml:"leak_per_hour"`
 }
 
 // RememberSettings bound what is kept in memory, by count.
@@ -88,6 +101,7 @@ func DefaultSettings() Settings {
 	return Settings{
 		HopCap:            12,
 		PairCap:           100,
+		Routing:           RoutingSettings{Breaker: BreakerSettings{Echoes: 200, LeakPerHour: 5}},
 		Settle:            2 * time.Second,
 		Rescan:            2 * time.Second,
 		OutboxStraysAfter: time.Minute,
@@ -121,6 +135,8 @@ func (s Settings) Validate() error {
 	}{
 		{"hop_cap", int64(s.HopCap), 1, 1 << 20},
 		{"pair_cap", int64(s.PairCap), 1, 1 << 20},
+		{"routing.breaker.echoes", int64(s.Routing.Breaker.Echoes), 1, 1 << 20},
+		{"routing.breaker.leak_per_hour", int64(s.Routing.Breaker.LeakPerHour), 0, 1 << 20},
 		{"settle", int64(s.Settle), int64(time.Millisecond), int64(time.Minute)},
 		{"rescan", int64(s.Rescan), int64(10 * time.Millisecond), int64(time.Hour)},
 		{"outbox_strays_after", int64(s.OutboxStraysAfter), int64(time.Millisecond), int64(8760 * time.Hour)},

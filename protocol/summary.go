@@ -29,6 +29,8 @@ func (summaries) OnHive(_ Event, e *HiveEvent) string {
 		line += fmt.Sprintf(" %d files: %s", len(e.Paths), few(e.Paths))
 	case e.Conversation != "":
 		line += " conversation " + brief(string(e.Conversation))
+	case e.Agent != "":
+		line += " agent " + brief(string(e.Agent))
 	}
 	return line + by(e.By) + note(e.Note)
 }
@@ -62,7 +64,11 @@ func (summaries) OnMessage(_ Event, e *MessageEvent) string {
 	if e.InReplyTo != "" {
 		line += ", answers " + string(e.InReplyTo)
 	}
-	return line + ")"
+	line += ")"
+	if e.Kept != nil {
+		line += fmt.Sprintf(", kept for %s: %s", few(e.Kept.To), e.Kept.Reason)
+	}
+	return line
 }
 
 func (summaries) OnDrop(_ Event, e *DropEvent) string {
@@ -92,6 +98,10 @@ func (summaries) OnHandled(_ Event, e *HandledEvent) string {
 		return fmt.Sprintf("%s has %s again, which was deleted", e.Agent, name)
 	}
 	return fmt.Sprintf("%s handled %s", e.Agent, name)
+}
+
+func (summaries) OnDelivered(_ Event, e *DeliveredEvent) string {
+	return fmt.Sprintf("%s → %s: delivered what was kept (%s)", e.From, few(e.To), e.ID)
 }
 
 func (summaries) OnFile(_ Event, e *FileEvent) string {

@@ -202,6 +202,7 @@ func (r *Router) nextWake(now time.Time) time.Duration {
 	if at := r.decider.NextTask(); at != 0 {
 		times = append(times, r.state.Tasks.Time(at))
 	}
+	times = append(times, r.decider.NextStops(now))
 	if r.news() {
 		times = append(times, r.told.Add(time.Second))
 	}

@@ -118,6 +118,9 @@ func (d *Decider) obey(now time.Time, of protocol.Seq, e *protocol.MessageEvent,
 	act := &protocol.HiveEvent{By: e.From, Of: of}
 	switch m.Event {
 	case commandContinue:
+		if o.Agent != "" {
+			return d.letGoOn(now, of, e.From, o)
+		}
 		if conv := protocol.ConversationID(o.Conversation); !d.state.KnowsConversation(conv) {
 			return &refusal{protocol.CodeBadCommand, "no conversation " + protocol.Quote(o.Conversation) + " is remembered; `hived log --kind drop` shows those that were stopped"}
 		}
@@ -128,6 +131,21 @@ func (d *Decider) obey(now time.Time, of protocol.Seq, e *protocol.MessageEvent,
 		act.Action = protocol.GitResumed
 	}
 	d.emit(now, act)
+	return nil
+}
+
+// letGoOn has the echoes of an agent count from zero.
+func (d *Decider) letGoOn(now time.Time, of protocol.Seq, by protocol.AgentID, o order) *refusal {
+	id := protocol.AgentID(o.Agent)
+	switch {
+	case o.Conversation != "":
+		return &refusal{protocol.CodeBadCommand, "it names an agent and a conversation; send two commands"}
+	case d.state.Agents[id] == nil:
+		return &refusal{protocol.CodeUnknownAgent, d.unknown(o.Agent)}
+	case by == id && id != protocol.Human:
+		return &refusal{protocol.CodeNotAllowed, "nobody lets himself go on; ask human"}
+	}
+	d.emit(now, &protocol.HiveEvent{Action: protocol.Continued, Agent: id, By: by, Of: of})
 	return nil
 }
 

@@ -38,7 +38,10 @@ type Decider struct {
 	// Recall reads an event again that was decided before: of a checkpoint that a
 	// patch refers to. The log is part of what is decided from.
 	recall func(protocol.Seq) (protocol.Event, error)
-	wholes *ledger.Wholes
+	// RecallAll does so with several, in ascending order, at the price of one.
+	recallAll func([]protocol.Seq) ([]protocol.Event, error)
+	stops     stopsClock
+	wholes    *ledger.Wholes
 }
 
 // NewDecider decides from a state that nobody else changes. Ids are drawn from
@@ -47,6 +50,16 @@ func NewDecider(state *ledger.State, settings protocol.Settings, entropy io.Read
 	d := &Decider{state: state, settings: settings, ids: NewIDs(entropy, state.Newest), plan: newPlan(state), changed: ledger.NewViews(state)}
 	d.recall = func(seq protocol.Seq) (protocol.Event, error) {
 		return protocol.Event{}, fmt.Errorf("read event %s: %w", seq, errNoEvent)
+	}
+	d.recallAll = func(list []protocol.Seq) ([]protocol.Event, error) {
+		evs := make([]protocol.Event, len(list))
+		for i, seq := range list {
+			var err error
+			if evs[i], err = d.recall(seq); err != nil {
+				return nil, err
+			}
+		}
+		return evs, nil
 	}
 	d.wholes = ledger.NewWholes(d.event)
 	d.planAll()

@@ -458,6 +458,9 @@ func kindOf(ev protocol.Event) string {
 	kind := string(ev.Body.Kind()) + " "
 	switch e := ev.Body.(type) {
 	case *protocol.MessageEvent:
+		if e.Kept != nil {
+			return kind + "kept"
+		}
 		if e.Hops > 0 && e.From != protocol.Hive {
 			return kind + "reply"
 		}
@@ -476,7 +479,7 @@ func kindOf(ev protocol.Event) string {
 		return kind + string(e.Action)
 	case *protocol.AgentEvent:
 		return kind + string(e.Action)
-	case *protocol.DuplicateEvent, *protocol.TaskEvent, *protocol.TaskRejectedEvent, *protocol.AlertEvent:
+	case *protocol.DuplicateEvent, *protocol.DeliveredEvent, *protocol.TaskEvent, *protocol.TaskRejectedEvent, *protocol.AlertEvent:
 	}
 	return strings.TrimSpace(kind)
 }
@@ -526,8 +529,8 @@ func (l *life) tally(t *testing.T, young durable.FS, ops int) error {
 		before = now
 	}
 	for _, want := range []string{
-		"message", "message reply", "duplicate",
-		"drop no-inbox", "drop hop-cap", "drop expired",
+		"message", "message reply", "message kept", "delivered", "duplicate",
+		"drop no-inbox", "drop expired",
 		"quarantine malformed", "quarantine too-large", "quarantine not-a-file", "quarantine id-conflict",
 		"handled done", "handled deleted", "handled reopened",
 		"file board.md", "file agents/alice/memory.md", "file deleted",

@@ -395,6 +395,15 @@ func (r *Router) outbox(now time.Time, a *attention, scan mailbox.AgentScan) err
 			r.boxes.Forget(a.id)
 			return nil
 		}
+		waits, people, err := r.decider.Waits(now, x, r.heldBack[a.id] && r.boxes.Marked(a.id))
+		if err != nil {
+			return err
+		}
+		if waits {
+			r.boxes.Hold(x, people)
+			r.heldBack[a.id] = true
+			continue
+		}
 		if put := protocol.StampTime(x.Original.CTime); r.cfg.OnStandstill != nil && !put.IsZero() {
 			r.cfg.OnStandstill(r.asleep.since(put))
 		}

@@ -110,6 +110,7 @@ func (r *Router) step(ctx context.Context, now time.Time) (busy bool, err error)
 		}
 	}
 	r.keepTime(now)
+	r.letOut()
 	r.dueTimers(now)
 	if err := r.roster(now); err != nil {
 		return false, err
@@ -124,6 +125,10 @@ func (r *Router) step(ctx context.Context, now time.Time) (busy bool, err error)
 		return false, err
 	}
 	due, err := r.tasks(ctx, now)
+	if err != nil {
+		return false, err
+	}
+	goesOn, err := r.stopped(now)
 	if err != nil {
 		return false, err
 	}
@@ -142,11 +147,22 @@ func (r *Router) step(ctx context.Context, now time.Time) (busy bool, err error)
 	r.checkpointMaybe(now)
 	r.writeStatus(now, false)
 	// Turns come last: nothing that was sent waits for them.
-	more = r.turns(now) || more || sent || due || refilling
+	more = r.turns(now) || more || sent || due || refilling || goesOn
 	if r.unsealed {
 		return false, nil
 	}
 	return more || r.waiting() || r.decider.Pending() > 0 || wrote && r.root.agents, nil
+}
+
+// stopped tells senders of what was stopped, and delivers what goes on.
+func (r *Router) stopped(now time.Time) (more bool, err error) {
+	if r.full() || r.decider.Pending() >= batchEvents {
+		return false, nil
+	}
+	if err := r.decider.Stops(now); err != nil {
+		return false, err
+	}
+	return r.decider.GoOn(now)
 }
 
 func (r *Router) drainAlerts(now time.Time) {

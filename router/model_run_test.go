@@ -84,7 +84,7 @@ type modelRun struct {
 
 func modelSettings() protocol.Settings {
 	s := memSettings()
-	s.HopCap, s.PairCap, s.InboxCap, s.MaxMessageBytes = 4, 2, 6, 2000
+	s.HopCap, s.InboxCap, s.MaxMessageBytes = 4, 6, 2000
 	return s
 }
 

@@ -33,7 +33,8 @@ type hiveModel struct {
 	ids     map[modelSender]modelID
 	parents map[modelSender]modelHeard
 	talks   map[protocol.ConversationID]*modelTalk
-	pairs   map[[2]protocol.AgentID]*modelPair
+	kept    []modelKept
+	going   []modelKept             // they are delivered next
 	told    map[[3]string]time.Time // when the lead, or a person, was told of trouble: kind, code and agent
 	tally   map[string]int          // what came about, by kind
 }
@@ -102,15 +103,23 @@ type modelHeard struct {
 
 type modelTalk struct {
 	restarted protocol.Seq
-	told      time.Time
+	person    time.Time // who looks after the hive was told that it is stopped
+	stops     map[protocol.AgentID]*modelStops
 	heard     map[protocol.AgentID]modelHeard
 }
 
-type modelPair struct {
-	last  protocol.AgentID
-	since time.Time
-	turns int
-	told  time.Time
+// modelStops is what a sender knows of what was stopped.
+type modelStops struct {
+	told time.Time
+	rest int
+}
+
+// modelKept is a message that is kept.
+type modelKept struct {
+	about   *protocol.MessageEvent
+	of      protocol.Seq
+	expires time.Time
+	to      []protocol.AgentID
 }
 
 func newHiveModel(settings protocol.Settings) *hiveModel {
@@ -121,7 +130,6 @@ func newHiveModel(settings protocol.Settings) *hiveModel {
 		ids:      map[modelSender]modelID{},
 		parents:  map[modelSender]modelHeard{},
 		talks:    map[protocol.ConversationID]*modelTalk{},
-		pairs:    map[[2]protocol.AgentID]*modelPair{},
 		told:     map[[3]string]time.Time{},
 		tally:    map[string]int{},
 	}
@@ -158,7 +166,7 @@ func (m *hiveModel) known(id protocol.AgentID) bool {
 
 func (m *hiveModel) talk(conv protocol.ConversationID) *modelTalk {
 	if m.talks[conv] == nil {
-		m.talks[conv] = &modelTalk{heard: map[protocol.AgentID]modelHeard{}}
+		m.talks[conv] = &modelTalk{heard: map[protocol.AgentID]modelHeard{}, stops: map[protocol.AgentID]*modelStops{}}
 	}
 	return m.talks[conv]
 }
@@ -172,6 +180,9 @@ type verdict struct {
 	hops         int
 	counted      int // of hops: not only claimed
 	delivered    []protocol.AgentID
+	kept         []protocol.AgentID
+	keptTold     bool
+	expires      time.Time
 	drops        []modelDrop
 	notices      []modelNotice
 	effects      []string // of a command
@@ -358,30 +369,24 @@ func (m *hiveModel) limit(from protocol.AgentID, d *draft, now time.Time, v *ver
 		take(protocol.Expired, true, func(protocol.AgentID) bool { return true })
 		return
 	case v.hops > m.settings.HopCap:
-		told := v.conversation != "" && within(m.talk(v.conversation).told)
-		take(protocol.HopCap, !told, func(id protocol.AgentID) bool { return id != protocol.Hive })
+		talk := &modelTalk{}
+		if v.conversation != "" {
+			talk = m.talk(v.conversation)
+		}
+		v.keptTold, v.expires = talk.stops[from] == nil, d.Expires
+		v.kept = slices.DeleteFunc(slices.Clone(v.delivered), func(id protocol.AgentID) bool { return id == protocol.Hive })
+		v.delivered = slices.DeleteFunc(v.delivered, func(id protocol.AgentID) bool { return id != protocol.Hive })
+		if len(v.kept) > 0 && v.keptTold {
+			v.notices = append(v.notices, modelNotice{from, protocol.Code(protocol.HopCap), true})
+			if w := m.decides(from); w != from && !within(talk.person) {
+				v.notices = append(v.notices, modelNotice{w, protocol.Code(protocol.HopCap), true})
+			}
+		}
 		return
 	}
-	tell := false
-	stopped := func(id protocol.AgentID) bool {
-		p := m.pairs[pairNames(from, id)]
-		if p == nil || now.Sub(p.since).Abs() >= time.Hour || p.turns < m.settings.PairCap {
-			return false
-		}
-		tell = tell || !within(p.told)
-		return true
-	}
-	for _, id := range v.delivered {
-		stopped(id)
-	}
-	take(protocol.PairCap, tell, stopped)
 	take(protocol.InboxFull, true, func(id protocol.AgentID) bool {
 		return id != protocol.Hive && len(m.agents[id].inbox) >= m.settings.InboxCap
 	})
-}
-
-func pairNames(a, b protocol.AgentID) [2]protocol.AgentID {
-	return [2]protocol.AgentID{min(a, b), max(a, b)}
 }
 
 func (m *hiveModel) tellOfDrops(from protocol.AgentID, v *verdict) {
@@ -390,9 +395,6 @@ func (m *hiveModel) tellOfDrops(from protocol.AgentID, v *verdict) {
 			continue
 		}
 		v.notices = append(v.notices, modelNotice{from, protocol.Code(x.reason), true})
-		if capped := x.reason == protocol.HopCap || x.reason == protocol.PairCap; capped && m.decides(from) != from {
-			v.notices = append(v.notices, modelNotice{m.decides(from), protocol.Code(x.reason), true})
-		}
 	}
 }
 
@@ -566,7 +568,7 @@ func (m *hiveModel) decision(group []protocol.Event) error {
 	switch e := first.Body.(type) {
 	case *protocol.MessageEvent:
 		if e.From == protocol.Hive {
-			return errors.New("hive speaks without a reason")
+			return m.toldOfStops(group, e)
 		}
 		return m.found(e.From, e.Original, e.Raw, group)
 	case *protocol.DuplicateEvent:
@@ -591,9 +593,72 @@ func (m *hiveModel) decision(group []protocol.Event) error {
 	case *protocol.AlertEvent:
 		return m.alarmed(group, e)
 	case *protocol.DropEvent:
-		return errors.New("a drop without its message")
+		return m.goesOn(group, e.Of)
+	case *protocol.DeliveredEvent:
+		return m.goesOn(group, e.Of)
 	}
 	return nil
+}
+
+// toldOfStops judges what hive tells a sender of what else was stopped.
+func (m *hiveModel) toldOfStops(group []protocol.Event, e *protocol.MessageEvent) error {
+	x := m.talk(e.Conversation).stops[protocol.AgentID(e.To[0])]
+	if !e.Stops || x == nil || x.rest == 0 || group[0].TS.Sub(x.told) < time.Hour {
+		return errors.New("hive speaks without a reason")
+	}
+	*x = modelStops{told: group[0].TS}
+	v := verdict{notices: []modelNotice{{protocol.AgentID(e.To[0]), protocol.Code(protocol.HopCap), false}}}
+	m.seq--
+	return m.rest(append([]protocol.Event{{}}, group...), v)
+}
+
+// goesOn judges what becomes of a kept message whose thread goes on.
+func (m *hiveModel) goesOn(group []protocol.Event, of protocol.Seq) error {
+	if len(m.going) == 0 || m.going[0].of != of {
+		return fmt.Errorf("what is kept of event %s does not go on now", of)
+	}
+	k := m.going[0]
+	m.going = m.going[1:]
+	v := verdict{seq: of, delivered: k.to}
+	m.lateFor(k, group[0].TS, &v)
+	m.tellOfDrops(k.about.From, &v)
+	m.tally["goes on"]++
+	if e, ok := group[0].Body.(*protocol.DeliveredEvent); ok {
+		if e.ID != k.about.ID || e.From != k.about.From || e.Conversation != k.about.Conversation || e.Blob != k.about.Blob || !sameSet(e.To, v.delivered) {
+			return fmt.Errorf("%+v goes on, want %+v of %+v", e, v, k.about)
+		}
+		if err := m.deliver(group[0], &protocol.MessageEvent{File: e.File, Delivered: e.To, Blob: e.Blob}); err != nil {
+			return err
+		}
+		for _, to := range e.To {
+			m.talk(e.Conversation).heard[to] = modelHeard{group[0].Seq, e.Conversation, 0, group[0].TS}
+		}
+		return m.restOf(group, k.about, v)
+	}
+	if len(v.delivered) > 0 {
+		return fmt.Errorf("it is not delivered to %v", v.delivered)
+	}
+	m.seq--
+	return m.restOf(append([]protocol.Event{{}}, group...), k.about, v)
+}
+
+// lateFor takes away those recipients that a kept message can no more reach.
+func (m *hiveModel) lateFor(k modelKept, now time.Time, v *verdict) {
+	full := func(id protocol.AgentID) bool { return len(m.agents[id].inbox) >= m.settings.InboxCap }
+	reason := protocol.InboxFull
+	if !k.expires.IsZero() && now.After(k.expires) {
+		full, reason = func(protocol.AgentID) bool { return true }, protocol.Expired
+	}
+	var to []string
+	for _, id := range v.delivered {
+		if full(id) {
+			to = append(to, string(id))
+		}
+	}
+	v.delivered = slices.DeleteFunc(slices.Clone(v.delivered), full)
+	if slices.Sort(to); len(to) > 0 {
+		v.drops = append(v.drops, modelDrop{reason, to, true})
+	}
 }
 
 const notRead = "-" // in place of the contents of a file that was too large
@@ -699,7 +764,7 @@ func (m *hiveModel) accepts(a *modelAgent, d *draft, ev protocol.Event, e *proto
 	if id == "" {
 		id = protocol.MessageID(strings.TrimSuffix(e.File, ".json"))
 	}
-	if e.ID != id || e.Conversation != conv || e.Hops != v.hops || e.Claimed != v.hops-v.counted || !sameSet(e.Delivered, v.delivered) {
+	if e.ID != id || e.Conversation != conv || e.Hops != v.hops || e.Claimed != v.hops-v.counted || !sameSet(e.Delivered, v.delivered) || len(v.kept) > 0 != (e.Kept != nil) {
 		return fmt.Errorf("id %s in %s, %d hops, delivered to %v; want id %s and %+v", e.ID, e.Conversation, e.Hops, e.Delivered, id, v)
 	}
 	if claims := d.From != "" && d.From != string(a.id); claims != (e.ClaimedFrom == d.From && d.From != "") {
@@ -714,14 +779,45 @@ func (m *hiveModel) accepts(a *modelAgent, d *draft, ev protocol.Event, e *proto
 	if a.id == protocol.Human {
 		m.restart(conv, ev.Seq)
 	}
+	if e.Kept != nil {
+		if !sameSet(e.Kept.To, v.kept) || e.Kept.Reason != protocol.HopCap || e.Kept.Told != v.keptTold {
+			return fmt.Errorf("kept: %+v, want %+v", *e.Kept, v)
+		}
+		m.keep(ev, e, v)
+	}
 	heard := modelHeard{ev.Seq, conv, v.counted, ev.TS}
 	m.parents[modelSender{a.id, string(id)}] = heard
 	talk := m.talk(conv)
 	for _, to := range e.Delivered {
 		talk.heard[to] = heard
-		m.alternate(a.id, to, ev.TS)
 	}
 	return nil
+}
+
+// keep takes note of a message that is kept.
+func (m *hiveModel) keep(ev protocol.Event, e *protocol.MessageEvent, v verdict) {
+	m.tally["kept"]++
+	talk := m.talk(e.Conversation)
+	m.kept = append(m.kept, modelKept{e, ev.Seq, v.expires, e.Kept.To})
+	if x := talk.stops[e.From]; x != nil {
+		x.rest++
+		return
+	}
+	talk.stops[e.From] = &modelStops{told: ev.TS}
+	if talk.person.IsZero() || ev.TS.Sub(talk.person).Abs() >= time.Hour {
+		talk.person = ev.TS
+	}
+}
+
+// goOn has what is kept of a thread delivered next.
+func (m *hiveModel) goOn(conv protocol.ConversationID) {
+	clear(m.talk(conv).stops)
+	for _, k := range m.kept {
+		if k.about.Conversation == conv {
+			m.going = append(m.going, k)
+		}
+	}
+	m.kept = slices.DeleteFunc(m.kept, func(k modelKept) bool { return k.about.Conversation == conv })
 }
 
 // deliver puts a message into the inboxes. Its name is larger than all before.
@@ -744,32 +840,12 @@ func (m *hiveModel) deliver(ev protocol.Event, e *protocol.MessageEvent) error {
 // restart makes hops, and the turns of those who heard of it, count from zero.
 func (m *hiveModel) restart(conv protocol.ConversationID, seq protocol.Seq) {
 	talk := m.talk(conv)
-	talk.restarted, talk.told = seq, time.Time{}
-	for a := range talk.heard {
-		for b := range talk.heard {
-			if a != b {
-				delete(m.pairs, pairNames(a, b))
-			}
+	talk.restarted, talk.person = seq, time.Time{}
+	for id, x := range talk.stops {
+		if x.rest == 0 {
+			delete(talk.stops, id)
 		}
 	}
-}
-
-// alternate counts the turns of two agents (spec §4.3).
-func (m *hiveModel) alternate(from, to protocol.AgentID, at time.Time) {
-	for _, id := range []protocol.AgentID{from, to} {
-		if from == to || id == protocol.Human || id == protocol.Hive {
-			return
-		}
-	}
-	p := m.pairs[pairNames(from, to)]
-	if p == nil || at.Sub(p.since).Abs() >= time.Hour {
-		p = &modelPair{since: at}
-		m.pairs[pairNames(from, to)] = p
-	}
-	if p.last != "" && p.last != from {
-		p.turns++
-	}
-	p.last = from
 }
 
 func sameSet[T ~string](a, b []T) bool {
@@ -781,6 +857,10 @@ func sameSet[T ~string](a, b []T) bool {
 func (m *hiveModel) rest(group []protocol.Event, v verdict) error {
 	about, _ := group[0].Body.(*protocol.MessageEvent)
 	v.seq = group[0].Seq
+	return m.restOf(group, about, v)
+}
+
+func (m *hiveModel) restOf(group []protocol.Event, about *protocol.MessageEvent, v verdict) error {
 	for i := 1; i < len(group); i++ {
 		ev := group[i]
 		if m.seq++; ev.Seq != m.seq {
@@ -800,6 +880,7 @@ func (m *hiveModel) rest(group []protocol.Event, v verdict) error {
 			if e.Action == protocol.Continued {
 				what += " " + string(e.Conversation)
 				m.restart(e.Conversation, ev.Seq)
+				m.goOn(e.Conversation)
 			}
 			err = m.effect(what, about != nil && e.Of == v.seq && e.By == about.From, &v)
 		default:
@@ -836,15 +917,6 @@ func (m *hiveModel) dropped(ev protocol.Event, e *protocol.DropEvent, about *pro
 	}
 	v.drops = slices.Delete(v.drops, i, i+1)
 	m.tally[string(e.Reason)]++
-	switch {
-	case !e.Told:
-	case e.Reason == protocol.HopCap:
-		m.talk(e.Conversation).told = ev.TS
-	case e.Reason == protocol.PairCap:
-		for _, x := range to {
-			m.pairs[pairNames(e.From, protocol.AgentID(x))].told = ev.TS
-		}
-	}
 	return nil
 }
 

@@ -3,6 +3,7 @@ package router
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -30,10 +31,13 @@ type Need struct {
 var needSources = []func(*needs){
 	(*needs).approvals,
 	(*needs).blocked,
+	(*needs).stoppedAgents,
+	(*needs).stoppedThreads,
 	(*needs).fullInboxes,
 	(*needs).missing,
 	(*needs).nobodyEligible,
 	(*needs).silentAgents,
+	(*needs).busyPairs,
 	(*needs).troubles,
 }
 
@@ -159,6 +163,52 @@ func (n *needs) fullInboxes() {
 	}
 }
 
+// stoppedAgents are those that may be in a loop, and human where it counts as one
+// of them.
+func (n *needs) stoppedAgents() {
+	var list []Need
+	for _, a := range n.d.state.Roster() {
+		if a.Stopped {
+			list = append(list, Need{
+				Code: protocol.CodeEchoCap, Agent: a.ID, Commands: []string{"hived continue --agent " + string(a.ID)},
+				Text: string(a.ID) + " may be in a loop: what it sends to agents waits in its outbox until you let it go on",
+			})
+		}
+	}
+	n.addSome(list, "%d more agents may be in a loop", "hived status")
+	if n.d.state.HumanCounts {
+		n.add(Need{
+			Code: protocol.CodeHumanCounts, Agent: protocol.Human, Commands: []string{"hived continue --agent human"},
+			Text: fmt.Sprintf("human wrote to agents over %d times within an hour, as a program that answers would: its messages let nobody go on", ledger.WordsAnHour),
+		})
+	}
+}
+
+// stoppedThreads are the conversations of which messages are kept.
+func (n *needs) stoppedThreads() {
+	kept := n.d.state.Kept()
+	var list []Need
+	for _, conv := range slices.Sorted(maps.Keys(kept)) {
+		list = append(list, Need{
+			Code: protocol.Code(protocol.HopCap), Conversation: conv, Count: kept[conv], Commands: []string{"hived continue " + string(conv)},
+			Text: fmt.Sprintf("conversation %s is stopped; %s kept until you let it go on", conv, times(kept[conv], "message")),
+		})
+	}
+	n.addSome(list, "%d more conversations are stopped", "hived log --kind message")
+}
+
+// busyPairs are agents that may be in a loop that looks like work.
+func (n *needs) busyPairs() {
+	var list []Need
+	for _, b := range n.d.state.BusyPairs(n.now) {
+		list = append(list, Need{
+			Code: protocol.CodeBusyPair, Agent: b.One, Count: b.Messages, Commands: []string{"hived log --kind message --of " + string(b.One), "hived agent hold " + string(b.One)},
+			Text: fmt.Sprintf("%s and %s sent each other %d messages within a day, with no word of a person: look whether it is work", b.One, b.Other, b.Messages),
+		})
+	}
+	n.addSome(list, "%d more pairs of agents write to each other as often", "hived log --kind message")
+}
+
 // nobodyEligible are the tasks for agents that are not there.
 func (n *needs) nobodyEligible() {
 	there := map[protocol.Address]bool{}
@@ -273,7 +323,7 @@ func (n *needs) trouble(kind protocol.Kind, group []ledger.Trouble) {
 		x.Text = times(count, "file") + from + " set aside in the last hour" + newest + last.Text
 	case protocol.KindDrop:
 		x.Text = times(count, "message") + from + " not delivered in the last hour" + newest + last.Text
-	case protocol.KindHive, protocol.KindAgent, protocol.KindMessage, protocol.KindDuplicate, protocol.KindHandled, protocol.KindFile, protocol.KindTaskRejected:
+	case protocol.KindHive, protocol.KindAgent, protocol.KindMessage, protocol.KindDuplicate, protocol.KindHandled, protocol.KindDelivered, protocol.KindFile, protocol.KindTaskRejected:
 	}
 	n.add(x)
 }

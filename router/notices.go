@@ -25,6 +25,7 @@ type notice struct {
 	data         map[string]any // further facts
 	must         bool           // it must be answered: a full inbox does not keep it from its reader
 	spare        bool           // its reader can find it elsewhere: it leaves half of the inbox to others
+	stops        bool           // it tells of what else was stopped in the conversation
 }
 
 // notice says it. Notices are logged like any message and never cause another:
@@ -55,7 +56,7 @@ func (d *Decider) notice(now time.Time, n notice) error {
 	}
 	e := &protocol.MessageEvent{
 		From: protocol.Hive, To: m.To, InReplyTo: n.reply, Conversation: n.conversation,
-		Delivered: []protocol.AgentID{n.to}, Raw: string(raw),
+		Delivered: []protocol.AgentID{n.to}, Raw: string(raw), Stops: n.stops,
 	}
 	room, why := d.settings.InboxCap, "a notice found the inbox full"
 	if n.spare {
@@ -92,6 +93,9 @@ func (d *Decider) active(id protocol.AgentID) bool {
 	a := d.state.Agents[id]
 	return a != nil && a.Status == ledger.Active
 }
+
+// noticeEvery is how often the lead, or a person, is told of trouble of one sort.
+const noticeEvery = time.Hour
 
 // worthTelling tells whether the lead, or a person, is to hear of trouble of an
 // agent: once an hour of each code. A log of the oldest format cannot remember

@@ -31,21 +31,10 @@ func (r *Router) letters(list []Decision) {
 	var all []mailbox.Delivery
 	var owed []debt // each of them, should it fail
 	for _, d := range list {
-		if e, ok := d.Event.Body.(*protocol.HandledEvent); ok && e.How == protocol.HowUndeleted {
-			x := debt{seq: d.Event.Seq, agent: e.Agent, file: e.File, data: e.Content.Bytes()}
+		for _, c := range lettersOf(d.Event, d.Changes) {
+			x := debt{seq: d.Event.Seq, agent: ownerOf(c.Path), file: path.Base(c.Path), data: c.Data}
 			all = append(all, mailbox.Delivery{Agent: x.agent, File: x.file, Data: x.data})
 			owed = append(owed, x)
-		}
-		e, ok := d.Event.Body.(*protocol.MessageEvent)
-		if !ok {
-			continue
-		}
-		for _, c := range d.Changes {
-			if c.Path != protocol.SentDir(e.From)+"/"+e.Sent {
-				x := debt{seq: d.Event.Seq, agent: ownerOf(c.Path), file: e.File, data: c.Data}
-				all = append(all, mailbox.Delivery{Agent: x.agent, File: x.file, Data: x.data})
-				owed = append(owed, x)
-			}
 		}
 	}
 	for i, err := range r.boxes.DeliverAll(all) {
@@ -53,6 +42,26 @@ func (r *Router) letters(list []Decision) {
 			r.deliver(owed[i], protocol.InboxDir(owed[i].agent)+"/"+owed[i].file)
 		}
 	}
+}
+
+// lettersOf are those changes of an event that put messages into inboxes.
+func lettersOf(ev protocol.Event, changes []protocol.Change) []protocol.Change {
+	switch e := ev.Body.(type) {
+	case *protocol.MessageEvent:
+		if n := len(changes); n > 0 && e.Sent != "" && changes[n-1].Path == protocol.SentDir(e.From)+"/"+e.Sent {
+			return changes[:n-1]
+		}
+		return changes
+	case *protocol.DeliveredEvent:
+		return changes
+	case *protocol.HandledEvent:
+		if e.How == protocol.HowUndeleted {
+			return changes
+		}
+	case *protocol.HiveEvent, *protocol.AgentEvent, *protocol.DropEvent, *protocol.QuarantineEvent, *protocol.DuplicateEvent,
+		*protocol.FileEvent, *protocol.TaskEvent, *protocol.TaskRejectedEvent, *protocol.AlertEvent:
+	}
+	return nil
 }
 
 // originalsOf moves the outbox files that durable events were made from to
@@ -72,7 +81,7 @@ func (r *Router) originalsOf(list []Decision) {
 			o, f.as = e.Original, path.Base(e.Path)
 		case *protocol.DuplicateEvent:
 			o, f.as = e.Original, e.Sent
-		case *protocol.HiveEvent, *protocol.AgentEvent, *protocol.DropEvent, *protocol.HandledEvent, *protocol.FileEvent, *protocol.TaskEvent, *protocol.TaskRejectedEvent, *protocol.AlertEvent:
+		case *protocol.HiveEvent, *protocol.AgentEvent, *protocol.DropEvent, *protocol.HandledEvent, *protocol.DeliveredEvent, *protocol.FileEvent, *protocol.TaskEvent, *protocol.TaskRejectedEvent, *protocol.AlertEvent:
 		}
 		if o == nil || len(r.arrivals) == 0 {
 			continue
@@ -147,7 +156,7 @@ func ownChanges(d Decision) []protocol.Change {
 	case *protocol.TaskEvent:
 		return d.Changes
 	case *protocol.HiveEvent, *protocol.AgentEvent, *protocol.MessageEvent, *protocol.QuarantineEvent, *protocol.DuplicateEvent,
-		*protocol.DropEvent, *protocol.HandledEvent, *protocol.TaskRejectedEvent, *protocol.AlertEvent:
+		*protocol.DropEvent, *protocol.HandledEvent, *protocol.DeliveredEvent, *protocol.TaskRejectedEvent, *protocol.AlertEvent:
 	}
 	return nil
 }
@@ -164,7 +173,7 @@ func (r *Router) heed(d Decision) {
 			r.refillFor(e.Agent)
 		}
 	case *protocol.FileEvent, *protocol.TaskEvent, *protocol.MessageEvent, *protocol.QuarantineEvent, *protocol.DuplicateEvent,
-		*protocol.DropEvent, *protocol.HandledEvent, *protocol.TaskRejectedEvent, *protocol.AlertEvent:
+		*protocol.DropEvent, *protocol.HandledEvent, *protocol.DeliveredEvent, *protocol.TaskRejectedEvent, *protocol.AlertEvent:
 	}
 }
 
@@ -341,6 +350,8 @@ func delivered(ev protocol.Event) ([]byte, error) {
 	switch e := ev.Body.(type) {
 	case *protocol.MessageEvent:
 		return ledger.Delivered(ev, e)
+	case *protocol.DeliveredEvent:
+		return e.Content.Bytes(), nil
 	case *protocol.HiveEvent:
 		if e.Adopted != nil {
 			return e.Adopted.Content.Bytes(), nil

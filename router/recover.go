@@ -256,11 +256,7 @@ func (r *Router) redo(from protocol.Seq) (n int, err error) {
 func (r *Router) redoEvent(ev protocol.Event, changes []protocol.Change) {
 	switch e := ev.Body.(type) {
 	case *protocol.MessageEvent:
-		for _, c := range changes {
-			if c.Path != protocol.SentDir(e.From)+"/"+e.Sent {
-				r.redoLetter(debt{seq: ev.Seq, agent: ownerOf(c.Path), file: e.File, data: c.Data}, c.Path)
-			}
-		}
+		r.redoLetters(ev, changes)
 		r.expect(e.From, e.Original, filed{as: e.Sent, seq: ev.Seq})
 	case *protocol.QuarantineEvent:
 		r.expect(e.Agent, e.Original, filed{as: path.Base(e.Path), seq: ev.Seq})
@@ -269,6 +265,8 @@ func (r *Router) redoEvent(ev protocol.Event, changes []protocol.Change) {
 		}
 	case *protocol.DuplicateEvent:
 		r.expect(e.Agent, e.Original, filed{as: e.Sent, seq: ev.Seq})
+	case *protocol.DeliveredEvent:
+		r.redoLetters(ev, changes)
 	case *protocol.HandledEvent:
 		r.redoHandled(ev, e)
 	case *protocol.AlertEvent:
@@ -306,6 +304,12 @@ func (r *Router) redoAltered(e *protocol.AlertEvent) {
 	file := path.Base(e.Path)
 	if _, unread := r.letter(e.Agent, file); unread {
 		r.altered(e.Agent, file)
+	}
+}
+
+func (r *Router) redoLetters(ev protocol.Event, changes []protocol.Change) {
+	for _, c := range lettersOf(ev, changes) {
+		r.redoLetter(debt{seq: ev.Seq, agent: ownerOf(c.Path), file: path.Base(c.Path), data: c.Data}, c.Path)
 	}
 }
 
@@ -522,7 +526,7 @@ func (r *Router) rawOf(seq protocol.Seq) ([]byte, error) {
 			return e.Content.Bytes(), nil
 		}
 		return nil, nil
-	case *protocol.HiveEvent, *protocol.AgentEvent, *protocol.DropEvent, *protocol.HandledEvent, *protocol.FileEvent, *protocol.TaskEvent, *protocol.TaskRejectedEvent, *protocol.AlertEvent:
+	case *protocol.HiveEvent, *protocol.AgentEvent, *protocol.DropEvent, *protocol.HandledEvent, *protocol.DeliveredEvent, *protocol.FileEvent, *protocol.TaskEvent, *protocol.TaskRejectedEvent, *protocol.AlertEvent:
 	}
 	return nil, errNoEvent
 }
@@ -540,7 +544,7 @@ func (r *Router) rewriteSent(ev protocol.Event, unsettled map[original]bool) {
 			raw = e.Content.Bytes()
 		}
 		r.sentAgain(e.Agent, e.Original, path.Base(e.Path), raw, unsettled)
-	case *protocol.HiveEvent, *protocol.AgentEvent, *protocol.DropEvent, *protocol.HandledEvent, *protocol.FileEvent, *protocol.TaskEvent, *protocol.TaskRejectedEvent, *protocol.AlertEvent:
+	case *protocol.HiveEvent, *protocol.AgentEvent, *protocol.DropEvent, *protocol.HandledEvent, *protocol.DeliveredEvent, *protocol.FileEvent, *protocol.TaskEvent, *protocol.TaskRejectedEvent, *protocol.AlertEvent:
 	}
 }
 

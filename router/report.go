@@ -89,7 +89,7 @@ func (r *Router) gitStatus(s *Status) {
 // pending counts what waits in an outbox, where anything can.
 func (r *Router) pending(id protocol.AgentID) int {
 	a := r.agents[id]
-	if a != nil && !r.wants.outbox.has(a) && a.again.IsZero() && r.state.Agents[id].Status != ledger.OnHold {
+	if a != nil && !r.wants.outbox.has(a) && a.again.IsZero() && r.state.Agents[id].Status != ledger.OnHold && !r.heldBack[id] {
 		return 0
 	}
 	return Pending(r.disk, id)

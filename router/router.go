@@ -109,6 +109,7 @@ type Router struct {
 	debts     map[string]debt                        // placements that the disk refused, by path
 	intruders []debt                                 // messages whose names are taken by something else
 	refill    refill
+	heldBack  map[protocol.AgentID]bool // something in their outboxes waits for the breaker
 	root      attentionRoot
 	alerts    chan *protocol.AlertEvent // from other goroutines
 	forced    chan []string             // own files that a person committed
@@ -233,6 +234,7 @@ func open(disk durable.FS, cfg Config, watch watcher) (*Router, error) {
 		originals: map[original]filed{},
 		debts:     map[string]debt{},
 		refill:    refill{waiting: map[protocol.AgentID]bool{}, filling: map[protocol.AgentID]bool{}},
+		heldBack:  map[protocol.AgentID]bool{},
 		alerts:    make(chan *protocol.AlertEvent, 64),
 		forced:    make(chan []string, 16),
 		back:      make(chan struct{}, 1),
@@ -243,7 +245,7 @@ func open(disk durable.FS, cfg Config, watch watcher) (*Router, error) {
 		return nil, err
 	}
 	r.decider = NewDecider(r.state, s, cfg.Entropy)
-	r.decider.recall = r.recall
+	r.decider.recall, r.decider.recallAll = r.recall, r.recallAll
 	r.openGit()
 	if err := r.fits(); err != nil {
 		return nil, errors.Join(err, r.events.Close())

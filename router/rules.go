@@ -16,9 +16,6 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// noticeEvery is how often one thread that stands still is told of (spec §4.3).
-const noticeEvery = time.Hour
-
 // message accepts a message: works out its thread, its recipients and what
 // keeps it from each of them, and records all of it (spec §4). content is the
 // hash of what it says where its sender chose the id.
@@ -29,12 +26,15 @@ func (d *Decider) message(now time.Time, a mailbox.Arrival, content string) erro
 		return err
 	}
 	r := d.resolve(a.Agent, m)
+	if err := d.restrain(now, a.Agent, r); err != nil {
+		return err
+	}
 	thread := d.state.Thread(now, a.Agent, r.to, m.InReplyTo, m.Conversation)
 	e := &protocol.MessageEvent{
-		From: a.Agent, To: m.To, InReplyTo: m.InReplyTo, Hops: hops(a.Agent, m, thread),
+		From: a.Agent, To: m.To, InReplyTo: m.InReplyTo, Hops: d.hops(a.Agent, m, thread),
 		Sent: sent, Original: &a.Original, Raw: string(a.Raw), Conversation: m.Conversation, Content: content,
 	}
-	claim(e, m)
+	d.claimHops(e, m)
 	if e.Conversation == "" {
 		e.Conversation = thread.Conversation
 	}
@@ -48,13 +48,18 @@ func (d *Decider) message(now time.Time, a mailbox.Arrival, content string) erro
 	if m.From != "" && m.From != string(a.Agent) {
 		e.ClaimedFrom = m.From
 	}
+	first := d.state.FirstReply(a.Agent, r.to, m.InReplyTo)
 	d.limits(now, e, m, r)
 	e.Delivered = r.to
+	d.countEchoes(now, e, first)
 	seq, err := d.accept(now, e, m, a.ModTime)
 	if err != nil {
 		return err
 	}
 	if err := d.drops(now, seq, e, r); err != nil {
+		return err
+	}
+	if err := d.tellOfKept(now, seq, e, r.tellPerson); err != nil {
 		return err
 	}
 	if slices.Contains(e.Delivered, protocol.Hive) {
@@ -150,9 +155,9 @@ func fillIn(e *protocol.MessageEvent, m *protocol.Message, modified time.Time) (
 
 // hops counts because agents forget to (spec §4.3). Messages of people start the
 // count.
-func hops(from protocol.AgentID, m *protocol.Message, t ledger.Thread) int {
+func (d *Decider) hops(from protocol.AgentID, m *protocol.Message, t ledger.Thread) int {
 	switch {
-	case from == protocol.Human || toHiveAlone(m):
+	case !d.state.CountsAsAgent(from) || toHiveAlone(m):
 		return 0
 	case t.Known:
 		return min(t.Hops, math.MaxInt32-1) + 1
@@ -162,10 +167,10 @@ func hops(from protocol.AgentID, m *protocol.Message, t ledger.Thread) int {
 	return 0
 }
 
-// claim adds what a sender claims, which can only make it more, and counts for
+// claimHops adds what a sender claims, which can only make it more, and counts for
 // this message alone: else one message could end a conversation of others.
-func claim(e *protocol.MessageEvent, m *protocol.Message) {
-	if e.From != protocol.Human && !toHiveAlone(m) && m.Hops > e.Hops {
+func (d *Decider) claimHops(e *protocol.MessageEvent, m *protocol.Message) {
+	if d.state.CountsAsAgent(e.From) && !toHiveAlone(m) && m.Hops > e.Hops {
 		e.Hops, e.Claimed = m.Hops, m.Hops-e.Hops
 	}
 }
@@ -179,6 +184,8 @@ type recipients struct {
 	to       []protocol.AgentID
 	archived []protocol.AgentID
 	dropped  []dropped
+
+	tellPerson bool // of what is kept
 }
 
 type dropped struct {
@@ -187,7 +194,7 @@ type dropped struct {
 	detail  string // one sentence with the remedy
 	nearest []string
 	tell    bool
-	tellToo protocol.AgentID
+	tellToo bool // a person, too
 }
 
 func (r *recipients) add(id protocol.AgentID) {
@@ -328,20 +335,24 @@ func didYouMean(name string, known []string) string {
 // (spec §4.3, §4.5).
 func (d *Decider) limits(now time.Time, e *protocol.MessageEvent, m *protocol.Message, r *recipients) {
 	switch {
-	case !m.ExpiresAt.IsZero() && now.After(m.ExpiresAt):
-		d.dropAll(r, dropped{
-			reason: protocol.Expired, tell: true,
-			detail: fmt.Sprintf("it expired at %s and was found at %s; send it again with a later expires_at, or none", m.ExpiresAt.UTC().Format(time.RFC3339), now.UTC().Format(time.RFC3339)),
-		}, true)
+	case d.expired(now, m, r):
 	case e.Hops > d.settings.HopCap:
-		d.dropAll(r, dropped{
-			reason: protocol.HopCap, tell: now.Sub(d.state.Told(e.Conversation)).Abs() >= noticeEvery, tellToo: d.lead(e.From),
-			detail: fmt.Sprintf("conversation %s made %d hops, the cap is %d; stop answering, begin a new conversation with a new aim, or ask a person to run `hived continue %s`", e.Conversation, e.Hops, d.settings.HopCap, e.Conversation),
-		}, false)
+		d.stop(now, e, r)
 	default:
-		d.pairCap(now, e, r)
 		d.inboxCap(r)
 	}
+}
+
+// expired drops a message that is found too late.
+func (d *Decider) expired(now time.Time, m *protocol.Message, r *recipients) bool {
+	if m.ExpiresAt.IsZero() || !now.After(m.ExpiresAt) {
+		return false
+	}
+	d.dropAll(r, dropped{
+		reason: protocol.Expired, tell: true,
+		detail: fmt.Sprintf("it expired at %s and was found at %s; send it again with a later expires_at, or none", m.ExpiresAt.UTC().Format(time.RFC3339), now.UTC().Format(time.RFC3339)),
+	}, true)
+	return true
 }
 
 // dropAll keeps the message from everybody; from hive itself only where it
@@ -364,24 +375,6 @@ func (d *Decider) drop(r *recipients, why dropped, fits func(protocol.AgentID) b
 	r.archived = slices.DeleteFunc(r.archived, fits)
 	if len(why.to) > 0 {
 		r.dropped = append(r.dropped, why)
-	}
-}
-
-func (d *Decider) pairCap(now time.Time, e *protocol.MessageEvent, r *recipients) {
-	why := dropped{
-		reason: protocol.PairCap, tellToo: d.lead(e.From),
-		detail: fmt.Sprintf("you and the other side took turns %d times within the hour; stop answering, or ask a person to run `hived continue %s`", d.settings.PairCap, e.Conversation),
-	}
-	d.drop(r, why, func(id protocol.AgentID) bool {
-		turns, told := d.state.Turns(e.From, id, now)
-		if turns < d.settings.PairCap {
-			return false
-		}
-		why.tell = why.tell || now.Sub(told).Abs() >= noticeEvery
-		return true
-	})
-	if n := len(r.dropped); n > 0 && r.dropped[n-1].reason == protocol.PairCap {
-		r.dropped[n-1].tell = why.tell
 	}
 }
 
@@ -414,9 +407,8 @@ func (d *Decider) drops(now time.Time, seq protocol.Seq, e *protocol.MessageEven
 		if err := d.notice(now, n); err != nil {
 			return err
 		}
-		if n.to = x.tellToo; n.to != "" && n.to != e.From {
-			n.body = "From " + string(e.From) + ". " + n.body
-			if err := d.notice(now, n); err != nil {
+		if x.tellToo {
+			if err := d.tellPerson(now, e, n); err != nil {
 				return err
 			}
 		}

@@ -46,7 +46,8 @@ type AgentStatus struct {
 	Unread  int              `json:"unread"`
 	Handled uint64           `json:"handled"`
 	Sent    uint64           `json:"sent"`
-	Silent  bool             `json:"silent,omitzero"` // it let offers of tasks run out, and is offered no more until it is heard of
+	Stopped bool             `json:"stopped,omitzero"` // by the breaker: what it sends to agents waits in its outbox
+	Silent  bool             `json:"silent,omitzero"`  // it let offers of tasks run out, and is offered no more until it is heard of
 }
 
 // Roster gives the agents of a state as a status shows them. pending counts
@@ -57,7 +58,7 @@ func Roster(s *ledger.State, pending func(protocol.AgentID) int) []AgentStatus {
 		list = append(list, AgentStatus{
 			ID: a.ID, Role: a.Role, Status: a.Status, Lead: s.Lead == a.ID,
 			Pending: pending(a.ID), Unread: a.Inbox.Len(), Handled: a.Handled, Sent: a.Accepted,
-			Silent: silent(a),
+			Silent: silent(a), Stopped: a.Stopped,
 		})
 	}
 	return list

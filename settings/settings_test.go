@@ -15,7 +15,7 @@ import (
 
 // documented is the example of spec §10, word for word.
 const documented = `hop_cap: 12
-pair_cap: 100
+routing: {breaker: {echoes: 200, leak_per_hour: 5}}
 settle: 2s
 rescan: 2s
 outbox_strays_after: 1m

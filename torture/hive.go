@@ -20,7 +20,7 @@ import (
 const hiveYAML = `settle: 200ms
 rescan: 500ms
 hop_cap: 1000000
-pair_cap: 1000000
+routing: {breaker: {echoes: 1000000}}
 inbox_cap: 1000000
 log: {segment_bytes: 65536}
 git: {commit_delay: 20ms}

@@ -75,7 +75,7 @@ func (a *accepted) note(ev protocol.Event) {
 		}
 	case *protocol.TaskEvent:
 		a.tasks.note(e)
-	case *protocol.AgentEvent, *protocol.DropEvent, *protocol.DuplicateEvent, *protocol.HandledEvent, *protocol.FileEvent, *protocol.TaskRejectedEvent, *protocol.AlertEvent:
+	case *protocol.AgentEvent, *protocol.DropEvent, *protocol.DuplicateEvent, *protocol.HandledEvent, *protocol.DeliveredEvent, *protocol.FileEvent, *protocol.TaskRejectedEvent, *protocol.AlertEvent:
 	}
 }
 

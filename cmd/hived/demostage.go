@@ -55,6 +55,9 @@ func (c *demoSeen) count(ev protocol.Event) {
 	case *protocol.MessageEvent:
 		c.Messages++
 		c.Deliveries += len(e.Delivered)
+		if e.Kept != nil {
+			c.Dropped++
+		}
 	case *protocol.HandledEvent:
 		c.Handled++
 	case *protocol.DropEvent:
@@ -78,8 +81,11 @@ func trafficOf(ev protocol.Event) (traffic, bool) {
 	switch e := ev.Body.(type) {
 	case *protocol.MessageEvent:
 		l.who, l.whom, l.what = string(e.From), list(e.To), string(e.Act)+"  "+protocol.Visible(e.Subject)
-		if e.From == protocol.Hive {
+		switch {
+		case e.From == protocol.Hive:
 			l.colour = yellow
+		case e.Kept != nil:
+			l.colour, l.what = red, "kept: "+string(e.Kept.Reason)
 		}
 		return l, l.whom != string(protocol.Hive)
 	case *protocol.HandledEvent:

@@ -54,6 +54,7 @@ type fate struct {
 	Detail    string             `json:"detail,omitzero"` // of a refusal: what is wrong and what to do
 	Reply     *replyJSON         `json:"reply,omitzero"`
 
+	kept  []protocol.Seq // that delivered it after it was kept
 	by    protocol.AgentID
 	to    []protocol.Address
 	until stage
@@ -63,6 +64,7 @@ type droppedJSON struct {
 	To     []protocol.Address `json:"to"`
 	Reason protocol.Reason    `json:"reason"`
 	Detail string             `json:"detail,omitzero"`
+	Kept   bool               `json:"kept,omitzero"` // until somebody lets the thread go on
 }
 
 type replyJSON struct {
@@ -93,11 +95,15 @@ func (f *fate) see(ev protocol.Event) bool {
 		f.seeMessage(ev, e)
 	case *protocol.DropEvent:
 		if f.Seq > 0 && e.Of == f.Seq {
-			f.Dropped = append(f.Dropped, droppedJSON{e.To, e.Reason, e.Detail})
+			f.Dropped = append(f.Dropped, droppedJSON{To: e.To, Reason: e.Reason, Detail: e.Detail})
 			f.refuse(protocol.Code(e.Reason), e.Detail)
 		}
+	case *protocol.DeliveredEvent:
+		if f.Seq > 0 && e.Of == f.Seq {
+			f.kept = append(f.kept, ev.Seq)
+		}
 	case *protocol.HandledEvent:
-		if f.Seq > 0 && e.Of == f.Seq && (e.How == protocol.HowDone || e.How == protocol.HowDeleted) {
+		if f.Seq > 0 && (e.Of == f.Seq || slices.Contains(f.kept, e.Of)) && (e.How == protocol.HowDone || e.How == protocol.HowDeleted) {
 			f.Handled = append(f.Handled, e.Agent)
 		}
 	}
@@ -114,6 +120,9 @@ func (f *fate) seeMessage(ev protocol.Event, e *protocol.MessageEvent) {
 	switch {
 	case f.original(e.From, e.Original):
 		f.Seq, f.Delivered, f.State = ev.Seq, e.Delivered, "accepted"
+		if e.Kept != nil {
+			f.keep(e)
+		}
 	case f.Seq > 0 && e.InReplyTo == f.ID && slices.Contains(e.Delivered, f.by):
 		// What hive says of a message is no answer to it, unless it was asked.
 		if e.From == protocol.Hive && !slices.Contains(f.to, protocol.Address(protocol.Hive)) {
@@ -121,6 +130,17 @@ func (f *fate) seeMessage(ev protocol.Event, e *protocol.MessageEvent) {
 		}
 		f.Reply = reply(e)
 	}
+}
+
+// keep takes note of those who get the message only if its thread goes on.
+func (f *fate) keep(e *protocol.MessageEvent) {
+	to := make([]protocol.Address, len(e.Kept.To))
+	for i, id := range e.Kept.To {
+		to[i] = protocol.Address(id)
+	}
+	detail := fmt.Sprintf("conversation %s is stopped; it is kept, and `hived continue %s` has it delivered", e.Conversation, e.Conversation)
+	f.Dropped = append(f.Dropped, droppedJSON{To: to, Reason: e.Kept.Reason, Detail: detail, Kept: true})
+	f.refuse(protocol.Code(e.Kept.Reason), detail)
 }
 
 func reply(e *protocol.MessageEvent) *replyJSON {

@@ -117,7 +117,7 @@ func (a *app) eventLine(ev protocol.Event) string {
 
 func kindColour(k protocol.Kind) string {
 	switch k {
-	case protocol.KindMessage:
+	case protocol.KindMessage, protocol.KindDelivered:
 		return cyan
 	case protocol.KindHandled:
 		return green
@@ -163,7 +163,7 @@ func (f *filter) fits(ev protocol.Event) bool {
 	p := protocol.Handle[part](ev, parts{})
 	inThread := f.conversation == "" || p.conversation == f.conversation || f.members[p.of]
 	f.seen = f.seen || inThread
-	if f.conversation != "" && inThread && ev.Body.Kind() == protocol.KindMessage {
+	if kind := ev.Body.Kind(); f.conversation != "" && inThread && (kind == protocol.KindMessage || kind == protocol.KindDelivered) {
 		f.members[ev.Seq] = true
 	}
 	return inThread &&
@@ -182,7 +182,7 @@ type part struct {
 type parts struct{}
 
 func (parts) OnHive(_ protocol.Event, e *protocol.HiveEvent) part {
-	return part{[]protocol.AgentID{e.By}, e.Conversation, e.Of}
+	return part{[]protocol.AgentID{e.By, e.Agent}, e.Conversation, e.Of}
 }
 
 func (parts) OnAgent(_ protocol.Event, e *protocol.AgentEvent) part {
@@ -190,7 +190,11 @@ func (parts) OnAgent(_ protocol.Event, e *protocol.AgentEvent) part {
 }
 
 func (parts) OnMessage(_ protocol.Event, e *protocol.MessageEvent) part {
-	return part{append(append([]protocol.AgentID{e.From}, e.Delivered...), agents(e.To)...), e.Conversation, 0}
+	who := append(append([]protocol.AgentID{e.From}, e.Delivered...), agents(e.To)...)
+	if e.Kept != nil {
+		who = append(who, e.Kept.To...)
+	}
+	return part{who, e.Conversation, 0}
 }
 
 func (parts) OnDrop(_ protocol.Event, e *protocol.DropEvent) part {
@@ -207,6 +211,10 @@ func (parts) OnDuplicate(_ protocol.Event, e *protocol.DuplicateEvent) part {
 
 func (parts) OnHandled(_ protocol.Event, e *protocol.HandledEvent) part {
 	return part{[]protocol.AgentID{e.Agent}, "", e.Of}
+}
+
+func (parts) OnDelivered(_ protocol.Event, e *protocol.DeliveredEvent) part {
+	return part{append([]protocol.AgentID{e.From}, e.To...), e.Conversation, e.Of}
 }
 
 func (parts) OnFile(_ protocol.Event, e *protocol.FileEvent) part {

@@ -294,12 +294,22 @@ func timeoutFlag(c *cobra.Command) *time.Duration {
 
 func (a *app) continueCommand() *cobra.Command {
 	c := &cobra.Command{
-		Use:   "continue CONVERSATION",
-		Short: "Lets a stopped thread go on: its hops count from zero again",
-		Args:  takes(1, 1),
+		Use:   "continue [CONVERSATION]",
+		Short: "Lets a stopped thread, or agent, go on: its count begins at zero",
+		Long:  "Lets a thread go on that was stopped, and has delivered what was kept of it; with --agent an agent whose messages wait because it may be in a loop. The count begins at zero.",
+		Args:  takes(0, 1),
 	}
 	timeout := timeoutFlag(c)
+	id := c.Flags().String("agent", "", "let this `ID` go on, whatever the thread")
 	c.RunE = a.withHive(func(c *cobra.Command, args []string, disk *durable.Disk) error {
+		switch {
+		case *id != "" && len(args) > 0:
+			return usageError("continue either a conversation or an agent: leave out %s or --agent", protocol.Quote(args[0]))
+		case *id != "":
+			return a.command(c.Context(), disk, "continue", orderData{Agent: protocol.AgentID(*id)}, *timeout, protocol.Visible(*id)+" goes on")
+		case len(args) == 0:
+			return usageError("say which conversation goes on, or --agent ID; `hived status` lists both")
+		}
 		return a.command(c.Context(), disk, "continue", orderData{Conversation: args[0]}, *timeout, "conversation "+protocol.Visible(args[0])+" goes on")
 	})
 	return c

@@ -26,6 +26,7 @@ type life struct {
 	Hops         int                     `json:"hops"`
 	Commit       string                  `json:"commit,omitzero"` // the one that holds its delivery
 	Delivered    []*delivery             `json:"delivered"`
+	Kept         []protocol.AgentID      `json:"kept,omitzero"` // at first, for these
 	Dropped      []dropLife              `json:"dropped"`
 	Again        []moment                `json:"sent_again"`
 	Replies      []*life                 `json:"replies"`
@@ -34,6 +35,7 @@ type life struct {
 // delivery is a message in one inbox.
 type delivery struct {
 	To      protocol.AgentID `json:"to"`
+	After   *moment          `json:"after,omitzero"` // when, after it was kept
 	Handled []handling       `json:"handled"`
 }
 
@@ -235,9 +237,14 @@ func (t *trace) see(ev protocol.Event, want target) {
 		if want.conversations[e.Conversation] {
 			t.bySeq[ev.Seq] = newLife(now, e)
 		}
+	case *protocol.DeliveredEvent:
+		if l := t.bySeq[e.Of]; l != nil {
+			t.bySeq[ev.Seq] = l // what is handled is this
+			l.delivered(now, e)
+		}
 	case *protocol.DropEvent:
 		if l := t.bySeq[e.Of]; l != nil {
-			l.Dropped = append(l.Dropped, dropLife{now, droppedJSON{e.To, e.Reason, e.Detail}})
+			l.Dropped = append(l.Dropped, dropLife{now, droppedJSON{To: e.To, Reason: e.Reason, Detail: e.Detail}})
 		}
 	case *protocol.DuplicateEvent:
 		if l := t.bySeq[e.Of]; l != nil {
@@ -262,14 +269,26 @@ func newLife(now moment, e *protocol.MessageEvent) *life {
 	for _, id := range e.Delivered {
 		l.Delivered = append(l.Delivered, &delivery{To: id, Handled: []handling{}})
 	}
+	if e.Kept != nil {
+		l.Kept = e.Kept.To
+	}
 	return l
+}
+
+// delivered takes in that a message that was kept was delivered.
+func (l *life) delivered(now moment, e *protocol.DeliveredEvent) {
+	for _, id := range e.To {
+		l.Delivered = append(l.Delivered, &delivery{To: id, After: &now, Handled: []handling{}})
+	}
 }
 
 // grow hangs replies below what they answer and finds where to begin.
 func (t *trace) grow(want target) {
 	order := make([]*life, 0, len(t.bySeq))
-	for _, l := range t.bySeq {
-		order = append(order, l)
+	for seq, l := range t.bySeq {
+		if seq == l.Seq {
+			order = append(order, l)
+		}
 	}
 	slices.SortFunc(order, func(x, y *life) int { return int(x.Seq) - int(y.Seq) }) //nolint:gosec // a log is shorter than 2^63
 	newest := map[protocol.MessageID]*life{}
@@ -314,8 +333,15 @@ func (a *app) stations(l *life) []string {
 	when := func(m moment) string { return a.style.paint(dim, fmt.Sprintf("%s  %6d", clock(m.At), m.Seq)) }
 	accepted := fmt.Sprintf("%s  accepted as %s, %d hops", when(moment{l.Seq, l.At}), l.ID, l.Hops) + inCommit(l.Commit)
 	lines := []string{accepted}
+	if len(l.Kept) > 0 {
+		lines = append(lines, fmt.Sprintf("%s  kept for %s: the conversation was stopped", when(moment{l.Seq, l.At}), list(l.Kept)))
+	}
 	for _, d := range l.Delivered {
-		line := fmt.Sprintf("%s  delivered to %s", when(moment{l.Seq, l.At}), d.To)
+		at := moment{l.Seq, l.At}
+		if d.After != nil {
+			at = *d.After
+		}
+		line := fmt.Sprintf("%s  delivered to %s", when(at), d.To)
 		if len(d.Handled) == 0 && !d.To.Reserved() {
 			line += ", unread"
 		}

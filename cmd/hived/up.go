@@ -56,6 +56,9 @@ func (a *app) up(ctx context.Context, dir string, o upOptions) error {
 	}
 	othersMayRead()
 	log := a.logger(o.verbose)
+	for _, text := range settings.Idle(disk) {
+		log.WarnContext(ctx, "a key of hive.yaml does nothing", slog.String("key", text))
+	}
 	if err := closeHive(ctx, disk, log); err != nil {
 		return err
 	}

@@ -214,11 +214,13 @@ var messages = []row{
 		},
 	},
 	{
-		name: "hops-forged-high", given: "`hops` claims two thousand million", answer: "dropped as `hop-cap`: a claim can only make it more",
+		name: "hops-forged-high", given: "`hops` claims two thousand million", answer: "kept, as `hop-cap`: a claim can only make it more",
 		run: func(h *hive) {
 			h.send(h.alice, "1.json", `{"id":"m","to":"`+h.bob+`","hops":2147483647,"body":"x"}`)
 			h.others()
-			h.drop(h.alice, "m", protocol.HopCap)
+			await(h, "that it is kept", func(e *protocol.MessageEvent) bool {
+				return string(e.From) == h.alice && e.ID == "m" && e.Kept != nil && e.Kept.Reason == protocol.HopCap
+			})
 			h.told(h.alice, protocol.Code(protocol.HopCap))
 		},
 	},
@@ -238,12 +240,27 @@ var messages = []row{
 		},
 	},
 	{
-		name: "loop-over-conversations", given: "two agents answer each other for ever, each time in a new conversation", answer: "stopped at `pair_cap`, as `pair-cap`; the sender is told once", on: own,
-		set: func(s *protocol.Settings) { s.PairCap = 6 },
+		name: "loop-over-conversations", given: "two agents answer each other for ever, each time in a new conversation", answer: "stopped at `routing.breaker.echoes`: what comes then waits in the outbox, as `echo-cap`, and goes on with `hived continue --agent`", on: own,
+		set: func(s *protocol.Settings) { s.Routing.Breaker.Echoes = 3 },
 		run: func(h *hive) {
-			last := h.exchange(20, func(i int) string { return fmt.Sprintf(`"conversation":"c%d"`, i) }, "alice", "bob")
-			h.bob = "human" // with whom nobody is a pair
-			h.ends(protocol.Code(protocol.PairCap), last, 7)
+			ids := []string{"alice", "bob"}
+			say := func(i int) {
+				h.send(ids[i%2], fmt.Sprintf("m%d.json", i), fmt.Sprintf(`{"id":"m%d","conversation":"c%d","to":"%s","body":"x"}`, i, i, ids[(i+1)%2]))
+			}
+			for i := range 7 {
+				if say(i); i == 2 {
+					h.others()
+				}
+				h.message(ids[i%2], fmt.Sprintf("m%d", i))
+			}
+			say(7)
+			await(h, "the alert", func(e *protocol.AlertEvent) bool { return e.Code == protocol.CodeEchoCap && e.Agent == "bob" })
+			h.told("bob", protocol.CodeEchoCap)
+			if !h.exists("agents/bob/outbox/m7.json") {
+				h.t.Error("what waits is not in the outbox")
+			}
+			h.send("human", "continue.json", `{"to":"hive","event":"continue","data":{"agent":"bob"}}`)
+			h.message("bob", "m7")
 		},
 	},
 	{
@@ -354,7 +371,9 @@ func (h *hive) exchange(most int, more func(i int) string, ids ...string) int {
 func (h *hive) ends(code protocol.Code, last, want int) {
 	h.t.Helper()
 	id := fmt.Sprintf("%s-%d", h.row, last)
-	d := await(h, "drop of "+id, func(e *protocol.DropEvent) bool { return string(e.ID) == id && string(e.Reason) == string(code) })
+	d := await(h, "that "+id+" is kept", func(e *protocol.MessageEvent) bool {
+		return string(e.ID) == id && e.Kept != nil && string(e.Kept.Reason) == string(code)
+	})
 	from := string(d.From)
 	notice := h.told(from, code)
 	h.send(from, "answer.json", `{"id":"answer","to":"hive","in_reply_to":"`+string(notice.ID)+`","body":"understood"}`)

@@ -1,0 +1,319 @@
+package ledger
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/hived/hived/protocol"
+)
+
+// What is kept is bounded: so many messages of one thread, and of all threads.
+const (
+	KeptOfThread = 1000
+	KeptOfHive   = 100_000
+)
+
+// idsOfStops bounds how many ids of stopped messages one notice lists.
+const idsOfStops = 50
+
+// tellEvery is how often a sender is told what of his was stopped in a thread,
+// after the first time, and a person that anything was (spec §4.3).
+const tellEvery = time.Hour
+
+// stopped is a thread in which a cap stopped messages.
+type stopped struct {
+	mail    []Kept // oldest first
+	going   int    // of these, from the first: they are to be delivered
+	senders map[protocol.AgentID]*stops
+	person  instant // a person was told
+}
+
+// stops is what one sender knows of his messages that were stopped in a thread.
+type stops struct {
+	told instant
+	rest []protocol.MessageID // of which he was not told, at most idsOfStops
+	more int                  // beside them
+}
+
+// Kept is a message that is kept.
+type Kept struct {
+	Of           protocol.Seq
+	Conversation protocol.ConversationID
+	From         protocol.AgentID
+	To           []protocol.AgentID
+}
+
+// CanKeep reports whether one more message of a thread may be kept.
+func (s *State) CanKeep(conv protocol.ConversationID) bool {
+	st := s.stopped[conv]
+	return s.kept < KeptOfHive && (st == nil || len(st.mail) < KeptOfThread)
+}
+
+// Kept gives how many messages are kept, by thread.
+func (s *State) Kept() map[protocol.ConversationID]int {
+	all := map[protocol.ConversationID]int{}
+	for conv, st := range s.stopped {
+		if len(st.mail) > 0 {
+			all[conv] = len(st.mail)
+		}
+	}
+	return all
+}
+
+// Keeps reports whether a message is kept for an agent.
+func (s *State) Keeps(of protocol.Seq, conv protocol.ConversationID, to protocol.AgentID) bool {
+	st := s.stopped[conv]
+	return st != nil && slices.ContainsFunc(st.mail, func(k Kept) bool { return k.Of == of && slices.Contains(k.To, to) })
+}
+
+// TellStop reports whether the sender of a message that is stopped now is to be
+// told at once, and whether a person is.
+func (s *State) TellStop(now time.Time, conv protocol.ConversationID, from protocol.AgentID) (sender, person bool) {
+	st := s.stopped[conv]
+	if st == nil {
+		return true, true
+	}
+	return st.senders[from] == nil, due(st.person, now)
+}
+
+func due(told instant, now time.Time) bool {
+	return told == 0 || now.Sub(told.time()).Abs() >= tellEvery
+}
+
+// Stops is what a sender was not told yet of his stopped messages of a thread.
+type Stops struct {
+	Conversation protocol.ConversationID
+	From         protocol.AgentID
+	IDs          []protocol.MessageID
+	More         int // beside these
+}
+
+// StopsVersion changes whenever [State.StopsDue] may give something else, but for
+// the time.
+func (s *State) StopsVersion() uint64 { return s.stopsVersion }
+
+// StopsDue gives what senders are to be told now, in a fixed order, and when the
+// next will be: zero if none.
+func (s *State) StopsDue(now time.Time) (list []Stops, next time.Time) {
+	for _, conv := range slices.Sorted(maps.Keys(s.stopped)) {
+		st := s.stopped[conv]
+		for _, from := range slices.Sorted(maps.Keys(st.senders)) {
+			x := st.senders[from]
+			if len(x.rest) == 0 {
+				continue
+			}
+			if at := x.told.time().Add(tellEvery); x.told != 0 && now.Before(at) {
+				if next.IsZero() || at.Before(next) {
+					next = at
+				}
+				continue
+			}
+			list = append(list, Stops{conv, from, slices.Clone(x.rest), x.more})
+		}
+	}
+	return list, next
+}
+
+// GoingOn gives the kept messages that are to be delivered next, at most so many.
+func (s *State) GoingOn(most int) []Kept {
+	var list []Kept
+	for _, conv := range s.goingOn {
+		st := s.stopped[conv]
+		list = append(list, st.mail[:min(st.going, most-len(list))]...)
+		if len(list) == most {
+			break
+		}
+	}
+	return list
+}
+
+func (s *State) stop(conv protocol.ConversationID) *stopped {
+	st := s.stopped[conv]
+	if st == nil {
+		st = &stopped{senders: map[protocol.AgentID]*stops{}}
+		s.stopped[conv] = st
+	}
+	return st
+}
+
+// keep takes note of a message that is kept.
+func (s *State) keep(ev protocol.Event, e *protocol.MessageEvent) {
+	st := s.stop(e.Conversation)
+	st.mail = append(st.mail, Kept{ev.Seq, e.Conversation, e.From, e.Kept.To})
+	s.kept++
+	s.note(st, ev, e.From, e.ID, e.Kept.Told)
+}
+
+// stops takes note of a drop in a thread that is stopped, and of a kept message
+// that was dropped in the end.
+func (s *State) stops(ev protocol.Event, e *protocol.DropEvent) {
+	st := s.stopped[e.Conversation]
+	if st == nil {
+		return
+	}
+	if e.Reason == protocol.HopCap {
+		s.note(st, ev, e.From, e.ID, e.Told)
+		return
+	}
+	to := make([]protocol.AgentID, len(e.To))
+	for i, id := range e.To {
+		to[i] = protocol.AgentID(id)
+	}
+	s.release(e.Of, e.Conversation, to)
+}
+
+// note takes note of what a sender and a person were told.
+func (s *State) note(st *stopped, ev protocol.Event, from protocol.AgentID, id protocol.MessageID, told bool) {
+	if told && due(st.person, ev.TS) {
+		st.person = instantOf(ev.TS)
+	}
+	s.stopsVersion++
+	x := st.senders[from]
+	switch {
+	case x == nil:
+		st.senders[from] = &stops{told: instantOf(ev.TS)}
+	case len(x.rest) < idsOfStops:
+		x.rest = append(x.rest, id)
+	default:
+		x.more++
+	}
+}
+
+// toldOfStops takes note of a notice that told a sender of the rest.
+func (s *State) toldOfStops(ev protocol.Event, e *protocol.MessageEvent) {
+	st := s.stopped[e.Conversation]
+	if st == nil || len(e.To) != 1 {
+		return
+	}
+	if x := st.senders[protocol.AgentID(e.To[0])]; x != nil {
+		*x = stops{told: instantOf(ev.TS)}
+		s.stopsVersion++
+	}
+}
+
+// tellAnew has whoever is stopped next in a thread told at once.
+func (s *State) tellAnew(conv protocol.ConversationID) {
+	st := s.stopped[conv]
+	if st == nil {
+		return
+	}
+	s.stopsVersion++
+	st.person = 0
+	maps.DeleteFunc(st.senders, func(_ protocol.AgentID, x *stops) bool { return len(x.rest) == 0 })
+}
+
+// letGoOn has what is kept of a thread delivered. What its senders were not told
+// is settled by that.
+func (s *State) letGoOn(conv protocol.ConversationID) {
+	st := s.stopped[conv]
+	if st == nil {
+		return
+	}
+	s.stopsVersion++
+	clear(st.senders)
+	if st.going == 0 && len(st.mail) > 0 {
+		s.goingOn = append(s.goingOn, conv)
+	}
+	st.going = len(st.mail)
+	s.forgetStopped(conv)
+}
+
+// release takes note of what became of a kept message for some of its recipients.
+func (s *State) release(of protocol.Seq, conv protocol.ConversationID, to []protocol.AgentID) {
+	st := s.stopped[conv]
+	if st == nil {
+		return
+	}
+	i := slices.IndexFunc(st.mail, func(k Kept) bool { return k.Of == of })
+	if i < 0 {
+		return
+	}
+	k := &st.mail[i]
+	k.To = slices.DeleteFunc(slices.Clone(k.To), func(id protocol.AgentID) bool { return slices.Contains(to, id) })
+	if len(k.To) > 0 {
+		return
+	}
+	st.mail = slices.Delete(st.mail, i, i+1)
+	s.kept--
+	if i < st.going {
+		st.going--
+		if st.going == 0 {
+			s.goingOn = slices.DeleteFunc(s.goingOn, func(c protocol.ConversationID) bool { return c == conv })
+		}
+	}
+	s.forgetStopped(conv)
+}
+
+// forgetStopped forgets a thread in which nothing is kept and of which nobody is
+// to be told anything.
+func (s *State) forgetStopped(conv protocol.ConversationID) {
+	if st := s.stopped[conv]; st != nil && len(st.mail) == 0 && len(st.senders) == 0 {
+		delete(s.stopped, conv)
+	}
+}
+
+func (s *State) encodeStopped(out *sink) {
+	out.number(uint64(len(s.stopped)))
+	for _, conv := range slices.Sorted(maps.Keys(s.stopped)) {
+		st := s.stopped[conv]
+		out.text(string(conv))
+		out.number(uint64(st.going)) //nolint:gosec // not negative
+		out.instant(st.person)
+		out.number(uint64(len(st.mail)))
+		for _, k := range st.mail {
+			out.number(uint64(k.Of))
+			out.text(string(k.From))
+			out.number(uint64(len(k.To)))
+			for _, id := range k.To {
+				out.text(string(id))
+			}
+		}
+		out.number(uint64(len(st.senders)))
+		for _, from := range slices.Sorted(maps.Keys(st.senders)) {
+			x := st.senders[from]
+			out.text(string(from))
+			out.instant(x.told)
+			out.number(uint64(x.more)) //nolint:gosec // not negative
+			out.number(uint64(len(x.rest)))
+			for _, id := range x.rest {
+				out.text(string(id))
+			}
+		}
+	}
+	out.number(uint64(len(s.goingOn)))
+	for _, conv := range s.goingOn {
+		out.text(string(conv))
+	}
+}
+
+func (s *State) decodeStopped(in *source) {
+	for n := in.number(); n > 0 && in.err == nil; n-- {
+		conv := protocol.ConversationID(in.text())
+		in.check(s.stopped[conv] == nil, "a thread is stopped twice")
+		st := s.stop(conv)
+		st.going = int(in.short())
+		st.person = in.instant()
+		for m := in.number(); m > 0 && in.err == nil; m-- {
+			k := Kept{Conversation: conv, Of: protocol.Seq(in.number()), From: protocol.AgentID(in.text())}
+			for to := in.number(); to > 0 && in.err == nil; to-- {
+				k.To = append(k.To, protocol.AgentID(in.text()))
+			}
+			st.mail = append(st.mail, k)
+			s.kept++
+		}
+		in.check(st.going <= len(st.mail), "more goes on than is kept")
+		for m := in.number(); m > 0 && in.err == nil; m-- {
+			from, x := protocol.AgentID(in.text()), &stops{told: in.instant(), more: int(in.short())}
+			for ids := in.number(); ids > 0 && in.err == nil; ids-- {
+				x.rest = append(x.rest, protocol.MessageID(in.text()))
+			}
+			st.senders[from] = x
+		}
+	}
+	for n := in.number(); n > 0 && in.err == nil; n-- {
+		conv := protocol.ConversationID(in.text())
+		in.check(s.stopped[conv] != nil && s.stopped[conv].going > 0, "nothing goes on in a thread")
+		s.goingOn = append(s.goingOn, conv)
+	}
+}

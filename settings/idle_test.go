@@ -1,0 +1,29 @@
+package settings
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/hived/hived/internal/durable"
+	"github.com/hived/hived/internal/durable/faultfs"
+	"github.com/hived/hived/protocol"
+)
+
+func TestKeysThatDoNothing(t *testing.T) {
+	for text, want := range map[string][]string{
+		"":                                     nil,
+		"hop_cap: 3\ntasks: {lease: 3s}\n":     nil,
+		"pair_cap: 7\n":                        {"pair_cap has no effect any more: routing.breaker stops loops"},
+		"tasks: {poison_after: 2}\nwork: {}\n": {"work has no effect yet", "tasks.poison_after has no effect yet"},
+		"pair_cap: [": nil,
+	} {
+		disk := faultfs.New()
+		if err := durable.Publish(disk, protocol.PathSettings, []byte(text), 0o644, false); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, Idle(disk)); diff != "" {
+			t.Errorf("%q: %s", text, diff)
+		}
+	}
+}
