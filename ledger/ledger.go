@@ -108,6 +108,7 @@ type Agent struct {
 	Delivered uint64 // messages to this agent
 	Handled   uint64
 
+	hinted   instant
 	day      string // the day that dayBytes counts
 	dayBytes int64
 }
@@ -471,7 +472,14 @@ func (f folder) heard(id protocol.AgentID) {
 	}
 }
 
-func (f folder) OnTaskRejected(_ protocol.Event, e *protocol.TaskRejectedEvent) none {
+// Hinted is when an agent was last told that what it said about a task is no
+// command; zero: never.
+func (a *Agent) Hinted() time.Time { return a.hinted.time() }
+
+func (f folder) OnTaskRejected(ev protocol.Event, e *protocol.TaskRejectedEvent) none {
+	if a := f.s.Agents[e.By]; a != nil && e.Code == protocol.CodeNoCommand {
+		a.hinted = instantOf(ev.TS)
+	}
 	f.s.Tasks.Rejected(e)
 	return none{}
 }

@@ -183,6 +183,7 @@ func (a *Agent) encode(out *sink) {
 	for _, n := range []uint64{a.Accepted, a.Delivered, a.Handled} {
 		out.number(n)
 	}
+	out.instant(a.hinted)
 	out.text(a.day)
 	out.fixed(uint64(a.dayBytes)) //nolint:gosec // the same bits
 }
@@ -206,6 +207,7 @@ func decodeAgent(in *source) *Agent {
 	for _, n := range []*uint64{&a.Accepted, &a.Delivered, &a.Handled} {
 		*n = in.number()
 	}
+	a.hinted = in.instant()
 	a.day = in.text()
 	a.dayBytes = int64(in.fixed()) //nolint:gosec // the same bits
 	return a

@@ -50,6 +50,7 @@ const (
 	CodeTooMany           Code = "too-many"
 	CodeNotApprover       Code = "not-approver"
 	CodeVotedTwice        Code = "voted-twice"
+	CodeNoCommand         Code = "no-command"     // a message about a task that names no event
 	CodeStaleApproval     Code = "stale-approval" // it answers no question, or not the one that is open
 	CodeNoTask            Code = "no-task"        // nothing that this agent could claim
 )

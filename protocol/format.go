@@ -47,6 +47,7 @@ var additions = []Addition{
 	{2, KindTask, "checkpoint.patch", "", "what changed in the checkpoint before, instead of `data`"},
 	{2, KindQuarantine, "told", "", "a notice tells the lead, or a person"},
 	{2, KindAlert, "told", "", "a notice tells the lead, or a person"},
+	{2, KindTaskRejected, "code", "no-command", "a message about a task names no event; its sender is told once an hour"},
 	{2, KindTask, "event", "answer", "the words that let a blocked task go on"},
 	{2, KindTask, "event", "amend", "a new version of the brief"},
 	{2, KindTask, "amends", "", "what the new version of a brief keeps"},

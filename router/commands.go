@@ -31,11 +31,12 @@ type refusal struct {
 }
 
 // command carries out a message to `hive` that names an event (spec §8). One
-// without an event is just filed: an agent that says thank you to the
-// coordinator must not be answered, or the two would talk for ever.
+// without an event is filed, and where it is about a task its sender is told what to
+// send instead. That is said once an hour, and who replies to it is not answered: an
+// agent that says thank you to the coordinator must not talk with it for ever.
 func (d *Decider) command(now time.Time, of protocol.Seq, e *protocol.MessageEvent, m *protocol.Message) error {
 	if m.Event == "" {
-		return nil
+		return d.wordless(now, of, e, m)
 	}
 	if aboutTask(m) {
 		return d.taskCommand(now, of, e, m)

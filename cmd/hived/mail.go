@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"time"
 
@@ -163,7 +164,10 @@ func (p *printer) letter(l agent.Letter) {
 	row("conversation", string(m.Conversation))
 	row("in reply to", string(m.InReplyTo))
 	row("received", clock(l.Received))
-	if m.RequiresReply {
+	switch {
+	case m.From == string(protocol.Hive): // it takes commands, and no replies
+		row("wants", answerTo(m))
+	case m.RequiresReply:
 		row("wants", "a reply: hived send --reply-to "+string(m.ID)+" --to "+m.From+" …")
 	}
 	if !m.ExpiresAt.IsZero() {
@@ -172,6 +176,28 @@ func (p *printer) letter(l agent.Letter) {
 	row("event", m.Event)
 	row("data", string(m.Data))
 	p.text(bodyText(m))
+}
+
+// answerTo gives the commands that answer the question of a task; nothing where a
+// notice asks none.
+func answerTo(m *protocol.Message) string {
+	var data struct {
+		Code protocol.Code
+		Task protocol.TaskID
+		Ask  protocol.Seq
+	}
+	if json.Unmarshal(m.Data, &data, json.MatchCaseInsensitiveNames(true)) != nil || data.Ask == 0 {
+		return ""
+	}
+	id, err := protocol.ParseTaskID(string(data.Task))
+	switch {
+	case err != nil:
+	case data.Code == protocol.CodeApprovalAsked || data.Code == protocol.CodeReminder:
+		return fmt.Sprintf("an answer: hived approve %s --ask %s, or hived deny %s --ask %s", id, data.Ask, id, data.Ask)
+	case data.Code == protocol.CodeSpecify:
+		return fmt.Sprintf("an answer: hived task answer %s --ask %s \"…\"", id, data.Ask)
+	}
+	return ""
 }
 
 // text shows the lines of a body below an empty line.
