@@ -23,7 +23,7 @@ func TestLeaseNeverStarted(t *testing.T) {
 		h.pass(19 * time.Second)
 		h.wantTold("anna", protocol.CodeLeaseEnding, 0)
 		h.pass(2 * time.Second)
-		h.wantTold("anna", protocol.CodeLeaseEnding, 1, "with epoch 1")
+		h.wantTold("anna", protocol.CodeLeaseEnding, 1, "\"epoch\": 1")
 		h.pass(9 * time.Second)
 		if v := h.is(id, task.Unassigned); v.Attempt != 1 || v.Holder != "" || v.NotBefore.IsZero() {
 			t.Errorf("attempt %d, holder %q, not before %s", v.Attempt, v.Holder, v.NotBefore)

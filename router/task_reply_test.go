@@ -2,6 +2,8 @@ package router
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -90,5 +92,31 @@ func TestWordsToAQuestion(t *testing.T) {
 			h.wantTold(who, protocol.CodeNoCommand, 1, want)
 		}
 		h.is(id, task.Paused)
+	})
+}
+
+// TestNoticesAreForTheirReaders: no notice to an agent has a command of people, and
+// one to a person shows them.
+func TestNoticesAreForTheirReaders(t *testing.T) {
+	scenario(t, "anna berta", func(h *crew) {
+		for _, creator := range []protocol.AgentID{"berta", "human"} {
+			id := h.create(creator, `{"title": "tidy the docs", "to": ["anna"], "approvers": ["berta", "human"]}`)
+			h.does("anna", "claim", id, "")
+			h.pass(25 * time.Second)
+			h.does("anna", "start", id, "")
+			h.does("anna", "pause_for_approval", id, `{"question": "May I?"}`)
+			h.pass(31 * time.Minute)
+			h.is(id, task.Failed)
+			resume := map[protocol.AgentID]string{"berta": `send ` + "`" + `{"to": "hive", "event": "resume", "task": "` + string(id) + `"}`, "human": "run `hived task resume " + string(id)}
+			if list := h.told(creator, protocol.CodeTaskFailed); len(list) != 1 || !strings.Contains(list[0].Body, resume[creator]) {
+				t.Errorf("%s was told %v, without %s", creator, list, resume[creator])
+			}
+		}
+		h.wantTold("anna", protocol.CodeLeaseEnding, 2, `"event": "start"`)
+		for _, e := range all[*protocol.MessageEvent](h) {
+			if e.From == protocol.Hive && !slices.Contains(e.Delivered, protocol.Human) && strings.Contains(e.Raw, "`hived ") {
+				t.Errorf("%v was told: %s", e.Delivered, e.Raw)
+			}
+		}
 	})
 }

@@ -58,13 +58,13 @@ func (d *Decider) tellHolder(was, t *task.Task, e *protocol.TaskEvent, add adder
 	switch e.Event {
 	case task.Remind:
 		if t.State == task.Pending {
-			add(t.Holder, protocol.CodeLeaseEnding, protocol.Request, "You took task "+id+" and have not started it. Report `start` with epoch "+epoch+", or it is offered to others.", nil)
+			add(t.Holder, protocol.CodeLeaseEnding, protocol.Request, "You took task "+id+" and have not started it; if you do not, it is offered to others. "+d.ways(t.Holder, t), nil)
 		}
 	case task.LeaseExpired:
 		add(was.Holder, protocol.CodeLeaseExpired, protocol.Inform, "You did not start task "+id+" in time. "+over, nil)
 	case task.HeartbeatLost, task.ProgressStalled:
-		add(was.Holder, protocol.CodeStalled, protocol.Request, fmt.Sprintf("Task %s counts as stalled: %s. Report `progress` with something new, or whatever became of it, with epoch %s within %s, or it is offered to others. If you will be silent, say `expected_until`.",
-			id, e.Reason, epoch, plain(d.settings.Tasks.StallGrace)), nil)
+		add(was.Holder, protocol.CodeStalled, protocol.Request, fmt.Sprintf("Task %s counts as stalled: %s. Report `progress` with something new, or whatever became of it, with epoch %s within %s, or it is offered to others. If you will be silent, say `expected_until`. %s",
+			id, e.Reason, epoch, plain(d.settings.Tasks.StallGrace), d.ways(was.Holder, t)), nil)
 	case task.Release:
 		if e.By == protocol.Hive {
 			add(was.Holder, protocol.CodeReleased, protocol.Inform, "Task "+id+" was taken from you: "+e.Reason+". "+over, nil)
@@ -74,8 +74,8 @@ func (d *Decider) tellHolder(was, t *task.Task, e *protocol.TaskEvent, add adder
 			add(was.Holder, protocol.CodeCancelled, protocol.Inform, "Task "+id+" was cancelled by "+string(e.By)+before(e.Reason)+".", nil)
 			return
 		}
-		add(t.Holder, protocol.CodeCancelRequested, protocol.Cancel, fmt.Sprintf("%s asks you to stop working on task %s%s. Clean up and report `cancelled` with epoch %s within %s. If it is done already, report `complete`: that counts.",
-			e.By, id, before(e.Reason), epoch, plain(d.settings.Tasks.CancelGrace)), nil)
+		add(t.Holder, protocol.CodeCancelRequested, protocol.Cancel, fmt.Sprintf("%s asks you to stop working on task %s%s. Clean up and report `cancelled` with epoch %s within %s. If it is done already, report `complete`: that counts. To confirm, %s.",
+			e.By, id, before(e.Reason), epoch, plain(d.settings.Tasks.CancelGrace), way(t.Holder, "hived task cancelled "+id, toSend(task.CancelledEvent, t.ID, t.Epoch, ""))), nil)
 	case task.CancelledEvent:
 		add(was.Holder, protocol.CodeCancelled, protocol.Inform, "Task "+id+" was cancelled: "+e.Reason+". "+over, nil)
 	case task.ApprovalGranted:
@@ -83,7 +83,7 @@ func (d *Decider) tellHolder(was, t *task.Task, e *protocol.TaskEvent, add adder
 	case task.ApprovalDenied:
 		add(was.Holder, protocol.CodeDenied, protocol.Refuse, "Task "+id+" was denied by "+string(e.By)+before(answerOf(e))+". It has failed.", answersOf(e))
 	case task.Timeout:
-		add(was.Holder, protocol.CodeApprovalTimeout, protocol.Failure, "Nobody approved of task "+id+" in time. It has failed; `hived task resume "+id+"` makes one that goes on from its checkpoint.", nil)
+		add(was.Holder, protocol.CodeApprovalTimeout, protocol.Failure, "Nobody approved of task "+id+" in time. It has failed. "+d.ways(was.Holder, t), nil)
 	case task.Answer:
 		more := answersOf(e)
 		more["attempt"] = t.Attempt
@@ -142,7 +142,7 @@ func (d *Decider) tellOthers(was, t *task.Task, e *protocol.TaskEvent, add adder
 			body += " Somebody worked on it: go on from " + protocol.TaskDir(t.ID) + "/" + protocol.TaskCheckpoint + "."
 		}
 		for _, to := range e.Agents {
-			add(to, protocol.CodeTaskOffer, protocol.Propose, body, map[string]any{"title": t.Title, "priority": t.Priority})
+			add(to, protocol.CodeTaskOffer, protocol.Propose, body+" "+d.ways(to, t), map[string]any{"title": t.Title, "priority": t.Priority})
 		}
 	case task.Accept, task.Claim:
 		for _, to := range was.Offered {
@@ -250,7 +250,7 @@ func (d *Decider) tellCreator(t *task.Task, e *protocol.TaskEvent, add adder) {
 		if e.Event == task.DependencyFailed {
 			code = protocol.CodeParentFailed
 		}
-		add(t.Creator, code, protocol.Failure, "Task "+id+" has failed: "+or(e.Reason, string(e.Event))+". `hived task resume "+id+"` makes one that goes on from its checkpoint.", map[string]any{"reason": e.Reason})
+		add(t.Creator, code, protocol.Failure, "Task "+id+" has failed: "+or(e.Reason, string(e.Event))+". "+d.ways(t.Creator, t), map[string]any{"reason": e.Reason})
 	case task.Cancelled:
 		add(t.Creator, protocol.CodeCancelled, protocol.Inform, "Task "+id+" was cancelled by "+string(e.By)+before(e.Reason)+".", nil)
 	}
