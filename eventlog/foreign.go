@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"unicode/utf8"
 
 	"github.com/hived/hived/internal/durable"
@@ -135,7 +136,7 @@ func foreignText(line, head []byte) bool {
 	line = line[:len(line)-1]
 	hex, run := 0, 0 // the longest row of hex digits where the sum of an event stands
 	for _, c := range line[max(0, len(line)-len(protocol.Sum{}.String())-len(`"}`)):] {
-		if run++; !('0' <= c && c <= '9' || 'a' <= c && c <= 'f') {
+		if run++; bytes.IndexByte([]byte("0123456789abcdef"), c) < 0 {
 			run = 0
 		}
 		hex = max(hex, run)
@@ -177,9 +178,9 @@ func strip(disk durable.FS, f io.ReaderAt, size int64, list []span) ([]Foreign, 
 		out = append(out, Foreign{Kept: kept, Bytes: s.to - s.from, Seq: s.seq})
 	}
 	rest := f
-	for i := len(list) - 1; i >= 0; i-- { // offsets before a cut stay as they are
-		rest = leftOut{rest, list[i]}
-		size -= list[i].to - list[i].from
+	for _, s := range slices.Backward(list) { // offsets before a cut stay as they are
+		rest = leftOut{rest, s}
+		size -= s.to - s.from
 	}
 	return out, replace(disk, openName, rest, size)
 }

@@ -168,19 +168,13 @@ func (l *Log) write() error {
 	}
 	for try := 1; ; try++ {
 		if _, err := l.file.Write(l.buf); err != nil {
-			if cut := l.file.Truncate(l.size); cut != nil {
-				return l.broken(errors.Join(err, cut))
-			}
-			return err
+			return l.cutBack(err)
 		}
 		again, err := l.alone()
 		switch {
 		case err != nil && l.err == nil:
 			// What is half done is cut off: none of it was acknowledged.
-			if cut := l.file.Truncate(l.size); cut != nil {
-				return l.broken(errors.Join(err, cut))
-			}
-			return err
+			return l.cutBack(err)
 		case err != nil:
 			return err
 		}
@@ -197,6 +191,14 @@ func (l *Log) write() error {
 	}
 	failpoint.Hit(failpoint.LogSynced)
 	return nil
+}
+
+// cutBack takes away what was half written.
+func (l *Log) cutBack(err error) error {
+	if cut := l.file.Truncate(l.size); cut != nil {
+		return l.broken(errors.Join(err, cut))
+	}
+	return err
 }
 
 // advance takes the buffer for durable.
