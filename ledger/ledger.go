@@ -487,12 +487,10 @@ func (f folder) OnTaskRejected(ev protocol.Event, e *protocol.TaskRejectedEvent)
 func (f folder) OnAlert(ev protocol.Event, e *protocol.AlertEvent) none {
 	f.s.Counts.Alerts++
 	f.s.trouble(ev, troubleKey{protocol.KindAlert, e.Code, e.Agent}, 1, e.Text, e.Told)
-	switch e.Code {
-	case protocol.CodeEchoCap:
-		if a := f.s.Agents[e.Agent]; a != nil {
-			a.Stopped = true
-		}
-	case protocol.CodeHumanCounts:
+	if a := f.s.Agents[e.Agent]; a != nil && e.Code == protocol.CodeEchoCap {
+		a.Stopped = true
+	}
+	if e.Code == protocol.CodeHumanCounts {
 		f.s.HumanCounts = true
 	}
 	return none{}

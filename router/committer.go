@@ -571,6 +571,8 @@ func plural(n int, kind string) string {
 		one, many = "task step", "task steps"
 	case protocol.KindTaskRejected:
 		one, many = "refused task command", "refused task commands"
+	case protocol.KindDelivered:
+		one, many = "kept message delivered", "kept messages delivered"
 	case protocol.KindMessage, protocol.KindDrop, protocol.KindQuarantine, protocol.KindDuplicate, protocol.KindAlert:
 	}
 	if n == 1 {

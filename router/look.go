@@ -395,13 +395,11 @@ func (r *Router) outbox(now time.Time, a *attention, scan mailbox.AgentScan) err
 			r.boxes.Forget(a.id)
 			return nil
 		}
-		waits, people, err := r.decider.Waits(now, x, r.heldBack[a.id] && r.boxes.Marked(a.id))
-		if err != nil {
+		waits, err := r.holdBack(now, x)
+		switch {
+		case err != nil:
 			return err
-		}
-		if waits {
-			r.boxes.Hold(x, people)
-			r.heldBack[a.id] = true
+		case waits:
 			continue
 		}
 		if put := protocol.StampTime(x.Original.CTime); r.cfg.OnStandstill != nil && !put.IsZero() {

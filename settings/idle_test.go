@@ -16,7 +16,7 @@ func TestKeysThatDoNothing(t *testing.T) {
 		"hop_cap: 3\ntasks: {lease: 3s}\n":     nil,
 		"pair_cap: 7\n":                        {"pair_cap has no effect any more: routing.breaker stops loops"},
 		"tasks: {poison_after: 2}\nwork: {}\n": {"work has no effect yet", "tasks.poison_after has no effect yet"},
-		"pair_cap: [": nil,
+		"pair_cap: [":                          nil,
 	} {
 		disk := faultfs.New()
 		if err := durable.Publish(disk, protocol.PathSettings, []byte(text), 0o644, false); err != nil {
