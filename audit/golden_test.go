@@ -40,7 +40,7 @@ func goldenHive(t *testing.T) *hive {
 	h.must(os.Mkdir(h.dir, 0o755))
 	f, err := os.Open(golden + ".tar.gz")
 	h.must(err)
-	defer f.Close() //nolint:errcheck // only read
+	defer f.Close()
 	packed, err := gzip.NewReader(f)
 	h.must(err)
 	for r := tar.NewReader(packed); ; {
@@ -49,7 +49,7 @@ func goldenHive(t *testing.T) *hive {
 			break
 		}
 		h.must(err)
-		to := filepath.Join(h.dir, filepath.FromSlash(e.Name)) //nolint:gosec // the archive is ours
+		to := filepath.Join(h.dir, filepath.FromSlash(e.Name))
 		switch e.Typeflag {
 		case tar.TypeDir:
 			h.must(os.MkdirAll(to, 0o755))
@@ -161,11 +161,11 @@ func TestFormat1FoldsAsItDid(t *testing.T) {
 	said, err := json.MarshalIndent(saidOf(h.fold()), "", " ")
 	h.must(err)
 	h.matches(golden+"-state.json", string(said)+"\n")
-	all := ""
+	var all strings.Builder
 	for _, until := range []protocol.Seq{1, 100, 0} {
-		all += fmt.Sprintf("until %d\n%s", until, h.replayed(until))
+		fmt.Fprintf(&all, "until %d\n%s", until, h.replayed(until))
 	}
-	h.matches(golden+"-trees.txt", all)
+	h.matches(golden+"-trees.txt", all.String())
 }
 
 func TestFormat1IsVerifiedAndGoesOn(t *testing.T) {

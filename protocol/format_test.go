@@ -77,13 +77,13 @@ func membersOf(list []string, at string, t reflect.Type) []string {
 	if t.Kind() != reflect.Struct || !strings.HasSuffix(t.PkgPath(), "/protocol") {
 		return list
 	}
-	for i := range t.NumField() {
-		name, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
+	for field := range t.Fields() {
+		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
 		if name == "-" {
 			continue
 		}
 		list = append(list, at+"."+name)
-		list = membersOf(list, at+"."+name, t.Field(i).Type)
+		list = membersOf(list, at+"."+name, field.Type)
 	}
 	return list
 }
