@@ -91,6 +91,7 @@ type TaskReport struct {
 	Expected   time.Time      `json:"expected_until,omitzero"`
 	Question   string         `json:"question,omitzero"` // of pause_for_approval
 	Needs      []string       `json:"needs,omitzero"`    // of block_on_dependency
+	Family     bool           `json:"family,omitzero"`   // of resume: with all that failed with it
 	Result     jsontext.Value `json:"result,omitzero"`   // of complete
 	Ask        Seq            `json:"ask,omitzero"`      // of an answer: the question's number
 	Comment    string         `json:"comment,omitzero"`  // of an answer: what the holder should know

@@ -185,7 +185,7 @@ func TestTaskRetention(t *testing.T) {
 		if _, err := h.disk.Lstat(protocol.TaskDir(alone)); !isNotExist(err) {
 			t.Errorf("its directory is still there: %v", err)
 		}
-		h.refused(protocol.CodeUnknownTask, "human", "resume", alone, "")
+		h.refused(protocol.CodeIllegalTransition, "human", "cancel", alone, "") // how it ended is known
 		h.is(parent, task.Completed)
 
 		h.pass(90 * time.Minute)

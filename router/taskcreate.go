@@ -284,45 +284,28 @@ func (d *Decider) checkNeeds(s *protocol.TaskSpec) *refusal {
 		if err != nil {
 			continue // of the same command, or refused by now
 		}
-		switch t := d.state.Tasks.Get(id); {
-		case t == nil:
-			return unknownNeed(name)
-		case t.State == task.Failed || t.State == task.Cancelled:
-			return &refusal{protocol.CodeNeedsUnmet, name + " was " + string(t.State) + "; `hived task resume " + name + "` makes one that goes on from it"}
+		if no := d.checkNeed(id); no != nil {
+			return no
 		}
 	}
 	return nil
 }
 
-// resume makes a new task that goes on where an ended one stopped (spec §8.1).
-func (d *Decider) resume(r *report) *refusal {
-	t := r.t
-	if !task.Ended(t.State) {
-		return &refusal{protocol.CodeIllegalTransition, "it is " + string(t.State) + " and goes on by itself; only a task that has ended is resumed"}
+// checkNeed refuses to wait for a task that there is not, or that will never be
+// completed.
+func (d *Decider) checkNeed(id protocol.TaskID) *refusal {
+	state, known := d.state.Tasks.Fate(id)
+	switch {
+	case !known:
+		return unknownNeed(string(id))
+	case state != task.Failed && state != task.Cancelled:
+		return nil
 	}
-	if r.by != t.Creator && !d.manages(r) {
-		return &refusal{protocol.CodeNotAllowed, "only " + string(t.Creator) + ", who created it, the lead and human may"}
+	heir, live := d.state.Tasks.Heir(id)
+	if live {
+		return &refusal{protocol.CodeNeedsUnmet, string(id) + " was " + string(state) + ", and " + string(heir) + " resumes it; need that one"}
 	}
-	brief, err := d.taskEvent(t.BriefAt)
-	if err != nil || brief.Spec == nil {
-		return &refusal{protocol.CodeBadCommand, "what was to be done cannot be read from the log: create the task again"}
-	}
-	spec := *brief.Spec
-	spec.Name, spec.Needs = "", nil
-	e := protocol.TaskEvent{By: r.by, Spec: &spec, Resumes: t.ID, Reason: cut(r.Reason, reasonMost)}
-	if t.CheckpointAt > 0 {
-		last, err := d.wholeCheckpoint(t)
-		if err != nil {
-			return &refusal{protocol.CodeBadCommand, "its checkpoint cannot be read from the log: create the task again"}
-		}
-		e.Checkpoint = last
-	}
-	id, err := d.ids.Next(r.now)
-	if err != nil {
-		return &refusal{protocol.CodeBadCommand, err.Error()}
-	}
-	r.t = nil
-	return d.made(r, protocol.TaskID(id.String()), e)
+	return &refusal{protocol.CodeNeedsUnmet, string(id) + " was " + string(state) + "; `hived task resume " + string(heir) + "` makes one that goes on from it"}
 }
 
 // nobodyFor says why nobody may have a task that is for these, and what a person

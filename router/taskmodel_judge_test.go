@@ -18,7 +18,10 @@ func (m *taskModel) judge(c *taskCommand, now time.Time) (codes []protocol.Code,
 		v.create()
 		return v.codes, v.steps
 	}
-	if v.t = m.tasks[protocol.TaskID(c.Task)]; v.t == nil {
+	if v.t = m.ever(protocol.TaskID(c.Task)); v.t != nil && m.tasks[v.t.id] == nil && c.Event != "resume" {
+		return []protocol.Code{"illegal-transition"}, nil
+	}
+	if v.t == nil {
 		if c.Event != "claim" || c.Task != "" {
 			return []protocol.Code{"unknown-task"}, nil
 		}
@@ -113,6 +116,7 @@ func (v *ruling) decide() {
 	case "resume":
 		v.no(!v.manages(true), "not-allowed")
 		if !v.no(!t.ended(), "illegal-transition") {
+			v.no(slices.ContainsFunc(t.needs, v.m.hopeless), "needs-unmet")
 			v.steps = append(v.steps, "create")
 		}
 	case "progress":
@@ -199,7 +203,7 @@ func (v *ruling) blocks() {
 	needs, _ := v.c.Data["needs"].([]string)
 	v.no(len(needs) == 0 && v.c.Data["reason"] == nil, "bad-command")
 	for _, name := range needs {
-		n := v.m.tasks[protocol.TaskID(name)]
+		n := v.m.ever(protocol.TaskID(name))
 		if v.no(n == nil, "unknown-need") {
 			continue
 		}
@@ -250,7 +254,7 @@ func (v *ruling) create() {
 			if _, local := needs[need]; local {
 				continue
 			}
-			n := v.m.tasks[protocol.TaskID(need)]
+			n := v.m.ever(protocol.TaskID(need))
 			if !v.no(n == nil, "unknown-need") {
 				v.no(n.state == "failed" || n.state == "cancelled", "needs-unmet")
 			}

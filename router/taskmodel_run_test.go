@@ -132,6 +132,7 @@ func (h *taskRun) letGo(t *rapid.T, p string) {
 			t.Fatalf("task %s is let go too early", id)
 		}
 		delete(h.m.tasks, x.id)
+		h.m.gone[x.id] = x
 	}
 }
 

@@ -72,6 +72,7 @@ type oneTask struct {
 	creator protocol.AgentID
 	to      []protocol.Address
 	needs   []protocol.TaskID
+	resumes protocol.TaskID
 	needed  int
 	depth   int
 
@@ -111,9 +112,10 @@ type taskModel struct {
 	rows   map[string]string
 	set    protocol.TaskSettings
 	tasks  map[protocol.TaskID]*oneTask
-	done   map[protocol.TaskID]bool // completed, also what was let go since
-	shift  time.Duration            // by which the clock of the machine was set
-	clocks time.Time                // hived started, or saw its clock set
+	gone   map[protocol.TaskID]*oneTask // that were let go
+	done   map[protocol.TaskID]bool     // completed, also what was let go since
+	shift  time.Duration                // by which the clock of the machine was set
+	clocks time.Time                    // hived started, or saw its clock set
 	signs  map[protocol.AgentID]time.Time
 	missed map[protocol.AgentID]int // offers that ran out since the agent was heard of
 	tally  map[string]int
@@ -121,7 +123,7 @@ type taskModel struct {
 
 func newTaskModel(set protocol.TaskSettings) *taskModel {
 	return &taskModel{
-		rows: contractRows(), set: set, tasks: map[protocol.TaskID]*oneTask{}, done: map[protocol.TaskID]bool{},
+		rows: contractRows(), set: set, tasks: map[protocol.TaskID]*oneTask{}, gone: map[protocol.TaskID]*oneTask{}, done: map[protocol.TaskID]bool{},
 		signs: map[protocol.AgentID]time.Time{}, missed: map[protocol.AgentID]int{}, tally: map[string]int{},
 	}
 }
@@ -190,12 +192,33 @@ func (m *taskModel) free(t *oneTask, at time.Time) bool {
 	return t.state == "unassigned" && !m.unmet(t.needs) && !t.notBefore.After(at)
 }
 
+// ever gives a task, also one that was let go.
+func (m *taskModel) ever(id protocol.TaskID) *oneTask {
+	if t := m.tasks[id]; t != nil {
+		return t
+	}
+	return m.gone[id]
+}
+
+// hopeless tells whether a task will not be completed, and none that resumes it.
+func (m *taskModel) hopeless(id protocol.TaskID) bool {
+	if t := m.ever(id); t == nil || t.state != "failed" && t.state != "cancelled" {
+		return t == nil
+	}
+	for _, t := range m.tasks {
+		if t.resumes == id && !m.hopeless(t.id) {
+			return false
+		}
+	}
+	return true
+}
+
 // event follows one event, and says what is wrong about it.
 func (m *taskModel) event(ev protocol.Event, e *protocol.TaskEvent) error {
 	at := ev.TS.Add(-m.shift)
 	t := m.tasks[e.Task]
 	if t == nil {
-		t = &oneTask{id: e.Task, creator: e.By, needs: e.Needs, depth: e.Depth, state: "unassigned", since: at}
+		t = &oneTask{id: e.Task, creator: e.By, needs: e.Needs, resumes: e.Resumes, depth: e.Depth, state: "unassigned", since: at}
 		if e.Event != "create" || e.From != "" || e.To != "unassigned" || e.Spec == nil {
 			return fmt.Errorf("%s of a task that is not there", e.Event)
 		}

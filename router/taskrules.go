@@ -345,15 +345,14 @@ func (d *Decider) blocks(r *report) *refusal {
 	for _, name := range r.Needs {
 		need := d.state.Tasks.Get(protocol.TaskID(name))
 		switch {
-		case need == nil:
-			return unknownNeed(name)
-		case need.State == task.Failed || need.State == task.Cancelled:
-			return &refusal{protocol.CodeNeedsUnmet, name + " was " + string(need.State) + "; `hived task resume " + name + "` makes one that goes on from it"}
-		case need == r.t || d.leadsTo(need, r.t.ID):
+		case need != nil && (need == r.t || d.leadsTo(need, r.t.ID)):
 			return &refusal{protocol.CodeCycle, name + " waits for this task itself, so that neither would ever go on"}
 		}
-		if !slices.Contains(needs, need.ID) {
-			needs = append(needs, need.ID)
+		if no := d.checkNeed(protocol.TaskID(name)); no != nil {
+			return no
+		}
+		if !slices.Contains(needs, protocol.TaskID(name)) {
+			needs = append(needs, protocol.TaskID(name))
 		}
 	}
 	if no := d.working(r, protocol.TaskEvent{Event: task.BlockOnDependency, Needs: needs}); no != nil {

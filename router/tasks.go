@@ -74,11 +74,14 @@ func (h handler) may(r *report, member string) bool {
 // eventFailure is the report of a failure, whose category says what follows.
 const eventFailure = "failure"
 
+// eventResume makes a new task of one that has ended.
+const eventResume = "resume"
+
 // taskCommands are the commands about tasks, by their `event`.
 func taskCommands() map[string]handler {
 	return map[string]handler{
-		"create": {do: (*Decider).create, noTask: true},
-		"resume": {do: (*Decider).resume},
+		"create":    {do: (*Decider).create, noTask: true},
+		eventResume: {do: (*Decider).resume, takes: []string{"family"}},
 
 		string(task.Claim):  {do: (*Decider).claim, noTask: true, answered: true},
 		string(task.Accept): {do: (*Decider).accepts, answered: true},
@@ -176,9 +179,12 @@ func (d *Decider) enter(r *report) *refusal {
 		return &refusal{protocol.CodeUnknownCommand, "there is no such command about a task" + didYouMean(r.event, names)}
 	}
 	if r.m.Task != "" {
-		if r.t = d.state.Tasks.Get(protocol.TaskID(r.m.Task)); r.t == nil {
+		if r.t = d.ever(protocol.TaskID(r.m.Task)); r.t == nil {
 			return &refusal{protocol.CodeUnknownTask, "there is no task " + protocol.Quote(cut(r.m.Task, 64)) + ", or it ended long ago; `hived task list` shows those that there are"}
 		}
+	}
+	if r.t != nil && d.state.Tasks.Get(r.t.ID) == nil && r.event != eventResume {
+		return illegal(r.t, r.event)
 	}
 	if r.t == nil && !h.noTask {
 		return &refusal{protocol.CodeUnknownTask, "it does not say which task; write its id as `task`"}
@@ -329,10 +335,12 @@ func (d *Decider) holds(r *report) *refusal {
 		return &refusal{protocol.CodeFutureEpoch, held(t) + ", not under " + digits(epoch)}
 	case epoch > t.Epoch:
 		return &refusal{protocol.CodeFutureEpoch, "the task is at epoch " + digits(t.Epoch) + "; write the epoch that you got with the task"}
-	case t.Fenced(epoch) && own:
-		return &refusal{protocol.CodeFenced, "epoch " + digits(epoch) + " is over: " + held(t) + "; if you still work under the earlier one, stop"}
 	case t.Fenced(epoch):
-		return &refusal{protocol.CodeFenced, "epoch " + digits(epoch) + " is over: you no longer have the task, and what you report for it counts no more; stop working on it"}
+		text := "you no longer have the task, and what you report for it counts no more; stop working on it"
+		if own {
+			text = held(t) + "; if you still work under the earlier one, stop"
+		}
+		return &refusal{protocol.CodeFenced, "epoch " + digits(epoch) + " is over: " + text}
 	case !own:
 		return notHolder(t)
 	}

@@ -19,6 +19,7 @@ type Book struct {
 	set      Moment                                // when the machine's clock was last seen to be set
 	views    protocol.Seq                          // from this event on task.json is a view; zero: it has events of its own
 	waiting  waiting
+	line     lineage
 	Stats    Stats
 	restored bool            // the head of a snapshot was read,
 	newest   protocol.TaskID // and the tasks up to this one
@@ -26,7 +27,7 @@ type Book struct {
 
 // NewBook gives one without tasks.
 func NewBook() *Book {
-	return &Book{tasks: map[protocol.TaskID]*Task{}, children: map[protocol.TaskID][]protocol.TaskID{}, Stats: newStats()}
+	return &Book{tasks: map[protocol.TaskID]*Task{}, children: map[protocol.TaskID][]protocol.TaskID{}, line: newLineage(), Stats: newStats()}
 }
 
 // Get finds a task; nil where there is none.
@@ -143,6 +144,9 @@ func (b *Book) Apply(ev protocol.Event, e *protocol.TaskEvent) error {
 	}
 	if created {
 		b.tasks[t.ID] = t
+		b.line.entered(t)
+	} else if Ended(t.State) {
+		b.line.ended(t)
 	}
 	t.shift = b.shift
 	if b.views > 0 {
@@ -208,6 +212,7 @@ func (b *Book) Forget(id protocol.TaskID) {
 	}
 	b.wait(t, t.waitsFor(), nil)
 	b.waiting.moved(&Task{ID: id}, t)
+	b.line.leaves(t)
 	b.Stats.States[t.State]--
 	delete(b.tasks, id)
 }

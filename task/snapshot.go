@@ -50,6 +50,7 @@ func (b *Book) Restore(record []byte) error {
 	}
 	t.encode(&again)
 	b.tasks[t.ID], b.newest = t, t.ID
+	b.line.entered(t)
 	b.wait(t, nil, t.waitsFor())
 	b.waiting.moved(t, &Task{})
 	return same(&r, record, again.b)
@@ -112,6 +113,7 @@ func (b *Book) head(w *writer) {
 		w.uvarint(n)
 	}
 	w.varint(int64(s.Recovering))
+	b.line.encode(w)
 }
 
 func (b *Book) decodeHead(r *reader) {
@@ -127,6 +129,7 @@ func (b *Book) decodeHead(r *reader) {
 		*n = r.uvarint()
 	}
 	s.Recovering = time.Duration(r.varint())
+	b.line.decode(r)
 }
 
 func writeMap[K ~string, V any](w *writer, m map[K]V, value func(V)) {
@@ -150,6 +153,7 @@ func (t *Task) encode(w *writer) {
 	}
 	writeList(w, t.To)
 	writeList(w, t.Needs)
+	writeList(w, t.Lacked)
 	writeList(w, t.Approvers)
 	writeList(w, t.Offered)
 	writeList(w, t.Declined)
@@ -199,7 +203,7 @@ func decodeTask(r *reader) *Task {
 	t := &Task{
 		ID: protocol.TaskID(r.text()), Title: r.text(), Creator: protocol.AgentID(r.text()), Resumes: protocol.TaskID(r.text()), Repairs: protocol.TaskID(r.text()),
 		State: State(r.text()), Holder: protocol.AgentID(r.text()), Category: protocol.Category(r.text()), Reason: r.text(), Milestone: r.text(),
-		To: readList[protocol.Address](r), Needs: readList[protocol.TaskID](r), Approvers: readList[protocol.Address](r),
+		To: readList[protocol.Address](r), Needs: readList[protocol.TaskID](r), Lacked: readList[protocol.TaskID](r), Approvers: readList[protocol.Address](r),
 		Offered: readList[protocol.AgentID](r), Declined: readList[protocol.AgentID](r), BlockedOn: readList[protocol.TaskID](r), Votes: readList[protocol.AgentID](r),
 		takers: readList[protocol.AgentID](r),
 	}

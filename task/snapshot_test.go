@@ -30,7 +30,7 @@ func restored(tb testing.TB, list []string) *Book {
 }
 
 // sameBook compares all that a book holds, but for how far it has been restored.
-var sameBook = cmp.Options{cmp.AllowUnexported(Book{}, Task{}, waiting{}), cmpopts.IgnoreFields(Book{}, "restored", "newest")}
+var sameBook = cmp.Options{cmp.AllowUnexported(Book{}, Task{}, waiting{}, lineage{}), cmpopts.IgnoreFields(Book{}, "restored", "newest")}
 
 // everyBook has a task in every state, and tasks that wait.
 func everyBook(tb testing.TB) *Book {

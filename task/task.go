@@ -34,6 +34,7 @@ type Task struct {
 	Creator protocol.AgentID
 	To      []protocol.Address // who may have it; none: any agent
 	Needs   []protocol.TaskID  // what it waits for, or waited for, as created
+	Lacked  []protocol.TaskID  // what one needed that failed or was cancelled
 	Resumes protocol.TaskID
 	Repairs protocol.TaskID
 
@@ -252,6 +253,9 @@ func (t *Task) lose(e *protocol.TaskEvent) {
 // end lets go of what no ended task needs. An end that is not the holder's own
 // word takes the task from it: its epoch is spent.
 func (t *Task) end(e *protocol.TaskEvent) {
+	if t.State != Completed {
+		t.Lacked = t.Needs
+	}
 	t.Needs, t.Declined = nil, nil
 	t.Spent = t.Spent || e.By != t.Holder
 }

@@ -31,7 +31,7 @@ func (a *app) taskCommand() *cobra.Command {
 		a.taskVerb(verb{name: "cancel", short: "Asks the holder of a task to end; ends it where nobody works on it"}),
 		a.taskVerb(verb{name: "cancelled", short: "Confirms, as the holder, that the work has ended", held: true}),
 		a.taskIsCancelled(),
-		a.taskVerb(verb{name: "resume", short: "Makes a new task that goes on from one that has ended", silent: true}),
+		a.taskResume(),
 		a.taskDiagram(), a.taskStats(),
 	)
 }
@@ -209,15 +209,12 @@ type verb struct {
 	name, short string
 	held        bool // it is its holder's, and carries the epoch
 	lapses      bool // it is worth nothing when nobody waits for it any more
-	silent      bool // it gives no reason
 }
 
 func (a *app) taskVerb(v verb) *cobra.Command {
 	var report protocol.TaskReport
 	c := &cobra.Command{Use: v.name + " ID", Short: v.short, Args: takes(0, 1), ValidArgsFunction: a.completeTasks}
-	if !v.silent {
-		c.Flags().StringVar(&report.Reason, "reason", "", "why, in a `sentence`")
-	}
+	c.Flags().StringVar(&report.Reason, "reason", "", "why, in a `sentence`")
 	send := a.reporting(c, v.name, v.held, v.lapses)
 	c.RunE = a.withHive(func(c *cobra.Command, args []string, disk *durable.Disk) error {
 		return send(c.Context(), disk, args, report)
@@ -245,6 +242,22 @@ func (a *app) reporting(c *cobra.Command, event string, held, lapses bool) func(
 		}
 		return a.tellTask(ctx, disk, t)
 	}
+}
+
+func (a *app) taskResume() *cobra.Command {
+	var report protocol.TaskReport
+	c := &cobra.Command{
+		Use:               eventResume + " ID",
+		Short:             "Makes a new task that goes on from one that has ended",
+		Args:              takes(0, 1),
+		ValidArgsFunction: a.completeTasks,
+	}
+	c.Flags().BoolVar(&report.Family, "family", false, "resume all that failed with it too: what it needed, and what needed it")
+	send := a.reporting(c, eventResume, false, false)
+	c.RunE = a.withHive(func(c *cobra.Command, args []string, disk *durable.Disk) error {
+		return send(c.Context(), disk, args, report)
+	})
+	return c
 }
 
 func (a *app) taskClaim() *cobra.Command {

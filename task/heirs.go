@@ -1,0 +1,143 @@
+package task
+
+import (
+	"slices"
+
+	"github.com/hived/hived/protocol"
+)
+
+// Past is what is known of a task that ended and has left: how it ended, and where
+// the log has what another goes on from.
+type Past struct {
+	ID                    protocol.TaskID
+	State                 State
+	BriefAt, CheckpointAt protocol.Seq
+}
+
+// pastMost is how many of those that left are known, the last ones.
+const pastMost = 65536
+
+// lineage is what is known of tasks that ended: those that left, which ones resume
+// which, and which ones failed, or were cancelled, that needed another.
+type lineage struct {
+	past  map[protocol.TaskID]Past
+	left  []protocol.TaskID                     // those, in the order in which they left
+	heirs map[protocol.TaskID][]protocol.TaskID // who resumes whom; each list in order
+	kin   map[protocol.TaskID][]protocol.TaskID // who needed whom, and has failed; each list in order
+}
+
+func newLineage() lineage {
+	return lineage{past: map[protocol.TaskID]Past{}, heirs: map[protocol.TaskID][]protocol.TaskID{}, kin: map[protocol.TaskID][]protocol.TaskID{}}
+}
+
+// entered takes note of a task that was created or restored, and ended of one that
+// failed or was cancelled.
+func (l *lineage) entered(t *Task) {
+	if t.Resumes != "" {
+		insert(l.heirs, t.Resumes, t.ID)
+	}
+	l.ended(t)
+}
+
+func (l *lineage) ended(t *Task) {
+	for _, need := range t.Lacked {
+		insert(l.kin, need, t.ID)
+	}
+}
+
+// leaves takes note of a task that is forgotten.
+func (l *lineage) leaves(t *Task) {
+	if t.Resumes != "" {
+		remove(l.heirs, t.Resumes, t.ID)
+	}
+	for _, need := range t.Lacked {
+		remove(l.kin, need, t.ID)
+	}
+	if Ended(t.State) {
+		l.bury(Past{t.ID, t.State, t.BriefAt, t.CheckpointAt})
+	}
+}
+
+func (l *lineage) bury(p Past) {
+	if _, known := l.past[p.ID]; !known {
+		l.left = append(l.left, p.ID)
+	}
+	l.past[p.ID] = p
+	if len(l.left) > pastMost {
+		delete(l.past, l.left[0])
+		l.left = l.left[1:]
+	}
+}
+
+func insert(in map[protocol.TaskID][]protocol.TaskID, key, id protocol.TaskID) {
+	if i, found := slices.BinarySearch(in[key], id); !found {
+		in[key] = slices.Insert(in[key], i, id)
+	}
+}
+
+func remove(in map[protocol.TaskID][]protocol.TaskID, key, id protocol.TaskID) {
+	i, found := slices.BinarySearch(in[key], id)
+	if !found {
+		return
+	}
+	if in[key] = slices.Delete(in[key], i, i+1); len(in[key]) == 0 {
+		delete(in, key)
+	}
+}
+
+// Past gives what is known of a task that has left.
+func (b *Book) Past(id protocol.TaskID) (p Past, known bool) {
+	p, known = b.line.past[id]
+	return p, known
+}
+
+// Fate gives the state of a task, also of one that has left.
+func (b *Book) Fate(id protocol.TaskID) (s State, known bool) {
+	if t := b.tasks[id]; t != nil {
+		return t.State, true
+	}
+	p, known := b.line.past[id]
+	return p.State, known
+}
+
+// Heir gives the task that stands for one that others need: itself, unless it has
+// failed or was cancelled; then the newest that resumes it, or resumes what does,
+// and has not failed itself. Where all have, live is false, and it is the last of
+// them.
+func (b *Book) Heir(id protocol.TaskID) (heir protocol.TaskID, live bool) {
+	if s, known := b.Fate(id); known && s != Failed && s != Cancelled {
+		return id, true
+	}
+	heir = id
+	for _, next := range slices.Backward(b.line.heirs[id]) {
+		h, live := b.Heir(next)
+		if live {
+			return h, true
+		}
+		if heir == id {
+			heir = h
+		}
+	}
+	return heir, false
+}
+
+// Kin lists the tasks that needed one and have failed, or were cancelled, in the
+// order of their ids.
+func (b *Book) Kin(id protocol.TaskID) []protocol.TaskID { return slices.Clone(b.line.kin[id]) }
+
+func (l *lineage) encode(w *writer) {
+	w.uvarint(uint64(len(l.left)))
+	for _, id := range l.left {
+		p := l.past[id]
+		w.text(string(id))
+		w.text(string(p.State))
+		w.uvarint(uint64(p.BriefAt))
+		w.uvarint(uint64(p.CheckpointAt))
+	}
+}
+
+func (l *lineage) decode(r *reader) {
+	for n := r.uvarint(); n > 0 && !r.short; n-- {
+		l.bury(Past{protocol.TaskID(r.text()), State(r.text()), protocol.Seq(r.uvarint()), protocol.Seq(r.uvarint())})
+	}
+}
