@@ -47,6 +47,7 @@ const (
 	CodeNeedsUnmet        Code = "needs-unmet"
 	CodeUnknownNeed       Code = "unknown-need"
 	CodeCycle             Code = "dependency-cycle"
+	CodeGateUnmet         Code = "gate-unmet" // the brief's gate has not ended with 0
 	CodeTooMany           Code = "too-many"
 	CodeNotApprover       Code = "not-approver"
 	CodeVotedTwice        Code = "voted-twice"

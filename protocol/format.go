@@ -44,6 +44,7 @@ var additions = []Addition{
 	{2, KindAlert, "code", "echo-cap", "what its `agent` sends to agents waits"},
 	{2, KindAlert, "code", "human-counts", "`human` counts as an agent"},
 	{2, KindDelivered, "", "", "the kind: a kept message was delivered"},
+	{2, KindTask, "gate_by", "", "who wrote the gate of the brief"},
 	{2, KindTask, "checkpoint.patch", "", "what changed in the checkpoint before, instead of `data`"},
 	{2, KindQuarantine, "told", "", "a notice tells the lead, or a person"},
 	{2, KindAlert, "told", "", "a notice tells the lead, or a person"},

@@ -1,6 +1,8 @@
 package protocol
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"time"
 
@@ -93,9 +95,23 @@ type TaskReport struct {
 	Needs      []string       `json:"needs,omitzero"`    // of block_on_dependency
 	Family     bool           `json:"family,omitzero"`   // of resume: with all that failed with it
 	Result     jsontext.Value `json:"result,omitzero"`   // of complete
+	Gate       *GateResult    `json:"gate,omitzero"`     // of complete: how the brief's gate ended
 	Ask        Seq            `json:"ask,omitzero"`      // of an answer: the question's number
 	Comment    string         `json:"comment,omitzero"`  // of an answer: what the holder should know
 	NotBefore  time.Time      `json:"not_before,omitzero"`
+}
+
+// GateResult is how the gate of a brief ended: its exit status, and the SHA-256 of
+// its text in 64 hex digits, so that it is known which gate that was.
+type GateResult struct {
+	Exit   *int   `json:"exit"` // nil: it does not say
+	SHA256 string `json:"sha256"`
+}
+
+// GateSum gives the SHA-256 of a gate's text, in hex.
+func GateSum(gate string) string {
+	sum := sha256.Sum256([]byte(gate))
+	return hex.EncodeToString(sum[:])
 }
 
 // TaskEvent is a `task` event: a row of the table was taken (spec §8).
@@ -112,6 +128,7 @@ type TaskEvent struct {
 
 	Spec       *TaskSpec   `json:"spec,omitzero"`      // of create
 	Needs      []TaskID    `json:"needs,omitzero"`     // of create and block_on_dependency: all that it waits for
+	GateBy     AgentID     `json:"gate_by,omitzero"`   // who wrote the gate of the spec; none where nobody knows
 	Resumes    TaskID      `json:"resumes,omitzero"`   // of create: goes on from this one
 	Repairs    TaskID      `json:"repairs,omitzero"`   // of create: for this one
 	Depth      int         `json:"depth,omitzero"`     // of create: repairs of repairs

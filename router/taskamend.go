@@ -50,7 +50,14 @@ func (d *Decider) amends(r *report) *refusal {
 	if r.Reason == "" {
 		r.Reason = strings.Join(changed, ", ")
 	}
-	return d.take(r, protocol.TaskEvent{Event: task.Amend, Spec: &spec, Amends: &keeps, Needs: brief.Needs, Resumes: t.Resumes, Repairs: t.Repairs, Depth: int(t.Depth)})
+	author := gateBy(brief)
+	if slices.Contains(changed, "gate") {
+		author = r.by
+	}
+	if spec.Gate == "" {
+		author = ""
+	}
+	return d.take(r, protocol.TaskEvent{Event: task.Amend, Spec: &spec, GateBy: author, Amends: &keeps, Needs: brief.Needs, Resumes: t.Resumes, Repairs: t.Repairs, Depth: int(t.Depth)})
 }
 
 // amended gives a brief with what the command changes, and the names of that. Whom

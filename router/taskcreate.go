@@ -55,6 +55,9 @@ func (d *Decider) createOne(r *report, i int, s *protocol.TaskSpec, named map[st
 		return &refusal{protocol.CodeBadCommand, err.Error()}
 	}
 	e := protocol.TaskEvent{By: r.by, Spec: s}
+	if s.Gate != "" {
+		e.GateBy = r.by
+	}
 	for _, name := range s.Needs {
 		need, local := named[name]
 		if !local {

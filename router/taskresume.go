@@ -24,6 +24,9 @@ func (d *Decider) ever(id protocol.TaskID) *task.Task {
 	t := &task.Task{ID: p.ID, State: p.State, BriefAt: p.BriefAt, CheckpointAt: p.CheckpointAt}
 	if brief, err := d.taskEvent(p.BriefAt); err == nil {
 		t.Creator, t.Resumes = brief.By, brief.Resumes
+		if brief.Amends != nil {
+			t.Creator = brief.Amends.Creator
+		}
 	}
 	return t
 }
@@ -84,7 +87,7 @@ func (d *Decider) resumed(r *report, t *task.Task, fresh map[protocol.TaskID]pro
 	}
 	spec := *brief.Spec
 	spec.Name, spec.Needs = "", nil
-	e = protocol.TaskEvent{By: r.by, Spec: &spec, Resumes: t.ID, Reason: cut(r.Reason, reasonMost)}
+	e = protocol.TaskEvent{By: r.by, Spec: &spec, Resumes: t.ID, Reason: cut(r.Reason, reasonMost), GateBy: gateBy(brief)}
 	for _, need := range brief.Needs {
 		heir, live := d.state.Tasks.Heir(need)
 		if as, now := fresh[heir]; now {
@@ -105,6 +108,15 @@ func (d *Decider) resumed(r *report, t *task.Task, fresh map[protocol.TaskID]pro
 		e.Checkpoint = last
 	}
 	return e, nil
+}
+
+// gateBy tells who wrote the gate of a brief. Of a task that was resumed before that
+// was recorded nobody knows.
+func gateBy(brief *protocol.TaskEvent) protocol.AgentID {
+	if brief.GateBy == "" && brief.Event == task.Create && brief.Resumes == "" && brief.Spec.Gate != "" {
+		return brief.By
+	}
+	return brief.GateBy
 }
 
 // resumeFirst refuses to resume a task before another that it needs.

@@ -492,11 +492,42 @@ func (d *Decider) releases(r *report) *refusal {
 }
 
 func (d *Decider) completes(r *report) *refusal {
+	if no := works(r); no != nil {
+		return no
+	}
+	if no := d.gated(r); no != nil {
+		return no
+	}
 	e := protocol.TaskEvent{Event: task.Complete}
 	if r.Result != nil {
 		e.Result = &protocol.TaskOutput{Value: r.Result}
 	}
 	return d.working(r, e)
+}
+
+// gated refuses to complete a task whose gate has not ended with 0, as the brief has
+// it now (spec §8.2).
+func (d *Decider) gated(r *report) *refusal {
+	if !r.t.Gated {
+		return nil
+	}
+	brief, err := d.taskEvent(r.t.BriefAt)
+	if err != nil || brief.Spec == nil {
+		return &refusal{protocol.CodeBadCommand, "its gate cannot be read from the log; report `failure` with the category unknown"}
+	}
+	sum := protocol.GateSum(brief.Spec.Gate)
+	run := "run `" + protocol.Visible(cut(brief.Spec.Gate, 400)) + "` and report `\"gate\": {\"exit\": 0, \"sha256\": \"" + sum + "\"}` with `complete`"
+	switch g := r.Gate; {
+	case g == nil:
+		return &refusal{protocol.CodeGateUnmet, "the brief has a gate: " + run}
+	case g.SHA256 != sum:
+		return &refusal{protocol.CodeGateUnmet, "the sha256 is of another gate than the brief's: " + run}
+	case g.Exit == nil:
+		return &refusal{protocol.CodeBadCommand, "it does not say how the gate ended; write the exit status as data.gate.exit"}
+	case *g.Exit != 0:
+		return &refusal{protocol.CodeGateUnmet, fmt.Sprintf("the gate is not passed: it ended with exit status %d; mend that and run it again, or report `failure`", *g.Exit)}
+	}
+	return nil
 }
 
 func (d *Decider) confirmsCancel(r *report) *refusal {

@@ -51,6 +51,7 @@ const (
 	memberQuestion  = "question"
 	memberNotBefore = "not_before"
 	memberExpected  = "expected_until"
+	memberGate      = "gate"
 )
 
 // checkpointMembers are those that make a checkpoint.
@@ -65,6 +66,8 @@ func (h handler) may(r *report, member string) bool {
 		return r.Category == protocol.AmbiguityFailure
 	case r.event == eventFailure && member == memberNotBefore:
 		return r.Category == protocol.TransientFailure
+	case member == memberGate:
+		return r.event == string(task.Complete) && r.t.Gated
 	case r.event == string(task.Release) && r.t.Cancelling > 0: // it is not offered again
 		return member == memberReason
 	}
@@ -94,7 +97,7 @@ func taskCommands() map[string]handler {
 		string(task.TransientError):    {do: (*Decider).transient, epoch: true, checkpoint: true, takes: []string{memberNotBefore}},
 		eventFailure:                   {do: (*Decider).fails, epoch: true, checkpoint: true, takes: []string{"category", memberQuestion, memberNotBefore}},
 		string(task.Release):           {do: (*Decider).releases, epoch: true, checkpoint: true, takes: []string{memberNotBefore}},
-		string(task.Complete):          {do: (*Decider).completes, epoch: true, checkpoint: true, takes: []string{"result"}},
+		string(task.Complete):          {do: (*Decider).completes, epoch: true, checkpoint: true, takes: []string{"result", memberGate}},
 		string(task.Recovered):         {do: (*Decider).recovers, epoch: true},
 		string(task.CancelledEvent):    {do: (*Decider).confirmsCancel, epoch: true, checkpoint: true},
 		string(task.FatalError):        {do: (*Decider).fatal, checkpoint: true},

@@ -43,8 +43,12 @@ type page struct {
 }
 
 type work struct {
-	Also []string `yaml:"also"`
+	Also  []string           `yaml:"also"`
+	Trust []protocol.AgentID `yaml:"trust"`
 }
+
+// trustMost is how many agents may be trusted.
+const trustMost = 64
 
 func defaults() file {
 	return file{
@@ -62,23 +66,40 @@ func Template() []byte { return bytes.Clone(template) }
 // Load reads hive.yaml; a hive without one has the defaults. What is wrong
 // with its content is an [ErrInvalid].
 func Load(disk durable.FS) (protocol.Settings, error) {
+	f, err := load(disk)
+	return f.Settings, err
+}
+
+func load(disk durable.FS) (file, error) {
 	data, _, err := durable.ReadFile(disk, protocol.PathSettings, MaxBytes)
 	if errors.Is(err, fs.ErrNotExist) {
-		return protocol.DefaultSettings(), nil
+		return defaults(), nil
 	}
 	if err != nil {
-		return protocol.Settings{}, fmt.Errorf("read settings: %w", err)
+		return file{}, fmt.Errorf("read settings: %w", err)
 	}
-	return Parse(data)
+	return parsed(data)
+}
+
+// Trust reads from hive.yaml whose shell commands, beside those of people and the
+// lead, an agent of the hive runs (work.trust, spec §10).
+func Trust(disk durable.FS) ([]protocol.AgentID, error) {
+	f, err := load(disk)
+	return f.Work.Trust, err
 }
 
 // Parse reads the text of a hive.yaml.
 func Parse(data []byte) (protocol.Settings, error) {
+	f, err := parsed(data)
+	return f.Settings, err
+}
+
+func parsed(data []byte) (file, error) {
 	f, err := parse(data)
 	if err != nil {
-		return protocol.Settings{}, fmt.Errorf("read hive.yaml: %w: %w", ErrInvalid, err)
+		return file{}, fmt.Errorf("read hive.yaml: %w: %w", ErrInvalid, err)
 	}
-	return f.Settings, nil
+	return f, nil
 }
 
 func parse(data []byte) (file, error) {
@@ -141,6 +162,14 @@ func bothClocks(said *protocol.TaskSettings, defaults protocol.TaskSettings) {
 func (f file) validateSections() error {
 	if _, _, err := net.SplitHostPort(f.HTTP.Listen); err != nil {
 		return fmt.Errorf("settings: http.listen is %s; write host:port, for example 127.0.0.1:7717", protocol.Quote(f.HTTP.Listen))
+	}
+	if len(f.Work.Trust) > trustMost {
+		return fmt.Errorf("settings: work.trust names %d agents; at most %d", len(f.Work.Trust), trustMost)
+	}
+	for _, id := range f.Work.Trust {
+		if _, err := protocol.ParseAgentID(string(id)); err != nil {
+			return fmt.Errorf("settings: work.trust: %w", err)
+		}
 	}
 	return nil
 }

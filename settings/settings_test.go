@@ -43,7 +43,7 @@ tasks:
   poison_after: 3
   retention: 168h
 http: {listen: "127.0.0.1:7717"}
-work: {also: []}
+work: {also: [], trust: []}
 `
 
 // uncommented is the template with its keys switched on.
@@ -91,7 +91,7 @@ func TestParseRefuses(t *testing.T) {
 		{"unknown key with a neighbour", "hop_cap: 3\nrescn: 1s\n", `line 2: unknown key "rescn"; did you mean rescan?`},
 		{"unknown nested key", "git:\n  comit_delay: 1s\n", `line 2: unknown key "git.comit_delay"; did you mean commit_delay?`},
 		{"unknown key of a checked section", "tasks: {leese: 1s}\n", `line 1: unknown key "tasks.leese"; did you mean lease?`},
-		{"unknown key with no neighbour", "work: {zzzzzz: 1}\n", `unknown key "work.zzzzzz"; the keys here are also`},
+		{"unknown key with no neighbour", "work: {zzzzzz: 1}\n", `unknown key "work.zzzzzz"; the keys here are also, trust`},
 		{"key twice", "hop_cap: 3\nhop_cap: 4\n", "line 2: hop_cap stands twice, first on line 1"},
 		{"nested key twice", "log: {segment_bytes: 9000, segment_bytes: 9001}\n", "log.segment_bytes stands twice"},
 		{"duration without a unit", "settle: 2\n", `line 1: settle is "2"; write a duration`},

@@ -12,13 +12,17 @@ import (
 
 // Brief is tasks/<id>/brief.json: what is to be done, as it was created.
 type Brief struct {
-	ID        protocol.TaskID    `json:"id"`
-	Title     string             `json:"title"`
-	Body      string             `json:"body,omitzero"`
-	To        []protocol.Address `json:"to,omitzero"`
-	Needs     []protocol.TaskID  `json:"needs,omitzero"`
-	Priority  int                `json:"priority,omitzero"`
-	Gate      string             `json:"gate,omitzero"`
+	ID       protocol.TaskID    `json:"id"`
+	Title    string             `json:"title"`
+	Body     string             `json:"body,omitzero"`
+	To       []protocol.Address `json:"to,omitzero"`
+	Needs    []protocol.TaskID  `json:"needs,omitzero"`
+	Priority int                `json:"priority,omitzero"`
+	Gate     string             `json:"gate,omitzero"`
+	GateBy   protocol.AgentID   `json:"gate_by,omitzero"` // who wrote it
+
+	GateSHA256 string `json:"gate_sha256,omitzero"`
+
 	Approvals int                `json:"approvals,omitzero"`
 	Approvers []protocol.Address `json:"approvers,omitzero"`
 	Data      jsontext.Value     `json:"data,omitzero"`
@@ -80,6 +84,9 @@ func Changes(ev protocol.Event, e *protocol.TaskEvent) ([]protocol.Change, error
 		if a := e.Amends; a != nil {
 			brief.Creator, brief.CreatedAt = a.Creator, a.CreatedAt
 			brief.Version, brief.AmendedBy, brief.AmendedAt = a.Version, e.By, at
+		}
+		if brief.GateBy = e.GateBy; e.GateBy != "" {
+			brief.GateSHA256 = protocol.GateSum(s.Gate)
 		}
 		if err := put(protocol.TaskBrief, brief); err != nil {
 			return nil, err

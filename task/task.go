@@ -87,6 +87,7 @@ type Task struct {
 	Pause     Moment // the end of the last pause between two rounds
 	Fruitless int32  // executions in a row that reached nothing new
 	Advanced  bool   // there is a checkpoint since the last of them
+	Gated     bool   // its brief has a gate
 	Spent     bool   // the epoch's holder may report nothing any more
 	Reminded  bool
 
@@ -228,6 +229,9 @@ func (t *Task) take(ev protocol.Event, e *protocol.TaskEvent, at Moment) {
 	}
 	if e.Checkpoint != nil {
 		t.checkpoint(ev, e, at)
+	}
+	if e.Spec != nil {
+		t.Gated = e.Spec.Gate != ""
 	}
 }
 

@@ -127,14 +127,27 @@ func (a *app) taskFail() *cobra.Command {
 func (a *app) taskComplete() *cobra.Command {
 	var result string
 	c := &cobra.Command{
+		Long: "Reports that the work is done, with its result. Where the task has a gate it runs that first, with sh in the agent's\n" +
+			"directory, and reports nothing unless it ends with 0. A gate is a shell command that somebody else wrote: it is run if\n" +
+			"its author is human, the lead, this agent, or named in work.trust of hive.yaml; else it is shown, and --run-gate runs it.",
 		Use:               "complete ID",
-		Short:             "Reports that the work is done, with its result",
+		Short:             "Runs the task's gate, if it has one, and reports that the work is done, with its result",
 		Args:              takes(0, 1),
 		ValidArgsFunction: a.completeTasks,
 	}
 	c.Flags().StringVar(&result, "result", "", "what came of it, JSON or else text: `TEXT`, - for standard input, or @FILE")
+	var gate gateFlags
+	c.Flags().BoolVar(&gate.run, "run-gate", false, "run the task's gate although its author is not trusted")
+	c.Flags().DurationVar(&gate.timeout, "gate-timeout", gateTimeout, "how long the gate may run")
 	send := a.reporting(c, string(task.Complete), true, false)
 	c.RunE = a.withHive(func(c *cobra.Command, args []string, disk *durable.Disk) error {
+		if gate.timeout <= 0 {
+			return usageError("--gate-timeout %s: say how long the gate may run, for example 10m", gate.timeout)
+		}
+		id, err := a.aboutTask(disk, args)
+		if err != nil {
+			return err
+		}
 		var report protocol.TaskReport
 		if c.Flags().Changed("result") {
 			text, err := a.text(result)
@@ -144,6 +157,9 @@ func (a *app) taskComplete() *cobra.Command {
 			if report.Result = jsontext.Value(text); !report.Result.IsValid() {
 				report.Result = agent.Text(text)
 			}
+		}
+		if report.Gate, err = a.passGate(c.Context(), disk, id, gate); err != nil {
+			return err
 		}
 		return send(c.Context(), disk, args, report)
 	})
