@@ -96,6 +96,20 @@ var mutants = []mutant{
 		caught: []string{"gitcommit.TestLockOfSomebodyElseMeanwhile"},
 	},
 	{
+		name:   "mass-deletion-of-more",
+		what:   "21 messages that vanish at once from an inbox count as deleted too",
+		breaks: "more than 20 at once are not believed at the first look (§4.7)",
+		edits:  []edit{{"router/deleted.go", `const massDeletion = 20`, `const massDeletion = 21`}},
+		caught: []string{"router.TestMassDeletionLimit"},
+	},
+	{
+		name:   "continue-leaves-echoes",
+		what:   "the echoes of an agent still count after a word that lets it go on",
+		breaks: "who was stopped and may go on has the full number again (§4.3)",
+		edits:  []edit{{"ledger/echoes.go", `func (s *State) resetEchoes(id protocol.AgentID) {`, "func (s *State) resetEchoes(id protocol.AgentID) {\n\tif id != \"\" {\n\t\treturn\n\t}"}},
+		caught: []string{"router.TestBreakerCloses", "router.TestHumanCounts"},
+	},
+	{
 		name:   "archive-before-append",
 		what:   "originals leave the outbox before their events are in the log",
 		breaks: "nothing leaves an outbox before it is accepted (§3.5, §3.6)",
