@@ -84,7 +84,7 @@ func TestSettingsAreRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := protocol.DefaultSettings()
-	want.Tasks.HeartbeatTimeout, want.Tasks.StallGrace, want.Tasks.Backoff.Base = 2*time.Second, 300*time.Millisecond, 200*time.Millisecond
+	want.Tasks.HeartbeatTimeout, want.Tasks.TurnHeartbeat, want.Tasks.StallGrace, want.Tasks.Backoff.Base = 2*time.Second, 2*time.Second, 300*time.Millisecond, 200*time.Millisecond
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("settings (-want +got):\n%s", diff)
 	}
