@@ -36,22 +36,7 @@ var refillRow = row{
 
 func (b *bench) refill(ctx context.Context, h *hive) ([]Part, error) {
 	n := b.sizes.refill
-	settings := protocol.DefaultSettings()
-	settings.InboxCap = 4 * n // nobody reads here
-	for range n {
-		name, data := h.letters.next(1)
-		if err := put(outboxOf(h.dir, 0)+"/"+name, data); err != nil {
-			return nil, err
-		}
-	}
-	b.tell(0, "%s", count(n, "messages"))
-	if err := h.up(ctx, settings); err != nil {
-		return nil, err
-	}
-	if _, err := h.messagesIn(ctx, n); err != nil {
-		return nil, err
-	}
-	if _, err := h.committed(ctx); err != nil {
+	if err := b.unread(ctx, h, n); err != nil {
 		return nil, err
 	}
 	sent := n
@@ -100,4 +85,26 @@ func (b *bench) refill(ctx context.Context, h *hive) ([]Part, error) {
 		compared("wait of a message, median", "ms", idle, busy),
 		alone("until the inbox is whole", "ms", []float64{ms(whole)}),
 	}, nil
+}
+
+// unread fills an inbox with n messages that nobody reads, and waits until all are
+// delivered and committed.
+func (b *bench) unread(ctx context.Context, h *hive, n int) error {
+	settings := protocol.DefaultSettings()
+	settings.InboxCap = 4 * n // nobody reads here
+	for range n {
+		name, data := h.letters.next(1)
+		if err := put(outboxOf(h.dir, 0)+"/"+name, data); err != nil {
+			return err
+		}
+	}
+	b.tell(0, "%s", count(n, "messages"))
+	if err := h.up(ctx, settings); err != nil {
+		return err
+	}
+	if _, err := h.messagesIn(ctx, n); err != nil {
+		return err
+	}
+	_, err := h.committed(ctx)
+	return err
 }

@@ -20,6 +20,7 @@ func (d *Decider) tell(now time.Time, was, t *task.Task, e *protocol.TaskEvent) 
 		}
 	}
 	d.tellHolder(was, t, e, add)
+	d.tellLoser(was, t, e, add)
 	d.tellOthers(was, t, e, add)
 	for _, n := range list {
 		if n.to == protocol.Human && n.to == t.Creator && task.Ended(t.State) {
@@ -51,24 +52,17 @@ func (d *Decider) taskNotice(t *task.Task, to protocol.AgentID, code protocol.Co
 	}
 }
 
-// tellHolder says what the one who has the task, or had it, must know.
+// tellHolder says what the one who has the task must know to go on with it.
 func (d *Decider) tellHolder(was, t *task.Task, e *protocol.TaskEvent, add adder) {
 	id, epoch := string(t.ID), digits(was.Epoch)
-	over := "Epoch " + epoch + " is over: stop working on it. What you report for it counts no more."
 	switch e.Event {
 	case task.Remind:
 		if t.State == task.Pending {
 			add(t.Holder, protocol.CodeLeaseEnding, protocol.Request, "You took task "+id+" and have not started it; if you do not, it is offered to others. "+d.ways(t.Holder, t), nil)
 		}
-	case task.LeaseExpired:
-		add(was.Holder, protocol.CodeLeaseExpired, protocol.Inform, "You did not start task "+id+" in time. "+over, nil)
 	case task.HeartbeatLost, task.ProgressStalled:
 		add(was.Holder, protocol.CodeStalled, protocol.Request, fmt.Sprintf("Task %s counts as stalled: %s. Report `progress` with something new, or whatever became of it, with epoch %s within %s, or it is offered to others. If you will be silent, say `expected_until`. %s",
 			id, e.Reason, epoch, plain(d.settings.Tasks.StallGrace), d.ways(was.Holder, t)), nil)
-	case task.Release:
-		if e.By == protocol.Hive {
-			add(was.Holder, protocol.CodeReleased, protocol.Inform, "Task "+id+" was taken from you: "+e.Reason+". "+over, nil)
-		}
 	case task.Cancel:
 		if t.State == task.Cancelled {
 			add(was.Holder, protocol.CodeCancelled, protocol.Inform, "Task "+id+" was cancelled by "+string(e.By)+before(e.Reason)+".", nil)
@@ -76,14 +70,8 @@ func (d *Decider) tellHolder(was, t *task.Task, e *protocol.TaskEvent, add adder
 		}
 		add(t.Holder, protocol.CodeCancelRequested, protocol.Cancel, fmt.Sprintf("%s asks you to stop working on task %s%s. Clean up and report `cancelled` with epoch %s within %s. If it is done already, report `complete`: that counts. To confirm, %s.",
 			e.By, id, before(e.Reason), epoch, plain(d.settings.Tasks.CancelGrace), way(t.Holder, "hived task cancelled "+id, toSend(task.CancelledEvent, t.ID, t.Epoch, ""))), nil)
-	case task.CancelledEvent:
-		add(was.Holder, protocol.CodeCancelled, protocol.Inform, "Task "+id+" was cancelled: "+e.Reason+". "+over, nil)
 	case task.ApprovalGranted:
 		add(t.Holder, protocol.CodeApproved, protocol.Agree, "Task "+id+" was approved by "+string(e.By)+before(answerOf(e))+". Go on, with epoch "+epoch+".", answersOf(e))
-	case task.ApprovalDenied:
-		add(was.Holder, protocol.CodeDenied, protocol.Refuse, "Task "+id+" was denied by "+string(e.By)+before(answerOf(e))+". It has failed.", answersOf(e))
-	case task.Timeout:
-		add(was.Holder, protocol.CodeApprovalTimeout, protocol.Failure, "Nobody approved of task "+id+" in time. It has failed. "+d.ways(was.Holder, t), nil)
 	case task.Answer:
 		more := answersOf(e)
 		more["attempt"] = t.Attempt
@@ -100,6 +88,27 @@ func (d *Decider) tellHolder(was, t *task.Task, e *protocol.TaskEvent, add adder
 			what = "The pause after the last failure of task " + id + " is over: this is execution " + digits(t.Attempt)
 		}
 		add(t.Holder, protocol.CodeGoOn, protocol.Request, what+". Go on, with epoch "+epoch+".", map[string]any{"attempt": t.Attempt})
+	}
+}
+
+// tellLoser says to the one who had the task that it is no longer his, or has
+// ended, and why.
+func (d *Decider) tellLoser(was, t *task.Task, e *protocol.TaskEvent, add adder) {
+	id := string(t.ID)
+	over := "Epoch " + digits(was.Epoch) + " is over: stop working on it. What you report for it counts no more."
+	switch e.Event {
+	case task.LeaseExpired:
+		add(was.Holder, protocol.CodeLeaseExpired, protocol.Inform, "You did not start task "+id+" in time. "+over, nil)
+	case task.Release:
+		if e.By == protocol.Hive {
+			add(was.Holder, protocol.CodeReleased, protocol.Inform, "Task "+id+" was taken from you: "+e.Reason+". "+over, nil)
+		}
+	case task.CancelledEvent:
+		add(was.Holder, protocol.CodeCancelled, protocol.Inform, "Task "+id+" was cancelled: "+e.Reason+". "+over, nil)
+	case task.ApprovalDenied:
+		add(was.Holder, protocol.CodeDenied, protocol.Refuse, "Task "+id+" was denied by "+string(e.By)+before(answerOf(e))+". It has failed.", answersOf(e))
+	case task.Timeout:
+		add(was.Holder, protocol.CodeApprovalTimeout, protocol.Failure, "Nobody approved of task "+id+" in time. It has failed. "+d.ways(was.Holder, t), nil)
 	case task.DependencyFailed:
 		add(was.Holder, protocol.CodeParentFailed, protocol.Failure, "Task "+id+" has failed: "+e.Reason+".", nil)
 	case task.MaxRetriesExceeded, task.FatalError:

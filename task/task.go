@@ -173,28 +173,10 @@ func (t *Task) leave() {
 
 // take has the effect of each event beside the new state.
 func (t *Task) take(ev protocol.Event, e *protocol.TaskEvent, at Moment) {
+	t.assign(ev, e, at)
 	switch e.Event {
 	case Create:
 		t.create(ev, e)
-	case Offer:
-		if t.Offered = own(e.Agents); e.Round > 0 {
-			t.Declined = nil
-		}
-	case Reject:
-		t.Offered = own(slices.DeleteFunc(slices.Clone(t.Offered), func(id protocol.AgentID) bool { return id == e.By }))
-		t.decline(e.By)
-	case OfferExhausted, OfferExpired:
-		t.pause(momentOf(e.Until, ev, at))
-		t.decline(e.Agents...)
-		if e.Event == OfferExpired {
-			t.Ignored++
-		}
-	case Claim, Accept:
-		t.Holder, t.Spent, t.Rounds, t.Ignored, t.Pause = e.By, false, 0, 0, 0
-		t.takers = append(slices.Clone(t.takers[max(0, len(t.takers)+1-takersMost):]), e.By)
-	case LeaseExpired, Release:
-		t.lose(e)
-		t.pause(momentOf(e.Until, ev, at))
 	case Progress:
 		t.Expected = momentOf(e.Expected, ev, at)
 	case Amend:
@@ -232,6 +214,31 @@ func (t *Task) take(ev protocol.Event, e *protocol.TaskEvent, at Moment) {
 	}
 	if e.Spec != nil {
 		t.Gated = e.Spec.Gate != ""
+	}
+}
+
+// assign keeps who is asked to take the task, who has it, and who did not want it.
+func (t *Task) assign(ev protocol.Event, e *protocol.TaskEvent, at Moment) {
+	switch e.Event {
+	case Offer:
+		if t.Offered = own(e.Agents); e.Round > 0 {
+			t.Declined = nil
+		}
+	case Reject:
+		t.Offered = own(slices.DeleteFunc(slices.Clone(t.Offered), func(id protocol.AgentID) bool { return id == e.By }))
+		t.decline(e.By)
+	case OfferExhausted, OfferExpired:
+		t.pause(momentOf(e.Until, ev, at))
+		t.decline(e.Agents...)
+		if e.Event == OfferExpired {
+			t.Ignored++
+		}
+	case Claim, Accept:
+		t.Holder, t.Spent, t.Rounds, t.Ignored, t.Pause = e.By, false, 0, 0, 0
+		t.takers = append(slices.Clone(t.takers[max(0, len(t.takers)+1-takersMost):]), e.By)
+	case LeaseExpired, Release:
+		t.lose(e)
+		t.pause(momentOf(e.Until, ev, at))
 	}
 }
 

@@ -16,7 +16,7 @@ func TestBeat(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer disk.Close() //nolint:errcheck // nothing depends on it
+	defer disk.Close()
 	if err := disk.MkdirAll(protocol.OutboxDir("bob"), 0o755); err != nil {
 		t.Fatal(err)
 	}

@@ -113,7 +113,6 @@ func (w *words) String() string {
 type heard struct {
 	mu     sync.Mutex
 	events []protocol.Event
-	grew   chan struct{} // closed when there are more
 	meet   map[string]func()
 }
 

@@ -66,10 +66,21 @@ var logs = []row{
 		lines := h.lines()
 		h.write(protocol.PathLog, strings.Join(append(lines[:4:4], lines[5:]...), ""))
 	}),
-	spoilt("line-twice", "a line in the middle of the log stands there twice", "the start is refused and names file and line; the sound log starts", "log.jsonl line 6", func(h *hive) {
-		lines := h.lines()
-		h.write(protocol.PathLog, strings.Join(append(lines[:5:5], lines[4:]...), ""))
-	}),
+	{
+		name: "line-twice", given: "a line in the middle of the log stands there twice", on: still, answer: "the second is set aside in `.hived/foreign-<seq>`, with an alert `log-foreign`; nothing is lost",
+		run: func(h *hive) {
+			h.talked()
+			lines := h.lines()
+			h.write(protocol.PathLog, strings.Join(append(lines[:5:5], lines[4:]...), "")+"\n")
+			h.others()
+			h.up()
+			a := h.alert(protocol.CodeLogForeign, ".hived/foreign-")
+			if h.read(a.Path) != lines[4] {
+				h.t.Errorf("%s holds %q", a.Path, h.read(a.Path))
+			}
+			h.stillSends()
+		},
+	},
 	spoilt("log-deleted", "`log.jsonl` is deleted while no daemon runs", "the start is refused and points to `hived repair --adopt`; no log is begun silently", "hived repair --adopt", func(h *hive) {
 		h.remove(protocol.PathLog)
 	}),

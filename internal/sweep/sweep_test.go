@@ -9,7 +9,7 @@ import (
 func TestTable(t *testing.T) {
 	for name, d := range table {
 		stride := strings.Contains(string(name), "stride")
-		for i := plain; i < night; i++ {
+		for i := range night {
 			if fewer := d[i] < d[i+1]; d[i] != d[i+1] && fewer == stride {
 				t.Errorf("%s: %v", name, d)
 			}
