@@ -2,6 +2,7 @@ package router
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -85,7 +86,7 @@ func TestResumeKeepsNeeds(t *testing.T) {
 // was completed, or goes on, stays as it is.
 func TestResumeFamily(t *testing.T) {
 	for _, named := range []int{1, 2, 3, 4} {
-		t.Run(fmt.Sprint(named), func(t *testing.T) {
+		t.Run(strconv.Itoa(named), func(t *testing.T) {
 			scenario(t, "anna", func(h *crew) {
 				ids := h.family(member("plan"), member("build", "plan"), member("test", "build"), member("ship", "build", "test"), member("tell", "ship", "plan"), member("else", "plan"))
 				h.begin("anna", ids[0])

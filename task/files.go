@@ -61,6 +61,23 @@ var stamps = json.WithMarshalers(json.MarshalToFunc(func(out *jsontext.Encoder, 
 	return out.WriteToken(jsontext.String(protocol.Stamp(t)))
 }))
 
+// briefOf is the brief that an event with a spec leads to.
+func briefOf(e *protocol.TaskEvent, at time.Time) Brief {
+	s := e.Spec
+	brief := Brief{
+		ID: e.Task, Title: s.Title, Body: s.Body, To: s.To, Needs: e.Needs, Priority: s.Priority, Gate: s.Gate, Approvals: s.Approvals,
+		Approvers: s.Approvers, Data: s.Data, Resumes: e.Resumes, Repairs: e.Repairs, Creator: e.By, CreatedAt: at,
+	}
+	if a := e.Amends; a != nil {
+		brief.Creator, brief.CreatedAt = a.Creator, a.CreatedAt
+		brief.Version, brief.AmendedBy, brief.AmendedAt = a.Version, e.By, at
+	}
+	if brief.GateBy = e.GateBy; e.GateBy != "" {
+		brief.GateSHA256 = protocol.GateSum(s.Gate)
+	}
+	return brief
+}
+
 // Changes are the files of a task that one event writes. Of a checkpoint that it
 // patches it has the git id alone, unless Whole is set. The view is not among
 // them: it is what many events lead to.
@@ -76,19 +93,8 @@ func Changes(ev protocol.Event, e *protocol.TaskEvent) ([]protocol.Change, error
 	}
 	put := func(name string, v any) error { return putAt(protocol.TaskDir(e.Task)+"/"+name, v) }
 	at := ev.TS.UTC()
-	if s := e.Spec; s != nil {
-		brief := Brief{
-			ID: e.Task, Title: s.Title, Body: s.Body, To: s.To, Needs: e.Needs, Priority: s.Priority, Gate: s.Gate, Approvals: s.Approvals,
-			Approvers: s.Approvers, Data: s.Data, Resumes: e.Resumes, Repairs: e.Repairs, Creator: e.By, CreatedAt: at,
-		}
-		if a := e.Amends; a != nil {
-			brief.Creator, brief.CreatedAt = a.Creator, a.CreatedAt
-			brief.Version, brief.AmendedBy, brief.AmendedAt = a.Version, e.By, at
-		}
-		if brief.GateBy = e.GateBy; e.GateBy != "" {
-			brief.GateSHA256 = protocol.GateSum(s.Gate)
-		}
-		if err := put(protocol.TaskBrief, brief); err != nil {
+	if e.Spec != nil {
+		if err := put(protocol.TaskBrief, briefOf(e, at)); err != nil {
 			return nil, err
 		}
 	}
