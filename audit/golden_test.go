@@ -3,6 +3,7 @@ package audit
 import (
 	"archive/tar"
 	"compress/gzip"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"flag"
@@ -183,7 +184,8 @@ func TestFormat1IsVerifiedAndGoesOn(t *testing.T) {
 		}
 	}
 	h.write("agents/bob/outbox/more.json", `{"to":"alice","id":"more","body":"goes on"}`)
-	h.write("agents/bob/outbox/task.json", fmt.Sprintf(`{"to":"hive","event":"complete","task":%q,"epoch":1,"data":{"result":"done"}}`, id))
+	gate := sha256.Sum256([]byte("go test ./...")) // of that task
+	h.write("agents/bob/outbox/task.json", fmt.Sprintf(`{"to":"hive","event":"complete","task":%q,"epoch":1,"data":{"result":"done","gate":{"exit":0,"sha256":"%x"}}}`, id, gate))
 	h.once()
 	after := h.fold()
 	if got := after.Tasks.Get(id).State; got != task.Completed {
