@@ -13,7 +13,7 @@ import (
 var idle = []struct{ key, why string }{
 	{"pair_cap", "has no effect any more: routing.breaker stops loops"},
 	{"http", "has no effect yet"},
-	{"work", "has no effect yet"},
+	{"work.also", "has no effect yet"},
 	{"tasks.poison_after", "has no effect yet"},
 }
 
