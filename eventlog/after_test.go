@@ -120,6 +120,9 @@ func TestOpenAfterSetsATornLineAside(t *testing.T) {
 		}
 		same(t, got, evs[after:])
 		add(t, l, 1)
+		if left := l.Foreign(); len(left) > 0 {
+			t.Errorf("after %d: the torn line was not cut: %+v", after, left)
+		}
 		if err := l.Close(); err != nil {
 			t.Fatal(err)
 		}

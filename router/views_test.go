@@ -10,8 +10,10 @@ import (
 
 	"github.com/hived/hived/eventlog"
 	"github.com/hived/hived/internal/durable"
+	"github.com/hived/hived/internal/durable/faultfs"
 	"github.com/hived/hived/ledger"
 	"github.com/hived/hived/protocol"
+	"github.com/hived/hived/task"
 )
 
 // readViews gives the number of the log's last event, what `file` events
@@ -118,6 +120,45 @@ func TestViewsComeBack(t *testing.T) {
 		}
 	}
 	put(t, disk, protocol.PathRegistry, "{}")
+	if err := runOnce(disk); err != nil {
+		t.Fatal(err)
+	}
+	_, _, state = readViews(t, disk)
+	if err := sameViews(disk, state); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestViewLeftBehindByACrash: a power cut can leave a view as it was before events
+// that are in the log; the next start writes it as they say.
+func TestViewLeftBehindByACrash(t *testing.T) {
+	t.Parallel()
+	disk := memHive(t)
+	put(t, disk, "agents/alice/outbox/1.json", `{"to":"hive","event":"create","data":{"title":"one","to":["bob"]}}`)
+	if err := runOnce(disk); err != nil {
+		t.Fatal(err)
+	}
+	before := map[string][]byte{}
+	_, _, state := readViews(t, disk)
+	for p := range state.AllViews {
+		before[p], _ = state.View(p)
+	}
+	put(t, disk, "agents/bob/outbox/2.json", `{"to":"hive","event":"claim"}`)
+	r, err := open(disk, Config{Settings: memSettings(), Once: true, OnEvent: func(ev protocol.Event) {
+		if e, ok := ev.Body.(*protocol.TaskEvent); ok && e.Event == task.Claim {
+			disk.CrashAt(0, faultfs.Keep)
+		}
+	}}, deaf{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Run(t.Context()) == nil {
+		t.Fatal("the daemon did not notice the crash")
+	}
+	disk = disk.Reboot()
+	for p, data := range before {
+		put(t, disk, p, string(data))
+	}
 	if err := runOnce(disk); err != nil {
 		t.Fatal(err)
 	}
