@@ -31,6 +31,7 @@ type Report struct {
 	Messages   uint64       `json:"messages"`   // accepted
 	Deliveries uint64       `json:"deliveries"` // message and recipient
 	Drops      uint64       `json:"drops"`      // message and recipient
+	Kept       uint64       `json:"kept"`       // messages that wait for `hived continue`
 	Handled    uint64       `json:"handled"`
 	Unread     uint64       `json:"unread"`
 	Files      int          `json:"files"`   // compared
@@ -119,6 +120,9 @@ func (v *verifier) count() {
 	r := &v.report
 	r.Seq, r.Sum = v.fold.pos.Seq, v.fold.pos.Sum.String()
 	r.Messages, r.Deliveries, r.Drops, r.Handled = s.Counts.Messages, s.Counts.Deliveries, s.Counts.Drops, s.Counts.Handled
+	for _, n := range s.Kept() {
+		r.Kept += uint64(n) //nolint:gosec // a length is not negative
+	}
 	for _, a := range s.Roster() {
 		r.Unread += uint64(a.Inbox.Len()) //nolint:gosec // a length is not negative
 	}

@@ -135,6 +135,7 @@ type demoJSON struct {
 	Deliveries int     `json:"deliveries"`
 	Handled    int     `json:"handled"`
 	Dropped    int     `json:"dropped"`
+	Kept       int     `json:"kept"`
 	SetAside   int     `json:"set_aside"`
 	TaskSteps  int     `json:"task_steps"`
 	Refused    int     `json:"refused"`
@@ -150,15 +151,15 @@ func (a *app) demoResult(disk *durable.Disk, dir string, seen demoSeen, took tim
 	if !bytes.Equal(data, hiveexample.Want()) {
 		return fmt.Errorf("%s is not what the agents should have written; look into %s", hiveexample.Result, dir)
 	}
-	out := demoJSON{dir, took.Seconds(), seen.Messages, seen.Deliveries, seen.Handled, seen.Dropped, seen.SetAside, seen.Steps, seen.Refused, string(data)}
+	out := demoJSON{dir, took.Seconds(), seen.Messages, seen.Deliveries, seen.Handled, seen.Dropped, seen.Kept, seen.SetAside, seen.Steps, seen.Refused, string(data)}
 	return a.answer(out, func(p *printer) {
 		p.line("")
 		p.line("%s", a.style.paint(bold, hiveexample.Result))
 		p.line("")
 		p.line("    %s", strings.ReplaceAll(strings.TrimSpace(string(data)), "\n", "\n    "))
 		p.line("")
-		p.line("%d messages accepted, %d deliveries, %d handled, %d dropped, %d set aside, %d steps of a task, %d reports refused,",
-			seen.Messages, seen.Deliveries, seen.Handled, seen.Dropped, seen.SetAside, seen.Steps, seen.Refused)
+		p.line("%d messages accepted, %d deliveries, %d handled, %d dropped, %d kept, %d set aside, %d steps of a task, %d reports refused,",
+			seen.Messages, seen.Deliveries, seen.Handled, seen.Dropped, seen.Kept, seen.SetAside, seen.Steps, seen.Refused)
 		p.line("all of it committed, in %.1f s.", took.Seconds())
 		p.line("The hive is %s. Look at it:", dir)
 		p.line("")

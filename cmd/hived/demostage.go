@@ -22,7 +22,7 @@ type demoStage struct {
 
 // demoSeen is what the demo counts.
 type demoSeen struct {
-	Messages, Deliveries, Handled, Dropped, SetAside, Steps, Refused int
+	Messages, Deliveries, Handled, Dropped, Kept, SetAside, Steps, Refused int
 }
 
 // follow shows events, one line an event that people care for.
@@ -56,7 +56,7 @@ func (c *demoSeen) count(ev protocol.Event) {
 		c.Messages++
 		c.Deliveries += len(e.Delivered)
 		if e.Kept != nil {
-			c.Dropped++
+			c.Kept++
 		}
 	case *protocol.HandledEvent:
 		c.Handled++

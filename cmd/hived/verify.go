@@ -55,7 +55,7 @@ func (a *app) report(p *printer, r audit.Report) {
 	}
 	p.line("log      event %d, sum %s", r.Seq, r.Sum)
 	p.line("git      through event %d, %d commits", r.GitSeq, r.Commits)
-	p.line("messages %d accepted: %d deliveries, %d dropped; %d handled, %d unread", r.Messages, r.Deliveries, r.Drops, r.Handled, r.Unread)
+	p.line("messages %d accepted: %d deliveries, %d dropped, %d kept; %d handled, %d unread", r.Messages, r.Deliveries, r.Drops, r.Kept, r.Handled, r.Unread)
 	p.line("files    %d compared byte for byte", r.Files)
 	if r.OK() {
 		p.line("%s", a.style.paint(green, "nothing is missing"))
