@@ -17,6 +17,7 @@ import (
 
 	"github.com/hived/hived/internal/child"
 	"github.com/hived/hived/internal/sweep"
+	"github.com/hived/hived/internal/wait"
 )
 
 var powerCuts = flag.Int("powercuts", sweep.Of(sweep.PowerCuts), "how often TestPowerCut cuts the power of each file system")
@@ -78,13 +79,21 @@ func newDevice(t *testing.T, make, options string) *device {
 	if err := d.mount(); err != nil {
 		t.Skipf("no loop device can be mounted here: %v", err)
 	}
-	t.Cleanup(func() { _ = d.unmount() }) // it is unmounted already unless the test failed
+	t.Cleanup(func() { _ = command("umount", d.dir) }) // it is unmounted already unless the test failed
 	return d
 }
 
 func (d *device) mount() error { return command("mount", "-o", d.options, d.image, d.dir) }
 
-func (d *device) unmount() error { return command("umount", d.dir) }
+// unmount waits while the file system is busy: a program that was just started
+// from another test holds all that was open here until it runs.
+func (d *device) unmount() error {
+	var last error
+	return wait.Condition(context.Background(), wait.Longest, nil, "the file system to be unmounted", func() bool {
+		last = command("umount", d.dir)
+		return last == nil
+	}, func() string { return fmt.Sprint(last) })
+}
 
 func command(name string, args ...string) error {
 	out, err := exec.Command(name, args...).CombinedOutput()
