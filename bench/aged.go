@@ -114,4 +114,6 @@ func statusOf(dir string) (s router.Status, err error) {
 }
 
 // settle writes hive.yaml, for the next program that runs on the hive.
-func (a *aged) settle(yaml string) error { return put(filepath.Join(a.dir, "hive.yaml"), []byte(yaml)) }
+func (a *aged) settle(yaml string) error {
+	return put(filepath.Join(a.dir, "hive.yaml"), []byte(breakerOff+yaml))
+}

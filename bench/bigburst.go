@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"time"
-
-	"github.com/hived/hived/protocol"
 )
 
 var bigBurstRow = row{
@@ -38,7 +36,7 @@ func (b *bench) agedHive(ctx context.Context, files int, tell func(share float64
 	if err != nil {
 		return nil, err
 	}
-	err = h.up(ctx, protocol.DefaultSettings())
+	err = h.up(ctx, workloadSettings())
 	if err == nil {
 		t := newTraffic(h.dir, agents, h.letters)
 		err = t.run(ctx, files/2, func(taken int) { tell(float64(taken) / float64(files/2)) })

@@ -70,7 +70,7 @@ func (b *bench) newBoard(ctx context.Context, agents, tasks int, settings protoc
 // once in a run. No daemon runs.
 func (b *bench) manyTasks(ctx context.Context) (*board, error) {
 	if b.tasks == nil {
-		x, err := b.newBoard(ctx, b.sizes.taskAgents, b.sizes.tasks, protocol.DefaultSettings(), func(share float64) {
+		x, err := b.newBoard(ctx, b.sizes.taskAgents, b.sizes.tasks, workloadSettings(), func(share float64) {
 			b.tell(share/2, "%s are created: %d %%", count(b.sizes.tasks, "tasks"), int(100*share))
 		})
 		if err != nil {

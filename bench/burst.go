@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"runtime"
 	"time"
-
-	"github.com/hived/hived/protocol"
 )
 
 var burstRow = row{
@@ -78,7 +76,7 @@ func (h *hive) burst(ctx context.Context, agents, messages int, m *burstSamples)
 	var before, after runtime.MemStats
 	runtime.GC()
 	runtime.ReadMemStats(&before)
-	if err := h.up(ctx, protocol.DefaultSettings()); err != nil {
+	if err := h.up(ctx, workloadSettings()); err != nil {
 		return err
 	}
 	begin := time.Now()

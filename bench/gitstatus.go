@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"time"
-
-	"github.com/hived/hived/protocol"
 )
 
 var gitStatusRow = row{
@@ -66,7 +64,7 @@ func (b *bench) status(ctx context.Context, h *hive) (outcome, error) {
 // single lets hived make n commits of one message each, and stops it in good
 // order.
 func (h *hive) single(ctx context.Context, n int, tell func(i int)) error {
-	settings := protocol.DefaultSettings()
+	settings := workloadSettings()
 	settings.Git.CommitDelay = time.Millisecond
 	if err := h.up(ctx, settings); err != nil {
 		return err

@@ -55,6 +55,20 @@ func (b *bench) newHive(ctx context.Context, agents int, yaml string) (*hive, er
 	return makeHive(ctx, dir, agents, yaml, b.sizes.longest)
 }
 
+// A workload has agents send far more to each other than any that work do, so the
+// breaker, which would take it for a loop, never opens (spec §4.3).
+const (
+	echoesNever = 1_000_000
+	breakerOff  = "routing: {breaker: {echoes: 1000000}}\n"
+)
+
+// workloadSettings are the default ones, but for the breaker.
+func workloadSettings() protocol.Settings {
+	s := protocol.DefaultSettings()
+	s.Routing.Breaker.Echoes = echoesNever
+	return s
+}
+
 func makeHive(ctx context.Context, dir string, agents int, yaml string, longest time.Duration) (*hive, error) {
 	for i := range agents {
 		if err := mkdirs(outboxOf(dir, i)); err != nil {
@@ -65,7 +79,7 @@ func makeHive(ctx context.Context, dir string, agents int, yaml string, longest 
 	if err != nil {
 		return nil, err
 	}
-	opt := router.InitOptions{Settings: protocol.DefaultSettings(), Template: []byte(yaml), Now: time.Now()}
+	opt := router.InitOptions{Settings: workloadSettings(), Template: []byte(breakerOff + yaml), Now: time.Now()}
 	if err := ctx.Err(); err != nil {
 		return nil, errors.Join(err, disk.Close())
 	}

@@ -31,7 +31,7 @@ var idleRow = row{
 }
 
 func (b *bench) idle(ctx context.Context, h *hive) (outcome, error) {
-	settings := protocol.DefaultSettings()
+	settings := workloadSettings()
 	settings.Git.CommitDelay = 10 * time.Millisecond
 	settings.InboxCap = max(settings.InboxCap, 2*b.sizes.idle) // nobody reads here
 	if err := h.up(ctx, settings); err != nil {

@@ -8,8 +8,6 @@ import (
 	"path/filepath"
 	"sync"
 	"time"
-
-	"github.com/hived/hived/protocol"
 )
 
 // standstillMost is how long a daemon may sleep while something that was sent
@@ -38,7 +36,7 @@ var liveRow = row{
 			files  int
 			rescan time.Duration
 		}{
-			{"an empty hive", 0, protocol.DefaultSettings().Rescan},
+			{"an empty hive", 0, workloadSettings().Rescan},
 			{"an empty hive, rescan 1h", 0, seldom},
 			{count(b.sizes.liveFiles, "files") + ", rescan 1h", b.sizes.liveFiles, seldom},
 		} {
@@ -82,7 +80,7 @@ func (b *bench) live(ctx context.Context, name string, files int, rescan time.Du
 
 // liveRound lets the agents send, and what they got be handled.
 func (h *hive) liveRound(ctx context.Context, s sizes, rescan time.Duration, m *liveSamples) error {
-	settings := protocol.DefaultSettings()
+	settings := workloadSettings()
 	settings.Rescan = rescan
 	settings.InboxCap = max(settings.InboxCap, 2*s.live) // nobody reads meanwhile
 	var mu sync.Mutex

@@ -33,7 +33,7 @@ var logBytesRow = row{
 		return int64(s.rosterAgents)*agentDisk + int64(s.reports)*messageDisk + 64*checkpointBytes
 	},
 	measure: func(ctx context.Context, b *bench) (outcome, error) {
-		x, err := b.newBoard(ctx, b.sizes.rosterAgents, 1, protocol.DefaultSettings(), func(float64) {})
+		x, err := b.newBoard(ctx, b.sizes.rosterAgents, 1, workloadSettings(), func(float64) {})
 		if err != nil {
 			return outcome{}, err
 		}

@@ -8,8 +8,6 @@ import (
 	"os"
 	"slices"
 	"time"
-
-	"github.com/hived/hived/protocol"
 )
 
 // refillMost is how much longer a message between others may wait, in
@@ -90,7 +88,7 @@ func (b *bench) refill(ctx context.Context, h *hive) ([]Part, error) {
 // unread fills an inbox with n messages that nobody reads, and waits until all are
 // delivered and committed.
 func (b *bench) unread(ctx context.Context, h *hive, n int) error {
-	settings := protocol.DefaultSettings()
+	settings := workloadSettings()
 	settings.InboxCap = 4 * n // nobody reads here
 	for range n {
 		name, data := h.letters.next(1)

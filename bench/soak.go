@@ -26,7 +26,7 @@ const (
 
 	// Windows that a soak of a few minutes fills: what grows after that grows
 	// for ever.
-	soakYAML = "remember: {ids: 10000, conversations: 1000}\nretention: {files: 50}\nrouting: {breaker: {echoes: 1000000}}\n"
+	soakYAML = "remember: {ids: 10000, conversations: 1000}\nretention: {files: 50}\n"
 )
 
 // Soak is what became of a daemon that carried a steady load for a long time.

@@ -67,7 +67,7 @@ type desk struct {
 }
 
 func newDesk(agents int) (*desk, error) {
-	s := protocol.DefaultSettings()
+	s := workloadSettings()
 	s.InboxCap = 1 << 24 // nobody reads here
 	s.Remember = protocol.RememberSettings{IDs: 1000, Conversations: 1000}
 	x := &desk{state: ledger.New(s.Remember), now: time.Now()}
@@ -170,7 +170,7 @@ func kept(tasks int) (open, gone float64, err error) {
 	if err := x.cancelAll(); err != nil {
 		return 0, 0, err
 	}
-	x.now = x.now.Add(protocol.DefaultSettings().Tasks.Retention + time.Hour)
+	x.now = x.now.Add(workloadSettings().Tasks.Retention + time.Hour)
 	for more := true; more; {
 		if more, err = x.d.Tasks(x.now, router.Senses{}); err != nil {
 			return 0, 0, err

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"time"
-
-	"github.com/hived/hived/protocol"
 )
 
 var taskThroughputRow = row{
@@ -22,7 +20,7 @@ var taskThroughputRow = row{
 	},
 	measure: func(ctx context.Context, b *bench) (outcome, error) {
 		s := b.sizes
-		few, err := b.newBoard(ctx, s.taskAgents, s.tasksFew, protocol.DefaultSettings(), func(float64) {})
+		few, err := b.newBoard(ctx, s.taskAgents, s.tasksFew, workloadSettings(), func(float64) {})
 		if err != nil {
 			return outcome{}, err
 		}
@@ -60,7 +58,7 @@ func (b *bench) shifts(ctx context.Context, few, many *board) (outcome, error) {
 
 // oneShift starts a daemon and has the agents work when it has come to rest.
 func (x *board) oneShift(ctx context.Context) (n int, answered, committed time.Duration, err error) {
-	if err := x.up(ctx, protocol.DefaultSettings()); err != nil {
+	if err := x.up(ctx, workloadSettings()); err != nil {
 		return 0, 0, 0, err
 	}
 	if err := x.rested(ctx); err != nil {

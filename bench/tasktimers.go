@@ -30,7 +30,7 @@ var taskTimersRow = row{
 	brief:  12 * time.Second, full: 60 * time.Second,
 	disk: func(s sizes) int64 { return int64(s.timerAgents) * (agentDisk + hands*6*fileDisk + hands*messageDisk) },
 	measure: func(ctx context.Context, b *bench) (outcome, error) {
-		settings := protocol.DefaultSettings()
+		settings := workloadSettings()
 		settings.Tasks.Lease = time.Hour
 		b.tell(0, "%d agents take tasks", b.sizes.timerAgents)
 		// Some are left over, so that nobody has to take what others were offered.
@@ -50,7 +50,7 @@ func (b *bench) timers(ctx context.Context, x *board) (outcome, error) {
 	if err := x.down(); err != nil {
 		return outcome{}, err
 	}
-	settings := protocol.DefaultSettings()
+	settings := workloadSettings()
 	settings.InboxCap = 1 << 20               // nobody reads here
 	settings.Tasks.Lease = b.sizes.lease      // they are reminded after two thirds of it
 	settings.Tasks.Backoff.Base = time.Minute // and what they lose is not offered again at once
