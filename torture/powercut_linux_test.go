@@ -87,9 +87,9 @@ func (d *device) mount() error { return command("mount", "-o", d.options, d.imag
 
 // unmount waits while the file system is busy: a program that was just started
 // from another test holds all that was open here until it runs.
-func (d *device) unmount() error {
+func (d *device) unmount(ctx context.Context) error {
 	var last error
-	return wait.Condition(context.Background(), wait.Longest, nil, "the file system to be unmounted", func() bool {
+	return wait.Condition(ctx, wait.Longest, nil, "the file system to be unmounted", func() bool {
 		last = command("umount", d.dir)
 		return last == nil
 	}, func() string { return fmt.Sprint(last) })
@@ -123,7 +123,7 @@ func (d *device) cuts(t *testing.T, times int) (r Report) {
 	for n := 0; r.Crashes < times; n++ {
 		d.hive(t, fmt.Sprintf("hive-%d", n), times, random, &r)
 	}
-	if err := d.unmount(); err != nil {
+	if err := d.unmount(t.Context()); err != nil {
 		t.Error(err)
 	}
 	return r
@@ -177,7 +177,7 @@ func (d *device) life(ctx context.Context, h *hive, random *rand.Rand, r *Report
 	h.crowd.dead.Store(true)
 	err = errors.Join(err, d.cut())
 	r.Crashes++
-	err = errors.Join(err, p.Kill(), end(), d.unmount(), d.mount())
+	err = errors.Join(err, p.Kill(), end(), d.unmount(ctx), d.mount())
 	h.crowd.dead.Store(false)
 	if err != nil || random.IntN(2) > 0 {
 		return err
