@@ -43,3 +43,12 @@ func TestDemoWaitsForATask(t *testing.T) {
 		})
 	}
 }
+
+// What a cap stops is kept, which is neither delivered nor dropped.
+func TestDemoCountsWhatIsKept(t *testing.T) {
+	var seen demoSeen
+	seen.count(protocol.Event{Body: &protocol.MessageEvent{Kept: &protocol.Kept{Reason: protocol.HopCap}}})
+	if seen.Kept != 1 || seen.Dropped != 0 {
+		t.Errorf("%+v", seen)
+	}
+}
