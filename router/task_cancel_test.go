@@ -1,6 +1,7 @@
 package router
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -141,5 +142,70 @@ func TestCancelledIsNotOfferedAgain(t *testing.T) {
 		h.wantHistory(given, "create offer claim start heartbeat_lost cancel recovered cancelled")
 		h.wantHistory(left, "create offer claim start heartbeat_lost cancel cancelled")
 		h.refused(protocol.CodeFenced, "berta", "complete", left, "")
+	})
+}
+
+// TestCancelledUnasked: only what somebody asked to cancel is confirmed as
+// cancelled. A holder that cannot go on is told how it says so.
+func TestCancelledUnasked(t *testing.T) {
+	tests := []struct {
+		state task.State
+		does  string // what brings the task there, and its data
+		says  []string
+	}{
+		{task.InProgress, `progress {"milestone": "begun"}`, []string{`"event": "release"`, `"event": "failure"`, `"epoch": 1`}},
+		{task.Retrying, `transient_error {"not_before": "2000-01-01T02:00:00Z"}`, []string{`"event": "release"`, `"event": "fatal_error"`}},
+		{task.Blocked, `failure {"category": "schema"}`, []string{`"event": "fatal_error"`}},
+		{task.Paused, `pause_for_approval {"question": "May I?"}`, []string{"wait for the answer"}},
+	}
+	for _, x := range tests {
+		t.Run(string(x.state), func(t *testing.T) {
+			scenario(t, "anna", func(h *crew) {
+				id := h.create("human", `{"title": "dig"}`)
+				h.begin("anna", id)
+				event, data, _ := strings.Cut(x.does, " ")
+				h.does("anna", event, id, data)
+				h.is(id, x.state)
+
+				no := h.refused(protocol.CodeIllegalTransition, "anna", "cancelled", id, `{"reason": "I do not want it"}`)
+				for _, want := range append(x.says, "nobody asked to cancel it") {
+					if !strings.Contains(no.Detail, want) {
+						t.Errorf("the refusal does not say %s: %s", want, no.Detail)
+					}
+				}
+				if strings.Contains(no.Detail, `"event": "release"`) != slices.Contains(x.says, `"event": "release"`) {
+					t.Errorf("the refusal shows what would be refused too, or not what would not: %s", no.Detail)
+				}
+				h.does("human", "cancel", id, "")
+				h.does("anna", "cancelled", id, "")
+				h.is(id, task.Cancelled)
+			})
+		})
+	}
+}
+
+// TestCancelledUnaskedByAPerson: a person who holds the task is shown commands.
+func TestCancelledUnaskedByAPerson(t *testing.T) {
+	scenario(t, "anna", func(h *crew) {
+		id := h.create("anna", `{"title": "dig", "to": ["human"]}`)
+		h.begin("human", id)
+		no := h.refused(protocol.CodeIllegalTransition, "human", "cancelled", id, "")
+		if !strings.Contains(no.Detail, "`hived task release "+string(id)) || strings.Contains(no.Detail, `"event"`) {
+			t.Errorf("a person is told: %s", no.Detail)
+		}
+	})
+}
+
+// TestCancelledUnaskedWhileStalled: nor does one that was missed meanwhile.
+func TestCancelledUnaskedWhileStalled(t *testing.T) {
+	scenario(t, "anna", func(h *crew) {
+		id := h.create("human", `{"title": "dig"}`)
+		h.begin("anna", id)
+		h.pass(2*time.Minute + time.Second)
+		h.is(id, task.Stalled)
+		no := h.refused(protocol.CodeIllegalTransition, "anna", "cancelled", id, "")
+		if !strings.Contains(no.Detail, `"event": "failure"`) {
+			t.Errorf("the refusal says: %s", no.Detail)
+		}
 	})
 }

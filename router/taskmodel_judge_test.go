@@ -136,6 +136,9 @@ func (v *ruling) decide() {
 			e = "cancelled"
 		}
 		v.does(e)
+	case "cancelled":
+		v.no(t.cancelling.IsZero(), "illegal-transition")
+		v.does(e)
 	default:
 		v.does(e)
 	}

@@ -530,7 +530,12 @@ func (d *Decider) gated(r *report) *refusal {
 	return nil
 }
 
+// confirmsCancel ends what somebody asked to cancel. A holder that was not asked has
+// other words for what it means.
 func (d *Decider) confirmsCancel(r *report) *refusal {
+	if _, row := task.Next(r.t.State, task.CancelledEvent); row && r.t.Cancelling == 0 {
+		return &refusal{protocol.CodeIllegalTransition, "nobody asked to cancel it, and `cancelled` only confirms that; " + leaving(r.by, r.t)}
+	}
 	return d.take(r, protocol.TaskEvent{Event: task.CancelledEvent})
 }
 

@@ -155,7 +155,7 @@ var rules = []Rule{
 	{From: open, On: Amend, Same: true, Who: []Role{ByCreator, ByHuman}, Note: "the next version of its brief; the epoch stays"},
 	{From: []State{Unassigned, Offered, Pending}, On: Cancel, To: Cancelled, Who: managers},
 	{From: active, On: Cancel, Same: true, Who: managers, Note: "cancel_requested"},
-	{From: active, On: CancelledEvent, To: Cancelled, Who: []Role{ByHolder, ByHive}, Note: "hive after cancel_grace"},
+	{From: active, On: CancelledEvent, To: Cancelled, Who: []Role{ByHolder, ByHive}, Note: "after cancel; hive after cancel_grace"},
 }
 
 // row finds what happens in a state on an event.
