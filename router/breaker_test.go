@@ -99,6 +99,44 @@ func TestBreakerOpens(t *testing.T) {
 	}
 }
 
+// TestPairWithoutInReplyTo: a client and a worker who answer without in_reply_to
+// look like a loop. They do 200 jobs; the answer to the next one waits, a person
+// is told, and PROTOCOL.md says so beforehand.
+func TestPairWithoutInReplyTo(t *testing.T) {
+	b := newBench(t, "client", "worker")
+	jobs := 0
+	for ; jobs < 1000; jobs++ {
+		if waits, _ := b.tries("client", `{"to":"worker","body":"a job"}`, false); waits {
+			t.Fatalf("the client waits with job %d", jobs+1)
+		}
+		if waits, _ := b.tries("worker", `{"to":"client","body":"done"}`, false); waits {
+			break
+		}
+	}
+	if jobs != 200 {
+		t.Errorf("they did %d jobs", jobs)
+	}
+	want := []string{"alert echo-cap", "notice echo-cap to [worker]", "notice echo-cap to [human]"}
+	if diff := cmp.Diff(want, story(b.take())); diff != "" {
+		t.Error(diff)
+	}
+	if got := b.needs(); len(got) == 0 || !slices.Contains(got[0].Commands, "hived continue --agent worker") {
+		t.Errorf("what needs a person: %+v", got)
+	}
+	const said = "Answers without it\nlook like a loop: after 200 what you send to agents waits until a person looks."
+	if !strings.Contains(string(protocol.Guide(b.d.settings)), said) {
+		t.Errorf("PROTOCOL.md does not say %q", said)
+	}
+	// A person lets it go on, and it answers as PROTOCOL.md says.
+	b.command(`{"to":"hive","event":"continue","data":{"agent":"worker"}}`)
+	for i := range 1000 {
+		b.send("client", fmt.Sprintf(`{"id":"job-%d","to":"worker","body":"a job"}`, i))
+		if waits, _ := b.tries("worker", fmt.Sprintf(`{"to":"client","in_reply_to":"job-%d","body":"done"}`, i), false); waits {
+			t.Fatalf("with in_reply_to it waits after %d jobs", i)
+		}
+	}
+}
+
 // TestBreakerCloses by `hived continue --agent`, and by a word of a person, and
 // the count begins at zero.
 func TestBreakerCloses(t *testing.T) {
