@@ -44,14 +44,16 @@ func Map(disk durable.FS, after Position, work Work) iter.Seq2[Record, error] {
 	}
 }
 
-// Follow is [Read] that goes on at the end: it waits until wake has something,
-// or poll is over (0 for no polling), and reads on. It ends with ctx, without
-// an error.
+// Follow is [Read] for those who act on what they read, and goes on at the end: it
+// waits until wake has something, or poll is over (0 for no polling), and reads on.
+// It gives only what no power cut can take back: decisions that are whole and on the
+// disk, which it makes sure of itself. It ends with ctx, without an error, and with
+// [durable.ErrSync] where nobody can tell what is on the disk.
 func Follow(ctx context.Context, disk durable.FS, after Position, wake <-chan struct{}, poll time.Duration) iter.Seq2[Record, error] {
 	return func(yield func(Record, error) bool) {
 		r := newReader(disk, after)
 		defer r.end()
-		for ctx.Err() == nil && r.all(func(rec Record, err error) bool {
+		for ctx.Err() == nil && r.sure(func(rec Record, err error) bool {
 			return ctx.Err() == nil && yield(rec, err)
 		}) {
 			r.c.rest()
@@ -85,6 +87,7 @@ type reader struct {
 	first protocol.Seq // of the file
 	again bool         // reading failed here once, and was begun anew
 	fresh bool         // the open segment was opened anew since the last event
+	surety
 }
 
 func newReader(disk durable.FS, after Position) *reader {
@@ -132,6 +135,7 @@ func (r *reader) next() (Record, error) {
 			}
 			return rec, err
 		}
+		r.back()
 		r.close()
 		if r.again || !retriable(err) {
 			return Record{}, err
@@ -153,9 +157,11 @@ func (r *reader) step() (Record, error) {
 		}
 	}
 	for {
+		r.before = r.c.at
 		rec, err := r.c.read()
 		switch {
 		case errors.Is(err, io.EOF):
+			r.back()
 			err = r.ended()
 		case err != nil && r.c.name == openName:
 			err = r.unlessTorn(err)
@@ -188,5 +194,6 @@ func (r *reader) unlessTorn(err error) error {
 	}
 	r.c.seek(bad.Offset)
 	r.c.no--
+	r.back()
 	return r.ended()
 }

@@ -87,6 +87,7 @@ func (r *reader) openFirst() (durable.File, protocol.Seq, error) {
 func (r *reader) use(f durable.File, name string, first protocol.Seq) error {
 	r.close()
 	r.file, r.first = f, first
+	r.durable, r.named = 0, false
 	r.c.open(name, f)
 	var err error
 	r.info, err = f.Stat()

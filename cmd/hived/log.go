@@ -36,7 +36,7 @@ func (a *app) logCommand() *cobra.Command {
 	flags := c.Flags()
 	flags.StringVar(&f.after, "after", "", "begin after this `SEQ or SEQ:SUM`")
 	flags.Uint64Var(&f.until, "until", 0, "end with this `seq`")
-	flags.BoolVarP(&f.follow, "follow", "f", false, "go on with what is appended")
+	flags.BoolVarP(&f.follow, "follow", "f", false, "go on with what is appended, and print only what no power cut takes back")
 	flags.StringSliceVar(&f.kinds, "kind", nil, "only events of this `kind`")
 	flags.StringVar(&f.of, "of", "", "only events that this `agent` takes part in")
 	flags.StringVar(&f.conversation, "conversation", "", "only events of this conversation's `id`")

@@ -103,7 +103,11 @@ func (d *Disk) wayTo(name string) error {
 
 // Open implements FS.
 func (d *Disk) Open(name string) (File, error) {
-	return d.openRegular("open", name, os.O_RDONLY)
+	f, err := d.openRegular("open", name, os.O_RDONLY)
+	if f, ok := f.(*file); ok && syncAccess != os.O_RDONLY {
+		f.again = func() error { return d.syncFile(name) }
+	}
+	return f, err
 }
 
 // Append implements FS.
@@ -329,6 +333,9 @@ type file struct {
 	name  string
 	toEnd bool  // each Write goes to the end, without the help of the system
 	err   error // the first failed Sync
+	// again opens what has the name now, and syncs that; nil where the system
+	// syncs what is open for reading.
+	again func() error
 }
 
 // Read implements File.
@@ -357,7 +364,11 @@ func (f *file) Write(p []byte) (int, error) {
 // Sync implements File.
 func (f *file) Sync() error {
 	if f.err == nil {
-		if err := f.f.Sync(); err != nil {
+		sync := f.f.Sync
+		if f.again != nil {
+			sync = f.again
+		}
+		if err := sync(); err != nil {
 			f.err = syncError("sync", f.name, bare(err))
 		}
 	}
