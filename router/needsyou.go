@@ -78,6 +78,10 @@ func (n *needs) addSome(all []Need, others string, command string) {
 	}
 }
 
+// saidInANeed is how much of a question or a reason one line has, in characters;
+// `hived task show` has it whole.
+const saidInANeed = 400
+
 // oneLine writes a text of anybody's as one line.
 func oneLine(s string) string { return protocol.Visible(strings.Join(strings.Fields(s), " ")) }
 
@@ -96,7 +100,7 @@ func (n *needs) approvals() {
 		ask, question := t.Open()
 		x := Need{
 			Code: protocol.CodeApprovalAsked, Agent: t.Holder, Task: t.ID, Conversation: protocol.TaskConversation(t.ID), Since: n.d.state.Tasks.Time(t.Since), Until: n.d.state.Tasks.Time(t.Until),
-			Text: fmt.Sprintf("%s asks: %s (task %s, %s)", t.Holder, question, t.ID, t.Title),
+			Text: fmt.Sprintf("%s asks: %s (task %s, %s)", t.Holder, cut(question, saidInANeed), t.ID, t.Title),
 		}
 		switch {
 		case slices.Contains(who, protocol.Human):
@@ -125,7 +129,7 @@ func (n *needs) blocked() {
 		commands := []string{"hived task answer " + id + " --ask " + ask.String() + ` "…"`, "hived task give-up " + id}
 		list = append(list, Need{
 			Code: protocol.CodeSpecify, Agent: t.Holder, Task: t.ID, Conversation: protocol.TaskConversation(t.ID), Since: n.d.state.Tasks.Time(t.Since),
-			Text:     fmt.Sprintf("%s is blocked until %s says how to go on: %s (task %s, %s)", t.Holder, n.d.lead(t.Holder), or(t.Reason, "it says no more"), t.ID, t.Title),
+			Text:     fmt.Sprintf("%s is blocked until %s says how to go on: %s (task %s, %s)", t.Holder, n.d.lead(t.Holder), or(cut(t.Reason, saidInANeed), "it says no more"), t.ID, t.Title),
 			Commands: commands,
 		})
 	}

@@ -154,7 +154,7 @@ func TestAnswersAreWhole(t *testing.T) {
 			t.Errorf("task.json has %v", v.Answers)
 		}
 		h.does("anna", "pause_for_approval", id, `{"question": "And now?"}`)
-		h.refused(protocol.CodeBadCommand, "human", "approval_denied", id, `{"comment": "`+strings.Repeat("x", commentMost+1)+`"}`)
+		h.refused(protocol.CodeBadCommand, "human", "approval_denied", id, `{"comment": "`+strings.Repeat("x", wordsMost+1)+`"}`)
 		h.does("human", "approval_denied", id, `{"comment": "`+words("n")+`"}`)
 		h.wantTold("anna", protocol.CodeDenied, 1, words("n"))
 	})

@@ -11,8 +11,9 @@ import (
 	"github.com/hived/hived/task"
 )
 
-// commentMost is the longest comment of an answer, in bytes. It is kept whole.
-const commentMost = 16 << 10
+// answerShown is how much of an answer is the reason of its event too, which has
+// the whole beside it, in characters.
+const answerShown = 200
 
 // approvers are those who may approve of a task: whom it names, else human, and
 // where more than one must also the lead and those with the role of one; never
@@ -133,8 +134,8 @@ func answering(by protocol.AgentID, t *task.Task, event task.Event, ask protocol
 // answer records an answer with its words, whole. The reason is what the task
 // shows of it.
 func (d *Decider) answer(r *report, event task.Event, reason string) *refusal {
-	if n := len(r.Comment); n > commentMost {
-		return &refusal{protocol.CodeBadCommand, fmt.Sprintf("its comment has %d bytes; write at most %d, or put it into a file and send its path", n, commentMost)}
+	if n := len(r.Comment); n > wordsMost {
+		return &refusal{protocol.CodeBadCommand, fmt.Sprintf("its comment has %d bytes; write at most %d, or put it into a file and send its path", n, wordsMost)}
 	}
 	q, no := d.openQuestion(r)
 	if no != nil {
@@ -142,7 +143,7 @@ func (d *Decider) answer(r *report, event task.Event, reason string) *refusal {
 	}
 	oldest := r.t.Questions.Oldest()
 	q.Answers = append(q.Answers, protocol.Answer{By: r.by, At: r.now.UTC(), Event: event, Comment: r.Comment})
-	if no := d.take(r, protocol.TaskEvent{Event: event, Reason: cut(reason, reasonMost), Answered: q}); no != nil {
+	if no := d.take(r, protocol.TaskEvent{Event: event, Reason: cut(reason, answerShown), Answered: q}); no != nil {
 		return no
 	}
 	if oldest > 0 {

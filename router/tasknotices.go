@@ -145,14 +145,7 @@ func (d *Decider) tellOthers(was, t *task.Task, e *protocol.TaskEvent, add adder
 	id := string(t.ID)
 	switch e.Event {
 	case task.Offer:
-		body := fmt.Sprintf("Task %s: %s. Its brief is %s/%s. Report `accept` or `reject` with this task within %s; the first to accept has it.",
-			id, t.Title, protocol.TaskDir(t.ID), protocol.TaskBrief, plain(d.settings.Tasks.Lease))
-		if t.CheckpointAt > 0 {
-			body += " Somebody worked on it: go on from " + protocol.TaskDir(t.ID) + "/" + protocol.TaskCheckpoint + "."
-		}
-		for _, to := range e.Agents {
-			add(to, protocol.CodeTaskOffer, protocol.Propose, body+" "+d.ways(to, t), map[string]any{"title": t.Title, "priority": t.Priority})
-		}
+		d.tellOffered(t, e, add)
 	case task.Accept, task.Claim:
 		for _, to := range was.Offered {
 			add(to, protocol.CodeRaceLost, protocol.Inform, string(e.By)+" was first to take task "+id+"; there is nothing for you to do.", nil)
@@ -186,6 +179,28 @@ func (d *Decider) tellOthers(was, t *task.Task, e *protocol.TaskEvent, add adder
 		d.tellLead(t, e, add)
 	}
 	d.tellCreator(t, e, add)
+}
+
+// tellOffered asks those who may take a task, and says what came of it before.
+func (d *Decider) tellOffered(t *task.Task, e *protocol.TaskEvent, add adder) {
+	body := fmt.Sprintf("Task %s: %s. Its brief is %s/%s. Report `accept` or `reject` with this task within %s; the first to accept has it.",
+		t.ID, t.Title, protocol.TaskDir(t.ID), protocol.TaskBrief, plain(d.settings.Tasks.Lease))
+	if t.CheckpointAt > 0 {
+		body += " Somebody worked on it: go on from " + protocol.TaskDir(t.ID) + "/" + protocol.TaskCheckpoint + "."
+	}
+	if q := t.Questions; q != nil && len(q.Answered) > 0 {
+		body += " What was answered stands in " + protocol.TaskAnswer(t.ID, q.Answered[len(q.Answered)-1].Ask)
+		if len(q.Answered) > 1 {
+			body += ", and in " + digits(len(q.Answered)-1) + " more files beside it"
+		}
+		body += "."
+	}
+	if t.Left != nil {
+		body += " " + string(t.Left.By) + " gave it back: " + t.Left.Reason + "\n"
+	}
+	for _, to := range e.Agents {
+		add(to, protocol.CodeTaskOffer, protocol.Propose, body+" "+d.ways(to, t), map[string]any{"title": t.Title, "priority": t.Priority})
+	}
 }
 
 // tellTakenAway says to whom it matters that a task goes to another: the holder may
@@ -255,11 +270,11 @@ func (d *Decider) tellCreator(t *task.Task, e *protocol.TaskEvent, add adder) {
 		}
 		add(t.Creator, protocol.CodeTaskCompleted, protocol.Done, body, nil)
 	case task.Failed:
-		code := protocol.CodeTaskFailed
+		code, why := protocol.CodeTaskFailed, task.Said(e)
 		if e.Event == task.DependencyFailed {
 			code = protocol.CodeParentFailed
 		}
-		add(t.Creator, code, protocol.Failure, "Task "+id+" has failed: "+or(e.Reason, string(e.Event))+". "+d.ways(t.Creator, t), map[string]any{"reason": e.Reason})
+		add(t.Creator, code, protocol.Failure, "Task "+id+" has failed: "+or(why, string(e.Event))+". "+d.ways(t.Creator, t), map[string]any{"reason": why})
 	case task.Cancelled:
 		add(t.Creator, protocol.CodeCancelled, protocol.Inform, "Task "+id+" was cancelled by "+string(e.By)+before(e.Reason)+".", nil)
 	}

@@ -54,7 +54,7 @@ func answerToOffer(m *protocol.Message, id protocol.TaskID) *protocol.Message {
 		c.Event = string(task.Reject)
 		var why string
 		if m.Body.Kind() == '"' && json.Unmarshal(m.Body, &why) == nil && why != "" {
-			data, err := json.Marshal(map[string]string{memberReason: cut(why, reasonMost)})
+			data, err := json.Marshal(map[string]string{memberReason: why})
 			if err == nil {
 				c.Data = jsontext.Value(data)
 			}

@@ -87,7 +87,7 @@ func (d *Decider) resumed(r *report, t *task.Task, fresh map[protocol.TaskID]pro
 	}
 	spec := *brief.Spec
 	spec.Name, spec.Needs = "", nil
-	e = protocol.TaskEvent{By: r.by, Spec: &spec, Resumes: t.ID, Reason: cut(r.Reason, reasonMost), GateBy: gateBy(brief)}
+	e = protocol.TaskEvent{By: r.by, Spec: &spec, Resumes: t.ID, Reason: r.words(r.Reason), GateBy: gateBy(brief)}
 	for _, need := range brief.Needs {
 		heir, live := d.state.Tasks.Heir(need)
 		if as, now := fresh[heir]; now {

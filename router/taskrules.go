@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -18,8 +19,18 @@ const (
 	checkpointKept = 256 << 10 // bytes, from which on its holder is asked to send patches
 	expectedMost   = time.Hour
 	notBeforeMost  = 365 * 24 * time.Hour
-	reasonMost     = 2000 // characters
+	wordsMost      = 16 << 10 // bytes of a reason, a question, or an answer
 )
+
+// words gives what a report says. Of what is too long the beginning counts, and it
+// says where the whole stands.
+func (r *report) words(said string) string {
+	if len(said) <= wordsMost {
+		return said
+	}
+	rest := fmt.Sprintf("… (cut: all %d bytes are in event %s of the log)", len(said), r.of)
+	return strings.ToValidUTF8(said[:wordsMost-len(rest)], "") + rest
+}
 
 func digits[N uint64 | int](n N) string { return strconv.FormatUint(uint64(n), 10) }
 
@@ -37,7 +48,7 @@ func (d *Decider) take(r *report, e protocol.TaskEvent) *refusal {
 		e.By = r.by
 	}
 	if e.Reason == "" {
-		e.Reason = cut(r.Reason, reasonMost)
+		e.Reason = r.words(r.Reason)
 	}
 	if e.Event != task.Recovered { // which only comes before what was reported
 		e.Checkpoint = d.logged(r)
@@ -325,7 +336,7 @@ func (d *Decider) pause(r *report, category protocol.Category, question, reason 
 		return &refusal{protocol.CodeBadCommand, fmt.Sprintf("it needs %d approvals, and beside you only %s could give one; give the task back with `release`", r.t.Needed, listed(who))}
 	}
 	return d.working(r, protocol.TaskEvent{
-		Event: task.PauseForApproval, Category: category, Question: cut(question, reasonMost), Reason: cut(reason, reasonMost),
+		Event: task.PauseForApproval, Category: category, Question: r.words(question), Reason: r.words(reason),
 		Until: r.now.Add(d.settings.Tasks.ApprovalTimeout).UTC(),
 	})
 }
@@ -397,7 +408,7 @@ func (d *Decider) transient(r *report) *refusal {
 	}
 	why := fmt.Sprintf("%d retries did not help", d.settings.Tasks.MaxRetries)
 	if r.Reason != "" {
-		why += ": " + cut(r.Reason, reasonMost)
+		why += ": " + r.words(r.Reason)
 	}
 	return d.refuseIf(d.step(r.now, r.t, protocol.TaskEvent{Event: task.MaxRetriesExceeded, By: protocol.Hive, Category: protocol.TransientFailure, Reason: why}))
 }
@@ -459,7 +470,7 @@ func or(s, otherwise string) string {
 // repair has a task wait for another that mends what is wrong.
 func (d *Decider) repair(r *report) *refusal {
 	if int(r.t.Depth) >= d.settings.Tasks.RepairDepth {
-		return d.working(r, protocol.TaskEvent{Event: task.FatalError, Category: protocol.LogicFailure, Reason: "it was to be repaired " + digits(int(r.t.Depth)) + " times, one inside the other: " + cut(r.Reason, reasonMost)})
+		return d.working(r, protocol.TaskEvent{Event: task.FatalError, Category: protocol.LogicFailure, Reason: "it was to be repaired " + digits(int(r.t.Depth)) + " times, one inside the other: " + r.words(r.Reason)})
 	}
 	if no := d.back(r); no != nil {
 		return no
@@ -486,7 +497,7 @@ func (d *Decider) repair(r *report) *refusal {
 // others: giving it back confirms that.
 func (d *Decider) releases(r *report) *refusal {
 	if r.t.Cancelling > 0 {
-		return d.working(r, protocol.TaskEvent{Event: task.CancelledEvent, Reason: or(cut(r.Reason, reasonMost), "its holder gave it back")})
+		return d.working(r, protocol.TaskEvent{Event: task.CancelledEvent, Reason: or(r.words(r.Reason), "its holder gave it back")})
 	}
 	return d.working(r, protocol.TaskEvent{Event: task.Release, NotBefore: r.NotBefore.UTC()})
 }

@@ -433,11 +433,16 @@ func (d *Decider) step(now time.Time, t *task.Task, e protocol.TaskEvent) error 
 	case t.State == task.Unassigned && int(t.Fruitless) >= d.settings.Tasks.MaxExecutions:
 		return d.step(now, t, protocol.TaskEvent{
 			Event: task.MaxRetriesExceeded, By: protocol.Hive,
-			Reason: digits(int(t.Fruitless)) + " executions in a row reached nothing new; the last ended because: " + or(e.Reason, string(was.Holder)+" gave it back"),
+			Reason: digits(int(t.Fruitless)) + " executions in a row reached nothing new; the last ended because: " + or(cut(e.Reason, reasonOfAnother), string(was.Holder)+" gave it back"),
 		})
 	}
 	return nil
 }
+
+// reasonOfAnother is how much of the reason of another task, or of an execution, is
+// repeated in one that follows from it, in characters: task.json and the log have the
+// whole under the one that it is of.
+const reasonOfAnother = 200
 
 // givenBack says what follows from an execution that ended without completing. One
 // that reached nothing new counts, and from the second in a row on the next waits.
@@ -541,9 +546,9 @@ func (d *Decider) waited(now time.Time, t *task.Task) error {
 	case parent != nil:
 		why := "it needs " + string(parent.ID) + ", which was " + string(parent.State)
 		if parent.Reason != "" {
-			why += ": " + parent.Reason
+			why += ": " + cut(parent.Reason, reasonOfAnother)
 		}
-		return d.step(now, t, protocol.TaskEvent{Event: task.DependencyFailed, By: protocol.Hive, Reason: cut(why, 200)})
+		return d.step(now, t, protocol.TaskEvent{Event: task.DependencyFailed, By: protocol.Hive, Reason: cut(why, reasonOfAnother)})
 	case len(d.state.Tasks.Unmet(t)) > 0:
 	case t.State == task.Unassigned:
 		d.plan.ready = append(d.plan.ready, t)

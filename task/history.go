@@ -19,15 +19,20 @@ type Step struct {
 	Epoch   uint64             `json:"epoch,omitzero"`
 	Attempt int                `json:"attempt,omitzero"`
 	Agents  []protocol.AgentID `json:"agents,omitzero"` // whom it was offered to
-	Note    string             `json:"note,omitzero"`   // reason or milestone
+	Note    string             `json:"note,omitzero"`   // what was said, or the milestone
 }
 
 // history is a row of packed steps in few bytes: a task lives long, and most of
 // what happened to it is looked at by nobody.
 type history []byte
 
-// lastSteps is how many steps are kept; the log has all.
-const lastSteps = 16
+// What is kept of a long life: so many steps, and of what was said in them so many
+// bytes, the newest whole and the older ones shortened. The log has all.
+const (
+	lastSteps   = 16
+	historyMost = 64 << 10
+	shortNote   = 200 // characters
+)
 
 // eventCodes and stateCodes number the names. A new one goes to the end.
 var (
@@ -36,14 +41,14 @@ var (
 )
 
 func stepOf(ev protocol.Event, e *protocol.TaskEvent) Step {
-	s := Step{Seq: ev.Seq, At: ev.TS.UTC(), Event: e.Event, To: e.To, By: e.By, Epoch: e.Epoch, Attempt: e.Attempt, Note: protocol.Cut(e.Reason, reasonMost)}
+	s := Step{Seq: ev.Seq, At: ev.TS.UTC(), Event: e.Event, To: e.To, By: e.By, Epoch: e.Epoch, Attempt: e.Attempt, Note: Said(e)}
 	switch {
 	case e.Event == Offer:
 		s.Agents = e.Agents
 	case e.Checkpoint != nil && e.Checkpoint.Milestone != "" && (e.Event == Create || e.Event == Progress):
 		s.Note = protocol.Cut(e.Checkpoint.Milestone, titleMost)
 	case e.Question != "":
-		s.Note = protocol.Cut(e.Question, reasonMost)
+		s.Note = Asked(e)
 	case s.Note == "" && e.Checkpoint != nil:
 		s.Note = protocol.Cut(e.Checkpoint.Milestone, titleMost)
 	}
@@ -64,6 +69,9 @@ func (h history) with(s Step) history {
 	}
 	var room [256]byte
 	step := pack(room[:0], s, last.mark)
+	if len(h)+len(step) > historyMost {
+		h = h.shortened(historyMost - len(step))
+	}
 	if len(h)+len(step) > cap(h) {
 		h = append(slices.Grow(history(nil), len(h)+len(step)), h...)
 	}

@@ -1,6 +1,8 @@
 package task
 
 import (
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -64,6 +66,40 @@ func TestHistoryIsBounded(t *testing.T) {
 	}
 }
 
+// TestLongWordsAreBounded: of a task that is spoken of at length the newest words are
+// kept whole, and of the older ones the beginning, and where the whole stands.
+func TestLongWordsAreBounded(t *testing.T) {
+	s := in(t, InProgress)
+	long := strings.Repeat("é", 8<<10)
+	for i := range 3 * lastSteps {
+		s.do(protocol.TaskEvent{Event: Progress, By: "alice", Reason: strconv.Itoa(i) + long})
+		if task := s.Get(one); len(task.history) > historyMost {
+			t.Fatalf("step %d: the history takes %d bytes", i, len(task.history))
+		}
+	}
+	s.do(protocol.TaskEvent{Event: Release, By: "alice", Reason: long})
+	task := s.Get(one)
+	steps := task.history.steps()
+	if len(steps) != lastSteps {
+		t.Fatalf("%d steps", len(steps))
+	}
+	for i, step := range steps {
+		whole := strings.HasSuffix(step.Note, long)
+		if want := i > lastSteps-4; whole != want || !whole && !strings.HasSuffix(step.Note, "éé… (event "+step.Seq.String()+" of the log has all)") {
+			t.Errorf("step %d of %d has %d bytes, and ends with %q", i, len(steps), len(step.Note), step.Note[max(0, len(step.Note)-60):])
+		}
+		if step.Seq != s.seq-protocol.Seq(len(steps)-1-i) || i < len(steps)-1 && step.By != "alice" {
+			t.Errorf("step %d is %d by %s", i, step.Seq, step.By)
+		}
+	}
+	if diff := cmp.Diff(&Leaving{By: "alice", Seq: s.seq, Reason: long}, task.Left); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff(records(s.Book), records(restored(t, records(s.Book)))); diff != "" {
+		t.Error(diff)
+	}
+}
+
 // A step says what its reader wants to know: to whom it was offered, what was
 // reached, what was asked, or why.
 func TestSteps(t *testing.T) {
@@ -82,7 +118,7 @@ func TestSteps(t *testing.T) {
 		{Seq: 3, At: at(3), Event: Accept, To: Pending, By: "alice", Epoch: 1},
 		{Seq: 4, At: at(4), Event: Start, To: InProgress, By: "alice", Epoch: 1, Attempt: 1},
 		{Seq: 5, At: at(5), Event: Progress, To: InProgress, By: "alice", Epoch: 1, Attempt: 1, Note: "half"},
-		{Seq: 6, At: at(6), Event: PauseForApproval, To: Paused, By: "alice", Epoch: 1, Attempt: 1, Note: "left or right?"},
+		{Seq: 6, At: at(6), Event: PauseForApproval, To: Paused, By: "alice", Epoch: 1, Attempt: 1, Note: "left or right?: ambiguity"},
 		{Seq: 7, At: at(7), Event: ApprovalDenied, To: Failed, By: "human", Epoch: 1, Attempt: 1, Note: "neither"},
 	}
 	if diff := cmp.Diff(want, s.Get(one).history.steps()); diff != "" {

@@ -2,7 +2,9 @@ package task
 
 import (
 	"fmt"
+	"reflect"
 	"runtime"
+	"strconv"
 	"testing"
 	"time"
 
@@ -49,6 +51,15 @@ func heap() uint64 {
 	runtime.GC()
 	runtime.ReadMemStats(&m)
 	return m.HeapAlloc
+}
+
+// TestTaskIsSmall: a task takes no more room than the allocator has for the benchmark's
+// figure; what few tasks have stands behind a pointer of those.
+func TestTaskIsSmall(t *testing.T) {
+	const word, most = 8, 632 // with the allocator's own word it gives out 640
+	if size := reflect.TypeFor[Task]().Size(); strconv.IntSize == 8*word && size > most {
+		t.Errorf("a task takes %d bytes, want %d at most", size, most)
+	}
 }
 
 // typicalLife is what happens to a task until it is half done.

@@ -181,6 +181,7 @@ func (t *Task) encode(w *writer) {
 	w.varint(t.created)
 	w.varint(int64(t.shift))
 	t.Questions.encode(w)
+	t.Left.encode(w)
 	w.text(string(t.history))
 }
 
@@ -228,6 +229,7 @@ func decodeTask(r *reader) *Task {
 	}
 	t.created, t.shift = r.varint(), time.Duration(r.varint())
 	t.Questions = decodeQuestions(r)
+	t.Left = decodeLeaving(r)
 	t.history = []byte(r.text())
 	if !slices.Contains(stateCodes, t.State) || !t.history.whole() {
 		return nil

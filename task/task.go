@@ -42,6 +42,7 @@ type Task struct {
 	Depth     int32              // of repairs
 	Needed    int32              // approvals
 	Version   int32              // of the brief; zero: it is as it was created
+	Fruitless int32              // executions in a row that reached nothing new
 	Approvers []protocol.Address // none: human, see package router
 
 	State   State
@@ -62,9 +63,10 @@ type Task struct {
 	BlockedOn  []protocol.TaskID
 	Votes      []protocol.AgentID
 	Category   protocol.Category // of the failure that led here
-	Reason     string            // why it is where it is, at most reasonMost characters
+	Reason     string            // why it is where it is, whole
 
 	Questions *Questions // nil: it asked nothing in its life
+	Left      *Leaving   // what its last holder said when he gave it back; nil: nothing
 
 	Milestone     string
 	CheckpointSum [8]byte      // the first bytes of its SHA-256
@@ -82,14 +84,13 @@ type Task struct {
 	shift   time.Duration      // what the clock had been set by at the last event, for the view
 	history history
 
-	Rounds    int32  // of asking without a taker, one after the other
-	Ignored   int32  // offers that nobody answered in time, since somebody took it
-	Pause     Moment // the end of the last pause between two rounds
-	Fruitless int32  // executions in a row that reached nothing new
-	Advanced  bool   // there is a checkpoint since the last of them
-	Gated     bool   // its brief has a gate
-	Spent     bool   // the epoch's holder may report nothing any more
-	Reminded  bool
+	Rounds   int32  // of asking without a taker, one after the other
+	Ignored  int32  // offers that nobody answered in time, since somebody took it
+	Pause    Moment // the end of the last pause between two rounds
+	Advanced bool   // there is a checkpoint since the last of them
+	Gated    bool   // its brief has a gate
+	Spent    bool   // the epoch's holder may report nothing any more
+	Reminded bool
 
 	// Queued, Resting, Asked, Wake and Taken (when it was seen to be taken) belong to
 	// package router, which knows from them what it has planned for the task. They are
@@ -98,12 +99,9 @@ type Task struct {
 	Wake, Taken            Moment
 }
 
-// The longest texts that are kept in memory, in characters. The log has them
-// whole.
-const (
-	titleMost  = 120
-	reasonMost = 200
-)
+// titleMost is the longest title and milestone that is kept in memory, in
+// characters. The log has them whole.
+const titleMost = 120
 
 // takersMost is how many of those who took a task are remembered.
 const takersMost = 32
@@ -125,7 +123,7 @@ func (t *Task) Apply(ev protocol.Event, e *protocol.TaskEvent, at Moment) error 
 	if e.From != e.To {
 		t.leave()
 		t.Since = at
-		t.Reason, t.Category = protocol.Cut(e.Reason, reasonMost), e.Category
+		t.Reason, t.Category = Said(e), e.Category
 	}
 	t.State, t.Epoch, t.Attempt, t.Changed = to, e.Epoch, e.Attempt, ev.Seq
 	if !e.NotBefore.IsZero() {
@@ -186,7 +184,7 @@ func (t *Task) take(ev protocol.Event, e *protocol.TaskEvent, at Moment) {
 	case PauseForApproval:
 		t.Until = momentOf(e.Until, ev, at)
 		if t.Reason == "" {
-			t.Reason = protocol.Cut(e.Question, reasonMost)
+			t.Reason = e.Question
 		}
 		t.Questions = t.Questions.ask(ev.Seq, e)
 	case ApprovalVote:
@@ -237,7 +235,7 @@ func (t *Task) assign(ev protocol.Event, e *protocol.TaskEvent, at Moment) {
 		t.Holder, t.Spent, t.Rounds, t.Ignored, t.Pause = e.By, false, 0, 0, 0
 		t.takers = append(slices.Clone(t.takers[max(0, len(t.takers)+1-takersMost):]), e.By)
 	case LeaseExpired, Release:
-		t.lose(e)
+		t.lose(ev, e)
 		t.pause(momentOf(e.Until, ev, at))
 	}
 }
@@ -252,10 +250,13 @@ func (t *Task) pause(until Moment) {
 }
 
 // lose takes the task from its holder, whose epoch is spent (spec §8.3).
-func (t *Task) lose(e *protocol.TaskEvent) {
+func (t *Task) lose(ev protocol.Event, e *protocol.TaskEvent) {
 	t.decline(t.Holder)
 	t.Holder, t.Spent = "", true
 	t.Fruitless, t.Advanced = short(e.Fruitless), false
+	if e.Event == Release && e.By != protocol.Hive && e.Reason != "" {
+		t.Left = &Leaving{By: e.By, Seq: ev.Seq, Reason: e.Reason}
+	}
 	if e.From == Stalled {
 		t.Retries++
 	}

@@ -38,6 +38,7 @@ type View struct {
 	Question        *OpenQuestion      `json:"question,omitzero"`
 	Asked           int                `json:"asked,omitzero"`   // questions in its life
 	Answers         []string           `json:"answers,omitzero"` // the files of those that were answered
+	Left            *Leaving           `json:"left,omitzero"`
 	Resumes         protocol.TaskID    `json:"resumes,omitzero"`
 	Repairs         protocol.TaskID    `json:"repairs,omitzero"`
 	Brief           string             `json:"brief"`
@@ -69,7 +70,7 @@ func ViewOf(t *Task) View {
 		Epoch: t.Epoch, Attempt: t.Attempt, Retries: t.Retries, Holder: t.Holder, Offered: t.Offered,
 		NotBefore: t.time(t.NotBefore), Until: t.time(t.Until), Expected: t.time(t.Expected), CancelRequested: t.Cancelling > 0,
 		Creator: t.Creator, To: t.To, Priority: t.Priority, Needs: t.Needs, BlockedOn: t.BlockedOn,
-		Resumes: t.Resumes, Repairs: t.Repairs, Brief: protocol.TaskDir(t.ID) + "/" + protocol.TaskBrief, Version: int(t.Version),
+		Left: t.Left, Resumes: t.Resumes, Repairs: t.Repairs, Brief: protocol.TaskDir(t.ID) + "/" + protocol.TaskBrief, Version: int(t.Version),
 		CreatedAt: time.Unix(0, t.created).UTC(), History: t.history.steps(),
 	}
 	for i, by := range t.takers {

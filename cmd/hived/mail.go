@@ -206,9 +206,14 @@ func (p *printer) text(body string) {
 		return
 	}
 	p.line("")
-	for line := range strings.Lines(body) {
+	p.lines("", body)
+}
+
+// lines prints a text as it is divided, each line behind a margin.
+func (p *printer) lines(margin, text string) {
+	for line := range strings.Lines(text) {
 		line = strings.TrimRight(line, "\r\n")
-		p.line("%s", protocol.Visible(strings.ReplaceAll(line, "\t", "    ")))
+		p.line("%s%s", margin, protocol.Visible(strings.ReplaceAll(line, "\t", "    ")))
 	}
 }
 

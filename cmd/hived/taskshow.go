@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -103,10 +104,11 @@ func (a *app) taskShow() *cobra.Command {
 }
 
 func (a *app) showTask(p *printer, t *taskJSON) {
+	var said speech
 	rows := [][]string{
 		{"task:", string(t.ID)},
 		{"title:", protocol.Visible(t.Title)},
-		{"state:", stateLine(&t.View)},
+		{"state:", stateLine(&t.View, said.short(t.Reason, "reason"))},
 		{"epoch:", digits(t.Epoch)},
 		{"attempt:", digits(t.Attempt)},
 	}
@@ -120,7 +122,7 @@ func (a *app) showTask(p *printer, t *taskJSON) {
 	add("for:", list(t.To))
 	add("waits for:", list(append(slices.Clone(t.Needs), t.BlockedOn...)))
 	if q := t.Question; q != nil {
-		add("question:", q.Ask.String()+", "+protocol.Visible(q.Question))
+		add("question:", present(q.Ask.String(), said.short(q.Question, "question "+q.Ask.String())))
 		add("waits for:", answerers(&t.View))
 		add("approved by:", fmt.Sprintf("%d of %d %s", len(q.Given), q.Needed, list(q.Given)))
 	}
@@ -138,17 +140,53 @@ func (a *app) showTask(p *printer, t *taskJSON) {
 	if t.View.Result != "" {
 		add("result:", protocol.Visible(cut(resultText(t.Result), 200)))
 	}
-	for _, answered := range t.Answers {
-		for _, x := range answered.Answers {
-			add("answer:", fmt.Sprintf("%s by %s to question %s, %s", x.Event, x.By, answered.Ask, answered.Path))
-		}
-	}
+	rows = append(rows, t.heard(&said)...)
 	p.table(rows)
 	p.text(t.Body)
+	for _, s := range said {
+		p.line("")
+		p.line("%s:", protocol.Visible(s.what))
+		p.lines("    ", s.text)
+	}
 	p.line("")
 	for _, s := range t.History {
-		p.line("%6d  %s  %s", s.Seq, a.style.paint(dim, clock(s.At)), stepLine(s))
+		var long speech
+		p.line("%6d  %s  %s", s.Seq, a.style.paint(dim, clock(s.At)), stepLine(s, long.short(s.Note, "")))
+		for _, l := range long {
+			p.lines("          ", l.text)
+		}
 	}
+}
+
+// heard are the lines on what was answered, and on what its last holder left.
+func (t *taskJSON) heard(said *speech) (rows [][]string) {
+	for _, answered := range t.Answers {
+		for _, x := range answered.Answers {
+			what := fmt.Sprintf("%s by %s to question %s", x.Event, x.By, answered.Ask)
+			rows = append(rows, []string{"answer:", present(what, answered.Path, said.short(x.Comment, what))})
+		}
+	}
+	if l := t.Left; l != nil {
+		by := "by " + string(l.By)
+		rows = append(rows, []string{"given back:", present(by, said.short(l.Reason, "given back "+by))})
+	}
+	return rows
+}
+
+// speech is what was said of a task at such length that it stands on lines of its
+// own.
+type speech []struct{ what, text string }
+
+// saidInALine is the longest text that stands in a line of a table, in characters.
+const saidInALine = 200
+
+// short gives a text that fits a line as it is; any other it keeps for later.
+func (s *speech) short(text, what string) string {
+	if !strings.ContainsAny(text, "\r\n") && utf8.RuneCountInString(text) <= saidInALine {
+		return text
+	}
+	*s = append(*s, struct{ what, text string }{what, text})
+	return ""
 }
 
 // answerers says who may answer what a task asks, and until when.
@@ -164,23 +202,27 @@ func answerers(v *task.View) string {
 }
 
 // stateLine says where a task stands, and why.
-func stateLine(v *task.View) string {
+func stateLine(v *task.View, reason string) string {
 	cancel := ""
 	if v.CancelRequested && !task.Ended(v.State) {
 		cancel = "asked to cancel"
 	}
-	parts := []string{string(v.State), cancel, string(v.Category), v.Reason}
+	return present(string(v.State), cancel, string(v.Category), reason)
+}
+
+// present lists what there is.
+func present(parts ...string) string {
 	return list(slices.DeleteFunc(parts, func(s string) bool { return s == "" }))
 }
 
-func stepLine(s task.Step) string {
+func stepLine(s task.Step, note string) string {
 	line := fmt.Sprintf("%s → %s by %s", protocol.Visible(string(s.Event)), protocol.Visible(string(s.To)), protocol.Visible(string(s.By)))
 	line += ofEpoch(s.Epoch)
 	if len(s.Agents) > 0 {
 		line += ", to " + list(s.Agents)
 	}
-	if s.Note != "" {
-		line += ": " + protocol.Visible(s.Note)
+	if note != "" {
+		line += ": " + protocol.Visible(note)
 	}
 	return line
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/hived/hived/protocol"
+	"github.com/hived/hived/task"
 )
 
 // taskLife is the life of a task: everything that the log says of it.
@@ -56,9 +57,9 @@ func noteOf(e *protocol.TaskEvent) string {
 	case e.Checkpoint != nil && e.Checkpoint.Milestone != "":
 		return e.Checkpoint.Milestone
 	case e.Question != "":
-		return e.Question
+		return task.Asked(e)
 	}
-	return e.Reason
+	return task.Said(e)
 }
 
 func (a *app) showTaskLife(l *taskLife, mermaid bool) error {
