@@ -31,15 +31,15 @@ type hive struct {
 	standstill func(time.Duration)
 
 	mu       sync.Mutex
-	messages int          // that are in their inboxes; guarded by mu
-	handled  int          // that agents took; guarded by mu
-	last     protocol.Seq // of the newest of these events; guarded by mu
-	through  protocol.Seq // git holds; guarded by mu
-	placedAt time.Time    // of the newest message; guarded by mu
-	newest   string       // its file; guarded by mu
-	landedAt time.Time    // of the newest commit; guarded by mu
-	over     bool         // the daemon ended; guarded by mu
-	recent   []string     // the last events, at most mostRecent; guarded by mu
+	messages int              // that are in their inboxes; guarded by mu
+	handled  int              // that agents took; guarded by mu
+	last     protocol.Seq     // of the newest of these events; guarded by mu
+	through  protocol.Seq     // git holds; guarded by mu
+	placedAt time.Time        // of the newest message; guarded by mu
+	newest   string           // its file; guarded by mu
+	landedAt time.Time        // of the newest commit; guarded by mu
+	over     bool             // the daemon ended; guarded by mu
+	recent   []protocol.Event // the last events, at most mostRecent; guarded by mu
 	changed  chan struct{}
 }
 
@@ -130,7 +130,7 @@ func (h *hive) close() error { return errors.Join(h.down(), h.disk.Close()) }
 func (h *hive) onEvent(ev protocol.Event) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.recent = append(h.recent, fmt.Sprint(ev.Seq, " ", protocol.Summary(ev))); len(h.recent) > 2*mostRecent {
+	if h.recent = append(h.recent, ev); len(h.recent) > 2*mostRecent {
 		h.recent = slices.Delete(h.recent, 0, len(h.recent)-mostRecent)
 	}
 	if h.hear != nil {
@@ -199,7 +199,11 @@ func (h *hive) story() string {
 	if err != nil {
 		status = []byte(err.Error())
 	}
-	return fmt.Sprintf("the last events:\n%s\nthe status:\n%s", strings.Join(recent[max(0, len(recent)-mostRecent):], "\n"), status)
+	var b strings.Builder
+	for _, ev := range recent[max(0, len(recent)-mostRecent):] {
+		fmt.Fprintln(&b, ev.Seq, protocol.Summary(ev))
+	}
+	return fmt.Sprintf("the last events:\n%sthe status:\n%s", &b, status)
 }
 
 var errStopped = errors.New("it must not")

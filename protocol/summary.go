@@ -64,11 +64,10 @@ func (summaries) OnMessage(_ Event, e *MessageEvent) string {
 	if e.InReplyTo != "" {
 		line += ", answers " + string(e.InReplyTo)
 	}
-	line += ")"
 	if e.Kept != nil {
-		line += fmt.Sprintf(", kept for %s: %s", few(e.Kept.To), e.Kept.Reason)
+		return line + fmt.Sprintf("), kept for %s: %s", few(e.Kept.To), e.Kept.Reason)
 	}
-	return line
+	return line + ")"
 }
 
 func (summaries) OnDrop(_ Event, e *DropEvent) string {
