@@ -9,6 +9,7 @@
 package ledger
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -109,7 +110,8 @@ type Agent struct {
 	Handled   uint64
 
 	hinted   instant
-	day      string // the day that dayBytes counts
+	misspelt []string // fields of which it was told that they may be others misspelt
+	day      string   // the day that dayBytes counts
 	dayBytes int64
 }
 
@@ -297,6 +299,7 @@ func (f folder) OnMessage(ev protocol.Event, e *protocol.MessageEvent) none {
 	f.heard(e.From)
 	if a := s.Agents[e.From]; a != nil {
 		a.Accepted++
+		a.misspelt = append(a.misspelt, e.Misspelt[:min(len(e.Misspelt), MisspeltMost-len(a.misspelt))]...)
 		if e.Sent != "" {
 			a.Sent.put(e.Sent, Letter{Of: ev.Seq, At: ev.TS})
 		}
@@ -471,6 +474,15 @@ func (f folder) heard(id protocol.AgentID) {
 		a.Missed = 0
 	}
 }
+
+// MisspeltMost is of how many fields an agent is told that they may be misspelt.
+const MisspeltMost = 16
+
+// Misspelt gives the fields of which an agent was told so. They must not be changed.
+func (a *Agent) Misspelt() []string { return a.misspelt }
+
+// ToldOf tells whether a field is one of them.
+func (a *Agent) ToldOf(field string) bool { return slices.Contains(a.misspelt, field) }
 
 // Hinted is when an agent was last told that what it said about a task is no
 // command; zero: never.

@@ -131,6 +131,7 @@ func (h *histories) message() protocol.Body {
 		Blob: protocol.Blob{byte(h.n), byte(h.n >> 8)}, Size: rapid.IntRange(0, 1<<20).Draw(h.t, "size"),
 	}
 	e.Claimed = rapid.SampledFrom([]int{0, 0, 0, e.Hops / 2, e.Hops}).Draw(h.t, "claimed")
+	e.Misspelt = rapid.SampledFrom([][]string{nil, nil, {"actt"}, {"in_replyto", "bdy"}}).Draw(h.t, "misspelt")
 	if rapid.Bool().Draw(h.t, "chosen") {
 		e.Content = fmt.Sprintf("%016x%016x", rapid.IntRange(0, 3).Draw(h.t, "content"), 0)
 	}

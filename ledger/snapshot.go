@@ -184,6 +184,10 @@ func (a *Agent) encode(out *sink) {
 		out.number(n)
 	}
 	out.instant(a.hinted)
+	out.number(uint64(len(a.misspelt)))
+	for _, field := range a.misspelt {
+		out.text(field)
+	}
 	out.text(a.day)
 	out.fixed(uint64(a.dayBytes)) //nolint:gosec // the same bits
 }
@@ -208,6 +212,11 @@ func decodeAgent(in *source) *Agent {
 		*n = in.number()
 	}
 	a.hinted = in.instant()
+	n := in.number()
+	in.check(n <= MisspeltMost, "an agent was told of too many fields")
+	for ; n > 0 && in.err == nil; n-- {
+		a.misspelt = append(a.misspelt, in.text())
+	}
 	a.day = in.text()
 	a.dayBytes = int64(in.fixed()) //nolint:gosec // the same bits
 	return a

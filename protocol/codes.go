@@ -21,6 +21,7 @@ const (
 // What can become of a message. Those of [Reason] are codes too.
 const (
 	CodeArchivedRecipient Code = "archived-recipient"
+	CodeMisspelt          Code = "misspelt" // delivered, with a field that may be another misspelt
 )
 
 // Answers to commands (spec §8).

@@ -239,6 +239,7 @@ type MessageEvent struct {
 	First        Seq            `json:"first,omitzero"`        // of the message that this is its sender's first reply to, where that is no reply itself
 	Echoes       int            `json:"echoes,omitzero"`       // of the sender, in millionths, with this message (spec §4.3)
 	Stops        bool           `json:"stops,omitzero"`        // a notice that tells its reader what else of him was stopped in the thread
+	Misspelt     []string       `json:"misspelt,omitempty"`    // fields that may be others misspelt, of which the sender is told now
 	Kept         *Kept          `json:"kept,omitzero"`
 	Delivered    []AgentID      `json:"delivered"`
 	File         string         `json:"file"` // name in every inbox

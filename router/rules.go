@@ -52,6 +52,10 @@ func (d *Decider) message(now time.Time, a mailbox.Arrival, content string) erro
 	d.limits(now, e, m, r)
 	e.Delivered = r.to
 	d.countEchoes(now, e, first)
+	misspelt := d.misspelt(a.Agent, m)
+	for _, x := range misspelt {
+		e.Misspelt = append(e.Misspelt, x.Field)
+	}
 	seq, err := d.accept(now, e, m, a.ModTime)
 	if err != nil {
 		return err
@@ -63,9 +67,11 @@ func (d *Decider) message(now time.Time, a mailbox.Arrival, content string) erro
 		return err
 	}
 	if slices.Contains(e.Delivered, protocol.Hive) {
-		return d.command(now, seq, e, m)
+		if err := d.command(now, seq, e, m); err != nil {
+			return err
+		}
 	}
-	return nil
+	return d.tellMisspelt(now, seq, e, misspelt)
 }
 
 // accept fills in what the sender left out and records the message.

@@ -310,6 +310,15 @@ var messages = []row{
 		},
 	},
 	{
+		name: "field-misspelt", given: "a message with `in_replyto` and `actt`", answer: "delivered as it is; its author is told once what may have been meant (`misspelt`)", on: own,
+		run: func(h *hive) {
+			h.send("alice", "1.json", `{"id":"m","to":"bob","body":"x","in_replyto":"y","actt":"done"}`)
+			h.others()
+			h.message("alice", "m")
+			h.told("alice", protocol.CodeMisspelt)
+		},
+	},
+	{
 		name: "recipient-archived", given: "a message to an agent that was archived", answer: "filed in its inbox; the sender is told `archived-recipient`", on: own,
 		run: func(h *hive) {
 			h.command("agent-archive", "bob")
