@@ -73,7 +73,11 @@ const tailSize = len(sumMember) + 32 + len(`"}`)
 // AppendLine writes an event as a line of the log, line break included, and
 // gives its sum, which the next line chains to.
 func AppendLine(dst []byte, ev Event, prev Sum) ([]byte, Sum, error) {
-	body, err := json.Marshal(ev.Body, jsontext.EscapeForJS(true), json.Deterministic(true))
+	said := ev.Body
+	if e, ok := said.(*MessageEvent); ok {
+		said = e.inLog()
+	}
+	body, err := json.Marshal(said, jsontext.EscapeForJS(true), json.Deterministic(true))
 	if err != nil {
 		return dst, Sum{}, fmt.Errorf("write event %d: %w", ev.Seq, err)
 	}
@@ -132,6 +136,9 @@ func DecodeLine(line []byte) (Event, Sum, error) {
 	}
 	if err != nil {
 		return Event{}, Sum{}, fmt.Errorf("%w: seq %d: %w", ErrLine, ev.Seq, err)
+	}
+	if e, ok := ev.Body.(*MessageEvent); ok {
+		e.fromLog()
 	}
 	return ev, sum, nil
 }
