@@ -37,7 +37,7 @@ func (r *Router) writeStatus(now time.Time, force bool) {
 		s.Problems = append(s.Problems, fmt.Sprintf("%d files wait for a directory that cannot be written: look at the rights of agents/*/inbox and agents/*/outbox/.sent", s.Owed))
 	}
 	s.Agents = Roster(r.state, r.pending)
-	s.Tasks = TaskStates(r.state)
+	s.Tasks, s.Held = TaskStates(r.state), r.decider.Held()
 	s.NeedsYou = NeedsYou(r.state, r.cfg.Settings, now)
 	if err := writeStatus(r.disk, s); err != nil && !r.full() {
 		r.cfg.Log.Warn("cannot write the status", slog.String("error", err.Error()))

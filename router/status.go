@@ -34,6 +34,7 @@ type Status struct {
 	NeedsYou []Need         `json:"needs_you"`
 	Agents   []AgentStatus  `json:"agents"`
 	Tasks    map[string]int `json:"tasks,omitzero"` // by state
+	Held     []Held         `json:"held,omitempty"` // tasks that are in somebody's hand, at most heldMost
 }
 
 // AgentStatus is how one agent is.

@@ -28,6 +28,7 @@ type plan struct {
 	looks     map[protocol.AgentID]task.Moment // when its alive file was looked at
 	pulses    map[protocol.AgentID]time.Time   // what it showed then
 	beats     map[protocol.AgentID]task.Moment // since when it was seen to beat, at least
+	held      map[*task.Task]bool              // are in somebody's hand
 	freed     []protocol.AgentID               // who has got room since the last dispatch
 	ready     []*task.Task                     // which want somebody since then
 	stale     []*task.Task                     // whose view is behind
@@ -68,6 +69,7 @@ func newPlan(state *ledger.State) *plan {
 		asked: newQueues(func(t *task.Task) *bool { return &t.Asked }),
 		hands: map[protocol.AgentID]*hand{}, signs: map[protocol.AgentID]task.Moment{}, looks: map[protocol.AgentID]task.Moment{},
 		pulses: map[protocol.AgentID]time.Time{}, beats: map[protocol.AgentID]task.Moment{},
+		held: map[*task.Task]bool{},
 	}
 }
 
@@ -86,6 +88,11 @@ func (p *plan) moved(t *task.Task, before stand) {
 	if before.busy != after.busy {
 		p.busy(before.busy, -1)
 		p.busy(after.busy, 1)
+		if after.busy != "" {
+			p.held[t] = true
+		} else {
+			delete(p.held, t)
+		}
 	}
 	for _, id := range before.offered {
 		if !slices.Contains(after.offered, id) {

@@ -13,6 +13,7 @@ import (
 	"github.com/hived/hived/internal/durable"
 	"github.com/hived/hived/internal/durable/faultfs"
 	"github.com/hived/hived/protocol"
+	"github.com/hived/hived/router"
 	"github.com/hived/hived/task"
 )
 
@@ -200,7 +201,7 @@ func TestListTasks(t *testing.T) {
 		string(three) + "/task.json": `{"torn`,
 	})
 	a, out, said := reader(nil)
-	if err := a.listTasks(disk, func(v *task.View) bool { return concerns(v, "bob") }); err != nil {
+	if err := a.listTasks(disk, unheard, func(v *task.View) bool { return concerns(v, "bob") }); err != nil {
 		t.Fatal(err)
 	}
 	var got []task.View
@@ -212,11 +213,11 @@ func TestListTasks(t *testing.T) {
 	}
 	a, out, _ = reader(nil)
 	a.json = false
-	if err := a.listTasks(disk, func(v *task.View) bool { return v.State == task.Pending }); err != nil || strings.Count(out.String(), "\n") != 2 || strings.Contains(out.String(), "\u202e") {
+	if err := a.listTasks(disk, unheard, func(v *task.View) bool { return v.State == task.Pending }); err != nil || strings.Count(out.String(), "\n") != 2 || strings.Contains(out.String(), "\u202e") {
 		t.Errorf("%v: %s", err, out)
 	}
 	a, out, _ = reader(nil)
-	if err := a.listTasks(faultfs.New(), nil); err != nil || out.String() != "[]\n" {
+	if err := a.listTasks(faultfs.New(), unheard, nil); err != nil || out.String() != "[]\n" {
 		t.Errorf("without tasks: %v, %s", err, out)
 	}
 	if err := knownState("runing"); exitStatus(err) != exitUsage {
@@ -359,5 +360,28 @@ func TestValue(t *testing.T) {
 	}
 	if _, err := a.value("--data", "{a}"); exitStatus(err) != exitUsage {
 		t.Error(err)
+	}
+}
+
+func unheard(*task.View) router.Signs { return router.Signs{} }
+
+// TestSignsAreOfTheHolder: what the daemon said of a task before it went on is shown
+// of nobody else, nor of a task that has ended.
+func TestSignsAreOfTheHolder(t *testing.T) {
+	said := router.Signs{HeardAt: time.Unix(1, 0)}
+	of := signsIn([]router.Held{{Task: one, Holder: "bob", Signs: said}})
+	for _, tt := range []struct {
+		view task.View
+		want router.Signs
+	}{
+		{task.View{ID: one, Holder: "bob", State: task.InProgress}, said},
+		{task.View{ID: one, Holder: "bob", State: task.Completed}, router.Signs{}},
+		{task.View{ID: one, Holder: "zoe", State: task.InProgress}, router.Signs{}},
+		{task.View{ID: one, State: task.Unassigned}, router.Signs{}},
+		{task.View{ID: two, Holder: "bob", State: task.InProgress}, router.Signs{}},
+	} {
+		if diff := cmp.Diff(tt.want, of(&tt.view)); diff != "" {
+			t.Errorf("of %+v: %s", tt.view, diff)
+		}
 	}
 }

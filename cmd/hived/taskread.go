@@ -11,6 +11,7 @@ import (
 
 	"github.com/hived/hived/internal/durable"
 	"github.com/hived/hived/protocol"
+	"github.com/hived/hived/router"
 	"github.com/hived/hived/task"
 )
 
@@ -60,6 +61,7 @@ func findView(disk durable.FS, id protocol.TaskID) (*task.View, error) {
 // that it names.
 type taskJSON struct {
 	task.View
+	router.Signs // of a task that somebody has, while a daemon runs
 
 	Body       string          `json:"body,omitzero"`
 	Gate       string          `json:"gate,omitzero"`
@@ -79,6 +81,37 @@ type answersJSON struct {
 type checkpointJSON struct {
 	Path string `json:"path"`
 	task.Reached
+}
+
+// listedTask is a task as `task list` shows it.
+type listedTask struct {
+	*task.View
+	router.Signs
+}
+
+// signs gives what the running daemon says of the holders of tasks; nothing where
+// none runs, or has said it yet.
+func signs(disk *durable.Disk) func(*task.View) router.Signs {
+	var list []router.Held
+	if pid, runs, err := daemon(disk); err == nil && runs {
+		if s, err := router.ReadStatus(disk); err == nil && s.PID == pid {
+			list = s.Held
+		}
+	}
+	return signsIn(list)
+}
+
+func signsIn(list []router.Held) func(*task.View) router.Signs {
+	held := map[protocol.TaskID]router.Held{}
+	for _, h := range list {
+		held[h.Task] = h
+	}
+	return func(v *task.View) router.Signs {
+		if h := held[v.ID]; h.Holder == v.Holder && task.InHand(v.State) {
+			return h.Signs
+		}
+		return router.Signs{} // the daemon said it before the task went on
+	}
 }
 
 // readTask reads a task whole. What could not be read of its files beside the

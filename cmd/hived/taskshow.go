@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/hived/hived/internal/durable"
 	"github.com/hived/hived/protocol"
+	"github.com/hived/hived/router"
 	"github.com/hived/hived/task"
 )
 
@@ -29,7 +31,7 @@ func (a *app) taskList() *cobra.Command {
 			if err := knownAgent(disk, of); err != nil {
 				return err
 			}
-			return a.listTasks(disk, func(v *task.View) bool {
+			return a.listTasks(disk, signs(disk), func(v *task.View) bool {
 				return (state == "" || string(v.State) == state) && (of == "" || concerns(v, protocol.AgentID(of)))
 			})
 		}),
@@ -55,13 +57,14 @@ func concerns(v *task.View, id protocol.AgentID) bool {
 	return v.Holder == id || slices.Contains(v.Offered, id)
 }
 
-func (a *app) listTasks(disk durable.FS, wanted func(*task.View) bool) error {
+func (a *app) listTasks(disk durable.FS, signsOf func(*task.View) router.Signs, wanted func(*task.View) bool) error {
 	names, err := taskNames(disk)
 	if err != nil {
 		return err
 	}
-	views := make([]*task.View, 0, len(names))
-	rows := [][]string{{"TASK", "STATE", "HOLDER", "SINCE", "ASKS", "TITLE"}}
+	views := make([]listedTask, 0, len(names))
+	rows := [][]string{{"TASK", "STATE", "HOLDER", "SINCE", "HEARD", "PROGRESS", "ASKS", "TITLE"}}
+	now := time.Now()
 	for _, id := range names {
 		v, err := readView(disk, id)
 		if err != nil {
@@ -69,8 +72,9 @@ func (a *app) listTasks(disk durable.FS, wanted func(*task.View) bool) error {
 			continue
 		}
 		if wanted(v) {
-			views = append(views, v)
-			rows = append(rows, []string{string(v.ID), orDash(string(v.State)), orDash(string(v.Holder)), clock(v.Since), orDash(answerers(v)), protocol.Visible(cut(v.Title, 60))})
+			s := signsOf(v)
+			views = append(views, listedTask{v, s})
+			rows = append(rows, []string{string(v.ID), orDash(string(v.State)), orDash(string(v.Holder)), clock(v.Since), ago(now, s.HeardAt), ago(now, s.ProgressedAt), orDash(answerers(v)), protocol.Visible(cut(v.Title, 60))})
 		}
 	}
 	return a.answer(views, func(p *printer) {
@@ -78,6 +82,14 @@ func (a *app) listTasks(disk durable.FS, wanted func(*task.View) bool) error {
 			p.table(rows)
 		}
 	})
+}
+
+// ago says how long ago something was.
+func ago(now, at time.Time) string {
+	if at.IsZero() {
+		return "-"
+	}
+	return max(0, now.Sub(at)).Round(time.Second).String() + " ago"
 }
 
 func (a *app) taskShow() *cobra.Command {
@@ -98,6 +110,7 @@ func (a *app) taskShow() *cobra.Command {
 			for _, err := range problems {
 				a.note("%s", protocol.Visible(err.Error()))
 			}
+			t.Signs = signs(disk)(&t.View)
 			return a.answer(t, func(p *printer) { a.showTask(p, t) })
 		}),
 	}
@@ -118,6 +131,13 @@ func (a *app) showTask(p *printer, t *taskJSON) {
 		}
 	}
 	add("holder:", protocol.Visible(string(t.Holder)))
+	if !t.HearBy.IsZero() {
+		next := map[task.State]string{task.Pending: ", must start by ", task.Stalled: ", taken away at "}[t.State]
+		add("last heard:", clock(t.HeardAt)+cmp.Or(next, ", must be again by ")+clock(t.HearBy))
+	}
+	if !t.ProgressBy.IsZero() {
+		add("last progress:", clock(t.ProgressedAt)+", must be again by "+clock(t.ProgressBy))
+	}
 	add("offered to:", list(t.Offered))
 	add("for:", list(t.To))
 	add("waits for:", list(append(slices.Clone(t.Needs), t.BlockedOn...)))
