@@ -87,7 +87,7 @@ type Agent struct {
 	ID     protocol.AgentID
 	Role   string
 	Caps   []string
-	Slots  int // tasks that it is offered to have in hand at once; zero: one
+	Slots  int // tasks that it may have in hand at once; zero: one
 	Status Status
 	Joined time.Time
 

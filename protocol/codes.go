@@ -55,6 +55,7 @@ const (
 	CodeNoCommand         Code = "no-command"     // a message about a task that names no event
 	CodeStaleApproval     Code = "stale-approval" // it answers no question, or not the one that is open
 	CodeNoTask            Code = "no-task"        // nothing that this agent could claim
+	CodeNoRoom            Code = "no-room"        // it has as many tasks in hand as its slots
 )
 
 // Notices about tasks (spec §8.6), beside the codes of their answers.

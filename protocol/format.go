@@ -53,6 +53,7 @@ var additions = []Addition{
 	{2, KindTaskRejected, "code", "no-command", "a message about a task names no event; its sender is told once an hour"},
 	{2, KindTask, "event", "answer", "the words that let a blocked task go on"},
 	{2, KindTask, "event", "amend", "a new version of the brief"},
+	{2, KindTask, "event", "offer_withdrawn", "an offer that its `agents` cannot take any more is taken back from them"},
 	{2, KindTask, "amends", "", "what the new version of a brief keeps"},
 	{2, KindAgent, "action", "inbox-missing", "messages are gone, and it is not believed that they were deleted (§4.7)"},
 	{2, KindAgent, "action", "inbox-believed", "a person says that they were deleted"},

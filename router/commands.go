@@ -166,7 +166,7 @@ func (d *Decider) manage(now time.Time, of protocol.Seq, by protocol.AgentID, ev
 			return &refusal{protocol.CodeBadCommand, bad}
 		}
 		if o.Slots < 0 || o.Slots > slotsMost {
-			return &refusal{protocol.CodeBadCommand, "slots is how many tasks an agent is offered to have in hand at once: 1 to " + strconv.Itoa(slotsMost)}
+			return &refusal{protocol.CodeBadCommand, "slots is how many tasks an agent may have in hand at once: 1 to " + strconv.Itoa(slotsMost)}
 		}
 		e.Role, e.Caps, e.Slots = o.Role, o.Caps, o.Slots
 		if a != nil {

@@ -135,6 +135,7 @@ func TestQuorum(t *testing.T) {
 // who may.
 func TestHolderApprovesNothing(t *testing.T) {
 	scenario(t, "anna berta", func(h *crew) {
+		h.slots("anna", 2)
 		id := h.create("human", `{"title": "sign", "approvers": ["anna", "berta"]}`)
 		h.begin("anna", id)
 		h.does("anna", "pause_for_approval", id, `{"question": "may I?"}`)

@@ -319,6 +319,13 @@ func (h *crew) begin(who protocol.AgentID, id protocol.TaskID) {
 	h.does(who, "start", id, "")
 }
 
+// slots lets an agent have a number of tasks in hand at once.
+func (h *crew) slots(who protocol.AgentID, n int) {
+	h.Helper()
+	h.post("human", fmt.Sprintf(`{"to": "hive", "event": "agent-add", "data": {"agent": %q, "slots": %d}}`, who, n))
+	h.collect()
+}
+
 // file is what a task's file holds; nothing where there is none.
 func (h *crew) file(id protocol.TaskID, name string) string {
 	data, _, err := durable.ReadFile(h.disk, protocol.TaskDir(id)+"/"+name, -1)

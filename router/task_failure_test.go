@@ -207,7 +207,7 @@ func TestRepairDepth(t *testing.T) {
 
 // TestParentStalls: those who wait for a task that stalls and comes back wait on.
 func TestParentStalls(t *testing.T) {
-	scenario(t, "anna berta", func(h *crew) {
+	scenario(t, "anna berta carla dora", func(h *crew) {
 		h.create("human", `{"tasks": [{"title": "parent", "name": "p"}, {"title": "child", "needs": ["p"]}, {"title": "grandchild", "needs": ["c"]}, {"title": "another child", "name": "c", "needs": ["p"]}]}`)
 		ids := h.created()
 		parent := ids[0]

@@ -145,6 +145,7 @@ func (h *crew) stops(d time.Duration, meanwhile func()) {
 // sent meanwhile comes first, and who sent nothing has its full time again.
 func TestPausedProcess(t *testing.T) {
 	scenario(t, "anna berta carla", func(h *crew) {
+		h.slots("anna", 2)
 		h.create("human", `{"tasks": [{"title": "works", "to": ["anna"]}, {"title": "silent", "to": ["berta"]}, {"title": "offered", "to": ["carla"]}, {"title": "asks", "to": ["anna"]}]}`)
 		works, silent, offered, asks := h.created()[0], h.created()[1], h.created()[2], h.created()[3]
 		h.begin("anna", works)

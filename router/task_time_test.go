@@ -63,6 +63,7 @@ func TestClockSet(t *testing.T) {
 	for name, by := range map[string]time.Duration{"forward": 24 * time.Hour, "back": -24 * time.Hour} {
 		t.Run(name, func(t *testing.T) {
 			scenario(t, "anna berta carla", func(h *crew) {
+				h.slots("anna", 5)
 				h.create("human", many(5, `{"title": "task %d", "to": ["anna"]}`))
 				ids := h.created()
 				works, taken, paused, retrying, cancelling := ids[0], ids[1], ids[2], ids[3], ids[4]
@@ -93,7 +94,9 @@ func TestClockSet(t *testing.T) {
 				}
 
 				h.passAlive(15*time.Second, "anna") // the lease began anew
-				h.is(taken, task.Unassigned)
+				if n := len(h.times(taken, task.LeaseExpired)); n != 1 {
+					t.Errorf("the lease ended %d times", n)
+				}
 				h.passAlive(6*time.Second, "anna")
 				h.is(retrying, task.InProgress)
 				h.passAlive(20*time.Second, "anna")

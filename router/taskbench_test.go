@@ -33,7 +33,7 @@ func newOffice(tb testing.TB, agents, tasks int) *office {
 	c.d.Join(c.now, protocol.Human)
 	for i := range agents {
 		c.agents = append(c.agents, protocol.AgentID(fmt.Sprintf("agent-%04d", i)))
-		c.d.Join(c.now, c.agents[i])
+		c.d.agent(c.now, &protocol.AgentEvent{Agent: c.agents[i], Action: protocol.Joined, Slots: offersWaiting})
 	}
 	c.d.Take(c.now)
 	c.create(tasks)

@@ -68,7 +68,7 @@ func (d *Decider) TasksDue(now time.Time) bool {
 	if next := d.NextTask(); next != 0 && next <= d.state.Tasks.Moment(now) {
 		return true
 	}
-	return len(d.plan.ready) > 0 || len(d.plan.freed) > 0 && d.state.Tasks.Stats.States[task.Unassigned] > 0
+	return len(d.plan.ready) > 0 || len(d.plan.unable) > 0 || len(d.plan.freed) > 0 && d.state.Tasks.Stats.States[task.Unassigned] > 0
 }
 
 // NextTask is when the next task wants a look; zero: none does.
@@ -361,8 +361,12 @@ func (d *Decider) jittered(now time.Time, t *task.Task, n int) time.Time {
 	return now.Add(wait + time.Duration(h.Sum64()%uint64(wait))).UTC() //nolint:gosec // not negative
 }
 
-// dispatch offers what is ready to those who have room, a batch of it.
+// dispatch takes back the offers of those who can take them no more, and offers
+// what is ready to those who have room, a batch of it.
 func (d *Decider) dispatch(now time.Time) error {
+	if err := d.withdrawAll(now); err != nil {
+		return err
+	}
 	at := d.state.Tasks.Moment(now)
 	offered := 0
 	for len(d.plan.ready) > 0 || len(d.plan.freed) > 0 {
@@ -456,6 +460,45 @@ func (d *Decider) offerOver(now time.Time, t *task.Task, on task.Event, why stri
 		e.Until = d.nextRound(now, t)
 	}
 	return d.step(now, t, e)
+}
+
+// withdrawAll takes back what those were offered who cannot take it: who is on hold,
+// archived, or has as many tasks in hand as it may. It goes by what they were
+// offered. They are asked again as soon as they can take it.
+func (d *Decider) withdrawAll(now time.Time) error {
+	for len(d.plan.unable) > 0 {
+		id := slices.Min(d.plan.unable)
+		h := d.plan.hand(id)
+		why := d.plan.cannotTake(h, d.state.Agents[id])
+		var offers []*task.Task
+		if why != "" {
+			offers = slices.SortedFunc(slices.Values(h.offers), task.Best)
+		}
+		for _, t := range offers {
+			if err := d.withdraw(now, t, id, why); err != nil {
+				return err
+			}
+		}
+		d.plan.unable = slices.DeleteFunc(d.plan.unable, func(other protocol.AgentID) bool { return other == id })
+	}
+	return nil
+}
+
+// withdraw takes an offer back from one agent. Where it was the last that was asked
+// the offer is over, and others who have room are asked at once: the task only
+// pauses where there are some who did not want it.
+func (d *Decider) withdraw(now time.Time, t *task.Task, id protocol.AgentID, why string) error {
+	e := protocol.TaskEvent{Event: task.OfferWithdrawn, By: protocol.Hive, Agents: []protocol.AgentID{id}, Reason: why}
+	if len(t.Offered) == 1 {
+		e.Event, e.Agents = task.OfferExhausted, nil
+		if len(t.Declined) > 0 && len(d.plan.candidates(t, 1, t.Declined...)) == 0 {
+			e.Until = d.nextRound(now, t)
+		}
+	}
+	first := len(d.out)
+	err := d.step(now, t, e)
+	d.whole(first)
+	return err
 }
 
 // nextRound is when all are asked again about a task that none of them wanted: the

@@ -152,18 +152,23 @@ func (v *ruling) takes(event string) {
 	case t.state != "unassigned" && t.state != "offered":
 		v.no(true, "race-lost")
 	case event == "accept":
+		v.no(t.may(by) && v.m.full(by), "no-room")
 		v.no(t.state == "unassigned", "illegal-transition")
 		v.no(t.state == "offered" && !slices.Contains(t.offered, by), "not-offered")
 	default:
 		v.no(!t.may(by), "not-eligible")
 		v.no(v.m.unmet(t.needs), "needs-unmet")
 		v.no(t.notBefore.After(v.at), "not-yet")
+		v.no(v.m.full(by), "no-room")
 	}
 	v.steps = append(v.steps, event)
 }
 
 // claimAny: there is something for who claims without saying what.
 func (v *ruling) claimAny() {
+	if v.no(v.m.full(v.c.by), "no-room") {
+		return
+	}
 	for _, t := range v.m.tasks {
 		if (v.m.free(t, v.at) || t.state == "offered") && t.may(v.c.by) || slices.Contains(t.offered, v.c.by) {
 			v.steps = []string{"claim"}

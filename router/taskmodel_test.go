@@ -21,6 +21,7 @@ offered accept pending
 offered reject offered
 offered offer_exhausted unassigned
 offered offer_expired unassigned
+offered offer_withdrawn offered
 pending start in_progress
 pending lease_expired unassigned
 pending,in_progress,retrying release unassigned
@@ -176,16 +177,22 @@ func (m *taskModel) goneAt(t *oneTask) time.Time {
 
 // room tells whether an agent could be offered one more.
 func (m *taskModel) room(id protocol.AgentID) bool {
-	busy, offers := 0, 0
 	for _, t := range m.tasks {
-		if t.busy() && t.holder == id {
-			busy++
-		}
 		if slices.Contains(t.offered, id) {
-			offers++
+			return false
 		}
 	}
-	return busy < 1 && offers < 3 && m.missed[id] < 9
+	return !m.full(id) && m.missed[id] < 9
+}
+
+// full tells whether an agent has as many tasks in hand as it may: one.
+func (m *taskModel) full(id protocol.AgentID) bool {
+	for _, t := range m.tasks {
+		if t.busy() && t.holder == id {
+			return true
+		}
+	}
+	return false
 }
 
 func (m *taskModel) free(t *oneTask, at time.Time) bool {
@@ -278,7 +285,9 @@ func (m *taskModel) untimely(t *oneTask, e *protocol.TaskEvent, at time.Time) st
 	case "offer_expired":
 		return m.badPause(t, e) + from(m.running(t.since).Add(m.set.Lease))
 	case "offer_exhausted":
-		return m.badPause(t, e) + must(len(t.offered) == 0, "somebody may still take it")
+		return m.badPause(t, e) + must(!slices.ContainsFunc(t.offered, func(id protocol.AgentID) bool { return !m.full(id) }), "somebody may still take it")
+	case "offer_withdrawn":
+		return must(len(e.Agents) == 1 && len(t.offered) > 1 && slices.Contains(t.offered, e.Agents[0]) && m.full(e.Agents[0]), "it may still take it")
 	case "lease_expired":
 		return from(m.running(t.since).Add(m.set.Lease))
 	case "heartbeat_lost":
@@ -354,7 +363,8 @@ func (m *taskModel) able(t *oneTask, asked []protocol.AgentID) (list []protocol.
 // badPause says whether there is a pause though somebody was not asked, or none
 // though all were.
 func (m *taskModel) badPause(t *oneTask, e *protocol.TaskEvent) string {
-	if left := m.able(t, slices.Concat(t.declined, e.Agents)); e.Until.IsZero() != (len(left) > 0) {
+	asked := slices.Concat(t.declined, e.Agents)
+	if left := m.able(t, asked); e.Until.IsZero() != (len(left) > 0 || len(asked) == 0) {
 		return fmt.Sprintf("it pauses until %s, and %v were not asked", e.Until, left)
 	}
 	return ""
@@ -380,6 +390,8 @@ func (m *taskModel) take(t *oneTask, e *protocol.TaskEvent, at time.Time) {
 	case "reject":
 		t.declined = append(t.declined, e.By)
 		t.offered = slices.DeleteFunc(slices.Clone(t.offered), func(id protocol.AgentID) bool { return id == e.By })
+	case "offer_withdrawn":
+		t.offered = slices.DeleteFunc(slices.Clone(t.offered), func(id protocol.AgentID) bool { return id == e.Agents[0] })
 	case "offer_exhausted", "offer_expired":
 		t.until = own(e.Until)
 		t.declined = append(t.declined, e.Agents...)
@@ -454,7 +466,7 @@ func (m *taskModel) overdue(now time.Time) error {
 		case "unassigned":
 			is = m.idle(t, at)
 		case "offered":
-			is = late(m.running(t.since).Add(m.set.Lease)) || len(t.offered) == 0
+			is = late(m.running(t.since).Add(m.set.Lease)) || len(t.offered) == 0 || slices.ContainsFunc(t.offered, m.full)
 		case "pending":
 			is = late(m.running(t.since).Add(m.set.Lease))
 		case "in_progress":

@@ -168,7 +168,7 @@ func (d *Decider) tellOthers(was, t *task.Task, e *protocol.TaskEvent, add adder
 		if e.Until.IsZero() {
 			break // others are asked
 		}
-		add(t.Creator, protocol.CodeNobodyTakes, protocol.Inform, "All whom task "+id+" was offered to have rejected it; its history says why. It is offered again at "+e.Until.Format(time.RFC3339)+".", nil)
+		add(t.Creator, protocol.CodeNobodyTakes, protocol.Inform, "All whom task "+id+" was offered to have rejected it, or cannot take it now; its history says why. It is offered again at "+e.Until.Format(time.RFC3339)+".", nil)
 	case task.PauseForApproval:
 		d.tellApprovers(t, protocol.CodeApprovalAsked, string(was.Holder)+" asks", add)
 	case task.Remind:

@@ -30,6 +30,7 @@ type plan struct {
 	beats     map[protocol.AgentID]task.Moment // since when it was seen to beat, at least
 	held      map[*task.Task]bool              // are in somebody's hand
 	freed     []protocol.AgentID               // who has got room since the last dispatch
+	unable    []protocol.AgentID               // who has offers that it cannot take, since then
 	ready     []*task.Task                     // which want somebody since then
 	stale     []*task.Task                     // whose view is behind
 	pauses    []pause                          // of tasks that all who had room did not want, in their order
@@ -38,7 +39,8 @@ type plan struct {
 	unheard   []*task.Task                     // whose time is over, and whose agents may have put something there before
 }
 
-// offersWaiting is how many offers an agent has at most that it did not answer.
+// offersWaiting is how many offers an agent has at most that it did not answer. It
+// never has more than it could take.
 const offersWaiting = 3
 
 // offersMissed is how many offers in a row an agent lets run out before it is
@@ -52,16 +54,16 @@ func silent(a *ledger.Agent) bool { return a.Status == ledger.Active && a.Missed
 // hand is what an agent has in hand.
 type hand struct {
 	id     protocol.AgentID
-	tasks  int
+	tasks  []*task.Task
 	offers []*task.Task
 	slots  int
 	seen   uint64 // the last pause that began while it had room, or that it was asked about
 	listed int    // its load while it stands among the free, plus one; zero: it does not
 }
 
-func (h *hand) load() int { return h.tasks + len(h.offers) }
+func (h *hand) load() int { return len(h.tasks) + len(h.offers) }
 
-func (h *hand) room() bool { return h.tasks < h.slots && len(h.offers) < offersWaiting }
+func (h *hand) room() bool { return len(h.offers) < min(offersWaiting, h.slots-len(h.tasks)) }
 
 func newPlan(state *ledger.State) *plan {
 	return &plan{
@@ -86,8 +88,8 @@ func standOf(t *task.Task) stand { return stand{t.Busy(), t.Offered} }
 func (p *plan) moved(t *task.Task, before stand) {
 	after := standOf(t)
 	if before.busy != after.busy {
-		p.busy(before.busy, -1)
-		p.busy(after.busy, 1)
+		p.busy(before.busy, t, false)
+		p.busy(after.busy, t, true)
 		if after.busy != "" {
 			p.held[t] = true
 		} else {
@@ -109,22 +111,27 @@ func (p *plan) moved(t *task.Task, before stand) {
 	}
 }
 
-func (p *plan) busy(id protocol.AgentID, by int) {
+func (p *plan) busy(id protocol.AgentID, t *task.Task, is bool) {
 	if id == "" {
 		return
 	}
-	p.hand(id).tasks += by
+	h := p.hand(id)
+	h.tasks = with(h.tasks, t, is)
 	p.agent(id)
 }
 
 func (p *plan) offered(id protocol.AgentID, t *task.Task, is bool) {
 	h := p.hand(id)
-	if is {
-		h.offers = append(h.offers, t)
-	} else {
-		h.offers = slices.DeleteFunc(h.offers, func(o *task.Task) bool { return o == t })
-	}
+	h.offers = with(h.offers, t, is)
 	p.agent(id)
+}
+
+// with is a list with a task, or without it.
+func with(list []*task.Task, t *task.Task, is bool) []*task.Task {
+	if is {
+		return append(list, t)
+	}
+	return slices.DeleteFunc(list, func(o *task.Task) bool { return o == t })
 }
 
 func (p *plan) hand(id protocol.AgentID) *hand {
@@ -146,16 +153,39 @@ func (p *plan) agent(id protocol.AgentID) {
 		h.listed, h.seen = 0, p.lastPause
 	}
 	a := p.state.Agents[id]
+	if p.cannotTake(h, a) != "" {
+		p.unable = append(p.unable, id)
+	}
 	if a == nil || a.Status != ledger.Active {
 		return
 	}
-	if h.slots = max(1, a.Slots); silent(a) || !h.room() {
+	if h.slots = slotsOf(a); silent(a) || !h.room() {
 		return
 	}
 	h.listed = h.load() + 1
 	i, _ := slices.BinarySearchFunc(p.free, h, byLoad)
 	p.free = slices.Insert(p.free, i, h)
 	p.freed = append(p.freed, id)
+}
+
+// slotsOf is how many tasks an agent may have in hand.
+func slotsOf(a *ledger.Agent) int { return max(1, a.Slots) }
+
+// cannotTake says why an agent can take nothing of what it was offered; nothing
+// where it can, or was offered nothing.
+func (p *plan) cannotTake(h *hand, a *ledger.Agent) string {
+	switch {
+	case len(h.offers) == 0:
+	case a == nil:
+		return string(h.id) + " is no agent any more"
+	case a.Status == ledger.OnHold:
+		return string(h.id) + " is on hold"
+	case a.Status == ledger.Archived:
+		return string(h.id) + " is archived"
+	case len(h.tasks) >= slotsOf(a):
+		return string(h.id) + " has no room for more"
+	}
+	return ""
 }
 
 // heard has an agent offered tasks again that had let many run out.

@@ -10,7 +10,8 @@ import (
 
 // Who rejects an offer has room for another one.
 func TestRejectedOfferLeavesRoom(t *testing.T) {
-	b := newBench(t, "alice")
+	b := newBench(t)
+	b.d.agent(b.now, &protocol.AgentEvent{Agent: "alice", Action: protocol.Joined, Slots: offersWaiting})
 	for range offersWaiting + 1 {
 		b.send("human", `{"to":"hive","act":"inform","event":"create","data":{"title":"tidy up"}}`)
 	}

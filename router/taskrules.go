@@ -97,6 +97,9 @@ func (d *Decider) claim(r *report) *refusal {
 		return &refusal{protocol.CodeNotEligible, string(r.by) + " is no active agent"}
 	}
 	if r.t == nil {
+		if no := d.noRoom(r.by); no != nil {
+			return no
+		}
 		if r.t = d.bestFor(a, r.put); r.t == nil {
 			return &refusal{protocol.CodeNoTask, "there is no task that you could have now; `hived task list` shows all"}
 		}
@@ -111,6 +114,9 @@ func (d *Decider) claim(r *report) *refusal {
 		return unmet(d.state.Tasks.Unmet(t))
 	case t.NotBefore > r.put:
 		return &refusal{protocol.CodeNotYet, "it may be taken from " + d.state.Tasks.Time(t.NotBefore).Format(time.RFC3339) + " on"}
+	}
+	if no := d.noRoom(r.by); no != nil {
+		return no
 	}
 	return d.take(r, protocol.TaskEvent{Event: task.Claim, Epoch: t.Epoch + 1})
 }
@@ -166,12 +172,34 @@ func listed[S ~string](list []S) string {
 	return names(to)
 }
 
+// noRoom refuses a task to an agent that has as many in hand as it may, and says
+// when it can have another; nil where it has room.
+func (d *Decider) noRoom(id protocol.AgentID) *refusal {
+	a, has := d.state.Agents[id], d.plan.hand(id).tasks
+	if a == nil || len(has) < slotsOf(a) {
+		return nil
+	}
+	ids := make([]protocol.TaskID, 0, len(has))
+	for _, t := range has {
+		ids = append(ids, t.ID)
+	}
+	first := has[0]
+	return &refusal{protocol.CodeNoRoom, fmt.Sprintf("you have %d of %d in hand: %s; there is room, and you are offered more, when one of them is completed, fails or waits for somebody. To give one back, %s",
+		len(has), slotsOf(a), listed(ids), way(id, "hived task release "+string(first.ID), toSend(task.Release, first.ID, first.Epoch, "")))}
+}
+
 // accepts takes an offer. The first in log order wins.
 func (d *Decider) accepts(r *report) *refusal {
 	t := r.t
-	switch {
-	case t.State != task.Offered && t.State != task.Unassigned:
+	if t.State != task.Offered && t.State != task.Unassigned {
 		return taken(r)
+	}
+	if a := d.state.Agents[r.by]; a != nil && meant(t, a) {
+		if no := d.noRoom(r.by); no != nil {
+			return no
+		}
+	}
+	switch {
 	case t.State == task.Unassigned:
 		return &refusal{protocol.CodeIllegalTransition, "it is offered to nobody now; `hived task claim " + string(t.ID) + "` takes it"}
 	case !slices.Contains(t.Offered, r.by):

@@ -53,6 +53,7 @@ const (
 	Reject             Event = "reject"
 	OfferExhausted     Event = "offer_exhausted"
 	OfferExpired       Event = "offer_expired"
+	OfferWithdrawn     Event = "offer_withdrawn"
 	Start              Event = "start"
 	LeaseExpired       Event = "lease_expired"
 	Release            Event = "release"
@@ -127,6 +128,7 @@ var rules = []Rule{
 	{From: []State{Offered}, On: Reject, Same: true, Who: []Role{ByOfferee}},
 	{From: []State{Offered}, On: OfferExhausted, To: Unassigned, Who: []Role{ByHive}},
 	{From: []State{Offered}, On: OfferExpired, To: Unassigned, Who: []Role{ByHive}},
+	{From: []State{Offered}, On: OfferWithdrawn, Same: true, Who: []Role{ByHive}, Note: "from who is on hold, archived, or has no room"},
 	{From: []State{Pending}, On: Start, To: InProgress, Who: []Role{ByHolder}},
 	{From: []State{Pending}, On: LeaseExpired, To: Unassigned, Who: []Role{ByHive}},
 	{From: []State{Pending, InProgress, Retrying}, On: Release, To: Unassigned, Who: []Role{ByHolder}, Note: "the checkpoint is kept"},

@@ -59,6 +59,7 @@ offered | cancel | cancelled | creator, lead, human
 offered | claim | pending | eligible agent
 offered | offer_exhausted | unassigned | hive
 offered | offer_expired | unassigned | hive
+offered | offer_withdrawn | offered | hive
 offered | reject | offered | offeree
 paused | amend | paused | creator, human
 paused | approval_denied | failed | approver

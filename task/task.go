@@ -225,6 +225,8 @@ func (t *Task) assign(ev protocol.Event, e *protocol.TaskEvent, at Moment) {
 	case Reject:
 		t.Offered = own(slices.DeleteFunc(slices.Clone(t.Offered), func(id protocol.AgentID) bool { return id == e.By }))
 		t.decline(e.By)
+	case OfferWithdrawn:
+		t.Offered = own(slices.DeleteFunc(slices.Clone(t.Offered), func(id protocol.AgentID) bool { return slices.Contains(e.Agents, id) }))
 	case OfferExhausted, OfferExpired:
 		t.pause(momentOf(e.Until, ev, at))
 		t.decline(e.Agents...)

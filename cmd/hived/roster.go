@@ -97,7 +97,7 @@ func (a *app) agentAdd() *cobra.Command {
 	timeout := timeoutFlag(c)
 	c.Flags().StringVar(&data.Role, "role", "", "its role: @`role` reaches it")
 	c.Flags().StringSliceVar(&data.Caps, "cap", nil, "a `capability`: @capability reaches it; may be repeated")
-	c.Flags().IntVar(&data.Slots, "slots", 0, "so `many` tasks it is offered to have in hand at once (default 1)")
+	c.Flags().IntVar(&data.Slots, "slots", 0, "so `many` tasks it may have in hand at once (default 1)")
 	c.RunE = a.withHive(func(c *cobra.Command, args []string, disk *durable.Disk) error {
 		id, err := protocol.ParseAgentID(args[0])
 		if err != nil {

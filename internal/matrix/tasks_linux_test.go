@@ -177,6 +177,13 @@ var taskCommands = []row{
 	unheeded("task-nothing-to-claim", "an agent claims the best task, and there is none for it", protocol.CodeNoTask, "hived task list", func(h *hive) said {
 		return said{h.alice, "claim", ``}
 	}),
+	unheeded("task-no-room", "an agent with one slot accepts a second task", protocol.CodeNoRoom, "you have 1 of 1 in hand", func(h *hive) said {
+		h.begun()
+		return said{h.bob, "accept", about(h.creates("more", ``, h.bob), 0, `{}`)}
+	}),
+	unheeded("task-cancelled-unasked", "its holder reports `cancelled`, and nobody asked for that", protocol.CodeIllegalTransition, "to give it back to others", func(h *hive) said {
+		return said{h.bob, "cancelled", about(h.begun(), 1, `{}`)}
+	}),
 	unheeded("task-cancelled-by-a-stranger", "an agent cancels what it neither created nor leads", protocol.CodeNotAllowed, "who created it", func(h *hive) said {
 		return said{h.bob, "cancel", about(h.begun(), 0, `{}`)}
 	}),

@@ -1,0 +1,217 @@
+package router
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hived/hived/protocol"
+	"github.com/hived/hived/task"
+)
+
+// TestNoRoom: who has as many tasks in hand as its slots takes no more, whichever
+// way it asks, and is told what it has and when there is room.
+func TestNoRoom(t *testing.T) {
+	for _, slots := range []int{1, 2} {
+		t.Run(fmt.Sprint(slots), func(t *testing.T) {
+			scenario(t, "anna berta", func(h *crew) {
+				h.slots("anna", slots)
+				var has []protocol.TaskID
+				for range slots {
+					has = append(has, h.create("human", `{"title": "dig", "to": ["anna"]}`))
+					h.does("anna", "accept", has[len(has)-1], "")
+				}
+				more := h.create("human", `{"title": "plant", "to": ["anna"]}`)
+				h.wantHistory(more, "create")
+				for _, ask := range []struct {
+					event string
+					id    protocol.TaskID
+				}{{"accept", more}, {"claim", more}, {"claim", ""}} {
+					no := h.refused(protocol.CodeNoRoom, "anna", ask.event, ask.id, "")
+					for _, want := range []string{fmt.Sprintf("you have %d of %d in hand: %s", slots, slots, listed(has)), `"event": "release", "task": "` + string(has[0]) + `", "epoch": 1`} {
+						if !strings.Contains(no.Detail, want) {
+							t.Errorf("%s of %q: the refusal does not say %s: %s", ask.event, ask.id, want, no.Detail)
+						}
+					}
+				}
+				h.does("anna", "start", has[0], "")
+				h.does("anna", "complete", has[0], "")
+				h.does("anna", "accept", more, "")
+				h.wantHistory(more, "create offer accept")
+			})
+		})
+	}
+}
+
+// TestNoRoomIsOfWhoMayHaveIt: who may not have the task at all is told that.
+func TestNoRoomIsOfWhoMayHaveIt(t *testing.T) {
+	scenario(t, "anna berta", func(h *crew) {
+		h.begin("anna", h.create("human", `{"title": "dig", "to": ["anna"]}`))
+		other := h.create("human", `{"title": "plant", "to": ["berta"]}`)
+		h.refused(protocol.CodeNotOffered, "anna", "accept", other, "")
+		h.refused(protocol.CodeNotEligible, "anna", "claim", other, "")
+	})
+}
+
+// TestRoomWhileItWaits: a task that waits for others is in nobody's hand.
+func TestRoomWhileItWaits(t *testing.T) {
+	scenario(t, "anna", func(h *crew) {
+		first, second := h.create("human", `{"title": "dig"}`), h.create("human", `{"title": "plant"}`)
+		h.begin("anna", first)
+		h.refused(protocol.CodeNoRoom, "anna", "claim", second, "")
+		h.does("anna", "pause_for_approval", first, `{"question": "May I?"}`)
+		h.does("anna", "accept", second, "")
+		h.does("human", "approval_granted", first, "")
+		h.is(first, task.InProgress)
+	})
+}
+
+// TestTwoOffersOneSlot: an agent is offered no more than it could take. Of two that
+// it accepts in one breath, the second is answered with why.
+func TestTwoOffersOneSlot(t *testing.T) {
+	scenario(t, "anna", func(h *crew) {
+		h.create("human", many(2, `{"title": "task %d", "to": ["anna"]}`))
+		first, second := h.created()[0], h.created()[1]
+		h.is(first, task.Offered)
+		h.is(second, task.Unassigned)
+		h.posts("anna", "accept", first, "")
+		late := h.posts("anna", "accept", second, "")
+		h.collect()
+		h.is(first, task.Pending)
+		if no := h.answer("anna", late); no == nil || no.Code != protocol.CodeNoRoom {
+			t.Errorf("the second accept was answered %+v", no)
+		}
+		h.is(second, task.Unassigned)
+	})
+}
+
+// TestFullHandsGiveOffersBack: two offers stand with an agent that has two slots.
+// When something else fills its hands they go to others at once, and what nobody
+// else can take waits for it, without a pause.
+func TestFullHandsGiveOffersBack(t *testing.T) {
+	scenario(t, "berta", func(h *crew) {
+		h.slots("anna", 2)
+		busy := h.create("human", `{"title": "busy", "to": ["berta"]}`)
+		h.begin("berta", busy)
+		h.create("human", `{"tasks": [{"title": "for both", "to": ["anna", "berta"]}, {"title": "for one", "to": ["anna"]}]}`)
+		both, one := h.created()[1], h.created()[2]
+		h.is(both, task.Offered)
+		h.is(one, task.Offered)
+		h.does("berta", "complete", busy, "")
+		h.create("human", `{"tasks": [{"title": "x", "to": ["anna", "human"]}, {"title": "y", "to": ["anna", "human"]}]}`)
+		x, y := h.created()[3], h.created()[4]
+		h.does("anna", "claim", x, "")
+		h.is(both, task.Offered)
+		h.does("anna", "claim", y, "")
+		if v := h.is(both, task.Offered); !slices.Equal(v.Offered, []protocol.AgentID{"berta"}) {
+			t.Errorf("it is offered to %v", v.Offered)
+		}
+		h.wantHistory(one, "create offer offer_exhausted")
+		if v := h.is(one, task.Unassigned); !v.Until.IsZero() || v.Reason != "anna has no room for more" {
+			t.Errorf("it waits until %s: %s", v.Until, v.Reason)
+		}
+		h.does("anna", "start", x, "")
+		h.does("anna", "complete", x, "")
+		h.wantHistory(one, "create offer offer_exhausted offer")
+	})
+}
+
+// TestFewerSlots: a person who takes slots away takes back what was offered for
+// them.
+func TestFewerSlots(t *testing.T) {
+	scenario(t, "", func(h *crew) {
+		h.slots("anna", 2)
+		first := h.create("human", `{"title": "dig"}`)
+		h.begin("anna", first)
+		second := h.create("human", `{"title": "plant"}`)
+		h.is(second, task.Offered)
+		h.slots("anna", 1)
+		h.is(second, task.Unassigned)
+		h.slots("anna", 2)
+		h.is(second, task.Offered)
+	})
+}
+
+// TestOffersOfTheHeld: what was offered to an agent that is put on hold, or retired,
+// is offered to others at once; it let nothing pass, and is asked again when it is
+// back.
+func TestOffersOfTheHeld(t *testing.T) {
+	for leave, back := range map[string]string{"agent-hold": "agent-release", "agent-archive": "agent-restore"} {
+		t.Run(leave, func(t *testing.T) {
+			scenario(t, "anna berta", func(h *crew) {
+				command := func(event string) {
+					h.post("human", `{"to": "hive", "event": "`+event+`", "data": {"agent": "anna"}}`)
+					h.collect()
+				}
+				busy := h.create("human", `{"title": "busy", "to": ["berta"]}`)
+				h.begin("berta", busy)
+				h.slots("anna", 3)
+				h.create("human", `{"tasks": [{"title": "for both", "to": ["anna", "berta"]}, {"title": "for one", "to": ["anna"]}, {"title": "offered to both", "to": ["anna", "berta"]}]}`)
+				both, one, shared := h.created()[1], h.created()[2], h.created()[3]
+				h.does("anna", "accept", both, "")
+				h.does("anna", "release", both, "")
+				h.does("berta", "complete", busy, "")
+				before := len(all[*protocol.TaskEvent](h))
+				command(leave)
+				for _, id := range []protocol.TaskID{both, one, shared} {
+					if v := h.view(id); slices.Contains(v.Offered, "anna") {
+						t.Errorf("%s, %s, is still offered to %v", v.Title, v.State, v.Offered)
+					}
+				}
+				if n := len(all[*protocol.TaskEvent](h)) - before; n > 4 {
+					t.Errorf("%d events of tasks", n)
+				}
+				h.is(one, task.Unassigned)
+				h.pass(10 * time.Minute)
+				if n := strings.Count(h.happenedTo(one), "offer_expired"); n > 0 {
+					t.Errorf("%d offers ran out", n)
+				}
+				command(back)
+				h.is(one, task.Offered)
+				h.does("anna", "accept", one, "")
+			})
+		})
+	}
+}
+
+// TestAcceptOfTheHeld: an accept that lay in the outbox of an agent on hold is not
+// lost: it is answered when the hold ends, and the task is its own if nobody else
+// took it.
+func TestAcceptOfTheHeld(t *testing.T) {
+	scenario(t, "anna berta", func(h *crew) {
+		id := h.create("human", `{"title": "dig", "to": ["anna"]}`)
+		h.post("human", `{"to": "hive", "event": "agent-hold", "data": {"agent": "anna"}}`)
+		h.collect()
+		h.is(id, task.Unassigned)
+		late := h.posts("anna", "accept", id, "")
+		h.collect()
+		h.pass(time.Hour)
+		h.is(id, task.Unassigned)
+		h.post("human", `{"to": "hive", "event": "agent-release", "data": {"agent": "anna"}}`)
+		h.collect()
+		if no := h.answer("anna", late); no != nil {
+			t.Errorf("it was refused: %s, %s", no.Code, no.Detail)
+		}
+		h.is(id, task.Pending)
+	})
+}
+
+// TestHoldIsOneStep: a daemon that died between a hold and what follows from it
+// takes the offers back when it starts.
+func TestHoldIsOneStep(t *testing.T) {
+	t.Parallel()
+	b := newTaskBench(t, "bob")
+	id := b.makes(`{"title":"1","to":["bob"]}`)[0]
+	b.d.agent(b.now, &protocol.AgentEvent{Agent: "bob", Action: protocol.Held})
+	b.d.Take(b.now)
+	b.d = NewDecider(b.d.state, b.d.settings, zeros{})
+	if !b.d.TasksDue(b.now) {
+		t.Error("there is nothing to do")
+	}
+	if got := b.later(time.Millisecond); !slices.Equal(got, []string{"offer_exhausted"}) {
+		t.Errorf("it did %v", got)
+	}
+	b.want(id, task.Unassigned)
+}
