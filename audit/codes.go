@@ -56,6 +56,7 @@ const (
 	codeOpenSecret    Code = "open-secret"
 	codeOwner         Code = "owner-differs"
 	codeNoUser        Code = "user-missing"
+	codeGroup         Code = "group-differs"
 	codeRights        Code = "rights-differ"
 	codeNotReached    Code = "not-reached"
 	codeStranger      Code = "other-user"
@@ -142,6 +143,7 @@ var catalogue = map[Code]kind{
 	codeOpenSecret:    {Warning, "`chmod go-rwx` them"},
 	codeOwner:         {Warning, "`chown` it to who the hive belongs to; if each agent is to have a user, run `hived init --users`"},
 	codeNoUser:        {Fault, "run `hived init --users` as root"},
+	codeGroup:         {Fault, "`hived init --users`, as root, makes the group, has the users of all agents in it and nobody else, and closes tasks/ to others"},
 	codeRights:        {Fault, "`hived init --users`, as root, sets it"},
 	codeNotReached:    {Fault, ""},
 	codeStranger:      {Note, "run it as root, or as who the hive belongs to"},

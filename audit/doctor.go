@@ -28,7 +28,7 @@ func Doctor(ctx context.Context, disk *durable.Disk) []Finding {
 }
 
 func newDoctor(disk *durable.Disk) *doctor {
-	return &doctor{disk: disk, now: time.Now(), euid: os.Geteuid(), account: users.Account}
+	return &doctor{disk: disk, now: time.Now(), euid: os.Geteuid(), account: users.Account, group: users.FindGroup}
 }
 
 func (d *doctor) examine(ctx context.Context) []Finding {
@@ -59,6 +59,7 @@ type doctor struct {
 	last    time.Time // of the log's last event
 	euid    int       // of who asks; -1 where there is no such thing
 	account func(protocol.AgentID) (users.ID, error)
+	group   users.Finder
 }
 
 func (d *doctor) add(f Finding) { d.list = append(d.list, f) }

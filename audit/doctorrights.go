@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -61,17 +62,53 @@ func (d *doctor) perUser() {
 			who[id] = owner // then nobody else may look in
 		}
 	}
-	for _, x := range users.Differences(d.disk, users.Rights(owner, who)) {
-		d.add(differs(x))
+	list, more := users.Few(users.Differences(d.disk, users.Rights(owner, d.commonGroup(who, owner), who)))
+	for _, x := range list {
+		d.add(differs(x, more[x.In]))
 	}
 	if err := users.Reach(d.disk.Path(".")); err != nil {
 		d.add(found(codeNotReached, d.disk.Path("."), "%v", err))
 	}
 }
 
-func differs(x users.Difference) Finding {
-	return found(codeRights, x.Path, "it belongs to user %d and group %d with mode %s, and should to %d and %d with %s: %s",
+func differs(x users.Difference, more int) Finding {
+	f := found(codeRights, x.Path, "it belongs to user %d and group %d with mode %s, and should to %d and %d with %s: %s",
 		x.Have.UID, x.Have.GID, users.Octal(x.Have.Rights().Mode), x.UID, x.GID, users.Octal(x.Mode), x.Why)
+	if more > 0 {
+		f.Text += fmt.Sprintf("; so it is with %d more below %s/", more, x.In)
+	}
+	return f
+}
+
+// commonGroup finds the group of all agents, and holds who is in it against who has
+// a user.
+func (d *doctor) commonGroup(who map[protocol.AgentID]users.ID, owner users.ID) int64 {
+	all, gid, err := users.Common(d.disk, owner, d.group)
+	if err != nil {
+		text := err.Error()
+		if info, err := d.disk.Lstat(protocol.PathTasks); err == nil && info.Mode&0o005 != 0 {
+			text += fmt.Sprintf("; until then every user of this machine can read what is below, by its mode %s", users.Octal(info.Rights().Mode))
+		}
+		d.add(found(codeGroup, protocol.PathTasks, "%s", text))
+		return gid
+	}
+	var names []string
+	for id, user := range who {
+		if user == owner {
+			continue // it has none, and was told of
+		}
+		if name, err := users.AccountName(id); err == nil {
+			names = append(names, name)
+		}
+	}
+	missing, strange := all.Wanted(names)
+	if len(missing) > 0 {
+		d.add(found(codeGroup, protocol.PathTasks, "not in the group %s, and so cannot read it: %s", all.Name, few(missing)))
+	}
+	if len(strange) > 0 {
+		d.add(found(codeGroup, protocol.PathTasks, "in the group %s, and so can read it, though no agents of this hive: %s", all.Name, few(strange)))
+	}
+	return gid
 }
 
 // oneUser looks at what others than the one user may do.

@@ -22,24 +22,38 @@ func TestDoctorHoldsTheTable(t *testing.T) {
 	}
 	h := emptyHive(t, fast())
 	who := map[protocol.AgentID]users.ID{"alice": {UID: 70001, GID: 70001}, "bob": {UID: 70002, GID: 70002}, protocol.Human: {}}
-	_, err := users.SetUp(h.disk, who)
+	all := users.Group{Name: "hived-test", GID: 90001, Members: []string{"hive-alice", "hive-bob"}}
+	_, err := users.SetUp(h.disk, all, who)
 	h.must(err)
 	h.once()
+	h.must(os.MkdirAll(h.path("tasks/1/answers"), 0o750))
+	h.write("tasks/1/brief.json", "{}")
+	_, err = users.SetUp(h.disk, all, who)
+	h.must(err)
 	for dir := filepath.Dir(h.dir); dir != os.TempDir(); dir = filepath.Dir(dir) {
 		h.must(os.Chmod(dir, 0o755))
 	}
 	examine := func() []Finding {
 		d := newDoctor(h.disk)
 		d.account = func(id protocol.AgentID) (users.ID, error) { return who[id], nil }
+		d.group = func(string) (users.Group, error) { return all, nil }
 		return d.examine(t.Context())
 	}
 	isRights := func(f Finding) bool {
-		return slices.Contains([]Code{codeRights, codeNoUser, codeNotReached, codeOwner, codeWorldWritable, codeGroupWritable}, f.Code)
+		return slices.Contains([]Code{codeRights, codeGroup, codeNoUser, codeNotReached, codeOwner, codeWorldWritable, codeGroupWritable}, f.Code)
 	}
 	if list := slices.DeleteFunc(examine(), func(f Finding) bool { return !isRights(f) }); len(list) > 0 {
 		t.Fatalf("found%s", lines(list))
 	}
-	for _, r := range users.Rights(users.ID{}, who) {
+	rights := users.Rights(users.ID{}, int64(all.GID), who)
+	for _, r := range slices.Clone(rights) {
+		if r.Files != 0 {
+			file, dir := r, r
+			file.Path, file.Mode, dir.Path = r.Path+"/1/brief.json", r.Files, r.Path+"/1/answers"
+			rights = append(rights, dir, file)
+		}
+	}
+	for _, r := range rights {
 		info, err := h.disk.Lstat(r.Path)
 		h.must(err)
 		for what, other := range map[string]durable.Rights{
@@ -58,8 +72,13 @@ func TestDoctorHoldsTheTable(t *testing.T) {
 		}
 		h.must(h.disk.SetRights(r.Path, info.Rights()))
 	}
-	if len(who) != 3 || len(users.Rights(users.ID{}, who)) < 20 {
+	if len(who) != 3 || len(rights) < 20 {
 		t.Error("the table is too short to mean anything")
+	}
+	all.Members = []string{"hive-bob", "mallory"}
+	list := slices.DeleteFunc(examine(), func(f Finding) bool { return !isRights(f) })
+	if len(list) != 2 || !strings.Contains(list[0].Text, "cannot read it: hive-alice") || !strings.Contains(list[1].Text, "though no agents of this hive: mallory") {
+		t.Errorf("members of the group:%s", lines(list))
 	}
 }
 

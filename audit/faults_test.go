@@ -253,6 +253,9 @@ var faults = []fault{
 	{code: codeRights, by: byDoctor, how: "each agent has a user, and what the table of [security.md](security.md) says does not hold", prints: "it belongs to user … and group … with mode 0644, and should to … with 0600: holds every message of everybody", repair: ignores, make: func(h *hive) {
 		h.write(users.Marker, "")
 	}},
+	{code: codeGroup, by: byDoctor, how: "each agent has a user, and the hive was set up by an older hived, somebody removed the agents' group, or changed who is in it", prints: "the agents of this hive have no Unix group in common: …; until then every user of this machine can read what is below, by its mode 0755", repair: ignores, make: func(h *hive) {
+		h.write(users.Marker, "")
+	}},
 	{code: codeNotReached, by: byDoctor, how: "each agent has a user, and a directory above the hive is closed, or can be written by everybody", prints: "… is closed to others (mode 0700), so agents do not reach the hive below it; …", repair: ignores, make: func(h *hive) {
 		h.write(users.Marker, "")
 	}},

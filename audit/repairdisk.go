@@ -183,7 +183,11 @@ func (r *repairer) replace(x suspect, data []byte) error {
 	if where != x.Where {
 		text = "it was moved to .done when it was torn: " + text
 	}
-	if err := durable.Publish(r.disk, where, data, 0o644, true); err != nil {
+	file, dir := mailbox.Modes(r.disk, where)
+	if err := r.disk.MkdirAll(path.Dir(where), dir); err != nil {
+		return err
+	}
+	if err := durable.Publish(r.disk, where, data, file, true); err != nil {
 		return err
 	}
 	r.did(x.Code, where, "%s", text)

@@ -134,7 +134,7 @@ func (b *Boxes) mkdir(id protocol.AgentID, dir string) error {
 	if b.opt.Mkdir != nil {
 		return b.opt.Mkdir(id, dir)
 	}
-	return b.fs.Mkdir(dir, 0o755)
+	return b.fs.Mkdir(dir, dirPerm)
 }
 
 func (b *Boxes) ensureDir(id protocol.AgentID, dir string) (made bool, err error) {
@@ -144,7 +144,7 @@ func (b *Boxes) ensureDir(id protocol.AgentID, dir string) (made bool, err error
 	}
 	err = b.mkdir(id, dir)
 	if absent(err) && dir == protocol.AgentDir(id) { // agents/ is gone too
-		if err = b.fs.MkdirAll(protocol.PathAgents, 0o755); err == nil {
+		if err = b.fs.MkdirAll(protocol.PathAgents, dirPerm); err == nil {
 			err = b.mkdir(id, dir)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io/fs"
 	"slices"
+	"sync"
 	"syscall"
 	"time"
 
@@ -18,8 +19,8 @@ type Options struct {
 	MaxMessageBytes int64         // a larger file is not read
 	OwnMaxBytes     int64         // a larger file of an agent's own is not read
 	OwnInclude      []string      // patterns below agents/<id>/, see [Boxes.OwnFiles]
-	// Mkdir makes one directory of an agent's, for [Boxes.Ensure]; nil: with mode
-	// 0755.
+	// Mkdir makes one directory of an agent's, for [Boxes.Ensure], or with no id
+	// tasks/, for [Boxes.MakeDir]; nil: with mode 0755.
 	Mkdir func(id protocol.AgentID, dir string) error
 }
 
@@ -43,6 +44,7 @@ type memory struct {
 	boxes    map[protocol.AgentID]*box
 	board    ownSet
 	archived archive
+	making   sync.Mutex // held while directories are made, which several may want
 }
 
 // box is what is remembered of one agent.

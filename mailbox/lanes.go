@@ -141,7 +141,7 @@ func (b *Boxes) PutAll(list []File) []error {
 	b.side(dirs, laneFew, func(b *Boxes, i int) {
 		errs[i] = b.overwrite(list[i].Name, list[i].Data)
 		if absent(errs[i]) {
-			if errs[i] = b.fs.MkdirAll(dirs[i], 0o755); errs[i] == nil {
+			if errs[i] = b.MakeDir(dirs[i]); errs[i] == nil {
 				errs[i] = b.overwrite(list[i].Name, list[i].Data)
 			}
 		}

@@ -17,8 +17,42 @@ import (
 // ErrTaken says that a name is taken by something that holds other bytes.
 var ErrTaken = errors.New("the name is taken by something else")
 
-// filePerm is the mode of every file that is placed (spec §3.6).
-const filePerm = 0o644
+// The modes of what is placed (spec §3.6): see [Modes].
+const (
+	filePerm fs.FileMode = 0o644
+	dirPerm  fs.FileMode = 0o755
+	ownerAll fs.FileMode = 0o700
+)
+
+// Modes are those of a file that hived places and of the directory that is made for
+// it. Everybody may read both, but for what lies below tasks/: that is as open as
+// tasks/ itself, whose rights say who reads tasks (spec §1.7). The group, where
+// that is not the daemon's, comes with the setgid bit of the directory.
+func Modes(disk durable.FS, name string) (file, dir fs.FileMode) {
+	if !strings.HasPrefix(name, protocol.PathTasks+"/") {
+		return filePerm, dirPerm
+	}
+	info, err := disk.Lstat(protocol.PathTasks)
+	if err != nil || !info.Mode.IsDir() {
+		return filePerm & ownerAll, dirPerm & ownerAll
+	}
+	return filePerm & info.Mode, dirPerm & info.Mode
+}
+
+// MakeDir makes the directory of a file of hived's own, and those above it.
+func (b *Boxes) MakeDir(dir string) error {
+	b.making.Lock()
+	defer b.making.Unlock()
+	if strings.HasPrefix(dir, protocol.PathTasks+"/") {
+		if _, err := b.fs.Lstat(protocol.PathTasks); absent(err) {
+			if err := b.mkdir("", protocol.PathTasks); err != nil && !errors.Is(err, fs.ErrExist) {
+				return err
+			}
+		}
+	}
+	_, perm := Modes(b.fs, dir)
+	return b.fs.MkdirAll(dir, perm)
+}
 
 // Deliver writes inbox/<file> (spec §3.6): temporary name, then rename, never
 // over another file. A file that is there with the same bytes is success, with
@@ -240,15 +274,16 @@ const temps = 8
 // was left by a crash, or is somebody's who wants to be in the way: the first
 // is removed, the second passed by. So nothing piles up.
 func (b *Boxes) temp(dir string) (f durable.File, name string, err error) {
+	perm, _ := Modes(b.fs, dir)
 	for i := range temps {
 		name = dir + ".hived-" + strconv.Itoa(i) + ".tmp"
-		if f, err = b.fs.Create(name, filePerm); !errors.Is(err, fs.ErrExist) {
+		if f, err = b.fs.Create(name, perm); !errors.Is(err, fs.ErrExist) {
 			return f, name, err
 		}
 		if b.fs.Remove(name) != nil {
 			continue
 		}
-		if f, err = b.fs.Create(name, filePerm); err == nil {
+		if f, err = b.fs.Create(name, perm); err == nil {
 			return f, name, nil
 		}
 	}

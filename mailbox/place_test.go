@@ -3,6 +3,7 @@ package mailbox
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"slices"
 	"strings"
@@ -283,5 +284,32 @@ func TestDeliverFaults(t *testing.T) {
 		}
 		h.ok(h.Deliver(alice, "1.json", []byte(message)))
 		h.equal("inbox", h.names("agents/alice/inbox"), []string{".done", marker, "1.json"})
+	}
+}
+
+// What is written below tasks/ is as open as tasks/ is, and never more than that.
+func TestModesBelowTasks(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct{ tasks, file, dir fs.FileMode }{
+		{0o755, 0o644, 0o755},
+		{0o777, 0o644, 0o755},
+		{0o750, 0o640, 0o750},
+		{0o700, 0o600, 0o700},
+	} {
+		disk := faultfs.New()
+		b := New(disk, Options{})
+		if err := disk.Mkdir("tasks", tt.tasks); err != nil {
+			t.Fatal(err)
+		}
+		for _, err := range b.PutAll([]File{{Name: "tasks/1/brief.json", Data: []byte("x")}, {Name: "registry.json", Data: []byte("x")}}) {
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		for p, want := range map[string]fs.FileMode{"tasks/1": tt.dir, "tasks/1/brief.json": tt.file, "registry.json": 0o644} {
+			if info, err := disk.Lstat(p); err != nil || info.Mode.Perm() != want {
+				t.Errorf("below tasks/ of %04o %s has the mode %04o, want %04o, %v", tt.tasks, p, info.Mode.Perm(), want, err)
+			}
+		}
 	}
 }

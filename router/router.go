@@ -36,8 +36,9 @@ type Config struct {
 	// tells since when its file stands there, with the time that the loop slept
 	// since then: from the loop, so it must not block.
 	OnStandstill func(time.Duration)
-	// Mkdir makes one directory of an agent's, where its rights are not those of
-	// everybody's (spec §1.7); with mode 0755 where nil. It is called from the loop.
+	// Mkdir makes one directory of an agent's or, with no id, tasks/, where its
+	// rights are not those of everybody's (spec §1.7); with mode 0755 where nil. It
+	// is called from the loop, or while the loop waits for it.
 	Mkdir func(id protocol.AgentID, dir string) error
 	// Headroom is how many bytes a busy hive may allocate before garbage is
 	// collected, where that is more than the share of what is in use that the

@@ -158,7 +158,7 @@ func (r *Router) putIn(p string, data []byte) error {
 	if !isNotExist(err) || !ofTask(p) {
 		return err
 	}
-	if err := r.disk.MkdirAll(path.Dir(p), 0o755); err != nil {
+	if err := r.boxes.MakeDir(path.Dir(p)); err != nil {
 		return err
 	}
 	return r.boxes.Put(p, data)

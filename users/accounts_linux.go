@@ -28,7 +28,7 @@ func Ready(ids []protocol.AgentID) error {
 			return fmt.Errorf("set up users: %w", err)
 		}
 	}
-	for _, tool := range []string{useradd, groupadd} {
+	for _, tool := range []string{useradd, groupadd, gpasswd} {
 		if _, err := find(tool); err != nil {
 			return fmt.Errorf("set up users: %w", err)
 		}
@@ -40,6 +40,7 @@ func Ready(ids []protocol.AgentID) error {
 const (
 	useradd  = "useradd"
 	groupadd = "groupadd"
+	gpasswd  = "gpasswd"
 )
 
 // find looks for a program, also where root's PATH may not lead.
@@ -73,6 +74,32 @@ func MakeAccounts(ctx context.Context, ids []protocol.AgentID, home func(protoco
 	return users, made, nil
 }
 
+// MakeGroup finds or makes the group of all agents of a hive, and has the users of
+// these names in it, and nobody else. name is what [GroupName] gives; where that is
+// empty it is a new one. joined names the users that were not in it.
+func MakeGroup(ctx context.Context, name string, names []string) (g Group, made bool, joined []string, err error) {
+	if name == "" {
+		name = newGroupName()
+	}
+	if g, err = FindGroup(name); errors.Is(err, ErrNoGroup) {
+		if err = run(ctx, groupadd, "--system", name); err == nil {
+			made = true
+			g, err = FindGroup(name)
+		}
+	}
+	if err != nil {
+		return g, made, nil, err
+	}
+	joined, strange := g.Wanted(names)
+	if len(joined)+len(strange) == 0 {
+		return g, made, nil, nil
+	}
+	if err = run(ctx, gpasswd, "--members", strings.Join(names, ","), name); err == nil {
+		g, err = FindGroup(name)
+	}
+	return g, made, joined, err
+}
+
 func makeAccount(ctx context.Context, id protocol.AgentID, home string) (name string, err error) {
 	if name, err = AccountName(id); err != nil {
 		return "", err
@@ -103,7 +130,7 @@ func run(ctx context.Context, tool string, args ...string) error {
 	}
 	out, err := exec.CommandContext(ctx, path, args...).CombinedOutput() //nolint:gosec // names are letters, digits, - and _
 	if err != nil {
-		return fmt.Errorf("make the user %s: %s: %w: %s", args[len(args)-1], tool, err, strings.Join(strings.Fields(string(out)), " "))
+		return fmt.Errorf("make the user or group %s: %s: %w: %s", args[len(args)-1], tool, err, strings.Join(strings.Fields(string(out)), " "))
 	}
 	return nil
 }

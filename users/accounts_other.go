@@ -19,5 +19,10 @@ func MakeAccounts(context.Context, []protocol.AgentID, func(protocol.AgentID) st
 	return nil, nil, errLinux
 }
 
+// MakeGroup makes none here.
+func MakeGroup(context.Context, string, []string) (g Group, made bool, joined []string, err error) {
+	return g, false, nil, errLinux
+}
+
 // MayRun has nothing to say here.
 func MayRun(int, ID) error { return nil }

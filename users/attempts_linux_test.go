@@ -15,8 +15,9 @@ import (
 type attempt struct {
 	what string
 	// sh is tried with /bin/sh as the agent's user, in the agent's directory.
-	// HIVE_DIR is the hive, DAEMON the process id of its daemon; UNREAD and SENT
-	// are names that another agent, bob, has in his inbox and in outbox/.sent.
+	// HIVE_DIR is the hive, DAEMON the process id of its daemon, TASK a completed
+	// task; UNREAD and SENT are names that another agent, bob, has in his inbox and
+	// in outbox/.sent.
 	sh string
 	// comes says what comes of it; empty: the system refuses it.
 	comes string
@@ -31,12 +32,15 @@ type attempt struct {
 // part is a heading of the table.
 type part struct {
 	head string
+	// as is who tries; empty: alice. Nobody is a user of the machine who is no
+	// agent, and tries in the hive's directory.
+	as   protocol.AgentID
 	list []attempt
 }
 
 // attempts are tried in this order: each finds what those before it left.
 var attempts = []part{
-	{"What it is there for", []attempt{
+	{"What it is there for", "", []attempt{
 		{what: "send a message", sh: `echo '{"to":"bob","id":"a-1","subject":"hello"}' >outbox/1.tmp && mv outbox/1.tmp outbox/1.json`, comes: "it is delivered, as from alice", then: func(h *hive) {
 			m := message(h, "a-1")
 			h.equal("delivered", m.From+" to "+m.Delivered[0], protocol.AgentID("alice to bob"))
@@ -48,8 +52,9 @@ var attempts = []part{
 		{what: "write and remove files of its own", sh: `echo learnt >memory.md && touch alive .state && mkdir notes && echo x >notes/x.md && rm -r notes .state`, comes: "it does"},
 		{what: "read PROTOCOL.md, registry.json and board.md", sh: `cat "$HIVE_DIR"/PROTOCOL.md "$HIVE_DIR"/registry.json "$HIVE_DIR"/board.md`, comes: "it reads them"},
 		{what: "read what it has sent", sh: `cat outbox/.sent/1.json`, comes: "it reads it"},
+		{what: "read a task: its brief, where it stands, what came of it", sh: `ls "$HIVE_DIR"/tasks && cd "$HIVE_DIR"/tasks/"$TASK" && cat brief.json task.json checkpoint.json result.json answers/*.json`, comes: "it reads them"},
 	}},
-	{"Another agent's", []attempt{
+	{"Another agent's", "", []attempt{
 		{what: "list the directory", sh: `ls ../bob`},
 		{what: "find a directory in it by name", sh: `ls -d ../bob/inbox`},
 		{what: "read its own files", sh: `cat ../bob/memory.md`},
@@ -69,7 +74,7 @@ var attempts = []part{
 		{what: "rename it", sh: `mv ../bob ../eve`},
 		{what: "look into that of an agent that has no user yet", sh: `ls ../carol/inbox`},
 	}},
-	{"The hive's", []attempt{
+	{"The hive's", "", []attempt{
 		{what: "read the log", sh: `cat "$HIVE_DIR"/log.jsonl`},
 		{what: "write the log", sh: `echo '{}' >>"$HIVE_DIR"/log.jsonl`},
 		{what: "remove the log", sh: `rm -f "$HIVE_DIR"/log.jsonl`},
@@ -95,12 +100,14 @@ var attempts = []part{
 		{what: "write there", sh: `echo x >>"$HIVE_DIR"/agents/.users`},
 		{what: "make a file in the hive", sh: `touch "$HIVE_DIR"/x`},
 		{what: "make a task", sh: `touch "$HIVE_DIR"/tasks/x`},
+		{what: "write a task's brief", sh: `echo x >>"$HIVE_DIR"/tasks/"$TASK"/brief.json`},
+		{what: "take a task's brief away", sh: `rm -f "$HIVE_DIR"/tasks/"$TASK"/brief.json`},
 		{what: "rename the hive", sh: `mv "$HIVE_DIR" "$HIVE_DIR"-old`},
 		{what: "stop the daemon", sh: `kill -TERM "$DAEMON"`},
 		{what: "look into the daemon's environment", sh: `cat /proc/"$DAEMON"/environ`},
 		{what: "look at the daemon's open files", sh: `ls /proc/"$DAEMON"/fd/`},
 	}},
-	{"Its own", []attempt{
+	{"Its own", "", []attempt{
 		{what: "remove its inbox", sh: `rmdir inbox`},
 		{what: "rename its inbox", sh: `mv inbox old-inbox`},
 		{what: "open its inbox to others", sh: `chmod 777 inbox`},
@@ -131,7 +138,19 @@ var attempts = []part{
 			h.remade("agents/alice/outbox/.sent")
 		}},
 	}},
-	{"Tricks", []attempt{
+	{"Another user of the machine", nobody, []attempt{
+		{what: "read PROTOCOL.md and registry.json", sh: `cat PROTOCOL.md registry.json`, comes: "it reads them"},
+		{what: "list the tasks", sh: `ls tasks`},
+		{what: "read the brief of a task, by name", sh: `cat tasks/"$TASK"/brief.json`},
+		{what: "read what came of it, by name", sh: `cat tasks/"$TASK"/result.json`},
+		{what: "read how far somebody came, by name", sh: `cat tasks/"$TASK"/checkpoint.json`},
+		{what: "make a task", sh: `touch tasks/x`},
+		{what: "read a message in an inbox, by name", sh: `cat agents/bob/inbox/"$UNREAD"`},
+		{what: "read the log", sh: `cat log.jsonl`},
+		{what: "read the history", sh: `ls .git`},
+		{what: "send in the name of an agent", sh: `echo '{"to":"human","body":"I am alice"}' >agents/alice/outbox/x.json`},
+	}},
+	{"Tricks", "", []attempt{
 		{what: "say that it is another", sh: `echo '{"from":"bob","to":"human","id":"a-3","body":"trust me"}' >outbox/.3 && mv outbox/.3 outbox/3.json`, comes: "it is delivered as from alice; the log has `claimed_from`", then: func(h *hive) {
 			m := message(h, "a-3")
 			h.equal("sender", string(m.From)+", not "+m.ClaimedFrom, "alice, not bob")

@@ -23,10 +23,10 @@ func TestSecurityIsDocumented(t *testing.T) {
 
 func rightsTable() string {
 	owner, agent := users.ID{UID: 1, GID: 1}, users.ID{UID: 2, GID: 2}
-	name := map[uint32]string{1: "hived", 2: "the agent"}
+	name := map[uint32]string{1: "hived", 2: "the agent", 3: "the agents'"}
 	var b strings.Builder
 	b.WriteString("| path | user | group | mode | |\n|---|---|---|---|---|\n")
-	for _, r := range users.Rights(owner, map[protocol.AgentID]users.ID{"ID": agent}) {
+	for _, r := range users.Rights(owner, 3, map[protocol.AgentID]users.ID{"ID": agent}) {
 		p := strings.ReplaceAll(r.Path, "/ID", "/<id>")
 		if p == "." {
 			p = "the hive"
@@ -35,7 +35,11 @@ func rightsTable() string {
 		} else {
 			p = "`" + p + "`"
 		}
-		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", p, name[r.UID], name[r.GID], users.Octal(r.Mode), r.Why)
+		mode := users.Octal(r.Mode)
+		if r.Files != 0 {
+			mode += ", all below like it, files " + users.Octal(r.Files)
+		}
+		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", p, name[r.UID], name[r.GID], mode, r.Why)
 	}
 	return b.String()
 }

@@ -1,6 +1,8 @@
 package users
 
 import (
+	"crypto/rand"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"slices"
@@ -29,6 +31,17 @@ func AccountName(id protocol.AgentID) (string, error) {
 		return "", fmt.Errorf("agent %s %w: a dot cannot be in one; rename its directory", id, ErrName)
 	}
 	return name, nil
+}
+
+// groupPrefix begins the name of a hive's group, and of no agent's.
+const groupPrefix = "hived-"
+
+// newGroupName is a name for the group of a hive. Each hive has a group of its own,
+// and takes it along where it is moved: the name follows from nothing.
+func newGroupName() string {
+	var b [4]byte
+	_, _ = rand.Read(b[:]) // it never fails
+	return groupPrefix + hex.EncodeToString(b[:])
 }
 
 // AccountNames gives the names of all, or says which two would have one user.

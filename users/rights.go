@@ -27,6 +27,9 @@ type Right struct {
 	Path string
 	Dir  bool   // else a regular file
 	Why  string // what it is good for, one line
+	// Files is the mode of all files below a directory, whose own rights all
+	// directories below it have too; zero: what is below is not looked at.
+	Files fs.FileMode
 }
 
 // party is who a path is given to.
@@ -36,7 +39,11 @@ const (
 	hives  party = iota // whoever runs hived, and nobody else
 	shared              // the same, with the agent's group
 	agents              // the agent
+	group               // whoever runs hived, with the group of all agents: a directory with all that is below
 )
+
+// groupFiles is the mode of the files below a directory of the group's.
+const groupFiles fs.FileMode = 0o640
 
 // row is a line of the table, for the hive or for each agent.
 type row struct {
@@ -59,7 +66,7 @@ var hiveRows = []row{
 	{protocol.PathSegments, true, hives, 0o700, "holds every message of everybody"},
 	{pathGit, true, hives, 0o700, "holds every message of everybody"},
 	{protocol.PathScratch, true, hives, 0o700, "lock, snapshot, scratch"},
-	{protocol.PathTasks, true, hives, 0o755, "agents read what is to be done, and where it stands; hived alone writes here"},
+	{protocol.PathTasks, true, group, 0o750 | fs.ModeSetgid, "agents read what is to be done, and where it stands; hived alone writes here, and nobody else looks in"},
 }
 
 const pathGit = ".git"
@@ -72,13 +79,20 @@ var agentRows = []row{
 	{"outbox/.sent", true, shared, 0o750, "the agent reads what it has sent, and what was set aside"},
 }
 
+// NoGroup is the number of the group of all agents where they have none yet.
+const NoGroup int64 = -1
+
 // Rights says what each path of a hive is to be, that of the hive first, then
-// agent by agent, directories before what they hold. The owner runs hived. An
-// agent whose user is the owner has none of its own: nobody else looks in.
-func Rights(owner ID, users map[protocol.AgentID]ID) []Right {
+// agent by agent, directories before what they hold. The owner runs hived, and
+// gid is the number of the group of all agents: with [NoGroup] nothing is said of
+// what would be that group's. An agent whose user is the owner has none of its
+// own: nobody else looks in.
+func Rights(owner ID, gid int64, users map[protocol.AgentID]ID) []Right {
 	list := make([]Right, 0, len(hiveRows)+len(users)*len(agentRows))
 	for _, r := range hiveRows {
-		list = append(list, r.right(r.path, owner, owner))
+		if r.owner != group || gid != NoGroup {
+			list = append(list, r.right(r.path, owner, ID{GID: uint32(gid)})) //nolint:gosec // it is the number of a group
+		}
 	}
 	for _, id := range slices.Sorted(maps.Keys(users)) {
 		list = append(list, RightsOf(id, owner, users[id])...)
@@ -105,6 +119,8 @@ func (r row) right(path string, owner, user ID) Right {
 	case hives:
 	case shared:
 		x.GID = user.GID
+	case group:
+		x.GID, x.Files = user.GID, groupFiles
 	case agents:
 		x.UID, x.GID = user.UID, user.GID
 	}
@@ -127,6 +143,9 @@ type Difference struct {
 	Right
 
 	Have durable.Info
+	// In is the directory of which everything below is to have the same rights;
+	// empty for a path of the table's own.
+	In string
 }
 
 // Differences holds what is there against what is wanted, in the order of the
@@ -136,11 +155,55 @@ func Differences(disk durable.FS, want []Right) []Difference {
 	for _, w := range want {
 		info, err := disk.Lstat(w.Path)
 		if err == nil && w.differs(info) {
-			list = append(list, Difference{w, info})
+			list = append(list, Difference{Right: w, Have: info})
+		}
+		if err == nil && w.Files != 0 && info.Mode.IsDir() {
+			list = append(list, below(disk, w, w.Path)...)
 		}
 	}
 	slices.SortStableFunc(list, func(a, b Difference) int { return cmp.Compare(a.Path, b.Path) })
 	return list
+}
+
+// below holds all that is in a directory below top against the right of top. Links
+// are not followed.
+func below(disk durable.FS, top Right, dir string) []Difference {
+	entries, err := disk.ReadDir(dir)
+	if err != nil {
+		return nil // one that cannot be listed has been told of, or is gone
+	}
+	var list []Difference
+	for _, e := range entries {
+		w := top
+		w.Path, w.Dir = dir+"/"+e.Name, e.Type.IsDir()
+		if !w.Dir {
+			w.Mode = top.Files
+		}
+		info, err := disk.Lstat(w.Path)
+		if err == nil && w.differs(info) {
+			list = append(list, Difference{w, info, top.Path})
+		}
+		if w.Dir {
+			list = append(list, below(disk, top, w.Path)...)
+		}
+	}
+	return list
+}
+
+// Few leaves of the differences below one directory the first, and counts the
+// others: there may be as many as files.
+func Few(list []Difference) (few []Difference, more map[string]int) {
+	more = map[string]int{}
+	seen := map[string]bool{}
+	for _, d := range list {
+		if d.In != "" && seen[d.In] {
+			more[d.In]++
+			continue
+		}
+		seen[d.In] = true
+		few = append(few, d)
+	}
+	return few, more
 }
 
 func (r Right) differs(info durable.Info) bool {

@@ -15,7 +15,7 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-const marked = "Each agent of this hive is a Unix user of its own: its name is hive- and the agent's id.\nWritten by `hived init --users`, which sets the rights again where they differ.\n"
+const marked = "Each agent of this hive is a Unix user of its own: its name is hive- and the agent's id.\nWritten by `hived init --users`, which sets the rights again where they differ.\nAll of these users are in one group, and nobody else:\n" + markedGroup
 
 // Marked tells whether each agent of a hive is to have a user (spec §1.7).
 func Marked(disk durable.FS) bool {
@@ -56,10 +56,12 @@ func Agents(disk durable.FS) ([]protocol.AgentID, error) {
 // SetUp gives each of the agents to its user, and the rest of the hive to its
 // owner, and marks the hive. A hive that was not marked becomes root's.
 // Directories of the agents that are missing are made. What an agent had before
-// it had a user stays its own. It may run beside the daemon, and again. What it
-// changed comes back, in the order of the paths.
-func SetUp(disk *durable.Disk, users map[protocol.AgentID]ID) ([]Difference, error) {
-	owner, first, err := begin(disk)
+// it had a user stays its own. What is for all agents is given to their group,
+// which a hive without agents needs not have. It
+// may run beside the daemon, and again. What it changed comes back, in the order of
+// the paths.
+func SetUp(disk *durable.Disk, all Group, users map[protocol.AgentID]ID) ([]Difference, error) {
+	owner, first, err := begin(disk, all.Name)
 	if err != nil {
 		return nil, fmt.Errorf("mark the hive as one with users: %w", err)
 	}
@@ -68,7 +70,16 @@ func SetUp(disk *durable.Disk, users map[protocol.AgentID]ID) ([]Difference, err
 			return first, fmt.Errorf("prepare the directories of agent %s: %w", id, err)
 		}
 	}
-	list, err := set(disk, Rights(owner, users))
+	_, gid, err := Common(disk, owner, func(string) (Group, error) {
+		if all.Name == "" {
+			return all, ErrNoGroup
+		}
+		return all, nil
+	})
+	if err != nil {
+		return first, err
+	}
+	list, err := set(disk, Rights(owner, gid, users))
 	return append(first, list...), err
 }
 
@@ -90,20 +101,22 @@ func prepare(disk *durable.Disk, id protocol.AgentID, owner, user ID) error {
 
 // begin marks a hive. It is root's before it is marked: what a marked hive
 // belongs to is what stands there.
-func begin(disk *durable.Disk) (owner ID, first []Difference, err error) {
-	if owner, err = Owner(disk); err != nil || Marked(disk) {
+func begin(disk *durable.Disk, group string) (owner ID, first []Difference, err error) {
+	if owner, err = Owner(disk); err != nil || Marked(disk) && GroupName(disk) == group {
 		return owner, nil, err
 	}
-	if first, err = set(disk, Rights(owner, nil)[:1]); err != nil {
+	if first, err = set(disk, Rights(owner, NoGroup, nil)[:1]); err != nil {
 		return owner, first, err
 	}
-	return owner, first, durable.Publish(disk, Marker, []byte(marked), 0o644, true)
+	return owner, first, durable.Publish(disk, Marker, []byte(marked+group+"\n"), 0o644, true)
 }
 
 // Keep closes to agents what is the hive's own and was made anew since it was
-// set up, before a daemon writes there: .hived may be deleted, .git be built
-// again. Where the hive has no users it does nothing.
-func Keep(disk *durable.Disk) ([]Difference, error) {
+// set up, and to all others what is the agents', before a daemon writes there:
+// .hived may be deleted, .git be built again, tasks/ be brought back from a copy.
+// Where the agents have no group yet, what would be that group's stays as it is,
+// and that is told to warn. Where the hive has no users it does nothing.
+func Keep(disk *durable.Disk, find Finder, warn func(error)) ([]Difference, error) {
 	if !Marked(disk) {
 		return nil, nil
 	}
@@ -114,18 +127,23 @@ func Keep(disk *durable.Disk) ([]Difference, error) {
 	if err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, fmt.Errorf("keep agents out of what is the hive's own: %w; run hived as root, or as who the hive belongs to", err)
 	}
-	list, err := set(disk, Rights(owner, nil))
+	_, gid, without := Common(disk, owner, find)
+	if without != nil {
+		warn(without)
+	}
+	list, err := set(disk, Rights(owner, gid, nil))
 	if err != nil {
 		return list, fmt.Errorf("keep agents out of what is the hive's own: %w; run hived as root, or as who the hive belongs to", err)
 	}
 	return list, nil
 }
 
-// Maker gives what makes a directory of an agent's for a daemon that runs: as it
-// is to be in a hive with users, else with mode 0755. An agent that has no user
-// yet has its directories closed to everybody. That, and whatever else keeps a
-// directory that was made from its agent, is told to warn.
-func Maker(disk *durable.Disk, account func(protocol.AgentID) (ID, error), warn func(protocol.AgentID, error)) func(protocol.AgentID, string) error {
+// Maker gives what makes a directory for a daemon that runs: one of an agent's or,
+// where the id is empty, one that is for all agents. In a hive with users it is as
+// it is to be there, else its mode is 0755. An agent that has no user yet has its
+// directories closed to everybody. That, and whatever else keeps a directory that
+// was made from its agents, is told to warn.
+func Maker(disk *durable.Disk, find Finder, account func(protocol.AgentID) (ID, error), warn func(protocol.AgentID, error)) func(protocol.AgentID, string) error {
 	return func(id protocol.AgentID, dir string) error {
 		if !Marked(disk) {
 			return disk.Mkdir(dir, 0o755)
@@ -133,7 +151,13 @@ func Maker(disk *durable.Disk, account func(protocol.AgentID) (ID, error), warn 
 		if err := disk.Mkdir(dir, 0o700); err != nil {
 			return err
 		}
-		if err := keep(disk, id, account); err != nil {
+		var err error
+		if id == "" {
+			_, err = Keep(disk, find, func(err error) { warn(id, err) })
+		} else {
+			err = keep(disk, id, account)
+		}
+		if err != nil {
 			warn(id, err)
 		}
 		return nil
@@ -169,6 +193,8 @@ func set(disk *durable.Disk, want []Right) (done []Difference, err error) {
 		switch failed := disk.SetRights(d.Path, d.Rights); {
 		case failed == nil:
 			done = append(done, d)
+		case d.In != "" && (errors.Is(failed, durable.ErrHardLink) || errors.Is(failed, durable.ErrLink)):
+			// Nobody can look in, and the doctor tells of it.
 		case err == nil && !errors.Is(failed, fs.ErrNotExist):
 			err = failed
 		}

@@ -35,7 +35,7 @@ func TestSetUpHandsOver(t *testing.T) {
 	h.must(os.Symlink("../../second.md", h.path("agents/carol/link.md")))
 
 	h.who["carol"] = users.ID{UID: 70003, GID: 80003}
-	list, err := users.SetUp(h.disk, h.who)
+	list, err := users.SetUp(h.disk, h.all, h.who)
 	h.must(err)
 	for _, d := range list {
 		if !strings.HasPrefix(d.Path, "agents/carol") {
@@ -53,7 +53,7 @@ func TestSetUpHandsOver(t *testing.T) {
 		h.must(err)
 		h.equal(p, info.Rights(), want)
 	}
-	if list, err = users.SetUp(h.disk, h.who); err != nil || len(list) > 0 {
+	if list, err = users.SetUp(h.disk, h.all, h.who); err != nil || len(list) > 0 {
 		t.Errorf("a second time: %+v, %v", list, err)
 	}
 	h.up()
@@ -68,7 +68,7 @@ func TestSetUpAgainGivesNothing(t *testing.T) {
 		h.must(os.WriteFile(h.path(p), []byte("{}"), 0o600))
 		h.must(os.Chown(h.path(p), 70009, 70009))
 	}
-	_, err := users.SetUp(h.disk, h.who)
+	_, err := users.SetUp(h.disk, h.all, h.who)
 	h.must(err)
 	for _, p := range []string{"agents/alice/outbox/1.json", "agents/alice/x.md"} {
 		info, err := h.disk.Lstat(p)
@@ -86,13 +86,13 @@ func TestOwner(t *testing.T) {
 	h.must(err)
 	h.equal("owner", who, users.ID{})
 	h.must(os.Chown(h.dir, 70009, 70009))
-	list, err := users.SetUp(h.disk, h.who)
+	list, err := users.SetUp(h.disk, h.all, h.who)
 	h.must(err)
 	for _, d := range list {
 		h.equal(d.Path, d.UID == 70009 || d.UID == h.who["alice"].UID || strings.HasPrefix(d.Path, "agents/human"), true)
 	}
 	h.must(os.Remove(h.path(users.Marker)))
-	_, err = users.SetUp(h.disk, h.who)
+	_, err = users.SetUp(h.disk, h.all, h.who)
 	h.must(err)
 	info, err := h.disk.Lstat(".")
 	h.must(err)
@@ -106,7 +106,7 @@ func TestSetUpPassesLinks(t *testing.T) {
 	h := newHive(t, "alice", "bob")
 	h.as("alice", `mv outbox old && ln -s "$HIVE_DIR" outbox && mv inbox/.done old-done && ln -s "$HIVE_DIR"/log inbox/.done`)
 	h.must(os.Chmod(h.path("agents/bob/inbox"), 0o755))
-	list, err := users.SetUp(h.disk, h.who)
+	list, err := users.SetUp(h.disk, h.all, h.who)
 	h.must(err)
 	if len(list) != 1 || list[0].Path != "agents/bob/inbox" {
 		t.Errorf("set %+v", list)
@@ -172,6 +172,23 @@ func TestAccounts(t *testing.T) {
 	who, made, err := users.MakeAccounts(t.Context(), ids, home)
 	h.must(err)
 	h.equal("made", made, []string{"hive-hived-test-1", "hive-hived-test-2"})
+	all, fresh, joined, err := users.MakeGroup(t.Context(), "", []string{"hive-hived-test-1"})
+	h.must(err)
+	t.Cleanup(func() {
+		if out, err := exec.Command("groupdel", all.Name).CombinedOutput(); err != nil {
+			t.Errorf("remove %s: %v: %s", all.Name, err, out)
+		}
+	})
+	h.equal("a new group", fresh, true)
+	h.equal("joined", joined, []string{"hive-hived-test-1"})
+	if all, fresh, joined, err = users.MakeGroup(t.Context(), all.Name, made); err != nil || fresh || len(joined) != 1 {
+		t.Errorf("new: %v, joined: %v, %v", fresh, joined, err)
+	}
+	h.equal("members", all.Members, made)
+	if all, fresh, joined, err = users.MakeGroup(t.Context(), all.Name, made); err != nil || fresh || len(joined) != 0 {
+		t.Errorf("a second time: new: %v, joined: %v, %v", fresh, joined, err)
+	}
+	h.all = all
 	again, made, err := users.MakeAccounts(t.Context(), ids, home)
 	h.must(err)
 	h.equal("made again", len(made), 0)
@@ -182,7 +199,7 @@ func TestAccounts(t *testing.T) {
 		t.Errorf("%+v and %+v", a, b)
 	}
 	maps.Copy(h.who, who)
-	_, err = users.SetUp(h.disk, h.who)
+	_, err = users.SetUp(h.disk, h.all, h.who)
 	h.must(err)
 	h.as(ids[0], `echo '{"to":"Hived-Test-2","id":"t-1","body":"x"}' >outbox/1.json`)
 	if said, err := h.try(ids[1], `ls ../hived-test-1`); !refused(said, err) {
@@ -207,7 +224,7 @@ func TestMakerWithoutAccount(t *testing.T) {
 		h := newHive(t, "alice")
 		h.must(os.Remove(h.path("agents/alice/inbox/.done")))
 		var warned error
-		mkdir := users.Maker(h.disk, func(protocol.AgentID) (users.ID, error) { return users.ID{}, tt.err }, func(_ protocol.AgentID, err error) { warned = err })
+		mkdir := users.Maker(h.disk, h.find, func(protocol.AgentID) (users.ID, error) { return users.ID{}, tt.err }, func(_ protocol.AgentID, err error) { warned = err })
 		h.must(mkdir("alice", "agents/alice/inbox/.done"))
 		if !errors.Is(warned, tt.err) {
 			t.Errorf("warned of %v, want %v", warned, tt.err)
@@ -224,7 +241,7 @@ func TestKeep(t *testing.T) {
 	h.must(os.RemoveAll(h.path(".hived")))
 	h.must(os.Chmod(h.path("log.jsonl"), 0o644))
 	h.must(os.Chmod(h.path("agents/alice"), 0o755))
-	list, err := users.Keep(h.disk)
+	list, err := users.Keep(h.disk, h.find, h.must)
 	h.must(err)
 	if len(list) != 1 || list[0].Path != "log.jsonl" {
 		t.Errorf("set %+v", list)
@@ -232,7 +249,69 @@ func TestKeep(t *testing.T) {
 	h.equal(".hived", h.rights(".hived"), durable.Rights{Mode: 0o700})
 	h.must(os.Remove(h.path(users.Marker)))
 	h.must(os.Chmod(h.path("log.jsonl"), 0o644))
-	if list, err = users.Keep(h.disk); err != nil || len(list) > 0 {
+	if list, err = users.Keep(h.disk, h.find, h.must); err != nil || len(list) > 0 {
 		t.Errorf("without users: %+v, %v", list, err)
+	}
+}
+
+// What hived makes below tasks/ is the agents' alone, also where somebody deleted
+// it under the daemon, or opened it: then a start closes it again.
+func TestTasksStayClosed(t *testing.T) {
+	t.Parallel()
+	h := newHive(t, "alice", "bob")
+	h.up()
+	first := h.aTask()
+	closed := func(when string) {
+		t.Helper()
+		if list := users.Differences(h.disk, h.table()); len(list) > 0 {
+			t.Errorf("%s: %+v", when, list)
+		}
+	}
+	closed("at first")
+	h.must(os.RemoveAll(h.path("tasks")))
+	h.aTask()
+	closed("made again")
+	h.must(h.stop())
+	for _, p := range []string{"tasks", "tasks/" + string(first), "tasks/" + string(first) + "/brief.json"} {
+		h.must(os.Chown(h.path(p), 70009, 70009))
+		h.must(os.Chmod(h.path(p), 0o777))
+	}
+	h.must(os.Symlink("/etc", h.path("tasks/etc")))
+	h.must(os.WriteFile(h.path("second"), nil, 0o644))
+	h.must(os.Link(h.path("second"), h.path("tasks/second")))
+	list, err := users.Keep(h.disk, h.find, h.must)
+	h.must(err)
+	few, more := users.Few(list)
+	if len(list) != 3 || len(few) != 2 || few[0].Path != "tasks" || few[1].In != "tasks" || more["tasks"] != 1 {
+		t.Errorf("set %+v", list)
+	}
+	h.equal("the second name of a file", h.rights("second"), durable.Rights{Mode: 0o644})
+	h.must(os.Remove(h.path("tasks/second")))
+	closed("after a start")
+}
+
+// A hive whose agents have no group yet keeps its tasks/ as they are at a start,
+// which is told, and gets a group when it is set up again.
+func TestHiveWithoutGroup(t *testing.T) {
+	t.Parallel()
+	h := newHive(t, "alice")
+	h.must(os.WriteFile(h.path(users.Marker), []byte("Each agent of this hive is a Unix user of its own.\n"), 0o644))
+	open := durable.Rights{Mode: 0o755}
+	h.must(h.disk.SetRights("tasks", open))
+	var warned error
+	list, err := users.Keep(h.disk, users.FindGroup, func(err error) { warned = err })
+	h.must(err)
+	if len(list) > 0 || !errors.Is(warned, users.ErrNoGroup) {
+		t.Errorf("set %+v, and warned of %v", list, warned)
+	}
+	h.equal("tasks/ after a start", h.rights("tasks"), open)
+	list, err = users.SetUp(h.disk, h.all, h.who)
+	h.must(err)
+	if len(list) != 1 || list[0].Path != "tasks" {
+		t.Errorf("set %+v", list)
+	}
+	h.equal("the group", users.GroupName(h.disk), h.all.Name)
+	if list := users.Differences(h.disk, h.table()); len(list) > 0 {
+		t.Errorf("%+v", list)
 	}
 }

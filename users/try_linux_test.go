@@ -23,6 +23,7 @@ import (
 	"github.com/hived/hived/protocol"
 	"github.com/hived/hived/router"
 	"github.com/hived/hived/settings"
+	"github.com/hived/hived/task"
 	"github.com/hived/hived/users"
 )
 
@@ -34,6 +35,7 @@ type hive struct {
 	disk *durable.Disk
 	set  protocol.Settings
 	who  map[protocol.AgentID]users.ID
+	all  users.Group
 	env  []string
 
 	events  chan protocol.Event
@@ -49,7 +51,7 @@ func newHive(t *testing.T, ids ...protocol.AgentID) *hive {
 		t.Skip("acting as other users takes root")
 	}
 	h := &hive{
-		t: t, dir: filepath.Join(t.TempDir(), "hive"), set: protocol.DefaultSettings(), who: map[protocol.AgentID]users.ID{protocol.Human: {}},
+		t: t, dir: filepath.Join(t.TempDir(), "hive"), set: protocol.DefaultSettings(), who: map[protocol.AgentID]users.ID{protocol.Human: {}}, all: users.Group{Name: "hived-test", GID: 90001},
 		events: make(chan protocol.Event, 4096), made: make(chan string, 256),
 	}
 	h.set.Settle, h.set.Rescan, h.set.Git.CommitDelay = 20*time.Millisecond, 20*time.Millisecond, time.Millisecond
@@ -69,7 +71,7 @@ func newHive(t *testing.T, ids ...protocol.AgentID) *hive {
 		h.must(h.disk.MkdirAll(protocol.OutboxDir(id), 0o755))
 	}
 	h.must(router.Init(h.disk, router.InitOptions{Settings: h.set, Template: settings.Template(), Version: "test", Now: time.Now().UTC()}))
-	_, err = users.SetUp(h.disk, h.who)
+	_, err = users.SetUp(h.disk, h.all, h.who)
 	h.must(err)
 	return h
 }
@@ -81,10 +83,21 @@ func (h *hive) account(id protocol.AgentID) (users.ID, error) {
 	return users.ID{}, users.ErrNoUser
 }
 
+// find is [users.FindGroup] of a group that is a number.
+func (h *hive) find(name string) (users.Group, error) {
+	if name != h.all.Name {
+		return users.Group{}, users.ErrNoGroup
+	}
+	return h.all, nil
+}
+
+// table is what all paths are to be.
+func (h *hive) table() []users.Right { return users.Rights(users.ID{}, int64(h.all.GID), h.who) }
+
 // up starts the daemon.
 func (h *hive) up() {
 	h.t.Helper()
-	mkdir := users.Maker(h.disk, h.account, func(id protocol.AgentID, err error) {
+	mkdir := users.Maker(h.disk, h.find, h.account, func(id protocol.AgentID, err error) {
 		if id != "carol" || !errors.Is(err, users.ErrNoUser) {
 			h.t.Errorf("keep the rights of %s: %v", id, err)
 		}
@@ -155,13 +168,19 @@ func (h *hive) try(id protocol.AgentID, script string) (said string, err error) 
 	c := exec.Command("/bin/sh", "-c", script)
 	c.Dir = h.path(protocol.AgentDir(id))
 	c.Env = append([]string{"PATH=" + os.Getenv("PATH"), "LC_ALL=C", "HIVE_DIR=" + h.dir, "HIVE_AGENT=" + string(id), "DAEMON=" + strconv.Itoa(os.Getpid())}, h.env...)
-	c.SysProcAttr = asUser(h.who[id])
+	c.SysProcAttr = asUser(h.who[id], h.all.GID)
+	if id == nobody {
+		c.Dir, c.SysProcAttr = h.dir, asUser(users.ID{UID: 65534, GID: 65534})
+	}
 	out, err := c.CombinedOutput()
 	return string(out), err
 }
 
-func asUser(who users.ID) *syscall.SysProcAttr {
-	return &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: who.UID, Gid: who.GID}}
+// nobody is no agent.
+const nobody protocol.AgentID = "nobody"
+
+func asUser(who users.ID, groups ...uint32) *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: who.UID, Gid: who.GID, Groups: groups}}
 }
 
 // as is try of something that must succeed.
@@ -178,6 +197,33 @@ func refused(said string, err error) bool {
 	return err != nil && (strings.Contains(said, "Permission denied") || strings.Contains(said, "Operation not permitted"))
 }
 
+// aTask has bob do a task, with all the files that one can have.
+func (h *hive) aTask() protocol.TaskID {
+	h.t.Helper()
+	say := func(by protocol.AgentID, event task.Event, rest string) (seq protocol.Seq, id protocol.TaskID) {
+		box := h.path(protocol.OutboxDir(by))
+		h.must(os.WriteFile(box+"/t.tmp", []byte(`{"to":"hive","event":"`+string(event)+`"`+rest+`}`), 0o600))
+		h.must(os.Chown(box+"/t.tmp", int(h.who[by].UID), int(h.who[by].GID)))
+		h.must(os.Rename(box+"/t.tmp", box+"/"+string(event)+".json"))
+		for {
+			ev := wait.Receive(h.t, string(event), h.events)
+			if e, ok := ev.Body.(*protocol.TaskEvent); ok && e.Event == event {
+				return ev.Seq, e.Task
+			}
+		}
+	}
+	_, id := say("human", task.Create, `,"data":{"title":"work","body":"for the agents alone","to":["bob"]}`)
+	about := `,"task":"` + string(id) + `"`
+	say("bob", task.Claim, about)
+	say("bob", task.Start, about+`,"epoch":1`)
+	ask, _ := say("bob", task.PauseForApproval, about+`,"epoch":1,"data":{"question":"may I?","checkpoint":{"left":1}}`)
+	say("human", task.ApprovalGranted, about+`,"data":{"ask":`+ask.String()+`}`)
+	say("bob", task.Complete, about+`,"epoch":1,"data":{"result":{"for":"the agents alone"}}`)
+	h.must(h.stop())
+	h.up()
+	return id
+}
+
 // The proof of docs/security.md: the process of an agent tries.
 func TestAgentTries(t *testing.T) {
 	t.Parallel()
@@ -187,16 +233,20 @@ func TestAgentTries(t *testing.T) {
 	message(h, "b-2")
 	h.must(os.WriteFile(h.path("agents/human/outbox/1.json"), []byte(`{"to":"bob","id":"h-1","body":"for bob alone"}`), 0o600))
 	unread := message(h, "h-1").File
-	h.env = []string{"UNREAD=" + unread, "SENT=1.json"}
+	h.env = []string{"UNREAD=" + unread, "SENT=1.json", "TASK=" + string(h.aTask())}
 	h.must(os.MkdirAll(h.path("agents/carol/outbox"), 0o755)) // root lets somebody in and gives her no user yet
 	await(h, func(a *protocol.AgentEvent) bool { return a.Agent == "carol" && a.Action == protocol.Joined })
 
 	for _, p := range attempts {
+		who := p.as
+		if who == "" {
+			who = "alice"
+		}
 		for _, a := range p.list {
 			if a.down {
 				h.must(h.stop())
 			}
-			said, err := h.try("alice", a.sh)
+			said, err := h.try(who, a.sh)
 			if a.down {
 				h.up()
 			}
@@ -268,7 +318,7 @@ func TestRunningKeepsTheRights(t *testing.T) {
 		await(h, func(e *protocol.HiveEvent) bool { return e.Action == protocol.Sealed })
 		h.must(h.stop())
 	}
-	if list := users.Differences(h.disk, users.Rights(users.ID{}, h.who)); len(list) > 0 {
+	if list := users.Differences(h.disk, h.table()); len(list) > 0 {
 		t.Errorf("%+v", list)
 	}
 	if n, err := h.disk.ReadDir("log"); err != nil || len(n) < 2 {

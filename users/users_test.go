@@ -63,7 +63,7 @@ func TestRights(t *testing.T) {
 	t.Parallel()
 	owner := users.ID{UID: 5, GID: 6}
 	seen := map[string]bool{}
-	for _, r := range users.Rights(owner, map[protocol.AgentID]users.ID{"alice": {UID: 1, GID: 11}, "bob": {UID: 2, GID: 12}, "human": owner}) {
+	for _, r := range users.Rights(owner, 9, map[protocol.AgentID]users.ID{"alice": {UID: 1, GID: 11}, "bob": {UID: 2, GID: 12}, "human": owner}) {
 		if seen[r.Path] || r.Why == "" {
 			t.Errorf("%+v", r)
 		}
@@ -78,6 +78,10 @@ func TestRights(t *testing.T) {
 			if r.UID != 5 || r.GID != 6 || r.Mode != 0o700 {
 				t.Errorf("%+v", r)
 			}
+		case "":
+			if r.UID != 5 || r.GID != 6 && r.Path != "tasks" || r.Path == "tasks" && (r.GID != 9 || r.Mode&0o007 != 0 || r.Files&0o007 != 0) || r.Mode&0o022 != 0 {
+				t.Errorf("%+v", r)
+			}
 		default:
 			if r.UID != 5 || r.GID != 6 || r.Mode&0o022 != 0 {
 				t.Errorf("%+v", r)
@@ -86,6 +90,20 @@ func TestRights(t *testing.T) {
 	}
 	if len(seen) != 27 {
 		t.Errorf("%d paths", len(seen))
+	}
+}
+
+// A group that hived did not make is none of a hive's.
+func TestFindGroup(t *testing.T) {
+	t.Parallel()
+	for name, want := range map[string]string{
+		"":               "have no Unix group in common: `hived init --users` makes one",
+		"root":           "names \"root\" as the agents' group, which `hived init --users` did not make",
+		"hived-00000000": "there is no hived-00000000, `hived init --users` makes it",
+	} {
+		if _, err := users.FindGroup(name); !strings.Contains(text(err), want) {
+			t.Errorf("%q: %v", name, err)
+		}
 	}
 }
 
@@ -145,7 +163,7 @@ func TestMakerWithoutUsers(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer disk.Close()
-	mkdir := users.Maker(disk, nil, nil)
+	mkdir := users.Maker(disk, nil, nil, nil)
 	if err := mkdir("alice", "x"); err != nil {
 		t.Fatal(err)
 	}

@@ -24,8 +24,13 @@ type usersJSON struct {
 	Owner  uint32            `json:"owner"`  // the user that it belongs to, and that runs hived
 	New    bool              `json:"new"`    // it was no hive before
 	Agents map[string]string `json:"agents"` // the user of each
+	Group  string            `json:"group"`  // that all of these are in
 	Made   []string          `json:"made"`   // users that are new
+	Joined []string          `json:"joined"` // users that were not in the group
 	Set    []rightJSON       `json:"set"`    // rights that were others before
+
+	groupMade bool
+	differed  []users.Difference
 }
 
 type rightJSON struct {
@@ -64,7 +69,7 @@ func (a *app) initUsers(ctx context.Context, dir string, named []string, adopt b
 		return fmt.Errorf("open the hive: %w", err)
 	}
 	defer disk.Close() //nolint:errcheck // only rights were set
-	out := usersJSON{stood: stood, Hive: abs, New: fresh, Agents: map[string]string{}, Made: []string{}, Set: []rightJSON{}}
+	out := usersJSON{stood: stood, Hive: abs, New: fresh, Agents: map[string]string{}, Made: []string{}, Joined: []string{}, Set: []rightJSON{}}
 	if err := a.setUp(ctx, disk, ids, &out); err != nil {
 		return err
 	}
@@ -134,8 +139,18 @@ func (a *app) setUp(ctx context.Context, disk *durable.Disk, ids []protocol.Agen
 		}
 		out.Agents[string(id)] = name
 	}
+	var all users.Group
+	if len(who) > 0 {
+		var joined []string
+		all, out.groupMade, joined, err = users.MakeGroup(ctx, users.GroupName(disk), slices.Sorted(maps.Values(out.Agents)))
+		out.Group, out.Joined = all.Name, append(out.Joined, joined...)
+		if err != nil {
+			return err
+		}
+	}
 	who[protocol.Human], out.Owner = owner, owner.UID
-	list, err := users.SetUp(disk, who)
+	list, err := users.SetUp(disk, all, who)
+	out.differed = list
 	for _, d := range list {
 		out.Set = append(out.Set, rightJSON{d.Path, d.UID, d.GID, users.Octal(d.Mode)})
 	}
@@ -152,15 +167,16 @@ func (out *usersJSON) print(p *printer, dir string, reach error) {
 	for _, name := range out.Made {
 		p.line("made:            the user %s", name)
 	}
-	for _, s := range out.Set {
-		if !out.New {
-			p.line("set:             %s to %d:%d %s", s.Path, s.UID, s.GID, s.Mode)
-		}
+	if out.groupMade {
+		p.line("made:            the group %s, of all of them", out.Group)
+	}
+	if !out.New {
+		out.printSet(p)
 	}
 	if out.New {
 		p.line("set:             owner and mode of %d paths", len(out.Set))
 	}
-	if !out.New && len(out.Made) == 0 && len(out.Set) == 0 {
+	if !out.New && len(out.Made) == 0 && len(out.Joined) == 0 && len(out.Set) == 0 {
 		p.line("nothing to do:   each of %d agents has its user, and the rights are in order", len(out.Agents))
 	}
 	if reach != nil {
@@ -179,18 +195,37 @@ func (out *usersJSON) print(p *printer, dir string, reach error) {
 	p.line("start an agent:  sudo -u %s env HIVE_DIR=%s HIVE_AGENT=%s PROGRAM", out.Agents[id], out.Hive, id)
 }
 
-// closeHive closes what is the hive's own to agents that have users (spec §1.7).
+// printSet says what was set on a hive that was there.
+func (out *usersJSON) printSet(p *printer) {
+	few, more := users.Few(out.differed)
+	for _, d := range few {
+		p.line("set:             %s to %d:%d %s", d.Path, d.UID, d.GID, users.Octal(d.Mode))
+		if n := more[d.In]; n > 0 {
+			p.line("                 and %d more below %s/", n, d.In)
+		}
+	}
+	// What a process may do is settled when it starts.
+	if again := slices.DeleteFunc(slices.Clone(out.Joined), func(name string) bool { return slices.Contains(out.Made, name) }); len(again) > 0 {
+		p.line("start again:     programs of %s that run already: they cannot read tasks/ yet", strings.Join(again, ", "))
+	}
+}
+
+// closeHive closes what is the hive's own to agents that have users, and what is
+// the agents' to all others (spec §1.7).
 func closeHive(ctx context.Context, disk *durable.Disk, log *slog.Logger) error {
-	list, err := users.Keep(disk)
-	for _, d := range list {
-		log.WarnContext(ctx, "rights were not as they are to be, and are now", slog.String("path", d.Path), slog.String("mode", users.Octal(d.Have.Rights().Mode)), slog.String("now", users.Octal(d.Mode)))
+	list, err := users.Keep(disk, users.FindGroup, func(err error) {
+		log.WarnContext(ctx, "tasks/ is not closed to others than the agents", slog.String("error", err.Error()))
+	})
+	few, more := users.Few(list)
+	for _, d := range few {
+		log.WarnContext(ctx, "rights were not as they are to be, and are now", slog.String("path", d.Path), slog.String("mode", users.Octal(d.Have.Rights().Mode)), slog.String("now", users.Octal(d.Mode)), slog.Int("more_below", more[d.In]))
 	}
 	return err
 }
 
 // makeDirs makes directories of agents for the daemon (spec §1.7).
 func makeDirs(ctx context.Context, disk *durable.Disk, log *slog.Logger) func(protocol.AgentID, string) error {
-	return users.Maker(disk, users.Account, func(id protocol.AgentID, err error) {
-		log.WarnContext(ctx, "the directories of an agent are closed to it", slog.String("agent", string(id)), slog.String("error", err.Error()))
+	return users.Maker(disk, users.FindGroup, users.Account, func(id protocol.AgentID, err error) {
+		log.WarnContext(ctx, "a directory is closed to its agents", slog.String("agent", string(id)), slog.String("error", err.Error()))
 	})
 }

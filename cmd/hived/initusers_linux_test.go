@@ -62,7 +62,8 @@ func TestAsAgentWithUser(t *testing.T) {
 	}
 	defer disk.Close()
 	who := map[protocol.AgentID]users.ID{"alice": {UID: 70001, GID: 80001}, "bob": {UID: 70002, GID: 80002}, protocol.Human: {}}
-	if _, err := users.SetUp(disk, who); err != nil {
+	all := users.Group{Name: "hived-00000000", GID: 90001} // there is none of that name: only what was set counts
+	if _, err := users.SetUp(disk, all, who); err != nil {
 		t.Fatal(err)
 	}
 	hived := program(t, dir)
@@ -77,6 +78,7 @@ func TestAsAgentWithUser(t *testing.T) {
 		{"agent list", 0, "human"},
 		{"--agent alise inbox", 3, "no such agent"},
 		{"--agent bob inbox", 1, "permission denied"},
+		{"task list", 0, ""},
 		{"task create later --timeout 1ms", 4, "create is queued as"},
 		{"status", 1, "that is for the owner of the hive"},
 		{"doctor", 0, "run it as root, or as who the hive belongs to"},
@@ -85,7 +87,7 @@ func TestAsAgentWithUser(t *testing.T) {
 		c := exec.Command(hived, strings.Fields(tt.args)...)
 		c.Env = []string{"HIVE_DIR=" + hive, "HIVE_AGENT=alice", "NO_COLOR=1"}
 		c.Dir = hive
-		c.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 70001, Gid: 80001}}
+		c.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 70001, Gid: 80001, Groups: []uint32{all.GID}}}
 		out, _ := c.CombinedOutput()
 		if got := c.ProcessState.ExitCode(); got != tt.exit || !strings.Contains(string(out), tt.says) {
 			t.Errorf("hived %s: exit status %d, want %d: %s", tt.args, got, tt.exit, out)
@@ -93,5 +95,71 @@ func TestAsAgentWithUser(t *testing.T) {
 	}
 	if list, err := os.ReadDir(filepath.Join(hive, "agents", "alice", "outbox")); err != nil || len(list) != 3 {
 		t.Errorf("the outbox holds %v, %v", list, err)
+	}
+}
+
+// Whatever umask a daemon, or a repair, is started with, what it makes below
+// tasks/ can be read by the agents and by nobody else.
+func TestUmaskAndTasks(t *testing.T) {
+	t.Parallel()
+	if os.Geteuid() != 0 {
+		t.Skip("giving directories to other users takes root")
+	}
+	dir := t.TempDir()
+	hive, err := makeHive(filepath.Join(dir, "hive"), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	disk, err := durable.Open(hive)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer disk.Close()
+	who := map[protocol.AgentID]users.ID{"alice": {UID: 70001, GID: 80001}, protocol.Human: {}}
+	all := users.Group{Name: "hived-00000000", GID: 90001}
+	if _, err := users.SetUp(disk, all, who); err != nil {
+		t.Fatal(err)
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	hived := filepath.Join(dir, "hived")
+	if err := os.Symlink(self, hived); err != nil {
+		t.Fatal(err)
+	}
+	try := func(umask, args string) {
+		t.Helper()
+		c := exec.Command("/bin/sh", "-c", "umask "+umask+"; exec "+hived+" "+args)
+		c.Env = []string{"HIVE_DIR=" + hive, "NO_COLOR=1", "PATH=" + os.Getenv("PATH")}
+		if out, err := c.CombinedOutput(); err != nil {
+			t.Fatalf("hived %s: %v: %s", args, err, out)
+		}
+		var tasks []users.Right
+		for _, r := range users.Rights(users.ID{}, int64(all.GID), who) {
+			if r.Path == protocol.PathTasks {
+				tasks = append(tasks, r)
+			}
+		}
+		for _, d := range users.Differences(disk, tasks) {
+			t.Errorf("after umask %s and %s, %s belongs to %d with %s", umask, args, d.Path, d.Have.GID, users.Octal(d.Have.Rights().Mode))
+		}
+	}
+	for _, umask := range []string{"077", "000"} {
+		if err := os.WriteFile(filepath.Join(hive, "agents/human/outbox", umask+".json"), []byte(`{"to":"hive","event":"create","data":{"title":"work"}}`), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		try(umask, "up --once")
+	}
+	list, err := os.ReadDir(filepath.Join(hive, "tasks"))
+	if err != nil || len(list) != 2 {
+		t.Fatalf("tasks: %v, %v", list, err)
+	}
+	if err := os.RemoveAll(filepath.Join(hive, "tasks", list[0].Name())); err != nil {
+		t.Fatal(err)
+	}
+	try("077", "repair")
+	if again, err := os.ReadDir(filepath.Join(hive, "tasks")); err != nil || len(again) != 2 {
+		t.Errorf("after the repair: %v, %v", again, err)
 	}
 }

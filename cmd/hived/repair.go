@@ -25,9 +25,13 @@ func (a *app) repairCommand() *cobra.Command {
 }
 
 func (a *app) repair(ctx context.Context, disk *durable.Disk, adopt bool) error {
+	othersMayRead()
 	r, err := audit.Repair(ctx, disk, audit.RepairOptions{Settings: a.settings(disk), Version: version(), Adopt: adopt})
 	if err != nil {
 		return locked(err)
+	}
+	if err := closeHive(ctx, disk, a.logger(false)); err != nil { // what it made anew is open
+		return err
 	}
 	err = a.answer(r, func(p *printer) {
 		for _, done := range r.Done {

@@ -334,6 +334,10 @@ var taskFiles = []row{
 		},
 	},
 	{
+		name: "tasks-open", given: "in a hive with a user per agent, `tasks/` is deleted under the daemon, or while none runs it and what is in it are opened to everybody", in: "users.TestTasksStayClosed",
+		answer: "what hived makes there is for its agents' group alone, as ever; `hived doctor` names what is open, and `hived up` closes it",
+	},
+	{
 		name: "tasks-is-a-link", given: "`tasks` is replaced by a link to a directory elsewhere", on: own, answer: "nothing is written behind the link; the tasks go on, and their files come when it is a directory again",
 		run: func(h *hive) {
 			id := h.begun()
