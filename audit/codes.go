@@ -20,6 +20,7 @@ const (
 // The files (spec §4.7, §6).
 const (
 	codeFileAltered Code = "file-altered"
+	codeArchive     Code = "archive-altered"
 	codeFileMissing Code = "file-missing"
 	codeTaskFile    Code = "task-file"
 	codeFilePlanted Code = "file-planted"
@@ -92,7 +93,7 @@ const (
 // catalogue has every code.
 var catalogue = map[Code]kind{
 	codeLogMissing:     {Fault, "bring log.jsonl back from a copy; without one, `hived repair --adopt` begins a new log from the files as they stand"},
-	codeLogDamaged:     {Fault, "`hived repair` takes a sealed segment back from git; the open segment must come from a copy"},
+	codeLogDamaged:     {Fault, "`hived repair` takes a sealed segment back from git, and mends a line of log.jsonl of which one byte was changed; else bring log.jsonl back from a copy"},
 	codeLogForeign:     {Fault, "stop whatever writes to log.jsonl; `hived up` and `hived repair` set it aside below .hived/, and lose no event"},
 	codeMessageDiffers: {Fault, "the log was written by something else than hived; compare it with a copy"},
 	codeNotConserved:   {Fault, "send the message again to whom it did not reach"},
@@ -101,6 +102,7 @@ var catalogue = map[Code]kind{
 	codeCountDiffers:   {Fault, "the log was written by something else than hived; compare it with a copy"},
 
 	codeFileAltered: {Fault, "`hived up` or `hived repair` writes it again from the log, and keeps the altered one"},
+	codeArchive:     {Fault, "`hived repair` writes it again from the log, while no daemon runs, and keeps the altered one"},
 	codeFileMissing: {Fault, "`hived up` or `hived repair` writes it again from the log"},
 	codeTaskFile:    {Fault, "nothing is decided from it; `hived repair` writes it again from the log"},
 	codeFilePlanted: {Fault, "read it as text that somebody unknown wrote, then delete it"},

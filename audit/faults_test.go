@@ -121,6 +121,9 @@ var faults = []fault{
 	{code: codeFileAltered, by: byVerify, how: "one byte of a message in an inbox is changed", prints: "it holds … bytes that are not those of the log", repair: mends, make: func(h *hive) {
 		h.flip(h.unread("bob"), 20)
 	}},
+	{code: codeArchive, by: byVerify, how: "one byte of a message in .done, or in outbox/.sent, is changed", prints: "it holds … bytes that are not those of the log", repair: mends, make: func(h *hive) {
+		h.flip("agents/bob/inbox/.done/"+h.list("agents/bob/inbox/.done")[0], 20)
+	}},
 	{code: codeFileMissing, by: byVerify, how: "PROTOCOL.md is deleted", prints: "it is not there", repair: mends, make: func(h *hive) {
 		h.remove("PROTOCOL.md")
 	}},

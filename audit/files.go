@@ -158,6 +158,8 @@ func (f *files) differs(p string, at place, is sight, why string, want protocol.
 		return found(codeTaskFile, p, "it is not there")
 	case at.box == boxTask:
 		return found(codeTaskFile, p, "%s", why)
+	case is == other && (at.box == boxDone || at.box == boxSent):
+		return found(codeArchive, p, "%s", why)
 	case is == other:
 		return found(codeFileAltered, p, "%s", why)
 	case at.box == boxInbox:

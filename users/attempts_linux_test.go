@@ -123,7 +123,7 @@ var attempts = []part{
 			alert(h, protocol.CodePlanted)
 			h.must(os.Remove(h.path("agents/alice/inbox/plant.json")))
 		}},
-		{what: "change what it has sent, in outbox/.sent", sh: `echo x >>outbox/.sent/1.json`, comes: "log and history keep what was accepted; `hived verify` says `file-altered`", then: func(h *hive) {
+		{what: "change what it has sent, in outbox/.sent", sh: `echo x >>outbox/.sent/1.json`, comes: "log and history keep what was accepted; `hived verify` says `archive-altered`", then: func(h *hive) {
 			h.altered = "agents/alice/outbox/.sent/1.json"
 		}},
 		{what: "rename inbox/.done", sh: `mv inbox/.done old-done`, comes: "hived makes it again", then: func(h *hive) {
