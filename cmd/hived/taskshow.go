@@ -98,13 +98,17 @@ func (a *app) taskShow() *cobra.Command {
 		Short:             "Shows a task: what is to be done, where it stands, and its history",
 		Args:              takes(0, 1),
 		ValidArgsFunction: a.completeTasks,
-		RunE: a.withHive(func(_ *cobra.Command, args []string, disk *durable.Disk) error {
+		RunE: a.withHive(func(c *cobra.Command, args []string, disk *durable.Disk) error {
 			id, err := a.aboutTask(disk, args)
 			if err != nil {
 				return err
 			}
-			t, problems, err := readTask(disk, id)
-			if err != nil {
+			var t *taskJSON
+			var problems []error
+			if err := soon(c.Context(), disk, id, func() (err error) {
+				t, problems, err = readTask(disk, id)
+				return err
+			}); err != nil {
 				return err
 			}
 			for _, err := range problems {
@@ -131,13 +135,7 @@ func (a *app) showTask(p *printer, t *taskJSON) {
 		}
 	}
 	add("holder:", protocol.Visible(string(t.Holder)))
-	if !t.HearBy.IsZero() {
-		next := map[task.State]string{task.Pending: ", must start by ", task.Stalled: ", taken away at "}[t.State]
-		add("last heard:", clock(t.HeardAt)+cmp.Or(next, ", must be again by ")+clock(t.HearBy))
-	}
-	if !t.ProgressBy.IsZero() {
-		add("last progress:", clock(t.ProgressedAt)+", must be again by "+clock(t.ProgressBy))
-	}
+	rows = append(rows, t.lives()...)
 	add("offered to:", list(t.Offered))
 	add("for:", list(t.To))
 	add("waits for:", list(append(slices.Clone(t.Needs), t.BlockedOn...)))
@@ -176,6 +174,18 @@ func (a *app) showTask(p *printer, t *taskJSON) {
 			p.lines("          ", l.text)
 		}
 	}
+}
+
+// lives are the lines on when its holder was heard of, and got on.
+func (t *taskJSON) lives() (rows [][]string) {
+	if !t.HearBy.IsZero() {
+		next := map[task.State]string{task.Pending: ", must start by ", task.Stalled: ", taken away at "}[t.State]
+		rows = append(rows, []string{"last heard:", clock(t.HeardAt) + cmp.Or(next, ", must be again by ") + clock(t.HearBy)})
+	}
+	if !t.ProgressBy.IsZero() {
+		rows = append(rows, []string{"last progress:", clock(t.ProgressedAt) + ", must be again by " + clock(t.ProgressBy)})
+	}
+	return rows
 }
 
 // heard are the lines on what was answered, and on what its last holder left.
@@ -274,13 +284,16 @@ func (a *app) taskIsCancelled() *cobra.Command {
 		Short:             "Tells scripts whether a task is cancelled or asked to be: exit status 0 yes, 1 no, 3 not found",
 		Args:              takes(0, 1),
 		ValidArgsFunction: a.completeTasks,
-		RunE: a.withHive(func(_ *cobra.Command, args []string, disk *durable.Disk) error {
+		RunE: a.withHive(func(c *cobra.Command, args []string, disk *durable.Disk) error {
 			id, err := a.aboutTask(disk, args)
 			if err != nil {
 				return err
 			}
-			v, err := findView(disk, id)
-			if err != nil {
+			var v *task.View
+			if err := soon(c.Context(), disk, id, func() (err error) {
+				v, err = findView(disk, id)
+				return err
+			}); err != nil {
 				return &exitError{exitNotFound, err} // status 1 would say no
 			}
 			yes := v.CancelRequested || v.State == task.Cancelled
