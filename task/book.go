@@ -154,7 +154,7 @@ func (b *Book) Apply(ev protocol.Event, e *protocol.TaskEvent) error {
 	}
 	b.wait(t, was.waitsFor(), t.waitsFor())
 	b.waiting.moved(t, &was)
-	b.Stats.count(&was, t, e, at)
+	b.Stats.count(&was, t, e, at, b.views > 0)
 	return nil
 }
 

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/hived/hived/protocol"
 )
@@ -188,6 +189,39 @@ func TestAll(t *testing.T) {
 }
 
 // The totals of a life with a stall, a failure and a lost lease (spec §8.7).
+// TestTimeToRecovery: a task recovers from whatever kept it from going on: a holder
+// that was lost, a failed attempt, an approval, a question, another task. A log of
+// format 1 counts as it did then.
+func TestTimeToRecovery(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		views protocol.Seq
+		want  []float64 // recoveries, and the seconds of all
+	}{{"format 1", 0, []float64{2, 1 + 3}}, {"format 2", 1, []float64{5, 1 + 2 + 1 + 3 + 2}}} {
+		s := newStory(t)
+		s.ViewsFrom(tt.views)
+		s.create(one)
+		s.to(one, "bob", Claim, Start, PauseForApproval)
+		s.to(one, protocol.Human, ApprovalGranted) // after 1 s
+		s.to(one, "bob", BlockOnDependency)
+		s.to(one, protocol.Human, Amend, Answer) // after 2 s
+		s.to(one, "bob", TransientError)
+		s.to(one, protocol.Hive, Retry) // after 1 s
+		s.to(one, protocol.Hive, HeartbeatLost, Release)
+		s.to(one, "carol", Claim, Start)          // after 3 s
+		s.to(one, "carol", Release, Claim, Start) // nothing kept it from going on
+		s.to(one, "carol", BlockOnDependency)
+		s.to(one, protocol.Human, Cancel)
+		s.to(one, protocol.Human, DependencyResolved) // after 2 s
+		s.to(one, "carol", PauseForApproval)
+		s.to(one, protocol.Human, ApprovalDenied) // never
+		r := s.Report(s.now)
+		if diff := cmp.Diff(tt.want, []float64{float64(r.Recoveries), r.MeanTimeToRecov * float64(r.Recoveries)}, cmpopts.EquateApprox(0, 1e-9)); diff != "" {
+			t.Errorf("%s: %s", tt.name, diff)
+		}
+	}
+}
+
 func TestStats(t *testing.T) {
 	s := newStory(t)
 	s.create(one)                                    // 1 s

@@ -15,7 +15,7 @@ type Stats struct {
 	Rejected    map[protocol.Code]uint64 `json:"rejected"`
 	Executions  uint64                   `json:"executions"`
 	Retries     uint64                   `json:"retries"`
-	Recoveries  uint64                   `json:"recoveries"` // tasks that went on after a stall, a failure or a lost lease
+	Recoveries  uint64                   `json:"recoveries"` // tasks that went on after something kept them from it
 	Recovering  time.Duration            `json:"-"`          // until they did
 }
 
@@ -23,8 +23,9 @@ func newStats() Stats {
 	return Stats{States: map[State]int{}, Spent: map[State]time.Duration{}, Transitions: map[Event]uint64{}, Rejected: map[protocol.Code]uint64{}}
 }
 
-// count takes in an event that a task, as it was before, has taken.
-func (s *Stats) count(was, t *Task, e *protocol.TaskEvent, at Moment) {
+// count takes in an event that a task, as it was before, has taken. In a log of
+// format 1 waits are no breaks.
+func (s *Stats) count(was, t *Task, e *protocol.TaskEvent, at Moment, waits bool) {
 	s.Transitions[e.Event]++
 	if e.From == e.To {
 		return
@@ -45,9 +46,16 @@ func (s *Stats) count(was, t *Task, e *protocol.TaskEvent, at Moment) {
 			s.Recovering += max(0, at.Sub(t.Broken))
 			t.Broken = 0
 		}
-	case t.Broken == 0 && (t.State == Stalled || t.State == Retrying || e.Event == LeaseExpired):
+	case t.Broken == 0 && breaks(t.State, e.Event, waits):
 		t.Broken = at
 	}
+}
+
+// breaks tells whether an event that led to a state keeps a task from going on: its
+// holder was lost, an attempt failed, or, since waits count, it waits for people or
+// for other tasks. Who gives it back hands it on, and breaks nothing.
+func breaks(state State, on Event, waits bool) bool {
+	return state == Stalled || state == Retrying || on == LeaseExpired || waits && (state == Paused || state == Blocked)
 }
 
 // Report is what `hived task stats` shows.

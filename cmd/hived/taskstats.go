@@ -30,7 +30,7 @@ func (a *app) taskStats() *cobra.Command {
 	return &cobra.Command{
 		Use:   "stats",
 		Short: "Sums up: tasks by state, time in each, retries, recoveries, refusals",
-		Long:  "Sums up all that the log has on tasks: how many are in each state, how long tasks were there, what happened how often,\nthe share of executions that were retries, how long it took until work went on after a failure, and what was refused.",
+		Long:  "Sums up all that the log has on tasks: how many are in each state, how long tasks were there, what happened how often,\nthe share of executions that were retries, how long it took until a task went on that could not, and what was refused.",
 		Args:  takes(0, 0),
 		RunE: a.withHive(func(_ *cobra.Command, _ []string, disk *durable.Disk) error {
 			state, _, _, err := folded(disk)
