@@ -91,6 +91,33 @@ func TestOpenWantsAnAgentThatExists(t *testing.T) {
 	}
 }
 
+// A message that stands in the inbox and in .done, as after a git stash, is
+// handled once it is taken out of the inbox; one that is not the same stays.
+func TestDoneOfOneThatStandsInBoth(t *testing.T) {
+	const file = "01M7YTDWEWR1VE2T946X1AE4F4.json"
+	for _, tt := range []struct {
+		name, done string
+		want       error
+	}{
+		{"the same", `{"to":"alice","body":"x"}`, nil},
+		{"another", `{"to":"alice","body":"y"}`, fs.ErrExist},
+	} {
+		disk := hive(t, "alice")
+		put(t, disk, "agents/alice/inbox/"+file, `{"to":"alice","body":"x"}`)
+		put(t, disk, "agents/alice/inbox/.done/"+file, tt.done)
+		l, err := open(t, disk).Done(file)
+		if !errors.Is(err, tt.want) || l.Moved || l.Done != (tt.want == nil) {
+			t.Errorf("%s: %v, done %t, moved %t", tt.name, err, l.Done, l.Moved)
+		}
+		if _, err := disk.Lstat("agents/alice/inbox/" + file); errors.Is(err, fs.ErrNotExist) != (tt.want == nil) {
+			t.Errorf("%s: in the inbox: %v", tt.name, err)
+		}
+		if got := content(t, disk, "agents/alice/inbox/.done/"+file); got != tt.done {
+			t.Errorf("%s: .done holds %s", tt.name, got)
+		}
+	}
+}
+
 func TestSendWritesOneWholeMessage(t *testing.T) {
 	disk := hive(t, "alice")
 	b := open(t, disk)

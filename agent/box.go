@@ -14,6 +14,7 @@
 package agent
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"crypto/rand"
@@ -139,11 +140,28 @@ func (b *Box) done(l Letter) (Letter, error) {
 		return l, fmt.Errorf("mark %s as handled: %w", l.File, err)
 	}
 	to := dir + "/" + l.File
-	if err := b.disk.RenameNew(l.Path, to); err != nil {
+	err := b.disk.RenameNew(l.Path, to)
+	if l.Moved = err == nil; errors.Is(err, fs.ErrExist) {
+		err = b.removeCopy(l, to, err)
+	}
+	if err != nil {
+		l.Moved = false
 		return l, fmt.Errorf("mark %s as handled: %w", l.File, err)
 	}
-	l.Path, l.Done, l.Moved = to, true, true
+	l.Path, l.Done = to, true
 	return l, nil
+}
+
+// removeCopy takes a message out of the inbox that stands in .done as well, with
+// the same bytes: git writes it there again when somebody stashes or resets before
+// its move is committed. Any other that stands in the way stays, and why is the
+// error.
+func (b *Box) removeCopy(l Letter, done string, why error) error {
+	data, _, err := durable.ReadFile(b.disk, done, maxLetter)
+	if err != nil || !bytes.Equal(data, l.Raw) {
+		return why
+	}
+	return b.disk.Remove(l.Path)
 }
 
 // waitPoll is how often Wait looks where nothing gives it a hint. A look is
