@@ -42,8 +42,8 @@ func (p *pack) full() bool { return p.size > mostMerged || p.objects >= mostObje
 // Consolidate merges small packs into larger ones when there are more than 50,
 // so that their number stays small and each object is copied a logarithmic
 // number of times. Entries are copied as they are, as a stream, but for the
-// trees that a commit brought: they become differences from the version of the
-// same directory before. Packs that hold differences by offset (git's own), are
+// trees and large files that a commit brought: they become differences from the
+// version of the same directory or file before. Packs that hold differences by offset (git's own), are
 // kept by a .keep, or are full (1 GiB, or 262,144 objects) are left alone. It
 // needs less than 128 MiB of memory, whatever there is. The new pack is on the
 // disk before an old one goes, so that readers always find every object. Once an

@@ -298,3 +298,50 @@ func TestFullPacksStay(t *testing.T) {
 		}
 	}
 }
+
+// A file that changes a little with each commit costs what changed, once packs are
+// merged; until then at most as many versions are whole as there are packs.
+func TestPatchedFileCostsItsPatches(t *testing.T) {
+	needGit(t)
+	const commits = 100
+	random := rand.New(rand.NewPCG(1, 2))
+	text := make([]byte, 197<<10/2)
+	for i := range text {
+		text[i] = byte(random.Uint32())
+	}
+	whole := fmt.Sprintf("%x", text)
+	h := newHive(t)
+	h.opt.Bulk = true
+	h.open()
+	before := h.gitSize()
+	for i := range commits {
+		h.commit(put("tasks/1/checkpoint.json", fmt.Sprintf("%s,%010d", whole, i)))
+		h.consolidate()
+	}
+	if got, most := h.gitSize()-before, int64((mostPacks+2)*len(whole)); got > most {
+		t.Errorf("%d patches of ten bytes cost %d bytes of history while packs wait to be merged, want at most %d", commits, got, most)
+	}
+	h.merge(h.packList())
+	if each := (h.gitSize() - before) / commits; each > 8<<10 {
+		t.Errorf("a patch of ten bytes costs %d bytes of history when packs are merged", each)
+	}
+	if got := h.longestChain(); got > mostDepth {
+		t.Errorf("a chain has a length of %d", got)
+	}
+	h.silent()
+	h.readAll(newStore(h.disk))
+	if got := h.check(); len(got) != 0 {
+		t.Errorf("check says %q", got)
+	}
+}
+
+func TestHasVersions(t *testing.T) {
+	for path, want := range map[string]bool{
+		"board.md": true, "tasks/1/checkpoint.json": true, "agents/a/memory.md": true, "agents/a/notes/inbox/x.md": true,
+		"log/000000000001.jsonl": false, "agents/a/inbox/1.json": false, "agents/a/inbox/.done/1.json": false, "agents/a/outbox/.sent/1.json": false,
+	} {
+		if got := hasVersions(path); got != want {
+			t.Errorf("%s: %v, want %v", path, got, want)
+		}
+	}
+}

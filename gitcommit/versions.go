@@ -2,8 +2,10 @@ package gitcommit
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"slices"
+	"strings"
 
 	"github.com/hived/hived/protocol"
 )
@@ -13,29 +15,33 @@ const (
 	mostVersions  = 1 << 15  // directories whose newest version is known
 	mostLooks     = 4096     // trees of one commit that are looked at
 	mostTree      = 2 << 20  // bytes of a tree that is compared
+	leastFile     = 8 << 10  // bytes of a file that is worth it
+	mostHeld      = 16 << 20 // bytes of differences of one commit, beyond which files stay as they are
 	versionsCache = 16 << 20 // bytes of trees in memory
 )
 
-// treeVersions knows the versions of directories in the packs that a merge has
-// come past. A directory that gains an entry with every commit would otherwise
-// be stored whole each time.
+// treeVersions knows the versions of directories, and of large files, in the packs
+// that a merge has come past. A directory that gains an entry with every commit, and
+// a checkpoint that is patched, would otherwise be stored whole each time.
 type treeVersions struct {
 	byPath map[string]*lineage
 	cache  *objectCache
 	delta  deltaMaker
 	looks  int
+	held   int // bytes of the differences of the commit that is looked at
 }
 
-// lineage is what is known of one directory.
+// lineage is what is known of one directory or file.
 type lineage struct {
 	newest version
 	first  version // of the chain that the newest one ends
 }
 
-// version is a tree object and where it can be read.
+// version is an object and where it can be read.
 type version struct {
-	src *source
-	at  int
+	src  *source
+	at   int
+	kind kind // tree or blob
 }
 
 func (v version) id() protocol.Blob { return protocol.Blob(v.src.idx.name(v.at)) }
@@ -59,7 +65,7 @@ func (m *merge) versions(f io.ReaderAt, src *source) (map[int]*difference, error
 	if src.tree.IsZero() {
 		return out, nil
 	}
-	m.trees.looks = 0
+	m.trees.looks, m.trees.held = 0, 0
 	return out, m.look(f, src, "", src.tree, out)
 }
 
@@ -71,7 +77,7 @@ func (m *merge) look(f io.ReaderAt, src *source, path string, id protocol.Blob, 
 		return nil // it came with another pack
 	}
 	t.looks++
-	now := version{src, at}
+	now := version{src, at, kindTree}
 	data, err := m.data(f, now)
 	if err != nil || len(data) > mostTree {
 		return err
@@ -80,17 +86,14 @@ func (m *merge) look(f io.ReaderAt, src *source, path string, id protocol.Blob, 
 	if err != nil {
 		return err
 	}
-	known := t.byPath[path]
-	if known == nil {
-		known = &lineage{newest: now, first: now}
-		if len(t.byPath) < mostVersions {
-			t.byPath[path] = known
-		}
-	} else if err := m.compare(f, known, now, data, out); err != nil {
+	if err := m.follow(f, path, now, data, out); err != nil {
 		return err
 	}
 	for _, e := range entries {
 		if e.sub == nil {
+			if err := m.lookAtFile(f, src, path+e.name, e.id, out); err != nil {
+				return err
+			}
 			continue
 		}
 		if err := m.look(f, src, path+e.name+"/", e.sub.id, out); err != nil {
@@ -100,10 +103,55 @@ func (m *merge) look(f io.ReaderAt, src *source, path string, id protocol.Blob, 
 	return nil
 }
 
+// lookAtFile compares a large file with the version before. Messages have one
+// version, and segments of the log too.
+func (m *merge) lookAtFile(f io.ReaderAt, src *source, path string, id protocol.Blob, out map[int]*difference) error {
+	if !hasVersions(path) || m.trees.held > mostHeld {
+		return nil
+	}
+	at, ok := src.idx.place(id)
+	if !ok {
+		return nil // it came with another pack
+	}
+	now := version{src, at, kindBlob}
+	plain, size, err := m.plain(f, now)
+	if err != nil || !plain || size < leastFile || size > mostCompared {
+		return err
+	}
+	data, err := m.data(f, now)
+	if err != nil {
+		return err
+	}
+	return m.follow(f, path, now, data, out)
+}
+
+// hasVersions tells the files that change from those that are written once.
+func hasVersions(path string) bool {
+	if strings.HasPrefix(path, protocol.PathSegments+"/") {
+		return false
+	}
+	parts := strings.SplitN(path, "/", 4)
+	return parts[0] != "agents" || len(parts) < 4 || parts[2] != "inbox" && parts[2] != "outbox"
+}
+
+// follow compares a version with the one before of its path, if there is one; the
+// path of a directory ends with a slash.
+func (m *merge) follow(f io.ReaderAt, path string, now version, data []byte, out map[int]*difference) error {
+	t := m.trees
+	known := t.byPath[path]
+	if known == nil {
+		if len(t.byPath) < mostVersions {
+			t.byPath[path] = &lineage{newest: now, first: now}
+		}
+		return nil
+	}
+	return m.compare(f, known, now, data, out)
+}
+
 // compare makes a difference from the newest version, or from the first one of
 // its chain where that has become too long.
 func (m *merge) compare(f io.ReaderAt, known *lineage, now version, data []byte, out map[int]*difference) error {
-	plain, err := m.plain(f, now)
+	plain, _, err := m.plain(f, now)
 	if err != nil {
 		return err
 	}
@@ -120,6 +168,7 @@ func (m *merge) compare(f io.ReaderAt, known *lineage, now version, data []byte,
 		m.trees.delta.index(was)
 		if d := m.trees.delta.from(data, len(data)/2); d != nil {
 			out[now.at] = &difference{base.id(), bytes.Clone(d), depth + 1}
+			m.trees.held += len(d)
 			begins = false
 			break
 		}
@@ -131,17 +180,24 @@ func (m *merge) compare(f io.ReaderAt, known *lineage, now version, data []byte,
 	return nil
 }
 
-// plain tells whether a tree is stored whole and not written yet.
-func (m *merge) plain(f io.ReaderAt, v version) (bool, error) {
-	var b [1]byte
+// plain tells whether an object is stored whole and not written yet, and its size.
+func (m *merge) plain(f io.ReaderAt, v version) (plain bool, size int64, err error) {
 	if m.depth[v.rank()] != notYet {
-		return false, nil
+		return false, 0, nil
 	}
-	_, err := f.ReadAt(b[:], v.src.idx.entry(v.at).offset)
-	return kind(b[0]>>4&7) == kindTree, err
+	var b [mostHead]byte
+	n, err := f.ReadAt(b[:], v.src.idx.entry(v.at).offset)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return false, 0, err
+	}
+	k, size, used := readHead(b[:n])
+	if used == 0 {
+		return false, 0, errBadPack
+	}
+	return k == v.kind, size, nil
 }
 
-// data gives the bytes of a tree, from f if it is the pack of that version.
+// data gives the bytes of a version, from f if it is the pack of that version.
 func (m *merge) data(f io.ReaderAt, v version) ([]byte, error) {
 	if _, data, ok := m.trees.cache.get(v.id()); ok {
 		return data, nil
@@ -154,7 +210,7 @@ func (m *merge) data(f io.ReaderAt, v version) ([]byte, error) {
 	} else {
 		k, data, err = m.read(v.src, v.at)
 	}
-	if err == nil && k != kindTree {
+	if err == nil && k != v.kind {
 		err = errBadTree
 	}
 	if err != nil {

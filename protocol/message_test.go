@@ -48,10 +48,14 @@ func TestDeliver(t *testing.T) {
 func TestFilledGivesTheSameBytes(t *testing.T) {
 	at := time.Unix(1_795_251_600, 5)
 	for _, tt := range []struct{ name, raw, set, filled string }{
-		{"nothing said", `{"to":"bob","body":"x"}`,
-			`{"id":"m1","conversation":"c\u2028","from":"alice","act":"query","subject":"","hops":2,"requires_reply":true,"in_reply_to":null}`, `{"subject":"","requires_reply":true}`},
-		{"all said", `{"id":"\u006d1","conversation":"c\u2028","in_reply_to":"l","from":"eve","to":"bob","act":"query","subject":"s","body":"x","hops":7}`,
-			`{"from":"alice","hops":2}`, `{}`},
+		{
+			"nothing said", `{"to":"bob","body":"x"}`,
+			`{"id":"m1","conversation":"c\u2028","from":"alice","act":"query","subject":"","hops":2,"requires_reply":true,"in_reply_to":null}`, `{"subject":"","requires_reply":true}`,
+		},
+		{
+			"all said", `{"id":"\u006d1","conversation":"c\u2028","in_reply_to":"l","from":"eve","to":"bob","act":"query","subject":"s","body":"x","hops":7}`,
+			`{"from":"alice","hops":2}`, `{}`,
+		},
 	} {
 		m := decoded(t, tt.raw)
 		e := &MessageEvent{
