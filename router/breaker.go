@@ -60,11 +60,13 @@ func (d *Decider) open(now time.Time, id protocol.AgentID) error {
 	first := len(d.out)
 	defer d.whole(first)
 	why := fmt.Sprintf("it answered what others sent it over %d times", d.settings.Routing.Breaker.Echoes)
-	remedy := fmt.Sprintf("`hived continue --agent %s` lets it go on, and so does a message of human to it", id)
-	d.emit(now, &protocol.AlertEvent{Code: protocol.CodeEchoCap, Agent: id, Told: true, Text: fmt.Sprintf("%s may be in a loop: %s; what it sends to agents waits in its outbox, and %s", id, why, remedy)})
+	remedy := func(by protocol.AgentID) string {
+		return d.managing(by, "let it go on", "hived continue --agent "+string(id), commandContinue, onAgent(id)) + ", or have human write to it"
+	}
+	d.emit(now, &protocol.AlertEvent{Code: protocol.CodeEchoCap, Agent: id, Told: true, Text: fmt.Sprintf("%s may be in a loop: %s; what it sends to agents waits in its outbox; %s", id, why, remedy(protocol.Human))})
 	n := notice{
 		to: id, act: protocol.Failure, code: protocol.CodeEchoCap, subject: "what you send to agents waits",
-		body: fmt.Sprintf("You may be in a loop: you answered what other agents sent you over %d times. What you send to agents waits in your outbox, as it is; what goes to hive or human alone passes. Do not send it again. Stop answering what needs no answer, reply with in_reply_to, and ask human: %s.", d.settings.Routing.Breaker.Echoes, remedy),
+		body: fmt.Sprintf("You may be in a loop: you answered what other agents sent you over %d times. What you send to agents waits in your outbox, as it is; what goes to hive or human alone passes. Do not send it again. Stop answering what needs no answer, and reply with in_reply_to. A message of human to you lets you go on: ask human for one.", d.settings.Routing.Breaker.Echoes),
 	}
 	if err := d.notice(now, n); err != nil {
 		return err
@@ -73,7 +75,7 @@ func (d *Decider) open(now time.Time, id protocol.AgentID) error {
 		return nil
 	}
 	n.subject = "what " + string(id) + " sends to agents waits"
-	n.body = fmt.Sprintf("%s may be in a loop: %s. What it sends to agents waits in its outbox; %s.", id, why, remedy)
+	n.body = fmt.Sprintf("%s may be in a loop: %s. What it sends to agents waits in its outbox; %s.", id, why, remedy(n.to))
 	n.data = map[string]any{"agent": id}
 	return d.notice(now, n)
 }
@@ -84,7 +86,7 @@ func (d *Decider) restrain(now time.Time, from protocol.AgentID, r *recipients) 
 	if from != protocol.Human || d.state.HumanCounts || d.state.Words(now) < ledger.WordsAnHour || !slices.ContainsFunc(r.to, d.state.CountsAsAgent) {
 		return nil
 	}
-	text := fmt.Sprintf("human wrote to agents over %d times within an hour, as a program that answers would: from now on it counts as an agent, and its messages start no counts anew; `hived continue --agent human` ends that", ledger.WordsAnHour)
+	text := fmt.Sprintf("human wrote to agents over %d times within an hour, as a program that answers would: from now on it counts as an agent, and its messages start no counts anew; to end that, %s", ledger.WordsAnHour, way(protocol.Human, "hived continue --agent human", ""))
 	d.emit(now, &protocol.AlertEvent{Code: protocol.CodeHumanCounts, Agent: protocol.Human, Told: true, Text: text})
 	return d.notice(now, notice{
 		to: protocol.Human, act: protocol.Inform, code: protocol.CodeHumanCounts,

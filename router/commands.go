@@ -99,7 +99,7 @@ func (d *Decider) obey(now time.Time, of protocol.Seq, e *protocol.MessageEvent,
 		for name := range taskHandlers {
 			known = append(known, name)
 		}
-		return &refusal{protocol.CodeUnknownCommand, "there is no such command" + didYouMean(m.Event, known)}
+		return &refusal{protocol.CodeUnknownCommand, "there is no such command" + didYouMean(m.Event, known, "PROTOCOL.md lists them")}
 	}
 	if e.From != protocol.Human && e.From != d.state.Lead {
 		return &refusal{protocol.CodeNotAllowed, "only human and the lead may; ask human"}
@@ -107,7 +107,7 @@ func (d *Decider) obey(now time.Time, of protocol.Seq, e *protocol.MessageEvent,
 	var o order
 	if len(m.Data) > 0 {
 		if err := json.Unmarshal(m.Data, &o, json.RejectUnknownMembers(true)); err != nil {
-			return &refusal{protocol.CodeBadCommand, "its data does not fit: " + protocol.Visible(err.Error()) + `; write for example "data": {"agent": "alice"}`}
+			return &refusal{protocol.CodeBadCommand, "its data does not fit: " + ended(dataFault(err, orderMembers)) + " For example, " + orders(e.From, m.Event)}
 		}
 	}
 	if aboutAgent {
@@ -123,7 +123,11 @@ func (d *Decider) obey(now time.Time, of protocol.Seq, e *protocol.MessageEvent,
 			return d.letGoOn(now, of, e.From, o)
 		}
 		if conv := protocol.ConversationID(o.Conversation); !d.state.KnowsConversation(conv) {
-			return &refusal{protocol.CodeBadCommand, "no conversation " + protocol.Quote(o.Conversation) + " is remembered; `hived log --kind drop` shows those that were stopped"}
+			where := "the notice hop-cap names one that is stopped; to let it go on, " + orders(e.From, m.Event)
+			if e.From == protocol.Human {
+				where = "to see which are stopped, " + way(e.From, "hived status", "")
+			}
+			return &refusal{protocol.CodeBadCommand, "no conversation " + protocol.Quote(o.Conversation) + " is remembered; " + where}
 		}
 		act.Action, act.Conversation = protocol.Continued, protocol.ConversationID(o.Conversation)
 	case commandGitPause:

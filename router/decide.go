@@ -293,11 +293,13 @@ func (d *Decider) Hive(now time.Time, e *protocol.HiveEvent) protocol.Seq { retu
 func (d *Decider) Alert(now time.Time, e *protocol.AlertEvent) error {
 	e.Told = d.worthTelling(now, protocol.KindAlert, e.Code, e.Agent)
 	first := len(d.out)
+	text := e.Text
+	e.Text += d.remedy(protocol.Human, e.Code, e.Agent)
 	d.emit(now, e)
 	if !e.Told {
 		return nil
 	}
-	err := d.tellTrouble(now, e.Code, e.Agent, e.Path, e.Text)
+	err := d.tellTrouble(now, e.Code, e.Agent, e.Path, text+d.remedy(d.lead(e.Agent), e.Code, e.Agent))
 	d.whole(first)
 	return err
 }

@@ -30,6 +30,9 @@ type bench struct {
 func (b *bench) take() []Decision {
 	list := b.d.Take(b.now)
 	for _, d := range list {
+		if e, ok := d.Event.Body.(*protocol.MessageEvent); ok {
+			wantForReader(b.t, e)
+		}
 		if b.log != nil {
 			b.log[d.Event.Seq] = d.Event
 		}
@@ -166,9 +169,9 @@ func TestRules(t *testing.T) {
 		{
 			name: "archived recipient is filed for and the sender told", from: "alice", send: `{"to":"bob","body":"x"}`,
 			before: func(b *bench) { b.archive("bob") },
-			want:   []string{"message alice hops 0 to [bob]", "notice archived-recipient to [alice]"}, says: "hived agent restore bob",
+			want:   []string{"message alice hops 0 to [bob]", "notice archived-recipient to [alice]"}, says: "ask human to bring it back",
 		},
-		{name: "no lead is set", from: "alice", send: `{"to":"lead","body":"x"}`, want: []string{"message alice hops 0 to []", "drop no-inbox [lead]", "notice no-inbox to [alice]"}, says: "hived agent lead"},
+		{name: "no lead is set", from: "alice", send: `{"to":"lead","body":"x"}`, want: []string{"message alice hops 0 to []", "drop no-inbox [lead]", "notice no-inbox to [alice]"}, says: "ask human to set one"},
 		{
 			name: "god is the lead", from: "alice", send: `{"to":"god","body":"x"}`,
 			before: func(b *bench) { b.command(`{"to":"hive","event":"agent-lead","data":{"agent":"bob"}}`) },

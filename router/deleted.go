@@ -49,7 +49,7 @@ func (r *Router) believeDeletion(now time.Time, a *attention, files []string) (b
 	default:
 		r.alertOnce(now, &protocol.AlertEvent{
 			Code: protocol.CodeMassDeletion, Agent: a.id, Path: protocol.InboxDir(a.id),
-			Text: fmt.Sprintf("%d messages vanished at once from the inbox of %s; they still count as unread: `hived inbox --agent %s --believe` if it deleted them, `hived inbox --agent %s --put-back` if not", n, a.id, a.id, a.id),
+			Text: fmt.Sprintf("%d messages vanished at once from the inbox of %s; they still count as unread", n, a.id),
 		})
 	}
 	return false, r.missing(now, a, n)
@@ -131,7 +131,7 @@ func (d *Decider) manageInbox(now time.Time, of protocol.Seq, by protocol.AgentI
 		d.emit(now, e)
 		return nil
 	}
-	list, no := d.undeleted(a, o.Messages)
+	list, no := d.undeleted(by, a, o.Messages)
 	if no != nil {
 		return no
 	}
@@ -144,12 +144,12 @@ func (d *Decider) manageInbox(now time.Time, of protocol.Seq, by protocol.AgentI
 }
 
 // undeleted reads messages again that an agent had, and that count as deleted.
-func (d *Decider) undeleted(a *ledger.Agent, seqs []protocol.Seq) ([]*protocol.HandledEvent, *refusal) {
+func (d *Decider) undeleted(by protocol.AgentID, a *ledger.Agent, seqs []protocol.Seq) ([]*protocol.HandledEvent, *refusal) {
 	bad := func(format string, args ...any) *refusal {
 		return &refusal{protocol.CodeBadCommand, fmt.Sprintf(format, args...)}
 	}
 	if len(seqs) == 0 || len(seqs) > UndeleteMost {
-		return nil, bad("`messages` lists the numbers of 1 to %d events that accepted messages; `hived inbox --agent %s --undelete 24h` finds them", UndeleteMost, a.ID)
+		return nil, bad("`messages` lists the numbers of 1 to %d events that accepted messages; to have them delivered again, %s", UndeleteMost, orders(by, "inbox-undelete"))
 	}
 	var list []*protocol.HandledEvent
 	for _, seq := range seqs {

@@ -16,7 +16,7 @@ import (
 // (spec §4.3).
 func (d *Decider) stop(now time.Time, e *protocol.MessageEvent, r *recipients) {
 	sender, person := d.state.TellStop(now, e.Conversation, e.From)
-	why := dropped{reason: protocol.HopCap, tell: sender, tellToo: person, detail: d.overCap(e) + ", and no more is kept of it; " + remedyOfCap(e.Conversation)}
+	why := dropped{reason: protocol.HopCap, tell: sender, tellToo: person, detail: d.overCap(e) + ", and no more is kept of it", remedy: d.remedyOfCap(e.Conversation)}
 	d.dropAll(r, why, false)
 	n := len(r.dropped)
 	if n == 0 || r.dropped[n-1].reason != protocol.HopCap || !d.state.CanKeep(e.Conversation) {
@@ -34,8 +34,11 @@ func (d *Decider) overCap(e *protocol.MessageEvent) string {
 }
 
 // remedyOfCap is what can be done about a thread that is stopped.
-func remedyOfCap(conv protocol.ConversationID) string {
-	return fmt.Sprintf("stop answering, begin a new conversation if there is a new aim, or ask a person to run `hived continue %s`", conv)
+func (d *Decider) remedyOfCap(conv protocol.ConversationID) func(by protocol.AgentID) string {
+	return func(by protocol.AgentID) string {
+		return "stop answering, and begin a new conversation if there is a new aim; if this one is honest work, " +
+			d.managing(by, "let it go on", "hived continue "+string(conv), commandContinue, object("conversation", string(conv)))
+	}
 }
 
 // tellOfKept tells the sender of a message that is kept, and a person.
@@ -50,22 +53,27 @@ func (d *Decider) tellOfKept(now time.Time, seq protocol.Seq, e *protocol.Messag
 	n := notice{
 		to: e.From, act: protocol.Failure, reply: e.ID, conversation: e.Conversation, code: protocol.Code(e.Kept.Reason),
 		subject: "kept, not delivered to " + names(to),
-		body:    "Message " + string(e.ID) + " was not delivered to " + names(to) + ": " + d.overCap(e) + ". It is kept and will be delivered if a person lets the conversation go on; " + remedyOfCap(e.Conversation) + ".",
+		body:    "Message " + string(e.ID) + " was not delivered to " + names(to) + ": " + d.overCap(e) + ". It is kept, and delivered if somebody lets the conversation go on; ",
 		data:    map[string]any{"of": seq, "to": to, "kept": true},
 	}
-	if err := d.notice(now, n); err != nil || !person {
-		return err
-	}
-	return d.tellPerson(now, e, n)
+	return d.tellBoth(now, e, n, person, d.remedyOfCap(e.Conversation))
 }
 
-// tellPerson has who looks after the hive read what its sender was told.
-func (d *Decider) tellPerson(now time.Time, e *protocol.MessageEvent, n notice) error {
-	if n.to = d.lead(e.From); n.to == e.From {
-		return nil
+// tellBoth tells the sender of a message what became of it, and where a person is
+// to know, who looks after the hive; to each what he can do is said at the end.
+func (d *Decider) tellBoth(now time.Time, e *protocol.MessageEvent, n notice, person bool, remedy func(by protocol.AgentID) string) error {
+	say := func(to protocol.AgentID, from string) error {
+		n, text := n, remedy(to)
+		n.to, n.body = to, from+n.body+text+closing(text)
+		return d.notice(now, n)
 	}
-	n.body = "From " + string(e.From) + ". " + n.body
-	return d.notice(now, n)
+	if err := say(e.From, ""); err != nil || !person {
+		return err
+	}
+	if to := d.lead(e.From); to != e.From {
+		return say(to, "From "+string(e.From)+". ")
+	}
+	return nil
 }
 
 // stopsClock remembers when the next notice about stopped messages is due.
@@ -110,7 +118,7 @@ func (d *Decider) Stops(now time.Time) error {
 		err := d.notice(now, notice{
 			to: x.From, act: protocol.Failure, conversation: x.Conversation, code: protocol.Code(protocol.HopCap), stops: true,
 			subject: fmt.Sprintf("%d more were not delivered", count),
-			body:    fmt.Sprintf("Since you were told that conversation %s is stopped, these messages of yours were not delivered either: %s. They stay stopped; %s.", x.Conversation, text, remedyOfCap(x.Conversation)),
+			body:    fmt.Sprintf("Since you were told that conversation %s is stopped, these messages of yours were not delivered either: %s. They stay stopped; %s.", x.Conversation, text, d.remedyOfCap(x.Conversation)(x.From)),
 			data:    map[string]any{"ids": x.IDs, "count": count},
 		})
 		if d.whole(first); err != nil {

@@ -179,7 +179,7 @@ func TestEachSenderLearnsOfItsFirstStop(t *testing.T) {
 	if diff := cmp.Diff([]string{"notice hop-cap to [carol]"}, story(got)); diff != "" {
 		t.Error(diff)
 	}
-	if !strings.Contains(notices(got), "c2, c3") || !strings.Contains(notices(got), "hived continue c") {
+	if !strings.Contains(notices(got), "c2, c3") || !strings.Contains(notices(got), "ask human to let it go on") {
 		t.Error(notices(got))
 	}
 	if got := story(b.stops()); len(got) > 0 || !b.d.NextStops(b.now).IsZero() {

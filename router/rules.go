@@ -218,10 +218,19 @@ type recipients struct {
 type dropped struct {
 	reason  protocol.Reason
 	to      []protocol.Address
-	detail  string // one sentence with the remedy
+	detail  string                           // one sentence, with the remedy where there is no other
+	remedy  func(by protocol.AgentID) string // what its reader can do; nil: it stands in the detail
 	nearest []string
 	tell    bool
 	tellToo bool // a person, too
+}
+
+// text says to somebody why it was dropped, and what he can do.
+func (x *dropped) text(by protocol.AgentID) string {
+	if x.remedy == nil {
+		return x.detail
+	}
+	return x.detail + "; " + x.remedy(by)
 }
 
 func (r *recipients) add(id protocol.AgentID) {
@@ -277,7 +286,7 @@ func (d *Decider) expand(from protocol.AgentID, address protocol.Address, r *rec
 		return d.expandBroadcast(from, r)
 	case protocol.Lead, protocol.God:
 		if d.state.Lead == "" {
-			return say("no lead is set: a person sets one with `hived agent lead ID`")
+			return func() string { return "no lead is set; write to human, or " + d.setLead(from) }
 		}
 		r.add(d.state.Lead)
 		return nil
@@ -325,14 +334,14 @@ func (d *Decider) expandRole(role string, r *recipients) func() string {
 		return nil
 	}
 	return func() string {
-		return "no active agent has the role or capability " + protocol.Quote(role) + didYouMean(role, roles)
+		return "no active agent has the role or capability " + protocol.Quote(role) + didYouMean(role, roles, listsAll)
 	}
 }
 
 func say(text string) func() string { return func() string { return text } }
 
 func (d *Decider) unknown(name string) string {
-	return "there is no agent " + protocol.Quote(name) + didYouMean(name, d.addressees())
+	return "there is no agent " + protocol.Quote(name) + didYouMean(name, d.addressees(), listsAll)
 }
 
 // addressees are all names that a message can be sent to, but roles.
@@ -344,9 +353,12 @@ func (d *Decider) addressees() []string {
 	return names
 }
 
+// listsAll says where all agents and roles stand.
+const listsAll = "registry.json lists all"
+
 // didYouMean names the nearest of what there is, and all of it where nothing
-// is near and the list is short.
-func didYouMean(name string, known []string) string {
+// is near and the list is short; else it says where that stands.
+func didYouMean(name string, known []string, where string) string {
 	slices.Sort(known)
 	known = slices.DeleteFunc(slices.Compact(known), func(s string) bool { return s == "" })
 	if near := protocol.Nearest(name, known, 3); len(near) > 0 {
@@ -355,7 +367,7 @@ func didYouMean(name string, known []string) string {
 	if len(known) > 0 && len(known) <= 12 {
 		return "; there are " + strings.Join(known, ", ")
 	}
-	return "; registry.json lists all"
+	return "; " + where
 }
 
 // limits takes from the recipients those whom a rule keeps the message from
@@ -418,26 +430,21 @@ func (d *Decider) inboxCap(r *recipients) {
 // drops records what was not delivered, and tells the sender (spec §4.4-4.6).
 func (d *Decider) drops(now time.Time, seq protocol.Seq, e *protocol.MessageEvent, r *recipients) error {
 	for _, x := range r.dropped {
-		d.emit(now, &protocol.DropEvent{Of: seq, ID: e.ID, From: e.From, To: x.to, Conversation: e.Conversation, Reason: x.reason, Detail: x.detail, Told: x.tell})
+		d.emit(now, &protocol.DropEvent{Of: seq, ID: e.ID, From: e.From, To: x.to, Conversation: e.Conversation, Reason: x.reason, Detail: x.text(e.From), Told: x.tell})
 		if !x.tell {
 			continue
 		}
 		n := notice{
 			to: e.From, act: protocol.Failure, reply: e.ID, conversation: e.Conversation, code: protocol.Code(x.reason),
 			subject: "not delivered to " + names(x.to),
-			body:    "Message " + string(e.ID) + " was not delivered to " + names(x.to) + ": " + x.detail + closing(x.detail),
 			data:    map[string]any{"of": seq, "to": x.to},
 		}
+		n.body = "Message " + string(e.ID) + " was not delivered to " + names(x.to) + ": "
 		if len(x.nearest) > 0 {
 			n.data["nearest"] = x.nearest
 		}
-		if err := d.notice(now, n); err != nil {
+		if err := d.tellBoth(now, e, n, x.tellToo, x.text); err != nil {
 			return err
-		}
-		if x.tellToo {
-			if err := d.tellPerson(now, e, n); err != nil {
-				return err
-			}
 		}
 	}
 	if len(r.archived) == 0 {
@@ -450,7 +457,7 @@ func (d *Decider) drops(now time.Time, seq protocol.Seq, e *protocol.MessageEven
 	return d.notice(now, notice{
 		to: e.From, act: protocol.Inform, reply: e.ID, conversation: e.Conversation, code: protocol.CodeArchivedRecipient,
 		subject: names(to) + " is archived",
-		body:    "Message " + string(e.ID) + " was filed for " + names(to) + ", which is archived: nobody may read it. A person brings it back with `hived agent restore " + string(r.archived[0]) + "`.",
+		body:    "Message " + string(e.ID) + " was filed for " + names(to) + ", which is archived: nobody may read it. Write to somebody else, or " + d.managing(e.From, "bring it back", "hived agent restore "+string(r.archived[0]), "agent-restore", onAgent(r.archived[0])) + ".",
 		data:    map[string]any{"of": seq, "to": to},
 	})
 }

@@ -74,7 +74,12 @@ func newCrew(t *testing.T, agents string, set func(s *protocol.Settings)) *crew 
 	}
 	h.must(Init(h.disk, InitOptions{Settings: h.settings, Template: []byte("# settings\n"), Now: time.Now()}))
 	h.up()
-	t.Cleanup(h.down)
+	t.Cleanup(func() {
+		h.down()
+		for _, e := range all[*protocol.MessageEvent](h) {
+			wantForReader(t, e)
+		}
+	})
 	return h
 }
 

@@ -18,7 +18,7 @@ func TestGate(t *testing.T) {
 	sum := protocol.GateSum(gate)
 	tests := []struct{ data, remedy string }{
 		{``, `"gate": {"exit": 0, "sha256": "` + sum + `"}`},
-		{`{"result": 1}`, "run `" + gate + "`"},
+		{`{"result": 1}`, "the gate is `" + gate + "`"},
 		{`{"gate": {"exit": 1, "sha256": "` + sum + `"}}`, "it ended with exit status 1"},
 		{`{"gate": {"exit": 0, "sha256": "` + protocol.GateSum("true") + `"}}`, "is of another gate"},
 		{`{"gate": {"exit": 0}}`, "is of another gate"},

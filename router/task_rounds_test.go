@@ -190,7 +190,7 @@ func TestFruitless(t *testing.T) {
 		if want := "10 executions in a row reached nothing new; the last ended because: not for me"; v.Reason != want {
 			t.Errorf("it failed because %q", v.Reason)
 		}
-		h.wantTold("boss", protocol.CodeTaskFailed, 1, "10 executions", "hived task resume")
+		h.wantTold("boss", protocol.CodeTaskFailed, 1, "10 executions", `{"to": "hive", "event": "resume", "task": "`)
 		h.wantTold("human", protocol.CodeTaskFailed, 1, "10 executions")
 	})
 }

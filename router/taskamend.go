@@ -22,10 +22,10 @@ var amendable = []string{"title", "body", "gate", "approvals", "approvers", "dat
 func (d *Decider) amends(r *report) *refusal {
 	t := r.t
 	if r.by != t.Creator && r.by != protocol.Human {
-		return &refusal{protocol.CodeNotAllowed, "only " + string(t.Creator) + ", who created it, and human may"}
+		return &refusal{protocol.CodeNotAllowed, onlyCreator(t)}
 	}
 	if task.Ended(t.State) {
-		return illegal(t, r.event)
+		return d.illegal(r)
 	}
 	was, err := d.event(t.BriefAt)
 	brief, is := was.Body.(*protocol.TaskEvent)
@@ -39,7 +39,7 @@ func (d *Decider) amends(r *report) *refusal {
 	if t.State == task.Paused && (slices.Contains(changed, "approvals") || slices.Contains(changed, "approvers")) {
 		return &refusal{protocol.CodeBadCommand, "it asks for approval now, and who may give it stays as it is until that is answered"}
 	}
-	if no := d.check(&spec); no != nil {
+	if no := d.check(r.by, &spec); no != nil {
 		return no
 	}
 	spec.To, spec.Needs = brief.Spec.To, brief.Spec.Needs
@@ -68,7 +68,7 @@ func (r *report) amended(was *protocol.TaskSpec) (spec protocol.TaskSpec, change
 	}
 	var has map[string]jsontext.Value
 	if r.m.Data.Kind() != '{' || json.Unmarshal(r.m.Data, &has) != nil {
-		return bad("it does not say what changes; write for example \"data\": {\"body\": \"…\"}")
+		return bad("it does not say what changes; to change what is to be done, " + r.send(`--body "…"`, `{"body": "…"}`))
 	}
 	reason := struct {
 		Reason string `json:"reason"`
@@ -92,7 +92,7 @@ func (r *report) amended(was *protocol.TaskSpec) (spec protocol.TaskSpec, change
 		err = json.Unmarshal(data, &spec)
 	}
 	if err != nil {
-		return bad("its data does not fit: " + protocol.Visible(err.Error()))
+		return bad("its data does not fit: " + dataFault(err, specMembers))
 	}
 	spec.To, spec.Needs = nil, nil
 	return spec, changed, nil

@@ -72,9 +72,9 @@ func (d *Decider) mayApprove(r *report) *refusal {
 	who := d.approvers(r.t)
 	switch {
 	case !slices.Contains(who, r.by):
-		return &refusal{protocol.CodeNotApprover, "only " + listed(who) + " may approve of it"}
+		return &refusal{protocol.CodeNotApprover, "only " + or(listed(who), "agents that are not there") + " may approve of it; leave it to others"}
 	case r.t.State != task.Paused:
-		return illegal(r.t, r.event)
+		return d.illegal(r)
 	}
 	return d.meansOpen(r)
 }
@@ -84,13 +84,13 @@ func (d *Decider) answersBlock(r *report) *refusal {
 	ask, _ := r.t.Open()
 	switch {
 	case r.by != r.t.Creator && !d.manages(r):
-		return &refusal{protocol.CodeNotAllowed, "only " + string(r.t.Creator) + ", who created it, the lead and human may"}
+		return &refusal{protocol.CodeNotAllowed, onlyManagers(r.t)}
 	case r.t.State != task.Blocked:
-		return illegal(r.t, r.event)
+		return d.illegal(r)
 	case ask == 0:
 		return &refusal{protocol.CodeBadCommand, "it asks nothing: it waits for " + listed(r.t.BlockedOn)}
 	case r.Comment == "":
-		return &refusal{protocol.CodeBadCommand, "it says nothing; write the answer as data.comment"}
+		return &refusal{protocol.CodeBadCommand, "it says nothing; to say it, " + answering(r.by, r.t, task.Answer, ask)}
 	}
 	if no := d.meansOpen(r); no != nil {
 		return no

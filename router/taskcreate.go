@@ -25,16 +25,16 @@ const (
 
 // create makes one task, or many that may need each other.
 func (d *Decider) create(r *report) *refusal {
-	specs, no := readSpecs(r.m)
+	specs, no := readSpecs(r)
 	if no != nil {
 		return no
 	}
-	order, no := inOrder(specs)
+	order, no := inOrder(r.by, specs)
 	if no != nil {
 		return no
 	}
 	for i := range specs {
-		if no := d.check(&specs[i]); no != nil {
+		if no := d.check(r.by, &specs[i]); no != nil {
 			return inSpec(specs, i, no)
 		}
 	}
@@ -118,7 +118,7 @@ func (d *Decider) tellLost(r *report, e *protocol.MessageEvent) error {
 	}
 	text += " Cancel it and create it for others, or let a person put such an agent on the roster"
 	if r.by == protocol.Human {
-		text += ": `" + remedy + "`"
+		text += ": " + way(r.by, remedy, "")
 	}
 	return d.notice(r.now, notice{
 		to: r.by, act: protocol.Inform, reply: e.ID, conversation: protocol.TaskConversation(first.ID), code: protocol.CodeNobodyEligible,
@@ -127,9 +127,11 @@ func (d *Decider) tellLost(r *report, e *protocol.MessageEvent) error {
 }
 
 // readSpecs decodes the data of a create.
-func readSpecs(m *protocol.Message) ([]protocol.TaskSpec, *refusal) {
-	const example = `; write for example "data": {"title": "tidy the docs", "to": ["@writer"]}`
-	bad := func(text string) *refusal { return &refusal{protocol.CodeBadCommand, text + example} }
+func readSpecs(r *report) ([]protocol.TaskSpec, *refusal) {
+	m := r.m
+	bad := func(text string) *refusal {
+		return &refusal{protocol.CodeBadCommand, ended(text) + " For example, " + creating(r.by, `--to @writer`, `, "to": ["@writer"]`)}
+	}
 	var many struct {
 		Tasks []protocol.TaskSpec `json:"tasks"`
 	}
@@ -138,7 +140,7 @@ func readSpecs(m *protocol.Message) ([]protocol.TaskSpec, *refusal) {
 	}
 	var has map[string]any
 	if err := json.Unmarshal(m.Data, &has); err != nil {
-		return nil, bad("its data does not fit: " + protocol.Visible(err.Error()))
+		return nil, bad("its data does not fit: " + dataFault(err, specMembers))
 	}
 	if _, list := has["tasks"]; !list {
 		var one protocol.TaskSpec
@@ -169,8 +171,8 @@ func inSpec(specs []protocol.TaskSpec, i int, no *refusal) *refusal {
 
 // inOrder gives an order in which each task comes after those of the same command
 // that it needs.
-func inOrder(specs []protocol.TaskSpec) ([]int, *refusal) {
-	x := ordering{specs: specs, byName: map[string]int{}, marks: make([]mark, len(specs))}
+func inOrder(by protocol.AgentID, specs []protocol.TaskSpec) ([]int, *refusal) {
+	x := ordering{by: by, specs: specs, byName: map[string]int{}, marks: make([]mark, len(specs))}
 	for i, s := range specs {
 		if s.Name == "" {
 			continue
@@ -190,6 +192,7 @@ func inOrder(specs []protocol.TaskSpec) ([]int, *refusal) {
 
 // ordering is the work of inOrder: depth first through what is needed.
 type ordering struct {
+	by     protocol.AgentID
 	specs  []protocol.TaskSpec
 	byName map[string]int
 	marks  []mark
@@ -220,7 +223,7 @@ func (x *ordering) visit(i int) *refusal {
 				return no
 			}
 		} else if _, err := protocol.ParseTaskID(name); err != nil {
-			return inSpec(x.specs, i, unknownNeed(name))
+			return inSpec(x.specs, i, unknownNeed(x.by, name))
 		}
 	}
 	x.marks[i] = placed
@@ -229,7 +232,7 @@ func (x *ordering) visit(i int) *refusal {
 }
 
 // check refuses a task that nobody could do.
-func (d *Decider) check(s *protocol.TaskSpec) *refusal {
+func (d *Decider) check(by protocol.AgentID, s *protocol.TaskSpec) *refusal {
 	bad := func(format string, args ...any) *refusal {
 		return &refusal{protocol.CodeBadCommand, fmt.Sprintf(format, args...)}
 	}
@@ -251,7 +254,7 @@ func (d *Decider) check(s *protocol.TaskSpec) *refusal {
 	for i, to := range s.To {
 		if to == protocol.Address(protocol.Lead) || to == protocol.Address(protocol.God) {
 			if d.state.Lead == "" {
-				return bad("no lead is set: a person sets one with `hived agent lead ID`")
+				return bad("no lead is set, and it is for the lead; %s", d.setLead(by))
 			}
 			s.To[i] = protocol.Address(d.state.Lead)
 		}
@@ -264,7 +267,7 @@ func (d *Decider) check(s *protocol.TaskSpec) *refusal {
 	if who := d.approversOf(s.Approvers, s.Approvals); len(who) < s.Approvals {
 		return &refusal{protocol.CodeBadCommand, fmt.Sprintf("it asks for %d approvals, and only %s could give one; name the others as approvers", s.Approvals, listed(who))}
 	}
-	return d.checkNeeds(s)
+	return d.checkNeeds(by, s)
 }
 
 func (d *Decider) checkAddress(to protocol.Address) *refusal {
@@ -281,13 +284,13 @@ func (d *Decider) checkAddress(to protocol.Address) *refusal {
 }
 
 // checkNeeds looks at the tasks that there are already.
-func (d *Decider) checkNeeds(s *protocol.TaskSpec) *refusal {
+func (d *Decider) checkNeeds(by protocol.AgentID, s *protocol.TaskSpec) *refusal {
 	for _, name := range s.Needs {
 		id, err := protocol.ParseTaskID(name)
 		if err != nil {
 			continue // of the same command, or refused by now
 		}
-		if no := d.checkNeed(id); no != nil {
+		if no := d.checkNeed(by, id); no != nil {
 			return no
 		}
 	}
@@ -296,11 +299,11 @@ func (d *Decider) checkNeeds(s *protocol.TaskSpec) *refusal {
 
 // checkNeed refuses to wait for a task that there is not, or that will never be
 // completed.
-func (d *Decider) checkNeed(id protocol.TaskID) *refusal {
+func (d *Decider) checkNeed(by protocol.AgentID, id protocol.TaskID) *refusal {
 	state, known := d.state.Tasks.Fate(id)
 	switch {
 	case !known:
-		return unknownNeed(string(id))
+		return unknownNeed(by, string(id))
 	case state != task.Failed && state != task.Cancelled:
 		return nil
 	}
@@ -308,7 +311,7 @@ func (d *Decider) checkNeed(id protocol.TaskID) *refusal {
 	if live {
 		return &refusal{protocol.CodeNeedsUnmet, string(id) + " was " + string(state) + ", and " + string(heir) + " resumes it; need that one"}
 	}
-	return &refusal{protocol.CodeNeedsUnmet, string(id) + " was " + string(state) + "; `hived task resume " + string(heir) + "` makes one that goes on from it"}
+	return &refusal{protocol.CodeNeedsUnmet, string(id) + " was " + string(state) + "; to go on from it with a new task, " + resuming(by, heir, false)}
 }
 
 // nobodyFor says why nobody may have a task that is for these, and what a person

@@ -161,7 +161,7 @@ func (d *Decider) tellOthers(was, t *task.Task, e *protocol.TaskEvent, add adder
 	case task.MaxRetriesExceeded:
 		if was.State == task.Unassigned {
 			for _, to := range []protocol.AgentID{t.Creator, protocol.Human} {
-				add(to, protocol.CodeTaskFailed, protocol.Failure, "Task "+id+", "+t.Title+", has failed: "+e.Reason+". Look at its brief before `hived task resume "+id+"` makes one that goes on from its checkpoint.", map[string]any{"reason": e.Reason})
+				add(to, protocol.CodeTaskFailed, protocol.Failure, "Task "+id+", "+t.Title+", has failed: "+e.Reason+". Look at its brief before you go on from its checkpoint: to make a task that does, "+resuming(to, t.ID, false)+".", map[string]any{"reason": e.Reason})
 			}
 		}
 	case task.OfferExhausted:
@@ -183,7 +183,7 @@ func (d *Decider) tellOthers(was, t *task.Task, e *protocol.TaskEvent, add adder
 
 // tellOffered asks those who may take a task, and says what came of it before.
 func (d *Decider) tellOffered(t *task.Task, e *protocol.TaskEvent, add adder) {
-	body := fmt.Sprintf("Task %s: %s. Its brief is %s/%s. Report `accept` or `reject` with this task within %s; the first to accept has it.",
+	body := fmt.Sprintf("Task %s: %s. Its brief is %s/%s. Accept or reject it within %s; the first to accept has it.",
 		t.ID, t.Title, protocol.TaskDir(t.ID), protocol.TaskBrief, plain(d.settings.Tasks.Lease))
 	if t.CheckpointAt > 0 {
 		body += " Somebody worked on it: go on from " + protocol.TaskDir(t.ID) + "/" + protocol.TaskCheckpoint + "."

@@ -92,5 +92,5 @@ func (d *Decider) ways(by protocol.AgentID, t *task.Task) string {
 	case (t.State == task.Unassigned || t.State == task.Offered) && d.is(task.ByEligible, r):
 		return does("take it", "claim", task.Claim, 0, "")
 	}
-	return "It is " + string(t.State) + ", and there is nothing for you to do with it now."
+	return "There is nothing for you to do with it now; " + seeTask(by, t.ID) + "."
 }

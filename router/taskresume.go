@@ -75,7 +75,7 @@ func (d *Decider) mayResume(r *report, t *task.Task) *refusal {
 	if r.by == t.Creator || d.manages(r) {
 		return nil
 	}
-	return &refusal{protocol.CodeNotAllowed, string(t.ID) + ": only " + string(t.Creator) + ", who created it, the lead and human may"}
+	return &refusal{protocol.CodeNotAllowed, string(t.ID) + ": " + onlyManagers(t)}
 }
 
 // resumed is the creation of a task that goes on from an ended one. fresh are
@@ -94,7 +94,7 @@ func (d *Decider) resumed(r *report, t *task.Task, fresh map[protocol.TaskID]pro
 			heir, live = as, true
 		}
 		if !live {
-			return e, d.resumeFirst(t, heir)
+			return e, d.resumeFirst(r.by, t, heir)
 		}
 		if !slices.Contains(e.Needs, heir) {
 			e.Needs = append(e.Needs, heir)
@@ -120,12 +120,12 @@ func gateBy(brief *protocol.TaskEvent) protocol.AgentID {
 }
 
 // resumeFirst refuses to resume a task before another that it needs.
-func (d *Decider) resumeFirst(t *task.Task, need protocol.TaskID) *refusal {
+func (d *Decider) resumeFirst(by protocol.AgentID, t *task.Task, need protocol.TaskID) *refusal {
 	state, known := d.state.Tasks.Fate(need)
 	if !known {
-		return unknownNeed(string(need))
+		return unknownNeed(by, string(need))
 	}
-	return &refusal{protocol.CodeNeedsUnmet, fmt.Sprintf("it needs %s, which was %s: resume that first, `hived task resume %s`, or all that failed with it, `hived task resume --family %s` (`\"data\": {\"family\": true}`)", need, state, need, t.ID)}
+	return &refusal{protocol.CodeNeedsUnmet, fmt.Sprintf("it needs %s, which was %s; to resume that first, %s; to resume all that failed with it, %s", need, state, resuming(by, need, false), resuming(by, t.ID, true))}
 }
 
 // family lists the tasks that failed together, each behind those that it needs:
@@ -142,7 +142,7 @@ func (d *Decider) family(r *report) ([]*task.Task, *refusal) {
 		}
 		t := d.ever(id)
 		if t == nil {
-			return nil, unknownNeed(string(id))
+			return nil, unknownNeed(r.by, string(id))
 		}
 		if no := d.mayResume(r, t); no != nil {
 			return nil, no

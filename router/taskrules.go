@@ -38,10 +38,10 @@ func digits[N uint64 | int](n N) string { return strconv.FormatUint(uint64(n), 1
 // sender take it.
 func (d *Decider) take(r *report, e protocol.TaskEvent) *refusal {
 	if _, ok := task.Next(r.t.State, e.Event); !ok {
-		return illegal(r.t, r.event)
+		return d.illegal(r)
 	}
 	if !slices.ContainsFunc(task.Who(r.t.State, e.Event), func(role task.Role) bool { return d.is(role, r) }) {
-		return &refusal{protocol.CodeNotAllowed, "what " + string(r.by) + " is to this task does not allow " + r.event + "; `hived task diagram` shows who may what"}
+		return &refusal{protocol.CodeNotAllowed, "only " + either(task.Who(r.t.State, e.Event)) + " may do that while it is " + string(r.t.State) + ". " + d.ways(r.by, r.t)}
 	}
 	e.Of = r.of
 	if e.By == "" {
@@ -74,7 +74,7 @@ func (d *Decider) working(r *report, e protocol.TaskEvent) *refusal {
 		from = task.InProgress
 	}
 	if _, ok := task.Next(from, e.Event); !ok {
-		return illegal(r.t, r.event)
+		return d.illegal(r)
 	}
 	if no := d.back(r); no != nil {
 		return no
@@ -83,9 +83,9 @@ func (d *Decider) working(r *report, e protocol.TaskEvent) *refusal {
 }
 
 // works checks that a task is with a holder that works on it.
-func works(r *report) *refusal {
+func (d *Decider) works(r *report) *refusal {
 	if s := r.t.State; s != task.InProgress && s != task.Stalled {
-		return illegal(r.t, r.event)
+		return d.illegal(r)
 	}
 	return nil
 }
@@ -94,26 +94,26 @@ func works(r *report) *refusal {
 func (d *Decider) claim(r *report) *refusal {
 	a := d.state.Agents[r.by]
 	if a == nil || a.Status != ledger.Active {
-		return &refusal{protocol.CodeNotEligible, string(r.by) + " is no active agent"}
+		return &refusal{protocol.CodeNotEligible, string(r.by) + " is no active agent; " + d.managing(r.by, "let it take part", "hived agent release "+string(r.by), "agent-release", onAgent(r.by))}
 	}
 	if r.t == nil {
 		if no := d.noRoom(r.by); no != nil {
 			return no
 		}
 		if r.t = d.bestFor(a, r.put); r.t == nil {
-			return &refusal{protocol.CodeNoTask, "there is no task that you could have now; `hived task list` shows all"}
+			return &refusal{protocol.CodeNoTask, "there is no task that you could have now; you are offered one when there is"}
 		}
 	}
 	t := r.t
 	switch {
 	case t.State != task.Unassigned && t.State != task.Offered:
-		return taken(r)
+		return d.taken(r)
 	case !meant(t, a):
-		return &refusal{protocol.CodeNotEligible, "this task is for " + audience(t) + "; `hived agent add` gives roles and capabilities"}
+		return &refusal{protocol.CodeNotEligible, "this task is for " + audience(t) + "; " + another(r.by)}
 	case len(d.state.Tasks.Unmet(t)) > 0:
 		return unmet(d.state.Tasks.Unmet(t))
 	case t.NotBefore > r.put:
-		return &refusal{protocol.CodeNotYet, "it may be taken from " + d.state.Tasks.Time(t.NotBefore).Format(time.RFC3339) + " on"}
+		return &refusal{protocol.CodeNotYet, "it may be taken from " + d.state.Tasks.Time(t.NotBefore).Format(time.RFC3339) + " on; take it then"}
 	}
 	if no := d.noRoom(r.by); no != nil {
 		return no
@@ -141,14 +141,14 @@ func (d *Decider) bestFor(a *ledger.Agent, at task.Moment) *task.Task {
 }
 
 // taken refuses a task that somebody else was first to take, or that has ended.
-func taken(r *report) *refusal {
+func (d *Decider) taken(r *report) *refusal {
 	switch t := r.t; {
 	case task.Ended(t.State):
-		return illegal(t, r.event)
+		return d.illegal(r)
 	case t.Holder == r.by:
-		return &refusal{protocol.CodeIllegalTransition, "you have it already, with epoch " + digits(t.Epoch)}
+		return &refusal{protocol.CodeIllegalTransition, "you have it already, with epoch " + digits(t.Epoch) + ". " + d.ways(r.by, t)}
 	default:
-		return &refusal{protocol.CodeRaceLost, string(t.Holder) + " was first; look for another task, `hived task claim` gives the best"}
+		return &refusal{protocol.CodeRaceLost, string(t.Holder) + " was first; " + another(r.by)}
 	}
 }
 
@@ -160,7 +160,7 @@ func audience(t *task.Task) string {
 }
 
 func unmet(list []protocol.TaskID) *refusal {
-	return &refusal{protocol.CodeNeedsUnmet, "it needs " + listed(list) + " first"}
+	return &refusal{protocol.CodeNeedsUnmet, "it needs " + listed(list) + " first; take it when that is completed"}
 }
 
 // listed names at most five.
@@ -192,7 +192,7 @@ func (d *Decider) noRoom(id protocol.AgentID) *refusal {
 func (d *Decider) accepts(r *report) *refusal {
 	t := r.t
 	if t.State != task.Offered && t.State != task.Unassigned {
-		return taken(r)
+		return d.taken(r)
 	}
 	if a := d.state.Agents[r.by]; a != nil && meant(t, a) {
 		if no := d.noRoom(r.by); no != nil {
@@ -201,9 +201,9 @@ func (d *Decider) accepts(r *report) *refusal {
 	}
 	switch {
 	case t.State == task.Unassigned:
-		return &refusal{protocol.CodeIllegalTransition, "it is offered to nobody now; `hived task claim " + string(t.ID) + "` takes it"}
+		return &refusal{protocol.CodeIllegalTransition, "it is offered to nobody now; to take it, " + claiming(r.by, t.ID)}
 	case !slices.Contains(t.Offered, r.by):
-		return &refusal{protocol.CodeNotOffered, "it was offered to " + listed(t.Offered) + "; `hived task claim " + string(t.ID) + "` takes it if you may have it"}
+		return &refusal{protocol.CodeNotOffered, "it was offered to " + listed(t.Offered) + "; to take it if you may have it, " + claiming(r.by, t.ID)}
 	}
 	return d.take(r, protocol.TaskEvent{Event: task.Accept, Epoch: t.Epoch + 1})
 }
@@ -211,10 +211,10 @@ func (d *Decider) accepts(r *report) *refusal {
 func (d *Decider) rejects(r *report) *refusal {
 	t := r.t
 	if t.State != task.Offered {
-		return illegal(t, r.event)
+		return d.illegal(r)
 	}
 	if !slices.Contains(t.Offered, r.by) {
-		return &refusal{protocol.CodeNotOffered, "it was offered to " + listed(t.Offered)}
+		return &refusal{protocol.CodeNotOffered, "it was offered to " + listed(t.Offered) + ", and not to you, so that there is nothing to reject"}
 	}
 	if no := d.take(r, protocol.TaskEvent{Event: task.Reject}); no != nil {
 		return no
@@ -238,7 +238,7 @@ func (d *Decider) recovers(r *report) *refusal {
 
 // progresses takes what was reached. The same checkpoint again moves nothing.
 func (d *Decider) progresses(r *report) *refusal {
-	if no := works(r); no != nil {
+	if no := d.works(r); no != nil {
 		return no
 	}
 	return d.working(r, protocol.TaskEvent{Event: task.Progress, Expected: r.Expected})
@@ -349,11 +349,11 @@ func (d *Decider) taskEvent(seq protocol.Seq) (*protocol.TaskEvent, error) {
 
 // asks pauses a task until people have approved.
 func (d *Decider) asks(r *report) *refusal {
-	if no := works(r); no != nil {
+	if no := d.works(r); no != nil {
 		return no
 	}
 	if r.Question == "" && r.Reason == "" {
-		return &refusal{protocol.CodeBadCommand, "it does not say what is to be approved; write it as data.question"}
+		return &refusal{protocol.CodeBadCommand, "it does not say what is to be approved; to say it, " + r.send(`"…"`, `{"question": "…"}`)}
 	}
 	return d.pause(r, "", r.Question, r.Reason)
 }
@@ -361,7 +361,7 @@ func (d *Decider) asks(r *report) *refusal {
 // pause has a task wait for people, if there are as many as it needs.
 func (d *Decider) pause(r *report, category protocol.Category, question, reason string) *refusal {
 	if who := d.approvers(r.t); len(who) < int(r.t.Needed) {
-		return &refusal{protocol.CodeBadCommand, fmt.Sprintf("it needs %d approvals, and beside you only %s could give one; give the task back with `release`", r.t.Needed, listed(who))}
+		return &refusal{protocol.CodeBadCommand, fmt.Sprintf("it needs %d approvals, and beside you only %s could give one; to give it back, %s", r.t.Needed, or(listed(who), "nobody"), way(r.by, "hived task release "+string(r.t.ID), toSend(task.Release, r.t.ID, r.t.Epoch, "")))}
 	}
 	return d.working(r, protocol.TaskEvent{
 		Event: task.PauseForApproval, Category: category, Question: r.words(question), Reason: r.words(reason),
@@ -371,11 +371,11 @@ func (d *Decider) pause(r *report, category protocol.Category, question, reason 
 
 // blocks has a task wait for others.
 func (d *Decider) blocks(r *report) *refusal {
-	if no := works(r); no != nil {
+	if no := d.works(r); no != nil {
 		return no
 	}
 	if len(r.Needs) == 0 && r.Reason == "" {
-		return &refusal{protocol.CodeBadCommand, "it does not say what is waited for; write the ids of tasks as data.needs, or what you need to know as data.reason"}
+		return &refusal{protocol.CodeBadCommand, "it does not say what is waited for; to ask for what you need to know, " + r.send(`--reason "…"`, `{"reason": "…"}`) + "; to wait for tasks, " + r.send("--needs ID", `{"needs": ["ID"]}`)}
 	}
 	if len(r.Needs) == 0 { // a word of who knows
 		return d.working(r, protocol.TaskEvent{Event: task.BlockOnDependency})
@@ -385,9 +385,9 @@ func (d *Decider) blocks(r *report) *refusal {
 		need := d.state.Tasks.Get(protocol.TaskID(name))
 		switch {
 		case need != nil && (need == r.t || d.leadsTo(need, r.t.ID)):
-			return &refusal{protocol.CodeCycle, name + " waits for this task itself, so that neither would ever go on"}
+			return &refusal{protocol.CodeCycle, name + " waits for this task itself, so that neither would ever go on; leave it out"}
 		}
-		if no := d.checkNeed(protocol.TaskID(name)); no != nil {
+		if no := d.checkNeed(r.by, protocol.TaskID(name)); no != nil {
 			return no
 		}
 		if !slices.Contains(needs, protocol.TaskID(name)) {
@@ -403,8 +403,8 @@ func (d *Decider) blocks(r *report) *refusal {
 	return d.refuseIf(d.step(r.now, r.t, protocol.TaskEvent{Event: task.DependencyResolved, By: protocol.Hive, Reason: "all of it is done already"}))
 }
 
-func unknownNeed(name string) *refusal {
-	return &refusal{protocol.CodeUnknownNeed, "there is no task " + protocol.Quote(cut(name, 64)) + " to wait for; `hived task list` shows those that there are"}
+func unknownNeed(by protocol.AgentID, name string) *refusal {
+	return &refusal{protocol.CodeUnknownNeed, "there is no task " + protocol.Quote(cut(name, 64)) + " to wait for; " + seeTasks(by)}
 }
 
 // leadsTo tells whether a task waits for another, through any number of others.
@@ -465,7 +465,7 @@ func (d *Decider) manages(r *report) bool { return d.is(task.ByLead, r) || d.is(
 
 // fails routes a failure by its category (spec §8.4).
 func (d *Decider) fails(r *report) *refusal {
-	if no := works(r); no != nil {
+	if no := d.works(r); no != nil {
 		return no
 	}
 	category := r.Category
@@ -476,9 +476,12 @@ func (d *Decider) fails(r *report) *refusal {
 		return d.pause(r, category, "log in again, then approve", or(r.Reason, "the login has expired"))
 	case protocol.AmbiguityFailure:
 		if r.Question == "" && r.Reason == "" {
-			return &refusal{protocol.CodeBadCommand, "it does not say what is ambiguous; write the question as data.reason"}
+			return &refusal{protocol.CodeBadCommand, "it does not say what is ambiguous; to say it, " + r.send(`--category ambiguity --reason "…"`, `{"category": "ambiguity", "reason": "…"}`)}
 		}
-		return d.pause(r, category, or(r.Question, r.Reason), "")
+		if r.Question == "" {
+			r.Question, r.Reason = r.Reason, ""
+		}
+		return d.pause(r, category, r.Question, r.Reason)
 	case protocol.LogicFailure:
 		return d.repair(r)
 	case protocol.SchemaFailure, protocol.UnknownFailure:
@@ -531,7 +534,7 @@ func (d *Decider) releases(r *report) *refusal {
 }
 
 func (d *Decider) completes(r *report) *refusal {
-	if no := works(r); no != nil {
+	if no := d.works(r); no != nil {
 		return no
 	}
 	if no := d.gated(r); no != nil {
@@ -552,19 +555,19 @@ func (d *Decider) gated(r *report) *refusal {
 	}
 	brief, err := d.taskEvent(r.t.BriefAt)
 	if err != nil || brief.Spec == nil {
-		return &refusal{protocol.CodeBadCommand, "its gate cannot be read from the log; report `failure` with the category unknown"}
+		return &refusal{protocol.CodeBadCommand, "its gate cannot be read from the log; to say so, " + way(r.by, "hived task fail "+string(r.t.ID)+` --category unknown --reason "…"`, toSend(eventFailure, r.t.ID, r.t.Epoch, `{"category": "unknown", "reason": "…"}`))}
 	}
 	sum := protocol.GateSum(brief.Spec.Gate)
-	run := "run `" + protocol.Visible(cut(brief.Spec.Gate, 400)) + "` and report `\"gate\": {\"exit\": 0, \"sha256\": \"" + sum + "\"}` with `complete`"
+	pass := "the gate is `" + protocol.Visible(cut(brief.Spec.Gate, 400)) + "`; when it ends with 0, " + r.send("", `{"gate": {"exit": 0, "sha256": "`+sum+`"}}`)
 	switch g := r.Gate; {
 	case g == nil:
-		return &refusal{protocol.CodeGateUnmet, "the brief has a gate: " + run}
+		return &refusal{protocol.CodeGateUnmet, "it does not say how the gate of the brief ended: " + pass}
 	case g.SHA256 != sum:
-		return &refusal{protocol.CodeGateUnmet, "the sha256 is of another gate than the brief's: " + run}
+		return &refusal{protocol.CodeGateUnmet, "the sha256 is of another gate than the brief's: " + pass}
 	case g.Exit == nil:
-		return &refusal{protocol.CodeBadCommand, "it does not say how the gate ended; write the exit status as data.gate.exit"}
+		return &refusal{protocol.CodeBadCommand, "it does not say with which exit status the gate ended: " + pass}
 	case *g.Exit != 0:
-		return &refusal{protocol.CodeGateUnmet, fmt.Sprintf("the gate is not passed: it ended with exit status %d; mend that and run it again, or report `failure`", *g.Exit)}
+		return &refusal{protocol.CodeGateUnmet, fmt.Sprintf("the gate is not passed: it ended with exit status %d; mend that and run it again: %s", *g.Exit, pass)}
 	}
 	return nil
 }
@@ -581,14 +584,14 @@ func (d *Decider) confirmsCancel(r *report) *refusal {
 // cancels asks a holder to stop, or ends what nobody has started.
 func (d *Decider) cancels(r *report) *refusal {
 	if r.by != r.t.Creator && !d.manages(r) {
-		return &refusal{protocol.CodeNotAllowed, "only " + string(r.t.Creator) + ", who created it, the lead and human may"}
+		return &refusal{protocol.CodeNotAllowed, onlyManagers(r.t)}
 	}
 	return d.take(r, protocol.TaskEvent{Event: task.Cancel})
 }
 
 func (d *Decider) resolves(r *report) *refusal {
 	if !d.manages(r) {
-		return &refusal{protocol.CodeNotAllowed, "only the lead and human may"}
+		return &refusal{protocol.CodeNotAllowed, "only the lead and human may; ask human"}
 	}
 	return d.take(r, protocol.TaskEvent{Event: task.DependencyResolved})
 }

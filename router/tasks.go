@@ -3,7 +3,6 @@ package router
 import (
 	"errors"
 	"maps"
-	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -17,16 +16,17 @@ import (
 
 // report is a command about a task (spec §8.2), while it is decided.
 type report struct {
-	now   time.Time
-	put   task.Moment // when it was put there: moments that were over then come before it
-	of    protocol.Seq
-	by    protocol.AgentID
-	id    protocol.MessageID
-	event string
-	m     *protocol.Message
-	t     *task.Task        // nil: of create, and of claim where none is named
-	made  []protocol.TaskID // by create, in the order of the command
-	lost  []*task.Task      // of those that were made: for agents that are not there
+	now    time.Time
+	fenced bool        // its command carries the epoch
+	put    task.Moment // when it was put there: moments that were over then come before it
+	of     protocol.Seq
+	by     protocol.AgentID
+	id     protocol.MessageID
+	event  string
+	m      *protocol.Message
+	t      *task.Task        // nil: of create, and of claim where none is named
+	made   []protocol.TaskID // by create, in the order of the command
+	lost   []*task.Task      // of those that were made: for agents that are not there
 
 	reached *protocol.Checkpoint // what came along and is not the last one again; nil: nothing
 	ignored []string             // members of the data that the command does not take
@@ -179,18 +179,19 @@ func (d *Decider) enter(r *report) *refusal {
 		for name := range taskHandlers {
 			names = append(names, name)
 		}
-		return &refusal{protocol.CodeUnknownCommand, "there is no such command about a task" + didYouMean(r.event, names)}
+		return &refusal{protocol.CodeUnknownCommand, "there is no such command about a task" + ended(didYouMean(r.event, names, "PROTOCOL.md lists them")) + d.waysOf(r)}
 	}
+	r.fenced = h.epoch
 	if r.m.Task != "" {
 		if r.t = d.ever(protocol.TaskID(r.m.Task)); r.t == nil {
-			return &refusal{protocol.CodeUnknownTask, "there is no task " + protocol.Quote(cut(r.m.Task, 64)) + ", or it ended long ago; `hived task list` shows those that there are"}
+			return &refusal{protocol.CodeUnknownTask, "there is no task " + protocol.Quote(cut(r.m.Task, 64)) + ", or it ended long ago; " + seeTasks(r.by)}
 		}
 	}
 	if r.t != nil && d.state.Tasks.Get(r.t.ID) == nil && r.event != eventResume {
-		return illegal(r.t, r.event)
+		return d.illegal(r)
 	}
 	if r.t == nil && !h.noTask {
-		return &refusal{protocol.CodeUnknownTask, "it does not say which task; write its id as `task`"}
+		return &refusal{protocol.CodeUnknownTask, "it does not say which task; to say it, " + r.send("", "")}
 	}
 	if h.epoch { // what comes too late is told so, whatever else it lacks
 		if no := d.holds(r); no != nil {
@@ -227,20 +228,15 @@ func (d *Decider) momentsBefore(r *report) *refusal {
 	switch t := r.t; {
 	case t == nil:
 	case t.State == task.Paused && t.Until <= r.put:
-		return tooLate(t, d.state.Tasks.Time(t.Until))
+		return d.tooLate(r, d.state.Tasks.Time(t.Until))
 	case t.State == task.Retrying && t.NotBefore <= r.put:
 		return d.refuseIf(d.retry(r.now, t))
 	}
 	return nil
 }
 
-func tooLate(t *task.Task, end time.Time) *refusal {
-	return &refusal{protocol.CodeIllegalTransition, "its time to be approved was over at " + end.Format(time.RFC3339) + ", before this was put there, so that it fails; " + resumable(t)}
-}
-
-// resumable says how to go on with a task that has ended.
-func resumable(t *task.Task) string {
-	return "`hived task resume " + string(t.ID) + "` makes a new one that goes on from its checkpoint"
+func (d *Decider) tooLate(r *report, end time.Time) *refusal {
+	return &refusal{protocol.CodeIllegalTransition, "its time to be approved was over at " + end.Format(time.RFC3339) + ", before this was put there, so that it fails; " + d.resumable(r.by, r.t)}
 }
 
 // read decodes the data of a report. What the command does not take is left out and
@@ -250,11 +246,11 @@ func (r *report) read(h handler) *refusal {
 		return nil
 	}
 	if err := json.Unmarshal(r.m.Data, &r.TaskReport, json.RejectUnknownMembers(true)); err != nil {
-		return &refusal{protocol.CodeBadCommand, "its data does not fit: " + dataFault(err, reportMembers) + "; PROTOCOL.md shows what each command takes"}
+		return &refusal{protocol.CodeBadCommand, "its data does not fit: " + ended(dataFault(err, reportMembers)) + " PROTOCOL.md shows what each command takes"}
 	}
 	var has map[string]jsontext.Value
 	if err := json.Unmarshal(r.m.Data, &has); err != nil {
-		return &refusal{protocol.CodeBadCommand, "its data does not fit: " + protocol.Visible(err.Error())}
+		return &refusal{protocol.CodeBadCommand, "its data does not fit: " + dataFault(err, reportMembers)}
 	}
 	for _, name := range slices.Sorted(maps.Keys(has)) {
 		if !h.may(r, name) {
@@ -289,29 +285,6 @@ func (r *report) ignore(name string) {
 	}
 }
 
-// The members that the data of a report, and a task that is created, can have.
-var (
-	reportMembers = membersOf[protocol.TaskReport]()
-	specMembers   = membersOf[protocol.TaskSpec]()
-)
-
-func membersOf[T any]() (list []string) {
-	for _, f := range reflect.VisibleFields(reflect.TypeFor[T]()) {
-		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
-		list = append(list, name)
-	}
-	return list
-}
-
-// dataFault says why data does not fit. Of a member that is not known it gives the
-// nearest of those that are.
-func dataFault(err error, known []string) string {
-	if e, ok := errors.AsType[*json.SemanticError](err); ok && errors.Is(err, json.ErrUnknownName) {
-		return "there is no member " + protocol.Quote(cut(e.JSONPointer.LastToken(), 64)) + didYouMean(e.JSONPointer.LastToken(), slices.Clone(known))
-	}
-	return protocol.Visible(err.Error())
-}
-
 // ahead refuses a time that is too far ahead. One that is over says nothing.
 func (r *report) ahead(name string, at *time.Time, most time.Duration) *refusal {
 	*at = at.UTC()
@@ -331,11 +304,11 @@ func (d *Decider) holds(r *report) *refusal {
 	own := r.by == t.Holder && !t.Spent
 	switch {
 	case epoch == 0 && r.by != t.Holder:
-		return notHolder(t)
+		return notHolder(r.by, t)
 	case epoch == 0:
-		return &refusal{protocol.CodeMissingEpoch, "it carries no epoch, and " + held(t) + "; write that as `epoch`, so that a report that comes too late is known as such"}
+		return &refusal{protocol.CodeMissingEpoch, "it carries no epoch, and " + held(t) + "; to send it under that, " + r.again(t.Epoch)}
 	case epoch > t.Epoch && own:
-		return &refusal{protocol.CodeFutureEpoch, held(t) + ", not under " + digits(epoch)}
+		return &refusal{protocol.CodeFutureEpoch, held(t) + ", not under " + digits(epoch) + "; to send it under that, " + r.again(t.Epoch)}
 	case epoch > t.Epoch:
 		return &refusal{protocol.CodeFutureEpoch, "the task is at epoch " + digits(t.Epoch) + "; write the epoch that you got with the task"}
 	case t.Fenced(epoch):
@@ -345,7 +318,7 @@ func (d *Decider) holds(r *report) *refusal {
 		}
 		return &refusal{protocol.CodeFenced, "epoch " + digits(epoch) + " is over: " + text}
 	case !own:
-		return notHolder(t)
+		return notHolder(r.by, t)
 	}
 	return nil
 }
@@ -358,20 +331,23 @@ func held(t *task.Task) string {
 	return "you hold it under epoch " + digits(t.Epoch)
 }
 
-func notHolder(t *task.Task) *refusal {
-	if t.Holder == "" {
-		return &refusal{protocol.CodeNotHolder, "nobody has this task; take it first with `claim`"}
+func notHolder(by protocol.AgentID, t *task.Task) *refusal {
+	if task.Ended(t.State) {
+		return &refusal{protocol.CodeNotHolder, "the task is " + string(t.State) + ", and not with you; " + another(by)}
 	}
-	return &refusal{protocol.CodeNotHolder, string(t.Holder) + " has this task, not you"}
+	if t.Holder == "" {
+		return &refusal{protocol.CodeNotHolder, "nobody has this task; to take it first, " + claiming(by, t.ID)}
+	}
+	return &refusal{protocol.CodeNotHolder, string(t.Holder) + " has this task, not you; " + another(by)}
 }
 
 // illegal refuses what is no row of the table.
-func illegal(t *task.Task, event string) *refusal {
-	text := "a task that is " + string(t.State) + " knows no " + event
-	if task.Ended(t.State) {
-		text += "; it has ended: " + resumable(t)
+func (d *Decider) illegal(r *report) *refusal {
+	text := "a task that is " + string(r.t.State) + " knows no " + r.event
+	if task.Ended(r.t.State) {
+		text += "; " + d.resumable(r.by, r.t)
 	} else {
-		text += "; `hived task diagram` shows what leads where"
+		text += ". " + d.ways(r.by, r.t)
 	}
 	return &refusal{protocol.CodeIllegalTransition, text}
 }

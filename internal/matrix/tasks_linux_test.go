@@ -95,7 +95,7 @@ func unheeded(name, given string, code protocol.Code, remedy string, say func(h 
 const noTask protocol.TaskID = "01ARZ3NDEKTSV4RRFFQ69G5FAV"
 
 var taskCommands = []row{
-	unheeded("task-unknown", "a report about a task that there is not", protocol.CodeUnknownTask, "hived task list", func(h *hive) said {
+	unheeded("task-unknown", "a report about a task that there is not", protocol.CodeUnknownTask, "tasks/", func(h *hive) said {
 		return said{h.alice, "start", about(noTask, 1, `{}`)}
 	}),
 	unheeded("task-unknown-event", "an event that no task knows", protocol.CodeUnknownCommand, "did you mean", func(h *hive) said {
@@ -104,7 +104,7 @@ var taskCommands = []row{
 	unheeded("task-of-another", "an agent reports on the task of another", protocol.CodeNotHolder, "has this task", func(h *hive) said {
 		return said{h.alice, "complete", about(h.begun(), 1, `{}`)}
 	}),
-	unheeded("task-epoch-missing", "a holder's report carries no epoch", protocol.CodeMissingEpoch, "write that as `epoch`", func(h *hive) said {
+	unheeded("task-epoch-missing", "a holder's report carries no epoch", protocol.CodeMissingEpoch, `"epoch": 1`, func(h *hive) said {
 		return said{h.bob, "complete", about(h.begun(), 0, `{}`)}
 	}),
 	unheeded("task-epoch-over", "a result comes with the epoch before, after the task was given back", protocol.CodeFenced, "stop working on it", func(h *hive) said {
@@ -136,10 +136,10 @@ var taskCommands = []row{
 	unheeded("task-needs-circle", "three tasks need each other in a circle", protocol.CodeCycle, "through others", func(h *hive) said {
 		return said{h.alice, "create", `,"data":{"tasks":[{"name":"a","title":"x","needs":["b"]},{"name":"b","title":"y","needs":["c"]},{"name":"c","title":"z","needs":["a"]}]}`}
 	}),
-	unheeded("task-needs-nothing-known", "a task needs one that there is not", protocol.CodeUnknownNeed, "hived task list", func(h *hive) said {
+	unheeded("task-needs-nothing-known", "a task needs one that there is not", protocol.CodeUnknownNeed, "tasks/", func(h *hive) said {
 		return said{h.alice, "create", `,"data":{"title":"x","needs":["` + string(noTask) + `"]}`}
 	}),
-	unheeded("task-needs-what-failed", "a task needs one that was cancelled", protocol.CodeNeedsUnmet, "hived task resume", func(h *hive) said {
+	unheeded("task-needs-what-failed", "a task needs one that was cancelled", protocol.CodeNeedsUnmet, `{"to": "hive", "event": "resume"`, func(h *hive) said {
 		id := h.creates("lost", "", h.bob)
 		h.orders(h.alice, "cancel", "cancel", about(id, 0, `{}`))
 		return said{h.alice, "create", `,"data":{"title":"x","needs":["` + string(id) + `"]}`}
@@ -147,13 +147,13 @@ var taskCommands = []row{
 	unheeded("task-for-nobody", "a task is for an agent that there is not", protocol.CodeUnknownAgent, "", func(h *hive) said {
 		return said{h.alice, "create", `,"data":{"title":"x","to":["nobody"]}`}
 	}),
-	unheeded("task-complete-unstarted", "a task is reported as completed that nobody started", protocol.CodeIllegalTransition, "hived task diagram", func(h *hive) said {
+	unheeded("task-complete-unstarted", "a task is reported as completed that nobody started", protocol.CodeIllegalTransition, `{"to": "hive", "event": "start"`, func(h *hive) said {
 		id := h.creates("work", "", h.bob)
 		h.step(task.Offer, of(id))
 		h.orders(h.bob, "accept", "accept", about(id, 0, `{}`))
 		return said{h.bob, "complete", about(id, 1, `{}`)}
 	}),
-	unheeded("task-ended", "a task that has ended is completed a second time", protocol.CodeIllegalTransition, "hived task resume", func(h *hive) said {
+	unheeded("task-ended", "a task that has ended is completed a second time", protocol.CodeIllegalTransition, "go on from it, ask ", func(h *hive) said {
 		id := h.begun()
 		h.orders(h.bob, "complete", "complete", about(id, 1, `{}`))
 		return said{h.bob, "complete", about(id, 1, `{}`)}
@@ -174,7 +174,7 @@ var taskCommands = []row{
 		h.orders(h.bob, "release", "release", about(id, 1, fmt.Sprintf(`{"not_before":%q}`, time.Now().Add(time.Hour).UTC().Format(time.RFC3339))))
 		return said{h.bob, "claim", about(id, 0, `{}`)}
 	}),
-	unheeded("task-nothing-to-claim", "an agent claims the best task, and there is none for it", protocol.CodeNoTask, "hived task list", func(h *hive) said {
+	unheeded("task-nothing-to-claim", "an agent claims the best task, and there is none for it", protocol.CodeNoTask, "offered one", func(h *hive) said {
 		return said{h.alice, "claim", ``}
 	}),
 	unheeded("task-no-room", "an agent with one slot accepts a second task", protocol.CodeNoRoom, "you have 1 of 1 in hand", func(h *hive) said {

@@ -1,0 +1,84 @@
+package router
+
+import (
+	"errors"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/hived/hived/protocol"
+)
+
+// The members that the data of a report, a task that is created, and a command
+// about the hive can have.
+var (
+	reportMembers = membersOf[protocol.TaskReport]()
+	specMembers   = membersOf[protocol.TaskSpec]()
+	orderMembers  = membersOf[order]()
+)
+
+func membersOf[T any]() (list []string) {
+	for _, f := range reflect.VisibleFields(reflect.TypeFor[T]()) {
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		list = append(list, name)
+	}
+	return list
+}
+
+// dataFault says why data does not fit: which member, what stands there and what
+// is wanted. Of a member that is not known it gives the nearest of those that are.
+func dataFault(err error, known []string) string {
+	e, ok := errors.AsType[*json.SemanticError](err)
+	switch {
+	case !ok:
+		return protocol.Visible(err.Error())
+	case errors.Is(err, json.ErrUnknownName):
+		name := e.JSONPointer.LastToken()
+		return "there is no member " + protocol.Quote(cut(name, 64)) + didYouMean(name, slices.Clone(known), "PROTOCOL.md lists them")
+	case e.GoType == nil:
+		return protocol.Visible(err.Error())
+	}
+	where := "data" + strings.ReplaceAll(string(e.JSONPointer), "/", ".")
+	if e.GoType == reflect.TypeFor[time.Time]() {
+		return where + " is no time such as 2026-11-21T09:00:00Z"
+	}
+	return protocol.Visible(cut(where, 128)) + " is " + kindOf(e.JSONKind) + ", and " + wantedOf(e.GoType) + " is wanted"
+}
+
+// kindOf names what a JSON value is.
+func kindOf(k jsontext.Kind) string {
+	switch k {
+	case 'n':
+		return "null"
+	case 't', 'f':
+		return "true or false"
+	case '"':
+		return "a text"
+	case '0':
+		return "a number"
+	case '{':
+		return "an object"
+	case '[':
+		return "a list"
+	}
+	return "something else"
+}
+
+// wantedOf names the JSON value that a type is written as.
+func wantedOf(t reflect.Type) string {
+	switch t.Kind() { //nolint:exhaustive // all others are numbers
+	case reflect.String:
+		return "a text"
+	case reflect.Bool:
+		return "true or false"
+	case reflect.Slice:
+		return "a list"
+	case reflect.Struct, reflect.Map, reflect.Pointer:
+		return "an object"
+	}
+	return "a whole number that is not too large"
+}

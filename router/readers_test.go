@@ -1,0 +1,244 @@
+package router
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/hived/hived/protocol"
+)
+
+// quoted finds what a notice shows to be used as it is.
+var quoted = regexp.MustCompile("`([^`]*)`")
+
+// stumbles finds what does not read well: two ends of a sentence, a word left out, and
+// errors of the language that hived is written in.
+var stumbles = regexp.MustCompile(`\?[.;:]|  | json: |unmarshal`)
+
+// wantForReader wants a notice of hived to show what its reader can use: no
+// commands of people to an agent, and the messages that it shows whole; no JSON to
+// a person.
+func wantForReader(t *testing.T, e *protocol.MessageEvent) {
+	t.Helper()
+	if e.From != protocol.Hive || len(e.Delivered) != 1 {
+		return
+	}
+	var n said
+	if err := json.Unmarshal([]byte(e.Raw), &n, json.MatchCaseInsensitiveNames(true)); err != nil {
+		t.Fatal(err)
+	}
+	to := e.Delivered[0]
+	if n.Data.Code == protocol.CodeMisspelt {
+		return // it shows to whoever wrote JSON what he wrote
+	}
+	if to == protocol.Human && (strings.Contains(n.Body, `{"`) || strings.Contains(n.Body, `": {`)) {
+		t.Errorf("a person was shown JSON: %s", n.Body)
+	}
+	if bad := stumbles.FindString(quoted.ReplaceAllString(n.Body, "…")); bad != "" {
+		t.Errorf("%s was told something that does not read well, %q: %s", to, bad, n.Body)
+	}
+	for _, x := range quoted.FindAllStringSubmatch(n.Body, -1) {
+		switch show := x[1]; {
+		case to == protocol.Human:
+		case strings.HasPrefix(show, "hived "):
+			t.Errorf("%s was shown a command of people: %s", to, n.Body)
+		case strings.HasPrefix(show, "{"):
+			m, err := protocol.DecodeMessage([]byte(show))
+			if err != nil || len(m.To) == 0 {
+				t.Errorf("%s was shown no message (%v): %s", to, err, n.Body)
+			}
+		}
+	}
+}
+
+// TestCommandsStandApart: what names a command of people goes through the functions
+// that know the reader, or stands where only people read.
+func TestCommandsStandApart(t *testing.T) {
+	forPeople := []string{"ways.go", "needsyou.go", "report.go", "init.go", "router.go"}
+	eachLiteral(t, func(file, _, text string) {
+		if strings.Contains(text, "`hived ") && !slices.Contains(forPeople, file) {
+			t.Errorf("%s: %q may reach an agent; let way or managing write it", file, text)
+		}
+	})
+}
+
+// codeNames gives the codes of package protocol by the names of their constants.
+func codeNames(t *testing.T) map[string]protocol.Code {
+	t.Helper()
+	tree, err := parser.ParseFile(token.NewFileSet(), "../protocol/codes.go", nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := map[string]protocol.Code{}
+	ast.Inspect(tree, func(n ast.Node) bool {
+		if v, ok := n.(*ast.ValueSpec); ok && len(v.Names) == 1 && len(v.Values) == 1 {
+			if lit, ok := v.Values[0].(*ast.BasicLit); ok {
+				names[v.Names[0].Name] = protocol.Code(strings.Trim(lit.Value, `"`))
+			}
+		}
+		return true
+	})
+	return names
+}
+
+// eachLiteral calls a function for each text of this package, and for each code that
+// a refusal is built with.
+func eachLiteral(t *testing.T, found func(file, code, text string)) {
+	t.Helper()
+	files, err := filepath.Glob("*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		if strings.HasSuffix(file, "_test.go") {
+			continue
+		}
+		src, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		tree, err := parser.ParseFile(token.NewFileSet(), file, src, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ast.Inspect(tree, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.BasicLit:
+				found(file, "", n.Value)
+			case *ast.CompositeLit:
+				if id, ok := n.Type.(*ast.Ident); ok && id.Name == "refusal" && len(n.Elts) > 0 {
+					if x, ok := n.Elts[0].(*ast.SelectorExpr); ok {
+						found(file, x.Sel.Name, "")
+					}
+				}
+			}
+			return true
+		})
+	}
+}
+
+// TestRefusalsAreForTheirReaders: every code with which this package refuses, to an
+// agent and to a person. [newCrew] looks at what each of them is shown.
+func TestRefusalsAreForTheirReaders(t *testing.T) {
+	wanted := map[protocol.Code]bool{}
+	names := codeNames(t)
+	eachLiteral(t, func(file, name, _ string) {
+		if code := names[name]; name != "" {
+			if wanted[code] = true; code == "" {
+				t.Errorf("%s refuses with %s, which is no code", file, name)
+			}
+		}
+	})
+	if len(wanted) < 20 {
+		t.Fatalf("only %d codes of refusals were found: %v", len(wanted), wanted)
+	}
+	// A person may command, and is never out of place.
+	never := map[protocol.AgentID][]protocol.Code{protocol.Human: {protocol.CodeNotAllowed}}
+	for _, who := range []protocol.AgentID{"anna", protocol.Human} {
+		t.Run(string(who), func(t *testing.T) {
+			scenario(t, "anna berta carl", func(h *crew) {
+				h.refuseAll(who)
+				for code := range wanted {
+					if len(h.told(who, code)) == 0 && !slices.Contains(never[who], code) {
+						t.Errorf("%s was not refused with %s: add a command to this test that is", who, code)
+					}
+				}
+			})
+		})
+	}
+}
+
+// refuseAll has somebody send a command for every code with which one is refused.
+func (h *crew) refuseAll(who protocol.AgentID) {
+	h.Helper()
+	const nobody = "01HZZZZZZZZZZZZZZZZZZZZZZZ"
+	for _, id := range []protocol.AgentID{who, "berta"} {
+		h.post("human", `{"to": "hive", "event": "agent-add", "data": {"agent": "`+string(id)+`", "slots": 3}}`)
+	}
+	mine := `"to": ["` + string(who) + `"]`
+	held := h.create("berta", `{"title": "held", `+mine+`, "gate": "make test"}`)
+	h.begin(who, held)
+	h.post(who, `{"to": "hive", "event": "claim"}`) // no-task
+	h.collect()
+	lost := h.create("berta", `{"title": "lost", `+mine+`}`)
+	h.does(who, "claim", lost, "")
+	h.pass(time.Minute) // the lease ends
+	others := h.create("berta", `{"title": "of berta", "to": ["berta"], "approvals": 2, "approvers": ["`+string(who)+`", "human", "anna"]}`)
+	free := h.create("berta", `{"title": "for others", "to": ["@nobody"]}`)
+	h.begin("berta", others)
+	asked := h.create("berta", `{"title": "asked", "to": ["berta"], "approvers": ["@nobody"]}`)
+	h.begin("berta", asked)
+	h.does("berta", "pause_for_approval", others, `{"question": "May I?"}`)
+	h.does("berta", "pause_for_approval", asked, `{"question": "May I?"}`)
+	offered := h.create("berta", `{"title": "offered", "to": ["carl"]}`)
+	later := h.create("berta", `{"title": "later", `+mine+`}`)
+	h.begin(who, later)
+	h.does(who, "release", later, `{"not_before": "`+time.Now().Add(time.Hour).UTC().Format(time.RFC3339)+`"}`)
+	waits := h.create("berta", `{"title": "waits", `+mine+`, "needs": ["`+string(held)+`"]}`)
+	ended := h.create("berta", `{"title": "ended", `+mine+`}`)
+	h.does("berta", "cancel", ended, "")
+	ids := strings.NewReplacer("HELD", string(held), "LOST", string(lost), "BERTAS", string(others), "FREE", string(free), "OFFERED", string(offered),
+		"ASKED", string(asked), "LATER", string(later), "WAITS", string(waits), "ENDED", string(ended), "NOBODY", nobody)
+	for _, text := range []string{
+		`"event": "start", "task": "NOBODY"`,                                                      // unknown-task
+		`"event": "start"`,                                                                        //
+		`"event": "start", "task": "HELD", "epoch": 1`,                                            // illegal-transition
+		`"event": "claim", "task": "HELD"`,                                                        //
+		`"event": "accept", "task": "LATER"`,                                                      //
+		`"event": "start", "task": "ENDED"`,                                                       // not-holder
+		`"event": "accept", "task": "ENDED"`,                                                      //
+		`"event": "start", "task": "LOST", "epoch": 1`,                                            // fenced
+		`"event": "complete", "task": "HELD"`,                                                     // missing-epoch
+		`"event": "progress", "task": "HELD", "data": {"milestone": "x"}`,                         //
+		`"event": "complete", "task": "HELD", "epoch": 7`,                                         // future-epoch
+		`"event": "start", "task": "BERTAS", "epoch": 1`,                                          // not-holder
+		`"event": "reject", "task": "OFFERED"`,                                                    // not-offered
+		`"event": "claim", "task": "BERTAS"`,                                                      // race-lost
+		`"event": "claim", "task": "FREE"`,                                                        // not-eligible
+		`"event": "claim", "task": "LATER"`,                                                       // not-yet
+		`"event": "claim", "task": "WAITS"`,                                                       // needs-unmet
+		`"event": "create", "data": {"title": "x", "needs": ["ENDED"]}`,                           //
+		`"event": "create", "data": {"title": "x", "needs": ["NOBODY"]}`,                          // unknown-need
+		`"event": "create", "data": {"title": "x", "name": "x", "needs": ["x"]}`,                  // dependency-cycle
+		`"event": "block_on_dependency", "task": "HELD", "epoch": 1, "data": {"needs": ["HELD"]}`, //
+		`"event": "complete", "task": "HELD", "epoch": 1`,                                         // gate-unmet
+		`"event": "create", "data": ` + many(1001, `{"title": "%d"}`),                             // too-many
+		`"event": "approval_granted", "task": "ASKED"`,                                            // not-approver
+		`"event": "approval_granted", "task": "BERTAS", "data": {"ask": 1}`,                       // stale-approval
+		`"event": "approval_granted", "task": "BERTAS", "data": {"ask": ASK}`,                     // once, and
+		`"event": "approval_granted", "task": "BERTAS", "data": {"ask": ASK}`,                     // voted-twice
+		`"event": "cancel", "task": "HELD"`,                                                       // not-allowed
+		`"event": "amend", "task": "HELD", "data": {"body": "x"}`,                                 //
+		`"event": "resume", "task": "ENDED"`,                                                      //
+		`"event": "agent-hold", "data": {"agent": "berta"}`,                                       //
+		`"event": "agent-hold", "data": {"agents": "berta"}`,                                      // bad-command
+		`"event": "inbox-undelete", "data": {"agent": "berta"}`,                                   //
+		`"event": "continue", "data": {"conversation": "nosuch"}`,                                 //
+		`"event": "create"`,                                                                       //
+		`"event": "create", "data": {"title": "x", "to": ["lead"]}`,                               //
+		`"event": "pause_for_approval", "task": "HELD", "epoch": 1`,                               //
+		`"event": "block_on_dependency", "task": "HELD", "epoch": 1`,                              //
+		`"event": "failure", "task": "HELD", "epoch": 1, "data": {"category": "ambiguity"}`,       //
+		`"event": "complete", "task": "HELD", "epoch": 1, "data": {"gate": {"exit": 1}}`,          //
+		`"event": "progress", "task": "HELD", "epoch": 1, "data": {"mile": 1}`,                    //
+		`"event": "create", "data": {"title": "x", "to": ["bertha"]}`,                             // unknown-agent
+		`"event": "complet", "task": "HELD", "epoch": 1`,                                          // unknown-command
+		`"event": "sing"`, //
+		`"event": "create", "data": ` + many(4, `{"title": "%d", `+mine+`}`),
+		`"event": "claim"`, `"event": "claim"`, `"event": "claim"`, // no-room
+		`"act": "query", "task": "HELD"`, // no-command
+	} {
+		text = strings.ReplaceAll(ids.Replace(text), "ASK", h.view(others).Question.Ask.String())
+		h.post(who, `{"to": "hive", `+text+`}`)
+		h.collect()
+	}
+}
