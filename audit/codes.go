@@ -74,6 +74,7 @@ const (
 	codeGitBusy       Code = "git-busy"
 	codeGitLock       Code = "git-lock"
 	codeGitIndex      Code = "git-index"
+	codeIndexBehind   Code = "git-index-behind"
 	codeGitPlanted    Code = "git-runs-programs"
 	codeNested        Code = "nested-repository"
 	codeLeftover      Code = "leftover-files"
@@ -161,7 +162,8 @@ var catalogue = map[Code]kind{
 	codeGitHead:       {Warning, ""},
 	codeGitBusy:       {Warning, "finish or abort it; until then commits or the index wait"},
 	codeGitLock:       {Warning, "hived and `hived repair` remove a lock that no live git can own; if no git command is running, delete it"},
-	codeGitIndex:      {Warning, "`hived up` or `hived repair` writes it again"},
+	codeGitIndex:      {Fault, "`hived up` or `hived repair` writes it again"},
+	codeIndexBehind:   {Note, "`hived up` or `hived repair` brings it up; until then `git status` shows differences that are none"},
 	codeGitPlanted:    {Warning, "hived never runs it; your own git commands in this directory do: remove it if you did not put it there"},
 	codeNested:        {Note, "hived never touches it; keep it from versioning the hive by ignoring this directory there"},
 	codeLeftover:      {Note, "`hived repair` removes them"},

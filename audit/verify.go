@@ -169,7 +169,10 @@ func (v *verifier) history(ctx context.Context) (whole bool, err error) {
 	case gitErr != nil:
 		return false, gitErr
 	}
-	return true, v.tellGit(ctx, problems)
+	if err := v.tellGit(ctx, problems); err != nil {
+		return false, err
+	}
+	return true, v.work(ctx, problems)
 }
 
 // git checks the repository and reads the log on its way, or the log alone

@@ -598,3 +598,53 @@ func TestRemakingTheIndexIsInterrupted(t *testing.T) {
 		h.agrees()
 	})
 }
+
+// A split index is checked with the shared one that it changes, and what either holds
+// is held against the last commit.
+func TestCheckIndex(t *testing.T) {
+	h := splitHive(t)
+	for i := range 3 {
+		h.commit(put(fmt.Sprintf("agents/a/inbox/%d.json", i), "x"))
+		h.syncIndex()
+	}
+	check := func(what string, differ int, want error) {
+		t.Helper()
+		if n, err := CheckIndex(h.disk); n != differ || !errors.Is(err, want) {
+			t.Errorf("%s: %d paths, %v; want %d, %v", what, n, err, differ, want)
+		}
+	}
+	check("as it was written", 0, nil)
+	shared := h.repo.index.table.file
+	if !strings.HasPrefix(shared, sharedIndex) {
+		t.Fatalf("the index is not split: %s", shared)
+	}
+	h.commit(put("agents/a/inbox/9.json", "x"), del("agents/a/inbox/0.json"))
+	check("behind a commit", 2, nil)
+	h.syncIndex()
+	for _, name := range []string{indexFile, shared} {
+		data, _, err := durable.ReadFile(h.disk, name, mostIndex)
+		if err != nil {
+			t.Fatal(err)
+		}
+		bad := slices.Clone(data)
+		bad[len(bad)/2] ^= 1
+		for _, other := range [][]byte{bad, data[:len(data)-1], {}} {
+			if err := durable.Publish(h.disk, name, other, 0o644, false); err != nil {
+				t.Fatal(err)
+			}
+			check(name+" damaged", 0, ErrIndex)
+		}
+		if err := durable.Publish(h.disk, name, data, 0o644, false); err != nil {
+			t.Fatal(err)
+		}
+	}
+	check("as it was", 0, nil)
+	if err := h.disk.Remove(shared); err != nil {
+		t.Fatal(err)
+	}
+	check("without the shared one", 0, ErrIndex)
+	if err := h.disk.Remove(indexFile); err != nil {
+		t.Fatal(err)
+	}
+	check("without one", 0, fs.ErrNotExist)
+}

@@ -43,6 +43,8 @@ var allDamages = []damage{
 	{"the snapshot is garbage", garbage(".hived/snapshot"), restarts},
 	{".hived is gone", gone(".hived"), restarts},
 	{"the index of git is garbage", garbage(".git/index"), restarts},
+	{"one byte of the index of git", flip(".git/index"), ""},
+	{"HEAD of git is garbage", garbage(".git/HEAD"), ""},
 	{"registry.json is garbage", garbage("registry.json"), restarts},
 	{"PROTOCOL.md is gone", gone("PROTOCOL.md"), restarts},
 	{".git is gone", gone(".git"), repairs},

@@ -1,0 +1,61 @@
+package audit
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"slices"
+
+	"github.com/hived/hived/gitcommit"
+)
+
+// work looks at what git shows to people: HEAD, which names a branch, and the index,
+// which git compares the files with (spec §6). No commit depends on either, and both
+// may be a person's: so what differs is worth a note, and only what cannot be read is
+// a fault. The problems are what is known of the history already.
+func (v *verifier) work(ctx context.Context, problems []gitcommit.Problem) error {
+	var list []Finding
+	err := v.believe(ctx, func() (bad bool, err error) {
+		list, err = v.lookAtWork(problems)
+		return len(list) > 0, err
+	})
+	for _, f := range list {
+		v.add(f)
+	}
+	return err
+}
+
+func (v *verifier) lookAtWork(problems []gitcommit.Problem) (list []Finding, err error) {
+	look, err := gitcommit.Look(v.disk)
+	if err != nil {
+		return nil, err
+	}
+	broken := slices.ContainsFunc(problems, func(p gitcommit.Problem) bool { return !p.Info })
+	switch {
+	case look.Err != nil && !broken:
+		f := found(codeGitHead, fileHead, "%v", look.Err)
+		f.Level, f.Remedy = Fault, repairIt
+		list = append(list, f)
+	case look.Err == nil && look.Head != look.Branch && look.Operation == "":
+		f := found(codeGitHead, fileHead, "%s", look)
+		f.Level = Note
+		list = append(list, f)
+	}
+	differ, err := gitcommit.CheckIndex(v.disk)
+	switch {
+	case errors.Is(err, gitcommit.ErrIndex):
+		return append(list, found(codeGitIndex, fileIndex, "%v", err)), nil
+	case errors.Is(err, fs.ErrNotExist):
+		if v.gitWhole && !look.Tip.IsZero() {
+			list = append(list, found(codeIndexBehind, fileIndex, "it is not there"))
+		}
+		return list, nil
+	case err != nil && broken:
+		return list, nil // told of already
+	case err != nil:
+		return list, err
+	case differ > 0 && look.Own() && v.gitWhole && !v.runs():
+		list = append(list, found(codeIndexBehind, fileIndex, "%d of hived's paths are not in it as in the last commit", differ))
+	}
+	return list, nil
+}
