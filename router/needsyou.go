@@ -31,6 +31,8 @@ type Need struct {
 var needSources = []func(*needs){
 	(*needs).approvals,
 	(*needs).blocked,
+	(*needs).takenAway,
+	(*needs).inVain,
 	(*needs).stoppedAgents,
 	(*needs).stoppedThreads,
 	(*needs).fullInboxes,
@@ -47,7 +49,7 @@ const needsOfASource = 20
 // NeedsYou lists what needs a person at a time: it is a pure function, so that
 // the status of a hive that is stopped says the same.
 func NeedsYou(s *ledger.State, settings protocol.Settings, now time.Time) []Need {
-	n := &needs{d: &Decider{state: s, settings: settings}, now: now, list: []Need{}}
+	n := &needs{d: &Decider{state: s, settings: settings}, now: now, list: []Need{}, own: map[about]int{}}
 	for _, source := range needSources {
 		source(n)
 	}
@@ -59,12 +61,23 @@ type needs struct {
 	d    *Decider // to ask it who may do what; it decides nothing
 	now  time.Time
 	list []Need
+	own  map[about]int // how many are listed of a code that troubles have too
+}
+
+// about is a code and whom it is of.
+type about struct {
+	code protocol.Code
+	of   protocol.AgentID
 }
 
 func (n *needs) add(x Need) {
 	x.Text = oneLine(x.Text)
 	n.list = append(n.list, x)
 }
+
+// owns takes note that there is an item of its own, which is not listed among the
+// troubles again.
+func (n *needs) owns(code protocol.Code, of protocol.AgentID) { n.own[about{code, of}]++ }
 
 // addSome adds the first of many, and one that counts the others.
 func (n *needs) addSome(all []Need, others string, command string) {
@@ -144,6 +157,7 @@ func (n *needs) missing() {
 		if a.Missing == 0 || a.Believed {
 			continue
 		}
+		n.owns(protocol.CodeMassDeletion, a.ID)
 		list = append(list, Need{
 			Code: protocol.CodeMassDeletion, Agent: a.ID, Count: a.Missing,
 			Text:     fmt.Sprintf("%d unread messages vanished at once from the inbox of %s: did it delete them?", a.Missing, a.ID),
@@ -173,6 +187,7 @@ func (n *needs) stoppedAgents() {
 	var list []Need
 	for _, a := range n.d.state.Roster() {
 		if a.Stopped {
+			n.owns(protocol.CodeEchoCap, a.ID)
 			list = append(list, Need{
 				Code: protocol.CodeEchoCap, Agent: a.ID, Commands: []string{"hived continue --agent " + string(a.ID)},
 				Text: string(a.ID) + " may be in a loop: what it sends to agents waits in its outbox until you let it go on",
@@ -181,6 +196,7 @@ func (n *needs) stoppedAgents() {
 	}
 	n.addSome(list, "%d more agents may be in a loop", "hived status")
 	if n.d.state.HumanCounts {
+		n.owns(protocol.CodeHumanCounts, protocol.Human)
 		n.add(Need{
 			Code: protocol.CodeHumanCounts, Agent: protocol.Human, Commands: []string{"hived continue --agent human"},
 			Text: fmt.Sprintf("human wrote to agents over %d times within an hour, as a program that answers would: its messages let nobody go on", ledger.WordsAnHour),
@@ -251,6 +267,7 @@ func (n *needs) silentAgents() {
 	var ids []protocol.Address
 	for _, a := range n.d.state.Roster() {
 		if silent(a) {
+			n.owns(protocol.CodeAgentSilent, a.ID)
 			ids = append(ids, protocol.Address(a.ID))
 		}
 	}
@@ -267,10 +284,51 @@ func (n *needs) silentAgents() {
 	n.add(x)
 }
 
+// takenAway are the tasks that hived took from their holders, until somebody has
+// them again.
+func (n *needs) takenAway() {
+	var list []Need
+	for t := range n.d.state.Tasks.Stranded() {
+		if task.Ended(t.State) {
+			continue
+		}
+		id, from := string(t.ID), t.Last()
+		n.owns(protocol.CodeTakenAway, from)
+		list = append(list, Need{
+			Code: protocol.CodeTakenAway, Agent: from, Task: t.ID, Conversation: protocol.TaskConversation(t.ID),
+			Text:     fmt.Sprintf("task %s, %s, was taken from %s and waits for somebody to take it", id, t.Title, from),
+			Commands: []string{"hived task show " + id, "hived task cancel " + id},
+		})
+	}
+	n.addSome(list, "%d more tasks were taken from their holders and wait for somebody", "hived task list --state unassigned")
+}
+
+// failedShown is how long a task is listed that was tried in vain, and that nobody
+// resumes.
+const failedShown = 24 * time.Hour
+
+// inVain are the tasks that failed because their executions reached nothing new.
+func (n *needs) inVain() {
+	var list []Need
+	for t := range n.d.state.Tasks.Stranded() {
+		at := n.d.state.Tasks.Time(t.Since)
+		if heir, _ := n.d.state.Tasks.Heir(t.ID); t.State != task.Failed || heir != t.ID || n.now.Sub(at) >= failedShown {
+			continue
+		}
+		id := string(t.ID)
+		list = append(list, Need{
+			Code: protocol.CodeTaskFailed, Task: t.ID, Conversation: protocol.TaskConversation(t.ID), Since: at,
+			Text:     fmt.Sprintf("task %s, %s, has failed: %s", id, t.Title, cut(t.Reason, saidInANeed)),
+			Commands: []string{"hived task show " + id, "hived task resume " + id},
+		})
+	}
+	n.addSome(list, "%d more tasks have failed because nobody got on with them", "hived task list --state failed")
+}
+
 // troubles are what went wrong within the last hour, by kind and code.
 func (n *needs) troubles() {
 	groups := map[protocol.Kind][][]ledger.Trouble{}
-	all := n.d.state.Troubles(n.now)
+	all := slices.DeleteFunc(n.d.state.Troubles(n.now), n.listed)
 	for len(all) > 0 {
 		kind, code := all[0].Kind, all[0].Code
 		end := slices.IndexFunc(all, func(t ledger.Trouble) bool { return t.Kind != kind || t.Code != code })
@@ -285,6 +343,17 @@ func (n *needs) troubles() {
 			n.trouble(kind, group)
 		}
 	}
+}
+
+// listed tells whether items of their own say all that a trouble does.
+func (n *needs) listed(t ledger.Trouble) bool {
+	switch {
+	case t.Kind == protocol.KindAlert:
+		return n.own[about{t.Code, t.Agent}] > 0
+	case t.Kind == protocol.KindTask && (t.Code == protocol.CodeReleased || t.Code == protocol.CodeLeaseExpired):
+		return t.Count(n.now) <= n.own[about{protocol.CodeTakenAway, t.Agent}]
+	}
+	return false
 }
 
 // trouble sums up what has one code.

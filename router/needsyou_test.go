@@ -111,7 +111,32 @@ func TestWhatNeedsAPerson(t *testing.T) {
 			b.tells("bob", "claim", b.makesAs(protocol.Human, `{"title":"slow","to":["bob"]}`).ID, 0, `{}`)
 			b.pass(time.Minute)
 			b.pass(time.Minute)
+		}, []string{"taken-away|slow, was taken from bob and waits for somebody to take it|hived task show 0"}},
+		{"a task that was taken away, and that somebody else has", func(b *bench) {
+			id := b.makesAs(protocol.Human, `{"title":"slow","to":["bob","carol"]}`).ID
+			b.tells("bob", "claim", id, 0, `{}`)
+			b.pass(time.Minute)
+			b.pass(time.Minute)
+			b.tells("carol", "claim", id, 0, `{}`)
 		}, []string{"lease-expired|1 task taken from bob in the last hour: 0|hived log --kind task"}},
+		{"a task that was taken away hours ago", func(b *bench) {
+			b.tells("bob", "claim", b.makesAs(protocol.Human, `{"title":"slow","to":["bob"]}`).ID, 0, `{}`)
+			b.pass(time.Minute)
+			b.pass(time.Minute)
+			b.now = b.now.Add(9 * time.Hour)
+		}, []string{"taken-away|slow, was taken from bob and|hived task show 0"}},
+		{"a task that was tried in vain", func(b *bench) { b.vain() }, []string{"task-failed|in vain, has failed: 2 executions in a row reached nothing new|hived task resume 0"}},
+		{"one that is resumed", func(b *bench) {
+			x := b.vain()
+			b.d.recall = func(protocol.Seq) (protocol.Event, error) {
+				return protocol.Event{Body: &protocol.TaskEvent{Spec: &protocol.TaskSpec{Title: x.Title}}}, nil
+			}
+			b.tells(protocol.Human, "resume", x.ID, 0, `{}`)
+		}, nil},
+		{"one that failed yesterday", func(b *bench) {
+			b.vain()
+			b.now = b.now.Add(failedShown)
+		}, nil},
 		{"what is over an hour old", func(b *bench) {
 			b.alert("inbox-gone", "bob")
 			b.now = b.now.Add(time.Hour)
@@ -132,6 +157,42 @@ func TestWhatNeedsAPerson(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// vain has bob give a task back until it has failed.
+func (b *bench) vain() *task.Task {
+	b.t.Helper()
+	b.d.settings.Tasks.MaxExecutions = 2
+	x := b.works(`{"title":"in vain","to":["bob"]}`)
+	b.tells("bob", "release", x.ID, 1, `{}`)
+	b.pass(time.Hour)
+	b.tells("bob", "claim", x.ID, 0, `{}`)
+	b.tells("bob", "start", x.ID, 2, `{}`)
+	b.tells("bob", "release", x.ID, 2, `{}`)
+	b.want(x.ID, task.Failed)
+	return x
+}
+
+// What is listed as something that waits is not listed among the alerts of the hour
+// too.
+func TestEachNeedIsListedOnce(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, "bob", "carol")
+	who, _ := b.loop("bob", "carol")
+	if who == "" {
+		t.Fatal("nobody was stopped")
+	}
+	codes := map[protocol.Code]int{}
+	for _, n := range b.needs() {
+		codes[n.Code]++
+	}
+	if codes[protocol.CodeEchoCap] != 1 {
+		t.Errorf("an agent that was stopped is listed %d times: %+v", codes[protocol.CodeEchoCap], b.needs())
+	}
+	b.alert(protocol.CodeEchoCap, "dave")
+	if n := len(b.needs()); n != len(codes)+1 {
+		t.Errorf("an alert about another is not listed: %+v", b.needs())
 	}
 }
 

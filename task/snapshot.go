@@ -174,6 +174,7 @@ func (t *Task) encode(w *writer) {
 		w.int(int(*n))
 	}
 	w.flag(t.Gated)
+	w.flag(t.Stranded)
 	w.flag(t.Spent)
 	w.flag(t.Reminded)
 	w.flag(t.Advanced)
@@ -222,7 +223,7 @@ func decodeTask(r *reader) *Task {
 	for _, n := range t.shorts() {
 		*n = int32(r.varint()) //nolint:gosec // refused where it is not the same
 	}
-	t.Gated = r.uvarint() == 1
+	t.Gated, t.Stranded = r.uvarint() == 1, r.uvarint() == 1
 	t.Spent, t.Reminded, t.Advanced = r.uvarint() == 1, r.uvarint() == 1, r.uvarint() == 1
 	for i := range t.CheckpointSum {
 		t.CheckpointSum[i] = r.byte()

@@ -89,6 +89,7 @@ type Task struct {
 	Pause    Moment // the end of the last pause between two rounds
 	Advanced bool   // there is a checkpoint since the last of them
 	Gated    bool   // its brief has a gate
+	Stranded bool   // hived took it from its holder and nobody has had it since; of a failed one: it was tried in vain
 	Spent    bool   // the epoch's holder may report nothing any more
 	Reminded bool
 
@@ -234,6 +235,7 @@ func (t *Task) assign(ev protocol.Event, e *protocol.TaskEvent, at Moment) {
 			t.Ignored++
 		}
 	case Claim, Accept:
+		t.Stranded = false
 		t.Holder, t.Spent, t.Rounds, t.Ignored, t.Pause = e.By, false, 0, 0, 0
 		t.takers = append(slices.Clone(t.takers[max(0, len(t.takers)+1-takersMost):]), e.By)
 	case LeaseExpired, Release:
@@ -254,7 +256,7 @@ func (t *Task) pause(until Moment) {
 // lose takes the task from its holder, whose epoch is spent (spec §8.3).
 func (t *Task) lose(ev protocol.Event, e *protocol.TaskEvent) {
 	t.decline(t.Holder)
-	t.Holder, t.Spent = "", true
+	t.Holder, t.Spent, t.Stranded = "", true, e.By == protocol.Hive
 	t.Fruitless, t.Advanced = short(e.Fruitless), false
 	if e.Event == Release && e.By != protocol.Hive && e.Reason != "" {
 		t.Left = &Leaving{By: e.By, Seq: ev.Seq, Reason: e.Reason}
@@ -267,6 +269,7 @@ func (t *Task) lose(ev protocol.Event, e *protocol.TaskEvent) {
 // end lets go of what no ended task needs. An end that is not the holder's own
 // word takes the task from it: its epoch is spent.
 func (t *Task) end(e *protocol.TaskEvent) {
+	t.Stranded = e.From == Unassigned && e.Event == MaxRetriesExceeded
 	if t.State != Completed {
 		t.Lacked = t.Needs
 	}
@@ -358,6 +361,14 @@ func (t *Task) Reached(c *protocol.Checkpoint) bool {
 // Fenced tells whether a holder's report of an epoch comes too late: the epoch
 // has gone on, or its holder lost the task.
 func (t *Task) Fenced(epoch uint64) bool { return epoch < t.Epoch || epoch == t.Epoch && t.Spent }
+
+// Last is who had it last, or has it; nobody where nobody had.
+func (t *Task) Last() protocol.AgentID {
+	if len(t.takers) == 0 {
+		return ""
+	}
+	return t.takers[len(t.takers)-1]
+}
 
 // Busy is who has the task in hand; nobody where it waits for others.
 func (t *Task) Busy() protocol.AgentID {

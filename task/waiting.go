@@ -12,8 +12,9 @@ import (
 // waiting holds the tasks that go on only when somebody does something, so that
 // what a status says of them goes by how many there are.
 type waiting struct {
-	word   []*Task              // wait for somebody's word, the longest first
-	wanted map[string]*Audience // nobody has them, and they are not for everybody; by audience
+	word     []*Task              // wait for somebody's word, the longest first
+	wanted   map[string]*Audience // nobody has them, and they are not for everybody; by audience
+	stranded []*Task              // hived took them from their holders, or they were tried in vain; in the order of their ids
 }
 
 // Audience is whom tasks are meant for that nobody has.
@@ -25,6 +26,10 @@ type Audience struct {
 // Word lists the tasks that wait for somebody's word, the longest first: those that
 // are paused, and those blocked on no other task. The list is the book's own.
 func (b *Book) Word() []*Task { return b.waiting.word }
+
+// Stranded gives the tasks that hived took from their holders and that nobody has had
+// since, and those that failed because they were tried in vain.
+func (b *Book) Stranded() iter.Seq[*Task] { return slices.Values(b.waiting.stranded) }
 
 // Wanted gives, in no order, the audiences of tasks that nobody has. Those of tasks
 // that any agent may have are left out.
@@ -58,6 +63,14 @@ func (w *waiting) moved(t, was *Task) {
 	if t.waitsForWord() {
 		i, _ := slices.BinarySearchFunc(w.word, t, byAge)
 		w.word = slices.Insert(w.word, i, t)
+	}
+	if was.Stranded != t.Stranded {
+		i, found := slices.BinarySearchFunc(w.stranded, t.ID, func(x *Task, id protocol.TaskID) int { return cmp.Compare(x.ID, id) })
+		if found {
+			w.stranded = slices.Delete(w.stranded, i, i+1)
+		} else {
+			w.stranded = slices.Insert(w.stranded, i, t)
+		}
 	}
 	if was.wanted() != t.wanted() {
 		w.want(t, was)
