@@ -91,13 +91,14 @@ type TaskReport struct {
 	Patch      jsontext.Value `json:"patch,omitzero"`      // an RFC 7396 merge patch on the last checkpoint
 	Schema     string         `json:"schema,omitzero"`     // what the checkpoint's form is called
 	Expected   time.Time      `json:"expected_until,omitzero"`
-	Question   string         `json:"question,omitzero"` // of pause_for_approval
-	Needs      []string       `json:"needs,omitzero"`    // of block_on_dependency
-	Family     bool           `json:"family,omitzero"`   // of resume: with all that failed with it
-	Result     jsontext.Value `json:"result,omitzero"`   // of complete
-	Gate       *GateResult    `json:"gate,omitzero"`     // of complete: how the brief's gate ended
-	Ask        Seq            `json:"ask,omitzero"`      // of an answer: the question's number
-	Comment    string         `json:"comment,omitzero"`  // of an answer: what the holder should know
+	For        string         `json:"expected_for,omitzero"` // instead: a length of time, as "20m"
+	Question   string         `json:"question,omitzero"`     // of pause_for_approval
+	Needs      []string       `json:"needs,omitzero"`        // of block_on_dependency
+	Family     bool           `json:"family,omitzero"`       // of resume: with all that failed with it
+	Result     jsontext.Value `json:"result,omitzero"`       // of complete
+	Gate       *GateResult    `json:"gate,omitzero"`         // of complete: how the brief's gate ended
+	Ask        Seq            `json:"ask,omitzero"`          // of an answer: the question's number
+	Comment    string         `json:"comment,omitzero"`      // of an answer: what the holder should know
 	NotBefore  time.Time      `json:"not_before,omitzero"`
 }
 

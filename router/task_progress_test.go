@@ -132,6 +132,41 @@ func TestDeclaredSilence(t *testing.T) {
 	})
 }
 
+// TestDeclaredSilenceAsALength: who has no good clock says for how long; it counts
+// from when that was put there, and has the same limit.
+func TestDeclaredSilenceAsALength(t *testing.T) {
+	scenario(t, "anna", func(h *crew) {
+		id := h.create("human", `{"title": "train the model"}`)
+		h.begin("anna", id)
+		for data, want := range map[string]string{
+			`{"expected_for": "61m"}`:  "expected_for lies more than 1h0m0s ahead",
+			`{"expected_for": "-20m"}`: `write for example "20m"`,
+			`{"expected_for": "soon"}`: `write for example "20m"`,
+			`{"expected_for": "50"}`:   `write for example "20m"`,
+			`{"expected_for": "5m", "expected_until": "2000-01-01T00:05:00Z"}`:      "say one of them",
+			`{"expected_for": "5m", "expected_until": "1999-01-01T00:05:00Z"}`:      "say one of them",
+			`{"expected_for": 20, "milestone": "minutes are not said by a number"}`: "does not fit",
+		} {
+			if no := h.refused(protocol.CodeBadCommand, "anna", "progress", id, data); !strings.Contains(no.Detail, want) {
+				t.Errorf("%s was refused: %s", data, no.Detail)
+			}
+		}
+		h.posts("anna", "progress", id, `{"milestone": "it runs", "expected_for": "50m"}`)
+		h.pass(time.Minute)
+		h.collect()
+		if v := h.is(id, task.InProgress); time.Until(v.Expected).Round(time.Second) != 49*time.Minute {
+			t.Errorf("it is expected in %s", time.Until(v.Expected))
+		}
+		h.pass(50 * time.Minute)
+		h.is(id, task.InProgress)
+		h.pass(time.Minute + time.Second)
+		h.is(id, task.Stalled)
+		h.does("anna", "complete", id, `{"expected_for": "1m"}`)
+		h.wantIgnored("anna", "complete", "expected_for")
+		h.is(id, task.Completed)
+	})
+}
+
 // TestAliveFile: a file that is touched tells that an agent lives, whatever its
 // time is; one that is there and not touched tells nothing.
 func TestAliveFile(t *testing.T) {

@@ -61,7 +61,7 @@ func (d *Decider) tellHolder(was, t *task.Task, e *protocol.TaskEvent, add adder
 			add(t.Holder, protocol.CodeLeaseEnding, protocol.Request, "You took task "+id+" and have not started it; if you do not, it is offered to others. "+d.ways(t.Holder, t), nil)
 		}
 	case task.HeartbeatLost, task.ProgressStalled:
-		add(was.Holder, protocol.CodeStalled, protocol.Request, fmt.Sprintf("Task %s counts as stalled: %s. Report `progress` with something new, or whatever became of it, with epoch %s within %s, or it is offered to others. If you will be silent, say `expected_until`. %s",
+		add(was.Holder, protocol.CodeStalled, protocol.Request, fmt.Sprintf("Task %s counts as stalled: %s. Report `progress` with something new, or whatever became of it, with epoch %s within %s, or it is offered to others. If you will be silent, say `expected_for`. %s",
 			id, e.Reason, epoch, plain(d.settings.Tasks.StallGrace), d.ways(was.Holder, t)), nil)
 	case task.Cancel:
 		if t.State == task.Cancelled {

@@ -51,6 +51,7 @@ const (
 	memberQuestion  = "question"
 	memberNotBefore = "not_before"
 	memberExpected  = "expected_until"
+	memberFor       = "expected_for"
 	memberGate      = "gate"
 )
 
@@ -91,7 +92,7 @@ func taskCommands() map[string]handler {
 		string(task.Reject): {do: (*Decider).rejects},
 
 		string(task.Start):             {do: (*Decider).start, epoch: true},
-		string(task.Progress):          {do: (*Decider).progresses, epoch: true, checkpoint: true, takes: []string{memberExpected}},
+		string(task.Progress):          {do: (*Decider).progresses, epoch: true, checkpoint: true, takes: []string{memberExpected, memberFor}},
 		string(task.PauseForApproval):  {do: (*Decider).asks, epoch: true, checkpoint: true, takes: []string{memberQuestion}},
 		string(task.BlockOnDependency): {do: (*Decider).blocks, epoch: true, checkpoint: true, takes: []string{"needs"}},
 		string(task.TransientError):    {do: (*Decider).transient, epoch: true, checkpoint: true, takes: []string{memberNotBefore}},
@@ -199,7 +200,7 @@ func (d *Decider) enter(r *report) *refusal {
 		}
 	}
 	if r.event != string(task.Create) && r.event != string(task.Amend) {
-		if no := r.read(h); no != nil {
+		if no := r.read(h, d.state.Tasks.Time(r.put)); no != nil {
 			return no
 		}
 		if no := d.reaches(r); no != nil {
@@ -240,8 +241,8 @@ func (d *Decider) tooLate(r *report, end time.Time) *refusal {
 }
 
 // read decodes the data of a report. What the command does not take is left out and
-// remembered; what no report has is refused.
-func (r *report) read(h handler) *refusal {
+// remembered; what no report has is refused. put is when it was put there.
+func (r *report) read(h handler, put time.Time) *refusal {
 	if len(r.m.Data) == 0 {
 		return nil
 	}
@@ -258,10 +259,28 @@ func (r *report) read(h handler) *refusal {
 		}
 	}
 	r.Reason = strings.TrimSpace(r.Reason)
-	if no := r.ahead(memberExpected, &r.Expected, expectedMost); no != nil {
+	if no := r.expects(put, has[memberExpected] != nil); no != nil {
 		return no
 	}
 	return r.ahead(memberNotBefore, &r.NotBefore, notBeforeMost)
+}
+
+// expects works out until when a holder will be silent: the time that it names, or,
+// for who has no good clock, when a length of time is over that began when the
+// report was put there.
+func (r *report) expects(put time.Time, named bool) *refusal {
+	if r.For == "" {
+		return r.ahead(memberExpected, &r.Expected, expectedMost)
+	}
+	length, err := time.ParseDuration(r.For)
+	switch {
+	case named:
+		return &refusal{protocol.CodeBadCommand, "it has both expected_until and expected_for; say one of them"}
+	case err != nil || length <= 0:
+		return &refusal{protocol.CodeBadCommand, "expected_for is " + protocol.Quote(cut(r.For, 64)) + `, and no length of time; write for example "20m"`}
+	}
+	r.Expected = put.Add(length)
+	return r.ahead(memberFor, &r.Expected, expectedMost)
 }
 
 // ignore leaves a member of the data out.
@@ -270,6 +289,8 @@ func (r *report) ignore(name string) {
 	switch name {
 	case memberExpected:
 		r.Expected = time.Time{}
+	case memberFor:
+		r.For = ""
 	case memberNotBefore:
 		r.NotBefore = time.Time{}
 	case memberQuestion:

@@ -47,7 +47,7 @@ func (a *app) taskProgress() *cobra.Command {
 			return err
 		}
 		if expect > 0 {
-			report.Expected = time.Now().Add(expect).UTC()
+			report.For = expect.String()
 		}
 		return send(c.Context(), disk, args, report)
 	})
