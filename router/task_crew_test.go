@@ -62,6 +62,12 @@ func scenarioWith(t *testing.T, agents string, set func(s *protocol.Settings), t
 	synctest.Test(t, func(t *testing.T) { tell(newCrew(t, agents, set)) })
 }
 
+// scenarioNow is scenario for one of several in one test.
+func scenarioNow(t *testing.T, agents string, tell func(h *crew)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) { tell(newCrew(t, agents, func(*protocol.Settings) {})) })
+}
+
 // newCrew makes the hive, inside a bubble, and starts its daemon.
 func newCrew(t *testing.T, agents string, set func(s *protocol.Settings)) *crew {
 	t.Helper()

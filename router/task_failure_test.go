@@ -288,3 +288,67 @@ func TestBlockOnTasks(t *testing.T) {
 		h.is(ids[0], task.InProgress)
 	})
 }
+
+// TestRepairEndsWithItsCause: a repair is of no use when the task that waited for it
+// has ended or goes on without it. Whoever works on it is asked to stop. One that
+// others wait for stays.
+func TestRepairEndsWithItsCause(t *testing.T) {
+	ends := []struct {
+		name string
+		does func(h *crew, id protocol.TaskID)
+		why  string
+	}{
+		{"cancelled", func(h *crew, id protocol.TaskID) {
+			h.does("human", "cancel", id, "")
+			h.does("anna", "cancelled", id, "")
+		}, "was cancelled"},
+		{"cancelled by hive", func(h *crew, id protocol.TaskID) {
+			h.does("human", "cancel", id, "")
+			h.passAlive(61*time.Second, "anna", "berta")
+		}, "was cancelled"},
+		{"given up", func(h *crew, id protocol.TaskID) { h.does("human", "fatal_error", id, `{"reason": "no need"}`) }, "has failed: no need"},
+		{"goes on", func(h *crew, id protocol.TaskID) { h.does("human", "dependency_resolved", id, "") }, "goes on without it"},
+	}
+	for _, end := range ends {
+		t.Run(end.name, func(t *testing.T) {
+			for _, at := range []task.State{task.Offered, task.InProgress} {
+				scenarioNow(t, "anna berta", func(h *crew) {
+					id := h.create("human", `{"title": "sum up", "to": ["anna", "berta"]}`)
+					h.begin("anna", id)
+					h.does("anna", "failure", id, `{"category": "logic", "reason": "the parser is wrong"}`)
+					repair := h.created()[1]
+					if at == task.InProgress {
+						h.begin("berta", repair)
+					}
+					h.is(repair, at)
+					end.does(h, id)
+					v := h.view(repair)
+					switch at {
+					case task.Offered:
+						if v.State != task.Cancelled || !strings.Contains(v.Reason, end.why) {
+							t.Errorf("the repair is %s: %s", v.State, v.Reason)
+						}
+					default:
+						if !v.CancelRequested {
+							t.Errorf("the repair is %s, and its holder not asked to stop", v.State)
+						}
+						h.wantTold("berta", protocol.CodeCancelRequested, 1, end.why)
+						h.does("berta", "cancelled", repair, "")
+					}
+					h.wantTold("human", protocol.CodeCancelled, strings.Count(h.happenedTo(id), "cancelled"))
+				})
+			}
+		})
+	}
+	t.Run("others wait for it", func(t *testing.T) {
+		scenario(t, "anna berta", func(h *crew) {
+			id := h.create("human", `{"title": "sum up", "to": ["anna"]}`)
+			h.begin("anna", id)
+			h.does("anna", "failure", id, `{"category": "logic", "reason": "the parser is wrong"}`)
+			repair := h.created()[1]
+			h.create("human", `{"title": "print it", "needs": ["`+string(repair)+`"]}`)
+			h.does("human", "fatal_error", id, "")
+			h.is(repair, task.Offered)
+		})
+	})
+}

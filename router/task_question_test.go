@@ -189,3 +189,77 @@ func TestAnswersAreSwept(t *testing.T) {
 		}
 	})
 }
+
+// TestLoginSaysWhy: who is asked to log in again reads why wherever the question
+// stands: in the notice, the reminder, the status, and the task itself.
+func TestLoginSaysWhy(t *testing.T) {
+	const why = "the token of the registry has expired"
+	scenario(t, "anna", func(h *crew) {
+		id := h.create("human", `{"title": "publish"}`)
+		h.begin("anna", id)
+		h.does("anna", "failure", id, `{"category": "auth", "reason": "`+why+`"}`)
+		h.pass(16 * time.Minute)
+		for _, code := range []protocol.Code{protocol.CodeApprovalAsked, protocol.CodeReminder} {
+			h.wantTold("human", code, 1, "log in again", why)
+			if q := h.told("human", code)[0].Data.Question; !strings.Contains(q, why) {
+				t.Errorf("the data of %s asks %q", code, q)
+			}
+		}
+		v := h.is(id, task.Paused)
+		if v.Category != protocol.AuthFailure || !strings.Contains(v.Question.Question, why) || !strings.Contains(v.Reason, why) {
+			t.Errorf("task.json says %q, because %q", v.Question.Question, v.Reason)
+		}
+		list := NeedsYou(h.router.state, h.settings, time.Now())
+		if len(list) != 1 || !strings.Contains(list[0].Text, why) {
+			t.Errorf("the status says %v", list)
+		}
+	})
+}
+
+// TestAnswerThatComesTooLate: a question is over when its task has ended, goes on or
+// was asked something else. Nothing asks for an answer then, and one that comes
+// still is told what became of the question.
+func TestAnswerThatComesTooLate(t *testing.T) {
+	tests := []struct {
+		name, asks string // how the holder asks
+		event      string // how it is answered
+		ends       func(h *crew, id protocol.TaskID)
+		says       string
+	}{
+		{"approval, answered", `pause_for_approval {"question": "May I?"}`, "approval_granted", func(h *crew, id protocol.TaskID) { h.does("berta", "approval_granted", id, "") }, "was answered already: tasks/"},
+		{"approval, cancelled", `pause_for_approval {"question": "May I?"}`, "approval_denied", func(h *crew, id protocol.TaskID) {
+			h.does("carla", "cancel", id, `{"reason": "another plan"}`)
+			h.does("anna", "cancelled", id, "")
+		}, "the task was cancelled"},
+		{"approval, timed out", `pause_for_approval {"question": "May I?"}`, "approval_granted", func(h *crew, _ protocol.TaskID) { h.pass(31 * time.Minute) }, "the task has failed: approval_timeout"},
+		{"word, answered", `block_on_dependency {"reason": "Which?"}`, "answer", func(h *crew, id protocol.TaskID) { h.does("carla", "answer", id, `{"comment": "that"}`) }, "was answered already: tasks/"},
+		{"word, given up", `block_on_dependency {"reason": "Which?"}`, "answer", func(h *crew, id protocol.TaskID) { h.does("carla", "fatal_error", id, `{"reason": "no need"}`) }, "the task has failed: no need"},
+		{"word, goes on", `block_on_dependency {"reason": "Which?"}`, "answer", func(h *crew, id protocol.TaskID) { h.does("human", "dependency_resolved", id, "") }, "the task goes on without an answer"},
+	}
+	for _, x := range tests {
+		t.Run(x.name, func(t *testing.T) {
+			scenario(t, "anna berta carla", func(h *crew) {
+				id := h.create("carla", `{"title": "delete", "to": ["anna"], "approvers": ["human", "berta"]}`)
+				h.begin("anna", id)
+				event, data, _ := strings.Cut(x.asks, " ")
+				h.does("anna", event, id, data)
+				ask := h.view(id).Question.Ask
+				x.ends(h, id)
+				for _, need := range NeedsYou(h.router.state, h.settings, time.Now()) {
+					if need.Code == protocol.CodeApprovalAsked || need.Code == protocol.CodeSpecify {
+						t.Errorf("the status says %v", need)
+					}
+				}
+				no := h.refused(protocol.CodeIllegalTransition, "human", x.event, id, fmt.Sprintf(`{"ask": %s, "comment": "that one"}`, ask))
+				for _, want := range []string{"question " + ask.String(), x.says} {
+					if !strings.Contains(no.Detail, want) {
+						t.Errorf("the refusal does not say %q: %s", want, no.Detail)
+					}
+				}
+				if strings.Contains(no.Detail, "diagram") {
+					t.Errorf("the refusal is no answer: %s", no.Detail)
+				}
+			})
+		})
+	}
+}

@@ -74,9 +74,44 @@ func (d *Decider) mayApprove(r *report) *refusal {
 	case !slices.Contains(who, r.by):
 		return &refusal{protocol.CodeNotApprover, "only " + or(listed(who), "agents that are not there") + " may approve of it; leave it to others"}
 	case r.t.State != task.Paused:
-		return d.illegal(r)
+		return d.questionOver(r)
 	}
 	return d.meansOpen(r)
+}
+
+// questionOver refuses an answer to a task that asks nothing of the kind any more,
+// and says what became of the question.
+func (d *Decider) questionOver(r *report) *refusal {
+	t, ask := r.t, r.Ask
+	if asked := d.noticeOf(r.by, r.m.InReplyTo); ask == 0 && asked.Task == t.ID {
+		ask = asked.Ask
+	}
+	what, why := "its question", "the task goes on without an answer"
+	if ask > 0 {
+		what = "question " + ask.String()
+	}
+	answered := t.Questions != nil && slices.ContainsFunc(t.Questions.Answered, func(a task.Answered) bool { return a.Ask == ask })
+	switch {
+	case answered:
+		return &refusal{protocol.CodeIllegalTransition, what + " was answered already: " + protocol.TaskAnswer(t.ID, ask)}
+	case t.Questions == nil:
+		return d.illegal(r)
+	case task.Ended(t.State):
+		why = "the task " + fate(t) + "; " + d.resumable(r.by, t)
+	case task.Held(t.State) && t.State != task.InProgress:
+		why = "the task is " + string(t.State)
+	case !task.Held(t.State):
+		why = "the task was taken from who asked"
+	}
+	return &refusal{protocol.CodeIllegalTransition, what + " is over, and nothing is asked of you: " + why}
+}
+
+// fate says how a task has ended.
+func fate(t *task.Task) string {
+	if t.State == task.Failed {
+		return "has failed" + before(t.Reason)
+	}
+	return "was " + string(t.State) + before(t.Reason)
 }
 
 // answersBlock lets a task go on that is blocked for want of a word, with that word.
@@ -86,7 +121,7 @@ func (d *Decider) answersBlock(r *report) *refusal {
 	case r.by != r.t.Creator && !d.manages(r):
 		return &refusal{protocol.CodeNotAllowed, onlyManagers(r.t)}
 	case r.t.State != task.Blocked:
-		return d.illegal(r)
+		return d.questionOver(r)
 	case ask == 0:
 		return &refusal{protocol.CodeBadCommand, "it asks nothing: it waits for " + listed(r.t.BlockedOn)}
 	case r.Comment == "":

@@ -74,6 +74,7 @@ type oneTask struct {
 	to      []protocol.Address
 	needs   []protocol.TaskID
 	resumes protocol.TaskID
+	repairs protocol.TaskID
 	needed  int
 	depth   int
 
@@ -225,7 +226,7 @@ func (m *taskModel) event(ev protocol.Event, e *protocol.TaskEvent) error {
 	at := ev.TS.Add(-m.shift)
 	t := m.tasks[e.Task]
 	if t == nil {
-		t = &oneTask{id: e.Task, creator: e.By, needs: e.Needs, resumes: e.Resumes, depth: e.Depth, state: "unassigned", since: at}
+		t = &oneTask{id: e.Task, creator: e.By, needs: e.Needs, resumes: e.Resumes, repairs: e.Repairs, depth: e.Depth, state: "unassigned", since: at}
 		if e.Event != "create" || e.From != "" || e.To != "unassigned" || e.Spec == nil {
 			return fmt.Errorf("%s of a task that is not there", e.Event)
 		}
@@ -314,6 +315,9 @@ func (m *taskModel) untimely(t *oneTask, e *protocol.TaskEvent, at time.Time) st
 		return must(!t.cancelling.IsZero(), "nobody asked for it") + from(m.running(t.cancelling).Add(m.set.CancelGrace))
 	case "remind":
 		return must(!t.reminded, "once is enough")
+	case "cancel":
+		of := m.ever(t.repairs)
+		return must(e.By == protocol.Hive && of != nil && !slices.Contains(of.blockedOn, t.id), "it is no repair, or is still waited for")
 	case "dependency_resolved":
 		return must(len(t.blockedOn) > 0 && !m.unmet(t.blockedOn), "it still waits")
 	case "dependency_failed":

@@ -424,6 +424,11 @@ func (d *Decider) step(now time.Time, t *task.Task, e protocol.TaskEvent) error 
 	if err := d.tell(now, &was, t, &e); err != nil {
 		return err
 	}
+	if was.State == task.Blocked && t.State != task.Blocked {
+		if err := d.endRepairs(now, &was, t); err != nil {
+			return err
+		}
+	}
 	switch {
 	case task.Ended(t.State) && !task.Ended(was.State):
 		return d.ended(now, t)
@@ -440,6 +445,25 @@ func (d *Decider) step(now time.Time, t *task.Task, e protocol.TaskEvent) error 
 // repeated in one that follows from it, in characters: task.json and the log have the
 // whole under the one that it is of.
 const reasonOfAnother = 200
+
+// endRepairs cancels the repair that a task waited for, now that it has ended or goes
+// on without it, unless others wait for the same.
+func (d *Decider) endRepairs(now time.Time, was, t *task.Task) error {
+	for _, id := range was.BlockedOn {
+		repair := d.state.Tasks.Get(id)
+		if repair == nil || repair.Repairs != t.ID || task.Ended(repair.State) || repair.Cancelling > 0 || len(d.state.Tasks.Children(id)) > 0 {
+			continue
+		}
+		why := "task " + string(t.ID) + " goes on without it"
+		if task.Ended(t.State) {
+			why = "task " + string(t.ID) + ", which it repairs, " + fate(t)
+		}
+		if err := d.step(now, repair, protocol.TaskEvent{Event: task.Cancel, By: protocol.Hive, Reason: why}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
 
 // givenBack says what follows from an execution that ended without completing. One
 // that reached nothing new counts, and from the second in a row on the next waits.
