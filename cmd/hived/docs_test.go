@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -16,6 +17,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/hived/hived/protocol"
+	"github.com/hived/hived/task"
 )
 
 // repository is where the docs and the sources are, seen from this package.
@@ -193,4 +195,22 @@ func unquoted(lit *ast.BasicLit) string {
 		return lit.Value
 	}
 	return s
+}
+
+// TestDocsShowTheColumnsOfTaskList: the sample has the columns that the command prints.
+func TestDocsShowTheColumnsOfTaskList(t *testing.T) {
+	disk := withTasks(t, map[string]string{string(one) + "/task.json": `{"id":"` + string(one) + `","state":"offered"}`})
+	a, out, _ := reader(nil)
+	a.json = false
+	if err := a.listTasks(disk, unheard, func(*task.View) bool { return true }); err != nil {
+		t.Fatal(err)
+	}
+	head, _, _ := strings.Cut(out.String(), "\n")
+	want := strings.Fields(head)
+	for line := range strings.Lines(page(t, "docs/cli.md")) {
+		if slices.Equal(strings.Fields(line), want) {
+			return
+		}
+	}
+	t.Errorf("docs/cli.md has no table with the columns %v", want)
 }
