@@ -284,3 +284,20 @@ func TestVerifyReadsOn(t *testing.T) {
 		t.Errorf("waits for a daemon that does not run: %t, %v", got, err)
 	}
 }
+
+// What is kept is counted until it is delivered, and is no gap.
+func TestVerifyCountsWhatIsKept(t *testing.T) {
+	t.Parallel()
+	h := newHive(t)
+	h.send("alice", "k1.json", `{"to":"bob","conversation":"far","hops":20,"body":"x"}`)
+	h.send("bob", "k2.json", `{"to":"alice","conversation":"far","hops":20,"body":"x"}`)
+	h.once()
+	if r := h.verify(); !r.OK() || r.Kept != 2 {
+		t.Errorf("%d are kept:%s", r.Kept, lines(r.Findings))
+	}
+	h.send("human", "go.json", `{"to":"hive","event":"continue","data":{"conversation":"far"}}`)
+	h.once()
+	if r := h.verify(); !r.OK() || r.Kept != 0 {
+		t.Errorf("afterwards %d are kept:%s", r.Kept, lines(r.Findings))
+	}
+}

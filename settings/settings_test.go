@@ -2,6 +2,7 @@ package settings
 
 import (
 	"errors"
+	"fmt"
 	"regexp"
 	"strings"
 	"testing"
@@ -108,6 +109,8 @@ func TestParseRefuses(t *testing.T) {
 		{"task limit out of range", "tasks: {lease: 0s}\n", "tasks.lease is out of range"},
 		{"task number out of range", "tasks: {offers: -1}\n", "tasks.offers is out of range"},
 		{"address", "http: {listen: here}\n", `http.listen is "here"; write host:port`},
+		{"more trusted than may be", "work: {trust: [" + trusted(trustMost+1) + "]}\n", "work.trust names 65 agents; at most 64"},
+		{"a trusted name that no agent can have", "work: {trust: [a, b/c]}\n", "work.trust: "},
 		{"control characters", "\"a\\u001b[2J\": 1\n", `unknown key "a\x1b[2J"`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -122,6 +125,21 @@ func TestParseRefuses(t *testing.T) {
 				t.Errorf("a refused file gives settings:\n%s", diff)
 			}
 		})
+	}
+}
+
+// trusted lists so many agents.
+func trusted(n int) string {
+	list := make([]string, n)
+	for i := range list {
+		list[i] = fmt.Sprint("a", i)
+	}
+	return strings.Join(list, ", ")
+}
+
+func TestAsManyAreTrustedAsMayBe(t *testing.T) {
+	if _, err := Parse([]byte("work: {trust: [" + trusted(trustMost) + "]}\n")); err != nil {
+		t.Error(err)
 	}
 }
 
