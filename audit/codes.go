@@ -14,6 +14,7 @@ const (
 	codeNotConserved   Code = "not-conserved"
 	codeHandledUnknown Code = "handled-unknown"
 	codeDuplicateOf    Code = "duplicate-of-unknown"
+	codeCheckpoint     Code = "checkpoint-differs"
 	codeCountDiffers   Code = "count-differs"
 )
 
@@ -100,6 +101,7 @@ var catalogue = map[Code]kind{
 	codeNotConserved:   {Fault, "send the message again to whom it did not reach"},
 	codeHandledUnknown: {Fault, "the log was written by something else than hived; compare it with a copy"},
 	codeDuplicateOf:    {Fault, "the log was written by something else than hived; compare it with a copy"},
+	codeCheckpoint:     {Fault, "the log was written by something else than hived; compare it with a copy"},
 	codeCountDiffers:   {Fault, "the log was written by something else than hived; compare it with a copy"},
 
 	codeFileAltered: {Fault, "`hived up` or `hived repair` writes it again from the log, and keeps the altered one"},

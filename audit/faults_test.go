@@ -110,6 +110,20 @@ var faults = []fault{
 			}
 		})
 	}},
+	{code: codeCheckpoint, by: byVerify, how: "a task event names another checkpoint than its patch gives", prints: "its patch does not give the checkpoint of task … that it names", repair: leaves, make: func(h *hive) {
+		h.write("agents/human/outbox/t1.json", `{"to":"hive","event":"create","data":{"title":"long","to":["bob"]}}`)
+		h.once()
+		id := h.dirs(protocol.PathTasks)[0]
+		for i, x := range []string{`"claim"`, `"start"`, `"progress","data":{"checkpoint":{"a":1,"b":"` + strings.Repeat("x", 2000) + `"}}`, `"progress","data":{"patch":{"a":2}}`} {
+			h.write(fmt.Sprintf("agents/bob/outbox/t%d.json", i), `{"to":"hive","task":"`+id+`","epoch":1,"event":`+x+`}`)
+		}
+		h.once()
+		h.forge(func(ev *protocol.Event) {
+			if e, ok := ev.Body.(*protocol.TaskEvent); ok && e.Checkpoint != nil && e.Checkpoint.Patch != nil {
+				e.Checkpoint.Blob[0] ^= 1
+			}
+		})
+	}},
 	{code: codeCountDiffers, by: byVerify, how: "two message events have the same file name", prints: "… was given … messages, handled … and has … unread", repair: leaves, make: func(h *hive) {
 		h.forge(func(ev *protocol.Event) {
 			if m, ok := ev.Body.(*protocol.MessageEvent); ok && m.From == "alice" {

@@ -3,6 +3,7 @@ package audit
 import (
 	"fmt"
 	"maps"
+	"path"
 	"slices"
 
 	"github.com/hived/hived/eventlog"
@@ -19,17 +20,18 @@ var windows = protocol.RememberSettings{IDs: 1 << 16, Conversations: 1 << 10}
 // fold is what the log says, kept while it is read. Its memory is bounded by
 // what is alive: the files that should be there and the unread messages.
 type fold struct {
-	pos   eventlog.Position
-	state *ledger.State
-	tree  *gitcommit.Tree // what the versioned files should be
-	views *ledger.Views   // which are not in the tree yet
-	open  map[protocol.Seq]*account
-	wrong func(Finding)
+	pos    eventlog.Position
+	state  *ledger.State
+	tree   *gitcommit.Tree // what the versioned files should be
+	views  *ledger.Views   // which are not in the tree yet
+	open   map[protocol.Seq]*account
+	wholes *ledger.Wholes
+	wrong  func(Finding)
 }
 
-func newFold(wrong func(Finding)) *fold {
+func newFold(disk durable.FS, wrong func(Finding)) *fold {
 	state := ledger.New(windows)
-	return &fold{state: state, tree: gitcommit.NewTree(), views: ledger.NewViews(state), open: map[protocol.Seq]*account{}, wrong: wrong}
+	return &fold{state: state, tree: gitcommit.NewTree(), views: ledger.NewViews(state), open: map[protocol.Seq]*account{}, wholes: wholesOf(disk), wrong: wrong}
 }
 
 // account is one message of which it is not yet known what became of it for
@@ -94,10 +96,40 @@ func (f *fold) check(ev protocol.Event, x *effect) {
 		if e.Of >= ev.Seq || known && of != e.Of {
 			f.wrong(found(codeDuplicateOf, "", "the log says that the message repeats event %d, which did not accept it", e.Of).about(ev.Seq, e.ID))
 		}
-	case *protocol.HiveEvent, *protocol.AgentEvent, *protocol.QuarantineEvent, *protocol.FileEvent, *protocol.TaskEvent, *protocol.TaskRejectedEvent, *protocol.AlertEvent:
+	case *protocol.TaskEvent:
+		f.checkpoint(ev, e)
+	case *protocol.HiveEvent, *protocol.AgentEvent, *protocol.QuarantineEvent, *protocol.FileEvent, *protocol.TaskRejectedEvent, *protocol.AlertEvent:
 	}
 	if ev.Seq%patience == 0 {
 		f.settle(ev.Seq - patience/2)
+	}
+}
+
+// checkpoint makes a checkpoint whole of which the event holds a patch, and holds it
+// against the id that the event gives it: files and history have that one.
+func (f *fold) checkpoint(ev protocol.Event, e *protocol.TaskEvent) {
+	if e.Checkpoint == nil {
+		return
+	}
+	// What is made whole here is not kept in the state, which has the event too.
+	own, c := *e, *e.Checkpoint
+	own.Checkpoint, ev.Body = &c, &own
+	if err := f.wholes.Fill(ev); err != nil {
+		f.wrong(found(codeCheckpoint, "", "%v", err).about(ev.Seq, ""))
+		return
+	}
+	if c.Patch == nil {
+		return
+	}
+	changes, err := ledger.Changes(ev)
+	if err != nil {
+		f.wrong(found(codeCheckpoint, "", "%v", err).about(ev.Seq, ""))
+		return
+	}
+	for _, x := range changes {
+		if path.Base(x.Path) == protocol.TaskCheckpoint && protocol.BlobOf(x.Data) != c.Blob {
+			f.wrong(found(codeCheckpoint, "", "its patch does not give the checkpoint of task %s that it names", e.Task).about(ev.Seq, ""))
+		}
 	}
 }
 

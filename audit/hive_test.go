@@ -167,6 +167,17 @@ func (h *hive) list(p string) []string {
 	return names
 }
 
+// dirs gives the names in a directory, in order.
+func (h *hive) dirs(p string) (names []string) {
+	h.t.Helper()
+	entries, err := os.ReadDir(h.path(p))
+	h.must(err)
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	return names
+}
+
 // unread gives the path of the last message in an inbox.
 func (h *hive) unread(id protocol.AgentID) string {
 	h.t.Helper()

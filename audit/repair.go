@@ -130,7 +130,7 @@ func (r *repairer) locked(ctx context.Context) (adopt bool, err error) {
 	if err != nil || !whole {
 		return false, err
 	}
-	r.fold = newFold(func(Finding) {})
+	r.fold = newFold(r.disk, func(Finding) {})
 	if err := r.fold.catchUp(r.disk); err != nil {
 		return false, err
 	}

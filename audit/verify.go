@@ -91,7 +91,7 @@ func (v *verifier) run(ctx context.Context) error {
 func (v *verifier) begin() *pass {
 	v.report = Report{Findings: []Finding{}, Notes: []Finding{}}
 	v.seen = map[Code]int{}
-	v.fold = newFold(v.add)
+	v.fold = newFold(v.disk, v.add)
 	return &pass{disk: v.disk, fold: v.fold}
 }
 
