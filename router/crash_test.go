@@ -1246,29 +1246,43 @@ func TestInboxGoneAndCrash(t *testing.T) {
 	for name, loss := range map[string]faultfs.Loss{"lost": faultfs.Drop, "kept": faultfs.Keep, "torn": faultfs.Torn(7)} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			crashes := sweep(t, inboxDeleted, func(disk *faultfs.Mem, k int) (crashed bool, err error) {
-				disk.CrashAt(k, loss)
-				crashed = runOnce(disk) != nil
-				disk = disk.Reboot()
-				if err := runOnce(disk); err != nil {
-					return crashed, fmt.Errorf("the restart failed: %w", err)
-				}
-				state := ledger.New(memSettings().Remember)
-				for rec, err := range eventlog.Read(disk, eventlog.Position{}) {
-					if err != nil {
-						return crashed, err
-					}
-					state.Apply(rec.Event)
-				}
-				if n := state.Agents["bob"].Inbox.Len(); n != 2 {
-					return crashed, fmt.Errorf("the log says that bob has %d unread messages", n)
-				}
-				return crashed, sameBoxes(disk, state.Agents["bob"])
-			})
-			if crashes < 50 {
-				t.Errorf("only %d crashes: the sweep does not reach the whole path", crashes)
-			}
+			bobHasTwo(t, inboxDeleted, loss)
 		})
+	}
+}
+
+// TestUndeleteAndCrash crashes a daemon at every operation while it delivers again
+// what bob deleted, with each way of losing what was not synced in turn.
+func TestUndeleteAndCrash(t *testing.T) {
+	t.Parallel()
+	bobHasTwo(t, undeleteAsked, faultfs.Drop, faultfs.Keep, faultfs.Torn(7))
+}
+
+// bobHasTwo wants bob to have two unread messages after a crash at any operation
+// and a restart.
+func bobHasTwo(t *testing.T, begin func(t *testing.T) *faultfs.Mem, losses ...faultfs.Loss) {
+	t.Helper()
+	crashes := sweep(t, begin, func(disk *faultfs.Mem, k int) (crashed bool, err error) {
+		disk.CrashAt(k, losses[k%len(losses)])
+		crashed = runOnce(disk) != nil
+		disk = disk.Reboot()
+		if err := runOnce(disk); err != nil {
+			return crashed, fmt.Errorf("the restart failed: %w", err)
+		}
+		state := ledger.New(memSettings().Remember)
+		for rec, err := range eventlog.Read(disk, eventlog.Position{}) {
+			if err != nil {
+				return crashed, err
+			}
+			state.Apply(rec.Event)
+		}
+		if n := state.Agents["bob"].Inbox.Len(); n != 2 {
+			return crashed, fmt.Errorf("the log says that bob has %d unread messages", n)
+		}
+		return crashed, sameBoxes(disk, state.Agents["bob"])
+	})
+	if crashes < 50 {
+		t.Errorf("only %d crashes: the sweep does not reach the whole path", crashes)
 	}
 }
 
@@ -1282,6 +1296,34 @@ func inboxDeleted(t *testing.T) *faultfs.Mem {
 	}
 	err := runOnce(disk)
 	if err = errors.Join(err, mailbox.New(disk, mailbox.Options{}).Remove(protocol.InboxDir("bob")), disk.SyncAll()); err != nil {
+		t.Fatal(err)
+	}
+	return disk
+}
+
+// undeleteAsked is a hive whose daemon stopped, in which bob deleted one of two
+// messages, and a person wants it back.
+func undeleteAsked(t *testing.T) *faultfs.Mem {
+	t.Helper()
+	disk := memHive(t)
+	for i := range 2 {
+		put(t, disk, fmt.Sprintf("agents/alice/outbox/%d.json", i), `{"to":"bob","body":"x"}`)
+	}
+	err := runOnce(disk)
+	_, _, state := readViews(t, disk)
+	var gone ledger.Letter
+	for file, l := range state.Agents["bob"].Inbox.All() {
+		gone, err = l, errors.Join(err, disk.Remove(protocol.InboxDir("bob")+"/"+file))
+		break
+	}
+	if err = errors.Join(err, runOnce(disk), runOnce(disk)); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, state = readViews(t, disk); state.Agents["bob"].Inbox.Len() != 1 {
+		t.Fatalf("the deletion was not seen: %d are unread", state.Agents["bob"].Inbox.Len())
+	}
+	put(t, disk, "agents/human/outbox/u.json", fmt.Sprintf(`{"to":"hive","event":"inbox-undelete","data":{"agent":"bob","messages":[%d]}}`, gone.Of))
+	if err := disk.SyncAll(); err != nil {
 		t.Fatal(err)
 	}
 	return disk

@@ -2,6 +2,7 @@ package router
 
 import (
 	"fmt"
+	"path"
 	"slices"
 	"time"
 
@@ -149,7 +150,7 @@ func (d *Decider) undeleted(by protocol.AgentID, a *ledger.Agent, seqs []protoco
 		return &refusal{protocol.CodeBadCommand, fmt.Sprintf(format, args...)}
 	}
 	if len(seqs) == 0 || len(seqs) > UndeleteMost {
-		return nil, bad("`messages` lists the numbers of 1 to %d events that accepted messages; to have them delivered again, %s", UndeleteMost, orders(by, "inbox-undelete"))
+		return nil, bad("`messages` lists the numbers of 1 to %d events that brought messages; to have them delivered again, %s", UndeleteMost, orders(by, "inbox-undelete"))
 	}
 	var list []*protocol.HandledEvent
 	for _, seq := range seqs {
@@ -160,21 +161,45 @@ func (d *Decider) undeleted(by protocol.AgentID, a *ledger.Agent, seqs []protoco
 		if err != nil {
 			return nil, bad("%s", err)
 		}
-		e, ok := ev.Body.(*protocol.MessageEvent)
-		if !ok || !slices.Contains(e.Delivered, a.ID) {
+		id, file := broughtTo(a.ID, ev)
+		if file == "" {
 			return nil, bad("event %s delivered no message to %s", seq, a.ID)
 		}
-		_, unread := a.Inbox.Get(e.File)
-		_, done := a.Done.Get(e.File)
-		if unread || done || slices.ContainsFunc(list, func(x *protocol.HandledEvent) bool { return x.File == e.File }) {
-			return nil, bad("message %s is not deleted", e.ID)
+		_, unread := a.Inbox.Get(file)
+		_, done := a.Done.Get(file)
+		if unread || done || slices.ContainsFunc(list, func(x *protocol.HandledEvent) bool { return x.File == file }) {
+			return nil, bad("message %s is not deleted", id)
 		}
-		data, err := ledger.Delivered(ev, e)
+		data, err := delivered(ev)
 		if err != nil {
 			return nil, bad("%s", err)
 		}
 		c := protocol.NewContent(data)
-		list = append(list, &protocol.HandledEvent{Agent: a.ID, Of: seq, ID: e.ID, File: e.File, How: protocol.HowUndeleted, Content: &c})
+		list = append(list, &protocol.HandledEvent{Agent: a.ID, Of: seq, ID: id, File: file, How: protocol.HowUndeleted, Content: &c})
 	}
 	return list, nil
+}
+
+// broughtTo gives the message that an event brought an agent, and its file; none
+// where it brought that agent no message.
+func broughtTo(agent protocol.AgentID, ev protocol.Event) (id protocol.MessageID, file string) {
+	switch e := ev.Body.(type) {
+	case *protocol.MessageEvent:
+		if slices.Contains(e.Delivered, agent) {
+			return e.ID, e.File
+		}
+	case *protocol.DeliveredEvent:
+		if slices.Contains(e.To, agent) {
+			return e.ID, e.File
+		}
+	case *protocol.HiveEvent:
+		if f := e.Adopted; f != nil {
+			if dir, name := path.Split(f.Path); dir == protocol.InboxDir(agent)+"/" || dir == protocol.DoneDir(agent)+"/" {
+				return f.ID, name
+			}
+		}
+	case *protocol.AgentEvent, *protocol.DropEvent, *protocol.QuarantineEvent, *protocol.DuplicateEvent,
+		*protocol.HandledEvent, *protocol.FileEvent, *protocol.TaskEvent, *protocol.TaskRejectedEvent, *protocol.AlertEvent:
+	}
+	return "", ""
 }
