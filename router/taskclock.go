@@ -38,6 +38,9 @@ type Pulse struct {
 func (d *Decider) Tasks(now time.Time, senses Senses) (more bool, err error) {
 	at := d.state.Tasks.Moment(now)
 	d.carried = 0
+	if err := d.withdrawAll(now); err != nil { // before they run out, as if their agents had let them
+		return false, err
+	}
 	for range tasksAtOnce {
 		t := d.plan.due(at)
 		if t == nil {
