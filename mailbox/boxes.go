@@ -44,7 +44,8 @@ type memory struct {
 	boxes    map[protocol.AgentID]*box
 	board    ownSet
 	archived archive
-	making   sync.Mutex // held while directories are made, which several may want
+	stands   map[string]*ownState // files of hived's own that were found right
+	making   sync.Mutex           // held while directories are made, which several may want
 }
 
 // box is what is remembered of one agent.
@@ -58,7 +59,7 @@ type box struct {
 
 // New gives the boxes below the root of disk. It looks at nothing yet.
 func New(disk durable.FS, opt Options) *Boxes {
-	return &Boxes{disk, &memory{opt: opt, boxes: map[protocol.AgentID]*box{}}}
+	return &Boxes{disk, &memory{opt: opt, boxes: map[protocol.AgentID]*box{}, stands: map[string]*ownState{}}}
 }
 
 // Forget has the next scans of an agent's directories look at everything, and

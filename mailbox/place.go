@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/hived/hived/internal/durable"
 	"github.com/hived/hived/internal/failpoint"
@@ -303,6 +304,29 @@ func (b *Boxes) holds(name string, data []byte) (durable.Info, bool, error) {
 		return info, false, nil
 	}
 	return info, false, err
+}
+
+// Stands tells whether a file of hived's own is there and holds exactly what it is
+// to. One that has not moved since it was found right costs one stat, and want is
+// not called.
+func (b *Boxes) Stands(name string, now time.Time, want func() []byte) (bool, error) {
+	info, err := b.fs.Lstat(name)
+	was := b.stands[name]
+	unmoved := err == nil && was != nil && was.stamp == stampOf(info)
+	if unmoved && was.sure {
+		return true, nil
+	}
+	sure := unmoved && now.Sub(was.seen) >= tickOf(info.ModTime)
+	info, same, err := b.holds(name, want())
+	switch {
+	case !same:
+		delete(b.stands, name)
+	case unmoved && was.stamp == stampOf(info):
+		was.sure = sure
+	default:
+		b.stands[name] = &ownState{stamp: stampOf(info), seen: now, sure: now.Sub(info.ModTime) >= tickOf(info.ModTime)}
+	}
+	return same, err
 }
 
 // note remembers a file of an inbox whose bytes are known to be right.

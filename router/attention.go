@@ -33,9 +33,10 @@ type attention struct {
 
 // attentionRoot is the same for what belongs to no agent.
 type attentionRoot struct {
-	agents bool
-	own    bool
-	late   time.Time // board.md may be versioned again only then; zero: at once
+	agents   bool
+	own      bool
+	believed bool      // the files that agents believe are to be looked at
+	late     time.Time // board.md may be versioned again only then; zero: at once
 }
 
 // wants are the agents that something has to be looked at of.

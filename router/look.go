@@ -47,6 +47,7 @@ func (r *Router) everything(thorough bool) {
 // rescan is the pass that counts, where hints are only hints (spec §3.1).
 func (r *Router) rescan() error {
 	r.mark.passes++
+	r.root.believed = true
 	r.everything(r.mark.passes%roundEvery == 0)
 	r.allow()
 	if r.rest.due(r.state.Seq) {

@@ -143,6 +143,7 @@ func (r *Router) step(ctx context.Context, now time.Time) (busy bool, err error)
 		return false, err
 	}
 	r.payDebts()
+	r.putRight(now)
 	refilling := r.refillSome(now)
 	r.checkpointMaybe(now)
 	r.writeStatus(now, false)

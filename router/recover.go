@@ -200,7 +200,7 @@ func (r *Router) writeGuide(now time.Time) {
 	files := []struct {
 		path string
 		want []byte
-	}{{protocol.PathProtocol, protocol.Guide(r.cfg.Settings)}}
+	}{{protocol.PathProtocol, r.guide}}
 	if r.state.ViewsAreFiles() {
 		files = append(files, struct {
 			path string

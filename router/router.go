@@ -116,6 +116,8 @@ type Router struct {
 	forced    chan []string             // own files that a person committed
 	back      chan struct{}             // history was taken back
 	alerted   map[string]bool           // said once, not every two seconds
+	righted   map[string]time.Time      // when it was told that a file was put right
+	guide     []byte                    // PROTOCOL.md
 	mark      checkpoint
 	snapshot  snapshots
 	rest      rest
@@ -240,6 +242,8 @@ func open(disk durable.FS, cfg Config, watch watcher) (*Router, error) {
 		forced:    make(chan []string, 16),
 		back:      make(chan struct{}, 1),
 		alerted:   map[string]bool{},
+		righted:   map[string]time.Time{},
+		guide:     protocol.Guide(s),
 	}
 	recovery, err := r.readLog()
 	if err != nil {
