@@ -268,6 +268,9 @@ func (r *Router) readLog() (eventlog.Recovery, error) {
 		r.cfg.Log.Warn("the snapshot is not one of this log, the whole log is read", slog.String("error", err.Error()))
 		recovery, err = r.foldLog(ledger.New(r.cfg.Settings.Remember), eventlog.Position{})
 	}
+	if damage := (*eventlog.Damage)(nil); errors.As(err, &damage) {
+		return recovery, fmt.Errorf("read the log: %w%s", err, copiedAgain)
+	}
 	if err != nil {
 		return recovery, fmt.Errorf("read the log: %w", err)
 	}
@@ -316,6 +319,9 @@ func (r *Router) openGit() {
 	}
 }
 
+// copiedAgain ends the refusals of a hive whose parts are not of one moment.
+const copiedAgain = "; if this hive was copied while its daemon ran, stop that with `hived down` and copy it again"
+
 // fits refuses a log that lost its end, or is another one: history names the
 // events that it holds and the sum of the last (spec §6).
 func (r *Router) fits() error {
@@ -327,11 +333,11 @@ func (r *Router) fits() error {
 		return nil
 	}
 	if head.Seq > r.state.Seq {
-		return fmt.Errorf("start: git holds events up to %s, but the log ends with %s: its end is lost; bring log.jsonl back from a copy, or move it away and begin a new log from the files with `hived repair --adopt`", head.Seq, r.state.Seq)
+		return fmt.Errorf("start: git holds events up to %s, but the log ends with %s: its end is lost; bring log.jsonl back from a copy, or move it away and begin a new log from the files with `hived repair --adopt`%s", head.Seq, r.state.Seq, copiedAgain)
 	}
 	for rec, err := range eventlog.Read(r.disk, eventlog.Position{Seq: head.Seq - 1}) {
 		if err == nil && rec.Sum.String() != head.Sum {
-			return fmt.Errorf("start: event %s of the log is not the one that git holds (sum %s, not %s): this is another log; bring log.jsonl back from a copy, or move it away and begin a new log from the files with `hived repair --adopt`", head.Seq, rec.Sum, head.Sum)
+			return fmt.Errorf("start: event %s of the log is not the one that git holds (sum %s, not %s): this is another log; bring log.jsonl back from a copy, or move it away and begin a new log from the files with `hived repair --adopt`%s", head.Seq, rec.Sum, head.Sum, copiedAgain)
 		}
 		break
 	}
