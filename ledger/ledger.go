@@ -109,7 +109,8 @@ type Agent struct {
 	Delivered uint64 // messages to this agent
 	Handled   uint64
 
-	hinted   instant
+	hinted   instant  // when it was told that what it says is no command
+	misled   instant  // and that there is no such command
 	misspelt []string // fields of which it was told that they may be others misspelt
 	day      string   // the day that dayBytes counts
 	dayBytes int64
@@ -488,9 +489,18 @@ func (a *Agent) ToldOf(field string) bool { return slices.Contains(a.misspelt, f
 // command; zero: never.
 func (a *Agent) Hinted() time.Time { return a.hinted.time() }
 
+// HintEvery is how often an agent is told that there is no such command.
+const HintEvery = time.Hour
+
+// Hears reports whether an agent is to be told that there is no such command: once
+// in HintEvery. A log of the oldest format does not remember it, and it always is.
+func (a *Agent) Hears(now time.Time) bool { return now.Sub(a.misled.time()).Abs() >= HintEvery }
+
 func (f folder) OnTaskRejected(ev protocol.Event, e *protocol.TaskRejectedEvent) none {
 	if a := f.s.Agents[e.By]; a != nil && e.Code == protocol.CodeNoCommand {
 		a.hinted = instantOf(ev.TS)
+	} else if a != nil && e.Code == protocol.CodeUnknownCommand && f.s.Format >= 2 && a.Hears(ev.TS) {
+		a.misled = instantOf(ev.TS)
 	}
 	f.s.Tasks.Rejected(e)
 	return none{}

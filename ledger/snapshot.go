@@ -13,7 +13,7 @@ import (
 
 // magic is the first thing in a snapshot, and its version: any change of what
 // follows is another one.
-const magic = "hived-snapshot-10\n"
+const magic = "hived-snapshot-11\n"
 
 // Encode writes a snapshot: the whole State at its event Seq, whose line in
 // the log has that sum. The same State gives the same bytes. Nothing is held in
@@ -184,6 +184,7 @@ func (a *Agent) encode(out *sink) {
 		out.number(n)
 	}
 	out.instant(a.hinted)
+	out.instant(a.misled)
 	out.number(uint64(len(a.misspelt)))
 	for _, field := range a.misspelt {
 		out.text(field)
@@ -212,6 +213,7 @@ func decodeAgent(in *source) *Agent {
 		*n = in.number()
 	}
 	a.hinted = in.instant()
+	a.misled = in.instant()
 	n := in.number()
 	in.check(n <= MisspeltMost, "an agent was told of too many fields")
 	for ; n > 0 && in.err == nil; n-- {

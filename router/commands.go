@@ -38,7 +38,7 @@ func (d *Decider) command(now time.Time, of protocol.Seq, e *protocol.MessageEve
 	if m.Event == "" {
 		return d.wordless(now, of, e, m)
 	}
-	if aboutTask(m) {
+	if aboutTask(m) || !d.knows(m.Event) {
 		return d.taskCommand(now, of, e, m)
 	}
 	answer := notice{
@@ -54,9 +54,41 @@ func (d *Decider) command(now time.Time, of protocol.Seq, e *protocol.MessageEve
 		answer.body = m.Event + " was carried out."
 		return d.notice(now, answer)
 	}
+	return d.refuse(now, e, m, answer, no)
+}
+
+// refusedMost is how many refusals answer each other's replies: an agent that
+// answers everything and hive must not talk for ever.
+const refusedMost = 3
+
+// refuse tells the sender of a command why it was not carried out, but where it is
+// a reply to a refusal, which answered a reply to one, and so on (spec §8).
+func (d *Decider) refuse(now time.Time, e *protocol.MessageEvent, m *protocol.Message, answer notice, no *refusal) error {
+	reply := d.noticeOf(e.From, m.InReplyTo)
+	if reply.Row >= refusedMost {
+		return nil
+	}
 	answer.code = no.code
 	answer.body = protocol.Quote(m.Event) + " was not carried out: " + no.text + closing(no.text)
+	answer.data["refused"] = reply.Row + 1
 	return d.notice(now, answer)
+}
+
+// hears reports whether somebody is to be told of a refusal: that there is no such
+// command once an hour, and not in reply to a notice that said so.
+func (d *Decider) hears(now time.Time, by protocol.AgentID, m *protocol.Message, code protocol.Code) bool {
+	if code != protocol.CodeUnknownCommand {
+		return true
+	}
+	a, reply := d.state.Agents[by], d.noticeOf(by, m.InReplyTo).Code
+	return a != nil && a.Hears(now) && reply != code && reply != protocol.CodeNoCommand
+}
+
+// knows reports whether there is a command about the hive.
+func (d *Decider) knows(event string) bool {
+	_, aboutAgent := agentActions[event]
+	_, aboutInbox := inboxActions[event]
+	return aboutAgent || aboutInbox || event == commandContinue || event == commandGitPause || event == commandGitResume
 }
 
 // slotsMost is how many tasks an agent may have in hand at once, at most.
@@ -88,19 +120,6 @@ const (
 func (d *Decider) obey(now time.Time, of protocol.Seq, e *protocol.MessageEvent, m *protocol.Message) *refusal {
 	_, aboutAgent := agentActions[m.Event]
 	_, aboutInbox := inboxActions[m.Event]
-	if !aboutAgent && !aboutInbox && m.Event != commandContinue && m.Event != commandGitPause && m.Event != commandGitResume {
-		known := []string{commandContinue, commandGitPause, commandGitResume}
-		for name := range agentActions {
-			known = append(known, name)
-		}
-		for name := range inboxActions {
-			known = append(known, name)
-		}
-		for name := range taskHandlers {
-			known = append(known, name)
-		}
-		return &refusal{protocol.CodeUnknownCommand, "there is no such command" + didYouMean(m.Event, known, "PROTOCOL.md lists them")}
-	}
 	if e.From != protocol.Human && e.From != d.state.Lead {
 		return &refusal{protocol.CodeNotAllowed, "only human and the lead may; ask human"}
 	}

@@ -264,7 +264,7 @@ func (h *modelRun) command(t *rapid.T) {
 	d := &draft{Body: fmt.Sprint("command ", h.n), To: []string{"hive"}, Reply: rapid.SampledFrom([]string{"", "true", "false"}).Draw(t, "wants a reply")}
 	d.Event = rapid.SampledFrom([]string{
 		"agent-add", "agent-hold", "agent-hold", "agent-release", "agent-release", "agent-archive", "agent-restore",
-		"agent-restore", "agent-lead", "continue", "git-pause", "git-resume", "agent-eat",
+		"agent-restore", "agent-lead", "continue", "git-pause", "git-resume",
 	}).Draw(t, "event")
 	switch d.Event {
 	case "continue":

@@ -28,7 +28,7 @@ func TestBadCommands(t *testing.T) {
 		{"foreign task without an epoch", "berta", `{"event": "progress", "task": "$ID"}`, protocol.CodeNotHolder, "anna has this task"},
 		{"a person is no holder", "human", `{"event": "complete", "task": "$ID", "epoch": 1}`, protocol.CodeNotHolder, "anna has this task"},
 		{"unknown event", "anna", `{"event": "complet", "task": "$ID", "epoch": 1}`, protocol.CodeUnknownCommand, "did you mean complete"},
-		{"an event of hived's", "anna", `{"event": "lease_expired", "task": "$ID", "epoch": 1}`, protocol.CodeUnknownCommand, "there is no such command"},
+		{"an event of hived's", "berta", `{"event": "lease_expired", "task": "$ID", "epoch": 1}`, protocol.CodeUnknownCommand, "there is no such command"},
 		{"missing epoch", "anna", `{"event": "complete", "task": "$ID"}`, protocol.CodeMissingEpoch, `"event": "complete", "task": "$ID", "epoch": 1}`},
 		{"no epoch at all", "anna", `{"event": "complete", "task": "$ID", "epoch": 0}`, protocol.CodeMissingEpoch, "you hold it under epoch 1"},
 		{"future epoch", "anna", `{"event": "complete", "task": "$ID", "epoch": 7}`, protocol.CodeFutureEpoch, "you hold it under epoch 1, not under 7"},

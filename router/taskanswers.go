@@ -208,6 +208,7 @@ type given struct {
 	Code protocol.Code   `json:"code"`
 	Task protocol.TaskID `json:"task"`
 	Ask  protocol.Seq    `json:"ask"`
+	Row  int             `json:"refused"` // of refusals, each the answer to a reply to the one before
 }
 
 // noticeOf reads a notice again that somebody was given: one that stands in the

@@ -165,10 +165,12 @@ func (d *Decider) taskCommand(now time.Time, of protocol.Seq, e *protocol.Messag
 		x.State = r.t.State
 		answer.data["state"], answer.data["epoch"] = r.t.State, r.t.Epoch
 	}
+	heard := d.hears(now, e.From, m, no.code)
 	d.emit(now, x)
-	answer.code = no.code
-	answer.body = protocol.Quote(m.Event) + " was not carried out: " + no.text + closing(no.text)
-	return d.notice(now, answer)
+	if !heard {
+		return nil
+	}
+	return d.refuse(now, e, m, answer, no)
 }
 
 // enter checks what all commands have in common: that there are such a command
@@ -176,11 +178,13 @@ func (d *Decider) taskCommand(now time.Time, of protocol.Seq, e *protocol.Messag
 func (d *Decider) enter(r *report) *refusal {
 	h, known := taskHandlers[r.event]
 	if !known {
-		names := make([]string, 0, len(taskHandlers))
-		for name := range taskHandlers {
-			names = append(names, name)
+		names := slices.Collect(maps.Keys(taskHandlers))
+		if r.m.Task == "" {
+			names = slices.AppendSeq(names, maps.Keys(agentActions))
+			names = slices.AppendSeq(names, maps.Keys(inboxActions))
+			names = append(names, commandContinue, commandGitPause, commandGitResume)
 		}
-		return &refusal{protocol.CodeUnknownCommand, "there is no such command about a task" + ended(didYouMean(r.event, names, "PROTOCOL.md lists them")) + d.waysOf(r)}
+		return &refusal{protocol.CodeUnknownCommand, "there is no such command" + ended(didYouMean(r.event, names, "PROTOCOL.md lists them")) + d.waysOf(r)}
 	}
 	r.fenced = h.epoch
 	if r.m.Task != "" {
