@@ -536,7 +536,7 @@ func (h *hive) accept(to protocol.AgentID) {
 	h.must(err)
 	at := time.Now().UTC()
 	set := []byte(`{"from":"human"}`)
-	data, err := protocol.Deliver(m, &protocol.MessageEvent{Set: set}, ev.Seq+1, at)
+	data, err := protocol.Deliver(m, set, ev.Seq+1, at)
 	h.must(err)
 	h.appendAt(at, &protocol.MessageEvent{
 		ID: "late", From: protocol.Human, To: m.To, Act: protocol.Inform, Conversation: "c", Delivered: []protocol.AgentID{to},

@@ -493,7 +493,7 @@ func deliver(t *testing.T, hive, agent string, n int, l letter) {
 	if !m.Has("id") {
 		set = strings.TrimSuffix(set, "}") + fmt.Sprintf(`,"id":"m%d"}`, n)
 	}
-	data, err := protocol.Deliver(m, &protocol.MessageEvent{Set: jsontext.Value(set)}, protocol.Seq(n+1), time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC))
+	data, err := protocol.Deliver(m, jsontext.Value(set), protocol.Seq(n+1), time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC))
 	if err != nil {
 		t.Fatal(err)
 	}

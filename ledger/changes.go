@@ -36,7 +36,7 @@ func Delivered(ev protocol.Event, e *protocol.MessageEvent) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read message %s of seq %d again: %w", e.ID, ev.Seq, err)
 	}
-	data, err := protocol.Deliver(m, e, ev.Seq, ev.TS)
+	data, err := protocol.Deliver(m, e.Set, ev.Seq, ev.TS)
 	if err != nil {
 		return nil, fmt.Errorf("write message %s of seq %d again: %w", e.ID, ev.Seq, err)
 	}

@@ -200,11 +200,11 @@ func TestBadTextsAreRefused(t *testing.T) {
 func checkDelivered(t *testing.T, m *Message, set jsontext.Value) {
 	t.Helper()
 	received := time.Unix(1_795_251_600, 5)
-	data, err := Deliver(m, &MessageEvent{Set: set}, 7, received)
+	data, err := Deliver(m, set, 7, received)
 	if err != nil {
 		t.Fatal(err)
 	}
-	again, err := Deliver(m, &MessageEvent{Set: logged(t, set)}, 7, received)
+	again, err := Deliver(m, logged(t, set), 7, received)
 	if err != nil || !bytes.Equal(data, again) {
 		t.Fatalf("from the log it is\n%s\n%v, and was\n%s", again, err, data)
 	}

@@ -1,7 +1,6 @@
 package protocol
 
 import (
-	"strconv"
 	"time"
 	"unicode/utf8"
 
@@ -219,7 +218,7 @@ type AgentEvent struct {
 // Original identifies the outbox file that an event was made from, so that it
 // is known again after a crash (spec §3, recovery).
 type Original struct {
-	Name   string `json:"name,omitzero"` // as [SafeName] writes it
+	Name   string `json:"name"` // as [SafeName] writes it
 	Ino    uint64 `json:"ino,omitzero"`
 	MTime  string `json:"mtime,omitzero"`  // as [Stamp] writes it
 	CTime  string `json:"ctime,omitzero"`  // the same: since when it stands there as it is; none where the system does not tell
@@ -243,68 +242,15 @@ type MessageEvent struct {
 	Misspelt     []string       `json:"misspelt,omitempty"`    // fields that may be others misspelt, of which the sender is told now
 	Kept         *Kept          `json:"kept,omitzero"`
 	Delivered    []AgentID      `json:"delivered"`
-	File         string         `json:"file,omitzero"` // name in every inbox
-	Blob         Blob           `json:"blob"`          // git object id of the delivered bytes
-	Size         int            `json:"size"`          // of the delivered bytes
+	File         string         `json:"file"` // name in every inbox
+	Blob         Blob           `json:"blob"` // git object id of the delivered bytes
+	Size         int            `json:"size"` // of the delivered bytes
 	ClaimedFrom  string         `json:"claimed_from,omitzero"`
 	Sent         string         `json:"sent,omitzero"` // name in outbox/.sent; none for hive's own
 	Original     *Original      `json:"original,omitzero"`
 	Content      string         `json:"content,omitzero"` // [ContentHash] in hex; only where the sender chose the id
-	// Set is what hived laid over the message. From format 2 on Filled takes its
-	// place: what hived filled in that no other member of the event says.
-	Set    jsontext.Value `json:"set,omitzero"`
-	Filled jsontext.Value `json:"filled,omitzero"`
-	Raw    string         `json:"raw"`
-}
-
-// inLog is the event as its line says it: with Filled, the line says nothing twice.
-func (e *MessageEvent) inLog() *MessageEvent {
-	if e.Filled == nil {
-		return e
-	}
-	short := *e
-	if e.File == string(e.ID)+".json" {
-		short.File = ""
-	}
-	if e.Original != nil && e.Original.Name == e.Sent {
-		original := *e.Original
-		original.Name = ""
-		short.Original = &original
-	}
-	return &short
-}
-
-// fromLog gives an event that was read the members that its line left out.
-func (e *MessageEvent) fromLog() {
-	if e.Filled == nil {
-		return
-	}
-	if e.File == "" {
-		e.File = string(e.ID) + ".json"
-	}
-	if e.Original != nil && e.Original.Name == "" {
-		e.Original.Name = e.Sent
-	}
-}
-
-// laidOver is what is laid over what the sender of a message wrote.
-func (e *MessageEvent) laidOver(m *Message) ([]member, error) {
-	if e.Filled == nil {
-		return objectMembers(e.Set)
-	}
-	list, err := objectMembers(e.Filled)
-	if err != nil {
-		return nil, err
-	}
-	list = append(list, member{"from", quoted(string(e.From))}, member{"hops", jsontext.Value(strconv.Itoa(e.Hops))})
-	for _, x := range []member{
-		{"id", quoted(string(e.ID))}, {"conversation", quoted(string(e.Conversation))}, {"act", quoted(string(e.Act))}, {"in_reply_to", jsontext.Value("null")},
-	} {
-		if !m.Has(x.name) {
-			list = append(list, x)
-		}
-	}
-	return list, nil
+	Set          jsontext.Value `json:"set"`
+	Raw          string         `json:"raw"`
 }
 
 // Kept is for whom a message is kept until somebody lets its thread go on: the

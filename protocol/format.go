@@ -36,7 +36,6 @@ var additions = []Addition{
 	{2, KindDuplicate, "original.ctime", "", "the same"},
 	{2, KindTask, "round", "", "of `offer`: it begins this round of asking, and who did not want the task before is asked again"},
 	{2, KindTask, "fruitless", "", "of `release` and `lease_expired`: executions in a row, with this one, that reached nothing new"},
-	{2, KindMessage, "filled", "", "what hived filled in that no other member says, instead of `set`"},
 	{2, KindMessage, "kept", "", "for whom the message is kept"},
 	{2, KindMessage, "misspelt", "", "fields with nearly the name of another, of which its sender was told"},
 	{2, KindMessage, "stops", "", "a notice about what else was stopped in a thread"},

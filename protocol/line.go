@@ -73,11 +73,7 @@ const tailSize = len(sumMember) + 32 + len(`"}`)
 // AppendLine writes an event as a line of the log, line break included, and
 // gives its sum, which the next line chains to.
 func AppendLine(dst []byte, ev Event, prev Sum) ([]byte, Sum, error) {
-	said := ev.Body
-	if e, ok := said.(*MessageEvent); ok {
-		said = e.inLog()
-	}
-	body, err := json.Marshal(said, jsontext.EscapeForJS(true), json.Deterministic(true))
+	body, err := json.Marshal(ev.Body, jsontext.EscapeForJS(true), json.Deterministic(true))
 	if err != nil {
 		return dst, Sum{}, fmt.Errorf("write event %d: %w", ev.Seq, err)
 	}
@@ -136,9 +132,6 @@ func DecodeLine(line []byte) (Event, Sum, error) {
 	}
 	if err != nil {
 		return Event{}, Sum{}, fmt.Errorf("%w: seq %d: %w", ErrLine, ev.Seq, err)
-	}
-	if e, ok := ev.Body.(*MessageEvent); ok {
-		e.fromLog()
 	}
 	return ev, sum, nil
 }

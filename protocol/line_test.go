@@ -28,8 +28,6 @@ func bodies() []Body {
 			Delivered: []AgentID{"b"}, File: "f.json", Blob: BlobOf([]byte("x")), Size: 1, ClaimedFrom: "eve", Sent: "x.json", Original: original,
 			Content: "00ff", Set: jsontext.Value(`{"hops":3}`), Raw: "{\"to\":\"b\",\n\"subject\":\"\u2028\"}",
 		},
-		&MessageEvent{ID: "m", Sent: "x.json", Original: original, Filled: jsontext.Value(`{"body":""}`), File: "f.json"},
-		&MessageEvent{ID: "m", File: "m.json", Filled: jsontext.Value(`{}`)},
 		&DeliveredEvent{Of: 1, ID: "m", From: "a", To: []AgentID{"b"}, Conversation: "c", File: "f.json", Blob: BlobOf([]byte("x")), Size: 1, Content: Content{Text: "x"}},
 		&DropEvent{Of: 1, ID: "m", From: "a", To: []Address{"b"}, Conversation: "c", Reason: HopCap, Detail: "d", Told: true},
 		&QuarantineEvent{Agent: "a", Code: CodeMalformed, Detail: "d", Path: "p", ID: "m", Size: 2, Line: 3, Column: 4, Original: original, Content: &binary},

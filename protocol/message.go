@@ -87,12 +87,12 @@ var canonical = []string{
 }
 
 // Deliver gives the bytes that every recipient of a message gets: what was
-// sent, with what its event says that hived set laid over it, the fields
+// sent, with what hived set in `set` (a JSON object) laid over it, the fields
 // in a fixed order, one member a line, values compact, a line break at the
-// end (spec §2). The same message and event give the same bytes for ever:
+// end (spec §2). The same message and set give the same bytes for ever:
 // replay and git depend on it.
-func Deliver(m *Message, e *MessageEvent, seq Seq, received time.Time) ([]byte, error) {
-	filled, err := e.laidOver(m)
+func Deliver(m *Message, set jsontext.Value, seq Seq, received time.Time) ([]byte, error) {
+	filled, err := objectMembers(set)
 	if err != nil {
 		return nil, err
 	}

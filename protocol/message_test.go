@@ -15,7 +15,7 @@ import (
 func TestDeliver(t *testing.T) {
 	m := decoded(t, `{"zeta":[1,{"b":2,"a":1}],"body":{"b" : 1.0, "a":"\u0041"},"to":["bob"],"from":"eve","alpha":"\u2028","seq":"mine","hops":1}`)
 	set := jsontext.Value(`{"id":"m1","conversation":"c","from":"alice","act":"inform","subject":"","hops":2,"requires_reply":false,"needs_human":false,"created_at":"2026-11-21T08:00:00.000000000Z","in_reply_to":null}`)
-	got, err := Deliver(m, &MessageEvent{Set: set}, 42, time.Date(2026, 11, 21, 10, 0, 0, 5, time.FixedZone("", 3600)))
+	got, err := Deliver(m, set, 42, time.Date(2026, 11, 21, 10, 0, 0, 5, time.FixedZone("", 3600)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -43,59 +43,17 @@ func TestDeliver(t *testing.T) {
 	}
 }
 
-// What an event says in members of its own is laid over a message as it is where
-// the event says all of it in `set`, and its line says it once.
-func TestFilledGivesTheSameBytes(t *testing.T) {
-	at := time.Unix(1_795_251_600, 5)
-	for _, tt := range []struct{ name, raw, set, filled string }{
-		{
-			"nothing said", `{"to":"bob","body":"x"}`,
-			`{"id":"m1","conversation":"c\u2028","from":"alice","act":"query","subject":"","hops":2,"requires_reply":true,"in_reply_to":null}`, `{"subject":"","requires_reply":true}`,
-		},
-		{
-			"all said", `{"id":"\u006d1","conversation":"c\u2028","in_reply_to":"l","from":"eve","to":"bob","act":"query","subject":"s","body":"x","hops":7}`,
-			`{"from":"alice","hops":2}`, `{}`,
-		},
-	} {
-		m := decoded(t, tt.raw)
-		e := &MessageEvent{
-			ID: "m1", Conversation: "c\u2028", InReplyTo: m.InReplyTo, From: "alice", To: m.To, Act: Query, Hops: 2, Delivered: []AgentID{"bob"}, File: "m1.json", Sent: "1.json",
-			Original: &Original{Name: "1.json", Ino: 7}, Filled: jsontext.Value(tt.filled), Raw: tt.raw,
-		}
-		want, err := Deliver(m, &MessageEvent{Set: jsontext.Value(tt.set)}, 7, at)
-		if err != nil {
-			t.Fatal(err)
-		}
-		line, _, err := AppendLine(nil, Event{Seq: 1, Body: e}, Sum{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if strings.Contains(string(line), `"file"`) || strings.Contains(string(line), `"name"`) || e.File == "" || e.Original.Name == "" {
-			t.Errorf("%s: logged as %s, of %+v", tt.name, line, e)
-		}
-		back, _, err := DecodeLine(bytes.TrimSuffix(line, []byte("\n")))
-		if diff := cmp.Diff(Body(e), back.Body); diff != "" || err != nil {
-			t.Errorf("%s: from the log, %v (-before +after):\n%s", tt.name, err, diff)
-		}
-		for _, e := range []*MessageEvent{e, back.Body.(*MessageEvent)} {
-			if got, err := Deliver(m, e, 7, at); err != nil || !bytes.Equal(want, got) {
-				t.Errorf("%s: %v (-set +filled):\n%s", tt.name, err, cmp.Diff(string(want), string(got)))
-			}
-		}
-	}
-}
-
 // hived sets what it drew from other messages, whose text may hold characters
 // that the log escapes: before and after the log the bytes must be the same.
 func TestDeliverIsTheSameFromTheLog(t *testing.T) {
 	m := decoded(t, `{"to":"bob","subject":"s"}`)
 	for _, text := range []string{"plain", "\u2028", "\u2029</script>&", "é\x7f\u0085\\\"\t", "\U0001F600"} {
 		set := jsontext.Value(`{"conversation":` + string(quoted(text)) + `}`)
-		before, err := Deliver(m, &MessageEvent{Set: set}, 1, time.Unix(0, 0))
+		before, err := Deliver(m, set, 1, time.Unix(0, 0))
 		if err != nil {
 			t.Fatal(err)
 		}
-		after, err := Deliver(m, &MessageEvent{Set: logged(t, set)}, 1, time.Unix(0, 0))
+		after, err := Deliver(m, logged(t, set), 1, time.Unix(0, 0))
 		if err != nil || !bytes.Equal(before, after) {
 			t.Errorf("%q: %s\n%v\n%s", text, before, err, after)
 		}
@@ -105,7 +63,7 @@ func TestDeliverIsTheSameFromTheLog(t *testing.T) {
 func TestDeliverRefusesABadSet(t *testing.T) {
 	m := decoded(t, `{"to":"bob","subject":"s"}`)
 	for _, set := range []string{``, `[1]`, `7`, `{"a":}`, `{"a":1`} {
-		if got, err := Deliver(m, &MessageEvent{Set: jsontext.Value(set)}, 1, time.Unix(0, 0)); err == nil {
+		if got, err := Deliver(m, jsontext.Value(set), 1, time.Unix(0, 0)); err == nil {
 			t.Errorf("set %q gave %s", set, got)
 		}
 	}

@@ -608,8 +608,8 @@ func TestCreatedAt(t *testing.T) {
 			t.Fatal(err)
 		}
 		e := b.arrive(mailbox.Arrival{Agent: "alice", Name: "x.json", ModTime: tt.modified, Raw: raw, Message: m, SentTaken: true})[0].Event.Body.(*protocol.MessageEvent)
-		if !strings.Contains(string(e.Filled), `"created_at":"`+protocol.Stamp(tt.want)+`"`) {
-			t.Errorf("a file of %s gave %s", tt.modified, e.Filled)
+		if !strings.Contains(string(e.Set), `"created_at":"`+protocol.Stamp(tt.want)+`"`) {
+			t.Errorf("a file of %s gave %s", tt.modified, e.Set)
 		}
 	}
 }

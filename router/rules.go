@@ -94,11 +94,11 @@ func (d *Decider) accept(now time.Time, e *protocol.MessageEvent, m *protocol.Me
 	if y := modified.UTC().Year(); y <= 1 || y > 9999 {
 		modified = now // a file can have a time that no message can
 	}
-	if err = d.fillIn(e, m, modified); err != nil {
+	if e.Set, err = fillIn(e, m, modified); err != nil {
 		return 0, err
 	}
 	ev := d.next(now, e)
-	delivered, err := protocol.Deliver(m, e, ev.Seq, ev.TS)
+	delivered, err := protocol.Deliver(m, e.Set, ev.Seq, ev.TS)
 	if err != nil {
 		return 0, fmt.Errorf("write message %s: %w", e.ID, err)
 	}
@@ -106,64 +106,24 @@ func (d *Decider) accept(now time.Time, e *protocol.MessageEvent, m *protocol.Me
 	return d.record(ev, ledger.MessageChanges(e, delivered)), nil
 }
 
-// filled is what hived fills in that the event of a message does not say, and
-// set, in a log of format 1, all that it lays over one (spec §2).
-type (
-	filled struct {
-		Subject       *string `json:"subject,omitzero"`
-		Body          *string `json:"body,omitzero"`
-		RequiresReply *bool   `json:"requires_reply,omitzero"`
-		NeedsHuman    *bool   `json:"needs_human,omitzero"`
-		CreatedAt     string  `json:"created_at,omitzero"`
-	}
-	set struct {
-		ID           string `json:"id,omitzero"`
-		Conversation string `json:"conversation,omitzero"`
-		From         string `json:"from"`
-		Act          string `json:"act,omitzero"`
-		Hops         int    `json:"hops"`
-		filled
-	}
-)
-
-// fillIn lays over a message what its sender left out, and what is not his to say.
-func (d *Decider) fillIn(e *protocol.MessageEvent, m *protocol.Message, modified time.Time) (err error) {
-	f := fill(e.Act, m, modified)
-	if d.state.Format != protocol.OldestFormat {
-		e.Filled, err = json.Marshal(f)
-	} else {
-		e.Set, err = setOf(e, m, f)
-	}
-	if err != nil {
-		return fmt.Errorf("write what is filled in for message %s: %w", e.ID, err)
-	}
-	return nil
+// set is what hived lays over a message (spec §2).
+type set struct {
+	ID            string  `json:"id,omitzero"`
+	Conversation  string  `json:"conversation,omitzero"`
+	InReplyTo     *string `json:"in_reply_to,omitempty"`
+	From          string  `json:"from"`
+	Act           string  `json:"act,omitzero"`
+	Subject       *string `json:"subject,omitzero"`
+	Body          *string `json:"body,omitzero"`
+	Hops          int     `json:"hops"`
+	RequiresReply *bool   `json:"requires_reply,omitzero"`
+	NeedsHuman    *bool   `json:"needs_human,omitzero"`
+	CreatedAt     string  `json:"created_at,omitzero"`
 }
 
-func fill(act protocol.Act, m *protocol.Message, modified time.Time) filled {
-	var f filled
+func fillIn(e *protocol.MessageEvent, m *protocol.Message, modified time.Time) (jsontext.Value, error) {
+	s := set{From: string(e.From), Hops: e.Hops}
 	empty := ""
-	if !m.Has("subject") {
-		f.Subject = &empty
-	}
-	if !m.Has("body") {
-		f.Body = &empty
-	}
-	if !m.Has("requires_reply") {
-		wants := act.WantsReply()
-		f.RequiresReply = &wants
-	}
-	if !m.Has("needs_human") {
-		f.NeedsHuman = new(bool)
-	}
-	if !m.Has("created_at") {
-		f.CreatedAt = protocol.Stamp(modified)
-	}
-	return f
-}
-
-func setOf(e *protocol.MessageEvent, m *protocol.Message, f filled) (jsontext.Value, error) {
-	s := set{From: string(e.From), Hops: e.Hops, filled: f}
 	if !m.Has("id") {
 		s.ID = string(e.ID)
 	}
@@ -173,11 +133,30 @@ func setOf(e *protocol.MessageEvent, m *protocol.Message, f filled) (jsontext.Va
 	if !m.Has("act") {
 		s.Act = string(e.Act)
 	}
+	if !m.Has("subject") {
+		s.Subject = &empty
+	}
+	if !m.Has("body") {
+		s.Body = &empty
+	}
+	if !m.Has("requires_reply") {
+		wants := e.Act.WantsReply()
+		s.RequiresReply = &wants
+	}
+	if !m.Has("needs_human") {
+		s.NeedsHuman = new(bool)
+	}
+	if !m.Has("created_at") {
+		s.CreatedAt = protocol.Stamp(modified)
+	}
 	v, err := json.Marshal(s)
-	if err == nil && !m.Has("in_reply_to") {
+	if err != nil {
+		return nil, fmt.Errorf("write what is filled in for message %s: %w", e.ID, err)
+	}
+	if !m.Has("in_reply_to") {
 		v = append(v[:len(v)-1], `,"in_reply_to":null}`...)
 	}
-	return v, err
+	return v, nil
 }
 
 // hops counts because agents forget to (spec §4.3). Messages of people start the

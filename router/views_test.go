@@ -12,7 +12,6 @@ import (
 	"github.com/hived/hived/internal/durable"
 	"github.com/hived/hived/internal/durable/faultfs"
 	"github.com/hived/hived/ledger"
-	"github.com/hived/hived/mailbox"
 	"github.com/hived/hived/protocol"
 	"github.com/hived/hived/task"
 )
@@ -178,26 +177,11 @@ func TestRosterCostsNothingInTheLog(t *testing.T) {
 		b.d.Join(b.now, protocol.AgentID(fmt.Sprintf("agent-%03d", i)))
 	}
 	b.d.Take(b.now)
-	size := logBytes(t, b.sendFile("human", `{"to":"hive","event":"agent-hold","data":{"agent":"agent-007"}}`)) +
-		logBytes(t, b.sendFile("human", `{"to":"hive","event":"agent-release","data":{"agent":"agent-007"}}`))
+	size := logBytes(t, b.send("human", `{"to":"hive","event":"agent-hold","data":{"agent":"agent-007"}}`)) +
+		logBytes(t, b.send("human", `{"to":"hive","event":"agent-release","data":{"agent":"agent-007"}}`))
 	if size > 2<<10 {
 		t.Errorf("to hold and release one of 300 agents costs %d bytes of log", size)
 	}
-}
-
-// sendFile sends a message with all that is known of a file on a disk.
-func (b *bench) sendFile(from protocol.AgentID, text string) []Decision {
-	b.t.Helper()
-	m, err := protocol.DecodeMessage([]byte(text))
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	b.n++
-	at := protocol.Stamp(b.now.Add(-time.Millisecond))
-	return b.arrive(mailbox.Arrival{
-		Agent: from, Name: fmt.Sprintf("%08d.json", b.n), ModTime: b.now, Raw: []byte(text), Size: int64(len(text)), Message: m,
-		Original: protocol.Original{Name: fmt.Sprintf("%08d.json", b.n), Ino: 1 << 32, MTime: at, CTime: at, SHA256: fmt.Sprintf("%064x", b.n)},
-	})
 }
 
 // logBytes is what decisions take in the log.

@@ -157,7 +157,7 @@ var attempts = []part{
 		}},
 		{what: "command the hive", sh: `echo '{"to":"hive","id":"a-4","event":"agent-lead","data":{"agent":"alice"}}' >outbox/.4 && mv outbox/.4 outbox/4.json`, comes: "`not-allowed`", then: func(h *hive) {
 			await(h, func(m *protocol.MessageEvent) bool {
-				return m.From == protocol.Hive && m.InReplyTo == "a-4" && strings.Contains(string(m.Filled)+m.Raw, string(protocol.CodeNotAllowed))
+				return m.From == protocol.Hive && m.InReplyTo == "a-4" && strings.Contains(string(m.Set)+m.Raw, string(protocol.CodeNotAllowed))
 			})
 		}},
 		{what: "have hived read the settings for it, by a hard link", sh: `ln "$HIVE_DIR"/hive.yaml outbox/5.json`, comes: "refused where `fs.protected_hardlinks` is 1; else `hard-link`, unread", refused: true, then: func(h *hive) {

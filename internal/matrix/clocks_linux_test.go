@@ -119,7 +119,7 @@ func (h *hive) redateMessage(ev protocol.Event, e *protocol.MessageEvent, by tim
 	h.t.Helper()
 	m, err := protocol.DecodeMessage([]byte(e.Raw))
 	h.must(err)
-	data, err := protocol.Deliver(m, e, ev.Seq, ev.TS)
+	data, err := protocol.Deliver(m, e.Set, ev.Seq, ev.TS)
 	h.must(err)
 	id, err := ulid.Parse(strings.TrimSuffix(e.File, ".json"))
 	h.must(err)
