@@ -49,14 +49,17 @@ func (r *repairer) adopt(ctx context.Context) error {
 	if err := r.releaseGit(ctx); err != nil {
 		return err
 	}
+	var told []Action
 	//nolint:contextcheck // a hive that is half made is worse than one that is made late
 	err := router.Init(r.disk, router.InitOptions{
 		Settings: r.opt.Settings, Template: settings.Template(), Adopt: true, Version: r.opt.Version, Now: time.Now().UTC(),
+		Tell: func(where, text string) { told = append(told, Action{codeLogMissing, where, text}) },
 	})
 	if err != nil {
 		return err
 	}
 	r.did(codeLogMissing, protocol.PathLog, "a new log begins with the files as they stand; who had handled or sent what before is told by the old history alone")
+	r.out.Done = append(r.out.Done, told...)
 	return nil
 }
 

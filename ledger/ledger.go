@@ -445,7 +445,7 @@ func (f folder) OnFile(ev protocol.Event, e *protocol.FileEvent) none {
 }
 
 func (f folder) OnTask(ev protocol.Event, e *protocol.TaskEvent) none {
-	if e.Event == task.Create {
+	if e.Event == task.Create || e.Event == task.Adopted {
 		f.s.took(string(e.Task))
 	}
 	var holder protocol.AgentID

@@ -13,7 +13,7 @@ import (
 
 // magic is the first thing in a snapshot, and its version: any change of what
 // follows is another one.
-const magic = "hived-snapshot-11\n"
+const magic = "hived-snapshot-12\n"
 
 // Encode writes a snapshot: the whole State at its event Seq, whose line in
 // the log has that sum. The same State gives the same bytes. Nothing is held in

@@ -62,6 +62,8 @@ var additions = []Addition{
 	{2, KindHandled, "how", "undeleted", "a deleted message was delivered again"},
 	{2, KindHandled, "content", "", "its bytes"},
 	{2, KindTask, "answered", "", "the question that an answer is to, with all its answers"},
+	{2, KindTask, "event", "adopted", "a log that is begun anew takes a task over from its files (§1.6)"},
+	{2, KindTask, "adopted", "", "what they say, beside what any event of a task has"},
 	{2, KindTask, "checkpoint.after", "", "the event that brought the checkpoint before"},
 	{2, KindTask, "checkpoint.blob", "", "the git id of `checkpoint.json` with the whole"},
 	{2, KindTask, "checkpoint.patched", "", "bytes of all patches since a checkpoint was logged whole"},

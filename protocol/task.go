@@ -145,6 +145,39 @@ type TaskEvent struct {
 	Result     *TaskOutput `json:"result,omitzero"`
 	Amends     *Amendment  `json:"amends,omitzero"`   // of amend: spec is the whole brief as it is now
 	Answered   *Question   `json:"answered,omitzero"` // of an answer: the question with all its answers, this one too
+
+	Adopted *AdoptedTask `json:"adopted,omitzero"` // of adopted
+}
+
+// AdoptedTask is what the files of a task say that the log begins anew with,
+// beside what any event of a task has (spec §1.6).
+type AdoptedTask struct {
+	Note       string     `json:"note,omitzero"` // in what it is not as its files say
+	Since      time.Time  `json:"since"`         // in this state
+	AmendedBy  AgentID    `json:"amended_by,omitzero"`
+	AmendedAt  time.Time  `json:"amended_at,omitzero"`
+	Retries    int        `json:"retries,omitzero"`
+	Fruitless  int        `json:"fruitless,omitzero"`
+	Holder     AgentID    `json:"holder,omitzero"`
+	Taken      []AgentID  `json:"taken,omitzero"`   // the last that took it; each raised the epoch by one
+	LeftBy     AgentID    `json:"left_by,omitzero"` // who gave it back with a word, and that word
+	LeftReason string     `json:"left_reason,omitzero"`
+	Cancelling bool       `json:"cancel_requested,omitzero"`
+	BlockedOn  []TaskID   `json:"blocked_on,omitzero"`
+	Asked      int        `json:"asked,omitzero"`    // questions in its life
+	LastAsk    Seq        `json:"last_ask,omitzero"` // the number of the last of them, open or not
+	Open       *Question  `json:"open,omitzero"`     // the question that it waits for an answer to, with the approvals given
+	Answered   []Question `json:"answered,omitzero"` // those before it, the oldest first
+
+	CheckpointFrom *Origin `json:"checkpoint_from,omitzero"`
+	ResultFrom     *Origin `json:"result_from,omitzero"`
+}
+
+// Origin says who brought a file of an adopted task, under which epoch, and when.
+type Origin struct {
+	By    AgentID   `json:"by"`
+	Epoch uint64    `json:"epoch"`
+	At    time.Time `json:"at"`
 }
 
 // Amendment is what a brief says of itself that was amended.

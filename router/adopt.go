@@ -20,12 +20,14 @@ import (
 // olderHive is what is taken over from a file-based hive of the older layout
 // (spec §1).
 type olderHive struct {
-	lead   protocol.AgentID
-	agents []olderAgent
-	files  []protocol.AdoptedFile
-	log    bool   // there is a log.jsonl, of whatever format
-	onto   string // the commit that its history ends with
-	left   []string
+	lead     protocol.AgentID
+	agents   []olderAgent
+	unlisted bool // there is no registry.json
+	files    []protocol.AdoptedFile
+	log      bool // there is a log.jsonl, of whatever format
+	tasks    []olderTask
+	onto     string // the commit that its history ends with
+	left     []string
 }
 
 type olderAgent struct {
@@ -69,6 +71,7 @@ func findOlder(disk durable.FS) (*olderHive, error) {
 	data, _, err := durable.ReadFile(disk, protocol.PathRegistry, adoptMost)
 	switch {
 	case isNotExist(err):
+		o.unlisted = true
 		return o, nil // a plain directory: its agents join like any
 	case err != nil:
 		return o, fmt.Errorf("read registry.json: %w", err)
@@ -216,6 +219,13 @@ func (o *olderHive) events(d *Decider, now time.Time) {
 	}
 	for i := range o.files {
 		d.emit(now, &protocol.HiveEvent{Action: protocol.Adopted, Adopted: &o.files[i]})
+	}
+	for i := range o.tasks {
+		t := &o.tasks[i]
+		d.emit(now, &t.event)
+		if text := t.changed(); text != "" {
+			d.emit(now, &protocol.AlertEvent{Code: protocol.CodeAdopted, Path: protocol.TaskDir(t.event.Task), Text: text})
+		}
 	}
 	if len(o.left) > 0 {
 		names := strings.Join(o.left[:min(len(o.left), 10)], ", ")

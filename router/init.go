@@ -22,6 +22,7 @@ type InitOptions struct {
 	Adopt    bool   // take over an older hive, or a directory that is a repository already
 	Version  string
 	Now      time.Time
+	Tell     func(path, text string) // of tasks that are taken over; may be nil
 
 	format int // of the log, in tests; zero: the newest
 }
@@ -63,6 +64,9 @@ func prepare(disk durable.FS, opt InitOptions) (*olderHive, error) {
 		break
 	}
 	older, err := findOlder(disk)
+	if err == nil && opt.Adopt {
+		err = older.findTasks(disk)
+	}
 	if err != nil {
 		return older, err
 	}
@@ -97,6 +101,10 @@ func initialise(disk durable.FS, opt InitOptions, older *olderHive) error {
 	if err := firstEvents(disk, opt, older); err != nil {
 		return err
 	}
+	if err := older.setAsideTasks(disk); err != nil {
+		return err
+	}
+	older.tellTasks(opt.Tell)
 	return firstRun(disk, opt)
 }
 

@@ -196,10 +196,14 @@ func (d *Decider) openQuestion(r *report) (*protocol.Question, *refusal) {
 		return q, nil
 	}
 	e, err := d.taskEvent(t.Questions.Voted)
-	if err != nil || e.Answered == nil {
+	switch {
+	case err == nil && e.Answered != nil:
+		q.Answers = slices.Clone(e.Answered.Answers)
+	case err == nil && e.Adopted != nil && e.Adopted.Open != nil:
+		q.Answers = slices.Clone(e.Adopted.Open.Answers)
+	default:
 		return nil, &refusal{protocol.CodeBadCommand, "the answers before it cannot be read from the log; answer again"}
 	}
-	q.Answers = slices.Clone(e.Answered.Answers)
 	return q, nil
 }
 

@@ -1,6 +1,7 @@
 package task
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -69,8 +70,17 @@ func briefOf(e *protocol.TaskEvent, at time.Time) Brief {
 		Approvers: s.Approvers, Data: s.Data, Resumes: e.Resumes, Repairs: e.Repairs, Creator: e.By, CreatedAt: at,
 	}
 	if a := e.Amends; a != nil {
-		brief.Creator, brief.CreatedAt = a.Creator, a.CreatedAt
-		brief.Version, brief.AmendedBy, brief.AmendedAt = a.Version, e.By, at
+		if brief.Creator = a.Creator; !a.CreatedAt.IsZero() {
+			brief.CreatedAt = a.CreatedAt
+		}
+		if x := e.Adopted; x != nil {
+			brief.AmendedBy, brief.AmendedAt = x.AmendedBy, x.AmendedAt
+		} else {
+			brief.AmendedBy, brief.AmendedAt = e.By, at
+		}
+		if a.Version > 1 {
+			brief.Version = a.Version
+		}
 	}
 	if brief.GateBy = e.GateBy; e.GateBy != "" {
 		brief.GateSHA256 = protocol.GateSum(s.Gate)
@@ -93,6 +103,10 @@ func Changes(ev protocol.Event, e *protocol.TaskEvent) ([]protocol.Change, error
 	}
 	put := func(name string, v any) error { return putAt(protocol.TaskDir(e.Task)+"/"+name, v) }
 	at := ev.TS.UTC()
+	checkpointFrom, resultFrom := protocol.Origin{By: e.By, Epoch: e.Epoch, At: at}, protocol.Origin{By: e.By, Epoch: e.Epoch, At: at}
+	if x := e.Adopted; x != nil {
+		checkpointFrom, resultFrom = *cmp.Or(x.CheckpointFrom, &checkpointFrom), *cmp.Or(x.ResultFrom, &resultFrom)
+	}
 	if e.Spec != nil {
 		if err := put(protocol.TaskBrief, briefOf(e, at)); err != nil {
 			return nil, err
@@ -107,19 +121,33 @@ func Changes(ev protocol.Event, e *protocol.TaskEvent) ([]protocol.Change, error
 		if c.Patch != nil {
 			shown.Data = c.Whole
 		}
-		if err := put(protocol.TaskCheckpoint, Reached{e.Task, ev.Seq, e.By, e.Epoch, at, shown}); err != nil {
+		if err := put(protocol.TaskCheckpoint, Reached{e.Task, ev.Seq, checkpointFrom.By, checkpointFrom.Epoch, checkpointFrom.At, shown}); err != nil {
 			return nil, err
 		}
 	}
 	if e.Result != nil {
-		if err := put(protocol.TaskResult, Outcome{e.Task, ev.Seq, e.By, e.Epoch, at, e.Result.Value}); err != nil {
+		if err := put(protocol.TaskResult, Outcome{e.Task, ev.Seq, resultFrom.By, resultFrom.Epoch, resultFrom.At, e.Result.Value}); err != nil {
 			return nil, err
 		}
 	}
-	if q := e.Answered; q != nil {
+	for _, q := range answeredIn(e) {
 		if err := putAt(protocol.TaskAnswer(e.Task, q.Ask), q); err != nil {
 			return nil, err
 		}
 	}
 	return list, nil
+}
+
+// answeredIn are the questions that an event has answers to.
+func answeredIn(e *protocol.TaskEvent) (list []protocol.Question) {
+	if e.Answered != nil {
+		list = append(list, *e.Answered)
+	}
+	if x := e.Adopted; x != nil {
+		list = append(list, x.Answered...)
+		if x.Open != nil && len(x.Open.Answers) > 0 {
+			list = append(list, *x.Open)
+		}
+	}
+	return list
 }

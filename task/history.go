@@ -36,7 +36,7 @@ const (
 
 // eventCodes and stateCodes number the names. A new one goes to the end.
 var (
-	eventCodes = append([]Event{Create}, Events()...)
+	eventCodes = append(append([]Event{Create}, Events()...), Adopted)
 	stateCodes = States()
 )
 

@@ -10,7 +10,8 @@ import (
 // what happens makes others of them, so that a task as it was before keeps its own.
 type Questions struct {
 	Count    int32        // in its life
-	Ask      protocol.Seq // the event that asked the open one; zero: none is open
+	Last     protocol.Seq // the number of the last one, open or not
+	Ask      protocol.Seq // the number of the open one; zero: none is open
 	Text     string       // of the open one
 	Voted    protocol.Seq // the event that brought the last answer to the open one; zero: there is none
 	Answered []Answered   // those that were answered, the oldest first
@@ -41,11 +42,16 @@ func Asked(e *protocol.TaskEvent) string {
 	return e.Question + e.Reason
 }
 
+// ask opens a question. Its number is that of the event which asks it; but a task
+// that was adopted asked under numbers of another log, and none of its questions
+// may have the number of an earlier one.
 func (q *Questions) ask(seq protocol.Seq, e *protocol.TaskEvent) *Questions {
 	next := &Questions{Count: 1, Ask: seq, Text: Asked(e)}
 	if q != nil {
 		next.Count, next.Answered = q.Count+1, q.Answered
+		next.Ask = max(seq, q.Last+1)
 	}
+	next.Last = next.Ask
 	return next
 }
 
@@ -54,7 +60,7 @@ func (q *Questions) closed() *Questions {
 	if q == nil || q.Ask == 0 {
 		return q
 	}
-	return &Questions{Count: q.Count, Answered: q.Answered}
+	return &Questions{Count: q.Count, Last: q.Last, Answered: q.Answered}
 }
 
 // answered takes note that an event answers a question. The oldest of too many is
@@ -89,6 +95,7 @@ func (q *Questions) encode(w *writer) {
 		return
 	}
 	w.int(int(q.Count))
+	w.uvarint(uint64(q.Last))
 	w.uvarint(uint64(q.Ask))
 	w.text(q.Text)
 	w.uvarint(uint64(q.Voted))
@@ -103,7 +110,7 @@ func decodeQuestions(r *reader) *Questions {
 	if r.uvarint() != 1 {
 		return nil
 	}
-	q := &Questions{Count: int32(r.varint()), Ask: protocol.Seq(r.uvarint()), Text: r.text(), Voted: protocol.Seq(r.uvarint())} //nolint:gosec // refused where it is not the same
+	q := &Questions{Count: int32(r.varint()), Last: protocol.Seq(r.uvarint()), Ask: protocol.Seq(r.uvarint()), Text: r.text(), Voted: protocol.Seq(r.uvarint())} //nolint:gosec // refused where it is not the same
 	for n := r.uvarint(); n > 0 && !r.short; n-- {
 		q.Answered = append(q.Answered, Answered{protocol.Seq(r.uvarint()), protocol.Seq(r.uvarint())})
 	}

@@ -82,6 +82,10 @@ const (
 	CancelledEvent     Event = "cancelled"
 )
 
+// Adopted begins a task like [Create], in the state that its files show: a log that
+// is begun anew takes it over. It is no row of the table.
+const Adopted Event = "adopted"
+
 // Role is what somebody is to a task.
 type Role string
 

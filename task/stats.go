@@ -35,7 +35,9 @@ func (s *Stats) count(was, t *Task, e *protocol.TaskEvent, at Moment, waits bool
 		s.Spent[was.State] += max(0, at.Sub(was.Since))
 	}
 	s.States[t.State]++
-	s.Retries += uint64(t.Retries - was.Retries) //nolint:gosec // it only grows
+	if e.Event != Adopted { // whose retries were before this log
+		s.Retries += uint64(t.Retries - was.Retries) //nolint:gosec // it only grows
+	}
 	switch {
 	case t.State == InProgress:
 		if e.Event == Start || e.Event == Retry {

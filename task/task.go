@@ -114,6 +114,9 @@ const declinedMost = 1024
 // row, or has an epoch that is not the next or the same, is [ErrIllegal] and
 // changes nothing.
 func (t *Task) Apply(ev protocol.Event, e *protocol.TaskEvent, at Moment) error {
+	if e.Event == Adopted {
+		return t.adopt(ev, e, at)
+	}
 	to, ok := Next(t.State, e.Event)
 	if !ok || e.From != t.State || e.To != to {
 		return fmt.Errorf("%w: task %s is %s, and %s leads from %s to %s", ErrIllegal, e.Task, or(t.State, "not there"), e.Event, or(e.From, "nowhere"), e.To)

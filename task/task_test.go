@@ -35,6 +35,9 @@ func newStory(tb testing.TB) *story {
 
 // fill completes an event of the first task, or of the one that it names.
 func (s *story) fill(e protocol.TaskEvent) *protocol.TaskEvent {
+	if e.Event == Adopted {
+		return &e
+	}
 	if e.Task == "" {
 		e.Task = one
 	}

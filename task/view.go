@@ -22,6 +22,7 @@ type View struct {
 	Epoch           uint64             `json:"epoch"`
 	Attempt         int                `json:"attempt"`
 	Retries         int                `json:"retries,omitzero"`
+	Fruitless       int                `json:"fruitless,omitzero"` // executions in a row that reached nothing new
 	Holder          protocol.AgentID   `json:"holder,omitzero"`
 	Taken           []Taking           `json:"taken,omitzero"`
 	Offered         []protocol.AgentID `json:"offered,omitzero"`
@@ -36,11 +37,13 @@ type View struct {
 	Needs           []protocol.TaskID  `json:"needs,omitzero"`
 	BlockedOn       []protocol.TaskID  `json:"blocked_on,omitzero"`
 	Question        *OpenQuestion      `json:"question,omitzero"`
-	Asked           int                `json:"asked,omitzero"`   // questions in its life
-	Answers         []string           `json:"answers,omitzero"` // the files of those that were answered
+	Asked           int                `json:"asked,omitzero"`    // questions in its life
+	LastAsk         protocol.Seq       `json:"last_ask,omitzero"` // the number of the last of them, open or not
+	Answers         []string           `json:"answers,omitzero"`  // the files of those that were answered
 	Left            *Leaving           `json:"left,omitzero"`
 	Resumes         protocol.TaskID    `json:"resumes,omitzero"`
 	Repairs         protocol.TaskID    `json:"repairs,omitzero"`
+	Depth           int                `json:"depth,omitzero"` // of repairs
 	Brief           string             `json:"brief"`
 	Version         int                `json:"brief_version,omitzero"` // where it was amended
 	Checkpoint      *CheckpointRef     `json:"checkpoint,omitzero"`
@@ -67,17 +70,17 @@ type CheckpointRef struct {
 func ViewOf(t *Task) View {
 	v := View{
 		ID: t.ID, Title: t.Title, State: t.State, Since: t.time(t.Since), Reason: t.Reason, Category: t.Category,
-		Epoch: t.Epoch, Attempt: t.Attempt, Retries: t.Retries, Holder: t.Holder, Offered: t.Offered,
+		Epoch: t.Epoch, Attempt: t.Attempt, Retries: t.Retries, Fruitless: int(t.Fruitless), Holder: t.Holder, Offered: t.Offered,
 		NotBefore: t.time(t.NotBefore), Until: t.time(t.Until), Expected: t.time(t.Expected), CancelRequested: t.Cancelling > 0,
 		Creator: t.Creator, To: t.To, Priority: t.Priority, Needs: t.Needs, BlockedOn: t.BlockedOn,
-		Left: t.Left, Resumes: t.Resumes, Repairs: t.Repairs, Brief: protocol.TaskDir(t.ID) + "/" + protocol.TaskBrief, Version: int(t.Version),
+		Left: t.Left, Resumes: t.Resumes, Repairs: t.Repairs, Depth: int(t.Depth), Brief: protocol.TaskDir(t.ID) + "/" + protocol.TaskBrief, Version: int(t.Version),
 		CreatedAt: time.Unix(0, t.created).UTC(), History: t.history.steps(),
 	}
 	for i, by := range t.takers {
 		v.Taken = append(v.Taken, Taking{by, t.Epoch - uint64(len(t.takers)-1-i)}) //nolint:gosec // each raised the epoch by one
 	}
 	if q := t.Questions; q != nil {
-		v.Question, v.Asked = t.openQuestion(), int(q.Count)
+		v.Question, v.Asked, v.LastAsk = t.openQuestion(), int(q.Count), q.Last
 		for _, a := range q.Answered {
 			v.Answers = append(v.Answers, protocol.TaskAnswer(t.ID, a.Ask))
 		}

@@ -1,0 +1,154 @@
+package router
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+
+	"github.com/oklog/ulid/v2"
+
+	"github.com/hived/hived/internal/durable"
+	"github.com/hived/hived/protocol"
+	"github.com/hived/hived/task"
+)
+
+// olderTask is a task whose files were found, and the event that takes it over.
+type olderTask struct {
+	event   protocol.TaskEvent
+	damaged error
+	aside   string // where its files are kept, if they are damaged
+}
+
+// tasksAside is where the files of damaged tasks are kept.
+const tasksAside = protocol.PathScratch + "/tasks-damaged"
+
+// findTasks reads the tasks of a hive whose log is lost, where their files stand
+// (spec §1.6). What has not the name of a task is none.
+func (o *olderHive) findTasks(disk durable.FS) error {
+	dirs, err := disk.ReadDir(protocol.PathTasks)
+	if err != nil && !isNotExist(err) {
+		return fmt.Errorf("list tasks/: %w", err)
+	}
+	for _, d := range dirs {
+		if _, err := ulid.ParseStrict(d.Name); err != nil || !d.Type.IsDir() {
+			o.left = append(o.left, protocol.PathTasks+"/"+protocol.SafeName(d.Name))
+			continue
+		}
+		if err := o.findTask(disk, protocol.TaskID(d.Name)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (o *olderHive) findTask(disk durable.FS, id protocol.TaskID) error {
+	files := map[string][]byte{}
+	room := int64(adoptMost)
+	dir := protocol.TaskDir(id)
+	read := func(name string) {
+		data, _, err := durable.ReadFile(disk, dir+"/"+name, room)
+		switch {
+		case isNotExist(err):
+			return
+		case err != nil:
+			data = nil // which is no JSON
+		}
+		files[name] = data
+		room -= int64(len(data))
+	}
+	for _, name := range []string{protocol.TaskView, protocol.TaskBrief, protocol.TaskCheckpoint, protocol.TaskResult} {
+		read(name)
+	}
+	answers, err := disk.ReadDir(dir + "/" + protocol.TaskAnswers)
+	if err != nil && !isNotExist(err) {
+		return fmt.Errorf("list %s: %w", dir, err)
+	}
+	for _, a := range answers {
+		read(protocol.TaskAnswers + "/" + a.Name)
+	}
+	if len(files) == 0 {
+		return nil // a crash left the directory of a task that was swept
+	}
+	t := olderTask{}
+	if t.event, t.damaged = task.Adopt(id, files, o.active(disk)); t.damaged != nil {
+		if t.aside, err = freeName(disk, tasksAside+"/"+string(id)); err != nil {
+			return err
+		}
+		t.event.Reason += "; they are kept in " + t.aside
+	}
+	o.tasks = append(o.tasks, t)
+	return nil
+}
+
+// active gives who can go on with a task: the agents of the roster that are not
+// archived; where there is no roster, those that have a directory and so join.
+func (o *olderHive) active(disk durable.FS) func(protocol.AgentID) bool {
+	return func(id protocol.AgentID) bool {
+		if o.unlisted && !id.Reserved() {
+			info, err := disk.Lstat(protocol.AgentDir(id))
+			return err == nil && info.Mode.IsDir()
+		}
+		return id == protocol.Human || slices.ContainsFunc(o.agents, func(a olderAgent) bool { return a.id == id && !a.archived })
+	}
+}
+
+// changed says in what a task is not as its files said; nothing where it is.
+func (t *olderTask) changed() string {
+	e := &t.event
+	switch {
+	case t.damaged != nil:
+		return fmt.Sprintf("%s; the task is %s, and its files are kept in %s", t.damaged, e.To, t.aside)
+	case e.Adopted.Note != "":
+		return fmt.Sprintf("%s; the task is %s, and its epoch %d", e.Adopted.Note, e.To, e.Epoch)
+	}
+	return ""
+}
+
+// freeName gives a name that nothing has yet: this one, or with a number.
+func freeName(disk durable.FS, name string) (string, error) {
+	for n, free := 1, name; ; n++ {
+		switch _, err := disk.Lstat(free); {
+		case isNotExist(err):
+			return free, nil
+		case err != nil:
+			return "", err
+		}
+		free = fmt.Sprintf("%s-%d", name, n+1)
+	}
+}
+
+// setAsideTasks keeps the files of damaged tasks. It comes behind the log: who is
+// interrupted before finds them where they were.
+func (o *olderHive) setAsideTasks(disk durable.FS) error {
+	for _, t := range o.tasks {
+		if t.damaged == nil {
+			continue
+		}
+		if err := disk.MkdirAll(tasksAside, 0o755); err != nil {
+			return fmt.Errorf("make %s: %w", tasksAside, err)
+		}
+		if err := disk.RenameNew(protocol.TaskDir(t.event.Task), t.aside); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("set the files of task %s aside: %w", t.event.Task, err)
+		}
+	}
+	return disk.SyncAll()
+}
+
+// tellTasks says what became of the tasks: of each that is not as its files said,
+// and how many there are.
+func (o *olderHive) tellTasks(tell func(path, text string)) {
+	if tell == nil || len(o.tasks) == 0 {
+		return
+	}
+	open := 0
+	for _, t := range o.tasks {
+		if !task.Ended(t.event.To) {
+			open++
+		}
+		if text := t.changed(); text != "" {
+			tell(protocol.TaskDir(t.event.Task), text)
+		}
+	}
+	tell(protocol.PathTasks, fmt.Sprintf("%d tasks are taken over, %d of them open", len(o.tasks), open))
+}
