@@ -28,6 +28,11 @@ func TestScripts(t *testing.T) {
 		RequireUniqueNames:  true,
 		Deadline:            time.Now().Add(scripts), // then its programs are asked for their goroutines, and killed
 		Setup: func(env *testscript.Env) error {
+			docs, err := filepath.Abs(filepath.Join("..", "..", "docs"))
+			if err != nil {
+				return err
+			}
+			env.Setenv("DOCS", docs) // for scripts that do what a page says
 			env.Setenv("TZ", "UTC")
 			env.Setenv("NO_COLOR", "1")
 			env.Setenv("GIT_CONFIG_NOSYSTEM", "1")
