@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -25,7 +26,10 @@ import (
 type crowd struct {
 	dir   string
 	names []protocol.AgentID
-	known *known
+	// guests are those who do harm, and strangers those of them who are agents.
+	guests    []*guest
+	strangers []protocol.AgentID
+	known     *known
 	// synced says that what is sent must survive a power cut: all goes by way
 	// of [agent.Box.Send].
 	synced bool
@@ -81,6 +85,11 @@ func (c *crowd) work(ctx context.Context, random *rand.Rand) error {
 	for _, m := range members {
 		group.Go(func() error { return m.live(ctx) })
 	}
+	for _, g := range c.guests {
+		if g.id == "" {
+			group.Go(func() error { return c.visits(ctx, g) })
+		}
+	}
 	return errors.Join(group.Wait(), shut())
 }
 
@@ -103,12 +112,16 @@ func (c *crowd) members(random *rand.Rand) (list []*member, shut func() error, e
 	if err != nil {
 		return nil, nil, fmt.Errorf("open the hive for its agents: %w", err)
 	}
-	for _, id := range c.names {
+	for _, id := range slices.Concat(c.names, c.strangers) {
 		box, err := agent.Open(disk, id)
 		if err != nil {
 			return nil, nil, errors.Join(err, disk.Close())
 		}
-		list = append(list, &member{crowd: c, box: box, id: id, n: c.next[id], owed: c.owed[id], labour: c.labour[id], random: rand.New(rand.NewPCG(random.Uint64(), 2))}) //nolint:gosec // nothing is secret
+		m := &member{crowd: c, box: box, id: id, n: c.next[id], owed: c.owed[id], labour: c.labour[id], random: rand.New(rand.NewPCG(random.Uint64(), 2))} //nolint:gosec // nothing is secret
+		if i := slices.IndexFunc(c.guests, func(g *guest) bool { return g.id == id }); i >= 0 {
+			m.guest = c.guests[i]
+		}
+		list = append(list, m)
 	}
 	return list, func() error {
 		for _, m := range list {
@@ -126,10 +139,15 @@ type member struct {
 	n      int
 	owed   []unsure
 	labour *labour
+	guest  *guest // nil: it does no harm
 	random *rand.Rand
 }
 
 func (m *member) live(ctx context.Context) error {
+	turn, pace := m.turn, m.pace
+	if m.guest != nil {
+		turn, pace = func() error { return m.guest.turn(ctx, m) }, m.guest.every
+	}
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
@@ -137,11 +155,11 @@ func (m *member) live(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-timer.C:
-			timer.Reset(time.Duration(m.random.Int64N(int64(2 * m.pace))))
+			timer.Reset(time.Duration(m.random.Int64N(int64(2 * pace))))
 		}
 		// On a disk that is gone an agent can do nothing, and that is no problem
 		// of hived's.
-		if err := m.turn(); err != nil && !m.synced {
+		if err := turn(); err != nil && !m.synced {
 			return fmt.Errorf("agent %s: %w", m.id, err)
 		}
 	}
@@ -259,14 +277,13 @@ func (m *member) key() string {
 	return keyOf(m.id, m.n)
 }
 
-// someone are one to three of the others.
+// someone are one to three of the others, now and then also of those who do harm.
 func (m *member) someone() []protocol.AgentID {
-	var to []protocol.AgentID
-	for _, i := range m.random.Perm(len(m.names)) {
-		if m.names[i] != m.id {
-			to = append(to, m.names[i])
-		}
+	to := slices.DeleteFunc(slices.Clone(m.names), func(id protocol.AgentID) bool { return id == m.id })
+	if m.random.IntN(4) == 0 {
+		to = m.everybody(m.id)
 	}
+	m.random.Shuffle(len(to), func(i, j int) { to[i], to[j] = to[j], to[i] })
 	n := 1
 	if m.random.IntN(4) == 0 {
 		n = 1 + m.random.IntN(len(to))
@@ -304,14 +321,17 @@ func (m *member) readAll(last bool) (answer protocol.MessageID, err error) {
 			ID   protocol.MessageID `json:"id"`
 			From protocol.AgentID   `json:"from"`
 		}
-		if err := json.Unmarshal(data, &msg); err != nil {
+		switch err := json.Unmarshal(data, &msg); {
+		case err != nil && last:
 			return "", fmt.Errorf("%s holds no message: %w", path, err)
+		case err != nil:
+			continue // it is not there yet
 		}
-		if ours(msg.From) {
-			m.known.find(m.id, keyIn(data), file)
-			answer = msg.ID
-		} else if err := m.hears(data); err != nil {
+		if err := m.takes(msg.From, data, file); err != nil {
 			return "", err
+		}
+		if slices.Contains(m.names, msg.From) { // who does harm gets no answer
+			answer = msg.ID
 		}
 		if last {
 			continue
@@ -324,6 +344,17 @@ func (m *member) readAll(last bool) (answer protocol.MessageID, err error) {
 		answer = ""
 	}
 	return answer, nil
+}
+
+// takes notes what an agent found, or heard of hived.
+func (m *member) takes(from protocol.AgentID, data []byte, file string) error {
+	switch {
+	case ours(from):
+		m.known.find(m.id, keyIn(data), file)
+	case m.guest == nil:
+		return m.hears(data)
+	}
+	return nil
 }
 
 // handle moves a message to .done, or deletes it, or leaves it for later.

@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/hived/hived/internal/child"
@@ -19,14 +22,33 @@ import (
 // often, and no limit stops a message.
 const hiveYAML = `settle: 200ms
 rescan: 500ms
-hop_cap: 1000000
-routing: {breaker: {echoes: 1000000}}
-inbox_cap: 1000000
+hop_cap: %d
+routing: {breaker: {echoes: %d}}
+inbox_cap: %d
 log: {segment_bytes: 65536}
 git: {commit_delay: 20ms}
 retention: {files: 20}
-tasks: {lease: 150ms, heartbeat_timeout: 150ms, progress_timeout: 300ms, stall_grace: 50ms, backoff: {base: 20ms, max: 100ms}, max_retries: 1000, retention: 2s}
+tasks: {lease: 150ms, heartbeat_timeout: 150ms, progress_timeout: 300ms, stall_grace: 50ms, backoff: {base: 20ms, max: 100ms}, max_retries: 1000, retention: 2s, approval_timeout: %s}
 `
+
+const (
+	noLimit = 1_000_000 // stops no message
+	// echoesOfLoop is more than one of those who do no harm can send before there
+	// are enough messages in a hive.
+	echoesOfLoop = 400
+)
+
+// settings are those of a hive: where somebody does harm, limits that stop it and
+// none of the others, who come nowhere near them. A copy may live for very long, so
+// nothing stops a message there.
+func (h *hive) settings() string {
+	hops, unread := noLimit, noLimit
+	h.echoes = noLimit
+	if len(h.crowd.guests) > 0 && !h.copied {
+		hops, h.echoes, unread = protocol.DefaultSettings().HopCap, echoesOfLoop, inboxCap
+	}
+	return fmt.Sprintf(hiveYAML, hops, h.echoes, unread, approvalTime)
+}
 
 // hive is a hive that is tortured, with its agents.
 type hive struct {
@@ -37,6 +59,12 @@ type hive struct {
 	crowd   *crowd
 	said    *accepted
 	tell    func(doing string, r Report)
+
+	hostile []string         // who does harm
+	tears   protocol.AgentID // whose inbox is emptied; empty: nobody's
+	echoes  int              // after so many one is stopped
+	// hands is held by who looks at the hive, or reaches into what is hived's.
+	hands sync.Mutex
 }
 
 const pace = 60 * time.Millisecond
@@ -50,12 +78,15 @@ func newHive(ctx context.Context, o Options, dir string) (*hive, error) {
 			return nil, fmt.Errorf("copy the hive: %w", err)
 		}
 	}
-	for _, id := range h.crowd.names {
+	if err := h.invite(o.Hostile); err != nil {
+		return nil, err
+	}
+	for _, id := range h.crowd.everybody("") {
 		if err := os.MkdirAll(filepath.Join(dir, protocol.OutboxDir(id)), 0o755); err != nil { //nolint:gosec // a hive is as readable as any directory
 			return nil, fmt.Errorf("make a hive: %w", err)
 		}
 	}
-	if err := os.WriteFile(filepath.Join(dir, protocol.PathSettings), []byte(hiveYAML), 0o644); err != nil { //nolint:gosec // as above
+	if err := os.WriteFile(filepath.Join(dir, protocol.PathSettings), []byte(h.settings()), 0o644); err != nil { //nolint:gosec // as above
 		return nil, fmt.Errorf("make a hive: %w", err)
 	}
 	if h.copied {
@@ -108,7 +139,7 @@ func (h *hive) kills(ctx context.Context, random *rand.Rand, most int, r *Report
 // ones that lived long enough to be asked, it is asked first whether everything
 // fits.
 func (h *hive) crash(ctx context.Context, random *rand.Rand, r *Report) error {
-	if err := h.said.read(h.dir); err != nil {
+	if err := h.readIfWhole(); err != nil {
 		return err
 	}
 	before := h.said.starts
@@ -139,8 +170,29 @@ func (h *hive) crash(ctx context.Context, random *rand.Rand, r *Report) error {
 		if err := d.Kill(); err != nil {
 			return err
 		}
+		if err := h.cut(random); err != nil {
+			return err
+		}
 	}
 	h.fsck(ctx, r)
+	return nil
+}
+
+// readIfWhole reads the log while no daemon runs. What somebody wrote there is for
+// hived to mend first.
+func (h *hive) readIfWhole() error {
+	if err := h.said.read(h.dir); err != nil && !slices.Contains(h.hostile, "log-writer") {
+		return err
+	}
+	return nil
+}
+
+// cut does to inboxes what a power cut does, if it can be told what that may be.
+func (h *hive) cut(random *rand.Rand) error {
+	if h.tears == "" || h.said.read(h.dir) != nil {
+		return h.readIfWhole()
+	}
+	h.tear(random)
 	return nil
 }
 
@@ -174,33 +226,44 @@ func (h *hive) started(ctx context.Context, d *child.Daemon, before int) error {
 // while the daemon runs. What is not in an outbox any more is in the log:
 // outboxes are looked at first.
 func (h *hive) check(ctx context.Context, r *Report) {
+	h.hands.Lock()
+	defer h.hands.Unlock()
 	sent := h.crowd.known.keys()
 	waits, err := h.waiting()
+	if err == nil {
+		err = h.readSoon(ctx)
+	}
 	if err != nil {
 		r.problem("%v", err)
 		return
 	}
-	if err := h.said.read(h.dir); err != nil {
-		r.problem("%v", err)
-		return
-	}
-	var want []string
-	for _, key := range sent {
-		if !waits[key] {
-			want = append(want, key)
-		}
-	}
-	h.said.holds(want, r)
+	h.said.holds(slices.DeleteFunc(sent, func(key string) bool { return waits[key] }), r)
 	h.verify(ctx, r)
 	r.Checks++
+}
+
+// mendTime is how long hived may take to notice what somebody wrote into its log.
+const mendTime = 10 * time.Second
+
+// readSoon reads the log, once hived has set aside what others wrote there.
+func (h *hive) readSoon(ctx context.Context) (err error) {
+	for begin := time.Now(); time.Since(begin) < mendTime; pause(ctx, 5*time.Millisecond) {
+		if err = h.said.read(h.dir); err == nil || ctx.Err() != nil || !slices.Contains(h.hostile, "log-writer") {
+			break
+		}
+	}
+	return err
 }
 
 // waiting are the keys of what stands in the outboxes.
 func (h *hive) waiting() (map[string]bool, error) {
 	keys := map[string]bool{}
-	for _, id := range h.crowd.names {
+	for _, id := range h.crowd.everybody("") {
 		dir := filepath.Join(h.dir, protocol.OutboxDir(id))
 		list, err := os.ReadDir(dir)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // git took it away with what it held, and hived makes it again
+		}
 		if err != nil {
 			return nil, fmt.Errorf("look into an outbox: %w", err)
 		}
@@ -217,9 +280,18 @@ func (h *hive) waiting() (map[string]bool, error) {
 
 // verify asks hived.
 func (h *hive) verify(ctx context.Context, r *Report) {
-	if err := h.run(ctx, "--hive", h.dir, "verify"); err != nil && ctx.Err() == nil {
-		r.problem("%v", err)
+	err := h.run(ctx, "--hive", h.dir, "verify")
+	if err == nil || ctx.Err() != nil || slices.Contains(h.hostile, "deleter") && deletedAlone(err.Error()) {
+		return
 	}
+	r.problem("%v", err)
+}
+
+// deletedAlone tells whether all faults that `hived verify` found are messages that
+// the deleter deleted: nobody has settled by then whether it meant to.
+func deletedAlone(said string) bool {
+	faults := strings.Count(said, "fault    ")
+	return faults > 0 && faults == strings.Count(said, "fault    file-missing "+protocol.InboxDir(stranger("deleter"))+"/")
 }
 
 // fsck asks git, while no daemon runs: it would miss what comes while it reads.
@@ -227,6 +299,8 @@ func (h *hive) fsck(ctx context.Context, r *Report) {
 	if h.git == "" {
 		return
 	}
+	h.hands.Lock()
+	defer h.hands.Unlock()
 	out, err := exec.CommandContext(ctx, h.git, "-C", h.dir, "fsck", "--strict", "--no-dangling", "--no-progress").CombinedOutput() //nolint:gosec // reads a repository
 	if (err != nil || len(out) > 0) && ctx.Err() == nil {
 		first, _, _ := strings.Cut(string(out), "\n")
@@ -252,14 +326,30 @@ func (h *hive) reckon(ctx context.Context, r *Report) error {
 		r.problem("%v", err)
 		return nil
 	}
-	h.said.holds(h.crowd.known.keys(), r)
+	waits, err := h.waiting()
+	if err != nil {
+		return err
+	}
+	h.said.holds(h.crowd.known.gone(waits), r)
 	h.crowd.known.setAside(h.said, r)
-	h.crowd.known.reckon(r)
+	h.crowd.known.reckon(waits, r)
+	h.crowd.known.questions(&h.said.tasks, r)
+	h.stopped(r)
 	h.crowd.known.tasks(&h.said.tasks, r)
 	h.verify(ctx, r)
 	h.fsck(ctx, r)
 	r.Checks++
 	return nil
+}
+
+// stopped tells whether those who broadcast back were stopped about when they
+// should have been: a broadcast counts once for every eight who get it.
+func (h *hive) stopped(r *Report) {
+	for _, id := range h.crowd.strangers {
+		if n := h.said.from[id]; strings.HasPrefix(string(id), crowdNames+"echo-") && n > h.echoes {
+			r.problem("%d messages of %s were accepted, which broadcasts back, and %d echoes are the most", n, id, h.echoes)
+		}
+	}
 }
 
 // pause waits, and no longer than ctx.

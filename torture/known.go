@@ -21,6 +21,11 @@ type known struct {
 	taken      map[taken]bool
 	finished   map[finished]bool
 	ends       chan struct{} // one more is finished
+
+	waits    map[string]bool   // by key: what may wait in its outbox for ever; true: it must
+	approved map[question]bool // what an approver means to approve of; true: it has, in time
+	deeds    map[string]int    // of the hostile, by their names
+	seen     []string          // what an agent saw that cannot be
 }
 
 // letter is one message at one recipient.
@@ -30,7 +35,10 @@ type letter struct {
 }
 
 func newKnown() *known {
-	return &known{sent: map[string][]protocol.AgentID{}, read: map[letter]map[string]bool{}, broken: map[string]bool{}, created: map[string]bool{}, taken: map[taken]bool{}, finished: map[finished]bool{}, ends: make(chan struct{}, 1)}
+	return &known{
+		sent: map[string][]protocol.AgentID{}, read: map[letter]map[string]bool{}, broken: map[string]bool{}, created: map[string]bool{}, taken: map[taken]bool{}, finished: map[finished]bool{}, ends: make(chan struct{}, 1),
+		waits: map[string]bool{}, approved: map[question]bool{}, deeds: map[string]int{},
+	}
 }
 
 // send notes a message that its sender knows to be in its outbox.
@@ -128,11 +136,47 @@ func (k *known) keys() []string {
 	return slices.Collect(maps.Keys(k.sent))
 }
 
-// reckon compares what was sent with what was found, when there is nothing more
-// to be found.
-func (k *known) reckon(r *Report) {
+// mayWait notes a message that may be stopped, and then waits in its outbox as it
+// is; it must where its sender was told so before.
+func (k *known) mayWait(key string, must bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	k.waits[key] = must
+}
+
+// gone are the keys of what has to be in the log in the end: all messages but those
+// that wait in their outboxes by right.
+func (k *known) gone(outbox map[string]bool) []string {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	var keys []string
+	for key := range k.sent {
+		if _, may := k.waits[key]; !may || !outbox[key] {
+			keys = append(keys, key)
+		}
+	}
+	return keys
+}
+
+// reckon compares what was sent with what was found, when there is nothing more
+// to be found but what is in an outbox by right.
+func (k *known) reckon(outbox map[string]bool, r *Report) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for key, must := range k.waits {
+		if outbox[key] {
+			delete(k.sent, key)
+		} else if must {
+			r.problem("%s was sent by one that is stopped, and did not wait", key)
+		}
+	}
+	r.Problems = append(r.Problems, k.seen...)
+	for name, n := range k.deeds {
+		if r.Hostile == nil {
+			r.Hostile = map[string]int{}
+		}
+		r.Hostile[name] += n
+	}
 	for _, key := range slices.Sorted(maps.Keys(k.sent)) {
 		for _, to := range k.sent[key] {
 			r.Messages++

@@ -64,7 +64,7 @@ func (m *member) labours() error {
 		return m.asks(key, agent.Draft{Event: []string{"accept", "claim"}[m.random.IntN(2)], Task: id})
 	}
 	m.known.creates(key)
-	return m.orders(key, agent.Draft{Event: "create", Data: fmt.Appendf(nil, `{"title":%q}`, key)})
+	return m.orders(key, agent.Draft{Event: "create", Data: fmt.Appendf(nil, `{"title":%q,"to":%s}`, key, quoted(m.names))})
 }
 
 // orders sends a command to hived.
@@ -82,6 +82,9 @@ func (m *member) asks(key string, d agent.Draft) error {
 	return m.orders(key, d)
 }
 
+// stops are what hived tells who is stopped.
+var stops = []protocol.Code{protocol.CodeEchoCap, protocol.Code(protocol.HopCap), protocol.Code(protocol.InboxFull)}
+
 // hears takes what hived says about tasks. It may hear the same again.
 func (m *member) hears(data []byte) error {
 	var msg struct {
@@ -97,6 +100,8 @@ func (m *member) hears(data []byte) error {
 	}
 	l, about := m.labour, msg.Data
 	switch {
+	case slices.Contains(stops, about.Code):
+		m.known.wrong("%s, which does no harm, was told %s", m.id, about.Code)
 	case about.Code == protocol.CodeTaskOffer && !slices.Contains(l.offers, about.Task):
 		l.offers = append(l.offers[max(0, len(l.offers)+1-offersKept):], about.Task)
 	case l.asked == "" || msg.InReplyTo != l.asked:
@@ -135,14 +140,23 @@ type tasksOf struct {
 	epochs   map[string]int // how often each epoch of a task began
 	finished map[finished]int
 	ended    map[protocol.TaskID]int
+	asks     map[protocol.TaskID]protocol.Seq // the question that was asked last
+	granted  map[question]bool
+	timedOut map[question]bool
 }
 
 func newTasksOf() tasksOf {
-	return tasksOf{map[string]int{}, map[taken]int{}, map[string]int{}, map[finished]int{}, map[protocol.TaskID]int{}}
+	return tasksOf{map[string]int{}, map[taken]int{}, map[string]int{}, map[finished]int{}, map[protocol.TaskID]int{}, map[protocol.TaskID]protocol.Seq{}, map[question]bool{}, map[question]bool{}}
 }
 
-func (t *tasksOf) note(e *protocol.TaskEvent) {
+func (t *tasksOf) note(seq protocol.Seq, e *protocol.TaskEvent) {
 	switch e.Event {
+	case task.PauseForApproval:
+		t.asks[e.Task] = seq
+	case task.ApprovalGranted:
+		t.granted[question{e.Task, t.asks[e.Task]}] = true
+	case task.Timeout:
+		t.timedOut[question{e.Task, t.asks[e.Task]}] = true
 	case task.Create:
 		if ours(e.By) {
 			t.created[e.Spec.Title]++

@@ -23,10 +23,14 @@ type accepted struct {
 	aside  map[string]int // outbox files that were set aside, as owner/name
 	starts int            // of a daemon
 	tasks  tasksOf
+	// settled is the event through which all is on the disk, and from how many
+	// messages of each agent were accepted.
+	settled protocol.Seq
+	from    map[protocol.AgentID]int
 }
 
 func newAccepted() *accepted {
-	return &accepted{times: map[string]int{}, aside: map[string]int{}, tasks: newTasksOf()}
+	return &accepted{times: map[string]int{}, aside: map[string]int{}, tasks: newTasksOf(), from: map[protocol.AgentID]int{}}
 }
 
 // read reads what is new. The log may grow meanwhile. Where a crash took back
@@ -65,7 +69,9 @@ func (a *accepted) note(ev protocol.Event) {
 		if e.Action == protocol.Started {
 			a.starts++
 		}
+		a.settled = max(a.settled, e.Through)
 	case *protocol.MessageEvent:
+		a.from[e.From]++
 		if key := keyIn([]byte(e.Raw)); ours(e.From) && key != "" {
 			a.times[key]++
 		}
@@ -74,7 +80,7 @@ func (a *accepted) note(ev protocol.Event) {
 			a.aside[string(e.Agent)+"/"+path.Base(e.Original.Name)]++
 		}
 	case *protocol.TaskEvent:
-		a.tasks.note(e)
+		a.tasks.note(ev.Seq, e)
 	case *protocol.AgentEvent, *protocol.DropEvent, *protocol.DuplicateEvent, *protocol.HandledEvent, *protocol.DeliveredEvent, *protocol.FileEvent, *protocol.TaskRejectedEvent, *protocol.AlertEvent:
 	}
 }

@@ -18,10 +18,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 )
 
@@ -40,6 +43,8 @@ type Options struct {
 	Crashes int
 	// Agents is how many there are; zero: 6.
 	Agents int
+	// Hostile are the names of those who do harm, see [Hostiles].
+	Hostile []string
 	// Seed of what is random; the same seed does not give the same run, for
 	// there are clocks in it.
 	Seed uint64
@@ -61,6 +66,8 @@ type Report struct {
 	Checks     int `json:"checks"`     // that log, files and git say the same
 	Damages    int `json:"damages"`    // done to copies
 	Noticed    int `json:"noticed"`    // of the damages: those that were told of, or mended
+	// Hostile is how often each of those who do harm did it, by their names.
+	Hostile map[string]int `json:"hostile,omitzero"`
 	// Problems is everything that was not as it has to be, in words.
 	Problems []string `json:"problems"`
 	// Kept is where the hives are in which a problem was found; empty: nowhere.
@@ -74,6 +81,15 @@ func (r *Report) OK() bool { return r.Lost == 0 && r.Doubled == 0 && len(r.Probl
 func (r *Report) String() string {
 	return fmt.Sprintf("%d messages, %d tasks, %d finished, %d crashes, %d stops, %d of %d damages noticed: %d lost, %d doubled",
 		r.Messages, r.Tasks, r.Finished, r.Crashes, r.Stops, r.Noticed, r.Damages, r.Lost, r.Doubled)
+}
+
+// Deeds is what those did who do harm, in one line; empty: there were none.
+func (r *Report) Deeds() string {
+	var list []string
+	for _, name := range slices.Sorted(maps.Keys(r.Hostile)) {
+		list = append(list, fmt.Sprintf("%s %d", name, r.Hostile[name]))
+	}
+	return strings.Join(list, ", ")
 }
 
 func (r *Report) problem(format string, args ...any) {

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -25,6 +26,11 @@ import (
 )
 
 var kills = flag.Int("kills", sweep.Of(sweep.Kills), "how often TestKills kills a daemon")
+
+var (
+	onlyHostile    = flag.String("hostile", "mover,same-ids", "who do harm in TestHostile, with commas")
+	hostileCrashes = flag.Int("hostile.crashes", sweep.Of(sweep.Hostile), "how often the daemon is taken away in TestHostile at least")
+)
 
 var programs struct {
 	dir         string
@@ -180,6 +186,48 @@ func (h *hive) until(t *testing.T, point failpoint.Point, env string) (died bool
 	return false, err
 }
 
+// TestHostile has some who do harm do it to one hive, whose daemon is killed in
+// between, and holds what the others sent and found against it. One alone:
+// go test ./torture -run TestHostile -hostile echo
+func TestHostile(t *testing.T) {
+	t.Parallel()
+	var names []string
+	for _, x := range Hostiles() {
+		if slices.Contains(strings.Split(*onlyHostile, ","), x.Name) {
+			names = append(names, x.Name)
+		}
+	}
+	h, err := newHive(t.Context(), Options{Program: program(t, programs.plain), Agents: defaultAgents, Hostile: names, Tell: func(string, Report) {}}, filepath.Join(t.TempDir(), "hive"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var r Report
+	random := rand.New(rand.NewPCG(1, 1))
+	end := h.work(t.Context(), random)
+	long := *hostileCrashes > 1 // one kill may come before much has happened
+	for n := 0; n < *hostileCrashes || long && n < 40 && !h.crowd.known.did(names); n++ {
+		if h.crowd.known.size() >= enough {
+			break
+		}
+		if err := h.crash(t.Context(), random, &r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := end(); err != nil {
+		t.Fatal(err)
+	}
+	if err := h.reckon(t.Context(), &r); err != nil {
+		t.Fatal(err)
+	}
+	judge(t, &r)
+	t.Log(r.Deeds())
+	for _, name := range names {
+		if long && r.Hostile[name] == 0 {
+			t.Errorf("%s did nothing", name)
+		}
+	}
+}
+
 // TestReckoning: what is lost, doubled, astray, or not set aside once is told.
 func TestReckoning(t *testing.T) {
 	k := newKnown()
@@ -196,7 +244,7 @@ func TestReckoning(t *testing.T) {
 	said.times = map[string]int{"a-1": 1, "a-2": 2}
 	said.aside = map[string]int{"a/x.json": 1}
 	var r Report
-	k.reckon(&r)
+	k.reckon(nil, &r)
 	k.setAside(said, &r)
 	said.holds([]string{"a-1", "a-2", "a-3"}, &r)
 	want := Report{Messages: 3, Lost: 1, Doubled: 1, Broken: 2, Problems: []string{

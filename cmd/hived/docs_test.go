@@ -135,6 +135,44 @@ func TestDocsHaveEveryCommandAndFlag(t *testing.T) {
 	}
 }
 
+// TestDocsNameWhatHolds: each test, switch of torture and row of the benchmark by
+// which docs/reliability.md says that something is held exists.
+func TestDocsNameWhatHolds(t *testing.T) {
+	_, section, ok := strings.Cut(page(t, "docs/reliability.md"), "\n## What was found, mended, and by what it is held\n")
+	if !ok {
+		t.Fatal("docs/reliability.md has no such section")
+	}
+	section, _, _ = strings.Cut(section, "\n## ")
+	var sources strings.Builder
+	for _, name := range files(t, ".go") {
+		if strings.HasSuffix(name, "_test.go") || strings.HasPrefix(name, "bench/") {
+			sources.WriteString(page(t, name))
+		}
+	}
+	all, torture := sources.String(), (&app{}).tortureCommand()
+	for line := range strings.Lines(section) {
+		cells := strings.Split(strings.TrimSpace(line), " | ")
+		if len(cells) != 3 || strings.HasPrefix(line, "| what") {
+			continue
+		}
+		held := regexp.MustCompile("`([^`]+)`").FindAllStringSubmatch(cells[2], -1)
+		if len(held) == 0 {
+			t.Errorf("nothing holds: %s", cells[0])
+		}
+		for _, m := range held {
+			flag, isTorture := strings.CutPrefix(m[1], "hived torture --")
+			row, isBench := strings.CutPrefix(m[1], "hived bench --only ")
+			switch {
+			case isTorture && torture.Flags().Lookup(flag) != nil:
+			case isBench && strings.Contains(all, strconv.Quote(row)):
+			case !isTorture && !isBench && strings.Contains(all, "\nfunc "+m[1]+"("):
+			default:
+				t.Errorf("%s does not exist", m[1])
+			}
+		}
+	}
+}
+
 func TestDocsHaveEverySetting(t *testing.T) {
 	spec := page(t, "docs/spec.md")
 	var visit func(s reflect.Type, prefix string)

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -16,6 +17,7 @@ type tortureFlags struct {
 	minutes float64
 	dir     string
 	seed    uint64
+	hostile map[string]*bool // by the names of those who do harm
 }
 
 func (a *app) tortureCommand() *cobra.Command {
@@ -32,6 +34,10 @@ func (a *app) tortureCommand() *cobra.Command {
 	flags.Float64Var(&f.minutes, "minutes", 2, "for so long, about")
 	flags.StringVar(&f.dir, "dir", "", "work in a new directory below this `directory` (default: that for temporary files)")
 	flags.Uint64Var(&f.seed, "seed", 1, "what is random begins with this `number`")
+	f.hostile = map[string]*bool{}
+	for _, h := range torture.Hostiles() {
+		f.hostile[h.Name] = flags.Bool(h.Name, false, strings.ReplaceAll(h.What, "`", "")) // pflag takes what is quoted for the name of a value
+	}
 	return c
 }
 
@@ -45,6 +51,11 @@ func (a *app) torture(c *cobra.Command, f tortureFlags) error {
 		return fmt.Errorf("find the program to torture: %w", err)
 	}
 	o := torture.Options{Program: program, Dir: f.dir, For: time.Duration(f.minutes * float64(time.Minute)), Seed: f.seed}
+	for _, h := range torture.Hostiles() {
+		if *f.hostile[h.Name] {
+			o.Hostile = append(o.Hostile, h.Name)
+		}
+	}
 	if a.hive != "" {
 		if o.Hive, err = a.quietHive(); err != nil {
 			return err
@@ -64,6 +75,9 @@ func (a *app) torture(c *cobra.Command, f tortureFlags) error {
 	if err := a.answer(r, func(p *printer) {
 		for _, text := range r.Problems {
 			p.line("%s", protocol.Visible(text))
+		}
+		if text := r.Deeds(); text != "" {
+			p.line("%s", text)
 		}
 		p.line("%s", r.String())
 	}); err != nil || r.OK() {

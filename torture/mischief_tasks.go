@@ -1,0 +1,201 @@
+package torture
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/hived/hived/agent"
+	"github.com/hived/hived/protocol"
+)
+
+// approvalTime is how long a question waits in a hive under torture.
+const approvalTime = 500 * time.Millisecond
+
+// lateAnswers: one that has tasks which ask two questions each, and their approver.
+// The first question it answers, twice. To the second it answers with what was an
+// answer to the first, and with a true answer when its time is over.
+func lateAnswers(*hive) []*guest {
+	asker, approver := &asker{}, &lateApprover{answered: map[protocol.TaskID]question{}}
+	return []*guest{
+		{stranger("asker"), turnOf, asker.turn},
+		{stranger("approver"), turnOf, approver.turn},
+	}
+}
+
+// asker is the one with the tasks. It begins anew where one comes to nothing.
+type asker struct {
+	title string // of the task that it created last
+	task  protocol.TaskID
+	epoch uint64
+	begun time.Time
+}
+
+// askerPatience is how long it waits for a task to go on.
+const askerPatience = 3 * time.Second
+
+func (s *asker) turn(_ context.Context, m *member) error {
+	list, err := m.unread()
+	if err != nil {
+		return err
+	}
+	for _, x := range list {
+		if err := m.done(x); err != nil {
+			return err
+		}
+		if err := s.hears(m, x.about(), x.InReplyTo); err != nil {
+			return err
+		}
+	}
+	if time.Since(s.begun) < askerPatience {
+		return nil
+	}
+	key := m.key()
+	*s = asker{title: key, begun: time.Now()}
+	return m.orders(key, agent.Draft{Event: "create", Data: fmt.Appendf(nil, `{"title":%q,"to":[%q],"approvers":[%q]}`, key, m.id, stranger("approver"))})
+}
+
+func (s *asker) hears(m *member, about about, re protocol.MessageID) error {
+	report := func(event, data string) error {
+		return m.orders(m.key(), agent.Draft{Event: event, Task: s.task, Epoch: s.epoch, Data: []byte(data)})
+	}
+	switch {
+	case about.Code == protocol.CodeTaskOffer && s.task == "":
+		s.task = about.Task
+		key, reply := m.key(), true
+		return m.orders(key, agent.Draft{Event: "accept", Task: about.Task, RequiresReply: &reply})
+	case about.Task != s.task || s.task == "":
+	case about.Code == protocol.CodeOK && s.epoch == 0 && about.Epoch > 0 && re != "":
+		s.epoch = about.Epoch
+		if err := report("start", "{}"); err != nil {
+			return err
+		}
+		return report("pause_for_approval", `{"question":"May I read?"}`)
+	case about.Code == protocol.CodeApproved:
+		s.begun = time.Now()
+		return report("pause_for_approval", `{"question":"May I drop?"}`)
+	case about.Code == protocol.CodeApprovalTimeout, about.Code == protocol.CodeReleased, about.Code == protocol.CodeLeaseExpired, about.Code == protocol.CodeFenced:
+		s.begun = time.Time{}
+	}
+	return nil
+}
+
+// question is one of a task, by the number of the event that asked it.
+type question struct {
+	task protocol.TaskID
+	ask  protocol.Seq
+}
+
+// lateApprover is who is asked.
+type lateApprover struct {
+	answered map[protocol.TaskID]question // the first question of each task
+	notices  []lateAnswer
+}
+
+// lateAnswer is one that is to be given when it is too late.
+type lateAnswer struct {
+	question
+	until time.Time
+}
+
+// lateBy is how much later than its end.
+const lateBy = 200 * time.Millisecond
+
+func (s *lateApprover) turn(_ context.Context, m *member) error {
+	list, err := m.unread()
+	if err != nil {
+		return err
+	}
+	for _, x := range list {
+		if err := m.done(x); err != nil {
+			return err
+		}
+		about := x.about()
+		if about.Ask == 0 || about.Code != protocol.CodeApprovalAsked && about.Code != protocol.CodeReminder {
+			continue
+		}
+		if err := s.asked(m, x.ID, about); err != nil {
+			return err
+		}
+	}
+	for len(s.notices) > 0 && time.Since(s.notices[0].until) > lateBy {
+		q := s.notices[0]
+		s.notices = s.notices[1:]
+		m.known.deed("late-answers")
+		if err := m.grants(q.question, ""); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// asked answers a question, or another one.
+func (s *lateApprover) asked(m *member, notice protocol.MessageID, about about) error {
+	q := question{about.Task, about.Ask}
+	first, known := s.answered[q.task]
+	switch {
+	case known && first == q: // a reminder
+		return nil
+	case known: // the second question of the task
+		m.known.deed("late-answers")
+		if !slices.ContainsFunc(s.notices, func(l lateAnswer) bool { return l.question == q }) {
+			s.notices = append(s.notices, lateAnswer{q, about.Until})
+		}
+		return m.grants(first, "")
+	}
+	if time.Until(about.Until) < lateBy {
+		s.notices = append(s.notices, lateAnswer{q, about.Until})
+		return nil
+	}
+	s.answered[q.task] = q
+	m.known.approves(q)
+	for _, re := range []protocol.MessageID{"", notice} {
+		if err := m.grants(q, re); err != nil {
+			return err
+		}
+	}
+	if time.Now().Before(about.Until) {
+		m.known.inTime(q)
+	}
+	return nil
+}
+
+// grants answers by the number of a question, or by a reply to its notice.
+func (m *member) grants(q question, notice protocol.MessageID) error {
+	data := fmt.Appendf(nil, `{"ask":%d}`, q.ask)
+	if notice != "" {
+		data = []byte(`{}`)
+	}
+	return m.orders(m.key(), agent.Draft{Event: "approval_granted", Task: q.task, InReplyTo: notice, Data: data})
+}
+
+// approves notes a question that an approver means to approve of, and inTime that
+// it has, before the time was over.
+func (k *known) approves(q question) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.approved[q] = false
+}
+
+func (k *known) inTime(q question) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.approved[q] = true
+}
+
+// questions holds what approvers know against what the log says of it.
+func (k *known) questions(t *tasksOf, r *Report) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for q := range t.granted {
+		if _, ok := k.approved[q]; !ok {
+			r.problem("question %s of task %s was granted, and nobody approved of it in time", q.ask, q.task)
+		}
+	}
+	for q, inTime := range k.approved {
+		if inTime && t.timedOut[q] {
+			r.problem("question %s of task %s was approved of in time, and failed of its time-out", q.ask, q.task)
+		}
+	}
+}
