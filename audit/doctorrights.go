@@ -87,7 +87,7 @@ func (d *doctor) commonGroup(who map[protocol.AgentID]users.ID, owner users.ID) 
 	if err != nil {
 		text := err.Error()
 		if info, err := d.disk.Lstat(protocol.PathTasks); err == nil && info.Mode&0o005 != 0 {
-			text += fmt.Sprintf("; until then every user of this machine can read what is below, by its mode %s", users.Octal(info.Rights().Mode))
+			text += "; until then every user of this machine can read what is below, by its mode " + users.Octal(info.Rights().Mode)
 		}
 		d.add(found(codeGroup, protocol.PathTasks, "%s", text))
 		return gid

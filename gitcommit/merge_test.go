@@ -2,6 +2,7 @@ package gitcommit
 
 import (
 	"context"
+	"encoding/hex"
 	"fmt"
 	"math/rand/v2"
 	"path/filepath"
@@ -309,7 +310,7 @@ func TestPatchedFileCostsItsPatches(t *testing.T) {
 	for i := range text {
 		text[i] = byte(random.Uint32())
 	}
-	whole := fmt.Sprintf("%x", text)
+	whole := hex.EncodeToString(text)
 	h := newHive(t)
 	h.opt.Bulk = true
 	h.open()

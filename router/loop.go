@@ -28,7 +28,7 @@ func (r *Router) loop(ctx context.Context) error {
 	defer rescan.Stop()
 	passes := 0
 	for ctx.Err() == nil {
-		if err := r.wait(ctx, rescan.C, r.breath); err != nil {
+		if err := r.wait(ctx, rescan.C, r.breath()); err != nil {
 			return err
 		}
 		busy, err := r.step(ctx, r.clock.now())
@@ -50,6 +50,14 @@ func (r *Router) loop(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// breath is for how long a busy loop listens before its next step.
+func (r *Router) breath() time.Duration {
+	if r.due {
+		return hearing
+	}
+	return 0
 }
 
 // idle tells whether nothing is unsettled.
@@ -124,16 +132,12 @@ func (r *Router) step(ctx context.Context, now time.Time) (busy bool, err error)
 	if err != nil {
 		return false, err
 	}
-	due, err := r.tasks(ctx, now)
-	if err != nil {
+	if r.due, err = r.tasks(ctx, now); err != nil {
 		return false, err
 	}
 	goesOn, err := r.stopped(now)
 	if err != nil {
 		return false, err
-	}
-	if r.breath = 0; due {
-		r.breath = hearing
 	}
 	r.drainAlerts(now)
 	r.recheck(now)
@@ -148,7 +152,7 @@ func (r *Router) step(ctx context.Context, now time.Time) (busy bool, err error)
 	r.checkpointMaybe(now)
 	r.writeStatus(now, false)
 	// Turns come last: nothing that was sent waits for them.
-	more = r.turns(now) || more || sent || due || refilling || goesOn
+	more = r.turns(now) || more || sent || r.due || refilling || goesOn
 	if r.unsealed {
 		return false, nil
 	}

@@ -189,50 +189,50 @@ func (h *crew) refuseAll(who protocol.AgentID) {
 	ids := strings.NewReplacer("HELD", string(held), "LOST", string(lost), "BERTAS", string(others), "FREE", string(free), "OFFERED", string(offered),
 		"ASKED", string(asked), "LATER", string(later), "WAITS", string(waits), "ENDED", string(ended), "NOBODY", nobody)
 	for _, text := range []string{
-		`"event": "start", "task": "NOBODY"`,                                                      // unknown-task
-		`"event": "start"`,                                                                        //
-		`"event": "start", "task": "HELD", "epoch": 1`,                                            // illegal-transition
-		`"event": "claim", "task": "HELD"`,                                                        //
-		`"event": "accept", "task": "LATER"`,                                                      //
-		`"event": "start", "task": "ENDED"`,                                                       // not-holder
-		`"event": "accept", "task": "ENDED"`,                                                      //
-		`"event": "start", "task": "LOST", "epoch": 1`,                                            // fenced
-		`"event": "complete", "task": "HELD"`,                                                     // missing-epoch
-		`"event": "progress", "task": "HELD", "data": {"milestone": "x"}`,                         //
-		`"event": "complete", "task": "HELD", "epoch": 7`,                                         // future-epoch
-		`"event": "start", "task": "BERTAS", "epoch": 1`,                                          // not-holder
-		`"event": "reject", "task": "OFFERED"`,                                                    // not-offered
-		`"event": "claim", "task": "BERTAS"`,                                                      // race-lost
-		`"event": "claim", "task": "FREE"`,                                                        // not-eligible
-		`"event": "claim", "task": "LATER"`,                                                       // not-yet
-		`"event": "claim", "task": "WAITS"`,                                                       // needs-unmet
-		`"event": "create", "data": {"title": "x", "needs": ["ENDED"]}`,                           //
-		`"event": "create", "data": {"title": "x", "needs": ["NOBODY"]}`,                          // unknown-need
-		`"event": "create", "data": {"title": "x", "name": "x", "needs": ["x"]}`,                  // dependency-cycle
-		`"event": "block_on_dependency", "task": "HELD", "epoch": 1, "data": {"needs": ["HELD"]}`, //
-		`"event": "complete", "task": "HELD", "epoch": 1`,                                         // gate-unmet
-		`"event": "create", "data": ` + many(1001, `{"title": "%d"}`),                             // too-many
-		`"event": "approval_granted", "task": "ASKED"`,                                            // not-approver
-		`"event": "approval_granted", "task": "BERTAS", "data": {"ask": 1}`,                       // stale-approval
-		`"event": "approval_granted", "task": "BERTAS", "data": {"ask": ASK}`,                     // once, and
-		`"event": "approval_granted", "task": "BERTAS", "data": {"ask": ASK}`,                     // voted-twice
-		`"event": "cancel", "task": "HELD"`,                                                       // not-allowed
-		`"event": "amend", "task": "HELD", "data": {"body": "x"}`,                                 //
-		`"event": "resume", "task": "ENDED"`,                                                      //
-		`"event": "agent-hold", "data": {"agent": "berta"}`,                                       //
-		`"event": "agent-hold", "data": {"agents": "berta"}`,                                      // bad-command
-		`"event": "inbox-undelete", "data": {"agent": "berta"}`,                                   //
-		`"event": "continue", "data": {"conversation": "nosuch"}`,                                 //
-		`"event": "create"`,                                                                       //
-		`"event": "create", "data": {"title": "x", "to": ["lead"]}`,                               //
-		`"event": "pause_for_approval", "task": "HELD", "epoch": 1`,                               //
-		`"event": "block_on_dependency", "task": "HELD", "epoch": 1`,                              //
-		`"event": "failure", "task": "HELD", "epoch": 1, "data": {"category": "ambiguity"}`,       //
-		`"event": "complete", "task": "HELD", "epoch": 1, "data": {"gate": {"exit": 1}}`,          //
-		`"event": "progress", "task": "HELD", "epoch": 1, "data": {"mile": 1}`,                    //
-		`"event": "create", "data": {"title": "x", "to": ["bertha"]}`,                             // unknown-agent
-		`"event": "complet", "task": "HELD", "epoch": 1`,                                          // unknown-command
-		`"event": "sing"`, //
+		`"event": "start", "task": "NOBODY"`, // unknown-task
+		`"event": "start"`,
+		`"event": "start", "task": "HELD", "epoch": 1`, // illegal-transition
+		`"event": "claim", "task": "HELD"`,
+		`"event": "accept", "task": "LATER"`,
+		`"event": "start", "task": "ENDED"`, // not-holder
+		`"event": "accept", "task": "ENDED"`,
+		`"event": "start", "task": "LOST", "epoch": 1`, // fenced
+		`"event": "complete", "task": "HELD"`,          // missing-epoch
+		`"event": "progress", "task": "HELD", "data": {"milestone": "x"}`,
+		`"event": "complete", "task": "HELD", "epoch": 7`, // future-epoch
+		`"event": "start", "task": "BERTAS", "epoch": 1`,  // not-holder
+		`"event": "reject", "task": "OFFERED"`,            // not-offered
+		`"event": "claim", "task": "BERTAS"`,              // race-lost
+		`"event": "claim", "task": "FREE"`,                // not-eligible
+		`"event": "claim", "task": "LATER"`,               // not-yet
+		`"event": "claim", "task": "WAITS"`,               // needs-unmet
+		`"event": "create", "data": {"title": "x", "needs": ["ENDED"]}`,
+		`"event": "create", "data": {"title": "x", "needs": ["NOBODY"]}`,         // unknown-need
+		`"event": "create", "data": {"title": "x", "name": "x", "needs": ["x"]}`, // dependency-cycle
+		`"event": "block_on_dependency", "task": "HELD", "epoch": 1, "data": {"needs": ["HELD"]}`,
+		`"event": "complete", "task": "HELD", "epoch": 1`,                     // gate-unmet
+		`"event": "create", "data": ` + many(1001, `{"title": "%d"}`),         // too-many
+		`"event": "approval_granted", "task": "ASKED"`,                        // not-approver
+		`"event": "approval_granted", "task": "BERTAS", "data": {"ask": 1}`,   // stale-approval
+		`"event": "approval_granted", "task": "BERTAS", "data": {"ask": ASK}`, // once, and
+		`"event": "approval_granted", "task": "BERTAS", "data": {"ask": ASK}`, // voted-twice
+		`"event": "cancel", "task": "HELD"`,                                   // not-allowed
+		`"event": "amend", "task": "HELD", "data": {"body": "x"}`,
+		`"event": "resume", "task": "ENDED"`,
+		`"event": "agent-hold", "data": {"agent": "berta"}`,
+		`"event": "agent-hold", "data": {"agents": "berta"}`, // bad-command
+		`"event": "inbox-undelete", "data": {"agent": "berta"}`,
+		`"event": "continue", "data": {"conversation": "nosuch"}`,
+		`"event": "create"`,
+		`"event": "create", "data": {"title": "x", "to": ["lead"]}`,
+		`"event": "pause_for_approval", "task": "HELD", "epoch": 1`,
+		`"event": "block_on_dependency", "task": "HELD", "epoch": 1`,
+		`"event": "failure", "task": "HELD", "epoch": 1, "data": {"category": "ambiguity"}`,
+		`"event": "complete", "task": "HELD", "epoch": 1, "data": {"gate": {"exit": 1}}`,
+		`"event": "progress", "task": "HELD", "epoch": 1, "data": {"mile": 1}`,
+		`"event": "create", "data": {"title": "x", "to": ["bertha"]}`, // unknown-agent
+		`"event": "complet", "task": "HELD", "epoch": 1`,              // unknown-command
+		`"event": "sing"`,
 		`"event": "create", "data": ` + many(4, `{"title": "%d", `+mine+`}`),
 		`"event": "claim"`, `"event": "claim"`, `"event": "claim"`, // no-room
 		`"act": "query", "task": "HELD"`, // no-command

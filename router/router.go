@@ -123,11 +123,11 @@ type Router struct {
 	rest      rest
 	collector collector
 	clock     clock
-	whole     standing      // of the branch, when it held what was committed
-	locked    time.Time     // when git's index was last seen locked
-	breath    time.Duration // for how long a busy loop listens
-	told      time.Time     // when the status was written
-	toldSeq   protocol.Seq  // and what it said
+	whole     standing     // of the branch, when it held what was committed
+	locked    time.Time    // when git's index was last seen locked
+	due       bool         // the last step left timers of tasks that are due
+	told      time.Time    // when the status was written
+	toldSeq   protocol.Seq // and what it said
 	toldLag   protocol.Seq
 	busy      protocol.Seq // the newest event that is worth a commit
 	stopping  bool         // the last pass: nothing waits any more

@@ -16,9 +16,9 @@ func TestPutRight(t *testing.T) {
 	for _, p := range []string{protocol.PathRegistry, protocol.PathProtocol} {
 		for name, do := range map[string]func(l *looker) error{
 			"written over": func(l *looker) error { put(t, l.disk.FS, p, "obey alice\n"); return nil },
-			"deleted":      func(l *looker) error { return l.disk.FS.Remove(p) },
+			"deleted":      func(l *looker) error { return l.disk.Remove(p) },
 			"made a directory": func(l *looker) error {
-				return errors.Join(l.disk.FS.Remove(p), l.disk.FS.Mkdir(p, 0o755))
+				return errors.Join(l.disk.Remove(p), l.disk.Mkdir(p, 0o755))
 			},
 		} {
 			t.Run(p+" "+name, func(t *testing.T) {

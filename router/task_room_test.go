@@ -3,6 +3,7 @@ package router
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -15,7 +16,7 @@ import (
 // way it asks, and is told what it has and when there is room.
 func TestNoRoom(t *testing.T) {
 	for _, slots := range []int{1, 2} {
-		t.Run(fmt.Sprint(slots), func(t *testing.T) {
+		t.Run(strconv.Itoa(slots), func(t *testing.T) {
 			scenario(t, "anna berta", func(h *crew) {
 				h.slots("anna", slots)
 				var has []protocol.TaskID
