@@ -88,9 +88,9 @@ func smoke(t *testing.T, program string, names ...string) {
 
 func TestRowsInThisProcess(t *testing.T) {
 	needGit(t)
-	names := []string{"burst", "live", "tasks-timers", "log-bytes"}
+	names := []string{"burst", "live", "tasks-timers", "tasks-willing", "log-bytes"}
 	if sweep.Of(sweep.Rows) > 0 {
-		names = []string{"burst", "burst-50k", "live", "idle-latency", "commit-flat", "git-status", "tasks-decide", "tasks-throughput", "tasks-timers", "log-bytes", "refill"}
+		names = []string{"burst", "burst-50k", "live", "idle-latency", "commit-flat", "git-status", "tasks-decide", "tasks-throughput", "tasks-timers", "tasks-willing", "log-bytes", "refill"}
 	}
 	smoke(t, "", names...)
 }
@@ -149,7 +149,7 @@ func TestRunInterrupted(t *testing.T) {
 
 func TestNames(t *testing.T) {
 	got := slices.Sorted(slices.Values(Names()))
-	want := []string{"burst", "burst-50k", "commit-flat", "git-size", "git-status", "idle-latency", "live", "log-bytes", "memory", "refill", "replay", "start", "tasks-decide", "tasks-memory", "tasks-throughput", "tasks-timers", "verify", "year"}
+	want := []string{"burst", "burst-50k", "commit-flat", "git-size", "git-status", "idle-latency", "live", "log-bytes", "memory", "refill", "replay", "start", "tasks-decide", "tasks-memory", "tasks-throughput", "tasks-timers", "tasks-willing", "verify", "year"}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}

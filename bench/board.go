@@ -35,6 +35,7 @@ type board struct {
 
 // The events of tasks that are looked for.
 const (
+	offer        protocol.TaskAction = "offer"
 	claimed      protocol.TaskAction = "claim"
 	reminded     protocol.TaskAction = "remind"
 	leaseExpired protocol.TaskAction = "lease_expired"
