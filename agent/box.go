@@ -55,7 +55,7 @@ type Box struct {
 	entropy *ulid.MonotonicEntropy // guarded by mu: ids of one millisecond go up
 	last    uint64                 // guarded by mu: milliseconds of the newest id, which never goes back
 	touched time.Time              // guarded by mu: when the alive file was last
-	whole   map[string]bool        // guarded by mu: files of the inbox of which it is known that they are not torn
+	whole   map[string]bool        // guarded by mu: files of the inbox that are known not to be torn; true for one that is over
 }
 
 // Open opens the mailbox of an agent that has a directory; for any other the
@@ -118,7 +118,7 @@ func (b *Box) ID() protocol.AgentID { return b.id }
 func (b *Box) Done(name string) (Letter, error) {
 	b.alive()
 	for tries := 1; ; tries++ {
-		l, err := b.Read(name)
+		l, err := b.find(name)
 		if err != nil || l.Done {
 			return l, err
 		}
@@ -168,15 +168,16 @@ func (b *Box) removeCopy(l Letter, done string, why error) error {
 // one reading of a directory.
 const waitPoll = 50 * time.Millisecond
 
-// Wait returns as soon as the inbox holds a message, at once if it does
-// already. A hint makes it look sooner than it would by itself; the channel
-// may be nil. When ctx ends, the error is its cause.
+// Wait returns as soon as the inbox holds a message that is not over (see
+// [Letter.Over]), at once if it does already. A hint makes it look sooner than
+// it would by itself; the channel may be nil. When ctx ends, the error is its
+// cause.
 func (b *Box) Wait(ctx context.Context, hint <-chan struct{}) error {
 	b.alive()
 	tick := time.NewTicker(waitPoll)
 	defer tick.Stop()
 	for {
-		names, err := b.unread(1)
+		names, err := b.unread(1, true)
 		if err != nil {
 			return err
 		}
@@ -194,10 +195,12 @@ func (b *Box) Wait(ctx context.Context, hint <-chan struct{}) error {
 
 // Unread lists the names of the messages in the inbox, in the order of
 // acceptance. What is torn is not there yet, see [ErrTorn].
-func (b *Box) Unread() ([]string, error) { return b.unread(-1) }
+func (b *Box) Unread() ([]string, error) { return b.unread(-1, false) }
 
-// unread is Unread of the first few, or of all.
-func (b *Box) unread(most int) ([]string, error) {
+// unread is Unread of the first few, or of all, and without those that are over
+// where only the open ones are asked for. What is over once is not looked at
+// again: a task that is offered anew comes with a message of its own.
+func (b *Box) unread(most int, open bool) ([]string, error) {
 	dir := protocol.InboxDir(b.id)
 	names, err := b.accepted(dir)
 	if err != nil {
@@ -211,13 +214,18 @@ func (b *Box) unread(most int) ([]string, error) {
 		if len(list) == most {
 			break
 		}
-		if !b.whole[name] {
-			if _, err := b.letter(dir, name); errors.Is(err, ErrTorn) || errors.Is(err, fs.ErrNotExist) {
+		over, known := b.whole[name]
+		if !known || open && !over {
+			l, err := b.letter(dir, name)
+			if errors.Is(err, ErrTorn) || errors.Is(err, fs.ErrNotExist) {
 				continue
 			}
+			over = open && b.over(l) != ""
 		}
-		whole[name] = true
-		list = append(list, name)
+		whole[name] = over
+		if !open || !over {
+			list = append(list, name)
+		}
 	}
 	b.whole = whole
 	return list, nil

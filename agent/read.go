@@ -30,6 +30,7 @@ type Letter struct {
 	Raw      []byte            // its bytes
 	Message  *protocol.Message // nil where the file is no message
 	Bad      error             // why it is none
+	Over     string            // why it asks nothing any more; nothing where it does, or that is not known
 	Seq      protocol.Seq      // the event that accepted it
 	Received time.Time         // when
 }
@@ -44,9 +45,20 @@ func (l Letter) ID() protocol.MessageID {
 
 // Inbox gives the unread messages in the order of acceptance, with all also
 // those in inbox/.done, which come first. What is torn is not there yet, see
-// [ErrTorn].
+// [ErrTorn]. Of the unread ones it says which are over.
 func (b *Box) Inbox(all bool) ([]Letter, error) {
 	b.alive()
+	list, err := b.letters(all)
+	for i, l := range list {
+		if !l.Done {
+			list[i].Over = b.over(l)
+		}
+	}
+	return list, err
+}
+
+// letters is Inbox without a look at what the messages are about.
+func (b *Box) letters(all bool) ([]Letter, error) {
 	dirs := []string{protocol.InboxDir(b.id)}
 	if all {
 		dirs = []string{protocol.DoneDir(b.id), protocol.InboxDir(b.id)}
@@ -76,10 +88,18 @@ func (b *Box) Inbox(all bool) ([]Letter, error) {
 // file of one that is torn can be named, and the error is [ErrTorn] then.
 func (b *Box) Read(name string) (Letter, error) {
 	b.alive()
+	l, err := b.find(name)
+	if err == nil {
+		l.Over = b.over(l)
+	}
+	return l, err
+}
+
+func (b *Box) find(name string) (Letter, error) {
 	if l, ok, err := b.byFile(name); ok {
 		return l, err
 	}
-	list, err := b.Inbox(true)
+	list, err := b.letters(true)
 	if err != nil {
 		return Letter{}, err
 	}

@@ -26,10 +26,11 @@ type letterJSON struct {
 	Received time.Time          `json:"received_at,omitzero"`
 	Message  jsontext.Value     `json:"message,omitzero"` // as delivered
 	Bad      string             `json:"bad,omitzero"`     // why the file is no message
+	Over     string             `json:"over,omitzero"`    // why it asks nothing any more
 }
 
 func toJSON(l agent.Letter) letterJSON {
-	out := letterJSON{ID: l.ID(), File: l.File, Path: l.Path, Done: l.Done, Seq: l.Seq, Received: l.Received}
+	out := letterJSON{ID: l.ID(), File: l.File, Path: l.Path, Done: l.Done, Seq: l.Seq, Received: l.Received, Over: l.Over}
 	if l.Bad != nil {
 		out.Bad = l.Bad.Error()
 	} else {
@@ -80,8 +81,11 @@ func (a *app) showInbox(list []agent.Letter) error {
 	for _, l := range list {
 		out = append(out, toJSON(l))
 		state := "unread"
-		if l.Done {
+		switch {
+		case l.Done:
 			state = "done"
+		case l.Over != "":
+			state = "over"
 		}
 		row := []string{string(l.ID()), state, clock(l.Received), "?", "", "not a message: read it and move it away"}
 		if m := l.Message; m != nil {
@@ -156,6 +160,7 @@ func (p *printer) letter(l agent.Letter) {
 			p.line("%-15s%s", name+":", protocol.Visible(value))
 		}
 	}
+	row("over", l.Over)
 	row("id", string(m.ID))
 	row("from", m.From)
 	row("to", strings.Join(to, ", "))
@@ -165,6 +170,7 @@ func (p *printer) letter(l agent.Letter) {
 	row("in reply to", string(m.InReplyTo))
 	row("received", clock(l.Received))
 	switch {
+	case l.Over != "":
 	case m.From == string(protocol.Hive): // it takes commands, and no replies
 		row("wants", answerTo(m))
 	case m.RequiresReply:
@@ -175,6 +181,10 @@ func (p *printer) letter(l agent.Letter) {
 	}
 	row("event", m.Event)
 	row("data", string(m.Data))
+	if l.Over != "" { // it shows how to do what would be refused
+		row("body", "left out, for what it asks is over; --json prints it")
+		return
+	}
 	p.text(bodyText(m))
 }
 
@@ -248,7 +258,7 @@ func (a *app) waitCommand() *cobra.Command {
 	var timeout time.Duration
 	c := &cobra.Command{
 		Use:   "wait",
-		Short: "Waits until the inbox holds something, and lists it",
+		Short: "Waits until the inbox holds something that is not over, and lists it",
 		Args:  takes(0, 0),
 		RunE: a.withBox(func(c *cobra.Command, _ []string, box *agent.Box) error {
 			ctx, cancel := limit(c.Context(), timeout)

@@ -37,7 +37,7 @@ var allowed = map[string][]string{
 	"mailbox":                  {"protocol", "internal/durable", "internal/failpoint"},
 	"gitcommit":                {"protocol", "internal/durable", "internal/failpoint", "github.com/go-git/go-git/v5/...", "github.com/klauspost/compress/..."},
 	"router":                   {"protocol", "internal/durable", "internal/failpoint", "task", "ledger", "eventlog", "mailbox", "gitcommit", "github.com/oklog/ulid/v2", "github.com/go-json-experiment/json/...", "github.com/cenkalti/backoff/v5", "golang.org/x/sync/..."},
-	"agent":                    {"protocol", "internal/durable", "github.com/oklog/ulid/v2", "github.com/go-json-experiment/json/..."},
+	"agent":                    {"protocol", "internal/durable", "task", "github.com/oklog/ulid/v2", "github.com/go-json-experiment/json/..."},
 	"audit":                    {"protocol", "internal/durable", "settings", "ledger", "eventlog", "mailbox", "gitcommit", "router", "golang.org/x/sys/...", "users"},
 	"bench":                    {"protocol", "internal/durable", "internal/child", "internal/wait", "ledger", "mailbox", "gitcommit", "router", "audit", "charm.land/lipgloss/v2/..."},
 	"torture":                  {"protocol", "internal/durable", "internal/child", "eventlog", "task", "agent", "github.com/go-json-experiment/json/...", "golang.org/x/sync/..."},
