@@ -172,7 +172,7 @@ func TestPutBack(t *testing.T) {
 			if killed {
 				put(t, l.disk.FS, "agents/human/outbox/order.json", `{"to":"hive","event":"inbox-put-back","data":{"agent":"bob"}}`)
 				l.hints([]mailbox.Hint{{Agent: "human", Part: mailbox.PartOutbox}})
-				if _, err := l.outboxes(t.Context(), l.now); err != nil {
+				if _, _, err := l.outboxes(t.Context(), l.now); err != nil {
 					t.Fatal(err)
 				}
 				if err := l.flush(l.now); err != nil {

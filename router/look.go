@@ -229,17 +229,18 @@ func (r *Router) wantOutbox(a *attention) {
 	r.wants.outbox.add(a)
 }
 
-// outboxes takes in messages, in turns, until the batch is full.
-func (r *Router) outboxes(ctx context.Context, now time.Time) (more bool, err error) {
+// outboxes takes in messages, in turns, until the batch is full. It says whether
+// there are more, and when it had read the last.
+func (r *Router) outboxes(ctx context.Context, now time.Time) (more bool, read time.Time, err error) {
 	n := len(r.wants.outbox.list)
 	if n == 0 {
-		return false, nil
+		return false, now, nil
 	}
 	slice := sliceOf(n)
 	for n > 0 {
 		room := batchEvents - r.decider.Pending()
 		if room <= 0 || done(ctx) {
-			return true, nil
+			return true, now, nil
 		}
 		take := min(n, (room+slice-1)/slice)
 		n -= take
@@ -252,16 +253,19 @@ func (r *Router) outboxes(ctx context.Context, now time.Time) (more bool, err er
 		if slices.ContainsFunc(scans, func(s mailbox.AgentScan) bool { return len(s.Arrivals) > 0 }) {
 			if ready, err := r.newFormat(now); !ready {
 				r.putOff(group)
-				return false, err
+				return false, now, err
 			}
+		}
+		if at := r.clock.now(); at.After(now) {
+			now = at // nothing is decided as of before it was put there
 		}
 		for i, scan := range scans {
 			if err := r.outbox(now, group[i], scan); err != nil {
-				return false, err
+				return false, now, err
 			}
 		}
 	}
-	return len(r.wants.outbox.list) > 0, nil
+	return len(r.wants.outbox.list) > 0, now, nil
 }
 
 // putOff has outboxes looked at anew that were read in vain.

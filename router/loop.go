@@ -128,7 +128,7 @@ func (r *Router) step(ctx context.Context, now time.Time) (busy bool, err error)
 		return false, err
 	}
 	r.ownFiles(now)
-	sent, err := r.outboxes(ctx, now)
+	sent, now, err := r.outboxes(ctx, now)
 	if err != nil {
 		return false, err
 	}

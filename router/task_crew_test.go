@@ -110,6 +110,21 @@ func (h *crew) up() {
 	synctest.Wait()
 }
 
+// slowStep has the daemon stand still for a while after it looked at the clock for its
+// next step; what happens at the end of it is still read in that step.
+func (h *crew) slowStep(d time.Duration, then func()) {
+	r, once := h.router, sync.Once{}
+	clock := r.clock.now
+	r.clock.now = func() time.Time {
+		at := clock()
+		once.Do(func() {
+			time.Sleep(d)
+			then()
+		})
+		return at
+	}
+}
+
 // down stops it.
 func (h *crew) down() {
 	h.Helper()

@@ -72,6 +72,23 @@ func TestLateApprovalEndsNothing(t *testing.T) {
 	})
 }
 
+// TestApprovalInASlowBatch: an answer that is put there after the time to answer, while
+// a batch that began before is still looking, comes too late.
+func TestApprovalInASlowBatch(t *testing.T) {
+	scenario(t, "anna", func(h *crew) {
+		id := asking(h, "")
+		h.pass(30*time.Minute - 2*time.Second)
+		var message string
+		h.slowStep(3*time.Second, func() { message = h.posts("human", "approval_granted", id, "") })
+		h.collect()
+		h.pass(4 * time.Second)
+		if h.answer("human", message) == nil {
+			t.Error("it was granted a second after its time")
+		}
+		h.is(id, task.Failed)
+	})
+}
+
 // TestReminderWhileDown: approvers are reminded of what they have not answered,
 // once, also if hived was down at that moment.
 func TestReminderWhileDown(t *testing.T) {

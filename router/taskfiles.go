@@ -33,7 +33,7 @@ func (r *Router) tasks(ctx context.Context, now time.Time) (more bool, err error
 	if more, err = r.decider.Tasks(now, senses); err != nil || !r.asked {
 		return more, err
 	}
-	sent, err := r.outboxes(ctx, now)
+	sent, now, err := r.outboxes(ctx, now)
 	if err != nil {
 		return false, err
 	}
