@@ -90,6 +90,7 @@ type Agent struct {
 	Slots  int // tasks that it may have in hand at once; zero: one
 	Status Status
 	Joined time.Time
+	Older  []byte // what an older hive said of it beside, a JSON object; none for most
 
 	Inbox Box // unread
 	Done  Box // handled and still in .done/
@@ -250,6 +251,9 @@ func (f folder) OnAgent(ev protocol.Event, e *protocol.AgentEvent) none {
 	switch e.Action {
 	case protocol.Joined, protocol.Changed:
 		a.Role, a.Caps, a.Slots = e.Role, e.Caps, e.Slots
+		if e.Older != nil {
+			a.Older = e.Older
+		}
 	case protocol.Held:
 		a.Status = OnHold
 	case protocol.Released, protocol.Restored:

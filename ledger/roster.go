@@ -116,6 +116,43 @@ type registryAgent struct {
 	Slots  int      `json:"slots,omitzero"`
 	Status Status   `json:"status"`
 	Joined string   `json:"joined_at"`
+
+	// Older has members of an older hive whose names mean something here.
+	Older map[string]json.RawMessage `json:"older,omitempty"`
+
+	// beside stand in the entry as they stood in that of the older hive.
+	beside map[string]json.RawMessage
+}
+
+// hivesOwn are the names in an entry that hived gives a meaning.
+var hivesOwn = []string{"id", "role", "capabilities", "slots", "status", "joined_at", "older"}
+
+// keep shows what an older hive said of an agent beside.
+func (r registryAgent) keep(older []byte) registryAgent {
+	if len(older) == 0 || json.Unmarshal(older, &r.beside) != nil {
+		return r
+	}
+	for _, name := range hivesOwn {
+		if v, ok := r.beside[name]; ok {
+			if r.Older == nil {
+				r.Older = map[string]json.RawMessage{}
+			}
+			r.Older[name] = v
+			delete(r.beside, name)
+		}
+	}
+	return r
+}
+
+// MarshalJSON writes hived's own members first, then the others by name.
+func (r registryAgent) MarshalJSON() ([]byte, error) {
+	type own registryAgent
+	b, err := json.Marshal(own(r))
+	if err != nil || len(r.beside) == 0 {
+		return b, err
+	}
+	beside, err := json.Marshal(r.beside)
+	return slices.Concat(b[:len(b)-1], []byte{','}, beside[1:]), err
 }
 
 // Registry writes the roster as registry.json (spec §1).
@@ -126,7 +163,8 @@ func (s *State) Registry() []byte {
 		if caps == nil {
 			caps = []string{}
 		}
-		r.Agents[string(a.ID)] = registryAgent{string(a.ID), a.Role, caps, a.Slots, a.Status, protocol.Stamp(a.Joined)}
+		entry := registryAgent{ID: string(a.ID), Role: a.Role, Caps: caps, Slots: a.Slots, Status: a.Status, Joined: protocol.Stamp(a.Joined)}
+		r.Agents[string(a.ID)] = entry.keep(a.Older)
 	}
 	b, err := json.MarshalIndent(r, "", "  ")
 	if err != nil {

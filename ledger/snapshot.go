@@ -13,7 +13,7 @@ import (
 
 // magic is the first thing in a snapshot, and its version: any change of what
 // follows is another one.
-const magic = "hived-snapshot-12\n"
+const magic = "hived-snapshot-13\n"
 
 // Encode writes a snapshot: the whole State at its event Seq, whose line in
 // the log has that sum. The same State gives the same bytes. Nothing is held in
@@ -174,6 +174,7 @@ func (a *Agent) encode(out *sink) {
 	out.number(uint64(a.Missed))  //nolint:gosec // not negative
 	out.number(uint64(a.Missing)) //nolint:gosec // not negative
 	out.flag(a.Believed)
+	out.long(a.Older)
 	a.encodeEchoes(out)
 	out.text(string(a.Status))
 	out.time(a.Joined)
@@ -202,6 +203,7 @@ func decodeAgent(in *source) *Agent {
 	a.Missed = int(in.short())
 	a.Missing = int(in.short())
 	a.Believed = in.flag()
+	a.Older = in.long()
 	a.decodeEchoes(in)
 	a.Status = Status(in.text())
 	in.check(a.Status == Active || a.Status == OnHold || a.Status == Archived, "an agent has no status")

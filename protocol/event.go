@@ -213,6 +213,10 @@ type AgentEvent struct {
 	Count  int         `json:"count,omitzero"` // of messages, for the actions about an inbox
 	By     AgentID     `json:"by,omitzero"`
 	Of     Seq         `json:"of,omitzero"` // the message that commanded it
+
+	// Older is an object: what the agent's entry in the registry of an older hive
+	// had beside, and what is written in another way now (spec §1.6).
+	Older jsontext.Value `json:"older,omitzero"`
 }
 
 // Original identifies the outbox file that an event was made from, so that it

@@ -59,6 +59,7 @@ var additions = []Addition{
 	{2, KindAgent, "action", "inbox-put-back", "a person wants them back"},
 	{2, KindAgent, "action", "inbox-undeleted", "a person wants deleted messages back"},
 	{2, KindAgent, "count", "", "of messages, of these actions"},
+	{2, KindAgent, "older", "", "what its entry in the registry of an older hive had beside (§1.6)"},
 	{2, KindHandled, "how", "undeleted", "a deleted message was delivered again"},
 	{2, KindHandled, "content", "", "its bytes"},
 	{2, KindTask, "answered", "", "the question that an answer is to, with all its answers"},

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/hived/hived/gitcommit"
 	"github.com/hived/hived/internal/durable"
@@ -22,7 +21,9 @@ import (
 type olderHive struct {
 	lead     protocol.AgentID
 	agents   []olderAgent
-	unlisted bool // there is no registry.json
+	unlisted bool   // there is no registry.json
+	registry []byte // that of an older hive, as it is
+	aside    string // where that is kept
 	files    []protocol.AdoptedFile
 	log      bool // there is a log.jsonl, of whatever format
 	tasks    []olderTask
@@ -30,32 +31,7 @@ type olderHive struct {
 	left     []string
 }
 
-type olderAgent struct {
-	id       protocol.AgentID
-	role     string
-	caps     []string
-	held     bool
-	archived bool
-}
-
 func (o *olderHive) is() bool { return len(o.agents) > 0 || o.log }
-
-// olderRegistry is registry.json as the older hives write it. agents is an
-// object by id, or a list.
-type olderRegistry struct {
-	GodID  string         `json:"godId"`
-	Lead   string         `json:"lead"`
-	Agents jsontext.Value `json:"agents"`
-}
-
-type olderEntry struct {
-	ID       string   `json:"id"`
-	Role     string   `json:"role"`
-	Caps     []string `json:"capabilities"`
-	Archived bool     `json:"archived"`
-	OnHold   bool     `json:"onHold"`
-	Status   string   `json:"status"`
-}
 
 // adoptMost is the largest registry or message that is read when a hive is
 // taken over, in bytes.
@@ -80,13 +56,18 @@ func findOlder(disk durable.FS) (*olderHive, error) {
 	if err := json.Unmarshal(data, &reg); err != nil {
 		return o, fmt.Errorf("read registry.json: %w; mend it or move it away", err)
 	}
-	for _, e := range olderEntries(reg.Agents) {
-		id, err := protocol.ParseAgentID(e.ID)
-		if err != nil || id.Reserved() && (id != protocol.God || reg.GodID != e.ID) {
-			o.left = append(o.left, protocol.SafeName(e.ID))
+	own := reg.Format != nil
+	if !own {
+		o.registry = data
+	}
+	for _, e := range readEntries(reg.Agents, own) {
+		id, err := protocol.ParseAgentID(e.name)
+		if err != nil || id.Reserved() && (id != protocol.God || reg.GodID != e.name) {
+			o.left = append(o.left, protocol.SafeName(e.name))
 			continue
 		}
-		byID[id] = olderAgent{id: id, role: e.Role, caps: e.Caps, held: e.OnHold || e.Status == "held", archived: e.Archived || e.Status == "archived"}
+		e.id = id
+		byID[id] = e.olderAgent
 	}
 	for _, id := range slices.Sorted(maps.Keys(byID)) {
 		o.agents = append(o.agents, byID[id])
@@ -101,28 +82,6 @@ func findOlder(disk durable.FS) (*olderHive, error) {
 		return o, err
 	}
 	return o, o.findMessages(disk)
-}
-
-func olderEntries(v jsontext.Value) []olderEntry {
-	var byID map[string]olderEntry
-	if json.Unmarshal(v, &byID) == nil {
-		list := make([]olderEntry, 0, len(byID))
-		for id, e := range byID {
-			e.ID = id
-			list = append(list, e)
-		}
-		return list
-	}
-	var list []olderEntry
-	if json.Unmarshal(v, &list) == nil {
-		return list
-	}
-	var names []string
-	_ = json.Unmarshal(v, &names)
-	for _, n := range names {
-		list = append(list, olderEntry{ID: n})
-	}
-	return list
 }
 
 // findMessages reads the messages of the older hive where they stand.
@@ -203,10 +162,14 @@ func (o *olderHive) setAsideLog(disk durable.FS) error {
 // stay taken.
 func (o *olderHive) events(d *Decider, now time.Time) {
 	for _, a := range o.agents {
-		if a.id == protocol.Human {
-			continue // joined already, and never anything else
+		e := &protocol.AgentEvent{Agent: a.id, Action: protocol.Joined, Role: a.role, Caps: a.caps, Slots: a.slots, Older: a.older}
+		if a.id == protocol.Human { // joined already, and is never on hold or archived
+			if e.Action = protocol.Changed; e.Role != "" || len(e.Caps) > 0 || e.Slots > 0 || e.Older != nil {
+				d.agent(now, e)
+			}
+			continue
 		}
-		d.agent(now, &protocol.AgentEvent{Agent: a.id, Action: protocol.Joined, Role: role(a.role), Caps: slices.DeleteFunc(a.caps, func(c string) bool { return role(c) == "" })})
+		d.agent(now, e)
 		if a.held {
 			d.agent(now, &protocol.AgentEvent{Agent: a.id, Action: protocol.Held})
 		}
@@ -227,17 +190,30 @@ func (o *olderHive) events(d *Decider, now time.Time) {
 			d.emit(now, &protocol.AlertEvent{Code: protocol.CodeAdopted, Path: protocol.TaskDir(t.event.Task), Text: text})
 		}
 	}
-	if len(o.left) > 0 {
-		names := strings.Join(o.left[:min(len(o.left), 10)], ", ")
+	for _, text := range o.told() {
 		// Whoever adopts is told by the command.
-		d.emit(now, &protocol.AlertEvent{Code: protocol.CodeAdopted, Text: fmt.Sprintf("%d names of the older hive were left as they are: %s", len(o.left), names)})
+		d.emit(now, &protocol.AlertEvent{Code: protocol.CodeAdopted, Text: text})
 	}
 }
 
-// role keeps of a free-text role what can be an address.
-func role(s string) string {
-	if badRoles([]string{s}) == "" {
-		return s
+// told says what was not taken over as it stood, of agents and of names.
+func (o *olderHive) told() []string {
+	var list, changed []string
+	for _, a := range o.agents {
+		changed = append(changed, a.changed...)
 	}
-	return ""
+	if n := len(changed); n > 0 {
+		text := strings.Join(changed[:min(n, toldMost)], "; ")
+		if n > toldMost {
+			text += fmt.Sprintf("; and %d more", n-toldMost)
+		}
+		list = append(list, text)
+	}
+	if n := len(o.left); n > 0 {
+		list = append(list, fmt.Sprintf("%d names of the older hive were left as they are: %s", n, strings.Join(o.left[:min(n, toldMost)], ", ")))
+	}
+	return list
 }
+
+// toldMost is how many changes, or names, are told of.
+const toldMost = 10

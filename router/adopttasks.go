@@ -138,7 +138,7 @@ func (o *olderHive) setAsideTasks(disk durable.FS) error {
 // tellTasks says what became of the tasks: of each that is not as its files said,
 // and how many there are.
 func (o *olderHive) tellTasks(tell func(path, text string)) {
-	if tell == nil || len(o.tasks) == 0 {
+	if len(o.tasks) == 0 {
 		return
 	}
 	open := 0

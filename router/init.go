@@ -22,7 +22,7 @@ type InitOptions struct {
 	Adopt    bool   // take over an older hive, or a directory that is a repository already
 	Version  string
 	Now      time.Time
-	Tell     func(path, text string) // of tasks that are taken over; may be nil
+	Tell     func(path, text string) // of what is taken over; may be nil
 
 	format int // of the log, in tests; zero: the newest
 }
@@ -95,6 +95,9 @@ func initialise(disk durable.FS, opt InitOptions, older *olderHive) error {
 			}
 		}
 	}
+	if err := older.setAsideRegistry(disk); err != nil {
+		return err
+	}
 	if err := older.setAsideLog(disk); err != nil {
 		return err
 	}
@@ -104,7 +107,15 @@ func initialise(disk durable.FS, opt InitOptions, older *olderHive) error {
 	if err := older.setAsideTasks(disk); err != nil {
 		return err
 	}
-	older.tellTasks(opt.Tell)
+	if opt.Tell != nil {
+		if older.aside != "" {
+			opt.Tell(protocol.PathRegistry, "as it was, it is kept as "+older.aside)
+		}
+		for _, text := range older.told() {
+			opt.Tell(protocol.PathAgents, text)
+		}
+		older.tellTasks(opt.Tell)
+	}
 	return firstRun(disk, opt)
 }
 

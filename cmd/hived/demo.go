@@ -45,7 +45,7 @@ func (a *app) demo(ctx context.Context, dir string) error {
 	if err := copyExample(dir); err != nil {
 		return fmt.Errorf("copy the example: %w", err)
 	}
-	home, err := makeHive(dir, false) //nolint:contextcheck // a hive is made whole or not at all
+	home, _, err := makeHive(dir, false) //nolint:contextcheck // a hive is made whole or not at all
 	if err != nil {
 		return err
 	}

@@ -44,12 +44,13 @@ func (a *app) initCommand() *cobra.Command {
 				return a.initUsers(c.Context(), dir, args[min(1, len(args)):], adopt)
 			}
 			stood := strangers(dir)
-			abs, err := makeHive(dir, adopt)
+			abs, over, err := makeHive(dir, adopt)
 			if err != nil {
 				return err
 			}
-			return a.answer(map[string]string{"hive": abs}, func(p *printer) {
+			return a.answer(initJSON{abs, over}, func(p *printer) {
 				p.line("%s is a hive now", abs)
+				over.print(p)
 				if len(stood) > 0 {
 					p.line("not empty:        what stood there stays as it is and is no part of the hive: %s", strings.Join(stood, ", "))
 				}
@@ -61,6 +62,26 @@ func (a *app) initCommand() *cobra.Command {
 	c.Flags().BoolVar(&adopt, "adopt", false, "take over what stands there: an older hive, or a git repository")
 	c.Flags().BoolVar(&withUsers, "users", false, "give each agent a Unix user of its own; on a hive, set up what is missing")
 	return c
+}
+
+// initJSON is what `init` prints.
+type initJSON struct {
+	Hive      string    `json:"hive"`
+	TakenOver takenOver `json:"taken_over,omitempty"`
+}
+
+// takenOver is what there is to say of what stood in a directory.
+type takenOver []overJSON
+
+type overJSON struct {
+	Where string `json:"where"`
+	Text  string `json:"text"`
+}
+
+func (list takenOver) print(p *printer) {
+	for _, t := range list {
+		p.line("taken over:       %s: %s", t.Where, t.Text)
+	}
 }
 
 // refuseHome refuses the two directories of which nobody means to make a hive.
@@ -113,26 +134,30 @@ func strangers(dir string) []string {
 	return names
 }
 
-// makeHive makes the directory and the hive in it, and gives its full path.
-func makeHive(dir string, adopt bool) (string, error) {
+// makeHive makes the directory and the hive in it, and gives its full path and
+// what is to be said of what it took over.
+func makeHive(dir string, adopt bool) (path string, over takenOver, err error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // a hive is as readable as any directory
-		return "", fmt.Errorf("make the hive: %w", err)
+		return "", nil, fmt.Errorf("make the hive: %w", err)
 	}
 	disk, err := durable.Open(dir)
 	if err != nil {
-		return "", fmt.Errorf("make the hive: %w", err)
+		return "", nil, fmt.Errorf("make the hive: %w", err)
 	}
 	defer disk.Close() //nolint:errcheck // Init has synced what it wrote
 	values, err := settings.Load(disk)
 	if err != nil {
-		return "", err
+		return "", nil, err
 	}
-	err = router.Init(disk, router.InitOptions{Settings: values, Template: settings.Template(), Adopt: adopt, Version: version(), Now: time.Now()})
+	err = router.Init(disk, router.InitOptions{
+		Settings: values, Template: settings.Template(), Adopt: adopt, Version: version(), Now: time.Now(),
+		Tell: func(where, text string) { over = append(over, overJSON{where, text}) },
+	})
 	if errors.Is(err, router.ErrIsHive) {
-		return "", exitWith(exitRefused, "make a hive of %s: %w", dir, err)
+		return "", nil, exitWith(exitRefused, "make a hive of %s: %w", dir, err)
 	}
 	if err != nil {
-		return "", fmt.Errorf("make a hive of %s: %w", dir, err)
+		return "", nil, fmt.Errorf("make a hive of %s: %w", dir, err)
 	}
-	return disk.Path("."), nil
+	return disk.Path("."), over, nil
 }

@@ -21,8 +21,9 @@ type usersJSON struct {
 	stood []string // in a directory that was no hive before
 
 	Hive   string            `json:"hive"`
-	Owner  uint32            `json:"owner"`  // the user that it belongs to, and that runs hived
-	New    bool              `json:"new"`    // it was no hive before
+	Owner  uint32            `json:"owner"` // the user that it belongs to, and that runs hived
+	New    bool              `json:"new"`   // it was no hive before
+	Over   takenOver         `json:"taken_over,omitempty"`
 	Agents map[string]string `json:"agents"` // the user of each
 	Group  string            `json:"group"`  // that all of these are in
 	Made   []string          `json:"made"`   // users that are new
@@ -53,7 +54,7 @@ func (a *app) initUsers(ctx context.Context, dir string, named []string, adopt b
 	}
 	othersMayRead()
 	stood := strangers(dir)
-	abs, fresh, err := hiveFor(dir, adopt) //nolint:contextcheck // a hive is made whole or not at all
+	abs, over, fresh, err := hiveFor(dir, adopt) //nolint:contextcheck // a hive is made whole or not at all
 	if err != nil {
 		return err
 	}
@@ -69,7 +70,7 @@ func (a *app) initUsers(ctx context.Context, dir string, named []string, adopt b
 		return fmt.Errorf("open the hive: %w", err)
 	}
 	defer disk.Close() //nolint:errcheck // only rights were set
-	out := usersJSON{stood: stood, Hive: abs, New: fresh, Agents: map[string]string{}, Made: []string{}, Joined: []string{}, Set: []rightJSON{}}
+	out := usersJSON{stood: stood, Hive: abs, New: fresh, Over: over, Agents: map[string]string{}, Made: []string{}, Joined: []string{}, Set: []rightJSON{}}
 	if err := a.setUp(ctx, disk, ids, &out); err != nil {
 		return err
 	}
@@ -102,17 +103,17 @@ func usersFor(dir string, named []string) ([]protocol.AgentID, error) {
 }
 
 // hiveFor gives the hive's full path, and makes it where it is none yet.
-func hiveFor(dir string, adopt bool) (abs string, fresh bool, err error) {
+func hiveFor(dir string, adopt bool) (abs string, over takenOver, fresh bool, err error) {
 	if abs, err = filepath.Abs(dir); err != nil {
-		return "", false, fmt.Errorf("make the hive: %w", err)
+		return "", nil, false, fmt.Errorf("make the hive: %w", err)
 	}
 	fresh = !isHive(dir)
 	if fresh || adopt {
-		if abs, err = makeHive(dir, adopt); errors.Is(err, router.ErrIsHive) {
+		if abs, over, err = makeHive(dir, adopt); errors.Is(err, router.ErrIsHive) {
 			err = nil
 		}
 	}
-	return abs, fresh, err
+	return abs, over, fresh, err
 }
 
 func (a *app) setUp(ctx context.Context, disk *durable.Disk, ids []protocol.AgentID, out *usersJSON) error {
@@ -160,6 +161,7 @@ func (a *app) setUp(ctx context.Context, disk *durable.Disk, ids []protocol.Agen
 func (out *usersJSON) print(p *printer, dir string, reach error) {
 	if out.New {
 		p.line("%s is a hive now", out.Hive)
+		out.Over.print(p)
 		if len(out.stood) > 0 {
 			p.line("not empty:       what stood there stays as it is and is no part of the hive: %s", strings.Join(out.stood, ", "))
 		}

@@ -49,7 +49,7 @@ func TestAsAgentWithUser(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	hive, err := makeHive(filepath.Join(dir, "hive"), false)
+	hive, _, err := makeHive(filepath.Join(dir, "hive"), false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,7 +106,7 @@ func TestUmaskAndTasks(t *testing.T) {
 		t.Skip("giving directories to other users takes root")
 	}
 	dir := t.TempDir()
-	hive, err := makeHive(filepath.Join(dir, "hive"), false)
+	hive, _, err := makeHive(filepath.Join(dir, "hive"), false)
 	if err != nil {
 		t.Fatal(err)
 	}
