@@ -125,7 +125,7 @@ func (d *Decider) obey(now time.Time, of protocol.Seq, e *protocol.MessageEvent,
 	}
 	var o order
 	if len(m.Data) > 0 {
-		if err := json.Unmarshal(m.Data, &o, json.RejectUnknownMembers(true)); err != nil {
+		if err := json.Unmarshal(m.Data, &o, strictly); err != nil {
 			return &refusal{protocol.CodeBadCommand, "its data does not fit: " + ended(dataFault(err, orderMembers)) + " For example, " + orders(e.From, m.Event)}
 		}
 	}

@@ -21,6 +21,10 @@ var (
 	orderMembers  = membersOf[order]()
 )
 
+// strictly is how the data of a command is read: a member that is not known is a
+// fault, and one text stands for a list of texts.
+var strictly = json.JoinOptions(json.RejectUnknownMembers(true), protocol.OneIsAList())
+
 func membersOf[T any]() (list []string) {
 	for _, f := range reflect.VisibleFields(reflect.TypeFor[T]()) {
 		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")

@@ -89,7 +89,7 @@ func (r *report) amended(was *protocol.TaskSpec) (spec protocol.TaskSpec, change
 	if err == nil {
 		spec = *was
 		spec.Approvers, spec.Data = slices.Clone(was.Approvers), was.Data.Clone()
-		err = json.Unmarshal(data, &spec)
+		err = json.Unmarshal(data, &spec, protocol.OneIsAList())
 	}
 	if err != nil {
 		return bad("its data does not fit: " + dataFault(err, specMembers))

@@ -144,12 +144,12 @@ func readSpecs(r *report) ([]protocol.TaskSpec, *refusal) {
 	}
 	if _, list := has["tasks"]; !list {
 		var one protocol.TaskSpec
-		if err := json.Unmarshal(m.Data, &one, json.RejectUnknownMembers(true)); err != nil {
+		if err := json.Unmarshal(m.Data, &one, strictly); err != nil {
 			return nil, bad("its data does not fit: " + dataFault(err, specMembers))
 		}
 		return []protocol.TaskSpec{one}, nil
 	}
-	if err := json.Unmarshal(m.Data, &many, json.RejectUnknownMembers(true)); err != nil {
+	if err := json.Unmarshal(m.Data, &many, strictly); err != nil {
 		return nil, bad("its data does not fit: " + dataFault(err, specMembers))
 	}
 	switch n := len(many.Tasks); {

@@ -250,7 +250,7 @@ func (r *report) read(h handler, put time.Time) *refusal {
 	if len(r.m.Data) == 0 {
 		return nil
 	}
-	if err := json.Unmarshal(r.m.Data, &r.TaskReport, json.RejectUnknownMembers(true)); err != nil {
+	if err := json.Unmarshal(r.m.Data, &r.TaskReport, strictly); err != nil {
 		return &refusal{protocol.CodeBadCommand, "its data does not fit: " + ended(dataFault(err, reportMembers)) + " PROTOCOL.md shows what each command takes"}
 	}
 	var has map[string]jsontext.Value

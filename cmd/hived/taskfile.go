@@ -145,7 +145,7 @@ func (d *taskDoc) writeScalar(n *yaml.Node) error {
 
 // tasks reads the JSON strictly, in whichever of the three forms it is.
 func (d *taskDoc) tasks() ([]protocol.TaskSpec, error) {
-	strict := json.RejectUnknownMembers(true)
+	strict := json.JoinOptions(json.RejectUnknownMembers(true), protocol.OneIsAList())
 	var form struct {
 		Tasks jsontext.Value `json:"tasks"`
 	}

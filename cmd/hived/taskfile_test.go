@@ -18,6 +18,7 @@ func TestParseTasks(t *testing.T) {
 		"JSON":            {"{\n\t\"title\": \"\\ud83d\\ude00\",\n\t\"data\": {\"n\": 1.0}\n}\n", `[{"title":"😀","data":{"n":1.0}}]`},
 		"a list in JSON":  {`[{"title":"a","approvers":["@lead"],"approvals":2,"gate":"make"}]`, `[{"title":"a","gate":"make","approvals":2,"approvers":["@lead"]}]`},
 		"text of lines":   {"title: a\nbody: |\n  one\n  two\n", `[{"title":"a","body":"one\ntwo\n"}]`},
+		"one of a list":   {"- title: a\n  needs: x\n- {title: b, to: bob, approvers: human}\n", `[{"title":"a","needs":["x"]},{"title":"b","to":["bob"],"approvers":["human"]}]`},
 		"a time as title": {"title: 2026-11-21\n", `[{"title":"2026-11-21"}]`},
 	} {
 		specs, err := parseTasks([]byte(tt.text))
@@ -68,7 +69,7 @@ func TestParseTasksSaysWhatIsWrong(t *testing.T) {
 		"a number as title":   {"tasks:\n- title: a\n- title: 7\n", "line 3: title is a number; write text"},
 		"text as number":      {"title: a\npriority: high\n", "line 2: priority is text; write a whole number"},
 		"half a number":       {"title: a\npriority: 1.5\n", "line 2: priority is a number; write a whole number"},
-		"no list":             {"title: a\nto: bob\n", "line 2: to is text; write a list"},
+		"no list":             {"title: a\nto: 7\n", "line 2: to is a number; write a list"},
 		"no text in a list":   {"title: a\nneeds:\n- x\n- {y: 1}\n", "line 4: needs is a list of keys; write text"},
 		"in JSON":             {"[{\"title\": \"a\"},\n\n{\"title\": [3]}]", "line 3: title is a list; write text"},
 		"twice":               {"title: a\nbody: b\ntitle: c\n", "line 3: title stands twice"},
