@@ -320,12 +320,26 @@ func (d *Decider) expandRole(role string, r *recipients) func() string {
 func say(text string) func() string { return func() string { return text } }
 
 func (d *Decider) unknown(name string) string {
-	return "there is no agent " + protocol.Quote(name) + didYouMean(name, d.addressees(), listsAll)
+	return d.unknownAmong(name, d.addressees())
+}
+
+// unknownAmong says that there is no such agent, and which of the names is the
+// nearest.
+func (d *Decider) unknownAmong(name string, names []string) string {
+	return "there is no agent " + protocol.Quote(name) + didYouMean(name, names, listsAll)
 }
 
 // addressees are all names that a message can be sent to, but roles.
 func (d *Decider) addressees() []string {
-	names := []string{string(protocol.Broadcast), string(protocol.Lead), string(protocol.Hive)}
+	return d.names(protocol.Broadcast, protocol.Lead, protocol.Hive)
+}
+
+// names are those of the roster, and others.
+func (d *Decider) names(others ...protocol.AgentID) []string {
+	var names []string
+	for _, id := range others {
+		names = append(names, string(id))
+	}
 	for _, a := range d.state.Roster() {
 		names = append(names, string(a.ID))
 	}

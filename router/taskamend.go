@@ -39,6 +39,9 @@ func (d *Decider) amends(r *report) *refusal {
 	if t.State == task.Paused && (slices.Contains(changed, "approvals") || slices.Contains(changed, "approvers")) {
 		return &refusal{protocol.CodeBadCommand, "it asks for approval now, and who may give it stays as it is until that is answered"}
 	}
+	if no := onlyAgents(r, []protocol.TaskSpec{spec}, 0); no != nil {
+		return no
+	}
 	if no := d.check(r.by, &spec); no != nil {
 		return no
 	}

@@ -34,6 +34,9 @@ func (d *Decider) create(r *report) *refusal {
 		return no
 	}
 	for i := range specs {
+		if no := onlyAgents(r, specs, i); no != nil {
+			return inSpec(specs, i, no)
+		}
 		if no := d.check(r.by, &specs[i]); no != nil {
 			return inSpec(specs, i, no)
 		}
@@ -251,12 +254,15 @@ func (d *Decider) check(by protocol.AgentID, s *protocol.TaskSpec) *refusal {
 	case s.Approvals < 0 || s.Approvals > votesMost:
 		return bad("it asks for %d approvals; allowed is 0 to %d", s.Approvals, votesMost)
 	}
-	for i, to := range s.To {
-		if to == protocol.Address(protocol.Lead) || to == protocol.Address(protocol.God) {
-			if d.state.Lead == "" {
-				return bad("no lead is set, and it is for the lead; %s", d.setLead(by))
+	for _, list := range [][]protocol.Address{s.To, s.Approvers} {
+		for i, to := range list {
+			if to != protocol.Address(protocol.Lead) && to != protocol.Address(protocol.God) {
+				continue
 			}
-			s.To[i] = protocol.Address(d.state.Lead)
+			if d.state.Lead == "" {
+				return bad("no lead is set, and it names the lead; %s", d.setLead(by))
+			}
+			list[i] = protocol.Address(d.state.Lead)
 		}
 	}
 	for _, to := range slices.Concat(s.To, s.Approvers) {
@@ -278,7 +284,7 @@ func (d *Decider) checkAddress(to protocol.Address) *refusal {
 		return nil
 	}
 	if d.state.Agents[protocol.AgentID(to)] == nil {
-		return &refusal{protocol.CodeUnknownAgent, d.unknown(cut(string(to), 64))}
+		return &refusal{protocol.CodeUnknownAgent, d.unknownAmong(cut(string(to), 64), d.names(protocol.Lead))}
 	}
 	return nil
 }
