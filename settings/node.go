@@ -1,7 +1,6 @@
 package settings
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -140,9 +139,4 @@ func isNull(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.Tag == "!
 
 func at(n *yaml.Node, format string, args ...any) error {
 	return fmt.Errorf("line %d: "+format, append([]any{n.Line}, args...)...)
-}
-
-// oneLine makes a parser's error fit on one line and safe to show.
-func oneLine(err error) error {
-	return errors.New(protocol.Visible(strings.Join(strings.Fields(err.Error()), " ")))
 }

@@ -113,7 +113,7 @@ func parse(data []byte) (file, error) {
 	case errors.Is(err, errEmpty):
 		return f, nil
 	case err != nil:
-		return f, oneLine(err)
+		return f, ExplainYAML(data, err)
 	}
 	if err := dec.Load(new(yaml.Node)); !errors.Is(err, errEmpty) {
 		return f, errors.New("a second document follows; write all keys in one")

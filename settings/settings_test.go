@@ -103,6 +103,7 @@ func TestParseRefuses(t *testing.T) {
 		{"list as text", "own_files: {include: a}\n", "own_files.include is \"a\"; write a list"},
 		{"not keys", "- a\n", "the file is not a list of keys"},
 		{"not YAML", "git: [\n", "load error"},
+		{"bare role", "work:\n  trust: [bob, @go]\n", `line 2: a text that begins with @ needs quotes in YAML: trust: [bob, "@go"]`},
 		{"second document", "hop_cap: 3\n---\nhop_cap: 4\n", "a second document follows"},
 		{"alias", "settle: &x 1s\nrescan: *x\n", "settle uses an anchor or an alias"},
 		{"out of range", "hop_cap: 0\n", "hop_cap is out of range"},

@@ -16,6 +16,7 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"github.com/hived/hived/protocol"
+	"github.com/hived/hived/settings"
 )
 
 // parseTasks reads a file of tasks, YAML or JSON: one task, a list of tasks, or
@@ -74,7 +75,7 @@ func readTasks(text []byte) (*taskDoc, error) {
 	case errors.Is(err, io.EOF):
 		return nil, errors.New("it is empty")
 	case err != nil:
-		return nil, errors.New(strings.Join(strings.Fields(err.Error()), " "))
+		return nil, settings.ExplainYAML(text, err)
 	}
 	if err := loader.Load(new(yaml.Node)); !errors.Is(err, io.EOF) {
 		return nil, errors.New("a second document follows; write all tasks in one")
