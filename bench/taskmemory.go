@@ -11,10 +11,10 @@ import (
 var taskMemoryRow = row{
 	name: "tasks-memory",
 	what: func(s sizes) string {
-		return fmt.Sprintf("Resident memory of a daemon that was started on a hive with %d agents and %s and is idle for %s, with a `tasks.lease` of an hour; the baseline is that of a new hive with as many agents. And what as many tasks keep on the heap: open, as the baseline, and when they have ended and `tasks.retention` has let them go.",
+		return fmt.Sprintf("Resident memory of a daemon that was started on a hive with %d agents and %s and is idle for %s, with a `tasks.lease` of an hour; the baseline is that of a new hive with as many agents. And what as many tasks keep on the heap: open, as the baseline, and when they have ended and `tasks.retention` has let them go, with `remember` at 1,000 ids and conversations, so that what is kept is that of the tasks.",
 			s.taskAgents, count(s.tasks, "tasks"), s.quiet)
 	},
-	behind: "A task's texts, its history, its place among those that wait, its timer, and the four files that git's index knows of it.",
+	behind: "A task's texts, its history, its place among those that wait, its timer, and the four files that git's index knows of it. When it has left, how it ended: of `remember.conversations` tasks at most, and not of others.",
 	needs:  proc | process,
 	brief:  12 * time.Second, full: 200 * time.Second,
 	disk: func(s sizes) int64 { return int64(s.tasks)*6*fileDisk + int64(2*s.taskAgents)*agentDisk },

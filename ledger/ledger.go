@@ -168,6 +168,7 @@ func New(r protocol.RememberSettings) *State {
 		busy:          map[uint64]bool{},
 	}
 	s.setFormat(protocol.LogFormat, 1) // until the first event says another
+	s.Tasks.Remember(r.Conversations)
 	s.parents.forget = func(p parent) { s.names.release(p.conversation) }
 	return s
 }

@@ -156,6 +156,30 @@ func TestResumeFamilyOfOthers(t *testing.T) {
 	})
 }
 
+// TestPastIsBounded: of as many tasks that left as the settings say it is known how
+// they ended, of the last ones.
+func TestPastIsBounded(t *testing.T) {
+	scenarioWith(t, "anna", func(s *protocol.Settings) { s.Remember.Conversations = 2 }, func(h *crew) {
+		var ids []protocol.TaskID
+		for range 4 {
+			id := h.create("human", `{"title": "x", "to": ["anna"]}`)
+			h.does("human", "cancel", id, "")
+			h.pass(time.Minute)
+			ids = append(ids, id)
+		}
+		h.pass(9 * 24 * time.Hour)
+		for range 2 { // the second time from the snapshot, or the log
+			for i, id := range ids {
+				if _, known := h.router.state.Tasks.Past(id); known != (i >= 2) {
+					t.Errorf("of task %d of %d it is known how it ended: %v", i+1, len(ids), known)
+				}
+			}
+			h.down()
+			h.up()
+		}
+	})
+}
+
 // TestAfterRetention: a task that has left memory is known by its end: it can be
 // resumed, and needed if it was completed.
 func TestAfterRetention(t *testing.T) {

@@ -14,20 +14,27 @@ type Past struct {
 	BriefAt, CheckpointAt protocol.Seq
 }
 
-// pastMost is how many of those that left are known, the last ones.
-const pastMost = 65536
+// grave is a [Past] without its id, in few bytes, since many are kept.
+type grave struct {
+	briefAt, checkpointAt protocol.Seq
+	state                 byte // its code
+}
+
+// pastMost is how many of those that left are known where nobody says.
+const pastMost = 1 << 16
 
 // lineage is what is known of tasks that ended: those that left, which ones resume
 // which, and which ones failed, or were cancelled, that needed another.
 type lineage struct {
-	past  map[protocol.TaskID]Past
+	past  map[protocol.TaskID]grave
 	left  []protocol.TaskID                     // those, in the order in which they left
+	most  int                                   // of them are known, the last ones
 	heirs map[protocol.TaskID][]protocol.TaskID // who resumes whom; each list in order
 	kin   map[protocol.TaskID][]protocol.TaskID // who needed whom, and has failed; each list in order
 }
 
 func newLineage() lineage {
-	return lineage{past: map[protocol.TaskID]Past{}, heirs: map[protocol.TaskID][]protocol.TaskID{}, kin: map[protocol.TaskID][]protocol.TaskID{}}
+	return lineage{past: map[protocol.TaskID]grave{}, most: pastMost, heirs: map[protocol.TaskID][]protocol.TaskID{}, kin: map[protocol.TaskID][]protocol.TaskID{}}
 }
 
 // entered takes note of a task that was created or restored, and ended of one that
@@ -62,8 +69,8 @@ func (l *lineage) bury(p Past) {
 	if _, known := l.past[p.ID]; !known {
 		l.left = append(l.left, p.ID)
 	}
-	l.past[p.ID] = p
-	if len(l.left) > pastMost {
+	l.past[p.ID] = grave{p.BriefAt, p.CheckpointAt, code(stateCodes, p.State)}
+	for len(l.left) > l.most {
 		delete(l.past, l.left[0])
 		l.left = l.left[1:]
 	}
@@ -85,10 +92,19 @@ func remove(in map[protocol.TaskID][]protocol.TaskID, key, id protocol.TaskID) {
 	}
 }
 
+// Remember says of how many tasks that left the end is known, of the last ones. It
+// is said before the first event.
+func (b *Book) Remember(most int) { b.line.most = most }
+
 // Past gives what is known of a task that has left.
-func (b *Book) Past(id protocol.TaskID) (p Past, known bool) {
-	p, known = b.line.past[id]
-	return p, known
+func (b *Book) Past(id protocol.TaskID) (p Past, known bool) { return b.line.find(id) }
+
+func (l *lineage) find(id protocol.TaskID) (p Past, known bool) {
+	g, known := l.past[id]
+	if !known {
+		return Past{}, false
+	}
+	return Past{id, stateCodes[g.state], g.briefAt, g.checkpointAt}, true
 }
 
 // Fate gives the state of a task, also of one that has left.
@@ -96,7 +112,7 @@ func (b *Book) Fate(id protocol.TaskID) (s State, known bool) {
 	if t := b.tasks[id]; t != nil {
 		return t.State, true
 	}
-	p, known := b.line.past[id]
+	p, known := b.line.find(id)
 	return p.State, known
 }
 
@@ -128,7 +144,7 @@ func (b *Book) Kin(id protocol.TaskID) []protocol.TaskID { return slices.Clone(b
 func (l *lineage) encode(w *writer) {
 	w.uvarint(uint64(len(l.left)))
 	for _, id := range l.left {
-		p := l.past[id]
+		p, _ := l.find(id)
 		w.text(string(id))
 		w.text(string(p.State))
 		w.uvarint(uint64(p.BriefAt))
@@ -138,6 +154,9 @@ func (l *lineage) encode(w *writer) {
 
 func (l *lineage) decode(r *reader) {
 	for n := r.uvarint(); n > 0 && !r.short; n-- {
-		l.bury(Past{protocol.TaskID(r.text()), State(r.text()), protocol.Seq(r.uvarint()), protocol.Seq(r.uvarint())})
+		p := Past{protocol.TaskID(r.text()), State(r.text()), protocol.Seq(r.uvarint()), protocol.Seq(r.uvarint())}
+		if r.short = r.short || !Ended(p.State); !r.short {
+			l.bury(p)
+		}
 	}
 }
