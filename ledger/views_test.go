@@ -28,7 +28,7 @@ func manyViews(t *testing.T, format int) *State {
 	s := story(&protocol.HiveEvent{Action: protocol.Initialised, Format: format})
 	tell(s, append(joined("human", "alice"),
 		&protocol.AgentEvent{Agent: "bob", Action: protocol.Joined, Role: "maker", Caps: []string{"draw", "print"}, Slots: 2},
-		&protocol.AgentEvent{Agent: "carol", Action: protocol.Joined},
+		&protocol.AgentEvent{Agent: "carol", Action: protocol.Joined, Older: jsontext.Value(`{"capabilities":["unit tests"],"cwd":"/srv/<shop>"}`)},
 		&protocol.AgentEvent{Agent: "carol", Action: protocol.Held},
 		&protocol.AgentEvent{Agent: "alice", Action: protocol.LeadSet})...)
 	do := func(id protocol.TaskID, by protocol.AgentID, event protocol.TaskAction, e protocol.TaskEvent) {
@@ -190,6 +190,9 @@ func without(of reflect.Type, values []any, name string) []string {
 	}
 	var list []string
 	for f := range of.Fields() {
+		if !f.IsExported() {
+			continue
+		}
 		member, _, _ := strings.Cut(f.Tag.Get("json"), ",")
 		inner = nil
 		for _, v := range values {
