@@ -21,24 +21,42 @@ func TestAudienceIsAgents(t *testing.T) {
 			data  string
 			want  string // in the refusal
 		}{
-			{"a task of an agent", "anna", "create", `{"title": "tidy \"it\"", "to": "broadcast", "priority": 2}`,
-				"`to` has \"broadcast\", and it takes only agents and roles, such as [\"human\"] or [\"@writer\"]; without it any agent may have the task: send `{\"to\": \"hive\", \"event\": \"create\", \"data\": {\"title\": \"tidy \\\"it\\\"\", \"priority\": 2}}`"},
-			{"a task for hive", "anna", "create", `{"title": "tidy", "to": ["anna", "Hive"]}`,
-				"`to` has \"Hive\", and it takes only agents and roles, such as [\"human\"] or [\"@writer\"]; without it any agent may have the task: send `{\"to\": \"hive\", \"event\": \"create\", \"data\": {\"title\": \"tidy\"}}`"},
-			{"one of two tasks", "anna", "create", `{"tasks": [{"title": "a", "name": "a"}, {"title": "b", "to": ["broadcast"], "needs": ["a"]}]}`,
-				"task 2, \"b\": `to` has \"broadcast\", and it takes only agents and roles, such as [\"human\"] or [\"@writer\"]; without it any agent may have the task: send `{\"to\": \"hive\", \"event\": \"create\", \"data\": {\"tasks\": [{\"name\": \"a\", \"title\": \"a\"}, {\"title\": \"b\", \"needs\": [\"a\"]}]}}`"},
-			{"approvers", "anna", "create", `{"title": "tidy", "to": "anna", "approvers": ["broadcast"]}`,
-				"`approvers` has \"broadcast\", and it takes only agents and roles, such as [\"human\"] or [\"@writer\"]; without it human approves: send `{\"to\": \"hive\", \"event\": \"create\", \"data\": {\"title\": \"tidy\", \"to\": [\"anna\"]}}`"},
-			{"approvers from now on", "anna", "amend", `{"body": "all", "approvers": "broadcast"}`,
-				"`approvers` has \"broadcast\", and it takes only agents and roles, such as [\"human\"] or [\"@writer\"]; to have human approve, send `{\"to\": \"hive\", \"event\": \"amend\", \"task\": \"" + string(id) + "\", \"data\": {\"approvers\": [\"human\"], \"body\": \"all\"}}`"},
-			{"much to say", "anna", "create", `{"title": "tidy", "body": "` + long + `", "to": "broadcast"}`,
-				"without it any agent may have the task: send `{\"to\": \"hive\", \"event\": \"create\", \"data\": {\"title\": \"tidy\"}}` with the rest of its data"},
-			{"a person's task", "human", "create", `{"title": "tidy", "to": "broadcast"}`,
-				"`to` has \"broadcast\", and it takes only agents and roles, such as --to human or --to @writer; without it any agent may have the task: run `hived task create \"tidy\"` with the rest of what it had"},
-			{"a person's tasks", "human", "create", `{"tasks": [{"title": "a"}, {"title": "b", "to": ["broadcast"]}]}`,
-				"without it any agent may have the task: take it out and run `hived task create --file FILE`"},
-			{"a person's approvers", "human", "amend", `{"approvers": ["broadcast"]}`,
-				"`approvers` has \"broadcast\", and it takes only agents and roles, such as --approver human or --approver @writer; to have human approve, run `hived task amend " + string(id) + " --approver human`"},
+			{
+				"a task of an agent", "anna", "create", `{"title": "tidy \"it\"", "to": "broadcast", "priority": 2}`,
+				"`to` has \"broadcast\", and it takes only agents and roles, such as [\"human\"] or [\"@writer\"]; without it any agent may have the task: send `{\"to\": \"hive\", \"event\": \"create\", \"data\": {\"title\": \"tidy \\\"it\\\"\", \"priority\": 2}}`",
+			},
+			{
+				"a task for hive", "anna", "create", `{"title": "tidy", "to": ["anna", "Hive"]}`,
+				"`to` has \"Hive\", and it takes only agents and roles, such as [\"human\"] or [\"@writer\"]; without it any agent may have the task: send `{\"to\": \"hive\", \"event\": \"create\", \"data\": {\"title\": \"tidy\"}}`",
+			},
+			{
+				"one of two tasks", "anna", "create", `{"tasks": [{"title": "a", "name": "a"}, {"title": "b", "to": ["broadcast"], "needs": ["a"]}]}`,
+				"task 2, \"b\": `to` has \"broadcast\", and it takes only agents and roles, such as [\"human\"] or [\"@writer\"]; without it any agent may have the task: send `{\"to\": \"hive\", \"event\": \"create\", \"data\": {\"tasks\": [{\"name\": \"a\", \"title\": \"a\"}, {\"title\": \"b\", \"needs\": [\"a\"]}]}}`",
+			},
+			{
+				"approvers", "anna", "create", `{"title": "tidy", "to": "anna", "approvers": ["broadcast"]}`,
+				"`approvers` has \"broadcast\", and it takes only agents and roles, such as [\"human\"] or [\"@writer\"]; without it human approves: send `{\"to\": \"hive\", \"event\": \"create\", \"data\": {\"title\": \"tidy\", \"to\": [\"anna\"]}}`",
+			},
+			{
+				"approvers from now on", "anna", "amend", `{"body": "all", "approvers": "broadcast"}`,
+				"`approvers` has \"broadcast\", and it takes only agents and roles, such as [\"human\"] or [\"@writer\"]; to have human approve, send `{\"to\": \"hive\", \"event\": \"amend\", \"task\": \"" + string(id) + "\", \"data\": {\"approvers\": [\"human\"], \"body\": \"all\"}}`",
+			},
+			{
+				"much to say", "anna", "create", `{"title": "tidy", "body": "` + long + `", "to": "broadcast"}`,
+				"without it any agent may have the task: send `{\"to\": \"hive\", \"event\": \"create\", \"data\": {\"title\": \"tidy\"}}` with the rest of its data",
+			},
+			{
+				"a person's task", "human", "create", `{"title": "tidy", "to": "broadcast"}`,
+				"`to` has \"broadcast\", and it takes only agents and roles, such as --to human or --to @writer; without it any agent may have the task: run `hived task create \"tidy\"` with the rest of what it had",
+			},
+			{
+				"a person's tasks", "human", "create", `{"tasks": [{"title": "a"}, {"title": "b", "to": ["broadcast"]}]}`,
+				"without it any agent may have the task: take it out and run `hived task create --file FILE`",
+			},
+			{
+				"a person's approvers", "human", "amend", `{"approvers": ["broadcast"]}`,
+				"`approvers` has \"broadcast\", and it takes only agents and roles, such as --approver human or --approver @writer; to have human approve, run `hived task amend " + string(id) + " --approver human`",
+			},
 		} {
 			about := protocol.TaskID("")
 			if x.event == string(task.Amend) {
