@@ -232,10 +232,13 @@ func (r *Router) wantOutbox(a *attention) {
 // outboxes takes in messages, in turns, until the batch is full. It says whether
 // there are more, and when it had read the last.
 func (r *Router) outboxes(ctx context.Context, now time.Time) (more bool, read time.Time, err error) {
-	n := len(r.wants.outbox.list)
-	if n == 0 {
+	if len(r.wants.outbox.list) == 0 {
 		return false, now, nil
 	}
+	if ready, err := r.archiveTaken(now); !ready {
+		return false, now, err
+	}
+	n := len(r.wants.outbox.list)
 	slice := sliceOf(n)
 	for n > 0 {
 		room := batchEvents - r.decider.Pending()
@@ -266,6 +269,17 @@ func (r *Router) outboxes(ctx context.Context, now time.Time) (more bool, read t
 		}
 	}
 	return len(r.wants.outbox.list) > 0, now, nil
+}
+
+// archiveTaken carries out what was taken in before in the same step: a new listing
+// would show those files again, and a message without an id be accepted twice. It
+// reports whether outboxes may be listed, which they may not on a full disk.
+func (r *Router) archiveTaken(now time.Time) (ready bool, err error) {
+	if len(r.arrivals) == 0 {
+		return true, nil
+	}
+	err = r.flush(now)
+	return err == nil && len(r.stuck) == 0, err
 }
 
 // putOff has outboxes looked at anew that were read in vain.

@@ -1,10 +1,13 @@
 package router
 
 import (
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/hived/hived/internal/durable"
+	"github.com/hived/hived/internal/durable/faultfs"
 	"github.com/hived/hived/protocol"
 	"github.com/hived/hived/task"
 )
@@ -230,4 +233,46 @@ func TestMailAtAStart(t *testing.T) {
 		h.wantHistory(works, "create offer claim start progress")
 		h.wantHistory(taken, "create offer claim start")
 	})
+}
+
+// TestMailIsTakenOnce: the rest of a crowded outbox is read in the step in which a
+// wait for its agent ends, which has that outbox looked at once more. Nothing of it
+// is accepted twice, though the messages have no ids.
+func TestMailIsTakenOnce(t *testing.T) {
+	for name, full := range map[string]bool{"room": false, "full disk": true} {
+		t.Run(name, func(t *testing.T) {
+			scenario(t, "anna berta", func(h *crew) {
+				const files = batchEvents + batchPerTurn
+				asking(h, `, "approvers": ["berta"]`)
+				h.pass(h.settings.Tasks.ApprovalTimeout - time.Second)
+				for n := range files {
+					h.post("berta", fmt.Sprintf(`{"to": "anna", "body": "note %d"}`, n))
+				}
+				// The daemon stands still in the first batch, until the wait is over.
+				end := make(chan struct{})
+				h.hears(func(protocol.Event) { <-end })
+				h.collect()
+				h.pass(2 * time.Second)
+				h.hears(nil)
+				if full {
+					h.disk.FailAt(1, durable.ErrNoSpace, 3, func(op faultfs.Op, name string) bool {
+						return op == faultfs.OpWrite && name == protocol.PathLog
+					})
+				}
+				close(end)
+				synctest.Wait()
+				h.pass(time.Hour)
+				taken, times := map[string]bool{}, 0
+				for _, e := range all[*protocol.MessageEvent](h) {
+					if e.From == "berta" {
+						taken[e.Original.Name] = true
+						times++
+					}
+				}
+				if len(taken) != files || times != files {
+					t.Errorf("of %d files %d were accepted, in %d events", files, len(taken), times)
+				}
+			})
+		})
+	}
 }
