@@ -27,7 +27,7 @@ func (a *app) taskCommand() *cobra.Command {
 		a.taskVerb(verb{name: "start", short: "Begins the work", held: true, lapses: true}),
 		a.taskProgress(), a.taskAsk(), a.taskBlock(), a.taskFail(), a.taskComplete(),
 		a.taskAnswer(), a.taskAmend(), a.taskGiveUp(),
-		a.taskVerb(verb{name: "release", short: "Gives a task back; its checkpoint is kept", held: true}),
+		a.taskVerb(verb{name: "release", short: "Gives a task back; its checkpoint is kept", held: true, reaches: true}),
 		a.taskVerb(verb{name: "cancel", short: "Asks the holder of a task to end; ends it where nobody works on it"}),
 		a.taskVerb(verb{name: "cancelled", short: "Confirms, as the holder, that the work has ended", held: true}),
 		a.taskIsCancelled(),
@@ -204,19 +204,30 @@ func showState(p *printer, t taskAnswer) {
 	p.line("%s", line)
 }
 
-// verb is a command about one task that takes nothing but a reason.
+// verb is a command about one task that takes nothing but a reason, and a
+// checkpoint where it may bring one along.
 type verb struct {
 	name, short string
 	held        bool // it is its holder's, and carries the epoch
 	lapses      bool // it is worth nothing when nobody waits for it any more
+	reaches     bool // it may bring a checkpoint along
 }
 
 func (a *app) taskVerb(v verb) *cobra.Command {
 	var report protocol.TaskReport
 	c := &cobra.Command{Use: v.name + " ID", Short: v.short, Args: takes(0, 1), ValidArgsFunction: a.completeTasks}
 	c.Flags().StringVar(&report.Reason, "reason", "", "why, in a `sentence`")
+	var reached *checkpointFlags
+	if v.reaches {
+		reached = a.checkpointFlags(c, &report)
+	}
 	send := a.reporting(c, v.name, v.held, v.lapses)
 	c.RunE = a.withHive(func(c *cobra.Command, args []string, disk *durable.Disk) error {
+		if v.reaches {
+			if err := reached.read(); err != nil {
+				return err
+			}
+		}
 		return send(c.Context(), disk, args, report)
 	})
 	return c

@@ -22,6 +22,7 @@ func (a *app) taskBlock() *cobra.Command {
 	}
 	c.Flags().StringVar(&report.Reason, "reason", "", "what you need to know to go on, in a `sentence`")
 	c.Flags().StringSliceVar(&report.Needs, "needs", nil, "`ids` of tasks that must be completed first")
+	reached := a.checkpointFlags(c, &report)
 	send := a.reporting(c, string(task.BlockOnDependency), true, false)
 	c.RunE = a.withHive(func(c *cobra.Command, args []string, disk *durable.Disk) error {
 		if report.Reason == "" && len(report.Needs) == 0 {
@@ -33,6 +34,9 @@ func (a *app) taskBlock() *cobra.Command {
 				return err
 			}
 			report.Needs[i] = string(id)
+		}
+		if err := reached.read(); err != nil {
+			return err
 		}
 		return send(c.Context(), disk, args, report)
 	})

@@ -15,7 +15,6 @@ import (
 
 func (a *app) taskProgress() *cobra.Command {
 	var report protocol.TaskReport
-	var data, patch string
 	var expect time.Duration
 	c := &cobra.Command{
 		Use:               "progress ID --milestone M",
@@ -23,27 +22,17 @@ func (a *app) taskProgress() *cobra.Command {
 		Args:              takes(0, 1),
 		ValidArgsFunction: a.completeTasks,
 	}
-	flags := c.Flags()
-	flags.StringVar(&report.Milestone, "milestone", "", "what was reached, in a few `words`")
-	flags.StringVar(&data, "data", "", "the checkpoint, all that a successor needs: `JSON`, - for standard input, or @FILE")
-	flags.StringVar(&patch, "patch", "", "what changed in the last checkpoint, an RFC 7396 merge patch: `JSON`, - or @FILE")
-	flags.StringVar(&report.Schema, "schema", "", "what the form of the checkpoint is called")
-	flags.DurationVar(&expect, "expect", 0, "nothing will be heard of this agent for so long, and that is no fault")
+	reached := a.checkpointFlags(c, &report)
+	c.Flags().DurationVar(&expect, "expect", 0, "nothing will be heard of this agent for so long, and that is no fault")
 	send := a.reporting(c, string(task.Progress), true, false)
 	c.RunE = a.withHive(func(c *cobra.Command, args []string, disk *durable.Disk) error {
-		var err error
 		switch {
-		case data != "" && patch != "":
-			return usageError("--data is a whole checkpoint and --patch a change of the last one; give one of them")
-		case report.Milestone == "" && data == "" && patch == "" && expect == 0:
+		case !reached.said() && expect == 0:
 			return usageError("progress needs to say what was reached: --milestone M, and --data with the checkpoint")
 		case expect < 0:
 			return usageError("--expect %s: say how long from now", expect)
 		}
-		if report.Checkpoint, err = a.value("--data", data); err != nil {
-			return err
-		}
-		if report.Patch, err = a.value("--patch", patch); err != nil {
+		if err := reached.read(); err != nil {
 			return err
 		}
 		if expect > 0 {
@@ -52,6 +41,43 @@ func (a *app) taskProgress() *cobra.Command {
 		return send(c.Context(), disk, args, report)
 	})
 	return c
+}
+
+// checkpointFlags are those of a report that may bring a checkpoint along.
+type checkpointFlags struct {
+	a           *app
+	report      *protocol.TaskReport
+	data, patch string
+}
+
+func (a *app) checkpointFlags(c *cobra.Command, report *protocol.TaskReport) *checkpointFlags {
+	f := &checkpointFlags{a: a, report: report}
+	flags := c.Flags()
+	flags.StringVar(&report.Milestone, "milestone", "", "what was reached, in a few `words`")
+	flags.StringVar(&f.data, "data", "", "the checkpoint, all that a successor needs: `JSON`, - for standard input, or @FILE")
+	flags.StringVar(&f.patch, "patch", "", "what changed in the last checkpoint, an RFC 7396 merge patch: `JSON`, - or @FILE")
+	flags.StringVar(&report.Schema, "schema", "", "what the form of the checkpoint is called")
+	return f
+}
+
+// said tells whether the flags say what was reached.
+func (f *checkpointFlags) said() bool {
+	return f.report.Milestone != "" || f.data != "" || f.patch != ""
+}
+
+// read puts the checkpoint that the flags name into the report.
+func (f *checkpointFlags) read() (err error) {
+	if f.data != "" && f.patch != "" {
+		return usageError("--data is a whole checkpoint and --patch a change of the last one; give one of them")
+	}
+	if f.report.Schema != "" && !f.said() {
+		return usageError("--schema names the form of a checkpoint; give the checkpoint with --data or --patch")
+	}
+	if f.report.Checkpoint, err = f.a.value("--data", f.data); err != nil {
+		return err
+	}
+	f.report.Patch, err = f.a.value("--patch", f.patch)
+	return err
 }
 
 // value gives the JSON that a flag means: itself, - for standard input, or the
@@ -80,11 +106,15 @@ func (a *app) taskAsk() *cobra.Command {
 		ValidArgsFunction: a.completeTasks,
 	}
 	c.Flags().StringVar(&report.Reason, "reason", "", "why, in a `sentence`")
+	reached := a.checkpointFlags(c, &report)
 	send := a.reporting(c, string(task.PauseForApproval), true, false)
 	c.RunE = a.withHive(func(c *cobra.Command, args []string, disk *durable.Disk) error {
 		last := len(args) - 1 // with HIVE_TASK it is the only one
 		if report.Question = args[last]; last == 0 && a.getenv("HIVE_TASK") == "" {
 			return usageError("ask needs more: %s", usage(c))
+		}
+		if err := reached.read(); err != nil {
+			return err
 		}
 		return send(c.Context(), disk, args[:last], report)
 	})
@@ -110,6 +140,7 @@ func (a *app) taskFail() *cobra.Command {
 	}
 	c.Flags().StringVar(&category, "category", "", "`"+list(categories)+"`")
 	c.Flags().StringVar(&report.Reason, "reason", "", "what went wrong, in a `sentence`")
+	reached := a.checkpointFlags(c, &report)
 	send := a.reporting(c, eventFailure, true, false)
 	c.RunE = a.withHive(func(c *cobra.Command, args []string, disk *durable.Disk) error {
 		if report.Category = protocol.Category(category); !slices.Contains(categories, report.Category) {
@@ -118,6 +149,9 @@ func (a *app) taskFail() *cobra.Command {
 				known = append(known, string(k))
 			}
 			return usageError("--category %s: it is one of %s%s", protocol.Quote(category), list(categories), didYouMean(category, known, "unknown where none fits"))
+		}
+		if err := reached.read(); err != nil {
+			return err
 		}
 		return send(c.Context(), disk, args, report)
 	})
