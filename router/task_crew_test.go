@@ -118,7 +118,7 @@ func (h *crew) slowStep(d time.Duration, then func()) {
 	r.clock.now = func() time.Time {
 		at := clock()
 		once.Do(func() {
-			time.Sleep(d)
+			<-time.After(d)
 			then()
 		})
 		return at
