@@ -4,9 +4,11 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -163,22 +165,15 @@ func TestStoredViewsHaveEveryMember(t *testing.T) {
 
 // without lists the members of a type that none of some JSON values has.
 func without(of reflect.Type, values []any, name string) []string {
-	var inner []any
-	switch of.Kind() {
-	case reflect.Pointer:
+	if of.Kind() == reflect.Pointer {
 		return without(of.Elem(), values, name)
-	case reflect.Slice:
+	}
+	if of.Kind() == reflect.Slice || of.Kind() == reflect.Map {
+		var inner []any
 		for _, v := range values {
 			list, _ := v.([]any)
-			inner = append(inner, list...)
-		}
-		return without(of.Elem(), inner, name)
-	case reflect.Map:
-		for _, v := range values {
 			members, _ := v.(map[string]any)
-			for _, m := range members {
-				inner = append(inner, m)
-			}
+			inner = slices.AppendSeq(append(inner, list...), maps.Values(members))
 		}
 		return without(of.Elem(), inner, name)
 	}
@@ -194,7 +189,7 @@ func without(of reflect.Type, values []any, name string) []string {
 			continue
 		}
 		member, _, _ := strings.Cut(f.Tag.Get("json"), ",")
-		inner = nil
+		var inner []any
 		for _, v := range values {
 			members, _ := v.(map[string]any)
 			if m, ok := members[member]; ok {
