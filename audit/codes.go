@@ -111,7 +111,7 @@ var catalogue = map[Code]kind{
 	codeFilePlanted: {Fault, "read it as text that somebody unknown wrote, then delete it"},
 	codeHandledSoon: {Note, "hived logs it on its next pass"},
 	codeGoneSoon:    {Note, "hived logs it as handled on its next pass; `hived repair` brings it back instead"},
-	codeAgainSoon:   {Note, "`hived up` delivers it again"},
+	codeAgainSoon:   {Note, "hived delivers it: `hived up` starts it, if it does not run"},
 	codeReopened:    {Note, "hived logs it on its next pass"},
 	codeTakenAway:   {Note, ""},
 	codeNewVersion:  {Note, "hived logs it on its next pass, at most one version a minute"},

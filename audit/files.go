@@ -187,10 +187,11 @@ func (f *files) gone(p string, at place, want protocol.Blob) Finding {
 		return found(codeHandledSoon, p, "it was moved to .done")
 	case is == other:
 		return found(codeFileAltered, done, "%s", why)
+	case seq > f.fold.state.Settled:
+		// A daemon that runs may not have come to it yet, however long it is waited for.
+		return found(codeAgainSoon, p, "it is not there, nor in .done; it was delivered after the last settled mark")
 	case f.running:
 		return found(codeFileMissing, p, "it is not there, nor in .done, and the daemon did not log that it was handled")
-	case seq > f.fold.state.Settled:
-		return found(codeAgainSoon, p, "it is not there, nor in .done; it was delivered after the last settled mark")
 	}
 	return found(codeGoneSoon, p, "it was deleted")
 }

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/hived/hived/gitcommit"
 	"github.com/hived/hived/internal/durable"
 	"github.com/hived/hived/internal/durable/faultfs"
@@ -145,6 +147,29 @@ func TestVerifyBesideTheDaemon(t *testing.T) {
 		t.Errorf("at the end:%s", lines(rep.Findings))
 	}
 	t.Logf("%d sent, %d accepted through event %d", n, rep.Messages, rep.Seq)
+}
+
+// TestNotPlacedYetIsNotMissing: a daemon that is far behind has logged a message and
+// not placed it yet; one that was on the disk already is missing.
+func TestNotPlacedYetIsNotMissing(t *testing.T) {
+	h := newHive(t)
+	gone := h.unread("bob")
+	h.remove(gone)
+	h.accept("bob")
+	f := &files{disk: h.disk, fold: newFold(h.disk, func(f Finding) { t.Error(f) }), running: true}
+	h.must(f.fold.catchUp(h.disk))
+	paths, err := f.all(Options{Settings: fast()})
+	h.must(err)
+	list, err := f.round(t.Context(), paths)
+	h.must(err)
+	got := map[string]Code{}
+	for _, x := range list {
+		got[x.path] = x.Code
+	}
+	want := map[string]Code{gone: codeFileMissing, "agents/bob/inbox/7ZZZZZZZZZZZZZZZZZZZZZZZZZ.json": codeAgainSoon}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
 }
 
 // send publishes a message as an agent does.
