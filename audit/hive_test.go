@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/hived/hived/internal/durable"
+	_ "github.com/hived/hived/internal/testgc"
 	"github.com/hived/hived/protocol"
 	"github.com/hived/hived/router"
 	"github.com/hived/hived/settings"

@@ -13,6 +13,7 @@ import (
 
 	"github.com/hived/hived/internal/durable"
 	"github.com/hived/hived/internal/durable/faultfs"
+	_ "github.com/hived/hived/internal/testgc"
 	waits "github.com/hived/hived/internal/wait"
 	"github.com/hived/hived/protocol"
 )

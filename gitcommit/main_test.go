@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
+
+	_ "github.com/hived/hived/internal/testgc"
 )
 
 // TestMain has random cases be the same in every run; -rapid.seed=0 draws others.

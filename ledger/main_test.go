@@ -3,6 +3,8 @@ package ledger
 import (
 	"flag"
 	"testing"
+
+	_ "github.com/hived/hived/internal/testgc"
 )
 
 // TestMain has random cases be the same in every run; -rapid.seed=0 draws others.

@@ -16,6 +16,7 @@ import (
 
 	"github.com/hived/hived/internal/durable"
 	"github.com/hived/hived/internal/durable/faultfs"
+	_ "github.com/hived/hived/internal/testgc"
 	"github.com/hived/hived/protocol"
 )
 

@@ -19,6 +19,7 @@ import (
 
 	"github.com/hived/hived/eventlog"
 	"github.com/hived/hived/internal/durable"
+	_ "github.com/hived/hived/internal/testgc"
 	"github.com/hived/hived/internal/wait"
 	"github.com/hived/hived/protocol"
 )
