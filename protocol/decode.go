@@ -63,7 +63,7 @@ func (d *messageDecoder) message() (*Message, error) {
 		return nil, &Malformed{Line: 1, Column: 1, Reason: "the file begins with a byte order mark", Remedy: "save it as UTF-8 without a mark"}
 	}
 	if k := d.dec.PeekKind(); k != '{' && k != jsontext.Kind(0) {
-		return nil, d.at(0, "a message is a JSON object, not "+kindName(k), writeAgain)
+		return nil, d.at(0, "a message is a JSON object, not "+KindName(k), writeAgain)
 	}
 	if _, err := d.dec.ReadToken(); err != nil {
 		return nil, d.syntax(err)
@@ -193,7 +193,7 @@ func idField(v jsontext.Value) (MessageID, error) {
 
 func textField(v jsontext.Value, least, most int) (string, error) {
 	if v.Kind() != '"' {
-		return "", &fieldError{"is " + kindName(v.Kind()), "write a string, or leave the field out"}
+		return "", &fieldError{"is " + KindName(v.Kind()), "write a string, or leave the field out"}
 	}
 	b, err := jsontext.AppendUnquote(nil, v)
 	if err != nil {
@@ -233,7 +233,7 @@ func toField(v jsontext.Value) ([]Address, error) {
 
 func addressField(v jsontext.Value) (Address, error) {
 	if v.Kind() != '"' {
-		return "", &fieldError{"names " + kindName(v.Kind()), "write agent ids, @role, broadcast, lead, human or hive"}
+		return "", &fieldError{"names " + KindName(v.Kind()), "write agent ids, @role, broadcast, lead, human or hive"}
 	}
 	s, err := textField(v, 0, 0)
 	if err != nil {
@@ -280,7 +280,7 @@ func wholeField(v jsontext.Value, most uint64) (uint64, error) {
 
 func boolField(v jsontext.Value) (bool, error) {
 	if k := v.Kind(); k != 't' && k != 'f' {
-		return false, &fieldError{"is " + kindName(k), "write true or false without quotes, or leave the field out"}
+		return false, &fieldError{"is " + KindName(k), "write true or false without quotes, or leave the field out"}
 	}
 	return v.Kind() == 't', nil
 }
@@ -416,7 +416,8 @@ func place(raw []byte, offset int64) (line, col int) {
 	return 1 + bytes.Count(before, []byte{'\n'}), len(before) - bytes.LastIndexByte(before, '\n')
 }
 
-func kindName(k jsontext.Kind) string {
+// KindName names a kind of JSON value, as refusals do.
+func KindName(k jsontext.Kind) string {
 	switch k {
 	case 'n':
 		return "null"

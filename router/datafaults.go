@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/hived/hived/protocol"
 )
@@ -50,37 +49,18 @@ func dataFault(err error, known []string) string {
 	if e.GoType == reflect.TypeFor[time.Time]() {
 		return where + " is no time such as 2026-11-21T09:00:00Z"
 	}
-	return protocol.Visible(cut(where, 128)) + " is " + kindOf(e.JSONKind) + ", and " + wantedOf(e.GoType) + " is wanted"
-}
-
-// kindOf names what a JSON value is.
-func kindOf(k jsontext.Kind) string {
-	switch k {
-	case 'n':
-		return "null"
-	case 't', 'f':
-		return "true or false"
-	case '"':
-		return "a text"
-	case '0':
-		return "a number"
-	case '{':
-		return "an object"
-	case '[':
-		return "a list"
-	}
-	return "something else"
+	return protocol.Visible(cut(where, 128)) + " is " + protocol.KindName(e.JSONKind) + ", and " + wantedOf(e.GoType) + " is wanted"
 }
 
 // wantedOf names the JSON value that a type is written as.
 func wantedOf(t reflect.Type) string {
 	switch t.Kind() { //nolint:exhaustive // all others are numbers
 	case reflect.String:
-		return "a text"
+		return "a string"
 	case reflect.Bool:
 		return "true or false"
 	case reflect.Slice:
-		return "a list"
+		return "an array"
 	case reflect.Struct, reflect.Map, reflect.Pointer:
 		return "an object"
 	}

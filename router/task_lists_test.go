@@ -46,7 +46,7 @@ func TestOneTextIsAList(t *testing.T) {
 			t.Errorf("anna became %+v", list[len(list)-1])
 		}
 		no := h.refused(protocol.CodeBadCommand, "human", "create", "", `{"title": "x", "to": 7}`)
-		if !strings.Contains(no.Detail, "data.to is a number, and a list is wanted") {
+		if !strings.Contains(no.Detail, "data.to is a number, and an array is wanted") {
 			t.Error(no.Detail)
 		}
 	})
