@@ -13,11 +13,16 @@ import (
 	"time"
 
 	"github.com/hived/hived/internal/durable"
-	_ "github.com/hived/hived/internal/testgc"
+	"github.com/hived/hived/internal/testgc"
 	"github.com/hived/hived/protocol"
 	"github.com/hived/hived/router"
 	"github.com/hived/hived/settings"
 )
+
+func TestMain(m *testing.M) {
+	testgc.Less()
+	m.Run()
+}
 
 // hive is a small real hive, its daemon not running.
 type hive struct {

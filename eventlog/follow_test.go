@@ -13,12 +13,15 @@ import (
 
 	"github.com/hived/hived/internal/durable"
 	"github.com/hived/hived/internal/durable/faultfs"
-	_ "github.com/hived/hived/internal/testgc"
+	"github.com/hived/hived/internal/testgc"
 	waits "github.com/hived/hived/internal/wait"
 	"github.com/hived/hived/protocol"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	testgc.Less()
+	goleak.VerifyTestMain(m)
+}
 
 // follower runs Follow in a goroutine. next waits for one event.
 type follower struct {

@@ -16,11 +16,14 @@ import (
 
 	"github.com/hived/hived/internal/durable"
 	"github.com/hived/hived/internal/durable/faultfs"
-	_ "github.com/hived/hived/internal/testgc"
+	"github.com/hived/hived/internal/testgc"
 	"github.com/hived/hived/protocol"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	testgc.Less()
+	goleak.VerifyTestMain(m)
+}
 
 const (
 	alice   protocol.AgentID = "alice"

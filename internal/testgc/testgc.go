@@ -1,6 +1,6 @@
-// Package testgc has the tests of a package that imports it collect garbage less
-// often. A test on a disk in memory leaves little but garbage behind, and spends
-// up to half of its CPU on collecting it. GOGC, where it is set, counts instead.
+// Package testgc has tests collect garbage less often. A test on a disk in memory
+// leaves little but garbage behind, and spends up to half of its CPU on collecting
+// it.
 package testgc
 
 import (
@@ -12,7 +12,8 @@ import (
 // after the first.
 const percent = 400
 
-func init() {
+// Less is for TestMain. GOGC, where it is set, counts instead.
+func Less() {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(percent)
 	}
