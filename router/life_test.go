@@ -318,6 +318,7 @@ func (l *life) act(d day) error {
 func (l *life) together(d day) error {
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
+	l.mount() // not under the agents' hands
 	ended := make(chan error, 1)
 	go func() { ended <- l.daemon(ctx, d, false) }()
 	acted := l.act(d)
