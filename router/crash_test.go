@@ -938,6 +938,24 @@ func TestIntruderThatCannotBeMoved(t *testing.T) {
 	}
 }
 
+// crashAfter runs a daemon on a disk that crashes with the first event for which last
+// says so, and gives what is left of the disk.
+func crashAfter(t *testing.T, disk *faultfs.Mem, settings protocol.Settings, loss faultfs.Loss, last func(protocol.Event) bool) *faultfs.Mem {
+	t.Helper()
+	r, err := open(disk, Config{Settings: settings, Once: true, OnEvent: func(ev protocol.Event) {
+		if last(ev) {
+			disk.CrashAt(0, loss)
+		}
+	}}, deaf{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Run(t.Context()) == nil {
+		t.Fatal("the daemon did not notice the crash")
+	}
+	return disk.Reboot()
+}
+
 // scribbled is a hive in which bob wrote over his only message.
 func scribbled(t *testing.T) (disk *faultfs.Mem, name string) {
 	t.Helper()
@@ -971,19 +989,13 @@ func TestIntruderAndCrash(t *testing.T) {
 		disk := memHive(t)
 		put(t, disk, "agents/alice/outbox/1.json", `{"id":"m1","to":"bob","body":"x"}`)
 		name := ""
-		r, err := open(disk, Config{Settings: memSettings(), Once: true, OnEvent: func(ev protocol.Event) {
-			if e, ok := ev.Body.(*protocol.MessageEvent); ok {
+		disk = crashAfter(t, disk, memSettings(), faultfs.Keep, func(ev protocol.Event) bool {
+			e, ok := ev.Body.(*protocol.MessageEvent)
+			if ok {
 				name = e.File
-				disk.CrashAt(0, faultfs.Keep)
 			}
-		}}, deaf{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if r.Run(t.Context()) == nil {
-			t.Fatal("the daemon did not notice the crash")
-		}
-		disk = disk.Reboot()
+			return ok
+		})
 		put(t, disk, "agents/bob/inbox/"+name, "scribbled over")
 		disk.CrashAt(0, faultfs.Keep)
 		intruderAndCrash(t, disk, name)
@@ -1022,18 +1034,10 @@ func intruderAndCrash(t *testing.T, origin *faultfs.Mem, name string) {
 func TestIntruderAndTornLog(t *testing.T) {
 	t.Parallel()
 	disk, name := scribbled(t)
-	r, err := open(disk, Config{Settings: memSettings(), Once: true, OnEvent: func(ev protocol.Event) {
-		if _, ok := ev.Body.(*protocol.QuarantineEvent); ok {
-			disk.CrashAt(0, faultfs.Keep)
-		}
-	}}, deaf{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if r.Run(t.Context()) == nil {
-		t.Fatal("the daemon did not notice the crash")
-	}
-	disk = disk.Reboot()
+	disk = crashAfter(t, disk, memSettings(), faultfs.Keep, func(ev protocol.Event) bool {
+		_, ok := ev.Body.(*protocol.QuarantineEvent)
+		return ok
+	})
 	log, _, err := durable.ReadFile(disk, protocol.PathLog, -1)
 	if err != nil || !strings.Contains(string(log[strings.LastIndex(string(log[:len(log)-1]), "\n"):]), `"from":"hive","to":["human"]`) {
 		t.Fatalf("the last event does not tell of the alert, %v", err)
@@ -1069,18 +1073,10 @@ func TestDeletedThenDoneAndCrash(t *testing.T) {
 	if err := disk.Remove(inbox); err != nil {
 		t.Fatal(err)
 	}
-	r, err := open(disk, Config{Settings: memSettings(), Once: true, OnEvent: func(ev protocol.Event) {
-		if _, ok := ev.Body.(*protocol.HandledEvent); ok {
-			disk.CrashAt(0, faultfs.Drop)
-		}
-	}}, deaf{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if r.Run(t.Context()) == nil {
-		t.Fatal("the daemon did not notice the crash")
-	}
-	disk = disk.Reboot()
+	disk = crashAfter(t, disk, memSettings(), faultfs.Drop, func(ev protocol.Event) bool {
+		_, ok := ev.Body.(*protocol.HandledEvent)
+		return ok
+	})
 	if err := disk.Rename(inbox, done); err != nil {
 		t.Fatal(err)
 	}
@@ -1102,18 +1098,7 @@ func TestSweptNameUsedAgainAndCrash(t *testing.T) {
 	disk := memHive(t)
 	runUntil := func(loss faultfs.Loss, last func(protocol.Event) bool) {
 		t.Helper()
-		r, err := open(disk, Config{Settings: settings, Once: true, OnEvent: func(ev protocol.Event) {
-			if last(ev) {
-				disk.CrashAt(0, loss)
-			}
-		}}, deaf{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if r.Run(t.Context()) == nil {
-			t.Fatal("the daemon did not notice the crash")
-		}
-		disk = disk.Reboot()
+		disk = crashAfter(t, disk, settings, loss, last)
 	}
 	for _, name := range []string{"x", "y"} {
 		put(t, disk, "agents/alice/outbox/"+name+".json", `{"to":"bob","body":"unique-`+name+`"}`)

@@ -224,18 +224,10 @@ func TestViewCatchesUpAfterTornLog(t *testing.T) {
 	t.Parallel()
 	disk := memHive(t)
 	put(t, disk, "agents/alice/outbox/t.json", `{"to":"hive","event":"create","data":{"title":"torn","to":["bob"]}}`)
-	r, err := open(disk, Config{Settings: memSettings(), Once: true, OnEvent: func(ev protocol.Event) {
-		if _, ok := ev.Body.(*protocol.TaskEvent); ok {
-			disk.CrashAt(0, faultfs.Keep)
-		}
-	}}, deaf{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if r.Run(t.Context()) == nil {
-		t.Fatal("the daemon did not notice the crash")
-	}
-	disk = disk.Reboot()
+	disk = crashAfter(t, disk, memSettings(), faultfs.Keep, func(ev protocol.Event) bool {
+		_, ok := ev.Body.(*protocol.TaskEvent)
+		return ok
+	})
 	log, _, err := durable.ReadFile(disk, protocol.PathLog, -1)
 	at := strings.Index(string(log), `"event":"offer"`)
 	if err != nil || at < 0 {

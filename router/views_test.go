@@ -144,18 +144,10 @@ func TestViewLeftBehindByACrash(t *testing.T) {
 		before[p], _ = state.View(p)
 	}
 	put(t, disk, "agents/bob/outbox/2.json", `{"to":"hive","event":"claim"}`)
-	r, err := open(disk, Config{Settings: memSettings(), Once: true, OnEvent: func(ev protocol.Event) {
-		if e, ok := ev.Body.(*protocol.TaskEvent); ok && e.Event == task.Claim {
-			disk.CrashAt(0, faultfs.Keep)
-		}
-	}}, deaf{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if r.Run(t.Context()) == nil {
-		t.Fatal("the daemon did not notice the crash")
-	}
-	disk = disk.Reboot()
+	disk = crashAfter(t, disk, memSettings(), faultfs.Keep, func(ev protocol.Event) bool {
+		e, ok := ev.Body.(*protocol.TaskEvent)
+		return ok && e.Event == task.Claim
+	})
 	for p, data := range before {
 		put(t, disk, p, string(data))
 	}
