@@ -92,28 +92,37 @@ func TestOpenWantsAnAgentThatExists(t *testing.T) {
 }
 
 // A message that stands in the inbox and in .done, as after a git stash, is
-// handled once it is taken out of the inbox; one that is not the same stays.
+// handled once it is taken out of the inbox. What a power cut left of it in .done
+// makes room for it; any other file that is not the same stays.
 func TestDoneOfOneThatStandsInBoth(t *testing.T) {
-	const file = "01M7YTDWEWR1VE2T946X1AE4F4.json"
+	const file, text = "01M7YTDWEWR1VE2T946X1AE4F4.json", `{"to":"alice","body":"x"}`
 	for _, tt := range []struct {
 		name, done string
 		want       error
+		moved      bool
 	}{
-		{"the same", `{"to":"alice","body":"x"}`, nil},
-		{"another", `{"to":"alice","body":"y"}`, fs.ErrExist},
+		{name: "the same", done: text},
+		{name: "another", done: `{"to":"alice","body":"y"}`, want: fs.ErrExist},
+		{name: "what a power cut left of it", done: text[:9], moved: true},
+		{name: "nothing, as a power cut leaves it", done: "", moved: true},
+		{name: "zeros, as a power cut leaves them", done: text[:9] + "\x00\x00", moved: true},
 	} {
 		disk := hive(t, "alice")
-		put(t, disk, "agents/alice/inbox/"+file, `{"to":"alice","body":"x"}`)
+		put(t, disk, "agents/alice/inbox/"+file, text)
 		put(t, disk, "agents/alice/inbox/.done/"+file, tt.done)
 		l, err := open(t, disk).Done(file)
-		if !errors.Is(err, tt.want) || l.Moved || l.Done != (tt.want == nil) {
+		if !errors.Is(err, tt.want) || l.Moved != tt.moved || l.Done != (tt.want == nil) {
 			t.Errorf("%s: %v, done %t, moved %t", tt.name, err, l.Done, l.Moved)
 		}
 		if _, err := disk.Lstat("agents/alice/inbox/" + file); errors.Is(err, fs.ErrNotExist) != (tt.want == nil) {
 			t.Errorf("%s: in the inbox: %v", tt.name, err)
 		}
-		if got := content(t, disk, "agents/alice/inbox/.done/"+file); got != tt.done {
-			t.Errorf("%s: .done holds %s", tt.name, got)
+		want := tt.done
+		if tt.moved {
+			want = text
+		}
+		if got := content(t, disk, "agents/alice/inbox/.done/"+file); got != want {
+			t.Errorf("%s: .done holds %q", tt.name, got)
 		}
 	}
 }

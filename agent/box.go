@@ -4,7 +4,8 @@
 //
 //   - a message is sent whole or not at all, and one whose Send returned
 //     without an error survives a power cut;
-//   - nothing is ever overwritten or deleted, and reading consumes nothing;
+//   - no message is ever overwritten or deleted, only a second copy of one that is
+//     in inbox/.done, or what is torn of it there; and reading consumes nothing;
 //   - it works the same whether the daemon runs or not: what is sent waits in
 //     the outbox, what was delivered can be read;
 //   - whoever sends, waits, reads or handles shows with it that the agent lives.
@@ -142,26 +143,32 @@ func (b *Box) done(l Letter) (Letter, error) {
 	to := dir + "/" + l.File
 	err := b.disk.RenameNew(l.Path, to)
 	if l.Moved = err == nil; errors.Is(err, fs.ErrExist) {
-		err = b.removeCopy(l, to, err)
+		l.Moved, err = b.handleAgain(l, to, err)
 	}
 	if err != nil {
-		l.Moved = false
 		return l, fmt.Errorf("mark %s as handled: %w", l.File, err)
 	}
 	l.Path, l.Done = to, true
 	return l, nil
 }
 
-// removeCopy takes a message out of the inbox that stands in .done as well, with
-// the same bytes: git writes it there again when somebody stashes or resets before
-// its move is committed. Any other that stands in the way stays, and why is the
-// error.
-func (b *Box) removeCopy(l Letter, done string, why error) error {
+// handleAgain takes a message out of the inbox of which .done holds a file: git
+// writes it there again when somebody stashes or resets before its move is
+// committed. The file may be the message, or what a power cut had left of it when
+// it was moved, its beginning and zeros, in whose place the message goes. Any other
+// that stands in the way stays, and why is the error.
+func (b *Box) handleAgain(l Letter, done string, why error) (moved bool, err error) {
 	data, _, err := durable.ReadFile(b.disk, done, maxLetter)
-	if err != nil || !bytes.Equal(data, l.Raw) {
-		return why
+	switch {
+	case err != nil:
+		return false, why
+	case bytes.Equal(data, l.Raw):
+		return false, b.disk.Remove(l.Path)
+	case bytes.HasPrefix(l.Raw, bytes.TrimRight(data, "\x00")):
+		err := b.disk.Rename(l.Path, done)
+		return err == nil, err
 	}
-	return b.disk.Remove(l.Path)
+	return false, why
 }
 
 // waitPoll is how often Wait looks where nothing gives it a hint. A look is
