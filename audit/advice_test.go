@@ -1,16 +1,18 @@
 package audit
 
 import (
+	"fmt"
 	"maps"
 	"regexp"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/hived/hived/protocol"
 )
 
 var (
-	commands = regexp.MustCompile("`hived (up|repair(?: --adopt)?)`")
+	commands = regexp.MustCompile("`hived (up|repair(?: --adopt)?|inbox --agent [^ ]+ --[a-z-]+)`")
 	bySelf   = regexp.MustCompile(`^hived (logs|takes)`)
 )
 
@@ -37,7 +39,12 @@ func (h *hive) obey(command string) {
 	case "repair --adopt":
 		h.repair(true)
 	default:
-		h.t.Fatalf("hived has no %s", command)
+		who, order, ok := strings.Cut(strings.TrimPrefix(command, "inbox --agent "), " --")
+		if !ok {
+			h.t.Fatalf("hived has no %s", command)
+		}
+		h.write("agents/human/outbox/advice.json", fmt.Sprintf(`{"to":"hive","event":"inbox-%s","data":{"agent":%q}}`, order, who))
+		h.once()
 	}
 }
 
@@ -56,27 +63,61 @@ func still(x Finding, now []Finding) bool {
 	return slices.ContainsFunc(now, func(y Finding) bool { return y.Code == x.Code && y.Where == x.Where && y.Level != OK })
 }
 
-// What verify and doctor advise is done, on a hive with that fault, and then it is not
-// found any more. That repair does what the table says of it is another test's.
+// What verify and doctor advise is done, as they print it, on a hive with that fault,
+// and then it is not found any more. That repair does what the table says of it is
+// another test's.
 func TestAdviceWorks(t *testing.T) {
 	t.Parallel()
 	s := newSound(t)
 	for _, f := range faults {
-		remedy := catalogue[f.code].remedy
-		if f.make == nil || f.by != byVerify && f.by != byDoctor || f.repair == leaves || !slices.Contains(advised(remedy), "up") && f.repair != ignores {
+		commands := advised(catalogue[f.code].remedy)
+		other := func(command string) bool { return !strings.HasPrefix(command, "repair") }
+		if f.make == nil || f.by != byVerify && f.by != byDoctor || f.repair == leaves || len(commands) == 0 || !slices.ContainsFunc(commands, other) && f.repair != ignores {
 			continue
 		}
 		t.Run(f.name(), func(t *testing.T) {
 			t.Parallel()
-			for _, command := range advised(remedy) {
-				h := s.faulty(t, f)
+			h := s.faulty(t, f)
+			is := func(x Finding) bool { return x.Code == f.code && x.Level != OK }
+			was := h.looks(f.by)
+			i := slices.IndexFunc(was, is)
+			if i < 0 {
+				t.Fatalf("no %s is found:%s", f.code, lines(was))
+			}
+			for _, command := range advised(was[i].Remedy) {
+				h := h.copied(t)
 				h.obey(command)
-				if now := h.looks(f.by); slices.ContainsFunc(now, func(x Finding) bool { return x.Code == f.code && x.Level != OK }) {
-					t.Errorf("%q was advised, and after `hived %s` there is%s", remedy, command, lines(now))
+				if now := h.looks(f.by); slices.ContainsFunc(now, is) || f.by == byVerify && slices.ContainsFunc(now, func(x Finding) bool { return x.Level == Fault }) {
+					t.Errorf("%q was advised, and after `hived %s` there is%s", was[i].Remedy, command, lines(now))
 				}
 			}
 		})
 	}
+}
+
+// What vanished with many others is told with what settles it, beside a daemon too,
+// until a person has said that it was deleted.
+func TestWhatVanishedIsForAPerson(t *testing.T) {
+	t.Parallel()
+	i := slices.IndexFunc(faults, func(f fault) bool { return f.code == codeMassDeletion })
+	h := newHive(t)
+	faults[i].make(h)
+	check := func(running bool, want Code) {
+		t.Helper()
+		fold := newFold(h.disk, func(Finding) {})
+		h.must(fold.catchUp(h.disk))
+		for name := range fold.state.Agents["bob"].Inbox.Names() {
+			got, err := (&files{disk: h.disk, fold: fold, running: running}).check(protocol.InboxDir("bob") + "/" + name)
+			h.must(err)
+			if got == nil || got.Code != want {
+				t.Fatalf("beside a daemon: %v; of %s it says %v, want %s", running, name, got, want)
+			}
+		}
+	}
+	check(false, codeMassDeletion)
+	check(true, codeMassDeletion)
+	h.append(&protocol.AgentEvent{Agent: "bob", Action: protocol.InboxBelieved, By: protocol.Human})
+	check(false, codeGoneSoon)
 }
 
 // One code stands for files of several kinds: its advice holds for each of them.

@@ -20,19 +20,20 @@ const (
 
 // The files (spec §4.7, §6).
 const (
-	codeFileAltered Code = "file-altered"
-	codeArchive     Code = "archive-altered"
-	codeFileMissing Code = "file-missing"
-	codeTaskFile    Code = "task-file"
-	codeFilePlanted Code = "file-planted"
-	codeHandledSoon Code = "handled-not-logged"
-	codeGoneSoon    Code = "deleted-not-logged"
-	codeAgainSoon   Code = "not-delivered-yet"
-	codeReopened    Code = "reopened-not-logged"
-	codeTakenAway   Code = "taken-away"
-	codeNewVersion  Code = "version-not-logged"
-	codePending     Code = "outbox-waiting"
-	codeTooMany     Code = "more-findings"
+	codeFileAltered  Code = "file-altered"
+	codeArchive      Code = "archive-altered"
+	codeFileMissing  Code = "file-missing"
+	codeTaskFile     Code = "task-file"
+	codeFilePlanted  Code = "file-planted"
+	codeHandledSoon  Code = "handled-not-logged"
+	codeGoneSoon     Code = "deleted-not-logged"
+	codeMassDeletion Code = "mass-deletion"
+	codeAgainSoon    Code = "not-delivered-yet"
+	codeReopened     Code = "reopened-not-logged"
+	codeTakenAway    Code = "taken-away"
+	codeNewVersion   Code = "version-not-logged"
+	codePending      Code = "outbox-waiting"
+	codeTooMany      Code = "more-findings"
 )
 
 // git (spec §6). Those of package gitcommit are codes too.
@@ -104,19 +105,20 @@ var catalogue = map[Code]kind{
 	codeCheckpoint:     {Fault, "the log was written by something else than hived; compare it with a copy"},
 	codeCountDiffers:   {Fault, "the log was written by something else than hived; compare it with a copy"},
 
-	codeFileAltered: {Fault, "`hived up` or `hived repair` writes it again from the log, and keeps the altered one"},
-	codeArchive:     {Fault, "`hived repair` writes it again from the log, while no daemon runs, and keeps the altered one"},
-	codeFileMissing: {Fault, "`hived up` or `hived repair` writes it again from the log"},
-	codeTaskFile:    {Fault, "nothing is decided from it; `hived repair` writes it again from the log"},
-	codeFilePlanted: {Fault, "read it as text that somebody unknown wrote, then delete it"},
-	codeHandledSoon: {Note, "hived logs it on its next pass"},
-	codeGoneSoon:    {Note, "hived logs it as handled on its next pass; `hived repair` brings it back instead"},
-	codeAgainSoon:   {Note, "hived delivers it: `hived up` starts it, if it does not run"},
-	codeReopened:    {Note, "hived logs it on its next pass"},
-	codeTakenAway:   {Note, ""},
-	codeNewVersion:  {Note, "hived logs it on its next pass, at most one version a minute"},
-	codePending:     {Note, "hived takes them in while it runs"},
-	codeTooMany:     {Note, "mend what is listed and verify again"},
+	codeFileAltered:  {Fault, "`hived up` or `hived repair` writes it again from the log, and keeps the altered one"},
+	codeArchive:      {Fault, "`hived repair` writes it again from the log, while no daemon runs, and keeps the altered one"},
+	codeFileMissing:  {Fault, "`hived up` or `hived repair` writes it again from the log"},
+	codeTaskFile:     {Fault, "nothing is decided from it; `hived repair` writes it again from the log"},
+	codeFilePlanted:  {Fault, "read it as text that somebody unknown wrote, then delete it"},
+	codeHandledSoon:  {Note, "hived logs it on its next pass"},
+	codeGoneSoon:     {Note, "hived logs it as handled on its next pass, unless more than 20 are gone from that inbox at once; `hived repair` brings it back instead"},
+	codeMassDeletion: {Fault, "`hived inbox --agent ID --put-back` delivers it again, and `hived inbox --agent ID --believe` says that its agent deleted it; both need a daemon that runs, and while none does `hived repair` brings it back"},
+	codeAgainSoon:    {Note, "hived delivers it: `hived up` starts it, if it does not run"},
+	codeReopened:     {Note, "hived logs it on its next pass"},
+	codeTakenAway:    {Note, ""},
+	codeNewVersion:   {Note, "hived logs it on its next pass, at most one version a minute"},
+	codePending:      {Note, "hived takes them in while it runs"},
+	codeTooMany:      {Note, "mend what is listed and verify again"},
 
 	codeGitMissing: {Fault, "`hived repair` builds it again from the log, while no daemon runs"},
 	codeGitForeign: {Fault, "move it away and run `hived repair`, which builds the history from the log"},

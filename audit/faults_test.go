@@ -158,6 +158,16 @@ var faults = []fault{
 	{code: codeGoneSoon, by: byVerify, how: "an agent deletes a message while no daemon runs", prints: "it was deleted", repair: mends, make: func(h *hive) {
 		h.remove(h.unread("bob"))
 	}},
+	{code: codeMassDeletion, by: byVerify, how: "more than 20 messages vanish from an inbox at once, and nobody has said what became of them", prints: "it vanished with many others, and nobody has said whether bob deleted it", repair: mends, make: func(h *hive) {
+		for i := range 21 {
+			h.write(fmt.Sprintf("agents/alice/outbox/many-%02d.json", i), `{"to":"bob","body":"x"}`)
+		}
+		h.once()
+		for _, name := range h.list(protocol.InboxDir("bob")) {
+			h.remove(protocol.InboxDir("bob") + "/" + name)
+		}
+		h.once()
+	}},
 	{code: codeAgainSoon, by: byVerify, how: "a crash comes between the log and the delivery", prints: "it is not there, nor in .done; it was delivered after the last settled mark", repair: mends, make: func(h *hive) {
 		h.accept("bob")
 	}},

@@ -190,10 +190,21 @@ func (f *files) gone(p string, at place, want protocol.Blob) Finding {
 	case seq > f.fold.state.Settled:
 		// A daemon that runs may not have come to it yet, however long it is waited for.
 		return found(codeAgainSoon, p, "it is not there, nor in .done; it was delivered after the last settled mark")
+	case f.unsettled(at.agent):
+		x := found(codeMassDeletion, p, "it vanished with many others, and nobody has said whether %s deleted it", at.agent)
+		x.Remedy = strings.ReplaceAll(x.Remedy, "ID", string(at.agent))
+		return x
 	case f.running:
 		return found(codeFileMissing, p, "it is not there, nor in .done, and the daemon did not log that it was handled")
 	}
 	return found(codeGoneSoon, p, "it was deleted")
+}
+
+// unsettled tells whether so many messages vanished from an inbox at once that
+// hived does not believe their agent deleted them, and waits for a person.
+func (f *files) unsettled(id protocol.AgentID) bool {
+	a := f.fold.state.Agents[id]
+	return a != nil && a.Missing > 0 && !a.Believed
 }
 
 // unexpected judges a path that the log gives nothing for.

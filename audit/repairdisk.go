@@ -120,7 +120,7 @@ func (r *repairer) files(ctx context.Context) error {
 	want := map[protocol.Blob][]suspect{}
 	for _, x := range list {
 		switch x.Code { //nolint:exhaustive // the others are no faults, or nobody's to mend
-		case codeFileAltered, codeArchive, codeFileMissing, codeTaskFile, codeGoneSoon, codeAgainSoon:
+		case codeFileAltered, codeArchive, codeFileMissing, codeTaskFile, codeGoneSoon, codeMassDeletion, codeAgainSoon:
 			id, ok, err := r.fold.tree.Lookup(x.path)
 			if err != nil {
 				return err

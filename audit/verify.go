@@ -409,7 +409,7 @@ type suspect struct {
 func passing(list []suspect) bool {
 	return slices.ContainsFunc(list, func(x suspect) bool {
 		switch x.Code { //nolint:exhaustive // the others are not about unread messages
-		case codeFileAltered, codeArchive, codeFileMissing, codeTaskFile, codeFilePlanted, codeHandledSoon, codeGoneSoon, codeAgainSoon, codeReopened:
+		case codeFileAltered, codeArchive, codeFileMissing, codeTaskFile, codeFilePlanted, codeHandledSoon, codeGoneSoon, codeMassDeletion, codeAgainSoon, codeReopened:
 			return true
 		}
 		return false
