@@ -1231,7 +1231,7 @@ func TestInboxGoneAndCrash(t *testing.T) {
 	for name, loss := range map[string]faultfs.Loss{"lost": faultfs.Drop, "kept": faultfs.Keep, "torn": faultfs.Torn(7)} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			bobHasTwo(t, inboxDeleted, loss)
+			bobHasTwo(t, inboxDeleted, atOnce, loss)
 		})
 	}
 }
@@ -1240,16 +1240,23 @@ func TestInboxGoneAndCrash(t *testing.T) {
 // what bob deleted, with each way of losing what was not synced in turn.
 func TestUndeleteAndCrash(t *testing.T) {
 	t.Parallel()
-	bobHasTwo(t, undeleteAsked, faultfs.Drop, faultfs.Keep, faultfs.Torn(7))
+	bobHasTwo(t, undeleteAsked, atOnce, faultfs.Drop, faultfs.Keep, faultfs.Torn(7))
 }
 
-// bobHasTwo wants bob to have two unread messages after a crash at any operation
-// and a restart.
-func bobHasTwo(t *testing.T, begin func(t *testing.T) *faultfs.Mem, losses ...faultfs.Loss) {
+// TestPutBackAndCrash crashes a daemon at every operation from when it has logged
+// that what vanished from bob's inbox is to be delivered again, with each way of
+// losing what was not synced in turn.
+func TestPutBackAndCrash(t *testing.T) {
+	t.Parallel()
+	bobHasTwo(t, putBackAsked, onceLogged, faultfs.Drop, faultfs.Keep, faultfs.Torn(7))
+}
+
+// bobHasTwo wants bob to have two unread messages, of which none is missing, after a
+// crash at any operation and a restart.
+func bobHasTwo(t *testing.T, begin func(t *testing.T) *faultfs.Mem, crash func(disk *faultfs.Mem, k int, loss faultfs.Loss) error, losses ...faultfs.Loss) {
 	t.Helper()
 	crashes := sweep(t, begin, func(disk *faultfs.Mem, k int) (crashed bool, err error) {
-		disk.CrashAt(k, losses[k%len(losses)])
-		crashed = runOnce(disk) != nil
+		crashed = crash(disk, k, losses[k%len(losses)]) != nil
 		disk = disk.Reboot()
 		if err := runOnce(disk); err != nil {
 			return crashed, fmt.Errorf("the restart failed: %w", err)
@@ -1261,14 +1268,34 @@ func bobHasTwo(t *testing.T, begin func(t *testing.T) *faultfs.Mem, losses ...fa
 			}
 			state.Apply(rec.Event)
 		}
-		if n := state.Agents["bob"].Inbox.Len(); n != 2 {
-			return crashed, fmt.Errorf("the log says that bob has %d unread messages", n)
+		if bob := state.Agents["bob"]; bob.Inbox.Len() != 2 || bob.Missing != 0 {
+			return crashed, fmt.Errorf("the log says that bob has %d unread messages, of which %d are missing", bob.Inbox.Len(), bob.Missing)
 		}
 		return crashed, sameBoxes(disk, state.Agents["bob"])
 	})
 	if crashes < 50 {
 		t.Errorf("only %d crashes: the sweep does not reach the whole path", crashes)
 	}
+}
+
+// atOnce has a daemon crash at the k-th operation.
+func atOnce(disk *faultfs.Mem, k int, loss faultfs.Loss) error {
+	disk.CrashAt(k, loss)
+	return runOnce(disk)
+}
+
+// onceLogged has a daemon crash at the k-th operation after it logged that messages
+// are to be put back.
+func onceLogged(disk *faultfs.Mem, k int, loss faultfs.Loss) error {
+	r, err := open(disk, Config{Settings: memSettings(), Once: true, OnEvent: func(ev protocol.Event) {
+		if e, ok := ev.Body.(*protocol.AgentEvent); ok && e.Action == protocol.InboxPutBack {
+			disk.CrashAt(k, loss)
+		}
+	}}, deaf{})
+	if err != nil {
+		return err
+	}
+	return r.Run(context.Background())
 }
 
 // inboxDeleted is a hive whose daemon stopped, and in which bob's inbox, with two
@@ -1308,6 +1335,35 @@ func undeleteAsked(t *testing.T) *faultfs.Mem {
 		t.Fatalf("the deletion was not seen: %d are unread", state.Agents["bob"].Inbox.Len())
 	}
 	put(t, disk, "agents/human/outbox/u.json", fmt.Sprintf(`{"to":"hive","event":"inbox-undelete","data":{"agent":"bob","messages":[%d]}}`, gone.Of))
+	if err := disk.SyncAll(); err != nil {
+		t.Fatal(err)
+	}
+	return disk
+}
+
+// putBackAsked is a hive whose daemon stopped, in which one of two messages is missing
+// from bob's inbox, the last of many that vanished at once, and a person wants it back.
+func putBackAsked(t *testing.T) *faultfs.Mem {
+	t.Helper()
+	disk := memHive(t)
+	for i := range 2 {
+		put(t, disk, fmt.Sprintf("agents/alice/outbox/%d.json", i), `{"to":"bob","body":"x"}`)
+	}
+	err := runOnce(disk)
+	_, _, state := readViews(t, disk)
+	for file := range state.Agents["bob"].Inbox.All() {
+		err = errors.Join(err, disk.Remove(protocol.InboxDir("bob")+"/"+file))
+		break
+	}
+	events, _, opened := eventlog.Open(disk, eventlog.Options{}, func(protocol.Event) error { return nil })
+	if err = errors.Join(err, opened); err != nil {
+		t.Fatal(err)
+	}
+	_, err = events.Append([]protocol.Event{{Seq: events.Next(), TS: time.Now(), Body: &protocol.AgentEvent{Agent: "bob", Action: protocol.InboxMissing, Count: 1}}})
+	if err = errors.Join(err, events.Close(), runOnce(disk)); err != nil {
+		t.Fatal(err)
+	}
+	put(t, disk, "agents/human/outbox/p.json", `{"to":"hive","event":"inbox-put-back","data":{"agent":"bob"}}`)
 	if err := disk.SyncAll(); err != nil {
 		t.Fatal(err)
 	}
