@@ -44,7 +44,7 @@ func TestMain(m *testing.M) {
 		panic(err)
 	}
 	programs.dir = dir
-	programs.fail = sync.OnceValues(func() (string, error) { return build("hived-failpoint", "-tags", "failpoint") })
+	programs.fail = sync.OnceValues(func() (string, error) { return build("hived-failpoint", "-ldflags", failpoint.Arm) })
 	if programs.plain = programs.fail; *kills > 1 { // without its variable the one does what the other does
 		programs.plain = sync.OnceValues(func() (string, error) { return build("hived") })
 	}

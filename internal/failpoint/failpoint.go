@@ -1,13 +1,20 @@
 // Package failpoint names the moments between two steps of hived that only
 // belong together: a file is written and has no name yet, an event is durable
-// and nothing of it is carried out. In a program built with the tag `failpoint`
-// the variable HIVED_FAILPOINT kills the process at one of them, as SIGKILL
-// does: "log-written", or "log-written:3" for the third time. In any other build
-// [Hit] is nothing at all.
+// and nothing of it is carried out. In a program that was linked with [Arm] the
+// variable HIVED_FAILPOINT kills the process at one of them, as SIGKILL does:
+// "log-written", or "log-written:3" for the third time. In any other program
+// [Hit] compares one name and does nothing.
 //
 // What is there after such a death is what the kernel holds; what a power cut
 // leaves of it is for other tests.
 package failpoint
+
+import (
+	"os"
+	"strconv"
+	"strings"
+	"sync/atomic"
+)
 
 // Point is the name of a moment.
 type Point string
@@ -56,5 +63,44 @@ func Points() []Point {
 	}
 }
 
-// Variable is what arms a point, in a build with the tag.
+// Variable names the point at which a program linked with [Arm] dies.
 const Variable = "HIVED_FAILPOINT"
+
+// Arm is for go build -ldflags: what is linked with it minds [Variable]. A build
+// tag would do the same, and have everything compiled a second time.
+const Arm = "-X github.com/hived/hived/internal/failpoint.minds=yes"
+
+var (
+	minds string // set by the linker
+	armed Point
+	left  atomic.Int64 // times until it kills
+)
+
+func init() {
+	if minds == "" {
+		return
+	}
+	name, times, _ := strings.Cut(os.Getenv(Variable), ":")
+	armed = Point(name)
+	n, err := strconv.ParseInt(times, 10, 64)
+	left.Store(max(n, 1))
+	if times != "" && err != nil {
+		panic(Variable + ": not a number of times: " + times)
+	}
+}
+
+// Hit kills the process if the point is the armed one, and has come so many
+// times.
+func Hit(p Point) {
+	if p != armed || left.Add(-1) != 0 {
+		return
+	}
+	self, err := os.FindProcess(os.Getpid())
+	if err == nil {
+		err = self.Kill()
+	}
+	if err != nil {
+		panic(err)
+	}
+	select {} // the signal is on its way
+}

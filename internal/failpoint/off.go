@@ -1,6 +1,0 @@
-//go:build !failpoint
-
-package failpoint
-
-// Hit says that a moment has come.
-func Hit(Point) {}
