@@ -13,14 +13,14 @@ import (
 	"time"
 
 	"github.com/hived/hived/internal/durable"
-	"github.com/hived/hived/internal/testgc"
+	"github.com/hived/hived/internal/testenv"
 	"github.com/hived/hived/protocol"
 	"github.com/hived/hived/router"
 	"github.com/hived/hived/settings"
 )
 
 func TestMain(m *testing.M) {
-	testgc.Less()
+	testenv.Cheap()
 	m.Run()
 }
 

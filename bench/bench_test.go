@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/hived/hived/internal/sweep"
+	"github.com/hived/hived/internal/testenv"
 	"github.com/hived/hived/internal/wait"
 	"github.com/hived/hived/protocol"
 )
@@ -31,6 +32,11 @@ var tiny = sizes{
 	taskAgents: 3, tasksFew: 6, tasks: 12, refill: 20, reports: 5, rosterAgents: 3, timerAgents: 2, lease: 600 * time.Millisecond,
 }
 
+func TestMain(m *testing.M) {
+	testenv.Cheap()
+	m.Run()
+}
+
 // program builds hived for the rows that run it.
 func program(tb testing.TB) string {
 	tb.Helper()
@@ -38,7 +44,7 @@ func program(tb testing.TB) string {
 	if runtime.GOOS == "windows" {
 		name += ".exe"
 	}
-	out, err := exec.CommandContext(tb.Context(), "go", "build", "-o", name, "../cmd/hived").CombinedOutput()
+	out, err := exec.CommandContext(tb.Context(), "go", "build", "-ldflags=-s -w", "-o", name, "../cmd/hived").CombinedOutput()
 	if err != nil {
 		tb.Fatalf("build hived: %v\n%s", err, out)
 	}

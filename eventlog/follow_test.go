@@ -13,13 +13,13 @@ import (
 
 	"github.com/hived/hived/internal/durable"
 	"github.com/hived/hived/internal/durable/faultfs"
-	"github.com/hived/hived/internal/testgc"
+	"github.com/hived/hived/internal/testenv"
 	waits "github.com/hived/hived/internal/wait"
 	"github.com/hived/hived/protocol"
 )
 
 func TestMain(m *testing.M) {
-	testgc.Less()
+	testenv.Cheap()
 	goleak.VerifyTestMain(m)
 }
 

@@ -4,12 +4,12 @@ import (
 	"flag"
 	"testing"
 
-	"github.com/hived/hived/internal/testgc"
+	"github.com/hived/hived/internal/testenv"
 )
 
 // TestMain has random cases be the same in every run; -rapid.seed=0 draws others.
 func TestMain(m *testing.M) {
-	testgc.Less()
+	testenv.Cheap()
 	if err := flag.Lookup("rapid.seed").Value.Set("1"); err != nil {
 		panic(err)
 	}

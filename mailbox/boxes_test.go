@@ -16,12 +16,12 @@ import (
 
 	"github.com/hived/hived/internal/durable"
 	"github.com/hived/hived/internal/durable/faultfs"
-	"github.com/hived/hived/internal/testgc"
+	"github.com/hived/hived/internal/testenv"
 	"github.com/hived/hived/protocol"
 )
 
 func TestMain(m *testing.M) {
-	testgc.Less()
+	testenv.Cheap()
 	goleak.VerifyTestMain(m)
 }
 

@@ -19,14 +19,14 @@ import (
 
 	"github.com/hived/hived/eventlog"
 	"github.com/hived/hived/internal/durable"
-	"github.com/hived/hived/internal/testgc"
+	"github.com/hived/hived/internal/testenv"
 	"github.com/hived/hived/internal/wait"
 	"github.com/hived/hived/protocol"
 )
 
 // TestMain has random cases be the same in every run; -rapid.seed=0 draws others.
 func TestMain(m *testing.M) {
-	testgc.Less()
+	testenv.Cheap()
 	if err := flag.Lookup("rapid.seed").Value.Set("1"); err != nil {
 		panic(err)
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/hived/hived/internal/child"
 	"github.com/hived/hived/internal/failpoint"
 	"github.com/hived/hived/internal/sweep"
+	"github.com/hived/hived/internal/testenv"
 	"github.com/hived/hived/internal/wait"
 	"github.com/hived/hived/protocol"
 	"github.com/hived/hived/task"
@@ -38,6 +39,7 @@ var programs struct {
 }
 
 func TestMain(m *testing.M) {
+	testenv.Cheap()
 	flag.Parse()
 	dir, err := os.MkdirTemp("", "hived-torture-")
 	if err != nil {

@@ -13,9 +13,12 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/hived/hived/internal/testenv"
 )
 
 func TestMain(m *testing.M) {
+	testenv.Cheap()
 	testscript.Main(m, map[string]func(){"hived": main})
 }
 

@@ -30,7 +30,7 @@ var allowed = map[string][]string{
 	"internal/child":           {},
 	"internal/wait":            {},
 	"internal/sweep":           {},
-	"internal/testgc":          {},
+	"internal/testenv":         {"golang.org/x/sys/..."},
 	"settings":                 {"protocol", "internal/durable", "go.yaml.in/yaml/v4"},
 	"task":                     {"protocol", "github.com/go-json-experiment/json/..."},
 	"ledger":                   {"protocol", "task", "github.com/oklog/ulid/v2"},

@@ -15,6 +15,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/hived/hived/internal/docpage"
+	"github.com/hived/hived/internal/testenv"
 	"github.com/hived/hived/protocol"
 )
 
@@ -88,6 +89,7 @@ func rows() []row {
 }
 
 func TestMain(m *testing.M) {
+	testenv.Cheap()
 	flag.Parse()
 	// Rows wait for disks and timers rather than compute.
 	if f := flag.Lookup("test.parallel"); f.Value.String() == f.DefValue {

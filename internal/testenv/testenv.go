@@ -1,0 +1,30 @@
+// Package testenv makes tests cheap that write many small files and leave little
+// but garbage behind.
+package testenv
+
+import (
+	"os"
+	"runtime/debug"
+)
+
+// percent is how much the heap may grow between two collections, of what was live
+// after the first.
+const percent = 400
+
+// room is how much memory the tests of the project may take for their files, in
+// bytes. They take a tenth of it.
+const room = 1 << 30
+
+// Cheap is for TestMain. Garbage is collected less often, and temporary
+// directories are in memory where the machine has a file system there: what the
+// kernel does of itself is the same, and what survives a power cut is for the
+// simulated disks. GOGC and TMPDIR, where they are set, count instead; TMPDIR=/tmp
+// runs the tests on the disk.
+func Cheap() {
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(percent)
+	}
+	if os.Getenv("TMPDIR") == "" {
+		inMemory()
+	}
+}
