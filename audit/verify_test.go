@@ -15,6 +15,7 @@ import (
 	"github.com/hived/hived/gitcommit"
 	"github.com/hived/hived/internal/durable"
 	"github.com/hived/hived/internal/durable/faultfs"
+	"github.com/hived/hived/internal/sweep"
 	"github.com/hived/hived/internal/wait"
 	"github.com/hived/hived/protocol"
 	"github.com/hived/hived/router"
@@ -86,7 +87,7 @@ func TestVerifyNamesEveryByteOfGit(t *testing.T) {
 			continue
 		}
 		data := h.read(p)
-		for at := 0; at < len(data); at += 1 + len(data)/12 {
+		for at := 0; at < len(data); at += 1 + len(data)/sweep.Of(sweep.GitBytes) {
 			h.flip(p, at)
 			if r := h.verify(); r.OK() {
 				t.Errorf("byte %d of %s is not found", at, p)

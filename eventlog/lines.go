@@ -6,13 +6,13 @@ import (
 	"io"
 )
 
-const (
-	// readSize is what is read at once, in bytes.
-	readSize = 256 << 10
-	// maxLine bounds the memory that a line may cost. The longest that hived
-	// writes holds a message of the largest size with every byte escaped.
-	maxLine = 64 << 20
-)
+// readSize is what is read at once, in bytes.
+const readSize = 256 << 10
+
+// maxLine bounds the memory that a line may cost, in bytes. The longest that
+// hived writes holds a message of the largest size with every byte escaped. A
+// test makes it less.
+var maxLine = 64 << 20
 
 // lines reads a file line by line, each in place in one buffer. It can be
 // asked again after the end, because the file may have grown.

@@ -144,8 +144,9 @@ func TestMendRefuses(t *testing.T) {
 // The power goes at every operation of a repair, and the next one ends it.
 func TestCrashInMend(t *testing.T) {
 	all, _ := smallFiles(t)
-	was := change(all, seg1, strings.Replace(all[seg1], "note 2", "mote 2", 1))
-	was = change(was, openName, strings.Replace(all[openName], "note 8", "nole 8", 1)+"torn")
+	// One bit of a line is found soonest.
+	was := change(all, seg1, strings.Replace(all[seg1], "note 2", "oote 2", 1))
+	was = change(was, openName, strings.Replace(all[openName], "note 8", "nove 8", 1)+"torn")
 	for _, loss := range losses() {
 		for n := 1; ; n++ {
 			disk := plant(t, was)

@@ -727,16 +727,17 @@ func TestHistoryTakenBack(t *testing.T) {
 func TestTakenAwayByAPerson(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
-		name string
-		take func(*hive)
+		name   string
+		settle time.Duration // git is quicker than that
+		take   func(*hive)
 	}{
-		{"reset", func(h *hive) { h.git("reset", "-q", "--hard", h.before("agents/bob/inbox/")) }},
-		{"removed in a commit", func(h *hive) {
+		{"reset", time.Second, func(h *hive) { h.git("reset", "-q", "--hard", h.before("agents/bob/inbox/")) }},
+		{"removed in a commit", time.Second, func(h *hive) {
 			file := "agents/bob/inbox/" + h.list("agents/bob/inbox")[0]
 			os.Remove(h.path(file))
 			h.git("commit", "-q", "-m", "no more mail", "--", file)
 		}},
-		{"reset, slowly", func(h *hive) { // git takes the files first, and moves the branch last
+		{"reset, slowly", time.Second / 5, func(h *hive) { // git takes the files first, and moves the branch last
 			to := h.before("agents/bob/inbox/")
 			var lock *os.File
 			for lock == nil { // hived may have it for a moment
@@ -744,7 +745,7 @@ func TestTakenAwayByAPerson(t *testing.T) {
 			}
 			defer lock.Close()
 			h.must(os.Remove(h.path("agents/bob/inbox/" + h.list("agents/bob/inbox")[0])))
-			for begun := time.Now(); time.Since(begun) < 5*time.Second/2; { // looked at more than once
+			for begun := time.Now(); time.Since(begun) < 5*h.settings.Settle/2; { // looked at more than once
 				h.send("human", "tick", `{"to":"alice","body":"x"}`)
 				await(h, "any message", anyEvent[*protocol.MessageEvent])
 			}
@@ -755,7 +756,7 @@ func TestTakenAwayByAPerson(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			h := newHive(t, "alice", "bob")
-			h.settings.Settle = time.Second // git is quicker than that
+			h.settings.Settle = tt.settle
 			h.send("alice", "1", `{"id":"m1","to":"bob","body":"x"}`)
 			h.once()
 			h.up()

@@ -158,14 +158,14 @@ func inspect(disk durable.FS) error {
 	return errors.Join(errs...)
 }
 
-// sweep has a daemon crash at each operation on a copy of one disk, until none is
-// left to crash at, and says how many there were. Where all of them wait, their
-// clock goes on at once.
+// sweep has a daemon crash at each operation on a copy of one disk, or at those
+// that [strides.Stories] leaves, until none is left to crash at. It says how many
+// operations there were. Where all of them wait, their clock goes on at once.
 func sweep(t *testing.T, begin func(t *testing.T) *faultfs.Mem, crash func(disk *faultfs.Mem, k int) (crashed bool, err error)) (crashes int) {
 	t.Helper()
 	var begun *faultfs.Mem
 	synctest.Test(t, func(t *testing.T) { begun = begin(t) })
-	for k := 1; ; k++ {
+	for k := 1; ; k += strides.Of(strides.Stories) {
 		var crashed bool
 		var err error
 		synctest.Test(t, func(*testing.T) {

@@ -19,7 +19,9 @@ const Variable = "HIVED_SWEEP"
 // Name is one of the sweeps.
 type Name string
 
-// The sweeps. A stride of n is every n-th; the others are numbers of things.
+// The sweeps. A stride of n is every n-th; the others are numbers of things. The
+// stride of [Stories] is odd and no multiple of three, since two or three ways of
+// losing data take turns there.
 const (
 	HiveCrashes    Name = "whole hive, crashes: stride over its operations"
 	HiveFails      Name = "whole hive, failing disk: stride over its operations"
@@ -30,6 +32,7 @@ const (
 	TaskRecovery   Name = "tasks, crashed recoveries: stride over those of the recovery"
 	Stories        Name = "one story, crashes: stride over its operations"
 	GitCrashes     Name = "history, crashes: stride over its operations"
+	GitBytes       Name = "bytes changed of each file of a history"
 	Timers         Name = "tasks of which the time is up at once"
 	Rows           Name = "rows of the benchmark: 0 some, 1 all"
 	Failpoints     Name = "failpoints: stride over the named points"
@@ -50,15 +53,16 @@ const (
 // table is how dense each sweep is. In the night each fault is tried at every
 // operation that a stride leaves, otherwise one of them, in turns.
 var table = map[Name][night + 1]int{
-	HiveCrashes:    {20, 1, 1},
-	HiveFails:      {8, 3, 1},
+	HiveCrashes:    {40, 1, 1},
+	HiveFails:      {32, 3, 1},
 	HiveRecoveries: {720, 180, 20},
-	TaskCrashes:    {128, 32, 6},
-	TaskFails:      {188, 32, 6},
+	TaskCrashes:    {256, 32, 6},
+	TaskFails:      {376, 32, 6},
 	TaskRecoveries: {800, 200, 120},
 	TaskRecovery:   {5, 3, 1},
-	Stories:        {1, 1, 1},
-	GitCrashes:     {4, 1, 1},
+	Stories:        {5, 1, 1},
+	GitCrashes:     {8, 1, 1},
+	GitBytes:       {4, 12, 100},
 	Timers:         {2000, 10_000, 10_000},
 	Rows:           {0, 1, 1},
 	Failpoints:     {7, 1, 1},
