@@ -71,22 +71,23 @@ const Variable = "HIVED_FAILPOINT"
 const Arm = "-X github.com/hived/hived/internal/failpoint.minds=yes"
 
 var (
-	minds string // set by the linker
-	armed Point
-	left  atomic.Int64 // times until it kills
+	minds       string // set by the linker
+	armed, left = arm()
 )
 
-func init() {
+// arm gives the point that kills, and how many times it comes until it does.
+func arm() (Point, *atomic.Int64) {
+	var left atomic.Int64
 	if minds == "" {
-		return
+		return "", &left
 	}
 	name, times, _ := strings.Cut(os.Getenv(Variable), ":")
-	armed = Point(name)
 	n, err := strconv.ParseInt(times, 10, 64)
-	left.Store(max(n, 1))
 	if times != "" && err != nil {
 		panic(Variable + ": not a number of times: " + times)
 	}
+	left.Store(max(n, 1))
+	return Point(name), &left
 }
 
 // Hit kills the process if the point is the armed one, and has come so many

@@ -13,7 +13,7 @@ const shared = "/dev/shm"
 func inMemory() {
 	var s unix.Statfs_t
 	if err := unix.Statfs(shared, &s); err != nil ||
-		s.Type != unix.TMPFS_MAGIC || s.Flags&(unix.ST_NOEXEC|unix.ST_RDONLY) != 0 || s.Bavail*uint64(s.Bsize) < room ||
+		s.Type != unix.TMPFS_MAGIC || s.Flags&(unix.ST_NOEXEC|unix.ST_RDONLY) != 0 || float64(s.Bavail)*float64(s.Bsize) < room ||
 		unix.Access(shared, unix.W_OK|unix.X_OK) != nil {
 		return
 	}
