@@ -93,6 +93,17 @@ func (c *crowd) work(ctx context.Context, random *rand.Rand) error {
 	return errors.Join(group.Wait(), shut())
 }
 
+// size is how many messages were sent by those who do no harm.
+func (c *crowd) size() int {
+	n := 0
+	for _, key := range c.known.keys() {
+		if i := strings.LastIndexByte(key, '-'); slices.Contains(c.names, protocol.AgentID(key[:i])) {
+			n++
+		}
+	}
+	return n
+}
+
 // each has one after the other do something.
 func (c *crowd) each(do func(*member) error) error {
 	members, shut, err := c.members(rand.New(rand.NewPCG(1, 1))) //nolint:gosec // nothing is secret
@@ -232,6 +243,9 @@ func (m *member) slowly() (err error) {
 	to := m.someone()
 	text := fmt.Sprintf(`{"to":[%q],"body":%q}`, to[0], m.text(key))
 	f, err := os.OpenFile(m.outbox(key), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644) //nolint:gosec // like any file of an agent's
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // git took the outbox away, and hived is about to make it again
+	}
 	if err != nil {
 		return err
 	}
@@ -251,7 +265,11 @@ func (m *member) breakOne() error {
 	if m.synced {
 		return nil // whether it survives, nobody promised
 	}
-	if err := os.WriteFile(filepath.Join(m.dir, protocol.OutboxDir(m.id), name), []byte(`{"to": "`+name), 0o644); err != nil { //nolint:gosec // like any file of an agent's
+	err := os.WriteFile(filepath.Join(m.dir, protocol.OutboxDir(m.id), name), []byte(`{"to": "`+name), 0o644) //nolint:gosec // like any file of an agent's
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // as in slowly
+	}
+	if err != nil {
 		return err
 	}
 	m.known.breaks(m.id, name)
@@ -359,7 +377,11 @@ func (m *member) takes(from protocol.AgentID, data []byte, file string) error {
 
 // handle moves a message to .done, or deletes it, or leaves it for later.
 func (m *member) handle(path, file string) (err error) {
-	switch m.random.IntN(20) {
+	dice := m.random.IntN(20)
+	if dice > 0 {
+		m.known.handles(m.id, file)
+	}
+	switch dice {
 	case 0:
 	case 1:
 		err = os.Remove(path)

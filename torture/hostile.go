@@ -50,6 +50,9 @@ type guest struct {
 
 // invite gives a hive those of the hostile that are meant.
 func (h *hive) invite(names []string) error {
+	if len(names) > 0 {
+		h.crowd.pace *= 2 // the others leave them time
+	}
 	for _, name := range names {
 		i := slices.IndexFunc(hostiles, func(x Hostile) bool { return x.Name == name })
 		if i < 0 {
@@ -133,6 +136,24 @@ func (m *member) unread() ([]heard, error) {
 	return list, nil
 }
 
+// eachUnread takes what is in its inbox, oldest first, moves it away and does something
+// with it.
+func (m *member) eachUnread(do func(x heard) error) error {
+	list, err := m.unread()
+	if err != nil {
+		return err
+	}
+	for _, x := range list {
+		if err := m.done(x); err != nil {
+			return err
+		}
+		if err := do(x); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // look reads one file.
 func (m *member) look(path string) (heard, error) {
 	x := heard{file: filepath.Base(path), path: path}
@@ -152,6 +173,7 @@ func (m *member) look(path string) (heard, error) {
 
 // done moves a message away that it has handled. Somebody may have been quicker.
 func (m *member) done(x heard) error {
+	m.known.handles(m.id, x.file)
 	_, err := m.box.Done(x.file)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, agent.ErrNotFound) {
 		return nil

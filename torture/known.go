@@ -25,6 +25,7 @@ type known struct {
 	waits    map[string]bool   // by key: what may wait in its outbox for ever; true: it must
 	approved map[question]bool // what an approver means to approve of; true: it has, in time
 	deeds    map[string]int    // of the hostile, by their names
+	handled  map[string]bool   // what agents took out of their inboxes, or tried to, by its path
 	seen     []string          // what an agent saw that cannot be
 }
 
@@ -37,7 +38,7 @@ type letter struct {
 func newKnown() *known {
 	return &known{
 		sent: map[string][]protocol.AgentID{}, read: map[letter]map[string]bool{}, broken: map[string]bool{}, created: map[string]bool{}, taken: map[taken]bool{}, finished: map[finished]bool{}, ends: make(chan struct{}, 1),
-		waits: map[string]bool{}, approved: map[question]bool{}, deeds: map[string]int{},
+		waits: map[string]bool{}, approved: map[question]bool{}, deeds: map[string]int{}, handled: map[string]bool{},
 	}
 }
 
@@ -122,11 +123,18 @@ func (k *known) find(to protocol.AgentID, key, file string) {
 	k.read[l][file] = true
 }
 
-// size is how many messages were sent.
-func (k *known) size() int {
+// handles notes a message that an agent is about to take out of its inbox.
+func (k *known) handles(id protocol.AgentID, file string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return len(k.sent)
+	k.handled[protocol.InboxDir(id)+"/"+file] = true
+}
+
+// wasHandled tells whether the file of an inbox was taken out of it by its agent.
+func (k *known) wasHandled(path string) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.handled[path]
 }
 
 // keys are those of all messages that are known to be sent by now.

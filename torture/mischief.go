@@ -22,7 +22,7 @@ const turnOf = 20 * time.Millisecond
 // what it has moved.
 func movers(h *hive) []*guest {
 	h.tears = stranger("mover")
-	return []*guest{{h.tears, 10 * turnOf, func(_ context.Context, m *member) error {
+	return []*guest{{h.tears, 2 * turnOf, func(_ context.Context, m *member) error {
 		dir := filepath.Join(m.dir, protocol.InboxDir(m.id))
 		list, err := os.ReadDir(dir)
 		if err != nil {
@@ -32,14 +32,14 @@ func movers(h *hive) []*guest {
 			if !protocol.IsMessageName(e.Name()) {
 				continue
 			}
-			x, err := m.look(filepath.Join(dir, e.Name()))
-			if err == nil {
+			switch x, err := m.look(filepath.Join(dir, e.Name())); {
+			case err != nil:
+				m.moves(x)
+			case m.random.IntN(8) == 0: // others are left for later
 				if err := m.done(x); err != nil {
 					return err
 				}
-				continue
 			}
-			m.moves(x)
 		}
 		return nil
 	}}}
@@ -103,19 +103,12 @@ type numbered struct {
 }
 
 func (s *numbered) turn(_ context.Context, m *member) error {
-	list, err := m.unread()
-	if err != nil {
-		return err
-	}
 	if !slices.Contains(s.used, "1") {
 		s.says(m, "1", "", string(m.id)+"-asks", s.others)
 	}
-	for _, x := range list {
-		if err := m.done(x); err != nil {
-			return err
-		}
+	err := m.eachUnread(func(x heard) error {
 		if !slices.Contains(s.others, x.From) {
-			continue
+			return nil
 		}
 		if hops := int(x.ID[0] - '1'); x.Hops != hops {
 			m.known.wrong("%s of %s to %s has %d hops, and not %d", x.ID, x.From, m.id, x.Hops, hops)
@@ -126,8 +119,9 @@ func (s *numbered) turn(_ context.Context, m *member) error {
 		if next := string(x.ID[0] + 1); x.ID < "3" && !slices.Contains(s.used, next) {
 			s.says(m, next, x.ID, string(x.Conversation), []protocol.AgentID{x.From})
 		}
-	}
-	if s.again < idsEach {
+		return nil
+	})
+	if len(s.used) > 0 && s.again < idsEach {
 		s.again++
 		key := m.key()
 		if m.write(key, fmt.Sprintf(`{"id":%q,"to":%s,"body":"%s something else"}`, s.used[m.random.IntN(len(s.used))], quoted(s.others), key)) {
@@ -135,7 +129,7 @@ func (s *numbered) turn(_ context.Context, m *member) error {
 			m.known.deed("same-ids")
 		}
 	}
-	return nil
+	return err
 }
 
 func (s *numbered) says(m *member, id string, re protocol.MessageID, conversation string, to []protocol.AgentID) {
@@ -152,30 +146,29 @@ func (s *numbered) says(m *member, id string, re protocol.MessageID, conversatio
 	}
 }
 
-// What one deletes at once, and how often it is sent so much.
+// What one deletes at once, and how often it is sent so much: together more than an
+// inbox takes.
 const (
 	deletedAtOnce = 110
 	deletions     = 5
 	inboxCap      = 1000
 )
 
-// feeder fills the inbox of the deleter, each time that it hears of it.
+// feeder fills the inbox of the deleter, each time that it hears of it. There are
+// two of them, since one alone would send so much that it looked like a loop, to
+// hived, where others broadcast to it.
 type feeder struct{ fed int }
 
+var feeders = []protocol.AgentID{stranger("feeder-1"), stranger("feeder-2")}
+
 func (s *feeder) turn(_ context.Context, m *member) error {
-	list, err := m.unread()
-	if err != nil {
-		return err
-	}
 	word := s.fed == 0
-	for _, x := range list {
+	err := m.eachUnread(func(x heard) error {
 		word = word || x.From == stranger("deleter")
-		if err := m.done(x); err != nil {
-			return err
-		}
-	}
-	if !word || s.fed >= deletions {
 		return nil
+	})
+	if err != nil || !word || s.fed >= deletions {
+		return err
 	}
 	s.fed++
 	for range deletedAtOnce {
@@ -191,24 +184,37 @@ func (m *member) tells(to protocol.AgentID) {
 	}
 }
 
-// deleters: one that lets its inbox fill, reads all of it and deletes it, and one
-// that fills it.
+// deleterWords is how often the deleter writes to others, so that hived hears of it
+// after it has deleted something, and believes it.
+const deleterWords = 100
+
+// deleters: one that lets its inbox fill, reads all of it and deletes it, and those
+// that fill it.
 func deleters(*hive) []*guest {
-	emptied := 0
+	emptied, words := 0, 0
 	return []*guest{
-		{stranger("feeder"), turnOf, (&feeder{}).turn},
+		{feeders[0], turnOf, (&feeder{}).turn},
+		{feeders[1], turnOf, (&feeder{}).turn},
 		{stranger("deleter"), turnOf, func(_ context.Context, m *member) error {
 			list, err := m.unread()
-			if err != nil || len(list) < deletedAtOnce {
+			if err != nil {
 				return err
 			}
+			if len(list) < deletedAtOnce {
+				if emptied > 0 && words < deleterWords && m.random.IntN(10) == 0 {
+					words++
+					m.tells(m.names[0])
+				}
+				return nil
+			}
 			for _, x := range list {
+				m.known.handles(m.id, x.file)
 				_ = os.Remove(x.path) // hived is setting it right, perhaps
 			}
 			emptied++
 			m.known.deed("deleter")
 			if emptied < deletions {
-				m.tells(stranger("feeder"))
+				m.tells(feeders[emptied%len(feeders)])
 			}
 			return nil
 		}},
@@ -217,9 +223,10 @@ func deleters(*hive) []*guest {
 
 // What one sends that broadcasts back.
 const (
+	echoesEach   = 2   // to one message
 	echoesAtOnce = 8   // in a turn
 	echoesAtEnd  = 20  // once it was told that what it sends waits
-	echoesMost   = 400 // where nothing stops it
+	echoesMost   = 600 // where nothing stops it: more than echoesOfLoop
 )
 
 // echoes: two who broadcast back whatever they get, and go on when they are told
@@ -234,27 +241,22 @@ type echoer struct {
 }
 
 func (s *echoer) turn(_ context.Context, m *member) error {
-	list, err := m.unread()
-	if err != nil {
-		return err
-	}
 	backs := 0
-	for _, x := range list {
+	return m.eachUnread(func(x heard) error {
 		s.told = s.told || x.about().Code == protocol.CodeEchoCap
-		if err := m.done(x); err != nil {
-			return err
+		for range echoesEach {
+			if x.From == protocol.Hive || backs >= echoesAtOnce || s.sent >= echoesMost || s.after >= echoesAtEnd {
+				break
+			}
+			backs++
+			s.sent++
+			if s.told {
+				s.after++
+			}
+			m.echo(s.told)
 		}
-		if x.From == protocol.Hive || backs >= echoesAtOnce || s.sent >= echoesMost || s.after >= echoesAtEnd {
-			continue
-		}
-		backs++
-		s.sent++
-		if s.told {
-			s.after++
-		}
-		m.echo(s.told)
-	}
-	return nil
+		return nil
+	})
 }
 
 // echo broadcasts. Once it was told that what it sends waits, nobody may get it.
@@ -263,7 +265,9 @@ func (m *member) echo(told bool) {
 	if !m.write(key, fmt.Sprintf(`{"to":"broadcast","body":"%s"}`, key)) {
 		return
 	}
-	m.known.deed("echo")
+	if told { // else it did no harm that hived knows of
+		m.known.deed("echo")
+	}
 	m.known.mayWait(key, told)
 	m.known.send(key, m.everybody(m.id))
 }

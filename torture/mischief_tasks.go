@@ -36,20 +36,9 @@ type asker struct {
 const askerPatience = 3 * time.Second
 
 func (s *asker) turn(_ context.Context, m *member) error {
-	list, err := m.unread()
-	if err != nil {
+	err := m.eachUnread(func(x heard) error { return s.hears(m, x.about(), x.InReplyTo) })
+	if err != nil || time.Since(s.begun) < askerPatience {
 		return err
-	}
-	for _, x := range list {
-		if err := m.done(x); err != nil {
-			return err
-		}
-		if err := s.hears(m, x.about(), x.InReplyTo); err != nil {
-			return err
-		}
-	}
-	if time.Since(s.begun) < askerPatience {
-		return nil
 	}
 	key := m.key()
 	*s = asker{title: key, begun: time.Now()}
@@ -103,21 +92,15 @@ type lateAnswer struct {
 const lateBy = 200 * time.Millisecond
 
 func (s *lateApprover) turn(_ context.Context, m *member) error {
-	list, err := m.unread()
-	if err != nil {
-		return err
-	}
-	for _, x := range list {
-		if err := m.done(x); err != nil {
-			return err
-		}
+	err := m.eachUnread(func(x heard) error {
 		about := x.about()
 		if about.Ask == 0 || about.Code != protocol.CodeApprovalAsked && about.Code != protocol.CodeReminder {
-			continue
+			return nil
 		}
-		if err := s.asked(m, x.ID, about); err != nil {
-			return err
-		}
+		return s.asked(m, x.ID, about)
+	})
+	if err != nil {
+		return err
 	}
 	for len(s.notices) > 0 && time.Since(s.notices[0].until) > lateBy {
 		q := s.notices[0]
@@ -194,8 +177,11 @@ func (k *known) questions(t *tasksOf, r *Report) {
 		}
 	}
 	for q, inTime := range k.approved {
-		if inTime && t.timedOut[q] {
+		switch {
+		case inTime && t.timedOut[q]:
 			r.problem("question %s of task %s was approved of in time, and failed of its time-out", q.ask, q.task)
+		case inTime && !t.granted[q]:
+			r.problem("question %s of task %s was approved of in time, and never granted", q.ask, q.task)
 		}
 	}
 }

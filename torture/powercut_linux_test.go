@@ -138,7 +138,7 @@ func (d *device) hive(t *testing.T, name string, times int, random *rand.Rand, r
 	}
 	unix.Sync() // a hive that was never there is nobody's loss
 	h.crowd.synced = true
-	for r.Crashes < times && h.crowd.known.size() < enough {
+	for r.Crashes < times && h.crowd.size() < enough {
 		if err := d.life(t.Context(), h, random, r); err != nil {
 			t.Fatalf("after %d power cuts: %v", r.Crashes, err)
 		}

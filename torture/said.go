@@ -27,10 +27,13 @@ type accepted struct {
 	// messages of each agent were accepted.
 	settled protocol.Seq
 	from    map[protocol.AgentID]int
+	// stopped says of whom a message was stopped, and by what.
+	stopped map[protocol.AgentID]string
+	after   map[protocol.AgentID]int // of from: those since all that it sends has to wait
 }
 
 func newAccepted() *accepted {
-	return &accepted{times: map[string]int{}, aside: map[string]int{}, tasks: newTasksOf(), from: map[protocol.AgentID]int{}}
+	return &accepted{times: map[string]int{}, aside: map[string]int{}, tasks: newTasksOf(), from: map[protocol.AgentID]int{}, stopped: map[protocol.AgentID]string{}, after: map[protocol.AgentID]int{}}
 }
 
 // read reads what is new. The log may grow meanwhile. Where a crash took back
@@ -72,6 +75,12 @@ func (a *accepted) note(ev protocol.Event) {
 		a.settled = max(a.settled, e.Through)
 	case *protocol.MessageEvent:
 		a.from[e.From]++
+		if a.stopped[e.From] == string(protocol.CodeEchoCap) {
+			a.after[e.From]++
+		}
+		if e.Kept != nil {
+			a.stopped[e.From] = string(e.Kept.Reason)
+		}
 		if key := keyIn([]byte(e.Raw)); ours(e.From) && key != "" {
 			a.times[key]++
 		}
@@ -81,7 +90,13 @@ func (a *accepted) note(ev protocol.Event) {
 		}
 	case *protocol.TaskEvent:
 		a.tasks.note(ev.Seq, e)
-	case *protocol.AgentEvent, *protocol.DropEvent, *protocol.DuplicateEvent, *protocol.HandledEvent, *protocol.DeliveredEvent, *protocol.FileEvent, *protocol.TaskRejectedEvent, *protocol.AlertEvent:
+	case *protocol.DropEvent:
+		a.stopped[e.From] = string(e.Reason)
+	case *protocol.AlertEvent:
+		if e.Code == protocol.CodeEchoCap {
+			a.stopped[e.Agent] = string(e.Code)
+		}
+	case *protocol.AgentEvent, *protocol.DuplicateEvent, *protocol.HandledEvent, *protocol.DeliveredEvent, *protocol.FileEvent, *protocol.TaskRejectedEvent:
 	}
 }
 

@@ -37,7 +37,7 @@ const (
 	Rows           Name = "rows of the benchmark: 0 some, 1 all"
 	Failpoints     Name = "failpoints: stride over the named points"
 	Kills          Name = "kills of a daemon under load"
-	Hostile        Name = "kills of a daemon among agents that do harm"
+	Hostile        Name = "kills of a daemon among agents that do harm: 1 two of them, else all at once"
 	PowerCuts      Name = "power cuts of each file system"
 	Histories      Name = "random histories beside a model"
 )
@@ -67,7 +67,7 @@ var table = map[Name][night + 1]int{
 	Rows:           {0, 1, 1},
 	Failpoints:     {7, 1, 1},
 	Kills:          {1, 6, 1000},
-	Hostile:        {1, 12, 200},
+	Hostile:        {1, 4, 200},
 	PowerCuts:      {0, 1, 100},
 	Histories:      {20, 40, 2000},
 }
