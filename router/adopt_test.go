@@ -2,6 +2,7 @@ package router
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -10,8 +11,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/hived/hived/eventlog"
 	"github.com/hived/hived/internal/durable"
+	"github.com/hived/hived/internal/durable/faultfs"
 	"github.com/hived/hived/protocol"
+	"github.com/hived/hived/task"
 )
 
 // older makes a directory of the older layout with this registry.
@@ -189,6 +193,62 @@ func TestOlderRegistries(t *testing.T) {
 		}
 		if diff := cmp.Diff(c.want, got); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", c.agents, diff)
+		}
+	}
+}
+
+// A crash while a hive is taken over leaves no log, or one that holds all that was
+// taken over: who finds a whole log adopts nothing any more.
+func TestCrashWhileAdopting(t *testing.T) {
+	t.Parallel()
+	begun := faultfs.New()
+	put := func(name, text string) {
+		t.Helper()
+		dir, _, _ := strings.Cut(name, "/task.json")
+		if err := begun.MkdirAll(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := durable.Publish(begun, name, []byte(text), 0o644, true); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const tasks = 3
+	for i := range tasks {
+		id := fmt.Sprintf("01M7YW2XY9P0EW1X9MFVTQ%04d", i)
+		put("tasks/"+id+"/task.json", fmt.Sprintf(`{"id":%q,"title":"a","state":"failed"}`, id))
+	}
+	if err := begun.SyncAll(); err != nil {
+		t.Fatal(err)
+	}
+	adopt := func(disk durable.FS) error {
+		opt := InitOptions{Settings: memSettings(), Adopt: true, Now: time.Now()}
+		older, err := prepare(disk, opt)
+		if err != nil {
+			return err
+		}
+		return firstEvents(disk, opt, older)
+	}
+	for _, how := range []faultfs.Loss{faultfs.Drop, faultfs.Keep, faultfs.Torn(7)} {
+		for k, crashed := 1, true; crashed; k++ {
+			disk := begun.Copy()
+			disk.CrashAt(k, how)
+			crashed = adopt(disk) != nil
+			disk = disk.Reboot()
+			if err := adopt(disk); err != nil && !errors.Is(err, ErrIsHive) {
+				t.Fatalf("%v, crash at operation %d: it cannot be taken over again: %v", how, k, err)
+			}
+			got := 0
+			for rec, err := range eventlog.Read(disk, eventlog.Position{}) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				if e, is := rec.Event.Body.(*protocol.TaskEvent); is && e.Event == task.Adopted {
+					got++
+				}
+			}
+			if got != tasks {
+				t.Fatalf("%v, crash at operation %d: the log has %d of %d tasks", how, k, got, tasks)
+			}
 		}
 	}
 }

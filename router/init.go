@@ -119,32 +119,26 @@ func initialise(disk durable.FS, opt InitOptions, older *olderHive) error {
 	return firstRun(disk, opt)
 }
 
-// firstEvents begins the log.
+// firstEvents begins the log, with all that is taken over or not at all: a log
+// that is whole is adopted no more, and would miss for good what it lacks.
 func firstEvents(disk durable.FS, opt InitOptions, older *olderHive) error {
 	first := &protocol.HiveEvent{Action: protocol.Initialised, Format: cmp.Or(opt.format, protocol.LogFormat), Note: opt.Version}
 	if opt.Adopt {
 		first.Action = protocol.Adopted
 		first.Onto = older.onto
 	}
-	log, _, err := eventlog.Create(disk, eventlog.Options{SegmentBytes: opt.Settings.Log.SegmentBytes}, opt.Now, first)
-	if err != nil {
-		return fmt.Errorf("begin the log: %w", err)
-	}
 	state := ledger.New(opt.Settings.Remember)
 	state.Apply(protocol.Event{Seq: 1, TS: opt.Now, Body: first})
 	d := NewDecider(state, opt.Settings, nil)
 	d.Join(opt.Now, protocol.Human)
 	older.events(d, opt.Now)
-	for list := d.Take(opt.Now); len(list) > 0; {
-		n := min(len(list), batchEvents)
-		evs := make([]protocol.Event, n)
-		for i := range evs {
-			evs[i] = list[i].Event
-		}
-		if _, err := log.Append(evs); err != nil {
-			return errors.Join(err, log.Close())
-		}
-		list = list[n:]
+	bodies := []protocol.Body{first}
+	for _, decision := range d.Take(opt.Now) {
+		bodies = append(bodies, decision.Event.Body)
+	}
+	log, _, err := eventlog.Create(disk, eventlog.Options{SegmentBytes: opt.Settings.Log.SegmentBytes}, opt.Now, bodies...)
+	if err != nil {
+		return fmt.Errorf("begin the log: %w", err)
 	}
 	return log.Close()
 }
