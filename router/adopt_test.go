@@ -252,3 +252,85 @@ func TestCrashWhileAdopting(t *testing.T) {
 		}
 	}
 }
+
+// What lies below tasks/ and is not hived's makes no task, damages none, and keeps
+// none from being taken over.
+func TestAdoptTasksBesideOtherFiles(t *testing.T) {
+	t.Parallel()
+	const id, dir = "01M7YW2XY9P0EW1X9MFVTQ8901", "tasks/01M7YW2XY9P0EW1X9MFVTQ8901"
+	for _, tt := range []struct {
+		name    string
+		plant   func(disk *faultfs.Mem) error
+		damaged string
+		left    []string
+	}{
+		{name: "nothing beside", plant: func(*faultfs.Mem) error { return nil }},
+		{
+			name: "a temporary file of a crash",
+			plant: func(disk *faultfs.Mem) error {
+				return durable.Publish(disk, dir+"/answers/.9.json.1.tmp", nil, 0o644, true)
+			},
+			left: []string{dir + "/answers/.9.json.1.tmp"},
+		},
+		{
+			name: "a file of somebody's",
+			plant: func(disk *faultfs.Mem) error {
+				return durable.Publish(disk, dir+"/answers/07.json", []byte("{}"), 0o644, true)
+			},
+			left: []string{dir + "/answers/07.json"},
+		},
+		{
+			name: "a torn answer",
+			plant: func(disk *faultfs.Mem) error {
+				return durable.Publish(disk, dir+"/answers/7.json", []byte("{"), 0o644, true)
+			},
+			damaged: dir + "/answers/7.json: it is no whole JSON of its kind",
+		},
+		{
+			name: "a link in the place of the answers",
+			plant: func(disk *faultfs.Mem) error {
+				return errors.Join(disk.Remove(dir+"/answers"), disk.Symlink(dir+"/answers", "/etc"))
+			},
+			damaged: dir + "/answers: it is no directory",
+		},
+		{
+			name: "a file in the place of the answers",
+			plant: func(disk *faultfs.Mem) error {
+				return errors.Join(disk.Remove(dir+"/answers"), durable.Publish(disk, dir+"/answers", nil, 0o644, true))
+			},
+			damaged: dir + "/answers: it is no directory",
+		},
+		{
+			name:  "an id in small letters, which no command takes",
+			plant: func(disk *faultfs.Mem) error { return disk.MkdirAll(strings.ToLower(dir)+"/answers", 0o755) },
+			left:  []string{strings.ToLower(dir)},
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			disk := faultfs.New()
+			if err := errors.Join(
+				disk.MkdirAll(dir+"/answers", 0o755),
+				durable.Publish(disk, dir+"/task.json", fmt.Appendf(nil, `{"id":%q,"title":"a","state":"unassigned"}`, id), 0o644, true),
+				durable.Publish(disk, dir+"/brief.json", fmt.Appendf(nil, `{"id":%q,"title":"a"}`, id), 0o644, true),
+				tt.plant(disk),
+			); err != nil {
+				t.Fatal(err)
+			}
+			o := &olderHive{}
+			if err := o.findTasks(disk); err != nil {
+				t.Fatal(err)
+			}
+			if len(o.tasks) != 1 {
+				t.Fatalf("%d tasks", len(o.tasks))
+			}
+			damaged := ""
+			if err := o.tasks[0].damaged; err != nil {
+				damaged = err.Error()
+			}
+			if diff := cmp.Diff([]any{tt.damaged, tt.left}, []any{damaged, o.left}); diff != "" {
+				t.Errorf("damaged, and left (-want +got):\n%s", diff)
+			}
+		})
+	}
+}

@@ -5,8 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"slices"
-
-	"github.com/oklog/ulid/v2"
+	"strings"
 
 	"github.com/hived/hived/internal/durable"
 	"github.com/hived/hived/protocol"
@@ -31,11 +30,12 @@ func (o *olderHive) findTasks(disk durable.FS) error {
 		return fmt.Errorf("list tasks/: %w", err)
 	}
 	for _, d := range dirs {
-		if _, err := ulid.ParseStrict(d.Name); err != nil || !d.Type.IsDir() {
+		id, err := protocol.ParseTaskID(d.Name)
+		if err != nil || !d.Type.IsDir() {
 			o.left = append(o.left, protocol.PathTasks+"/"+protocol.SafeName(d.Name))
 			continue
 		}
-		if err := o.findTask(disk, protocol.TaskID(d.Name)); err != nil {
+		if err := o.findTask(disk, id); err != nil {
 			return err
 		}
 	}
@@ -60,18 +60,29 @@ func (o *olderHive) findTask(disk durable.FS, id protocol.TaskID) error {
 	for _, name := range []string{protocol.TaskView, protocol.TaskBrief, protocol.TaskCheckpoint, protocol.TaskResult} {
 		read(name)
 	}
-	answers, err := disk.ReadDir(dir + "/" + protocol.TaskAnswers)
-	if err != nil && !isNotExist(err) {
-		return fmt.Errorf("list %s: %w", dir, err)
-	}
-	for _, a := range answers {
-		read(protocol.TaskAnswers + "/" + a.Name)
+	switch info, err := disk.Lstat(dir + "/" + protocol.TaskAnswers); {
+	case isNotExist(err):
+	case err == nil && !info.Mode.IsDir():
+		files[protocol.TaskAnswers] = nil
+	default:
+		answers, err := disk.ReadDir(dir + "/" + protocol.TaskAnswers)
+		if err != nil {
+			return fmt.Errorf("list the answers of task %s: %w", id, err)
+		}
+		for _, a := range answers {
+			if name := protocol.TaskAnswers + "/" + a.Name; isAnswer(a.Name) {
+				read(name)
+			} else { // as a temporary file that a crash left
+				o.left = append(o.left, dir+"/"+protocol.TaskAnswers+"/"+protocol.SafeName(a.Name))
+			}
+		}
 	}
 	if len(files) == 0 {
 		return nil // a crash left the directory of a task that was swept
 	}
 	t := olderTask{}
 	if t.event, t.damaged = task.Adopt(id, files, o.active(disk)); t.damaged != nil {
+		var err error
 		if t.aside, err = freeName(disk, tasksAside+"/"+string(id)); err != nil {
 			return err
 		}
@@ -79,6 +90,13 @@ func (o *olderHive) findTask(disk durable.FS, id protocol.TaskID) error {
 	}
 	o.tasks = append(o.tasks, t)
 	return nil
+}
+
+// isAnswer reports whether a file of this name below answers/ is hived's.
+func isAnswer(name string) bool {
+	stem, is := strings.CutSuffix(name, ".json")
+	ask, err := protocol.ParseSeq(stem)
+	return is && err == nil && ask.String() == stem
 }
 
 // active gives who can go on with a task: the agents of the roster that are not

@@ -14,8 +14,9 @@ import (
 )
 
 // Adopt makes of the files of a task, by their names below tasks/<id>/, the event
-// with which a log that is begun anew takes it over (spec §1.6). active tells who
-// can go on with a task.
+// with which a log that is begun anew takes it over (spec §1.6). The name of
+// answers/ alone says that something else is in its place. active tells who can go
+// on with a task.
 //
 // The token never goes down: the task keeps its epoch with its holder, or its epoch
 // is over, whoever had it. A file that somebody deleted is not missed, but for
@@ -82,6 +83,9 @@ func (a *adoption) read() {
 	var out Outcome
 	if a.parse(protocol.TaskResult, false, &out) && a.check(protocol.TaskResult, out.Task == a.id && out.Epoch < epochMost && len(out.Result) > 0, "it is not the result of this task") {
 		a.out = &out
+	}
+	if _, there := a.files[protocol.TaskAnswers]; there {
+		a.check(protocol.TaskAnswers, false, "it is no directory")
 	}
 	for _, name := range slices.Sorted(maps.Keys(a.files)) {
 		ask, is := strings.CutPrefix(name, protocol.TaskAnswers+"/")
