@@ -54,7 +54,7 @@ var ErrNotAHive = errors.New("this is not a hive; make one with `hived init`")
 // daemon runs the error is [durable.ErrLocked]. Nothing is deleted: what it
 // replaces stands below .hived/ afterwards. What it did it logs, as a `hive`
 // event. It ends with [Verify].
-func Repair(ctx context.Context, disk *durable.Disk, opt RepairOptions) (Repaired, error) {
+func Repair(ctx context.Context, disk durable.FS, opt RepairOptions) (Repaired, error) {
 	r := &repairer{disk: disk, opt: opt}
 	r.out.Done, r.out.Left = []Action{}, []Finding{}
 	if err := r.run(ctx); err != nil {
@@ -64,7 +64,7 @@ func Repair(ctx context.Context, disk *durable.Disk, opt RepairOptions) (Repaire
 }
 
 type repairer struct {
-	disk *durable.Disk
+	disk durable.FS
 	opt  RepairOptions
 	out  Repaired
 	fold *fold
@@ -83,12 +83,16 @@ func (r *repairer) run(ctx context.Context) error {
 	if err := r.disk.MkdirAll(protocol.PathScratch, 0o755); err != nil {
 		return err
 	}
-	lock, err := durable.TakeLock(r.disk, router.LockFile, []byte("repair\n"))
-	if err != nil {
-		return err
+	release := func() error { return nil } // of a disk that no other process sees
+	if shared, ok := r.disk.(*durable.Disk); ok {
+		lock, err := durable.TakeLock(shared, router.LockFile, []byte("repair\n"))
+		if err != nil {
+			return err
+		}
+		release = lock.Release
 	}
 	again, err := r.locked(ctx)
-	if err := errors.Join(err, lock.Release()); err != nil {
+	if err := errors.Join(err, release()); err != nil {
 		return err
 	}
 	if again {

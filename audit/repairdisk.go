@@ -52,7 +52,11 @@ const (
 // rights gives the owner of a directory, and of what hived wrote into it, his
 // rights back where that is who runs this.
 func (r *repairer) rights() error {
-	root, err := os.OpenRoot(r.disk.Path("."))
+	shared, ok := r.disk.(*durable.Disk)
+	if !ok {
+		return nil // no other user ever touched it
+	}
+	root, err := os.OpenRoot(shared.Path("."))
 	if err != nil {
 		return err
 	}

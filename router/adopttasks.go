@@ -23,29 +23,52 @@ type olderTask struct {
 const tasksAside = protocol.PathScratch + "/tasks-damaged"
 
 // findTasks reads the tasks of a hive whose log is lost, where their files stand
-// (spec §1.6). What has not the name of a task is none.
+// (spec §1.6), or where an adoption that was interrupted had set them aside. What has
+// not the name of a task is none.
 func (o *olderHive) findTasks(disk durable.FS) error {
 	dirs, err := disk.ReadDir(protocol.PathTasks)
 	if err != nil && !isNotExist(err) {
 		return fmt.Errorf("list tasks/: %w", err)
 	}
+	stands := map[protocol.TaskID]bool{}
 	for _, d := range dirs {
-		id, err := protocol.ParseTaskID(d.Name)
-		if err != nil || !d.Type.IsDir() {
+		id, err := taskOf(d)
+		if err != nil {
 			o.left = append(o.left, protocol.PathTasks+"/"+protocol.SafeName(d.Name))
 			continue
 		}
-		if err := o.findTask(disk, id); err != nil {
+		stands[id] = true
+		if err := o.findTask(disk, id, protocol.TaskDir(id)); err != nil {
+			return err
+		}
+	}
+	aside, err := disk.ReadDir(tasksAside)
+	if err != nil && !isNotExist(err) {
+		return fmt.Errorf("list %s: %w", tasksAside, err)
+	}
+	for _, d := range aside {
+		id, err := taskOf(d)
+		if err != nil || stands[id] {
+			continue
+		}
+		if err := o.findTask(disk, id, tasksAside+"/"+d.Name); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (o *olderHive) findTask(disk durable.FS, id protocol.TaskID) error {
+// taskOf gives the task whose directory an entry is.
+func taskOf(d durable.Entry) (protocol.TaskID, error) {
+	if !d.Type.IsDir() {
+		return "", errors.New("it is no directory")
+	}
+	return protocol.ParseTaskID(d.Name)
+}
+
+func (o *olderHive) findTask(disk durable.FS, id protocol.TaskID, dir string) error {
 	files := map[string][]byte{}
 	room := int64(adoptMost)
-	dir := protocol.TaskDir(id)
 	read := func(name string) {
 		data, _, err := durable.ReadFile(disk, dir+"/"+name, room)
 		switch {
@@ -82,9 +105,12 @@ func (o *olderHive) findTask(disk durable.FS, id protocol.TaskID) error {
 	}
 	t := olderTask{}
 	if t.event, t.damaged = task.Adopt(id, files, o.active(disk)); t.damaged != nil {
-		var err error
-		if t.aside, err = freeName(disk, tasksAside+"/"+string(id)); err != nil {
-			return err
+		t.aside = dir
+		if dir == protocol.TaskDir(id) {
+			var err error
+			if t.aside, err = freeName(disk, tasksAside+"/"+string(id)); err != nil {
+				return err
+			}
 		}
 		t.event.Reason += "; they are kept in " + t.aside
 	}
@@ -136,8 +162,8 @@ func freeName(disk durable.FS, name string) (string, error) {
 	}
 }
 
-// setAsideTasks keeps the files of damaged tasks. It comes behind the log: who is
-// interrupted before finds them where they were.
+// setAsideTasks keeps the files of damaged tasks. It comes before the log: once that
+// has the tasks, whoever starts or repairs the hive writes their files anew.
 func (o *olderHive) setAsideTasks(disk durable.FS) error {
 	for _, t := range o.tasks {
 		if t.damaged == nil {

@@ -101,10 +101,10 @@ func initialise(disk durable.FS, opt InitOptions, older *olderHive) error {
 	if err := older.setAsideLog(disk); err != nil {
 		return err
 	}
-	if err := firstEvents(disk, opt, older); err != nil {
+	if err := older.setAsideTasks(disk); err != nil {
 		return err
 	}
-	if err := older.setAsideTasks(disk); err != nil {
+	if err := firstEvents(disk, opt, older); err != nil {
 		return err
 	}
 	if opt.Tell != nil {
