@@ -146,8 +146,9 @@ func (s *numbered) says(m *member, id string, re protocol.MessageID, conversatio
 	}
 }
 
-// What one deletes at once, and how often it is sent so much: together more than an
-// inbox takes.
+// What one deletes at once, how often it is sent so much, and what an inbox takes:
+// more than all of that, for what was deleted counts as unread until hived has
+// looked twice, and a daemon that is soon killed does not come to it.
 const (
 	deletedAtOnce = 110
 	deletions     = 5

@@ -220,7 +220,7 @@ func TestHostile(t *testing.T) {
 	const hives = 4 // at most, before it is told that somebody did nothing
 	idle := func(name string) bool { return r.Hostile[name] == 0 }
 	long := *hostileCrashes > 1 // one kill may come before much has happened
-	for n := 0; n == 0 || r.Crashes < *hostileCrashes || long && n < hives && slices.ContainsFunc(names, idle); n++ {
+	for n := 0; n == 0 || r.OK() && (r.Crashes < *hostileCrashes || long && n < hives && slices.ContainsFunc(names, idle)); n++ {
 		h, err := newHive(t.Context(), Options{Program: program(t, programs.plain), Agents: defaultAgents, Hostile: names, Tell: func(string, Report) {}}, filepath.Join(dir, fmt.Sprintf("hive-%d", n)))
 		if err != nil {
 			t.Fatal(err)
