@@ -229,8 +229,8 @@ type TaskOutput struct {
 	Value jsontext.Value `json:"value"`
 }
 
-// TaskRejectedEvent is a `task-rejected` event: a command about a task changed
-// nothing. Its payload is in the message that Of names.
+// TaskRejectedEvent is a `task-rejected` event: a command about a task, or one that
+// there is not, changed nothing. Its payload is in the message that Of names.
 type TaskRejectedEvent struct {
 	Task   string    `json:"task,omitzero"` // as it was written
 	Event  string    `json:"event"`         // as it was written
