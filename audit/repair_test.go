@@ -111,15 +111,28 @@ func TestRepairBuildsHistoryAgain(t *testing.T) {
 }
 
 // A hive without its log goes on from its files when a person says so: what is
-// unread stays unread, ids stay taken, and the old history is built upon.
+// unread stays unread, ids stay taken, and the old history is built upon; so it
+// does without its registry.
 func TestRepairAdoptsFiles(t *testing.T) {
 	t.Parallel()
+	for _, lost := range [][]string{{"log.jsonl"}, {"log.jsonl", "registry.json"}} {
+		t.Run(strings.Join(lost, " and "), func(t *testing.T) {
+			t.Parallel()
+			testRepairAdoptsFiles(t, lost)
+		})
+	}
+}
+
+func testRepairAdoptsFiles(t *testing.T, lost []string) {
+	t.Helper()
 	set := fast()
 	set.Log.SegmentBytes = 4 << 10
 	h := emptyHive(t, set)
 	h.talk()
 	unread, commits := h.list("agents/bob/inbox"), strings.Count(h.git("log", "--oneline"), "\n")
-	h.remove("log.jsonl")
+	for _, name := range lost {
+		h.remove(name)
+	}
 	if r := h.repair(false); len(r.Done) > 0 || len(r.Left) != 1 || r.Left[0].Code != codeLogMissing {
 		t.Fatalf("without --adopt it did%s\nand left%s", lines(r.Done), lines(r.Left))
 	}

@@ -111,6 +111,9 @@ func Tip(disk durable.FS) (string, error) {
 		return "", nil
 	}
 	head, err := readHEAD(disk)
+	if missing(err) {
+		return "", nil // a crash interrupted [Init]
+	}
 	if err != nil {
 		return "", fmt.Errorf("read HEAD: %w", err)
 	}

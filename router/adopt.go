@@ -21,7 +21,6 @@ import (
 type olderHive struct {
 	lead     protocol.AgentID
 	agents   []olderAgent
-	unlisted bool   // there is no registry.json
 	registry []byte // that of an older hive, as it is
 	aside    string // where that is kept
 	files    []protocol.AdoptedFile
@@ -37,8 +36,9 @@ func (o *olderHive) is() bool { return len(o.agents) > 0 || o.log }
 // taken over, in bytes.
 const adoptMost = 16 << 20
 
-// findOlder looks at a directory before a hive is made of it.
-func findOlder(disk durable.FS) (*olderHive, error) {
+// findOlder looks at a directory before a hive is made of it. Where there is no
+// registry, and adopt is not set, its agents join like any.
+func findOlder(disk durable.FS, adopt bool) (*olderHive, error) {
 	o := &olderHive{}
 	if _, err := disk.Lstat(protocol.PathLog); err == nil {
 		o.log = true
@@ -46,9 +46,10 @@ func findOlder(disk durable.FS) (*olderHive, error) {
 	byID := map[protocol.AgentID]olderAgent{}
 	data, _, err := durable.ReadFile(disk, protocol.PathRegistry, adoptMost)
 	switch {
+	case isNotExist(err) && adopt:
+		return o, o.findRest(disk)
 	case isNotExist(err):
-		o.unlisted = true
-		return o, nil // a plain directory: its agents join like any
+		return o, nil
 	case err != nil:
 		return o, fmt.Errorf("read registry.json: %w", err)
 	}
@@ -78,10 +79,15 @@ func findOlder(disk durable.FS) (*olderHive, error) {
 	if _, known := byID[protocol.AgentID(reg.Lead)]; known {
 		o.lead = protocol.AgentID(reg.Lead)
 	}
+	return o, o.findRest(disk)
+}
+
+// findRest reads what needs no registry: the history, and the messages.
+func (o *olderHive) findRest(disk durable.FS) (err error) {
 	if o.onto, err = gitcommit.Tip(disk); err != nil {
-		return o, err
+		return err
 	}
-	return o, o.findMessages(disk)
+	return o.findMessages(disk)
 }
 
 // findMessages reads the messages of the older hive where they stand.

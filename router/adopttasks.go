@@ -104,7 +104,7 @@ func (o *olderHive) findTask(disk durable.FS, id protocol.TaskID, dir string) er
 		return nil // a crash left the directory of a task that was swept
 	}
 	t := olderTask{}
-	if t.event, t.damaged = task.Adopt(id, files, o.active(disk)); t.damaged != nil {
+	if t.event, t.damaged = task.Adopt(id, files, o.active); t.damaged != nil {
 		t.aside = dir
 		if dir == protocol.TaskDir(id) {
 			var err error
@@ -125,16 +125,10 @@ func isAnswer(name string) bool {
 	return is && err == nil && ask.String() == stem
 }
 
-// active gives who can go on with a task: the agents of the roster that are not
-// archived; where there is no roster, those that have a directory and so join.
-func (o *olderHive) active(disk durable.FS) func(protocol.AgentID) bool {
-	return func(id protocol.AgentID) bool {
-		if o.unlisted && !id.Reserved() {
-			info, err := disk.Lstat(protocol.AgentDir(id))
-			return err == nil && info.Mode.IsDir()
-		}
-		return id == protocol.Human || slices.ContainsFunc(o.agents, func(a olderAgent) bool { return a.id == id && !a.archived })
-	}
+// active reports whether an agent can go on with a task: it is one of the hive's,
+// and not archived.
+func (o *olderHive) active(id protocol.AgentID) bool {
+	return id == protocol.Human || slices.ContainsFunc(o.agents, func(a olderAgent) bool { return a.id == id && !a.archived })
 }
 
 // changed says in what a task is not as its files said; nothing where it is.

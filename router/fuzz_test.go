@@ -42,7 +42,7 @@ func FuzzAdopt(f *testing.F) {
 			plant(t, disk, name, message)
 		}
 		plant(t, disk, protocol.PathRegistry, registry)
-		older, err := findOlder(disk)
+		older, err := findOlder(disk, true)
 		if err != nil {
 			return
 		}

@@ -63,7 +63,7 @@ func prepare(disk durable.FS, opt InitOptions) (*olderHive, error) {
 		}
 		break
 	}
-	older, err := findOlder(disk)
+	older, err := findOlder(disk, opt.Adopt)
 	if err == nil && opt.Adopt {
 		err = older.findTasks(disk)
 	}
