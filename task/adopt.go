@@ -84,6 +84,10 @@ func (a *adoption) read() {
 	if a.parse(protocol.TaskResult, false, &out) && a.check(protocol.TaskResult, out.Task == a.id && out.Epoch < epochMost && len(out.Result) > 0, "it is not the result of this task") {
 		a.out = &out
 	}
+	a.readAnswers()
+}
+
+func (a *adoption) readAnswers() {
 	if _, there := a.files[protocol.TaskAnswers]; there {
 		a.check(protocol.TaskAnswers, false, "it is no directory")
 	}
