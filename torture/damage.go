@@ -5,12 +5,17 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/hived/hived/eventlog"
+	"github.com/hived/hived/internal/durable"
+	"github.com/hived/hived/protocol"
 )
 
 // damage is something that happens to a hive whose daemon does not run.
@@ -33,7 +38,7 @@ const (
 var allDamages = []damage{
 	{"one byte of the open log", flip("log.jsonl"), ""},
 	{"one byte of a sealed segment", flip("log/*.jsonl"), ""},
-	{"one byte of a message in .done", flip("agents/*/inbox/.done/*.json"), ""},
+	{"one byte of a message in .done", flipHandled, ""},
 	{"one byte of a message in .sent", flip("agents/*/outbox/.sent/*.json"), ""},
 	{"one byte of a pack of git's", flip(".git/objects/pack/*.pack"), ""},
 	{"a sealed segment is gone", gone("log/*.jsonl"), ""},
@@ -130,6 +135,39 @@ func some(dir, pattern string, random *rand.Rand) (string, error) {
 	}
 	slices.Sort(list)
 	return list[random.IntN(len(list))], nil
+}
+
+// flipHandled changes one bit of a message that was moved to .done. The log has
+// to know it there: of what a person brought back with git, and its agent moved
+// away once more, it knows nothing.
+func flipHandled(dir string, random *rand.Rand) error {
+	disk, err := durable.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer disk.Close() //nolint:errcheck // only read
+	last := map[string]protocol.How{}
+	for rec, err := range eventlog.Read(disk, eventlog.Position{}) {
+		if err != nil {
+			return err
+		}
+		switch e := rec.Event.Body.(type) {
+		case *protocol.HandledEvent:
+			last[protocol.DoneDir(e.Agent)+"/"+e.File] = e.How
+		case *protocol.HiveEvent:
+			for _, p := range e.Paths { // swept
+				delete(last, p)
+			}
+		}
+	}
+	maps.DeleteFunc(last, func(name string, how protocol.How) bool {
+		_, err := os.Lstat(filepath.Join(dir, filepath.FromSlash(name)))
+		return how != protocol.HowDone || err != nil
+	})
+	if len(last) == 0 {
+		return errNothingThere
+	}
+	return flip(slices.Sorted(maps.Keys(last))[random.IntN(len(last))])(dir, random)
 }
 
 // flip changes one bit.
