@@ -2,9 +2,12 @@ package mailbox
 
 import (
 	"os"
+	"path/filepath"
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/hived/hived/internal/wait"
 )
 
 // looked looks at everything, until nothing is left to look at.
@@ -19,6 +22,20 @@ func (h *hive) looked() {
 		h.wait(time.Second)
 	}
 	h.equal("moved when all is looked at", h.Moved(alice, h.now), Moved{})
+}
+
+// tick has the clock of the disk go on, as that of the test does: what is changed
+// from now on has a later time than what was changed before.
+func (h *hive) tick() {
+	h.Helper()
+	written := func() time.Time {
+		h.ok(os.WriteFile(filepath.Join(h.root, "clock"), nil, 0o600))
+		info, err := os.Stat(filepath.Join(h.root, "clock"))
+		h.ok(err)
+		return info.ModTime()
+	}
+	before := written()
+	wait.Until(h, "the clock of the disk to go on", func() bool { return written().After(before) })
 }
 
 func TestMoved(t *testing.T) {
@@ -82,6 +99,7 @@ func TestMoved(t *testing.T) {
 			h.deliver("1.json")
 			h.write(home+"identity.md", "alice")
 			h.looked()
+			h.tick()
 			tt.do(h)
 			h.equal("moved", h.Moved(alice, h.now), tt.want)
 			h.equal("moved, asked again", h.Moved(alice, h.now), tt.want)
