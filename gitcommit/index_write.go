@@ -239,6 +239,8 @@ func (r *Repo) placeIndex(ctx context.Context, next *index) error {
 	failpoint.Hit(failpoint.IndexWritten)
 	next.info, err = r.disk.Lstat(tmpIndex)
 	if err == nil {
+		info := next.info // alone: the index itself is let go
+		r.placed.Store(&info)
 		err = r.lock(ctx, tmpIndex, indexFile+lockExt, 0)
 	}
 	if err != nil {

@@ -218,3 +218,36 @@ func TestOwnerOfALock(t *testing.T) {
 		})
 	}
 }
+
+// placing is a disk that tells when the new index takes its place.
+type placing struct {
+	durable.FS
+	index func()
+}
+
+func (d *placing) Rename(from, to string) error {
+	if to == indexFile {
+		d.index()
+	}
+	return d.FS.Rename(from, to)
+}
+
+// What this process locks, nobody else is changing.
+func TestOwnLockIsNobodyElses(t *testing.T) {
+	h := newHive(t)
+	placed := 0
+	h.repo.disk = &placing{h.repo.disk, func() {
+		placed++
+		if _, err := h.disk.Lstat(indexFile + lockExt); err != nil {
+			t.Errorf("the index is not locked: %v", err)
+		}
+		if at := h.repo.State().IndexLocked; !at.IsZero() {
+			t.Errorf("somebody else is said to lock the index since %v", at)
+		}
+	}}
+	h.commit(put("board.md", "one\n"))
+	h.syncIndex()
+	if placed == 0 {
+		t.Error("the index was not placed")
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/hived/hived/internal/durable"
@@ -71,6 +72,9 @@ type Repo struct {
 	// The root of the commit that was the tip when it was last looked at.
 	rootOf protocol.Blob
 	root   []entry
+
+	// The file that this process last gave the name of git's lock on the index.
+	placed atomic.Pointer[durable.Info]
 
 	told  protocol.Blob // the tip whose own files were reported
 	dirty dirtySet

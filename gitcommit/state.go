@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/hived/hived/internal/durable"
 	"github.com/hived/hived/protocol"
 )
 
@@ -18,7 +19,7 @@ type Condition struct {
 	// OnBranch tells whether the operation is one on hived's branch, which
 	// hived then leaves alone.
 	OnBranch    bool
-	IndexLocked time.Time // since when; zero when it is free
+	IndexLocked time.Time // since when somebody else holds git's lock on the index; zero when nobody does
 	Tip         protocol.Blob
 	Err         error // what could not be read
 }
@@ -55,7 +56,7 @@ func (c Condition) String() string {
 // State looks at the repository. It may be called beside the other methods.
 func (r *Repo) State() Condition {
 	c := r.position()
-	if info, err := r.disk.Lstat(indexFile + lockExt); err == nil {
+	if info, err := r.disk.Lstat(indexFile + lockExt); err == nil && !r.locked(info) {
 		c.IndexLocked = info.ModTime
 	}
 	tip, err := readBranch(r.disk, r.branch)
@@ -64,6 +65,13 @@ func (r *Repo) State() Condition {
 	}
 	c.Tip = tip
 	return c
+}
+
+// locked tells whether a lock on the index is that of this process. It may be
+// asked beside the other methods.
+func (r *Repo) locked(lock durable.Info) bool {
+	own := r.placed.Load()
+	return own != nil && own.Ino == lock.Ino && own.ModTime.Equal(lock.ModTime)
 }
 
 // position tells where HEAD is and what is in progress.
