@@ -14,6 +14,10 @@ import (
 // it looks like an accident (spec §4.7).
 const massDeletion = 20
 
+// lockWatched is how long a lock on git's index has inboxes looked at again. Who
+// holds it longer is waited for by [Router.rescan].
+const lockWatched = 10 * time.Second
+
 // UndeleteMost is how many messages one command delivers again: each of them is
 // read from the log.
 const UndeleteMost = 16
@@ -24,7 +28,10 @@ const UndeleteMost = 16
 // was heard of in between, or somebody said so.
 func (r *Router) believeDeletion(now time.Time, a *attention, files []string) (bool, error) {
 	if r.git != nil {
-		if _, ours := r.workTree(now); !ours {
+		if c, ours := r.workTree(now); !ours {
+			if c.Own() && (c.IndexLocked.IsZero() || now.Sub(c.IndexLocked).Abs() < lockWatched) {
+				r.lookAgain(a, r.locked.Add(r.cfg.Settings.Settle)) // no hint tells when the lock is gone
+			}
 			return false, nil
 		}
 		if r.takenByPerson(a.id, files) {

@@ -1,11 +1,13 @@
 package router
 
 import (
+	"errors"
 	"fmt"
 	"path"
 	"slices"
 	"strconv"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/hived/hived/internal/durable/faultfs"
@@ -122,6 +124,36 @@ func TestMassDeletionBelieved(t *testing.T) {
 			l.equal("unread, missing", []int{l.bob().Inbox.Len(), l.bob().Missing}, []int{5 + tt.missing, tt.missing})
 		})
 	}
+}
+
+// TestDeletedWhileTheIndexIsLocked: a deletion that a lock of git's leaves in doubt
+// is believed soon after the lock is gone, and is not left to the next rescan.
+func TestDeletedWhileTheIndexIsLocked(t *testing.T) {
+	const lock = ".git/index.lock"
+	synctest.Test(t, func(t *testing.T) {
+		disk := memHive(t)
+		put(t, disk, "agents/alice/outbox/1.json", `{"to":"bob","body":"x"}`)
+		err := runOnce(disk)
+		_, _, state := readViews(t, disk)
+		for file := range state.Agents["bob"].Inbox.Names() {
+			err = errors.Join(err, disk.Remove(protocol.InboxDir("bob")+"/"+file))
+		}
+		put(t, disk, lock, "")
+		freed := make(chan error)
+		go func() {
+			<-time.After(5 * time.Millisecond)
+			freed <- disk.Remove(lock)
+		}()
+		settings := memSettings()
+		settings.Rescan = time.Hour
+		if err = errors.Join(err, runWith(disk, settings), <-freed); err != nil {
+			t.Fatal(err)
+		}
+		_, _, state = readViews(t, disk)
+		if n := state.Agents["bob"].Inbox.Len(); n != 0 {
+			t.Errorf("bob has %d unread messages", n)
+		}
+	})
 }
 
 // TestMissingFillsNoInbox: what is gone and not believed to be deleted takes no
