@@ -204,7 +204,13 @@ var disks = []row{
 			h.mount("")
 			h.talked()
 			h.others()
-			h.must(syscall.Mount("none", h.dir, "tmpfs", syscall.MS_REMOUNT|syscall.MS_RDONLY, ""))
+			h.eventually("no file to be open for writing", func() bool { // a program that another row starts has them until it runs
+				err := syscall.Mount("none", h.dir, "tmpfs", syscall.MS_REMOUNT|syscall.MS_RDONLY, "")
+				if !errors.Is(err, syscall.EBUSY) {
+					h.must(err)
+				}
+				return err == nil
+			})
 			h.refused("read-only")
 			h.must(syscall.Mount("none", h.dir, "tmpfs", syscall.MS_REMOUNT, ""))
 			h.up()
