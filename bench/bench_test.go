@@ -3,12 +3,14 @@ package bench
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -32,21 +34,38 @@ var tiny = sizes{
 	taskAgents: 3, tasksFew: 6, tasks: 12, refill: 20, reports: 5, rosterAgents: 3, timerAgents: 2, lease: 600 * time.Millisecond,
 }
 
+// built is the program, for the rows that run it.
+var built func() (string, error)
+
 func TestMain(m *testing.M) {
 	testenv.Cheap()
-	m.Run()
+	dir, err := os.MkdirTemp("", "hived-bench-")
+	if err != nil {
+		panic(err)
+	}
+	built = sync.OnceValues(func() (string, error) {
+		name := filepath.Join(dir, "hived")
+		if runtime.GOOS == "windows" {
+			name += ".exe"
+		}
+		out, err := exec.Command("go", "build", "-ldflags=-s -w", "-o", name, "../cmd/hived").CombinedOutput()
+		if err != nil {
+			return "", fmt.Errorf("build hived: %w\n%s", err, out)
+		}
+		return name, nil
+	})
+	code := m.Run()
+	if err := os.RemoveAll(dir); err != nil {
+		panic(err)
+	}
+	os.Exit(code)
 }
 
-// program builds hived for the rows that run it.
 func program(tb testing.TB) string {
 	tb.Helper()
-	name := filepath.Join(tb.TempDir(), "hived")
-	if runtime.GOOS == "windows" {
-		name += ".exe"
-	}
-	out, err := exec.CommandContext(tb.Context(), "go", "build", "-ldflags=-s -w", "-o", name, "../cmd/hived").CombinedOutput()
+	name, err := built()
 	if err != nil {
-		tb.Fatalf("build hived: %v\n%s", err, out)
+		tb.Fatal(err)
 	}
 	return name
 }
@@ -93,6 +112,7 @@ func smoke(t *testing.T, program string, names ...string) {
 }
 
 func TestRowsInThisProcess(t *testing.T) {
+	t.Parallel()
 	needGit(t)
 	names := []string{"burst", "live", "tasks-timers", "tasks-willing", "log-bytes"}
 	if sweep.Of(sweep.Rows) > 0 {
@@ -102,6 +122,7 @@ func TestRowsInThisProcess(t *testing.T) {
 }
 
 func TestRowsWithTheProgram(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("it builds hived")
 	}
