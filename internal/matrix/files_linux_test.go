@@ -71,7 +71,8 @@ var files = []row{
 		return err
 	}),
 	notAFile("directory", "a directory with files in it", "", func(h *hive, at string) error {
-		return errors.Join(os.Mkdir(at, 0o755), os.WriteFile(filepath.Join(at, "1.json"), []byte(`{"to":"`+h.bob+`","body":"x"}`), 0o644))
+		made := h.t.TempDir() // whole, before it can be set aside
+		return errors.Join(os.WriteFile(filepath.Join(made, "1.json"), []byte(`{"to":"`+h.bob+`","body":"x"}`), 0o644), os.Rename(made, at))
 	}),
 	{
 		name: "hard-link", given: "a second name of a file that is not the sender's to read", answer: "set aside unread as `hard-link` once `settle` is over; its author is told",
