@@ -1298,16 +1298,25 @@ func onceLogged(disk *faultfs.Mem, k int, loss faultfs.Loss) error {
 	return r.Run(context.Background())
 }
 
-// inboxDeleted is a hive whose daemon stopped, and in which bob's inbox, with two
-// messages, was deleted then.
-func inboxDeleted(t *testing.T) *faultfs.Mem {
+// twoForBob is a hive whose daemon stopped when bob had two unread messages.
+func twoForBob(t *testing.T) *faultfs.Mem {
 	t.Helper()
 	disk := memHive(t)
 	for i := range 2 {
 		put(t, disk, fmt.Sprintf("agents/alice/outbox/%d.json", i), `{"to":"bob","body":"x"}`)
 	}
-	err := runOnce(disk)
-	if err = errors.Join(err, mailbox.New(disk, mailbox.Options{}).Remove(protocol.InboxDir("bob")), disk.SyncAll()); err != nil {
+	if err := runOnce(disk); err != nil {
+		t.Fatal(err)
+	}
+	return disk
+}
+
+// inboxDeleted is a hive whose daemon stopped, and in which bob's inbox, with two
+// messages, was deleted then.
+func inboxDeleted(t *testing.T) *faultfs.Mem {
+	t.Helper()
+	disk := twoForBob(t)
+	if err := errors.Join(mailbox.New(disk, mailbox.Options{}).Remove(protocol.InboxDir("bob")), disk.SyncAll()); err != nil {
 		t.Fatal(err)
 	}
 	return disk
@@ -1317,12 +1326,9 @@ func inboxDeleted(t *testing.T) *faultfs.Mem {
 // messages, and a person wants it back.
 func undeleteAsked(t *testing.T) *faultfs.Mem {
 	t.Helper()
-	disk := memHive(t)
-	for i := range 2 {
-		put(t, disk, fmt.Sprintf("agents/alice/outbox/%d.json", i), `{"to":"bob","body":"x"}`)
-	}
-	err := runOnce(disk)
+	disk := twoForBob(t)
 	_, _, state := readViews(t, disk)
+	var err error
 	var gone ledger.Letter
 	for file, l := range state.Agents["bob"].Inbox.All() {
 		gone, err = l, errors.Join(err, disk.Remove(protocol.InboxDir("bob")+"/"+file))
@@ -1345,12 +1351,9 @@ func undeleteAsked(t *testing.T) *faultfs.Mem {
 // from bob's inbox, the last of many that vanished at once, and a person wants it back.
 func putBackAsked(t *testing.T) *faultfs.Mem {
 	t.Helper()
-	disk := memHive(t)
-	for i := range 2 {
-		put(t, disk, fmt.Sprintf("agents/alice/outbox/%d.json", i), `{"to":"bob","body":"x"}`)
-	}
-	err := runOnce(disk)
+	disk := twoForBob(t)
 	_, _, state := readViews(t, disk)
+	var err error
 	for file := range state.Agents["bob"].Inbox.All() {
 		err = errors.Join(err, disk.Remove(protocol.InboxDir("bob")+"/"+file))
 		break
