@@ -12,10 +12,10 @@ import (
 	"time"
 
 	"github.com/hived/hived/internal/durable"
+	"github.com/hived/hived/internal/users"
 	"github.com/hived/hived/protocol"
 	"github.com/hived/hived/router"
 	"github.com/hived/hived/settings"
-	"github.com/hived/hived/users"
 )
 
 var zeroTime time.Time

@@ -8,8 +8,8 @@ import (
 	"strings"
 
 	"github.com/hived/hived/internal/durable"
+	"github.com/hived/hived/internal/users"
 	"github.com/hived/hived/protocol"
-	"github.com/hived/hived/users"
 )
 
 // rights looks at who may read and write what: by the table of package users

@@ -10,8 +10,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/hived/hived/internal/durable"
+	"github.com/hived/hived/internal/users"
 	"github.com/hived/hived/protocol"
-	"github.com/hived/hived/users"
 )
 
 // In a hive in which each agent has a user the doctor finds every path of the

@@ -13,11 +13,11 @@ import (
 
 	"github.com/hived/hived/eventlog"
 	"github.com/hived/hived/gitcommit"
-	"github.com/hived/hived/internal/docpage"
 	"github.com/hived/hived/internal/durable"
+	"github.com/hived/hived/internal/users"
+	"github.com/hived/hived/proof/docpage"
 	"github.com/hived/hived/protocol"
 	"github.com/hived/hived/router"
-	"github.com/hived/hived/users"
 )
 
 var update = flag.Bool("update", false, "write docs/faults.md anew")

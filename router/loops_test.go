@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/hived/hived/internal/docpage"
 	"github.com/hived/hived/mailbox"
+	"github.com/hived/hived/proof/docpage"
 	"github.com/hived/hived/protocol"
 )
 

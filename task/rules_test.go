@@ -9,7 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/hived/hived/internal/docpage"
+	"github.com/hived/hived/proof/docpage"
 )
 
 var update = flag.Bool("update", false, "write docs/tasks.md anew")

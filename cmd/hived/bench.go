@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
-	"github.com/hived/hived/bench"
+	"github.com/hived/hived/proof/bench"
 	"github.com/hived/hived/protocol"
 )
 

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/hived/hived/bench"
+	"github.com/hived/hived/proof/bench"
 )
 
 // Where nobody looks at a terminal, a row is announced by one plain line.

@@ -145,7 +145,7 @@ func TestDocsNameWhatHolds(t *testing.T) {
 	section, _, _ = strings.Cut(section, "\n## ")
 	var sources strings.Builder
 	for _, name := range files(t, ".go") {
-		if strings.HasSuffix(name, "_test.go") || strings.HasPrefix(name, "bench/") {
+		if strings.HasSuffix(name, "_test.go") || strings.HasPrefix(name, "proof/bench/") {
 			sources.WriteString(page(t, name))
 		}
 	}

@@ -11,9 +11,9 @@ import (
 	"strings"
 
 	"github.com/hived/hived/internal/durable"
+	"github.com/hived/hived/internal/users"
 	"github.com/hived/hived/protocol"
 	"github.com/hived/hived/router"
-	"github.com/hived/hived/users"
 )
 
 // usersJSON is what `init --users` prints.

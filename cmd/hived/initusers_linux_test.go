@@ -10,8 +10,8 @@ import (
 	"testing"
 
 	"github.com/hived/hived/internal/durable"
+	"github.com/hived/hived/internal/users"
 	"github.com/hived/hived/protocol"
-	"github.com/hived/hived/users"
 )
 
 // program copies this test's binary, which is `hived` under that name, to where

@@ -8,9 +8,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/hived/hived/bench"
+	"github.com/hived/hived/proof/bench"
+	"github.com/hived/hived/proof/torture"
 	"github.com/hived/hived/protocol"
-	"github.com/hived/hived/torture"
 )
 
 type tortureFlags struct {

@@ -15,7 +15,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/hived/hived/internal/child"
+	"github.com/hived/hived/proof/child"
 	"github.com/hived/hived/protocol"
 )
 

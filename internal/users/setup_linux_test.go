@@ -12,8 +12,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/hived/hived/internal/durable"
+	"github.com/hived/hived/internal/users"
 	"github.com/hived/hived/protocol"
-	"github.com/hived/hived/users"
 )
 
 var accounts = flag.Bool("accounts", false, "make real accounts on this machine, and remove them; takes root")
@@ -146,7 +146,7 @@ func TestMayRun(t *testing.T) {
 	h.must(users.MayRun(c.Process.Pid, users.ID{}))
 }
 
-// Real accounts, which change the machine: go test ./users -run Accounts -accounts
+// Real accounts, which change the machine: go test ./internal/users -run Accounts -accounts
 func TestAccounts(t *testing.T) {
 	if !*accounts {
 		t.Skip("it makes accounts on this machine: say -accounts")

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/hived/hived/internal/child"
+	"github.com/hived/hived/proof/child"
 )
 
 // up starts the daemon of a hive.

@@ -15,9 +15,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/hived/hived/internal/child"
 	"github.com/hived/hived/internal/sweep"
 	"github.com/hived/hived/internal/wait"
+	"github.com/hived/hived/proof/child"
 )
 
 var powerCuts = flag.Int("powercuts", sweep.Of(sweep.PowerCuts), "how often TestPowerCut cuts the power of each file system")
@@ -32,7 +32,7 @@ const (
 
 // TestPowerCut cuts the power under a daemon and its agents, on ext4 that writes
 // its journal every second and every five, and on XFS. The long form:
-// go test ./torture -run TestPowerCut -powercuts 100 -timeout 60m
+// go test ./proof/torture -run TestPowerCut -powercuts 100 -timeout 60m
 func TestPowerCut(t *testing.T) {
 	t.Parallel()
 	if os.Geteuid() != 0 {

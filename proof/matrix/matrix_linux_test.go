@@ -14,8 +14,8 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/hived/hived/internal/docpage"
 	"github.com/hived/hived/internal/testenv"
+	"github.com/hived/hived/proof/docpage"
 	"github.com/hived/hived/protocol"
 )
 
@@ -180,7 +180,7 @@ func TestRowsAreDocumented(t *testing.T) {
 		}
 		b.WriteByte('\n')
 	}
-	docpage.Hold(t, "../../docs/matrix.md", "<!-- table: go test ./internal/matrix -run Documented -update -->\n\n", "<!-- end -->", b.String(), *update)
+	docpage.Hold(t, "../../docs/matrix.md", "<!-- table: go test ./proof/matrix -run Documented -update -->\n\n", "<!-- end -->", b.String(), *update)
 }
 
 // where says what a row needs, and where it is carried out if not here.

@@ -48,7 +48,7 @@ func TestMain(m *testing.M) {
 		if runtime.GOOS == "windows" {
 			name += ".exe"
 		}
-		out, err := exec.Command("go", "build", "-ldflags=-s -w", "-o", name, "../cmd/hived").CombinedOutput()
+		out, err := exec.Command("go", "build", "-ldflags=-s -w", "-o", name, "../../cmd/hived").CombinedOutput()
 		if err != nil {
 			return "", fmt.Errorf("build hived: %w\n%s", err, out)
 		}

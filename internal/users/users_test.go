@@ -12,8 +12,8 @@ import (
 
 	"github.com/hived/hived/internal/durable"
 	"github.com/hived/hived/internal/durable/faultfs"
+	"github.com/hived/hived/internal/users"
 	"github.com/hived/hived/protocol"
-	"github.com/hived/hived/users"
 )
 
 func TestAccountName(t *testing.T) {

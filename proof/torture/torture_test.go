@@ -18,11 +18,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 
-	"github.com/hived/hived/internal/child"
 	"github.com/hived/hived/internal/failpoint"
 	"github.com/hived/hived/internal/sweep"
 	"github.com/hived/hived/internal/testenv"
 	"github.com/hived/hived/internal/wait"
+	"github.com/hived/hived/proof/child"
 	"github.com/hived/hived/protocol"
 	"github.com/hived/hived/task"
 )
@@ -110,7 +110,7 @@ func judge(t *testing.T, r *Report) {
 
 // TestKills kills a daemon at random while agents go on, and holds what they
 // know against the log, the log against files and git, and asks git itself. The
-// long form: go test ./torture -run TestKills -kills 1000 -timeout 60m
+// long form: go test ./proof/torture -run TestKills -kills 1000 -timeout 60m
 func TestKills(t *testing.T) {
 	t.Parallel()
 	r, err := Run(t.Context(), Options{Program: program(t, programs.plain), Dir: t.TempDir(), For: time.Hour, Crashes: *kills, Seed: 1})
@@ -205,7 +205,7 @@ func (h *hive) until(t *testing.T, point failpoint.Point, env string) (died bool
 
 // TestHostile has some who do harm do it to hives whose daemons are killed in
 // between, and holds what the others sent and found against it. One alone:
-// go test ./torture -run TestHostile -hostile echo
+// go test ./proof/torture -run TestHostile -hostile echo
 func TestHostile(t *testing.T) {
 	t.Parallel()
 	var names []string

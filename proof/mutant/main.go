@@ -7,10 +7,10 @@
 // Nothing of a mutant is in hived itself: the go command puts the changed files
 // into the place of the others (`go help build`, -overlay).
 //
-//	go run ./internal/mutant                                        lists the mutants
-//	go run ./internal/mutant no-log-sync go test ./eventlog         runs tests on one
-//	go run ./internal/mutant no-log-sync go build -o m ./cmd/hived  builds the program of one
-//	HIVED_MUTANT=no-log-sync go run ./internal/mutant -- go vet ./eventlog
+//	go run ./proof/mutant                                        lists the mutants
+//	go run ./proof/mutant no-log-sync go test ./eventlog         runs tests on one
+//	go run ./proof/mutant no-log-sync go build -o m ./cmd/hived  builds the program of one
+//	HIVED_MUTANT=no-log-sync go run ./proof/mutant -- go vet ./eventlog
 package main
 
 import (

@@ -6,9 +6,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/hived/hived/internal/docpage"
+	"github.com/hived/hived/internal/users"
+	"github.com/hived/hived/proof/docpage"
 	"github.com/hived/hived/protocol"
-	"github.com/hived/hived/users"
 )
 
 var update = flag.Bool("update", false, "write the tables of docs/security.md anew")
@@ -17,7 +17,7 @@ var update = flag.Bool("update", false, "write the tables of docs/security.md an
 func TestSecurityIsDocumented(t *testing.T) {
 	t.Parallel()
 	for name, table := range map[string]string{"rights": rightsTable(), "attempts": attemptsTable()} {
-		docpage.Hold(t, "../docs/security.md", "<!-- "+name+": go test ./users -run Documented -update -->\n", "<!-- end of "+name+" -->", table, *update)
+		docpage.Hold(t, "../../docs/security.md", "<!-- "+name+": go test ./internal/users -run Documented -update -->\n", "<!-- end of "+name+" -->", table, *update)
 	}
 }
 

@@ -334,7 +334,7 @@ var taskFiles = []row{
 		},
 	},
 	{
-		name: "tasks-open", given: "in a hive with a user per agent, `tasks/` is deleted under the daemon, or while none runs it and what is in it are opened to everybody", in: "users.TestTasksStayClosed",
+		name: "tasks-open", given: "in a hive with a user per agent, `tasks/` is deleted under the daemon, or while none runs it and what is in it are opened to everybody", in: "internal/users.TestTasksStayClosed",
 		answer: "what hived makes there is for its agents' group alone, as ever; `hived doctor` names what is open, and `hived up` closes it",
 	},
 	{

@@ -15,7 +15,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/hived/hived/internal/docpage"
+	"github.com/hived/hived/proof/docpage"
 )
 
 var (
@@ -274,7 +274,7 @@ func TestRun(t *testing.T) {
 // TestDocumented: docs/mutants.md says what the table says.
 func TestDocumented(t *testing.T) {
 	t.Parallel()
-	docpage.Hold(t, filepath.Join(root(t), "docs", "mutants.md"), "<!-- table: go test ./internal/mutant -run Documented -update -->\n", "<!-- end -->", tables(), *update)
+	docpage.Hold(t, filepath.Join(root(t), "docs", "mutants.md"), "<!-- table: go test ./proof/mutant -run Documented -update -->\n", "<!-- end -->", tables(), *update)
 }
 
 // tables are what each mutant does, and what catches it.

@@ -14,7 +14,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/hived/hived/internal/child"
+	"github.com/hived/hived/proof/child"
 	"github.com/hived/hived/protocol"
 )
 

@@ -19,12 +19,12 @@ import (
 	"github.com/hived/hived/audit"
 	"github.com/hived/hived/eventlog"
 	"github.com/hived/hived/internal/durable"
+	"github.com/hived/hived/internal/users"
 	"github.com/hived/hived/internal/wait"
 	"github.com/hived/hived/protocol"
 	"github.com/hived/hived/router"
 	"github.com/hived/hived/settings"
 	"github.com/hived/hived/task"
-	"github.com/hived/hived/users"
 )
 
 // hive is a real hive in which each agent has a user, and its daemon. The users

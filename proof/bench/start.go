@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/hived/hived/internal/child"
 	"github.com/hived/hived/internal/wait"
+	"github.com/hived/hived/proof/child"
 )
 
 var startRow = row{
