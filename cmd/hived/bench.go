@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
 	"github.com/hived/hived/proof/bench"
 	"github.com/hived/hived/protocol"
@@ -115,8 +114,7 @@ func pageName(file string) string {
 // benched prints the results and writes the page.
 func (a *app) benched(f benchFlags, m bench.Machine, list []bench.Result) error {
 	err := a.answer(list, func(p *printer) {
-		width := widthOf(a.out.w)
-		_ = bench.Table(p, list, width, a.style.on) // Write remembers the error
+		_ = bench.Table(p, list) // Write remembers the error
 	})
 	if err != nil || f.report == "" {
 		return err
@@ -151,47 +149,38 @@ func writeReport(name string, r bench.Report) error {
 	return os.WriteFile(name, []byte(r.Page), 0o644) //nolint:gosec // as above
 }
 
-// widthOf is that of a terminal, and 0 of anything else.
-func widthOf(x any) int {
-	f, ok := x.(*os.File)
-	if !ok || !isTerminal(f) {
-		return 0
-	}
-	w, _, err := term.GetSize(int(f.Fd()))
-	if err != nil {
-		return 80
-	}
-	return w
-}
-
-// runWatch shows how far a run is: a bar on a terminal, else a line a row.
+// runWatch shows how far a run is: a line for each row, and on a terminal one line
+// that is written over.
 type runWatch struct {
-	w      io.Writer
-	width  int
-	colour bool
-	row    string
-	drawn  time.Time
+	w     io.Writer
+	over  bool // there is a terminal, where the line before is written over
+	row   string
+	drawn time.Time
 }
 
 func (a *app) watchRun() *runWatch {
-	return &runWatch{w: a.stderr, width: widthOf(a.stderr), colour: styleFor(a.stderr, a.getenv).on}
+	return &runWatch{w: a.stderr, over: isTerminal(a.stderr)}
 }
 
 func (b *runWatch) tell(p bench.Progress) {
 	fresh := p.Row != b.row
 	b.row = p.Row
+	line := fmt.Sprintf("%s, about %s left", p.Row, p.Left.Round(time.Second))
 	switch {
-	case b.width == 0 && fresh:
-		tell(b.w, fmt.Sprintf("%s, about %s left", p.Row, p.Left.Round(time.Second)))
-	case b.width > 0 && (fresh || time.Since(b.drawn) > 100*time.Millisecond):
+	case !b.over && fresh:
+		tell(b.w, line)
+	case b.over && (fresh || time.Since(b.drawn) > 100*time.Millisecond):
 		b.drawn = time.Now()
-		_, _ = fmt.Fprint(b.w, "\r\x1b[K"+bench.Bar(p, b.width-1, b.colour)) // nobody misses a bar
+		_, _ = fmt.Fprintf(b.w, "%shived: %s (%.0f %%, %s)", eraseLine, line, 100*p.Share, p.Doing) // nobody misses it
 	}
 }
 
-// end takes the bar away.
+// eraseLine goes back to the beginning of a terminal's line and empties it.
+const eraseLine = "\r\x1b[K"
+
+// end takes away the line that was written over.
 func (b *runWatch) end() {
-	if b.width > 0 {
-		_, _ = fmt.Fprint(b.w, "\r\x1b[K") // nobody misses a bar
+	if b.over {
+		_, _ = io.WriteString(b.w, eraseLine) // nobody misses it
 	}
 }

@@ -5,26 +5,39 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/hived/hived/proof/bench"
 )
 
-// Where nobody looks at a terminal, a row is announced by one plain line.
+// Where nobody looks at a terminal, a row is announced by one plain line; on a
+// terminal one line is written over, and is gone at the end.
 func TestBenchWatch(t *testing.T) {
-	var said bytes.Buffer
-	a := &app{stderr: &said, getenv: func(string) string { return "" }}
-	w := a.watchRun()
-	for _, p := range []bench.Progress{
-		{Row: "burst", Doing: "round 1 of 5", Left: 90 * time.Second},
-		{Row: "burst", Doing: "round 2 of 5", Left: 80 * time.Second},
-		{Row: "year", Doing: "0 % of a year", Left: 8 * time.Second},
+	for _, c := range []struct {
+		over bool
+		want string
+	}{
+		{false, "hived: burst, about 1m30s left\nhived: year, about 8s left\n"},
+		{true, "\r\x1b[Khived: burst, about 1m30s left (2 %, round 1 of 5)\r\x1b[Khived: year, about 8s left (80 %, 0 % of a year)\r\x1b[K"},
 	} {
-		w.tell(p)
-	}
-	w.end()
-	if want := "hived: burst, about 1m30s left\nhived: year, about 8s left\n"; said.String() != want {
-		t.Errorf("got  %q\nwant %q", said.String(), want)
+		synctest.Test(t, func(t *testing.T) { // where no time passes: what is shown too often is left out
+			var said bytes.Buffer
+			a := &app{stderr: &said}
+			w := a.watchRun()
+			w.over = c.over
+			for _, p := range []bench.Progress{
+				{Row: "burst", Doing: "round 1 of 5", Share: 0.02, Left: 90 * time.Second},
+				{Row: "burst", Doing: "round 2 of 5", Share: 0.04, Left: 80 * time.Second},
+				{Row: "year", Doing: "0 % of a year", Share: 0.8, Left: 8 * time.Second},
+			} {
+				w.tell(p)
+			}
+			w.end()
+			if said.String() != c.want {
+				t.Errorf("on a terminal %v: got  %q\nwant %q", c.over, said.String(), c.want)
+			}
+		})
 	}
 }
 

@@ -8,9 +8,7 @@ import (
 	"math"
 	"strings"
 	"testing"
-	"time"
 
-	"charm.land/lipgloss/v2"
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/hived/hived/protocol"
@@ -163,42 +161,11 @@ memory       memory                  –         –       –                  
 memory: not measured: there is no /proc here
 `
 	var b strings.Builder
-	if err := Table(&b, sample(), 0, false); err != nil {
+	if err := Table(&b, sample()); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(want, b.String()); diff != "" {
 		t.Error(diff)
-	}
-	for _, width := range []int{60, 120} {
-		b.Reset()
-		if err := Table(&b, sample(), width, false); err != nil {
-			t.Fatal(err)
-		}
-		if got := lipgloss.Width(b.String()); got > width || strings.Contains(b.String(), "\x1b") {
-			t.Errorf("on a terminal of %d without colour it is %d wide:\n%s", width, got, b.String())
-		}
-	}
-	b.Reset()
-	if err := Table(&b, sample(), 120, true); err != nil || !strings.Contains(b.String(), "\x1b[31m") {
-		t.Errorf("nothing is red, %v:\n%q", err, b.String())
-	}
-}
-
-func TestBar(t *testing.T) {
-	p := Progress{Row: "burst", Doing: "round 3 of 5, hived", Share: 0.41, Left: 95 * time.Second}
-	want := "██████████░░░░░░░░░░░░░░  41 %  1m40s left  burst: round 3 of 5, hived"
-	if got := Bar(p, 100, false); got != want {
-		t.Errorf("got  %q\nwant %q", got, want)
-	}
-	for _, colour := range []bool{false, true} {
-		if got := Bar(p, 40, colour); lipgloss.Width(got) != 40 || strings.Contains(got, "\n") {
-			t.Errorf("it is %d wide: %q", lipgloss.Width(got), got)
-		}
-	}
-	for d, want := range map[time.Duration]string{-time.Second: "0s", 3 * time.Second: "3s", 95 * time.Second: "1m40s", 754 * time.Second: "13m", 4000 * time.Second: "1h7m"} {
-		if got := about(d); got != want {
-			t.Errorf("%s is written %s, want %s", d, got, want)
-		}
 	}
 }
 
