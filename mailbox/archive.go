@@ -47,7 +47,7 @@ const maxKept = 1 << 16
 // after a crash and for an arrival put together from the log (Agent, Name,
 // Original and Raw are what it needs). After an error the file is handed out
 // again by [Boxes.Arrivals].
-func (b *Boxes) Archive(a Arrival, as string) error {
+func (b *Boxes) Archive(a protocol.Arrival, as string) error {
 	if err := b.archive(&a, protocol.SentDir(a.Agent)+"/"+as); err != nil {
 		b.box(a.Agent).outbox.dir.forget()
 		return fmt.Errorf("archive %s of %s as %s: %w", protocol.Quote(a.Name), a.Agent, protocol.Quote(as), err)
@@ -55,28 +55,28 @@ func (b *Boxes) Archive(a Arrival, as string) error {
 	return nil
 }
 
-func (b *Boxes) archive(a *Arrival, to string) error {
-	if a.seen.IsZero() { // put together from the log: its name may be another file's by now
-		if info, err := b.fs.Lstat(a.path()); err == nil && info.Ino != a.Original.Ino {
+func (b *Boxes) archive(a *protocol.Arrival, to string) error {
+	if a.Seen.IsZero() { // put together from the log: its name may be another file's by now
+		if info, err := b.fs.Lstat(pathOf(a)); err == nil && info.Ino != a.Original.Ino {
 			return b.restore(a, to)
 		}
 	}
-	err := b.fs.RenameNew(a.path(), to)
+	err := b.fs.RenameNew(pathOf(a), to)
 	switch {
 	case absent(err):
-		if _, there := b.fs.Lstat(a.path()); there == nil {
+		if _, there := b.fs.Lstat(pathOf(a)); there == nil {
 			return err // .sent is missing
 		}
 		return b.restore(a, to)
 	case errors.Is(err, fs.ErrExist):
-		info, err := b.fs.Lstat(a.path())
+		info, err := b.fs.Lstat(pathOf(a))
 		if err != nil && !absent(err) {
 			return err
 		}
-		if err != nil || !a.is(info) {
+		if err != nil || !isArrival(a, info) {
 			return b.restore(a, to)
 		}
-		if err := b.fs.Rename(a.path(), to); err != nil {
+		if err := b.fs.Rename(pathOf(a), to); err != nil {
 			return err
 		}
 	case err != nil:
@@ -87,23 +87,23 @@ func (b *Boxes) archive(a *Arrival, to string) error {
 	if err != nil {
 		return err
 	}
-	if !a.is(info) {
+	if !isArrival(a, info) {
 		return b.swapped(a, to, info)
 	}
 	b.keep(a, to, info)
 	return nil
 }
 
-func (a *Arrival) path() string { return protocol.OutboxDir(a.Agent) + "/" + a.Name }
+func pathOf(a *protocol.Arrival) string { return protocol.OutboxDir(a.Agent) + "/" + a.Name }
 
 // is tells whether a file is the one that was read, with what was read.
-func (a *Arrival) is(i durable.Info) bool {
+func isArrival(a *protocol.Arrival, i durable.Info) bool {
 	return i.Ino == a.Original.Ino && protocol.Stamp(i.ModTime) == a.Original.MTime &&
 		(a.Raw == nil || i.Size == int64(len(a.Raw)))
 }
 
 // swapped deals with something that was moved and is not what was read.
-func (b *Boxes) swapped(a *Arrival, to string, info durable.Info) error {
+func (b *Boxes) swapped(a *protocol.Arrival, to string, info durable.Info) error {
 	if info.Ino == a.Original.Ino && info.Ino != 0 {
 		if a.Raw == nil || b.saysTheSame(a, to) {
 			return b.restore(a, to)
@@ -117,7 +117,7 @@ func (b *Boxes) swapped(a *Arrival, to string, info durable.Info) error {
 
 // saysTheSame tells whether a file holds the message that was read, written
 // otherwise: many writers add the last line break with a write of its own.
-func (b *Boxes) saysTheSame(a *Arrival, name string) bool {
+func (b *Boxes) saysTheSame(a *protocol.Arrival, name string) bool {
 	was, err := protocol.DecodeMessage(a.Raw)
 	if err != nil {
 		return false
@@ -140,8 +140,8 @@ func (b *Boxes) message(name string) *protocol.Message {
 }
 
 // putBack gives the outbox back what was never read.
-func (b *Boxes) putBack(a *Arrival, from string) error {
-	err := b.fs.RenameNew(from, a.path())
+func (b *Boxes) putBack(a *protocol.Arrival, from string) error {
+	err := b.fs.RenameNew(from, pathOf(a))
 	ext := path.Ext(a.Name)
 	stem := a.Name[:min(len(a.Name)-len(ext), 200)]
 	for i := 2; errors.Is(err, fs.ErrExist); i++ {
@@ -153,7 +153,7 @@ func (b *Boxes) putBack(a *Arrival, from string) error {
 // restore makes name hold what was read. A whole message that is neither the
 // original nor says the same got there in a crash between moving and looking,
 // and was never read.
-func (b *Boxes) restore(a *Arrival, name string) error {
+func (b *Boxes) restore(a *protocol.Arrival, name string) error {
 	if a.Raw == nil {
 		return nil
 	}
@@ -175,12 +175,12 @@ func (b *Boxes) restore(a *Arrival, name string) error {
 
 // keep has an archived file looked at once more. A change in the tick in which
 // it was read leaves the stamp as it is: then its bytes are looked at.
-func (b *Boxes) keep(a *Arrival, name string, info durable.Info) {
+func (b *Boxes) keep(a *protocol.Arrival, name string, info durable.Info) {
 	if a.Raw == nil {
 		return
 	}
-	k := kept{path: name, stamp: stampOf(info), due: a.seen.Add(b.opt.Settle)}
-	if a.seen.Sub(info.ModTime) < tickOf(info.ModTime) {
+	k := kept{path: name, stamp: stampOf(info), due: a.Seen.Add(b.opt.Settle)}
+	if a.Seen.Sub(info.ModTime) < tickOf(info.ModTime) {
 		k.sha256 = a.Original.SHA256
 	}
 	b.archived.mu.Lock()

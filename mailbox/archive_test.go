@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/hived/hived/internal/durable/faultfs"
+
+	"github.com/hived/hived/protocol"
 )
 
 const (
@@ -95,7 +97,7 @@ func TestArchiveFromTheLog(t *testing.T) {
 	a := h.one()
 	h.ok(h.Archive(a, "x.json"))
 	h.write(sentDir+"x.json", "") // by a power cut
-	h.ok(h.Archive(Arrival{Agent: a.Agent, Name: a.Original.Name, Original: a.Original, Raw: a.Raw}, "x.json"))
+	h.ok(h.Archive(protocol.Arrival{Agent: a.Agent, Name: a.Original.Name, Original: a.Original, Raw: a.Raw}, "x.json"))
 	h.equal("archived", h.read(sentDir+"x.json"), message)
 }
 
@@ -259,7 +261,7 @@ func TestArchiveFromTheLogCrash(t *testing.T) {
 		h := newHive(t, mem)
 		h.write(outDir+"x.json", message)
 		a := h.one()
-		a = Arrival{Agent: a.Agent, Name: a.Name, Original: a.Original, Raw: a.Raw}
+		a = protocol.Arrival{Agent: a.Agent, Name: a.Name, Original: a.Original, Raw: a.Raw}
 		h.replace(outDir+"x.json", "{")
 		mem.CrashAt(n, faultfs.Keep)
 		err := h.Archive(a, "x.json")

@@ -177,7 +177,7 @@ func (h *hive) scan() Scan {
 }
 
 // one expects exactly one arrival.
-func (h *hive) one() Arrival {
+func (h *hive) one() protocol.Arrival {
 	h.Helper()
 	s := h.scan()
 	if len(s.Arrivals) != 1 {

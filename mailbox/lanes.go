@@ -107,7 +107,7 @@ func (b *Boxes) DeliverAll(list []Delivery) []error {
 
 // Filing is one original for outbox/.sent, see [Boxes.Archive].
 type Filing struct {
-	Arrival
+	protocol.Arrival
 	As string
 }
 

@@ -42,7 +42,7 @@ func (l *look) path() string { return protocol.OutboxDir(l.id) + "/" + l.name }
 
 // decide reads the file, once and safely. No arrival means that there is
 // nothing to decide yet. An error leaves the name in the queue.
-func (l *look) decide() (*Arrival, error) {
+func (l *look) decide() (*protocol.Arrival, error) {
 	if w := l.o.waiting[l.name]; w != nil && l.now.Before(w.due) && l.same(w) {
 		return nil, nil
 	}
@@ -73,7 +73,7 @@ func (l *look) same(w *waiting) bool {
 	return err == nil && w.blocked == nil && stampOf(info) == w.stamp && (info.Links > 1) == !w.linked.IsZero()
 }
 
-func (l *look) read() (*Arrival, error) {
+func (l *look) read() (*protocol.Arrival, error) {
 	raw, err := readAll(l.file, l.info.Size, l.b.opt.MaxMessageBytes)
 	switch {
 	case errors.Is(err, durable.ErrTooLarge):
@@ -91,9 +91,9 @@ func (l *look) read() (*Arrival, error) {
 		if bad := (*protocol.Malformed)(nil); errors.As(err, &bad) {
 			a.Fault.Line, a.Fault.Column = bad.Line, bad.Column
 		}
-		return a.withRaw(raw), nil
+		return withRaw(a, raw), nil
 	}
-	a := l.arrival().withRaw(raw)
+	a := withRaw(l.arrival(), raw)
 	a.Message, a.BadTaken = m, true
 	a.SentTaken = l.taken("")
 	return a, nil
@@ -120,7 +120,7 @@ func (l *look) settled() bool {
 
 // linked lets a file with two names rest: who publishes by link and unlink
 // has two names for a moment.
-func (l *look) linked() *Arrival {
+func (l *look) linked() *protocol.Arrival {
 	w := l.wait()
 	if w.linked.IsZero() {
 		w.linked = l.now
@@ -153,7 +153,7 @@ func (l *look) wait() *waiting {
 }
 
 // notOpened sorts out why a file could not be opened.
-func (l *look) notOpened(err error) (*Arrival, error) {
+func (l *look) notOpened(err error) (*protocol.Arrival, error) {
 	if absent(err) {
 		delete(l.o.waiting, l.name)
 		return nil, nil
@@ -183,27 +183,27 @@ func (l *look) block(err error) {
 	w.blocked = err
 }
 
-func (l *look) tooLarge() *Arrival {
+func (l *look) tooLarge() *protocol.Arrival {
 	return l.fault(protocol.CodeTooLarge, fmt.Sprintf("the file has more than %d bytes (max_message_bytes), so it was not read; send a shorter message that says where the rest is", l.b.opt.MaxMessageBytes))
 }
 
-func (l *look) fault(code protocol.Code, detail string) *Arrival {
+func (l *look) fault(code protocol.Code, detail string) *protocol.Arrival {
 	a := l.arrival()
-	a.Fault = &Fault{Code: code, Detail: detail}
+	a.Fault = &protocol.Fault{Code: code, Detail: detail}
 	a.SentTaken, a.BadTaken = true, l.taken(protocol.AsidePrefix)
 	return a
 }
 
 // arrival takes the file off those that wait.
-func (l *look) arrival() *Arrival {
+func (l *look) arrival() *protocol.Arrival {
 	delete(l.o.waiting, l.name)
-	a := &Arrival{
+	a := &protocol.Arrival{
 		Agent:    l.id,
 		Name:     l.name,
 		Original: protocol.Original{Name: protocol.SafeName(l.name), Ino: l.info.Ino, MTime: protocol.Stamp(l.info.ModTime)},
 		ModTime:  l.info.ModTime,
 		Size:     l.info.Size,
-		seen:     l.now,
+		Seen:     l.now,
 	}
 	if !l.info.CTime.IsZero() {
 		a.Original.CTime = protocol.Stamp(l.info.CTime)
@@ -211,7 +211,7 @@ func (l *look) arrival() *Arrival {
 	return a
 }
 
-func (a *Arrival) withRaw(raw []byte) *Arrival {
+func withRaw(a *protocol.Arrival, raw []byte) *protocol.Arrival {
 	sum := sha256.Sum256(raw)
 	a.Original.SHA256 = hex.EncodeToString(sum[:])
 	a.Raw, a.Size = raw, int64(len(raw))
@@ -221,7 +221,7 @@ func (a *Arrival) withRaw(raw []byte) *Arrival {
 // taken tells whether the name in .sent may be in use. Two names can have the
 // same safe form, so a name that is not its own safe form counts as taken.
 func (l *look) taken(prefix string) bool {
-	as := SentName(prefix + l.name)
+	as := protocol.SentName(prefix + l.name)
 	if as != prefix+l.name {
 		return true
 	}

@@ -11,57 +11,16 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// Arrival is a file in an outbox that is to be dealt with now: a message, or
-// one that will never be one.
-type Arrival struct {
-	Agent    protocol.AgentID
-	Name     string            // as on the disk: any bytes but / and NUL
-	Original protocol.Original // SHA256 is empty where nothing was read
-	ModTime  time.Time
-	Size     int64
-	Raw      []byte            // nil where nothing was read
-	Message  *protocol.Message // nil where there is a Fault
-	Fault    *Fault
-	// SentTaken says that the name in outbox/.sent for this message is in use,
-	// or could be in use by another file whose [SentName] is the same: take one that is
-	// unique. BadTaken is the same for "bad-" before the name; it is
-	// looked up for a Fault only and else true.
-	SentTaken, BadTaken bool
-
-	seen time.Time // by the clock of Arrivals
-}
-
-// Fault says why a file is not taken (spec §3.2, §3.3).
-type Fault struct {
-	// Code is malformed, too-large, not-a-file, hard-link, or unreadable for
-	// a file that belongs to another user than the outbox does.
-	Code         protocol.Code
-	Detail       string // one line: what is wrong, and what to do
-	Line, Column int    // 1-based; zero where no place is to blame
-}
-
-// Stray is a file in an outbox that is no message and that nobody takes away,
-// or one that cannot be read.
-type Stray struct {
-	Name string        // as on the disk
-	Code protocol.Code // stray-file or unreadable
-	Why  string        // one line: what is wrong, and what to do
-}
-
 // Scan is what one call of Arrivals found.
 type Scan struct {
-	Arrivals []Arrival // in name order
-	Strays   []Stray   // each once for as long as it stays
-	More     bool      // there are names left for the next call
-	Broken   bool      // .sent is missing: [Boxes.Ensure] it
+	Arrivals []protocol.Arrival // in name order
+	Strays   []protocol.Stray   // each once for as long as it stays
+	More     bool               // there are names left for the next call
+	Broken   bool               // .sent is missing: [Boxes.Ensure] it
 	// Again is when a file that is not settled yet should be looked at; zero
 	// where there is none, or where More is set.
 	Again time.Time
 }
-
-// SentName is the name that a file of an outbox gets in outbox/.sent, as long
-// as it is free there.
-func SentName(name string) string { return protocol.ShortName(protocol.SafeName(name)) }
 
 // sliceBytes bounds what the arrivals of one call hold in memory.
 const sliceBytes = 8 << 20
@@ -156,13 +115,13 @@ const forever = 1 << 62
 
 // Hold leaves an arrival in its outbox: it is not handed out again before it
 // changes, or [Boxes.Forget] is called. It may be marked; see [Boxes.Marked].
-func (b *Boxes) Hold(a Arrival, marked bool) {
+func (b *Boxes) Hold(a protocol.Arrival, marked bool) {
 	o := &b.box(a.Agent).outbox
 	if o.waiting == nil {
 		o.waiting = map[string]*waiting{}
 	}
 	s := stamp{ino: a.Original.Ino, size: a.Size, mtime: a.ModTime.UnixNano()}
-	o.waiting[a.Name] = &waiting{stamp: s, since: a.seen, due: a.seen.Add(forever), held: true, marked: marked}
+	o.waiting[a.Name] = &waiting{stamp: s, since: a.Seen, due: a.Seen.Add(forever), held: true, marked: marked}
 }
 
 // Marked reports whether an outbox has a file that is held and was marked.
@@ -221,12 +180,12 @@ func (o *outbox) unsettled(now time.Time) bool {
 
 // endRound gives the moment at which a waiting file has to be looked at, and
 // the files that could not be read for as long as Settle.
-func (o *outbox) endRound(now time.Time) (again time.Time, unreadable []Stray) {
+func (o *outbox) endRound(now time.Time) (again time.Time, unreadable []protocol.Stray) {
 	for _, name := range slices.Sorted(maps.Keys(o.waiting)) {
 		w := o.waiting[name]
 		if w.blocked != nil && !w.told && !now.Before(w.due) {
 			w.told = true
-			unreadable = append(unreadable, Stray{name, protocol.CodeUnreadable, unreadableText(w.blocked)})
+			unreadable = append(unreadable, protocol.Stray{Name: name, Code: protocol.CodeUnreadable, Why: unreadableText(w.blocked)})
 		}
 		if !w.told && !w.held && (again.IsZero() || w.due.Before(again)) {
 			again = w.due
@@ -254,11 +213,11 @@ func (o *outbox) setStrays(strays map[string]*stray, after time.Duration) {
 
 // dueStrays mentions the strays whose time has come. One that is another file
 // by now is a writer's temporary name, which is used again and again.
-func (b *Boxes) dueStrays(id protocol.AgentID, o *outbox, now time.Time) []Stray {
+func (b *Boxes) dueStrays(id protocol.AgentID, o *outbox, now time.Time) []protocol.Stray {
 	if o.strayDue.IsZero() || now.Before(o.strayDue) {
 		return nil
 	}
-	var due []Stray
+	var due []protocol.Stray
 	for _, name := range slices.Sorted(maps.Keys(o.strays)) {
 		s := o.strays[name]
 		if s.told || now.Before(s.first.Add(b.opt.StraysAfter)) {
@@ -270,7 +229,7 @@ func (b *Boxes) dueStrays(id protocol.AgentID, o *outbox, now time.Time) []Stray
 			continue
 		}
 		s.told = true
-		due = append(due, Stray{name, protocol.CodeStray, strayText(info)})
+		due = append(due, protocol.Stray{Name: name, Code: protocol.CodeStray, Why: strayText(info)})
 	}
 	o.setStrays(o.strays, b.opt.StraysAfter)
 	return due

@@ -73,7 +73,7 @@ func TestFiles(t *testing.T) {
 			h.equal("name", a.Name, tt.file)
 			h.equal("safe name", a.Original.Name, protocol.SafeName(tt.file))
 			if tt.code == "" {
-				h.equal("fault", a.Fault, (*Fault)(nil))
+				h.equal("fault", a.Fault, (*protocol.Fault)(nil))
 				h.equal("raw", string(a.Raw), message)
 				h.equal("recipient", a.Message.To[0], protocol.Address("bob"))
 			} else {
@@ -87,7 +87,7 @@ func TestFiles(t *testing.T) {
 					t.Errorf("detail %q is not one line with a remedy", a.Fault.Detail)
 				}
 			}
-			as := SentName("bad-" + tt.file)
+			as := protocol.SentName("bad-" + tt.file)
 			h.ok(h.Archive(a, as))
 			h.equal("left in the outbox", contains(h.names("agents/alice/outbox"), tt.file), false)
 			h.equal("archived", contains(h.names("agents/alice/outbox/.sent"), as), true)

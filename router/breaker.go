@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/hived/hived/ledger"
-	"github.com/hived/hived/mailbox"
 	"github.com/hived/hived/protocol"
 )
 
@@ -25,7 +24,7 @@ func (d *Decider) countEchoes(now time.Time, e *protocol.MessageEvent, first pro
 // many echoes, and whether it would go to people, too. behind says that such a
 // one waits there already: what follows it to people waits behind it. The first
 // that waits opens the breaker, which is logged and told.
-func (d *Decider) Waits(now time.Time, a mailbox.Arrival, behind bool) (waits, people bool, err error) {
+func (d *Decider) Waits(now time.Time, a protocol.Arrival, behind bool) (waits, people bool, err error) {
 	sender := d.state.Agents[a.Agent]
 	if a.Message == nil || sender == nil || !d.state.CountsAsAgent(a.Agent) || !sender.Stopped && d.passes(now, a.Agent) {
 		return false, false, nil
@@ -95,7 +94,7 @@ func (d *Decider) restrain(now time.Time, from protocol.AgentID, r *recipients) 
 }
 
 // holdBack leaves a file in its outbox if the breaker has it wait.
-func (r *Router) holdBack(now time.Time, x mailbox.Arrival) (waits bool, err error) {
+func (r *Router) holdBack(now time.Time, x protocol.Arrival) (waits bool, err error) {
 	waits, people, err := r.decider.Waits(now, x, r.heldBack[x.Agent] && r.boxes.Marked(x.Agent))
 	if waits && err == nil {
 		r.boxes.Hold(x, people)

@@ -10,7 +10,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/hived/hived/ledger"
-	"github.com/hived/hived/mailbox"
 	"github.com/hived/hived/protocol"
 )
 
@@ -21,7 +20,7 @@ func (b *bench) tries(from protocol.AgentID, text string, behind bool) (waits, p
 	if err != nil {
 		b.t.Fatalf("%s: %v", text, err)
 	}
-	waits, people, err = b.d.Waits(b.now, mailbox.Arrival{Agent: from, Message: m}, behind)
+	waits, people, err = b.d.Waits(b.now, protocol.Arrival{Agent: from, Message: m}, behind)
 	if err != nil {
 		b.t.Fatal(err)
 	}

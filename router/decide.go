@@ -12,7 +12,6 @@ import (
 	"github.com/oklog/ulid/v2"
 
 	"github.com/hived/hived/ledger"
-	"github.com/hived/hived/mailbox"
 	"github.com/hived/hived/protocol"
 )
 
@@ -123,7 +122,7 @@ func (d *Decider) record(ev protocol.Event, changes []protocol.Change) protocol.
 
 // Arrival decides what becomes of one file of an outbox (spec §3, §4), and what
 // follows from that for tasks. Each decision is one whole.
-func (d *Decider) Arrival(now time.Time, a mailbox.Arrival) error {
+func (d *Decider) Arrival(now time.Time, a protocol.Arrival) error {
 	d.plan.signs[a.Agent] = d.state.Tasks.Moment(now)
 	first := len(d.out)
 	d.carried = 0
@@ -144,7 +143,7 @@ func (d *Decider) whole(first int) {
 	}
 }
 
-func (d *Decider) arrival(now time.Time, a mailbox.Arrival) error {
+func (d *Decider) arrival(now time.Time, a protocol.Arrival) error {
 	if a.Fault != nil {
 		return d.quarantine(now, a, *a.Fault, "")
 	}
@@ -158,7 +157,7 @@ func (d *Decider) arrival(now time.Time, a mailbox.Arrival) error {
 				return d.duplicate(now, a, of)
 			}
 			detail := fmt.Sprintf("the id %s was used before, by seq %d, for a message that said something else; send it with a new id, or with none", m.ID, of)
-			return d.quarantine(now, a, mailbox.Fault{Code: protocol.CodeIDConflict, Detail: detail}, m.ID)
+			return d.quarantine(now, a, protocol.Fault{Code: protocol.CodeIDConflict, Detail: detail}, m.ID)
 		}
 	}
 	return d.message(now, a, content)
@@ -166,8 +165,8 @@ func (d *Decider) arrival(now time.Time, a mailbox.Arrival) error {
 
 // duplicate archives a message that was sent before: ids make sends
 // idempotent (spec §4.2).
-func (d *Decider) duplicate(now time.Time, a mailbox.Arrival, of protocol.Seq) error {
-	sent, err := d.archiveName(now, a, mailbox.SentName(a.Name), a.SentTaken)
+func (d *Decider) duplicate(now time.Time, a protocol.Arrival, of protocol.Seq) error {
+	sent, err := d.archiveName(now, a, protocol.SentName(a.Name), a.SentTaken)
 	if err != nil {
 		return err
 	}
@@ -181,8 +180,8 @@ func (d *Decider) duplicate(now time.Time, a mailbox.Arrival, of protocol.Seq) e
 }
 
 // quarantine sets a file aside and tells its author why (spec §3.3).
-func (d *Decider) quarantine(now time.Time, a mailbox.Arrival, f mailbox.Fault, id protocol.MessageID) error {
-	as, err := d.archiveName(now, a, mailbox.SentName(protocol.AsidePrefix+a.Name), a.BadTaken)
+func (d *Decider) quarantine(now time.Time, a protocol.Arrival, f protocol.Fault, id protocol.MessageID) error {
+	as, err := d.archiveName(now, a, protocol.SentName(protocol.AsidePrefix+a.Name), a.BadTaken)
 	if err != nil {
 		return err
 	}
@@ -212,7 +211,7 @@ func (d *Decider) quarantine(now time.Time, a mailbox.Arrival, f mailbox.Fault, 
 }
 
 // archiveName finds a free name in outbox/.sent (spec §3.6).
-func (d *Decider) archiveName(now time.Time, a mailbox.Arrival, want string, taken bool) (string, error) {
+func (d *Decider) archiveName(now time.Time, a protocol.Arrival, want string, taken bool) (string, error) {
 	if agent := d.state.Agents[a.Agent]; agent != nil {
 		_, known := agent.Sent.Get(want)
 		taken = taken || known
@@ -235,7 +234,7 @@ func (d *Decider) archiveName(now time.Time, a mailbox.Arrival, want string, tak
 
 // Stray tells an agent about a file in its outbox that is not a message and
 // never will be (spec §1).
-func (d *Decider) Stray(now time.Time, id protocol.AgentID, s mailbox.Stray) error {
+func (d *Decider) Stray(now time.Time, id protocol.AgentID, s protocol.Stray) error {
 	name := protocol.SafeName(s.Name)
 	return d.notice(now, notice{
 		to: id, act: protocol.Inform, code: s.Code,

@@ -13,7 +13,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/hived/hived/ledger"
-	"github.com/hived/hived/mailbox"
 	"github.com/hived/hived/protocol"
 )
 
@@ -68,13 +67,13 @@ func (b *bench) send(from protocol.AgentID, text string) []Decision {
 		b.t.Fatalf("%s: %v", text, err)
 	}
 	b.n++
-	return b.arrive(mailbox.Arrival{
+	return b.arrive(protocol.Arrival{
 		Agent: from, Name: fmt.Sprintf("%d.json", b.n), Original: protocol.Original{Name: fmt.Sprintf("%d.json", b.n)},
 		ModTime: b.now, Raw: []byte(text), Size: int64(len(text)), Message: m,
 	})
 }
 
-func (b *bench) arrive(a mailbox.Arrival) []Decision {
+func (b *bench) arrive(a protocol.Arrival) []Decision {
 	b.t.Helper()
 	if err := b.d.Arrival(b.now, a); err != nil {
 		b.t.Fatal(err)
@@ -425,9 +424,9 @@ func TestReplyToAnIDOfTwoSenders(t *testing.T) {
 // TestFaults says for each fault who is told what.
 func TestFaults(t *testing.T) {
 	b := newBench(t, "alice")
-	got := b.arrive(mailbox.Arrival{
+	got := b.arrive(protocol.Arrival{
 		Agent: "alice", Name: "x.json", Original: protocol.Original{Name: "x.json"}, Raw: []byte(`{"to"`), Size: 5,
-		Fault: &mailbox.Fault{Code: protocol.CodeMalformed, Detail: "the JSON ends too early at line 1, column 6; write the whole object", Line: 1, Column: 6},
+		Fault: &protocol.Fault{Code: protocol.CodeMalformed, Detail: "the JSON ends too early at line 1, column 6; write the whole object", Line: 1, Column: 6},
 	})
 	want := []string{"quarantine malformed agents/alice/outbox/.sent/bad-x.json", "notice malformed to [human]", "notice malformed to [alice]"}
 	if diff := cmp.Diff(want, story(got)); diff != "" {
@@ -436,7 +435,7 @@ func TestFaults(t *testing.T) {
 	if c := got[0].Changes; len(c) != 1 || string(c[0].Data) != `{"to"` {
 		t.Errorf("changes %+v", c)
 	}
-	again := b.arrive(mailbox.Arrival{Agent: "alice", Name: "x.json", Original: protocol.Original{Name: "x.json"}, BadTaken: true, Fault: &mailbox.Fault{Code: protocol.CodeNotAFile, Detail: "it is a FIFO"}})
+	again := b.arrive(protocol.Arrival{Agent: "alice", Name: "x.json", Original: protocol.Original{Name: "x.json"}, BadTaken: true, Fault: &protocol.Fault{Code: protocol.CodeNotAFile, Detail: "it is a FIFO"}})
 	e := again[0].Event.Body.(*protocol.QuarantineEvent)
 	if e.Content != nil || len(again[0].Changes) != 0 {
 		t.Error("a FIFO has no bytes")
@@ -607,7 +606,7 @@ func TestCreatedAt(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		e := b.arrive(mailbox.Arrival{Agent: "alice", Name: "x.json", ModTime: tt.modified, Raw: raw, Message: m, SentTaken: true})[0].Event.Body.(*protocol.MessageEvent)
+		e := b.arrive(protocol.Arrival{Agent: "alice", Name: "x.json", ModTime: tt.modified, Raw: raw, Message: m, SentTaken: true})[0].Event.Body.(*protocol.MessageEvent)
 		if !strings.Contains(string(e.Set), `"created_at":"`+protocol.Stamp(tt.want)+`"`) {
 			t.Errorf("a file of %s gave %s", tt.modified, e.Set)
 		}

@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/hived/hived/mailbox"
 	"github.com/hived/hived/proof/docpage"
 	"github.com/hived/hived/protocol"
 )
@@ -259,7 +258,7 @@ func (p *program) pass(l *letter) []string {
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	x := mailbox.Arrival{Agent: protocol.AgentID(l.from), Name: fmt.Sprintf("%d.json", l.n), ModTime: p.now, Raw: []byte(text + "}"), Message: m}
+	x := protocol.Arrival{Agent: protocol.AgentID(l.from), Name: fmt.Sprintf("%d.json", l.n), ModTime: p.now, Raw: []byte(text + "}"), Message: m}
 	x.Original.Name = x.Name
 	waits, _, err := p.d.Waits(p.now, x, false)
 	if err != nil {

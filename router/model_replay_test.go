@@ -17,7 +17,6 @@ import (
 	"github.com/hived/hived/internal/durable"
 	"github.com/hived/hived/internal/durable/faultfs"
 	"github.com/hived/hived/ledger"
-	"github.com/hived/hived/mailbox"
 	"github.com/hived/hived/protocol"
 )
 
@@ -178,7 +177,7 @@ func sameDecisions(events []protocol.Event) error {
 }
 
 // decideAgain decides from a copy of a state.
-func decideAgain(state *ledger.State, first protocol.Event, a mailbox.Arrival) (string, error) {
+func decideAgain(state *ledger.State, first protocol.Event, a protocol.Arrival) (string, error) {
 	b, err := stateBytes(state)
 	if err != nil {
 		return "", err
@@ -212,7 +211,7 @@ func lines(events []protocol.Event) string {
 }
 
 // arrivalOf is the file that a decision was about.
-func arrivalOf(ev protocol.Event) (a mailbox.Arrival, ok bool) {
+func arrivalOf(ev protocol.Event) (a protocol.Arrival, ok bool) {
 	var o *protocol.Original
 	as := ""
 	switch e := ev.Body.(type) {
@@ -225,7 +224,7 @@ func arrivalOf(ev protocol.Event) (a mailbox.Arrival, ok bool) {
 		if e.Content != nil {
 			a.Raw = e.Content.Bytes()
 		}
-		a.Fault = &mailbox.Fault{Code: e.Code, Detail: e.Detail, Line: e.Line, Column: e.Column}
+		a.Fault = &protocol.Fault{Code: e.Code, Detail: e.Detail, Line: e.Line, Column: e.Column}
 	}
 	if o == nil {
 		return a, false

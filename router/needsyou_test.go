@@ -9,7 +9,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/hived/hived/mailbox"
 	"github.com/hived/hived/protocol"
 	"github.com/hived/hived/task"
 )
@@ -201,9 +200,9 @@ func (b *bench) broken(by protocol.AgentID) []string {
 	b.t.Helper()
 	b.n++
 	name := fmt.Sprintf("%d.json", b.n)
-	return story(b.arrive(mailbox.Arrival{
+	return story(b.arrive(protocol.Arrival{
 		Agent: by, Name: name, Original: protocol.Original{Name: name}, Raw: []byte(`{"to"`), Size: 5,
-		Fault: &mailbox.Fault{Code: protocol.CodeMalformed, Detail: "the JSON ends too early"},
+		Fault: &protocol.Fault{Code: protocol.CodeMalformed, Detail: "the JSON ends too early"},
 	}))
 }
 

@@ -248,7 +248,7 @@ func (r *Router) owe(x debt, p string, err error) {
 
 // archive moves an accepted original to outbox/.sent, or out of the hive if
 // retention has let it go since.
-func (r *Router) archive(key original, x mailbox.Arrival, f filed) {
+func (r *Router) archive(key original, x protocol.Arrival, f filed) {
 	err := r.boxes.Archive(x, f.as)
 	if err == nil && f.swept {
 		r.sweepFile(debt{seq: f.seq, swept: true}, protocol.SentDir(x.Agent)+"/"+f.as)

@@ -479,7 +479,7 @@ func (r *Router) stillThere() map[original]bool {
 			for key, f := range r.originals {
 				if key.agent == id && key.file.Ino == info.Ino && key.file.Name == protocol.SafeName(e.Name) && r.untouched(protocol.OutboxDir(id)+"/"+e.Name, info, key, f) {
 					raw, _ := r.rawOf(f.seq)
-					r.archive(key, mailbox.Arrival{Agent: id, Name: e.Name, Original: key.file, Raw: raw, Size: info.Size}, f)
+					r.archive(key, protocol.Arrival{Agent: id, Name: e.Name, Original: key.file, Raw: raw, Size: info.Size}, f)
 					_, there[key] = r.originals[key]
 				}
 			}
@@ -559,7 +559,7 @@ func (r *Router) sentAgain(id protocol.AgentID, o *protocol.Original, as string,
 	}
 	delete(r.originals, key)
 	if _, kept := a.Sent.Get(as); kept {
-		x := mailbox.Arrival{Agent: id, Name: o.Name, Original: *o, Raw: raw, Size: int64(len(raw))}
+		x := protocol.Arrival{Agent: id, Name: o.Name, Original: *o, Raw: raw, Size: int64(len(raw))}
 		if err := r.boxes.Archive(x, as); err != nil {
 			r.cfg.Log.Warn("cannot redo", slog.String("path", protocol.SentDir(id)+"/"+as), slog.String("error", err.Error()))
 		}

@@ -102,7 +102,7 @@ type Router struct {
 	timers    timers
 	round     []protocol.AgentID                     // whose turn is still to come
 	allowance int                                    // files that turns may still look at before the next rescan
-	arrivals  []mailbox.Arrival                      // of this batch, in the order of their events
+	arrivals  []protocol.Arrival                      // of this batch, in the order of their events
 	ahead     map[protocol.AgentID]mailbox.AgentScan // of outboxes, read for the next batch
 	stuck     []Decision                             // decided, but the log had no room
 	unsealed  bool                                   // a segment of an older format is to be sealed before more is decided, and the log had no room

@@ -12,16 +12,15 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/hived/hived/ledger"
-	"github.com/hived/hived/mailbox"
 	"github.com/hived/hived/protocol"
 )
 
 // message accepts a message: works out its thread, its recipients and what
 // keeps it from each of them, and records all of it (spec §4). content is the
 // hash of what it says where its sender chose the id.
-func (d *Decider) message(now time.Time, a mailbox.Arrival, content string) error {
+func (d *Decider) message(now time.Time, a protocol.Arrival, content string) error {
 	m := a.Message
-	sent, err := d.archiveName(now, a, mailbox.SentName(a.Name), a.SentTaken)
+	sent, err := d.archiveName(now, a, protocol.SentName(a.Name), a.SentTaken)
 	if err != nil {
 		return err
 	}

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/hived/hived/ledger"
-	"github.com/hived/hived/mailbox"
 	"github.com/hived/hived/protocol"
 	"github.com/hived/hived/task"
 )
@@ -63,7 +62,7 @@ func (c *office) say(from protocol.AgentID, event string, id protocol.TaskID, ep
 	}
 	c.n++
 	name := fmt.Sprintf("%d.json", c.n)
-	a := mailbox.Arrival{
+	a := protocol.Arrival{
 		Agent: from, Name: name, Original: protocol.Original{Name: name}, ModTime: c.now, Raw: []byte(text), Size: int64(len(text)), Message: m,
 	}
 	begin := time.Now()

@@ -15,7 +15,6 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/hived/hived/ledger"
-	"github.com/hived/hived/mailbox"
 	"github.com/hived/hived/protocol"
 	"github.com/hived/hived/task"
 )
@@ -267,7 +266,7 @@ type taskCommand struct {
 	by    protocol.AgentID
 }
 
-func (h *taskRun) arrival(t *rapid.T, c *taskCommand) mailbox.Arrival {
+func (h *taskRun) arrival(t *rapid.T, c *taskCommand) protocol.Arrival {
 	text, err := json.Marshal(c, json.Deterministic(true))
 	if err != nil {
 		t.Fatal(err)
@@ -277,7 +276,7 @@ func (h *taskRun) arrival(t *rapid.T, c *taskCommand) mailbox.Arrival {
 		t.Fatal(err)
 	}
 	name := c.ID + ".json"
-	return mailbox.Arrival{Agent: c.by, Name: name, Original: protocol.Original{Name: name}, ModTime: h.now, Raw: text, Size: int64(len(text)), Message: msg}
+	return protocol.Arrival{Agent: c.by, Name: name, Original: protocol.Original{Name: name}, ModTime: h.now, Raw: text, Size: int64(len(text)), Message: msg}
 }
 
 // carry has a command decided, and holds the answer against the model's.

@@ -40,7 +40,7 @@ var allowed = map[string][]string{
 	"router":                   {"protocol", "internal/durable", "internal/failpoint", "task", "ledger", "eventlog", "mailbox", "gitcommit", "github.com/oklog/ulid/v2", "github.com/go-json-experiment/json/...", "github.com/cenkalti/backoff/v5", "golang.org/x/sync/..."},
 	"agent":                    {"protocol", "internal/durable", "task", "github.com/oklog/ulid/v2", "github.com/go-json-experiment/json/..."},
 	"audit":                    {"protocol", "internal/durable", "settings", "ledger", "eventlog", "mailbox", "gitcommit", "router", "golang.org/x/sys/...", "internal/users"},
-	"proof/bench":              {"protocol", "internal/durable", "proof/child", "internal/wait", "ledger", "mailbox", "gitcommit", "router", "audit"},
+	"proof/bench":              {"protocol", "internal/durable", "proof/child", "internal/wait", "ledger", "gitcommit", "router", "audit"},
 	"proof/torture":            {"protocol", "internal/durable", "proof/child", "eventlog", "task", "agent", "github.com/go-json-experiment/json/...", "golang.org/x/sync/..."},
 	"internal/users":           {"protocol", "internal/durable"},
 	"hive-example":             {},

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/hived/hived/ledger"
-	"github.com/hived/hived/mailbox"
 	"github.com/hived/hived/protocol"
 	"github.com/hived/hived/router"
 )
@@ -107,7 +106,7 @@ func (x *desk) say(from protocol.AgentID, text string) (time.Duration, error) {
 	x.n++
 	x.now = x.now.Add(time.Millisecond)
 	name := fmt.Sprintf("%08d.json", x.n)
-	a := mailbox.Arrival{
+	a := protocol.Arrival{
 		Agent: from, Name: name, Original: protocol.Original{Name: name}, ModTime: x.now, Raw: []byte(text), Size: int64(len(text)), Message: m,
 	}
 	begin := time.Now()

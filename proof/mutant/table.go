@@ -155,7 +155,7 @@ var mutants = []mutant{
 		name:   "archive-overwrites",
 		what:   "an original is moved over what stands in .sent",
 		breaks: "an archived original stays what it was (§3.6)",
-		edits:  []edit{{"mailbox/archive.go", `b.fs.RenameNew(a.path(), to)`, `b.fs.Rename(a.path(), to)`}},
+		edits:  []edit{{"mailbox/archive.go", `b.fs.RenameNew(pathOf(a), to)`, `b.fs.Rename(pathOf(a), to)`}},
 		caught: []string{"mailbox.TestArchiveKeepsBothOfTwoNewerFiles"},
 	},
 	{
