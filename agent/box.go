@@ -23,7 +23,6 @@ import (
 	"fmt"
 	"io/fs"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -85,10 +84,7 @@ func suggest(name string, known []protocol.AgentID) string {
 	for _, k := range known {
 		list = append(list, string(k))
 	}
-	if near := protocol.Nearest(name, list, 3); len(near) > 0 {
-		return "; did you mean " + strings.Join(near, " or ") + "?"
-	}
-	return "; `hived agent add " + protocol.SafeName(name) + "` makes one, `hived agent list` shows all"
+	return protocol.DidYouMean(protocol.Nearest(name, list, 3), "`hived agent add "+protocol.SafeName(name)+"` makes one, `hived agent list` shows all")
 }
 
 // Names lists those who have a directory in the hive, in name order. They are

@@ -1,7 +1,6 @@
 package audit
 
 import (
-	"fmt"
 	"maps"
 	"path"
 	"slices"
@@ -248,16 +247,5 @@ func (f *fold) balance() {
 
 // few lists at most five names.
 func few[S ~string](names []S) string {
-	const most = 5
-	text := ""
-	for i, n := range names {
-		if i == most {
-			return fmt.Sprintf("%s and %d more", text, len(names)-most)
-		}
-		if i > 0 {
-			text += ", "
-		}
-		text += string(n)
-	}
-	return text
+	return protocol.Few(names, 5, func(name string) string { return name })
 }

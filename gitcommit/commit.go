@@ -42,7 +42,7 @@ type OwnFilesChanged struct {
 }
 
 func (e *OwnFilesChanged) Error() string {
-	return "commit: a person committed other content of " + plural(e.Paths) + "; log it first"
+	return "commit: a person committed other content of " + few(e.Paths) + "; log it first"
 }
 
 // OutOfStep gives a batch back because history does not end where it begins: a
@@ -192,7 +192,7 @@ func (r *Repo) overrule(paths []string) {
 		r.dirty.add(p)
 	}
 	if len(paths) > 0 {
-		r.alert("git-overruled", "a person's commit had changed what only hived changes; it is set right: "+plural(paths))
+		r.alert("git-overruled", "a person's commit had changed what only hived changes; it is set right: "+few(paths))
 	}
 }
 

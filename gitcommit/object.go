@@ -234,8 +234,5 @@ func oneLine(s string, most int) string {
 	if r, _ := utf8.DecodeRuneInString(s); !unicode.IsLetter(r) && !unicode.IsDigit(r) && r != '"' {
 		s = " " + s
 	}
-	if utf8.RuneCountInString(s) <= most {
-		return s
-	}
-	return string([]rune(s)[:most-1]) + "…"
+	return protocol.Fit(s, most)
 }

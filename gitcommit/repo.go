@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -284,19 +283,5 @@ func sameTops(a, b []Top) bool {
 
 func missing(err error) bool { return errors.Is(err, fs.ErrNotExist) }
 
-// plural counts paths in a sentence and names the first few.
-func plural(paths []string) string {
-	const most = 5
-	var b strings.Builder
-	for i, p := range paths {
-		if i == most {
-			fmt.Fprintf(&b, " and %d more", len(paths)-most)
-			break
-		}
-		if i > 0 {
-			b.WriteString(", ")
-		}
-		b.WriteString(protocol.Quote(p))
-	}
-	return b.String()
-}
+// few lists at most five paths.
+func few(paths []string) string { return protocol.Few(paths, 5, protocol.Quote) }

@@ -36,6 +36,15 @@ func Nearest(s string, known []string, most int) []string {
 	return out
 }
 
+// DidYouMean ends a refusal with the nearest names, or with what is said otherwise
+// where nothing is near.
+func DidYouMean(near []string, otherwise string) string {
+	if len(near) > 0 {
+		return "; did you mean " + strings.Join(near, " or ") + "?"
+	}
+	return "; " + otherwise
+}
+
 // distance counts the letters to insert, delete, change or swap with their
 // neighbour that make one word another. Words over 64 bytes are cut.
 func distance(a, b string) int {

@@ -48,3 +48,15 @@ func TestDistance(t *testing.T) {
 		}
 	}
 }
+
+func TestDidYouMean(t *testing.T) {
+	for want, near := range map[string][]string{
+		"; `hived help` lists all":    nil,
+		"; did you mean send?":        {"send"},
+		"; did you mean send or end?": {"send", "end"},
+	} {
+		if got := DidYouMean(near, "`hived help` lists all"); got != want {
+			t.Errorf("%q: got %q, want %q", near, got, want)
+		}
+	}
+}

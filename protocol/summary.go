@@ -169,32 +169,7 @@ func note(text string) string {
 }
 
 // few lists at most three names.
-func few[S ~string](names []S) string {
-	var b strings.Builder
-	for i, n := range names {
-		switch {
-		case i == 3:
-			fmt.Fprintf(&b, " and %d more", len(names)-i)
-			return b.String()
-		case i > 0:
-			b.WriteString(", ")
-		}
-		b.WriteString(brief(string(n)))
-	}
-	return b.String()
-}
+func few[S ~string](names []S) string { return Few(names, 3, brief) }
 
 // brief cuts a name to what fits a line.
 func brief(s string) string { return Cut(s, 160) }
-
-// Cut shortens text to so many characters, and marks that with one more.
-func Cut(s string, most int) string {
-	n := 0
-	for i := range s {
-		if n == most {
-			return s[:i] + "…"
-		}
-		n++
-	}
-	return s
-}

@@ -11,18 +11,43 @@ import (
 // line, with everything that a terminal could act on made visible, and cut to
 // 80 characters.
 func Quote(s string) string {
-	const most = 80
-	if utf8.RuneCountInString(s) > most {
-		n := 0
-		for i := range s {
-			if n == most {
-				s = s[:i] + "…"
-				break
-			}
-			n++
+	return `"` + Visible(Cut(s, 80)) + `"`
+}
+
+// Cut shortens text to so many characters, and marks that with one more.
+func Cut(s string, most int) string { return shorten(s, most, most) }
+
+// Fit shortens text to so many characters, the mark among them.
+func Fit(s string, most int) string { return shorten(s, most, most-1) }
+
+// shorten leaves so many characters of a text that has more than most.
+func shorten(s string, most, leave int) string {
+	n, end := 0, len(s)
+	for i := range s {
+		if n == leave {
+			end = i
+		}
+		if n++; n > most {
+			return s[:end] + "…"
 		}
 	}
-	return `"` + Visible(s) + `"`
+	return s
+}
+
+// Few lists names as show writes each, and counts those after the first most.
+func Few[S ~string](names []S, most int, show func(string) string) string {
+	var b strings.Builder
+	for i, n := range names {
+		if i == most {
+			b.WriteString(" and " + strconv.Itoa(len(names)-most) + " more")
+			break
+		}
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		b.WriteString(show(string(n)))
+	}
+	return b.String()
 }
 
 // Visible gives text with its control characters, broken UTF-8 and marks that

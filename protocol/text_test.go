@@ -67,3 +67,39 @@ func FuzzVisible(f *testing.F) {
 		}
 	})
 }
+
+func TestCut(t *testing.T) {
+	for _, c := range []struct {
+		s        string
+		most     int
+		cut, fit string
+	}{
+		{"", 3, "", ""},
+		{"abc", 3, "abc", "abc"},
+		{"Blüte", 3, "Blü…", "Bl…"},
+		{"花花", 1, "花…", "…"},
+	} {
+		if got := Cut(c.s, c.most); got != c.cut {
+			t.Errorf("%q is cut to %d as %q, want %q", c.s, c.most, got, c.cut)
+		}
+		if got := Fit(c.s, c.most); got != c.fit {
+			t.Errorf("%q fits into %d as %q, want %q", c.s, c.most, got, c.fit)
+		}
+	}
+}
+
+func TestFew(t *testing.T) {
+	for _, c := range []struct {
+		names []AgentID
+		want  string
+	}{
+		{nil, ""},
+		{[]AgentID{"alice"}, `"alice"`},
+		{[]AgentID{"alice", "bob"}, `"alice", "bob"`},
+		{[]AgentID{"alice", "bob", "carol", "dora"}, `"alice", "bob" and 2 more`},
+	} {
+		if got := Few(c.names, 2, Quote); got != c.want {
+			t.Errorf("%q is listed as %s, want %s", c.names, got, c.want)
+		}
+	}
+}

@@ -100,11 +100,7 @@ func fieldsOf(v reflect.Value) (fields map[string]reflect.Value, known []string)
 }
 
 func nearest(key string, known []string) string {
-	if near := protocol.Nearest(key, known, 2); len(near) > 0 {
-		return "; did you mean " + strings.Join(near, " or ") + "?"
-	}
-	known = slices.Sorted(slices.Values(known))
-	return "; the keys here are " + strings.Join(known, ", ")
+	return protocol.DidYouMean(protocol.Nearest(key, known, 2), "the keys here are "+strings.Join(slices.Sorted(slices.Values(known)), ", "))
 }
 
 // form says how a value of that type is written.

@@ -99,17 +99,10 @@ func (a *app) showInbox(list []agent.Letter) error {
 // subject is the subject, or else the beginning of the body.
 func subject(m *protocol.Message) string {
 	if m.Subject != "" {
-		return cut(m.Subject, 80)
+		return protocol.Fit(m.Subject, 80)
 	}
 	text, _, _ := strings.Cut(bodyText(m), "\n")
-	return cut(text, 80)
-}
-
-func cut(s string, most int) string {
-	if r := []rune(s); len(r) > most {
-		return string(r[:most-1]) + "…"
-	}
-	return s
+	return protocol.Fit(text, 80)
 }
 
 // bodyText gives the body as text: a string as what it says, any other value

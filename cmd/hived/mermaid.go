@@ -56,7 +56,7 @@ func participants(messages []*life) []protocol.AgentID {
 // as Mermaid's #code; entities.
 func mermaidText(s string) string {
 	var b strings.Builder
-	for _, r := range strings.TrimSpace(cut(protocol.Visible(s), 100)) {
+	for _, r := range strings.TrimSpace(protocol.Fit(protocol.Visible(s), 100)) {
 		plain := r == ' ' || r == '.' || r == ',' || r == '-' || r == '_' || r >= '0' && r <= '9' || r >= 'A' && r <= 'Z' || r >= 'a' && r <= 'z' || r > 127
 		if plain {
 			b.WriteRune(r)

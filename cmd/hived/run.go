@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -148,20 +147,12 @@ func flagError(c *cobra.Command, err error) error {
 	for i, n := range near {
 		near[i] = "--" + n
 	}
-	hint := fmt.Sprintf("; `%s --help` shows them", c.CommandPath())
-	if len(near) > 0 {
-		hint = "; did you mean " + strings.Join(near, " or ") + "?"
-	}
-	return usageError("%s has no flag %s%s", c.Name(), protocol.Quote("--"+name), hint)
+	return usageError("%s has no flag %s%s", c.Name(), protocol.Quote("--"+name), protocol.DidYouMean(near, fmt.Sprintf("`%s --help` shows them", c.CommandPath())))
 }
 
 // didYouMean names the nearest of what there is, or says where all of it stands.
 func didYouMean(name string, known []string, otherwise string) string {
-	slices.Sort(known)
-	if near := protocol.Nearest(name, known, 2); len(near) > 0 {
-		return "; did you mean " + strings.Join(near, " or ") + "?"
-	}
-	return "; " + otherwise
+	return protocol.DidYouMean(protocol.Nearest(name, known, 2), otherwise)
 }
 
 // takes checks the number of arguments; most < 0 means any number.

@@ -74,7 +74,7 @@ func (a *app) listTasks(disk durable.FS, signsOf func(*task.View) router.Signs, 
 		if wanted(v) {
 			s := signsOf(v)
 			views = append(views, listedTask{v, s})
-			rows = append(rows, []string{string(v.ID), orDash(string(v.State)), orDash(string(v.Holder)), clock(v.Since), ago(now, s.HeardAt), ago(now, s.ProgressedAt), orDash(answerers(v)), protocol.Visible(cut(v.Title, 60))})
+			rows = append(rows, []string{string(v.ID), orDash(string(v.State)), orDash(string(v.Holder)), clock(v.Since), ago(now, s.HeardAt), ago(now, s.ProgressedAt), orDash(answerers(v)), protocol.Visible(protocol.Fit(v.Title, 60))})
 		}
 	}
 	return a.answer(views, func(p *printer) {
@@ -156,7 +156,7 @@ func (a *app) showTask(p *printer, t *taskJSON) {
 		add("checkpoint:", what)
 	}
 	if t.View.Result != "" {
-		add("result:", protocol.Visible(cut(resultText(t.Result), 200)))
+		add("result:", protocol.Visible(protocol.Fit(resultText(t.Result), 200)))
 	}
 	rows = append(rows, t.heard(&said)...)
 	p.table(rows)

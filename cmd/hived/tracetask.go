@@ -81,7 +81,7 @@ func (a *app) showTaskLife(l *taskLife, mermaid bool) error {
 
 // taskStation is the line of one thing that happened to a task.
 func (a *app) taskStation(e taskMoment) string {
-	line := protocol.Visible(cut(e.Event, 40)) + " by " + protocol.Visible(string(e.By))
+	line := protocol.Visible(protocol.Fit(e.Event, 40)) + " by " + protocol.Visible(string(e.By))
 	switch {
 	case e.Code != "":
 		return a.style.paint(red, "refused "+line+ofEpoch(e.Epoch)+": "+string(e.Code)) + ": " + protocol.Visible(e.Detail) + inCommit(e.Commit)
