@@ -10,6 +10,11 @@
 //     the outbox, what was delivered can be read;
 //   - whoever sends, waits, reads or handles shows with it that the agent lives.
 //
+// Tasks are read by their files below tasks/ (spec §8.8), which hived writes
+// behind its log: [FindTask] knows one by a part of its id, [View] says where it
+// stands, [ReadTask] all there is to it, and [WaitView] waits until an event
+// shows there.
+//
 // What a message means, who may send what to whom, and whether it arrived is
 // decided by the coordinator and can be read in its log.
 package agent

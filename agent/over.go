@@ -6,7 +6,6 @@ import (
 
 	"github.com/go-json-experiment/json"
 
-	"github.com/hived/hived/internal/durable"
 	"github.com/hived/hived/protocol"
 	"github.com/hived/hived/task"
 )
@@ -35,8 +34,8 @@ func (b *Box) over(l Letter) string {
 	if err != nil {
 		return ""
 	}
-	v := b.view(id)
-	if v == nil {
+	v, err := readView(b.disk, id)
+	if err != nil || len(v.History) == 0 {
 		return ""
 	}
 	if last := v.History[len(v.History)-1]; last.Seq <= l.Seq || last.At.Before(l.Received) {
@@ -49,16 +48,6 @@ func (b *Box) over(l Letter) string {
 		return overQuestion(v, b.id, data.Ask)
 	}
 	return ""
-}
-
-// view reads where a task stands; nil where that is not to be had.
-func (b *Box) view(id protocol.TaskID) *task.View {
-	data, _, err := durable.ReadFile(b.disk, protocol.TaskDir(id)+"/"+protocol.TaskView, maxLetter)
-	v := &task.View{}
-	if err != nil || json.Unmarshal(data, v) != nil || v.ID != id || v.State == "" || len(v.History) == 0 {
-		return nil
-	}
-	return v
 }
 
 // overOffer judges the offer of a notice. Who has taken the task is still at it:

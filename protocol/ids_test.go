@@ -91,6 +91,18 @@ func TestParseSeq(t *testing.T) {
 	}
 }
 
+func TestTaskIDMatches(t *testing.T) {
+	const id = TaskID("01M7YWEVEB97VS93BY45E8GWCS")
+	for word, want := range map[string]bool{
+		string(id): true, strings.ToLower(string(id)): true, "0": true, "01m7": true, "GWCS": true, "e8gwcs": true,
+		"": false, "wcs": false, "1M7YW": false, string(id) + "0": false, " 01M7": false,
+	} {
+		if got := id.Matches(word); got != want {
+			t.Errorf("%q: %t, want %t", word, got, want)
+		}
+	}
+}
+
 func TestParseTaskID(t *testing.T) {
 	const good = "01M7YW2XY9P0EW1X9MFVTQ8901"
 	if id, err := ParseTaskID(good); err != nil || TaskDir(id) != "tasks/"+good || TaskConversation(id) != "task-"+good {

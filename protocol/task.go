@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -20,6 +21,18 @@ func ParseTaskID(s string) (TaskID, error) {
 		return "", fmt.Errorf("%w: task id %s: `hived task list` shows those that there are", ErrBadID, Quote(s))
 	}
 	return TaskID(s), nil
+}
+
+// taskSuffix is how much of the end of a task's id names it, in characters. Ids
+// of one moment begin alike, and people tell them apart by how they end.
+const taskSuffix = 4
+
+// Matches reports whether a word that somebody wrote for a task can mean this one:
+// its id, or the beginning of it, or the last 4 characters or more, in letters of
+// either case.
+func (id TaskID) Matches(word string) bool {
+	upper := strings.ToUpper(word)
+	return word != "" && (strings.HasPrefix(string(id), upper) || len(upper) >= taskSuffix && strings.HasSuffix(string(id), upper))
 }
 
 // TaskState is where a task stands: the first column of the table of package

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/hived/hived/agent"
 	"github.com/hived/hived/internal/durable"
 	"github.com/hived/hived/protocol"
 	"github.com/hived/hived/task"
@@ -63,8 +64,8 @@ func (a *app) question(disk durable.FS, args []string, said protocol.Seq, comman
 	if err != nil {
 		return 0, err
 	}
-	v, err := readView(disk, id)
-	if errors.Is(err, fs.ErrNotExist) {
+	v, err := agent.View(disk, id)
+	if errors.Is(err, agent.ErrNoTask) || errors.Is(err, fs.ErrNotExist) {
 		return 0, nil // the daemon knows whether there is such a task
 	}
 	if err != nil {

@@ -53,6 +53,7 @@ func exitStatus(err error) int {
 		{durable.ErrLocked, exitLocked},
 		{agent.ErrNoAgent, exitNotFound},
 		{agent.ErrNotFound, exitNotFound},
+		{agent.ErrNoTask, exitNotFound},
 		{agent.ErrAmbiguous, exitUsage},
 		{protocol.ErrBadID, exitUsage},
 		{protocol.ErrMalformed, exitUsage},

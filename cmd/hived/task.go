@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"slices"
 	"time"
 
@@ -160,21 +159,9 @@ const eventResume = "resume"
 func viewing(ctx context.Context, disk durable.FS, done []taskStep) {
 	ctx, cancel := limit(ctx, time.Second)
 	defer cancel()
-	tick := time.NewTicker(followPoll)
-	defer tick.Stop()
-	for len(done) > 0 {
-		v, err := readView(disk, done[0].event.Task)
-		if err == nil && len(v.History) > 0 && v.History[len(v.History)-1].Seq >= done[0].seq {
-			done = done[1:]
-			continue
-		}
-		if errors.Is(err, fs.ErrPermission) {
+	for _, s := range done {
+		if _, err := agent.WaitView(ctx, disk, s.event.Task, s.seq); err != nil {
 			return
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
 		}
 	}
 }

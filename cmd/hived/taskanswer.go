@@ -6,6 +6,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/spf13/cobra"
 
+	"github.com/hived/hived/agent"
 	"github.com/hived/hived/internal/durable"
 	"github.com/hived/hived/protocol"
 	"github.com/hived/hived/task"
@@ -146,7 +147,7 @@ func (a *app) taskGiveUp() *cobra.Command {
 			return err
 		}
 		t := taskOrder{event: string(task.FatalError), task: id, data: report, timeout: *timeout}
-		if v, err := readView(disk, id); err == nil && v.Holder == a.who() {
+		if v, err := agent.View(disk, id); err == nil && v.Holder == a.who() {
 			if t.epoch, err = a.holderEpoch(disk, 0, id); err != nil {
 				return err
 			}

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/hived/hived/agent"
 	"github.com/hived/hived/internal/durable"
 	"github.com/hived/hived/protocol"
 	"github.com/hived/hived/settings"
@@ -31,18 +32,17 @@ type gateFlags struct {
 // command that somebody else wrote: it is run where its author is trusted, or the
 // caller says so (spec §8.2).
 func (a *app) passGate(ctx context.Context, disk *durable.Disk, id protocol.TaskID, f gateFlags) (*protocol.GateResult, error) {
-	var brief task.Brief
-	err := readTaskFile(disk, id, protocol.TaskBrief, &brief)
+	brief, err := agent.Brief(disk, id)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && brief.Gate == "" {
 		return nil, nil // the daemon knows whether there is such a task
 	}
 	if err != nil {
 		return nil, err
 	}
-	if v, err := readView(disk, id); err == nil && v.Holder != a.who() {
+	if v, err := agent.View(disk, id); err == nil && v.Holder != a.who() {
 		return nil, nil // it is refused, and what it would run is none of this agent's business
 	}
-	author := gateAuthor(&brief)
+	author := gateAuthor(brief)
 	trusted, err := a.trusts(disk, author)
 	if err != nil {
 		return nil, err

@@ -5,69 +5,33 @@ import (
 	"fmt"
 	"io/fs"
 	"strconv"
-	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/hived/hived/agent"
 	"github.com/hived/hived/internal/durable"
 	"github.com/hived/hived/protocol"
 	"github.com/hived/hived/task"
 )
 
-// suffixLeast is how much of the end of a task's id names it. Ids of one moment
-// begin alike, and people tell them apart by how they end.
-const suffixLeast = 4
-
-// taskNames lists the tasks that have a directory, in the order of their ids.
-func taskNames(disk durable.FS) ([]protocol.TaskID, error) {
-	entries, err := disk.ReadDir(protocol.PathTasks)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("list the tasks: %w", err)
-	}
-	var list []protocol.TaskID
-	for _, e := range entries {
-		if id, err := protocol.ParseTaskID(e.Name); err == nil && e.Type.IsDir() {
-			list = append(list, id)
-		}
-	}
-	return list, nil
-}
-
 // taskNamed gives the task that is meant: by its id, whether there is one or
 // not, or by a beginning or end of it that no other task has.
 func taskNamed(disk durable.FS, said string) (protocol.TaskID, error) {
-	upper := strings.ToUpper(said)
-	if id, err := protocol.ParseTaskID(upper); err == nil {
-		return id, nil
-	}
-	names, err := taskNames(disk)
-	if err != nil {
-		return "", err
-	}
-	return pickTask(names, said)
+	id, err := agent.FindTask(disk, said)
+	return id, seeTasks(err)
 }
 
-func pickTask(names []protocol.TaskID, said string) (protocol.TaskID, error) {
-	var fit []protocol.TaskID
-	for _, id := range names {
-		if taskFits(id, said) {
-			fit = append(fit, id)
-		}
+// seeTasks adds to an error that there is no such task how to see those that
+// there are.
+func seeTasks(err error) error {
+	if errors.Is(err, agent.ErrNoTask) {
+		return fmt.Errorf("%w; `hived task list` shows those that there are", err)
 	}
-	switch len(fit) {
-	case 0:
-		return "", exitWith(exitNotFound, "there is no task %s; `hived task list` shows those that there are", protocol.Quote(said))
-	case 1:
-		return fit[0], nil
-	}
-	return "", usageError("%s fits %d tasks, %s and %s among them; write more of the id", protocol.Quote(said), len(fit), fit[0], fit[1])
+	return err
 }
 
 // taskFits tells whether an id begins or ends with what was said.
-func taskFits(id protocol.TaskID, said string) bool {
-	upper := strings.ToUpper(said)
-	return said != "" && (strings.HasPrefix(string(id), upper) || len(upper) >= suffixLeast && strings.HasSuffix(string(id), upper))
-}
+func taskFits(id protocol.TaskID, said string) bool { return id.Matches(said) }
 
 // aboutTask gives the task that a command is about: its first argument, or
 // HIVE_TASK.
@@ -97,8 +61,8 @@ func (a *app) holderEpoch(disk durable.FS, said uint64, id protocol.TaskID) (uin
 		}
 		return n, nil
 	}
-	v, err := readView(disk, id)
-	if errors.Is(err, fs.ErrNotExist) {
+	v, err := agent.View(disk, id)
+	if errors.Is(err, agent.ErrNoTask) || errors.Is(err, fs.ErrNotExist) {
 		return 0, nil // the daemon knows whether there is such a task
 	}
 	if err != nil {
@@ -145,5 +109,5 @@ func epochsOf(v *task.View, who protocol.AgentID) (epochs []uint64, all bool) {
 
 // completeTasks completes tasks' ids.
 func (a *app) completeTasks(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-	return completeIDs(a, taskNames)
+	return completeIDs(a, agent.Tasks)
 }

@@ -4,57 +4,28 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"strings"
 
-	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/hived/hived/agent"
 	"github.com/hived/hived/internal/durable"
 	"github.com/hived/hived/protocol"
 	"github.com/hived/hived/router"
 	"github.com/hived/hived/task"
 )
 
-// maxTaskFile is the largest file of a task that is read: a checkpoint or result
-// is part of a message, and a history grows with the task.
-const maxTaskFile = 64 << 20
-
-// readTaskFile reads one file of a task.
-func readTaskFile(disk durable.FS, id protocol.TaskID, name string, into any) error {
-	path := protocol.TaskDir(id) + "/" + name
-	data, _, err := durable.ReadFile(disk, path, maxTaskFile)
-	if err != nil {
-		return fmt.Errorf("read %s: %w", path, err)
-	}
-	if err := json.Unmarshal(data, into); err != nil {
-		return fmt.Errorf("read %s: it is not what hived wrote: %s; `hived verify` says more", path, protocol.Visible(err.Error()))
-	}
-	return nil
-}
-
-// readView reads where a task stands.
-func readView(disk durable.FS, id protocol.TaskID) (*task.View, error) {
-	v := &task.View{}
-	if err := readTaskFile(disk, id, protocol.TaskView, v); err != nil {
-		return nil, err
-	}
-	if v.ID != id || v.State == "" {
-		return nil, fmt.Errorf("read %s/%s: it is not what hived wrote; `hived verify` says more", protocol.TaskDir(id), protocol.TaskView)
-	}
-	return v, nil
-}
-
-// findView is readView for a task that is asked for: one that has no directory
-// is not found.
+// findView reads where a task stands that was asked for.
 func findView(disk durable.FS, id protocol.TaskID) (*task.View, error) {
-	v, err := readView(disk, id)
-	if !errors.Is(err, fs.ErrNotExist) {
-		return v, err
+	v, err := agent.View(disk, id)
+	return v, missing(err)
+}
+
+// missing adds to an error that a task has no files what that may mean.
+func missing(err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%w; the daemon writes it, and `hived verify` says whether it is missing", err)
 	}
-	if _, gone := disk.Lstat(protocol.TaskDir(id)); errors.Is(gone, fs.ErrNotExist) {
-		return nil, exitWith(exitNotFound, "there is no task %s; `hived task list` shows those that there are", protocol.Quote(string(id)))
-	}
-	return nil, fmt.Errorf("%w; the daemon writes it, and `hived verify` says whether it is missing", err)
+	return seeTasks(err)
 }
 
 // taskJSON is what `task show` prints: the view with the content of the files
@@ -117,38 +88,16 @@ func signsIn(list []router.Held) func(*task.View) router.Signs {
 // readTask reads a task whole. What could not be read of its files beside the
 // view comes as problems.
 func readTask(disk durable.FS, id protocol.TaskID) (out *taskJSON, problems []error, err error) {
-	v, err := findView(disk, id)
+	t, err := agent.ReadTask(disk, id)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, missing(err)
 	}
-	out = &taskJSON{View: *v}
-	add := func(err error) {
-		if err != nil {
-			problems = append(problems, err)
-		}
+	out = &taskJSON{View: t.View, Body: t.Brief.Body, Gate: t.Brief.Gate, Data: t.Brief.Data, Result: t.Result}
+	if t.Checkpoint != nil {
+		out.Checkpoint = &checkpointJSON{t.View.Checkpoint.Path, *t.Checkpoint}
 	}
-	var brief task.Brief
-	add(readTaskFile(disk, id, protocol.TaskBrief, &brief))
-	if brief.Title != "" {
-		out.Title = brief.Title // the view has it cut
+	for i, q := range t.Answers {
+		out.Answers = append(out.Answers, answersJSON{t.View.Answers[i], q})
 	}
-	out.Body, out.Gate, out.Data = brief.Body, brief.Gate, brief.Data
-	if ref := v.Checkpoint; ref != nil {
-		out.Checkpoint = &checkpointJSON{Path: ref.Path}
-		add(readTaskFile(disk, id, protocol.TaskCheckpoint, &out.Checkpoint.Reached))
-		if out.Checkpoint.Seq == 0 { // it could not be read
-			out.Checkpoint.Task, out.Checkpoint.Seq, out.Checkpoint.Milestone = id, ref.Seq, ref.Milestone
-		}
-	}
-	if v.Result != "" {
-		var result task.Outcome
-		add(readTaskFile(disk, id, protocol.TaskResult, &result))
-		out.Result = result.Result
-	}
-	for _, path := range v.Answers {
-		q := answersJSON{Path: path}
-		add(readTaskFile(disk, id, strings.TrimPrefix(path, protocol.TaskDir(id)+"/"), &q.Question))
-		out.Answers = append(out.Answers, q)
-	}
-	return out, problems, nil
+	return out, t.Problems, nil
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/spf13/cobra"
 
+	"github.com/hived/hived/agent"
 	"github.com/hived/hived/internal/durable"
 	"github.com/hived/hived/protocol"
 	"github.com/hived/hived/router"
@@ -58,7 +59,7 @@ func concerns(v *task.View, id protocol.AgentID) bool {
 }
 
 func (a *app) listTasks(disk durable.FS, signsOf func(*task.View) router.Signs, wanted func(*task.View) bool) error {
-	names, err := taskNames(disk)
+	names, err := agent.Tasks(disk)
 	if err != nil {
 		return err
 	}
@@ -66,7 +67,7 @@ func (a *app) listTasks(disk durable.FS, signsOf func(*task.View) router.Signs, 
 	rows := [][]string{{"TASK", "STATE", "HOLDER", "SINCE", "HEARD", "PROGRESS", "ASKS", "TITLE"}}
 	now := time.Now()
 	for _, id := range names {
-		v, err := readView(disk, id)
+		v, err := agent.View(disk, id)
 		if err != nil {
 			a.note("%s", protocol.Visible(err.Error()))
 			continue
