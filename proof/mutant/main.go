@@ -97,7 +97,11 @@ func runOn(ctx context.Context, m mutant, command []string) (status int, err err
 		return 0, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	overlay, err := m.write(root, dir)
+	s, err := load(root)
+	if err != nil {
+		return 0, err
+	}
+	overlay, err := m.write(s, dir)
 	if err != nil {
 		return 0, err
 	}
@@ -126,8 +130,8 @@ func goflags(have, overlay string) (string, error) {
 
 // write puts the changed files into dir, and beside them the file that tells
 // the go command of them. It gives the path of that.
-func (m mutant) write(root, dir string) (string, error) {
-	texts, err := m.texts(root)
+func (m mutant) write(s *source, dir string) (string, error) {
+	texts, err := s.texts(m)
 	if err != nil {
 		return "", err
 	}
@@ -137,7 +141,7 @@ func (m mutant) write(root, dir string) (string, error) {
 		if err := write(changed, []byte(texts[file])); err != nil {
 			return "", err
 		}
-		replace[filepath.Join(root, filepath.FromSlash(file))] = changed
+		replace[filepath.Join(s.root, filepath.FromSlash(file))] = changed
 	}
 	data, err := json.Marshal(map[string]any{"Replace": replace})
 	if err != nil {
@@ -149,26 +153,6 @@ func (m mutant) write(root, dir string) (string, error) {
 
 func write(name string, data []byte) error {
 	return os.WriteFile(name, data, 0o600) //nolint:forbidigo // a temporary file, no part of a hive
-}
-
-// texts gives the changed files, by their path below the module.
-func (m mutant) texts(root string) (map[string]string, error) {
-	out := map[string]string{}
-	for _, e := range m.edits {
-		text, changed := out[e.file]
-		if !changed {
-			data, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(e.file))) //nolint:gosec // a path of the table
-			if err != nil {
-				return nil, err
-			}
-			text = string(data)
-		}
-		if n := strings.Count(text, e.old); n != 1 {
-			return nil, fmt.Errorf("%s holds %s %d times and not once; let table.go follow the source", e.file, strconv.Quote(e.old), n)
-		}
-		out[e.file] = strings.Replace(text, e.old, e.new, 1)
-	}
-	return out, nil
 }
 
 // moduleRoot is the directory of go.mod, which is where we are or above.

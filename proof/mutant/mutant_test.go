@@ -13,6 +13,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/hived/hived/proof/docpage"
@@ -38,12 +39,6 @@ var sweeps = []struct{ test, heading string }{
 	{"audit.TestFaultsAreFound", "verify and doctor"},
 }
 
-// split takes a name like router.TestCrashAnywhere apart.
-func split(test string) (pkg, name string) {
-	i := strings.LastIndexByte(test, '.')
-	return test[:i], test[i+1:]
-}
-
 func root(t *testing.T) string {
 	t.Helper()
 	dir, err := moduleRoot()
@@ -51,6 +46,24 @@ func root(t *testing.T) string {
 		t.Fatal(err)
 	}
 	return dir
+}
+
+// module is the source, parsed once for all tests.
+var module = sync.OnceValues(func() (*source, error) {
+	dir, err := moduleRoot()
+	if err != nil {
+		return nil, err
+	}
+	return load(dir)
+})
+
+func parsed(t *testing.T) *source {
+	t.Helper()
+	s, err := module()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
 }
 
 // TestApply: every mutant makes other Go of the source as it is now.
@@ -62,17 +75,13 @@ func TestApply(t *testing.T) {
 			t.Errorf("%s: a mutant has a name of its own, says what it takes away and what that breaks, and changes something", m.name)
 		}
 		names[m.name] = true
-		texts, err := m.texts(root(t))
+		texts, err := parsed(t).texts(m)
 		if err != nil {
 			t.Errorf("%s: %v", m.name, err)
 			continue
 		}
 		for file, text := range texts {
-			was, err := os.ReadFile(filepath.Join(root(t), filepath.FromSlash(file)))
-			if err != nil {
-				t.Fatal(err)
-			}
-			if string(was) == text {
+			if parsed(t).files[file].text == text {
 				t.Errorf("%s leaves %s as it is", m.name, file)
 			}
 			if _, err := parser.ParseFile(token.NewFileSet(), file, text, parser.SkipObjectResolution); err != nil {
@@ -82,64 +91,73 @@ func TestApply(t *testing.T) {
 	}
 }
 
-// TestAmbiguous: text that is not there once is not changed.
-func TestAmbiguous(t *testing.T) {
-	t.Parallel()
-	for _, old := range []string{"return", "there is no such text"} {
-		m := mutant{name: "x", edits: []edit{{"eventlog/log.go", old, "x"}}}
-		if _, err := m.texts(root(t)); err == nil || !strings.Contains(err.Error(), "eventlog/log.go holds") {
-			t.Errorf("%q is changed: %v", old, err)
-		}
-	}
-}
-
 // TestCatchersExist: the tests that are to catch a mutant are there.
 func TestCatchersExist(t *testing.T) {
 	t.Parallel()
-	known := map[string][]string{}
-	exists := func(test string) bool {
-		pkg, name := split(test)
-		if known[pkg] == nil {
-			known[pkg] = testsOf(t, pkg)
-		}
-		return slices.Contains(known[pkg], name)
-	}
 	for _, m := range mutants {
 		if len(m.caught) == 0 {
 			t.Errorf("nothing catches %s", m.name)
 		}
 		for i, test := range m.caught {
-			if !exists(test) || slices.Contains(m.caught[:i], test) {
-				t.Errorf("%s: %s is no test, or is named twice", m.name, test)
+			locate(t, test)
+			if slices.Contains(m.caught[:i], test) {
+				t.Errorf("%s: %s is named twice", m.name, test)
 			}
 		}
 	}
 	for _, s := range sweeps {
-		if !exists(s.test) {
-			t.Errorf("%s is no test", s.test)
-		}
+		locate(t, s.test)
 	}
 }
 
-// testsOf gives the names of the test functions of a package.
-func testsOf(t *testing.T, pkg string) (names []string) {
-	t.Helper()
-	files, err := filepath.Glob(filepath.Join(root(t), filepath.FromSlash(pkg), "*_test.go"))
-	if err != nil || len(files) == 0 {
-		t.Fatalf("list the tests of %s: %d files, %v", pkg, len(files), err)
+// testFuncs are the packages of each test function of the module, by its name.
+var testFuncs = sync.OnceValues(func() (map[string][]string, error) {
+	dir, err := moduleRoot()
+	if err != nil {
+		return nil, err
 	}
-	for _, file := range files {
-		f, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)
+	out := map[string][]string{}
+	return out, goFiles(dir, func(name string) error {
+		if !strings.HasSuffix(name, "_test.go") {
+			return nil
+		}
+		f, err := parser.ParseFile(token.NewFileSet(), filepath.Join(dir, filepath.FromSlash(name)), nil, parser.SkipObjectResolution)
 		if err != nil {
-			t.Fatal(err)
+			return err
 		}
 		for _, d := range f.Decls {
-			if fn, ok := d.(*ast.FuncDecl); ok && fn.Recv == nil && strings.HasPrefix(fn.Name.Name, "Test") {
-				names = append(names, fn.Name.Name)
+			fn, ok := d.(*ast.FuncDecl)
+			if !ok || fn.Recv != nil || !strings.HasPrefix(fn.Name.Name, "Test") {
+				continue
+			}
+			if in := out[fn.Name.Name]; !slices.Contains(in, path.Dir(name)) {
+				out[fn.Name.Name] = append(in, path.Dir(name))
 			}
 		}
+		return nil
+	})
+})
+
+// locate gives the package and the name of a test: it stands in the package that
+// is named, or else in the only one that has a test of this name.
+func locate(t *testing.T, test string) (pkg, name string) {
+	t.Helper()
+	known, err := testFuncs()
+	if err != nil {
+		t.Fatal(err)
 	}
-	return names
+	i := strings.LastIndexByte(test, '.')
+	pkg, name = test[:i], test[i+1:]
+	switch in := known[name]; {
+	case slices.Contains(in, pkg):
+	case len(in) == 1:
+		pkg = in[0]
+	case len(in) == 0:
+		t.Fatalf("no test is called %s", name)
+	default:
+		t.Fatalf("%s is no test; write %s.%s", test, strings.Join(in, "."+name+" or "), name)
+	}
+	return pkg, name
 }
 
 // TestCaught runs the tests that are to catch a mutant, one by one, until one
@@ -164,7 +182,7 @@ func TestCaught(t *testing.T) {
 	}
 	t.Run("none", func(t *testing.T) {
 		t.Parallel()
-		build(t, "").each(t, tests, func(t *testing.T, name, out string) (more bool) {
+		newBuilt(t, "").each(t, tests, func(t *testing.T, name, out string) (more bool) {
 			t.Helper()
 			if !strings.Contains(out, "--- PASS: "+name+" ") {
 				t.Errorf("%s does not pass without a mutant:\n%s", name, out)
@@ -175,12 +193,12 @@ func TestCaught(t *testing.T) {
 	for _, m := range list {
 		t.Run(m.name, func(t *testing.T) {
 			t.Parallel()
-			overlay, err := m.write(root(t), t.TempDir())
+			overlay, err := m.write(parsed(t), t.TempDir())
 			if err != nil {
 				t.Fatal(err)
 			}
 			caught := 0
-			build(t, overlay).each(t, m.caught, func(t *testing.T, name, out string) (more bool) {
+			newBuilt(t, overlay).each(t, m.caught, func(t *testing.T, name, out string) (more bool) {
 				t.Helper()
 				if strings.Contains(out, "--- FAIL: "+name+" ") {
 					caught++
@@ -203,7 +221,7 @@ type built struct {
 	of      map[string]string
 }
 
-func build(t *testing.T, overlay string) *built {
+func newBuilt(t *testing.T, overlay string) *built {
 	t.Helper()
 	return &built{overlay: overlay, dir: t.TempDir(), of: map[string]string{}}
 }
@@ -231,7 +249,7 @@ func (b *built) binary(t *testing.T, pkg string) string {
 func (b *built) each(t *testing.T, tests []string, look func(t *testing.T, name, out string) (more bool)) {
 	t.Helper()
 	for _, test := range slices.Compact(slices.Sorted(slices.Values(tests))) {
-		pkg, name := split(test)
+		pkg, name := locate(t, test)
 		cmd := exec.CommandContext(t.Context(), b.binary(t, pkg), "-test.run=^"+name+"$", "-test.count=1", "-test.failfast", "-test.v", "-test.timeout=5m")
 		cmd.Dir = filepath.Join(root(t), filepath.FromSlash(pkg))
 		out, _ := cmd.CombinedOutput() // it says itself what became of the test

@@ -2,16 +2,22 @@ package main
 
 // mutant is one change to hived.
 type mutant struct {
-	name   string
-	what   string // what it takes away, or does instead
-	breaks string // the promise that rests on it, and where it stands
-	edits  []edit
-	caught []string // the tests that fail on it, as package.Test
+	name    string
+	what    string // what it takes away, or does instead
+	breaks  string // the promise that rests on it, and where it stands
+	edits   []edit
+	imports []string // what the file of the first edit imports too
+	add     string   // declarations that are put at the end of that file
+	caught  []string // the tests that fail on it, as package.Test; one that moved to another package is found if its name is unique
 }
 
-// edit replaces text that occurs once in a file.
+// edit replaces text that occurs once in a declaration.
 type edit struct {
-	file     string // below the module, with slashes
+	// decl names a function, a type, a constant or a variable, or a method as
+	// Type.method, wherever in the module it stands. The name or the path of
+	// its package goes before a name that is not unique. The comment above is
+	// not part of it.
+	decl     string
 	old, new string
 }
 
@@ -20,7 +26,7 @@ var mutants = []mutant{
 		name:   "no-log-sync",
 		what:   "the log is written and not synced",
 		breaks: "accepted means that it survives any crash (§3.5)",
-		edits:  []edit{{"eventlog/log.go", `l.file.Sync()`, `error(nil)`}},
+		edits:  []edit{{"Log.write", `l.file.Sync()`, `error(nil)`}},
 		caught: []string{
 			"eventlog.TestFaults", "eventlog.TestCrashSweep", "eventlog.TestCrashInRecovery", "eventlog.TestOpenMakesDurable",
 			"router.TestCrashAnywhere", "router.TestCrashWhileSweeping", "router.TestWholeHiveCrashes", "router.TestWholeHiveCrashesAgain", "router.TestFailedSyncEndsTheDaemon",
@@ -31,10 +37,11 @@ var mutants = []mutant{
 		what:   "the checkpoint syncs every file and no directory",
 		breaks: "through a settled event, everything that was placed is synced, its name too (§3.8)",
 		edits: []edit{
-			{"router/checkpoint.go", `done <- synced{through, disk.SyncAll()}`, `done <- synced{through, syncFiles(disk, "agents")}`},
-			{"router/checkpoint.go", `err := r.disk.SyncAll()`, `err := syncFiles(r.disk, "agents")`},
-			{"router/checkpoint.go", `"github.com/hived/hived/ledger"`, `"github.com/hived/hived/internal/durable"; "github.com/hived/hived/ledger"`},
-			{"router/checkpoint.go", `// settled logs the mark`, `func syncFiles(disk durable.FS, dir string) error {
+			{"Router.checkpointMaybe", `done <- synced{through, disk.SyncAll()}`, `done <- synced{through, syncFiles(disk, "agents")}`},
+			{"Router.finish", `err := r.disk.SyncAll()`, `err := syncFiles(r.disk, "agents")`},
+		},
+		imports: []string{"github.com/hived/hived/internal/durable"},
+		add: `func syncFiles(disk durable.FS, dir string) error {
 	list, err := disk.ReadDir(dir)
 	for _, e := range list {
 		name := dir + "/" + e.Name
@@ -52,10 +59,7 @@ var mutants = []mutant{
 		}
 	}
 	return err
-}
-
-// settled logs the mark`},
-		},
+}`,
 		caught: []string{
 			"router.TestCrashAnywhere", "router.TestCrashWhileSweeping", "router.TestWholeHiveCrashes", "router.TestWholeHiveCrashesAgain", "router.TestCheckpointOfARunningDaemon", "router.TestSnapshotWhileRunning",
 		},
@@ -64,112 +68,112 @@ var mutants = []mutant{
 		name:   "settled-unsynced",
 		what:   "the checkpoint of a running daemon syncs nothing",
 		breaks: "through a settled event, everything that was placed is synced (§3.8)",
-		edits:  []edit{{"router/checkpoint.go", `done <- synced{through, disk.SyncAll()}`, `_ = disk; done <- synced{through, nil}`}},
+		edits:  []edit{{"Router.checkpointMaybe", `done <- synced{through, disk.SyncAll()}`, `_ = disk; done <- synced{through, nil}`}},
 		caught: []string{"router.TestCheckpointOfARunningDaemon"},
 	},
 	{
 		name:   "settled-past-debt",
 		what:   "the settled mark passes what could not be placed yet",
 		breaks: "what is missing after a settled event is placed again (§3.8)",
-		edits:  []edit{{"router/checkpoint.go", `through = min(through, x.seq-1)`, `_ = x`}},
+		edits:  []edit{{"Router.settleable", `through = min(through, x.seq-1)`, `_ = x`}},
 		caught: []string{"router.TestDebtAtStop"},
 	},
 	{
 		name:   "settled-past-original",
 		what:   "the settled mark passes an original that could not be archived yet",
 		breaks: "what is missing after a settled event is placed again (§3.8)",
-		edits:  []edit{{"router/checkpoint.go", `through = min(through, f.seq-1)`, `_ = f`}},
+		edits:  []edit{{"Router.settleable", `through = min(through, f.seq-1)`, `_ = f`}},
 		caught: []string{"router.TestNotSettledBeforeItsOriginalIsArchived"},
 	},
 	{
 		name:   "done-swept-early",
 		what:   "handled messages are swept before history holds them",
 		breaks: "nothing is swept that history does not hold (§6)",
-		edits:  []edit{{"router/sweep.go", `return l.Of <= head && !r.tookBack(a.id, name)`, `return !r.tookBack(a.id, name)`}},
+		edits:  []edit{{"Router.sweep", `return l.Of <= head && !r.tookBack(a.id, name)`, `return !r.tookBack(a.id, name)`}},
 		caught: []string{"router.TestDoneStaysUntilHistoryHoldsIt"},
 	},
 	{
 		name:   "lock-without-second-look",
 		what:   "a stale lock is removed though it may be another one by now",
 		breaks: "a lock that a living process holds is left alone (§6)",
-		edits:  []edit{{"gitcommit/lock.go", `err != nil || again.Ino != info.Ino || !again.ModTime.Equal(info.ModTime)`, `err != nil && again.Ino != info.Ino`}},
+		edits:  []edit{{"Repo.breakStale", `err != nil || again.Ino != info.Ino || !again.ModTime.Equal(info.ModTime)`, `err != nil && again.Ino != info.Ino`}},
 		caught: []string{"gitcommit.TestLockOfSomebodyElseMeanwhile"},
 	},
 	{
 		name:   "mass-deletion-of-more",
 		what:   "21 messages that vanish at once from an inbox count as deleted too",
 		breaks: "more than 20 at once are not believed at the first look (§4.7)",
-		edits:  []edit{{"router/deleted.go", `const massDeletion = 20`, `const massDeletion = 21`}},
+		edits:  []edit{{"massDeletion", `const massDeletion = 20`, `const massDeletion = 21`}},
 		caught: []string{"router.TestMassDeletionLimit"},
 	},
 	{
 		name:   "continue-leaves-echoes",
 		what:   "the echoes of an agent still count after a word that lets it go on",
 		breaks: "who was stopped and may go on has the full number again (§4.3)",
-		edits:  []edit{{"ledger/echoes.go", `func (s *State) resetEchoes(id protocol.AgentID) {`, "func (s *State) resetEchoes(id protocol.AgentID) {\n\tif id != \"\" {\n\t\treturn\n\t}"}},
+		edits:  []edit{{"State.resetEchoes", `func (s *State) resetEchoes(id protocol.AgentID) {`, "func (s *State) resetEchoes(id protocol.AgentID) {\n\tif id != \"\" {\n\t\treturn\n\t}"}},
 		caught: []string{"router.TestBreakerCloses", "router.TestHumanCounts"},
 	},
 	{
 		name:   "archive-before-append",
 		what:   "originals leave the outbox before their events are in the log",
 		breaks: "nothing leaves an outbox before it is accepted (§3.5, §3.6)",
-		edits:  []edit{{"router/loop.go", `readAhead := r.readAhead(time.Now())`, `r.originalsOf(list); readAhead := r.readAhead(time.Now())`}},
+		edits:  []edit{{"Router.commit", `readAhead := r.readAhead(time.Now())`, `r.originalsOf(list); readAhead := r.readAhead(time.Now())`}},
 		caught: []string{"router.TestCrashAnywhere", "router.TestWholeHiveCrashes", "router.TestWholeHiveFails"},
 	},
 	{
 		name:   "deliver-before-append",
 		what:   "messages reach inboxes before their events are in the log",
 		breaks: "delivered is what the log says is delivered, once (§3.5, §3.6)",
-		edits:  []edit{{"router/loop.go", `readAhead := r.readAhead(time.Now())`, `r.letters(list); readAhead := r.readAhead(time.Now())`}},
+		edits:  []edit{{"Router.commit", `readAhead := r.readAhead(time.Now())`, `r.letters(list); readAhead := r.readAhead(time.Now())`}},
 		caught: []string{"router.TestCrashAnywhere", "router.TestWholeHiveCrashes", "router.TestWholeHiveCrashesAgain", "router.TestWholeHiveFails", "router.TestDiskFull"},
 	},
 	{
 		name:   "no-duplicate-check",
 		what:   "ids that a sender chose are not looked up",
 		breaks: "the same id with the same content is delivered once (§4.2)",
-		edits:  []edit{{"router/decide.go", `a.Agent, m.ID); ok {`, `a.Agent, m.ID); ok && false {`}},
+		edits:  []edit{{"Decider.arrival", `a.Agent, m.ID); ok {`, `a.Agent, m.ID); ok && false {`}},
 		caught: []string{"router.TestCrashAnywhere", "router.TestWholeHiveCrashes", "router.TestWholeHiveCrashesAgain", "router.TestWholeHiveFails", "router.TestRules"},
 	},
 	{
 		name:   "redo-by-existence",
 		what:   "after a crash a file that is there counts as whole",
 		breaks: "recovery compares bytes and not existence (§3.8)",
-		edits:  []edit{{"mailbox/place.go", `if bytes.Equal(have, data) {`, `if len(data) > 0 {`}},
+		edits:  []edit{{"Boxes.Redeliver", `if bytes.Equal(have, data) {`, `if len(data) > 0 {`}},
 		caught: []string{"router.TestCrashAnywhere", "mailbox.TestRedeliver", "mailbox.TestDeliverCrash"},
 	},
 	{
 		name:   "done-delivered-again",
 		what:   "after a crash a message that stands in .done is delivered again",
 		breaks: "a message that stands in .done is not delivered again (§3.8)",
-		edits:  []edit{{"mailbox/place.go", `b.fs.Lstat(done); err != nil {`, `b.fs.Lstat(done); err != nil || true {`}},
+		edits:  []edit{{"Boxes.Redeliver", `b.fs.Lstat(done); err != nil {`, `b.fs.Lstat(done); err != nil || true {`}},
 		caught: []string{"mailbox.TestRedeliver", "router.TestHandledBeforeACrash"},
 	},
 	{
 		name:   "originals-unknown",
 		what:   "after a crash the originals of accepted messages are not known again",
 		breaks: "an original is not accepted twice (§3.8)",
-		edits:  []edit{{"router/recover.go", `r.originals[originalFile(id, *o)] = f`, `_ = f`}},
+		edits:  []edit{{"Router.expect", `r.originals[originalFile(id, *o)] = f`, `_ = f`}},
 		caught: []string{"router.TestCrashAnywhere", "router.TestCrashWhileSweeping", "router.TestOriginalComesBackInPart"},
 	},
 	{
 		name:   "archive-overwrites",
 		what:   "an original is moved over what stands in .sent",
 		breaks: "an archived original stays what it was (§3.6)",
-		edits:  []edit{{"mailbox/archive.go", `b.fs.RenameNew(pathOf(a), to)`, `b.fs.Rename(pathOf(a), to)`}},
+		edits:  []edit{{"Boxes.archive", `b.fs.RenameNew(pathOf(a), to)`, `b.fs.Rename(pathOf(a), to)`}},
 		caught: []string{"mailbox.TestArchiveKeepsBothOfTwoNewerFiles"},
 	},
 	{
 		name:   "deliver-overwrites",
 		what:   "a message is moved over what stands under its name",
 		breaks: "no inbox file is written over another (§3.6)",
-		edits:  []edit{{"mailbox/place.go", `b.publish(name, data, b.fs.RenameNew)`, `b.publish(name, data, b.fs.Rename)`}},
+		edits:  []edit{{"Boxes.Deliver", `b.publish(name, data, b.fs.RenameNew)`, `b.publish(name, data, b.fs.Rename)`}},
 		caught: []string{"mailbox.TestDeliver", "mailbox.TestDeliverAll", "mailbox.TestDeliverNeverFollows", "mailbox.TestSetAside"},
 	},
 	{
 		name:   "half-line-kept",
 		what:   "what a full disk left of a write stays in the log",
 		breaks: "on a full disk the half-written line is cut (§3.5)",
-		edits:  []edit{{"eventlog/log.go", `cut := l.file.Truncate(l.size); cut`, `cut := error(nil); cut`}},
+		edits:  []edit{{"Log.cutBack", `cut := l.file.Truncate(l.size); cut`, `cut := error(nil); cut`}},
 		caught: []string{
 			"eventlog.TestDiskFull", "eventlog.TestCutFails", "eventlog.TestCrashAfterShortWrite", "eventlog.TestCrashAfterCutAndSeal",
 			"router.TestWholeHiveFails",
@@ -179,35 +183,35 @@ var mutants = []mutant{
 		name:   "failed-sync-retried",
 		what:   "after a failed sync the log takes more",
 		breaks: "a failed sync ends the daemon, because nobody knows what is on the disk (§3.5)",
-		edits:  []edit{{"eventlog/log.go", "l.file.Sync(); err != nil {\n\t\treturn l.broken(err)", "l.file.Sync(); err != nil {\n\t\treturn err"}},
+		edits:  []edit{{"Log.write", "l.file.Sync(); err != nil {\n\t\treturn l.broken(err)", "l.file.Sync(); err != nil {\n\t\treturn err"}},
 		caught: []string{"eventlog.TestOpenMakesDurable", "router.TestFailedSyncEndsTheDaemon"},
 	},
 	{
 		name:   "log-believed",
 		what:   "a start reads the open segment without making it durable again",
 		breaks: "what a start believes of the log is on the disk (§3.8)",
-		edits:  []edit{{"eventlog/open.go", `return replace(disk, openName, f, info.Size)`, `_ = info; return nil`}},
+		edits:  []edit{{"settle", `return replace(disk, openName, f, info.Size)`, `_ = info; return nil`}},
 		caught: []string{"eventlog.TestOpenMakesDurable", "eventlog.TestOpenUndoesSeal"},
 	},
 	{
 		name:   "torn-tail-kept",
 		what:   "a torn last line stays in the log",
 		breaks: "a torn last line is set aside and cut (§3.8, §5.5)",
-		edits:  []edit{{"eventlog/open.go", `l.file.Truncate(bad)`, `nil`}},
+		edits:  []edit{{"Log.readOpen", `l.file.Truncate(bad)`, `nil`}},
 		caught: []string{"eventlog.TestCrashSweep", "eventlog.TestOpenAfterSetsATornLineAside", "router.TestCrashAnywhere", "router.TestWholeHiveCrashes"},
 	},
 	{
 		name:   "half-decision-kept",
 		what:   "of a decision that a crash cut short, the whole lines are kept",
 		breaks: "a decision is in the log whole or not at all (§5.1)",
-		edits:  []edit{{"eventlog/open.go", `if rec.Event.More {`, `if rec.Event.More && false {`}},
+		edits:  []edit{{"wholes.read", `if rec.Event.More {`, `if rec.Event.More && false {`}},
 		caught: []string{"eventlog.TestDecisionsAreWhole"},
 	},
 	{
 		name:   "sum-not-checked",
 		what:   "the sum of a line is read and not compared",
 		breaks: "a line that was changed does not fit (§5.2)",
-		edits:  []edit{{"protocol/line.go", `if chain(prev, frame) != sum {`, `if chain(prev, frame) != sum && false {`}},
+		edits:  []edit{{"CheckLine", `if chain(prev, frame) != sum {`, `if chain(prev, frame) != sum && false {`}},
 		caught: []string{
 			"protocol.TestCheckLineFindsEveryChange",
 			"eventlog.TestEveryFlip", "eventlog.TestTampered", "eventlog.TestCheckGoesOn",
@@ -218,23 +222,23 @@ var mutants = []mutant{
 		name:   "snapshot-beyond-mark",
 		what:   "recovery begins behind the snapshot and not behind the settled mark in it",
 		breaks: "what comes after the settled mark is placed again, whatever the snapshot holds (§3.8)",
-		edits:  []edit{{"router/recover.go", `from := r.state.Settled`, `from := max(r.state.Settled, r.snapshot.at)`}},
+		edits:  []edit{{"Router.recover", `from := r.state.Settled`, `from := max(r.state.Settled, r.snapshot.at)`}},
 		caught: []string{"router.TestDebtAtStop"},
 	},
 	{
 		name:   "snapshot-of-another-log",
 		what:   "a snapshot is believed though the log holds another event in its place",
 		breaks: "a snapshot is believed if the log holds its event with its sum (§3.8)",
-		edits:  []edit{{"eventlog/after.go", `rec.Sum != after.Sum:`, `rec.Sum != after.Sum && false:`}},
+		edits:  []edit{{"eventlog.behind", `rec.Sum != after.Sum:`, `rec.Sum != after.Sum && false:`}},
 		caught: []string{"eventlog.TestOpenAfterWhatIsNotThere", "router.TestSnapshotRefused"},
 	},
 	{
-		name:   "ref-in-place",
-		what:   "the branch is written in place",
-		breaks: "history is what it was or what it is to be, at every moment (§6.2)",
-		edits: []edit{
-			{"gitcommit/ref.go", `err = r.disk.Rename(file+lockExt, file)`, `err = r.overwrite(file, id)`},
-			{"gitcommit/ref.go", `const tmpRef =`, `func (r *Repo) overwrite(file string, id protocol.Blob) error {
+		name:    "ref-in-place",
+		what:    "the branch is written in place",
+		breaks:  "history is what it was or what it is to be, at every moment (§6.2)",
+		edits:   []edit{{"Repo.moveRefBy", `err = r.disk.Rename(file+lockExt, file)`, `err = r.overwrite(file, id)`}},
+		imports: []string{"errors", "github.com/hived/hived/protocol"},
+		add: `func (r *Repo) overwrite(file string, id protocol.Blob) error {
 	f, err := r.disk.Append(file)
 	if err != nil {
 		return err
@@ -243,10 +247,7 @@ var mutants = []mutant{
 		_, err = f.Write([]byte(id.String() + "\n"))
 	}
 	return errors.Join(err, f.Sync(), f.Close(), r.disk.Remove(file+lockExt))
-}
-
-const tmpRef =`},
-		},
+}`,
 		caught: []string{
 			"gitcommit.TestCrashAnywhere", "gitcommit.TestCrashWhileReflogIsShortened",
 			"router.TestWholeHiveCrashes", "router.TestWholeHiveCrashesAgain", "router.TestWholeHiveFails",
@@ -256,7 +257,7 @@ const tmpRef =`},
 		name:   "pack-not-synced",
 		what:   "the branch moves to a commit whose pack is not synced",
 		breaks: "a commit is done when it is on the disk (§6.2)",
-		edits:  []edit{{"gitcommit/pack.go", "p.sync {\n\t\terr = f.Sync()", "p.sync {\n\t\terr = nil"}},
+		edits:  []edit{{"packer.file", "p.sync {\n\t\terr = f.Sync()", "p.sync {\n\t\terr = nil"}},
 		caught: []string{
 			"gitcommit.TestCrashAnywhere", "gitcommit.TestCrashKeepsSharedIndexes",
 			"router.TestCrashWhileSweeping", "router.TestWholeHiveCrashes", "router.TestWholeHiveCrashesAgain",
@@ -267,9 +268,9 @@ const tmpRef =`},
 		what:   "the index is replaced while git holds its lock",
 		breaks: "a held index.lock delays the index (§6.6)",
 		edits: []edit{
-			{"gitcommit/syncindex.go", `err != nil || !free {`, `err != nil || !free && since.IsZero() {`},
-			{"gitcommit/index_write.go", `err = r.lock(ctx, tmpIndex, indexFile+lockExt, 0)`, `err = ctx.Err()`},
-			{"gitcommit/index_write.go", `err = r.disk.Rename(indexFile+lockExt, indexFile)`, `err = r.disk.Rename(tmpIndex, indexFile)`},
+			{"Repo.syncIndex", `err != nil || !free {`, `err != nil || !free && since.IsZero() {`},
+			{"Repo.placeIndex", `err = r.lock(ctx, tmpIndex, indexFile+lockExt, 0)`, `err = ctx.Err()`},
+			{"Repo.placeIndex", `err = r.disk.Rename(indexFile+lockExt, indexFile)`, `err = r.disk.Rename(tmpIndex, indexFile)`},
 		},
 		caught: []string{"gitcommit.TestIndexLockDelaysOnlyTheIndex", "gitcommit.TestHeldLockKeepsTheSharedIndex"},
 	},
@@ -277,94 +278,92 @@ const tmpRef =`},
 		name:   "hops-from-sender",
 		what:   "hops are what the sender claims",
 		breaks: "hived counts, and a claim can only make it more (§4.3)",
-		edits:  []edit{{"router/rules.go", `return min(t.Hops, math.MaxInt32-1) + 1`, `return min(m.Hops, math.MaxInt32)`}},
+		edits:  []edit{{"Decider.hops", `return min(t.Hops, math.MaxInt32-1) + 1`, `return min(m.Hops, math.MaxInt32)`}},
 		caught: []string{"router.TestHopsAreCounted", "router.TestAPersonStartsTheCountAgain", "router.TestAdopt"},
 	},
 	{
 		name:   "parent-by-claim",
 		what:   "the parent of a message is looked up for the sender that it claims",
 		breaks: "the parent is what was delivered to the owner of the outbox (§4.3)",
-		edits:  []edit{{"router/rules.go", `d.state.Thread(now, a.Agent,`, `d.state.Thread(now, protocol.AgentID(m.From),`}},
+		edits:  []edit{{"Decider.message", `d.state.Thread(now, a.Agent,`, `d.state.Thread(now, protocol.AgentID(m.From),`}},
 		caught: []string{"router.TestHopsAreCounted"},
 	},
 	{
-		name:   "sender-by-claim",
-		what:   "the sender is who the message says",
-		breaks: "the sender is the owner of the outbox (§4.1)",
-		edits: []edit{
-			{"router/rules.go", `From: a.Agent, To: m.To`, `From: cmp.Or(protocol.AgentID(m.From), a.Agent), To: m.To`},
-			{"router/rules.go", `"slices"`, `"cmp"; "slices"`},
-		},
-		caught: []string{"router.TestForgedSender", "router.TestRules"},
+		name:    "sender-by-claim",
+		what:    "the sender is who the message says",
+		breaks:  "the sender is the owner of the outbox (§4.1)",
+		edits:   []edit{{"Decider.message", `From: a.Agent, To: m.To`, `From: cmp.Or(protocol.AgentID(m.From), a.Agent), To: m.To`}},
+		imports: []string{"cmp"},
+		caught:  []string{"router.TestForgedSender", "router.TestRules"},
 	},
 	{
 		name:   "recipient-twice",
 		what:   "who is addressed by two names gets the message twice",
 		breaks: "nobody gets a message twice (§4.4)",
-		edits:  []edit{{"router/rules.go", `if !slices.Contains(r.to, id) {`, `if r != nil {`}},
+		edits:  []edit{{"recipients.add", `if !slices.Contains(r.to, id) {`, `if r != nil {`}},
 		caught: []string{"router.TestRules"},
 	},
 	{
 		name:   "quarantine-not-logged",
 		what:   "what is set aside is logged without its bytes",
 		breaks: "a quarantine event has the bytes of its file (§3.3)",
-		edits:  []edit{{"router/decide.go", `e.Content = &c`, `_ = c`}},
+		edits:  []edit{{"Decider.quarantine", `e.Content = &c`, `_ = c`}},
 		caught: []string{"router.TestFaults"},
 	},
 	{
 		name:   "planted-unsaid",
 		what:   "a file in an inbox that hived did not deliver is passed over",
 		breaks: "such a file gets one alert (§4.7)",
-		edits:  []edit{{"router/inbox.go", "r.alertOnce(now, &protocol.AlertEvent{\n\t\tCode: protocol.CodePlanted", "_, _ = now, (&protocol.AlertEvent{\n\t\tCode: protocol.CodePlanted"}},
+		edits:  []edit{{"Router.unexpected", "r.alertOnce(now, &protocol.AlertEvent{\n\t\tCode: protocol.CodePlanted", "_, _ = now, (&protocol.AlertEvent{\n\t\tCode: protocol.CodePlanted"}},
 		caught: []string{"router.TestInboxRules"},
 	},
 	{
 		name:   "deletion-believed",
 		what:   "any number of messages may vanish at once and count as handled",
 		breaks: "more than 20 at once are not believed (§4.7)",
-		edits:  []edit{{"router/deleted.go", `if n <= massDeletion && agent.Missing == 0 || agent.Believed {`, `if n > 0 || agent.Believed {`}},
+		edits:  []edit{{"Router.believeDeletion", `if n <= massDeletion && agent.Missing == 0 || agent.Believed {`, `if n > 0 || agent.Believed {`}},
 		caught: []string{"router.TestMassDeletion"},
 	},
 	{
 		name:   "deletion-limit",
 		what:   "one message more may vanish at once and count as handled",
 		breaks: "more than 20 at once are not believed (§4.7)",
-		edits:  []edit{{"router/deleted.go", `const massDeletion = 20`, `const massDeletion = 21`}},
+		edits:  []edit{{"massDeletion", `const massDeletion = 20`, `const massDeletion = 21`}},
 		caught: []string{"router.TestMassDeletionLimit"},
 	},
 	{
 		name:   "ids-go-back",
 		what:   "ids follow the clock when it goes back",
 		breaks: "each inbox name is larger than all before (§3.9)",
-		edits:  []edit{{"router/ids.go", `if ms > g.last.Time() {`, `if ms != g.last.Time() {`}},
+		edits:  []edit{{"IDs.Next", `if ms > g.last.Time() {`, `if ms != g.last.Time() {`}},
 		caught: []string{"router.TestIDsNeverGoBack"},
 	},
 	{
 		name:   "link-followed",
 		what:   "links below the root are followed",
 		breaks: "no link is followed in any part of a path (§3.2)",
-		edits:  []edit{{"internal/durable/door_linux.go", `unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS`, `unix.RESOLVE_BENEATH`}},
+		edits:  []edit{{"beneath", `unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS`, `unix.RESOLVE_BENEATH`}},
 		caught: []string{"internal/durable.TestLinksOnTheWay", "internal/durable.TestLinkAsLastElement", "mailbox.TestFiles", "mailbox.TestMoved"},
 	},
 	{
 		name:   "second-daemon",
 		what:   "the lock of a hive can be held by many",
 		breaks: "one daemon runs a hive (§3.8)",
-		edits:  []edit{{"internal/durable/lock.go", `f.flock(lockExclusive)`, `f.flock(lockShared)`}},
+		edits:  []edit{{"claim", `f.flock(lockExclusive)`, `f.flock(lockShared)`}},
 		caught: []string{"internal/durable.TestLockOfTwoProcesses", "router.TestSecondDaemon"},
 	},
 	{
 		name:   "epoch-not-checked",
 		what:   "a report with an epoch that is over counts",
 		breaks: "a late result never merges (§8.3)",
-		edits:  []edit{{"task/task.go", `return epoch < t.Epoch || epoch == t.Epoch && t.Spent`, `return false`}},
+		edits:  []edit{{"Task.Fenced", `return epoch < t.Epoch || epoch == t.Epoch && t.Spent`, `return false`}},
 		caught: []string{"router.TestTaskModel", "router.TestTaskLife"},
 	},
 	{
 		name:   "lease-for-ever",
 		what:   "who took a task need never start it",
 		breaks: "a lease ends, and others are asked (§8.3)",
-		edits:  []edit{{"router/taskclock.go", "case task.Pending:\n\t\treturn d.leaseEnding", "case task.Pending:\n\t\tif t.Reminded {\n\t\t\treturn nil\n\t\t}\n\t\treturn d.leaseEnding"}},
+		edits:  []edit{{"Decider.wake", "case task.Pending:\n\t\treturn d.leaseEnding", "case task.Pending:\n\t\tif t.Reminded {\n\t\t\treturn nil\n\t\t}\n\t\treturn d.leaseEnding"}},
 		caught: []string{"router.TestTaskModel", "router.TestTaskLife", "router.TestJitterIsOfTheTask"},
 	},
 	{
@@ -372,8 +371,8 @@ const tmpRef =`},
 		what:   "the same checkpoint again counts as progress",
 		breaks: "the same checkpoint moves nothing (§8.3)",
 		edits: []edit{
-			{"router/taskrules.go", `if !r.t.Reached(c) {`, `{`},
-			{"task/task.go", `if e.Event != Create && !t.Reached(c) {`, `if e.Event != Create {`},
+			{"Decider.reaches", `if !r.t.Reached(c) {`, `{`},
+			{"Task.checkpoint", `if e.Event != Create && !t.Reached(c) {`, `if e.Event != Create {`},
 		},
 		caught: []string{"router.TestSameCheckpoint", "router.TestTaskModel"},
 	},
@@ -381,73 +380,71 @@ const tmpRef =`},
 		name:   "vote-twice",
 		what:   "one approver's approvals count twice",
 		breaks: "so many distinct approvers must approve (§8.5)",
-		edits:  []edit{{"router/taskanswers.go", `if slices.Contains(r.t.Votes, r.by) {`, `if slices.Contains(r.t.Votes, r.by) && false {`}},
+		edits:  []edit{{"Decider.approves", `if slices.Contains(r.t.Votes, r.by) {`, `if slices.Contains(r.t.Votes, r.by) && false {`}},
 		caught: []string{"router.TestOneApprovalCountsOnce"},
 	},
 	{
 		name:   "cancelled-after-completed",
 		what:   "a confirmed cancel wins over a completion that was logged before",
 		breaks: "what was completed first is completed (§8.5)",
-		edits:  []edit{{"task/rules.go", `{From: active, On: CancelledEvent,`, `{From: append([]State{Completed}, active...), On: CancelledEvent,`}},
+		edits:  []edit{{"rules", `{From: active, On: CancelledEvent,`, `{From: append([]State{Completed}, active...), On: CancelledEvent,`}},
 		caught: []string{"router.TestCompletedStaysCompleted", "router.TestTaskModel"},
 	},
 	{
 		name:   "ended-not-for-ever",
 		what:   "a completed task can be cancelled",
 		breaks: "no row leaves a state in which a task has ended (§8.1)",
-		edits:  []edit{{"task/rules.go", `From: []State{Unassigned, Offered, Pending}, On: Cancel, To`, `From: []State{Unassigned, Offered, Pending, Completed}, On: Cancel, To`}},
+		edits:  []edit{{"rules", `From: []State{Unassigned, Offered, Pending}, On: Cancel, To`, `From: []State{Unassigned, Offered, Pending, Completed}, On: Cancel, To`}},
 		caught: []string{"router.TestCompletedStaysCompleted", "router.TestTaskModel"},
 	},
 	{
 		name:   "view-left-behind",
 		what:   "a start after a crash does not write the views again that events since the mark changed",
 		breaks: "task.json follows the events, also after a crash between them (§8.8)",
-		edits:  []edit{{"router/recover.go", `views.Note(rec.Event)`, `_ = views`}},
+		edits:  []edit{{"Router.redo", `views.Note(rec.Event)`, `_ = views`}},
 		caught: []string{"router.TestViewLeftBehindByACrash"},
 	},
 	{
 		name:   "clocks-not-restarted",
 		what:   "a start begins no clock anew",
 		breaks: "after a start every running clock has its full time (§8.3)",
-		edits:  []edit{{"ledger/ledger.go", `s.Tasks.Started(ev.TS)`, `_ = ev.TS`}},
+		edits:  []edit{{"folder.OnHive", `s.Tasks.Started(ev.TS)`, `_ = ev.TS`}},
 		caught: []string{"router.TestTaskModel"},
 	},
 	{
-		name:   "jitter-by-chance",
-		what:   "the time of the next offer is drawn by chance",
-		breaks: "the same log gives the same decisions (§8.3)",
-		edits: []edit{
-			{"router/taskclock.go", `h.Sum64()%uint64(wait)`, `rand.Uint64()%uint64(wait)`},
-			{"router/taskclock.go", `"hash/fnv"`, `"hash/fnv"; "math/rand/v2"`},
-		},
-		caught: []string{"router.TestJitterIsOfTheTask"},
+		name:    "jitter-by-chance",
+		what:    "the time of the next offer is drawn by chance",
+		breaks:  "the same log gives the same decisions (§8.3)",
+		edits:   []edit{{"Decider.jittered", `h.Sum64()%uint64(wait)`, `rand.Uint64()%uint64(wait)`}},
+		imports: []string{"math/rand/v2"},
+		caught:  []string{"router.TestJitterIsOfTheTask"},
 	},
 	{
 		name:   "refusal-not-logged",
 		what:   "a command about a task that is refused leaves no event",
 		breaks: "each command has an answer in the log (§8.2)",
-		edits:  []edit{{"router/tasks.go", `d.emit(now, x)`, `_ = x`}},
+		edits:  []edit{{"Decider.taskCommand", `d.emit(now, x)`, `_ = x`}},
 		caught: []string{"router.TestTaskModel", "router.TestTaskCrashAnywhere", "router.TestTaskLife"},
 	},
 	{
 		name:   "reports-are-no-life",
 		what:   "a holder is alive only if it touches its alive file",
 		breaks: "a command of the holder is a sign of life (§8.3)",
-		edits:  []edit{{"router/decide.go", `d.plan.signs[a.Agent] = d.state.Tasks.Moment(now)`, `_ = a.Agent`}},
+		edits:  []edit{{"Decider.Arrival", `d.plan.signs[a.Agent] = d.state.Tasks.Moment(now)`, `_ = a.Agent`}},
 		caught: []string{"router.TestReportsAreLife", "router.TestTaskModel"},
 	},
 	{
 		name:   "continue-does-not-reset",
 		what:   "`hived continue` does not reset the count of echoes",
 		breaks: "the count begins at zero (§4.3)",
-		edits:  []edit{{"ledger/echoes.go", `a.echoes, a.Stopped = 0, false`, `a.Stopped = false`}},
+		edits:  []edit{{"State.resetEchoes", `a.echoes, a.Stopped = 0, false`, `a.Stopped = false`}},
 		caught: []string{"router.TestBreakerCloses"},
 	},
 	{
 		name:   "kept-is-dropped",
 		what:   "what is kept is forgotten when its thread goes on",
 		breaks: "`hived continue` delivers what was kept (§4.3)",
-		edits:  []edit{{"ledger/stopped.go", `st.going = len(st.mail)`, `st.going, st.mail = 0, nil`}},
+		edits:  []edit{{"State.letGoOn", `st.going = len(st.mail)`, `st.going, st.mail = 0, nil`}},
 		caught: []string{"router.TestStoppedIsKept"},
 	},
 }
