@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 )
 
@@ -77,6 +78,20 @@ type member struct {
 // Has tells whether the sender wrote the field at all.
 func (m *Message) Has(field string) bool {
 	return slices.ContainsFunc(m.members, func(x member) bool { return x.name == field })
+}
+
+// Text returns the body as text: of a string what it says, of any other value
+// its JSON, indented.
+func (m *Message) Text() string {
+	var s string
+	if m.Body.Kind() == '"' && json.Unmarshal(m.Body, &s) == nil {
+		return s
+	}
+	v := m.Body.Clone()
+	if len(v) == 0 || v.Indent(jsontext.WithIndent("  ")) != nil {
+		return string(m.Body)
+	}
+	return string(v)
 }
 
 // canonical is the order of the fields of a delivered message. What is not in

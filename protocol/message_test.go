@@ -69,6 +69,25 @@ func TestDeliverRefusesABadSet(t *testing.T) {
 	}
 }
 
+func TestText(t *testing.T) {
+	for name, tt := range map[string]struct{ body, want string }{
+		"none":         {"", ""},
+		"a string":     {`"say \"hi\"\nbob"`, "say \"hi\"\nbob"},
+		"an object":    {`{"a":[1,2]}`, "{\n  \"a\": [\n    1,\n    2\n  ]\n}"},
+		"a number":     {"1.50", "1.50"},
+		"null":         {"null", "null"},
+		"not JSON yet": {`{"a":`, `{"a":`},
+	} {
+		m := &Message{Body: jsontext.Value(tt.body)}
+		if got := m.Text(); got != tt.want {
+			t.Errorf("%s: %q, want %q", name, got, tt.want)
+		}
+		if string(m.Body) != tt.body {
+			t.Errorf("%s: the body is changed to %s", name, m.Body)
+		}
+	}
+}
+
 func TestActs(t *testing.T) {
 	var names []string
 	for _, a := range Acts() {

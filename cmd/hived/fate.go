@@ -146,7 +146,7 @@ func (f *fate) keep(e *protocol.MessageEvent) {
 func reply(e *protocol.MessageEvent) *replyJSON {
 	r := &replyJSON{ID: e.ID, From: e.From, Act: e.Act, Subject: e.Subject}
 	if m, err := protocol.DecodeMessage([]byte(e.Raw)); err == nil {
-		r.Subject, r.Body = m.Subject, bodyText(m)
+		r.Subject, r.Body = m.Subject, m.Text()
 	}
 	return r
 }

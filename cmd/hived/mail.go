@@ -101,22 +101,8 @@ func subject(m *protocol.Message) string {
 	if m.Subject != "" {
 		return protocol.Fit(m.Subject, 80)
 	}
-	text, _, _ := strings.Cut(bodyText(m), "\n")
+	text, _, _ := strings.Cut(m.Text(), "\n")
 	return protocol.Fit(text, 80)
-}
-
-// bodyText gives the body as text: a string as what it says, any other value
-// as JSON.
-func bodyText(m *protocol.Message) string {
-	var s string
-	if m.Body.Kind() == '"' && json.Unmarshal(m.Body, &s) == nil {
-		return s
-	}
-	v := m.Body.Clone()
-	if len(v) == 0 || v.Indent(jsontext.WithIndent("  ")) != nil {
-		return string(m.Body)
-	}
-	return string(v)
 }
 
 func (a *app) readCommand() *cobra.Command {
@@ -178,7 +164,7 @@ func (p *printer) letter(l agent.Letter) {
 		row("body", "left out, for what it asks is over; --json prints it")
 		return
 	}
-	p.text(bodyText(m))
+	p.text(m.Text())
 }
 
 // answerTo gives the commands that answer the question of a task; nothing where a

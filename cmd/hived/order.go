@@ -171,7 +171,7 @@ func (o *order) seeMessage(seq protocol.Seq, e *protocol.MessageEvent) {
 	warns := code == string(protocol.CodeNobodyEligible)
 	switch {
 	case warns:
-		o.warning = bodyText(m)
+		o.warning = m.Text()
 	case o.State == "queued":
 		o.told(seq, m)
 	}
@@ -281,7 +281,7 @@ func (o *order) refuse(seq protocol.Seq, code, detail string) {
 // told takes what hive says of the command.
 func (o *order) told(seq protocol.Seq, m *protocol.Message) {
 	if code := noticeCode(m); code != string(protocol.CodeOK) {
-		o.refuse(seq, code, bodyText(m))
+		o.refuse(seq, code, m.Text())
 	}
 }
 
