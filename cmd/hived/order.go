@@ -99,7 +99,7 @@ func (a *app) give(ctx context.Context, disk *durable.Disk, d agent.Draft, timeo
 	if byMail {
 		err = o.waitMail(ctx, box, timeout)
 	} else {
-		err = waitFor(ctx, disk, from, timeout, o.see)
+		err = waitFor(ctx, disk, from, timeout, o)
 		o.handle(ctx, box)
 	}
 	if err != nil {
@@ -120,9 +120,9 @@ func (o *order) refusal() error {
 	return exitWith(status, "%s was refused: %s: %s", o.Event, o.Code, o.Detail)
 }
 
-// see takes the next event and tells whether the command is answered, with all
+// See takes the next event and tells whether the command is answered, with all
 // that was decided on it.
-func (o *order) see(ev protocol.Event) bool {
+func (o *order) See(ev protocol.Event) bool {
 	switch e := ev.Body.(type) {
 	case *protocol.QuarantineEvent:
 		if e.Agent == o.by && e.Original != nil && e.Original.Name == o.file {
@@ -328,4 +328,15 @@ func (a *app) gitCommand() *cobra.Command {
 		sub("pause", "git-pause", "Makes no commits until `hived git resume`", "git is paused: the repository is yours until `hived git resume`"),
 		sub("resume", "git-resume", "Commits again, beginning with what waits", "git goes on"),
 	)
+}
+
+// noticeCode is the `data.code` of what hive says (spec §4.6).
+func noticeCode(m *protocol.Message) string {
+	var data struct {
+		Code string `json:"code"`
+	}
+	if json.Unmarshal(m.Data, &data) != nil {
+		return ""
+	}
+	return data.Code
 }

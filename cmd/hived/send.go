@@ -19,6 +19,7 @@ import (
 	"github.com/hived/hived/internal/durable"
 	"github.com/hived/hived/protocol"
 	"github.com/hived/hived/settings"
+	"github.com/hived/hived/view"
 )
 
 // maxBody is the largest text that --body reads, which is the largest message
@@ -64,7 +65,7 @@ func (a *app) sendCommand() *cobra.Command {
 }
 
 func (a *app) send(ctx context.Context, disk *durable.Disk, f sendFlags) error {
-	stage, err := parseStage(f.wait)
+	until, err := parseStage(f.wait)
 	if err != nil {
 		return err
 	}
@@ -74,7 +75,7 @@ func (a *app) send(ctx context.Context, disk *durable.Disk, f sendFlags) error {
 	if f.expires < 0 {
 		return usageError("--expires %s: it is over already; say how long from now the message is worth something", f.expires)
 	}
-	if stage == stageReply && !slices.ContainsFunc(f.to, func(to string) bool { return strings.TrimSpace(to) != string(protocol.Hive) }) {
+	if until == view.Replied && !slices.ContainsFunc(f.to, func(to string) bool { return strings.TrimSpace(to) != string(protocol.Hive) }) {
 		return usageError("--wait reply: hive answers commands only, which `hived agent`, `hived continue` and `hived git` send")
 	}
 	box, err := a.box(disk)
@@ -88,7 +89,7 @@ func (a *app) send(ctx context.Context, disk *durable.Disk, f sendFlags) error {
 	if values, err := settings.Load(disk); err == nil {
 		draft.MaxBytes = values.MaxMessageBytes
 	}
-	return a.post(ctx, disk, box, draft, stage, f.timeout)
+	return a.post(ctx, disk, box, draft, until, f.timeout)
 }
 
 func (a *app) draft(f sendFlags, now time.Time) (agent.Draft, error) {
@@ -143,12 +144,12 @@ func (a *app) text(said string) (string, error) {
 }
 
 // post sends a message, waits where that is wanted, and prints what came of it.
-func (a *app) post(ctx context.Context, disk *durable.Disk, box *agent.Box, d agent.Draft, until stage, timeout time.Duration) error {
+func (a *app) post(ctx context.Context, disk *durable.Disk, box *agent.Box, d agent.Draft, until view.State, timeout time.Duration) error {
 	from, err := here(disk)
 	_, runs, lockErr := daemon(disk)
 	err = cmp.Or(err, lockErr)
 	if errors.Is(err, fs.ErrPermission) {
-		if until != stageQueued {
+		if until != view.Queued {
 			return fmt.Errorf("wait for what comes of it: %w; the log is for the owner of this hive: leave out --wait, what comes of it comes into the inbox", err)
 		}
 		runs, err = true, nil // who may not know is told nothing
@@ -160,21 +161,22 @@ func (a *app) post(ctx context.Context, disk *durable.Disk, box *agent.Box, d ag
 	if err != nil {
 		return err
 	}
-	f := newFate(box.ID(), sent, d.To, until)
+	m, f := view.NewMessage(view.Sent{By: box.ID(), ID: sent.ID, File: sent.File, To: d.To}, until)
 	if !a.json {
 		a.out.line("%s", sent.ID) // at once: who waits may want to know for what
 	}
 	if !runs {
 		a.note("no daemon runs: the message is queued until one does (`hived up`)")
 	}
-	if until == stageQueued {
-		return a.answer(f, func(*printer) {})
+	if until == view.Queued {
+		return a.answer(m, func(*printer) {})
 	}
-	err = waitFor(ctx, disk, from, timeout, f.see)
+	err = waitFor(ctx, disk, from, timeout, f)
+	explain(m)
 	if err == nil {
-		err = f.refusal()
+		err = notDelivered(m)
 	} else {
-		err = fmt.Errorf("wait until %s is %s: it is %s: %w", sent.ID, until.wanted(), f.State, err)
+		err = fmt.Errorf("wait until %s is %s: it is %s: %w", sent.ID, wanted(until), m.State, err)
 	}
-	return errors.Join(err, a.answer(f, f.show))
+	return errors.Join(err, a.answer(m, func(p *printer) { p.message(m, until) }))
 }

@@ -264,7 +264,7 @@ func TestTaskAnswer(t *testing.T) {
 		o := &order{Event: tt.ask.event, ID: "m", State: "queued", file: "f.json", by: "bob"}
 		for i, body := range tt.events {
 			last := i == len(tt.events)-1
-			if o.see(protocol.Event{Seq: protocol.Seq(i + 1), Body: body, More: !last}) != last {
+			if o.See(protocol.Event{Seq: protocol.Seq(i + 1), Body: body, More: !last}) != last {
 				t.Errorf("%s: it did not see the end of what was decided at event %d", name, i+1)
 			}
 		}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/hived/hived/internal/durable"
 	"github.com/hived/hived/protocol"
+	"github.com/hived/hived/view"
 )
 
 // life is the life of one message: everything that the log says of it.
@@ -49,7 +50,7 @@ type handling struct {
 // dropLife is a message that did not reach some of those it was meant for.
 type dropLife struct {
 	moment
-	droppedJSON
+	view.Drop
 }
 
 // moment is when something happened.
@@ -244,7 +245,7 @@ func (t *trace) see(ev protocol.Event, want target) {
 		}
 	case *protocol.DropEvent:
 		if l := t.bySeq[e.Of]; l != nil {
-			l.Dropped = append(l.Dropped, dropLife{now, droppedJSON{To: e.To, Reason: e.Reason, Detail: e.Detail}})
+			l.Dropped = append(l.Dropped, dropLife{now, view.Drop{To: e.To, Reason: e.Reason, Detail: e.Detail}})
 		}
 	case *protocol.DuplicateEvent:
 		if l := t.bySeq[e.Of]; l != nil {

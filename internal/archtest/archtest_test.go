@@ -38,6 +38,7 @@ var allowed = map[string][]string{
 	"mailbox":                  {"protocol", "internal/durable", "internal/failpoint"},
 	"gitcommit":                {"protocol", "internal/durable", "internal/failpoint", "github.com/go-git/go-git/v5/...", "github.com/klauspost/compress/..."},
 	"router":                   {"protocol", "internal/durable", "internal/failpoint", "task", "ledger", "eventlog", "mailbox", "gitcommit", "github.com/oklog/ulid/v2", "github.com/go-json-experiment/json/...", "github.com/cenkalti/backoff/v5", "golang.org/x/sync/..."},
+	"view":                     {"protocol", "internal/durable", "task", "ledger", "eventlog", "gitcommit", "github.com/go-json-experiment/json/..."},
 	"agent":                    {"protocol", "internal/durable", "task", "github.com/oklog/ulid/v2", "github.com/go-json-experiment/json/..."},
 	"audit":                    {"protocol", "internal/durable", "settings", "ledger", "eventlog", "mailbox", "gitcommit", "router", "golang.org/x/sys/...", "internal/users"},
 	"proof/bench":              {"protocol", "internal/durable", "proof/child", "internal/wait", "ledger", "gitcommit", "router", "audit"},
@@ -125,7 +126,7 @@ func permitted(may []string, name string) bool {
 // TestCoreIsQuiet keeps HTTP out of everything that routes or stores.
 func TestCoreIsQuiet(t *testing.T) {
 	root := moduleRoot(t)
-	for _, pkg := range []string{"protocol", "internal/durable", "task", "ledger", "eventlog", "mailbox", "gitcommit", "router", "agent"} {
+	for _, pkg := range []string{"protocol", "internal/durable", "task", "ledger", "eventlog", "mailbox", "gitcommit", "router", "view", "agent"} {
 		files, err := filepath.Glob(filepath.Join(root, filepath.FromSlash(pkg), "*.go"))
 		if err != nil || len(files) == 0 {
 			t.Fatalf("list package %s: %d files, %v", pkg, len(files), err)

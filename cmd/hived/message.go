@@ -1,0 +1,124 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/hived/hived/eventlog"
+	"github.com/hived/hived/internal/durable"
+	"github.com/hived/hived/protocol"
+	"github.com/hived/hived/router"
+	"github.com/hived/hived/view"
+)
+
+// parseStage reads how far a message is to come before waiting ends.
+func parseStage(s string) (view.State, error) {
+	switch s {
+	case "":
+		return view.Queued, nil
+	case "accepted":
+		return view.Accepted, nil
+	case "handled":
+		return view.Handled, nil
+	case "reply":
+		return view.Replied, nil
+	}
+	return "", usageError("--wait %s: %s%s", protocol.Quote(s), "it is one of accepted, handled, reply", didYouMean(s, []string{"accepted", "handled", "reply"}, "say one of them"))
+}
+
+// wanted is the word for what is waited for.
+func wanted(until view.State) string {
+	if until == view.Replied {
+		return "answered"
+	}
+	return string(until)
+}
+
+// explain adds what to do about a message where the log has no words for it: it
+// was sent before, or is kept.
+func explain(m *view.Message) {
+	if m.Code == protocol.CodeDuplicate {
+		m.Detail = fmt.Sprintf("it was accepted before, as seq %d, and nothing was delivered again; send a new message with a new id, or with none", m.Seq)
+	}
+	for i := range m.Dropped {
+		d := &m.Dropped[i]
+		if !d.Kept {
+			continue
+		}
+		d.Detail = fmt.Sprintf("conversation %s is stopped; it is kept, and `hived continue %s` has it delivered", d.Thread, d.Thread)
+		if i == len(m.Dropped)-1 {
+			m.Detail = d.Detail
+		}
+	}
+}
+
+// notDelivered is the error of a message that not everybody got whom it was
+// meant for.
+func notDelivered(m *view.Message) error {
+	if m.Code == "" {
+		return nil
+	}
+	got := ""
+	if len(m.Delivered) > 0 {
+		got = " (delivered to " + list(m.Delivered) + ")"
+	}
+	var all []string
+	for _, d := range m.Dropped {
+		all = append(all, fmt.Sprintf("not delivered to %s: %s: %s", list(d.To), d.Reason, d.Detail))
+	}
+	if len(all) == 0 {
+		all = []string{string(m.Code) + ": " + m.Detail}
+	}
+	return exitWith(exitRefused, "%s%s: %s", m.ID, got, strings.Join(all, "; "))
+}
+
+// message shows what came of a message, below its id: that for which it was
+// waited.
+func (p *printer) message(m *view.Message, until view.State) {
+	switch {
+	case m.Seq == 0 || m.Code != "":
+		return
+	case m.Reply != nil && until == view.Replied:
+		p.line("%s %s: %s", m.Reply.From, m.Reply.Act, protocol.Visible(m.Reply.Subject))
+		p.text(m.Reply.Body)
+	case m.State == view.Handled:
+		p.line("handled by %s", list(m.Handled))
+	default:
+		p.line("accepted as %d, delivered to %s", m.Seq, list(m.Delivered))
+	}
+}
+
+// list writes names with commas.
+func list[S ~string](names []S) string {
+	out := make([]string, 0, len(names))
+	for _, n := range names {
+		out = append(out, protocol.Visible(string(n)))
+	}
+	return strings.Join(out, ", ")
+}
+
+// followPoll is how often a waiting command looks at the log.
+const followPoll = 20 * time.Millisecond
+
+// here gives a place in the log that everything yet to come is after. Where a
+// daemon runs it says how far it is; else it is the beginning.
+func here(disk *durable.Disk) (eventlog.Position, error) {
+	pid, runs, err := daemon(disk)
+	if err != nil || !runs {
+		return eventlog.Position{}, err
+	}
+	s, err := router.ReadStatus(disk)
+	if err != nil || s.PID != pid {
+		return eventlog.Position{}, nil //nolint:nilerr // it has just started
+	}
+	return eventlog.Position{Seq: s.Seq}, nil
+}
+
+// waitFor follows the log until the folder is done, or time is up.
+func waitFor(ctx context.Context, disk durable.FS, from eventlog.Position, timeout time.Duration, f view.Folder) error {
+	ctx, cancel := limit(ctx, timeout)
+	defer cancel()
+	return view.Wait(ctx, eventlog.Follow(ctx, disk, from, nil, followPoll), f)
+}

@@ -1,0 +1,56 @@
+package view
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"testing"
+
+	"github.com/hived/hived/eventlog"
+	"github.com/hived/hived/protocol"
+)
+
+// counter is done with the event of its number.
+type counter struct{ until, seen protocol.Seq }
+
+func (c *counter) See(ev protocol.Event) bool {
+	c.seen = ev.Seq
+	return ev.Seq == c.until
+}
+
+// records gives so many events and then an error, if there is one.
+func records(n int, err error) iter.Seq2[eventlog.Record, error] {
+	return func(yield func(eventlog.Record, error) bool) {
+		for i := range n {
+			if !yield(eventlog.Record{Event: protocol.Event{Seq: protocol.Seq(i + 1)}}, nil) {
+				return
+			}
+		}
+		if err != nil {
+			yield(eventlog.Record{}, err)
+		}
+	}
+}
+
+func TestWait(t *testing.T) {
+	broken, up := errors.New("broken"), errors.New("time is up")
+	over, cancel := context.WithCancelCause(t.Context())
+	cancel(up)
+	for name, tt := range map[string]struct {
+		ctx     context.Context
+		records iter.Seq2[eventlog.Record, error]
+		seen    protocol.Seq
+		want    error
+	}{
+		"done":                   {t.Context(), records(9, broken), 3, nil},
+		"the log ends before":    {t.Context(), records(2, nil), 2, nil},
+		"the log cannot be read": {t.Context(), records(2, broken), 2, broken},
+		"time is up":             {over, records(9, nil), 0, up},
+		"time is up at the end":  {over, records(0, nil), 0, up},
+	} {
+		c := &counter{until: 3}
+		if err := Wait(tt.ctx, tt.records, c); !errors.Is(err, tt.want) || c.seen != tt.seen {
+			t.Errorf("%s: %v after event %d, want %v after %d", name, err, c.seen, tt.want, tt.seen)
+		}
+	}
+}
