@@ -6,7 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/hived/hived/eventlog"
 	"github.com/hived/hived/ledger"
 	"github.com/hived/hived/protocol"
 )
@@ -206,34 +205,4 @@ func (d *Decider) recallSorted(seqs []protocol.Seq) (map[protocol.Seq]protocol.E
 		evs[ev.Seq] = ev
 	}
 	return evs, err
-}
-
-// recallGap is how many events are rather read over than looked for anew.
-const recallGap = 2048
-
-// recallAll reads events again, in one pass where they are near each other.
-func (r *Router) recallAll(seqs []protocol.Seq) (evs []protocol.Event, err error) {
-	for len(seqs) > 0 {
-		near := 1
-		for near < len(seqs) && seqs[near]-seqs[near-1] <= recallGap {
-			near++
-		}
-		want := seqs[:near]
-		for rec, err := range eventlog.Read(r.disk, eventlog.Position{Seq: want[0] - 1}) {
-			if err != nil {
-				return nil, err
-			}
-			if rec.Event.Seq == want[0] {
-				evs = append(evs, rec.Event)
-				if want = want[1:]; len(want) == 0 {
-					break
-				}
-			}
-		}
-		if len(want) > 0 {
-			return nil, fmt.Errorf("read event %s: %w", want[0], errNoEvent)
-		}
-		seqs = seqs[near:]
-	}
-	return evs, nil
 }

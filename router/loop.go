@@ -371,9 +371,6 @@ func (r *Router) seal(now time.Time, format int) error {
 	return nil
 }
 
-// readEvent reads one event again from the log.
-func (r *Router) readEvent(seq protocol.Seq) (protocol.Event, error) { return readEvent(r.disk, seq) }
-
 func readEvent(disk durable.FS, seq protocol.Seq) (protocol.Event, error) {
 	for rec, err := range eventlog.Read(disk, eventlog.Position{Seq: seq - 1}) {
 		if err != nil {

@@ -59,16 +59,6 @@ func (r *Router) pulse(id protocol.AgentID) Pulse {
 	return p
 }
 
-// recall reads an event again, also one that waits for room in the log.
-func (r *Router) recall(seq protocol.Seq) (protocol.Event, error) {
-	for _, d := range r.stuck {
-		if d.Event.Seq == seq {
-			return d.Event, nil
-		}
-	}
-	return r.readEvent(seq)
-}
-
 // ofTask tells whether a path is of a task's file.
 func ofTask(p string) bool { return strings.HasPrefix(p, protocol.PathTasks+"/") }
 
