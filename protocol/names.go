@@ -3,6 +3,7 @@ package protocol
 import (
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -92,4 +93,21 @@ func SentDir(id AgentID) string { return AgentDir(id) + "/" + dirSent }
 // a message (spec §1): dot-files, *.tmp, *~ and other endings are not.
 func IsMessageName(name string) bool {
 	return strings.HasSuffix(name, ".json") && !strings.HasPrefix(name, ".")
+}
+
+// SlotsMost is how many tasks an agent may have in hand at once, at most.
+const SlotsMost = 1000
+
+// BadRoles says what is wrong with roles or capabilities, in one line; empty where
+// nothing is. An empty one is none.
+func BadRoles(list []string) string {
+	for _, r := range list {
+		if r == "" {
+			continue
+		}
+		if _, err := ParseAgentID(r); err != nil || slices.Contains([]string{"hive", "broadcast"}, strings.ToLower(r)) {
+			return "a role or capability is written like an agent's id, not " + Quote(r)
+		}
+	}
+	return ""
 }

@@ -171,34 +171,34 @@ func (o *olderHive) events(d *Decider, now time.Time) {
 		e := &protocol.AgentEvent{Agent: a.id, Action: protocol.Joined, Role: a.role, Caps: a.caps, Slots: a.slots, Older: a.older}
 		if a.id == protocol.Human { // joined already, and is never on hold or archived
 			if e.Action = protocol.Changed; e.Role != "" || len(e.Caps) > 0 || e.Slots > 0 || e.Older != nil {
-				d.agent(now, e)
+				d.Record(now, e)
 			}
 			continue
 		}
-		d.agent(now, e)
+		d.Record(now, e)
 		if a.held {
-			d.agent(now, &protocol.AgentEvent{Agent: a.id, Action: protocol.Held})
+			d.Record(now, &protocol.AgentEvent{Agent: a.id, Action: protocol.Held})
 		}
 		if a.archived {
-			d.agent(now, &protocol.AgentEvent{Agent: a.id, Action: protocol.Archived})
+			d.Record(now, &protocol.AgentEvent{Agent: a.id, Action: protocol.Archived})
 		}
 	}
 	if o.lead != "" {
-		d.agent(now, &protocol.AgentEvent{Agent: o.lead, Action: protocol.LeadSet})
+		d.Record(now, &protocol.AgentEvent{Agent: o.lead, Action: protocol.LeadSet})
 	}
 	for i := range o.files {
-		d.emit(now, &protocol.HiveEvent{Action: protocol.Adopted, Adopted: &o.files[i]})
+		d.Record(now, &protocol.HiveEvent{Action: protocol.Adopted, Adopted: &o.files[i]})
 	}
 	for i := range o.tasks {
 		t := &o.tasks[i]
-		d.emit(now, &t.event)
+		d.Record(now, &t.event)
 		if text := t.changed(); text != "" {
-			d.emit(now, &protocol.AlertEvent{Code: protocol.CodeAdopted, Path: protocol.TaskDir(t.event.Task), Text: text})
+			d.Record(now, &protocol.AlertEvent{Code: protocol.CodeAdopted, Path: protocol.TaskDir(t.event.Task), Text: text})
 		}
 	}
 	for _, text := range o.told() {
 		// Whoever adopts is told by the command.
-		d.emit(now, &protocol.AlertEvent{Code: protocol.CodeAdopted, Text: text})
+		d.Record(now, &protocol.AlertEvent{Code: protocol.CodeAdopted, Text: text})
 	}
 }
 

@@ -134,7 +134,7 @@ func (e *olderEntry) take(member string, v jsontext.Value, own bool) bool {
 	case "capabilities":
 		return e.takeCaps(v)
 	case "slots":
-		if json.Unmarshal(v, &e.slots) == nil && e.slots >= 0 && e.slots <= slotsMost {
+		if json.Unmarshal(v, &e.slots) == nil && e.slots >= 0 && e.slots <= protocol.SlotsMost {
 			return true
 		}
 		e.slots = 0
@@ -191,7 +191,7 @@ func (e *olderEntry) address(what, s string) string {
 // characters than those of an agent's id becomes one hyphen. It is empty where
 // nothing can be made of the text.
 func addressOf(s string) string {
-	if badRoles([]string{s}) == "" {
+	if protocol.BadRoles([]string{s}) == "" {
 		return s
 	}
 	var b strings.Builder
@@ -205,7 +205,7 @@ func addressOf(s string) string {
 	}
 	as := strings.TrimLeft(b.String(), ".-_")
 	as = strings.TrimRight(as[:min(len(as), roleMost)], "-")
-	if badRoles([]string{as}) != "" {
+	if protocol.BadRoles([]string{as}) != "" {
 		return ""
 	}
 	return as

@@ -1,9 +1,7 @@
 package router
 
 import (
-	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -90,9 +88,6 @@ func (d *Decider) knows(event string) bool {
 	_, aboutInbox := inboxActions[event]
 	return aboutAgent || aboutInbox || event == commandContinue || event == commandGitPause || event == commandGitResume
 }
-
-// slotsMost is how many tasks an agent may have in hand at once, at most.
-const slotsMost = 1000
 
 // agentActions are the commands about one agent, and what they make of it.
 var agentActions = map[string]protocol.AgentAction{
@@ -185,11 +180,11 @@ func (d *Decider) manage(now time.Time, of protocol.Seq, by protocol.AgentID, ev
 		if id.Reserved() {
 			return &refusal{protocol.CodeBadCommand, protocol.Quote(o.Agent) + " is reserved; choose another id"}
 		}
-		if bad := badRoles(append([]string{o.Role}, o.Caps...)); bad != "" {
+		if bad := protocol.BadRoles(append([]string{o.Role}, o.Caps...)); bad != "" {
 			return &refusal{protocol.CodeBadCommand, bad}
 		}
-		if o.Slots < 0 || o.Slots > slotsMost {
-			return &refusal{protocol.CodeBadCommand, "slots is how many tasks an agent may have in hand at once: 1 to " + strconv.Itoa(slotsMost)}
+		if o.Slots < 0 || o.Slots > protocol.SlotsMost {
+			return &refusal{protocol.CodeBadCommand, "slots is how many tasks an agent may have in hand at once: 1 to " + strconv.Itoa(protocol.SlotsMost)}
 		}
 		e.Role, e.Caps, e.Slots = o.Role, o.Caps, o.Slots
 		if a != nil {
@@ -226,16 +221,4 @@ func misfit(event string, a *ledger.Agent) *refusal {
 		return no("is archived; restore it first")
 	}
 	return nil
-}
-
-func badRoles(list []string) string {
-	for _, r := range list {
-		if r == "" {
-			continue
-		}
-		if _, err := protocol.ParseAgentID(r); err != nil || slices.Contains([]string{"hive", "broadcast"}, strings.ToLower(r)) {
-			return "a role or capability is written like an agent's id, not " + protocol.Quote(r)
-		}
-	}
-	return ""
 }

@@ -36,9 +36,9 @@ type Decider struct {
 	carried  int // tasks that this decision, or turn of timers, carried on with because others ended
 	// Recall reads an event again that was decided before: of a checkpoint that a
 	// patch refers to. The log is part of what is decided from.
-	recall func(protocol.Seq) (protocol.Event, error)
+	Recall func(protocol.Seq) (protocol.Event, error)
 	// RecallAll does so with several, in ascending order, at the price of one.
-	recallAll func([]protocol.Seq) ([]protocol.Event, error)
+	RecallAll func([]protocol.Seq) ([]protocol.Event, error)
 	stops     stopsClock
 	wholes    *ledger.Wholes
 }
@@ -47,14 +47,14 @@ type Decider struct {
 // entropy.
 func NewDecider(state *ledger.State, settings protocol.Settings, entropy io.Reader) *Decider {
 	d := &Decider{state: state, settings: settings, ids: NewIDs(entropy, state.Newest), plan: newPlan(state), changed: ledger.NewViews(state)}
-	d.recall = func(seq protocol.Seq) (protocol.Event, error) {
+	d.Recall = func(seq protocol.Seq) (protocol.Event, error) {
 		return protocol.Event{}, fmt.Errorf("read event %s: %w", seq, errNoEvent)
 	}
-	d.recallAll = func(list []protocol.Seq) ([]protocol.Event, error) {
+	d.RecallAll = func(list []protocol.Seq) ([]protocol.Event, error) {
 		evs := make([]protocol.Event, len(list))
 		for i, seq := range list {
 			var err error
-			if evs[i], err = d.recall(seq); err != nil {
+			if evs[i], err = d.Recall(seq); err != nil {
 				return nil, err
 			}
 		}
@@ -284,6 +284,18 @@ func (d *Decider) FileGone(now time.Time, p string, by protocol.AgentID) {
 	d.plan.heard(by)
 }
 
+// Wholes are the checkpoints that patches refer to.
+func (d *Decider) Wholes() *ledger.Wholes { return d.wholes }
+
+// Record records what needs no decision.
+func (d *Decider) Record(now time.Time, body protocol.Body) {
+	if e, ok := body.(*protocol.AgentEvent); ok {
+		d.agent(now, e)
+		return
+	}
+	d.emit(now, body)
+}
+
 // Hive records what happened to the hive as a whole.
 func (d *Decider) Hive(now time.Time, e *protocol.HiveEvent) protocol.Seq { return d.emit(now, e) }
 
@@ -327,7 +339,7 @@ func (d *Decider) AsideName(now time.Time, file string) (string, error) {
 	return protocol.AsidePrefix + id.String() + "-" + protocol.ShortName(protocol.SafeName(file)), nil
 }
 
-// asideFile is the file that an AsideName was made for.
-func asideFile(name string) string {
+// AsideFile is the file that an AsideName was made for.
+func AsideFile(name string) string {
 	return name[min(len(name), len(protocol.AsidePrefix)+ulid.EncodedSize+len("-")):]
 }

@@ -199,7 +199,7 @@ func (d *Decider) goOn(now time.Time, k ledger.Kept, ev protocol.Event) (int, er
 
 func (d *Decider) recallSorted(seqs []protocol.Seq) (map[protocol.Seq]protocol.Event, error) {
 	seqs = slices.Compact(slices.Sorted(slices.Values(seqs)))
-	list, err := d.recallAll(seqs)
+	list, err := d.RecallAll(seqs)
 	evs := make(map[protocol.Seq]protocol.Event, len(list))
 	for _, ev := range list {
 		evs[ev.Seq] = ev

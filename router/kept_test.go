@@ -18,7 +18,7 @@ func logged(t *testing.T, agents ...protocol.AgentID) *bench {
 	t.Helper()
 	b := newBench(t, agents...)
 	b.log = map[protocol.Seq]protocol.Event{}
-	b.d.recall = func(seq protocol.Seq) (protocol.Event, error) {
+	b.d.Recall = func(seq protocol.Seq) (protocol.Event, error) {
 		ev, ok := b.log[seq]
 		if !ok {
 			return ev, errNoEvent

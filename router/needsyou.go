@@ -266,7 +266,7 @@ func (n *needs) silentAgents() {
 	}
 	var ids []protocol.Address
 	for _, a := range n.d.state.Roster() {
-		if silent(a) {
+		if Silent(a) {
 			n.owns(protocol.CodeAgentSilent, a.ID)
 			ids = append(ids, protocol.Address(a.ID))
 		}

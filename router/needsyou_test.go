@@ -127,7 +127,7 @@ func TestWhatNeedsAPerson(t *testing.T) {
 		{"a task that was tried in vain", func(b *bench) { b.vain() }, []string{"task-failed|in vain, has failed: 2 executions in a row reached nothing new|hived task resume 0"}},
 		{"one that is resumed", func(b *bench) {
 			x := b.vain()
-			b.d.recall = func(protocol.Seq) (protocol.Event, error) {
+			b.d.Recall = func(protocol.Seq) (protocol.Event, error) {
 				return protocol.Event{Body: &protocol.TaskEvent{Spec: &protocol.TaskSpec{Title: x.Title}}}, nil
 			}
 			b.tells(protocol.Human, "resume", x.ID, 0, `{}`)

@@ -94,14 +94,14 @@ func (d *Decider) active(id protocol.AgentID) bool {
 	return a != nil && a.Status == ledger.Active
 }
 
-// noticeEvery is how often the lead, or a person, is told of trouble of one sort.
-const noticeEvery = time.Hour
+// NoticeEvery is how often the lead, or a person, is told of trouble of one sort.
+const NoticeEvery = time.Hour
 
 // worthTelling tells whether the lead, or a person, is to hear of trouble of an
 // agent: once an hour of each code. A log of the oldest format cannot remember
 // that, and goes on to the next one with the first message.
 func (d *Decider) worthTelling(now time.Time, kind protocol.Kind, code protocol.Code, about protocol.AgentID) bool {
-	return d.state.Format != protocol.OldestFormat && d.state.Agents[d.lead(about)] != nil && now.Sub(d.state.TroubleTold(kind, code, about)).Abs() >= noticeEvery
+	return d.state.Format != protocol.OldestFormat && d.state.Agents[d.lead(about)] != nil && now.Sub(d.state.TroubleTold(kind, code, about)).Abs() >= NoticeEvery
 }
 
 // tellTrouble says to the lead, or to a person, what went wrong.

@@ -120,13 +120,13 @@ func (r *Router) dataIn(ev protocol.Event, c protocol.Change) ([]byte, error) {
 	if c.Data != nil || path.Base(c.Path) != protocol.TaskCheckpoint {
 		return c.Data, nil
 	}
-	return r.decider.wholes.DataIn(ev, c.Path)
+	return r.decider.Wholes().DataIn(ev, c.Path)
 }
 
 // fill makes the checkpoint whole that comes with an event. Where that cannot be
 // done its file is not written again, and nothing else is stopped.
 func (r *Router) fill(ev protocol.Event) {
-	if err := r.decider.wholes.Fill(ev); err != nil {
+	if err := r.decider.Wholes().Fill(ev); err != nil {
 		r.cfg.Log.Warn("cannot write a checkpoint again", slog.String("error", err.Error()))
 	}
 }
@@ -291,7 +291,7 @@ func (r *Router) redoAside(seq protocol.Seq, e *protocol.QuarantineEvent) {
 		return
 	}
 	r.put(debt{seq: seq, data: e.Content.Bytes()}, e.Path)
-	inbox := protocol.InboxDir(e.Agent) + "/" + asideFile(path.Base(e.Path))
+	inbox := protocol.InboxDir(e.Agent) + "/" + AsideFile(path.Base(e.Path))
 	have, _, err := durable.ReadFile(r.disk, inbox, r.cfg.Settings.MaxMessageBytes)
 	if err == nil && bytes.Equal(have, e.Content.Bytes()) {
 		r.forgetFile(inbox)

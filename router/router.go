@@ -250,7 +250,7 @@ func open(disk durable.FS, cfg Config, watch watcher) (*Router, error) {
 		return nil, err
 	}
 	r.decider = NewDecider(r.state, s, cfg.Entropy)
-	r.decider.recall, r.decider.recallAll = r.recall, r.recallAll
+	r.decider.Recall, r.decider.RecallAll = r.recall, r.recallAll
 	r.openGit()
 	if err := r.fits(); err != nil {
 		return nil, errors.Join(err, r.events.Close())

@@ -60,7 +60,7 @@ func (r *Router) wanted(p string) []byte {
 }
 
 func (r *Router) putRightOne(now time.Time, p string, want []byte) {
-	tell := now.Sub(r.righted[p]).Abs() >= noticeEvery
+	tell := now.Sub(r.righted[p]).Abs() >= NoticeEvery
 	kept, err := r.keepAside(p, tell)
 	if err != nil {
 		r.cfg.Log.Warn("cannot keep what somebody wrote over a file", slog.String("path", p), slog.String("error", err.Error()))

@@ -59,7 +59,7 @@ func Roster(s *ledger.State, pending func(protocol.AgentID) int) []AgentStatus {
 		list = append(list, AgentStatus{
 			ID: a.ID, Role: a.Role, Status: a.Status, Lead: s.Lead == a.ID,
 			Pending: pending(a.ID), Unread: a.Inbox.Len(), Handled: a.Handled, Sent: a.Accepted,
-			Silent: silent(a), Stopped: a.Stopped,
+			Silent: Silent(a), Stopped: a.Stopped,
 		})
 	}
 	return list

@@ -336,8 +336,8 @@ func (d *Decider) forget(now time.Time, at task.Moment, t *task.Task) {
 		return
 	}
 	var paths []string
-	for _, f := range filesOf(t) {
-		paths = append(paths, f.path)
+	for _, f := range t.Files() {
+		paths = append(paths, f.Path)
 	}
 	d.emit(now, &protocol.HiveEvent{Action: protocol.Swept, Paths: paths})
 	d.plan.forget(t)
@@ -522,7 +522,7 @@ func (d *Decider) unanswered(now time.Time, t *task.Task) error {
 		return err
 	}
 	for _, id := range asked {
-		if a := d.state.Agents[id]; a != nil && silent(a) && a.Missed == offersMissed { // just now
+		if a := d.state.Agents[id]; a != nil && Silent(a) && a.Missed == offersMissed { // just now
 			if err := d.Alert(now, &protocol.AlertEvent{
 				Code: protocol.CodeAgentSilent, Agent: id,
 				Text: string(id) + " let " + digits(offersMissed) + " offers of tasks in a row run out; it is offered no more until it sends, handles or writes something",

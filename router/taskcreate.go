@@ -278,7 +278,7 @@ func (d *Decider) check(by protocol.AgentID, s *protocol.TaskSpec) *refusal {
 
 func (d *Decider) checkAddress(to protocol.Address) *refusal {
 	if role, ok := to.Role(); ok {
-		if bad := badRoles([]string{role}); bad != "" || role == "" {
+		if bad := protocol.BadRoles([]string{role}); bad != "" || role == "" {
 			return &refusal{protocol.CodeBadCommand, "@ is followed by a role or capability, not by " + protocol.Quote(cut(role, 64))}
 		}
 		return nil

@@ -70,30 +70,7 @@ func (r *Router) newestOf(seq protocol.Seq, p string) bool {
 	if t == nil {
 		return false
 	}
-	return slices.Contains(filesOf(t), fileOf{p, seq})
-}
-
-// fileOf is a file of a task, and the event that wrote it last.
-type fileOf struct {
-	path string
-	seq  protocol.Seq
-}
-
-// filesOf are the files of a task, task.json last: it is the task's last file to
-// go.
-func filesOf(t *task.Task) (list []fileOf) {
-	dir := protocol.TaskDir(t.ID) + "/"
-	for _, f := range []fileOf{{dir + protocol.TaskBrief, t.BriefAt}, {dir + protocol.TaskCheckpoint, t.CheckpointAt}, {dir + protocol.TaskResult, t.ResultAt}} {
-		if f.seq > 0 {
-			list = append(list, f)
-		}
-	}
-	if q := t.Questions; q != nil {
-		for _, a := range q.Answered {
-			list = append(list, fileOf{protocol.TaskAnswer(t.ID, a.Ask), a.At})
-		}
-	}
-	return append(list, fileOf{dir + protocol.TaskView, t.Viewed})
+	return slices.Contains(t.Files(), task.File{Path: p, Seq: seq})
 }
 
 // redoTask writes the files of tasks again that a crash may have taken.
@@ -110,15 +87,15 @@ func (r *Router) redoTask(seq protocol.Seq, changes []protocol.Change) {
 func (r *Router) missingOfTasks() error {
 	missing := map[protocol.Seq]bool{}
 	for t := range r.state.Tasks.All() {
-		for _, f := range filesOf(t) {
-			if _, err := r.disk.Lstat(f.path); f.seq == 0 || !isNotExist(err) {
+		for _, f := range t.Files() {
+			if _, err := r.disk.Lstat(f.Path); f.Seq == 0 || !isNotExist(err) {
 				continue
 			}
-			if _, view := r.state.View(f.path); view {
-				r.putView(f.path)
+			if _, view := r.state.View(f.Path); view {
+				r.putView(f.Path)
 				continue
 			}
-			missing[f.seq] = true
+			missing[f.Seq] = true
 		}
 	}
 	if len(missing) == 0 {

@@ -95,7 +95,7 @@ func newTaskRun(t *rapid.T) *taskRun {
 // begin starts a daemon from a state.
 func (h *taskRun) begin(t *rapid.T, s *ledger.State) {
 	h.d = NewDecider(s, h.set, zeros{})
-	h.d.recall = func(seq protocol.Seq) (protocol.Event, error) { return h.log[seq-1], nil }
+	h.d.Recall = func(seq protocol.Seq) (protocol.Event, error) { return h.log[seq-1], nil }
 	h.d.Hive(h.now, &protocol.HiveEvent{Action: protocol.Started})
 	h.m.clocks = h.now.Add(-h.m.shift)
 	h.follow(t)

@@ -47,9 +47,9 @@ const offersWaiting = 3
 // offered nothing more until it is heard of: those of three leases at least.
 const offersMissed = 3 * offersWaiting
 
-// silent tells whether an agent could be offered tasks, and let too many offers
+// Silent reports whether an agent could be offered tasks, and let too many offers
 // run out.
-func silent(a *ledger.Agent) bool { return a.Status == ledger.Active && a.Missed >= offersMissed }
+func Silent(a *ledger.Agent) bool { return a.Status == ledger.Active && a.Missed >= offersMissed }
 
 // hand is what an agent has in hand.
 type hand struct {
@@ -159,7 +159,7 @@ func (p *plan) agent(id protocol.AgentID) {
 	if a == nil || a.Status != ledger.Active {
 		return
 	}
-	if h.slots = slotsOf(a); silent(a) || !h.room() {
+	if h.slots = slotsOf(a); Silent(a) || !h.room() {
 		return
 	}
 	h.listed = h.load() + 1

@@ -28,7 +28,7 @@ func (d *Decider) wordless(now time.Time, of protocol.Seq, e *protocol.MessageEv
 		about = protocol.TaskID(id)
 	}
 	a := d.state.Agents[e.From]
-	if about == "" || a == nil || reply.Code == protocol.CodeNoCommand || now.Sub(a.Hinted()).Abs() < noticeEvery {
+	if about == "" || a == nil || reply.Code == protocol.CodeNoCommand || now.Sub(a.Hinted()).Abs() < NoticeEvery {
 		return nil
 	}
 	x := &protocol.TaskRejectedEvent{Task: string(about), Event: string(e.Act), By: e.From, Of: of, Epoch: m.Epoch, Code: protocol.CodeNoCommand, Detail: "it names no event, so that nothing came of it"}

@@ -331,7 +331,7 @@ func (d *Decider) event(seq protocol.Seq) (protocol.Event, error) {
 	if ok {
 		return d.out[i].Event, nil
 	}
-	return d.recall(seq)
+	return d.Recall(seq)
 }
 
 // taskEvent is event for one of a task.

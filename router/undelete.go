@@ -59,7 +59,7 @@ func (d *Decider) undeleted(by protocol.AgentID, a *ledger.Agent, seqs []protoco
 		if seq > d.state.Seq {
 			return nil, bad("there is no event %s", seq)
 		}
-		ev, err := d.recall(seq)
+		ev, err := d.Recall(seq)
 		if err != nil {
 			return nil, bad("%s", err)
 		}

@@ -151,3 +151,25 @@ func answeredIn(e *protocol.TaskEvent) (list []protocol.Question) {
 	}
 	return list
 }
+
+// File is a file of a task, and the event that wrote it last.
+type File struct {
+	Path string
+	Seq  protocol.Seq
+}
+
+// Files lists the files of the task, task.json last: it is the last one to go.
+func (t *Task) Files() (list []File) {
+	dir := protocol.TaskDir(t.ID) + "/"
+	for _, f := range []File{{dir + protocol.TaskBrief, t.BriefAt}, {dir + protocol.TaskCheckpoint, t.CheckpointAt}, {dir + protocol.TaskResult, t.ResultAt}} {
+		if f.Seq > 0 {
+			list = append(list, f)
+		}
+	}
+	if q := t.Questions; q != nil {
+		for _, a := range q.Answered {
+			list = append(list, File{protocol.TaskAnswer(t.ID, a.Ask), a.At})
+		}
+	}
+	return append(list, File{dir + protocol.TaskView, t.Viewed})
+}
