@@ -47,6 +47,7 @@ var allowed = map[string][]string{
 	"hive-example":             {},
 	"internal/archtest":        {},
 	"proof/mutant":             {},
+	"proof/metrics":            {},
 	"proof/matrix":             {},
 	"cmd/hived":                {"..."},
 }

@@ -1,0 +1,96 @@
+package main
+
+import (
+	"bytes"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+)
+
+// source is the module: what its go.mod says, its files without the tests parsed,
+// and the number of lines of all.
+type source struct {
+	set   *token.FileSet
+	mod   string
+	files map[string]*ast.File // by path; the directory is the package
+	lines map[string]int       // also of tests
+}
+
+// load reads the module in a directory. Files of all systems count.
+func load(dir fs.FS) (*source, error) {
+	mod, err := fs.ReadFile(dir, "go.mod")
+	if err != nil {
+		return nil, err
+	}
+	s := &source{set: token.NewFileSet(), mod: string(mod), files: map[string]*ast.File{}, lines: map[string]int{}}
+	return s, fs.WalkDir(dir, ".", func(name string, e fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case e.IsDir() && name != "." && (strings.ContainsAny(e.Name()[:1], "._") || e.Name() == "testdata" || e.Name() == "tools"):
+			return fs.SkipDir
+		case e.IsDir() || path.Ext(name) != ".go":
+			return nil
+		}
+		text, err := fs.ReadFile(dir, name)
+		if err != nil {
+			return err
+		}
+		s.lines[name] = bytes.Count(text, []byte("\n"))
+		if isTest(name) {
+			return nil
+		}
+		s.files[name], err = parser.ParseFile(s.set, name, text, parser.ParseComments|parser.SkipObjectResolution)
+		return err
+	})
+}
+
+func isTest(name string) bool { return strings.HasSuffix(name, "_test.go") }
+
+// names are the files without the tests, in order.
+func (s *source) names() []string { return slices.Sorted(maps.Keys(s.files)) }
+
+// in are the files of one package, without its tests and without the packages
+// below it.
+func (s *source) in(pkg string) []string {
+	return slices.DeleteFunc(s.names(), func(name string) bool { return path.Dir(name) != pkg })
+}
+
+// each calls fn with every function and method that has a body, in the order of
+// files.
+func (s *source) each(files []string, fn func(name string, f *ast.FuncDecl)) {
+	for _, name := range files {
+		for _, d := range s.files[name].Decls {
+			if f, ok := d.(*ast.FuncDecl); ok && f.Body != nil {
+				fn(name, f)
+			}
+		}
+	}
+}
+
+// receiver is the name of the type that a function is a method of, or "".
+func receiver(f *ast.FuncDecl) string {
+	if f.Recv == nil {
+		return ""
+	}
+	t := f.Recv.List[0].Type
+	for {
+		switch of := t.(type) {
+		case *ast.StarExpr:
+			t = of.X
+		case *ast.IndexExpr:
+			t = of.X
+		case *ast.IndexListExpr:
+			t = of.X
+		case *ast.Ident:
+			return of.Name
+		default:
+			return ""
+		}
+	}
+}
