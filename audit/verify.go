@@ -454,7 +454,7 @@ func (f *files) newOwn(opt Options) ([]string, error) {
 	boxes := mailbox.New(f.disk, mailbox.Options{OwnMaxBytes: s.MaxBytes, OwnInclude: s.Include, Settle: time.Minute})
 	var paths []string
 	for _, a := range f.fold.state.Roster() {
-		own, err := boxes.OwnFiles(a.ID, time.Now(), true)
+		own, err := boxes.OwnFiles(a.ID, time.Now())
 		if err != nil {
 			continue // the agent's directory is gone, and so are its files
 		}

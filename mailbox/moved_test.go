@@ -17,7 +17,7 @@ func (h *hive) looked() {
 		h.scan()
 		_, err := h.Inbox(alice, h.now, slices.Values([]string{"1.json"}), false)
 		h.ok(err)
-		_, err = h.OwnFiles(alice, h.now, false)
+		_, err = h.OwnFiles(alice, h.now)
 		h.ok(err)
 		h.wait(time.Second)
 	}
@@ -88,7 +88,7 @@ func TestMoved(t *testing.T) {
 		{"an own file that is missing", func(h *hive) {
 			h.ok(h.Remove(home + "identity.md"))
 			for range 2 {
-				_, err := h.OwnFiles(alice, h.now, false)
+				_, err := h.OwnFiles(alice, h.now)
 				h.ok(err)
 				h.wait(time.Second)
 			}
@@ -193,8 +193,8 @@ func TestPostpone(t *testing.T) {
 	h.write(home+"memory.md", "x")
 	h.write("board.md", "x")
 	for id, look := range map[string]func() (Own, error){
-		home + "memory.md": func() (Own, error) { return h.OwnFiles(alice, h.now, false) },
-		"board.md":         func() (Own, error) { return h.Board(h.now, false) },
+		home + "memory.md": func() (Own, error) { return h.OwnFiles(alice, h.now) },
+		"board.md":         func() (Own, error) { return h.Board(h.now) },
 	} {
 		changed := func() int {
 			t.Helper()

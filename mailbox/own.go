@@ -48,15 +48,10 @@ type ownState struct {
 // their own, and those that a pattern of OwnInclude fits, element by
 // element as [path.Match] does. `alive`, *.tmp, *~, *.swp, links, and files with
 // a second name are not among them, nor is anything in inbox/ or outbox/.
-// force forgets the calls before: all that is there is then Changed, and what
-// is not is not Gone. A file that changed in the instant in which it was looked
-// at is reported twice. With an error what is returned is good, and the rest
-// comes with a later call.
-func (b *Boxes) OwnFiles(id protocol.AgentID, now time.Time, force bool) (Own, error) {
+// A file that changed in the instant in which it was looked at is reported twice.
+// With an error what is returned is good, and the rest comes with a later call.
+func (b *Boxes) OwnFiles(id protocol.AgentID, now time.Time) (Own, error) {
 	set := &b.box(id).own
-	if force {
-		*set = ownSet{}
-	}
 	names, err := b.ownNames(protocol.AgentDir(id), set, now)
 	if err != nil {
 		return Own{}, fmt.Errorf("look for files of agent %s: %w", id, err)
@@ -77,10 +72,7 @@ func (b *Boxes) Postpone(id protocol.AgentID, name string) {
 }
 
 // Board is [Boxes.OwnFiles] for board.md, which is everybody's.
-func (b *Boxes) Board(now time.Time, force bool) (Own, error) {
-	if force {
-		b.board = ownSet{}
-	}
+func (b *Boxes) Board(now time.Time) (Own, error) {
 	return b.ownChanges(&b.board, []string{protocol.PathBoard}, now)
 }
 

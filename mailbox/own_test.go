@@ -13,9 +13,9 @@ import (
 
 const home = "agents/alice/"
 
-func (h *hive) ownNow(force bool) (changed, gone []string) {
+func (h *hive) ownNow() (changed, gone []string) {
 	h.Helper()
-	own, err := h.OwnFiles(alice, h.now, force)
+	own, err := h.OwnFiles(alice, h.now)
 	h.ok(err)
 	for _, f := range own.Changed {
 		name := strings.TrimPrefix(f.Path, home)
@@ -43,56 +43,54 @@ func TestOwnFiles(t *testing.T) {
 	h.ok(h.disk.Link("secret", home+"hard"))
 	h.wait(time.Second)
 
-	changed, _ := h.ownNow(false)
+	changed, _ := h.ownNow()
 	h.equal("at first", changed, []string{"a\nb (bad name)", "big (too big)", "git~1 (bad name)", "identity.md", "memory.md", "\xff (bad name)"})
-	changed, _ = h.ownNow(false)
+	changed, _ = h.ownNow()
 	h.equal("unchanged", changed, []string(nil))
-	changed, _ = h.ownNow(true)
-	h.equal("forced", len(changed), 6)
 
 	h.write(home+"memory.md", "more")
 	h.wait(time.Second)
-	changed, _ = h.ownNow(false)
+	changed, _ = h.ownNow()
 	h.equal("written", changed, []string{"memory.md"})
 
 	h.ok(h.disk.Remove(home + "identity.md"))
-	_, gone := h.ownNow(false)
+	_, gone := h.ownNow()
 	h.equal("gone at first", gone, []string(nil))
 	h.wait(settle)
-	_, gone = h.ownNow(false)
+	_, gone = h.ownNow()
 	h.equal("gone", gone, []string{home + "identity.md"})
 	h.wait(settle)
-	_, gone = h.ownNow(false)
+	_, gone = h.ownNow()
 	h.equal("gone once", gone, []string(nil))
 }
 
 func TestOwnFileDeletedAndWrittenAgain(t *testing.T) {
 	h := memHive(t)
 	h.write(home+"memory.md", "text")
-	h.ownNow(false)
+	h.ownNow()
 	h.ok(h.disk.Remove(home + "memory.md"))
-	h.ownNow(false)
+	h.ownNow()
 	h.wait(settle / 2)
 	h.write(home+"memory.md", "text")
-	h.ownNow(false)
+	h.ownNow()
 	h.wait(settle)
-	_, gone := h.ownNow(false)
+	_, gone := h.ownNow()
 	h.equal("gone", gone, []string(nil))
 }
 
 func TestOwnFileMovedAwayAndBack(t *testing.T) {
 	h := memHive(t)
 	h.write(home+"memory.md", "text")
-	h.ownNow(false)
+	h.ownNow()
 	h.wait(time.Second)
-	h.ownNow(false)
+	h.ownNow()
 	for range 2 {
 		h.ok(h.disk.Rename(home+"memory.md", "memory.md"))
-		_, gone := h.ownNow(false)
+		_, gone := h.ownNow()
 		h.equal("gone", gone, []string(nil))
 		h.wait(settle)
 		h.ok(h.disk.Rename("memory.md", home+"memory.md"))
-		h.ownNow(false)
+		h.ownNow()
 	}
 }
 
@@ -102,16 +100,16 @@ func TestRacyOwnFile(t *testing.T) {
 	frozen := h.now
 	mem.SetClock(func() time.Time { return frozen })
 	h.write(home+"memory.md", "one")
-	changed, _ := h.ownNow(false)
+	changed, _ := h.ownNow()
 	h.equal("new", changed, []string{"memory.md"})
 	h.write(home+"memory.md", "two") // same size, same tick
 	h.wait(10 * time.Millisecond)
-	h.ownNow(false)
+	h.ownNow()
 	h.wait(10 * time.Millisecond)
-	changed, _ = h.ownNow(false)
+	changed, _ = h.ownNow()
 	h.equal("once more after the tick", changed, []string{"memory.md"})
 	h.wait(time.Second)
-	changed, _ = h.ownNow(false)
+	changed, _ = h.ownNow()
 	h.equal("and no more", changed, []string(nil))
 }
 
@@ -130,24 +128,24 @@ func TestOwnInclude(t *testing.T) {
 	h.write("elsewhere/x.md", secret)
 	h.ok(mem.Symlink(home+"linked", "../../elsewhere"))
 	h.wait(time.Second)
-	changed, _ := h.ownNow(false)
+	changed, _ := h.ownNow()
 	h.equal("own files", changed, []string{"memory.md", "notes/a.md", "notes/c.json", "notes/deep/d"})
 }
 
 func TestOwnFilesOfNobody(t *testing.T) {
 	h := memHive(t)
-	if _, err := h.OwnFiles("bob", h.now, false); !absent(err) {
+	if _, err := h.OwnFiles("bob", h.now); !absent(err) {
 		t.Errorf("got %v, want that it does not exist", err)
 	}
 }
 
 func TestBoard(t *testing.T) {
 	h := memHive(t)
-	own, err := h.Board(h.now, false)
+	own, err := h.Board(h.now)
 	h.ok(err)
 	h.equal("no board", own, Own{Looked: 1})
 	h.write("board.md", "plan")
-	own, err = h.Board(h.now, false)
+	own, err = h.Board(h.now)
 	h.ok(err)
 	h.equal("path", own.Changed[0].Path, "board.md")
 	data, info, err := h.ReadOwn("board.md")
@@ -155,10 +153,10 @@ func TestBoard(t *testing.T) {
 	h.equal("read", string(data), "plan")
 	h.equal("size", info.Size, int64(4))
 	h.ok(h.disk.Remove("board.md"))
-	_, err = h.Board(h.now, false)
+	_, err = h.Board(h.now)
 	h.ok(err)
 	h.wait(settle)
-	own, err = h.Board(h.now, false)
+	own, err = h.Board(h.now)
 	h.ok(err)
 	h.equal("gone", own, Own{Gone: []string{"board.md"}, Looked: 1})
 }

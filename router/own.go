@@ -28,7 +28,7 @@ func (r *Router) ownFiles(now time.Time) {
 	}
 	if r.root.own {
 		r.root.own = false
-		board, err := r.boxes.Board(now, false)
+		board, err := r.boxes.Board(now)
 		r.own(now, nil, board, err)
 	}
 	for range r.most() {
@@ -43,7 +43,7 @@ func (r *Router) ownFiles(now time.Time) {
 // ownOf records new versions of one agent's own files. It says how many files
 // it looked at.
 func (r *Router) ownOf(now time.Time, a *attention) int {
-	files, err := r.boxes.OwnFiles(a.id, now, false)
+	files, err := r.boxes.OwnFiles(a.id, now)
 	r.own(now, a, files, err)
 	r.timers.set(a)
 	return files.Looked
