@@ -118,10 +118,14 @@ func (w *Watcher) Degraded() string {
 // lost because a directory was replaced. It returns once they are watched;
 // before Run it only takes note.
 //
-// Where watches are scarce outboxes come first. hot says that something happens
-// at this agent: then its outbox takes the place of one of which nothing was
-// heard for a minute, the longest first.
-func (w *Watcher) Add(id protocol.AgentID, hot bool) {
+// Where watches are scarce outboxes come first.
+func (w *Watcher) Add(id protocol.AgentID) { w.add(id, time.Time{}) }
+
+// AddHot is Add of an agent at which something happens: its outbox takes the place
+// of one of which nothing was heard for a minute, the longest first.
+func (w *Watcher) AddHot(id protocol.AgentID) { w.add(id, time.Now()) }
+
+func (w *Watcher) add(id protocol.AgentID, heard time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, part := range agentParts {
@@ -131,8 +135,8 @@ func (w *Watcher) Add(id protocol.AgentID, hot bool) {
 			d = &watched{hint: Hint{Agent: id, Part: part}}
 			w.dirs[dir] = d
 		}
-		if hot {
-			d.heard = time.Now()
+		if !heard.IsZero() {
+			d.heard = heard
 		}
 		w.armLocked(dir)
 	}

@@ -21,7 +21,7 @@ func watching(t *testing.T) (*hive, *Watcher) {
 	t.Helper()
 	h := diskHive(t)
 	w := NewWatcher(h.root, slog.New(slog.DiscardHandler))
-	w.Add(alice, false)
+	w.Add(alice)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- w.Run(ctx) }()
@@ -114,7 +114,7 @@ func TestWatchFollowsWhatIsReplaced(t *testing.T) {
 			for range 3 {
 				replace(h)
 				h.hinted(w, outboxHint) // look: something may be in it already
-				w.Add(alice, false)
+				w.Add(alice)
 				h.drain(w)
 				h.write(outDir+"x.json", message)
 				h.hinted(w, outboxHint)
@@ -134,7 +134,7 @@ func TestWatchFollowsAnAgentThatIsReplaced(t *testing.T) {
 			_, err := h.Ensure(alice)
 			h.ok(err)
 			h.hinted(w, Hint{Part: PartAgents})
-			w.Add(alice, false)
+			w.Add(alice)
 			h.drain(w)
 			h.write(outDir+"x.json", message)
 			h.hinted(w, outboxHint)
@@ -164,7 +164,7 @@ func TestWatchIgnoresLinks(t *testing.T) {
 	elsewhere := t.TempDir()
 	h.ok(os.MkdirAll(h.path("agents/bob"), 0o755))
 	h.ok(os.Symlink(elsewhere, h.path("agents/bob/outbox")))
-	w.Add("bob", false)
+	w.Add("bob")
 	// Making bob is a reason to look everywhere in it.
 	h.drain(w)
 	h.ok(os.WriteFile(elsewhere+"/x.json", nil, 0o600))
@@ -203,7 +203,7 @@ func TestWatchOverflow(t *testing.T) {
 
 func TestHintsAreCoalesced(t *testing.T) {
 	w := NewWatcher(t.TempDir(), slog.New(slog.DiscardHandler))
-	w.Add(alice, false)
+	w.Add(alice)
 	dir := w.root + "/agents/alice/outbox/"
 	var s hintSet
 	for range 1_000_000 {
@@ -225,7 +225,7 @@ func TestOverflowSwallowsHints(t *testing.T) {
 
 func TestDegraded(t *testing.T) {
 	w := NewWatcher(t.TempDir(), slog.New(slog.DiscardHandler))
-	w.Add(alice, false)
+	w.Add(alice)
 	if got := w.Degraded(); got != "" {
 		t.Errorf("degraded at first: %s", got)
 	}
@@ -242,7 +242,7 @@ func TestDegraded(t *testing.T) {
 func TestAddTwice(t *testing.T) {
 	h, w := watching(t)
 	for range 3 {
-		w.Add(alice, false)
+		w.Add(alice)
 	}
 	w.mu.Lock()
 	n := len(w.events.(*fsnotify.Watcher).WatchList())
@@ -257,7 +257,7 @@ func TestAddTwice(t *testing.T) {
 	w.dirs[dir].info, err = os.Lstat(h.root)
 	w.mu.Unlock()
 	h.ok(err)
-	w.Add(alice, false)
+	w.Add(alice)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	h.equal("mended", os.SameFile(w.dirs[dir].info, info), true)
@@ -295,7 +295,7 @@ func scarceHive(t *testing.T, watches int) (*hive, *Watcher, *few) {
 	for _, id := range []protocol.AgentID{alice, "bob", "carol"} {
 		_, err := h.Ensure(id)
 		h.ok(err)
-		w.Add(id, false)
+		w.Add(id)
 	}
 	f := &few{left: watches + 2, watches: map[string]bool{}}
 	w.begin(f)
@@ -323,22 +323,22 @@ func TestScarceWatchesGoToOutboxes(t *testing.T) {
 	}
 	_, err := h.Ensure("dave")
 	h.ok(err)
-	w.Add("dave", false)
+	w.Add("dave")
 	h.equal("a new agent's outbox comes before old notes", f.watchedBelow(h.root), []string{"alice/outbox", "bob/outbox", "carol/outbox", "dave/outbox"})
 }
 
 func TestScarceWatchesGoWhereSomethingHappens(t *testing.T) {
 	h, w, f := scarceHive(t, 2)
 	h.equal("at first", f.watchedBelow(h.root), []string{"alice/outbox", "bob/outbox"})
-	w.Add("carol", false)
+	w.Add("carol")
 	h.equal("nothing happened at carol", f.watchedBelow(h.root), []string{"alice/outbox", "bob/outbox"})
 	w.take(fsnotify.Event{Name: h.path("agents/alice/outbox/x.json"), Op: fsnotify.Create}, &hintSet{})
-	w.Add("carol", true)
+	w.AddHot("carol")
 	h.equal("bob was not heard of", f.watchedBelow(h.root), []string{"alice/outbox", "carol/outbox"})
-	w.Add("bob", true)
+	w.AddHot("bob")
 	h.equal("all are warm", f.watchedBelow(h.root), []string{"alice/outbox", "carol/outbox"})
 	w.dirs[h.path("agents/alice/outbox")].heard = time.Now().Add(-coldAfter)
-	w.Add("bob", true)
+	w.AddHot("bob")
 	h.equal("alice went cold", f.watchedBelow(h.root), []string{"bob/outbox", "carol/outbox"})
 }
 

@@ -57,11 +57,12 @@ func findOlder(disk durable.FS, adopt bool) (*olderHive, error) {
 	if err := json.Unmarshal(data, &reg); err != nil {
 		return o, fmt.Errorf("read registry.json: %w; mend it or move it away", err)
 	}
-	own := reg.Format != nil
-	if !own {
+	by := byHived
+	if reg.Format == nil {
+		by = byOlderTool
 		o.registry = data
 	}
-	for _, e := range readEntries(reg.Agents, own) {
+	for _, e := range readEntries(reg.Agents, by) {
 		id, err := protocol.ParseAgentID(e.name)
 		if err != nil || id.Reserved() && (id != protocol.God || reg.GodID != e.name) {
 			o.left = append(o.left, protocol.SafeName(e.name))

@@ -141,7 +141,7 @@ func TestOlderEntries(t *testing.T) {
 	}
 	for _, c := range []struct {
 		entry string
-		own   bool
+		by    author
 		want  result
 	}{
 		{entry: `"bob"`},
@@ -161,12 +161,12 @@ func TestOlderEntries(t *testing.T) {
 		{entry: `{"role":5,"capabilities":"go","slots":-1,"archived":"no","onHold":1,"status":true}`, want: result{Older: `{"archived":"no","capabilities":"go","onHold":1,"role":5,"slots":-1,"status":true}`}},
 		{entry: `{"slots":3,"archived":true,"onHold":true}`, want: result{Slots: 3, Held: true, Archived: true}},
 		{entry: `{"status":"held","joined_at":"x"}`, want: result{Held: true, Older: `{"joined_at":"x"}`}},
-		{entry: `{"status":"archived","joined_at":"x","cwd":"/","older":{"role":"a b","cwd":"/old"}}`, own: true, want: result{Archived: true, Older: `{"cwd":"/","role":"a b"}`}},
+		{entry: `{"status":"archived","joined_at":"x","cwd":"/","older":{"role":"a b","cwd":"/old"}}`, by: byHived, want: result{Archived: true, Older: `{"cwd":"/","role":"a b"}`}},
 		{entry: `{"older":null}`},
 		{entry: `{"older":[1]}`, want: result{Older: `{"older":[1]}`}},
 		{entry: `{"a":"` + long + `","cwd":"/"}`, want: result{Older: `{"cwd":"/"}`, Changed: []string{fmt.Sprintf(`"a" of bob is too large for the roster: %d bytes`, len(long)+3)}}},
 	} {
-		e := readEntry("bob", []byte(c.entry), c.own)
+		e := readEntry("bob", []byte(c.entry), c.by)
 		got := result{e.role, string(e.older), e.caps, e.slots, e.held, e.archived, e.changed}
 		if diff := cmp.Diff(c.want, got); diff != "" {
 			t.Errorf("%.80s (-want +got):\n%s", c.entry, diff)
@@ -188,7 +188,7 @@ func TestOlderRegistries(t *testing.T) {
 		{``, nil},
 	} {
 		var got []string
-		for _, e := range readEntries([]byte(c.agents), false) {
+		for _, e := range readEntries([]byte(c.agents), byOlderTool) {
 			got = append(got, e.name)
 		}
 		if diff := cmp.Diff(c.want, got); diff != "" {

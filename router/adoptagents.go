@@ -58,14 +58,22 @@ func (o *olderHive) setAsideRegistry(disk durable.FS) error {
 	return nil
 }
 
-// readEntries reads the agents of a registry, in the order of their ids; own says
-// that hived wrote it. What is no list of agents gives none.
-func readEntries(v jsontext.Value, own bool) []olderEntry {
+// author is who wrote a registry.
+type author int
+
+const (
+	byOlderTool author = iota
+	byHived
+)
+
+// readEntries reads the agents of a registry, in the order of their ids. What is no
+// list of agents gives none.
+func readEntries(v jsontext.Value, by author) []olderEntry {
 	var byID map[string]jsontext.Value
 	if json.Unmarshal(v, &byID) == nil {
 		list := make([]olderEntry, 0, len(byID))
 		for _, id := range slices.Sorted(maps.Keys(byID)) {
-			list = append(list, readEntry(id, byID[id], own))
+			list = append(list, readEntry(id, byID[id], by))
 		}
 		return list
 	}
@@ -79,7 +87,7 @@ func readEntries(v jsontext.Value, own bool) []olderEntry {
 		if json.Unmarshal(value, &named.ID) != nil {
 			_ = json.Unmarshal(value, &named) // without an id it is left, and told of
 		}
-		list = append(list, readEntry(named.ID, value, own))
+		list = append(list, readEntry(named.ID, value, by))
 	}
 	return list
 }
@@ -93,7 +101,7 @@ type olderEntry struct {
 
 // readEntry takes from an entry what hived knows. What it does not know, and what
 // it cannot take as it is written, it keeps.
-func readEntry(name string, v jsontext.Value, own bool) olderEntry {
+func readEntry(name string, v jsontext.Value, by author) olderEntry {
 	e := olderEntry{name: name}
 	var members map[string]jsontext.Value
 	if json.Unmarshal(v, &members) != nil {
@@ -104,7 +112,7 @@ func readEntry(name string, v jsontext.Value, own bool) olderEntry {
 		delete(members, "older")
 	}
 	for _, member := range slices.Sorted(maps.Keys(members)) {
-		if e.take(member, members[member], own) {
+		if e.take(member, members[member], by) {
 			delete(members, member)
 		}
 	}
@@ -119,7 +127,7 @@ func readEntry(name string, v jsontext.Value, own bool) olderEntry {
 
 // take reads one member. It is false where the member is to be kept as it is
 // written.
-func (e *olderEntry) take(member string, v jsontext.Value, own bool) bool {
+func (e *olderEntry) take(member string, v jsontext.Value, by author) bool {
 	switch member {
 	case "id":
 		var id string
@@ -155,7 +163,7 @@ func (e *olderEntry) take(member string, v jsontext.Value, own bool) bool {
 		e.held, e.archived = e.held || status == "held", e.archived || status == "archived"
 		return slices.Contains([]string{"active", "held", "archived"}, status)
 	case "joined_at":
-		return own
+		return by == byHived
 	}
 	return false
 }

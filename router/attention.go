@@ -131,13 +131,15 @@ func (t *timers) set(a *attention) {
 	}
 }
 
-// until gives the agents that are due, the earliest first, or all there are.
-func (t *timers) until(now time.Time, all bool) []*attention {
-	if all {
-		return slices.SortedFunc(slices.Values(*t), func(a, b *attention) int {
-			return cmp.Or(a.due.Compare(b.due), cmp.Compare(a.id, b.id))
-		})
-	}
+// all gives the agents that have a time, the earliest first.
+func (t *timers) all() []*attention {
+	return slices.SortedFunc(slices.Values(*t), func(a, b *attention) int {
+		return cmp.Or(a.due.Compare(b.due), cmp.Compare(a.id, b.id))
+	})
+}
+
+// until gives the agents that are due.
+func (t *timers) until(now time.Time) []*attention {
 	var list []*attention
 	// A heap: below what is not due, nothing is.
 	var from func(i int)
@@ -168,7 +170,11 @@ func sooner(t, than time.Time) bool {
 // dueTimers has those looked at whose time has come.
 func (r *Router) dueTimers(now time.Time) {
 	due := func(t time.Time) bool { return !t.IsZero() && (r.stopping || !now.Before(t)) }
-	for _, a := range r.timers.until(now, r.stopping) {
+	list := r.timers.until(now)
+	if r.stopping {
+		list = r.timers.all()
+	}
+	for _, a := range list {
 		if due(a.again) {
 			a.again = time.Time{}
 			r.wants.outbox.add(a)

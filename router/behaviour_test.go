@@ -233,7 +233,7 @@ func TestMassDeletionUndone(t *testing.T) {
 		t.Helper()
 		for range 3 {
 			now = now.Add(time.Second)
-			r.everything(true)
+			r.thorough()
 			for busy := true; busy; {
 				if busy, err = r.step(t.Context(), now); err != nil {
 					t.Fatal(err)
@@ -539,7 +539,7 @@ func TestCrowded(t *testing.T) {
 	for i := range 8 { // one of them crowds it
 		h.write(fmt.Sprintf("agents/alice/outbox/%02d.json", most+i), `{"to":"bob","body":"x"}`)
 	}
-	r.everything(true)
+	r.thorough()
 	for busy := true; busy; {
 		if busy, err = r.step(t.Context(), time.Now()); err != nil {
 			t.Fatal(err)
@@ -582,7 +582,7 @@ func TestDoneStaysUntilHistoryHoldsIt(t *testing.T) {
 		t.Fatal(err)
 	}
 	steps := func() {
-		r.everything(true)
+		r.thorough()
 		for busy := true; busy; {
 			if busy, err = r.step(t.Context(), time.Now()); err != nil {
 				t.Fatal(err)

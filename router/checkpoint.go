@@ -108,7 +108,7 @@ func (r *Router) finish(ctx context.Context) error {
 	}
 	// What the agents did until now is not left for the next start.
 	r.stopping = true
-	r.everything(false)
+	r.everything()
 	if _, err := r.step(ctx, now); err != nil {
 		return err
 	}

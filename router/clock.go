@@ -65,10 +65,10 @@ func (c *clock) paused() time.Duration {
 func (r *Router) keepTime(now time.Time) {
 	if by := r.clock.jumped(); by != 0 {
 		r.decider.Hive(now, &protocol.HiveEvent{Action: protocol.ClockJumped, Jump: by.Milliseconds(), Note: "the clock of the machine was set by " + by.Round(time.Second).String()})
-		r.everything(false)
+		r.everything()
 	}
 	if late := r.clock.paused(); late != 0 {
 		r.decider.Hive(now, &protocol.HiveEvent{Action: protocol.ClockJumped, Note: "hived did not run for " + late.Round(time.Second).String()})
-		r.everything(false)
+		r.everything()
 	}
 }

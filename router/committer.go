@@ -203,7 +203,7 @@ func (c *committer) run(ctx, drain context.Context) {
 	defer beside.Wait()
 	x := indexer{stale: true, fresh: true}
 	for {
-		wait := c.work(ctx, false)
+		wait := c.work(ctx, ifWorth)
 		if wait == committed {
 			x.stale, x.fresh = true, true
 		}
@@ -211,7 +211,10 @@ func (c *committer) run(ctx, drain context.Context) {
 		if wait != committed {
 			c.restNow()
 		}
-		if wait != committed && !c.sleep(ctx, wait, x.stale) {
+		if x.stale {
+			wait = min(wait, time.Second)
+		}
+		if wait != committed && !c.sleep(ctx, wait) {
 			break
 		}
 		if ctx.Err() != nil {
@@ -219,7 +222,7 @@ func (c *committer) run(ctx, drain context.Context) {
 		}
 	}
 	for failures := 0; failures < drainTries && drain.Err() == nil; {
-		switch c.work(drain, true) {
+		switch c.work(drain, regardless) {
 		case committed:
 			failures = 0
 		case forever:
@@ -268,10 +271,7 @@ const committed = time.Duration(-1)
 // forever is the wait when there is nothing to do.
 const forever = time.Duration(1<<63 - 1)
 
-func (c *committer) sleep(ctx context.Context, wait time.Duration, stale bool) bool {
-	if stale {
-		wait = min(wait, time.Second)
-	}
+func (c *committer) sleep(ctx context.Context, wait time.Duration) bool {
 	t := time.NewTimer(wait)
 	defer t.Stop()
 	select {
@@ -296,10 +296,18 @@ func (c *committer) indexError(ctx context.Context, err error) {
 	}
 }
 
+// urgency is whether a commit waits until it is worth one.
+type urgency int
+
+const (
+	ifWorth urgency = iota
+	regardless
+)
+
 // work makes at most one commit. It says how long to wait before it is called
 // again.
-func (c *committer) work(ctx context.Context, now bool) time.Duration {
-	batch, wait := c.next(ctx, now)
+func (c *committer) work(ctx context.Context, u urgency) time.Duration {
+	batch, wait := c.next(ctx, u)
 	if batch == nil {
 		return wait
 	}
@@ -352,7 +360,7 @@ func (c *committer) failed(ctx context.Context, err error) time.Duration {
 
 // next takes the next batch: from the queue, or from the log where the queue
 // does not begin where history ends.
-func (c *committer) next(ctx context.Context, now bool) (*gitcommit.Batch, time.Duration) {
+func (c *committer) next(ctx context.Context, u urgency) (*gitcommit.Batch, time.Duration) {
 	c.mu.Lock()
 	head := c.head
 	last := c.last
@@ -379,7 +387,7 @@ func (c *committer) next(ctx context.Context, now bool) (*gitcommit.Batch, time.
 		}
 		c.kept = list
 	}
-	if wait := c.early(list, now); wait != 0 {
+	if wait := c.early(list, u); wait != 0 {
 		return nil, wait
 	}
 	b := newBatch(list)
@@ -404,15 +412,15 @@ func (c *committer) full() int {
 
 // early tells how long a batch should still wait for more, zero if it should
 // not.
-func (c *committer) early(list []entry, now bool) time.Duration {
+func (c *committer) early(list []entry, u urgency) time.Duration {
 	busy := false
 	for _, e := range list {
 		busy = busy || !e.idle
 	}
 	switch {
-	case len(list) == 0 || !busy && !now:
+	case len(list) == 0 || !busy && u != regardless:
 		return forever
-	case now || len(list) >= c.full():
+	case u == regardless || len(list) >= c.full():
 		return 0
 	}
 	delay := max(c.settings.CommitDelay, min(time.Duration(c.dirs>>20)*restMiB, restMost))

@@ -29,7 +29,7 @@ func TestCommitGrowsWithDirectories(t *testing.T) {
 			c.queue = append(c.queue, entry{seq: protocol.Seq(8 + i)})
 		}
 		c.last = protocol.Seq(7 + waiting)
-		if b, _ := c.next(t.Context(), true); b == nil || int(b.Last-b.First)+1 != tt.want {
+		if b, _ := c.next(t.Context(), regardless); b == nil || int(b.Last-b.First)+1 != tt.want {
 			t.Errorf("batches of %d, %d bytes of directories: the commit holds %+v, want %d", tt.batch, tt.directories, b, tt.want)
 		}
 	}
@@ -49,12 +49,12 @@ func TestCommitWaitsAfterLargeDirectories(t *testing.T) {
 			{1 << 40, restMost},
 		} {
 			c := &committer{settings: protocol.GitSettings{CommitBatch: 1 << 16, CommitDelay: 200 * time.Millisecond}, dirs: tt.dirs}
-			if got := c.early([]entry{{at: time.Now()}}, false); got != tt.want {
+			if got := c.early([]entry{{at: time.Now()}}, ifWorth); got != tt.want {
 				t.Errorf("after %d bytes: it waits %s, want %s", tt.dirs, got, tt.want)
 			}
 			full := make([]entry, c.full())
 			full[0].at = time.Now()
-			if got := c.early(full, false); got != 0 {
+			if got := c.early(full, ifWorth); got != 0 {
 				t.Errorf("after %d bytes: a full one waits %s", tt.dirs, got)
 			}
 		}

@@ -417,7 +417,7 @@ func TestSealWaitsForWhatIsDecided(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	r.everything(true)
+	r.thorough()
 	disk.FailAt(1, durable.ErrNoSpace, 1, func(op faultfs.Op, name string) bool {
 		return op == faultfs.OpWrite && strings.Contains(name, "log") // it has its name since it was opened, or another
 	})
@@ -699,7 +699,7 @@ func TestOwedIsNotDeleted(t *testing.T) {
 			t.Fatal(err)
 		}
 		now = now.Add(time.Second)
-		r.everything(true)
+		r.thorough()
 		for busy := true; busy; {
 			if busy, err = r.step(t.Context(), now); err != nil {
 				t.Fatal(err)
@@ -927,7 +927,7 @@ func TestIntruderThatCannotBeMoved(t *testing.T) {
 	now := time.Now()
 	for range 5 {
 		now = now.Add(2 * r.cfg.Settings.Settle) // it has rested since the step before
-		r.everything(true)
+		r.thorough()
 		if _, err := r.step(t.Context(), now); err != nil {
 			t.Fatal(err)
 		}
@@ -1388,7 +1388,7 @@ func TestGoneInboxCannotBeFilled(t *testing.T) {
 	pass := func() {
 		t.Helper()
 		now = now.Add(time.Second)
-		r.everything(true)
+		r.thorough()
 		for busy := true; busy; {
 			if busy, err = r.step(t.Context(), now); err != nil {
 				t.Fatal(err)

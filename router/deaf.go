@@ -11,7 +11,8 @@ import (
 type deaf struct{}
 
 func (deaf) Run(context.Context) error     { return nil }
-func (deaf) Add(protocol.AgentID, bool)    {}
+func (deaf) Add(protocol.AgentID)          {}
+func (deaf) AddHot(protocol.AgentID)       {}
 func (deaf) Watched(protocol.AgentID) bool { return false }
 func (deaf) Hints() <-chan []mailbox.Hint  { return nil }
 func (deaf) Degraded() string              { return "" }

@@ -21,7 +21,7 @@ import (
 func fullInbox(t *testing.T, messages int, edit func(*Config)) *looker {
 	t.Helper()
 	l := newLooker(t, 4, attentive{}, edit)
-	l.everything(true)
+	l.thorough()
 	l.steps()
 	for i := range messages {
 		l.sends("alice", fmt.Sprintf("%03d", i), `{"to":["bob","a000"],"body":"x"}`)

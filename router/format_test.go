@@ -89,7 +89,7 @@ func TestNewFormatWaitsForRoom(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer r.events.Close()
-	r.everything(true)
+	r.thorough()
 	disk.FailAt(1, durable.ErrNoSpace, 3, func(op faultfs.Op, name string) bool {
 		return op == faultfs.OpWrite && strings.HasSuffix(name, "log.new")
 	})

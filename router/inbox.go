@@ -189,7 +189,7 @@ func (r *Router) inboxGone(now time.Time, a *attention) error {
 		r.alertOnce(now, &protocol.AlertEvent{Code: protocol.CodeInboxGone, Agent: a.id, Path: protocol.InboxDir(a.id), Text: "make the inbox of " + string(a.id) + " again: " + err.Error()})
 		return nil //nolint:nilerr // one agent\'s trouble stops no other
 	}
-	r.watch.Add(a.id, false)
+	r.watch.Add(a.id)
 	r.alertOnce(now, &protocol.AlertEvent{
 		Code: protocol.CodeInboxGone, Agent: a.id, Path: protocol.InboxDir(a.id),
 		Text: fmt.Sprintf("the inbox of %s vanished; it was made again with its %d unread messages", a.id, r.state.Agents[a.id].Inbox.Len()),

@@ -32,23 +32,29 @@ const inboxEvery = 100 * time.Millisecond
 // something moved there. While nothing does, the time doubles, up to `rescan`.
 const pollFast = 200 * time.Millisecond
 
-// everything makes the next steps a pass over all agents. With thorough they
-// also begin a round of turns.
-func (r *Router) everything(thorough bool) {
+// everything makes the next steps a pass over all agents.
+func (r *Router) everything() {
 	r.root.agents, r.root.own = true, true
 	for _, id := range r.order {
 		r.wants.look.add(r.agents[id])
 	}
-	if thorough {
-		r.beginRound()
-	}
+}
+
+// thorough is everything, and begins a round of turns.
+func (r *Router) thorough() {
+	r.everything()
+	r.beginRound()
 }
 
 // rescan is the pass that counts, where hints are only hints (spec §3.1).
 func (r *Router) rescan() error {
 	r.mark.passes++
 	r.root.believed = true
-	r.everything(r.mark.passes%roundEvery == 0)
+	if r.mark.passes%roundEvery == 0 {
+		r.thorough()
+	} else {
+		r.everything()
+	}
 	r.allow()
 	if r.rest.due(r.state.Seq) {
 		r.giveBack()
@@ -64,7 +70,7 @@ func (r *Router) hints(list []mailbox.Hint) {
 	now := time.Now()
 	for _, h := range list {
 		if h.Overflow {
-			r.everything(false)
+			r.everything()
 			return
 		}
 		a := r.agents[h.Agent]
@@ -135,7 +141,7 @@ func (r *Router) setPace(now time.Time, a *attention, moved bool) {
 		a.pace = 0
 	case moved:
 		a.pace = pollFast
-		r.watch.Add(a.id, true)
+		r.watch.AddHot(a.id)
 	default:
 		a.pace *= 2
 	}
@@ -211,7 +217,7 @@ func (r *Router) attend(now time.Time, id protocol.AgentID) {
 	if _, err := r.boxes.Ensure(id); err != nil {
 		r.alertOnce(now, &protocol.AlertEvent{Code: protocol.CodeBadAgentDir, Agent: id, Path: protocol.AgentDir(id), Text: err.Error()})
 	}
-	r.watch.Add(id, false)
+	r.watch.Add(id)
 }
 
 // lookAt has an agent looked at anew after the log said something about it.

@@ -149,7 +149,7 @@ func (l *looker) pass() {
 // settle rescans, a minute apart, until everything was looked at.
 func (l *looker) settle() {
 	l.Helper()
-	l.everything(true)
+	l.thorough()
 	for range 2 * roundEvery {
 		l.steps()
 		l.now = l.now.Add(time.Minute)
@@ -294,7 +294,7 @@ func TestStartWithOutboxes(t *testing.T) {
 			reads++
 		}
 	}
-	l.everything(true)
+	l.thorough()
 	l.steps()
 	l.equal("delivered", delivered, true)
 	l.equal("unread files read before that", early, 0)
@@ -313,7 +313,7 @@ func TestQuietAgentsAreNotPolled(t *testing.T) {
 	l.settle()
 	l.equal("polled after many quiet looks", len(l.timers), 0)
 	put(t, l.disk.FS, "agents/alice/outbox/1.json", `{"to":"bob","body":"x"}`)
-	l.everything(false)
+	l.everything()
 	l.steps()
 	var polled []protocol.AgentID
 	for _, a := range l.timers {
@@ -394,17 +394,17 @@ func TestTimers(t *testing.T) {
 		slices.Sort(ids)
 		return ids
 	}
-	if diff := cmp.Diff([]string{"a000", "a023", "a046"}, ids(list.until(at(2), false))); diff != "" {
+	if diff := cmp.Diff([]string{"a000", "a023", "a046"}, ids(list.until(at(2)))); diff != "" {
 		t.Errorf("due (-want +got):\n%s", diff)
 	}
-	if n := len(list.until(at(0), true)); n != 50 {
+	if n := len(list.all()); n != 50 {
 		t.Errorf("%d of all", n)
 	}
 	for _, a := range agents {
 		a.again = time.Time{}
 		list.set(a)
 	}
-	if n := len(list.until(at(199), false)); n != 0 {
+	if n := len(list.until(at(199))); n != 0 {
 		t.Errorf("%d due, want none", n)
 	}
 	agents[7].again = at(3)

@@ -23,7 +23,7 @@ const hearing = time.Millisecond
 // watcher hints at, and every rescan at what moved, because watching is a hint
 // and the pass is the truth (spec §3.1).
 func (r *Router) loop(ctx context.Context) error {
-	r.everything(true)
+	r.thorough()
 	rescan := time.NewTicker(r.cfg.Settings.Rescan)
 	defer rescan.Stop()
 	passes := 0
@@ -42,7 +42,7 @@ func (r *Router) loop(ctx context.Context) error {
 			if passes++; passes > 1 {
 				return nil
 			}
-			r.everything(true)
+			r.thorough()
 			continue
 		}
 		if err := r.wait(ctx, rescan.C, r.nextWake(r.clock.now())); err != nil {
@@ -113,7 +113,7 @@ func (r *Router) step(ctx context.Context, now time.Time) (busy bool, err error)
 	}
 	if r.unsealed {
 		if ready, err := r.newFormat(now); !ready {
-			r.writeStatus(time.Now(), false)
+			r.tellStatus(time.Now())
 			return false, err
 		}
 	}
@@ -150,7 +150,7 @@ func (r *Router) step(ctx context.Context, now time.Time) (busy bool, err error)
 	r.putRight(now)
 	refilling := r.refillSome(now)
 	r.checkpointMaybe(now)
-	r.writeStatus(now, false)
+	r.tellStatus(now)
 	// Turns come last: nothing that was sent waits for them.
 	more = r.turns(now) || more || sent || r.due || refilling || goesOn
 	if r.unsealed {
@@ -313,7 +313,7 @@ func foreignAlert(f eventlog.Foreign) *protocol.AlertEvent {
 // unstick tries the decisions that found no room once more.
 func (r *Router) unstick() error {
 	err := r.commit(r.stuck)
-	r.writeStatus(time.Now(), false)
+	r.tellStatus(time.Now())
 	return err
 }
 

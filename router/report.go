@@ -13,12 +13,17 @@ import (
 // statusIdle is how often the status is written while nothing happens.
 const statusIdle = 5 * time.Second
 
-// writeStatus says how the daemon is, at most once a second.
-func (r *Router) writeStatus(now time.Time, force bool) {
+// tellStatus says how the daemon is, at most once a second.
+func (r *Router) tellStatus(now time.Time) {
 	age := now.Sub(r.told).Abs()
-	if !force && (age < time.Second || age < statusIdle && !r.news()) {
+	if age < time.Second || age < statusIdle && !r.news() {
 		return
 	}
+	r.writeStatus(now)
+}
+
+// writeStatus says how the daemon is now.
+func (r *Router) writeStatus(now time.Time) {
 	r.told, r.toldSeq, r.toldLag = now, r.state.Seq, r.lag()
 	s := Status{
 		PID: os.Getpid(), Version: r.cfg.Version, Started: r.started, At: now, Seq: r.state.Seq,

@@ -72,7 +72,8 @@ const Headroom = 48 << 20
 // watcher gives hints about directories; package mailbox has the real one.
 type watcher interface {
 	Run(ctx context.Context) error
-	Add(id protocol.AgentID, hot bool)
+	Add(id protocol.AgentID)
+	AddHot(id protocol.AgentID)
 	Watched(id protocol.AgentID) bool
 	Hints() <-chan []mailbox.Hint
 	Degraded() string
@@ -102,7 +103,7 @@ type Router struct {
 	timers    timers
 	round     []protocol.AgentID                     // whose turn is still to come
 	allowance int                                    // files that turns may still look at before the next rescan
-	arrivals  []protocol.Arrival                      // of this batch, in the order of their events
+	arrivals  []protocol.Arrival                     // of this batch, in the order of their events
 	ahead     map[protocol.AgentID]mailbox.AgentScan // of outboxes, read for the next batch
 	stuck     []Decision                             // decided, but the log had no room
 	unsealed  bool                                   // a segment of an older format is to be sealed before more is decided, and the log had no room
@@ -387,7 +388,7 @@ func (r *Router) Run(ctx context.Context) error {
 	defer t.Stop()
 	halt()
 	err = errors.Join(err, g.Wait(), r.restoreLast(), r.events.Close())
-	r.writeStatus(time.Now(), true)
+	r.writeStatus(time.Now())
 	if r.lock != nil {
 		err = errors.Join(err, r.lock.Release())
 	}

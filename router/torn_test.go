@@ -17,7 +17,7 @@ import (
 func oneLetter(t *testing.T) (disk *faultfs.Mem, file, text string) {
 	t.Helper()
 	l := newLooker(t, 3, attentive{}, nil)
-	l.everything(true)
+	l.thorough()
 	l.steps()
 	put(t, l.disk.FS, "agents/alice/outbox/1.json", `{"to":"bob","body":"x"}`)
 	l.hints([]mailbox.Hint{{Agent: "alice", Part: mailbox.PartOutbox}})
