@@ -346,14 +346,17 @@ func (f folder) OnDelivered(ev protocol.Event, e *protocol.DeliveredEvent) none 
 
 func (f folder) OnDrop(ev protocol.Event, e *protocol.DropEvent) none {
 	f.s.Counts.Drops += uint64(len(e.To))
-	f.s.trouble(ev, troubleKey{protocol.KindDrop, protocol.Code(e.Reason), e.From}, len(e.To), e.Detail, false)
+	f.s.trouble(ev, troubleKey{protocol.KindDrop, protocol.Code(e.Reason), e.From}, len(e.To), e.Detail)
 	f.s.stops(ev, e)
 	return none{}
 }
 
 func (f folder) OnQuarantine(ev protocol.Event, e *protocol.QuarantineEvent) none {
 	f.s.Counts.Quarantines++
-	f.s.trouble(ev, troubleKey{protocol.KindQuarantine, e.Code, e.Agent}, 1, e.Path+": "+e.Detail, e.Told)
+	t := f.s.trouble(ev, troubleKey{protocol.KindQuarantine, e.Code, e.Agent}, 1, e.Path+": "+e.Detail)
+	if e.Told {
+		t.Told = ev.TS
+	}
 	// What has no content in the log is never swept: it is nowhere else.
 	if e.Original != nil { // else somebody altered what the agent was to read
 		f.heard(e.Agent)
@@ -461,7 +464,7 @@ func (f folder) OnTask(ev protocol.Event, e *protocol.TaskEvent) none {
 	// else wrote into a log changes nothing.
 	if f.s.Tasks.Apply(ev, e) == nil {
 		if code, lost := taken(e); lost {
-			f.s.trouble(ev, troubleKey{protocol.KindTask, code, holder}, 1, e.Reason, false).Task = e.Task
+			f.s.trouble(ev, troubleKey{protocol.KindTask, code, holder}, 1, e.Reason).Task = e.Task
 		}
 	}
 	if e.Event == task.OfferExpired {
@@ -513,7 +516,10 @@ func (f folder) OnTaskRejected(ev protocol.Event, e *protocol.TaskRejectedEvent)
 
 func (f folder) OnAlert(ev protocol.Event, e *protocol.AlertEvent) none {
 	f.s.Counts.Alerts++
-	f.s.trouble(ev, troubleKey{protocol.KindAlert, e.Code, e.Agent}, 1, e.Text, e.Told)
+	t := f.s.trouble(ev, troubleKey{protocol.KindAlert, e.Code, e.Agent}, 1, e.Text)
+	if e.Told {
+		t.Told = ev.TS
+	}
 	if a := f.s.Agents[e.Agent]; a != nil && e.Code == protocol.CodeEchoCap {
 		a.Stopped = true
 	}

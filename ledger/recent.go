@@ -104,7 +104,7 @@ func (s *State) sorts(kind protocol.Kind) (n int) {
 
 // trouble takes note of what went wrong, n times at once. The time is that of
 // the event.
-func (s *State) trouble(ev protocol.Event, k troubleKey, n int, text string, told bool) *Trouble {
+func (s *State) trouble(ev protocol.Event, k troubleKey, n int, text string) *Trouble {
 	t := s.troubles[k]
 	if t == nil {
 		maps.DeleteFunc(s.troubles, func(_ troubleKey, t *Trouble) bool {
@@ -121,9 +121,6 @@ func (s *State) trouble(ev protocol.Event, k troubleKey, n int, text string, tol
 	}
 	t.count(ev.TS, n)
 	t.Of, t.Last, t.Text = ev.Seq, ev.TS, protocol.Cut(text, troubleText)
-	if told {
-		t.Told = ev.TS
-	}
 	return t
 }
 

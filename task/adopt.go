@@ -63,25 +63,25 @@ type adoption struct {
 
 // read parses all files. What cannot be believed is left out and named.
 func (a *adoption) read() {
-	if whole := a.parse(protocol.TaskView, true, &a.view) &&
+	if whole := a.parseRequired(protocol.TaskView, &a.view) &&
 		a.check(protocol.TaskView, a.view.ID == a.id && slices.Contains(States(), a.view.State), "it does not say where this task stands") &&
 		a.check(protocol.TaskView, a.view.Epoch < epochMost && min(a.view.Attempt, a.view.Retries, a.view.Fruitless) >= 0, "its numbers cannot be"); !whole {
 		a.view = View{}
 	}
-	if whole := a.parse(protocol.TaskBrief, true, &a.is) &&
+	if whole := a.parseRequired(protocol.TaskBrief, &a.is) &&
 		a.check(protocol.TaskBrief, a.is.ID == a.id && a.is.Title != "", "it is not the brief of this task") &&
 		a.check(protocol.TaskBrief, a.is.GateSHA256 == "" || a.is.GateSHA256 == protocol.GateSum(a.is.Gate), "its gate is not the one whose sum it has"); !whole {
 		a.is = Brief{}
 	}
 	var last Reached
-	if a.parse(protocol.TaskCheckpoint, false, &last) {
+	if a.parse(protocol.TaskCheckpoint, &last) {
 		sum, err := sumOfCheckpoint(&last.Checkpoint)
 		if a.check(protocol.TaskCheckpoint, last.Task == a.id && last.Epoch < epochMost && err == nil && sum == last.SHA256, "its sum is not that of what it holds") {
 			a.last = &last
 		}
 	}
 	var out Outcome
-	if a.parse(protocol.TaskResult, false, &out) && a.check(protocol.TaskResult, out.Task == a.id && out.Epoch < epochMost && len(out.Result) > 0, "it is not the result of this task") {
+	if a.parse(protocol.TaskResult, &out) && a.check(protocol.TaskResult, out.Task == a.id && out.Epoch < epochMost && len(out.Result) > 0, "it is not the result of this task") {
 		a.out = &out
 	}
 	a.readAnswers()
@@ -89,37 +89,50 @@ func (a *adoption) read() {
 
 func (a *adoption) readAnswers() {
 	if _, there := a.files[protocol.TaskAnswers]; there {
-		a.check(protocol.TaskAnswers, false, "it is no directory")
+		a.fault(protocol.TaskAnswers, "it is no directory")
 	}
 	for _, name := range slices.Sorted(maps.Keys(a.files)) {
 		ask, is := strings.CutPrefix(name, protocol.TaskAnswers+"/")
 		var q protocol.Question
-		if is && a.parse(name, false, &q) && a.check(name, q.Ask.String()+".json" == ask && len(q.Answers) > 0, "it is not the answer to that question") {
+		if is && a.parse(name, &q) && a.check(name, q.Ask.String()+".json" == ask && len(q.Answers) > 0, "it is not the answer to that question") {
 			a.said = append(a.said, q)
 		}
 	}
 	slices.SortFunc(a.said, func(x, y protocol.Question) int { return int(x.Ask) - int(y.Ask) }) //nolint:gosec // a log is shorter than 2^63
 }
 
-// parse reads one file; it is false where there is none to believe.
-func (a *adoption) parse(name string, must bool, into any) bool {
+// parse reads one file, if it is there; it is false where there is none to believe.
+func (a *adoption) parse(name string, into any) bool {
 	data, there := a.files[name]
-	switch {
-	case !there && must:
-		a.check(name, false, "it is missing")
-	case there:
-		if err := json.Unmarshal(data, into); err != nil {
-			return a.check(name, false, "it is no whole JSON of its kind")
-		}
+	if !there {
+		return false
 	}
-	return there
+	err := json.Unmarshal(data, into)
+	return a.check(name, err == nil, "it is no whole JSON of its kind")
 }
 
+// parseRequired is parse of a file that every task has.
+func (a *adoption) parseRequired(name string, into any) bool {
+	if _, there := a.files[name]; !there {
+		a.fault(name, "it is missing")
+		return false
+	}
+	return a.parse(name, into)
+}
+
+// check holds a file to what is said of it.
 func (a *adoption) check(name string, sound bool, wrong string) bool {
-	if !sound && a.err == nil {
-		a.err = fmt.Errorf("%s: %s", path.Join(protocol.TaskDir(a.id), name), wrong)
+	if !sound {
+		a.fault(name, wrong)
 	}
 	return sound
+}
+
+// fault takes note of the first file that is damaged.
+func (a *adoption) fault(name, wrong string) {
+	if a.err == nil {
+		a.err = fmt.Errorf("%s: %s", path.Join(protocol.TaskDir(a.id), name), wrong)
+	}
 }
 
 // newest is the highest epoch that the files show.

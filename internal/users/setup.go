@@ -211,16 +211,24 @@ func handOver(disk *durable.Disk, id protocol.AgentID, user ID) error {
 	if err != nil || box.UID == user.UID {
 		return err
 	}
-	if err := give(disk, protocol.OutboxDir(id), ID{GID: user.GID}, false); err != nil {
+	if err := give(disk, protocol.OutboxDir(id), ID{GID: user.GID}, filesAlone); err != nil {
 		return err
 	}
-	return give(disk, protocol.AgentDir(id), user, true)
+	return give(disk, protocol.AgentDir(id), user, allBelow)
 }
 
-// give gives away the regular files in a directory and, where that is wanted,
-// the directories with all they hold. Links, files with a second name, and the
-// directories of the table stay as they are.
-func give(disk *durable.Disk, dir string, to ID, below bool) error {
+// reach is how much of a directory is given away.
+type reach int
+
+const (
+	filesAlone reach = iota
+	allBelow         // the directories too, with all they hold
+)
+
+// give gives away the regular files in a directory and what else is within reach.
+// Links, files with a second name, and the directories of the table stay as they
+// are.
+func give(disk *durable.Disk, dir string, to ID, r reach) error {
 	entries, err := disk.ReadDir(dir)
 	if err != nil {
 		return err
@@ -228,7 +236,7 @@ func give(disk *durable.Disk, dir string, to ID, below bool) error {
 	for _, e := range entries {
 		name := dir + "/" + e.Name
 		boxes := filepath.Dir(filepath.Dir(dir)) == "." && (e.Name == "inbox" || e.Name == "outbox")
-		if boxes || !e.Type.IsRegular() && (!below || !e.Type.IsDir()) {
+		if boxes || !e.Type.IsRegular() && (r != allBelow || !e.Type.IsDir()) {
 			continue
 		}
 		info, err := disk.Lstat(name)
@@ -236,7 +244,7 @@ func give(disk *durable.Disk, dir string, to ID, below bool) error {
 			err = disk.SetRights(name, durable.Rights{UID: to.UID, GID: to.GID, Mode: info.Rights().Mode &^ (fs.ModeSetuid | fs.ModeSetgid)})
 		}
 		if err == nil && e.Type.IsDir() {
-			err = give(disk, name, to, below)
+			err = give(disk, name, to, r)
 		}
 		if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, durable.ErrHardLink) && !errors.Is(err, durable.ErrLink) {
 			return err

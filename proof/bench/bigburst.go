@@ -72,7 +72,7 @@ func (b *bench) bigBurst(ctx context.Context, h *hive) (outcome, error) {
 		if err := h.down(); err != nil {
 			return outcome{}, err
 		}
-		rate, err := l.burst(ctx, s.agents, s.loopBig, true)
+		rate, err := l.burst(ctx, s.agents, s.loopBig, eachMessage)
 		if err != nil {
 			return outcome{}, err
 		}

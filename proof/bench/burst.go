@@ -28,11 +28,11 @@ var burstRow = row{
 				return outcome{}, err
 			}
 			b.tell(share(1), "round %d of %d, loop (a)", round+1, s.rounds)
-			if err := b.loopBurst(ctx, s.loopBurst, true, &m.each); err != nil {
+			if err := b.loopBurst(ctx, s.loopBurst, eachMessage, &m.each); err != nil {
 				return outcome{}, err
 			}
 			b.tell(share(1.5), "round %d of %d, loop (b)", round+1, s.rounds)
-			if err := b.loopBurst(ctx, s.burst, false, &m.once); err != nil {
+			if err := b.loopBurst(ctx, s.burst, wholeBurst, &m.once); err != nil {
 				return outcome{}, err
 			}
 		}
@@ -97,12 +97,12 @@ func (h *hive) burst(ctx context.Context, agents, messages int, m *burstSamples)
 	return h.count(agents, messages)
 }
 
-func (b *bench) loopBurst(ctx context.Context, messages int, each bool, rates *[]float64) error {
+func (b *bench) loopBurst(ctx context.Context, messages int, often cadence, rates *[]float64) error {
 	l, err := b.newLoop(ctx, b.sizes.agents, 0)
 	if err != nil {
 		return err
 	}
-	rate, err := l.burst(ctx, b.sizes.agents, messages, each)
+	rate, err := l.burst(ctx, b.sizes.agents, messages, often)
 	*rates = append(*rates, rate)
 	return err
 }

@@ -74,10 +74,17 @@ func agedPath(i int) string {
 	return fmt.Sprintf("agents/%s/%s/01M7YWEQFDMZMM9PVSZT%06d.json", nameOf(i/filesPerBox/2), box, i)
 }
 
+// cadence is how often the loop commits.
+type cadence int
+
+const (
+	eachMessage cadence = iota // baseline (a)
+	wholeBurst                 // baseline (b)
+)
+
 // burst writes messages into the outboxes and gives the messages a second at
-// which the loop carries them. With each it commits every message, else all of
-// them once.
-func (l *loop) burst(ctx context.Context, agents, messages int, each bool) (float64, error) {
+// which the loop carries them.
+func (l *loop) burst(ctx context.Context, agents, messages int, often cadence) (float64, error) {
 	if err := fill(l.dir, l.letters, agents, messages); err != nil {
 		return 0, err
 	}
@@ -94,7 +101,7 @@ func (l *loop) burst(ctx context.Context, agents, messages int, each bool) (floa
 		}
 		for _, name := range waiting {
 			err := l.carry(i, name, log)
-			if err == nil && each {
+			if err == nil && often == eachMessage {
 				err = l.commit(ctx)
 			}
 			if err != nil {
@@ -103,7 +110,7 @@ func (l *loop) burst(ctx context.Context, agents, messages int, each bool) (floa
 			n++
 		}
 	}
-	if !each {
+	if often == wholeBurst {
 		err = l.commit(ctx)
 	}
 	took := time.Since(begin)

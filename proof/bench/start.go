@@ -37,10 +37,10 @@ var startRow = row{
 			b.tell(0.5+0.5*float64(round)/float64(s.agedRounds), "round %d of %d", round+1, s.agedRounds)
 			for _, x := range []struct {
 				hive    *starter
-				crash   bool // how this one ends, and so how the next one finds it
+				end     func(*child.Daemon) error // of this one, and so how the next one finds the hive
 				samples *[]float64
-			}{{young, false, &baseline}, {old, true, &after}, {old, false, &killed}} {
-				took, err := x.hive.start(ctx, x.crash)
+			}{{young, (*child.Daemon).Stop, &baseline}, {old, (*child.Daemon).Kill, &after}, {old, (*child.Daemon).Stop, &killed}} {
+				took, err := x.hive.start(ctx, x.end)
 				if err != nil {
 					return outcome{}, err
 				}
@@ -65,9 +65,9 @@ type starter struct {
 	letters *letters
 }
 
-// start gives the seconds until the first message is delivered. The daemon then
-// ends, in good order or killed.
-func (s *starter) start(ctx context.Context, crash bool) (float64, error) {
+// start gives the seconds until the first message is delivered, and ends the daemon
+// then; one that delivered nothing is stopped.
+func (s *starter) start(ctx context.Context, end func(*child.Daemon) error) (float64, error) {
 	if _, err := takeMail(s.dir, 1); err != nil {
 		return 0, err
 	}
@@ -82,10 +82,10 @@ func (s *starter) start(ctx context.Context, crash bool) (float64, error) {
 	}
 	err = s.arrived(ctx, d)
 	took := time.Since(begin).Seconds()
-	if crash && err == nil {
-		return took, d.Kill()
+	if err != nil {
+		return took, errors.Join(err, d.Stop())
 	}
-	return took, errors.Join(err, d.Stop())
+	return took, end(d)
 }
 
 func (s *starter) arrived(ctx context.Context, d *child.Daemon) error {

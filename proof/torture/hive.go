@@ -175,7 +175,11 @@ func (h *hive) crash(ctx context.Context, random *rand.Rand, r *Report) error {
 		}
 	} else {
 		r.Crashes++
-		if err := h.powerCut(ctx, d, up && random.IntN(2) == 0, random); err != nil {
+		cut := h.powerCut
+		if up && random.IntN(2) == 0 {
+			cut = h.powerCutWhenRead
+		}
+		if err := cut(ctx, d, random); err != nil {
 			return err
 		}
 	}
@@ -183,15 +187,19 @@ func (h *hive) crash(ctx context.Context, random *rand.Rand, r *Report) error {
 	return nil
 }
 
-// powerCut takes a daemon away, and with it what was not on the disk of inboxes yet.
-// Told to wait, it does so once what others wrote into the log is set aside, and
+// powerCutWhenRead is powerCut once what others wrote into the log is set aside, and
 // before they write more: only then can it be told what was on the disk.
-func (h *hive) powerCut(ctx context.Context, d *child.Daemon, wait bool, random *rand.Rand) error {
-	if wait && h.tears != "" {
+func (h *hive) powerCutWhenRead(ctx context.Context, d *child.Daemon, random *rand.Rand) error {
+	if h.tears != "" {
 		h.hands.Lock()
 		defer h.hands.Unlock()
 		_ = h.readSoon(ctx) // what is wrong is found by the next check
 	}
+	return h.powerCut(ctx, d, random)
+}
+
+// powerCut takes a daemon away, and with it what was not on the disk of inboxes yet.
+func (h *hive) powerCut(_ context.Context, d *child.Daemon, random *rand.Rand) error {
 	if err := d.Kill(); err != nil {
 		return err
 	}

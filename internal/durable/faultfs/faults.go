@@ -199,7 +199,7 @@ func (m *Mem) roomLocked(n *inode, size int64) int64 {
 	}
 	room := m.limit - grow
 	seen := map[*inode]bool{}
-	m.root.walk(true, func(n *inode) {
+	m.root.walk(liveNames, func(n *inode) {
 		if !seen[n] {
 			room -= int64(len(n.data))
 		}
@@ -283,11 +283,11 @@ func (m *Mem) SyncAll() error {
 		func() {
 			commit(m.pending)
 			m.pending = nil
-			m.root.walk(true, (*inode).save)
+			m.root.walk(liveNames, (*inode).save)
 		},
 		func() {
 			m.pending = nil
-			m.root.walk(true, func(n *inode) { n.unsynced = nil })
+			m.root.walk(liveNames, func(n *inode) { n.unsynced = nil })
 		}))
 }
 

@@ -150,18 +150,20 @@ func (n *inode) save() {
 	n.unsynced = nil
 }
 
-// walk visits everything below a directory, in name order, as programs see it
-// or as it is on the disk. A file with two names is visited twice.
-func (n *inode) walk(live bool, visit func(*inode)) {
+// walk visits everything below a directory, in name order, by what a directory
+// holds: see liveNames and durableNames. A file with two names is visited twice.
+func (n *inode) walk(holds func(*inode) map[string]*inode, visit func(*inode)) {
 	visit(n)
-	names := n.durable
-	if live {
-		names = n.names
-	}
+	names := holds(n)
 	for _, name := range slices.Sorted(maps.Keys(names)) {
-		names[name].walk(live, visit)
+		names[name].walk(holds, visit)
 	}
 }
+
+// liveNames is what a directory holds as programs see it, durableNames what a
+// crash leaves of that.
+func liveNames(n *inode) map[string]*inode    { return n.names }
+func durableNames(n *inode) map[string]*inode { return n.durable }
 
 // tearLocked lets a part of what was not synced reach the disk: of each
 // directory a first part of its changes, of each file a first part of what was
@@ -176,7 +178,7 @@ func (m *Mem) tearLocked(seed uint64) {
 		m.pending = append(m.pending, all[cut:]...)
 	}
 	m.pending = nil
-	m.root.walk(false, func(n *inode) {
+	m.root.walk(durableNames, func(n *inode) {
 		if len(n.unsynced) == 0 {
 			return
 		}
