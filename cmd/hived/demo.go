@@ -20,6 +20,7 @@ import (
 	"github.com/hived/hived/protocol"
 	"github.com/hived/hived/router"
 	"github.com/hived/hived/settings"
+	"github.com/hived/hived/view"
 )
 
 func (a *app) demoCommand() *cobra.Command {
@@ -107,7 +108,7 @@ func (a *app) play(ctx context.Context, disk *durable.Disk, values protocol.Sett
 	if err != nil {
 		return demoSeen{}, locked(err)
 	}
-	on := &demoStage{a: a, tasks: make(chan taskStep, cap(events))}
+	on := &demoStage{a: a, tasks: make(chan view.TaskStep, cap(events))}
 	running, end := context.WithCancel(ctx)
 	defer end()
 	var all errgroup.Group

@@ -7,6 +7,7 @@ import (
 
 	"github.com/hived/hived/protocol"
 	"github.com/hived/hived/task"
+	"github.com/hived/hived/view"
 )
 
 // Who directs the second act waits for nothing that cannot come any more.
@@ -29,13 +30,13 @@ func TestDemoWaitsForATask(t *testing.T) {
 			if tt.gone {
 				cancel()
 			}
-			s := &demoStage{tasks: make(chan taskStep, len(tt.events))}
+			s := &demoStage{tasks: make(chan view.TaskStep, len(tt.events))}
 			for _, e := range tt.events {
-				s.tasks <- taskStep{event: &e}
+				s.tasks <- view.TaskStep{Event: &e}
 			}
 			e, err := s.await(ctx, task.Progress)
 			switch {
-			case tt.want == "" && (err != nil || e.event.By != "amber"):
+			case tt.want == "" && (err != nil || e.Event.By != "amber"):
 				t.Errorf("%+v, %v; want the progress of amber", e, err)
 			case tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want)):
 				t.Errorf("%v; want %q", err, tt.want)

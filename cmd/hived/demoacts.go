@@ -17,6 +17,7 @@ import (
 	hiveexample "github.com/hived/hived/hive-example"
 	"github.com/hived/hived/protocol"
 	"github.com/hived/hived/task"
+	"github.com/hived/hived/view"
 )
 
 // actLimit is as long as the agents of one act may take. They take a few
@@ -83,39 +84,39 @@ func (s *demoStage) direct(ctx context.Context, home string, kills map[protocol.
 	if err != nil {
 		return err
 	}
-	victim := step.event.By
+	victim := step.Event.By
 	kills[victim](errKilled)
 	s.show(time.Now(), traffic{colour: red, who: string(victim), what: "killed in the middle of its work"})
 	if step, err = s.await(ctx, task.PauseForApproval); err != nil {
 		return err
 	}
-	answer := fmt.Sprintf(`{"to": "hive", "event": %q, "task": %q, "data": {"ask": %s, "comment": "Yes, sell them."}}`, task.ApprovalGranted, step.event.Task, step.seq)
+	answer := fmt.Sprintf(`{"to": "hive", "event": %q, "task": %q, "data": {"ask": %s, "comment": "Yes, sell them."}}`, task.ApprovalGranted, step.Event.Task, step.Seq)
 	if err := asHuman(home, "approval", answer); err != nil {
 		return err
 	}
 	if step, err = s.await(ctx, task.Complete); err != nil {
 		return err
 	}
-	if got := string(step.event.Result.Value); strings.Join(strings.Fields(got), "") != hiveexample.TaskResult {
+	if got := string(step.Event.Result.Value); strings.Join(strings.Fields(got), "") != hiveexample.TaskResult {
 		return fmt.Errorf("the result of the task is %s, not %s", protocol.Visible(got), hiveexample.TaskResult)
 	}
 	return runAgent(ctx, home, string(victim), hiveexample.LateScript)
 }
 
 // await waits until this happens to the task.
-func (s *demoStage) await(ctx context.Context, event task.Event) (taskStep, error) {
+func (s *demoStage) await(ctx context.Context, event task.Event) (view.TaskStep, error) {
 	for {
 		select {
 		case step := <-s.tasks:
-			e := step.event
+			e := step.Event
 			if e.Event == event {
 				return step, nil
 			}
 			if task.Ended(e.To) {
-				return taskStep{}, fmt.Errorf("the task was %s before it came to %s: %s", e.To, event, protocol.Visible(e.Reason))
+				return view.TaskStep{}, fmt.Errorf("the task was %s before it came to %s: %s", e.To, event, protocol.Visible(e.Reason))
 			}
 		case <-ctx.Done():
-			return taskStep{}, fmt.Errorf("wait for %s of the task: %w", event, context.Cause(ctx))
+			return view.TaskStep{}, fmt.Errorf("wait for %s of the task: %w", event, context.Cause(ctx))
 		}
 	}
 }

@@ -8,12 +8,13 @@ import (
 
 	"github.com/hived/hived/protocol"
 	"github.com/hived/hived/task"
+	"github.com/hived/hived/view"
 )
 
 // demoStage shows what happens in the demo, and counts it.
 type demoStage struct {
 	a     *app
-	tasks chan taskStep // for who directs the second act
+	tasks chan view.TaskStep // for who directs the second act
 
 	mu    sync.Mutex
 	start time.Time
@@ -31,7 +32,7 @@ func (s *demoStage) follow(events <-chan protocol.Event) {
 		s.see(ev)
 		if e, ok := ev.Body.(*protocol.TaskEvent); ok {
 			select {
-			case s.tasks <- taskStep{ev.Seq, e}:
+			case s.tasks <- view.TaskStep{Seq: ev.Seq, Event: e}:
 			default: // nobody is directing any more
 			}
 		}

@@ -16,6 +16,7 @@ import (
 	"github.com/hived/hived/protocol"
 	"github.com/hived/hived/settings"
 	"github.com/hived/hived/task"
+	"github.com/hived/hived/view"
 )
 
 func (a *app) taskCommand() *cobra.Command {
@@ -73,13 +74,13 @@ func (a *app) tellTask(ctx context.Context, disk *durable.Disk, t taskOrder) err
 	if err != nil {
 		return err
 	}
-	o, err := a.give(ctx, disk, draft, t.timeout)
-	if o == nil {
+	c, err := a.give(ctx, disk, draft, t.timeout)
+	if c == nil {
 		return err
 	}
-	viewing(ctx, disk, o.tasks)
-	answer := o.aboutTask(t)
-	if answer.Warning = o.warning; answer.Warning != "" && !a.json {
+	viewing(ctx, disk, c.Tasks)
+	answer := t.answer(c)
+	if answer.Warning = c.Warning; answer.Warning != "" && !a.json {
 		a.note("%s", answer.Warning)
 	}
 	return errors.Join(err, a.answer(answer, func(p *printer) {
@@ -116,19 +117,19 @@ func (t taskOrder) draft(disk durable.FS, now time.Time) (agent.Draft, error) {
 	return d, nil
 }
 
-// aboutTask says how far a command about a task came. Where it named no task,
+// answer says how far a command about a task came. Where it named no task,
 // the one that it did something to is meant.
-func (o *order) aboutTask(t taskOrder) taskAnswer {
-	out := taskAnswer{ID: t.task, Event: protocol.TaskAction(o.Event), Seq: o.Seq, Message: o.ID, Code: o.Code, Detail: o.Detail}
-	if o.State == "queued" {
+func (t taskOrder) answer(c *view.Command) taskAnswer {
+	out := taskAnswer{ID: t.task, Event: protocol.TaskAction(c.Event), Seq: c.Seq, Message: c.ID, Code: string(c.Code), Detail: c.Detail}
+	if c.State == view.Queued {
 		out.State = "queued"
 	}
-	if o.rejected != nil {
-		out.State = o.rejected.State
+	if c.Rejected != nil {
+		out.State = c.Rejected.State
 	}
 	about := t.task
 	if t.event == string(task.Create) || t.event == eventResume {
-		for _, e := range o.created {
+		for _, e := range c.Created {
 			made := createdTask{ID: e.Task}
 			if e.Spec != nil {
 				made.Name, made.Title = e.Spec.Name, e.Spec.Title
@@ -139,15 +140,15 @@ func (o *order) aboutTask(t taskOrder) taskAnswer {
 	switch {
 	case len(out.Tasks) > 0:
 		about = out.Tasks[0].ID
-	case about == "" && len(o.tasks) > 0:
-		about = o.tasks[0].event.Task
+	case about == "" && len(c.Tasks) > 0:
+		about = c.Tasks[0].Event.Task
 	}
-	i := slices.IndexFunc(o.tasks, func(s taskStep) bool { return s.event.Task == about })
+	i := slices.IndexFunc(c.Tasks, func(s view.TaskStep) bool { return s.Event.Task == about })
 	if i < 0 {
 		return out
 	}
-	e := o.tasks[i].event
-	out.ID, out.State, out.Epoch, out.Attempt, out.Event, out.Seq = e.Task, e.To, e.Epoch, e.Attempt, e.Event, o.tasks[i].seq
+	e := c.Tasks[i].Event
+	out.ID, out.State, out.Epoch, out.Attempt, out.Event, out.Seq = e.Task, e.To, e.Epoch, e.Attempt, e.Event, c.Tasks[i].Seq
 	return out
 }
 
@@ -156,11 +157,11 @@ const eventResume = "resume"
 
 // viewing waits until the files of tasks show what was done: the log has it
 // first, and who looks next must not find the state of before.
-func viewing(ctx context.Context, disk durable.FS, done []taskStep) {
+func viewing(ctx context.Context, disk durable.FS, done []view.TaskStep) {
 	ctx, cancel := limit(ctx, time.Second)
 	defer cancel()
 	for _, s := range done {
-		if _, err := agent.WaitView(ctx, disk, s.event.Task, s.seq); err != nil {
+		if _, err := agent.WaitView(ctx, disk, s.Event.Task, s.Seq); err != nil {
 			return
 		}
 	}

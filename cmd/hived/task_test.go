@@ -15,6 +15,7 @@ import (
 	"github.com/hived/hived/protocol"
 	"github.com/hived/hived/router"
 	"github.com/hived/hived/task"
+	"github.com/hived/hived/view"
 )
 
 const (
@@ -261,14 +262,14 @@ func TestTaskAnswer(t *testing.T) {
 		},
 		"queued": {taskOrder{event: "start", task: one}, nil, taskAnswer{ID: one, State: "queued", Event: task.Start, Message: "m"}},
 	} {
-		o := &order{Event: tt.ask.event, ID: "m", State: "queued", file: "f.json", by: "bob"}
+		c, f := view.NewCommand(view.Sent{By: "bob", ID: "m", File: "f.json"}, tt.ask.event)
 		for i, body := range tt.events {
 			last := i == len(tt.events)-1
-			if o.See(protocol.Event{Seq: protocol.Seq(i + 1), Body: body, More: !last}) != last {
+			if f.See(protocol.Event{Seq: protocol.Seq(i + 1), Body: body, More: !last}) != last {
 				t.Errorf("%s: it did not see the end of what was decided at event %d", name, i+1)
 			}
 		}
-		if diff := cmp.Diff(tt.want, o.aboutTask(tt.ask)); diff != "" {
+		if diff := cmp.Diff(tt.want, tt.ask.answer(c)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
 	}
@@ -276,8 +277,8 @@ func TestTaskAnswer(t *testing.T) {
 
 func TestRefusalStatus(t *testing.T) {
 	t.Parallel()
-	for code, want := range map[string]int{"": exitDone, "fenced": exitRefused, string(protocol.CodeUnknownTask): exitNotFound} {
-		err := (&order{Event: "start", Code: code}).refusal()
+	for code, want := range map[protocol.Code]int{"": exitDone, protocol.CodeFenced: exitRefused, protocol.CodeUnknownTask: exitNotFound} {
+		err := refused(&view.Command{Event: "start", Code: code})
 		if got := exitStatus(err); (err == nil) != (want == exitDone) || err != nil && got != want {
 			t.Errorf("%q: %v with status %d, want %d", code, err, got, want)
 		}
@@ -329,7 +330,7 @@ func TestViewing(t *testing.T) {
 	t.Parallel()
 	disk := withTasks(t, map[string]string{string(one) + "/task.json": `{"id":"` + string(one) + `","state":"offered","history":[{"seq":1}]}`})
 	l := &later{FS: disk, name: "tasks/" + string(one) + "/task.json", text: `{"id":"` + string(one) + `","state":"pending","history":[{"seq":1},{"seq":5}]}`}
-	viewing(t.Context(), l, []taskStep{{5, &protocol.TaskEvent{Task: one}}})
+	viewing(t.Context(), l, []view.TaskStep{{Seq: 5, Event: &protocol.TaskEvent{Task: one}}})
 	if l.reads != 3 {
 		t.Errorf("it looked %d times, want 3", l.reads)
 	}

@@ -1,13 +1,11 @@
 package main
 
 import (
-	"fmt"
 	"testing"
 
 	"github.com/hived/hived/internal/durable"
 	"github.com/hived/hived/internal/durable/faultfs"
 	"github.com/hived/hived/protocol"
-	"github.com/hived/hived/task"
 )
 
 func TestMemberShows(t *testing.T) {
@@ -79,48 +77,9 @@ func TestShowing(t *testing.T) {
 	}
 }
 
-// mine is the file of one message from human.
+// mine is the outbox file of a command.
 var mine = &protocol.Original{Name: "f.json"}
-
-func dropped(reason protocol.Reason, to ...protocol.Address) protocol.Body {
-	return &protocol.DropEvent{Of: 1, ID: "m", To: to, Reason: reason, Detail: "do this"}
-}
 
 func to(list ...protocol.Address) []protocol.Address { return list }
 
 func bodies(list ...protocol.Body) []protocol.Body { return list }
-
-func TestOrder(t *testing.T) {
-	taken := &protocol.MessageEvent{ID: "m", From: "human", Original: mine, Delivered: []protocol.AgentID{protocol.Hive}}
-	notice := func(code string) protocol.Body {
-		return &protocol.MessageEvent{ID: "n", From: protocol.Hive, InReplyTo: "m", Raw: fmt.Sprintf(`{"to":"human","body":"do this","data":{"code":%q}}`, code)}
-	}
-	for _, tt := range []struct {
-		name   string
-		events []protocol.Body
-		want   string // state and code
-	}{
-		{"not seen", bodies(&protocol.AgentEvent{Agent: "bob", Action: protocol.Held, Of: 1}), "queued "},
-		{"done to an agent", bodies(taken, &protocol.AgentEvent{Agent: "bob", Action: protocol.Held, Of: 1}), "done "},
-		{"done to the hive", bodies(taken, &protocol.HiveEvent{Action: protocol.Continued, Of: 1}), "done "},
-		{"another's", bodies(taken, &protocol.AgentEvent{Agent: "bob", Action: protocol.Held, Of: 9}), "queued "},
-		{"refused", bodies(taken, notice("not-allowed")), "refused not-allowed"},
-		{"confirmed", bodies(taken, notice("ok")), "queued "},
-		{"dropped", bodies(taken, dropped(protocol.Expired, "hive")), "refused expired"},
-		{"quarantined", bodies(&protocol.QuarantineEvent{Agent: "human", Original: mine, Code: protocol.CodeTooLarge}), "refused too-large"},
-		{"done to a task", bodies(taken, &protocol.TaskEvent{Task: "A", Event: task.Start, Of: 1}), "done "},
-		{"done to a task by another", bodies(taken, &protocol.TaskEvent{Task: "A", Event: task.Start, Of: 9}), "queued "},
-		{"a task refused it", bodies(taken, &protocol.TaskRejectedEvent{Task: "A", Of: 1, Code: protocol.CodeFenced}, notice("fenced")), "refused fenced"},
-		{"done, and said in a notice", bodies(taken, &protocol.TaskEvent{Task: "A", Event: task.Cancel, Of: 1}, notice("cancel-requested")), "done "},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			o := &order{ID: "m", State: "queued", file: "f.json", by: protocol.Human}
-			for i, body := range tt.events {
-				o.See(protocol.Event{Seq: protocol.Seq(i + 1), Body: body})
-			}
-			if got := o.State + " " + o.Code; got != tt.want {
-				t.Errorf("%s, want %s", got, tt.want)
-			}
-		})
-	}
-}

@@ -9,6 +9,7 @@ import (
 	"github.com/hived/hived/internal/durable/faultfs"
 	"github.com/hived/hived/protocol"
 	"github.com/hived/hived/task"
+	"github.com/hived/hived/view"
 )
 
 // Who may not read the log finds the answer in the inbox, and it is handled then.
@@ -42,18 +43,18 @@ func TestWaitMail(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		o := &order{Event: tt.event, ID: "m", State: "queued", by: "bob"}
-		if err := o.waitMail(t.Context(), box, 0); err != nil {
+		c, _ := view.NewCommand(view.Sent{By: "bob", ID: "m"}, tt.event)
+		if err := waitMail(t.Context(), box, c, 0); err != nil {
 			t.Fatal(name, err)
 		}
-		got := o.aboutTask(taskOrder{event: tt.event})
+		got := taskOrder{event: tt.event}.answer(c)
 		if fmt.Sprint(got) != fmt.Sprint(tt.want) {
 			t.Errorf("%s: %+v, want %+v", name, got, tt.want)
 		}
 		if unread, err := box.Unread(); err != nil || fmt.Sprint(unread) != "[1.json 2.json 4.json]" {
 			t.Errorf("%s: unread %v, %v", name, unread, err)
 		}
-		if err := o.waitMail(t.Context(), box, 1); exitStatus(err) != exitTimedOut {
+		if err := waitMail(t.Context(), box, c, 1); exitStatus(err) != exitTimedOut {
 			t.Errorf("%s: without an answer: %v", name, err)
 		}
 	}

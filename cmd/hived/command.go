@@ -15,28 +15,8 @@ import (
 	"github.com/hived/hived/agent"
 	"github.com/hived/hived/internal/durable"
 	"github.com/hived/hived/protocol"
-	"github.com/hived/hived/task"
+	"github.com/hived/hived/view"
 )
-
-// order is a command to `hive`: what it asks for and how it went (spec §8).
-type order struct {
-	Event  string             `json:"event"`
-	ID     protocol.MessageID `json:"id"`
-	State  string             `json:"state"`         // queued, done, refused
-	Seq    protocol.Seq       `json:"seq,omitzero"`  // the event that answers it
-	Code   string             `json:"code,omitzero"` // of a refusal
-	Detail string             `json:"detail,omitzero"`
-
-	file     string
-	by       protocol.AgentID
-	of       protocol.Seq // the event that accepted the command
-	did      *protocol.AgentEvent
-	tasks    []taskStep            // what it did: the last event of each task
-	created  []*protocol.TaskEvent // tasks that it made
-	rejected *protocol.TaskRejectedEvent
-	answers  []string // files in the inbox with what hive answered
-	warning  string   // what hive says of it although it was carried out
-}
 
 // orderData is the `data` of a command about the roster or a thread.
 type orderData struct {
@@ -55,23 +35,23 @@ func (a *app) command(ctx context.Context, disk *durable.Disk, event string, dat
 	if err != nil {
 		return fmt.Errorf("write the command %s: %w", event, err)
 	}
-	o, err := a.give(ctx, disk, agent.Draft{Event: event, Data: value}, timeout)
-	if o == nil {
+	c, err := a.give(ctx, disk, agent.Draft{Event: event, Data: value}, timeout)
+	if c == nil {
 		return err
 	}
-	if o.did != nil {
-		showing(ctx, disk, o.did)
+	if c.Agent != nil {
+		showing(ctx, disk, c.Agent)
 	}
-	return errors.Join(err, a.answer(o, func(p *printer) {
+	return errors.Join(err, a.answer(c, func(p *printer) {
 		if err == nil {
 			p.line("%s", done)
 		}
 	}))
 }
 
-// give sends a command to hive and waits for what answers it. With an order the
-// error says why it was not carried out; without one it was not even sent.
-func (a *app) give(ctx context.Context, disk *durable.Disk, d agent.Draft, timeout time.Duration) (*order, error) {
+// give sends a command to hive and waits for what answers it. Beside a command
+// the error says why it was not carried out; without one it was not even sent.
+func (a *app) give(ctx context.Context, disk *durable.Disk, d agent.Draft, timeout time.Duration) (*view.Command, error) {
 	box, err := a.box(disk)
 	if err != nil {
 		return nil, err
@@ -88,108 +68,48 @@ func (a *app) give(ctx context.Context, disk *durable.Disk, d agent.Draft, timeo
 	if err != nil {
 		return nil, err
 	}
-	o := &order{Event: d.Event, ID: sent.ID, State: "queued", file: sent.File, by: box.ID()}
+	c, f := view.NewCommand(view.Sent{By: box.ID(), ID: sent.ID, File: sent.File, To: d.To}, d.Event)
 	if !runs && !byMail {
 		lapses := ""
 		if !d.ExpiresAt.IsZero() {
 			lapses = " before " + clock(d.ExpiresAt)
 		}
-		return o, exitWith(exitTimedOut, "%s is queued as %s: no daemon runs; it is carried out when one does%s (`hived up`)", d.Event, sent.ID, lapses)
+		return c, exitWith(exitTimedOut, "%s is queued as %s: no daemon runs; it is carried out when one does%s (`hived up`)", d.Event, sent.ID, lapses)
 	}
 	if byMail {
-		err = o.waitMail(ctx, box, timeout)
+		err = waitMail(ctx, box, c, timeout)
 	} else {
-		err = waitFor(ctx, disk, from, timeout, o)
-		o.handle(ctx, box)
+		err = waitFor(ctx, disk, from, timeout, f)
+		handleAnswers(ctx, box, c.Answers)
 	}
 	if err != nil {
-		return o, fmt.Errorf("%s is queued as %s, and the daemon did not answer: %w", d.Event, sent.ID, err)
+		return c, fmt.Errorf("%s is queued as %s, and the daemon did not answer: %w", d.Event, sent.ID, err)
 	}
-	return o, o.refusal()
+	return c, refused(c)
 }
 
-// refusal is the error of a command that was not carried out.
-func (o *order) refusal() error {
-	if o.Code == "" {
+// refused is the error of a command that was not carried out.
+func refused(c *view.Command) error {
+	if c.Code == "" {
 		return nil
 	}
 	status := exitRefused
-	if o.Code == string(protocol.CodeUnknownTask) {
+	if c.Code == protocol.CodeUnknownTask {
 		status = exitNotFound
 	}
-	return exitWith(status, "%s was refused: %s: %s", o.Event, o.Code, o.Detail)
+	return exitWith(status, "%s was refused: %s: %s", c.Event, c.Code, c.Detail)
 }
 
-// See takes the next event and tells whether the command is answered, with all
-// that was decided on it.
-func (o *order) See(ev protocol.Event) bool {
-	switch e := ev.Body.(type) {
-	case *protocol.QuarantineEvent:
-		if e.Agent == o.by && e.Original != nil && e.Original.Name == o.file {
-			o.refuse(ev.Seq, string(e.Code), e.Detail)
-		}
-	case *protocol.DropEvent:
-		if o.causes(e.Of) {
-			o.refuse(ev.Seq, string(e.Reason), e.Detail)
-		}
-	case *protocol.AgentEvent:
-		if o.carriedOut(ev.Seq, e.Of) {
-			o.did = e
-		}
-	case *protocol.HiveEvent:
-		o.carriedOut(ev.Seq, e.Of)
-	case *protocol.TaskEvent:
-		if o.carriedOut(ev.Seq, e.Of) {
-			o.step(taskStep{ev.Seq, e})
-		}
-	case *protocol.TaskRejectedEvent:
-		if o.causes(e.Of) {
-			o.refuse(ev.Seq, string(e.Code), e.Detail)
-			o.rejected = e
-		}
-	case *protocol.MessageEvent:
-		o.seeMessage(ev.Seq, e)
-	}
-	return o.State != "queued" && !ev.More
-}
-
-// seeMessage knows the command itself, and what hive says of it before anything
-// else does.
-func (o *order) seeMessage(seq protocol.Seq, e *protocol.MessageEvent) {
-	if e.From == o.by && e.Original != nil && e.Original.Name == o.file {
-		o.of = seq
-		return
-	}
-	if o.of == 0 || e.From != protocol.Hive || e.InReplyTo != o.ID {
-		return
-	}
-	m, err := protocol.DecodeMessage([]byte(e.Raw))
-	if err != nil {
-		return
-	}
-	code := noticeCode(m)
-	warns := code == string(protocol.CodeNobodyEligible)
-	switch {
-	case warns:
-		o.warning = m.Text()
-	case o.State == "queued":
-		o.told(seq, m)
-	}
-	if (warns || code == string(protocol.CodeOK) || code == o.Code) && slices.Contains(e.Delivered, o.by) {
-		o.answers = append(o.answers, e.File)
-	}
-}
-
-// handle marks what hive answered as handled: it is printed, and would be read
-// twice.
-func (o *order) handle(ctx context.Context, box *agent.Box) {
+// handleAnswers marks what hive answered as handled: it is printed, and would be
+// read twice.
+func handleAnswers(ctx context.Context, box *agent.Box, files []string) {
 	ctx, cancel := limit(ctx, time.Second)
 	defer cancel()
 	tick := time.NewTicker(followPoll)
 	defer tick.Stop()
-	for len(o.answers) > 0 {
-		if _, err := box.Done(o.answers[0]); !errors.Is(err, agent.ErrNotFound) {
-			o.answers = o.answers[1:]
+	for len(files) > 0 {
+		if _, err := box.Done(files[0]); !errors.Is(err, agent.ErrNotFound) {
+			files = files[1:]
 			continue
 		}
 		select { // the log has it before the inbox
@@ -240,51 +160,6 @@ func (m member) shows(e *protocol.AgentEvent) bool {
 	return true
 }
 
-// causes tells whether an event with that `of` came of the command.
-func (o *order) causes(of protocol.Seq) bool { return o.of > 0 && of == o.of }
-
-// carriedOut takes an event with that `of`, and tells whether it came of the
-// command.
-func (o *order) carriedOut(seq, of protocol.Seq) bool {
-	if !o.causes(of) {
-		return false
-	}
-	o.State, o.Seq = "done", seq
-	return true
-}
-
-// taskStep is what a command did to a task.
-type taskStep struct {
-	seq   protocol.Seq
-	event *protocol.TaskEvent
-}
-
-// step keeps the last event of each task, and the tasks in the order in which
-// they came up.
-func (o *order) step(s taskStep) {
-	if s.event.Event == task.Create {
-		o.created = append(o.created, s.event)
-	}
-	for i, before := range o.tasks {
-		if before.event.Task == s.event.Task {
-			o.tasks[i] = s
-			return
-		}
-	}
-	o.tasks = append(o.tasks, s)
-}
-
-func (o *order) refuse(seq protocol.Seq, code, detail string) {
-	o.State, o.Seq, o.Code, o.Detail = "refused", seq, code, detail
-}
-
-// told takes what hive says of the command.
-func (o *order) told(seq protocol.Seq, m *protocol.Message) {
-	if code := noticeCode(m); code != string(protocol.CodeOK) {
-		o.refuse(seq, code, m.Text())
-	}
-}
-
 // orderTimeout is how long a command waits for its answer by default.
 const orderTimeout = 10 * time.Second
 
@@ -328,15 +203,4 @@ func (a *app) gitCommand() *cobra.Command {
 		sub("pause", "git-pause", "Makes no commits until `hived git resume`", "git is paused: the repository is yours until `hived git resume`"),
 		sub("resume", "git-resume", "Commits again, beginning with what waits", "git goes on"),
 	)
-}
-
-// noticeCode is the `data.code` of what hive says (spec §4.6).
-func noticeCode(m *protocol.Message) string {
-	var data struct {
-		Code string `json:"code"`
-	}
-	if json.Unmarshal(m.Data, &data) != nil {
-		return ""
-	}
-	return data.Code
 }

@@ -1,0 +1,186 @@
+package view
+
+import (
+	"slices"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/hived/hived/protocol"
+	"github.com/hived/hived/task"
+)
+
+// Command is what became of a command to hived, as far as the log was read
+// (spec §8).
+type Command struct {
+	Event  string             `json:"event"`
+	ID     protocol.MessageID `json:"id"`
+	State  State              `json:"state"`           // Queued, Done or Refused
+	Seq    protocol.Seq       `json:"seq,omitzero"`    // the last event that came of it
+	Code   protocol.Code      `json:"code,omitzero"`   // of a refusal
+	Detail string             `json:"detail,omitzero"` // of a refusal: what is wrong and what to do
+
+	Agent    *protocol.AgentEvent        `json:"-"` // what it did to the roster
+	Tasks    []TaskStep                  `json:"-"` // what it did to tasks: the last event of each, in the order in which they came up
+	Created  []*protocol.TaskEvent       `json:"-"` // the tasks that it made
+	Rejected *protocol.TaskRejectedEvent `json:"-"` // why a task did not change
+	Warning  string                      `json:"-"` // what hived says of it although it was carried out
+	Answers  []string                    `json:"-"` // the files in its sender's inbox that say how it went
+}
+
+// TaskStep is an event of a task, with its place in the log.
+type TaskStep struct {
+	Seq   protocol.Seq
+	Event *protocol.TaskEvent
+}
+
+// resume is the command that makes a new task of one that has ended.
+const resume = "resume"
+
+// commandFolder keeps a Command up to date.
+type commandFolder struct {
+	*Command
+
+	sent Sent
+	of   protocol.Seq // the event that accepted it; 0: none yet
+}
+
+// NewCommand returns what becomes of a command, and the folder that keeps it up
+// to date. The folder is done when the command is carried out or refused, with
+// all that was decided on it.
+func NewCommand(sent Sent, event string) (*Command, Folder) {
+	c := &Command{Event: event, ID: sent.ID, State: Queued}
+	return c, &commandFolder{Command: c, sent: sent}
+}
+
+// See implements [Folder].
+func (f *commandFolder) See(ev protocol.Event) (done bool) {
+	switch e := ev.Body.(type) {
+	case *protocol.QuarantineEvent:
+		if f.sent.is(e.Agent, e.Original) {
+			f.refuse(ev.Seq, e.Code, e.Detail)
+		}
+	case *protocol.DropEvent:
+		if f.caused(e.Of) {
+			f.refuse(ev.Seq, protocol.Code(e.Reason), e.Detail)
+		}
+	case *protocol.AgentEvent:
+		if f.carriedOut(ev.Seq, e.Of) {
+			f.Agent = e
+		}
+	case *protocol.HiveEvent:
+		f.carriedOut(ev.Seq, e.Of)
+	case *protocol.TaskEvent:
+		if f.carriedOut(ev.Seq, e.Of) {
+			f.step(TaskStep{ev.Seq, e})
+		}
+	case *protocol.TaskRejectedEvent:
+		if f.caused(e.Of) {
+			f.refuse(ev.Seq, e.Code, e.Detail)
+			f.Rejected = e
+		}
+	case *protocol.MessageEvent:
+		f.message(ev.Seq, e)
+	}
+	return f.State != Queued && !ev.More
+}
+
+// caused reports whether an event with that Of came of the command.
+func (f *commandFolder) caused(of protocol.Seq) bool { return f.of > 0 && of == f.of }
+
+// carriedOut takes an event with that Of, and reports whether it came of the
+// command.
+func (f *commandFolder) carriedOut(seq, of protocol.Seq) bool {
+	if !f.caused(of) {
+		return false
+	}
+	f.State, f.Seq = Done, seq
+	return true
+}
+
+// message takes an accepted message, which may be the command itself, or what
+// hived says of it before anything else does.
+func (f *commandFolder) message(seq protocol.Seq, e *protocol.MessageEvent) {
+	if f.sent.is(e.From, e.Original) {
+		f.of = seq
+		return
+	}
+	if f.of == 0 || e.From != protocol.Hive || e.InReplyTo != f.ID {
+		return
+	}
+	m, err := protocol.DecodeMessage([]byte(e.Raw))
+	if err != nil {
+		return
+	}
+	code := noticeCode(m)
+	warns := code == protocol.CodeNobodyEligible
+	switch {
+	case warns:
+		f.Warning = m.Text()
+	case f.State == Queued && code != protocol.CodeOK:
+		f.refuse(seq, code, m.Text())
+	}
+	if (warns || code == protocol.CodeOK || code == f.Code) && slices.Contains(e.Delivered, f.sent.By) {
+		f.Answers = append(f.Answers, e.File)
+	}
+}
+
+// Answer takes hived's answer to the command from the inbox of its sender, which
+// says all that it did (spec §8.6). It is for those who may not read the log.
+func (c *Command) Answer(seq protocol.Seq, m *protocol.Message) {
+	if code := noticeCode(m); code != protocol.CodeOK {
+		c.refuse(seq, code, m.Text())
+		return
+	}
+	var data struct {
+		Of      protocol.Seq       `json:"of"`
+		Task    protocol.TaskID    `json:"task"`
+		Tasks   []protocol.TaskID  `json:"tasks"`
+		State   protocol.TaskState `json:"state"`
+		Epoch   uint64             `json:"epoch"`
+		Attempt int                `json:"attempt"`
+	}
+	if json.Unmarshal(m.Data, &data) != nil {
+		data.Task, data.Tasks = "", nil
+	}
+	c.State, c.Seq = Done, data.Of
+	if data.Task != "" {
+		data.Tasks = []protocol.TaskID{data.Task}
+	}
+	event := protocol.TaskAction(c.Event)
+	if event == resume {
+		event = task.Create
+	}
+	for _, id := range data.Tasks {
+		c.step(TaskStep{data.Of, &protocol.TaskEvent{Task: id, Event: event, To: data.State, Epoch: data.Epoch, Attempt: data.Attempt}})
+	}
+}
+
+// step keeps the last event of each task, and the tasks in the order in which
+// they came up.
+func (c *Command) step(s TaskStep) {
+	if s.Event.Event == task.Create {
+		c.Created = append(c.Created, s.Event)
+	}
+	i := slices.IndexFunc(c.Tasks, func(before TaskStep) bool { return before.Event.Task == s.Event.Task })
+	if i < 0 {
+		c.Tasks = append(c.Tasks, s)
+		return
+	}
+	c.Tasks[i] = s
+}
+
+func (c *Command) refuse(seq protocol.Seq, code protocol.Code, detail string) {
+	c.State, c.Seq, c.Code, c.Detail = Refused, seq, code, detail
+}
+
+// noticeCode returns the `data.code` of what hived says, none where it has no
+// data (spec §4.6).
+func noticeCode(m *protocol.Message) protocol.Code {
+	var data struct {
+		Code protocol.Code `json:"code"`
+	}
+	if json.Unmarshal(m.Data, &data) != nil {
+		return ""
+	}
+	return data.Code
+}
