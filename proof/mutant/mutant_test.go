@@ -138,8 +138,7 @@ var testFuncs = sync.OnceValues(func() (map[string][]string, error) {
 	})
 })
 
-// locate gives the package and the name of a test: it stands in the package that
-// is named, or else in the only one that has a test of this name.
+// locate gives the package and the name of a test.
 func locate(t *testing.T, test string) (pkg, name string) {
 	t.Helper()
 	known, err := testFuncs()
@@ -148,16 +147,51 @@ func locate(t *testing.T, test string) (pkg, name string) {
 	}
 	i := strings.LastIndexByte(test, '.')
 	pkg, name = test[:i], test[i+1:]
-	switch in := known[name]; {
-	case slices.Contains(in, pkg):
-	case len(in) == 1:
-		pkg = in[0]
-	case len(in) == 0:
-		t.Fatalf("no test is called %s", name)
-	default:
-		t.Fatalf("%s is no test; write %s.%s", test, strings.Join(in, "."+name+" or "), name)
+	if pkg, err = home(pkg, name, known[name]); err != nil {
+		t.Fatal(err)
 	}
 	return pkg, name
+}
+
+// home picks the package of a test among those that have one of its name: the
+// package that is named, or else the only one below that, or else the only one.
+func home(pkg, name string, in []string) (string, error) {
+	if slices.Contains(in, pkg) {
+		return pkg, nil
+	}
+	below := slices.DeleteFunc(slices.Clone(in), func(p string) bool { return !strings.HasPrefix(p, pkg+"/") })
+	switch {
+	case len(below) == 1:
+		return below[0], nil
+	case len(in) == 1:
+		return in[0], nil
+	case len(in) == 0:
+		return "", fmt.Errorf("no test is called %s", name)
+	}
+	return "", fmt.Errorf("%s.%s is no test; write %s.%s", pkg, name, strings.Join(in, "."+name+" or "), name)
+}
+
+func TestHome(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		in   []string
+		want string
+	}{
+		{[]string{"a", "a/b", "c"}, "a"},
+		{[]string{"a/b", "c", "d"}, "a/b"},
+		{[]string{"c"}, "c"},
+		{[]string{"ab", "c"}, "a.TestX is no test; write ab.TestX or c.TestX"},
+		{[]string{"a/b", "a/c"}, "a.TestX is no test; write a/b.TestX or a/c.TestX"},
+		{nil, "no test is called TestX"},
+	} {
+		have, err := home("a", "TestX", tt.in)
+		if err != nil {
+			have = err.Error()
+		}
+		if have != tt.want {
+			t.Errorf("of %v: %q, and not %q", tt.in, have, tt.want)
+		}
+	}
 }
 
 // TestCaught runs the tests that are to catch a mutant, one by one, until one

@@ -8,7 +8,7 @@ type mutant struct {
 	edits   []edit
 	imports []string // what the file of the first edit imports too
 	add     string   // declarations that are put at the end of that file
-	caught  []string // the tests that fail on it, as package.Test; one that moved to another package is found if its name is unique
+	caught  []string // the tests that fail on it, as package.Test; if that package has none of the name, the only one below it or in the module counts
 }
 
 // edit replaces text that occurs once in a declaration.
