@@ -131,6 +131,7 @@ var catalogue = map[Code]kind{
 	gitcommit.CodeSumDiffers:    {Fault, rebuildsGit},
 	gitcommit.CodeTreeDiffers:   {Fault, rebuildsGit},
 	gitcommit.CodeTrailers:      {Fault, rebuildsGit},
+	gitcommit.CodeWitness:       {Fault, rebuildsGit},
 	gitcommit.CodeAhead:         {Fault, "the log lost its end: bring log.jsonl back from a copy; `hived repair --adopt` goes on without what is lost, and keeps the history"},
 	gitcommit.CodeAmended:       {Note, ""},
 	gitcommit.CodeBehind:        {Note, "`hived up` or `hived repair` commits the rest"},

@@ -13,7 +13,8 @@
 //   - [Doctor] looks at the machine and the hive for what will go wrong.
 //
 // All of them read log and history as streams: memory is bounded by what is
-// alive in the hive, and 100 bytes a commit.
+// alive in the hive, and 100 bytes a commit; while git is read a second time,
+// 24 bytes an object too.
 //
 // Each fault that they know has a [Code], and docs/faults.md says of each how it
 // comes about and what to do. Carrying messages is left to package router.

@@ -232,6 +232,12 @@ var faults = []fault{
 	{code: gitcommit.CodeTrailers, by: byVerify, how: "somebody commits to what hived owns, in hived's name", prints: "a commit of hived's changes what hived owns and names no events", repair: mends, make: func(h *hive) {
 		h.forgeCommit("HEAD", "HEAD~5^{tree}", "hive: nothing")
 	}},
+	{code: gitcommit.CodeWitness, by: byVerify, how: "somebody makes a file in the root of a commit executable, in hived's name", prints: "as go-git reads it, … in commit … is not what the log gives at event …", repair: mends, make: func(h *hive) {
+		h.shell("git ls-tree HEAD | sed '/registry.json$/s/^100644/100755/' | git mktree >tree")
+		tree := strings.TrimSpace(h.read("tree"))
+		h.remove("tree")
+		h.forgeCommit("HEAD~1", tree, h.git("log", "-1", "--format=%B"))
+	}},
 	{code: gitcommit.CodeAhead, by: byVerify, how: "log.jsonl is replaced by an older copy", prints: "commit … goes through event …, the log ends at …", repair: onlyAway, make: func(h *hive) {
 		lines := strings.SplitAfter(h.read("log.jsonl"), "\n")
 		h.write("log.jsonl", strings.Join(lines[:len(lines)-4], ""))

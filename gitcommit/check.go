@@ -44,6 +44,7 @@ const (
 	CodeSumDiffers    = "git-sum-differs"
 	CodeTreeDiffers   = "git-tree-differs"
 	CodeTrailers      = "git-trailers-missing"
+	CodeWitness       = "git-witness-differs"
 	CodeAhead         = "git-ahead-of-log"
 	CodeAmended       = "git-amended" // info
 	CodeBehind        = "git-behind"  // info
@@ -52,44 +53,64 @@ const (
 // Check holds the repository against itself and against the log (spec §6): all
 // objects have the hash that names them; the commits of hived's, oldest first,
 // follow each other without a gap, carry the sums of the log, and hold in what
-// hived owns exactly the state that the log gives at their sequence number. The
+// hived owns exactly the state that the log gives at their sequence number. What
+// is found to be in order is then read a second time, with the code of go-git:
+// the branch, the chain of commits, and all trees of the newest. The
 // history yields every event of the log in order. It reports what is wrong and
 // returns an error only when it could not go on. Report is called by one
 // goroutine at a time.
 //
 // Everything is read as a stream; in memory are the state, a bounded part of
-// what is read, and 100 bytes a commit.
+// what is read, and 100 bytes a commit; at the end, for the second reading, the
+// indexes of all packs.
 func Check(ctx context.Context, disk durable.FS, history iter.Seq2[Event, error], report func(Problem)) error {
-	m, err := readMarker(disk)
-	if err != nil {
-		return fmt.Errorf("check the git repository: %w", err)
-	}
 	var mu sync.Mutex
+	faults := 0
 	one := func(p Problem) {
 		mu.Lock()
 		defer mu.Unlock()
+		if !p.Info {
+			faults++
+		}
 		report(p)
+	}
+	h, err := check(ctx, disk, history, one)
+	if err != nil || faults > 0 {
+		return err // the history has to be built again, whatever a second reader finds
+	}
+	if err := testify(ctx, disk, h, one); err != nil {
+		return fmt.Errorf("check git's history a second time: %w", err)
+	}
+	return nil
+}
+
+// check is what hived's own code checks. It returns what the witness is asked about.
+func check(ctx context.Context, disk durable.FS, history iter.Seq2[Event, error], report func(Problem)) (*held, error) {
+	m, err := readMarker(disk)
+	if err != nil {
+		return nil, fmt.Errorf("check the git repository: %w", err)
 	}
 	// The tip comes first: what a running hive commits meanwhile is not looked
 	// for among objects that were listed before.
 	tip, err := readBranch(disk, m.branch)
 	if err != nil {
-		one(Problem{Code: CodeUnreadable, Path: refFile(m.branch), Text: err.Error()})
+		report(Problem{Code: CodeUnreadable, Path: refFile(m.branch), Text: err.Error()})
 	}
-	stored, err := checkObjects(ctx, disk, one)
+	stored, err := checkObjects(ctx, disk, report)
 	if err != nil {
-		return fmt.Errorf("check git's objects: %w", err)
+		return nil, fmt.Errorf("check git's objects: %w", err)
 	}
 	defer stored.close()
-	k := &checker{disk: disk, store: newStore(disk), stored: stored, report: one, tree: NewTree(), touched: make(map[string]bool)}
+	k := &checker{disk: disk, store: newStore(disk), stored: stored, report: report, tree: NewTree(), touched: make(map[string]bool)}
 	k.tree.touch = func(p string) { k.touched[p] = true }
 	next, stop := iter.Pull2(history)
 	defer stop()
 	k.next = next
-	if err := k.run(ctx, tip, m.onto); err != nil {
-		return fmt.Errorf("check git's history: %w", err)
+	links, err := k.run(ctx, tip, m.onto)
+	if err != nil {
+		return nil, fmt.Errorf("check git's history: %w", err)
 	}
-	return nil
+	return &held{m.branch, tip, m.onto, links, k.tree}, nil
 }
 
 // link is one commit of the chain that says something about the log.
@@ -98,6 +119,8 @@ type link struct {
 	first, last protocol.Seq
 	sum         [16]byte
 	real        bool // by hived, not a person's copy
+	// logged is the sum that the log has at last, once the link was held against it.
+	logged string
 }
 
 type checker struct {
@@ -117,15 +140,16 @@ type checker struct {
 	copied  protocol.Seq // the same of a person's copy after it, if it was built upon
 }
 
-func (k *checker) run(ctx context.Context, tip, onto protocol.Blob) error {
+// run holds the chain of commits against the log, and returns it.
+func (k *checker) run(ctx context.Context, tip, onto protocol.Blob) ([]link, error) {
 	chain, err := k.chain(ctx, tip, onto)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer k.lookUp()()
 	for i, c := range chain {
 		if err := ctx.Err(); err != nil {
-			return context.Cause(ctx)
+			return nil, context.Cause(ctx)
 		}
 		switch {
 		case c.last == 0:
@@ -134,11 +158,12 @@ func (k *checker) run(ctx context.Context, tip, onto protocol.Blob) error {
 			k.report(Problem{Code: CodeAmended, Info: true, Commit: c.id, Seq: c.last, Text: "a person's commit copies the trailers of one of hived's"})
 		default:
 			if err := k.commit(c); err != nil {
-				return err
+				return nil, err
 			}
+			chain[i].logged = k.at.Sum
 		}
 	}
-	return k.lag()
+	return chain, k.lag()
 }
 
 // lookup is the objects that came with a commit.

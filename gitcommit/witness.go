@@ -1,0 +1,222 @@
+package gitcommit
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/hived/hived/internal/durable"
+	"github.com/hived/hived/protocol"
+)
+
+// witness holds the repository against the log as go-git reads it: the branch, the chain
+// of commits, and all trees of the newest of them (ADR 6). Only commits and trees are
+// decoded by hived's own code.
+type witness struct {
+	reader *secondReader
+	report func(Problem)
+}
+
+// held is what a witness holds the repository against.
+type held struct {
+	branch    string
+	tip, onto protocol.Blob
+	// links are the commits that say something about the log, oldest first, as
+	// hived read them; the log's own sum stands beside that of the commit.
+	links []link
+	tree  *Tree // what hived owns, as the log gives it at the last of the links
+}
+
+// testify has the witness look at all of it. An error means only that it was stopped.
+func testify(ctx context.Context, disk durable.FS, h *held, report func(Problem)) error {
+	w := &witness{reader: newSecondReader(disk), report: report}
+	defer w.reader.close()
+	if err := w.testify(ctx, disk, h); err != nil {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		w.report(Problem{Code: CodeWitness, Text: "as go-git reads it, " + err.Error()})
+	}
+	return nil
+}
+
+func (w *witness) testify(ctx context.Context, disk durable.FS, h *held) error {
+	if err := w.branch(disk, h.branch); err != nil {
+		return err
+	}
+	links, err := w.chain(ctx, h.tip, h.onto)
+	if err != nil {
+		return err
+	}
+	if err := sameLinks(h.links, links); err != nil || len(links) == 0 {
+		return err
+	}
+	head := links[len(links)-1]
+	w.compare(ctx, head, h.tree)
+	return ctx.Err()
+}
+
+// branchTries bounds how often a branch is read that moves meanwhile.
+const branchTries = 5
+
+// branch wants both readers to find the same commit under a branch.
+func (w *witness) branch(disk durable.FS, name string) error {
+	ours, err := readBranch(disk, name)
+	if err != nil {
+		return err
+	}
+	for range branchTries {
+		theirs, err := w.reader.branch(name)
+		if err == nil && theirs == ours {
+			return nil
+		}
+		again, err2 := readBranch(disk, name)
+		switch {
+		case err2 != nil:
+			return err2
+		case again == ours && err != nil:
+			return fmt.Errorf("%s cannot be read: %w", refFile(name), err)
+		case again == ours:
+			return fmt.Errorf("branch %s is at %s; hived reads %s", name, theirs, ours)
+		}
+		ours = again
+	}
+	return nil // it moves all the time
+}
+
+// chain returns the commits that say something about the log, oldest first.
+func (w *witness) chain(ctx context.Context, tip, onto protocol.Blob) ([]link, error) {
+	var out []link
+	for id := tip; !id.IsZero() && id != onto; {
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		data, err := w.reader.read(id, kindCommit)
+		if err != nil {
+			return nil, fmt.Errorf("commit %s is damaged: %w", id, err)
+		}
+		c, err := decodeCommit(id, data)
+		if err != nil {
+			return nil, err
+		}
+		if c.last != 0 {
+			l := link{id: id, tree: c.tree, first: c.first, last: c.last, real: c.byHived()}
+			if _, err := hex.Decode(l.sum[:], []byte(c.sum)); err != nil {
+				return nil, err
+			}
+			out = append(out, l)
+		}
+		id = c.parent
+	}
+	slices.Reverse(out)
+	return out, nil
+}
+
+// sameLinks holds the commits that the witness found against those that hived found, and
+// what they say of the log against the log.
+func sameLinks(ours, theirs []link) error {
+	var follows, copied protocol.Seq
+	for i, c := range theirs {
+		if i == len(ours) {
+			return fmt.Errorf("history has commit %s, which hived does not find", c.id)
+		}
+		logged := ours[i].logged
+		c.logged = logged
+		switch {
+		case c != ours[i]:
+			return fmt.Errorf("history has commit %s where hived finds %s", c.id, ours[i].id)
+		case c.real && c.first != follows+1 && c.first != copied+1:
+			return fmt.Errorf("commit %s brings the events from %s, history before it ends at %s", c.id, c.first, max(follows, copied))
+		case c.real && hex.EncodeToString(c.sum[:]) != logged:
+			return fmt.Errorf("commit %s says the sum of event %s is %x, the log says %s", c.id, c.last, c.sum, logged)
+		}
+		if copied = c.last; c.real {
+			follows = c.last
+		}
+	}
+	if len(theirs) < len(ours) {
+		return fmt.Errorf("history lacks commit %s, which hived finds", ours[len(theirs)].id)
+	}
+	return nil
+}
+
+// errEnoughPaths ends a comparison that has named enough.
+var errEnoughPaths = errors.New("enough paths were named")
+
+// compare holds all trees of a commit against what the log gives: names, modes and ids.
+func (w *witness) compare(ctx context.Context, c link, tree *Tree) {
+	d := &treeWitness{witness: w, commit: c}
+	if err := d.dir(ctx, c.tree, "", tree.root.entries); err != nil && !errors.Is(err, errEnoughPaths) && ctx.Err() == nil {
+		w.report(Problem{Code: CodeWitness, Commit: c.id, Seq: c.last, Text: fmt.Sprintf("as go-git reads it, commit %s is damaged: %v", c.id, err)})
+	}
+}
+
+type treeWitness struct {
+	*witness
+	commit link
+	named  int
+}
+
+// dir holds a directory, and those below, against the entries that it should have.
+func (d *treeWitness) dir(ctx context.Context, id protocol.Blob, prefix string, want []entry) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	got, err := d.entries(id, prefix)
+	if err != nil {
+		return fmt.Errorf("tree %s, of %s: %w", id, protocol.Quote("/"+prefix), err)
+	}
+	for len(got) > 0 || len(want) > 0 {
+		switch c := firstOf(want, got); {
+		case c < 0:
+			err = d.differs(prefix, want[0])
+			want = want[1:]
+		case c > 0:
+			err = d.differs(prefix, got[0])
+			got = got[1:]
+		default:
+			err = d.entry(ctx, prefix, got[0], want[0])
+			got, want = got[1:], want[1:]
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// entries reads those of a directory; in the root only what hived owns counts.
+func (d *treeWitness) entries(id protocol.Blob, prefix string) ([]entry, error) {
+	data, err := d.reader.read(id, kindTree)
+	if err != nil {
+		return nil, err
+	}
+	list, err := decodeTree(data)
+	if prefix == "" {
+		list = slices.DeleteFunc(list, func(e entry) bool { return !ownedTop(e.name) })
+	}
+	return list, err
+}
+
+// entry compares two entries of one name, of which both are directories or none is.
+func (d *treeWitness) entry(ctx context.Context, prefix string, got, want entry) error {
+	switch {
+	case got.sub != nil:
+		return d.dir(ctx, got.sub.id, prefix+got.name+"/", want.sub.entries)
+	case got.gitMode() != modeFile || got.id != want.id:
+		return d.differs(prefix, got)
+	}
+	return nil
+}
+
+func (d *treeWitness) differs(prefix string, e entry) error {
+	path := prefix + e.name
+	d.report(Problem{Code: CodeWitness, Object: e.hash(), Commit: d.commit.id, Path: path, Seq: d.commit.last, Text: fmt.Sprintf(
+		"as go-git reads it, %s in commit %s is not what the log gives at event %s", protocol.Quote(path), d.commit.id, d.commit.last)})
+	if d.named++; d.named == mostPaths {
+		return errEnoughPaths
+	}
+	return nil
+}
