@@ -81,17 +81,17 @@ func (d *doctor) settings() {
 }
 
 func (d *doctor) daemon() {
-	pid, held, err := durable.Holder(d.disk, router.LockFile)
+	pid, held, err := durable.Holder(d.disk, protocol.LockFile)
 	d.running = held
 	switch {
 	case err != nil:
-		f := found(codeDaemon, router.LockFile, "%v", err)
+		f := found(codeDaemon, protocol.LockFile, "%v", err)
 		f.Level, f.Remedy = Fault, "look at the rights of "+protocol.PathScratch
 		d.add(f)
 	case held:
-		d.fine(codeDaemon, router.LockFile, "process %d holds the hive", pid)
+		d.fine(codeDaemon, protocol.LockFile, "process %d holds the hive", pid)
 	default:
-		d.fine(codeDaemon, router.LockFile, "no daemon runs; the lock is free, whatever the file says")
+		d.fine(codeDaemon, protocol.LockFile, "no daemon runs; the lock is free, whatever the file says")
 	}
 }
 

@@ -17,7 +17,6 @@ import (
 	"github.com/hived/hived/internal/users"
 	"github.com/hived/hived/proof/docpage"
 	"github.com/hived/hived/protocol"
-	"github.com/hived/hived/router"
 )
 
 var update = flag.Bool("update", false, "write docs/faults.md anew")
@@ -296,7 +295,7 @@ var faults = []fault{
 		h.write(users.Marker, "")
 	}, ask: func(d *doctor) { d.euid = 70001 }},
 	{code: codeDaemon, by: byDoctor, how: "a daemon runs; this is no fault", prints: "process … holds the hive", repair: "exits 75", make: func(h *hive) {
-		lock, err := durable.TakeLock(h.disk, router.LockFile, nil)
+		lock, err := durable.TakeLock(h.disk, protocol.LockFile, nil)
 		h.must(err)
 		h.t.Cleanup(func() { _ = lock.Release() })
 	}},

@@ -11,7 +11,6 @@ import (
 	"github.com/hived/hived/eventlog"
 	"github.com/hived/hived/internal/durable"
 	"github.com/hived/hived/protocol"
-	"github.com/hived/hived/router"
 )
 
 // RepairOptions of [Repair].
@@ -85,7 +84,7 @@ func (r *repairer) run(ctx context.Context) error {
 	}
 	release := func() error { return nil } // of a disk that no other process sees
 	if shared, ok := r.disk.(*durable.Disk); ok {
-		lock, err := durable.TakeLock(shared, router.LockFile, []byte("repair\n"))
+		lock, err := durable.TakeLock(shared, protocol.LockFile, []byte("repair\n"))
 		if err != nil {
 			return err
 		}

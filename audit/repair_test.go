@@ -12,7 +12,6 @@ import (
 	"github.com/hived/hived/eventlog"
 	"github.com/hived/hived/internal/durable"
 	"github.com/hived/hived/protocol"
-	"github.com/hived/hived/router"
 )
 
 // owned are the files below the hive that hived owns, with the open segment
@@ -161,7 +160,7 @@ func testRepairAdoptsFiles(t *testing.T, lost []string) {
 func TestRepairRefuses(t *testing.T) {
 	t.Parallel()
 	h := newHive(t)
-	lock, err := durable.TakeLock(h.disk, router.LockFile, nil)
+	lock, err := durable.TakeLock(h.disk, protocol.LockFile, nil)
 	h.must(err)
 	if _, err := Repair(t.Context(), h.disk, RepairOptions{Settings: h.set}); !errors.Is(err, durable.ErrLocked) {
 		t.Errorf("beside a daemon: %v", err)

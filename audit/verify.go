@@ -133,7 +133,7 @@ func (v *verifier) count() {
 
 // runs tells whether a daemon holds the hive.
 func (v *verifier) runs() bool {
-	_, held, err := durable.Holder(v.disk, router.LockFile)
+	_, held, err := durable.Holder(v.disk, protocol.LockFile)
 	return err == nil && held
 }
 

@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/hived/hived/protocol"
@@ -134,3 +135,25 @@ func (effects) OnTask(ev protocol.Event, e *protocol.TaskEvent) result {
 func (effects) OnTaskRejected(protocol.Event, *protocol.TaskRejectedEvent) result { return result{} }
 
 func (effects) OnAlert(protocol.Event, *protocol.AlertEvent) result { return result{} }
+
+// DeliveredBytes returns the bytes that a message has in an inbox, of the event that
+// brought it there; [ErrNoEvent] for any other event.
+func DeliveredBytes(ev protocol.Event) ([]byte, error) {
+	switch e := ev.Body.(type) {
+	case *protocol.MessageEvent:
+		return Delivered(ev, e)
+	case *protocol.DeliveredEvent:
+		return e.Content.Bytes(), nil
+	case *protocol.HiveEvent:
+		if e.Adopted != nil {
+			return e.Adopted.Content.Bytes(), nil
+		}
+	case *protocol.AgentEvent, *protocol.DropEvent, *protocol.QuarantineEvent, *protocol.DuplicateEvent,
+		*protocol.HandledEvent, *protocol.FileEvent, *protocol.TaskEvent, *protocol.TaskRejectedEvent, *protocol.AlertEvent:
+	}
+	return nil, ErrNoEvent
+}
+
+// ErrNoEvent ends what looks for an event that the log does not have, or not of
+// that kind.
+var ErrNoEvent = errors.New("it is not in the log")

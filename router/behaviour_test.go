@@ -800,7 +800,7 @@ func TestLogDeleted(t *testing.T) {
 	}
 	for held := false; !held; { // taken again at the next pass
 		var err error
-		if _, held, err = durable.Holder(h.disk, LockFile); err != nil {
+		if _, held, err = durable.Holder(h.disk, protocol.LockFile); err != nil {
 			t.Fatal(err)
 		}
 		h.send("alice", "tick", `{"to":"bob","id":"same","body":"x"}`)
@@ -831,9 +831,9 @@ func TestLockDeletedMeanwhile(t *testing.T) {
 	relock := r.relock
 	r.relock = func() (*durable.Lock, error) {
 		h.must(os.RemoveAll(h.path(".hived")))
-		return durable.TakeLock(h.disk, LockFile, nil)
+		return durable.TakeLock(h.disk, protocol.LockFile, nil)
 	}
-	h.must(os.Remove(h.path(LockFile)))
+	h.must(os.Remove(h.path(protocol.LockFile)))
 	h.must(r.holdLock())
 	r.relock = relock
 	h.must(r.holdLock())

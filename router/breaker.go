@@ -92,4 +92,3 @@ func (d *Decider) restrain(now time.Time, from protocol.AgentID, r *recipients) 
 		subject: "human counts as an agent", body: text + ".",
 	})
 }
-

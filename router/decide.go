@@ -48,7 +48,7 @@ type Decider struct {
 func NewDecider(state *ledger.State, settings protocol.Settings, entropy io.Reader) *Decider {
 	d := &Decider{state: state, settings: settings, ids: NewIDs(entropy, state.Newest), plan: newPlan(state), changed: ledger.NewViews(state)}
 	d.Recall = func(seq protocol.Seq) (protocol.Event, error) {
-		return protocol.Event{}, fmt.Errorf("read event %s: %w", seq, errNoEvent)
+		return protocol.Event{}, fmt.Errorf("read event %s: %w", seq, ledger.ErrNoEvent)
 	}
 	d.RecallAll = func(list []protocol.Seq) ([]protocol.Event, error) {
 		evs := make([]protocol.Event, len(list))

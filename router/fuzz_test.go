@@ -75,7 +75,7 @@ func FuzzStatus(f *testing.F) {
 		if err := disk.MkdirAll(protocol.PathScratch, 0o755); err != nil {
 			t.Fatal(err)
 		}
-		plant(t, disk, StatusFile, data)
+		plant(t, disk, protocol.StatusFile, data)
 		s, err := ReadStatus(disk)
 		if err != nil {
 			if s.PID != 0 || s.Agents != nil {

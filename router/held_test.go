@@ -16,7 +16,7 @@ import (
 // task.json, which changes with events of the task alone, does not.
 func TestStatusSaysWhoWasHeardOf(t *testing.T) {
 	scenario(t, "anna", func(h *crew) {
-		heard := func() Held {
+		heard := func() protocol.HeldTask {
 			h.Helper()
 			h.pass(statusIdle)
 			s, err := ReadStatus(h.disk)
@@ -42,7 +42,7 @@ func TestStatusSaysWhoWasHeardOf(t *testing.T) {
 		h.beat("anna")
 		h.pass(set.HeartbeatTimeout / livenessLooks)
 		s := heard()
-		if d := cmp.Diff(Signs{s.HeardAt, s.HeardAt.Add(set.HeartbeatTimeout), reached, reached.Add(set.ProgressTimeout)}, s.Signs); d != "" {
+		if d := cmp.Diff(protocol.Signs{HeardAt: s.HeardAt, HearBy: s.HeardAt.Add(set.HeartbeatTimeout), ProgressedAt: reached, ProgressBy: reached.Add(set.ProgressTimeout)}, s.Signs); d != "" {
 			t.Errorf("(-want +got)\n%s", d)
 		}
 		if !s.HeardAt.After(reached) || !reached.After(began) {

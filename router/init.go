@@ -44,7 +44,7 @@ func Init(disk durable.FS, opt InitOptions) error {
 	if !ok {
 		return initialise(disk, opt, older) // no other process sees it
 	}
-	lock, err := durable.TakeLock(real, LockFile, nil)
+	lock, err := durable.TakeLock(real, protocol.LockFile, nil)
 	if err != nil {
 		return err
 	}

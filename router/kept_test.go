@@ -21,7 +21,7 @@ func logged(t *testing.T, agents ...protocol.AgentID) *bench {
 	b.d.Recall = func(seq protocol.Seq) (protocol.Event, error) {
 		ev, ok := b.log[seq]
 		if !ok {
-			return ev, errNoEvent
+			return ev, ledger.ErrNoEvent
 		}
 		return ev, nil
 	}

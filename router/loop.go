@@ -378,7 +378,5 @@ func readEvent(disk durable.FS, seq protocol.Seq) (protocol.Event, error) {
 		}
 		return rec.Event, nil
 	}
-	return protocol.Event{}, fmt.Errorf("read event %s: %w", seq, errNoEvent)
+	return protocol.Event{}, fmt.Errorf("read event %s: %w", seq, ledger.ErrNoEvent)
 }
-
-var errNoEvent = errors.New("it is not in the log")

@@ -13,19 +13,6 @@ import (
 	"github.com/hived/hived/task"
 )
 
-// Need is something that waits for a person, or that a person should know of.
-type Need struct {
-	Code         protocol.Code           `json:"code"`
-	Text         string                  `json:"text"` // one line
-	Agent        protocol.AgentID        `json:"agent,omitzero"`
-	Task         protocol.TaskID         `json:"task,omitzero"`
-	Conversation protocol.ConversationID `json:"conversation,omitzero"`
-	Count        int                     `json:"count,omitzero"` // of what it sums up
-	Since        time.Time               `json:"since,omitzero"`
-	Until        time.Time               `json:"until,omitzero"`
-	Commands     []string                `json:"commands,omitzero"` // that settle it, or show more of it
-}
-
 // needSources find what needs a person, the most urgent first. Whoever knows of
 // more adds a function here.
 var needSources = []func(*needs){
@@ -48,8 +35,8 @@ const needsOfASource = 20
 
 // NeedsYou lists what needs a person at a time: it is a pure function, so that
 // the status of a hive that is stopped says the same.
-func NeedsYou(s *ledger.State, settings protocol.Settings, now time.Time) []Need {
-	n := &needs{d: &Decider{state: s, settings: settings}, now: now, list: []Need{}, own: map[about]int{}}
+func NeedsYou(s *ledger.State, settings protocol.Settings, now time.Time) []protocol.Need {
+	n := &needs{d: &Decider{state: s, settings: settings}, now: now, list: []protocol.Need{}, own: map[about]int{}}
 	for _, source := range needSources {
 		source(n)
 	}
@@ -60,7 +47,7 @@ func NeedsYou(s *ledger.State, settings protocol.Settings, now time.Time) []Need
 type needs struct {
 	d    *Decider // to ask it who may do what; it decides nothing
 	now  time.Time
-	list []Need
+	list []protocol.Need
 	own  map[about]int // how many are listed of a code that troubles have too
 }
 
@@ -70,7 +57,7 @@ type about struct {
 	of   protocol.AgentID
 }
 
-func (n *needs) add(x Need) {
+func (n *needs) add(x protocol.Need) {
 	x.Text = oneLine(x.Text)
 	n.list = append(n.list, x)
 }
@@ -80,11 +67,11 @@ func (n *needs) add(x Need) {
 func (n *needs) owns(code protocol.Code, of protocol.AgentID) { n.own[about{code, of}]++ }
 
 // addSome adds the first of many, and one that counts the others.
-func (n *needs) addSome(all []Need, others string, command string) {
+func (n *needs) addSome(all []protocol.Need, others string, command string) {
 	for i, x := range all {
 		if i == needsOfASource {
 			left := len(all) - i
-			n.add(Need{Code: x.Code, Text: fmt.Sprintf(others, left), Count: left, Commands: []string{command}})
+			n.add(protocol.Need{Code: x.Code, Text: fmt.Sprintf(others, left), Count: left, Commands: []string{command}})
 			return
 		}
 		n.add(x)
@@ -101,7 +88,7 @@ func oneLine(s string) string { return protocol.Visible(strings.Join(strings.Fie
 // approvals are the questions that wait for a person, the one first that ends
 // first, and those that nobody can answer.
 func (n *needs) approvals() {
-	var list []Need
+	var list []protocol.Need
 	for _, t := range n.d.state.Tasks.Word() {
 		if t.State != task.Paused {
 			continue
@@ -111,7 +98,7 @@ func (n *needs) approvals() {
 		})
 		id := string(t.ID)
 		ask, question := t.Open()
-		x := Need{
+		x := protocol.Need{
 			Code: protocol.CodeApprovalAsked, Agent: t.Holder, Task: t.ID, Conversation: protocol.TaskConversation(t.ID), Since: n.d.state.Tasks.Time(t.Since), Until: n.d.state.Tasks.Time(t.Until),
 			Text: fmt.Sprintf("%s asks: %s (task %s, %s)", t.Holder, cut(question, saidInANeed), t.ID, t.Title),
 		}
@@ -126,13 +113,13 @@ func (n *needs) approvals() {
 		}
 		list = append(list, x)
 	}
-	slices.SortStableFunc(list, func(a, b Need) int { return a.Until.Compare(b.Until) })
+	slices.SortStableFunc(list, func(a, b protocol.Need) int { return a.Until.Compare(b.Until) })
 	n.addSome(list, "%d more questions wait for a person", "hived task list --state paused")
 }
 
 // blocked are the tasks that wait for a word of the lead, or of a person.
 func (n *needs) blocked() {
-	var list []Need
+	var list []protocol.Need
 	for _, t := range n.d.state.Tasks.Word() {
 		if t.State != task.Blocked {
 			continue
@@ -140,7 +127,7 @@ func (n *needs) blocked() {
 		id := string(t.ID)
 		ask, _ := t.Open()
 		commands := []string{"hived task answer " + id + " --ask " + ask.String() + ` "…"`, "hived task give-up " + id}
-		list = append(list, Need{
+		list = append(list, protocol.Need{
 			Code: protocol.CodeSpecify, Agent: t.Holder, Task: t.ID, Conversation: protocol.TaskConversation(t.ID), Since: n.d.state.Tasks.Time(t.Since),
 			Text:     fmt.Sprintf("%s is blocked until %s says how to go on: %s (task %s, %s)", t.Holder, n.d.lead(t.Holder), or(cut(t.Reason, saidInANeed), "it says no more"), t.ID, t.Title),
 			Commands: commands,
@@ -152,13 +139,13 @@ func (n *needs) blocked() {
 // missing are the inboxes from which many messages vanished at once, and nobody
 // said whether their agents deleted them.
 func (n *needs) missing() {
-	var list []Need
+	var list []protocol.Need
 	for _, a := range n.d.state.Roster() {
 		if a.Missing == 0 || a.Believed {
 			continue
 		}
 		n.owns(protocol.CodeMassDeletion, a.ID)
-		list = append(list, Need{
+		list = append(list, protocol.Need{
 			Code: protocol.CodeMassDeletion, Agent: a.ID, Count: a.Missing,
 			Text:     fmt.Sprintf("%d unread messages vanished at once from the inbox of %s: did it delete them?", a.Missing, a.ID),
 			Commands: []string{"hived inbox --agent " + string(a.ID) + " --put-back", "hived inbox --agent " + string(a.ID) + " --believe"},
@@ -174,7 +161,7 @@ func (n *needs) fullInboxes() {
 		if a == nil || a.There() < n.d.settings.InboxCap {
 			continue
 		}
-		n.add(Need{
+		n.add(protocol.Need{
 			Code: protocol.Code(protocol.InboxFull), Agent: id, Count: a.Inbox.Len(), Commands: []string{"hived inbox --agent " + string(id), "hived done --agent " + string(id) + " MESSAGE"},
 			Text: fmt.Sprintf("the inbox of %s is full: it holds %d unread messages, and what is sent to it is dropped, but for what must be answered", id, a.Inbox.Len()),
 		})
@@ -184,11 +171,11 @@ func (n *needs) fullInboxes() {
 // stoppedAgents are those that may be in a loop, and human where it counts as one
 // of them.
 func (n *needs) stoppedAgents() {
-	var list []Need
+	var list []protocol.Need
 	for _, a := range n.d.state.Roster() {
 		if a.Stopped {
 			n.owns(protocol.CodeEchoCap, a.ID)
-			list = append(list, Need{
+			list = append(list, protocol.Need{
 				Code: protocol.CodeEchoCap, Agent: a.ID, Commands: []string{"hived continue --agent " + string(a.ID)},
 				Text: string(a.ID) + " may be in a loop: what it sends to agents waits in its outbox until you let it go on",
 			})
@@ -197,7 +184,7 @@ func (n *needs) stoppedAgents() {
 	n.addSome(list, "%d more agents may be in a loop", "hived status")
 	if n.d.state.HumanCounts {
 		n.owns(protocol.CodeHumanCounts, protocol.Human)
-		n.add(Need{
+		n.add(protocol.Need{
 			Code: protocol.CodeHumanCounts, Agent: protocol.Human, Commands: []string{"hived continue --agent human"},
 			Text: fmt.Sprintf("human wrote to agents over %d times within an hour, as a program that answers would: its messages let nobody go on", ledger.WordsAnHour),
 		})
@@ -207,9 +194,9 @@ func (n *needs) stoppedAgents() {
 // stoppedThreads are the conversations of which messages are kept.
 func (n *needs) stoppedThreads() {
 	kept := n.d.state.Kept()
-	var list []Need
+	var list []protocol.Need
 	for _, conv := range slices.Sorted(maps.Keys(kept)) {
-		list = append(list, Need{
+		list = append(list, protocol.Need{
 			Code: protocol.Code(protocol.HopCap), Conversation: conv, Count: kept[conv], Commands: []string{"hived continue " + string(conv)},
 			Text: fmt.Sprintf("conversation %s is stopped; %s kept until you let it go on", conv, times(kept[conv], "message")),
 		})
@@ -219,9 +206,9 @@ func (n *needs) stoppedThreads() {
 
 // busyPairs are agents that may be in a loop that looks like work.
 func (n *needs) busyPairs() {
-	var list []Need
+	var list []protocol.Need
 	for _, b := range n.d.state.BusyPairs(n.now) {
-		list = append(list, Need{
+		list = append(list, protocol.Need{
 			Code: protocol.CodeBusyPair, Agent: b.One, Count: b.Messages, Commands: []string{"hived log --kind message --of " + string(b.One), "hived agent hold " + string(b.One)},
 			Text: fmt.Sprintf("%s and %s sent each other %d messages within a day, with no word of a person: look whether it is work", b.One, b.Other, b.Messages),
 		})
@@ -239,7 +226,7 @@ func (n *needs) nobodyEligible() {
 			}
 		}
 	}
-	var list []Need
+	var list []protocol.Need
 	for a := range n.d.state.Tasks.Wanted() {
 		if slices.ContainsFunc(a.To, func(to protocol.Address) bool { return there[to] }) {
 			continue
@@ -250,12 +237,12 @@ func (n *needs) nobodyEligible() {
 			what = fmt.Sprintf("%d tasks are for nobody, the oldest %s, %s", more+1, first.ID, first.Title)
 		}
 		why, remedy := n.d.nobodyFor(a.To)
-		list = append(list, Need{
+		list = append(list, protocol.Need{
 			Code: protocol.CodeNobodyEligible, Task: first.ID, Count: len(a.Tasks), Since: n.d.state.Tasks.Time(first.Since),
 			Text: what + ": " + why, Commands: []string{remedy, "hived task cancel " + string(first.ID)},
 		})
 	}
-	slices.SortFunc(list, func(a, b Need) int { return cmp.Compare(a.Task, b.Task) })
+	slices.SortFunc(list, func(a, b protocol.Need) int { return cmp.Compare(a.Task, b.Task) })
 	n.addSome(list, "tasks for %d more roles wait for agents that are not there", "hived task list --state unassigned")
 }
 
@@ -274,7 +261,7 @@ func (n *needs) silentAgents() {
 	if len(ids) == 0 {
 		return
 	}
-	x := Need{
+	x := protocol.Need{
 		Code: protocol.CodeAgentSilent, Count: len(ids), Commands: []string{"hived task claim"},
 		Text: "offers of tasks ran out unanswered, so no more are made to " + names(ids) + " until they do something: start them, or let others claim what waits",
 	}
@@ -287,14 +274,14 @@ func (n *needs) silentAgents() {
 // takenAway are the tasks that hived took from their holders, until somebody has
 // them again.
 func (n *needs) takenAway() {
-	var list []Need
+	var list []protocol.Need
 	for t := range n.d.state.Tasks.Stranded() {
 		if task.Ended(t.State) {
 			continue
 		}
 		id, from := string(t.ID), t.Last()
 		n.owns(protocol.CodeTakenAway, from)
-		list = append(list, Need{
+		list = append(list, protocol.Need{
 			Code: protocol.CodeTakenAway, Agent: from, Task: t.ID, Conversation: protocol.TaskConversation(t.ID),
 			Text:     fmt.Sprintf("task %s, %s, was taken from %s and waits for somebody to take it", id, t.Title, from),
 			Commands: []string{"hived task show " + id, "hived task cancel " + id},
@@ -309,14 +296,14 @@ const failedShown = 24 * time.Hour
 
 // inVain are the tasks that failed because their executions reached nothing new.
 func (n *needs) inVain() {
-	var list []Need
+	var list []protocol.Need
 	for t := range n.d.state.Tasks.Stranded() {
 		at := n.d.state.Tasks.Time(t.Since)
 		if heir, _ := n.d.state.Tasks.Heir(t.ID); t.State != task.Failed || heir != t.ID || n.now.Sub(at) >= failedShown {
 			continue
 		}
 		id := string(t.ID)
-		list = append(list, Need{
+		list = append(list, protocol.Need{
 			Code: protocol.CodeTaskFailed, Task: t.ID, Conversation: protocol.TaskConversation(t.ID), Since: at,
 			Text:     fmt.Sprintf("task %s, %s, has failed: %s", id, t.Title, cut(t.Reason, saidInANeed)),
 			Commands: []string{"hived task show " + id, "hived task resume " + id},
@@ -383,7 +370,7 @@ func (n *needs) trouble(kind protocol.Kind, group []ledger.Trouble) {
 	if count > 1 {
 		newest = ", the newest: "
 	}
-	x := Need{Code: last.Code, Count: count, Since: first, Commands: []string{"hived log --kind " + string(kind)}}
+	x := protocol.Need{Code: last.Code, Count: count, Since: first, Commands: []string{"hived log --kind " + string(kind)}}
 	if len(group) == 1 {
 		x.Agent, x.Task = last.Agent, last.Task
 	}

@@ -14,7 +14,7 @@ import (
 )
 
 // needs gives what needs a person now.
-func (b *bench) needs() []Need { return NeedsYou(b.d.state, b.d.settings, b.now) }
+func (b *bench) needs() []protocol.Need { return NeedsYou(b.d.state, b.d.settings, b.now) }
 
 // works lets bob take a task of a person's and start it.
 func (b *bench) works(data string) *task.Task {

@@ -295,11 +295,11 @@ func (r *Router) archivedBy(p string) (protocol.Event, error) {
 	var found protocol.Event
 	a := r.state.Agents[ownerOf(p)]
 	if a == nil {
-		return found, errNoEvent
+		return found, ledger.ErrNoEvent
 	}
 	seq, known := a.Sent.Get(path.Base(p))
 	if !known {
-		return found, errNoEvent
+		return found, ledger.ErrNoEvent
 	}
 	return r.readEvent(seq.Of)
 }
@@ -342,24 +342,7 @@ func (r *Router) dataOf(seq protocol.Seq) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return delivered(ev)
-}
-
-// delivered gives the delivered bytes of the message that an event brought.
-func delivered(ev protocol.Event) ([]byte, error) {
-	switch e := ev.Body.(type) {
-	case *protocol.MessageEvent:
-		return ledger.Delivered(ev, e)
-	case *protocol.DeliveredEvent:
-		return e.Content.Bytes(), nil
-	case *protocol.HiveEvent:
-		if e.Adopted != nil {
-			return e.Adopted.Content.Bytes(), nil
-		}
-	case *protocol.AgentEvent, *protocol.DropEvent, *protocol.QuarantineEvent, *protocol.DuplicateEvent,
-		*protocol.HandledEvent, *protocol.FileEvent, *protocol.TaskEvent, *protocol.TaskRejectedEvent, *protocol.AlertEvent:
-	}
-	return nil, errNoEvent
+	return ledger.DeliveredBytes(ev)
 }
 
 // intruder sets aside what stands in an inbox under the name of a message but

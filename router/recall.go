@@ -5,6 +5,8 @@ import (
 
 	"github.com/hived/hived/eventlog"
 	"github.com/hived/hived/protocol"
+
+	"github.com/hived/hived/ledger"
 )
 
 // recall reads an event again, also one that waits for room in the log.
@@ -37,7 +39,7 @@ func (r *Router) recallAll(seqs []protocol.Seq) (evs []protocol.Event, err error
 			}
 		}
 		if len(want) > 0 {
-			return nil, fmt.Errorf("read event %s: %w", want[0], errNoEvent)
+			return nil, fmt.Errorf("read event %s: %w", want[0], ledger.ErrNoEvent)
 		}
 		seqs = seqs[near:]
 	}

@@ -528,7 +528,7 @@ func (r *Router) rawOf(seq protocol.Seq) ([]byte, error) {
 		return nil, nil
 	case *protocol.HiveEvent, *protocol.AgentEvent, *protocol.DropEvent, *protocol.HandledEvent, *protocol.DeliveredEvent, *protocol.FileEvent, *protocol.TaskEvent, *protocol.TaskRejectedEvent, *protocol.AlertEvent:
 	}
-	return nil, errNoEvent
+	return nil, ledger.ErrNoEvent
 }
 
 // rewriteSent makes sure that the archive holds what was accepted.

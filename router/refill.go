@@ -9,6 +9,8 @@ import (
 
 	"github.com/hived/hived/eventlog"
 	"github.com/hived/hived/protocol"
+
+	"github.com/hived/hived/ledger"
 )
 
 // How much of a refill one step does: what is sent meanwhile waits for no more.
@@ -116,7 +118,7 @@ func (r *Router) refillBroken(err error) {
 	x := r.refill.left[0]
 	r.refill.left = r.refill.left[1:]
 	r.refill.close()
-	r.cfg.Log.Error("cannot read a delivered message again", slog.String("seq", x.of.String()), slog.Any("error", cmp.Or(err, errNoEvent)))
+	r.cfg.Log.Error("cannot read a delivered message again", slog.String("seq", x.of.String()), slog.Any("error", cmp.Or(err, ledger.ErrNoEvent)))
 }
 
 // refillOne delivers a message again, unless it was handled meanwhile.
@@ -124,7 +126,7 @@ func (r *Router) refillOne(ev protocol.Event, x lost) {
 	if l, unread := r.letter(x.agent, x.file); !unread || l.Of != x.of {
 		return
 	}
-	data, err := delivered(ev)
+	data, err := ledger.DeliveredBytes(ev)
 	if err != nil {
 		r.cfg.Log.Error("cannot read a delivered message again", slog.String("seq", x.of.String()), slog.String("error", err.Error()))
 		return

@@ -187,7 +187,7 @@ func New(disk durable.FS, cfg Config) (*Router, error) {
 	if !ok {
 		return open(disk, cfg, deaf{})
 	}
-	lock, err := durable.TakeLock(real, LockFile, nil)
+	lock, err := durable.TakeLock(real, protocol.LockFile, nil)
 	if err != nil {
 		return nil, fmt.Errorf("start hived here: %w", err)
 	}
@@ -200,7 +200,7 @@ func New(disk durable.FS, cfg Config) (*Router, error) {
 		if err := disk.MkdirAll(protocol.PathScratch, 0o755); err != nil {
 			return nil, err
 		}
-		return durable.TakeLock(real, LockFile, nil)
+		return durable.TakeLock(real, protocol.LockFile, nil)
 	}
 	return r, nil
 }
@@ -211,7 +211,7 @@ func (r *Router) holdLock() error {
 	if r.lock == nil {
 		return nil
 	}
-	if _, err := r.disk.Lstat(LockFile); !isNotExist(err) {
+	if _, err := r.disk.Lstat(protocol.LockFile); !isNotExist(err) {
 		return nil
 	}
 	lock, err := r.relock()

@@ -12,29 +12,23 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// StatusFile is where a running daemon says how it is, about once a second.
-const StatusFile = protocol.PathScratch + "/status.json"
-
-// LockFile is the lock of the hive's one daemon; it holds its pid.
-const LockFile = protocol.PathScratch + "/lock"
-
 // Status is how a running daemon is.
 type Status struct {
-	PID      int            `json:"pid"`
-	Version  string         `json:"version"`
-	Started  time.Time      `json:"started"`
-	At       time.Time      `json:"at"` // of this status
-	Seq      protocol.Seq   `json:"seq"`
-	GitSeq   protocol.Seq   `json:"git_seq"`
-	Watching string         `json:"watching"` // "watching", or why it polls
-	Intake   string         `json:"intake"`   // empty, or why nothing is taken in
-	Git      string         `json:"git"`      // empty, or what is the matter
-	Owed     int            `json:"owed"`     // placements that wait for a directory to become writable
-	Problems []string       `json:"problems"` // what is wrong and what to do, one line each
-	NeedsYou []Need         `json:"needs_you"`
-	Agents   []AgentStatus  `json:"agents"`
-	Tasks    map[string]int `json:"tasks,omitzero"` // by state
-	Held     []Held         `json:"held,omitempty"` // tasks that are in somebody's hand, at most heldMost
+	PID      int                 `json:"pid"`
+	Version  string              `json:"version"`
+	Started  time.Time           `json:"started"`
+	At       time.Time           `json:"at"` // of this status
+	Seq      protocol.Seq        `json:"seq"`
+	GitSeq   protocol.Seq        `json:"git_seq"`
+	Watching string              `json:"watching"` // "watching", or why it polls
+	Intake   string              `json:"intake"`   // empty, or why nothing is taken in
+	Git      string              `json:"git"`      // empty, or what is the matter
+	Owed     int                 `json:"owed"`     // placements that wait for a directory to become writable
+	Problems []string            `json:"problems"` // what is wrong and what to do, one line each
+	NeedsYou []protocol.Need     `json:"needs_you"`
+	Agents   []AgentStatus       `json:"agents"`
+	Tasks    map[string]int      `json:"tasks,omitzero"` // by state
+	Held     []protocol.HeldTask `json:"held,omitempty"` // tasks that are in somebody's hand, at most heldMost
 }
 
 // AgentStatus is how one agent is.
@@ -83,7 +77,7 @@ func Pending(disk durable.FS, id protocol.AgentID) int {
 // ReadStatus reads what the daemon wrote last. Whether it still runs is
 // another question: see durable.Holder.
 func ReadStatus(disk durable.FS) (Status, error) {
-	data, _, err := durable.ReadFile(disk, StatusFile, 16<<20)
+	data, _, err := durable.ReadFile(disk, protocol.StatusFile, 16<<20)
 	if err != nil {
 		return Status{}, fmt.Errorf("read the daemon's status: %w", err)
 	}
@@ -99,5 +93,5 @@ func writeStatus(disk durable.FS, s Status) error {
 	if err != nil {
 		return fmt.Errorf("write the daemon's status: %w", err)
 	}
-	return durable.Publish(disk, StatusFile, append(data, '\n'), 0o644, false)
+	return durable.Publish(disk, protocol.StatusFile, append(data, '\n'), 0o644, false)
 }

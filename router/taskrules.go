@@ -342,7 +342,7 @@ func (d *Decider) taskEvent(seq protocol.Seq) (*protocol.TaskEvent, error) {
 	}
 	e, is := ev.Body.(*protocol.TaskEvent)
 	if !is {
-		return nil, errNoEvent
+		return nil, ledger.ErrNoEvent
 	}
 	return e, nil
 }

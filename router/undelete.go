@@ -72,7 +72,7 @@ func (d *Decider) undeleted(by protocol.AgentID, a *ledger.Agent, seqs []protoco
 		if unread || done || slices.ContainsFunc(list, func(x *protocol.HandledEvent) bool { return x.File == file }) {
 			return nil, bad("message %s is not deleted", id)
 		}
-		data, err := delivered(ev)
+		data, err := ledger.DeliveredBytes(ev)
 		if err != nil {
 			return nil, bad("%s", err)
 		}

@@ -12,7 +12,6 @@ import (
 	"github.com/hived/hived/agent"
 	"github.com/hived/hived/internal/durable"
 	"github.com/hived/hived/protocol"
-	"github.com/hived/hived/router"
 )
 
 // directory gives the hive's directory: what was said, HIVE_DIR, or the
@@ -114,7 +113,7 @@ func (a *app) withBox(do func(c *cobra.Command, args []string, box *agent.Box) e
 
 // daemon tells whether a daemon holds the hive, and its process id.
 func daemon(disk *durable.Disk) (pid int, runs bool, err error) {
-	pid, runs, err = durable.Holder(disk, router.LockFile)
+	pid, runs, err = durable.Holder(disk, protocol.LockFile)
 	if errors.Is(err, fs.ErrPermission) {
 		return 0, false, fmt.Errorf("see whether a daemon runs: %w; that is for the owner of the hive", err)
 	}

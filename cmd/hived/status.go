@@ -190,7 +190,7 @@ func (a *app) showStatus(p *printer, s statusJSON) {
 }
 
 // showNeeds lists what needs a person, each with what settles it.
-func (a *app) showNeeds(p *printer, list []router.Need) {
+func (a *app) showNeeds(p *printer, list []protocol.Need) {
 	for i, n := range list {
 		if i == 0 {
 			p.line("")

@@ -13,6 +13,8 @@ import (
 	"github.com/hived/hived/internal/durable"
 	"github.com/hived/hived/ledger"
 	"github.com/hived/hived/router"
+
+	"github.com/hived/hived/protocol"
 )
 
 // statusOf makes a hive's directory with nothing in it but what a daemon with
@@ -27,7 +29,7 @@ func statusOf(t *testing.T, status string) *durable.Disk {
 	if err := disk.MkdirAll(".hived", 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := durable.Publish(disk, router.StatusFile, []byte(status), 0o644, true); err != nil {
+	if err := durable.Publish(disk, protocol.StatusFile, []byte(status), 0o644, true); err != nil {
 		t.Fatal(err)
 	}
 	return disk

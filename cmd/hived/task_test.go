@@ -13,7 +13,6 @@ import (
 	"github.com/hived/hived/internal/durable"
 	"github.com/hived/hived/internal/durable/faultfs"
 	"github.com/hived/hived/protocol"
-	"github.com/hived/hived/router"
 	"github.com/hived/hived/task"
 	"github.com/hived/hived/view"
 )
@@ -352,22 +351,22 @@ func TestValue(t *testing.T) {
 	}
 }
 
-func unheard(*task.View) router.Signs { return router.Signs{} }
+func unheard(*task.View) protocol.Signs { return protocol.Signs{} }
 
 // TestSignsAreOfTheHolder: what the daemon said of a task before it went on is shown
 // of nobody else, nor of a task that has ended.
 func TestSignsAreOfTheHolder(t *testing.T) {
-	said := router.Signs{HeardAt: time.Unix(1, 0)}
-	of := signsIn([]router.Held{{Task: one, Holder: "bob", Signs: said}})
+	said := protocol.Signs{HeardAt: time.Unix(1, 0)}
+	of := signsIn([]protocol.HeldTask{{Task: one, Holder: "bob", Signs: said}})
 	for _, tt := range []struct {
 		view task.View
-		want router.Signs
+		want protocol.Signs
 	}{
 		{task.View{ID: one, Holder: "bob", State: task.InProgress}, said},
-		{task.View{ID: one, Holder: "bob", State: task.Completed}, router.Signs{}},
-		{task.View{ID: one, Holder: "zoe", State: task.InProgress}, router.Signs{}},
-		{task.View{ID: one, State: task.Unassigned}, router.Signs{}},
-		{task.View{ID: two, Holder: "bob", State: task.InProgress}, router.Signs{}},
+		{task.View{ID: one, Holder: "bob", State: task.Completed}, protocol.Signs{}},
+		{task.View{ID: one, Holder: "zoe", State: task.InProgress}, protocol.Signs{}},
+		{task.View{ID: one, State: task.Unassigned}, protocol.Signs{}},
+		{task.View{ID: two, Holder: "bob", State: task.InProgress}, protocol.Signs{}},
 	} {
 		if diff := cmp.Diff(tt.want, of(&tt.view)); diff != "" {
 			t.Errorf("of %+v: %s", tt.view, diff)

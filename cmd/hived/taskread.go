@@ -32,7 +32,7 @@ func missing(err error) error {
 // that it names.
 type taskJSON struct {
 	task.View
-	router.Signs // of a task that somebody has, while a daemon runs
+	protocol.Signs // of a task that somebody has, while a daemon runs
 
 	Body       string          `json:"body,omitzero"`
 	Gate       string          `json:"gate,omitzero"`
@@ -57,13 +57,13 @@ type checkpointJSON struct {
 // listedTask is a task as `task list` shows it.
 type listedTask struct {
 	*task.View
-	router.Signs
+	protocol.Signs
 }
 
 // signs gives what the running daemon says of the holders of tasks; nothing where
 // none runs, or has said it yet.
-func signs(disk *durable.Disk) func(*task.View) router.Signs {
-	var list []router.Held
+func signs(disk *durable.Disk) func(*task.View) protocol.Signs {
+	var list []protocol.HeldTask
 	if pid, runs, err := daemon(disk); err == nil && runs {
 		if s, err := router.ReadStatus(disk); err == nil && s.PID == pid {
 			list = s.Held
@@ -72,16 +72,16 @@ func signs(disk *durable.Disk) func(*task.View) router.Signs {
 	return signsIn(list)
 }
 
-func signsIn(list []router.Held) func(*task.View) router.Signs {
-	held := map[protocol.TaskID]router.Held{}
+func signsIn(list []protocol.HeldTask) func(*task.View) protocol.Signs {
+	held := map[protocol.TaskID]protocol.HeldTask{}
 	for _, h := range list {
 		held[h.Task] = h
 	}
-	return func(v *task.View) router.Signs {
+	return func(v *task.View) protocol.Signs {
 		if h := held[v.ID]; h.Holder == v.Holder && task.InHand(v.State) {
 			return h.Signs
 		}
-		return router.Signs{} // the daemon said it before the task went on
+		return protocol.Signs{} // the daemon said it before the task went on
 	}
 }
 

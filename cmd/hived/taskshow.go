@@ -15,7 +15,6 @@ import (
 	"github.com/hived/hived/agent"
 	"github.com/hived/hived/internal/durable"
 	"github.com/hived/hived/protocol"
-	"github.com/hived/hived/router"
 	"github.com/hived/hived/task"
 )
 
@@ -58,7 +57,7 @@ func concerns(v *task.View, id protocol.AgentID) bool {
 	return v.Holder == id || slices.Contains(v.Offered, id)
 }
 
-func (a *app) listTasks(disk durable.FS, signsOf func(*task.View) router.Signs, wanted func(*task.View) bool) error {
+func (a *app) listTasks(disk durable.FS, signsOf func(*task.View) protocol.Signs, wanted func(*task.View) bool) error {
 	names, err := agent.Tasks(disk)
 	if err != nil {
 		return err

@@ -195,7 +195,7 @@ func (h *hive) story() string {
 	h.mu.Lock()
 	recent := slices.Clone(h.recent)
 	h.mu.Unlock()
-	status, err := os.ReadFile(filepath.Join(h.dir, router.StatusFile))
+	status, err := os.ReadFile(filepath.Join(h.dir, protocol.StatusFile))
 	if err != nil {
 		status = []byte(err.Error())
 	}

@@ -1,0 +1,40 @@
+package protocol
+
+import "time"
+
+// StatusFile is where a running daemon says how it is, about once a second.
+const StatusFile = PathScratch + "/status.json"
+
+// LockFile is the lock of the hive's one daemon; it holds its pid.
+const LockFile = PathScratch + "/lock"
+
+// Need is something that waits for a person, or that a person should know of.
+type Need struct {
+	Code         Code           `json:"code"`
+	Text         string         `json:"text"` // one line
+	Agent        AgentID        `json:"agent,omitzero"`
+	Task         TaskID         `json:"task,omitzero"`
+	Conversation ConversationID `json:"conversation,omitzero"`
+	Count        int            `json:"count,omitzero"` // of what it sums up
+	Since        time.Time      `json:"since,omitzero"`
+	Until        time.Time      `json:"until,omitzero"`
+	Commands     []string       `json:"commands,omitzero"` // that settle it, or show more of it
+}
+
+// HeldTask is a task that is in somebody's hand.
+type HeldTask struct {
+	Task   TaskID  `json:"task"`
+	Holder AgentID `json:"holder"`
+	Signs
+}
+
+// Signs are when the holder of a task was last heard of, as far as the daemon has
+// seen since it started, when it last reached something new or began to, and by when
+// either must come again: else the task stalls, and one that is not started yet, or
+// stalled, is taken away.
+type Signs struct {
+	HeardAt      time.Time `json:"heard_at,omitzero"`
+	HearBy       time.Time `json:"hear_by,omitzero"`
+	ProgressedAt time.Time `json:"progressed_at,omitzero"`
+	ProgressBy   time.Time `json:"progress_by,omitzero"`
+}
