@@ -13,7 +13,8 @@
 // Tasks are read by their files below tasks/ (spec §8.8), which hived writes
 // behind its log: [FindTask] knows one by a part of its id, [View] says where it
 // stands, [ReadTask] all there is to it, and [WaitView] waits until an event
-// shows there.
+// shows there. What an agent does with one is a [Command], drafted and sent like
+// any message; [Epoch] knows under which epoch a holder reports.
 //
 // What a message means, who may send what to whom, and whether it arrived is
 // decided by the coordinator and can be read in its log.

@@ -86,6 +86,14 @@ const (
 // is begun anew takes it over. It is no row of the table.
 const Adopted Event = "adopted"
 
+// Commands of agents that are no rows of the table. The category of a failure
+// decides which row it takes; a resume begins a new task that goes on from one
+// that has ended.
+const (
+	Failure Event = "failure"
+	Resume  Event = "resume"
+)
+
 // Role is what somebody is to a task.
 type Role string
 

@@ -14,15 +14,15 @@ import (
 )
 
 func (a *app) approveCommand() *cobra.Command {
-	return a.vote("approve", string(task.ApprovalGranted), "Lets a task go on that asked for approval")
+	return a.vote("approve", task.ApprovalGranted, "Lets a task go on that asked for approval")
 }
 
 func (a *app) denyCommand() *cobra.Command {
-	return a.vote("deny", string(task.ApprovalDenied), "Ends a task that asked for approval")
+	return a.vote("deny", task.ApprovalDenied, "Ends a task that asked for approval")
 }
 
 // vote is the answer of a person to a task that asks.
-func (a *app) vote(name, event, short string) *cobra.Command {
+func (a *app) vote(name string, event protocol.TaskAction, short string) *cobra.Command {
 	var report protocol.TaskReport
 	c := &cobra.Command{
 		Use:               name + " ID",
@@ -33,7 +33,7 @@ func (a *app) vote(name, event, short string) *cobra.Command {
 	}
 	c.Flags().StringVar(&report.Comment, "comment", "", "what the holder should know, in a `sentence`")
 	ask := askFlag(c)
-	send := a.reporting(c, event, false, true)
+	send := a.reporting(c, event)
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if err := a.isPerson(name); err != nil {
 			return err

@@ -47,7 +47,7 @@ func TestWaitMail(t *testing.T) {
 		if err := waitMail(t.Context(), box, c, 0); err != nil {
 			t.Fatal(name, err)
 		}
-		got := taskOrder{event: tt.event}.answer(c)
+		got := answerOf(agent.Command{Event: protocol.TaskAction(tt.event)}, c)
 		if fmt.Sprint(got) != fmt.Sprint(tt.want) {
 			t.Errorf("%s: %+v, want %+v", name, got, tt.want)
 		}

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/go-json-experiment/json"
 	"github.com/spf13/cobra"
 
 	"github.com/hived/hived/agent"
@@ -22,28 +21,18 @@ import (
 func (a *app) taskCommand() *cobra.Command {
 	return group(&cobra.Command{Use: "task", Short: "Work that survives the death of whoever does it"},
 		a.taskCreate(), a.taskList(), a.taskShow(), a.taskClaim(),
-		a.taskVerb(verb{name: "accept", short: "Takes a task that was offered; the first wins", lapses: true}),
-		a.taskVerb(verb{name: "reject", short: "Declines a task that was offered"}),
-		a.taskVerb(verb{name: "start", short: "Begins the work", held: true, lapses: true}),
+		a.taskVerb(verb{on: task.Accept, short: "Takes a task that was offered; the first wins"}),
+		a.taskVerb(verb{on: task.Reject, short: "Declines a task that was offered"}),
+		a.taskVerb(verb{on: task.Start, short: "Begins the work"}),
 		a.taskProgress(), a.taskAsk(), a.taskBlock(), a.taskFail(), a.taskComplete(),
 		a.taskAnswer(), a.taskAmend(), a.taskGiveUp(),
-		a.taskVerb(verb{name: "release", short: "Gives a task back; its checkpoint is kept", held: true, reaches: true}),
-		a.taskVerb(verb{name: "cancel", short: "Asks the holder of a task to end; ends it where nobody works on it"}),
-		a.taskVerb(verb{name: "cancelled", short: "Confirms, as the holder, that the work has ended", held: true}),
+		a.taskVerb(verb{on: task.Release, short: "Gives a task back; its checkpoint is kept", reaches: true}),
+		a.taskVerb(verb{on: task.Cancel, short: "Asks the holder of a task to end; ends it where nobody works on it"}),
+		a.taskVerb(verb{on: task.CancelledEvent, short: "Confirms, as the holder, that the work has ended"}),
 		a.taskIsCancelled(),
 		a.taskResume(),
 		a.taskDiagram(), a.taskStats(),
 	)
-}
-
-// taskOrder is a command about a task.
-type taskOrder struct {
-	event   string
-	task    protocol.TaskID
-	epoch   uint64
-	data    any // nil: none
-	lapses  bool
-	timeout time.Duration
 }
 
 // taskAnswer is how a command about a task went.
@@ -69,17 +58,17 @@ type createdTask struct {
 
 // tellTask gives a command about a task, waits until its files show what came of it,
 // and prints that.
-func (a *app) tellTask(ctx context.Context, disk *durable.Disk, t taskOrder) error {
-	draft, err := t.draft(disk, time.Now())
+func (a *app) tellTask(ctx context.Context, disk *durable.Disk, t agent.Command) error {
+	draft, err := draftTask(disk, t)
 	if err != nil {
 		return err
 	}
-	c, err := a.give(ctx, disk, draft, t.timeout)
+	c, err := a.give(ctx, disk, draft, t.Within)
 	if c == nil {
 		return err
 	}
 	viewing(ctx, disk, c.Tasks)
-	answer := t.answer(c)
+	answer := answerOf(t, c)
 	if answer.Warning = c.Warning; answer.Warning != "" && !a.json {
 		a.note("%s", answer.Warning)
 	}
@@ -96,20 +85,11 @@ func (a *app) tellTask(ctx context.Context, disk *durable.Disk, t taskOrder) err
 	}))
 }
 
-// draft writes the command.
-func (t taskOrder) draft(disk durable.FS, now time.Time) (agent.Draft, error) {
-	d := agent.Draft{Event: t.event, Task: t.task, Epoch: t.epoch}
-	if t.data != nil {
-		value, err := json.Marshal(t.data)
-		if err != nil {
-			return d, fmt.Errorf("write the command %s: %w", t.event, err)
-		}
-		if string(value) != "{}" {
-			d.Data = value
-		}
-	}
-	if t.lapses && t.timeout > 0 {
-		d.ExpiresAt = now.Add(t.timeout).UTC()
+// draftTask drafts a command about a task, no larger than the hive takes.
+func draftTask(disk durable.FS, t agent.Command) (agent.Draft, error) {
+	d, err := t.Draft(time.Now())
+	if err != nil {
+		return d, err
 	}
 	if values, err := settings.Load(disk); err == nil {
 		d.MaxBytes = values.MaxMessageBytes
@@ -117,18 +97,18 @@ func (t taskOrder) draft(disk durable.FS, now time.Time) (agent.Draft, error) {
 	return d, nil
 }
 
-// answer says how far a command about a task came. Where it named no task,
+// answerOf says how far a command about a task came. Where it named no task,
 // the one that it did something to is meant.
-func (t taskOrder) answer(c *view.Command) taskAnswer {
-	out := taskAnswer{ID: t.task, Event: protocol.TaskAction(c.Event), Seq: c.Seq, Message: c.ID, Code: string(c.Code), Detail: c.Detail}
+func answerOf(t agent.Command, c *view.Command) taskAnswer {
+	out := taskAnswer{ID: t.Task, Event: protocol.TaskAction(c.Event), Seq: c.Seq, Message: c.ID, Code: string(c.Code), Detail: c.Detail}
 	if c.State == view.Queued {
 		out.State = "queued"
 	}
 	if c.Rejected != nil {
 		out.State = c.Rejected.State
 	}
-	about := t.task
-	if t.event == string(task.Create) || t.event == eventResume {
+	about := t.Task
+	if t.Event == task.Create || t.Event == task.Resume {
 		for _, e := range c.Created {
 			made := createdTask{ID: e.Task}
 			if e.Spec != nil {
@@ -151,9 +131,6 @@ func (t taskOrder) answer(c *view.Command) taskAnswer {
 	out.ID, out.State, out.Epoch, out.Attempt, out.Event, out.Seq = e.Task, e.To, e.Epoch, e.Attempt, e.Event, c.Tasks[i].Seq
 	return out
 }
-
-// eventResume makes a new task of an ended one.
-const eventResume = "resume"
 
 // viewing waits until the files of tasks show what was done: the log has it
 // first, and who looks next must not find the state of before.
@@ -195,21 +172,20 @@ func showState(p *printer, t taskAnswer) {
 // verb is a command about one task that takes nothing but a reason, and a
 // checkpoint where it may bring one along.
 type verb struct {
-	name, short string
-	held        bool // it is its holder's, and carries the epoch
-	lapses      bool // it is worth nothing when nobody waits for it any more
-	reaches     bool // it may bring a checkpoint along
+	on      protocol.TaskAction
+	short   string
+	reaches bool // it may bring a checkpoint along
 }
 
 func (a *app) taskVerb(v verb) *cobra.Command {
 	var report protocol.TaskReport
-	c := &cobra.Command{Use: v.name + " ID", Short: v.short, Args: takes(0, 1), ValidArgsFunction: a.completeTasks}
+	c := &cobra.Command{Use: string(v.on) + " ID", Short: v.short, Args: takes(0, 1), ValidArgsFunction: a.completeTasks}
 	c.Flags().StringVar(&report.Reason, "reason", "", "why, in a `sentence`")
 	var reached *checkpointFlags
 	if v.reaches {
 		reached = a.checkpointFlags(c, &report)
 	}
-	send := a.reporting(c, v.name, v.held, v.lapses)
+	send := a.reporting(c, v.on)
 	c.RunE = a.withHive(func(c *cobra.Command, args []string, disk *durable.Disk) error {
 		if v.reaches {
 			if err := reached.read(); err != nil {
@@ -222,10 +198,10 @@ func (a *app) taskVerb(v verb) *cobra.Command {
 }
 
 // reporting gives a command about a task its flags, and what sends it.
-func (a *app) reporting(c *cobra.Command, event string, held, lapses bool) func(context.Context, *durable.Disk, []string, protocol.TaskReport) error {
+func (a *app) reporting(c *cobra.Command, event protocol.TaskAction) func(context.Context, *durable.Disk, []string, protocol.TaskReport) error {
 	timeout := timeoutFlag(c)
 	var said uint64
-	if held {
+	if agent.NeedsEpoch(event) {
 		c.Flags().Uint64Var(&said, "epoch", 0, "the `number` that accept or claim gave (else HIVE_EPOCH, else that of this agent's only accept or claim)")
 	}
 	return func(ctx context.Context, disk *durable.Disk, args []string, report protocol.TaskReport) error {
@@ -233,9 +209,9 @@ func (a *app) reporting(c *cobra.Command, event string, held, lapses bool) func(
 		if err != nil {
 			return err
 		}
-		t := taskOrder{event: event, task: id, data: report, lapses: lapses, timeout: *timeout}
-		if held {
-			if t.epoch, err = a.holderEpoch(disk, said, id); err != nil {
+		t := agent.Command{Event: event, Task: id, Data: agent.Report(report), Within: *timeout}
+		if agent.NeedsEpoch(event) {
+			if t.Epoch, err = a.holderEpoch(disk, said, id); err != nil {
 				return err
 			}
 		}
@@ -246,13 +222,13 @@ func (a *app) reporting(c *cobra.Command, event string, held, lapses bool) func(
 func (a *app) taskResume() *cobra.Command {
 	var report protocol.TaskReport
 	c := &cobra.Command{
-		Use:               eventResume + " ID",
+		Use:               string(task.Resume) + " ID",
 		Short:             "Makes a new task that goes on from one that has ended",
 		Args:              takes(0, 1),
 		ValidArgsFunction: a.completeTasks,
 	}
 	c.Flags().BoolVar(&report.Family, "family", false, "resume all that failed with it too: what it needed, and what needed it")
-	send := a.reporting(c, eventResume, false, false)
+	send := a.reporting(c, task.Resume)
 	c.RunE = a.withHive(func(c *cobra.Command, args []string, disk *durable.Disk) error {
 		return send(c.Context(), disk, args, report)
 	})
@@ -268,10 +244,10 @@ func (a *app) taskClaim() *cobra.Command {
 	}
 	timeout := timeoutFlag(c)
 	c.RunE = a.withHive(func(c *cobra.Command, args []string, disk *durable.Disk) error {
-		t := taskOrder{event: string(task.Claim), lapses: true, timeout: *timeout}
+		t := agent.Command{Event: task.Claim, Within: *timeout}
 		if len(args) > 0 {
 			var err error
-			if t.task, err = taskNamed(disk, args[0]); err != nil {
+			if t.Task, err = taskNamed(disk, args[0]); err != nil {
 				return err
 			}
 		}

@@ -3,7 +3,6 @@ package main
 import (
 	"strings"
 
-	"github.com/go-json-experiment/json/jsontext"
 	"github.com/spf13/cobra"
 
 	"github.com/hived/hived/agent"
@@ -24,7 +23,7 @@ func (a *app) taskBlock() *cobra.Command {
 	c.Flags().StringVar(&report.Reason, "reason", "", "what you need to know to go on, in a `sentence`")
 	c.Flags().StringSliceVar(&report.Needs, "needs", nil, "`ids` of tasks that must be completed first")
 	reached := a.checkpointFlags(c, &report)
-	send := a.reporting(c, string(task.BlockOnDependency), true, false)
+	send := a.reporting(c, task.BlockOnDependency)
 	c.RunE = a.withHive(func(c *cobra.Command, args []string, disk *durable.Disk) error {
 		if report.Reason == "" && len(report.Needs) == 0 {
 			return usageError("block needs to say what is waited for: --reason R, or --needs ID")
@@ -54,7 +53,7 @@ func (a *app) taskAnswer() *cobra.Command {
 		ValidArgsFunction: a.completeTasks,
 	}
 	ask := askFlag(c)
-	send := a.reporting(c, string(task.Answer), false, true)
+	send := a.reporting(c, task.Answer)
 	c.RunE = a.withHive(func(c *cobra.Command, args []string, disk *durable.Disk) (err error) {
 		if report.Comment, err = a.text(args[1]); err != nil {
 			return err
@@ -67,19 +66,8 @@ func (a *app) taskAnswer() *cobra.Command {
 	return c
 }
 
-// amendment is the `data` of an amend: what changes, and nothing else.
-type amendment struct {
-	Title     string             `json:"title,omitzero"`
-	Body      *string            `json:"body,omitzero"`
-	Gate      *string            `json:"gate,omitzero"`
-	Approvals *int               `json:"approvals,omitzero"`
-	Approvers []protocol.Address `json:"approvers,omitempty"`
-	Data      jsontext.Value     `json:"data,omitzero"`
-	Reason    string             `json:"reason,omitzero"`
-}
-
 func (a *app) taskAmend() *cobra.Command {
-	var said amendment
+	var said agent.BriefChange
 	var body, gate, data string
 	var approvals int
 	var approvers []string
@@ -125,7 +113,7 @@ func (a *app) taskAmend() *cobra.Command {
 		if !anything {
 			return usageError("amend needs to say what changes: --title, --body, --gate, --data, --approvals or --approver")
 		}
-		return a.tellTask(c.Context(), disk, taskOrder{event: string(task.Amend), task: id, data: said, lapses: true, timeout: *timeout})
+		return a.tellTask(c.Context(), disk, agent.Command{Event: task.Amend, Task: id, Data: said, Within: *timeout})
 	})
 	return c
 }
@@ -146,9 +134,9 @@ func (a *app) taskGiveUp() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		t := taskOrder{event: string(task.FatalError), task: id, data: report, timeout: *timeout}
+		t := agent.Command{Event: task.FatalError, Task: id, Data: agent.Report(report), Within: *timeout}
 		if v, err := agent.View(disk, id); err == nil && v.Holder == a.who() {
-			if t.epoch, err = a.holderEpoch(disk, 0, id); err != nil {
+			if t.Epoch, err = a.holderEpoch(disk, 0, id); err != nil {
 				return err
 			}
 		}

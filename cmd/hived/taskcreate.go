@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/hived/hived/agent"
 	"github.com/hived/hived/internal/durable"
 	"github.com/hived/hived/protocol"
 	"github.com/hived/hived/task"
@@ -14,11 +15,6 @@ type createFlags struct {
 	file, body, data string
 	to, approvers    []string
 	spec             protocol.TaskSpec
-}
-
-// several is the `data` of a command that creates more than one task.
-type several struct {
-	Tasks []protocol.TaskSpec `json:"tasks"`
 }
 
 func (a *app) taskCreate() *cobra.Command {
@@ -48,13 +44,13 @@ func (a *app) taskCreate() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return a.tellTask(c.Context(), disk, taskOrder{event: string(task.Create), data: data, lapses: true, timeout: *timeout})
+		return a.tellTask(c.Context(), disk, agent.Command{Event: task.Create, Data: data, Within: *timeout})
 	})
 	return c
 }
 
 // toCreate gives the `data` of the command: what the flags or the file say.
-func (a *app) toCreate(c *cobra.Command, disk durable.FS, f createFlags, args []string) (any, error) {
+func (a *app) toCreate(c *cobra.Command, disk durable.FS, f createFlags, args []string) (agent.Payload, error) {
 	if f.file == "" {
 		if len(args) == 0 || strings.TrimSpace(args[0]) == "" {
 			return nil, usageError("create needs a title, or --file FILE: %s", usage(c))
@@ -81,11 +77,11 @@ func (a *app) toCreate(c *cobra.Command, disk durable.FS, f createFlags, args []
 	if err != nil {
 		return nil, usageError("read %s: %w", protocol.Quote(f.file), err)
 	}
-	return several{specs}, nil
+	return agent.NewTasks{Tasks: specs}, nil
 }
 
 // flagged is the one task that flags describe.
-func (a *app) flagged(disk durable.FS, f createFlags, title string) (*protocol.TaskSpec, error) {
+func (a *app) flagged(disk durable.FS, f createFlags, title string) (agent.Payload, error) {
 	spec := f.spec
 	spec.Title = title
 	var err error
@@ -103,7 +99,7 @@ func (a *app) flagged(disk durable.FS, f createFlags, title string) (*protocol.T
 		spec.Needs[i] = string(id)
 	}
 	spec.To, spec.Approvers = addresses(f.to), addresses(f.approvers)
-	return &spec, nil
+	return agent.NewTask(spec), nil
 }
 
 func addresses(said []string) []protocol.Address {

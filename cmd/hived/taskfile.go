@@ -155,7 +155,9 @@ func (d *taskDoc) tasks() ([]protocol.TaskSpec, error) {
 		var list []protocol.TaskSpec
 		return list, json.Unmarshal(v, &list, strict)
 	case v.Kind() == '{' && json.Unmarshal(v, &form) == nil && form.Tasks != nil:
-		var all several
+		var all struct {
+			Tasks []protocol.TaskSpec `json:"tasks"`
+		}
 		err := json.Unmarshal(v, &all, strict)
 		return all.Tasks, err
 	default:

@@ -24,7 +24,7 @@ func (a *app) taskProgress() *cobra.Command {
 	}
 	reached := a.checkpointFlags(c, &report)
 	c.Flags().DurationVar(&expect, "expect", 0, "nothing will be heard of this agent for so long, and that is no fault")
-	send := a.reporting(c, string(task.Progress), true, false)
+	send := a.reporting(c, task.Progress)
 	c.RunE = a.withHive(func(c *cobra.Command, args []string, disk *durable.Disk) error {
 		switch {
 		case !reached.said() && expect == 0:
@@ -107,7 +107,7 @@ func (a *app) taskAsk() *cobra.Command {
 	}
 	c.Flags().StringVar(&report.Reason, "reason", "", "why, in a `sentence`")
 	reached := a.checkpointFlags(c, &report)
-	send := a.reporting(c, string(task.PauseForApproval), true, false)
+	send := a.reporting(c, task.PauseForApproval)
 	c.RunE = a.withHive(func(c *cobra.Command, args []string, disk *durable.Disk) error {
 		last := len(args) - 1 // with HIVE_TASK it is the only one
 		if report.Question = args[last]; last == 0 && a.getenv("HIVE_TASK") == "" {
@@ -120,10 +120,6 @@ func (a *app) taskAsk() *cobra.Command {
 	})
 	return c
 }
-
-// eventFailure lets the machine choose, by the category, what becomes of a
-// failure.
-const eventFailure = "failure"
 
 func (a *app) taskFail() *cobra.Command {
 	var report protocol.TaskReport
@@ -141,7 +137,7 @@ func (a *app) taskFail() *cobra.Command {
 	c.Flags().StringVar(&category, "category", "", "`"+list(categories)+"`")
 	c.Flags().StringVar(&report.Reason, "reason", "", "what went wrong, in a `sentence`")
 	reached := a.checkpointFlags(c, &report)
-	send := a.reporting(c, eventFailure, true, false)
+	send := a.reporting(c, task.Failure)
 	c.RunE = a.withHive(func(c *cobra.Command, args []string, disk *durable.Disk) error {
 		if report.Category = protocol.Category(category); !slices.Contains(categories, report.Category) {
 			known := make([]string, 0, len(categories))
@@ -173,7 +169,7 @@ func (a *app) taskComplete() *cobra.Command {
 	var gate gateFlags
 	c.Flags().BoolVar(&gate.run, "run-gate", false, "run the task's gate although its author is not trusted")
 	c.Flags().DurationVar(&gate.timeout, "gate-timeout", gateTimeout, "how long the gate may run")
-	send := a.reporting(c, string(task.Complete), true, false)
+	send := a.reporting(c, task.Complete)
 	c.RunE = a.withHive(func(c *cobra.Command, args []string, disk *durable.Disk) error {
 		if gate.timeout <= 0 {
 			return usageError("--gate-timeout %s: say how long the gate may run, for example 10m", gate.timeout)
