@@ -13,6 +13,7 @@ import (
 	"github.com/hived/hived/eventlog"
 	"github.com/hived/hived/gitcommit"
 	"github.com/hived/hived/internal/durable"
+	"github.com/hived/hived/internal/pause"
 	"github.com/hived/hived/mailbox"
 	"github.com/hived/hived/protocol"
 	"github.com/hived/hived/router"
@@ -249,20 +250,9 @@ func (v *verifier) believe(ctx context.Context, check func() (bad bool, err erro
 		if err != nil || !bad || try == 3 || !v.runs() {
 			return err
 		}
-		if err := pause(ctx, time.Duration(try)*100*time.Millisecond); err != nil {
+		if err := pause.For(ctx, time.Duration(try)*100*time.Millisecond); err != nil {
 			return err
 		}
-	}
-}
-
-func pause(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
 	}
 }
 
@@ -370,7 +360,7 @@ func (v *verifier) files(ctx context.Context) error {
 			}
 			return v.waiting()
 		}
-		if err := pause(ctx, wait); err != nil {
+		if err := pause.For(ctx, wait); err != nil {
 			return err
 		}
 		if err := v.fold.catchUp(v.disk); err != nil {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/hived/hived/internal/durable"
+	"github.com/hived/hived/internal/pause"
 )
 
 const (
@@ -53,7 +54,7 @@ func (r *Repo) lock(ctx context.Context, tmp, name string, waits time.Duration) 
 		if !errors.Is(err, ErrLocked) || attempt > waits {
 			return err
 		}
-		if err := wait(ctx, attempt*lockStep); err != nil { //nolint:durationcheck // attempt only counts
+		if err := pause.For(ctx, attempt*lockStep); err != nil { //nolint:durationcheck // attempt only counts
 			return err
 		}
 	}
@@ -78,17 +79,6 @@ func (r *Repo) tryLock(tmp, name string) error {
 		if !freed {
 			return fmt.Errorf("%w: %s since %s; if no git command is running, remove it", ErrLocked, name, since.UTC().Format(time.RFC3339))
 		}
-	}
-}
-
-func wait(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
 	}
 }
 

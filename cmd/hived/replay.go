@@ -8,6 +8,7 @@ import (
 
 	"github.com/hived/hived/audit"
 	"github.com/hived/hived/internal/durable"
+	"github.com/hived/hived/internal/pause"
 	"github.com/hived/hived/ledger"
 	"github.com/hived/hived/protocol"
 	"github.com/hived/hived/router"
@@ -114,8 +115,8 @@ func (a *app) film(ctx context.Context, disk durable.FS, f replayFlags) error {
 			return errStop
 		}
 		if !last.IsZero() && f.speed > 0 {
-			pause := time.Duration(float64(ev.TS.Sub(last)) / f.speed)
-			if !rest(ctx, min(pause, longestPause)) {
+			gap := time.Duration(float64(ev.TS.Sub(last)) / f.speed)
+			if pause.For(ctx, min(gap, longestPause)) != nil {
 				return errStop
 			}
 		}
@@ -123,21 +124,6 @@ func (a *app) film(ctx context.Context, disk durable.FS, f replayFlags) error {
 		a.out.line("%s", a.eventLine(ev))
 		return nil
 	})
-}
-
-// rest waits, and tells whether it may go on after that.
-func rest(ctx context.Context, d time.Duration) bool {
-	if d <= 0 {
-		return ctx.Err() == nil
-	}
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-t.C:
-		return true
-	}
 }
 
 // until is where a replay ends: after a number, or a time, or never.

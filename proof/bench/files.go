@@ -1,7 +1,6 @@
 package bench
 
 import (
-	"context"
 	"fmt"
 	"io/fs"
 	"os"
@@ -101,17 +100,5 @@ func outboxOf(dir string, agent int) string {
 }
 func sentOf(dir string, agent int) string { return filepath.Join(outboxOf(dir, agent), ".sent") }
 func nameOf(agent int) string             { return fmt.Sprintf("agent-%04d", agent) }
-
-// rest waits for the other side, not for long.
-func rest(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-t.C:
-		return nil
-	}
-}
 
 func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }

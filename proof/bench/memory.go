@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/hived/hived/internal/pause"
 )
 
 var memoryRow = row{
@@ -94,7 +96,7 @@ func (b *bench) lookAt(ctx context.Context, dir string, pid int) (idleUse, error
 	const samples = 20
 	since := time.Now()
 	for range samples {
-		if err := rest(ctx, b.sizes.quiet/samples); err != nil {
+		if err := pause.For(ctx, b.sizes.quiet/samples); err != nil {
 			return use, err
 		}
 		now, err := resident(pid)
@@ -116,7 +118,7 @@ func (b *bench) calm(ctx context.Context, dir string, pid int) error {
 	var last, before time.Duration
 	quiet := 0
 	for tries := 0; tries < b.sizes.patience && quiet < 2; tries++ {
-		if err := rest(ctx, step); err != nil {
+		if err := pause.For(ctx, step); err != nil {
 			return err
 		}
 		now, err := used(pid)

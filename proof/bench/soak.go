@@ -15,6 +15,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/hived/hived/internal/pause"
 	"github.com/hived/hived/proof/child"
 	"github.com/hived/hived/protocol"
 )
@@ -136,7 +137,7 @@ func (r *soaking) run(ctx context.Context) error {
 				r.tell(Progress{Row: "soak", Doing: grouped(int64(r.traffic.taken)) + " messages", Share: gone.Seconds() / r.long.Seconds(), Left: r.long - gone})
 			}
 		}
-		if err := rest(ctx, 10*time.Millisecond); err != nil {
+		if err := pause.For(ctx, 10*time.Millisecond); err != nil {
 			return err
 		}
 	}
@@ -153,7 +154,7 @@ func (r *soaking) profiles(ctx context.Context) (string, error) {
 		if url := profilesAt.FindString(r.daemon.Said()); url != "" {
 			return url, nil
 		}
-		if err := rest(ctx, 10*time.Millisecond); err != nil {
+		if err := pause.For(ctx, 10*time.Millisecond); err != nil {
 			return "", fmt.Errorf("the daemon does not say where its profiles are: %s", r.daemon.Said())
 		}
 	}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"github.com/hived/hived/internal/pause"
 )
 
 // inFlight bounds how many messages are on their way: agents neither let their
@@ -45,7 +47,7 @@ func (t *traffic) run(ctx context.Context, n int, tell func(taken int)) error {
 		case now.Sub(moved) > patience:
 			return fmt.Errorf("%d of %d messages did not arrive within %s, %s after the first was sent", n-(t.taken-from), n, patience, now.Sub(begun).Round(time.Second))
 		default:
-			if err := rest(ctx, time.Millisecond); err != nil {
+			if err := pause.For(ctx, time.Millisecond); err != nil {
 				return err
 			}
 		}

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/hived/hived/internal/pause"
 )
 
 // yearFiles is what retention leaves of an agent's mail in the row year.
@@ -65,7 +67,7 @@ func (y *year) live(ctx context.Context, b *bench) ([]time.Duration, error) {
 	watching, end := context.WithCancel(ctx)
 	var group sync.WaitGroup
 	group.Go(func() {
-		for rest(watching, every) == nil {
+		for pause.For(watching, every) == nil {
 			y.lookAround()
 		}
 	})

@@ -14,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/hived/hived/internal/pause"
 	"github.com/hived/hived/proof/child"
 	"github.com/hived/hived/protocol"
 )
@@ -164,7 +165,7 @@ func (h *hive) crash(ctx context.Context, random *rand.Rand, r *Report) error {
 		h.check(ctx, r)
 		life *= 10
 	}
-	pause(ctx, time.Duration(random.Int64N(int64(life))))
+	_ = pause.For(ctx, time.Duration(random.Int64N(int64(life))))
 	if err := d.Alive(); err != nil {
 		r.problem("%v", err)
 	}
@@ -275,7 +276,7 @@ const mendTime = 10 * time.Second
 
 // readSoon reads the log, once hived has set aside what others wrote there.
 func (h *hive) readSoon(ctx context.Context) (err error) {
-	for begin := time.Now(); time.Since(begin) < mendTime; pause(ctx, 5*time.Millisecond) {
+	for begin := time.Now(); time.Since(begin) < mendTime; _ = pause.For(ctx, 5*time.Millisecond) {
 		if err = h.said.read(h.dir); err == nil || ctx.Err() != nil || !slices.Contains(h.hostile, "log-writer") {
 			break
 		}
@@ -399,15 +400,5 @@ func (h *hive) stopped(r *Report) {
 		if why == "" && h.said.from[id] >= echoesMost && !h.copied {
 			r.problem("%s, which broadcasts back, was not stopped within %d messages", id, echoesMost)
 		}
-	}
-}
-
-// pause waits, and no longer than ctx.
-func pause(ctx context.Context, d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-	case <-t.C:
 	}
 }

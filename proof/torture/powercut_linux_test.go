@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/hived/hived/internal/pause"
 	"github.com/hived/hived/internal/sweep"
 	"github.com/hived/hived/internal/wait"
 	"github.com/hived/hived/proof/child"
@@ -166,10 +167,10 @@ func (d *device) life(ctx context.Context, h *hive, random *rand.Rand, r *Report
 	if random.IntN(4) > 0 { // else in its recovery
 		if err = h.started(ctx, p, before); err == nil {
 			h.check(ctx, r)
-			pause(ctx, time.Duration(random.Int64N(int64(1500*time.Millisecond))))
+			_ = pause.For(ctx, time.Duration(random.Int64N(int64(1500*time.Millisecond))))
 		}
 	} else {
-		pause(ctx, time.Duration(random.Int64N(int64(30*time.Millisecond))))
+		_ = pause.For(ctx, time.Duration(random.Int64N(int64(30*time.Millisecond))))
 	}
 	if failed := p.Alive(); failed != nil {
 		r.problem("%v", failed)
