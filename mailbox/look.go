@@ -5,9 +5,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
-	"slices"
 	"time"
 
 	"github.com/hived/hived/internal/durable"
@@ -74,7 +72,7 @@ func (l *look) same(w *waiting) bool {
 }
 
 func (l *look) read() (*protocol.Arrival, error) {
-	raw, err := readAll(l.file, l.info.Size, l.b.opt.MaxMessageBytes)
+	raw, err := durable.ReadAll(l.file, l.info.Size, l.b.opt.MaxMessageBytes)
 	switch {
 	case errors.Is(err, durable.ErrTooLarge):
 		return l.tooLarge(), nil
@@ -227,28 +225,6 @@ func (l *look) taken(prefix string) bool {
 	}
 	_, err := l.b.fs.Lstat(protocol.SentDir(l.id) + "/" + as)
 	return !absent(err)
-}
-
-// readAll reads a file that claims to hold size bytes. A read that comes back
-// short at the claimed size saves the one that would say io.EOF.
-func readAll(r io.Reader, size, most int64) ([]byte, error) {
-	buf := make([]byte, 0, min(size, most)+1)
-	for {
-		n, err := r.Read(buf[len(buf):cap(buf)])
-		buf = buf[:len(buf)+n]
-		switch {
-		case int64(len(buf)) > most:
-			return nil, durable.ErrTooLarge
-		case errors.Is(err, io.EOF):
-			return buf, nil
-		case err != nil:
-			return nil, err
-		case len(buf) < cap(buf) && int64(len(buf)) >= size:
-			return buf, nil
-		case len(buf) == cap(buf):
-			buf = slices.Grow(buf, 512)
-		}
-	}
 }
 
 func kindOf(m fs.FileMode) string {

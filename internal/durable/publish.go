@@ -27,7 +27,7 @@ func ReadFile(disk FS, name string, most int64) ([]byte, Info, error) {
 	if most >= 0 && info.Size > most {
 		return nil, info, PathError("read", name, ErrTooLarge)
 	}
-	data, err := readAll(f, info.Size, most)
+	data, err := ReadAll(f, info.Size, most)
 	if errors.Is(err, ErrTooLarge) {
 		err = PathError("read", name, err)
 	}
@@ -38,11 +38,16 @@ func ReadFile(disk FS, name string, most int64) ([]byte, Info, error) {
 // size) makes us allocate.
 const maxFirstRead = 16 << 20
 
-// readAll reads to the end of r, which claims to hold size bytes.
-func readAll(r io.Reader, size, most int64) ([]byte, error) {
+// ReadAll reads to the end of r, which claims to hold size bytes, and at most
+// `most` bytes (no limit where most < 0): more is [ErrTooLarge], with no bytes.
+func ReadAll(r io.Reader, size, most int64) ([]byte, error) {
 	// With room for one byte more, a read that comes back short at the claimed
 	// size saves the read that would only say io.EOF.
-	buf := make([]byte, 0, min(size, maxFirstRead)+1)
+	first := min(size, maxFirstRead)
+	if most >= 0 {
+		first = min(first, most)
+	}
+	buf := make([]byte, 0, first+1)
 	for {
 		n, err := r.Read(buf[len(buf):cap(buf)])
 		buf = buf[:len(buf)+n]
