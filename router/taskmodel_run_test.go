@@ -29,26 +29,11 @@ import (
 //
 //	go test ./router -run TestTaskModel -timeout 0 -histories 2000
 func TestTaskModel(t *testing.T) { // alone, because the flags of rapid are for all
-	for name, value := range map[string]string{"rapid.checks": strconv.Itoa(3 * *histories), "rapid.steps": "60", "rapid.nofailfile": "true"} {
-		f := flag.Lookup(name)
-		was := f.Value.String()
-		if err := f.Value.Set(value); err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() {
-			if err := f.Value.Set(was); err != nil {
-				t.Error(err)
-			}
-		})
-	}
+	setRapid(t, map[string]string{"rapid.checks": strconv.Itoa(3 * *histories), "rapid.steps": "60", "rapid.nofailfile": "true"})
 	total := map[string]int{}
 	rapid.Check(t, func(rt *rapid.T) {
-		h := newTaskRun(rt)
-		rt.Repeat(map[string]func(*rapid.T){
-			"create": h.create, "command": h.command, "command more": h.command, "work": h.work, "work more": h.work, "work still more": h.work,
-			"fails": h.failsOften, "alive": h.staysAlive, "time": h.passes, "beat": h.beat, "restart": h.restart, "crash": h.crash, "clock": h.jump,
-		})
-		h.replays(rt)
+		h := newTaskRun(rt, func([]Decision) {})
+		h.live(rt)
 		for k, n := range h.m.tally {
 			total[k] += n
 		}
@@ -63,9 +48,27 @@ func TestTaskModel(t *testing.T) { // alone, because the flags of rapid are for 
 	t.Log(total)
 }
 
+// setRapid sets flags of rapid for one test.
+func setRapid(t *testing.T, values map[string]string) {
+	t.Helper()
+	for name, value := range values {
+		f := flag.Lookup(name)
+		was := f.Value.String()
+		if err := f.Value.Set(value); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := f.Value.Set(was); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
 // taskRun is one history: a Decider without a disk, its log, and the model.
 type taskRun struct {
 	d     *Decider
+	seen  func([]Decision) // called with what was decided, in its order
 	m     *taskModel
 	now   time.Time
 	log   []protocol.Event
@@ -74,8 +77,8 @@ type taskRun struct {
 	set   protocol.Settings
 }
 
-func newTaskRun(t *rapid.T) *taskRun {
-	h := &taskRun{now: time.Date(2027, 3, 1, 12, 0, 0, 0, time.UTC), beats: map[protocol.AgentID]time.Time{}, set: protocol.DefaultSettings()}
+func newTaskRun(t *rapid.T, seen func([]Decision)) *taskRun {
+	h := &taskRun{seen: seen, now: time.Date(2027, 3, 1, 12, 0, 0, 0, time.UTC), beats: map[protocol.AgentID]time.Time{}, set: protocol.DefaultSettings()}
 	h.set.Tasks.Retention, h.set.InboxCap = 2*time.Hour, 1<<20
 	oneClock(&h.set.Tasks)
 	h.m = newTaskModel(h.set.Tasks)
@@ -92,6 +95,15 @@ func newTaskRun(t *rapid.T) *taskRun {
 	return h
 }
 
+// live lets a random history happen.
+func (h *taskRun) live(t *rapid.T) {
+	t.Repeat(map[string]func(*rapid.T){
+		"create": h.create, "command": h.command, "command more": h.command, "work": h.work, "work more": h.work, "work still more": h.work,
+		"fails": h.failsOften, "alive": h.staysAlive, "time": h.passes, "beat": h.beat, "restart": h.restart, "crash": h.crash, "clock": h.jump,
+	})
+	h.replays(t)
+}
+
 // begin starts a daemon from a state.
 func (h *taskRun) begin(t *rapid.T, s *ledger.State) {
 	h.d = NewDecider(s, h.set, zeros{})
@@ -104,7 +116,9 @@ func (h *taskRun) begin(t *rapid.T, s *ledger.State) {
 // follow has the log and the model take what was decided.
 func (h *taskRun) follow(t *rapid.T) []protocol.Event {
 	var list []protocol.Event
-	for _, x := range h.d.Take(h.now) {
+	decided := h.d.Take(h.now)
+	h.seen(decided)
+	for _, x := range decided {
 		list = append(list, x.Event)
 		h.log = append(h.log, x.Event)
 		switch e := x.Event.Body.(type) {

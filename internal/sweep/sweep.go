@@ -40,6 +40,7 @@ const (
 	Hostile        Name = "kills of a daemon among agents that do harm: 1 two of them, else all at once"
 	PowerCuts      Name = "power cuts of each file system"
 	Histories      Name = "random histories beside a model"
+	Recorded       Name = "recorded histories of tasks"
 )
 
 type density int
@@ -70,6 +71,7 @@ var table = map[Name][night + 1]int{
 	Hostile:        {1, 4, 200},
 	PowerCuts:      {0, 1, 100},
 	Histories:      {20, 40, 2000},
+	Recorded:       {12, 200, 200},
 }
 
 // strides are thinned out under the race detector, which makes each life ten
