@@ -20,9 +20,14 @@ func (c *counter) See(ev protocol.Event) bool {
 
 // records gives so many events and then an error, if there is one.
 func records(n int, err error) iter.Seq2[eventlog.Record, error] {
+	return recordsOf(make([]protocol.Body, n), err)
+}
+
+// recordsOf gives the events, numbered from 1, and then an error, if there is one.
+func recordsOf(events []protocol.Body, err error) iter.Seq2[eventlog.Record, error] {
 	return func(yield func(eventlog.Record, error) bool) {
-		for i := range n {
-			if !yield(eventlog.Record{Event: protocol.Event{Seq: protocol.Seq(i + 1)}}, nil) {
+		for i, body := range events {
+			if !yield(eventlog.Record{Event: protocol.Event{Seq: protocol.Seq(i + 1), Body: body}}, nil) {
 				return
 			}
 		}

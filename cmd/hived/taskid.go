@@ -27,9 +27,6 @@ func seeTasks(err error) error {
 	return err
 }
 
-// taskFits tells whether an id begins or ends with what was said.
-func taskFits(id protocol.TaskID, said string) bool { return id.Matches(said) }
-
 // aboutTask gives the task that a command is about: its first argument, or
 // HIVE_TASK.
 func (a *app) aboutTask(disk durable.FS, args []string) (protocol.TaskID, error) {

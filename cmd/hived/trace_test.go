@@ -9,13 +9,13 @@ import (
 
 	"github.com/hived/hived/protocol"
 	"github.com/hived/hived/task"
+	"github.com/hived/hived/view"
 )
 
 // thread is a small story: a request, its answer, a message that nobody gets.
-func thread() []*life {
+func thread() *view.Thread {
 	at := time.Date(2026, 11, 21, 9, 0, 0, 0, time.Local)
-	t := &trace{bySeq: map[protocol.Seq]*life{}}
-	want := target{conversations: map[protocol.ConversationID]bool{"c": true}}
+	t, f := view.NewThread(view.Target{Threads: []protocol.ConversationID{"c"}})
 	for i, body := range bodies(
 		&protocol.MessageEvent{ID: "m1", From: "alice", To: to("bob"), Act: protocol.Request, Subject: "a;b\x1b", Delivered: []protocol.AgentID{"bob"}, Conversation: "c"},
 		&protocol.MessageEvent{ID: "x", From: "zed", To: to("bob"), Act: protocol.Inform, Delivered: []protocol.AgentID{"bob"}, Conversation: "other"},
@@ -24,18 +24,17 @@ func thread() []*life {
 		&protocol.DropEvent{Of: 4, ID: "m2", From: "bob", To: to("nobody"), Reason: protocol.NoInbox, Detail: "there is no agent", Conversation: "c"},
 		&protocol.DuplicateEvent{Of: 1, Agent: "alice", ID: "m1"},
 	) {
-		t.see(protocol.Event{Seq: protocol.Seq(i + 1), TS: at.Add(time.Duration(i) * time.Second), Body: body}, want)
+		f.See(protocol.Event{Seq: protocol.Seq(i + 1), TS: at.Add(time.Duration(i) * time.Second), Body: body})
 	}
-	t.grow(want)
-	return t.roots
+	return t
 }
 
 func TestTraceTree(t *testing.T) {
 	var b strings.Builder
 	a := &app{}
 	p := &printer{w: &b}
-	for _, l := range thread() {
-		a.tree(p, l, "", "")
+	for _, m := range thread().Roots {
+		a.tree(p, m, "", "")
 	}
 	want := `alice → bob: request "a;b\x1b"
 ├ 2026-11-21 09:00:00.000       1  accepted as m1, 0 hops
@@ -54,7 +53,7 @@ func TestTraceTree(t *testing.T) {
 
 func TestTraceMermaid(t *testing.T) {
 	var b strings.Builder
-	(&printer{w: &b}).mermaid(thread())
+	(&printer{w: &b}).mermaid(thread().Messages)
 	want := `sequenceDiagram
     participant p1 as alice
     participant p2 as bob
@@ -69,10 +68,10 @@ func TestTraceMermaid(t *testing.T) {
 }
 
 // oneTask is a task that was done, and what was refused of it.
-func oneTask() *taskLife {
+func oneTask() *view.Task {
 	at := time.Date(2026, 11, 21, 9, 0, 0, 0, time.Local)
 	const id, other = "01M7YWEVEB97VS93BY45E8GWCS", "01M7YWEVEB97VS93BY45E8GWCT"
-	t := &trace{task: &taskLife{ID: id}}
+	t, f := view.NewTask(id)
 	for i, body := range bodies(
 		&protocol.TaskEvent{Task: id, Event: task.Create, To: task.Unassigned, By: "human", Spec: &protocol.TaskSpec{Title: "a\x1b"}},
 		&protocol.TaskEvent{Task: other, Event: task.Create, To: task.Unassigned, By: "human"},
@@ -81,9 +80,9 @@ func oneTask() *taskLife {
 		&protocol.TaskRejectedEvent{Task: id, Event: "com\x1bplete", By: "zoe", Code: protocol.CodeNotHolder, Detail: "it is bob's"},
 		&protocol.TaskEvent{Task: id, Event: task.Progress, From: task.InProgress, To: task.InProgress, By: "bob", Epoch: 1, Checkpoint: &protocol.Checkpoint{Milestone: "half"}},
 	) {
-		t.see(protocol.Event{Seq: protocol.Seq(i + 1), TS: at.Add(time.Duration(i) * time.Second), Body: body}, target{task: id})
+		f.See(protocol.Event{Seq: protocol.Seq(i + 1), TS: at.Add(time.Duration(i) * time.Second), Body: body})
 	}
-	return t.task
+	return t
 }
 
 func TestTraceTask(t *testing.T) {
@@ -116,41 +115,6 @@ func TestTraceTaskMermaid(t *testing.T) {
 `
 	if diff := cmp.Diff(want, b.String()); diff != "" {
 		t.Errorf("diagram (-want +got):\n%s", diff)
-	}
-}
-
-// A name may mean a message, a thread or a task; what means two is refused.
-func TestFinder(t *testing.T) {
-	t.Parallel()
-	const first, second = "01M7YWEVEB97VS93BY45E8GWCS", "01M7YWEVEB97VS93BY45E8AAAA"
-	for name, want := range map[string]string{
-		first: "task " + first, "8gwcs": "task " + first, "aaaa": "task " + second, "01M7YWEVEB97VS93BY45E8G": "task " + first,
-		"01M7": "several", "nothing": "not found", "m1": "message", "c": "conversation", "": "not found", "task-" + first: "not found",
-	} {
-		f := newFinder(name)
-		for i, body := range bodies(
-			&protocol.MessageEvent{ID: "m1", Conversation: "c", File: "f.json"},
-			&protocol.TaskEvent{Task: first, Event: task.Create, To: task.Unassigned},
-			&protocol.TaskEvent{Task: second, Event: task.Create, To: task.Unassigned},
-		) {
-			f.see(protocol.Event{Seq: protocol.Seq(i + 1), Body: body})
-		}
-		var got string
-		switch is, err := f.means(); {
-		case exitStatus(err) == exitNotFound:
-			got = "not found"
-		case err != nil:
-			got = "several"
-		case is.task != "":
-			got = "task " + string(is.task)
-		case len(is.messages) > 0:
-			got = "message"
-		default:
-			got = "conversation"
-		}
-		if got != want {
-			t.Errorf("%q means %s, want %s", name, got, want)
-		}
 	}
 }
 

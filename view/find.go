@@ -1,0 +1,99 @@
+package view
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"slices"
+	"strings"
+
+	"github.com/hived/hived/eventlog"
+	"github.com/hived/hived/protocol"
+)
+
+var (
+	// ErrNotFound says that the log has nothing of a name.
+	ErrNotFound = errors.New("the log has no message, conversation or task of that name")
+	// ErrAmbiguous says that a name is the beginning of several ids.
+	ErrAmbiguous = errors.New("it fits several ids")
+)
+
+// Target is what a name means: messages of some threads, or a task.
+type Target struct {
+	Threads  []protocol.ConversationID
+	Messages []protocol.Seq  // the ones that are meant, in the order of the log; none: the whole threads
+	Task     protocol.TaskID // this and nothing else
+}
+
+// has reports whether a thread is one of the target's.
+func (t Target) has(thread protocol.ConversationID) bool { return slices.Contains(t.Threads, thread) }
+
+// Find reads the records to their end and returns what a name means: a
+// conversation, else the messages with that id or file, else the one message or
+// task whose id begins with it, or, of a task, ends with it. The error is
+// [ErrNotFound], [ErrAmbiguous], or that of the records or of ctx.
+func Find(ctx context.Context, records iter.Seq2[eventlog.Record, error], name string) (Target, error) {
+	f := &finder{name: name, tasks: map[protocol.TaskID]bool{}, begin: map[protocol.MessageID]protocol.ConversationID{}}
+	if err := Wait(ctx, records, f); err != nil {
+		return Target{}, err
+	}
+	return f.target()
+}
+
+// finder collects what a name may mean.
+type finder struct {
+	name   string
+	thread bool   // it is a conversation, whatever else it is
+	exact  Target // messages of just that name
+
+	// What begins with the name; of messages and of tasks two each are enough to
+	// know that it is not clear.
+	begin map[protocol.MessageID]protocol.ConversationID
+	seqs  []protocol.Seq // of begin
+	tasks map[protocol.TaskID]bool
+}
+
+// See implements [Folder].
+func (f *finder) See(ev protocol.Event) (done bool) {
+	if e, ok := ev.Body.(*protocol.MessageEvent); ok {
+		f.message(ev.Seq, e)
+	}
+	if e, ok := ev.Body.(*protocol.TaskEvent); ok && e.From == "" && len(f.tasks) < 2 && e.Task.Matches(f.name) {
+		f.tasks[e.Task] = true
+	}
+	return f.thread
+}
+
+func (f *finder) message(seq protocol.Seq, e *protocol.MessageEvent) {
+	switch {
+	case string(e.Conversation) == f.name:
+		f.thread = true
+	case string(e.ID) == f.name || e.File == f.name+".json" || e.File == f.name:
+		if !f.exact.has(e.Conversation) {
+			f.exact.Threads = append(f.exact.Threads, e.Conversation)
+		}
+		f.exact.Messages = append(f.exact.Messages, seq)
+	case len(f.begin) < 2 && f.name != "" && strings.HasPrefix(string(e.ID), f.name):
+		f.begin[e.ID] = e.Conversation
+		f.seqs = append(f.seqs, seq)
+	}
+}
+
+// target returns what the name means.
+func (f *finder) target() (Target, error) {
+	switch {
+	case f.thread:
+		return Target{Threads: []protocol.ConversationID{protocol.ConversationID(f.name)}}, nil
+	case len(f.exact.Messages) > 0:
+		return f.exact, nil
+	case len(f.begin)+len(f.tasks) > 1:
+		return Target{}, ErrAmbiguous
+	}
+	for _, thread := range f.begin {
+		return Target{Threads: []protocol.ConversationID{thread}, Messages: f.seqs}, nil
+	}
+	for id := range f.tasks {
+		return Target{Task: id}, nil
+	}
+	return Target{}, ErrNotFound
+}

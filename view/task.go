@@ -1,0 +1,72 @@
+package view
+
+import (
+	"github.com/hived/hived/protocol"
+	"github.com/hived/hived/task"
+)
+
+// Task is the life of a task: everything that the log says of it, as far as it
+// was read.
+type Task struct {
+	ID     protocol.TaskID `json:"id"`
+	Title  string          `json:"title"`
+	Events []TaskMoment    `json:"events"`
+}
+
+// TaskMoment is one thing that happened to a task, or was refused.
+type TaskMoment struct {
+	Moment
+
+	Event   string             `json:"event"`
+	From    protocol.TaskState `json:"from,omitzero"`
+	To      protocol.TaskState `json:"to,omitzero"`
+	By      protocol.AgentID   `json:"by"`
+	Epoch   uint64             `json:"epoch,omitzero"`
+	Attempt int                `json:"attempt,omitzero"`
+	Agents  []protocol.AgentID `json:"agents,omitzero"` // whom it was offered to
+	Note    string             `json:"note,omitzero"`   // milestone, question or reason
+	Code    protocol.Code      `json:"code,omitzero"`   // of a refusal
+	Detail  string             `json:"detail,omitzero"`
+	Commit  string             `json:"commit,omitzero"` // the one that holds it; the log does not say it, and who knows it sets it
+}
+
+// taskFolder keeps a Task up to date.
+type taskFolder struct{ *Task }
+
+// NewTask returns the life of a task, and the folder that keeps it up to date.
+// The folder is never done: a task that has ended may be resumed, and what is
+// refused of it belongs to it.
+func NewTask(id protocol.TaskID) (*Task, Folder) {
+	t := &Task{ID: id, Events: []TaskMoment{}}
+	return t, taskFolder{t}
+}
+
+// See implements [Folder].
+func (f taskFolder) See(ev protocol.Event) (done bool) {
+	now := Moment{ev.Seq, ev.TS}
+	if e, ok := ev.Body.(*protocol.TaskEvent); ok && e.Task == f.ID {
+		if e.Spec != nil {
+			f.Title = e.Spec.Title
+		}
+		f.Events = append(f.Events, TaskMoment{
+			Moment: now, Event: string(e.Event), From: e.From, To: e.To, By: e.By,
+			Epoch: e.Epoch, Attempt: e.Attempt, Agents: e.Agents, Note: noteOf(e),
+		})
+	}
+	if e, ok := ev.Body.(*protocol.TaskRejectedEvent); ok && e.Task == string(f.ID) {
+		f.Events = append(f.Events, TaskMoment{Moment: now, Event: e.Event, From: e.State, By: e.By, Epoch: e.Epoch, Code: e.Code, Detail: e.Detail})
+	}
+	return false
+}
+
+// noteOf returns what was said with an event: the milestone that was reached, the
+// question that was asked, or the reason.
+func noteOf(e *protocol.TaskEvent) string {
+	switch {
+	case e.Checkpoint != nil && e.Checkpoint.Milestone != "":
+		return e.Checkpoint.Milestone
+	case e.Question != "":
+		return task.Asked(e)
+	}
+	return task.Said(e)
+}
