@@ -11,6 +11,7 @@ import (
 	"github.com/hived/hived/eventlog"
 	"github.com/hived/hived/internal/durable"
 	"github.com/hived/hived/protocol"
+	"github.com/hived/hived/view"
 )
 
 type logFlags struct {
@@ -72,22 +73,22 @@ func (a *app) log(ctx context.Context, disk durable.FS, f logFlags) error {
 		if f.until > 0 && rec.Event.Seq > protocol.Seq(f.until) {
 			return nil
 		}
-		if wanted.fits(rec.Event) {
+		if wanted.Wants(rec.Event) {
 			a.logLine(rec)
 		}
 		if a.out.err != nil || f.until > 0 && rec.Event.Seq == protocol.Seq(f.until) {
 			return nil
 		}
 	}
-	return wanted.missed(f)
+	return missed(wanted, f)
 }
 
 // missed tells of a conversation that the whole log does not have.
-func (f *filter) missed(said logFlags) error {
-	if f.conversation == "" || f.seen || said.after != "" {
+func missed(wanted *view.Filter, f logFlags) error {
+	if f.conversation == "" || wanted.Found || f.after != "" {
 		return nil
 	}
-	return exitWith(exitNotFound, "the log has no conversation %s; `hived log --kind message --json` names them", protocol.Quote(said.conversation))
+	return exitWith(exitNotFound, "the log has no conversation %s; `hived log --kind message --json` names them", protocol.Quote(f.conversation))
 }
 
 // knownAgent refuses the name of nobody, where the roster can be read.
@@ -132,113 +133,20 @@ func kindColour(k protocol.Kind) string {
 	return dim
 }
 
-// filter knows which events are wanted.
-type filter struct {
-	kinds        []string
-	of           protocol.AgentID
-	conversation protocol.ConversationID
-	members      map[protocol.Seq]bool // messages of the conversation
-	seen         bool                  // the conversation
-}
-
-func newFilter(f logFlags) (*filter, error) {
+// newFilter reads which events are wanted.
+func newFilter(f logFlags) (*view.Filter, error) {
 	known := make([]string, 0, len(protocol.Kinds()))
 	for _, k := range protocol.Kinds() {
 		known = append(known, string(k))
 	}
+	wanted := &view.Filter{Agent: protocol.AgentID(f.of), Thread: protocol.ConversationID(f.conversation)}
 	for _, k := range f.kinds {
 		if !slices.Contains(known, k) {
 			return nil, usageError("there is no kind %s of events%s", protocol.Quote(k), didYouMean(k, known, "there are "+list(known)))
 		}
+		wanted.Kinds = append(wanted.Kinds, protocol.Kind(k))
 	}
-	return &filter{
-		kinds: f.kinds, of: protocol.AgentID(f.of), conversation: protocol.ConversationID(f.conversation),
-		members: map[protocol.Seq]bool{},
-	}, nil
-}
-
-// fits must see the events in order: what became of a message belongs to its
-// conversation.
-func (f *filter) fits(ev protocol.Event) bool {
-	p := protocol.Handle[part](ev, parts{})
-	inThread := f.conversation == "" || p.conversation == f.conversation || f.members[p.of]
-	f.seen = f.seen || inThread
-	if kind := ev.Body.Kind(); f.conversation != "" && inThread && (kind == protocol.KindMessage || kind == protocol.KindDelivered) {
-		f.members[ev.Seq] = true
-	}
-	return inThread &&
-		(len(f.kinds) == 0 || slices.Contains(f.kinds, string(ev.Body.Kind()))) &&
-		(f.of == "" || slices.Contains(p.agents, f.of))
-}
-
-// part is whom and what an event concerns.
-type part struct {
-	agents       []protocol.AgentID
-	conversation protocol.ConversationID
-	of           protocol.Seq
-}
-
-// parts has it for each kind of event.
-type parts struct{}
-
-func (parts) OnHive(_ protocol.Event, e *protocol.HiveEvent) part {
-	return part{[]protocol.AgentID{e.By, e.Agent}, e.Conversation, e.Of}
-}
-
-func (parts) OnAgent(_ protocol.Event, e *protocol.AgentEvent) part {
-	return part{[]protocol.AgentID{e.Agent, e.By}, "", e.Of}
-}
-
-func (parts) OnMessage(_ protocol.Event, e *protocol.MessageEvent) part {
-	who := append(append([]protocol.AgentID{e.From}, e.Delivered...), agents(e.To)...)
-	if e.Kept != nil {
-		who = append(who, e.Kept.To...)
-	}
-	return part{who, e.Conversation, 0}
-}
-
-func (parts) OnDrop(_ protocol.Event, e *protocol.DropEvent) part {
-	return part{append(agents(e.To), e.From), e.Conversation, e.Of}
-}
-
-func (parts) OnQuarantine(_ protocol.Event, e *protocol.QuarantineEvent) part {
-	return part{[]protocol.AgentID{e.Agent}, "", 0}
-}
-
-func (parts) OnDuplicate(_ protocol.Event, e *protocol.DuplicateEvent) part {
-	return part{[]protocol.AgentID{e.Agent}, "", e.Of}
-}
-
-func (parts) OnHandled(_ protocol.Event, e *protocol.HandledEvent) part {
-	return part{[]protocol.AgentID{e.Agent}, "", e.Of}
-}
-
-func (parts) OnDelivered(_ protocol.Event, e *protocol.DeliveredEvent) part {
-	return part{append([]protocol.AgentID{e.From}, e.To...), e.Conversation, e.Of}
-}
-
-func (parts) OnFile(_ protocol.Event, e *protocol.FileEvent) part {
-	return part{[]protocol.AgentID{e.By}, "", 0}
-}
-
-func (parts) OnTask(_ protocol.Event, e *protocol.TaskEvent) part {
-	return part{append([]protocol.AgentID{e.By}, e.Agents...), protocol.TaskConversation(e.Task), e.Of}
-}
-
-func (parts) OnTaskRejected(_ protocol.Event, e *protocol.TaskRejectedEvent) part {
-	return part{[]protocol.AgentID{e.By}, protocol.TaskConversation(protocol.TaskID(e.Task)), e.Of}
-}
-
-func (parts) OnAlert(_ protocol.Event, e *protocol.AlertEvent) part {
-	return part{[]protocol.AgentID{e.Agent}, "", 0}
-}
-
-func agents(to []protocol.Address) []protocol.AgentID {
-	out := make([]protocol.AgentID, 0, len(to))
-	for _, address := range to {
-		out = append(out, protocol.AgentID(address))
-	}
-	return out
+	return wanted, nil
 }
 
 // errStop ends reading the log early.

@@ -1,4 +1,4 @@
-package main
+package view
 
 import (
 	"testing"
@@ -23,32 +23,34 @@ func TestFilter(t *testing.T) {
 		&protocol.AlertEvent{Agent: "carol"},
 		&protocol.TaskEvent{Task: "T", Event: "offer", By: "hive", Agents: []protocol.AgentID{"dan"}},
 		&protocol.TaskRejectedEvent{Task: "T", By: "dan", Of: 2},
+		&protocol.DeliveredEvent{Of: 1, From: "alice", To: ids("carol"), Conversation: "c"},
+		&protocol.HandledEvent{Of: 14, Agent: "carol"},
 	)
 	for _, tt := range []struct {
-		name  string
-		flags logFlags
-		want  []int
+		name   string
+		filter Filter
+		want   []int
 	}{
-		{"all", logFlags{}, []int{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13}},
-		{"a kind", logFlags{kinds: []string{"handled"}}, []int{4, 5}},
-		{"two kinds", logFlags{kinds: []string{"alert", "file"}}, []int{10, 11}},
-		{"an agent", logFlags{of: "bob"}, []int{1, 4, 8}},
-		{"a conversation", logFlags{conversation: "c"}, []int{1, 4, 6, 7}},
-		{"a conversation and an agent", logFlags{conversation: "c", of: "alice"}, []int{1, 6}},
-		{"a kind of a conversation", logFlags{conversation: "d", kinds: []string{"handled"}}, []int{5}},
-		{"a task", logFlags{conversation: "task-T"}, []int{12, 13}},
-		{"whom a task is offered to", logFlags{of: "dan"}, []int{12, 13}},
-		{"nothing", logFlags{of: "nobody"}, nil},
+		{"all", Filter{}, []int{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}},
+		{"a kind", Filter{Kinds: []protocol.Kind{"handled"}}, []int{4, 5, 15}},
+		{"two kinds", Filter{Kinds: []protocol.Kind{"alert", "file"}}, []int{10, 11}},
+		{"an agent", Filter{Agent: "bob"}, []int{1, 4, 8}},
+		{"a conversation", Filter{Thread: "c"}, []int{1, 4, 6, 7, 14, 15}},
+		{"a conversation and an agent", Filter{Thread: "c", Agent: "alice"}, []int{1, 6, 14}},
+		{"a kind of a conversation", Filter{Thread: "d", Kinds: []protocol.Kind{"handled"}}, []int{5}},
+		{"a task", Filter{Thread: "task-T"}, []int{12, 13}},
+		{"whom a task is offered to", Filter{Agent: "dan"}, []int{12, 13}},
+		{"another conversation", Filter{Thread: "z"}, nil},
+		{"nothing", Filter{Agent: "nobody"}, nil},
 	} {
-		f, err := newFilter(tt.flags)
-		if err != nil {
-			t.Fatal(err)
-		}
 		var got []int
 		for i, body := range events {
-			if f.fits(protocol.Event{Seq: protocol.Seq(i + 1), Body: body}) {
+			if tt.filter.Wants(protocol.Event{Seq: protocol.Seq(i + 1), Body: body}) {
 				got = append(got, i+1)
 			}
+		}
+		if tt.filter.Found == (tt.filter.Thread == "z") {
+			t.Errorf("%s: found is %v", tt.name, tt.filter.Found)
 		}
 		if diff := cmp.Diff(tt.want, got); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", tt.name, diff)
