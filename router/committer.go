@@ -211,10 +211,7 @@ func (c *committer) run(ctx, drain context.Context) {
 		if wait != committed {
 			c.restNow()
 		}
-		if x.stale {
-			wait = min(wait, time.Second)
-		}
-		if wait != committed && !c.sleep(ctx, wait) {
+		if wait != committed && !c.sleep(ctx, min(wait, x.due(time.Now(), wait))) {
 			break
 		}
 		if ctx.Err() != nil {
@@ -236,26 +233,62 @@ func (c *committer) run(ctx, drain context.Context) {
 
 // indexer is how far git's index is behind history.
 type indexer struct {
-	stale bool      // there is something to bring up to date
-	fresh bool      // and it is new since the last time
-	at    time.Time // of the last time
-	read  time.Time // and of the last with stat data
+	stale bool          // there is something to bring up to date
+	fresh bool          // and it is new since the last time
+	at    time.Time     // when the last time ended
+	took  time.Duration // what it took
+	read  time.Time     // the last time with stat data
 }
 
-// bringUp brings the index up to date about once a second, and when nothing else
-// is to be done.
+// The index is one file, written whole however little changed. So that it takes
+// no more than one part in indexShare of the committer's time, it then rests for
+// so many times what it took, but no longer than indexRestMost: a disk that stood
+// still says nothing of what the index costs.
+const (
+	indexShare    = 50
+	indexRestMost = 30 * time.Second
+	// It is not brought up to date more often than this while there are commits to
+	// make, or while what is left waits for files to grow old or for a lock.
+	indexBusy = time.Second
+)
+
+// indexRest returns how long the index is left as it is after it was brought up
+// to date, which took some time. Idle is when there is nothing to commit.
+func indexRest(took time.Duration, idle bool) time.Duration {
+	rest := min(took, indexRestMost/indexShare) * indexShare
+	if idle {
+		return rest
+	}
+	return max(rest, indexBusy)
+}
+
+// due returns how long it is until the index is to be brought up to date, when
+// the next commit waits for so long.
+func (x *indexer) due(now time.Time, wait time.Duration) time.Duration {
+	if !x.stale {
+		return forever
+	}
+	if x.at.IsZero() {
+		return 0
+	}
+	return max(0, indexRest(x.took, wait == forever && x.fresh)-now.Sub(x.at))
+}
+
+// bringUp brings the index up to date if it is time for that.
 func (c *committer) bringUp(ctx context.Context, x *indexer, wait time.Duration) {
-	if !x.stale || time.Since(x.at) < time.Second && (wait != forever || !x.fresh) {
+	begin := time.Now()
+	if x.due(begin, wait) > 0 {
 		return
 	}
 	x.fresh = false
-	if wait == committed && time.Since(x.read) < indexReads {
+	if wait == committed && begin.Sub(x.read) < indexReads {
 		c.indexError(ctx, c.repo.SyncNames(ctx)) // and it stays stale
 	} else {
 		x.stale = c.syncIndex(ctx)
 		x.read = time.Now()
 	}
 	x.at = time.Now()
+	x.took = x.at.Sub(begin)
 }
 
 // indexReads is how long the index goes without stat data of new files while

@@ -60,3 +60,39 @@ func TestCommitWaitsAfterLargeDirectories(t *testing.T) {
 		}
 	})
 }
+
+// Git's index is brought up to date at once when a hive was quiet, and takes no
+// more than a fiftieth of the time otherwise.
+func TestIndexRests(t *testing.T) {
+	const ms = time.Millisecond
+	const hour = time.Hour
+	for _, tt := range []struct {
+		what  string
+		x     indexer
+		since time.Duration // since the last time
+		wait  time.Duration // for the next commit
+		want  time.Duration
+	}{
+		{"nothing to do", indexer{took: ms}, hour, forever, forever},
+		{"after a silence", indexer{stale: true, fresh: true, took: 54 * ms}, hour, forever, 0},
+		{"after a silence, more comes", indexer{stale: true, fresh: true, took: 54 * ms}, hour, committed, 0},
+		{"idle, small hive", indexer{stale: true, fresh: true, took: ms}, 0, forever, 50 * ms},
+		{"idle, large hive", indexer{stale: true, fresh: true, took: 54 * ms}, 700 * ms, forever, 2 * time.Second},
+		{"idle, what is left", indexer{stale: true, took: ms}, 0, forever, time.Second},
+		{"idle, what is left, large hive", indexer{stale: true, took: 54 * ms}, 0, forever, 2700 * ms},
+		{"busy, small hive", indexer{stale: true, fresh: true, took: ms}, 100 * ms, committed, 900 * ms},
+		{"busy, large hive", indexer{stale: true, fresh: true, took: 54 * ms}, 0, committed, 2700 * ms},
+		{"a batch fills", indexer{stale: true, fresh: true, took: ms}, 0, 100 * ms, time.Second},
+		{"the disk stood still", indexer{stale: true, fresh: true, took: hour}, 0, committed, 30 * time.Second},
+		{"in no time", indexer{stale: true, fresh: true}, 0, forever, 0},
+	} {
+		now := time.Now()
+		tt.x.at = now.Add(-tt.since)
+		if got := tt.x.due(now, tt.wait); got != tt.want {
+			t.Errorf("%s: due in %s, want %s", tt.what, got, tt.want)
+		}
+	}
+	if x := (indexer{stale: true, fresh: true}); x.due(time.Now(), committed) != 0 {
+		t.Error("a daemon that just started leaves the index as it is")
+	}
+}
