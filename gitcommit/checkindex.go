@@ -42,10 +42,7 @@ func CheckIndex(disk durable.FS) (differ int, err error) {
 
 func checkIndex(disk durable.FS, branch string) (differ int, err error) {
 	r := &Repo{disk: disk, branch: branch, store: newStore(disk), opt: Options{Now: time.Now}}
-	if err := r.meetIndex(); err != nil {
-		return 0, err
-	}
-	v, err := r.viewIndex()
+	v, err := r.openIndex()
 	if err != nil {
 		return 0, err
 	}

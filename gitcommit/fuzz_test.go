@@ -49,7 +49,6 @@ func FuzzMarker(f *testing.F) {
 		if err != nil {
 			return
 		}
-		m.unsplit = false // a person's setting
 		again, err := parseMarker(markerText(m))
 		if err != nil || again != m {
 			t.Errorf("%+v becomes %+v, %v", m, again, err)

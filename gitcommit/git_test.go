@@ -27,7 +27,6 @@ type hive struct {
 	log    []Event
 	alerts []string
 	writes int
-	split  bool // the index is a split one however few files there are
 }
 
 // needGit skips a test where there is no git, and keeps git away from the
@@ -61,9 +60,6 @@ func (h *hive) open() {
 	repo, err := Open(h.disk, h.opt)
 	if err != nil {
 		h.t.Fatal(err)
-	}
-	if h.split {
-		repo.splitFrom = 0
 	}
 	h.repo = repo
 }

@@ -17,37 +17,6 @@ const (
 	mostBitmap  = 1 << 40 // bits; the sum cannot overflow
 )
 
-// appendBitmap writes a set of positions in ascending order.
-func appendBitmap(out []byte, set []uint32) []byte {
-	start := len(out)
-	out = append(out, make([]byte, 8)...)
-	marker := len(out)
-	var run, literals uint64
-	out = append(out, make([]byte, 8)...)
-	words := uint32(0) // words of the set so far
-	for i := 0; i < len(set); {
-		word := set[i] / 64
-		var set64 uint64
-		for ; i < len(set) && set[i]/64 == word; i++ {
-			set64 |= 1 << (set[i] % 64)
-		}
-		if word > words && literals > 0 {
-			marker, run, literals = len(out), 0, 0
-			out = append(out, make([]byte, 8)...)
-		}
-		run += uint64(word - words)
-		literals++
-		words = word + 1
-		out = binary.BigEndian.AppendUint64(out, set64)
-		binary.BigEndian.PutUint64(out[marker:], run<<1|literals<<33)
-	}
-	if len(set) > 0 {
-		binary.BigEndian.PutUint32(out[start:], set[len(set)-1]+1)
-	}
-	binary.BigEndian.PutUint32(out[start+4:], uint32((len(out)-start-8)/8)) //nolint:gosec // bounded by the positions
-	return binary.BigEndian.AppendUint32(out, uint32((marker-start-8)/8))   //nolint:gosec // as above
-}
-
 // readBitmap reads a set of positions below limit, in ascending order, and
 // gives what follows it.
 func readBitmap(b []byte, limit int) (set []uint32, rest []byte, err error) {

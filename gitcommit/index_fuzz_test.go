@@ -2,7 +2,6 @@ package gitcommit
 
 import (
 	"bytes"
-	"crypto/sha1"
 	"encoding/binary"
 	"math/rand/v2"
 	"slices"
@@ -87,20 +86,6 @@ func FuzzBitmap(f *testing.F) {
 	})
 }
 
-// summed gives an index its checksum.
-func summed(body []byte) []byte {
-	sum := sha1.Sum(body)
-	return append(bytes.Clone(body), sum[:]...)
-}
-
-func indexBody(version byte, ext []byte, entries ...indexEntry) []byte {
-	out := []byte{'D', 'I', 'R', 'C', 0, 0, 0, version, 0, 0, 0, byte(len(entries))}
-	for _, e := range entries {
-		out = append(out, e...)
-	}
-	return append(out, ext...)
-}
-
 // FuzzIndex reads a shared index and a split one upon it, or one alone where the
 // first refers to nothing. What can be read is written and read again.
 func FuzzIndex(f *testing.F) {
@@ -139,7 +124,7 @@ func FuzzIndex(f *testing.F) {
 		if !ok {
 			return
 		}
-		v, err := r.viewIndex()
+		v, err := r.openIndex()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -152,8 +137,8 @@ func FuzzIndex(f *testing.F) {
 		}
 		r.index = index{}
 		after, ok := readAll(t, r)
-		if !ok {
-			t.Fatal("what was written cannot be read")
+		if !ok || r.index.link != nil {
+			t.Fatal("what was written cannot be read, or is split")
 		}
 		for name, was := range before {
 			if name != "new" && name != "old" && len(name) > 0 && !bytes.HasPrefix([]byte(name), []byte("new/")) && after[name] != was {
@@ -167,10 +152,7 @@ func FuzzIndex(f *testing.F) {
 // be cleared, and without the bytes that pad them, which git does not read.
 func readAll(t *testing.T, r *Repo) (map[string]string, bool) {
 	t.Helper()
-	if err := r.meetIndex(); err != nil {
-		return nil, false
-	}
-	v, err := r.viewIndex()
+	v, err := r.openIndex()
 	if err != nil {
 		return nil, false
 	}
@@ -183,11 +165,6 @@ func readAll(t *testing.T, r *Repo) (map[string]string, bool) {
 		out[string(e.name())] = string(e[:e.nameAt()+len(e.name())])
 		return nil
 	})
-	for name := range out {
-		if e, ok, findErr := v.find(name); err == nil && (findErr != nil || !ok || string(unsized(e)[:atFlags]) != out[name][:atFlags]) {
-			t.Errorf("%q is not found: %v", name, findErr)
-		}
-	}
 	if closeErr := v.close(); closeErr != nil {
 		t.Fatal(closeErr)
 	}

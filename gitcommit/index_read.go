@@ -77,7 +77,7 @@ func (x *indexReader) fill(want int) error {
 	return nil
 }
 
-// offset gives where in the file the next entry begins.
+// offset gives how far the file was taken.
 func (x *indexReader) offset() int64 { return x.filled - int64(len(x.buf)-x.pos) }
 
 // next gives the next entry, which is good until the one after it, and nil
@@ -100,6 +100,44 @@ func (x *indexReader) next() (indexEntry, error) {
 	x.left--
 	x.pos += n
 	return e, nil
+}
+
+// scanIndex reads an index file from the front to the end, and holds it against
+// its checksum.
+func scanIndex(f io.ReaderAt, size int64) (scannedIndex, error) {
+	s := scannedIndex{sorted: true}
+	x, err := newIndexReader(f, size, true)
+	if err != nil {
+		return s, err
+	}
+	var last indexEntry
+	for {
+		e, err := x.next()
+		if err != nil {
+			return s, err
+		}
+		if e == nil {
+			break
+		}
+		if len(e.name()) == 0 || s.count > 0 && inIndexOrder(last, e) >= 0 {
+			s.sorted = false
+		}
+		last = append(last[:0], e...)
+		s.count++
+	}
+	if s.indexExtensions, err = x.extensions(); err != nil {
+		return s, err
+	}
+	s.sum, err = x.checksum()
+	return s, err
+}
+
+// scannedIndex is what there is in an index file.
+type scannedIndex struct {
+	count  int
+	sorted bool // false in the .git/index of a split one, whose entries have no names where they replace others
+	sum    protocol.Blob
+	indexExtensions
 }
 
 // indexExtensions are those of an index that matter to hived.

@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -21,15 +22,6 @@ import (
 	"github.com/hived/hived/internal/durable/faultfs"
 	"github.com/hived/hived/protocol"
 )
-
-func splitHive(t *testing.T) *hive {
-	t.Helper()
-	needGit(t)
-	h := newHive(t)
-	h.split = true
-	h.open()
-	return h
-}
 
 // agrees holds what git reads from the index against what hived committed.
 func (h *hive) agrees() {
@@ -48,12 +40,13 @@ func (h *hive) agrees() {
 	}
 }
 
-// Git finds in the overlays what hived did, whatever came and went.
-func TestSplitIndexFollowsTheTree(t *testing.T) {
-	h := splitHive(t)
+// Git finds in the index what hived did, whatever came and went, and whatever
+// form git itself gave it in between.
+func TestIndexFollowsTheTree(t *testing.T) {
+	needGit(t)
+	h := newHive(t)
 	there := make(map[string]bool)
 	random := rand.New(rand.NewPCG(1, 2))
-	bases := make(map[string]bool)
 	for i := range 40 {
 		var changes []change
 		for range 1 + random.IntN(12) {
@@ -68,15 +61,16 @@ func TestSplitIndexFollowsTheTree(t *testing.T) {
 		}
 		h.commit(changes...)
 		h.syncIndex()
-		bases[h.repo.index.table.file] = true
-		if i%13 == 0 {
+		switch {
+		case i%13 == 0:
 			h.agrees()
+		case i%7 == 0:
+			h.split()
+		case i%17 == 0:
+			h.git("status")
 		}
 		if i%25 == 0 {
 			h.open()
-		}
-		if i%17 == 0 {
-			h.git("status") // may write an overlay of its own
 		}
 	}
 	h.agrees()
@@ -84,199 +78,181 @@ func TestSplitIndexFollowsTheTree(t *testing.T) {
 	if len(h.alerts) != 0 {
 		t.Errorf("alerts: %q", h.alerts)
 	}
-	if len(bases) < 2 || len(bases) > 30 {
-		t.Errorf("there were %d shared indexes", len(bases))
-	}
 }
 
 // A name that was a directory becomes a file, and the other way round.
-func TestSplitIndexFileAndDirectory(t *testing.T) {
-	h := splitHive(t)
-	h.commit(put("tasks/t/x/1", "1"), put("tasks/t/x/2", "2"), put("tasks/t/x-y", "between"), put("tasks/t/y", "y"), put("tasks/z", "z"))
-	h.syncIndex()
-	base := h.shared()
-	h.commit(del("tasks/t/x/1"), del("tasks/t/x/2"), del("tasks/t/y"))
-	os.Remove(filepath.Join(h.dir, "tasks/t/x"))
-	h.commit(put("tasks/t/x", "now a file"), put("tasks/t/y/1", "now below"))
-	h.syncIndex()
-	h.agrees()
-	h.commit(del("tasks/t/x"), del("tasks/t/y/1"))
-	os.Remove(filepath.Join(h.dir, "tasks/t/y"))
-	h.commit(put("tasks/t/x/3", "3"), put("tasks/t/y", "y"))
-	h.syncIndex()
-	h.agrees()
-	if h.shared() != base {
-		t.Error("a few changes took a new shared index")
-	}
+func TestIndexFileAndDirectory(t *testing.T) {
+	wholeOrSplit(t, func(t *testing.T, h *hive, form func()) {
+		t.Helper()
+		h.commit(put("tasks/t/x/1", "1"), put("tasks/t/x/2", "2"), put("tasks/t/x-y", "between"), put("tasks/t/y", "y"), put("tasks/z", "z"))
+		h.syncIndex()
+		form()
+		h.commit(del("tasks/t/x/1"), del("tasks/t/x/2"), del("tasks/t/y"))
+		h.remove("tasks/t/x")
+		h.commit(put("tasks/t/x", "now a file"), put("tasks/t/y/1", "now below"))
+		h.syncIndex()
+		h.agrees()
+		form()
+		h.commit(del("tasks/t/x"), del("tasks/t/y/1"))
+		h.remove("tasks/t/y")
+		h.commit(put("tasks/t/x/3", "3"), put("tasks/t/y", "y"))
+		h.syncIndex()
+		h.agrees()
+	})
 }
 
-func TestSplitIndexKeepsWhatPeopleStaged(t *testing.T) {
-	h := splitHive(t)
-	h.write("both", "base\n")
-	h.git("add", "both")
-	h.git("commit", "-qm", "a person's")
-	h.commit(put("board.md", "one\n"), put("agents/a/inbox/1.json", "{}"))
-	h.syncIndex()
-	blob := func(text string) string {
-		out, err := h.gitWith(text, "hash-object", "-w", "--stdin")
-		if err != nil {
-			t.Fatal(err)
-		}
-		return out
+// stage has a person stage what an index can hold: additions, an intent to add, a
+// conflict, and entries that git is told not to look at.
+func (h *hive) stage() {
+	h.t.Helper()
+	for _, name := range []string{"both", "skipped", "assumed", "edited"} {
+		h.write(name, "base\n")
 	}
+	h.git("add", "both", "skipped", "assumed", "edited")
+	h.git("commit", "-qm", "a person's")
 	var stages strings.Builder
 	stages.WriteString("0 0000000000000000000000000000000000000000\tboth\n")
 	for i, text := range []string{"base\n", "ours\n", "theirs\n"} {
-		fmt.Fprintf(&stages, "100644 %s %d\tboth\n", blob(text), i+1)
+		blob, err := h.gitWith(text, "hash-object", "-w", "--stdin")
+		if err != nil {
+			h.t.Fatal(err)
+		}
+		fmt.Fprintf(&stages, "100644 %s %d\tboth\n", blob, i+1)
 	}
 	if out, err := h.gitWith(stages.String(), "update-index", "--index-info"); err != nil {
-		t.Fatal(out)
+		h.t.Fatal(out)
 	}
-	h.write("staged", "s\n")
-	h.write("intended", "i\n")
-	h.git("add", "staged")
+	for _, name := range []string{"staged", "intended", "edited", "skipped", "assumed"} {
+		h.write(name, name+"\n")
+	}
+	h.git("add", "staged", "edited")
 	h.git("add", "-N", "intended")
-	base := h.shared()
-	want := h.git("status", "--porcelain")
-	for _, line := range []string{"UU both", "A  staged", " A intended"} {
-		if !strings.Contains(want, line) {
-			t.Fatalf("status is\n%s", want)
-		}
-	}
-	for i := range 12 { // over some overlays and shared indexes
-		h.commit(put(fmt.Sprintf("agents/a/inbox/%d.json", i), "[]"))
+	h.git("update-index", "--skip-worktree", "skipped")
+	h.git("update-index", "--assume-unchanged", "assumed")
+}
+
+// statOf gives what the index remembers of files, as git reads it. The flags say
+// also which of the two files of a split index an entry comes from.
+func (h *hive) statOf(names ...string) string {
+	h.t.Helper()
+	out := h.git(append([]string{"ls-files", "--debug"}, names...)...)
+	return regexp.MustCompile(`flags: \S+`).ReplaceAllString(out, "")
+}
+
+// What a person staged stays staged when hived makes one file of the index,
+// whichever of the two files it stands in.
+func TestIndexKeepsWhatPeopleStaged(t *testing.T) {
+	wholeOrSplit(t, func(t *testing.T, h *hive, form func()) {
+		t.Helper()
+		h.commit(put("board.md", "one\n"), put("agents/a/inbox/1.json", "{}"))
 		h.syncIndex()
-		if i == 0 && h.shared() != base {
-			t.Error("what a person staged took a new shared index")
+		form() // so that some of it stands in the overlay,
+		h.stage()
+		for i := range 3 {
+			if i == 2 {
+				form() // and then all in the shared index
+			}
+			status, flags, stat := h.git("status", "--porcelain"), h.git("ls-files", "-v"), h.statOf("staged", "edited", "assumed")
+			for _, line := range []string{"UU both", "A  staged", " A intended", "M  edited"} {
+				if !strings.Contains(status, line) {
+					t.Fatalf("status is\n%s", status)
+				}
+			}
+			if !strings.Contains(flags, "S skipped") || !strings.Contains(flags, "h assumed") {
+				t.Fatalf("flags are\n%s", flags)
+			}
+			h.commit(put("agents/a/inbox/1.json", fmt.Sprintf("[%d]", i)))
+			h.syncIndex()
+			h.oneFile()
+			want := []string{status, flags, stat}
+			got := []string{h.git("status", "--porcelain"), h.git("ls-files", "-v"), h.statOf("staged", "edited", "assumed")}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("after write %d: %s", i+1, diff)
+			}
 		}
-	}
-	if h.shared() == base {
-		t.Error("no new shared index came")
-	}
-	if got := h.git("status", "--porcelain"); got != want {
-		t.Errorf("status is\n%s\nit was\n%s", got, want)
-	}
-	if !strings.Contains(h.git("ls-files", "--debug", "staged"), "size: 2\t") {
-		t.Error("the stat data of what is staged is gone")
+		if len(h.alerts) != 0 {
+			t.Errorf("alerts: %q", h.alerts)
+		}
+	})
+}
+
+// Hived writes one file also where git's settings say otherwise.
+func TestIndexIsOneFileUnderAnySetting(t *testing.T) {
+	needGit(t)
+	h := newHive(t)
+	for _, setting := range []string{"true", "false"} {
+		h.git("config", "core.splitIndex", setting)
+		h.open()
+		h.commit(put("board.md", setting))
+		h.syncIndex()
+		h.oneFile()
+		if out := h.git("--no-optional-locks", "status", "--porcelain"); out != "" {
+			t.Errorf("with core.splitIndex %s status is %q", setting, out)
+		}
 	}
 }
 
-// The shared index stays for as long as overlays are cheap.
-func TestNewSharedIndexWhenItIsWorthIt(t *testing.T) {
-	h := splitHive(t)
-	var many []change
-	for i := range 20 {
-		many = append(many, put(fmt.Sprintf("agents/a/inbox/%02d", i), "x"))
-	}
-	h.commit(many...)
-	h.syncIndex()
-	entries := 0
-	for i := range 100 {
-		h.commit(put("agents/a/inbox/00", strconv.Itoa(i)), put(fmt.Sprintf("agents/b/inbox/%d", i), "x"))
-		h.syncIndex()
-		if h.repo.index.spent == 0 {
-			break
-		}
-		entries += i + 2
-	}
-	if n := 20 * sharedWorth; entries < n || entries > 2*n {
-		t.Errorf("a new shared index after overlays of %d entries", entries)
-	}
-	h.agrees()
-
-	old, now := h.shared(), time.Now()
-	h.repo.opt.Now = func() time.Time { return now }
-	now = now.Add(renewShared + time.Minute)
-	h.commit(put("agents/a/inbox/00", "again"))
-	h.syncIndex()
-	if h.shared() == old {
-		t.Error("a shared index that git would remove soon was not renewed")
-	}
-	h.agrees()
-}
-
+// What a split index leaves behind is removed when it is old or one of many, and
+// not while an index refers to it.
 func TestOldSharedIndexesAreRemoved(t *testing.T) {
-	h := splitHive(t)
-	count := func() int {
-		found, err := filepath.Glob(filepath.Join(h.dir, sharedIndex+"*"))
-		if err != nil {
-			t.Fatal(err)
+	needGit(t)
+	h := newHive(t)
+	long := time.Now().Add(-keepShared - time.Minute)
+	age := func() {
+		t.Helper()
+		for _, name := range h.sharedFiles() {
+			if err := os.Chtimes(name, long, long); err != nil {
+				t.Fatal(err)
+			}
 		}
-		return len(found)
+	}
+	want := func(n int, when string) {
+		t.Helper()
+		if found := h.sharedFiles(); len(found) != n {
+			t.Errorf("%s: %d shared indexes are left, want %d: %q", when, len(found), n, found)
+		}
 	}
 	h.commit(put("board.md", "one\n"))
 	h.syncIndex()
-	h.git("update-index", "--no-split-index") // by a git that is told to
+	h.split()
 	h.commit(put("board.md", "two\n"))
 	h.syncIndex()
-	if got := count(); got != 2 {
-		t.Fatalf("%d shared indexes, though a git may be reading the old one", got)
-	}
-	long := time.Now().Add(-keepShared - time.Minute)
-	for _, e := range h.sharedFiles() {
-		if err := os.Chtimes(e, long, long); err != nil {
-			t.Fatal(err)
-		}
-	}
+	want(1, "a git may be reading it")
+	age()
 	h.commit(put("board.md", "three\n"))
 	h.syncIndex()
-	if got := count(); got != 1 {
-		t.Errorf("%d shared indexes are left", got)
-	}
-	h.clean()
-	for i := range mostSharedKept + 3 { // in no time
-		h.git("update-index", "--no-split-index")
+	want(0, "nobody used it for long")
+
+	h.split()
+	other := h.shared()
+	h.write(".git/index.mine", h.read(".git/index")) // a person's, GIT_INDEX_FILE
+	for i := range mostSharedKept + 3 {              // in no time
 		h.commit(put("board.md", strconv.Itoa(i)))
 		h.syncIndex()
+		h.split()
 	}
-	if got := count(); got != mostSharedKept+1 {
-		t.Errorf("%d shared indexes of a busy time are left, want %d and the one in use", got, mostSharedKept)
-	}
+	h.commit(put("board.md", "four\n"))
 	h.clean()
-}
-
-func (h *hive) sharedFiles() []string {
-	h.t.Helper()
-	found, err := filepath.Glob(filepath.Join(h.dir, sharedIndex+"*"))
-	if err != nil {
-		h.t.Fatal(err)
+	want(mostSharedKept+1, "a busy time and one in use")
+	age()
+	h.commit(put("board.md", "five\n"))
+	h.clean()
+	want(1, "one in use")
+	if found := h.sharedFiles(); len(found) != 1 || filepath.Base(found[0]) != filepath.Base(other) {
+		t.Errorf("%q are left, not %s", found, other)
 	}
-	return found
+	h.remove(".git/index.mine")
+	h.commit(put("board.md", "six\n"))
+	h.clean()
+	want(0, "at the end")
 }
 
-func TestSmallOrUnsplitIndexIsOneFile(t *testing.T) {
+func TestHeldLockKeepsTheSharedIndex(t *testing.T) {
 	needGit(t)
 	h := newHive(t)
 	h.commit(put("board.md", "one\n"))
 	h.syncIndex()
-	if found := h.sharedFiles(); len(found) != 0 {
-		t.Errorf("a small hive has %q", found)
-	}
-	h.git("config", "core.splitIndex", "false")
-	h.split = true
-	h.open()
-	h.commit(put("board.md", "two\n"))
-	h.clean()
-	if found := h.sharedFiles(); len(found) != 0 {
-		t.Errorf("against the setting there is %q", found)
-	}
-	h.git("config", "core.splitIndex", "true")
-	h.open()
-	h.commit(put("board.md", "three\n"))
-	h.clean()
-	h.shared()
-	h.repo.splitFrom = 100 // it became small
-	h.commit(put("board.md", "four\n"))
-	h.clean()
-	if got := h.git("ls-files"); got != "board.md" || len(h.repo.index.kept) != 0 || h.repo.index.link != nil {
-		t.Errorf("the index holds %q", got)
-	}
-}
-
-func TestHeldLockKeepsTheSharedIndex(t *testing.T) {
-	h := splitHive(t)
-	h.commit(put("board.md", "one\n"))
-	h.syncIndex()
+	h.split()
 	before, files := h.read(".git/index"), h.sharedFiles()
 	h.write(".git/index.lock", "")
 	now := time.Now()
@@ -296,11 +272,11 @@ func TestHeldLockKeepsTheSharedIndex(t *testing.T) {
 
 // A git that writes while hived works is not overwritten.
 func TestIndexReplacedMeanwhile(t *testing.T) {
-	splitOrNot(t, func(t *testing.T, h *hive) {
+	wholeOrSplit(t, func(t *testing.T, h *hive, form func()) {
 		t.Helper()
-		needGit(t)
 		h.commit(put("board.md", "one\n"))
 		h.syncIndex()
+		form()
 		h.commit(put("board.md", "two\n"))
 		v, err := h.repo.loadIndex(protocol.Blob{})
 		if err != nil {
@@ -324,11 +300,11 @@ func TestIndexReplacedMeanwhile(t *testing.T) {
 // A git that read the index before hived wrote it, and writes its own without
 // looking again, undoes nothing for long.
 func TestStaleIndexOfAGitIsSetRight(t *testing.T) {
-	splitOrNot(t, func(t *testing.T, h *hive) {
+	wholeOrSplit(t, func(t *testing.T, h *hive, form func()) {
 		t.Helper()
-		needGit(t)
 		h.commit(put("board.md", "one\n"), put("agents/a/inbox/1.json", "{}"))
 		h.syncIndex()
+		form()
 		stale := h.read(".git/index")
 		h.commit(put("board.md", "two\n"), del("agents/a/inbox/1.json"))
 		h.syncIndex()
@@ -339,10 +315,9 @@ func TestStaleIndexOfAGitIsSetRight(t *testing.T) {
 	})
 }
 
-func TestSplitIndexSmudgesWhatIsAsYoungAsItself(t *testing.T) {
-	splitOrNot(t, func(t *testing.T, h *hive) {
+func TestIndexSmudgesWhatIsAsYoungAsItself(t *testing.T) {
+	wholeOrSplit(t, func(t *testing.T, h *hive, form func()) {
 		t.Helper()
-		needGit(t)
 		h.write("young", "first\n")
 		h.write("old", "first\n")
 		young := time.Now().Add(time.Hour).Truncate(time.Second)
@@ -350,9 +325,7 @@ func TestSplitIndexSmudgesWhatIsAsYoungAsItself(t *testing.T) {
 			t.Fatal(err)
 		}
 		h.git("add", "old", "young")
-		if h.split {
-			h.git("update-index", "--split-index")
-		}
+		form()
 		h.commit(put("board.md", "one\n"))
 		h.syncIndex()
 		sizes := make(map[string]uint32)
@@ -392,8 +365,36 @@ func model(entries map[string]string, patches []patch) {
 	}
 }
 
-// Overlays hold what was put into them, over shared indexes of any shape.
-func TestOverlayAgainstModel(t *testing.T) {
+// splitAtRandom makes an index of some entries a split one: what its shared index
+// has besides them is removed, what it has otherwise is replaced, and what it lacks
+// is added.
+func splitAtRandom(t *testing.T, r *Repo, random *rand.Rand, entries []indexEntry) {
+	t.Helper()
+	var shared []indexEntry
+	var over overlay
+	for _, e := range entries {
+		pos := uint32(len(shared))
+		switch random.IntN(4) {
+		case 0:
+			over.added = append(over.added, e)
+			continue
+		case 1:
+			other := bytes.Clone(e)
+			other[atID] ^= 1
+			shared = append(shared, other)
+			over.changed = append(over.changed, changedEntry{pos: pos, entry: e})
+		case 2:
+			shared = append(shared, e)
+		case 3:
+			shared = append(shared, e, newIndexEntry(string(e.name())+"\x01", protocol.Blob{1}, modeFile, fileStat{}))
+			over.changed = append(over.changed, changedEntry{pos: pos + 1})
+		}
+	}
+	writeSplit(t, r, shared, over)
+}
+
+// An index holds what was put into it, whichever form it had before.
+func TestPatchesAgainstModel(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 4))
 	name := func() string {
 		parts := []string{"a", "b", "b-c", "c", "é", "z.z"}
@@ -409,8 +410,7 @@ func TestOverlayAgainstModel(t *testing.T) {
 	for range 60 {
 		r := memRepo(t)
 		want := make(map[string]string)
-		v := &indexView{index: index{table: &indexTable{}}, over: &overlay{}, fresh: true}
-		v.pages = &indexPages{table: v.table}
+		v := &indexView{fresh: true}
 		for range 12 {
 			byName := make(map[string]patch)
 			for range 1 + random.IntN(5) {
@@ -433,28 +433,46 @@ func TestOverlayAgainstModel(t *testing.T) {
 			if err := r.writeIndex(t.Context(), v, patches); err != nil {
 				t.Fatal(err)
 			}
-			var err error
 			if random.IntN(3) == 0 {
 				r.index = index{} // as after a restart
 			}
+			entries := holds(t, r, want)
+			if random.IntN(3) == 0 {
+				splitAtRandom(t, r, random, entries)
+				holds(t, r, want)
+			}
+			var err error
 			if v, err = r.loadIndex(protocol.Blob{}); err != nil {
 				t.Fatal(err)
 			}
-			got := make(map[string]string)
-			if err := v.all(func(e indexEntry) error { got[string(e.name())+"\x00"+strconv.Itoa(e.stage())] = string(e); return nil }); err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(want, got); diff != "" {
-				t.Fatal(diff)
-			}
-			for key := range want {
-				path, _, _ := strings.Cut(key, "\x00")
-				if e, ok, err := v.find(path); err != nil || !ok || !bytes.Equal(e[:atFlags], []byte(want[key])[:atFlags]) {
-					t.Fatalf("%s is not found: %v", path, err)
-				}
-			}
 		}
 	}
+}
+
+// holds wants these entries, by name and stage, in the index, and gives them.
+func holds(t *testing.T, r *Repo, want map[string]string) []indexEntry {
+	t.Helper()
+	v, err := r.openIndex()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var list []indexEntry
+	got := make(map[string]string)
+	err = v.all(func(e indexEntry) error {
+		got[string(e.name())+"\x00"+strconv.Itoa(e.stage())] = string(e)
+		list = append(list, bytes.Clone(e))
+		return nil
+	})
+	if err := errors.Join(err, v.close()); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Fatal(diff)
+	}
+	if !slices.IsSortedFunc(list, inIndexOrder) {
+		t.Fatal("the entries are out of order")
+	}
+	return list
 }
 
 func btoi(b bool) int {
@@ -473,120 +491,156 @@ func clashes(all map[string]patch, name string) bool {
 	return false
 }
 
-// memRepo gives a repository in memory that always splits its index.
-func memRepo(tb testing.TB) *Repo {
-	tb.Helper()
-	m := faultfs.New()
+// splitDisk gives a disk with a hive whose index is a split one, with entries that
+// a person staged in both of its files, and the shared index long out of use.
+func splitDisk(t *testing.T, m *faultfs.Mem) (shared string) {
+	t.Helper()
 	if err := Init(m, false); err != nil {
-		tb.Fatal(err)
+		t.Fatal(err)
 	}
 	r, err := Open(m, Options{})
 	if err != nil {
-		tb.Fatal(err)
+		t.Fatal(err)
 	}
-	r.splitFrom = 0
-	return r
+	entry := func(name string) indexEntry { return newIndexEntry(name, protocol.Blob{1}, modeFile, fileStat{}) }
+	writeSplit(t, r, []indexEntry{entry("gone"), entry("staged-before"), entry("staged-twice")}, overlay{
+		changed: []changedEntry{{pos: 0}, {pos: 2, entry: newIndexEntry("staged-twice", protocol.Blob{2}, modeFile, fileStat{})}},
+		added:   []indexEntry{entry("staged-late")},
+	})
+	l, err := r.linkOf(indexFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := m.SyncAll(); err != nil {
+		t.Fatal(err)
+	}
+	return sharedIndex + l.shared.String()
 }
 
-// After a crash the index may be an old or a broken one; a shared index that it
-// refers to is there, whole.
+// joinSplit does what history lacks of a story, with the index after each commit,
+// at a time when no shared index is young any more.
+func joinSplit(ctx context.Context, m *faultfs.Mem, events []Event, alert func(code, text string)) error {
+	late := func() time.Time { return time.Now().Add(2 * keepShared) }
+	r, err := Open(m, Options{Alert: alert, Now: late})
+	if err != nil {
+		return err
+	}
+	head, err := r.Head()
+	if err != nil {
+		return err
+	}
+	for _, e := range events[head.Seq:] {
+		b := Batch{First: e.Seq, Last: e.Seq, Sum: e.Sum, At: time.Unix(int64(e.Seq), 0), Changes: e.Changes}
+		if _, err := r.Commit(ctx, b); err != nil {
+			return err
+		}
+		if _, err := r.SyncIndex(ctx); err != nil {
+			return err
+		}
+	}
+	_, err = r.SyncIndex(ctx)
+	return err
+}
+
+// A crash anywhere while hived makes one file of a split index leaves one of the
+// two, whole: the shared index goes only when the new file is on the disk for
+// certain. So what a person staged is kept.
 func TestCrashKeepsSharedIndexes(t *testing.T) {
 	events := story()[:2]
-	play := func(m *faultfs.Mem, alerts *[]string) error {
-		if err := Init(m, false); err != nil {
-			return err
-		}
-		r, err := Open(m, Options{Alert: func(code, text string) { *alerts = append(*alerts, code+": "+text) }})
-		if err != nil {
-			return err
-		}
-		r.splitFrom = 0
-		if _, err := r.SyncIndex(t.Context()); err != nil {
-			return err
-		}
-		for _, e := range events[r.head.Seq:] {
-			b := Batch{First: e.Seq, Last: e.Seq, Sum: e.Sum, At: time.Unix(int64(e.Seq), 0), Changes: e.Changes}
-			if _, err := r.Commit(t.Context(), b); err != nil {
-				return err
-			}
-			if _, err := r.SyncIndex(t.Context()); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
-	m := newDisk(t)
+	begin := newDisk(t)
+	shared := splitDisk(t, begin)
+	m := begin.Copy()
 	before := m.Ops()
-	var alerts []string
-	if err := play(m, &alerts); err != nil {
+	if err := joinSplit(t.Context(), m, events[:1], nil); err != nil {
 		t.Fatal(err)
 	}
 	ops := m.Ops() - before
-	for _, how := range []faultfs.Loss{faultfs.Drop, faultfs.Torn(1)} {
+	if _, err := m.Lstat(shared); !errors.Is(err, fs.ErrNotExist) {
+		t.Fatalf("the shared index is still there: %v", err)
+	}
+	want := map[string]byte{"staged-before": 1, "staged-late": 1, "staged-twice": 2}
+	for _, how := range []faultfs.Loss{faultfs.Drop, faultfs.Keep, faultfs.Torn(1), faultfs.Torn(2)} {
 		t.Run(how.String(), func(t *testing.T) {
 			for n := 1; n <= ops; n++ {
-				m := newDisk(t)
+				m := begin.Copy()
 				m.CrashAt(n, how)
-				var alerts []string
-				if err := play(m, &alerts); err != nil && !errors.Is(err, faultfs.ErrCrashed) {
+				if err := joinSplit(t.Context(), m, events[:1], nil); err != nil && !errors.Is(err, faultfs.ErrCrashed) {
 					t.Fatalf("crash at %d: %v", n, err)
 				}
 				m = m.Reboot()
-				alerts = nil
-				if err := play(m, &alerts); err != nil {
+				var alerts []string
+				if err := joinSplit(t.Context(), m, events, func(code, text string) { alerts = append(alerts, code+": "+text) }); err != nil {
 					t.Fatalf("after a crash at %d: %v", n, err)
 				}
-				for _, a := range alerts {
-					if strings.Contains(a, "sharedindex") {
-						t.Errorf("after a crash at %d: %s", n, a)
-					}
+				if len(alerts) != 0 {
+					t.Errorf("after a crash at %d: %q", n, alerts)
 				}
-				if _, err := m.Lstat(tmpShared); !errors.Is(err, fs.ErrNotExist) {
-					t.Errorf("after a crash at %d a temporary file is left (%v)", n, err)
+				got := make(map[string]byte)
+				r := &Repo{disk: m}
+				v, err := r.openIndex()
+				if err != nil {
+					t.Fatalf("after a crash at %d: %v", n, err)
+				}
+				err = v.all(func(e indexEntry) error {
+					if !protocol.Owned(string(e.name())) {
+						id := e.id()
+						got[string(e.name())] = id[0]
+					}
+					return nil
+				})
+				if err := errors.Join(err, v.close()); err != nil {
+					t.Fatal(err)
+				}
+				if diff := cmp.Diff(want, got); diff != "" || v.link != nil {
+					t.Fatalf("after a crash at %d: %s", n, diff)
+				}
+				for _, name := range []string{tmpIndex, indexFile + lockExt, shared} {
+					if _, err := m.Lstat(name); !errors.Is(err, fs.ErrNotExist) {
+						t.Errorf("after a crash at %d %s is left (%v)", n, name, err)
+					}
 				}
 			}
 		})
 	}
 }
 
-// A crash must not leave an index that refers to what is not on the disk.
-func TestSharedIndexIsDurableFirst(t *testing.T) {
+// The file that replaces a split index is on the disk before the shared one goes.
+func TestTakenOverIndexIsDurableFirst(t *testing.T) {
 	m := newDisk(t)
-	if err := Init(m, false); err != nil {
-		t.Fatal(err)
-	}
-	r, err := Open(m, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.splitFrom = 0
-	e := story()[0]
-	if _, err := r.Commit(t.Context(), Batch{First: e.Seq, Last: e.Seq, Sum: e.Sum, Changes: e.Changes}); err != nil {
-		t.Fatal(err)
-	}
+	shared := splitDisk(t, m)
 	var order []string
 	m.FailAt(1, durable.ErrNoSpace, 1, func(op faultfs.Op, name string) bool {
-		if strings.Contains(string(op), "sync") || op == faultfs.OpRename {
+		if strings.Contains(name, "index") && op != faultfs.OpWrite || name == gitDir {
 			order = append(order, string(op)+" "+name)
 		}
 		return false
 	})
-	if _, err := r.SyncIndex(t.Context()); err != nil {
+	if err := joinSplit(t.Context(), m, story()[:1], nil); err != nil {
 		t.Fatal(err)
 	}
-	want := []string{"sync " + tmpShared, "rename " + r.index.table.file, "syncdir .git", "rename .git/index"}
-	if diff := cmp.Diff(want, order); diff != "" {
+	i := slices.Index(order, "sync "+tmpIndex)
+	if i < 0 {
+		t.Fatalf("the index is not synced: %q", order)
+	}
+	var got []string
+	for _, op := range order[i:] {
+		if !strings.HasPrefix(op, "remove "+tmpIndex) {
+			got = append(got, op)
+		}
+	}
+	want := []string{"sync " + tmpIndex, "link " + indexFile + lockExt, "rename " + indexFile, "syncdir " + gitDir, "remove " + shared}
+	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
 }
 
 // What stopped half-way is begun again.
 func TestRemakingTheIndexIsInterrupted(t *testing.T) {
-	splitOrNot(t, func(t *testing.T, h *hive) {
+	wholeOrSplit(t, func(t *testing.T, h *hive, form func()) {
 		t.Helper()
-		needGit(t)
 		h.commit(put("board.md", "one\n"))
 		h.syncIndex()
+		form()
 		h.write(".git/index", "garbage")
 		h.commit(put("board.md", "two\n"))
 		ctx, cancel := context.WithCancel(t.Context())
@@ -602,11 +656,13 @@ func TestRemakingTheIndexIsInterrupted(t *testing.T) {
 // A split index is checked with the shared one that it changes, and what either holds
 // is held against the last commit.
 func TestCheckIndex(t *testing.T) {
-	h := splitHive(t)
+	needGit(t)
+	h := newHive(t)
 	for i := range 3 {
 		h.commit(put(fmt.Sprintf("agents/a/inbox/%d.json", i), "x"))
 		h.syncIndex()
 	}
+	h.split()
 	check := func(what string, differ int, want error) {
 		t.Helper()
 		if n, err := CheckIndex(h.disk); n != differ || !errors.Is(err, want) {
@@ -614,13 +670,9 @@ func TestCheckIndex(t *testing.T) {
 		}
 	}
 	check("as it was written", 0, nil)
-	shared := h.repo.index.table.file
-	if !strings.HasPrefix(shared, sharedIndex) {
-		t.Fatalf("the index is not split: %s", shared)
-	}
+	shared := gitDir + "/" + filepath.Base(h.shared())
 	h.commit(put("agents/a/inbox/9.json", "x"), del("agents/a/inbox/0.json"))
 	check("behind a commit", 2, nil)
-	h.syncIndex()
 	for _, name := range []string{indexFile, shared} {
 		data, _, err := durable.ReadFile(h.disk, name, mostIndex)
 		if err != nil {
@@ -638,7 +690,7 @@ func TestCheckIndex(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	check("as it was", 0, nil)
+	check("as it was", 2, nil)
 	if err := h.disk.Remove(shared); err != nil {
 		t.Fatal(err)
 	}

@@ -14,32 +14,6 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// splitOrNot runs a test with an index in one file and with a split one.
-func splitOrNot(t *testing.T, test func(t *testing.T, h *hive)) {
-	t.Helper()
-	for name, split := range map[string]bool{"whole": false, "split": true} {
-		t.Run(name, func(t *testing.T) {
-			h := newHive(t)
-			h.split = split
-			h.open()
-			test(t, h)
-			if got := h.git("rev-parse", "--shared-index-path") != ""; got != split {
-				t.Errorf("at the end the index is split: %v", got)
-			}
-		})
-	}
-}
-
-// shared gives the path of the shared index, which must be there.
-func (h *hive) shared() string {
-	h.t.Helper()
-	name := h.git("rev-parse", "--shared-index-path")
-	if name == "" {
-		h.t.Fatal("the index is not split")
-	}
-	return name
-}
-
 func TestIndexFormsAreReadOrMadeAgain(t *testing.T) {
 	needGit(t)
 	tests := []struct {
@@ -56,7 +30,7 @@ func TestIndexFormsAreReadOrMadeAgain(t *testing.T) {
 			os.Remove(filepath.Join(h.dir, "later"))
 		}, false, true},
 		{"with a tree cache", func(h *hive) { h.git("write-tree"); h.git("update-index", "--force-untracked-cache") }, false, true},
-		{"split", func(h *hive) { h.git("update-index", "--split-index") }, false, true},
+		{"split", (*hive).split, false, true},
 		{"split, version 4", func(h *hive) { h.git("update-index", "--index-version", "4", "--split-index") }, false, true},
 		{"split and then changed", func(h *hive) {
 			h.git("update-index", "--split-index")
@@ -81,27 +55,26 @@ func TestIndexFormsAreReadOrMadeAgain(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			splitOrNot(t, func(t *testing.T, h *hive) {
-				t.Helper()
-				h.commit(put("board.md", "one\n"), put("agents/a/inbox/1.json", "{}"), put("agents/a/inbox/2.json", "{}"), put("agents/a/inbox/extra", "x"))
-				h.syncIndex()
-				h.write("notes", "staged\n")
-				h.git("add", "notes")
-				tt.person(h)
-				h.commit(put("agents/a/inbox/3.json", "{}"), del("agents/a/inbox/1.json"), put("agents/a/inbox/extra", "y"))
-				h.syncIndex()
-				if got := h.alerted("git-index-rebuilt"); got != tt.again {
-					t.Errorf("made again with an alert: %v", got)
-				}
-				want := "?? notes"
-				if tt.staged {
-					want = "A  notes"
-				}
-				if got := strings.ReplaceAll(h.git("status", "--porcelain", "-uall"), " D later\n", ""); got != want {
-					t.Errorf("status is\n%s", got)
-				}
-				h.sound()
-			})
+			h := newHive(t)
+			h.commit(put("board.md", "one\n"), put("agents/a/inbox/1.json", "{}"), put("agents/a/inbox/2.json", "{}"), put("agents/a/inbox/extra", "x"))
+			h.syncIndex()
+			h.write("notes", "staged\n")
+			h.git("add", "notes")
+			tt.person(h)
+			h.commit(put("agents/a/inbox/3.json", "{}"), del("agents/a/inbox/1.json"), put("agents/a/inbox/extra", "y"))
+			h.syncIndex()
+			h.oneFile()
+			if got := h.alerted("git-index-rebuilt"); got != tt.again {
+				t.Errorf("made again with an alert: %v", got)
+			}
+			want := "?? notes"
+			if tt.staged {
+				want = "A  notes"
+			}
+			if got := strings.ReplaceAll(h.git("status", "--porcelain", "-uall"), " D later\n", ""); got != want {
+				t.Errorf("status is\n%s", got)
+			}
+			h.sound()
 		})
 	}
 }

@@ -6,170 +6,66 @@ import (
 	"encoding/binary"
 	"errors"
 	"hash"
-	"slices"
-	"strings"
-	"time"
 
 	"github.com/hived/hived/internal/durable"
 	"github.com/hived/hived/internal/failpoint"
-	"github.com/hived/hived/protocol"
-)
-
-const (
-	tmpShared = gitDir + "/" + tmpPrefix + "sharedindex"
-
-	// An index of fewer entries is written whole. That takes a few milliseconds,
-	// and programs other than git can read it.
-	splitFrom = 4096
-
-	// A new shared index is due when the overlays that were written upon the old
-	// one came to so many times its entries. So overlays never cost more in all
-	// than that, and shared indexes not more than the overlays between them,
-	// however fast the hive changes.
-	sharedWorth = 4
-
-	// Git removes a shared index that nobody used for two weeks.
-	renewShared = 7 * 24 * time.Hour
-
-	// An old shared index is kept this long, and the newest of them only: a git may
-	// be about to read it, and a person may have copied the index that refers to
-	// it. Every git that reads one sets its time.
-	keepShared     = 10 * time.Minute
-	mostSharedKept = 3
 )
 
 // writeIndex puts patches, sorted by name, into an index and the index in place
 // under git's lock, if it is still the one that was read (errRaced otherwise).
+// It is one file then, also where it was a split one (ADR 17).
 func (r *Repo) writeIndex(ctx context.Context, v *indexView, patches []patch) error {
 	if len(patches) == 0 && !v.fresh {
 		return nil
 	}
-	if !v.fresh {
-		if err := v.smudge(); err != nil {
-			return err
-		}
-	}
-	if err := v.over.apply(v.pages, patches); err != nil {
-		return err
-	}
-	next := v.index
-	var err error
-	switch r.formOf(v) {
-	case wholeIndex:
-		next.link = nil
-		next.table, err = r.writeEntries(v, tmpIndex, v.kept, false)
-	case newShared:
-		if next.table, err = r.publishShared(v); err != nil {
-			return err
-		}
-		v.over = &overlay{}
-		next.spent = 0
-		next.link, err = r.writeOverlay(v, next.table.sum)
-	case sameSharedIndex:
-		next.spent += v.over.len()
-		next.link, err = r.writeOverlay(v, v.link.shared)
-	}
+	err := r.writeEntries(v, patches)
 	// Some systems do not replace a file that is open.
 	if err = errors.Join(err, v.close()); err != nil {
 		return errors.Join(err, ignoreMissing(r.disk.Remove(tmpIndex)))
 	}
-	if err := r.placeIndex(ctx, &next); err != nil {
+	info, err := r.placeIndex(ctx, v.info)
+	if err != nil {
 		return err
 	}
-	r.index = next
+	r.index = index{info: info, usable: true, kept: v.kept}
+	if v.link != nil {
+		// Before the shared index goes, which the old one would need again.
+		if err := r.disk.SyncDir(gitDir); err != nil {
+			return err
+		}
+	}
 	return r.sweepShared()
 }
 
-// indexForm is how an index is written.
-type indexForm int
-
-const (
-	wholeIndex indexForm = iota
-	newShared
-	sameSharedIndex
-)
-
-func (r *Repo) formOf(v *indexView) indexForm {
-	n := v.over.count(v.table.count)
-	least := r.splitFrom
-	if v.link != nil {
-		least /= 2 // not to and fro
-	}
-	switch {
-	case r.unsplit || n < least:
-		return wholeIndex
-	case v.link == nil || v.spent+v.over.len() > sharedWorth*n || r.opt.Now().Sub(v.table.info.ModTime) > renewShared:
-		return newShared
-	}
-	return sameSharedIndex
-}
-
-// publishShared writes a shared index of all entries under its name.
-func (r *Repo) publishShared(v *indexView) (*indexTable, error) {
-	// Unlike the index itself it is synced: after a crash the one could refer to
-	// what is not there.
-	table, err := r.writeEntries(v, tmpShared, nil, true)
-	if err == nil {
-		table.file = sharedIndex + table.sum.String()
-		err = r.disk.Rename(tmpShared, table.file)
-	}
+// writeEntries writes an index with patches into a file of hived's own.
+func (r *Repo) writeEntries(v *indexView, patches []patch) error {
+	list, err := v.patched(patches)
 	if err != nil {
-		return nil, errors.Join(err, ignoreMissing(r.disk.Remove(tmpShared)))
+		return err
 	}
-	return table, r.disk.SyncDir(gitDir)
-}
-
-// writeEntries writes all entries of an index into a file of hived's own.
-func (r *Repo) writeEntries(v *indexView, name string, ext []byte, sync bool) (*indexTable, error) {
-	w, err := r.newIndexWriter(name, v.over.count(v.table.count), v.extended())
-	if err != nil {
-		return nil, err
+	w := &indexWriter{version: 2, sum: sha1.New()} //nolint:gosec // git checks its index by SHA-1
+	if err := each(list, w.count); err != nil {
+		return err
 	}
-	table := &indexTable{file: indexFile, version: w.version, end: indexHeader}
-	err = v.all(func(e indexEntry) error {
-		table.note(e, nil, table.end)
-		table.end += int64(len(e))
-		return w.write(e)
-	})
-	table.last = nil
-	if err == nil && table.count != w.count {
-		err = errBadIndex
+	if list, err = v.patched(patches); err != nil {
+		return err
 	}
-	if err == nil {
-		table.sum, table.info, err = w.finish(ext, sync)
+	if err := ignoreMissing(r.disk.Remove(tmpIndex)); err != nil {
+		return err
 	}
-	return table, errors.Join(err, w.f.Close())
-}
-
-// writeOverlay writes a split index into a file of hived's own.
-func (r *Repo) writeOverlay(v *indexView, shared protocol.Blob) (*splitLink, error) {
-	var entries []indexEntry
-	for _, c := range v.over.changed {
-		if c.entry != nil {
-			entries = append(entries, c.entry)
-		}
+	if w.f, err = r.disk.Create(tmpIndex, 0o644); err != nil {
+		return err
 	}
-	entries = append(entries, v.over.added...)
-	w, err := r.newIndexWriter(tmpIndex, len(entries), v.over.extended())
-	if err != nil {
-		return nil, err
+	w.begin()
+	if err = each(list, w.write); err == nil {
+		err = w.finish(v.kept)
 	}
-	for _, e := range entries {
-		if err := w.write(e); err != nil {
-			return nil, errors.Join(err, w.f.Close())
-		}
+	if err == nil && v.link != nil {
+		// An index is not synced, as git does not: one that a crash broke is made
+		// again. But the shared index, with what a person staged, is removed later.
+		err = w.f.Sync()
 	}
-	ext := v.over.appendLink(nil, shared)
-	_, _, err = w.finish(slices.Concat(ext, v.kept), false)
-	return &splitLink{shared: shared, bitmaps: ext[8+sha1.Size:]}, errors.Join(err, w.f.Close())
-}
-
-func (v *indexView) extended() bool { return v.table.extended || v.over.extended() }
-
-func (o *overlay) extended() bool {
-	is := func(e indexEntry) bool { return e != nil && e.flags()&flagExtended != 0 }
-	return slices.ContainsFunc(o.added, is) ||
-		slices.ContainsFunc(o.changed, func(c changedEntry) bool { return is(c.entry) })
+	return errors.Join(err, w.f.Close())
 }
 
 // indexWriter writes one index file in version 3 where an entry needs it, else
@@ -179,29 +75,27 @@ type indexWriter struct {
 	sum     hash.Hash
 	buf     []byte
 	version uint32
-	count   int
+	left    uint32 // entries that are still to come
 }
 
-func (r *Repo) newIndexWriter(name string, count int, extended bool) (*indexWriter, error) {
-	if err := ignoreMissing(r.disk.Remove(name)); err != nil {
-		return nil, err
-	}
-	f, err := r.disk.Create(name, 0o644)
-	if err != nil {
-		return nil, err
-	}
-	w := &indexWriter{f: f, sum: sha1.New(), version: 2, count: count} //nolint:gosec // git checks its index by SHA-1
-	if extended {
+// count takes note of an entry that will be written.
+func (w *indexWriter) count(e indexEntry) error {
+	w.left++
+	if e.flags()&flagExtended != 0 {
 		w.version = 3
 	}
-	w.buf = append(make([]byte, 0, indexWindow), "DIRC"...)
-	w.buf = binary.BigEndian.AppendUint32(w.buf, w.version)
-	w.buf = binary.BigEndian.AppendUint32(w.buf, uint32(count)) //nolint:gosec // counted from memory
-	return w, nil
+	return nil
 }
 
-func (w *indexWriter) write(b []byte) error {
-	w.buf = append(w.buf, b...)
+func (w *indexWriter) begin() {
+	w.buf = append(make([]byte, 0, indexWindow), "DIRC"...)
+	w.buf = binary.BigEndian.AppendUint32(w.buf, w.version)
+	w.buf = binary.BigEndian.AppendUint32(w.buf, w.left)
+}
+
+func (w *indexWriter) write(e indexEntry) error {
+	w.left--
+	w.buf = append(w.buf, e...)
 	if len(w.buf) < indexWindow-mostEntry {
 		return nil
 	}
@@ -216,41 +110,36 @@ func (w *indexWriter) flush() error {
 }
 
 // finish writes the extensions and the checksum.
-func (w *indexWriter) finish(ext []byte, sync bool) (sum protocol.Blob, info durable.Info, err error) {
+func (w *indexWriter) finish(ext []byte) error {
+	if w.left != 0 {
+		return errBadIndex // somebody writes into the old one
+	}
 	w.buf = append(w.buf, ext...)
-	if err = w.flush(); err != nil {
-		return sum, info, err
+	if err := w.flush(); err != nil {
+		return err
 	}
-	sum = protocol.Blob(w.sum.Sum(nil))
-	_, err = w.f.Write(sum[:])
-	if err == nil && sync {
-		err = w.f.Sync()
-	}
-	if err == nil {
-		info, err = w.f.Stat()
-	}
-	return sum, info, err
+	_, err := w.f.Write(w.sum.Sum(nil))
+	return err
 }
 
-// placeIndex gives the new index its name, under git's lock.
-func (r *Repo) placeIndex(ctx context.Context, next *index) error {
-	var err error
-	// Not synced, as git does not: an index that a crash broke is made again.
+// placeIndex gives the new index its name, under git's lock, if the old one is
+// still the one that was read.
+func (r *Repo) placeIndex(ctx context.Context, was durable.Info) (durable.Info, error) {
 	failpoint.Hit(failpoint.IndexWritten)
-	next.info, err = r.disk.Lstat(tmpIndex)
+	next, err := r.disk.Lstat(tmpIndex)
 	if err == nil {
-		info := next.info // alone: the index itself is let go
+		info := next // alone: next is the caller's
 		r.placed.Store(&info)
 		err = r.lock(ctx, tmpIndex, indexFile+lockExt, 0)
 	}
 	if err != nil {
-		return errors.Join(err, ignoreMissing(r.disk.Remove(tmpIndex)))
+		return next, errors.Join(err, ignoreMissing(r.disk.Remove(tmpIndex)))
 	}
 	now, err := r.disk.Lstat(indexFile)
 	if missing(err) {
 		now, err = durable.Info{}, nil
 	}
-	if err == nil && !sameIndex(now, r.index.info) {
+	if err == nil && !sameIndex(now, was) {
 		err = errRaced
 	}
 	if err == nil {
@@ -258,43 +147,8 @@ func (r *Repo) placeIndex(ctx context.Context, next *index) error {
 		err = r.disk.Rename(indexFile+lockExt, indexFile)
 	}
 	if err != nil {
-		return errors.Join(err, ignoreMissing(r.disk.Remove(indexFile+lockExt)), ignoreMissing(r.disk.Remove(tmpIndex)))
+		return next, errors.Join(err, ignoreMissing(r.disk.Remove(indexFile+lockExt)), ignoreMissing(r.disk.Remove(tmpIndex)))
 	}
 	failpoint.Hit(failpoint.IndexPlaced)
-	if next.link == nil {
-		next.table.info = next.info
-	}
-	return ignoreMissing(r.disk.Remove(tmpIndex))
-}
-
-// sweepShared removes the shared indexes that nothing can refer to any more.
-func (r *Repo) sweepShared() error {
-	entries, err := r.disk.ReadDir(gitDir)
-	if err != nil {
-		return err
-	}
-	var old []durable.Info
-	for _, e := range entries {
-		name := gitDir + "/" + e.Name
-		if !strings.HasPrefix(name, sharedIndex) || r.index.link != nil && name == r.index.table.file {
-			continue
-		}
-		info, err := r.disk.Lstat(name)
-		if ignoreMissing(err) != nil {
-			return err
-		}
-		if err == nil {
-			old = append(old, info)
-		}
-	}
-	slices.SortFunc(old, func(a, b durable.Info) int { return b.ModTime.Compare(a.ModTime) })
-	for i, info := range old {
-		if i < mostSharedKept && r.opt.Now().Sub(info.ModTime) <= keepShared {
-			continue
-		}
-		if err := ignoreMissing(r.disk.Remove(gitDir + "/" + info.Name)); err != nil {
-			return err
-		}
-	}
-	return nil
+	return next, ignoreMissing(r.disk.Remove(tmpIndex))
 }

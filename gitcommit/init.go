@@ -187,9 +187,6 @@ type marker struct {
 	format int
 	branch string
 	onto   protocol.Blob
-	// unsplit says that a person wants the index in one file (core.splitIndex is
-	// false): their git would join it at every turn.
-	unsplit bool
 }
 
 func markerText(m marker) string {
@@ -259,8 +256,6 @@ func (m *marker) set(key, value string) error {
 			return fmt.Errorf("read .git/config: hived.onto: %w", err)
 		}
 		m.onto = id
-	case "core.splitindex":
-		m.unsplit = isFalse(value)
 	case "extensions.objectformat", "extensions.refstorage":
 		if v := strings.ToLower(value); v != "sha1" && v != "files" {
 			return fmt.Errorf("%w: %s is %s", ErrUnsupported, key, protocol.Quote(value))
@@ -272,15 +267,6 @@ func (m *marker) set(key, value string) error {
 		}
 	}
 	return nil
-}
-
-// isFalse tells what git takes for false in its config.
-func isFalse(value string) bool {
-	switch strings.ToLower(value) {
-	case "false", "no", "off", "0":
-		return true
-	}
-	return false
 }
 
 // ensureLines appends the lines that a file lacks.

@@ -61,10 +61,6 @@ type Repo struct {
 	store  *store
 	packer *packer
 	index  index
-	// How the index is written: in one file always, or from so many entries on
-	// as a split one.
-	unsplit   bool
-	splitFrom int
 
 	head Head
 	tree *Tree // the state at head; nil when it must be read again
@@ -102,8 +98,7 @@ func Open(disk durable.FS, opt Options) (*Repo, error) {
 	r := &Repo{
 		disk: disk, opt: opt, branch: m.branch, onto: m.onto,
 		store: newStore(disk), packer: newPacker(disk, !opt.Bulk),
-		packs:   make(map[string]*pack),
-		unsplit: m.unsplit, splitFrom: splitFrom,
+		packs: make(map[string]*pack),
 	}
 	r.owner = r.ownerOf
 	r.dirty = dirtySet{all: true, mostBare: mostBare} // a crash may have come between a commit and its index

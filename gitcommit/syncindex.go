@@ -110,8 +110,9 @@ func (d *dirtySet) refill(v *indexView) error {
 // call about a second later: the next `git status` would read them itself. A
 // held index.lock is [ErrLocked], at once.
 //
-// What a call costs depends on what changed: in a hive of many files the index
-// is a split one (gitformat-index), of which mostly the small part is written.
+// What a call costs depends on how many files there are: the index is read and
+// written whole (ADR 17). The caller sees to it that this takes a small share of
+// the time.
 func (r *Repo) SyncIndex(ctx context.Context) (more bool, err error) {
 	return r.syncUpTo(ctx, verifyFiles)
 }
@@ -212,7 +213,8 @@ func seconds(t time.Time) uint32 {
 }
 
 // How many files, and bytes of them, one call reads to record their stat data.
-// It is called about once a second, also when nothing else happens any more.
+// It is called about once a second in a small hive, also when nothing else happens
+// any more.
 const (
 	verifyFiles = 2000
 	verifyBytes = 32 << 20
@@ -249,10 +251,8 @@ func (s *indexSync) collect(ctx context.Context) error {
 			return err
 		}
 	}
-	for _, path := range s.undressed(paths) {
-		if err := s.dress(ctx, path); err != nil {
-			return err
-		}
+	if err := s.dress(ctx, s.undressed(paths)); err != nil {
+		return err
 	}
 	slices.SortFunc(s.patches, func(a, b patch) int { return strings.Compare(a.name, b.name) })
 	return nil
@@ -327,22 +327,37 @@ func (s *indexSync) patch(ctx context.Context, path string) error {
 	return err
 }
 
-// dress gives an entry without stat data its own, if it is still that entry.
-func (s *indexSync) dress(ctx context.Context, path string) error {
-	e, ok, err := s.old.find(path)
+// dress gives entries without stat data their own, those that are there still;
+// the paths are sorted.
+func (s *indexSync) dress(ctx context.Context, paths []string) error {
+	if len(paths) == 0 {
+		return nil
+	}
+	list, err := s.old.entries()
 	if err != nil {
 		return err
 	}
-	if !ok || e.mode() != modeFile || e.mtime() != 0 {
-		s.settled = append(s.settled, path) // git did it
-		return nil
+	e, err := list.next()
+	for _, path := range paths {
+		for err == nil && e != nil && string(e.name()) < path {
+			e, err = list.next()
+		}
+		if err != nil {
+			return err
+		}
+		if e == nil || string(e.name()) != path || e.stage() != 0 || e.mode() != modeFile || e.mtime() != 0 {
+			s.settled = append(s.settled, path) // git did it
+			continue
+		}
+		id := e.id()
+		st, err := s.stat(ctx, path, id)
+		if err != nil {
+			return err
+		}
+		if st != (fileStat{}) {
+			s.patches = append(s.patches, patch{name: path, entry: newIndexEntry(path, id, modeFile, st)})
+		}
 	}
-	id := e.id()
-	st, err := s.stat(ctx, path, id)
-	if err != nil || st == (fileStat{}) {
-		return err
-	}
-	s.patches = append(s.patches, patch{name: path, entry: newIndexEntry(path, id, modeFile, st)})
 	return nil
 }
 

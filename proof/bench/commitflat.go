@@ -17,7 +17,7 @@ var commitRow = row{
 	name: "commit-flat",
 	what: func(s sizes) string {
 		return fmt.Sprintf("One commit with one change, objects and branch synced, in a hive of %s against the baseline, the same in a hive of %s; each agent has %d files in .sent/ and in .done/, as retention leaves them. "+
-			"The index, which hived brings up to date about once a second and not with every commit, is not in it. Beside it git: `git add -A && git commit`, without syncs.",
+			"The index, which hived does not bring up to date with every commit, is not in it. Beside it git: `git add -A && git commit`, without syncs.",
 			count(s.commitFiles[len(s.commitFiles)-1], "files"), count(s.commitFiles[0], "files"), filesPerBox)
 	},
 	behind: "Five syncs: of the pack, of its index, of the branch, and of the two directories that name them. What grows with the hive is the tree object of agents/, 40 bytes for each agent.",

@@ -1,0 +1,173 @@
+package gitcommit
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/hived/hived/internal/durable"
+	"github.com/hived/hived/protocol"
+)
+
+// index is what is known of .git/index between two calls.
+type index struct {
+	info   durable.Info // of the file that was read or written; zero when nothing is known
+	usable bool         // it was found right, or hived wrote it
+	link   *splitLink   // nil where it is one file
+	kept   []byte       // extensions
+}
+
+// indexView is an index that is open for reading.
+type indexView struct {
+	index
+	fresh bool         // made from the tree, and in no file yet
+	file  durable.File // .git/index, or the shared index of a split one; nil when fresh or closed
+	size  int64        // of file, in bytes
+	over  overlay      // what is not as in file
+}
+
+// indexEntries are entries in order. Each is good until the next, and nil
+// comes after the last.
+type indexEntries interface {
+	next() (indexEntry, error)
+}
+
+// entries gives the entries of the index from the first on.
+func (v *indexView) entries() (indexEntries, error) {
+	if v.fresh {
+		return &merged{added: v.over.added}, nil
+	}
+	x, err := newIndexReader(v.file, v.size, false)
+	if err != nil || v.link == nil {
+		return x, err
+	}
+	return &merged{shared: x, changed: v.over.changed, added: v.over.added}, nil
+}
+
+// all visits every entry; it is good for as long as the visit.
+func (v *indexView) all(visit func(indexEntry) error) error {
+	list, err := v.entries()
+	if err != nil {
+		return err
+	}
+	return each(list, visit)
+}
+
+func each(list indexEntries, visit func(indexEntry) error) error {
+	for {
+		e, err := list.next()
+		if err != nil || e == nil {
+			return err
+		}
+		if err := visit(e); err != nil {
+			return err
+		}
+	}
+}
+
+// close may be called again.
+func (v *indexView) close() error {
+	f := v.file
+	if f == nil {
+		return nil
+	}
+	v.file = nil
+	return f.Close()
+}
+
+// sameIndex compares what tells two states of the file apart and does not
+// change when it gets its name.
+func sameIndex(a, b durable.Info) bool {
+	return a.Ino == b.Ino && a.Size == b.Size && a.ModTime.Equal(b.ModTime)
+}
+
+// loadIndex gives the index as it is on the disk, and from the tip's tree if
+// there is none that can be used. It is errRaced if it is replaced meanwhile.
+func (r *Repo) loadIndex(tip protocol.Blob) (*indexView, error) {
+	v, err := r.openIndex()
+	switch {
+	case missing(err):
+		r.index = index{}
+		return r.indexFromTree(tip)
+	case errors.Is(err, errBadIndex):
+		return r.remakeIndex(tip, err)
+	}
+	return v, err
+}
+
+// openIndex opens .git/index, which is errBadIndex where it cannot be used.
+func (r *Repo) openIndex() (*indexView, error) {
+	f, err := r.disk.Open(indexFile)
+	if err != nil {
+		return nil, err
+	}
+	v := &indexView{file: f}
+	info, err := f.Stat()
+	if err == nil && (!r.index.usable || !sameIndex(info, r.index.info)) {
+		err = r.meetIndex(f, info)
+	}
+	if err == nil {
+		v.index, v.size = r.index, info.Size
+		if v.link != nil {
+			err = r.openShared(v)
+		}
+	}
+	if err != nil {
+		return nil, errors.Join(err, v.close())
+	}
+	return v, nil
+}
+
+// meetIndex reads an index that hived did not write.
+func (r *Repo) meetIndex(f durable.File, info durable.Info) error {
+	for _, path := range r.dirty.last {
+		r.dirty.add(path)
+	}
+	r.index = index{info: info}
+	found, err := scanIndex(f, info.Size)
+	if err != nil {
+		return err
+	}
+	met := index{info: info, usable: true, kept: found.kept}
+	if found.link != nil {
+		l, err := parseLink(found.link)
+		if err != nil {
+			return err
+		}
+		if !l.shared.IsZero() {
+			met.link = &l
+		}
+	}
+	if met.link == nil && !found.sorted {
+		return fmt.Errorf("%w: its entries are out of order", errBadIndex)
+	}
+	r.index = met
+	return nil
+}
+
+// remakeIndex gives an index in place of one that cannot be used.
+func (r *Repo) remakeIndex(tip protocol.Blob, why error) (*indexView, error) {
+	r.alert("git-index-rebuilt", ".git/index was made again from the last commit: "+why.Error())
+	r.index = index{info: r.index.info}
+	return r.indexFromTree(tip)
+}
+
+func (r *Repo) indexFromTree(tip protocol.Blob) (*indexView, error) {
+	root, err := r.rootAt(tip)
+	if err != nil {
+		return nil, err
+	}
+	v := &indexView{index: r.index, fresh: true}
+	f := &editFinder{store: r.store}
+	add := func(path string, e entry) {
+		v.over.added = append(v.over.added, newIndexEntry(path, e.id, e.gitMode(), fileStat{}))
+		if protocol.Owned(path) {
+			r.dirty.addBare(path)
+		}
+	}
+	for _, e := range root {
+		if err := f.only("", e, add); err != nil {
+			return nil, err
+		}
+	}
+	return v, nil
+}

@@ -1,0 +1,130 @@
+package gitcommit
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/binary"
+	"slices"
+	"strings"
+)
+
+// patch is what an index is to hold for one path; a nil entry removes it.
+type patch struct {
+	name  string
+	entry indexEntry
+}
+
+// patchedEntries are those of an index with patches put into them. A path that
+// comes takes the place of what cannot stand beside it: its other stages, what
+// is below it, and the file whose directory it now needs.
+type patchedEntries struct {
+	old     indexEntries
+	waiting indexEntry // of old, not given yet
+	written uint32     // when the old index was written, in seconds
+	gone    []nameRange
+	put     []indexEntry
+	space   []byte
+}
+
+// nameRange is every name from one on and before another.
+type nameRange struct{ from, before string }
+
+// patched gives the entries of the index with patches, sorted by name.
+func (v *indexView) patched(patches []patch) (*patchedEntries, error) {
+	old, err := v.entries()
+	if err != nil {
+		return nil, err
+	}
+	p := &patchedEntries{old: old, written: seconds(v.info.ModTime), gone: goneBy(patches)}
+	for _, c := range patches {
+		if c.entry != nil {
+			p.put = append(p.put, c.entry)
+		}
+	}
+	return p, nil
+}
+
+// goneBy gives the names whose entries patches remove or replace, in order and
+// apart from each other.
+func goneBy(patches []patch) []nameRange {
+	var all []nameRange
+	only := func(name string) { all = append(all, nameRange{name, name + "\x00"}) }
+	dirs := make(map[string]bool)
+	for _, c := range patches {
+		only(c.name)
+		if c.entry == nil {
+			continue
+		}
+		all = append(all, nameRange{c.name + "/", c.name + string('/'+1)})
+		for d := parentOf(c.name); d != "" && !dirs[d]; d = parentOf(d) {
+			dirs[d] = true
+			only(d)
+		}
+	}
+	slices.SortFunc(all, func(a, b nameRange) int { return cmp.Compare(a.from, b.from) })
+	out := all[:0]
+	for _, g := range all {
+		if n := len(out); n > 0 && g.from <= out[n-1].before {
+			out[n-1].before = max(out[n-1].before, g.before)
+			continue
+		}
+		out = append(out, g)
+	}
+	return out
+}
+
+func parentOf(name string) string {
+	return name[:max(strings.LastIndexByte(name, '/'), 0)]
+}
+
+func (p *patchedEntries) next() (indexEntry, error) {
+	if p.waiting == nil {
+		if err := p.advance(); err != nil {
+			return nil, err
+		}
+	}
+	if len(p.put) > 0 && (p.waiting == nil || bytes.Compare(p.put[0].name(), p.waiting.name()) < 0) {
+		e := p.put[0]
+		p.put = p.put[1:]
+		return e, nil
+	}
+	e := p.waiting
+	p.waiting = nil
+	if e != nil && e.size() != 0 && e.mtime() != 0 && e.mtime() >= p.written {
+		return p.smudged(e), nil
+	}
+	return e, nil
+}
+
+// advance reads the next entry that is not gone.
+func (p *patchedEntries) advance() error {
+	for p.old != nil {
+		e, err := p.old.next()
+		if err != nil {
+			return err
+		}
+		if e == nil {
+			p.old = nil
+			break
+		}
+		name := e.name()
+		for len(p.gone) > 0 && p.gone[0].before <= string(name) {
+			p.gone = p.gone[1:]
+		}
+		if len(p.gone) == 0 || string(name) < p.gone[0].from {
+			p.waiting = e
+			break
+		}
+	}
+	return nil
+}
+
+// smudged clears the size of an entry that is as young as the index that holds
+// it, as git does: only that age told that its file may have changed within one
+// tick of the clock, and the new index will be younger. Many a git counts
+// seconds only.
+func (p *patchedEntries) smudged(e indexEntry) indexEntry {
+	p.space = append(p.space[:0], e...)
+	binary.BigEndian.PutUint32(p.space[atSize:], 0)
+	return p.space
+}

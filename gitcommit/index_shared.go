@@ -1,0 +1,113 @@
+package gitcommit
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/hived/hived/internal/durable"
+)
+
+// A shared index that no index in .git is split from is kept this long, and the
+// newest of them only: a git may be about to read it, and a person may have an
+// index elsewhere that refers to it. Every git that reads one sets its time.
+const (
+	keepShared     = 10 * time.Minute
+	mostSharedKept = 3
+)
+
+// sweepShared removes the shared indexes that nothing refers to any more: those
+// of the split indexes that became one file. It comes after hived wrote
+// .git/index, which refers to none.
+func (r *Repo) sweepShared() error {
+	entries, err := r.disk.ReadDir(gitDir)
+	if err != nil {
+		return err
+	}
+	found, err := r.sharedAmong(entries)
+	if err != nil {
+		return err
+	}
+	var used map[string]bool
+	for i, info := range found {
+		if i < mostSharedKept && r.opt.Now().Sub(info.ModTime) <= keepShared {
+			continue
+		}
+		if used == nil {
+			if used, err = r.sharedInUse(entries); err != nil {
+				return nil //nolint:nilerr // what cannot be read may refer to any of them
+			}
+		}
+		name := gitDir + "/" + info.Name
+		if used[name] {
+			continue
+		}
+		if err := ignoreMissing(r.disk.Remove(name)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sharedAmong gives the shared indexes among some files of .git, the newest first.
+func (r *Repo) sharedAmong(files []durable.Entry) ([]durable.Info, error) {
+	var found []durable.Info
+	for _, e := range files {
+		name := gitDir + "/" + e.Name
+		if !strings.HasPrefix(name, sharedIndex) {
+			continue
+		}
+		info, err := r.disk.Lstat(name)
+		if ignoreMissing(err) != nil {
+			return nil, err
+		}
+		if err == nil {
+			found = append(found, info)
+		}
+	}
+	slices.SortFunc(found, func(a, b durable.Info) int { return b.ModTime.Compare(a.ModTime) })
+	return found, nil
+}
+
+// sharedInUse gives the shared indexes that the indexes among some files of .git
+// refer to. A person may have more than the one (GIT_INDEX_FILE).
+func (r *Repo) sharedInUse(files []durable.Entry) (map[string]bool, error) {
+	used := make(map[string]bool)
+	for _, e := range files {
+		name := gitDir + "/" + e.Name
+		if strings.HasPrefix(name, sharedIndex) || !e.Type.IsRegular() {
+			continue
+		}
+		l, err := r.linkOf(name)
+		if err != nil {
+			return nil, err
+		}
+		if l != nil {
+			used[sharedIndex+l.shared.String()] = true
+		}
+	}
+	return used, nil
+}
+
+// linkOf gives what makes a file a split index, and nil where it is none.
+func (r *Repo) linkOf(name string) (*splitLink, error) {
+	f, err := r.disk.Open(name)
+	if err != nil {
+		return nil, ignoreMissing(err)
+	}
+	defer f.Close() //nolint:errcheck // only read
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	found, err := scanIndex(f, info.Size)
+	if errors.Is(err, errBadIndex) || err == nil && found.link == nil {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	l, err := parseLink(found.link)
+	return &l, err
+}
