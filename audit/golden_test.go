@@ -1,14 +1,10 @@
 package audit
 
 import (
-	"archive/tar"
-	"compress/gzip"
 	"crypto/sha256"
 	"encoding/json"
-	"errors"
 	"flag"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -20,49 +16,27 @@ import (
 
 	"github.com/hived/hived/eventlog"
 	"github.com/hived/hived/internal/durable"
+	"github.com/hived/hived/internal/testenv"
 	"github.com/hived/hived/ledger"
 	"github.com/hived/hived/protocol"
 	"github.com/hived/hived/settings"
 	"github.com/hived/hived/task"
 )
 
-// The golden hive was made by a hived that knew format 1 alone: agents in every
+// The golden hive of format 1 was made by a hived that knew format 1 alone: agents in every
 // status, messages with every fate, own files, tasks in every state, sealed
 // segments, swept files, and a history. What it said of them then is recorded
 // beside it; -golden records it anew, which only that hived may do.
-var recordGolden = flag.Bool("golden", false, "record what the golden hive is")
+var recordGolden = flag.Bool("golden", false, "record what the golden hives are")
 
 const golden = "testdata/format1"
 
-// goldenHive unpacks it.
-func goldenHive(t *testing.T) *hive {
+// goldenHive unpacks a stored hive.
+func goldenHive(t *testing.T, name string) *hive {
 	t.Helper()
 	h := &hive{t: t, dir: filepath.Join(t.TempDir(), "hive")}
 	h.must(os.Mkdir(h.dir, 0o755))
-	f, err := os.Open(golden + ".tar.gz")
-	h.must(err)
-	defer f.Close()
-	packed, err := gzip.NewReader(f)
-	h.must(err)
-	for r := tar.NewReader(packed); ; {
-		e, err := r.Next()
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		h.must(err)
-		to := filepath.Join(h.dir, filepath.FromSlash(e.Name))
-		switch e.Typeflag {
-		case tar.TypeDir:
-			h.must(os.MkdirAll(to, 0o755))
-		case tar.TypeSymlink:
-			h.must(os.Symlink(e.Linkname, to))
-		default:
-			data, err := io.ReadAll(r)
-			h.must(err)
-			h.must(os.WriteFile(to, data, 0o644))
-			h.must(os.Chtimes(to, e.ModTime, e.ModTime))
-		}
-	}
+	h.must(testenv.Unpack(name+".tar.gz", h.dir))
 	disk, err := durable.Open(h.dir)
 	h.must(err)
 	t.Cleanup(func() { _ = disk.Close() })
@@ -158,7 +132,7 @@ func (h *hive) fold() *ledger.State {
 
 func TestFormat1FoldsAsItDid(t *testing.T) {
 	t.Parallel()
-	h := goldenHive(t)
+	h := goldenHive(t, golden)
 	said, err := json.MarshalIndent(saidOf(h.fold()), "", " ")
 	h.must(err)
 	h.matches(golden+"-state.json", string(said)+"\n")
@@ -171,7 +145,7 @@ func TestFormat1FoldsAsItDid(t *testing.T) {
 
 func TestFormat1IsVerifiedAndGoesOn(t *testing.T) {
 	t.Parallel()
-	h := goldenHive(t)
+	h := goldenHive(t, golden)
 	if r := h.verify(); !r.OK() {
 		t.Fatalf("before it is started:%s", lines(r.Findings))
 	}

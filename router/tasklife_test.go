@@ -53,7 +53,7 @@ func reports(from protocol.AgentID, id, event, title string, epoch int, data str
 			return err
 		}
 		with := data
-		if event == string(task.ApprovalGranted) {
+		if slices.Contains([]task.Event{task.ApprovalGranted, task.ApprovalDenied, task.Answer}, task.Event(event)) {
 			var v task.View
 			view, _, err := durable.ReadFile(disk, protocol.TaskDir(of)+"/"+protocol.TaskView, -1)
 			if err = errors.Join(err, json.Unmarshal(view, &v)); err != nil {
