@@ -234,13 +234,13 @@ func inbox(t *testing.T) (*durable.Disk, *Box) {
 func TestInboxListsInOrder(t *testing.T) {
 	_, b := inbox(t)
 	for _, tt := range []struct {
-		all  bool
+		look func() ([]Letter, error)
 		want string
 	}{
-		{false, "m-one/2 m-two/3 01D/0!"},
-		{true, "old/1. m-one/2 m-two/3 01D/0!"},
+		{b.Inbox, "m-one/2 m-two/3 01D/0!"},
+		{b.InboxAndDone, "old/1. m-one/2 m-two/3 01D/0!"},
 	} {
-		list, err := b.Inbox(tt.all)
+		list, err := tt.look()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -259,7 +259,7 @@ func TestInboxListsInOrder(t *testing.T) {
 			got = append(got, s)
 		}
 		if g := strings.Join(got, " "); g != tt.want {
-			t.Errorf("Inbox(%t) = %s, want %s", tt.all, g, tt.want)
+			t.Errorf("it lists %s, want %s", g, tt.want)
 		}
 	}
 }
@@ -334,7 +334,7 @@ func TestInboxHasNoGap(t *testing.T) {
 				put(t, disk, fmt.Sprintf("agents/alice/inbox/%d.json", i+1), fmt.Sprintf(letter, strconv.Itoa(i+1), i+1))
 			}
 			lists := [][]string{strings.Fields(tt.first), strings.Fields(tt.second)}
-			list, err := open(t, &gappy{disk, slices.Clone(lists)}).Inbox(false)
+			list, err := open(t, &gappy{disk, slices.Clone(lists)}).Inbox()
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -373,7 +373,7 @@ func TestTornIsNotThereYet(t *testing.T) {
 			disk := hive(t, "alice")
 			put(t, disk, "agents/alice/inbox/01B.json", text)
 			b := open(t, disk)
-			if list, err := b.Inbox(true); err != nil || len(list) != 0 {
+			if list, err := b.InboxAndDone(); err != nil || len(list) != 0 {
 				t.Errorf("the inbox holds %v, %v", list, err)
 			}
 			if names, err := b.Unread(); err != nil || len(names) != 0 {

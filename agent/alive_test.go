@@ -16,7 +16,7 @@ func TestAlive(t *testing.T) {
 	cancel()
 	for name, does := range map[string]func(b *Box){
 		"send":  func(b *Box) { _, _ = b.Send(Draft{To: []protocol.Address{"bob"}, Subject: "s"}) },
-		"inbox": func(b *Box) { _, _ = b.Inbox(false) },
+		"inbox": func(b *Box) { _, _ = b.Inbox() },
 		"read":  func(b *Box) { _, _ = b.Read("x") },
 		"done":  func(b *Box) { _, _ = b.Done("x") },
 		"wait":  func(b *Box) { _ = b.Wait(over, nil) },

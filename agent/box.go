@@ -186,7 +186,7 @@ func (b *Box) Wait(ctx context.Context, hint <-chan struct{}) error {
 	tick := time.NewTicker(waitPoll)
 	defer tick.Stop()
 	for {
-		names, err := b.unread(1, true)
+		names, err := b.unread(1, notOver)
 		if err != nil {
 			return err
 		}
@@ -204,12 +204,20 @@ func (b *Box) Wait(ctx context.Context, hint <-chan struct{}) error {
 
 // Unread lists the names of the messages in the inbox, in the order of
 // acceptance. What is torn is not there yet, see [ErrTorn].
-func (b *Box) Unread() ([]string, error) { return b.unread(-1, false) }
+func (b *Box) Unread() ([]string, error) { return b.unread(-1, everyOne) }
 
-// unread is Unread of the first few, or of all, and without those that are over
-// where only the open ones are asked for. What is over once is not looked at
-// again: a task that is offered anew comes with a message of its own.
-func (b *Box) unread(most int, open bool) ([]string, error) {
+// which says which of the unread messages are asked for.
+type which int
+
+const (
+	everyOne which = iota
+	notOver        // see [Letter.Over]
+)
+
+// unread is Unread of the first few, or of all, or of those that are not over. What
+// is over once is not looked at again: a task that is offered anew comes with a
+// message of its own.
+func (b *Box) unread(most int, w which) ([]string, error) {
 	dir := protocol.InboxDir(b.id)
 	names, err := b.accepted(dir)
 	if err != nil {
@@ -224,15 +232,15 @@ func (b *Box) unread(most int, open bool) ([]string, error) {
 			break
 		}
 		over, known := b.whole[name]
-		if !known || open && !over {
+		if !known || w == notOver && !over {
 			l, err := b.letter(dir, name)
 			if errors.Is(err, ErrTorn) || errors.Is(err, fs.ErrNotExist) {
 				continue
 			}
-			over = open && b.over(l) != ""
+			over = w == notOver && b.over(l) != ""
 		}
 		whole[name] = over
-		if !open || !over {
+		if w == everyOne || !over {
 			list = append(list, name)
 		}
 	}

@@ -91,7 +91,7 @@ func TestOver(t *testing.T) {
 			}
 			notify(t, disk, "01A.json", 11, tt.data)
 			b := open(t, disk)
-			list, err := b.Inbox(false)
+			list, err := b.Inbox()
 			if err != nil || len(list) != 1 {
 				t.Fatalf("Inbox = %+v, %v", list, err)
 			}
@@ -122,7 +122,7 @@ func TestOverIsOfHive(t *testing.T) {
 	} {
 		put(t, disk, protocol.InboxDir("alice")+"/"+file, text)
 	}
-	list, err := open(t, disk).Inbox(false)
+	list, err := open(t, disk).Inbox()
 	if err != nil || len(list) != 4 {
 		t.Fatalf("Inbox = %+v, %v", list, err)
 	}

@@ -43,12 +43,18 @@ func (l Letter) ID() protocol.MessageID {
 	return protocol.MessageID(strings.TrimSuffix(l.File, ".json"))
 }
 
-// Inbox gives the unread messages in the order of acceptance, with all also
-// those in inbox/.done, which come first. What is torn is not there yet, see
-// [ErrTorn]. Of the unread ones it says which are over.
-func (b *Box) Inbox(all bool) ([]Letter, error) {
+// Inbox gives the unread messages in the order of acceptance, and which of them are
+// over. What is torn is not there yet, see [ErrTorn].
+func (b *Box) Inbox() ([]Letter, error) { return b.look(protocol.InboxDir(b.id)) }
+
+// InboxAndDone is Inbox after the messages in inbox/.done.
+func (b *Box) InboxAndDone() ([]Letter, error) {
+	return b.look(protocol.DoneDir(b.id), protocol.InboxDir(b.id))
+}
+
+func (b *Box) look(dirs ...string) ([]Letter, error) {
 	b.alive()
-	list, err := b.letters(all)
+	list, err := b.letters(dirs...)
 	for i, l := range list {
 		if !l.Done {
 			list[i].Over = b.over(l)
@@ -57,12 +63,8 @@ func (b *Box) Inbox(all bool) ([]Letter, error) {
 	return list, err
 }
 
-// letters is Inbox without a look at what the messages are about.
-func (b *Box) letters(all bool) ([]Letter, error) {
-	dirs := []string{protocol.InboxDir(b.id)}
-	if all {
-		dirs = []string{protocol.DoneDir(b.id), protocol.InboxDir(b.id)}
-	}
+// letters reads directories without a look at what the messages are about.
+func (b *Box) letters(dirs ...string) ([]Letter, error) {
 	var list []Letter
 	for _, dir := range dirs {
 		names, err := b.accepted(dir)
@@ -99,7 +101,7 @@ func (b *Box) find(name string) (Letter, error) {
 	if l, ok, err := b.byFile(name); ok {
 		return l, err
 	}
-	list, err := b.letters(true)
+	list, err := b.letters(protocol.DoneDir(b.id), protocol.InboxDir(b.id))
 	if err != nil {
 		return Letter{}, err
 	}

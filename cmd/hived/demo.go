@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path"
 	"path/filepath"
@@ -96,7 +97,7 @@ func (a *app) play(ctx context.Context, disk *durable.Disk, values protocol.Sett
 	// The loop must not wait for a terminal; no demo has that many events.
 	events := make(chan protocol.Event, 4096)
 	cfg := router.Config{
-		Settings: values, Log: a.logger(false), Version: version(),
+		Settings: values, Log: a.logger(slog.LevelInfo), Version: version(),
 		OnEvent: func(ev protocol.Event) {
 			select {
 			case events <- ev:

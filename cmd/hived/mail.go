@@ -50,7 +50,11 @@ func (a *app) inboxCommand() *cobra.Command {
 		Args: takes(0, 0),
 	}
 	lists := a.withBox(func(_ *cobra.Command, _ []string, box *agent.Box) error {
-		list, err := box.Inbox(all)
+		look := box.Inbox
+		if all {
+			look = box.InboxAndDone
+		}
+		list, err := look()
 		if err != nil {
 			return err
 		}
@@ -245,7 +249,7 @@ func (a *app) waitCommand() *cobra.Command {
 			if err := box.Wait(ctx, nil); err != nil {
 				return err
 			}
-			list, err := box.Inbox(false)
+			list, err := box.Inbox()
 			if err != nil {
 				return err
 			}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"log/slog"
 
 	"github.com/spf13/cobra"
 
@@ -30,7 +31,7 @@ func (a *app) repair(ctx context.Context, disk *durable.Disk, adopt bool) error 
 	if err != nil {
 		return locked(err)
 	}
-	if err := closeHive(ctx, disk, a.logger(false)); err != nil { // what it made anew is open
+	if err := closeHive(ctx, disk, a.logger(slog.LevelInfo)); err != nil { // what it made anew is open
 		return err
 	}
 	err = a.answer(r, func(p *printer) {

@@ -44,6 +44,14 @@ type upOptions struct {
 	pprof         string // address; empty: no profiles
 }
 
+// level is how much the daemon says of itself.
+func (o upOptions) level() slog.Level {
+	if o.verbose {
+		return slog.LevelDebug
+	}
+	return slog.LevelInfo
+}
+
 func (a *app) up(ctx context.Context, dir string, o upOptions) error {
 	disk, err := a.openAt(dir)
 	if err != nil {
@@ -55,7 +63,7 @@ func (a *app) up(ctx context.Context, dir string, o upOptions) error {
 		return err
 	}
 	othersMayRead()
-	log := a.logger(o.verbose)
+	log := a.logger(o.level())
 	for _, text := range settings.Idle(disk) {
 		log.WarnContext(ctx, "a key of hive.yaml does nothing", slog.String("key", text))
 	}
@@ -115,11 +123,7 @@ func (h *holder) Is(target error) bool { return target == durable.ErrLocked }
 
 // logger writes what a daemon says of itself: for eyes on a terminal, as JSON
 // where that was asked for, else as text.
-func (a *app) logger(verbose bool) *slog.Logger {
-	level := slog.LevelInfo
-	if verbose {
-		level = slog.LevelDebug
-	}
+func (a *app) logger(level slog.Level) *slog.Logger {
 	switch {
 	case a.json:
 		return slog.New(slog.NewJSONHandler(a.stderr, &slog.HandlerOptions{Level: level}))
