@@ -55,7 +55,7 @@ func Beat(disk durable.FS, id protocol.AgentID, every time.Duration) error {
 func touch(disk durable.FS, name string, text []byte) error {
 	f, err := disk.Append(name)
 	if errors.Is(err, fs.ErrPermission) || errors.Is(err, durable.ErrNotRegular) || errors.Is(err, durable.ErrLink) {
-		return durable.Publish(disk, name, text, 0o644, false) // somebody else made it
+		return durable.Publish(disk, name, text, 0o644, durable.Unsynced) // somebody else made it
 	}
 	if err != nil {
 		return err

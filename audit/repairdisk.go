@@ -191,7 +191,7 @@ func (r *repairer) replace(x suspect, data []byte) error {
 	if err := r.disk.MkdirAll(path.Dir(where), dir); err != nil {
 		return err
 	}
-	if err := durable.Publish(r.disk, where, data, file, true); err != nil {
+	if err := durable.Publish(r.disk, where, data, file, durable.Synced); err != nil {
 		return err
 	}
 	r.did(x.Code, where, "%s", text)

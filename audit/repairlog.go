@@ -126,7 +126,7 @@ func (r *repairer) releaseGit(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return durable.Publish(r.disk, config, withoutSection(data, "[hived]"), 0o644, true)
+	return durable.Publish(r.disk, config, withoutSection(data, "[hived]"), 0o644, durable.Synced)
 }
 
 // withoutSection cuts one section out of a git config.

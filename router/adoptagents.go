@@ -49,7 +49,7 @@ func (o *olderHive) setAsideRegistry(disk durable.FS) error {
 	}
 	name, err := freeName(disk, registryAside)
 	if err == nil {
-		err = durable.Publish(disk, name, o.registry, 0o644, true)
+		err = durable.Publish(disk, name, o.registry, 0o644, durable.Synced)
 	}
 	if err != nil {
 		return fmt.Errorf("keep the older registry.json: %w", err)

@@ -90,7 +90,7 @@ func initialise(disk durable.FS, opt InitOptions, older *olderHive) error {
 		data []byte
 	}{{protocol.PathSettings, opt.Template}, {protocol.PathBoard, []byte(board)}} {
 		if _, err := disk.Lstat(f.path); errors.Is(err, fs.ErrNotExist) {
-			if err := durable.Publish(disk, f.path, f.data, 0o644, true); err != nil {
+			if err := durable.Publish(disk, f.path, f.data, 0o644, durable.Synced); err != nil {
 				return fmt.Errorf("write %s: %w", f.path, err)
 			}
 		}

@@ -155,7 +155,7 @@ func (h *modelRun) put(t *rapid.T, id protocol.AgentID, d *draft, text string) {
 	}
 	sync := rapid.SampledFrom([]bool{true, true, false}).Draw(t, "sync")
 	p := protocol.OutboxDir(id) + "/" + name
-	fail(t, durable.Publish(h.disk, p, []byte(text), 0o644, sync))
+	fail(t, durable.Publish(h.disk, p, []byte(text), 0o644, durable.Sync(sync)))
 	info, err := h.disk.Lstat(p)
 	fail(t, err)
 	h.model.files[info.Ino] = &modelFile{agent: h.model.agent(id).id, name: name, draft: d, contents: []string{text}, run: h.model.tally["daemons"], synced: sync}
@@ -386,7 +386,7 @@ func (h *modelRun) own(t *rapid.T) {
 	}
 	h.n++
 	text := fmt.Sprint("own ", h.n)
-	fail(t, durable.Publish(h.disk, p, []byte(text), 0o644, rapid.Bool().Draw(t, "sync")))
+	fail(t, durable.Publish(h.disk, p, []byte(text), 0o644, durable.Sync(rapid.Bool().Draw(t, "sync"))))
 	a.writes[p] = append(a.writes[p], text)
 }
 

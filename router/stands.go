@@ -94,7 +94,7 @@ func (r *Router) keepAside(p string, tell bool) (kept string, err error) {
 			continue
 		}
 		if err == nil {
-			return to, durable.Publish(r.disk, to, data, 0o600, false)
+			return to, durable.Publish(r.disk, to, data, 0o600, durable.Unsynced)
 		}
 		if err := r.disk.RenameNew(p, to); !errors.Is(err, fs.ErrExist) {
 			return to, err

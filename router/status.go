@@ -93,5 +93,5 @@ func writeStatus(disk durable.FS, s Status) error {
 	if err != nil {
 		return fmt.Errorf("write the daemon's status: %w", err)
 	}
-	return durable.Publish(disk, protocol.StatusFile, append(data, '\n'), 0o644, false)
+	return durable.Publish(disk, protocol.StatusFile, append(data, '\n'), 0o644, durable.Unsynced)
 }

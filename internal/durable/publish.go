@@ -66,20 +66,28 @@ func ReadAll(r io.Reader, size, most int64) ([]byte, error) {
 	}
 }
 
+// Sync is whether a file is durable, name and contents, when it is published, or a
+// power cut may leave it empty (spec §3.6).
+type Sync bool
+
+// The values of [Sync].
+const (
+	Synced   Sync = true
+	Unsynced Sync = false
+)
+
 // Publish makes a file appear under its name with all of its data, replacing
-// what was there: temporary name in the same directory, write, rename. With
-// sync it is durable, name and contents, when Publish returns; without, a power
-// cut may leave it empty (spec §3.6). On an error before the rename nothing has
+// what was there: temporary name in the same directory, write, rename. On an error before the rename nothing has
 // changed and the temporary file is removed; an error of the directory's sync
 // leaves the new file in place.
-func Publish(disk FS, name string, data []byte, perm fs.FileMode, sync bool) error {
+func Publish(disk FS, name string, data []byte, perm fs.FileMode, sync Sync) error {
 	if err := publish(disk, name, data, perm, sync); err != nil {
 		return PathError("publish", name, err)
 	}
 	return nil
 }
 
-func publish(disk FS, name string, data []byte, perm fs.FileMode, sync bool) error {
+func publish(disk FS, name string, data []byte, perm fs.FileMode, sync Sync) error {
 	if !ValidName(name) {
 		return ErrName
 	}
@@ -102,7 +110,7 @@ func publish(disk FS, name string, data []byte, perm fs.FileMode, sync bool) err
 }
 
 // writeTo writes, syncs and closes.
-func writeTo(f File, data []byte, sync bool) error {
+func writeTo(f File, data []byte, sync Sync) error {
 	_, err := f.Write(data)
 	if err == nil && sync {
 		err = f.Sync()

@@ -17,7 +17,7 @@ import (
 // Whatever operation of a publication fails, the old file is whole, the new one
 // is not there, and nothing else is left behind.
 func TestPublishFails(t *testing.T) {
-	for _, synced := range []bool{false, true} {
+	for _, synced := range []durable.Sync{durable.Unsynced, durable.Synced} {
 		whole := faultfs.New()
 		if err := durable.Publish(whole, "f", []byte("new"), 0o644, synced); err != nil {
 			t.Fatal(err)

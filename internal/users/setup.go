@@ -108,7 +108,7 @@ func begin(disk *durable.Disk, group string) (owner ID, first []Difference, err 
 	if first, err = set(disk, Rights(owner, NoGroup, nil)[:1]); err != nil {
 		return owner, first, err
 	}
-	return owner, first, durable.Publish(disk, Marker, []byte(marked+group+"\n"), 0o644, true)
+	return owner, first, durable.Publish(disk, Marker, []byte(marked+group+"\n"), 0o644, durable.Synced)
 }
 
 // Keep closes to agents what is the hive's own and was made anew since it was

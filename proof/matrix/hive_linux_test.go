@@ -475,7 +475,7 @@ func (h *hive) write(p, text string) {
 // put publishes a file whole, as an agent should.
 func (h *hive) put(p, text string) {
 	h.t.Helper()
-	h.must(durable.Publish(h.disk, p, []byte(text), 0o644, h.mem != nil))
+	h.must(durable.Publish(h.disk, p, []byte(text), 0o644, durable.Sync(h.mem != nil)))
 }
 
 // send publishes a message.
