@@ -14,7 +14,8 @@
 // behind its log: [FindTask] knows one by a part of its id, [View] says where it
 // stands, [ReadTask] all there is to it, and [WaitView] waits until an event
 // shows there. What an agent does with one is a [Command], drafted and sent like
-// any message; [Epoch] knows under which epoch a holder reports.
+// any message; [Epoch] knows under which epoch a holder reports, and [Box.Answer]
+// waits for what became of it.
 //
 // What a message means, who may send what to whom, and whether it arrived is
 // decided by the coordinator and can be read in its log.

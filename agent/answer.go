@@ -1,0 +1,88 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/hived/hived/protocol"
+)
+
+// Answer is what hive answered a command (spec §8.6).
+type Answer struct {
+	Code protocol.Code // [protocol.CodeOK], or why it was not carried out
+	Text string        // the same in words; of a refusal with what its sender can do
+	Of   protocol.Seq  // the event that accepted the command
+
+	// Of a command about a task: the task, where one was named, taken or created,
+	// or all that it created, in the order of the command; and where it stands.
+	Task    protocol.TaskID
+	Tasks   []protocol.TaskID
+	State   protocol.TaskState
+	Epoch   uint64 // under which its holder reports from now on
+	Attempt int
+}
+
+// Answer returns what hive answers a command that was sent without a word on
+// requires_reply, as soon as it stands in the inbox, and marks the message as
+// handled. A refusal is no error: see [Answer.Code]. When ctx ends, the error is
+// its cause; the command may be carried out later, unless it expires (see
+// [Command.Within]).
+func (b *Box) Answer(ctx context.Context, command protocol.MessageID) (Answer, error) {
+	b.alive()
+	tick := time.NewTicker(waitPoll)
+	defer tick.Stop()
+	seen := map[string]bool{}
+	for {
+		names, err := b.Unread()
+		if err != nil {
+			return Answer{}, err
+		}
+		for _, name := range names {
+			if seen[name] {
+				continue
+			}
+			seen[name] = true
+			l, err := b.letter(protocol.InboxDir(b.id), name)
+			if err != nil || !answers(l.Message, command) {
+				continue // gone by now, or about something else
+			}
+			_, err = b.Done(name)
+			return answerIn(l.Message), err
+		}
+		select {
+		case <-ctx.Done():
+			return Answer{}, fmt.Errorf("wait for the answer to %s: %w", command, context.Cause(ctx))
+		case <-tick.C:
+		}
+	}
+}
+
+// answers reports whether a message says what became of a command. What hive adds
+// to a command that it carries out does not.
+func answers(m *protocol.Message, command protocol.MessageID) bool {
+	if m == nil || m.From != string(protocol.Hive) || m.InReplyTo != command {
+		return false
+	}
+	code := answerIn(m).Code
+	return code != protocol.CodeLargeCheckpoint && code != protocol.CodeNobodyEligible
+}
+
+// answerIn reads an answer. Of data of another form nothing is known.
+func answerIn(m *protocol.Message) Answer {
+	var data struct {
+		Code    protocol.Code      `json:"code"`
+		Of      protocol.Seq       `json:"of"`
+		Task    protocol.TaskID    `json:"task"`
+		Tasks   []protocol.TaskID  `json:"tasks"`
+		State   protocol.TaskState `json:"state"`
+		Epoch   uint64             `json:"epoch"`
+		Attempt int                `json:"attempt"`
+	}
+	if json.Unmarshal(m.Data, &data) != nil {
+		return Answer{Text: m.Text()}
+	}
+	return Answer{data.Code, m.Text(), data.Of, data.Task, data.Tasks, data.State, data.Epoch, data.Attempt}
+}
