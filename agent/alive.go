@@ -1,7 +1,9 @@
 package agent
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"time"
@@ -44,10 +46,30 @@ func Alive(disk durable.FS, id protocol.AgentID) error {
 	return touch(disk, name, nil)
 }
 
-// Beat touches an agent's alive file and says that it will do so again within a
-// period.
-func Beat(disk durable.FS, id protocol.AgentID, every time.Duration) error {
-	return touch(disk, protocol.AliveFile(id), protocol.Beat(every))
+// beatsPerTimeout is how often within heartbeat_timeout KeepAlive beats. Twice is
+// the least that counts as beating (spec §8.3).
+const beatsPerTimeout = 4
+
+// KeepAlive shows that the agent lives, again and again, for as long as lives
+// reports that what it stands for does, and says in the alive file how often: its
+// holder is missed after heartbeat_timeout then, and not after turn_heartbeat only
+// (spec §8.3). It beats four times within that timeout, at most each millisecond.
+// When ctx ends it returns nil.
+func (b *Box) KeepAlive(ctx context.Context, timeout time.Duration, lives func() bool) error {
+	every := max(timeout/beatsPerTimeout, time.Millisecond)
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for lives() {
+		if err := touch(b.disk, protocol.AliveFile(b.id), protocol.Beat(every)); err != nil {
+			return fmt.Errorf("show that %s lives: %w", b.id, err)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
+	return nil
 }
 
 // touch writes into a file in place: a new one would have the daemon look through

@@ -2,11 +2,17 @@ package agent
 
 import (
 	"context"
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/hived/hived/internal/durable"
+	"github.com/hived/hived/internal/durable/faultfs"
 	"github.com/hived/hived/protocol"
 )
 
@@ -42,12 +48,14 @@ func TestAliveBesideABeat(t *testing.T) {
 	if _, err := os.Lstat(filepath.Dir(disk.Path(protocol.AliveFile("nobody")))); err == nil {
 		t.Error("an agent was made")
 	}
+	over, cancel := context.WithCancel(context.Background())
+	cancel()
 	beat := string(protocol.Beat(30 * time.Second))
 	for _, x := range []struct {
 		old  time.Duration
 		want string
 	}{{0, beat}, {50 * time.Second, beat}, {61 * time.Second, ""}} {
-		if err := Beat(disk, "alice", 30*time.Second); err != nil {
+		if err := open(t, disk).KeepAlive(over, 2*time.Minute, func() bool { return true }); err != nil {
 			t.Fatal(err)
 		}
 		if got := content(t, disk, file); got != beat {
@@ -66,6 +74,50 @@ func TestAliveBesideABeat(t *testing.T) {
 		t.Errorf("an empty file was not touched: %v", err)
 	}
 }
+
+// Who keeps beating says how often, and stops with what it stands for, or when it
+// is told to.
+func TestKeepAlive(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		disk := faultfs.New()
+		disk.SetClock(time.Now)
+		if err := disk.MkdirAll(protocol.OutboxDir("alice"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		begun, asked := time.Now(), 0
+		last := func() (time.Duration, time.Duration) {
+			text, info, err := durable.ReadFile(disk, protocol.AliveFile("alice"), -1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return info.ModTime.Sub(begun), protocol.BeatOf(text)
+		}
+		lives := func() bool { asked++; return asked <= 3 }
+		if err := open(t, disk).KeepAlive(t.Context(), time.Minute, lives); err != nil || asked != 4 || time.Since(begun) != 45*time.Second {
+			t.Errorf("it ended after %d questions and %s with %v", asked, time.Since(begun), err)
+		}
+		if at, every := last(); at != 30*time.Second || every != 15*time.Second {
+			t.Errorf("the last beat is of %s, and says each %s", at, every)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Millisecond/2)
+		defer cancel()
+		begun = time.Now()
+		if err := open(t, disk).KeepAlive(ctx, time.Nanosecond, func() bool { return true }); err != nil {
+			t.Error(err)
+		}
+		if at, every := last(); at != 2*time.Millisecond || every != time.Millisecond {
+			t.Errorf("the last beat is of %s, and says each %s", at, every)
+		}
+		if err := open(t, &noAppend{disk}).KeepAlive(t.Context(), time.Minute, func() bool { return true }); !errors.Is(err, fs.ErrInvalid) || !strings.HasPrefix(err.Error(), "show that alice lives: ") {
+			t.Errorf("on a disk that takes no beat: %v", err)
+		}
+	})
+}
+
+// noAppend is a disk on which no file can be opened for writing.
+type noAppend struct{ durable.FS }
+
+func (*noAppend) Append(string) (durable.File, error) { return nil, fs.ErrInvalid }
 
 func age(t *testing.T, name string, by time.Duration) {
 	t.Helper()

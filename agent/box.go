@@ -8,7 +8,8 @@
 //     in inbox/.done, or what is torn of it there; and reading consumes nothing;
 //   - it works the same whether the daemon runs or not: what is sent waits in
 //     the outbox, what was delivered can be read;
-//   - whoever sends, waits, reads or handles shows with it that the agent lives.
+//   - whoever sends, waits, reads or handles shows with it that the agent lives,
+//     and [Box.KeepAlive] shows it while something else goes on.
 //
 // Tasks are read by their files below tasks/ (spec §8.8), which hived writes
 // behind its log: [FindTask] knows one by a part of its id, [View] says where it

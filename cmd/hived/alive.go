@@ -1,11 +1,8 @@
 package main
 
 import (
-	"context"
 	"errors"
-	"fmt"
 	"io/fs"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -14,10 +11,6 @@ import (
 	"github.com/hived/hived/protocol"
 	"github.com/hived/hived/settings"
 )
-
-// beatsPerTimeout is how often within heartbeat_timeout `hived alive --while`
-// beats.
-const beatsPerTimeout = 4
 
 func (a *app) aliveCommand() *cobra.Command {
 	var pid int
@@ -50,25 +43,8 @@ func (a *app) aliveCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return beat(c.Context(), box, disk, max(s.Tasks.HeartbeatTimeout/beatsPerTimeout, time.Millisecond), func() bool { return processRuns(pid) })
+		return box.KeepAlive(c.Context(), s.Tasks.HeartbeatTimeout, func() bool { return processRuns(pid) })
 	})
 	c.Flags().IntVar(&pid, "while", 0, "beat until the process with this `pid` has ended")
 	return c
-}
-
-// beat shows that an agent lives for as long as something does.
-func beat(ctx context.Context, box *agent.Box, disk durable.FS, every time.Duration, lives func() bool) error {
-	tick := time.NewTicker(every)
-	defer tick.Stop()
-	for lives() {
-		if err := agent.Beat(disk, box.ID(), every); err != nil {
-			return fmt.Errorf("show that %s lives: %w", box.ID(), err)
-		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-		}
-	}
-	return nil
 }
