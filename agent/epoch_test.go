@@ -3,6 +3,7 @@ package agent
 import (
 	"errors"
 	"fmt"
+	"strconv"
 	"testing"
 
 	"github.com/hived/hived/protocol"
@@ -44,7 +45,7 @@ func TestEpoch(t *testing.T) {
 		"said, with a torn view":  {"zoe", env{"HIVE_EPOCH": "7"}, two, "7"},
 	} {
 		n, err := Epoch(disk, tt.who, tt.id, func(k string) string { return tt.env[k] })
-		got := fmt.Sprint(n)
+		got := strconv.FormatUint(n, 10)
 		if x, is := errors.AsType[*EpochError](err); is {
 			if got = fmt.Sprintf("last %d", x.Last); x.Last == 0 {
 				got = fmt.Sprintf("said %q", x.Said)

@@ -170,7 +170,7 @@ func TestViewErrors(t *testing.T) {
 				t.Errorf("%s of %s: %v, want %s", name, id, err, want.text)
 			}
 			for _, kind := range []error{fs.ErrNotExist, ErrNoTask} {
-				if errors.Is(err, kind) != (kind == want.is) {
+				if errors.Is(err, kind) != errors.Is(want.is, kind) {
 					t.Errorf("%s of %s: is %v: %t", name, id, kind, errors.Is(err, kind))
 				}
 			}
