@@ -154,14 +154,7 @@ func newDisk(t *testing.T) *faultfs.Mem {
 // judge holds a disk against the story.
 func judge(t *testing.T, disk durable.FS, events []Event) {
 	t.Helper()
-	history := func(yield func(Event, error) bool) {
-		for _, e := range events {
-			if !yield(e, nil) {
-				return
-			}
-		}
-	}
-	err := Check(t.Context(), disk, history, func(p Problem) { t.Errorf("check: %s: %s", p.Code, p.Text) })
+	err := Check(t.Context(), disk, storyOf(events), func(p Problem) { t.Errorf("check: %s: %s", p.Code, p.Text) })
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -281,6 +281,50 @@ func (h *hive) packedRefs(id string) {
 	h.write(".git/packed-refs", id+" refs/heads/main\n")
 }
 
+// What hived's own reader would take for a repository that is merely behind, or for one in
+// order, is a fault to the witness: so these need no git, and judge by faults alone. The
+// mutants tree-ids-of-its-own, newest-commit-unread and stale-branch fail here by it.
+func TestWitnessOnADiskInMemory(t *testing.T) {
+	events := story()
+	m := newDisk(t)
+	faults := func() {
+		t.Helper()
+		report := func(p Problem) {
+			if !p.Info {
+				t.Errorf("%s: %s", p.Code, p.Text)
+			}
+		}
+		if err := Check(t.Context(), m, storyOf(events), report); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := tell(t.Context(), m, events[:2], 0); err != nil {
+		t.Fatal(err)
+	}
+	faults()
+	old, err := readBranch(m, defaultBranch)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tell(t.Context(), m, events, 1); err != nil {
+		t.Fatal(err)
+	}
+	if err := durable.Publish(m, packedRefs, []byte(old.String()+" "+branchRefs+defaultBranch+"\n"), 0o644, false); err != nil {
+		t.Fatal(err)
+	}
+	faults() // the file of the branch is the newer one
+}
+
+func storyOf(events []Event) func(func(Event, error) bool) {
+	return func(yield func(Event, error) bool) {
+		for _, e := range events {
+			if !yield(e, nil) {
+				return
+			}
+		}
+	}
+}
+
 // Bytes of packs and their indexes are changed one after the other: whatever becomes of
 // it, the witness returns, and finds the same trees or says that it cannot.
 func TestWitnessSurvivesDamage(t *testing.T) {
@@ -289,14 +333,7 @@ func TestWitnessSurvivesDamage(t *testing.T) {
 	if _, err := tell(t.Context(), m, events, 1); err != nil {
 		t.Fatal(err)
 	}
-	history := func(yield func(Event, error) bool) {
-		for _, e := range events {
-			if !yield(e, nil) {
-				return
-			}
-		}
-	}
-	before, err := check(t.Context(), m, history, func(p Problem) { t.Errorf("%s: %s", p.Code, p.Text) })
+	before, err := check(t.Context(), m, storyOf(events), func(p Problem) { t.Errorf("%s: %s", p.Code, p.Text) })
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -264,6 +264,42 @@ var mutants = []mutant{
 		},
 	},
 	{
+		name:   "tree-ids-of-its-own",
+		what:   "trees are hashed under another head, by the writer and the reader alike",
+		breaks: "history is a git repository, also for other readers than hived (§6.7)",
+		edits: []edit{{"newObjectHash", `h := sha1.New()`, `if k == kindTree {
+		size++
+	}
+	h := sha1.New()`}},
+		caught: []string{"gitcommit.TestCrashAnywhere", "gitcommit.TestWitnessOnADiskInMemory"},
+	},
+	{
+		name:   "newest-commit-unread",
+		what:   "the check of history begins below its newest commit",
+		breaks: "verify holds every commit against the log (§5.8)",
+		edits: []edit{{"checker.chain", `for id := tip; !id.IsZero() && id != onto; {`, `if c, err := k.store.commit(tip); err == nil {
+		tip = c.parent
+	}
+	for id := tip; !id.IsZero() && id != onto; {`}},
+		caught: []string{"gitcommit.TestWitnessOnADiskInMemory", "gitcommit.TestWitnessIsSilent"},
+	},
+	{
+		name:   "stale-branch",
+		what:   "a branch in packed-refs is taken for newer than its own file",
+		breaks: "history is what its branch names (§6.2)",
+		edits: []edit{{"readBranch", `id, err := readLoose(disk, branch)
+	if !errors.Is(err, fs.ErrNotExist) {`, `id, err := readLoose(disk, branch)
+	if _, packed := disk.Lstat(packedRefs); packed != nil && !errors.Is(err, fs.ErrNotExist) {`}, {"readBranch", `if newer, err := readLoose(disk, branch); err == nil {`, `if newer, err := readLoose(disk, branch); err == nil && id.IsZero() {`}},
+		caught: []string{"gitcommit.TestWitnessOnADiskInMemory"},
+	},
+	{
+		name:   "no-witness",
+		what:   "what is found in order is not read a second time",
+		breaks: "verify reads git with other code too (§6.7)",
+		edits:  []edit{{"gitcommit.Check", `if err != nil || faults > 0 {`, `if h != nil {`}},
+		caught: []string{"gitcommit.TestWitnessSeesDamage", "audit.TestFaultsAreFound"},
+	},
+	{
 		name:   "index-lock-ignored",
 		what:   "the index is replaced while git holds its lock",
 		breaks: "a held index.lock delays the index (§6.6)",
