@@ -171,7 +171,7 @@ func (f *messageFolder) done() bool {
 	case Queued, Accepted, Done, Refused:
 	case Handled:
 		for _, id := range f.Delivered {
-			if id != protocol.Hive && !slices.Contains(f.Message.Handled, id) {
+			if id != protocol.Hive && !slices.Contains(f.Handled, id) {
 				return false
 			}
 		}

@@ -39,23 +39,26 @@ func recordsOf(events []protocol.Body, err error) iter.Seq2[eventlog.Record, err
 
 func TestWait(t *testing.T) {
 	broken, up := errors.New("broken"), errors.New("time is up")
-	over, cancel := context.WithCancelCause(t.Context())
-	cancel(up)
 	for name, tt := range map[string]struct {
-		ctx     context.Context
 		records iter.Seq2[eventlog.Record, error]
+		up      error // ends the time before anything is read
 		seen    protocol.Seq
 		want    error
 	}{
-		"done":                   {t.Context(), records(9, broken), 3, nil},
-		"the log ends before":    {t.Context(), records(2, nil), 2, nil},
-		"the log cannot be read": {t.Context(), records(2, broken), 2, broken},
-		"time is up":             {over, records(9, nil), 0, up},
-		"time is up at the end":  {over, records(0, nil), 0, up},
+		"done":                   {records(9, broken), nil, 3, nil},
+		"the log ends before":    {records(2, nil), nil, 2, nil},
+		"the log cannot be read": {records(2, broken), nil, 2, broken},
+		"time is up":             {records(9, nil), up, 0, up},
+		"time is up at the end":  {records(0, nil), up, 0, up},
 	} {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		if tt.up != nil {
+			cancel(tt.up)
+		}
 		c := &counter{until: 3}
-		if err := Wait(tt.ctx, tt.records, c); !errors.Is(err, tt.want) || c.seen != tt.seen {
+		if err := Wait(ctx, tt.records, c); !errors.Is(err, tt.want) || c.seen != tt.seen {
 			t.Errorf("%s: %v after event %d, want %v after %d", name, err, c.seen, tt.want, tt.seen)
 		}
+		cancel(nil)
 	}
 }

@@ -32,13 +32,17 @@ func TestMessageInWords(t *testing.T) {
 		{"two reasons", view.Accepted, view.Message{State: view.Refused, Seq: 1, Dropped: []view.Drop{zed, bob}, Code: "inbox-full", Detail: "do that"}, "", "m: not delivered to zed: no-inbox: do this; not delivered to bob: inbox-full: do that", "do that"},
 		{"quarantined", view.Accepted, view.Message{State: view.Refused, Code: "id-conflict", Detail: "use another"}, "", "m: id-conflict: use another", "use another"},
 		{
-			"duplicate", view.Accepted, view.Message{State: view.Refused, Seq: 7, Code: "duplicate"}, "",
+			"duplicate", view.Accepted,
+			view.Message{State: view.Refused, Seq: 7, Code: "duplicate"},
+			"",
 			"m: duplicate: it was accepted before, as seq 7, and nothing was delivered again; send a new message with a new id, or with none",
 			"it was accepted before, as seq 7, and nothing was delivered again; send a new message with a new id, or with none",
 		},
 		{"kept", view.Accepted, view.Message{State: view.Refused, Seq: 1, Dropped: []view.Drop{kept}, Code: "hop-cap"}, "", "m: not delivered to carol: hop-cap: " + goesOn, goesOn},
 		{
-			"kept and dropped", view.Accepted, view.Message{State: view.Refused, Seq: 1, Dropped: []view.Drop{kept, zed}, Code: "no-inbox", Detail: "do this"}, "",
+			"kept and dropped", view.Accepted,
+			view.Message{State: view.Refused, Seq: 1, Dropped: []view.Drop{kept, zed}, Code: "no-inbox", Detail: "do this"},
+			"",
 			"m: not delivered to carol: hop-cap: " + goesOn + "; not delivered to zed: no-inbox: do this", "do this",
 		},
 	} {
