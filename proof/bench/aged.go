@@ -9,9 +9,8 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/hived/hived/router"
-
 	"github.com/hived/hived/protocol"
+	"github.com/hived/hived/router"
 )
 
 // aged is a hive with much behind it, made once in a run by the daemon itself:
