@@ -14,6 +14,8 @@ import (
 	"github.com/hived/hived/gitcommit"
 	"github.com/hived/hived/internal/durable"
 	"github.com/hived/hived/protocol"
+
+	"github.com/hived/hived/router/decide"
 )
 
 // olderHive is what is taken over from a file-based hive of the older layout
@@ -167,7 +169,7 @@ func (o *olderHive) setAsideLog(disk durable.FS) error {
 
 // events logs what is taken over, so that replies count their hops and ids
 // stay taken.
-func (o *olderHive) events(d *Decider, now time.Time) {
+func (o *olderHive) events(d *decide.Decider, now time.Time) {
 	for _, a := range o.agents {
 		e := &protocol.AgentEvent{Agent: a.id, Action: protocol.Joined, Role: a.role, Caps: a.caps, Slots: a.slots, Older: a.older}
 		if a.id == protocol.Human { // joined already, and is never on hold or archived

@@ -3,7 +3,6 @@ package router
 import (
 	"errors"
 	"fmt"
-	"path"
 	"slices"
 	"strconv"
 	"testing"
@@ -14,6 +13,8 @@ import (
 	"github.com/hived/hived/ledger"
 	"github.com/hived/hived/mailbox"
 	"github.com/hived/hived/protocol"
+
+	"github.com/hived/hived/router/decide"
 )
 
 // fullInbox has bob, and with two carol, hold so many messages that they did not
@@ -168,7 +169,7 @@ func TestMissingFillsNoInbox(t *testing.T) {
 	l.takes("bob", 25)
 	l.looksAt(nothing)
 	needed := func() (codes []protocol.Code) {
-		for _, n := range NeedsYou(l.state, l.cfg.Settings, l.now) {
+		for _, n := range decide.NeedsYou(l.state, l.cfg.Settings, l.now) {
 			if n.Agent == "bob" && len(n.Commands) == 2 {
 				codes = append(codes, n.Code)
 			}
@@ -268,43 +269,4 @@ func TestUndelete(t *testing.T) {
 	}
 	l.looksAt(nothing)
 	l.equal("unread, handled", []int{l.bob().Inbox.Len(), int(l.bob().Handled)}, []int{2, 1})
-}
-
-// TestUndeleteHoweverItCame: what was let go on, and what was adopted from an older
-// layout, is delivered again like any other message.
-func TestUndeleteHoweverItCame(t *testing.T) {
-	b := stopped(t)
-	b.send("bob", `{"to":"alice","conversation":"c","body":"kept"}`)
-	b.command(resume)
-	b.goOn()
-	for _, dir := range []string{protocol.InboxDir("alice"), protocol.DoneDir("alice")} {
-		b.d.emit(b.now, &protocol.HiveEvent{Action: protocol.Adopted, Adopted: &protocol.AdoptedFile{
-			Path: dir + "/" + "old-" + path.Base(dir) + ".json", ID: "old", From: "bob", Conversation: "o", Content: protocol.NewContent([]byte("{}")),
-		}})
-	}
-	b.d.Handled(b.now, "alice", "old-.done.json", protocol.HowReopened)
-	b.take()
-	alice := b.d.state.Agents["alice"]
-	was := map[string]ledger.Letter{}
-	kinds := map[protocol.Kind]int{}
-	for file, l := range alice.Inbox.All() {
-		was[file] = l
-		kinds[b.log[l.Of].Body.Kind()]++
-	}
-	if kinds[protocol.KindDelivered] == 0 || kinds[protocol.KindHive] != 2 || kinds[protocol.KindMessage] == 0 {
-		t.Fatalf("alice holds messages by %v", kinds)
-	}
-	for file, l := range was {
-		b.d.Handled(b.now, "alice", file, protocol.HowDeleted)
-		b.take()
-		for _, d := range b.send("human", fmt.Sprintf(`{"to":"hive","event":"inbox-undelete","requires_reply":false,"data":{"agent":"alice","messages":[%d]}}`, l.Of)) {
-			if e, ok := d.Event.Body.(*protocol.MessageEvent); ok && e.From == protocol.Hive {
-				t.Errorf("what came by a %s event is refused: %s", b.log[l.Of].Body.Kind(), e.Raw)
-			}
-		}
-		now, ok := alice.Inbox.Get(file)
-		if !ok || now.Of != l.Of || now.ID != l.ID || now.Blob != l.Blob || now.Size != l.Size {
-			t.Errorf("%s is %+v again, and was %+v", file, now, l)
-		}
-	}
 }

@@ -11,6 +11,8 @@ import (
 	"github.com/hived/hived/internal/durable/faultfs"
 	"github.com/hived/hived/ledger"
 	"github.com/hived/hived/protocol"
+
+	"github.com/hived/hived/router/decide"
 )
 
 // Whatever an older hive left, it is refused, or taken over by events that the
@@ -46,7 +48,7 @@ func FuzzAdopt(f *testing.F) {
 		if err != nil {
 			return
 		}
-		d := NewDecider(ledger.New(protocol.DefaultSettings().Remember), protocol.DefaultSettings(), zeros{})
+		d := decide.New(ledger.New(protocol.DefaultSettings().Remember), protocol.DefaultSettings(), zeros{})
 		now := time.Unix(1_795_251_600, 0).UTC()
 		older.events(d, now)
 		var sum protocol.Sum

@@ -9,6 +9,8 @@ import (
 
 	"github.com/hived/hived/protocol"
 	"github.com/hived/hived/task"
+
+	"github.com/hived/hived/router/decide"
 )
 
 // TestStatusSaysWhoWasHeardOf: of a held task the status says when its holder was
@@ -40,7 +42,7 @@ func TestStatusSaysWhoWasHeardOf(t *testing.T) {
 		h.pass(time.Minute)
 		before := h.file(id, protocol.TaskView)
 		h.beat("anna")
-		h.pass(set.HeartbeatTimeout / livenessLooks)
+		h.pass(set.HeartbeatTimeout / decide.LivenessLooks)
 		s := heard()
 		if d := cmp.Diff(protocol.Signs{HeardAt: s.HeardAt, HearBy: s.HeardAt.Add(set.HeartbeatTimeout), ProgressedAt: reached, ProgressBy: reached.Add(set.ProgressTimeout)}, s.Signs); d != "" {
 			t.Errorf("(-want +got)\n%s", d)

@@ -13,6 +13,8 @@ import (
 	"github.com/hived/hived/internal/durable"
 	"github.com/hived/hived/ledger"
 	"github.com/hived/hived/protocol"
+
+	"github.com/hived/hived/router/decide"
 )
 
 // InitOptions say how a hive is made.
@@ -129,7 +131,7 @@ func firstEvents(disk durable.FS, opt InitOptions, older *olderHive) error {
 	}
 	state := ledger.New(opt.Settings.Remember)
 	state.Apply(protocol.Event{Seq: 1, TS: opt.Now, Body: first})
-	d := NewDecider(state, opt.Settings, nil)
+	d := decide.New(state, opt.Settings, nil)
 	d.Join(opt.Now, protocol.Human)
 	older.events(d, opt.Now)
 	bodies := []protocol.Body{first}

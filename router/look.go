@@ -247,7 +247,7 @@ func (r *Router) outboxes(ctx context.Context, now time.Time) (more bool, read t
 	n := len(r.wants.outbox.list)
 	slice := sliceOf(n)
 	for n > 0 {
-		room := batchEvents - r.decider.Pending()
+		room := batchEvents - len(r.decider.Pending())
 		if room <= 0 || done(ctx) {
 			return true, now, nil
 		}

@@ -13,6 +13,8 @@ import (
 	"github.com/hived/hived/internal/failpoint"
 	"github.com/hived/hived/ledger"
 	"github.com/hived/hived/protocol"
+
+	"github.com/hived/hived/router/decide"
 )
 
 // hearing is how long a loop that is busy with timers listens for what was sent
@@ -142,7 +144,7 @@ func (r *Router) step(ctx context.Context, now time.Time) (busy bool, err error)
 	r.drainAlerts(now)
 	r.recheck(now)
 	r.relieve(now)
-	wrote := r.decider.Pending() > 0
+	wrote := len(r.decider.Pending()) > 0
 	if err := r.flush(now); err != nil {
 		return false, err
 	}
@@ -156,12 +158,12 @@ func (r *Router) step(ctx context.Context, now time.Time) (busy bool, err error)
 	if r.unsealed {
 		return false, nil
 	}
-	return more || r.waiting() || r.decider.Pending() > 0 || wrote && r.root.agents, nil
+	return more || r.waiting() || len(r.decider.Pending()) > 0 || wrote && r.root.agents, nil
 }
 
 // stopped tells senders of what was stopped, and delivers what goes on.
 func (r *Router) stopped(now time.Time) (more bool, err error) {
-	if r.full() || r.decider.Pending() >= batchEvents {
+	if r.full() || len(r.decider.Pending()) >= batchEvents {
 		return false, nil
 	}
 	if err := r.decider.Stops(now); err != nil {
@@ -222,7 +224,7 @@ func (r *Router) flush(now time.Time) error {
 // commit makes decisions durable. A full disk pauses intake, and the same
 // decisions wait for room; any other failure ends the daemon, because nobody
 // can tell any more what is on the disk (invariants 6 and 7).
-func (r *Router) commit(list []Decision) error {
+func (r *Router) commit(list []decide.Decision) error {
 	if err := r.holdLog(); err != nil {
 		return err
 	}
@@ -250,7 +252,7 @@ func (r *Router) commit(list []Decision) error {
 	}
 	r.carryOut(list, sums)
 	// What was decided while others waited for room has its numbers already.
-	if r.events.Due() && r.decider.Pending() == 0 {
+	if r.events.Due() && len(r.decider.Pending()) == 0 {
 		return r.seal(time.Now(), r.state.Format)
 	}
 	return nil
@@ -319,7 +321,7 @@ func (r *Router) unstick() error {
 
 // carryOut makes the disk agree with events that are durable, and hands them
 // to the committer.
-func (r *Router) carryOut(list []Decision, sums []protocol.Sum) {
+func (r *Router) carryOut(list []decide.Decision, sums []protocol.Sum) {
 	r.newcomers(list)
 	r.letters(list)
 	r.originalsOf(list)
@@ -364,7 +366,7 @@ func (r *Router) seal(now time.Time, format int) error {
 		return err
 	}
 	r.state.Apply(ev)
-	r.carryOut([]Decision{{Event: ev, Changes: changes}}, []protocol.Sum{sum})
+	r.carryOut([]decide.Decision{{Event: ev, Changes: changes}}, []protocol.Sum{sum})
 	if r.snapshot.grown += size; r.snapshot.due() {
 		r.takeSnapshot()
 	}

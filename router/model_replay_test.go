@@ -18,6 +18,8 @@ import (
 	"github.com/hived/hived/internal/durable/faultfs"
 	"github.com/hived/hived/ledger"
 	"github.com/hived/hived/protocol"
+
+	"github.com/hived/hived/router/decide"
 )
 
 // replays makes everything again from the log of a history and wants the same
@@ -186,12 +188,12 @@ func decideAgain(state *ledger.State, first protocol.Event, a protocol.Arrival) 
 	if err != nil {
 		return "", err
 	}
-	d := NewDecider(again, modelSettings(), zeros{})
+	d := decide.New(again, modelSettings(), zeros{})
 	if err := d.Arrival(first.TS, a); err != nil {
 		return "", err
 	}
 	var events []protocol.Event
-	for _, x := range d.out {
+	for _, x := range d.Pending() {
 		events = append(events, x.Event)
 	}
 	return lines(events), nil

@@ -12,11 +12,13 @@ import (
 	"github.com/hived/hived/ledger"
 	"github.com/hived/hived/mailbox"
 	"github.com/hived/hived/protocol"
+
+	"github.com/hived/hived/router/decide"
 )
 
 // newcomers makes the directories of agents that durable events put on the
 // roster: the same events may deliver to them already.
-func (r *Router) newcomers(list []Decision) {
+func (r *Router) newcomers(list []decide.Decision) {
 	for _, d := range list {
 		if e, ok := d.Event.Body.(*protocol.AgentEvent); ok && e.Action == protocol.Joined {
 			r.attend(d.Event.TS, e.Agent)
@@ -27,7 +29,7 @@ func (r *Router) newcomers(list []Decision) {
 // letters writes what durable events deliver into the inboxes (spec §3.6). What
 // the disk refuses is owed: one directory that cannot be written stops nobody
 // else.
-func (r *Router) letters(list []Decision) {
+func (r *Router) letters(list []decide.Decision) {
 	var all []mailbox.Delivery
 	var owed []debt // each of them, should it fail
 	for _, d := range list {
@@ -67,7 +69,7 @@ func lettersOf(ev protocol.Event, changes []protocol.Change) []protocol.Change {
 // originalsOf moves the outbox files that durable events were made from to
 // outbox/.sent (spec §3.6). The arrivals of a batch stand in the order of their
 // events.
-func (r *Router) originalsOf(list []Decision) {
+func (r *Router) originalsOf(list []decide.Decision) {
 	var all []mailbox.Filing
 	var keys []original
 	var files []filed
@@ -98,7 +100,7 @@ func (r *Router) originalsOf(list []Decision) {
 }
 
 // sweepsOf removes the files that durable events let go.
-func (r *Router) sweepsOf(list []Decision) {
+func (r *Router) sweepsOf(list []decide.Decision) {
 	var all []string
 	var owed []debt // each of them, should it fail
 	for _, d := range list {
@@ -118,7 +120,7 @@ func (r *Router) sweepsOf(list []Decision) {
 
 // filesOf writes hived's own files as durable events leave them: of a file that
 // several of them wrote, the last version.
-func (r *Router) filesOf(list []Decision) {
+func (r *Router) filesOf(list []decide.Decision) {
 	var all []mailbox.File
 	var owed []debt // each of them, should it fail
 	at := map[string]int{}
@@ -147,7 +149,7 @@ func (r *Router) filesOf(list []Decision) {
 }
 
 // ownChanges are those of an event that are files of hived's own.
-func ownChanges(d Decision) []protocol.Change {
+func ownChanges(d decide.Decision) []protocol.Change {
 	switch e := d.Event.Body.(type) {
 	case *protocol.FileEvent:
 		if e.By == protocol.Hive {
@@ -162,7 +164,7 @@ func ownChanges(d Decision) []protocol.Change {
 }
 
 // heed does what a durable event asks of the daemon, besides its files.
-func (r *Router) heed(d Decision) {
+func (r *Router) heed(d decide.Decision) {
 	switch e := d.Event.Body.(type) {
 	case *protocol.HiveEvent:
 		r.placeHive(e)

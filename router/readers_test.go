@@ -6,66 +6,20 @@ import (
 	"go/token"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/go-json-experiment/json"
-
 	"github.com/hived/hived/protocol"
 )
-
-// quoted finds what a notice shows to be used as it is.
-var quoted = regexp.MustCompile("`([^`]*)`")
-
-// stumbles finds what does not read well: two ends of a sentence, a word left out, and
-// errors of the language that hived is written in.
-var stumbles = regexp.MustCompile(`\?[.;:]|  | json: |unmarshal`)
-
-// wantForReader wants a notice of hived to show what its reader can use: no
-// commands of people to an agent, and the messages that it shows whole; no JSON to
-// a person.
-func wantForReader(t *testing.T, e *protocol.MessageEvent) {
-	t.Helper()
-	if e.From != protocol.Hive || len(e.Delivered) != 1 {
-		return
-	}
-	var n said
-	if err := json.Unmarshal([]byte(e.Raw), &n, json.MatchCaseInsensitiveNames(true)); err != nil {
-		t.Fatal(err)
-	}
-	to := e.Delivered[0]
-	if n.Data.Code == protocol.CodeMisspelt {
-		return // it shows to whoever wrote JSON what he wrote
-	}
-	if to == protocol.Human && (strings.Contains(n.Body, `{"`) || strings.Contains(n.Body, `": {`)) {
-		t.Errorf("a person was shown JSON: %s", n.Body)
-	}
-	if bad := stumbles.FindString(quoted.ReplaceAllString(n.Body, "…")); bad != "" {
-		t.Errorf("%s was told something that does not read well, %q: %s", to, bad, n.Body)
-	}
-	for _, x := range quoted.FindAllStringSubmatch(n.Body, -1) {
-		switch show := x[1]; {
-		case to == protocol.Human:
-		case strings.HasPrefix(show, "hived "):
-			t.Errorf("%s was shown a command of people: %s", to, n.Body)
-		case strings.HasPrefix(show, "{"):
-			m, err := protocol.DecodeMessage([]byte(show))
-			if err != nil || len(m.To) == 0 {
-				t.Errorf("%s was shown no message (%v): %s", to, err, n.Body)
-			}
-		}
-	}
-}
 
 // TestCommandsStandApart: what names a command of people goes through the functions
 // that know the reader, or stands where only people read.
 func TestCommandsStandApart(t *testing.T) {
 	forPeople := []string{"ways.go", "needsyou.go", "report.go", "init.go", "router.go"}
 	eachLiteral(t, func(file, _, text string) {
-		if strings.Contains(text, "`hived ") && !slices.Contains(forPeople, file) {
+		if strings.Contains(text, "`hived ") && !slices.Contains(forPeople, filepath.Base(file)) {
 			t.Errorf("%s: %q may reach an agent; let way or managing write it", file, text)
 		}
 	})
@@ -90,7 +44,7 @@ func codeNames(t *testing.T) map[string]protocol.Code {
 	return names
 }
 
-// eachLiteral calls a function for each text of this package, and for each code that
+// eachLiteral calls a function for each text of this package and of the rules, and for each code that
 // a refusal is built with.
 func eachLiteral(t *testing.T, found func(file, code, text string)) {
 	t.Helper()
@@ -98,6 +52,11 @@ func eachLiteral(t *testing.T, found func(file, code, text string)) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	rules, err := filepath.Glob("decide/*.go")
+	if err != nil || len(rules) == 0 {
+		t.Fatalf("list the rules: %d files, %v", len(rules), err)
+	}
+	files = append(files, rules...)
 	for _, file := range files {
 		if strings.HasSuffix(file, "_test.go") {
 			continue
@@ -126,7 +85,7 @@ func eachLiteral(t *testing.T, found func(file, code, text string)) {
 	}
 }
 
-// TestRefusalsAreForTheirReaders: every code with which this package refuses, to an
+// TestRefusalsAreForTheirReaders: every code with which a rule refuses, to an
 // agent and to a person. [newCrew] looks at what each of them is shown.
 func TestRefusalsAreForTheirReaders(t *testing.T) {
 	wanted := map[protocol.Code]bool{}

@@ -18,6 +18,8 @@ import (
 	"github.com/hived/hived/ledger"
 	"github.com/hived/hived/mailbox"
 	"github.com/hived/hived/protocol"
+
+	"github.com/hived/hived/router/decide"
 )
 
 func isNotExist(err error) bool { return errors.Is(err, fs.ErrNotExist) }
@@ -291,7 +293,7 @@ func (r *Router) redoAside(seq protocol.Seq, e *protocol.QuarantineEvent) {
 		return
 	}
 	r.put(debt{seq: seq, data: e.Content.Bytes()}, e.Path)
-	inbox := protocol.InboxDir(e.Agent) + "/" + AsideFile(path.Base(e.Path))
+	inbox := protocol.InboxDir(e.Agent) + "/" + decide.AsideFile(path.Base(e.Path))
 	have, _, err := durable.ReadFile(r.disk, inbox, r.cfg.Settings.MaxMessageBytes)
 	if err == nil && bytes.Equal(have, e.Content.Bytes()) {
 		r.forgetFile(inbox)

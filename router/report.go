@@ -8,6 +8,8 @@ import (
 
 	"github.com/hived/hived/ledger"
 	"github.com/hived/hived/protocol"
+
+	"github.com/hived/hived/router/decide"
 )
 
 // statusIdle is how often the status is written while nothing happens.
@@ -43,7 +45,7 @@ func (r *Router) writeStatus(now time.Time) {
 	}
 	s.Agents = Roster(r.state, r.pending)
 	s.Tasks, s.Held = TaskStates(r.state), r.decider.Held()
-	s.NeedsYou = NeedsYou(r.state, r.cfg.Settings, now)
+	s.NeedsYou = decide.NeedsYou(r.state, r.cfg.Settings, now)
 	if err := writeStatus(r.disk, s); err != nil && !r.full() {
 		r.cfg.Log.Warn("cannot write the status", slog.String("error", err.Error()))
 	}

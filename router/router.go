@@ -17,6 +17,8 @@ import (
 	"github.com/hived/hived/ledger"
 	"github.com/hived/hived/mailbox"
 	"github.com/hived/hived/protocol"
+
+	"github.com/hived/hived/router/decide"
 )
 
 // Config is what a [Router] is given. Only Settings is required.
@@ -89,7 +91,7 @@ type Router struct {
 	relock  func() (*durable.Lock, error)
 	events  *eventlog.Log
 	state   *ledger.State
-	decider *Decider
+	decider *decide.Decider
 	boxes   *mailbox.Boxes
 	watch   watcher
 	git     *committer // nil where there is no usable repository
@@ -105,7 +107,7 @@ type Router struct {
 	allowance int                                    // files that turns may still look at before the next rescan
 	arrivals  []protocol.Arrival                     // of this batch, in the order of their events
 	ahead     map[protocol.AgentID]mailbox.AgentScan // of outboxes, read for the next batch
-	stuck     []Decision                             // decided, but the log had no room
+	stuck     []decide.Decision                      // decided, but the log had no room
 	unsealed  bool                                   // a segment of an older format is to be sealed before more is decided, and the log had no room
 	originals map[original]filed                     // accepted files that still stand in an outbox
 	debts     map[string]debt                        // placements that the disk refused, by path
@@ -250,7 +252,7 @@ func open(disk durable.FS, cfg Config, watch watcher) (*Router, error) {
 	if err != nil {
 		return nil, err
 	}
-	r.decider = NewDecider(r.state, s, cfg.Entropy)
+	r.decider = decide.New(r.state, s, cfg.Entropy)
 	r.decider.Recall, r.decider.RecallAll = r.recall, r.recallAll
 	r.openGit()
 	if err := r.fits(); err != nil {

@@ -10,6 +10,8 @@ import (
 
 	"github.com/hived/hived/internal/durable"
 	"github.com/hived/hived/protocol"
+
+	"github.com/hived/hived/router/decide"
 )
 
 // believed are the files at the top of a hive that agents believe and hived alone
@@ -21,7 +23,7 @@ var believed = [...]string{protocol.PathProtocol, protocol.PathRegistry}
 // §4.7), and alerts people: once an hour for each, so that a program that keeps
 // writing there fills neither the log nor the disk.
 func (r *Router) putRight(now time.Time) {
-	if !r.root.believed || len(r.stuck) > 0 || r.decider.Pending() > 0 {
+	if !r.root.believed || len(r.stuck) > 0 || len(r.decider.Pending()) > 0 {
 		return // what the disk is to hold is not decided, or not placed yet
 	}
 	r.root.believed = false
@@ -60,7 +62,7 @@ func (r *Router) wanted(p string) []byte {
 }
 
 func (r *Router) putRightOne(now time.Time, p string, want []byte) {
-	tell := now.Sub(r.righted[p]).Abs() >= NoticeEvery
+	tell := now.Sub(r.righted[p]).Abs() >= decide.NoticeEvery
 	kept, err := r.keepAside(p, tell)
 	if err != nil {
 		r.cfg.Log.Warn("cannot keep what somebody wrote over a file", slog.String("path", p), slog.String("error", err.Error()))

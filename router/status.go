@@ -10,6 +10,8 @@ import (
 	"github.com/hived/hived/internal/durable"
 	"github.com/hived/hived/ledger"
 	"github.com/hived/hived/protocol"
+
+	"github.com/hived/hived/router/decide"
 )
 
 // Status is how a running daemon is.
@@ -53,7 +55,7 @@ func Roster(s *ledger.State, pending func(protocol.AgentID) int) []AgentStatus {
 		list = append(list, AgentStatus{
 			ID: a.ID, Role: a.Role, Status: a.Status, Lead: s.Lead == a.ID,
 			Pending: pending(a.ID), Unread: a.Inbox.Len(), Handled: a.Handled, Sent: a.Accepted,
-			Silent: Silent(a), Stopped: a.Stopped,
+			Silent: decide.Silent(a), Stopped: a.Stopped,
 		})
 	}
 	return list

@@ -13,6 +13,8 @@ import (
 	"github.com/hived/hived/internal/durable"
 	"github.com/hived/hived/protocol"
 	"github.com/hived/hived/task"
+
+	"github.com/hived/hived/router/decide"
 )
 
 // TestLeaseNeverStarted: who takes a task and does not start it loses it.
@@ -353,7 +355,7 @@ func TestResume(t *testing.T) {
 // TestRejectedIsOffTheHands: who rejects has room for other offers.
 func TestRejectedIsOffTheHands(t *testing.T) {
 	scenario(t, "anna", func(h *crew) {
-		for range 2 * offersWaiting {
+		for range 2 * decide.OffersWaiting {
 			id := h.create("human", `{"title": "write"}`)
 			h.is(id, task.Offered)
 			h.does("anna", "reject", id, "")

@@ -6,12 +6,14 @@ import (
 
 	"github.com/hived/hived/protocol"
 	"github.com/hived/hived/task"
+
+	"github.com/hived/hived/router/decide"
 )
 
 // TestAudienceIsAgents: who makes a task for `broadcast` or `hive`, or has one of
 // them approve, is shown what to do instead; what is shown is accepted.
 func TestAudienceIsAgents(t *testing.T) {
-	long := strings.Repeat("x", againMost)
+	long := strings.Repeat("x", decide.AgainMost)
 	scenario(t, "anna", func(h *crew) {
 		id := h.create("anna", `{"title": "tidy"}`)
 		for _, x := range []struct {

@@ -19,6 +19,10 @@ import (
 	"github.com/hived/hived/mailbox"
 	"github.com/hived/hived/protocol"
 	"github.com/hived/hived/task"
+
+	"github.com/hived/hived/internal/proofread"
+
+	"github.com/hived/hived/router/decide"
 )
 
 // crew is a hive of agents with a running daemon, on a disk in memory and in a
@@ -83,7 +87,7 @@ func newCrew(t *testing.T, agents string, set func(s *protocol.Settings)) *crew 
 	t.Cleanup(func() {
 		h.down()
 		for _, e := range all[*protocol.MessageEvent](h) {
-			wantForReader(t, e)
+			proofread.Notice(t, e)
 		}
 	})
 	return h
@@ -226,7 +230,7 @@ func (h *crew) command(who protocol.AgentID, event string, id protocol.TaskID, d
 	if data != "" {
 		m["data"] = jsontext.Value(data)
 	}
-	if epoch := h.epochOf(who, id); epoch > 0 && taskHandlers[event].epoch || epoch > 0 && event == "fatal_error" {
+	if epoch := h.epochOf(who, id); epoch > 0 && decide.TaskCommands()[event].Epoch || epoch > 0 && event == "fatal_error" {
 		m["epoch"] = epoch
 	}
 	raw, err := json.Marshal(m, json.Deterministic(true))

@@ -11,6 +11,8 @@ import (
 
 	"github.com/hived/hived/protocol"
 	"github.com/hived/hived/task"
+
+	"github.com/hived/hived/router/decide"
 )
 
 // reply has somebody answer a notice by its id, with a command about a task.
@@ -154,7 +156,7 @@ func TestAnswersAreWhole(t *testing.T) {
 			t.Errorf("task.json has %v", v.Answers)
 		}
 		h.does("anna", "pause_for_approval", id, `{"question": "And now?"}`)
-		h.refused(protocol.CodeBadCommand, "human", "approval_denied", id, `{"comment": "`+strings.Repeat("x", wordsMost+1)+`"}`)
+		h.refused(protocol.CodeBadCommand, "human", "approval_denied", id, `{"comment": "`+strings.Repeat("x", decide.WordsMost+1)+`"}`)
 		h.does("human", "approval_denied", id, `{"comment": "`+words("n")+`"}`)
 		h.wantTold("anna", protocol.CodeDenied, 1, words("n"))
 	})
@@ -209,7 +211,7 @@ func TestLoginSaysWhy(t *testing.T) {
 		if v.Category != protocol.AuthFailure || !strings.Contains(v.Question.Question, why) || !strings.Contains(v.Reason, why) {
 			t.Errorf("task.json says %q, because %q", v.Question.Question, v.Reason)
 		}
-		list := NeedsYou(h.router.state, h.settings, time.Now())
+		list := decide.NeedsYou(h.router.state, h.settings, time.Now())
 		if len(list) != 1 || !strings.Contains(list[0].Text, why) {
 			t.Errorf("the status says %v", list)
 		}
@@ -245,7 +247,7 @@ func TestAnswerThatComesTooLate(t *testing.T) {
 				h.does("anna", event, id, data)
 				ask := h.view(id).Question.Ask
 				x.ends(h, id)
-				for _, need := range NeedsYou(h.router.state, h.settings, time.Now()) {
+				for _, need := range decide.NeedsYou(h.router.state, h.settings, time.Now()) {
 					if need.Code == protocol.CodeApprovalAsked || need.Code == protocol.CodeSpecify {
 						t.Errorf("the status says %v", need)
 					}

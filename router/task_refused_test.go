@@ -8,6 +8,8 @@ import (
 
 	"github.com/hived/hived/protocol"
 	"github.com/hived/hived/task"
+
+	"github.com/hived/hived/router/decide"
 )
 
 // TestBadCommands: each is answered with a code and what to do instead, is in
@@ -110,11 +112,11 @@ func TestLargeCheckpoint(t *testing.T) {
 		checkpoint := func(size int) string {
 			return `{"milestone": "` + strconv.Itoa(size) + `", "checkpoint": "` + strings.Repeat("x", size-2) + `"}`
 		}
-		h.does("anna", "progress", id, checkpoint(checkpointKept))
+		h.does("anna", "progress", id, checkpoint(decide.CheckpointKept))
 		h.wantTold("anna", protocol.CodeLargeCheckpoint, 0)
-		h.does("anna", "progress", id, checkpoint(checkpointKept+1))
+		h.does("anna", "progress", id, checkpoint(decide.CheckpointKept+1))
 		h.wantTold("anna", protocol.CodeLargeCheckpoint, 1, "262145 bytes", "as `patch`")
-		if c := h.file(id, protocol.TaskCheckpoint); !strings.Contains(c, strings.Repeat("x", checkpointKept-1)) {
+		if c := h.file(id, protocol.TaskCheckpoint); !strings.Contains(c, strings.Repeat("x", decide.CheckpointKept-1)) {
 			t.Errorf("checkpoint.json has %d bytes", len(c))
 		}
 		if v := h.file(id, protocol.TaskView); len(v) > 2000 || !strings.Contains(v, "checkpoint.json") {
@@ -141,12 +143,12 @@ func TestEndedStaysEnded(t *testing.T) {
 				h.begin("anna", id)
 				end(h, id)
 				resume := map[protocol.AgentID]string{"anna": "ask human", "human": "run `hived task resume " + string(id) + "`"}
-				for event, x := range taskHandlers {
+				for event, x := range decide.TaskCommands() {
 					if event == "create" || event == "resume" {
 						continue
 					}
 					who := protocol.AgentID("anna")
-					if !x.epoch && event != "fatal_error" && event != "claim" && event != "accept" && event != "reject" {
+					if !x.Epoch && event != "fatal_error" && event != "claim" && event != "accept" && event != "reject" {
 						who = protocol.Human
 					}
 					no := h.refused(protocol.CodeIllegalTransition, who, event, id, `{"reason": "again", "question": "May I?"}`)

@@ -13,6 +13,8 @@ import (
 
 	"github.com/hived/hived/protocol"
 	"github.com/hived/hived/task"
+
+	"github.com/hived/hived/router/decide"
 )
 
 // TestCheckpointWithAnyReport: whatever a holder reports, the checkpoint that comes
@@ -146,16 +148,16 @@ func TestSpecNamesWhatCommandsTake(t *testing.T) {
 	}
 	_, section, _ := strings.Cut(string(page), "**8.2 ")
 	section, _, _ = strings.Cut(section, "**8.3 ")
-	for event, x := range taskHandlers {
+	for event, x := range decide.TaskCommands() {
 		i := slices.IndexFunc(strings.Split(section, "\n"), func(line string) bool {
 			cells := strings.Split(line, "|")
 			if len(cells) != 5 || !strings.Contains(cells[1], "`"+event+"`") {
 				return false
 			}
-			return !slices.ContainsFunc(x.takes, func(member string) bool { return !strings.Contains(cells[3], "`"+member+"`") })
+			return !slices.ContainsFunc(x.Takes, func(member string) bool { return !strings.Contains(cells[3], "`"+member+"`") })
 		})
 		if i < 0 {
-			t.Errorf("spec §8.2 has no row of `%s` that names all of %v", event, x.takes)
+			t.Errorf("spec §8.2 has no row of `%s` that names all of %v", event, x.Takes)
 		}
 	}
 }

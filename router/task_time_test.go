@@ -11,6 +11,8 @@ import (
 	"github.com/hived/hived/mailbox"
 	"github.com/hived/hived/protocol"
 	"github.com/hived/hived/task"
+
+	"github.com/hived/hived/router/decide"
 )
 
 // TestRestartGivesFullTime: nobody knows what went on while no daemon ran, so
@@ -273,8 +275,8 @@ func TestTenThousandTimers(t *testing.T) {
 		h := newCrew(t, "anna", func(s *protocol.Settings) { s.Tasks.Retention = time.Hour })
 		h.post("human", `{"to": "hive", "event": "git-pause"}`) // history is not what this is about
 		parent := h.create("human", `{"title": "parent"}`)
-		for range count / tasksMost {
-			h.posts("human", "create", "", many(tasksMost, `{"title": "%d", "needs": ["`+string(parent)+`"]}`))
+		for range count / decide.TasksMost {
+			h.posts("human", "create", "", many(decide.TasksMost, `{"title": "%d", "needs": ["`+string(parent)+`"]}`))
 		}
 		h.collect()
 		h.does("human", "cancel", parent, "")
@@ -298,7 +300,7 @@ func TestTenThousandTimers(t *testing.T) {
 			}
 		})
 		h.pass(time.Hour + time.Second)
-		if before == 0 || before > tasksAtOnce {
+		if before == 0 || before > decide.TasksAtOnce {
 			t.Errorf("the message came after %d of the tasks", before)
 		}
 		if swept < count {

@@ -7,6 +7,8 @@ import (
 
 	"github.com/hived/hived/protocol"
 	"github.com/hived/hived/task"
+
+	"github.com/hived/hived/router/decide"
 )
 
 // words are a text of so many bytes, whose end is like no other.
@@ -85,7 +87,7 @@ func TestWordsBeyondTheLimit(t *testing.T) {
 		h.begin("anna", id)
 		h.does("anna", "failure", id, `{"category": "schema", "reason": "`+words("much", 40_000)+`"}`)
 		v := h.view(id)
-		if n := len(v.Reason); n > wordsMost || n < wordsMost-200 || !strings.HasPrefix(v.Reason, "much begins") || !strings.Contains(v.Reason, "40000 bytes are in event ") || v.Question.Question != v.Reason {
+		if n := len(v.Reason); n > decide.WordsMost || n < decide.WordsMost-200 || !strings.HasPrefix(v.Reason, "much begins") || !strings.Contains(v.Reason, "40000 bytes are in event ") || v.Question.Question != v.Reason {
 			h.Errorf("its reason has %d bytes and ends with %q", n, v.Reason[max(0, n-100):])
 		}
 	})

@@ -14,6 +14,8 @@ import (
 	"github.com/hived/hived/ledger"
 	"github.com/hived/hived/protocol"
 	"github.com/hived/hived/task"
+
+	"github.com/hived/hived/router/decide"
 )
 
 // tasks does what is due with the tasks, and says whether more is at once. Whoever
@@ -28,7 +30,7 @@ func (r *Router) tasks(ctx context.Context, now time.Time) (more bool, err error
 			return false, err
 		}
 	}
-	senses := Senses{Pulse: r.pulse, Heard: r.heard}
+	senses := decide.Senses{Pulse: r.pulse, Heard: r.heard}
 	r.asked = false
 	if more, err = r.decider.Tasks(now, senses); err != nil || !r.asked {
 		return more, err
@@ -43,13 +45,13 @@ func (r *Router) tasks(ctx context.Context, now time.Time) (more bool, err error
 
 // pulse looks at an agent's alive file. Its time is on the clock of whoever touched
 // it. Most are empty, and nothing but a small plain file is opened.
-func (r *Router) pulse(id protocol.AgentID) Pulse {
+func (r *Router) pulse(id protocol.AgentID) decide.Pulse {
 	name := protocol.AliveFile(id)
 	info, err := r.disk.Lstat(name)
 	if err != nil {
-		return Pulse{}
+		return decide.Pulse{}
 	}
-	p := Pulse{Touched: info.ModTime}
+	p := decide.Pulse{Touched: info.ModTime}
 	if !info.Regular() || info.Size == 0 || info.Size > protocol.AliveMost {
 		return p
 	}

@@ -17,6 +17,8 @@ import (
 	"github.com/hived/hived/ledger"
 	"github.com/hived/hived/protocol"
 	"github.com/hived/hived/task"
+
+	"github.com/hived/hived/router/decide"
 )
 
 // SameTasks holds the tasks of a hive without a daemon against its log: each
@@ -134,7 +136,8 @@ func (w *taskLog) decision(group []protocol.Event) {
 
 func tellsOfTask(m *protocol.MessageEvent) bool {
 	c, err := protocol.DecodeMessage([]byte(m.Raw))
-	return err == nil && aboutTask(c)
+	_, known := decide.TaskCommands()[c.Event]
+	return err == nil && (known || c.Task != "")
 }
 
 // disk compares the files of tasks with what the log makes of them.

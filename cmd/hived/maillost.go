@@ -11,7 +11,8 @@ import (
 	"github.com/hived/hived/eventlog"
 	"github.com/hived/hived/internal/durable"
 	"github.com/hived/hived/protocol"
-	"github.com/hived/hived/router"
+
+	"github.com/hived/hived/router/decide"
 )
 
 // lostMail is what becomes of messages that are gone from an inbox.
@@ -49,7 +50,7 @@ func (a *app) settleInbox(ctx context.Context, disk *durable.Disk, l lostMail) e
 	if len(seqs) == 0 {
 		return exitWith(exitNotFound, "%s deleted nothing within %s; `hived log --kind handled` shows what it handled", who, l.undelete)
 	}
-	for part := range slices.Chunk(seqs, router.UndeleteMost) {
+	for part := range slices.Chunk(seqs, decide.UndeleteMost) {
 		data.Messages = part
 		if err := a.command(ctx, disk, "inbox-undelete", data, *l.timeout, fmt.Sprintf("%d messages are in the inbox of %s again", len(part), who)); err != nil {
 			return err

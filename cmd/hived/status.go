@@ -17,6 +17,8 @@ import (
 	"github.com/hived/hived/router"
 	"github.com/hived/hived/settings"
 	"github.com/hived/hived/task"
+
+	"github.com/hived/hived/router/decide"
 )
 
 // statusJSON is what `status` prints.
@@ -144,7 +146,7 @@ func stopped(disk durable.FS, full bool) (router.Status, error) {
 		At: state.TS, Seq: state.Seq, Problems: []string{},
 		Agents:   router.Roster(state, func(id protocol.AgentID) int { return router.Pending(disk, id) }),
 		Tasks:    router.TaskStates(state),
-		NeedsYou: router.NeedsYou(state, values, time.Now()),
+		NeedsYou: decide.NeedsYou(state, values, time.Now()),
 	}
 	if problem != nil {
 		s.Problems = append(s.Problems, problem.Error())

@@ -28,6 +28,7 @@ var allowed = map[string][]string{
 	"internal/failpoint":       {},
 	"proof/docpage":            {},
 	"proof/child":              {},
+	"internal/proofread":       {"protocol", "github.com/go-json-experiment/json/..."},
 	"internal/wait":            {},
 	"internal/pause":           {},
 	"internal/sweep":           {},
@@ -38,11 +39,12 @@ var allowed = map[string][]string{
 	"eventlog":                 {"protocol", "internal/durable", "internal/failpoint"},
 	"mailbox":                  {"protocol", "internal/durable", "internal/failpoint"},
 	"gitcommit":                {"protocol", "internal/durable", "internal/pause", "internal/failpoint", "github.com/go-git/go-git/v5/...", "github.com/klauspost/compress/..."},
-	"router":                   {"protocol", "internal/durable", "internal/failpoint", "task", "ledger", "eventlog", "mailbox", "gitcommit", "github.com/oklog/ulid/v2", "github.com/go-json-experiment/json/...", "github.com/cenkalti/backoff/v5", "golang.org/x/sync/..."},
+	"router/decide":            {"protocol", "task", "ledger", "github.com/oklog/ulid/v2", "github.com/go-json-experiment/json/..."},
+	"router":                   {"protocol", "internal/durable", "internal/failpoint", "task", "ledger", "eventlog", "mailbox", "gitcommit", "router/decide", "github.com/go-json-experiment/json/...", "github.com/cenkalti/backoff/v5", "golang.org/x/sync/..."},
 	"view":                     {"protocol", "internal/durable", "task", "ledger", "eventlog", "gitcommit", "github.com/go-json-experiment/json/..."},
 	"agent":                    {"protocol", "internal/durable", "task", "github.com/oklog/ulid/v2", "github.com/go-json-experiment/json/..."},
 	"audit":                    {"protocol", "internal/durable", "internal/pause", "settings", "ledger", "eventlog", "mailbox", "gitcommit", "router", "golang.org/x/sys/...", "internal/users"},
-	"proof/bench":              {"protocol", "internal/durable", "internal/pause", "proof/child", "internal/wait", "ledger", "gitcommit", "router", "audit"},
+	"proof/bench":              {"protocol", "internal/durable", "internal/pause", "proof/child", "internal/wait", "ledger", "gitcommit", "router", "router/decide", "audit"},
 	"proof/torture":            {"protocol", "internal/durable", "internal/pause", "proof/child", "eventlog", "task", "agent", "github.com/go-json-experiment/json/...", "golang.org/x/sync/..."},
 	"internal/users":           {"protocol", "internal/durable"},
 	"hive-example":             {},
@@ -128,7 +130,7 @@ func permitted(may []string, name string) bool {
 // TestCoreIsQuiet keeps HTTP out of everything that routes or stores.
 func TestCoreIsQuiet(t *testing.T) {
 	root := moduleRoot(t)
-	for _, pkg := range []string{"protocol", "internal/durable", "task", "ledger", "eventlog", "mailbox", "gitcommit", "router", "view", "agent"} {
+	for _, pkg := range []string{"protocol", "internal/durable", "task", "ledger", "eventlog", "mailbox", "gitcommit", "router", "router/decide", "view", "agent"} {
 		files, err := filepath.Glob(filepath.Join(root, filepath.FromSlash(pkg), "*.go"))
 		if err != nil || len(files) == 0 {
 			t.Fatalf("list package %s: %d files, %v", pkg, len(files), err)

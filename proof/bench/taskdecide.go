@@ -9,7 +9,8 @@ import (
 
 	"github.com/hived/hived/ledger"
 	"github.com/hived/hived/protocol"
-	"github.com/hived/hived/router"
+
+	"github.com/hived/hived/router/decide"
 )
 
 var taskDecideRow = row{
@@ -58,7 +59,7 @@ var taskDecideRow = row{
 // desk decides what agents command, and nothing is carried out.
 type desk struct {
 	state *ledger.State
-	d     *router.Decider
+	d     *decide.Decider
 	now   time.Time
 	n     int
 	took  holding       // the newest task that was taken
@@ -70,7 +71,7 @@ func newDesk(agents int) (*desk, error) {
 	s.InboxCap = 1 << 24 // nobody reads here
 	s.Remember = protocol.RememberSettings{IDs: 1000, Conversations: 1000}
 	x := &desk{state: ledger.New(s.Remember), now: time.Now()}
-	x.d = router.NewDecider(x.state, s, rand.Reader)
+	x.d = decide.New(x.state, s, rand.Reader)
 	x.d.Join(x.now, protocol.Human)
 	for i := range agents {
 		x.d.Join(x.now, protocol.AgentID(nameOf(i)))
@@ -171,7 +172,7 @@ func kept(tasks int) (open, gone float64, err error) {
 	}
 	x.now = x.now.Add(workloadSettings().Tasks.Retention + time.Hour)
 	for more := true; more; {
-		if more, err = x.d.Tasks(x.now, router.Senses{}); err != nil {
+		if more, err = x.d.Tasks(x.now, decide.Senses{}); err != nil {
 			return 0, 0, err
 		}
 		if err := x.take(); err != nil {

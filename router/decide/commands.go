@@ -1,0 +1,224 @@
+package decide
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/hived/hived/ledger"
+	"github.com/hived/hived/protocol"
+)
+
+// order is the `data` of a command that manages the roster or a thread
+// (spec §8).
+type order struct {
+	Agent        string   `json:"agent,omitzero"`
+	Role         string   `json:"role,omitzero"`
+	Caps         []string `json:"capabilities,omitzero"`
+	Slots        int      `json:"slots,omitzero"`
+	Conversation string   `json:"conversation,omitzero"`
+
+	Messages []protocol.Seq `json:"messages,omitzero"` // that accepted them
+}
+
+// refusal is why a command was not carried out.
+type refusal struct {
+	code protocol.Code
+	text string
+}
+
+// command carries out a message to `hive` that names an event (spec §8). One
+// without an event is filed, and where it is about a task its sender is told what to
+// send instead. That is said once an hour, and who replies to it is not answered: an
+// agent that says thank you to the coordinator must not talk with it for ever.
+func (d *Decider) command(now time.Time, of protocol.Seq, e *protocol.MessageEvent, m *protocol.Message) error {
+	if m.Event == "" {
+		return d.wordless(now, of, e, m)
+	}
+	if aboutTask(m) || !d.knows(m.Event) {
+		return d.taskCommand(now, of, e, m)
+	}
+	answer := notice{
+		to: e.From, act: protocol.Failure, reply: e.ID, conversation: e.Conversation,
+		subject: "refused: " + protocol.Quote(m.Event), data: map[string]any{"of": of, "event": cut(m.Event, 64)},
+	}
+	no := d.obey(now, of, e, m)
+	if no == nil {
+		if !m.RequiresReply && (m.Has("requires_reply") || !e.Act.WantsReply()) {
+			return nil
+		}
+		answer.act, answer.subject, answer.code = protocol.Done, "done: "+m.Event, protocol.CodeOK
+		answer.body = m.Event + " was carried out."
+		return d.notice(now, answer)
+	}
+	return d.refuse(now, e, m, answer, no)
+}
+
+// refusedMost is how many refusals answer each other's replies: an agent that
+// answers everything and hive must not talk for ever.
+const refusedMost = 3
+
+// refuse tells the sender of a command why it was not carried out, but where it is
+// a reply to a refusal, which answered a reply to one, and so on (spec §8).
+func (d *Decider) refuse(now time.Time, e *protocol.MessageEvent, m *protocol.Message, answer notice, no *refusal) error {
+	reply := d.noticeOf(e.From, m.InReplyTo)
+	if reply.Row >= refusedMost {
+		return nil
+	}
+	answer.code = no.code
+	answer.body = protocol.Quote(m.Event) + " was not carried out: " + no.text + closing(no.text)
+	answer.data["refused"] = reply.Row + 1
+	return d.notice(now, answer)
+}
+
+// hears reports whether somebody is to be told of a refusal: that there is no such
+// command once an hour, and not in reply to a notice that said so.
+func (d *Decider) hears(now time.Time, by protocol.AgentID, m *protocol.Message, code protocol.Code) bool {
+	if code != protocol.CodeUnknownCommand {
+		return true
+	}
+	a, reply := d.state.Agents[by], d.noticeOf(by, m.InReplyTo).Code
+	return a != nil && a.Hears(now) && reply != code && reply != protocol.CodeNoCommand
+}
+
+// knows reports whether there is a command about the hive.
+func (d *Decider) knows(event string) bool {
+	_, aboutAgent := agentActions[event]
+	_, aboutInbox := inboxActions[event]
+	return aboutAgent || aboutInbox || event == commandContinue || event == commandGitPause || event == commandGitResume
+}
+
+// agentActions are the commands about one agent, and what they make of it.
+var agentActions = map[string]protocol.AgentAction{
+	"agent-add":     protocol.Joined,
+	"agent-hold":    protocol.Held,
+	"agent-release": protocol.Released,
+	"agent-archive": protocol.Archived,
+	"agent-restore": protocol.Restored,
+	"agent-lead":    protocol.LeadSet,
+}
+
+// inboxActions are the commands about an agent's inbox, see inboxes.go.
+var inboxActions = map[string]protocol.AgentAction{
+	"inbox-believe":  protocol.InboxBelieved,
+	"inbox-put-back": protocol.InboxPutBack,
+	"inbox-undelete": protocol.InboxUndeleted,
+}
+
+const (
+	commandContinue  = "continue"
+	commandGitPause  = "git-pause"
+	commandGitResume = "git-resume"
+)
+
+func (d *Decider) obey(now time.Time, of protocol.Seq, e *protocol.MessageEvent, m *protocol.Message) *refusal {
+	_, aboutAgent := agentActions[m.Event]
+	_, aboutInbox := inboxActions[m.Event]
+	if e.From != protocol.Human && e.From != d.state.Lead {
+		return &refusal{protocol.CodeNotAllowed, "only human and the lead may; ask human"}
+	}
+	var o order
+	if len(m.Data) > 0 {
+		if err := json.Unmarshal(m.Data, &o, strictly); err != nil {
+			return &refusal{protocol.CodeBadCommand, "its data does not fit: " + ended(dataFault(err, orderMembers)) + " For example, " + orders(e.From, m.Event)}
+		}
+	}
+	if aboutAgent {
+		return d.manage(now, of, e.From, m.Event, o)
+	}
+	if aboutInbox {
+		return d.manageInbox(now, of, e.From, m.Event, o)
+	}
+	act := &protocol.HiveEvent{By: e.From, Of: of}
+	switch m.Event {
+	case commandContinue:
+		if o.Agent != "" {
+			return d.letGoOn(now, of, e.From, o)
+		}
+		if conv := protocol.ConversationID(o.Conversation); !d.state.KnowsConversation(conv) {
+			where := "the notice hop-cap names one that is stopped; to let it go on, " + orders(e.From, m.Event)
+			if e.From == protocol.Human {
+				where = "to see which are stopped, " + way(e.From, "hived status", "")
+			}
+			return &refusal{protocol.CodeBadCommand, "no conversation " + protocol.Quote(o.Conversation) + " is remembered; " + where}
+		}
+		act.Action, act.Conversation = protocol.Continued, protocol.ConversationID(o.Conversation)
+	case commandGitPause:
+		act.Action = protocol.GitPaused
+	case commandGitResume:
+		act.Action = protocol.GitResumed
+	}
+	d.emit(now, act)
+	return nil
+}
+
+// letGoOn has the echoes of an agent count from zero.
+func (d *Decider) letGoOn(now time.Time, of protocol.Seq, by protocol.AgentID, o order) *refusal {
+	id := protocol.AgentID(o.Agent)
+	switch {
+	case o.Conversation != "":
+		return &refusal{protocol.CodeBadCommand, "it names an agent and a conversation; send two commands"}
+	case d.state.Agents[id] == nil:
+		return &refusal{protocol.CodeUnknownAgent, d.unknown(o.Agent)}
+	case by == id && id != protocol.Human:
+		return &refusal{protocol.CodeNotAllowed, "nobody lets himself go on; ask human"}
+	}
+	d.emit(now, &protocol.HiveEvent{Action: protocol.Continued, Agent: id, By: by, Of: of})
+	return nil
+}
+
+// manage carries out a command about one agent.
+func (d *Decider) manage(now time.Time, of protocol.Seq, by protocol.AgentID, event string, o order) *refusal {
+	id, err := protocol.ParseAgentID(o.Agent)
+	if err != nil {
+		return &refusal{protocol.CodeBadCommand, err.Error()}
+	}
+	e := &protocol.AgentEvent{Agent: id, Action: agentActions[event], By: by, Of: of}
+	a := d.state.Agents[id]
+	if event == "agent-add" {
+		if id.Reserved() {
+			return &refusal{protocol.CodeBadCommand, protocol.Quote(o.Agent) + " is reserved; choose another id"}
+		}
+		if bad := protocol.BadRoles(append([]string{o.Role}, o.Caps...)); bad != "" {
+			return &refusal{protocol.CodeBadCommand, bad}
+		}
+		if o.Slots < 0 || o.Slots > protocol.SlotsMost {
+			return &refusal{protocol.CodeBadCommand, "slots is how many tasks an agent may have in hand at once: 1 to " + strconv.Itoa(protocol.SlotsMost)}
+		}
+		e.Role, e.Caps, e.Slots = o.Role, o.Caps, o.Slots
+		if a != nil {
+			e.Action = protocol.Changed
+		}
+		d.agent(now, e)
+		return nil
+	}
+	if a == nil {
+		return &refusal{protocol.CodeUnknownAgent, d.unknown(o.Agent)}
+	}
+	if no := misfit(event, a); no != nil {
+		return no
+	}
+	d.agent(now, e)
+	return nil
+}
+
+// misfit refuses what makes no sense for an agent as it is.
+func misfit(event string, a *ledger.Agent) *refusal {
+	no := func(text string) *refusal { return &refusal{protocol.CodeBadCommand, string(a.ID) + " " + text} }
+	switch {
+	case a.ID == protocol.Human && event != "agent-lead":
+		return no("is the mailbox of the people and stays as it is")
+	case event == "agent-hold" && a.Status != ledger.Active:
+		return no("is " + string(a.Status) + " already")
+	case event == "agent-release" && a.Status != ledger.OnHold:
+		return no("is not on hold")
+	case event == "agent-archive" && a.Status == ledger.Archived:
+		return no("is archived already")
+	case event == "agent-restore" && a.Status != ledger.Archived:
+		return no("is not archived")
+	case event == "agent-lead" && a.Status == ledger.Archived:
+		return no("is archived; restore it first")
+	}
+	return nil
+}

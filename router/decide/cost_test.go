@@ -1,0 +1,86 @@
+package decide
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/hived/hived/protocol"
+)
+
+// TestRosterCostsNothingInTheLog: to hold and release one of many agents is a few
+// lines, however many there are.
+func TestRosterCostsNothingInTheLog(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	for i := range 300 {
+		b.d.Join(b.now, protocol.AgentID(fmt.Sprintf("agent-%03d", i)))
+	}
+	b.d.Take(b.now)
+	size := logBytes(t, b.send("human", `{"to":"hive","event":"agent-hold","data":{"agent":"agent-007"}}`)) +
+		logBytes(t, b.send("human", `{"to":"hive","event":"agent-release","data":{"agent":"agent-007"}}`))
+	if size > 2<<10 {
+		t.Errorf("to hold and release one of 300 agents costs %d bytes of log", size)
+	}
+}
+
+// TestReportCostsItsSize: what a report costs in the log goes by what it says, not
+// by what was reported before, nor by the checkpoint that it changes.
+func TestReportCostsItsSize(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name   string
+		whole  int // bytes of the checkpoint
+		report string
+		most   int
+	}{
+		{"a patch of ten bytes on a small checkpoint", 200, `{"patch":{"n":%d}}`, 2 << 10},
+		{"a patch of ten bytes on 200 KB", 200 << 10, `{"patch":{"n":%d}}`, 2 << 10},
+		{"a milestone alone", 200 << 10, `{"milestone":"step %d"}`, 2 << 10},
+	} {
+		b := newBench(t, "bob")
+		b.send("human", `{"to":"hive","event":"create","data":{"title":"long","to":["bob"]}}`)
+		var id protocol.TaskID
+		for x := range b.d.state.Tasks.All() {
+			id = x.ID
+		}
+		report := func(event, data string) int {
+			t.Helper()
+			list := b.send("bob", fmt.Sprintf(`{"to":"hive","event":%q,"task":%q,"epoch":1,"requires_reply":false,"data":%s}`, event, id, data))
+			for _, d := range list {
+				if e, ok := d.Event.Body.(*protocol.TaskRejectedEvent); ok {
+					t.Fatal(e.Detail)
+				}
+			}
+			return logBytes(t, list)
+		}
+		report("claim", `{}`)
+		report("start", `{}`)
+		report("progress", fmt.Sprintf(`{"checkpoint":{"n":0,"text":%q}}`, strings.Repeat("x", tt.whole)))
+		var costs []int
+		for i := range 60 {
+			costs = append(costs, report("progress", fmt.Sprintf(tt.report, 100+i)))
+		}
+		if first, last := costs[1], costs[len(costs)-1]; last > tt.most || 10*last > 11*first {
+			t.Errorf("%s: the second report costs %d bytes of log, the last %d", tt.name, first, last)
+		}
+		x := b.d.state.Tasks.Get(id)
+		if c, err := b.d.wholeCheckpoint(x); err != nil || !strings.Contains(string(c.Data), strings.Repeat("x", tt.whole)) {
+			t.Errorf("%s: the last checkpoint is not whole, %v", tt.name, err)
+		}
+	}
+}
+
+// logBytes is what decisions take in the log.
+func logBytes(t *testing.T, list []Decision) int {
+	t.Helper()
+	size := 0
+	for _, d := range list {
+		line, _, err := protocol.AppendLine(nil, d.Event, protocol.Sum{1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		size += len(line)
+	}
+	return size
+}

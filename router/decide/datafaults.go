@@ -1,0 +1,68 @@
+package decide
+
+import (
+	"errors"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/hived/hived/protocol"
+)
+
+// The members that the data of a report, a task that is created, and a command
+// about the hive can have.
+var (
+	reportMembers = membersOf[protocol.TaskReport]()
+	specMembers   = membersOf[protocol.TaskSpec]()
+	orderMembers  = membersOf[order]()
+)
+
+// strictly is how the data of a command is read: a member that is not known is a
+// fault, and one text stands for a list of texts.
+var strictly = json.JoinOptions(json.RejectUnknownMembers(true), protocol.OneIsAList())
+
+func membersOf[T any]() (list []string) {
+	for _, f := range reflect.VisibleFields(reflect.TypeFor[T]()) {
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		list = append(list, name)
+	}
+	return list
+}
+
+// dataFault says why data does not fit: which member, what stands there and what
+// is wanted. Of a member that is not known it gives the nearest of those that are.
+func dataFault(err error, known []string) string {
+	e, ok := errors.AsType[*json.SemanticError](err)
+	switch {
+	case !ok:
+		return protocol.Visible(err.Error())
+	case errors.Is(err, json.ErrUnknownName):
+		name := e.JSONPointer.LastToken()
+		return "there is no member " + protocol.Quote(cut(name, 64)) + didYouMean(name, slices.Clone(known), "PROTOCOL.md lists them")
+	case e.GoType == nil:
+		return protocol.Visible(err.Error())
+	}
+	where := "data" + strings.ReplaceAll(string(e.JSONPointer), "/", ".")
+	if e.GoType == reflect.TypeFor[time.Time]() {
+		return where + " is no time such as 2026-11-21T09:00:00Z"
+	}
+	return protocol.Visible(cut(where, 128)) + " is " + protocol.KindName(e.JSONKind) + ", and " + wantedOf(e.GoType) + " is wanted"
+}
+
+// wantedOf names the JSON value that a type is written as.
+func wantedOf(t reflect.Type) string {
+	switch t.Kind() { //nolint:exhaustive // all others are numbers
+	case reflect.String:
+		return "a string"
+	case reflect.Bool:
+		return "true or false"
+	case reflect.Slice:
+		return "an array"
+	case reflect.Struct, reflect.Map, reflect.Pointer:
+		return "an object"
+	}
+	return "a whole number that is not too large"
+}

@@ -1,0 +1,345 @@
+package decide
+
+import (
+	"encoding/hex"
+	"fmt"
+	"io"
+	"path"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/oklog/ulid/v2"
+
+	"github.com/hived/hived/ledger"
+	"github.com/hived/hived/protocol"
+)
+
+// Decision is one event with what it does to the versioned tree.
+type Decision struct {
+	Event   protocol.Event
+	Changes []protocol.Change
+	Views   []protocol.Change // of the last one of a batch: the views that the batch changed, as of this event
+}
+
+// Decider turns what was found into events. It folds each event into the
+// state at once, so that the next decision sees it; what it decided is fetched
+// with [Decider.Take] and must then be appended to the log, in order.
+type Decider struct {
+	state    *ledger.State
+	settings protocol.Settings
+	ids      *IDs
+	out      []Decision
+	roster   bool // the roster changed since registry.json was written
+	changed  *ledger.Views
+	plan     *plan
+	carried  int // tasks that this decision, or turn of timers, carried on with because others ended
+	// Recall reads an event again that was decided before: of a checkpoint that a
+	// patch refers to. The log is part of what is decided from.
+	Recall func(protocol.Seq) (protocol.Event, error)
+	// RecallAll does so with several, in ascending order, at the price of one.
+	RecallAll func([]protocol.Seq) ([]protocol.Event, error)
+	stops     stopsClock
+	wholes    *ledger.Wholes
+}
+
+// New decides from a state that nobody else changes. Ids are drawn from
+// entropy.
+func New(state *ledger.State, settings protocol.Settings, entropy io.Reader) *Decider {
+	d := &Decider{state: state, settings: settings, ids: NewIDs(entropy, state.Newest), plan: newPlan(state), changed: ledger.NewViews(state)}
+	d.Recall = func(seq protocol.Seq) (protocol.Event, error) {
+		return protocol.Event{}, fmt.Errorf("read event %s: %w", seq, ledger.ErrNoEvent)
+	}
+	d.RecallAll = func(list []protocol.Seq) ([]protocol.Event, error) {
+		evs := make([]protocol.Event, len(list))
+		for i, seq := range list {
+			var err error
+			if evs[i], err = d.Recall(seq); err != nil {
+				return nil, err
+			}
+		}
+		return evs, nil
+	}
+	d.wholes = ledger.NewWholes(d.event)
+	d.planAll()
+	return d
+}
+
+// Take gives what was decided since the last call. The last event has the views
+// that it changed; in a log of format 1 they are events themselves.
+func (d *Decider) Take(now time.Time) []Decision {
+	if d.state.ViewsAreFiles() {
+		d.filedViews(now)
+	}
+	d.roster, d.plan.stale = false, nil
+	out := d.out
+	d.out = nil
+	if len(out) > 0 {
+		out[len(out)-1].Views = d.changed.Take()
+	}
+	return out
+}
+
+// Pending returns what was decided and waits to be taken; it is not to be changed.
+func (d *Decider) Pending() []Decision { return d.out }
+
+func (d *Decider) emit(now time.Time, body protocol.Body) protocol.Seq {
+	ev := d.next(now, body)
+	changes, err := ledger.Changes(ev)
+	if err != nil {
+		panic(err) // what was decided here can be read again
+	}
+	if e, ok := body.(*protocol.TaskEvent); ok && e.Checkpoint != nil {
+		d.name(ev, e.Checkpoint, changes)
+	}
+	return d.record(ev, changes)
+}
+
+// name tells a patch which file it leads to, and has the next patch find the
+// whole in memory.
+func (d *Decider) name(ev protocol.Event, c *protocol.Checkpoint, changes []protocol.Change) {
+	for i := range changes {
+		if x := &changes[i]; c.Patch != nil && path.Base(x.Path) == protocol.TaskCheckpoint {
+			x.Blob = protocol.BlobOf(x.Data)
+			c.Blob = x.Blob
+		}
+	}
+	if err := d.wholes.Fill(ev); err != nil {
+		panic(err) // it is whole already
+	}
+}
+
+func (d *Decider) next(now time.Time, body protocol.Body) protocol.Event {
+	return protocol.Event{Seq: d.state.Seq + 1, TS: now.UTC(), Body: body}
+}
+
+func (d *Decider) record(ev protocol.Event, changes []protocol.Change) protocol.Seq {
+	d.state.Apply(ev)
+	d.changed.Note(ev)
+	d.out = append(d.out, Decision{Event: ev, Changes: changes})
+	return ev.Seq
+}
+
+// Arrival decides what becomes of one file of an outbox (spec §3, §4), and what
+// follows from that for tasks. Each decision is one whole.
+func (d *Decider) Arrival(now time.Time, a protocol.Arrival) error {
+	d.plan.signs[a.Agent] = d.state.Tasks.Moment(now)
+	first := len(d.out)
+	d.carried = 0
+	err := d.arrival(now, a)
+	d.whole(first)
+	if err != nil {
+		return err
+	}
+	d.plan.heard(a.Agent)
+	return d.dispatch(now)
+}
+
+// whole makes what was decided from first on one decision: a crash leaves all of
+// it in the log or nothing.
+func (d *Decider) whole(first int) {
+	for i := first; i < len(d.out)-1; i++ {
+		d.out[i].Event.More = true
+	}
+}
+
+func (d *Decider) arrival(now time.Time, a protocol.Arrival) error {
+	if a.Fault != nil {
+		return d.quarantine(now, a, *a.Fault, "")
+	}
+	m := a.Message
+	content := ""
+	if m.ID != "" {
+		hash := protocol.ContentHash(m)
+		content = hex.EncodeToString(hash[:])
+		if of, seen, ok := d.state.Seen(a.Agent, m.ID); ok {
+			if seen == [8]byte(hash[:]) {
+				return d.duplicate(now, a, of)
+			}
+			detail := fmt.Sprintf("the id %s was used before, by seq %d, for a message that said something else; send it with a new id, or with none", m.ID, of)
+			return d.quarantine(now, a, protocol.Fault{Code: protocol.CodeIDConflict, Detail: detail}, m.ID)
+		}
+	}
+	return d.message(now, a, content)
+}
+
+// duplicate archives a message that was sent before: ids make sends
+// idempotent (spec §4.2).
+func (d *Decider) duplicate(now time.Time, a protocol.Arrival, of protocol.Seq) error {
+	sent, err := d.archiveName(now, a, protocol.SentName(a.Name), a.SentTaken)
+	if err != nil {
+		return err
+	}
+	d.emit(now, &protocol.DuplicateEvent{Of: of, Agent: a.Agent, ID: a.Message.ID, Sent: sent, Original: &a.Original, Raw: string(a.Raw)})
+	return d.notice(now, notice{
+		to: a.Agent, act: protocol.Inform, reply: a.Message.ID, code: protocol.CodeDuplicate,
+		subject: "already sent",
+		body:    fmt.Sprintf("Message %s was accepted before, as seq %d; nothing was delivered again. For a new message use a new id, or none.", a.Message.ID, of),
+		data:    map[string]any{"of": of},
+	})
+}
+
+// quarantine sets a file aside and tells its author why (spec §3.3).
+func (d *Decider) quarantine(now time.Time, a protocol.Arrival, f protocol.Fault, id protocol.MessageID) error {
+	as, err := d.archiveName(now, a, protocol.SentName(protocol.AsidePrefix+a.Name), a.BadTaken)
+	if err != nil {
+		return err
+	}
+	e := &protocol.QuarantineEvent{
+		Agent: a.Agent, Code: f.Code, Detail: f.Detail, Path: protocol.SentDir(a.Agent) + "/" + as,
+		ID: id, Size: a.Size, Line: f.Line, Column: f.Column, Original: &a.Original,
+	}
+	if a.Raw != nil {
+		c := protocol.NewContent(a.Raw)
+		e.Content = &c
+	}
+	// A person whose own file it is is told anyway.
+	e.Told = a.Agent != protocol.Human && d.worthTelling(now, protocol.KindQuarantine, f.Code, a.Agent)
+	d.emit(now, e)
+	if e.Told {
+		text := fmt.Sprintf("outbox/%s of %s was set aside as %s: %s. Its author is told.", a.Original.Name, a.Agent, e.Path, strings.TrimSuffix(f.Detail, "."))
+		if err := d.tellTrouble(now, f.Code, a.Agent, e.Path, text); err != nil {
+			return err
+		}
+	}
+	return d.notice(now, notice{
+		to: a.Agent, act: protocol.NotUnderstood, reply: id, code: f.Code,
+		subject: "could not accept " + protocol.Quote(a.Original.Name),
+		body:    fmt.Sprintf("outbox/%s was set aside as outbox/.sent/%s: %s.", a.Original.Name, as, strings.TrimSuffix(f.Detail, ".")),
+		data:    map[string]any{"file": a.Original.Name, "moved_to": e.Path, "line": f.Line, "column": f.Column},
+	})
+}
+
+// archiveName finds a free name in outbox/.sent (spec §3.6).
+func (d *Decider) archiveName(now time.Time, a protocol.Arrival, want string, taken bool) (string, error) {
+	if agent := d.state.Agents[a.Agent]; agent != nil {
+		_, known := agent.Sent.Get(want)
+		taken = taken || known
+	}
+	if !taken {
+		return want, nil
+	}
+	id, err := d.ids.Next(now)
+	if err != nil {
+		return "", fmt.Errorf("draw an id: %w", err)
+	}
+	ext := path.Ext(want)
+	stem := strings.TrimSuffix(want, ext)
+	for len(stem)+len(ext)+1+len(id.String()) > protocol.NameMax {
+		_, last := utf8.DecodeLastRuneInString(stem)
+		stem = stem[:len(stem)-last]
+	}
+	return stem + "-" + id.String() + ext, nil
+}
+
+// Stray tells an agent about a file in its outbox that is not a message and
+// never will be (spec §1).
+func (d *Decider) Stray(now time.Time, id protocol.AgentID, s protocol.Stray) error {
+	name := protocol.SafeName(s.Name)
+	return d.notice(now, notice{
+		to: id, act: protocol.Inform, code: s.Code,
+		subject: "not sent: " + protocol.Quote(name),
+		body:    fmt.Sprintf("outbox/%s is not sent: %s.", name, strings.TrimSuffix(s.Why, ".")),
+		data:    map[string]any{"file": name},
+	})
+}
+
+// Join puts an agent on the roster (spec §1).
+func (d *Decider) Join(now time.Time, id protocol.AgentID) {
+	d.agent(now, &protocol.AgentEvent{Agent: id, Action: protocol.Joined})
+}
+
+func (d *Decider) agent(now time.Time, e *protocol.AgentEvent) {
+	d.emit(now, e)
+	d.roster = true
+	if e.Agent != "" {
+		d.plan.agent(e.Agent)
+		d.plan.hand(e.Agent).seen = 0 // it may be another that tasks are for
+	}
+}
+
+// Handled records that a message left an inbox, or came back (spec §4.7).
+func (d *Decider) Handled(now time.Time, id protocol.AgentID, file string, how protocol.How) {
+	a := d.state.Agents[id]
+	l, ok := a.Inbox.Get(file)
+	if how == protocol.HowReopened {
+		l, ok = a.Done.Get(file)
+	}
+	if ok {
+		d.emit(now, &protocol.HandledEvent{Agent: id, Of: l.Of, ID: l.ID, File: file, How: how})
+		d.plan.heard(id)
+	}
+}
+
+// File records a new version of a file that is no message.
+func (d *Decider) File(now time.Time, p string, by protocol.AgentID, data []byte) {
+	c := protocol.NewContent(data)
+	d.emit(now, &protocol.FileEvent{Path: p, By: by, Content: &c})
+	d.plan.heard(by)
+}
+
+// FileGone records that a versioned file was deleted by its owner.
+func (d *Decider) FileGone(now time.Time, p string, by protocol.AgentID) {
+	d.emit(now, &protocol.FileEvent{Path: p, By: by, Deleted: true})
+	d.plan.heard(by)
+}
+
+// Wholes are the checkpoints that patches refer to.
+func (d *Decider) Wholes() *ledger.Wholes { return d.wholes }
+
+// Record records what needs no decision.
+func (d *Decider) Record(now time.Time, body protocol.Body) {
+	if e, ok := body.(*protocol.AgentEvent); ok {
+		d.agent(now, e)
+		return
+	}
+	d.emit(now, body)
+}
+
+// Hive records what happened to the hive as a whole.
+func (d *Decider) Hive(now time.Time, e *protocol.HiveEvent) protocol.Seq { return d.emit(now, e) }
+
+// Alert records something that a person should know, and tells the lead, or a
+// person, of it.
+func (d *Decider) Alert(now time.Time, e *protocol.AlertEvent) error {
+	e.Told = d.worthTelling(now, protocol.KindAlert, e.Code, e.Agent)
+	first := len(d.out)
+	text := e.Text
+	e.Text += d.remedy(protocol.Human, e.Code, e.Agent)
+	d.emit(now, e)
+	if !e.Told {
+		return nil
+	}
+	err := d.tellTrouble(now, e.Code, e.Agent, e.Path, text+d.remedy(d.lead(e.Agent), e.Code, e.Agent))
+	d.whole(first)
+	return err
+}
+
+// SetAside records that what stood under the name of a message in an inbox was
+// moved to another, and alerts people: one whole, so that the message is written
+// again wherever a crash comes. The bytes, where there are any, are kept in the
+// event whose number it gives.
+func (d *Decider) SetAside(now time.Time, id protocol.AgentID, file, to, text string, data []byte) (seq protocol.Seq, err error) {
+	first := len(d.out)
+	if data != nil {
+		c := protocol.NewContent(data)
+		seq = d.emit(now, &protocol.QuarantineEvent{Agent: id, Code: protocol.CodeAltered, Detail: text, Path: to, Size: int64(len(data)), Content: &c})
+	}
+	err = d.Alert(now, &protocol.AlertEvent{Code: protocol.CodeAltered, Agent: id, Path: protocol.InboxDir(id) + "/" + file, Text: text})
+	d.whole(first)
+	return seq, err
+}
+
+// AsideName is a free name for a file that is set aside.
+func (d *Decider) AsideName(now time.Time, file string) (string, error) {
+	id, err := d.ids.Next(now)
+	if err != nil {
+		return "", fmt.Errorf("draw an id: %w", err)
+	}
+	return protocol.AsidePrefix + id.String() + "-" + protocol.ShortName(protocol.SafeName(file)), nil
+}
+
+// AsideFile is the file that an AsideName was made for.
+func AsideFile(name string) string {
+	return name[min(len(name), len(protocol.AsidePrefix)+ulid.EncodedSize+len("-")):]
+}

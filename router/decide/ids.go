@@ -1,0 +1,40 @@
+package decide
+
+import (
+	"io"
+	"time"
+
+	"github.com/oklog/ulid/v2"
+)
+
+// IDs gives ULIDs of which each is larger than the one before, even if the
+// clock goes back (spec §3, order).
+type IDs struct {
+	entropy io.Reader
+	last    ulid.ULID
+}
+
+// NewIDs goes on after the largest id that was ever given out.
+func NewIDs(entropy io.Reader, last ulid.ULID) *IDs { return &IDs{entropy: entropy, last: last} }
+
+// Next gives an id for that time.
+func (g *IDs) Next(now time.Time) (ulid.ULID, error) {
+	var id ulid.ULID
+	ms := ulid.Timestamp(now)
+	if ms > g.last.Time() {
+		var err error
+		if id, err = ulid.New(ms, g.entropy); err != nil {
+			return id, err
+		}
+	} else {
+		id = g.last
+		for i := len(id) - 1; i >= 0; i-- {
+			id[i]++
+			if id[i] != 0 {
+				break
+			}
+		}
+	}
+	g.last = id
+	return id, nil
+}

@@ -1,0 +1,208 @@
+package decide
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/hived/hived/ledger"
+	"github.com/hived/hived/protocol"
+)
+
+// stop keeps a message that is over the hop cap from everybody but hive, until
+// somebody lets its thread go on; where too much is kept already it is dropped
+// (spec §4.3).
+func (d *Decider) stop(now time.Time, e *protocol.MessageEvent, r *recipients) {
+	sender, person := d.state.TellStop(now, e.Conversation, e.From)
+	why := dropped{reason: protocol.HopCap, tell: sender, tellToo: person, detail: d.overCap(e) + ", and no more is kept of it", remedy: d.remedyOfCap(e.Conversation)}
+	d.dropAll(r, why, false)
+	n := len(r.dropped)
+	if n == 0 || r.dropped[n-1].reason != protocol.HopCap || !d.state.CanKeep(e.Conversation) {
+		return
+	}
+	e.Kept = &protocol.Kept{Reason: protocol.HopCap, Told: sender}
+	for _, to := range r.dropped[n-1].to {
+		e.Kept.To = append(e.Kept.To, protocol.AgentID(to))
+	}
+	r.dropped, r.tellPerson = r.dropped[:n-1], person
+}
+
+func (d *Decider) overCap(e *protocol.MessageEvent) string {
+	return fmt.Sprintf("conversation %s made %d hops, and the cap is %d", e.Conversation, e.Hops, d.settings.HopCap)
+}
+
+// remedyOfCap is what can be done about a thread that is stopped.
+func (d *Decider) remedyOfCap(conv protocol.ConversationID) func(by protocol.AgentID) string {
+	return func(by protocol.AgentID) string {
+		return "stop answering, and begin a new conversation if there is a new aim; if this one is honest work, " +
+			d.managing(by, "let it go on", "hived continue "+string(conv), commandContinue, object("conversation", string(conv)))
+	}
+}
+
+// tellOfKept tells the sender of a message that is kept, and a person.
+func (d *Decider) tellOfKept(now time.Time, seq protocol.Seq, e *protocol.MessageEvent, person bool) error {
+	if e.Kept == nil || !e.Kept.Told {
+		return nil
+	}
+	to := make([]protocol.Address, len(e.Kept.To))
+	for i, id := range e.Kept.To {
+		to[i] = protocol.Address(id)
+	}
+	n := notice{
+		to: e.From, act: protocol.Failure, reply: e.ID, conversation: e.Conversation, code: protocol.Code(e.Kept.Reason),
+		subject: "kept, not delivered to " + names(to),
+		body:    "Message " + string(e.ID) + " was not delivered to " + names(to) + ": " + d.overCap(e) + ". It is kept, and delivered if somebody lets the conversation go on; ",
+		data:    map[string]any{"of": seq, "to": to, "kept": true},
+	}
+	return d.tellBoth(now, e, n, person, d.remedyOfCap(e.Conversation))
+}
+
+// tellBoth tells the sender of a message what became of it, and where a person is
+// to know, who looks after the hive; to each what he can do is said at the end.
+func (d *Decider) tellBoth(now time.Time, e *protocol.MessageEvent, n notice, person bool, remedy func(by protocol.AgentID) string) error {
+	say := func(to protocol.AgentID, from string) error {
+		n, text := n, remedy(to)
+		n.to, n.body = to, from+n.body+text+closing(text)
+		return d.notice(now, n)
+	}
+	if err := say(e.From, ""); err != nil || !person {
+		return err
+	}
+	if to := d.lead(e.From); to != e.From {
+		return say(to, "From "+string(e.From)+". ")
+	}
+	return nil
+}
+
+// stopsClock remembers when the next notice about stopped messages is due.
+type stopsClock struct {
+	version uint64 // of [ledger.State.StopsVersion]
+	known   bool
+	next    time.Time
+}
+
+// NextStops is when senders are to be told next of what was stopped; zero: never.
+func (d *Decider) NextStops(now time.Time) time.Time {
+	c := &d.stops
+	if !c.known || c.version != d.state.StopsVersion() {
+		*c = stopsClock{version: d.state.StopsVersion(), known: true}
+		list, next := d.state.StopsDue(now)
+		if c.next = next; len(list) > 0 {
+			c.next = now
+		}
+	}
+	return c.next
+}
+
+// Stops tells senders, once an hour for each thread, which of their messages were
+// stopped since they were told last (spec §4.3).
+func (d *Decider) Stops(now time.Time) error {
+	if at := d.NextStops(now); at.IsZero() || now.Before(at) {
+		return nil
+	}
+	list, _ := d.state.StopsDue(now)
+	d.stops.known = false
+	for _, x := range list {
+		first := len(d.out)
+		ids := make([]string, len(x.IDs))
+		for i, id := range x.IDs {
+			ids[i] = string(id)
+		}
+		count := len(x.IDs) + x.More
+		text := strings.Join(ids, ", ")
+		if x.More > 0 {
+			text += fmt.Sprintf(" and %d more", x.More)
+		}
+		err := d.notice(now, notice{
+			to: x.From, act: protocol.Failure, conversation: x.Conversation, code: protocol.Code(protocol.HopCap), stops: true,
+			subject: fmt.Sprintf("%d more were not delivered", count),
+			body:    fmt.Sprintf("Since you were told that conversation %s is stopped, these messages of yours were not delivered either: %s. They stay stopped; %s.", x.Conversation, text, d.remedyOfCap(x.Conversation)(x.From)),
+			data:    map[string]any{"ids": x.IDs, "count": count},
+		})
+		if d.whole(first); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// keptAtOnce bounds how many kept messages, and keptBytes how much of them, are
+// decided about before other things have their turn.
+const (
+	keptAtOnce = 64
+	keptBytes  = 8 << 20
+)
+
+// GoOn delivers what is kept of threads that somebody let go on, a portion at a
+// time. It says whether there is more.
+func (d *Decider) GoOn(now time.Time) (more bool, err error) {
+	list := d.state.GoingOn(keptAtOnce)
+	if len(list) == 0 {
+		return false, nil
+	}
+	seqs := make([]protocol.Seq, len(list))
+	for i, k := range list {
+		seqs[i] = k.Of
+	}
+	// What one thread keeps is in order; several threads have to be put into it.
+	evs, err := d.recallSorted(seqs)
+	if err != nil {
+		return false, fmt.Errorf("read what was kept: %w", err)
+	}
+	bytes := 0
+	for _, k := range list {
+		n, err := d.goOn(now, k, evs[k.Of])
+		if err != nil {
+			return false, err
+		}
+		if bytes += n; bytes >= keptBytes {
+			break
+		}
+	}
+	return len(d.state.GoingOn(1)) > 0, nil
+}
+
+// goOn decides about one kept message as if it were found now: it may have
+// expired, and inboxes may be full. It gives its size.
+func (d *Decider) goOn(now time.Time, k ledger.Kept, ev protocol.Event) (int, error) {
+	e, ok := ev.Body.(*protocol.MessageEvent)
+	if !ok {
+		return 0, fmt.Errorf("read what was kept: event %s is no message", k.Of)
+	}
+	m, err := protocol.DecodeMessage([]byte(e.Raw))
+	if err != nil {
+		return 0, fmt.Errorf("read kept message %s again: %w", e.ID, err)
+	}
+	data, err := ledger.Delivered(ev, e)
+	if err != nil {
+		return 0, err
+	}
+	first := len(d.out)
+	defer d.whole(first)
+	r := &recipients{to: k.To}
+	if d.expired(now, m, r); len(r.to) > 0 {
+		d.inboxCap(r)
+	}
+	if len(r.to) > 0 {
+		id, err := d.ids.Next(now)
+		if err != nil {
+			return 0, fmt.Errorf("draw an id: %w", err)
+		}
+		d.emit(now, &protocol.DeliveredEvent{
+			Of: k.Of, ID: e.ID, From: e.From, To: r.to, Conversation: e.Conversation,
+			File: id.String() + ".json", Blob: e.Blob, Size: e.Size, Content: protocol.NewContent(data),
+		})
+	}
+	return len(data), d.drops(now, k.Of, e, r)
+}
+
+func (d *Decider) recallSorted(seqs []protocol.Seq) (map[protocol.Seq]protocol.Event, error) {
+	seqs = slices.Compact(slices.Sorted(slices.Values(seqs)))
+	list, err := d.RecallAll(seqs)
+	evs := make(map[protocol.Seq]protocol.Event, len(list))
+	for _, ev := range list {
+		evs[ev.Seq] = ev
+	}
+	return evs, err
+}

@@ -1,0 +1,205 @@
+package decide
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/hived/hived/ledger"
+	"github.com/hived/hived/protocol"
+)
+
+// logged is a bench whose log can be read again.
+func logged(t *testing.T, agents ...protocol.AgentID) *bench {
+	t.Helper()
+	b := newBench(t, agents...)
+	b.log = map[protocol.Seq]protocol.Event{}
+	b.d.Recall = func(seq protocol.Seq) (protocol.Event, error) {
+		ev, ok := b.log[seq]
+		if !ok {
+			return ev, ledger.ErrNoEvent
+		}
+		return ev, nil
+	}
+	return b
+}
+
+// goOn delivers what is kept of threads that go on.
+func (b *bench) goOn() []Decision {
+	b.t.Helper()
+	for more := true; more; {
+		var err error
+		if more, err = b.d.GoOn(b.now); err != nil {
+			b.t.Fatal(err)
+		}
+	}
+	return b.take()
+}
+
+// stops has senders told of what was stopped.
+func (b *bench) stops() []Decision {
+	b.t.Helper()
+	if err := b.d.Stops(b.now); err != nil {
+		b.t.Fatal(err)
+	}
+	return b.take()
+}
+
+// stopped has alice and bob use up the hops of a conversation.
+func stopped(t *testing.T, agents ...protocol.AgentID) *bench {
+	t.Helper()
+	b := logged(t, append([]protocol.AgentID{"alice", "bob"}, agents...)...)
+	b.talk("c", "alice", "bob", 13)
+	return b
+}
+
+const resume = `{"to":"hive","event":"continue","data":{"conversation":"c"}}`
+
+// TestStoppedIsKept: what the cap stops is kept, and `hived continue` delivers
+// it, in its order, with the bytes that it had.
+func TestStoppedIsKept(t *testing.T) {
+	b := stopped(t, "carol")
+	var want []string
+	for n := range 70 { // more than one portion
+		got := b.send("bob", fmt.Sprintf(`{"id":"k%d","to":["alice","carol"],"conversation":"c","body":%q}`, n, strings.Repeat("x", n)))
+		if !strings.HasPrefix(story(got)[0], "message bob hops 13 to [] kept for [alice carol]") {
+			t.Fatal(story(got))
+		}
+		want = append(want, fmt.Sprintf("delivered k%d to [alice carol]", n))
+	}
+	unread := b.d.state.Agents["carol"].Inbox.Len()
+	if b.send(protocol.Human, resume); len(b.d.state.Kept()) != 1 {
+		t.Fatal("it is kept no more, and was not delivered")
+	}
+	got := b.goOn()
+	if diff := cmp.Diff(want, story(got)); diff != "" {
+		t.Error(diff)
+	}
+	if n := b.d.state.Agents["carol"].Inbox.Len(); n != unread+70 || len(b.d.state.Kept()) != 0 {
+		t.Errorf("carol has %d unread, and %v is kept", n, b.d.state.Kept())
+	}
+	for _, d := range got {
+		e := d.Event.Body.(*protocol.DeliveredEvent)
+		ev := b.log[e.Of]
+		data, err := ledger.Delivered(ev, ev.Body.(*protocol.MessageEvent))
+		if err != nil || len(d.Changes) != 2 || string(d.Changes[0].Data) != string(data) || d.Changes[0].Path != "agents/alice/inbox/"+e.File {
+			t.Fatalf("%s: %v, %+v", e.ID, err, d.Changes)
+		}
+	}
+	if got := story(b.send("alice", `{"to":"bob","in_reply_to":"k3","body":"x"}`)); got[0] != "message alice hops 1 to [bob]" {
+		t.Errorf("the answer to one that was kept: %v", got)
+	}
+}
+
+// TestKeptIsJudgedWhenItGoesOn: by then it may have expired, and inboxes may be
+// full.
+func TestKeptIsJudgedWhenItGoesOn(t *testing.T) {
+	b := stopped(t, "carol")
+	b.send("bob", `{"id":"old","to":"alice","conversation":"c","expires_at":"2026-11-21T09:30:00Z","body":"x"}`)
+	b.send("bob", `{"id":"new","to":["alice","carol"],"conversation":"c","body":"x"}`)
+	for file := range b.d.state.Agents["bob"].Inbox.Names() {
+		b.d.Handled(b.now, "bob", file, protocol.HowDone)
+	}
+	b.take()
+	b.d.settings.InboxCap = b.d.state.Agents["alice"].Inbox.Len()
+	b.now = b.now.Add(time.Hour)
+	b.send(protocol.Human, resume)
+	want := []string{
+		"drop expired [alice]", "notice expired to [bob]",
+		"delivered new to [carol]", "drop inbox-full [alice]", "notice inbox-full to [bob]",
+	}
+	got := b.goOn()
+	if diff := cmp.Diff(want, story(got)); diff != "" {
+		t.Error(diff)
+	}
+	for i, more := range []bool{true, false, true, true, false} {
+		if got[i].Event.More != more {
+			t.Errorf("%s is one decision with what follows: %t", story(got)[i], got[i].Event.More)
+		}
+	}
+	if len(b.d.state.Kept()) != 0 {
+		t.Errorf("%v is still kept", b.d.state.Kept())
+	}
+}
+
+// TestKeptIsBounded: beyond a thousand of a thread messages are dropped.
+func TestKeptIsBounded(t *testing.T) {
+	b := stopped(t)
+	for n := range ledger.KeptOfThread {
+		b.send("bob", fmt.Sprintf(`{"id":"k%d","to":"alice","conversation":"c","body":"x"}`, n))
+	}
+	got := story(b.send("bob", `{"to":"alice","conversation":"c","body":"x"}`))
+	if diff := cmp.Diff([]string{"message bob hops 13 to []", "drop hop-cap [alice]"}, got); diff != "" {
+		t.Error(diff)
+	}
+	if got := b.d.state.Kept(); got["c"] != ledger.KeptOfThread {
+		t.Errorf("kept: %v", got)
+	}
+	if got := b.needs(); len(got) == 0 || got[0].Conversation != "c" || got[0].Count != ledger.KeptOfThread {
+		t.Errorf("what needs a person: %+v", got)
+	}
+}
+
+// TestEachSenderLearnsOfItsFirstStop at once, and of the rest once an hour in one
+// notice with their ids.
+func TestEachSenderLearnsOfItsFirstStop(t *testing.T) {
+	b := stopped(t, "carol", "dave")
+	say := func(from protocol.AgentID, id string) []string {
+		got := b.send(from, fmt.Sprintf(`{"id":%q,"to":["alice","bob"],"conversation":"c","hops":13,"body":"x"}`, id))
+		return slices.DeleteFunc(story(got), func(s string) bool { return !strings.HasPrefix(s, "notice") })
+	}
+	for _, tt := range []struct {
+		from protocol.AgentID
+		id   string
+		want []string
+	}{
+		{"carol", "c1", []string{"notice hop-cap to [carol]", "notice hop-cap to [human]"}},
+		{"dave", "d1", []string{"notice hop-cap to [dave]"}},
+		{"carol", "c2", nil},
+		{"carol", "c3", nil},
+	} {
+		if diff := cmp.Diff(tt.want, say(tt.from, tt.id)); diff != "" && len(tt.want) > 0 {
+			t.Errorf("%s: %s", tt.id, diff)
+		}
+	}
+	at := b.d.NextStops(b.now)
+	if got := at.Sub(b.now); got != time.Hour {
+		t.Errorf("the next notice is due in %s", got)
+	}
+	b.now = at.Add(-time.Nanosecond)
+	if got := story(b.stops()); len(got) > 0 {
+		t.Errorf("too early: %v", got)
+	}
+	b.now = at
+	got := b.stops()
+	if diff := cmp.Diff([]string{"notice hop-cap to [carol]"}, story(got)); diff != "" {
+		t.Error(diff)
+	}
+	if !strings.Contains(notices(got), "c2, c3") || !strings.Contains(notices(got), "ask human to let it go on") {
+		t.Error(notices(got))
+	}
+	if got := story(b.stops()); len(got) > 0 || !b.d.NextStops(b.now).IsZero() {
+		t.Errorf("once more: %v", got)
+	}
+	b.now = b.now.Add(90 * time.Minute)
+	say("carol", "c4")
+	if got := notices(b.stops()); !strings.Contains(got, "c4") || strings.Contains(got, "c3") {
+		t.Errorf("an hour after the last notice it is told at once: %s", got)
+	}
+}
+
+// TestStopsAreBounded: one notice lists so many ids, and counts the others.
+func TestStopsAreBounded(t *testing.T) {
+	b := stopped(t)
+	for n := range 100 {
+		b.send("bob", fmt.Sprintf(`{"id":"k%d","to":"alice","conversation":"c","body":"x"}`, n))
+	}
+	b.now = b.now.Add(time.Hour)
+	if got := notices(b.stops()); !strings.Contains(got, "k50 and 49 more") || !strings.Contains(got, `"count":99`) {
+		t.Error(got)
+	}
+}

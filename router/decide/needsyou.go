@@ -1,0 +1,396 @@
+package decide
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/hived/hived/ledger"
+	"github.com/hived/hived/protocol"
+	"github.com/hived/hived/task"
+)
+
+// needSources find what needs a person, the most urgent first. Whoever knows of
+// more adds a function here.
+var needSources = []func(*needs){
+	(*needs).approvals,
+	(*needs).blocked,
+	(*needs).takenAway,
+	(*needs).inVain,
+	(*needs).stoppedAgents,
+	(*needs).stoppedThreads,
+	(*needs).fullInboxes,
+	(*needs).missing,
+	(*needs).nobodyEligible,
+	(*needs).silentAgents,
+	(*needs).busyPairs,
+	(*needs).troubles,
+}
+
+// needsOfASource bounds what one source lists; the rest is counted.
+const needsOfASource = 20
+
+// NeedsYou lists what needs a person at a time: it is a pure function, so that
+// the status of a hive that is stopped says the same.
+func NeedsYou(s *ledger.State, settings protocol.Settings, now time.Time) []protocol.Need {
+	n := &needs{d: &Decider{state: s, settings: settings}, now: now, list: []protocol.Need{}, own: map[about]int{}}
+	for _, source := range needSources {
+		source(n)
+	}
+	return n.list
+}
+
+// needs is the list in the making.
+type needs struct {
+	d    *Decider // to ask it who may do what; it decides nothing
+	now  time.Time
+	list []protocol.Need
+	own  map[about]int // how many are listed of a code that troubles have too
+}
+
+// about is a code and whom it is of.
+type about struct {
+	code protocol.Code
+	of   protocol.AgentID
+}
+
+func (n *needs) add(x protocol.Need) {
+	x.Text = oneLine(x.Text)
+	n.list = append(n.list, x)
+}
+
+// owns takes note that there is an item of its own, which is not listed among the
+// troubles again.
+func (n *needs) owns(code protocol.Code, of protocol.AgentID) { n.own[about{code, of}]++ }
+
+// addSome adds the first of many, and one that counts the others.
+func (n *needs) addSome(all []protocol.Need, others string, command string) {
+	for i, x := range all {
+		if i == needsOfASource {
+			left := len(all) - i
+			n.add(protocol.Need{Code: x.Code, Text: fmt.Sprintf(others, left), Count: left, Commands: []string{command}})
+			return
+		}
+		n.add(x)
+	}
+}
+
+// saidInANeed is how much of a question or a reason one line has, in characters;
+// `hived task show` has it whole.
+const saidInANeed = 400
+
+// oneLine writes a text of anybody's as one line.
+func oneLine(s string) string { return protocol.Visible(strings.Join(strings.Fields(s), " ")) }
+
+// approvals are the questions that wait for a person, the one first that ends
+// first, and those that nobody can answer.
+func (n *needs) approvals() {
+	var list []protocol.Need
+	for _, t := range n.d.state.Tasks.Word() {
+		if t.State != task.Paused {
+			continue
+		}
+		who := slices.DeleteFunc(n.d.approvers(t), func(id protocol.AgentID) bool {
+			return slices.Contains(t.Votes, id) || !n.d.active(id)
+		})
+		id := string(t.ID)
+		ask, question := t.Open()
+		x := protocol.Need{
+			Code: protocol.CodeApprovalAsked, Agent: t.Holder, Task: t.ID, Conversation: protocol.TaskConversation(t.ID), Since: n.d.state.Tasks.Time(t.Since), Until: n.d.state.Tasks.Time(t.Until),
+			Text: fmt.Sprintf("%s asks: %s (task %s, %s)", t.Holder, cut(question, saidInANeed), t.ID, t.Title),
+		}
+		switch {
+		case slices.Contains(who, protocol.Human):
+			x.Commands = []string{"hived approve " + id + " --ask " + ask.String(), "hived deny " + id + " --ask " + ask.String()}
+		case len(who)+len(t.Votes) < int(max(1, t.Needed)):
+			x.Text = "nobody is there who may approve: " + x.Text
+			x.Commands = []string{"hived task show " + id, "hived task cancel " + id}
+		default:
+			continue
+		}
+		list = append(list, x)
+	}
+	slices.SortStableFunc(list, func(a, b protocol.Need) int { return a.Until.Compare(b.Until) })
+	n.addSome(list, "%d more questions wait for a person", "hived task list --state paused")
+}
+
+// blocked are the tasks that wait for a word of the lead, or of a person.
+func (n *needs) blocked() {
+	var list []protocol.Need
+	for _, t := range n.d.state.Tasks.Word() {
+		if t.State != task.Blocked {
+			continue
+		}
+		id := string(t.ID)
+		ask, _ := t.Open()
+		commands := []string{"hived task answer " + id + " --ask " + ask.String() + ` "…"`, "hived task give-up " + id}
+		list = append(list, protocol.Need{
+			Code: protocol.CodeSpecify, Agent: t.Holder, Task: t.ID, Conversation: protocol.TaskConversation(t.ID), Since: n.d.state.Tasks.Time(t.Since),
+			Text:     fmt.Sprintf("%s is blocked until %s says how to go on: %s (task %s, %s)", t.Holder, n.d.lead(t.Holder), or(cut(t.Reason, saidInANeed), "it says no more"), t.ID, t.Title),
+			Commands: commands,
+		})
+	}
+	n.addSome(list, "%d more tasks are blocked until somebody says how to go on", "hived task list --state blocked")
+}
+
+// missing are the inboxes from which many messages vanished at once, and nobody
+// said whether their agents deleted them.
+func (n *needs) missing() {
+	var list []protocol.Need
+	for _, a := range n.d.state.Roster() {
+		if a.Missing == 0 || a.Believed {
+			continue
+		}
+		n.owns(protocol.CodeMassDeletion, a.ID)
+		list = append(list, protocol.Need{
+			Code: protocol.CodeMassDeletion, Agent: a.ID, Count: a.Missing,
+			Text:     fmt.Sprintf("%d unread messages vanished at once from the inbox of %s: did it delete them?", a.Missing, a.ID),
+			Commands: []string{"hived inbox --agent " + string(a.ID) + " --put-back", "hived inbox --agent " + string(a.ID) + " --believe"},
+		})
+	}
+	n.addSome(list, "messages vanished from %d more inboxes", "hived status --json")
+}
+
+// fullInboxes says that what is sent to a person, or to the lead, is dropped.
+func (n *needs) fullInboxes() {
+	for _, id := range slices.Compact([]protocol.AgentID{protocol.Human, n.d.state.Lead}) {
+		a := n.d.state.Agents[id]
+		if a == nil || a.There() < n.d.settings.InboxCap {
+			continue
+		}
+		n.add(protocol.Need{
+			Code: protocol.Code(protocol.InboxFull), Agent: id, Count: a.Inbox.Len(), Commands: []string{"hived inbox --agent " + string(id), "hived done --agent " + string(id) + " MESSAGE"},
+			Text: fmt.Sprintf("the inbox of %s is full: it holds %d unread messages, and what is sent to it is dropped, but for what must be answered", id, a.Inbox.Len()),
+		})
+	}
+}
+
+// stoppedAgents are those that may be in a loop, and human where it counts as one
+// of them.
+func (n *needs) stoppedAgents() {
+	var list []protocol.Need
+	for _, a := range n.d.state.Roster() {
+		if a.Stopped {
+			n.owns(protocol.CodeEchoCap, a.ID)
+			list = append(list, protocol.Need{
+				Code: protocol.CodeEchoCap, Agent: a.ID, Commands: []string{"hived continue --agent " + string(a.ID)},
+				Text: string(a.ID) + " may be in a loop: what it sends to agents waits in its outbox until you let it go on",
+			})
+		}
+	}
+	n.addSome(list, "%d more agents may be in a loop", "hived status")
+	if n.d.state.HumanCounts {
+		n.owns(protocol.CodeHumanCounts, protocol.Human)
+		n.add(protocol.Need{
+			Code: protocol.CodeHumanCounts, Agent: protocol.Human, Commands: []string{"hived continue --agent human"},
+			Text: fmt.Sprintf("human wrote to agents over %d times within an hour, as a program that answers would: its messages let nobody go on", ledger.WordsAnHour),
+		})
+	}
+}
+
+// stoppedThreads are the conversations of which messages are kept.
+func (n *needs) stoppedThreads() {
+	kept := n.d.state.Kept()
+	var list []protocol.Need
+	for _, conv := range slices.Sorted(maps.Keys(kept)) {
+		list = append(list, protocol.Need{
+			Code: protocol.Code(protocol.HopCap), Conversation: conv, Count: kept[conv], Commands: []string{"hived continue " + string(conv)},
+			Text: fmt.Sprintf("conversation %s is stopped; %s kept until you let it go on", conv, times(kept[conv], "message")),
+		})
+	}
+	n.addSome(list, "%d more conversations are stopped", "hived log --kind message")
+}
+
+// busyPairs are agents that may be in a loop that looks like work.
+func (n *needs) busyPairs() {
+	var list []protocol.Need
+	for _, b := range n.d.state.BusyPairs(n.now) {
+		list = append(list, protocol.Need{
+			Code: protocol.CodeBusyPair, Agent: b.One, Count: b.Messages, Commands: []string{"hived log --kind message --of " + string(b.One), "hived agent hold " + string(b.One)},
+			Text: fmt.Sprintf("%s and %s sent each other %d messages within a day, with no word of a person: look whether it is work", b.One, b.Other, b.Messages),
+		})
+	}
+	n.addSome(list, "%d more pairs of agents write to each other as often", "hived log --kind message")
+}
+
+// nobodyEligible are the tasks for agents that are not there.
+func (n *needs) nobodyEligible() {
+	there := map[protocol.Address]bool{}
+	for _, a := range n.d.state.Agents {
+		if a.Status != ledger.Archived {
+			for _, to := range addresses(a) {
+				there[to] = true
+			}
+		}
+	}
+	var list []protocol.Need
+	for a := range n.d.state.Tasks.Wanted() {
+		if slices.ContainsFunc(a.To, func(to protocol.Address) bool { return there[to] }) {
+			continue
+		}
+		first := n.d.state.Tasks.Get(a.Tasks[0])
+		what := fmt.Sprintf("task %s, %s, is for nobody", first.ID, first.Title)
+		if more := len(a.Tasks) - 1; more > 0 {
+			what = fmt.Sprintf("%d tasks are for nobody, the oldest %s, %s", more+1, first.ID, first.Title)
+		}
+		why, remedy := n.d.nobodyFor(a.To)
+		list = append(list, protocol.Need{
+			Code: protocol.CodeNobodyEligible, Task: first.ID, Count: len(a.Tasks), Since: n.d.state.Tasks.Time(first.Since),
+			Text: what + ": " + why, Commands: []string{remedy, "hived task cancel " + string(first.ID)},
+		})
+	}
+	slices.SortFunc(list, func(a, b protocol.Need) int { return cmp.Compare(a.Task, b.Task) })
+	n.addSome(list, "tasks for %d more roles wait for agents that are not there", "hived task list --state unassigned")
+}
+
+// silentAgents are offered no tasks, while there are some.
+func (n *needs) silentAgents() {
+	if n.d.state.Tasks.Stats.States[task.Unassigned] == 0 {
+		return
+	}
+	var ids []protocol.Address
+	for _, a := range n.d.state.Roster() {
+		if Silent(a) {
+			n.owns(protocol.CodeAgentSilent, a.ID)
+			ids = append(ids, protocol.Address(a.ID))
+		}
+	}
+	if len(ids) == 0 {
+		return
+	}
+	x := protocol.Need{
+		Code: protocol.CodeAgentSilent, Count: len(ids), Commands: []string{"hived task claim"},
+		Text: "offers of tasks ran out unanswered, so no more are made to " + names(ids) + " until they do something: start them, or let others claim what waits",
+	}
+	if len(ids) == 1 {
+		x.Agent = protocol.AgentID(ids[0])
+	}
+	n.add(x)
+}
+
+// takenAway are the tasks that hived took from their holders, until somebody has
+// them again.
+func (n *needs) takenAway() {
+	var list []protocol.Need
+	for t := range n.d.state.Tasks.Stranded() {
+		if task.Ended(t.State) {
+			continue
+		}
+		id, from := string(t.ID), t.Last()
+		n.owns(protocol.CodeTakenAway, from)
+		list = append(list, protocol.Need{
+			Code: protocol.CodeTakenAway, Agent: from, Task: t.ID, Conversation: protocol.TaskConversation(t.ID),
+			Text:     fmt.Sprintf("task %s, %s, was taken from %s and waits for somebody to take it", id, t.Title, from),
+			Commands: []string{"hived task show " + id, "hived task cancel " + id},
+		})
+	}
+	n.addSome(list, "%d more tasks were taken from their holders and wait for somebody", "hived task list --state unassigned")
+}
+
+// failedShown is how long a task is listed that was tried in vain, and that nobody
+// resumes.
+const failedShown = 24 * time.Hour
+
+// inVain are the tasks that failed because their executions reached nothing new.
+func (n *needs) inVain() {
+	var list []protocol.Need
+	for t := range n.d.state.Tasks.Stranded() {
+		at := n.d.state.Tasks.Time(t.Since)
+		if heir, _ := n.d.state.Tasks.Heir(t.ID); t.State != task.Failed || heir != t.ID || n.now.Sub(at) >= failedShown {
+			continue
+		}
+		id := string(t.ID)
+		list = append(list, protocol.Need{
+			Code: protocol.CodeTaskFailed, Task: t.ID, Conversation: protocol.TaskConversation(t.ID), Since: at,
+			Text:     fmt.Sprintf("task %s, %s, has failed: %s", id, t.Title, cut(t.Reason, saidInANeed)),
+			Commands: []string{"hived task show " + id, "hived task resume " + id},
+		})
+	}
+	n.addSome(list, "%d more tasks have failed because nobody got on with them", "hived task list --state failed")
+}
+
+// troubles are what went wrong within the last hour, by kind and code.
+func (n *needs) troubles() {
+	groups := map[protocol.Kind][][]ledger.Trouble{}
+	all := slices.DeleteFunc(n.d.state.Troubles(n.now), n.listed)
+	for len(all) > 0 {
+		kind, code := all[0].Kind, all[0].Code
+		end := slices.IndexFunc(all, func(t ledger.Trouble) bool { return t.Kind != kind || t.Code != code })
+		if end < 0 {
+			end = len(all)
+		}
+		groups[kind] = append(groups[kind], all[:end])
+		all = all[end:]
+	}
+	for _, kind := range []protocol.Kind{protocol.KindAlert, protocol.KindTask, protocol.KindQuarantine, protocol.KindDrop} {
+		for _, group := range groups[kind] {
+			n.trouble(kind, group)
+		}
+	}
+}
+
+// listed tells whether items of their own say all that a trouble does.
+func (n *needs) listed(t ledger.Trouble) bool {
+	switch {
+	case t.Kind == protocol.KindAlert:
+		return n.own[about{t.Code, t.Agent}] > 0
+	case t.Kind == protocol.KindTask && (t.Code == protocol.CodeReleased || t.Code == protocol.CodeLeaseExpired):
+		return t.Count(n.now) <= n.own[about{protocol.CodeTakenAway, t.Agent}]
+	}
+	return false
+}
+
+// trouble sums up what has one code.
+func (n *needs) trouble(kind protocol.Kind, group []ledger.Trouble) {
+	var ids []protocol.Address
+	last, first, count := group[0], group[0].First, 0
+	for _, t := range group {
+		count += t.Count(n.now)
+		if t.Of > last.Of {
+			last = t
+		}
+		if t.First.Before(first) {
+			first = t.First
+		}
+		if t.Agent != "" {
+			ids = append(ids, protocol.Address(t.Agent))
+		}
+	}
+	if begin := n.now.Add(-ledger.Lately); first.Before(begin) {
+		first = begin
+	}
+	from := ""
+	if len(ids) > 0 {
+		from = " of " + names(ids)
+	}
+	newest := ": "
+	if count > 1 {
+		newest = ", the newest: "
+	}
+	x := protocol.Need{Code: last.Code, Count: count, Since: first, Commands: []string{"hived log --kind " + string(kind)}}
+	if len(group) == 1 {
+		x.Agent, x.Task = last.Agent, last.Task
+	}
+	switch kind {
+	case protocol.KindAlert:
+		x.Text = times(count, "alert") + from + " in the last hour" + newest + last.Text
+	case protocol.KindTask:
+		x.Text = times(count, "task") + " taken from " + names(ids) + " in the last hour" + newest + string(last.Task) + ", " + last.Text
+	case protocol.KindQuarantine:
+		x.Text = times(count, "file") + from + " set aside in the last hour" + newest + last.Text
+	case protocol.KindDrop:
+		x.Text = times(count, "message") + from + " not delivered in the last hour" + newest + last.Text
+	case protocol.KindHive, protocol.KindAgent, protocol.KindMessage, protocol.KindDuplicate, protocol.KindHandled, protocol.KindDelivered, protocol.KindFile, protocol.KindTaskRejected:
+	}
+	n.add(x)
+}
+
+func times(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}

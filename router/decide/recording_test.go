@@ -1,0 +1,147 @@
+package decide
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"fmt"
+	"hash"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	strides "github.com/hived/hived/internal/sweep"
+	"github.com/hived/hived/protocol"
+)
+
+// recordedSeed is where the recorded histories begin, and recordedMost how many
+// there are.
+const (
+	recordedSeed = 20270301
+	recordedMost = 200
+)
+
+// TestRecordedTaskHistories lets the random histories of TestTaskModel happen that
+// some seeds lead to, and holds every decision against a recording: the event as a
+// line of the log, each change with the sum of its bytes, and each view. So
+// rules can be moved and rewritten without a byte of what they decide becoming
+// another, and the order in which a map is gone through decides nothing.
+//
+// The recording has a line for each history: its number, how many decisions it has,
+// the sum of all, and two characters for each decision, of the sum of all up to it,
+// by which the first that differs is found. A change of the actions, or another
+// version of rapid, makes other histories, and the recording is written anew:
+//
+//	HIVED_SWEEP=gate go test ./router/decide -run TestRecordedTaskHistories -update
+func TestRecordedTaskHistories(t *testing.T) { // alone, because the flags of rapid are for all
+	if testing.Short() {
+		t.Skip("the histories are shorter with -short")
+	}
+	file := filepath.Join("testdata", "histories.txt")
+	n := min(strides.Of(strides.Recorded), recordedMost)
+	if *update {
+		n = recordedMost
+	}
+	setRapid(t, map[string]string{"rapid.seed": strconv.Itoa(recordedSeed), "rapid.checks": strconv.Itoa(n), "rapid.steps": "60", "rapid.nofailfile": "true"})
+	var list []*recording
+	rapid.Check(t, func(rt *rapid.T) {
+		r := newRecording()
+		list = append(list, r)
+		newTaskRun(rt, r.add).live(rt)
+	})
+	if *update {
+		writeRecordings(t, file, list)
+		return
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
+	if len(lines) != recordedMost || len(list) != n {
+		t.Fatalf("%d histories are recorded, want %d, and %d happened, want %d", len(lines), recordedMost, len(list), n)
+	}
+	for i, r := range list {
+		if why := r.differs(lines[i]); why != "" {
+			t.Errorf("history %d: %s", i+1, why)
+		}
+	}
+}
+
+func writeRecordings(t *testing.T, file string, list []*recording) {
+	t.Helper()
+	var b strings.Builder
+	total := 0
+	for i, r := range list {
+		fmt.Fprintf(&b, "%d %d %s %s\n", i+1, len(r.texts), r.sum(), r.marks.String())
+		total += len(r.texts)
+	}
+	if err := os.WriteFile(file, []byte(b.String()), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%d decisions in %d histories, %d bytes", total, len(list), b.Len())
+}
+
+// recording is what was decided in one history.
+type recording struct {
+	all   hash.Hash
+	marks strings.Builder
+	texts []string
+}
+
+func newRecording() *recording { return &recording{all: sha256.New()} }
+
+// add takes note of what was decided.
+func (r *recording) add(list []Decision) {
+	for _, x := range list {
+		text := decisionText(x)
+		r.all.Write([]byte(text)) // it never fails
+		r.marks.WriteString(base64.RawURLEncoding.EncodeToString(r.all.Sum(nil))[:markSize])
+		r.texts = append(r.texts, text)
+	}
+}
+
+// markSize is how many characters of the recording belong to one decision.
+const markSize = 2
+
+// decisionText is all of a decision, as text: its line of the log without the lines
+// before it, and what it changes.
+func decisionText(x Decision) string {
+	line, _, err := protocol.AppendLine(nil, x.Event, protocol.Sum{})
+	if err != nil {
+		return err.Error()
+	}
+	b := line
+	for _, c := range x.Changes {
+		b = append(b, changeText(c)+"\n"...)
+	}
+	for _, c := range x.Views {
+		b = append(b, "view "+changeText(c)+"\n"...)
+	}
+	return string(b)
+}
+
+func (r *recording) sum() string { return hex.EncodeToString(r.all.Sum(nil)) }
+
+// differs says how a history differs from its line of the recording; nothing where
+// it does not.
+func (r *recording) differs(line string) string {
+	f := strings.Fields(line)
+	if len(f) != 4 {
+		return "its line in the recording is " + line
+	}
+	if f[1] == strconv.Itoa(len(r.texts)) && f[2] == r.sum() {
+		return ""
+	}
+	was, is := f[3], r.marks.String()
+	for i := 0; i < min(len(is), len(was)); i += markSize {
+		if is[i:i+markSize] != was[i:i+markSize] {
+			return fmt.Sprintf("decision %d of %s is another:\n%s", i/markSize+1, f[1], r.texts[i/markSize])
+		}
+	}
+	return fmt.Sprintf("it has %d decisions, and %s were recorded; the first %d are the same", len(r.texts), f[1], min(len(is), len(was))/markSize)
+}

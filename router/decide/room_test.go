@@ -1,0 +1,28 @@
+package decide
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/hived/hived/protocol"
+	"github.com/hived/hived/task"
+)
+
+// TestHoldIsOneStep: a daemon that died between a hold and what follows from it
+// takes the offers back when it starts.
+func TestHoldIsOneStep(t *testing.T) {
+	t.Parallel()
+	b := newTaskBench(t, "bob")
+	id := b.makes(`{"title":"1","to":["bob"]}`)[0]
+	b.d.agent(b.now, &protocol.AgentEvent{Agent: "bob", Action: protocol.Held})
+	b.d.Take(b.now)
+	b.d = New(b.d.state, b.d.settings, zeros{})
+	if !b.d.TasksDue(b.now) {
+		t.Error("there is nothing to do")
+	}
+	if got := b.later(time.Millisecond); !slices.Equal(got, []string{"offer_exhausted"}) {
+		t.Errorf("it did %v", got)
+	}
+	b.want(id, task.Unassigned)
+}

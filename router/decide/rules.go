@@ -1,0 +1,486 @@
+package decide
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/hived/hived/ledger"
+	"github.com/hived/hived/protocol"
+)
+
+// message accepts a message: works out its thread, its recipients and what
+// keeps it from each of them, and records all of it (spec §4). content is the
+// hash of what it says where its sender chose the id.
+func (d *Decider) message(now time.Time, a protocol.Arrival, content string) error {
+	m := a.Message
+	sent, err := d.archiveName(now, a, protocol.SentName(a.Name), a.SentTaken)
+	if err != nil {
+		return err
+	}
+	r := d.resolve(a.Agent, m)
+	if err := d.restrain(now, a.Agent, r); err != nil {
+		return err
+	}
+	thread := d.state.Thread(now, a.Agent, r.to, m.InReplyTo, m.Conversation)
+	e := &protocol.MessageEvent{
+		From: a.Agent, To: m.To, InReplyTo: m.InReplyTo, Hops: d.hops(a.Agent, m, thread),
+		Sent: sent, Original: &a.Original, Raw: string(a.Raw), Conversation: m.Conversation, Content: content,
+	}
+	d.claimHops(e, m)
+	if e.Conversation == "" {
+		e.Conversation = thread.Conversation
+	}
+	if e.Conversation == "" {
+		id, err := d.ids.Next(now)
+		if err != nil {
+			return fmt.Errorf("draw an id: %w", err)
+		}
+		e.Conversation = protocol.ConversationID("conv-" + id.String())
+	}
+	if m.From != "" && m.From != string(a.Agent) {
+		e.ClaimedFrom = m.From
+	}
+	first := d.state.FirstReply(a.Agent, r.to, m.InReplyTo)
+	d.limits(now, e, m, r)
+	e.Delivered = r.to
+	d.countEchoes(now, e, first)
+	misspelt := d.misspelt(a.Agent, m)
+	for _, x := range misspelt {
+		e.Misspelt = append(e.Misspelt, x.Field)
+	}
+	seq, err := d.accept(now, e, m, a.ModTime)
+	if err != nil {
+		return err
+	}
+	if err := d.drops(now, seq, e, r); err != nil {
+		return err
+	}
+	if err := d.tellOfKept(now, seq, e, r.tellPerson); err != nil {
+		return err
+	}
+	if slices.Contains(e.Delivered, protocol.Hive) {
+		if err := d.command(now, seq, e, m); err != nil {
+			return err
+		}
+	}
+	return d.tellMisspelt(now, seq, e, misspelt)
+}
+
+// accept fills in what the sender left out and records the message.
+func (d *Decider) accept(now time.Time, e *protocol.MessageEvent, m *protocol.Message, modified time.Time) (protocol.Seq, error) {
+	id, err := d.ids.Next(now)
+	if err != nil {
+		return 0, fmt.Errorf("draw an id: %w", err)
+	}
+	e.File = id.String() + ".json"
+	if e.ID = m.ID; e.ID == "" {
+		e.ID = protocol.MessageID(id.String())
+	}
+	if e.Conversation == "" {
+		e.Conversation = protocol.ConversationID("conv-" + id.String())
+	}
+	if e.Act = m.Act; e.Act == "" {
+		e.Act = protocol.Inform
+	}
+	e.Subject = cut(m.Subject, 200)
+	if y := modified.UTC().Year(); y <= 1 || y > 9999 {
+		modified = now // a file can have a time that no message can
+	}
+	if e.Set, err = fillIn(e, m, modified); err != nil {
+		return 0, err
+	}
+	ev := d.next(now, e)
+	delivered, err := protocol.Deliver(m, e.Set, ev.Seq, ev.TS)
+	if err != nil {
+		return 0, fmt.Errorf("write message %s: %w", e.ID, err)
+	}
+	e.Blob, e.Size = protocol.BlobOf(delivered), len(delivered)
+	return d.record(ev, ledger.MessageChanges(e, delivered)), nil
+}
+
+// set is what hived lays over a message (spec §2).
+type set struct {
+	ID            string  `json:"id,omitzero"`
+	Conversation  string  `json:"conversation,omitzero"`
+	InReplyTo     *string `json:"in_reply_to,omitempty"`
+	From          string  `json:"from"`
+	Act           string  `json:"act,omitzero"`
+	Subject       *string `json:"subject,omitzero"`
+	Body          *string `json:"body,omitzero"`
+	Hops          int     `json:"hops"`
+	RequiresReply *bool   `json:"requires_reply,omitzero"`
+	NeedsHuman    *bool   `json:"needs_human,omitzero"`
+	CreatedAt     string  `json:"created_at,omitzero"`
+}
+
+func fillIn(e *protocol.MessageEvent, m *protocol.Message, modified time.Time) (jsontext.Value, error) {
+	s := set{From: string(e.From), Hops: e.Hops}
+	empty := ""
+	if !m.Has("id") {
+		s.ID = string(e.ID)
+	}
+	if !m.Has("conversation") {
+		s.Conversation = string(e.Conversation)
+	}
+	if !m.Has("act") {
+		s.Act = string(e.Act)
+	}
+	if !m.Has("subject") {
+		s.Subject = &empty
+	}
+	if !m.Has("body") {
+		s.Body = &empty
+	}
+	if !m.Has("requires_reply") {
+		wants := e.Act.WantsReply()
+		s.RequiresReply = &wants
+	}
+	if !m.Has("needs_human") {
+		s.NeedsHuman = new(bool)
+	}
+	if !m.Has("created_at") {
+		s.CreatedAt = protocol.Stamp(modified)
+	}
+	v, err := json.Marshal(s)
+	if err != nil {
+		return nil, fmt.Errorf("write what is filled in for message %s: %w", e.ID, err)
+	}
+	if !m.Has("in_reply_to") {
+		v = append(v[:len(v)-1], `,"in_reply_to":null}`...)
+	}
+	return v, nil
+}
+
+// hops counts because agents forget to (spec §4.3). Messages of people start the
+// count.
+func (d *Decider) hops(from protocol.AgentID, m *protocol.Message, t ledger.Thread) int {
+	switch {
+	case !d.state.CountsAsAgent(from) || toHiveAlone(m):
+		return 0
+	case t.Known:
+		return min(t.Hops, math.MaxInt32-1) + 1
+	case m.InReplyTo != "":
+		return 1
+	}
+	return 0
+}
+
+// claimHops adds what a sender claims, which can only make it more, and counts for
+// this message alone: else one message could end a conversation of others.
+func (d *Decider) claimHops(e *protocol.MessageEvent, m *protocol.Message) {
+	if d.state.CountsAsAgent(e.From) && !toHiveAlone(m) && m.Hops > e.Hops {
+		e.Hops, e.Claimed = m.Hops, m.Hops-e.Hops
+	}
+}
+
+func toHiveAlone(m *protocol.Message) bool {
+	return !m.NeedsHuman && !slices.ContainsFunc(m.To, func(to protocol.Address) bool { return to != protocol.Address(protocol.Hive) })
+}
+
+// recipients is who a message is meant for, and who of them does not get it.
+type recipients struct {
+	to       []protocol.AgentID
+	archived []protocol.AgentID
+	dropped  []dropped
+
+	tellPerson bool // of what is kept
+}
+
+type dropped struct {
+	reason  protocol.Reason
+	to      []protocol.Address
+	detail  string                           // one sentence, with the remedy where there is no other
+	remedy  func(by protocol.AgentID) string // what its reader can do; nil: it stands in the detail
+	nearest []string
+	tell    bool
+	tellToo bool // a person, too
+}
+
+// text says to somebody why it was dropped, and what he can do.
+func (x *dropped) text(by protocol.AgentID) string {
+	if x.remedy == nil {
+		return x.detail
+	}
+	return x.detail + "; " + x.remedy(by)
+}
+
+func (r *recipients) add(id protocol.AgentID) {
+	if !slices.Contains(r.to, id) {
+		r.to = append(r.to, id)
+	}
+}
+
+// resolve turns addresses into agents (spec §4.4).
+func (d *Decider) resolve(from protocol.AgentID, m *protocol.Message) *recipients {
+	r := &recipients{}
+	unknown := dropped{reason: protocol.NoInbox, tell: true}
+	var hints []string
+	seen := map[protocol.Address]bool{}
+	to := m.To
+	if m.NeedsHuman {
+		to = append(slices.Clone(to), protocol.Address(protocol.Human))
+	}
+	for _, address := range to {
+		if seen[address] {
+			continue
+		}
+		seen[address] = true
+		if hint := d.expand(from, address, r); hint != nil {
+			unknown.to = append(unknown.to, address)
+			if len(hints) < 5 {
+				hints = append(hints, hint())
+				unknown.nearest = append(unknown.nearest, protocol.Nearest(string(address), d.addressees(), 3)...)
+			}
+		}
+	}
+	if len(unknown.to) > 0 {
+		unknown.detail = strings.Join(hints, "; ")
+		if more := len(unknown.to) - len(hints); more > 0 {
+			unknown.detail += fmt.Sprintf("; and %d more", more)
+		}
+		r.dropped = append(r.dropped, unknown)
+	}
+	return r
+}
+
+// expand adds those whom one address means. A hint, which costs time to make,
+// says why it means nobody, and what to do.
+func (d *Decider) expand(from protocol.AgentID, address protocol.Address, r *recipients) (hint func() string) {
+	if role, ok := address.Role(); ok {
+		return d.expandRole(role, r)
+	}
+	switch id := protocol.AgentID(address); id {
+	case protocol.Hive:
+		r.add(id)
+		return nil
+	case protocol.Broadcast:
+		return d.expandBroadcast(from, r)
+	case protocol.Lead, protocol.God:
+		if d.state.Lead == "" {
+			return func() string { return "no lead is set; write to human, or " + d.setLead(from) }
+		}
+		r.add(d.state.Lead)
+		return nil
+	default:
+		a := d.state.Agents[id]
+		if a == nil {
+			return func() string { return d.unknown(string(id)) }
+		}
+		if a.Status == ledger.Archived {
+			r.archived = append(r.archived, id)
+		}
+		r.add(id)
+		return nil
+	}
+}
+
+func (d *Decider) expandBroadcast(from protocol.AgentID, r *recipients) func() string {
+	n := 0
+	for _, a := range d.state.Roster() {
+		if a.ID != from && a.ID != protocol.Human && a.Status != ledger.Archived {
+			r.add(a.ID)
+			n++
+		}
+	}
+	if n == 0 {
+		return say("there is no other active agent to broadcast to")
+	}
+	return nil
+}
+
+func (d *Decider) expandRole(role string, r *recipients) func() string {
+	var roles []string
+	n := 0
+	for _, a := range d.state.Roster() {
+		if a.Status == ledger.Archived {
+			continue
+		}
+		if a.Has(role) {
+			r.add(a.ID)
+			n++
+		}
+		roles = append(append(roles, a.Caps...), a.Role)
+	}
+	if n > 0 {
+		return nil
+	}
+	return func() string {
+		return "no active agent has the role or capability " + protocol.Quote(role) + didYouMean(role, roles, listsAll)
+	}
+}
+
+func say(text string) func() string { return func() string { return text } }
+
+func (d *Decider) unknown(name string) string {
+	return d.unknownAmong(name, d.addressees())
+}
+
+// unknownAmong says that there is no such agent, and which of the names is the
+// nearest.
+func (d *Decider) unknownAmong(name string, names []string) string {
+	return "there is no agent " + protocol.Quote(name) + didYouMean(name, names, listsAll)
+}
+
+// addressees are all names that a message can be sent to, but roles.
+func (d *Decider) addressees() []string {
+	return d.names(protocol.Broadcast, protocol.Lead, protocol.Hive)
+}
+
+// names are those of the roster, and others.
+func (d *Decider) names(others ...protocol.AgentID) []string {
+	var names []string
+	for _, id := range others {
+		names = append(names, string(id))
+	}
+	for _, a := range d.state.Roster() {
+		names = append(names, string(a.ID))
+	}
+	return names
+}
+
+// listsAll says where all agents and roles stand.
+const listsAll = "registry.json lists all"
+
+// didYouMean names the nearest of what there is, and all of it where nothing
+// is near and the list is short; else it says where that stands.
+func didYouMean(name string, known []string, where string) string {
+	slices.Sort(known)
+	known = slices.DeleteFunc(slices.Compact(known), func(s string) bool { return s == "" })
+	if near := protocol.Nearest(name, known, 3); len(near) > 0 {
+		return "; did you mean " + strings.Join(near, " or ") + "?"
+	}
+	if len(known) > 0 && len(known) <= 12 {
+		return "; there are " + strings.Join(known, ", ")
+	}
+	return "; " + where
+}
+
+// limits takes from the recipients those whom a rule keeps the message from
+// (spec §4.3, §4.5).
+func (d *Decider) limits(now time.Time, e *protocol.MessageEvent, m *protocol.Message, r *recipients) {
+	switch {
+	case d.expired(now, m, r):
+	case e.Hops > d.settings.HopCap:
+		d.stop(now, e, r)
+	default:
+		d.inboxCap(r)
+	}
+}
+
+// expired drops a message that is found too late.
+func (d *Decider) expired(now time.Time, m *protocol.Message, r *recipients) bool {
+	if m.ExpiresAt.IsZero() || !now.After(m.ExpiresAt) {
+		return false
+	}
+	d.dropAll(r, dropped{
+		reason: protocol.Expired, tell: true,
+		detail: fmt.Sprintf("it expired at %s and was found at %s; send it again with a later expires_at, or none", m.ExpiresAt.UTC().Format(time.RFC3339), now.UTC().Format(time.RFC3339)),
+	}, true)
+	return true
+}
+
+// dropAll keeps the message from everybody; from hive itself only where it
+// says so, because messages to hive are never dropped for their hops.
+func (d *Decider) dropAll(r *recipients, why dropped, hiveToo bool) {
+	d.drop(r, why, func(id protocol.AgentID) bool { return hiveToo || id != protocol.Hive })
+}
+
+// drop moves those recipients that fit out of the list.
+func (d *Decider) drop(r *recipients, why dropped, fits func(protocol.AgentID) bool) {
+	stay := r.to[:0:0]
+	for _, id := range r.to {
+		if fits(id) {
+			why.to = append(why.to, protocol.Address(id))
+		} else {
+			stay = append(stay, id)
+		}
+	}
+	r.to = stay
+	r.archived = slices.DeleteFunc(r.archived, fits)
+	if len(why.to) > 0 {
+		r.dropped = append(r.dropped, why)
+	}
+}
+
+func (d *Decider) inboxCap(r *recipients) {
+	d.drop(r, dropped{
+		reason: protocol.InboxFull, tell: true,
+		detail: fmt.Sprintf("its inbox holds %d unread messages, which is the cap; send it again when some are handled", d.settings.InboxCap),
+	}, func(id protocol.AgentID) bool {
+		a := d.state.Agents[id]
+		return a != nil && a.There() >= d.settings.InboxCap
+	})
+}
+
+// drops records what was not delivered, and tells the sender (spec §4.4-4.6).
+func (d *Decider) drops(now time.Time, seq protocol.Seq, e *protocol.MessageEvent, r *recipients) error {
+	for _, x := range r.dropped {
+		d.emit(now, &protocol.DropEvent{Of: seq, ID: e.ID, From: e.From, To: x.to, Conversation: e.Conversation, Reason: x.reason, Detail: x.text(e.From), Told: x.tell})
+		if !x.tell {
+			continue
+		}
+		n := notice{
+			to: e.From, act: protocol.Failure, reply: e.ID, conversation: e.Conversation, code: protocol.Code(x.reason),
+			subject: "not delivered to " + names(x.to),
+			data:    map[string]any{"of": seq, "to": x.to},
+		}
+		n.body = "Message " + string(e.ID) + " was not delivered to " + names(x.to) + ": "
+		if len(x.nearest) > 0 {
+			n.data["nearest"] = x.nearest
+		}
+		if err := d.tellBoth(now, e, n, x.tellToo, x.text); err != nil {
+			return err
+		}
+	}
+	if len(r.archived) == 0 {
+		return nil
+	}
+	to := make([]protocol.Address, 0, len(r.archived))
+	for _, id := range r.archived {
+		to = append(to, protocol.Address(id))
+	}
+	return d.notice(now, notice{
+		to: e.From, act: protocol.Inform, reply: e.ID, conversation: e.Conversation, code: protocol.CodeArchivedRecipient,
+		subject: names(to) + " is archived",
+		body:    "Message " + string(e.ID) + " was filed for " + names(to) + ", which is archived: nobody may read it. Write to somebody else, or " + d.managing(e.From, "bring it back", "hived agent restore "+string(r.archived[0]), "agent-restore", onAgent(r.archived[0])) + ".",
+		data:    map[string]any{"of": seq, "to": to},
+	})
+}
+
+func closing(sentence string) string {
+	if strings.HasSuffix(sentence, "?") || strings.HasSuffix(sentence, ".") {
+		return ""
+	}
+	return "."
+}
+
+// names lists addresses for a person, at most five of them.
+func names(list []protocol.Address) string {
+	var b strings.Builder
+	for i, a := range list {
+		if i == 5 {
+			fmt.Fprintf(&b, " and %d more", len(list)-i)
+			break
+		}
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		b.WriteString(cut(string(a), 70))
+	}
+	return b.String()
+}
+
+// cut shortens text to a number of characters.
+func cut(s string, most int) string {
+	if utf8.RuneCountInString(s) <= most {
+		return s
+	}
+	return string([]rune(s)[:most-1]) + "…"
+}

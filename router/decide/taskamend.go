@@ -1,0 +1,102 @@
+package decide
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/hived/hived/protocol"
+	"github.com/hived/hived/task"
+)
+
+// amendable are the members of a brief that can be changed. Who may have a task,
+// what it needs and how urgent it is say where it waits, and stay.
+var amendable = []string{"title", "body", "gate", "approvals", "approvers", "data"}
+
+// amends writes the next version of a task's brief: what the command says in place
+// of what it was. The holder goes on under its epoch, and is told.
+func (d *Decider) amends(r *report) *refusal {
+	t := r.t
+	if r.by != t.Creator && r.by != protocol.Human {
+		return &refusal{protocol.CodeNotAllowed, onlyCreator(t)}
+	}
+	if task.Ended(t.State) {
+		return d.illegal(r)
+	}
+	was, err := d.event(t.BriefAt)
+	brief, is := was.Body.(*protocol.TaskEvent)
+	if err != nil || !is || brief.Spec == nil {
+		return &refusal{protocol.CodeBadCommand, "its brief cannot be read from the log; cancel it and create it again"}
+	}
+	spec, changed, no := r.amended(brief.Spec)
+	if no != nil {
+		return no
+	}
+	if t.State == task.Paused && (slices.Contains(changed, "approvals") || slices.Contains(changed, "approvers")) {
+		return &refusal{protocol.CodeBadCommand, "it asks for approval now, and who may give it stays as it is until that is answered"}
+	}
+	if no := onlyAgents(r, []protocol.TaskSpec{spec}, 0); no != nil {
+		return no
+	}
+	if no := d.check(r.by, &spec); no != nil {
+		return no
+	}
+	spec.To, spec.Needs = brief.Spec.To, brief.Spec.Needs
+	keeps := protocol.Amendment{Version: 2, Creator: t.Creator, CreatedAt: was.TS.UTC()}
+	if brief.Amends != nil {
+		keeps.Version, keeps.CreatedAt = brief.Amends.Version+1, brief.Amends.CreatedAt
+	}
+	if r.Reason == "" {
+		r.Reason = strings.Join(changed, ", ")
+	}
+	author := gateBy(brief)
+	if slices.Contains(changed, "gate") {
+		author = r.by
+	}
+	if spec.Gate == "" {
+		author = ""
+	}
+	return d.take(r, protocol.TaskEvent{Event: task.Amend, Spec: &spec, GateBy: author, Amends: &keeps, Needs: brief.Needs, Resumes: t.Resumes, Repairs: t.Repairs, Depth: int(t.Depth)})
+}
+
+// amended gives a brief with what the command changes, and the names of that. Whom
+// the task is for and what it needs is left out: it was checked once.
+func (r *report) amended(was *protocol.TaskSpec) (spec protocol.TaskSpec, changed []string, no *refusal) {
+	bad := func(text string) (protocol.TaskSpec, []string, *refusal) {
+		return spec, nil, &refusal{protocol.CodeBadCommand, text}
+	}
+	var has map[string]jsontext.Value
+	if r.m.Data.Kind() != '{' || json.Unmarshal(r.m.Data, &has) != nil {
+		return bad("it does not say what changes; to change what is to be done, " + r.send(`--body "…"`, `{"body": "…"}`))
+	}
+	reason := struct {
+		Reason string `json:"reason"`
+	}{}
+	_ = json.Unmarshal(r.m.Data, &reason) // what is no text is no reason
+	r.Reason = strings.TrimSpace(reason.Reason)
+	delete(has, memberReason)
+	changed = slices.Sorted(maps.Keys(has))
+	if len(changed) == 0 {
+		return bad("it changes nothing; it can change " + strings.Join(amendable, ", "))
+	}
+	for _, name := range changed {
+		if !slices.Contains(amendable, name) {
+			return bad(fmt.Sprintf("%s stays as it is: amend changes %s; for anything else cancel the task and create another", protocol.Quote(cut(name, 64)), strings.Join(amendable, ", ")))
+		}
+	}
+	data, err := json.Marshal(has)
+	if err == nil {
+		spec = *was
+		spec.Approvers, spec.Data = slices.Clone(was.Approvers), was.Data.Clone()
+		err = json.Unmarshal(data, &spec, protocol.OneIsAList())
+	}
+	if err != nil {
+		return bad("its data does not fit: " + dataFault(err, specMembers))
+	}
+	spec.To, spec.Needs = nil, nil
+	return spec, changed, nil
+}

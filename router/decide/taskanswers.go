@@ -1,0 +1,241 @@
+package decide
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/hived/hived/ledger"
+	"github.com/hived/hived/protocol"
+	"github.com/hived/hived/task"
+)
+
+// answerShown is how much of an answer is the reason of its event too, which has
+// the whole beside it, in characters.
+const answerShown = 200
+
+// approvers are those who may approve of a task: whom it names, else human, and
+// where more than one must also the lead and those with the role of one; never
+// the agent that asks (spec §8.5).
+func (d *Decider) approvers(t *task.Task) []protocol.AgentID {
+	return slices.DeleteFunc(d.approversOf(t.Approvers, int(t.Needed)), func(id protocol.AgentID) bool {
+		return id == t.Holder && id != protocol.Human
+	})
+}
+
+func (d *Decider) approversOf(named []protocol.Address, needed int) []protocol.AgentID {
+	r := &recipients{}
+	if len(named) == 0 {
+		r.add(protocol.Human)
+		if needed > 1 {
+			if d.state.Lead != "" {
+				r.add(d.state.Lead)
+			}
+			_ = d.expandRole(task.ApproverRole, r)
+		}
+	}
+	for _, to := range named {
+		if role, ok := to.Role(); ok {
+			_ = d.expandRole(role, r)
+		} else if id := protocol.AgentID(to); d.state.Agents[id] != nil {
+			r.add(id)
+		}
+	}
+	return r.to
+}
+
+// approves takes one approval of what a task asks. The last one that is needed lets
+// it go on.
+func (d *Decider) approves(r *report) *refusal {
+	if no := d.mayApprove(r); no != nil {
+		return no
+	}
+	if slices.Contains(r.t.Votes, r.by) {
+		return &refusal{protocol.CodeVotedTwice, "you have approved of it already; " + digits(int(r.t.Needed)-len(r.t.Votes)) + " more must"}
+	}
+	event := task.ApprovalGranted
+	if len(r.t.Votes)+1 < int(r.t.Needed) {
+		event = task.ApprovalVote
+	}
+	return d.answer(r, event, r.Comment)
+}
+
+func (d *Decider) denies(r *report) *refusal {
+	if no := d.mayApprove(r); no != nil {
+		return no
+	}
+	return d.answer(r, task.ApprovalDenied, or(r.Comment, string(r.by)+" denied it"))
+}
+
+func (d *Decider) mayApprove(r *report) *refusal {
+	who := d.approvers(r.t)
+	switch {
+	case !slices.Contains(who, r.by):
+		return &refusal{protocol.CodeNotApprover, "only " + or(listed(who), "agents that are not there") + " may approve of it; leave it to others"}
+	case r.t.State != task.Paused:
+		return d.questionOver(r)
+	}
+	return d.meansOpen(r)
+}
+
+// questionOver refuses an answer to a task that asks nothing of the kind any more,
+// and says what became of the question.
+func (d *Decider) questionOver(r *report) *refusal {
+	t, ask := r.t, r.Ask
+	if asked := d.noticeOf(r.by, r.m.InReplyTo); ask == 0 && asked.Task == t.ID {
+		ask = asked.Ask
+	}
+	what, why := "its question", "the task goes on without an answer"
+	if ask > 0 {
+		what = "question " + ask.String()
+	}
+	answered := t.Questions != nil && slices.ContainsFunc(t.Questions.Answered, func(a task.Answered) bool { return a.Ask == ask })
+	switch {
+	case answered:
+		return &refusal{protocol.CodeIllegalTransition, what + " was answered already: " + protocol.TaskAnswer(t.ID, ask)}
+	case t.Questions == nil:
+		return d.illegal(r)
+	case task.Ended(t.State):
+		why = "the task " + fate(t) + "; " + d.resumable(r.by, t)
+	case task.Held(t.State) && t.State != task.InProgress:
+		why = "the task is " + string(t.State)
+	case !task.Held(t.State):
+		why = "the task was taken from who asked"
+	}
+	return &refusal{protocol.CodeIllegalTransition, what + " is over, and nothing is asked of you: " + why}
+}
+
+// fate says how a task has ended.
+func fate(t *task.Task) string {
+	if t.State == task.Failed {
+		return "has failed" + before(t.Reason)
+	}
+	return "was " + string(t.State) + before(t.Reason)
+}
+
+// answersBlock lets a task go on that is blocked for want of a word, with that word.
+func (d *Decider) answersBlock(r *report) *refusal {
+	ask, _ := r.t.Open()
+	switch {
+	case r.by != r.t.Creator && !d.manages(r):
+		return &refusal{protocol.CodeNotAllowed, onlyManagers(r.t)}
+	case r.t.State != task.Blocked:
+		return d.questionOver(r)
+	case ask == 0:
+		return &refusal{protocol.CodeBadCommand, "it asks nothing: it waits for " + listed(r.t.BlockedOn)}
+	case r.Comment == "":
+		return &refusal{protocol.CodeBadCommand, "it says nothing; to say it, " + answering(r.by, r.t, task.Answer, ask)}
+	}
+	if no := d.meansOpen(r); no != nil {
+		return no
+	}
+	return d.answer(r, task.Answer, r.Comment)
+}
+
+// meansOpen refuses an answer that does not say, by the number of the question or
+// as a reply to a notice of it, that it is one to the question which is open now:
+// what was said to one question must not pass for an answer to the next
+// (spec §8.5).
+func (d *Decider) meansOpen(r *report) *refusal {
+	open, text := r.t.Open()
+	asked := d.noticeOf(r.by, r.m.InReplyTo)
+	means := r.Ask
+	if asked.Task == r.t.ID && asked.Ask > 0 && (means == 0 || means == open) {
+		means = asked.Ask
+	}
+	if means == open && open > 0 {
+		return nil
+	}
+	what := "it does not say which question it answers"
+	if means > 0 {
+		what = "it answers question " + means.String()
+	}
+	what += fmt.Sprintf(", and what is asked now is question %s, %s; ", open, protocol.Quote(cut(text, 200)))
+	way := answering(r.by, r.t, task.Event(r.event), open)
+	return &refusal{protocol.CodeStaleApproval, what + "if that is what you mean, " + way}
+}
+
+// answering says how an answer to the question of a number is given.
+func answering(by protocol.AgentID, t *task.Task, event task.Event, ask protocol.Seq) string {
+	verb := map[task.Event]string{task.ApprovalGranted: "approve", task.ApprovalDenied: "deny", task.Answer: "task answer"}[event]
+	command := "hived " + verb + " " + string(t.ID) + " --ask " + ask.String()
+	if event == task.Answer {
+		command += " \"…\""
+	}
+	return way(by, command, toSend(event, t.ID, 0, `{"ask": `+ask.String()+`, "comment": "…"}`))
+}
+
+// answer records an answer with its words, whole. The reason is what the task
+// shows of it.
+func (d *Decider) answer(r *report, event task.Event, reason string) *refusal {
+	if n := len(r.Comment); n > WordsMost {
+		return &refusal{protocol.CodeBadCommand, fmt.Sprintf("its comment has %d bytes; write at most %d, or put it into a file and send its path", n, WordsMost)}
+	}
+	q, no := d.openQuestion(r)
+	if no != nil {
+		return no
+	}
+	oldest := r.t.Questions.Oldest()
+	q.Answers = append(q.Answers, protocol.Answer{By: r.by, At: r.now.UTC(), Event: event, Comment: r.Comment})
+	if no := d.take(r, protocol.TaskEvent{Event: event, Reason: cut(reason, answerShown), Answered: q}); no != nil {
+		return no
+	}
+	if oldest > 0 {
+		d.emit(r.now, &protocol.HiveEvent{Action: protocol.Swept, Paths: []string{protocol.TaskAnswer(r.t.ID, oldest)}})
+	}
+	return nil
+}
+
+// openQuestion is the open question with the answers that it was given before.
+func (d *Decider) openQuestion(r *report) (*protocol.Question, *refusal) {
+	t := r.t
+	ask, text := t.Open()
+	q := &protocol.Question{Ask: ask, Question: text, AskedBy: t.Holder, AskedAt: d.state.Tasks.Time(t.Since)}
+	if t.Questions == nil || t.Questions.Voted == 0 {
+		return q, nil
+	}
+	e, err := d.taskEvent(t.Questions.Voted)
+	switch {
+	case err == nil && e.Answered != nil:
+		q.Answers = slices.Clone(e.Answered.Answers)
+	case err == nil && e.Adopted != nil && e.Adopted.Open != nil:
+		q.Answers = slices.Clone(e.Adopted.Open.Answers)
+	default:
+		return nil, &refusal{protocol.CodeBadCommand, "the answers before it cannot be read from the log; answer again"}
+	}
+	return q, nil
+}
+
+// given is what a notice says to programs, as far as it concerns tasks.
+type given struct {
+	Code protocol.Code   `json:"code"`
+	Task protocol.TaskID `json:"task"`
+	Ask  protocol.Seq    `json:"ask"`
+	Row  int             `json:"refused"` // of refusals, each the answer to a reply to the one before
+}
+
+// noticeOf reads a notice again that somebody was given: one that stands in the
+// inbox still, or in .done/; else nothing.
+func (d *Decider) noticeOf(to protocol.AgentID, id protocol.MessageID) (n given) {
+	a := d.state.Agents[to]
+	if a == nil || id == "" {
+		return n
+	}
+	for _, box := range []*ledger.Box{&a.Inbox, &a.Done} {
+		for _, l := range box.All() {
+			if l.ID != id {
+				continue
+			}
+			ev, err := d.event(l.Of)
+			e, is := ev.Body.(*protocol.MessageEvent)
+			if err != nil || !is || e.From != protocol.Hive {
+				continue
+			}
+			if m, err := protocol.DecodeMessage([]byte(e.Raw)); err == nil && json.Unmarshal(m.Data, &n) == nil {
+				return n
+			}
+		}
+	}
+	return given{}
+}

@@ -1,0 +1,93 @@
+package decide
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/hived/hived/protocol"
+	"github.com/hived/hived/task"
+)
+
+// noAgent gives the first of a list that takes messages, but can neither have a task
+// nor approve: `broadcast` or `hive`.
+func noAgent(list []protocol.Address) (name string, found bool) {
+	i := slices.IndexFunc(list, func(to protocol.Address) bool {
+		return slices.Contains([]protocol.AgentID{protocol.Broadcast, protocol.Hive}, protocol.AgentID(strings.ToLower(string(to))))
+	})
+	if i < 0 {
+		return "", false
+	}
+	return string(list[i]), true
+}
+
+// onlyAgents refuses the i-th of the tasks that a report creates or amends if it is
+// for, or to be approved by, what is no agent. The refusal shows the whole command
+// as it would be accepted.
+func onlyAgents(r *report, specs []protocol.TaskSpec, i int) *refusal {
+	s := specs[i]
+	if name, found := noAgent(s.To); found {
+		s.To = nil
+		return &refusal{protocol.CodeBadCommand, notAgents(r.by, "to", "--to", name) + "; without it any agent may have the task: " + recreating(r.by, specs, i, s)}
+	}
+	name, found := noAgent(s.Approvers)
+	if !found {
+		return nil
+	}
+	no := notAgents(r.by, "approvers", "--approver", name)
+	if r.event == string(task.Amend) {
+		return &refusal{protocol.CodeBadCommand, no + "; to have human approve, " + reamending(r)}
+	}
+	s.Approvers = nil
+	return &refusal{protocol.CodeBadCommand, no + "; without it human approves: " + recreating(r.by, specs, i, s)}
+}
+
+func notAgents(by protocol.AgentID, member, flag, name string) string {
+	such := `["human"] or ["@writer"]`
+	if by == protocol.Human {
+		such = flag + " human or " + flag + " @writer"
+	}
+	return fmt.Sprintf("`%s` has %s, and it takes only agents and roles, such as %s", member, protocol.Quote(name), such)
+}
+
+// recreating shows a command that creates tasks with another in place of the i-th.
+// What is too long to be shown is left out, and said to be.
+func recreating(by protocol.AgentID, specs []protocol.TaskSpec, i int, s protocol.TaskSpec) string {
+	var all any = s
+	if len(specs) > 1 {
+		list := slices.Clone(specs)
+		list[i] = s
+		all = map[string]any{"tasks": list}
+	}
+	switch data, err := json.Marshal(all, spaced); {
+	case by == protocol.Human && len(specs) > 1:
+		return "take it out and " + way(by, "hived task create --file FILE", "")
+	case by == protocol.Human:
+		return way(by, "hived task create "+protocol.Quote(s.Title), "") + " with the rest of what it had"
+	case err == nil && len(data) <= AgainMost:
+		return way(by, "", toSend("create", "", 0, protocol.Visible(string(data))))
+	case len(specs) > 1:
+		return "take it out and send the command again"
+	}
+	return way(by, "", toSend("create", "", 0, object("title", cut(s.Title, titleMost)))) + " with the rest of its data"
+}
+
+// reamending shows a command that amends a task with `human` as approver.
+func reamending(r *report) string {
+	const args, human = "--approver human", `["human"]`
+	var data map[string]jsontext.Value
+	err := json.Unmarshal(r.m.Data, &data)
+	if err == nil {
+		data["approvers"] = jsontext.Value(human)
+		if whole, err := json.Marshal(data, spaced); err == nil && len(whole) <= AgainMost {
+			return r.send(args, protocol.Visible(string(whole)))
+		}
+	}
+	return r.send(args, `{"approvers": `+human+`}`) + " with the rest of its data"
+}
+
+// spaced is how JSON is written that somebody is to read and to send.
+var spaced = json.JoinOptions(json.Deterministic(true), jsontext.SpaceAfterColon(true), jsontext.SpaceAfterComma(true))

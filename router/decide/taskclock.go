@@ -1,0 +1,538 @@
+package decide
+
+import (
+	"hash/fnv"
+	"slices"
+	"time"
+
+	"github.com/hived/hived/protocol"
+	"github.com/hived/hived/task"
+)
+
+// TasksAtOnce is how many tasks are looked at before messages have their turn
+// again.
+const TasksAtOnce = 64
+
+// LivenessLooks is how often within heartbeat_timeout an agent's alive file is
+// looked at.
+const LivenessLooks = 4
+
+// Senses are what the decisions about time ask of the world.
+type Senses struct {
+	// Pulse looks at an agent's alive file. Nil: nobody has one.
+	Pulse func(protocol.AgentID) Pulse
+	// Heard tells whether all was taken in that stood in an agent's outbox at a
+	// moment. Where it says no, it is asked again soon. Nil: always.
+	Heard func(protocol.AgentID, task.Moment) bool
+}
+
+// Pulse is what an agent's alive file shows.
+type Pulse struct {
+	Touched time.Time     // its time; zero where there is none
+	Every   time.Duration // the period that it names; zero: a bare touch
+}
+
+// Tasks does what is due: it ends waits and leases, offers what waits for
+// somebody, and finds holders that went silent (spec §8.3). More says that more is
+// due at once.
+func (d *Decider) Tasks(now time.Time, senses Senses) (more bool, err error) {
+	at := d.state.Tasks.Moment(now)
+	d.carried = 0
+	if err := d.withdrawAll(now); err != nil { // before they run out, as if their agents had let them
+		return false, err
+	}
+	for range TasksAtOnce {
+		t := d.plan.due(at)
+		if t == nil {
+			break
+		}
+		first := len(d.out)
+		err := d.wake(now, t, senses)
+		d.whole(first)
+		if err != nil {
+			return false, err
+		}
+		if next := d.due(t); next > at {
+			d.plan.schedule(t, next)
+		}
+	}
+	for _, t := range d.plan.unheard {
+		d.plan.schedule(t, d.due(t))
+	}
+	d.plan.unheard = nil
+	if err := d.dispatch(now); err != nil {
+		return false, err
+	}
+	return len(d.plan.ready) > 0 || d.NextTask() <= at && d.NextTask() != 0, nil
+}
+
+// TasksDue reports whether [Decider.Tasks] may decide anything now.
+func (d *Decider) TasksDue(now time.Time) bool {
+	if next := d.NextTask(); next != 0 && next <= d.state.Tasks.Moment(now) {
+		return true
+	}
+	return len(d.plan.ready) > 0 || len(d.plan.unable) > 0 || len(d.plan.freed) > 0 && d.state.Tasks.Stats.States[task.Unassigned] > 0
+}
+
+// NextTask is when the next task wants a look; zero: none does.
+func (d *Decider) NextTask() task.Moment {
+	if len(d.plan.wakes) == 0 {
+		return 0
+	}
+	return d.plan.wakes[0].at
+}
+
+// due is when a task wants a look; zero: only if something happens to it.
+func (d *Decider) due(t *task.Task) task.Moment {
+	s, book := &d.settings.Tasks, d.state.Tasks
+	switch t.State {
+	case task.Unassigned:
+		if book.Lost(t) != nil {
+			return t.Since
+		}
+		return max(t.NotBefore, t.Until)
+	case task.Offered:
+		return book.Running(t.Since).Add(s.Lease)
+	case task.Pending:
+		if !t.Reminded {
+			return book.Running(t.Since).Add(s.Lease * 2 / 3)
+		}
+		return book.Running(t.Since).Add(s.Lease)
+	case task.InProgress:
+		return d.orCancel(t, min(d.alive(t), d.progress(t), d.nextLook(t)))
+	case task.Stalled:
+		if t.Cancelling > 0 { // it is not offered again
+			return min(d.graceEnds(t), d.nextLook(t))
+		}
+		return min(book.Running(t.Since).Add(s.StallGrace), d.nextLook(t))
+	case task.Paused:
+		if !t.Reminded {
+			return d.orCancel(t, t.Since.Add(t.Until.Sub(t.Since)/2))
+		}
+		return d.orCancel(t, t.Until)
+	case task.Retrying:
+		return d.orCancel(t, t.NotBefore)
+	case task.Blocked:
+		if len(t.BlockedOn) > 0 && (book.Lost(t) != nil || len(book.Unmet(t)) == 0) {
+			return t.Since
+		}
+		return d.orCancel(t, 0)
+	}
+	return t.Since.Add(s.Retention)
+}
+
+// orCancel is the earlier of a moment and the end of the grace to cancel.
+func (d *Decider) orCancel(t *task.Task, at task.Moment) task.Moment {
+	if t.Cancelling == 0 {
+		return at
+	}
+	end := d.graceEnds(t)
+	if at == 0 {
+		return end
+	}
+	return min(at, end)
+}
+
+func (d *Decider) graceEnds(t *task.Task) task.Moment {
+	return d.state.Tasks.Running(t.Cancelling).Add(d.settings.Tasks.CancelGrace)
+}
+
+// alive is when a holder that is not heard of again counts as gone.
+func (d *Decider) alive(t *task.Task) task.Moment {
+	heard := d.state.Tasks.Running(max(t.Since, d.plan.signs[t.Holder]))
+	heartbeat, _ := d.clocksOf(t)
+	return max(heard, t.Expected).Add(heartbeat)
+}
+
+// progress is when a holder that reaches nothing new counts as stalled.
+func (d *Decider) progress(t *task.Task) task.Moment {
+	reached := d.state.Tasks.Running(t.Progressed)
+	_, progress := d.clocksOf(t)
+	return max(reached, t.Expected).Add(progress)
+}
+
+// clocksOf are the two clocks of a task in progress. Whoever was seen to beat since
+// it took the task is a program and is missed soon; any other holder may be a
+// model, which shows no life during a turn.
+func (d *Decider) clocksOf(t *task.Task) (heartbeat, progress time.Duration) {
+	s := &d.settings.Tasks
+	if beat := d.plan.beats[t.Holder]; beat > 0 && beat >= t.Taken {
+		return s.HeartbeatTimeout, s.ProgressTimeout
+	}
+	return s.TurnHeartbeat, s.TurnProgress
+}
+
+func (d *Decider) nextLook(t *task.Task) task.Moment {
+	if _, looked := d.plan.looks[t.Holder]; !looked {
+		return t.Since
+	}
+	return max(t.Since, d.plan.looks[t.Holder]).Add(max(d.settings.Tasks.HeartbeatTimeout/LivenessLooks, 1))
+}
+
+// wake does what is due with one task. What those put into their outboxes whom it
+// is about, before it was due, comes first.
+func (d *Decider) wake(now time.Time, t *task.Task, senses Senses) error {
+	at := d.state.Tasks.Moment(now)
+	if d.due(t) > at {
+		return nil
+	}
+	if t.State == task.InProgress || t.State == task.Stalled {
+		d.look(at, t.Holder, senses.Pulse)
+	}
+	over := d.over(t, at)
+	if over > at {
+		return nil
+	}
+	if senses.Heard != nil && !d.heard(t, over, senses.Heard) {
+		d.plan.unheard = append(d.plan.unheard, t)
+		return nil
+	}
+	if t.Cancelling > 0 && !task.Ended(t.State) && d.graceEnds(t) <= at {
+		return d.step(now, t, protocol.TaskEvent{Event: task.CancelledEvent, By: protocol.Hive, Reason: "the holder did not confirm in time"})
+	}
+	switch t.State {
+	case task.Unassigned, task.Blocked:
+		return d.waited(now, t)
+	case task.Offered:
+		return d.unanswered(now, t)
+	case task.Pending:
+		return d.leaseEnding(now, at, t)
+	case task.InProgress, task.Stalled:
+		return d.silent(now, at, t)
+	case task.Paused:
+		return d.approvalDue(now, at, t)
+	case task.Retrying:
+		return d.retry(now, t)
+	case task.Completed, task.Failed, task.Cancelled:
+		d.forget(now, at, t)
+	}
+	return nil
+}
+
+// over is when something happens to a task that nobody reports: the time at which
+// it is due, but for a look at its holder.
+func (d *Decider) over(t *task.Task, at task.Moment) task.Moment {
+	switch t.State {
+	case task.InProgress:
+		return d.orCancel(t, min(d.alive(t), d.progress(t)))
+	case task.Stalled:
+		switch {
+		case d.recovered(t, at):
+			return t.Since
+		case t.Cancelling > 0: // it is not offered again
+			return d.graceEnds(t)
+		}
+		return d.state.Tasks.Running(t.Since).Add(d.settings.Tasks.StallGrace)
+	case task.Paused:
+		if t.Until <= at { // the reminder too, but it would come too late
+			return d.orCancel(t, t.Until)
+		}
+	case task.Unassigned, task.Offered, task.Pending, task.Blocked, task.Retrying, task.Completed, task.Failed, task.Cancelled:
+	}
+	return d.due(t)
+}
+
+// recovered tells whether the holder of a stalled task was heard of again, where
+// only that was missing.
+func (d *Decider) recovered(t *task.Task, at task.Moment) bool {
+	return d.plan.signs[t.Holder] > t.Since && d.alive(t) > at && d.progress(t) > at
+}
+
+// heard tells whether those whom the end of a wait is about were heard up to it:
+// who has a task, was offered it, or may approve of it.
+func (d *Decider) heard(t *task.Task, end task.Moment, upTo func(protocol.AgentID, task.Moment) bool) bool {
+	var who []protocol.AgentID
+	switch t.State {
+	case task.Offered:
+		who = t.Offered
+	case task.Paused:
+		who = append(d.approvers(t), t.Holder)
+	case task.Pending, task.InProgress, task.Stalled, task.Retrying, task.Blocked:
+		who = []protocol.AgentID{t.Holder}
+	case task.Unassigned, task.Completed, task.Failed, task.Cancelled:
+	}
+	all := true
+	for _, id := range who {
+		all = upTo(id, end) && all // each of them is asked, so that all are looked at
+	}
+	return all
+}
+
+func (d *Decider) retry(now time.Time, t *task.Task) error {
+	return d.step(now, t, protocol.TaskEvent{Event: task.Retry, By: protocol.Hive, Attempt: t.Attempt + 1})
+}
+
+// look takes an agent's pulse. It counts from when it is seen, so that the
+// agent's clock does not matter. The first look only tells what to compare with.
+// A period that is too long for the clock of those who beat is none.
+func (d *Decider) look(at task.Moment, id protocol.AgentID, pulse func(protocol.AgentID) Pulse) {
+	last := d.plan.looks[id]
+	d.plan.looks[id] = at
+	var is Pulse
+	if pulse != nil {
+		is = pulse(id)
+	}
+	before, known := d.plan.pulses[id]
+	d.plan.pulses[id] = is.Touched
+	if !known || is.Touched.Equal(before) {
+		return
+	}
+	d.plan.signs[id] = at
+	if is.Every > 0 && is.Every <= d.settings.Tasks.HeartbeatTimeout/2 {
+		d.plan.beats[id] = last // the beat came after that
+	}
+}
+
+// leaseEnding reminds one who took a task to start it, or takes it back.
+func (d *Decider) leaseEnding(now time.Time, at task.Moment, t *task.Task) error {
+	if d.state.Tasks.Running(t.Since).Add(d.settings.Tasks.Lease) > at {
+		return d.step(now, t, protocol.TaskEvent{Event: task.Remind, By: protocol.Hive})
+	}
+	return d.step(now, t, protocol.TaskEvent{
+		Event: task.LeaseExpired, By: protocol.Hive, Attempt: t.Attempt + 1, Reason: string(t.Holder) + " did not start it in time", NotBefore: d.jittered(now, t, t.Attempt),
+	})
+}
+
+// silent finds a holder that is not heard of, or reaches nothing new, and
+// releases a task whose holder had its time to come back.
+func (d *Decider) silent(now time.Time, at task.Moment, t *task.Task) error {
+	gone, stuck := d.alive(t) <= at, d.progress(t) <= at
+	heartbeat, progress := d.clocksOf(t)
+	if t.State == task.InProgress {
+		switch {
+		case gone:
+			return d.step(now, t, protocol.TaskEvent{Event: task.HeartbeatLost, By: protocol.Hive, Reason: string(t.Holder) + " was not heard of for " + plain(heartbeat)})
+		case stuck:
+			return d.step(now, t, protocol.TaskEvent{Event: task.ProgressStalled, By: protocol.Hive, Reason: string(t.Holder) + " is alive and reached nothing new for " + plain(progress)})
+		}
+		return nil
+	}
+	switch {
+	case d.recovered(t, at):
+		return d.step(now, t, protocol.TaskEvent{Event: task.Recovered, By: t.Holder, Reason: "it was heard of again"})
+	case t.Cancelling > 0, d.state.Tasks.Running(t.Since).Add(d.settings.Tasks.StallGrace) > at:
+		return nil
+	case t.Retries >= d.settings.Tasks.MaxRetries:
+		return d.step(now, t, protocol.TaskEvent{Event: task.MaxRetriesExceeded, By: protocol.Hive, Reason: t.Reason})
+	}
+	return d.step(now, t, protocol.TaskEvent{Event: task.Release, By: protocol.Hive, Reason: t.Reason, NotBefore: d.jittered(now, t, t.Retries)})
+}
+
+// approvalDue reminds the approvers, or ends the wait.
+func (d *Decider) approvalDue(now time.Time, at task.Moment, t *task.Task) error {
+	if t.Until > at {
+		return d.step(now, t, protocol.TaskEvent{Event: task.Remind, By: protocol.Hive})
+	}
+	return d.step(now, t, protocol.TaskEvent{Event: task.Timeout, By: protocol.Hive, Reason: approvalTimeout})
+}
+
+const approvalTimeout = "approval_timeout"
+
+// forget lets a task go that ended long ago, unless others still count on it.
+func (d *Decider) forget(now time.Time, at task.Moment, t *task.Task) {
+	if len(d.state.Tasks.Children(t.ID)) > 0 {
+		t.Wake = 0
+		d.plan.schedule(t, at.Add(d.settings.Tasks.Retention))
+		return
+	}
+	var paths []string
+	for _, f := range t.Files() {
+		paths = append(paths, f.Path)
+	}
+	d.emit(now, &protocol.HiveEvent{Action: protocol.Swept, Paths: paths})
+	d.plan.forget(t)
+}
+
+// backoff is how long the nth retry waits (spec §8.3).
+func (d *Decider) backoff(n int) time.Duration {
+	b := d.settings.Tasks.Backoff
+	wait := b.Base
+	for ; n > 0 && wait < b.Max; n-- {
+		wait *= 2
+	}
+	return min(wait, b.Max)
+}
+
+// jittered is when a task may be offered again: those that were lost at once do
+// not come back at once. The jitter is taken from the task, so that a replay
+// sees the same.
+func (d *Decider) jittered(now time.Time, t *task.Task, n int) time.Time {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(t.ID + " ")) // it never fails
+	_, _ = h.Write([]byte(digits(t.Attempt)))
+	wait := d.backoff(n)
+	return now.Add(wait + time.Duration(h.Sum64()%uint64(wait))).UTC() //nolint:gosec // not negative
+}
+
+// dispatch takes back the offers of those who can take them no more, and offers
+// what is ready to those who have room, a batch of it.
+func (d *Decider) dispatch(now time.Time) error {
+	if err := d.withdrawAll(now); err != nil {
+		return err
+	}
+	at := d.state.Tasks.Moment(now)
+	offered := 0
+	for len(d.plan.ready) > 0 || len(d.plan.freed) > 0 {
+		ready := d.plan.ready
+		d.plan.ready = nil
+		slices.SortFunc(ready, task.Best)
+		for i, t := range ready {
+			if offered == TasksAtOnce {
+				d.plan.ready = append(d.plan.ready, ready[i:]...)
+				return nil
+			}
+			if err := d.offer(now, at, t); err != nil {
+				return err
+			}
+			if t.State == task.Offered {
+				offered++
+			}
+		}
+		freed := d.plan.freed
+		d.plan.freed = nil
+		slices.Sort(freed)
+		for _, id := range slices.Compact(freed) {
+			if err := d.feed(now, at, id); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// offer offers a task that waits for somebody. Where nobody has room it waits in
+// its queue.
+func (d *Decider) offer(now time.Time, at task.Moment, t *task.Task) error {
+	if !d.plan.waiting(t, at) {
+		return nil
+	}
+	// Where agents are silent, more are asked the next time.
+	most, round := d.settings.Tasks.Offers<<min(t.Ignored, 16), 0
+	to := d.plan.candidates(t, most, t.Declined...)
+	if len(to) == 0 && len(t.Declined) > 0 { // all were asked: a round begins
+		to, round = d.plan.candidates(t, most), int(t.Rounds)+1
+	}
+	if len(to) == 0 {
+		d.plan.waits.add(t)
+		return nil
+	}
+	return d.offerTo(now, t, round, to...)
+}
+
+func (d *Decider) offerTo(now time.Time, t *task.Task, round int, to ...protocol.AgentID) error {
+	first := len(d.out)
+	err := d.step(now, t, protocol.TaskEvent{Event: task.Offer, By: protocol.Hive, Agents: to, Round: round})
+	d.whole(first)
+	return err
+}
+
+// feed offers one who has room the best that waits for somebody like it, and then
+// what it was not asked about because it had none when the others were.
+func (d *Decider) feed(now time.Time, at task.Moment, id protocol.AgentID) error {
+	h, a := d.plan.hand(id), d.state.Agents[id]
+	for a != nil && h.listed > 0 {
+		t := d.plan.waits.best(a, func(t *task.Task) bool { return d.plan.waiting(t, at) })
+		if t == nil {
+			break
+		}
+		if err := d.offer(now, at, t); err != nil {
+			return err
+		}
+	}
+	if a == nil || h.listed == 0 || h.seen == d.plan.lastPause {
+		return nil
+	}
+	seen := h.seen
+	for _, t := range d.plan.unasked(h, a, at) {
+		if h.listed == 0 {
+			h.seen = seen // of the others when it has room again
+			break
+		}
+		if err := d.offerTo(now, t, 0, id); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// offerOver takes an offer back that nobody took. Others who have room are asked at
+// once; where all were asked there is a pause.
+func (d *Decider) offerOver(now time.Time, t *task.Task, on task.Event, why string) error {
+	e := protocol.TaskEvent{Event: on, By: protocol.Hive, Agents: t.Offered, Reason: why}
+	if len(d.plan.candidates(t, 1, append(slices.Clone(t.Declined), t.Offered...)...)) == 0 {
+		e.Until = d.nextRound(now, t)
+	}
+	return d.step(now, t, e)
+}
+
+// withdrawAll takes back what those were offered who cannot take it: who is on hold,
+// archived, or has as many tasks in hand as it may. It goes by what they were
+// offered. They are asked again as soon as they can take it.
+func (d *Decider) withdrawAll(now time.Time) error {
+	for len(d.plan.unable) > 0 {
+		id := slices.Min(d.plan.unable)
+		h := d.plan.hand(id)
+		why := d.plan.cannotTake(h, d.state.Agents[id])
+		var offers []*task.Task
+		if why != "" {
+			offers = slices.SortedFunc(slices.Values(h.offers), task.Best)
+		}
+		for _, t := range offers {
+			if err := d.withdraw(now, t, id, why); err != nil {
+				return err
+			}
+		}
+		d.plan.unable = slices.DeleteFunc(d.plan.unable, func(other protocol.AgentID) bool { return other == id })
+	}
+	return nil
+}
+
+// withdraw takes an offer back from one agent. Where it was the last that was asked
+// the offer is over, and others who have room are asked at once: the task only
+// pauses where there are some who did not want it.
+func (d *Decider) withdraw(now time.Time, t *task.Task, id protocol.AgentID, why string) error {
+	e := protocol.TaskEvent{Event: task.OfferWithdrawn, By: protocol.Hive, Agents: []protocol.AgentID{id}, Reason: why}
+	if len(t.Offered) == 1 {
+		e.Event, e.Agents = task.OfferExhausted, nil
+		if len(t.Declined) > 0 && len(d.plan.candidates(t, 1, t.Declined...)) == 0 {
+			e.Until = d.nextRound(now, t)
+		}
+	}
+	first := len(d.out)
+	err := d.step(now, t, e)
+	d.whole(first)
+	return err
+}
+
+// nextRound is when all are asked again about a task that none of them wanted: the
+// longer nobody takes it, the rarer they are. Whoever wants it can claim it
+// meanwhile. A pause that is not over goes on, whoever was asked in spite of it.
+func (d *Decider) nextRound(now time.Time, t *task.Task) time.Time {
+	if t.Pause > d.state.Tasks.Moment(now) {
+		return d.state.Tasks.Time(t.Pause)
+	}
+	return now.Add(d.settings.Tasks.Lease << min(t.Rounds, 7)).UTC()
+}
+
+// unanswered takes an offer back that ran out, and says of whom nothing more is
+// expected.
+func (d *Decider) unanswered(now time.Time, t *task.Task) error {
+	asked := t.Offered
+	if err := d.offerOver(now, t, task.OfferExpired, "nobody answered in time"); err != nil {
+		return err
+	}
+	for _, id := range asked {
+		if a := d.state.Agents[id]; a != nil && Silent(a) && a.Missed == offersMissed { // just now
+			if err := d.Alert(now, &protocol.AlertEvent{
+				Code: protocol.CodeAgentSilent, Agent: id,
+				Text: string(id) + " let " + digits(offersMissed) + " offers of tasks in a row run out; it is offered no more until it sends, handles or writes something",
+			}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// plain writes a duration for people.
+func plain(d time.Duration) string { return d.String() }

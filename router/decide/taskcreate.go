@@ -1,0 +1,340 @@
+package decide
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/hived/hived/ledger"
+	"github.com/hived/hived/protocol"
+	"github.com/hived/hived/task"
+)
+
+// The most that a command may create, and a task may have (spec §8.2).
+const (
+	TasksMost    = 1000
+	titleMost    = 200  // characters
+	gateMost     = 4096 // the same
+	addressMost  = 64
+	needsMost    = 100
+	priorityMost = 1000
+	votesMost    = 16
+)
+
+// create makes one task, or many that may need each other.
+func (d *Decider) create(r *report) *refusal {
+	specs, no := readSpecs(r)
+	if no != nil {
+		return no
+	}
+	order, no := inOrder(r.by, specs)
+	if no != nil {
+		return no
+	}
+	for i := range specs {
+		if no := onlyAgents(r, specs, i); no != nil {
+			return inSpec(specs, i, no)
+		}
+		if no := d.check(r.by, &specs[i]); no != nil {
+			return inSpec(specs, i, no)
+		}
+	}
+	named := map[string]protocol.TaskID{}
+	r.made = make([]protocol.TaskID, len(specs))
+	for _, i := range order {
+		if no := d.createOne(r, i, &specs[i], named); no != nil {
+			return no
+		}
+	}
+	return nil
+}
+
+// createOne creates the i-th task of a command.
+func (d *Decider) createOne(r *report, i int, s *protocol.TaskSpec, named map[string]protocol.TaskID) *refusal {
+	id, err := d.ids.Next(r.now)
+	if err != nil {
+		return &refusal{protocol.CodeBadCommand, err.Error()}
+	}
+	e := protocol.TaskEvent{By: r.by, Spec: s}
+	if s.Gate != "" {
+		e.GateBy = r.by
+	}
+	for _, name := range s.Needs {
+		need, local := named[name]
+		if !local {
+			need = protocol.TaskID(name)
+		}
+		if !slices.Contains(e.Needs, need) {
+			e.Needs = append(e.Needs, need)
+		}
+	}
+	r.made[i] = protocol.TaskID(id.String())
+	if s.Name != "" {
+		named[s.Name] = r.made[i]
+	}
+	return d.made(r, r.made[i], e)
+}
+
+// made records a new task.
+func (d *Decider) made(r *report, id protocol.TaskID, e protocol.TaskEvent) *refusal {
+	e.Task, e.Event, e.To, e.Of = id, task.Create, task.Unassigned, r.of
+	d.emit(r.now, &e)
+	t := d.state.Tasks.Get(id)
+	d.plan.moved(t, stand{})
+	d.planned(t, d.state.Tasks.Moment(r.now))
+	if r.t == nil {
+		r.t = t
+	}
+	if len(t.To) > 0 && d.nobodyIn(t.To) {
+		r.lost = append(r.lost, t)
+	}
+	return nil
+}
+
+// nobodyIn tells whether no agent that could take a task is meant by these.
+func (d *Decider) nobodyIn(list []protocol.Address) bool {
+	return !slices.ContainsFunc(list, func(to protocol.Address) bool {
+		if role, ok := to.Role(); ok {
+			return d.expandRole(role, &recipients{}) == nil
+		}
+		a := d.state.Agents[protocol.AgentID(to)]
+		return a != nil && a.Status != ledger.Archived
+	})
+}
+
+// tellLost says to who made tasks which of them nobody can take.
+func (d *Decider) tellLost(r *report, e *protocol.MessageEvent) error {
+	if len(r.lost) == 0 {
+		return nil
+	}
+	first := r.lost[0]
+	why, remedy := d.nobodyFor(first.To)
+	text := "Task " + string(first.ID) + ", " + first.Title + ", waits, and nobody can take it: " + why + closing(why)
+	if more := len(r.lost) - 1; more > 0 {
+		text += fmt.Sprintf(" The same holds for %d more of these tasks.", more)
+	}
+	var ids []protocol.TaskID
+	for _, t := range r.lost {
+		ids = append(ids, t.ID)
+	}
+	text += " Cancel it and create it for others, or let a person put such an agent on the roster"
+	if r.by == protocol.Human {
+		text += ": " + way(r.by, remedy, "")
+	}
+	return d.notice(r.now, notice{
+		to: r.by, act: protocol.Inform, reply: e.ID, conversation: protocol.TaskConversation(first.ID), code: protocol.CodeNobodyEligible,
+		subject: "nobody can take: " + first.Title, body: text + ".", data: map[string]any{"task": first.ID, "tasks": ids},
+	})
+}
+
+// readSpecs decodes the data of a create.
+func readSpecs(r *report) ([]protocol.TaskSpec, *refusal) {
+	m := r.m
+	bad := func(text string) *refusal {
+		return &refusal{protocol.CodeBadCommand, ended(text) + " For example, " + creating(r.by, `--to @writer`, `, "to": ["@writer"]`)}
+	}
+	var many struct {
+		Tasks []protocol.TaskSpec `json:"tasks"`
+	}
+	if m.Data.Kind() != '{' {
+		return nil, bad("it does not say what is to be done")
+	}
+	var has map[string]any
+	if err := json.Unmarshal(m.Data, &has); err != nil {
+		return nil, bad("its data does not fit: " + dataFault(err, specMembers))
+	}
+	if _, list := has["tasks"]; !list {
+		var one protocol.TaskSpec
+		if err := json.Unmarshal(m.Data, &one, strictly); err != nil {
+			return nil, bad("its data does not fit: " + dataFault(err, specMembers))
+		}
+		return []protocol.TaskSpec{one}, nil
+	}
+	if err := json.Unmarshal(m.Data, &many, strictly); err != nil {
+		return nil, bad("its data does not fit: " + dataFault(err, specMembers))
+	}
+	switch n := len(many.Tasks); {
+	case n == 0:
+		return nil, bad("it has no tasks")
+	case n > TasksMost:
+		return nil, &refusal{protocol.CodeTooMany, fmt.Sprintf("it has %d tasks, and one command creates %d at most; send several", n, TasksMost)}
+	}
+	return many.Tasks, nil
+}
+
+// inSpec says which of many tasks is meant.
+func inSpec(specs []protocol.TaskSpec, i int, no *refusal) *refusal {
+	if len(specs) > 1 {
+		no.text = fmt.Sprintf("task %d, %s: %s", i+1, protocol.Quote(cut(specs[i].Title, 60)), no.text)
+	}
+	return no
+}
+
+// inOrder gives an order in which each task comes after those of the same command
+// that it needs.
+func inOrder(by protocol.AgentID, specs []protocol.TaskSpec) ([]int, *refusal) {
+	x := ordering{by: by, specs: specs, byName: map[string]int{}, marks: make([]mark, len(specs))}
+	for i, s := range specs {
+		if s.Name == "" {
+			continue
+		}
+		if _, twice := x.byName[s.Name]; twice {
+			return nil, inSpec(specs, i, &refusal{protocol.CodeBadCommand, "the name " + protocol.Quote(cut(s.Name, 64)) + " is used twice; give each task its own"})
+		}
+		x.byName[s.Name] = i
+	}
+	for i := range specs {
+		if no := x.visit(i); no != nil {
+			return nil, no
+		}
+	}
+	return x.order, nil
+}
+
+// ordering is the work of inOrder: depth first through what is needed.
+type ordering struct {
+	by     protocol.AgentID
+	specs  []protocol.TaskSpec
+	byName map[string]int
+	marks  []mark
+	order  []int
+}
+
+// mark is how far a task is.
+type mark int
+
+const (
+	untouched mark = iota
+	under          // way: what it needs is being looked at
+	placed
+)
+
+func (x *ordering) visit(i int) *refusal {
+	switch x.marks[i] {
+	case placed:
+		return nil
+	case under:
+		return inSpec(x.specs, i, &refusal{protocol.CodeCycle, "it needs itself, directly or through others; take one of these needs out"})
+	case untouched:
+	}
+	x.marks[i] = under
+	for _, name := range x.specs[i].Needs {
+		if j, local := x.byName[name]; local {
+			if no := x.visit(j); no != nil {
+				return no
+			}
+		} else if _, err := protocol.ParseTaskID(name); err != nil {
+			return inSpec(x.specs, i, unknownNeed(x.by, name))
+		}
+	}
+	x.marks[i] = placed
+	x.order = append(x.order, i)
+	return nil
+}
+
+// check refuses a task that nobody could do.
+func (d *Decider) check(by protocol.AgentID, s *protocol.TaskSpec) *refusal {
+	bad := func(format string, args ...any) *refusal {
+		return &refusal{protocol.CodeBadCommand, fmt.Sprintf(format, args...)}
+	}
+	s.Title = strings.TrimSpace(s.Title)
+	switch {
+	case s.Title == "" || len([]rune(s.Title)) > titleMost:
+		return bad("a task has a title of 1 to %d characters", titleMost)
+	case len([]rune(s.Gate)) > gateMost:
+		return bad("its gate has more than %d characters; put them into a script", gateMost)
+	case len(s.To) > addressMost || len(s.Approvers) > addressMost:
+		return bad("it names more than %d agents; use a role", addressMost)
+	case len(s.Needs) > needsMost:
+		return bad("it needs more than %d others; put one between them", needsMost)
+	case s.Priority < -priorityMost || s.Priority > priorityMost:
+		return bad("its priority is %d; allowed is %d to %d", s.Priority, -priorityMost, priorityMost)
+	case s.Approvals < 0 || s.Approvals > votesMost:
+		return bad("it asks for %d approvals; allowed is 0 to %d", s.Approvals, votesMost)
+	}
+	for _, list := range [][]protocol.Address{s.To, s.Approvers} {
+		for i, to := range list {
+			if to != protocol.Address(protocol.Lead) && to != protocol.Address(protocol.God) {
+				continue
+			}
+			if d.state.Lead == "" {
+				return bad("no lead is set, and it names the lead; %s", d.setLead(by))
+			}
+			list[i] = protocol.Address(d.state.Lead)
+		}
+	}
+	for _, to := range slices.Concat(s.To, s.Approvers) {
+		if no := d.checkAddress(to); no != nil {
+			return no
+		}
+	}
+	if who := d.approversOf(s.Approvers, s.Approvals); len(who) < s.Approvals {
+		return &refusal{protocol.CodeBadCommand, fmt.Sprintf("it asks for %d approvals, and only %s could give one; name the others as approvers", s.Approvals, listed(who))}
+	}
+	return d.checkNeeds(by, s)
+}
+
+func (d *Decider) checkAddress(to protocol.Address) *refusal {
+	if role, ok := to.Role(); ok {
+		if bad := protocol.BadRoles([]string{role}); bad != "" || role == "" {
+			return &refusal{protocol.CodeBadCommand, "@ is followed by a role or capability, not by " + protocol.Quote(cut(role, 64))}
+		}
+		return nil
+	}
+	if d.state.Agents[protocol.AgentID(to)] == nil {
+		return &refusal{protocol.CodeUnknownAgent, d.unknownAmong(cut(string(to), 64), d.names(protocol.Lead))}
+	}
+	return nil
+}
+
+// checkNeeds looks at the tasks that there are already.
+func (d *Decider) checkNeeds(by protocol.AgentID, s *protocol.TaskSpec) *refusal {
+	for _, name := range s.Needs {
+		id, err := protocol.ParseTaskID(name)
+		if err != nil {
+			continue // of the same command, or refused by now
+		}
+		if no := d.checkNeed(by, id); no != nil {
+			return no
+		}
+	}
+	return nil
+}
+
+// checkNeed refuses to wait for a task that there is not, or that will never be
+// completed.
+func (d *Decider) checkNeed(by protocol.AgentID, id protocol.TaskID) *refusal {
+	state, known := d.state.Tasks.Fate(id)
+	switch {
+	case !known:
+		return unknownNeed(by, string(id))
+	case state != task.Failed && state != task.Cancelled:
+		return nil
+	}
+	heir, live := d.state.Tasks.Heir(id)
+	if live {
+		return &refusal{protocol.CodeNeedsUnmet, string(id) + " was " + string(state) + ", and " + string(heir) + " resumes it; need that one"}
+	}
+	return &refusal{protocol.CodeNeedsUnmet, string(id) + " was " + string(state) + "; to go on from it with a new task, " + resuming(by, heir, false)}
+}
+
+// nobodyFor says why nobody may have a task that is for these, and what a person
+// can do about it.
+func (d *Decider) nobodyFor(list []protocol.Address) (why, remedy string) {
+	var hints []string
+	for _, to := range list[:min(len(list), 5)] {
+		role, ok := to.Role()
+		if !ok {
+			hints = append(hints, string(to)+" is archived")
+			remedy = or(remedy, "hived agent restore "+string(to))
+			continue
+		}
+		if hint := d.expandRole(role, &recipients{}); hint != nil {
+			hints = append(hints, hint())
+			remedy = or(remedy, "hived agent add ID --role "+role)
+		}
+	}
+	return strings.Join(hints, "; "), remedy
+}

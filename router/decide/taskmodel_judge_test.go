@@ -1,0 +1,275 @@
+package decide
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/hived/hived/protocol"
+)
+
+// judge says how a command is answered: with one of some codes, each for a fault
+// that it has; where it has none, with these events of its task and of what it
+// makes. A report with an epoch that is over has that fault before all others.
+func (m *taskModel) judge(c *taskCommand, now time.Time) (codes []protocol.Code, steps []string) {
+	v := &ruling{m: m, c: c, at: now.Add(-m.shift)}
+	m.signs[c.by] = v.at // whoever sends anything is alive
+	if c.Event == "create" {
+		v.create()
+		return v.codes, v.steps
+	}
+	if v.t = m.ever(protocol.TaskID(c.Task)); v.t != nil && m.tasks[v.t.id] == nil && c.Event != "resume" {
+		return []protocol.Code{"illegal-transition"}, nil
+	}
+	if v.t == nil {
+		if c.Event != "claim" || c.Task != "" {
+			return []protocol.Code{"unknown-task"}, nil
+		}
+		v.claimAny()
+		return v.codes, v.steps
+	}
+	if v.holders() && !v.holder() {
+		return v.codes, nil
+	}
+	v.decide()
+	return v.codes, v.steps
+}
+
+type ruling struct {
+	m     *taskModel
+	c     *taskCommand
+	t     *oneTask
+	at    time.Time
+	codes []protocol.Code
+	steps []string
+}
+
+func (v *ruling) no(bad bool, code protocol.Code) bool {
+	if bad {
+		v.codes = append(v.codes, code)
+	}
+	return bad
+}
+
+// holders tells whether it is for the holder alone.
+func (v *ruling) holders() bool {
+	if v.c.Event == "fatal_error" {
+		return v.t.state != "blocked" || v.c.by == v.t.holder || !v.manages(true)
+	}
+	return slices.Contains([]string{"start", "progress", "pause_for_approval", "block_on_dependency", "transient_error", "failure", "release", "complete", "recovered", "cancelled"}, v.c.Event)
+}
+
+// holder looks at the epoch.
+func (v *ruling) holder() bool {
+	t, e := v.t, v.c.Epoch
+	none := e == nil || *e == 0
+	if !none && (*e < t.epoch || *e == t.epoch && t.spent) {
+		return !v.no(true, "fenced")
+	}
+	v.no(none, "missing-epoch")
+	v.no(!none && *e > t.epoch, "future-epoch")
+	v.no(v.c.by != t.holder, "not-holder")
+	return len(v.codes) == 0
+}
+
+// does takes a row; a holder that was stalled recovers first.
+func (v *ruling) does(event string) {
+	from := v.t.state
+	if from == "stalled" && v.m.rows["in_progress "+event] != "" && event != "cancelled" && event != "cancel" {
+		from = "in_progress"
+		v.steps = append(v.steps, "recovered")
+	}
+	if _, row := v.m.rows[from+" "+event]; !v.no(!row, "illegal-transition") {
+		v.steps = append(v.steps, event)
+	}
+}
+
+func (v *ruling) manages(creator bool) bool {
+	return v.c.by == modelLead || v.c.by == protocol.Human || creator && v.c.by == v.t.creator
+}
+
+func (v *ruling) decide() {
+	t, by := v.t, v.c.by
+	switch e := v.c.Event; e {
+	case "claim", "accept":
+		v.takes(e)
+	case "reject":
+		v.no(t.state == "offered" && !slices.Contains(t.offered, by), "not-offered")
+		v.does(e)
+	case "cancel":
+		v.no(!v.manages(true), "not-allowed")
+		v.does(e)
+	case "dependency_resolved":
+		v.no(!v.manages(false), "not-allowed")
+		v.does(e)
+	case "answer":
+		v.no(!v.manages(true), "not-allowed")
+		v.no(t.state == "blocked" && (t.ask == 0 || v.c.Data["comment"] == nil), "bad-command")
+		v.no(t.state == "blocked" && v.c.Data["ask"] != t.ask, "stale-approval")
+		v.does(e)
+	case "amend":
+		v.no(by != t.creator && by != protocol.Human, "not-allowed")
+		v.no(v.c.Data["body"] == nil, "bad-command")
+		v.does(e)
+	case "approval_granted", "approval_denied":
+		v.votes(e)
+	case "resume":
+		v.no(!v.manages(true), "not-allowed")
+		if !v.no(!t.ended(), "illegal-transition") {
+			v.no(slices.ContainsFunc(t.needs, v.m.hopeless), "needs-unmet")
+			v.steps = append(v.steps, "create")
+		}
+	case "progress":
+		until, _ := v.c.Data["expected_until"].(time.Time)
+		v.no(until.Add(-v.m.shift).Sub(v.at) > time.Hour, "bad-command")
+		v.does(e)
+	case "pause_for_approval":
+		v.no(v.c.Data["question"] == nil || len(v.m.approvers(v.t)) < v.t.needed, "bad-command")
+		v.does(e)
+	case "block_on_dependency":
+		v.blocks()
+		v.does(e)
+	case "failure":
+		v.fails()
+	case "release":
+		if _, row := v.m.rows[t.state+" release"]; row && !t.cancelling.IsZero() {
+			e = "cancelled"
+		}
+		v.does(e)
+	case "cancelled":
+		v.no(t.cancelling.IsZero(), "illegal-transition")
+		v.does(e)
+	default:
+		v.does(e)
+	}
+}
+
+func (v *ruling) takes(event string) {
+	t, by := v.t, v.c.by
+	switch {
+	case t.ended() || t.holder == by && t.state != "unassigned" && t.state != "offered":
+		v.no(true, "illegal-transition")
+	case t.state != "unassigned" && t.state != "offered":
+		v.no(true, "race-lost")
+	case event == "accept":
+		v.no(t.may(by) && v.m.full(by), "no-room")
+		v.no(t.state == "unassigned", "illegal-transition")
+		v.no(t.state == "offered" && !slices.Contains(t.offered, by), "not-offered")
+	default:
+		v.no(!t.may(by), "not-eligible")
+		v.no(v.m.unmet(t.needs), "needs-unmet")
+		v.no(t.notBefore.After(v.at), "not-yet")
+		v.no(v.m.full(by), "no-room")
+	}
+	v.steps = append(v.steps, event)
+}
+
+// claimAny: there is something for who claims without saying what.
+func (v *ruling) claimAny() {
+	if v.no(v.m.full(v.c.by), "no-room") {
+		return
+	}
+	for _, t := range v.m.tasks {
+		if (v.m.free(t, v.at) || t.state == "offered") && t.may(v.c.by) || slices.Contains(t.offered, v.c.by) {
+			v.steps = []string{"claim"}
+			return
+		}
+	}
+	v.no(true, "no-task")
+}
+
+func (v *ruling) votes(event string) {
+	t := v.t
+	v.no(!slices.Contains(v.m.approvers(t), v.c.by), "not-approver")
+	if v.no(t.state != "paused", "illegal-transition") {
+		return
+	}
+	v.no(v.c.Data["ask"] != t.ask, "stale-approval")
+	v.no(event == "approval_granted" && slices.Contains(t.voted, v.c.by), "voted-twice")
+	if event == "approval_granted" && len(t.voted)+1 < t.needed {
+		event = "approval_vote"
+	}
+	v.steps = append(v.steps, event)
+}
+
+// waitsFor tells whether a task waits for another, through others or not.
+func (m *taskModel) waitsFor(t *oneTask, other protocol.TaskID) bool {
+	var list []protocol.TaskID
+	switch t.state {
+	case "unassigned":
+		list = t.needs
+	case "blocked":
+		list = t.blockedOn
+	}
+	return slices.ContainsFunc(list, func(id protocol.TaskID) bool {
+		n := m.tasks[id]
+		return id == other || n != nil && !m.done[id] && m.waitsFor(n, other)
+	})
+}
+
+func (v *ruling) blocks() {
+	needs, _ := v.c.Data["needs"].([]string)
+	v.no(len(needs) == 0 && v.c.Data["reason"] == nil, "bad-command")
+	for _, name := range needs {
+		n := v.m.ever(protocol.TaskID(name))
+		if v.no(n == nil, "unknown-need") {
+			continue
+		}
+		v.no(n.state == "failed" || n.state == "cancelled", "needs-unmet")
+		v.no(n == v.t || v.m.waitsFor(n, v.t.id), "dependency-cycle")
+	}
+}
+
+func (v *ruling) fails() {
+	if v.no(v.t.state != "in_progress" && v.t.state != "stalled", "illegal-transition") {
+		return
+	}
+	switch v.c.Data["category"] {
+	case "transient":
+		v.does("transient_error")
+	case "auth", "ambiguity":
+		v.no(len(v.m.approvers(v.t)) < v.t.needed, "bad-command")
+		v.does("pause_for_approval")
+	case "logic":
+		if v.t.depth >= v.m.set.RepairDepth {
+			v.does("fatal_error")
+			return
+		}
+		v.does("block_on_dependency")
+		v.steps = slices.Insert(v.steps, len(v.steps)-1, "create")
+	default:
+		v.does("block_on_dependency")
+	}
+}
+
+// create looks at each task of a command: one that needs itself, directly or
+// through others, stands in a circle.
+func (v *ruling) create() {
+	list, _ := v.c.Data["tasks"].([]map[string]any)
+	needs := map[string][]string{}
+	for _, s := range list {
+		name, _ := s["name"].(string)
+		needs[name], _ = s["needs"].([]string)
+		v.steps = append(v.steps, "create")
+	}
+	var reaches func(from, to string, far int) bool
+	reaches = func(from, to string, far int) bool {
+		return far > 0 && slices.ContainsFunc(needs[from], func(n string) bool { return n == to || reaches(n, to, far-1) })
+	}
+	for name, list := range needs {
+		v.no(reaches(name, name, len(needs)), "dependency-cycle")
+		for _, need := range list {
+			if _, local := needs[need]; local {
+				continue
+			}
+			n := v.m.ever(protocol.TaskID(need))
+			if !v.no(n == nil, "unknown-need") {
+				v.no(n.state == "failed" || n.state == "cancelled", "needs-unmet")
+			}
+		}
+	}
+}
+
+func (t *oneTask) String() string {
+	return fmt.Sprintf("%s %s, epoch %d of %q since %s", t.id, t.state, t.epoch, t.holder, t.since)
+}

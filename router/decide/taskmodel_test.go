@@ -1,0 +1,502 @@
+package decide
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/hived/hived/protocol"
+)
+
+// contract is the table of spec §8.1, with what leaves the state as it is.
+const contract = `
+unassigned offer offered
+unassigned,offered claim pending
+unassigned,blocked dependency_failed failed
+unassigned max_retries_exceeded failed
+unassigned poison failed
+offered accept pending
+offered reject offered
+offered offer_exhausted unassigned
+offered offer_expired unassigned
+offered offer_withdrawn offered
+pending start in_progress
+pending lease_expired unassigned
+pending,in_progress,retrying release unassigned
+in_progress progress in_progress
+in_progress pause_for_approval paused
+in_progress block_on_dependency blocked
+in_progress transient_error retrying
+in_progress fatal_error failed
+in_progress complete completed
+in_progress heartbeat_lost stalled
+in_progress progress_stalled stalled
+paused approval_vote paused
+paused approval_granted in_progress
+paused approval_denied failed
+paused timeout failed
+blocked dependency_resolved in_progress
+blocked answer in_progress
+blocked fatal_error failed
+retrying retry in_progress
+retrying max_retries_exceeded failed
+retrying fatal_error failed
+stalled recovered in_progress
+stalled release unassigned
+stalled max_retries_exceeded failed
+unassigned,offered,pending cancel cancelled
+in_progress,paused,blocked,retrying,stalled cancel =
+in_progress,paused,blocked,retrying,stalled cancelled cancelled
+pending,paused remind =
+unassigned,offered,pending,in_progress,paused,blocked,retrying,stalled amend =
+`
+
+// contractRows gives the state that each state and event lead to.
+func contractRows() map[string]string {
+	rows := map[string]string{}
+	for line := range strings.Lines(strings.TrimSpace(contract)) {
+		f := strings.Fields(line)
+		for from := range strings.SplitSeq(f[0], ",") {
+			if rows[from+" "+f[1]] = f[2]; f[2] == "=" {
+				rows[from+" "+f[1]] = from
+			}
+		}
+	}
+	return rows
+}
+
+// oneTask is a task in the model.
+type oneTask struct {
+	id      protocol.TaskID
+	creator protocol.AgentID
+	to      []protocol.Address
+	needs   []protocol.TaskID
+	resumes protocol.TaskID
+	repairs protocol.TaskID
+	needed  int
+	depth   int
+
+	state           string
+	epoch           uint64
+	spent           bool
+	holder          protocol.AgentID
+	attempt         int
+	retries         int
+	offered, voted  []protocol.AgentID
+	declined        []protocol.AgentID // asked in this round
+	ignored         int                // offers that nobody answered
+	fruitless       int                // executions in a row that reached nothing new
+	advanced        bool
+	blockedOn       []protocol.TaskID
+	ask             protocol.Seq // the number of the question that is open
+	reminded        bool
+	reached         string // the last checkpoint
+	number          string // what its data says
+	since, moved    time.Time
+	expected, until time.Time
+	notBefore       time.Time
+	cancelling      time.Time
+}
+
+func (t *oneTask) ended() bool {
+	return t.state == "completed" || t.state == "failed" || t.state == "cancelled"
+}
+
+func (t *oneTask) busy() bool {
+	return slices.Contains([]string{"pending", "in_progress", "retrying", "stalled"}, t.state)
+}
+
+// taskModel is what tasks must do, kept in plain maps. Times are those of a clock
+// that nobody sets.
+type taskModel struct {
+	rows   map[string]string
+	set    protocol.TaskSettings
+	tasks  map[protocol.TaskID]*oneTask
+	gone   map[protocol.TaskID]*oneTask // that were let go
+	done   map[protocol.TaskID]bool     // completed, also what was let go since
+	shift  time.Duration                // by which the clock of the machine was set
+	clocks time.Time                    // hived started, or saw its clock set
+	signs  map[protocol.AgentID]time.Time
+	missed map[protocol.AgentID]int // offers that ran out since the agent was heard of
+	tally  map[string]int
+}
+
+func newTaskModel(set protocol.TaskSettings) *taskModel {
+	return &taskModel{
+		rows: contractRows(), set: set, tasks: map[protocol.TaskID]*oneTask{}, gone: map[protocol.TaskID]*oneTask{}, done: map[protocol.TaskID]bool{},
+		signs: map[protocol.AgentID]time.Time{}, missed: map[protocol.AgentID]int{}, tally: map[string]int{},
+	}
+}
+
+var (
+	modelLead = protocol.AgentID("alice")
+	modelTeam = []protocol.AgentID{"alice", "bob", "carol", "dave", protocol.Human}
+)
+
+// may tells whether a task is for an agent: bob and carol are writers.
+func (t *oneTask) may(id protocol.AgentID) bool {
+	writer := id == "bob" || id == "carol"
+	return len(t.to) == 0 && id != protocol.Human || slices.Contains(t.to, protocol.Address(id)) || writer && slices.Contains(t.to, "@writer")
+}
+
+func (m *taskModel) approvers(t *oneTask) []protocol.AgentID {
+	if t.needed > 1 && t.holder != modelLead { // who asks does not answer
+		return []protocol.AgentID{protocol.Human, modelLead}
+	}
+	return []protocol.AgentID{protocol.Human}
+}
+
+// unmet tells whether a task waits for others.
+func (m *taskModel) unmet(list []protocol.TaskID) bool {
+	return slices.ContainsFunc(list, func(id protocol.TaskID) bool { return !m.done[id] })
+}
+
+func (m *taskModel) sorted() []*oneTask {
+	var list []*oneTask
+	for _, id := range slices.Sorted(maps.Keys(m.tasks)) {
+		list = append(list, m.tasks[id])
+	}
+	return list
+}
+
+// running is when a clock that began once began to count.
+func (m *taskModel) running(times ...time.Time) time.Time {
+	return latest(append(times, m.clocks)...)
+}
+
+func latest(times ...time.Time) time.Time { return slices.MaxFunc(times, time.Time.Compare) }
+
+func (m *taskModel) stuckAt(t *oneTask) time.Time {
+	return latest(m.running(t.since, t.moved), t.expected).Add(m.set.ProgressTimeout)
+}
+
+func (m *taskModel) goneAt(t *oneTask) time.Time {
+	return latest(m.running(t.since, m.signs[t.holder]), t.expected).Add(m.set.HeartbeatTimeout)
+}
+
+// room tells whether an agent could be offered one more.
+func (m *taskModel) room(id protocol.AgentID) bool {
+	for _, t := range m.tasks {
+		if slices.Contains(t.offered, id) {
+			return false
+		}
+	}
+	return !m.full(id) && m.missed[id] < 9
+}
+
+// full tells whether an agent has as many tasks in hand as it may: one.
+func (m *taskModel) full(id protocol.AgentID) bool {
+	for _, t := range m.tasks {
+		if t.busy() && t.holder == id {
+			return true
+		}
+	}
+	return false
+}
+
+func (m *taskModel) free(t *oneTask, at time.Time) bool {
+	return t.state == "unassigned" && !m.unmet(t.needs) && !t.notBefore.After(at)
+}
+
+// ever gives a task, also one that was let go.
+func (m *taskModel) ever(id protocol.TaskID) *oneTask {
+	if t := m.tasks[id]; t != nil {
+		return t
+	}
+	return m.gone[id]
+}
+
+// hopeless tells whether a task will not be completed, and none that resumes it.
+func (m *taskModel) hopeless(id protocol.TaskID) bool {
+	if t := m.ever(id); t == nil || t.state != "failed" && t.state != "cancelled" {
+		return t == nil
+	}
+	for _, t := range m.tasks {
+		if t.resumes == id && !m.hopeless(t.id) {
+			return false
+		}
+	}
+	return true
+}
+
+// event follows one event, and says what is wrong about it.
+func (m *taskModel) event(ev protocol.Event, e *protocol.TaskEvent) error {
+	at := ev.TS.Add(-m.shift)
+	t := m.tasks[e.Task]
+	if t == nil {
+		t = &oneTask{id: e.Task, creator: e.By, needs: e.Needs, resumes: e.Resumes, repairs: e.Repairs, depth: e.Depth, state: "unassigned", since: at}
+		if e.Event != "create" || e.From != "" || e.To != "unassigned" || e.Spec == nil {
+			return fmt.Errorf("%s of a task that is not there", e.Event)
+		}
+		t.to, t.needed = e.Spec.To, e.Spec.Approvals
+		if e.Checkpoint != nil {
+			t.reached, t.number = e.Checkpoint.SHA256, string(e.Checkpoint.Data)
+		}
+		m.tasks[e.Task] = t
+		return nil
+	}
+	to, row := m.rows[t.state+" "+string(e.Event)]
+	if !row || string(e.From) != t.state || string(e.To) != to {
+		return fmt.Errorf("task %s is %s, and %s leads from %s to %s", t.id, t.state, e.Event, e.From, e.To)
+	}
+	if e.Of == 0 {
+		if why := m.untimely(t, e, at); why != "" {
+			return fmt.Errorf("task %s: %s by %s: %s", t.id, e.Event, e.By, why)
+		}
+	}
+	if e.Event == "progress" && e.Checkpoint != nil && e.Checkpoint.SHA256 == t.reached {
+		return fmt.Errorf("task %s: the same checkpoint counts as progress", t.id)
+	}
+	m.tally[t.state+" "+string(e.Event)]++
+	m.take(t, e, at)
+	if e.Event == "pause_for_approval" || e.Event == "block_on_dependency" && len(e.Needs) == 0 {
+		t.ask = ev.Seq
+	}
+	if t.state != to {
+		t.state, t.since = to, at
+	}
+	if e.Epoch != t.epoch || e.Attempt != t.attempt {
+		return fmt.Errorf("task %s: %s leads to epoch %d, attempt %d, and not to %d, %d", t.id, e.Event, e.Epoch, e.Attempt, t.epoch, t.attempt)
+	}
+	if to == "completed" {
+		m.done[t.id] = true
+	}
+	return nil
+}
+
+// untimely says why hived may not do what it did by itself.
+func (m *taskModel) untimely(t *oneTask, e *protocol.TaskEvent, at time.Time) string {
+	from := func(when time.Time) string {
+		if at.Before(when) {
+			return "it is not time before " + when.String() + ", and it is " + at.String()
+		}
+		return ""
+	}
+	must := func(ok bool, why string) string {
+		if ok {
+			return ""
+		}
+		return why
+	}
+	switch e.Event {
+	case "offer":
+		return m.badOffer(t, e, at)
+	case "offer_expired":
+		return m.badPause(t, e) + from(m.running(t.since).Add(m.set.Lease))
+	case "offer_exhausted":
+		return m.badPause(t, e) + must(!slices.ContainsFunc(t.offered, func(id protocol.AgentID) bool { return !m.full(id) }), "somebody may still take it")
+	case "offer_withdrawn":
+		return must(len(e.Agents) == 1 && len(t.offered) > 1 && slices.Contains(t.offered, e.Agents[0]) && m.full(e.Agents[0]), "it may still take it")
+	case "lease_expired":
+		return from(m.running(t.since).Add(m.set.Lease))
+	case "heartbeat_lost":
+		return from(m.goneAt(t))
+	case "progress_stalled":
+		return from(m.stuckAt(t))
+	case "recovered":
+		return must(e.By == t.holder && m.signs[t.holder].After(t.since.Add(-m.set.HeartbeatTimeout/4)) && m.stuckAt(t).After(at), "its holder showed no life")
+	case "release":
+		return must(t.state == "stalled" && t.cancelling.IsZero() && t.retries < m.set.MaxRetries, "it is not stalled, is to be cancelled, or was retried often enough") + from(m.running(t.since).Add(m.set.StallGrace))
+	case "max_retries_exceeded":
+		if t.state == "retrying" {
+			return must(t.retries > m.set.MaxRetries, "it may be retried")
+		}
+		if t.state == "unassigned" {
+			return must(t.fruitless >= m.set.MaxExecutions, "it may be taken again")
+		}
+		return must(t.retries >= m.set.MaxRetries, "it may be retried") + from(m.running(t.since).Add(m.set.StallGrace))
+	case "retry":
+		return from(t.notBefore)
+	case "timeout":
+		return from(t.until)
+	case "cancelled":
+		return must(!t.cancelling.IsZero(), "nobody asked for it") + from(m.running(t.cancelling).Add(m.set.CancelGrace))
+	case "remind":
+		return must(!t.reminded, "once is enough")
+	case "cancel":
+		of := m.ever(t.repairs)
+		return must(e.By == protocol.Hive && of != nil && !slices.Contains(of.blockedOn, t.id), "it is no repair, or is still waited for")
+	case "dependency_resolved":
+		return must(len(t.blockedOn) > 0 && !m.unmet(t.blockedOn), "it still waits")
+	case "dependency_failed":
+		lost := func(id protocol.TaskID) bool {
+			n := m.tasks[id]
+			return n != nil && n.ended() && n.state != "completed"
+		}
+		return must(slices.ContainsFunc(t.needs, lost) || slices.ContainsFunc(t.blockedOn, lost), "all that it needs may come")
+	}
+	return "hived does no such thing"
+}
+
+func (m *taskModel) badOffer(t *oneTask, e *protocol.TaskEvent, at time.Time) string {
+	asked := t.declined
+	if e.Round > 0 {
+		if len(m.able(t, asked)) > 0 {
+			return "a round begins, and not all were asked in the last"
+		}
+		asked = nil
+	}
+	able := m.able(t, asked)
+	for _, id := range e.Agents {
+		if !slices.Contains(able, id) {
+			return string(id) + " may not have it, was asked already, or has no room"
+		}
+	}
+	want := min(len(able), m.set.Offers<<t.ignored)
+	if t.until.After(at) { // one that got room is asked in spite of the pause
+		want = 1
+	}
+	if !m.free(t, at) || len(e.Agents) != want {
+		return fmt.Sprintf("to %v at %s: it waits, or %d of %v are asked", e.Agents, at, want, able)
+	}
+	return ""
+}
+
+// able are those who could be offered a task and were not asked before.
+func (m *taskModel) able(t *oneTask, asked []protocol.AgentID) (list []protocol.AgentID) {
+	for _, id := range modelTeam {
+		if t.may(id) && m.room(id) && !slices.Contains(asked, id) {
+			list = append(list, id)
+		}
+	}
+	return list
+}
+
+// badPause says whether there is a pause though somebody was not asked, or none
+// though all were.
+func (m *taskModel) badPause(t *oneTask, e *protocol.TaskEvent) string {
+	asked := slices.Concat(t.declined, e.Agents)
+	if left := m.able(t, asked); e.Until.IsZero() != (len(left) > 0 || len(asked) == 0) {
+		return fmt.Sprintf("it pauses until %s, and %v were not asked", e.Until, left)
+	}
+	return ""
+}
+
+// take has the effect of an event beside the new state.
+func (m *taskModel) take(t *oneTask, e *protocol.TaskEvent, at time.Time) {
+	own := func(when time.Time) time.Time {
+		if when.IsZero() {
+			return when
+		}
+		return when.Add(-m.shift)
+	}
+	if e.From != e.To {
+		t.offered, t.voted, t.blockedOn, t.reminded, t.ask = nil, nil, nil, false, 0
+		t.until, t.expected, t.notBefore = time.Time{}, time.Time{}, time.Time{}
+	}
+	switch e.Event {
+	case "offer":
+		if t.offered = slices.Clone(e.Agents); e.Round > 0 {
+			t.declined = nil
+		}
+	case "reject":
+		t.declined = append(t.declined, e.By)
+		t.offered = slices.DeleteFunc(slices.Clone(t.offered), func(id protocol.AgentID) bool { return id == e.By })
+	case "offer_withdrawn":
+		t.offered = slices.DeleteFunc(slices.Clone(t.offered), func(id protocol.AgentID) bool { return id == e.Agents[0] })
+	case "offer_exhausted", "offer_expired":
+		t.until = own(e.Until)
+		t.declined = append(t.declined, e.Agents...)
+		for _, id := range e.Agents {
+			m.missed[id]++
+		}
+		if e.Event == "offer_expired" {
+			t.ignored++
+		}
+	case "claim", "accept":
+		t.holder, t.spent, t.ignored = e.By, false, 0
+		t.epoch++
+	case "start", "retry":
+		t.attempt++
+		t.moved = at
+	case "lease_expired":
+		m.lose(t, e)
+		t.holder, t.spent, t.notBefore = "", true, own(e.NotBefore)
+		t.attempt++
+	case "release":
+		m.lose(t, e)
+		t.until = own(e.Until)
+		t.holder, t.spent, t.notBefore = "", true, own(e.NotBefore)
+		if e.From == "stalled" {
+			t.retries++
+		}
+	case "progress":
+		if t.expected = own(e.Expected); e.Checkpoint != nil {
+			t.moved, t.reached, t.number = at, e.Checkpoint.SHA256, string(e.Checkpoint.Data)
+			t.fruitless, t.advanced = 0, true
+		}
+	case "pause_for_approval":
+		t.until = at.Add(m.set.ApprovalTimeout)
+	case "approval_vote":
+		t.voted = append(t.voted, e.By)
+	case "block_on_dependency":
+		t.blockedOn = slices.Clone(e.Needs)
+	case "transient_error":
+		t.notBefore = latest(own(e.NotBefore), at.Add(min(m.set.Backoff.Base<<t.retries, m.set.Backoff.Max)))
+		t.retries++
+	case "approval_granted", "answer", "dependency_resolved", "recovered":
+		t.moved = at
+	case "cancel":
+		if t.cancelling.IsZero() && e.To != "cancelled" {
+			t.cancelling = at
+		}
+	case "remind":
+		t.reminded = true
+	}
+	if slices.Contains([]string{"completed", "failed", "cancelled"}, string(e.To)) && e.By != t.holder {
+		t.spent = true // it was ended by somebody else
+	}
+}
+
+// lose counts executions that reached nothing new.
+func (m *taskModel) lose(t *oneTask, e *protocol.TaskEvent) {
+	t.declined = append(t.declined, t.holder)
+	if t.fruitless++; t.advanced || e.Checkpoint != nil && e.Checkpoint.SHA256 != t.reached {
+		t.fruitless = 0
+	}
+	t.advanced = false
+}
+
+// overdue says what hived should have done by now.
+func (m *taskModel) overdue(now time.Time) error {
+	at := now.Add(-m.shift)
+	slack := m.set.HeartbeatTimeout/4 + time.Millisecond // an alive file is looked at so often
+	for _, t := range m.sorted() {
+		late := func(when time.Time) bool { return !when.After(at) }
+		var is bool
+		switch t.state {
+		case "unassigned":
+			is = m.idle(t, at)
+		case "offered":
+			is = late(m.running(t.since).Add(m.set.Lease)) || len(t.offered) == 0 || slices.ContainsFunc(t.offered, m.full)
+		case "pending":
+			is = late(m.running(t.since).Add(m.set.Lease))
+		case "in_progress":
+			is = late(m.goneAt(t).Add(slack)) || late(m.stuckAt(t).Add(slack))
+		case "stalled":
+			is = t.cancelling.IsZero() && late(m.running(t.since).Add(m.set.StallGrace))
+		case "paused":
+			is = late(t.until) || !t.reminded && late(t.since.Add(m.set.ApprovalTimeout/2))
+		case "retrying":
+			is = late(t.notBefore) || t.retries > m.set.MaxRetries
+		case "blocked":
+			is = len(t.blockedOn) > 0 && !m.unmet(t.blockedOn)
+		}
+		if is || !t.ended() && !t.cancelling.IsZero() && late(m.running(t.cancelling).Add(m.set.CancelGrace)) {
+			return fmt.Errorf("at %s nothing happened to %s", at, t)
+		}
+		for _, id := range slices.Concat(t.needs, t.blockedOn) {
+			if n := m.tasks[id]; n != nil && n.ended() && n.state != "completed" && (t.state == "unassigned" || t.state == "blocked") {
+				return fmt.Errorf("task %s still waits for %s, which was %s", t.id, id, n.state)
+			}
+		}
+	}
+	return nil
+}
+
+// idle tells whether a task waits for somebody though there is one.
+func (m *taskModel) idle(t *oneTask, at time.Time) bool {
+	return m.free(t, at) && !t.until.After(at) && slices.ContainsFunc(modelTeam, func(id protocol.AgentID) bool { return t.may(id) && m.room(id) })
+}

@@ -1,0 +1,281 @@
+package decide
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/hived/hived/protocol"
+	"github.com/hived/hived/task"
+)
+
+// tell says what happened to a task to those whom it concerns, so that they can
+// act on it (spec §8.6). was is the task before.
+func (d *Decider) tell(now time.Time, was, t *task.Task, e *protocol.TaskEvent) error {
+	var list []notice
+	add := func(to protocol.AgentID, code protocol.Code, act protocol.Act, body string, more map[string]any) {
+		if to != "" && to != e.By && d.state.Agents[to] != nil && !slices.ContainsFunc(list, func(n notice) bool { return n.to == to }) {
+			list = append(list, d.taskNotice(t, to, code, act, body, more))
+		}
+	}
+	d.tellHolder(was, t, e, add)
+	d.tellLoser(was, t, e, add)
+	d.tellOthers(was, t, e, add)
+	for _, n := range list {
+		if n.to == protocol.Human && n.to == t.Creator && task.Ended(t.State) {
+			n.spare, n.must = e.Event != task.Timeout, e.Event == task.Timeout
+		}
+		if err := d.notice(now, n); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+type adder func(to protocol.AgentID, code protocol.Code, act protocol.Act, body string, more map[string]any)
+
+// must are the codes of what must be answered, or ended because nobody did.
+func must(code protocol.Code) bool {
+	return code == protocol.CodeApprovalAsked || code == protocol.CodeReminder || code == protocol.CodeSpecify || code == protocol.CodeApprovalTimeout
+}
+
+func (d *Decider) taskNotice(t *task.Task, to protocol.AgentID, code protocol.Code, act protocol.Act, body string, more map[string]any) notice {
+	data := map[string]any{"task": t.ID, "state": t.State}
+	if code != protocol.CodeTaskOffer { // an offer has no epoch before somebody takes it
+		data["epoch"] = t.Epoch
+	}
+	maps.Copy(data, more)
+	return notice{
+		to: to, act: act, conversation: protocol.TaskConversation(t.ID), code: code,
+		subject: string(code) + ": " + t.Title, body: body, data: data, must: must(code),
+	}
+}
+
+// tellHolder says what the one who has the task must know to go on with it.
+func (d *Decider) tellHolder(was, t *task.Task, e *protocol.TaskEvent, add adder) {
+	id, epoch := string(t.ID), digits(was.Epoch)
+	switch e.Event {
+	case task.Remind:
+		if t.State == task.Pending {
+			add(t.Holder, protocol.CodeLeaseEnding, protocol.Request, "You took task "+id+" and have not started it; if you do not, it is offered to others. "+d.ways(t.Holder, t), nil)
+		}
+	case task.HeartbeatLost, task.ProgressStalled:
+		add(was.Holder, protocol.CodeStalled, protocol.Request, fmt.Sprintf("Task %s counts as stalled: %s. Report `progress` with something new, or whatever became of it, with epoch %s within %s, or it is offered to others. If you will be silent, say `expected_for`. %s",
+			id, e.Reason, epoch, plain(d.settings.Tasks.StallGrace), d.ways(was.Holder, t)), nil)
+	case task.Cancel:
+		if t.State == task.Cancelled {
+			add(was.Holder, protocol.CodeCancelled, protocol.Inform, "Task "+id+" was cancelled by "+string(e.By)+before(e.Reason)+".", nil)
+			return
+		}
+		add(t.Holder, protocol.CodeCancelRequested, protocol.Cancel, fmt.Sprintf("%s asks you to stop working on task %s%s. Clean up and report `cancelled` with epoch %s within %s. If it is done already, report `complete`: that counts. To confirm, %s.",
+			e.By, id, before(e.Reason), epoch, plain(d.settings.Tasks.CancelGrace), way(t.Holder, "hived task cancelled "+id, toSend(task.CancelledEvent, t.ID, t.Epoch, ""))), nil)
+	case task.ApprovalGranted:
+		add(t.Holder, protocol.CodeApproved, protocol.Agree, "Task "+id+" was approved by "+string(e.By)+before(answerOf(e))+". Go on, with epoch "+epoch+".", answersOf(e))
+	case task.Answer:
+		more := answersOf(e)
+		more["attempt"] = t.Attempt
+		add(t.Holder, protocol.CodeGoOn, protocol.Request, string(e.By)+" answers for task "+id+": "+answerOf(e)+"\nGo on, with epoch "+epoch+".", more)
+	case task.Amend:
+		body := fmt.Sprintf("%s amended task %s: %s. Version %d of its brief is in %s/%s; read it before you go on. Your epoch stays.", e.By, id, e.Reason, t.Version, protocol.TaskDir(t.ID), protocol.TaskBrief)
+		add(t.Holder, protocol.CodeAmended, protocol.Inform, body, map[string]any{"version": t.Version})
+	case task.DependencyResolved, task.Retry:
+		what := "What task " + id + " waited for is done"
+		if e.By != protocol.Hive && e.Event == task.DependencyResolved {
+			what = string(e.By) + " lets task " + id + " go on" + before(e.Reason)
+		}
+		if e.Event == task.Retry {
+			what = "The pause after the last failure of task " + id + " is over: this is execution " + digits(t.Attempt)
+		}
+		add(t.Holder, protocol.CodeGoOn, protocol.Request, what+". Go on, with epoch "+epoch+".", map[string]any{"attempt": t.Attempt})
+	}
+}
+
+// tellLoser says to the one who had the task that it is no longer his, or has
+// ended, and why.
+func (d *Decider) tellLoser(was, t *task.Task, e *protocol.TaskEvent, add adder) {
+	id := string(t.ID)
+	over := "Epoch " + digits(was.Epoch) + " is over: stop working on it. What you report for it counts no more."
+	switch e.Event {
+	case task.LeaseExpired:
+		add(was.Holder, protocol.CodeLeaseExpired, protocol.Inform, "You did not start task "+id+" in time. "+over, nil)
+	case task.Release:
+		if e.By == protocol.Hive {
+			add(was.Holder, protocol.CodeReleased, protocol.Inform, "Task "+id+" was taken from you: "+e.Reason+". "+over, nil)
+		}
+	case task.CancelledEvent:
+		add(was.Holder, protocol.CodeCancelled, protocol.Inform, "Task "+id+" was cancelled: "+e.Reason+". "+over, nil)
+	case task.ApprovalDenied:
+		add(was.Holder, protocol.CodeDenied, protocol.Refuse, "Task "+id+" was denied by "+string(e.By)+before(answerOf(e))+". It has failed.", answersOf(e))
+	case task.Timeout:
+		add(was.Holder, protocol.CodeApprovalTimeout, protocol.Failure, "Nobody approved of task "+id+" in time. It has failed. "+d.ways(was.Holder, t), nil)
+	case task.DependencyFailed:
+		add(was.Holder, protocol.CodeParentFailed, protocol.Failure, "Task "+id+" has failed: "+e.Reason+".", nil)
+	case task.MaxRetriesExceeded, task.FatalError:
+		add(was.Holder, protocol.CodeTaskFailed, protocol.Failure, "Task "+id+" has failed: "+or(e.Reason, string(e.Event))+".", nil)
+	}
+}
+
+// answerOf is what the one said who settled a question, whole.
+func answerOf(e *protocol.TaskEvent) string {
+	if e.Answered == nil {
+		return e.Reason
+	}
+	return e.Answered.Answers[len(e.Answered.Answers)-1].Comment
+}
+
+// answersOf says which question was settled, and where all answers to it stand.
+func answersOf(e *protocol.TaskEvent) map[string]any {
+	if e.Answered == nil {
+		return nil
+	}
+	return map[string]any{"ask": e.Answered.Ask, "answers": protocol.TaskAnswer(e.Task, e.Answered.Ask)}
+}
+
+func before(reason string) string {
+	if reason == "" {
+		return ""
+	}
+	return ": " + reason
+}
+
+// tellOthers says it to those who may take the task, approve of it, specify it,
+// or wait for it.
+func (d *Decider) tellOthers(was, t *task.Task, e *protocol.TaskEvent, add adder) {
+	id := string(t.ID)
+	switch e.Event {
+	case task.Offer:
+		d.tellOffered(t, e, add)
+	case task.Accept, task.Claim:
+		for _, to := range was.Offered {
+			add(to, protocol.CodeRaceLost, protocol.Inform, string(e.By)+" was first to take task "+id+"; there is nothing for you to do.", nil)
+		}
+	case task.Cancel:
+		for _, to := range was.Offered {
+			add(to, protocol.CodeCancelled, protocol.Inform, "Task "+id+", which you were offered, was cancelled.", nil)
+		}
+	case task.LeaseExpired, task.Release:
+		if e.By == protocol.Hive {
+			d.tellTakenAway(was, t, e, add)
+		}
+	case task.MaxRetriesExceeded:
+		if was.State == task.Unassigned {
+			for _, to := range []protocol.AgentID{t.Creator, protocol.Human} {
+				add(to, protocol.CodeTaskFailed, protocol.Failure, "Task "+id+", "+t.Title+", has failed: "+e.Reason+". Look at its brief before you go on from its checkpoint: to make a task that does, "+resuming(to, t.ID, false)+".", map[string]any{"reason": e.Reason})
+			}
+		}
+	case task.OfferExhausted:
+		if e.Until.IsZero() {
+			break // others are asked
+		}
+		add(t.Creator, protocol.CodeNobodyTakes, protocol.Inform, "All whom task "+id+" was offered to have rejected it, or cannot take it now; its history says why. It is offered again at "+e.Until.Format(time.RFC3339)+".", nil)
+	case task.PauseForApproval:
+		d.tellApprovers(t, protocol.CodeApprovalAsked, string(was.Holder)+" asks", add)
+	case task.Remind:
+		if t.State == task.Paused {
+			d.tellApprovers(t, protocol.CodeReminder, string(was.Holder)+" still waits for an answer", add)
+		}
+	case task.BlockOnDependency:
+		d.tellLead(t, e, add)
+	}
+	d.tellCreator(t, e, add)
+}
+
+// tellOffered asks those who may take a task, and says what came of it before.
+func (d *Decider) tellOffered(t *task.Task, e *protocol.TaskEvent, add adder) {
+	body := fmt.Sprintf("Task %s: %s. Its brief is %s/%s. Accept or reject it within %s; the first to accept has it.",
+		t.ID, t.Title, protocol.TaskDir(t.ID), protocol.TaskBrief, plain(d.settings.Tasks.Lease))
+	if t.CheckpointAt > 0 {
+		body += " Somebody worked on it: go on from " + protocol.TaskDir(t.ID) + "/" + protocol.TaskCheckpoint + "."
+	}
+	if q := t.Questions; q != nil && len(q.Answered) > 0 {
+		body += " What was answered stands in " + protocol.TaskAnswer(t.ID, q.Answered[len(q.Answered)-1].Ask)
+		if len(q.Answered) > 1 {
+			body += ", and in " + digits(len(q.Answered)-1) + " more files beside it"
+		}
+		body += "."
+	}
+	if t.Left != nil {
+		body += " " + string(t.Left.By) + " gave it back: " + t.Left.Reason + "\n"
+	}
+	for _, to := range e.Agents {
+		add(to, protocol.CodeTaskOffer, protocol.Propose, body+" "+d.ways(to, t), map[string]any{"title": t.Title, "priority": t.Priority})
+	}
+}
+
+// tellTakenAway says to whom it matters that a task goes to another: the holder may
+// be gone, or its time too short.
+func (d *Decider) tellTakenAway(was, t *task.Task, e *protocol.TaskEvent, add adder) {
+	for _, to := range []protocol.AgentID{t.Creator, protocol.Human} {
+		add(to, protocol.CodeTakenAway, protocol.Inform, fmt.Sprintf("Task %s, %s, was taken from %s: %s. It goes to whoever takes it next, from its last checkpoint; nothing is asked of you.",
+			t.ID, t.Title, was.Holder, e.Reason), map[string]any{"holder": was.Holder, "reason": e.Reason})
+	}
+}
+
+// tellApprovers asks those who may answer and have not, and says how each does.
+func (d *Decider) tellApprovers(t *task.Task, code protocol.Code, what string, add adder) {
+	ask, question := t.Open()
+	until := d.state.Tasks.Time(t.Until)
+	for _, to := range d.approvers(t) {
+		if slices.Contains(t.Votes, to) {
+			continue
+		}
+		add(to, code, protocol.Request, fmt.Sprintf("%s: %s\nThat is question %s of task %s, %s. It waits for you until %s. To approve, %s; to deny, %s.",
+			what, question, ask, t.ID, t.Title, until.Format(time.RFC3339),
+			answering(to, t, task.ApprovalGranted, ask), answering(to, t, task.ApprovalDenied, ask)),
+			map[string]any{"ask": ask, "question": question, "needed": max(1, t.Needed), "until": until})
+	}
+}
+
+// tellLead asks those who may know how a task can go on that is blocked for want of
+// a word: the lead, or a person, and who created it.
+func (d *Decider) tellLead(t *task.Task, e *protocol.TaskEvent, add adder) {
+	ask, question := t.Open()
+	if ask == 0 {
+		return // it waits for other tasks
+	}
+	id := string(t.ID)
+	what := string(t.Holder) + " cannot go on with task " + id
+	switch e.Category {
+	case protocol.SchemaFailure:
+		what = string(t.Holder) + " cannot do task " + id + " as it is specified"
+	case protocol.UnknownFailure:
+		what = string(t.Holder) + " failed at task " + id + " in a way that no rule knows"
+	case protocol.TransientFailure, protocol.AuthFailure, protocol.AmbiguityFailure, protocol.LogicFailure:
+	}
+	for _, to := range []protocol.AgentID{d.lead(t.Holder), t.Creator} {
+		if to == t.Holder {
+			continue
+		}
+		body := what + ": " + or(question, "it says no more") + "\nTo answer, " + answering(to, t, task.Answer, ask) +
+			"; to give it up, " + way(to, "hived task give-up "+id, toSend(task.FatalError, t.ID, 0, `{"reason": "…"}`)) + "."
+		if to == t.Creator || to == protocol.Human {
+			body += " To change its brief first, " + way(to, "hived task amend "+id, toSend(task.Amend, t.ID, 0, `{"body": "…"}`)) + "."
+		}
+		add(to, protocol.CodeSpecify, protocol.Request, body, map[string]any{"ask": ask, "question": question})
+	}
+}
+
+// tellCreator says how it ended.
+func (d *Decider) tellCreator(t *task.Task, e *protocol.TaskEvent, add adder) {
+	if e.From == e.To {
+		return
+	}
+	id := string(t.ID)
+	switch t.State {
+	case task.Completed:
+		body := "Task " + id + " was completed by " + string(e.By) + "."
+		if e.Result != nil {
+			body += " Its result is " + protocol.TaskDir(t.ID) + "/" + protocol.TaskResult + "."
+		}
+		add(t.Creator, protocol.CodeTaskCompleted, protocol.Done, body, nil)
+	case task.Failed:
+		code, why := protocol.CodeTaskFailed, task.Said(e)
+		if e.Event == task.DependencyFailed {
+			code = protocol.CodeParentFailed
+		}
+		add(t.Creator, code, protocol.Failure, "Task "+id+" has failed: "+or(why, string(e.Event))+". "+d.ways(t.Creator, t), map[string]any{"reason": why})
+	case task.Cancelled:
+		add(t.Creator, protocol.CodeCancelled, protocol.Inform, "Task "+id+" was cancelled by "+string(e.By)+before(e.Reason)+".", nil)
+	}
+}

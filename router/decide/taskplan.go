@@ -1,0 +1,455 @@
+package decide
+
+import (
+	"cmp"
+	"container/heap"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/hived/hived/ledger"
+	"github.com/hived/hived/protocol"
+	"github.com/hived/hived/task"
+)
+
+// plan is what follows from the tasks and the roster for what comes next: when
+// each task wants a look, which ones wait for somebody to take them, and who has
+// room for one. It is made from the state and kept beside it, so that no
+// decision goes over all tasks.
+type plan struct {
+	state     *ledger.State
+	wakes     wakes
+	waits     queues                           // want somebody, and nobody has room
+	rests     queues                           // nobody took the last offer; they may be claimed until the next
+	asked     queues                           // are offered to some, and may be claimed by others
+	hands     map[protocol.AgentID]*hand       // what each has in hand
+	free      []*hand                          // who has room, the least loaded first
+	signs     map[protocol.AgentID]task.Moment // when an agent was last heard of
+	looks     map[protocol.AgentID]task.Moment // when its alive file was looked at
+	pulses    map[protocol.AgentID]time.Time   // what it showed then
+	beats     map[protocol.AgentID]task.Moment // since when it was seen to beat, at least
+	held      map[*task.Task]bool              // are in somebody's hand
+	freed     []protocol.AgentID               // who has got room since the last dispatch
+	unable    []protocol.AgentID               // who has offers that it cannot take, since then
+	ready     []*task.Task                     // which want somebody since then
+	stale     []*task.Task                     // whose view is behind
+	pauses    []pause                          // of tasks that all who had room did not want, in their order
+	lastPause uint64                           // the number of the last
+	kept      int                              // how many were not over when that was last looked at
+	unheard   []*task.Task                     // whose time is over, and whose agents may have put something there before
+}
+
+// OffersWaiting is how many offers an agent has at most that it did not answer. It
+// never has more than it could take.
+const OffersWaiting = 3
+
+// offersMissed is how many offers in a row an agent lets run out before it is
+// offered nothing more until it is heard of: those of three leases at least.
+const offersMissed = 3 * OffersWaiting
+
+// Silent reports whether an agent could be offered tasks, and let too many offers
+// run out.
+func Silent(a *ledger.Agent) bool { return a.Status == ledger.Active && a.Missed >= offersMissed }
+
+// hand is what an agent has in hand.
+type hand struct {
+	id     protocol.AgentID
+	tasks  []*task.Task
+	offers []*task.Task
+	slots  int
+	seen   uint64 // the last pause that began while it had room, or that it was asked about
+	listed int    // its load while it stands among the free, plus one; zero: it does not
+}
+
+func (h *hand) load() int { return len(h.tasks) + len(h.offers) }
+
+func (h *hand) room() bool { return len(h.offers) < min(OffersWaiting, h.slots-len(h.tasks)) }
+
+func newPlan(state *ledger.State) *plan {
+	return &plan{
+		state: state, waits: newQueues(func(t *task.Task) *bool { return &t.Queued }), rests: newQueues(func(t *task.Task) *bool { return &t.Resting }),
+		asked: newQueues(func(t *task.Task) *bool { return &t.Asked }),
+		hands: map[protocol.AgentID]*hand{}, signs: map[protocol.AgentID]task.Moment{}, looks: map[protocol.AgentID]task.Moment{},
+		pulses: map[protocol.AgentID]time.Time{}, beats: map[protocol.AgentID]task.Moment{},
+		held: map[*task.Task]bool{},
+	}
+}
+
+// stand is what a task means to the plan: whose hand it is in, and whom it is
+// offered to.
+type stand struct {
+	busy    protocol.AgentID
+	offered []protocol.AgentID
+}
+
+func standOf(t *task.Task) stand { return stand{t.Busy(), t.Offered} }
+
+// moved keeps the plan up with a task that had another standing before.
+func (p *plan) moved(t *task.Task, before stand) {
+	after := standOf(t)
+	if before.busy != after.busy {
+		p.busy(before.busy, t, false)
+		p.busy(after.busy, t, true)
+		if after.busy != "" {
+			p.held[t] = true
+		} else {
+			delete(p.held, t)
+		}
+	}
+	for _, id := range before.offered {
+		if !slices.Contains(after.offered, id) {
+			p.offered(id, t, false)
+		}
+	}
+	for _, id := range after.offered {
+		if !slices.Contains(before.offered, id) {
+			p.offered(id, t, true)
+		}
+	}
+	if t.Changed > t.Viewed && (len(p.stale) == 0 || p.stale[len(p.stale)-1] != t) {
+		p.stale = append(p.stale, t)
+	}
+}
+
+func (p *plan) busy(id protocol.AgentID, t *task.Task, is bool) {
+	if id == "" {
+		return
+	}
+	h := p.hand(id)
+	h.tasks = with(h.tasks, t, is)
+	p.agent(id)
+}
+
+func (p *plan) offered(id protocol.AgentID, t *task.Task, is bool) {
+	h := p.hand(id)
+	h.offers = with(h.offers, t, is)
+	p.agent(id)
+}
+
+// with is a list with a task, or without it.
+func with(list []*task.Task, t *task.Task, is bool) []*task.Task {
+	if is {
+		return append(list, t)
+	}
+	return slices.DeleteFunc(list, func(o *task.Task) bool { return o == t })
+}
+
+func (p *plan) hand(id protocol.AgentID) *hand {
+	h := p.hands[id]
+	if h == nil {
+		h = &hand{id: id}
+		p.hands[id] = h
+	}
+	return h
+}
+
+// agent puts an agent where it belongs among those who have room, after
+// whatever happened to it or to what it has in hand.
+func (p *plan) agent(id protocol.AgentID) {
+	h := p.hand(id)
+	if h.listed > 0 {
+		i, _ := slices.BinarySearchFunc(p.free, h, byLoad)
+		p.free = slices.Delete(p.free, i, i+1)
+		h.listed, h.seen = 0, p.lastPause
+	}
+	a := p.state.Agents[id]
+	if p.cannotTake(h, a) != "" {
+		p.unable = append(p.unable, id)
+	}
+	if a == nil || a.Status != ledger.Active {
+		return
+	}
+	if h.slots = slotsOf(a); Silent(a) || !h.room() {
+		return
+	}
+	h.listed = h.load() + 1
+	i, _ := slices.BinarySearchFunc(p.free, h, byLoad)
+	p.free = slices.Insert(p.free, i, h)
+	p.freed = append(p.freed, id)
+}
+
+// slotsOf is how many tasks an agent may have in hand.
+func slotsOf(a *ledger.Agent) int { return max(1, a.Slots) }
+
+// cannotTake says why an agent can take nothing of what it was offered; nothing
+// where it can, or was offered nothing.
+func (p *plan) cannotTake(h *hand, a *ledger.Agent) string {
+	switch {
+	case len(h.offers) == 0:
+	case a == nil:
+		return string(h.id) + " is no agent any more"
+	case a.Status == ledger.OnHold:
+		return string(h.id) + " is on hold"
+	case a.Status == ledger.Archived:
+		return string(h.id) + " is archived"
+	case len(h.tasks) >= slotsOf(a):
+		return string(h.id) + " has no room for more"
+	}
+	return ""
+}
+
+// heard has an agent offered tasks again that had let many run out.
+func (p *plan) heard(id protocol.AgentID) {
+	if h := p.hands[id]; h != nil && h.listed == 0 {
+		p.agent(id)
+	}
+}
+
+// byLoad goes by the load under which agents were listed.
+func byLoad(a, b *hand) int { return cmp.Or(cmp.Compare(a.listed, b.listed), cmp.Compare(a.id, b.id)) }
+
+// forAnyone is the address of tasks that any agent may have.
+const forAnyone protocol.Address = ""
+
+// meant tells whether a task may be had by an agent, whatever that has in hand.
+func meant(t *task.Task, a *ledger.Agent) bool {
+	if len(t.To) == 0 {
+		return a.ID != protocol.Human
+	}
+	for _, to := range t.To {
+		if role, ok := to.Role(); ok && a.Has(role) || protocol.AgentID(to) == a.ID {
+			return true
+		}
+	}
+	return false
+}
+
+// addresses are those by which a task can mean an agent.
+func addresses(a *ledger.Agent) []protocol.Address {
+	list := []protocol.Address{protocol.Address(a.ID)}
+	if a.ID != protocol.Human {
+		list = append(list, forAnyone)
+	}
+	for _, role := range append([]string{a.Role}, a.Caps...) {
+		if role != "" {
+			list = append(list, protocol.Address("@"+role))
+		}
+	}
+	return list
+}
+
+// candidates are those to whom a task is offered next: who has room and was not
+// asked before, the least loaded first.
+func (p *plan) candidates(t *task.Task, most int, before ...protocol.AgentID) []protocol.AgentID {
+	var list []protocol.AgentID
+	for _, h := range p.free {
+		if len(list) == most {
+			break
+		}
+		if meant(t, p.state.Agents[h.id]) && !slices.Contains(before, h.id) {
+			list = append(list, h.id)
+		}
+	}
+	return list
+}
+
+// pause is a task that nobody is asked about for a while: all who had room did not
+// want it. They are numbered in the order of their pauses.
+type pause struct {
+	n uint64
+	t *task.Task
+}
+
+// paused tells whether a task that could be taken is offered to nobody yet.
+func (p *plan) paused(t *task.Task, at task.Moment) bool {
+	return t.State == task.Unassigned && t.Until > at && t.NotBefore <= at && p.claimable(t, at)
+}
+
+// pausesMost is how many pauses are kept before those are sought that are over.
+const pausesMost = 64
+
+// pause remembers one for those who get room before it is over.
+func (p *plan) pause(t *task.Task, at task.Moment) {
+	if len(p.pauses) >= max(2*p.kept, pausesMost) {
+		p.pauses = slices.DeleteFunc(p.pauses, func(x pause) bool { return !p.paused(x.t, at) })
+		p.kept = len(p.pauses)
+	}
+	p.lastPause++
+	p.pauses = append(p.pauses, pause{p.lastPause, t})
+}
+
+// unasked are the tasks that began to pause while an agent had no room, and that
+// it was not asked about, the best first. So what an agent costs that gets room is
+// what was paused meanwhile, and not all that pauses.
+func (p *plan) unasked(h *hand, a *ledger.Agent, at task.Moment) []*task.Task {
+	i, _ := slices.BinarySearchFunc(p.pauses, h.seen+1, func(x pause, n uint64) int { return cmp.Compare(x.n, n) })
+	h.seen = p.lastPause
+	var list []*task.Task
+	for _, x := range p.pauses[i:] {
+		if p.paused(x.t, at) && meant(x.t, a) && !slices.Contains(x.t.Declined, h.id) {
+			list = append(list, x.t)
+		}
+	}
+	slices.SortFunc(list, task.Best)
+	return slices.Compact(list)
+}
+
+// queues hold tasks that nobody has, in one queue for each audience, so that an
+// agent looks at those that it may have alone.
+type queues struct {
+	all     map[string]*queueOf
+	listens map[protocol.Address][]*queueOf // of whom one address means
+	in      func(*task.Task) *bool          // whether a task stands in one
+}
+
+func newQueues(in func(*task.Task) *bool) queues {
+	return queues{map[string]*queueOf{}, map[protocol.Address][]*queueOf{}, in}
+}
+
+// queueOf holds the tasks of one audience, the best first. What is not to be
+// there any more is found when its turn comes.
+type queueOf struct {
+	list []*task.Task
+	gone int // of them, at most, since the last look: forgotten tasks
+}
+
+func (q *queueOf) Len() int           { return len(q.list) }
+func (q *queueOf) Less(i, j int) bool { return task.Best(q.list[i], q.list[j]) < 0 }
+func (q *queueOf) Swap(i, j int)      { q.list[i], q.list[j] = q.list[j], q.list[i] }
+
+// Push is for package heap.
+func (q *queueOf) Push(x any) { q.list = append(q.list, x.(*task.Task)) } //nolint:forcetypeassert // nothing else is put in
+
+// Pop is for package heap.
+func (q *queueOf) Pop() any {
+	last := len(q.list) - 1
+	t := q.list[last]
+	q.list[last] = nil
+	q.list = q.list[:last]
+	return t
+}
+
+// of gives the queue of a task's audience.
+func (s *queues) of(t *task.Task) *queueOf {
+	parts := make([]string, 0, len(t.To))
+	for _, to := range t.To {
+		parts = append(parts, string(to))
+	}
+	key := strings.Join(parts, " ")
+	q := s.all[key]
+	if q != nil {
+		return q
+	}
+	q = &queueOf{}
+	s.all[key] = q
+	audience := t.To
+	if len(audience) == 0 {
+		audience = []protocol.Address{forAnyone}
+	}
+	for _, to := range audience {
+		s.listens[to] = append(s.listens[to], q)
+	}
+	return q
+}
+
+func (s *queues) add(t *task.Task) {
+	if in := s.in(t); !*in {
+		*in = true
+		heap.Push(s.of(t), t)
+	}
+}
+
+// forget lets go of a task that there is no more. Its queue may have no listener
+// who would find that out, so it is looked through when half of it is gone.
+func (s *queues) forget(t *task.Task, there func(*task.Task) bool) {
+	if !*s.in(t) {
+		return
+	}
+	q := s.of(t)
+	if q.gone++; 2*q.gone < len(q.list) {
+		return
+	}
+	var list []*task.Task
+	for _, t := range q.list {
+		if there(t) {
+			list = append(list, t)
+		}
+	}
+	q.list, q.gone = list, 0
+	heap.Init(q)
+}
+
+// best gives the best task that an agent may have and that is still to be there;
+// nil where there is none.
+func (s *queues) best(a *ledger.Agent, still func(*task.Task) bool) *task.Task {
+	var best *task.Task
+	for _, to := range addresses(a) {
+		for _, q := range s.listens[to] {
+			for len(q.list) > 0 && !still(q.list[0]) {
+				*s.in(heap.Pop(q).(*task.Task)) = false //nolint:forcetypeassert // nothing else is in it
+			}
+			if len(q.list) > 0 && (best == nil || task.Best(q.list[0], best) < 0) {
+				best = q.list[0]
+			}
+		}
+	}
+	return best
+}
+
+// forget lets go of a task that the state has forgotten.
+func (p *plan) forget(t *task.Task) {
+	there := func(t *task.Task) bool { return p.state.Tasks.Get(t.ID) == t }
+	p.waits.forget(t, there)
+	p.rests.forget(t, there)
+	p.asked.forget(t, there)
+}
+
+// claimable tells whether a task that is offered to nobody may be taken now.
+func (p *plan) claimable(t *task.Task, at task.Moment) bool {
+	return t.State == task.Unassigned && t.NotBefore <= at && len(p.state.Tasks.Unmet(t)) == 0 && p.state.Tasks.Get(t.ID) == t
+}
+
+// out tells whether a task is offered to some now.
+func (p *plan) out(t *task.Task) bool { return t.State == task.Offered && p.state.Tasks.Get(t.ID) == t }
+
+// waiting tells whether it is also time to offer it.
+func (p *plan) waiting(t *task.Task, at task.Moment) bool { return t.Until <= at && p.claimable(t, at) }
+
+// wakes orders tasks by when they want a look.
+type wakes []wake
+
+type wake struct {
+	at task.Moment
+	t  *task.Task
+}
+
+func (w *wakes) Len() int           { return len(*w) }
+func (w *wakes) Less(i, j int) bool { return (*w)[i].at < (*w)[j].at }
+func (w *wakes) Swap(i, j int)      { (*w)[i], (*w)[j] = (*w)[j], (*w)[i] }
+
+// Push is for package heap.
+func (w *wakes) Push(x any) { *w = append(*w, x.(wake)) } //nolint:forcetypeassert // nothing else is put in
+
+// Pop is for package heap.
+func (w *wakes) Pop() any {
+	last := len(*w) - 1
+	x := (*w)[last]
+	(*w)[last] = wake{}
+	*w = (*w)[:last]
+	return x
+}
+
+// schedule has a task looked at no later than at a moment. One that was to be
+// looked at earlier is, and finds that nothing is due.
+func (p *plan) schedule(t *task.Task, at task.Moment) {
+	if at == 0 || t.Wake != 0 && t.Wake <= at {
+		return
+	}
+	t.Wake = at
+	heap.Push(&p.wakes, wake{at, t})
+}
+
+// due takes the task that wants a look first, if it is time.
+func (p *plan) due(at task.Moment) *task.Task {
+	for len(p.wakes) > 0 && p.wakes[0].at <= at {
+		w := heap.Pop(&p.wakes).(wake) //nolint:forcetypeassert // nothing else is in it
+		if w.t.Wake != w.at {
+			continue // it was to be looked at earlier, and was
+		}
+		w.t.Wake = 0
+		if p.state.Tasks.Get(w.t.ID) == w.t {
+			return w.t
+		}
+	}
+	return nil
+}

@@ -1,0 +1,96 @@
+package decide
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/hived/hived/protocol"
+	"github.com/hived/hived/task"
+)
+
+// wordless takes a message to hive that names no event (spec §8). To agree or to
+// refuse in reply to an offer is to accept or to reject it; any other that is about
+// a task does nothing, and its sender is told what would.
+func (d *Decider) wordless(now time.Time, of protocol.Seq, e *protocol.MessageEvent, m *protocol.Message) error {
+	reply := d.noticeOf(e.From, m.InReplyTo)
+	if reply.Code == protocol.CodeTaskOffer && (e.Act == protocol.Agree || e.Act == protocol.Refuse) {
+		return d.taskCommand(now, of, e, answerToOffer(m, reply.Task))
+	}
+	about := protocol.TaskID(m.Task)
+	if about == "" {
+		about = reply.Task
+	}
+	if id, ok := strings.CutPrefix(string(m.Conversation), string(protocol.TaskConversation(""))); ok && about == "" && d.state.Tasks.Get(protocol.TaskID(id)) != nil {
+		about = protocol.TaskID(id)
+	}
+	a := d.state.Agents[e.From]
+	if about == "" || a == nil || reply.Code == protocol.CodeNoCommand || now.Sub(a.Hinted()).Abs() < NoticeEvery {
+		return nil
+	}
+	x := &protocol.TaskRejectedEvent{Task: string(about), Event: string(e.Act), By: e.From, Of: of, Epoch: m.Epoch, Code: protocol.CodeNoCommand, Detail: "it names no event, so that nothing came of it"}
+	t := d.state.Tasks.Get(about)
+	n := notice{
+		to: e.From, act: protocol.NotUnderstood, reply: e.ID, conversation: protocol.TaskConversation(about), code: protocol.CodeNoCommand,
+		subject: "not a command: " + cut(string(e.Act), 64), data: map[string]any{"of": of, "task": about},
+	}
+	if t != nil {
+		x.State = t.State
+		n.data["state"] = t.State
+	}
+	d.emit(now, x)
+	n.body = "Your message about task " + string(about) + " was filed, and nothing came of it: it names no event. " + d.ways(e.From, t) + " This is said once an hour."
+	return d.notice(now, n)
+}
+
+// answerToOffer is the command that a reply to an offer means.
+func answerToOffer(m *protocol.Message, id protocol.TaskID) *protocol.Message {
+	c := *m
+	c.Task, c.Event, c.Data = string(id), string(task.Accept), nil
+	if m.Act == protocol.Refuse {
+		c.Event = string(task.Reject)
+		var why string
+		if m.Body.Kind() == '"' && json.Unmarshal(m.Body, &why) == nil && why != "" {
+			data, err := json.Marshal(map[string]string{memberReason: why})
+			if err == nil {
+				c.Data = jsontext.Value(data)
+			}
+		}
+	}
+	return &c
+}
+
+// ways says what somebody can do with a task as it is now, as he does it.
+func (d *Decider) ways(by protocol.AgentID, t *task.Task) string {
+	if t == nil {
+		return "There is no such task, or it ended long ago."
+	}
+	id, epoch := string(t.ID), t.Epoch
+	does := func(what, verb string, event task.Event, epoch uint64, data string) string {
+		return "To " + what + ", " + way(by, "hived task "+verb+" "+id, toSend(event, t.ID, epoch, data)) + "."
+	}
+	r := &report{by: by, t: t}
+	ask, _ := t.Open()
+	held := t.Holder == by && !t.Spent
+	switch {
+	case t.State == task.Offered && slices.Contains(t.Offered, by):
+		return does("take it", "accept", task.Accept, 0, "") + " " + does("decline it", "reject", task.Reject, 0, "")
+	case t.State == task.Paused && slices.Contains(d.approvers(t), by) && !slices.Contains(t.Votes, by):
+		return "To approve, " + answering(by, t, task.ApprovalGranted, ask) + "; to deny, " + answering(by, t, task.ApprovalDenied, ask) + "."
+	case t.State == task.Blocked && ask > 0 && (d.manages(r) || by == t.Creator):
+		return "To answer, " + answering(by, t, task.Answer, ask) + "."
+	case held && t.State == task.Pending:
+		return does("start it", "start", task.Start, epoch, "")
+	case held && (t.State == task.InProgress || t.State == task.Stalled):
+		return does("say what you reached", `progress --milestone "…"`, task.Progress, epoch, `{"milestone": "…", "checkpoint": "…"}`) + " " +
+			does("complete it", "complete", task.Complete, epoch, `{"result": "…"}`) + " " + does("give it back", "release", task.Release, epoch, "")
+	case task.Ended(t.State) && t.State != task.Completed && (d.manages(r) || by == t.Creator):
+		return does("go on from its checkpoint with a new task", "resume", "resume", 0, "")
+	case (t.State == task.Unassigned || t.State == task.Offered) && d.is(task.ByEligible, r):
+		return does("take it", "claim", task.Claim, 0, "")
+	}
+	return "There is nothing for you to do with it now; " + seeTask(by, t.ID) + "."
+}

@@ -1,0 +1,197 @@
+package decide
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/hived/hived/protocol"
+	"github.com/hived/hived/task"
+)
+
+// ever gives a task, also one that ended and has left; nil where none is known. Of
+// one that has left there is what can be read again: who created it, how it ended,
+// and where the log has its brief and its checkpoint.
+func (d *Decider) ever(id protocol.TaskID) *task.Task {
+	if t := d.state.Tasks.Get(id); t != nil {
+		return t
+	}
+	p, known := d.state.Tasks.Past(id)
+	if !known {
+		return nil
+	}
+	t := &task.Task{ID: p.ID, State: p.State, BriefAt: p.BriefAt, CheckpointAt: p.CheckpointAt}
+	if brief, err := d.taskEvent(p.BriefAt); err == nil {
+		t.Creator, t.Resumes = brief.By, brief.Resumes
+		if brief.Amends != nil {
+			t.Creator = brief.Amends.Creator
+		}
+	}
+	return t
+}
+
+// resume makes a new task that goes on where an ended one stopped, or one of each
+// that failed with it (spec §8.1). It needs what the ended one needed: where that
+// has failed too, what resumes it.
+func (d *Decider) resume(r *report) *refusal {
+	if !task.Ended(r.t.State) {
+		return &refusal{protocol.CodeIllegalTransition, "it is " + string(r.t.State) + " and goes on by itself; only a task that has ended is resumed"}
+	}
+	if no := d.mayResume(r, r.t); no != nil {
+		return no
+	}
+	list := []*task.Task{r.t}
+	if r.Family {
+		var no *refusal
+		if list, no = d.family(r); no != nil {
+			return no
+		}
+	}
+	fresh := map[protocol.TaskID]protocol.TaskID{}
+	events := make([]protocol.TaskEvent, len(list))
+	for i, t := range list {
+		id, err := d.ids.Next(r.now)
+		if err != nil {
+			return &refusal{protocol.CodeBadCommand, err.Error()}
+		}
+		e, no := d.resumed(r, t, fresh)
+		if no != nil {
+			return no
+		}
+		events[i], fresh[t.ID] = e, protocol.TaskID(id.String())
+	}
+	r.t = nil
+	for i, e := range events {
+		r.made = append(r.made, fresh[list[i].ID])
+		if no := d.made(r, r.made[i], e); no != nil {
+			return no
+		}
+	}
+	return nil
+}
+
+func (d *Decider) mayResume(r *report, t *task.Task) *refusal {
+	if r.by == t.Creator || d.manages(r) {
+		return nil
+	}
+	return &refusal{protocol.CodeNotAllowed, string(t.ID) + ": " + onlyManagers(t)}
+}
+
+// resumed is the creation of a task that goes on from an ended one. fresh are
+// those that the same command resumes before it, and what they become.
+func (d *Decider) resumed(r *report, t *task.Task, fresh map[protocol.TaskID]protocol.TaskID) (e protocol.TaskEvent, no *refusal) {
+	brief, err := d.taskEvent(t.BriefAt)
+	if err != nil || brief.Spec == nil {
+		return e, &refusal{protocol.CodeBadCommand, "what was to be done cannot be read from the log: create the task again"}
+	}
+	spec := *brief.Spec
+	spec.Name, spec.Needs = "", nil
+	e = protocol.TaskEvent{By: r.by, Spec: &spec, Resumes: t.ID, Reason: r.words(r.Reason), GateBy: gateBy(brief)}
+	for _, need := range brief.Needs {
+		heir, live := d.state.Tasks.Heir(need)
+		if as, now := fresh[heir]; now {
+			heir, live = as, true
+		}
+		if !live {
+			return e, d.resumeFirst(r.by, t, heir)
+		}
+		if !slices.Contains(e.Needs, heir) {
+			e.Needs = append(e.Needs, heir)
+		}
+	}
+	if t.CheckpointAt > 0 {
+		last, err := d.wholeCheckpoint(t)
+		if err != nil {
+			return e, &refusal{protocol.CodeBadCommand, "its checkpoint cannot be read from the log: create the task again"}
+		}
+		e.Checkpoint = last
+	}
+	return e, nil
+}
+
+// gateBy tells who wrote the gate of a brief. Of a task that was resumed before that
+// was recorded nobody knows.
+func gateBy(brief *protocol.TaskEvent) protocol.AgentID {
+	if brief.GateBy == "" && brief.Event == task.Create && brief.Resumes == "" && brief.Spec.Gate != "" {
+		return brief.By
+	}
+	return brief.GateBy
+}
+
+// resumeFirst refuses to resume a task before another that it needs.
+func (d *Decider) resumeFirst(by protocol.AgentID, t *task.Task, need protocol.TaskID) *refusal {
+	state, known := d.state.Tasks.Fate(need)
+	if !known {
+		return unknownNeed(by, string(need))
+	}
+	return &refusal{protocol.CodeNeedsUnmet, fmt.Sprintf("it needs %s, which was %s; to resume that first, %s; to resume all that failed with it, %s", need, state, resuming(by, need, false), resuming(by, t.ID, true))}
+}
+
+// family lists the tasks that failed together, each behind those that it needs:
+// what one of them needed, and what needed it, unless it was completed or resumed.
+func (d *Decider) family(r *report) ([]*task.Task, *refusal) {
+	book := d.state.Tasks
+	all, needs := map[protocol.TaskID]*task.Task{}, map[protocol.TaskID][]protocol.TaskID{}
+	find := []protocol.TaskID{r.t.ID}
+	for len(find) > 0 {
+		id, live := book.Heir(find[0])
+		find = find[1:]
+		if live || all[id] != nil {
+			continue
+		}
+		t := d.ever(id)
+		if t == nil {
+			return nil, unknownNeed(r.by, string(id))
+		}
+		if no := d.mayResume(r, t); no != nil {
+			return nil, no
+		}
+		if all[id] = t; len(all) > TasksMost {
+			return nil, &refusal{protocol.CodeTooMany, fmt.Sprintf("more than %d tasks failed with it; resume some of them first", TasksMost)}
+		}
+		if brief, err := d.taskEvent(t.BriefAt); err == nil {
+			needs[id] = brief.Needs
+		}
+		find = append(find, needs[id]...)
+		for was := t; was != nil; was = d.ever(was.Resumes) {
+			find = append(find, book.Kin(was.ID)...)
+		}
+	}
+	if len(all) == 0 {
+		heir, _ := book.Heir(r.t.ID)
+		if heir == r.t.ID {
+			return nil, &refusal{protocol.CodeIllegalTransition, "it was completed, and no family failed with it; without `family` it is resumed alone"}
+		}
+		return nil, &refusal{protocol.CodeIllegalTransition, "it was resumed already: " + string(heir) + " goes on from it"}
+	}
+	return d.needsFirst(all, needs), nil
+}
+
+// needsFirst orders tasks so that each comes behind those that it needs.
+func (d *Decider) needsFirst(all map[protocol.TaskID]*task.Task, needs map[protocol.TaskID][]protocol.TaskID) (list []*task.Task) {
+	placed := map[protocol.TaskID]bool{}
+	var place func(id protocol.TaskID)
+	place = func(id protocol.TaskID) {
+		if placed[id] || all[id] == nil {
+			return
+		}
+		placed[id] = true
+		for _, need := range needs[id] {
+			heir, _ := d.state.Tasks.Heir(need)
+			place(heir)
+		}
+		list = append(list, all[id])
+	}
+	for _, t := range sorted(all) {
+		place(t.ID)
+	}
+	return list
+}
+
+// sorted gives tasks in the order of their ids.
+func sorted(all map[protocol.TaskID]*task.Task) []*task.Task {
+	list := slices.Collect(maps.Values(all))
+	slices.SortFunc(list, func(a, b *task.Task) int { return cmp.Compare(a.ID, b.ID) })
+	return list
+}

@@ -1,0 +1,597 @@
+package decide
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/hived/hived/ledger"
+	"github.com/hived/hived/protocol"
+	"github.com/hived/hived/task"
+)
+
+// The most that a command may ask for (spec §8.2).
+const (
+	CheckpointKept = 256 << 10 // bytes, from which on its holder is asked to send patches
+	expectedMost   = time.Hour
+	notBeforeMost  = 365 * 24 * time.Hour
+	WordsMost      = 16 << 10 // bytes of a reason, a question, or an answer
+)
+
+// words gives what a report says. Of what is too long the beginning counts, and it
+// says where the whole stands.
+func (r *report) words(said string) string {
+	if len(said) <= WordsMost {
+		return said
+	}
+	rest := fmt.Sprintf("… (cut: all %d bytes are in event %s of the log)", len(said), r.of)
+	return strings.ToValidUTF8(said[:WordsMost-len(rest)], "") + rest
+}
+
+func digits[N uint64 | int](n N) string { return strconv.FormatUint(uint64(n), 10) }
+
+// take records what a report leads to, if the table has such a row and lets its
+// sender take it.
+func (d *Decider) take(r *report, e protocol.TaskEvent) *refusal {
+	if _, ok := task.Next(r.t.State, e.Event); !ok {
+		return d.illegal(r)
+	}
+	if !slices.ContainsFunc(task.Who(r.t.State, e.Event), func(role task.Role) bool { return d.is(role, r) }) {
+		return &refusal{protocol.CodeNotAllowed, "only " + either(task.Who(r.t.State, e.Event)) + " may do that while it is " + string(r.t.State) + ". " + d.ways(r.by, r.t)}
+	}
+	e.Of = r.of
+	if e.By == "" {
+		e.By = r.by
+	}
+	if e.Reason == "" {
+		e.Reason = r.words(r.Reason)
+	}
+	if e.Event != task.Recovered { // which only comes before what was reported
+		e.Checkpoint = d.logged(r)
+	}
+	if err := d.step(r.now, r.t, e); err != nil {
+		return &refusal{protocol.CodeBadCommand, err.Error()}
+	}
+	return nil
+}
+
+// back lets a holder that counted as stalled go on before its report is taken.
+func (d *Decider) back(r *report) *refusal {
+	if r.t.State != task.Stalled {
+		return nil
+	}
+	return d.take(r, protocol.TaskEvent{Event: task.Recovered})
+}
+
+// working takes a report that a holder may make while it works.
+func (d *Decider) working(r *report, e protocol.TaskEvent) *refusal {
+	from := r.t.State
+	if from == task.Stalled {
+		from = task.InProgress
+	}
+	if _, ok := task.Next(from, e.Event); !ok {
+		return d.illegal(r)
+	}
+	if no := d.back(r); no != nil {
+		return no
+	}
+	return d.take(r, e)
+}
+
+// works checks that a task is with a holder that works on it.
+func (d *Decider) works(r *report) *refusal {
+	if s := r.t.State; s != task.InProgress && s != task.Stalled {
+		return d.illegal(r)
+	}
+	return nil
+}
+
+// claim takes a task for an agent that may have it; the best where none is named.
+func (d *Decider) claim(r *report) *refusal {
+	a := d.state.Agents[r.by]
+	if a == nil || a.Status != ledger.Active {
+		return &refusal{protocol.CodeNotEligible, string(r.by) + " is no active agent; " + d.managing(r.by, "let it take part", "hived agent release "+string(r.by), "agent-release", onAgent(r.by))}
+	}
+	if r.t == nil {
+		if no := d.noRoom(r.by); no != nil {
+			return no
+		}
+		if r.t = d.bestFor(a, r.put); r.t == nil {
+			return &refusal{protocol.CodeNoTask, "there is no task that you could have now; you are offered one when there is"}
+		}
+	}
+	t := r.t
+	switch {
+	case t.State != task.Unassigned && t.State != task.Offered:
+		return d.taken(r)
+	case !meant(t, a):
+		return &refusal{protocol.CodeNotEligible, "this task is for " + audience(t) + "; " + another(r.by)}
+	case len(d.state.Tasks.Unmet(t)) > 0:
+		return unmet(d.state.Tasks.Unmet(t))
+	case t.NotBefore > r.put:
+		return &refusal{protocol.CodeNotYet, "it may be taken from " + d.state.Tasks.Time(t.NotBefore).Format(time.RFC3339) + " on; take it then"}
+	}
+	if no := d.noRoom(r.by); no != nil {
+		return no
+	}
+	return d.take(r, protocol.TaskEvent{Event: task.Claim, Epoch: t.Epoch + 1})
+}
+
+// bestFor is the best that an agent was offered or that waits for one like it;
+// where there is none, the best that others were asked about and did not take.
+func (d *Decider) bestFor(a *ledger.Agent, at task.Moment) *task.Task {
+	still := func(t *task.Task) bool { return d.plan.claimable(t, at) }
+	best := d.plan.waits.best(a, still)
+	if t := d.plan.rests.best(a, still); t != nil && (best == nil || task.Best(t, best) < 0) {
+		best = t
+	}
+	for _, t := range d.plan.hand(a.ID).offers {
+		if best == nil || task.Best(t, best) < 0 {
+			best = t
+		}
+	}
+	if best == nil {
+		best = d.plan.asked.best(a, d.plan.out)
+	}
+	return best
+}
+
+// taken refuses a task that somebody else was first to take, or that has ended.
+func (d *Decider) taken(r *report) *refusal {
+	switch t := r.t; {
+	case task.Ended(t.State):
+		return d.illegal(r)
+	case t.Holder == r.by:
+		return &refusal{protocol.CodeIllegalTransition, "you have it already, with epoch " + digits(t.Epoch) + ". " + d.ways(r.by, t)}
+	default:
+		return &refusal{protocol.CodeRaceLost, string(t.Holder) + " was first; " + another(r.by)}
+	}
+}
+
+func audience(t *task.Task) string {
+	if len(t.To) == 0 {
+		return "agents"
+	}
+	return names(t.To)
+}
+
+func unmet(list []protocol.TaskID) *refusal {
+	return &refusal{protocol.CodeNeedsUnmet, "it needs " + listed(list) + " first; take it when that is completed"}
+}
+
+// listed names at most five.
+func listed[S ~string](list []S) string {
+	to := make([]protocol.Address, 0, len(list))
+	for _, s := range list {
+		to = append(to, protocol.Address(s))
+	}
+	return names(to)
+}
+
+// noRoom refuses a task to an agent that has as many in hand as it may, and says
+// when it can have another; nil where it has room.
+func (d *Decider) noRoom(id protocol.AgentID) *refusal {
+	a, has := d.state.Agents[id], d.plan.hand(id).tasks
+	if a == nil || len(has) < slotsOf(a) {
+		return nil
+	}
+	ids := make([]protocol.TaskID, 0, len(has))
+	for _, t := range has {
+		ids = append(ids, t.ID)
+	}
+	first := has[0]
+	return &refusal{protocol.CodeNoRoom, fmt.Sprintf("you have %d of %d in hand: %s; there is room, and you are offered more, when one of them is completed, fails or waits for somebody. To give one back, %s",
+		len(has), slotsOf(a), listed(ids), way(id, "hived task release "+string(first.ID), toSend(task.Release, first.ID, first.Epoch, "")))}
+}
+
+// accepts takes an offer. The first in log order wins.
+func (d *Decider) accepts(r *report) *refusal {
+	t := r.t
+	if t.State != task.Offered && t.State != task.Unassigned {
+		return d.taken(r)
+	}
+	if a := d.state.Agents[r.by]; a != nil && meant(t, a) {
+		if no := d.noRoom(r.by); no != nil {
+			return no
+		}
+	}
+	switch {
+	case t.State == task.Unassigned:
+		return &refusal{protocol.CodeIllegalTransition, "it is offered to nobody now; to take it, " + claiming(r.by, t.ID)}
+	case !slices.Contains(t.Offered, r.by):
+		return &refusal{protocol.CodeNotOffered, "it was offered to " + listed(t.Offered) + "; to take it if you may have it, " + claiming(r.by, t.ID)}
+	}
+	return d.take(r, protocol.TaskEvent{Event: task.Accept, Epoch: t.Epoch + 1})
+}
+
+func (d *Decider) rejects(r *report) *refusal {
+	t := r.t
+	if t.State != task.Offered {
+		return d.illegal(r)
+	}
+	if !slices.Contains(t.Offered, r.by) {
+		return &refusal{protocol.CodeNotOffered, "it was offered to " + listed(t.Offered) + ", and not to you, so that there is nothing to reject"}
+	}
+	if no := d.take(r, protocol.TaskEvent{Event: task.Reject}); no != nil {
+		return no
+	}
+	if len(t.Offered) > 0 {
+		return nil
+	}
+	if err := d.offerOver(r.now, t, task.OfferExhausted, "all rejected it"); err != nil {
+		return &refusal{protocol.CodeBadCommand, err.Error()}
+	}
+	return nil
+}
+
+func (d *Decider) start(r *report) *refusal {
+	return d.take(r, protocol.TaskEvent{Event: task.Start, Attempt: r.t.Attempt + 1})
+}
+
+func (d *Decider) recovers(r *report) *refusal {
+	return d.take(r, protocol.TaskEvent{Event: task.Recovered})
+}
+
+// progresses takes what was reached. The same checkpoint again moves nothing.
+func (d *Decider) progresses(r *report) *refusal {
+	if no := d.works(r); no != nil {
+		return no
+	}
+	return d.working(r, protocol.TaskEvent{Event: task.Progress, Expected: r.Expected})
+}
+
+// reaches makes the checkpoint that came with a report.
+func (d *Decider) reaches(r *report) *refusal {
+	if r.Checkpoint == nil && r.Patch == nil && r.Milestone == "" {
+		return nil
+	}
+	last, no := d.lastCheckpoint(r)
+	if no != nil {
+		return no
+	}
+	c, err := task.NewCheckpoint(&r.TaskReport, last)
+	if err != nil {
+		return &refusal{protocol.CodeBadCommand, protocol.Visible(err.Error())}
+	}
+	if !r.t.Reached(c) {
+		r.reached = c
+	}
+	return nil
+}
+
+// logged is what an event says of the checkpoint that came with a report: what
+// changed in the last one, where the report says no more and the log may be told
+// so (spec §8.3).
+func (d *Decider) logged(r *report) *protocol.Checkpoint {
+	c := r.reached
+	if c == nil || r.Checkpoint != nil || d.state.ViewsAreFiles() || c.Data.Kind() != '{' {
+		return c
+	}
+	patch, data := r.Patch, c.Data
+	if patch == nil { // a milestone alone
+		patch = jsontext.Value(`{}`)
+		var err error
+		if data, err = task.MergePatch(data, patch); err != nil {
+			return c
+		}
+	}
+	patched, may := r.t.MayPatch(patch, data)
+	if patch.Kind() != '{' || !may {
+		return c
+	}
+	return &protocol.Checkpoint{Milestone: c.Milestone, Schema: c.Schema, SHA256: c.SHA256, Patch: patch, After: r.t.CheckpointAt, Patched: patched, Whole: data}
+}
+
+// large asks a holder that sent a large checkpoint to send less.
+func (d *Decider) large(r *report) error {
+	if r.reached == nil || len(r.reached.Data) <= CheckpointKept {
+		return nil
+	}
+	return d.notice(r.now, notice{
+		to: r.by, act: protocol.Inform, reply: r.id, conversation: protocol.TaskConversation(r.t.ID), code: protocol.CodeLargeCheckpoint,
+		subject: "a large checkpoint of " + r.t.Title,
+		body: fmt.Sprintf("The checkpoint has %d bytes. It is kept in %s/%s, and the log and git keep every one of them: send what changed as `patch`, or keep large state in a file of your own and send its path.",
+			len(r.reached.Data), protocol.TaskDir(r.t.ID), protocol.TaskCheckpoint),
+		data: map[string]any{"task": r.t.ID, "bytes": len(r.reached.Data)},
+	})
+}
+
+func (d *Decider) refuseIf(err error) *refusal {
+	if err == nil {
+		return nil
+	}
+	return &refusal{protocol.CodeBadCommand, err.Error()}
+}
+
+// lastCheckpoint reads what a patch changes, or a milestone alone leaves as it is.
+func (d *Decider) lastCheckpoint(r *report) (*protocol.Checkpoint, *refusal) {
+	if r.Checkpoint != nil || r.t.CheckpointAt == 0 {
+		return nil, nil
+	}
+	last, err := d.wholeCheckpoint(r.t)
+	if err != nil {
+		return nil, &refusal{protocol.CodeBadCommand, "the last checkpoint cannot be read, so that the patch has nothing to change; send the whole checkpoint"}
+	}
+	return last, nil
+}
+
+// wholeCheckpoint gives the last checkpoint of a task, whole.
+func (d *Decider) wholeCheckpoint(t *task.Task) (*protocol.Checkpoint, error) {
+	return d.wholes.At(t.ID, t.CheckpointAt)
+}
+
+// event reads an event again, if it is not in the log yet from what was decided
+// last.
+func (d *Decider) event(seq protocol.Seq) (protocol.Event, error) {
+	i, ok := slices.BinarySearchFunc(d.out, seq, func(x Decision, seq protocol.Seq) int { return int(x.Event.Seq) - int(seq) }) //nolint:gosec // a log is shorter than 2^63
+	if ok {
+		return d.out[i].Event, nil
+	}
+	return d.Recall(seq)
+}
+
+// taskEvent is event for one of a task.
+func (d *Decider) taskEvent(seq protocol.Seq) (*protocol.TaskEvent, error) {
+	ev, err := d.event(seq)
+	if err != nil {
+		return nil, err
+	}
+	e, is := ev.Body.(*protocol.TaskEvent)
+	if !is {
+		return nil, ledger.ErrNoEvent
+	}
+	return e, nil
+}
+
+// asks pauses a task until people have approved.
+func (d *Decider) asks(r *report) *refusal {
+	if no := d.works(r); no != nil {
+		return no
+	}
+	if r.Question == "" && r.Reason == "" {
+		return &refusal{protocol.CodeBadCommand, "it does not say what is to be approved; to say it, " + r.send(`"…"`, `{"question": "…"}`)}
+	}
+	return d.pause(r, "", r.Question, r.Reason)
+}
+
+// pause has a task wait for people, if there are as many as it needs.
+func (d *Decider) pause(r *report, category protocol.Category, question, reason string) *refusal {
+	if who := d.approvers(r.t); len(who) < int(r.t.Needed) {
+		return &refusal{protocol.CodeBadCommand, fmt.Sprintf("it needs %d approvals, and beside you only %s could give one; to give it back, %s", r.t.Needed, or(listed(who), "nobody"), way(r.by, "hived task release "+string(r.t.ID), toSend(task.Release, r.t.ID, r.t.Epoch, "")))}
+	}
+	return d.working(r, protocol.TaskEvent{
+		Event: task.PauseForApproval, Category: category, Question: r.words(question), Reason: r.words(reason),
+		Until: r.now.Add(d.settings.Tasks.ApprovalTimeout).UTC(),
+	})
+}
+
+// blocks has a task wait for others.
+func (d *Decider) blocks(r *report) *refusal {
+	if no := d.works(r); no != nil {
+		return no
+	}
+	if len(r.Needs) == 0 && r.Reason == "" {
+		return &refusal{protocol.CodeBadCommand, "it does not say what is waited for; to ask for what you need to know, " + r.send(`--reason "…"`, `{"reason": "…"}`) + "; to wait for tasks, " + r.send("--needs ID", `{"needs": ["ID"]}`)}
+	}
+	if len(r.Needs) == 0 { // a word of who knows
+		return d.working(r, protocol.TaskEvent{Event: task.BlockOnDependency})
+	}
+	var needs []protocol.TaskID
+	for _, name := range r.Needs {
+		need := d.state.Tasks.Get(protocol.TaskID(name))
+		switch {
+		case need != nil && (need == r.t || d.leadsTo(need, r.t.ID)):
+			return &refusal{protocol.CodeCycle, name + " waits for this task itself, so that neither would ever go on; leave it out"}
+		}
+		if no := d.checkNeed(r.by, protocol.TaskID(name)); no != nil {
+			return no
+		}
+		if !slices.Contains(needs, protocol.TaskID(name)) {
+			needs = append(needs, protocol.TaskID(name))
+		}
+	}
+	if no := d.working(r, protocol.TaskEvent{Event: task.BlockOnDependency, Needs: needs}); no != nil {
+		return no
+	}
+	if len(d.state.Tasks.Unmet(r.t)) > 0 {
+		return nil
+	}
+	return d.refuseIf(d.step(r.now, r.t, protocol.TaskEvent{Event: task.DependencyResolved, By: protocol.Hive, Reason: "all of it is done already"}))
+}
+
+func unknownNeed(by protocol.AgentID, name string) *refusal {
+	return &refusal{protocol.CodeUnknownNeed, "there is no task " + protocol.Quote(cut(name, 64)) + " to wait for; " + seeTasks(by)}
+}
+
+// leadsTo tells whether a task waits for another, through any number of others.
+func (d *Decider) leadsTo(from *task.Task, to protocol.TaskID) bool {
+	seen := map[protocol.TaskID]bool{}
+	var leads func(t *task.Task) bool
+	leads = func(t *task.Task) bool {
+		return slices.ContainsFunc(d.state.Tasks.Unmet(t), func(id protocol.TaskID) bool {
+			if id == to {
+				return true
+			}
+			if seen[id] {
+				return false
+			}
+			seen[id] = true
+			next := d.state.Tasks.Get(id)
+			return next != nil && leads(next)
+		})
+	}
+	return leads(from)
+}
+
+func (d *Decider) transient(r *report) *refusal {
+	if no := d.working(r, d.retryLater(r)); no != nil {
+		return no
+	}
+	if r.t.Retries <= d.settings.Tasks.MaxRetries {
+		return nil
+	}
+	why := fmt.Sprintf("%d retries did not help", d.settings.Tasks.MaxRetries)
+	if r.Reason != "" {
+		why += ": " + r.words(r.Reason)
+	}
+	return d.refuseIf(d.step(r.now, r.t, protocol.TaskEvent{Event: task.MaxRetriesExceeded, By: protocol.Hive, Category: protocol.TransientFailure, Reason: why}))
+}
+
+func (d *Decider) retryLater(r *report) protocol.TaskEvent {
+	at := r.now.Add(d.backoff(r.t.Retries)).UTC()
+	if r.NotBefore.After(at) {
+		at = r.NotBefore.UTC()
+	}
+	return protocol.TaskEvent{Event: task.TransientError, Category: protocol.TransientFailure, NotBefore: at}
+}
+
+// fatal ends a task: of its holder, or a blocked one of who must decide.
+func (d *Decider) fatal(r *report) *refusal {
+	if r.by != r.t.Holder && r.t.State == task.Blocked && (d.manages(r) || r.by == r.t.Creator) {
+		return d.take(r, protocol.TaskEvent{Event: task.FatalError})
+	}
+	if no := d.holds(r); no != nil {
+		return no
+	}
+	return d.working(r, protocol.TaskEvent{Event: task.FatalError})
+}
+
+// manages tells whether the sender is the lead or a person.
+func (d *Decider) manages(r *report) bool { return d.is(task.ByLead, r) || d.is(task.ByHuman, r) }
+
+// fails routes a failure by its category (spec §8.4).
+func (d *Decider) fails(r *report) *refusal {
+	if no := d.works(r); no != nil {
+		return no
+	}
+	category := r.Category
+	switch category {
+	case protocol.TransientFailure:
+		return d.transient(r)
+	case protocol.AuthFailure:
+		return d.pause(r, category, "log in again, then approve", or(r.Reason, "the login has expired"))
+	case protocol.AmbiguityFailure:
+		if r.Question == "" && r.Reason == "" {
+			return &refusal{protocol.CodeBadCommand, "it does not say what is ambiguous; to say it, " + r.send(`--category ambiguity --reason "…"`, `{"category": "ambiguity", "reason": "…"}`)}
+		}
+		if r.Question == "" {
+			r.Question, r.Reason = r.Reason, ""
+		}
+		return d.pause(r, category, r.Question, r.Reason)
+	case protocol.LogicFailure:
+		return d.repair(r)
+	case protocol.SchemaFailure, protocol.UnknownFailure:
+	default:
+		category = protocol.UnknownFailure
+	}
+	return d.working(r, protocol.TaskEvent{Event: task.BlockOnDependency, Category: category})
+}
+
+func or(s, otherwise string) string {
+	if s == "" {
+		return otherwise
+	}
+	return s
+}
+
+// repair has a task wait for another that mends what is wrong.
+func (d *Decider) repair(r *report) *refusal {
+	if int(r.t.Depth) >= d.settings.Tasks.RepairDepth {
+		return d.working(r, protocol.TaskEvent{Event: task.FatalError, Category: protocol.LogicFailure, Reason: "it was to be repaired " + digits(int(r.t.Depth)) + " times, one inside the other: " + r.words(r.Reason)})
+	}
+	if no := d.back(r); no != nil {
+		return no
+	}
+	id, err := d.ids.Next(r.now)
+	if err != nil {
+		return &refusal{protocol.CodeBadCommand, err.Error()}
+	}
+	repair := protocol.TaskID(id.String())
+	no := d.made(r, repair, protocol.TaskEvent{
+		By: protocol.Hive, Repairs: r.t.ID, Depth: int(r.t.Depth) + 1,
+		Spec: &protocol.TaskSpec{
+			Title: cut("Repair: "+r.t.Title, titleMost), To: r.t.To, Priority: r.t.Priority + 1,
+			Body: "Task " + string(r.t.ID) + " cannot go on: " + or(r.Reason, "its holder reported a fault in the logic") + "\nFind the fault, mend it, and test it. When this task is completed, that one goes on. Its brief: " + protocol.TaskDir(r.t.ID) + "/" + protocol.TaskBrief,
+		},
+	})
+	if no != nil {
+		return no
+	}
+	return d.take(r, protocol.TaskEvent{Event: task.BlockOnDependency, Category: protocol.LogicFailure, Needs: []protocol.TaskID{repair}})
+}
+
+// releases gives a task back. One that is to be cancelled is not offered to
+// others: giving it back confirms that.
+func (d *Decider) releases(r *report) *refusal {
+	if r.t.Cancelling > 0 {
+		return d.working(r, protocol.TaskEvent{Event: task.CancelledEvent, Reason: or(r.words(r.Reason), "its holder gave it back")})
+	}
+	return d.working(r, protocol.TaskEvent{Event: task.Release, NotBefore: r.NotBefore.UTC()})
+}
+
+func (d *Decider) completes(r *report) *refusal {
+	if no := d.works(r); no != nil {
+		return no
+	}
+	if no := d.gated(r); no != nil {
+		return no
+	}
+	e := protocol.TaskEvent{Event: task.Complete}
+	if r.Result != nil {
+		e.Result = &protocol.TaskOutput{Value: r.Result}
+	}
+	return d.working(r, e)
+}
+
+// gated refuses to complete a task whose gate has not ended with 0, as the brief has
+// it now (spec §8.2).
+func (d *Decider) gated(r *report) *refusal {
+	if !r.t.Gated {
+		return nil
+	}
+	brief, err := d.taskEvent(r.t.BriefAt)
+	if err != nil || brief.Spec == nil {
+		return &refusal{protocol.CodeBadCommand, "its gate cannot be read from the log; to say so, " + way(r.by, "hived task fail "+string(r.t.ID)+` --category unknown --reason "…"`, toSend(eventFailure, r.t.ID, r.t.Epoch, `{"category": "unknown", "reason": "…"}`))}
+	}
+	sum := protocol.GateSum(brief.Spec.Gate)
+	pass := "the gate is `" + protocol.Visible(cut(brief.Spec.Gate, 400)) + "`; when it ends with 0, " + r.send("", `{"gate": {"exit": 0, "sha256": "`+sum+`"}}`)
+	switch g := r.Gate; {
+	case g == nil:
+		return &refusal{protocol.CodeGateUnmet, "it does not say how the gate of the brief ended: " + pass}
+	case g.SHA256 != sum:
+		return &refusal{protocol.CodeGateUnmet, "the sha256 is of another gate than the brief's: " + pass}
+	case g.Exit == nil:
+		return &refusal{protocol.CodeBadCommand, "it does not say with which exit status the gate ended: " + pass}
+	case *g.Exit != 0:
+		return &refusal{protocol.CodeGateUnmet, fmt.Sprintf("the gate is not passed: it ended with exit status %d; mend that and run it again: %s", *g.Exit, pass)}
+	}
+	return nil
+}
+
+// confirmsCancel ends what somebody asked to cancel. A holder that was not asked has
+// other words for what it means.
+func (d *Decider) confirmsCancel(r *report) *refusal {
+	if _, row := task.Next(r.t.State, task.CancelledEvent); row && r.t.Cancelling == 0 {
+		return &refusal{protocol.CodeIllegalTransition, "nobody asked to cancel it, and `cancelled` only confirms that; " + leaving(r.by, r.t)}
+	}
+	return d.take(r, protocol.TaskEvent{Event: task.CancelledEvent})
+}
+
+// cancels asks a holder to stop, or ends what nobody has started.
+func (d *Decider) cancels(r *report) *refusal {
+	if r.by != r.t.Creator && !d.manages(r) {
+		return &refusal{protocol.CodeNotAllowed, onlyManagers(r.t)}
+	}
+	return d.take(r, protocol.TaskEvent{Event: task.Cancel})
+}
+
+func (d *Decider) resolves(r *report) *refusal {
+	if !d.manages(r) {
+		return &refusal{protocol.CodeNotAllowed, "only the lead and human may; ask human"}
+	}
+	return d.take(r, protocol.TaskEvent{Event: task.DependencyResolved})
+}

@@ -1,0 +1,599 @@
+package decide
+
+import (
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/hived/hived/protocol"
+	"github.com/hived/hived/task"
+)
+
+// report is a command about a task (spec §8.2), while it is decided.
+type report struct {
+	now    time.Time
+	fenced bool        // its command carries the epoch
+	put    task.Moment // when it was put there: moments that were over then come before it
+	of     protocol.Seq
+	by     protocol.AgentID
+	id     protocol.MessageID
+	event  string
+	m      *protocol.Message
+	t      *task.Task        // nil: of create, and of claim where none is named
+	made   []protocol.TaskID // by create, in the order of the command
+	lost   []*task.Task      // of those that were made: for agents that are not there
+
+	reached *protocol.Checkpoint // what came along and is not the last one again; nil: nothing
+	ignored []string             // members of the data that the command does not take
+	protocol.TaskReport
+}
+
+// handler is what a command does, how it is entered, and which members of the
+// data it takes beside the reason; a report of a holder at work can bring a
+// checkpoint too (spec §8.2).
+type handler struct {
+	do         func(d *Decider, r *report) *refusal
+	epoch      bool // it is a holder's, and carries the epoch
+	noTask     bool // it may name none
+	checkpoint bool // it takes a checkpoint
+	answered   bool // it is answered, also where its sender asks for no reply: the answer has the epoch
+	takes      []string
+}
+
+// The members of the data of a report (spec §8.2).
+const (
+	memberReason    = "reason"
+	memberQuestion  = "question"
+	memberNotBefore = "not_before"
+	memberExpected  = "expected_until"
+	memberFor       = "expected_for"
+	memberGate      = "gate"
+)
+
+// checkpointMembers are those that make a checkpoint.
+var checkpointMembers = []string{"milestone", "checkpoint", "patch", "schema"}
+
+// may tells whether a report's command takes a member of its data.
+func (h handler) may(r *report, member string) bool {
+	switch {
+	case slices.Contains(checkpointMembers, member):
+		return h.checkpoint && r.by == r.t.Holder
+	case r.event == eventFailure && member == memberQuestion:
+		return r.Category == protocol.AmbiguityFailure
+	case r.event == eventFailure && member == memberNotBefore:
+		return r.Category == protocol.TransientFailure
+	case member == memberGate:
+		return r.event == string(task.Complete) && r.t.Gated
+	case r.event == string(task.Release) && r.t.Cancelling > 0: // it is not offered again
+		return member == memberReason
+	}
+	return member == memberReason || slices.Contains(h.takes, member)
+}
+
+// eventFailure is the report of a failure, whose category says what follows.
+const eventFailure = "failure"
+
+// eventResume makes a new task of one that has ended.
+const eventResume = "resume"
+
+// taskCommands are the commands about tasks, by their `event`.
+func taskCommands() map[string]handler {
+	return map[string]handler{
+		"create":    {do: (*Decider).create, noTask: true},
+		eventResume: {do: (*Decider).resume, takes: []string{"family"}},
+
+		string(task.Claim):  {do: (*Decider).claim, noTask: true, answered: true},
+		string(task.Accept): {do: (*Decider).accepts, answered: true},
+		string(task.Reject): {do: (*Decider).rejects},
+
+		string(task.Start):             {do: (*Decider).start, epoch: true},
+		string(task.Progress):          {do: (*Decider).progresses, epoch: true, checkpoint: true, takes: []string{memberExpected, memberFor}},
+		string(task.PauseForApproval):  {do: (*Decider).asks, epoch: true, checkpoint: true, takes: []string{memberQuestion}},
+		string(task.BlockOnDependency): {do: (*Decider).blocks, epoch: true, checkpoint: true, takes: []string{"needs"}},
+		string(task.TransientError):    {do: (*Decider).transient, epoch: true, checkpoint: true, takes: []string{memberNotBefore}},
+		eventFailure:                   {do: (*Decider).fails, epoch: true, checkpoint: true, takes: []string{"category", memberQuestion, memberNotBefore}},
+		string(task.Release):           {do: (*Decider).releases, epoch: true, checkpoint: true, takes: []string{memberNotBefore}},
+		string(task.Complete):          {do: (*Decider).completes, epoch: true, checkpoint: true, takes: []string{"result", memberGate}},
+		string(task.Recovered):         {do: (*Decider).recovers, epoch: true},
+		string(task.CancelledEvent):    {do: (*Decider).confirmsCancel, epoch: true, checkpoint: true},
+		string(task.FatalError):        {do: (*Decider).fatal, checkpoint: true},
+
+		string(task.ApprovalGranted): {do: (*Decider).approves, takes: []string{"ask", "comment"}},
+		string(task.ApprovalDenied):  {do: (*Decider).denies, takes: []string{"ask", "comment"}},
+
+		string(task.Answer): {do: (*Decider).answersBlock, takes: []string{"ask", "comment"}},
+		string(task.Amend):  {do: (*Decider).amends},
+
+		string(task.Cancel):             {do: (*Decider).cancels},
+		string(task.DependencyResolved): {do: (*Decider).resolves},
+	}
+}
+
+var taskHandlers = taskCommands()
+
+// aboutTask tells whether a command is one about a task.
+func aboutTask(m *protocol.Message) bool {
+	_, known := taskHandlers[m.Event]
+	return known || m.Task != ""
+}
+
+// taskCommand decides a command about a task. What it refuses is logged, and its
+// sender told why; it has changed nothing.
+func (d *Decider) taskCommand(now time.Time, of protocol.Seq, e *protocol.MessageEvent, m *protocol.Message) error {
+	r := &report{now: now, put: d.put(now, e.Original), of: of, by: e.From, id: e.ID, event: m.Event, m: m}
+	no := d.enter(r)
+	answer := notice{
+		to: e.From, act: protocol.Failure, reply: e.ID, conversation: e.Conversation,
+		subject: "refused: " + protocol.Quote(m.Event), data: map[string]any{"of": of, "event": cut(m.Event, 64)},
+	}
+	if m.Task != "" {
+		answer.data["task"] = m.Task
+	}
+	if no == nil {
+		if err := d.large(r); err != nil {
+			return err
+		}
+		asked := m.RequiresReply || !m.Has("requires_reply") && e.Act.WantsReply()
+		if !asked && len(r.ignored) == 0 && !taskHandlers[r.event].answered {
+			return d.tellLost(r, e)
+		}
+		answer.act, answer.subject, answer.code = protocol.Done, "done: "+m.Event, protocol.CodeOK
+		answer.body = m.Event + " was carried out."
+		if len(r.ignored) > 0 {
+			answer.body += " It takes no " + strings.Join(r.ignored, ", ") + " here: ignored. PROTOCOL.md shows what each command takes."
+			answer.data["ignored"] = r.ignored
+		}
+		if t := r.t; t != nil {
+			answer.data["task"], answer.data["state"], answer.data["epoch"], answer.data["attempt"] = t.ID, t.State, t.Epoch, t.Attempt
+		}
+		if len(r.made) > 1 {
+			answer.data["tasks"] = r.made
+			delete(answer.data, "task") // of which there are many, each as new as the others
+		}
+		if err := d.notice(now, answer); err != nil {
+			return err
+		}
+		return d.tellLost(r, e)
+	}
+	x := &protocol.TaskRejectedEvent{Task: m.Task, Event: cut(m.Event, 64), By: e.From, Of: of, Epoch: m.Epoch, Code: no.code, Detail: no.text}
+	if r.t != nil {
+		x.State = r.t.State
+		answer.data["state"], answer.data["epoch"] = r.t.State, r.t.Epoch
+	}
+	heard := d.hears(now, e.From, m, no.code)
+	d.emit(now, x)
+	if !heard {
+		return nil
+	}
+	return d.refuse(now, e, m, answer, no)
+}
+
+// enter checks what all commands have in common: that there are such a command
+// and such a task, that the data fits, and that a holder's epoch is its own.
+func (d *Decider) enter(r *report) *refusal {
+	h, known := taskHandlers[r.event]
+	if !known {
+		names := slices.Collect(maps.Keys(taskHandlers))
+		if r.m.Task == "" {
+			names = slices.AppendSeq(names, maps.Keys(agentActions))
+			names = slices.AppendSeq(names, maps.Keys(inboxActions))
+			names = append(names, commandContinue, commandGitPause, commandGitResume)
+		}
+		return &refusal{protocol.CodeUnknownCommand, "there is no such command" + ended(didYouMean(r.event, names, "PROTOCOL.md lists them")) + d.waysOf(r)}
+	}
+	r.fenced = h.epoch
+	if r.m.Task != "" {
+		if r.t = d.ever(protocol.TaskID(r.m.Task)); r.t == nil {
+			return &refusal{protocol.CodeUnknownTask, "there is no task " + protocol.Quote(cut(r.m.Task, 64)) + ", or it ended long ago; " + seeTasks(r.by)}
+		}
+	}
+	if r.t != nil && d.state.Tasks.Get(r.t.ID) == nil && r.event != eventResume {
+		return d.illegal(r)
+	}
+	if r.t == nil && !h.noTask {
+		return &refusal{protocol.CodeUnknownTask, "it does not say which task; to say it, " + r.send("", "")}
+	}
+	if h.epoch { // what comes too late is told so, whatever else it lacks
+		if no := d.holds(r); no != nil {
+			return no
+		}
+	}
+	if r.event != string(task.Create) && r.event != string(task.Amend) {
+		if no := r.read(h, d.state.Tasks.Time(r.put)); no != nil {
+			return no
+		}
+		if no := d.reaches(r); no != nil {
+			return no
+		}
+	}
+	if no := d.momentsBefore(r); no != nil {
+		return no
+	}
+	return h.do(d, r)
+}
+
+// put is the moment at which what was found now was put there (spec §8.3).
+func (d *Decider) put(now time.Time, o *protocol.Original) task.Moment {
+	if o == nil {
+		return d.state.Tasks.Moment(now)
+	}
+	return d.state.Tasks.Put(protocol.StampTime(o.CTime), now)
+}
+
+// momentsBefore lets those moments of a task come first that were over when a
+// command about it was put there. A wait for approval does not end yet: what an
+// approver put there in time may still be read, and then it counts. What came
+// later is refused as it would be afterwards.
+func (d *Decider) momentsBefore(r *report) *refusal {
+	switch t := r.t; {
+	case t == nil:
+	case t.State == task.Paused && t.Until <= r.put:
+		return d.tooLate(r, d.state.Tasks.Time(t.Until))
+	case t.State == task.Retrying && t.NotBefore <= r.put:
+		return d.refuseIf(d.retry(r.now, t))
+	}
+	return nil
+}
+
+func (d *Decider) tooLate(r *report, end time.Time) *refusal {
+	return &refusal{protocol.CodeIllegalTransition, "its time to be approved was over at " + end.Format(time.RFC3339) + ", before this was put there, so that it fails; " + d.resumable(r.by, r.t)}
+}
+
+// read decodes the data of a report. What the command does not take is left out and
+// remembered; what no report has is refused. put is when it was put there.
+func (r *report) read(h handler, put time.Time) *refusal {
+	if len(r.m.Data) == 0 {
+		return nil
+	}
+	if err := json.Unmarshal(r.m.Data, &r.TaskReport, strictly); err != nil {
+		return &refusal{protocol.CodeBadCommand, "its data does not fit: " + ended(dataFault(err, reportMembers)) + " PROTOCOL.md shows what each command takes"}
+	}
+	var has map[string]jsontext.Value
+	if err := json.Unmarshal(r.m.Data, &has); err != nil {
+		return &refusal{protocol.CodeBadCommand, "its data does not fit: " + dataFault(err, reportMembers)}
+	}
+	for _, name := range slices.Sorted(maps.Keys(has)) {
+		if !h.may(r, name) {
+			r.ignore(name)
+		}
+	}
+	r.Reason = strings.TrimSpace(r.Reason)
+	if no := r.expects(put, has[memberExpected] != nil); no != nil {
+		return no
+	}
+	return r.ahead(memberNotBefore, &r.NotBefore, notBeforeMost)
+}
+
+// expects works out until when a holder will be silent: the time that it names, or,
+// for who has no good clock, when a length of time is over that began when the
+// report was put there.
+func (r *report) expects(put time.Time, named bool) *refusal {
+	if r.For == "" {
+		return r.ahead(memberExpected, &r.Expected, expectedMost)
+	}
+	length, err := time.ParseDuration(r.For)
+	switch {
+	case named:
+		return &refusal{protocol.CodeBadCommand, "it has both expected_until and expected_for; say one of them"}
+	case err != nil || length <= 0:
+		return &refusal{protocol.CodeBadCommand, "expected_for is " + protocol.Quote(cut(r.For, 64)) + `, and no length of time; write for example "20m"`}
+	}
+	r.Expected = put.Add(length)
+	return r.ahead(memberFor, &r.Expected, expectedMost)
+}
+
+// ignore leaves a member of the data out.
+func (r *report) ignore(name string) {
+	r.ignored = append(r.ignored, name)
+	switch name {
+	case memberExpected:
+		r.Expected = time.Time{}
+	case memberFor:
+		r.For = ""
+	case memberNotBefore:
+		r.NotBefore = time.Time{}
+	case memberQuestion:
+		r.Question = ""
+	case "milestone":
+		r.Milestone = ""
+	case "checkpoint":
+		r.Checkpoint = nil
+	case "patch":
+		r.Patch = nil
+	case "schema":
+		r.Schema = ""
+	}
+}
+
+// ahead refuses a time that is too far ahead. One that is over says nothing.
+func (r *report) ahead(name string, at *time.Time, most time.Duration) *refusal {
+	*at = at.UTC()
+	if !at.After(r.now) {
+		*at = time.Time{}
+	}
+	if at.Sub(r.now) > most {
+		return &refusal{protocol.CodeBadCommand, name + " lies more than " + plain(most) + " ahead; say at most that, and say it again then"}
+	}
+	return nil
+}
+
+// holds checks that the sender has the task, and that its epoch is the task's
+// (spec §8.3). No epoch is 0: that is as good as none.
+func (d *Decider) holds(r *report) *refusal {
+	t, epoch := r.t, r.m.Epoch
+	own := r.by == t.Holder && !t.Spent
+	switch {
+	case epoch == 0 && r.by != t.Holder:
+		return notHolder(r.by, t)
+	case epoch == 0:
+		return &refusal{protocol.CodeMissingEpoch, "it carries no epoch, and " + held(t) + "; to send it under that, " + r.again(t.Epoch)}
+	case epoch > t.Epoch && own:
+		return &refusal{protocol.CodeFutureEpoch, held(t) + ", not under " + digits(epoch) + "; to send it under that, " + r.again(t.Epoch)}
+	case epoch > t.Epoch:
+		return &refusal{protocol.CodeFutureEpoch, "the task is at epoch " + digits(t.Epoch) + "; write the epoch that you got with the task"}
+	case t.Fenced(epoch):
+		text := "you no longer have the task, and what you report for it counts no more; stop working on it"
+		if own {
+			text = held(t) + "; if you still work under the earlier one, stop"
+		}
+		return &refusal{protocol.CodeFenced, "epoch " + digits(epoch) + " is over: " + text}
+	case !own:
+		return notHolder(r.by, t)
+	}
+	return nil
+}
+
+// held says to the holder of a task under which epoch that is.
+func held(t *task.Task) string {
+	if task.Ended(t.State) {
+		return "you held it under epoch " + digits(t.Epoch)
+	}
+	return "you hold it under epoch " + digits(t.Epoch)
+}
+
+func notHolder(by protocol.AgentID, t *task.Task) *refusal {
+	if task.Ended(t.State) {
+		return &refusal{protocol.CodeNotHolder, "the task is " + string(t.State) + ", and not with you; " + another(by)}
+	}
+	if t.Holder == "" {
+		return &refusal{protocol.CodeNotHolder, "nobody has this task; to take it first, " + claiming(by, t.ID)}
+	}
+	return &refusal{protocol.CodeNotHolder, string(t.Holder) + " has this task, not you; " + another(by)}
+}
+
+// illegal refuses what is no row of the table.
+func (d *Decider) illegal(r *report) *refusal {
+	text := "a task that is " + string(r.t.State) + " knows no " + r.event
+	if task.Ended(r.t.State) {
+		text += "; " + d.resumable(r.by, r.t)
+	} else {
+		text += ". " + d.ways(r.by, r.t)
+	}
+	return &refusal{protocol.CodeIllegalTransition, text}
+}
+
+// is tells whether the sender of a report has a role for its task.
+func (d *Decider) is(role task.Role, r *report) bool {
+	switch role {
+	case task.ByHolder:
+		return r.by == r.t.Holder && !r.t.Spent
+	case task.ByOfferee:
+		return slices.Contains(r.t.Offered, r.by)
+	case task.ByEligible:
+		a := d.state.Agents[r.by]
+		return a != nil && meant(r.t, a)
+	case task.ByApprover:
+		return slices.Contains(d.approvers(r.t), r.by)
+	case task.ByCreator:
+		return r.by == r.t.Creator
+	case task.ByLead:
+		return r.by == d.state.Lead
+	case task.ByHuman:
+		return r.by == protocol.Human
+	case task.ByHive:
+	}
+	return false
+}
+
+// step takes a row: it records the event, keeps the plan up, tells those whom it
+// concerns, and carries on with the tasks that wait for this one. Who asks for a
+// row that there is not has not looked.
+func (d *Decider) step(now time.Time, t *task.Task, e protocol.TaskEvent) error {
+	to, ok := task.Next(t.State, e.Event)
+	if !ok {
+		return errors.New("decide: " + string(e.Event) + " of a task that is " + string(t.State))
+	}
+	e.Task, e.From, e.To = t.ID, t.State, to
+	if e.Epoch == 0 {
+		e.Epoch = t.Epoch
+	}
+	if e.Attempt == 0 {
+		e.Attempt = t.Attempt
+	}
+	if e.Event == task.Release || e.Event == task.LeaseExpired {
+		d.givenBack(now, t, &e)
+	}
+	was := *t
+	d.emit(now, &e)
+	if e.Event == task.Claim || e.Event == task.Accept {
+		t.Taken = d.state.Tasks.Moment(now)
+	}
+	d.plan.moved(t, standOf(&was))
+	d.planned(t, d.state.Tasks.Moment(now))
+	if err := d.tell(now, &was, t, &e); err != nil {
+		return err
+	}
+	if was.State == task.Blocked && t.State != task.Blocked {
+		if err := d.endRepairs(now, &was, t); err != nil {
+			return err
+		}
+	}
+	switch {
+	case task.Ended(t.State) && !task.Ended(was.State):
+		return d.ended(now, t)
+	case t.State == task.Unassigned && int(t.Fruitless) >= d.settings.Tasks.MaxExecutions:
+		return d.step(now, t, protocol.TaskEvent{
+			Event: task.MaxRetriesExceeded, By: protocol.Hive,
+			Reason: digits(int(t.Fruitless)) + " executions in a row reached nothing new; the last ended because: " + or(cut(e.Reason, reasonOfAnother), string(was.Holder)+" gave it back"),
+		})
+	}
+	return nil
+}
+
+// reasonOfAnother is how much of the reason of another task, or of an execution, is
+// repeated in one that follows from it, in characters: task.json and the log have the
+// whole under the one that it is of.
+const reasonOfAnother = 200
+
+// endRepairs cancels the repair that a task waited for, now that it has ended or goes
+// on without it, unless others wait for the same.
+func (d *Decider) endRepairs(now time.Time, was, t *task.Task) error {
+	for _, id := range was.BlockedOn {
+		repair := d.state.Tasks.Get(id)
+		if repair == nil || repair.Repairs != t.ID || task.Ended(repair.State) || repair.Cancelling > 0 || len(d.state.Tasks.Children(id)) > 0 {
+			continue
+		}
+		why := "task " + string(t.ID) + " goes on without it"
+		if task.Ended(t.State) {
+			why = "task " + string(t.ID) + ", which it repairs, " + fate(t)
+		}
+		if err := d.step(now, repair, protocol.TaskEvent{Event: task.Cancel, By: protocol.Hive, Reason: why}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// givenBack says what follows from an execution that ended without completing. One
+// that reached nothing new counts, and from the second in a row on the next waits.
+// Who gave it back is not asked again at once: where nobody else has room to take
+// it, there is a pause.
+func (d *Decider) givenBack(now time.Time, t *task.Task, e *protocol.TaskEvent) {
+	if reached := t.Advanced || e.Checkpoint != nil && !t.Reached(e.Checkpoint); !reached {
+		e.Fruitless = int(t.Fruitless) + 1
+	}
+	if e.By == protocol.Hive {
+		return
+	}
+	if e.Fruitless > 1 {
+		if wait := d.jittered(now, t, e.Fruitless-2); wait.After(e.NotBefore) {
+			e.NotBefore = wait
+		}
+	}
+	if len(d.plan.candidates(t, 1, append(slices.Clone(t.Declined), t.Holder)...)) == 0 {
+		e.Until = d.nextRound(now, t)
+	}
+}
+
+// planned puts a task where it belongs among those that wait.
+func (d *Decider) planned(t *task.Task, at task.Moment) {
+	switch {
+	case d.plan.waiting(t, at):
+		d.plan.ready = append(d.plan.ready, t)
+	case d.plan.claimable(t, at):
+		d.plan.rests.add(t)
+		d.plan.pause(t, at)
+	case d.plan.out(t):
+		d.plan.asked.add(t)
+	}
+	d.plan.schedule(t, d.due(t))
+}
+
+// planAll makes the plan from the state.
+func (d *Decider) planAll() {
+	for id := range d.state.Agents {
+		d.plan.agent(id)
+	}
+	at := d.state.Tasks.Moment(d.state.TS)
+	for t := range d.state.Tasks.All() {
+		t.Wake, t.Taken, t.Queued, t.Resting, t.Asked = 0, 0, false, false, false
+		d.plan.moved(t, stand{})
+		d.planned(t, at)
+	}
+	for _, h := range d.plan.free {
+		h.seen = d.plan.lastPause
+	}
+}
+
+// filedViews logs new versions of what something happened to, in a log where they
+// have events of their own.
+func (d *Decider) filedViews(now time.Time) {
+	for _, t := range d.plan.stale {
+		if t.Changed <= t.Viewed || d.state.Tasks.Get(t.ID) != t {
+			continue
+		}
+		doc, err := task.Document(t)
+		if err != nil {
+			panic(err) // texts and numbers always encode
+		}
+		d.File(now, protocol.TaskDir(t.ID)+"/"+protocol.TaskView, protocol.Hive, doc)
+	}
+	if d.roster {
+		d.File(now, protocol.PathRegistry, protocol.Hive, d.state.Registry())
+	}
+}
+
+// ended carries on with those that waited for a task that has ended (spec §8.5):
+// those that may be taken now wait for somebody, and of the others some are
+// carried on with at once, and the rest of many when it is their turn.
+func (d *Decider) ended(now time.Time, parent *task.Task) error {
+	at := d.state.Tasks.Moment(now)
+	for _, id := range d.state.Tasks.Children(parent.ID) {
+		t := d.state.Tasks.Get(id)
+		if task.Ended(t.State) {
+			continue // with another of those that it waited for, just now
+		}
+		if d.plan.waiting(t, at) {
+			d.plan.waits.add(t)
+			d.plan.ready = append(d.plan.ready, t)
+			continue
+		}
+		if d.carried++; d.carried > TasksAtOnce {
+			d.plan.schedule(t, max(d.due(t), at))
+			continue
+		}
+		if err := d.waited(now, t); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// waited carries on with a task when what it waited for has ended.
+func (d *Decider) waited(now time.Time, t *task.Task) error {
+	parent := d.state.Tasks.Lost(t)
+	switch {
+	case parent != nil:
+		why := "it needs " + string(parent.ID) + ", which was " + string(parent.State)
+		if parent.Reason != "" {
+			why += ": " + cut(parent.Reason, reasonOfAnother)
+		}
+		return d.step(now, t, protocol.TaskEvent{Event: task.DependencyFailed, By: protocol.Hive, Reason: cut(why, reasonOfAnother)})
+	case len(d.state.Tasks.Unmet(t)) > 0:
+	case t.State == task.Unassigned:
+		d.plan.ready = append(d.plan.ready, t)
+	case len(t.BlockedOn) > 0:
+		return d.step(now, t, protocol.TaskEvent{Event: task.DependencyResolved, By: protocol.Hive, Reason: "what it waited for is done"})
+	}
+	return nil
+}
+
+// TaskCommand is what a command about a task takes.
+type TaskCommand struct {
+	Epoch bool     // it is a holder's, and carries the epoch
+	Takes []string // members of the data, beside the reason
+}
+
+// TaskCommands returns the commands about tasks, by their `event` (spec §8.2).
+func TaskCommands() map[string]TaskCommand {
+	list := map[string]TaskCommand{}
+	for event, h := range taskHandlers {
+		list[event] = TaskCommand{Epoch: h.epoch, Takes: h.takes}
+	}
+	return list
+}

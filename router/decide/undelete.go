@@ -1,0 +1,107 @@
+package decide
+
+import (
+	"fmt"
+	"path"
+	"slices"
+	"time"
+
+	"github.com/hived/hived/ledger"
+	"github.com/hived/hived/protocol"
+)
+
+// UndeleteMost is how many messages one command delivers again: each of them is
+// read from the log.
+const UndeleteMost = 16
+
+// Missing records how many messages are gone from an inbox that are not believed
+// to be deleted.
+func (d *Decider) Missing(now time.Time, id protocol.AgentID, n int) {
+	d.emit(now, &protocol.AgentEvent{Agent: id, Action: protocol.InboxMissing, Count: n})
+}
+
+// manageInbox carries out a command about an inbox.
+func (d *Decider) manageInbox(now time.Time, of protocol.Seq, by protocol.AgentID, event string, o order) *refusal {
+	a := d.state.Agents[protocol.AgentID(o.Agent)]
+	if a == nil {
+		return &refusal{protocol.CodeUnknownAgent, d.unknown(o.Agent)}
+	}
+	e := &protocol.AgentEvent{Agent: a.ID, Action: inboxActions[event], Count: a.Missing, By: by, Of: of}
+	if e.Action != protocol.InboxUndeleted {
+		if a.Missing == 0 {
+			return &refusal{protocol.CodeBadCommand, "no messages are missing from the inbox of " + string(a.ID)}
+		}
+		d.emit(now, e)
+		return nil
+	}
+	list, no := d.undeleted(by, a, o.Messages)
+	if no != nil {
+		return no
+	}
+	e.Count = len(list)
+	d.emit(now, e)
+	for _, x := range list {
+		d.emit(now, x)
+	}
+	return nil
+}
+
+// undeleted reads messages again that an agent had, and that count as deleted.
+func (d *Decider) undeleted(by protocol.AgentID, a *ledger.Agent, seqs []protocol.Seq) ([]*protocol.HandledEvent, *refusal) {
+	bad := func(format string, args ...any) *refusal {
+		return &refusal{protocol.CodeBadCommand, fmt.Sprintf(format, args...)}
+	}
+	if len(seqs) == 0 || len(seqs) > UndeleteMost {
+		return nil, bad("`messages` lists the numbers of 1 to %d events that brought messages; to have them delivered again, %s", UndeleteMost, orders(by, "inbox-undelete"))
+	}
+	var list []*protocol.HandledEvent
+	for _, seq := range seqs {
+		if seq > d.state.Seq {
+			return nil, bad("there is no event %s", seq)
+		}
+		ev, err := d.Recall(seq)
+		if err != nil {
+			return nil, bad("%s", err)
+		}
+		id, file := broughtTo(a.ID, ev)
+		if file == "" {
+			return nil, bad("event %s delivered no message to %s", seq, a.ID)
+		}
+		_, unread := a.Inbox.Get(file)
+		_, done := a.Done.Get(file)
+		if unread || done || slices.ContainsFunc(list, func(x *protocol.HandledEvent) bool { return x.File == file }) {
+			return nil, bad("message %s is not deleted", id)
+		}
+		data, err := ledger.DeliveredBytes(ev)
+		if err != nil {
+			return nil, bad("%s", err)
+		}
+		c := protocol.NewContent(data)
+		list = append(list, &protocol.HandledEvent{Agent: a.ID, Of: seq, ID: id, File: file, How: protocol.HowUndeleted, Content: &c})
+	}
+	return list, nil
+}
+
+// broughtTo gives the message that an event brought an agent, and its file; none
+// where it brought that agent no message.
+func broughtTo(agent protocol.AgentID, ev protocol.Event) (id protocol.MessageID, file string) {
+	switch e := ev.Body.(type) {
+	case *protocol.MessageEvent:
+		if slices.Contains(e.Delivered, agent) {
+			return e.ID, e.File
+		}
+	case *protocol.DeliveredEvent:
+		if slices.Contains(e.To, agent) {
+			return e.ID, e.File
+		}
+	case *protocol.HiveEvent:
+		if f := e.Adopted; f != nil {
+			if dir, name := path.Split(f.Path); dir == protocol.InboxDir(agent)+"/" || dir == protocol.DoneDir(agent)+"/" {
+				return f.ID, name
+			}
+		}
+	case *protocol.AgentEvent, *protocol.DropEvent, *protocol.QuarantineEvent, *protocol.DuplicateEvent,
+		*protocol.HandledEvent, *protocol.FileEvent, *protocol.TaskEvent, *protocol.TaskRejectedEvent, *protocol.AlertEvent:
+	}
+	return "", ""
+}
