@@ -98,6 +98,7 @@ type tape struct {
 }
 
 func newTape(t *testing.T) *tape {
+	t.Helper()
 	p := &tape{
 		t: t, set: protocol.DefaultSettings(), now: time.Date(2027, 3, 1, 12, 0, 0, 0, time.UTC), out: &strings.Builder{},
 		names: map[string]string{"gate": protocol.GateSum("make test"), "look": protocol.GateSum("look")}, pulses: map[protocol.AgentID]Pulse{},
@@ -110,7 +111,7 @@ func newTape(t *testing.T) *tape {
 func (p *tape) begin(s *ledger.State) {
 	p.state, p.d = s, New(s, p.set, zeros{})
 	p.d.Recall = func(seq protocol.Seq) (protocol.Event, error) {
-		if seq == 0 || int(seq) > len(p.log) { //nolint:gosec // a tape is short
+		if seq == 0 || int(seq) > len(p.log) {
 			return protocol.Event{}, fmt.Errorf("there is no event %s", seq)
 		}
 		return p.log[seq-1], nil
@@ -152,7 +153,7 @@ func (p *tape) step(line string) {
 		line = named.ReplaceAllStringFunc(line, p.name)
 	}
 	verb, rest, _ := strings.Cut(line, " ")
-	do, known := tapeSteps[verb]
+	do, known := tapeSteps()[verb]
 	if !known {
 		p.t.Fatalf("there is no step %q", verb)
 	}
@@ -187,12 +188,10 @@ func (p *tape) name(s string) string {
 	return ""
 }
 
-// tapeSteps are the steps of a tape. Words of a step are apart by one space; the
+// tapeSteps returns the steps of a tape. Words of a step are apart by one space; the
 // last one may have spaces.
-var tapeSteps map[string]func(p *tape, rest string) error
-
-func init() { // which refer to each other
-	tapeSteps = map[string]func(*tape, string) error{
+func tapeSteps() map[string]func(p *tape, rest string) error {
+	return map[string]func(*tape, string) error{
 		"set":    (*tape).setting,                                           // key value: a daemon is started with another setting
 		"wait":   (*tape).wait,                                              // length: nothing is decided meanwhile
 		"pass":   (*tape).pass,                                              // length: what is due with the tasks is done meanwhile
@@ -243,7 +242,7 @@ func (p *tape) take() {
 		if err != nil {
 			p.t.Fatal(err)
 		}
-		if p.log = append(p.log, ev); int(ev.Seq) != len(p.log) { //nolint:gosec // a tape is short
+		if p.log = append(p.log, ev); int(ev.Seq) != len(p.log) {
 			p.t.Fatalf("event %s is the %dth", ev.Seq, len(p.log))
 		}
 		p.note(ev)
@@ -438,7 +437,7 @@ func (p *tape) found(by, text string) protocol.Arrival {
 	sum := sumText([]byte(text))
 	a := protocol.Arrival{
 		Agent: protocol.AgentID(by), Name: name, ModTime: modified, Size: int64(len(text)), Raw: []byte(text),
-		Original: protocol.Original{Name: name, Ino: uint64(1000 + p.files), MTime: protocol.Stamp(modified), CTime: protocol.Stamp(modified), SHA256: sum}, //nolint:gosec // not negative
+		Original: protocol.Original{Name: name, Ino: uint64(1000 + p.files), MTime: protocol.Stamp(modified), CTime: protocol.Stamp(modified), SHA256: sum},
 	}
 	m, err := protocol.DecodeMessage(a.Raw)
 	if err == nil {
