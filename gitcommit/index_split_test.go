@@ -700,3 +700,65 @@ func TestCheckIndex(t *testing.T) {
 	}
 	check("without one", 0, fs.ErrNotExist)
 }
+
+// onOpen is a disk that asks before it opens a file.
+type onOpen struct {
+	durable.FS
+	ask func(name string) error
+}
+
+func (d *onOpen) Open(name string) (durable.File, error) {
+	if err := d.ask(name); err != nil {
+		return nil, err
+	}
+	return d.FS.Open(name)
+}
+
+// A hived that makes one file of a split index while another program reads it is
+// no damage.
+func TestCheckIndexWhileItBecomesOneFile(t *testing.T) {
+	needGit(t)
+	h := newHive(t)
+	h.commit(put("board.md", "one\n"))
+	h.syncIndex()
+	h.split()
+	shared, done := h.shared(), false
+	disk := &onOpen{FS: h.disk, ask: func(name string) error {
+		if strings.HasPrefix(name, sharedIndex) && !done {
+			done = true
+			h.commit(put("board.md", "two\n"))
+			h.syncIndex()
+			h.remove(shared)
+		}
+		return nil
+	}}
+	if n, err := CheckIndex(disk); n != 0 || err != nil || !done {
+		t.Errorf("%d paths, %v; replaced: %v", n, err, done)
+	}
+}
+
+// What cannot be read may refer to any shared index.
+func TestUnreadableFileKeepsSharedIndexes(t *testing.T) {
+	needGit(t)
+	h := newHive(t)
+	h.commit(put("board.md", "one\n"))
+	h.syncIndex()
+	h.split()
+	h.write(".git/index.mine", "nobody knows")
+	denied := true
+	h.repo.disk = &onOpen{FS: h.disk, ask: func(name string) error {
+		if denied && name == ".git/index.mine" {
+			return fs.ErrPermission
+		}
+		return nil
+	}}
+	h.repo.opt.Now = func() time.Time { return time.Now().Add(2 * keepShared) }
+	for _, want := range []int{1, 0} {
+		h.commit(put("board.md", strconv.Itoa(want)))
+		h.syncIndex()
+		if found := h.sharedFiles(); len(found) != want {
+			t.Errorf("denied %v: %q are left", denied, found)
+		}
+		denied = false
+	}
+}
