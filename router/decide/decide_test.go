@@ -12,10 +12,9 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/hived/hived/internal/proofread"
 	"github.com/hived/hived/ledger"
 	"github.com/hived/hived/protocol"
-
-	"github.com/hived/hived/internal/proofread"
 )
 
 // bench is a Decider with agents and a clock that a test moves.

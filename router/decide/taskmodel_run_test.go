@@ -14,11 +14,10 @@ import (
 	"github.com/go-json-experiment/json"
 	"pgregory.net/rapid"
 
+	"github.com/hived/hived/internal/sweep"
 	"github.com/hived/hived/ledger"
 	"github.com/hived/hived/protocol"
 	"github.com/hived/hived/task"
-
-	"github.com/hived/hived/internal/sweep"
 )
 
 var histories = flag.Int("histories", sweep.Of(sweep.Histories), "random histories of TestTaskModel, in threes")

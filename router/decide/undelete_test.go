@@ -5,9 +5,8 @@ import (
 	"path"
 	"testing"
 
-	"github.com/hived/hived/protocol"
-
 	"github.com/hived/hived/ledger"
+	"github.com/hived/hived/protocol"
 )
 
 // TestUndeleteHoweverItCame: what was let go on, and what was adopted from an older
