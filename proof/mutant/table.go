@@ -296,7 +296,7 @@ var mutants = []mutant{
 		name:   "no-witness",
 		what:   "what is found in order is not read a second time",
 		breaks: "verify reads git with other code too (§6.7)",
-		edits:  []edit{{"gitcommit.Check", `if err != nil || faults > 0 {`, `if h != nil {`}},
+		edits:  []edit{{"gitcommit.Check", `if err != nil || faults > 0 {`, `if err != nil || faults >= 0 {`}},
 		caught: []string{"gitcommit.TestWitnessSeesDamage", "audit.TestFaultsAreFound"},
 	},
 	{
