@@ -87,7 +87,7 @@ func (r *Router) settled(res synced) error {
 	if r.mark.last > res.through && r.mark.since.IsZero() {
 		r.mark.since = time.Now()
 	}
-	r.decider.Hive(time.Now(), &protocol.HiveEvent{Action: protocol.Settled, Through: res.through})
+	r.decider.Record(time.Now(), &protocol.HiveEvent{Action: protocol.Settled, Through: res.through})
 	return nil
 }
 
@@ -118,9 +118,9 @@ func (r *Router) finish(ctx context.Context) error {
 	}
 	failpoint.Hit(failpoint.CheckpointSynced)
 	if through > r.state.Settled && r.mark.last > r.state.Settled {
-		r.decider.Hive(now, &protocol.HiveEvent{Action: protocol.Settled, Through: through})
+		r.decider.Record(now, &protocol.HiveEvent{Action: protocol.Settled, Through: through})
 	}
-	r.decider.Hive(now, &protocol.HiveEvent{Action: protocol.Stopped, Note: r.cfg.Version})
+	r.decider.Record(now, &protocol.HiveEvent{Action: protocol.Stopped, Note: r.cfg.Version})
 	if err := r.flush(now); err != nil {
 		return err
 	}

@@ -64,11 +64,11 @@ func (c *clock) paused() time.Duration {
 // wait ends because of them, and what was sent meanwhile is looked for first.
 func (r *Router) keepTime(now time.Time) {
 	if by := r.clock.jumped(); by != 0 {
-		r.decider.Hive(now, &protocol.HiveEvent{Action: protocol.ClockJumped, Jump: by.Milliseconds(), Note: "the clock of the machine was set by " + by.Round(time.Second).String()})
+		r.decider.Record(now, &protocol.HiveEvent{Action: protocol.ClockJumped, Jump: by.Milliseconds(), Note: "the clock of the machine was set by " + by.Round(time.Second).String()})
 		r.everything()
 	}
 	if late := r.clock.paused(); late != 0 {
-		r.decider.Hive(now, &protocol.HiveEvent{Action: protocol.ClockJumped, Note: "hived did not run for " + late.Round(time.Second).String()})
+		r.decider.Record(now, &protocol.HiveEvent{Action: protocol.ClockJumped, Note: "hived did not run for " + late.Round(time.Second).String()})
 		r.everything()
 	}
 }

@@ -132,7 +132,7 @@ func firstEvents(disk durable.FS, opt InitOptions, older *olderHive) error {
 	state := ledger.New(opt.Settings.Remember)
 	state.Apply(protocol.Event{Seq: 1, TS: opt.Now, Body: first})
 	d := decide.New(state, opt.Settings, nil)
-	d.Join(opt.Now, protocol.Human)
+	d.Record(opt.Now, &protocol.AgentEvent{Agent: protocol.Human, Action: protocol.Joined})
 	older.events(d, opt.Now)
 	bodies := []protocol.Body{first}
 	for _, decision := range d.Take(opt.Now) {

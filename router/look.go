@@ -190,7 +190,7 @@ func (r *Router) join(now time.Time, dirs []mailbox.AgentDir) {
 		case dir.Why != "":
 			r.alertOnce(now, &protocol.AlertEvent{Code: protocol.CodeBadAgentDir, Path: protocol.PathAgents + "/" + protocol.SafeName(dir.Name), Text: protocol.SafeName(dir.Name) + " is no agent: " + dir.Why})
 		default:
-			r.decider.Join(now, dir.ID)
+			r.decider.Record(now, &protocol.AgentEvent{Agent: dir.ID, Action: protocol.Joined})
 		}
 	}
 	for _, id := range r.order {

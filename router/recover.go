@@ -43,11 +43,11 @@ func (r *Router) recover(found eventlog.Recovery) error {
 	}
 	r.sayForeign()
 	if crashed {
-		r.decider.Hive(now, &protocol.HiveEvent{Action: protocol.Recovered, Note: fmt.Sprintf("the daemon did not stop cleanly; %d events after seq %s were checked against the disk", redone, from)})
+		r.decider.Record(now, &protocol.HiveEvent{Action: protocol.Recovered, Note: fmt.Sprintf("the daemon did not stop cleanly; %d events after seq %s were checked against the disk", redone, from)})
 	}
-	r.decider.Hive(now, &protocol.HiveEvent{Action: protocol.Started, Note: r.cfg.Version})
+	r.decider.Record(now, &protocol.HiveEvent{Action: protocol.Started, Note: r.cfg.Version})
 	if r.state.Agents[protocol.Human] == nil {
-		r.decider.Join(now, protocol.Human)
+		r.decider.Record(now, &protocol.AgentEvent{Agent: protocol.Human, Action: protocol.Joined})
 	}
 	r.writeGuide(now)
 	r.goneBelow(now, "")

@@ -146,7 +146,7 @@ func (r *Router) sweepBox(now time.Time, dir string, box *ledger.Box, may func(n
 		for i := range part {
 			part[i] = dir + "/" + part[i]
 		}
-		r.decider.Hive(now, &protocol.HiveEvent{Action: protocol.Swept, Paths: part})
+		r.decider.Record(now, &protocol.HiveEvent{Action: protocol.Swept, Paths: part})
 	}
 }
 

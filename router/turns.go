@@ -126,6 +126,6 @@ func (r *Router) takenAway(now time.Time, a *attention, ours func() bool) (gone 
 func (r *Router) recordTaken(now time.Time, gone []string) {
 	slices.Sort(gone)
 	for part := range slices.Chunk(gone, 256) {
-		r.decider.Hive(now, &protocol.HiveEvent{Action: protocol.Swept, Paths: part, Note: "removed by somebody else"})
+		r.decider.Record(now, &protocol.HiveEvent{Action: protocol.Swept, Paths: part, Note: "removed by somebody else"})
 	}
 }

@@ -72,9 +72,9 @@ func newDesk(agents int) (*desk, error) {
 	s.Remember = protocol.RememberSettings{IDs: 1000, Conversations: 1000}
 	x := &desk{state: ledger.New(s.Remember), now: time.Now()}
 	x.d = decide.New(x.state, s, rand.Reader)
-	x.d.Join(x.now, protocol.Human)
+	x.d.Record(x.now, &protocol.AgentEvent{Agent: protocol.Human, Action: protocol.Joined})
 	for i := range agents {
-		x.d.Join(x.now, protocol.AgentID(nameOf(i)))
+		x.d.Record(x.now, &protocol.AgentEvent{Agent: protocol.AgentID(nameOf(i)), Action: protocol.Joined})
 	}
 	return x, x.take()
 }
@@ -201,7 +201,7 @@ func (x *desk) cancelAll() error {
 	for n := range x.n {
 		sent = append(sent, fmt.Sprintf("%s/%08d.json", protocol.SentDir(protocol.Human), n+1))
 	}
-	x.d.Hive(x.now, &protocol.HiveEvent{Action: protocol.Swept, Paths: sent})
+	x.d.Record(x.now, &protocol.HiveEvent{Action: protocol.Swept, Paths: sent})
 	return x.take()
 }
 

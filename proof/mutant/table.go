@@ -371,7 +371,7 @@ var mutants = []mutant{
 		name:   "ids-go-back",
 		what:   "ids follow the clock when it goes back",
 		breaks: "each inbox name is larger than all before (§3.9)",
-		edits:  []edit{{"IDs.Next", `if ms > g.last.Time() {`, `if ms != g.last.Time() {`}},
+		edits:  []edit{{"ids.next", `if ms > g.last.Time() {`, `if ms != g.last.Time() {`}},
 		caught: []string{"router.TestIDsNeverGoBack"},
 	},
 	{

@@ -14,7 +14,7 @@ func TestRosterCostsNothingInTheLog(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	for i := range 300 {
-		b.d.Join(b.now, protocol.AgentID(fmt.Sprintf("agent-%03d", i)))
+		b.d.Record(b.now, &protocol.AgentEvent{Agent: protocol.AgentID(fmt.Sprintf("agent-%03d", i)), Action: protocol.Joined})
 	}
 	b.d.Take(b.now)
 	size := logBytes(t, b.send("human", `{"to":"hive","event":"agent-hold","data":{"agent":"agent-007"}}`)) +

@@ -28,7 +28,7 @@ type Decision struct {
 type Decider struct {
 	state    *ledger.State
 	settings protocol.Settings
-	ids      *IDs
+	ids      *ids
 	out      []Decision
 	roster   bool // the roster changed since registry.json was written
 	changed  *ledger.Views
@@ -46,7 +46,7 @@ type Decider struct {
 // New decides from a state that nobody else changes. Ids are drawn from
 // entropy.
 func New(state *ledger.State, settings protocol.Settings, entropy io.Reader) *Decider {
-	d := &Decider{state: state, settings: settings, ids: NewIDs(entropy, state.Newest), plan: newPlan(state), changed: ledger.NewViews(state)}
+	d := &Decider{state: state, settings: settings, ids: newIDs(entropy, state.Newest), plan: newPlan(state), changed: ledger.NewViews(state)}
 	d.Recall = func(seq protocol.Seq) (protocol.Event, error) {
 		return protocol.Event{}, fmt.Errorf("read event %s: %w", seq, ledger.ErrNoEvent)
 	}
@@ -219,7 +219,7 @@ func (d *Decider) archiveName(now time.Time, a protocol.Arrival, want string, ta
 	if !taken {
 		return want, nil
 	}
-	id, err := d.ids.Next(now)
+	id, err := d.ids.next(now)
 	if err != nil {
 		return "", fmt.Errorf("draw an id: %w", err)
 	}
@@ -242,11 +242,6 @@ func (d *Decider) Stray(now time.Time, id protocol.AgentID, s protocol.Stray) er
 		body:    fmt.Sprintf("outbox/%s is not sent: %s.", name, strings.TrimSuffix(s.Why, ".")),
 		data:    map[string]any{"file": name},
 	})
-}
-
-// Join puts an agent on the roster (spec §1).
-func (d *Decider) Join(now time.Time, id protocol.AgentID) {
-	d.agent(now, &protocol.AgentEvent{Agent: id, Action: protocol.Joined})
 }
 
 func (d *Decider) agent(now time.Time, e *protocol.AgentEvent) {
@@ -287,7 +282,8 @@ func (d *Decider) FileGone(now time.Time, p string, by protocol.AgentID) {
 // Wholes are the checkpoints that patches refer to.
 func (d *Decider) Wholes() *ledger.Wholes { return d.wholes }
 
-// Record records what needs no decision.
+// Record records what needs no decision: what happened to the hive as a whole, or
+// who joined it.
 func (d *Decider) Record(now time.Time, body protocol.Body) {
 	if e, ok := body.(*protocol.AgentEvent); ok {
 		d.agent(now, e)
@@ -295,9 +291,6 @@ func (d *Decider) Record(now time.Time, body protocol.Body) {
 	}
 	d.emit(now, body)
 }
-
-// Hive records what happened to the hive as a whole.
-func (d *Decider) Hive(now time.Time, e *protocol.HiveEvent) protocol.Seq { return d.emit(now, e) }
 
 // Alert records something that a person should know, and tells the lead, or a
 // person, of it.
@@ -332,7 +325,7 @@ func (d *Decider) SetAside(now time.Time, id protocol.AgentID, file, to, text st
 
 // AsideName is a free name for a file that is set aside.
 func (d *Decider) AsideName(now time.Time, file string) (string, error) {
-	id, err := d.ids.Next(now)
+	id, err := d.ids.next(now)
 	if err != nil {
 		return "", fmt.Errorf("draw an id: %w", err)
 	}

@@ -52,9 +52,9 @@ func newBench(t *testing.T, agents ...protocol.AgentID) *bench {
 	oneClock(&s.Tasks)
 	b := &bench{t: t, now: time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)}
 	b.d = New(ledger.New(s.Remember), s, zeros{})
-	b.d.Join(b.now, protocol.Human)
+	b.d.Record(b.now, &protocol.AgentEvent{Agent: protocol.Human, Action: protocol.Joined})
 	for _, a := range agents {
-		b.d.Join(b.now, a)
+		b.d.Record(b.now, &protocol.AgentEvent{Agent: a, Action: protocol.Joined})
 	}
 	b.d.Take(b.now)
 	return b
@@ -475,7 +475,7 @@ func TestIDsNeverGoBack(t *testing.T) {
 		t.Errorf("inbox names are not in order:\n%s", strings.Join(files, "\n"))
 	}
 	again := New(b.d.state, b.d.settings, zeros{})
-	id, err := again.ids.Next(b.now.Add(-time.Hour))
+	id, err := again.ids.next(b.now.Add(-time.Hour))
 	if err != nil || id.String()+".json" <= files[len(files)-1] {
 		t.Errorf("after a restart the next id is %s, %v", id, err)
 	}
@@ -508,7 +508,7 @@ func TestSameLogSameState(t *testing.T) {
 	b2 := New(ledger.New(b.d.settings.Remember), b.d.settings, zeros{})
 	b.d = b2
 	for _, id := range []protocol.AgentID{"human", "alice", "bob"} {
-		b.d.Join(b.now, id)
+		b.d.Record(b.now, &protocol.AgentEvent{Agent: id, Action: protocol.Joined})
 	}
 	fold(b.d.Take(b.now))
 	fold(b.send("alice", `{"to":["bob","nobody"],"id":"a","body":{"x":[1,2.50,"é\u2028"]},"extra":1e2}`))

@@ -7,18 +7,18 @@ import (
 	"github.com/oklog/ulid/v2"
 )
 
-// IDs gives ULIDs of which each is larger than the one before, even if the
+// ids gives ULIDs of which each is larger than the one before, even if the
 // clock goes back (spec §3, order).
-type IDs struct {
+type ids struct {
 	entropy io.Reader
 	last    ulid.ULID
 }
 
-// NewIDs goes on after the largest id that was ever given out.
-func NewIDs(entropy io.Reader, last ulid.ULID) *IDs { return &IDs{entropy: entropy, last: last} }
+// newIDs goes on after the largest id that was ever given out.
+func newIDs(entropy io.Reader, last ulid.ULID) *ids { return &ids{entropy: entropy, last: last} }
 
-// Next gives an id for that time.
-func (g *IDs) Next(now time.Time) (ulid.ULID, error) {
+// next gives an id for that time.
+func (g *ids) next(now time.Time) (ulid.ULID, error) {
 	var id ulid.ULID
 	ms := ulid.Timestamp(now)
 	if ms > g.last.Time() {

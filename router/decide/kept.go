@@ -185,7 +185,7 @@ func (d *Decider) goOn(now time.Time, k ledger.Kept, ev protocol.Event) (int, er
 		d.inboxCap(r)
 	}
 	if len(r.to) > 0 {
-		id, err := d.ids.Next(now)
+		id, err := d.ids.next(now)
 		if err != nil {
 			return 0, fmt.Errorf("draw an id: %w", err)
 		}

@@ -252,7 +252,7 @@ func TestTroubleReachesAPerson(t *testing.T) {
 	told := 0
 	for i := range 200 {
 		id := protocol.AgentID(fmt.Sprintf("a%d", i))
-		b.d.Join(b.now, id)
+		b.d.Record(b.now, &protocol.AgentEvent{Agent: id, Action: protocol.Joined})
 		b.d.Take(b.now)
 		told += len(b.alert("own-file-name", id)) - 1
 	}

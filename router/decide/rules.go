@@ -38,7 +38,7 @@ func (d *Decider) message(now time.Time, a protocol.Arrival, content string) err
 		e.Conversation = thread.Conversation
 	}
 	if e.Conversation == "" {
-		id, err := d.ids.Next(now)
+		id, err := d.ids.next(now)
 		if err != nil {
 			return fmt.Errorf("draw an id: %w", err)
 		}
@@ -75,7 +75,7 @@ func (d *Decider) message(now time.Time, a protocol.Arrival, content string) err
 
 // accept fills in what the sender left out and records the message.
 func (d *Decider) accept(now time.Time, e *protocol.MessageEvent, m *protocol.Message, modified time.Time) (protocol.Seq, error) {
-	id, err := d.ids.Next(now)
+	id, err := d.ids.next(now)
 	if err != nil {
 		return 0, fmt.Errorf("draw an id: %w", err)
 	}

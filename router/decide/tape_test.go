@@ -424,7 +424,7 @@ func (p *tape) beat(rest string) error {
 
 func (p *tape) join(rest string) error {
 	for id := range strings.FieldsSeq(rest) {
-		p.d.Join(p.now, protocol.AgentID(id))
+		p.d.Record(p.now, &protocol.AgentEvent{Agent: protocol.AgentID(id), Action: protocol.Joined})
 	}
 	return nil
 }
@@ -545,7 +545,7 @@ func (p *tape) hive(rest string) error {
 	if err := json.Unmarshal([]byte(rest), e); err != nil {
 		return err
 	}
-	p.d.Hive(p.now, e)
+	p.d.Record(p.now, e)
 	return nil
 }
 
@@ -611,7 +611,7 @@ func (p *tape) restart(string) error {
 		s.Apply(ev)
 	}
 	p.begin(s)
-	p.d.Hive(p.now, &protocol.HiveEvent{Action: protocol.Started})
+	p.d.Record(p.now, &protocol.HiveEvent{Action: protocol.Started})
 	return nil
 }
 

@@ -29,7 +29,7 @@ func newOffice(tb testing.TB, agents, tasks int) *office {
 	s.InboxCap = 1 << 30 // nobody reads here
 	c := &office{tb: tb, now: time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)}
 	c.d = New(ledger.New(s.Remember), s, zeros{})
-	c.d.Join(c.now, protocol.Human)
+	c.d.Record(c.now, &protocol.AgentEvent{Agent: protocol.Human, Action: protocol.Joined})
 	for i := range agents {
 		c.agents = append(c.agents, protocol.AgentID(fmt.Sprintf("agent-%04d", i)))
 		c.d.agent(c.now, &protocol.AgentEvent{Agent: c.agents[i], Action: protocol.Joined, Slots: OffersWaiting})

@@ -53,7 +53,7 @@ func (d *Decider) create(r *report) *refusal {
 
 // createOne creates the i-th task of a command.
 func (d *Decider) createOne(r *report, i int, s *protocol.TaskSpec, named map[string]protocol.TaskID) *refusal {
-	id, err := d.ids.Next(r.now)
+	id, err := d.ids.next(r.now)
 	if err != nil {
 		return &refusal{protocol.CodeBadCommand, err.Error()}
 	}

@@ -134,7 +134,7 @@ func TestManyChildren(t *testing.T) {
 			t.Parallel()
 			b := newTaskBench(t, "bob")
 			for i := range children {
-				b.d.Join(b.now, protocol.AgentID(fmt.Sprintf("bob%d", i)))
+				b.d.Record(b.now, &protocol.AgentEvent{Agent: protocol.AgentID(fmt.Sprintf("bob%d", i)), Action: protocol.Joined})
 			}
 			b.d.Take(b.now)
 			// Each is for somebody of its own, so that all are offered at once.

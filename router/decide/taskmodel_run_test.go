@@ -111,7 +111,7 @@ func (h *taskRun) live(t *rapid.T) {
 func (h *taskRun) begin(t *rapid.T, s *ledger.State) {
 	h.d = New(s, h.set, zeros{})
 	h.d.Recall = func(seq protocol.Seq) (protocol.Event, error) { return h.log[seq-1], nil }
-	h.d.Hive(h.now, &protocol.HiveEvent{Action: protocol.Started})
+	h.d.Record(h.now, &protocol.HiveEvent{Action: protocol.Started})
 	h.m.clocks = h.now.Add(-h.m.shift)
 	h.follow(t)
 }
@@ -226,7 +226,7 @@ func (h *taskRun) fold(t *rapid.T) *ledger.State {
 
 // restart ends a daemon and starts one some time later.
 func (h *taskRun) restart(t *rapid.T) {
-	h.d.Hive(h.now, &protocol.HiveEvent{Action: protocol.Stopped})
+	h.d.Record(h.now, &protocol.HiveEvent{Action: protocol.Stopped})
 	h.follow(t)
 	h.now = h.now.Add(rapid.SampledFrom([]time.Duration{0, time.Second, time.Hour}).Draw(t, "asleep"))
 	h.begin(t, h.fold(t))
@@ -248,7 +248,7 @@ func (h *taskRun) crash(t *rapid.T) {
 func (h *taskRun) jump(t *rapid.T) {
 	by := rapid.SampledFrom([]time.Duration{-24 * time.Hour, 24 * time.Hour}).Draw(t, "by")
 	h.now = h.now.Add(by)
-	h.d.Hive(h.now, &protocol.HiveEvent{Action: protocol.ClockJumped, Jump: by.Milliseconds()})
+	h.d.Record(h.now, &protocol.HiveEvent{Action: protocol.ClockJumped, Jump: by.Milliseconds()})
 	h.m.shift += by
 	h.m.clocks = h.now.Add(-h.m.shift)
 	h.follow(t)

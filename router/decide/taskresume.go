@@ -51,7 +51,7 @@ func (d *Decider) resume(r *report) *refusal {
 	fresh := map[protocol.TaskID]protocol.TaskID{}
 	events := make([]protocol.TaskEvent, len(list))
 	for i, t := range list {
-		id, err := d.ids.Next(r.now)
+		id, err := d.ids.next(r.now)
 		if err != nil {
 			return &refusal{protocol.CodeBadCommand, err.Error()}
 		}

@@ -506,7 +506,7 @@ func (d *Decider) repair(r *report) *refusal {
 	if no := d.back(r); no != nil {
 		return no
 	}
-	id, err := d.ids.Next(r.now)
+	id, err := d.ids.next(r.now)
 	if err != nil {
 		return &refusal{protocol.CodeBadCommand, err.Error()}
 	}
