@@ -69,15 +69,15 @@ func (s *session) runs(args ...string) string {
 		}
 		return ""
 	})
-	line := "$ hived"
+	line := []string{"$ hived"}
 	for _, x := range args {
 		if x == "" || strings.ContainsAny(x, " {}\"") {
 			x = "'" + x + "'"
 		}
-		line += " " + x
+		line = append(line, x)
 	}
 	plain := strings.NewReplacer(s.hidden...)
-	s.said.WriteString(plain.Replace(line + "\n" + stdout.String()))
+	s.said.WriteString(plain.Replace(strings.Join(line, " ") + "\n" + stdout.String()))
 	for line := range strings.Lines(plain.Replace(stderr.String())) {
 		s.said.WriteString("stderr: " + line)
 	}
@@ -147,7 +147,9 @@ func storedHive(t *testing.T) (s *session, tasks map[string]string) {
 	slices.Sort(briefs)
 	for _, file := range slices.Backward(briefs) { // of one title the oldest counts
 		data, err := os.ReadFile(file)
-		var brief struct{ Title string }
+		var brief struct {
+			Title string `json:"title"`
+		}
 		if err == nil {
 			err = json.Unmarshal(data, &brief)
 		}

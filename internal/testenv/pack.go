@@ -23,7 +23,7 @@ type Packed struct {
 // Pack stores files and directories, each directory before what it holds. The same
 // list gives the same bytes.
 func Pack(file string, list []Packed) (err error) {
-	out, err := os.Create(file) //nolint:gosec // the file that a test was told to write
+	out, err := os.Create(file) //nolint:forbidigo,gosec // the file that a test was told to write
 	if err != nil {
 		return fmt.Errorf("pack a hive: %w", err)
 	}
@@ -66,7 +66,7 @@ func Unpack(file, dir string) error {
 			return nil
 		}
 		if err == nil {
-			err = unpack(r, h, filepath.Join(dir, filepath.FromSlash(h.Name))) //nolint:gosec // test data
+			err = unpack(r, h, filepath.Join(dir, filepath.FromSlash(h.Name)))
 		}
 		if err != nil {
 			return fmt.Errorf("unpack %s: %w", file, err)
@@ -86,5 +86,5 @@ func unpack(r io.Reader, h *tar.Header, to string) error {
 		return err
 	}
 	mode := h.FileInfo().Mode().Perm()
-	return errors.Join(os.WriteFile(to, data, mode|0o200), os.Chmod(to, mode), os.Chtimes(to, time.Time{}, h.ModTime))
+	return errors.Join(os.WriteFile(to, data, mode|0o200), os.Chmod(to, mode), os.Chtimes(to, time.Time{}, h.ModTime)) //nolint:forbidigo // test data
 }
