@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/hived/hived/internal/durable/faultfs"
-
 	"github.com/hived/hived/protocol"
 )
 

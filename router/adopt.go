@@ -14,7 +14,6 @@ import (
 	"github.com/hived/hived/gitcommit"
 	"github.com/hived/hived/internal/durable"
 	"github.com/hived/hived/protocol"
-
 	"github.com/hived/hived/router/decide"
 )
 

@@ -11,7 +11,6 @@ import (
 	"github.com/hived/hived/internal/durable/faultfs"
 	"github.com/hived/hived/ledger"
 	"github.com/hived/hived/protocol"
-
 	"github.com/hived/hived/router/decide"
 )
 

@@ -8,9 +8,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/hived/hived/protocol"
-	"github.com/hived/hived/task"
-
 	"github.com/hived/hived/router/decide"
+	"github.com/hived/hived/task"
 )
 
 // TestStatusSaysWhoWasHeardOf: of a held task the status says when its holder was

@@ -4,9 +4,8 @@ import (
 	"fmt"
 
 	"github.com/hived/hived/eventlog"
-	"github.com/hived/hived/protocol"
-
 	"github.com/hived/hived/ledger"
+	"github.com/hived/hived/protocol"
 )
 
 // recall reads an event again, also one that waits for room in the log.

@@ -8,9 +8,8 @@ import (
 	"time"
 
 	"github.com/hived/hived/eventlog"
-	"github.com/hived/hived/protocol"
-
 	"github.com/hived/hived/ledger"
+	"github.com/hived/hived/protocol"
 )
 
 // How much of a refill one step does: what is sent meanwhile waits for no more.

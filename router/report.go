@@ -8,7 +8,6 @@ import (
 
 	"github.com/hived/hived/ledger"
 	"github.com/hived/hived/protocol"
-
 	"github.com/hived/hived/router/decide"
 )
 

@@ -17,7 +17,6 @@ import (
 	"github.com/hived/hived/ledger"
 	"github.com/hived/hived/mailbox"
 	"github.com/hived/hived/protocol"
-
 	"github.com/hived/hived/router/decide"
 )
 

@@ -10,7 +10,6 @@ import (
 	"github.com/hived/hived/internal/durable"
 	"github.com/hived/hived/ledger"
 	"github.com/hived/hived/protocol"
-
 	"github.com/hived/hived/router/decide"
 )
 

@@ -12,9 +12,8 @@ import (
 
 	"github.com/hived/hived/internal/durable"
 	"github.com/hived/hived/protocol"
-	"github.com/hived/hived/task"
-
 	"github.com/hived/hived/router/decide"
+	"github.com/hived/hived/task"
 )
 
 // TestLeaseNeverStarted: who takes a task and does not start it loses it.

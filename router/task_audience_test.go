@@ -5,9 +5,8 @@ import (
 	"testing"
 
 	"github.com/hived/hived/protocol"
-	"github.com/hived/hived/task"
-
 	"github.com/hived/hived/router/decide"
+	"github.com/hived/hived/task"
 )
 
 // TestAudienceIsAgents: who makes a task for `broadcast` or `hive`, or has one of

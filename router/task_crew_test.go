@@ -16,13 +16,11 @@ import (
 
 	"github.com/hived/hived/internal/durable"
 	"github.com/hived/hived/internal/durable/faultfs"
+	"github.com/hived/hived/internal/proofread"
 	"github.com/hived/hived/mailbox"
 	"github.com/hived/hived/protocol"
-	"github.com/hived/hived/task"
-
-	"github.com/hived/hived/internal/proofread"
-
 	"github.com/hived/hived/router/decide"
+	"github.com/hived/hived/task"
 )
 
 // crew is a hive of agents with a running daemon, on a disk in memory and in a

@@ -10,9 +10,8 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"github.com/hived/hived/protocol"
-	"github.com/hived/hived/task"
-
 	"github.com/hived/hived/router/decide"
+	"github.com/hived/hived/task"
 )
 
 // reply has somebody answer a notice by its id, with a command about a task.

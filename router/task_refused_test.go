@@ -7,9 +7,8 @@ import (
 	"testing"
 
 	"github.com/hived/hived/protocol"
-	"github.com/hived/hived/task"
-
 	"github.com/hived/hived/router/decide"
+	"github.com/hived/hived/task"
 )
 
 // TestBadCommands: each is answered with a code and what to do instead, is in

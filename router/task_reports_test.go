@@ -12,9 +12,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/hived/hived/protocol"
-	"github.com/hived/hived/task"
-
 	"github.com/hived/hived/router/decide"
+	"github.com/hived/hived/task"
 )
 
 // TestCheckpointWithAnyReport: whatever a holder reports, the checkpoint that comes

@@ -10,9 +10,8 @@ import (
 	"github.com/hived/hived/ledger"
 	"github.com/hived/hived/mailbox"
 	"github.com/hived/hived/protocol"
-	"github.com/hived/hived/task"
-
 	"github.com/hived/hived/router/decide"
+	"github.com/hived/hived/task"
 )
 
 // TestRestartGivesFullTime: nobody knows what went on while no daemon ran, so

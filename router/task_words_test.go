@@ -6,9 +6,8 @@ import (
 	"testing"
 
 	"github.com/hived/hived/protocol"
-	"github.com/hived/hived/task"
-
 	"github.com/hived/hived/router/decide"
+	"github.com/hived/hived/task"
 )
 
 // words are a text of so many bytes, whose end is like no other.

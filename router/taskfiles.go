@@ -13,9 +13,8 @@ import (
 	"github.com/hived/hived/internal/durable"
 	"github.com/hived/hived/ledger"
 	"github.com/hived/hived/protocol"
-	"github.com/hived/hived/task"
-
 	"github.com/hived/hived/router/decide"
+	"github.com/hived/hived/task"
 )
 
 // tasks does what is due with the tasks, and says whether more is at once. Whoever

@@ -16,9 +16,8 @@ import (
 	"github.com/hived/hived/internal/durable/faultfs"
 	"github.com/hived/hived/ledger"
 	"github.com/hived/hived/protocol"
-	"github.com/hived/hived/task"
-
 	"github.com/hived/hived/router/decide"
+	"github.com/hived/hived/task"
 )
 
 // SameTasks holds the tasks of a hive without a daemon against its log: each

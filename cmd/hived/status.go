@@ -15,10 +15,9 @@ import (
 	"github.com/hived/hived/ledger"
 	"github.com/hived/hived/protocol"
 	"github.com/hived/hived/router"
+	"github.com/hived/hived/router/decide"
 	"github.com/hived/hived/settings"
 	"github.com/hived/hived/task"
-
-	"github.com/hived/hived/router/decide"
 )
 
 // statusJSON is what `status` prints.

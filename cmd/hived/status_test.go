@@ -12,9 +12,8 @@ import (
 
 	"github.com/hived/hived/internal/durable"
 	"github.com/hived/hived/ledger"
-	"github.com/hived/hived/router"
-
 	"github.com/hived/hived/protocol"
+	"github.com/hived/hived/router"
 )
 
 // statusOf makes a hive's directory with nothing in it but what a daemon with
