@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -36,10 +37,12 @@ func TestAnswer(t *testing.T) {
 				disk := hive(t, "alice")
 				b := open(t, disk)
 				put(t, disk, "agents/alice/inbox/1.json", "{}")
-				go func() {
+				var arriving sync.WaitGroup
+				arriving.Go(func() {
 					<-time.After(3 * waitPoll)
 					put(t, disk, "agents/alice/inbox/2.json", fmt.Sprintf(notice, "n-2", tt.from, tt.reply, tt.data))
-				}()
+				})
+				defer arriving.Wait()
 				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 				defer cancel()
 				got, err := b.Answer(ctx, "m")

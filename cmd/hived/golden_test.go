@@ -161,14 +161,6 @@ func storedHive(t *testing.T) (s *session, tasks map[string]string) {
 	return s, tasks
 }
 
-// utc has times printed as they are in UTC.
-func utc(t *testing.T) {
-	t.Helper()
-	was := time.Local
-	time.Local = time.UTC
-	t.Cleanup(func() { time.Local = was })
-}
-
 // readings are commands that change nothing; {title} is the id of a task.
 const readings = `
 status
@@ -307,7 +299,6 @@ down
 `
 
 func TestStoredHivePrints(t *testing.T) {
-	utc(t)
 	synctest.Test(t, func(t *testing.T) {
 		s, tasks := storedHive(t)
 		whole := s.runs("log")
@@ -555,7 +546,6 @@ down now
 `
 
 func TestWrongUse(t *testing.T) {
-	utc(t)
 	here := t.TempDir()
 	t.Chdir(here)
 	synctest.Test(t, func(t *testing.T) {

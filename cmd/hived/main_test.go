@@ -19,6 +19,7 @@ import (
 
 func TestMain(m *testing.M) {
 	testenv.Cheap()
+	time.Local = time.UTC // what is printed is the same everywhere; set here, where nothing else runs yet
 	testscript.Main(m, map[string]func(){"hived": main})
 }
 
