@@ -31,6 +31,7 @@ var allowed = map[string][]string{
 	"internal/proofread":       {"protocol", "github.com/go-json-experiment/json/..."},
 	"internal/wait":            {},
 	"internal/pause":           {},
+	"internal/source":          {},
 	"internal/sweep":           {},
 	"internal/testenv":         {"golang.org/x/sys/..."},
 	"settings":                 {"protocol", "internal/durable", "go.yaml.in/yaml/v4"},
@@ -49,8 +50,8 @@ var allowed = map[string][]string{
 	"internal/users":           {"protocol", "internal/durable"},
 	"hive-example":             {},
 	"internal/archtest":        {},
-	"proof/mutant":             {},
-	"proof/metrics":            {},
+	"proof/mutant":             {"internal/source"},
+	"proof/metrics":            {"internal/source"},
 	"proof/matrix":             {},
 	"cmd/hived":                {"..."},
 }

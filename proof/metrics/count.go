@@ -7,6 +7,8 @@ import (
 	"path"
 	"strconv"
 	"strings"
+
+	gosource "github.com/hived/hived/internal/source"
 )
 
 func (t *tally) add(place string) {
@@ -44,7 +46,7 @@ func methods(pkg, name string) func(*source) tally {
 	return func(s *source) tally {
 		t := tally{absent: len(s.in(pkg)) == 0}
 		s.each(s.in(pkg), func(_ string, f *ast.FuncDecl) {
-			if receiver(f) == name {
+			if gosource.Receiver(f) == name {
 				t.n++
 			}
 		})
@@ -58,7 +60,7 @@ func exported(pkg string) func(*source) tally {
 	return func(s *source) tally {
 		t := tally{absent: len(s.in(pkg)) == 0}
 		s.each(s.in(pkg), func(_ string, f *ast.FuncDecl) {
-			if of := receiver(f); f.Name.IsExported() && (of == "" || ast.IsExported(of)) {
+			if of := gosource.Receiver(f); f.Name.IsExported() && (of == "" || ast.IsExported(of)) {
 				t.add(s.at(f.Pos()) + " " + title(f))
 			}
 		})
@@ -120,7 +122,7 @@ func longFunctions(s *source) (t tally) {
 }
 
 func title(f *ast.FuncDecl) string {
-	if of := receiver(f); of != "" {
+	if of := gosource.Receiver(f); of != "" {
 		return of + "." + f.Name.Name
 	}
 	return f.Name.Name
@@ -153,7 +155,7 @@ func bodySwitches(s *source) (t tally) {
 	events := map[string]bool{}
 	s.each(s.in(vocabulary), func(_ string, f *ast.FuncDecl) {
 		if f.Name.Name == "sealed" {
-			events[receiver(f)] = true
+			events[gosource.Receiver(f)] = true
 		}
 	})
 	for _, name := range s.names() {

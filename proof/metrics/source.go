@@ -10,6 +10,8 @@ import (
 	"path"
 	"slices"
 	"strings"
+
+	gosource "github.com/hived/hived/internal/source"
 )
 
 // source is the module: what its go.mod says, its files without the tests parsed,
@@ -28,15 +30,7 @@ func load(dir fs.FS) (*source, error) {
 		return nil, err
 	}
 	s := &source{set: token.NewFileSet(), mod: string(mod), files: map[string]*ast.File{}, lines: map[string]int{}}
-	return s, fs.WalkDir(dir, ".", func(name string, e fs.DirEntry, err error) error {
-		switch {
-		case err != nil:
-			return err
-		case e.IsDir() && name != "." && (strings.ContainsAny(e.Name()[:1], "._") || e.Name() == "testdata" || e.Name() == "tools"):
-			return fs.SkipDir
-		case e.IsDir() || path.Ext(name) != ".go":
-			return nil
-		}
+	return s, gosource.Files(dir, func(name string) error {
 		text, err := fs.ReadFile(dir, name)
 		if err != nil {
 			return err
@@ -69,28 +63,6 @@ func (s *source) each(files []string, fn func(name string, f *ast.FuncDecl)) {
 			if f, ok := d.(*ast.FuncDecl); ok && f.Body != nil {
 				fn(name, f)
 			}
-		}
-	}
-}
-
-// receiver is the name of the type that a function is a method of, or "".
-func receiver(f *ast.FuncDecl) string {
-	if f.Recv == nil {
-		return ""
-	}
-	t := f.Recv.List[0].Type
-	for {
-		switch of := t.(type) {
-		case *ast.StarExpr:
-			t = of.X
-		case *ast.IndexExpr:
-			t = of.X
-		case *ast.IndexListExpr:
-			t = of.X
-		case *ast.Ident:
-			return of.Name
-		default:
-			return ""
 		}
 	}
 }

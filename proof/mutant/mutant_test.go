@@ -16,6 +16,7 @@ import (
 	"sync"
 	"testing"
 
+	gosource "github.com/hived/hived/internal/source"
 	"github.com/hived/hived/proof/docpage"
 )
 
@@ -117,7 +118,7 @@ var testFuncs = sync.OnceValues(func() (map[string][]string, error) {
 		return nil, err
 	}
 	out := map[string][]string{}
-	return out, goFiles(dir, func(name string) error {
+	return out, gosource.Files(os.DirFS(dir), func(name string) error {
 		if !strings.HasSuffix(name, "_test.go") {
 			return nil
 		}

@@ -8,7 +8,6 @@ import (
 	"go/build"
 	"go/parser"
 	"go/token"
-	"io/fs"
 	"maps"
 	"os"
 	"path"
@@ -16,6 +15,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	gosource "github.com/hived/hived/internal/source"
 )
 
 // source is the module as the go command compiles it for Linux, without its
@@ -46,7 +47,7 @@ func load(root string) (*source, error) {
 	linux := build.Default
 	linux.GOOS = "linux"
 	s := &source{root: root, files: map[string]*file{}, decls: map[string][]declaration{}}
-	return s, goFiles(root, func(name string) error {
+	return s, gosource.Files(os.DirFS(root), func(name string) error {
 		dir, base := filepath.Split(filepath.Join(root, filepath.FromSlash(name)))
 		if strings.HasSuffix(base, "_test.go") {
 			return nil
@@ -55,21 +56,6 @@ func load(root string) (*source, error) {
 			return err
 		}
 		return s.parse(name, filepath.Join(dir, base))
-	})
-}
-
-// goFiles calls fn with the path of each Go file of the module, in order.
-func goFiles(root string, fn func(name string) error) error {
-	return fs.WalkDir(os.DirFS(root), ".", func(name string, e fs.DirEntry, err error) error {
-		switch {
-		case err != nil:
-			return err
-		case e.IsDir() && name != "." && (strings.ContainsAny(e.Name()[:1], "._") || e.Name() == "testdata" || e.Name() == "tools"):
-			return fs.SkipDir
-		case e.IsDir() || path.Ext(name) != ".go":
-			return nil
-		}
-		return fn(name)
 	})
 }
 
@@ -106,7 +92,11 @@ func (s *source) parse(name, where string) error {
 func declared(d ast.Decl) map[string]ast.Node {
 	switch d := d.(type) {
 	case *ast.FuncDecl:
-		return map[string]ast.Node{receiver(d) + d.Name.Name: d}
+		name := d.Name.Name
+		if of := gosource.Receiver(d); of != "" {
+			name = of + "." + name
+		}
+		return map[string]ast.Node{name: d}
 	case *ast.GenDecl:
 		out := map[string]ast.Node{}
 		for _, spec := range d.Specs {
@@ -126,28 +116,6 @@ func declared(d ast.Decl) map[string]ast.Node {
 		return out
 	}
 	return nil
-}
-
-// receiver is the type of a method, with the dot behind it.
-func receiver(d *ast.FuncDecl) string {
-	if d.Recv == nil {
-		return ""
-	}
-	t := d.Recv.List[0].Type
-	for {
-		switch of := t.(type) {
-		case *ast.StarExpr:
-			t = of.X
-		case *ast.IndexExpr:
-			t = of.X
-		case *ast.IndexListExpr:
-			t = of.X
-		case *ast.Ident:
-			return of.Name + "."
-		default:
-			return ""
-		}
-	}
 }
 
 // names are what a declaration can be called by, the shortest first: by itself,
