@@ -41,7 +41,7 @@ func (d *Decider) command(now time.Time, of protocol.Seq, e *protocol.MessageEve
 	}
 	answer := notice{
 		to: e.From, act: protocol.Failure, reply: e.ID, conversation: e.Conversation,
-		subject: "refused: " + protocol.Quote(m.Event), data: map[string]any{"of": of, "event": cut(m.Event, 64)},
+		subject: "refused: " + protocol.Quote(m.Event), data: map[string]any{"of": of, "event": protocol.Fit(m.Event, 64)},
 	}
 	no := d.obey(now, of, e, m)
 	if no == nil {

@@ -41,7 +41,7 @@ func dataFault(err error, known []string) string {
 		return protocol.Visible(err.Error())
 	case errors.Is(err, json.ErrUnknownName):
 		name := e.JSONPointer.LastToken()
-		return "there is no member " + protocol.Quote(cut(name, 64)) + didYouMean(name, slices.Clone(known), "PROTOCOL.md lists them")
+		return "there is no member " + protocol.Quote(protocol.Fit(name, 64)) + didYouMean(name, slices.Clone(known), "PROTOCOL.md lists them")
 	case e.GoType == nil:
 		return protocol.Visible(err.Error())
 	}
@@ -49,7 +49,7 @@ func dataFault(err error, known []string) string {
 	if e.GoType == reflect.TypeFor[time.Time]() {
 		return where + " is no time such as 2026-11-21T09:00:00Z"
 	}
-	return protocol.Visible(cut(where, 128)) + " is " + protocol.KindName(e.JSONKind) + ", and " + wantedOf(e.GoType) + " is wanted"
+	return protocol.Visible(protocol.Fit(where, 128)) + " is " + protocol.KindName(e.JSONKind) + ", and " + wantedOf(e.GoType) + " is wanted"
 }
 
 // wantedOf names the JSON value that a type is written as.

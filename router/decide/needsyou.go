@@ -100,7 +100,7 @@ func (n *needs) approvals() {
 		ask, question := t.Open()
 		x := protocol.Need{
 			Code: protocol.CodeApprovalAsked, Agent: t.Holder, Task: t.ID, Conversation: protocol.TaskConversation(t.ID), Since: n.d.state.Tasks.Time(t.Since), Until: n.d.state.Tasks.Time(t.Until),
-			Text: fmt.Sprintf("%s asks: %s (task %s, %s)", t.Holder, cut(question, saidInANeed), t.ID, t.Title),
+			Text: fmt.Sprintf("%s asks: %s (task %s, %s)", t.Holder, protocol.Fit(question, saidInANeed), t.ID, t.Title),
 		}
 		switch {
 		case slices.Contains(who, protocol.Human):
@@ -129,7 +129,7 @@ func (n *needs) blocked() {
 		commands := []string{"hived task answer " + id + " --ask " + ask.String() + ` "…"`, "hived task give-up " + id}
 		list = append(list, protocol.Need{
 			Code: protocol.CodeSpecify, Agent: t.Holder, Task: t.ID, Conversation: protocol.TaskConversation(t.ID), Since: n.d.state.Tasks.Time(t.Since),
-			Text:     fmt.Sprintf("%s is blocked until %s says how to go on: %s (task %s, %s)", t.Holder, n.d.lead(t.Holder), or(cut(t.Reason, saidInANeed), "it says no more"), t.ID, t.Title),
+			Text:     fmt.Sprintf("%s is blocked until %s says how to go on: %s (task %s, %s)", t.Holder, n.d.lead(t.Holder), or(protocol.Fit(t.Reason, saidInANeed), "it says no more"), t.ID, t.Title),
 			Commands: commands,
 		})
 	}
@@ -305,7 +305,7 @@ func (n *needs) inVain() {
 		id := string(t.ID)
 		list = append(list, protocol.Need{
 			Code: protocol.CodeTaskFailed, Task: t.ID, Conversation: protocol.TaskConversation(t.ID), Since: at,
-			Text:     fmt.Sprintf("task %s, %s, has failed: %s", id, t.Title, cut(t.Reason, saidInANeed)),
+			Text:     fmt.Sprintf("task %s, %s, has failed: %s", id, t.Title, protocol.Fit(t.Reason, saidInANeed)),
 			Commands: []string{"hived task show " + id, "hived task resume " + id},
 		})
 	}

@@ -46,7 +46,7 @@ func (d *Decider) notice(now time.Time, n notice) error {
 		Subject      string                  `json:"subject"`
 		Body         string                  `json:"body"`
 		Data         map[string]any          `json:"data"`
-	}{n.to, n.act, n.reply, n.conversation, cut(n.subject, 120), n.body, data}, json.Deterministic(true))
+	}{n.to, n.act, n.reply, n.conversation, protocol.Fit(n.subject, 120), n.body, data}, json.Deterministic(true))
 	if err != nil {
 		return fmt.Errorf("write a notice to %s: %w", n.to, err)
 	}

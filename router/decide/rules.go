@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -89,7 +88,7 @@ func (d *Decider) accept(now time.Time, e *protocol.MessageEvent, m *protocol.Me
 	if e.Act = m.Act; e.Act == "" {
 		e.Act = protocol.Inform
 	}
-	e.Subject = cut(m.Subject, 200)
+	e.Subject = protocol.Fit(m.Subject, 200)
 	if y := modified.UTC().Year(); y <= 1 || y > 9999 {
 		modified = now // a file can have a time that no message can
 	}
@@ -461,26 +460,7 @@ func closing(sentence string) string {
 	return "."
 }
 
-// names lists addresses for a person, at most five of them.
-func names(list []protocol.Address) string {
-	var b strings.Builder
-	for i, a := range list {
-		if i == 5 {
-			fmt.Fprintf(&b, " and %d more", len(list)-i)
-			break
-		}
-		if i > 0 {
-			b.WriteString(", ")
-		}
-		b.WriteString(cut(string(a), 70))
-	}
-	return b.String()
-}
-
-// cut shortens text to a number of characters.
-func cut(s string, most int) string {
-	if utf8.RuneCountInString(s) <= most {
-		return s
-	}
-	return string([]rune(s)[:most-1]) + "…"
+// names lists at most five names for its reader, and counts the others.
+func names[S ~string](list []S) string {
+	return protocol.Few(list, 5, func(name string) string { return protocol.Fit(name, 70) })
 }

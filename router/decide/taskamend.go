@@ -85,7 +85,7 @@ func (r *report) amended(was *protocol.TaskSpec) (spec protocol.TaskSpec, change
 	}
 	for _, name := range changed {
 		if !slices.Contains(amendable, name) {
-			return bad(fmt.Sprintf("%s stays as it is: amend changes %s; for anything else cancel the task and create another", protocol.Quote(cut(name, 64)), strings.Join(amendable, ", ")))
+			return bad(fmt.Sprintf("%s stays as it is: amend changes %s; for anything else cancel the task and create another", protocol.Quote(protocol.Fit(name, 64)), strings.Join(amendable, ", ")))
 		}
 	}
 	data, err := json.Marshal(has)

@@ -72,7 +72,7 @@ func (d *Decider) mayApprove(r *report) *refusal {
 	who := d.approvers(r.t)
 	switch {
 	case !slices.Contains(who, r.by):
-		return &refusal{protocol.CodeNotApprover, "only " + or(listed(who), "agents that are not there") + " may approve of it; leave it to others"}
+		return &refusal{protocol.CodeNotApprover, "only " + or(names(who), "agents that are not there") + " may approve of it; leave it to others"}
 	case r.t.State != task.Paused:
 		return d.questionOver(r)
 	}
@@ -123,7 +123,7 @@ func (d *Decider) answersBlock(r *report) *refusal {
 	case r.t.State != task.Blocked:
 		return d.questionOver(r)
 	case ask == 0:
-		return &refusal{protocol.CodeBadCommand, "it asks nothing: it waits for " + listed(r.t.BlockedOn)}
+		return &refusal{protocol.CodeBadCommand, "it asks nothing: it waits for " + names(r.t.BlockedOn)}
 	case r.Comment == "":
 		return &refusal{protocol.CodeBadCommand, "it says nothing; to say it, " + answering(r.by, r.t, task.Answer, ask)}
 	}
@@ -151,7 +151,7 @@ func (d *Decider) meansOpen(r *report) *refusal {
 	if means > 0 {
 		what = "it answers question " + means.String()
 	}
-	what += fmt.Sprintf(", and what is asked now is question %s, %s; ", open, protocol.Quote(cut(text, 200)))
+	what += fmt.Sprintf(", and what is asked now is question %s, %s; ", open, protocol.Quote(protocol.Fit(text, 200)))
 	way := answering(r.by, r.t, task.Event(r.event), open)
 	return &refusal{protocol.CodeStaleApproval, what + "if that is what you mean, " + way}
 }
@@ -178,7 +178,7 @@ func (d *Decider) answer(r *report, event task.Event, reason string) *refusal {
 	}
 	oldest := r.t.Questions.Oldest()
 	q.Answers = append(q.Answers, protocol.Answer{By: r.by, At: r.now.UTC(), Event: event, Comment: r.Comment})
-	if no := d.take(r, protocol.TaskEvent{Event: event, Reason: cut(reason, answerShown), Answered: q}); no != nil {
+	if no := d.take(r, protocol.TaskEvent{Event: event, Reason: protocol.Fit(reason, answerShown), Answered: q}); no != nil {
 		return no
 	}
 	if oldest > 0 {

@@ -72,7 +72,7 @@ func recreating(by protocol.AgentID, specs []protocol.TaskSpec, i int, s protoco
 	case len(specs) > 1:
 		return "take it out and send the command again"
 	}
-	return way(by, "", toSend("create", "", 0, object("title", cut(s.Title, titleMost)))) + " with the rest of its data"
+	return way(by, "", toSend("create", "", 0, object("title", protocol.Fit(s.Title, titleMost)))) + " with the rest of its data"
 }
 
 // reamending shows a command that amends a task with `human` as approver.

@@ -167,7 +167,7 @@ func readSpecs(r *report) ([]protocol.TaskSpec, *refusal) {
 // inSpec says which of many tasks is meant.
 func inSpec(specs []protocol.TaskSpec, i int, no *refusal) *refusal {
 	if len(specs) > 1 {
-		no.text = fmt.Sprintf("task %d, %s: %s", i+1, protocol.Quote(cut(specs[i].Title, 60)), no.text)
+		no.text = fmt.Sprintf("task %d, %s: %s", i+1, protocol.Quote(protocol.Fit(specs[i].Title, 60)), no.text)
 	}
 	return no
 }
@@ -181,7 +181,7 @@ func inOrder(by protocol.AgentID, specs []protocol.TaskSpec) ([]int, *refusal) {
 			continue
 		}
 		if _, twice := x.byName[s.Name]; twice {
-			return nil, inSpec(specs, i, &refusal{protocol.CodeBadCommand, "the name " + protocol.Quote(cut(s.Name, 64)) + " is used twice; give each task its own"})
+			return nil, inSpec(specs, i, &refusal{protocol.CodeBadCommand, "the name " + protocol.Quote(protocol.Fit(s.Name, 64)) + " is used twice; give each task its own"})
 		}
 		x.byName[s.Name] = i
 	}
@@ -271,7 +271,7 @@ func (d *Decider) check(by protocol.AgentID, s *protocol.TaskSpec) *refusal {
 		}
 	}
 	if who := d.approversOf(s.Approvers, s.Approvals); len(who) < s.Approvals {
-		return &refusal{protocol.CodeBadCommand, fmt.Sprintf("it asks for %d approvals, and only %s could give one; name the others as approvers", s.Approvals, listed(who))}
+		return &refusal{protocol.CodeBadCommand, fmt.Sprintf("it asks for %d approvals, and only %s could give one; name the others as approvers", s.Approvals, names(who))}
 	}
 	return d.checkNeeds(by, s)
 }
@@ -279,12 +279,12 @@ func (d *Decider) check(by protocol.AgentID, s *protocol.TaskSpec) *refusal {
 func (d *Decider) checkAddress(to protocol.Address) *refusal {
 	if role, ok := to.Role(); ok {
 		if bad := protocol.BadRoles([]string{role}); bad != "" || role == "" {
-			return &refusal{protocol.CodeBadCommand, "@ is followed by a role or capability, not by " + protocol.Quote(cut(role, 64))}
+			return &refusal{protocol.CodeBadCommand, "@ is followed by a role or capability, not by " + protocol.Quote(protocol.Fit(role, 64))}
 		}
 		return nil
 	}
 	if d.state.Agents[protocol.AgentID(to)] == nil {
-		return &refusal{protocol.CodeUnknownAgent, d.unknownAmong(cut(string(to), 64), d.names(protocol.Lead))}
+		return &refusal{protocol.CodeUnknownAgent, d.unknownAmong(protocol.Fit(string(to), 64), d.names(protocol.Lead))}
 	}
 	return nil
 }

@@ -35,7 +35,7 @@ func (d *Decider) wordless(now time.Time, of protocol.Seq, e *protocol.MessageEv
 	t := d.state.Tasks.Get(about)
 	n := notice{
 		to: e.From, act: protocol.NotUnderstood, reply: e.ID, conversation: protocol.TaskConversation(about), code: protocol.CodeNoCommand,
-		subject: "not a command: " + cut(string(e.Act), 64), data: map[string]any{"of": of, "task": about},
+		subject: "not a command: " + protocol.Fit(string(e.Act), 64), data: map[string]any{"of": of, "task": about},
 	}
 	if t != nil {
 		x.State = t.State

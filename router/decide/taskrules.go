@@ -160,16 +160,7 @@ func audience(t *task.Task) string {
 }
 
 func unmet(list []protocol.TaskID) *refusal {
-	return &refusal{protocol.CodeNeedsUnmet, "it needs " + listed(list) + " first; take it when that is completed"}
-}
-
-// listed names at most five.
-func listed[S ~string](list []S) string {
-	to := make([]protocol.Address, 0, len(list))
-	for _, s := range list {
-		to = append(to, protocol.Address(s))
-	}
-	return names(to)
+	return &refusal{protocol.CodeNeedsUnmet, "it needs " + names(list) + " first; take it when that is completed"}
 }
 
 // noRoom refuses a task to an agent that has as many in hand as it may, and says
@@ -185,7 +176,7 @@ func (d *Decider) noRoom(id protocol.AgentID) *refusal {
 	}
 	first := has[0]
 	return &refusal{protocol.CodeNoRoom, fmt.Sprintf("you have %d of %d in hand: %s; there is room, and you are offered more, when one of them is completed, fails or waits for somebody. To give one back, %s",
-		len(has), slotsOf(a), listed(ids), way(id, "hived task release "+string(first.ID), toSend(task.Release, first.ID, first.Epoch, "")))}
+		len(has), slotsOf(a), names(ids), way(id, "hived task release "+string(first.ID), toSend(task.Release, first.ID, first.Epoch, "")))}
 }
 
 // accepts takes an offer. The first in log order wins.
@@ -203,7 +194,7 @@ func (d *Decider) accepts(r *report) *refusal {
 	case t.State == task.Unassigned:
 		return &refusal{protocol.CodeIllegalTransition, "it is offered to nobody now; to take it, " + claiming(r.by, t.ID)}
 	case !slices.Contains(t.Offered, r.by):
-		return &refusal{protocol.CodeNotOffered, "it was offered to " + listed(t.Offered) + "; to take it if you may have it, " + claiming(r.by, t.ID)}
+		return &refusal{protocol.CodeNotOffered, "it was offered to " + names(t.Offered) + "; to take it if you may have it, " + claiming(r.by, t.ID)}
 	}
 	return d.take(r, protocol.TaskEvent{Event: task.Accept, Epoch: t.Epoch + 1})
 }
@@ -214,7 +205,7 @@ func (d *Decider) rejects(r *report) *refusal {
 		return d.illegal(r)
 	}
 	if !slices.Contains(t.Offered, r.by) {
-		return &refusal{protocol.CodeNotOffered, "it was offered to " + listed(t.Offered) + ", and not to you, so that there is nothing to reject"}
+		return &refusal{protocol.CodeNotOffered, "it was offered to " + names(t.Offered) + ", and not to you, so that there is nothing to reject"}
 	}
 	if no := d.take(r, protocol.TaskEvent{Event: task.Reject}); no != nil {
 		return no
@@ -361,7 +352,7 @@ func (d *Decider) asks(r *report) *refusal {
 // pause has a task wait for people, if there are as many as it needs.
 func (d *Decider) pause(r *report, category protocol.Category, question, reason string) *refusal {
 	if who := d.approvers(r.t); len(who) < int(r.t.Needed) {
-		return &refusal{protocol.CodeBadCommand, fmt.Sprintf("it needs %d approvals, and beside you only %s could give one; to give it back, %s", r.t.Needed, or(listed(who), "nobody"), way(r.by, "hived task release "+string(r.t.ID), toSend(task.Release, r.t.ID, r.t.Epoch, "")))}
+		return &refusal{protocol.CodeBadCommand, fmt.Sprintf("it needs %d approvals, and beside you only %s could give one; to give it back, %s", r.t.Needed, or(names(who), "nobody"), way(r.by, "hived task release "+string(r.t.ID), toSend(task.Release, r.t.ID, r.t.Epoch, "")))}
 	}
 	return d.working(r, protocol.TaskEvent{
 		Event: task.PauseForApproval, Category: category, Question: r.words(question), Reason: r.words(reason),
@@ -404,7 +395,7 @@ func (d *Decider) blocks(r *report) *refusal {
 }
 
 func unknownNeed(by protocol.AgentID, name string) *refusal {
-	return &refusal{protocol.CodeUnknownNeed, "there is no task " + protocol.Quote(cut(name, 64)) + " to wait for; " + seeTasks(by)}
+	return &refusal{protocol.CodeUnknownNeed, "there is no task " + protocol.Quote(protocol.Fit(name, 64)) + " to wait for; " + seeTasks(by)}
 }
 
 // leadsTo tells whether a task waits for another, through any number of others.
@@ -514,7 +505,7 @@ func (d *Decider) repair(r *report) *refusal {
 	no := d.made(r, repair, protocol.TaskEvent{
 		By: protocol.Hive, Repairs: r.t.ID, Depth: int(r.t.Depth) + 1,
 		Spec: &protocol.TaskSpec{
-			Title: cut("Repair: "+r.t.Title, titleMost), To: r.t.To, Priority: r.t.Priority + 1,
+			Title: protocol.Fit("Repair: "+r.t.Title, titleMost), To: r.t.To, Priority: r.t.Priority + 1,
 			Body: "Task " + string(r.t.ID) + " cannot go on: " + or(r.Reason, "its holder reported a fault in the logic") + "\nFind the fault, mend it, and test it. When this task is completed, that one goes on. Its brief: " + protocol.TaskDir(r.t.ID) + "/" + protocol.TaskBrief,
 		},
 	})
@@ -558,7 +549,7 @@ func (d *Decider) gated(r *report) *refusal {
 		return &refusal{protocol.CodeBadCommand, "its gate cannot be read from the log; to say so, " + way(r.by, "hived task fail "+string(r.t.ID)+` --category unknown --reason "…"`, toSend(eventFailure, r.t.ID, r.t.Epoch, `{"category": "unknown", "reason": "…"}`))}
 	}
 	sum := protocol.GateSum(brief.Spec.Gate)
-	pass := "the gate is `" + protocol.Visible(cut(brief.Spec.Gate, 400)) + "`; when it ends with 0, " + r.send("", `{"gate": {"exit": 0, "sha256": "`+sum+`"}}`)
+	pass := "the gate is `" + protocol.Visible(protocol.Fit(brief.Spec.Gate, 400)) + "`; when it ends with 0, " + r.send("", `{"gate": {"exit": 0, "sha256": "`+sum+`"}}`)
 	switch g := r.Gate; {
 	case g == nil:
 		return &refusal{protocol.CodeGateUnmet, "it does not say how the gate of the brief ended: " + pass}

@@ -129,7 +129,7 @@ func (d *Decider) taskCommand(now time.Time, of protocol.Seq, e *protocol.Messag
 	no := d.enter(r)
 	answer := notice{
 		to: e.From, act: protocol.Failure, reply: e.ID, conversation: e.Conversation,
-		subject: "refused: " + protocol.Quote(m.Event), data: map[string]any{"of": of, "event": cut(m.Event, 64)},
+		subject: "refused: " + protocol.Quote(m.Event), data: map[string]any{"of": of, "event": protocol.Fit(m.Event, 64)},
 	}
 	if m.Task != "" {
 		answer.data["task"] = m.Task
@@ -160,7 +160,7 @@ func (d *Decider) taskCommand(now time.Time, of protocol.Seq, e *protocol.Messag
 		}
 		return d.tellLost(r, e)
 	}
-	x := &protocol.TaskRejectedEvent{Task: m.Task, Event: cut(m.Event, 64), By: e.From, Of: of, Epoch: m.Epoch, Code: no.code, Detail: no.text}
+	x := &protocol.TaskRejectedEvent{Task: m.Task, Event: protocol.Fit(m.Event, 64), By: e.From, Of: of, Epoch: m.Epoch, Code: no.code, Detail: no.text}
 	if r.t != nil {
 		x.State = r.t.State
 		answer.data["state"], answer.data["epoch"] = r.t.State, r.t.Epoch
@@ -189,7 +189,7 @@ func (d *Decider) enter(r *report) *refusal {
 	r.fenced = h.epoch
 	if r.m.Task != "" {
 		if r.t = d.ever(protocol.TaskID(r.m.Task)); r.t == nil {
-			return &refusal{protocol.CodeUnknownTask, "there is no task " + protocol.Quote(cut(r.m.Task, 64)) + ", or it ended long ago; " + seeTasks(r.by)}
+			return &refusal{protocol.CodeUnknownTask, "there is no task " + protocol.Quote(protocol.Fit(r.m.Task, 64)) + ", or it ended long ago; " + seeTasks(r.by)}
 		}
 	}
 	if r.t != nil && d.state.Tasks.Get(r.t.ID) == nil && r.event != eventResume {
@@ -281,7 +281,7 @@ func (r *report) expects(put time.Time, named bool) *refusal {
 	case named:
 		return &refusal{protocol.CodeBadCommand, "it has both expected_until and expected_for; say one of them"}
 	case err != nil || length <= 0:
-		return &refusal{protocol.CodeBadCommand, "expected_for is " + protocol.Quote(cut(r.For, 64)) + `, and no length of time; write for example "20m"`}
+		return &refusal{protocol.CodeBadCommand, "expected_for is " + protocol.Quote(protocol.Fit(r.For, 64)) + `, and no length of time; write for example "20m"`}
 	}
 	r.Expected = put.Add(length)
 	return r.ahead(memberFor, &r.Expected, expectedMost)
@@ -439,7 +439,7 @@ func (d *Decider) step(now time.Time, t *task.Task, e protocol.TaskEvent) error 
 	case t.State == task.Unassigned && int(t.Fruitless) >= d.settings.Tasks.MaxExecutions:
 		return d.step(now, t, protocol.TaskEvent{
 			Event: task.MaxRetriesExceeded, By: protocol.Hive,
-			Reason: digits(int(t.Fruitless)) + " executions in a row reached nothing new; the last ended because: " + or(cut(e.Reason, reasonOfAnother), string(was.Holder)+" gave it back"),
+			Reason: digits(int(t.Fruitless)) + " executions in a row reached nothing new; the last ended because: " + or(protocol.Fit(e.Reason, reasonOfAnother), string(was.Holder)+" gave it back"),
 		})
 	}
 	return nil
@@ -571,9 +571,9 @@ func (d *Decider) waited(now time.Time, t *task.Task) error {
 	case parent != nil:
 		why := "it needs " + string(parent.ID) + ", which was " + string(parent.State)
 		if parent.Reason != "" {
-			why += ": " + cut(parent.Reason, reasonOfAnother)
+			why += ": " + protocol.Fit(parent.Reason, reasonOfAnother)
 		}
-		return d.step(now, t, protocol.TaskEvent{Event: task.DependencyFailed, By: protocol.Hive, Reason: cut(why, reasonOfAnother)})
+		return d.step(now, t, protocol.TaskEvent{Event: task.DependencyFailed, By: protocol.Hive, Reason: protocol.Fit(why, reasonOfAnother)})
 	case len(d.state.Tasks.Unmet(t)) > 0:
 	case t.State == task.Unassigned:
 		d.plan.ready = append(d.plan.ready, t)
