@@ -2,11 +2,11 @@ package eventlog
 
 import (
 	"errors"
-	"io/fs"
 	"strings"
 	"testing"
 
 	"github.com/hived/hived/internal/durable"
+	"github.com/hived/hived/internal/testenv"
 	"github.com/hived/hived/protocol"
 )
 
@@ -24,9 +24,7 @@ func sumsOf(tb testing.TB, disk durable.FS) map[protocol.Seq]protocol.Sum {
 	tb.Helper()
 	sums := map[protocol.Seq]protocol.Sum{}
 	for rec, err := range Read(disk, Position{}) {
-		if err != nil {
-			tb.Fatal(err)
-		}
+		testenv.Must(tb, err)
 		sums[rec.Event.Seq] = rec.Sum
 	}
 	return sums
@@ -49,9 +47,7 @@ func TestOpenAfter(t *testing.T) {
 		}
 		seal(t, l)
 		add(t, l, 2)
-		if err := l.Close(); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, l.Close())
 		if stats, list := check(t, disk); len(list) > 0 || stats.Events != 12 || stats.Segments != 3 {
 			t.Errorf("after %d: then %+v %v", after, stats, list)
 		}
@@ -98,9 +94,7 @@ func TestOpenAfterWhatIsNotThere(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", tt.name, err)
 		}
-		if err := l.Close(); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, l.Close())
 		if wasTorn := tt.files[openName] != all[openName]; (found.Torn != "") != wasTorn {
 			t.Errorf("%s: then torn is %q", tt.name, found.Torn)
 		}
@@ -123,9 +117,7 @@ func TestOpenAfterSetsATornLineAside(t *testing.T) {
 		if left := l.Foreign(); len(left) > 0 {
 			t.Errorf("after %d: the torn line was not cut: %+v", after, left)
 		}
-		if err := l.Close(); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, l.Close())
 		if stats, list := check(t, disk); len(list) > 0 || stats.Events != 10 {
 			t.Errorf("after %d: then %+v %v", after, stats, list)
 		}
@@ -202,33 +194,10 @@ func TestOpenAfterReadsNothingBefore(t *testing.T) {
 	if err != nil || len(evs) != 103 {
 		t.Fatalf("%d events, %v", len(evs), err)
 	}
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, l.Close())
 	for name, n := range disk.read {
 		if strings.HasPrefix(name, protocol.PathSegments+"/") && n > headSize {
 			t.Errorf("%d bytes of %s were read", n, name)
-		}
-	}
-}
-
-// A sealing that a crash interrupted is undone, whatever the position.
-func TestOpenAfterUndoesASeal(t *testing.T) {
-	all, evs := smallFiles(t)
-	sums := sumsOf(t, plant(t, all))
-	const seg3 = "log/000000000007.jsonl"
-	for after := range protocol.Seq(10) {
-		disk := plant(t, change(all, seg3, all[openName]))
-		l, _, got, err := openAfter(disk, Position{after, sums[after]})
-		if err != nil {
-			t.Fatalf("after %d: %v", after, err)
-		}
-		same(t, got, evs[after:])
-		if _, err := disk.Lstat(seg3); !errors.Is(err, fs.ErrNotExist) {
-			t.Errorf("after %d: %s: %v", after, seg3, err)
-		}
-		if err := l.Close(); err != nil {
-			t.Fatal(err)
 		}
 	}
 }

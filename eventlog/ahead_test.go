@@ -13,6 +13,7 @@ import (
 
 	"github.com/hived/hived/internal/durable"
 	"github.com/hived/hived/internal/durable/faultfs"
+	"github.com/hived/hived/internal/testenv"
 	waits "github.com/hived/hived/internal/wait"
 	"github.com/hived/hived/protocol"
 )
@@ -46,9 +47,7 @@ func long(tb testing.TB) *faultfs.Mem {
 			seal(tb, l)
 		}
 	}
-	if err := l.Close(); err != nil {
-		tb.Fatal(err)
-	}
+	testenv.Must(tb, l.Close())
 	return disk
 }
 
@@ -86,9 +85,7 @@ func tell(tb testing.TB, disk durable.FS, after Position) told {
 	t.Ends = append(t.Ends, fmt.Sprint(found, len(evs), err))
 	if err == nil {
 		t.Ends = append(t.Ends, fmt.Sprintf("%d %s %d %d %x", l.Next(), l.Sum(), l.Size(), l.first, l.sha.Sum(nil)))
-		if err := l.Close(); err != nil {
-			tb.Fatal(err)
-		}
+		testenv.Must(tb, l.Close())
 	}
 	return t
 }
@@ -168,9 +165,7 @@ func TestReadAheadEndsWithTheReader(t *testing.T) {
 	disk := long(t)
 	seen := false
 	for rec, err := range Read(disk, Position{}) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		if rec.Event.Seq < 100 && running(aWorker) {
 			t.Fatalf("workers run at event %d", rec.Event.Seq)
 		}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/hived/hived/internal/durable"
+	"github.com/hived/hived/internal/testenv"
 	"github.com/hived/hived/protocol"
 )
 
@@ -27,13 +28,9 @@ func letter(seq protocol.Seq, size int) protocol.Event {
 func benchLog(b *testing.B, opt Options) (*durable.Disk, *Log) {
 	b.Helper()
 	disk, err := durable.Open(b.TempDir())
-	if err != nil {
-		b.Fatal(err)
-	}
+	testenv.Must(b, err)
 	l, _, err := Create(disk, opt, time.Unix(0, 0), &protocol.HiveEvent{Action: protocol.Initialised, Format: protocol.LogFormat})
-	if err != nil {
-		b.Fatal(err)
-	}
+	testenv.Must(b, err)
 	b.Cleanup(func() {
 		_ = l.Close()
 		_ = disk.Close()
@@ -95,9 +92,7 @@ func BenchmarkRead(b *testing.B) {
 		b.Helper()
 		b.ReportAllocs()
 		for b.Loop() {
-			if err := run(); err != nil {
-				b.Fatal(err)
-			}
+			testenv.Must(b, run())
 		}
 		b.ReportMetric(n*float64(b.N)/b.Elapsed().Seconds(), "events/s")
 	}
@@ -130,9 +125,7 @@ func BenchmarkRead(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
 			for _, err := range Read(disk, Position{Seq: l.Next() - 2}) {
-				if err != nil {
-					b.Fatal(err)
-				}
+				testenv.Must(b, err)
 			}
 		}
 	})

@@ -10,6 +10,7 @@ import (
 
 	"github.com/hived/hived/internal/durable"
 	"github.com/hived/hived/internal/durable/faultfs"
+	"github.com/hived/hived/internal/testenv"
 	"github.com/hived/hived/protocol"
 )
 
@@ -103,9 +104,7 @@ func losses() []faultfs.Loss {
 // instead of renamed over (torn), the tail not cut (torn).
 func TestCrashSweep(t *testing.T) {
 	all, _, err := story(faultfs.New(), never)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	for _, loss := range losses() {
 		for n := 1; ; n++ {
 			disk := faultfs.New()
@@ -246,9 +245,7 @@ func TestDiskFull(t *testing.T) {
 	}
 	seal(t, l)
 	got, err := read(disk.Reboot(), Position{Seq: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	same(t, got[:6], append(want, batch...))
 }
 
@@ -285,8 +282,6 @@ func TestOpenMakesDurable(t *testing.T) {
 		t.Fatal(len(before), err)
 	}
 	_, _, after, err := open(disk.Reboot())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	same(t, after, before)
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/hived/hived/internal/durable"
+	"github.com/hived/hived/internal/testenv"
 	"github.com/hived/hived/protocol"
 )
 
@@ -68,9 +69,7 @@ func TestTampered(t *testing.T) {
 				return
 			}
 			l, _, got, err := open(plant(t, tt.files))
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.Must(t, err)
 			same(t, got, want)
 			if set := l.Foreign(); len(set) != 1 {
 				t.Errorf("%v was set aside", set)

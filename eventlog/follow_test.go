@@ -92,13 +92,10 @@ func TestFollow(t *testing.T) {
 						want = append(add(t, l, 2), seal(t, l))
 						want = append(want, add(t, l, 1)...)
 					case 3: // a daemon starts, and copies the segment
-						if err := l.Close(); err != nil {
-							t.Fatal(err)
-						}
+						testenv.Must(t, l.Close())
 						var err error
-						if l, _, _, err = open(disk); err != nil {
-							t.Fatal(err)
-						}
+						l, _, _, err = open(disk)
+						testenv.Must(t, err)
 						want = add(t, l, 1)
 					default:
 						want = add(t, l, 3)
@@ -179,13 +176,9 @@ func TestFollowOfWhatWasLost(t *testing.T) {
 		f.next(t)
 		synctest.Wait()
 		lines := lineList(all[openName])
-		if err := durable.Publish(disk, openName, []byte(joined(lines[:2])), 0o644, true); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, durable.Publish(disk, openName, []byte(joined(lines[:2])), 0o644, true))
 		l, _, _, err := open(disk)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		if _, err := l.Append([]protocol.Event{{Seq: 9, TS: noon, Body: &protocol.AlertEvent{Code: "x", Text: "another event of another length"}}}); err != nil {
 			t.Fatal(err)
 		}
@@ -216,9 +209,7 @@ func TestFollowFromAhead(t *testing.T) {
 // Readers beside a writer that seals all the time see every event once.
 func TestReadBesideWriter(t *testing.T) {
 	disk, err := durable.Open(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	defer disk.Close()
 	l := create(t, disk)
 	defer l.Close()
@@ -286,4 +277,20 @@ func readAgainAndAgain(disk durable.FS, times int) error {
 		}
 	}
 	return nil
+}
+
+// The newest events are those of the open segment.
+func TestNewest(t *testing.T) {
+	disk := faultfs.New()
+	if _, err := Newest(disk); err == nil {
+		t.Error("there is no log")
+	}
+	l := create(t, disk)
+	for i, want := range []protocol.Seq{0, 2, 4} {
+		if got, err := Newest(disk); err != nil || got.Seq != want {
+			t.Errorf("segment %d: behind event %d, %v; want %d", i, got.Seq, err, want)
+		}
+		add(t, l, 1)
+		seal(t, l)
+	}
 }

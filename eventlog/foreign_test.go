@@ -6,6 +6,7 @@ import (
 
 	"github.com/hived/hived/internal/durable"
 	"github.com/hived/hived/internal/durable/faultfs"
+	"github.com/hived/hived/internal/testenv"
 )
 
 // scribble appends to log.jsonl as another program does.
@@ -18,9 +19,7 @@ func scribble(t *testing.T, disk durable.FS, text string) {
 	if err == nil {
 		err = f.Close()
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 }
 
 // junk is what others write into a log.
@@ -115,12 +114,8 @@ func TestShrunkLog(t *testing.T) {
 	l := create(t, disk)
 	add(t, l, 2)
 	f, err := disk.Append(openName)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := f.Truncate(10); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
+	testenv.Must(t, f.Truncate(10))
 	if _, err := l.Append(notes(l.Next(), 1)); err == nil || !strings.Contains(err.Error(), "shorter") {
 		t.Errorf("appended: %v", err)
 	}
@@ -150,9 +145,7 @@ func TestForeignBytesAtAStart(t *testing.T) {
 					t.Error("nobody says so")
 				}
 				l, found, got, err := open(disk)
-				if err != nil {
-					t.Fatal(err)
-				}
+				testenv.Must(t, err)
 				same(t, got, want)
 				if n := len(l.Foreign()); n == 0 && found.Torn == "" || where == "between" && n != 2 && name != "an old event" {
 					t.Errorf("%d set aside, %+v", n, found)
@@ -192,9 +185,7 @@ func TestForeignBytesAndATornLine(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			disk := plant(t, change(all, openName, lines[0]+lines[1]+tail))
 			l, _, got, err := open(disk)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.Must(t, err)
 			same(t, got, want[:8])
 			add(t, l, 1)
 			if stats, bad := check(t, disk); len(bad) > 0 || stats.Last != 9 {

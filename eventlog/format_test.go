@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/hived/hived/internal/durable/faultfs"
+	"github.com/hived/hived/internal/testenv"
 	"github.com/hived/hived/protocol"
 )
 
@@ -19,9 +20,7 @@ func needsTwo(seq protocol.Seq) protocol.Event {
 func TestSegmentsTakeWhatTheirFormatHolds(t *testing.T) {
 	disk := faultfs.New()
 	l, _, err := Create(disk, Options{}, noon, &protocol.HiveEvent{Action: protocol.Initialised, Format: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	_, err = l.Append([]protocol.Event{note(2), needsTwo(3)})
 	if err == nil || !strings.Contains(err.Error(), "event 3 needs a log of format 2, and its segment has format 1") {
 		t.Fatalf("it took an event of format 2: %v", err)
@@ -39,19 +38,13 @@ func TestSegmentsTakeWhatTheirFormatHolds(t *testing.T) {
 	if _, _, err := l.Seal(noon, 1); err == nil {
 		t.Error("it went back to format 1")
 	}
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, l.Close())
 	l, _, err = Open(disk, Options{}, func(protocol.Event) error { return nil })
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	if l.Format() != 2 {
 		t.Errorf("opened again it has format %d", l.Format())
 	}
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, l.Close())
 	if _, err := Check(disk, nil, nil, func(d *Damage) { t.Error(d) }); err != nil {
 		t.Error(err)
 	}

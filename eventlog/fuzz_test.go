@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/hived/hived/internal/durable/faultfs"
+	"github.com/hived/hived/internal/testenv"
 	"github.com/hived/hived/protocol"
 )
 
@@ -70,9 +71,7 @@ func plantFile(t *testing.T, text []byte) *faultfs.Mem {
 	t.Helper()
 	disk := faultfs.New()
 	f, err := disk.Create(openName, 0o644)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	if _, err := f.Write(text); err != nil {
 		t.Fatal(err)
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/hived/hived/internal/durable"
 	"github.com/hived/hived/internal/durable/faultfs"
+	"github.com/hived/hived/internal/testenv"
 	"github.com/hived/hived/protocol"
 )
 
@@ -37,9 +38,7 @@ func notes(from protocol.Seq, n int) []protocol.Event {
 func create(tb testing.TB, disk durable.FS) *Log {
 	tb.Helper()
 	l, evs, err := Create(disk, Options{}, noon, began)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	testenv.Must(tb, err)
 	if len(evs) != 1 || evs[0].Seq != 1 {
 		tb.Fatalf("created with %v", evs)
 	}
@@ -50,9 +49,7 @@ func add(tb testing.TB, l *Log, n int) []protocol.Event {
 	tb.Helper()
 	evs := notes(l.Next(), n)
 	sums, err := l.Append(evs)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	testenv.Must(tb, err)
 	if len(sums) != n || sums[n-1] != l.Sum() {
 		tb.Fatalf("sums %v, last %v", sums, l.Sum())
 	}
@@ -62,9 +59,7 @@ func add(tb testing.TB, l *Log, n int) []protocol.Event {
 func seal(tb testing.TB, l *Log) protocol.Event {
 	tb.Helper()
 	ev, sum, err := l.Seal(noon, l.Format())
-	if err != nil {
-		tb.Fatal(err)
-	}
+	testenv.Must(tb, err)
 	if sum != l.Sum() || ev.Seq+1 != l.Next() {
 		tb.Fatalf("sealed as %d with %v, log at %d with %v", ev.Seq, sum, l.Next(), l.Sum())
 	}
@@ -82,9 +77,7 @@ func small(tb testing.TB, disk durable.FS) []protocol.Event {
 	all = append(all, add(tb, l, 2)...)
 	all = append(all, seal(tb, l))
 	all = append(all, add(tb, l, 2)...)
-	if err := l.Close(); err != nil {
-		tb.Fatal(err)
-	}
+	testenv.Must(tb, l.Close())
 	return all
 }
 
@@ -112,9 +105,7 @@ func check(tb testing.TB, disk durable.FS) (Stats, []*Damage) {
 	tb.Helper()
 	var list []*Damage
 	stats, err := Check(disk, nil, nil, func(d *Damage) { list = append(list, d) })
-	if err != nil {
-		tb.Fatal(err)
-	}
+	testenv.Must(tb, err)
 	return stats, list
 }
 
@@ -140,9 +131,7 @@ func files(tb testing.TB, disk durable.FS) map[string]string {
 			}
 			name := strings.TrimPrefix(dir+"/"+e.Name, "./")
 			data, _, err := durable.ReadFile(disk, name, -1)
-			if err != nil {
-				tb.Fatal(err)
-			}
+			testenv.Must(tb, err)
 			all[name] = string(data)
 		}
 	}
@@ -153,18 +142,12 @@ func plant(tb testing.TB, all map[string]string) *faultfs.Mem {
 	tb.Helper()
 	disk := faultfs.New()
 	for _, dir := range []string{protocol.PathSegments, protocol.PathScratch} {
-		if err := disk.Mkdir(dir, 0o755); err != nil {
-			tb.Fatal(err)
-		}
+		testenv.Must(tb, disk.Mkdir(dir, 0o755))
 	}
 	for _, name := range slices.Sorted(maps.Keys(all)) {
-		if err := durable.Publish(disk, name, []byte(all[name]), 0o644, false); err != nil {
-			tb.Fatal(err)
-		}
+		testenv.Must(tb, durable.Publish(disk, name, []byte(all[name]), 0o644, false))
 	}
-	if err := disk.SyncAll(); err != nil {
-		tb.Fatal(err)
-	}
+	testenv.Must(tb, disk.SyncAll())
 	return disk
 }
 

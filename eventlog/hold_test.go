@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/hived/hived/internal/durable"
+	"github.com/hived/hived/internal/testenv"
 	"github.com/hived/hived/protocol"
 )
 
@@ -15,51 +16,35 @@ import (
 func TestHold(t *testing.T) {
 	dir := t.TempDir()
 	disk, err := durable.Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	defer disk.Close()
 	ts := time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)
 	l, _, err := Create(disk, Options{}, ts, &protocol.HiveEvent{Action: protocol.Initialised, Format: protocol.LogFormat})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	add := func() error {
 		_, err := l.Append([]protocol.Event{{Seq: l.Next(), TS: ts, Body: &protocol.AlertEvent{Code: "x", Text: "y"}}})
 		return err
 	}
-	if err := add(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, add())
 	if back, err := l.Hold(); back || err != nil {
 		t.Fatalf("nothing happened: %v, %v", back, err)
 	}
 	path := filepath.Join(dir, protocol.PathLog)
-	if err := os.Remove(path); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, os.Remove(path))
 	if back, err := l.Hold(); !back || err != nil {
 		t.Fatalf("the deleted log: %v, %v", back, err)
 	}
-	if err := add(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, add())
 	var seqs []protocol.Seq
 	for rec, err := range Read(disk, Position{}) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		seqs = append(seqs, rec.Event.Seq)
 	}
 	if len(seqs) != 3 {
 		t.Errorf("the log holds %v", seqs)
 	}
-	if err := os.Rename(path, path+".old"); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, []byte("{}\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, os.Rename(path, path+".old"))
+	testenv.Must(t, os.WriteFile(path, []byte("{}\n"), 0o644))
 	if _, err := l.Hold(); !errors.Is(err, ErrBroken) {
 		t.Errorf("another file in its place: %v", err)
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/hived/hived/internal/durable"
 	"github.com/hived/hived/internal/durable/faultfs"
+	"github.com/hived/hived/internal/testenv"
 	"github.com/hived/hived/protocol"
 )
 
@@ -20,9 +21,7 @@ func TestRoundTrip(t *testing.T) {
 	disk := faultfs.New()
 	want := small(t, disk)
 	l, found, got, err := open(disk)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	same(t, got, want)
 	if found != (Recovery{}) {
 		t.Errorf("recovered %+v from nothing", found)
@@ -38,9 +37,7 @@ func TestRoundTrip(t *testing.T) {
 		t.Errorf("size %d of %d", l.Size(), len(all[openName]))
 	}
 	got, err = read(disk, Position{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	same(t, got, want)
 	stats, bad := check(t, disk)
 	if len(bad) > 0 {
@@ -62,9 +59,7 @@ func TestReadAfter(t *testing.T) {
 	disk := plant(t, all)
 	var sums []protocol.Sum
 	for rec, err := range Read(disk, Position{}) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		sums = append(sums, rec.Sum)
 		if line := lineList(all[rec.File])[rec.LineNo-1]; strings.TrimSuffix(line, "\n") != string(rec.Line) {
 			t.Errorf("seq %d is not line %d of %s", rec.Event.Seq, rec.LineNo, rec.File)
@@ -78,9 +73,7 @@ func TestReadAfter(t *testing.T) {
 			}
 			var got []protocol.Event
 			for rec, err := range Read(disk, at) {
-				if err != nil {
-					t.Fatal(err)
-				}
+				testenv.Must(t, err)
 				if line := lineList(all[rec.File])[rec.LineNo-1]; strings.TrimSuffix(line, "\n") != string(rec.Line) {
 					t.Errorf("after %v: seq %d is not line %d of %s", at, rec.Event.Seq, rec.LineNo, rec.File)
 				}
@@ -156,9 +149,7 @@ func TestAppendInOrder(t *testing.T) {
 func TestDue(t *testing.T) {
 	disk := faultfs.New()
 	l, _, err := Create(disk, Options{SegmentBytes: 1000}, noon, began)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	for !l.Due() {
 		add(t, l, 1)
 	}
@@ -195,9 +186,7 @@ func TestSealWithoutLinks(t *testing.T) {
 	disk := faultfs.New()
 	want := small(t, noLinks{disk})
 	got, err := read(disk, Position{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	same(t, got, want)
 	if _, bad := check(t, disk); len(bad) > 0 {
 		t.Error(bad)
@@ -216,14 +205,10 @@ func TestOpenUndoesSeal(t *testing.T) {
 			t.Errorf("%s: %v", name, bad)
 		}
 		got, err := read(disk, Position{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		same(t, got, want)
 		l, _, got, err := open(disk)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		same(t, got, want)
 		if diff := cmp.Diff(whole, files(t, disk)); diff != "" {
 			t.Errorf("%s: -want +got:\n%s", name, diff)
@@ -279,5 +264,20 @@ func TestLinesReadAgain(t *testing.T) {
 	l.f = strings.NewReader("one\nother\n")
 	if line, err := l.next(); string(line) != "other\n" || err != nil {
 		t.Errorf("%q, %v", line, err)
+	}
+}
+
+// TestReadEvent reads single events, and says of one that is not there that it is not.
+func TestReadEvent(t *testing.T) {
+	disk := faultfs.New()
+	want := small(t, disk)
+	for _, ev := range want {
+		got, err := ReadEvent(disk, ev.Seq)
+		testenv.Must(t, err)
+		same(t, []protocol.Event{got}, []protocol.Event{ev})
+	}
+	next := want[len(want)-1].Seq + 1
+	if _, err := ReadEvent(disk, next); err == nil || !strings.Contains(err.Error(), "not in the log") {
+		t.Errorf("event %s: %v", next, err)
 	}
 }

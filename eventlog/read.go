@@ -3,6 +3,7 @@ package eventlog
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"iter"
@@ -31,6 +32,14 @@ type Record struct {
 // nothing after them yet.
 func Read(disk durable.FS, after Position) iter.Seq2[Record, error] {
 	return Map(disk, after, nil)
+}
+
+// ReadEvent reads one event.
+func ReadEvent(disk durable.FS, seq protocol.Seq) (protocol.Event, error) {
+	for rec, err := range Read(disk, Position{Seq: seq - 1}) {
+		return rec.Event, err
+	}
+	return protocol.Event{}, fmt.Errorf("read event %s: it is not in the log", seq)
 }
 
 // Map is [Read] with what work makes of each event: ledger.Changes, say, is

@@ -70,6 +70,17 @@ func openLog(disk durable.FS) (durable.File, error) {
 	return f, nil
 }
 
+// Newest returns the position in front of the open segment. Whoever begins there
+// reads the newest events and no more than one segment of them.
+func Newest(disk durable.FS) (Position, error) {
+	f, err := openLog(disk)
+	if err != nil {
+		return Position{}, err
+	}
+	first, err := firstSeq(f)
+	return Position{Seq: max(first, 1) - 1}, errors.Join(err, f.Close())
+}
+
 // firstSeq reads the number of a file's first event, 0 where there is none. It
 // is a hint, which the sums confirm later.
 func firstSeq(f io.ReaderAt) (protocol.Seq, error) {
@@ -217,7 +228,7 @@ func clearTemp(disk durable.FS) error {
 	if err := disk.MkdirAll(protocol.PathScratch, 0o755); err != nil {
 		return err
 	}
-	if err := disk.Remove(tempName); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := durable.IgnoreNotExist(disk.Remove(tempName)); err != nil {
 		return err
 	}
 	return nil

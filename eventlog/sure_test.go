@@ -10,6 +10,7 @@ import (
 
 	"github.com/hived/hived/internal/durable"
 	"github.com/hived/hived/internal/durable/faultfs"
+	"github.com/hived/hived/internal/testenv"
 	"github.com/hived/hived/protocol"
 )
 
@@ -30,9 +31,8 @@ func unsynced(t *testing.T, disk durable.FS, text string) {
 	if err == nil {
 		_, err = f.Write([]byte(text))
 	}
-	if err = errors.Join(err, f.Close()); err != nil {
-		t.Fatal(err)
-	}
+	err = errors.Join(err, f.Close())
+	testenv.Must(t, err)
 }
 
 // linesAfter gives the lines of events behind a log, each chained to the one before.
@@ -44,9 +44,7 @@ func linesAfter(t *testing.T, disk durable.FS, more ...bool) []string {
 		ev := note(stats.Last + 1 + protocol.Seq(i))
 		ev.More = m
 		line, sum, err := protocol.AppendLine(nil, ev, stats.Sum)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		stats.Sum = sum
 		out = append(out, string(line))
 	}
@@ -58,9 +56,7 @@ func linesAfter(t *testing.T, disk durable.FS, more ...bool) []string {
 func survives(t *testing.T, disk *faultfs.Mem, rec Record) {
 	t.Helper()
 	_, _, evs, err := open(disk.Copy().Reboot())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	if last := evs[len(evs)-1].Seq; last < rec.Event.Seq {
 		t.Errorf("event %d was handed out, and after a power cut the log ends with %d", rec.Event.Seq, last)
 	}
@@ -99,9 +95,7 @@ func TestFollowGivesASegmentWhenItsNameIsDurable(t *testing.T) {
 	disk := faultfs.New()
 	small(t, disk)
 	l, _, _, err := open(disk)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	next := pull(t, disk, Position{Seq: 8})
 	if rec, err, _ := next(); rec.Event.Seq != 9 || err != nil {
 		t.Fatal(rec, err)
@@ -127,9 +121,7 @@ func TestFollowGivesASegmentWhenItsNameIsDurable(t *testing.T) {
 func statOf(t *testing.T, f durable.File) durable.Info {
 	t.Helper()
 	info, err := f.Stat()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	return info
 }
 
@@ -240,9 +232,7 @@ func TestFollowGivesNothingThatWasCutMeanwhile(t *testing.T) {
 	disk := faultfs.New()
 	small(t, disk)
 	info, err := disk.Lstat(openName)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	next := linesAfter(t, disk, false)
 	unsynced(t, disk, next[0])
 	r := newReader(cutOnSync{disk, &info.Size}, Position{Seq: 9})

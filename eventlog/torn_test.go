@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/hived/hived/internal/testenv"
 	"github.com/hived/hived/protocol"
 )
 
@@ -43,17 +44,13 @@ func TestTornTail(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			disk := plant(t, change(all, openName, whole+tail))
 			got, err := read(disk, Position{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.Must(t, err)
 			same(t, got, want[:8])
 			if stats, bad := check(t, disk); len(bad) > 0 || stats.Torn != int64(len(tail)) || stats.Last != 8 {
 				t.Errorf("%+v, %v", stats, bad)
 			}
 			l, found, got, err := open(disk)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.Must(t, err)
 			same(t, got, want[:8])
 			if found != (Recovery{Torn: ".hived/torn-9", TornBytes: int64(len(tail))}) {
 				t.Errorf("%+v", found)
@@ -79,9 +76,7 @@ func TestTornTwice(t *testing.T) {
 	all, _ := smallFiles(t)
 	disk := plant(t, change(change(all, openName, all[openName]+"new"), ".hived/torn-10", "old"))
 	_, found, _, err := open(disk)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	kept := files(t, disk)
 	if found.Torn != ".hived/torn-10-2" || kept[found.Torn] != "new" || kept[".hived/torn-10"] != "old" {
 		t.Errorf("%+v %q", found, kept)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/hived/hived/internal/durable"
 	"github.com/hived/hived/internal/durable/faultfs"
+	"github.com/hived/hived/internal/testenv"
 	"github.com/hived/hived/protocol"
 )
 
@@ -18,9 +19,7 @@ func TestDecisionsAreWhole(t *testing.T) {
 	disk := faultfs.New()
 	ts := time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)
 	l, _, err := Create(disk, Options{SegmentBytes: 1 << 20}, ts, &protocol.HiveEvent{Action: protocol.Initialised, Format: protocol.LogFormat})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	event := func(seq protocol.Seq, more bool) protocol.Event {
 		return protocol.Event{Seq: seq, TS: ts, More: more, Body: &protocol.AlertEvent{Code: "x", Text: "y"}}
 	}
@@ -31,18 +30,12 @@ func TestDecisionsAreWhole(t *testing.T) {
 	if _, err := l.Append([]protocol.Event{event(3, true), event(4, true), event(5, false)}); err != nil {
 		t.Fatal(err)
 	}
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, l.Close())
 	whole, _, err := durable.ReadFile(disk, protocol.PathLog, 1<<20)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	for n := before; n <= int64(len(whole)); n++ {
 		disk := faultfs.New()
-		if err := durable.Publish(disk, protocol.PathLog, whole[:n], 0o644, true); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, durable.Publish(disk, protocol.PathLog, whole[:n], 0o644, true))
 		var got []protocol.Seq
 		l, found, err := Open(disk, Options{SegmentBytes: 1 << 20}, func(ev protocol.Event) error { got = append(got, ev.Seq); return nil })
 		if err != nil {
@@ -67,9 +60,7 @@ func TestDecisionsAreWhole(t *testing.T) {
 		if _, _, err := l.Seal(ts, l.Format()); err != nil {
 			t.Fatal(err)
 		}
-		if err := l.Close(); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, l.Close())
 		if _, err := Check(disk, nil, nil, func(d *Damage) { t.Errorf("cut at %d: %v", n, d) }); err != nil {
 			t.Fatal(err)
 		}

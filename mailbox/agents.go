@@ -139,11 +139,11 @@ func (b *Boxes) mkdir(id protocol.AgentID, dir string) error {
 
 func (b *Boxes) ensureDir(id protocol.AgentID, dir string) (made bool, err error) {
 	_, err = b.statDir(dir)
-	if !absent(err) {
+	if !errors.Is(err, fs.ErrNotExist) {
 		return false, err
 	}
 	err = b.mkdir(id, dir)
-	if absent(err) && dir == protocol.AgentDir(id) { // agents/ is gone too
+	if errors.Is(err, fs.ErrNotExist) && dir == protocol.AgentDir(id) { // agents/ is gone too
 		if err = b.fs.MkdirAll(protocol.PathAgents, dirPerm); err == nil {
 			err = b.mkdir(id, dir)
 		}

@@ -63,14 +63,14 @@ func (b *Boxes) archive(a *protocol.Arrival, to string) error {
 	}
 	err := b.fs.RenameNew(pathOf(a), to)
 	switch {
-	case absent(err):
+	case errors.Is(err, fs.ErrNotExist):
 		if _, there := b.fs.Lstat(pathOf(a)); there == nil {
 			return err // .sent is missing
 		}
 		return b.restore(a, to)
 	case errors.Is(err, fs.ErrExist):
 		info, err := b.fs.Lstat(pathOf(a))
-		if err != nil && !absent(err) {
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 		if err != nil || !isArrival(a, info) {

@@ -202,9 +202,6 @@ func holdsDir(entries []durable.Entry, name string) bool {
 	return slices.ContainsFunc(entries, func(e durable.Entry) bool { return e.Name == name && e.Type.IsDir() })
 }
 
-// absent tells whether nothing stands under the name.
-func absent(err error) bool { return errors.Is(err, fs.ErrNotExist) }
-
 // exhausted tells whether an error is about this process and not about a
 // file: the file waits.
 func exhausted(err error) bool {

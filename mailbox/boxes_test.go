@@ -75,9 +75,7 @@ type hive struct {
 
 func newHive(t *testing.T, disk durable.FS) *hive {
 	t.Helper()
-	if err := disk.MkdirAll("agents", 0o755); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, disk.MkdirAll("agents", 0o755))
 	c := &counting{FS: disk}
 	h := &hive{T: t, Boxes: New(c, options), disk: c, now: start()}
 	h.join(alice)
@@ -103,9 +101,7 @@ func diskHive(t *testing.T) *hive {
 	t.Helper()
 	root := t.TempDir()
 	disk, err := durable.Open(root)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	t.Cleanup(func() { _ = disk.Close() })
 	h := newHive(t, disk)
 	h.root = root
@@ -117,9 +113,7 @@ func (h *hive) path(name string) string { return filepath.Join(h.root, filepath.
 // ok stops the test at an error.
 func (h *hive) ok(err error) {
 	h.Helper()
-	if err != nil {
-		h.Fatal(err)
-	}
+	testenv.Must(h, err)
 }
 
 // write makes a file, or writes over one, the way a shell does.

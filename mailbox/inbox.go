@@ -80,7 +80,7 @@ func (b *Boxes) scanInbox(id protocol.AgentID, now time.Time, unread iter.Seq[st
 	in := &b.box(id).inbox
 	info, err := b.statDir(protocol.InboxDir(id))
 	switch {
-	case absent(err):
+	case errors.Is(err, fs.ErrNotExist):
 		*in = inbox{}
 		return InboxScan{Vanished: true}, nil
 	case err != nil:
@@ -151,7 +151,7 @@ func (b *Boxes) unmark(id protocol.AgentID) {
 // after the inbox and .done were looked at, so that it holds for both.
 func (b *Boxes) marked(id protocol.AgentID) bool {
 	_, err := b.fs.Lstat(protocol.InboxDir(id) + "/" + marker)
-	return !absent(err)
+	return !errors.Is(err, fs.ErrNotExist)
 }
 
 // compare goes through a listing: extra are the messages that are not unread,
@@ -187,7 +187,7 @@ func (b *Boxes) handled(id protocol.AgentID, in *inbox, missing []string, now ti
 		case err == nil:
 			out = append(out, Handled{file, protocol.HowDone})
 			continue
-		case !absent(err):
+		case !errors.Is(err, fs.ErrNotExist):
 			return nil, err
 		}
 		if gone[file] = in.gone[file]; gone[file].IsZero() {

@@ -1,6 +1,8 @@
 package mailbox
 
 import (
+	"errors"
+	"io/fs"
 	"path"
 	"sync"
 	"time"
@@ -22,8 +24,8 @@ func (b *Boxes) near(dir string, files int) (near *Boxes, done func()) {
 	if files <= nearFew {
 		return b, func() {}
 	}
-	fs, done := durable.Near(b.fs, dir)
-	return &Boxes{fs, b.memory}, done
+	disk, done := durable.Near(b.fs, dir)
+	return &Boxes{disk, b.memory}, done
 }
 
 // side does work in a list of directories, one after the other where they are
@@ -140,7 +142,7 @@ func (b *Boxes) PutAll(list []File) []error {
 	}
 	b.side(dirs, laneFew, func(b *Boxes, i int) {
 		errs[i] = b.overwrite(list[i].Name, list[i].Data)
-		if absent(errs[i]) {
+		if errors.Is(errs[i], fs.ErrNotExist) {
 			if errs[i] = b.MakeDir(dirs[i]); errs[i] == nil {
 				errs[i] = b.overwrite(list[i].Name, list[i].Data)
 			}

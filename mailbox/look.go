@@ -152,7 +152,7 @@ func (l *look) wait() *waiting {
 
 // notOpened sorts out why a file could not be opened.
 func (l *look) notOpened(err error) (*protocol.Arrival, error) {
-	if absent(err) {
+	if errors.Is(err, fs.ErrNotExist) {
 		delete(l.o.waiting, l.name)
 		return nil, nil
 	}
@@ -224,7 +224,7 @@ func (l *look) taken(prefix string) bool {
 		return true
 	}
 	_, err := l.b.fs.Lstat(protocol.SentDir(l.id) + "/" + as)
-	return !absent(err)
+	return !errors.Is(err, fs.ErrNotExist)
 }
 
 func kindOf(m fs.FileMode) string {

@@ -251,3 +251,18 @@ func strayText(info durable.Info) string {
 func unreadableText(err error) string {
 	return "it cannot be read (" + protocol.Visible(err.Error()) + "); let hived's user read it, or take it out of the outbox"
 }
+
+// Pending counts the messages that wait in an agent's outbox.
+func Pending(disk durable.FS, id protocol.AgentID) int {
+	list, err := disk.ReadDir(protocol.OutboxDir(id))
+	if err != nil {
+		return 0
+	}
+	n := 0
+	for _, e := range list {
+		if protocol.IsMessageName(e.Name) {
+			n++
+		}
+	}
+	return n
+}

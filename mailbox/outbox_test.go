@@ -3,6 +3,7 @@ package mailbox
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"os"
 	"path/filepath"
@@ -277,7 +278,7 @@ func TestOutboxMadeAgain(t *testing.T) {
 	h.wait(time.Second)
 	h.none()
 	h.ok(h.disk.Rename("agents/alice/outbox", "agents/alice/old"))
-	if _, err := h.Arrivals(alice, h.now, 10); !absent(err) {
+	if _, err := h.Arrivals(alice, h.now, 10); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("got %v, want that it does not exist", err)
 	}
 	h.ok(h.disk.MkdirAll("agents/alice/outbox", 0o755))

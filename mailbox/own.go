@@ -3,6 +3,7 @@ package mailbox
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"path"
 	"slices"
 	"strings"
@@ -135,7 +136,7 @@ func ownName(name string) bool {
 // expand appends the files below home/dir that a pattern fits.
 func (b *Boxes) expand(names []string, home, dir string, pattern []string) ([]string, error) {
 	entries, err := b.fs.ReadDir(path.Join(home, dir))
-	if absent(err) || errors.Is(err, durable.ErrLink) {
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, durable.ErrLink) {
 		return names, nil
 	}
 	if err != nil {
@@ -167,7 +168,7 @@ func (b *Boxes) ownChanges(set *ownSet, names []string, now time.Time) (own Own,
 	here := make(map[string]bool, len(names))
 	for _, name := range names {
 		info, statErr := b.fs.Lstat(name)
-		if absent(statErr) || statErr == nil && !info.Regular() {
+		if errors.Is(statErr, fs.ErrNotExist) || statErr == nil && !info.Regular() {
 			continue
 		}
 		here[name] = true

@@ -2,6 +2,7 @@ package mailbox
 
 import (
 	"errors"
+	"io/fs"
 	"os"
 	"strings"
 	"testing"
@@ -134,7 +135,7 @@ func TestOwnInclude(t *testing.T) {
 
 func TestOwnFilesOfNobody(t *testing.T) {
 	h := memHive(t)
-	if _, err := h.OwnFiles("bob", h.now); !absent(err) {
+	if _, err := h.OwnFiles("bob", h.now); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("got %v, want that it does not exist", err)
 	}
 }

@@ -45,7 +45,7 @@ func (b *Boxes) MakeDir(dir string) error {
 	b.making.Lock()
 	defer b.making.Unlock()
 	if strings.HasPrefix(dir, protocol.PathTasks+"/") {
-		if _, err := b.fs.Lstat(protocol.PathTasks); absent(err) {
+		if _, err := b.fs.Lstat(protocol.PathTasks); errors.Is(err, fs.ErrNotExist) {
 			if err := b.mkdir("", protocol.PathTasks); err != nil && !errors.Is(err, fs.ErrExist) {
 				return err
 			}
@@ -98,7 +98,7 @@ func (b *Boxes) Redeliver(id protocol.AgentID, file string, data []byte) error {
 	case err == nil, errors.Is(err, durable.ErrTooLarge):
 		// Not left to Deliver: the agent may move the file away before that.
 		return fmt.Errorf("deliver %s to %s: %w", file, id, ErrTaken)
-	case absent(err):
+	case errors.Is(err, fs.ErrNotExist):
 		if _, err := b.fs.Lstat(done); err != nil {
 			break
 		}
@@ -170,7 +170,7 @@ func (b *Boxes) notPut(name string, err error) error {
 func (b *Boxes) Move(from, to string) error {
 	err := b.fs.RenameNew(from, to)
 	switch {
-	case absent(err):
+	case errors.Is(err, fs.ErrNotExist):
 		if _, there := b.fs.Lstat(to); there == nil {
 			return nil
 		}
@@ -203,7 +203,7 @@ func (b *Boxes) merge(from, to string) error {
 // there is done already.
 func (b *Boxes) Remove(name string) error {
 	err := b.fs.Remove(name)
-	if err == nil || absent(err) {
+	if err == nil || errors.Is(err, fs.ErrNotExist) {
 		failpoint.Hit(failpoint.FileRemoved)
 		return nil
 	}
@@ -220,7 +220,7 @@ func (b *Boxes) Remove(name string) error {
 			return err
 		}
 	}
-	if err := b.fs.Remove(name); err != nil && !absent(err) {
+	if err := durable.IgnoreNotExist(b.fs.Remove(name)); err != nil {
 		return fmt.Errorf("remove %s: %w", protocol.Quote(name), err)
 	}
 	return nil
@@ -232,7 +232,7 @@ func (b *Boxes) Remove(name string) error {
 func (b *Boxes) SetAside(id protocol.AgentID, file, as string) ([]byte, error) {
 	from, to := protocol.InboxDir(id)+"/"+file, protocol.DoneDir(id)+"/"+as
 	err := b.fs.RenameNew(from, to)
-	if absent(err) {
+	if errors.Is(err, fs.ErrNotExist) {
 		_, err = b.fs.Lstat(to)
 	}
 	if errors.Is(err, fs.ErrExist) {
@@ -297,7 +297,7 @@ func (b *Boxes) holds(name string, data []byte) (durable.Info, bool, error) {
 	switch {
 	case err == nil:
 		return info, bytes.Equal(have, data), nil
-	case absent(err), errors.Is(err, durable.ErrTooLarge), errors.Is(err, durable.ErrNotRegular):
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, durable.ErrTooLarge), errors.Is(err, durable.ErrNotRegular):
 		return info, false, nil
 	case errors.Is(err, durable.ErrLink), errors.Is(err, fs.ErrPermission):
 		// The link may be a directory on the way: then the writing fails.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/hived/hived/internal/durable"
 	"github.com/hived/hived/internal/durable/faultfs"
+	"github.com/hived/hived/internal/testenv"
 )
 
 const doneDir = inDir + ".done/"
@@ -36,7 +37,7 @@ func TestDeliver(t *testing.T) {
 func TestDeliverToAVanishedInbox(t *testing.T) {
 	h := memHive(t)
 	h.ok(h.Remove("agents/alice/inbox"))
-	if err := h.Deliver(alice, "1.json", []byte(message)); !absent(err) {
+	if err := h.Deliver(alice, "1.json", []byte(message)); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("got %v, want that the inbox does not exist", err)
 	}
 }
@@ -169,7 +170,7 @@ func TestMove(t *testing.T) {
 		})
 	}
 	h := memHive(t)
-	if err := h.Move(from, to); !absent(err) {
+	if err := h.Move(from, to); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("in neither place: %v", err)
 	}
 }
@@ -298,13 +299,9 @@ func TestModesBelowTasks(t *testing.T) {
 	} {
 		disk := faultfs.New()
 		b := New(disk, Options{})
-		if err := disk.Mkdir("tasks", tt.tasks); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, disk.Mkdir("tasks", tt.tasks))
 		for _, err := range b.PutAll([]File{{Name: "tasks/1/brief.json", Data: []byte("x")}, {Name: "registry.json", Data: []byte("x")}}) {
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.Must(t, err)
 		}
 		for p, want := range map[string]fs.FileMode{"tasks/1": tt.dir, "tasks/1/brief.json": tt.file, "registry.json": 0o644} {
 			if info, err := disk.Lstat(p); err != nil || info.Mode.Perm() != want {

@@ -5,27 +5,22 @@ import (
 	"testing"
 
 	"github.com/hived/hived/internal/durable"
+	"github.com/hived/hived/internal/testenv"
 )
 
 // The path of one message: read, deliver, archive (spec §3), none of it synced.
 func BenchmarkMessage(b *testing.B) {
 	d, err := durable.Open(b.TempDir())
-	if err != nil {
-		b.Fatal(err)
-	}
+	testenv.Must(b, err)
 	defer func() { _ = d.Close() }()
 	for _, dir := range []string{"agents/a/outbox/.sent", "agents/b/inbox"} {
-		if err := d.MkdirAll(dir, 0o755); err != nil {
-			b.Fatal(err)
-		}
+		testenv.Must(b, d.MkdirAll(dir, 0o755))
 	}
 	message := make([]byte, 600)
 	name := make([]string, b.N)
 	for i := range name {
 		name[i] = fmt.Sprintf("%026d.json", i)
-		if err := durable.Publish(d, "agents/a/outbox/"+name[i], message, 0o644, false); err != nil {
-			b.Fatal(err)
-		}
+		testenv.Must(b, durable.Publish(d, "agents/a/outbox/"+name[i], message, 0o644, false))
 	}
 	b.ReportAllocs()
 	b.ResetTimer()
@@ -37,21 +32,15 @@ func BenchmarkMessage(b *testing.B) {
 		if err == nil {
 			err = d.RenameNew("agents/a/outbox/"+n, "agents/a/outbox/.sent/"+n)
 		}
-		if err != nil {
-			b.Fatal(err)
-		}
+		testenv.Must(b, err)
 	}
 }
 
 func BenchmarkLstat(b *testing.B) {
 	d, err := durable.Open(b.TempDir())
-	if err != nil {
-		b.Fatal(err)
-	}
+	testenv.Must(b, err)
 	defer func() { _ = d.Close() }()
-	if err := d.MkdirAll("agents/a/outbox", 0o755); err != nil {
-		b.Fatal(err)
-	}
+	testenv.Must(b, d.MkdirAll("agents/a/outbox", 0o755))
 	b.ReportAllocs()
 	for b.Loop() {
 		if _, err := d.Lstat("agents/a/outbox"); err != nil {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/hived/hived/internal/durable"
 	"github.com/hived/hived/internal/durable/faultfs"
+	"github.com/hived/hived/internal/testenv"
 )
 
 // disk is what the table runs on: an FS with a way to plant what an FS refuses
@@ -28,9 +29,7 @@ type disk struct {
 func realDisk(t *testing.T, open func(string) (*durable.Disk, error)) disk {
 	t.Helper()
 	d, err := open(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	t.Cleanup(func() { check(t, d.Close()) })
 	return disk{
 		FS:      d,
@@ -160,9 +159,7 @@ func descriptors(t *testing.T) int {
 
 func check(t *testing.T, err error) {
 	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 }
 
 func checkIs(t *testing.T, err error, wants ...error) {

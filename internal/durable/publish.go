@@ -66,6 +66,14 @@ func ReadAll(r io.Reader, size, most int64) ([]byte, error) {
 	}
 }
 
+// IgnoreNotExist returns err, but nil where it says that a name is not there.
+func IgnoreNotExist(err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
 // Sync is whether a file is durable, name and contents, when it is published, or a
 // power cut may leave it empty (spec §3.6).
 type Sync bool

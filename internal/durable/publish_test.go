@@ -12,6 +12,7 @@ import (
 
 	"github.com/hived/hived/internal/durable"
 	"github.com/hived/hived/internal/durable/faultfs"
+	"github.com/hived/hived/internal/testenv"
 )
 
 // Whatever operation of a publication fails, the old file is whole, the new one
@@ -19,9 +20,7 @@ import (
 func TestPublishFails(t *testing.T) {
 	for _, synced := range []durable.Sync{durable.Unsynced, durable.Synced} {
 		whole := faultfs.New()
-		if err := durable.Publish(whole, "f", []byte("new"), 0o644, synced); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, durable.Publish(whole, "f", []byte("new"), 0o644, synced))
 		want := 3 // create, write, rename
 		if synced {
 			want = 5
@@ -32,9 +31,7 @@ func TestPublishFails(t *testing.T) {
 		for n := 1; n <= whole.Ops(); n++ {
 			t.Run(fmt.Sprintf("sync=%v/%d", synced, n), func(t *testing.T) {
 				m := faultfs.New()
-				if err := durable.Publish(m, "f", []byte("old"), 0o644, true); err != nil {
-					t.Fatal(err)
-				}
+				testenv.Must(t, durable.Publish(m, "f", []byte("old"), 0o644, true))
 				m.FailAt(n, syscall.ENOSPC, 1)
 				err := durable.Publish(m, "f", []byte("new"), 0o644, synced)
 				if !errors.Is(err, durable.ErrNoSpace) || !errors.Is(err, syscall.ENOSPC) {
@@ -64,9 +61,7 @@ func TestPublishSurvives(t *testing.T) {
 	for _, loss := range losses {
 		for n := 1; ; n++ {
 			m := faultfs.New()
-			if err := durable.Publish(m, "f", []byte("old"), 0o644, true); err != nil {
-				t.Fatal(err)
-			}
+			testenv.Must(t, durable.Publish(m, "f", []byte("old"), 0o644, true))
 			m.CrashAt(n, loss)
 			err := durable.Publish(m, "f", []byte("new"), 0o644, true)
 			done := err == nil
@@ -158,9 +153,7 @@ func TestReadFileThatGrows(t *testing.T) {
 		{strings.Repeat("x", 5000), 4096, durable.ErrTooLarge},
 	} {
 		m := faultfs.New()
-		if err := durable.Publish(m, "f", []byte("old"), 0o644, false); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, durable.Publish(m, "f", []byte("old"), 0o644, false))
 		data, info, err := durable.ReadFile(growing{m, tt.more}, "f", tt.most)
 		want := "old" + tt.more
 		if tt.want != nil {

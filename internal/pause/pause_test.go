@@ -37,3 +37,18 @@ func TestFor(t *testing.T) {
 		})
 	}
 }
+
+func TestLimit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := Limit(t.Context(), time.Minute)
+		defer cancel()
+		if err := For(ctx, time.Hour); !errors.Is(err, context.DeadlineExceeded) || err.Error() != "time is up after 1m0s" {
+			t.Errorf("after a minute: %v", err)
+		}
+		ctx, cancel = Limit(t.Context(), 0)
+		defer cancel()
+		if err := For(ctx, time.Hour); err != nil {
+			t.Errorf("without a limit: %v", err)
+		}
+	})
+}

@@ -6,6 +6,8 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+
+	"github.com/hived/hived/internal/testenv"
 )
 
 // told is a test that is told of things.
@@ -42,9 +44,7 @@ func TestHold(t *testing.T) {
 	if !hold("x", false).fatal {
 		t.Error("a page that is not there is content")
 	}
-	if err := os.WriteFile(file, []byte("before\n<!-- table -->\nold\n<!-- end -->\nafter\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, os.WriteFile(file, []byte("before\n<!-- table -->\nold\n<!-- end -->\nafter\n"), 0o644))
 	if got := hold("old\n", false); got.said != "" {
 		t.Error(got.said)
 	}
@@ -57,9 +57,7 @@ func TestHold(t *testing.T) {
 	if data, err := os.ReadFile(file); string(data) != "before\n<!-- table -->\nnew\n<!-- end -->\nafter\n" {
 		t.Errorf("the page is %q, %v", data, err)
 	}
-	if err := os.WriteFile(file, []byte("no table"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, os.WriteFile(file, []byte("no table"), 0o644))
 	if got := hold("new\n", true); !got.fatal {
 		t.Error("a page without a place for it is content")
 	}

@@ -6,6 +6,8 @@ import (
 	"testing/fstest"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/hived/hived/internal/testenv"
 )
 
 const events = `package protocol
@@ -25,9 +27,7 @@ func parsed(t *testing.T, files map[string]string) *source {
 		dir[name] = &fstest.MapFile{Data: []byte(text)}
 	}
 	s, err := load(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	return s
 }
 
@@ -177,9 +177,7 @@ func TestMissed(t *testing.T) {
 func TestFigures(t *testing.T) {
 	t.Parallel()
 	var out strings.Builder
-	if err := run([]string{"-places"}, &out); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, run([]string{"-places"}, &out))
 	for _, f := range figures {
 		for line := range strings.Lines(out.String()) {
 			if strings.HasSuffix(line, "  "+f.name+"\n") && strings.Contains(line, "–") && !f.coming {

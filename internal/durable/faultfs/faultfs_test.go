@@ -14,6 +14,7 @@ import (
 
 	"github.com/hived/hived/internal/durable"
 	"github.com/hived/hived/internal/durable/faultfs"
+	"github.com/hived/hived/internal/testenv"
 )
 
 // script is a small language, so that a case reads as what happens to a disk:
@@ -71,9 +72,7 @@ func onFile(f durable.File, err error, do func(durable.File) error) error {
 func tree(t *testing.T, d durable.FS, dir string) string {
 	t.Helper()
 	list, err := d.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	var out []string
 	for _, e := range list {
 		name := strings.TrimPrefix(dir+"/"+e.Name, "./")
@@ -85,9 +84,7 @@ func tree(t *testing.T, d durable.FS, dir string) string {
 			continue
 		}
 		data, _, err := durable.ReadFile(d, name, -1)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		out = append(out, name+"="+string(data))
 	}
 	return strings.Join(out, " ")
@@ -127,9 +124,7 @@ func TestPowerCut(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			for loss, want := range map[faultfs.Loss]string{faultfs.Drop: tt.drop, faultfs.Keep: tt.keep} {
 				m := faultfs.New()
-				if err := script(t, m, tt.steps...); err != nil {
-					t.Fatal(err)
-				}
+				testenv.Must(t, script(t, m, tt.steps...))
 				m.CrashAt(0, loss)
 				left := m.Reboot()
 				if diff := cmp.Diff(want, tree(t, left, ".")); diff != "" {
@@ -154,18 +149,12 @@ func TestPowerCut(t *testing.T) {
 
 func TestCrashAt(t *testing.T) {
 	m := faultfs.New()
-	if err := script(t, m, "write f x", "syncall"); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, script(t, m, "write f x", "syncall"))
 	f, err := m.Append("f")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	before := m.Ops()
 	m.CrashAt(2, faultfs.Keep)
-	if err := script(t, m, "append f y"); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, script(t, m, "append f y"))
 	_, errLstat := m.Lstat("f")
 	if errLstat != nil {
 		t.Errorf("before the crash: %v", errLstat)
@@ -267,13 +256,9 @@ func TestFailAt(t *testing.T) {
 func TestFailedSyncLoses(t *testing.T) {
 	t.Run("file", func(t *testing.T) {
 		m := faultfs.New()
-		if err := script(t, m, "write f one", "syncall", "append f two"); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, script(t, m, "write f one", "syncall", "append f two"))
 		f, err := m.Append("f")
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		m.FailAt(1, syscall.EIO, 1)
 		for range 2 { // the second has no fault, and fails all the same
 			err := f.Sync()
@@ -284,9 +269,7 @@ func TestFailedSyncLoses(t *testing.T) {
 		if got := tree(t, m, "."); got != "f=onetwo" {
 			t.Errorf("running: %q", got) // programs read what is in memory
 		}
-		if err := script(t, m, "append f three", "sync f", "syncall"); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, script(t, m, "append f three", "sync f", "syncall"))
 		if got := tree(t, m.Reboot(), "."); got != "f=one\x00\x00\x00three" {
 			t.Errorf("after the crash: %q", got)
 		}
@@ -314,13 +297,9 @@ func TestFailedSyncLoses(t *testing.T) {
 func TestShortWrite(t *testing.T) {
 	m := faultfs.New()
 	m.ShortWrite(2, syscall.ENOSPC, func(_ faultfs.Op, name string) bool { return name == "g" })
-	if err := script(t, m, "write f abcd", "write g ab"); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, script(t, m, "write f abcd", "write g ab"))
 	f, err := m.Append("g")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	n, err := f.Write([]byte("cdefgh"))
 	if n != 3 || !errors.Is(err, durable.ErrNoSpace) {
 		t.Errorf("wrote %d, %v", n, err)
@@ -337,9 +316,7 @@ func TestCapacity(t *testing.T) {
 		t.Fatal(err)
 	}
 	f, err := m.Append("f")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	n, err := f.Write([]byte("6789012"))
 	if n != 5 || !errors.Is(err, durable.ErrNoSpace) || !errors.Is(err, syscall.ENOSPC) {
 		t.Errorf("wrote %d, %v", n, err)
@@ -351,9 +328,7 @@ func TestCapacity(t *testing.T) {
 	if err := f.Truncate(11); !errors.Is(err, durable.ErrNoSpace) {
 		t.Errorf("grown: %v", err)
 	}
-	if err := script(t, m, "trunc f 12", "append f XY", "mkdir d"); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, script(t, m, "trunc f 12", "append f XY", "mkdir d"))
 	if got := tree(t, m, "."); got != "d/ f=12XY g=12XY" {
 		t.Errorf("got %q", got)
 	}
@@ -363,17 +338,11 @@ func TestClockAndNumbers(t *testing.T) {
 	m := faultfs.New()
 	now := time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)
 	m.SetClock(func() time.Time { return now })
-	if err := script(t, m, "mkdir d", "write d/f x"); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, script(t, m, "mkdir d", "write d/f x"))
 	now = now.Add(time.Minute)
-	if err := script(t, m, "mkdir d/e", "append d/f x"); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, script(t, m, "mkdir d/e", "append d/f x"))
 	now = now.Add(time.Minute)
-	if err := script(t, m, "rm d/e", "mv d/f d/g", "write d/h x", "rm d/h", "write d/i x", "syncall"); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, script(t, m, "rm d/e", "mv d/f d/g", "write d/h x", "rm d/h", "write d/i x", "syncall"))
 	dir, _ := m.Lstat("d")
 	file, _ := m.Lstat("d/g")
 	last, _ := m.Lstat("d/i")
@@ -382,9 +351,7 @@ func TestClockAndNumbers(t *testing.T) {
 	}
 	left := m.Reboot()
 	same, _ := left.Lstat("d/i")
-	if err := script(t, left, "write new x"); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, script(t, left, "write new x"))
 	later, _ := left.Lstat("new")
 	if dir.Ino >= file.Ino || file.Ino >= last.Ino || same.Ino != last.Ino || later.Ino <= last.Ino {
 		t.Errorf("inodes %d %d %d %d %d", dir.Ino, file.Ino, last.Ino, same.Ino, later.Ino)
@@ -396,9 +363,7 @@ func TestClockAndNumbers(t *testing.T) {
 
 func TestPlanted(t *testing.T) {
 	m := faultfs.New()
-	if err := errors.Join(m.Symlink("l", "../etc"), m.Special("dev", fs.ModeDevice)); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, errors.Join(m.Symlink("l", "../etc"), m.Special("dev", fs.ModeDevice)))
 	if m.Ops() != 0 {
 		t.Errorf("planting counts as %d operations", m.Ops())
 	}
@@ -451,14 +416,10 @@ func TestManyAtOnce(t *testing.T) {
 func TestCopy(t *testing.T) {
 	m := faultfs.New()
 	before := []string{"mkdir d", "write f abc", "write d/s s", "syncall", "append f d", "ln f d/g", "mv d/s s"}
-	if err := script(t, m, before...); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, script(t, m, before...))
 	for loss, want := range map[faultfs.Loss]string{faultfs.Drop: "d/ d/s=s f=abc", faultfs.Keep: "d/ d/g=abcd f=abcd s=s"} {
 		c := m.Copy()
-		if err := script(t, m.Copy(), "append d/g e", "rm s", "syncall"); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, script(t, m.Copy(), "append d/g e", "rm s", "syncall"))
 		c.CrashAt(0, loss)
 		if diff := cmp.Diff(want, tree(t, c.Reboot(), ".")); diff != "" {
 			t.Errorf("%v: want -, got +:\n%s", loss, diff)
@@ -470,9 +431,7 @@ func TestCopy(t *testing.T) {
 // does not save what it should have saved.
 func TestReopen(t *testing.T) {
 	m := faultfs.New()
-	if err := script(t, m, "write f x"); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, script(t, m, "write f x"))
 	m.FailAt(1, syscall.EIO, 1)
 	for range 2 {
 		if err := m.SyncAll(); !errors.Is(err, durable.ErrSync) {
@@ -480,9 +439,7 @@ func TestReopen(t *testing.T) {
 		}
 	}
 	m.Reopen()
-	if err := m.SyncAll(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, m.SyncAll())
 	if diff := cmp.Diff("", tree(t, m.Reboot(), ".")); diff != "" {
 		t.Errorf("want -, got +:\n%s", diff)
 	}
