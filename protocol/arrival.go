@@ -19,6 +19,10 @@ type Arrival struct {
 	// looked up for a Fault only and else true.
 	SentTaken, BadTaken bool
 
+	// Behind says that something waits in this outbox already, for people too, because
+	// its sender may be in a loop: what goes to people does not overtake it.
+	Behind bool
+
 	// Seen is when it was looked at, by the clock of whoever looked; zero where it
 	// was put together from the log, and the name may be another file's by now.
 	Seen time.Time

@@ -13,9 +13,11 @@ const (
 	CodeUnreadable Code = "unreadable"  // no right to read it
 	CodeIDConflict Code = "id-conflict" // same id, other content
 	CodeDuplicate  Code = "duplicate"
-	CodeStray      Code = "stray-file"
-	CodeAltered    Code = "altered" // a delivered file has other bytes
-	CodePlanted    Code = "planted" // a file in an inbox that hived did not put there
+
+	CodeInternalError Code = "internal-error" // hived could not decide about it, for a reason that is none of its sender's
+	CodeStray         Code = "stray-file"
+	CodeAltered       Code = "altered" // a delivered file has other bytes
+	CodePlanted       Code = "planted" // a file in an inbox that hived did not put there
 )
 
 // What can become of a message. Those of [Reason] are codes too.

@@ -12,6 +12,8 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/hived/hived/internal/testenv"
 )
 
 func TestDecodeMessage(t *testing.T) {
@@ -23,9 +25,7 @@ func TestDecodeMessage(t *testing.T) {
 `
 	utc := func(tm time.Time) time.Time { return tm.UTC() }
 	got, err := DecodeMessage([]byte(raw))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	got.CreatedAt, got.ExpiresAt = utc(got.CreatedAt), utc(got.ExpiresAt)
 	want := &Message{
 		ID: "m1", Conversation: "c", InReplyTo: "m0", From: "eve", To: []Address{"bob", "@builder"}, Act: Query,
@@ -123,9 +123,7 @@ func TestContentHash(t *testing.T) {
 func decoded(tb testing.TB, raw string) *Message {
 	tb.Helper()
 	m, err := DecodeMessage([]byte(raw))
-	if err != nil {
-		tb.Fatal(err)
-	}
+	testenv.Must(tb, err)
 	return m
 }
 
@@ -176,9 +174,8 @@ func badTexts(tb testing.TB) map[string][]byte {
 	}
 	texts := map[string][]byte{}
 	for _, name := range list {
-		if texts[name], err = os.ReadFile(name); err != nil {
-			tb.Fatal(err)
-		}
+		texts[name], err = os.ReadFile(name)
+		testenv.Must(tb, err)
 	}
 	return texts
 }
@@ -201,9 +198,7 @@ func checkDelivered(t *testing.T, m *Message, set jsontext.Value) {
 	t.Helper()
 	received := time.Unix(1_795_251_600, 5)
 	data, err := Deliver(m, set, 7, received)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	again, err := Deliver(m, logged(t, set), 7, received)
 	if err != nil || !bytes.Equal(data, again) {
 		t.Fatalf("from the log it is\n%s\n%v, and was\n%s", again, err, data)
@@ -216,9 +211,7 @@ func checkDelivered(t *testing.T, m *Message, set jsontext.Value) {
 		t.Fatalf("%v\n%s", err, data)
 	}
 	over, err := objectMembers(set)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	said := map[string]string{}
 	for _, x := range append(append(m.members, over...), member{"seq", jsontext.Value("7")}, member{"received_at", quoted(Stamp(received))}) {
 		said[x.name] = string(x.value)
@@ -241,12 +234,8 @@ func checkDelivered(t *testing.T, m *Message, set jsontext.Value) {
 func logged(t *testing.T, set jsontext.Value) jsontext.Value {
 	t.Helper()
 	line, _, err := AppendLine(nil, Event{Seq: 1, Body: &MessageEvent{Set: set}}, Sum{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	ev, _, err := DecodeLine(bytes.TrimSuffix(line, []byte("\n")))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	return ev.Body.(*MessageEvent).Set
 }

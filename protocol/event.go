@@ -44,6 +44,8 @@ type Event struct {
 
 // Body is what one kind of event says. The types are those of this file and
 // no others.
+//
+//sumtype:decl
 type Body interface {
 	Kind() Kind
 	sealed()

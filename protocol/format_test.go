@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/hived/hived/internal/testenv"
 )
 
 var update = flag.Bool("update", false, "write the table of formats, and the members that format 1 has, anew")
@@ -56,14 +58,10 @@ func TestAdditionsAreAllThereIs(t *testing.T) {
 	got := strings.Join(have, "\n") + "\n"
 	const file = "testdata/format1-members.txt"
 	if *update {
-		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, os.WriteFile(file, []byte(got), 0o644))
 	}
 	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	if d := cmp.Diff(string(want), got); d != "" {
 		t.Errorf("members of events that format 1 did not have need a row in additions (-then +now):\n%s", d)
 	}
@@ -128,9 +126,7 @@ func set(t *testing.T, v reflect.Value, steps []int, value string) {
 func TestAdditionsInSpec(t *testing.T) {
 	const file, begin, end = "../docs/spec.md", "| format | adds | |\n|---|---|---|\n| 1 | | all that is not below |\n", "<!-- end of formats -->"
 	page, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	head, rest, ok := strings.Cut(string(page), begin)
 	was, tail, ok2 := strings.Cut(rest, end)
 	if !ok || !ok2 {
@@ -149,9 +145,7 @@ func TestAdditionsInSpec(t *testing.T) {
 	}
 	b.WriteString("\n")
 	if *update {
-		if err := os.WriteFile(file, []byte(head+begin+b.String()+end+tail), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, os.WriteFile(file, []byte(head+begin+b.String()+end+tail), 0o644))
 		return
 	}
 	if d := cmp.Diff(was, b.String()); d != "" {

@@ -16,6 +16,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/hived/hived/internal/testenv"
 	"github.com/hived/hived/protocol"
 )
 
@@ -39,9 +40,7 @@ func TestGuideExplainsEveryCode(t *testing.T) {
 func constants(t *testing.T, file, typ, except string) []string {
 	t.Helper()
 	f, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ParseComments)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	var values []string
 	for _, d := range f.Decls {
 		group, ok := d.(*ast.GenDecl)
@@ -58,9 +57,7 @@ func constants(t *testing.T, file, typ, except string) []string {
 				continue
 			}
 			value, err := strconv.Unquote(v.Values[0].(*ast.BasicLit).Value)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.Must(t, err)
 			values = append(values, value)
 		}
 	}

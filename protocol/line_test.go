@@ -8,6 +8,8 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/hived/hived/internal/testenv"
 )
 
 // bodies has one event of each kind with every field filled, and one empty.
@@ -58,9 +60,7 @@ func logOf(tb testing.TB) (lines [][]byte, events []Event) {
 	for i, b := range bodies() {
 		ev := Event{Seq: Seq(i + 1), TS: time.Date(2026, 11, 21, 9, 0, 0, i, time.UTC), More: i%3 == 1, Body: b}
 		line, sum, err := AppendLine([]byte("before"), ev, prev)
-		if err != nil {
-			tb.Fatal(err)
-		}
+		testenv.Must(tb, err)
 		line, _ = bytes.CutPrefix(line, []byte("before"))
 		if bytes.IndexByte(line, '\n') != len(line)-1 || bytes.ContainsAny(line, "\u2028\u2029\x00") {
 			tb.Fatalf("not one inert line: %q", line)
@@ -76,9 +76,7 @@ func TestLinesComeBack(t *testing.T) {
 	var prev Sum
 	for i, line := range lines {
 		got, sum, err := DecodeLine(line)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		kinds[got.Body.Kind()] = true
 		if diff := cmp.Diff(events[i], got, cmp.Comparer(equalLists[Address]), cmp.Comparer(equalLists[AgentID])); diff != "" {
 			t.Errorf("%s (-written +read):\n%s", got.Body.Kind(), diff)
@@ -116,9 +114,7 @@ func equalLists[T comparable](a, b []T) bool {
 func TestCheckLineFindsEveryChange(t *testing.T) {
 	lines, _ := logOf(t)
 	_, first, err := DecodeLine(lines[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	for i := range lines[1] {
 		bad := bytes.Clone(lines[1])
 		bad[i] ^= 1
@@ -208,9 +204,7 @@ func FuzzDecodeLine(f *testing.F) {
 			return
 		}
 		first, sum, err := AppendLine(nil, ev, Sum{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		first = bytes.TrimSuffix(first, []byte("\n"))
 		if _, err := CheckLine(first, Sum{}); err != nil {
 			t.Fatal(err)
@@ -228,9 +222,7 @@ func FuzzDecodeLine(f *testing.F) {
 func TestSumOf(t *testing.T) {
 	lines, _ := logOf(t)
 	_, want, err := DecodeLine(lines[1])
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	if sum, err := SumOf(lines[1]); err != nil || sum != want {
 		t.Errorf("%v, %v; want %v", sum, err, want)
 	}

@@ -8,6 +8,8 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/hived/hived/internal/testenv"
 )
 
 // The bytes that a recipient gets are part of the contract: scripts read them
@@ -16,9 +18,7 @@ func TestDeliver(t *testing.T) {
 	m := decoded(t, `{"zeta":[1,{"b":2,"a":1}],"body":{"b" : 1.0, "a":"\u0041"},"to":["bob"],"from":"eve","alpha":"\u2028","seq":"mine","hops":1}`)
 	set := jsontext.Value(`{"id":"m1","conversation":"c","from":"alice","act":"inform","subject":"","hops":2,"requires_reply":false,"needs_human":false,"created_at":"2026-11-21T08:00:00.000000000Z","in_reply_to":null}`)
 	got, err := Deliver(m, set, 42, time.Date(2026, 11, 21, 10, 0, 0, 5, time.FixedZone("", 3600)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	want := `{
   "id": "m1",
   "conversation": "c",
@@ -50,9 +50,7 @@ func TestDeliverIsTheSameFromTheLog(t *testing.T) {
 	for _, text := range []string{"plain", "\u2028", "\u2029</script>&", "é\x7f\u0085\\\"\t", "\U0001F600"} {
 		set := jsontext.Value(`{"conversation":` + string(quoted(text)) + `}`)
 		before, err := Deliver(m, set, 1, time.Unix(0, 0))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		after, err := Deliver(m, logged(t, set), 1, time.Unix(0, 0))
 		if err != nil || !bytes.Equal(before, after) {
 			t.Errorf("%q: %s\n%v\n%s", text, before, err, after)

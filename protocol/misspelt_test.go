@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/hived/hived/internal/testenv"
 )
 
 func TestMisspelt(t *testing.T) {
@@ -30,9 +32,7 @@ func TestMisspelt(t *testing.T) {
 		{`"date": "x", "ack": true, "ask": 1, "object": "x", "topic": "x", "mood": "calm", "idea": 1, "ids": [1], "cat": 1, "updated_at": "x", "form": "x", "hop": 1, "": 1, "a": 1, "token": 1`, nil},
 	} {
 		m, err := DecodeMessage([]byte(`{"to": "bob", "body": "x", ` + tt.members + `}`))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		if diff := cmp.Diff(tt.want, m.Misspelt()); diff != "" {
 			t.Errorf("%s: -want +got:\n%s", tt.members, diff)
 		}
@@ -46,9 +46,7 @@ func TestMisspeltLooksAtSoMany(t *testing.T) {
 		fmt.Fprintf(&b, `,"x%d":1`, i)
 	}
 	m, err := DecodeMessage([]byte(`{"to":"bob","body":"x"` + b.String() + `,"actt":"query"}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	if got := m.Misspelt(); got != nil {
 		t.Errorf("got %v", got)
 	}

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/oklog/ulid/v2"
 )
 
 // SafeName writes a file's name so that it is inert in a log, on a terminal,
@@ -45,6 +47,17 @@ func unsafeRune(r rune) bool {
 // AsidePrefix begins the name of what is set aside (spec §3.3, §4.7).
 const AsidePrefix = "bad-"
 
+// AsideName returns the name under which a file of an inbox is set aside: with an id,
+// so that it is free.
+func AsideName(id ulid.ULID, file string) string {
+	return AsidePrefix + id.String() + "-" + ShortName(SafeName(file))
+}
+
+// AsideFile returns the name of the file that an [AsideName] was made for.
+func AsideFile(name string) string {
+	return name[min(len(name), len(AsidePrefix)+ulid.EncodedSize+len("-")):]
+}
+
 // NameMax is the longest name that hived gives a file, in bytes: what every
 // file system of note takes, less room for a temporary name's affixes.
 const NameMax = 255 - 16
@@ -82,6 +95,17 @@ func InboxDir(id AgentID) string { return AgentDir(id) + "/" + dirInbox }
 
 // DoneDir is where an agent moves what it has handled.
 func DoneDir(id AgentID) string { return AgentDir(id) + "/" + dirDone }
+
+// OwnerOf returns the agent below whose directory a path lies; for a path that lies
+// below no agent's, what stands where its id would.
+func OwnerOf(p string) AgentID {
+	rest := strings.TrimPrefix(p, PathAgents+"/")
+	id, _, _ := strings.Cut(rest, "/")
+	return AgentID(id)
+}
+
+// IsTaskPath reports whether a path is of a task's file.
+func IsTaskPath(p string) bool { return strings.HasPrefix(p, PathTasks+"/") }
 
 // OutboxDir is where an agent writes what it sends.
 func OutboxDir(id AgentID) string { return AgentDir(id) + "/" + dirOutbox }

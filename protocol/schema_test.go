@@ -11,24 +11,19 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
+	"github.com/hived/hived/internal/testenv"
 	"github.com/hived/hived/protocol"
 )
 
 func compileSchema(tb testing.TB) *jsonschema.Schema {
 	tb.Helper()
 	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(protocol.Schema()))
-	if err != nil {
-		tb.Fatal(err)
-	}
+	testenv.Must(tb, err)
 	c := jsonschema.NewCompiler()
 	c.AssertFormat()
-	if err := c.AddResource("urn:hived:message:1", doc); err != nil {
-		tb.Fatal(err)
-	}
+	testenv.Must(tb, c.AddResource("urn:hived:message:1", doc))
 	s, err := c.Compile("urn:hived:message:1")
-	if err != nil {
-		tb.Fatal(err)
-	}
+	testenv.Must(tb, err)
 	return s
 }
 
@@ -265,9 +260,7 @@ func FuzzSchemaTakesWhatDecodes(f *testing.F) {
 	}
 	for _, name := range bad {
 		raw, err := os.ReadFile(name)
-		if err != nil {
-			f.Fatal(err)
-		}
+		testenv.Must(f, err)
 		f.Add(raw)
 	}
 	f.Fuzz(func(t *testing.T, raw []byte) {
@@ -278,8 +271,6 @@ func FuzzSchemaTakesWhatDecodes(f *testing.F) {
 		if err != nil {
 			t.Fatalf("it is not JSON: %v", err)
 		}
-		if err := s.Validate(doc); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, s.Validate(doc))
 	})
 }

@@ -5,6 +5,14 @@ import "time"
 // StatusFile is where a running daemon says how it is, about once a second.
 const StatusFile = PathScratch + "/status.json"
 
+// SnapshotFile holds the state at one event, so that a start need not fold what
+// comes before it (spec §3, recovery). It may be deleted at any time.
+const SnapshotFile = PathScratch + "/snapshot"
+
+// SuspectFile names the file of an outbox about which a daemon could not decide, for
+// a reason that is none of its sender's, and had to end.
+const SuspectFile = PathScratch + "/suspect"
+
 // LockFile is the lock of the hive's one daemon; it holds its pid.
 const LockFile = PathScratch + "/lock"
 

@@ -76,6 +76,20 @@ func TaskAnswer(id TaskID, ask Seq) string {
 // TaskDir is tasks/<id>.
 func TaskDir(id TaskID) string { return PathTasks + "/" + string(id) }
 
+// TaskError is an error of hived's own, met when it did what was due with a task
+// (spec §3.10).
+type TaskError struct {
+	Task TaskID
+	Err  error
+}
+
+func (e *TaskError) Error() string {
+	return "do what is due with task " + string(e.Task) + ": " + e.Err.Error()
+}
+
+// Unwrap returns what went wrong.
+func (e *TaskError) Unwrap() error { return e.Err }
+
 // TaskConversation is the thread in which hived speaks of a task.
 func TaskConversation(id TaskID) ConversationID { return ConversationID("task-" + id) }
 

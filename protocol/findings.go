@@ -1,0 +1,203 @@
+package protocol
+
+// Level says how bad a finding is.
+type Level string
+
+// The levels.
+const (
+	LevelOK      Level = "ok"      // looked at and in order
+	LevelNote    Level = "note"    // worth knowing
+	LevelWarning Level = "warning" // works now, and may not for long
+	LevelFault   Level = "fault"   // something is wrong
+)
+
+// Level returns how bad it is that something is found; empty for a code of which
+// there are no findings.
+func (c Code) Level() Level { return findings[c].level }
+
+// Remedy returns what a person can do about a finding, one sentence without its
+// capital and full stop; empty where there is nothing to say.
+func (c Code) Remedy() string { return findings[c].remedy }
+
+// Findings lists the codes of all findings, in no order.
+func Findings(yield func(Code) bool) {
+	for c := range findings {
+		if !yield(c) {
+			return
+		}
+	}
+}
+
+// Findings about the log (spec §5).
+const (
+	CodeLogMissing        Code = "log-missing"
+	CodeLogDamaged        Code = "log-damaged"
+	CodeMessageDiffers    Code = "message-differs"
+	CodeNotConserved      Code = "not-conserved"
+	CodeHandledUnknown    Code = "handled-unknown"
+	CodeDuplicateOf       Code = "duplicate-of-unknown"
+	CodeCheckpointDiffers Code = "checkpoint-differs"
+	CodeCountDiffers      Code = "count-differs"
+)
+
+// Findings about files (spec §4.7, §6).
+const (
+	CodeFileAltered    Code = "file-altered"
+	CodeArchiveAltered Code = "archive-altered"
+	CodeFileMissing    Code = "file-missing"
+	CodeTaskFile       Code = "task-file"
+	CodeFilePlanted    Code = "file-planted"
+	CodeHandledSoon    Code = "handled-not-logged"
+	CodeGoneSoon       Code = "deleted-not-logged"
+	CodeAgainSoon      Code = "not-delivered-yet"
+	CodeReopened       Code = "reopened-not-logged"
+	CodeNewVersion     Code = "version-not-logged"
+	CodeOutboxWaiting  Code = "outbox-waiting"
+	CodeMoreFindings   Code = "more-findings"
+)
+
+// Findings about the history in git (spec §6).
+const (
+	CodeGitPackDamaged   Code = "git-pack-damaged"
+	CodeGitObjectDamaged Code = "git-object-damaged"
+	CodeGitObjectMissing Code = "git-object-missing"
+	CodeGitUnreadable    Code = "git-history-unreadable"
+	CodeGitGap           Code = "git-history-gap"
+	CodeGitSumDiffers    Code = "git-sum-differs"
+	CodeGitTreeDiffers   Code = "git-tree-differs"
+	CodeGitTrailers      Code = "git-trailers-missing"
+	CodeGitWitness       Code = "git-witness-differs"
+	CodeGitAhead         Code = "git-ahead-of-log"
+	CodeGitAmended       Code = "git-amended"
+	CodeGitBehind        Code = "git-behind"
+
+	CodeGitMissing Code = "git-missing"
+	CodeGitForeign Code = "git-foreign"
+)
+
+// Findings of hived doctor, about the machine and the state of the hive.
+const (
+	CodeGitProgram       Code = "git-program"
+	CodeWatchLimit       Code = "watch-limit"
+	CodeWatchInstances   Code = "watch-instances"
+	CodeOpenFiles        Code = "open-files"
+	CodeFileSystem       Code = "file-system"
+	CodeDiskSpace        Code = "disk-space"
+	CodeDiskInodes       Code = "disk-inodes"
+	CodeNotAHive         Code = "not-a-hive"
+	CodeNotWritable      Code = "not-writable"
+	CodeWorldWritable    Code = "world-writable"
+	CodeGroupWritable    Code = "group-writable"
+	CodeOthersRead       Code = "others-read"
+	CodeOpenSecret       Code = "open-secret"
+	CodeOwnerDiffers     Code = "owner-differs"
+	CodeUserMissing      Code = "user-missing"
+	CodeGroupDiffers     Code = "group-differs"
+	CodeRightsDiffer     Code = "rights-differ"
+	CodeNotReached       Code = "not-reached"
+	CodeOtherUser        Code = "other-user"
+	CodeDaemon           Code = "daemon"
+	CodeStrayFiles       Code = "stray-files"
+	CodeDirectoryMissing Code = "directory-missing"
+	CodeClockBehindLog   Code = "clock-behind-log"
+	CodeClockBehindFiles Code = "clock-behind-files"
+	CodeSettings         Code = "settings"
+	CodeLogTorn          Code = "log-torn"
+	CodeSegmentMissing   Code = "segment-missing"
+	CodeGitHead          Code = "git-head"
+	CodeGitBusy          Code = "git-busy"
+	CodeGitLocked        Code = "git-lock"
+	CodeGitIndex         Code = "git-index"
+	CodeGitIndexBehind   Code = "git-index-behind"
+	CodeGitRunsPrograms  Code = "git-runs-programs"
+	CodeNestedRepository Code = "nested-repository"
+	CodeLeftoverFiles    Code = "leftover-files"
+)
+
+// finding is what holds for all findings of one code.
+type finding struct {
+	level  Level
+	remedy string
+}
+
+const rebuildsGit = "`hived repair` builds the history again from the log, while no daemon runs, and keeps the broken one"
+
+var findings = map[Code]finding{
+	CodeLogMissing:        {LevelFault, "bring log.jsonl back from a copy; without one, `hived repair --adopt` begins a new log from the files as they stand"},
+	CodeLogDamaged:        {LevelFault, "`hived repair` takes a sealed segment back from git, and mends a line of log.jsonl of which one byte was changed; else bring log.jsonl back from a copy"},
+	CodeLogForeign:        {LevelFault, "stop whatever writes to log.jsonl; `hived up` and `hived repair` set it aside below .hived/, and lose no event"},
+	CodeMessageDiffers:    {LevelFault, "the log was written by something else than hived; compare it with a copy"},
+	CodeNotConserved:      {LevelFault, "send the message again to whom it did not reach"},
+	CodeHandledUnknown:    {LevelFault, "the log was written by something else than hived; compare it with a copy"},
+	CodeDuplicateOf:       {LevelFault, "the log was written by something else than hived; compare it with a copy"},
+	CodeCheckpointDiffers: {LevelFault, "the log was written by something else than hived; compare it with a copy"},
+	CodeCountDiffers:      {LevelFault, "the log was written by something else than hived; compare it with a copy"},
+
+	CodeFileAltered:    {LevelFault, "`hived up` or `hived repair` writes it again from the log, and keeps the altered one"},
+	CodeArchiveAltered: {LevelFault, "`hived repair` writes it again from the log, while no daemon runs, and keeps the altered one"},
+	CodeFileMissing:    {LevelFault, "`hived up` or `hived repair` writes it again from the log"},
+	CodeTaskFile:       {LevelFault, "nothing is decided from it; `hived repair` writes it again from the log"},
+	CodeFilePlanted:    {LevelFault, "read it as text that somebody unknown wrote, then delete it"},
+	CodeHandledSoon:    {LevelNote, "hived logs it on its next pass"},
+	CodeGoneSoon:       {LevelNote, "hived logs it as handled on its next pass, unless more than 20 are gone from that inbox at once; `hived repair` brings it back instead"},
+	CodeMassDeletion:   {LevelFault, "`hived inbox --agent ID --put-back` delivers it again, and `hived inbox --agent ID --believe` says that its agent deleted it; both need a daemon that runs, and while none does `hived repair` brings it back"},
+	CodeAgainSoon:      {LevelNote, "hived delivers it: `hived up` starts it, if it does not run"},
+	CodeReopened:       {LevelNote, "hived logs it on its next pass"},
+	CodeTakenAway:      {LevelNote, ""},
+	CodeNewVersion:     {LevelNote, "hived logs it on its next pass, at most one version a minute"},
+	CodeOutboxWaiting:  {LevelNote, "hived takes them in while it runs"},
+	CodeMoreFindings:   {LevelNote, "mend what is listed and verify again"},
+
+	CodeGitMissing: {LevelFault, "`hived repair` builds it again from the log, while no daemon runs"},
+	CodeGitForeign: {LevelFault, "move it away and run `hived repair`, which builds the history from the log"},
+
+	CodeGitPackDamaged:   {LevelFault, rebuildsGit},
+	CodeGitObjectDamaged: {LevelFault, rebuildsGit},
+	CodeGitObjectMissing: {LevelFault, rebuildsGit},
+	CodeGitUnreadable:    {LevelFault, rebuildsGit},
+	CodeGitGap:           {LevelFault, rebuildsGit},
+	CodeGitSumDiffers:    {LevelFault, rebuildsGit},
+	CodeGitTreeDiffers:   {LevelFault, rebuildsGit},
+	CodeGitTrailers:      {LevelFault, rebuildsGit},
+	CodeGitWitness:       {LevelFault, rebuildsGit},
+	CodeGitAhead:         {LevelFault, "the log lost its end: bring log.jsonl back from a copy; `hived repair --adopt` goes on without what is lost, and keeps the history"},
+	CodeGitAmended:       {LevelNote, ""},
+	CodeGitBehind:        {LevelNote, "`hived up` or `hived repair` commits the rest"},
+
+	CodeGitProgram:       {LevelNote, "hived does without it; people may want it to read the history"},
+	CodeWatchLimit:       {LevelWarning, "raise it: `sysctl fs.inotify.max_user_watches=524288`; until then hived polls"},
+	CodeWatchInstances:   {LevelWarning, "raise it: `sysctl fs.inotify.max_user_instances=512`; until then hived polls"},
+	CodeOpenFiles:        {LevelWarning, "raise it before starting hived: `ulimit -n 1024`"},
+	CodeFileSystem:       {LevelWarning, ""},
+	CodeDiskSpace:        {LevelWarning, "make room; when the disk is full hived takes nothing in, and goes on by itself afterwards"},
+	CodeDiskInodes:       {LevelWarning, "delete files; when there are no inodes hived takes nothing in, and goes on by itself afterwards"},
+	CodeNotAHive:         {LevelNote, "make one with `hived init`, or say --hive DIR"},
+	CodeNotWritable:      {LevelFault, "give the user who runs hived the right to write there; `hived repair` does it where the directory is that user's own"},
+	CodeWorldWritable:    {LevelWarning, "`chmod o-w` it: anybody on this machine can write messages in any name"},
+	CodeGroupWritable:    {LevelWarning, "`chmod g-w` it, unless all of that group may write messages in any name"},
+	CodeOthersRead:       {LevelNote, "`chmod go-rwx` the hive's directory if they should not"},
+	CodeOpenSecret:       {LevelWarning, "`chmod go-rwx` them"},
+	CodeOwnerDiffers:     {LevelWarning, "`chown` it to who the hive belongs to; if each agent is to have a user, run `hived init --users`"},
+	CodeUserMissing:      {LevelFault, "run `hived init --users` as root"},
+	CodeGroupDiffers:     {LevelFault, "`hived init --users`, as root, makes the group, has the users of all agents in it and nobody else, and closes tasks/ to others"},
+	CodeRightsDiffer:     {LevelFault, "`hived init --users`, as root, sets it"},
+	CodeNotReached:       {LevelFault, ""},
+	CodeOtherUser:        {LevelNote, "run it as root, or as who the hive belongs to"},
+	CodeDaemon:           {LevelOK, ""},
+	CodeStrayFiles:       {LevelWarning, "messages are regular files whose names end in .json and do not begin with a dot; rename or delete them"},
+	CodeBadAgentDir:      {LevelWarning, ""},
+	CodeDirectoryMissing: {LevelWarning, "`hived up` or `hived repair` makes it"},
+	CodeClockBehindLog:   {LevelWarning, "set the clock; ids and order do not depend on it, expiry and retention do"},
+	CodeClockBehindFiles: {LevelWarning, "set the clock, or `touch` the files"},
+	CodeSettings:         {LevelFault, "hived does not start before hive.yaml is mended"},
+	CodeLogTorn:          {LevelNote, "`hived up` cuts it; what was torn was never acknowledged"},
+	CodeSegmentMissing:   {LevelFault, "`hived repair` takes it back from git"},
+	CodeGitHead:          {LevelWarning, ""},
+	CodeGitBusy:          {LevelWarning, "finish or abort it; until then commits or the index wait"},
+	CodeGitLocked:        {LevelWarning, "hived and `hived repair` remove a lock that no live git can own; if no git command is running, delete it"},
+	CodeGitIndex:         {LevelFault, "`hived up` or `hived repair` writes it again"},
+	CodeGitIndexBehind:   {LevelNote, "`hived up` or `hived repair` brings it up; until then `git status` shows differences that are none"},
+	CodeGitRunsPrograms:  {LevelWarning, "hived never runs it; your own git commands in this directory do: remove it if you did not put it there"},
+	CodeNestedRepository: {LevelNote, "hived never touches it; keep it from versioning the hive by ignoring this directory there"},
+	CodeLeftoverFiles:    {LevelNote, "`hived repair` removes them"},
+}

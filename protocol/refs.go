@@ -1,0 +1,102 @@
+package protocol
+
+import (
+	"path"
+	"strings"
+)
+
+// Refs is whom and what an event concerns, for those who ask that of every kind
+// alike. What a kind does not have is empty.
+type Refs struct {
+	By           AgentID        // who did it; empty where that may have been somebody else
+	Agents       []AgentID      // who takes part; an address that is no agent's is among them, and so may be an empty one
+	Conversation ConversationID // of a task, the one that its notices are in
+	Of           Seq            // the event that it comes of
+	Message      MessageID
+	Task         TaskID
+	To           []AgentID // into whose mailboxes it brought a message
+	File         string    // its name there
+}
+
+// Refs returns whom and what the event concerns.
+func (ev Event) Refs() Refs { return Handle[Refs](ev, refs{}) }
+
+// refs has it for each kind of event.
+type refs struct{}
+
+func (refs) OnHive(_ Event, e *HiveEvent) Refs {
+	r := Refs{By: e.By, Agents: []AgentID{e.By, e.Agent}, Conversation: e.Conversation, Of: e.Of}
+	if f := e.Adopted; f != nil {
+		r.Message = f.ID
+		id, _, _ := strings.Cut(strings.TrimPrefix(f.Path, PathAgents+"/"), "/")
+		switch to := AgentID(id); path.Dir(f.Path) {
+		case InboxDir(to), DoneDir(to):
+			r.To, r.File = []AgentID{to}, path.Base(f.Path)
+		}
+	}
+	return r
+}
+
+func (refs) OnAgent(_ Event, e *AgentEvent) Refs {
+	return Refs{By: e.By, Agents: []AgentID{e.Agent, e.By}, Of: e.Of}
+}
+
+func (refs) OnMessage(_ Event, e *MessageEvent) Refs {
+	r := Refs{By: e.From, Agents: append([]AgentID{e.From}, e.Delivered...), Conversation: e.Conversation, Message: e.ID, To: e.Delivered, File: e.File}
+	r.address(e.To)
+	if e.Kept != nil {
+		r.Agents = append(r.Agents, e.Kept.To...)
+	}
+	return r
+}
+
+func (refs) OnDrop(_ Event, e *DropEvent) Refs {
+	r := Refs{Agents: []AgentID{e.From}, Conversation: e.Conversation, Of: e.Of, Message: e.ID}
+	r.address(e.To)
+	return r
+}
+
+func (refs) OnQuarantine(_ Event, e *QuarantineEvent) Refs {
+	r := Refs{Agents: []AgentID{e.Agent}, Message: e.ID}
+	if e.Original != nil { // else somebody altered what it was to read
+		r.By = e.Agent
+	}
+	return r
+}
+
+func (refs) OnDuplicate(_ Event, e *DuplicateEvent) Refs {
+	return Refs{By: e.Agent, Agents: []AgentID{e.Agent}, Of: e.Of, Message: e.ID}
+}
+
+func (refs) OnHandled(_ Event, e *HandledEvent) Refs {
+	r := Refs{Agents: []AgentID{e.Agent}, Of: e.Of, Message: e.ID}
+	if e.How == HowDone || e.How == HowReopened {
+		r.By = e.Agent
+	}
+	return r
+}
+
+func (refs) OnDelivered(_ Event, e *DeliveredEvent) Refs {
+	return Refs{Agents: append([]AgentID{e.From}, e.To...), Conversation: e.Conversation, Of: e.Of, Message: e.ID, To: e.To, File: e.File}
+}
+
+func (refs) OnFile(_ Event, e *FileEvent) Refs {
+	return Refs{By: e.By, Agents: []AgentID{e.By}}
+}
+
+func (refs) OnTask(_ Event, e *TaskEvent) Refs {
+	return Refs{By: e.By, Agents: append([]AgentID{e.By}, e.Agents...), Conversation: TaskConversation(e.Task), Of: e.Of, Task: e.Task}
+}
+
+func (refs) OnTaskRejected(_ Event, e *TaskRejectedEvent) Refs {
+	id := TaskID(e.Task)
+	return Refs{By: e.By, Agents: []AgentID{e.By}, Conversation: TaskConversation(id), Of: e.Of, Task: id}
+}
+
+func (refs) OnAlert(_ Event, e *AlertEvent) Refs { return Refs{Agents: []AgentID{e.Agent}} }
+
+func (r *Refs) address(to []Address) {
+	for _, a := range to {
+		r.Agents = append(r.Agents, AgentID(a))
+	}
+}
