@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/hived/hived/internal/testenv"
 	"github.com/hived/hived/protocol"
 )
 
@@ -59,9 +60,7 @@ func BenchmarkCommit(b *testing.B) {
 			needGit(b)
 			h := newHive(b)
 			h.fill(files, func(c ...change) { h.commit(c...) })
-			if err := os.WriteFile(filepath.Join(h.dir, ".git/info/exclude"), nil, 0o644); err != nil {
-				b.Fatal(err)
-			}
+			testenv.Must(b, os.WriteFile(filepath.Join(h.dir, ".git/info/exclude"), nil, 0o644))
 			h.git("add", "-A")
 			h.git("commit", "-qm", "all", "--allow-empty")
 			i := 0

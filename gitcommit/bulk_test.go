@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/hived/hived/internal/durable/faultfs"
+	"github.com/hived/hived/internal/testenv"
 	"github.com/hived/hived/protocol"
 )
 
@@ -16,16 +17,10 @@ func TestRebuildInBulk(t *testing.T) {
 	if _, err := tell(t.Context(), m, events[:2], 0); err != nil {
 		t.Fatal(err)
 	}
-	if err := m.Rename(".git", ".git-broken"); err != nil {
-		t.Fatal(err)
-	}
-	if err := Init(m, false); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, m.Rename(".git", ".git-broken"))
+	testenv.Must(t, Init(m, false))
 	r, err := Open(m, Options{Bulk: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	last := events[len(events)-1]
 	var all []change
 	for _, e := range events {
@@ -34,9 +29,7 @@ func TestRebuildInBulk(t *testing.T) {
 	if _, err := r.Commit(t.Context(), Batch{First: 1, Last: last.Seq, Sum: last.Sum, Changes: all}); err != nil {
 		t.Fatal(err)
 	}
-	if err := r.Flush(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, r.Flush())
 	m.CrashAt(0, faultfs.Drop)
 	judge(t, m.Reboot(), events)
 }
@@ -58,9 +51,7 @@ func BenchmarkRebuild(b *testing.B) {
 			}
 		}
 		h.only(many...)
-		if err := h.repo.Consolidate(b.Context()); err != nil {
-			b.Fatal(err)
-		}
+		testenv.Must(b, h.repo.Consolidate(b.Context()))
 	}
 	b.ReportMetric(float64(b.N*512)/b.Elapsed().Seconds(), "events/s")
 }

@@ -25,7 +25,7 @@ type Event struct {
 
 // Problem is one thing that [Check] found.
 type Problem struct {
-	Code   string
+	Code   protocol.Code
 	Info   bool          // worth knowing, and no fault
 	Object protocol.Blob // the object that is wrong or missing
 	Commit protocol.Blob
@@ -33,22 +33,6 @@ type Problem struct {
 	Seq    protocol.Seq
 	Text   string // one sentence for a person
 }
-
-// Codes of problems.
-const (
-	CodePackDamaged   = "git-pack-damaged"
-	CodeObjectDamaged = "git-object-damaged"
-	CodeObjectMissing = "git-object-missing"
-	CodeUnreadable    = "git-history-unreadable"
-	CodeGap           = "git-history-gap"
-	CodeSumDiffers    = "git-sum-differs"
-	CodeTreeDiffers   = "git-tree-differs"
-	CodeTrailers      = "git-trailers-missing"
-	CodeWitness       = "git-witness-differs"
-	CodeAhead         = "git-ahead-of-log"
-	CodeAmended       = "git-amended" // info
-	CodeBehind        = "git-behind"  // info
-)
 
 // Check holds the repository against itself and against the log (spec §6): all
 // objects have the hash that names them; the commits of hived's, oldest first,
@@ -94,7 +78,7 @@ func check(ctx context.Context, disk durable.FS, history iter.Seq2[Event, error]
 	// for among objects that were listed before.
 	tip, err := readBranch(disk, m.branch)
 	if err != nil {
-		report(Problem{Code: CodeUnreadable, Path: refFile(m.branch), Text: err.Error()})
+		report(Problem{Code: protocol.CodeGitUnreadable, Path: refFile(m.branch), Text: err.Error()})
 	}
 	stored, err := checkObjects(ctx, disk, report)
 	if err != nil {
@@ -121,6 +105,12 @@ type link struct {
 	real        bool // by hived, not a person's copy
 	// logged is the sum that the log has at last, once the link was held against it.
 	logged string
+}
+
+func linkOf(c *commit) (link, error) {
+	l := link{id: c.id, tree: c.tree, first: c.first, last: c.last, real: c.by == identity}
+	_, err := hex.Decode(l.sum[:], []byte(c.sum))
+	return l, err
 }
 
 type checker struct {
@@ -153,9 +143,9 @@ func (k *checker) run(ctx context.Context, tip, onto protocol.Blob) ([]link, err
 		}
 		switch {
 		case c.last == 0:
-			k.report(Problem{Code: CodeTrailers, Commit: c.id, Text: "a commit of hived's changes what hived owns and names no events"})
+			k.report(Problem{Code: protocol.CodeGitTrailers, Commit: c.id, Text: "a commit of hived's changes what hived owns and names no events"})
 		case !c.real && !builtUpon(chain[i:]):
-			k.report(Problem{Code: CodeAmended, Info: true, Commit: c.id, Seq: c.last, Text: "a person's commit copies the trailers of one of hived's"})
+			k.report(Problem{Code: protocol.CodeGitAmended, Info: true, Commit: c.id, Seq: c.last, Text: "a person's commit copies the trailers of one of hived's"})
 		default:
 			if err := k.commit(c); err != nil {
 				return nil, err
@@ -222,12 +212,12 @@ func (k *checker) chain(ctx context.Context, tip, onto protocol.Blob) ([]link, e
 		c, err := k.store.commit(id)
 		if err != nil {
 			// What is above can still be compared with the log.
-			k.report(Problem{Code: CodeUnreadable, Object: id, Commit: id, Text: err.Error()})
+			k.report(Problem{Code: protocol.CodeGitUnreadable, Object: id, Commit: id, Text: err.Error()})
 			break
 		}
 		if c.last != 0 || c.by == identity && !k.ownedAsBelow(c) {
-			l := link{id: id, tree: c.tree, first: c.first, last: c.last, real: c.by == identity}
-			if _, err := hex.Decode(l.sum[:], []byte(c.sum)); err != nil {
+			l, err := linkOf(c)
+			if err != nil {
 				return nil, err
 			}
 			out = append(out, l)
@@ -246,13 +236,13 @@ func (k *checker) ownedAsBelow(c *commit) bool {
 		return false
 	}
 	was, err := k.store.root(c.parent)
-	return err == nil && sameTops(topsOf(root), topsOf(was))
+	return err == nil && slices.Equal(topsOf(root), topsOf(was))
 }
 
 // commit holds one commit against the log.
 func (k *checker) commit(c link) error {
 	if c.first != k.follows+1 && c.first != k.copied+1 {
-		k.report(Problem{Code: CodeGap, Commit: c.id, Seq: c.first, Text: fmt.Sprintf(
+		k.report(Problem{Code: protocol.CodeGitGap, Commit: c.id, Seq: c.first, Text: fmt.Sprintf(
 			"commit %s brings the events from %s, history before it ends at %s", c.id, c.first, max(k.follows, k.copied))})
 	}
 	if c.real {
@@ -265,15 +255,15 @@ func (k *checker) commit(c link) error {
 	}
 	if k.at.Seq != c.last {
 		if k.ended {
-			k.report(Problem{Code: CodeAhead, Commit: c.id, Seq: c.last, Text: fmt.Sprintf("commit %s goes through event %s, the log ends at %s", c.id, c.last, k.at.Seq)})
+			k.report(Problem{Code: protocol.CodeGitAhead, Commit: c.id, Seq: c.last, Text: fmt.Sprintf("commit %s goes through event %s, the log ends at %s", c.id, c.last, k.at.Seq)})
 		}
 		return nil
 	}
 	if sum := hex.EncodeToString(c.sum[:]); sum != k.at.Sum {
-		k.report(Problem{Code: CodeSumDiffers, Commit: c.id, Seq: c.last, Text: fmt.Sprintf("commit %s says the sum of event %s is %s, the log says %s", c.id, c.last, sum, k.at.Sum)})
+		k.report(Problem{Code: protocol.CodeGitSumDiffers, Commit: c.id, Seq: c.last, Text: fmt.Sprintf("commit %s says the sum of event %s is %s, the log says %s", c.id, c.last, sum, k.at.Sum)})
 	}
 	if !c.real {
-		k.report(Problem{Code: CodeAmended, Info: true, Commit: c.id, Seq: c.last, Text: "a person rewrote this commit of hived's"})
+		k.report(Problem{Code: protocol.CodeGitAmended, Info: true, Commit: c.id, Seq: c.last, Text: "a person rewrote this commit of hived's"})
 	}
 	if err := k.exist(c); err != nil {
 		return err
@@ -315,7 +305,7 @@ func (k *checker) compare(c link) {
 	data, err := k.store.tree(c.tree)
 	if err == nil {
 		var root []entry
-		if root, err = decodeTree(data); err == nil && sameTops(topsOf(root), k.tree.Tops()) {
+		if root, err = decodeTree(data); err == nil && slices.Equal(topsOf(root), k.tree.Tops()) {
 			return
 		}
 		if err == nil {
@@ -323,24 +313,24 @@ func (k *checker) compare(c link) {
 			return
 		}
 	}
-	k.report(Problem{Code: CodeUnreadable, Object: c.tree, Commit: c.id, Seq: c.last, Text: err.Error()})
+	k.report(Problem{Code: protocol.CodeGitUnreadable, Object: c.tree, Commit: c.id, Seq: c.last, Text: err.Error()})
 }
 
 func (k *checker) differ(c link, root []entry) {
 	f := &editFinder{store: k.store, tree: k.tree}
 	found, err := f.edits(root)
 	if err != nil {
-		k.report(Problem{Code: CodeUnreadable, Commit: c.id, Seq: c.last, Text: err.Error()})
+		k.report(Problem{Code: protocol.CodeGitUnreadable, Commit: c.id, Seq: c.last, Text: err.Error()})
 	}
 	for i, e := range found {
 		if i == mostPaths {
 			break
 		}
-		k.report(Problem{Code: CodeTreeDiffers, Object: e.id, Commit: c.id, Path: e.path, Seq: c.last, Text: fmt.Sprintf(
+		k.report(Problem{Code: protocol.CodeGitTreeDiffers, Object: e.id, Commit: c.id, Path: e.path, Seq: c.last, Text: fmt.Sprintf(
 			"%s in commit %s is not what the log gives at event %s (%d paths differ)", protocol.Quote(e.path), c.id, c.last, len(found))})
 	}
 	if len(found) == 0 {
-		k.report(Problem{Code: CodeTreeDiffers, Commit: c.id, Seq: c.last, Text: fmt.Sprintf("the tree of commit %s is not what the log gives at event %s", c.id, c.last)})
+		k.report(Problem{Code: protocol.CodeGitTreeDiffers, Commit: c.id, Seq: c.last, Text: fmt.Sprintf("the tree of commit %s is not what the log gives at event %s", c.id, c.last)})
 	}
 }
 
@@ -364,7 +354,7 @@ func (k *checker) exist(c link) error {
 
 func (k *checker) want(o wanted, c link) {
 	if !k.stored.has(o.id) {
-		k.report(Problem{Code: CodeObjectMissing, Object: o.id, Commit: c.id, Path: o.path, Seq: c.last, Text: fmt.Sprintf("object %s of commit %s is not in the repository", o.id, c.id)})
+		k.report(Problem{Code: protocol.CodeGitObjectMissing, Object: o.id, Commit: c.id, Path: o.path, Seq: c.last, Text: fmt.Sprintf("object %s of commit %s is not in the repository", o.id, c.id)})
 	}
 }
 
@@ -382,7 +372,7 @@ func (k *checker) lag() error {
 		}
 	}
 	if k.at.Seq > through {
-		k.report(Problem{Code: CodeBehind, Info: true, Seq: through, Text: fmt.Sprintf("git holds the events through %s, the log goes to %s", through, k.at.Seq)})
+		k.report(Problem{Code: protocol.CodeGitBehind, Info: true, Seq: through, Text: fmt.Sprintf("git holds the events through %s, the log goes to %s", through, k.at.Seq)})
 	}
 	return nil
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/hived/hived/internal/testenv"
 	"github.com/hived/hived/protocol"
 )
 
@@ -34,16 +35,14 @@ func (h *hive) history() iter.Seq2[Event, error] {
 func (h *hive) problems() []Problem {
 	h.t.Helper()
 	var out []Problem
-	if err := Check(h.t.Context(), h.disk, h.history(), func(p Problem) { out = append(out, p) }); err != nil {
-		h.t.Fatal(err)
-	}
+	testenv.Must(h.t, Check(h.t.Context(), h.disk, h.history(), func(p Problem) { out = append(out, p) }))
 	return out
 }
 
 // check gives the codes of what Check finds, and fails the test on faults.
-func (h *hive) check() []string {
+func (h *hive) check() []protocol.Code {
 	h.t.Helper()
-	var codes []string
+	var codes []protocol.Code
 	for _, p := range h.problems() {
 		codes = append(codes, p.Code)
 		if !p.Info {
@@ -51,6 +50,14 @@ func (h *hive) check() []string {
 		}
 	}
 	return codes
+}
+
+// intact wants the check to find nothing.
+func (h *hive) intact() {
+	h.t.Helper()
+	if got := h.check(); len(got) != 0 {
+		h.t.Errorf("check says %q", got)
+	}
 }
 
 // spoil changes one byte in the middle of a file of git's.
@@ -61,16 +68,10 @@ func (h *hive) spoil(glob string) string {
 		h.t.Fatalf("no %s: %v", glob, err)
 	}
 	data, err := os.ReadFile(found[0])
-	if err != nil {
-		h.t.Fatal(err)
-	}
+	testenv.Must(h.t, err)
 	data[len(data)/2] ^= 0x40
-	if err := os.Chmod(found[0], 0o644); err != nil {
-		h.t.Fatal(err)
-	}
-	if err := os.WriteFile(found[0], data, 0o644); err != nil {
-		h.t.Fatal(err)
-	}
+	testenv.Must(h.t, os.Chmod(found[0], 0o644))
+	testenv.Must(h.t, os.WriteFile(found[0], data, 0o644))
 	return found[0]
 }
 
@@ -91,32 +92,32 @@ func TestCheckFinds(t *testing.T) {
 	tests := []struct {
 		name  string
 		spoil func(h *hive)
-		want  string
+		want  protocol.Code
 	}{
-		{"flipped byte in a pack", func(h *hive) { h.spoil("objects/pack/*.pack") }, CodePackDamaged},
-		{"flipped byte in a pack index", func(h *hive) { h.spoil("objects/pack/*.idx") }, CodePackDamaged},
+		{"flipped byte in a pack", func(h *hive) { h.spoil("objects/pack/*.pack") }, protocol.CodeGitPackDamaged},
+		{"flipped byte in a pack index", func(h *hive) { h.spoil("objects/pack/*.idx") }, protocol.CodeGitPackDamaged},
 		{"pack gone", func(h *hive) {
 			found, _ := filepath.Glob(filepath.Join(h.dir, ".git/objects/pack/*.pack"))
 			for _, f := range found {
 				os.Remove(f)
 			}
-		}, CodeUnreadable},
-		{"commit without trailers", func(h *hive) { h.forge(h.git("rev-parse", "HEAD~1^{tree}"), "hive: nothing\n") }, CodeTrailers},
+		}, protocol.CodeGitUnreadable},
+		{"commit without trailers", func(h *hive) { h.forge(h.git("rev-parse", "HEAD~1^{tree}"), "hive: nothing\n") }, protocol.CodeGitTrailers},
 		{"gap", func(h *hive) {
 			h.batch(put("registry.json", "{}"))
 			h.batch()
 			h.forge(h.git("rev-parse", "HEAD^{tree}"), "x\n\nHive-Seq: 4-4\nHive-Sum: "+sum(h)+"\n")
-		}, CodeGap},
+		}, protocol.CodeGitGap},
 		{"wrong tree", func(h *hive) {
 			h.batch(put("registry.json", "{}"))
 			h.forge(h.git("rev-parse", "HEAD^{tree}"), "x\n\nHive-Seq: 3-3\nHive-Sum: "+sum(h)+"\n")
-		}, CodeTreeDiffers},
+		}, protocol.CodeGitTreeDiffers},
 		{"wrong sum", func(h *hive) {
 			h.batch()
 			h.forge(h.git("rev-parse", "HEAD^{tree}"), "x\n\nHive-Seq: 3-3\nHive-Sum: "+strings.Repeat("a", 32)+"\n")
-		}, CodeSumDiffers},
-		{"ahead of the log", func(h *hive) { h.log = h.log[:1] }, CodeAhead},
-		{"behind the log", func(h *hive) { h.batch() }, CodeBehind},
+		}, protocol.CodeGitSumDiffers},
+		{"ahead of the log", func(h *hive) { h.log = h.log[:1] }, protocol.CodeGitAhead},
+		{"behind the log", func(h *hive) { h.batch() }, protocol.CodeGitBehind},
 		{"object missing", func(h *hive) {
 			h.batch(put("board.md", "never stored"))
 			id := protocol.BlobOf([]byte("never stored")).String()
@@ -126,7 +127,7 @@ func TestCheckFinds(t *testing.T) {
 			}
 			h.log[2].Changes = append(h.log[2].Changes, del("agents/a/inbox/1.json"))
 			h.forge(tree, "x\n\nHive-Seq: 3-3\nHive-Sum: "+sum(h)+"\n")
-		}, CodeObjectMissing},
+		}, protocol.CodeGitObjectMissing},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -137,7 +138,7 @@ func TestCheckFinds(t *testing.T) {
 				t.Fatalf("check says %q before anything is wrong", got)
 			}
 			tt.spoil(h)
-			var codes []string
+			var codes []protocol.Code
 			for _, p := range h.problems() {
 				codes = append(codes, p.Code)
 			}
@@ -149,20 +150,15 @@ func TestCheckFinds(t *testing.T) {
 }
 
 func TestCheckNamesTheDamagedObject(t *testing.T) {
-	needGit(t)
-	h := newHive(t)
+	h := gitHive(t)
 	text := strings.Repeat("a line of text that is long\n", 300)
 	h.commit(put("board.md", text))
 	id := protocol.BlobOf([]byte(text))
 	pack, _ := filepath.Glob(filepath.Join(h.dir, ".git/objects/pack/*.pack"))
 	data, err := os.ReadFile(pack[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	for _, f := range []string{pack[0], strings.TrimSuffix(pack[0], "pack") + "idx"} {
-		if err := os.Remove(f); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, os.Remove(f))
 	}
 	if out, err := h.gitWith(string(data), "unpack-objects", "-q"); err != nil {
 		t.Fatal(out)
@@ -174,7 +170,7 @@ func TestCheckNamesTheDamagedObject(t *testing.T) {
 	h.spoil("objects/" + s[:2] + "/" + s[2:])
 	var found bool
 	for _, p := range h.problems() {
-		found = found || p.Code == CodeObjectDamaged && p.Object == id
+		found = found || p.Code == protocol.CodeGitObjectDamaged && p.Object == id
 	}
 	if !found {
 		t.Error("the damaged object is not named")
@@ -185,14 +181,10 @@ func TestCheckTakesCommitsOfHivedThatNameNoEvents(t *testing.T) {
 	h := newHive(t)
 	for _, text := range []string{"hop_cap: 12\n", "hop_cap: 13\n"} {
 		h.write("hive.yaml", text)
-		if err := h.repo.Seed(t.Context(), time.Unix(5, 0), "hive: settings", "hive.yaml"); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, h.repo.Seed(t.Context(), time.Unix(5, 0), "hive: settings", "hive.yaml"))
 		h.commit(put("board.md", text))
 	}
-	if got := h.check(); len(got) != 0 {
-		t.Errorf("check says %q", got)
-	}
+	h.intact()
 }
 
 func TestCheckGivesTheLogsErrorBack(t *testing.T) {
@@ -206,14 +198,13 @@ func TestCheckGivesTheLogsErrorBack(t *testing.T) {
 }
 
 func TestCheckResolvesDeltas(t *testing.T) {
-	needGit(t)
-	h := newHive(t)
+	h := gitHive(t)
 	text := strings.Repeat("the same long text\n", 500)
 	for i := range 5 {
 		h.commit(put("board.md", text+hex.EncodeToString([]byte{byte(i)})))
 	}
 	h.git("repack", "-adfq")
-	if diff := cmp.Diff([]string(nil), h.check()); diff != "" {
+	if diff := cmp.Diff([]protocol.Code(nil), h.check()); diff != "" {
 		t.Error(diff)
 	}
 	if out := h.git("verify-pack", "-sv", ".git/objects/pack/"+h.onlyPack()); !strings.Contains(out, "chain length") {
@@ -246,22 +237,16 @@ func TestWindowsOfAnIndex(t *testing.T) {
 		entries = append(entries, packEntry{id: id, offset: want[id]})
 	}
 	var file bytes.Buffer
-	if err := writeIdx(&file, entries, protocol.Blob{7}); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, writeIdx(&file, entries, protocol.Blob{7}))
 	in := bytes.NewReader(file.Bytes())
 	x, err := readFan(in, int64(file.Len()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	const end = packHeader + step*n
 	for _, windows := range []int64{1, 2, 7} {
 		next := int64(packHeader)
 		for w := range windows {
 			list, err := x.window(in, end*w/windows, end*(w+1)/windows, end)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.Must(t, err)
 			for _, s := range list {
 				if s.offset != next || s.end != next+step || want[s.id] != next || !bytes.Equal(file.Bytes()[idxFanout+20*s.at:][:20], s.id[:]) {
 					t.Fatalf("%d windows: at %d stands %+v", windows, next, s)
@@ -275,9 +260,7 @@ func TestWindowsOfAnIndex(t *testing.T) {
 	}
 	entries[5].offset = entries[6].offset
 	file.Reset()
-	if err := writeIdx(&file, entries, protocol.Blob{7}); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, writeIdx(&file, entries, protocol.Blob{7}))
 	if _, err := x.window(bytes.NewReader(file.Bytes()), 0, end, end); !errors.Is(err, errBadIdx) {
 		t.Errorf("two entries in one place: %v", err)
 	}
@@ -296,23 +279,15 @@ func TestCheckFollowsAChainOnce(t *testing.T) {
 		h.git("-c", "repack.useDeltaBaseOffset="+offsets, "repack", "-adfq", "--depth=50", "--window=80")
 		stem := packDir + "/" + strings.TrimSuffix(h.onlyPack(), ".idx")
 		x, in, err := openIdx(h.disk, stem)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		defer in.Close()
 		f, err := h.disk.Open(stem + ".pack")
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		defer f.Close()
 		info, err := f.Stat()
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		list, err := x.window(in, 0, info.Size, info.Size-20)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		// Two parts, the bases of the first one in the second.
 		reads := &countedReads{ReaderAt: f}
 		for _, part := range [][]span{list[len(list)/2:], list[:len(list)/2]} {

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
 	"runtime"
 	"slices"
@@ -127,11 +128,11 @@ func (c *packCheck) done() {
 }
 
 func (c *packCheck) damaged(ext string, err error) {
-	if missing(err) {
+	if errors.Is(err, fs.ErrNotExist) {
 		return // merged into another pack meanwhile
 	}
 	name := c.stem + ext
-	c.report(Problem{Code: CodePackDamaged, Path: name, Text: fmt.Sprintf("%s: %v", name, err)})
+	c.report(Problem{Code: protocol.CodeGitPackDamaged, Path: name, Text: fmt.Sprintf("%s: %v", name, err)})
 }
 
 // run reports what is wrong; its error is only that the check was stopped.
@@ -266,8 +267,8 @@ func checkLoose(ctx context.Context, disk durable.FS, report func(Problem)) erro
 				continue // tmp_obj of git's
 			}
 			name := objectsDir + "/" + d.Name + "/" + f.Name
-			if err := u.checkLoose(disk, name, id); err != nil && !missing(err) {
-				report(Problem{Code: CodeObjectDamaged, Object: id, Path: name, Text: fmt.Sprintf("object %s: %v", id, err)})
+			if err := durable.IgnoreNotExist(u.checkLoose(disk, name, id)); err != nil {
+				report(Problem{Code: protocol.CodeGitObjectDamaged, Object: id, Path: name, Text: fmt.Sprintf("object %s: %v", id, err)})
 			}
 		}
 	}

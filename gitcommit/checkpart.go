@@ -32,7 +32,7 @@ func (w *partCheck) run(p *packPart) {
 	for _, s := range p.spans {
 		w.bytes.reach(s)
 		if err := w.check(s); err != nil {
-			p.report(Problem{Code: CodeObjectDamaged, Object: s.id, Path: p.stem + ".pack", Text: fmt.Sprintf("object %s in %s.pack: %v", s.id, p.stem, err)})
+			p.report(Problem{Code: protocol.CodeGitObjectDamaged, Object: s.id, Path: p.stem + ".pack", Text: fmt.Sprintf("object %s in %s.pack: %v", s.id, p.stem, err)})
 		}
 	}
 }

@@ -209,7 +209,7 @@ func (r *Repo) land(ctx context.Context, objects []object, tip, id protocol.Blob
 	if err != nil {
 		return err
 	}
-	err = r.moveRef(ctx, tip, id)
+	err = r.moveRef(tip, id, func(tmp, lock string) error { return r.lock(ctx, tmp, lock, refWaits) })
 	if err != nil && !existed {
 		if now, readErr := readBranch(r.disk, r.branch); readErr == nil && now != id {
 			err = errors.Join(err, r.packer.remove(stem))

@@ -7,26 +7,22 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/hived/hived/internal/testenv"
 	"github.com/hived/hived/protocol"
 )
 
 func TestCommitIsWhatGitExpects(t *testing.T) {
-	needGit(t)
-	h := newHive(t)
+	h := gitHive(t)
 	h.commit(put("agents/alice/inbox/1.json", "{}"), put("registry.json", "{}\n"), put("board.md", ""))
 	h.commit(put("agents/bob/inbox/1.json", "{}"), move("agents/alice/inbox/1.json", "agents/alice/inbox/.done/1.json"))
 	h.commit(del("agents/bob/inbox/1.json"))
 	h.sound()
 	h.clean()
 	want := "agents/alice/inbox/.done/1.json\nboard.md\nregistry.json"
-	if got := h.git("ls-tree", "-r", "--name-only", "HEAD"); got != want {
-		t.Errorf("tree holds\n%s\nwant\n%s", got, want)
-	}
+	h.says(want, "ls-tree", "-r", "--name-only", "HEAD")
 	message := h.git("log", "-1", "--format=%B")
 	trailers, err := h.gitWith(message, "interpret-trailers", "--parse")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	if want := "Hive-Seq: 3-3\nHive-Sum: " + h.log[2].Sum; trailers != want {
 		t.Errorf("trailers are\n%s\nwant\n%s", trailers, want)
 	}

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"slices"
 	"time"
 
@@ -68,7 +69,7 @@ func (r *Repo) Consolidate(ctx context.Context) error {
 			return nil
 		}
 		err = r.merge(ctx, small)
-		if errors.Is(err, errForeign) || missing(err) {
+		if errors.Is(err, errForeign) || errors.Is(err, fs.ErrNotExist) {
 			continue // without the one that is git's own, or that git took away
 		}
 		if err != nil {
@@ -108,7 +109,7 @@ func (r *Repo) mergeable() ([]pack, error) {
 			continue
 		}
 		p, err := r.packOf(stem)
-		if missing(err) {
+		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
 		if err != nil {
@@ -137,7 +138,7 @@ func (r *Repo) packOf(stem string) (*pack, error) {
 	case err == nil:
 		p.objects = x.len()
 		err = f.Close()
-	case !missing(err):
+	case !errors.Is(err, fs.ErrNotExist):
 		p.leave, err = true, nil
 	}
 	if err == nil {
@@ -199,7 +200,7 @@ func (r *Repo) merge(ctx context.Context, packs []pack) error {
 	}
 	r.recent.moved(packs, stem)
 	failpoint.Hit(failpoint.PacksMerged)
-	if err := ignoreMissing(r.disk.Remove(packDir + "/multi-pack-index")); err != nil {
+	if err := discard(r.disk, packDir+"/multi-pack-index"); err != nil {
 		return err
 	}
 	for _, p := range packs {
@@ -221,7 +222,7 @@ func (r *Repo) leave(err error) error {
 		return err
 	}
 	if p := r.packs[bad.stem]; p != nil {
-		p.leave = !missing(err) // left to verify from now on
+		p.leave = !errors.Is(err, fs.ErrNotExist) // left to verify from now on
 	}
 	return err
 }

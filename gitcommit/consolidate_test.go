@@ -5,22 +5,19 @@ import (
 	"path/filepath"
 	"strconv"
 	"testing"
+
+	"github.com/hived/hived/internal/testenv"
 )
 
 func TestConsolidate(t *testing.T) {
-	needGit(t)
-	h := newHive(t)
+	h := gitHive(t)
 	h.commit(put("board.md", "x"), put("agents/a/inbox/x.json", "{}"))
 	h.git("repack", "-adq")
 	kept := filepath.Join(h.dir, ".git/objects/pack", h.onlyPack())
-	if err := os.WriteFile(kept[:len(kept)-len("idx")]+"keep", nil, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, os.WriteFile(kept[:len(kept)-len("idx")]+"keep", nil, 0o644))
 	for i := range 120 {
 		h.commit(put("agents/a/inbox/"+strconv.Itoa(i)+".json", "{}"), put("board.md", strconv.Itoa(i%7)))
-		if err := h.repo.Consolidate(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, h.repo.Consolidate(t.Context()))
 		if n := h.packs(); n > mostPacks+1 {
 			t.Fatalf("%d packs after %d commits", n, i)
 		}
@@ -32,16 +29,12 @@ func TestConsolidate(t *testing.T) {
 	for i := range 60 {
 		h.commit(put("agents/b/inbox/"+strconv.Itoa(i)+".json", "{}"))
 	}
-	if err := h.repo.Consolidate(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, h.repo.Consolidate(t.Context()))
 	h.open()
 	h.commit(put("board.md", "y"))
 	h.sound()
 	h.clean()
-	if got := h.check(); len(got) != 0 {
-		t.Errorf("check says %q", got)
-	}
+	h.intact()
 }
 
 func TestConsolidateLeavesDamageAlone(t *testing.T) {

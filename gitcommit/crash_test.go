@@ -12,6 +12,7 @@ import (
 	"github.com/hived/hived/internal/durable"
 	"github.com/hived/hived/internal/durable/faultfs"
 	"github.com/hived/hived/internal/sweep"
+	"github.com/hived/hived/internal/testenv"
 	"github.com/hived/hived/protocol"
 )
 
@@ -86,35 +87,23 @@ func differences(t *testing.T, disk durable.FS) map[kind]int {
 	out := make(map[kind]int)
 	s := newStore(disk)
 	names, err := packNames(disk)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	for stem := range names {
 		x, err := readIdx(disk, stem)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		f, err := disk.Open(stem + ".pack")
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		for i := range x.len() {
 			e := x.entry(i)
 			p, err := s.u.entry(f, e.offset)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.Must(t, err)
 			if p.kind == kindRefDelta {
 				k, _, err := s.find(e.id)
-				if err != nil {
-					t.Fatal(err)
-				}
+				testenv.Must(t, err)
 				out[k]++
 			}
 		}
-		if err := f.Close(); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, f.Close())
 	}
 	return out
 }
@@ -139,15 +128,9 @@ func allPacks(r *Repo, disk durable.FS) ([]pack, error) {
 func newDisk(t *testing.T) *faultfs.Mem {
 	t.Helper()
 	m := faultfs.New()
-	if err := m.Mkdir("log", 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := durable.Publish(m, "log/000000000001.jsonl", []byte("{\"seq\":1}\n"), 0o644, true); err != nil {
-		t.Fatal(err)
-	}
-	if err := m.SyncAll(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, m.Mkdir("log", 0o755))
+	testenv.Must(t, durable.Publish(m, "log/000000000001.jsonl", []byte("{\"seq\":1}\n"), 0o644, true))
+	testenv.Must(t, m.SyncAll())
 	return m
 }
 
@@ -155,9 +138,7 @@ func newDisk(t *testing.T) *faultfs.Mem {
 func judge(t *testing.T, disk durable.FS, events []Event) {
 	t.Helper()
 	err := Check(t.Context(), disk, storyOf(events), func(p Problem) { t.Errorf("check: %s: %s", p.Code, p.Text) })
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 }
 
 // noDangling wants every commit in a pack to be in history.
@@ -165,21 +146,15 @@ func noDangling(t *testing.T, disk durable.FS) {
 	t.Helper()
 	history := make(map[protocol.Blob]bool)
 	for c, err := range Commits(disk) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		history[c.ID] = true
 	}
 	packs, err := newestPacks(disk)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	s := newStore(disk)
 	for _, p := range packs {
 		x, err := readIdx(disk, packStem(p))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		for i := range x.len() {
 			id := protocol.Blob(x.name(i))
 			if _, err := s.once(id, kindCommit); err == nil && !history[id] {
@@ -235,17 +210,22 @@ func TestCrashAnywhere(t *testing.T) {
 	}
 }
 
+// operations counts those that a story takes.
+func operations(t *testing.T, events []Event) int {
+	t.Helper()
+	m := newDisk(t)
+	before := m.Ops()
+	_, err := tell(t.Context(), m, events, 0)
+	testenv.Must(t, err)
+	return m.Ops() - before
+}
+
 // A process that is killed leaves names that are not durable. Who goes on from
 // them makes them so, before a branch that is durable rests on them.
 func TestPowerCutAfterAKill(t *testing.T) {
 	t.Parallel()
 	events := story()
-	m := newDisk(t)
-	before := m.Ops()
-	if _, err := tell(t.Context(), m, events, 0); err != nil {
-		t.Fatal(err)
-	}
-	ops := m.Ops() - before
+	ops := operations(t, events)
 	for n := 1; n <= ops; n++ {
 		m := newDisk(t)
 		m.CrashAt(n, faultfs.Keep)
@@ -269,12 +249,7 @@ func TestPowerCutAfterAKill(t *testing.T) {
 // A full disk, or one that fails, costs the batch and nothing else.
 func TestFailuresGiveTheBatchBack(t *testing.T) {
 	events := story()
-	m := newDisk(t)
-	before := m.Ops()
-	if _, err := tell(t.Context(), m, events, 0); err != nil {
-		t.Fatal(err)
-	}
-	ops := m.Ops() - before
+	ops := operations(t, events)
 	for n := 1; n <= ops; n++ {
 		m := newDisk(t)
 		m.FailAt(n, durable.ErrNoSpace, 1, func(op faultfs.Op, _ string) bool { return op != faultfs.OpSync })
@@ -300,9 +275,7 @@ func TestPackOfTheDead(t *testing.T) {
 	if _, err := tell(t.Context(), begun, nil, 0); err != nil {
 		t.Fatal(err)
 	}
-	if err := begun.SyncAll(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, begun.SyncAll())
 	clean := begun.Copy()
 	if _, err := tell(t.Context(), clean, events, 0); err != nil {
 		t.Fatal(err)

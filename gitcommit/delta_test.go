@@ -55,8 +55,7 @@ func TestDeltaIsShort(t *testing.T) {
 // The archived original of a message costs next to nothing beside what was
 // delivered, and every reader puts it together.
 func TestOriginalIsStoredAsDifference(t *testing.T) {
-	needGit(t)
-	h := newHive(t)
+	h := gitHive(t)
 	m := newMessages()
 	var many []change
 	for range 10 {
@@ -68,14 +67,10 @@ func TestOriginalIsStoredAsDifference(t *testing.T) {
 		t.Errorf("git says of the pack:\n%s", out)
 	}
 	for _, c := range many {
-		if got := h.git("show", "HEAD:"+c.Path); got != strings.TrimRight(string(c.Data), "\n") {
-			t.Errorf("%s is %q", c.Path, got)
-		}
+		h.says(strings.TrimRight(string(c.Data), "\n"), "show", "HEAD:"+c.Path)
 	}
 	h.readAll(newStore(h.disk))
 	h.silent()
 	h.clean()
-	if got := h.check(); len(got) != 0 {
-		t.Errorf("check says %q", got)
-	}
+	h.intact()
 }

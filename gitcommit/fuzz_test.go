@@ -8,6 +8,7 @@ import (
 
 	"github.com/hived/hived/internal/durable"
 	"github.com/hived/hived/internal/durable/faultfs"
+	"github.com/hived/hived/internal/testenv"
 	"github.com/hived/hived/protocol"
 )
 
@@ -60,9 +61,7 @@ func FuzzObjects(f *testing.F) {
 	f.Add(encodeTree([]entry{{name: "a", id: protocol.Blob{1}}, {name: "b", sub: &dir{id: protocol.Blob{2}}}}))
 	f.Add(encodeCommit(protocol.Blob{1}, protocol.Blob{2}, &Batch{First: 1, Last: 2, Sum: "00112233445566778899aabbccddeeff"}))
 	var x bytes.Buffer
-	if err := writeIdx(&x, []packEntry{{id: protocol.Blob{1}, offset: 12}, {id: protocol.Blob{2}, offset: 1 << 40}}, protocol.Blob{3}); err != nil {
-		f.Fatal(err)
-	}
+	testenv.Must(f, writeIdx(&x, []packEntry{{id: protocol.Blob{1}, offset: 12}, {id: protocol.Blob{2}, offset: 1 << 40}}, protocol.Blob{3}))
 	f.Add(x.Bytes())
 	f.Fuzz(func(t *testing.T, data []byte) {
 		if entries, err := decodeTree(data); err == nil && len(entries) > 0 {
@@ -137,13 +136,9 @@ func FuzzIgnore(f *testing.F) {
 			return
 		}
 		disk := faultfs.New()
-		if err := disk.MkdirAll("agents/a", 0o755); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, disk.MkdirAll("agents/a", 0o755))
 		for _, dir := range []string{"", "agents/a"} {
-			if err := durable.Publish(disk, path.Join(dir, ".gitignore"), text, 0o644, false); err != nil {
-				t.Fatal(err)
-			}
+			testenv.Must(t, durable.Publish(disk, path.Join(dir, ".gitignore"), text, 0o644, false))
 		}
 		g := NewIgnore(disk)
 		if first := g.Names(name); first != g.Names(name) || first != NewIgnore(disk).Names(name) {

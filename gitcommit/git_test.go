@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/hived/hived/internal/durable"
+	"github.com/hived/hived/internal/testenv"
 	"github.com/hived/hived/protocol"
 )
 
@@ -38,19 +39,22 @@ func needGit(tb testing.TB) {
 	}
 }
 
+// gitHive gives one to tests that ask git what it says.
+func gitHive(tb testing.TB) *hive {
+	tb.Helper()
+	needGit(tb)
+	return newHive(tb)
+}
+
 func newHive(tb testing.TB) *hive {
 	tb.Helper()
 	h := &hive{t: tb, dir: tb.TempDir()}
 	h.opt.Alert = func(code, text string) { h.alerts = append(h.alerts, code+": "+text) }
 	disk, err := durable.Open(h.dir)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	testenv.Must(tb, err)
 	tb.Cleanup(func() { disk.Close() })
 	h.disk = disk
-	if err := Init(disk, false); err != nil {
-		tb.Fatal(err)
-	}
+	testenv.Must(tb, Init(disk, false))
 	h.open()
 	return h
 }
@@ -58,9 +62,7 @@ func newHive(tb testing.TB) *hive {
 func (h *hive) open() {
 	h.t.Helper()
 	repo, err := Open(h.disk, h.opt)
-	if err != nil {
-		h.t.Fatal(err)
-	}
+	testenv.Must(h.t, err)
 	h.repo = repo
 }
 
@@ -120,25 +122,17 @@ func (h *hive) toDisk(c protocol.Change) {
 func (h *hive) write(path, text string) {
 	h.t.Helper()
 	full := filepath.Join(h.dir, path)
-	if err := os.MkdirAll(filepath.Dir(full), 0o755); err != nil {
-		h.t.Fatal(err)
-	}
-	if err := os.WriteFile(full, []byte(text), 0o644); err != nil {
-		h.t.Fatal(err)
-	}
+	testenv.Must(h.t, os.MkdirAll(filepath.Dir(full), 0o755))
+	testenv.Must(h.t, os.WriteFile(full, []byte(text), 0o644))
 	h.writes++
 	old := time.Now().Add(time.Duration(h.writes)*time.Second - 24*time.Hour)
-	if err := os.Chtimes(full, old, old); err != nil {
-		h.t.Fatal(err)
-	}
+	testenv.Must(h.t, os.Chtimes(full, old, old))
 }
 
 func (h *hive) read(path string) string {
 	h.t.Helper()
 	data, err := os.ReadFile(filepath.Join(h.dir, path))
-	if err != nil {
-		h.t.Fatal(err)
-	}
+	testenv.Must(h.t, err)
 	return string(data)
 }
 
@@ -146,9 +140,7 @@ func (h *hive) read(path string) string {
 func (h *hive) commit(changes ...protocol.Change) Result {
 	h.t.Helper()
 	res, err := h.repo.Commit(h.t.Context(), h.batch(changes...))
-	if err != nil {
-		h.t.Fatal(err)
-	}
+	testenv.Must(h.t, err)
 	return res
 }
 
@@ -191,6 +183,14 @@ func runGit(ctx context.Context, tb testing.TB, dir, stdin string, args ...strin
 	cmd.Stdout, cmd.Stderr = &out, &out
 	err := cmd.Run()
 	return strings.TrimRight(out.String(), "\n"), err
+}
+
+// says wants git to answer with a text.
+func (h *hive) says(want string, args ...string) {
+	h.t.Helper()
+	if got := h.git(args...); got != want {
+		h.t.Errorf("git %q says\n%s\nwant\n%s", args, got, want)
+	}
 }
 
 // sound holds the repository to git's own judgement.

@@ -17,6 +17,7 @@ import (
 	gogitindex "github.com/go-git/go-git/v5/plumbing/format/index"
 
 	"github.com/hived/hived/internal/durable"
+	"github.com/hived/hived/internal/testenv"
 	"github.com/hived/hived/protocol"
 )
 
@@ -35,17 +36,13 @@ func BenchmarkPackIndexAgainstGoGit(b *testing.B) {
 	b.Run("hived", func(b *testing.B) {
 		for b.Loop() {
 			hived.Reset()
-			if err := writeIdx(&hived, append([]packEntry(nil), entries...), pack); err != nil {
-				b.Fatal(err)
-			}
+			testenv.Must(b, writeIdx(&hived, append([]packEntry(nil), entries...), pack))
 		}
 	})
 	b.Run("go-git", func(b *testing.B) {
 		for b.Loop() {
 			goGit.Reset()
-			if err := writeIdxByGoGit(&goGit, entries, pack); err != nil {
-				b.Fatal(err)
-			}
+			testenv.Must(b, writeIdxByGoGit(&goGit, entries, pack))
 		}
 	})
 	if hived.Len() > 0 && goGit.Len() > 0 && !bytes.Equal(hived.Bytes(), goGit.Bytes()) {
@@ -85,15 +82,9 @@ func BenchmarkIndexAgainstGoGit(b *testing.B) {
 		}
 		for b.Loop() {
 			f, err := os.Create(filepath.Join(h.dir, "hived-index"))
-			if err != nil {
-				b.Fatal(err)
-			}
-			if err := writeIndexByHived(f, entries); err != nil {
-				b.Fatal(err)
-			}
-			if err := f.Close(); err != nil {
-				b.Fatal(err)
-			}
+			testenv.Must(b, err)
+			testenv.Must(b, writeIndexByHived(f, entries))
+			testenv.Must(b, f.Close())
 		}
 		hived = []byte(h.read("hived-index"))
 	})
@@ -104,19 +95,11 @@ func BenchmarkIndexAgainstGoGit(b *testing.B) {
 		}
 		for b.Loop() {
 			f, err := os.Create(filepath.Join(h.dir, "go-git-index"))
-			if err != nil {
-				b.Fatal(err)
-			}
+			testenv.Must(b, err)
 			w := bufio.NewWriterSize(f, 64<<10)
-			if err := gogitindex.NewEncoder(w).Encode(idx); err != nil {
-				b.Fatal(err)
-			}
-			if err := w.Flush(); err != nil {
-				b.Fatal(err)
-			}
-			if err := f.Close(); err != nil {
-				b.Fatal(err)
-			}
+			testenv.Must(b, gogitindex.NewEncoder(w).Encode(idx))
+			testenv.Must(b, w.Flush())
+			testenv.Must(b, f.Close())
 		}
 		goGit = []byte(h.read("go-git-index"))
 	})
@@ -155,16 +138,12 @@ func BenchmarkReadAgainstGoGit(b *testing.B) {
 	h := newHive(b)
 	h.fill(20_000, h.only)
 	root, err := h.repo.store.root(h.repo.head.Commit)
-	if err != nil {
-		b.Fatal(err)
-	}
+	testenv.Must(b, err)
 	tree := newTreeAt(topsOf(root), h.repo.store.tree)
 	var ids []protocol.Blob
 	var walk func(d *dir)
 	walk = func(d *dir) {
-		if err := tree.read(d); err != nil {
-			b.Fatal(err)
-		}
+		testenv.Must(b, tree.read(d))
 		ids = append(ids, d.id)
 		for _, e := range d.entries {
 			if e.sub != nil {

@@ -3,6 +3,7 @@ package gitcommit
 import (
 	"fmt"
 	"iter"
+	"slices"
 
 	"github.com/hived/hived/internal/durable"
 	"github.com/hived/hived/protocol"
@@ -39,4 +40,28 @@ func Commits(disk durable.FS) iter.Seq2[Commit, error] {
 			yield(Commit{}, fmt.Errorf("read the history: %w", err))
 		}
 	}
+}
+
+// CommitsOf finds the commit in which each event stands, reading history from its
+// newest end only as far as it must. One that no commit holds yet is not among
+// them. The numbers go up.
+func CommitsOf(disk durable.FS, of []protocol.Seq) (map[protocol.Seq]string, error) {
+	missing := slices.Clone(of)
+	slices.Reverse(missing)
+	found := map[protocol.Seq]string{}
+	for c, err := range Commits(disk) {
+		if err != nil {
+			return found, err
+		}
+		for len(missing) > 0 && missing[0] >= c.First {
+			if missing[0] <= c.Last { // else git is behind the log
+				found[missing[0]] = c.ID.String()
+			}
+			missing = missing[1:]
+		}
+		if len(missing) == 0 {
+			break
+		}
+	}
+	return found, nil
 }

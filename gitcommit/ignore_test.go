@@ -5,18 +5,15 @@ import (
 
 	"github.com/hived/hived/internal/durable"
 	"github.com/hived/hived/internal/durable/faultfs"
+	"github.com/hived/hived/internal/testenv"
 )
 
 func TestIgnore(t *testing.T) {
 	disk := faultfs.New()
-	if err := disk.MkdirAll("agents/a", 0o755); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, disk.MkdirAll("agents/a", 0o755))
 	write := func(name, text string) {
 		t.Helper()
-		if err := durable.Publish(disk, name, []byte(text), 0o644, false); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, durable.Publish(disk, name, []byte(text), 0o644, false))
 	}
 	write(".gitignore", "# secrets\n*.env\n/agents/*/cache.bin\r\n!keep.env\n")
 	write("agents/a/.gitignore", "draft*\n/only-here\n")

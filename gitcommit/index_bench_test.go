@@ -8,6 +8,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/hived/hived/internal/testenv"
 )
 
 // manyFiles commits so many messages of fifty agents, and brings the index up
@@ -25,9 +27,7 @@ func (h *hive) manyFiles(files int) {
 			if err == nil {
 				err = os.Chtimes(full, old, old)
 			}
-			if err != nil {
-				h.t.Fatal(err)
-			}
+			testenv.Must(h.t, err)
 		}
 		h.only(list...)
 	})
@@ -38,9 +38,8 @@ func (h *hive) settleIndex() {
 	h.t.Helper()
 	for more := true; more; {
 		var err error
-		if more, err = h.repo.SyncIndex(h.t.Context()); err != nil {
-			h.t.Fatal(err)
-		}
+		more, err = h.repo.SyncIndex(h.t.Context())
+		testenv.Must(h.t, err)
 	}
 }
 

@@ -9,7 +9,9 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/hived/hived/internal/durable"
 	"github.com/hived/hived/internal/durable/faultfs"
+	"github.com/hived/hived/internal/testenv"
 	"github.com/hived/hived/protocol"
 )
 
@@ -97,26 +99,18 @@ func writeSplit(t *testing.T, r *Repo, shared []indexEntry, over overlay) {
 		sharedIndex + sum.String(): base,
 		indexFile:                  summed(indexBody(2, over.appendLink(nil, sum), entries...)),
 	} {
-		if err := r.writeTmp(name, data, true); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, writeTmp(r.disk, name, data, durable.Synced))
 	}
-	if err := r.disk.SyncDir(gitDir); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, r.disk.SyncDir(gitDir))
 }
 
 // memRepo gives a repository in memory.
 func memRepo(tb testing.TB) *Repo {
 	tb.Helper()
 	m := faultfs.New()
-	if err := Init(m, false); err != nil {
-		tb.Fatal(err)
-	}
+	testenv.Must(tb, Init(m, false))
 	r, err := Open(m, Options{})
-	if err != nil {
-		tb.Fatal(err)
-	}
+	testenv.Must(tb, err)
 	return r
 }
 
@@ -162,9 +156,7 @@ func (h *hive) oneFile() {
 func (h *hive) sharedFiles() []string {
 	h.t.Helper()
 	found, err := filepath.Glob(filepath.Join(h.dir, sharedIndex+"*"))
-	if err != nil {
-		h.t.Fatal(err)
-	}
+	testenv.Must(h.t, err)
 	slices.Sort(found)
 	return found
 }
@@ -179,7 +171,5 @@ func unsized(e indexEntry) indexEntry {
 // remove deletes a file of the hive's.
 func (h *hive) remove(path string) {
 	h.t.Helper()
-	if err := os.Remove(filepath.Join(h.dir, path)); err != nil {
-		h.t.Fatal(err)
-	}
+	testenv.Must(h.t, os.Remove(filepath.Join(h.dir, path)))
 }

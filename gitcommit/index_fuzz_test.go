@@ -10,6 +10,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/hived/hived/internal/durable"
+	"github.com/hived/hived/internal/testenv"
 	"github.com/hived/hived/protocol"
 )
 
@@ -106,9 +108,7 @@ func FuzzIndex(f *testing.F) {
 	f.Fuzz(func(t *testing.T, shared, split []byte) {
 		r := memRepo(t)
 		write := func(name string, body []byte) {
-			if err := r.writeTmp(name, summed(body), false); err != nil {
-				t.Fatal(err)
-			}
+			testenv.Must(t, writeTmp(r.disk, name, summed(body), durable.Unsynced))
 		}
 		if len(split) == 0 {
 			write(indexFile, shared)
@@ -125,16 +125,12 @@ func FuzzIndex(f *testing.F) {
 			return
 		}
 		v, err := r.openIndex()
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		p := patch{name: "new", entry: entry("new")}
 		if err := r.writeIndex(t.Context(), v, []patch{p, {name: "old"}}); err != nil {
 			t.Fatalf("what was read cannot be written: %v", err)
 		}
-		if err := v.close(); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, v.close())
 		r.index = index{}
 		after, ok := readAll(t, r)
 		if !ok || r.index.link != nil {

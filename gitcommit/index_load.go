@@ -3,6 +3,7 @@ package gitcommit
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 
 	"github.com/hived/hived/internal/durable"
 	"github.com/hived/hived/protocol"
@@ -85,7 +86,7 @@ func sameIndex(a, b durable.Info) bool {
 func (r *Repo) loadIndex(tip protocol.Blob) (*indexView, error) {
 	v, err := r.openIndex()
 	switch {
-	case missing(err):
+	case errors.Is(err, fs.ErrNotExist):
 		r.index = index{}
 		return r.indexFromTree(tip)
 	case errors.Is(err, errBadIndex):

@@ -43,7 +43,7 @@ func (r *Repo) sweepShared() error {
 		if used[name] {
 			continue
 		}
-		if err := ignoreMissing(r.disk.Remove(name)); err != nil {
+		if err := discard(r.disk, name); err != nil {
 			return err
 		}
 	}
@@ -59,7 +59,7 @@ func (r *Repo) sharedAmong(files []durable.Entry) ([]durable.Info, error) {
 			continue
 		}
 		info, err := r.disk.Lstat(name)
-		if ignoreMissing(err) != nil {
+		if durable.IgnoreNotExist(err) != nil {
 			return nil, err
 		}
 		if err == nil {
@@ -94,7 +94,7 @@ func (r *Repo) sharedInUse(files []durable.Entry) (map[string]bool, error) {
 func (r *Repo) linkOf(name string) (*splitLink, error) {
 	f, err := r.disk.Open(name)
 	if err != nil {
-		return nil, ignoreMissing(err)
+		return nil, durable.IgnoreNotExist(err)
 	}
 	defer f.Close() //nolint:errcheck // only read
 	info, err := f.Stat()

@@ -5,6 +5,7 @@ import (
 	"crypto/sha1" //nolint:gosec // git names the shared index by SHA-1
 	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 
 	"github.com/hived/hived/internal/durable"
@@ -139,7 +140,7 @@ func (r *Repo) openShared(v *indexView) error {
 	}
 	name := sharedIndex + v.link.shared.String()
 	f, err := r.disk.Open(name)
-	if missing(err) {
+	if errors.Is(err, fs.ErrNotExist) {
 		if now, err := r.disk.Lstat(indexFile); err == nil && !sameIndex(now, v.info) {
 			return errRaced // who replaced the index may have removed it
 		}

@@ -20,6 +20,7 @@ import (
 
 	"github.com/hived/hived/internal/durable"
 	"github.com/hived/hived/internal/durable/faultfs"
+	"github.com/hived/hived/internal/testenv"
 	"github.com/hived/hived/protocol"
 )
 
@@ -43,8 +44,7 @@ func (h *hive) agrees() {
 // Git finds in the index what hived did, whatever came and went, and whatever
 // form git itself gave it in between.
 func TestIndexFollowsTheTree(t *testing.T) {
-	needGit(t)
-	h := newHive(t)
+	h := gitHive(t)
 	there := make(map[string]bool)
 	random := rand.New(rand.NewPCG(1, 2))
 	for i := range 40 {
@@ -114,9 +114,7 @@ func (h *hive) stage() {
 	stages.WriteString("0 0000000000000000000000000000000000000000\tboth\n")
 	for i, text := range []string{"base\n", "ours\n", "theirs\n"} {
 		blob, err := h.gitWith(text, "hash-object", "-w", "--stdin")
-		if err != nil {
-			h.t.Fatal(err)
-		}
+		testenv.Must(h.t, err)
 		fmt.Fprintf(&stages, "100644 %s %d\tboth\n", blob, i+1)
 	}
 	if out, err := h.gitWith(stages.String(), "update-index", "--index-info"); err != nil {
@@ -178,8 +176,7 @@ func TestIndexKeepsWhatPeopleStaged(t *testing.T) {
 
 // Hived writes one file also where git's settings say otherwise.
 func TestIndexIsOneFileUnderAnySetting(t *testing.T) {
-	needGit(t)
-	h := newHive(t)
+	h := gitHive(t)
 	for _, setting := range []string{"true", "false"} {
 		h.git("config", "core.splitIndex", setting)
 		h.open()
@@ -195,15 +192,12 @@ func TestIndexIsOneFileUnderAnySetting(t *testing.T) {
 // What a split index leaves behind is removed when it is old or one of many, and
 // not while an index refers to it.
 func TestOldSharedIndexesAreRemoved(t *testing.T) {
-	needGit(t)
-	h := newHive(t)
+	h := gitHive(t)
 	long := time.Now().Add(-keepShared - time.Minute)
 	age := func() {
 		t.Helper()
 		for _, name := range h.sharedFiles() {
-			if err := os.Chtimes(name, long, long); err != nil {
-				t.Fatal(err)
-			}
+			testenv.Must(t, os.Chtimes(name, long, long))
 		}
 	}
 	want := func(n int, when string) {
@@ -248,17 +242,14 @@ func TestOldSharedIndexesAreRemoved(t *testing.T) {
 }
 
 func TestHeldLockKeepsTheSharedIndex(t *testing.T) {
-	needGit(t)
-	h := newHive(t)
+	h := gitHive(t)
 	h.commit(put("board.md", "one\n"))
 	h.syncIndex()
 	h.split()
 	before, files := h.read(".git/index"), h.sharedFiles()
 	h.write(".git/index.lock", "")
 	now := time.Now()
-	if err := os.Chtimes(filepath.Join(h.dir, ".git/index.lock"), now, now); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, os.Chtimes(filepath.Join(h.dir, ".git/index.lock"), now, now))
 	h.commit(put("board.md", "two\n"))
 	if _, err := h.repo.SyncIndex(t.Context()); !errors.Is(err, ErrLocked) {
 		t.Errorf("want ErrLocked, got %v", err)
@@ -279,21 +270,15 @@ func TestIndexReplacedMeanwhile(t *testing.T) {
 		form()
 		h.commit(put("board.md", "two\n"))
 		v, err := h.repo.loadIndex(protocol.Blob{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		h.write("staged", "s\n")
 		h.git("add", "staged")
 		if err := h.repo.writeIndex(t.Context(), v, []patch{{name: "board.md"}}); !errors.Is(err, errRaced) {
 			t.Errorf("want errRaced, got %v", err)
 		}
-		if err := v.close(); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, v.close())
 		h.syncIndex()
-		if got := h.git("status", "--porcelain"); got != "A  staged" {
-			t.Errorf("status is %q", got)
-		}
+		h.says("A  staged", "status", "--porcelain")
 	})
 }
 
@@ -321,9 +306,7 @@ func TestIndexSmudgesWhatIsAsYoungAsItself(t *testing.T) {
 		h.write("young", "first\n")
 		h.write("old", "first\n")
 		young := time.Now().Add(time.Hour).Truncate(time.Second)
-		if err := os.Chtimes(filepath.Join(h.dir, "young"), young, young); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, os.Chtimes(filepath.Join(h.dir, "young"), young, young))
 		h.git("add", "old", "young")
 		form()
 		h.commit(put("board.md", "one\n"))
@@ -335,12 +318,8 @@ func TestIndexSmudgesWhatIsAsYoungAsItself(t *testing.T) {
 		}
 		// So git looks into a file that changed and kept its size and time.
 		h.write("young", "other\n")
-		if err := os.Chtimes(filepath.Join(h.dir, "young"), young, young); err != nil {
-			t.Fatal(err)
-		}
-		if got := h.git("status", "--porcelain"); got != "A  old\nAM young" {
-			t.Errorf("status is\n%s", got)
-		}
+		testenv.Must(t, os.Chtimes(filepath.Join(h.dir, "young"), young, young))
+		h.says("A  old\nAM young", "status", "--porcelain")
 		h.commit(put("board.md", "two\n"))
 		h.syncIndex()
 	})
@@ -430,9 +409,7 @@ func TestPatchesAgainstModel(t *testing.T) {
 			removalsFirst := slices.Clone(patches)
 			slices.SortStableFunc(removalsFirst, func(a, b patch) int { return btoi(a.entry != nil) - btoi(b.entry != nil) })
 			model(want, removalsFirst)
-			if err := r.writeIndex(t.Context(), v, patches); err != nil {
-				t.Fatal(err)
-			}
+			testenv.Must(t, r.writeIndex(t.Context(), v, patches))
 			if random.IntN(3) == 0 {
 				r.index = index{} // as after a restart
 			}
@@ -442,9 +419,8 @@ func TestPatchesAgainstModel(t *testing.T) {
 				holds(t, r, want)
 			}
 			var err error
-			if v, err = r.loadIndex(protocol.Blob{}); err != nil {
-				t.Fatal(err)
-			}
+			v, err = r.loadIndex(protocol.Blob{})
+			testenv.Must(t, err)
 		}
 	}
 }
@@ -453,9 +429,7 @@ func TestPatchesAgainstModel(t *testing.T) {
 func holds(t *testing.T, r *Repo, want map[string]string) []indexEntry {
 	t.Helper()
 	v, err := r.openIndex()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	var list []indexEntry
 	got := make(map[string]string)
 	err = v.all(func(e indexEntry) error {
@@ -463,9 +437,7 @@ func holds(t *testing.T, r *Repo, want map[string]string) []indexEntry {
 		list = append(list, bytes.Clone(e))
 		return nil
 	})
-	if err := errors.Join(err, v.close()); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, errors.Join(err, v.close()))
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Fatal(diff)
 	}
@@ -495,25 +467,17 @@ func clashes(all map[string]patch, name string) bool {
 // a person staged in both of its files, and the shared index long out of use.
 func splitDisk(t *testing.T, m *faultfs.Mem) (shared string) {
 	t.Helper()
-	if err := Init(m, false); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, Init(m, false))
 	r, err := Open(m, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	entry := func(name string) indexEntry { return newIndexEntry(name, protocol.Blob{1}, modeFile, fileStat{}) }
 	writeSplit(t, r, []indexEntry{entry("gone"), entry("staged-before"), entry("staged-twice")}, overlay{
 		changed: []changedEntry{{pos: 0}, {pos: 2, entry: newIndexEntry("staged-twice", protocol.Blob{2}, modeFile, fileStat{})}},
 		added:   []indexEntry{entry("staged-late")},
 	})
 	l, err := r.linkOf(indexFile)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := m.SyncAll(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
+	testenv.Must(t, m.SyncAll())
 	return sharedIndex + l.shared.String()
 }
 
@@ -551,9 +515,7 @@ func TestCrashKeepsSharedIndexes(t *testing.T) {
 	shared := splitDisk(t, begin)
 	m := begin.Copy()
 	before := m.Ops()
-	if err := joinSplit(t.Context(), m, events[:1], nil); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, joinSplit(t.Context(), m, events[:1], nil))
 	ops := m.Ops() - before
 	if _, err := m.Lstat(shared); !errors.Is(err, fs.ErrNotExist) {
 		t.Fatalf("the shared index is still there: %v", err)
@@ -588,9 +550,7 @@ func TestCrashKeepsSharedIndexes(t *testing.T) {
 					}
 					return nil
 				})
-				if err := errors.Join(err, v.close()); err != nil {
-					t.Fatal(err)
-				}
+				testenv.Must(t, errors.Join(err, v.close()))
 				if diff := cmp.Diff(want, got); diff != "" || v.link != nil {
 					t.Fatalf("after a crash at %d: %s", n, diff)
 				}
@@ -615,9 +575,7 @@ func TestTakenOverIndexIsDurableFirst(t *testing.T) {
 		}
 		return false
 	})
-	if err := joinSplit(t.Context(), m, story()[:1], nil); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, joinSplit(t.Context(), m, story()[:1], nil))
 	i := slices.Index(order, "sync "+tmpIndex)
 	if i < 0 {
 		t.Fatalf("the index is not synced: %q", order)
@@ -656,8 +614,7 @@ func TestRemakingTheIndexIsInterrupted(t *testing.T) {
 // A split index is checked with the shared one that it changes, and what either holds
 // is held against the last commit.
 func TestCheckIndex(t *testing.T) {
-	needGit(t)
-	h := newHive(t)
+	h := gitHive(t)
 	for i := range 3 {
 		h.commit(put(fmt.Sprintf("agents/a/inbox/%d.json", i), "x"))
 		h.syncIndex()
@@ -675,29 +632,19 @@ func TestCheckIndex(t *testing.T) {
 	check("behind a commit", 2, nil)
 	for _, name := range []string{indexFile, shared} {
 		data, _, err := durable.ReadFile(h.disk, name, mostIndex)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		bad := slices.Clone(data)
 		bad[len(bad)/2] ^= 1
 		for _, other := range [][]byte{bad, data[:len(data)-1], {}} {
-			if err := durable.Publish(h.disk, name, other, 0o644, false); err != nil {
-				t.Fatal(err)
-			}
+			testenv.Must(t, durable.Publish(h.disk, name, other, 0o644, false))
 			check(name+" damaged", 0, ErrIndex)
 		}
-		if err := durable.Publish(h.disk, name, data, 0o644, false); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, durable.Publish(h.disk, name, data, 0o644, false))
 	}
 	check("as it was", 2, nil)
-	if err := h.disk.Remove(shared); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, h.disk.Remove(shared))
 	check("without the shared one", 0, ErrIndex)
-	if err := h.disk.Remove(indexFile); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, h.disk.Remove(indexFile))
 	check("without one", 0, fs.ErrNotExist)
 }
 
@@ -717,8 +664,7 @@ func (d *onOpen) Open(name string) (durable.File, error) {
 // A hived that makes one file of a split index while another program reads it is
 // no damage.
 func TestCheckIndexWhileItBecomesOneFile(t *testing.T) {
-	needGit(t)
-	h := newHive(t)
+	h := gitHive(t)
 	h.commit(put("board.md", "one\n"))
 	h.syncIndex()
 	h.split()
@@ -739,8 +685,7 @@ func TestCheckIndexWhileItBecomesOneFile(t *testing.T) {
 
 // What cannot be read may refer to any shared index.
 func TestUnreadableFileKeepsSharedIndexes(t *testing.T) {
-	needGit(t)
-	h := newHive(t)
+	h := gitHive(t)
 	h.commit(put("board.md", "one\n"))
 	h.syncIndex()
 	h.split()

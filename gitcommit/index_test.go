@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hived/hived/internal/testenv"
 	"github.com/hived/hived/protocol"
 )
 
@@ -81,32 +82,24 @@ func TestIndexFormsAreReadOrMadeAgain(t *testing.T) {
 
 // The index never hides that a file is not what was committed.
 func TestIndexTellsTheTruth(t *testing.T) {
-	needGit(t)
-	h := newHive(t)
+	h := gitHive(t)
 	h.commit(put("agents/a/memory.md", "one\n"), put("agents/a/inbox/1.json", "{}"))
 	h.write("agents/a/memory.md", "two\n") // the agent went on writing
 	h.syncIndex()
-	if got := h.git("status", "--porcelain"); got != " M agents/a/memory.md" {
-		t.Errorf("status is %q", got)
-	}
+	h.says(" M agents/a/memory.md", "status", "--porcelain")
 	h.commit(put("agents/a/memory.md", "two\n"))
 	h.clean()
 	h.write("agents/a/inbox/1.json", "[]")
-	if got := h.git("status", "--porcelain"); got != " M agents/a/inbox/1.json" {
-		t.Errorf("status is %q", got)
-	}
+	h.says(" M agents/a/inbox/1.json", "status", "--porcelain")
 }
 
 func TestIndexRecordsStatOnlyOfOldFiles(t *testing.T) {
-	needGit(t)
-	h := newHive(t)
+	h := gitHive(t)
 	now := time.Unix(1_900_000_000, 0)
 	h.repo.opt.Now = func() time.Time { return now }
 	h.commit(put("agents/a/inbox/old", "x"), put("agents/a/inbox/young", "y"))
 	young := now.Add(-10 * time.Millisecond)
-	if err := os.Chtimes(filepath.Join(h.dir, "agents/a/inbox/young"), young, young); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, os.Chtimes(filepath.Join(h.dir, "agents/a/inbox/young"), young, young))
 	more, err := h.repo.SyncIndex(t.Context())
 	if err != nil || !more {
 		t.Fatalf("more is %v, %v", more, err)
@@ -121,14 +114,11 @@ func TestIndexRecordsStatOnlyOfOldFiles(t *testing.T) {
 	if got := h.bare(); got != "" {
 		t.Errorf("without stat data: %q", got)
 	}
-	if got := h.git("diff-files"); got != "" {
-		t.Errorf("git does not believe the stat data: %s", got)
-	}
+	h.says("", "diff-files")
 }
 
 func TestIndexTakesBranchesOfAPerson(t *testing.T) {
-	needGit(t)
-	h := newHive(t)
+	h := gitHive(t)
 	h.commit(put("board.md", "one\n"))
 	h.syncIndex()
 	h.write("x", "x")
@@ -148,12 +138,8 @@ func (h *hive) entries(visit func(indexEntry)) {
 	if err == nil {
 		err = v.all(func(e indexEntry) error { visit(e); return nil })
 	}
-	if err != nil {
-		h.t.Fatal(err)
-	}
-	if err := v.close(); err != nil {
-		h.t.Fatal(err)
-	}
+	testenv.Must(h.t, err)
+	testenv.Must(h.t, v.close())
 }
 
 // bare lists the entries without stat data.
@@ -171,23 +157,16 @@ func (h *hive) bare() string {
 // TestSyncNames: the names are right at once and no file is read for them; the
 // stat data comes with a later SyncIndex.
 func TestSyncNames(t *testing.T) {
-	needGit(t)
-	h := newHive(t)
+	h := gitHive(t)
 	h.repo.opt.Now = func() time.Time { return time.Now().Add(time.Minute) } // every file is old
 	h.commit(put("agents/a/inbox/1", "x"), put("agents/a/inbox/2", "y"))
-	if err := h.repo.SyncNames(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, h.repo.SyncNames(t.Context()))
 	if got := h.bare(); got != "agents/a/inbox/1 agents/a/inbox/2" {
 		t.Errorf("without stat data: %q", got)
 	}
-	if got := h.git("diff", "--cached", "--name-only"); got != "" {
-		t.Errorf("the index differs from the commit in %s", got)
-	}
+	h.says("", "diff", "--cached", "--name-only")
 	h.commit(put("agents/a/inbox/3", "z"))
-	if err := h.repo.SyncNames(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, h.repo.SyncNames(t.Context()))
 	h.open() // a new daemon knows nothing of what the last one put off
 	h.repo.opt.Now = func() time.Time { return time.Now().Add(time.Minute) }
 	if more, err := h.repo.SyncIndex(t.Context()); err != nil || more {
@@ -201,16 +180,13 @@ func TestSyncNames(t *testing.T) {
 // TestManyWithoutStatData: more of them than are known at once get theirs, those
 // that come in between too, and what cannot have any does not go on for ever.
 func TestManyWithoutStatData(t *testing.T) {
-	needGit(t)
-	h := newHive(t)
+	h := gitHive(t)
 	h.repo.opt.Now = func() time.Time { return time.Now().Add(time.Minute) } // every file is old
 	h.repo.dirty.mostBare = 3
 	sync := func(files int) bool {
 		t.Helper()
 		more, err := h.repo.syncUpTo(t.Context(), files)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		return more
 	}
 	for i := range 10 {
@@ -240,8 +216,7 @@ func TestManyWithoutStatData(t *testing.T) {
 // TestIndexUnusableTwice: an index that cannot be used and could not be written
 // again is made from the tree by the next call.
 func TestIndexUnusableTwice(t *testing.T) {
-	needGit(t)
-	h := newHive(t)
+	h := gitHive(t)
 	h.commit(put("agents/a/inbox/1", "x"))
 	h.syncIndex()
 	h.write(".git/index", "garbage")

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"hash"
+	"io/fs"
 
 	"github.com/hived/hived/internal/durable"
 	"github.com/hived/hived/internal/failpoint"
@@ -21,7 +22,7 @@ func (r *Repo) writeIndex(ctx context.Context, v *indexView, patches []patch) er
 	err := r.writeEntries(v, patches)
 	// Some systems do not replace a file that is open.
 	if err = errors.Join(err, v.close()); err != nil {
-		return errors.Join(err, ignoreMissing(r.disk.Remove(tmpIndex)))
+		return errors.Join(err, discard(r.disk, tmpIndex))
 	}
 	info, err := r.placeIndex(ctx, v.info)
 	if err != nil {
@@ -50,7 +51,7 @@ func (r *Repo) writeEntries(v *indexView, patches []patch) error {
 	if list, err = v.patched(patches); err != nil {
 		return err
 	}
-	if err := ignoreMissing(r.disk.Remove(tmpIndex)); err != nil {
+	if err := discard(r.disk, tmpIndex); err != nil {
 		return err
 	}
 	if w.f, err = r.disk.Create(tmpIndex, 0o644); err != nil {
@@ -133,10 +134,10 @@ func (r *Repo) placeIndex(ctx context.Context, was durable.Info) (durable.Info, 
 		err = r.lock(ctx, tmpIndex, indexFile+lockExt, 0)
 	}
 	if err != nil {
-		return next, errors.Join(err, ignoreMissing(r.disk.Remove(tmpIndex)))
+		return next, errors.Join(err, discard(r.disk, tmpIndex))
 	}
 	now, err := r.disk.Lstat(indexFile)
-	if missing(err) {
+	if errors.Is(err, fs.ErrNotExist) {
 		now, err = durable.Info{}, nil
 	}
 	if err == nil && !sameIndex(now, was) {
@@ -147,8 +148,8 @@ func (r *Repo) placeIndex(ctx context.Context, was durable.Info) (durable.Info, 
 		err = r.disk.Rename(indexFile+lockExt, indexFile)
 	}
 	if err != nil {
-		return next, errors.Join(err, ignoreMissing(r.disk.Remove(indexFile+lockExt)), ignoreMissing(r.disk.Remove(tmpIndex)))
+		return next, errors.Join(err, discard(r.disk, indexFile+lockExt, tmpIndex))
 	}
 	failpoint.Hit(failpoint.IndexPlaced)
-	return next, ignoreMissing(r.disk.Remove(tmpIndex))
+	return next, discard(r.disk, tmpIndex)
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io/fs"
 	"path"
 	"strconv"
 	"strings"
@@ -91,7 +92,7 @@ func initialise(disk durable.FS, adopt bool) error {
 func freshGit(disk durable.FS) (bool, error) {
 	info, err := disk.Lstat(gitDir)
 	switch {
-	case missing(err):
+	case errors.Is(err, fs.ErrNotExist):
 		if err := disk.Mkdir(gitDir, 0o755); err != nil {
 			return false, err
 		}
@@ -127,7 +128,7 @@ func complete(disk durable.FS, m marker) error {
 	if err := ensureLines(disk, gitDir+"/info/attributes", attributed); err != nil {
 		return err
 	}
-	if _, err := disk.Lstat(headFile); missing(err) {
+	if _, err := disk.Lstat(headFile); errors.Is(err, fs.ErrNotExist) {
 		if err := publish(disk, headFile, []byte("ref: "+branchRefs+m.branch+"\n")); err != nil {
 			return err
 		}
@@ -199,7 +200,7 @@ func markerText(m marker) string {
 
 func readMarker(disk durable.FS) (marker, error) {
 	data, err := readSmall(disk, configFile, mostSmall)
-	if missing(err) {
+	if errors.Is(err, fs.ErrNotExist) {
 		return marker{}, fmt.Errorf("%w: it has no config; `hived init --adopt` builds upon it", ErrForeign)
 	}
 	if err != nil {
@@ -272,7 +273,7 @@ func (m *marker) set(key, value string) error {
 // ensureLines appends the lines that a file lacks.
 func ensureLines(disk durable.FS, name string, want []string) error {
 	data, err := readSmall(disk, name, mostSmall)
-	if err != nil && !missing(err) {
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	have := make(map[string]bool)
@@ -295,20 +296,9 @@ func ensureLines(disk durable.FS, name string, want []string) error {
 }
 
 // publish writes a file of .git whole, durably, under its name.
-func publish(disk durable.FS, name string, data []byte) (err error) {
+func publish(disk durable.FS, name string, data []byte) error {
 	tmp := gitDir + "/" + tmpPrefix + "file"
-	if err := ignoreMissing(disk.Remove(tmp)); err != nil {
-		return err
-	}
-	f, err := disk.Create(tmp, 0o644)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(data)
-	if err == nil {
-		err = f.Sync()
-	}
-	if err = errors.Join(err, f.Close()); err != nil {
+	if err := writeTmp(disk, tmp, data, durable.Synced); err != nil {
 		return err
 	}
 	if err := disk.Rename(tmp, name); err != nil {

@@ -8,15 +8,14 @@ import (
 	"testing"
 
 	"github.com/hived/hived/internal/durable"
+	"github.com/hived/hived/internal/testenv"
 )
 
 func bare(t *testing.T) *hive {
 	t.Helper()
 	h := &hive{t: t, dir: t.TempDir()}
 	disk, err := durable.Open(h.dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	t.Cleanup(func() { disk.Close() })
 	h.disk = disk
 	return h
@@ -65,26 +64,18 @@ func TestInitTwiceAndInsideAnother(t *testing.T) {
 	outer := h.dir
 	h.git("init", "-q")
 	h.dir = filepath.Join(outer, "hive")
-	if err := os.Mkdir(h.dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, os.Mkdir(h.dir, 0o755))
 	disk, err := durable.Open(h.dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	defer disk.Close()
 	h.disk = disk
 	for range 2 {
-		if err := Init(disk, false); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, Init(disk, false))
 	}
 	h.open()
 	h.commit(put("board.md", "x"))
 	h.sound()
-	if got := h.git("config", "--get", "gc.auto"); got != "0" {
-		t.Errorf("gc.auto is %q", got)
-	}
+	h.says("0", "config", "--get", "gc.auto")
 	h.dir = outer
 	if out, err := h.tryGit("log"); err == nil {
 		t.Errorf("the outer repository has %q", out)
@@ -103,13 +94,9 @@ func TestAdoptBuildsUpon(t *testing.T) {
 	h.git("commit", "-qm", "old\n\nHive-Seq: 1-99\nHive-Sum: "+strings.Repeat("a", 32))
 	old := h.git("rev-parse", "HEAD")
 	for range 2 {
-		if err := Init(h.disk, true); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, Init(h.disk, true))
 	}
-	if got := h.git("config", "user.name"); got != "Somebody" {
-		t.Errorf("user.name is %q", got)
-	}
+	h.says("Somebody", "config", "user.name")
 	if got := h.read(".git/info/exclude"); !strings.HasPrefix(got, "*.o\n") || !strings.Contains(got, "/agents/\n") {
 		t.Errorf("exclude is %q", got)
 	}
@@ -120,19 +107,14 @@ func TestAdoptBuildsUpon(t *testing.T) {
 	h.commit(put("agents/old/inbox/1.json", "{}"), put("registry.json", "{}"))
 	h.open()
 	h.commit(put("agents/old/inbox/2.json", "{}"))
-	if got := h.git("rev-parse", "work/mine~2"); got != old {
-		t.Errorf("the old history is not below: %s", got)
-	}
+	h.says(old, "rev-parse", "work/mine~2")
 	h.sound()
 	h.clean()
-	if got := h.check(); len(got) != 0 {
-		t.Errorf("check says %q", got)
-	}
+	h.intact()
 }
 
 func TestOpenTellsDamage(t *testing.T) {
-	needGit(t)
-	h := newHive(t)
+	h := gitHive(t)
 	h.commit(put("board.md", "x"))
 	h.write(".git/HEAD", "")
 	h.open()

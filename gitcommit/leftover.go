@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 
 	"github.com/hived/hived/internal/durable"
 	"github.com/hived/hived/protocol"
@@ -37,7 +38,7 @@ func (r *Repo) landLeftover(tip protocol.Blob) error {
 	if err := r.packer.syncNames(); err != nil {
 		return fmt.Errorf("finish the commit that a crash interrupted: %w", err)
 	}
-	err = r.moveRefNow(tip, c.id)
+	err = r.moveRef(tip, c.id, r.tryLock)
 	if errors.Is(err, ErrLocked) || errors.Is(err, errRaced) {
 		return nil // somebody works on the branch: it is theirs now
 	}
@@ -55,9 +56,9 @@ func (r *Repo) freeOwnLock(id protocol.Blob) error {
 	lock := refFile(r.branch) + lockExt
 	data, err := readSmall(r.disk, lock, mostSmall)
 	if err != nil || string(data) != id.String()+"\n" {
-		return ignoreMissing(err)
+		return durable.IgnoreNotExist(err)
 	}
-	if err := ignoreMissing(r.disk.Remove(lock)); err != nil {
+	if err := discard(r.disk, lock); err != nil {
 		return fmt.Errorf("remove hived's own lock of before a crash: %w", err)
 	}
 	return nil
@@ -158,7 +159,7 @@ func (r *Repo) everNamed(id protocol.Blob) (bool, error) {
 // readTail reads the end of a file; nothing where it is missing.
 func readTail(disk durable.FS, name string) ([]byte, error) {
 	f, err := disk.Open(name)
-	if missing(err) {
+	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	if err != nil {

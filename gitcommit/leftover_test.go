@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/hived/hived/internal/durable"
+	"github.com/hived/hived/internal/testenv"
 	"github.com/hived/hived/protocol"
 )
 
@@ -38,8 +39,7 @@ func (h *hive) interrupted(changes ...change) protocol.Blob {
 }
 
 func TestInterruptedCommitIsFinished(t *testing.T) {
-	needGit(t)
-	h := newHive(t)
+	h := gitHive(t)
 	h.commit(put("board.md", "one\n"))
 	id := h.interrupted(put("board.md", "two\n"), put("agents/a/inbox/1.json", "{}"))
 	if out := h.git("fsck", "--strict"); !strings.Contains(out, "dangling commit "+id.String()) {
@@ -52,19 +52,14 @@ func TestInterruptedCommitIsFinished(t *testing.T) {
 	h.commit(put("board.md", "three\n"))
 	h.silent()
 	h.clean()
-	if got := h.check(); len(got) != 0 {
-		t.Errorf("check says %q", got)
-	}
+	h.intact()
 }
 
 func TestInterruptedFirstCommitIsFinished(t *testing.T) {
-	needGit(t)
-	h := newHive(t)
+	h := gitHive(t)
 	id := h.commit(put("board.md", "one\n")).Commit
 	for _, name := range []string{"refs/heads/main", "logs/refs/heads/main", "logs/HEAD"} {
-		if err := os.Remove(filepath.Join(h.dir, ".git", name)); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, os.Remove(filepath.Join(h.dir, ".git", name)))
 	}
 	h.open()
 	if head, err := h.repo.Head(); err != nil || head.Commit != id {
@@ -74,8 +69,7 @@ func TestInterruptedFirstCommitIsFinished(t *testing.T) {
 }
 
 func TestCommitTakenOutByAPersonIsNotFinished(t *testing.T) {
-	needGit(t)
-	h := newHive(t)
+	h := gitHive(t)
 	h.commit(put("board.md", "one\n"))
 	h.commit(put("board.md", "two\n"))
 	h.git("reset", "-q", "HEAD~1")
@@ -86,22 +80,15 @@ func TestCommitTakenOutByAPersonIsNotFinished(t *testing.T) {
 }
 
 func TestDamagedLeftoverIsNotFinished(t *testing.T) {
-	needGit(t)
-	h := newHive(t)
+	h := gitHive(t)
 	h.commit(put("board.md", "one\n"))
 	id := h.interrupted(put("board.md", strings.Repeat("two\n", 100)))
 	pack := h.packOf(id)
 	data, err := os.ReadFile(pack)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	data[packHeader+8] ^= 0x55 // in the blob, which comes first
-	if err := os.Chmod(pack, 0o644); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(pack, data, 0o444); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, os.Chmod(pack, 0o644))
+	testenv.Must(t, os.WriteFile(pack, data, 0o444))
 	h.open()
 	if head, err := h.repo.Head(); err != nil || head.Seq != 1 {
 		t.Errorf("history ends at %+v, %v", head, err)
@@ -112,9 +99,7 @@ func TestDamagedLeftoverIsNotFinished(t *testing.T) {
 func (h *hive) packOf(id protocol.Blob) string {
 	h.t.Helper()
 	packs, err := newestPacks(h.disk)
-	if err != nil {
-		h.t.Fatal(err)
-	}
+	testenv.Must(h.t, err)
 	for _, p := range packs {
 		if x, err := readIdx(h.disk, packStem(p)); err == nil && x.has(id) {
 			return filepath.Join(h.dir, packStem(p)+".pack")
@@ -128,9 +113,7 @@ func (h *hive) losePack(id protocol.Blob) {
 	h.t.Helper()
 	pack := h.packOf(id)
 	for _, name := range []string{pack, strings.TrimSuffix(pack, "pack") + "idx"} {
-		if err := os.Remove(name); err != nil {
-			h.t.Fatal(err)
-		}
+		testenv.Must(h.t, os.Remove(name))
 	}
 }
 
@@ -151,9 +134,7 @@ func TestVanishedPackIsWrittenAgain(t *testing.T) {
 			next(h)
 			h.silent()
 			h.clean()
-			if got := h.check(); len(got) != 0 {
-				t.Errorf("check says %q", got)
-			}
+			h.intact()
 		})
 	}
 }
@@ -185,9 +166,7 @@ func TestRepackedPackIsNotWrittenAgain(t *testing.T) {
 				h.git(args...)
 			} else {
 				data, err := os.ReadFile(h.packOf(id))
-				if err != nil {
-					t.Fatal(err)
-				}
+				testenv.Must(t, err)
 				h.losePack(id)
 				if out, err := h.gitWith(string(data), "unpack-objects", "-q"); err != nil {
 					t.Fatal(out)
@@ -242,9 +221,7 @@ func TestMissingBranchIsRestored(t *testing.T) {
 				if !h.alerted("git-branch-restored") {
 					t.Error("no alert")
 				}
-				if got := h.git("rev-parse", "main~1"); got != id.String() {
-					t.Errorf("it is built upon %s", got)
-				}
+				h.says(id.String(), "rev-parse", "main~1")
 				h.git("symbolic-ref", "HEAD", "refs/heads/main")
 				h.silent()
 				h.clean()

@@ -31,19 +31,27 @@ const (
 )
 
 // writeTmp writes one of hived's own temporary files, replacing a leftover.
-func (r *Repo) writeTmp(name string, data []byte, sync bool) error {
-	if err := ignoreMissing(r.disk.Remove(name)); err != nil {
+func writeTmp(disk durable.FS, name string, data []byte, sync durable.Sync) error {
+	if err := discard(disk, name); err != nil {
 		return err
 	}
-	f, err := r.disk.Create(name, 0o644)
+	f, err := disk.Create(name, 0o644)
 	if err != nil {
 		return err
 	}
 	_, err = f.Write(data)
-	if err == nil && sync {
+	if err == nil && bool(sync) {
 		err = f.Sync()
 	}
 	return errors.Join(err, f.Close())
+}
+
+// discard removes files where they are there.
+func discard(disk durable.FS, names ...string) (err error) {
+	for _, name := range names {
+		err = errors.Join(err, durable.IgnoreNotExist(disk.Remove(name)))
+	}
+	return err
 }
 
 // lock takes one of git's locks as tryLock does. It waits 50 ms times the
@@ -109,7 +117,7 @@ func (r *Repo) breakStale(name string) (freed bool, since time.Time, err error) 
 	if again, err := r.disk.Lstat(name); err != nil || again.Ino != info.Ino || !again.ModTime.Equal(info.ModTime) {
 		return false, since, nil //nolint:nilerr // somebody else has it now: the next attempt looks again
 	}
-	if err := ignoreMissing(r.disk.Remove(name)); err != nil {
+	if err := discard(r.disk, name); err != nil {
 		return false, since, fmt.Errorf("remove a stale lock of git: %w", err)
 	}
 	r.alert("git-stale-lock", fmt.Sprintf("removed %s, held since %s by a process that is gone", name, since.UTC().Format(time.RFC3339)))
@@ -150,7 +158,7 @@ func (r *Repo) sweep() error {
 		if !r.sameFile(tmp, lock) {
 			continue
 		}
-		if err := ignoreMissing(r.disk.Remove(lock)); err != nil {
+		if err := discard(r.disk, lock); err != nil {
 			return fmt.Errorf("remove hived's own lock of before a crash: %w", err)
 		}
 	}
@@ -162,7 +170,7 @@ func (r *Repo) sweep() error {
 		if !strings.HasPrefix(e.Name, tmpPrefix) {
 			continue
 		}
-		if err := ignoreMissing(r.disk.Remove(gitDir + "/" + e.Name)); err != nil {
+		if err := discard(r.disk, gitDir+"/"+e.Name); err != nil {
 			return fmt.Errorf("remove a leftover: %w", err)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/hived/hived/internal/durable"
+	"github.com/hived/hived/internal/testenv"
 )
 
 // hold makes a lock of git's of a given age.
@@ -19,9 +20,7 @@ func (h *hive) hold(name string, age time.Duration) string {
 	h.write(name, "")
 	full := filepath.Join(h.dir, name)
 	then := time.Now().Add(-age)
-	if err := os.Chtimes(full, then, then); err != nil {
-		h.t.Fatal(err)
-	}
+	testenv.Must(h.t, os.Chtimes(full, then, then))
 	return full
 }
 
@@ -128,8 +127,7 @@ func TestWaitForLockEndsWithTheContext(t *testing.T) {
 }
 
 func TestIndexLockDelaysOnlyTheIndex(t *testing.T) {
-	needGit(t)
-	h := newHive(t)
+	h := gitHive(t)
 	h.hold(".git/index.lock", time.Second)
 	h.hold(".git/HEAD.lock", time.Second)
 	h.commit(put("board.md", "one\n"))
@@ -152,12 +150,8 @@ func TestIndexLockDelaysOnlyTheIndex(t *testing.T) {
 func TestOwnLocksGoAtOpen(t *testing.T) {
 	h := newHive(t)
 	h.commit(put("board.md", "one\n"))
-	if err := h.repo.writeTmp(tmpRef, []byte("x"), false); err != nil {
-		t.Fatal(err)
-	}
-	if err := h.disk.Link(tmpRef, mainLock); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, writeTmp(h.disk, tmpRef, []byte("x"), durable.Unsynced))
+	testenv.Must(t, h.disk.Link(tmpRef, mainLock))
 	h.hold(".git/index.lock", 0) // git's
 	h.write(".git/"+tmpPrefix+"commit_pack", "half")
 	h.hold(".git/objects/pack/tmp_pack_git", 0) // git's too
@@ -174,13 +168,10 @@ func TestOwnLocksGoAtOpen(t *testing.T) {
 }
 
 func TestOwnerOfALock(t *testing.T) {
-	needGit(t)
-	h := newHive(t)
+	h := gitHive(t)
 	h.hold(mainLock, 0)
 	info, err := h.disk.Lstat(mainLock)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	if got := h.repo.ownerOf(info); got == ownerAlive {
 		t.Fatal("nobody holds it")
 	} else if got == ownerUnknown {
@@ -201,17 +192,11 @@ func TestOwnerOfALock(t *testing.T) {
 			cmd.Dir = tt.dir
 			cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "GIT_CONFIG_NOSYSTEM=1", "LC_ALL=C", "HOME=" + elsewhere}
 			in, err := cmd.StdinPipe()
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := cmd.Start(); err != nil {
-				t.Fatal(err)
-			}
+			testenv.Must(t, err)
+			testenv.Must(t, cmd.Start())
 			got := h.repo.ownerOf(info)
 			in.Close()
-			if err := cmd.Wait(); err != nil {
-				t.Fatal(err)
-			}
+			testenv.Must(t, cmd.Wait())
 			if got != tt.want {
 				t.Errorf("got %v, want %v", got, tt.want)
 			}

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/hived/hived/internal/durable"
+	"github.com/hived/hived/internal/testenv"
 	"github.com/hived/hived/protocol"
 )
 
@@ -64,14 +65,10 @@ func TestFindInIndex(t *testing.T) {
 				entries = append(entries, packEntry{id: id, offset: want[id]})
 			}
 			var file bytes.Buffer
-			if err := writeIdx(&file, entries, protocol.Blob{}); err != nil {
-				t.Fatal(err)
-			}
+			testenv.Must(t, writeIdx(&file, entries, protocol.Blob{}))
 			in := &countedReads{ReaderAt: bytes.NewReader(file.Bytes())}
 			x, err := readFan(in, int64(file.Len()))
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.Must(t, err)
 			for _, id := range tt.ids {
 				in.n = 0
 				at, ok, err := x.find(in, id)
@@ -101,9 +98,7 @@ func (h *hive) readAll(s *store) {
 	for line := range strings.SplitSeq(list, "\n") {
 		name, typ, _ := strings.Cut(line, " ")
 		var id protocol.Blob
-		if err := id.UnmarshalText([]byte(name)); err != nil {
-			h.t.Fatal(err)
-		}
+		testenv.Must(h.t, id.UnmarshalText([]byte(name)))
 		if _, err := s.read(id, kinds[typ]); err != nil {
 			h.t.Error(err)
 		}
@@ -113,8 +108,7 @@ func (h *hive) readAll(s *store) {
 // Every way in which git stores objects is read, also when it changes between
 // two reads.
 func TestStoreReadsWhatGitWrote(t *testing.T) {
-	needGit(t)
-	h := newHive(t)
+	h := gitHive(t)
 	text := strings.Repeat("a line of the plan that hardly changes\n", 100)
 	for i := range 30 {
 		h.commit(put("board.md", fmt.Sprintf("%s%d\n", text, i)), put(fmt.Sprintf("agents/a/inbox/%d.json", i), strconv.Itoa(i)))
@@ -133,15 +127,9 @@ func TestStoreReadsWhatGitWrote(t *testing.T) {
 		}
 	}
 	pack, err := os.ReadFile(filepath.Join(h.dir, ".git/objects/pack", strings.TrimSuffix(h.onlyPack(), "idx")+"pack"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.RemoveAll(filepath.Join(h.dir, ".git/objects/pack")); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Mkdir(filepath.Join(h.dir, ".git/objects/pack"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
+	testenv.Must(t, os.RemoveAll(filepath.Join(h.dir, ".git/objects/pack")))
+	testenv.Must(t, os.Mkdir(filepath.Join(h.dir, ".git/objects/pack"), 0o755))
 	if out, err := h.gitWith(string(pack), "unpack-objects", "-q"); err != nil {
 		t.Fatal(out)
 	}
@@ -195,9 +183,7 @@ func TestStoreReadsWhilePacksAreMerged(t *testing.T) {
 func TestCommitTellsThatPacksAreGone(t *testing.T) {
 	h := newHive(t)
 	h.commit(put("board.md", "x"))
-	if err := os.RemoveAll(filepath.Join(h.dir, packDir)); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, os.RemoveAll(filepath.Join(h.dir, packDir)))
 	if _, err := h.repo.Commit(t.Context(), h.batch(put("board.md", "y"))); !errors.Is(err, ErrDamaged) {
 		t.Errorf("without packs: %v", err)
 	}
@@ -227,9 +213,7 @@ func FuzzUnpack(f *testing.F) {
 	f.Add([]byte{0x61, 0x10, 0x78, 0x9c})
 	f.Add(append([]byte{0x71}, make([]byte, 30)...))
 	var x bytes.Buffer
-	if err := writeIdx(&x, []packEntry{{id: protocol.Blob{1}, offset: 12}, {id: protocol.Blob{2}, offset: 1 << 40}}, protocol.Blob{3}); err != nil {
-		f.Fatal(err)
-	}
+	testenv.Must(f, writeIdx(&x, []packEntry{{id: protocol.Blob{1}, offset: 12}, {id: protocol.Blob{2}, offset: 1 << 40}}, protocol.Blob{3}))
 	f.Add(x.Bytes())
 	f.Fuzz(func(t *testing.T, data []byte) {
 		if _, _, used, err := readEntryHead(data, 1000); err == nil && used > len(data) {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/hived/hived/internal/durable"
 	"github.com/hived/hived/internal/durable/faultfs"
+	"github.com/hived/hived/internal/testenv"
 	"github.com/hived/hived/protocol"
 )
 
@@ -21,9 +22,7 @@ import (
 func (h *hive) packList(without ...pack) []pack {
 	h.t.Helper()
 	all, err := allPacks(h.repo, h.disk)
-	if err != nil {
-		h.t.Fatal(err)
-	}
+	testenv.Must(h.t, err)
 	var out []pack
 	for _, p := range all {
 		known := false
@@ -41,9 +40,7 @@ func (h *hive) merge(packs []pack) {
 	h.t.Helper()
 	h.repo.merging.Lock()
 	defer h.repo.merging.Unlock()
-	if err := h.repo.merge(h.t.Context(), packs); err != nil {
-		h.t.Fatal(err)
-	}
+	testenv.Must(h.t, h.repo.merge(h.t.Context(), packs))
 }
 
 var chainLine = regexp.MustCompile(`chain length = (\d+): (\d+) object`)
@@ -52,15 +49,11 @@ var chainLine = regexp.MustCompile(`chain length = (\d+): (\d+) object`)
 func (h *hive) longestChain() (longest int) {
 	h.t.Helper()
 	found, err := filepath.Glob(filepath.Join(h.dir, ".git/objects/pack/*.idx"))
-	if err != nil {
-		h.t.Fatal(err)
-	}
+	testenv.Must(h.t, err)
 	for _, name := range found {
 		for _, m := range chainLine.FindAllStringSubmatch(h.git("verify-pack", "-v", name), -1) {
 			n, err := strconv.Atoi(m[1])
-			if err != nil {
-				h.t.Fatal(err)
-			}
+			testenv.Must(h.t, err)
 			longest = max(longest, n)
 		}
 	}
@@ -79,8 +72,7 @@ func (h *hive) add(from, to int) {
 // A directory that is the same twice ends one chain and stands in the middle of
 // another: together they would be too long.
 func TestChainsStayShort(t *testing.T) {
-	needGit(t)
-	h := newHive(t)
+	h := gitHive(t)
 	h.add(0, 41)
 	h.merge(h.packList())
 	old := h.packList()
@@ -97,16 +89,13 @@ func TestChainsStayShort(t *testing.T) {
 	}
 	h.silent()
 	h.readAll(newStore(h.disk))
-	if got := h.check(); len(got) != 0 {
-		t.Errorf("check says %q", got)
-	}
+	h.intact()
 }
 
 // Two objects of which each is stored as a difference from the other, in
 // different packs, still have a base when these are one.
 func TestMergeMakesNoCircle(t *testing.T) {
-	needGit(t)
-	h := newHive(t)
+	h := gitHive(t)
 	x := strings.Repeat("a text of some length, ", 20)
 	y := x + "and a bit more"
 	h.commit(put("agents/a/inbox/1", x), put("agents/a/inbox/2", y))
@@ -121,8 +110,7 @@ func TestMergeMakesNoCircle(t *testing.T) {
 
 // Packs of git's own are recognised while they are merged, and left alone.
 func TestForeignPacksStay(t *testing.T) {
-	needGit(t)
-	h := newHive(t)
+	h := gitHive(t)
 	h.add(0, 20)
 	h.git("repack", "-adfq")
 	theirs := h.onlyPack()
@@ -191,8 +179,7 @@ func (h *hive) liveBeside(count, batch int) (most int) {
 
 // Nothing is ever missing, and packs do not pile up.
 func TestConsolidateBesideCommits(t *testing.T) {
-	needGit(t)
-	h := newHive(t)
+	h := gitHive(t)
 	h.opt.Bulk = true
 	h.open()
 	if most := h.liveBeside(900, 3); most > 200 {
@@ -217,13 +204,10 @@ func BenchmarkConsolidateBesideCommits(b *testing.B) {
 // What was merged is still known to be there, and written again if a person's
 // repack takes it away.
 func TestMergedPackThatVanishesIsWrittenAgain(t *testing.T) {
-	needGit(t)
-	h := newHive(t)
+	h := gitHive(t)
 	h.add(0, 5)
 	h.merge(h.packList())
-	if err := h.repo.packer.remove(h.packList()[0].stem); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, h.repo.packer.remove(h.packList()[0].stem))
 	h.add(5, 6)
 	h.silent()
 	h.readAll(newStore(h.disk))
@@ -244,9 +228,7 @@ func TestFailedMergeIsTriedAgain(t *testing.T) {
 			t.Fatal(err)
 		}
 		r, err := Open(m, Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		ctx, cancel := context.WithCancel(t.Context())
 		if cancel(); n > 1 {
 			ctx = t.Context()
@@ -331,9 +313,7 @@ func TestPatchedFileCostsItsPatches(t *testing.T) {
 	}
 	h.silent()
 	h.readAll(newStore(h.disk))
-	if got := h.check(); len(got) != 0 {
-		t.Errorf("check says %q", got)
-	}
+	h.intact()
 }
 
 func TestHasVersions(t *testing.T) {

@@ -297,7 +297,7 @@ func (p *packer) syncNames() error {
 
 // file writes one temporary file whole and synced.
 func (p *packer) file(name string, fill func(*bufio.Writer) error) error {
-	if err := p.fs.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := discard(p.fs, name); err != nil {
 		return err
 	}
 	f, err := p.fs.Create(name, 0o444)
@@ -317,22 +317,15 @@ func (p *packer) file(name string, fill func(*bufio.Writer) error) error {
 	}
 	p.buf.Reset(io.Discard)
 	if err != nil {
-		return errors.Join(err, ignoreMissing(p.fs.Remove(name)))
+		return errors.Join(err, discard(p.fs, name))
 	}
 	return nil
-}
-
-func ignoreMissing(err error) error {
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	return err
 }
 
 // remove takes a pack away that no ref needs.
 func (p *packer) remove(stem string) error {
 	for _, ext := range []string{".idx", ".rev", ".pack"} {
-		if err := ignoreMissing(p.fs.Remove(stem + ext)); err != nil {
+		if err := discard(p.fs, stem+ext); err != nil {
 			return err
 		}
 	}
@@ -343,7 +336,7 @@ func (p *packer) remove(stem string) error {
 // extension, with the extensions that stand beside.
 func packNames(disk durable.FS) (map[string][]string, error) {
 	entries, err := disk.ReadDir(packDir)
-	if missing(err) {
+	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("list packs: %w: %w; `hived repair` rebuilds the repository from the log", ErrDamaged, err)
 	}
 	if err != nil {

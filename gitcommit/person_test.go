@@ -10,14 +10,16 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/hived/hived/internal/testenv"
+	"github.com/hived/hived/protocol"
 )
 
 // What a person does to the repository is built upon, never overwritten
 // (spec §6).
 
 func TestPersonsCommitIsBuiltUpon(t *testing.T) {
-	needGit(t)
-	h := newHive(t)
+	h := gitHive(t)
 	h.commit(put("board.md", "plan\n"))
 	h.syncIndex()
 	h.write("README.md", "by a person\n")
@@ -26,36 +28,26 @@ func TestPersonsCommitIsBuiltUpon(t *testing.T) {
 	h.commit(put("agents/a/inbox/1.json", "{}"))
 	h.sound()
 	h.clean()
-	if got := h.git("log", "--format=%s"); got != "hive: event 2\na person's\nhive: event 1" {
-		t.Errorf("history is\n%s", got)
-	}
-	if got := h.git("show", "HEAD:README.md"); got != "by a person" {
-		t.Errorf("README.md is %q", got)
-	}
+	h.says("hive: event 2\na person's\nhive: event 1", "log", "--format=%s")
+	h.says("by a person", "show", "HEAD:README.md")
 }
 
 func TestStagedWorkStays(t *testing.T) {
-	needGit(t)
-	h := newHive(t)
+	h := gitHive(t)
 	h.commit(put("board.md", "plan\n"))
 	h.syncIndex()
 	h.write("notes.txt", "staged\n")
 	h.git("add", "notes.txt")
 	h.commit(put("agents/a/inbox/1.json", "{}"))
 	h.syncIndex()
-	if got := h.git("status", "--porcelain"); got != "A  notes.txt" {
-		t.Errorf("status is %q", got)
-	}
+	h.says("A  notes.txt", "status", "--porcelain")
 	h.open() // compares all that hived owns, and nothing else
 	h.syncIndex()
-	if got := h.git("status", "--porcelain"); got != "A  notes.txt" {
-		t.Errorf("status after a restart is %q", got)
-	}
+	h.says("A  notes.txt", "status", "--porcelain")
 }
 
 func TestPersonsEditOfOwnFileIsGivenBackOnce(t *testing.T) {
-	needGit(t)
-	h := newHive(t)
+	h := gitHive(t)
 	h.commit(put("board.md", "one\n"), put("agents/a/memory.md", "m\n"), put("agents/a/inbox/1.json", "{}"))
 	h.syncIndex()
 	h.write("board.md", "two\n")
@@ -72,18 +64,14 @@ func TestPersonsEditOfOwnFileIsGivenBackOnce(t *testing.T) {
 	file := h.batch(put("board.md", "two\n"))
 	b.Last, b.Sum, b.Changes = file.Last, file.Sum, append(b.Changes, file.Changes...)
 	res, err := h.repo.Commit(t.Context(), b)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	if len(res.Own) != 0 || !slices.Equal(res.Overruled, []string{"agents/a/inbox/1.json"}) {
 		t.Errorf("own %q, overruled %q", res.Own, res.Overruled)
 	}
 	if !h.alerted("git-overruled") {
 		t.Error("no alert about what was overruled")
 	}
-	if got := h.git("show", "HEAD:agents/a/inbox/1.json"); got != "{}" {
-		t.Errorf("the inbox file is %q", got)
-	}
+	h.says("{}", "show", "HEAD:agents/a/inbox/1.json")
 	h.write("agents/a/inbox/1.json", "{}")
 	h.sound()
 	h.clean()
@@ -91,8 +79,7 @@ func TestPersonsEditOfOwnFileIsGivenBackOnce(t *testing.T) {
 }
 
 func TestSameTipCommitsTheSecondTime(t *testing.T) {
-	needGit(t)
-	h := newHive(t)
+	h := gitHive(t)
 	h.commit(put("board.md", "one\n"))
 	h.syncIndex()
 	h.write("board.md", "two\n")
@@ -105,14 +92,11 @@ func TestSameTipCommitsTheSecondTime(t *testing.T) {
 	if err != nil || !slices.Equal(res.Own, []string{"board.md"}) {
 		t.Errorf("want board.md told again, got %q, %v", res.Own, err)
 	}
-	if got := h.git("show", "HEAD:board.md"); got != "one" {
-		t.Errorf("board.md is %q", got)
-	}
+	h.says("one", "show", "HEAD:board.md")
 }
 
 func TestAmendedMessageKeepsTheState(t *testing.T) {
-	needGit(t)
-	h := newHive(t)
+	h := gitHive(t)
 	h.commit(put("board.md", "one\n"))
 	h.commit(put("board.md", "two\n"))
 	h.syncIndex()
@@ -120,10 +104,8 @@ func TestAmendedMessageKeepsTheState(t *testing.T) {
 	h.commit(put("board.md", "three\n"))
 	h.sound()
 	h.clean()
-	if got := h.git("log", "--format=%s"); got != "hive: event 3\nbetter words\nhive: event 1" {
-		t.Errorf("history is\n%s", got)
-	}
-	if diff := cmp.Diff([]string{CodeAmended}, h.check()); diff != "" {
+	h.says("hive: event 3\nbetter words\nhive: event 1", "log", "--format=%s")
+	if diff := cmp.Diff([]protocol.Code{protocol.CodeGitAmended}, h.check()); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -131,8 +113,7 @@ func TestAmendedMessageKeepsTheState(t *testing.T) {
 // TestRest: what is let go of is read again, and a person's copy of the newest
 // commit is still known.
 func TestRest(t *testing.T) {
-	needGit(t)
-	h := newHive(t)
+	h := gitHive(t)
 	h.commit(put("board.md", "one\n"), put("agents/a/inbox/1.json", "{}"), put("agents/b/inbox/1.json", "{}"))
 	h.commit(put("board.md", "two\n"))
 	h.syncIndex()
@@ -147,12 +128,8 @@ func TestRest(t *testing.T) {
 	h.commit(put("agents/a/inbox/2.json", "{}"))
 	h.sound()
 	h.clean()
-	if got := h.git("log", "--format=%s"); got != "hive: event 3\nbetter words\nhive: event 1" {
-		t.Errorf("history is\n%s", got)
-	}
-	if got := h.git("ls-tree", "-r", "--name-only", "HEAD", "agents"); got != "agents/a/inbox/1.json\nagents/a/inbox/2.json\nagents/b/inbox/1.json" {
-		t.Errorf("the tree holds\n%s", got)
-	}
+	h.says("hive: event 3\nbetter words\nhive: event 1", "log", "--format=%s")
+	h.says("agents/a/inbox/1.json\nagents/a/inbox/2.json\nagents/b/inbox/1.json", "ls-tree", "-r", "--name-only", "HEAD", "agents")
 }
 
 // TestRecentExpires: the contents of packs are not held longer than a repack
@@ -174,9 +151,7 @@ func TestRecentExpires(t *testing.T) {
 func (h *hive) trailersOf(rev string) string {
 	h.t.Helper()
 	out, err := h.gitWith(h.git("log", "-1", "--format=%B", rev), "interpret-trailers", "--parse")
-	if err != nil {
-		h.t.Fatal(err)
-	}
+	testenv.Must(h.t, err)
 	return out
 }
 
@@ -184,9 +159,7 @@ func (h *hive) trailersOf(rev string) string {
 func (h *hive) again() {
 	h.t.Helper()
 	head, err := h.repo.Head()
-	if err != nil {
-		h.t.Fatal(err)
-	}
+	testenv.Must(h.t, err)
 	for _, e := range h.log[head.Seq:] {
 		b := Batch{First: e.Seq, Last: e.Seq, Sum: e.Sum, Subject: "hive: again", Changes: e.Changes}
 		if _, err := h.repo.Commit(h.t.Context(), b); err != nil {
@@ -232,7 +205,7 @@ func TestAmendAndResetAreCommittedAgain(t *testing.T) {
 			h.sound()
 			h.clean()
 			for _, code := range h.check() {
-				if code != CodeAmended {
+				if code != protocol.CodeGitAmended {
 					t.Errorf("check says %s", code)
 				}
 			}
@@ -264,9 +237,7 @@ func TestHeadElsewhereIsLeftAlone(t *testing.T) {
 			if h.git("rev-parse", "HEAD") != before || h.read(".git/index") != index {
 				t.Error("HEAD or the index was touched")
 			}
-			if got := h.git("log", "-1", "--format=%s", "main"); got != "hive: event 2" {
-				t.Errorf("main is at %q", got)
-			}
+			h.says("hive: event 2", "log", "-1", "--format=%s", "main")
 			if c := h.repo.State(); c.Own() || !strings.Contains(c.String(), "git switch main") {
 				t.Errorf("state says %q", c)
 			}
@@ -335,8 +306,7 @@ func TestOperationInProgressWaits(t *testing.T) {
 }
 
 func TestPackedRefsAndGarbageCollection(t *testing.T) {
-	needGit(t)
-	h := newHive(t)
+	h := gitHive(t)
 	h.commit(put("board.md", "one\n"), put("agents/a/inbox/1.json", "{}"))
 	h.git("pack-refs", "--all")
 	if _, err := os.Lstat(filepath.Join(h.dir, ".git/refs/heads/main")); err == nil {
@@ -350,26 +320,19 @@ func TestPackedRefsAndGarbageCollection(t *testing.T) {
 	h.commit(put("agents/b/inbox/2.json", "{}"))
 	h.sound()
 	h.clean()
-	if got := h.check(); len(got) != 0 {
-		t.Errorf("check says %q", got)
-	}
+	h.intact()
 }
 
 func TestNothingOfTheHiveIsRun(t *testing.T) {
-	needGit(t)
-	h := newHive(t)
+	h := gitHive(t)
 	h.commit(put("board.md", "one\n"))
 	h.syncIndex()
 	trap := filepath.Join(h.dir, "trap.sh")
 	sprung := filepath.Join(h.dir, "sprung")
-	if err := os.WriteFile(trap, []byte("#!/bin/sh\ntouch '"+sprung+"'\ncat\n"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, os.WriteFile(trap, []byte("#!/bin/sh\ntouch '"+sprung+"'\ncat\n"), 0o755))
 	for _, hook := range []string{"pre-commit", "post-commit", "reference-transaction", "post-index-change"} {
 		h.write(".git/hooks/"+hook, "#!/bin/sh\ntouch '"+sprung+"'\n")
-		if err := os.Chmod(filepath.Join(h.dir, ".git/hooks", hook), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, os.Chmod(filepath.Join(h.dir, ".git/hooks", hook), 0o755))
 	}
 	config := h.read(".git/config")
 	h.write(".git/config", config+"[core]\n\tfsmonitor = "+trap+"\n\thooksPath = .git/hooks\n[filter \"x\"]\n\tclean = "+trap+"\n\tsmudge = "+trap+"\n")

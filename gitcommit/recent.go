@@ -2,7 +2,9 @@ package gitcommit
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 	"sync"
 	"time"
@@ -177,7 +179,7 @@ func (r *Repo) elsewhere(p *recentPack) (bool, error) {
 				return true, nil
 			}
 			err := r.strike(packStem(info), lost)
-			gone = gone || missing(err) // a damaged one holds nothing
+			gone = gone || errors.Is(err, fs.ErrNotExist) // a damaged one holds nothing
 		}
 	}
 	for id := range lost {
@@ -214,7 +216,7 @@ func newestPacks(disk durable.FS) ([]durable.Info, error) {
 			continue
 		}
 		info, err := disk.Lstat(stem + ".pack")
-		if missing(err) {
+		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
 		if err != nil {

@@ -2,7 +2,6 @@ package gitcommit
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -140,27 +139,18 @@ const tmpRef = gitDir + "/" + tmpPrefix + "ref"
 
 // moveRef makes the branch name a new commit, if it still names the old one
 // (errRaced otherwise). The new value is on the disk before git's lock is
-// taken, so that the lock is held for the time of a rename. It waits for the
-// lock.
-func (r *Repo) moveRef(ctx context.Context, old, id protocol.Blob) error {
-	return r.moveRefBy(old, id, func(lock string) error { return r.lock(ctx, tmpRef, lock, refWaits) })
-}
-
-// moveRefNow is moveRef without the wait.
-func (r *Repo) moveRefNow(old, id protocol.Blob) error {
-	return r.moveRefBy(old, id, func(lock string) error { return r.tryLock(tmpRef, lock) })
-}
-
-func (r *Repo) moveRefBy(old, id protocol.Blob, take func(lock string) error) error {
-	if err := r.writeTmp(tmpRef, []byte(id.String()+"\n"), !r.opt.Bulk); err != nil {
+// taken, so that the lock is held for the time of a rename. How long it waits for
+// the lock is take's.
+func (r *Repo) moveRef(old, id protocol.Blob, take func(tmp, lock string) error) error {
+	if err := writeTmp(r.disk, tmpRef, []byte(id.String()+"\n"), durable.Sync(!r.opt.Bulk)); err != nil {
 		return fmt.Errorf("write branch %s: %w", r.branch, err)
 	}
 	file := refFile(r.branch)
 	if err := r.disk.MkdirAll(path.Dir(file), 0o755); err != nil {
 		return fmt.Errorf("write branch %s: %w", r.branch, err)
 	}
-	if err := take(file + lockExt); err != nil {
-		return errors.Join(err, ignoreMissing(r.disk.Remove(tmpRef)))
+	if err := take(tmpRef, file+lockExt); err != nil {
+		return errors.Join(err, discard(r.disk, tmpRef))
 	}
 	now, err := readBranch(r.disk, r.branch)
 	if err == nil && now != old {
@@ -171,7 +161,7 @@ func (r *Repo) moveRefBy(old, id protocol.Blob, take func(lock string) error) er
 		err = r.disk.Rename(file+lockExt, file)
 	}
 	if err != nil {
-		return errors.Join(err, ignoreMissing(r.disk.Remove(file+lockExt)), ignoreMissing(r.disk.Remove(tmpRef)))
+		return errors.Join(err, discard(r.disk, file+lockExt, tmpRef))
 	}
 	failpoint.Hit(failpoint.RefMoved)
 	if err := r.disk.Remove(tmpRef); err != nil {

@@ -88,21 +88,21 @@ func (r *Repo) shortenReflog(i int) (size int64, err error) {
 	if name == gitDir+"/logs/HEAD" {
 		tmp, lock = tmpHead, headFile+lockExt
 	}
-	if err := r.writeTmp(tmp, []byte("hived\n"), false); err != nil {
+	if err := writeTmp(r.disk, tmp, []byte("hived\n"), durable.Unsynced); err != nil {
 		return 0, err
 	}
 	if err := r.tryLock(tmp, lock); err != nil {
-		return 0, errors.Join(err, ignoreMissing(r.disk.Remove(tmp)))
+		return 0, errors.Join(err, discard(r.disk, tmp))
 	}
 	defer func() {
-		err = errors.Join(err, ignoreMissing(r.disk.Remove(lock)), ignoreMissing(r.disk.Remove(tmp)))
+		err = errors.Join(err, discard(r.disk, lock, tmp))
 	}()
 	data, err := readSmall(r.disk, name, mostReflog)
 	if err != nil {
 		return 0, err
 	}
 	data = shortReflog(data, reflogKeeps)
-	if err := r.writeTmp(tmpReflog, data, !r.opt.Bulk); err != nil {
+	if err := writeTmp(r.disk, tmpReflog, data, durable.Sync(!r.opt.Bulk)); err != nil {
 		return 0, err
 	}
 	return int64(len(data)), r.disk.Rename(tmpReflog, name)

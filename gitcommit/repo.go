@@ -3,7 +3,7 @@ package gitcommit
 import (
 	"errors"
 	"fmt"
-	"io/fs"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -206,7 +206,7 @@ func (r *Repo) holdsHead(c *commit) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	return sameTops(topsOf(root), r.tree.Tops()), nil
+	return slices.Equal(topsOf(root), r.tree.Tops()), nil
 }
 
 // state gives the owned tree at head, reading it when it is not in memory.
@@ -263,20 +263,6 @@ func topsOf(root []entry) []Top {
 }
 
 func topOf(e entry) Top { return Top{Name: e.name, ID: e.hash(), Dir: e.sub != nil} }
-
-func sameTops(a, b []Top) bool {
-	if len(a) != len(b) {
-		return false
-	}
-	for i := range a {
-		if a[i] != b[i] {
-			return false
-		}
-	}
-	return true
-}
-
-func missing(err error) bool { return errors.Is(err, fs.ErrNotExist) }
 
 // few lists at most five paths.
 func few(paths []string) string { return protocol.Few(paths, 5, protocol.Quote) }

@@ -26,7 +26,7 @@ func (r *Repo) branchTip() (protocol.Blob, error) {
 	case id.IsZero():
 		return tip, nil
 	}
-	if err := r.moveRefNow(tip, id); err != nil {
+	if err := r.moveRef(tip, id, r.tryLock); err != nil {
 		return tip, fmt.Errorf("restore branch %s: %w", r.branch, err)
 	}
 	head, _ := readHEAD(r.disk)

@@ -75,7 +75,7 @@ func (x idxInput) Stat() (fs.FileInfo, error) { return sizeOnly{size: x.size}, n
 // They stay open, so that it does not matter when a running hive merges them.
 func (r *secondReader) look() (fresh bool, err error) {
 	list, err := r.disk.ReadDir(packDir)
-	if missing(err) {
+	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}
 	if err != nil {
@@ -87,7 +87,7 @@ func (r *secondReader) look() (fresh bool, err error) {
 			continue
 		}
 		p, err := r.open(packDir + "/" + stem)
-		if missing(err) {
+		if errors.Is(err, fs.ErrNotExist) {
 			continue // merged into another one meanwhile, or half of what a crash left
 		}
 		if err != nil {
@@ -174,7 +174,7 @@ func (r *secondReader) find(h plumbing.Hash) (plumbing.ObjectType, []byte, error
 			return o.Type(), data, errors.Join(err, in.Close())
 		}
 		t, data, err := r.loose(protocol.Blob(h))
-		if !missing(err) {
+		if !errors.Is(err, fs.ErrNotExist) {
 			return t, data, err
 		}
 		fresh, err := r.look()
@@ -218,11 +218,11 @@ func (r *secondReader) branch(name string) (protocol.Blob, error) {
 	if err == nil {
 		return hashOf(ref, strings.TrimSpace(string(data)))
 	}
-	if !missing(err) {
+	if !errors.Is(err, fs.ErrNotExist) {
 		return protocol.Blob{}, err
 	}
 	data, err = readSmall(r.disk, packedRefs, mostPackRef)
-	if err != nil && !missing(err) {
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return protocol.Blob{}, err
 	}
 	for line := range strings.Lines(string(data)) {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 	"strings"
 	"time"
@@ -38,7 +39,7 @@ func (r *Repo) Seed(ctx context.Context, at time.Time, subject string, names ...
 	var found []string
 	for _, name := range names {
 		data, _, err := durable.ReadFile(r.disk, name, mostSeed)
-		if missing(err) {
+		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
 		if err != nil {
@@ -77,7 +78,7 @@ func (r *Repo) Seed(ctx context.Context, at time.Time, subject string, names ...
 // seedIndex tells an index that is there already of the seeded files. Without
 // one there is nothing to tell: it is made from the tree.
 func (r *Repo) seedIndex(ctx context.Context, tip protocol.Blob, blobs []object, names []string) error {
-	if _, err := r.disk.Lstat(indexFile); missing(err) {
+	if _, err := r.disk.Lstat(indexFile); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	v, err := r.loadIndex(tip)
@@ -107,11 +108,11 @@ func (r *Repo) seedIndex(ctx context.Context, tip protocol.Blob, blobs []object,
 // Tip gives the commit that HEAD's branch ends with, in hex; empty where there
 // is no repository or no commit yet.
 func Tip(disk durable.FS) (string, error) {
-	if _, err := disk.Lstat(gitDir); missing(err) {
+	if _, err := disk.Lstat(gitDir); errors.Is(err, fs.ErrNotExist) {
 		return "", nil
 	}
 	head, err := readHEAD(disk)
-	if missing(err) {
+	if errors.Is(err, fs.ErrNotExist) {
 		return "", nil // a crash interrupted [Init]
 	}
 	if err != nil {

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hived/hived/internal/testenv"
 	"github.com/hived/hived/protocol"
 )
 
@@ -88,9 +89,7 @@ func (h *hive) gitSize() (size int64) {
 		}
 		return err
 	})
-	if err != nil {
-		h.t.Fatal(err)
-	}
+	testenv.Must(h.t, err)
 	return size
 }
 
@@ -104,14 +103,11 @@ func (h *hive) againstGC() float64 {
 
 func (h *hive) consolidate() {
 	h.t.Helper()
-	if err := h.repo.Consolidate(h.t.Context()); err != nil {
-		h.t.Fatal(err)
-	}
+	testenv.Must(h.t, h.repo.Consolidate(h.t.Context()))
 }
 
 func TestSizeOfHistory(t *testing.T) {
-	needGit(t)
-	h := newHive(t)
+	h := gitHive(t)
 	h.opt.Bulk = true
 	h.open()
 	h.live(1000, 8, h.consolidate)

@@ -3,6 +3,7 @@ package gitcommit
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 
 	"github.com/hived/hived/internal/durable"
@@ -40,7 +41,7 @@ type knownPack struct {
 	idx  *idxFile // nil until it was of use
 }
 
-func newStore(fs durable.FS) *store { return &store{fs: fs, last: newObjectCache(cacheBytes)} }
+func newStore(disk durable.FS) *store { return &store{fs: disk, last: newObjectCache(cacheBytes)} }
 
 // rest forgets the objects read last.
 func (s *store) rest() { s.last = newObjectCache(cacheBytes) }
@@ -101,7 +102,7 @@ func (s *store) find(id protocol.Blob) (kind, []byte, error) {
 			copy(s.packs[1:], s.packs[:i])
 			s.packs[0] = p
 			return k, data, nil
-		case missing(err):
+		case errors.Is(err, fs.ErrNotExist):
 			s.vanished = true
 		case !errors.Is(err, errNoObject):
 			wrong = errors.Join(wrong, err)
@@ -171,7 +172,7 @@ func (p *knownPack) open(disk durable.FS) (*idxFile, durable.File, error) {
 
 func (s *store) loose(id protocol.Blob) (kind, []byte, error) {
 	f, err := s.fs.Open(looseFile(id))
-	if missing(err) {
+	if errors.Is(err, fs.ErrNotExist) {
 		return 0, nil, errNoObject
 	}
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/hived/hived/internal/durable"
 	"github.com/hived/hived/internal/durable/faultfs"
+	"github.com/hived/hived/internal/testenv"
 )
 
 func TestLeftoversOfGitAreSwept(t *testing.T) {
@@ -68,8 +69,7 @@ func TestLeftoversOfGitAreSwept(t *testing.T) {
 const reflogMain = ".git/logs/refs/heads/main"
 
 func TestReflogsStayShort(t *testing.T) {
-	needGit(t)
-	h := newHive(t)
+	h := gitHive(t)
 	h.commit(put("board.md", "1"))
 	h.syncIndex()
 	h.git("commit", "-q", "--allow-empty", "-m", "by a person")
@@ -84,9 +84,7 @@ func TestReflogsStayShort(t *testing.T) {
 	if got := strings.Count(h.read(".git/logs/HEAD"), "\n"); got != 4*reflogKeeps+3 {
 		t.Errorf("under somebody's lock HEAD's reflog has %d entries", got)
 	}
-	if err := h.disk.Remove(".git/HEAD.lock"); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, h.disk.Remove(".git/HEAD.lock"))
 	h.commit(put("board.md", "4"))
 	for _, name := range []string{reflogMain, ".git/logs/HEAD"} {
 		text := h.read(name)
@@ -134,19 +132,13 @@ func TestCrashWhileReflogIsShortened(t *testing.T) {
 		line := strings.Repeat("0", 40) + " " + strings.Repeat("1", 40) + " " + identity + " 0 +0000\tcommit: " + strings.Repeat("x", 400) + "\n"
 		for _, name := range []string{reflogMain, ".git/logs/HEAD"} {
 			f, err := m.Append(name)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.Must(t, err)
 			if _, err := f.Write([]byte(strings.Repeat(line, 2*reflogKeeps))); err != nil {
 				t.Fatal(err)
 			}
-			if err := f.Close(); err != nil {
-				t.Fatal(err)
-			}
+			testenv.Must(t, f.Close())
 		}
-		if err := m.SyncAll(); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, m.SyncAll())
 		return m
 	}
 	m := begin()

@@ -2,7 +2,9 @@ package gitcommit
 
 import (
 	"encoding/hex"
+	"errors"
 	"fmt"
+	"io/fs"
 	"strings"
 	"time"
 
@@ -49,7 +51,7 @@ func (r *Repo) sweepTemporary() error {
 func (r *Repo) sweepDir(dir string, now time.Time, left int) (int, error) {
 	entries, err := r.disk.ReadDir(dir)
 	if err != nil {
-		return left, ignoreMissing(err) // git removes directories that are empty
+		return left, durable.IgnoreNotExist(err) // git removes directories that are empty
 	}
 	for _, e := range entries {
 		if left == 0 {
@@ -59,7 +61,7 @@ func (r *Repo) sweepDir(dir string, now time.Time, left int) (int, error) {
 			continue
 		}
 		info, err := r.disk.Lstat(dir + "/" + e.Name)
-		if missing(err) {
+		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
 		if err != nil {
@@ -73,7 +75,7 @@ func (r *Repo) sweepDir(dir string, now time.Time, left int) (int, error) {
 			continue
 		}
 		left--
-		if err := ignoreMissing(r.disk.Remove(dir + "/" + e.Name)); err != nil {
+		if err := discard(r.disk, dir+"/"+e.Name); err != nil {
 			return left, err
 		}
 	}

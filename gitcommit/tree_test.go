@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"github.com/hived/hived/internal/testenv"
 	"github.com/hived/hived/protocol"
 )
 
@@ -20,9 +21,7 @@ func paths(t *testing.T, tree *Tree) []string {
 		out = append(out, p)
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	return out
 }
 
@@ -47,9 +46,7 @@ func TestTreeApply(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			tree := NewTree()
 			odd, err := tree.Apply(tt.changes, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.Must(t, err)
 			if diff := cmp.Diff(tt.want, paths(t, tree)); diff != "" {
 				t.Error(diff)
 			}
@@ -164,12 +161,9 @@ func TestColdDirectoriesAreForgotten(t *testing.T) {
 }
 
 func TestNamesAndSizes(t *testing.T) {
-	needGit(t)
-	h := newHive(t)
+	h := gitHive(t)
 	h.commit()
-	if got := h.git("ls-tree", "HEAD"); got != "" {
-		t.Errorf("the empty tree holds %q", got)
-	}
+	h.says("", "ls-tree", "HEAD")
 	names := []string{"new\nline", `quo"te`, "bad\xff\xfeutf8", "-rf", "ta\tb", "\u202eevil", "sp ace", "back"}
 	for _, n := range names {
 		h.commit(put("agents/a/inbox/"+n, "x"))
@@ -193,15 +187,12 @@ func TestNamesAndSizes(t *testing.T) {
 }
 
 func TestMessageIsInert(t *testing.T) {
-	needGit(t)
-	h := newHive(t)
+	h := gitHive(t)
 	b := h.batch(put("board.md", "x"))
 	b.Subject = "a\nHive-Seq: 9-9\n" + strings.Repeat("ü", 200)
 	b.Lines = []string{"", "\n\n", "---", "# comment", "Hive-Seq: 7-8", "Signed-off-by: x", "a\x1b[31m\nb", "bad\xff", "diff --git a b"}
 	res, err := h.repo.Commit(t.Context(), b)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	h.sound()
 	message := h.git("log", "-1", "--format=%B")
 	trailers, err := h.gitWith(message, "interpret-trailers", "--parse")

@@ -37,7 +37,7 @@ func testify(ctx context.Context, disk durable.FS, h *held, report func(Problem)
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		w.report(Problem{Code: CodeWitness, Text: "as go-git reads it, " + err.Error()})
+		w.report(Problem{Code: protocol.CodeGitWitness, Text: "as go-git reads it, " + err.Error()})
 	}
 	return nil
 }
@@ -102,8 +102,8 @@ func (w *witness) chain(ctx context.Context, tip, onto protocol.Blob) ([]link, e
 			return nil, err
 		}
 		if c.last != 0 {
-			l := link{id: id, tree: c.tree, first: c.first, last: c.last, real: c.byHived()}
-			if _, err := hex.Decode(l.sum[:], []byte(c.sum)); err != nil {
+			l, err := linkOf(c)
+			if err != nil {
 				return nil, err
 			}
 			out = append(out, l)
@@ -149,7 +149,7 @@ var errEnoughPaths = errors.New("enough paths were named")
 func (w *witness) compare(ctx context.Context, c link, tree *Tree) {
 	d := &treeWitness{witness: w, commit: c}
 	if err := d.dir(ctx, c.tree, "", tree.root.entries); err != nil && !errors.Is(err, errEnoughPaths) && ctx.Err() == nil {
-		w.report(Problem{Code: CodeWitness, Commit: c.id, Seq: c.last, Text: fmt.Sprintf("as go-git reads it, commit %s is damaged: %v", c.id, err)})
+		w.report(Problem{Code: protocol.CodeGitWitness, Commit: c.id, Seq: c.last, Text: fmt.Sprintf("as go-git reads it, commit %s is damaged: %v", c.id, err)})
 	}
 }
 
@@ -213,7 +213,7 @@ func (d *treeWitness) entry(ctx context.Context, prefix string, got, want entry)
 
 func (d *treeWitness) differs(prefix string, e entry) error {
 	path := prefix + e.name
-	d.report(Problem{Code: CodeWitness, Object: e.hash(), Commit: d.commit.id, Path: path, Seq: d.commit.last, Text: fmt.Sprintf(
+	d.report(Problem{Code: protocol.CodeGitWitness, Object: e.hash(), Commit: d.commit.id, Path: path, Seq: d.commit.last, Text: fmt.Sprintf(
 		"as go-git reads it, %s in commit %s is not what the log gives at event %s", protocol.Quote(path), d.commit.id, d.commit.last)})
 	if d.named++; d.named == mostPaths {
 		return errEnoughPaths

@@ -12,6 +12,7 @@ import (
 
 	"github.com/hived/hived/internal/durable"
 	"github.com/hived/hived/internal/durable/faultfs"
+	"github.com/hived/hived/internal/testenv"
 	"github.com/hived/hived/protocol"
 )
 
@@ -29,15 +30,11 @@ func (h *hive) ask(before *held) (out seen) {
 		}
 	}
 	now, err := check(h.t.Context(), h.disk, h.history(), fault(&out.hived))
-	if err != nil {
-		h.t.Fatal(err)
-	}
+	testenv.Must(h.t, err)
 	if before == nil {
 		before = now
 	}
-	if err := testify(h.t.Context(), h.disk, before, fault(&out.goGit)); err != nil {
-		h.t.Fatal(err)
-	}
+	testenv.Must(h.t, testify(h.t.Context(), h.disk, before, fault(&out.goGit)))
 	return out
 }
 
@@ -45,18 +42,12 @@ func (h *hive) ask(before *held) (out seen) {
 func (h *hive) unpack() {
 	h.t.Helper()
 	packs, err := filepath.Glob(filepath.Join(h.dir, ".git/objects/pack/*.pack"))
-	if err != nil {
-		h.t.Fatal(err)
-	}
+	testenv.Must(h.t, err)
 	for _, p := range packs {
 		data, err := os.ReadFile(p)
-		if err != nil {
-			h.t.Fatal(err)
-		}
+		testenv.Must(h.t, err)
 		for _, f := range []string{p, strings.TrimSuffix(p, "pack") + "idx"} {
-			if err := os.Remove(f); err != nil {
-				h.t.Fatal(err)
-			}
+			testenv.Must(h.t, os.Remove(f))
 		}
 		if out, err := h.gitWith(string(data), "unpack-objects", "-q"); err != nil {
 			h.t.Fatal(out)
@@ -121,9 +112,7 @@ func TestWitnessIsSilentOnAdoptedHistory(t *testing.T) {
 	h.write("README.md", "a person's\n")
 	h.git("add", ".")
 	h.git("commit", "-qm", "a person's")
-	if err := Init(h.disk, true); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, Init(h.disk, true))
 	h.open()
 	h.check() // no commit of hived's yet
 	h.commit(put("board.md", "plan"))
@@ -208,9 +197,7 @@ func TestWitnessSeesDamage(t *testing.T) {
 func (h *hive) held() *held {
 	h.t.Helper()
 	out, err := check(h.t.Context(), h.disk, h.history(), func(p Problem) { h.t.Errorf("%s: %s", p.Code, p.Text) })
-	if err != nil {
-		h.t.Fatal(err)
-	}
+	testenv.Must(h.t, err)
 	return out
 }
 
@@ -226,18 +213,12 @@ func (h *hive) packName() string { return strings.TrimSuffix(h.onlyPack(), ".idx
 func (h *hive) spoilPacked(rev string) {
 	h.t.Helper()
 	id, stem := protocol.Blob{}, packDir+"/"+h.packName()
-	if err := id.UnmarshalText([]byte(h.git("rev-parse", rev))); err != nil {
-		h.t.Fatal(err)
-	}
+	testenv.Must(h.t, id.UnmarshalText([]byte(h.git("rev-parse", rev))))
 	idx, in, err := openIdx(h.disk, stem)
-	if err != nil {
-		h.t.Fatal(err)
-	}
+	testenv.Must(h.t, err)
 	defer in.Close()
 	at, err := idx.where(in, id)
-	if err != nil {
-		h.t.Fatal(err)
-	}
+	testenv.Must(h.t, err)
 	h.spoilAt(stem+".pack", int(at)+sha1.Size+8) // behind its head, and the id of a base
 }
 
@@ -246,19 +227,13 @@ func (h *hive) spoilAt(name string, at int) {
 	h.t.Helper()
 	full := filepath.Join(h.dir, name)
 	data, err := os.ReadFile(full)
-	if err != nil {
-		h.t.Fatal(err)
-	}
+	testenv.Must(h.t, err)
 	if at < 0 {
 		at += len(data)
 	}
 	data[at] ^= 0x40
-	if err := os.Chmod(full, 0o644); err != nil {
-		h.t.Fatal(err)
-	}
-	if err := os.WriteFile(full, data, 0o644); err != nil {
-		h.t.Fatal(err)
-	}
+	testenv.Must(h.t, os.Chmod(full, 0o644))
+	testenv.Must(h.t, os.WriteFile(full, data, 0o644))
 }
 
 func (h *hive) removeAll(glob string) {
@@ -268,9 +243,7 @@ func (h *hive) removeAll(glob string) {
 		h.t.Fatalf("no %s: %v", glob, err)
 	}
 	for _, f := range found {
-		if err := os.Remove(f); err != nil {
-			h.t.Fatal(err)
-		}
+		testenv.Must(h.t, os.Remove(f))
 	}
 }
 
@@ -294,24 +267,18 @@ func TestWitnessOnADiskInMemory(t *testing.T) {
 				t.Errorf("%s: %s", p.Code, p.Text)
 			}
 		}
-		if err := Check(t.Context(), m, storyOf(events), report); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, Check(t.Context(), m, storyOf(events), report))
 	}
 	if _, err := tell(t.Context(), m, events[:2], 0); err != nil {
 		t.Fatal(err)
 	}
 	faults()
 	old, err := readBranch(m, defaultBranch)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	if _, err := tell(t.Context(), m, events, 1); err != nil {
 		t.Fatal(err)
 	}
-	if err := durable.Publish(m, packedRefs, []byte(old.String()+" "+branchRefs+defaultBranch+"\n"), 0o644, false); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, durable.Publish(m, packedRefs, []byte(old.String()+" "+branchRefs+defaultBranch+"\n"), 0o644, false))
 	faults() // the file of the branch is the newer one
 }
 
@@ -334,19 +301,13 @@ func TestWitnessSurvivesDamage(t *testing.T) {
 		t.Fatal(err)
 	}
 	before, err := check(t.Context(), m, storyOf(events), func(p Problem) { t.Errorf("%s: %s", p.Code, p.Text) })
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	names, err := packNames(m)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	for stem, exts := range names {
 		for _, ext := range exts {
 			data, _, err := durable.ReadFile(m, stem+ext, 1<<20)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.Must(t, err)
 			for at := 0; at < len(data); at += 1 + len(data)/200 {
 				flipped := slices.Clone(data)
 				flipped[at] ^= 0x41
@@ -362,12 +323,8 @@ func TestWitnessSurvivesDamage(t *testing.T) {
 
 func replace(t *testing.T, m *faultfs.Mem, name string, data []byte) {
 	t.Helper()
-	if err := m.Remove(name); err != nil {
-		t.Fatal(err)
-	}
-	if err := durable.Publish(m, name, data, 0o444, false); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, m.Remove(name))
+	testenv.Must(t, durable.Publish(m, name, data, 0o444, false))
 }
 
 // BenchmarkWitness reads a hive of 10,000 messages the second time.
@@ -380,12 +337,8 @@ func BenchmarkWitness(b *testing.B) {
 	h.commit(changes...)
 	h.commit(put("board.md", "x"))
 	was, err := check(b.Context(), h.disk, h.history(), func(p Problem) { b.Errorf("%s: %s", p.Code, p.Text) })
-	if err != nil {
-		b.Fatal(err)
-	}
+	testenv.Must(b, err)
 	for b.Loop() {
-		if err := testify(b.Context(), h.disk, was, func(p Problem) { b.Error(p.Text) }); err != nil {
-			b.Fatal(err)
-		}
+		testenv.Must(b, testify(b.Context(), h.disk, was, func(p Problem) { b.Error(p.Text) }))
 	}
 }
