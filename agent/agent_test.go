@@ -17,25 +17,22 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/hived/hived/internal/durable"
+	"github.com/hived/hived/internal/testenv"
 	"github.com/hived/hived/internal/wait"
 	"github.com/hived/hived/protocol"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// hive makes a directory with agents in it.
-func hive(t *testing.T, ids ...protocol.AgentID) *durable.Disk {
+// newHive makes a directory with agents in it.
+func newHive(t *testing.T, ids ...protocol.AgentID) *durable.Disk {
 	t.Helper()
 	disk, err := durable.Open(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	t.Cleanup(func() { _ = disk.Close() })
 	for _, id := range ids {
 		for _, dir := range []string{protocol.DoneDir(id), protocol.SentDir(id)} {
-			if err := disk.MkdirAll(dir, 0o755); err != nil {
-				t.Fatal(err)
-			}
+			testenv.Must(t, disk.MkdirAll(dir, 0o755))
 		}
 	}
 	return disk
@@ -45,30 +42,24 @@ func hive(t *testing.T, ids ...protocol.AgentID) *durable.Disk {
 func open(t *testing.T, disk durable.FS) *Box {
 	t.Helper()
 	b, err := Open(disk, "alice")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	return b
 }
 
 func put(t *testing.T, disk durable.FS, name, text string) {
 	t.Helper()
-	if err := durable.Publish(disk, name, []byte(text), 0o644, false); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, durable.Publish(disk, name, []byte(text), 0o644, false))
 }
 
 func content(t *testing.T, disk durable.FS, name string) string {
 	t.Helper()
 	data, _, err := durable.ReadFile(disk, name, -1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	return string(data)
 }
 
 func TestOpenWantsAnAgentThatExists(t *testing.T) {
-	disk := hive(t, "alice", "bob")
+	disk := newHive(t, "alice", "bob")
 	put(t, disk, "agents/file", "")
 	for _, tt := range []struct {
 		id   protocol.AgentID
@@ -107,7 +98,7 @@ func TestDoneOfOneThatStandsInBoth(t *testing.T) {
 		{name: "nothing, as a power cut leaves it", done: "", moved: true},
 		{name: "zeros, as a power cut leaves them", done: text[:9] + "\x00\x00", moved: true},
 	} {
-		disk := hive(t, "alice")
+		disk := newHive(t, "alice")
 		put(t, disk, "agents/alice/inbox/"+file, text)
 		put(t, disk, "agents/alice/inbox/.done/"+file, tt.done)
 		l, err := open(t, disk).Done(file)
@@ -128,7 +119,7 @@ func TestDoneOfOneThatStandsInBoth(t *testing.T) {
 }
 
 func TestSendWritesOneWholeMessage(t *testing.T) {
-	disk := hive(t, "alice")
+	disk := newHive(t, "alice")
 	b := open(t, disk)
 	no := false
 	sent, err := b.Send(Draft{
@@ -136,16 +127,12 @@ func TestSendWritesOneWholeMessage(t *testing.T) {
 		InReplyTo: "m0", Conversation: "c", NeedsHuman: true, RequiresReply: &no,
 		ExpiresAt: time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC), Task: "01M7YWEVEB97VS93BY45E8GWCS", Epoch: 3,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	if sent.File != string(sent.ID)+".json" {
 		t.Errorf("file %s for id %s", sent.File, sent.ID)
 	}
 	m, err := protocol.DecodeMessage([]byte(content(t, disk, "agents/alice/outbox/"+sent.File)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	got := fmt.Sprintln(m.ID == sent.ID, m.To, m.Act, m.Subject, string(m.Body), m.InReplyTo, m.Conversation, m.NeedsHuman, m.Has("requires_reply"), m.RequiresReply, m.ExpiresAt, m.Task, m.Epoch)
 	want := `true [bob @builder] request s "line\n\"two\"" m0 c true true false 2030-01-02 03:04:05 +0000 UTC 01M7YWEVEB97VS93BY45E8GWCS 3
 `
@@ -162,7 +149,7 @@ func TestSendWritesOneWholeMessage(t *testing.T) {
 }
 
 func TestSendKeepsOrderAndChosenIDs(t *testing.T) {
-	disk := hive(t, "alice")
+	disk := newHive(t, "alice")
 	b := open(t, disk)
 	var want []string
 	for range 20 {
@@ -173,21 +160,17 @@ func TestSendKeepsOrderAndChosenIDs(t *testing.T) {
 		want = append(want, sent.File)
 	}
 	got, err := b.Pending()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("name order is not the order of sending (-sent +names):\n%s", diff)
 	}
 }
 
 func TestIDsDoNotGoBackWithTheClock(t *testing.T) {
-	b := open(t, hive(t, "alice"))
+	b := open(t, newHive(t, "alice"))
 	now := time.Now()
 	first, err := b.next(now)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	second, err := b.next(now.Add(-24 * time.Hour))
 	if err != nil || second.Compare(first) <= 0 {
 		t.Errorf("%s after %s, %v", second, first, err)
@@ -195,7 +178,7 @@ func TestIDsDoNotGoBackWithTheClock(t *testing.T) {
 }
 
 func TestSendRefusesWhatIsNoMessage(t *testing.T) {
-	disk := hive(t, "alice")
+	disk := newHive(t, "alice")
 	b := open(t, disk)
 	for name, d := range map[string]Draft{
 		"no recipient":  {Subject: "s"},
@@ -221,7 +204,7 @@ const letter = `{"id":%q,"from":"bob","to":"alice","subject":"s","seq":%d,"recei
 // no message.
 func inbox(t *testing.T) (*durable.Disk, *Box) {
 	t.Helper()
-	disk := hive(t, "alice")
+	disk := newHive(t, "alice")
 	put(t, disk, "agents/alice/inbox/.done/01A.json", fmt.Sprintf(letter, "old", 1))
 	put(t, disk, "agents/alice/inbox/01B.json", fmt.Sprintf(letter, "m-one", 2))
 	put(t, disk, "agents/alice/inbox/01C.json", fmt.Sprintf(letter, "m-two", 3))
@@ -241,9 +224,7 @@ func TestInboxListsInOrder(t *testing.T) {
 		{b.InboxAndDone, "old/1. m-one/2 m-two/3 01D/0!"},
 	} {
 		list, err := tt.look()
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		if unread, err := b.Unread(); err != nil || len(unread) != 3 {
 			t.Errorf("unread %v, %v", unread, err)
 		}
@@ -329,15 +310,13 @@ func TestInboxHasNoGap(t *testing.T) {
 		"all of them were handled": {"1.json", "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			disk := hive(t, "alice")
+			disk := newHive(t, "alice")
 			for i := range 4 {
 				put(t, disk, fmt.Sprintf("agents/alice/inbox/%d.json", i+1), fmt.Sprintf(letter, strconv.Itoa(i+1), i+1))
 			}
 			lists := [][]string{strings.Fields(tt.first), strings.Fields(tt.second)}
 			list, err := open(t, &gappy{disk, slices.Clone(lists)}).Inbox()
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.Must(t, err)
 			var got []string
 			for _, l := range list {
 				got = append(got, string(l.ID()))
@@ -370,7 +349,7 @@ func TestTornIsNotThereYet(t *testing.T) {
 		"cut in data":        `{"id":"m-one","to":"alice","body":"","data":{"a":{"b":1}`,
 	} {
 		t.Run(name, func(t *testing.T) {
-			disk := hive(t, "alice")
+			disk := newHive(t, "alice")
 			put(t, disk, "agents/alice/inbox/01B.json", text)
 			b := open(t, disk)
 			if list, err := b.InboxAndDone(); err != nil || len(list) != 0 {
@@ -402,7 +381,7 @@ func TestTornIsNotThereYet(t *testing.T) {
 // TestWaitForTheWhole: a file that is empty ends no waiting until it is whole.
 func TestWaitForTheWhole(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		disk := hive(t, "alice")
+		disk := newHive(t, "alice")
 		b := open(t, disk)
 		put(t, disk, "agents/alice/inbox/01A.json", "")
 		ctx, cancel := context.WithTimeout(t.Context(), 10*waitPoll)
@@ -478,7 +457,7 @@ func TestDoneOvertaken(t *testing.T) {
 }
 
 func TestWait(t *testing.T) {
-	disk := hive(t, "alice")
+	disk := newHive(t, "alice")
 	b := open(t, disk)
 
 	ctx, cancel := context.WithTimeoutCause(t.Context(), time.Millisecond, errors.New("time is up"))
@@ -506,7 +485,7 @@ func TestWait(t *testing.T) {
 
 func TestWaitLooksByItself(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		disk := hive(t, "alice")
+		disk := newHive(t, "alice")
 		b := open(t, disk)
 		done := make(chan error)
 		go func() { done <- b.Wait(t.Context(), nil) }()
@@ -519,7 +498,7 @@ func TestWaitLooksByItself(t *testing.T) {
 }
 
 func TestNames(t *testing.T) {
-	disk := hive(t, "bob", "alice", "hive", ".hidden")
+	disk := newHive(t, "bob", "alice", "hive", ".hidden")
 	put(t, disk, "agents/file", "")
 	got, err := Names(disk)
 	if diff := cmp.Diff([]protocol.AgentID{"alice", "bob"}, got); diff != "" || err != nil {
@@ -528,7 +507,7 @@ func TestNames(t *testing.T) {
 }
 
 func TestSendRefusesWhatTheHiveDoesNotTake(t *testing.T) {
-	disk := hive(t, "alice")
+	disk := newHive(t, "alice")
 	b := open(t, disk)
 	d := Draft{To: []protocol.Address{"bob"}, Subject: "s", Body: Text(strings.Repeat("x", 300)), MaxBytes: 300}
 	if _, err := b.Send(d); !errors.Is(err, protocol.ErrMalformed) || !strings.Contains(err.Error(), "300 at most (max_message_bytes)") {
@@ -546,13 +525,11 @@ func TestSendRefusesWhatTheHiveDoesNotTake(t *testing.T) {
 // TestSendBesideAnother: several agents may live in one process; under the race
 // detector this tells of what they share.
 func TestSendBesideAnother(t *testing.T) {
-	disk := hive(t, "alice", "bob")
+	disk := newHive(t, "alice", "bob")
 	var group sync.WaitGroup
 	for _, id := range []protocol.AgentID{"alice", "bob"} {
 		b, err := Open(disk, id)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		for range 2 {
 			group.Go(func() {
 				for range 20 {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/hived/hived/internal/durable"
 	"github.com/hived/hived/internal/durable/faultfs"
+	"github.com/hived/hived/internal/testenv"
 	"github.com/hived/hived/protocol"
 )
 
@@ -27,7 +28,7 @@ func TestAlive(t *testing.T) {
 		"done":  func(b *Box) { _, _ = b.Done("x") },
 		"wait":  func(b *Box) { _ = b.Wait(over, nil) },
 	} {
-		disk := hive(t, "alice")
+		disk := newHive(t, "alice")
 		put(t, disk, protocol.AliveFile("alice"), "")
 		age(t, disk.Path(protocol.AliveFile("alice")), time.Hour)
 		does(open(t, disk))
@@ -40,7 +41,7 @@ func TestAlive(t *testing.T) {
 // A program that keeps beating is left alone; a period that nobody keeps any more
 // is taken out.
 func TestAliveBesideABeat(t *testing.T) {
-	disk := hive(t, "alice")
+	disk := newHive(t, "alice")
 	file := protocol.AliveFile("alice")
 	if err := Alive(disk, "nobody"); err != nil {
 		t.Error(err)
@@ -55,16 +56,12 @@ func TestAliveBesideABeat(t *testing.T) {
 		old  time.Duration
 		want string
 	}{{0, beat}, {50 * time.Second, beat}, {61 * time.Second, ""}} {
-		if err := open(t, disk).KeepAlive(over, 2*time.Minute, func() bool { return true }); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, open(t, disk).KeepAlive(over, 2*time.Minute, func() bool { return true }))
 		if got := content(t, disk, file); got != beat {
 			t.Fatalf("a beat is %q", got)
 		}
 		age(t, disk.Path(file), x.old)
-		if err := Alive(disk, "alice"); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, Alive(disk, "alice"))
 		if got := content(t, disk, file); got != x.want {
 			t.Errorf("%s after a beat the file holds %q, want %q", x.old, got, x.want)
 		}
@@ -81,15 +78,11 @@ func TestKeepAlive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		disk := faultfs.New()
 		disk.SetClock(time.Now)
-		if err := disk.MkdirAll(protocol.OutboxDir("alice"), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, disk.MkdirAll(protocol.OutboxDir("alice"), 0o755))
 		begun, asked := time.Now(), 0
 		last := func() (time.Duration, time.Duration) {
 			text, info, err := durable.ReadFile(disk, protocol.AliveFile("alice"), -1)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.Must(t, err)
 			return info.ModTime.Sub(begun), protocol.BeatOf(text)
 		}
 		lives := func() bool { asked++; return asked <= 3 }
@@ -122,16 +115,12 @@ func (*noAppend) Append(string) (durable.File, error) { return nil, fs.ErrInvali
 func age(t *testing.T, name string, by time.Duration) {
 	t.Helper()
 	then := time.Now().Add(-by)
-	if err := os.Chtimes(name, then, then); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, os.Chtimes(name, then, then))
 }
 
 func ageOf(t *testing.T, name string) time.Duration {
 	t.Helper()
 	info, err := os.Lstat(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	return time.Since(info.ModTime())
 }

@@ -23,6 +23,8 @@ type Answer struct {
 	State   protocol.TaskState
 	Epoch   uint64 // under which its holder reports from now on
 	Attempt int
+
+	Seq protocol.Seq // the event that accepted the answer
 }
 
 // Answer returns what hive answers a command that was sent without a word on
@@ -50,7 +52,9 @@ func (b *Box) Answer(ctx context.Context, command protocol.MessageID) (Answer, e
 				continue // gone by now, or about something else
 			}
 			_, err = b.Done(name)
-			return answerIn(l.Message), err
+			x := answerIn(l.Message)
+			x.Seq = l.Seq
+			return x, err
 		}
 		select {
 		case <-ctx.Done():
@@ -84,5 +88,5 @@ func answerIn(m *protocol.Message) Answer {
 	if json.Unmarshal(m.Data, &data) != nil {
 		return Answer{Text: m.Text()}
 	}
-	return Answer{data.Code, m.Text(), data.Of, data.Task, data.Tasks, data.State, data.Epoch, data.Attempt}
+	return Answer{Code: data.Code, Text: m.Text(), Of: data.Of, Task: data.Task, Tasks: data.Tasks, State: data.State, Epoch: data.Epoch, Attempt: data.Attempt}
 }

@@ -17,12 +17,12 @@ import (
 // Of all that hive says, the first that tells what became of the command is its
 // answer, and handled then; the rest stays unread.
 func TestAnswer(t *testing.T) {
-	const notice = `{"id":%q,"from":%q,"to":"alice","act":"done","subject":"s","body":"b","in_reply_to":%q,"data":%s}`
+	const notice = `{"id":%q,"from":%q,"to":"alice","act":"done","subject":"s","body":"b","in_reply_to":%q,"data":%s,"seq":9}`
 	for name, tt := range map[string]struct {
 		from, reply, data string
 		want              *Answer // nil: it is none
 	}{
-		"carried out":          {"hive", "m", `{"code":"ok","of":7,"task":"A","state":"pending","epoch":2,"attempt":1}`, &Answer{protocol.CodeOK, "b", 7, "A", nil, "pending", 2, 1}},
+		"carried out":          {"hive", "m", `{"code":"ok","of":7,"task":"A","state":"pending","epoch":2,"attempt":1}`, &Answer{Code: protocol.CodeOK, Text: "b", Of: 7, Task: "A", State: "pending", Epoch: 2, Attempt: 1}},
 		"created several":      {"hive", "m", `{"code":"ok","of":7,"tasks":["A","B"],"state":"unassigned"}`, &Answer{Code: protocol.CodeOK, Text: "b", Of: 7, Tasks: []protocol.TaskID{"A", "B"}, State: "unassigned"}},
 		"refused":              {"hive", "m", `{"code":"fenced","of":7,"task":"A","state":"offered","epoch":3}`, &Answer{Code: protocol.CodeFenced, Text: "b", Of: 7, Task: "A", State: "offered", Epoch: 3}},
 		"of another form":      {"hive", "m", `{"of":"seven"}`, &Answer{Text: "b"}},
@@ -34,7 +34,7 @@ func TestAnswer(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				disk := hive(t, "alice")
+				disk := newHive(t, "alice")
 				b := open(t, disk)
 				put(t, disk, "agents/alice/inbox/1.json", "{}")
 				var arriving sync.WaitGroup
@@ -47,7 +47,9 @@ func TestAnswer(t *testing.T) {
 				defer cancel()
 				got, err := b.Answer(ctx, "m")
 				unread, left := "[1.json]", error(nil)
-				if tt.want == nil {
+				if tt.want != nil {
+					tt.want.Seq = 9
+				} else {
 					tt.want, unread, left = &Answer{}, "[1.json 2.json]", context.DeadlineExceeded
 				}
 				if diff := cmp.Diff(*tt.want, got); diff != "" || !errors.Is(err, left) {

@@ -37,6 +37,7 @@ import (
 	"github.com/oklog/ulid/v2"
 
 	"github.com/hived/hived/internal/durable"
+	"github.com/hived/hived/internal/pause"
 	"github.com/hived/hived/protocol"
 )
 
@@ -132,6 +133,23 @@ func (b *Box) Done(name string) (Letter, error) {
 			continue // somebody else was quicker
 		}
 		return moved, err
+	}
+}
+
+// DoneSoon moves messages to inbox/.done that the log has and the inbox may not have
+// yet, and waits for them, at most a second.
+func (b *Box) DoneSoon(ctx context.Context, names []string) {
+	ctx, cancel := pause.Limit(ctx, shownWithin)
+	defer cancel()
+	for _, name := range names {
+		for {
+			if _, err := b.Done(name); !errors.Is(err, ErrNotFound) {
+				break
+			}
+			if pause.For(ctx, viewPoll) != nil {
+				return
+			}
+		}
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
+	"github.com/hived/hived/internal/testenv"
 	"github.com/hived/hived/protocol"
 	"github.com/hived/hived/task"
 )
@@ -19,9 +20,7 @@ import (
 func commands(t *testing.T) map[protocol.TaskAction]string {
 	t.Helper()
 	text, err := os.ReadFile("../docs/spec.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	_, rest, _ := strings.Cut(string(text), "**8.2 Commands about tasks**")
 	section, _, found := strings.Cut(rest, "**8.3 ")
 	if !found {
@@ -73,9 +72,7 @@ func TestDraftIsAMessage(t *testing.T) {
 		}
 		d.ID = "m"
 		text, err := json.Marshal(d)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		m, err := protocol.DecodeMessage(text)
 		if err != nil {
 			t.Errorf("%s: %v in %s", event, err, text)

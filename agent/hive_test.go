@@ -9,8 +9,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/hived/hived/hive"
 	"github.com/hived/hived/internal/durable"
 	"github.com/hived/hived/internal/durable/faultfs"
+	"github.com/hived/hived/internal/testenv"
 	"github.com/hived/hived/internal/wait"
 	"github.com/hived/hived/protocol"
 	"github.com/hived/hived/router"
@@ -26,16 +28,10 @@ func withHive(t *testing.T, tell func(s *story)) {
 		disk.SetClock(time.Now)
 		settings := protocol.DefaultSettings()
 		settings.Git.CommitDelay = time.Minute
-		if err := disk.MkdirAll(protocol.OutboxDir("bob"), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := router.Init(disk, router.InitOptions{Settings: settings, Template: []byte("# settings\n"), Now: time.Now()}); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, disk.MkdirAll(protocol.OutboxDir("bob"), 0o755))
+		testenv.Must(t, hive.Init(disk, hive.Options{Settings: settings, Template: []byte("# settings\n"), Now: time.Now()}))
 		r, err := router.New(disk, router.Config{Settings: settings})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		ctx, stop := context.WithCancel(context.Background())
 		ended := make(chan error, 1)
 		go func() { ended <- r.Run(ctx) }()
@@ -92,9 +88,7 @@ func TestToolOfThirtyLines(t *testing.T) {
 	t.Parallel()
 	withHive(t, func(s *story) {
 		s.does("human", Command{Event: task.Create, Data: NewTask{Title: "mend it", Body: "the roof"}})
-		if err := tool(s.t.Context(), s.disk, "bob", func(b *task.Brief) string { return b.Body + " is mended" }); err != nil {
-			s.t.Fatal(err)
-		}
+		testenv.Must(s.t, tool(s.t.Context(), s.disk, "bob", func(b *task.Brief) string { return b.Body + " is mended" }))
 		s.until(task.Completed)
 		whole, err := ReadTask(s.disk, s.task)
 		if err != nil || string(whole.Result) != `"the roof is mended"` || len(whole.Problems) > 0 {
@@ -122,9 +116,7 @@ func (s *story) does(who protocol.AgentID, c Command) {
 		c.Epoch = s.epoch
 	}
 	box, err := Open(s.disk, who)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	testenv.Must(s.t, err)
 	ctx, cancel := context.WithTimeout(s.t.Context(), time.Hour)
 	defer cancel()
 	a, err := carryOut(ctx, box, c)

@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 
 	"github.com/hived/hived/internal/durable"
+	"github.com/hived/hived/internal/testenv"
 	"github.com/hived/hived/protocol"
 )
 
@@ -17,9 +18,7 @@ const taskID = "01M7YWEVEB97VS93BY45E8GWCS"
 // stand writes the task.json of the task.
 func stand(t *testing.T, disk durable.FS, text string) {
 	t.Helper()
-	if err := disk.MkdirAll(protocol.TaskDir(taskID), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, disk.MkdirAll(protocol.TaskDir(taskID), 0o755))
 	put(t, disk, protocol.TaskDir(taskID)+"/"+protocol.TaskView, text)
 }
 
@@ -85,7 +84,7 @@ func TestOver(t *testing.T) {
 		"specified":                      {strings.Replace(question, "approval-asked", "specify", 1), view(20, answered), "was answered"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			disk := hive(t, "alice")
+			disk := newHive(t, "alice")
 			if tt.view != "" {
 				stand(t, disk, tt.view)
 			}
@@ -112,7 +111,7 @@ func TestOver(t *testing.T) {
 // TestOverIsOfHive: what others send about a task is theirs to take back, and a
 // file that hived did not deliver has no number to hold a view against.
 func TestOverIsOfHive(t *testing.T) {
-	disk := hive(t, "alice")
+	disk := newHive(t, "alice")
 	stand(t, disk, view(20, ""))
 	for file, text := range map[string]string{
 		"01A.json": `{"id":"a","from":"bob","to":"alice","body":"b","data":{"code":"task-offer","task":"` + taskID + `"},"seq":11}`,
@@ -137,7 +136,7 @@ func TestOverIsOfHive(t *testing.T) {
 // there are, and the next message does.
 func TestWaitForWhatIsNotOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		disk := hive(t, "alice")
+		disk := newHive(t, "alice")
 		b := open(t, disk)
 		for i := range 3 {
 			notify(t, disk, fmt.Sprintf("01A%d.json", i), 11+i, `{"code":"task-offer","task":"`+taskID+`"}`)

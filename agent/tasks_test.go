@@ -13,6 +13,7 @@ import (
 
 	"github.com/hived/hived/internal/durable"
 	"github.com/hived/hived/internal/durable/faultfs"
+	"github.com/hived/hived/internal/testenv"
 	"github.com/hived/hived/protocol"
 	"github.com/hived/hived/task"
 )
@@ -38,12 +39,8 @@ func withTasks(t *testing.T, files map[string]string) *faultfs.Mem {
 func writeTaskFile(t *testing.T, disk durable.FS, name, text string) {
 	t.Helper()
 	name = protocol.PathTasks + "/" + name
-	if err := disk.MkdirAll(name[:strings.LastIndexByte(name, '/')], 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := durable.Publish(disk, name, []byte(text), 0o644, false); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, disk.MkdirAll(name[:strings.LastIndexByte(name, '/')], 0o755))
+	testenv.Must(t, durable.Publish(disk, name, []byte(text), 0o644, false))
 }
 
 func TestFindTask(t *testing.T) {

@@ -16,7 +16,7 @@ import (
 
 // command writes one about a task into an agent's outbox; those of one look of the
 // daemon are read in the order of their names.
-func (h *hive) command(by protocol.AgentID, name string, event task.Event, id protocol.TaskID, epoch int, data string) {
+func (h *testHive) command(by protocol.AgentID, name string, event task.Event, id protocol.TaskID, epoch int, data string) {
 	h.t.Helper()
 	text := fmt.Sprintf(`{"to":"hive","event":%q`, event)
 	if id != "" {
@@ -32,7 +32,7 @@ func (h *hive) command(by protocol.AgentID, name string, event task.Event, id pr
 }
 
 // giveRoom lets alice and bob have many tasks in hand.
-func (h *hive) giveRoom() {
+func (h *testHive) giveRoom() {
 	h.t.Helper()
 	for _, id := range []string{"alice", "bob"} {
 		h.write("agents/human/outbox/room-"+id+".json", fmt.Sprintf(`{"to":"hive","event":"agent-add","data":{"agent":%q,"slots":20}}`, id))
@@ -41,7 +41,7 @@ func (h *hive) giveRoom() {
 }
 
 // tasksByTitle gives the tasks as the log has them.
-func (h *hive) tasksByTitle() map[string]*task.Task {
+func (h *testHive) tasksByTitle() map[string]*task.Task {
 	h.t.Helper()
 	all := map[string]*task.Task{}
 	for t := range h.fold().Tasks.All() {
@@ -52,7 +52,7 @@ func (h *hive) tasksByTitle() map[string]*task.Task {
 
 // hiveWithTasks has a task in every state that commands lead to; their titles say
 // which. No clock of theirs ends while a test runs.
-func hiveWithTasks(t *testing.T) *hive {
+func hiveWithTasks(t *testing.T) *testHive {
 	t.Helper()
 	set := fast()
 	set.Tasks.Lease, set.Tasks.CancelGrace, set.Tasks.ApprovalTimeout = time.Hour, time.Hour, time.Hour
@@ -130,8 +130,8 @@ func saidOfTask(s *task.Task) map[string]any {
 	v := task.ViewOf(s)
 	said := map[string]any{
 		"state": s.State, "epoch": s.Epoch, "attempt": s.Attempt, "retries": s.Retries, "fruitless": s.Fruitless, "holder": s.Holder, "offered": s.Offered,
-		"since": s.Since, "reason": s.Reason, "category": s.Category, "creator": s.Creator, "to": s.To, "needs": s.Needs, "lacked": s.Lacked, "priority": s.Priority,
-		"approvers": s.Approvers, "needed": s.Needed, "gated": s.Gated, "votes": s.Votes, "blocked": s.BlockedOn, "not before": s.NotBefore, "until": s.Until,
+		"since": s.Since, "reason": s.Reason, "category": s.Category, "creator": s.Creator, "to": s.To, "needs": s.Needs(), "lacked": s.Lacked(), "priority": s.Priority,
+		"approvers": s.Terms().Approvers, "needed": s.Terms().Needed, "gated": s.Gated, "votes": s.Questions.Votes(), "blocked": s.BlockedOn, "not before": s.NotBefore, "until": s.Until,
 		"cancelling": s.Cancelling > 0, "milestone": s.Milestone, "sum": s.CheckpointSum, "ask": ask, "question": text,
 		"taken": v.Taken, "created": v.CreatedAt, "asked": v.Asked, "last ask": v.LastAsk, "answers": v.Answers, "version": s.Version,
 	}
@@ -185,7 +185,7 @@ func TestRepairAdoptsTasks(t *testing.T) {
 }
 
 // goOn finishes the tasks of hiveWithTasks; what has ended stays as it is.
-func (h *hive) goOn(all map[string]*task.Task) {
+func (h *testHive) goOn(all map[string]*task.Task) {
 	h.t.Helper()
 	do := func(by protocol.AgentID, name, title string, event task.Event, epoch int, data string) {
 		h.t.Helper()
@@ -212,7 +212,7 @@ func (h *hive) goOn(all map[string]*task.Task) {
 	var resumed *task.Task
 	for x := range h.fold().Tasks.All() {
 		now[x.ID] = x
-		if x.Resumes == all["cancelled"].ID {
+		if x.Terms().Resumes == all["cancelled"].ID {
 			resumed = x
 		}
 	}
@@ -250,7 +250,7 @@ func openOf(t *task.Task) protocol.Seq {
 
 // taskFiles gives the files of all tasks but task.json, without the numbers of
 // events.
-func (h *hive) taskFiles() map[string]string {
+func (h *testHive) taskFiles() map[string]string {
 	h.t.Helper()
 	all := map[string]string{}
 	h.must(fs.WalkDir(os.DirFS(h.dir), "tasks", func(p string, d fs.DirEntry, err error) error {
@@ -318,7 +318,7 @@ func TestRepairSetsDamagedTasksAside(t *testing.T) {
 	}
 	resumed := map[protocol.TaskID]bool{}
 	for x := range h.fold().Tasks.All() {
-		resumed[x.Resumes] = true
+		resumed[x.Terms().Resumes] = true
 	}
 	for _, title := range []string{"in_progress", "unassigned"} {
 		if !resumed[before[title].ID] {

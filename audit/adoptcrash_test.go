@@ -13,9 +13,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/hived/hived/eventlog"
+	"github.com/hived/hived/hive"
 	"github.com/hived/hived/internal/durable"
 	"github.com/hived/hived/internal/durable/faultfs"
 	"github.com/hived/hived/internal/sweep"
+	"github.com/hived/hived/internal/testenv"
 	"github.com/hived/hived/ledger"
 	"github.com/hived/hived/protocol"
 	"github.com/hived/hived/router"
@@ -34,13 +36,11 @@ func withoutLog(t *testing.T, set protocol.Settings) *faultfs.Mem {
 	disk := faultfs.New()
 	must := func(err error) {
 		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 	}
 	put := func(p, text string) { t.Helper(); must(durable.Publish(disk, p, []byte(text), 0o644, true)) }
 	must(errors.Join(disk.MkdirAll("agents/alice/outbox", 0o755), disk.MkdirAll("agents/bob/outbox", 0o755)))
-	must(router.Init(disk, router.InitOptions{Settings: set, Template: []byte("# settings\n"), Now: time.Now()}))
+	must(hive.Init(disk, hive.Options{Settings: set, Template: []byte("# settings\n"), Now: time.Now()}))
 	put("agents/human/outbox/1.json", `{"to":"hive","event":"create","data":{"tasks":[{"title":"held","to":["alice"]},{"title":"offered","to":["bob"]},{"title":"damaged","to":["bob"]}]}}`)
 	put("agents/alice/outbox/1.json", `{"to":"bob","body":"x"}`)
 	must(runMem(disk, set))
@@ -67,9 +67,7 @@ func tasksOf(t *testing.T, disk durable.FS) map[string]*task.Task {
 	t.Helper()
 	state := ledger.New(fast().Remember)
 	for rec, err := range eventlog.Read(disk, eventlog.Position{}) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		state.Apply(rec.Event)
 	}
 	all := map[string]*task.Task{}
@@ -156,9 +154,7 @@ func TestAdoptionAndCrash(t *testing.T) {
 			}
 			return false
 		})
-		if err := adopt(disk); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, adopt(disk))
 	})
 	if first == 0 || last-first < 10 {
 		t.Fatalf("it concerns tasks from operation %d to %d of %d", first, last, all)

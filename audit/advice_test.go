@@ -29,7 +29,7 @@ func advised(remedy string) []string {
 }
 
 // obey does what was advised.
-func (h *hive) obey(command string) {
+func (h *testHive) obey(command string) {
 	h.t.Helper()
 	switch command {
 	case "up":
@@ -49,7 +49,7 @@ func (h *hive) obey(command string) {
 }
 
 // looks gives all that verify finds, or the doctor.
-func (h *hive) looks(by string) []Finding {
+func (h *testHive) looks(by string) []Finding {
 	h.t.Helper()
 	if by == byDoctor {
 		return Doctor(h.t.Context(), h.disk)
@@ -60,7 +60,7 @@ func (h *hive) looks(by string) []Finding {
 
 // still tells whether a finding is among what is found now.
 func still(x Finding, now []Finding) bool {
-	return slices.ContainsFunc(now, func(y Finding) bool { return y.Code == x.Code && y.Where == x.Where && y.Level != OK })
+	return slices.ContainsFunc(now, func(y Finding) bool { return y.Code == x.Code && y.Where == x.Where && y.Level != protocol.LevelOK })
 }
 
 // What verify and doctor advise is done, as they print it, on a hive with that fault,
@@ -70,7 +70,7 @@ func TestAdviceWorks(t *testing.T) {
 	t.Parallel()
 	s := newSound(t)
 	for _, f := range faults {
-		commands := advised(catalogue[f.code].remedy)
+		commands := advised(f.code.Remedy())
 		other := func(command string) bool { return !strings.HasPrefix(command, "repair") }
 		if f.make == nil || f.by != byVerify && f.by != byDoctor || f.repair == leaves || len(commands) == 0 || !slices.ContainsFunc(commands, other) && f.repair != ignores {
 			continue
@@ -78,7 +78,7 @@ func TestAdviceWorks(t *testing.T) {
 		t.Run(f.name(), func(t *testing.T) {
 			t.Parallel()
 			h := s.faulty(t, f)
-			is := func(x Finding) bool { return x.Code == f.code && x.Level != OK }
+			is := func(x Finding) bool { return x.Code == f.code && x.Level != protocol.LevelOK }
 			was := h.looks(f.by)
 			i := slices.IndexFunc(was, is)
 			if i < 0 {
@@ -87,7 +87,7 @@ func TestAdviceWorks(t *testing.T) {
 			for _, command := range advised(was[i].Remedy) {
 				h := h.copied(t)
 				h.obey(command)
-				if now := h.looks(f.by); slices.ContainsFunc(now, is) || f.by == byVerify && slices.ContainsFunc(now, func(x Finding) bool { return x.Level == Fault }) {
+				if now := h.looks(f.by); slices.ContainsFunc(now, is) || f.by == byVerify && slices.ContainsFunc(now, func(x Finding) bool { return x.Level == protocol.LevelFault }) {
 					t.Errorf("%q was advised, and after `hived %s` there is%s", was[i].Remedy, command, lines(now))
 				}
 			}
@@ -99,10 +99,10 @@ func TestAdviceWorks(t *testing.T) {
 // until a person has said that it was deleted.
 func TestWhatVanishedIsForAPerson(t *testing.T) {
 	t.Parallel()
-	i := slices.IndexFunc(faults, func(f fault) bool { return f.code == codeMassDeletion })
+	i := slices.IndexFunc(faults, func(f fault) bool { return f.code == protocol.CodeMassDeletion })
 	h := newHive(t)
 	faults[i].make(h)
-	check := func(running bool, want Code) {
+	check := func(running bool, want protocol.Code) {
 		t.Helper()
 		fold := newFold(h.disk, func(Finding) {})
 		h.must(fold.catchUp(h.disk))
@@ -114,10 +114,10 @@ func TestWhatVanishedIsForAPerson(t *testing.T) {
 			}
 		}
 	}
-	check(false, codeMassDeletion)
-	check(true, codeMassDeletion)
+	check(false, protocol.CodeMassDeletion)
+	check(true, protocol.CodeMassDeletion)
 	h.append(&protocol.AgentEvent{Agent: "bob", Action: protocol.InboxBelieved, By: protocol.Human})
-	check(false, codeGoneSoon)
+	check(false, protocol.CodeGoneSoon)
 }
 
 // One code stands for files of several kinds: its advice holds for each of them.
@@ -126,14 +126,14 @@ func TestAdviceWorksForEachKindOfFile(t *testing.T) {
 	base := newHive(t)
 	done := "agents/bob/inbox/.done/" + base.list("agents/bob/inbox/.done")[0]
 	kinds := []string{base.unread("bob"), done, "agents/alice/outbox/.sent/1.json", "agents/bob/outbox/.sent/bad-bad.json", protocol.PathProtocol, protocol.PathRegistry, "agents/alice/identity.md"}
-	for damage, do := range map[string]func(h *hive, p string){
-		"altered": func(h *hive, p string) { h.flip(p, len(h.read(p))/2) },
-		"emptied": func(h *hive, p string) { h.write(p, "") },
-		"deleted": func(h *hive, p string) { h.remove(p) },
+	for damage, do := range map[string]func(h *testHive, p string){
+		"altered": func(h *testHive, p string) { h.flip(p, len(h.read(p))/2) },
+		"emptied": func(h *testHive, p string) { h.write(p, "") },
+		"deleted": func(h *testHive, p string) { h.remove(p) },
 	} {
 		t.Run(damage, func(t *testing.T) {
 			t.Parallel()
-			damaged := func() *hive {
+			damaged := func() *testHive {
 				h := base.copied(t)
 				for _, p := range kinds {
 					do(h, p)

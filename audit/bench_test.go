@@ -22,7 +22,7 @@ func BenchmarkVerify(b *testing.B) {
 	}
 }
 
-func bigHive(b *testing.B, n int) *hive {
+func bigHive(b *testing.B, n int) *testHive {
 	b.Helper()
 	set := fast()
 	set.InboxCap = n + 1

@@ -11,11 +11,11 @@ import (
 	"strings"
 	"time"
 
+	"github.com/hived/hived/hive"
 	"github.com/hived/hived/internal/durable"
 	"github.com/hived/hived/internal/users"
+	"github.com/hived/hived/mailbox"
 	"github.com/hived/hived/protocol"
-	"github.com/hived/hived/router"
-	"github.com/hived/hived/settings"
 )
 
 var zeroTime time.Time
@@ -37,10 +37,10 @@ func (d *doctor) examine(ctx context.Context) []Finding {
 	m.agents = len(agentIDs(disk))
 	d.list = m.findings()
 	if _, err := disk.Lstat(protocol.PathAgents); err != nil {
-		return append(d.list, found(codeNotAHive, disk.Path("."), "there is no agents/ here: only the machine was looked at"))
+		return append(d.list, found(protocol.CodeNotAHive, disk.Path("."), "there is no agents/ here: only the machine was looked at"))
 	}
 	if d.stranger() {
-		return append(d.list, found(codeStranger, disk.Path("."), "the hive belongs to another user, and each agent has one of its own: only the machine was looked at"))
+		return append(d.list, found(protocol.CodeOtherUser, disk.Path("."), "the hive belongs to another user, and each agent has one of its own: only the machine was looked at"))
 	}
 	for _, check := range []func(){d.settings, d.daemon, d.rights, d.agents, d.outboxes, d.log, d.segments, d.clock, d.git, d.above, d.temps} {
 		if ctx.Err() != nil {
@@ -64,20 +64,20 @@ type doctor struct {
 
 func (d *doctor) add(f Finding) { d.list = append(d.list, f) }
 
-func (d *doctor) fine(code Code, where, format string, args ...any) {
-	d.add(Finding{Code: code, Level: OK, Where: where, Text: fmt.Sprintf(format, args...)})
+func (d *doctor) fine(code protocol.Code, where, format string, args ...any) {
+	d.add(Finding{Code: code, Level: protocol.LevelOK, Where: where, Text: fmt.Sprintf(format, args...)})
 }
 
 func (d *doctor) settings() {
-	if _, err := settings.Load(d.disk); err != nil {
-		d.add(found(codeSettings, protocol.PathSettings, "%v", err))
+	if _, err := hive.Settings(d.disk); err != nil {
+		d.add(found(protocol.CodeSettings, protocol.PathSettings, "%v", err))
 		return
 	}
-	if idle := settings.Idle(d.disk); len(idle) > 0 {
-		d.fine(codeSettings, protocol.PathSettings, "in order, but %s", strings.Join(idle, "; "))
+	if idle := hive.IdleKeys(d.disk); len(idle) > 0 {
+		d.fine(protocol.CodeSettings, protocol.PathSettings, "in order, but %s", strings.Join(idle, "; "))
 		return
 	}
-	d.fine(codeSettings, protocol.PathSettings, "in order")
+	d.fine(protocol.CodeSettings, protocol.PathSettings, "in order")
 }
 
 func (d *doctor) daemon() {
@@ -85,34 +85,34 @@ func (d *doctor) daemon() {
 	d.running = held
 	switch {
 	case err != nil:
-		f := found(codeDaemon, protocol.LockFile, "%v", err)
-		f.Level, f.Remedy = Fault, "look at the rights of "+protocol.PathScratch
+		f := found(protocol.CodeDaemon, protocol.LockFile, "%v", err)
+		f.Level, f.Remedy = protocol.LevelFault, "look at the rights of "+protocol.PathScratch
 		d.add(f)
 	case held:
-		d.fine(codeDaemon, protocol.LockFile, "process %d holds the hive", pid)
+		d.fine(protocol.CodeDaemon, protocol.LockFile, "process %d holds the hive", pid)
 	default:
-		d.fine(codeDaemon, protocol.LockFile, "no daemon runs; the lock is free, whatever the file says")
+		d.fine(protocol.CodeDaemon, protocol.LockFile, "no daemon runs; the lock is free, whatever the file says")
 	}
 }
 
 func (d *doctor) agents() {
 	bad, err := badAgents(d.disk)
 	if err != nil {
-		f := found(codeBadAgent, protocol.PathAgents, "%v", err)
-		f.Level, f.Remedy = Fault, "agents/ has to be a directory that hived can read"
+		f := found(protocol.CodeBadAgentDir, protocol.PathAgents, "%v", err)
+		f.Level, f.Remedy = protocol.LevelFault, "agents/ has to be a directory that hived can read"
 		d.add(f)
 	}
 	for _, x := range bad {
-		d.add(found(codeBadAgent, protocol.PathAgents+"/"+protocol.SafeName(x.Name), "it is no agent: %s", x.Why))
+		d.add(found(protocol.CodeBadAgentDir, protocol.PathAgents+"/"+protocol.SafeName(x.Name), "it is no agent: %s", x.Why))
 	}
 	for _, id := range agentIDs(d.disk) {
 		for _, dir := range boxesOf(id) {
 			info, err := d.disk.Lstat(dir)
 			switch {
 			case errors.Is(err, fs.ErrNotExist):
-				d.add(found(codeNoDirectory, dir, "it is not there"))
+				d.add(found(protocol.CodeDirectoryMissing, dir, "it is not there"))
 			case err == nil && !info.Mode.IsDir():
-				f := found(codeBadAgent, dir, "a %s stands where a directory belongs", kindOf(info.Mode))
+				f := found(protocol.CodeBadAgentDir, dir, "a %s stands where a directory belongs", kindOf(info.Mode))
 				f.Remedy = "move it away; hived makes the directory"
 				d.add(f)
 			}
@@ -133,8 +133,8 @@ func kindOf(m fs.FileMode) string {
 // outboxes counts what waits, and what will never be sent.
 func (d *doctor) outboxes() {
 	for _, id := range agentIDs(d.disk) {
-		if n := router.Pending(d.disk, id); n > 0 {
-			d.add(found(codePending, protocol.OutboxDir(id), "%d messages wait to be taken in", n))
+		if n := mailbox.Pending(d.disk, id); n > 0 {
+			d.add(found(protocol.CodeOutboxWaiting, protocol.OutboxDir(id), "%d messages wait to be taken in", n))
 		}
 		list, err := d.disk.ReadDir(protocol.OutboxDir(id))
 		if err != nil {
@@ -147,7 +147,7 @@ func (d *doctor) outboxes() {
 			}
 		}
 		if len(strays) > 0 {
-			d.add(found(codeStrays, protocol.OutboxDir(id), "%d names are no messages: %s", len(strays), few(strays)))
+			d.add(found(protocol.CodeStrayFiles, protocol.OutboxDir(id), "%d names are no messages: %s", len(strays), few(strays)))
 		}
 	}
 }
@@ -168,7 +168,7 @@ const clockSlack = time.Minute
 // clock compares the clock with what it said before.
 func (d *doctor) clock() {
 	if d.last.Sub(d.now) > clockSlack {
-		d.add(found(codeClockLog, protocol.PathLog, "its last event was at %s, the clock says %s", protocol.Stamp(d.last), protocol.Stamp(d.now)))
+		d.add(found(protocol.CodeClockBehindLog, protocol.PathLog, "its last event was at %s, the clock says %s", protocol.Stamp(d.last), protocol.Stamp(d.now)))
 	}
 	var late []string
 	for _, dir := range hiveDirs(d.disk) {
@@ -177,10 +177,10 @@ func (d *doctor) clock() {
 		}
 	}
 	if len(late) > 0 {
-		d.add(found(codeClockFiles, late[0], "%d directories were changed in the future: %s", len(late), few(late)))
+		d.add(found(protocol.CodeClockBehindFiles, late[0], "%d directories were changed in the future: %s", len(late), few(late)))
 	}
 	if d.last.Sub(d.now) <= clockSlack && len(late) == 0 {
-		d.fine(codeClockLog, "", "the clock is not behind the log or the files")
+		d.fine(protocol.CodeClockBehindLog, "", "the clock is not behind the log or the files")
 	}
 }
 
@@ -188,7 +188,7 @@ func (d *doctor) clock() {
 func (d *doctor) above() {
 	for dir := filepath.Dir(d.disk.Path(".")); ; dir = filepath.Dir(dir) {
 		if _, err := os.Lstat(filepath.Join(dir, dirGit)); err == nil {
-			d.add(found(codeNested, dir, "the hive lies inside another git repository"))
+			d.add(found(protocol.CodeNestedRepository, dir, "the hive lies inside another git repository"))
 			return
 		}
 		if dir == filepath.Dir(dir) {
@@ -204,6 +204,6 @@ func (d *doctor) temps() {
 		list = nil
 	}
 	if len(list) > 0 {
-		d.add(found(codeLeftover, path.Dir(list[0]), "%d temporary files of a hived that crashed: %s", len(list), few(list)))
+		d.add(found(protocol.CodeLeftoverFiles, path.Dir(list[0]), "%d temporary files of a hived that crashed: %s", len(list), few(list)))
 	}
 }

@@ -11,12 +11,13 @@ import (
 
 	"github.com/hived/hived/gitcommit"
 	"github.com/hived/hived/internal/durable"
+	"github.com/hived/hived/protocol"
 )
 
 // git looks at the repository without reading its objects.
 func (d *doctor) git() {
 	if _, err := d.disk.Lstat(dirGit); errors.Is(err, fs.ErrNotExist) {
-		d.add(found(codeGitMissing, dirGit, "there is no git repository"))
+		d.add(found(protocol.CodeGitMissing, dirGit, "there is no git repository"))
 		return
 	}
 	look, err := gitcommit.Look(d.disk)
@@ -30,16 +31,16 @@ func (d *doctor) git() {
 		if d.now.Sub(l.since) < lockAge {
 			continue // somebody is at work
 		}
-		d.add(found(codeGitLock, l.name, "it is there since %s, for %s", l.since.UTC().Format(time.RFC3339), d.now.Sub(l.since).Round(time.Second)))
+		d.add(found(protocol.CodeGitLocked, l.name, "it is there since %s, for %s", l.since.UTC().Format(time.RFC3339), d.now.Sub(l.since).Round(time.Second)))
 	}
 	if why := indexFault(d.disk); why != "" {
-		d.add(found(codeGitIndex, fileIndex, "%s", why))
+		d.add(found(protocol.CodeGitIndex, fileIndex, "%s", why))
 	}
 	for _, p := range planted(d.disk) {
-		d.add(found(codeGitPlanted, p.where, "%s", p.what))
+		d.add(found(protocol.CodeGitRunsPrograms, p.where, "%s", p.what))
 	}
 	if len(d.list) == before {
-		d.fine(codeGitHead, dirGit, "on %s, nothing is in progress and nothing is locked", look.Branch)
+		d.fine(protocol.CodeGitHead, dirGit, "on %s, nothing is in progress and nothing is locked", look.Branch)
 	}
 }
 
@@ -47,22 +48,25 @@ func (d *doctor) git() {
 // hive it refuses.
 func foreignGit(err error) Finding {
 	text, _, _ := strings.Cut(err.Error(), "; `hived init")
-	return found(codeGitForeign, dirGit, "%s", text)
+	return found(protocol.CodeGitForeign, dirGit, "%s", text)
 }
+
+// repairIt is for a HEAD that nobody can read: hived writes it again.
+const repairIt = "`hived repair` mends it, while no daemon runs"
 
 func (d *doctor) gitCondition(look gitcommit.Condition) {
 	switch {
 	case look.Err != nil:
-		f := found(codeGitHead, dirGit, "%v", look.Err)
-		f.Level, f.Remedy = Fault, repairIt
+		f := found(protocol.CodeGitHead, dirGit, "%v", look.Err)
+		f.Level, f.Remedy = protocol.LevelFault, repairIt
 		d.add(f)
 	case look.Operation != "":
-		d.add(found(codeGitBusy, dirGit, "%s", look))
+		d.add(found(protocol.CodeGitBusy, dirGit, "%s", look))
 	case look.Head != look.Branch:
 		look.IndexLocked = time.Time{}
-		d.add(found(codeGitHead, fileHead, "%s", look))
+		d.add(found(protocol.CodeGitHead, fileHead, "%s", look))
 	case look.Tip.IsZero():
-		f := found(codeGitHead, dirGit, "branch %s has no commit", look.Branch)
+		f := found(protocol.CodeGitHead, dirGit, "branch %s has no commit", look.Branch)
 		f.Remedy = "`hived up` commits what the log has"
 		d.add(f)
 	}

@@ -19,18 +19,18 @@ func (d *doctor) log() {
 	ev, torn, err := lastEvent(d.disk, protocol.PathLog)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		d.add(found(codeLogMissing, protocol.PathLog, "the file is missing"))
+		d.add(found(protocol.CodeLogMissing, protocol.PathLog, "the file is missing"))
 		return
 	case err != nil:
-		d.add(found(codeLogDamaged, protocol.PathLog, "its last line: %v; `hived verify` reads all of it", err))
+		d.add(found(protocol.CodeLogDamaged, protocol.PathLog, "its last line: %v; `hived verify` reads all of it", err))
 		return
 	}
 	d.last = ev.TS
 	if torn > 0 && !d.running {
-		d.add(found(codeLogTorn, protocol.PathLog, "it ends with %d bytes that are no whole line", torn))
+		d.add(found(protocol.CodeLogTorn, protocol.PathLog, "it ends with %d bytes that are no whole line", torn))
 		return
 	}
-	d.fine(codeLogDamaged, protocol.PathLog, "it ends with event %d; `hived verify` reads all of it", ev.Seq)
+	d.fine(protocol.CodeLogDamaged, protocol.PathLog, "it ends with event %d; `hived verify` reads all of it", ev.Seq)
 }
 
 // segments looks for gaps between the sealed segments, by their names and last
@@ -38,13 +38,13 @@ func (d *doctor) log() {
 func (d *doctor) segments() {
 	list, err := d.disk.ReadDir(protocol.PathSegments)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		d.add(found(codeSegmentGone, protocol.PathSegments, "%v", err))
+		d.add(found(protocol.CodeSegmentMissing, protocol.PathSegments, "%v", err))
 		return
 	}
 	next := protocol.Seq(1)
 	gap := func(first protocol.Seq) {
 		if first > next {
-			d.add(found(codeSegmentGone, fmt.Sprintf("%s/%012d.jsonl", protocol.PathSegments, next), "the events %d to %d are in no file", next, first-1))
+			d.add(found(protocol.CodeSegmentMissing, fmt.Sprintf("%s/%012d.jsonl", protocol.PathSegments, next), "the events %d to %d are in no file", next, first-1))
 		}
 	}
 	for _, e := range list {
@@ -56,7 +56,7 @@ func (d *doctor) segments() {
 		gap(first)
 		last, _, err := lastEvent(d.disk, p)
 		if err != nil {
-			d.add(found(codeLogDamaged, p, "its last line: %v; `hived verify` reads all of it", err))
+			d.add(found(protocol.CodeLogDamaged, p, "its last line: %v; `hived verify` reads all of it", err))
 			next = first + 1
 			continue
 		}

@@ -22,7 +22,7 @@ func (d *doctor) rights() {
 			continue // told of with the agents
 		}
 		if perm := info.Mode.Perm(); perm&ownerDir != ownerDir || !canWrite(d.disk.Path(dir)) {
-			d.add(found(codeNotWritable, dir, "its mode is %04o and hived may not write there", perm))
+			d.add(found(protocol.CodeNotWritable, dir, "its mode is %04o and hived may not write there", perm))
 		}
 	}
 	if users.Marked(d.disk) {
@@ -31,7 +31,7 @@ func (d *doctor) rights() {
 		d.oneUser()
 	}
 	if len(d.list) == before {
-		d.fine(codeNotWritable, "", "every directory of the hive can be written by its owner, and by nobody else")
+		d.fine(protocol.CodeNotWritable, "", "every directory of the hive can be written by its owner, and by nobody else")
 	}
 }
 
@@ -58,7 +58,7 @@ func (d *doctor) perUser() {
 			continue
 		}
 		if who[id], err = d.account(id); err != nil {
-			d.add(found(codeNoUser, protocol.AgentDir(id), "%v", err))
+			d.add(found(protocol.CodeUserMissing, protocol.AgentDir(id), "%v", err))
 			who[id] = owner // then nobody else may look in
 		}
 	}
@@ -67,12 +67,12 @@ func (d *doctor) perUser() {
 		d.add(differs(x, more[x.In]))
 	}
 	if err := users.Reach(d.disk.Path(".")); err != nil {
-		d.add(found(codeNotReached, d.disk.Path("."), "%v", err))
+		d.add(found(protocol.CodeNotReached, d.disk.Path("."), "%v", err))
 	}
 }
 
 func differs(x users.Difference, more int) Finding {
-	f := found(codeRights, x.Path, "it belongs to user %d and group %d with mode %s, and should to %d and %d with %s: %s",
+	f := found(protocol.CodeRightsDiffer, x.Path, "it belongs to user %d and group %d with mode %s, and should to %d and %d with %s: %s",
 		x.Have.UID, x.Have.GID, users.Octal(x.Have.Rights().Mode), x.UID, x.GID, users.Octal(x.Mode), x.Why)
 	if more > 0 {
 		f.Text += fmt.Sprintf("; so it is with %d more below %s/", more, x.In)
@@ -89,7 +89,7 @@ func (d *doctor) commonGroup(who map[protocol.AgentID]users.ID, owner users.ID) 
 		if info, err := d.disk.Lstat(protocol.PathTasks); err == nil && info.Mode&0o005 != 0 {
 			text += "; until then every user of this machine can read what is below, by its mode " + users.Octal(info.Rights().Mode)
 		}
-		d.add(found(codeGroup, protocol.PathTasks, "%s", text))
+		d.add(found(protocol.CodeGroupDiffers, protocol.PathTasks, "%s", text))
 		return gid
 	}
 	var names []string
@@ -103,10 +103,10 @@ func (d *doctor) commonGroup(who map[protocol.AgentID]users.ID, owner users.ID) 
 	}
 	missing, strange := all.Wanted(names)
 	if len(missing) > 0 {
-		d.add(found(codeGroup, protocol.PathTasks, "not in the group %s, and so cannot read it: %s", all.Name, few(missing)))
+		d.add(found(protocol.CodeGroupDiffers, protocol.PathTasks, "not in the group %s, and so cannot read it: %s", all.Name, few(missing)))
 	}
 	if len(strange) > 0 {
-		d.add(found(codeGroup, protocol.PathTasks, "in the group %s, and so can read it, though no agents of this hive: %s", all.Name, few(strange)))
+		d.add(found(protocol.CodeGroupDiffers, protocol.PathTasks, "in the group %s, and so can read it, though no agents of this hive: %s", all.Name, few(strange)))
 	}
 	return gid
 }
@@ -132,10 +132,10 @@ func (d *doctor) oneUser() {
 func othersRead(dir string, root durable.Info, secrets []string) (list []Finding) {
 	perm := root.Mode.Perm()
 	if perm&0o005 == 0o005 {
-		list = append(list, found(codeOthersRead, dir, "every user of this machine can read the messages in it: its mode is %04o", perm))
+		list = append(list, found(protocol.CodeOthersRead, dir, "every user of this machine can read the messages in it: its mode is %04o", perm))
 	}
 	if perm&0o001 != 0 && len(secrets) > 0 {
-		list = append(list, found(codeOpenSecret, secrets[0], "every user of this machine can read %d files of a kind in which programs keep secrets: %s", len(secrets), few(secrets)))
+		list = append(list, found(protocol.CodeOpenSecret, secrets[0], "every user of this machine can read %d files of a kind in which programs keep secrets: %s", len(secrets), few(secrets)))
 	}
 	return list
 }
@@ -147,13 +147,13 @@ func othersRead(dir string, root durable.Info, secrets []string) (list []Finding
 func othersMay(p string, info, root durable.Info) (list []Finding) {
 	perm := info.Mode.Perm()
 	if perm&0o002 != 0 && info.Mode&fs.ModeSticky == 0 {
-		list = append(list, found(codeWorldWritable, p, "its mode is %04o", perm))
+		list = append(list, found(protocol.CodeWorldWritable, p, "its mode is %04o", perm))
 	}
 	if info.UID != root.UID {
-		return append(list, found(codeOwner, p, "it belongs to user %d, and the hive to user %d", info.UID, root.UID))
+		return append(list, found(protocol.CodeOwnerDiffers, p, "it belongs to user %d, and the hive to user %d", info.UID, root.UID))
 	}
 	if perm&0o020 != 0 && info.GID != info.UID {
-		list = append(list, found(codeGroupWritable, p, "its mode is %04o, and its group is %d", perm, info.GID))
+		list = append(list, found(protocol.CodeGroupWritable, p, "its mode is %04o, and its group is %d", perm, info.GID))
 	}
 	return list
 }

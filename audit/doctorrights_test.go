@@ -40,7 +40,7 @@ func TestDoctorHoldsTheTable(t *testing.T) {
 		return d.examine(t.Context())
 	}
 	isRights := func(f Finding) bool {
-		return slices.Contains([]Code{codeRights, codeGroup, codeNoUser, codeNotReached, codeOwner, codeWorldWritable, codeGroupWritable}, f.Code)
+		return slices.Contains([]protocol.Code{protocol.CodeRightsDiffer, protocol.CodeGroupDiffers, protocol.CodeUserMissing, protocol.CodeNotReached, protocol.CodeOwnerDiffers, protocol.CodeWorldWritable, protocol.CodeGroupWritable}, f.Code)
 	}
 	if list := slices.DeleteFunc(examine(), func(f Finding) bool { return !isRights(f) }); len(list) > 0 {
 		t.Fatalf("found%s", lines(list))
@@ -65,8 +65,8 @@ func TestDoctorHoldsTheTable(t *testing.T) {
 				continue // whom it belongs to is what the rest is held against
 			}
 			h.must(h.disk.SetRights(r.Path, other))
-			list := slices.DeleteFunc(examine(), func(f Finding) bool { return f.Code != codeRights })
-			if len(list) != 1 || list[0].Where != r.Path || list[0].Level != Fault {
+			list := slices.DeleteFunc(examine(), func(f Finding) bool { return f.Code != protocol.CodeRightsDiffer })
+			if len(list) != 1 || list[0].Where != r.Path || list[0].Level != protocol.LevelFault {
 				t.Errorf("other %s of %s:%s", what, r.Path, lines(list))
 			}
 		}
@@ -89,9 +89,9 @@ func TestDoctorTellsWhatOthersRead(t *testing.T) {
 	h.write("agents/bob/.gitignore", "*.o")
 	h.write("agents/bob/.mine", "x")
 	h.must(os.Chmod(h.path("agents/bob/.mine"), 0o600))
-	codes := func() (list []Code) {
+	codes := func() (list []protocol.Code) {
 		for _, f := range Doctor(t.Context(), h.disk) {
-			if f.Code == codeOthersRead || f.Code == codeOpenSecret {
+			if f.Code == protocol.CodeOthersRead || f.Code == protocol.CodeOpenSecret {
 				list = append(list, f.Code)
 			}
 		}
@@ -107,7 +107,7 @@ func TestDoctorTellsWhatOthersRead(t *testing.T) {
 	if !reachable(filepath.Dir(above)) {
 		t.Skipf("the directory for tests is closed to others: %s", filepath.Dir(above))
 	}
-	if diff := cmp.Diff([]Code{codeOthersRead, codeOpenSecret}, codes()); diff != "" {
+	if diff := cmp.Diff([]protocol.Code{protocol.CodeOthersRead, protocol.CodeOpenSecret}, codes()); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 	if got := openSecrets(h.disk); strings.Join(got, " ") != "agents/bob/.env" {

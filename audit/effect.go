@@ -15,16 +15,10 @@ import (
 // effect is what follows from one event by itself. It is worked out on all
 // cores while the log is read.
 type effect struct {
-	changes []protocol.Change // with git ids; the bytes only where they were asked for
+	changes []protocol.Change // with git ids, without bytes
 	err     error             // why there are none
 	differs bool              // of a message: its bytes are not what the log gives as delivered
 	human   bool              // of a message: the sender asked for a person
-}
-
-// withContent is the work of who needs all bytes.
-func withContent(ev protocol.Event) any {
-	changes, err := ledger.Changes(ev)
-	return &effect{changes: changes, err: err}
 }
 
 // named is the work of who needs no more than git ids. What a message delivers

@@ -9,7 +9,6 @@ import (
 	"syscall"
 
 	"github.com/hived/hived/internal/durable"
-	"github.com/hived/hived/ledger"
 	"github.com/hived/hived/protocol"
 )
 
@@ -125,25 +124,17 @@ func (f *files) check(p string) (*Finding, error) {
 	if err != nil || is == same {
 		return nil, err
 	}
-	seq, id := f.letter(at)
+	seq, id := f.letter(p, at)
 	found := f.differs(p, at, is, why, want).about(seq, id)
 	return &found, nil
 }
 
-// letter gives the message that stands at a place.
-func (f *files) letter(at place) (protocol.Seq, protocol.MessageID) {
-	a := f.fold.state.Agents[at.agent]
-	if a == nil {
+// letter gives the message that stands at a place of an inbox.
+func (f *files) letter(p string, at place) (protocol.Seq, protocol.MessageID) {
+	if at.box != boxInbox && at.box != boxDone {
 		return 0, ""
 	}
-	var l ledger.Letter
-	switch at.box {
-	case boxInbox:
-		l, _ = a.Inbox.Get(at.name)
-	case boxDone:
-		l, _ = a.Done.Get(at.name)
-	case boxSent, boxOwn, boxNone, boxLog, boxTask:
-	}
+	l, _ := f.fold.state.Letter(p)
 	return l.Of, l.ID
 }
 
@@ -151,25 +142,25 @@ func (f *files) letter(at place) (protocol.Seq, protocol.MessageID) {
 func (f *files) differs(p string, at place, is sight, why string, want protocol.Blob) Finding {
 	switch {
 	case at.box == boxOwn && is == other:
-		return found(codeNewVersion, p, "it was changed since its last version")
+		return found(protocol.CodeNewVersion, p, "it was changed since its last version")
 	case at.box == boxOwn:
-		return found(codeNewVersion, p, "it was deleted since its last version")
+		return found(protocol.CodeNewVersion, p, "it was deleted since its last version")
 	case at.box == boxTask && is == absent:
-		return found(codeTaskFile, p, "it is not there")
+		return found(protocol.CodeTaskFile, p, "it is not there")
 	case at.box == boxTask:
-		return found(codeTaskFile, p, "%s", why)
+		return found(protocol.CodeTaskFile, p, "%s", why)
 	case is == other && (at.box == boxDone || at.box == boxSent):
-		return found(codeArchive, p, "%s", why)
+		return found(protocol.CodeArchiveAltered, p, "%s", why)
 	case is == other:
-		return found(codeFileAltered, p, "%s", why)
+		return found(protocol.CodeFileAltered, p, "%s", why)
 	case at.box == boxInbox:
 		return f.gone(p, at, want)
 	case at.box == boxDone && f.there(protocol.InboxDir(at.agent)+"/"+at.name):
-		return found(codeReopened, p, "it was moved back to the inbox")
+		return found(protocol.CodeReopened, p, "it was moved back to the inbox")
 	case at.box == boxDone, at.box == boxSent:
-		return found(codeTakenAway, p, "somebody took it away; log and git have it")
+		return found(protocol.CodeTakenAway, p, "somebody took it away; log and git have it")
 	}
-	return found(codeFileMissing, p, "it is not there")
+	return found(protocol.CodeFileMissing, p, "it is not there")
 }
 
 func (f *files) there(p string) bool {
@@ -179,25 +170,25 @@ func (f *files) there(p string) bool {
 
 // gone says what became of an unread message that is not in its inbox.
 func (f *files) gone(p string, at place, want protocol.Blob) Finding {
-	seq, _ := f.letter(at)
+	seq, _ := f.letter(p, at)
 	done := protocol.DoneDir(at.agent) + "/" + at.name
 	is, why, _ := f.look(done, want) // what cannot be read counts as gone
 	switch {
 	case is == same:
-		return found(codeHandledSoon, p, "it was moved to .done")
+		return found(protocol.CodeHandledSoon, p, "it was moved to .done")
 	case is == other:
-		return found(codeFileAltered, done, "%s", why)
+		return found(protocol.CodeFileAltered, done, "%s", why)
 	case seq > f.fold.state.Settled:
 		// A daemon that runs may not have come to it yet, however long it is waited for.
-		return found(codeAgainSoon, p, "it is not there, nor in .done; it was delivered after the last settled mark")
+		return found(protocol.CodeAgainSoon, p, "it is not there, nor in .done; it was delivered after the last settled mark")
 	case f.unsettled(at.agent):
-		x := found(codeMassDeletion, p, "it vanished with many others, and nobody has said whether %s deleted it", at.agent)
+		x := found(protocol.CodeMassDeletion, p, "it vanished with many others, and nobody has said whether %s deleted it", at.agent)
 		x.Remedy = strings.ReplaceAll(x.Remedy, "ID", string(at.agent))
 		return x
 	case f.running:
-		return found(codeFileMissing, p, "it is not there, nor in .done, and the daemon did not log that it was handled")
+		return found(protocol.CodeFileMissing, p, "it is not there, nor in .done, and the daemon did not log that it was handled")
 	}
-	return found(codeGoneSoon, p, "it was deleted")
+	return found(protocol.CodeGoneSoon, p, "it was deleted")
 }
 
 // unsettled tells whether so many messages vanished from an inbox at once that
@@ -212,13 +203,11 @@ func (f *files) unexpected(p string, at place) (*Finding, error) {
 	if !f.there(p) {
 		return nil, nil //nolint:nilnil // nothing is wrong
 	}
-	one := found(codeNewVersion, p, "it is new")
+	one := found(protocol.CodeNewVersion, p, "it is new")
 	if at.box == boxInbox {
-		one = found(codeFilePlanted, p, "hived did not deliver it, and does not know who wrote it")
-		if a := f.fold.state.Agents[at.agent]; a != nil {
-			if l, done := a.Done.Get(at.name); done {
-				one = found(codeReopened, p, "it was moved back from .done").about(l.Of, l.ID)
-			}
+		one = found(protocol.CodeFilePlanted, p, "hived did not deliver it, and does not know who wrote it")
+		if l, done := f.fold.state.Letter(protocol.DoneDir(at.agent) + "/" + at.name); done {
+			one = found(protocol.CodeReopened, p, "it was moved back from .done").about(l.Of, l.ID)
 		}
 	}
 	return &one, nil

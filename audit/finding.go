@@ -7,21 +7,10 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// Level says how bad a finding is.
-type Level string
-
-// The levels.
-const (
-	OK      Level = "ok"      // looked at and in order
-	Note    Level = "note"    // worth knowing
-	Warning Level = "warning" // works now, and may not for long
-	Fault   Level = "fault"   // something is wrong
-)
-
 // Finding is one thing that was found.
 type Finding struct {
-	Code   Code               `json:"code"`
-	Level  Level              `json:"level"`
+	Code   protocol.Code      `json:"code"`
+	Level  protocol.Level     `json:"level"`
 	Where  string             `json:"where,omitzero"` // a path, file:line of the log, or a git object
 	Seq    protocol.Seq       `json:"seq,omitzero"`   // the event that it is about
 	ID     protocol.MessageID `json:"id,omitzero"`    // the message that it is about
@@ -49,9 +38,8 @@ func (f Finding) String() string {
 }
 
 // found makes a finding with the level and the remedy of its code.
-func found(code Code, where, format string, args ...any) Finding {
-	k := catalogue[code]
-	return Finding{Code: code, Level: k.level, Where: where, Text: fmt.Sprintf(format, args...), Remedy: k.remedy}
+func found(code protocol.Code, where, format string, args ...any) Finding {
+	return Finding{Code: code, Level: code.Level(), Where: where, Text: fmt.Sprintf(format, args...), Remedy: code.Remedy()}
 }
 
 // about adds the message that a finding is about.

@@ -81,64 +81,71 @@ func (f *fold) catchUp(disk durable.FS) error {
 
 // check holds an event against the state before it.
 func (f *fold) check(ev protocol.Event, x *effect) {
-	switch e := ev.Body.(type) {
-	case *protocol.MessageEvent:
-		f.message(ev, e, x)
-	case *protocol.DropEvent:
-		f.drop(e)
-	case *protocol.DeliveredEvent:
-		f.delivered(ev, e)
-	case *protocol.HandledEvent:
-		f.handled(ev, e)
-	case *protocol.DuplicateEvent:
-		of, _, known := f.state.Seen(e.Agent, e.ID)
-		if e.Of >= ev.Seq || known && of != e.Of {
-			f.wrong(found(codeDuplicateOf, "", "the log says that the message repeats event %d, which did not accept it", e.Of).about(ev.Seq, e.ID))
-		}
-	case *protocol.TaskEvent:
-		f.checkpoint(ev, e)
-	case *protocol.HiveEvent, *protocol.AgentEvent, *protocol.QuarantineEvent, *protocol.FileEvent, *protocol.TaskRejectedEvent, *protocol.AlertEvent:
-	}
+	protocol.Handle[none](ev, checks{f, x})
 	if ev.Seq%patience == 0 {
 		f.settle(ev.Seq - patience/2)
 	}
 }
 
-// checkpoint makes a checkpoint whole of which the event holds a patch, and holds it
+// checks has the check of each kind of event.
+type checks struct {
+	*fold
+	x *effect
+}
+
+type none = struct{}
+
+func (f checks) OnDuplicate(ev protocol.Event, e *protocol.DuplicateEvent) none {
+	of, _, known := f.state.Seen(e.Agent, e.ID)
+	if e.Of >= ev.Seq || known && of != e.Of {
+		f.wrong(found(protocol.CodeDuplicateOf, "", "the log says that the message repeats event %d, which did not accept it", e.Of).about(ev.Seq, e.ID))
+	}
+	return none{}
+}
+
+func (checks) OnHive(protocol.Event, *protocol.HiveEvent) none                 { return none{} }
+func (checks) OnAgent(protocol.Event, *protocol.AgentEvent) none               { return none{} }
+func (checks) OnQuarantine(protocol.Event, *protocol.QuarantineEvent) none     { return none{} }
+func (checks) OnFile(protocol.Event, *protocol.FileEvent) none                 { return none{} }
+func (checks) OnTaskRejected(protocol.Event, *protocol.TaskRejectedEvent) none { return none{} }
+func (checks) OnAlert(protocol.Event, *protocol.AlertEvent) none               { return none{} }
+
+// OnTask makes a checkpoint whole of which the event holds a patch, and holds it
 // against the id that the event gives it: files and history have that one.
-func (f *fold) checkpoint(ev protocol.Event, e *protocol.TaskEvent) {
+func (f checks) OnTask(ev protocol.Event, e *protocol.TaskEvent) none {
 	if e.Checkpoint == nil {
-		return
+		return none{}
 	}
 	// What is made whole here is not kept in the state, which has the event too.
 	own, c := *e, *e.Checkpoint
 	own.Checkpoint, ev.Body = &c, &own
 	if err := f.wholes.Fill(ev); err != nil {
-		f.wrong(found(codeCheckpoint, "", "%v", err).about(ev.Seq, ""))
-		return
+		f.wrong(found(protocol.CodeCheckpointDiffers, "", "%v", err).about(ev.Seq, ""))
+		return none{}
 	}
 	if c.Patch == nil {
-		return
+		return none{}
 	}
 	changes, err := ledger.Changes(ev)
 	if err != nil {
-		f.wrong(found(codeCheckpoint, "", "%v", err).about(ev.Seq, ""))
-		return
+		f.wrong(found(protocol.CodeCheckpointDiffers, "", "%v", err).about(ev.Seq, ""))
+		return none{}
 	}
 	for _, x := range changes {
 		if path.Base(x.Path) == protocol.TaskCheckpoint && protocol.BlobOf(x.Data) != c.Blob {
-			f.wrong(found(codeCheckpoint, "", "its patch does not give the checkpoint of task %s that it names", e.Task).about(ev.Seq, ""))
+			f.wrong(found(protocol.CodeCheckpointDiffers, "", "its patch does not give the checkpoint of task %s that it names", e.Task).about(ev.Seq, ""))
 		}
 	}
+	return none{}
 }
 
-// message opens the account of a message: every address must be delivered to
+// OnMessage opens the account of a message: every address must be delivered to
 // or dropped.
-func (f *fold) message(ev protocol.Event, e *protocol.MessageEvent, x *effect) {
-	if x.differs {
-		f.wrong(found(codeMessageDiffers, "", "its bytes are not those that the log gives as delivered").about(ev.Seq, e.ID))
+func (f checks) OnMessage(ev protocol.Event, e *protocol.MessageEvent) none {
+	if f.x.differs {
+		f.wrong(found(protocol.CodeMessageDiffers, "", "its bytes are not those that the log gives as delivered").about(ev.Seq, e.ID))
 	}
-	owed, group := f.owed(e, x)
+	owed, group := f.owed(e, f.x)
 	got := e.Delivered
 	if e.Kept != nil {
 		got = slices.Concat(got, e.Kept.To)
@@ -146,13 +153,14 @@ func (f *fold) message(ev protocol.Event, e *protocol.MessageEvent, x *effect) {
 	owed = slices.DeleteFunc(owed, func(to protocol.Address) bool { return slices.Contains(got, protocol.AgentID(to)) })
 	group = group && len(got) == 0
 	if len(owed) == 0 && !group {
-		return
+		return none{}
 	}
 	a := &account{id: e.ID, owed: make(map[protocol.Address]bool, len(owed)), group: group}
 	for _, to := range owed {
 		a.owed[to] = true
 	}
 	f.open[ev.Seq] = a
+	return none{}
 }
 
 // owed gives whom a message's addresses mean, and whether a group is among them.
@@ -174,10 +182,10 @@ func (f *fold) owed(e *protocol.MessageEvent, x *effect) (owed []protocol.Addres
 	return owed, group
 }
 
-func (f *fold) drop(e *protocol.DropEvent) {
+func (f checks) OnDrop(_ protocol.Event, e *protocol.DropEvent) none {
 	a := f.open[e.Of]
 	if a == nil {
-		return
+		return none{}
 	}
 	for _, to := range e.To {
 		delete(a.owed, to)
@@ -186,22 +194,24 @@ func (f *fold) drop(e *protocol.DropEvent) {
 	if len(a.owed) == 0 && !a.group {
 		delete(f.open, e.Of)
 	}
+	return none{}
 }
 
-// delivered holds the delivery of a message that was kept against what the log
+// OnDelivered holds the delivery of a message that was kept against what the log
 // keeps: it was kept for these, and has the bytes that it says.
-func (f *fold) delivered(ev protocol.Event, e *protocol.DeliveredEvent) {
+func (f checks) OnDelivered(ev protocol.Event, e *protocol.DeliveredEvent) none {
 	for _, id := range e.To {
 		if !f.state.Keeps(e.Of, e.Conversation, id) {
-			f.wrong(found(codeNotConserved, "", "the log delivers it to %s, for whom it was not kept", id).about(ev.Seq, e.ID))
+			f.wrong(found(protocol.CodeNotConserved, "", "the log delivers it to %s, for whom it was not kept", id).about(ev.Seq, e.ID))
 		}
 	}
 	if data := e.Content.Bytes(); protocol.BlobOf(data) != e.Blob || len(data) != e.Size {
-		f.wrong(found(codeMessageDiffers, "", "its bytes are not those that the log gives as delivered").about(ev.Seq, e.ID))
+		f.wrong(found(protocol.CodeMessageDiffers, "", "its bytes are not those that the log gives as delivered").about(ev.Seq, e.ID))
 	}
+	return none{}
 }
 
-func (f *fold) handled(ev protocol.Event, e *protocol.HandledEvent) {
+func (f checks) OnHandled(ev protocol.Event, e *protocol.HandledEvent) none {
 	known := false
 	if a := f.state.Agents[e.Agent]; a != nil {
 		_, known = a.Inbox.Get(e.File)
@@ -214,8 +224,9 @@ func (f *fold) handled(ev protocol.Event, e *protocol.HandledEvent) {
 		}
 	}
 	if !known {
-		f.wrong(found(codeHandledUnknown, protocol.InboxDir(e.Agent)+"/"+protocol.SafeName(e.File), "the log says %s, of a message that %s did not have", e.How, e.Agent).about(ev.Seq, e.ID))
+		f.wrong(found(protocol.CodeHandledUnknown, protocol.InboxDir(e.Agent)+"/"+protocol.SafeName(e.File), "the log says %s, of a message that %s did not have", e.How, e.Agent).about(ev.Seq, e.ID))
 	}
+	return none{}
 }
 
 // settle reports the messages up to an event that are still not accounted for.
@@ -230,7 +241,7 @@ func (f *fold) settle(through protocol.Seq) {
 		if a.group {
 			who = append(who, "a group")
 		}
-		f.wrong(found(codeNotConserved, "", "the log neither delivered nor dropped it for %s", few(who)).about(seq, a.id))
+		f.wrong(found(protocol.CodeNotConserved, "", "the log neither delivered nor dropped it for %s", few(who)).about(seq, a.id))
 	}
 }
 
@@ -240,7 +251,7 @@ func (f *fold) balance() {
 	for _, a := range f.state.Roster() {
 		unread := uint64(a.Inbox.Len()) //nolint:gosec // a length is not negative
 		if a.Delivered != unread+a.Handled {
-			f.wrong(found(codeCountDiffers, protocol.InboxDir(a.ID), "%s was given %d messages, handled %d and has %d unread", a.ID, a.Delivered, a.Handled, unread))
+			f.wrong(found(protocol.CodeCountDiffers, protocol.InboxDir(a.ID), "%s was given %d messages, handled %d and has %d unread", a.ID, a.Delivered, a.Handled, unread))
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/hived/hived/internal/durable"
 	"github.com/hived/hived/internal/durable/faultfs"
+	"github.com/hived/hived/internal/testenv"
 	"github.com/hived/hived/protocol"
 )
 
@@ -17,16 +18,12 @@ func FuzzGitFiles(f *testing.F) {
 	f.Add([]byte("DIRC\x00\x00\x00\x02\x00\x00\x00\x00" + string(make([]byte, 20))))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		disk := faultfs.New()
-		if err := disk.MkdirAll(dirGit+"/hooks", 0o755); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, disk.MkdirAll(dirGit+"/hooks", 0o755))
 		for _, name := range []string{dirGit + "/config", fileIndex} {
-			if err := durable.Publish(disk, name, data, 0o644, false); err != nil {
-				t.Fatal(err)
-			}
+			testenv.Must(t, durable.Publish(disk, name, data, 0o644, false))
 		}
 		for _, p := range planted(disk) {
-			if line := found(codeGitPlanted, p.where, "%s", p.what).String(); protocol.Visible(line) != line {
+			if line := found(protocol.CodeGitRunsPrograms, p.where, "%s", p.what).String(); protocol.Visible(line) != line {
 				t.Errorf("it says %q", line)
 			}
 		}

@@ -15,11 +15,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/hived/hived/eventlog"
+	"github.com/hived/hived/hive"
 	"github.com/hived/hived/internal/durable"
 	"github.com/hived/hived/internal/testenv"
 	"github.com/hived/hived/ledger"
 	"github.com/hived/hived/protocol"
-	"github.com/hived/hived/settings"
 	"github.com/hived/hived/task"
 )
 
@@ -32,16 +32,16 @@ var recordGolden = flag.Bool("golden", false, "record what the golden hives are"
 const golden = "testdata/format1"
 
 // goldenHive unpacks a stored hive.
-func goldenHive(t *testing.T, name string) *hive {
+func goldenHive(t *testing.T, name string) *testHive {
 	t.Helper()
-	h := &hive{t: t, dir: filepath.Join(t.TempDir(), "hive")}
+	h := &testHive{t: t, dir: filepath.Join(t.TempDir(), "hive")}
 	h.must(os.Mkdir(h.dir, 0o755))
 	h.must(testenv.Unpack(name+".tar.gz", h.dir))
 	disk, err := durable.Open(h.dir)
 	h.must(err)
 	t.Cleanup(func() { _ = disk.Close() })
 	h.disk = disk
-	h.set, err = settings.Load(disk)
+	h.set, err = hive.Settings(disk)
 	h.must(err)
 	return h
 }
@@ -67,12 +67,13 @@ func saidOf(s *ledger.State) map[string]any {
 		files[p] = f.Blob.String() + " " + protocol.Stamp(f.At)
 	}
 	for t := range s.Tasks.All() {
+		terms := t.Terms()
 		tasks[string(t.ID)] = map[string]any{
-			"title": t.Title, "creator": t.Creator, "to": t.To, "needs": t.Needs, "resumes": t.Resumes, "repairs": t.Repairs,
-			"priority": t.Priority, "depth": t.Depth, "needed": t.Needed, "approvers": t.Approvers,
+			"title": t.Title, "creator": t.Creator, "to": t.To, "needs": t.Needs(), "resumes": terms.Resumes, "repairs": terms.Repairs,
+			"priority": t.Priority, "depth": terms.Depth, "needed": terms.Needed, "approvers": terms.Approvers,
 			"state": t.State, "since": t.Since, "epoch": t.Epoch, "attempt": t.Attempt, "retries": t.Retries,
 			"holder": t.Holder, "offered": t.Offered, "declined": t.Declined, "not_before": t.NotBefore, "until": t.Until, "expected": t.Expected,
-			"progressed": t.Progressed, "cancelling": t.Cancelling, "blocked_on": t.BlockedOn, "votes": t.Votes, "category": t.Category, "reason": t.Reason,
+			"progressed": t.Progressed, "cancelling": t.Cancelling, "blocked_on": t.BlockedOn, "votes": t.Questions.Votes(), "category": t.Category, "reason": t.Reason,
 			"milestone": t.Milestone, "checkpoint": fmt.Sprintf("%x at %d", t.CheckpointSum, t.CheckpointAt), "broken": t.Broken,
 			"result_at": t.ResultAt, "brief_at": t.BriefAt, "changed": t.Changed, "viewed": t.Viewed, "rounds": t.Rounds, "spent": t.Spent, "reminded": t.Reminded,
 			"children": s.Tasks.Children(t.ID),
@@ -87,7 +88,7 @@ func saidOf(s *ledger.State) map[string]any {
 }
 
 // replayed lists what a replay up to an event writes.
-func (h *hive) replayed(until protocol.Seq) string {
+func (h *testHive) replayed(until protocol.Seq) string {
 	h.t.Helper()
 	into := filepath.Join(h.t.TempDir(), "tree")
 	_, err := Replay(h.t.Context(), h.disk, into, Until{Seq: until})
@@ -107,7 +108,7 @@ func (h *hive) replayed(until protocol.Seq) string {
 }
 
 // matches holds text against what was recorded.
-func (h *hive) matches(name, text string) {
+func (h *testHive) matches(name, text string) {
 	h.t.Helper()
 	if *recordGolden {
 		h.must(os.WriteFile(name, []byte(text), 0o644))
@@ -120,7 +121,7 @@ func (h *hive) matches(name, text string) {
 }
 
 // fold is the state at the end of the log.
-func (h *hive) fold() *ledger.State {
+func (h *testHive) fold() *ledger.State {
 	h.t.Helper()
 	state := ledger.New(h.set.Remember)
 	for rec, err := range eventlog.Read(h.disk, eventlog.Position{}) {

@@ -2,7 +2,6 @@ package audit
 
 import (
 	"bytes"
-	"context"
 	"flag"
 	"fmt"
 	"math/rand/v2"
@@ -19,11 +18,12 @@ import (
 
 	"github.com/hived/hived/eventlog"
 	"github.com/hived/hived/gitcommit"
+	"github.com/hived/hived/gitcommit/follow"
+	"github.com/hived/hived/hive"
 	"github.com/hived/hived/internal/durable"
+	"github.com/hived/hived/internal/testenv"
 	"github.com/hived/hived/ledger"
 	"github.com/hived/hived/protocol"
-	"github.com/hived/hived/router"
-	"github.com/hived/hived/settings"
 )
 
 var (
@@ -43,9 +43,7 @@ func BenchmarkGrown(b *testing.B) {
 		grow(b, dir, protocol.Seq(*grownEvents))
 	}
 	disk, err := durable.Open(dir)
-	if err != nil {
-		b.Fatal(err)
-	}
+	testenv.Must(b, err)
 	b.Cleanup(func() { _ = disk.Close() })
 	row := func(name string, run func() (events int, err error)) {
 		b.Run(name, func(b *testing.B) {
@@ -54,9 +52,7 @@ func BenchmarkGrown(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				n, err := run()
-				if err != nil {
-					b.Fatal(err)
-				}
+				testenv.Must(b, err)
 				total += n
 			}
 			b.ReportMetric(float64(total)/b.Elapsed().Seconds(), "events/s")
@@ -142,7 +138,6 @@ type grower struct {
 	log    *eventlog.Log
 	repo   *gitcommit.Repo
 	now    time.Time
-	batch  batch
 	n      int               // messages
 	unread []string          // file names
 	done   []string          // file names
@@ -157,12 +152,12 @@ func grow(tb testing.TB, dir string, events protocol.Seq) {
 	g.disk, err = durable.Open(dir)
 	g.must(err)
 	defer g.disk.Close()
-	g.must(router.Init(g.disk, router.InitOptions{Settings: fast(), Template: settings.Template(), Version: "test", Now: g.now}))
+	g.must(hive.Init(g.disk, hive.Options{Settings: fast(), Template: hive.Template(), Version: "test", Now: g.now}))
 	g.log, _, err = eventlog.Open(g.disk, eventlog.Options{}, func(protocol.Event) error { return nil })
 	g.must(err)
 	g.repo, err = gitcommit.Open(g.disk, gitcommit.Options{Bulk: true})
 	g.must(err)
-	g.catchUp()
+	g.must(follow.Rebuild(tb.Context(), g.disk, g.repo)) // what Init logged
 	var joined []protocol.Body
 	for i := range grownAgents {
 		joined = append(joined, &protocol.AgentEvent{Agent: grownAgent(i), Action: protocol.Joined})
@@ -186,6 +181,14 @@ func grow(tb testing.TB, dir string, events protocol.Seq) {
 	}
 	g.must(g.repo.Flush())
 	g.must(g.log.Close())
+	state := ledger.New(fast().Remember)
+	for rec, err := range eventlog.Read(g.disk, eventlog.Position{}) {
+		g.must(err)
+		state.Apply(rec.Event)
+	}
+	for p := range state.AllViews {
+		g.files[p], _ = state.View(p)
+	}
 	for p, data := range g.files {
 		g.must(g.disk.MkdirAll(filepath.ToSlash(filepath.Dir(p)), 0o755))
 		g.must(os.WriteFile(g.disk.Path(p), data, 0o644))
@@ -194,9 +197,7 @@ func grow(tb testing.TB, dir string, events protocol.Seq) {
 
 func (g *grower) must(err error) {
 	g.tb.Helper()
-	if err != nil {
-		g.tb.Fatal(err)
-	}
+	testenv.Must(g.tb, err)
 }
 
 func grownAgent(i int) protocol.AgentID {
@@ -269,35 +270,24 @@ func (g *grower) add(bodies []protocol.Body) {
 	for _, body := range bodies {
 		evs = append(evs, protocol.Event{Seq: g.log.Next() + protocol.Seq(len(evs)), TS: g.now, Body: body})
 	}
-	sums, err := g.log.Append(evs)
+	_, err := g.log.Append(evs)
 	g.must(err)
 	if g.log.Due() {
-		ev, sum, err := g.log.Seal(g.now, g.log.Format())
+		ev, _, err := g.log.Seal(g.now, g.log.Format())
 		g.must(err)
-		evs, sums = append(evs, ev), append(sums, sum)
+		evs = append(evs, ev)
 	}
-	for i, ev := range evs {
-		g.record(eventlog.Record{Event: ev, Sum: sums[i], Value: withContent(ev)})
+	for _, ev := range evs {
+		g.record(ev)
 	}
-	g.must(g.batch.commit(context.WithoutCancel(g.tb.Context()), g.repo))
+	g.must(follow.Rebuild(g.tb.Context(), g.disk, g.repo))
 	g.now = g.now.Add(time.Second)
 }
 
-// catchUp takes what Init logged.
-func (g *grower) catchUp() {
-	head, err := g.repo.Head()
+func (g *grower) record(ev protocol.Event) {
+	changes, err := ledger.Changes(ev)
 	g.must(err)
-	for rec, err := range effects(g.disk, eventlog.Position{Seq: head.Seq}, withContent) {
-		g.must(err)
-		g.record(rec)
-	}
-	g.must(g.batch.commit(g.tb.Context(), g.repo))
-}
-
-func (g *grower) record(rec eventlog.Record) {
-	g.must(effectOf(rec).err)
-	g.batch.add(rec)
-	for _, c := range effectOf(rec).changes {
+	for _, c := range changes {
 		switch c.Op {
 		case protocol.Put:
 			g.files[c.Path] = c.Data

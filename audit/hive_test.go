@@ -12,11 +12,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hived/hived/hive"
 	"github.com/hived/hived/internal/durable"
 	"github.com/hived/hived/internal/testenv"
 	"github.com/hived/hived/protocol"
 	"github.com/hived/hived/router"
-	"github.com/hived/hived/settings"
 )
 
 func TestMain(m *testing.M) {
@@ -24,8 +24,8 @@ func TestMain(m *testing.M) {
 	m.Run()
 }
 
-// hive is a small real hive, its daemon not running.
-type hive struct {
+// testHive is a small real hive, its daemon not running.
+type testHive struct {
 	t    testing.TB
 	dir  string
 	disk *durable.Disk
@@ -42,35 +42,29 @@ func fast() protocol.Settings {
 
 // newHive makes a hive in which alice and bob talked: messages were delivered,
 // answered, handled, quarantined, dropped and sent twice, over several commits.
-func newHive(t *testing.T) *hive {
+func newHive(t *testing.T) *testHive {
 	t.Helper()
 	h := emptyHive(t, fast())
 	h.talk()
 	return h
 }
 
-func emptyHive(tb testing.TB, set protocol.Settings) *hive {
+func emptyHive(tb testing.TB, set protocol.Settings) *testHive {
 	tb.Helper()
-	h := &hive{t: tb, dir: filepath.Join(tb.TempDir(), "hive"), set: set}
-	if err := os.Mkdir(h.dir, 0o755); err != nil {
-		tb.Fatal(err)
-	}
+	h := &testHive{t: tb, dir: filepath.Join(tb.TempDir(), "hive"), set: set}
+	testenv.Must(tb, os.Mkdir(h.dir, 0o755))
 	disk, err := durable.Open(h.dir)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	testenv.Must(tb, err)
 	tb.Cleanup(func() { _ = disk.Close() })
 	h.disk = disk
-	if err := router.Init(disk, router.InitOptions{Settings: set, Template: settings.Template(), Version: "test", Now: time.Now().UTC()}); err != nil {
-		tb.Fatal(err)
-	}
+	testenv.Must(tb, hive.Init(disk, hive.Options{Settings: set, Template: hive.Template(), Version: "test", Now: time.Now().UTC()}))
 	return h
 }
 
 // copied gives a copy of a hive of which no daemon runs, in another directory.
-func (h *hive) copied(t *testing.T) *hive {
+func (h *testHive) copied(t *testing.T) *testHive {
 	t.Helper()
-	c := &hive{t: t, dir: filepath.Join(t.TempDir(), "hive"), set: h.set}
+	c := &testHive{t: t, dir: filepath.Join(t.TempDir(), "hive"), set: h.set}
 	c.must(filepath.WalkDir(h.dir, func(p string, e fs.DirEntry, err error) error {
 		if err != nil {
 			return err
@@ -97,7 +91,7 @@ func (h *hive) copied(t *testing.T) *hive {
 }
 
 // talk lets the daemon run a few times over a few messages.
-func (h *hive) talk() {
+func (h *testHive) talk() {
 	h.t.Helper()
 	h.write("agents/alice/identity.md", "I am alice.\n")
 	h.write("agents/alice/outbox/1.json", `{"to":"bob","id":"a-1","subject":"hello","body":"one"}`)
@@ -116,51 +110,45 @@ func (h *hive) talk() {
 }
 
 // once runs the daemon until nothing is left to do.
-func (h *hive) once() {
+func (h *testHive) once() {
 	h.t.Helper()
 	r, err := router.New(h.disk, router.Config{Settings: h.set, Once: true, Version: "test"})
-	if err != nil {
-		h.t.Fatal(err)
-	}
-	if err := r.Run(h.t.Context()); err != nil {
-		h.t.Fatal(err)
-	}
+	testenv.Must(h.t, err)
+	testenv.Must(h.t, r.Run(h.t.Context()))
 }
 
-func (h *hive) path(p string) string { return filepath.Join(h.dir, filepath.FromSlash(p)) }
+func (h *testHive) path(p string) string { return filepath.Join(h.dir, filepath.FromSlash(p)) }
 
-func (h *hive) must(err error) {
+func (h *testHive) must(err error) {
 	h.t.Helper()
-	if err != nil {
-		h.t.Fatal(err)
-	}
+	testenv.Must(h.t, err)
 }
 
-func (h *hive) write(p, text string) {
+func (h *testHive) write(p, text string) {
 	h.t.Helper()
 	h.must(os.MkdirAll(filepath.Dir(h.path(p)), 0o755))
 	h.must(os.WriteFile(h.path(p), []byte(text), 0o644))
 }
 
-func (h *hive) read(p string) string {
+func (h *testHive) read(p string) string {
 	h.t.Helper()
 	data, err := os.ReadFile(h.path(p))
 	h.must(err)
 	return string(data)
 }
 
-func (h *hive) move(from, to string) {
+func (h *testHive) move(from, to string) {
 	h.t.Helper()
 	h.must(os.Rename(h.path(from), h.path(to)))
 }
 
-func (h *hive) remove(p string) {
+func (h *testHive) remove(p string) {
 	h.t.Helper()
 	h.must(os.RemoveAll(h.path(p)))
 }
 
 // list gives the messages in a directory, in name order.
-func (h *hive) list(p string) []string {
+func (h *testHive) list(p string) []string {
 	h.t.Helper()
 	entries, err := os.ReadDir(h.path(p))
 	h.must(err)
@@ -174,7 +162,7 @@ func (h *hive) list(p string) []string {
 }
 
 // dirs gives the names in a directory, in order.
-func (h *hive) dirs(p string) (names []string) {
+func (h *testHive) dirs(p string) (names []string) {
 	h.t.Helper()
 	entries, err := os.ReadDir(h.path(p))
 	h.must(err)
@@ -185,7 +173,7 @@ func (h *hive) dirs(p string) (names []string) {
 }
 
 // unread gives the path of the last message in an inbox.
-func (h *hive) unread(id protocol.AgentID) string {
+func (h *testHive) unread(id protocol.AgentID) string {
 	h.t.Helper()
 	names := h.list(protocol.InboxDir(id))
 	if len(names) == 0 {
@@ -195,7 +183,7 @@ func (h *hive) unread(id protocol.AgentID) string {
 }
 
 // flip changes one byte of a file.
-func (h *hive) flip(p string, at int) {
+func (h *testHive) flip(p string, at int) {
 	h.t.Helper()
 	data := []byte(h.read(p))
 	data[at] ^= 1
@@ -203,14 +191,14 @@ func (h *hive) flip(p string, at int) {
 	h.must(os.WriteFile(h.path(p), data, 0o644))
 }
 
-func (h *hive) verify() Report {
+func (h *testHive) verify() Report {
 	h.t.Helper()
 	r, err := Verify(h.t.Context(), h.disk, Options{Settings: h.set})
 	h.must(err)
 	return r
 }
 
-func (h *hive) repair(adopt bool) Repaired {
+func (h *testHive) repair(adopt bool) Repaired {
 	h.t.Helper()
 	r, err := Repair(context.WithoutCancel(h.t.Context()), h.disk, RepairOptions{Settings: h.set, Version: "test", Adopt: adopt})
 	h.must(err)
@@ -218,12 +206,12 @@ func (h *hive) repair(adopt bool) Repaired {
 }
 
 // git runs the git program on the hive, as a person would.
-func (h *hive) git(args ...string) string {
+func (h *testHive) git(args ...string) string {
 	h.t.Helper()
 	return h.gitAs("p", "p@x", args...)
 }
 
-func (h *hive) gitAs(name, mail string, args ...string) string {
+func (h *testHive) gitAs(name, mail string, args ...string) string {
 	h.t.Helper()
 	bin, err := exec.LookPath("git")
 	if err != nil {
@@ -253,7 +241,7 @@ func lines[T fmt.Stringer](list []T) string {
 }
 
 // shell runs a line of shell in the hive.
-func (h *hive) shell(line string) {
+func (h *testHive) shell(line string) {
 	h.t.Helper()
 	c := exec.CommandContext(h.t.Context(), "sh", "-c", line)
 	c.Dir = h.dir

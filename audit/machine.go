@@ -4,6 +4,7 @@ import (
 	"os/exec"
 
 	"github.com/hived/hived/internal/durable"
+	"github.com/hived/hived/protocol"
 )
 
 // machine is what a hive needs of its machine. Numbers that the platform does
@@ -70,37 +71,37 @@ func lookAtMachine(dir string) *machine {
 // findings judges it.
 func (m *machine) findings() []Finding {
 	var list []Finding
-	say := func(bad bool, code Code, where, format string, args ...any) {
+	say := func(bad bool, code protocol.Code, where, format string, args ...any) {
 		f := found(code, where, format, args...)
 		if !bad {
-			f.Level, f.Remedy = OK, ""
+			f.Level, f.Remedy = protocol.LevelOK, ""
 		}
 		list = append(list, f)
 	}
 	if m.git == "" {
-		say(true, codeNoGitProgram, "", "there is no git program")
+		say(true, protocol.CodeGitProgram, "", "there is no git program")
 	} else {
-		say(false, codeNoGitProgram, "", "%s", m.git)
+		say(false, protocol.CodeGitProgram, "", "%s", m.git)
 	}
 	if m.watches >= 0 {
 		need := int64(watchesPerAgent * (m.agents + 1))
-		say(m.watches < need, codeWatches, "", "%d directories may be watched, %d agents take up to %d", m.watches, m.agents, need)
+		say(m.watches < need, protocol.CodeWatchLimit, "", "%d directories may be watched, %d agents take up to %d", m.watches, m.agents, need)
 	}
 	if m.instances >= 0 {
-		say(m.instances < fewInstances, codeInstances, "", "%d programs of one user may watch", m.instances)
+		say(m.instances < fewInstances, protocol.CodeWatchInstances, "", "%d programs of one user may watch", m.instances)
 	}
 	if m.openFiles >= 0 {
-		say(m.openFiles < fewOpenFiles, codeOpenFiles, "", "%d files may be open at once", m.openFiles)
+		say(m.openFiles < fewOpenFiles, protocol.CodeOpenFiles, "", "%d files may be open at once", m.openFiles)
 	}
 	if m.fileSystem != "" {
 		meaning, special := fileSystems[m.fileSystem]
-		say(special, codeFileSystem, m.dir, "%s%s", m.fileSystem, after(meaning))
+		say(special, protocol.CodeFileSystem, m.dir, "%s%s", m.fileSystem, after(meaning))
 	}
 	if m.blockBytes >= 0 {
-		say(m.blockBytes < fewBytes, codeSpace, m.dir, "%d MiB are free", m.blockBytes>>20)
+		say(m.blockBytes < fewBytes, protocol.CodeDiskSpace, m.dir, "%d MiB are free", m.blockBytes>>20)
 	}
 	if m.inodes >= 0 {
-		say(m.inodes < fewInodes, codeInodes, m.dir, "%d inodes are free", m.inodes)
+		say(m.inodes < fewInodes, protocol.CodeDiskInodes, m.dir, "%d inodes are free", m.inodes)
 	}
 	return list
 }

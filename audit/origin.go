@@ -3,7 +3,6 @@ package audit
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"github.com/hived/hived/eventlog"
 	"github.com/hived/hived/internal/durable"
@@ -44,10 +43,7 @@ func puts(ctx context.Context, disk durable.FS, until protocol.Seq, visit func(p
 // wholesOf makes checkpoints whole whose patches a log holds.
 func wholesOf(disk durable.FS) *ledger.Wholes {
 	return ledger.NewWholes(func(seq protocol.Seq) (protocol.Event, error) {
-		for rec, err := range eventlog.Read(disk, eventlog.Position{Seq: seq - 1}) {
-			return rec.Event, err
-		}
-		return protocol.Event{}, fmt.Errorf("the log has no event %d", seq)
+		return eventlog.ReadEvent(disk, seq)
 	})
 }
 
@@ -62,31 +58,13 @@ func origins(ctx context.Context, disk durable.FS, want map[protocol.Blob]bool) 
 		if _, known := out[c.Blob]; known || !want[c.Blob] {
 			return nil
 		}
-		out[c.Blob] = origin{seq: ev.Seq, id: messageOf(ev), path: c.Path}
+		out[c.Blob] = origin{seq: ev.Seq, id: ev.Refs().Message, path: c.Path}
 		if len(out) == len(want) {
 			return errEnough
 		}
 		return nil
 	})
 	return out, err
-}
-
-// messageOf gives the message that an event is about, if it is about one.
-func messageOf(ev protocol.Event) protocol.MessageID {
-	switch e := ev.Body.(type) {
-	case *protocol.MessageEvent:
-		return e.ID
-	case *protocol.DuplicateEvent:
-		return e.ID
-	case *protocol.QuarantineEvent:
-		return e.ID
-	case *protocol.HiveEvent:
-		if e.Adopted != nil {
-			return e.Adopted.ID
-		}
-	case *protocol.AgentEvent, *protocol.DropEvent, *protocol.HandledEvent, *protocol.DeliveredEvent, *protocol.FileEvent, *protocol.TaskEvent, *protocol.TaskRejectedEvent, *protocol.AlertEvent:
-	}
-	return ""
 }
 
 // errEnough ends a walk through the log.

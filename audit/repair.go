@@ -25,9 +25,9 @@ type RepairOptions struct {
 
 // Action is one thing that was mended.
 type Action struct {
-	Code  Code   `json:"code"` // of the fault
-	Where string `json:"where,omitzero"`
-	Text  string `json:"text"` // what was done
+	Code  protocol.Code `json:"code"` // of the fault
+	Where string        `json:"where,omitzero"`
+	Text  string        `json:"text"` // what was done
 }
 
 // String says it in one line that is inert on a terminal.
@@ -69,7 +69,7 @@ type repairer struct {
 	fold *fold
 }
 
-func (r *repairer) did(code Code, where, format string, args ...any) {
+func (r *repairer) did(code protocol.Code, where, format string, args ...any) {
 	r.out.Done = append(r.out.Done, Action{code, where, fmt.Sprintf(format, args...)})
 }
 
@@ -126,7 +126,7 @@ func (r *repairer) locked(ctx context.Context) (adopt bool, err error) {
 		if r.opt.Adopt {
 			return true, nil
 		}
-		r.left(found(codeLogMissing, protocol.PathLog, "the file is missing: what is not in a sealed segment cannot be made again"))
+		r.left(found(protocol.CodeLogMissing, protocol.PathLog, "the file is missing: what is not in a sealed segment cannot be made again"))
 		return false, nil
 	}
 	whole, err := r.log()

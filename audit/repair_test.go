@@ -16,7 +16,7 @@ import (
 
 // owned are the files below the hive that hived owns, with the open segment
 // and git left out.
-func (h *hive) owned() map[string]string {
+func (h *testHive) owned() map[string]string {
 	h.t.Helper()
 	out := treeOf(h.t, h.dir)
 	maps.DeleteFunc(out, func(p, _ string) bool { return !protocol.Owned(p) })
@@ -132,7 +132,7 @@ func testRepairAdoptsFiles(t *testing.T, lost []string) {
 	for _, name := range lost {
 		h.remove(name)
 	}
-	if r := h.repair(false); len(r.Done) > 0 || len(r.Left) != 1 || r.Left[0].Code != codeLogMissing {
+	if r := h.repair(false); len(r.Done) > 0 || len(r.Left) != 1 || r.Left[0].Code != protocol.CodeLogMissing {
 		t.Fatalf("without --adopt it did%s\nand left%s", lines(r.Done), lines(r.Left))
 	}
 	if r := h.repair(true); len(r.Left) > 0 {

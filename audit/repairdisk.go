@@ -9,7 +9,9 @@ import (
 	"path"
 	"strings"
 
+	"github.com/hived/hived/eventlog"
 	"github.com/hived/hived/internal/durable"
+	"github.com/hived/hived/ledger"
 	"github.com/hived/hived/mailbox"
 	"github.com/hived/hived/protocol"
 )
@@ -86,7 +88,7 @@ func (r *repairer) allow(root *os.Root, p string, is func(fs.FileMode) bool, nee
 		return
 	}
 	if err := root.Chmod(p, perm|need); err == nil {
-		r.did(codeNotWritable, p, "mode %04o became %04o", perm, perm|need)
+		r.did(protocol.CodeNotWritable, p, "mode %04o became %04o", perm, perm|need)
 	}
 }
 
@@ -100,7 +102,7 @@ func (r *repairer) directories(context.Context) error {
 		_, err := r.disk.Lstat(dir)
 		if errors.Is(err, fs.ErrNotExist) {
 			if err = r.disk.MkdirAll(dir, 0o755); err == nil {
-				r.did(codeNoDirectory, dir, "made it")
+				r.did(protocol.CodeDirectoryMissing, dir, "made it")
 			}
 		}
 		if err != nil {
@@ -121,52 +123,49 @@ func (r *repairer) files(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	want := map[protocol.Blob][]suspect{}
+	want := map[string]suspect{}
 	for _, x := range list {
 		switch x.Code { //nolint:exhaustive // the others are no faults, or nobody's to mend
-		case codeFileAltered, codeArchive, codeFileMissing, codeTaskFile, codeGoneSoon, codeMassDeletion, codeAgainSoon:
-			id, ok, err := r.fold.tree.Lookup(x.path)
-			if err != nil {
+		case protocol.CodeFileAltered, protocol.CodeArchiveAltered, protocol.CodeFileMissing, protocol.CodeTaskFile, protocol.CodeGoneSoon, protocol.CodeMassDeletion, protocol.CodeAgainSoon:
+			data, view := r.fold.state.View(x.path)
+			if !view {
+				want[x.path] = x
+			} else if err := r.replace(x, data); err != nil {
 				return err
-			}
-			if data, view := r.fold.state.View(x.path); ok && view {
-				if err := r.replace(x, data); err != nil {
-					return err
-				}
-				continue
-			}
-			if ok {
-				want[id] = append(want[id], x)
 			}
 		}
 	}
 	return r.rewrite(ctx, want)
 }
 
-// rewrite fetches the content from the log.
-func (r *repairer) rewrite(ctx context.Context, want map[protocol.Blob][]suspect) error {
-	if len(want) == 0 {
-		return nil
-	}
+// rewrite fetches from the log what belongs to paths.
+func (r *repairer) rewrite(ctx context.Context, want map[string]suspect) error {
 	wholes := wholesOf(r.disk)
-	return puts(ctx, r.disk, 0, func(ev protocol.Event, c protocol.Change) error {
-		if len(want[c.Blob]) == 0 {
+	for rec, err := range effects(r.disk, eventlog.Position{}, named) {
+		switch {
+		case len(want) == 0:
 			return nil
-		}
-		data, err := wholes.DataIn(ev, c.Path)
-		if err != nil {
+		case err != nil:
 			return err
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
 		}
-		for _, x := range want[c.Blob] {
-			if err := r.replace(x, data); err != nil {
+		for _, p := range ledger.Placements(rec.Event, effectOf(rec).changes) {
+			x, ok := want[r.fold.state.Belongs(p)]
+			if !ok || p.Blob.IsZero() {
+				continue
+			}
+			data, err := wholes.DataIn(rec.Event, p.Path)
+			if err == nil {
+				err = r.replace(x, data)
+			}
+			if err != nil {
 				return err
 			}
+			delete(want, x.path)
 		}
-		if delete(want, c.Blob); len(want) == 0 {
-			return errEnough
-		}
-		return nil
-	})
+	}
+	return nil
 }
 
 // replace writes one file, and keeps what stood in its place. A message that was
@@ -213,10 +212,10 @@ func (r *repairer) aside(p string) (string, error) {
 // leftovers removes the temporary files that a crash of hived left.
 func (r *repairer) leftovers(context.Context) error {
 	for _, p := range leftovers(r.disk) {
-		if err := r.disk.Remove(p); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := durable.IgnoreNotExist(r.disk.Remove(p)); err != nil {
 			return err
 		}
-		r.did(codeLeftover, p, "removed")
+		r.did(protocol.CodeLeftoverFiles, p, "removed")
 	}
 	return nil
 }

@@ -9,7 +9,7 @@ import (
 
 	"github.com/hived/hived/eventlog"
 	"github.com/hived/hived/gitcommit"
-	"github.com/hived/hived/ledger"
+	"github.com/hived/hived/gitcommit/follow"
 	"github.com/hived/hived/protocol"
 )
 
@@ -33,7 +33,7 @@ func (r *repairer) git(ctx context.Context) error {
 			return err
 		}
 		if free {
-			r.did(codeGitLock, l.name, "removed, the process that took it is gone")
+			r.did(protocol.CodeGitLocked, l.name, "removed, the process that took it is gone")
 		}
 	}
 	if err := r.disk.SyncAll(); err != nil {
@@ -50,7 +50,7 @@ func (r *repairer) git(ctx context.Context) error {
 // judgeGit tells whether history has to be built again.
 func (r *repairer) judgeGit(ctx context.Context) (build bool, err error) {
 	if _, err := r.disk.Lstat(dirGit); errors.Is(err, fs.ErrNotExist) {
-		r.did(codeGitMissing, dirGit, "history is built again from the log")
+		r.did(protocol.CodeGitMissing, dirGit, "history is built again from the log")
 		return true, nil
 	}
 	var bad []gitcommit.Problem
@@ -59,7 +59,7 @@ func (r *repairer) judgeGit(ctx context.Context) (build bool, err error) {
 			bad = append(bad, p)
 		}
 	})
-	why := Action{Code: codeGitForeign}
+	why := Action{Code: protocol.CodeGitForeign}
 	switch {
 	case ctx.Err() != nil:
 		return false, err
@@ -67,10 +67,10 @@ func (r *repairer) judgeGit(ctx context.Context) (build bool, err error) {
 		why.Text = err.Error()
 	case len(bad) == 0:
 		return false, nil
-	case slices.ContainsFunc(bad, func(p gitcommit.Problem) bool { return p.Code == gitcommit.CodeAhead }) && !r.opt.Adopt:
+	case slices.ContainsFunc(bad, func(p gitcommit.Problem) bool { return p.Code == protocol.CodeGitAhead }) && !r.opt.Adopt:
 		return false, nil // it holds what the log has lost
 	default:
-		why.Code, why.Where, why.Text = Code(bad[0].Code), bad[0].Path, bad[0].Text
+		why.Code, why.Where, why.Text = bad[0].Code, bad[0].Path, bad[0].Text
 	}
 	kept, err := r.keepGit()
 	if err != nil {
@@ -127,17 +127,11 @@ func (r *repairer) head() error {
 	if err := gitcommit.Init(r.disk, false); err != nil {
 		return err
 	}
-	r.did(codeGitHead, fileHead, "%s", text)
+	r.did(protocol.CodeGitHead, fileHead, "%s", text)
 	return nil
 }
 
 const fileHead = dirGit + "/HEAD"
-
-// How much goes into one commit when history catches up.
-const (
-	batchEvents = 512
-	batchBytes  = 16 << 20
-)
 
 // commitRest commits what the log has and history has not.
 func (r *repairer) commitRest(ctx context.Context, bulk bool) error {
@@ -151,13 +145,13 @@ func (r *repairer) commitRest(ctx context.Context, bulk bool) error {
 	if r.fold.state.GitPaused && !bulk {
 		return nil // a person has the repository
 	}
-	err = r.commitAll(ctx, repo)
+	err = follow.Rebuild(ctx, r.disk, repo)
 	_, own := errors.AsType[*gitcommit.OwnFilesChanged](err)
 	switch {
 	case own:
 		return nil // the daemon logs them first
 	case errors.Is(err, gitcommit.ErrLocked), errors.Is(err, gitcommit.ErrBusy):
-		r.left(found(codeGitLock, dirGit, "%v", err))
+		r.left(found(protocol.CodeGitLocked, dirGit, "%v", err))
 		return nil
 	case err != nil:
 		return err
@@ -175,85 +169,10 @@ func (r *repairer) commitRest(ctx context.Context, bulk bool) error {
 func (r *repairer) gitSaid(code, text string) {
 	switch code {
 	case "git-stale-lock":
-		r.did(codeGitLock, "", "%s", text)
+		r.did(protocol.CodeGitLocked, "", "%s", text)
 	case "git-index-rebuilt":
-		r.did(codeGitIndex, dirGit+"/index", "%s", text)
+		r.did(protocol.CodeGitIndex, dirGit+"/index", "%s", text)
 	case "git-overruled":
-		r.did(gitcommit.CodeTreeDiffers, "", "%s", text)
+		r.did(protocol.CodeGitTreeDiffers, "", "%s", text)
 	}
-}
-
-func (r *repairer) commitAll(ctx context.Context, repo *gitcommit.Repo) error {
-	head, err := repo.Head()
-	if err != nil {
-		return err
-	}
-	b := &batch{views: ledger.NewViews(ledger.New(windows)), wholes: wholesOf(r.disk)}
-	for rec, err := range eventlog.Read(r.disk, eventlog.Position{}) {
-		if err != nil {
-			return err
-		}
-		if rec.Event.Seq > head.Seq {
-			break
-		}
-		b.views.Fold(rec.Event)
-	}
-	b.views.Take() // history has those
-	for rec, err := range effects(r.disk, eventlog.Position{Seq: head.Seq}, withContent) {
-		if err == nil && b.full() {
-			err = b.commit(ctx, repo)
-		}
-		if err != nil {
-			return err
-		}
-		if err := b.add(rec); err != nil {
-			return err
-		}
-	}
-	return b.commit(ctx, repo)
-}
-
-// batch is what one commit will bring.
-type batch struct {
-	gitcommit.Batch
-	bytes  int
-	views  *ledger.Views // as of its last event
-	wholes *ledger.Wholes
-}
-
-func (b *batch) full() bool { return len(b.Lines) >= batchEvents || b.bytes >= batchBytes }
-
-func (b *batch) add(rec eventlog.Record) error {
-	ev, changes := rec.Event, effectOf(rec).changes
-	if e, ok := ev.Body.(*protocol.TaskEvent); ok && e.Checkpoint != nil {
-		err := b.wholes.Fill(ev)
-		if err == nil {
-			changes, err = ledger.Changes(ev)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	b.views.Fold(ev)
-	if b.First == 0 {
-		b.First = ev.Seq
-	}
-	b.Last, b.Sum, b.At = ev.Seq, rec.Sum.String(), ev.TS
-	b.Lines = append(b.Lines, fmt.Sprintf("%d %s", ev.Seq, protocol.Summary(ev)))
-	b.Changes = append(b.Changes, changes...)
-	for _, c := range changes {
-		b.bytes += len(c.Data)
-	}
-	return nil
-}
-
-func (b *batch) commit(ctx context.Context, repo *gitcommit.Repo) error {
-	if b.First == 0 {
-		return nil
-	}
-	b.Subject = fmt.Sprintf("hive: events %d to %d, from the log", b.First, b.Last)
-	b.Changes = append(b.Changes, b.views.Take()...)
-	_, err := repo.Commit(ctx, b.Batch)
-	b.Batch, b.bytes = gitcommit.Batch{}, 0
-	return err
 }

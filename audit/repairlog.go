@@ -11,10 +11,9 @@ import (
 
 	"github.com/hived/hived/eventlog"
 	"github.com/hived/hived/gitcommit"
+	"github.com/hived/hived/hive"
 	"github.com/hived/hived/internal/durable"
 	"github.com/hived/hived/protocol"
-	"github.com/hived/hived/router"
-	"github.com/hived/hived/settings"
 )
 
 // log mends what the log and git allow to mend beyond doubt (spec §5). It tells
@@ -30,7 +29,7 @@ func (r *repairer) log() (whole bool, err error) {
 		if m.Line > 0 {
 			where = fmt.Sprintf("%s:%d", m.File, m.Line)
 		}
-		r.did(codeLogDamaged, where, "%s", text)
+		r.did(protocol.CodeLogDamaged, where, "%s", text)
 	}
 	if damage, ok := errors.AsType[*eventlog.Damage](err); ok {
 		r.left(logFinding(r.disk, damage))
@@ -51,14 +50,14 @@ func (r *repairer) adopt(ctx context.Context) error {
 	}
 	var told []Action
 	//nolint:contextcheck // a hive that is half made is worse than one that is made late
-	err := router.Init(r.disk, router.InitOptions{
-		Settings: r.opt.Settings, Template: settings.Template(), Adopt: true, Version: r.opt.Version, Now: time.Now().UTC(),
-		Tell: func(where, text string) { told = append(told, Action{codeLogMissing, where, text}) },
+	err := hive.Init(r.disk, hive.Options{
+		Settings: r.opt.Settings, Template: hive.Template(), Adopt: true, Version: r.opt.Version, Now: time.Now().UTC(),
+		Tell: func(where, text string) { told = append(told, Action{protocol.CodeLogMissing, where, text}) },
 	})
 	if err != nil {
 		return err
 	}
-	r.did(codeLogMissing, protocol.PathLog, "a new log begins with the files as they stand; who had handled or sent what before is told by the old history alone")
+	r.did(protocol.CodeLogMissing, protocol.PathLog, "a new log begins with the files as they stand; who had handled or sent what before is told by the old history alone")
 	r.out.Done = append(r.out.Done, told...)
 	return nil
 }
@@ -84,7 +83,7 @@ func (r *repairer) retireSegments() error {
 		if err != nil {
 			return err
 		}
-		r.did(codeLogMissing, from, "kept as %s", to)
+		r.did(protocol.CodeLogMissing, from, "kept as %s", to)
 	}
 	return nil
 }
@@ -104,10 +103,8 @@ func (r *repairer) releaseGit(ctx context.Context) error {
 	sound := true
 	none := func(func(gitcommit.Event, error) bool) {}
 	err := gitcommit.Check(ctx, r.disk, none, func(p gitcommit.Problem) {
-		switch p.Code {
-		case gitcommit.CodePackDamaged, gitcommit.CodeObjectDamaged, gitcommit.CodeUnreadable:
-			sound = false
-		}
+		damaged := p.Code == protocol.CodeGitPackDamaged || p.Code == protocol.CodeGitObjectDamaged || p.Code == protocol.CodeGitUnreadable
+		sound = sound && !damaged
 	})
 	switch {
 	case ctx.Err() != nil:
@@ -117,7 +114,7 @@ func (r *repairer) releaseGit(ctx context.Context) error {
 	case err != nil || !sound:
 		kept, err := r.keepGit()
 		if err == nil {
-			r.did(codeGitForeign, dirGit, "it is damaged and was kept as %s", kept)
+			r.did(protocol.CodeGitForeign, dirGit, "it is damaged and was kept as %s", kept)
 		}
 		return err
 	}

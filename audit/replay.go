@@ -25,6 +25,36 @@ type Until struct {
 	At  time.Time    // after the last event that is not later
 }
 
+// ParseUntil reads an end that is written as the number of an event, or as a time (RFC
+// 3339).
+func ParseUntil(s string) (Until, error) {
+	if seq, err := protocol.ParseSeq(s); err == nil {
+		return Until{Seq: seq}, nil
+	}
+	at, err := time.Parse(time.RFC3339Nano, s)
+	return Until{At: at}, err
+}
+
+// Before reports whether an event comes after the end.
+func (u Until) Before(ev protocol.Event) bool {
+	return u.Seq > 0 && ev.Seq > u.Seq || !u.At.IsZero() && ev.TS.After(u.At)
+}
+
+// Stood folds the log as far as until says: how things stood there.
+func Stood(disk durable.FS, remember protocol.RememberSettings, until Until) (*ledger.State, error) {
+	state := ledger.New(remember)
+	for rec, err := range eventlog.Read(disk, eventlog.Position{}) {
+		if err != nil {
+			return nil, err
+		}
+		if until.Before(rec.Event) {
+			break
+		}
+		state.Apply(rec.Event)
+	}
+	return state, nil
+}
+
 // Result is what a [Replay] made.
 type Result struct {
 	Seq   protocol.Seq `json:"seq"` // of the last event folded
@@ -99,7 +129,7 @@ func treeAt(ctx context.Context, disk durable.FS, until Until) (*gitcommit.Tree,
 			return nil, nil, res, context.Cause(ctx)
 		}
 		last = ev.Seq
-		if until.Seq > 0 && ev.Seq > until.Seq || !until.At.IsZero() && ev.TS.After(until.At) {
+		if until.Before(ev) {
 			break
 		}
 		if _, err := tree.Apply(effectOf(rec).changes, noSegment); err != nil {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/hived/hived/internal/testenv"
 	"github.com/hived/hived/protocol"
 )
 
@@ -27,14 +28,12 @@ func treeOf(tb testing.TB, dir string) map[string]string {
 		out[filepath.ToSlash(rel)] = string(data)
 		return err
 	})
-	if err != nil {
-		tb.Fatal(err)
-	}
+	testenv.Must(tb, err)
 	return out
 }
 
 // gitTree reads what hived owns in a commit.
-func (h *hive) gitTree(commit string) map[string]string {
+func (h *testHive) gitTree(commit string) map[string]string {
 	h.t.Helper()
 	out := map[string]string{}
 	for line := range strings.SplitSeq(strings.TrimSuffix(h.git("ls-tree", "-r", "-z", commit), "\x00"), "\x00") {
@@ -70,9 +69,7 @@ func TestReplayEqualsGit(t *testing.T) {
 		commits++
 		into := filepath.Join(t.TempDir(), "into")
 		res, err := Replay(t.Context(), h.disk, into, Until{Seq: protocol.Seq(seq)})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		want := h.gitTree(commit)
 		if diff := cmp.Diff(want, treeOf(t, into)); diff != "" {
 			t.Errorf("at %d (-git +replay):\n%s", seq, diff)
@@ -100,9 +97,7 @@ func TestReplayChangesNothingInTheHive(t *testing.T) {
 func TestReplayUntilTime(t *testing.T) {
 	h := newHive(t)
 	whole, err := Replay(t.Context(), h.disk, filepath.Join(t.TempDir(), "x"), Until{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	res, err := Replay(t.Context(), h.disk, filepath.Join(t.TempDir(), "y"), Until{At: whole.At.Add(-time.Nanosecond)})
 	if err != nil || res.Seq == 0 || res.Seq >= whole.Seq || !res.At.Before(whole.At) {
 		t.Errorf("until just before %v: %+v, %v", whole.At, res, err)
@@ -113,13 +108,9 @@ func TestReplayRefuses(t *testing.T) {
 	h := newHive(t)
 	r := h.verify()
 	taken := t.TempDir()
-	if err := os.WriteFile(filepath.Join(taken, "x"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, os.WriteFile(filepath.Join(taken, "x"), nil, 0o600))
 	link := filepath.Join(t.TempDir(), "link")
-	if err := os.Symlink(h.path("agents"), link); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, os.Symlink(h.path("agents"), link))
 	for _, c := range []struct {
 		name, into string
 		until      Until

@@ -15,7 +15,6 @@ import (
 	"github.com/hived/hived/eventlog"
 	"github.com/hived/hived/ledger"
 	"github.com/hived/hived/protocol"
-	"github.com/hived/hived/router"
 )
 
 // The stored hive is one of format 2, made by router's TestStoredHive, without its
@@ -142,7 +141,7 @@ func TestStoredHiveFolds(t *testing.T) {
 	h.must(err)
 	h.matches(stored+"-state.json", string(said)+"\n")
 	h.matches(stored+"-snapshots.txt", sums.String())
-	left := h.read(router.SnapshotFile)
+	left := h.read(protocol.SnapshotFile)
 	if left != last.String() {
 		t.Error("the snapshot that the daemon left is another than that of the folded log")
 	}
@@ -168,7 +167,7 @@ func TestStoredHiveIsReplayed(t *testing.T) {
 
 // listed gives mode, content and path of each file of the hive, but for the open
 // segment and what is git's or a daemon's.
-func (h *hive) listed() string {
+func (h *testHive) listed() string {
 	h.t.Helper()
 	var b strings.Builder
 	h.must(filepath.WalkDir(h.dir, func(p string, d fs.DirEntry, err error) error {
@@ -226,7 +225,7 @@ func TestStoredHiveIsMadeAgain(t *testing.T) {
 // TestStoredHiveGoesOn: a daemon starts on it, from its snapshot and from its log.
 func TestStoredHiveGoesOn(t *testing.T) {
 	t.Parallel()
-	for _, gone := range []string{"none", router.SnapshotFile} {
+	for _, gone := range []string{"none", protocol.SnapshotFile} {
 		h := goldenHive(t, stored)
 		h.remove(gone)
 		if r := h.repair(false); len(r.Left) > 0 {

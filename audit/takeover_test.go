@@ -68,7 +68,7 @@ func TestSplitHiveIsTakenOver(t *testing.T) {
 
 // placed counts the files of each message of an agent in each mailbox, those that
 // were handled too.
-func (h *hive) placed() map[string]int {
+func (h *testHive) placed() map[string]int {
 	h.t.Helper()
 	found := map[string]int{}
 	for _, pattern := range []string{"agents/*/inbox/*.json", "agents/*/inbox/.done/*.json"} {

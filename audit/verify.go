@@ -16,7 +16,6 @@ import (
 	"github.com/hived/hived/internal/pause"
 	"github.com/hived/hived/mailbox"
 	"github.com/hived/hived/protocol"
-	"github.com/hived/hived/router"
 )
 
 // Options of [Verify].
@@ -68,7 +67,7 @@ type verifier struct {
 	report   Report
 	gitWhole bool // git holds all that the log holds
 	fold     *fold
-	seen     map[Code]int // findings of a code, those that are not listed too
+	seen     map[protocol.Code]int // findings of a code, those that are not listed too
 }
 
 func (v *verifier) run(ctx context.Context) error {
@@ -91,14 +90,14 @@ func (v *verifier) run(ctx context.Context) error {
 // begin forgets what an earlier look found.
 func (v *verifier) begin() *pass {
 	v.report = Report{Findings: []Finding{}, Notes: []Finding{}}
-	v.seen = map[Code]int{}
+	v.seen = map[protocol.Code]int{}
 	v.fold = newFold(v.disk, v.add)
 	return &pass{disk: v.disk, fold: v.fold}
 }
 
 func (v *verifier) add(f Finding) {
 	list := &v.report.Findings
-	if f.Level == Note {
+	if f.Level == protocol.LevelNote {
 		list = &v.report.Notes
 	}
 	if v.seen[f.Code]++; v.seen[f.Code] > mostOfOne {
@@ -111,7 +110,7 @@ func (v *verifier) add(f Finding) {
 func (v *verifier) finish() {
 	for _, code := range slices.Sorted(maps.Keys(v.seen)) {
 		if n := v.seen[code] - mostOfOne; n > 0 {
-			v.report.Notes = append(v.report.Notes, found(codeTooMany, "", "%d more of %s are not listed", n, code))
+			v.report.Notes = append(v.report.Notes, found(protocol.CodeMoreFindings, "", "%d more of %s are not listed", n, code))
 		}
 	}
 }
@@ -162,7 +161,7 @@ func (v *verifier) history(ctx context.Context) (whole bool, err error) {
 	}
 	switch {
 	case errors.Is(gitErr, errNoGit):
-		v.add(found(codeGitMissing, dirGit, "%v", errNoGit))
+		v.add(found(protocol.CodeGitMissing, dirGit, "%v", errNoGit))
 		return true, nil
 	case errors.Is(gitErr, gitcommit.ErrForeign), errors.Is(gitErr, gitcommit.ErrUnsupported), errors.Is(gitErr, gitcommit.ErrDamaged):
 		v.add(foreignGit(gitErr))
@@ -198,14 +197,14 @@ func logFinding(disk durable.FS, d *eventlog.Damage) Finding {
 	if d.Line > 0 {
 		where = fmt.Sprintf("%s:%d", d.File, d.Line)
 	}
-	code := codeLogDamaged
+	code := protocol.CodeLogDamaged
 	switch {
 	case errors.Is(d.Err, eventlog.ErrMissing) && d.File == protocol.PathLog:
-		code = codeLogMissing
+		code = protocol.CodeLogMissing
 	case errors.Is(d.Err, eventlog.ErrMissing):
-		code = codeSegmentGone
+		code = protocol.CodeSegmentMissing
 	case errors.Is(d.Err, eventlog.ErrForeign):
-		code = codeLogForeign
+		code = protocol.CodeLogForeign
 	}
 	f := found(code, where, "%v", d.Err).about(d.Seq, messageAt(disk, d))
 	if d.Remedy != "" {
@@ -275,7 +274,7 @@ func (v *verifier) tellGit(ctx context.Context, problems []gitcommit.Problem) er
 		if !p.Object.IsZero() {
 			want[p.Object] = true
 		}
-		if p.Code == gitcommit.CodeBehind {
+		if p.Code == protocol.CodeGitBehind {
 			v.report.GitSeq, v.gitWhole = p.Seq, false
 		}
 	}
@@ -297,7 +296,7 @@ func gitFinding(p gitcommit.Problem, from origin) Finding {
 	case !p.Commit.IsZero():
 		where = p.Commit.String()
 	}
-	f := found(Code(p.Code), where, "%s", p.Text).about(p.Seq, "")
+	f := found(p.Code, where, "%s", p.Text).about(p.Seq, "")
 	if from.seq > 0 {
 		f = f.about(from.seq, from.id)
 		f.Text += ": it is " + from.path
@@ -399,7 +398,7 @@ type suspect struct {
 func passing(list []suspect) bool {
 	return slices.ContainsFunc(list, func(x suspect) bool {
 		switch x.Code { //nolint:exhaustive // the others are not about unread messages
-		case codeFileAltered, codeArchive, codeFileMissing, codeTaskFile, codeFilePlanted, codeHandledSoon, codeGoneSoon, codeMassDeletion, codeAgainSoon, codeReopened:
+		case protocol.CodeFileAltered, protocol.CodeArchiveAltered, protocol.CodeFileMissing, protocol.CodeTaskFile, protocol.CodeFilePlanted, protocol.CodeHandledSoon, protocol.CodeGoneSoon, protocol.CodeMassDeletion, protocol.CodeAgainSoon, protocol.CodeReopened:
 			return true
 		}
 		return false
@@ -482,8 +481,8 @@ func (f *files) round(ctx context.Context, paths []string) ([]suspect, error) {
 // waiting notes the messages that wait in outboxes (spec §4.8).
 func (v *verifier) waiting() error {
 	for _, a := range v.fold.state.Roster() {
-		if n := router.Pending(v.disk, a.ID); n > 0 {
-			v.add(found(codePending, protocol.OutboxDir(a.ID), "%d messages wait to be taken in", n))
+		if n := mailbox.Pending(v.disk, a.ID); n > 0 {
+			v.add(found(protocol.CodeOutboxWaiting, protocol.OutboxDir(a.ID), "%d messages wait to be taken in", n))
 		}
 	}
 	return nil

@@ -12,14 +12,14 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/hived/hived/gitcommit"
+	"github.com/hived/hived/hive"
 	"github.com/hived/hived/internal/durable"
 	"github.com/hived/hived/internal/durable/faultfs"
 	"github.com/hived/hived/internal/sweep"
+	"github.com/hived/hived/internal/testenv"
 	"github.com/hived/hived/internal/wait"
 	"github.com/hived/hived/protocol"
 	"github.com/hived/hived/router"
-	"github.com/hived/hived/settings"
 )
 
 func TestVerifySoundHive(t *testing.T) {
@@ -163,18 +163,18 @@ func TestNotPlacedYetIsNotMissing(t *testing.T) {
 	h.must(err)
 	list, err := f.round(t.Context(), paths)
 	h.must(err)
-	got := map[string]Code{}
+	got := map[string]protocol.Code{}
 	for _, x := range list {
 		got[x.path] = x.Code
 	}
-	want := map[string]Code{gone: codeFileMissing, "agents/bob/inbox/7ZZZZZZZZZZZZZZZZZZZZZZZZZ.json": codeAgainSoon}
+	want := map[string]protocol.Code{gone: protocol.CodeFileMissing, "agents/bob/inbox/7ZZZZZZZZZZZZZZZZZZZZZZZZZ.json": protocol.CodeAgainSoon}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 
 // send publishes a message as an agent does.
-func (h *hive) send(from, name, text string) {
+func (h *testHive) send(from, name, text string) {
 	dir := h.path("agents/" + from + "/outbox/")
 	if os.WriteFile(dir+"/."+name+".tmp", []byte(text), 0o644) == nil {
 		_ = os.Rename(dir+"/."+name+".tmp", dir+"/"+name)
@@ -182,7 +182,7 @@ func (h *hive) send(from, name, text string) {
 }
 
 // handle moves the first message of an inbox to .done.
-func (h *hive) handle(id string) {
+func (h *testHive) handle(id string) {
 	dir := h.path("agents/" + id + "/inbox")
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -209,7 +209,7 @@ func TestVerifyTakesARebase(t *testing.T) {
 		}
 		n := 0
 		for _, f := range r.Notes {
-			if f.Code == gitcommit.CodeAmended {
+			if f.Code == protocol.CodeGitAmended {
 				n++
 			}
 		}
@@ -229,29 +229,21 @@ func TestVerifyInMemory(t *testing.T) {
 	disk := faultfs.New()
 	write := func(p, text string) {
 		t.Helper()
-		if err := errors.Join(disk.MkdirAll(path.Dir(p), 0o755), durable.Publish(disk, p, []byte(text), 0o644, true)); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, errors.Join(disk.MkdirAll(path.Dir(p), 0o755), durable.Publish(disk, p, []byte(text), 0o644, true)))
 	}
 	verify := func() Report {
 		t.Helper()
 		r, err := Verify(t.Context(), disk, Options{Settings: fast()})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		return r
 	}
 	write("agents/alice/outbox/1.json", `{"to":"human","body":"one"}`)
-	if err := router.Init(disk, router.InitOptions{Settings: fast(), Template: settings.Template(), Version: "test", Now: time.Now().UTC()}); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, hive.Init(disk, hive.Options{Settings: fast(), Template: hive.Template(), Version: "test", Now: time.Now().UTC()}))
 	if r := verify(); !r.OK() || r.Messages != 1 || r.Commits == 0 {
 		t.Errorf("%+v", r)
 	}
 	sent := protocol.SentDir("alice") + "/1.json"
-	if err := disk.Remove(sent); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, disk.Remove(sent))
 	write(sent, "something else")
 	if r := verify(); len(r.Findings) != 1 || r.Findings[0].Where != sent {
 		t.Errorf("%+v", r.Findings)
@@ -292,7 +284,7 @@ func TestVerifyReadsOn(t *testing.T) {
 	if _, err := v.history(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	list := []suspect{{Finding: Finding{Code: codeFileMissing}}}
+	list := []suspect{{Finding: Finding{Code: protocol.CodeFileMissing}}}
 	may := func(want bool) {
 		t.Helper()
 		past := time.Now().Add(-time.Hour)

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/hived/hived/gitcommit"
+	"github.com/hived/hived/protocol"
 )
 
 // work looks at what git shows to people: HEAD, which names a branch, and the index,
@@ -33,21 +34,21 @@ func (v *verifier) lookAtWork(problems []gitcommit.Problem) (list []Finding, err
 	broken := slices.ContainsFunc(problems, func(p gitcommit.Problem) bool { return !p.Info })
 	switch {
 	case look.Err != nil && !broken:
-		f := found(codeGitHead, fileHead, "%v", look.Err)
-		f.Level, f.Remedy = Fault, repairIt
+		f := found(protocol.CodeGitHead, fileHead, "%v", look.Err)
+		f.Level, f.Remedy = protocol.LevelFault, repairIt
 		list = append(list, f)
 	case look.Err == nil && look.Head != look.Branch && look.Operation == "":
-		f := found(codeGitHead, fileHead, "%s", look)
-		f.Level = Note
+		f := found(protocol.CodeGitHead, fileHead, "%s", look)
+		f.Level = protocol.LevelNote
 		list = append(list, f)
 	}
 	differ, err := gitcommit.CheckIndex(v.disk)
 	switch {
 	case errors.Is(err, gitcommit.ErrIndex):
-		return append(list, found(codeGitIndex, fileIndex, "%v", err)), nil
+		return append(list, found(protocol.CodeGitIndex, fileIndex, "%v", err)), nil
 	case errors.Is(err, fs.ErrNotExist):
 		if v.gitWhole && !look.Tip.IsZero() {
-			list = append(list, found(codeIndexBehind, fileIndex, "it is not there"))
+			list = append(list, found(protocol.CodeGitIndexBehind, fileIndex, "it is not there"))
 		}
 		return list, nil
 	case err != nil && broken:
@@ -55,7 +56,7 @@ func (v *verifier) lookAtWork(problems []gitcommit.Problem) (list []Finding, err
 	case err != nil:
 		return list, err
 	case differ > 0 && look.Own() && v.gitWhole && !v.runs():
-		list = append(list, found(codeIndexBehind, fileIndex, "%d of hived's paths are not in it as in the last commit", differ))
+		list = append(list, found(protocol.CodeGitIndexBehind, fileIndex, "%d of hived's paths are not in it as in the last commit", differ))
 	}
 	return list, nil
 }

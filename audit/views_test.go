@@ -13,7 +13,7 @@ import (
 
 // patched is a hive in which bob has a task with a large checkpoint, and changed
 // little of it several times, over several starts and commits.
-func patched(t *testing.T) (h *hive, id protocol.TaskID) {
+func patched(t *testing.T) (h *testHive, id protocol.TaskID) {
 	t.Helper()
 	h = emptyHive(t, fast())
 	n := 0

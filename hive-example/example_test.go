@@ -18,16 +18,15 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/hived/hived/hive"
 	hiveexample "github.com/hived/hived/hive-example"
+	"github.com/hived/hived/internal/testenv"
 	"github.com/hived/hived/protocol"
-	"github.com/hived/hived/settings"
 )
 
 func TestAgentsAreThoseInTheFiles(t *testing.T) {
 	entries, err := fs.ReadDir(hiveexample.Files, "hive/agents")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	var found []string
 	for _, e := range entries {
 		found = append(found, e.Name())
@@ -79,10 +78,8 @@ func TestWorkersAreAlike(t *testing.T) {
 
 // The second act has its own short times; nothing else is set.
 func TestSettingsAreRead(t *testing.T) {
-	got, err := settings.Parse([]byte(read(t, "hive/hive.yaml")))
-	if err != nil {
-		t.Fatal(err)
-	}
+	got, err := hive.ParseSettings([]byte(read(t, "hive/hive.yaml")))
+	testenv.Must(t, err)
 	want := protocol.DefaultSettings()
 	want.Tasks.HeartbeatTimeout, want.Tasks.TurnHeartbeat, want.Tasks.StallGrace, want.Tasks.Backoff.Base = 2*time.Second, 2*time.Second, 300*time.Millisecond, 200*time.Millisecond
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -93,13 +90,9 @@ func TestSettingsAreRead(t *testing.T) {
 // What human orders is a task that the workers can do.
 func TestOrderIsATask(t *testing.T) {
 	m, err := protocol.DecodeMessage([]byte(hiveexample.Order))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	var got protocol.TaskSpec
-	if err := json.Unmarshal(m.Data, &got, json.RejectUnknownMembers(true)); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, json.Unmarshal(m.Data, &got, json.RejectUnknownMembers(true)))
 	want := protocol.TaskSpec{Title: "Fill 3 jars", To: to("amber", "clover"), Data: jsontext.Value(`{"jars":3}`)}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("task (-want +got):\n%s", diff)
@@ -115,9 +108,7 @@ func TestNothingOfHivedsOwn(t *testing.T) {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 }
 
 func TestScriptsParse(t *testing.T) {
@@ -219,21 +210,21 @@ func TestScripts(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.agent, func(t *testing.T) {
-			hive := newHive(t)
+			root := newHive(t)
 			for i, l := range tt.inbox {
-				deliver(t, hive, tt.agent, i, l)
+				deliver(t, root, tt.agent, i, l)
 			}
-			if out, err := script(t, hive, tt.agent, hiveexample.Script).CombinedOutput(); err != nil {
+			if out, err := script(t, root, tt.agent, hiveexample.Script).CombinedOutput(); err != nil {
 				t.Fatalf("%s: %v\n%s", tt.agent, err, out)
 			}
-			if diff := cmp.Diff(tt.want, outbox(t, hive, tt.agent)); diff != "" {
+			if diff := cmp.Diff(tt.want, outbox(t, root, tt.agent)); diff != "" {
 				t.Errorf("outbox (-want +got):\n%s", diff)
 			}
-			if unread, done := count(t, hive, tt.agent, "inbox"), count(t, hive, tt.agent, "inbox/.done"); unread != 0 || done != len(tt.inbox) {
+			if unread, done := count(t, root, tt.agent, "inbox"), count(t, root, tt.agent, "inbox/.done"); unread != 0 || done != len(tt.inbox) {
 				t.Errorf("%d unread and %d handled of %d", unread, done, len(tt.inbox))
 			}
 			for name, want := range tt.files {
-				got, err := os.ReadFile(filepath.Join(hive, "agents", tt.agent, name))
+				got, err := os.ReadFile(filepath.Join(root, "agents", tt.agent, name))
 				if diff := cmp.Diff(want, string(got)); err != nil || diff != "" {
 					t.Errorf("%s: %v (-want +got):\n%s", name, err, diff)
 				}
@@ -257,7 +248,7 @@ func TestWorker(t *testing.T) {
 	by := func(act protocol.Act, command string) sent {
 		return sent{To: to("hive"), Act: act, Command: command}
 	}
-	hive := func(raw string, epoch ...any) letter { return letter{"hive", fmt.Sprintf(raw, epoch...)} }
+	says := func(raw string, epoch ...any) letter { return letter{"hive", fmt.Sprintf(raw, epoch...)} }
 	tests := []struct {
 		name, script, checkpoint string
 		inbox                    []letter
@@ -265,7 +256,7 @@ func TestWorker(t *testing.T) {
 		files                    map[string]string // the agent's own, afterwards
 		naps                     int               // where sleep takes whole seconds, so that they are few
 	}{
-		{"begins", hiveexample.Script, "", []letter{hive(offered), hive(accepted, 1), hive(allowed, 1), hive(finished, 1)}, []sent{
+		{"begins", hiveexample.Script, "", []letter{says(offered), says(accepted, 1), says(allowed, 1), says(finished, 1)}, []sent{
 			by("request", `accept t 0 {}`),
 			by("inform", `start t 1 {}`),
 			by("inform", `progress t 1 {"milestone":"jar 1 is full","checkpoint":{"jars":1}}`),
@@ -274,7 +265,7 @@ func TestWorker(t *testing.T) {
 			by("inform", `pause_for_approval t 1 {"question":"3 jars are full. May they be sold?"}`),
 			by("request", `complete t 1 {"result":{"jars":3}}`),
 		}, map[string]string{"jars.txt": "jar 1\njar 2\njar 3\n", "alive": ""}, 40},
-		{"goes on", hiveexample.Script, "1", []letter{{"planner", `{"to":"broadcast","subject":"we begin"}`}, hive(offered), hive(accepted, 2), hive(allowed, 2), hive(finished, 2)}, []sent{
+		{"goes on", hiveexample.Script, "1", []letter{{"planner", `{"to":"broadcast","subject":"we begin"}`}, says(offered), says(accepted, 2), says(allowed, 2), says(finished, 2)}, []sent{
 			by("request", `accept t 0 {}`),
 			by("inform", `start t 2 {}`),
 			by("inform", `progress t 2 {"milestone":"jar 2 is full","checkpoint":{"jars":2}}`),
@@ -282,35 +273,35 @@ func TestWorker(t *testing.T) {
 			by("inform", `pause_for_approval t 2 {"question":"3 jars are full. May they be sold?"}`),
 			by("request", `complete t 2 {"result":{"jars":3}}`),
 		}, map[string]string{"jars.txt": "jar 2\njar 3\n"}, 0},
-		{"is late", hiveexample.LateScript, "3", []letter{hive(accepted, 1), hive(offered), hive(late)}, []sent{
+		{"is late", hiveexample.LateScript, "3", []letter{says(accepted, 1), says(offered), says(late)}, []sent{
 			by("inform", `complete t 1 {"result":{"jars":1}}`),
 		}, map[string]string{"memory.md": "- epoch 1 is over\n"}, 0},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			hive := newHive(t)
-			write(t, hive, "sleep", "#!/bin/sh\n"+`case $1 in *.*) exit 1 ;; esac; echo x >>"$HIVE_DIR/naps"`+"\n")
-			write(t, hive, "naps", "")
-			write(t, hive, "tasks/t/brief.json", "{\n  \"title\": \"Fill 3 jars\",\n  \"data\": {\n    \"jars\": 3\n  }\n}\n")
+			root := newHive(t)
+			write(t, root, "sleep", "#!/bin/sh\n"+`case $1 in *.*) exit 1 ;; esac; echo x >>"$HIVE_DIR/naps"`+"\n")
+			write(t, root, "naps", "")
+			write(t, root, "tasks/t/brief.json", "{\n  \"title\": \"Fill 3 jars\",\n  \"data\": {\n    \"jars\": 3\n  }\n}\n")
 			if tt.checkpoint != "" {
-				write(t, hive, "tasks/t/checkpoint.json", "{\n  \"milestone\": \"x\",\n  \"data\": {\n    \"jars\": "+tt.checkpoint+"\n  }\n}\n")
+				write(t, root, "tasks/t/checkpoint.json", "{\n  \"milestone\": \"x\",\n  \"data\": {\n    \"jars\": "+tt.checkpoint+"\n  }\n}\n")
 			}
 			for i, l := range tt.inbox {
-				deliver(t, hive, "amber", i, l)
+				deliver(t, root, "amber", i, l)
 			}
-			if out, err := script(t, hive, "amber", tt.script, filepath.Join(hive, "sleep")).CombinedOutput(); err != nil {
+			if out, err := script(t, root, "amber", tt.script, filepath.Join(root, "sleep")).CombinedOutput(); err != nil {
 				t.Fatalf("%v\n%s", err, out)
 			}
-			if diff := cmp.Diff(tt.want, outbox(t, hive, "amber")); diff != "" {
+			if diff := cmp.Diff(tt.want, outbox(t, root, "amber")); diff != "" {
 				t.Errorf("outbox (-want +got):\n%s", diff)
 			}
 			for name, want := range tt.files {
-				got, err := os.ReadFile(filepath.Join(hive, "agents/amber", name))
+				got, err := os.ReadFile(filepath.Join(root, "agents/amber", name))
 				if diff := cmp.Diff(want, string(got)); err != nil || diff != "" {
 					t.Errorf("%s: %v (-want +got):\n%s", name, err, diff)
 				}
 			}
-			naps, err := os.ReadFile(filepath.Join(hive, "naps"))
+			naps, err := os.ReadFile(filepath.Join(root, "naps"))
 			if got := bytes.Count(naps, []byte("x")); err != nil || got != tt.naps {
 				t.Errorf("%d naps, %v; want %d", got, err, tt.naps)
 			}
@@ -342,11 +333,11 @@ func TestFields(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			hive := newHive(t)
-			deliver(t, hive, "maker", 0, letter{"planner", tt.raw})
+			root := newHive(t)
+			deliver(t, root, "maker", 0, letter{"planner", tt.raw})
 			probe := "set -eu\n. ./agents/maker/lib.sh\nreceive\n" + tt.call + "\n"
-			write(t, hive, "agents/maker/probe.sh", probe)
-			out, err := script(t, hive, "maker", "probe.sh").CombinedOutput()
+			write(t, root, "agents/maker/probe.sh", probe)
+			out, err := script(t, root, "maker", "probe.sh").CombinedOutput()
 			if got := strings.TrimSuffix(string(out), "\n"); err != nil || got != tt.want {
 				t.Errorf("%s gave %q, %v; want %q", tt.call, got, err, tt.want)
 			}
@@ -357,18 +348,16 @@ func TestFields(t *testing.T) {
 // What a power cut leaves of a message is not there yet: it is neither taken up
 // nor put away.
 func TestTornIsNotThereYet(t *testing.T) {
-	hive := newHive(t)
-	deliver(t, hive, "maker", 0, letter{"planner", `{"to":"maker","subject":"one","data":{"a":{"b":1}}}`})
-	deliver(t, hive, "maker", 1, letter{"planner", `{"to":"maker","subject":"two"}`})
-	names, err := filepath.Glob(filepath.Join(hive, "agents/maker/inbox/*.json"))
+	root := newHive(t)
+	deliver(t, root, "maker", 0, letter{"planner", `{"to":"maker","subject":"one","data":{"a":{"b":1}}}`})
+	deliver(t, root, "maker", 1, letter{"planner", `{"to":"maker","subject":"two"}`})
+	names, err := filepath.Glob(filepath.Join(root, "agents/maker/inbox/*.json"))
 	if err != nil || len(names) != 2 {
 		t.Fatal(names, err)
 	}
 	whole, err := os.ReadFile(names[0])
-	if err != nil {
-		t.Fatal(err)
-	}
-	write(t, hive, "agents/maker/probe.sh", "set -eu\n. ./agents/maker/lib.sh\nreceive\nfield subject\n")
+	testenv.Must(t, err)
+	write(t, root, "agents/maker/probe.sh", "set -eu\n. ./agents/maker/lib.sh\nreceive\nfield subject\n")
 	for name, text := range map[string]string{
 		"two: it is empty":             "",
 		"two: it is all zeros":         strings.Repeat("\x00", len(whole)),
@@ -379,10 +368,8 @@ func TestTornIsNotThereYet(t *testing.T) {
 		"one: its last break is gone":  string(whole[:len(whole)-1]),
 		"one: it is as hived wrote it": string(whole),
 	} {
-		if err := os.WriteFile(names[0], []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		out, err := script(t, hive, "maker", "probe.sh").CombinedOutput()
+		testenv.Must(t, os.WriteFile(names[0], []byte(text), 0o600))
+		out, err := script(t, root, "maker", "probe.sh").CombinedOutput()
 		if got := strings.TrimSpace(string(out)); err != nil || got != name[:3] {
 			t.Errorf("%s: took up %q, %v", name, got, err)
 		}
@@ -400,16 +387,16 @@ func TestGivesUp(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			hive := newHive(t)
-			fake := filepath.Join(hive, "sleep")
+			root := newHive(t)
+			fake := filepath.Join(root, "sleep")
 			text := "#!/bin/sh\n" + tt.sleep + `echo x >>"$HIVE_DIR/naps"` + "\n"
-			write(t, hive, "sleep", text)
-			cmd := script(t, hive, "checker", hiveexample.Script, fake)
+			write(t, root, "sleep", text)
+			cmd := script(t, root, "checker", hiveexample.Script, fake)
 			out, err := cmd.CombinedOutput()
 			if cmd.ProcessState.ExitCode() != 1 || !bytes.Contains(out, []byte("no message came")) {
 				t.Errorf("%v, %s; want exit status 1 and a reason", err, out)
 			}
-			naps, err := os.ReadFile(filepath.Join(hive, "naps"))
+			naps, err := os.ReadFile(filepath.Join(root, "naps"))
 			if got := bytes.Count(naps, []byte("x")); err != nil || got < tt.naps-1 || got > tt.naps {
 				t.Errorf("%d naps, %v; want %d", got, err, tt.naps)
 			}
@@ -422,9 +409,7 @@ func to(list ...protocol.Address) []protocol.Address { return list }
 func read(t *testing.T, name string) string {
 	t.Helper()
 	b, err := fs.ReadFile(hiveexample.Files, name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	return string(b)
 }
 
@@ -435,13 +420,9 @@ func newHive(t *testing.T) string {
 		t.Skip("there is no shell here")
 	}
 	files, err := fs.Sub(hiveexample.Files, "hive")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	dir := t.TempDir()
-	if err := os.CopyFS(dir, files); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, os.CopyFS(dir, files))
 	return dir
 }
 
@@ -450,7 +431,7 @@ var tools = []string{"cat", "mkdir", "mv", "sed", "sleep", "tr", "wc"}
 
 // script makes the command that runs one script of an agent, with nothing but
 // tools at hand. A fake program replaces the tool of its name.
-func script(t *testing.T, hive, agent, name string, fakes ...string) *exec.Cmd {
+func script(t *testing.T, root, agent, name string, fakes ...string) *exec.Cmd {
 	t.Helper()
 	bin := t.TempDir()
 	for _, tool := range tools {
@@ -463,23 +444,19 @@ func script(t *testing.T, hive, agent, name string, fakes ...string) *exec.Cmd {
 				program = fake
 			}
 		}
-		if err := os.Symlink(program, filepath.Join(bin, tool)); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, os.Symlink(program, filepath.Join(bin, tool)))
 	}
 	cmd := exec.CommandContext(t.Context(), "sh", "agents/"+agent+"/"+name)
-	cmd.Dir = hive
-	cmd.Env = []string{"PATH=" + bin, "HIVE_DIR=" + hive, "HIVE_AGENT=" + agent}
+	cmd.Dir = root
+	cmd.Env = []string{"PATH=" + bin, "HIVE_DIR=" + root, "HIVE_AGENT=" + agent}
 	return cmd
 }
 
 // deliver puts a message into an inbox as hived would.
-func deliver(t *testing.T, hive, agent string, n int, l letter) {
+func deliver(t *testing.T, root, agent string, n int, l letter) {
 	t.Helper()
 	m, err := protocol.DecodeMessage([]byte(l.raw))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	act := m.Act
 	if act == "" {
 		act = protocol.Inform
@@ -494,34 +471,26 @@ func deliver(t *testing.T, hive, agent string, n int, l letter) {
 		set = strings.TrimSuffix(set, "}") + fmt.Sprintf(`,"id":"m%d"}`, n)
 	}
 	data, err := protocol.Deliver(m, jsontext.Value(set), protocol.Seq(n+1), time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC))
-	if err != nil {
-		t.Fatal(err)
-	}
-	write(t, hive, path.Join("agents", agent, "inbox", fmt.Sprintf("%02d.json", n)), string(data))
+	testenv.Must(t, err)
+	write(t, root, path.Join("agents", agent, "inbox", fmt.Sprintf("%02d.json", n)), string(data))
 }
 
 // write makes one file, which may be run.
 func write(t *testing.T, dir, name, text string) {
 	t.Helper()
-	if err := os.CopyFS(dir, fstest.MapFS{name: {Data: []byte(text), Mode: 0o777}}); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, os.CopyFS(dir, fstest.MapFS{name: {Data: []byte(text), Mode: 0o777}}))
 }
 
 // outbox reads what a script sent, in the order in which it did.
-func outbox(t *testing.T, hive, agent string) []sent {
+func outbox(t *testing.T, root, agent string) []sent {
 	t.Helper()
-	names, err := filepath.Glob(filepath.Join(hive, "agents", agent, "outbox", "*"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	names, err := filepath.Glob(filepath.Join(root, "agents", agent, "outbox", "*"))
+	testenv.Must(t, err)
 	slices.SortFunc(names, func(a, b string) int { return number(t, a) - number(t, b) })
 	var list []sent
 	for _, name := range names {
 		raw, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		m, err := protocol.DecodeMessage(raw)
 		if err != nil {
 			what, _, _ := strings.Cut(err.Error(), ";")
@@ -533,9 +502,7 @@ func outbox(t *testing.T, hive, agent string) []sent {
 			continue
 		}
 		body, err := jsontext.AppendUnquote(nil, m.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		list = append(list, sent{ID: m.ID, To: m.To, Act: m.Act, Subject: m.Subject, Body: string(body), InReplyTo: m.InReplyTo, Conversation: m.Conversation})
 	}
 	return list
@@ -551,11 +518,9 @@ func number(t *testing.T, name string) int {
 	return n
 }
 
-func count(t *testing.T, hive, agent, dir string) int {
+func count(t *testing.T, root, agent, dir string) int {
 	t.Helper()
-	names, err := filepath.Glob(filepath.Join(hive, "agents", agent, dir, "*.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	names, err := filepath.Glob(filepath.Join(root, "agents", agent, dir, "*.json"))
+	testenv.Must(t, err)
 	return len(names)
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/oklog/ulid/v2"
 
+	"github.com/hived/hived/internal/testenv"
 	"github.com/hived/hived/protocol"
 )
 
@@ -135,15 +136,11 @@ func BenchmarkApply(b *testing.B) {
 func BenchmarkSnapshot(b *testing.B) {
 	_, s := old(b, 1)
 	var data bytes.Buffer
-	if err := s.Encode(&data, someSum); err != nil {
-		b.Fatal(err)
-	}
+	testenv.Must(b, s.Encode(&data, someSum))
 	b.Run("encode", func(b *testing.B) {
 		b.SetBytes(int64(data.Len()))
 		for b.Loop() {
-			if err := s.Encode(io.Discard, someSum); err != nil {
-				b.Fatal(err)
-			}
+			testenv.Must(b, s.Encode(io.Discard, someSum))
 		}
 	})
 	b.Run("decode", func(b *testing.B) {

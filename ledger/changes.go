@@ -139,17 +139,14 @@ func (effects) OnAlert(protocol.Event, *protocol.AlertEvent) result { return res
 // DeliveredBytes returns the bytes that a message has in an inbox, of the event that
 // brought it there; [ErrNoEvent] for any other event.
 func DeliveredBytes(ev protocol.Event) ([]byte, error) {
-	switch e := ev.Body.(type) {
-	case *protocol.MessageEvent:
-		return Delivered(ev, e)
-	case *protocol.DeliveredEvent:
-		return e.Content.Bytes(), nil
-	case *protocol.HiveEvent:
-		if e.Adopted != nil {
-			return e.Adopted.Content.Bytes(), nil
+	changes, err := Changes(ev)
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range Placements(ev, changes) {
+		if p.Class == Delivery || p.Class == Handled && p.Op == protocol.Put {
+			return p.Data, nil
 		}
-	case *protocol.AgentEvent, *protocol.DropEvent, *protocol.QuarantineEvent, *protocol.DuplicateEvent,
-		*protocol.HandledEvent, *protocol.FileEvent, *protocol.TaskEvent, *protocol.TaskRejectedEvent, *protocol.AlertEvent:
 	}
 	return nil, ErrNoEvent
 }

@@ -3,12 +3,14 @@
 // same State on any machine), that its memory is bounded by settings and by
 // what is alive, never by history, and that the effect of an event on the
 // versioned tree depends on that event alone (see [Changes]), apart from views,
-// which depend on the state (see [State.View]).
+// which depend on the state (see [State.View]). [Placements] is its effect on the
+// work tree, and [State.Belongs] what is left of that later.
 //
 // What is to be decided from a State is left to package router.
 package ledger
 
 import (
+	"path"
 	"slices"
 	"strings"
 	"time"
@@ -294,6 +296,15 @@ func (a *Agent) inbox(e *protocol.AgentEvent) {
 	a.Believed = a.Believed && a.Missing > 0
 }
 
+// OffersMissed is how many offers of tasks in a row an agent lets run out before it
+// is offered nothing more until it is heard of: those of three leases at least, as it
+// has three at most that it did not answer.
+const OffersMissed = 9
+
+// Silent reports whether an agent could be offered tasks, and let too many offers
+// run out.
+func (a *Agent) Silent() bool { return a.Status == Active && a.Missed >= OffersMissed }
+
 // There counts the unread messages that stand in the inbox, as far as is known.
 func (a *Agent) There() int { return a.Inbox.Len() - a.Missing }
 
@@ -525,6 +536,9 @@ func (f folder) OnAlert(ev protocol.Event, e *protocol.AlertEvent) none {
 	}
 	if e.Code == protocol.CodeHumanCounts {
 		f.s.HumanCounts = true
+	}
+	if dir, id := path.Split(e.Path); e.Code == protocol.CodeInternalError && dir == protocol.PathTasks+"/" {
+		f.s.Tasks.Stop(protocol.TaskID(id))
 	}
 	return none{}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/hived/hived/internal/testenv"
 	"github.com/hived/hived/protocol"
 	"github.com/hived/hived/task"
 )
@@ -245,9 +246,7 @@ func TestChanges(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			list, err := Changes(protocol.Event{Seq: 1, Body: tt.body})
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.Must(t, err)
 			var got []string
 			for _, c := range list {
 				switch c.Op {
@@ -276,9 +275,7 @@ func TestChangesOfAMessage(t *testing.T) {
 		Raw: `{"to":"b","body":"x"}`, Set: []byte(`{"id":"m","from":"a"}`),
 	}
 	list, err := Changes(protocol.Event{Seq: 7, TS: start, Body: e})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	if len(list) != 2 || list[0].Path != "agents/b/inbox/f.json" || list[1].Path != "agents/a/outbox/.sent/x.json" || string(list[1].Data) != e.Raw {
 		t.Fatalf("changes: %+v", list)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"github.com/hived/hived/internal/testenv"
 	"github.com/hived/hived/protocol"
 	"github.com/hived/hived/task"
 )
@@ -21,9 +22,7 @@ var someSum = protocol.Sum{1, 2, 3}
 func encoded(t rapid.TB, s *State) []byte {
 	t.Helper()
 	var b bytes.Buffer
-	if err := s.Encode(&b, someSum); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, s.Encode(&b, someSum))
 	return b.Bytes()
 }
 
@@ -35,9 +34,7 @@ func settingsOf(s *State) protocol.RememberSettings {
 func decoded(t rapid.TB, data []byte, r protocol.RememberSettings) *State {
 	t.Helper()
 	s, sum, err := Decode(bytes.NewReader(data), r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	if sum != someSum {
 		t.Fatalf("the sum is %s", sum)
 	}
@@ -283,9 +280,7 @@ func FuzzDecode(f *testing.F) {
 			return
 		}
 		var b bytes.Buffer
-		if err := s.Encode(&b, at); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, s.Encode(&b, at))
 		if !bytes.Equal(b.Bytes(), data) {
 			t.Fatalf("%x is written as %x", data, b.Bytes())
 		}

@@ -19,37 +19,38 @@ import (
 // none stands there: no view has that path, a task is gone, or a log of before
 // format 2 has the file's own events and nothing has changed it since.
 func (s *State) View(path string) ([]byte, bool) {
-	if path == protocol.PathRegistry {
-		if s.rosterAt == 0 {
-			return nil, false
-		}
+	if !s.hasView(path) {
+		return nil, false
+	}
+	id, _ := taskFile(path)
+	if id == "" {
 		return s.Registry(), true
 	}
-	id, name := taskFile(path)
-	if name != protocol.TaskView {
-		return nil, false
-	}
-	t := s.Tasks.Get(id)
-	if t == nil || !s.Tasks.HasView(t) {
-		return nil, false
-	}
-	doc, err := task.Document(t)
+	doc, err := task.Document(s.Tasks.Get(id))
 	if err != nil {
 		panic(err) // texts and numbers always encode
 	}
 	return doc, true
 }
 
+// hasView reports whether a view stands under a path.
+func (s *State) hasView(path string) bool {
+	if path == protocol.PathRegistry {
+		return s.rosterAt > 0
+	}
+	id, name := taskFile(path)
+	t := s.Tasks.Get(id)
+	return name == protocol.TaskView && t != nil && s.Tasks.HasView(t)
+}
+
 // ChangesView gives the path of the view that an event may change; empty where it
 // changes none.
 func ChangesView(ev protocol.Event) string {
-	switch e := ev.Body.(type) {
-	case *protocol.AgentEvent:
-		return protocol.PathRegistry
-	case *protocol.TaskEvent:
+	if e, ok := ev.Body.(*protocol.TaskEvent); ok {
 		return protocol.TaskDir(e.Task) + "/" + protocol.TaskView
-	case *protocol.HiveEvent, *protocol.MessageEvent, *protocol.DropEvent, *protocol.QuarantineEvent, *protocol.DuplicateEvent,
-		*protocol.HandledEvent, *protocol.FileEvent, *protocol.TaskRejectedEvent, *protocol.AlertEvent:
+	}
+	if ev.Body.Kind() == protocol.KindAgent {
+		return protocol.PathRegistry
 	}
 	return ""
 }
@@ -108,11 +109,11 @@ func (v *Views) Note(ev protocol.Event) {
 // as views depend on it, and takes note of it. Messages, which most of a log is,
 // cost nothing in it.
 func (v *Views) Fold(ev protocol.Event) {
-	switch ev.Body.(type) {
-	case *protocol.AgentEvent, *protocol.TaskEvent, *protocol.HiveEvent, *protocol.FileEvent:
+	switch ev.Body.Kind() {
+	case protocol.KindAgent, protocol.KindTask, protocol.KindHive, protocol.KindFile:
 		v.state.Apply(ev)
-	case *protocol.MessageEvent, *protocol.DropEvent, *protocol.QuarantineEvent, *protocol.DuplicateEvent,
-		*protocol.HandledEvent, *protocol.TaskRejectedEvent, *protocol.AlertEvent:
+	case protocol.KindMessage, protocol.KindDelivered, protocol.KindDrop, protocol.KindQuarantine, protocol.KindDuplicate,
+		protocol.KindHandled, protocol.KindTaskRejected, protocol.KindAlert:
 		v.state.Seq, v.state.TS = ev.Seq, ev.TS
 	}
 	v.Note(ev)

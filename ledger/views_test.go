@@ -16,6 +16,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/hived/hived/internal/testenv"
 	"github.com/hived/hived/protocol"
 	"github.com/hived/hived/task"
 )
@@ -117,17 +118,11 @@ func keepTheirForm(t *testing.T, format int) {
 		got, _ := s.View(p)
 		file := filepath.Join("testdata", fmt.Sprint("format", format), filepath.FromSlash(p))
 		if *update && format == protocol.LogFormat {
-			if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.WriteFile(file, got, 0o644); err != nil {
-				t.Fatal(err)
-			}
+			testenv.Must(t, os.MkdirAll(filepath.Dir(file), 0o755))
+			testenv.Must(t, os.WriteFile(file, got, 0o644))
 		}
 		want, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		if diff := cmp.Diff(strings.Split(string(want), "\n"), strings.Split(string(got), "\n")); diff != "" {
 			t.Errorf(`%s is not what it was (-stored +now):
 %s
@@ -149,9 +144,7 @@ func TestStoredViewsHaveEveryMember(t *testing.T) {
 	for p := range s.AllViews {
 		data, _ := s.View(p)
 		var doc any
-		if err := json.Unmarshal(data, &doc); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, json.Unmarshal(data, &doc))
 		if p == protocol.PathRegistry {
 			rosters = append(rosters, doc)
 		} else {

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -17,8 +16,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/hived/hived/internal/durable"
+	"github.com/hived/hived/internal/testenv"
 	"github.com/hived/hived/internal/wait"
 	"github.com/hived/hived/protocol"
+	"github.com/hived/hived/view"
 )
 
 func isNotice(code protocol.Code, to protocol.AgentID) func(protocol.Event, *protocol.MessageEvent) bool {
@@ -56,66 +57,13 @@ func TestBrokenAmongGood(t *testing.T) {
 		var m struct {
 			Body string `json:"body"`
 		}
-		if err := json.Unmarshal([]byte(h.read("agents/bob/inbox/"+name)), &m); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, json.Unmarshal([]byte(h.read("agents/bob/inbox/"+name)), &m))
 		order = append(order, m.Body)
 	}
 	if !slices.IsSortedFunc(order, func(a, b string) int { return len(a)*1000 - len(b)*1000 + strings.Compare(a, b) }) {
 		t.Error("the inbox is not in the order of sending")
 	}
 	h.quiet()
-}
-
-// TestSlowWriter writes a message in steps, with the file open and other
-// messages passing by.
-func TestSlowWriter(t *testing.T) {
-	h := newHive(t, "alice", "bob")
-	h.up()
-	f, err := os.Create(h.path("agents/alice/outbox/slow.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	text := `{"id":"slow","to":"bob","body":"` + strings.Repeat("x", 3000) + `"}`
-	for i := 0; i < len(text); i += 1000 {
-		if _, err := f.WriteString(text[i:min(i+1000, len(text))]); err != nil {
-			t.Fatal(err)
-		}
-		id := fmt.Sprintf("quick-%d", i)
-		h.send("alice", id, `{"id":"`+id+`","to":"bob","body":"x"}`)
-		h.delivery(id)
-	}
-	f.Close()
-	e := h.delivery("slow")
-	if !strings.Contains(h.read("agents/bob/inbox/"+e.File), strings.Repeat("x", 3000)) {
-		t.Error("the message is not whole")
-	}
-	for _, ev := range h.log() {
-		if q, ok := ev.Body.(*protocol.QuarantineEvent); ok {
-			t.Errorf("quarantined: %s", q.Detail)
-		}
-	}
-}
-
-// TestFlood: an agent that sends very much delays nobody else by more than a
-// batch.
-func TestFlood(t *testing.T) {
-	h := newHive(t, "alice", "bob", "zoe")
-	for i := range 1500 { // more than the batches that zoe may wait for
-		h.write(fmt.Sprintf("agents/alice/outbox/%05d.json", i), `{"to":"bob","body":"x"}`)
-	}
-	h.write("agents/zoe/outbox/1.json", `{"id":"zoe","to":"bob","body":"x"}`)
-	h.settings.InboxCap = 10000
-	h.once()
-	for i, ev := range h.log() {
-		if e, ok := ev.Body.(*protocol.MessageEvent); ok && e.ID == "zoe" {
-			if i > 2*batchEvents {
-				t.Errorf("zoe's message is event %d", i)
-			}
-			return
-		}
-	}
-	t.Error("zoe's message did not arrive")
 }
 
 // TestInboxRules goes through all the ways in which a message leaves an inbox.
@@ -138,9 +86,7 @@ func TestInboxRules(t *testing.T) {
 	handled("done", protocol.HowReopened)
 	h.rename(inbox+files["done"], done+files["done"])
 
-	if err := os.Remove(h.path(inbox + files["deleted"])); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, os.Remove(h.path(inbox+files["deleted"])))
 	handled("deleted", protocol.HowDeleted)
 
 	h.write(inbox+"planted.json", `{"from":"alice","to":"bob","body":"psst"}`)
@@ -182,9 +128,7 @@ func TestInboxVanishes(t *testing.T) {
 	h.send("alice", "last", `{"id":"last","to":"bob","body":"x"}`)
 	h.delivery("last")
 	before := h.list("agents/bob/inbox")
-	if err := os.Rename(h.path("agents/bob/inbox"), filepath.Join(t.TempDir(), "inbox")); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, os.Rename(h.path("agents/bob/inbox"), filepath.Join(t.TempDir(), "inbox")))
 	await(h, "alert", isAlert(protocol.CodeInboxGone))
 	h.send("alice", "after", `{"id":"after","to":"bob","body":"x"}`)
 	h.delivery("after")
@@ -225,19 +169,16 @@ func TestMassDeletionUndone(t *testing.T) {
 	}
 	h.once()
 	r, err := New(h.disk, h.config())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	now := time.Now()
 	looks := func() {
 		t.Helper()
 		for range 3 {
 			now = now.Add(time.Second)
-			r.thorough()
+			r.agenda.scrubAll()
 			for busy := true; busy; {
-				if busy, err = r.step(t.Context(), now); err != nil {
-					t.Fatal(err)
-				}
+				busy, err = r.step(t.Context(), now)
+				testenv.Must(t, err)
 			}
 		}
 	}
@@ -256,9 +197,7 @@ func TestMassDeletionUndone(t *testing.T) {
 	looks()
 	h.must(os.Remove(h.path("agents/bob/inbox/" + names[0])))
 	looks()
-	if err := errors.Join(r.finish(t.Context()), r.events.Close(), r.lock.Release()); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, errors.Join(r.finish(t.Context()), r.events.Close(), r.lock.release()))
 	var handled []string
 	for _, ev := range h.log() {
 		if e, ok := ev.Body.(*protocol.HandledEvent); ok {
@@ -311,9 +250,9 @@ func TestGitGone(t *testing.T) {
 	h.up()
 	h.send("alice", "3", `{"id":"m3","to":"bob","body":"x"}`)
 	h.delivery("m3")
-	s, err := ReadStatus(h.disk)
-	if err != nil || !strings.Contains(strings.Join(s.Problems, "\n"), "hived repair") {
-		t.Errorf("the status says %v, %v", s.Problems, err)
+	s, err := view.ReadStatus(h.disk)
+	if err != nil || len(s.Trouble) != 1 || s.Trouble[0].Code != view.GitUnusable && s.Trouble[0].Code != view.GitWaits {
+		t.Errorf("the status says %v, %v", s.Trouble, err)
 	}
 	h.down()
 }
@@ -372,25 +311,6 @@ func TestOwnFiles(t *testing.T) {
 	h.quiet()
 }
 
-// TestHold lets the files of a held agent wait.
-func TestHold(t *testing.T) {
-	h := newHive(t, "alice", "bob")
-	h.up()
-	order := func(event string) {
-		h.send("human", event, `{"to":"hive","event":"`+event+`","data":{"agent":"alice"}}`)
-	}
-	order("agent-hold")
-	await(h, "held", func(_ protocol.Event, e *protocol.AgentEvent) bool { return e.Action == protocol.Held })
-	h.send("alice", "1", `{"id":"m1","to":"bob","body":"x"}`)
-	h.send("bob", "1", `{"id":"b1","to":"alice","body":"x"}`)
-	h.delivery("b1")
-	if !h.exists("agents/alice/outbox/1.json") {
-		t.Error("the message of a held agent was taken")
-	}
-	order("agent-release")
-	h.delivery("m1")
-}
-
 // TestHoldInOneBatch: what was found together with the command waits too, also
 // where a lead holds itself.
 func TestHoldInOneBatch(t *testing.T) {
@@ -398,22 +318,16 @@ func TestHoldInOneBatch(t *testing.T) {
 	for _, held := range []string{"alice", "bob"} {
 		disk := memHive(t)
 		put(t, disk, "agents/human/outbox/0.json", `{"to":"hive","event":"agent-lead","data":{"agent":"alice"}}`)
-		if err := runOnce(disk); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, runOnce(disk))
 		put(t, disk, "agents/alice/outbox/1.json", `{"to":"hive","event":"agent-hold","data":{"agent":"`+held+`"}}`)
 		file := "agents/" + held + "/outbox/2.json"
 		put(t, disk, file, `{"to":"human","body":"x"}`)
-		if err := runOnce(disk); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, runOnce(disk))
 		if _, err := disk.Lstat(file); err != nil {
 			t.Errorf("the message of %s, who is held, was taken: %v", held, err)
 		}
 		put(t, disk, "agents/human/outbox/3.json", `{"to":"hive","event":"agent-release","data":{"agent":"`+held+`"}}`)
-		if err := runOnce(disk); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, runOnce(disk))
 		if _, err := disk.Lstat(file); err == nil {
 			t.Errorf("the message of %s, who was released, is still there", held)
 		}
@@ -495,18 +409,12 @@ func TestRetention(t *testing.T) {
 	}
 	h.once()
 	r, err := New(h.disk, h.config())
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.sweep(time.Now(), r.agents["alice"])
-	if err := r.flush(time.Now()); err != nil {
-		t.Fatal(err)
-	}
-	if err := r.finish(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
+	r.sweep(time.Now(), r.agenda.agents["alice"])
+	testenv.Must(t, r.flush(time.Now()))
+	testenv.Must(t, r.finish(t.Context()))
 	r.events.Close()
-	r.lock.Release()
+	r.lock.release()
 	h.once()
 	kept, err := os.ReadDir(h.path("agents/alice/outbox/.sent"))
 	if err != nil || len(kept) != 5 || kept[0].Name() != "07.json" {
@@ -532,22 +440,17 @@ func TestCrowded(t *testing.T) {
 	}
 	h.once() // in which the minute begins before they are there
 	r, err := New(h.disk, h.config())
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.agents["alice"].swept = time.Now()
+	testenv.Must(t, err)
+	r.agenda.agents["alice"].swept = time.Now()
 	for i := range 8 { // one of them crowds it
 		h.write(fmt.Sprintf("agents/alice/outbox/%02d.json", most+i), `{"to":"bob","body":"x"}`)
 	}
-	r.thorough()
+	r.agenda.scrubAll()
 	for busy := true; busy; {
-		if busy, err = r.step(t.Context(), time.Now()); err != nil {
-			t.Fatal(err)
-		}
+		busy, err = r.step(t.Context(), time.Now())
+		testenv.Must(t, err)
 	}
-	if err := errors.Join(r.finish(t.Context()), r.events.Close(), r.lock.Release()); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, errors.Join(r.finish(t.Context()), r.events.Close(), r.lock.release()))
 	kept := h.list("agents/alice/outbox/.sent")
 	if len(kept) != 8 || kept[0] != fmt.Sprintf("%02d.json", most) {
 		t.Errorf("kept, where history holds the first %d: %v", most, kept)
@@ -566,9 +469,7 @@ func TestDoneStaysUntilHistoryHoldsIt(t *testing.T) {
 	}
 	handle := func() (names []string) {
 		for _, name := range h.list("agents/bob/inbox") {
-			if err := os.Rename(h.path("agents/bob/inbox/"+name), h.path("agents/bob/inbox/.done/"+name)); err != nil {
-				t.Fatal(err)
-			}
+			testenv.Must(t, os.Rename(h.path("agents/bob/inbox/"+name), h.path("agents/bob/inbox/.done/"+name)))
 			names = append(names, name)
 		}
 		return names
@@ -578,26 +479,21 @@ func TestDoneStaysUntilHistoryHoldsIt(t *testing.T) {
 	handle()
 	h.once()
 	r, err := New(h.disk, h.config()) // whose committer does not run
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	steps := func() {
-		r.thorough()
+		r.agenda.scrubAll()
 		for busy := true; busy; {
-			if busy, err = r.step(t.Context(), time.Now()); err != nil {
-				t.Fatal(err)
-			}
+			busy, err = r.step(t.Context(), time.Now())
+			testenv.Must(t, err)
 		}
 	}
 	send(2, 6)
 	steps()
 	want := handle()
 	wait.Until(t, "what bob handled to be seen", func() bool { steps(); return r.state.Agents["bob"].Done.Len() == 8 })
-	r.sweep(time.Now(), r.agents["bob"])
+	r.sweep(time.Now(), r.agenda.agents["bob"])
 	steps()
-	if err := errors.Join(r.finish(t.Context()), r.events.Close(), r.lock.Release()); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, errors.Join(r.finish(t.Context()), r.events.Close(), r.lock.release()))
 	if diff := cmp.Diff(want, h.list("agents/bob/inbox/.done")); diff != "" {
 		t.Errorf("kept, where history holds the first two alone (-want +got):\n%s", diff)
 	}
@@ -607,9 +503,8 @@ func TestDoneStaysUntilHistoryHoldsIt(t *testing.T) {
 func TestAdopt(t *testing.T) {
 	h := &hive{t: t, dir: t.TempDir(), settings: protocol.DefaultSettings(), grew: make(chan struct{}, 1)}
 	var err error
-	if h.disk, err = durable.Open(h.dir); err != nil {
-		t.Fatal(err)
-	}
+	h.disk, err = durable.Open(h.dir)
+	testenv.Must(t, err)
 	defer h.disk.Close()
 	old := `{"id":"2026-05-30T14-03-11-123Z-a1b2","conversation":"c1","in_reply_to":null,"from":"alice","to":"bob","act":"request","subject":"s","body":"b","hops":11,"requires_reply":true,"needs_human":false,"created_at":"2026-05-30T14:03:11.123Z"}`
 	for _, dir := range []string{"agents/alice/outbox/.sent", "agents/alice/inbox/.done", "agents/bob/inbox/.done", "agents/bob/outbox/.sent"} {
@@ -623,7 +518,7 @@ func TestAdopt(t *testing.T) {
 	h.git("add", "-A")
 	h.git("commit", "-q", "-m", "older history")
 
-	if err := Init(h.disk, InitOptions{Settings: h.settings, Now: time.Now()}); err == nil {
+	if err := MakeHive(h.disk, h.settings, false, nil); err == nil {
 		t.Fatal("an older hive was taken over without being asked to")
 	}
 	h.init(true)
@@ -655,46 +550,13 @@ func TestHiveIsNotMadeTwice(t *testing.T) {
 	h := newHive(t)
 	before := h.read("log.jsonl")
 	for _, adopt := range []bool{false, true} {
-		if err := Init(h.disk, InitOptions{Settings: h.settings, Now: time.Now(), Adopt: adopt}); err == nil {
+		if err := MakeHive(h.disk, h.settings, adopt, nil); err == nil {
 			t.Errorf("adopt %v: a hive was made of a hive", adopt)
 		}
 	}
 	if h.read("log.jsonl") != before {
 		t.Error("the log changed")
 	}
-}
-
-// TestNamesOfFiles: names on the disk may hold anything.
-func TestNamesOfFiles(t *testing.T) {
-	h := newHive(t, "alice", "bob")
-	names := map[string]string{
-		"new\nline.json": "new%0Aline.json", "-rf.json": "-rf.json", "\x1b[31mred.json": "%1B[31mred.json",
-		"\xff.json": "%FF.json", "\u202eevil.json": "%E2%80%AEevil.json", "CON.json": "CON.json", "git~1.json": "git~1.json",
-	}
-	for name := range names {
-		h.write("agents/alice/outbox/"+name, `{"to":"bob","body":"x"}`)
-	}
-	h.once()
-	if n := len(h.list("agents/bob/inbox")); n != len(names) {
-		t.Errorf("bob got %d of %d messages", n, len(names))
-	}
-	sent, err := os.ReadDir(h.path("agents/alice/outbox/.sent"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	got := []string{}
-	for _, e := range sent {
-		stem, _, unique := strings.Cut(e.Name(), "-01")
-		if unique {
-			stem += ".json" // where two names could become one, an id stands behind it
-		}
-		got = append(got, stem)
-	}
-	slices.Sort(got)
-	if want := slices.Sorted(maps.Values(names)); !slices.Equal(got, want) {
-		t.Errorf("archived as %q, want %q", got, want)
-	}
-	h.quiet()
 }
 
 // TestHistoryTakenBack: a person's reset takes messages out of the work tree;
@@ -789,20 +651,15 @@ func TestLogDeleted(t *testing.T) {
 	h.up()
 	h.send("alice", "1", `{"id":"m1","to":"bob","body":"x"}`)
 	h.delivery("m1")
-	if err := os.Remove(h.path("log.jsonl")); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, os.Remove(h.path("log.jsonl")))
 	h.send("alice", "2", `{"id":"m2","to":"bob","body":"x"}`)
 	h.delivery("m2")
 	await(h, "alert", isAlert(protocol.CodeLogRestored))
-	if err := os.RemoveAll(h.path(".hived")); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, os.RemoveAll(h.path(".hived")))
 	for held := false; !held; { // taken again at the next pass
 		var err error
-		if _, held, err = durable.Holder(h.disk, protocol.LockFile); err != nil {
-			t.Fatal(err)
-		}
+		_, held, err = durable.Holder(h.disk, protocol.LockFile)
+		testenv.Must(t, err)
 		h.send("alice", "tick", `{"to":"bob","id":"same","body":"x"}`)
 		await(h, "any message", anyEvent[*protocol.MessageEvent])
 	}
@@ -828,19 +685,19 @@ func TestLockDeletedMeanwhile(t *testing.T) {
 	h := newHive(t)
 	r, err := New(h.disk, h.config())
 	h.must(err)
-	relock := r.relock
-	r.relock = func() (*durable.Lock, error) {
+	relock := r.lock.take
+	r.lock.take = func() (*durable.Lock, error) {
 		h.must(os.RemoveAll(h.path(".hived")))
 		return durable.TakeLock(h.disk, protocol.LockFile, nil)
 	}
 	h.must(os.Remove(h.path(protocol.LockFile)))
-	h.must(r.holdLock())
-	r.relock = relock
-	h.must(r.holdLock())
+	h.must(r.lock.hold())
+	r.lock.take = relock
+	h.must(r.lock.hold())
 	if _, err := New(h.disk, h.config()); !errors.Is(err, durable.ErrLocked) {
 		t.Errorf("a second daemon got %v", err)
 	}
-	h.must(errors.Join(r.finish(t.Context()), r.events.Close(), r.lock.Release()))
+	h.must(errors.Join(r.finish(t.Context()), r.events.Close(), r.lock.release()))
 }
 
 // TestLogLostItsEnd refuses to number events a second time.
@@ -886,9 +743,8 @@ func TestTidyAgent(t *testing.T) {
 func TestAdoptGod(t *testing.T) {
 	h := &hive{t: t, dir: t.TempDir(), settings: protocol.DefaultSettings(), grew: make(chan struct{}, 1)}
 	var err error
-	if h.disk, err = durable.Open(h.dir); err != nil {
-		t.Fatal(err)
-	}
+	h.disk, err = durable.Open(h.dir)
+	testenv.Must(t, err)
 	defer h.disk.Close()
 	h.mkdir("agents/god/inbox/.done")
 	h.mkdir("agents/alice/outbox")

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hived/hived/internal/testenv"
 	"github.com/hived/hived/protocol"
 )
 
@@ -33,9 +34,7 @@ func TestPutRight(t *testing.T) {
 				l.settle()
 				want := holding(t, l.disk.FS, p)
 				for i := range 100 { // a program that never gives up
-					if err := do(l); err != nil {
-						t.Fatal(err)
-					}
+					testenv.Must(t, do(l))
 					l.now = l.now.Add(20 * time.Second)
 					l.pass()
 					if got := holding(t, l.disk.FS, p); got != want {
@@ -53,9 +52,7 @@ func TestPutRight(t *testing.T) {
 					l.equal("kept again", holding(t, l.disk.FS, ".hived/aside-2-"+p), "none")
 				}
 				l.now = l.now.Add(time.Hour)
-				if err := do(l); err != nil {
-					t.Fatal(err)
-				}
+				testenv.Must(t, do(l))
 				l.pass()
 				l.equal("told an hour later", len(told), 2)
 			})

@@ -21,6 +21,7 @@ import (
 	"github.com/hived/hived/agent"
 	"github.com/hived/hived/eventlog"
 	"github.com/hived/hived/internal/durable"
+	"github.com/hived/hived/internal/testenv"
 	"github.com/hived/hived/internal/wait"
 	"github.com/hived/hived/ledger"
 	"github.com/hived/hived/protocol"
@@ -237,9 +238,7 @@ func TestClaims(t *testing.T) {
 	}
 	g.Go(func() { c.person(claimers+1, reopens) })
 	alice, err := agent.Open(c.disk, "alice")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	for n := range messages {
 		if _, err := alice.Send(agent.Draft{To: []protocol.Address{"bob"}, Subject: strconv.Itoa(n)}); err != nil {
 			t.Fatal(err)
@@ -263,9 +262,7 @@ func (c *claims) asLogged() {
 	}
 	state := ledger.New(c.settings.Remember)
 	for rec, err := range eventlog.Read(c.disk, eventlog.Position{}) {
-		if err != nil {
-			c.t.Fatal(err)
-		}
+		testenv.Must(c.t, err)
 		state.Apply(rec.Event)
 	}
 	for dir, box := range map[string]*ledger.Box{protocol.InboxDir("bob"): &state.Agents["bob"].Inbox, protocol.DoneDir("bob"): &state.Agents["bob"].Done} {

@@ -16,8 +16,9 @@ const jumpFrom = 5 * time.Second
 // busy for it.
 const pauseFrom = 5 * time.Second
 
-// clock holds the clock of the machine, which can be set, against the one that
-// only goes on, and stands still while the machine sleeps (spec §8.3).
+// clock detects jumps by comparing wall and monotonic time: the clock of the machine
+// can be set, and the one that only goes on stands still while the machine sleeps
+// (spec §8.3).
 type clock struct {
 	wall time.Time                     // when it was last right, without what only goes on
 	mono time.Time                     // the same instant
@@ -25,6 +26,8 @@ type clock struct {
 	past func(time.Time) time.Duration // since an instant, on the clock that only goes on
 	ran  time.Time                     // when the loop last took a step; zero: not yet
 	rest time.Duration                 // how long it meant to wait since
+
+	asleep standstill
 }
 
 func newClock() clock {
@@ -35,7 +38,7 @@ func newClock() clock {
 
 func (c *clock) begin() { c.mono, c.wall = time.Now(), c.now().Round(0) }
 
-// jumped tells by how much the clock of the machine was set since it was asked
+// jumped returns by how much the clock of the machine was set since it was asked
 // last, zero if it was not.
 func (c *clock) jumped() time.Duration {
 	by := c.now().Round(0).Sub(c.wall) - c.past(c.mono)
@@ -46,7 +49,7 @@ func (c *clock) jumped() time.Duration {
 	return by.Round(time.Millisecond)
 }
 
-// paused tells for how long the loop took no step though it meant to, zero where
+// paused returns for how long the loop took no step though it meant to, zero where
 // that is not worth a word.
 func (c *clock) paused() time.Duration {
 	var late time.Duration
@@ -65,10 +68,10 @@ func (c *clock) paused() time.Duration {
 func (r *Router) keepTime(now time.Time) {
 	if by := r.clock.jumped(); by != 0 {
 		r.decider.Record(now, &protocol.HiveEvent{Action: protocol.ClockJumped, Jump: by.Milliseconds(), Note: "the clock of the machine was set by " + by.Round(time.Second).String()})
-		r.everything()
+		r.agenda.scanAll()
 	}
 	if late := r.clock.paused(); late != 0 {
 		r.decider.Record(now, &protocol.HiveEvent{Action: protocol.ClockJumped, Note: "hived did not run for " + late.Round(time.Second).String()})
-		r.everything()
+		r.agenda.scanAll()
 	}
 }

@@ -25,6 +25,7 @@ import (
 	"github.com/hived/hived/ledger"
 	"github.com/hived/hived/mailbox"
 	"github.com/hived/hived/protocol"
+	"github.com/hived/hived/view"
 )
 
 // memHive makes a hive with two agents on a disk in memory.
@@ -36,7 +37,7 @@ func memHive(t *testing.T) *faultfs.Mem {
 			t.Fatal(err)
 		}
 	}
-	if err := Init(disk, InitOptions{Settings: memSettings(), Template: []byte("# settings\n"), Now: time.Now()}); err != nil {
+	if err := MakeHive(disk, memSettings(), false, nil); err != nil {
 		t.Fatal(err)
 	}
 	return disk
@@ -148,7 +149,7 @@ func inspect(disk durable.FS) error {
 		}
 	}
 	for _, id := range []protocol.AgentID{"alice", "bob"} {
-		if n := Pending(disk, id); n != 0 {
+		if n := mailbox.Pending(disk, id); n != 0 {
 			errs = append(errs, fmt.Errorf("%d files are left in the outbox of %s", n, id))
 		}
 	}
@@ -289,7 +290,7 @@ func handledAndCommitted(t *testing.T, how faultfs.Loss) *faultfs.Mem {
 			disk.CrashAt(0, how)
 		}
 	}
-	r, err := open(disk, cfg, deaf{})
+	r, err := open(disk, cfg, noWatcher{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -352,7 +353,7 @@ func sameBoxes(disk durable.FS, a *ledger.Agent) error {
 			errs = append(errs, fmt.Errorf("%s (-log +disk):\n%s", dir, diff))
 		}
 	}
-	if n := Pending(disk, a.ID); n != 0 {
+	if n := mailbox.Pending(disk, a.ID); n != 0 {
 		errs = append(errs, fmt.Errorf("%d files are left in the outbox of %s", n, a.ID))
 	}
 	return errors.Join(errs...)
@@ -363,7 +364,7 @@ func sameBoxes(disk durable.FS, a *ledger.Agent) error {
 func TestDiskFull(t *testing.T) {
 	disk := memHive(t)
 	put(t, disk, "agents/alice/outbox/1.json", `{"id":"m1","to":"bob","body":"x"}`)
-	r, err := open(disk, Config{Settings: memSettings(), Once: true}, deaf{})
+	r, err := open(disk, Config{Settings: memSettings(), Once: true}, noWatcher{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -373,18 +374,18 @@ func TestDiskFull(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- r.Run(ctx) }()
-	var s Status
+	var s view.Status
 	wait.Until(t, "a status that says that intake pauses", func() bool {
 		select {
 		case err := <-done:
 			t.Fatalf("the daemon ended with a full disk: %v", err)
 		default:
 		}
-		s, err = ReadStatus(disk)
+		s, err = view.ReadStatus(disk)
 		return err == nil && s.Intake != ""
 	})
-	if !strings.Contains(strings.Join(s.Problems, " "), "make room") {
-		t.Errorf("the status does not say what to do: %v", s.Problems)
+	if !slices.Contains(s.Trouble, view.Problem{Code: view.DiskFull}) {
+		t.Errorf("the status does not say why: %v", s.Trouble)
 	}
 	if n := unread(t, disk, "bob"); n != 0 {
 		t.Errorf("bob got %d messages before they were durable", n)
@@ -406,7 +407,7 @@ func TestSealWaitsForWhatIsDecided(t *testing.T) {
 	put(t, disk, "agents/alice/outbox/1.json", `{"id":"m1","to":"bob","body":"`+strings.Repeat("x", 5000)+`"}`)
 	cfg := Config{Settings: memSettings()}
 	cfg.Settings.Log.SegmentBytes = 4 << 10
-	r, err := open(disk, cfg, deaf{})
+	r, err := open(disk, cfg, noWatcher{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -417,17 +418,17 @@ func TestSealWaitsForWhatIsDecided(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	r.thorough()
+	r.agenda.scrubAll()
 	disk.FailAt(1, durable.ErrNoSpace, 1, func(op faultfs.Op, name string) bool {
 		return op == faultfs.OpWrite && strings.Contains(name, "log") // it has its name since it was opened, or another
 	})
 	step()
-	if len(r.stuck) == 0 {
+	if len(r.events.stuck) == 0 {
 		t.Fatal("the disk was not full")
 	}
-	r.alert(time.Now(), &protocol.AlertEvent{Code: protocol.CodeStray, Text: "meanwhile"})
+	r.alerts.raise(time.Now(), &protocol.AlertEvent{Code: protocol.CodeStray, Text: "meanwhile"})
 	step()
-	if len(r.stuck) > 0 || unread(t, disk, "bob") != 1 {
+	if len(r.events.stuck) > 0 || unread(t, disk, "bob") != 1 {
 		t.Fatal("it did not go on when there was room")
 	}
 	step()
@@ -550,7 +551,7 @@ func TestMessageToNewcomer(t *testing.T) {
 		if a, ok := ev.Body.(*protocol.AlertEvent); ok {
 			t.Errorf("alert %s: %s", a.Code, a.Text)
 		}
-	}}, deaf{})
+	}}, noWatcher{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -566,7 +567,7 @@ func TestMessageToNewcomer(t *testing.T) {
 func TestFailedSyncEndsTheDaemon(t *testing.T) {
 	disk := memHive(t)
 	put(t, disk, "agents/alice/outbox/1.json", `{"id":"m1","to":"bob","body":"x"}`)
-	r, err := open(disk, Config{Settings: memSettings(), Once: true}, deaf{})
+	r, err := open(disk, Config{Settings: memSettings(), Once: true}, noWatcher{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -617,7 +618,7 @@ func TestDebtAtStop(t *testing.T) {
 			stop()
 		}
 	}}
-	r, err := open(disk, cfg, deaf{})
+	r, err := open(disk, cfg, noWatcher{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -660,7 +661,7 @@ func TestNotSettledBeforeItsOriginalIsArchived(t *testing.T) {
 			}
 		}
 	}}
-	r, err := open(disk, cfg, deaf{})
+	r, err := open(disk, cfg, noWatcher{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -689,7 +690,7 @@ func TestOwedIsNotDeleted(t *testing.T) {
 	disk.FailAt(1, fs.ErrPermission, -1, func(op faultfs.Op, name string) bool {
 		return op == faultfs.OpCreate && strings.HasPrefix(name, "agents/bob/inbox/")
 	})
-	r, err := open(disk, Config{Settings: memSettings()}, deaf{})
+	r, err := open(disk, Config{Settings: memSettings()}, noWatcher{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -699,7 +700,7 @@ func TestOwedIsNotDeleted(t *testing.T) {
 			t.Fatal(err)
 		}
 		now = now.Add(time.Second)
-		r.thorough()
+		r.agenda.scrubAll()
 		for busy := true; busy; {
 			if busy, err = r.step(t.Context(), now); err != nil {
 				t.Fatal(err)
@@ -733,7 +734,7 @@ func TestHandledBeforeACrash(t *testing.T) {
 			disk.CrashAt(0, faultfs.Keep)
 		}
 	}}
-	r, err := open(disk, cfg, deaf{})
+	r, err := open(disk, cfg, noWatcher{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -775,7 +776,7 @@ func TestCheckpointOfARunningDaemon(t *testing.T) {
 		switch e := ev.Body.(type) {
 		case *protocol.MessageEvent:
 			cutOff(&sent, ev.Seq)
-			r.mark.since = r.mark.since.Add(-settleEvery) // this is the loop's goroutine
+			r.sync.since = r.sync.since.Add(-syncEvery) // this is the loop's goroutine
 		case *protocol.HiveEvent:
 			if e.Action == protocol.Settled {
 				cutOff(&settled, e.Through)
@@ -783,7 +784,7 @@ func TestCheckpointOfARunningDaemon(t *testing.T) {
 		}
 	}
 	var err error
-	if r, err = open(disk, cfg, deaf{}); err != nil {
+	if r, err = open(disk, cfg, noWatcher{}); err != nil {
 		t.Fatal(err)
 	}
 	if err := r.Run(t.Context()); !errors.Is(err, faultfs.ErrCrashed) {
@@ -879,7 +880,7 @@ func acceptedAndCrashed(t *testing.T, text string) *faultfs.Mem {
 			close(delivered)
 		}
 	}}
-	r, err := open(disk, cfg, deaf{})
+	r, err := open(disk, cfg, noWatcher{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -919,7 +920,7 @@ func TestIntruderThatCannotBeMoved(t *testing.T) {
 		if q, ok := ev.Body.(*protocol.QuarantineEvent); ok && q.Code == protocol.CodeAltered {
 			said++
 		}
-	}}, deaf{})
+	}}, noWatcher{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -927,7 +928,7 @@ func TestIntruderThatCannotBeMoved(t *testing.T) {
 	now := time.Now()
 	for range 5 {
 		now = now.Add(2 * r.cfg.Settings.Settle) // it has rested since the step before
-		r.thorough()
+		r.agenda.scrubAll()
 		if _, err := r.step(t.Context(), now); err != nil {
 			t.Fatal(err)
 		}
@@ -946,7 +947,7 @@ func crashAfter(t *testing.T, disk *faultfs.Mem, settings protocol.Settings, los
 		if last(ev) {
 			disk.CrashAt(0, loss)
 		}
-	}}, deaf{})
+	}}, noWatcher{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -1196,7 +1197,7 @@ func TestHeldBeforeItsOriginalIsArchived(t *testing.T) {
 		if _, ok := ev.Body.(*protocol.QuarantineEvent); ok {
 			disk.CrashAt(0, faultfs.Keep)
 		}
-	}}, deaf{})
+	}}, noWatcher{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -1291,7 +1292,7 @@ func onceLogged(disk *faultfs.Mem, k int, loss faultfs.Loss) error {
 		if e, ok := ev.Body.(*protocol.AgentEvent); ok && e.Action == protocol.InboxPutBack {
 			disk.CrashAt(k, loss)
 		}
-	}}, deaf{})
+	}}, noWatcher{})
 	if err != nil {
 		return err
 	}
@@ -1380,7 +1381,7 @@ func TestGoneInboxCannotBeFilled(t *testing.T) {
 	disk.FailAt(1, fs.ErrPermission, -1, func(op faultfs.Op, name string) bool {
 		return op == faultfs.OpCreate && strings.HasPrefix(name, "agents/bob/inbox/")
 	})
-	r, err := open(disk, Config{Settings: memSettings()}, deaf{})
+	r, err := open(disk, Config{Settings: memSettings()}, noWatcher{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -1388,7 +1389,7 @@ func TestGoneInboxCannotBeFilled(t *testing.T) {
 	pass := func() {
 		t.Helper()
 		now = now.Add(time.Second)
-		r.thorough()
+		r.agenda.scrubAll()
 		for busy := true; busy; {
 			if busy, err = r.step(t.Context(), now); err != nil {
 				t.Fatal(err)
@@ -1397,8 +1398,8 @@ func TestGoneInboxCannotBeFilled(t *testing.T) {
 	}
 	pass()
 	pass()
-	if len(r.debts) != 2 || r.agents["bob"].listNext {
-		t.Errorf("%d files are owed, another look soon: %v", len(r.debts), r.agents["bob"].listNext)
+	if owed := r.place.Backlog().Files; owed != 2 || r.agenda.agents["bob"].listNext {
+		t.Errorf("%d files are owed, another look soon: %v", owed, r.agenda.agents["bob"].listNext)
 	}
 	disk.Heal()
 	pass()
@@ -1426,7 +1427,7 @@ func TestIntruderTakenAway(t *testing.T) {
 				t.Error(err)
 			}
 		}
-	}}, deaf{})
+	}}, noWatcher{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -1454,13 +1455,13 @@ func TestFloodHearsOfTheRest(t *testing.T) {
 		switch e := ev.Body.(type) {
 		case *protocol.MessageEvent:
 			flood()
-			r.wants.outbox.add(r.agents["alice"]) // as a hint would
+			r.agenda.queues.outbox.add(r.agenda.agents["alice"]) // as a hint would
 		case *protocol.HiveEvent:
 			if e.Action == protocol.Settled && e.Through == 1 {
 				cancel()
 			}
 		}
-	}}, deaf{})
+	}}, noWatcher{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -1468,7 +1469,7 @@ func TestFloodHearsOfTheRest(t *testing.T) {
 	flood()
 	done := make(chan synced, 1)
 	done <- synced{through: 1}
-	r.mark.running, r.mark.done = true, done
+	r.sync.done = done
 	if err := r.loop(ctx); err != nil {
 		t.Fatal(err)
 	}

@@ -2,6 +2,7 @@ package router
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/hived/hived/protocol"
@@ -20,15 +21,18 @@ const lockWatched = 10 * time.Second
 // many are gone at once, unless a second look finds all else sound and the agent
 // was heard of in between, or somebody said so.
 func (r *Router) believeDeletion(now time.Time, a *attention, files []string) (bool, error) {
-	if r.git != nil {
-		if c, ours := r.workTree(now); !ours {
+	if r.git.usable() {
+		if c, ours := r.git.workTree(now); !ours {
 			if c.Own() && (c.IndexLocked.IsZero() || now.Sub(c.IndexLocked).Abs() < lockWatched) {
-				r.lookAgain(a, r.locked.Add(r.cfg.Settings.Settle)) // no hint tells when the lock is gone
+				r.agenda.again(a, r.git.unlocked()) // no hint tells when the lock is gone
 			}
 			return false, nil
 		}
-		if r.takenByPerson(a.id, files) {
-			r.bringBack()
+		if slices.ContainsFunc(files, func(file string) bool {
+			l, _ := r.state.Agents[a.id].Inbox.Get(file)
+			return r.git.takenOut(l.Of, protocol.InboxDir(a.id)+"/"+file)
+		}) {
+			r.place.Restore()
 			return false, nil
 		}
 	}
@@ -44,11 +48,11 @@ func (r *Router) believeDeletion(now time.Time, a *attention, files []string) (b
 	second := a.doubted.Add(r.cfg.Settings.Settle)
 	switch {
 	case now.Before(second):
-		r.lookAgain(a, second)
+		r.agenda.again(a, second)
 	case a.acted.After(a.doubted) && r.onlyDoubt(a):
 		return true, nil
 	default:
-		r.alertOnce(now, &protocol.AlertEvent{
+		r.alerts.once(now, &protocol.AlertEvent{
 			Code: protocol.CodeMassDeletion, Agent: a.id, Path: protocol.InboxDir(a.id),
 			Text: fmt.Sprintf("%d messages vanished at once from the inbox of %s; they still count as unread", n, a.id),
 		})
@@ -61,14 +65,14 @@ func (r *Router) believeDeletion(now time.Time, a *attention, files []string) (b
 func (r *Router) missing(now time.Time, a *attention, n int) error {
 	if n == 0 {
 		a.doubted = time.Time{}
-		delete(r.alerted, alertKey(protocol.CodeMassDeletion, a.id, protocol.InboxDir(a.id)))
+		r.alerts.over(protocol.CodeMassDeletion, a.id, protocol.InboxDir(a.id))
 	}
 	if r.state.Agents[a.id].Missing == n {
 		return nil
 	}
 	ready, err := r.newFormat(now)
 	if ready {
-		r.decider.Missing(now, a.id, n)
+		r.decider.Record(now, &protocol.AgentEvent{Agent: a.id, Action: protocol.InboxMissing, Count: n})
 	}
 	return err
 }
@@ -76,10 +80,10 @@ func (r *Router) missing(now time.Time, a *attention, n int) error {
 // onlyDoubt tells whether nothing is missing from any other inbox: whoever lost
 // several did not have its agents delete the messages.
 func (r *Router) onlyDoubt(a *attention) bool {
-	if len(r.refill.waiting)+len(r.refill.filling) > 0 {
+	if r.place.Backlog().Inboxes > 0 {
 		return false
 	}
-	for _, b := range r.agents {
+	for _, b := range r.agenda.agents {
 		if b != a && (!b.doubted.IsZero() || r.state.Agents[b.id].Missing > 0) {
 			return false
 		}
@@ -89,25 +93,7 @@ func (r *Router) onlyDoubt(a *attention) bool {
 
 // hears takes note of what an agent did itself.
 func (r *Router) hears(ev protocol.Event) {
-	var id protocol.AgentID
-	switch e := ev.Body.(type) {
-	case *protocol.MessageEvent:
-		id = e.From
-	case *protocol.QuarantineEvent:
-		if e.Original != nil { // else somebody altered what it was to read
-			id = e.Agent
-		}
-	case *protocol.DuplicateEvent:
-		id = e.Agent
-	case *protocol.HandledEvent:
-		if e.How == protocol.HowDone || e.How == protocol.HowReopened {
-			id = e.Agent
-		}
-	case *protocol.FileEvent:
-		id = e.By
-	case *protocol.HiveEvent, *protocol.AgentEvent, *protocol.DropEvent, *protocol.TaskEvent, *protocol.TaskRejectedEvent, *protocol.AlertEvent:
-	}
-	if a := r.agents[id]; a != nil {
+	if a := r.agenda.agents[ev.Refs().By]; a != nil {
 		a.acted = ev.TS
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/hived/hived/internal/durable/faultfs"
+	"github.com/hived/hived/internal/testenv"
 	"github.com/hived/hived/ledger"
 	"github.com/hived/hived/mailbox"
 	"github.com/hived/hived/protocol"
@@ -21,7 +22,7 @@ import (
 func fullInbox(t *testing.T, messages int, edit func(*Config)) *looker {
 	t.Helper()
 	l := newLooker(t, 4, attentive{}, edit)
-	l.thorough()
+	l.agenda.scrubAll()
 	l.steps()
 	for i := range messages {
 		l.sends("alice", fmt.Sprintf("%03d", i), `{"to":["bob","a000"],"body":"x"}`)
@@ -37,7 +38,7 @@ func (l *looker) bob() *ledger.Agent { return l.state.Agents["bob"] }
 func (l *looker) sends(from protocol.AgentID, name, text string) {
 	l.Helper()
 	put(l.T, l.disk.FS, protocol.OutboxDir(from)+"/"+name+".json", text)
-	l.hints([]mailbox.Hint{{Agent: from, Part: mailbox.PartOutbox}})
+	l.agenda.hints(l.now, []mailbox.Hint{{Agent: from, Part: mailbox.PartOutbox}})
 	l.steps()
 }
 
@@ -45,9 +46,7 @@ func (l *looker) sends(from protocol.AgentID, name, text string) {
 func (l *looker) takes(id protocol.AgentID, n int) {
 	l.Helper()
 	for _, name := range slices.Collect(l.state.Agents[id].Inbox.Names())[:n] {
-		if err := l.disk.FS.Remove(protocol.InboxDir(id) + "/" + name); err != nil {
-			l.Fatal(err)
-		}
+		testenv.Must(l, l.disk.FS.Remove(protocol.InboxDir(id)+"/"+name))
 	}
 }
 
@@ -68,9 +67,7 @@ func nothing() {}
 // there was committed, and would be put back.
 func (l *looker) startAgain(edit func(*Config)) *looker {
 	l.Helper()
-	if err := l.disk.FS.Rename(".git", "old.git"); err != nil {
-		l.Fatal(err)
-	}
+	testenv.Must(l, l.disk.FS.Rename(".git", "old.git"))
 	return lookAgain(l.T, l.disk.FS.(*faultfs.Mem), attentive{}, edit) //nolint:forcetypeassert // it is one
 }
 
@@ -146,9 +143,8 @@ func TestDeletedWhileTheIndexIsLocked(t *testing.T) {
 		}()
 		settings := memSettings()
 		settings.Rescan = time.Hour
-		if err = errors.Join(err, runWith(disk, settings), <-freed); err != nil {
-			t.Fatal(err)
-		}
+		err = errors.Join(err, runWith(disk, settings), <-freed)
+		testenv.Must(t, err)
 		_, _, state = readViews(t, disk)
 		if n := state.Agents["bob"].Inbox.Len(); n != 0 {
 			t.Errorf("bob has %d unread messages", n)
@@ -176,9 +172,7 @@ func TestMissingFillsNoInbox(t *testing.T) {
 		return codes
 	}
 	l.equal("needs a person", needed(), []protocol.Code{protocol.CodeMassDeletion})
-	if err := l.finish(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, l.finish(t.Context()))
 	l = l.startAgain(capped)
 	for i := range 26 {
 		l.sends("alice", fmt.Sprint("more", i), `{"to":"bob","body":"x"}`)
@@ -203,13 +197,11 @@ func TestPutBack(t *testing.T) {
 			l.looksAt(nothing)
 			if killed {
 				put(t, l.disk.FS, "agents/human/outbox/order.json", `{"to":"hive","event":"inbox-put-back","data":{"agent":"bob"}}`)
-				l.hints([]mailbox.Hint{{Agent: "human", Part: mailbox.PartOutbox}})
-				if _, _, err := l.outboxes(t.Context(), l.now); err != nil {
+				l.agenda.hints(l.now, []mailbox.Hint{{Agent: "human", Part: mailbox.PartOutbox}})
+				if _, _, err := l.intake.take(t.Context(), l.now); err != nil {
 					t.Fatal(err)
 				}
-				if err := l.flush(l.now); err != nil {
-					t.Fatal(err)
-				}
+				testenv.Must(t, l.flush(l.now))
 				l = l.startAgain(nil)
 			} else {
 				l.sends("human", "order", `{"to":"hive","event":"inbox-put-back","data":{"agent":"bob"}}`)
@@ -258,14 +250,10 @@ func TestUndelete(t *testing.T) {
 	l.equal("in the inbox", holding(t, l.disk.FS, "agents/bob/inbox/"+file), was)
 	l.equal("unread, handled", []int{l.bob().Inbox.Len(), int(l.bob().Handled)}, []int{3, 0})
 	// A power cut takes it; the log gives it back.
-	if err := l.disk.FS.Remove("agents/bob/inbox/" + file); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, l.disk.FS.Remove("agents/bob/inbox/"+file))
 	l = l.startAgain(nil)
 	l.equal("in the inbox after a start", holding(t, l.disk.FS, "agents/bob/inbox/"+file), was)
-	if err := l.disk.FS.Rename("agents/bob/inbox/"+file, "agents/bob/inbox/.done/"+file); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, l.disk.FS.Rename("agents/bob/inbox/"+file, "agents/bob/inbox/.done/"+file))
 	l.looksAt(nothing)
 	l.equal("unread, handled", []int{l.bob().Inbox.Len(), int(l.bob().Handled)}, []int{2, 1})
 }

@@ -8,8 +8,10 @@ import (
 	"time"
 
 	"github.com/hived/hived/eventlog"
+	"github.com/hived/hived/gitcommit"
 	"github.com/hived/hived/internal/durable"
 	"github.com/hived/hived/internal/durable/faultfs"
+	"github.com/hived/hived/mailbox"
 	"github.com/hived/hived/protocol"
 )
 
@@ -22,7 +24,17 @@ func oldHive(t *testing.T) *faultfs.Mem {
 			t.Fatal(err)
 		}
 	}
-	if err := Init(disk, InitOptions{Settings: memSettings(), Template: []byte("# settings\n"), Now: time.Now(), format: 1}); err != nil {
+	for _, dir := range []string{protocol.PathScratch, protocol.PathSegments, protocol.PathTasks} {
+		if err := disk.MkdirAll(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	log, _, err := eventlog.Create(disk, eventlog.Options{SegmentBytes: memSettings().Log.SegmentBytes}, time.Now(),
+		&protocol.HiveEvent{Action: protocol.Initialised, Format: 1}, &protocol.AgentEvent{Agent: protocol.Human, Action: protocol.Joined})
+	if err == nil {
+		err = errors.Join(log.Close(), gitcommit.Init(disk, false), FirstRun(t.Context(), disk, Config{Settings: memSettings()}))
+	}
+	if err != nil {
 		t.Fatal(err)
 	}
 	return disk
@@ -84,12 +96,12 @@ func TestFirstMessageBringsTheNewFormat(t *testing.T) {
 func TestNewFormatWaitsForRoom(t *testing.T) {
 	disk := oldHive(t)
 	put(t, disk, "agents/alice/outbox/1.json", `{"to":"bob","body":"x"}`)
-	r, err := open(disk, Config{Settings: memSettings()}, deaf{})
+	r, err := open(disk, Config{Settings: memSettings()}, noWatcher{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer r.events.Close()
-	r.thorough()
+	r.agenda.scrubAll()
 	disk.FailAt(1, durable.ErrNoSpace, 3, func(op faultfs.Op, name string) bool {
 		return op == faultfs.OpWrite && strings.HasSuffix(name, "log.new")
 	})
@@ -98,8 +110,8 @@ func TestNewFormatWaitsForRoom(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if busy || !r.full() || unread(t, disk, "bob") > 0 || Pending(disk, "alice") != 1 {
-			t.Fatalf("on a full disk: busy %v, paused %v, bob has %d messages, %d wait", busy, r.full(), unread(t, disk, "bob"), Pending(disk, "alice"))
+		if busy || !r.events.full() || unread(t, disk, "bob") > 0 || mailbox.Pending(disk, "alice") != 1 {
+			t.Fatalf("on a full disk: busy %v, paused %v, bob has %d messages, %d wait", busy, r.events.full(), unread(t, disk, "bob"), mailbox.Pending(disk, "alice"))
 		}
 	}
 	for range 2 {
@@ -107,8 +119,8 @@ func TestNewFormatWaitsForRoom(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if r.full() || unread(t, disk, "bob") != 1 {
-		t.Errorf("with room again: paused %v, bob has %d messages", r.full(), unread(t, disk, "bob"))
+	if r.events.full() || unread(t, disk, "bob") != 1 {
+		t.Errorf("with room again: paused %v, bob has %d messages", r.events.full(), unread(t, disk, "bob"))
 	}
 }
 

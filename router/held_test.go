@@ -10,6 +10,7 @@ import (
 	"github.com/hived/hived/protocol"
 	"github.com/hived/hived/router/decide"
 	"github.com/hived/hived/task"
+	"github.com/hived/hived/view"
 )
 
 // TestStatusSaysWhoWasHeardOf: of a held task the status says when its holder was
@@ -20,7 +21,7 @@ func TestStatusSaysWhoWasHeardOf(t *testing.T) {
 		heard := func() protocol.HeldTask {
 			h.Helper()
 			h.pass(statusIdle)
-			s, err := ReadStatus(h.disk)
+			s, err := view.ReadStatus(h.disk)
 			h.must(err)
 			if len(s.Held) != 1 {
 				h.Fatalf("the status says of held tasks %+v", s.Held)
@@ -54,7 +55,7 @@ func TestStatusSaysWhoWasHeardOf(t *testing.T) {
 		}
 		h.does("anna", "complete", id, `{}`)
 		h.pass(statusIdle)
-		if s, err := ReadStatus(h.disk); err != nil || len(s.Held) != 0 {
+		if s, err := view.ReadStatus(h.disk); err != nil || len(s.Held) != 0 {
 			t.Errorf("of tasks that nobody has the status says %+v, %v", s.Held, err)
 		}
 	})

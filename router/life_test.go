@@ -15,6 +15,7 @@ import (
 	"github.com/hived/hived/audit"
 	"github.com/hived/hived/eventlog"
 	"github.com/hived/hived/gitcommit"
+	"github.com/hived/hived/hive"
 	"github.com/hived/hived/internal/durable"
 	"github.com/hived/hived/internal/durable/faultfs"
 	"github.com/hived/hived/ledger"
@@ -252,7 +253,7 @@ func newLife(c *course) (*life, error) {
 			return nil, err
 		}
 	}
-	if err := router.Init(disk, router.InitOptions{Settings: lifeSettings(), Template: []byte("# settings\n"), Now: time.Now()}); err != nil {
+	if err := hive.Init(disk, hive.Options{Settings: lifeSettings(), Template: []byte("# settings\n"), Now: time.Now()}); err != nil {
 		return nil, err
 	}
 	l := &life{disk: disk, course: c, until: len(c.days)}
@@ -555,7 +556,7 @@ func (l *life) tally(t *testing.T, young durable.FS, ops int) error {
 	if err != nil {
 		return err
 	}
-	if data, _, err := durable.ReadFile(l.disk, router.SnapshotFile, 1<<20); err != nil || !strings.Contains(string(data), string(sum[:])) {
+	if data, _, err := durable.ReadFile(l.disk, protocol.SnapshotFile, 1<<20); err != nil || !strings.Contains(string(data), string(sum[:])) {
 		t.Errorf("the snapshot is not of event %s, %v", last, err)
 	}
 	t.Logf("%d operations, events %s to %s, %d to %d commits; also %v", ops, from, last, was, is, slices.Sorted(maps.Keys(count)))

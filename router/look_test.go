@@ -16,6 +16,7 @@ import (
 
 	"github.com/hived/hived/internal/durable"
 	"github.com/hived/hived/internal/durable/faultfs"
+	"github.com/hived/hived/internal/testenv"
 	"github.com/hived/hived/internal/wait"
 	"github.com/hived/hived/ledger"
 	"github.com/hived/hived/mailbox"
@@ -81,7 +82,7 @@ func (c *counting) Remove(name string) error {
 }
 
 // attentive is a watcher that watches everything. Its hints are the test's.
-type attentive struct{ deaf }
+type attentive struct{ noWatcher }
 
 func (attentive) Watched(protocol.AgentID) bool { return true }
 
@@ -100,9 +101,7 @@ func newLooker(t *testing.T, agents int, watch watcher, edit func(*Config)) *loo
 	t.Helper()
 	disk := memHive(t)
 	for i := range agents - 3 { // alice, bob and human
-		if err := disk.MkdirAll(protocol.OutboxDir(numbered(i)), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, disk.MkdirAll(protocol.OutboxDir(numbered(i)), 0o755))
 	}
 	return lookAgain(t, disk, watch, edit)
 }
@@ -116,9 +115,8 @@ func lookAgain(t *testing.T, disk *faultfs.Mem, watch watcher, edit func(*Config
 		edit(&cfg)
 	}
 	var err error
-	if l.Router, err = open(l.disk, cfg, watch); err != nil {
-		t.Fatal(err)
-	}
+	l.Router, err = open(l.disk, cfg, watch)
+	testenv.Must(t, err)
 	t.Cleanup(func() { l.events.Close() })
 	return l
 }
@@ -128,9 +126,8 @@ func (l *looker) steps() {
 	l.Helper()
 	for busy, n := true, 0; busy; n++ {
 		var err error
-		if busy, err = l.step(l.Context(), l.now); err != nil {
-			l.Fatal(err)
-		}
+		busy, err = l.step(l.Context(), l.now)
+		testenv.Must(l, err)
 		if n > 10_000 {
 			l.Fatal("the steps do not end")
 		}
@@ -140,17 +137,15 @@ func (l *looker) steps() {
 // pass is a rescan and all that comes of it.
 func (l *looker) pass() {
 	l.Helper()
-	if err := l.rescan(); err != nil {
-		l.Fatal(err)
-	}
+	testenv.Must(l, l.rescan())
 	l.steps()
 }
 
 // settle rescans, a minute apart, until everything was looked at.
 func (l *looker) settle() {
 	l.Helper()
-	l.thorough()
-	for range 2 * roundEvery {
+	l.agenda.scrubAll()
+	for range 2 * scrubEvery {
 		l.steps()
 		l.now = l.now.Add(time.Minute)
 		l.pass()
@@ -182,7 +177,7 @@ func TestQuietRescan(t *testing.T) {
 		t.Run(fmt.Sprint(n, " agents"), func(t *testing.T) {
 			l := newLooker(t, n, attentive{}, nil)
 			l.settle()
-			for range roundEvery - 1 {
+			for range scrubEvery - 1 {
 				if used, want := l.used(l.pass), (tally{stats: 3*n + 5 + 1, lists: 1, opens: 2}); used != want {
 					t.Errorf("a quiet rescan cost %+v, want %+v", used, want)
 				}
@@ -200,7 +195,7 @@ func TestOneMessageCostsTheSameAmongMany(t *testing.T) {
 		l.settle()
 		put(t, l.disk.FS, "agents/alice/outbox/1.json", `{"to":"bob","body":"x"}`)
 		used := l.used(func() {
-			l.hints([]mailbox.Hint{{Agent: "alice", Part: mailbox.PartOutbox}})
+			l.agenda.hints(l.now, []mailbox.Hint{{Agent: "alice", Part: mailbox.PartOutbox}})
 			l.steps()
 		})
 		l.equal("unread", unread(t, l.disk.FS, "bob"), 1)
@@ -221,9 +216,7 @@ func unreadEverywhere(t *testing.T, n, messages int) *faultfs.Mem {
 	}
 	l.settle()
 	l.equal("unread", unread(t, l.disk.FS, "bob"), messages)
-	if err := l.finish(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, l.finish(t.Context()))
 	mem, ok := l.disk.FS.(*faultfs.Mem)
 	if !ok {
 		t.Fatal("the disk is not in memory")
@@ -247,17 +240,13 @@ func TestTurnsAreBounded(t *testing.T) {
 		}
 	})
 	l.settle()
-	for len(l.round) > 0 {
+	for len(l.agenda.scrub.list) > 0 {
 		l.pass()
 	}
 	list, err := disk.ReadDir("agents/bob/inbox")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	f, err := disk.Append("agents/bob/inbox/" + list[len(list)-1].Name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	if _, err := f.Write([]byte("scribbled")); err != nil {
 		t.Fatal(err)
 	}
@@ -294,11 +283,11 @@ func TestStartWithOutboxes(t *testing.T) {
 			reads++
 		}
 	}
-	l.thorough()
+	l.agenda.scrubAll()
 	l.steps()
 	l.equal("delivered", delivered, true)
 	l.equal("unread files read before that", early, 0)
-	for len(l.round) > 0 {
+	for len(l.agenda.scrub.list) > 0 {
 		l.pass()
 	}
 	if reads < 5*97 {
@@ -309,21 +298,21 @@ func TestStartWithOutboxes(t *testing.T) {
 // TestQuietAgentsAreNotPolled: where nobody tells of anything, agents are looked
 // at often only for as long as something happens there.
 func TestQuietAgentsAreNotPolled(t *testing.T) {
-	l := newLooker(t, 20, deaf{}, func(cfg *Config) { cfg.Settings.Rescan = 10 * time.Second })
+	l := newLooker(t, 20, noWatcher{}, func(cfg *Config) { cfg.Settings.Rescan = 10 * time.Second })
 	l.settle()
-	l.equal("polled after many quiet looks", len(l.timers), 0)
+	l.equal("polled after many quiet looks", len(l.agenda.timers), 0)
 	put(t, l.disk.FS, "agents/alice/outbox/1.json", `{"to":"bob","body":"x"}`)
-	l.everything()
+	l.agenda.scanAll()
 	l.steps()
 	var polled []protocol.AgentID
-	for _, a := range l.timers {
+	for _, a := range l.agenda.timers {
 		polled = append(polled, a.id)
 		l.equal("the next look", a.due.Sub(l.now), pollFast)
 	}
 	l.equal("polled", polled, []protocol.AgentID{"alice"})
 	var times []time.Duration
-	for begin := l.now; len(l.timers) > 0; l.steps() {
-		l.now = l.timers[0].due
+	for begin := l.now; len(l.agenda.timers) > 0; l.steps() {
+		l.now = l.agenda.timers[0].due
 		times = append(times, l.now.Sub(begin))
 		if len(times) > 100 {
 			t.Fatal("the polling does not end")
@@ -340,10 +329,8 @@ func TestQuietAgentsAreNotPolled(t *testing.T) {
 func TestFileSystemWithoutEvents(t *testing.T) {
 	h := newHive(t, "alice", "bob")
 	h.settings.Rescan = time.Hour
-	r, err := open(h.disk, h.config(), deaf{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	r, err := open(h.disk, h.config(), noWatcher{})
+	testenv.Must(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- r.Run(ctx) }()
@@ -353,9 +340,7 @@ func TestFileSystemWithoutEvents(t *testing.T) {
 		h.delivery(id)
 	}
 	cancel()
-	if err := wait.Ended(wait.Longest, "the daemon to stop", done, h.story); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, wait.Ended(wait.Longest, "the daemon to stop", done, h.story))
 }
 
 // TestAlteredIsHinted: what is written over in place is set right as soon as it
@@ -369,56 +354,12 @@ func TestAlteredIsHinted(t *testing.T) {
 	for len(h.list("agents/bob/inbox")) == 0 { // the event comes just before the file
 	}
 	f, err := os.OpenFile(h.path("agents/bob/inbox/"+e.File), os.O_WRONLY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	if _, err := f.WriteString("other words"); err != nil { // in one go: an empty file would be filled again without a word
 		t.Fatal(err)
 	}
 	f.Close()
 	await(h, "quarantine", func(_ protocol.Event, q *protocol.QuarantineEvent) bool { return q.Code == protocol.CodeAltered })
-}
-
-func TestTimers(t *testing.T) {
-	at := func(s int) time.Time { return time.Unix(int64(1_000_000+s), 0) }
-	var list timers
-	agents := make([]*attention, 50)
-	for i := range agents {
-		agents[i] = &attention{id: numbered(i), again: at(i * 37 % 50), poll: at(200)}
-		list.set(agents[i])
-	}
-	ids := func(due []*attention) (ids []string) {
-		for _, a := range due {
-			ids = append(ids, string(a.id))
-		}
-		slices.Sort(ids)
-		return ids
-	}
-	if diff := cmp.Diff([]string{"a000", "a023", "a046"}, ids(list.until(at(2)))); diff != "" {
-		t.Errorf("due (-want +got):\n%s", diff)
-	}
-	if n := len(list.all()); n != 50 {
-		t.Errorf("%d of all", n)
-	}
-	for _, a := range agents {
-		a.again = time.Time{}
-		list.set(a)
-	}
-	if n := len(list.until(at(199))); n != 0 {
-		t.Errorf("%d due, want none", n)
-	}
-	agents[7].again = at(3)
-	list.set(agents[7])
-	if list[0] != agents[7] {
-		t.Errorf("the first is %s", list[0].id)
-	}
-	for _, a := range agents {
-		a.again, a.poll = time.Time{}, time.Time{}
-		list.set(a)
-	}
-	if len(list) != 0 {
-		t.Errorf("%d are left that want nothing", len(list))
-	}
 }
 
 // TestReadAhead: while a batch becomes durable the next is read, and what was
@@ -430,9 +371,7 @@ func TestReadAhead(t *testing.T) {
 		h.write(fmt.Sprintf("agents/alice/outbox/%03d.json", i), `{"to":"bob","body":"x"}`)
 	}
 	r, err := New(h.disk, h.config())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	step := func() {
 		t.Helper()
 		if _, err := r.step(t.Context(), time.Now()); err != nil {
@@ -440,12 +379,12 @@ func TestReadAhead(t *testing.T) {
 		}
 	}
 	step()
-	if len(r.ahead["alice"].Arrivals) == 0 {
+	if len(r.intake.ahead["alice"].Arrivals) == 0 {
 		t.Error("nothing was read ahead")
 	}
 	r.state.Agents["alice"].Status = ledger.OnHold
 	step()
-	if len(r.ahead) > 0 || r.boxes.Listed("alice") {
+	if len(r.intake.ahead) > 0 || r.boxes.Listed("alice") {
 		t.Error("what an agent on hold wrote is still known")
 	}
 	final := fmt.Sprintf("%03d.json", files-1)
@@ -453,13 +392,11 @@ func TestReadAhead(t *testing.T) {
 		t.Fatal(err) // in place, so that no directory tells
 	}
 	r.state.Agents["alice"].Status = ledger.Active
-	r.lookAt("alice")
+	r.agenda.want("alice")
 	for range files / batchPerTurn {
 		step()
 	}
-	if err := errors.Join(r.finish(t.Context()), r.events.Close(), r.lock.Release()); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, errors.Join(r.finish(t.Context()), r.events.Close(), r.lock.release()))
 	var sent []string
 	raw := ""
 	for _, ev := range h.log() {
@@ -478,21 +415,17 @@ func TestHintsAreHeardBesideAnything(t *testing.T) {
 	t.Parallel()
 	heard := ears{hints: make(chan []mailbox.Hint, 1)}
 	r, err := open(memHive(t), Config{Settings: memSettings()}, heard)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	for range 64 { // which of the two comes first is a matter of chance
-		r.forced <- nil
+		r.git.forced <- nil
 		heard.hints <- []mailbox.Hint{{Part: mailbox.PartRoot}}
-		r.root.own = false
-		if err := r.wait(t.Context(), nil, time.Hour); err != nil {
-			t.Fatal(err)
-		}
-		if !r.root.own {
+		r.agenda.root.own = false
+		testenv.Must(t, r.wait(t.Context(), nil, time.Hour))
+		if !r.agenda.root.own {
 			t.Fatal("a hint waits for the next step")
 		}
 		select {
-		case <-r.forced:
+		case <-r.git.forced:
 		default:
 		}
 	}
@@ -505,15 +438,15 @@ func TestHintDuringARound(t *testing.T) {
 	const files = batchEvents + 100
 	hint := []mailbox.Hint{{Agent: "alice", Part: mailbox.PartOutbox}}
 	for name, hear := range map[string]func(l *looker){
-		"a hint":                  func(l *looker) { l.hints(hint) },
-		"hints were lost":         func(l *looker) { l.hints([]mailbox.Hint{{Overflow: true}}) },
-		"its own directory moved": func(l *looker) { l.hints([]mailbox.Hint{{Agent: "alice", Part: mailbox.PartOwn}}) },
+		"a hint":                  func(l *looker) { l.agenda.hints(l.now, hint) },
+		"hints were lost":         func(l *looker) { l.agenda.hints(l.now, []mailbox.Hint{{Overflow: true}}) },
+		"its own directory moved": func(l *looker) { l.agenda.hints(l.now, []mailbox.Hint{{Agent: "alice", Part: mailbox.PartOwn}}) },
 		"a hint while it is on hold": func(l *looker) {
 			l.state.Agents["alice"].Status = ledger.OnHold
-			l.hints(hint)
+			l.agenda.hints(l.now, hint)
 			l.steps()
 			l.state.Agents["alice"].Status = ledger.Active
-			l.lookAt("alice")
+			l.agenda.want("alice")
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -522,7 +455,7 @@ func TestHintDuringARound(t *testing.T) {
 			for i := range files {
 				put(t, l.disk.FS, fmt.Sprintf("agents/alice/outbox/%03d.json", i), `{"to":"bob","body":"x"}`)
 			}
-			l.hints(hint)
+			l.agenda.hints(l.now, hint)
 			if _, err := l.step(t.Context(), l.now); err != nil {
 				t.Fatal(err)
 			}

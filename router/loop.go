@@ -2,16 +2,11 @@ package router
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"log/slog"
 	"slices"
 	"time"
 
-	"github.com/hived/hived/eventlog"
-	"github.com/hived/hived/internal/durable"
+	"github.com/hived/hived/gitcommit/follow"
 	"github.com/hived/hived/internal/failpoint"
-	"github.com/hived/hived/ledger"
 	"github.com/hived/hived/protocol"
 	"github.com/hived/hived/router/decide"
 )
@@ -24,12 +19,13 @@ const hearing = time.Millisecond
 // watcher hints at, and every rescan at what moved, because watching is a hint
 // and the pass is the truth (spec §3.1).
 func (r *Router) loop(ctx context.Context) error {
-	r.thorough()
+	defer close(r.reads.over)
+	r.agenda.scrubAll()
 	rescan := time.NewTicker(r.cfg.Settings.Rescan)
 	defer rescan.Stop()
 	passes := 0
 	for ctx.Err() == nil {
-		if err := r.wait(ctx, rescan.C, r.breath()); err != nil {
+		if err := r.wait(ctx, rescan.C, r.listenFor()); err != nil {
 			return err
 		}
 		busy, err := r.step(ctx, r.clock.now())
@@ -43,7 +39,7 @@ func (r *Router) loop(ctx context.Context) error {
 			if passes++; passes > 1 {
 				return nil
 			}
-			r.thorough()
+			r.agenda.scrubAll()
 			continue
 		}
 		if err := r.wait(ctx, rescan.C, r.nextWake(r.clock.now())); err != nil {
@@ -53,8 +49,8 @@ func (r *Router) loop(ctx context.Context) error {
 	return nil
 }
 
-// breath is for how long a busy loop listens before its next step.
-func (r *Router) breath() time.Duration {
+// listenFor returns for how long a busy loop listens before its next step.
+func (r *Router) listenFor() time.Duration {
 	if r.due {
 		return hearing
 	}
@@ -63,10 +59,25 @@ func (r *Router) breath() time.Duration {
 
 // idle tells whether nothing is unsettled.
 func (r *Router) idle() bool {
-	if len(r.debts) > 0 || r.full() {
+	if r.place.Backlog().Files > 0 || r.events.full() {
 		return false
 	}
-	return !slices.ContainsFunc(r.timers, func(a *attention) bool { return !a.again.IsZero() })
+	return r.agenda.settled()
+}
+
+// nextWake returns how long nothing is due.
+func (r *Router) nextWake(now time.Time) time.Duration {
+	next := now.Add(r.cfg.Settings.Rescan)
+	times := []time.Time{r.agenda.next(), r.sync.due(r.state.Settled), r.decider.Next(now)}
+	if r.news() {
+		times = append(times, r.told.Add(time.Second))
+	}
+	for _, t := range times {
+		if sooner(t, next) {
+			next = t
+		}
+	}
+	return max(next.Sub(now), time.Millisecond)
 }
 
 // wait sleeps until there is something to do, and no longer than most. A busy
@@ -76,32 +87,34 @@ func (r *Router) wait(ctx context.Context, rescan <-chan time.Time, most time.Du
 	timer := time.NewTimer(most)
 	defer timer.Stop()
 	if r.cfg.OnStandstill != nil && most > 0 {
-		defer func(from time.Time) { r.asleep.slept(from, time.Now()) }(time.Now())
+		defer func(from time.Time) { r.clock.asleep.slept(from, time.Now()) }(time.Now())
 	}
 	defer func() { // what was sent does not wait because something else came as well
 		select {
 		case list := <-r.watch.Hints():
-			r.hints(list)
+			r.agenda.hints(time.Now(), list)
 		default:
 		}
 	}()
 	select {
 	case <-ctx.Done():
 	case list := <-r.watch.Hints():
-		r.hints(list)
+		r.agenda.hints(time.Now(), list)
 	case <-timer.C:
 	case <-rescan:
 		return r.rescan()
-	case a := <-r.alerts:
-		r.alert(time.Now(), a)
-	case paths := <-r.forced:
-		r.ownNow(paths)
-	case <-r.back:
-		return r.restore()
-	case res := <-r.mark.done:
+	case a := <-r.alerts.posted:
+		r.alerts.raise(time.Now(), a)
+	case paths := <-r.git.forced:
+		r.own.scanNow(paths)
+	case <-r.git.rewound:
+		r.place.Restore()
+	case res := <-r.sync.done:
 		return r.settled(res)
 	case err := <-r.snapshot.done:
-		return r.snapshotTaken(err)
+		return r.snapshot.taken(err)
+	case read := <-r.readers():
+		read()
 	}
 	return nil
 }
@@ -109,145 +122,94 @@ func (r *Router) wait(ctx context.Context, rescan <-chan time.Time, most time.Du
 // step looks, decides and carries out one batch. It says whether there is more
 // to do at once.
 func (r *Router) step(ctx context.Context, now time.Time) (busy bool, err error) {
-	if len(r.stuck) > 0 {
-		return false, r.unstick()
+	if len(r.events.stuck) > 0 {
+		return false, r.commitStuck()
 	}
-	if r.unsealed {
+	if r.events.unsealed {
 		if ready, err := r.newFormat(now); !ready {
 			r.tellStatus(time.Now())
 			return false, err
 		}
 	}
 	r.keepTime(now)
-	r.letOut()
-	r.dueTimers(now)
+	r.intake.letOut()
+	r.agenda.due(now)
 	if err := r.roster(now); err != nil {
 		return false, err
 	}
-	more := r.looks(now)
+	more := r.scanMoved(now)
 	if err := r.inboxes(now); err != nil {
 		return false, err
 	}
-	r.ownFiles(now)
-	sent, now, err := r.outboxes(ctx, now)
+	r.own.scan(now)
+	sent, now, err := r.intake.take(ctx, now)
 	if err != nil {
 		return false, err
 	}
 	if r.due, err = r.tasks(ctx, now); err != nil {
 		return false, err
 	}
-	goesOn, err := r.stopped(now)
+	goesOn, err := r.threads(now)
 	if err != nil {
 		return false, err
 	}
-	r.drainAlerts(now)
-	r.recheck(now)
+	r.alerts.drain(now)
 	r.relieve(now)
 	wrote := len(r.decider.Pending()) > 0
 	if err := r.flush(now); err != nil {
 		return false, err
 	}
-	r.payDebts()
-	r.putRight(now)
-	refilling := r.refillSome(now)
-	r.checkpointMaybe(now)
-	r.tellStatus(now)
-	// Turns come last: nothing that was sent waits for them.
-	more = r.turns(now) || more || sent || r.due || refilling || goesOn
-	if r.unsealed {
-		return false, nil
-	}
-	return more || r.waiting() || len(r.decider.Pending()) > 0 || wrote && r.root.agents, nil
-}
-
-// stopped tells senders of what was stopped, and delivers what goes on.
-func (r *Router) stopped(now time.Time) (more bool, err error) {
-	if r.full() || len(r.decider.Pending()) >= batchEvents {
-		return false, nil
-	}
-	if err := r.decider.Stops(now); err != nil {
-		return false, err
-	}
-	return r.decider.GoOn(now)
-}
-
-func (r *Router) drainAlerts(now time.Time) {
-	for {
-		select {
-		case a := <-r.alerts:
-			r.alert(now, a)
-		default:
-			return
+	refilling, filled := r.place.Retry(now)
+	for _, id := range filled {
+		if a := r.agenda.agents[id]; a != nil {
+			r.agenda.wantInbox(now, a)
 		}
 	}
+	r.putRight(now)
+	r.syncMaybe(now)
+	r.tellStatus(now)
+	// The scrub comes last: nothing that was sent waits for it.
+	more = r.scrub(now) || more || sent || r.due || refilling || goesOn
+	if r.events.unsealed {
+		return false, nil
+	}
+	return more || r.agenda.waits() || r.agenda.queues.own.len() > 0 && r.git.undisturbed() || len(r.decider.Pending()) > 0 || wrote && r.agenda.root.agents, nil
 }
 
-// alertOnce records something that stays true, once.
-func (r *Router) alertOnce(now time.Time, a *protocol.AlertEvent) {
-	key := alertKey(a.Code, a.Agent, a.Path)
-	if r.alerted[key] {
-		return
+// threads does what is due with threads that were stopped.
+func (r *Router) threads(now time.Time) (more bool, err error) {
+	if r.events.full() || len(r.decider.Pending()) >= batchEvents {
+		return false, nil
 	}
-	if len(r.alerted) > 1<<16 {
-		clear(r.alerted)
-	}
-	r.alerted[key] = true
-	r.alert(now, a)
-}
-
-// alert records an alert. That nobody could be told of it stops nothing.
-func (r *Router) alert(now time.Time, a *protocol.AlertEvent) {
-	if err := r.decider.Alert(now, a); err != nil {
-		r.cfg.Log.Error("cannot tell of an alert", slog.String("code", string(a.Code)), slog.String("error", err.Error()))
-	}
-}
-
-func alertKey(code protocol.Code, id protocol.AgentID, p string) string {
-	return string(code) + "\x00" + string(id) + "\x00" + p
+	return r.decider.Threads(now)
 }
 
 // flush appends what was decided, and when it is durable carries it out. What
 // was decided while others wait for room has later numbers, and waits too.
 func (r *Router) flush(now time.Time) error {
-	if len(r.stuck) > 0 {
+	if len(r.events.stuck) > 0 {
 		return nil
 	}
-	list := r.decider.Take(now)
+	list := r.decider.Drain(now)
 	if len(list) == 0 {
 		return nil
 	}
-	r.collector.busy()
+	r.memory.collector.busy()
 	return r.commit(list)
 }
 
-// commit makes decisions durable. A full disk pauses intake, and the same
-// decisions wait for room; any other failure ends the daemon, because nobody
-// can tell any more what is on the disk (invariants 6 and 7).
+// commit makes decisions durable, and carries them out. While the log has no room
+// they wait. Where it is large its segment is sealed.
 func (r *Router) commit(list []decide.Decision) error {
-	if err := r.holdLog(); err != nil {
+	if err := r.events.hold(); err != nil {
 		return err
 	}
-	evs := make([]protocol.Event, len(list))
-	for i := range list {
-		evs[i] = list[i].Event
-	}
-	readAhead := r.readAhead(time.Now())
-	sums, err := r.events.Append(evs)
+	readAhead := r.intake.readAhead(time.Now(), list)
+	sums, err := r.events.append(list)
 	readAhead()
-	r.sayForeign()
-	switch {
-	case errors.Is(err, durable.ErrNoSpace) && !errors.Is(err, durable.ErrSync):
-		if len(r.stuck) == 0 {
-			r.cfg.Log.Error("the disk is full, intake pauses", slog.String("error", err.Error()))
-		}
-		r.stuck = list
-		return nil
-	case err != nil:
-		return fmt.Errorf("append to the log: %w", err)
-	}
-	if len(r.stuck) > 0 {
-		r.stuck = nil
-		r.cfg.Log.Info("there is room again, intake goes on")
+	r.events.foreign()
+	if err != nil || sums == nil {
+		return err
 	}
 	r.carryOut(list, sums)
 	// What was decided while others waited for room has its numbers already.
@@ -257,95 +219,48 @@ func (r *Router) commit(list []decide.Decision) error {
 	return nil
 }
 
+// commitStuck tries the decisions that found no room once more.
+func (r *Router) commitStuck() error {
+	err := r.commit(r.events.stuck)
+	r.tellStatus(time.Now())
+	return err
+}
+
 // newFormat makes sure that what is decided next may be of the newest format:
 // numbers are given with a decision, so the segment of an older format is sealed
 // before it (spec §5.4). It reports whether it may; on a full disk intake pauses.
 func (r *Router) newFormat(now time.Time) (ready bool, err error) {
 	if r.state.Format < protocol.LogFormat {
-		if err := r.flush(now); err != nil || len(r.stuck) > 0 {
+		if err := r.flush(now); err != nil || len(r.events.stuck) > 0 {
 			return false, err
 		}
 		if err := r.seal(now, protocol.LogFormat); err != nil {
 			return false, err
 		}
 	}
-	was := r.unsealed
-	r.unsealed = r.state.Format < protocol.LogFormat
-	switch {
-	case r.unsealed && !was:
-		r.cfg.Log.Error("the disk is full, the segment of the log cannot be sealed: intake pauses")
-	case was && !r.unsealed:
-		r.cfg.Log.Info("there is room again, intake goes on")
-	}
-	return !r.unsealed, nil
-}
-
-// holdLog writes the log again where somebody deleted it under the daemon.
-func (r *Router) holdLog() error {
-	restored, err := r.events.Hold()
-	r.sayForeign()
-	switch {
-	case restored:
-		r.cfg.Log.Error("log.jsonl was deleted while hived runs; it was written again")
-		r.say(&protocol.AlertEvent{Code: protocol.CodeLogRestored, Path: protocol.PathLog, Text: "log.jsonl was deleted while hived ran; it was written again from the open file"})
-	case errors.Is(err, durable.ErrNoSpace) && !errors.Is(err, durable.ErrSync):
-		return nil // the append finds out
-	case err != nil:
-		return fmt.Errorf("append to the log: %w", err)
-	}
-	return nil
-}
-
-// sayForeign alerts people to what another program wrote into the log.
-func (r *Router) sayForeign() {
-	for _, f := range r.events.Foreign() {
-		r.cfg.Log.Error("another program wrote into log.jsonl; its bytes were set aside", slog.String("path", f.Kept))
-		r.say(foreignAlert(f))
-	}
-}
-
-func foreignAlert(f eventlog.Foreign) *protocol.AlertEvent {
-	return &protocol.AlertEvent{
-		Code: protocol.CodeLogForeign, Path: f.Kept,
-		Text: fmt.Sprintf("another program wrote %d bytes into log.jsonl, before event %d; they stand in %s, and no event is lost. Stop whatever writes there: only hived may", f.Bytes, f.Seq, f.Kept),
-	}
-}
-
-// unstick tries the decisions that found no room once more.
-func (r *Router) unstick() error {
-	err := r.commit(r.stuck)
-	r.tellStatus(time.Now())
-	return err
+	return r.events.sealedFor(r.state.Format), nil
 }
 
 // carryOut makes the disk agree with events that are durable, and hands them
 // to the committer.
 func (r *Router) carryOut(list []decide.Decision, sums []protocol.Sum) {
 	r.newcomers(list)
-	r.letters(list)
-	r.originalsOf(list)
-	r.sweepsOf(list)
-	r.filesOf(list)
-	entries := make([]entry, len(list))
-	viewed := false
+	r.place.Place(steps(list))
+	r.suspectAside(list)
+	entries := make([]follow.Entry, len(list))
 	for i, d := range list {
 		r.heed(d)
-		r.fills(d.Event)
+		r.noteCrowded(d)
 		r.hears(d.Event)
-		viewed = viewed || ledger.ChangesView(d.Event) != ""
-		entries[i] = newEntry(d.Event, sums[i], slices.Concat(d.Changes, d.Views))
-		entries[i].inside = viewed && i < len(list)-1
+		entries[i] = follow.NewEntry(d.Event, sums[i], slices.Concat(d.Changes, d.Views))
 		if len(d.Changes)+len(d.Views) > 0 {
-			r.mark.touched(d.Event)
-		}
-		if !entries[i].idle {
-			r.busy = d.Event.Seq
+			r.sync.touched(d.Event.Seq)
 		}
 		r.cfg.OnEvent(d.Event)
 	}
 	failpoint.Hit(failpoint.CarriedOut)
-	if r.git != nil {
-		r.git.add(entries)
+	if r.git.usable() {
+		r.git.Add(entries)
 	}
 }
 
@@ -353,31 +268,12 @@ func (r *Router) carryOut(list []decide.Decision, sums []protocol.Sum) {
 // disk the segment stays open until there is room.
 func (r *Router) seal(now time.Time, format int) error {
 	size := r.events.Size()
-	ev, sum, err := r.events.Seal(now, format)
-	if errors.Is(err, durable.ErrNoSpace) && !errors.Is(err, durable.ErrSync) {
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("seal the log: %w", err)
-	}
-	changes, err := ledger.Changes(ev)
-	if err != nil {
+	sealed, sum, err := r.events.seal(now, format)
+	if err != nil || sealed == nil {
 		return err
 	}
-	r.state.Apply(ev)
-	r.carryOut([]decide.Decision{{Event: ev, Changes: changes}}, []protocol.Sum{sum})
-	if r.snapshot.grown += size; r.snapshot.due() {
-		r.takeSnapshot()
-	}
+	r.state.Apply(sealed.Event)
+	r.carryOut([]decide.Decision{*sealed}, []protocol.Sum{sum})
+	r.snapshot.sealed(size, r.state, r.events.Sum())
 	return nil
-}
-
-func readEvent(disk durable.FS, seq protocol.Seq) (protocol.Event, error) {
-	for rec, err := range eventlog.Read(disk, eventlog.Position{Seq: seq - 1}) {
-		if err != nil {
-			return protocol.Event{}, err
-		}
-		return rec.Event, nil
-	}
-	return protocol.Event{}, fmt.Errorf("read event %s: %w", seq, ledger.ErrNoEvent)
 }

@@ -1,9 +1,51 @@
 package router
 
 import (
+	"math/bits"
 	"runtime/debug"
 	"runtime/metrics"
+
+	"github.com/hived/hived/protocol"
 )
+
+// memory is how much of it the daemon takes: much while it is busy, and little in
+// a quiet hive, whose machine has other things to do.
+type memory struct {
+	collector collector
+	quiet     quiet
+	giveBack  func() // what was allocated and is free: to the system, when nothing else is to be done
+}
+
+// rescanned gives memory back where the hive is quiet. compact moves together what
+// lies scattered.
+func (m *memory) rescanned(seq protocol.Seq, compact func()) {
+	if m.quiet.due(seq) {
+		m.collector.quiet()
+		compact()
+		m.giveBack()
+	}
+}
+
+// quietAfter is how many rescans without an event make a hive quiet.
+const quietAfter = 5
+
+// quiet detects that a hive is quiet, as it is most of its life. What was put off
+// until then, in git above all, takes memory again, so memory is given back anew
+// after twice the time, and so on.
+type quiet struct {
+	seq     protocol.Seq // of the last event at the last rescan
+	rescans int          // since then
+}
+
+// due reports, at each rescan, whether memory is to be given back.
+func (x *quiet) due(seq protocol.Seq) bool {
+	if seq != x.seq {
+		x.seq, x.rescans = seq, 0
+		return false
+	}
+	x.rescans++
+	return x.rescans%quietAfter == 0 && bits.OnesCount(uint(x.rescans/quietAfter)) == 1
+}
 
 // quietPercent is how much may be allocated upon what is in use before it is
 // collected, in a quiet hive: there it takes a while, and a collection disturbs

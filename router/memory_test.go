@@ -4,6 +4,13 @@ import (
 	"runtime"
 	"runtime/debug"
 	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/hived/hived/internal/testenv"
+	"github.com/hived/hived/internal/wait"
 )
 
 // TestCollector: a busy hive may allocate its headroom, a quiet one little, and
@@ -41,5 +48,63 @@ func TestCollector(t *testing.T) {
 		if n := percent(); !tt.want(n) {
 			t.Errorf("%s: the percentage is %d", tt.name, n)
 		}
+	}
+}
+
+// TestRest: a hive that has become quiet gives memory back, ever more rarely.
+func TestRest(t *testing.T) {
+	forced := func() uint32 {
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return m.NumForcedGC
+	}
+	h := newHive(t, "alice", "bob")
+	h.settings.Rescan = 10 * time.Millisecond
+	before := forced()
+	h.up()
+	h.send("alice", "1", `{"to":"bob","id":"m1","body":"x"}`)
+	h.delivery("m1")
+	wait.Until(t, "memory to be given back", func() bool { return forced() != before }, h.story)
+	h.down()
+
+	var x quiet
+	n := 0
+	for range 10*quietAfter + 1 { // the first is news
+		if x.due(7) {
+			n++
+		}
+	}
+	if n != 4 { // after 5, 10, 20 and 40
+		t.Errorf("memory was given back %d times in one quiet time", n)
+	}
+}
+
+// TestQuietHive compacts its state and gives memory back, with git and without.
+func TestQuietHive(t *testing.T) {
+	t.Parallel()
+	var did []string
+	m := memory{giveBack: func() { did = append(did, "give back") }}
+	for range quietAfter {
+		m.rescanned(7, func() { did = append(did, "compact") })
+	}
+	if len(did) != 0 {
+		t.Errorf("before it was quiet: %v", did)
+	}
+	m.rescanned(7, func() { did = append(did, "compact") })
+	if diff := cmp.Diff([]string{"compact", "give back"}, did); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// TestQuietHiveWithoutGit gives memory back itself.
+func TestQuietHiveWithoutGit(t *testing.T) {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	var g gitWatch
+	var beside errgroup.Group
+	g.giveBack(&beside)
+	testenv.Must(t, beside.Wait())
+	if runtime.ReadMemStats(&after); after.NumForcedGC == before.NumForcedGC {
+		t.Error("no memory was given back")
 	}
 }

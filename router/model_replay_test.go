@@ -16,6 +16,7 @@ import (
 	"github.com/hived/hived/gitcommit"
 	"github.com/hived/hived/internal/durable"
 	"github.com/hived/hived/internal/durable/faultfs"
+	"github.com/hived/hived/internal/snapshot"
 	"github.com/hived/hived/ledger"
 	"github.com/hived/hived/protocol"
 	"github.com/hived/hived/router/decide"
@@ -49,7 +50,7 @@ type storied struct {
 // history reads the log with what its events change.
 func history(disk durable.FS) iter.Seq2[storied, error] {
 	return func(yield func(storied, error) bool) {
-		views := ledger.NewViews(ledger.New(windowsOfViews))
+		views := ledger.NewViews(ledger.New(protocol.RememberSettings{IDs: 64, Conversations: 64}))
 		for rec, err := range eventlog.Read(disk, eventlog.Position{}) {
 			s := storied{Event: rec.Event, sum: rec.Sum.String()}
 			if err == nil {
@@ -102,7 +103,7 @@ func (h *modelRun) sameState(events []protocol.Event) error {
 	for _, ev := range events {
 		fold.Apply(ev)
 	}
-	fromSnapshot, at, _, err := readSnapshot(h.disk, h.settings.Remember)
+	fromSnapshot, at, _, err := snapshot.Read(h.disk, h.settings.Remember)
 	if err != nil {
 		return fmt.Errorf("after a clean stop there is no snapshot: %w", err)
 	}
@@ -152,6 +153,13 @@ func sameTree(disk *faultfs.Mem) error {
 // byte for byte, and so they are once more.
 func sameDecisions(events []protocol.Event) error {
 	state := ledger.New(modelSettings().Remember)
+	all := events
+	recall := func(seqs []protocol.Seq) (evs []protocol.Event, err error) {
+		for _, seq := range seqs {
+			evs = append(evs, all[seq-1])
+		}
+		return evs, nil
+	}
 	for len(events) > 0 {
 		n := 1
 		for n < len(events) && events[n-1].More {
@@ -160,7 +168,7 @@ func sameDecisions(events []protocol.Event) error {
 		group := events[:n]
 		if a, ok := arrivalOf(group[0]); ok {
 			for range 2 {
-				got, err := decideAgain(state, group[0], a)
+				got, err := decideAgain(state, recall, group[0], a)
 				if err != nil {
 					return err
 				}
@@ -178,7 +186,7 @@ func sameDecisions(events []protocol.Event) error {
 }
 
 // decideAgain decides from a copy of a state.
-func decideAgain(state *ledger.State, first protocol.Event, a protocol.Arrival) (string, error) {
+func decideAgain(state *ledger.State, recall decide.Recall, first protocol.Event, a protocol.Arrival) (string, error) {
 	b, err := stateBytes(state)
 	if err != nil {
 		return "", err
@@ -187,8 +195,8 @@ func decideAgain(state *ledger.State, first protocol.Event, a protocol.Arrival) 
 	if err != nil {
 		return "", err
 	}
-	d := decide.New(again, modelSettings(), zeros{})
-	if err := d.Arrival(first.TS, a); err != nil {
+	d := decide.New(again, modelSettings(), zeros{}, recall)
+	if _, err := d.Arrival(first.TS, a); err != nil {
 		return "", err
 	}
 	var events []protocol.Event

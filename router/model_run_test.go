@@ -21,6 +21,7 @@ import (
 	"github.com/hived/hived/internal/durable"
 	"github.com/hived/hived/internal/durable/faultfs"
 	strides "github.com/hived/hived/internal/sweep"
+	"github.com/hived/hived/internal/testenv"
 	"github.com/hived/hived/protocol"
 )
 
@@ -45,9 +46,7 @@ func TestModel(t *testing.T) {
 		set["rapid.seed"] = "0"
 	}
 	for name, value := range set {
-		if err := flag.Set(name, value); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, flag.Set(name, value))
 	}
 	origin := modelOrigin(t)
 	total := map[string]int{}
@@ -55,9 +54,7 @@ func TestModel(t *testing.T) {
 		h := newModelRun(t, origin)
 		rt.Repeat(h.actions())
 		h.daemon(rt)
-		if err := h.replays(); err != nil {
-			rt.Fatal(err)
-		}
+		testenv.Must(rt, h.replays())
 		for k, n := range h.model.tally {
 			total[k] += n
 		}
@@ -104,9 +101,7 @@ func newModelRun(t *testing.T, origin *faultfs.Mem) *modelRun {
 	}
 	h.model.keeps = h.settings.Retention.Files
 	h.tick()
-	if err := h.judge(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, h.judge())
 	return h
 }
 
@@ -128,9 +123,7 @@ func (h *modelRun) actions() map[string]func(*rapid.T) {
 
 func fail(t *rapid.T, err error) {
 	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 }
 
 // with draws an agent that has an outbox.
@@ -428,7 +421,7 @@ func (h *modelRun) run() (err error) {
 		<-time.After(time.Until(h.now))
 		h.disk.SetClock(time.Now)
 		var r *Router
-		if r, err = open(h.disk, Config{Settings: h.settings, Once: true, Entropy: zeros{}}, deaf{}); err == nil {
+		if r, err = open(h.disk, Config{Settings: h.settings, Once: true, Entropy: zeros{}}, noWatcher{}); err == nil {
 			err = r.Run(context.Background())
 			h.ran = r
 		}

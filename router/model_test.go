@@ -1121,7 +1121,7 @@ func (m *hiveModel) lived(ev protocol.Event, e *protocol.HiveEvent) error {
 func (m *hiveModel) swept(ev protocol.Event, paths []string) error {
 	age := m.settings.Retention.Age
 	for _, p := range paths {
-		id, name := ownerOf(p), path.Base(p)
+		id, name := protocol.OwnerOf(p), path.Base(p)
 		box := map[string]map[string]*modelLetter{protocol.DoneDir(id): m.agent(id).done, protocol.SentDir(id): m.agent(id).sent}[path.Dir(p)]
 		l := box[name]
 		if l == nil || l.bare {

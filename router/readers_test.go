@@ -11,13 +11,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hived/hived/internal/testenv"
 	"github.com/hived/hived/protocol"
 )
 
 // TestCommandsStandApart: what names a command of people goes through the functions
 // that know the reader, or stands where only people read.
 func TestCommandsStandApart(t *testing.T) {
-	forPeople := []string{"ways.go", "needsyou.go", "report.go", "init.go", "router.go"}
+	forPeople := []string{"ways.go", "needsyou.go", "git.go"}
 	eachLiteral(t, func(file, _, text string) {
 		if strings.Contains(text, "`hived ") && !slices.Contains(forPeople, filepath.Base(file)) {
 			t.Errorf("%s: %q may reach an agent; let way or managing write it", file, text)
@@ -29,9 +30,7 @@ func TestCommandsStandApart(t *testing.T) {
 func codeNames(t *testing.T) map[string]protocol.Code {
 	t.Helper()
 	tree, err := parser.ParseFile(token.NewFileSet(), "../protocol/codes.go", nil, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	names := map[string]protocol.Code{}
 	ast.Inspect(tree, func(n ast.Node) bool {
 		if v, ok := n.(*ast.ValueSpec); ok && len(v.Names) == 1 && len(v.Values) == 1 {
@@ -49,9 +48,7 @@ func codeNames(t *testing.T) map[string]protocol.Code {
 func eachLiteral(t *testing.T, found func(file, code, text string)) {
 	t.Helper()
 	files, err := filepath.Glob("*.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	rules, err := filepath.Glob("decide/*.go")
 	if err != nil || len(rules) == 0 {
 		t.Fatalf("list the rules: %d files, %v", len(rules), err)
@@ -62,13 +59,9 @@ func eachLiteral(t *testing.T, found func(file, code, text string)) {
 			continue
 		}
 		src, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		tree, err := parser.ParseFile(token.NewFileSet(), file, src, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		ast.Inspect(tree, func(n ast.Node) bool {
 			switch n := n.(type) {
 			case *ast.BasicLit:

@@ -2,29 +2,32 @@ package router
 
 import (
 	"fmt"
+	"io/fs"
 	"strings"
 	"testing"
 
 	"github.com/hived/hived/internal/durable/faultfs"
+	"github.com/hived/hived/internal/testenv"
 	"github.com/hived/hived/mailbox"
 	"github.com/hived/hived/protocol"
 )
+
+// portion is how many messages one step puts back into inboxes that vanished.
+const portion = 64
 
 // vanish moves the inboxes of agents out of the way.
 func vanish(l *looker, ids ...protocol.AgentID) {
 	l.Helper()
 	for _, id := range ids {
-		if err := l.disk.FS.Rename(protocol.InboxDir(id), protocol.AgentDir(id)+"/gone"); err != nil {
-			l.Fatal(err)
-		}
-		l.hints([]mailbox.Hint{{Agent: id, Part: mailbox.PartOwn}})
+		testenv.Must(l, l.disk.FS.Rename(protocol.InboxDir(id), protocol.AgentDir(id)+"/gone"))
+		l.agenda.hints(l.now, []mailbox.Hint{{Agent: id, Part: mailbox.PartOwn}})
 	}
 }
 
 // TestRefillInPortions: inboxes that vanish are filled in one pass over the log, a
 // portion in each step, and what is sent meanwhile is delivered in between.
 func TestRefillInPortions(t *testing.T) {
-	const messages = 3*refillLetters + 10
+	const messages = 3*portion + 10
 	l := lookAgain(t, unreadEverywhere(t, 6, messages), attentive{}, nil)
 	l.settle()
 	vanish(l, "bob", numbered(0))
@@ -44,25 +47,24 @@ func TestRefillInPortions(t *testing.T) {
 		if steps > 0 {
 			mail++
 			put(t, l.disk.FS, fmt.Sprintf("agents/alice/outbox/new%d.json", steps), `{"to":"a001","body":"x"}`)
-			l.hints([]mailbox.Hint{{Agent: "alice", Part: mailbox.PartOutbox}})
+			l.agenda.hints(l.now, []mailbox.Hint{{Agent: "alice", Part: mailbox.PartOutbox}})
 		}
-		if busy, err = l.step(t.Context(), l.now); err != nil {
-			t.Fatal(err)
-		}
+		busy, err = l.step(t.Context(), l.now)
+		testenv.Must(t, err)
 		now := 0
 		for _, id := range []protocol.AgentID{"bob", numbered(0)} {
 			if _, err := l.disk.FS.Lstat(protocol.InboxDir(id)); err == nil {
 				now += unread(t, l.disk.FS, id)
 			}
 		}
-		if now-before > refillLetters+1 { // the last event may be for both
+		if now-before > portion+1 { // the last event may be for both
 			t.Errorf("step %d delivered %d", steps, now-before)
 		}
 		before = now
 		if got := unread(t, l.disk.FS, numbered(1)) - messages; got != mail {
 			t.Errorf("%d of %d that were sent meanwhile came after step %d", got, mail, steps)
 		}
-		if len(l.refill.left) == 0 && steps > 5 {
+		if l.place.Backlog().Inboxes == 0 && steps > 5 {
 			break
 		}
 	}
@@ -83,7 +85,7 @@ func TestRefillInPortions(t *testing.T) {
 // TestRefillIsCutShort: a daemon that ends in the middle of it goes on with it
 // when it starts again, and what was handled meanwhile does not come back.
 func TestRefillIsCutShort(t *testing.T) {
-	const messages = 2*refillLetters + 10
+	const messages = 2*portion + 10
 	l := lookAgain(t, unreadEverywhere(t, 3, messages), attentive{}, nil)
 	l.settle()
 	var first string
@@ -93,20 +95,72 @@ func TestRefillIsCutShort(t *testing.T) {
 	}
 	vanish(l, "bob")
 	l.now = l.now.Add(inboxEvery)
-	for len(l.refill.left) == 0 {
+	for l.place.Backlog().Inboxes == 0 {
 		if _, err := l.step(t.Context(), l.now); err != nil {
 			t.Fatal(err)
 		}
 	}
-	l.refill.close()
+	l.place.Close()
 	if n := unread(t, l.disk.FS, "bob"); n == 0 || n >= messages {
 		t.Fatalf("%d are there", n)
 	}
-	if err := l.disk.FS.Rename("agents/bob/inbox/"+first, "agents/bob/inbox/.done/"+first); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, l.disk.FS.Rename("agents/bob/inbox/"+first, "agents/bob/inbox/.done/"+first))
 	again := lookAgain(t, l.disk.FS.(*faultfs.Mem), attentive{}, nil) //nolint:forcetypeassert // it is one
 	again.settle()
 	again.equal("unread", unread(t, again.disk.FS, "bob"), messages-1)
 	again.equal("handled", again.state.Counts.Handled, uint64(1))
+}
+
+// TestRefusedInPortions: of an inbox that nobody may write, a step tries a portion,
+// and what others are sent waits for no more.
+func TestRefusedInPortions(t *testing.T) {
+	const messages = 3*portion + 10
+	l := lookAgain(t, unreadEverywhere(t, 3, messages), attentive{}, nil)
+	l.settle()
+	vanish(l, "bob")
+	l.now = l.now.Add(inboxEvery)
+	tried := 0
+	l.disk.FS.(*faultfs.Mem).FailAt(1, fs.ErrPermission, -1, func(op faultfs.Op, name string) bool { //nolint:forcetypeassert // it is one
+		refused := op == faultfs.OpCreate && strings.HasPrefix(name, protocol.InboxDir("bob")+"/.hived-0")
+		if refused {
+			tried++
+		}
+		return refused
+	})
+	for range 8 {
+		before := tried
+		if _, err := l.step(t.Context(), l.now); err != nil {
+			t.Fatal(err)
+		}
+		if n := tried - before; n > portion {
+			t.Errorf("a step tried %d", n)
+		}
+	}
+	l.equal("owed", l.place.Backlog().Files, messages)
+	l.disk.FS.(*faultfs.Mem).Heal() //nolint:forcetypeassert // it is one
+	l.steps()
+	for range 4 {
+		if _, err := l.step(t.Context(), l.now); err != nil {
+			t.Fatal(err)
+		}
+	}
+	l.equal("filled", unread(t, l.disk.FS, "bob"), messages)
+	l.equal("owed", l.place.Backlog().Files, 0)
+}
+
+// TestRestoredBeforeTheEnd: what a person took away is back when the daemon has
+// ended, though it had just begun: the next one would take it for deleted.
+func TestRestoredBeforeTheEnd(t *testing.T) {
+	const messages = 2*portion + 10
+	l := lookAgain(t, unreadEverywhere(t, 3, messages), attentive{}, nil)
+	l.settle()
+	for file := range l.state.Agents["bob"].Inbox.Names() {
+		if err := l.disk.FS.Remove(protocol.InboxDir("bob") + "/" + file); err != nil {
+			t.Fatal(err)
+		}
+	}
+	l.place.Restore()
+	l.equal("put back at once", unread(t, l.disk.FS, "bob"), 0)
+	l.place.Close()
+	l.equal("put back", unread(t, l.disk.FS, "bob"), messages)
 }

@@ -4,11 +4,18 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"strconv"
 	"time"
 
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/hived/hived/internal/durable"
 	"github.com/hived/hived/ledger"
+	"github.com/hived/hived/mailbox"
 	"github.com/hived/hived/protocol"
 	"github.com/hived/hived/router/decide"
+	"github.com/hived/hived/view"
 )
 
 // statusIdle is how often the status is written while nothing happens.
@@ -25,78 +32,61 @@ func (r *Router) tellStatus(now time.Time) {
 
 // writeStatus says how the daemon is now.
 func (r *Router) writeStatus(now time.Time) {
-	r.told, r.toldSeq, r.toldLag = now, r.state.Seq, r.lag()
-	s := Status{
+	r.told, r.toldSeq, r.toldLag = now, r.state.Seq, r.git.progress().Lag
+	owed := r.place.Backlog()
+	s := view.Status{
 		PID: os.Getpid(), Version: r.cfg.Version, Started: r.started, At: now, Seq: r.state.Seq,
-		Watching: "watching", Owed: len(r.debts) + len(r.originals), Problems: []string{},
+		Watching: "watching", Owed: owed.Files + owed.Originals, Problems: []string{},
 	}
 	if why := r.watch.Degraded(); why != "" {
 		s.Watching = why
-		s.Problems = append(s.Problems, "watching: "+why)
+		s.Problems = append(s.Problems, problem(view.NotWatching, why))
 	}
-	if r.full() {
+	if r.events.full() {
 		s.Intake = "paused: the disk is full"
-		s.Problems = append(s.Problems, "the disk is full, so nothing is taken in: make room; everything goes on by itself then")
+		s.Problems = append(s.Problems, problem(view.DiskFull, ""))
 	}
-	r.gitStatus(&s)
+	r.git.status(&s, r.state.GitPaused)
 	if s.Owed > 0 {
-		s.Problems = append(s.Problems, fmt.Sprintf("%d files wait for a directory that cannot be written: look at the rights of agents/*/inbox and agents/*/outbox/.sent", s.Owed))
+		s.Problems = append(s.Problems, problem(view.NotWritable, strconv.Itoa(s.Owed)))
 	}
-	s.Agents = Roster(r.state, r.pending)
-	s.Tasks, s.Held = TaskStates(r.state), r.decider.Held()
+	for _, id := range r.state.Tasks.AllStopped() {
+		s.Problems = append(s.Problems, problem(view.TaskStopped, string(id)))
+	}
+	s.Agents = view.Roster(r.state, r.pending)
+	s.Tasks, s.Held = r.state.Tasks.Stats.Counts(), r.decider.Held()
 	s.NeedsYou = decide.NeedsYou(r.state, r.cfg.Settings, now)
-	if err := writeStatus(r.disk, s); err != nil && !r.full() {
+	if err := writeStatus(r.disk, s); err != nil && !r.events.full() {
 		r.cfg.Log.Warn("cannot write the status", slog.String("error", err.Error()))
 	}
 }
 
+// problem writes a problem as a status has it; words for it are the reader's.
+func problem(code view.ProblemCode, value string) string {
+	if value == "" {
+		return string(code)
+	}
+	return string(code) + ": " + value
+}
+
+func writeStatus(disk durable.FS, s view.Status) error {
+	data, err := json.Marshal(s, jsontext.Multiline(true))
+	if err != nil {
+		return fmt.Errorf("write the daemon's status: %w", err)
+	}
+	return durable.Publish(disk, protocol.StatusFile, append(data, '\n'), 0o644, durable.Unsynced)
+}
+
 // news tells whether the status that was written is not true any more.
 func (r *Router) news() bool {
-	return r.state.Seq != r.toldSeq || r.lag() != r.toldLag || r.full()
-}
-
-// full reports whether intake pauses until the log has room.
-func (r *Router) full() bool { return len(r.stuck) > 0 || r.unsealed }
-
-// lag is how many events git is behind. One that is worth no commit of its own
-// does not count.
-func (r *Router) lag() protocol.Seq {
-	if r.git == nil {
-		return 0
-	}
-	head, _ := r.git.standing()
-	if head >= r.busy {
-		return 0
-	}
-	return r.busy - head
-}
-
-func (r *Router) gitStatus(s *Status) {
-	if r.git == nil {
-		s.Git = r.gitErr.Error()
-		s.Problems = append(s.Problems, "git: "+s.Git+"; delivery goes on, `hived repair` builds the history again from the log while no daemon runs")
-		return
-	}
-	_, trouble := r.git.standing()
-	s.GitSeq = s.Seq - r.lag()
-	switch {
-	case r.state.GitPaused:
-		s.Git = "paused by a person: `hived git resume` lets it go on"
-	case trouble != "":
-		s.Git = trouble
-	default:
-		s.Git = r.git.repo.State().String()
-	}
-	if s.Git != "" {
-		s.Problems = append(s.Problems, "git: "+s.Git)
-	}
+	return r.state.Seq != r.toldSeq || r.git.progress().Lag != r.toldLag || r.events.full()
 }
 
 // pending counts what waits in an outbox, where anything can.
 func (r *Router) pending(id protocol.AgentID) int {
-	a := r.agents[id]
-	if a != nil && !r.wants.outbox.has(a) && a.again.IsZero() && r.state.Agents[id].Status != ledger.OnHold && !r.heldBack[id] {
+	a := r.agenda.agents[id]
+	if a != nil && !r.agenda.queues.outbox.has(a) && a.again.IsZero() && r.state.Agents[id].Status != ledger.OnHold && !r.intake.heldBack[id] {
 		return 0
 	}
-	return Pending(r.disk, id)
+	return mailbox.Pending(r.disk, id)
 }

@@ -12,12 +12,12 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/hived/hived/eventlog"
-	"github.com/hived/hived/gitcommit"
 	"github.com/hived/hived/internal/durable"
 	"github.com/hived/hived/ledger"
 	"github.com/hived/hived/mailbox"
 	"github.com/hived/hived/protocol"
 	"github.com/hived/hived/router/decide"
+	"github.com/hived/hived/router/place"
 )
 
 // Config is what a [Router] is given. Only Settings is required.
@@ -81,95 +81,37 @@ type watcher interface {
 }
 
 // Router is the loop of one hive's daemon. All its work is done by the
-// goroutine that calls [Router.Run]; beside it run the watcher and the
-// committer.
+// goroutine that calls [Router.Run]; beside it run the watcher, the committer,
+// and at times a sync of the disk.
 type Router struct {
+	beside  errgroup.Group // every goroutine that the loop starts and leaves running
 	cfg     Config
 	disk    durable.FS
-	lock    *durable.Lock
-	relock  func() (*durable.Lock, error)
-	events  *eventlog.Log
+	lock    hiveLock
+	events  journal
 	state   *ledger.State
 	decider *decide.Decider
 	boxes   *mailbox.Boxes
+	place   *place.Placer
 	watch   watcher
-	git     *committer // nil where there is no usable repository
-	gitErr  error      // why not
-	ignore  *gitcommit.Ignore
+	git     *gitWatch
 	started time.Time
 
-	agents    map[protocol.AgentID]*attention
-	order     []protocol.AgentID // of agents, in name order
-	wants     wants
-	timers    timers
-	round     []protocol.AgentID                     // whose turn is still to come
-	allowance int                                    // files that turns may still look at before the next rescan
-	arrivals  []protocol.Arrival                     // of this batch, in the order of their events
-	ahead     map[protocol.AgentID]mailbox.AgentScan // of outboxes, read for the next batch
-	stuck     []decide.Decision                      // decided, but the log had no room
-	unsealed  bool                                   // a segment of an older format is to be sealed before more is decided, and the log had no room
-	originals map[original]filed                     // accepted files that still stand in an outbox
-	debts     map[string]debt                        // placements that the disk refused, by path
-	intruders []debt                                 // messages whose names are taken by something else
-	refill    refill
-	heldBack  map[protocol.AgentID]bool // something in their outboxes waits for the breaker
-	root      attentionRoot
-	alerts    chan *protocol.AlertEvent // from other goroutines
-	forced    chan []string             // own files that a person committed
-	back      chan struct{}             // history was taken back
-	alerted   map[string]bool           // said once, not every two seconds
-	righted   map[string]time.Time      // when it was told that a file was put right
-	guide     []byte                    // PROTOCOL.md
-	mark      checkpoint
-	snapshot  snapshots
-	rest      rest
-	collector collector
-	clock     clock
-	whole     standing     // of the branch, when it held what was committed
-	locked    time.Time    // when git's index was last seen locked
-	due       bool         // the last step left timers of tasks that are due
-	told      time.Time    // when the status was written
-	toldSeq   protocol.Seq // and what it said
-	toldLag   protocol.Seq
-	busy      protocol.Seq // the newest event that is worth a commit
-	stopping  bool         // the last pass: nothing waits any more
-	asked     bool         // an outbox is to be looked at before a wait ends
-	asleep    standstill
-}
-
-// standing is how far history is.
-type standing struct {
-	tip  protocol.Blob
-	head protocol.Seq
-}
-
-// original identifies an outbox file.
-type original struct {
-	agent protocol.AgentID
-	file  protocol.Original
-}
-
-// originalFile identifies a file by what does not change when it is moved there and
-// back: renaming it sets its ctime.
-func originalFile(id protocol.AgentID, o protocol.Original) original {
-	o.CTime = ""
-	return original{id, o}
-}
-
-// filed is where an accepted original belongs.
-type filed struct {
-	as    string
-	seq   protocol.Seq
-	swept bool // and retention has let it go meanwhile
-}
-
-// debt is a file that is owed to a directory, or the removal of one.
-type debt struct {
-	seq   protocol.Seq
-	agent protocol.AgentID
-	file  string // in the agent's inbox; empty: Path as it is
-	data  []byte
-	swept bool // it is to go
+	agenda   agenda
+	intake   intake
+	suspect  suspect // of the last daemon
+	alerts   alerts
+	believed believed
+	own      ownFiles
+	sync     syncPoints
+	snapshot snapshots
+	memory   memory
+	clock    clock
+	due      bool         // the last step left timers of tasks that are due
+	told     time.Time    // when the status was written
+	toldSeq  protocol.Seq // and what it said
+	toldLag  protocol.Seq
+	reads    reads
 }
 
 // New takes the hive's lock, reads the log and redoes what a crash left
@@ -186,45 +128,18 @@ func New(disk durable.FS, cfg Config) (*Router, error) {
 	}
 	real, ok := disk.(*durable.Disk)
 	if !ok {
-		return open(disk, cfg, deaf{})
+		return open(disk, cfg, noWatcher{})
 	}
-	lock, err := durable.TakeLock(real, protocol.LockFile, nil)
+	lock, err := takeLock(real)
 	if err != nil {
-		return nil, fmt.Errorf("start hived here: %w", err)
+		return nil, err
 	}
 	r, err := open(disk, cfg, mailbox.NewWatcher(real.Path("."), cfg.Log))
 	if err != nil {
-		return nil, errors.Join(err, lock.Release())
+		return nil, errors.Join(err, lock.release())
 	}
 	r.lock = lock
-	r.relock = func() (*durable.Lock, error) {
-		if err := disk.MkdirAll(protocol.PathScratch, 0o755); err != nil {
-			return nil, err
-		}
-		return durable.TakeLock(real, protocol.LockFile, nil)
-	}
 	return r, nil
-}
-
-// holdLock takes the lock again where somebody deleted its file, as `git clean
-// -x` does: a second daemon must not find it free.
-func (r *Router) holdLock() error {
-	if r.lock == nil {
-		return nil
-	}
-	if _, err := r.disk.Lstat(protocol.LockFile); !isNotExist(err) {
-		return nil
-	}
-	lock, err := r.relock()
-	if isNotExist(err) {
-		return nil // whoever deletes .hived is still at it: the next pass tries again
-	}
-	if err != nil {
-		return fmt.Errorf("hold the hive, whose lock was deleted: %w", err)
-	}
-	old := r.lock
-	r.lock = lock
-	return old.Release()
 }
 
 // open is New for any disk and any watcher.
@@ -232,136 +147,54 @@ func open(disk durable.FS, cfg Config, watch watcher) (*Router, error) {
 	cfg.fill()
 	s := cfg.Settings
 	r := &Router{
-		cfg: cfg, disk: disk, watch: watch, started: time.Now(), clock: newClock(), collector: collector{headroom: cfg.Headroom}, ignore: gitcommit.NewIgnore(disk),
-		boxes:     mailbox.New(disk, mailbox.Options{Settle: s.Settle, StraysAfter: s.OutboxStraysAfter, MaxMessageBytes: s.MaxMessageBytes, OwnMaxBytes: s.OwnFiles.MaxBytes, OwnInclude: s.OwnFiles.Include, Mkdir: cfg.Mkdir}),
-		agents:    map[protocol.AgentID]*attention{},
-		ahead:     map[protocol.AgentID]mailbox.AgentScan{},
-		originals: map[original]filed{},
-		debts:     map[string]debt{},
-		refill:    refill{waiting: map[protocol.AgentID]bool{}, filling: map[protocol.AgentID]bool{}},
-		heldBack:  map[protocol.AgentID]bool{},
-		alerts:    make(chan *protocol.AlertEvent, 64),
-		forced:    make(chan []string, 16),
-		back:      make(chan struct{}, 1),
-		alerted:   map[string]bool{},
-		righted:   map[string]time.Time{},
-		guide:     protocol.Guide(s),
+		cfg: cfg, disk: disk, watch: watch, started: time.Now(), clock: newClock(),
+		boxes: mailbox.New(disk, mailbox.Options{Settle: s.Settle, StraysAfter: s.OutboxStraysAfter, MaxMessageBytes: s.MaxMessageBytes, OwnMaxBytes: s.OwnFiles.MaxBytes, OwnInclude: s.OwnFiles.Include, Mkdir: cfg.Mkdir}),
+		reads: newReads(),
 	}
-	recovery, err := r.readLog()
-	if err != nil {
+	r.agenda = newAgenda(s.Rescan, r.boxes.Heard)
+	r.agenda.scrub.unbounded = cfg.Once
+	r.snapshot = snapshots{disk: disk, log: cfg.Log, beside: &r.beside}
+	r.sync = syncPoints{disk: disk, beside: &r.beside}
+	r.memory = memory{collector: collector{headroom: cfg.Headroom}, giveBack: func() { r.git.giveBack(&r.beside) }}
+	r.suspect = readSuspect(disk, cfg.Log)
+	r.alerts = newAlerts(cfg.Log, func(now time.Time, a *protocol.AlertEvent) error { return r.decider.Alert(now, a) })
+	var found eventlog.Recovery
+	var err error
+	if r.events, r.state, found, err = openJournal(disk, &r.cfg, &r.snapshot, r.alerts.post); err != nil {
 		return nil, err
 	}
-	r.decider = decide.New(r.state, s, cfg.Entropy)
-	r.decider.Recall, r.decider.RecallAll = r.recall, r.recallAll
-	r.openGit()
-	if err := r.fits(); err != nil {
+	r.decider = decide.New(r.state, s, cfg.Entropy, r.events.recall)
+	wholes := ledger.NewWholes(func(seq protocol.Seq) (protocol.Event, error) { return eventlog.ReadEvent(disk, seq) })
+	r.place = place.New(place.Options{Disk: disk, Boxes: r.boxes, State: r.state, Wholes: wholes, Log: cfg.Log, MaxBytes: s.MaxMessageBytes, Loop: aside{r}})
+	r.git = watchGit(disk, &r.cfg, r.alerts.post)
+	r.believed = believed{
+		disk: disk, boxes: r.boxes, place: r.place, state: r.state, alerts: &r.alerts, undisturbed: r.git.undisturbed, log: cfg.Log,
+		maxBytes: s.MaxMessageBytes, guide: protocol.Guide(s), told: map[string]time.Time{},
+	}
+	r.intake = intake{
+		agenda: &r.agenda, boxes: r.boxes, state: r.state, decider: r.decider, place: r.place, events: &r.events, alerts: &r.alerts, clock: &r.clock, loop: r, disk: disk, suspect: &r.suspect,
+		standstill: cfg.OnStandstill, ahead: map[protocol.AgentID]mailbox.AgentScan{}, heldBack: map[protocol.AgentID]bool{},
+	}
+	r.own = ownFiles{
+		disk: disk, boxes: r.boxes, state: r.state, agenda: &r.agenda, alerts: &r.alerts, git: r.git, record: r.decider.Record, log: cfg.Log,
+		settle: s.Settle, maxBytes: s.OwnFiles.MaxBytes,
+	}
+	if err := r.git.fits(r.state.Seq); err != nil {
 		return nil, errors.Join(err, r.events.Close())
 	}
-	if err := r.recover(recovery); err != nil {
-		return nil, errors.Join(err, r.events.Close())
+	if err := r.recover(found); err != nil {
+		return nil, errors.Join(err, r.beside.Wait(), r.events.Close())
 	}
 	return r, nil
-}
-
-func (r *Router) readLog() (eventlog.Recovery, error) {
-	state, at := r.fromSnapshot()
-	recovery, err := r.foldLog(state, at)
-	if bad := (*eventlog.Mismatch)(nil); at.Seq > 0 && errors.As(err, &bad) {
-		r.cfg.Log.Warn("the snapshot is not one of this log, the whole log is read", slog.String("error", err.Error()))
-		recovery, err = r.foldLog(ledger.New(r.cfg.Settings.Remember), eventlog.Position{})
-	}
-	if damage := (*eventlog.Damage)(nil); errors.As(err, &damage) {
-		return recovery, fmt.Errorf("read the log: %w%s", err, copiedAgain)
-	}
-	if err != nil {
-		return recovery, fmt.Errorf("read the log: %w", err)
-	}
-	return recovery, nil
-}
-
-// foldLog opens the log and folds what comes after a position.
-func (r *Router) foldLog(state *ledger.State, after eventlog.Position) (recovery eventlog.Recovery, err error) {
-	r.state = state
-	r.events, recovery, err = eventlog.Open(r.disk, eventlog.Options{SegmentBytes: r.cfg.Settings.Log.SegmentBytes, After: after}, func(ev protocol.Event) error {
-		r.state.Apply(ev)
-		return nil
-	})
-	return recovery, err
-}
-
-// openGit opens the repository. Without one delivery goes on: git is derived
-// from the log and can be built again (spec §6).
-func (r *Router) openGit() {
-	repo, err := gitcommit.Open(r.disk, gitcommit.Options{
-		StaleLock: r.cfg.Settings.Git.StaleLock,
-		Alert: func(code, text string) {
-			r.say(&protocol.AlertEvent{Code: protocol.Code(code), Text: text})
-		},
-	})
-	if err == nil {
-		r.git, err = newCommitter(r.disk, repo, r.cfg.Settings, r.cfg.Log)
-	}
-	if err != nil {
-		r.git, r.gitErr = nil, err
-		r.cfg.Log.Error("git is not usable, delivery goes on without it", slog.String("error", err.Error()))
-		return
-	}
-	r.git.landed = r.cfg.OnCommit
-	r.git.takenBack = func() {
-		select {
-		case r.back <- struct{}{}:
-		default:
-		}
-	}
-	r.git.ask = func(paths []string) {
-		select {
-		case r.forced <- paths:
-		default:
-		}
-	}
-}
-
-// copiedAgain ends the refusals of a hive whose parts are not of one moment.
-const copiedAgain = "; if this hive was copied while its daemon ran, stop that with `hived down` and copy it again"
-
-// fits refuses a log that lost its end, or is another one: history names the
-// events that it holds and the sum of the last (spec §6).
-func (r *Router) fits() error {
-	if r.git == nil {
-		return nil
-	}
-	head, err := r.git.repo.Head()
-	if err != nil || head.Seq == 0 {
-		return nil
-	}
-	if head.Seq > r.state.Seq {
-		return fmt.Errorf("start: git holds events up to %s, but the log ends with %s: its end is lost; bring log.jsonl back from a copy, or move it away and begin a new log from the files with `hived repair --adopt`%s", head.Seq, r.state.Seq, copiedAgain)
-	}
-	for rec, err := range eventlog.Read(r.disk, eventlog.Position{Seq: head.Seq - 1}) {
-		if err == nil && rec.Sum.String() != head.Sum {
-			return fmt.Errorf("start: event %s of the log is not the one that git holds (sum %s, not %s): this is another log; bring log.jsonl back from a copy, or move it away and begin a new log from the files with `hived repair --adopt`%s", head.Seq, rec.Sum, head.Sum, copiedAgain)
-		}
-		break
-	}
-	return nil
-}
-
-// say hands an alert to the loop. One that finds no room is in the daemon's
-// own log only.
-func (r *Router) say(a *protocol.AlertEvent) {
-	select {
-	case r.alerts <- a:
-	default:
-		r.cfg.Log.Warn("alert", slog.String("code", string(a.Code)), slog.String("text", a.Text))
-	}
 }
 
 // drainFor bounds how long a stop may take.
 const drainFor = 20 * time.Second
 
 // Run works until ctx ends, or with Once until nothing is left to do. It then
-// finishes what it began, commits, and gives the lock back. An error is a disk
-// that can no longer be trusted, and the daemon must end with it.
+// finishes what it began, commits, waits for every goroutine that it started, and
+// gives the lock back: who takes the hive next finds nobody at work in it. An error
+// is a disk that can no longer be trusted, and the daemon must end with it.
 func (r *Router) Run(ctx context.Context) error {
 	work, stop := context.WithCancel(ctx)
 	defer stop()
@@ -370,28 +203,24 @@ func (r *Router) Run(ctx context.Context) error {
 	behind, halt := context.WithCancel(context.WithoutCancel(ctx))
 	defer halt()
 
-	var g errgroup.Group
 	watching, unwatch := context.WithCancel(context.WithoutCancel(ctx))
-	g.Go(func() error { return r.watch.Run(watching) })
-	if r.git != nil {
-		g.Go(func() error { r.git.run(behind, drain); return nil })
+	r.beside.Go(func() error { return r.watch.Run(watching) })
+	if r.git.usable() {
+		r.beside.Go(func() error { r.git.Run(behind, drain); return nil })
 	}
-	r.collector.begin()
+	r.memory.collector.begin()
 	err := r.loop(work)
 	if err == nil {
 		err = r.finish(drain)
 	}
-	r.refill.close()
-	r.rest.beside.Wait()
-	r.collector.end()
 	unwatch()
 	t := time.AfterFunc(drainFor, cancel)
 	defer t.Stop()
 	halt()
-	err = errors.Join(err, g.Wait(), r.restoreLast(), r.events.Close())
+	err = errors.Join(err, r.beside.Wait())
+	r.memory.collector.end()
+	r.restoreLast()
+	err = errors.Join(err, r.events.Close())
 	r.writeStatus(time.Now())
-	if r.lock != nil {
-		err = errors.Join(err, r.lock.Release())
-	}
-	return err
+	return errors.Join(err, r.lock.release())
 }

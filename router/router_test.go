@@ -3,7 +3,6 @@ package router
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io/fs"
 	"os"
@@ -15,24 +14,15 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/hived/hived/eventlog"
 	"github.com/hived/hived/internal/durable"
 	"github.com/hived/hived/internal/testenv"
 	"github.com/hived/hived/internal/wait"
 	"github.com/hived/hived/protocol"
+	"github.com/hived/hived/view"
 )
 
 // TestMain has random cases be the same in every run; -rapid.seed=0 draws others.
-func TestMain(m *testing.M) {
-	testenv.Cheap()
-	if err := flag.Lookup("rapid.seed").Value.Set("1"); err != nil {
-		panic(err)
-	}
-	goleak.VerifyTestMain(m)
-}
-
 // hive is a real hive in a temporary directory, with or without a daemon.
 type hive struct {
 	t        *testing.T
@@ -53,9 +43,8 @@ func newHive(t *testing.T, agents ...string) *hive {
 	h.settings.Rescan = 100 * time.Millisecond
 	h.settings.Git.CommitDelay = 10 * time.Millisecond
 	var err error
-	if h.disk, err = durable.Open(h.dir); err != nil {
-		t.Fatal(err)
-	}
+	h.disk, err = durable.Open(h.dir)
+	testenv.Must(t, err)
 	t.Cleanup(func() {
 		if h.stop != nil {
 			if err := h.stop(); err != nil {
@@ -73,9 +62,7 @@ func newHive(t *testing.T, agents ...string) *hive {
 
 func (h *hive) init(adopt bool) {
 	h.t.Helper()
-	if err := Init(h.disk, InitOptions{Settings: h.settings, Template: []byte("# settings\n"), Adopt: adopt, Now: time.Now()}); err != nil {
-		h.t.Fatal(err)
-	}
+	testenv.Must(h.t, MakeHive(h.disk, h.settings, adopt, nil))
 }
 
 // up starts a daemon; h.stop ends it.
@@ -87,9 +74,7 @@ func (h *hive) up() {
 func (h *hive) upWith(cfg Config) {
 	h.t.Helper()
 	r, err := New(h.disk, cfg)
-	if err != nil {
-		h.t.Fatal(err)
-	}
+	testenv.Must(h.t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- r.Run(ctx) }()
@@ -126,12 +111,8 @@ func (h *hive) once() {
 	cfg := h.config()
 	cfg.Once = true
 	r, err := New(h.disk, cfg)
-	if err != nil {
-		h.t.Fatal(err)
-	}
-	if err := r.Run(context.Background()); err != nil {
-		h.t.Fatal(err)
-	}
+	testenv.Must(h.t, err)
+	testenv.Must(h.t, r.Run(context.Background()))
 }
 
 // await waits for an event that fits.
@@ -152,9 +133,7 @@ func await[T protocol.Body](h *hive, what string, fits func(protocol.Event, T) b
 		}
 		return false
 	}
-	if err := wait.Condition(h.t.Context(), wait.Longest, h.grew, "the event "+what, came, h.story); err != nil {
-		h.t.Fatal(err)
-	}
+	testenv.Must(h.t, wait.Condition(h.t.Context(), wait.Longest, h.grew, "the event "+what, came, h.story))
 	return found
 }
 
@@ -165,48 +144,38 @@ func (h *hive) story() string {
 	for _, ev := range h.events {
 		fmt.Fprintln(&b, ev.Seq, protocol.Summary(ev))
 	}
-	status, err := ReadStatus(h.disk)
+	status, err := view.ReadStatus(h.disk)
 	fmt.Fprintf(&b, "status: %+v, %v\n", status, err)
 	return b.String()
 }
 
 func (h *hive) must(err error) {
 	h.t.Helper()
-	if err != nil {
-		h.t.Fatal(err)
-	}
+	testenv.Must(h.t, err)
 }
 
 func (h *hive) path(name string) string { return filepath.Join(h.dir, filepath.FromSlash(name)) }
 
 func (h *hive) mkdir(name string) {
 	h.t.Helper()
-	if err := os.MkdirAll(h.path(name), 0o755); err != nil {
-		h.t.Fatal(err)
-	}
+	testenv.Must(h.t, os.MkdirAll(h.path(name), 0o755))
 }
 
 func (h *hive) write(name, text string) {
 	h.t.Helper()
-	if err := os.WriteFile(h.path(name), []byte(text), 0o644); err != nil {
-		h.t.Fatal(err)
-	}
+	testenv.Must(h.t, os.WriteFile(h.path(name), []byte(text), 0o644))
 }
 
 func (h *hive) read(name string) string {
 	h.t.Helper()
 	b, err := os.ReadFile(h.path(name))
-	if err != nil {
-		h.t.Fatal(err)
-	}
+	testenv.Must(h.t, err)
 	return string(b)
 }
 
 func (h *hive) rename(from, to string) {
 	h.t.Helper()
-	if err := os.Rename(h.path(from), h.path(to)); err != nil {
-		h.t.Fatal(err)
-	}
+	testenv.Must(h.t, os.Rename(h.path(from), h.path(to)))
 }
 
 func (h *hive) exists(name string) bool {
@@ -235,9 +204,7 @@ func (h *hive) log() []protocol.Event {
 	h.t.Helper()
 	var out []protocol.Event
 	for rec, err := range eventlog.Read(h.disk, eventlog.Position{}) {
-		if err != nil {
-			h.t.Fatal(err)
-		}
+		testenv.Must(h.t, err)
 		out = append(out, rec.Event)
 	}
 	return out
@@ -355,12 +322,8 @@ func TestOnCommit(t *testing.T) {
 	}
 	h.write("agents/alice/outbox/1.json", `{"to":"bob","subject":"one"}`)
 	r, err := New(h.disk, cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := r.Run(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
+	testenv.Must(t, r.Run(t.Context()))
 	mu.Lock()
 	defer mu.Unlock()
 	log := h.log()

@@ -1,6 +1,8 @@
 package router
 
 import (
+	"errors"
+	"io/fs"
 	"log/slog"
 	"slices"
 	"sync"
@@ -11,58 +13,29 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// What no hint and no directory's time tells of, files changed in place for
-// one, is found by looking at each of them. That is done in turns: a round
-// begins every so many rescans, unless one is under way still, and its pace is
-// bounded. With more files than fit a round takes longer, and costs no more.
-const (
-	roundEvery     = 5    // rescans
-	filesPerSecond = 1000 // that turns look at
-	filesPerStep   = 256  // a message that arrives meanwhile waits for no more
-)
-
-// beginRound gives every agent a turn.
-func (r *Router) beginRound() {
-	if len(r.round) == 0 {
-		r.round = slices.Clone(r.order)
-		r.allow()
-	}
-}
-
-// allow renews what turns may spend. What they spent too much comes off.
-func (r *Router) allow() {
-	r.allowance = min(r.allowance, 0) + max(1, int(filesPerSecond*r.cfg.Settings.Rescan/time.Second))
-}
-
-// turns gives some agents their turn. It says whether another may have its own
-// at once.
-func (r *Router) turns(now time.Time) (more bool) {
-	if !r.turnDue() {
+// scrub rereads what is of some agents, for what no hint and no directory's time
+// tells of. It reports whether it is to go on at once.
+func (r *Router) scrub(now time.Time) (more bool) {
+	if !r.agenda.scrubDue() {
 		return false
 	}
-	undisturbed := r.undisturbed()
-	ours := sync.OnceValue(func() bool { return r.branchIsOurs(now) })
+	undisturbed := r.git.undisturbed()
+	ours := sync.OnceValue(func() bool { return r.git.tipIsOurs(now) })
 	var gone []string
-	for spent := 0; spent < filesPerStep && r.turnDue(); {
-		a := r.agents[r.round[0]]
-		r.round = r.round[1:]
+	for spent := 0; spent < filesPerStep && r.agenda.scrubDue(); {
+		a := r.agenda.nextScrub()
 		cost := 3 // the directories
 		if undisturbed {
-			cost += r.ownOf(now, a)
+			cost += r.own.scanOf(now, a)
 		}
 		cost += r.alteredIn(now, a)
 		gone = append(gone, r.takenAway(now, a, ours)...)
 		r.sweepDue(now, a)
 		spent += cost
-		r.allowance -= cost
+		r.agenda.scrub.allowance -= cost
 	}
 	r.recordTaken(now, gone)
-	return r.turnDue()
-}
-
-// turnDue tells whether somebody is to have a turn now.
-func (r *Router) turnDue() bool {
-	return len(r.round) > 0 && !r.stopping && (r.cfg.Once || r.allowance > 0)
+	return r.agenda.scrubDue()
 }
 
 // alteredIn looks at what is unread for files whose bytes are not those that
@@ -84,10 +57,10 @@ func (r *Router) alteredIn(now time.Time, a *attention) int {
 	}
 	if !again.IsZero() {
 		a.force = true
-		r.lookAgain(a, again)
+		r.agenda.again(a, again)
 	}
 	for _, file := range files {
-		r.altered(id, file)
+		r.place.SetRight(id, file)
 	}
 	return len(list)
 }
@@ -96,16 +69,16 @@ func (r *Router) alteredIn(now time.Time, a *attention) int {
 // themselves. Two looks have to agree, and while a person has moved the branch
 // nothing is concluded.
 func (r *Router) takenAway(now time.Time, a *attention, ours func() bool) (gone []string) {
-	if r.git == nil {
+	if !r.git.usable() {
 		return nil
 	}
 	agent := r.state.Agents[a.id]
 	add := func(dir string, box *ledger.Box, names []string, err error) {
-		if err != nil && !isNotExist(err) {
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			r.cfg.Log.Warn("cannot look for what was taken away", slog.String("error", err.Error()))
 		}
 		for _, name := range names {
-			if l, ok := box.Get(name); ok && l.Of <= r.state.Settled {
+			if l, ok := box.Get(name); ok && l.Of <= r.state.Settled && !r.place.OwesFile(dir+"/"+name) {
 				gone = append(gone, dir+"/"+name)
 			}
 		}

@@ -11,6 +11,8 @@ import (
 
 	"github.com/hived/hived/eventlog"
 	"github.com/hived/hived/internal/durable"
+	"github.com/hived/hived/internal/snapshot"
+	"github.com/hived/hived/internal/testenv"
 	"github.com/hived/hived/internal/wait"
 	"github.com/hived/hived/ledger"
 	"github.com/hived/hived/protocol"
@@ -20,9 +22,7 @@ import (
 func encoded(t *testing.T, s *ledger.State) string {
 	t.Helper()
 	var b bytes.Buffer
-	if err := s.Encode(&b, protocol.Sum{}); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, s.Encode(&b, protocol.Sum{}))
 	return b.String()
 }
 
@@ -31,9 +31,7 @@ func folded(t *testing.T, disk durable.FS, remember protocol.RememberSettings, a
 	t.Helper()
 	s := ledger.New(remember)
 	for rec, err := range eventlog.Read(disk, eventlog.Position{}) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		if rec.Event.Seq > at {
 			break
 		}
@@ -66,9 +64,7 @@ func TestSnapshot(t *testing.T) {
 	text := h.read(name)
 	h.write(name, text[:len(text)/2]+"X"+text[len(text)/2+1:])
 	h.once()
-	if err := os.Remove(h.path(SnapshotFile)); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, os.Remove(h.path(protocol.SnapshotFile)))
 	if _, err := New(h.disk, h.config()); err == nil {
 		t.Fatal("without a snapshot a damaged log is not noticed")
 	}
@@ -79,10 +75,14 @@ func TestSnapshot(t *testing.T) {
 func TestSnapshotRefused(t *testing.T) {
 	other := segmented(t)
 	for name, spoil := range map[string]func(h *hive){
-		"cut":           func(h *hive) { h.write(SnapshotFile, h.read(SnapshotFile)[:100]) },
-		"empty":         func(h *hive) { h.write(SnapshotFile, "") },
-		"a byte":        func(h *hive) { s := []byte(h.read(SnapshotFile)); s[len(s)/2]++; h.write(SnapshotFile, string(s)) },
-		"other hive":    func(h *hive) { h.write(SnapshotFile, other.read(SnapshotFile)) },
+		"cut":   func(h *hive) { h.write(protocol.SnapshotFile, h.read(protocol.SnapshotFile)[:100]) },
+		"empty": func(h *hive) { h.write(protocol.SnapshotFile, "") },
+		"a byte": func(h *hive) {
+			s := []byte(h.read(protocol.SnapshotFile))
+			s[len(s)/2]++
+			h.write(protocol.SnapshotFile, string(s))
+		},
+		"other hive":    func(h *hive) { h.write(protocol.SnapshotFile, other.read(protocol.SnapshotFile)) },
 		"other windows": func(h *hive) { h.settings.Remember.IDs-- },
 		"beyond the end": func(h *hive) { // two more events, and the log of before
 			log, segments := h.read("log.jsonl"), h.list("log")
@@ -102,10 +102,8 @@ func TestSnapshotRefused(t *testing.T) {
 			h := segmented(t)
 			h.t = t
 			spoil(h)
-			r, err := open(h.disk, h.config(), deaf{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			r, err := open(h.disk, h.config(), noWatcher{})
+			testenv.Must(t, err)
 			defer r.events.Close()
 			if got := encoded(t, r.state); got != folded(t, h.disk, h.settings.Remember, r.state.Seq) {
 				t.Error("the state is not what the log gives")
@@ -125,10 +123,8 @@ func TestSnapshotWhileRunning(t *testing.T) {
 		for i := range 10 {
 			put(t, disk, fmt.Sprintf("agents/alice/outbox/%d-%d.json", round, i), fmt.Sprintf(`{"to":"bob","body":"%0500d"}`, i))
 		}
-		r, err := open(disk, Config{Settings: settings, Once: true}, deaf{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		r, err := open(disk, Config{Settings: settings, Once: true}, noWatcher{})
+		testenv.Must(t, err)
 		if got := encoded(t, r.state); got != folded(t, disk, settings.Remember, r.state.Seq) {
 			t.Fatal("the state is not what the log gives")
 		}
@@ -137,15 +133,11 @@ func TestSnapshotWhileRunning(t *testing.T) {
 			t.Fatal(err)
 		}
 		if r.snapshot.done != nil {
-			if err := r.snapshotTaken(wait.Receive(t, "the snapshot", r.snapshot.done)); err != nil {
-				t.Fatal(err)
-			}
+			testenv.Must(t, r.snapshot.taken(wait.Receive(t, "the snapshot", r.snapshot.done)))
 		}
-		if err := r.events.Close(); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, r.events.Close())
 		disk = disk.Reboot()
-		if s, at, _, err := readSnapshot(disk, settings.Remember); err == nil {
+		if s, at, _, err := snapshot.Read(disk, settings.Remember); err == nil {
 			taken = append(taken, at.Seq)
 			if encoded(t, s) != folded(t, disk, settings.Remember, at.Seq) {
 				t.Errorf("the snapshot is not the state at %s", at.Seq)

@@ -12,12 +12,11 @@ import (
 
 	"github.com/hived/hived/audit"
 	"github.com/hived/hived/eventlog"
+	"github.com/hived/hived/hive"
 	"github.com/hived/hived/internal/durable"
 	"github.com/hived/hived/internal/durable/faultfs"
 	"github.com/hived/hived/internal/testenv"
 	"github.com/hived/hived/protocol"
-	"github.com/hived/hived/router"
-	"github.com/hived/hived/settings"
 	"github.com/hived/hived/task"
 )
 
@@ -318,7 +317,7 @@ func TestStoredHive(t *testing.T) {
 	}
 	if err := bubble(t, func() error {
 		pause(time.Until(time.Date(2026, 11, 22, 8, 0, 0, 0, time.UTC)))
-		values, err := settings.Parse([]byte(storedSettings))
+		values, err := hive.ParseSettings([]byte(storedSettings))
 		if err != nil {
 			return err
 		}
@@ -336,7 +335,7 @@ func TestStoredHive(t *testing.T) {
 				return err
 			}
 		}
-		if err := router.Init(l.disk, router.InitOptions{Settings: values, Template: []byte(storedSettings), Version: "stored", Now: time.Now()}); err != nil {
+		if err := hive.Init(l.disk, hive.Options{Settings: values, Template: []byte(storedSettings), Version: "stored", Now: time.Now()}); err != nil {
 			return err
 		}
 		l.disk.CrashAt(900, faultfs.Drop)

@@ -6,9 +6,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/hived/hived/gitcommit"
 	"github.com/hived/hived/ledger"
 	"github.com/hived/hived/protocol"
+	"github.com/hived/hived/router/decide"
 )
 
 // Retention is looked at for each agent once a minute, and before that when one
@@ -43,31 +43,24 @@ func crowdedBox(keep protocol.Retention, box *ledger.Box) bool {
 // setAside tells whether a file of .sent or .done was set aside.
 func setAside(name string) bool { return strings.HasPrefix(name, protocol.AsidePrefix) }
 
-// fills takes note of an agent in one of whose directories something was put.
-func (r *Router) fills(ev protocol.Event) {
-	var id protocol.AgentID
-	switch e := ev.Body.(type) {
-	case *protocol.MessageEvent:
-		id = e.From
-	case *protocol.QuarantineEvent:
-		id = e.Agent
-	case *protocol.DuplicateEvent:
-		id = e.Agent
-	case *protocol.HandledEvent:
-		id = e.Agent
-	case *protocol.HiveEvent, *protocol.AgentEvent, *protocol.DropEvent, *protocol.FileEvent, *protocol.TaskEvent, *protocol.TaskRejectedEvent, *protocol.AlertEvent:
-	}
-	a, agent, keep := r.agents[id], r.state.Agents[id], r.cfg.Settings.Retention
-	if a != nil && agent != nil && (crowded(keep, agent.Done.Len()) || crowded(keep, agent.Sent.Len())) {
-		r.wants.crowded.add(a)
+// noteCrowded queues an agent whose archive exceeds its limit.
+func (r *Router) noteCrowded(d decide.Decision) {
+	for _, p := range ledger.Placements(d.Event, d.Changes) {
+		if p.Class != ledger.Original && p.Class != ledger.Aside && p.Class != ledger.Handled {
+			continue
+		}
+		a, agent, keep := r.agenda.agents[p.Agent], r.state.Agents[p.Agent], r.cfg.Settings.Retention
+		if a != nil && agent != nil && (crowded(keep, agent.Done.Len()) || crowded(keep, agent.Sent.Len())) {
+			r.agenda.queues.crowded.add(a)
+		}
 	}
 }
 
 // relieve sweeps agents whose directories hold too much. One that history is
 // too far behind for asks again with its next file.
 func (r *Router) relieve(now time.Time) {
-	for range looksPerStep {
-		a := r.wants.crowded.take()
+	for range scansPerStep {
+		a := r.agenda.queues.crowded.take()
 		if a == nil {
 			return
 		}
@@ -94,10 +87,10 @@ func (r *Router) sweepDue(now time.Time, a *attention) {
 // not hold yet. It says whether the agent could be swept: one whose files are
 // not all in their places yet is left for later.
 func (r *Router) sweep(now time.Time, a *attention) bool {
-	if r.git == nil || r.owed(a.id) {
+	if !r.git.usable() || r.place.Owes(a.id) {
 		return false
 	}
-	head, _ := r.git.standing()
+	head := r.git.Progress().Head
 	agent := r.state.Agents[a.id]
 	r.sweepBox(now, protocol.DoneDir(a.id), &agent.Done, func(name string, l ledger.Letter) bool {
 		return l.Of <= head && !r.tookBack(a.id, name)
@@ -111,21 +104,6 @@ func (r *Router) sweep(now time.Time, a *attention) bool {
 func (r *Router) tookBack(id protocol.AgentID, name string) bool {
 	_, err := r.disk.Lstat(protocol.InboxDir(id) + "/" + name)
 	return err == nil
-}
-
-// owed tells whether a file of an agent's is not in its place yet.
-func (r *Router) owed(id protocol.AgentID) bool {
-	for p := range r.debts {
-		if ownerOf(p) == id {
-			return true
-		}
-	}
-	for x := range r.originals {
-		if x.agent == id {
-			return true
-		}
-	}
-	return false
 }
 
 // sweepBox takes out of one directory what is to go and may.
@@ -148,20 +126,6 @@ func (r *Router) sweepBox(now time.Time, dir string, box *ledger.Box, may func(n
 		}
 		r.decider.Record(now, &protocol.HiveEvent{Action: protocol.Swept, Paths: part})
 	}
-}
-
-// branchIsOurs tells whether the work tree shows hived's branch and the newest
-// commit there is hived's own.
-func (r *Router) branchIsOurs(now time.Time) bool {
-	c, ours := r.workTree(now)
-	if !ours {
-		return false
-	}
-	head, _ := r.git.standing()
-	for own, err := range gitcommit.Commits(r.disk) {
-		return err == nil && own.ID == c.Tip && own.Last >= head
-	}
-	return false
 }
 
 // anyExpired tells whether [Expired] would list anything. It spares those agents

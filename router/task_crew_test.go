@@ -17,9 +17,9 @@ import (
 	"github.com/hived/hived/internal/durable"
 	"github.com/hived/hived/internal/durable/faultfs"
 	"github.com/hived/hived/internal/proofread"
+	"github.com/hived/hived/internal/testenv"
 	"github.com/hived/hived/mailbox"
 	"github.com/hived/hived/protocol"
-	"github.com/hived/hived/router/decide"
 	"github.com/hived/hived/task"
 )
 
@@ -44,7 +44,7 @@ type crew struct {
 
 // ears is a watcher that hears of what the test says.
 type ears struct {
-	deaf
+	noWatcher
 	hints chan []mailbox.Hint
 }
 
@@ -80,7 +80,7 @@ func newCrew(t *testing.T, agents string, set func(s *protocol.Settings)) *crew 
 	for id := range strings.FieldsSeq(agents) {
 		h.must(h.disk.MkdirAll(protocol.OutboxDir(protocol.AgentID(id)), 0o755))
 	}
-	h.must(Init(h.disk, InitOptions{Settings: h.settings, Template: []byte("# settings\n"), Now: time.Now()}))
+	h.must(MakeHive(h.disk, h.settings, false, nil))
 	h.up()
 	t.Cleanup(func() {
 		h.down()
@@ -93,9 +93,7 @@ func newCrew(t *testing.T, agents string, set func(s *protocol.Settings)) *crew 
 
 func (h *crew) must(err error) {
 	h.Helper()
-	if err != nil {
-		h.Fatal(err)
-	}
+	testenv.Must(h, err)
 }
 
 // up starts a daemon.
@@ -228,12 +226,21 @@ func (h *crew) command(who protocol.AgentID, event string, id protocol.TaskID, d
 	if data != "" {
 		m["data"] = jsontext.Value(data)
 	}
-	if epoch := h.epochOf(who, id); epoch > 0 && decide.TaskCommands()[event].Epoch || epoch > 0 && event == "fatal_error" {
+	if epoch := h.epochOf(who, id); epoch > 0 && taskCommands[event] || epoch > 0 && event == "fatal_error" {
 		m["epoch"] = epoch
 	}
 	raw, err := json.Marshal(m, json.Deterministic(true))
 	h.must(err)
 	return string(raw), message
+}
+
+// taskCommands are the commands about tasks, and whether they are a holder's, which
+// carry the epoch.
+var taskCommands = map[string]bool{
+	"create": false, "resume": false, "claim": false, "accept": false, "reject": false,
+	"start": true, "progress": true, "pause_for_approval": true, "block_on_dependency": true, "transient_error": true, "failure": true,
+	"release": true, "complete": true, "recovered": true, "cancelled": true, "fatal_error": false,
+	"approval_granted": false, "approval_denied": false, "answer": false, "amend": false, "cancel": false, "dependency_resolved": false,
 }
 
 // answers tells whether a command answers a question, whose number it carries.

@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hived/hived/eventlog"
+	"github.com/hived/hived/internal/testenv"
 	"github.com/hived/hived/protocol"
 	"github.com/hived/hived/task"
 )
@@ -32,10 +34,8 @@ func TestZombieIsFenced(t *testing.T) {
 		if now := h.router.state.Agents["berta"].Delivered; now != inbox {
 			t.Errorf("berta was told of it: %d messages, not %d", now, inbox)
 		}
-		ev, err := h.router.readEvent(no.Of)
-		if err != nil {
-			t.Fatal(err)
-		}
+		ev, err := eventlog.ReadEvent(h.disk, no.Of)
+		testenv.Must(t, err)
 		if m, ok := ev.Body.(*protocol.MessageEvent); !ok || !strings.Contains(m.Raw, "what a zombie made") || no.Epoch != 1 {
 			t.Errorf("the log keeps %v of it, with epoch %d", ev.Body, no.Epoch)
 		}

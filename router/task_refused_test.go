@@ -142,12 +142,12 @@ func TestEndedStaysEnded(t *testing.T) {
 				h.begin("anna", id)
 				end(h, id)
 				resume := map[protocol.AgentID]string{"anna": "ask human", "human": "run `hived task resume " + string(id) + "`"}
-				for event, x := range decide.TaskCommands() {
+				for event, ofHolder := range taskCommands {
 					if event == "create" || event == "resume" {
 						continue
 					}
 					who := protocol.AgentID("anna")
-					if !x.Epoch && event != "fatal_error" && event != "claim" && event != "accept" && event != "reject" {
+					if !ofHolder && event != "fatal_error" && event != "claim" && event != "accept" && event != "reject" {
 						who = protocol.Human
 					}
 					no := h.refused(protocol.CodeIllegalTransition, who, event, id, `{"reason": "again", "question": "May I?"}`)

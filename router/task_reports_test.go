@@ -2,7 +2,6 @@ package router
 
 import (
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -12,7 +11,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/hived/hived/protocol"
-	"github.com/hived/hived/router/decide"
 	"github.com/hived/hived/task"
 )
 
@@ -137,28 +135,6 @@ func (h *crew) wantIgnored(who protocol.AgentID, event string, want ...string) {
 		return
 	}
 	h.Errorf("%s got no answer to %s", who, event)
-}
-
-// TestSpecNamesWhatCommandsTake holds the table of spec §8.2 to the commands.
-func TestSpecNamesWhatCommandsTake(t *testing.T) {
-	page, err := os.ReadFile("../docs/spec.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, section, _ := strings.Cut(string(page), "**8.2 ")
-	section, _, _ = strings.Cut(section, "**8.3 ")
-	for event, x := range decide.TaskCommands() {
-		i := slices.IndexFunc(strings.Split(section, "\n"), func(line string) bool {
-			cells := strings.Split(line, "|")
-			if len(cells) != 5 || !strings.Contains(cells[1], "`"+event+"`") {
-				return false
-			}
-			return !slices.ContainsFunc(x.Takes, func(member string) bool { return !strings.Contains(cells[3], "`"+member+"`") })
-		})
-		if i < 0 {
-			t.Errorf("spec §8.2 has no row of `%s` that names all of %v", event, x.Takes)
-		}
-	}
 }
 
 // TestOffersNameNoEpoch: there is none before somebody has taken the task, and who

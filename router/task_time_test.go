@@ -1,6 +1,8 @@
 package router
 
 import (
+	"errors"
+	"io/fs"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -186,7 +188,7 @@ func TestTaskRetention(t *testing.T) {
 		if h.router.state.Tasks.Get(alone) != nil {
 			t.Error("it is still in memory")
 		}
-		if _, err := h.disk.Lstat(protocol.TaskDir(alone)); !isNotExist(err) {
+		if _, err := h.disk.Lstat(protocol.TaskDir(alone)); !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("its directory is still there: %v", err)
 		}
 		h.refused(protocol.CodeIllegalTransition, "human", "cancel", alone, "") // how it ended is known

@@ -14,9 +14,9 @@ import (
 	"github.com/hived/hived/eventlog"
 	"github.com/hived/hived/internal/durable"
 	"github.com/hived/hived/internal/durable/faultfs"
+	"github.com/hived/hived/internal/testenv"
 	"github.com/hived/hived/ledger"
 	"github.com/hived/hived/protocol"
-	"github.com/hived/hived/router/decide"
 	"github.com/hived/hived/task"
 )
 
@@ -25,7 +25,7 @@ import (
 // that begins where the one before it ended, and the files of each task are what
 // the log makes of it, and no others.
 func SameTasks(disk durable.FS) error {
-	w := taskLog{state: ledger.New(memSettings().Remember), at: map[protocol.TaskID]task.State{}, epochs: map[protocol.TaskID]uint64{}, files: map[string][]byte{}, wholes: ledger.NewWholes(func(seq protocol.Seq) (protocol.Event, error) { return readEvent(disk, seq) })}
+	w := taskLog{state: ledger.New(memSettings().Remember), at: map[protocol.TaskID]task.State{}, epochs: map[protocol.TaskID]uint64{}, files: map[string][]byte{}, wholes: ledger.NewWholes(func(seq protocol.Seq) (protocol.Event, error) { return eventlog.ReadEvent(disk, seq) })}
 	var group []protocol.Event
 	for rec, err := range eventlog.Read(disk, eventlog.Position{}) {
 		if err != nil {
@@ -71,7 +71,7 @@ func (w *taskLog) event(ev protocol.Event) {
 		w.wrong("event %s: %w", ev.Seq, err)
 	}
 	for _, c := range changes {
-		if ofTask(c.Path) {
+		if protocol.IsTaskPath(c.Path) {
 			w.files[c.Path] = c.Data // nil: it is gone
 		}
 	}
@@ -135,7 +135,7 @@ func (w *taskLog) decision(group []protocol.Event) {
 
 func tellsOfTask(m *protocol.MessageEvent) bool {
 	c, err := protocol.DecodeMessage([]byte(m.Raw))
-	_, known := decide.TaskCommands()[c.Event]
+	_, known := taskCommands[c.Event]
 	return err == nil && (known || c.Task != "")
 }
 
@@ -150,12 +150,12 @@ func (w *taskLog) disk(disk durable.FS) {
 	}
 	for p, want := range w.files {
 		have, _, err := durable.ReadFile(disk, p, -1)
-		if want == nil && !isNotExist(err) || want != nil && (err != nil || string(have) != string(want)) {
+		if want == nil && !errors.Is(err, fs.ErrNotExist) || want != nil && (err != nil || string(have) != string(want)) {
 			w.wrong("%s is %q, %w; the log says %q", p, have, err, want)
 		}
 	}
 	dirs, err := disk.ReadDir(protocol.PathTasks)
-	if err != nil && !isNotExist(err) {
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		w.errs = append(w.errs, err)
 	}
 	for _, dir := range dirs {
@@ -248,21 +248,15 @@ func TestAnswerNamesWhatWasCreated(t *testing.T) {
 	disk := memHive(t)
 	put(t, disk, "agents/alice/outbox/1.json", `{"id":"c1","to":"hive","event":"create","requires_reply":true,"data":{"tasks":[{"title":"second","to":["bob"],"needs":["x"]},{"name":"x","title":"first","to":["bob"]}]}}`)
 	put(t, disk, "agents/bob/outbox/2.json", `{"id":"c2","to":"hive","event":"claim","requires_reply":true}`)
-	if err := runOnce(disk); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, runOnce(disk))
 	state := ledger.New(memSettings().Remember)
 	answers := map[protocol.MessageID]string{}
 	for rec, err := range eventlog.Read(disk, eventlog.Position{}) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		state.Apply(rec.Event)
 		if e, ok := rec.Event.Body.(*protocol.MessageEvent); ok && e.From == protocol.Hive {
 			m, err := protocol.DecodeMessage([]byte(e.Raw))
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.Must(t, err)
 			answers[m.InReplyTo] = string(m.Data)
 		}
 	}
@@ -310,22 +304,16 @@ func TestSweptTaskLeavesNothing(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			disk := memHive(t)
 			put(t, disk, "agents/alice/outbox/t.json", `{"to":"hive","event":"create","data":{"title":"short","to":["bob"]}}`)
-			if err := runOnce(disk); err != nil {
-				t.Fatal(err)
-			}
+			testenv.Must(t, runOnce(disk))
 			list, err := disk.ReadDir(protocol.PathTasks)
 			if err != nil || len(list) != 1 {
 				t.Fatal(list, err)
 			}
 			put(t, disk, "agents/alice/outbox/u.json", `{"to":"hive","event":"cancel","task":"`+list[0].Name+`"}`)
-			if err := runOnce(disk); err != nil {
-				t.Fatal(err)
-			}
+			testenv.Must(t, runOnce(disk))
 			<-time.After(time.Second)
 			disk.FailAt(1, fs.ErrPermission, 1, func(op faultfs.Op, p string) bool { return op == faultfs.OpRemove && path.Base(p) == name })
-			if err := runWith(disk, settings); err != nil {
-				t.Fatal(err)
-			}
+			testenv.Must(t, runWith(disk, settings))
 			if list, err := disk.ReadDir(protocol.PathTasks); err != nil || len(list) != 0 {
 				t.Errorf("%s was removed last, and %v is left, %v", name, list, err)
 			}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/hived/hived/internal/durable"
 	"github.com/hived/hived/internal/durable/faultfs"
+	"github.com/hived/hived/internal/testenv"
 	"github.com/hived/hived/mailbox"
 	"github.com/hived/hived/protocol"
 )
@@ -17,10 +18,10 @@ import (
 func oneLetter(t *testing.T) (disk *faultfs.Mem, file, text string) {
 	t.Helper()
 	l := newLooker(t, 3, attentive{}, nil)
-	l.thorough()
+	l.agenda.scrubAll()
 	l.steps()
 	put(t, l.disk.FS, "agents/alice/outbox/1.json", `{"to":"bob","body":"x"}`)
-	l.hints([]mailbox.Hint{{Agent: "alice", Part: mailbox.PartOutbox}})
+	l.agenda.hints(l.now, []mailbox.Hint{{Agent: "alice", Part: mailbox.PartOutbox}})
 	l.steps()
 	disk = l.disk.FS.(*faultfs.Mem) //nolint:forcetypeassert // it is one
 	for name := range l.state.Agents["bob"].Inbox.Names() {
@@ -36,9 +37,7 @@ func holding(t *testing.T, disk durable.FS, name string) string {
 	if errors.Is(err, fs.ErrNotExist) {
 		return "none"
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	return string(data)
 }
 
@@ -59,9 +58,7 @@ func TestMovedAwayWhileTorn(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			disk, file, text := oneLetter(t)
 			inbox, done := "agents/bob/inbox/"+file, "agents/bob/inbox/.done/"+file
-			if err := disk.Remove(inbox); err != nil {
-				t.Fatal(err)
-			}
+			testenv.Must(t, disk.Remove(inbox))
 			put(t, disk, done, tt.left(text))
 			handled := 0
 			l := lookAgain(t, disk, attentive{}, func(cfg *Config) {
@@ -92,16 +89,13 @@ func TestTornWhileTheDiskRefuses(t *testing.T) {
 	refusing := &refusingDisk{FS: disk, name: inbox}
 	l := &looker{T: t, disk: &counting{FS: refusing}, now: time.Now()}
 	var err error
-	if l.Router, err = open(l.disk, Config{Settings: protocol.DefaultSettings()}, attentive{}); err != nil {
-		t.Fatal(err)
-	}
+	l.Router, err = open(l.disk, Config{Settings: protocol.DefaultSettings()}, attentive{})
+	testenv.Must(t, err)
 	t.Cleanup(func() { l.events.Close() })
-	l.equal("owed", len(l.debts), 1)
-	if err := disk.Rename(inbox, done); err != nil {
-		t.Fatal(err)
-	}
+	l.equal("owed", l.place.Backlog().Files, 1)
+	testenv.Must(t, disk.Rename(inbox, done))
 	l.settle()
-	l.equal("owed", len(l.debts), 1)
+	l.equal("owed", l.place.Backlog().Files, 1)
 	refusing.name = ""
 	l.settle()
 	l.equal("inbox and .done", []string{holding(t, disk, inbox), holding(t, disk, done)}, []string{text, "none"})
@@ -137,11 +131,9 @@ func TestRewrittenInPlace(t *testing.T) {
 	l.settle()
 	write := func(text string) {
 		t.Helper()
-		if err := disk.Remove(inbox); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, disk.Remove(inbox))
 		put(t, disk, inbox, text)
-		l.hints([]mailbox.Hint{{Agent: "bob", Part: mailbox.PartAltered}})
+		l.agenda.hints(l.now, []mailbox.Hint{{Agent: "bob", Part: mailbox.PartAltered}})
 		l.steps()
 	}
 	for _, part := range []string{"", "he", "hello"} {

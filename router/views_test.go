@@ -11,6 +11,7 @@ import (
 	"github.com/hived/hived/eventlog"
 	"github.com/hived/hived/internal/durable"
 	"github.com/hived/hived/internal/durable/faultfs"
+	"github.com/hived/hived/internal/testenv"
 	"github.com/hived/hived/ledger"
 	"github.com/hived/hived/protocol"
 	"github.com/hived/hived/task"
@@ -22,9 +23,7 @@ func readViews(t *testing.T, disk durable.FS) (last protocol.Seq, filed map[stri
 	t.Helper()
 	filed, state = map[string]int{}, ledger.New(memSettings().Remember)
 	for rec, err := range eventlog.Read(disk, eventlog.Position{}) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		last = rec.Event.Seq
 		state.Apply(rec.Event)
 		if e, ok := rec.Event.Body.(*protocol.FileEvent); ok {
@@ -68,9 +67,7 @@ func TestViewsHaveNoEvents(t *testing.T) {
 					put(t, disk, fmt.Sprintf("agents/%s/outbox/%03d.json", who, n), text)
 				}
 				run := func() {
-					if err := runWith(disk, set); err != nil {
-						t.Fatal(err)
-					}
+					testenv.Must(t, runWith(disk, set))
 					<-time.After(time.Second)
 				}
 				if paused {
@@ -110,19 +107,13 @@ func TestViewsComeBack(t *testing.T) {
 	t.Parallel()
 	disk := memHive(t)
 	put(t, disk, "agents/alice/outbox/1.json", `{"to":"hive","event":"create","data":{"title":"one","to":["bob"]}}`)
-	if err := runOnce(disk); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, runOnce(disk))
 	_, _, state := readViews(t, disk)
 	for p := range state.AllViews {
-		if err := disk.Remove(p); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, disk.Remove(p))
 	}
 	put(t, disk, protocol.PathRegistry, "{}")
-	if err := runOnce(disk); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, runOnce(disk))
 	_, _, state = readViews(t, disk)
 	if err := sameViews(disk, state); err != nil {
 		t.Error(err)
@@ -135,9 +126,7 @@ func TestViewLeftBehindByACrash(t *testing.T) {
 	t.Parallel()
 	disk := memHive(t)
 	put(t, disk, "agents/alice/outbox/1.json", `{"to":"hive","event":"create","data":{"title":"one","to":["bob"]}}`)
-	if err := runOnce(disk); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, runOnce(disk))
 	before := map[string][]byte{}
 	_, _, state := readViews(t, disk)
 	for p := range state.AllViews {
@@ -151,9 +140,7 @@ func TestViewLeftBehindByACrash(t *testing.T) {
 	for p, data := range before {
 		put(t, disk, p, string(data))
 	}
-	if err := runOnce(disk); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, runOnce(disk))
 	_, _, state = readViews(t, disk)
 	if err := sameViews(disk, state); err != nil {
 		t.Error(err)
@@ -166,25 +153,19 @@ func TestOldHiveKeepsItsViewsUntilTheyChange(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		disk := oldHive(t)
-		if err := runOnce(disk); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, runOnce(disk))
 		if _, filed, state := readViews(t, disk); filed[protocol.PathRegistry] == 0 || !state.ViewsAreFiles() {
 			t.Fatalf("a log of format 1 holds %v", filed)
 		}
 		put(t, disk, "agents/alice/outbox/1.json", `{"to":"bob","body":"x"}`)
-		if err := runOnce(disk); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, runOnce(disk))
 		_, filed, state := readViews(t, disk)
 		if _, ok := state.View(protocol.PathRegistry); ok {
 			t.Error("the roster is a view, and nothing changed it")
 		}
 		put(t, disk, "agents/human/outbox/1.json", `{"to":"hive","event":"agent-hold","data":{"agent":"bob"}}`)
 		put(t, disk, "agents/alice/outbox/2.json", `{"to":"hive","event":"create","data":{"title":"one","to":["bob"]}}`)
-		if err := runOnce(disk); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, runOnce(disk))
 		last, now, state := readViews(t, disk)
 		if now[protocol.PathRegistry] != filed[protocol.PathRegistry] || len(now) != len(filed) {
 			t.Errorf("the log holds %v, and held %v", now, filed)

@@ -329,11 +329,8 @@ func (t *Task) adopt(ev protocol.Event, e *protocol.TaskEvent, at Moment) error 
 		t.ResultAt = ev.Seq
 	}
 	t.adoptQuestions(ev.Seq, x)
-	if Ended(e.To) {
-		if e.To != Completed {
-			t.Lacked = t.Needs
-		}
-		t.Needs = nil
+	if e.To == Completed {
+		t.needs = nil
 	}
 	t.history = t.history.with(stepOf(ev, e))
 	return nil
@@ -353,7 +350,7 @@ func (t *Task) adoptQuestions(seq protocol.Seq, x *protocol.AdoptedTask) {
 	}
 	q.Ask, q.Text = x.Open.Ask, x.Open.Question
 	for _, a := range x.Open.Answers {
-		t.Votes = append(t.Votes, a.By)
+		q.Given = append(q.Given, a.By)
 	}
 	if len(x.Open.Answers) > 0 {
 		t.Questions = q.answered(q.Ask, seq)

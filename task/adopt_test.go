@@ -8,6 +8,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/hived/hived/internal/testenv"
 	"github.com/hived/hived/protocol"
 )
 
@@ -18,9 +19,7 @@ func filesAfter(tb testing.TB, s *story, events ...protocol.TaskEvent) map[strin
 	files := map[string][]byte{}
 	put := func(changes []protocol.Change, err error) {
 		tb.Helper()
-		if err != nil {
-			tb.Fatal(err)
-		}
+		testenv.Must(tb, err)
 		for _, c := range changes {
 			files[strings.TrimPrefix(c.Path, protocol.TaskDir(one)+"/")] = c.Data
 		}
@@ -31,9 +30,7 @@ func filesAfter(tb testing.TB, s *story, events ...protocol.TaskEvent) map[strin
 		put(Changes(protocol.Event{Seq: s.seq, TS: s.now}, full))
 	}
 	doc, err := Document(s.Get(one))
-	if err != nil {
-		tb.Fatal(err)
-	}
+	testenv.Must(tb, err)
 	files[protocol.TaskView] = doc
 	return files
 }
@@ -42,9 +39,7 @@ func filesAfter(tb testing.TB, s *story, events ...protocol.TaskEvent) map[strin
 func workedOn(tb testing.TB, more ...protocol.TaskEvent) map[string][]byte {
 	tb.Helper()
 	c, err := NewCheckpoint(&protocol.TaskReport{Milestone: "m", Checkpoint: jsontext.Value(`{"a":1}`)}, nil)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	testenv.Must(tb, err)
 	return filesAfter(tb, newStory(tb), append([]protocol.TaskEvent{
 		{Event: Create, By: "planner", Spec: &protocol.TaskSpec{Title: "mend the roof", Gate: "make"}, GateBy: "planner"},
 		{Event: Claim, By: "alice"},
@@ -117,9 +112,7 @@ func TestAdopt(t *testing.T) {
 			b := NewBook()
 			b.ViewsFrom(1)
 			ev := protocol.Event{Seq: 3, TS: start.AddDate(0, 1, 0)}
-			if err := b.Apply(ev, &again); err != nil {
-				t.Fatal(err)
-			}
+			testenv.Must(t, b.Apply(ev, &again))
 			x := b.Get(one)
 			if x.State != tt.state || x.Epoch != tt.epoch || x.Holder != tt.holder && !Ended(x.State) {
 				t.Errorf("it is %s at epoch %d with %q, and should be %s at %d with %q", x.State, x.Epoch, x.Holder, tt.state, tt.epoch, tt.holder)
@@ -159,9 +152,7 @@ func TestAdoptedQuestions(t *testing.T) {
 		protocol.TaskEvent{Event: ApprovalVote, By: "bob", Answered: vote},
 	)
 	e, err := Adopt(one, files, func(protocol.AgentID) bool { return true })
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	after := newStory(t)
 	again := filesAfter(t, after, e)
 	for _, name := range []string{"answers/45.json", "answers/47.json", "brief.json"} {
@@ -170,8 +161,8 @@ func TestAdoptedQuestions(t *testing.T) {
 		}
 	}
 	x := after.Get(one)
-	if ask, text := x.Open(); ask != 47 || text != "and now?" || !cmp.Equal(x.Votes, []protocol.AgentID{"bob"}) || x.Questions.Count != 2 {
-		t.Errorf("question %d, %q, of %d, with the votes of %v", ask, text, x.Questions.Count, x.Votes)
+	if ask, text := x.Open(); ask != 47 || text != "and now?" || !cmp.Equal(x.Questions.Votes(), []protocol.AgentID{"bob"}) || x.Questions.Count != 2 {
+		t.Errorf("question %d, %q, of %d, with the votes of %v", ask, text, x.Questions.Count, x.Questions.Votes())
 	}
 	after.on("human", ApprovalGranted)
 	after.on("alice", PauseForApproval)
@@ -191,11 +182,9 @@ func TestAdoptedVoteWithoutItsFile(t *testing.T) {
 		protocol.TaskEvent{Event: ApprovalVote, By: "bob"},
 	)
 	e, err := Adopt(one, files, func(protocol.AgentID) bool { return true })
-	if err != nil {
-		t.Fatal(err)
-	}
-	if x := newStory(t).do(e); !cmp.Equal(x.Votes, []protocol.AgentID{"bob"}) {
-		t.Errorf("it has the votes of %v", x.Votes)
+	testenv.Must(t, err)
+	if x := newStory(t).do(e); !cmp.Equal(x.Questions.Votes(), []protocol.AgentID{"bob"}) {
+		t.Errorf("it has the votes of %v", x.Questions.Votes())
 	}
 }
 
@@ -208,18 +197,12 @@ func FuzzAdopt(f *testing.F) {
 	f.Fuzz(func(t *testing.T, view, brief, checkpoint, answer []byte) {
 		e, damaged := Adopt(one, map[string][]byte{"task.json": view, "brief.json": brief, "checkpoint.json": checkpoint, "answers/5.json": answer}, func(id protocol.AgentID) bool { return id == "alice" })
 		line, err := json.Marshal(&e)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		var again protocol.TaskEvent
-		if err := json.Unmarshal(line, &again); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, json.Unmarshal(line, &again))
 		b := NewBook()
 		b.ViewsFrom(1)
-		if err := b.Apply(protocol.Event{Seq: 3, TS: start}, &again); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, b.Apply(protocol.Event{Seq: 3, TS: start}, &again))
 		restored(t, records(b))
 		var seen View
 		if json.Unmarshal(view, &seen) == nil && damaged == nil && b.Get(one).Epoch < seen.Epoch {

@@ -20,6 +20,7 @@ type Book struct {
 	views    protocol.Seq                          // from this event on task.json is a view; zero: it has events of its own
 	waiting  waiting
 	line     lineage
+	stopped  map[protocol.TaskID]bool // hived could not decide about them: their clocks stand still; nil where there is none
 	Stats    Stats
 	restored bool            // the head of a snapshot was read,
 	newest   protocol.TaskID // and the tasks up to this one
@@ -122,7 +123,7 @@ func (b *Book) Lost(t *Task) *Task {
 func (t *Task) waitsFor() []protocol.TaskID {
 	switch t.State {
 	case Unassigned:
-		return t.Needs
+		return t.needs
 	case Blocked:
 		return t.BlockedOn
 	}
@@ -151,6 +152,9 @@ func (b *Book) Apply(ev protocol.Event, e *protocol.TaskEvent) error {
 	t.shift = b.shift
 	if b.views > 0 {
 		t.Viewed = ev.Seq
+	}
+	if e.Of > 0 {
+		delete(b.stopped, t.ID)
 	}
 	b.wait(t, was.waitsFor(), t.waitsFor())
 	b.waiting.moved(t, &was)
@@ -183,7 +187,26 @@ func (b *Book) wait(t *Task, before, after []protocol.TaskID) {
 // Rejected counts a command that changed nothing.
 func (b *Book) Rejected(e *protocol.TaskRejectedEvent) {
 	b.Stats.Rejected[e.Code]++
+	delete(b.stopped, protocol.TaskID(e.Task))
 }
+
+// Stop has the clocks of a task stand still, because hived could not decide about
+// it, until the next command about the task (spec §3.10).
+func (b *Book) Stop(id protocol.TaskID) {
+	if b.tasks[id] == nil {
+		return
+	}
+	if b.stopped == nil {
+		b.stopped = map[protocol.TaskID]bool{}
+	}
+	b.stopped[id] = true
+}
+
+// Stopped reports whether the clocks of a task stand still.
+func (b *Book) Stopped(id protocol.TaskID) bool { return b.stopped[id] }
+
+// AllStopped lists the tasks whose clocks stand still, in the order of their ids.
+func (b *Book) AllStopped() []protocol.TaskID { return slices.Sorted(maps.Keys(b.stopped)) }
 
 // ViewsFrom says that from an event on task.json has no events of its own; with
 // zero, that it has. The first of several says it.
@@ -215,6 +238,7 @@ func (b *Book) Forget(id protocol.TaskID) {
 	b.line.leaves(t)
 	b.Stats.States[t.State]--
 	delete(b.tasks, id)
+	delete(b.stopped, id)
 }
 
 // Best orders tasks by what is to be done first: priority, then age.

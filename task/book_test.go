@@ -75,7 +75,7 @@ func TestDependencies(t *testing.T) {
 	}
 	s.to(two, "bob", FatalError)
 	s.to(four, protocol.Hive, DependencyFailed)
-	if got := append(s.Children(two), s.Children(one)...); !slices.Equal(got, []protocol.TaskID{three}) || s.Get(four).Needs != nil {
+	if got := append(s.Children(two), s.Children(one)...); !slices.Equal(got, []protocol.TaskID{three}) || s.Get(four).Needs() != nil {
 		t.Errorf("%v wait", got)
 	}
 	s.Forget(three)
@@ -260,5 +260,40 @@ func TestStats(t *testing.T) {
 	}
 	if r := NewBook().Report(start); r.RetryRate != 0 || r.MeanTimeToRecov != 0 {
 		t.Errorf("of nothing: %+v", r)
+	}
+}
+
+// TestStop: the clocks of a task stand still until the next command about it, taken
+// or refused, and a snapshot knows it.
+func TestStop(t *testing.T) {
+	for name, tt := range map[string]struct {
+		then func(s *story)
+		want bool
+	}{
+		"nothing happens": {func(*story) {}, true},
+		"hived does something": {func(s *story) {
+			s.do(protocol.TaskEvent{Task: one, Event: Offer, By: protocol.Hive, Agents: []protocol.AgentID{"a"}})
+		}, true},
+		"a command is carried out":  {func(s *story) { s.do(protocol.TaskEvent{Task: one, Event: Claim, By: "a", Of: 7}) }, false},
+		"a command is refused":      {func(s *story) { s.Rejected(&protocol.TaskRejectedEvent{Task: string(one), Of: 7}) }, false},
+		"it is forgotten":           {func(s *story) { s.Forget(one) }, false},
+		"another is commanded":      {func(s *story) { s.Rejected(&protocol.TaskRejectedEvent{Task: "x", Of: 7}) }, true},
+		"one that is not there too": {func(s *story) { s.Stop("x") }, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newStory(t)
+			s.create(one)
+			s.Stop(one)
+			tt.then(s)
+			b := restored(t, records(s.Book))
+			if diff := cmp.Diff(s.Book, b, sameBook); diff != "" && tt.want {
+				t.Error(diff)
+			}
+			for _, b := range []*Book{s.Book, b} {
+				if b.Stopped(one) != tt.want || b.Stopped("x") || len(b.AllStopped()) == 1 != tt.want {
+					t.Errorf("%v are stopped", b.AllStopped())
+				}
+			}
+		})
 	}
 }

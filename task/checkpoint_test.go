@@ -6,6 +6,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/hived/hived/internal/testenv"
 	"github.com/hived/hived/protocol"
 )
 
@@ -69,9 +70,7 @@ func TestMergePatchHostile(t *testing.T) {
 func checkpointOf(t *testing.T, r protocol.TaskReport, last *protocol.Checkpoint) *protocol.Checkpoint {
 	t.Helper()
 	c, err := NewCheckpoint(&r, last)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	return c
 }
 

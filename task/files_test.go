@@ -10,6 +10,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/hived/hived/internal/testenv"
 	"github.com/hived/hived/protocol"
 )
 
@@ -90,9 +91,7 @@ func TestChanges(t *testing.T) {
 	} {
 		tt.e.Task = one
 		list, err := Changes(protocol.Event{Seq: 7, TS: start.In(time.FixedZone("", 3600))}, &tt.e)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		got := map[string]string{}
 		for _, c := range list {
 			if c.Op != protocol.Put {
@@ -123,13 +122,9 @@ func TestChangesComeBack(t *testing.T) {
 		}
 		ev := protocol.Event{Seq: 1, TS: start.Add(123456789), Body: e}
 		line, _, err := protocol.AppendLine(nil, ev, protocol.Sum{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		back, _, err := protocol.DecodeLine(bytes.TrimSuffix(line, []byte("\n")))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		again, ok := back.Body.(*protocol.TaskEvent)
 		if !ok {
 			t.Fatalf("%T", back.Body)

@@ -40,24 +40,24 @@ func newLineage() lineage {
 // entered takes note of a task that was created or restored, and ended of one that
 // failed or was cancelled.
 func (l *lineage) entered(t *Task) {
-	if t.Resumes != "" {
-		insert(l.heirs, t.Resumes, t.ID)
+	if was := t.Terms().Resumes; was != "" {
+		insert(l.heirs, was, t.ID)
 	}
 	l.ended(t)
 }
 
 func (l *lineage) ended(t *Task) {
-	for _, need := range t.Lacked {
+	for _, need := range t.Lacked() {
 		insert(l.kin, need, t.ID)
 	}
 }
 
 // leaves takes note of a task that is forgotten.
 func (l *lineage) leaves(t *Task) {
-	if t.Resumes != "" {
-		remove(l.heirs, t.Resumes, t.ID)
+	if was := t.Terms().Resumes; was != "" {
+		remove(l.heirs, was, t.ID)
 	}
-	for _, need := range t.Lacked {
+	for _, need := range t.Lacked() {
 		remove(l.kin, need, t.ID)
 	}
 	if Ended(t.State) {

@@ -9,12 +9,13 @@ import (
 // Questions are what a task asked people (spec §8.5). They are never changed:
 // what happens makes others of them, so that a task as it was before keeps its own.
 type Questions struct {
-	Count    int32        // in its life
-	Last     protocol.Seq // the number of the last one, open or not
-	Ask      protocol.Seq // the number of the open one; zero: none is open
-	Text     string       // of the open one
-	Voted    protocol.Seq // the event that brought the last answer to the open one; zero: there is none
-	Answered []Answered   // those that were answered, the oldest first
+	Count    int32              // in its life
+	Last     protocol.Seq       // the number of the last one, open or not
+	Ask      protocol.Seq       // the number of the open one; zero: none is open
+	Text     string             // of the open one
+	Voted    protocol.Seq       // the event that brought the last answer to the open one; zero: there is none
+	Given    []protocol.AgentID // who approved of the open one
+	Answered []Answered         // those that were answered, the oldest first
 }
 
 // Answered is a question that was answered: its number, and the event that brought
@@ -55,9 +56,27 @@ func (q *Questions) ask(seq protocol.Seq, e *protocol.TaskEvent) *Questions {
 	return next
 }
 
+// Votes are who approved of what is asked now.
+func (q *Questions) Votes() []protocol.AgentID {
+	if q == nil {
+		return nil
+	}
+	return q.Given
+}
+
+// approved takes note of one who approves of the open question.
+func (q *Questions) approved(by protocol.AgentID) *Questions {
+	next := Questions{}
+	if q != nil {
+		next = *q
+	}
+	next.Given = append(slices.Clone(next.Given), by)
+	return &next
+}
+
 // closed are the questions when nothing is waited for any more.
 func (q *Questions) closed() *Questions {
-	if q == nil || q.Ask == 0 {
+	if q == nil || q.Ask == 0 && q.Given == nil {
 		return q
 	}
 	return &Questions{Count: q.Count, Last: q.Last, Answered: q.Answered}
@@ -133,11 +152,11 @@ func (t *Task) openQuestion() *OpenQuestion {
 	if ask == 0 {
 		return nil
 	}
-	needed := max(1, int(t.Needed))
+	needed := max(1, int(t.Terms().Needed))
 	if t.State == Blocked {
 		needed = 1
 	}
-	return &OpenQuestion{Ask: ask, Question: text, Approvers: t.answerers(), Needed: needed, Given: append([]protocol.AgentID{}, t.Votes...)}
+	return &OpenQuestion{Ask: ask, Question: text, Approvers: t.answerers(), Needed: needed, Given: append([]protocol.AgentID{}, t.Questions.Given...)}
 }
 
 // ApproverRole is the role or capability of those who may approve where a task
@@ -146,16 +165,16 @@ const ApproverRole = "approver"
 
 // answerers are the addresses of those who may answer what a task asks.
 func (t *Task) answerers() []protocol.Address {
-	switch {
+	switch terms := t.Terms(); {
 	case t.State == Blocked:
 		list := []protocol.Address{protocol.Address(t.Creator), protocol.Address(protocol.Lead), protocol.Address(protocol.Human)}
 		if t.Creator == protocol.Human || t.Creator == protocol.Hive {
 			list = list[1:]
 		}
 		return list
-	case len(t.Approvers) > 0:
-		return t.Approvers
-	case t.Needed > 1:
+	case len(terms.Approvers) > 0:
+		return terms.Approvers
+	case terms.Needed > 1:
 		return []protocol.Address{protocol.Address(protocol.Human), protocol.Address(protocol.Lead), "@" + ApproverRole}
 	}
 	return []protocol.Address{protocol.Address(protocol.Human)}

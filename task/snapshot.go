@@ -114,6 +114,9 @@ func (b *Book) head(w *writer) {
 	}
 	w.varint(int64(s.Recovering))
 	b.line.encode(w)
+	if len(b.stopped) > 0 { // few heads have it, and none of before did
+		writeList(w, b.AllStopped())
+	}
 }
 
 func (b *Book) decodeHead(r *reader) {
@@ -130,6 +133,12 @@ func (b *Book) decodeHead(r *reader) {
 	}
 	s.Recovering = time.Duration(r.varint())
 	b.line.decode(r)
+	if len(r.b) > 0 {
+		b.stopped = map[protocol.TaskID]bool{}
+		for _, id := range readList[protocol.TaskID](r) {
+			b.stopped[id] = true
+		}
+	}
 }
 
 func writeMap[K ~string, V any](w *writer, m map[K]V, value func(V)) {
@@ -148,17 +157,18 @@ func readMap[K ~string, V any](r *reader, m map[K]V, value func() V) {
 }
 
 func (t *Task) encode(w *writer) {
-	for _, s := range []string{string(t.ID), t.Title, string(t.Creator), string(t.Resumes), string(t.Repairs), string(t.State), string(t.Holder), string(t.Category), t.Reason, t.Milestone} {
+	terms := t.Terms()
+	for _, s := range []string{string(t.ID), t.Title, string(t.Creator), string(terms.Resumes), string(terms.Repairs), string(t.State), string(t.Holder), string(t.Category), t.Reason, t.Milestone} {
 		w.text(s)
 	}
 	writeList(w, t.To)
-	writeList(w, t.Needs)
-	writeList(w, t.Lacked)
-	writeList(w, t.Approvers)
+	writeList(w, t.Needs())
+	writeList(w, t.Lacked())
+	writeList(w, terms.Approvers)
 	writeList(w, t.Offered)
 	writeList(w, t.Declined)
 	writeList(w, t.BlockedOn)
-	writeList(w, t.Votes)
+	writeList(w, t.Questions.Votes())
 	writeList(w, t.takers)
 	for _, n := range t.counts() {
 		w.int(*n)
@@ -170,7 +180,7 @@ func (t *Task) encode(w *writer) {
 		w.uvarint(uint64(*seq))
 	}
 	w.uvarint(t.Epoch)
-	for _, n := range t.shorts() {
+	for _, n := range t.shorts(&terms) {
 		w.int(int(*n))
 	}
 	w.flag(t.Gated)
@@ -190,8 +200,8 @@ func (t *Task) counts() []*int {
 	return []*int{&t.Priority, &t.Attempt, &t.Retries}
 }
 
-func (t *Task) shorts() []*int32 {
-	return []*int32{&t.links, &t.patched, &t.Depth, &t.Needed, &t.Version, &t.Rounds, &t.Ignored, &t.Fruitless}
+func (t *Task) shorts(terms *Terms) []*int32 {
+	return []*int32{&t.links, &t.patched, &terms.Depth, &terms.Needed, &t.Version, &t.Rounds, &t.Ignored, &t.Fruitless}
 }
 
 func (t *Task) moments() []*Moment {
@@ -203,13 +213,16 @@ func (t *Task) seqs() []*protocol.Seq {
 }
 
 func decodeTask(r *reader) *Task {
-	t := &Task{
-		ID: protocol.TaskID(r.text()), Title: r.text(), Creator: protocol.AgentID(r.text()), Resumes: protocol.TaskID(r.text()), Repairs: protocol.TaskID(r.text()),
-		State: State(r.text()), Holder: protocol.AgentID(r.text()), Category: protocol.Category(r.text()), Reason: r.text(), Milestone: r.text(),
-		To: readList[protocol.Address](r), Needs: readList[protocol.TaskID](r), Lacked: readList[protocol.TaskID](r), Approvers: readList[protocol.Address](r),
-		Offered: readList[protocol.AgentID](r), Declined: readList[protocol.AgentID](r), BlockedOn: readList[protocol.TaskID](r), Votes: readList[protocol.AgentID](r),
-		takers: readList[protocol.AgentID](r),
-	}
+	t, terms := &Task{}, Terms{}
+	t.ID, t.Title, t.Creator = protocol.TaskID(r.text()), r.text(), protocol.AgentID(r.text())
+	terms.Resumes, terms.Repairs = protocol.TaskID(r.text()), protocol.TaskID(r.text())
+	t.State, t.Holder, t.Category, t.Reason, t.Milestone = State(r.text()), protocol.AgentID(r.text()), protocol.Category(r.text()), r.text(), r.text()
+	t.To, t.needs = readList[protocol.Address](r), readList[protocol.TaskID](r)
+	t.needs = append(t.needs, readList[protocol.TaskID](r)...)
+	terms.Approvers = readList[protocol.Address](r)
+	t.Offered, t.Declined, t.BlockedOn = readList[protocol.AgentID](r), readList[protocol.AgentID](r), readList[protocol.TaskID](r)
+	votes := readList[protocol.AgentID](r)
+	t.takers = readList[protocol.AgentID](r)
 	for _, n := range t.counts() {
 		*n = int(r.varint())
 	}
@@ -220,7 +233,7 @@ func decodeTask(r *reader) *Task {
 		*seq = protocol.Seq(r.uvarint())
 	}
 	t.Epoch = r.uvarint()
-	for _, n := range t.shorts() {
+	for _, n := range t.shorts(&terms) {
 		*n = int32(r.varint()) //nolint:gosec // refused where it is not the same
 	}
 	t.Gated, t.Stranded = r.uvarint() == 1, r.uvarint() == 1
@@ -229,7 +242,10 @@ func decodeTask(r *reader) *Task {
 		t.CheckpointSum[i] = r.byte()
 	}
 	t.created, t.shift = r.varint(), time.Duration(r.varint())
-	t.Questions = decodeQuestions(r)
+	t.SetTerms(terms)
+	if t.Questions = decodeQuestions(r); t.Questions != nil {
+		t.Questions.Given = votes
+	}
 	t.Left = decodeLeaving(r)
 	t.history = []byte(r.text())
 	if !slices.Contains(stateCodes, t.State) || !t.history.whole() {

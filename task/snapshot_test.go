@@ -6,6 +6,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/hived/hived/internal/testenv"
 	"github.com/hived/hived/protocol"
 )
 
@@ -22,9 +23,7 @@ func restored(tb testing.TB, list []string) *Book {
 	tb.Helper()
 	b := NewBook()
 	for _, r := range list {
-		if err := b.Restore([]byte(r)); err != nil {
-			tb.Fatal(err)
-		}
+		testenv.Must(tb, b.Restore([]byte(r)))
 	}
 	return b
 }

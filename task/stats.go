@@ -23,6 +23,17 @@ func newStats() Stats {
 	return Stats{States: map[State]int{}, Spent: map[State]time.Duration{}, Transitions: map[Event]uint64{}, Rejected: map[protocol.Code]uint64{}}
 }
 
+// Counts returns how many tasks are in each state in which there are any.
+func (s *Stats) Counts() map[string]int {
+	counts := map[string]int{}
+	for state, n := range s.States {
+		if n > 0 {
+			counts[string(state)] = n
+		}
+	}
+	return counts
+}
+
 // count takes in an event that a task, as it was before, has taken. In a log of
 // format 1 waits are no breaks.
 func (s *Stats) count(was, t *Task, e *protocol.TaskEvent, at Moment, waits bool) {

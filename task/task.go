@@ -33,17 +33,12 @@ type Task struct {
 	Title   string // at most titleMost characters
 	Creator protocol.AgentID
 	To      []protocol.Address // who may have it; none: any agent
-	Needs   []protocol.TaskID  // what it waits for, or waited for, as created
-	Lacked  []protocol.TaskID  // what one needed that failed or was cancelled
-	Resumes protocol.TaskID
-	Repairs protocol.TaskID
+	needs   []protocol.TaskID  // as created; see Needs and Lacked
+	terms   *Terms             // nil: its brief says nothing of them
 
 	Priority  int
-	Depth     int32              // of repairs
-	Needed    int32              // approvals
-	Version   int32              // of the brief; zero: it is as it was created
-	Fruitless int32              // executions in a row that reached nothing new
-	Approvers []protocol.Address // none: human, see package router
+	Version   int32 // of the brief; zero: it is as it was created
+	Fruitless int32 // executions in a row that reached nothing new
 
 	State   State
 	Since   Moment // in this state
@@ -61,7 +56,6 @@ type Task struct {
 	Progressed Moment // it reached something new, or a wait was over
 	Cancelling Moment // since it was asked to cancel; zero: it was not
 	BlockedOn  []protocol.TaskID
-	Votes      []protocol.AgentID
 	Category   protocol.Category // of the failure that led here
 	Reason     string            // why it is where it is, whole
 
@@ -92,12 +86,47 @@ type Task struct {
 	Stranded bool   // hived took it from its holder and nobody has had it since; of a failed one: it was tried in vain
 	Spent    bool   // the epoch's holder may report nothing any more
 	Reminded bool
+}
 
-	// Queued, Resting, Asked, Wake and Taken (when it was seen to be taken) belong to
-	// package router, which knows from them what it has planned for the task. They are
-	// no part of its state.
-	Queued, Resting, Asked bool
-	Wake, Taken            Moment
+// Terms are what few briefs say. They are never changed: an amended brief has
+// others, so that a task as it was before keeps its own.
+type Terms struct {
+	Resumes   protocol.TaskID
+	Repairs   protocol.TaskID
+	Depth     int32              // of repairs
+	Needed    int32              // approvals
+	Approvers []protocol.Address // none: human, see package router
+}
+
+// Terms gives them; the zero value where the brief says nothing of them.
+func (t *Task) Terms() Terms {
+	if t.terms == nil {
+		return Terms{}
+	}
+	return *t.terms
+}
+
+// SetTerms replaces them.
+func (t *Task) SetTerms(x Terms) {
+	if t.terms = nil; x.Resumes != "" || x.Repairs != "" || x.Depth != 0 || x.Needed != 0 || x.Approvers != nil {
+		t.terms = &x
+	}
+}
+
+// Needs is what a task that has not ended waits for, or waited for, as created.
+func (t *Task) Needs() []protocol.TaskID {
+	if Ended(t.State) {
+		return nil
+	}
+	return t.needs
+}
+
+// Lacked is what one needed that failed or was cancelled.
+func (t *Task) Lacked() []protocol.TaskID {
+	if Ended(t.State) {
+		return t.needs
+	}
+	return nil
 }
 
 // titleMost is the longest title and milestone that is kept in memory, in
@@ -167,7 +196,7 @@ func or[S ~string](s S, none string) string {
 
 // leave forgets what belongs to a state alone.
 func (t *Task) leave() {
-	t.Offered, t.Votes, t.BlockedOn = nil, nil, nil
+	t.Offered, t.BlockedOn = nil, nil
 	t.Questions = t.Questions.closed()
 	t.NotBefore, t.Until, t.Expected = 0, 0, 0
 	t.Reminded = false
@@ -192,7 +221,7 @@ func (t *Task) take(ev protocol.Event, e *protocol.TaskEvent, at Moment) {
 		}
 		t.Questions = t.Questions.ask(ev.Seq, e)
 	case ApprovalVote:
-		t.Votes = append(slices.Clone(t.Votes), e.By)
+		t.Questions = t.Questions.approved(e.By)
 	case Remind:
 		t.Reminded = true
 	case BlockOnDependency:
@@ -273,20 +302,21 @@ func (t *Task) lose(ev protocol.Event, e *protocol.TaskEvent) {
 // word takes the task from it: its epoch is spent.
 func (t *Task) end(e *protocol.TaskEvent) {
 	t.Stranded = e.From == Unassigned && e.Event == MaxRetriesExceeded
-	if t.State != Completed {
-		t.Lacked = t.Needs
+	if t.Declined = nil; t.State == Completed {
+		t.needs = nil
 	}
-	t.Needs, t.Declined = nil, nil
 	t.Spent = t.Spent || e.By != t.Holder
 }
 
 func (t *Task) create(ev protocol.Event, e *protocol.TaskEvent) {
 	t.ID, t.Creator, t.BriefAt, t.created = e.Task, e.By, ev.Seq, ev.TS.UnixNano()
-	t.Needs, t.Resumes, t.Repairs, t.Depth = own(e.Needs), e.Resumes, e.Repairs, short(e.Depth)
+	t.needs = own(e.Needs)
+	terms := Terms{Resumes: e.Resumes, Repairs: e.Repairs, Depth: short(e.Depth)}
 	if s := e.Spec; s != nil {
 		t.Title, t.Priority = protocol.Cut(s.Title, titleMost), s.Priority
-		t.To, t.Approvers, t.Needed = own(s.To), own(s.Approvers), short(s.Approvals)
+		t.To, terms.Approvers, terms.Needed = own(s.To), own(s.Approvers), short(s.Approvals)
 	}
+	t.SetTerms(terms)
 }
 
 // amend takes what became of the brief.
@@ -296,7 +326,9 @@ func (t *Task) amend(ev protocol.Event, e *protocol.TaskEvent) {
 		return
 	}
 	t.Title, t.BriefAt, t.Version = protocol.Cut(s.Title, titleMost), ev.Seq, short(v.Version)
-	t.Approvers, t.Needed = own(s.Approvers), short(s.Approvals)
+	terms := t.Terms()
+	terms.Approvers, terms.Needed = own(s.Approvers), short(s.Approvals)
+	t.SetTerms(terms)
 }
 
 // own copies a list. An empty one is none, as after a snapshot: the view of a task

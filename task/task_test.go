@@ -13,6 +13,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/hived/hived/internal/testenv"
 	"github.com/hived/hived/protocol"
 )
 
@@ -68,9 +69,7 @@ func (s *story) try(e protocol.TaskEvent) error {
 func (s *story) do(events ...protocol.TaskEvent) *Task {
 	s.Helper()
 	for _, e := range events {
-		if err := s.try(e); err != nil {
-			s.Fatal(err)
-		}
+		testenv.Must(s, s.try(e))
 	}
 	return s.Get(one)
 }
@@ -345,9 +344,7 @@ func TestProgress(t *testing.T) {
 	task := s.Get(one)
 	reach := func(milestone string) *protocol.Checkpoint {
 		c, err := NewCheckpoint(&protocol.TaskReport{Milestone: milestone}, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		return c
 	}
 	begun := s.Moment(s.now)
@@ -387,11 +384,11 @@ func TestLeave(t *testing.T) {
 	task := s.do(ask)
 	s.on(protocol.Hive, Remind)
 	s.on("human", ApprovalVote)
-	if !task.Reminded || s.Time(task.Until) != ask.Until || !slices.Equal(task.Votes, []protocol.AgentID{"human"}) || task.Reason != "auth" || task.Category != protocol.AuthFailure {
+	if !task.Reminded || s.Time(task.Until) != ask.Until || !slices.Equal(task.Questions.Votes(), []protocol.AgentID{"human"}) || task.Reason != "auth" || task.Category != protocol.AuthFailure {
 		t.Errorf("paused: %+v", task)
 	}
 	s.on("lead", ApprovalGranted)
-	if task.Reminded || task.Until != 0 || task.Votes != nil || task.Reason != "" || task.Category != "" {
+	if task.Reminded || task.Until != 0 || task.Questions.Votes() != nil || task.Reason != "" || task.Category != "" {
 		t.Errorf("granted: %+v", task)
 	}
 	s.do(protocol.TaskEvent{Event: TransientError, By: "alice", NotBefore: s.now.Add(time.Minute)})
@@ -446,8 +443,8 @@ func TestBounds(t *testing.T) {
 	if at := s.Time(task.NotBefore); at != s.now.Add(farthest) {
 		t.Errorf("not before %v", at)
 	}
-	if task.Needed != math.MaxInt32 || task.Depth != 0 {
-		t.Errorf("%d approvals, depth %d", task.Needed, task.Depth)
+	if task.Terms().Needed != math.MaxInt32 || task.Terms().Depth != 0 {
+		t.Errorf("%d approvals, depth %d", task.Terms().Needed, task.Terms().Depth)
 	}
 }
 
@@ -458,7 +455,7 @@ func TestApplyKeepsNoneOfTheEvent(t *testing.T) {
 	offer := protocol.TaskEvent{Event: Offer, By: protocol.Hive, Agents: []protocol.AgentID{"alice"}}
 	task := s.do(create, offer)
 	create.Needs[0], create.Spec.To[0], create.Spec.Approvers[0], offer.Agents[0] = "x", "x", "x", "x"
-	got := []string{string(task.Needs[0]), string(task.To[0]), string(task.Approvers[0]), string(task.Offered[0])}
+	got := []string{string(task.Needs()[0]), string(task.To[0]), string(task.Terms().Approvers[0]), string(task.Offered[0])}
 	if diff := cmp.Diff([]string{"n", "a", "b", "alice"}, got); diff != "" {
 		t.Error(diff)
 	}

@@ -68,12 +68,13 @@ type CheckpointRef struct {
 // machine went then: a view changes with events of its task, and with nothing
 // else.
 func ViewOf(t *Task) View {
+	terms := t.Terms()
 	v := View{
 		ID: t.ID, Title: t.Title, State: t.State, Since: t.time(t.Since), Reason: t.Reason, Category: t.Category,
 		Epoch: t.Epoch, Attempt: t.Attempt, Retries: t.Retries, Fruitless: int(t.Fruitless), Holder: t.Holder, Offered: t.Offered,
 		NotBefore: t.time(t.NotBefore), Until: t.time(t.Until), Expected: t.time(t.Expected), CancelRequested: t.Cancelling > 0,
-		Creator: t.Creator, To: t.To, Priority: t.Priority, Needs: t.Needs, BlockedOn: t.BlockedOn,
-		Left: t.Left, Resumes: t.Resumes, Repairs: t.Repairs, Depth: int(t.Depth), Brief: protocol.TaskDir(t.ID) + "/" + protocol.TaskBrief, Version: int(t.Version),
+		Creator: t.Creator, To: t.To, Priority: t.Priority, Needs: t.Needs(), BlockedOn: t.BlockedOn,
+		Left: t.Left, Resumes: terms.Resumes, Repairs: terms.Repairs, Depth: int(terms.Depth), Brief: protocol.TaskDir(t.ID) + "/" + protocol.TaskBrief, Version: int(t.Version),
 		CreatedAt: time.Unix(0, t.created).UTC(), History: t.history.steps(),
 	}
 	for i, by := range t.takers {

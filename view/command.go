@@ -33,9 +33,6 @@ type TaskStep struct {
 	Event *protocol.TaskEvent
 }
 
-// resume is the command that makes a new task of one that has ended.
-const resume = "resume"
-
 // commandFolder keeps a Command up to date.
 type commandFolder struct {
 	*Command
@@ -80,6 +77,7 @@ func (f *commandFolder) See(ev protocol.Event) (done bool) {
 		}
 	case *protocol.MessageEvent:
 		f.message(ev.Seq, e)
+	case *protocol.DuplicateEvent, *protocol.HandledEvent, *protocol.DeliveredEvent, *protocol.FileEvent, *protocol.AlertEvent:
 	}
 	return f.State != Queued && !ev.More
 }
@@ -121,37 +119,6 @@ func (f *commandFolder) message(seq protocol.Seq, e *protocol.MessageEvent) {
 	}
 	if (warns || code == protocol.CodeOK || code == f.Code) && slices.Contains(e.Delivered, f.sent.By) {
 		f.Answers = append(f.Answers, e.File)
-	}
-}
-
-// Answer takes hived's answer to the command from the inbox of its sender, which
-// says all that it did (spec §8.6). It is for those who may not read the log.
-func (c *Command) Answer(seq protocol.Seq, m *protocol.Message) {
-	if code := noticeCode(m); code != protocol.CodeOK {
-		c.refuse(seq, code, m.Text())
-		return
-	}
-	var data struct {
-		Of      protocol.Seq       `json:"of"`
-		Task    protocol.TaskID    `json:"task"`
-		Tasks   []protocol.TaskID  `json:"tasks"`
-		State   protocol.TaskState `json:"state"`
-		Epoch   uint64             `json:"epoch"`
-		Attempt int                `json:"attempt"`
-	}
-	if json.Unmarshal(m.Data, &data) != nil {
-		data.Task, data.Tasks = "", nil
-	}
-	c.State, c.Seq = Done, data.Of
-	if data.Task != "" {
-		data.Tasks = []protocol.TaskID{data.Task}
-	}
-	event := protocol.TaskAction(c.Event)
-	if event == resume {
-		event = task.Create
-	}
-	for _, id := range data.Tasks {
-		c.step(TaskStep{data.Of, &protocol.TaskEvent{Task: id, Event: event, To: data.State, Epoch: data.Epoch, Attempt: data.Attempt}})
 	}
 }
 

@@ -97,34 +97,3 @@ func TestCommandWaitsForTheWholeDecision(t *testing.T) {
 		}
 	}
 }
-
-// Who may not read the log has hived's answer from the inbox.
-func TestAnswer(t *testing.T) {
-	claimed := &protocol.TaskEvent{Task: "A", Event: task.Claim, To: task.Pending, Epoch: 3, Attempt: 2}
-	made := func(id protocol.TaskID) *protocol.TaskEvent {
-		return &protocol.TaskEvent{Task: id, Event: task.Create, To: task.Unassigned}
-	}
-	a, b := made("A"), made("B")
-	for name, tt := range map[string]struct {
-		event, data string
-		want        Command
-	}{
-		"done to a task": {"claim", `{"code":"ok","of":7,"task":"A","state":"pending","epoch":3,"attempt":2}`, Command{State: Done, Seq: 7, Tasks: []TaskStep{{7, claimed}}}},
-		"created two":    {"create", `{"code":"ok","of":7,"tasks":["A","B"],"state":"unassigned"}`, Command{State: Done, Seq: 7, Tasks: []TaskStep{{7, a}, {7, b}}, Created: []*protocol.TaskEvent{a, b}}},
-		"resumed":        {"resume", `{"code":"ok","of":7,"tasks":["B"],"state":"unassigned"}`, Command{State: Done, Seq: 7, Tasks: []TaskStep{{7, b}}, Created: []*protocol.TaskEvent{b}}},
-		"done":           {"git-pause", `{"code":"ok","of":7}`, Command{State: Done, Seq: 7}},
-		"done to what":   {"claim", `{"code":"ok","of":7,"task":"A","epoch":"x"}`, Command{State: Done, Seq: 7}},
-		"refused":        {"claim", `{"code":"race-lost"}`, Command{State: Refused, Seq: 9, Code: "race-lost", Detail: "do this"}},
-	} {
-		m, err := protocol.DecodeMessage(fmt.Appendf(nil, `{"to":"alice","body":"do this","data":%s}`, tt.data))
-		if err != nil {
-			t.Fatal(err)
-		}
-		got, _ := NewCommand(ofAlice, tt.event)
-		got.Answer(9, m)
-		tt.want.Event, tt.want.ID = tt.event, "m"
-		if diff := cmp.Diff(&tt.want, got); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", name, diff)
-		}
-	}
-}

@@ -28,6 +28,25 @@ type Target struct {
 // has reports whether a thread is one of the target's.
 func (t Target) has(thread protocol.ConversationID) bool { return slices.Contains(t.Threads, thread) }
 
+// Trace is what the log says of a target: of the messages of threads, or of a task.
+// The other is nil.
+type Trace struct {
+	Thread *Thread
+	Task   *Task
+}
+
+// NewTrace returns what the log says of a target, and the folder that keeps it up to
+// date. The folder is never done: a thread may always go on, a task that has ended
+// may be resumed, and what is refused of it belongs to it.
+func NewTrace(of Target) (*Trace, Folder) {
+	if of.Task != "" {
+		t, f := newTask(of.Task)
+		return &Trace{Task: t}, f
+	}
+	t, f := newThread(of)
+	return &Trace{Thread: t}, f
+}
+
 // Find reads the records to their end and returns what a name means: a
 // conversation, else the messages with that id or file, else the one message or
 // task whose id begins with it, or, of a task, ends with it. The error is

@@ -106,6 +106,7 @@ func (f *messageFolder) See(ev protocol.Event) (done bool) {
 		if f.Seq > 0 && (e.Of == f.Seq || slices.Contains(f.late, e.Of)) && (e.How == protocol.HowDone || e.How == protocol.HowDeleted) {
 			f.Handled = append(f.Handled, e.Agent)
 		}
+	case *protocol.HiveEvent, *protocol.AgentEvent, *protocol.FileEvent, *protocol.TaskEvent, *protocol.TaskRejectedEvent, *protocol.AlertEvent:
 	}
 	return f.done()
 }

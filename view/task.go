@@ -33,10 +33,8 @@ type TaskMoment struct {
 // taskFolder keeps a Task up to date.
 type taskFolder struct{ *Task }
 
-// NewTask returns the life of a task, and the folder that keeps it up to date.
-// The folder is never done: a task that has ended may be resumed, and what is
-// refused of it belongs to it.
-func NewTask(id protocol.TaskID) (*Task, Folder) {
+// newTask returns the life of a task.
+func newTask(id protocol.TaskID) (*Task, Folder) {
 	t := &Task{ID: id, Events: []TaskMoment{}}
 	return t, taskFolder{t}
 }

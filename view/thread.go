@@ -71,11 +71,10 @@ type threadFolder struct {
 	shown  map[*ThreadMessage]bool
 }
 
-// NewThread returns what a target's threads hold, and the folder that keeps it
-// up to date. A target with messages has those as roots; of one without, every
-// message that answers no other of its threads is one. The folder is never done:
-// a thread may always go on.
-func NewThread(of Target) (*Thread, Folder) {
+// newThread returns what a target's threads hold. A target with messages has those
+// as roots; of one without, every message that answers no other of its threads is
+// one.
+func newThread(of Target) (*Thread, Folder) {
 	t := &Thread{}
 	return t, &threadFolder{
 		Thread: t, of: of,
@@ -110,6 +109,7 @@ func (f *threadFolder) See(ev protocol.Event) (done bool) {
 		if m := f.bySeq[e.Of]; m != nil {
 			m.handle(e.Agent, Handling{now, e.How})
 		}
+	case *protocol.HiveEvent, *protocol.AgentEvent, *protocol.QuarantineEvent, *protocol.FileEvent, *protocol.TaskEvent, *protocol.TaskRejectedEvent, *protocol.AlertEvent:
 	}
 	return false
 }

@@ -69,7 +69,7 @@ func TestThread(t *testing.T) {
 		"another id":       {Target{Threads: []protocol.ConversationID{"c"}, Messages: []protocol.Seq{12}}, Thread{list{again}, list{again}}},
 		"no thread":        {Target{Threads: []protocol.ConversationID{"d"}}, Thread{}},
 	} {
-		got, f := NewThread(tt.of)
+		got, f := newThread(tt.of)
 		if done := seen(f, story()); done != 0 {
 			t.Errorf("%s: done after event %d", name, done)
 		}
@@ -82,7 +82,7 @@ func TestThread(t *testing.T) {
 // A thread is shown as it is so far: replies are below what they answer as soon
 // as they are seen.
 func TestThreadSoFar(t *testing.T) {
-	got, f := NewThread(Target{Threads: []protocol.ConversationID{"c"}})
+	got, f := newThread(Target{Threads: []protocol.ConversationID{"c"}})
 	var sizes []string
 	for i, body := range story() {
 		f.See(protocol.Event{Seq: protocol.Seq(i + 1), TS: at(i), Body: body})
@@ -118,7 +118,7 @@ func TestTask(t *testing.T) {
 		{Moment: moment(9), Event: "cancel", From: task.Paused, To: task.Cancelled, By: "human", Note: "no"},
 		{Moment: moment(10), Event: "amend", From: task.Cancelled, To: task.Cancelled, By: "human"},
 	}}
-	got, f := NewTask(id)
+	got, f := newTask(id)
 	if done := seen(f, events); done != 0 {
 		t.Errorf("done after event %d", done)
 	}

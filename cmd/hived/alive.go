@@ -7,9 +7,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/hived/hived/agent"
+	"github.com/hived/hived/hive"
 	"github.com/hived/hived/internal/durable"
+	"github.com/hived/hived/internal/process"
 	"github.com/hived/hived/protocol"
-	"github.com/hived/hived/settings"
 )
 
 func (a *app) aliveCommand() *cobra.Command {
@@ -33,17 +34,17 @@ func (a *app) aliveCommand() *cobra.Command {
 		if pid <= 0 {
 			return usageError("--while is %d; it is the id of a process that runs, such as $$", pid)
 		}
-		if !processRuns(pid) {
+		if !process.Runs(pid) {
 			return exitWith(exitNotFound, "there is no process %d; --while wants the id of one that runs, such as $$", pid)
 		}
-		s, err := settings.Load(disk)
+		s, err := hive.Settings(disk)
 		if errors.Is(err, fs.ErrPermission) { // it is the people's, and need not be an agent's to read
 			s, err = protocol.DefaultSettings(), nil
 		}
 		if err != nil {
 			return err
 		}
-		return box.KeepAlive(c.Context(), s.Tasks.HeartbeatTimeout, func() bool { return processRuns(pid) })
+		return box.KeepAlive(c.Context(), s.Tasks.HeartbeatTimeout, func() bool { return process.Runs(pid) })
 	})
 	c.Flags().IntVar(&pid, "while", 0, "beat until the process with this `pid` has ended")
 	return c

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/hived/hived/agent"
 	"github.com/hived/hived/internal/durable"
@@ -23,33 +24,32 @@ func (a *app) denyCommand() *cobra.Command {
 
 // vote is the answer of a person to a task that asks.
 func (a *app) vote(name string, event protocol.TaskAction, short string) *cobra.Command {
-	var report protocol.TaskReport
-	c := &cobra.Command{
-		Use:               name + " ID",
-		Short:             short,
-		Long:              short + ". It is for people: where HIVE_AGENT or HIVE_TASK show that an agent asks, it refuses.\nWhere the task has asked more than once, --ask says which question is answered; without it the open one is shown.",
-		Args:              takes(1, 1),
-		ValidArgsFunction: a.completeTasks,
-	}
-	c.Flags().StringVar(&report.Comment, "comment", "", "what the holder should know, in a `sentence`")
-	ask := askFlag(c)
-	send := a.reporting(c, event)
+	var ask uint64
+	c := a.taskVerb(verb{
+		on: event, use: name + " ID", args: takes(1, 1),
+		short: short,
+		long:  short + ". It is for people: where HIVE_AGENT or HIVE_TASK show that an agent asks, it refuses.\nWhere the task has asked more than once, --ask says which question is answered; without it the open one is shown.",
+		flags: func(flags *pflag.FlagSet, report *protocol.TaskReport) {
+			flags.StringVar(&report.Comment, "comment", "", "what the holder should know, in a `sentence`")
+			askFlag(flags, &ask)
+		},
+		fill: func(x *call) (err error) {
+			x.report.Ask, err = a.question(x.disk, x.args, protocol.Seq(ask), name, "")
+			return err
+		},
+	})
+	run := c.RunE
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if err := a.isPerson(name); err != nil {
 			return err
 		}
-		return a.withHive(func(c *cobra.Command, args []string, disk *durable.Disk) (err error) {
-			if report.Ask, err = a.question(disk, args, protocol.Seq(*ask), name, ""); err != nil {
-				return err
-			}
-			return send(c.Context(), disk, args, report)
-		})(c, args)
+		return run(c, args)
 	}
 	return c
 }
 
-func askFlag(c *cobra.Command) *uint64 {
-	return c.Flags().Uint64("ask", 0, "the `number` of the question that is answered")
+func askFlag(flags *pflag.FlagSet, ask *uint64) {
+	flags.Uint64Var(ask, "ask", 0, "the `number` of the question that is answered")
 }
 
 // question gives the number of the question that a person answers: the one that

@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -61,9 +60,9 @@ func (a *app) bench(c *cobra.Command, f benchFlags) error {
 	}
 	machine := bench.MachineAt(f.dir)
 	a.note("measuring with %s", machine)
-	watch := a.watchRun()
-	list, err := bench.Run(c.Context(), bench.Options{Short: f.short, Only: f.only, Dir: f.dir, Program: program, Tell: watch.tell})
-	watch.end()
+	watch := a.watch()
+	list, err := bench.Run(c.Context(), bench.Options{Short: f.short, Only: f.only, Dir: f.dir, Program: program, Tell: watch.Tell})
+	watch.End()
 	if len(list) > 0 {
 		err = errors.Join(err, a.benched(f, machine, list))
 	}
@@ -80,9 +79,9 @@ func (a *app) soak(c *cobra.Command, f benchFlags, program string) error {
 	}
 	machine := bench.MachineAt(f.dir)
 	a.note("soaking with %s", machine)
-	bar := a.watchRun()
-	s, err := bench.RunSoak(c.Context(), bench.Options{Dir: f.dir, Program: program, Tell: bar.tell}, f.soak)
-	bar.end()
+	bar := a.watch()
+	s, err := bench.RunSoak(c.Context(), bench.Options{Dir: f.dir, Program: program, Tell: bar.Tell}, f.soak)
+	bar.End()
 	if err != nil {
 		return err
 	}
@@ -92,8 +91,8 @@ func (a *app) soak(c *cobra.Command, f benchFlags, program string) error {
 	if f.report != "" {
 		name := pageName(f.report)
 		r := bench.NewSoakReport(name, fmt.Sprintf("hived bench --soak %s --report %s", f.soak, name), machine, s)
-		if err := writeReport(f.report, r); err != nil {
-			return fmt.Errorf("write the report: %w", err)
+		if err := r.Write(f.report); err != nil {
+			return err
 		}
 	}
 	if !s.OK() {
@@ -128,59 +127,8 @@ func (a *app) benched(f benchFlags, m bench.Machine, list []bench.Result) error 
 	}
 	name := pageName(f.report)
 	r := bench.NewReport(name, command+" --report "+name, f.short, m, list)
-	if err := writeReport(f.report, r); err != nil {
-		return fmt.Errorf("write the report: %w", err)
-	}
-	return nil
+	return r.Write(f.report)
 }
 
-func writeReport(name string, r bench.Report) error {
-	dir := filepath.Join(filepath.Dir(name), r.Dir)
-	if len(r.Plots) > 0 {
-		if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // documentation is for everybody
-			return err
-		}
-	}
-	for file, svg := range r.Plots {
-		if err := os.WriteFile(filepath.Join(dir, file), []byte(svg), 0o644); err != nil { //nolint:gosec // as above
-			return err
-		}
-	}
-	return os.WriteFile(name, []byte(r.Page), 0o644) //nolint:gosec // as above
-}
-
-// runWatch shows how far a run is: a line for each row, and on a terminal one line
-// that is written over.
-type runWatch struct {
-	w     io.Writer
-	over  bool // there is a terminal, where the line before is written over
-	row   string
-	drawn time.Time
-}
-
-func (a *app) watchRun() *runWatch {
-	return &runWatch{w: a.stderr, over: isTerminal(a.stderr)}
-}
-
-func (b *runWatch) tell(p bench.Progress) {
-	fresh := p.Row != b.row
-	b.row = p.Row
-	line := fmt.Sprintf("%s, about %s left", p.Row, p.Left.Round(time.Second))
-	switch {
-	case !b.over && fresh:
-		tell(b.w, line)
-	case b.over && (fresh || time.Since(b.drawn) > 100*time.Millisecond):
-		b.drawn = time.Now()
-		_, _ = fmt.Fprintf(b.w, "%shived: %s (%.0f %%, %s)", eraseLine, line, 100*p.Share, p.Doing) // nobody misses it
-	}
-}
-
-// eraseLine goes back to the beginning of a terminal's line and empties it.
-const eraseLine = "\r\x1b[K"
-
-// end takes away the line that was written over.
-func (b *runWatch) end() {
-	if b.over {
-		_, _ = io.WriteString(b.w, eraseLine) // nobody misses it
-	}
-}
+// watch shows how far a run is.
+func (a *app) watch() *bench.Watch { return &bench.Watch{W: a.stderr, Over: isTerminal(a.stderr)} }

@@ -6,13 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"slices"
 	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/spf13/cobra"
 
 	"github.com/hived/hived/agent"
+	"github.com/hived/hived/hive"
 	"github.com/hived/hived/internal/durable"
 	"github.com/hived/hived/protocol"
 	"github.com/hived/hived/view"
@@ -40,7 +40,7 @@ func (a *app) command(ctx context.Context, disk *durable.Disk, event string, dat
 		return err
 	}
 	if c.Agent != nil {
-		showing(ctx, disk, c.Agent)
+		agent.WaitRoster(ctx, disk, c.Agent)
 	}
 	return errors.Join(err, a.answer(c, func(p *printer) {
 		if err == nil {
@@ -57,7 +57,7 @@ func (a *app) give(ctx context.Context, disk *durable.Disk, d agent.Draft, timeo
 		return nil, err
 	}
 	from, err := here(disk)
-	_, runs, lockErr := daemon(disk)
+	_, runs, lockErr := hive.Daemon(disk)
 	err = cmp.Or(err, lockErr)
 	byMail := errors.Is(err, fs.ErrPermission)
 	if err != nil && !byMail {
@@ -80,7 +80,7 @@ func (a *app) give(ctx context.Context, disk *durable.Disk, d agent.Draft, timeo
 		err = waitMail(ctx, box, c, timeout)
 	} else {
 		err = waitFor(ctx, disk, from, timeout, f)
-		handleAnswers(ctx, box, c.Answers)
+		box.DoneSoon(ctx, c.Answers) // it is printed, and would be read twice
 	}
 	if err != nil {
 		return c, fmt.Errorf("%s is queued as %s, and the daemon did not answer: %w", d.Event, sent.ID, err)
@@ -98,66 +98,6 @@ func refused(c *view.Command) error {
 		status = exitNotFound
 	}
 	return exitWith(status, "%s was refused: %s: %s", c.Event, c.Code, c.Detail)
-}
-
-// handleAnswers marks what hive answered as handled: it is printed, and would be
-// read twice.
-func handleAnswers(ctx context.Context, box *agent.Box, files []string) {
-	ctx, cancel := limit(ctx, time.Second)
-	defer cancel()
-	tick := time.NewTicker(followPoll)
-	defer tick.Stop()
-	for len(files) > 0 {
-		if _, err := box.Done(files[0]); !errors.Is(err, agent.ErrNotFound) {
-			files = files[1:]
-			continue
-		}
-		select { // the log has it before the inbox
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-	}
-}
-
-// showing waits until the roster shows what was done: the log has it first, and
-// who looks next must not find the roster of before. Where another command is
-// quicker it is never seen there, and that is no fault of this one.
-func showing(ctx context.Context, disk durable.FS, did *protocol.AgentEvent) {
-	ctx, cancel := limit(ctx, time.Second)
-	defer cancel()
-	tick := time.NewTicker(followPoll)
-	defer tick.Stop()
-	for {
-		list, err := roster(disk)
-		if err != nil || slices.ContainsFunc(list, func(m member) bool { return m.shows(did) }) {
-			return
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-	}
-}
-
-// shows tells whether a line of the roster has what an event says.
-func (m member) shows(e *protocol.AgentEvent) bool {
-	switch e.Action {
-	case protocol.Joined, protocol.Changed:
-		return m.ID == e.Agent && m.Joined != "" && m.Role == e.Role && m.Slots == e.Slots && slices.Equal(m.Caps, e.Caps)
-	case protocol.Held:
-		return m.ID == e.Agent && m.Status == "held"
-	case protocol.Archived:
-		return m.ID == e.Agent && m.Status == "archived"
-	case protocol.Released, protocol.Restored:
-		return m.ID == e.Agent && m.Status == "active"
-	case protocol.LeadSet:
-		return m.Lead == (m.ID == e.Agent) && (m.Lead || e.Agent == "")
-	case protocol.InboxMissing, protocol.InboxBelieved, protocol.InboxPutBack, protocol.InboxUndeleted:
-		return true // it does not show them
-	}
-	return true
 }
 
 // orderTimeout is how long a command waits for its answer by default.

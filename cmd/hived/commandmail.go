@@ -5,40 +5,41 @@ import (
 	"time"
 
 	"github.com/hived/hived/agent"
+	"github.com/hived/hived/internal/pause"
 	"github.com/hived/hived/protocol"
+	"github.com/hived/hived/task"
 	"github.com/hived/hived/view"
 )
 
-// waitMail waits until hive answers the command in the inbox, and marks that as
-// handled: an agent with a user of its own may not read the log (spec §9).
+// waitMail waits until hive answers the command in the inbox: an agent with a user
+// of its own may not read the log (spec §9).
 func waitMail(ctx context.Context, box *agent.Box, c *view.Command, timeout time.Duration) error {
-	ctx, cancel := limit(ctx, timeout)
+	ctx, cancel := pause.Limit(ctx, timeout)
 	defer cancel()
-	tick := time.NewTicker(followPoll)
-	defer tick.Stop()
-	seen := map[string]bool{}
-	for {
-		names, err := box.Unread()
-		if err != nil {
-			return err
-		}
-		for _, name := range names {
-			if seen[name] {
-				continue
-			}
-			seen[name] = true
-			l, err := box.Read(name)
-			if err != nil || l.Message == nil || l.Message.From != string(protocol.Hive) || l.Message.InReplyTo != c.ID {
-				continue // gone by now, or another's business
-			}
-			c.Answer(l.Seq, l.Message)
-			_, err = box.Done(name)
-			return err
-		}
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-tick.C:
+	x, err := box.Answer(ctx, c.ID)
+	switch {
+	case ctx.Err() != nil && err != nil:
+		return context.Cause(ctx)
+	case err != nil:
+		return err
+	case x.Code != protocol.CodeOK:
+		c.State, c.Seq, c.Code, c.Detail = view.Refused, x.Seq, x.Code, x.Text
+		return nil
+	}
+	c.State, c.Seq = view.Done, x.Of
+	if x.Task != "" {
+		x.Tasks = []protocol.TaskID{x.Task}
+	}
+	event := protocol.TaskAction(c.Event)
+	made := event == task.Create || event == task.Resume
+	if made {
+		event = task.Create
+	}
+	for _, id := range x.Tasks {
+		e := &protocol.TaskEvent{Task: id, Event: event, To: x.State, Epoch: x.Epoch, Attempt: x.Attempt}
+		if c.Tasks = append(c.Tasks, view.TaskStep{Seq: x.Of, Event: e}); made {
+			c.Created = append(c.Created, e)
 		}
 	}
+	return nil
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/hived/hived/internal/testenv"
 	"github.com/hived/hived/protocol"
 	"github.com/hived/hived/task"
 )
@@ -26,9 +27,7 @@ const repository = "../.."
 func page(t *testing.T, name string) string {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join(repository, name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	return string(data)
 }
 
@@ -195,9 +194,7 @@ func TestDocsHaveEveryWordOfTheLog(t *testing.T) {
 	spec := page(t, "docs/spec.md")
 	for _, file := range []string{"codes.go", "event.go", "task.go"} {
 		parsed, err := parser.ParseFile(token.NewFileSet(), filepath.Join(repository, "protocol", file), nil, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		ast.Inspect(parsed, func(n ast.Node) bool {
 			for _, word := range words(n) {
 				if word != "-" && !strings.Contains(spec, "`"+word+"`") {
@@ -240,9 +237,7 @@ func TestDocsShowTheColumnsOfTaskList(t *testing.T) {
 	disk := withTasks(t, map[string]string{string(one) + "/task.json": `{"id":"` + string(one) + `","state":"offered"}`})
 	a, out, _ := reader(nil)
 	a.json = false
-	if err := a.listTasks(disk, unheard, func(*task.View) bool { return true }); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, a.listTasks(disk, unheard, func(*task.View) bool { return true }))
 	head, _, _ := strings.Cut(out.String(), "\n")
 	want := strings.Fields(head)
 	for line := range strings.Lines(page(t, "docs/cli.md")) {

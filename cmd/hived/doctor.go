@@ -7,6 +7,7 @@ import (
 
 	"github.com/hived/hived/audit"
 	"github.com/hived/hived/internal/durable"
+	"github.com/hived/hived/protocol"
 )
 
 func (a *app) doctorCommand() *cobra.Command {
@@ -35,7 +36,7 @@ func (a *app) examine(findings []audit.Finding) error {
 			p.line("%s", a.finding(f))
 		}
 	})
-	isFault := func(f audit.Finding) bool { return f.Level == audit.Fault }
+	isFault := func(f audit.Finding) bool { return f.Level == protocol.LevelFault }
 	if err != nil || !slices.ContainsFunc(findings, isFault) {
 		return err
 	}

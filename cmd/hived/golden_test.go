@@ -32,14 +32,10 @@ func golden(t *testing.T, name, text string) {
 	t.Helper()
 	file := filepath.Join(below, "golden", name)
 	if *updateGolden {
-		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, os.WriteFile(file, []byte(text), 0o644))
 	}
 	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	if diff := cmp.Diff(strings.Split(string(want), "\n"), strings.Split(text, "\n")); diff != "" {
 		t.Errorf("%s (-recorded +now; if it is meant, -update records it):\n%s", name, diff)
 	}
@@ -131,19 +127,13 @@ func storedHive(t *testing.T) (s *session, tasks map[string]string) {
 	t.Helper()
 	<-time.After(time.Until(time.Date(2026, 11, 22, 21, 10, 0, 0, time.UTC)))
 	dir := filepath.Join(t.TempDir(), "hive")
-	if err := os.Mkdir(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := testenv.Unpack(filepath.Join(below, "..", "..", "..", "audit", "testdata", "format2.tar.gz"), dir); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, os.Mkdir(dir, 0o755))
+	testenv.Must(t, testenv.Unpack(filepath.Join(below, "..", "..", "..", "audit", "testdata", "format2.tar.gz"), dir))
 	s = &session{t: t, hive: dir}
 	s.hides(dir, "HIVE")
 	tasks = map[string]string{}
 	briefs, err := filepath.Glob(filepath.Join(dir, "tasks", "*", "brief.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	slices.Sort(briefs)
 	for _, file := range slices.Backward(briefs) { // of one title the oldest counts
 		data, err := os.ReadFile(file)
@@ -153,9 +143,7 @@ func storedHive(t *testing.T) (s *session, tasks map[string]string) {
 		if err == nil {
 			err = json.Unmarshal(data, &brief)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		tasks[brief.Title] = filepath.Base(filepath.Dir(file))
 	}
 	return s, tasks
@@ -346,16 +334,12 @@ func anonymous(text, log string) string {
 func lines(t *testing.T, hive string) string {
 	t.Helper()
 	sealed, err := filepath.Glob(filepath.Join(hive, "log", "*.jsonl"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	slices.Sort(sealed)
 	var all strings.Builder
 	for _, file := range append(sealed, filepath.Join(hive, "log.jsonl")) {
 		data, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		all.Write(data)
 	}
 	return all.String()

@@ -3,13 +3,12 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
-	"path/filepath"
 
 	"github.com/spf13/cobra"
 
 	"github.com/hived/hived/agent"
+	"github.com/hived/hived/hive"
 	"github.com/hived/hived/internal/durable"
 	"github.com/hived/hived/protocol"
 )
@@ -24,7 +23,7 @@ func (a *app) directory(said string) (string, error) {
 		said = a.getenv("HIVE_DIR")
 	}
 	if said != "" {
-		if !isHive(said) {
+		if !hive.Is(said) {
 			return "", exitWith(exitNotFound, "%s is not a hive; make one with `hived init %s`", protocol.Quote(said), protocol.Visible(said))
 		}
 		return said, nil
@@ -33,24 +32,11 @@ func (a *app) directory(said string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("find the hive: %w", err)
 	}
-	for dir := here; ; dir = filepath.Dir(dir) {
-		if isHive(dir) {
-			return dir, nil
-		}
-		if dir == filepath.Dir(dir) {
-			return "", exitWith(exitNotFound, "no hive here or above %s; make one with `hived init`, or say --hive DIR", protocol.Quote(here))
-		}
+	dir, found := hive.Find(here)
+	if !found {
+		return "", exitWith(exitNotFound, "no hive here or above %s; make one with `hived init`, or say --hive DIR", protocol.Quote(here))
 	}
-}
-
-// isHive knows a hive by what it cannot be without; a log that is missing is
-// damage, and the hive still one.
-func isHive(dir string) bool {
-	is := func(name string) bool {
-		_, err := os.Lstat(filepath.Join(dir, filepath.FromSlash(name)))
-		return err == nil
-	}
-	return is(protocol.PathAgents) && (is(protocol.PathLog) || is(protocol.PathScratch) || is(protocol.PathProtocol))
+	return dir, nil
 }
 
 // open opens the hive.
@@ -65,7 +51,8 @@ func (a *app) openAt(said string) (*durable.Disk, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open the hive: %w", err)
 	}
-	if err := refuseOlder(disk); err != nil {
+	if hive.IsOlder(disk) {
+		err := exitWith(exitFailed, "this is an older hive: take it over with `hived init --adopt %s`", protocol.Visible(disk.Path(".")))
 		return nil, errors.Join(err, disk.Close())
 	}
 	return disk, nil
@@ -109,16 +96,4 @@ func (a *app) withBox(do func(c *cobra.Command, args []string, box *agent.Box) e
 		}
 		return do(c, args, box)
 	})
-}
-
-// daemon tells whether a daemon holds the hive, and its process id.
-func daemon(disk *durable.Disk) (pid int, runs bool, err error) {
-	pid, runs, err = durable.Holder(disk, protocol.LockFile)
-	if errors.Is(err, fs.ErrPermission) {
-		return 0, false, fmt.Errorf("see whether a daemon runs: %w; that is for the owner of the hive", err)
-	}
-	if err != nil {
-		return 0, false, fmt.Errorf("see whether a daemon runs: %w", err)
-	}
-	return pid, runs, nil
 }

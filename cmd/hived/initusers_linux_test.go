@@ -9,7 +9,9 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/hived/hived/hive"
 	"github.com/hived/hived/internal/durable"
+	"github.com/hived/hived/internal/testenv"
 	"github.com/hived/hived/internal/users"
 	"github.com/hived/hived/protocol"
 )
@@ -19,20 +21,14 @@ import (
 func program(t *testing.T, dir string) string {
 	t.Helper()
 	from, err := os.Open("/proc/self/exe")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	defer from.Close()
 	to, err := os.OpenFile(filepath.Join(dir, "hived"), os.O_CREATE|os.O_WRONLY, 0o755)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	if _, err := io.Copy(to, from); err != nil {
 		t.Fatal(err)
 	}
-	if err := to.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, to.Close())
 	return to.Name()
 }
 
@@ -45,21 +41,15 @@ func TestAsAgentWithUser(t *testing.T) {
 	}
 	dir := t.TempDir()
 	for _, d := range []string{filepath.Dir(dir), dir} {
-		if err := os.Chmod(d, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, os.Chmod(d, 0o755))
 	}
-	hive, _, err := makeHive(filepath.Join(dir, "hive"), false)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := users.Reach(hive); err != nil {
+	home, _, err := makeHive(filepath.Join(dir, "hive"), hive.Options{})
+	testenv.Must(t, err)
+	if err := users.Reach(home); err != nil {
 		t.Skipf("other users do not get to the directory for tests: %v", err)
 	}
-	disk, err := durable.Open(hive)
-	if err != nil {
-		t.Fatal(err)
-	}
+	disk, err := durable.Open(home)
+	testenv.Must(t, err)
 	defer disk.Close()
 	who := map[protocol.AgentID]users.ID{"alice": {UID: 70001, GID: 80001}, "bob": {UID: 70002, GID: 80002}, protocol.Human: {}}
 	all := users.Group{Name: "hived-00000000", GID: 90001} // there is none of that name: only what was set counts
@@ -85,15 +75,15 @@ func TestAsAgentWithUser(t *testing.T) {
 		{"init --users", 1, "it takes root"},
 	} {
 		c := exec.Command(hived, strings.Fields(tt.args)...)
-		c.Env = []string{"HIVE_DIR=" + hive, "HIVE_AGENT=alice", "NO_COLOR=1"}
-		c.Dir = hive
+		c.Env = []string{"HIVE_DIR=" + home, "HIVE_AGENT=alice", "NO_COLOR=1"}
+		c.Dir = home
 		c.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 70001, Gid: 80001, Groups: []uint32{all.GID}}}
 		out, _ := c.CombinedOutput()
 		if got := c.ProcessState.ExitCode(); got != tt.exit || !strings.Contains(string(out), tt.says) {
 			t.Errorf("hived %s: exit status %d, want %d: %s", tt.args, got, tt.exit, out)
 		}
 	}
-	if list, err := os.ReadDir(filepath.Join(hive, "agents", "alice", "outbox")); err != nil || len(list) != 3 {
+	if list, err := os.ReadDir(filepath.Join(home, "agents", "alice", "outbox")); err != nil || len(list) != 3 {
 		t.Errorf("the outbox holds %v, %v", list, err)
 	}
 }
@@ -106,14 +96,10 @@ func TestUmaskAndTasks(t *testing.T) {
 		t.Skip("giving directories to other users takes root")
 	}
 	dir := t.TempDir()
-	hive, _, err := makeHive(filepath.Join(dir, "hive"), false)
-	if err != nil {
-		t.Fatal(err)
-	}
-	disk, err := durable.Open(hive)
-	if err != nil {
-		t.Fatal(err)
-	}
+	home, _, err := makeHive(filepath.Join(dir, "hive"), hive.Options{})
+	testenv.Must(t, err)
+	disk, err := durable.Open(home)
+	testenv.Must(t, err)
 	defer disk.Close()
 	who := map[protocol.AgentID]users.ID{"alice": {UID: 70001, GID: 80001}, protocol.Human: {}}
 	all := users.Group{Name: "hived-00000000", GID: 90001}
@@ -121,17 +107,13 @@ func TestUmaskAndTasks(t *testing.T) {
 		t.Fatal(err)
 	}
 	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	hived := filepath.Join(dir, "hived")
-	if err := os.Symlink(self, hived); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, os.Symlink(self, hived))
 	try := func(umask, args string) {
 		t.Helper()
 		c := exec.Command("/bin/sh", "-c", "umask "+umask+"; exec "+hived+" "+args)
-		c.Env = []string{"HIVE_DIR=" + hive, "NO_COLOR=1", "PATH=" + os.Getenv("PATH")}
+		c.Env = []string{"HIVE_DIR=" + home, "NO_COLOR=1", "PATH=" + os.Getenv("PATH")}
 		if out, err := c.CombinedOutput(); err != nil {
 			t.Fatalf("hived %s: %v: %s", args, err, out)
 		}
@@ -146,20 +128,16 @@ func TestUmaskAndTasks(t *testing.T) {
 		}
 	}
 	for _, umask := range []string{"077", "000"} {
-		if err := os.WriteFile(filepath.Join(hive, "agents/human/outbox", umask+".json"), []byte(`{"to":"hive","event":"create","data":{"title":"work"}}`), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, os.WriteFile(filepath.Join(home, "agents/human/outbox", umask+".json"), []byte(`{"to":"hive","event":"create","data":{"title":"work"}}`), 0o600))
 		try(umask, "up --once")
 	}
-	list, err := os.ReadDir(filepath.Join(hive, "tasks"))
+	list, err := os.ReadDir(filepath.Join(home, "tasks"))
 	if err != nil || len(list) != 2 {
 		t.Fatalf("tasks: %v, %v", list, err)
 	}
-	if err := os.RemoveAll(filepath.Join(hive, "tasks", list[0].Name())); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, os.RemoveAll(filepath.Join(home, "tasks", list[0].Name())))
 	try("077", "repair")
-	if again, err := os.ReadDir(filepath.Join(hive, "tasks")); err != nil || len(again) != 2 {
+	if again, err := os.ReadDir(filepath.Join(home, "tasks")); err != nil || len(again) != 2 {
 		t.Errorf("after the repair: %v, %v", again, err)
 	}
 }

@@ -2,9 +2,7 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -135,36 +133,12 @@ func kindColour(k protocol.Kind) string {
 
 // newFilter reads which events are wanted.
 func newFilter(f logFlags) (*view.Filter, error) {
-	known := make([]string, 0, len(protocol.Kinds()))
-	for _, k := range protocol.Kinds() {
-		known = append(known, string(k))
-	}
 	wanted := &view.Filter{Agent: protocol.AgentID(f.of), Thread: protocol.ConversationID(f.conversation)}
 	for _, k := range f.kinds {
-		if !slices.Contains(known, k) {
-			return nil, usageError("there is no kind %s of events%s", protocol.Quote(k), didYouMean(k, known, "there are "+list(known)))
+		if err := oneOf(protocol.Kinds(), k, "there is no kind %s of events", "there are "+list(protocol.Kinds())); err != nil {
+			return nil, err
 		}
 		wanted.Kinds = append(wanted.Kinds, protocol.Kind(k))
 	}
 	return wanted, nil
-}
-
-// errStop ends reading the log early.
-var errStop = errors.New("enough")
-
-// eachEvent calls do for the events of the log until it gives an error;
-// errStop ends the reading without one.
-func eachEvent(disk durable.FS, do func(protocol.Event) error) error {
-	for rec, err := range eventlog.Read(disk, eventlog.Position{}) {
-		if err == nil {
-			err = do(rec.Event)
-		}
-		if errors.Is(err, errStop) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }

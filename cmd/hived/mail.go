@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/hived/hived/agent"
 	"github.com/hived/hived/internal/durable"
+	"github.com/hived/hived/internal/pause"
 	"github.com/hived/hived/protocol"
 )
 
@@ -244,7 +244,7 @@ func (a *app) waitCommand() *cobra.Command {
 		Short: "Waits until the inbox holds something that is not over, and lists it",
 		Args:  takes(0, 0),
 		RunE: a.withBox(func(c *cobra.Command, _ []string, box *agent.Box) error {
-			ctx, cancel := limit(c.Context(), timeout)
+			ctx, cancel := pause.Limit(c.Context(), timeout)
 			defer cancel()
 			if err := box.Wait(ctx, nil); err != nil {
 				return err
@@ -258,18 +258,4 @@ func (a *app) waitCommand() *cobra.Command {
 	}
 	c.Flags().DurationVar(&timeout, "timeout", 0, "give up after this `duration` with exit status 4 (default: never)")
 	return c
-}
-
-// timeUpError is what ends waiting.
-type timeUpError struct{ after time.Duration }
-
-func (e timeUpError) Error() string        { return "time is up after " + e.after.String() }
-func (e timeUpError) Is(target error) bool { return target == context.DeadlineExceeded }
-
-// limit gives a context that ends after a time, where there is one.
-func limit(ctx context.Context, after time.Duration) (context.Context, context.CancelFunc) {
-	if after <= 0 {
-		return context.WithCancel(ctx)
-	}
-	return context.WithTimeoutCause(ctx, after, timeUpError{after})
 }

@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/hived/hived/eventlog"
+	"github.com/hived/hived/audit"
 	"github.com/hived/hived/internal/durable"
 	"github.com/hived/hived/protocol"
 	"github.com/hived/hived/router/decide"
@@ -42,7 +42,7 @@ func (a *app) settleInbox(ctx context.Context, disk *durable.Disk, l lostMail) e
 	case l.undelete <= 0:
 		return usageError("--undelete %s: say how far back, such as 24h", l.undelete)
 	}
-	seqs, err := deletedSince(disk, who, time.Now().Add(-l.undelete))
+	seqs, err := audit.Deleted(disk, who, time.Now().Add(-l.undelete))
 	if err != nil {
 		return err
 	}
@@ -56,29 +56,4 @@ func (a *app) settleInbox(ctx context.Context, disk *durable.Disk, l lostMail) e
 		}
 	}
 	return nil
-}
-
-// deletedSince lists the messages that an agent deleted since a time and that were
-// not delivered again, in the order of acceptance.
-func deletedSince(disk durable.FS, id protocol.AgentID, since time.Time) ([]protocol.Seq, error) {
-	gone := map[protocol.Seq]bool{}
-	for rec, err := range eventlog.Read(disk, eventlog.Position{}) {
-		if err != nil {
-			return nil, fmt.Errorf("look for what %s deleted: %w", id, err)
-		}
-		e, ok := rec.Event.Body.(*protocol.HandledEvent)
-		switch {
-		case !ok || e.Agent != id:
-		case e.How == protocol.HowDeleted && !rec.Event.TS.Before(since):
-			gone[e.Of] = true
-		case e.How == protocol.HowUndeleted:
-			delete(gone, e.Of)
-		}
-	}
-	seqs := make([]protocol.Seq, 0, len(gone))
-	for seq := range gone {
-		seqs = append(seqs, seq)
-	}
-	slices.Sort(seqs)
-	return seqs, nil
 }

@@ -7,9 +7,10 @@ import (
 	"time"
 
 	"github.com/hived/hived/eventlog"
+	"github.com/hived/hived/hive"
 	"github.com/hived/hived/internal/durable"
+	"github.com/hived/hived/internal/pause"
 	"github.com/hived/hived/protocol"
-	"github.com/hived/hived/router"
 	"github.com/hived/hived/view"
 )
 
@@ -105,11 +106,11 @@ const followPoll = 20 * time.Millisecond
 // here gives a place in the log that everything yet to come is after. Where a
 // daemon runs it says how far it is; else it is the beginning.
 func here(disk *durable.Disk) (eventlog.Position, error) {
-	pid, runs, err := daemon(disk)
+	pid, runs, err := hive.Daemon(disk)
 	if err != nil || !runs {
 		return eventlog.Position{}, err
 	}
-	s, err := router.ReadStatus(disk)
+	s, err := view.ReadStatus(disk)
 	if err != nil || s.PID != pid {
 		return eventlog.Position{}, nil //nolint:nilerr // it has just started
 	}
@@ -118,7 +119,7 @@ func here(disk *durable.Disk) (eventlog.Position, error) {
 
 // waitFor follows the log until the folder is done, or time is up.
 func waitFor(ctx context.Context, disk durable.FS, from eventlog.Position, timeout time.Duration, f view.Folder) error {
-	ctx, cancel := limit(ctx, timeout)
+	ctx, cancel := pause.Limit(ctx, timeout)
 	defer cancel()
 	return view.Wait(ctx, eventlog.Follow(ctx, disk, from, nil, followPoll), f)
 }

@@ -8,30 +8,33 @@ import (
 
 	"github.com/hived/hived/audit"
 	"github.com/hived/hived/internal/durable"
+	"github.com/hived/hived/internal/process"
+	"github.com/hived/hived/internal/users"
 )
 
 func (a *app) repairCommand() *cobra.Command {
-	var adopt bool
+	var opt audit.RepairOptions
 	c := &cobra.Command{
 		Use:   "repair",
 		Short: "Mends what can be mended, and says what it did; no daemon may run",
 		Long:  "Makes the files and git agree with the log again, and the log with itself where git still has what it lost.\nNothing is deleted: what is replaced stands below .hived/ afterwards. It ends with what `hived verify` does;\nexit status 1 says that something is left.",
 		Args:  takes(0, 0),
 		RunE: a.withHive(func(c *cobra.Command, _ []string, disk *durable.Disk) error {
-			return a.repair(c.Context(), disk, adopt)
+			return a.repair(c.Context(), disk, opt)
 		}),
 	}
-	c.Flags().BoolVar(&adopt, "adopt", false, "where the log or its end is lost for good, go on from the files as they stand")
+	c.Flags().BoolVar(&opt.Adopt, "adopt", false, "where the log or its end is lost for good, go on from the files as they stand")
 	return c
 }
 
-func (a *app) repair(ctx context.Context, disk *durable.Disk, adopt bool) error {
-	othersMayRead()
-	r, err := audit.Repair(ctx, disk, audit.RepairOptions{Settings: a.settings(disk), Version: version(), Adopt: adopt})
+func (a *app) repair(ctx context.Context, disk *durable.Disk, opt audit.RepairOptions) error {
+	process.OthersMayRead()
+	opt.Settings, opt.Version = a.settings(disk), version()
+	r, err := audit.Repair(ctx, disk, opt)
 	if err != nil {
 		return locked(err)
 	}
-	if err := closeHive(ctx, disk, a.logger(slog.LevelInfo)); err != nil { // what it made anew is open
+	if err := users.Close(ctx, disk, a.logger(slog.LevelInfo)); err != nil { // what it made anew is open
 		return err
 	}
 	err = a.answer(r, func(p *printer) {

@@ -7,11 +7,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/hived/hived/audit"
+	"github.com/hived/hived/eventlog"
 	"github.com/hived/hived/internal/durable"
 	"github.com/hived/hived/internal/pause"
-	"github.com/hived/hived/ledger"
 	"github.com/hived/hived/protocol"
-	"github.com/hived/hived/router"
+	"github.com/hived/hived/view"
 )
 
 type replayFlags struct {
@@ -57,7 +57,7 @@ func (a *app) replay(ctx context.Context, disk *durable.Disk, f replayFlags) err
 	if f.into == "" {
 		return a.stood(disk, end)
 	}
-	r, err := audit.Replay(ctx, disk, f.into, audit.Until{Seq: end.seq, At: end.at})
+	r, err := audit.Replay(ctx, disk, f.into, end)
 	if err != nil {
 		return err
 	}
@@ -67,28 +67,22 @@ func (a *app) replay(ctx context.Context, disk *durable.Disk, f replayFlags) err
 }
 
 // stood folds the log and says how things stood.
-func (a *app) stood(disk durable.FS, end until) error {
-	state := ledger.New(a.settings(disk).Remember)
-	if err := eachEvent(disk, func(ev protocol.Event) error {
-		if end.before(ev) {
-			return errStop
-		}
-		state.Apply(ev)
-		return nil
-	}); err != nil {
+func (a *app) stood(disk durable.FS, end audit.Until) error {
+	state, err := audit.Stood(disk, a.settings(disk).Remember, end)
+	if err != nil {
 		return err
 	}
 	out := struct {
-		Seq        protocol.Seq         `json:"seq"`
-		At         time.Time            `json:"at"`
-		Messages   uint64               `json:"messages"`
-		Deliveries uint64               `json:"deliveries"`
-		Drops      uint64               `json:"drops"`
-		Handled    uint64               `json:"handled"`
-		Agents     []router.AgentStatus `json:"agents"`
+		Seq        protocol.Seq `json:"seq"`
+		At         time.Time    `json:"at"`
+		Messages   uint64       `json:"messages"`
+		Deliveries uint64       `json:"deliveries"`
+		Drops      uint64       `json:"drops"`
+		Handled    uint64       `json:"handled"`
+		Agents     []view.Agent `json:"agents"`
 	}{
 		state.Seq, state.TS, state.Counts.Messages, state.Counts.Deliveries, state.Counts.Drops, state.Counts.Handled,
-		router.Roster(state, func(protocol.AgentID) int { return 0 }), // what waits in an outbox is not in the log
+		view.Roster(state, nil), // what waits in an outbox is not in the log
 	}
 	return a.answer(out, func(p *printer) {
 		p.line("after event %d (%s): %d messages accepted, %d deliveries, %d dropped, %d handled", out.Seq, clock(out.At), out.Messages, out.Deliveries, out.Drops, out.Handled)
@@ -110,43 +104,33 @@ func (a *app) film(ctx context.Context, disk durable.FS, f replayFlags) error {
 		return err
 	}
 	var last time.Time
-	return eachEvent(disk, func(ev protocol.Event) error {
-		if end.before(ev) || a.out.err != nil {
-			return errStop
+	for rec, err := range eventlog.Read(disk, eventlog.Position{}) {
+		if err != nil {
+			return err
+		}
+		ev := rec.Event
+		if end.Before(ev) || a.out.err != nil {
+			return nil
 		}
 		if !last.IsZero() && f.speed > 0 {
 			gap := time.Duration(float64(ev.TS.Sub(last)) / f.speed)
 			if pause.For(ctx, min(gap, longestPause)) != nil {
-				return errStop
+				return nil // whoever looks on ends it
 			}
 		}
 		last = ev.TS
 		a.out.line("%s", a.eventLine(ev))
-		return nil
-	})
+	}
+	return nil
 }
 
-// until is where a replay ends: after a number, or a time, or never.
-type until struct {
-	seq protocol.Seq
-	at  time.Time
-}
-
-func parseUntil(s string) (until, error) {
+func parseUntil(s string) (audit.Until, error) {
 	if s == "" {
-		return until{}, nil
+		return audit.Until{}, nil
 	}
-	if seq, err := protocol.ParseSeq(s); err == nil {
-		return until{seq: seq}, nil
-	}
-	t, err := time.Parse(time.RFC3339Nano, s)
+	end, err := audit.ParseUntil(s)
 	if err != nil {
-		return until{}, usageError("--until %s: write a sequence number, or a time such as 2026-11-21T09:00:00Z", protocol.Quote(s))
+		return end, usageError("--until %s: write a sequence number, or a time such as 2026-11-21T09:00:00Z", protocol.Quote(s))
 	}
-	return until{at: t}, nil
-}
-
-// before tells whether the event comes after the end.
-func (u until) before(ev protocol.Event) bool {
-	return u.seq > 0 && ev.Seq > u.seq || !u.at.IsZero() && ev.TS.After(u.at)
+	return end, nil
 }

@@ -1,14 +1,9 @@
 package main
 
 import (
-	"errors"
-	"fmt"
-	"io/fs"
-	"slices"
 	"strings"
 	"time"
 
-	"github.com/go-json-experiment/json"
 	"github.com/spf13/cobra"
 
 	"github.com/hived/hived/agent"
@@ -16,54 +11,11 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// member is one line of the roster.
-type member struct {
-	ID     protocol.AgentID `json:"id"`
-	Role   string           `json:"role"`
-	Caps   []string         `json:"capabilities"`
-	Slots  int              `json:"slots,omitzero"` // tasks that it may have in hand; none: one
-	Status string           `json:"status"`         // active, held, archived; new: it has a directory and no daemon saw it yet
-	Lead   bool             `json:"lead"`
-	Joined string           `json:"joined_at,omitzero"`
-}
-
-// roster reads registry.json, and adds those who have a directory and are
-// not on it yet.
-func roster(disk durable.FS) ([]member, error) {
-	var file struct {
-		Lead   protocol.AgentID  `json:"lead"`
-		Agents map[string]member `json:"agents"`
-	}
-	data, _, err := durable.ReadFile(disk, protocol.PathRegistry, 64<<20)
-	if err == nil {
-		err = json.Unmarshal(data, &file)
-	}
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("read the roster: %w; the daemon writes registry.json again when it starts", err)
-	}
-	names, err := agent.Names(disk)
-	if err != nil && !errors.Is(err, fs.ErrPermission) { // an agent with a user of its own lists no others
-		return nil, err
-	}
-	list := make([]member, 0, len(file.Agents))
-	for _, m := range file.Agents {
-		m.Lead = m.ID == file.Lead
-		list = append(list, m)
-	}
-	for _, id := range names {
-		if !slices.ContainsFunc(list, func(m member) bool { return m.ID == id }) {
-			list = append(list, member{ID: id, Caps: []string{}, Status: "new"})
-		}
-	}
-	slices.SortFunc(list, func(x, y member) int { return strings.Compare(string(x.ID), string(y.ID)) })
-	return list, nil
-}
-
 // find gives one member of the roster.
-func find(disk durable.FS, id string) (member, error) {
-	list, err := roster(disk)
+func find(disk durable.FS, id string) (agent.Member, error) {
+	list, err := agent.Roster(disk)
 	if err != nil {
-		return member{}, err
+		return agent.Member{}, err
 	}
 	names := make([]string, 0, len(list))
 	for _, m := range list {
@@ -72,7 +24,7 @@ func find(disk durable.FS, id string) (member, error) {
 		}
 		names = append(names, string(m.ID))
 	}
-	return member{}, exitWith(exitNotFound, "there is no agent %s%s", protocol.Quote(id), didYouMean(id, names, "`hived agent list` shows all"))
+	return agent.Member{}, exitWith(exitNotFound, "there is no agent %s%s", protocol.Quote(id), didYouMean(id, names, "`hived agent list` shows all"))
 }
 
 func (a *app) agentCommand() *cobra.Command {
@@ -147,7 +99,7 @@ func (a *app) agentList() *cobra.Command {
 		Short: "Lists all agents with role, capabilities and status",
 		Args:  takes(0, 0),
 		RunE: a.withHive(func(_ *cobra.Command, _ []string, disk *durable.Disk) error {
-			list, err := roster(disk)
+			list, err := agent.Roster(disk)
 			if err != nil {
 				return err
 			}
@@ -179,7 +131,7 @@ func orDash(s string) string {
 
 // memberJSON is what `agent show` prints.
 type memberJSON struct {
-	member
+	agent.Member
 
 	Unread  int       `json:"unread"`
 	Pending int       `json:"pending"` // in the outbox
@@ -197,7 +149,7 @@ func (a *app) agentShow() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			out := memberJSON{member: m}
+			out := memberJSON{Member: m}
 			if out.Unread, out.Pending, err = waiting(disk, m.ID); err != nil {
 				return err
 			}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -153,6 +154,19 @@ func flagError(c *cobra.Command, err error) error {
 // didYouMean names the nearest of what there is, or says where all of it stands.
 func didYouMean(name string, known []string, otherwise string) string {
 	return protocol.DidYouMean(protocol.Nearest(name, known, 2), otherwise)
+}
+
+// oneOf refuses a word that is none of those that are known: format says of it what
+// it is not.
+func oneOf[S ~string](known []S, word, format, otherwise string) error {
+	names := make([]string, 0, len(known))
+	for _, k := range known {
+		names = append(names, string(k))
+	}
+	if slices.Contains(names, word) {
+		return nil
+	}
+	return usageError(format+"%s", protocol.Quote(word), didYouMean(word, names, otherwise))
 }
 
 // takes checks the number of arguments; most < 0 means any number.

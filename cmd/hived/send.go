@@ -16,9 +16,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/hived/hived/agent"
+	"github.com/hived/hived/hive"
 	"github.com/hived/hived/internal/durable"
 	"github.com/hived/hived/protocol"
-	"github.com/hived/hived/settings"
 	"github.com/hived/hived/view"
 )
 
@@ -86,7 +86,7 @@ func (a *app) send(ctx context.Context, disk *durable.Disk, f sendFlags) error {
 	if err != nil {
 		return err
 	}
-	if values, err := settings.Load(disk); err == nil {
+	if values, err := hive.Settings(disk); err == nil {
 		draft.MaxBytes = values.MaxMessageBytes
 	}
 	return a.post(ctx, disk, box, draft, until, f.timeout)
@@ -146,7 +146,7 @@ func (a *app) text(said string) (string, error) {
 // post sends a message, waits where that is wanted, and prints what came of it.
 func (a *app) post(ctx context.Context, disk *durable.Disk, box *agent.Box, d agent.Draft, until view.State, timeout time.Duration) error {
 	from, err := here(disk)
-	_, runs, lockErr := daemon(disk)
+	_, runs, lockErr := hive.Daemon(disk)
 	err = cmp.Or(err, lockErr)
 	if errors.Is(err, fs.ErrPermission) {
 		if until != view.Queued {

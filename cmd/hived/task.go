@@ -9,11 +9,13 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/hived/hived/agent"
+	"github.com/hived/hived/hive"
 	"github.com/hived/hived/internal/durable"
+	"github.com/hived/hived/internal/pause"
 	"github.com/hived/hived/protocol"
-	"github.com/hived/hived/settings"
 	"github.com/hived/hived/task"
 	"github.com/hived/hived/view"
 )
@@ -21,16 +23,18 @@ import (
 func (a *app) taskCommand() *cobra.Command {
 	return group(&cobra.Command{Use: "task", Short: "Work that survives the death of whoever does it"},
 		a.taskCreate(), a.taskList(), a.taskShow(), a.taskClaim(),
-		a.taskVerb(verb{on: task.Accept, short: "Takes a task that was offered; the first wins"}),
-		a.taskVerb(verb{on: task.Reject, short: "Declines a task that was offered"}),
-		a.taskVerb(verb{on: task.Start, short: "Begins the work"}),
+		a.taskVerb(verb{on: task.Accept, reason: why, short: "Takes a task that was offered; the first wins"}),
+		a.taskVerb(verb{on: task.Reject, reason: why, short: "Declines a task that was offered"}),
+		a.taskVerb(verb{on: task.Start, reason: why, short: "Begins the work"}),
 		a.taskProgress(), a.taskAsk(), a.taskBlock(), a.taskFail(), a.taskComplete(),
 		a.taskAnswer(), a.taskAmend(), a.taskGiveUp(),
-		a.taskVerb(verb{on: task.Release, short: "Gives a task back; its checkpoint is kept", reaches: true}),
-		a.taskVerb(verb{on: task.Cancel, short: "Asks the holder of a task to end; ends it where nobody works on it"}),
-		a.taskVerb(verb{on: task.CancelledEvent, short: "Confirms, as the holder, that the work has ended"}),
+		a.taskVerb(verb{on: task.Release, reason: why, short: "Gives a task back; its checkpoint is kept", reaches: true}),
+		a.taskVerb(verb{on: task.Cancel, reason: why, short: "Asks the holder of a task to end; ends it where nobody works on it"}),
+		a.taskVerb(verb{on: task.CancelledEvent, reason: why, short: "Confirms, as the holder, that the work has ended"}),
 		a.taskIsCancelled(),
-		a.taskResume(),
+		a.taskVerb(verb{on: task.Resume, short: "Makes a new task that goes on from one that has ended", flags: func(flags *pflag.FlagSet, report *protocol.TaskReport) {
+			flags.BoolVar(&report.Family, "family", false, "resume all that failed with it too: what it needed, and what needed it")
+		}}),
 		a.taskDiagram(), a.taskStats(),
 	)
 }
@@ -91,7 +95,7 @@ func draftTask(disk durable.FS, t agent.Command) (agent.Draft, error) {
 	if err != nil {
 		return d, err
 	}
-	if values, err := settings.Load(disk); err == nil {
+	if values, err := hive.Settings(disk); err == nil {
 		d.MaxBytes = values.MaxMessageBytes
 	}
 	return d, nil
@@ -135,7 +139,7 @@ func answerOf(t agent.Command, c *view.Command) taskAnswer {
 // viewing waits until the files of tasks show what was done: the log has it
 // first, and who looks next must not find the state of before.
 func viewing(ctx context.Context, disk durable.FS, done []view.TaskStep) {
-	ctx, cancel := limit(ctx, time.Second)
+	ctx, cancel := pause.Limit(ctx, time.Second)
 	defer cancel()
 	for _, s := range done {
 		if _, err := agent.WaitView(ctx, disk, s.Event.Task, s.Seq); err != nil {
@@ -169,71 +173,78 @@ func showState(p *printer, t taskAnswer) {
 	p.line("%s", line)
 }
 
-// verb is a command about one task that takes nothing but a reason, and a
-// checkpoint where it may bring one along.
+// verb is a command that reports something of one task.
 type verb struct {
 	on      protocol.TaskAction
+	use     string // how it is written; empty: what it reports, and ID
 	short   string
-	reaches bool // it may bring a checkpoint along
+	long    string
+	args    cobra.PositionalArgs // nil: the task, or nothing where HIVE_TASK says which
+	reason  string               // what --reason is for; empty: there is no such flag
+	reaches bool                 // it may bring a checkpoint along
+	flags   func(*pflag.FlagSet, *protocol.TaskReport)
+	fill    func(*call) error // takes into the report what was said; may be nil
+}
+
+// call is one call of a verb.
+type call struct {
+	*cobra.Command
+
+	disk    *durable.Disk
+	args    []string // which task; what else there is, fill takes away
+	report  *protocol.TaskReport
+	reached *checkpointFlags // nil where it brings no checkpoint along
 }
 
 func (a *app) taskVerb(v verb) *cobra.Command {
 	var report protocol.TaskReport
-	c := &cobra.Command{Use: string(v.on) + " ID", Short: v.short, Args: takes(0, 1), ValidArgsFunction: a.completeTasks}
-	c.Flags().StringVar(&report.Reason, "reason", "", "why, in a `sentence`")
+	c := &cobra.Command{Use: cmp.Or(v.use, string(v.on)+" ID"), Short: v.short, Long: v.long, Args: v.args, ValidArgsFunction: a.completeTasks}
+	if c.Args == nil {
+		c.Args = takes(0, 1)
+	}
+	if v.reason != "" {
+		c.Flags().StringVar(&report.Reason, "reason", "", v.reason)
+	}
 	var reached *checkpointFlags
 	if v.reaches {
 		reached = a.checkpointFlags(c, &report)
 	}
-	send := a.reporting(c, v.on)
-	c.RunE = a.withHive(func(c *cobra.Command, args []string, disk *durable.Disk) error {
-		if v.reaches {
-			if err := reached.read(); err != nil {
-				return err
-			}
-		}
-		return send(c.Context(), disk, args, report)
-	})
-	return c
-}
-
-// reporting gives a command about a task its flags, and what sends it.
-func (a *app) reporting(c *cobra.Command, event protocol.TaskAction) func(context.Context, *durable.Disk, []string, protocol.TaskReport) error {
-	timeout := timeoutFlag(c)
-	var said uint64
-	if agent.NeedsEpoch(event) {
-		c.Flags().Uint64Var(&said, "epoch", 0, "the `number` that accept or claim gave (else HIVE_EPOCH, else that of this agent's only accept or claim)")
+	if v.flags != nil {
+		v.flags(c.Flags(), &report)
 	}
-	return func(ctx context.Context, disk *durable.Disk, args []string, report protocol.TaskReport) error {
-		id, err := a.aboutTask(disk, args)
+	timeout := timeoutFlag(c)
+	var epoch uint64
+	if agent.NeedsEpoch(v.on) {
+		c.Flags().Uint64Var(&epoch, "epoch", 0, "the `number` that accept or claim gave (else HIVE_EPOCH, else that of this agent's only accept or claim)")
+	}
+	c.RunE = a.withHive(func(c *cobra.Command, args []string, disk *durable.Disk) (err error) {
+		x := &call{c, disk, args, &report, reached}
+		if v.fill != nil {
+			err = v.fill(x)
+		}
+		if err == nil && v.reaches {
+			err = reached.read()
+		}
 		if err != nil {
 			return err
 		}
-		t := agent.Command{Event: event, Task: id, Data: agent.Report(report), Within: *timeout}
-		if agent.NeedsEpoch(event) {
-			if t.Epoch, err = a.holderEpoch(disk, said, id); err != nil {
+		t := agent.Command{Event: v.on, Within: *timeout}
+		if t.Task, err = a.aboutTask(disk, x.args); err != nil {
+			return err
+		}
+		if agent.NeedsEpoch(v.on) {
+			if t.Epoch, err = a.holderEpoch(disk, epoch, t.Task); err != nil {
 				return err
 			}
 		}
-		return a.tellTask(ctx, disk, t)
-	}
-}
-
-func (a *app) taskResume() *cobra.Command {
-	var report protocol.TaskReport
-	c := &cobra.Command{
-		Use:               string(task.Resume) + " ID",
-		Short:             "Makes a new task that goes on from one that has ended",
-		Args:              takes(0, 1),
-		ValidArgsFunction: a.completeTasks,
-	}
-	c.Flags().BoolVar(&report.Family, "family", false, "resume all that failed with it too: what it needed, and what needed it")
-	send := a.reporting(c, task.Resume)
-	c.RunE = a.withHive(func(c *cobra.Command, args []string, disk *durable.Disk) error {
-		return send(c.Context(), disk, args, report)
+		t.Data = agent.Report(report)
+		return a.tellTask(c.Context(), disk, t)
 	})
 	return c
 }
+
+// why is what --reason is for, where there is nothing more to say of it.
+const why = "why, in a `sentence`"
 
 func (a *app) taskClaim() *cobra.Command {
 	c := &cobra.Command{

@@ -13,6 +13,7 @@ import (
 	"github.com/hived/hived/agent"
 	"github.com/hived/hived/internal/durable"
 	"github.com/hived/hived/internal/durable/faultfs"
+	"github.com/hived/hived/internal/testenv"
 	"github.com/hived/hived/protocol"
 	"github.com/hived/hived/task"
 	"github.com/hived/hived/view"
@@ -31,12 +32,8 @@ func withTasks(t *testing.T, files map[string]string) durable.FS {
 	disk := faultfs.New()
 	for name, text := range files {
 		dir, _, _ := strings.Cut(name, "/")
-		if err := disk.MkdirAll("tasks/"+dir, 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := durable.Publish(disk, "tasks/"+name, []byte(text), 0o644, false); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, disk.MkdirAll("tasks/"+dir, 0o755))
+		testenv.Must(t, durable.Publish(disk, "tasks/"+name, []byte(text), 0o644, false))
 	}
 	return disk
 }
@@ -116,9 +113,7 @@ func TestShowTask(t *testing.T) {
 		t.Fatal(err, problems)
 	}
 	a, out, _ := reader(nil)
-	if err := a.answer(shown, func(*printer) {}); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, a.answer(shown, func(*printer) {}))
 	var got map[string]any
 	if err := json.Unmarshal(out.Bytes(), &got); err != nil {
 		t.Fatal(err, out)
@@ -179,9 +174,7 @@ func TestListTasks(t *testing.T) {
 		string(three) + "/task.json": `{"torn`,
 	})
 	a, out, said := reader(nil)
-	if err := a.listTasks(disk, unheard, func(v *task.View) bool { return concerns(v, "bob") }); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, a.listTasks(disk, unheard, func(v *task.View) bool { return concerns(v, "bob") }))
 	var got []task.View
 	if err := json.Unmarshal(out.Bytes(), &got); err != nil || len(got) != 2 || got[0].ID != two || got[1].State != task.Offered {
 		t.Errorf("%v, %v", got, err)
@@ -306,10 +299,10 @@ func TestIsPerson(t *testing.T) {
 func TestViewing(t *testing.T) {
 	t.Parallel()
 	disk := withTasks(t, map[string]string{string(one) + "/task.json": `{"id":"` + string(one) + `","state":"offered","history":[{"seq":1}]}`})
-	l := &later{FS: disk, name: "tasks/" + string(one) + "/task.json", text: `{"id":"` + string(one) + `","state":"pending","history":[{"seq":1},{"seq":5}]}`}
+	l := &faultfs.Later{FS: disk, Name: "tasks/" + string(one) + "/task.json", Text: `{"id":"` + string(one) + `","state":"pending","history":[{"seq":1},{"seq":5}]}`}
 	viewing(t.Context(), l, []view.TaskStep{{Seq: 5, Event: &protocol.TaskEvent{Task: one}}})
-	if l.reads != 3 {
-		t.Errorf("it looked %d times, want 3", l.reads)
+	if l.Reads != 3 {
+		t.Errorf("it looked %d times, want 3", l.Reads)
 	}
 }
 
@@ -330,24 +323,3 @@ func TestValue(t *testing.T) {
 }
 
 func unheard(*task.View) protocol.Signs { return protocol.Signs{} }
-
-// TestSignsAreOfTheHolder: what the daemon said of a task before it went on is shown
-// of nobody else, nor of a task that has ended.
-func TestSignsAreOfTheHolder(t *testing.T) {
-	said := protocol.Signs{HeardAt: time.Unix(1, 0)}
-	of := signsIn([]protocol.HeldTask{{Task: one, Holder: "bob", Signs: said}})
-	for _, tt := range []struct {
-		view task.View
-		want protocol.Signs
-	}{
-		{task.View{ID: one, Holder: "bob", State: task.InProgress}, said},
-		{task.View{ID: one, Holder: "bob", State: task.Completed}, protocol.Signs{}},
-		{task.View{ID: one, Holder: "zoe", State: task.InProgress}, protocol.Signs{}},
-		{task.View{ID: one, State: task.Unassigned}, protocol.Signs{}},
-		{task.View{ID: two, Holder: "bob", State: task.InProgress}, protocol.Signs{}},
-	} {
-		if diff := cmp.Diff(tt.want, of(&tt.view)); diff != "" {
-			t.Errorf("of %+v: %s", tt.view, diff)
-		}
-	}
-}

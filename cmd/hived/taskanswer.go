@@ -1,9 +1,8 @@
 package main
 
 import (
-	"strings"
-
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/hived/hived/agent"
 	"github.com/hived/hived/internal/durable"
@@ -12,58 +11,38 @@ import (
 )
 
 func (a *app) taskBlock() *cobra.Command {
-	var report protocol.TaskReport
-	c := &cobra.Command{
-		Use:               "block ID --reason R",
-		Short:             "Blocks a task until somebody answers, or until others are completed",
-		Long:              "Blocks a task: with --needs until those tasks are completed, else until its creator, the lead or a person answers the reason\nwith `hived task answer`, or gives the task up.",
-		Args:              takes(0, 1),
-		ValidArgsFunction: a.completeTasks,
-	}
-	c.Flags().StringVar(&report.Reason, "reason", "", "what you need to know to go on, in a `sentence`")
-	c.Flags().StringSliceVar(&report.Needs, "needs", nil, "`ids` of tasks that must be completed first")
-	reached := a.checkpointFlags(c, &report)
-	send := a.reporting(c, task.BlockOnDependency)
-	c.RunE = a.withHive(func(c *cobra.Command, args []string, disk *durable.Disk) error {
-		if report.Reason == "" && len(report.Needs) == 0 {
-			return usageError("block needs to say what is waited for: --reason R, or --needs ID")
-		}
-		for i, need := range report.Needs {
-			id, err := taskNamed(disk, strings.TrimSpace(need))
-			if err != nil {
-				return err
+	return a.taskVerb(verb{
+		on: task.BlockOnDependency, use: "block ID --reason R", reason: "what you need to know to go on, in a `sentence`", reaches: true,
+		short: "Blocks a task until somebody answers, or until others are completed",
+		long:  "Blocks a task: with --needs until those tasks are completed, else until its creator, the lead or a person answers the reason\nwith `hived task answer`, or gives the task up.",
+		flags: func(flags *pflag.FlagSet, report *protocol.TaskReport) {
+			flags.StringSliceVar(&report.Needs, "needs", nil, "`ids` of tasks that must be completed first")
+		},
+		fill: func(x *call) error {
+			if x.report.Reason == "" && len(x.report.Needs) == 0 {
+				return usageError("block needs to say what is waited for: --reason R, or --needs ID")
 			}
-			report.Needs[i] = string(id)
-		}
-		if err := reached.read(); err != nil {
-			return err
-		}
-		return send(c.Context(), disk, args, report)
+			return tasksNamed(x.disk, x.report.Needs)
+		},
 	})
-	return c
 }
 
 func (a *app) taskAnswer() *cobra.Command {
-	var report protocol.TaskReport
-	c := &cobra.Command{
-		Use:               "answer ID TEXT",
-		Short:             "Answers what a blocked task needs to know, so that it goes on",
-		Long:              "Answers what a blocked task needs to know: its holder gets the words, whole, and goes on. Its creator, the lead and people may.\nWhere the task has asked more than once, --ask says which question is answered; without it the open one is shown.",
-		Args:              takes(2, 2),
-		ValidArgsFunction: a.completeTasks,
-	}
-	ask := askFlag(c)
-	send := a.reporting(c, task.Answer)
-	c.RunE = a.withHive(func(c *cobra.Command, args []string, disk *durable.Disk) (err error) {
-		if report.Comment, err = a.text(args[1]); err != nil {
+	var ask uint64
+	return a.taskVerb(verb{
+		on: task.Answer, use: "answer ID TEXT", args: takes(2, 2),
+		short: "Answers what a blocked task needs to know, so that it goes on",
+		long:  "Answers what a blocked task needs to know: its holder gets the words, whole, and goes on. Its creator, the lead and people may.\nWhere the task has asked more than once, --ask says which question is answered; without it the open one is shown.",
+		flags: func(flags *pflag.FlagSet, _ *protocol.TaskReport) { askFlag(flags, &ask) },
+		fill: func(x *call) (err error) {
+			if x.report.Comment, err = a.text(x.args[1]); err != nil {
+				return err
+			}
+			x.args = x.args[:1]
+			x.report.Ask, err = a.question(x.disk, x.args, protocol.Seq(ask), "task answer", ` "…"`)
 			return err
-		}
-		if report.Ask, err = a.question(disk, args[:1], protocol.Seq(*ask), "task answer", ` "…"`); err != nil {
-			return err
-		}
-		return send(c.Context(), disk, args[:1], report)
+		},
 	})
-	return c
 }
 
 func (a *app) taskAmend() *cobra.Command {
@@ -85,7 +64,7 @@ func (a *app) taskAmend() *cobra.Command {
 	flags.IntVar(&approvals, "approvals", 0, "so `many` must approve where it asks")
 	flags.StringSliceVar(&approvers, "approver", nil, "who may approve: agent `ids` and @roles")
 	flags.StringVar(&data, "data", "", "for the agent: `JSON`, - for standard input, or @FILE")
-	flags.StringVar(&said.Reason, "reason", "", "why, in a `sentence`")
+	flags.StringVar(&said.Reason, "reason", "", why)
 	timeout := timeoutFlag(c)
 	c.RunE = a.withHive(func(c *cobra.Command, args []string, disk *durable.Disk) error {
 		id, err := a.aboutTask(disk, args)
@@ -127,7 +106,7 @@ func (a *app) taskGiveUp() *cobra.Command {
 		Args:              takes(0, 1),
 		ValidArgsFunction: a.completeTasks,
 	}
-	c.Flags().StringVar(&report.Reason, "reason", "", "why, in a `sentence`")
+	c.Flags().StringVar(&report.Reason, "reason", "", why)
 	timeout := timeoutFlag(c)
 	c.RunE = a.withHive(func(c *cobra.Command, args []string, disk *durable.Disk) error {
 		id, err := a.aboutTask(disk, args)

@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/hived/hived/agent"
+	"github.com/hived/hived/hive"
 	"github.com/hived/hived/internal/durable"
 	"github.com/hived/hived/protocol"
 	"github.com/hived/hived/task"
@@ -73,7 +74,7 @@ func (a *app) toCreate(c *cobra.Command, disk durable.FS, f createFlags, args []
 	if err != nil {
 		return nil, err
 	}
-	specs, err := parseTasks([]byte(text))
+	specs, err := hive.ParseTasks([]byte(text))
 	if err != nil {
 		return nil, usageError("read %s: %w", protocol.Quote(f.file), err)
 	}
@@ -91,12 +92,8 @@ func (a *app) flagged(disk durable.FS, f createFlags, title string) (agent.Paylo
 	if spec.Data, err = a.value("--data", f.data); err != nil {
 		return nil, err
 	}
-	for i, need := range spec.Needs {
-		id, err := taskNamed(disk, strings.TrimSpace(need))
-		if err != nil {
-			return nil, err
-		}
-		spec.Needs[i] = string(id)
+	if err := tasksNamed(disk, spec.Needs); err != nil {
+		return nil, err
 	}
 	spec.To, spec.Approvers = addresses(f.to), addresses(f.approvers)
 	return agent.NewTask(spec), nil

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -16,6 +17,18 @@ import (
 func taskNamed(disk durable.FS, said string) (protocol.TaskID, error) {
 	id, err := agent.FindTask(disk, said)
 	return id, seeTasks(err)
+}
+
+// tasksNamed puts the ids of the tasks that are meant in the place of what was said.
+func tasksNamed(disk durable.FS, said []string) error {
+	for i, name := range said {
+		id, err := taskNamed(disk, strings.TrimSpace(name))
+		if err != nil {
+			return err
+		}
+		said[i] = string(id)
+	}
+	return nil
 }
 
 // seeTasks adds to an error that there is no such task how to see those that

@@ -1,46 +1,37 @@
 package main
 
 import (
-	"slices"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/hived/hived/agent"
-	"github.com/hived/hived/internal/durable"
 	"github.com/hived/hived/protocol"
 	"github.com/hived/hived/task"
 )
 
 func (a *app) taskProgress() *cobra.Command {
-	var report protocol.TaskReport
 	var expect time.Duration
-	c := &cobra.Command{
-		Use:               "progress ID --milestone M",
-		Short:             "Reports what was reached; whoever comes next goes on from it",
-		Args:              takes(0, 1),
-		ValidArgsFunction: a.completeTasks,
-	}
-	reached := a.checkpointFlags(c, &report)
-	c.Flags().DurationVar(&expect, "expect", 0, "nothing will be heard of this agent for so long, and that is no fault")
-	send := a.reporting(c, task.Progress)
-	c.RunE = a.withHive(func(c *cobra.Command, args []string, disk *durable.Disk) error {
-		switch {
-		case !reached.said() && expect == 0:
-			return usageError("progress needs to say what was reached: --milestone M, and --data with the checkpoint")
-		case expect < 0:
-			return usageError("--expect %s: say how long from now", expect)
-		}
-		if err := reached.read(); err != nil {
-			return err
-		}
-		if expect > 0 {
-			report.For = expect.String()
-		}
-		return send(c.Context(), disk, args, report)
+	return a.taskVerb(verb{
+		on: task.Progress, use: "progress ID --milestone M", reaches: true,
+		short: "Reports what was reached; whoever comes next goes on from it",
+		flags: func(flags *pflag.FlagSet, _ *protocol.TaskReport) {
+			flags.DurationVar(&expect, "expect", 0, "nothing will be heard of this agent for so long, and that is no fault")
+		},
+		fill: func(x *call) error {
+			switch {
+			case !x.reached.said() && expect == 0:
+				return usageError("progress needs to say what was reached: --milestone M, and --data with the checkpoint")
+			case expect < 0:
+				return usageError("--expect %s: say how long from now", expect)
+			case expect > 0:
+				x.report.For = expect.String()
+			}
+			return nil
+		},
 	})
-	return c
 }
 
 // checkpointFlags are those of a report that may bring a checkpoint along.
@@ -98,100 +89,72 @@ func (a *app) value(flag, said string) (jsontext.Value, error) {
 }
 
 func (a *app) taskAsk() *cobra.Command {
-	var report protocol.TaskReport
-	c := &cobra.Command{
-		Use:               "ask ID QUESTION",
-		Short:             "Pauses a task until people have approved",
-		Args:              takes(1, 2),
-		ValidArgsFunction: a.completeTasks,
-	}
-	c.Flags().StringVar(&report.Reason, "reason", "", "why, in a `sentence`")
-	reached := a.checkpointFlags(c, &report)
-	send := a.reporting(c, task.PauseForApproval)
-	c.RunE = a.withHive(func(c *cobra.Command, args []string, disk *durable.Disk) error {
-		last := len(args) - 1 // with HIVE_TASK it is the only one
-		if report.Question = args[last]; last == 0 && a.getenv("HIVE_TASK") == "" {
-			return usageError("ask needs more: %s", usage(c))
-		}
-		if err := reached.read(); err != nil {
-			return err
-		}
-		return send(c.Context(), disk, args[:last], report)
+	return a.taskVerb(verb{
+		on: task.PauseForApproval, use: "ask ID QUESTION", args: takes(1, 2), reason: why, reaches: true,
+		short: "Pauses a task until people have approved",
+		fill: func(x *call) error {
+			last := len(x.args) - 1 // with HIVE_TASK it is the only one
+			if x.report.Question = x.args[last]; last == 0 && a.getenv("HIVE_TASK") == "" {
+				return usageError("ask needs more: %s", usage(x.Command))
+			}
+			x.args = x.args[:last]
+			return nil
+		},
 	})
-	return c
 }
 
 func (a *app) taskFail() *cobra.Command {
-	var report protocol.TaskReport
 	var category string
 	categories := []protocol.Category{
 		protocol.TransientFailure, protocol.AuthFailure, protocol.SchemaFailure,
 		protocol.AmbiguityFailure, protocol.LogicFailure, protocol.UnknownFailure,
 	}
-	c := &cobra.Command{
-		Use:               "fail ID --category C",
-		Short:             "Reports a failure; where it goes is decided by its category",
-		Args:              takes(0, 1),
-		ValidArgsFunction: a.completeTasks,
-	}
-	c.Flags().StringVar(&category, "category", "", "`"+list(categories)+"`")
-	c.Flags().StringVar(&report.Reason, "reason", "", "what went wrong, in a `sentence`")
-	reached := a.checkpointFlags(c, &report)
-	send := a.reporting(c, task.Failure)
-	c.RunE = a.withHive(func(c *cobra.Command, args []string, disk *durable.Disk) error {
-		if report.Category = protocol.Category(category); !slices.Contains(categories, report.Category) {
-			known := make([]string, 0, len(categories))
-			for _, k := range categories {
-				known = append(known, string(k))
-			}
-			return usageError("--category %s: it is one of %s%s", protocol.Quote(category), list(categories), didYouMean(category, known, "unknown where none fits"))
-		}
-		if err := reached.read(); err != nil {
-			return err
-		}
-		return send(c.Context(), disk, args, report)
+	return a.taskVerb(verb{
+		on: task.Failure, use: "fail ID --category C", reason: "what went wrong, in a `sentence`", reaches: true,
+		short: "Reports a failure; where it goes is decided by its category",
+		flags: func(flags *pflag.FlagSet, _ *protocol.TaskReport) {
+			flags.StringVar(&category, "category", "", "`"+list(categories)+"`")
+		},
+		fill: func(x *call) error {
+			x.report.Category = protocol.Category(category)
+			return oneOf(categories, category, "--category %s: it is one of "+list(categories), "unknown where none fits")
+		},
 	})
-	return c
 }
 
 func (a *app) taskComplete() *cobra.Command {
 	var result string
-	c := &cobra.Command{
-		Long: "Reports that the work is done, with its result. Where the task has a gate it runs that first, with sh in the agent's\n" +
+	var gate gateFlags
+	return a.taskVerb(verb{
+		on: task.Complete, use: "complete ID",
+		short: "Runs the task's gate, if it has one, and reports that the work is done, with its result",
+		long: "Reports that the work is done, with its result. Where the task has a gate it runs that first, with sh in the agent's\n" +
 			"directory, and reports nothing unless it ends with 0. A gate is a shell command that somebody else wrote: it is run if\n" +
 			"its author is human, the lead, this agent, or named in work.trust of hive.yaml; else it is shown, and --run-gate runs it.",
-		Use:               "complete ID",
-		Short:             "Runs the task's gate, if it has one, and reports that the work is done, with its result",
-		Args:              takes(0, 1),
-		ValidArgsFunction: a.completeTasks,
-	}
-	c.Flags().StringVar(&result, "result", "", "what came of it, JSON or else text: `TEXT`, - for standard input, or @FILE")
-	var gate gateFlags
-	c.Flags().BoolVar(&gate.run, "run-gate", false, "run the task's gate although its author is not trusted")
-	c.Flags().DurationVar(&gate.timeout, "gate-timeout", gateTimeout, "how long the gate may run")
-	send := a.reporting(c, task.Complete)
-	c.RunE = a.withHive(func(c *cobra.Command, args []string, disk *durable.Disk) error {
-		if gate.timeout <= 0 {
-			return usageError("--gate-timeout %s: say how long the gate may run, for example 10m", gate.timeout)
-		}
-		id, err := a.aboutTask(disk, args)
-		if err != nil {
-			return err
-		}
-		var report protocol.TaskReport
-		if c.Flags().Changed("result") {
-			text, err := a.text(result)
+		flags: func(flags *pflag.FlagSet, _ *protocol.TaskReport) {
+			flags.StringVar(&result, "result", "", "what came of it, JSON or else text: `TEXT`, - for standard input, or @FILE")
+			flags.BoolVar(&gate.run, "run-gate", false, "run the task's gate although its author is not trusted")
+			flags.DurationVar(&gate.timeout, "gate-timeout", gateTimeout, "how long the gate may run")
+		},
+		fill: func(x *call) error {
+			if gate.timeout <= 0 {
+				return usageError("--gate-timeout %s: say how long the gate may run, for example 10m", gate.timeout)
+			}
+			id, err := a.aboutTask(x.disk, x.args)
 			if err != nil {
 				return err
 			}
-			if report.Result = jsontext.Value(text); !report.Result.IsValid() {
-				report.Result = agent.Text(text)
+			if x.Flags().Changed("result") {
+				text, err := a.text(result)
+				if err != nil {
+					return err
+				}
+				if x.report.Result = jsontext.Value(text); !x.report.Result.IsValid() {
+					x.report.Result = agent.Text(text)
+				}
 			}
-		}
-		if report.Gate, err = a.passGate(c.Context(), disk, id, gate); err != nil {
+			x.report.Gate, err = a.passGate(x.Context(), x.disk, id, gate)
 			return err
-		}
-		return send(c.Context(), disk, args, report)
+		},
 	})
-	return c
 }

@@ -42,14 +42,10 @@ func (a *app) taskList() *cobra.Command {
 }
 
 func knownState(name string) error {
-	known := make([]string, 0, len(task.States()))
-	for _, s := range task.States() {
-		known = append(known, string(s))
-	}
-	if name == "" || slices.Contains(known, name) {
+	if name == "" {
 		return nil
 	}
-	return usageError("there is no state %s%s", protocol.Quote(name), didYouMean(name, known, "there are "+list(known)))
+	return oneOf(task.States(), name, "there is no state %s", "there are "+list(task.States()))
 }
 
 // concerns tells whether a task is an agent's, or offered to it.
@@ -103,7 +99,7 @@ func (a *app) taskShow() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			var t *taskJSON
+			var t *agent.Document
 			var problems []error
 			if err := soon(c.Context(), disk, id, func() (err error) {
 				t, problems, err = readTask(disk, id)
@@ -120,7 +116,7 @@ func (a *app) taskShow() *cobra.Command {
 	}
 }
 
-func (a *app) showTask(p *printer, t *taskJSON) {
+func (a *app) showTask(p *printer, t *agent.Document) {
 	var said speech
 	rows := [][]string{
 		{"task:", string(t.ID)},
@@ -135,7 +131,7 @@ func (a *app) showTask(p *printer, t *taskJSON) {
 		}
 	}
 	add("holder:", protocol.Visible(string(t.Holder)))
-	rows = append(rows, t.lives()...)
+	rows = append(rows, lives(t)...)
 	add("offered to:", list(t.Offered))
 	add("for:", list(t.To))
 	add("waits for:", list(append(slices.Clone(t.Needs), t.BlockedOn...)))
@@ -158,7 +154,7 @@ func (a *app) showTask(p *printer, t *taskJSON) {
 	if t.View.Result != "" {
 		add("result:", protocol.Visible(protocol.Fit(resultText(t.Result), 200)))
 	}
-	rows = append(rows, t.heard(&said)...)
+	rows = append(rows, heard(t, &said)...)
 	p.table(rows)
 	p.text(t.Body)
 	for _, s := range said {
@@ -177,7 +173,7 @@ func (a *app) showTask(p *printer, t *taskJSON) {
 }
 
 // lives are the lines on when its holder was heard of, and got on.
-func (t *taskJSON) lives() (rows [][]string) {
+func lives(t *agent.Document) (rows [][]string) {
 	if !t.HearBy.IsZero() {
 		next := map[task.State]string{task.Pending: ", must start by ", task.Stalled: ", taken away at "}[t.State]
 		rows = append(rows, []string{"last heard:", clock(t.HeardAt) + cmp.Or(next, ", must be again by ") + clock(t.HearBy)})
@@ -189,7 +185,7 @@ func (t *taskJSON) lives() (rows [][]string) {
 }
 
 // heard are the lines on what was answered, and on what its last holder left.
-func (t *taskJSON) heard(said *speech) (rows [][]string) {
+func heard(t *agent.Document, said *speech) (rows [][]string) {
 	for _, answered := range t.Answers {
 		for _, x := range answered.Answers {
 			what := fmt.Sprintf("%s by %s to question %s", x.Event, x.By, answered.Ask)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/hived/hived/audit"
 	"github.com/hived/hived/internal/durable"
 	"github.com/hived/hived/task"
 )
@@ -33,7 +34,7 @@ func (a *app) taskStats() *cobra.Command {
 		Long:  "Sums up all that the log has on tasks: how many are in each state, how long tasks were there, what happened how often,\nthe share of executions that were retries, how long it took until a task went on that could not, and what was refused.",
 		Args:  takes(0, 0),
 		RunE: a.withHive(func(_ *cobra.Command, _ []string, disk *durable.Disk) error {
-			state, _, _, err := folded(disk)
+			state, _, _, err := audit.Folded(disk)
 			if err != nil {
 				return err
 			}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/hived/hived/hive"
 	"github.com/hived/hived/proof/bench"
 	"github.com/hived/hived/proof/torture"
 	"github.com/hived/hived/protocol"
@@ -62,13 +63,13 @@ func (a *app) torture(c *cobra.Command, f tortureFlags) error {
 		}
 	}
 	begin := time.Now()
-	bar := a.watchRun()
+	bar := a.watch()
 	o.Tell = func(doing string, r torture.Report) {
 		gone := time.Since(begin)
-		bar.tell(bench.Progress{Row: doing, Doing: fmt.Sprintf("%d crashes, %d checks", r.Crashes, r.Checks), Share: gone.Seconds() / o.For.Seconds(), Left: o.For - gone})
+		bar.Tell(bench.Progress{Row: doing, Doing: fmt.Sprintf("%d crashes, %d checks", r.Crashes, r.Checks), Share: gone.Seconds() / o.For.Seconds(), Left: o.For - gone})
 	}
 	r, err := torture.Run(c.Context(), o)
-	bar.end()
+	bar.End()
 	if err != nil {
 		return fmt.Errorf("torture: %w", err)
 	}
@@ -94,7 +95,7 @@ func (a *app) quietHive() (string, error) {
 		return "", err
 	}
 	defer disk.Close() //nolint:errcheck // only read
-	pid, held, err := daemon(disk)
+	pid, held, err := hive.Daemon(disk)
 	if err != nil {
 		return "", err
 	}

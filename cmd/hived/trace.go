@@ -8,13 +8,15 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/hived/hived/eventlog"
+	"github.com/hived/hived/gitcommit"
 	"github.com/hived/hived/internal/durable"
+	"github.com/hived/hived/internal/mermaid"
 	"github.com/hived/hived/protocol"
 	"github.com/hived/hived/view"
 )
 
 func (a *app) traceCommand() *cobra.Command {
-	var mermaid bool
+	var diagram bool
 	c := &cobra.Command{
 		Use:   "trace ID|CONVERSATION|TASK",
 		Short: "Shows the life of a message, of a thread or of a task",
@@ -25,39 +27,36 @@ func (a *app) traceCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			of, err := commits(disk, t.seqs())
+			of, err := gitcommit.CommitsOf(disk, seqsOf(t))
 			if err != nil {
 				a.note("the commits are missing: %s", protocol.Visible(err.Error()))
 			}
-			t.stands(of)
-			if t.task != nil {
-				return a.showTaskLife(t.task, mermaid)
-			}
-			if mermaid {
-				a.out.mermaid(t.thread.Messages)
+			stands(t, of)
+			switch {
+			case diagram && t.Task != nil:
+				a.out.lines("", mermaid.States(t.Task))
 				return nil
+			case diagram:
+				a.out.lines("", mermaid.Sequence(t.Thread.Messages))
+				return nil
+			case t.Task != nil:
+				return a.showTaskLife(t.Task)
 			}
-			return a.answer(t.thread.Roots, func(p *printer) {
-				for _, m := range t.thread.Roots {
+			return a.answer(t.Thread.Roots, func(p *printer) {
+				for _, m := range t.Thread.Roots {
 					a.tree(p, m, "", "")
 				}
 			})
 		}),
 	}
-	c.Flags().BoolVar(&mermaid, "mermaid", false, "print a Mermaid diagram: a sequence of messages, or the states of a task")
+	c.Flags().BoolVar(&diagram, "mermaid", false, "print a Mermaid diagram: a sequence of messages, or the states of a task")
 	return c
-}
-
-// trace is what a name means: messages of a thread, or a task. The other is nil.
-type trace struct {
-	thread *view.Thread
-	task   *view.Task
 }
 
 // traceOf finds the message, conversation or task of that name, in two readings
 // of the log: one to know which it is, one to collect its events. Memory goes by
 // the thread, not by the log.
-func traceOf(ctx context.Context, disk durable.FS, name string) (*trace, error) {
+func traceOf(ctx context.Context, disk durable.FS, name string) (*view.Trace, error) {
 	everything := eventlog.Read(disk, eventlog.Position{})
 	target, err := view.Find(ctx, everything, name)
 	switch {
@@ -68,40 +67,34 @@ func traceOf(ctx context.Context, disk durable.FS, name string) (*trace, error) 
 	case err != nil:
 		return nil, err
 	}
-	var t trace
-	var f view.Folder
-	if target.Task != "" {
-		t.task, f = view.NewTask(target.Task)
-	} else {
-		t.thread, f = view.NewThread(target)
-	}
-	return &t, view.Wait(ctx, everything, f)
+	t, f := view.NewTrace(target)
+	return t, view.Wait(ctx, everything, f)
 }
 
-// seqs lists the events whose commits are to be shown, in the order of the log.
-func (t *trace) seqs() []protocol.Seq {
+// seqsOf lists the events whose commits are to be shown, in the order of the log.
+func seqsOf(t *view.Trace) []protocol.Seq {
 	var list []protocol.Seq
-	if t.task != nil {
-		for _, e := range t.task.Events {
+	if t.Task != nil {
+		for _, e := range t.Task.Events {
 			list = append(list, e.Seq)
 		}
 		return list
 	}
-	for _, m := range t.thread.Messages {
+	for _, m := range t.Thread.Messages {
 		list = append(list, m.Seq)
 	}
 	return list
 }
 
 // stands takes the commits in.
-func (t *trace) stands(of map[protocol.Seq]string) {
-	if t.task != nil {
-		for i := range t.task.Events {
-			t.task.Events[i].Commit = of[t.task.Events[i].Seq]
+func stands(t *view.Trace, of map[protocol.Seq]string) {
+	if t.Task != nil {
+		for i := range t.Task.Events {
+			t.Task.Events[i].Commit = of[t.Task.Events[i].Seq]
 		}
 		return
 	}
-	for _, m := range t.thread.Messages {
+	for _, m := range t.Thread.Messages {
 		m.Commit = of[m.Seq]
 	}
 }

@@ -7,6 +7,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/hived/hived/internal/mermaid"
+	"github.com/hived/hived/internal/testenv"
 	"github.com/hived/hived/protocol"
 	"github.com/hived/hived/task"
 	"github.com/hived/hived/view"
@@ -15,7 +17,7 @@ import (
 // thread is a small story: a request, its answer, a message that nobody gets.
 func thread() *view.Thread {
 	at := time.Date(2026, 11, 21, 9, 0, 0, 0, time.Local)
-	t, f := view.NewThread(view.Target{Threads: []protocol.ConversationID{"c"}})
+	t, f := view.NewTrace(view.Target{Threads: []protocol.ConversationID{"c"}})
 	for i, body := range bodies(
 		&protocol.MessageEvent{ID: "m1", From: "alice", To: to("bob"), Act: protocol.Request, Subject: "a;b\x1b", Delivered: []protocol.AgentID{"bob"}, Conversation: "c"},
 		&protocol.MessageEvent{ID: "x", From: "zed", To: to("bob"), Act: protocol.Inform, Delivered: []protocol.AgentID{"bob"}, Conversation: "other"},
@@ -26,7 +28,7 @@ func thread() *view.Thread {
 	) {
 		f.See(protocol.Event{Seq: protocol.Seq(i + 1), TS: at.Add(time.Duration(i) * time.Second), Body: body})
 	}
-	return t
+	return t.Thread
 }
 
 func TestTraceTree(t *testing.T) {
@@ -52,8 +54,6 @@ func TestTraceTree(t *testing.T) {
 }
 
 func TestTraceMermaid(t *testing.T) {
-	var b strings.Builder
-	(&printer{w: &b}).mermaid(thread().Messages)
 	want := `sequenceDiagram
     participant p1 as alice
     participant p2 as bob
@@ -62,7 +62,7 @@ func TestTraceMermaid(t *testing.T) {
     p2->>p1: done
     Note over p2: not delivered to nobody, no-inbox
 `
-	if diff := cmp.Diff(want, b.String()); diff != "" {
+	if diff := cmp.Diff(want, mermaid.Sequence(thread().Messages)); diff != "" {
 		t.Errorf("diagram (-want +got):\n%s", diff)
 	}
 }
@@ -71,7 +71,7 @@ func TestTraceMermaid(t *testing.T) {
 func oneTask() *view.Task {
 	at := time.Date(2026, 11, 21, 9, 0, 0, 0, time.Local)
 	const id, other = "01M7YWEVEB97VS93BY45E8GWCS", "01M7YWEVEB97VS93BY45E8GWCT"
-	t, f := view.NewTask(id)
+	t, f := view.NewTrace(view.Target{Task: id})
 	for i, body := range bodies(
 		&protocol.TaskEvent{Task: id, Event: task.Create, To: task.Unassigned, By: "human", Spec: &protocol.TaskSpec{Title: "a\x1b"}},
 		&protocol.TaskEvent{Task: other, Event: task.Create, To: task.Unassigned, By: "human"},
@@ -82,16 +82,14 @@ func oneTask() *view.Task {
 	) {
 		f.See(protocol.Event{Seq: protocol.Seq(i + 1), TS: at.Add(time.Duration(i) * time.Second), Body: body})
 	}
-	return t
+	return t.Task
 }
 
 func TestTraceTask(t *testing.T) {
 	var b strings.Builder
 	l := oneTask()
 	l.Events[2].Commit = "0123456789abcdef"
-	if err := (&app{out: &printer{w: &b}}).showTaskLife(l, false); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, (&app{out: &printer{w: &b}}).showTaskLife(l))
 	want := `task 01M7YWEVEB97VS93BY45E8GWCS "a\x1b"
 ├ 2026-11-21 09:00:00.000       1  create by human: unassigned
 ├ 2026-11-21 09:00:02.000       3  offer by hive: unassigned → offered, to bob, zoe
@@ -105,30 +103,13 @@ func TestTraceTask(t *testing.T) {
 }
 
 func TestTraceTaskMermaid(t *testing.T) {
-	var b strings.Builder
-	(&printer{w: &b}).states(oneTask())
 	want := `stateDiagram-v2
     [*] --> unassigned: 1 create by human
     unassigned --> offered: 3 offer by hive
     offered --> pending: 4 accept by bob
     in_progress --> in_progress: 6 progress by bob
 `
-	if diff := cmp.Diff(want, b.String()); diff != "" {
+	if diff := cmp.Diff(want, mermaid.States(oneTask())); diff != "" {
 		t.Errorf("diagram (-want +got):\n%s", diff)
 	}
-}
-
-func FuzzMermaidTextIsInert(f *testing.F) {
-	f.Add("end\n    p1->>p2: x; #59; %%")
-	f.Fuzz(func(t *testing.T, s string) {
-		got := mermaidText(s)
-		for part := range strings.SplitSeq(got, "#") {
-			if _, rest, ok := strings.Cut(part, ";"); ok {
-				part = rest
-			}
-			if strings.ContainsAny(part, "\n\r:;%<>\"'(){}[]") {
-				t.Errorf("%q became %q", s, got)
-			}
-		}
-	})
 }

@@ -7,11 +7,7 @@ import (
 	"github.com/hived/hived/view"
 )
 
-func (a *app) showTaskLife(t *view.Task, mermaid bool) error {
-	if mermaid {
-		a.out.states(t)
-		return nil
-	}
+func (a *app) showTaskLife(t *view.Task) error {
 	return a.answer(t, func(p *printer) {
 		p.line("%s", a.style.paint(bold, "task "+string(t.ID)+" "+protocol.Quote(t.Title)))
 		for i, e := range t.Events {
@@ -57,19 +53,4 @@ func inCommit(id string) string {
 		return ""
 	}
 	return ", commit " + id[:min(12, len(id))]
-}
-
-// states prints the way of a task through its states as a Mermaid diagram.
-func (p *printer) states(t *view.Task) {
-	p.line("stateDiagram-v2")
-	for _, e := range t.Events {
-		if e.Code != "" {
-			continue
-		}
-		from := string(e.From)
-		if from == "" {
-			from = "[*]"
-		}
-		p.line("    %s --> %s: %s", from, e.To, mermaidText(fmt.Sprintf("%d %s by %s", e.Seq, e.Event, e.By)))
-	}
 }

@@ -12,9 +12,13 @@ import (
 	"github.com/lmittmann/tint"
 	"github.com/spf13/cobra"
 
+	"github.com/hived/hived/hive"
 	"github.com/hived/hived/internal/durable"
+	"github.com/hived/hived/internal/pause"
+	"github.com/hived/hived/internal/process"
+	"github.com/hived/hived/internal/profiles"
+	"github.com/hived/hived/internal/users"
 	"github.com/hived/hived/router"
-	"github.com/hived/hived/settings"
 )
 
 func (a *app) upCommand() *cobra.Command {
@@ -58,27 +62,30 @@ func (a *app) up(ctx context.Context, dir string, o upOptions) error {
 		return err
 	}
 	defer disk.Close() //nolint:errcheck // the router has synced what it wrote
-	values, err := settings.Load(disk)
+	values, err := hive.Settings(disk)
 	if err != nil {
 		return err
 	}
-	othersMayRead()
+	process.OthersMayRead()
 	log := a.logger(o.level())
-	for _, text := range settings.Idle(disk) {
+	for _, text := range hive.IdleKeys(disk) {
 		log.WarnContext(ctx, "a key of hive.yaml does nothing", slog.String("key", text))
 	}
-	if err := closeHive(ctx, disk, log); err != nil {
+	if err := users.Close(ctx, disk, log); err != nil {
 		return err
 	}
 	if o.pprof != "" {
-		url, stop, err := profiles(ctx, o.pprof, log)
+		if err := profiles.Check(o.pprof); err != nil {
+			return usageError("%w", err)
+		}
+		url, stop, err := profiles.Serve(ctx, o.pprof, log)
 		if err != nil {
 			return err
 		}
 		defer stop()
 		log.InfoContext(ctx, "profiles are served", slog.String("url", url))
 	}
-	r, err := router.New(disk, router.Config{Settings: values, Log: log, Version: version(), Once: o.once, Headroom: headroom(), Mkdir: makeDirs(ctx, disk, log)})
+	r, err := router.New(disk, router.Config{Settings: values, Log: log, Version: version(), Once: o.once, Headroom: headroom(), Mkdir: users.Mkdir(ctx, disk, log)})
 	if err != nil {
 		return noRoom(locked(err))
 	}
@@ -140,12 +147,14 @@ func (a *app) downCommand() *cobra.Command {
 		Short: "Asks the running daemon to stop, and waits for it",
 		Args:  takes(0, 0),
 		RunE: a.withHive(func(c *cobra.Command, _ []string, disk *durable.Disk) error {
-			pid, runs, err := daemon(disk)
+			pid, runs, err := hive.Daemon(disk)
 			if err != nil {
 				return err
 			}
 			if runs {
-				err = stop(c.Context(), disk, pid, timeout)
+				ctx, cancel := pause.Limit(c.Context(), timeout)
+				defer cancel()
+				err = hive.Stop(ctx, disk, pid)
 			}
 			if err != nil {
 				return err
@@ -165,38 +174,6 @@ func (a *app) downCommand() *cobra.Command {
 	}
 	c.Flags().DurationVar(&timeout, "timeout", 30*time.Second, "wait so long at most; exit status 4 when it still runs")
 	return c
-}
-
-// stop asks the holder of the lock to end and waits until the lock is free.
-func stop(ctx context.Context, disk *durable.Disk, pid int, timeout time.Duration) error {
-	if pid <= 1 {
-		return errors.New("stop the daemon: the lock does not say which process it is; stop it where it runs")
-	}
-	p, err := os.FindProcess(pid)
-	if err == nil {
-		err = p.Signal(syscall.SIGTERM)
-	}
-	if err != nil && !errors.Is(err, os.ErrProcessDone) {
-		return fmt.Errorf("stop the daemon with process id %d: %w; stop it where it runs", pid, err)
-	}
-	ctx, cancel := limit(ctx, timeout)
-	defer cancel()
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		now, runs, err := daemon(disk)
-		if err != nil {
-			return err
-		}
-		if !runs || now != pid && now != 0 {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("the daemon with process id %d still runs: %w; it may be writing to a slow disk", pid, context.Cause(ctx))
-		case <-tick.C:
-		}
-	}
 }
 
 // headroom is for those who did not say by GOGC what they want.

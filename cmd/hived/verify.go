@@ -7,9 +7,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/hived/hived/audit"
+	"github.com/hived/hived/hive"
 	"github.com/hived/hived/internal/durable"
 	"github.com/hived/hived/protocol"
-	"github.com/hived/hived/settings"
 )
 
 func (a *app) verifyCommand() *cobra.Command {
@@ -38,7 +38,7 @@ func (a *app) verify(ctx context.Context, disk *durable.Disk) error {
 // settings gives the hive's settings, or the defaults where they cannot be
 // read: a check must not depend on them.
 func (a *app) settings(disk durable.FS) protocol.Settings {
-	s, err := settings.Load(disk)
+	s, err := hive.Settings(disk)
 	if err != nil {
 		a.note("%s; going on with the defaults", protocol.Visible(err.Error()))
 		return protocol.DefaultSettings()
@@ -66,12 +66,12 @@ func (a *app) report(p *printer, r audit.Report) {
 func (a *app) finding(f audit.Finding) string {
 	colour := dim
 	switch f.Level {
-	case audit.OK:
+	case protocol.LevelOK:
 		colour = green
-	case audit.Note:
-	case audit.Warning:
+	case protocol.LevelNote:
+	case protocol.LevelWarning:
 		colour = yellow
-	case audit.Fault:
+	case protocol.LevelFault:
 		colour = red
 	}
 	return a.style.paint(colour, fmt.Sprintf("%-8s", f.Level)) + " " + f.String()

@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/hived/hived/internal/testenv"
 )
 
 // pure are the packages whose results depend on nothing but what they are given, so
@@ -38,18 +40,14 @@ func TestPurity(t *testing.T) {
 	root := moduleRoot(t)
 	for _, pkg := range pure {
 		list, err := filepath.Glob(filepath.Join(root, filepath.FromSlash(pkg), "*.go"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		sources := map[string]string{}
 		for _, file := range list {
 			if strings.HasSuffix(file, "_test.go") {
 				continue
 			}
 			text, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.Must(t, err)
 			sources[pkg+"/"+filepath.Base(file)] = string(text)
 		}
 		if len(sources) == 0 {
@@ -106,9 +104,7 @@ func impure(t *testing.T, sources map[string]string) (list []string) {
 	vars := map[string]bool{}
 	for name, text := range sources {
 		f, err := parser.ParseFile(fset, name, text, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		files[name] = f
 		for _, d := range f.Decls {
 			if g, ok := d.(*ast.GenDecl); ok && g.Tok == token.VAR {

@@ -2,6 +2,7 @@ package users
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -51,6 +52,60 @@ func Agents(disk durable.FS) ([]protocol.AgentID, error) {
 		}
 	}
 	return ids, nil
+}
+
+// For lists the agents of a directory that are to have a user: those that have a
+// directory there, and those that are named. Human is who the hive belongs to.
+func For(dir string, named []protocol.AgentID) []protocol.AgentID {
+	ids := slices.Clone(named)
+	if disk, err := durable.Open(dir); err == nil {
+		defer disk.Close() //nolint:errcheck // only read
+		if there, err := Agents(disk); err == nil {
+			ids = append(ids, there...)
+		}
+	}
+	slices.Sort(ids)
+	return slices.DeleteFunc(slices.Compact(ids), func(id protocol.AgentID) bool { return id == protocol.Human })
+}
+
+// Prepared says what [Prepare] found and did.
+type Prepared struct {
+	Agents    map[string]string `json:"agents"` // the user of each
+	Group     string            `json:"group"`  // that all of these are in
+	Made      []string          `json:"made"`   // users that are new
+	Joined    []string          `json:"joined"` // users that were not in the group
+	GroupMade bool              `json:"-"`
+	Changed   []Difference      `json:"-"` // rights that were others before
+}
+
+// Prepare makes what is missing of users and their group, and sets the rights, for
+// these agents of a hive and its owner.
+func Prepare(ctx context.Context, disk *durable.Disk, owner ID, ids []protocol.AgentID) (Prepared, error) {
+	out := Prepared{Agents: map[string]string{}, Made: []string{}, Joined: []string{}}
+	who, made, err := MakeAccounts(ctx, ids, func(id protocol.AgentID) string { return disk.Path(protocol.AgentDir(id)) })
+	out.Made = append(out.Made, made...)
+	if err != nil {
+		return out, err
+	}
+	for id := range who {
+		name, err := AccountName(id)
+		if err != nil {
+			return out, err
+		}
+		out.Agents[string(id)] = name
+	}
+	var all Group
+	if len(who) > 0 {
+		var joined []string
+		all, out.GroupMade, joined, err = MakeGroup(ctx, GroupName(disk), slices.Sorted(maps.Values(out.Agents)))
+		out.Group, out.Joined = all.Name, append(out.Joined, joined...)
+		if err != nil {
+			return out, err
+		}
+	}
+	who[protocol.Human] = owner
+	out.Changed, err = SetUp(disk, all, who)
+	return out, err
 }
 
 // SetUp gives each of the agents to its user, and the rest of the hive to its

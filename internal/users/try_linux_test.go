@@ -18,12 +18,13 @@ import (
 
 	"github.com/hived/hived/audit"
 	"github.com/hived/hived/eventlog"
+	makehive "github.com/hived/hived/hive"
 	"github.com/hived/hived/internal/durable"
+	"github.com/hived/hived/internal/testenv"
 	"github.com/hived/hived/internal/users"
 	"github.com/hived/hived/internal/wait"
 	"github.com/hived/hived/protocol"
 	"github.com/hived/hived/router"
-	"github.com/hived/hived/settings"
 	"github.com/hived/hived/task"
 )
 
@@ -70,7 +71,7 @@ func newHive(t *testing.T, ids ...protocol.AgentID) *hive {
 		h.who[id] = users.ID{UID: uint32(70001 + i), GID: uint32(80001 + i)}
 		h.must(h.disk.MkdirAll(protocol.OutboxDir(id), 0o755))
 	}
-	h.must(router.Init(h.disk, router.InitOptions{Settings: h.set, Template: settings.Template(), Version: "test", Now: time.Now().UTC()}))
+	h.must(makehive.Init(h.disk, makehive.Options{Settings: h.set, Template: makehive.Template(), Version: "test", Now: time.Now().UTC()}))
 	_, err = users.SetUp(h.disk, h.all, h.who)
 	h.must(err)
 	return h
@@ -126,9 +127,7 @@ func (h *hive) up() {
 
 func (h *hive) must(err error) {
 	h.t.Helper()
-	if err != nil {
-		h.t.Fatal(err)
-	}
+	testenv.Must(h.t, err)
 }
 
 func (h *hive) path(p string) string { return filepath.Join(h.dir, filepath.FromSlash(p)) }

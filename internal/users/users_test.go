@@ -12,6 +12,7 @@ import (
 
 	"github.com/hived/hived/internal/durable"
 	"github.com/hived/hived/internal/durable/faultfs"
+	"github.com/hived/hived/internal/testenv"
 	"github.com/hived/hived/internal/users"
 	"github.com/hived/hived/protocol"
 )
@@ -125,9 +126,7 @@ func TestDifferences(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	for _, err := range []error{disk.MkdirAll("agents/alice/inbox", 0o755), disk.Symlink("agents/alice/outbox", "inbox")} {
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 	}
 	var got []string
 	for _, d := range users.Differences(disk, rights) {
@@ -142,13 +141,9 @@ func TestAgents(t *testing.T) {
 	t.Parallel()
 	disk := faultfs.New()
 	for _, name := range []string{"bob", "human", "god", "lead", ".users", "no good"} {
-		if err := disk.MkdirAll("agents/"+name, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, disk.MkdirAll("agents/"+name, 0o755))
 	}
-	if err := disk.Symlink("agents/link", "bob"); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, disk.Symlink("agents/link", "bob"))
 	got, err := users.Agents(disk)
 	if diff := cmp.Diff([]protocol.AgentID{"bob", "god", "human"}, got); diff != "" || err != nil {
 		t.Errorf("%v, -want +got:\n%s", err, diff)
@@ -159,14 +154,10 @@ func TestAgents(t *testing.T) {
 func TestMakerWithoutUsers(t *testing.T) {
 	t.Parallel()
 	disk, err := durable.Open(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	defer disk.Close()
 	mkdir := users.Maker(disk, nil, nil, nil)
-	if err := mkdir("alice", "x"); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, mkdir("alice", "x"))
 	if info, err := disk.Lstat("x"); err != nil || info.Mode.Perm()&0o700 != 0o700 || info.Mode.Perm() == 0o700 {
 		t.Errorf("mode %v, %v", info.Mode, err)
 	}
@@ -179,16 +170,12 @@ func TestReach(t *testing.T) {
 	t.Parallel()
 	top := filepath.Join(t.TempDir(), "top")
 	hive := filepath.Join(top, "hive")
-	if err := os.MkdirAll(hive, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, os.MkdirAll(hive, 0o755))
 	for mode, want := range map[fs.FileMode]string{
 		0o750: "is closed to others (mode 0750), so agents do not reach the hive below it; make the hive elsewhere, or `chmod o+x` it",
 		0o777: "(mode 0777), the hive too; make the hive elsewhere, or `chmod o-w` it",
 	} {
-		if err := os.Chmod(top, mode); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, os.Chmod(top, mode))
 		if err := users.Reach(hive); !strings.HasSuffix(text(err), want) {
 			t.Errorf("%04o: %v", mode, err)
 		}

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/hived/hived/protocol"
-	"github.com/hived/hived/router"
+	"github.com/hived/hived/view"
 )
 
 // aged is a hive with much behind it, made once in a run by the daemon itself:
@@ -103,7 +103,7 @@ func eventsIn(dir string) (int, error) {
 }
 
 // statusOf is what the daemon of a hive said of itself last.
-func statusOf(dir string) (s router.Status, err error) {
+func statusOf(dir string) (s view.Status, err error) {
 	data, err := os.ReadFile(filepath.Join(dir, filepath.FromSlash(protocol.StatusFile))) //nolint:gosec // of the bench's own
 	if err != nil {
 		return s, err

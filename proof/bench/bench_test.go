@@ -64,9 +64,7 @@ func TestMain(m *testing.M) {
 func program(tb testing.TB) string {
 	tb.Helper()
 	name, err := built()
-	if err != nil {
-		tb.Fatal(err)
-	}
+	testenv.Must(tb, err)
 	return name
 }
 
@@ -85,9 +83,7 @@ func smoke(t *testing.T, program string, names ...string) {
 	ctx, cancel := context.WithTimeoutCause(t.Context(), 3*time.Minute, errors.New("three minutes are over"))
 	defer cancel()
 	list, err := run(ctx, Options{Only: names, Dir: dir, Program: program, Tell: func(p Progress) { told = append(told, p) }}, tiny)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	var got []string
 	for _, r := range list {
 		got = append(got, r.Name)
@@ -116,7 +112,7 @@ func TestRowsInThisProcess(t *testing.T) {
 	needGit(t)
 	names := []string{"burst", "live", "tasks-timers", "tasks-willing", "log-bytes"}
 	if sweep.Of(sweep.Rows) > 0 {
-		names = []string{"burst", "burst-50k", "live", "idle-latency", "commit-flat", "git-status", "tasks-decide", "tasks-throughput", "tasks-timers", "tasks-willing", "log-bytes", "refill"}
+		names = []string{"burst", "burst-50k", "live", "idle-latency", "commit-flat", "git-status", "tasks-decide", "tasks-throughput", "tasks-timers", "tasks-willing", "log-bytes", "refill", "tails"}
 	}
 	smoke(t, "", names...)
 }
@@ -176,7 +172,7 @@ func TestRunInterrupted(t *testing.T) {
 
 func TestNames(t *testing.T) {
 	got := slices.Sorted(slices.Values(Names()))
-	want := []string{"burst", "burst-50k", "commit-flat", "git-size", "git-status", "idle-latency", "live", "log-bytes", "memory", "refill", "replay", "start", "tasks-decide", "tasks-memory", "tasks-throughput", "tasks-timers", "tasks-willing", "verify", "year"}
+	want := []string{"burst", "burst-50k", "commit-flat", "git-size", "git-status", "idle-latency", "live", "log-bytes", "memory", "refill", "replay", "start", "tails", "tasks-decide", "tasks-memory", "tasks-throughput", "tasks-timers", "tasks-willing", "verify", "year"}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
@@ -194,9 +190,7 @@ func BenchmarkSuite(b *testing.B) {
 		b.Run(row, func(b *testing.B) {
 			for b.Loop() {
 				list, err := Run(b.Context(), Options{Short: true, Only: []string{row}, Program: name})
-				if err != nil {
-					b.Fatal(err)
-				}
+				testenv.Must(b, err)
 				report(b, list[0])
 			}
 			b.ReportMetric(0, "ns/op")
@@ -275,9 +269,7 @@ func TestWaitEnds(t *testing.T) {
 	b := &bench{sizes: tiny, dir: t.TempDir()}
 	b.sizes.longest = 50 * time.Millisecond
 	h, err := b.newHive(t.Context(), 1, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	h.onEvent(protocol.Event{Seq: 7, Body: &protocol.HandledEvent{Agent: "alice"}})
 	err = errors.Join(h.until(t.Context(), "pigs to fly", func() bool { return false }), h.close())
 	if !errors.Is(err, wait.ErrInVain) || !strings.Contains(err.Error(), "wait for pigs to fly") || !strings.Contains(err.Error(), "\n7 ") || !strings.Contains(err.Error(), "goroutine") {

@@ -30,7 +30,7 @@ var bigBurstRow = row{
 
 // agedHive makes a hive whose agents have sent and handled so much that so
 // many files are left of it. No daemon runs when it is ready.
-func (b *bench) agedHive(ctx context.Context, files int, tell func(share float64)) (*hive, error) {
+func (b *bench) agedHive(ctx context.Context, files int, tell func(share float64)) (*testbed, error) {
 	agents := max(agentsFor(files), b.sizes.agents)
 	h, err := b.newHive(ctx, agents, "")
 	if err != nil {
@@ -53,7 +53,7 @@ func (b *bench) agedHive(ctx context.Context, files int, tell func(share float64
 	return h, nil
 }
 
-func (b *bench) bigBurst(ctx context.Context, h *hive) (outcome, error) {
+func (b *bench) bigBurst(ctx context.Context, h *testbed) (outcome, error) {
 	s := b.sizes
 	b.tell(0.25, "a repository of %s files for the loop", grouped(int64(s.bigFiles)))
 	l, err := b.newLoop(ctx, max(agentsFor(s.bigFiles), s.agents), s.bigFiles)

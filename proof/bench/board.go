@@ -13,7 +13,7 @@ import (
 // board is a hive whose agents work on tasks: they write commands into their
 // outboxes and learn from the log what came of them.
 type board struct {
-	*hive
+	*testbed
 	agents  int
 	sent    int // commands
 	created int // tasks; guarded by mu
@@ -56,7 +56,7 @@ func (b *bench) newBoard(ctx context.Context, agents, tasks int, settings protoc
 	if err != nil {
 		return nil, err
 	}
-	x := &board{hive: h, agents: agents, has: map[protocol.AgentID]holding{}, fired: map[protocol.TaskID]bool{}}
+	x := &board{testbed: h, agents: agents, has: map[protocol.AgentID]holding{}, fired: map[protocol.TaskID]bool{}}
 	h.hear = x.onEvent
 	if err := h.up(ctx, settings); err != nil {
 		return nil, joinClose(err, h)
@@ -90,8 +90,7 @@ func joinClose(err error, h interface{ close() error }) error { return errors.Jo
 func (x *board) onEvent(ev protocol.Event) {
 	var of protocol.Seq
 	x.last = ev.Seq
-	switch e := ev.Body.(type) {
-	case *protocol.TaskEvent:
+	if e, ok := ev.Body.(*protocol.TaskEvent); ok {
 		switch of = e.Of; {
 		case e.From == "":
 			x.created++
@@ -101,20 +100,18 @@ func (x *board) onEvent(ev protocol.Event) {
 			x.fired[e.Task] = true
 			x.timers = len(x.fired)
 		}
-	case *protocol.AgentEvent:
+	}
+	if e, ok := ev.Body.(*protocol.AgentEvent); ok {
 		of = e.Of
-	case *protocol.MessageEvent:
-		if e.From == protocol.AgentID(nameOf(0)) && len(e.Delivered) > 0 && e.Delivered[0] != protocol.Hive {
-			x.probes++
-			x.probedAt, x.probedAs, x.before = time.Now(), ev.Seq, x.timers
-		}
-		return
-	case *protocol.TaskRejectedEvent:
+	}
+	if e, ok := ev.Body.(*protocol.MessageEvent); ok && e.From == protocol.AgentID(nameOf(0)) && len(e.Delivered) > 0 && e.Delivered[0] != protocol.Hive {
+		x.probes++
+		x.probedAt, x.probedAs, x.before = time.Now(), ev.Seq, x.timers
+	}
+	if e, ok := ev.Body.(*protocol.TaskRejectedEvent); ok {
 		if of = e.Of; x.refused == "" {
 			x.refused = fmt.Sprintf("%s by %s: %s", e.Event, e.By, e.Detail)
 		}
-	default:
-		return
 	}
 	if of > x.of { // the first answer to a command: others follow at once
 		x.of = of

@@ -69,7 +69,7 @@ func (b *bench) hivedBurst(ctx context.Context, m *burstSamples) error {
 }
 
 // burst measures one round; the daemon runs when it ends.
-func (h *hive) burst(ctx context.Context, agents, messages int, m *burstSamples) error {
+func (h *testbed) burst(ctx context.Context, agents, messages int, m *burstSamples) error {
 	if err := fill(h.dir, h.letters, agents, messages); err != nil {
 		return err
 	}

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"github.com/hived/hived/internal/durable"
 )
 
 // What stands here is done the way any program does it, past the disk door of
@@ -71,23 +73,16 @@ func mail(dir string) ([]string, error) {
 func treeSize(dir string) (bytes int64, err error) {
 	err = filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
-			return ignoreMissing(err)
+			return durable.IgnoreNotExist(err)
 		}
 		info, err := d.Info()
 		if err != nil {
-			return ignoreMissing(err)
+			return durable.IgnoreNotExist(err)
 		}
 		bytes += info.Size()
 		return nil
 	})
 	return bytes, err
-}
-
-func ignoreMissing(err error) error {
-	if os.IsNotExist(err) {
-		return nil
-	}
-	return err
 }
 
 // inboxOf and the others are where an agent's mail stands.

@@ -32,7 +32,7 @@ var gitStatusRow = row{
 // does not count.
 const statusRuns = 5
 
-func (b *bench) status(ctx context.Context, h *hive) (outcome, error) {
+func (b *bench) status(ctx context.Context, h *testbed) (outcome, error) {
 	s := b.sizes
 	if err := h.single(ctx, s.statusCommits, func(i int) {
 		b.tell(0.25+0.5*float64(i)/float64(s.statusCommits), "commit %d of %d", i, s.statusCommits)
@@ -63,7 +63,7 @@ func (b *bench) status(ctx context.Context, h *hive) (outcome, error) {
 
 // single lets hived make n commits of one message each, and stops it in good
 // order.
-func (h *hive) single(ctx context.Context, n int, tell func(i int)) error {
+func (h *testbed) single(ctx context.Context, n int, tell func(i int)) error {
 	settings := workloadSettings()
 	settings.Git.CommitDelay = time.Millisecond
 	if err := h.up(ctx, settings); err != nil {

@@ -11,15 +11,16 @@ import (
 	"sync"
 	"time"
 
+	"github.com/hived/hived/hive"
 	"github.com/hived/hived/internal/durable"
 	"github.com/hived/hived/internal/wait"
 	"github.com/hived/hived/protocol"
 	"github.com/hived/hived/router"
 )
 
-// hive is a hive whose daemon runs in this process, so that what it does can
+// testbed is a hive whose daemon runs in this process, so that what it does can
 // be timed from inside.
-type hive struct {
+type testbed struct {
 	dir     string
 	disk    *durable.Disk
 	letters *letters
@@ -47,7 +48,7 @@ type hive struct {
 const mostRecent = 20
 
 // newHive makes a hive with agents in a fresh directory.
-func (b *bench) newHive(ctx context.Context, agents int, yaml string) (*hive, error) {
+func (b *bench) newHive(ctx context.Context, agents int, yaml string) (*testbed, error) {
 	dir, err := b.fresh()
 	if err != nil {
 		return nil, err
@@ -69,7 +70,7 @@ func workloadSettings() protocol.Settings {
 	return s
 }
 
-func makeHive(ctx context.Context, dir string, agents int, yaml string, longest time.Duration) (*hive, error) {
+func makeHive(ctx context.Context, dir string, agents int, yaml string, longest time.Duration) (*testbed, error) {
 	for i := range agents {
 		if err := mkdirs(outboxOf(dir, i)); err != nil {
 			return nil, err
@@ -79,19 +80,19 @@ func makeHive(ctx context.Context, dir string, agents int, yaml string, longest 
 	if err != nil {
 		return nil, err
 	}
-	opt := router.InitOptions{Settings: workloadSettings(), Template: []byte(breakerOff + yaml), Now: time.Now()}
+	opt := hive.Options{Settings: workloadSettings(), Template: []byte(breakerOff + yaml), Now: time.Now()}
 	if err := ctx.Err(); err != nil {
 		return nil, errors.Join(err, disk.Close())
 	}
-	if err := router.Init(disk, opt); err != nil { //nolint:contextcheck // it takes none: a hive is made whole or not at all
+	if err := hive.Init(disk, opt); err != nil { //nolint:contextcheck // it takes none: a hive is made whole or not at all
 		return nil, errors.Join(fmt.Errorf("make a hive: %w", err), disk.Close())
 	}
-	return &hive{dir: dir, disk: disk, letters: newLetters(1), longest: longest, changed: make(chan struct{}, 1)}, nil
+	return &testbed{dir: dir, disk: disk, letters: newLetters(1), longest: longest, changed: make(chan struct{}, 1)}, nil
 }
 
 // up starts the daemon and returns when it is about to look around for the
 // first time.
-func (h *hive) up(ctx context.Context, settings protocol.Settings) error {
+func (h *testbed) up(ctx context.Context, settings protocol.Settings) error {
 	h.mu.Lock()
 	h.messages, h.handled, h.over = 0, 0, false
 	h.mu.Unlock()
@@ -115,7 +116,7 @@ func (h *hive) up(ctx context.Context, settings protocol.Settings) error {
 }
 
 // down stops the daemon in good order.
-func (h *hive) down() error {
+func (h *testbed) down() error {
 	if h.stop == nil {
 		return nil
 	}
@@ -125,9 +126,9 @@ func (h *hive) down() error {
 }
 
 // close gives back what is held; it may follow an error.
-func (h *hive) close() error { return errors.Join(h.down(), h.disk.Close()) }
+func (h *testbed) close() error { return errors.Join(h.down(), h.disk.Close()) }
 
-func (h *hive) onEvent(ev protocol.Event) {
+func (h *testbed) onEvent(ev protocol.Event) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.recent = append(h.recent, ev); len(h.recent) > 2*mostRecent {
@@ -136,31 +137,31 @@ func (h *hive) onEvent(ev protocol.Event) {
 	if h.hear != nil {
 		h.hear(ev)
 	}
-	switch e := ev.Body.(type) {
-	case *protocol.MessageEvent:
+	kind := ev.Body.Kind()
+	if e, ok := ev.Body.(*protocol.MessageEvent); ok {
 		h.messages++
 		h.placedAt = time.Now()
 		if len(e.Delivered) > 0 {
 			h.newest = filepath.Join(h.dir, protocol.InboxDir(e.Delivered[0]), e.File)
 		}
-	case *protocol.HandledEvent:
-		h.handled++
-	case *protocol.TaskEvent, *protocol.TaskRejectedEvent, *protocol.DeliveredEvent:
-	default:
-		return
 	}
-	h.last = ev.Seq
-	h.signal()
+	if kind == protocol.KindHandled {
+		h.handled++
+	}
+	if slices.Contains([]protocol.Kind{protocol.KindMessage, protocol.KindHandled, protocol.KindDelivered, protocol.KindTask, protocol.KindTaskRejected}, kind) {
+		h.last = ev.Seq
+		h.signal()
+	}
 }
 
-func (h *hive) onCommit(through protocol.Seq) {
+func (h *testbed) onCommit(through protocol.Seq) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.through, h.landedAt = through, time.Now()
 	h.signal()
 }
 
-func (h *hive) signal() {
+func (h *testbed) signal() {
 	select {
 	case h.changed <- struct{}{}:
 	default:
@@ -173,7 +174,7 @@ const patience = 3 * time.Minute
 
 // until waits for something that events and commits bring about. The condition
 // is called with the lock held.
-func (h *hive) until(ctx context.Context, what string, there func() bool) error {
+func (h *testbed) until(ctx context.Context, what string, there func() bool) error {
 	over := false
 	err := wait.Condition(ctx, h.longest, h.changed, what, func() bool {
 		h.mu.Lock()
@@ -191,7 +192,7 @@ func (h *hive) until(ctx context.Context, what string, there func() bool) error 
 }
 
 // story is what is to see of the hive: its last events and its status.
-func (h *hive) story() string {
+func (h *testbed) story() string {
 	h.mu.Lock()
 	recent := slices.Clone(h.recent)
 	h.mu.Unlock()
@@ -211,7 +212,7 @@ var errStopped = errors.New("it must not")
 // messagesIn waits until so many messages are in their inboxes and says when
 // that was. The daemon says when it has placed a message; the newest is looked
 // for.
-func (h *hive) messagesIn(ctx context.Context, n int) (time.Time, error) {
+func (h *testbed) messagesIn(ctx context.Context, n int) (time.Time, error) {
 	if err := h.until(ctx, "the messages to be delivered", func() bool { return h.messages >= n }); err != nil {
 		return time.Time{}, err
 	}
@@ -240,7 +241,7 @@ func closed() <-chan struct{} {
 }
 
 // count makes sure that so many messages are in the inboxes.
-func (h *hive) count(agents, n int) error {
+func (h *testbed) count(agents, n int) error {
 	there := 0
 	for i := range agents {
 		list, err := mail(inboxOf(h.dir, i))
@@ -257,7 +258,7 @@ func (h *hive) count(agents, n int) error {
 
 // committed waits until git holds all that was delivered and handled, and says
 // since when.
-func (h *hive) committed(ctx context.Context) (time.Time, error) {
+func (h *testbed) committed(ctx context.Context) (time.Time, error) {
 	err := h.until(ctx, "git to hold everything", func() bool { return h.through >= h.last })
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -266,7 +267,7 @@ func (h *hive) committed(ctx context.Context) (time.Time, error) {
 
 // takeMail does what agents do with their mail, and waits until that is known
 // and committed.
-func (h *hive) takeMail(ctx context.Context, agents, n int) error {
+func (h *testbed) takeMail(ctx context.Context, agents, n int) error {
 	for i := range agents {
 		if _, err := takeMail(h.dir, i); err != nil {
 			return err

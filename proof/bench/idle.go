@@ -30,7 +30,7 @@ var idleRow = row{
 	},
 }
 
-func (b *bench) idle(ctx context.Context, h *hive) (outcome, error) {
+func (b *bench) idle(ctx context.Context, h *testbed) (outcome, error) {
 	settings := workloadSettings()
 	settings.Git.CommitDelay = 10 * time.Millisecond
 	settings.InboxCap = max(settings.InboxCap, 2*b.sizes.idle) // nobody reads here
@@ -81,7 +81,7 @@ func (p Part) within(times, more float64) Part {
 
 // deliver sends the n-th message, and gives the milliseconds until it is in the
 // inbox. It returns when git holds it.
-func (h *hive) deliver(ctx context.Context, name string, data []byte, n int) (float64, error) {
+func (h *testbed) deliver(ctx context.Context, name string, data []byte, n int) (float64, error) {
 	outbox := outboxOf(h.dir, 0)
 	temp := filepath.Join(outbox, ".message.tmp")
 	if err := put(temp, data); err != nil {

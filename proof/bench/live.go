@@ -79,7 +79,7 @@ func (b *bench) live(ctx context.Context, name string, files int, rescan time.Du
 }
 
 // liveRound lets the agents send, and what they got be handled.
-func (h *hive) liveRound(ctx context.Context, s sizes, rescan time.Duration, m *liveSamples) error {
+func (h *testbed) liveRound(ctx context.Context, s sizes, rescan time.Duration, m *liveSamples) error {
 	settings := workloadSettings()
 	settings.Rescan = rescan
 	settings.InboxCap = max(settings.InboxCap, 2*s.live) // nobody reads meanwhile
@@ -131,7 +131,7 @@ func (h *hive) liveRound(ctx context.Context, s sizes, rescan time.Duration, m *
 }
 
 // greet sends one message and waits until it is there and committed.
-func (h *hive) greet(ctx context.Context, agents int) error {
+func (h *testbed) greet(ctx context.Context, agents int) error {
 	name, data := h.letters.next(recipient(0, 0, agents))
 	if err := send(outboxOf(h.dir, 0), name, data); err != nil {
 		return err
@@ -144,7 +144,7 @@ func (h *hive) greet(ctx context.Context, agents int) error {
 }
 
 // drafts writes messages beside the outboxes in which they are to appear.
-func (h *hive) drafts(agents, messages int) ([]draft, error) {
+func (h *testbed) drafts(agents, messages int) ([]draft, error) {
 	list := make([]draft, 0, messages)
 	for i := range messages {
 		from := i % agents

@@ -32,7 +32,7 @@ var refillRow = row{
 	},
 }
 
-func (b *bench) refill(ctx context.Context, h *hive) ([]Part, error) {
+func (b *bench) refill(ctx context.Context, h *testbed) ([]Part, error) {
 	n := b.sizes.refill
 	if err := b.unread(ctx, h, n); err != nil {
 		return nil, err
@@ -87,7 +87,7 @@ func (b *bench) refill(ctx context.Context, h *hive) ([]Part, error) {
 
 // unread fills an inbox with n messages that nobody reads, and waits until all are
 // delivered and committed.
-func (b *bench) unread(ctx context.Context, h *hive, n int) error {
+func (b *bench) unread(ctx context.Context, h *testbed, n int) error {
 	settings := workloadSettings()
 	settings.InboxCap = 4 * n // nobody reads here
 	for range n {

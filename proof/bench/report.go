@@ -2,7 +2,9 @@ package bench
 
 import (
 	"fmt"
+	"os"
 	"path"
+	"path/filepath"
 	"strings"
 )
 
@@ -11,6 +13,25 @@ type Report struct {
 	Page  string            // Markdown
 	Plots map[string]string // SVG by the name of the file, to stand in the directory
 	Dir   string            // beside the page
+}
+
+// Write writes the page into a file, and its plots beside it.
+func (r Report) Write(name string) error {
+	dir := filepath.Join(filepath.Dir(name), r.Dir)
+	if len(r.Plots) > 0 {
+		if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // documentation is for everybody
+			return fmt.Errorf("write the report: %w", err)
+		}
+	}
+	for file, svg := range r.Plots {
+		if err := os.WriteFile(filepath.Join(dir, file), []byte(svg), 0o644); err != nil { //nolint:gosec,forbidigo // as above, and no hive has it
+			return fmt.Errorf("write the report: %w", err)
+		}
+	}
+	if err := os.WriteFile(name, []byte(r.Page), 0o644); err != nil { //nolint:gosec,forbidigo // as above
+		return fmt.Errorf("write the report: %w", err)
+	}
+	return nil
 }
 
 // NewReport writes the page of a run: name is that of its file, command what

@@ -129,7 +129,7 @@ var rows = []row{
 	burstRow, bigBurstRow, liveRow, idleRow, commitRow, gitSizeRow, gitStatusRow,
 	replayRow, startRow, verifyRow, memoryRow, yearRow,
 	taskDecideRow, taskThroughputRow, taskTimersRow, taskMemoryRow, willingRow,
-	logBytesRow, refillRow,
+	logBytesRow, refillRow, tailsRow,
 }
 
 // count writes a number and what it counts.

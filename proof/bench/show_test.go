@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/hived/hived/internal/testenv"
 	"github.com/hived/hived/protocol"
 )
 
@@ -97,9 +98,7 @@ func samplePlot() plot {
 // A row shows the part that falls shortest, and is met when all parts are.
 func TestJSON(t *testing.T) {
 	got, err := json.MarshalIndent(sample()[0], "", " ")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	want := `{
  "name": "burst",
  "what": "Many messages.",
@@ -161,9 +160,7 @@ memory       memory                  –         –       –                  
 memory: not measured: there is no /proc here
 `
 	var b strings.Builder
-	if err := Table(&b, sample()); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, Table(&b, sample()))
 	if diff := cmp.Diff(want, b.String()); diff != "" {
 		t.Error(diff)
 	}

@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/hived/hived/internal/testenv"
 )
 
 // TestSoak runs a short one: there are figures, and nothing is lost. The long
@@ -15,9 +17,7 @@ func TestSoak(t *testing.T) {
 	}
 	var told Progress
 	s, err := RunSoak(t.Context(), Options{Dir: t.TempDir(), Program: program(t), Tell: func(p Progress) { told = p }}, 2*time.Second)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	if s.Messages < soakRate || s.Samples < 8 || told.Row != "soak" {
 		t.Errorf("%d messages, %d samples, told %+v", s.Messages, s.Samples, told)
 	}

@@ -62,7 +62,7 @@ type desk struct {
 	now   time.Time
 	n     int
 	took  holding       // the newest task that was taken
-	rest  time.Duration // what Take cost
+	rest  time.Duration // what Drain cost
 }
 
 func newDesk(agents int) (*desk, error) {
@@ -70,7 +70,7 @@ func newDesk(agents int) (*desk, error) {
 	s.InboxCap = 1 << 24 // nobody reads here
 	s.Remember = protocol.RememberSettings{IDs: 1000, Conversations: 1000}
 	x := &desk{state: ledger.New(s.Remember), now: time.Now()}
-	x.d = decide.New(x.state, s, rand.Reader)
+	x.d = decide.New(x.state, s, rand.Reader, nil)
 	x.d.Record(x.now, &protocol.AgentEvent{Agent: protocol.Human, Action: protocol.Joined})
 	for i := range agents {
 		x.d.Record(x.now, &protocol.AgentEvent{Agent: protocol.AgentID(nameOf(i)), Action: protocol.Joined})
@@ -81,17 +81,14 @@ func newDesk(agents int) (*desk, error) {
 // take gets what was decided off the desk. A refusal is an error.
 func (x *desk) take() error {
 	begin := time.Now()
-	list := x.d.Take(x.now)
+	list := x.d.Drain(x.now)
 	x.rest += time.Since(begin)
 	for _, d := range list {
-		switch e := d.Event.Body.(type) {
-		case *protocol.TaskEvent:
-			if e.Event == claimed {
-				x.took = holding{e.Task, e.Epoch}
-			}
-		case *protocol.TaskRejectedEvent:
+		if e, ok := d.Event.Body.(*protocol.TaskEvent); ok && e.Event == claimed {
+			x.took = holding{e.Task, e.Epoch}
+		}
+		if e, ok := d.Event.Body.(*protocol.TaskRejectedEvent); ok {
 			return fmt.Errorf("a command was refused: %s by %s: %s", e.Event, e.By, e.Detail)
-		default:
 		}
 	}
 	return nil
@@ -110,7 +107,7 @@ func (x *desk) say(from protocol.AgentID, text string) (time.Duration, error) {
 		Agent: from, Name: name, Original: protocol.Original{Name: name}, ModTime: x.now, Raw: []byte(text), Size: int64(len(text)), Message: m,
 	}
 	begin := time.Now()
-	err = x.d.Arrival(x.now, a)
+	_, err = x.d.Arrival(x.now, a)
 	took := time.Since(begin)
 	if err != nil {
 		return 0, err

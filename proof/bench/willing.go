@@ -72,16 +72,11 @@ type asking struct {
 
 // hear takes note of offers. An event is heard of when its files are there.
 func (a *asking) hear(ev protocol.Event) {
-	switch e := ev.Body.(type) {
-	case *protocol.TaskEvent:
-		if e.Event == offer {
-			a.task, a.offers = e.Task, a.offers+1
-		}
-	case *protocol.MessageEvent:
-		if e.From == protocol.Hive && strings.HasPrefix(e.Subject, string(protocol.CodeTaskOffer)+":") {
-			a.open, a.at = append(a.open, e.Delivered...), time.Now()
-		}
-	default:
+	if e, ok := ev.Body.(*protocol.TaskEvent); ok && e.Event == offer {
+		a.task, a.offers = e.Task, a.offers+1
+	}
+	if e, ok := ev.Body.(*protocol.MessageEvent); ok && e.From == protocol.Hive && strings.HasPrefix(e.Subject, string(protocol.CodeTaskOffer)+":") {
+		a.open, a.at = append(a.open, e.Delivered...), time.Now()
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 	"github.com/hived/hived/internal/durable"
 	"github.com/hived/hived/internal/durable/faultfs"
 	"github.com/hived/hived/protocol"
-	"github.com/hived/hived/router"
+	"github.com/hived/hived/view"
 )
 
 // upon chooses operations of these kinds on names that begin like this.
@@ -34,7 +34,7 @@ func full(name, given string, err error, only faultfs.Filter) row {
 			h.others()
 			h.send("alice", "m.json", `{"id":"m","to":"bob","body":"x"}`)
 			h.eventually("a status that says so", func() bool {
-				s, err := router.ReadStatus(h.disk)
+				s, err := view.ReadStatus(h.disk)
 				return err == nil && strings.Contains(s.Intake, "the disk is full")
 			})
 			h.mem.Heal()

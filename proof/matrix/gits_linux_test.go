@@ -9,9 +9,10 @@ import (
 
 	"github.com/hived/hived/audit"
 	"github.com/hived/hived/gitcommit"
+	makehive "github.com/hived/hived/hive"
 	"github.com/hived/hived/internal/durable"
 	"github.com/hived/hived/protocol"
-	"github.com/hived/hived/router"
+	"github.com/hived/hived/view"
 )
 
 // committed waits until history holds all of alice's messages to bob.
@@ -135,7 +136,7 @@ func person(name, given, answer string, run func(h *hive)) row {
 func (h *hive) says(word string) {
 	h.t.Helper()
 	h.eventually("a status that says "+word, func() bool {
-		s, err := router.ReadStatus(h.disk)
+		s, err := view.ReadStatus(h.disk)
 		return err == nil && strings.Contains(s.Git, word)
 	})
 }
@@ -290,7 +291,7 @@ var gits = []row{
 			disk, err := durable.Open(dir)
 			h.must(err)
 			defer disk.Close()
-			err = router.Init(disk, router.InitOptions{Settings: h.set, Now: time.Now()})
+			err = makehive.Init(disk, makehive.Options{Settings: h.set, Now: time.Now()})
 			if err == nil || !strings.Contains(err.Error(), "--adopt") {
 				h.t.Errorf("init said %v", err)
 			}

@@ -21,11 +21,14 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/hived/hived/audit"
+	makehive "github.com/hived/hived/hive"
 	"github.com/hived/hived/internal/durable"
 	"github.com/hived/hived/internal/durable/faultfs"
+	"github.com/hived/hived/internal/testenv"
 	"github.com/hived/hived/internal/wait"
 	"github.com/hived/hived/protocol"
 	"github.com/hived/hived/router"
+	"github.com/hived/hived/view"
 )
 
 // matrix is what the rows share.
@@ -58,18 +61,12 @@ const yaml = "settle: 20ms\nrescan: 30ms\ngit: {commit_delay: 5ms}\n"
 func (m *matrix) makeTemplate() string {
 	dir := filepath.Join(m.t.TempDir(), "hive")
 	for _, id := range []string{"alice", "bob", "carol", "dave"} {
-		if err := os.MkdirAll(filepath.Join(dir, "agents", id, "outbox"), 0o755); err != nil {
-			m.t.Fatal(err)
-		}
+		testenv.Must(m.t, os.MkdirAll(filepath.Join(dir, "agents", id, "outbox"), 0o755))
 	}
 	disk, err := durable.Open(dir)
-	if err != nil {
-		m.t.Fatal(err)
-	}
+	testenv.Must(m.t, err)
 	defer disk.Close()
-	if err := router.Init(disk, router.InitOptions{Settings: quick(), Template: []byte(yaml), Version: "test", Now: time.Now()}); err != nil {
-		m.t.Fatal(err)
-	}
+	testenv.Must(m.t, makehive.Init(disk, makehive.Options{Settings: quick(), Template: []byte(yaml), Version: "test", Now: time.Now()}))
 	return dir
 }
 
@@ -169,9 +166,8 @@ func openDaemon(t *testing.T, dir string, set protocol.Settings) *daemon {
 	t.Helper()
 	d := &daemon{dir: dir, set: set, owed: map[string]bool{}}
 	var err error
-	if d.real, err = durable.Open(dir); err != nil {
-		t.Fatal(err)
-	}
+	d.real, err = durable.Open(dir)
+	testenv.Must(t, err)
 	d.disk = d.real
 	t.Cleanup(func() {
 		if d.stop != nil {
@@ -206,9 +202,7 @@ func (m *matrix) share(t *testing.T, name string) *hive {
 
 func (m *matrix) copyTemplate(t *testing.T, dir string) {
 	t.Helper()
-	if err := os.CopyFS(dir, os.DirFS(m.template())); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, os.CopyFS(dir, os.DirFS(m.template())))
 }
 
 // newHive makes a hive for one row.
@@ -237,34 +231,22 @@ func (m *matrix) newHive(t *testing.T, r row) *hive {
 func copyDisk(t *testing.T, from, to durable.FS, dir string) {
 	t.Helper()
 	list, err := from.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	for _, e := range list {
 		name := path.Join(dir, e.Name)
 		if e.Type.IsDir() {
-			if err := to.MkdirAll(name, 0o755); err != nil {
-				t.Fatal(err)
-			}
+			testenv.Must(t, to.MkdirAll(name, 0o755))
 			copyDisk(t, from, to, name)
 			continue
 		}
 		data, info, err := durable.ReadFile(from, name, -1)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		f, err := to.Create(name, info.Mode.Perm())
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		_, err = f.Write(data)
-		if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, errors.Join(err, f.Sync(), f.Close()))
 	}
-	if err := to.SyncDir(dir); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, to.SyncDir(dir))
 }
 
 func (h *hive) config() router.Config {
@@ -391,7 +373,7 @@ func (h *hive) story() string {
 	for _, ev := range list[max(0, len(list)-40):] {
 		fmt.Fprintln(&b, ev.Seq, protocol.Summary(ev))
 	}
-	status, err := router.ReadStatus(h.real)
+	status, err := view.ReadStatus(h.real)
 	fmt.Fprintf(&b, "status: %+v, %v\n%s\n", status, err, h.end())
 	return b.String()
 }
@@ -455,9 +437,7 @@ func (h *hive) path(p string) string { return filepath.Join(h.dir, filepath.From
 
 func (h *hive) must(err error) {
 	h.t.Helper()
-	if err != nil {
-		h.t.Fatal(err)
-	}
+	testenv.Must(h.t, err)
 }
 
 func (h *hive) mkdir(p string) {

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/hived/hived/protocol"
-	"github.com/hived/hived/router"
+	"github.com/hived/hived/view"
 )
 
 var load = []row{
@@ -186,7 +186,7 @@ var watching = []row{
 func (h *hive) degraded(says string) {
 	h.t.Helper()
 	h.eventually("a status that says "+says, func() bool {
-		s, err := router.ReadStatus(h.disk)
+		s, err := view.ReadStatus(h.disk)
 		return err == nil && strings.Contains(s.Watching, says) && slices.ContainsFunc(s.Problems, func(p string) bool { return strings.Contains(p, says) })
 	})
 }

@@ -155,14 +155,10 @@ func hasTest(t *testing.T, name string) bool {
 	t.Helper()
 	dir, test, _ := strings.Cut(name, ".")
 	list, err := filepath.Glob(filepath.Join("..", "..", filepath.FromSlash(dir), "*_test.go"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	return slices.ContainsFunc(list, func(file string) bool {
 		f, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		return slices.ContainsFunc(f.Decls, func(d ast.Decl) bool {
 			fn, ok := d.(*ast.FuncDecl)
 			return ok && fn.Recv == nil && fn.Name.Name == test

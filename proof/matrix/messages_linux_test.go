@@ -301,6 +301,8 @@ var messages = []row{
 		run: func(h *hive) {
 			h.command("agent-hold", "alice")
 			h.send("alice", "1.json", `{"id":"m","to":"bob","body":"x"}`)
+			h.send("bob", "1.json", `{"id":"back","to":"alice","body":"x"}`)
+			h.message("bob", "back")
 			h.others()
 			if !h.exists("agents/alice/outbox/1.json") {
 				h.t.Error("it was taken")

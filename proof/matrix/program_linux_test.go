@@ -16,6 +16,7 @@ import (
 
 	"github.com/hived/hived/eventlog"
 	"github.com/hived/hived/internal/durable"
+	"github.com/hived/hived/internal/testenv"
 	"github.com/hived/hived/internal/wait"
 	"github.com/hived/hived/protocol"
 )
@@ -47,9 +48,7 @@ func (m *matrix) build() string {
 func open(t *testing.T, dir string) {
 	t.Helper()
 	for d := filepath.Clean(dir); d != filepath.Clean(os.TempDir()) && d != "/"; d = filepath.Dir(d) {
-		if err := os.Chmod(d, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, os.Chmod(d, 0o755))
 	}
 }
 

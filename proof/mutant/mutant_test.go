@@ -17,6 +17,7 @@ import (
 	"testing"
 
 	gosource "github.com/hived/hived/internal/source"
+	"github.com/hived/hived/internal/testenv"
 	"github.com/hived/hived/proof/docpage"
 )
 
@@ -43,9 +44,7 @@ var sweeps = []struct{ test, heading string }{
 func root(t *testing.T) string {
 	t.Helper()
 	dir, err := moduleRoot()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	return dir
 }
 
@@ -61,9 +60,7 @@ var module = sync.OnceValues(func() (*source, error) {
 func parsed(t *testing.T) *source {
 	t.Helper()
 	s, err := module()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	return s
 }
 
@@ -143,14 +140,11 @@ var testFuncs = sync.OnceValues(func() (map[string][]string, error) {
 func locate(t *testing.T, test string) (pkg, name string) {
 	t.Helper()
 	known, err := testFuncs()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	i := strings.LastIndexByte(test, '.')
 	pkg, name = test[:i], test[i+1:]
-	if pkg, err = home(pkg, name, known[name]); err != nil {
-		t.Fatal(err)
-	}
+	pkg, err = home(pkg, name, known[name])
+	testenv.Must(t, err)
 	return pkg, name
 }
 
@@ -229,9 +223,7 @@ func TestCaught(t *testing.T) {
 		t.Run(m.name, func(t *testing.T) {
 			t.Parallel()
 			overlay, err := m.write(parsed(t), t.TempDir())
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.Must(t, err)
 			caught := 0
 			newBuilt(t, overlay).each(t, m.caught, func(t *testing.T, name, out string) (more bool) {
 				t.Helper()

@@ -37,7 +37,7 @@ var mutants = []mutant{
 		what:   "the checkpoint syncs every file and no directory",
 		breaks: "through a settled event, everything that was placed is synced, its name too (§3.8)",
 		edits: []edit{
-			{"Router.checkpointMaybe", `done <- synced{through, disk.SyncAll()}`, `done <- synced{through, syncFiles(disk, "agents")}`},
+			{"syncPoints.begin", `done <- synced{through, disk.SyncAll()}`, `done <- synced{through, syncFiles(disk, "agents")}`},
 			{"Router.finish", `err := r.disk.SyncAll()`, `err := syncFiles(r.disk, "agents")`},
 		},
 		imports: []string{"github.com/hived/hived/internal/durable"},
@@ -68,21 +68,35 @@ var mutants = []mutant{
 		name:   "settled-unsynced",
 		what:   "the checkpoint of a running daemon syncs nothing",
 		breaks: "through a settled event, everything that was placed is synced (§3.8)",
-		edits:  []edit{{"Router.checkpointMaybe", `done <- synced{through, disk.SyncAll()}`, `_ = disk; done <- synced{through, nil}`}},
+		edits:  []edit{{"syncPoints.begin", `done <- synced{through, disk.SyncAll()}`, `_ = disk; done <- synced{through, nil}`}},
 		caught: []string{"router.TestCheckpointOfARunningDaemon"},
+	},
+	{
+		name:   "run-leaves-its-sync",
+		what:   "Run does not wait for its sync",
+		breaks: "who takes the lock next finds nobody at work in the hive (§3.8)",
+		edits:  []edit{{"syncPoints.begin", `s.beside.Go(func() error {`, `go func(f func() error) { _ = f() }(func() error {`}},
+		caught: []string{"router.TestRunWaitsForItsSync"},
+	},
+	{
+		name:   "run-leaves-its-snapshot",
+		what:   "Run does not wait for its snapshot",
+		breaks: "who takes the lock next finds nobody at work in the hive (§3.8)",
+		edits:  []edit{{"snapshots.take", `s.beside.Go(func() error {`, `go func(f func() error) { _ = f() }(func() error {`}},
+		caught: []string{"router.TestRunWaitsForItsSync"},
 	},
 	{
 		name:   "settled-past-debt",
 		what:   "the settled mark passes what could not be placed yet",
 		breaks: "what is missing after a settled event is placed again (§3.8)",
-		edits:  []edit{{"Router.settleable", `through = min(through, x.seq-1)`, `_ = x`}},
+		edits:  []edit{{"Placer.Backlog", `b.Settled = min(b.Settled, x.of-1)`, `_ = x`}},
 		caught: []string{"router.TestDebtAtStop"},
 	},
 	{
 		name:   "settled-past-original",
 		what:   "the settled mark passes an original that could not be archived yet",
 		breaks: "what is missing after a settled event is placed again (§3.8)",
-		edits:  []edit{{"Router.settleable", `through = min(through, f.seq-1)`, `_ = f`}},
+		edits:  []edit{{"Placer.Backlog", `b.Settled = min(b.Settled, f.seq-1)`, `_ = f`}},
 		caught: []string{"router.TestNotSettledBeforeItsOriginalIsArchived"},
 	},
 	{
@@ -117,14 +131,14 @@ var mutants = []mutant{
 		name:   "archive-before-append",
 		what:   "originals leave the outbox before their events are in the log",
 		breaks: "nothing leaves an outbox before it is accepted (§3.5, §3.6)",
-		edits:  []edit{{"Router.commit", `readAhead := r.readAhead(time.Now())`, `r.originalsOf(list); readAhead := r.readAhead(time.Now())`}},
+		edits:  []edit{{"Router.commit", `readAhead := r.intake.readAhead(time.Now(), list)`, `early := steps(list); for i := range early { early[i].Views = nil }; r.place.Place(early); readAhead := r.intake.readAhead(time.Now(), list)`}},
 		caught: []string{"router.TestCrashAnywhere", "router.TestWholeHiveCrashes", "router.TestWholeHiveFails"},
 	},
 	{
 		name:   "deliver-before-append",
 		what:   "messages reach inboxes before their events are in the log",
 		breaks: "delivered is what the log says is delivered, once (§3.5, §3.6)",
-		edits:  []edit{{"Router.commit", `readAhead := r.readAhead(time.Now())`, `r.letters(list); readAhead := r.readAhead(time.Now())`}},
+		edits:  []edit{{"Router.commit", `readAhead := r.intake.readAhead(time.Now(), list)`, `early := steps(list); for i := range early { early[i].Arrival = nil }; r.place.Place(early); readAhead := r.intake.readAhead(time.Now(), list)`}},
 		caught: []string{"router.TestCrashAnywhere", "router.TestWholeHiveCrashes", "router.TestWholeHiveCrashesAgain", "router.TestWholeHiveFails", "router.TestDiskFull"},
 	},
 	{
@@ -142,6 +156,13 @@ var mutants = []mutant{
 		caught: []string{"router.TestCrashAnywhere", "mailbox.TestRedeliver", "mailbox.TestDeliverCrash"},
 	},
 	{
+		name:   "again-overwrites",
+		what:   "a placement that is done again overwrites what stands under its name",
+		breaks: "a delivered file that holds other bytes is set aside, and logged first (§4.7)",
+		edits:  []edit{{"Placer.carryOut", `err := pl.boxes.Redeliver(id, file, x.data)`, `err := pl.boxes.Put(x.path, x.data)`}},
+		caught: []string{"router.TestIntruderAndCrash", "router.TestIntruderTakenAway", "router.TestIntruderThatCannotBeMoved"},
+	},
+	{
 		name:   "done-delivered-again",
 		what:   "after a crash a message that stands in .done is delivered again",
 		breaks: "a message that stands in .done is not delivered again (§3.8)",
@@ -152,7 +173,7 @@ var mutants = []mutant{
 		name:   "originals-unknown",
 		what:   "after a crash the originals of accepted messages are not known again",
 		breaks: "an original is not accepted twice (§3.8)",
-		edits:  []edit{{"Router.expect", `r.originals[originalFile(id, *o)] = f`, `_ = f`}},
+		edits:  []edit{{"Placer.expect", `pl.originals[originalFile(p.Agent, *p.Original)] = filed`, `_ = filed`}},
 		caught: []string{"router.TestCrashAnywhere", "router.TestCrashWhileSweeping", "router.TestOriginalComesBackInPart"},
 	},
 	{
@@ -236,7 +257,7 @@ var mutants = []mutant{
 		name:    "ref-in-place",
 		what:    "the branch is written in place",
 		breaks:  "history is what it was or what it is to be, at every moment (§6.2)",
-		edits:   []edit{{"Repo.moveRefBy", `err = r.disk.Rename(file+lockExt, file)`, `err = r.overwrite(file, id)`}},
+		edits:   []edit{{"Repo.moveRef", `err = r.disk.Rename(file+lockExt, file)`, `err = r.overwrite(file, id)`}},
 		imports: []string{"errors", "github.com/hived/hived/protocol"},
 		add: `func (r *Repo) overwrite(file string, id protocol.Blob) error {
 	f, err := r.disk.Append(file)
@@ -350,7 +371,7 @@ var mutants = []mutant{
 		name:   "planted-unsaid",
 		what:   "a file in an inbox that hived did not deliver is passed over",
 		breaks: "such a file gets one alert (§4.7)",
-		edits:  []edit{{"Router.unexpected", "r.alertOnce(now, &protocol.AlertEvent{\n\t\tCode: protocol.CodePlanted", "_, _ = now, (&protocol.AlertEvent{\n\t\tCode: protocol.CodePlanted"}},
+		edits:  []edit{{"Router.unexpected", "r.alerts.once(now, &protocol.AlertEvent{\n\t\tCode: protocol.CodePlanted", "_, _ = now, (&protocol.AlertEvent{\n\t\tCode: protocol.CodePlanted"}},
 		caught: []string{"router.TestInboxRules"},
 	},
 	{
@@ -416,7 +437,7 @@ var mutants = []mutant{
 		name:   "vote-twice",
 		what:   "one approver's approvals count twice",
 		breaks: "so many distinct approvers must approve (§8.5)",
-		edits:  []edit{{"Decider.approves", `if slices.Contains(r.t.Votes, r.by) {`, `if slices.Contains(r.t.Votes, r.by) && false {`}},
+		edits:  []edit{{"Decider.approves", `if slices.Contains(r.t.Questions.Votes(), r.by) {`, `if slices.Contains(r.t.Questions.Votes(), r.by) && false {`}},
 		caught: []string{"router.TestOneApprovalCountsOnce"},
 	},
 	{
@@ -437,8 +458,20 @@ var mutants = []mutant{
 		name:   "view-left-behind",
 		what:   "a start after a crash does not write the views again that events since the mark changed",
 		breaks: "task.json follows the events, also after a crash between them (§8.8)",
-		edits:  []edit{{"Router.redo", `views.Note(rec.Event)`, `_ = views`}},
+		edits:  []edit{{"Placer.redo", `views[p.Path] = true`, `_ = p`}},
 		caught: []string{"router.TestViewLeftBehindByACrash"},
+	},
+	{
+		name:   "slow-reader-blocks",
+		what:   "the feed waits for a reader that does not come back",
+		breaks: "a slow reader of the feed delays nobody (package view)",
+		edits:  []edit{{"Feed.Events", `!yield(rec, err)`, `!f.alone(yield, rec, err)`}},
+		add: `func (f *Feed) alone(yield func(eventlog.Record, error) bool, rec eventlog.Record, err error) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return yield(rec, err)
+}`,
+		caught: []string{"view.TestFeedSlowReader"},
 	},
 	{
 		name:   "clocks-not-restarted",
@@ -459,14 +492,14 @@ var mutants = []mutant{
 		name:   "refusal-not-logged",
 		what:   "a command about a task that is refused leaves no event",
 		breaks: "each command has an answer in the log (§8.2)",
-		edits:  []edit{{"Decider.taskCommand", `d.emit(now, x)`, `_ = x`}},
+		edits:  []edit{{"Decider.taskCommand", `d.reject(now, x)`, `_ = x`}},
 		caught: []string{"router.TestTaskModel", "router.TestTaskCrashAnywhere", "router.TestTaskLife"},
 	},
 	{
 		name:   "reports-are-no-life",
 		what:   "a holder is alive only if it touches its alive file",
 		breaks: "a command of the holder is a sign of life (§8.3)",
-		edits:  []edit{{"Decider.Arrival", `d.plan.signs[a.Agent] = d.state.Tasks.Moment(now)`, `_ = a.Agent`}},
+		edits:  []edit{{"Decider.takeIn", `d.plan.signs[a.Agent] = d.state.Tasks.Moment(now)`, `_ = a.Agent`}},
 		caught: []string{"router.TestReportsAreLife", "router.TestTaskModel"},
 	},
 	{
@@ -482,5 +515,12 @@ var mutants = []mutant{
 		breaks: "`hived continue` delivers what was kept (§4.3)",
 		edits:  []edit{{"State.letGoOn", `st.going = len(st.mail)`, `st.going, st.mail = 0, nil`}},
 		caught: []string{"router.TestStoppedIsKept"},
+	},
+	{
+		name:   "audience-stays",
+		what:   "the scheduler keeps the queue of an audience that no task waits for",
+		breaks: "what ended tasks leave in memory does not grow (§8.3)",
+		edits:  []edit{{"queues.cut", `if len(q.list) > 0 {`, `if len(q.list) >= 0 {`}},
+		caught: []string{"decide.TestEndedTasksLeaveTheirQueues"},
 	},
 }

@@ -151,10 +151,10 @@ func flipHandled(dir string, random *rand.Rand) error {
 		if err != nil {
 			return err
 		}
-		switch e := rec.Event.Body.(type) {
-		case *protocol.HandledEvent:
+		if e, ok := rec.Event.Body.(*protocol.HandledEvent); ok {
 			last[protocol.DoneDir(e.Agent)+"/"+e.File] = e.How
-		case *protocol.HiveEvent:
+		}
+		if e, ok := rec.Event.Body.(*protocol.HiveEvent); ok {
 			for _, p := range e.Paths { // swept
 				delete(last, p)
 			}

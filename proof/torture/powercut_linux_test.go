@@ -17,6 +17,7 @@ import (
 
 	"github.com/hived/hived/internal/pause"
 	"github.com/hived/hived/internal/sweep"
+	"github.com/hived/hived/internal/testenv"
 	"github.com/hived/hived/internal/wait"
 	"github.com/hived/hived/proof/child"
 )
@@ -71,9 +72,7 @@ func newDevice(t *testing.T, make, options string) *device {
 		t.Skipf("%s is not installed", program[0])
 	}
 	d := &device{image: filepath.Join(t.TempDir(), "image"), dir: t.TempDir(), options: options}
-	if err := errors.Join(os.WriteFile(d.image, nil, 0o600), os.Truncate(d.image, 512<<20)); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, errors.Join(os.WriteFile(d.image, nil, 0o600), os.Truncate(d.image, 512<<20)))
 	if out, err := exec.Command(program[0], append(program[1:], d.image)...).CombinedOutput(); err != nil {
 		t.Fatalf("%s: %v: %s", make, err, out)
 	}
@@ -134,9 +133,7 @@ func (d *device) cuts(t *testing.T, times int) (r Report) {
 func (d *device) hive(t *testing.T, name string, times int, random *rand.Rand, r *Report) {
 	t.Helper()
 	h, err := newHive(t.Context(), Options{Program: program(t, programs.plain), Agents: 4, Tell: func(string, Report) {}}, filepath.Join(d.dir, name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	unix.Sync() // a hive that was never there is nobody's loss
 	h.crowd.synced = true
 	for r.Crashes < times && h.crowd.size() < enough {
@@ -144,12 +141,8 @@ func (d *device) hive(t *testing.T, name string, times int, random *rand.Rand, r
 			t.Fatalf("after %d power cuts: %v", r.Crashes, err)
 		}
 	}
-	if err := h.reckon(t.Context(), r); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.RemoveAll(h.dir); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, h.reckon(t.Context(), r))
+	testenv.Must(t, os.RemoveAll(h.dir))
 }
 
 // life has agents and a daemon work until the power is cut, at a moment that

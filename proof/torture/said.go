@@ -66,39 +66,65 @@ func (a *accepted) readOn(disk durable.FS) error {
 	return nil
 }
 
-func (a *accepted) note(ev protocol.Event) {
-	switch e := ev.Body.(type) {
-	case *protocol.HiveEvent:
-		if e.Action == protocol.Started {
-			a.starts++
-		}
-		a.settled = max(a.settled, e.Through)
-	case *protocol.MessageEvent:
-		a.from[e.From]++
-		if a.stopped[e.From] == string(protocol.CodeEchoCap) {
-			a.after[e.From]++
-		}
-		if e.Kept != nil {
-			a.stopped[e.From] = string(e.Kept.Reason)
-		}
-		if key := keyIn([]byte(e.Raw)); ours(e.From) && key != "" {
-			a.times[key]++
-		}
-	case *protocol.QuarantineEvent:
-		if e.Original != nil {
-			a.aside[string(e.Agent)+"/"+path.Base(e.Original.Name)]++
-		}
-	case *protocol.TaskEvent:
-		a.tasks.note(ev.Seq, e)
-	case *protocol.DropEvent:
-		a.stopped[e.From] = string(e.Reason)
-	case *protocol.AlertEvent:
-		if e.Code == protocol.CodeEchoCap {
-			a.stopped[e.Agent] = string(e.Code)
-		}
-	case *protocol.AgentEvent, *protocol.DuplicateEvent, *protocol.HandledEvent, *protocol.DeliveredEvent, *protocol.FileEvent, *protocol.TaskRejectedEvent:
+func (a *accepted) note(ev protocol.Event) { protocol.Handle[none](ev, notes{a}) }
+
+// notes has what is noted of each kind of event.
+type notes struct{ *accepted }
+
+type none = struct{}
+
+func (a notes) OnHive(_ protocol.Event, e *protocol.HiveEvent) none {
+	if e.Action == protocol.Started {
+		a.starts++
 	}
+	a.settled = max(a.settled, e.Through)
+	return none{}
 }
+
+func (a notes) OnMessage(_ protocol.Event, e *protocol.MessageEvent) none {
+	a.from[e.From]++
+	if a.stopped[e.From] == string(protocol.CodeEchoCap) {
+		a.after[e.From]++
+	}
+	if e.Kept != nil {
+		a.stopped[e.From] = string(e.Kept.Reason)
+	}
+	if key := keyIn([]byte(e.Raw)); ours(e.From) && key != "" {
+		a.times[key]++
+	}
+	return none{}
+}
+
+func (a notes) OnQuarantine(_ protocol.Event, e *protocol.QuarantineEvent) none {
+	if e.Original != nil {
+		a.aside[string(e.Agent)+"/"+path.Base(e.Original.Name)]++
+	}
+	return none{}
+}
+
+func (a notes) OnTask(ev protocol.Event, e *protocol.TaskEvent) none {
+	a.tasks.note(ev.Seq, e)
+	return none{}
+}
+
+func (a notes) OnDrop(_ protocol.Event, e *protocol.DropEvent) none {
+	a.stopped[e.From] = string(e.Reason)
+	return none{}
+}
+
+func (a notes) OnAlert(_ protocol.Event, e *protocol.AlertEvent) none {
+	if e.Code == protocol.CodeEchoCap {
+		a.stopped[e.Agent] = string(e.Code)
+	}
+	return none{}
+}
+
+func (notes) OnAgent(protocol.Event, *protocol.AgentEvent) none               { return none{} }
+func (notes) OnDuplicate(protocol.Event, *protocol.DuplicateEvent) none       { return none{} }
+func (notes) OnHandled(protocol.Event, *protocol.HandledEvent) none           { return none{} }
+func (notes) OnDelivered(protocol.Event, *protocol.DeliveredEvent) none       { return none{} }
+func (notes) OnFile(protocol.Event, *protocol.FileEvent) none                 { return none{} }
+func (notes) OnTaskRejected(protocol.Event, *protocol.TaskRejectedEvent) none { return none{} }
 
 // holds asks for messages that are not in an outbox any more, and whether
 // anything was accepted twice.

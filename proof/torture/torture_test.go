@@ -90,9 +90,7 @@ func build(name string, flags ...string) (string, error) {
 func program(t *testing.T, made func() (string, error)) string {
 	t.Helper()
 	p, err := made()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	return p
 }
 
@@ -114,9 +112,7 @@ func judge(t *testing.T, r *Report) {
 func TestKills(t *testing.T) {
 	t.Parallel()
 	r, err := Run(t.Context(), Options{Program: program(t, programs.plain), Dir: t.TempDir(), For: time.Hour, Crashes: *kills, Seed: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	judge(t, &r)
 	long := *kills > 1 // one kill may come before much has happened
 	if r.Messages == 0 || r.Crashes < *kills || long && (r.Tasks == 0 || r.Checks == 0 || r.Damages < len(allDamages)) {
@@ -147,9 +143,7 @@ func TestFailpoints(t *testing.T) {
 func dieAt(t *testing.T, point failpoint.Point) {
 	t.Helper()
 	h, err := newHive(t.Context(), Options{Program: program(t, programs.fail), Agents: 4}, filepath.Join(t.TempDir(), "hive"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	h.crowd.pace = 10 * time.Millisecond
 	end := h.work(t.Context(), rand.New(rand.NewPCG(1, 1)))
 	for range 2 {
@@ -159,13 +153,9 @@ func dieAt(t *testing.T, point failpoint.Point) {
 			t.Errorf("the daemon never came to %s", point)
 		}
 	}
-	if err := end(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, end())
 	var r Report
-	if err := h.reckon(t.Context(), &r); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, h.reckon(t.Context(), &r))
 	judge(t, &r)
 	if r.Messages == 0 {
 		t.Error("nobody sent anything")
@@ -222,9 +212,7 @@ func TestHostile(t *testing.T) {
 	long := *hostileCrashes > 1 // one kill may come before much has happened
 	for n := 0; n == 0 || r.OK() && (r.Crashes < *hostileCrashes || long && n < hives && slices.ContainsFunc(names, idle)); n++ {
 		h, err := newHive(t.Context(), Options{Program: program(t, programs.plain), Agents: defaultAgents, Hostile: names, Tell: func(string, Report) {}}, filepath.Join(dir, fmt.Sprintf("hive-%d", n)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		h.bears(t, random, &r)
 	}
 	judge(t, &r)
@@ -242,16 +230,10 @@ func (h *hive) bears(t *testing.T, random *rand.Rand, r *Report) {
 	long := *hostileCrashes > 1
 	end := h.work(t.Context(), random)
 	for n := 0; n < most && !h.full() && (r.Crashes < *hostileCrashes || long && !h.crowd.known.did(h.hostile)); n++ {
-		if err := h.crash(t.Context(), random, r); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, h.crash(t.Context(), random, r))
 	}
-	if err := end(); err != nil {
-		t.Fatal(err)
-	}
-	if err := h.reckon(t.Context(), r); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, end())
+	testenv.Must(t, h.reckon(t.Context(), r))
 }
 
 // TestReckoningOfTheHostile: one who does no harm and was stopped, one who
@@ -259,9 +241,7 @@ func (h *hive) bears(t *testing.T, random *rand.Rand, r *Report) {
 // are told.
 func TestReckoningOfTheHostile(t *testing.T) {
 	h, err := newHive(t.Context(), Options{Program: "true", Agents: 3, Hostile: []string{"echo", "late-answers"}}, filepath.Join(t.TempDir(), "hive"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	for _, e := range []protocol.Body{
 		&protocol.MessageEvent{From: crowdNames + "1", Kept: &protocol.Kept{Reason: protocol.HopCap}},
 		&protocol.DropEvent{From: crowdNames + "2", Reason: protocol.InboxFull},
@@ -403,23 +383,15 @@ func TestReckoningOfTasks(t *testing.T) {
 func TestTasksAreDone(t *testing.T) {
 	t.Parallel()
 	h, err := newHive(t.Context(), Options{Program: program(t, programs.plain), Agents: 3}, filepath.Join(t.TempDir(), "hive"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	h.crowd.pace = 5 * time.Millisecond
 	d, err := child.Start(h.program, h.dir, child.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	end := h.work(t.Context(), rand.New(rand.NewPCG(1, 1)))
 	wait.Receive(t, "a task to be finished", h.crowd.known.ends, d.Said)
-	if err := errors.Join(end(), d.Stop()); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, errors.Join(end(), d.Stop()))
 	var r Report
-	if err := h.reckon(t.Context(), &r); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, h.reckon(t.Context(), &r))
 	judge(t, &r)
 }
 
@@ -428,14 +400,10 @@ func TestTasksAreDone(t *testing.T) {
 func TestDaemonThatLoses(t *testing.T) {
 	t.Parallel()
 	h, err := newHive(t.Context(), Options{Program: program(t, programs.plain), Agents: 3}, filepath.Join(t.TempDir(), "hive"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	h.crowd.known.send("torture-1-1", []protocol.AgentID{"torture-2"}) // as if it had been written
 	var r Report
-	if err := h.reckon(t.Context(), &r); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, h.reckon(t.Context(), &r))
 	if r.Lost != 1 || r.OK() {
 		t.Errorf("it says %s", r.String())
 	}
@@ -443,9 +411,7 @@ func TestDaemonThatLoses(t *testing.T) {
 	nothing := func(string, *rand.Rand) error { return nil }
 	for _, after := range []string{"", refused} {
 		d := damage{"what nobody can notice", nothing, after}
-		if err := h.damage(t.Context(), d, h.dir+"-copy"+after, rand.New(rand.NewPCG(1, 1)), &r); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, h.damage(t.Context(), d, h.dir+"-copy"+after, rand.New(rand.NewPCG(1, 1)), &r))
 	}
 	if r.Damages != 2 || r.Noticed != 0 || len(r.Problems) != 2 {
 		t.Errorf("it says %+v", r)

@@ -20,11 +20,21 @@ func (d *Decider) countEchoes(now time.Time, e *protocol.MessageEvent, first pro
 	}
 }
 
-// Waits reports whether a file stays in its outbox, because its sender sent too
-// many echoes, and whether it would go to people, too. behind says that such a
-// one waits there already: what follows it to people waits behind it. The first
-// that waits opens the breaker, which is logged and told.
-func (d *Decider) Waits(now time.Time, a protocol.Arrival, behind bool) (waits, people bool, err error) {
+// Wait says whether a file stays in its outbox, because its sender sent too many
+// echoes (spec §4.3).
+type Wait int
+
+// What follows a file of WaitWithPeople to people waits behind it: see
+// [protocol.Arrival.Behind].
+const (
+	NoWait         Wait = iota // it is taken in
+	WaitAlone                  // it goes to agents
+	WaitWithPeople             // it goes to people too
+)
+
+// waits reports whether a file has to wait, and whether it would go to people, too.
+// The first that waits opens the breaker, which is logged and told.
+func (d *Decider) waits(now time.Time, a protocol.Arrival) (waits, people bool, err error) {
 	sender := d.state.Agents[a.Agent]
 	if a.Message == nil || sender == nil || !d.state.CountsAsAgent(a.Agent) || !sender.Stopped && d.passes(now, a.Agent) {
 		return false, false, nil
@@ -32,7 +42,7 @@ func (d *Decider) Waits(now time.Time, a protocol.Arrival, behind bool) (waits, 
 	r := d.resolve(a.Agent, a.Message)
 	people = slices.Contains(r.to, protocol.Human) && !d.state.CountsAsAgent(protocol.Human)
 	if !slices.ContainsFunc(r.to, d.state.CountsAsAgent) {
-		return behind && people, people, nil
+		return a.Behind && people, people, nil
 	}
 	if sender.Stopped {
 		return true, people, nil

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/hived/hived/internal/testenv"
 	"github.com/hived/hived/ledger"
 	"github.com/hived/hived/protocol"
 )
@@ -20,10 +21,8 @@ func (b *bench) tries(from protocol.AgentID, text string, behind bool) (waits, p
 	if err != nil {
 		b.t.Fatalf("%s: %v", text, err)
 	}
-	waits, people, err = b.d.Waits(b.now, protocol.Arrival{Agent: from, Message: m}, behind)
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	waits, people, err = b.d.waits(b.now, protocol.Arrival{Agent: from, Message: m, Behind: behind})
+	testenv.Must(b.t, err)
 	if !waits {
 		b.send(from, text)
 	}

@@ -1,6 +1,7 @@
 package decide
 
 import (
+	"errors"
 	"strconv"
 	"time"
 
@@ -22,10 +23,22 @@ type order struct {
 	Messages []protocol.Seq `json:"messages,omitzero"` // that accepted them
 }
 
-// refusal is why a command was not carried out.
+// refusal is the error of a command that is not carried out: its sender is told why,
+// and what to do. It has changed nothing. Any other error is none of its sender's,
+// and ends the daemon.
 type refusal struct {
 	code protocol.Code
 	text string
+}
+
+func (no *refusal) Error() string { return no.text }
+
+// refusalIn returns the refusal that an error is, or else the error.
+func refusalIn(err error) (*refusal, error) {
+	if no, is := errors.AsType[*refusal](err); is {
+		return no, nil
+	}
+	return nil, err
 }
 
 // command carries out a message to `hive` that names an event (spec §8). One
@@ -43,7 +56,10 @@ func (d *Decider) command(now time.Time, of protocol.Seq, e *protocol.MessageEve
 		to: e.From, act: protocol.Failure, reply: e.ID, conversation: e.Conversation,
 		subject: "refused: " + protocol.Quote(m.Event), data: map[string]any{"of": of, "event": protocol.Fit(m.Event, 64)},
 	}
-	no := d.obey(now, of, e, m)
+	no, err := refusalIn(d.obey(now, of, e, m))
+	if err != nil {
+		return err
+	}
 	if no == nil {
 		if !m.RequiresReply && (m.Has("requires_reply") || !e.Act.WantsReply()) {
 			return nil
@@ -112,7 +128,7 @@ const (
 	commandGitResume = "git-resume"
 )
 
-func (d *Decider) obey(now time.Time, of protocol.Seq, e *protocol.MessageEvent, m *protocol.Message) *refusal {
+func (d *Decider) obey(now time.Time, of protocol.Seq, e *protocol.MessageEvent, m *protocol.Message) error {
 	_, aboutAgent := agentActions[m.Event]
 	_, aboutInbox := inboxActions[m.Event]
 	if e.From != protocol.Human && e.From != d.state.Lead {
@@ -154,7 +170,7 @@ func (d *Decider) obey(now time.Time, of protocol.Seq, e *protocol.MessageEvent,
 }
 
 // letGoOn has the echoes of an agent count from zero.
-func (d *Decider) letGoOn(now time.Time, of protocol.Seq, by protocol.AgentID, o order) *refusal {
+func (d *Decider) letGoOn(now time.Time, of protocol.Seq, by protocol.AgentID, o order) error {
 	id := protocol.AgentID(o.Agent)
 	switch {
 	case o.Conversation != "":
@@ -169,7 +185,7 @@ func (d *Decider) letGoOn(now time.Time, of protocol.Seq, by protocol.AgentID, o
 }
 
 // manage carries out a command about one agent.
-func (d *Decider) manage(now time.Time, of protocol.Seq, by protocol.AgentID, event string, o order) *refusal {
+func (d *Decider) manage(now time.Time, of protocol.Seq, by protocol.AgentID, event string, o order) error {
 	id, err := protocol.ParseAgentID(o.Agent)
 	if err != nil {
 		return &refusal{protocol.CodeBadCommand, err.Error()}
@@ -204,8 +220,8 @@ func (d *Decider) manage(now time.Time, of protocol.Seq, by protocol.AgentID, ev
 }
 
 // misfit refuses what makes no sense for an agent as it is.
-func misfit(event string, a *ledger.Agent) *refusal {
-	no := func(text string) *refusal { return &refusal{protocol.CodeBadCommand, string(a.ID) + " " + text} }
+func misfit(event string, a *ledger.Agent) error {
+	no := func(text string) error { return &refusal{protocol.CodeBadCommand, string(a.ID) + " " + text} }
 	switch {
 	case a.ID == protocol.Human && event != "agent-lead":
 		return no("is the mailbox of the people and stays as it is")

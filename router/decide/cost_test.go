@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/hived/hived/internal/testenv"
 	"github.com/hived/hived/protocol"
 )
 
@@ -16,7 +17,7 @@ func TestRosterCostsNothingInTheLog(t *testing.T) {
 	for i := range 300 {
 		b.d.Record(b.now, &protocol.AgentEvent{Agent: protocol.AgentID(fmt.Sprintf("agent-%03d", i)), Action: protocol.Joined})
 	}
-	b.d.Take(b.now)
+	b.d.Drain(b.now)
 	size := logBytes(t, b.send("human", `{"to":"hive","event":"agent-hold","data":{"agent":"agent-007"}}`)) +
 		logBytes(t, b.send("human", `{"to":"hive","event":"agent-release","data":{"agent":"agent-007"}}`))
 	if size > 2<<10 {
@@ -77,9 +78,7 @@ func logBytes(t *testing.T, list []Decision) int {
 	size := 0
 	for _, d := range list {
 		line, _, err := protocol.AppendLine(nil, d.Event, protocol.Sum{1})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		size += len(line)
 	}
 	return size

@@ -9,22 +9,22 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/oklog/ulid/v2"
-
 	"github.com/hived/hived/ledger"
 	"github.com/hived/hived/protocol"
 )
 
-// Decision is one event with what it does to the versioned tree.
+// Decision is one event with what it does to the versioned tree, and with the file
+// of an outbox that it takes in.
 type Decision struct {
 	Event   protocol.Event
 	Changes []protocol.Change
 	Views   []protocol.Change // of the last one of a batch: the views that the batch changed, as of this event
+	Arrival *protocol.Arrival // nil where it takes in no file
 }
 
 // Decider turns what was found into events. It folds each event into the
 // state at once, so that the next decision sees it; what it decided is fetched
-// with [Decider.Take] and must then be appended to the log, in order.
+// with [Decider.Drain] and must then be appended to the log, in order.
 type Decider struct {
 	state    *ledger.State
 	settings protocol.Settings
@@ -34,40 +34,27 @@ type Decider struct {
 	changed  *ledger.Views
 	plan     *plan
 	carried  int // tasks that this decision, or turn of timers, carried on with because others ended
-	// Recall reads an event again that was decided before: of a checkpoint that a
-	// patch refers to. The log is part of what is decided from.
-	Recall func(protocol.Seq) (protocol.Event, error)
-	// RecallAll does so with several, in ascending order, at the price of one.
-	RecallAll func([]protocol.Seq) ([]protocol.Event, error)
-	stops     stopsClock
-	wholes    *ledger.Wholes
+	recall   Recall
+	stops    stopsClock
+	wholes   *ledger.Wholes // the checkpoints that patches refer to
 }
 
-// New decides from a state that nobody else changes. Ids are drawn from
-// entropy.
-func New(state *ledger.State, settings protocol.Settings, entropy io.Reader) *Decider {
-	d := &Decider{state: state, settings: settings, ids: newIDs(entropy, state.Newest), plan: newPlan(state), changed: ledger.NewViews(state)}
-	d.Recall = func(seq protocol.Seq) (protocol.Event, error) {
-		return protocol.Event{}, fmt.Errorf("read event %s: %w", seq, ledger.ErrNoEvent)
-	}
-	d.RecallAll = func(list []protocol.Seq) ([]protocol.Event, error) {
-		evs := make([]protocol.Event, len(list))
-		for i, seq := range list {
-			var err error
-			if evs[i], err = d.Recall(seq); err != nil {
-				return nil, err
-			}
-		}
-		return evs, nil
-	}
+// Recall reads events again that are in the log, given and returned in ascending
+// order: the log is part of what is decided from.
+type Recall func([]protocol.Seq) ([]protocol.Event, error)
+
+// New returns a Decider that decides from a state which nobody else changes. Ids
+// are drawn from entropy.
+func New(state *ledger.State, settings protocol.Settings, entropy io.Reader, recall Recall) *Decider {
+	d := &Decider{state: state, settings: settings, ids: newIDs(entropy, state.Newest), plan: newPlan(state), changed: ledger.NewViews(state), recall: recall}
 	d.wholes = ledger.NewWholes(d.event)
 	d.planAll()
 	return d
 }
 
-// Take gives what was decided since the last call. The last event has the views
+// Drain returns what was decided since the last call. The last event has the views
 // that it changed; in a log of format 1 they are events themselves.
-func (d *Decider) Take(now time.Time) []Decision {
+func (d *Decider) Drain(now time.Time) []Decision {
 	if d.state.ViewsAreFiles() {
 		d.filedViews(now)
 	}
@@ -120,9 +107,26 @@ func (d *Decider) record(ev protocol.Event, changes []protocol.Change) protocol.
 	return ev.Seq
 }
 
+// takesIn notes that the last event takes in a file.
+func (d *Decider) takesIn(a *protocol.Arrival) { d.out[len(d.out)-1].Arrival = a }
+
 // Arrival decides what becomes of one file of an outbox (spec §3, §4), and what
-// follows from that for tasks. Each decision is one whole.
-func (d *Decider) Arrival(now time.Time, a protocol.Arrival) error {
+// follows from that for tasks, unless it has to wait there.
+func (d *Decider) Arrival(now time.Time, a protocol.Arrival) (Wait, error) {
+	waits, people, err := d.waits(now, a)
+	switch {
+	case err != nil:
+		return NoWait, err
+	case waits && people:
+		return WaitWithPeople, nil
+	case waits:
+		return WaitAlone, nil
+	}
+	return NoWait, d.takeIn(now, a)
+}
+
+// takeIn decides about a file that has not to wait. Each decision is one whole.
+func (d *Decider) takeIn(now time.Time, a protocol.Arrival) error {
 	d.plan.signs[a.Agent] = d.state.Tasks.Moment(now)
 	first := len(d.out)
 	d.carried = 0
@@ -171,6 +175,7 @@ func (d *Decider) duplicate(now time.Time, a protocol.Arrival, of protocol.Seq) 
 		return err
 	}
 	d.emit(now, &protocol.DuplicateEvent{Of: of, Agent: a.Agent, ID: a.Message.ID, Sent: sent, Original: &a.Original, Raw: string(a.Raw)})
+	d.takesIn(&a)
 	return d.notice(now, notice{
 		to: a.Agent, act: protocol.Inform, reply: a.Message.ID, code: protocol.CodeDuplicate,
 		subject: "already sent",
@@ -194,8 +199,15 @@ func (d *Decider) quarantine(now time.Time, a protocol.Arrival, f protocol.Fault
 		e.Content = &c
 	}
 	// A person whose own file it is is told anyway.
-	e.Told = a.Agent != protocol.Human && d.worthTelling(now, protocol.KindQuarantine, f.Code, a.Agent)
+	e.Told = f.Code != protocol.CodeInternalError && a.Agent != protocol.Human && d.worthTelling(now, protocol.KindQuarantine, f.Code, a.Agent)
 	d.emit(now, e)
+	d.takesIn(&a)
+	if f.Code == protocol.CodeInternalError {
+		text := fmt.Sprintf("outbox/%s of %s was set aside as %s: %s. Nothing else is stopped", a.Original.Name, a.Agent, e.Path, strings.TrimSuffix(f.Detail, "."))
+		if err := d.Alert(now, &protocol.AlertEvent{Code: f.Code, Agent: a.Agent, Path: e.Path, Text: text}); err != nil {
+			return err
+		}
+	}
 	if e.Told {
 		text := fmt.Sprintf("outbox/%s of %s was set aside as %s: %s. Its author is told.", a.Original.Name, a.Agent, e.Path, strings.TrimSuffix(f.Detail, "."))
 		if err := d.tellTrouble(now, f.Code, a.Agent, e.Path, text); err != nil {
@@ -221,7 +233,7 @@ func (d *Decider) archiveName(now time.Time, a protocol.Arrival, want string, ta
 	}
 	id, err := d.ids.next(now)
 	if err != nil {
-		return "", fmt.Errorf("draw an id: %w", err)
+		return "", err
 	}
 	ext := path.Ext(want)
 	stem := strings.TrimSuffix(want, ext)
@@ -246,6 +258,9 @@ func (d *Decider) Stray(now time.Time, id protocol.AgentID, s protocol.Stray) er
 
 func (d *Decider) agent(now time.Time, e *protocol.AgentEvent) {
 	d.emit(now, e)
+	if e.Action == protocol.InboxMissing {
+		return // the roster and who has room stay as they are
+	}
 	d.roster = true
 	if e.Agent != "" {
 		d.plan.agent(e.Agent)
@@ -266,30 +281,18 @@ func (d *Decider) Handled(now time.Time, id protocol.AgentID, file string, how p
 	}
 }
 
-// File records a new version of a file that is no message.
-func (d *Decider) File(now time.Time, p string, by protocol.AgentID, data []byte) {
-	c := protocol.NewContent(data)
-	d.emit(now, &protocol.FileEvent{Path: p, By: by, Content: &c})
-	d.plan.heard(by)
-}
-
-// FileGone records that a versioned file was deleted by its owner.
-func (d *Decider) FileGone(now time.Time, p string, by protocol.AgentID) {
-	d.emit(now, &protocol.FileEvent{Path: p, By: by, Deleted: true})
-	d.plan.heard(by)
-}
-
-// Wholes are the checkpoints that patches refer to.
-func (d *Decider) Wholes() *ledger.Wholes { return d.wholes }
-
-// Record records what needs no decision: what happened to the hive as a whole, or
-// who joined it.
+// Record records what needs no decision: what happened to the hive as a whole, who
+// joined it, what is missing from an inbox, and new versions of files that are no
+// messages.
 func (d *Decider) Record(now time.Time, body protocol.Body) {
 	if e, ok := body.(*protocol.AgentEvent); ok {
 		d.agent(now, e)
 		return
 	}
 	d.emit(now, body)
+	if e, ok := body.(*protocol.FileEvent); ok {
+		d.plan.heard(e.By)
+	}
 }
 
 // Alert records something that a person should know, and tells the lead, or a
@@ -308,11 +311,23 @@ func (d *Decider) Alert(now time.Time, e *protocol.AlertEvent) error {
 	return err
 }
 
-// SetAside records that what stood under the name of a message in an inbox was
-// moved to another, and alerts people: one whole, so that the message is written
-// again wherever a crash comes. The bytes, where there are any, are kept in the
-// event whose number it gives.
-func (d *Decider) SetAside(now time.Time, id protocol.AgentID, file, to, text string, data []byte) (seq protocol.Seq, err error) {
+// SetAside records that what stands under the name of a message in an inbox is moved
+// to .done/, and alerts people. It returns the name that the file gets there, and the
+// number of the event that keeps its bytes, where there are any (spec §4.7).
+func (d *Decider) SetAside(now time.Time, id protocol.AgentID, file string, data []byte) (as string, seq protocol.Seq, err error) {
+	fresh, err := d.ids.next(now)
+	if err != nil {
+		return "", 0, err
+	}
+	as = protocol.AsideName(fresh, file)
+	text := protocol.SafeName(file) + " in the inbox of " + string(id) + " held other bytes than hived delivered; they stand in inbox/.done/" + as + ", and the message was written again"
+	seq, err = d.setAside(now, id, file, protocol.DoneDir(id)+"/"+as, text, data)
+	return as, seq, err
+}
+
+// setAside makes that one decision, so that the message is written again wherever a
+// crash comes.
+func (d *Decider) setAside(now time.Time, id protocol.AgentID, file, to, text string, data []byte) (seq protocol.Seq, err error) {
 	first := len(d.out)
 	if data != nil {
 		c := protocol.NewContent(data)
@@ -321,18 +336,4 @@ func (d *Decider) SetAside(now time.Time, id protocol.AgentID, file, to, text st
 	err = d.Alert(now, &protocol.AlertEvent{Code: protocol.CodeAltered, Agent: id, Path: protocol.InboxDir(id) + "/" + file, Text: text})
 	d.whole(first)
 	return seq, err
-}
-
-// AsideName is a free name for a file that is set aside.
-func (d *Decider) AsideName(now time.Time, file string) (string, error) {
-	id, err := d.ids.next(now)
-	if err != nil {
-		return "", fmt.Errorf("draw an id: %w", err)
-	}
-	return protocol.AsidePrefix + id.String() + "-" + protocol.ShortName(protocol.SafeName(file)), nil
-}
-
-// AsideFile is the file that an AsideName was made for.
-func AsideFile(name string) string {
-	return name[min(len(name), len(protocol.AsidePrefix)+ulid.EncodedSize+len("-")):]
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/hived/hived/internal/proofread"
+	"github.com/hived/hived/internal/testenv"
 	"github.com/hived/hived/ledger"
 	"github.com/hived/hived/protocol"
 )
@@ -28,7 +29,7 @@ type bench struct {
 
 // take gives what was decided, as events of the log.
 func (b *bench) take() []Decision {
-	list := b.d.Take(b.now)
+	list := b.d.Drain(b.now)
 	for _, d := range list {
 		if e, ok := d.Event.Body.(*protocol.MessageEvent); ok {
 			proofread.Notice(b.t, e)
@@ -51,34 +52,38 @@ func newBench(t *testing.T, agents ...protocol.AgentID) *bench {
 	s.InboxCap = 1000
 	oneClock(&s.Tasks)
 	b := &bench{t: t, now: time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)}
-	b.d = New(ledger.New(s.Remember), s, zeros{})
+	b.d = New(ledger.New(s.Remember), s, zeros{}, noLog)
 	b.d.Record(b.now, &protocol.AgentEvent{Agent: protocol.Human, Action: protocol.Joined})
 	for _, a := range agents {
 		b.d.Record(b.now, &protocol.AgentEvent{Agent: a, Action: protocol.Joined})
 	}
-	b.d.Take(b.now)
+	b.d.Drain(b.now)
 	return b
 }
 
 // send lets an agent send JSON and gives what was decided.
 func (b *bench) send(from protocol.AgentID, text string) []Decision {
 	b.t.Helper()
+	return b.arrive(b.found(from, text))
+}
+
+// found is a message as it is found in an outbox.
+func (b *bench) found(from protocol.AgentID, text string) protocol.Arrival {
+	b.t.Helper()
 	m, err := protocol.DecodeMessage([]byte(text))
 	if err != nil {
 		b.t.Fatalf("%s: %v", text, err)
 	}
 	b.n++
-	return b.arrive(protocol.Arrival{
+	return protocol.Arrival{
 		Agent: from, Name: fmt.Sprintf("%d.json", b.n), Original: protocol.Original{Name: fmt.Sprintf("%d.json", b.n)},
 		ModTime: b.now, Raw: []byte(text), Size: int64(len(text)), Message: m,
-	})
+	}
 }
 
 func (b *bench) arrive(a protocol.Arrival) []Decision {
 	b.t.Helper()
-	if err := b.d.Arrival(b.now, a); err != nil {
-		b.t.Fatal(err)
-	}
+	testenv.Must(b.t, b.d.takeIn(b.now, a))
 	return b.take()
 }
 
@@ -276,9 +281,7 @@ func TestForgedSender(t *testing.T) {
 	}
 	data := got[0].Changes[0].Data
 	m, err := protocol.DecodeMessage(data)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	if m.From != "alice" {
 		t.Errorf("delivered from %q, want alice", m.From)
 	}
@@ -474,7 +477,7 @@ func TestIDsNeverGoBack(t *testing.T) {
 	if !slices.IsSorted(files) || len(slices.Compact(slices.Clone(files))) != len(files) {
 		t.Errorf("inbox names are not in order:\n%s", strings.Join(files, "\n"))
 	}
-	again := New(b.d.state, b.d.settings, zeros{})
+	again := New(b.d.state, b.d.settings, zeros{}, noLog)
 	id, err := again.ids.next(b.now.Add(-time.Hour))
 	if err != nil || id.String()+".json" <= files[len(files)-1] {
 		t.Errorf("after a restart the next id is %s, %v", id, err)
@@ -488,35 +491,29 @@ func TestSameLogSameState(t *testing.T) {
 	fold := func(list []Decision) {
 		for _, d := range list {
 			line, _, err := protocol.AppendLine(nil, d.Event, protocol.Sum{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.Must(t, err)
 			ev, _, err := protocol.DecodeLine(bytes.TrimSuffix(line, []byte("\n")))
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.Must(t, err)
 			changes, err := ledger.Changes(ev)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.Must(t, err)
 			if diff := cmp.Diff(paths(d.Changes), paths(changes)); diff != "" {
 				t.Errorf("seq %d changes other files when it is read again:\n%s", ev.Seq, diff)
 			}
 			again.Apply(ev)
 		}
 	}
-	b2 := New(ledger.New(b.d.settings.Remember), b.d.settings, zeros{})
+	b2 := New(ledger.New(b.d.settings.Remember), b.d.settings, zeros{}, noLog)
 	b.d = b2
 	for _, id := range []protocol.AgentID{"human", "alice", "bob"} {
 		b.d.Record(b.now, &protocol.AgentEvent{Agent: id, Action: protocol.Joined})
 	}
-	fold(b.d.Take(b.now))
+	fold(b.d.Drain(b.now))
 	fold(b.send("alice", `{"to":["bob","nobody"],"id":"a","body":{"x":[1,2.50,"é\u2028"]},"extra":1e2}`))
 	fold(b.send("bob", `{"to":"alice","in_reply_to":"a","subject":"s"}`))
 	fold(b.send("alice", `{"to":["bob","nobody"],"id":"a","body":{"x":[1,2.50,"é\u2028"]},"extra":1e2}`))
 	file := slices.Sorted(b.d.state.Agents["bob"].Inbox.Names())[0]
 	b.d.Handled(b.now, "bob", file, protocol.HowDone)
-	fold(b.d.Take(b.now))
+	fold(b.d.Drain(b.now))
 	if diff := cmp.Diff(b.d.state.Roster(), again.Roster(), cmp.AllowUnexported(ledger.Agent{}, ledger.Box{})); diff != "" {
 		t.Error(diff)
 	}
@@ -558,14 +555,9 @@ func TestHopsToHive(t *testing.T) {
 func TestAsideNamesGoUp(t *testing.T) {
 	b := newBench(t, "bob")
 	const file = "01M7YW2XY9P0EW1X9MFVTQ8900.json"
-	first, err := b.d.AsideName(b.now, file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := b.d.SetAside(b.now, "bob", file, protocol.DoneDir("bob")+"/"+first, "x", []byte("y")); err != nil {
-		t.Fatal(err)
-	}
-	again, err := New(b.d.state, b.d.settings, zeros{}).AsideName(b.now.Add(-time.Hour), file)
+	first, _, err := b.d.SetAside(b.now, "bob", file, []byte("y"))
+	testenv.Must(t, err)
+	again, _, err := New(b.d.state, b.d.settings, zeros{}, noLog).SetAside(b.now.Add(-time.Hour), "bob", file, []byte("y"))
 	if err != nil || again <= first {
 		t.Errorf("%s after %s, %v", again, first, err)
 	}
@@ -583,9 +575,7 @@ func TestCreatedAt(t *testing.T) {
 	} {
 		raw := []byte(`{"to":"bob","body":"x"}`)
 		m, err := protocol.DecodeMessage(raw)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		e := b.arrive(protocol.Arrival{Agent: "alice", Name: "x.json", ModTime: tt.modified, Raw: raw, Message: m, SentTaken: true})[0].Event.Body.(*protocol.MessageEvent)
 		if !strings.Contains(string(e.Set), `"created_at":"`+protocol.Stamp(tt.want)+`"`) {
 			t.Errorf("a file of %s gave %s", tt.modified, e.Set)

@@ -2,6 +2,7 @@ package decide
 
 import (
 	"bytes"
+	"fmt"
 	"strings"
 
 	"github.com/hived/hived/ledger"
@@ -11,6 +12,25 @@ import (
 // oneClock has the same clocks hold for all holders.
 func oneClock(s *protocol.TaskSettings) {
 	s.TurnHeartbeat, s.TurnProgress = s.HeartbeatTimeout, s.ProgressTimeout
+}
+
+// noLog is a log without events.
+func noLog(seqs []protocol.Seq) ([]protocol.Event, error) {
+	return nil, fmt.Errorf("read event %s: %w", seqs[0], ledger.ErrNoEvent)
+}
+
+// recalls reads events again, one after the other.
+func recalls(one func(protocol.Seq) (protocol.Event, error)) Recall {
+	return func(seqs []protocol.Seq) ([]protocol.Event, error) {
+		evs := make([]protocol.Event, len(seqs))
+		for i, seq := range seqs {
+			var err error
+			if evs[i], err = one(seq); err != nil {
+				return nil, err
+			}
+		}
+		return evs, nil
+	}
 }
 
 // answers tells whether a command answers a question, whose number it carries.

@@ -1,6 +1,7 @@
 package decide
 
 import (
+	"fmt"
 	"io"
 	"time"
 
@@ -24,7 +25,7 @@ func (g *ids) next(now time.Time) (ulid.ULID, error) {
 	if ms > g.last.Time() {
 		var err error
 		if id, err = ulid.New(ms, g.entropy); err != nil {
-			return id, err
+			return id, fmt.Errorf("draw an id: %w", err)
 		}
 	} else {
 		id = g.last

@@ -82,8 +82,8 @@ type stopsClock struct {
 	next    time.Time
 }
 
-// NextStops is when senders are to be told next of what was stopped; zero: never.
-func (d *Decider) NextStops(now time.Time) time.Time {
+// nextStops returns when senders are to be told next of what was stopped; zero: never.
+func (d *Decider) nextStops(now time.Time) time.Time {
 	c := &d.stops
 	if !c.known || c.version != d.state.StopsVersion() {
 		*c = stopsClock{version: d.state.StopsVersion(), known: true}
@@ -95,10 +95,20 @@ func (d *Decider) NextStops(now time.Time) time.Time {
 	return c.next
 }
 
-// Stops tells senders, once an hour for each thread, which of their messages were
-// stopped since they were told last (spec §4.3).
-func (d *Decider) Stops(now time.Time) error {
-	if at := d.NextStops(now); at.IsZero() || now.Before(at) {
+// Threads tells senders what was stopped of threads over the hop cap, and delivers
+// what was kept of those that somebody let go on, a portion at a time. It reports
+// whether there is more (spec §4.3).
+func (d *Decider) Threads(now time.Time) (more bool, err error) {
+	if err := d.tellStops(now); err != nil {
+		return false, err
+	}
+	return d.goOn(now)
+}
+
+// tellStops tells senders, once an hour for each thread, which of their messages were
+// stopped since they were told last.
+func (d *Decider) tellStops(now time.Time) error {
+	if at := d.nextStops(now); at.IsZero() || now.Before(at) {
 		return nil
 	}
 	list, _ := d.state.StopsDue(now)
@@ -134,9 +144,8 @@ const (
 	keptBytes  = 8 << 20
 )
 
-// GoOn delivers what is kept of threads that somebody let go on, a portion at a
-// time. It says whether there is more.
-func (d *Decider) GoOn(now time.Time) (more bool, err error) {
+// goOn delivers a portion of what is kept of threads that somebody let go on.
+func (d *Decider) goOn(now time.Time) (more bool, err error) {
 	list := d.state.GoingOn(keptAtOnce)
 	if len(list) == 0 {
 		return false, nil
@@ -152,7 +161,7 @@ func (d *Decider) GoOn(now time.Time) (more bool, err error) {
 	}
 	bytes := 0
 	for _, k := range list {
-		n, err := d.goOn(now, k, evs[k.Of])
+		n, err := d.deliverKept(now, k, evs[k.Of])
 		if err != nil {
 			return false, err
 		}
@@ -163,9 +172,9 @@ func (d *Decider) GoOn(now time.Time) (more bool, err error) {
 	return len(d.state.GoingOn(1)) > 0, nil
 }
 
-// goOn decides about one kept message as if it were found now: it may have
-// expired, and inboxes may be full. It gives its size.
-func (d *Decider) goOn(now time.Time, k ledger.Kept, ev protocol.Event) (int, error) {
+// deliverKept decides about one kept message as if it were found now: it may have
+// expired, and inboxes may be full. It returns its size.
+func (d *Decider) deliverKept(now time.Time, k ledger.Kept, ev protocol.Event) (int, error) {
 	e, ok := ev.Body.(*protocol.MessageEvent)
 	if !ok {
 		return 0, fmt.Errorf("read what was kept: event %s is no message", k.Of)
@@ -187,7 +196,7 @@ func (d *Decider) goOn(now time.Time, k ledger.Kept, ev protocol.Event) (int, er
 	if len(r.to) > 0 {
 		id, err := d.ids.next(now)
 		if err != nil {
-			return 0, fmt.Errorf("draw an id: %w", err)
+			return 0, err
 		}
 		d.emit(now, &protocol.DeliveredEvent{
 			Of: k.Of, ID: e.ID, From: e.From, To: r.to, Conversation: e.Conversation,
@@ -199,7 +208,7 @@ func (d *Decider) goOn(now time.Time, k ledger.Kept, ev protocol.Event) (int, er
 
 func (d *Decider) recallSorted(seqs []protocol.Seq) (map[protocol.Seq]protocol.Event, error) {
 	seqs = slices.Compact(slices.Sorted(slices.Values(seqs)))
-	list, err := d.RecallAll(seqs)
+	list, err := d.events(seqs...)
 	evs := make(map[protocol.Seq]protocol.Event, len(list))
 	for _, ev := range list {
 		evs[ev.Seq] = ev

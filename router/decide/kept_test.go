@@ -1,6 +1,7 @@
 package decide
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/hived/hived/internal/testenv"
 	"github.com/hived/hived/ledger"
 	"github.com/hived/hived/protocol"
 )
@@ -18,13 +20,13 @@ func logged(t *testing.T, agents ...protocol.AgentID) *bench {
 	t.Helper()
 	b := newBench(t, agents...)
 	b.log = map[protocol.Seq]protocol.Event{}
-	b.d.Recall = func(seq protocol.Seq) (protocol.Event, error) {
+	b.d.recall = recalls(func(seq protocol.Seq) (protocol.Event, error) {
 		ev, ok := b.log[seq]
 		if !ok {
 			return ev, ledger.ErrNoEvent
 		}
 		return ev, nil
-	}
+	})
 	return b
 }
 
@@ -33,19 +35,31 @@ func (b *bench) goOn() []Decision {
 	b.t.Helper()
 	for more := true; more; {
 		var err error
-		if more, err = b.d.GoOn(b.now); err != nil {
-			b.t.Fatal(err)
-		}
+		more, err = b.d.goOn(b.now)
+		testenv.Must(b.t, err)
 	}
 	return b.take()
+}
+
+// TestKeptInTheSameBatch: what is kept may go on before it is in the log.
+func TestKeptInTheSameBatch(t *testing.T) {
+	b := stopped(t)
+	b.send("bob", `{"id":"k0","to":"alice","conversation":"c","body":"x"}`)
+	for _, a := range []protocol.Arrival{b.found("bob", `{"id":"k1","to":"alice","conversation":"c","body":"x"}`), b.found(protocol.Human, resume)} {
+		if _, err := b.d.Arrival(b.now, a); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got := story(b.goOn())
+	if want := []string{"delivered k0 to [alice]", "delivered k1 to [alice]"}; !slices.Equal(got[max(0, len(got)-2):], want) {
+		t.Errorf("it ends with %v, want %v", got, want)
+	}
 }
 
 // stops has senders told of what was stopped.
 func (b *bench) stops() []Decision {
 	b.t.Helper()
-	if err := b.d.Stops(b.now); err != nil {
-		b.t.Fatal(err)
-	}
+	testenv.Must(b.t, b.d.tellStops(b.now))
 	return b.take()
 }
 
@@ -166,7 +180,7 @@ func TestEachSenderLearnsOfItsFirstStop(t *testing.T) {
 			t.Errorf("%s: %s", tt.id, diff)
 		}
 	}
-	at := b.d.NextStops(b.now)
+	at := b.d.nextStops(b.now)
 	if got := at.Sub(b.now); got != time.Hour {
 		t.Errorf("the next notice is due in %s", got)
 	}
@@ -182,7 +196,7 @@ func TestEachSenderLearnsOfItsFirstStop(t *testing.T) {
 	if !strings.Contains(notices(got), "c2, c3") || !strings.Contains(notices(got), "ask human to let it go on") {
 		t.Error(notices(got))
 	}
-	if got := story(b.stops()); len(got) > 0 || !b.d.NextStops(b.now).IsZero() {
+	if got := story(b.stops()); len(got) > 0 || !b.d.nextStops(b.now).IsZero() {
 		t.Errorf("once more: %v", got)
 	}
 	b.now = b.now.Add(90 * time.Minute)
@@ -201,5 +215,20 @@ func TestStopsAreBounded(t *testing.T) {
 	b.now = b.now.Add(time.Hour)
 	if got := notices(b.stops()); !strings.Contains(got, "k50 and 49 more") || !strings.Contains(got, `"count":99`) {
 		t.Error(got)
+	}
+}
+
+// TestErrorIsNoRefusal: that the log cannot be read is no fault of whoever sent a
+// command, and it is not refused.
+func TestErrorIsNoRefusal(t *testing.T) {
+	b := logged(t, "alice", "bob")
+	sent := b.send("alice", `{"to":"bob","body":"x"}`)[0].Event
+	b.d.Handled(b.now, "bob", sent.Body.(*protocol.MessageEvent).File, protocol.HowDeleted)
+	b.take()
+	broken := errors.New("the disk is broken")
+	b.d.recall = func([]protocol.Seq) ([]protocol.Event, error) { return nil, broken }
+	_, err := b.d.Arrival(b.now, b.found(protocol.Human, fmt.Sprintf(`{"to":"hive","event":"inbox-undelete","data":{"agent":"bob","messages":[%d]}}`, sent.Seq)))
+	if !errors.Is(err, broken) {
+		t.Errorf("it ends with %v, %v", err, story(b.d.Drain(b.now)))
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hived/hived/internal/testenv"
 	"github.com/hived/hived/proof/docpage"
 	"github.com/hived/hived/protocol"
 )
@@ -255,17 +256,13 @@ func (p *program) pass(l *letter) []string {
 		text += `,"conversation":"c"`
 	}
 	m, err := protocol.DecodeMessage([]byte(text + "}"))
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	testenv.Must(p.t, err)
 	x := protocol.Arrival{Agent: protocol.AgentID(l.from), Name: fmt.Sprintf("%d.json", l.n), ModTime: p.now, Raw: []byte(text + "}"), Message: m}
 	x.Original.Name = x.Name
-	waits, _, err := p.d.Waits(p.now, x, false)
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	waits, _, err := p.d.waits(p.now, x)
+	testenv.Must(p.t, err)
 	if waits {
-		p.d.Take(p.now)
+		p.d.Drain(p.now)
 		return nil
 	}
 	var to []string

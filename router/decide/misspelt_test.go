@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/hived/hived/internal/testenv"
 	"github.com/hived/hived/ledger"
 	"github.com/hived/hived/protocol"
 )
@@ -19,9 +20,7 @@ func toldMisspelt(t *testing.T, list []Decision) (out []string) {
 			continue
 		}
 		m, err := protocol.DecodeMessage([]byte(e.Raw))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		out = append(out, string(e.To[0])+": "+string(m.Body))
 	}
 	return out

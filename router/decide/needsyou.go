@@ -94,7 +94,7 @@ func (n *needs) approvals() {
 			continue
 		}
 		who := slices.DeleteFunc(n.d.approvers(t), func(id protocol.AgentID) bool {
-			return slices.Contains(t.Votes, id) || !n.d.active(id)
+			return slices.Contains(t.Questions.Votes(), id) || !n.d.active(id)
 		})
 		id := string(t.ID)
 		ask, question := t.Open()
@@ -105,7 +105,7 @@ func (n *needs) approvals() {
 		switch {
 		case slices.Contains(who, protocol.Human):
 			x.Commands = []string{"hived approve " + id + " --ask " + ask.String(), "hived deny " + id + " --ask " + ask.String()}
-		case len(who)+len(t.Votes) < int(max(1, t.Needed)):
+		case len(who)+len(t.Questions.Votes()) < int(max(1, t.Terms().Needed)):
 			x.Text = "nobody is there who may approve: " + x.Text
 			x.Commands = []string{"hived task show " + id, "hived task cancel " + id}
 		default:
@@ -253,7 +253,7 @@ func (n *needs) silentAgents() {
 	}
 	var ids []protocol.Address
 	for _, a := range n.d.state.Roster() {
-		if Silent(a) {
+		if a.Silent() {
 			n.owns(protocol.CodeAgentSilent, a.ID)
 			ids = append(ids, protocol.Address(a.ID))
 		}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/hived/hived/internal/testenv"
 	"github.com/hived/hived/protocol"
 	"github.com/hived/hived/task"
 )
@@ -38,10 +39,8 @@ func (b *bench) makesAs(by protocol.AgentID, data string) *task.Task {
 // alert records one, and gives who is told.
 func (b *bench) alert(code protocol.Code, about protocol.AgentID) []string {
 	b.t.Helper()
-	if err := b.d.Alert(b.now, &protocol.AlertEvent{Code: code, Agent: about, Text: "something went wrong"}); err != nil {
-		b.t.Fatal(err)
-	}
-	return story(b.d.Take(b.now))
+	testenv.Must(b.t, b.d.Alert(b.now, &protocol.AlertEvent{Code: code, Agent: about, Text: "something went wrong"}))
+	return story(b.d.Drain(b.now))
 }
 
 // Whatever waits for a person, or went wrong within the hour, is listed with what
@@ -127,9 +126,9 @@ func TestWhatNeedsAPerson(t *testing.T) {
 		{"a task that was tried in vain", func(b *bench) { b.vain() }, []string{"task-failed|in vain, has failed: 2 executions in a row reached nothing new|hived task resume 0"}},
 		{"one that is resumed", func(b *bench) {
 			x := b.vain()
-			b.d.Recall = func(protocol.Seq) (protocol.Event, error) {
+			b.d.recall = recalls(func(protocol.Seq) (protocol.Event, error) {
 				return protocol.Event{Body: &protocol.TaskEvent{Spec: &protocol.TaskSpec{Title: x.Title}}}, nil
-			}
+			})
 			b.tells(protocol.Human, "resume", x.ID, 0, `{}`)
 		}, nil},
 		{"one that failed yesterday", func(b *bench) {
@@ -253,7 +252,7 @@ func TestTroubleReachesAPerson(t *testing.T) {
 	for i := range 200 {
 		id := protocol.AgentID(fmt.Sprintf("a%d", i))
 		b.d.Record(b.now, &protocol.AgentEvent{Agent: id, Action: protocol.Joined})
-		b.d.Take(b.now)
+		b.d.Drain(b.now)
 		told += len(b.alert("own-file-name", id)) - 1
 	}
 	if told < 2 || told > 33 {
@@ -292,10 +291,9 @@ func (b *bench) pass(d time.Duration) (list []Decision) {
 	b.now = b.now.Add(d)
 	for more := true; more; {
 		var err error
-		if more, err = b.d.Tasks(b.now, Senses{}); err != nil {
-			b.t.Fatal(err)
-		}
-		list = append(list, b.d.Take(b.now)...)
+		more, err = b.d.Tasks(b.now, Senses{})
+		testenv.Must(b.t, err)
+		list = append(list, b.d.Drain(b.now)...)
 	}
 	return list
 }

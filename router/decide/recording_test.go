@@ -15,6 +15,7 @@ import (
 	"pgregory.net/rapid"
 
 	strides "github.com/hived/hived/internal/sweep"
+	"github.com/hived/hived/internal/testenv"
 	"github.com/hived/hived/protocol"
 )
 
@@ -58,9 +59,7 @@ func TestRecordedTaskHistories(t *testing.T) { // alone, because the flags of ra
 		return
 	}
 	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
 	if len(lines) != recordedMost || len(list) != n {
 		t.Fatalf("%d histories are recorded, want %d, and %d happened, want %d", len(lines), recordedMost, len(list), n)
@@ -80,9 +79,7 @@ func writeRecordings(t *testing.T, file string, list []*recording) {
 		fmt.Fprintf(&b, "%d %d %s %s\n", i+1, len(r.texts), r.sum(), r.marks.String())
 		total += len(r.texts)
 	}
-	if err := os.WriteFile(file, []byte(b.String()), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, os.WriteFile(file, []byte(b.String()), 0o644))
 	t.Logf("%d decisions in %d histories, %d bytes", total, len(list), b.Len())
 }
 

@@ -16,8 +16,8 @@ func TestHoldIsOneStep(t *testing.T) {
 	b := newTaskBench(t, "bob")
 	id := b.makes(`{"title":"1","to":["bob"]}`)[0]
 	b.d.agent(b.now, &protocol.AgentEvent{Agent: "bob", Action: protocol.Held})
-	b.d.Take(b.now)
-	b.d = New(b.d.state, b.d.settings, zeros{})
+	b.d.Drain(b.now)
+	b.d = New(b.d.state, b.d.settings, zeros{}, noLog)
 	if !b.d.TasksDue(b.now) {
 		t.Error("there is nothing to do")
 	}

@@ -39,7 +39,7 @@ func (d *Decider) message(now time.Time, a protocol.Arrival, content string) err
 	if e.Conversation == "" {
 		id, err := d.ids.next(now)
 		if err != nil {
-			return fmt.Errorf("draw an id: %w", err)
+			return err
 		}
 		e.Conversation = protocol.ConversationID("conv-" + id.String())
 	}
@@ -58,6 +58,7 @@ func (d *Decider) message(now time.Time, a protocol.Arrival, content string) err
 	if err != nil {
 		return err
 	}
+	d.takesIn(&a)
 	if err := d.drops(now, seq, e, r); err != nil {
 		return err
 	}
@@ -76,7 +77,7 @@ func (d *Decider) message(now time.Time, a protocol.Arrival, content string) err
 func (d *Decider) accept(now time.Time, e *protocol.MessageEvent, m *protocol.Message, modified time.Time) (protocol.Seq, error) {
 	id, err := d.ids.next(now)
 	if err != nil {
-		return 0, fmt.Errorf("draw an id: %w", err)
+		return 0, err
 	}
 	e.File = id.String() + ".json"
 	if e.ID = m.ID; e.ID == "" {
@@ -352,13 +353,10 @@ const listsAll = "registry.json lists all"
 func didYouMean(name string, known []string, where string) string {
 	slices.Sort(known)
 	known = slices.DeleteFunc(slices.Compact(known), func(s string) bool { return s == "" })
-	if near := protocol.Nearest(name, known, 3); len(near) > 0 {
-		return "; did you mean " + strings.Join(near, " or ") + "?"
-	}
 	if len(known) > 0 && len(known) <= 12 {
-		return "; there are " + strings.Join(known, ", ")
+		where = "there are " + strings.Join(known, ", ")
 	}
-	return "; " + where
+	return protocol.DidYouMean(protocol.Nearest(name, known, 3), where)
 }
 
 // limits takes from the recipients those whom a rule keeps the message from

@@ -19,6 +19,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
+	"github.com/hived/hived/internal/testenv"
 	"github.com/hived/hived/ledger"
 	"github.com/hived/hived/protocol"
 	"github.com/hived/hived/task"
@@ -45,14 +46,10 @@ func TestTapes(t *testing.T) {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".tape"), func(t *testing.T) {
 			t.Parallel()
 			want, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.Must(t, err)
 			got := newTape(t).play(string(want))
 			if *update {
-				if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-					t.Fatal(err)
-				}
+				testenv.Must(t, os.WriteFile(file, []byte(got), 0o644))
 				return
 			}
 			wantTape(t, string(want), got)
@@ -109,13 +106,12 @@ func newTape(t *testing.T) *tape {
 
 // begin has a Decider decide from a state.
 func (p *tape) begin(s *ledger.State) {
-	p.state, p.d = s, New(s, p.set, zeros{})
-	p.d.Recall = func(seq protocol.Seq) (protocol.Event, error) {
+	p.state, p.d = s, New(s, p.set, zeros{}, recalls(func(seq protocol.Seq) (protocol.Event, error) {
 		if seq == 0 || int(seq) > len(p.log) {
 			return protocol.Event{}, fmt.Errorf("there is no event %s", seq)
 		}
 		return p.log[seq-1], nil
-	}
+	}))
 }
 
 // play returns a tape with what its steps lead to now.
@@ -229,19 +225,15 @@ func (p *tape) saying(format string, args ...any) { fmt.Fprintf(p.out, format+"\
 // take writes what was decided.
 func (p *tape) take() {
 	pending := len(p.d.Pending())
-	list := p.d.Take(p.now)
+	list := p.d.Drain(p.now)
 	if len(list) < pending || len(p.d.Pending()) > 0 {
 		p.t.Fatalf("of %d events that were to be taken %d were, and %d are left", pending, len(list), len(p.d.Pending()))
 	}
 	for _, x := range list {
 		line, _, err := protocol.AppendLine(nil, x.Event, protocol.Sum{})
-		if err != nil {
-			p.t.Fatal(err)
-		}
+		testenv.Must(p.t, err)
 		ev, _, err := protocol.DecodeLine(bytes.TrimSuffix(line, []byte("\n")))
-		if err != nil {
-			p.t.Fatal(err)
-		}
+		testenv.Must(p.t, err)
 		if p.log = append(p.log, ev); int(ev.Seq) != len(p.log) {
 			p.t.Fatalf("event %s is the %dth", ev.Seq, len(p.log))
 		}
@@ -366,7 +358,7 @@ func (p *tape) pass(rest string) error {
 	}
 	end := p.now.Add(length)
 	for {
-		next := p.state.Tasks.Time(p.d.NextTask())
+		next := p.state.Tasks.Time(p.d.nextTask())
 		if next.IsZero() || next.After(end) {
 			break
 		}
@@ -453,21 +445,21 @@ func (p *tape) found(by, text string) protocol.Arrival {
 
 func (p *tape) send(rest string) error {
 	by, text, _ := strings.Cut(rest, " ")
-	return p.d.Arrival(p.now, p.found(by, text))
+	return p.d.takeIn(p.now, p.found(by, text))
 }
 
 func (p *tape) again(rest string) error {
 	by, text, _ := strings.Cut(rest, " ")
 	a := p.found(by, text)
 	a.SentTaken, a.BadTaken = true, true
-	return p.d.Arrival(p.now, a)
+	return p.d.takeIn(p.now, a)
 }
 
 func (p *tape) long(rest string) error {
 	by, text, _ := strings.Cut(rest, " ")
 	a := p.found(by, text)
 	a.Name, a.SentTaken = strings.Repeat("é", 125)+".json", true
-	return p.d.Arrival(p.now, a)
+	return p.d.takeIn(p.now, a)
 }
 
 func (p *tape) dated(rest string) error {
@@ -478,7 +470,7 @@ func (p *tape) dated(rest string) error {
 	}
 	a := p.found(w[1], w[2])
 	a.ModTime = a.ModTime.AddDate(-years, 0, 0)
-	return p.d.Arrival(p.now, a)
+	return p.d.takeIn(p.now, a)
 }
 
 func (p *tape) try(rest string) error    { return p.tryBehind(rest, false) }
@@ -487,7 +479,8 @@ func (p *tape) behind(rest string) error { return p.tryBehind(rest, true) }
 func (p *tape) tryBehind(rest string, behind bool) error {
 	by, text, _ := strings.Cut(rest, " ")
 	a := p.found(by, text)
-	waits, people, err := p.d.Waits(p.now, a, behind)
+	a.Behind = behind
+	waits, people, err := p.d.waits(p.now, a)
 	if err != nil {
 		return err
 	}
@@ -495,7 +488,7 @@ func (p *tape) tryBehind(rest string, behind bool) error {
 	if waits {
 		return nil
 	}
-	return p.d.Arrival(p.now, a)
+	return p.d.takeIn(p.now, a)
 }
 
 func (p *tape) fault(rest string) error {
@@ -503,7 +496,7 @@ func (p *tape) fault(rest string) error {
 	a := p.found(w[0], "")
 	a.Raw, a.Message, a.Original.SHA256, a.Size = nil, nil, "", 4096
 	a.Fault = &protocol.Fault{Code: protocol.Code(w[1]), Detail: w[2]}
-	return p.d.Arrival(p.now, a)
+	return p.d.takeIn(p.now, a)
 }
 
 func (p *tape) stray(rest string) error {
@@ -530,13 +523,14 @@ func handled(how protocol.How) func(p *tape, agent string) error {
 
 func (p *tape) file(rest string) error {
 	w := strings.SplitN(rest, " ", 3)
-	p.d.File(p.now, w[1], protocol.AgentID(w[0]), []byte(w[2]))
+	c := protocol.NewContent([]byte(w[2]))
+	p.d.Record(p.now, &protocol.FileEvent{Path: w[1], By: protocol.AgentID(w[0]), Content: &c})
 	return nil
 }
 
 func (p *tape) gone(rest string) error {
 	by, name, _ := strings.Cut(rest, " ")
-	p.d.FileGone(p.now, name, protocol.AgentID(by))
+	p.d.Record(p.now, &protocol.FileEvent{Path: name, By: protocol.AgentID(by), Deleted: true})
 	return nil
 }
 
@@ -560,7 +554,7 @@ func (p *tape) alert(rest string) error {
 func (p *tape) miss(rest string) error {
 	id, number, _ := strings.Cut(rest, " ")
 	n, err := strconv.Atoi(number)
-	p.d.Missing(p.now, protocol.AgentID(id), n)
+	p.d.Record(p.now, &protocol.AgentEvent{Agent: protocol.AgentID(id), Action: protocol.InboxMissing, Count: n})
 	return err
 }
 
@@ -568,7 +562,7 @@ func (p *tape) aside(rest string) error {
 	by, text, has := strings.Cut(rest, " ")
 	id := protocol.AgentID(by)
 	file := slices.Sorted(p.state.Agents[id].Inbox.Names())[0]
-	name, err := p.d.AsideName(p.now, file)
+	fresh, err := p.d.ids.next(p.now)
 	if err != nil {
 		return err
 	}
@@ -576,19 +570,19 @@ func (p *tape) aside(rest string) error {
 	if has {
 		data = []byte(text)
 	}
-	seq, err := p.d.SetAside(p.now, id, file, protocol.DoneDir(id)+"/"+name, "message "+file+" was changed", data)
+	seq, err := p.d.setAside(p.now, id, file, protocol.DoneDir(id)+"/"+protocol.AsideName(fresh, file), "message "+file+" was changed", data)
 	p.saying("kept in event %s", seq)
 	return err
 }
 
 func (p *tape) stops() error {
-	next := p.d.NextStops(p.now)
+	next := p.d.nextStops(p.now)
 	p.saying("next at %s", cmp.Or(next, time.Time{}).Format(time.RFC3339))
-	return p.d.Stops(p.now)
+	return p.d.tellStops(p.now)
 }
 
 func (p *tape) goOn(string) error {
-	more, err := p.d.GoOn(p.now)
+	more, err := p.d.goOn(p.now)
 	p.saying("more %t", more)
 	return err
 }

@@ -19,7 +19,7 @@ var amendable = []string{"title", "body", "gate", "approvals", "approvers", "dat
 
 // amends writes the next version of a task's brief: what the command says in place
 // of what it was. The holder goes on under its epoch, and is told.
-func (d *Decider) amends(r *report) *refusal {
+func (d *Decider) amends(r *report) error {
 	t := r.t
 	if r.by != t.Creator && r.by != protocol.Human {
 		return &refusal{protocol.CodeNotAllowed, onlyCreator(t)}
@@ -60,13 +60,14 @@ func (d *Decider) amends(r *report) *refusal {
 	if spec.Gate == "" {
 		author = ""
 	}
-	return d.take(r, protocol.TaskEvent{Event: task.Amend, Spec: &spec, GateBy: author, Amends: &keeps, Needs: brief.Needs, Resumes: t.Resumes, Repairs: t.Repairs, Depth: int(t.Depth)})
+	terms := t.Terms()
+	return d.take(r, protocol.TaskEvent{Event: task.Amend, Spec: &spec, GateBy: author, Amends: &keeps, Needs: brief.Needs, Resumes: terms.Resumes, Repairs: terms.Repairs, Depth: int(terms.Depth)})
 }
 
 // amended gives a brief with what the command changes, and the names of that. Whom
 // the task is for and what it needs is left out: it was checked once.
-func (r *report) amended(was *protocol.TaskSpec) (spec protocol.TaskSpec, changed []string, no *refusal) {
-	bad := func(text string) (protocol.TaskSpec, []string, *refusal) {
+func (r *report) amended(was *protocol.TaskSpec) (spec protocol.TaskSpec, changed []string, no error) {
+	bad := func(text string) (protocol.TaskSpec, []string, error) {
 		return spec, nil, &refusal{protocol.CodeBadCommand, text}
 	}
 	var has map[string]jsontext.Value

@@ -19,7 +19,7 @@ const answerShown = 200
 // where more than one must also the lead and those with the role of one; never
 // the agent that asks (spec §8.5).
 func (d *Decider) approvers(t *task.Task) []protocol.AgentID {
-	return slices.DeleteFunc(d.approversOf(t.Approvers, int(t.Needed)), func(id protocol.AgentID) bool {
+	return slices.DeleteFunc(d.approversOf(t.Terms().Approvers, int(t.Terms().Needed)), func(id protocol.AgentID) bool {
 		return id == t.Holder && id != protocol.Human
 	})
 }
@@ -47,28 +47,28 @@ func (d *Decider) approversOf(named []protocol.Address, needed int) []protocol.A
 
 // approves takes one approval of what a task asks. The last one that is needed lets
 // it go on.
-func (d *Decider) approves(r *report) *refusal {
+func (d *Decider) approves(r *report) error {
 	if no := d.mayApprove(r); no != nil {
 		return no
 	}
-	if slices.Contains(r.t.Votes, r.by) {
-		return &refusal{protocol.CodeVotedTwice, "you have approved of it already; " + digits(int(r.t.Needed)-len(r.t.Votes)) + " more must"}
+	if slices.Contains(r.t.Questions.Votes(), r.by) {
+		return &refusal{protocol.CodeVotedTwice, "you have approved of it already; " + digits(int(r.t.Terms().Needed)-len(r.t.Questions.Votes())) + " more must"}
 	}
 	event := task.ApprovalGranted
-	if len(r.t.Votes)+1 < int(r.t.Needed) {
+	if len(r.t.Questions.Votes())+1 < int(r.t.Terms().Needed) {
 		event = task.ApprovalVote
 	}
 	return d.answer(r, event, r.Comment)
 }
 
-func (d *Decider) denies(r *report) *refusal {
+func (d *Decider) denies(r *report) error {
 	if no := d.mayApprove(r); no != nil {
 		return no
 	}
 	return d.answer(r, task.ApprovalDenied, or(r.Comment, string(r.by)+" denied it"))
 }
 
-func (d *Decider) mayApprove(r *report) *refusal {
+func (d *Decider) mayApprove(r *report) error {
 	who := d.approvers(r.t)
 	switch {
 	case !slices.Contains(who, r.by):
@@ -81,7 +81,7 @@ func (d *Decider) mayApprove(r *report) *refusal {
 
 // questionOver refuses an answer to a task that asks nothing of the kind any more,
 // and says what became of the question.
-func (d *Decider) questionOver(r *report) *refusal {
+func (d *Decider) questionOver(r *report) error {
 	t, ask := r.t, r.Ask
 	if asked := d.noticeOf(r.by, r.m.InReplyTo); ask == 0 && asked.Task == t.ID {
 		ask = asked.Ask
@@ -115,7 +115,7 @@ func fate(t *task.Task) string {
 }
 
 // answersBlock lets a task go on that is blocked for want of a word, with that word.
-func (d *Decider) answersBlock(r *report) *refusal {
+func (d *Decider) answersBlock(r *report) error {
 	ask, _ := r.t.Open()
 	switch {
 	case r.by != r.t.Creator && !d.manages(r):
@@ -137,7 +137,7 @@ func (d *Decider) answersBlock(r *report) *refusal {
 // as a reply to a notice of it, that it is one to the question which is open now:
 // what was said to one question must not pass for an answer to the next
 // (spec §8.5).
-func (d *Decider) meansOpen(r *report) *refusal {
+func (d *Decider) meansOpen(r *report) error {
 	open, text := r.t.Open()
 	asked := d.noticeOf(r.by, r.m.InReplyTo)
 	means := r.Ask
@@ -168,7 +168,7 @@ func answering(by protocol.AgentID, t *task.Task, event task.Event, ask protocol
 
 // answer records an answer with its words, whole. The reason is what the task
 // shows of it.
-func (d *Decider) answer(r *report, event task.Event, reason string) *refusal {
+func (d *Decider) answer(r *report, event task.Event, reason string) error {
 	if n := len(r.Comment); n > WordsMost {
 		return &refusal{protocol.CodeBadCommand, fmt.Sprintf("its comment has %d bytes; write at most %d, or put it into a file and send its path", n, WordsMost)}
 	}
@@ -188,7 +188,7 @@ func (d *Decider) answer(r *report, event task.Event, reason string) *refusal {
 }
 
 // openQuestion is the open question with the answers that it was given before.
-func (d *Decider) openQuestion(r *report) (*protocol.Question, *refusal) {
+func (d *Decider) openQuestion(r *report) (*protocol.Question, error) {
 	t := r.t
 	ask, text := t.Open()
 	q := &protocol.Question{Ask: ask, Question: text, AskedBy: t.Holder, AskedAt: d.state.Tasks.Time(t.Since)}

@@ -27,7 +27,7 @@ func noAgent(list []protocol.Address) (name string, found bool) {
 // onlyAgents refuses the i-th of the tasks that a report creates or amends if it is
 // for, or to be approved by, what is no agent. The refusal shows the whole command
 // as it would be accepted.
-func onlyAgents(r *report, specs []protocol.TaskSpec, i int) *refusal {
+func onlyAgents(r *report, specs []protocol.TaskSpec, i int) error {
 	s := specs[i]
 	if name, found := noAgent(s.To); found {
 		s.To = nil

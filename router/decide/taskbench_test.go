@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hived/hived/internal/testenv"
 	"github.com/hived/hived/ledger"
 	"github.com/hived/hived/protocol"
 	"github.com/hived/hived/task"
@@ -28,13 +29,13 @@ func newOffice(tb testing.TB, agents, tasks int) *office {
 	oneClock(&s.Tasks)
 	s.InboxCap = 1 << 30 // nobody reads here
 	c := &office{tb: tb, now: time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)}
-	c.d = New(ledger.New(s.Remember), s, zeros{})
+	c.d = New(ledger.New(s.Remember), s, zeros{}, noLog)
 	c.d.Record(c.now, &protocol.AgentEvent{Agent: protocol.Human, Action: protocol.Joined})
 	for i := range agents {
 		c.agents = append(c.agents, protocol.AgentID(fmt.Sprintf("agent-%04d", i)))
 		c.d.agent(c.now, &protocol.AgentEvent{Agent: c.agents[i], Action: protocol.Joined, Slots: OffersWaiting})
 	}
-	c.d.Take(c.now)
+	c.d.Drain(c.now)
 	c.create(tasks)
 	return c
 }
@@ -46,7 +47,7 @@ func (c *office) create(tasks int) {
 			list = fmt.Appendf(list, `{"title":"task number %d","body":"what is to be done","priority":%d},`, made+i, i%5)
 		}
 		c.say(c.agents[made/100%len(c.agents)], "create", "", 0, `{"tasks":[`+string(list[:len(list)-1])+`]}`)
-		c.d.Take(c.now)
+		c.d.Drain(c.now)
 	}
 }
 
@@ -66,9 +67,7 @@ func (c *office) say(from protocol.AgentID, event string, id protocol.TaskID, ep
 		Agent: from, Name: name, Original: protocol.Original{Name: name}, ModTime: c.now, Raw: []byte(text), Size: int64(len(text)), Message: m,
 	}
 	begin := time.Now()
-	if err := c.d.Arrival(c.now, a); err != nil {
-		c.tb.Fatal(err)
-	}
+	testenv.Must(c.tb, c.d.takeIn(c.now, a))
 	took := time.Since(begin)
 	for i := range c.d.out {
 		if no, refused := c.d.out[i].Event.Body.(*protocol.TaskRejectedEvent); refused {
@@ -126,7 +125,7 @@ func BenchmarkTaskDecide(b *testing.B) {
 				}
 				if i++; i%8 == 0 {
 					begin := time.Now()
-					c.d.Take(c.now)
+					c.d.Drain(c.now)
 					views += time.Since(begin)
 				}
 			}
@@ -158,15 +157,14 @@ func BenchmarkTaskTimers(b *testing.B) {
 				c.say(id, "claim", "", 0, `{}`)
 			}
 		}
-		c.d.Take(c.now)
+		c.d.Drain(c.now)
 		c.now = c.now.Add(time.Hour)
 		for more := true; more; {
 			begin := time.Now()
 			var err error
-			if more, err = c.d.Tasks(c.now, Senses{}); err != nil {
-				b.Fatal(err)
-			}
-			c.d.Take(c.now)
+			more, err = c.d.Tasks(c.now, Senses{})
+			testenv.Must(b, err)
+			c.d.Drain(c.now)
 			took := time.Since(begin)
 			calls, whole = append(calls, took), whole+took
 		}

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/hived/hived/ledger"
 	"github.com/hived/hived/protocol"
 	"github.com/hived/hived/task"
 )
@@ -34,7 +35,7 @@ type Pulse struct {
 
 // Tasks does what is due: it ends waits and leases, offers what waits for
 // somebody, and finds holders that went silent (spec §8.3). More says that more is
-// due at once.
+// due at once. An error that comes of one task is a *[protocol.TaskError].
 func (d *Decider) Tasks(now time.Time, senses Senses) (more bool, err error) {
 	at := d.state.Tasks.Moment(now)
 	d.carried = 0
@@ -50,7 +51,7 @@ func (d *Decider) Tasks(now time.Time, senses Senses) (more bool, err error) {
 		err := d.wake(now, t, senses)
 		d.whole(first)
 		if err != nil {
-			return false, err
+			return false, &protocol.TaskError{Task: t.ID, Err: err}
 		}
 		if next := d.due(t); next > at {
 			d.plan.schedule(t, next)
@@ -63,19 +64,29 @@ func (d *Decider) Tasks(now time.Time, senses Senses) (more bool, err error) {
 	if err := d.dispatch(now); err != nil {
 		return false, err
 	}
-	return len(d.plan.ready) > 0 || d.NextTask() <= at && d.NextTask() != 0, nil
+	return len(d.plan.ready) > 0 || d.nextTask() <= at && d.nextTask() != 0, nil
 }
 
 // TasksDue reports whether [Decider.Tasks] may decide anything now.
 func (d *Decider) TasksDue(now time.Time) bool {
-	if next := d.NextTask(); next != 0 && next <= d.state.Tasks.Moment(now) {
+	if next := d.nextTask(); next != 0 && next <= d.state.Tasks.Moment(now) {
 		return true
 	}
 	return len(d.plan.ready) > 0 || len(d.plan.unable) > 0 || len(d.plan.freed) > 0 && d.state.Tasks.Stats.States[task.Unassigned] > 0
 }
 
-// NextTask is when the next task wants a look; zero: none does.
-func (d *Decider) NextTask() task.Moment {
+// Next returns when something is due by the clock, with tasks or with threads; zero:
+// nothing is.
+func (d *Decider) Next(now time.Time) time.Time {
+	at, stops := d.state.Tasks.Time(d.nextTask()), d.nextStops(now)
+	if at.IsZero() || !stops.IsZero() && stops.Before(at) {
+		return stops
+	}
+	return at
+}
+
+// nextTask returns when the next task wants a look; zero: none does.
+func (d *Decider) nextTask() task.Moment {
 	if len(d.plan.wakes) == 0 {
 		return 0
 	}
@@ -156,7 +167,7 @@ func (d *Decider) progress(t *task.Task) task.Moment {
 // model, which shows no life during a turn.
 func (d *Decider) clocksOf(t *task.Task) (heartbeat, progress time.Duration) {
 	s := &d.settings.Tasks
-	if beat := d.plan.beats[t.Holder]; beat > 0 && beat >= t.Taken {
+	if beat := d.plan.beats[t.Holder]; beat > 0 && beat >= d.plan.taken[t] {
 		return s.HeartbeatTimeout, s.ProgressTimeout
 	}
 	return s.TurnHeartbeat, s.TurnProgress
@@ -173,7 +184,7 @@ func (d *Decider) nextLook(t *task.Task) task.Moment {
 // is about, before it was due, comes first.
 func (d *Decider) wake(now time.Time, t *task.Task, senses Senses) error {
 	at := d.state.Tasks.Moment(now)
-	if d.due(t) > at {
+	if d.due(t) > at || d.state.Tasks.Stopped(t.ID) {
 		return nil
 	}
 	if t.State == task.InProgress || t.State == task.Stalled {
@@ -331,7 +342,6 @@ const approvalTimeout = "approval_timeout"
 // forget lets a task go that ended long ago, unless others still count on it.
 func (d *Decider) forget(now time.Time, at task.Moment, t *task.Task) {
 	if len(d.state.Tasks.Children(t.ID)) > 0 {
-		t.Wake = 0
 		d.plan.schedule(t, at.Add(d.settings.Tasks.Retention))
 		return
 	}
@@ -340,7 +350,6 @@ func (d *Decider) forget(now time.Time, at task.Moment, t *task.Task) {
 		paths = append(paths, f.Path)
 	}
 	d.emit(now, &protocol.HiveEvent{Action: protocol.Swept, Paths: paths})
-	d.plan.forget(t)
 }
 
 // backoff is how long the nth retry waits (spec §8.3).
@@ -423,7 +432,10 @@ func (d *Decider) offerTo(now time.Time, t *task.Task, round int, to ...protocol
 	first := len(d.out)
 	err := d.step(now, t, protocol.TaskEvent{Event: task.Offer, By: protocol.Hive, Agents: to, Round: round})
 	d.whole(first)
-	return err
+	if err != nil {
+		return &protocol.TaskError{Task: t.ID, Err: err}
+	}
+	return nil
 }
 
 // feed offers one who has room the best that waits for somebody like it, and then
@@ -478,6 +490,9 @@ func (d *Decider) withdrawAll(now time.Time) error {
 			offers = slices.SortedFunc(slices.Values(h.offers), task.Best)
 		}
 		for _, t := range offers {
+			if d.state.Tasks.Stopped(t.ID) {
+				continue
+			}
 			if err := d.withdraw(now, t, id, why); err != nil {
 				return err
 			}
@@ -501,7 +516,10 @@ func (d *Decider) withdraw(now time.Time, t *task.Task, id protocol.AgentID, why
 	first := len(d.out)
 	err := d.step(now, t, e)
 	d.whole(first)
-	return err
+	if err != nil {
+		return &protocol.TaskError{Task: t.ID, Err: err}
+	}
+	return nil
 }
 
 // nextRound is when all are asked again about a task that none of them wanted: the
@@ -522,10 +540,10 @@ func (d *Decider) unanswered(now time.Time, t *task.Task) error {
 		return err
 	}
 	for _, id := range asked {
-		if a := d.state.Agents[id]; a != nil && Silent(a) && a.Missed == offersMissed { // just now
+		if a := d.state.Agents[id]; a != nil && a.Silent() && a.Missed == ledger.OffersMissed { // just now
 			if err := d.Alert(now, &protocol.AlertEvent{
 				Code: protocol.CodeAgentSilent, Agent: id,
-				Text: string(id) + " let " + digits(offersMissed) + " offers of tasks in a row run out; it is offered no more until it sends, handles or writes something",
+				Text: string(id) + " let " + digits(ledger.OffersMissed) + " offers of tasks in a row run out; it is offered no more until it sends, handles or writes something",
 			}); err != nil {
 				return err
 			}

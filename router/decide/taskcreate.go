@@ -1,6 +1,7 @@
 package decide
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -24,7 +25,7 @@ const (
 )
 
 // create makes one task, or many that may need each other.
-func (d *Decider) create(r *report) *refusal {
+func (d *Decider) create(r *report) error {
 	specs, no := readSpecs(r)
 	if no != nil {
 		return no
@@ -52,10 +53,10 @@ func (d *Decider) create(r *report) *refusal {
 }
 
 // createOne creates the i-th task of a command.
-func (d *Decider) createOne(r *report, i int, s *protocol.TaskSpec, named map[string]protocol.TaskID) *refusal {
+func (d *Decider) createOne(r *report, i int, s *protocol.TaskSpec, named map[string]protocol.TaskID) error {
 	id, err := d.ids.next(r.now)
 	if err != nil {
-		return &refusal{protocol.CodeBadCommand, err.Error()}
+		return err
 	}
 	e := protocol.TaskEvent{By: r.by, Spec: s}
 	if s.Gate != "" {
@@ -78,7 +79,7 @@ func (d *Decider) createOne(r *report, i int, s *protocol.TaskSpec, named map[st
 }
 
 // made records a new task.
-func (d *Decider) made(r *report, id protocol.TaskID, e protocol.TaskEvent) *refusal {
+func (d *Decider) made(r *report, id protocol.TaskID, e protocol.TaskEvent) error {
 	e.Task, e.Event, e.To, e.Of = id, task.Create, task.Unassigned, r.of
 	d.emit(r.now, &e)
 	t := d.state.Tasks.Get(id)
@@ -130,9 +131,9 @@ func (d *Decider) tellLost(r *report, e *protocol.MessageEvent) error {
 }
 
 // readSpecs decodes the data of a create.
-func readSpecs(r *report) ([]protocol.TaskSpec, *refusal) {
+func readSpecs(r *report) ([]protocol.TaskSpec, error) {
 	m := r.m
-	bad := func(text string) *refusal {
+	bad := func(text string) error {
 		return &refusal{protocol.CodeBadCommand, ended(text) + " For example, " + creating(r.by, `--to @writer`, `, "to": ["@writer"]`)}
 	}
 	var many struct {
@@ -165,16 +166,16 @@ func readSpecs(r *report) ([]protocol.TaskSpec, *refusal) {
 }
 
 // inSpec says which of many tasks is meant.
-func inSpec(specs []protocol.TaskSpec, i int, no *refusal) *refusal {
-	if len(specs) > 1 {
-		no.text = fmt.Sprintf("task %d, %s: %s", i+1, protocol.Quote(protocol.Fit(specs[i].Title, 60)), no.text)
+func inSpec(specs []protocol.TaskSpec, i int, no error) error {
+	if x, is := errors.AsType[*refusal](no); is && len(specs) > 1 {
+		x.text = fmt.Sprintf("task %d, %s: %s", i+1, protocol.Quote(protocol.Fit(specs[i].Title, 60)), x.text)
 	}
 	return no
 }
 
 // inOrder gives an order in which each task comes after those of the same command
 // that it needs.
-func inOrder(by protocol.AgentID, specs []protocol.TaskSpec) ([]int, *refusal) {
+func inOrder(by protocol.AgentID, specs []protocol.TaskSpec) ([]int, error) {
 	x := ordering{by: by, specs: specs, byName: map[string]int{}, marks: make([]mark, len(specs))}
 	for i, s := range specs {
 		if s.Name == "" {
@@ -211,7 +212,7 @@ const (
 	placed
 )
 
-func (x *ordering) visit(i int) *refusal {
+func (x *ordering) visit(i int) error {
 	switch x.marks[i] {
 	case placed:
 		return nil
@@ -235,8 +236,8 @@ func (x *ordering) visit(i int) *refusal {
 }
 
 // check refuses a task that nobody could do.
-func (d *Decider) check(by protocol.AgentID, s *protocol.TaskSpec) *refusal {
-	bad := func(format string, args ...any) *refusal {
+func (d *Decider) check(by protocol.AgentID, s *protocol.TaskSpec) error {
+	bad := func(format string, args ...any) error {
 		return &refusal{protocol.CodeBadCommand, fmt.Sprintf(format, args...)}
 	}
 	s.Title = strings.TrimSpace(s.Title)
@@ -276,7 +277,7 @@ func (d *Decider) check(by protocol.AgentID, s *protocol.TaskSpec) *refusal {
 	return d.checkNeeds(by, s)
 }
 
-func (d *Decider) checkAddress(to protocol.Address) *refusal {
+func (d *Decider) checkAddress(to protocol.Address) error {
 	if role, ok := to.Role(); ok {
 		if bad := protocol.BadRoles([]string{role}); bad != "" || role == "" {
 			return &refusal{protocol.CodeBadCommand, "@ is followed by a role or capability, not by " + protocol.Quote(protocol.Fit(role, 64))}
@@ -290,7 +291,7 @@ func (d *Decider) checkAddress(to protocol.Address) *refusal {
 }
 
 // checkNeeds looks at the tasks that there are already.
-func (d *Decider) checkNeeds(by protocol.AgentID, s *protocol.TaskSpec) *refusal {
+func (d *Decider) checkNeeds(by protocol.AgentID, s *protocol.TaskSpec) error {
 	for _, name := range s.Needs {
 		id, err := protocol.ParseTaskID(name)
 		if err != nil {
@@ -305,7 +306,7 @@ func (d *Decider) checkNeeds(by protocol.AgentID, s *protocol.TaskSpec) *refusal
 
 // checkNeed refuses to wait for a task that there is not, or that will never be
 // completed.
-func (d *Decider) checkNeed(by protocol.AgentID, id protocol.TaskID) *refusal {
+func (d *Decider) checkNeed(by protocol.AgentID, id protocol.TaskID) error {
 	state, known := d.state.Tasks.Fate(id)
 	switch {
 	case !known:

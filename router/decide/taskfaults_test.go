@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hived/hived/internal/testenv"
 	"github.com/hived/hived/protocol"
 	"github.com/hived/hived/task"
 )
@@ -16,7 +17,7 @@ func newTaskBench(t *testing.T, agents ...protocol.AgentID) *bench {
 	t.Helper()
 	b := newBench(t, append(agents, "alice")...)
 	b.d.agent(b.now, &protocol.AgentEvent{Agent: "alice", Action: protocol.LeadSet})
-	b.d.Take(b.now)
+	b.d.Drain(b.now)
 	return b
 }
 
@@ -62,17 +63,16 @@ func (b *bench) later(d time.Duration) (out []string) {
 	b.t.Helper()
 	end := b.now.Add(d)
 	for over := false; !over; {
-		next := b.d.state.Tasks.Time(b.d.NextTask())
+		next := b.d.state.Tasks.Time(b.d.nextTask())
 		if over = next.IsZero() || next.After(end); over {
 			next = end
 		}
 		b.now = latest(b.now, next)
 		for more := true; more; {
 			var err error
-			if more, err = b.d.Tasks(b.now, Senses{}); err != nil {
-				b.t.Fatal(err)
-			}
-			out = append(out, outcomes(b.d.Take(b.now))...)
+			more, err = b.d.Tasks(b.now, Senses{})
+			testenv.Must(b.t, err)
+			out = append(out, outcomes(b.d.Drain(b.now))...)
 		}
 	}
 	return out
@@ -136,7 +136,7 @@ func TestManyChildren(t *testing.T) {
 			for i := range children {
 				b.d.Record(b.now, &protocol.AgentEvent{Agent: protocol.AgentID(fmt.Sprintf("bob%d", i)), Action: protocol.Joined})
 			}
-			b.d.Take(b.now)
+			b.d.Drain(b.now)
 			// Each is for somebody of its own, so that all are offered at once.
 			id := b.family(children, func(i int) string { return fmt.Sprintf(`"to":["bob%d"]`, i) })[0]
 			by := protocol.AgentID("alice")
@@ -148,13 +148,11 @@ func TestManyChildren(t *testing.T) {
 			if n := count(all, tt.leadsTo); n != TasksAtOnce {
 				t.Errorf("%s leads to %d %s at once", tt.event, n, tt.leadsTo)
 			}
-			b.d = New(b.d.state, b.d.settings, zeros{})
+			b.d = New(b.d.state, b.d.settings, zeros{}, noLog)
 			for range children/TasksAtOnce + 1 {
 				_, err := b.d.Tasks(b.now, Senses{})
-				if err != nil {
-					t.Fatal(err)
-				}
-				got := outcomes(b.d.Take(b.now))
+				testenv.Must(t, err)
+				got := outcomes(b.d.Drain(b.now))
 				if n := count(got, tt.leadsTo); n > TasksAtOnce && tt.event == "cancel" {
 					t.Errorf("a batch has %d %s", n, tt.leadsTo)
 				}
@@ -206,15 +204,15 @@ func TestWhatIsNoSignOfLife(t *testing.T) {
 	b := newTaskBench(t, "bob")
 	b.makes(`{"title":"a","to":["bob"]}`)
 	b.later(48 * time.Hour)
-	if !Silent(b.d.state.Agents["bob"]) {
+	if !b.d.state.Agents["bob"].Silent() {
 		t.Errorf("bob let offers run out, and is not silent: %+v", b.d.state.Agents["bob"])
 	}
-	if _, err := b.d.SetAside(b.now, "bob", "x.json", protocol.InboxDir("bob")+"/bad-x.json", "changed", []byte("x")); err != nil {
+	if _, _, err := b.d.SetAside(b.now, "bob", "x.json", []byte("x")); err != nil {
 		t.Fatal(err)
 	}
-	b.d.Take(b.now)
+	b.d.Drain(b.now)
 	live := b.later(48 * time.Hour)
-	b.d = New(b.d.state, b.d.settings, zeros{})
+	b.d = New(b.d.state, b.d.settings, zeros{}, noLog)
 	if anew := b.later(48 * time.Hour); len(live) > 0 || len(anew) > 0 {
 		t.Errorf("a daemon that lives: %v, one that is started anew: %v", live, anew)
 	}

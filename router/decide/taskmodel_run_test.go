@@ -15,6 +15,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/hived/hived/internal/sweep"
+	"github.com/hived/hived/internal/testenv"
 	"github.com/hived/hived/ledger"
 	"github.com/hived/hived/protocol"
 	"github.com/hived/hived/task"
@@ -57,9 +58,7 @@ func setRapid(t *testing.T, values map[string]string) {
 	for name, value := range values {
 		f := flag.Lookup(name)
 		was := f.Value.String()
-		if err := f.Value.Set(value); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, f.Value.Set(value))
 		t.Cleanup(func() {
 			if err := f.Value.Set(was); err != nil {
 				t.Error(err)
@@ -109,8 +108,7 @@ func (h *taskRun) live(t *rapid.T) {
 
 // begin starts a daemon from a state.
 func (h *taskRun) begin(t *rapid.T, s *ledger.State) {
-	h.d = New(s, h.set, zeros{})
-	h.d.Recall = func(seq protocol.Seq) (protocol.Event, error) { return h.log[seq-1], nil }
+	h.d = New(s, h.set, zeros{}, recalls(func(seq protocol.Seq) (protocol.Event, error) { return h.log[seq-1], nil }))
 	h.d.Record(h.now, &protocol.HiveEvent{Action: protocol.Started})
 	h.m.clocks = h.now.Add(-h.m.shift)
 	h.follow(t)
@@ -119,7 +117,7 @@ func (h *taskRun) begin(t *rapid.T, s *ledger.State) {
 // follow has the log and the model take what was decided.
 func (h *taskRun) follow(t *rapid.T) []protocol.Event {
 	var list []protocol.Event
-	decided := h.d.Take(h.now)
+	decided := h.d.Drain(h.now)
 	h.seen(decided)
 	for _, x := range decided {
 		list = append(list, x.Event)
@@ -159,7 +157,7 @@ func (h *taskRun) same(t *rapid.T) {
 	}
 	for _, want := range h.m.sorted() {
 		is := h.d.state.Tasks.Get(want.id)
-		got := fmt.Sprintln(is.State, is.Epoch, is.Holder, is.Attempt, is.Retries, is.Offered, is.Votes, is.BlockedOn, is.Cancelling > 0)
+		got := fmt.Sprintln(is.State, is.Epoch, is.Holder, is.Attempt, is.Retries, is.Offered, is.Questions.Votes(), is.BlockedOn, is.Cancelling > 0)
 		if want := fmt.Sprintln(want.state, want.epoch, want.holder, want.attempt, want.retries, want.offered, want.voted, want.blockedOn, !want.cancelling.IsZero()); got != want {
 			t.Fatalf("task %s is %s; the model has %s", is.ID, got, want)
 		}
@@ -170,14 +168,11 @@ func (h *taskRun) same(t *rapid.T) {
 func (h *taskRun) settle(t *rapid.T) {
 	for more := true; more; {
 		var err error
-		if more, err = h.d.Tasks(h.now, Senses{Pulse: func(id protocol.AgentID) Pulse { return Pulse{Touched: h.beats[id]} }}); err != nil {
-			t.Fatal(err)
-		}
+		more, err = h.d.Tasks(h.now, Senses{Pulse: func(id protocol.AgentID) Pulse { return Pulse{Touched: h.beats[id]} }})
+		testenv.Must(t, err)
 		h.follow(t)
 	}
-	if err := h.m.overdue(h.now); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, h.m.overdue(h.now))
 }
 
 // passes lets time go by, and hived wake up whenever it wants to.
@@ -187,7 +182,7 @@ func (h *taskRun) passes(t *rapid.T) {
 
 func (h *taskRun) until(t *rapid.T, end time.Time) {
 	for {
-		next := h.d.state.Tasks.Time(h.d.NextTask())
+		next := h.d.state.Tasks.Time(h.d.nextTask())
 		if next.IsZero() || next.After(end) {
 			break
 		}
@@ -215,9 +210,7 @@ func (h *taskRun) fold(t *rapid.T) *ledger.State {
 			if err == nil {
 				s, _, err = ledger.Decode(strings.NewReader(b), h.set.Remember)
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.Must(t, err)
 		}
 		s.Apply(ev)
 	}
@@ -236,9 +229,7 @@ func (h *taskRun) restart(t *rapid.T) {
 // crash has a daemon die before what it decided last was in the log.
 func (h *taskRun) crash(t *rapid.T) {
 	c := h.any(t)
-	if err := h.d.Arrival(h.now, h.arrival(t, c)); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, h.d.takeIn(h.now, h.arrival(t, c)))
 	h.begin(t, h.fold(t))
 	h.settle(t)
 	h.carry(t, c)
@@ -285,13 +276,9 @@ type taskCommand struct {
 
 func (h *taskRun) arrival(t *rapid.T, c *taskCommand) protocol.Arrival {
 	text, err := json.Marshal(c, json.Deterministic(true))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	msg, err := protocol.DecodeMessage(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	name := c.ID + ".json"
 	return protocol.Arrival{Agent: c.by, Name: name, Original: protocol.Original{Name: name}, ModTime: h.now, Raw: text, Size: int64(len(text)), Message: msg}
 }
@@ -299,9 +286,7 @@ func (h *taskRun) arrival(t *rapid.T, c *taskCommand) protocol.Arrival {
 // carry has a command decided, and holds the answer against the model's.
 func (h *taskRun) carry(t *rapid.T, c *taskCommand) {
 	codes, steps := h.m.judge(c, h.now)
-	if err := h.d.Arrival(h.now, h.arrival(t, c)); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, h.d.takeIn(h.now, h.arrival(t, c)))
 	list := h.follow(t)
 	var did []string
 	var no protocol.Code

@@ -217,13 +217,13 @@ func (d *Decider) tellApprovers(t *task.Task, code protocol.Code, what string, a
 	ask, question := t.Open()
 	until := d.state.Tasks.Time(t.Until)
 	for _, to := range d.approvers(t) {
-		if slices.Contains(t.Votes, to) {
+		if slices.Contains(t.Questions.Votes(), to) {
 			continue
 		}
 		add(to, code, protocol.Request, fmt.Sprintf("%s: %s\nThat is question %s of task %s, %s. It waits for you until %s. To approve, %s; to deny, %s.",
 			what, question, ask, t.ID, t.Title, until.Format(time.RFC3339),
 			answering(to, t, task.ApprovalGranted, ask), answering(to, t, task.ApprovalDenied, ask)),
-			map[string]any{"ask": ask, "question": question, "needed": max(1, t.Needed), "until": until})
+			map[string]any{"ask": ask, "question": question, "needed": max(1, t.Terms().Needed), "until": until})
 	}
 }
 

@@ -3,6 +3,7 @@ package decide
 import (
 	"cmp"
 	"container/heap"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -29,6 +30,9 @@ type plan struct {
 	pulses    map[protocol.AgentID]time.Time   // what it showed then
 	beats     map[protocol.AgentID]task.Moment // since when it was seen to beat, at least
 	held      map[*task.Task]bool              // are in somebody's hand
+	next      map[*task.Task]task.Moment       // when it wants a look, of those that do
+	most      int                              // of them, since that map was made
+	taken     map[*task.Task]task.Moment       // when it was seen to be taken, of those that have not ended
 	freed     []protocol.AgentID               // who has got room since the last dispatch
 	unable    []protocol.AgentID               // who has offers that it cannot take, since then
 	ready     []*task.Task                     // which want somebody since then
@@ -42,14 +46,6 @@ type plan struct {
 // OffersWaiting is how many offers an agent has at most that it did not answer. It
 // never has more than it could take.
 const OffersWaiting = 3
-
-// offersMissed is how many offers in a row an agent lets run out before it is
-// offered nothing more until it is heard of: those of three leases at least.
-const offersMissed = 3 * OffersWaiting
-
-// Silent reports whether an agent could be offered tasks, and let too many offers
-// run out.
-func Silent(a *ledger.Agent) bool { return a.Status == ledger.Active && a.Missed >= offersMissed }
 
 // hand is what an agent has in hand.
 type hand struct {
@@ -67,11 +63,10 @@ func (h *hand) room() bool { return len(h.offers) < min(OffersWaiting, h.slots-l
 
 func newPlan(state *ledger.State) *plan {
 	return &plan{
-		state: state, waits: newQueues(func(t *task.Task) *bool { return &t.Queued }), rests: newQueues(func(t *task.Task) *bool { return &t.Resting }),
-		asked: newQueues(func(t *task.Task) *bool { return &t.Asked }),
+		state: state, waits: newQueues(), rests: newQueues(), asked: newQueues(),
 		hands: map[protocol.AgentID]*hand{}, signs: map[protocol.AgentID]task.Moment{}, looks: map[protocol.AgentID]task.Moment{},
 		pulses: map[protocol.AgentID]time.Time{}, beats: map[protocol.AgentID]task.Moment{},
-		held: map[*task.Task]bool{},
+		held: map[*task.Task]bool{}, next: map[*task.Task]task.Moment{}, taken: map[*task.Task]task.Moment{},
 	}
 }
 
@@ -159,7 +154,7 @@ func (p *plan) agent(id protocol.AgentID) {
 	if a == nil || a.Status != ledger.Active {
 		return
 	}
-	if h.slots = slotsOf(a); Silent(a) || !h.room() {
+	if h.slots = slotsOf(a); a.Silent() || !h.room() {
 		return
 	}
 	h.listed = h.load() + 1
@@ -276,7 +271,7 @@ func (p *plan) unasked(h *hand, a *ledger.Agent, at task.Moment) []*task.Task {
 	h.seen = p.lastPause
 	var list []*task.Task
 	for _, x := range p.pauses[i:] {
-		if p.paused(x.t, at) && meant(x.t, a) && !slices.Contains(x.t.Declined, h.id) {
+		if p.paused(x.t, at) && !p.state.Tasks.Stopped(x.t.ID) && meant(x.t, a) && !slices.Contains(x.t.Declined, h.id) {
 			list = append(list, x.t)
 		}
 	}
@@ -285,88 +280,90 @@ func (p *plan) unasked(h *hand, a *ledger.Agent, at task.Moment) []*task.Task {
 }
 
 // queues hold tasks that nobody has, in one queue for each audience, so that an
-// agent looks at those that it may have alone.
+// agent looks at those that it may have alone. No queue is empty.
 type queues struct {
 	all     map[string]*queueOf
 	listens map[protocol.Address][]*queueOf // of whom one address means
-	in      func(*task.Task) *bool          // whether a task stands in one
 }
 
-func newQueues(in func(*task.Task) *bool) queues {
-	return queues{map[string]*queueOf{}, map[protocol.Address][]*queueOf{}, in}
+func newQueues() queues {
+	return queues{map[string]*queueOf{}, map[protocol.Address][]*queueOf{}}
 }
 
-// queueOf holds the tasks of one audience, the best first. What is not to be
-// there any more is found when its turn comes.
+// queueOf holds the tasks of one audience, the best first; their order never
+// changes. What is not to be there any more is found when its turn comes, or when
+// it ends.
 type queueOf struct {
+	key  string
+	to   []protocol.Address
 	list []*task.Task
-	gone int // of them, at most, since the last look: forgotten tasks
 }
 
-func (q *queueOf) Len() int           { return len(q.list) }
-func (q *queueOf) Less(i, j int) bool { return task.Best(q.list[i], q.list[j]) < 0 }
-func (q *queueOf) Swap(i, j int)      { q.list[i], q.list[j] = q.list[j], q.list[i] }
-
-// Push is for package heap.
-func (q *queueOf) Push(x any) { q.list = append(q.list, x.(*task.Task)) } //nolint:forcetypeassert // nothing else is put in
-
-// Pop is for package heap.
-func (q *queueOf) Pop() any {
-	last := len(q.list) - 1
-	t := q.list[last]
-	q.list[last] = nil
-	q.list = q.list[:last]
-	return t
-}
-
-// of gives the queue of a task's audience.
-func (s *queues) of(t *task.Task) *queueOf {
-	parts := make([]string, 0, len(t.To))
-	for _, to := range t.To {
-		parts = append(parts, string(to))
+// keyOf names the audience of a task.
+func keyOf(t *task.Task) string {
+	switch len(t.To) {
+	case 0:
+		return ""
+	case 1:
+		return string(t.To[0])
 	}
-	key := strings.Join(parts, " ")
-	q := s.all[key]
-	if q != nil {
-		return q
+	parts := make([]string, len(t.To))
+	for i, to := range t.To {
+		parts[i] = string(to)
 	}
-	q = &queueOf{}
-	s.all[key] = q
-	audience := t.To
-	if len(audience) == 0 {
-		audience = []protocol.Address{forAnyone}
-	}
-	for _, to := range audience {
-		s.listens[to] = append(s.listens[to], q)
-	}
-	return q
+	return strings.Join(parts, " ")
 }
 
 func (s *queues) add(t *task.Task) {
-	if in := s.in(t); !*in {
-		*in = true
-		heap.Push(s.of(t), t)
+	key := keyOf(t)
+	q := s.all[key]
+	if q == nil {
+		q = &queueOf{key: key, to: t.To}
+		if len(q.to) == 0 {
+			q.to = []protocol.Address{forAnyone}
+		}
+		s.all[key] = q
+		for _, to := range q.to {
+			s.listens[to] = append(s.listens[to], q)
+		}
+	}
+	if i, in := slices.BinarySearchFunc(q.list, t, task.Best); !in {
+		q.list = slices.Insert(q.list, i, t)
 	}
 }
 
-// forget lets go of a task that there is no more. Its queue may have no listener
-// who would find that out, so it is looked through when half of it is gone.
-func (s *queues) forget(t *task.Task, there func(*task.Task) bool) {
-	if !*s.in(t) {
+// remove lets go of a task, if it stands in a queue.
+func (s *queues) remove(t *task.Task) {
+	q := s.all[keyOf(t)]
+	if q == nil {
 		return
 	}
-	q := s.of(t)
-	if q.gone++; 2*q.gone < len(q.list) {
+	if i, in := slices.BinarySearchFunc(q.list, t, task.Best); in {
+		s.cut(q, i)
+	}
+}
+
+// cut takes the task at a place out of its queue; of the others it moves those on
+// the shorter side. A queue that is empty goes too, since its audience may be that
+// of one task alone.
+func (s *queues) cut(q *queueOf, i int) {
+	if i < len(q.list)/2 {
+		copy(q.list[1:], q.list[:i])
+		q.list[0] = nil
+		q.list = q.list[1:]
+	} else {
+		q.list = slices.Delete(q.list, i, i+1)
+	}
+	if len(q.list) > 0 {
 		return
 	}
-	var list []*task.Task
-	for _, t := range q.list {
-		if there(t) {
-			list = append(list, t)
+	delete(s.all, q.key)
+	for _, to := range q.to {
+		s.listens[to] = slices.DeleteFunc(s.listens[to], func(o *queueOf) bool { return o == q })
+		if len(s.listens[to]) == 0 {
+			delete(s.listens, to)
 		}
 	}
-	q.list, q.gone = list, 0
-	heap.Init(q)
 }
 
 // best gives the best task that an agent may have and that is still to be there;
@@ -374,9 +371,9 @@ func (s *queues) forget(t *task.Task, there func(*task.Task) bool) {
 func (s *queues) best(a *ledger.Agent, still func(*task.Task) bool) *task.Task {
 	var best *task.Task
 	for _, to := range addresses(a) {
-		for _, q := range s.listens[to] {
+		for _, q := range slices.Clone(s.listens[to]) {
 			for len(q.list) > 0 && !still(q.list[0]) {
-				*s.in(heap.Pop(q).(*task.Task)) = false //nolint:forcetypeassert // nothing else is in it
+				s.cut(q, 0)
 			}
 			if len(q.list) > 0 && (best == nil || task.Best(q.list[0], best) < 0) {
 				best = q.list[0]
@@ -386,12 +383,12 @@ func (s *queues) best(a *ledger.Agent, still func(*task.Task) bool) *task.Task {
 	return best
 }
 
-// forget lets go of a task that the state has forgotten.
-func (p *plan) forget(t *task.Task) {
-	there := func(t *task.Task) bool { return p.state.Tasks.Get(t.ID) == t }
-	p.waits.forget(t, there)
-	p.rests.forget(t, there)
-	p.asked.forget(t, there)
+// end lets go of a task that has ended, but for when it is forgotten.
+func (p *plan) end(t *task.Task) {
+	for _, q := range []*queues{&p.waits, &p.rests, &p.asked} {
+		q.remove(t)
+	}
+	delete(p.taken, t)
 }
 
 // claimable tells whether a task that is offered to nobody may be taken now.
@@ -403,7 +400,9 @@ func (p *plan) claimable(t *task.Task, at task.Moment) bool {
 func (p *plan) out(t *task.Task) bool { return t.State == task.Offered && p.state.Tasks.Get(t.ID) == t }
 
 // waiting tells whether it is also time to offer it.
-func (p *plan) waiting(t *task.Task, at task.Moment) bool { return t.Until <= at && p.claimable(t, at) }
+func (p *plan) waiting(t *task.Task, at task.Moment) bool {
+	return t.Until <= at && p.claimable(t, at) && !p.state.Tasks.Stopped(t.ID)
+}
 
 // wakes orders tasks by when they want a look.
 type wakes []wake
@@ -425,28 +424,44 @@ func (w *wakes) Pop() any {
 	last := len(*w) - 1
 	x := (*w)[last]
 	(*w)[last] = wake{}
-	*w = (*w)[:last]
+	if *w = (*w)[:last]; last >= roomKept && 4*last <= cap(*w) {
+		*w = slices.Clone(*w)
+	}
 	return x
 }
+
+// roomKept is for how many tasks the plan keeps room that is not used.
+const roomKept = 256
 
 // schedule has a task looked at no later than at a moment. One that was to be
 // looked at earlier is, and finds that nothing is due.
 func (p *plan) schedule(t *task.Task, at task.Moment) {
-	if at == 0 || t.Wake != 0 && t.Wake <= at {
+	if next := p.next[t]; at == 0 || next != 0 && next <= at {
 		return
 	}
-	t.Wake = at
+	p.next[t] = at
 	heap.Push(&p.wakes, wake{at, t})
+}
+
+// looked forgets when a task wanted a look. When few are left of many it makes the
+// map anew, since a map keeps its room.
+func (p *plan) looked(t *task.Task) {
+	p.most = max(p.most, len(p.next))
+	if delete(p.next, t); len(p.next) >= roomKept && 4*len(p.next) <= p.most {
+		next := make(map[*task.Task]task.Moment, len(p.next))
+		maps.Copy(next, p.next)
+		p.next, p.most = next, 0
+	}
 }
 
 // due takes the task that wants a look first, if it is time.
 func (p *plan) due(at task.Moment) *task.Task {
 	for len(p.wakes) > 0 && p.wakes[0].at <= at {
 		w := heap.Pop(&p.wakes).(wake) //nolint:forcetypeassert // nothing else is in it
-		if w.t.Wake != w.at {
+		if p.next[w.t] != w.at {
 			continue // it was to be looked at earlier, and was
 		}
-		w.t.Wake = 0
+		p.looked(w.t)
 		if p.state.Tasks.Get(w.t.ID) == w.t {
 			return w.t
 		}

@@ -1,9 +1,13 @@
 package decide
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/hived/hived/internal/testenv"
+	"github.com/hived/hived/ledger"
 	"github.com/hived/hived/protocol"
 	"github.com/hived/hived/task"
 )
@@ -30,35 +34,66 @@ func TestRejectedOfferLeavesRoom(t *testing.T) {
 	}
 }
 
-// Tasks that nobody was there for leave memory when they are forgotten.
-func TestForgottenTasksLeaveTheirQueue(t *testing.T) {
-	b := newBench(t)
-	for range 100 {
-		b.send("human", `{"to":"hive","act":"inform","event":"create","data":{"title":"tidy up"}}`)
-	}
-	queued := func() (n int) {
-		for _, q := range b.d.plan.waits.all {
-			n += len(q.list)
+// Tasks that nobody was there for leave their queues when they end, and an audience
+// that no task waits for is forgotten: also where each task has one of its own.
+func TestEndedTasksLeaveTheirQueues(t *testing.T) {
+	b := newBench(t, "a")
+	b.d.Record(b.now, &protocol.AgentEvent{Agent: "a", Action: protocol.Held})
+	queued := func() (audiences, listeners, tasks int) {
+		for _, q := range []queues{b.d.plan.waits, b.d.plan.rests, b.d.plan.asked} {
+			for _, of := range q.all {
+				tasks += len(of.list)
+			}
+			audiences, listeners = audiences+len(q.all), listeners+len(q.listens)
 		}
-		return n
+		return audiences, listeners, tasks
 	}
-	if n := queued(); n != 100 {
-		t.Fatalf("%d tasks wait", n)
+	const many, left = 5_000, 3
+	for n := range many {
+		b.send("human", fmt.Sprintf(`{"to":"hive","act":"inform","event":"create","data":{"title":"tidy up","to":["a","@job-%d"]}}`, n))
 	}
-	left := 3
+	if audiences, _, tasks := queued(); audiences != many || tasks != many {
+		t.Fatalf("%d tasks of %d audiences wait", tasks, audiences)
+	}
+	n := 0
 	for x := range b.d.state.Tasks.All() {
-		if left--; left < 0 {
+		if n++; n > left {
 			b.send("human", `{"to":"hive","act":"inform","event":"cancel","task":"`+string(x.ID)+`"}`)
 		}
 	}
+	if audiences, listeners, tasks := queued(); audiences != left || listeners != left+1 || tasks != left {
+		t.Errorf("%d tasks of %d audiences wait for %d", tasks, audiences, listeners)
+	}
 	b.now = b.now.Add(b.d.settings.Tasks.Retention + time.Hour)
-	for more := true; more; {
-		var err error
-		if more, err = b.d.Tasks(b.now, Senses{}); err != nil {
-			t.Fatal(err)
+	b.timers(b.d)
+	if there := b.d.state.Tasks.Len(); there != left || len(b.d.plan.next) > left || len(b.d.plan.taken) > 0 {
+		t.Errorf("%d tasks are there, of %d it is known when they want a look, of %d when they were taken", there, len(b.d.plan.next), len(b.d.plan.taken))
+	}
+	if room := cap(b.d.plan.wakes); room > 4*roomKept || b.d.plan.most > 4*roomKept {
+		t.Errorf("there is room for %d tasks that want a look, and in the map for %d", room, b.d.plan.most)
+	}
+	snapshot, err := stateBytes(b.d.state)
+	testenv.Must(t, err)
+	state, _, err := ledger.Decode(strings.NewReader(snapshot), b.d.settings.Remember)
+	testenv.Must(t, err)
+	again := New(state, b.d.settings, zeros{}, noLog)
+	b.timers(again)
+	for key, q := range b.d.plan.waits.all {
+		if is := again.plan.waits.all[key]; is == nil || len(is.list) != 1 || is.list[0].ID != q.list[0].ID {
+			t.Errorf("after a restart %+v waits as %q", is, key)
 		}
 	}
-	if there, n := b.d.state.Tasks.Len(), queued(); there != 3 || n > 6 {
-		t.Errorf("of %d tasks that there are %d wait", there, n)
+	if len(again.plan.waits.all) != left {
+		t.Errorf("after a restart there are %d audiences", len(again.plan.waits.all))
+	}
+}
+
+// timers has a decider do all that is due.
+func (b *bench) timers(d *Decider) {
+	b.t.Helper()
+	for more := true; more; {
+		var err error
+		more, err = d.Tasks(b.now, Senses{})
+		testenv.Must(b.t, err)
 	}
 }

@@ -78,7 +78,7 @@ func (d *Decider) ways(by protocol.AgentID, t *task.Task) string {
 	switch {
 	case t.State == task.Offered && slices.Contains(t.Offered, by):
 		return does("take it", "accept", task.Accept, 0, "") + " " + does("decline it", "reject", task.Reject, 0, "")
-	case t.State == task.Paused && slices.Contains(d.approvers(t), by) && !slices.Contains(t.Votes, by):
+	case t.State == task.Paused && slices.Contains(d.approvers(t), by) && !slices.Contains(t.Questions.Votes(), by):
 		return "To approve, " + answering(by, t, task.ApprovalGranted, ask) + "; to deny, " + answering(by, t, task.ApprovalDenied, ask) + "."
 	case t.State == task.Blocked && ask > 0 && (d.manages(r) || by == t.Creator):
 		return "To answer, " + answering(by, t, task.Answer, ask) + "."

@@ -23,7 +23,8 @@ func (d *Decider) ever(id protocol.TaskID) *task.Task {
 	}
 	t := &task.Task{ID: p.ID, State: p.State, BriefAt: p.BriefAt, CheckpointAt: p.CheckpointAt}
 	if brief, err := d.taskEvent(p.BriefAt); err == nil {
-		t.Creator, t.Resumes = brief.By, brief.Resumes
+		t.Creator = brief.By
+		t.SetTerms(task.Terms{Resumes: brief.Resumes})
 		if brief.Amends != nil {
 			t.Creator = brief.Amends.Creator
 		}
@@ -34,7 +35,7 @@ func (d *Decider) ever(id protocol.TaskID) *task.Task {
 // resume makes a new task that goes on where an ended one stopped, or one of each
 // that failed with it (spec §8.1). It needs what the ended one needed: where that
 // has failed too, what resumes it.
-func (d *Decider) resume(r *report) *refusal {
+func (d *Decider) resume(r *report) error {
 	if !task.Ended(r.t.State) {
 		return &refusal{protocol.CodeIllegalTransition, "it is " + string(r.t.State) + " and goes on by itself; only a task that has ended is resumed"}
 	}
@@ -43,7 +44,7 @@ func (d *Decider) resume(r *report) *refusal {
 	}
 	list := []*task.Task{r.t}
 	if r.Family {
-		var no *refusal
+		var no error
 		if list, no = d.family(r); no != nil {
 			return no
 		}
@@ -53,7 +54,7 @@ func (d *Decider) resume(r *report) *refusal {
 	for i, t := range list {
 		id, err := d.ids.next(r.now)
 		if err != nil {
-			return &refusal{protocol.CodeBadCommand, err.Error()}
+			return err
 		}
 		e, no := d.resumed(r, t, fresh)
 		if no != nil {
@@ -71,7 +72,7 @@ func (d *Decider) resume(r *report) *refusal {
 	return nil
 }
 
-func (d *Decider) mayResume(r *report, t *task.Task) *refusal {
+func (d *Decider) mayResume(r *report, t *task.Task) error {
 	if r.by == t.Creator || d.manages(r) {
 		return nil
 	}
@@ -80,7 +81,7 @@ func (d *Decider) mayResume(r *report, t *task.Task) *refusal {
 
 // resumed is the creation of a task that goes on from an ended one. fresh are
 // those that the same command resumes before it, and what they become.
-func (d *Decider) resumed(r *report, t *task.Task, fresh map[protocol.TaskID]protocol.TaskID) (e protocol.TaskEvent, no *refusal) {
+func (d *Decider) resumed(r *report, t *task.Task, fresh map[protocol.TaskID]protocol.TaskID) (e protocol.TaskEvent, no error) {
 	brief, err := d.taskEvent(t.BriefAt)
 	if err != nil || brief.Spec == nil {
 		return e, &refusal{protocol.CodeBadCommand, "what was to be done cannot be read from the log: create the task again"}
@@ -120,7 +121,7 @@ func gateBy(brief *protocol.TaskEvent) protocol.AgentID {
 }
 
 // resumeFirst refuses to resume a task before another that it needs.
-func (d *Decider) resumeFirst(by protocol.AgentID, t *task.Task, need protocol.TaskID) *refusal {
+func (d *Decider) resumeFirst(by protocol.AgentID, t *task.Task, need protocol.TaskID) error {
 	state, known := d.state.Tasks.Fate(need)
 	if !known {
 		return unknownNeed(by, string(need))
@@ -130,7 +131,7 @@ func (d *Decider) resumeFirst(by protocol.AgentID, t *task.Task, need protocol.T
 
 // family lists the tasks that failed together, each behind those that it needs:
 // what one of them needed, and what needed it, unless it was completed or resumed.
-func (d *Decider) family(r *report) ([]*task.Task, *refusal) {
+func (d *Decider) family(r *report) ([]*task.Task, error) {
 	book := d.state.Tasks
 	all, needs := map[protocol.TaskID]*task.Task{}, map[protocol.TaskID][]protocol.TaskID{}
 	find := []protocol.TaskID{r.t.ID}
@@ -154,7 +155,7 @@ func (d *Decider) family(r *report) ([]*task.Task, *refusal) {
 			needs[id] = brief.Needs
 		}
 		find = append(find, needs[id]...)
-		for was := t; was != nil; was = d.ever(was.Resumes) {
+		for was := t; was != nil; was = d.ever(was.Terms().Resumes) {
 			find = append(find, book.Kin(was.ID)...)
 		}
 	}

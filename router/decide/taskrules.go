@@ -36,7 +36,7 @@ func digits[N uint64 | int](n N) string { return strconv.FormatUint(uint64(n), 1
 
 // take records what a report leads to, if the table has such a row and lets its
 // sender take it.
-func (d *Decider) take(r *report, e protocol.TaskEvent) *refusal {
+func (d *Decider) take(r *report, e protocol.TaskEvent) error {
 	if _, ok := task.Next(r.t.State, e.Event); !ok {
 		return d.illegal(r)
 	}
@@ -53,14 +53,11 @@ func (d *Decider) take(r *report, e protocol.TaskEvent) *refusal {
 	if e.Event != task.Recovered { // which only comes before what was reported
 		e.Checkpoint = d.logged(r)
 	}
-	if err := d.step(r.now, r.t, e); err != nil {
-		return &refusal{protocol.CodeBadCommand, err.Error()}
-	}
-	return nil
+	return d.step(r.now, r.t, e)
 }
 
 // back lets a holder that counted as stalled go on before its report is taken.
-func (d *Decider) back(r *report) *refusal {
+func (d *Decider) back(r *report) error {
 	if r.t.State != task.Stalled {
 		return nil
 	}
@@ -68,7 +65,7 @@ func (d *Decider) back(r *report) *refusal {
 }
 
 // working takes a report that a holder may make while it works.
-func (d *Decider) working(r *report, e protocol.TaskEvent) *refusal {
+func (d *Decider) working(r *report, e protocol.TaskEvent) error {
 	from := r.t.State
 	if from == task.Stalled {
 		from = task.InProgress
@@ -83,7 +80,7 @@ func (d *Decider) working(r *report, e protocol.TaskEvent) *refusal {
 }
 
 // works checks that a task is with a holder that works on it.
-func (d *Decider) works(r *report) *refusal {
+func (d *Decider) works(r *report) error {
 	if s := r.t.State; s != task.InProgress && s != task.Stalled {
 		return d.illegal(r)
 	}
@@ -91,7 +88,7 @@ func (d *Decider) works(r *report) *refusal {
 }
 
 // claim takes a task for an agent that may have it; the best where none is named.
-func (d *Decider) claim(r *report) *refusal {
+func (d *Decider) claim(r *report) error {
 	a := d.state.Agents[r.by]
 	if a == nil || a.Status != ledger.Active {
 		return &refusal{protocol.CodeNotEligible, string(r.by) + " is no active agent; " + d.managing(r.by, "let it take part", "hived agent release "+string(r.by), "agent-release", onAgent(r.by))}
@@ -141,7 +138,7 @@ func (d *Decider) bestFor(a *ledger.Agent, at task.Moment) *task.Task {
 }
 
 // taken refuses a task that somebody else was first to take, or that has ended.
-func (d *Decider) taken(r *report) *refusal {
+func (d *Decider) taken(r *report) error {
 	switch t := r.t; {
 	case task.Ended(t.State):
 		return d.illegal(r)
@@ -159,13 +156,13 @@ func audience(t *task.Task) string {
 	return names(t.To)
 }
 
-func unmet(list []protocol.TaskID) *refusal {
+func unmet(list []protocol.TaskID) error {
 	return &refusal{protocol.CodeNeedsUnmet, "it needs " + names(list) + " first; take it when that is completed"}
 }
 
 // noRoom refuses a task to an agent that has as many in hand as it may, and says
 // when it can have another; nil where it has room.
-func (d *Decider) noRoom(id protocol.AgentID) *refusal {
+func (d *Decider) noRoom(id protocol.AgentID) error {
 	a, has := d.state.Agents[id], d.plan.hand(id).tasks
 	if a == nil || len(has) < slotsOf(a) {
 		return nil
@@ -180,7 +177,7 @@ func (d *Decider) noRoom(id protocol.AgentID) *refusal {
 }
 
 // accepts takes an offer. The first in log order wins.
-func (d *Decider) accepts(r *report) *refusal {
+func (d *Decider) accepts(r *report) error {
 	t := r.t
 	if t.State != task.Offered && t.State != task.Unassigned {
 		return d.taken(r)
@@ -199,7 +196,7 @@ func (d *Decider) accepts(r *report) *refusal {
 	return d.take(r, protocol.TaskEvent{Event: task.Accept, Epoch: t.Epoch + 1})
 }
 
-func (d *Decider) rejects(r *report) *refusal {
+func (d *Decider) rejects(r *report) error {
 	t := r.t
 	if t.State != task.Offered {
 		return d.illegal(r)
@@ -213,22 +210,19 @@ func (d *Decider) rejects(r *report) *refusal {
 	if len(t.Offered) > 0 {
 		return nil
 	}
-	if err := d.offerOver(r.now, t, task.OfferExhausted, "all rejected it"); err != nil {
-		return &refusal{protocol.CodeBadCommand, err.Error()}
-	}
-	return nil
+	return d.offerOver(r.now, t, task.OfferExhausted, "all rejected it")
 }
 
-func (d *Decider) start(r *report) *refusal {
+func (d *Decider) start(r *report) error {
 	return d.take(r, protocol.TaskEvent{Event: task.Start, Attempt: r.t.Attempt + 1})
 }
 
-func (d *Decider) recovers(r *report) *refusal {
+func (d *Decider) recovers(r *report) error {
 	return d.take(r, protocol.TaskEvent{Event: task.Recovered})
 }
 
 // progresses takes what was reached. The same checkpoint again moves nothing.
-func (d *Decider) progresses(r *report) *refusal {
+func (d *Decider) progresses(r *report) error {
 	if no := d.works(r); no != nil {
 		return no
 	}
@@ -236,7 +230,7 @@ func (d *Decider) progresses(r *report) *refusal {
 }
 
 // reaches makes the checkpoint that came with a report.
-func (d *Decider) reaches(r *report) *refusal {
+func (d *Decider) reaches(r *report) error {
 	if r.Checkpoint == nil && r.Patch == nil && r.Milestone == "" {
 		return nil
 	}
@@ -291,15 +285,8 @@ func (d *Decider) large(r *report) error {
 	})
 }
 
-func (d *Decider) refuseIf(err error) *refusal {
-	if err == nil {
-		return nil
-	}
-	return &refusal{protocol.CodeBadCommand, err.Error()}
-}
-
 // lastCheckpoint reads what a patch changes, or a milestone alone leaves as it is.
-func (d *Decider) lastCheckpoint(r *report) (*protocol.Checkpoint, *refusal) {
+func (d *Decider) lastCheckpoint(r *report) (*protocol.Checkpoint, error) {
 	if r.Checkpoint != nil || r.t.CheckpointAt == 0 {
 		return nil, nil
 	}
@@ -315,17 +302,34 @@ func (d *Decider) wholeCheckpoint(t *task.Task) (*protocol.Checkpoint, error) {
 	return d.wholes.At(t.ID, t.CheckpointAt)
 }
 
-// event reads an event again, if it is not in the log yet from what was decided
-// last.
-func (d *Decider) event(seq protocol.Seq) (protocol.Event, error) {
-	i, ok := slices.BinarySearchFunc(d.out, seq, func(x Decision, seq protocol.Seq) int { return int(x.Event.Seq) - int(seq) }) //nolint:gosec // a log is shorter than 2^63
-	if ok {
-		return d.out[i].Event, nil
+// events reads events again, in ascending order: those that are not in the log yet
+// from what was decided last.
+func (d *Decider) events(seqs ...protocol.Seq) (evs []protocol.Event, err error) {
+	logged := len(seqs)
+	if len(d.out) > 0 {
+		logged, _ = slices.BinarySearch(seqs, d.out[0].Event.Seq)
 	}
-	return d.Recall(seq)
+	if logged > 0 {
+		if evs, err = d.recall(seqs[:logged]); err != nil {
+			return nil, err
+		}
+	}
+	for _, seq := range seqs[logged:] {
+		evs = append(evs, d.out[seq-d.out[0].Event.Seq].Event)
+	}
+	return evs, nil
 }
 
-// taskEvent is event for one of a task.
+// event reads one event again.
+func (d *Decider) event(seq protocol.Seq) (protocol.Event, error) {
+	evs, err := d.events(seq)
+	if err != nil {
+		return protocol.Event{}, err
+	}
+	return evs[0], nil
+}
+
+// taskEvent reads the event of a task again.
 func (d *Decider) taskEvent(seq protocol.Seq) (*protocol.TaskEvent, error) {
 	ev, err := d.event(seq)
 	if err != nil {
@@ -339,7 +343,7 @@ func (d *Decider) taskEvent(seq protocol.Seq) (*protocol.TaskEvent, error) {
 }
 
 // asks pauses a task until people have approved.
-func (d *Decider) asks(r *report) *refusal {
+func (d *Decider) asks(r *report) error {
 	if no := d.works(r); no != nil {
 		return no
 	}
@@ -350,9 +354,9 @@ func (d *Decider) asks(r *report) *refusal {
 }
 
 // pause has a task wait for people, if there are as many as it needs.
-func (d *Decider) pause(r *report, category protocol.Category, question, reason string) *refusal {
-	if who := d.approvers(r.t); len(who) < int(r.t.Needed) {
-		return &refusal{protocol.CodeBadCommand, fmt.Sprintf("it needs %d approvals, and beside you only %s could give one; to give it back, %s", r.t.Needed, or(names(who), "nobody"), way(r.by, "hived task release "+string(r.t.ID), toSend(task.Release, r.t.ID, r.t.Epoch, "")))}
+func (d *Decider) pause(r *report, category protocol.Category, question, reason string) error {
+	if who, need := d.approvers(r.t), r.t.Terms().Needed; len(who) < int(need) {
+		return &refusal{protocol.CodeBadCommand, fmt.Sprintf("it needs %d approvals, and beside you only %s could give one; to give it back, %s", need, or(names(who), "nobody"), way(r.by, "hived task release "+string(r.t.ID), toSend(task.Release, r.t.ID, r.t.Epoch, "")))}
 	}
 	return d.working(r, protocol.TaskEvent{
 		Event: task.PauseForApproval, Category: category, Question: r.words(question), Reason: r.words(reason),
@@ -361,7 +365,7 @@ func (d *Decider) pause(r *report, category protocol.Category, question, reason 
 }
 
 // blocks has a task wait for others.
-func (d *Decider) blocks(r *report) *refusal {
+func (d *Decider) blocks(r *report) error {
 	if no := d.works(r); no != nil {
 		return no
 	}
@@ -391,10 +395,10 @@ func (d *Decider) blocks(r *report) *refusal {
 	if len(d.state.Tasks.Unmet(r.t)) > 0 {
 		return nil
 	}
-	return d.refuseIf(d.step(r.now, r.t, protocol.TaskEvent{Event: task.DependencyResolved, By: protocol.Hive, Reason: "all of it is done already"}))
+	return d.step(r.now, r.t, protocol.TaskEvent{Event: task.DependencyResolved, By: protocol.Hive, Reason: "all of it is done already"})
 }
 
-func unknownNeed(by protocol.AgentID, name string) *refusal {
+func unknownNeed(by protocol.AgentID, name string) error {
 	return &refusal{protocol.CodeUnknownNeed, "there is no task " + protocol.Quote(protocol.Fit(name, 64)) + " to wait for; " + seeTasks(by)}
 }
 
@@ -418,7 +422,7 @@ func (d *Decider) leadsTo(from *task.Task, to protocol.TaskID) bool {
 	return leads(from)
 }
 
-func (d *Decider) transient(r *report) *refusal {
+func (d *Decider) transient(r *report) error {
 	if no := d.working(r, d.retryLater(r)); no != nil {
 		return no
 	}
@@ -429,7 +433,7 @@ func (d *Decider) transient(r *report) *refusal {
 	if r.Reason != "" {
 		why += ": " + r.words(r.Reason)
 	}
-	return d.refuseIf(d.step(r.now, r.t, protocol.TaskEvent{Event: task.MaxRetriesExceeded, By: protocol.Hive, Category: protocol.TransientFailure, Reason: why}))
+	return d.step(r.now, r.t, protocol.TaskEvent{Event: task.MaxRetriesExceeded, By: protocol.Hive, Category: protocol.TransientFailure, Reason: why})
 }
 
 func (d *Decider) retryLater(r *report) protocol.TaskEvent {
@@ -441,7 +445,7 @@ func (d *Decider) retryLater(r *report) protocol.TaskEvent {
 }
 
 // fatal ends a task: of its holder, or a blocked one of who must decide.
-func (d *Decider) fatal(r *report) *refusal {
+func (d *Decider) fatal(r *report) error {
 	if r.by != r.t.Holder && r.t.State == task.Blocked && (d.manages(r) || r.by == r.t.Creator) {
 		return d.take(r, protocol.TaskEvent{Event: task.FatalError})
 	}
@@ -455,7 +459,7 @@ func (d *Decider) fatal(r *report) *refusal {
 func (d *Decider) manages(r *report) bool { return d.is(task.ByLead, r) || d.is(task.ByHuman, r) }
 
 // fails routes a failure by its category (spec §8.4).
-func (d *Decider) fails(r *report) *refusal {
+func (d *Decider) fails(r *report) error {
 	if no := d.works(r); no != nil {
 		return no
 	}
@@ -490,20 +494,20 @@ func or(s, otherwise string) string {
 }
 
 // repair has a task wait for another that mends what is wrong.
-func (d *Decider) repair(r *report) *refusal {
-	if int(r.t.Depth) >= d.settings.Tasks.RepairDepth {
-		return d.working(r, protocol.TaskEvent{Event: task.FatalError, Category: protocol.LogicFailure, Reason: "it was to be repaired " + digits(int(r.t.Depth)) + " times, one inside the other: " + r.words(r.Reason)})
+func (d *Decider) repair(r *report) error {
+	if int(r.t.Terms().Depth) >= d.settings.Tasks.RepairDepth {
+		return d.working(r, protocol.TaskEvent{Event: task.FatalError, Category: protocol.LogicFailure, Reason: "it was to be repaired " + digits(int(r.t.Terms().Depth)) + " times, one inside the other: " + r.words(r.Reason)})
 	}
 	if no := d.back(r); no != nil {
 		return no
 	}
 	id, err := d.ids.next(r.now)
 	if err != nil {
-		return &refusal{protocol.CodeBadCommand, err.Error()}
+		return err
 	}
 	repair := protocol.TaskID(id.String())
 	no := d.made(r, repair, protocol.TaskEvent{
-		By: protocol.Hive, Repairs: r.t.ID, Depth: int(r.t.Depth) + 1,
+		By: protocol.Hive, Repairs: r.t.ID, Depth: int(r.t.Terms().Depth) + 1,
 		Spec: &protocol.TaskSpec{
 			Title: protocol.Fit("Repair: "+r.t.Title, titleMost), To: r.t.To, Priority: r.t.Priority + 1,
 			Body: "Task " + string(r.t.ID) + " cannot go on: " + or(r.Reason, "its holder reported a fault in the logic") + "\nFind the fault, mend it, and test it. When this task is completed, that one goes on. Its brief: " + protocol.TaskDir(r.t.ID) + "/" + protocol.TaskBrief,
@@ -517,14 +521,14 @@ func (d *Decider) repair(r *report) *refusal {
 
 // releases gives a task back. One that is to be cancelled is not offered to
 // others: giving it back confirms that.
-func (d *Decider) releases(r *report) *refusal {
+func (d *Decider) releases(r *report) error {
 	if r.t.Cancelling > 0 {
 		return d.working(r, protocol.TaskEvent{Event: task.CancelledEvent, Reason: or(r.words(r.Reason), "its holder gave it back")})
 	}
 	return d.working(r, protocol.TaskEvent{Event: task.Release, NotBefore: r.NotBefore.UTC()})
 }
 
-func (d *Decider) completes(r *report) *refusal {
+func (d *Decider) completes(r *report) error {
 	if no := d.works(r); no != nil {
 		return no
 	}
@@ -540,7 +544,7 @@ func (d *Decider) completes(r *report) *refusal {
 
 // gated refuses to complete a task whose gate has not ended with 0, as the brief has
 // it now (spec §8.2).
-func (d *Decider) gated(r *report) *refusal {
+func (d *Decider) gated(r *report) error {
 	if !r.t.Gated {
 		return nil
 	}
@@ -565,7 +569,7 @@ func (d *Decider) gated(r *report) *refusal {
 
 // confirmsCancel ends what somebody asked to cancel. A holder that was not asked has
 // other words for what it means.
-func (d *Decider) confirmsCancel(r *report) *refusal {
+func (d *Decider) confirmsCancel(r *report) error {
 	if _, row := task.Next(r.t.State, task.CancelledEvent); row && r.t.Cancelling == 0 {
 		return &refusal{protocol.CodeIllegalTransition, "nobody asked to cancel it, and `cancelled` only confirms that; " + leaving(r.by, r.t)}
 	}
@@ -573,14 +577,14 @@ func (d *Decider) confirmsCancel(r *report) *refusal {
 }
 
 // cancels asks a holder to stop, or ends what nobody has started.
-func (d *Decider) cancels(r *report) *refusal {
+func (d *Decider) cancels(r *report) error {
 	if r.by != r.t.Creator && !d.manages(r) {
 		return &refusal{protocol.CodeNotAllowed, onlyManagers(r.t)}
 	}
 	return d.take(r, protocol.TaskEvent{Event: task.Cancel})
 }
 
-func (d *Decider) resolves(r *report) *refusal {
+func (d *Decider) resolves(r *report) error {
 	if !d.manages(r) {
 		return &refusal{protocol.CodeNotAllowed, "only the lead and human may; ask human"}
 	}

@@ -37,7 +37,7 @@ type report struct {
 // data it takes beside the reason; a report of a holder at work can bring a
 // checkpoint too (spec §8.2).
 type handler struct {
-	do         func(d *Decider, r *report) *refusal
+	do         func(d *Decider, r *report) error
 	epoch      bool // it is a holder's, and carries the epoch
 	noTask     bool // it may name none
 	checkpoint bool // it takes a checkpoint
@@ -126,7 +126,10 @@ func aboutTask(m *protocol.Message) bool {
 // sender told why; it has changed nothing.
 func (d *Decider) taskCommand(now time.Time, of protocol.Seq, e *protocol.MessageEvent, m *protocol.Message) error {
 	r := &report{now: now, put: d.put(now, e.Original), of: of, by: e.From, id: e.ID, event: m.Event, m: m}
-	no := d.enter(r)
+	no, err := refusalIn(d.enter(r))
+	if err != nil {
+		return err
+	}
 	answer := notice{
 		to: e.From, act: protocol.Failure, reply: e.ID, conversation: e.Conversation,
 		subject: "refused: " + protocol.Quote(m.Event), data: map[string]any{"of": of, "event": protocol.Fit(m.Event, 64)},
@@ -166,16 +169,27 @@ func (d *Decider) taskCommand(now time.Time, of protocol.Seq, e *protocol.Messag
 		answer.data["state"], answer.data["epoch"] = r.t.State, r.t.Epoch
 	}
 	heard := d.hears(now, e.From, m, no.code)
-	d.emit(now, x)
+	d.reject(now, x)
 	if !heard {
 		return nil
 	}
 	return d.refuse(now, e, m, answer, no)
 }
 
+// reject records that a command was refused. Where the clocks of its task stood
+// still they go on (spec §3.10).
+func (d *Decider) reject(now time.Time, x *protocol.TaskRejectedEvent) {
+	id := protocol.TaskID(x.Task)
+	stood := d.state.Tasks.Stopped(id)
+	d.emit(now, x)
+	if t := d.state.Tasks.Get(id); t != nil && stood {
+		d.planned(t, d.state.Tasks.Moment(now))
+	}
+}
+
 // enter checks what all commands have in common: that there are such a command
 // and such a task, that the data fits, and that a holder's epoch is its own.
-func (d *Decider) enter(r *report) *refusal {
+func (d *Decider) enter(r *report) error {
 	h, known := taskHandlers[r.event]
 	if !known {
 		names := slices.Collect(maps.Keys(taskHandlers))
@@ -229,24 +243,24 @@ func (d *Decider) put(now time.Time, o *protocol.Original) task.Moment {
 // command about it was put there. A wait for approval does not end yet: what an
 // approver put there in time may still be read, and then it counts. What came
 // later is refused as it would be afterwards.
-func (d *Decider) momentsBefore(r *report) *refusal {
+func (d *Decider) momentsBefore(r *report) error {
 	switch t := r.t; {
 	case t == nil:
 	case t.State == task.Paused && t.Until <= r.put:
 		return d.tooLate(r, d.state.Tasks.Time(t.Until))
 	case t.State == task.Retrying && t.NotBefore <= r.put:
-		return d.refuseIf(d.retry(r.now, t))
+		return d.retry(r.now, t)
 	}
 	return nil
 }
 
-func (d *Decider) tooLate(r *report, end time.Time) *refusal {
+func (d *Decider) tooLate(r *report, end time.Time) error {
 	return &refusal{protocol.CodeIllegalTransition, "its time to be approved was over at " + end.Format(time.RFC3339) + ", before this was put there, so that it fails; " + d.resumable(r.by, r.t)}
 }
 
 // read decodes the data of a report. What the command does not take is left out and
 // remembered; what no report has is refused. put is when it was put there.
-func (r *report) read(h handler, put time.Time) *refusal {
+func (r *report) read(h handler, put time.Time) error {
 	if len(r.m.Data) == 0 {
 		return nil
 	}
@@ -272,7 +286,7 @@ func (r *report) read(h handler, put time.Time) *refusal {
 // expects works out until when a holder will be silent: the time that it names, or,
 // for who has no good clock, when a length of time is over that began when the
 // report was put there.
-func (r *report) expects(put time.Time, named bool) *refusal {
+func (r *report) expects(put time.Time, named bool) error {
 	if r.For == "" {
 		return r.ahead(memberExpected, &r.Expected, expectedMost)
 	}
@@ -311,7 +325,7 @@ func (r *report) ignore(name string) {
 }
 
 // ahead refuses a time that is too far ahead. One that is over says nothing.
-func (r *report) ahead(name string, at *time.Time, most time.Duration) *refusal {
+func (r *report) ahead(name string, at *time.Time, most time.Duration) error {
 	*at = at.UTC()
 	if !at.After(r.now) {
 		*at = time.Time{}
@@ -324,7 +338,7 @@ func (r *report) ahead(name string, at *time.Time, most time.Duration) *refusal 
 
 // holds checks that the sender has the task, and that its epoch is the task's
 // (spec §8.3). No epoch is 0: that is as good as none.
-func (d *Decider) holds(r *report) *refusal {
+func (d *Decider) holds(r *report) error {
 	t, epoch := r.t, r.m.Epoch
 	own := r.by == t.Holder && !t.Spent
 	switch {
@@ -356,7 +370,7 @@ func held(t *task.Task) string {
 	return "you hold it under epoch " + digits(t.Epoch)
 }
 
-func notHolder(by protocol.AgentID, t *task.Task) *refusal {
+func notHolder(by protocol.AgentID, t *task.Task) error {
 	if task.Ended(t.State) {
 		return &refusal{protocol.CodeNotHolder, "the task is " + string(t.State) + ", and not with you; " + another(by)}
 	}
@@ -367,7 +381,7 @@ func notHolder(by protocol.AgentID, t *task.Task) *refusal {
 }
 
 // illegal refuses what is no row of the table.
-func (d *Decider) illegal(r *report) *refusal {
+func (d *Decider) illegal(r *report) error {
 	text := "a task that is " + string(r.t.State) + " knows no " + r.event
 	if task.Ended(r.t.State) {
 		text += "; " + d.resumable(r.by, r.t)
@@ -421,7 +435,7 @@ func (d *Decider) step(now time.Time, t *task.Task, e protocol.TaskEvent) error 
 	was := *t
 	d.emit(now, &e)
 	if e.Event == task.Claim || e.Event == task.Accept {
-		t.Taken = d.state.Tasks.Moment(now)
+		d.plan.taken[t] = d.state.Tasks.Moment(now)
 	}
 	d.plan.moved(t, standOf(&was))
 	d.planned(t, d.state.Tasks.Moment(now))
@@ -435,6 +449,7 @@ func (d *Decider) step(now time.Time, t *task.Task, e protocol.TaskEvent) error 
 	}
 	switch {
 	case task.Ended(t.State) && !task.Ended(was.State):
+		d.plan.end(t)
 		return d.ended(now, t)
 	case t.State == task.Unassigned && int(t.Fruitless) >= d.settings.Tasks.MaxExecutions:
 		return d.step(now, t, protocol.TaskEvent{
@@ -455,7 +470,7 @@ const reasonOfAnother = 200
 func (d *Decider) endRepairs(now time.Time, was, t *task.Task) error {
 	for _, id := range was.BlockedOn {
 		repair := d.state.Tasks.Get(id)
-		if repair == nil || repair.Repairs != t.ID || task.Ended(repair.State) || repair.Cancelling > 0 || len(d.state.Tasks.Children(id)) > 0 {
+		if repair == nil || repair.Terms().Repairs != t.ID || task.Ended(repair.State) || repair.Cancelling > 0 || len(d.state.Tasks.Children(id)) > 0 {
 			continue
 		}
 		why := "task " + string(t.ID) + " goes on without it"
@@ -511,7 +526,6 @@ func (d *Decider) planAll() {
 	}
 	at := d.state.Tasks.Moment(d.state.TS)
 	for t := range d.state.Tasks.All() {
-		t.Wake, t.Taken, t.Queued, t.Resting, t.Asked = 0, 0, false, false, false
 		d.plan.moved(t, stand{})
 		d.planned(t, at)
 	}
@@ -531,11 +545,16 @@ func (d *Decider) filedViews(now time.Time) {
 		if err != nil {
 			panic(err) // texts and numbers always encode
 		}
-		d.File(now, protocol.TaskDir(t.ID)+"/"+protocol.TaskView, protocol.Hive, doc)
+		d.file(now, protocol.TaskDir(t.ID)+"/"+protocol.TaskView, doc)
 	}
 	if d.roster {
-		d.File(now, protocol.PathRegistry, protocol.Hive, d.state.Registry())
+		d.file(now, protocol.PathRegistry, d.state.Registry())
 	}
+}
+
+func (d *Decider) file(now time.Time, p string, data []byte) {
+	c := protocol.NewContent(data)
+	d.emit(now, &protocol.FileEvent{Path: p, By: protocol.Hive, Content: &c})
 }
 
 // ended carries on with those that waited for a task that has ended (spec §8.5):
@@ -581,19 +600,4 @@ func (d *Decider) waited(now time.Time, t *task.Task) error {
 		return d.step(now, t, protocol.TaskEvent{Event: task.DependencyResolved, By: protocol.Hive, Reason: "what it waited for is done"})
 	}
 	return nil
-}
-
-// TaskCommand is what a command about a task takes.
-type TaskCommand struct {
-	Epoch bool     // it is a holder's, and carries the epoch
-	Takes []string // members of the data, beside the reason
-}
-
-// TaskCommands returns the commands about tasks, by their `event` (spec §8.2).
-func TaskCommands() map[string]TaskCommand {
-	list := map[string]TaskCommand{}
-	for event, h := range taskHandlers {
-		list[event] = TaskCommand{Epoch: h.epoch, Takes: h.takes}
-	}
-	return list
 }

@@ -2,7 +2,6 @@ package decide
 
 import (
 	"fmt"
-	"path"
 	"slices"
 	"time"
 
@@ -14,14 +13,8 @@ import (
 // read from the log.
 const UndeleteMost = 16
 
-// Missing records how many messages are gone from an inbox that are not believed
-// to be deleted.
-func (d *Decider) Missing(now time.Time, id protocol.AgentID, n int) {
-	d.emit(now, &protocol.AgentEvent{Agent: id, Action: protocol.InboxMissing, Count: n})
-}
-
 // manageInbox carries out a command about an inbox.
-func (d *Decider) manageInbox(now time.Time, of protocol.Seq, by protocol.AgentID, event string, o order) *refusal {
+func (d *Decider) manageInbox(now time.Time, of protocol.Seq, by protocol.AgentID, event string, o order) error {
 	a := d.state.Agents[protocol.AgentID(o.Agent)]
 	if a == nil {
 		return &refusal{protocol.CodeUnknownAgent, d.unknown(o.Agent)}
@@ -47,8 +40,8 @@ func (d *Decider) manageInbox(now time.Time, of protocol.Seq, by protocol.AgentI
 }
 
 // undeleted reads messages again that an agent had, and that count as deleted.
-func (d *Decider) undeleted(by protocol.AgentID, a *ledger.Agent, seqs []protocol.Seq) ([]*protocol.HandledEvent, *refusal) {
-	bad := func(format string, args ...any) *refusal {
+func (d *Decider) undeleted(by protocol.AgentID, a *ledger.Agent, seqs []protocol.Seq) ([]*protocol.HandledEvent, error) {
+	bad := func(format string, args ...any) error {
 		return &refusal{protocol.CodeBadCommand, fmt.Sprintf(format, args...)}
 	}
 	if len(seqs) == 0 || len(seqs) > UndeleteMost {
@@ -56,15 +49,16 @@ func (d *Decider) undeleted(by protocol.AgentID, a *ledger.Agent, seqs []protoco
 	}
 	var list []*protocol.HandledEvent
 	for _, seq := range seqs {
-		if seq > d.state.Seq {
+		if seq == 0 || seq > d.state.Seq {
 			return nil, bad("there is no event %s", seq)
 		}
-		ev, err := d.Recall(seq)
+		ev, err := d.event(seq)
 		if err != nil {
-			return nil, bad("%s", err)
+			return nil, err
 		}
-		id, file := broughtTo(a.ID, ev)
-		if file == "" {
+		brought := ev.Refs()
+		id, file := brought.Message, brought.File
+		if !slices.Contains(brought.To, a.ID) {
 			return nil, bad("event %s delivered no message to %s", seq, a.ID)
 		}
 		_, unread := a.Inbox.Get(file)
@@ -74,34 +68,10 @@ func (d *Decider) undeleted(by protocol.AgentID, a *ledger.Agent, seqs []protoco
 		}
 		data, err := ledger.DeliveredBytes(ev)
 		if err != nil {
-			return nil, bad("%s", err)
+			return nil, err
 		}
 		c := protocol.NewContent(data)
 		list = append(list, &protocol.HandledEvent{Agent: a.ID, Of: seq, ID: id, File: file, How: protocol.HowUndeleted, Content: &c})
 	}
 	return list, nil
-}
-
-// broughtTo gives the message that an event brought an agent, and its file; none
-// where it brought that agent no message.
-func broughtTo(agent protocol.AgentID, ev protocol.Event) (id protocol.MessageID, file string) {
-	switch e := ev.Body.(type) {
-	case *protocol.MessageEvent:
-		if slices.Contains(e.Delivered, agent) {
-			return e.ID, e.File
-		}
-	case *protocol.DeliveredEvent:
-		if slices.Contains(e.To, agent) {
-			return e.ID, e.File
-		}
-	case *protocol.HiveEvent:
-		if f := e.Adopted; f != nil {
-			if dir, name := path.Split(f.Path); dir == protocol.InboxDir(agent)+"/" || dir == protocol.DoneDir(agent)+"/" {
-				return f.ID, name
-			}
-		}
-	case *protocol.AgentEvent, *protocol.DropEvent, *protocol.QuarantineEvent, *protocol.DuplicateEvent,
-		*protocol.HandledEvent, *protocol.FileEvent, *protocol.TaskEvent, *protocol.TaskRejectedEvent, *protocol.AlertEvent:
-	}
-	return "", ""
 }

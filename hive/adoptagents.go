@@ -1,0 +1,243 @@
+package hive
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/hived/hived/internal/durable"
+	"github.com/hived/hived/protocol"
+)
+
+// olderRegistry is registry.json as the older hives write it. agents is an
+// object by id, a list of objects, or a list of names. hived's own has a format.
+type olderRegistry struct {
+	Format jsontext.Value `json:"format"`
+	GodID  string         `json:"godId"`
+	Lead   string         `json:"lead"`
+	Agents jsontext.Value `json:"agents"`
+}
+
+// olderAgent is one agent of it.
+type olderAgent struct {
+	id       protocol.AgentID
+	role     string
+	caps     []string
+	slots    int
+	held     bool
+	archived bool
+	older    jsontext.Value // an object: the members of its entry that hived has no use for, or could not take as they were written
+	changed  []string       // what is written in another way now, for people
+}
+
+// keptMost bounds what is kept of one agent's entry, in bytes.
+const keptMost = 16 << 10
+
+// registryAside is where the registry of an older hive is kept as it was.
+const registryAside = protocol.PathScratch + "/older-registry.json"
+
+// setAsideRegistry keeps the registry of an older hive, for what no event has:
+// hived's own takes its place.
+func (o *olderHive) setAsideRegistry(disk durable.FS) error {
+	if o.registry == nil {
+		return nil
+	}
+	name, err := freeName(disk, registryAside)
+	if err == nil {
+		err = durable.Publish(disk, name, o.registry, 0o644, durable.Synced)
+	}
+	if err != nil {
+		return fmt.Errorf("keep the older registry.json: %w", err)
+	}
+	o.aside = name
+	return nil
+}
+
+// author is who wrote a registry.
+type author int
+
+const (
+	byOlderTool author = iota
+	byHived
+)
+
+// readEntries reads the agents of a registry, in the order of their ids. What is no
+// list of agents gives none.
+func readEntries(v jsontext.Value, by author) []olderEntry {
+	var byID map[string]jsontext.Value
+	if json.Unmarshal(v, &byID) == nil {
+		list := make([]olderEntry, 0, len(byID))
+		for _, id := range slices.Sorted(maps.Keys(byID)) {
+			list = append(list, readEntry(id, byID[id], by))
+		}
+		return list
+	}
+	var values []jsontext.Value
+	_ = json.Unmarshal(v, &values)
+	list := make([]olderEntry, 0, len(values))
+	for _, value := range values {
+		var named struct {
+			ID string `json:"id"`
+		}
+		if json.Unmarshal(value, &named.ID) != nil {
+			_ = json.Unmarshal(value, &named) // without an id it is left, and told of
+		}
+		list = append(list, readEntry(named.ID, value, by))
+	}
+	return list
+}
+
+// olderEntry is an agent under the name that its entry has, which need not be an
+// id.
+type olderEntry struct {
+	name string
+	olderAgent
+}
+
+// readEntry takes from an entry what hived knows. What it does not know, and what
+// it cannot take as it is written, it keeps.
+func readEntry(name string, v jsontext.Value, by author) olderEntry {
+	e := olderEntry{name: name}
+	var members map[string]jsontext.Value
+	if json.Unmarshal(v, &members) != nil {
+		return e // a name alone
+	}
+	var kept map[string]jsontext.Value // what was kept before, if this is hived's own
+	if json.Unmarshal(members["older"], &kept) == nil {
+		delete(members, "older")
+	}
+	for _, member := range slices.Sorted(maps.Keys(members)) {
+		if e.take(member, members[member], by) {
+			delete(members, member)
+		}
+	}
+	for member, value := range kept {
+		if members[member] == nil {
+			members[member] = value
+		}
+	}
+	e.keep(members)
+	return e
+}
+
+// take reads one member. It is false where the member is to be kept as it is
+// written.
+func (e *olderEntry) take(member string, v jsontext.Value, by author) bool {
+	switch member {
+	case "id":
+		var id string
+		return json.Unmarshal(v, &id) == nil && id == e.name
+	case "role":
+		var role string
+		if json.Unmarshal(v, &role) != nil {
+			return false
+		}
+		e.role = e.address("role", role)
+		return e.role == role
+	case "capabilities":
+		return e.takeCaps(v)
+	case "slots":
+		if json.Unmarshal(v, &e.slots) == nil && e.slots >= 0 && e.slots <= protocol.SlotsMost {
+			return true
+		}
+		e.slots = 0
+		return false
+	case "archived":
+		var archived bool
+		err := json.Unmarshal(v, &archived)
+		e.archived = e.archived || archived
+		return err == nil
+	case "onHold":
+		var held bool
+		err := json.Unmarshal(v, &held)
+		e.held = e.held || held
+		return err == nil
+	case "status":
+		var status string
+		_ = json.Unmarshal(v, &status)
+		e.held, e.archived = e.held || status == "held", e.archived || status == "archived"
+		return slices.Contains([]string{"active", "held", "archived"}, status)
+	case "joined_at":
+		return by == byHived
+	}
+	return false
+}
+
+func (e *olderEntry) takeCaps(v jsontext.Value) bool {
+	var caps []string
+	if json.Unmarshal(v, &caps) != nil {
+		return false
+	}
+	for _, c := range caps {
+		if as := e.address("capability", c); as != "" {
+			e.caps = append(e.caps, as)
+		}
+	}
+	return slices.Equal(e.caps, caps)
+}
+
+// address gives a role or capability a form that can be an address, and takes
+// note where that is another.
+func (e *olderEntry) address(what, s string) string {
+	as := addressOf(s)
+	switch as {
+	case s:
+	case "":
+		e.changed = append(e.changed, fmt.Sprintf("the %s %s of %s cannot be an address and is left out", what, protocol.Quote(s), e.name))
+	default:
+		e.changed = append(e.changed, fmt.Sprintf("the %s %s of %s is %s now", what, protocol.Quote(s), e.name, as))
+	}
+	return as
+}
+
+// addressOf writes free text so that it can be an address: each run of other
+// characters than those of an agent's id becomes one hyphen. It is empty where
+// nothing can be made of the text.
+func addressOf(s string) string {
+	if protocol.BadRoles([]string{s}) == "" {
+		return s
+	}
+	var b strings.Builder
+	for _, r := range s {
+		switch {
+		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9', r == '.', r == '_':
+			b.WriteRune(r)
+		case !strings.HasSuffix(b.String(), "-"):
+			b.WriteByte('-')
+		}
+	}
+	as := strings.TrimLeft(b.String(), ".-_")
+	as = strings.TrimRight(as[:min(len(as), roleMost)], "-")
+	if protocol.BadRoles([]string{as}) != "" {
+		return ""
+	}
+	return as
+}
+
+// roleMost is how long a role or capability may be, in bytes.
+const roleMost = 64
+
+// keep writes what is kept of an entry. Where there is no room for all, small
+// members come first.
+func (e *olderEntry) keep(members map[string]jsontext.Value) {
+	size := 0
+	for _, name := range slices.SortedFunc(maps.Keys(members), func(x, y string) int {
+		return cmp.Or(cmp.Compare(len(members[x]), len(members[y])), cmp.Compare(x, y))
+	}) {
+		n := len(name) + len(members[name])
+		if size+n > keptMost {
+			e.changed = append(e.changed, fmt.Sprintf("%s of %s is too large for the roster: %d bytes", protocol.Quote(name), e.name, n))
+			delete(members, name)
+			continue
+		}
+		size += n
+	}
+	if len(members) > 0 {
+		e.older, _ = json.Marshal(members, json.Deterministic(true)) // they were decoded, and so encode
+	}
+}

@@ -1,0 +1,44 @@
+package hive
+
+import (
+	"strings"
+
+	"go.yaml.in/yaml/v4"
+
+	"github.com/hived/hived/internal/durable"
+	"github.com/hived/hived/protocol"
+)
+
+// idle are the keys that are accepted and do nothing, and why.
+var idle = []struct{ key, why string }{
+	{"pair_cap", "has no effect any more: routing.breaker stops loops"},
+	{"http", "has no effect yet"},
+	{"work.also", "has no effect yet"},
+	{"tasks.poison_after", "has no effect yet"},
+}
+
+// IdleKeys names those keys of hive.yaml that are set and do nothing, a line each. A
+// file that cannot be read or is not valid has none: [Settings] says what is wrong.
+func IdleKeys(disk durable.FS) []string {
+	data, _, err := durable.ReadFile(disk, protocol.PathSettings, settingsMost)
+	if err != nil {
+		return nil
+	}
+	var set map[string]any
+	if yaml.Unmarshal(data, &set) != nil {
+		return nil
+	}
+	var list []string
+	for _, k := range idle {
+		section, key, nested := strings.Cut(k.key, ".")
+		value, there := set[section]
+		if nested {
+			inner, _ := value.(map[string]any)
+			_, there = inner[key]
+		}
+		if there {
+			list = append(list, k.key+" "+k.why)
+		}
+	}
+	return list
+}

@@ -1,0 +1,36 @@
+// Package snapshot reads the state that a daemon left in .hived/snapshot, for those
+// who need not read the whole log then (spec §3.8). Whether it is one of this log
+// shows when the log is read on from there.
+package snapshot
+
+import (
+	"bufio"
+	"fmt"
+
+	"github.com/hived/hived/eventlog"
+	"github.com/hived/hived/internal/durable"
+	"github.com/hived/hived/ledger"
+	"github.com/hived/hived/protocol"
+)
+
+// Buffer is how many bytes of a snapshot are read or written at once.
+const Buffer = 1 << 20
+
+// Read returns the state, the event that it is the state at, and the size of the
+// file in bytes. Where there is no snapshot the error is fs.ErrNotExist.
+func Read(disk durable.FS, remember protocol.RememberSettings) (state *ledger.State, at eventlog.Position, size int64, err error) {
+	f, err := disk.Open(protocol.SnapshotFile)
+	if err != nil {
+		return nil, eventlog.Position{}, 0, err
+	}
+	defer f.Close() //nolint:errcheck // only read
+	info, err := f.Stat()
+	if err != nil {
+		return nil, eventlog.Position{}, 0, err
+	}
+	state, sum, err := ledger.Decode(bufio.NewReaderSize(f, Buffer), remember)
+	if err != nil {
+		return nil, eventlog.Position{}, 0, fmt.Errorf("read %s: %w", protocol.SnapshotFile, err)
+	}
+	return state, eventlog.Position{Seq: state.Seq, Sum: sum}, info.Size, nil
+}

@@ -1,0 +1,219 @@
+package ledger
+
+import (
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/hived/hived/protocol"
+	"github.com/hived/hived/task"
+)
+
+// Class is the kind of a [Placement]: what is done so that the disk agrees with it.
+type Class uint8
+
+// The classes.
+const (
+	Delivery   Class = iota + 1 // a message in an inbox
+	Redelivery                  // an unread message that is to be written again; another event has its bytes
+	Original                    // a file of an outbox, in .sent: moved there, or written where it is gone
+	Aside                       // what stood in an inbox under the name of a message, in .done
+	Handled                     // a message that its agent moved, or deleted: to be done again where a crash undid it
+	Swept                       // a file that retention let go
+	Own                         // a file of hived's own: a task's, or PROTOCOL.md
+	View                        // a file that shows the state, see [State.View]
+)
+
+// Placement is what one event does to one file of the work tree: the part of it
+// that the daemon carries out, the first time and again after a crash. Data is nil
+// where nothing is written, of Redelivery and View, of what had no bytes worth
+// keeping, and where the event has the git id alone (see [Wholes.DataIn]).
+type Placement struct {
+	Class           Class
+	Agent           protocol.AgentID   // in whose directories the file lies; empty for hived's own
+	Of              protocol.Seq       // the event that brought the file; zero of Redelivery and View, for which the state says it
+	protocol.Change                    // that of the versioned tree, where the event has one for the file (see [Changes])
+	Original        *protocol.Original // of Original: the file in the outbox; none for what an older hive had archived
+}
+
+// Placements lists what an event, whose [Changes] are given, does to the files of
+// the work tree: deliveries first, then the original, and the view last. What the
+// agents write themselves is not among it, but for what they do to their messages.
+func Placements(ev protocol.Event, changes []protocol.Change) []Placement {
+	p := placer{ev.Seq, make([]Placement, 0, len(changes)+1)}
+	switch e := ev.Body.(type) {
+	case *protocol.MessageEvent:
+		n := len(changes)
+		if e.Sent != "" {
+			n--
+		}
+		p.all(Delivery, changes[:n])
+		for _, c := range changes[n:] {
+			p.one(Original, c).Original = e.Original
+		}
+	case *protocol.DeliveredEvent:
+		p.all(Delivery, changes)
+	case *protocol.QuarantineEvent:
+		p.quarantine(e, changes)
+	case *protocol.DuplicateEvent:
+		p.one(Original, changes[0]).Original = e.Original
+	case *protocol.HandledEvent:
+		class := Handled
+		if e.How == protocol.HowUndeleted {
+			class = Delivery
+		}
+		p.one(class, changes[0]).Of = e.Of
+	case *protocol.HiveEvent:
+		switch {
+		case e.Action == protocol.Swept:
+			p.all(Swept, changes)
+		case e.Adopted != nil:
+			p.one(adoptedAs(changes[0].Path), changes[0])
+		}
+	case *protocol.FileEvent:
+		if e.By == protocol.Hive {
+			p.all(Own, changes)
+		}
+	case *protocol.TaskEvent:
+		p.all(Own, changes)
+	case *protocol.AlertEvent:
+		if e.Code == protocol.CodeAltered && e.Agent != "" {
+			p.one(Redelivery, put(e.Path, nil)).Of = 0
+		}
+	case *protocol.AgentEvent, *protocol.DropEvent, *protocol.TaskRejectedEvent:
+	}
+	if view := ChangesView(ev); view != "" {
+		p.one(View, put(view, nil)).Of = 0
+	}
+	return p.list
+}
+
+// placer lists the placements of one event.
+type placer struct {
+	seq  protocol.Seq
+	list []Placement
+}
+
+func (p *placer) one(class Class, c protocol.Change) *Placement {
+	p.list = append(p.list, Placement{Class: class, Agent: ownerOf(c.Path), Of: p.seq, Change: c})
+	return &p.list[len(p.list)-1]
+}
+
+func (p *placer) all(class Class, changes []protocol.Change) {
+	for _, c := range changes {
+		p.one(class, c)
+	}
+}
+
+func (p *placer) quarantine(e *protocol.QuarantineEvent, changes []protocol.Change) {
+	c := put(e.Path, nil)
+	if len(changes) > 0 {
+		c = changes[0]
+	}
+	if e.Code != protocol.CodeAltered {
+		p.one(Original, c).Original = e.Original
+		return
+	}
+	c.From = protocol.InboxDir(e.Agent) + "/" + protocol.AsideFile(path.Base(e.Path))
+	p.one(Aside, c)
+}
+
+// adoptedAs is the class of what an older hive left in a mailbox.
+func adoptedAs(p string) Class {
+	switch id := ownerOf(p); path.Dir(p) {
+	case protocol.SentDir(id):
+		return Original
+	case protocol.DoneDir(id):
+		return Handled
+	}
+	return Delivery
+}
+
+// Belongs gives the path where that stands now which a placement brought, as of the
+// last event folded: empty where it is gone, or where what another event brought has
+// its place. A message that was handled since stands in .done, one that was taken
+// back in the inbox. Of what is removed, it gives the path where something of that
+// name stands again.
+func (s *State) Belongs(p Placement) string {
+	switch p.Class {
+	case Delivery, Aside:
+		return s.inMailbox(p.Agent, path.Base(p.Path), p.Of)
+	case Redelivery, Swept:
+		if _, there := s.Letter(p.Path); there {
+			return p.Path
+		}
+	case Handled:
+		if p.Op == protocol.Put {
+			return s.inMailbox(p.Agent, path.Base(p.Path), p.Of)
+		}
+		return s.inMailbox(p.Agent, path.Base(p.Path), 0)
+	case Original:
+		// What has no bytes in the log is never swept: they are nowhere else.
+		if l, _ := s.Letter(p.Path); l.Of == p.Of || p.Data == nil && p.Blob.IsZero() {
+			return p.Path
+		}
+	case Own:
+		if s.wrote(p) {
+			return p.Path
+		}
+	case View:
+		if s.hasView(p.Path) {
+			return p.Path
+		}
+	}
+	return ""
+}
+
+// inMailbox gives the path of an unread or handled message that an event brought;
+// of any, if that is zero.
+func (s *State) inMailbox(id protocol.AgentID, name string, of protocol.Seq) string {
+	for _, dir := range []string{protocol.InboxDir(id), protocol.DoneDir(id)} {
+		if l, there := s.Letter(dir + "/" + name); there && (of == 0 || l.Of == of) {
+			return dir + "/" + name
+		}
+	}
+	return ""
+}
+
+// wrote reports whether a file of hived's own is as an event wrote it.
+func (s *State) wrote(p Placement) bool {
+	if s.hasView(p.Path) {
+		return false
+	}
+	if id, _ := taskFile(p.Path); id != "" {
+		t := s.Tasks.Get(id)
+		return t != nil && slices.Contains(t.Files(), task.File{Path: p.Path, Seq: p.Of})
+	}
+	blob := p.Blob
+	if blob.IsZero() {
+		blob = protocol.BlobOf(p.Data)
+	}
+	return s.Files[p.Path].Blob == blob
+}
+
+// Letter gives what the log has under a path in a mailbox.
+func (s *State) Letter(p string) (Letter, bool) {
+	a, dir, name := s.locate(p)
+	if a == nil {
+		return Letter{}, false
+	}
+	switch dir {
+	case protocol.InboxDir(a.ID):
+		return a.Inbox.Get(name)
+	case protocol.DoneDir(a.ID):
+		return a.Done.Get(name)
+	case protocol.SentDir(a.ID):
+		return a.Sent.Get(name)
+	}
+	return Letter{}, false
+}
+
+// ownerOf is the agent below whose directory a path lies; empty for any other path.
+func ownerOf(p string) protocol.AgentID {
+	rest, ok := strings.CutPrefix(p, protocol.PathAgents+"/")
+	if !ok {
+		return ""
+	}
+	id, _, _ := strings.Cut(rest, "/")
+	return protocol.AgentID(id)
+}

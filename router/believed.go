@@ -1,0 +1,125 @@
+package router
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"path"
+	"time"
+
+	"github.com/hived/hived/internal/durable"
+	"github.com/hived/hived/ledger"
+	"github.com/hived/hived/mailbox"
+	"github.com/hived/hived/protocol"
+	"github.com/hived/hived/router/decide"
+	"github.com/hived/hived/router/place"
+)
+
+// believed are the files at the top of a hive that agents believe and hived alone
+// writes. What else it owns there is compared elsewhere: log.jsonl at each append
+// and rescan; board.md not at all, because everybody may write it.
+type believed struct {
+	disk        durable.FS
+	boxes       *mailbox.Boxes
+	place       *place.Placer
+	state       *ledger.State
+	alerts      *alerts
+	undisturbed func() bool // see gitWatch
+	log         *slog.Logger
+	maxBytes    int64                // of a file that is kept aside
+	guide       []byte               // PROTOCOL.md
+	told        map[string]time.Time // when people were told of each last
+}
+
+// putRight compares the files that agents believe, once all that was decided is
+// placed.
+func (r *Router) putRight(now time.Time) {
+	if !r.agenda.root.believed || len(r.events.stuck) > 0 || len(r.decider.Pending()) > 0 {
+		return // what the disk is to hold is not decided, or not placed yet
+	}
+	r.agenda.root.believed = false
+	r.believed.compare(now)
+}
+
+// compare writes files again that somebody changed or took away (spec §4.7), and
+// alerts people: once an hour for each, so that a program that keeps writing there
+// fills neither the log nor the disk.
+func (b *believed) compare(now time.Time) {
+	for _, p := range [...]string{protocol.PathProtocol, protocol.PathRegistry} {
+		if b.place.OwesFile(p) {
+			continue
+		}
+		var want []byte
+		same, err := b.boxes.Stands(p, now, func() []byte {
+			want = b.wanted(p)
+			return want
+		})
+		if err != nil {
+			b.log.Warn("cannot look at a file", slog.String("path", p), slog.String("error", err.Error()))
+		}
+		if err == nil && !same && want != nil && b.undisturbed() {
+			b.putRight(now, p, want)
+		}
+	}
+}
+
+// wanted returns what a file is to hold; nil where the log does not say yet.
+func (b *believed) wanted(p string) []byte {
+	want := b.guide
+	if p == protocol.PathRegistry {
+		view, ok := b.state.View(p)
+		if ok {
+			return view
+		}
+		want = b.state.Registry()
+	}
+	if b.state.Files[p].Blob != protocol.BlobOf(want) {
+		return nil
+	}
+	return want
+}
+
+// putRight writes a file again.
+func (b *believed) putRight(now time.Time, p string, want []byte) {
+	tell := now.Sub(b.told[p]).Abs() >= decide.NoticeEvery
+	kept, err := b.keepAside(p, tell)
+	if err != nil {
+		b.log.Warn("cannot keep what somebody wrote over a file", slog.String("path", p), slog.String("error", err.Error()))
+	}
+	b.place.Put(p, want)
+	if !tell {
+		return
+	}
+	b.told[p] = now
+	text := p + " was taken away while hived ran"
+	if kept != "" {
+		text = p + " was changed while hived ran; what stood there is " + kept
+	}
+	b.alerts.raise(now, &protocol.AlertEvent{Code: protocol.CodeAltered, Path: p, Text: text + ". It was written again: only hived may write it"})
+}
+
+// keepAside keeps what stands under a name below .hived/, where it is told of. What
+// is no file, or is too large to read, is moved there in any case. It gives no name
+// where nothing stands there.
+func (b *believed) keepAside(p string, tell bool) (kept string, err error) {
+	data, _, err := durable.ReadFile(b.disk, p, b.maxBytes)
+	if errors.Is(err, fs.ErrNotExist) || err == nil && !tell {
+		return "", nil
+	}
+	if err := b.disk.MkdirAll(protocol.PathScratch, 0o755); err != nil {
+		return "", err
+	}
+	for n := 1; ; n++ {
+		to := fmt.Sprintf("%s/aside-%d-%s", protocol.PathScratch, n, path.Base(p))
+		if _, taken := b.disk.Lstat(to); !errors.Is(taken, fs.ErrNotExist) {
+			continue
+		}
+		if err == nil {
+			return to, durable.Publish(b.disk, to, data, 0o600, durable.Unsynced)
+		}
+		if err := b.disk.RenameNew(p, to); !errors.Is(err, fs.ErrExist) {
+			return to, err
+		}
+	}
+}

@@ -1,0 +1,69 @@
+package router
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/hived/hived/internal/durable"
+	"github.com/hived/hived/protocol"
+	"github.com/hived/hived/router/decide"
+	"github.com/hived/hived/router/place"
+)
+
+// newcomers makes the directories of agents that durable events put on the
+// roster: the same events may deliver to them already.
+func (r *Router) newcomers(list []decide.Decision) {
+	for _, d := range list {
+		if e, ok := d.Event.Body.(*protocol.AgentEvent); ok && e.Action == protocol.Joined {
+			r.attend(d.Event.TS, e.Agent)
+		}
+	}
+}
+
+// steps returns durable decisions as they are to be placed.
+func steps(list []decide.Decision) []place.Step {
+	steps := make([]place.Step, len(list))
+	for i, d := range list {
+		steps[i] = place.Step(d)
+	}
+	return steps
+}
+
+// heed does what a durable event asks of the daemon, besides its files.
+func (r *Router) heed(d decide.Decision) {
+	if e, ok := d.Event.Body.(*protocol.HiveEvent); ok {
+		r.placeHive(e)
+	}
+	if e, ok := d.Event.Body.(*protocol.AgentEvent); ok {
+		r.agenda.root.agents = true
+		r.agenda.want(e.Agent)
+	}
+}
+
+func (r *Router) placeHive(e *protocol.HiveEvent) {
+	switch e.Action {
+	case protocol.GitPaused, protocol.GitResumed:
+		if r.git.usable() {
+			r.git.Pause(e.Action == protocol.GitPaused)
+		}
+	case protocol.Initialised, protocol.Adopted, protocol.Started, protocol.Stopped, protocol.Recovered,
+		protocol.Settled, protocol.Swept, protocol.Sealed, protocol.Repaired, protocol.Continued, protocol.ClockJumped:
+	}
+}
+
+// aside decides and logs for a [place.Placer].
+type aside struct{ *Router }
+
+// SetAside logs that what stands under the name of a message in an inbox is moved to
+// .done under a name that it returns.
+func (r aside) SetAside(now time.Time, id protocol.AgentID, file string, data []byte) (as string, err error) {
+	as, _, err = r.decider.SetAside(now, id, file, data)
+	if err := errors.Join(err, r.flush(now)); err != nil {
+		return "", err
+	}
+	if len(r.events.stuck) > 0 {
+		return "", fmt.Errorf("set %s of %s aside: %w", protocol.Quote(file), id, durable.ErrNoSpace)
+	}
+	return as, nil
+}

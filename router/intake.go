@@ -1,0 +1,273 @@
+package router
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/hived/hived/internal/durable"
+	"github.com/hived/hived/ledger"
+	"github.com/hived/hived/mailbox"
+	"github.com/hived/hived/protocol"
+	"github.com/hived/hived/router/decide"
+	"github.com/hived/hived/router/place"
+	"github.com/hived/hived/task"
+)
+
+// How much one batch takes: a batch shares one sync of the log, and nobody
+// waits longer than one batch for somebody else (spec §3, order).
+const (
+	batchEvents  = 512
+	batchPerTurn = 64 // of one agent, while others wait
+)
+
+// intake takes messages out of outboxes to the decider: of each agent in its turn,
+// a batch in one step, and some of the next while that becomes durable.
+type intake struct {
+	agenda     *agenda
+	boxes      *mailbox.Boxes
+	state      *ledger.State
+	decider    *decide.Decider
+	place      *place.Placer
+	events     *journal
+	alerts     *alerts
+	clock      *clock
+	loop       batcher
+	disk       durable.FS
+	suspect    *suspect                               // of the last daemon
+	standstill func(time.Duration)                    // see [Config.OnStandstill]; may be nil
+	ahead      map[protocol.AgentID]mailbox.AgentScan // of outboxes, read for the next batch
+	heldBack   map[protocol.AgentID]bool              // something in their outboxes waits for the breaker
+	asked      bool                                   // an outbox became due because of [intake.heard]
+}
+
+// batcher is what the loop does for an intake.
+type batcher interface {
+	// flush carries out what was decided.
+	flush(now time.Time) error
+	// newFormat reports whether what is decided next may be of the newest format.
+	newFormat(now time.Time) (ready bool, err error)
+	// attend makes the directories of an agent that are missing.
+	attend(now time.Time, id protocol.AgentID)
+}
+
+// take takes in messages, in turns, until the batch is full. It reports whether
+// there are more, and returns when it had read the last.
+func (in *intake) take(ctx context.Context, now time.Time) (more bool, read time.Time, err error) {
+	if in.agenda.queues.outbox.len() == 0 {
+		return false, now, nil
+	}
+	if ready, err := in.archiveTaken(now); !ready {
+		return false, now, err
+	}
+	n := in.agenda.queues.outbox.len()
+	slice := sliceOf(n)
+	for n > 0 {
+		room := batchEvents - len(in.decider.Pending())
+		if room <= 0 || ctx.Err() != nil {
+			return true, now, nil //nolint:nilerr // the stop takes in the rest
+		}
+		take := min(n, (room+slice-1)/slice)
+		n -= take
+		group := in.senders(take)
+		ids := make([]protocol.AgentID, len(group))
+		for i, a := range group {
+			ids[i] = a.id
+		}
+		scans := in.scans(ids, now, slice)
+		if slices.ContainsFunc(scans, func(s mailbox.AgentScan) bool { return len(s.Arrivals) > 0 }) {
+			if ready, err := in.loop.newFormat(now); !ready {
+				in.putOff(group)
+				return false, now, err
+			}
+		}
+		if at := in.clock.now(); at.After(now) {
+			now = at // nothing is decided as of before it was put there
+		}
+		for i, scan := range scans {
+			if err := in.outbox(now, group[i], scan); err != nil {
+				return false, now, err
+			}
+		}
+	}
+	return in.agenda.queues.outbox.len() > 0, now, nil
+}
+
+// archiveTaken carries out what was taken in before in the same step: a new listing
+// would show those files again, and a message without an id be accepted twice. It
+// reports whether outboxes may be listed, which they may not on a full disk.
+func (in *intake) archiveTaken(now time.Time) (ready bool, err error) {
+	if slices.ContainsFunc(in.decider.Pending(), func(d decide.Decision) bool { return d.Arrival != nil }) {
+		err = in.loop.flush(now)
+	}
+	return err == nil && len(in.events.stuck) == 0, err
+}
+
+// putOff makes outboxes due anew that were read in vain.
+func (in *intake) putOff(group []*attention) {
+	for _, a := range group {
+		in.boxes.Forget(a.id)
+		in.agenda.queues.outbox.add(a)
+	}
+}
+
+// sliceOf is how many files of one outbox a batch takes when so many agents wait.
+func sliceOf(waiting int) int { return max(batchPerTurn, batchEvents/waiting) }
+
+// scans scans several outboxes. What was read ahead of them is taken first.
+func (in *intake) scans(ids []protocol.AgentID, now time.Time, slice int) []mailbox.AgentScan {
+	out := make([]mailbox.AgentScan, len(ids))
+	var rest []protocol.AgentID
+	var at []int
+	for i, id := range ids {
+		var read bool
+		if out[i], read = in.ahead[id]; read {
+			delete(in.ahead, id)
+			continue
+		}
+		if !in.boxes.Listed(id) {
+			in.agenda.agents[id].began = in.state.Tasks.Moment(now)
+		}
+		rest, at = append(rest, id), append(at, i)
+	}
+	for i, scan := range in.boxes.ArrivalsAll(rest, now, slice) {
+		out[at[i]] = scan
+	}
+	return out
+}
+
+// aheadBytes is how large the messages of a batch may be for the next to be read
+// ahead: two of them are in memory then.
+const aheadBytes = 4 << 20
+
+// readAhead reads the next files of crowded outboxes while a batch, list, becomes
+// durable; the result waits for it. Only names that were listed already are
+// read: a new listing would still show the files of this batch. Nothing else may
+// look into the mailboxes meanwhile.
+func (in *intake) readAhead(now time.Time, list []decide.Decision) (wait func()) {
+	bytes := 0
+	for _, d := range list {
+		if d.Arrival != nil {
+			bytes += len(d.Arrival.Raw)
+		}
+	}
+	n := in.agenda.queues.outbox.len()
+	if n == 0 || bytes > aheadBytes || in.agenda.stopping {
+		return func() {}
+	}
+	slice := sliceOf(n)
+	var ids []protocol.AgentID
+	for _, a := range in.agenda.queues.outbox.list[:min(n, (batchEvents+slice-1)/slice)] {
+		if _, read := in.ahead[a.id]; !read && in.maySend(a.id) && in.boxes.Listed(a.id) {
+			ids = append(ids, a.id)
+		}
+	}
+	if len(ids) == 0 {
+		return func() {}
+	}
+	done := make(chan []mailbox.AgentScan, 1)
+	go func() { done <- in.boxes.ArrivalsAll(ids, now, slice) }()
+	return func() {
+		for i, scan := range <-done {
+			in.ahead[ids[i]] = scan
+		}
+	}
+}
+
+// maySend reports whether anything is taken in of an agent.
+func (in *intake) maySend(id protocol.AgentID) bool {
+	agent := in.state.Agents[id]
+	return agent != nil && agent.Status != ledger.OnHold
+}
+
+// senders takes up to n agents whose turn it is and who may send. What lets the
+// others go on makes them due again.
+func (in *intake) senders(n int) []*attention {
+	var list []*attention
+	for range n {
+		a := in.agenda.queues.outbox.take()
+		if in.maySend(a.id) {
+			list = append(list, a)
+			continue
+		}
+		if _, read := in.ahead[a.id]; read { // until it may, the files can change
+			delete(in.ahead, a.id)
+			in.boxes.Forget(a.id)
+		}
+	}
+	return list
+}
+
+// heard reports whether all that an agent had put into its outbox at a moment was
+// taken in. Where it does not know it makes the outbox due.
+func (in *intake) heard(id protocol.AgentID, at task.Moment) bool {
+	a := in.agenda.agents[id]
+	if a == nil || !in.maySend(id) || a.heard >= at {
+		return true
+	}
+	in.agenda.queues.outbox.add(a)
+	in.asked = true
+	return false
+}
+
+// outbox decides what becomes of the files that were found in one outbox.
+func (in *intake) outbox(now time.Time, a *attention, scan mailbox.AgentScan) error {
+	if !scan.More {
+		a.heard = a.began
+	}
+	if scan.Err != nil {
+		in.alerts.once(now, &protocol.AlertEvent{Code: protocol.CodeUnreadable, Agent: a.id, Path: protocol.OutboxDir(a.id), Text: scan.Err.Error()})
+		return nil //nolint:nilerr // one agent's trouble stops no other
+	}
+	if in.boxes.Unread(a.id) { // and not scan.More, which may have been read ahead of a hint
+		in.agenda.queues.outbox.add(a)
+	}
+	if scan.Broken {
+		in.loop.attend(now, a.id)
+	}
+	in.agenda.again(a, scan.Again)
+	for _, x := range scan.Arrivals {
+		if in.place.Archive(x) {
+			continue
+		}
+		if !in.maySend(a.id) { // a command of this batch holds it
+			in.boxes.Forget(a.id)
+			return nil
+		}
+		x.Behind = in.heldBack[a.id] && in.boxes.Marked(a.id)
+		wait, err := in.decider.Arrival(now, in.suspect.accuse(x))
+		if err != nil {
+			return suspectFile(in.disk, x, err)
+		}
+		if wait != decide.NoWait {
+			in.holdBack(x, wait)
+			continue
+		}
+		if put := protocol.StampTime(x.Original.CTime); in.standstill != nil && !put.IsZero() {
+			in.standstill(in.clock.asleep.since(put))
+		}
+	}
+	for _, s := range scan.Strays {
+		if err := in.decider.Stray(now, a.id, s); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// holdBack leaves a file in its outbox that has to wait.
+func (in *intake) holdBack(x protocol.Arrival, wait decide.Wait) {
+	in.boxes.Hold(x, wait == decide.WaitWithPeople)
+	in.heldBack[x.Agent] = true
+}
+
+// letOut makes outboxes due anew in which something was held, once it may go.
+func (in *intake) letOut() {
+	for id := range in.heldBack {
+		if a := in.state.Agents[id]; a == nil || !a.Stopped {
+			delete(in.heldBack, id)
+			in.boxes.Forget(id)
+			in.agenda.want(id)
+		}
+	}
+}

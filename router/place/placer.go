@@ -1,0 +1,126 @@
+package place
+
+import (
+	"log/slog"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/hived/hived/internal/durable"
+	"github.com/hived/hived/ledger"
+	"github.com/hived/hived/mailbox"
+	"github.com/hived/hived/protocol"
+)
+
+// Options are what a [Placer] works with. All are required.
+type Options struct {
+	Disk     durable.FS
+	Boxes    *mailbox.Boxes
+	State    *ledger.State  // as of the newest event; read only
+	Wholes   *ledger.Wholes // the checkpoints that patches refer to
+	Log      *slog.Logger
+	MaxBytes int64 // of a message
+	Loop     Loop
+}
+
+// Loop is what decides and logs.
+type Loop interface {
+	// SetAside logs that what stands under the name of a message in an inbox is
+	// moved to .done/as, with its bytes, where it has any. It returns when that is
+	// durable.
+	SetAside(now time.Time, id protocol.AgentID, file string, data []byte) (as string, err error)
+}
+
+// Placer places what events bring, and tries again what the disk refused. It
+// belongs to one goroutine.
+type Placer struct {
+	disk   durable.FS
+	boxes  *mailbox.Boxes
+	state  *ledger.State
+	wholes *ledger.Wholes
+	log    *slog.Logger
+	max    int64
+	loop   Loop
+
+	originals map[original]filed // accepted files that still stand in an outbox
+	queue     queue
+	restoring bool // what waits was taken away by a person, and is put back before the end
+}
+
+// New returns a placer that owes nothing.
+func New(opt Options) *Placer {
+	return &Placer{
+		disk: opt.Disk, boxes: opt.Boxes, state: opt.State, wholes: opt.Wholes, log: opt.Log, max: opt.MaxBytes, loop: opt.Loop,
+		originals: map[original]filed{},
+		queue:     newQueue(),
+	}
+}
+
+// original identifies an outbox file.
+type original struct {
+	agent protocol.AgentID
+	file  protocol.Original
+}
+
+// originalFile identifies a file by what does not change when it is moved there and
+// back: renaming it sets its ctime.
+func originalFile(id protocol.AgentID, o protocol.Original) original {
+	o.CTime = ""
+	return original{id, o}
+}
+
+// filed is where an accepted original belongs.
+type filed struct {
+	as    string
+	seq   protocol.Seq
+	swept bool // and retention has let it go meanwhile
+}
+
+// Backlog is what is not in its place yet.
+type Backlog struct {
+	Files     int          // placements that the disk refused
+	Originals int          // accepted files that still stand in an outbox
+	Inboxes   int          // inboxes that vanished and are being filled
+	Settled   protocol.Seq // nothing of the events up to this one is among them
+}
+
+// Backlog returns what is not in its place yet, as of the newest event.
+func (pl *Placer) Backlog() Backlog {
+	b := Backlog{Originals: len(pl.originals), Inboxes: len(pl.queue.fill), Settled: pl.state.Seq}
+	for _, x := range pl.queue.items {
+		if x.refused {
+			b.Files++
+			b.Settled = min(b.Settled, x.of-1)
+		}
+	}
+	for _, f := range pl.originals {
+		b.Settled = min(b.Settled, f.seq-1)
+	}
+	return b
+}
+
+// Owes reports whether a file of an agent's is not in its place yet.
+func (pl *Placer) Owes(id protocol.AgentID) bool {
+	if pl.queue.of[id] > 0 {
+		return true
+	}
+	for x := range pl.originals {
+		if x.agent == id {
+			return true
+		}
+	}
+	return false
+}
+
+// OwesFile reports whether what belongs at a path is not in its place yet.
+func (pl *Placer) OwesFile(p string) bool { return pl.queue.items[p] != nil }
+
+// Put makes a file of hived's own hold what the newest event makes of it.
+func (pl *Placer) Put(p string, data []byte) {
+	pl.try(&item{class: ledger.Own, of: pl.state.Seq, path: p, data: data})
+}
+
+// agents lists the roster in name order.
+func (pl *Placer) agents() []protocol.AgentID {
+	return slices.Sorted(maps.Keys(pl.state.Agents))
+}

@@ -1,0 +1,328 @@
+package place
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"path"
+	"time"
+
+	"github.com/hived/hived/eventlog"
+	"github.com/hived/hived/internal/durable"
+	"github.com/hived/hived/ledger"
+	"github.com/hived/hived/mailbox"
+	"github.com/hived/hived/protocol"
+)
+
+// How much of what waits is tried in one step: what is sent meanwhile waits for no
+// more.
+const (
+	retryFiles = 64
+	retryBytes = 1 << 19 // of the log
+)
+
+// Retry tries a portion of what waits, and sets archived originals right that their
+// writers went on changing. It reports whether more is to be tried at once, and
+// returns the agents whose inboxes had vanished and are full again.
+func (pl *Placer) Retry(now time.Time) (more bool, filled []protocol.AgentID) {
+	pl.recheck(now)
+	return pl.retry(func(x *item) bool { return pl.intruder(now, x) })
+}
+
+// retry tries a portion of what waits. Where the name of a message is taken, free
+// may free it.
+func (pl *Placer) retry(free func(*item) bool) (more bool, filled []protocol.AgentID) {
+	q := &pl.queue
+	if len(q.pass) == 0 {
+		q.begin()
+	}
+	for files, read := 0, 0; len(q.pass) > 0 && files < retryFiles && read < retryBytes; {
+		x := q.pass[0]
+		if q.items[x.path] != x || !pl.wanted(x) {
+			pl.done(x)
+			continue
+		}
+		n, sought, err := pl.fetch(x)
+		read += n
+		switch {
+		case err != nil:
+			pl.done(x)
+			q.log.close()
+			pl.unreadable(x, err)
+			continue
+		case x.inLog():
+			continue // they come later
+		}
+		files++
+		q.pass = q.pass[1:]
+		if err = pl.carryOut(x); errors.Is(err, mailbox.ErrTaken) && x.class == ledger.Delivery && free(x) {
+			err = pl.carryOut(x)
+		}
+		pl.tried(x, err)
+		if sought {
+			break // to find the place cost as much as a portion
+		}
+	}
+	if len(q.pass) == 0 {
+		filled = q.end()
+	}
+	pl.restoring = pl.restoring && q.fresh > 0
+	return len(q.pass) > 0 || q.fresh > 0, filled
+}
+
+// fetch reads on to the bytes of an item, an event a call, where they are not at
+// hand. It returns how much it read, and whether it had to find the place first.
+func (pl *Placer) fetch(x *item) (read int, sought bool, err error) {
+	log := &pl.queue.log
+	if !x.inLog() {
+		return 0, false, nil
+	}
+	if log.at != x.of {
+		sought = log.seek(pl, x.of)
+		read, err = log.read(pl, x.of)
+	}
+	if err == nil && log.at == x.of {
+		err = x.find(pl.state, log.places)
+	}
+	return read, sought, err
+}
+
+// done ends what waits for nothing any more.
+func (pl *Placer) done(x *item) {
+	q := &pl.queue
+	q.pass = q.pass[1:]
+	if q.items[x.path] == x {
+		q.drop(x.path)
+	}
+}
+
+// unreadable says that the log does not give an item back.
+func (pl *Placer) unreadable(x *item, err error) {
+	pl.log.Error("cannot read a delivered message again", slog.String("path", x.path), slog.String("seq", x.of.String()), slog.String("error", err.Error()))
+}
+
+// try carries out an item whose bytes are at hand. What the disk refuses is tried
+// again in the next steps.
+func (pl *Placer) try(x *item) {
+	if !pl.wanted(x) {
+		pl.queue.drop(x.path)
+		return
+	}
+	pl.tried(x, pl.carryOut(x))
+}
+
+func (pl *Placer) tried(x *item, err error) {
+	if err == nil {
+		pl.queue.drop(x.path)
+		return
+	}
+	if pl.queue.refuse(x) && !errors.Is(err, mailbox.ErrTaken) {
+		pl.log.Warn("cannot place or remove a file, it is tried again", slog.String("path", x.path), slog.String("error", err.Error()))
+	}
+}
+
+// inLog reports whether the bytes of an item are still to be read.
+func (x *item) inLog() bool {
+	return x.data == nil && x.class != ledger.Swept && x.class != ledger.Aside
+}
+
+// find takes the bytes of an item from what an event placed.
+func (x *item) find(s *ledger.State, list []ledger.Placement) error {
+	for _, p := range list {
+		if p.Op == protocol.Put && path.Base(p.Path) == path.Base(x.path) && s.Belongs(p) == x.path {
+			x.data = append([]byte{}, p.Data...)
+			return nil
+		}
+	}
+	return ledger.ErrNoEvent
+}
+
+// wanted reports whether the log still has at the path of an item what it would
+// place there.
+func (pl *Placer) wanted(x *item) bool {
+	l, stands := pl.state.Letter(x.path)
+	switch x.class { //nolint:exhaustive // the files of hived's own take each other's place
+	case ledger.Delivery, ledger.Handled, ledger.Original:
+		return stands && l.Of == x.of
+	case ledger.Aside:
+		return stands || x.data == nil
+	case ledger.Swept:
+		return !stands
+	}
+	return true
+}
+
+// carryOut makes the disk agree with one item, whether that was done before or not.
+// It compares bytes, and never writes over what the log does not know in an inbox.
+func (pl *Placer) carryOut(x *item) error {
+	id, file := protocol.OwnerOf(x.path), path.Base(x.path)
+	switch x.class { //nolint:exhaustive // the others are files
+	case ledger.Delivery:
+		err := pl.boxes.Redeliver(id, file, x.data)
+		if errors.Is(err, fs.ErrNotExist) {
+			if _, err := pl.boxes.Ensure(id); err != nil {
+				return err
+			}
+			err = pl.boxes.Redeliver(id, file, x.data)
+		}
+		return err
+	case ledger.Handled:
+		return pl.putBack(x, x.path, protocol.InboxDir(id)+"/"+file)
+	case ledger.Original:
+		return pl.putBack(x, x.path)
+	case ledger.Swept:
+		err := pl.boxes.Remove(x.path)
+		if err == nil {
+			pl.leave(x.path)
+		}
+		return err
+	case ledger.Aside:
+		return pl.setAside(x)
+	}
+	return pl.putIn(x.path, x.data)
+}
+
+// putBack writes a file of an archive where it is missing: not where its agent has
+// moved it, which the log does not know of yet.
+func (pl *Placer) putBack(x *item, places ...string) error {
+	for _, at := range places {
+		if _, err := pl.disk.Lstat(at); !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	if _, err := pl.boxes.Ensure(protocol.OwnerOf(x.path)); err != nil {
+		return err
+	}
+	return pl.boxes.Put(x.path, x.data)
+}
+
+// putIn makes the directory of a task's file where it is missing.
+func (pl *Placer) putIn(p string, data []byte) error {
+	err := pl.boxes.Put(p, data)
+	if !errors.Is(err, fs.ErrNotExist) || !protocol.IsTaskPath(p) {
+		return err
+	}
+	if err := pl.boxes.MakeDir(path.Dir(p)); err != nil {
+		return err
+	}
+	return pl.boxes.Put(p, data)
+}
+
+// leave removes the directories of a task whose last file was swept, whichever
+// that is: the removal of each may have to be tried again.
+func (pl *Placer) leave(p string) {
+	if !protocol.IsTaskPath(p) {
+		return
+	}
+	for dir := path.Dir(p); dir != protocol.PathTasks; dir = path.Dir(dir) {
+		_ = pl.disk.Remove(dir) // one that holds files stays
+	}
+}
+
+// setAside moves what took the name of a message to .done. What changed since its
+// bytes were logged stays, and is another.
+func (pl *Placer) setAside(x *item) error {
+	same := x.data == nil
+	if !same {
+		have, _, err := durable.ReadFile(pl.disk, x.from, pl.max)
+		same = err == nil && bytes.Equal(have, x.data)
+	}
+	if same {
+		_, err := pl.boxes.SetAside(protocol.OwnerOf(x.path), path.Base(x.from), path.Base(x.path))
+		if err == nil || x.data == nil {
+			return durable.IgnoreNotExist(err)
+		}
+	}
+	if err := pl.boxes.Put(x.path, x.data); err != nil || !same {
+		return err
+	}
+	return pl.boxes.Remove(x.from)
+}
+
+// intruder has set aside what stands in an inbox under the name of a message but is
+// not that message (spec §4.7), and reports whether it is. Its bytes are in the log
+// before it moves.
+func (pl *Placer) intruder(now time.Time, x *item) (moved bool) {
+	if pl.queue.items[x.aside] != nil {
+		return false // it is logged, and still cannot be moved
+	}
+	id, file := protocol.OwnerOf(x.path), path.Base(x.path)
+	data, _, err := durable.ReadFile(pl.disk, x.path, pl.max)
+	if err != nil && !errors.Is(err, durable.ErrNotRegular) && !errors.Is(err, durable.ErrLink) && !errors.Is(err, durable.ErrTooLarge) {
+		return false
+	}
+	if err == nil && bytes.Equal(data, x.data) {
+		return true // its agent has set it right since
+	}
+	as, err := pl.loop.SetAside(now, id, file, data)
+	if err != nil {
+		return false
+	}
+	x.aside = protocol.DoneDir(id) + "/" + as
+	l, _ := pl.state.Letter(x.aside) // none where it has no bytes
+	pl.try(&item{class: ledger.Aside, of: cmp.Or(l.Of, pl.state.Seq), path: x.aside, from: x.path, data: data})
+	return pl.queue.items[x.aside] == nil
+}
+
+// SetRight makes a message in an inbox or in .done hold again what was delivered.
+// What stands under its name in the inbox and is another is set aside (spec §4.7);
+// in .done it is what the agent did to its copy before it moved it.
+func (pl *Placer) SetRight(id protocol.AgentID, file string) {
+	x := &item{class: ledger.Delivery, path: protocol.InboxDir(id) + "/" + file}
+	l, stands := pl.state.Letter(x.path)
+	if !stands {
+		x.class, x.path = ledger.Own, protocol.DoneDir(id)+"/"+file
+		l, stands = pl.state.Letter(x.path)
+		have, _, err := durable.ReadFile(pl.disk, x.path, int64(l.Size))
+		if !stands || errors.Is(err, fs.ErrNotExist) || err == nil && protocol.BlobOf(have) == l.Blob {
+			return
+		}
+	}
+	pl.tryLogged(x, l.Of)
+}
+
+// tryLogged carries out an item whose bytes one event has.
+func (pl *Placer) tryLogged(x *item, of protocol.Seq) {
+	x.of = of
+	ev, err := eventlog.ReadEvent(pl.disk, of)
+	if err == nil {
+		var list []ledger.Placement
+		if list, err = pl.placements(ev); err == nil {
+			err = x.find(pl.state, list)
+		}
+	}
+	if err != nil {
+		pl.unreadable(x, err)
+		return
+	}
+	pl.try(x)
+}
+
+// placements lists what an event placed, with the bytes of its checkpoint.
+func (pl *Placer) placements(ev protocol.Event) ([]ledger.Placement, error) {
+	if err := pl.wholes.Fill(ev); err != nil {
+		return nil, fmt.Errorf("read a checkpoint again: %w", err)
+	}
+	changes, err := ledger.Changes(ev)
+	if err != nil {
+		return nil, err
+	}
+	return ledger.Placements(ev, changes), nil
+}
+
+// Doubtful reports whether a message that left its inbox was not handled: what the
+// disk still refuses to take was not deleted by its agent, and what was moved
+// while it was torn was not read.
+func (pl *Placer) Doubtful(id protocol.AgentID, h mailbox.Handled) bool {
+	x := pl.queue.items[protocol.InboxDir(id)+"/"+h.File]
+	return x != nil && (h.How == protocol.HowDeleted || pl.holdsPart(protocol.DoneDir(id)+"/"+h.File, x.data))
+}
+
+// holdsPart reports whether a file holds a part of what it should, and not all.
+func (pl *Placer) holdsPart(p string, data []byte) bool {
+	have, _, err := durable.ReadFile(pl.disk, p, int64(len(data)))
+	return err == nil && mailbox.Torn(have, data) && !bytes.Equal(have, data)
+}

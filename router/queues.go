@@ -1,0 +1,124 @@
+package router
+
+import (
+	"cmp"
+	"container/heap"
+	"slices"
+	"time"
+)
+
+// scanQueues holds the agents due for a scan, one queue per kind.
+type scanQueues struct {
+	moved   queue // of the times of their directories
+	outbox  queue
+	inbox   queue
+	own     queue
+	crowded queue // of .sent and .done, one of which exceeds its limit
+}
+
+// queue holds agents in the order in which they became due, each once. One that
+// has more left after its turn goes to the end: so a flooding agent delays itself
+// alone (spec §3, order).
+type queue struct {
+	list []*attention
+	in   map[*attention]bool
+}
+
+func (q *queue) add(a *attention) {
+	if q.in[a] {
+		return
+	}
+	if q.in == nil {
+		q.in = map[*attention]bool{}
+	}
+	q.in[a] = true
+	q.list = append(q.list, a)
+}
+
+// take returns the agent whose turn it is; nil where nobody waits.
+func (q *queue) take() *attention {
+	if len(q.list) == 0 {
+		return nil
+	}
+	a := q.list[0]
+	if q.list = q.list[1:]; len(q.list) == 0 {
+		q.list = nil
+	}
+	delete(q.in, a)
+	return a
+}
+
+func (q *queue) has(a *attention) bool { return q.in[a] }
+func (q *queue) len() int              { return len(q.list) }
+
+// timers orders agents by when they are due: what is due costs something, and not
+// how many agents there are.
+type timers []*attention
+
+func (t *timers) Len() int           { return len(*t) }
+func (t *timers) Less(i, j int) bool { return (*t)[i].due.Before((*t)[j].due) }
+
+func (t *timers) Swap(i, j int) {
+	list := *t
+	list[i], list[j] = list[j], list[i]
+	list[i].place, list[j].place = i+1, j+1
+}
+
+// Push is for package heap.
+func (t *timers) Push(x any) {
+	a := x.(*attention) //nolint:forcetypeassert // nothing else is put in
+	*t = append(*t, a)
+	a.place = len(*t)
+}
+
+// Pop is for package heap.
+func (t *timers) Pop() any {
+	last := len(*t) - 1
+	a := (*t)[last]
+	(*t)[last] = nil
+	*t = (*t)[:last]
+	a.place = 0
+	return a
+}
+
+// set puts an agent where the times that it holds now belong.
+func (t *timers) set(a *attention) {
+	a.due = time.Time{}
+	for _, at := range [...]time.Time{a.again, a.ownLate, a.poll, a.listDue()} {
+		if sooner(at, a.due) {
+			a.due = at
+		}
+	}
+	switch {
+	case a.due.IsZero() && a.place > 0:
+		heap.Remove(t, a.place-1)
+	case a.due.IsZero():
+	case a.place > 0:
+		heap.Fix(t, a.place-1)
+	default:
+		heap.Push(t, a)
+	}
+}
+
+// all returns the agents that have a time, the earliest first.
+func (t *timers) all() []*attention {
+	return slices.SortedFunc(slices.Values(*t), func(a, b *attention) int {
+		return cmp.Or(a.due.Compare(b.due), cmp.Compare(a.id, b.id))
+	})
+}
+
+// until returns the agents that are due.
+func (t *timers) until(now time.Time) []*attention {
+	var list []*attention
+	// A heap: below what is not due, nothing is.
+	var from func(i int)
+	from = func(i int) {
+		if i < len(*t) && !now.Before((*t)[i].due) {
+			list = append(list, (*t)[i])
+			from(2*i + 1)
+			from(2*i + 2)
+		}
+	}
+	from(0)
+	return list
+}
