@@ -44,8 +44,8 @@ type memory struct {
 	boxes    map[protocol.AgentID]*box
 	board    ownSet
 	archived archive
-	stands   map[string]*ownState // files of hived's own that were found right
-	making   sync.Mutex           // held while directories are made, which several may want
+	stands   map[string]known // files of hived's own that were found right
+	making   sync.Mutex       // held while directories are made, which several may want
 }
 
 // box is what is remembered of one agent.
@@ -59,7 +59,7 @@ type box struct {
 
 // New gives the boxes below the root of disk. It looks at nothing yet.
 func New(disk durable.FS, opt Options) *Boxes {
-	return &Boxes{disk, &memory{opt: opt, boxes: map[protocol.AgentID]*box{}, stands: map[string]*ownState{}}}
+	return &Boxes{disk, &memory{opt: opt, boxes: map[protocol.AgentID]*box{}, stands: map[string]known{}}}
 }
 
 // Forget has the next scans of an agent's directories look at everything, and
@@ -89,6 +89,25 @@ type stamp struct {
 }
 
 func stampOf(i durable.Info) stamp { return stamp{i.Ino, i.Size, i.ModTime.UnixNano()} }
+
+// known is a file whose bytes are known, for as long as its stamp is the same. It
+// has to be read again until that is sure, because a change within the tick of the
+// one before leaves the stamp as it is.
+type known struct {
+	stamp
+	seen time.Time // when this stamp was first seen; zero: nobody has looked at it since it was written
+	sure bool      // a later change cannot have the same stamp
+}
+
+// read returns what is known of a file that was read now.
+func (k known) read(i durable.Info, now time.Time) known {
+	since := k.seen
+	if k.stamp != stampOf(i) || since.IsZero() {
+		k, since = known{stamp: stampOf(i), seen: now}, i.ModTime
+	}
+	k.sure = k.sure || now.Sub(since) >= tickOf(i.ModTime)
+	return k
+}
 
 // The kernel stamps a change with the time of its last tick, some file systems
 // with the whole second: a second change within that time leaves no trace in

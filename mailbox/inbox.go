@@ -44,7 +44,7 @@ type inbox struct {
 	// the inbox took the place of another, and that not all that is unread has
 	// been seen there since.
 	remade bool
-	right  map[string]stamp     // delivered files whose bytes were right
+	right  map[string]known     // delivered files whose bytes were right
 	wrong  map[string]resting   // those whose bytes were not
 	gone   map[string]time.Time // when a file was first missed
 	odd    map[string]*oddity
@@ -163,12 +163,12 @@ func (in *inbox) compare(entries []durable.Entry, unread iter.Seq[string]) (extr
 			extra[e.Name] = true
 		}
 	}
-	right := make(map[string]stamp, len(in.right))
+	right := make(map[string]known, len(in.right))
 	for file := range unread {
 		if !extra[file] {
 			missing = append(missing, file)
-		} else if s, known := in.right[file]; known {
-			right[file] = s
+		} else if k, ok := in.right[file]; ok {
+			right[file] = k
 		}
 		delete(extra, file)
 	}
@@ -259,8 +259,9 @@ type Delivered struct {
 // Altered gives those of the files that hold other bytes than were delivered,
 // or are no files any more (spec §4.7), once they have been left alone for Settle:
 // who is writing over a file empties it first. Again is when the next of them will
-// have been; zero: there is none. It costs a stat each; only a file whose
-// size, mtime or inode moved, or that this process has not seen before, is read.
+// have been; zero: there is none. It costs a stat each; a file is read only where
+// its size, mtime or inode moved, or where it was not read since a tick after they
+// did: a change within the tick of the delivery leaves all three as they were.
 // What is gone is left to [Boxes.Inbox], what cannot be read is not judged.
 func (b *Boxes) Altered(id protocol.AgentID, now time.Time, files []Delivered) (altered []string, again time.Time, err error) {
 	near, done := b.near(protocol.InboxDir(id), len(files))
@@ -269,7 +270,7 @@ func (b *Boxes) Altered(id protocol.AgentID, now time.Time, files []Delivered) (
 	wrong := map[string]resting{}
 	for _, f := range files {
 		name := protocol.InboxDir(id) + "/" + f.File
-		is, intact, err := near.intact(name, in.right[f.File], f)
+		is, intact, err := near.intact(name, now, in, f)
 		if err != nil {
 			return altered, again, fmt.Errorf("look at %s of agent %s: %w", protocol.Quote(f.File), id, err)
 		}
@@ -292,16 +293,17 @@ func (b *Boxes) Altered(id protocol.AgentID, now time.Time, files []Delivered) (
 	return altered, again, nil
 }
 
-func (b *Boxes) intact(name string, right stamp, want Delivered) (is stamp, intact bool, err error) {
+func (b *Boxes) intact(name string, now time.Time, in *inbox, want Delivered) (is stamp, intact bool, err error) {
 	info, err := b.fs.Lstat(name)
 	if err != nil {
 		return is, true, notAbout(err)
 	}
 	is = stampOf(info)
+	right := in.right[want.File]
 	switch {
 	case !info.Regular() || info.Size != int64(want.Size):
 		return is, false, nil
-	case is == right:
+	case right.sure && is == right.stamp:
 		return is, true, nil
 	}
 	data, info, err := durable.ReadFile(b.fs, name, int64(want.Size))
@@ -313,8 +315,16 @@ func (b *Boxes) intact(name string, right stamp, want Delivered) (is stamp, inta
 	case protocol.BlobOf(data) != want.Blob:
 		return is, false, nil
 	}
-	b.note(name, info)
+	in.remember(want.File, right.read(info, now))
 	return is, true, nil
+}
+
+// remember takes note of a delivered file whose bytes were right.
+func (in *inbox) remember(file string, k known) {
+	if in.right == nil {
+		in.right = map[string]known{}
+	}
+	in.right[file] = k
 }
 
 // notAbout gives an error that is not about one file.

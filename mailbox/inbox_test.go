@@ -2,6 +2,7 @@ package mailbox
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"slices"
@@ -198,8 +199,11 @@ func TestAltered(t *testing.T) {
 		}
 		return altered
 	}
-	h.disk.opens = 0
 	h.equal("at first", check(), []string(nil))
+	h.wait(tick)
+	check() // from here on all are known
+	h.disk.opens = 0
+	h.equal("soon after", check(), []string(nil))
 	h.equal("opened", h.disk.opens, 0)
 
 	h.write(inDir+"2.json", other)
@@ -215,6 +219,33 @@ func TestAltered(t *testing.T) {
 
 	h.Boxes = New(h.disk, options)
 	h.equal("after a start", check(), []string{"2.json", "3.json", "6.json"})
+}
+
+// TestAlteredInTheTickOfItsDelivery: a change that leaves inode, size and mtime as
+// they were is found.
+func TestAlteredInTheTickOfItsDelivery(t *testing.T) {
+	for _, looks := range []int{0, 1} {
+		mem := faultfs.New()
+		h := newHive(t, mem)
+		frozen := h.now
+		mem.SetClock(func() time.Time { return frozen })
+		h.deliver("1.json")
+		files := []Delivered{{File: "1.json", Blob: protocol.BlobOf([]byte(message)), Size: len(message)}}
+		check := func(want ...string) {
+			h.Helper()
+			altered, _, err := h.Altered(alice, h.now, files)
+			h.ok(err)
+			h.equal(fmt.Sprintf("altered, after %d looks", looks), altered, want)
+		}
+		for range looks {
+			check()
+		}
+		h.write(inDir+"1.json", "X"+message[1:])
+		h.wait(tick)
+		check()
+		h.wait(settle)
+		check("1.json")
+	}
 }
 
 // TestAlteredRests: a file that is emptied and written anew is judged when it has

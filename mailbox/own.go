@@ -37,9 +37,7 @@ type ownSet struct {
 }
 
 type ownState struct {
-	stamp
-	seen   time.Time // when this stamp was first seen
-	sure   bool      // a later change cannot have the same stamp
+	known
 	missed time.Time // when it was first missed; zero: it is there
 	again  bool      // it is to be reported once more
 }
@@ -194,11 +192,9 @@ func (b *Boxes) ownChanges(set *ownSet, names []string, now time.Time) (own Own,
 }
 
 func (s *ownSet) changed(name string, info durable.Info, now time.Time) bool {
-	is := stampOf(info)
 	f := s.files[name]
-	if f == nil || f.stamp != is {
-		old := now.Sub(info.ModTime) >= tickOf(info.ModTime)
-		s.files[name] = &ownState{stamp: is, seen: now, sure: old}
+	if f == nil || f.stamp != stampOf(info) {
+		s.files[name] = &ownState{known: known{}.read(info, now)}
 		return true
 	}
 	f.missed = time.Time{}
@@ -206,11 +202,9 @@ func (s *ownSet) changed(name string, info durable.Info, now time.Time) bool {
 		f.again = false
 		return true
 	}
-	if !f.sure && now.Sub(f.seen) >= tickOf(info.ModTime) {
-		f.sure = true
-		return true
-	}
-	return false
+	was := f.sure
+	f.known = f.read(info, now)
+	return f.sure != was
 }
 
 // goneWithout gives the files that are not here any more. They are given

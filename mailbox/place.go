@@ -312,32 +312,23 @@ func (b *Boxes) holds(name string, data []byte) (durable.Info, bool, error) {
 func (b *Boxes) Stands(name string, now time.Time, want func() []byte) (bool, error) {
 	info, err := b.fs.Lstat(name)
 	was := b.stands[name]
-	unmoved := err == nil && was != nil && was.stamp == stampOf(info)
-	if unmoved && was.sure {
+	if err == nil && was.sure && was.stamp == stampOf(info) {
 		return true, nil
 	}
-	sure := unmoved && now.Sub(was.seen) >= tickOf(info.ModTime)
 	info, same, err := b.holds(name, want())
-	switch {
-	case !same:
+	if same {
+		b.stands[name] = was.read(info, now)
+	} else {
 		delete(b.stands, name)
-	case unmoved && was.stamp == stampOf(info):
-		was.sure = sure
-	default:
-		b.stands[name] = &ownState{stamp: stampOf(info), seen: now, sure: now.Sub(info.ModTime) >= tickOf(info.ModTime)}
 	}
 	return same, err
 }
 
-// note remembers a file of an inbox whose bytes are known to be right.
+// note remembers a file of an inbox that was just written, or found right.
 func (b *Boxes) note(name string, info durable.Info) {
 	parts := strings.Split(name, "/")
 	if len(parts) != 4 || parts[0] != protocol.PathAgents || parts[2] != "inbox" {
 		return
 	}
-	in := &b.box(protocol.AgentID(parts[1])).inbox
-	if in.right == nil {
-		in.right = map[string]stamp{}
-	}
-	in.right[parts[3]] = stampOf(info)
+	b.box(protocol.AgentID(parts[1])).inbox.remember(parts[3], known{stamp: stampOf(info)})
 }
