@@ -116,6 +116,18 @@ func (g *agenda) scrubAll() {
 	}
 }
 
+// hintsLost makes everybody due, and has a scrub come to each agent: what was
+// written over in place meanwhile moved no directory. It takes up the scrub under
+// way, and spends what that may spend.
+func (g *agenda) hintsLost() {
+	g.scanAll()
+	next := 0
+	if len(g.scrub.list) > 0 {
+		next, _ = slices.BinarySearch(g.order, g.scrub.list[0])
+	}
+	g.scrub.list = slices.Concat(g.order[next:], g.order[:next])
+}
+
 // allowScrub renews what a scrub may spend. What it spent too much comes off.
 func (g *agenda) allowScrub() {
 	g.scrub.allowance = min(g.scrub.allowance, 0) + max(1, int(filesPerSecond*g.rescan/time.Second))
@@ -137,7 +149,7 @@ func (g *agenda) nextScrub() *attention {
 func (g *agenda) hints(now time.Time, list []mailbox.Hint) {
 	for _, h := range list {
 		if h.Overflow {
-			g.scanAll()
+			g.hintsLost()
 			return
 		}
 		a := g.agents[h.Agent]

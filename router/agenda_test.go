@@ -210,6 +210,35 @@ func TestScrubPace(t *testing.T) {
 	}
 }
 
+// TestScrubAfterLostHints: a scrub then comes to every agent, also to those that the
+// one under way has passed, and spends no more than it may.
+func TestScrubAfterLostHints(t *testing.T) {
+	t.Parallel()
+	lost := []mailbox.Hint{{Overflow: true}}
+	g := newTestAgenda("a", "b", "c")
+	comesTo := func(want ...protocol.AgentID) {
+		t.Helper()
+		var list []protocol.AgentID
+		for g.scrubDue() {
+			list = append(list, g.nextScrub().id)
+		}
+		if diff := cmp.Diff(want, list); diff != "" {
+			t.Error(diff)
+		}
+	}
+	g.scrubAll()
+	g.nextScrub()
+	g.hints(at(0), lost)
+	comesTo("b", "c", "a")
+	g.hints(at(0), lost)
+	comesTo("a", "b", "c")
+	g.scrub.allowance = 0
+	g.hints(at(0), lost)
+	comesTo()
+	g.allowScrub()
+	comesTo("a", "b", "c")
+}
+
 func TestTimers(t *testing.T) {
 	at := func(s int) time.Time { return time.Unix(int64(1_000_000+s), 0) }
 	var list timers
