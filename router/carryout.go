@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/hived/hived/internal/durable"
+	"github.com/hived/hived/ledger"
 	"github.com/hived/hived/protocol"
 	"github.com/hived/hived/router/decide"
 	"github.com/hived/hived/router/place"
@@ -25,7 +26,7 @@ func (r *Router) newcomers(list []decide.Decision) {
 func steps(list []decide.Decision) []place.Step {
 	steps := make([]place.Step, len(list))
 	for i, d := range list {
-		steps[i] = place.Step(d)
+		steps[i] = place.Step{Event: d.Event, Placements: ledger.Placements(d.Event, d.Changes), Views: d.Views, Arrival: d.Arrival}
 	}
 	return steps
 }

@@ -245,12 +245,13 @@ func (r *Router) newFormat(now time.Time) (ready bool, err error) {
 // to the committer.
 func (r *Router) carryOut(list []decide.Decision, sums []protocol.Sum) {
 	r.newcomers(list)
-	r.place.Place(steps(list))
+	steps := steps(list)
+	r.place.Place(steps)
 	r.suspectAside(list)
 	entries := make([]follow.Entry, len(list))
 	for i, d := range list {
 		r.heed(d)
-		r.noteCrowded(d)
+		r.noteCrowded(steps[i].Placements)
 		r.hears(d.Event)
 		entries[i] = follow.NewEntry(d.Event, sums[i], slices.Concat(d.Changes, d.Views))
 		if len(d.Changes)+len(d.Views) > 0 {

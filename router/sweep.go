@@ -8,7 +8,6 @@ import (
 
 	"github.com/hived/hived/ledger"
 	"github.com/hived/hived/protocol"
-	"github.com/hived/hived/router/decide"
 )
 
 // Retention is looked at for each agent once a minute, and before that when one
@@ -43,9 +42,9 @@ func crowdedBox(keep protocol.Retention, box *ledger.Box) bool {
 // setAside tells whether a file of .sent or .done was set aside.
 func setAside(name string) bool { return strings.HasPrefix(name, protocol.AsidePrefix) }
 
-// noteCrowded queues an agent whose archive exceeds its limit.
-func (r *Router) noteCrowded(d decide.Decision) {
-	for _, p := range ledger.Placements(d.Event, d.Changes) {
+// noteCrowded queues the agents of placements whose archive exceeds its limit.
+func (r *Router) noteCrowded(list []ledger.Placement) {
+	for _, p := range list {
 		if p.Class != ledger.Original && p.Class != ledger.Aside && p.Class != ledger.Handled {
 			continue
 		}

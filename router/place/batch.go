@@ -9,12 +9,12 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// Step is a durable event with what it does to the versioned tree.
+// Step is a durable event with what it does to the work tree.
 type Step struct {
-	Event   protocol.Event
-	Changes []protocol.Change
-	Views   []protocol.Change // that changed by this event
-	Arrival *protocol.Arrival // the file in an outbox that it was made from
+	Event      protocol.Event
+	Placements []ledger.Placement
+	Views      []protocol.Change // that changed by this event
+	Arrival    *protocol.Arrival // the file in an outbox that it was made from
 }
 
 // Place makes the disk agree with a batch of events that just became durable (spec
@@ -23,7 +23,7 @@ type Step struct {
 func (pl *Placer) Place(batch []Step) {
 	var of byClass
 	for _, s := range batch {
-		for _, p := range ledger.Placements(s.Event, s.Changes) {
+		for _, p := range s.Placements {
 			of.add(p, s.Arrival)
 		}
 		for _, c := range s.Views {
