@@ -86,11 +86,13 @@ type Backlog struct {
 
 // Backlog returns what is not in its place yet, as of the newest event.
 func (pl *Placer) Backlog() Backlog {
-	b := Backlog{Originals: len(pl.originals), Inboxes: len(pl.queue.fill), Settled: pl.state.Seq}
-	for _, x := range pl.queue.items {
-		if x.refused {
-			b.Files++
-			b.Settled = min(b.Settled, x.of-1)
+	q := &pl.queue
+	b := Backlog{Files: len(q.items) - q.fresh, Originals: len(pl.originals), Inboxes: len(q.fill), Settled: pl.state.Seq}
+	if b.Files > 0 { // else there is nothing to look for, however much waits to be tried
+		for _, x := range q.items {
+			if x.refused {
+				b.Settled = min(b.Settled, x.of-1)
+			}
 		}
 	}
 	for _, f := range pl.originals {
