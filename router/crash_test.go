@@ -925,15 +925,15 @@ func TestIntruderThatCannotBeMoved(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer r.events.Close()
-	now := time.Now()
-	for range 5 {
-		now = now.Add(2 * r.cfg.Settings.Settle) // it has rested since the step before
+	step := func() {
 		r.agenda.scrubAll()
-		if _, err := r.step(t.Context(), now); err != nil {
+		if _, err := r.step(t.Context(), time.Now()); err != nil {
 			t.Fatal(err)
 		}
-		now = now.Add(r.cfg.Settings.Settle) // it has rested by then
 	}
+	wait.Until(t, "it to be logged", func() bool { step(); return said > 0 })
+	after := time.Now()
+	wait.Until(t, "it to rest again and again", func() bool { step(); return time.Since(after) > 5*r.cfg.Settings.Settle })
 	if said != 1 {
 		t.Errorf("it was logged %d times", said)
 	}
