@@ -499,7 +499,7 @@ var mutants = []mutant{
 		name:   "reports-are-no-life",
 		what:   "a holder is alive only if it touches its alive file",
 		breaks: "a command of the holder is a sign of life (§8.3)",
-		edits:  []edit{{"Decider.takeIn", `d.plan.signs[a.Agent] = d.state.Tasks.Moment(now)`, `_ = a.Agent`}},
+		edits:  []edit{{"Decider.takeIn", `d.plan.lastHeard[a.Agent] = d.state.Tasks.Moment(now)`, `_ = a.Agent`}},
 		caught: []string{"router.TestReportsAreLife", "router.TestTaskModel"},
 	},
 	{

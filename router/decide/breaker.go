@@ -67,7 +67,7 @@ func (d *Decider) passes(now time.Time, id protocol.AgentID) bool {
 // person.
 func (d *Decider) open(now time.Time, id protocol.AgentID) error {
 	first := len(d.out)
-	defer d.whole(first)
+	defer d.markAtomic(first)
 	why := fmt.Sprintf("it answered what others sent it over %d times", d.settings.Routing.Breaker.Echoes)
 	remedy := func(by protocol.AgentID) string {
 		return d.managing(by, "let it go on", "hived continue --agent "+string(id), commandContinue, onAgent(id)) + ", or have human write to it"

@@ -127,11 +127,11 @@ func (d *Decider) Arrival(now time.Time, a protocol.Arrival) (Wait, error) {
 
 // takeIn decides about a file that has not to wait. Each decision is one whole.
 func (d *Decider) takeIn(now time.Time, a protocol.Arrival) error {
-	d.plan.signs[a.Agent] = d.state.Tasks.Moment(now)
+	d.plan.lastHeard[a.Agent] = d.state.Tasks.Moment(now)
 	first := len(d.out)
 	d.carried = 0
 	err := d.arrival(now, a)
-	d.whole(first)
+	d.markAtomic(first)
 	if err != nil {
 		return err
 	}
@@ -139,9 +139,9 @@ func (d *Decider) takeIn(now time.Time, a protocol.Arrival) error {
 	return d.dispatch(now)
 }
 
-// whole makes what was decided from first on one decision: a crash leaves all of
-// it in the log or nothing.
-func (d *Decider) whole(first int) {
+// markAtomic makes the events from first on one decision: a crash leaves all of
+// them in the log or none.
+func (d *Decider) markAtomic(first int) {
 	for i := first; i < len(d.out)-1; i++ {
 		d.out[i].Event.More = true
 	}
@@ -307,7 +307,7 @@ func (d *Decider) Alert(now time.Time, e *protocol.AlertEvent) error {
 		return nil
 	}
 	err := d.tellTrouble(now, e.Code, e.Agent, e.Path, text+d.remedy(d.lead(e.Agent), e.Code, e.Agent))
-	d.whole(first)
+	d.markAtomic(first)
 	return err
 }
 
@@ -334,6 +334,6 @@ func (d *Decider) setAside(now time.Time, id protocol.AgentID, file, to, text st
 		seq = d.emit(now, &protocol.QuarantineEvent{Agent: id, Code: protocol.CodeAltered, Detail: text, Path: to, Size: int64(len(data)), Content: &c})
 	}
 	err = d.Alert(now, &protocol.AlertEvent{Code: protocol.CodeAltered, Agent: id, Path: protocol.InboxDir(id) + "/" + file, Text: text})
-	d.whole(first)
+	d.markAtomic(first)
 	return seq, err
 }

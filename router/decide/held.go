@@ -36,7 +36,7 @@ func nextMiss(h protocol.HeldTask) time.Time {
 
 func (d *Decider) held(t *task.Task) protocol.HeldTask {
 	book, s := d.state.Tasks, &d.settings.Tasks
-	h := protocol.HeldTask{Task: t.ID, Holder: t.Holder, Signs: protocol.Signs{HeardAt: book.Time(d.plan.signs[t.Holder]), ProgressedAt: book.Time(t.Progressed)}}
+	h := protocol.HeldTask{Task: t.ID, Holder: t.Holder, Signs: protocol.Signs{HeardAt: book.Time(d.plan.lastHeard[t.Holder]), ProgressedAt: book.Time(t.Progressed)}}
 	switch t.State {
 	case task.Pending:
 		h.HearBy = book.Time(book.Running(t.Since).Add(s.Lease))

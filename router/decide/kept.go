@@ -130,7 +130,7 @@ func (d *Decider) tellStops(now time.Time) error {
 			body:    fmt.Sprintf("Since you were told that conversation %s is stopped, these messages of yours were not delivered either: %s. They stay stopped; %s.", x.Conversation, text, d.remedyOfCap(x.Conversation)(x.From)),
 			data:    map[string]any{"ids": x.IDs, "count": count},
 		})
-		if d.whole(first); err != nil {
+		if d.markAtomic(first); err != nil {
 			return err
 		}
 	}
@@ -188,7 +188,7 @@ func (d *Decider) deliverKept(now time.Time, k ledger.Kept, ev protocol.Event) (
 		return 0, err
 	}
 	first := len(d.out)
-	defer d.whole(first)
+	defer d.markAtomic(first)
 	r := &recipients{to: k.To}
 	if d.expired(now, m, r); len(r.to) > 0 {
 		d.inboxCap(r)

@@ -129,7 +129,7 @@ func (n *needs) blocked() {
 		commands := []string{"hived task answer " + id + " --ask " + ask.String() + ` "…"`, "hived task give-up " + id}
 		list = append(list, protocol.Need{
 			Code: protocol.CodeSpecify, Agent: t.Holder, Task: t.ID, Conversation: protocol.TaskConversation(t.ID), Since: n.d.state.Tasks.Time(t.Since),
-			Text:     fmt.Sprintf("%s is blocked until %s says how to go on: %s (task %s, %s)", t.Holder, n.d.lead(t.Holder), or(protocol.Fit(t.Reason, saidInANeed), "it says no more"), t.ID, t.Title),
+			Text:     fmt.Sprintf("%s is blocked until %s says how to go on: %s (task %s, %s)", t.Holder, n.d.lead(t.Holder), cmp.Or(protocol.Fit(t.Reason, saidInANeed), "it says no more"), t.ID, t.Title),
 			Commands: commands,
 		})
 	}

@@ -290,7 +290,7 @@ func (d *Decider) expandBroadcast(from protocol.AgentID, r *recipients) func() s
 		}
 	}
 	if n == 0 {
-		return say("there is no other active agent to broadcast to")
+		return hintText("there is no other active agent to broadcast to")
 	}
 	return nil
 }
@@ -316,7 +316,7 @@ func (d *Decider) expandRole(role string, r *recipients) func() string {
 	}
 }
 
-func say(text string) func() string { return func() string { return text } }
+func hintText(text string) func() string { return func() string { return text } }
 
 func (d *Decider) unknown(name string) string {
 	return d.unknownAmong(name, d.addressees())

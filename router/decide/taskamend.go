@@ -61,7 +61,7 @@ func (d *Decider) amends(r *report) error {
 		author = ""
 	}
 	terms := t.Terms()
-	return d.take(r, protocol.TaskEvent{Event: task.Amend, Spec: &spec, GateBy: author, Amends: &keeps, Needs: brief.Needs, Resumes: terms.Resumes, Repairs: terms.Repairs, Depth: int(terms.Depth)})
+	return d.transition(r, protocol.TaskEvent{Event: task.Amend, Spec: &spec, GateBy: author, Amends: &keeps, Needs: brief.Needs, Resumes: terms.Resumes, Repairs: terms.Repairs, Depth: int(terms.Depth)})
 }
 
 // amended gives a brief with what the command changes, and the names of that. Whom

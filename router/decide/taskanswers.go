@@ -1,6 +1,7 @@
 package decide
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -65,14 +66,14 @@ func (d *Decider) denies(r *report) error {
 	if no := d.mayApprove(r); no != nil {
 		return no
 	}
-	return d.answer(r, task.ApprovalDenied, or(r.Comment, string(r.by)+" denied it"))
+	return d.answer(r, task.ApprovalDenied, cmp.Or(r.Comment, string(r.by)+" denied it"))
 }
 
 func (d *Decider) mayApprove(r *report) error {
 	who := d.approvers(r.t)
 	switch {
 	case !slices.Contains(who, r.by):
-		return &refusal{protocol.CodeNotApprover, "only " + or(names(who), "agents that are not there") + " may approve of it; leave it to others"}
+		return &refusal{protocol.CodeNotApprover, "only " + cmp.Or(names(who), "agents that are not there") + " may approve of it; leave it to others"}
 	case r.t.State != task.Paused:
 		return d.questionOver(r)
 	}
@@ -109,9 +110,9 @@ func (d *Decider) questionOver(r *report) error {
 // fate says how a task has ended.
 func fate(t *task.Task) string {
 	if t.State == task.Failed {
-		return "has failed" + before(t.Reason)
+		return "has failed" + withReason(t.Reason)
 	}
-	return "was " + string(t.State) + before(t.Reason)
+	return "was " + string(t.State) + withReason(t.Reason)
 }
 
 // answersBlock lets a task go on that is blocked for want of a word, with that word.
@@ -178,7 +179,7 @@ func (d *Decider) answer(r *report, event task.Event, reason string) error {
 	}
 	oldest := r.t.Questions.Oldest()
 	q.Answers = append(q.Answers, protocol.Answer{By: r.by, At: r.now.UTC(), Event: event, Comment: r.Comment})
-	if no := d.take(r, protocol.TaskEvent{Event: event, Reason: protocol.Fit(reason, answerShown), Answered: q}); no != nil {
+	if no := d.transition(r, protocol.TaskEvent{Event: event, Reason: protocol.Fit(reason, answerShown), Answered: q}); no != nil {
 		return no
 	}
 	if oldest > 0 {

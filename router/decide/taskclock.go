@@ -49,7 +49,7 @@ func (d *Decider) Tasks(now time.Time, senses Senses) (more bool, err error) {
 		}
 		first := len(d.out)
 		err := d.wake(now, t, senses)
-		d.whole(first)
+		d.markAtomic(first)
 		if err != nil {
 			return false, &protocol.TaskError{Task: t.ID, Err: err}
 		}
@@ -150,7 +150,7 @@ func (d *Decider) graceEnds(t *task.Task) task.Moment {
 
 // alive is when a holder that is not heard of again counts as gone.
 func (d *Decider) alive(t *task.Task) task.Moment {
-	heard := d.state.Tasks.Running(max(t.Since, d.plan.signs[t.Holder]))
+	heard := d.state.Tasks.Running(max(t.Since, d.plan.lastHeard[t.Holder]))
 	heartbeat, _ := d.clocksOf(t)
 	return max(heard, t.Expected).Add(heartbeat)
 }
@@ -174,10 +174,10 @@ func (d *Decider) clocksOf(t *task.Task) (heartbeat, progress time.Duration) {
 }
 
 func (d *Decider) nextLook(t *task.Task) task.Moment {
-	if _, looked := d.plan.looks[t.Holder]; !looked {
+	if _, looked := d.plan.lastProbed[t.Holder]; !looked {
 		return t.Since
 	}
-	return max(t.Since, d.plan.looks[t.Holder]).Add(max(d.settings.Tasks.HeartbeatTimeout/LivenessLooks, 1))
+	return max(t.Since, d.plan.lastProbed[t.Holder]).Add(max(d.settings.Tasks.HeartbeatTimeout/LivenessLooks, 1))
 }
 
 // wake does what is due with one task. What those put into their outboxes whom it
@@ -199,7 +199,7 @@ func (d *Decider) wake(now time.Time, t *task.Task, senses Senses) error {
 		return nil
 	}
 	if t.Cancelling > 0 && !task.Ended(t.State) && d.graceEnds(t) <= at {
-		return d.step(now, t, protocol.TaskEvent{Event: task.CancelledEvent, By: protocol.Hive, Reason: "the holder did not confirm in time"})
+		return d.recordTransition(now, t, protocol.TaskEvent{Event: task.CancelledEvent, By: protocol.Hive, Reason: "the holder did not confirm in time"})
 	}
 	switch t.State {
 	case task.Unassigned, task.Blocked:
@@ -246,7 +246,7 @@ func (d *Decider) over(t *task.Task, at task.Moment) task.Moment {
 // recovered tells whether the holder of a stalled task was heard of again, where
 // only that was missing.
 func (d *Decider) recovered(t *task.Task, at task.Moment) bool {
-	return d.plan.signs[t.Holder] > t.Since && d.alive(t) > at && d.progress(t) > at
+	return d.plan.lastHeard[t.Holder] > t.Since && d.alive(t) > at && d.progress(t) > at
 }
 
 // heard tells whether those whom the end of a wait is about were heard up to it:
@@ -270,25 +270,25 @@ func (d *Decider) heard(t *task.Task, end task.Moment, upTo func(protocol.AgentI
 }
 
 func (d *Decider) retry(now time.Time, t *task.Task) error {
-	return d.step(now, t, protocol.TaskEvent{Event: task.Retry, By: protocol.Hive, Attempt: t.Attempt + 1})
+	return d.recordTransition(now, t, protocol.TaskEvent{Event: task.Retry, By: protocol.Hive, Attempt: t.Attempt + 1})
 }
 
 // look takes an agent's pulse. It counts from when it is seen, so that the
 // agent's clock does not matter. The first look only tells what to compare with.
 // A period that is too long for the clock of those who beat is none.
 func (d *Decider) look(at task.Moment, id protocol.AgentID, pulse func(protocol.AgentID) Pulse) {
-	last := d.plan.looks[id]
-	d.plan.looks[id] = at
+	last := d.plan.lastProbed[id]
+	d.plan.lastProbed[id] = at
 	var is Pulse
 	if pulse != nil {
 		is = pulse(id)
 	}
-	before, known := d.plan.pulses[id]
-	d.plan.pulses[id] = is.Touched
+	before, known := d.plan.lastAlive[id]
+	d.plan.lastAlive[id] = is.Touched
 	if !known || is.Touched.Equal(before) {
 		return
 	}
-	d.plan.signs[id] = at
+	d.plan.lastHeard[id] = at
 	if is.Every > 0 && is.Every <= d.settings.Tasks.HeartbeatTimeout/2 {
 		d.plan.beats[id] = last // the beat came after that
 	}
@@ -297,9 +297,9 @@ func (d *Decider) look(at task.Moment, id protocol.AgentID, pulse func(protocol.
 // leaseEnding reminds one who took a task to start it, or takes it back.
 func (d *Decider) leaseEnding(now time.Time, at task.Moment, t *task.Task) error {
 	if d.state.Tasks.Running(t.Since).Add(d.settings.Tasks.Lease) > at {
-		return d.step(now, t, protocol.TaskEvent{Event: task.Remind, By: protocol.Hive})
+		return d.recordTransition(now, t, protocol.TaskEvent{Event: task.Remind, By: protocol.Hive})
 	}
-	return d.step(now, t, protocol.TaskEvent{
+	return d.recordTransition(now, t, protocol.TaskEvent{
 		Event: task.LeaseExpired, By: protocol.Hive, Attempt: t.Attempt + 1, Reason: string(t.Holder) + " did not start it in time", NotBefore: d.jittered(now, t, t.Attempt),
 	})
 }
@@ -312,29 +312,29 @@ func (d *Decider) silent(now time.Time, at task.Moment, t *task.Task) error {
 	if t.State == task.InProgress {
 		switch {
 		case gone:
-			return d.step(now, t, protocol.TaskEvent{Event: task.HeartbeatLost, By: protocol.Hive, Reason: string(t.Holder) + " was not heard of for " + plain(heartbeat)})
+			return d.recordTransition(now, t, protocol.TaskEvent{Event: task.HeartbeatLost, By: protocol.Hive, Reason: string(t.Holder) + " was not heard of for " + heartbeat.String()})
 		case stuck:
-			return d.step(now, t, protocol.TaskEvent{Event: task.ProgressStalled, By: protocol.Hive, Reason: string(t.Holder) + " is alive and reached nothing new for " + plain(progress)})
+			return d.recordTransition(now, t, protocol.TaskEvent{Event: task.ProgressStalled, By: protocol.Hive, Reason: string(t.Holder) + " is alive and reached nothing new for " + progress.String()})
 		}
 		return nil
 	}
 	switch {
 	case d.recovered(t, at):
-		return d.step(now, t, protocol.TaskEvent{Event: task.Recovered, By: t.Holder, Reason: "it was heard of again"})
+		return d.recordTransition(now, t, protocol.TaskEvent{Event: task.Recovered, By: t.Holder, Reason: "it was heard of again"})
 	case t.Cancelling > 0, d.state.Tasks.Running(t.Since).Add(d.settings.Tasks.StallGrace) > at:
 		return nil
 	case t.Retries >= d.settings.Tasks.MaxRetries:
-		return d.step(now, t, protocol.TaskEvent{Event: task.MaxRetriesExceeded, By: protocol.Hive, Reason: t.Reason})
+		return d.recordTransition(now, t, protocol.TaskEvent{Event: task.MaxRetriesExceeded, By: protocol.Hive, Reason: t.Reason})
 	}
-	return d.step(now, t, protocol.TaskEvent{Event: task.Release, By: protocol.Hive, Reason: t.Reason, NotBefore: d.jittered(now, t, t.Retries)})
+	return d.recordTransition(now, t, protocol.TaskEvent{Event: task.Release, By: protocol.Hive, Reason: t.Reason, NotBefore: d.jittered(now, t, t.Retries)})
 }
 
 // approvalDue reminds the approvers, or ends the wait.
 func (d *Decider) approvalDue(now time.Time, at task.Moment, t *task.Task) error {
 	if t.Until > at {
-		return d.step(now, t, protocol.TaskEvent{Event: task.Remind, By: protocol.Hive})
+		return d.recordTransition(now, t, protocol.TaskEvent{Event: task.Remind, By: protocol.Hive})
 	}
-	return d.step(now, t, protocol.TaskEvent{Event: task.Timeout, By: protocol.Hive, Reason: approvalTimeout})
+	return d.recordTransition(now, t, protocol.TaskEvent{Event: task.Timeout, By: protocol.Hive, Reason: approvalTimeout})
 }
 
 const approvalTimeout = "approval_timeout"
@@ -430,8 +430,8 @@ func (d *Decider) offer(now time.Time, at task.Moment, t *task.Task) error {
 
 func (d *Decider) offerTo(now time.Time, t *task.Task, round int, to ...protocol.AgentID) error {
 	first := len(d.out)
-	err := d.step(now, t, protocol.TaskEvent{Event: task.Offer, By: protocol.Hive, Agents: to, Round: round})
-	d.whole(first)
+	err := d.recordTransition(now, t, protocol.TaskEvent{Event: task.Offer, By: protocol.Hive, Agents: to, Round: round})
+	d.markAtomic(first)
 	if err != nil {
 		return &protocol.TaskError{Task: t.ID, Err: err}
 	}
@@ -474,7 +474,7 @@ func (d *Decider) offerOver(now time.Time, t *task.Task, on task.Event, why stri
 	if len(d.plan.candidates(t, 1, append(slices.Clone(t.Declined), t.Offered...)...)) == 0 {
 		e.Until = d.nextRound(now, t)
 	}
-	return d.step(now, t, e)
+	return d.recordTransition(now, t, e)
 }
 
 // withdrawAll takes back what those were offered who cannot take it: who is on hold,
@@ -514,8 +514,8 @@ func (d *Decider) withdraw(now time.Time, t *task.Task, id protocol.AgentID, why
 		}
 	}
 	first := len(d.out)
-	err := d.step(now, t, e)
-	d.whole(first)
+	err := d.recordTransition(now, t, e)
+	d.markAtomic(first)
 	if err != nil {
 		return &protocol.TaskError{Task: t.ID, Err: err}
 	}
@@ -551,6 +551,3 @@ func (d *Decider) unanswered(now time.Time, t *task.Task) error {
 	}
 	return nil
 }
-
-// plain writes a duration for people.
-func plain(d time.Duration) string { return d.String() }

@@ -1,6 +1,7 @@
 package decide
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -83,7 +84,7 @@ func (d *Decider) made(r *report, id protocol.TaskID, e protocol.TaskEvent) erro
 	e.Task, e.Event, e.To, e.Of = id, task.Create, task.Unassigned, r.of
 	d.emit(r.now, &e)
 	t := d.state.Tasks.Get(id)
-	d.plan.moved(t, stand{})
+	d.plan.moved(t, holding{})
 	d.planned(t, d.state.Tasks.Moment(r.now))
 	if r.t == nil {
 		r.t = t
@@ -329,12 +330,12 @@ func (d *Decider) nobodyFor(list []protocol.Address) (why, remedy string) {
 		role, ok := to.Role()
 		if !ok {
 			hints = append(hints, string(to)+" is archived")
-			remedy = or(remedy, "hived agent restore "+string(to))
+			remedy = cmp.Or(remedy, "hived agent restore "+string(to))
 			continue
 		}
 		if hint := d.expandRole(role, &recipients{}); hint != nil {
 			hints = append(hints, hint())
-			remedy = or(remedy, "hived agent add ID --role "+role)
+			remedy = cmp.Or(remedy, "hived agent add ID --role "+role)
 		}
 	}
 	return strings.Join(hints, "; "), remedy

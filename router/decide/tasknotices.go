@@ -1,6 +1,7 @@
 package decide
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -62,16 +63,16 @@ func (d *Decider) tellHolder(was, t *task.Task, e *protocol.TaskEvent, add adder
 		}
 	case task.HeartbeatLost, task.ProgressStalled:
 		add(was.Holder, protocol.CodeStalled, protocol.Request, fmt.Sprintf("Task %s counts as stalled: %s. Report `progress` with something new, or whatever became of it, with epoch %s within %s, or it is offered to others. If you will be silent, say `expected_for`. %s",
-			id, e.Reason, epoch, plain(d.settings.Tasks.StallGrace), d.ways(was.Holder, t)), nil)
+			id, e.Reason, epoch, d.settings.Tasks.StallGrace.String(), d.ways(was.Holder, t)), nil)
 	case task.Cancel:
 		if t.State == task.Cancelled {
-			add(was.Holder, protocol.CodeCancelled, protocol.Inform, "Task "+id+" was cancelled by "+string(e.By)+before(e.Reason)+".", nil)
+			add(was.Holder, protocol.CodeCancelled, protocol.Inform, "Task "+id+" was cancelled by "+string(e.By)+withReason(e.Reason)+".", nil)
 			return
 		}
 		add(t.Holder, protocol.CodeCancelRequested, protocol.Cancel, fmt.Sprintf("%s asks you to stop working on task %s%s. Clean up and report `cancelled` with epoch %s within %s. If it is done already, report `complete`: that counts. To confirm, %s.",
-			e.By, id, before(e.Reason), epoch, plain(d.settings.Tasks.CancelGrace), way(t.Holder, "hived task cancelled "+id, toSend(task.CancelledEvent, t.ID, t.Epoch, ""))), nil)
+			e.By, id, withReason(e.Reason), epoch, d.settings.Tasks.CancelGrace.String(), way(t.Holder, "hived task cancelled "+id, toSend(task.CancelledEvent, t.ID, t.Epoch, ""))), nil)
 	case task.ApprovalGranted:
-		add(t.Holder, protocol.CodeApproved, protocol.Agree, "Task "+id+" was approved by "+string(e.By)+before(answerOf(e))+". Go on, with epoch "+epoch+".", answersOf(e))
+		add(t.Holder, protocol.CodeApproved, protocol.Agree, "Task "+id+" was approved by "+string(e.By)+withReason(answerOf(e))+". Go on, with epoch "+epoch+".", answersOf(e))
 	case task.Answer:
 		more := answersOf(e)
 		more["attempt"] = t.Attempt
@@ -82,7 +83,7 @@ func (d *Decider) tellHolder(was, t *task.Task, e *protocol.TaskEvent, add adder
 	case task.DependencyResolved, task.Retry:
 		what := "What task " + id + " waited for is done"
 		if e.By != protocol.Hive && e.Event == task.DependencyResolved {
-			what = string(e.By) + " lets task " + id + " go on" + before(e.Reason)
+			what = string(e.By) + " lets task " + id + " go on" + withReason(e.Reason)
 		}
 		if e.Event == task.Retry {
 			what = "The pause after the last failure of task " + id + " is over: this is execution " + digits(t.Attempt)
@@ -106,13 +107,13 @@ func (d *Decider) tellLoser(was, t *task.Task, e *protocol.TaskEvent, add adder)
 	case task.CancelledEvent:
 		add(was.Holder, protocol.CodeCancelled, protocol.Inform, "Task "+id+" was cancelled: "+e.Reason+". "+over, nil)
 	case task.ApprovalDenied:
-		add(was.Holder, protocol.CodeDenied, protocol.Refuse, "Task "+id+" was denied by "+string(e.By)+before(answerOf(e))+". It has failed.", answersOf(e))
+		add(was.Holder, protocol.CodeDenied, protocol.Refuse, "Task "+id+" was denied by "+string(e.By)+withReason(answerOf(e))+". It has failed.", answersOf(e))
 	case task.Timeout:
 		add(was.Holder, protocol.CodeApprovalTimeout, protocol.Failure, "Nobody approved of task "+id+" in time. It has failed. "+d.ways(was.Holder, t), nil)
 	case task.DependencyFailed:
 		add(was.Holder, protocol.CodeParentFailed, protocol.Failure, "Task "+id+" has failed: "+e.Reason+".", nil)
 	case task.MaxRetriesExceeded, task.FatalError:
-		add(was.Holder, protocol.CodeTaskFailed, protocol.Failure, "Task "+id+" has failed: "+or(e.Reason, string(e.Event))+".", nil)
+		add(was.Holder, protocol.CodeTaskFailed, protocol.Failure, "Task "+id+" has failed: "+cmp.Or(e.Reason, string(e.Event))+".", nil)
 	}
 }
 
@@ -132,7 +133,7 @@ func answersOf(e *protocol.TaskEvent) map[string]any {
 	return map[string]any{"ask": e.Answered.Ask, "answers": protocol.TaskAnswer(e.Task, e.Answered.Ask)}
 }
 
-func before(reason string) string {
+func withReason(reason string) string {
 	if reason == "" {
 		return ""
 	}
@@ -184,7 +185,7 @@ func (d *Decider) tellOthers(was, t *task.Task, e *protocol.TaskEvent, add adder
 // tellOffered asks those who may take a task, and says what came of it before.
 func (d *Decider) tellOffered(t *task.Task, e *protocol.TaskEvent, add adder) {
 	body := fmt.Sprintf("Task %s: %s. Its brief is %s/%s. Accept or reject it within %s; the first to accept has it.",
-		t.ID, t.Title, protocol.TaskDir(t.ID), protocol.TaskBrief, plain(d.settings.Tasks.Lease))
+		t.ID, t.Title, protocol.TaskDir(t.ID), protocol.TaskBrief, d.settings.Tasks.Lease.String())
 	if t.CheckpointAt > 0 {
 		body += " Somebody worked on it: go on from " + protocol.TaskDir(t.ID) + "/" + protocol.TaskCheckpoint + "."
 	}
@@ -247,7 +248,7 @@ func (d *Decider) tellLead(t *task.Task, e *protocol.TaskEvent, add adder) {
 		if to == t.Holder {
 			continue
 		}
-		body := what + ": " + or(question, "it says no more") + "\nTo answer, " + answering(to, t, task.Answer, ask) +
+		body := what + ": " + cmp.Or(question, "it says no more") + "\nTo answer, " + answering(to, t, task.Answer, ask) +
 			"; to give it up, " + way(to, "hived task give-up "+id, toSend(task.FatalError, t.ID, 0, `{"reason": "…"}`)) + "."
 		if to == t.Creator || to == protocol.Human {
 			body += " To change its brief first, " + way(to, "hived task amend "+id, toSend(task.Amend, t.ID, 0, `{"body": "…"}`)) + "."
@@ -274,8 +275,8 @@ func (d *Decider) tellCreator(t *task.Task, e *protocol.TaskEvent, add adder) {
 		if e.Event == task.DependencyFailed {
 			code = protocol.CodeParentFailed
 		}
-		add(t.Creator, code, protocol.Failure, "Task "+id+" has failed: "+or(why, string(e.Event))+". "+d.ways(t.Creator, t), map[string]any{"reason": why})
+		add(t.Creator, code, protocol.Failure, "Task "+id+" has failed: "+cmp.Or(why, string(e.Event))+". "+d.ways(t.Creator, t), map[string]any{"reason": why})
 	case task.Cancelled:
-		add(t.Creator, protocol.CodeCancelled, protocol.Inform, "Task "+id+" was cancelled by "+string(e.By)+before(e.Reason)+".", nil)
+		add(t.Creator, protocol.CodeCancelled, protocol.Inform, "Task "+id+" was cancelled by "+string(e.By)+withReason(e.Reason)+".", nil)
 	}
 }

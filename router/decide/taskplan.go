@@ -18,29 +18,29 @@ import (
 // room for one. It is made from the state and kept beside it, so that no
 // decision goes over all tasks.
 type plan struct {
-	state     *ledger.State
-	wakes     wakes
-	waits     queues                           // want somebody, and nobody has room
-	rests     queues                           // nobody took the last offer; they may be claimed until the next
-	asked     queues                           // are offered to some, and may be claimed by others
-	hands     map[protocol.AgentID]*hand       // what each has in hand
-	free      []*hand                          // who has room, the least loaded first
-	signs     map[protocol.AgentID]task.Moment // when an agent was last heard of
-	looks     map[protocol.AgentID]task.Moment // when its alive file was looked at
-	pulses    map[protocol.AgentID]time.Time   // what it showed then
-	beats     map[protocol.AgentID]task.Moment // since when it was seen to beat, at least
-	held      map[*task.Task]bool              // are in somebody's hand
-	next      map[*task.Task]task.Moment       // when it wants a look, of those that do
-	most      int                              // of them, since that map was made
-	taken     map[*task.Task]task.Moment       // when it was seen to be taken, of those that have not ended
-	freed     []protocol.AgentID               // who has got room since the last dispatch
-	unable    []protocol.AgentID               // who has offers that it cannot take, since then
-	ready     []*task.Task                     // which want somebody since then
-	stale     []*task.Task                     // whose view is behind
-	pauses    []pause                          // of tasks that all who had room did not want, in their order
-	lastPause uint64                           // the number of the last
-	kept      int                              // how many were not over when that was last looked at
-	unheard   []*task.Task                     // whose time is over, and whose agents may have put something there before
+	state      *ledger.State
+	wakes      wakes
+	waits      queues                           // want somebody, and nobody has room
+	rests      queues                           // nobody took the last offer; they may be claimed until the next
+	asked      queues                           // are offered to some, and may be claimed by others
+	hands      map[protocol.AgentID]*hand       // what each has in hand
+	free       []*hand                          // who has room, the least loaded first
+	lastHeard  map[protocol.AgentID]task.Moment // when an agent was last heard of
+	lastProbed map[protocol.AgentID]task.Moment // when its alive file was looked at
+	lastAlive  map[protocol.AgentID]time.Time   // what it showed then
+	beats      map[protocol.AgentID]task.Moment // since when it was seen to beat, at least
+	held       map[*task.Task]bool              // are in somebody's hand
+	next       map[*task.Task]task.Moment       // when it wants a look, of those that do
+	most       int                              // of them, since that map was made
+	taken      map[*task.Task]task.Moment       // when it was seen to be taken, of those that have not ended
+	freed      []protocol.AgentID               // who has got room since the last dispatch
+	unable     []protocol.AgentID               // who has offers that it cannot take, since then
+	ready      []*task.Task                     // which want somebody since then
+	stale      []*task.Task                     // whose view is behind
+	pauses     []pause                          // of tasks that all who had room did not want, in their order
+	lastPause  uint64                           // the number of the last
+	kept       int                              // how many were not over when that was last looked at
+	unheard    []*task.Task                     // whose time is over, and whose agents may have put something there before
 }
 
 // OffersWaiting is how many offers an agent has at most that it did not answer. It
@@ -64,24 +64,24 @@ func (h *hand) room() bool { return len(h.offers) < min(OffersWaiting, h.slots-l
 func newPlan(state *ledger.State) *plan {
 	return &plan{
 		state: state, waits: newQueues(), rests: newQueues(), asked: newQueues(),
-		hands: map[protocol.AgentID]*hand{}, signs: map[protocol.AgentID]task.Moment{}, looks: map[protocol.AgentID]task.Moment{},
-		pulses: map[protocol.AgentID]time.Time{}, beats: map[protocol.AgentID]task.Moment{},
+		hands: map[protocol.AgentID]*hand{}, lastHeard: map[protocol.AgentID]task.Moment{}, lastProbed: map[protocol.AgentID]task.Moment{},
+		lastAlive: map[protocol.AgentID]time.Time{}, beats: map[protocol.AgentID]task.Moment{},
 		held: map[*task.Task]bool{}, next: map[*task.Task]task.Moment{}, taken: map[*task.Task]task.Moment{},
 	}
 }
 
-// stand is what a task means to the plan: whose hand it is in, and whom it is
+// holding is what a task means to the plan: whose hand it is in, and whom it is
 // offered to.
-type stand struct {
+type holding struct {
 	busy    protocol.AgentID
 	offered []protocol.AgentID
 }
 
-func standOf(t *task.Task) stand { return stand{t.Busy(), t.Offered} }
+func holdingOf(t *task.Task) holding { return holding{t.Busy(), t.Offered} }
 
 // moved keeps the plan up with a task that had another standing before.
-func (p *plan) moved(t *task.Task, before stand) {
-	after := standOf(t)
+func (p *plan) moved(t *task.Task, before holding) {
+	after := holdingOf(t)
 	if before.busy != after.busy {
 		p.busy(before.busy, t, false)
 		p.busy(after.busy, t, true)
@@ -183,7 +183,7 @@ func (p *plan) cannotTake(h *hand, a *ledger.Agent) string {
 	return ""
 }
 
-// heard has an agent offered tasks again that had let many run out.
+// heard marks an agent responsive, so that it gets offers again.
 func (p *plan) heard(id protocol.AgentID) {
 	if h := p.hands[id]; h != nil && h.listed == 0 {
 		p.agent(id)

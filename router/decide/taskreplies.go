@@ -89,7 +89,7 @@ func (d *Decider) ways(by protocol.AgentID, t *task.Task) string {
 			does("complete it", "complete", task.Complete, epoch, `{"result": "…"}`) + " " + does("give it back", "release", task.Release, epoch, "")
 	case task.Ended(t.State) && t.State != task.Completed && (d.manages(r) || by == t.Creator):
 		return does("go on from its checkpoint with a new task", "resume", "resume", 0, "")
-	case (t.State == task.Unassigned || t.State == task.Offered) && d.is(task.ByEligible, r):
+	case (t.State == task.Unassigned || t.State == task.Offered) && d.hasRole(task.ByEligible, r):
 		return does("take it", "claim", task.Claim, 0, "")
 	}
 	return "There is nothing for you to do with it now; " + seeTask(by, t.ID) + "."

@@ -1,6 +1,7 @@
 package decide
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -34,13 +35,13 @@ func (r *report) words(said string) string {
 
 func digits[N uint64 | int](n N) string { return strconv.FormatUint(uint64(n), 10) }
 
-// take records what a report leads to, if the table has such a row and lets its
-// sender take it.
-func (d *Decider) take(r *report, e protocol.TaskEvent) error {
+// transition records the event that a report leads to. It refuses one that the table
+// has no row for, or whose row is not the sender's.
+func (d *Decider) transition(r *report, e protocol.TaskEvent) error {
 	if _, ok := task.Next(r.t.State, e.Event); !ok {
 		return d.illegal(r)
 	}
-	if !slices.ContainsFunc(task.Who(r.t.State, e.Event), func(role task.Role) bool { return d.is(role, r) }) {
+	if !slices.ContainsFunc(task.Who(r.t.State, e.Event), func(role task.Role) bool { return d.hasRole(role, r) }) {
 		return &refusal{protocol.CodeNotAllowed, "only " + either(task.Who(r.t.State, e.Event)) + " may do that while it is " + string(r.t.State) + ". " + d.ways(r.by, r.t)}
 	}
 	e.Of = r.of
@@ -53,7 +54,7 @@ func (d *Decider) take(r *report, e protocol.TaskEvent) error {
 	if e.Event != task.Recovered { // which only comes before what was reported
 		e.Checkpoint = d.logged(r)
 	}
-	return d.step(r.now, r.t, e)
+	return d.recordTransition(r.now, r.t, e)
 }
 
 // back lets a holder that counted as stalled go on before its report is taken.
@@ -61,7 +62,7 @@ func (d *Decider) back(r *report) error {
 	if r.t.State != task.Stalled {
 		return nil
 	}
-	return d.take(r, protocol.TaskEvent{Event: task.Recovered})
+	return d.transition(r, protocol.TaskEvent{Event: task.Recovered})
 }
 
 // working takes a report that a holder may make while it works.
@@ -76,7 +77,7 @@ func (d *Decider) working(r *report, e protocol.TaskEvent) error {
 	if no := d.back(r); no != nil {
 		return no
 	}
-	return d.take(r, e)
+	return d.transition(r, e)
 }
 
 // works checks that a task is with a holder that works on it.
@@ -115,7 +116,7 @@ func (d *Decider) claim(r *report) error {
 	if no := d.noRoom(r.by); no != nil {
 		return no
 	}
-	return d.take(r, protocol.TaskEvent{Event: task.Claim, Epoch: t.Epoch + 1})
+	return d.transition(r, protocol.TaskEvent{Event: task.Claim, Epoch: t.Epoch + 1})
 }
 
 // bestFor is the best that an agent was offered or that waits for one like it;
@@ -176,8 +177,8 @@ func (d *Decider) noRoom(id protocol.AgentID) error {
 		len(has), slotsOf(a), names(ids), way(id, "hived task release "+string(first.ID), toSend(task.Release, first.ID, first.Epoch, "")))}
 }
 
-// accepts takes an offer. The first in log order wins.
-func (d *Decider) accepts(r *report) error {
+// handleAccept gives an offered task to the sender. The first in log order wins.
+func (d *Decider) handleAccept(r *report) error {
 	t := r.t
 	if t.State != task.Offered && t.State != task.Unassigned {
 		return d.taken(r)
@@ -193,7 +194,7 @@ func (d *Decider) accepts(r *report) error {
 	case !slices.Contains(t.Offered, r.by):
 		return &refusal{protocol.CodeNotOffered, "it was offered to " + names(t.Offered) + "; to take it if you may have it, " + claiming(r.by, t.ID)}
 	}
-	return d.take(r, protocol.TaskEvent{Event: task.Accept, Epoch: t.Epoch + 1})
+	return d.transition(r, protocol.TaskEvent{Event: task.Accept, Epoch: t.Epoch + 1})
 }
 
 func (d *Decider) rejects(r *report) error {
@@ -204,7 +205,7 @@ func (d *Decider) rejects(r *report) error {
 	if !slices.Contains(t.Offered, r.by) {
 		return &refusal{protocol.CodeNotOffered, "it was offered to " + names(t.Offered) + ", and not to you, so that there is nothing to reject"}
 	}
-	if no := d.take(r, protocol.TaskEvent{Event: task.Reject}); no != nil {
+	if no := d.transition(r, protocol.TaskEvent{Event: task.Reject}); no != nil {
 		return no
 	}
 	if len(t.Offered) > 0 {
@@ -214,11 +215,11 @@ func (d *Decider) rejects(r *report) error {
 }
 
 func (d *Decider) start(r *report) error {
-	return d.take(r, protocol.TaskEvent{Event: task.Start, Attempt: r.t.Attempt + 1})
+	return d.transition(r, protocol.TaskEvent{Event: task.Start, Attempt: r.t.Attempt + 1})
 }
 
 func (d *Decider) recovers(r *report) error {
-	return d.take(r, protocol.TaskEvent{Event: task.Recovered})
+	return d.transition(r, protocol.TaskEvent{Event: task.Recovered})
 }
 
 // progresses takes what was reached. The same checkpoint again moves nothing.
@@ -342,8 +343,8 @@ func (d *Decider) taskEvent(seq protocol.Seq) (*protocol.TaskEvent, error) {
 	return e, nil
 }
 
-// asks pauses a task until people have approved.
-func (d *Decider) asks(r *report) error {
+// handleAsk pauses a task until people have approved.
+func (d *Decider) handleAsk(r *report) error {
 	if no := d.works(r); no != nil {
 		return no
 	}
@@ -356,7 +357,7 @@ func (d *Decider) asks(r *report) error {
 // pause has a task wait for people, if there are as many as it needs.
 func (d *Decider) pause(r *report, category protocol.Category, question, reason string) error {
 	if who, need := d.approvers(r.t), r.t.Terms().Needed; len(who) < int(need) {
-		return &refusal{protocol.CodeBadCommand, fmt.Sprintf("it needs %d approvals, and beside you only %s could give one; to give it back, %s", need, or(names(who), "nobody"), way(r.by, "hived task release "+string(r.t.ID), toSend(task.Release, r.t.ID, r.t.Epoch, "")))}
+		return &refusal{protocol.CodeBadCommand, fmt.Sprintf("it needs %d approvals, and beside you only %s could give one; to give it back, %s", need, cmp.Or(names(who), "nobody"), way(r.by, "hived task release "+string(r.t.ID), toSend(task.Release, r.t.ID, r.t.Epoch, "")))}
 	}
 	return d.working(r, protocol.TaskEvent{
 		Event: task.PauseForApproval, Category: category, Question: r.words(question), Reason: r.words(reason),
@@ -395,7 +396,7 @@ func (d *Decider) blocks(r *report) error {
 	if len(d.state.Tasks.Unmet(r.t)) > 0 {
 		return nil
 	}
-	return d.step(r.now, r.t, protocol.TaskEvent{Event: task.DependencyResolved, By: protocol.Hive, Reason: "all of it is done already"})
+	return d.recordTransition(r.now, r.t, protocol.TaskEvent{Event: task.DependencyResolved, By: protocol.Hive, Reason: "all of it is done already"})
 }
 
 func unknownNeed(by protocol.AgentID, name string) error {
@@ -433,7 +434,7 @@ func (d *Decider) transient(r *report) error {
 	if r.Reason != "" {
 		why += ": " + r.words(r.Reason)
 	}
-	return d.step(r.now, r.t, protocol.TaskEvent{Event: task.MaxRetriesExceeded, By: protocol.Hive, Category: protocol.TransientFailure, Reason: why})
+	return d.recordTransition(r.now, r.t, protocol.TaskEvent{Event: task.MaxRetriesExceeded, By: protocol.Hive, Category: protocol.TransientFailure, Reason: why})
 }
 
 func (d *Decider) retryLater(r *report) protocol.TaskEvent {
@@ -447,7 +448,7 @@ func (d *Decider) retryLater(r *report) protocol.TaskEvent {
 // fatal ends a task: of its holder, or a blocked one of who must decide.
 func (d *Decider) fatal(r *report) error {
 	if r.by != r.t.Holder && r.t.State == task.Blocked && (d.manages(r) || r.by == r.t.Creator) {
-		return d.take(r, protocol.TaskEvent{Event: task.FatalError})
+		return d.transition(r, protocol.TaskEvent{Event: task.FatalError})
 	}
 	if no := d.holds(r); no != nil {
 		return no
@@ -456,10 +457,12 @@ func (d *Decider) fatal(r *report) error {
 }
 
 // manages tells whether the sender is the lead or a person.
-func (d *Decider) manages(r *report) bool { return d.is(task.ByLead, r) || d.is(task.ByHuman, r) }
+func (d *Decider) manages(r *report) bool {
+	return d.hasRole(task.ByLead, r) || d.hasRole(task.ByHuman, r)
+}
 
-// fails routes a failure by its category (spec §8.4).
-func (d *Decider) fails(r *report) error {
+// handleFail routes a failure by its category (spec §8.4).
+func (d *Decider) handleFail(r *report) error {
 	if no := d.works(r); no != nil {
 		return no
 	}
@@ -468,7 +471,7 @@ func (d *Decider) fails(r *report) error {
 	case protocol.TransientFailure:
 		return d.transient(r)
 	case protocol.AuthFailure:
-		return d.pause(r, category, "log in again, then approve", or(r.Reason, "the login has expired"))
+		return d.pause(r, category, "log in again, then approve", cmp.Or(r.Reason, "the login has expired"))
 	case protocol.AmbiguityFailure:
 		if r.Question == "" && r.Reason == "" {
 			return &refusal{protocol.CodeBadCommand, "it does not say what is ambiguous; to say it, " + r.send(`--category ambiguity --reason "…"`, `{"category": "ambiguity", "reason": "…"}`)}
@@ -484,13 +487,6 @@ func (d *Decider) fails(r *report) error {
 		category = protocol.UnknownFailure
 	}
 	return d.working(r, protocol.TaskEvent{Event: task.BlockOnDependency, Category: category})
-}
-
-func or(s, otherwise string) string {
-	if s == "" {
-		return otherwise
-	}
-	return s
 }
 
 // repair has a task wait for another that mends what is wrong.
@@ -510,20 +506,20 @@ func (d *Decider) repair(r *report) error {
 		By: protocol.Hive, Repairs: r.t.ID, Depth: int(r.t.Terms().Depth) + 1,
 		Spec: &protocol.TaskSpec{
 			Title: protocol.Fit("Repair: "+r.t.Title, titleMost), To: r.t.To, Priority: r.t.Priority + 1,
-			Body: "Task " + string(r.t.ID) + " cannot go on: " + or(r.Reason, "its holder reported a fault in the logic") + "\nFind the fault, mend it, and test it. When this task is completed, that one goes on. Its brief: " + protocol.TaskDir(r.t.ID) + "/" + protocol.TaskBrief,
+			Body: "Task " + string(r.t.ID) + " cannot go on: " + cmp.Or(r.Reason, "its holder reported a fault in the logic") + "\nFind the fault, mend it, and test it. When this task is completed, that one goes on. Its brief: " + protocol.TaskDir(r.t.ID) + "/" + protocol.TaskBrief,
 		},
 	})
 	if no != nil {
 		return no
 	}
-	return d.take(r, protocol.TaskEvent{Event: task.BlockOnDependency, Category: protocol.LogicFailure, Needs: []protocol.TaskID{repair}})
+	return d.transition(r, protocol.TaskEvent{Event: task.BlockOnDependency, Category: protocol.LogicFailure, Needs: []protocol.TaskID{repair}})
 }
 
 // releases gives a task back. One that is to be cancelled is not offered to
 // others: giving it back confirms that.
 func (d *Decider) releases(r *report) error {
 	if r.t.Cancelling > 0 {
-		return d.working(r, protocol.TaskEvent{Event: task.CancelledEvent, Reason: or(r.words(r.Reason), "its holder gave it back")})
+		return d.working(r, protocol.TaskEvent{Event: task.CancelledEvent, Reason: cmp.Or(r.words(r.Reason), "its holder gave it back")})
 	}
 	return d.working(r, protocol.TaskEvent{Event: task.Release, NotBefore: r.NotBefore.UTC()})
 }
@@ -573,7 +569,7 @@ func (d *Decider) confirmsCancel(r *report) error {
 	if _, row := task.Next(r.t.State, task.CancelledEvent); row && r.t.Cancelling == 0 {
 		return &refusal{protocol.CodeIllegalTransition, "nobody asked to cancel it, and `cancelled` only confirms that; " + leaving(r.by, r.t)}
 	}
-	return d.take(r, protocol.TaskEvent{Event: task.CancelledEvent})
+	return d.transition(r, protocol.TaskEvent{Event: task.CancelledEvent})
 }
 
 // cancels asks a holder to stop, or ends what nobody has started.
@@ -581,12 +577,12 @@ func (d *Decider) cancels(r *report) error {
 	if r.by != r.t.Creator && !d.manages(r) {
 		return &refusal{protocol.CodeNotAllowed, onlyManagers(r.t)}
 	}
-	return d.take(r, protocol.TaskEvent{Event: task.Cancel})
+	return d.transition(r, protocol.TaskEvent{Event: task.Cancel})
 }
 
 func (d *Decider) resolves(r *report) error {
 	if !d.manages(r) {
 		return &refusal{protocol.CodeNotAllowed, "only the lead and human may; ask human"}
 	}
-	return d.take(r, protocol.TaskEvent{Event: task.DependencyResolved})
+	return d.transition(r, protocol.TaskEvent{Event: task.DependencyResolved})
 }

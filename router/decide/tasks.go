@@ -1,6 +1,7 @@
 package decide
 
 import (
+	"cmp"
 	"errors"
 	"maps"
 	"slices"
@@ -88,15 +89,15 @@ func taskCommands() map[string]handler {
 		eventResume: {do: (*Decider).resume, takes: []string{"family"}},
 
 		string(task.Claim):  {do: (*Decider).claim, noTask: true, answered: true},
-		string(task.Accept): {do: (*Decider).accepts, answered: true},
+		string(task.Accept): {do: (*Decider).handleAccept, answered: true},
 		string(task.Reject): {do: (*Decider).rejects},
 
 		string(task.Start):             {do: (*Decider).start, epoch: true},
 		string(task.Progress):          {do: (*Decider).progresses, epoch: true, checkpoint: true, takes: []string{memberExpected, memberFor}},
-		string(task.PauseForApproval):  {do: (*Decider).asks, epoch: true, checkpoint: true, takes: []string{memberQuestion}},
+		string(task.PauseForApproval):  {do: (*Decider).handleAsk, epoch: true, checkpoint: true, takes: []string{memberQuestion}},
 		string(task.BlockOnDependency): {do: (*Decider).blocks, epoch: true, checkpoint: true, takes: []string{"needs"}},
 		string(task.TransientError):    {do: (*Decider).transient, epoch: true, checkpoint: true, takes: []string{memberNotBefore}},
-		eventFailure:                   {do: (*Decider).fails, epoch: true, checkpoint: true, takes: []string{"category", memberQuestion, memberNotBefore}},
+		eventFailure:                   {do: (*Decider).handleFail, epoch: true, checkpoint: true, takes: []string{"category", memberQuestion, memberNotBefore}},
 		string(task.Release):           {do: (*Decider).releases, epoch: true, checkpoint: true, takes: []string{memberNotBefore}},
 		string(task.Complete):          {do: (*Decider).completes, epoch: true, checkpoint: true, takes: []string{"result", memberGate}},
 		string(task.Recovered):         {do: (*Decider).recovers, epoch: true},
@@ -331,7 +332,7 @@ func (r *report) ahead(name string, at *time.Time, most time.Duration) error {
 		*at = time.Time{}
 	}
 	if at.Sub(r.now) > most {
-		return &refusal{protocol.CodeBadCommand, name + " lies more than " + plain(most) + " ahead; say at most that, and say it again then"}
+		return &refusal{protocol.CodeBadCommand, name + " lies more than " + most.String() + " ahead; say at most that, and say it again then"}
 	}
 	return nil
 }
@@ -391,8 +392,8 @@ func (d *Decider) illegal(r *report) error {
 	return &refusal{protocol.CodeIllegalTransition, text}
 }
 
-// is tells whether the sender of a report has a role for its task.
-func (d *Decider) is(role task.Role, r *report) bool {
+// hasRole tells whether the sender of a report has a role for its task.
+func (d *Decider) hasRole(role task.Role, r *report) bool {
 	switch role {
 	case task.ByHolder:
 		return r.by == r.t.Holder && !r.t.Spent
@@ -414,10 +415,10 @@ func (d *Decider) is(role task.Role, r *report) bool {
 	return false
 }
 
-// step takes a row: it records the event, keeps the plan up, tells those whom it
+// recordTransition takes a row: it records the event, keeps the plan up, tells those whom it
 // concerns, and carries on with the tasks that wait for this one. Who asks for a
 // row that there is not has not looked.
-func (d *Decider) step(now time.Time, t *task.Task, e protocol.TaskEvent) error {
+func (d *Decider) recordTransition(now time.Time, t *task.Task, e protocol.TaskEvent) error {
 	to, ok := task.Next(t.State, e.Event)
 	if !ok {
 		return errors.New("decide: " + string(e.Event) + " of a task that is " + string(t.State))
@@ -437,7 +438,7 @@ func (d *Decider) step(now time.Time, t *task.Task, e protocol.TaskEvent) error 
 	if e.Event == task.Claim || e.Event == task.Accept {
 		d.plan.taken[t] = d.state.Tasks.Moment(now)
 	}
-	d.plan.moved(t, standOf(&was))
+	d.plan.moved(t, holdingOf(&was))
 	d.planned(t, d.state.Tasks.Moment(now))
 	if err := d.tell(now, &was, t, &e); err != nil {
 		return err
@@ -452,9 +453,9 @@ func (d *Decider) step(now time.Time, t *task.Task, e protocol.TaskEvent) error 
 		d.plan.end(t)
 		return d.ended(now, t)
 	case t.State == task.Unassigned && int(t.Fruitless) >= d.settings.Tasks.MaxExecutions:
-		return d.step(now, t, protocol.TaskEvent{
+		return d.recordTransition(now, t, protocol.TaskEvent{
 			Event: task.MaxRetriesExceeded, By: protocol.Hive,
-			Reason: digits(int(t.Fruitless)) + " executions in a row reached nothing new; the last ended because: " + or(protocol.Fit(e.Reason, reasonOfAnother), string(was.Holder)+" gave it back"),
+			Reason: digits(int(t.Fruitless)) + " executions in a row reached nothing new; the last ended because: " + cmp.Or(protocol.Fit(e.Reason, reasonOfAnother), string(was.Holder)+" gave it back"),
 		})
 	}
 	return nil
@@ -477,7 +478,7 @@ func (d *Decider) endRepairs(now time.Time, was, t *task.Task) error {
 		if task.Ended(t.State) {
 			why = "task " + string(t.ID) + ", which it repairs, " + fate(t)
 		}
-		if err := d.step(now, repair, protocol.TaskEvent{Event: task.Cancel, By: protocol.Hive, Reason: why}); err != nil {
+		if err := d.recordTransition(now, repair, protocol.TaskEvent{Event: task.Cancel, By: protocol.Hive, Reason: why}); err != nil {
 			return err
 		}
 	}
@@ -526,7 +527,7 @@ func (d *Decider) planAll() {
 	}
 	at := d.state.Tasks.Moment(d.state.TS)
 	for t := range d.state.Tasks.All() {
-		d.plan.moved(t, stand{})
+		d.plan.moved(t, holding{})
 		d.planned(t, at)
 	}
 	for _, h := range d.plan.free {
@@ -592,12 +593,12 @@ func (d *Decider) waited(now time.Time, t *task.Task) error {
 		if parent.Reason != "" {
 			why += ": " + protocol.Fit(parent.Reason, reasonOfAnother)
 		}
-		return d.step(now, t, protocol.TaskEvent{Event: task.DependencyFailed, By: protocol.Hive, Reason: protocol.Fit(why, reasonOfAnother)})
+		return d.recordTransition(now, t, protocol.TaskEvent{Event: task.DependencyFailed, By: protocol.Hive, Reason: protocol.Fit(why, reasonOfAnother)})
 	case len(d.state.Tasks.Unmet(t)) > 0:
 	case t.State == task.Unassigned:
 		d.plan.ready = append(d.plan.ready, t)
 	case len(t.BlockedOn) > 0:
-		return d.step(now, t, protocol.TaskEvent{Event: task.DependencyResolved, By: protocol.Hive, Reason: "what it waited for is done"})
+		return d.recordTransition(now, t, protocol.TaskEvent{Event: task.DependencyResolved, By: protocol.Hive, Reason: "what it waited for is done"})
 	}
 	return nil
 }

@@ -86,7 +86,7 @@ func (r *report) send(args, data string) string {
 
 // typed is the command of a person for a report.
 func (r *report) typed(id protocol.TaskID) string {
-	return "hived " + or(verbs[r.event], "task "+r.event) + " " + string(id)
+	return "hived " + cmp.Or(verbs[r.event], "task "+r.event) + " " + string(id)
 }
 
 // AgainMost is the longest data of a report that is shown when it is to be sent
