@@ -94,7 +94,7 @@ func (r *repairer) keepGit() (string, error) {
 // freshGit makes an empty repository. What belongs to the people and is not in
 // the log comes from the work tree, as at the hive's beginning.
 func (r *repairer) freshGit(ctx context.Context) error {
-	if err := gitcommit.Init(r.disk, false); err != nil {
+	if err := gitcommit.Init(r.disk); err != nil {
 		return err
 	}
 	repo, err := gitcommit.Open(r.disk, gitcommit.Options{Bulk: true})
@@ -124,7 +124,7 @@ func (r *repairer) head() error {
 		}
 		text += ", what it held is " + kept
 	}
-	if err := gitcommit.Init(r.disk, false); err != nil {
+	if err := gitcommit.Init(r.disk); err != nil {
 		return err
 	}
 	r.did(protocol.CodeGitHead, fileHead, "%s", text)

@@ -18,7 +18,7 @@ func TestRebuildInBulk(t *testing.T) {
 		t.Fatal(err)
 	}
 	testenv.Must(t, m.Rename(".git", ".git-broken"))
-	testenv.Must(t, Init(m, false))
+	testenv.Must(t, Init(m))
 	r, err := Open(m, Options{Bulk: true})
 	testenv.Must(t, err)
 	last := events[len(events)-1]

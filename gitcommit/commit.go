@@ -113,7 +113,7 @@ func (r *Repo) try(ctx context.Context, b *Batch) (Result, error) {
 	r.head = Head{Seq: b.Last, Sum: b.Sum, Commit: res.Commit}
 	r.tree.cool()
 	r.rootOf, r.root = res.Commit, root
-	r.writeReflog(tip, res.Commit, b.At, subjectOf(b), pos.Head == r.branch)
+	r.writeReflog(tip, res.Commit, b.At, subjectOf(b), pos.Head)
 	r.overrule(res.Overruled)
 	return res, nil
 }

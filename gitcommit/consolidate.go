@@ -191,7 +191,7 @@ func (r *Repo) merge(ctx context.Context, packs []pack) error {
 	if err != nil {
 		return r.leave(err)
 	}
-	m.packer = newPacker(r.disk, !r.opt.Bulk)
+	m.packer = newPacker(r.disk, durable.Sync(!r.opt.Bulk))
 	stem, _, err := m.packer.publish(tmpMerge, func(b *bufio.Writer) (*packStream, error) {
 		return m.write(ctx, b)
 	})

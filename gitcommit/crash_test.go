@@ -40,7 +40,7 @@ func story() []Event {
 // tell commits what history lacks of the story and returns what is committed
 // for certain.
 func tell(ctx context.Context, disk durable.FS, events []Event, packs int) (protocol.Seq, error) {
-	if err := Init(disk, false); err != nil {
+	if err := Init(disk); err != nil {
 		return 0, err
 	}
 	r, err := Open(disk, Options{})

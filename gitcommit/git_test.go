@@ -54,7 +54,7 @@ func newHive(tb testing.TB) *hive {
 	testenv.Must(tb, err)
 	tb.Cleanup(func() { disk.Close() })
 	h.disk = disk
-	testenv.Must(tb, Init(disk, false))
+	testenv.Must(tb, Init(disk))
 	h.open()
 	return h
 }

@@ -108,7 +108,7 @@ func writeSplit(t *testing.T, r *Repo, shared []indexEntry, over overlay) {
 func memRepo(tb testing.TB) *Repo {
 	tb.Helper()
 	m := faultfs.New()
-	testenv.Must(tb, Init(m, false))
+	testenv.Must(tb, Init(m))
 	r, err := Open(m, Options{})
 	testenv.Must(tb, err)
 	return r

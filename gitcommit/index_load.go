@@ -37,7 +37,7 @@ func (v *indexView) entries() (indexEntries, error) {
 	if v.fresh {
 		return &merged{added: v.over.added}, nil
 	}
-	x, err := newIndexReader(v.file, v.size, false)
+	x, err := newIndexReader(v.file, v.size)
 	if err != nil || v.link == nil {
 		return x, err
 	}

@@ -32,15 +32,20 @@ type indexReader struct {
 	out     []byte // space for one entry
 }
 
-// newIndexReader reads the header of an index of so many bytes. What it reads
-// is held against the checksum if check is true.
-func newIndexReader(f io.ReaderAt, size int64, check bool) (*indexReader, error) {
-	x := &indexReader{f: f, end: size - sha1.Size}
-	if x.end < indexHeader || size > mostIndex {
+// newIndexReader reads the header of an index of so many bytes.
+func newIndexReader(f io.ReaderAt, size int64) (*indexReader, error) {
+	return readHeader(&indexReader{f: f, end: size - sha1.Size})
+}
+
+// newSummingReader is newIndexReader that sums up what it reads, so that this can
+// be held against the checksum.
+func newSummingReader(f io.ReaderAt, size int64) (*indexReader, error) {
+	return readHeader(&indexReader{f: f, end: size - sha1.Size, sum: sha1.New()}) //nolint:gosec // git checks its index by SHA-1
+}
+
+func readHeader(x *indexReader) (*indexReader, error) {
+	if x.end < indexHeader || x.end > mostIndex-sha1.Size {
 		return nil, errBadIndex
-	}
-	if check {
-		x.sum = sha1.New() //nolint:gosec // git checks its index by SHA-1
 	}
 	x.buf = make([]byte, 0, min(x.end, indexWindow))
 	if err := x.fill(indexHeader); err != nil {
@@ -106,7 +111,7 @@ func (x *indexReader) next() (indexEntry, error) {
 // its checksum.
 func scanIndex(f io.ReaderAt, size int64) (scannedIndex, error) {
 	s := scannedIndex{sorted: true}
-	x, err := newIndexReader(f, size, true)
+	x, err := newSummingReader(f, size)
 	if err != nil {
 		return s, err
 	}

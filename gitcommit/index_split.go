@@ -60,7 +60,7 @@ func parseLink(data []byte) (splitLink, error) {
 // parseOverlay reads what a split index, whose checksum is known to be right,
 // changes in a shared index of so many entries.
 func parseOverlay(data []byte, l splitLink, count int) (overlay, error) {
-	x, err := newIndexReader(bytes.NewReader(data), int64(len(data)), false)
+	x, err := newIndexReader(bytes.NewReader(data), int64(len(data)))
 	if err != nil {
 		return overlay{}, err
 	}

@@ -467,7 +467,7 @@ func clashes(all map[string]patch, name string) bool {
 // a person staged in both of its files, and the shared index long out of use.
 func splitDisk(t *testing.T, m *faultfs.Mem) (shared string) {
 	t.Helper()
-	testenv.Must(t, Init(m, false))
+	testenv.Must(t, Init(m))
 	r, err := Open(m, Options{})
 	testenv.Must(t, err)
 	entry := func(name string) indexEntry { return newIndexEntry(name, protocol.Blob{1}, modeFile, fileStat{}) }

@@ -53,38 +53,48 @@ var attributed = []string{
 }
 
 // Init makes the hive's repository, with branch main, or completes one that a
-// crash left half made. A .git that hived did not make is [ErrForeign] unless
-// adopt is true: then hived's settings are added to it, its branch is what HEAD
-// is on, and its history is built upon. Repositories above the hive are never
-// looked for (spec §6).
-func Init(disk durable.FS, adopt bool) error {
-	if err := initialise(disk, adopt); err != nil {
-		return fmt.Errorf("make the hive's git repository: %w", err)
-	}
-	return nil
+// crash left half made. A .git that hived did not make is [ErrForeign].
+// Repositories above the hive are never looked for (spec §6).
+func Init(disk durable.FS) error {
+	m, err := begin(disk)
+	return finish(disk, m, err)
 }
 
-func initialise(disk durable.FS, adopt bool) error {
+// Adopt is [Init] that takes over a .git which hived did not make: hived's settings
+// are added to it, its branch is what HEAD is on, and its history is built upon.
+func Adopt(disk durable.FS) error {
+	m, err := begin(disk)
+	if errors.Is(err, ErrForeign) {
+		m, err = takeOver(disk)
+	}
+	return finish(disk, m, err)
+}
+
+// begin makes .git with hived's settings where there is none, and reads the marker
+// of what is there then.
+func begin(disk durable.FS) (marker, error) {
 	fresh, err := freshGit(disk)
 	if err != nil {
-		return err
+		return marker{}, err
 	}
 	if fresh {
 		config := freshConfig + settings + markerText(marker{branch: defaultBranch})
 		if err := publish(disk, configFile, []byte(config)); err != nil {
-			return err
+			return marker{}, err
 		}
 	}
-	m, err := readMarker(disk)
-	switch {
-	case errors.Is(err, ErrForeign) && adopt:
-		if m, err = takeOver(disk); err != nil {
-			return err
-		}
-	case err != nil:
-		return err
+	return readMarker(disk)
+}
+
+// finish completes a repository whose marker was read, or says why that failed.
+func finish(disk durable.FS, m marker, err error) error {
+	if err == nil {
+		err = complete(disk, m)
 	}
-	return complete(disk, m)
+	if err != nil {
+		return fmt.Errorf("make the hive's git repository: %w", err)
+	}
+	return nil
 }
 
 // freshGit makes .git where it is missing, and tells whether there is nothing

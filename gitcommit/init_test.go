@@ -24,30 +24,30 @@ func bare(t *testing.T) *hive {
 func TestInitRefusesWhatIsNotItsOwn(t *testing.T) {
 	needGit(t)
 	tests := map[string]struct {
-		make  func(h *hive)
-		adopt bool
-		want  error
+		make func(h *hive)
+		init func(durable.FS) error
+		want error
 	}{
-		"a person's": {func(h *hive) { h.git("init", "-q") }, false, ErrForeign},
-		"a gitlink":  {func(h *hive) { h.write(".git", "gitdir: ../x\n") }, true, ErrUnsupported},
-		"a link":     {func(h *hive) { os.Symlink("/tmp", filepath.Join(h.dir, ".git")) }, true, ErrUnsupported},
-		"bare":       {func(h *hive) { h.git("init", "-q"); h.git("config", "core.bare", "true") }, true, ErrUnsupported},
-		"sha256":     {func(h *hive) { h.git("init", "-q", "--object-format=sha256") }, true, ErrUnsupported},
+		"a person's": {func(h *hive) { h.git("init", "-q") }, Init, ErrForeign},
+		"a gitlink":  {func(h *hive) { h.write(".git", "gitdir: ../x\n") }, Adopt, ErrUnsupported},
+		"a link":     {func(h *hive) { os.Symlink("/tmp", filepath.Join(h.dir, ".git")) }, Adopt, ErrUnsupported},
+		"bare":       {func(h *hive) { h.git("init", "-q"); h.git("config", "core.bare", "true") }, Adopt, ErrUnsupported},
+		"sha256":     {func(h *hive) { h.git("init", "-q", "--object-format=sha256") }, Adopt, ErrUnsupported},
 		"detached": {func(h *hive) {
 			h.git("init", "-q")
 			h.git("commit", "-q", "--allow-empty", "-mx")
 			h.git("checkout", "-q", "--detach")
-		}, true, ErrUnsupported},
-		"borrowed objects":     {func(h *hive) { h.git("init", "-q"); h.write(".git/objects/info/alternates", "/x\n") }, true, ErrUnsupported},
-		"another format's":     {func(h *hive) { h.git("init", "-q"); h.git("config", "hived.format", "9") }, true, ErrUnsupported},
-		"adopted without HEAD": {func(h *hive) { h.git("init", "-q"); os.Remove(filepath.Join(h.dir, ".git/HEAD")) }, true, os.ErrNotExist},
+		}, Adopt, ErrUnsupported},
+		"borrowed objects":     {func(h *hive) { h.git("init", "-q"); h.write(".git/objects/info/alternates", "/x\n") }, Adopt, ErrUnsupported},
+		"another format's":     {func(h *hive) { h.git("init", "-q"); h.git("config", "hived.format", "9") }, Adopt, ErrUnsupported},
+		"adopted without HEAD": {func(h *hive) { h.git("init", "-q"); os.Remove(filepath.Join(h.dir, ".git/HEAD")) }, Adopt, os.ErrNotExist},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			h := bare(t)
 			tt.make(h)
 			config, _ := os.ReadFile(filepath.Join(h.dir, ".git/config"))
-			if err := Init(h.disk, tt.adopt); !errors.Is(err, tt.want) {
+			if err := tt.init(h.disk); !errors.Is(err, tt.want) {
 				t.Errorf("got %v, want %v", err, tt.want)
 			}
 			after, _ := os.ReadFile(filepath.Join(h.dir, ".git/config"))
@@ -70,7 +70,7 @@ func TestInitTwiceAndInsideAnother(t *testing.T) {
 	defer disk.Close()
 	h.disk = disk
 	for range 2 {
-		testenv.Must(t, Init(disk, false))
+		testenv.Must(t, Init(disk))
 	}
 	h.open()
 	h.commit(put("board.md", "x"))
@@ -94,7 +94,7 @@ func TestAdoptBuildsUpon(t *testing.T) {
 	h.git("commit", "-qm", "old\n\nHive-Seq: 1-99\nHive-Sum: "+strings.Repeat("a", 32))
 	old := h.git("rev-parse", "HEAD")
 	for range 2 {
-		testenv.Must(t, Init(h.disk, true))
+		testenv.Must(t, Adopt(h.disk))
 	}
 	h.says("Somebody", "config", "user.name")
 	if got := h.read(".git/info/exclude"); !strings.HasPrefix(got, "*.o\n") || !strings.Contains(got, "/agents/\n") {

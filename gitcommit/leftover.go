@@ -46,7 +46,7 @@ func (r *Repo) landLeftover(tip protocol.Blob) error {
 		return fmt.Errorf("finish the commit that a crash interrupted: %w", err)
 	}
 	r.head = Head{Seq: c.last, Sum: c.sum, Commit: c.id}
-	r.writeReflog(tip, c.id, r.opt.Now(), "hive: finished after a crash", pos.Head == r.branch)
+	r.writeReflog(tip, c.id, r.opt.Now(), "hive: finished after a crash", pos.Head)
 	return nil
 }
 

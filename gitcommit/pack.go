@@ -39,10 +39,10 @@ type packer struct {
 	small bytes.Buffer // an entry, compressed
 	delta deltaMaker
 	buf   *bufio.Writer
-	sync  bool
+	sync  durable.Sync
 }
 
-func newPacker(disk durable.FS, sync bool) *packer {
+func newPacker(disk durable.FS, sync durable.Sync) *packer {
 	zw, err := zlib.NewWriterLevel(io.Discard, zlib.BestSpeed)
 	if err != nil {
 		panic(err) // the level is a constant that zlib knows

@@ -28,15 +28,15 @@ func (r *Repo) reflogs() []string {
 	return []string{gitDir + "/logs/" + branchRefs + r.branch, gitDir + "/logs/HEAD"}
 }
 
-// writeReflog appends to the branch's reflog, and to HEAD's where HEAD is on
-// the branch. A reflog that cannot be written stops nothing.
-func (r *Repo) writeReflog(old, id protocol.Blob, at time.Time, subject string, onBranch bool) {
+// writeReflog appends to the branch's reflog, and to HEAD's where head, the branch
+// that HEAD is on, is hived's. A reflog that cannot be written stops nothing.
+func (r *Repo) writeReflog(old, id protocol.Blob, at time.Time, subject, head string) {
 	line := fmt.Sprintf("%s %s %s\tcommit: %s\n", old, id, signature(at), subject)
 	if old.IsZero() {
 		line = strings.Replace(line, "\tcommit: ", "\tcommit (initial): ", 1)
 	}
 	for i, file := range r.reflogs() {
-		if i == 1 && !onBranch {
+		if i == 1 && head != r.branch {
 			break
 		}
 		size, err := appendLine(r.disk, file, line)

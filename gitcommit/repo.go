@@ -97,7 +97,7 @@ func Open(disk durable.FS, opt Options) (*Repo, error) {
 	}
 	r := &Repo{
 		disk: disk, opt: opt, branch: m.branch, onto: m.onto,
-		store: newStore(disk), packer: newPacker(disk, !opt.Bulk),
+		store: newStore(disk), packer: newPacker(disk, durable.Sync(!opt.Bulk)),
 		packs: make(map[string]*pack),
 	}
 	r.owner = r.ownerOf

@@ -30,7 +30,7 @@ func (r *Repo) branchTip() (protocol.Blob, error) {
 		return tip, fmt.Errorf("restore branch %s: %w", r.branch, err)
 	}
 	head, _ := readHEAD(r.disk)
-	r.writeReflog(tip, id, r.opt.Now(), "hive: branch restored", head.branch == r.branch)
+	r.writeReflog(tip, id, r.opt.Now(), "hive: branch restored", head.branch)
 	r.alert("git-branch-restored", fmt.Sprintf("branch %s was gone; it names commit %s again", r.branch, id))
 	return id, nil
 }

@@ -68,7 +68,7 @@ func (r *Repo) Seed(ctx context.Context, at time.Time, subject string, names ...
 	}
 	r.dirty.all = true
 	own := r.position()
-	r.writeReflog(tip, id, at, subject, own.Head == r.branch)
+	r.writeReflog(tip, id, at, subject, own.Head)
 	if !own.Own() {
 		return nil
 	}

@@ -245,7 +245,18 @@ func (t *Tree) putIn(d *dir, prefix, path string, id protocol.Blob) (bool, error
 		d.id, ok = protocol.Blob{}, false
 	}
 	if !below {
-		return t.putFile(d, prefix, entry{name: name, id: id}, i, ok), nil
+		switch e := (entry{name: name, id: id}); {
+		case !ok:
+			d.insert(e)
+			t.loaded++
+		case d.entries[i].id == id:
+			return false, nil
+		default:
+			d.entries[i] = e
+		}
+		d.id = protocol.Blob{}
+		t.touched(prefix + name)
+		return true, nil
 	}
 	if !ok {
 		i = d.insert(entry{name: name, sub: &dir{}})
@@ -256,21 +267,6 @@ func (t *Tree) putIn(d *dir, prefix, path string, id protocol.Blob) (bool, error
 		d.id = protocol.Blob{}
 	}
 	return changed, err
-}
-
-func (t *Tree) putFile(d *dir, prefix string, e entry, i int, there bool) bool {
-	if there && d.entries[i].id == e.id {
-		return false
-	}
-	if there {
-		d.entries[i] = e
-	} else {
-		d.insert(e)
-		t.loaded++
-	}
-	d.id = protocol.Blob{}
-	t.touched(prefix + e.name)
-	return true
 }
 
 // uproot tells the listener that everything below an entry is gone.

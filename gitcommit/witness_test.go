@@ -112,7 +112,7 @@ func TestWitnessIsSilentOnAdoptedHistory(t *testing.T) {
 	h.write("README.md", "a person's\n")
 	h.git("add", ".")
 	h.git("commit", "-qm", "a person's")
-	testenv.Must(t, Init(h.disk, true))
+	testenv.Must(t, Adopt(h.disk))
 	h.open()
 	h.check() // no commit of hived's yet
 	h.commit(put("board.md", "plan"))

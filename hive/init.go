@@ -72,7 +72,11 @@ func prepare(disk durable.FS, opt Options) (*olderHive, error) {
 	if older.is() && !opt.Adopt {
 		return older, errors.New("this directory holds an older hive (registry.json, agents/): take it over with `hived init --adopt`")
 	}
-	if err := gitcommit.Init(disk, opt.Adopt); err != nil {
+	repository := gitcommit.Init
+	if opt.Adopt {
+		repository = gitcommit.Adopt
+	}
+	if err := repository(disk); err != nil {
 		return older, err
 	}
 	for _, dir := range []string{protocol.PathAgents, protocol.PathScratch, protocol.PathSegments, protocol.PathTasks} {

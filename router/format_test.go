@@ -32,7 +32,7 @@ func oldHive(t *testing.T) *faultfs.Mem {
 	log, _, err := eventlog.Create(disk, eventlog.Options{SegmentBytes: memSettings().Log.SegmentBytes}, time.Now(),
 		&protocol.HiveEvent{Action: protocol.Initialised, Format: 1}, &protocol.AgentEvent{Agent: protocol.Human, Action: protocol.Joined})
 	if err == nil {
-		err = errors.Join(log.Close(), gitcommit.Init(disk, false), FirstRun(t.Context(), disk, Config{Settings: memSettings()}))
+		err = errors.Join(log.Close(), gitcommit.Init(disk), FirstRun(t.Context(), disk, Config{Settings: memSettings()}))
 	}
 	if err != nil {
 		t.Fatal(err)

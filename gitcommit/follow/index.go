@@ -30,16 +30,6 @@ const (
 	indexBusy = time.Second
 )
 
-// indexRest returns how long the index is left as it is after it was brought up
-// to date, which took some time. Idle is when there is nothing to commit.
-func indexRest(took time.Duration, idle bool) time.Duration {
-	rest := min(took, indexRestMost/indexShare) * indexShare
-	if idle {
-		return rest
-	}
-	return max(rest, indexBusy)
-}
-
 // due returns how long it is until the index is to be brought up to date, when
 // the next commit waits for so long.
 func (x *indexer) due(now time.Time, wait time.Duration) time.Duration {
@@ -49,7 +39,11 @@ func (x *indexer) due(now time.Time, wait time.Duration) time.Duration {
 	if x.at.IsZero() {
 		return 0
 	}
-	return max(0, indexRest(x.took, wait == forever && x.fresh)-now.Sub(x.at))
+	rest := min(x.took, indexRestMost/indexShare) * indexShare
+	if wait < forever || !x.fresh {
+		rest = max(rest, indexBusy)
+	}
+	return max(0, rest-now.Sub(x.at))
 }
 
 // bringUp brings the index up to date if it is time for that.

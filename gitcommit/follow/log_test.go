@@ -29,7 +29,7 @@ func newHive(t *testing.T) *hive {
 	t.Helper()
 	h := &hive{T: t, disk: faultfs.New(), views: ledger.NewViews(ledger.New(windowsOfViews))}
 	log, first, err := eventlog.Create(h.disk, eventlog.Options{}, time.Now(), &protocol.HiveEvent{Action: protocol.Initialised, Format: protocol.LogFormat})
-	h.must(errors.Join(err, gitcommit.Init(h.disk, false)))
+	h.must(errors.Join(err, gitcommit.Init(h.disk)))
 	h.log = log
 	h.views.Fold(first[0])
 	h.repo, err = gitcommit.Open(h.disk, gitcommit.Options{})

@@ -164,7 +164,7 @@ func (b *bench) newCommits(ctx context.Context, files int) (*commits, error) {
 }
 
 func (c *commits) make(ctx context.Context, files int) error {
-	if err := gitcommit.Init(c.disk, false); err != nil {
+	if err := gitcommit.Init(c.disk); err != nil {
 		return err
 	}
 	var err error
