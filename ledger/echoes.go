@@ -51,9 +51,10 @@ func (s *State) Echoes(id protocol.AgentID, now time.Time, leakPerHour int) int 
 }
 
 // EchoesOf is how much a message from an agent to these adds to its count: one
-// for every eight begun, if it can be an echo of something that it was given.
-func (s *State) EchoesOf(from protocol.AgentID, to []protocol.AgentID, first bool) int {
-	if a := s.Agents[from]; a == nil || a.tokens == 0 || first || !s.CountsAsAgent(from) {
+// for every eight begun, if it can be an echo of something that it was given. A
+// first reply adds nothing; first is what [State.FirstReply] says of the message.
+func (s *State) EchoesOf(from protocol.AgentID, to []protocol.AgentID, first protocol.Seq) int {
+	if a := s.Agents[from]; a == nil || a.tokens == 0 || first != 0 || !s.CountsAsAgent(from) {
 		return 0
 	}
 	return (s.counting(to) + 7) / 8 * Echo

@@ -12,7 +12,7 @@ import (
 // countEchoes writes into a message what its sender counts with it, and that it
 // is a first reply (spec §4.3).
 func (d *Decider) countEchoes(now time.Time, e *protocol.MessageEvent, first protocol.Seq) {
-	if n := d.state.EchoesOf(e.From, e.Delivered, first != 0); n > 0 {
+	if n := d.state.EchoesOf(e.From, e.Delivered, first); n > 0 {
 		e.Echoes = d.state.Echoes(e.From, now, d.settings.Routing.Breaker.LeakPerHour) + n
 	}
 	if slices.ContainsFunc(e.Delivered, d.state.CountsAsAgent) {
@@ -49,7 +49,7 @@ func (d *Decider) waits(now time.Time, a protocol.Arrival) (waits, people bool, 
 	}
 	b := d.settings.Routing.Breaker
 	first := d.state.FirstReply(a.Agent, r.to, a.Message.InReplyTo)
-	if d.state.Echoes(a.Agent, now, b.LeakPerHour)+d.state.EchoesOf(a.Agent, r.to, first != 0) <= b.Echoes*ledger.Echo {
+	if d.state.Echoes(a.Agent, now, b.LeakPerHour)+d.state.EchoesOf(a.Agent, r.to, first) <= b.Echoes*ledger.Echo {
 		return false, people, nil
 	}
 	return true, people, d.open(now, a.Agent)

@@ -16,7 +16,8 @@ import (
 func (d *Decider) stop(now time.Time, e *protocol.MessageEvent, r *recipients) {
 	sender, person := d.state.TellStop(now, e.Conversation, e.From)
 	why := dropped{reason: protocol.HopCap, tell: sender, tellToo: person, detail: d.overCap(e) + ", and no more is kept of it", remedy: d.remedyOfCap(e.Conversation)}
-	d.dropAll(r, why, false)
+	// What goes to hive is never dropped for its hops.
+	d.drop(r, why, func(id protocol.AgentID) bool { return id != protocol.Hive })
 	n := len(r.dropped)
 	if n == 0 || r.dropped[n-1].reason != protocol.HopCap || !d.state.CanKeep(e.Conversation) {
 		return

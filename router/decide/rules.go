@@ -376,17 +376,11 @@ func (d *Decider) expired(now time.Time, m *protocol.Message, r *recipients) boo
 	if m.ExpiresAt.IsZero() || !now.After(m.ExpiresAt) {
 		return false
 	}
-	d.dropAll(r, dropped{
+	d.drop(r, dropped{
 		reason: protocol.Expired, tell: true,
 		detail: fmt.Sprintf("it expired at %s and was found at %s; send it again with a later expires_at, or none", m.ExpiresAt.UTC().Format(time.RFC3339), now.UTC().Format(time.RFC3339)),
-	}, true)
+	}, func(protocol.AgentID) bool { return true })
 	return true
-}
-
-// dropAll keeps the message from everybody; from hive itself only where it
-// says so, because messages to hive are never dropped for their hops.
-func (d *Decider) dropAll(r *recipients, why dropped, hiveToo bool) {
-	d.drop(r, why, func(id protocol.AgentID) bool { return hiveToo || id != protocol.Hive })
 }
 
 // drop moves those recipients that fit out of the list.

@@ -319,7 +319,7 @@ func (d *Decider) checkNeed(by protocol.AgentID, id protocol.TaskID) error {
 	if live {
 		return &refusal{protocol.CodeNeedsUnmet, string(id) + " was " + string(state) + ", and " + string(heir) + " resumes it; need that one"}
 	}
-	return &refusal{protocol.CodeNeedsUnmet, string(id) + " was " + string(state) + "; to go on from it with a new task, " + resuming(by, heir, false)}
+	return &refusal{protocol.CodeNeedsUnmet, string(id) + " was " + string(state) + "; to go on from it with a new task, " + resuming(by, heir)}
 }
 
 // nobodyFor says why nobody may have a task that is for these, and what a person

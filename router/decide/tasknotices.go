@@ -162,7 +162,7 @@ func (d *Decider) tellOthers(was, t *task.Task, e *protocol.TaskEvent, add adder
 	case task.MaxRetriesExceeded:
 		if was.State == task.Unassigned {
 			for _, to := range []protocol.AgentID{t.Creator, protocol.Human} {
-				add(to, protocol.CodeTaskFailed, protocol.Failure, "Task "+id+", "+t.Title+", has failed: "+e.Reason+". Look at its brief before you go on from its checkpoint: to make a task that does, "+resuming(to, t.ID, false)+".", map[string]any{"reason": e.Reason})
+				add(to, protocol.CodeTaskFailed, protocol.Failure, "Task "+id+", "+t.Title+", has failed: "+e.Reason+". Look at its brief before you go on from its checkpoint: to make a task that does, "+resuming(to, t.ID)+".", map[string]any{"reason": e.Reason})
 			}
 		}
 	case task.OfferExhausted:

@@ -83,8 +83,8 @@ func holdingOf(t *task.Task) holding { return holding{t.Busy(), t.Offered} }
 func (p *plan) moved(t *task.Task, before holding) {
 	after := holdingOf(t)
 	if before.busy != after.busy {
-		p.busy(before.busy, t, false)
-		p.busy(after.busy, t, true)
+		p.letGo(before.busy, t)
+		p.hold(after.busy, t)
 		if after.busy != "" {
 			p.held[t] = true
 		} else {
@@ -93,12 +93,12 @@ func (p *plan) moved(t *task.Task, before holding) {
 	}
 	for _, id := range before.offered {
 		if !slices.Contains(after.offered, id) {
-			p.offered(id, t, false)
+			p.withdraw(id, t)
 		}
 	}
 	for _, id := range after.offered {
 		if !slices.Contains(before.offered, id) {
-			p.offered(id, t, true)
+			p.offer(id, t)
 		}
 	}
 	if t.Changed > t.Viewed && (len(p.stale) == 0 || p.stale[len(p.stale)-1] != t) {
@@ -106,26 +106,41 @@ func (p *plan) moved(t *task.Task, before holding) {
 	}
 }
 
-func (p *plan) busy(id protocol.AgentID, t *task.Task, is bool) {
+// hold puts a task among those that an agent, if it is one, is busy with.
+func (p *plan) hold(id protocol.AgentID, t *task.Task) {
 	if id == "" {
 		return
 	}
 	h := p.hand(id)
-	h.tasks = with(h.tasks, t, is)
+	h.tasks = append(h.tasks, t)
 	p.agent(id)
 }
 
-func (p *plan) offered(id protocol.AgentID, t *task.Task, is bool) {
-	h := p.hand(id)
-	h.offers = with(h.offers, t, is)
-	p.agent(id)
-}
-
-// with is a list with a task, or without it.
-func with(list []*task.Task, t *task.Task, is bool) []*task.Task {
-	if is {
-		return append(list, t)
+// letGo takes a task from those that an agent, if it is one, is busy with.
+func (p *plan) letGo(id protocol.AgentID, t *task.Task) {
+	if id == "" {
+		return
 	}
+	h := p.hand(id)
+	h.tasks = without(h.tasks, t)
+	p.agent(id)
+}
+
+// offer puts a task among those that an agent is offered.
+func (p *plan) offer(id protocol.AgentID, t *task.Task) {
+	h := p.hand(id)
+	h.offers = append(h.offers, t)
+	p.agent(id)
+}
+
+// withdraw takes a task from those that an agent is offered.
+func (p *plan) withdraw(id protocol.AgentID, t *task.Task) {
+	h := p.hand(id)
+	h.offers = without(h.offers, t)
+	p.agent(id)
+}
+
+func without(list []*task.Task, t *task.Task) []*task.Task {
 	return slices.DeleteFunc(list, func(o *task.Task) bool { return o == t })
 }
 

@@ -126,7 +126,7 @@ func (d *Decider) resumeFirst(by protocol.AgentID, t *task.Task, need protocol.T
 	if !known {
 		return unknownNeed(by, string(need))
 	}
-	return &refusal{protocol.CodeNeedsUnmet, fmt.Sprintf("it needs %s, which was %s; to resume that first, %s; to resume all that failed with it, %s", need, state, resuming(by, need, false), resuming(by, t.ID, true))}
+	return &refusal{protocol.CodeNeedsUnmet, fmt.Sprintf("it needs %s, which was %s; to resume that first, %s; to resume all that failed with it, %s", need, state, resuming(by, need), resumingFamily(by, t.ID))}
 }
 
 // family lists the tasks that failed together, each behind those that it needs:

@@ -278,7 +278,10 @@ func (r *report) read(h handler, put time.Time) error {
 		}
 	}
 	r.Reason = strings.TrimSpace(r.Reason)
-	if no := r.expects(put, has[memberExpected] != nil); no != nil {
+	if r.For != "" && has[memberExpected] != nil {
+		return &refusal{protocol.CodeBadCommand, "it has both expected_until and expected_for; say one of them"}
+	}
+	if no := r.expects(put); no != nil {
 		return no
 	}
 	return r.ahead(memberNotBefore, &r.NotBefore, notBeforeMost)
@@ -287,15 +290,12 @@ func (r *report) read(h handler, put time.Time) error {
 // expects works out until when a holder will be silent: the time that it names, or,
 // for who has no good clock, when a length of time is over that began when the
 // report was put there.
-func (r *report) expects(put time.Time, named bool) error {
+func (r *report) expects(put time.Time) error {
 	if r.For == "" {
 		return r.ahead(memberExpected, &r.Expected, expectedMost)
 	}
 	length, err := time.ParseDuration(r.For)
-	switch {
-	case named:
-		return &refusal{protocol.CodeBadCommand, "it has both expected_until and expected_for; say one of them"}
-	case err != nil || length <= 0:
+	if err != nil || length <= 0 {
 		return &refusal{protocol.CodeBadCommand, "expected_for is " + protocol.Quote(protocol.Fit(r.For, 64)) + `, and no length of time; write for example "20m"`}
 	}
 	r.Expected = put.Add(length)

@@ -117,13 +117,15 @@ func creating(by protocol.AgentID, args, more string) string {
 	return way(by, strings.TrimRight(`hived task create "tidy the docs" `+args, " "), toSend("create", "", 0, `{"title": "tidy the docs"`+more+`}`))
 }
 
-// resuming says how somebody goes on from a task that has ended, or from all that
-// failed with it.
-func resuming(by protocol.AgentID, id protocol.TaskID, family bool) string {
-	if family {
-		return way(by, "hived task resume --family "+string(id), toSend(eventResume, id, 0, `{"family": true}`))
-	}
+// resuming says how somebody goes on from a task that has ended.
+func resuming(by protocol.AgentID, id protocol.TaskID) string {
 	return way(by, "hived task resume "+string(id), toSend(eventResume, id, 0, ""))
+}
+
+// resumingFamily says how somebody goes on from a task and from all that failed
+// with it.
+func resumingFamily(by protocol.AgentID, id protocol.TaskID) string {
+	return way(by, "hived task resume --family "+string(id), toSend(eventResume, id, 0, `{"family": true}`))
 }
 
 // seeTasks says where somebody sees which tasks there are.
@@ -147,7 +149,7 @@ func (d *Decider) resumable(by protocol.AgentID, t *task.Task) string {
 	if d.mayResume(&report{by: by, t: t}, t) != nil {
 		return "it has ended; to have a new one go on from it, ask " + string(cmp.Or(t.Creator, protocol.Human))
 	}
-	return "it has ended; to go on from its checkpoint with a new one, " + resuming(by, t.ID, false)
+	return "it has ended; to go on from its checkpoint with a new one, " + resuming(by, t.ID)
 }
 
 // onlyManagers says who may decide about a task.
