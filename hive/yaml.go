@@ -31,7 +31,7 @@ func explainYAML(text []byte, err error) error {
 	}
 	before, rest := string(line[:column]), string(line[column:])
 	above := strings.Join(lines[:e.Mark.Line-1], "\n") + before
-	value, after := plainText(rest, strings.Count(above, "[")+strings.Count(above, "{") > strings.Count(above, "]")+strings.Count(above, "}"))
+	value, after := plainText(above, rest)
 	shown := []rune(strings.TrimSpace(before + quoted(value) + after))
 	if len(shown) > shownMost {
 		shown = append(shown[:shownMost], '…')
@@ -40,8 +40,10 @@ func explainYAML(text []byte, err error) error {
 }
 
 // plainText parts the rest of a line where the text that it begins with ends: at a
-// remark, and within brackets at what parts or closes a list.
-func plainText(rest string, bracketed bool) (value, after string) {
+// remark, and within brackets, which what stands above it leaves open, at what
+// parts or closes a list.
+func plainText(above, rest string) (value, after string) {
+	bracketed := strings.Count(above, "[")+strings.Count(above, "{") > strings.Count(above, "]")+strings.Count(above, "}")
 	end := len(rest)
 	if i := strings.Index(rest, " #"); i >= 0 {
 		end = i

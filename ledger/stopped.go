@@ -142,7 +142,10 @@ func (s *State) keep(ev protocol.Event, e *protocol.MessageEvent) {
 	st := s.stop(e.Conversation)
 	st.mail = append(st.mail, Kept{ev.Seq, e.Conversation, e.From, e.Kept.To})
 	s.kept++
-	s.note(st, ev, e.From, e.ID, e.Kept.Told)
+	if e.Kept.Told {
+		st.toldPerson(ev.TS)
+	}
+	s.note(st, ev, e.From, e.ID)
 }
 
 // stops takes note of a drop in a thread that is stopped, and of a kept message
@@ -153,7 +156,10 @@ func (s *State) stops(ev protocol.Event, e *protocol.DropEvent) {
 		return
 	}
 	if e.Reason == protocol.HopCap {
-		s.note(st, ev, e.From, e.ID, e.Told)
+		if e.Told {
+			st.toldPerson(ev.TS)
+		}
+		s.note(st, ev, e.From, e.ID)
 		return
 	}
 	to := make([]protocol.AgentID, len(e.To))
@@ -163,11 +169,15 @@ func (s *State) stops(ev protocol.Event, e *protocol.DropEvent) {
 	s.release(e.Of, e.Conversation, to)
 }
 
-// note takes note of what a sender and a person were told.
-func (s *State) note(st *stopped, ev protocol.Event, from protocol.AgentID, id protocol.MessageID, told bool) {
-	if told && due(st.person, ev.TS) {
-		st.person = instantOf(ev.TS)
+// toldPerson takes note that a person was told with a sender, if that was due.
+func (st *stopped) toldPerson(at time.Time) {
+	if due(st.person, at) {
+		st.person = instantOf(at)
 	}
+}
+
+// note takes note of what a sender was told.
+func (s *State) note(st *stopped, ev protocol.Event, from protocol.AgentID, id protocol.MessageID) {
 	s.stopsVersion++
 	x := st.senders[from]
 	switch {

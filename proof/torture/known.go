@@ -145,11 +145,19 @@ func (k *known) keys() []string {
 }
 
 // mayWait notes a message that may be stopped, and then waits in its outbox as it
-// is; it must where its sender was told so before.
-func (k *known) mayWait(key string, must bool) {
+// is.
+func (k *known) mayWait(key string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.waits[key] = must
+	k.waits[key] = false
+}
+
+// mustWait notes a message that has to wait, because its sender was told before
+// that it is stopped.
+func (k *known) mustWait(key string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.waits[key] = true
 }
 
 // gone are the keys of what has to be in the log in the end: all messages but those

@@ -266,9 +266,11 @@ func (m *member) echo(told bool) {
 	if !m.write(key, fmt.Sprintf(`{"to":"broadcast","body":"%s"}`, key)) {
 		return
 	}
-	if told { // else it did no harm that hived knows of
+	if told { // before, it did no harm that hived knows of
 		m.known.deed("echo")
+		m.known.mustWait(key)
+	} else {
+		m.known.mayWait(key)
 	}
-	m.known.mayWait(key, told)
 	m.known.send(key, m.everybody(m.id))
 }
