@@ -415,9 +415,9 @@ func (d *Decider) hasRole(role task.Role, r *report) bool {
 	return false
 }
 
-// recordTransition takes a row: it records the event, keeps the plan up, tells those whom it
-// concerns, and carries on with the tasks that wait for this one. Who asks for a
-// row that there is not has not looked.
+// recordTransition records the event of a transition that the table has, brings the
+// plan up to date, sends the notices, and goes on with the tasks that wait for this
+// one. It fails where the table has no such transition.
 func (d *Decider) recordTransition(now time.Time, t *task.Task, e protocol.TaskEvent) error {
 	to, ok := task.Next(t.State, e.Event)
 	if !ok {
