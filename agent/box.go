@@ -43,15 +43,15 @@ import (
 
 var (
 	// ErrNoAgent says that the hive has no directory for an agent of that name.
-	ErrNoAgent = errors.New("no such agent")
+	ErrNoAgent = protocol.NewError(protocol.CodeNoAgent, "no such agent")
 	// ErrNotFound says that neither inbox nor inbox/.done holds the message.
-	ErrNotFound = errors.New("no such message")
+	ErrNotFound = protocol.NewError(protocol.CodeNoMessage, "no such message")
 	// ErrTorn says that the file of a message is empty or cut short, as a power cut
 	// leaves it: hived writes it again when it starts. Until then there is no such
 	// message, so the error is [ErrNotFound] as well.
 	ErrTorn = fmt.Errorf("%w yet", ErrNotFound)
 	// ErrAmbiguous says that a name fits several messages.
-	ErrAmbiguous = errors.New("fits several messages")
+	ErrAmbiguous = protocol.NewError(protocol.CodeAmbiguous, "fits several messages")
 )
 
 // Box is the mailbox of one agent: its outbox and its inbox. It may be used by

@@ -12,7 +12,7 @@ import (
 
 // ErrNoTask says that the hive has no directory for the task that was named. It
 // may have ended long ago, or be so new that its files are not written yet.
-var ErrNoTask = errors.New("there is no task")
+var ErrNoTask = protocol.NewError(protocol.CodeUnknownTask, "there is no task")
 
 // AmbiguousTask is the error of a beginning or end that the ids of several tasks
 // have. It is [ErrAmbiguous] as well.
@@ -26,8 +26,8 @@ func (e *AmbiguousTask) Error() string {
 	return fmt.Sprintf("%s fits %d tasks, %s and %s among them; write more of the id", protocol.Quote(e.Said), len(e.Fits), e.Fits[0], e.Fits[1])
 }
 
-// Is reports whether the target is [ErrAmbiguous].
-func (e *AmbiguousTask) Is(target error) bool { return target == ErrAmbiguous }
+// Unwrap makes it an [ErrAmbiguous].
+func (e *AmbiguousTask) Unwrap() error { return ErrAmbiguous }
 
 // Tasks lists the tasks that have a directory (spec §8.8) in the order of their
 // ids, which is that of their creation. A hive without tasks has none of them,

@@ -27,7 +27,7 @@ type Options struct {
 }
 
 // ErrIsHive says that the directory is a hive already.
-var ErrIsHive = errors.New("this is a hive already; start it with `hived up`")
+var ErrIsHive = protocol.NewError(protocol.CodeIsHive, "this is a hive already; start it with `hived up`")
 
 // board is what board.md holds at first.
 const board = "# Board\n\nThe shared plan of this hive. Anyone may write here; every version is kept in git.\n"

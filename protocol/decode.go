@@ -29,8 +29,8 @@ func (e *Malformed) Error() string {
 	return e.Reason + where + "; " + e.Remedy
 }
 
-// Is makes every Malformed an [ErrMalformed].
-func (e *Malformed) Is(target error) bool { return target == ErrMalformed }
+// Unwrap makes every Malformed an [ErrMalformed].
+func (e *Malformed) Unwrap() error { return ErrMalformed }
 
 // DecodeMessage reads one message, strictly (spec §2): one object, no name
 // twice, valid UTF-8, nothing after it but white space, no deeper than

@@ -35,7 +35,7 @@ func (a *app) aliveCommand() *cobra.Command {
 			return usageError("--while is %d; it is the id of a process that runs, such as $$", pid)
 		}
 		if !process.Runs(pid) {
-			return exitWith(exitNotFound, "there is no process %d; --while wants the id of one that runs, such as $$", pid)
+			return exitWith(protocol.ExitNotFound, "there is no process %d; --while wants the id of one that runs, such as $$", pid)
 		}
 		s, err := hive.Settings(disk)
 		if errors.Is(err, fs.ErrPermission) { // it is the people's, and need not be an agent's to read

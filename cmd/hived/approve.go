@@ -78,7 +78,7 @@ func (a *app) question(disk durable.FS, args []string, said protocol.Seq, comman
 	case v.Asked == 1:
 		return q.Ask, nil
 	}
-	return 0, exitWith(exitRefused, "task %s has asked %d times; if you mean question %s, by %s, %s, run: hived %s %s --ask %s%s",
+	return 0, exitWith(protocol.ExitRefused, "task %s has asked %d times; if you mean question %s, by %s, %s, run: hived %s %s --ask %s%s",
 		id, v.Asked, q.Ask, protocol.Visible(string(v.Holder)), protocol.Quote(q.Question), command, id, q.Ask, words)
 }
 
@@ -88,7 +88,7 @@ func (a *app) isPerson(name string) error {
 	for _, v := range []string{"HIVE_AGENT", "HIVE_TASK"} {
 		person := v == "HIVE_AGENT" && a.getenv(v) == string(protocol.Human)
 		if set := a.getenv(v); set != "" && !person {
-			return exitWith(exitRefused, "%s is for people, and %s=%s shows that an agent asks; a person runs it in a shell of his own, without HIVE_AGENT and HIVE_TASK", name, v, protocol.Visible(set))
+			return exitWith(protocol.ExitRefused, "%s is for people, and %s=%s shows that an agent asks; a person runs it in a shell of his own, without HIVE_AGENT and HIVE_TASK", name, v, protocol.Visible(set))
 		}
 	}
 	return nil

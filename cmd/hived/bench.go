@@ -96,7 +96,7 @@ func (a *app) soak(c *cobra.Command, f benchFlags, program string) error {
 		}
 	}
 	if !s.OK() {
-		return exitWith(exitGap, "soak: something grew with time; see which figure is over its limit")
+		return exitWith(protocol.ExitGap, "soak: something grew with time; see which figure is over its limit")
 	}
 	return nil
 }

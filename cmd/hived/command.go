@@ -74,7 +74,7 @@ func (a *app) give(ctx context.Context, disk *durable.Disk, d agent.Draft, timeo
 		if !d.ExpiresAt.IsZero() {
 			lapses = " before " + clock(d.ExpiresAt)
 		}
-		return c, exitWith(exitTimedOut, "%s is queued as %s: no daemon runs; it is carried out when one does%s (`hived up`)", d.Event, sent.ID, lapses)
+		return c, exitWith(protocol.ExitTimedOut, "%s is queued as %s: no daemon runs; it is carried out when one does%s (`hived up`)", d.Event, sent.ID, lapses)
 	}
 	if byMail {
 		err = waitMail(ctx, box, c, timeout)
@@ -93,11 +93,7 @@ func refused(c *view.Command) error {
 	if c.Code == "" {
 		return nil
 	}
-	status := exitRefused
-	if c.Code == protocol.CodeUnknownTask {
-		status = exitNotFound
-	}
-	return exitWith(status, "%s was refused: %s: %s", c.Event, c.Code, c.Detail)
+	return exitWith(c.Code.Exit(), "%s was refused: %s: %s", c.Event, c.Code, c.Detail)
 }
 
 // orderTimeout is how long a command waits for its answer by default.

@@ -51,7 +51,7 @@ func TestWaitMail(t *testing.T) {
 		if unread, err := box.Unread(); err != nil || fmt.Sprint(unread) != "[1.json 2-a.json 2-b.json 2.json 4.json]" {
 			t.Errorf("%s: unread %v, %v", name, unread, err)
 		}
-		if err := waitMail(t.Context(), box, c, 1); exitStatus(err) != exitTimedOut {
+		if err := waitMail(t.Context(), box, c, 1); exitStatus(err) != protocol.ExitTimedOut {
 			t.Errorf("%s: without an answer: %v", name, err)
 		}
 	}

@@ -36,7 +36,7 @@ func (a *app) demoCommand() *cobra.Command {
 
 func (a *app) demo(ctx context.Context, dir string) error {
 	if entries, err := os.ReadDir(dir); err == nil && len(entries) > 0 {
-		return exitWith(exitRefused, "run the demo in %s: the directory is not empty; say another: hived demo DIR", protocol.Quote(dir))
+		return exitWith(protocol.ExitRefused, "run the demo in %s: the directory is not empty; say another: hived demo DIR", protocol.Quote(dir))
 	}
 	if err := demo.Copy(dir); err != nil {
 		return fmt.Errorf("copy the example: %w", err)

@@ -18,7 +18,7 @@ func (a *app) doctorCommand() *cobra.Command {
 		Args:  takes(0, 0),
 		RunE: func(c *cobra.Command, _ []string) error {
 			disk, err := a.open()
-			if exitStatus(err) == exitNotFound && a.hive == "" && a.getenv("HIVE_DIR") == "" {
+			if exitStatus(err) == protocol.ExitNotFound && a.hive == "" && a.getenv("HIVE_DIR") == "" {
 				disk, err = durable.Open(".")
 			}
 			if err != nil {
@@ -40,5 +40,5 @@ func (a *app) examine(findings []audit.Finding) error {
 	if err != nil || !slices.ContainsFunc(findings, isFault) {
 		return err
 	}
-	return exitWith(exitFailed, "doctor found something wrong; each finding says what to do")
+	return exitWith(protocol.ExitFailed, "doctor found something wrong; each finding says what to do")
 }

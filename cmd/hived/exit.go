@@ -5,21 +5,8 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/hived/hived/agent"
 	"github.com/hived/hived/internal/durable"
 	"github.com/hived/hived/protocol"
-)
-
-// The exit statuses.
-const (
-	exitDone     = 0
-	exitFailed   = 1
-	exitUsage    = 2
-	exitNotFound = 3
-	exitTimedOut = 4
-	exitRefused  = 5
-	exitGap      = 6
-	exitLocked   = 75
 )
 
 // exitError is an error that has its own exit status.
@@ -35,33 +22,26 @@ func exitWith(status int, format string, args ...any) error {
 	return &exitError{status, fmt.Errorf(format, args...)}
 }
 
-func usageError(format string, args ...any) error { return exitWith(exitUsage, format, args...) }
+func usageError(format string, args ...any) error {
+	return exitWith(protocol.ExitUsage, format, args...)
+}
 
 // errSaidNo is the end of a command that answered no: its exit status says so to
 // scripts, and there is nothing more to tell.
 var errSaidNo = errors.New("no")
 
-// exitStatus gives the exit status that says what kind of error it is.
+// exitStatus returns the exit status of an error: its own, or that of its code.
+// A lock and the end of a wait have no code, as they are not of protocol.
 func exitStatus(err error) int {
-	if own, ok := errors.AsType[*exitError](err); ok {
+	own, ok := errors.AsType[*exitError](err)
+	status := protocol.ExitStatus(err)
+	switch {
+	case ok:
 		return own.status
+	case errors.Is(err, durable.ErrLocked):
+		return protocol.ExitLocked
+	case status == protocol.ExitFailed && errors.Is(err, context.DeadlineExceeded):
+		return protocol.ExitTimedOut
 	}
-	for _, known := range []struct {
-		err    error
-		status int
-	}{
-		{durable.ErrLocked, exitLocked},
-		{agent.ErrNoAgent, exitNotFound},
-		{agent.ErrNotFound, exitNotFound},
-		{agent.ErrNoTask, exitNotFound},
-		{agent.ErrAmbiguous, exitUsage},
-		{protocol.ErrBadID, exitUsage},
-		{protocol.ErrMalformed, exitUsage},
-		{context.DeadlineExceeded, exitTimedOut},
-	} {
-		if errors.Is(err, known.err) {
-			return known.status
-		}
-	}
-	return exitFailed
+	return status
 }

@@ -24,7 +24,7 @@ func (a *app) directory(said string) (string, error) {
 	}
 	if said != "" {
 		if !hive.Is(said) {
-			return "", exitWith(exitNotFound, "%s is not a hive; make one with `hived init %s`", protocol.Quote(said), protocol.Visible(said))
+			return "", exitWith(protocol.ExitNotFound, "%s is not a hive; make one with `hived init %s`", protocol.Quote(said), protocol.Visible(said))
 		}
 		return said, nil
 	}
@@ -34,7 +34,7 @@ func (a *app) directory(said string) (string, error) {
 	}
 	dir, found := hive.Find(here)
 	if !found {
-		return "", exitWith(exitNotFound, "no hive here or above %s; make one with `hived init`, or say --hive DIR", protocol.Quote(here))
+		return "", exitWith(protocol.ExitNotFound, "no hive here or above %s; make one with `hived init`, or say --hive DIR", protocol.Quote(here))
 	}
 	return dir, nil
 }
@@ -52,7 +52,7 @@ func (a *app) openAt(said string) (*durable.Disk, error) {
 		return nil, fmt.Errorf("open the hive: %w", err)
 	}
 	if hive.IsOlder(disk) {
-		err := exitWith(exitFailed, "this is an older hive: take it over with `hived init --adopt %s`", protocol.Visible(disk.Path(".")))
+		err := exitWith(protocol.ExitFailed, "this is an older hive: take it over with `hived init --adopt %s`", protocol.Visible(disk.Path(".")))
 		return nil, errors.Join(err, disk.Close())
 	}
 	return disk, nil

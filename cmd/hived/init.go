@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"path/filepath"
 	"strings"
 	"time"
@@ -88,8 +87,5 @@ func makeHive(dir string, opt hive.Options) (path string, over takenOver, err er
 	opt.Version, opt.Now = version(), time.Now()
 	opt.Tell = func(where, text string) { over = append(over, overJSON{where, text}) }
 	path, err = hive.Make(dir, opt)
-	if errors.Is(err, hive.ErrIsHive) {
-		err = &exitError{exitRefused, err}
-	}
 	return path, over, err
 }

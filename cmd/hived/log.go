@@ -86,7 +86,7 @@ func missed(wanted *view.Filter, f logFlags) error {
 	if f.conversation == "" || wanted.Found || f.after != "" {
 		return nil
 	}
-	return exitWith(exitNotFound, "the log has no conversation %s; `hived log --kind message --json` names them", protocol.Quote(f.conversation))
+	return exitWith(protocol.ExitNotFound, "the log has no conversation %s; `hived log --kind message --json` names them", protocol.Quote(f.conversation))
 }
 
 // knownAgent refuses the name of nobody, where the roster can be read.
@@ -94,7 +94,7 @@ func knownAgent(disk durable.FS, name string) error {
 	if id, err := protocol.ParseAgentID(name); name == "" || err == nil && id.Reserved() {
 		return nil
 	}
-	if _, err := find(disk, name); exitStatus(err) == exitNotFound {
+	if _, err := find(disk, name); exitStatus(err) == protocol.ExitNotFound {
 		return err
 	}
 	return nil

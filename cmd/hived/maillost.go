@@ -47,7 +47,7 @@ func (a *app) settleInbox(ctx context.Context, disk *durable.Disk, l lostMail) e
 		return err
 	}
 	if len(seqs) == 0 {
-		return exitWith(exitNotFound, "%s deleted nothing within %s; `hived log --kind handled` shows what it handled", who, l.undelete)
+		return exitWith(protocol.ExitNotFound, "%s deleted nothing within %s; `hived log --kind handled` shows what it handled", who, l.undelete)
 	}
 	for part := range slices.Chunk(seqs, decide.UndeleteMost) {
 		data.Messages = part

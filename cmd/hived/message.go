@@ -72,7 +72,7 @@ func notDelivered(m *view.Message) error {
 	if len(all) == 0 {
 		all = []string{string(m.Code) + ": " + m.Detail}
 	}
-	return exitWith(exitRefused, "%s%s: %s", m.ID, got, strings.Join(all, "; "))
+	return exitWith(protocol.ExitRefused, "%s%s: %s", m.ID, got, strings.Join(all, "; "))
 }
 
 // message shows what came of a message, below its id: that for which it was

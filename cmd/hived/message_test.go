@@ -50,7 +50,7 @@ func TestMessageInWords(t *testing.T) {
 			tt.m.ID = "m"
 			explain(&tt.m)
 			err := notDelivered(&tt.m)
-			if (err != nil) != (tt.err != "") || err != nil && (err.Error() != tt.err || exitStatus(err) != exitRefused) {
+			if (err != nil) != (tt.err != "") || err != nil && (err.Error() != tt.err || exitStatus(err) != protocol.ExitRefused) {
 				t.Errorf("error %v, want %q", err, tt.err)
 			}
 			if tt.m.Detail != tt.detail {

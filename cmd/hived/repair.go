@@ -10,6 +10,7 @@ import (
 	"github.com/hived/hived/internal/durable"
 	"github.com/hived/hived/internal/process"
 	"github.com/hived/hived/internal/users"
+	"github.com/hived/hived/protocol"
 )
 
 func (a *app) repairCommand() *cobra.Command {
@@ -51,5 +52,5 @@ func (a *app) repair(ctx context.Context, disk *durable.Disk, opt audit.RepairOp
 	if err != nil || len(r.Left) == 0 && r.Report.OK() {
 		return err
 	}
-	return exitWith(exitFailed, "repair left %s", number(max(1, len(r.Left)), "fault"))
+	return exitWith(protocol.ExitFailed, "repair left %s", number(max(1, len(r.Left)), "fault"))
 }

@@ -24,7 +24,7 @@ func find(disk durable.FS, id string) (agent.Member, error) {
 		}
 		names = append(names, string(m.ID))
 	}
-	return agent.Member{}, exitWith(exitNotFound, "there is no agent %s%s", protocol.Quote(id), didYouMean(id, names, "`hived agent list` shows all"))
+	return agent.Member{}, exitWith(protocol.ExitNotFound, "there is no agent %s%s", protocol.Quote(id), didYouMean(id, names, "`hived agent list` shows all"))
 }
 
 func (a *app) agentCommand() *cobra.Command {

@@ -40,7 +40,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		err = a.out.err
 	}
 	if err == nil {
-		return exitDone
+		return protocol.ExitDone
 	}
 	if !errors.Is(err, errSaidNo) {
 		tell(stderr, protocol.Visible(strings.ReplaceAll(err.Error(), "\n", "; ")))

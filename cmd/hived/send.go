@@ -124,7 +124,7 @@ func (a *app) text(said string) (string, error) {
 	case isFile:
 		f, err := os.Open(name) //nolint:gosec // the person said which file
 		if err != nil {
-			return "", exitWith(exitNotFound, "read what @ names: %w", err)
+			return "", exitWith(protocol.ExitNotFound, "read what @ names: %w", err)
 		}
 		defer f.Close() //nolint:errcheck // nothing was written
 		from = f

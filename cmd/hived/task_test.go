@@ -53,9 +53,9 @@ func TestTaskNamed(t *testing.T) {
 		status int
 		text   string
 	}{
-		"gwcs":   {one, exitDone, ""},
-		"01M7":   {"", exitUsage, `"01M7" fits 2 tasks, ` + string(two) + ` and ` + string(one) + ` among them; write more of the id`},
-		"nosuch": {"", exitNotFound, `there is no task "nosuch"; ` + "`hived task list` shows those that there are"},
+		"gwcs":   {one, protocol.ExitDone, ""},
+		"01M7":   {"", protocol.ExitUsage, `"01M7" fits 2 tasks, ` + string(two) + ` and ` + string(one) + ` among them; write more of the id`},
+		"nosuch": {"", protocol.ExitNotFound, `there is no task "nosuch"; ` + "`hived task list` shows those that there are"},
 	} {
 		id, err := taskNamed(disk, said)
 		if id != want.id || err == nil != (want.text == "") || err != nil && (exitStatus(err) != want.status || err.Error() != want.text) {
@@ -191,7 +191,7 @@ func TestListTasks(t *testing.T) {
 	if err := a.listTasks(faultfs.New(), unheard, nil); err != nil || out.String() != "[]\n" {
 		t.Errorf("without tasks: %v, %s", err, out)
 	}
-	if err := knownState("runing"); exitStatus(err) != exitUsage {
+	if err := knownState("runing"); exitStatus(err) != protocol.ExitUsage {
 		t.Error(err)
 	}
 	if err := knownState("in_progres"); err == nil || !strings.Contains(err.Error(), "did you mean in_progress?") {
@@ -259,9 +259,9 @@ func TestTaskAnswer(t *testing.T) {
 
 func TestRefusalStatus(t *testing.T) {
 	t.Parallel()
-	for code, want := range map[protocol.Code]int{"": exitDone, protocol.CodeFenced: exitRefused, protocol.CodeUnknownTask: exitNotFound} {
+	for code, want := range map[protocol.Code]int{"": protocol.ExitDone, protocol.CodeFenced: protocol.ExitRefused, protocol.CodeUnknownTask: protocol.ExitNotFound} {
 		err := refused(&view.Command{Event: "start", Code: code})
-		if got := exitStatus(err); (err == nil) != (want == exitDone) || err != nil && got != want {
+		if got := exitStatus(err); (err == nil) != (want == protocol.ExitDone) || err != nil && got != want {
 			t.Errorf("%q: %v with status %d, want %d", code, err, got, want)
 		}
 	}
@@ -289,7 +289,7 @@ func TestIsPerson(t *testing.T) {
 		"with a task": {map[string]string{"HIVE_AGENT": "human", "HIVE_TASK": string(one)}, false},
 	} {
 		a, _, _ := reader(tt.env)
-		if err := a.isPerson("approve"); (err == nil) != tt.want || err != nil && exitStatus(err) != exitRefused {
+		if err := a.isPerson("approve"); (err == nil) != tt.want || err != nil && exitStatus(err) != protocol.ExitRefused {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -317,7 +317,7 @@ func TestValue(t *testing.T) {
 	if v, err := a.value("--data", ""); err != nil || v != nil {
 		t.Error(v, err)
 	}
-	if _, err := a.value("--data", "{a}"); exitStatus(err) != exitUsage {
+	if _, err := a.value("--data", "{a}"); exitStatus(err) != protocol.ExitUsage {
 		t.Error(err)
 	}
 }

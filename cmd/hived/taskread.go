@@ -60,8 +60,8 @@ func soon(ctx context.Context, disk *durable.Disk, id protocol.TaskID, read func
 	if err != nil || runs {
 		return agent.Soon(ctx, id, read)
 	}
-	if err = read(); exitStatus(err) == exitNotFound {
-		return &exitError{exitNotFound, fmt.Errorf("%w; no daemon runs: a task that was sent is queued until `hived up`", err)}
+	if err = read(); exitStatus(err) == protocol.ExitNotFound {
+		return &exitError{protocol.ExitNotFound, fmt.Errorf("%w; no daemon runs: a task that was sent is queued until `hived up`", err)}
 	}
 	return err
 }

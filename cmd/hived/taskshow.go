@@ -290,7 +290,7 @@ func (a *app) taskIsCancelled() *cobra.Command {
 				v, err = findView(disk, id)
 				return err
 			}); err != nil {
-				return &exitError{exitNotFound, err} // status 1 would say no
+				return &exitError{protocol.ExitNotFound, err} // status 1 would say no
 			}
 			yes := v.CancelRequested || v.State == task.Cancelled
 			err = a.answer(cancelledJSON{id, yes, v.State}, func(p *printer) {

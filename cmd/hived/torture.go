@@ -84,7 +84,7 @@ func (a *app) torture(c *cobra.Command, f tortureFlags) error {
 	}); err != nil || r.OK() {
 		return err
 	}
-	return exitWith(exitGap, "torture found %s; the hives are in %s", number(len(r.Problems), "problem"), r.Kept)
+	return exitWith(protocol.ExitGap, "torture found %s; the hives are in %s", number(len(r.Problems), "problem"), r.Kept)
 }
 
 // quietHive gives the directory of a hive that no daemon changes: a copy that is

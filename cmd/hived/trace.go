@@ -63,7 +63,7 @@ func traceOf(ctx context.Context, disk durable.FS, name string) (*view.Trace, er
 	case errors.Is(err, view.ErrAmbiguous):
 		return nil, usageError("%s fits several ids; write more of it", protocol.Quote(name))
 	case errors.Is(err, view.ErrNotFound):
-		return nil, exitWith(exitNotFound, "the log has no message, conversation or task %s; `hived log --kind message` and `hived task list` list them", protocol.Quote(name))
+		return nil, exitWith(protocol.ExitNotFound, "the log has no message, conversation or task %s; `hived log --kind message` and `hived task list` list them", protocol.Quote(name))
 	case err != nil:
 		return nil, err
 	}

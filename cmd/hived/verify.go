@@ -32,7 +32,7 @@ func (a *app) verify(ctx context.Context, disk *durable.Disk) error {
 	if err := a.answer(r, func(p *printer) { a.report(p, r) }); err != nil || r.OK() {
 		return err
 	}
-	return exitWith(exitGap, "verify found %s; `hived repair` mends what can be mended", number(len(r.Findings), "fault"))
+	return exitWith(protocol.ExitGap, "verify found %s; `hived repair` mends what can be mended", number(len(r.Findings), "fault"))
 }
 
 // settings gives the hive's settings, or the defaults where they cannot be
