@@ -175,7 +175,7 @@ func TestMassDeletionUndone(t *testing.T) {
 		t.Helper()
 		for range 3 {
 			now = now.Add(time.Second)
-			r.agenda.scrubAll()
+			r.agenda.ScrubAll()
 			for busy := true; busy; {
 				busy, err = r.step(t.Context(), now)
 				testenv.Must(t, err)
@@ -410,7 +410,7 @@ func TestRetention(t *testing.T) {
 	h.once()
 	r, err := New(h.disk, h.config())
 	testenv.Must(t, err)
-	r.sweep(time.Now(), r.agenda.agents["alice"])
+	r.sweep(time.Now(), r.agenda.Agents["alice"])
 	testenv.Must(t, r.flush(time.Now()))
 	testenv.Must(t, r.finish(t.Context()))
 	r.events.Close()
@@ -444,11 +444,11 @@ func TestCrowded(t *testing.T) {
 	h.settings.Retention = keep
 	r, err := New(h.disk, h.config())
 	testenv.Must(t, err)
-	r.agenda.agents["alice"].swept = time.Now()
+	r.agenda.Agents["alice"].Swept = time.Now()
 	for i := range 8 { // one of them crowds it
 		h.write(fmt.Sprintf("agents/alice/outbox/%02d.json", most+i), `{"to":"bob","body":"x"}`)
 	}
-	r.agenda.scrubAll()
+	r.agenda.ScrubAll()
 	for busy := true; busy; {
 		busy, err = r.step(t.Context(), time.Now())
 		testenv.Must(t, err)
@@ -484,7 +484,7 @@ func TestDoneStaysUntilHistoryHoldsIt(t *testing.T) {
 	r, err := New(h.disk, h.config()) // whose committer does not run
 	testenv.Must(t, err)
 	steps := func() {
-		r.agenda.scrubAll()
+		r.agenda.ScrubAll()
 		for busy := true; busy; {
 			busy, err = r.step(t.Context(), time.Now())
 			testenv.Must(t, err)
@@ -494,7 +494,7 @@ func TestDoneStaysUntilHistoryHoldsIt(t *testing.T) {
 	steps()
 	want := handle()
 	wait.Until(t, "what bob handled to be seen", func() bool { steps(); return r.state.Agents["bob"].Done.Len() == 8 })
-	r.sweep(time.Now(), r.agenda.agents["bob"])
+	r.sweep(time.Now(), r.agenda.Agents["bob"])
 	steps()
 	testenv.Must(t, errors.Join(r.finish(t.Context()), r.events.Close(), r.lock.release()))
 	if diff := cmp.Diff(want, h.list("agents/bob/inbox/.done")); diff != "" {

@@ -35,10 +35,10 @@ type believed struct {
 // putRight compares the files that agents believe, once all that was decided is
 // placed.
 func (r *Router) putRight(now time.Time) {
-	if !r.agenda.root.believed || len(r.events.stuck) > 0 || len(r.decider.Pending()) > 0 {
+	if !r.agenda.Root.Believed || len(r.events.stuck) > 0 || len(r.decider.Pending()) > 0 {
 		return // what the disk is to hold is not decided, or not placed yet
 	}
-	r.agenda.root.believed = false
+	r.agenda.Root.Believed = false
 	r.believed.compare(now)
 }
 

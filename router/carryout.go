@@ -37,8 +37,8 @@ func (r *Router) heed(d decide.Decision) {
 		r.placeHive(e)
 	}
 	if e, ok := d.Event.Body.(*protocol.AgentEvent); ok {
-		r.agenda.root.agents = true
-		r.agenda.want(e.Agent)
+		r.agenda.Root.Agents = true
+		r.agenda.Want(e.Agent)
 	}
 }
 

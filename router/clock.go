@@ -68,10 +68,10 @@ func (c *clock) paused() time.Duration {
 func (r *Router) keepTime(now time.Time) {
 	if by := r.clock.jumped(); by != 0 {
 		r.decider.Record(now, &protocol.HiveEvent{Action: protocol.ClockJumped, Jump: by.Milliseconds(), Note: "the clock of the machine was set by " + by.Round(time.Second).String()})
-		r.agenda.scanAll()
+		r.agenda.ScanAll()
 	}
 	if late := r.clock.paused(); late != 0 {
 		r.decider.Record(now, &protocol.HiveEvent{Action: protocol.ClockJumped, Note: "hived did not run for " + late.Round(time.Second).String()})
-		r.agenda.scanAll()
+		r.agenda.ScanAll()
 	}
 }

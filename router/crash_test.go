@@ -418,7 +418,7 @@ func TestSealWaitsForWhatIsDecided(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	r.agenda.scrubAll()
+	r.agenda.ScrubAll()
 	disk.FailAt(1, durable.ErrNoSpace, 1, func(op faultfs.Op, name string) bool {
 		return op == faultfs.OpWrite && strings.Contains(name, "log") // it has its name since it was opened, or another
 	})
@@ -700,7 +700,7 @@ func TestOwedIsNotDeleted(t *testing.T) {
 			t.Fatal(err)
 		}
 		now = now.Add(time.Second)
-		r.agenda.scrubAll()
+		r.agenda.ScrubAll()
 		for busy := true; busy; {
 			if busy, err = r.step(t.Context(), now); err != nil {
 				t.Fatal(err)
@@ -926,7 +926,7 @@ func TestIntruderThatCannotBeMoved(t *testing.T) {
 	}
 	defer r.events.Close()
 	step := func() {
-		r.agenda.scrubAll()
+		r.agenda.ScrubAll()
 		if _, err := r.step(t.Context(), time.Now()); err != nil {
 			t.Fatal(err)
 		}
@@ -1389,7 +1389,7 @@ func TestGoneInboxCannotBeFilled(t *testing.T) {
 	pass := func() {
 		t.Helper()
 		now = now.Add(time.Second)
-		r.agenda.scrubAll()
+		r.agenda.ScrubAll()
 		for busy := true; busy; {
 			if busy, err = r.step(t.Context(), now); err != nil {
 				t.Fatal(err)
@@ -1398,8 +1398,8 @@ func TestGoneInboxCannotBeFilled(t *testing.T) {
 	}
 	pass()
 	pass()
-	if owed := r.place.Backlog().Files; owed != 2 || r.agenda.agents["bob"].listNext {
-		t.Errorf("%d files are owed, another look soon: %v", owed, r.agenda.agents["bob"].listNext)
+	if owed := r.place.Backlog().Files; owed != 2 || !r.agenda.Next().IsZero() {
+		t.Errorf("%d files are owed, another look at %v", owed, r.agenda.Next())
 	}
 	disk.Heal()
 	pass()
@@ -1455,7 +1455,7 @@ func TestFloodHearsOfTheRest(t *testing.T) {
 		switch e := ev.Body.(type) {
 		case *protocol.MessageEvent:
 			flood()
-			r.agenda.queues.outbox.add(r.agenda.agents["alice"]) // as a hint would
+			r.agenda.Queues.Outbox.Add(r.agenda.Agents["alice"]) // as a hint would
 		case *protocol.HiveEvent:
 			if e.Action == protocol.Settled && e.Through == 1 {
 				cancel()

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/hived/hived/protocol"
+	"github.com/hived/hived/router/agenda"
 )
 
 // massDeletion is how many messages may vanish from one inbox at once before
@@ -20,41 +21,41 @@ const lockWatched = 10 * time.Second
 // agent: not when a person is at work in the repository, and not when very
 // many are gone at once, unless a second look finds all else sound and the agent
 // was heard of in between, or somebody said so.
-func (r *Router) believeDeletion(now time.Time, a *attention, files []string) (bool, error) {
+func (r *Router) believeDeletion(now time.Time, a *agenda.Agent, files []string) (bool, error) {
 	if r.git.usable() {
 		if c, ours := r.git.workTree(now); !ours {
 			if c.Own() && (c.IndexLocked.IsZero() || now.Sub(c.IndexLocked).Abs() < lockWatched) {
-				r.agenda.again(a, r.git.unlocked()) // no hint tells when the lock is gone
+				r.agenda.Again(a, r.git.unlocked()) // no hint tells when the lock is gone
 			}
 			return false, nil
 		}
 		if slices.ContainsFunc(files, func(file string) bool {
-			l, _ := r.state.Agents[a.id].Inbox.Get(file)
-			return r.git.takenOut(l.Of, protocol.InboxDir(a.id)+"/"+file)
+			l, _ := r.state.Agents[a.ID].Inbox.Get(file)
+			return r.git.takenOut(l.Of, protocol.InboxDir(a.ID)+"/"+file)
 		}) {
 			r.place.Restore()
 			return false, nil
 		}
 	}
-	agent, n := r.state.Agents[a.id], len(files)
+	agent, n := r.state.Agents[a.ID], len(files)
 	// Who brings them back does so one after the other: the last of them are as
 	// little deleted as all were together.
 	if n <= massDeletion && agent.Missing == 0 || agent.Believed {
 		return true, nil
 	}
-	if a.doubted.IsZero() {
-		a.doubted = now
+	if a.Doubted.IsZero() {
+		a.Doubted = now
 	}
-	second := a.doubted.Add(r.cfg.Settings.Settle)
+	second := a.Doubted.Add(r.cfg.Settings.Settle)
 	switch {
 	case now.Before(second):
-		r.agenda.again(a, second)
-	case a.acted.After(a.doubted) && r.onlyDoubt(a):
+		r.agenda.Again(a, second)
+	case a.Acted.After(a.Doubted) && r.onlyDoubt(a):
 		return true, nil
 	default:
 		r.alerts.once(now, &protocol.AlertEvent{
-			Code: protocol.CodeMassDeletion, Agent: a.id, Path: protocol.InboxDir(a.id),
-			Text: fmt.Sprintf("%d messages vanished at once from the inbox of %s; they still count as unread", n, a.id),
+			Code: protocol.CodeMassDeletion, Agent: a.ID, Path: protocol.InboxDir(a.ID),
+			Text: fmt.Sprintf("%d messages vanished at once from the inbox of %s; they still count as unread", n, a.ID),
 		})
 	}
 	return false, r.missing(now, a, n)
@@ -62,29 +63,29 @@ func (r *Router) believeDeletion(now time.Time, a *attention, files []string) (b
 
 // missing records how many messages are gone and not believed to be deleted:
 // they do not fill the inbox.
-func (r *Router) missing(now time.Time, a *attention, n int) error {
+func (r *Router) missing(now time.Time, a *agenda.Agent, n int) error {
 	if n == 0 {
-		a.doubted = time.Time{}
-		r.alerts.over(protocol.CodeMassDeletion, a.id, protocol.InboxDir(a.id))
+		a.Doubted = time.Time{}
+		r.alerts.over(protocol.CodeMassDeletion, a.ID, protocol.InboxDir(a.ID))
 	}
-	if r.state.Agents[a.id].Missing == n {
+	if r.state.Agents[a.ID].Missing == n {
 		return nil
 	}
 	ready, err := r.newFormat(now)
 	if ready {
-		r.decider.Record(now, &protocol.AgentEvent{Agent: a.id, Action: protocol.InboxMissing, Count: n})
+		r.decider.Record(now, &protocol.AgentEvent{Agent: a.ID, Action: protocol.InboxMissing, Count: n})
 	}
 	return err
 }
 
 // onlyDoubt tells whether nothing is missing from any other inbox: whoever lost
 // several did not have its agents delete the messages.
-func (r *Router) onlyDoubt(a *attention) bool {
+func (r *Router) onlyDoubt(a *agenda.Agent) bool {
 	if r.place.Backlog().Inboxes > 0 {
 		return false
 	}
-	for _, b := range r.agenda.agents {
-		if b != a && (!b.doubted.IsZero() || r.state.Agents[b.id].Missing > 0) {
+	for _, b := range r.agenda.Agents {
+		if b != a && (!b.Doubted.IsZero() || r.state.Agents[b.ID].Missing > 0) {
 			return false
 		}
 	}
@@ -93,7 +94,7 @@ func (r *Router) onlyDoubt(a *attention) bool {
 
 // hears takes note of what an agent did itself.
 func (r *Router) hears(ev protocol.Event) {
-	if a := r.agenda.agents[ev.Refs().By]; a != nil {
-		a.acted = ev.TS
+	if a := r.agenda.Agents[ev.Refs().By]; a != nil {
+		a.Acted = ev.TS
 	}
 }

@@ -22,7 +22,7 @@ import (
 func fullInbox(t *testing.T, messages int, edit func(*Config)) *looker {
 	t.Helper()
 	l := newLooker(t, 4, attentive{}, edit)
-	l.agenda.scrubAll()
+	l.agenda.ScrubAll()
 	l.steps()
 	for i := range messages {
 		l.sends("alice", fmt.Sprintf("%03d", i), `{"to":["bob","a000"],"body":"x"}`)
@@ -38,7 +38,7 @@ func (l *looker) bob() *ledger.Agent { return l.state.Agents["bob"] }
 func (l *looker) sends(from protocol.AgentID, name, text string) {
 	l.Helper()
 	put(l.T, l.disk.FS, protocol.OutboxDir(from)+"/"+name+".json", text)
-	l.agenda.hints(l.now, []mailbox.Hint{{Agent: from, Part: mailbox.PartOutbox}})
+	l.agenda.Hints(l.now, []mailbox.Hint{{Agent: from, Part: mailbox.PartOutbox}})
 	l.steps()
 }
 
@@ -197,7 +197,7 @@ func TestPutBack(t *testing.T) {
 			l.looksAt(nothing)
 			if killed {
 				put(t, l.disk.FS, "agents/human/outbox/order.json", `{"to":"hive","event":"inbox-put-back","data":{"agent":"bob"}}`)
-				l.agenda.hints(l.now, []mailbox.Hint{{Agent: "human", Part: mailbox.PartOutbox}})
+				l.agenda.Hints(l.now, []mailbox.Hint{{Agent: "human", Part: mailbox.PartOutbox}})
 				if _, _, err := l.intake.take(t.Context(), l.now); err != nil {
 					t.Fatal(err)
 				}

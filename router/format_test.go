@@ -101,7 +101,7 @@ func TestNewFormatWaitsForRoom(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer r.events.Close()
-	r.agenda.scrubAll()
+	r.agenda.ScrubAll()
 	disk.FailAt(1, durable.ErrNoSpace, 3, func(op faultfs.Op, name string) bool {
 		return op == faultfs.OpWrite && strings.HasSuffix(name, "log.new")
 	})

@@ -1,6 +1,8 @@
 package router
 
 import (
+	"time"
+
 	"github.com/go-json-experiment/json"
 
 	"github.com/hived/hived/protocol"
@@ -22,3 +24,6 @@ func codeOf(e *protocol.MessageEvent) string {
 	}
 	return m.Data.Code
 }
+
+// at is a moment of tests.
+func at(ms int) time.Time { return time.UnixMilli(int64(1_000_000_000 + ms)) }

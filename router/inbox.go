@@ -7,16 +7,17 @@ import (
 
 	"github.com/hived/hived/mailbox"
 	"github.com/hived/hived/protocol"
+	"github.com/hived/hived/router/agenda"
 )
 
 // inboxes notices what left the inboxes, and what does not belong there.
 func (r *Router) inboxes(now time.Time) error {
-	for range r.agenda.perStep() {
-		a := r.agenda.queues.inbox.take()
+	for range r.agenda.PerStep() {
+		a := r.agenda.Queues.Inbox.Take()
 		if a == nil {
 			break
 		}
-		a.listed = now
+		a.Listed = now
 		if err := r.inbox(now, a); err != nil {
 			return err
 		}
@@ -24,26 +25,26 @@ func (r *Router) inboxes(now time.Time) error {
 	return nil
 }
 
-func (r *Router) inbox(now time.Time, a *attention) error {
-	agent := r.state.Agents[a.id]
+func (r *Router) inbox(now time.Time, a *agenda.Agent) error {
+	agent := r.state.Agents[a.ID]
 	if agent == nil {
 		return nil
 	}
 	expected := func(file string) bool { _, ok := agent.Inbox.Get(file); return ok }
-	scan, err := r.boxes.Inbox(a.id, now, agent.Inbox.Names(), a.force)
+	scan, err := r.boxes.Inbox(a.ID, now, agent.Inbox.Names(), a.Force)
 	if err != nil {
-		r.alerts.once(now, &protocol.AlertEvent{Code: protocol.CodeUnreadable, Agent: a.id, Path: protocol.InboxDir(a.id), Text: err.Error()})
+		r.alerts.once(now, &protocol.AlertEvent{Code: protocol.CodeUnreadable, Agent: a.ID, Path: protocol.InboxDir(a.ID), Text: err.Error()})
 		return nil //nolint:nilerr // one agent's trouble stops no other
 	}
 	if scan.Vanished {
 		return r.inboxGone(now, a)
 	}
-	r.alerts.over(protocol.CodeInboxGone, a.id, protocol.InboxDir(a.id))
+	r.alerts.over(protocol.CodeInboxGone, a.ID, protocol.InboxDir(a.ID))
 	if scan.Broken {
-		r.attend(now, a.id)
+		r.attend(now, a.ID)
 	}
-	r.agenda.again(a, scan.Again)
-	scan.Handled = slices.DeleteFunc(scan.Handled, func(h mailbox.Handled) bool { return r.place.Doubtful(a.id, h) })
+	r.agenda.Again(a, scan.Again)
+	scan.Handled = slices.DeleteFunc(scan.Handled, func(h mailbox.Handled) bool { return r.place.Doubtful(a.ID, h) })
 	var deleted []string
 	for _, h := range scan.Handled {
 		if h.How == protocol.HowDeleted {
@@ -63,16 +64,16 @@ func (r *Router) inbox(now time.Time, a *attention) error {
 		switch {
 		case !expected(h.File):
 		case h.How == protocol.HowDone:
-			r.done(now, a.id, h)
+			r.done(now, a.ID, h)
 		case believe:
-			r.decider.Handled(now, a.id, h.File, h.How)
+			r.decider.Handled(now, a.ID, h.File, h.How)
 		}
 	}
 	for _, file := range scan.Unexpected {
-		r.unexpected(now, a.id, file)
+		r.unexpected(now, a.ID, file)
 	}
-	if a.force {
-		a.force = false // unless something there has to rest first
+	if a.Force {
+		a.Force = false // unless something there has to rest first
 		r.alteredIn(now, a)
 	}
 	return nil
@@ -86,17 +87,17 @@ func (r *Router) done(now time.Time, id protocol.AgentID, h mailbox.Handled) {
 }
 
 // inboxGone fills an inbox that vanished (spec §4.7).
-func (r *Router) inboxGone(now time.Time, a *attention) error {
-	if _, err := r.boxes.Ensure(a.id); err != nil {
-		r.alerts.once(now, &protocol.AlertEvent{Code: protocol.CodeInboxGone, Agent: a.id, Path: protocol.InboxDir(a.id), Text: "make the inbox of " + string(a.id) + " again: " + err.Error()})
+func (r *Router) inboxGone(now time.Time, a *agenda.Agent) error {
+	if _, err := r.boxes.Ensure(a.ID); err != nil {
+		r.alerts.once(now, &protocol.AlertEvent{Code: protocol.CodeInboxGone, Agent: a.ID, Path: protocol.InboxDir(a.ID), Text: "make the inbox of " + string(a.ID) + " again: " + err.Error()})
 		return nil //nolint:nilerr // one agent\'s trouble stops no other
 	}
-	r.watch.Add(a.id)
+	r.watch.Add(a.ID)
 	r.alerts.once(now, &protocol.AlertEvent{
-		Code: protocol.CodeInboxGone, Agent: a.id, Path: protocol.InboxDir(a.id),
-		Text: fmt.Sprintf("the inbox of %s vanished; it was made again with its %d unread messages", a.id, r.state.Agents[a.id].Inbox.Len()),
+		Code: protocol.CodeInboxGone, Agent: a.ID, Path: protocol.InboxDir(a.ID),
+		Text: fmt.Sprintf("the inbox of %s vanished; it was made again with its %d unread messages", a.ID, r.state.Agents[a.ID].Inbox.Len()),
 	})
-	r.place.Refill(a.id)
+	r.place.Refill(a.ID)
 	return nil
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/hived/hived/ledger"
 	"github.com/hived/hived/mailbox"
 	"github.com/hived/hived/protocol"
+	"github.com/hived/hived/router/agenda"
 	"github.com/hived/hived/router/decide"
 	"github.com/hived/hived/router/place"
 	"github.com/hived/hived/task"
@@ -24,7 +25,7 @@ const (
 // intake takes messages out of outboxes to the decider: of each agent in its turn,
 // a batch in one step, and some of the next while that becomes durable.
 type intake struct {
-	agenda     *agenda
+	agenda     *agenda.Agenda
 	boxes      *mailbox.Boxes
 	state      *ledger.State
 	decider    *decide.Decider
@@ -54,13 +55,13 @@ type batcher interface {
 // take takes in messages, in turns, until the batch is full. It reports whether
 // there are more, and returns when it had read the last.
 func (in *intake) take(ctx context.Context, now time.Time) (more bool, read time.Time, err error) {
-	if in.agenda.queues.outbox.len() == 0 {
+	if len(in.agenda.Queues.Outbox.Waiting) == 0 {
 		return false, now, nil
 	}
 	if ready, err := in.archiveTaken(now); !ready {
 		return false, now, err
 	}
-	n := in.agenda.queues.outbox.len()
+	n := len(in.agenda.Queues.Outbox.Waiting)
 	slice := sliceOf(n)
 	for n > 0 {
 		room := batchEvents - len(in.decider.Pending())
@@ -72,7 +73,7 @@ func (in *intake) take(ctx context.Context, now time.Time) (more bool, read time
 		group := in.senders(take)
 		ids := make([]protocol.AgentID, len(group))
 		for i, a := range group {
-			ids[i] = a.id
+			ids[i] = a.ID
 		}
 		scans := in.scans(ids, now, slice)
 		if slices.ContainsFunc(scans, func(s mailbox.AgentScan) bool { return len(s.Arrivals) > 0 }) {
@@ -90,7 +91,7 @@ func (in *intake) take(ctx context.Context, now time.Time) (more bool, read time
 			}
 		}
 	}
-	return in.agenda.queues.outbox.len() > 0, now, nil
+	return len(in.agenda.Queues.Outbox.Waiting) > 0, now, nil
 }
 
 // archiveTaken carries out what was taken in before in the same step: a new listing
@@ -104,10 +105,10 @@ func (in *intake) archiveTaken(now time.Time) (ready bool, err error) {
 }
 
 // putOff makes outboxes due anew that were read in vain.
-func (in *intake) putOff(group []*attention) {
+func (in *intake) putOff(group []*agenda.Agent) {
 	for _, a := range group {
-		in.boxes.Forget(a.id)
-		in.agenda.queues.outbox.add(a)
+		in.boxes.Forget(a.ID)
+		in.agenda.Queues.Outbox.Add(a)
 	}
 }
 
@@ -126,7 +127,7 @@ func (in *intake) scans(ids []protocol.AgentID, now time.Time, slice int) []mail
 			continue
 		}
 		if !in.boxes.Listed(id) {
-			in.agenda.agents[id].began = in.state.Tasks.Moment(now)
+			in.agenda.Agents[id].Began = in.state.Tasks.Moment(now)
 		}
 		rest, at = append(rest, id), append(at, i)
 	}
@@ -151,15 +152,15 @@ func (in *intake) readAhead(now time.Time, list []decide.Decision) (wait func())
 			bytes += len(d.Arrival.Raw)
 		}
 	}
-	n := in.agenda.queues.outbox.len()
-	if n == 0 || bytes > aheadBytes || in.agenda.stopping {
+	n := len(in.agenda.Queues.Outbox.Waiting)
+	if n == 0 || bytes > aheadBytes || in.agenda.Stopping {
 		return func() {}
 	}
 	slice := sliceOf(n)
 	var ids []protocol.AgentID
-	for _, a := range in.agenda.queues.outbox.list[:min(n, (batchEvents+slice-1)/slice)] {
-		if _, read := in.ahead[a.id]; !read && in.maySend(a.id) && in.boxes.Listed(a.id) {
-			ids = append(ids, a.id)
+	for _, a := range in.agenda.Queues.Outbox.Waiting[:min(n, (batchEvents+slice-1)/slice)] {
+		if _, read := in.ahead[a.ID]; !read && in.maySend(a.ID) && in.boxes.Listed(a.ID) {
+			ids = append(ids, a.ID)
 		}
 	}
 	if len(ids) == 0 {
@@ -182,17 +183,17 @@ func (in *intake) maySend(id protocol.AgentID) bool {
 
 // senders takes up to n agents whose turn it is and who may send. What lets the
 // others go on makes them due again.
-func (in *intake) senders(n int) []*attention {
-	var list []*attention
+func (in *intake) senders(n int) []*agenda.Agent {
+	var list []*agenda.Agent
 	for range n {
-		a := in.agenda.queues.outbox.take()
-		if in.maySend(a.id) {
+		a := in.agenda.Queues.Outbox.Take()
+		if in.maySend(a.ID) {
 			list = append(list, a)
 			continue
 		}
-		if _, read := in.ahead[a.id]; read { // until it may, the files can change
-			delete(in.ahead, a.id)
-			in.boxes.Forget(a.id)
+		if _, read := in.ahead[a.ID]; read { // until it may, the files can change
+			delete(in.ahead, a.ID)
+			in.boxes.Forget(a.ID)
 		}
 	}
 	return list
@@ -201,40 +202,40 @@ func (in *intake) senders(n int) []*attention {
 // heard reports whether all that an agent had put into its outbox at a moment was
 // taken in. Where it does not know it makes the outbox due.
 func (in *intake) heard(id protocol.AgentID, at task.Moment) bool {
-	a := in.agenda.agents[id]
-	if a == nil || !in.maySend(id) || a.heard >= at {
+	a := in.agenda.Agents[id]
+	if a == nil || !in.maySend(id) || a.Heard >= at {
 		return true
 	}
-	in.agenda.queues.outbox.add(a)
+	in.agenda.Queues.Outbox.Add(a)
 	in.asked = true
 	return false
 }
 
 // outbox decides what becomes of the files that were found in one outbox.
-func (in *intake) outbox(now time.Time, a *attention, scan mailbox.AgentScan) error {
+func (in *intake) outbox(now time.Time, a *agenda.Agent, scan mailbox.AgentScan) error {
 	if !scan.More {
-		a.heard = a.began
+		a.Heard = a.Began
 	}
 	if scan.Err != nil {
-		in.alerts.once(now, &protocol.AlertEvent{Code: protocol.CodeUnreadable, Agent: a.id, Path: protocol.OutboxDir(a.id), Text: scan.Err.Error()})
+		in.alerts.once(now, &protocol.AlertEvent{Code: protocol.CodeUnreadable, Agent: a.ID, Path: protocol.OutboxDir(a.ID), Text: scan.Err.Error()})
 		return nil //nolint:nilerr // one agent's trouble stops no other
 	}
-	if in.boxes.Unread(a.id) { // and not scan.More, which may have been read ahead of a hint
-		in.agenda.queues.outbox.add(a)
+	if in.boxes.Unread(a.ID) { // and not scan.More, which may have been read ahead of a hint
+		in.agenda.Queues.Outbox.Add(a)
 	}
 	if scan.Broken {
-		in.loop.attend(now, a.id)
+		in.loop.attend(now, a.ID)
 	}
-	in.agenda.again(a, scan.Again)
+	in.agenda.Again(a, scan.Again)
 	for _, x := range scan.Arrivals {
 		if in.place.Archive(x) {
 			continue
 		}
-		if !in.maySend(a.id) { // a command of this batch holds it
-			in.boxes.Forget(a.id)
+		if !in.maySend(a.ID) { // a command of this batch holds it
+			in.boxes.Forget(a.ID)
 			return nil
 		}
-		x.Behind = in.heldBack[a.id] && in.boxes.Marked(a.id)
+		x.Behind = in.heldBack[a.ID] && in.boxes.Marked(a.ID)
 		wait, err := in.decider.Arrival(now, in.suspect.accuse(x))
 		if err != nil {
 			return suspectFile(in.disk, x, err)
@@ -248,7 +249,7 @@ func (in *intake) outbox(now time.Time, a *attention, scan mailbox.AgentScan) er
 		}
 	}
 	for _, s := range scan.Strays {
-		if err := in.decider.Stray(now, a.id, s); err != nil {
+		if err := in.decider.Stray(now, a.ID, s); err != nil {
 			return err
 		}
 	}
@@ -267,7 +268,7 @@ func (in *intake) letOut() {
 		if a := in.state.Agents[id]; a == nil || !a.Stopped {
 			delete(in.heldBack, id)
 			in.boxes.Forget(id)
-			in.agenda.want(id)
+			in.agenda.Want(id)
 		}
 	}
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/hived/hived/ledger"
 	"github.com/hived/hived/mailbox"
 	"github.com/hived/hived/protocol"
+	"github.com/hived/hived/router/agenda"
 )
 
 // tally counts operations on a disk.
@@ -144,8 +145,8 @@ func (l *looker) pass() {
 // settle rescans, a minute apart, until everything was looked at.
 func (l *looker) settle() {
 	l.Helper()
-	l.agenda.scrubAll()
-	for range 2 * scrubEvery {
+	l.agenda.ScrubAll()
+	for range 2 * agenda.ScrubEvery {
 		l.steps()
 		l.now = l.now.Add(time.Minute)
 		l.pass()
@@ -177,7 +178,7 @@ func TestQuietRescan(t *testing.T) {
 		t.Run(fmt.Sprint(n, " agents"), func(t *testing.T) {
 			l := newLooker(t, n, attentive{}, nil)
 			l.settle()
-			for range scrubEvery - 1 {
+			for range agenda.ScrubEvery - 1 {
 				if used, want := l.used(l.pass), (tally{stats: 3*n + 5 + 1, lists: 1, opens: 2}); used != want {
 					t.Errorf("a quiet rescan cost %+v, want %+v", used, want)
 				}
@@ -195,7 +196,7 @@ func TestOneMessageCostsTheSameAmongMany(t *testing.T) {
 		l.settle()
 		put(t, l.disk.FS, "agents/alice/outbox/1.json", `{"to":"bob","body":"x"}`)
 		used := l.used(func() {
-			l.agenda.hints(l.now, []mailbox.Hint{{Agent: "alice", Part: mailbox.PartOutbox}})
+			l.agenda.Hints(l.now, []mailbox.Hint{{Agent: "alice", Part: mailbox.PartOutbox}})
 			l.steps()
 		})
 		l.equal("unread", unread(t, l.disk.FS, "bob"), 1)
@@ -231,7 +232,7 @@ func TestTurnsAreBounded(t *testing.T) {
 	disk := unreadEverywhere(t, agents, messages)
 	found := 0
 	l := lookAgain(t, disk, attentive{}, func(cfg *Config) {
-		cfg.Settings.Rescan = perRescan * time.Second / filesPerSecond
+		cfg.Settings.Rescan = perRescan * time.Second / agenda.FilesPerSecond
 		cfg.Settings.Settle = time.Millisecond
 		cfg.OnEvent = func(ev protocol.Event) {
 			if q, ok := ev.Body.(*protocol.QuarantineEvent); ok && q.Code == protocol.CodeAltered {
@@ -240,7 +241,7 @@ func TestTurnsAreBounded(t *testing.T) {
 		}
 	})
 	l.settle()
-	for len(l.agenda.scrub.list) > 0 {
+	for l.agenda.Scrubbing() {
 		l.pass()
 	}
 	list, err := disk.ReadDir("agents/bob/inbox")
@@ -283,11 +284,11 @@ func TestStartWithOutboxes(t *testing.T) {
 			reads++
 		}
 	}
-	l.agenda.scrubAll()
+	l.agenda.ScrubAll()
 	l.steps()
 	l.equal("delivered", delivered, true)
 	l.equal("unread files read before that", early, 0)
-	for len(l.agenda.scrub.list) > 0 {
+	for l.agenda.Scrubbing() {
 		l.pass()
 	}
 	if reads < 5*97 {
@@ -300,19 +301,18 @@ func TestStartWithOutboxes(t *testing.T) {
 func TestQuietAgentsAreNotPolled(t *testing.T) {
 	l := newLooker(t, 20, noWatcher{}, func(cfg *Config) { cfg.Settings.Rescan = 10 * time.Second })
 	l.settle()
-	l.equal("polled after many quiet looks", len(l.agenda.timers), 0)
+	l.equal("polled after many quiet looks", l.agenda.Next(), time.Time{})
 	put(t, l.disk.FS, "agents/alice/outbox/1.json", `{"to":"bob","body":"x"}`)
-	l.agenda.scanAll()
+	l.agenda.ScanAll()
 	l.steps()
-	var polled []protocol.AgentID
-	for _, a := range l.agenda.timers {
-		polled = append(polled, a.id)
-		l.equal("the next look", a.due.Sub(l.now), pollFast)
-	}
-	l.equal("polled", polled, []protocol.AgentID{"alice"})
+	l.equal("the next look", l.agenda.Next().Sub(l.now), agenda.PollFast)
 	var times []time.Duration
-	for begin := l.now; len(l.agenda.timers) > 0; l.steps() {
-		l.now = l.agenda.timers[0].due
+	for begin := l.now; !l.agenda.Next().IsZero(); l.steps() {
+		l.now = l.agenda.Next()
+		l.agenda.Due(l.now)
+		for _, a := range l.agenda.Queues.Moved.Waiting {
+			l.equal("polled", a.ID, protocol.AgentID("alice"))
+		}
 		times = append(times, l.now.Sub(begin))
 		if len(times) > 100 {
 			t.Fatal("the polling does not end")
@@ -392,7 +392,7 @@ func TestReadAhead(t *testing.T) {
 		t.Fatal(err) // in place, so that no directory tells
 	}
 	r.state.Agents["alice"].Status = ledger.Active
-	r.agenda.want("alice")
+	r.agenda.Want("alice")
 	for range files / batchPerTurn {
 		step()
 	}
@@ -419,9 +419,9 @@ func TestHintsAreHeardBesideAnything(t *testing.T) {
 	for range 64 { // which of the two comes first is a matter of chance
 		r.git.forced <- nil
 		heard.hints <- []mailbox.Hint{{Part: mailbox.PartRoot}}
-		r.agenda.root.own = false
+		r.agenda.Root.Own = false
 		testenv.Must(t, r.wait(t.Context(), nil, time.Hour))
-		if !r.agenda.root.own {
+		if !r.agenda.Root.Own {
 			t.Fatal("a hint waits for the next step")
 		}
 		select {
@@ -438,15 +438,15 @@ func TestHintDuringARound(t *testing.T) {
 	const files = batchEvents + 100
 	hint := []mailbox.Hint{{Agent: "alice", Part: mailbox.PartOutbox}}
 	for name, hear := range map[string]func(l *looker){
-		"a hint":                  func(l *looker) { l.agenda.hints(l.now, hint) },
-		"hints were lost":         func(l *looker) { l.agenda.hints(l.now, []mailbox.Hint{{Overflow: true}}) },
-		"its own directory moved": func(l *looker) { l.agenda.hints(l.now, []mailbox.Hint{{Agent: "alice", Part: mailbox.PartOwn}}) },
+		"a hint":                  func(l *looker) { l.agenda.Hints(l.now, hint) },
+		"hints were lost":         func(l *looker) { l.agenda.Hints(l.now, []mailbox.Hint{{Overflow: true}}) },
+		"its own directory moved": func(l *looker) { l.agenda.Hints(l.now, []mailbox.Hint{{Agent: "alice", Part: mailbox.PartOwn}}) },
 		"a hint while it is on hold": func(l *looker) {
 			l.state.Agents["alice"].Status = ledger.OnHold
-			l.agenda.hints(l.now, hint)
+			l.agenda.Hints(l.now, hint)
 			l.steps()
 			l.state.Agents["alice"].Status = ledger.Active
-			l.agenda.want("alice")
+			l.agenda.Want("alice")
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -455,7 +455,7 @@ func TestHintDuringARound(t *testing.T) {
 			for i := range files {
 				put(t, l.disk.FS, fmt.Sprintf("agents/alice/outbox/%03d.json", i), `{"to":"bob","body":"x"}`)
 			}
-			l.agenda.hints(l.now, hint)
+			l.agenda.Hints(l.now, hint)
 			if _, err := l.step(t.Context(), l.now); err != nil {
 				t.Fatal(err)
 			}

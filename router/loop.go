@@ -20,7 +20,7 @@ const hearing = time.Millisecond
 // and the pass is the truth (spec §3.1).
 func (r *Router) loop(ctx context.Context) error {
 	defer close(r.reads.over)
-	r.agenda.scrubAll()
+	r.agenda.ScrubAll()
 	rescan := time.NewTicker(r.cfg.Settings.Rescan)
 	defer rescan.Stop()
 	passes := 0
@@ -39,7 +39,7 @@ func (r *Router) loop(ctx context.Context) error {
 			if passes++; passes > 1 {
 				return nil
 			}
-			r.agenda.scrubAll()
+			r.agenda.ScrubAll()
 			continue
 		}
 		if err := r.wait(ctx, rescan.C, r.nextWake(r.clock.now())); err != nil {
@@ -62,18 +62,18 @@ func (r *Router) idle() bool {
 	if r.place.Backlog().Files > 0 || r.events.full() {
 		return false
 	}
-	return r.agenda.settled()
+	return r.agenda.Settled()
 }
 
 // nextWake returns how long nothing is due.
 func (r *Router) nextWake(now time.Time) time.Duration {
 	next := now.Add(r.cfg.Settings.Rescan)
-	times := []time.Time{r.agenda.next(), r.sync.due(r.state.Settled), r.decider.Next(now)}
+	times := []time.Time{r.agenda.Next(), r.sync.due(r.state.Settled), r.decider.Next(now)}
 	if r.news() {
 		times = append(times, r.told.Add(time.Second))
 	}
 	for _, t := range times {
-		if sooner(t, next) {
+		if !t.IsZero() && t.Before(next) {
 			next = t
 		}
 	}
@@ -92,14 +92,14 @@ func (r *Router) wait(ctx context.Context, rescan <-chan time.Time, most time.Du
 	defer func() { // what was sent does not wait because something else came as well
 		select {
 		case list := <-r.watch.Hints():
-			r.agenda.hints(time.Now(), list)
+			r.agenda.Hints(time.Now(), list)
 		default:
 		}
 	}()
 	select {
 	case <-ctx.Done():
 	case list := <-r.watch.Hints():
-		r.agenda.hints(time.Now(), list)
+		r.agenda.Hints(time.Now(), list)
 	case <-timer.C:
 	case <-rescan:
 		return r.rescan()
@@ -133,7 +133,7 @@ func (r *Router) step(ctx context.Context, now time.Time) (busy bool, err error)
 	}
 	r.keepTime(now)
 	r.intake.letOut()
-	r.agenda.due(now)
+	r.agenda.Due(now)
 	if err := r.roster(now); err != nil {
 		return false, err
 	}
@@ -161,8 +161,8 @@ func (r *Router) step(ctx context.Context, now time.Time) (busy bool, err error)
 	}
 	refilling, filled := r.place.Retry(now)
 	for _, id := range filled {
-		if a := r.agenda.agents[id]; a != nil {
-			r.agenda.wantInbox(now, a)
+		if a := r.agenda.Agents[id]; a != nil {
+			r.agenda.WantInbox(now, a)
 		}
 	}
 	r.putRight(now)
@@ -173,7 +173,7 @@ func (r *Router) step(ctx context.Context, now time.Time) (busy bool, err error)
 	if r.events.unsealed {
 		return false, nil
 	}
-	return more || r.agenda.waits() || r.agenda.queues.own.len() > 0 && r.git.undisturbed() || len(r.decider.Pending()) > 0 || wrote && r.agenda.root.agents, nil
+	return more || r.agenda.Waits() || len(r.agenda.Queues.Own.Waiting) > 0 && r.git.undisturbed() || len(r.decider.Pending()) > 0 || wrote && r.agenda.Root.Agents, nil
 }
 
 // threads does what is due with threads that were stopped.

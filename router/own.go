@@ -15,6 +15,7 @@ import (
 	"github.com/hived/hived/ledger"
 	"github.com/hived/hived/mailbox"
 	"github.com/hived/hived/protocol"
+	"github.com/hived/hived/router/agenda"
 )
 
 // How much of agents' own files is versioned (spec §6): one version of each a
@@ -30,7 +31,7 @@ type ownFiles struct {
 	disk     durable.FS
 	boxes    *mailbox.Boxes
 	state    *ledger.State
-	agenda   *agenda
+	agenda   *agenda.Agenda
 	alerts   *alerts
 	git      *gitWatch
 	record   func(time.Time, protocol.Body) // as an event
@@ -41,16 +42,16 @@ type ownFiles struct {
 
 // scan records new versions of all that is due.
 func (o *ownFiles) scan(now time.Time) {
-	if !o.agenda.root.own && o.agenda.queues.own.len() == 0 || !o.git.undisturbed() {
+	if !o.agenda.Root.Own && len(o.agenda.Queues.Own.Waiting) == 0 || !o.git.undisturbed() {
 		return
 	}
-	if o.agenda.root.own {
-		o.agenda.root.own = false
+	if o.agenda.Root.Own {
+		o.agenda.Root.Own = false
 		board, err := o.boxes.Board(now)
 		o.found(now, nil, board, err)
 	}
-	for range o.agenda.perStep() {
-		a := o.agenda.queues.own.take()
+	for range o.agenda.PerStep() {
+		a := o.agenda.Queues.Own.Take()
 		if a == nil {
 			return
 		}
@@ -60,20 +61,20 @@ func (o *ownFiles) scan(now time.Time) {
 
 // scanOf records new versions of one agent's own files. It returns how many files
 // it looked at.
-func (o *ownFiles) scanOf(now time.Time, a *attention) int {
-	files, err := o.boxes.OwnFiles(a.id, now)
+func (o *ownFiles) scanOf(now time.Time, a *agenda.Agent) int {
+	files, err := o.boxes.OwnFiles(a.ID, now)
 	o.found(now, a, files, err)
 	return files.Looked
 }
 
 // found records what a scan found of an agent, or of nobody.
-func (o *ownFiles) found(now time.Time, a *attention, files mailbox.Own, err error) {
+func (o *ownFiles) found(now time.Time, a *agenda.Agent, files mailbox.Own, err error) {
 	if err != nil {
 		o.log.Warn("cannot list own files", slog.String("error", err.Error()))
 	}
 	owner := protocol.AgentID("")
 	if a != nil {
-		owner = a.id
+		owner = a.ID
 	}
 	for _, p := range files.Gone {
 		if _, ever := o.state.Files[p]; ever {
@@ -83,7 +84,7 @@ func (o *ownFiles) found(now time.Time, a *attention, files mailbox.Own, err err
 	for _, f := range files.Changed {
 		if wait := o.version(now, owner, f); !wait.IsZero() {
 			o.boxes.Postpone(owner, f.Path)
-			o.agenda.lateOwn(a, wait)
+			o.agenda.LateOwn(a, wait)
 		}
 	}
 }
@@ -119,7 +120,7 @@ func (o *ownFiles) version(now time.Time, owner protocol.AgentID, f mailbox.OwnF
 // late returns when a changed file may be recorded; zero: now. A file that is
 // being written rests first, so that no half of it becomes a version.
 func (o *ownFiles) late(now time.Time, f mailbox.OwnFile, known ledger.FileVersion) time.Time {
-	if o.agenda.stopping {
+	if o.agenda.Stopping {
 		return time.Time{}
 	}
 	late := f.Info.ModTime.Add(o.settle)

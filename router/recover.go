@@ -43,7 +43,7 @@ func (r *Router) recover(found eventlog.Recovery) error {
 		r.git.Pause(r.state.GitPaused)
 		r.git.CatchUp(r.state.Seq)
 	}
-	r.agenda.root.agents, r.agenda.root.own = true, true
+	r.agenda.Root.Agents, r.agenda.Root.Own = true, true
 	if err := r.roster(now); err != nil {
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/hived/hived/internal/testenv"
 	"github.com/hived/hived/mailbox"
 	"github.com/hived/hived/protocol"
+	"github.com/hived/hived/router/agenda"
 )
 
 // portion is how many messages one step puts back into inboxes that vanished.
@@ -20,7 +21,7 @@ func vanish(l *looker, ids ...protocol.AgentID) {
 	l.Helper()
 	for _, id := range ids {
 		testenv.Must(l, l.disk.FS.Rename(protocol.InboxDir(id), protocol.AgentDir(id)+"/gone"))
-		l.agenda.hints(l.now, []mailbox.Hint{{Agent: id, Part: mailbox.PartOwn}})
+		l.agenda.Hints(l.now, []mailbox.Hint{{Agent: id, Part: mailbox.PartOwn}})
 	}
 }
 
@@ -31,7 +32,7 @@ func TestRefillInPortions(t *testing.T) {
 	l := lookAgain(t, unreadEverywhere(t, 6, messages), attentive{}, nil)
 	l.settle()
 	vanish(l, "bob", numbered(0))
-	l.now = l.now.Add(inboxEvery)
+	l.now = l.now.Add(agenda.InboxEvery)
 	opened := 0
 	l.disk.opened = func(name string) {
 		if strings.HasPrefix(name, protocol.PathLog) {
@@ -47,7 +48,7 @@ func TestRefillInPortions(t *testing.T) {
 		if steps > 0 {
 			mail++
 			put(t, l.disk.FS, fmt.Sprintf("agents/alice/outbox/new%d.json", steps), `{"to":"a001","body":"x"}`)
-			l.agenda.hints(l.now, []mailbox.Hint{{Agent: "alice", Part: mailbox.PartOutbox}})
+			l.agenda.Hints(l.now, []mailbox.Hint{{Agent: "alice", Part: mailbox.PartOutbox}})
 		}
 		busy, err = l.step(t.Context(), l.now)
 		testenv.Must(t, err)
@@ -94,7 +95,7 @@ func TestRefillIsCutShort(t *testing.T) {
 		break
 	}
 	vanish(l, "bob")
-	l.now = l.now.Add(inboxEvery)
+	l.now = l.now.Add(agenda.InboxEvery)
 	for l.place.Backlog().Inboxes == 0 {
 		if _, err := l.step(t.Context(), l.now); err != nil {
 			t.Fatal(err)
@@ -118,7 +119,7 @@ func TestRefusedInPortions(t *testing.T) {
 	l := lookAgain(t, unreadEverywhere(t, 3, messages), attentive{}, nil)
 	l.settle()
 	vanish(l, "bob")
-	l.now = l.now.Add(inboxEvery)
+	l.now = l.now.Add(agenda.InboxEvery)
 	tried := 0
 	l.disk.FS.(*faultfs.Mem).FailAt(1, fs.ErrPermission, -1, func(op faultfs.Op, name string) bool { //nolint:forcetypeassert // it is one
 		refused := op == faultfs.OpCreate && strings.HasPrefix(name, protocol.InboxDir("bob")+"/.hived-0")

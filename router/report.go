@@ -84,8 +84,8 @@ func (r *Router) news() bool {
 
 // pending counts what waits in an outbox, where anything can.
 func (r *Router) pending(id protocol.AgentID) int {
-	a := r.agenda.agents[id]
-	if a != nil && !r.agenda.queues.outbox.has(a) && a.again.IsZero() && r.state.Agents[id].Status != ledger.OnHold && !r.intake.heldBack[id] {
+	a := r.agenda.Agents[id]
+	if a != nil && !r.agenda.Unread(a) && r.state.Agents[id].Status != ledger.OnHold && !r.intake.heldBack[id] {
 		return 0
 	}
 	return mailbox.Pending(r.disk, id)

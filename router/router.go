@@ -16,6 +16,7 @@ import (
 	"github.com/hived/hived/ledger"
 	"github.com/hived/hived/mailbox"
 	"github.com/hived/hived/protocol"
+	"github.com/hived/hived/router/agenda"
 	"github.com/hived/hived/router/decide"
 	"github.com/hived/hived/router/place"
 )
@@ -97,7 +98,7 @@ type Router struct {
 	git     *gitWatch
 	started time.Time
 
-	agenda   agenda
+	agenda   agenda.Agenda
 	intake   intake
 	suspect  suspect // of the last daemon
 	alerts   alerts
@@ -151,8 +152,7 @@ func open(disk durable.FS, cfg Config, watch watcher) (*Router, error) {
 		boxes: mailbox.New(disk, mailbox.Options{Settle: s.Settle, StraysAfter: s.OutboxStraysAfter, MaxMessageBytes: s.MaxMessageBytes, OwnMaxBytes: s.OwnFiles.MaxBytes, OwnInclude: s.OwnFiles.Include, Mkdir: cfg.Mkdir}),
 		reads: newReads(),
 	}
-	r.agenda = newAgenda(s.Rescan, r.boxes.Heard)
-	r.agenda.scrub.unbounded = cfg.Once
+	r.agenda = agenda.New(agenda.Options{Rescan: s.Rescan, Relist: r.boxes.Heard, Watched: watch.Watched, WatchHot: watch.AddHot, Unbounded: cfg.Once})
 	r.snapshot = snapshots{disk: disk, log: cfg.Log, beside: &r.beside}
 	r.sync = syncPoints{disk: disk, beside: &r.beside}
 	r.memory = memory{collector: collector{headroom: cfg.Headroom}, giveBack: func() { r.git.giveBack(&r.beside) }}

@@ -12,16 +12,9 @@ import (
 
 // rescan is the pass that counts, where hints are only hints (spec §3.1).
 func (r *Router) rescan() error {
-	r.agenda.rescans++
-	r.agenda.root.believed = true
-	if r.agenda.rescans%scrubEvery == 0 {
-		r.agenda.scrubAll()
-	} else {
-		r.agenda.scanAll()
-	}
-	r.agenda.allowScrub()
+	scrub := r.agenda.Rescan()
 	r.memory.rescanned(r.state.Seq, r.state.Compact)
-	if r.agenda.rescans%scrubEvery == 0 && r.git.movedBack() {
+	if scrub && r.git.movedBack() {
 		r.place.Restore() // files; the alert makes a commit, which mends the branch
 		r.alerts.raise(time.Now(), &protocol.AlertEvent{Code: protocol.CodeTakenBack, Text: "hived's branch was moved back to an older commit; the commits after it are made again from the log"})
 	}
@@ -30,52 +23,27 @@ func (r *Router) rescan() error {
 
 // scanMoved finds out where anything moved. It reports whether somebody waits for it.
 func (r *Router) scanMoved(now time.Time) (more bool) {
-	q := &r.agenda.queues
-	for range r.agenda.perStep() {
-		a := q.moved.take()
+	q := &r.agenda.Queues.Moved
+	for range r.agenda.PerStep() {
+		a := q.Take()
 		if a == nil {
 			return false
 		}
-		m := r.boxes.Moved(a.id, now)
+		m := r.boxes.Moved(a.ID, now)
 		if m.Place {
-			r.attend(now, a.id)
+			r.attend(now, a.ID)
 		}
-		if m.Outbox {
-			r.agenda.wantOutbox(a)
-		}
-		if m.Inbox {
-			r.agenda.wantInbox(now, a)
-		}
-		if m.Own {
-			q.own.add(a)
-		}
-		if m.Any() || a.pace > 0 {
-			r.schedulePoll(now, a, m.Any())
-		}
+		r.agenda.Moved(now, a, m)
 	}
-	return q.moved.len() > 0
-}
-
-// schedulePoll schedules polling of an agent without a working watch: often while
-// things happen there, and no more than others when it is quiet.
-func (r *Router) schedulePoll(now time.Time, a *attention, moved bool) {
-	pace := 2 * a.pace
-	switch {
-	case r.watch.Watched(a.id):
-		pace = 0
-	case moved:
-		pace = pollFast
-		r.watch.AddHot(a.id)
-	}
-	r.agenda.poll(now, a, pace)
+	return len(q.Waiting) > 0
 }
 
 // roster notices new agents and those whose directory is gone (spec §1).
 func (r *Router) roster(now time.Time) error {
-	if !r.agenda.root.agents {
+	if !r.agenda.Root.Agents {
 		return nil
 	}
-	r.agenda.root.agents = false
+	r.agenda.Root.Agents = false
 	dirs, changed, err := r.boxes.Agents(now)
 	if err != nil {
 		r.alerts.once(now, &protocol.AlertEvent{Code: protocol.CodeBadAgentDir, Path: protocol.PathAgents, Text: "list agents/: " + err.Error()})
@@ -84,11 +52,11 @@ func (r *Router) roster(now time.Time) error {
 	if changed {
 		r.join(now, dirs)
 	}
-	if len(r.agenda.agents) < len(r.state.Agents) {
+	if len(r.agenda.Agents) < len(r.state.Agents) {
 		for _, id := range slices.Sorted(maps.Keys(r.state.Agents)) {
-			if r.agenda.agents[id] == nil {
+			if r.agenda.Agents[id] == nil {
 				r.attend(now, id)
-				r.agenda.begin(id)
+				r.agenda.Begin(id)
 			}
 		}
 	}
@@ -108,9 +76,9 @@ func (r *Router) join(now time.Time, dirs []mailbox.AgentDir) {
 			r.decider.Record(now, &protocol.AgentEvent{Agent: dir.ID, Action: protocol.Joined})
 		}
 	}
-	for _, id := range r.agenda.order {
+	for _, id := range r.agenda.Order {
 		if !here[id] {
-			r.agenda.queues.moved.add(r.agenda.agents[id])
+			r.agenda.Queues.Moved.Add(r.agenda.Agents[id])
 		}
 	}
 }

@@ -11,38 +11,34 @@ import (
 	"github.com/hived/hived/ledger"
 	"github.com/hived/hived/mailbox"
 	"github.com/hived/hived/protocol"
+	"github.com/hived/hived/router/agenda"
 )
 
 // scrub rereads what is of some agents, for what no hint and no directory's time
 // tells of. It reports whether it is to go on at once.
 func (r *Router) scrub(now time.Time) (more bool) {
-	if !r.agenda.scrubDue() {
-		return false
-	}
-	undisturbed := r.git.undisturbed()
+	undisturbed := sync.OnceValue(r.git.undisturbed)
 	ours := sync.OnceValue(func() bool { return r.git.tipIsOurs(now) })
 	var gone []string
-	for spent := 0; spent < filesPerStep && r.agenda.scrubDue(); {
-		a := r.agenda.nextScrub()
+	more = r.agenda.Scrub(func(a *agenda.Agent) (files int) {
 		cost := 3 // the directories
-		if undisturbed {
+		if undisturbed() {
 			cost += r.own.scanOf(now, a)
 		}
 		cost += r.alteredIn(now, a)
 		gone = append(gone, r.takenAway(now, a, ours)...)
 		r.sweepDue(now, a)
-		spent += cost
-		r.agenda.scrub.allowance -= cost
-	}
+		return cost
+	})
 	r.recordTaken(now, gone)
-	return r.agenda.scrubDue()
+	return more
 }
 
 // alteredIn looks at what is unread for files whose bytes are not those that
 // were delivered. It says how many it looked at. Those that their agent may still
 // be writing are looked at once more when they have rested.
-func (r *Router) alteredIn(now time.Time, a *attention) int {
-	id := a.id
+func (r *Router) alteredIn(now time.Time, a *agenda.Agent) int {
+	id := a.ID
 	inbox := &r.state.Agents[id].Inbox
 	if inbox.Len() == 0 {
 		return 0
@@ -56,8 +52,8 @@ func (r *Router) alteredIn(now time.Time, a *attention) int {
 		r.cfg.Log.Warn("cannot look at an inbox", slog.String("agent", string(id)), slog.String("error", err.Error()))
 	}
 	if !again.IsZero() {
-		a.force = true
-		r.agenda.again(a, again)
+		a.Force = true
+		r.agenda.Again(a, again)
 	}
 	for _, file := range files {
 		r.place.SetRight(id, file)
@@ -68,11 +64,11 @@ func (r *Router) alteredIn(now time.Time, a *attention) int {
 // takenAway notices what agents and people removed from .done/ and .sent/
 // themselves. Two looks have to agree, and while a person has moved the branch
 // nothing is concluded.
-func (r *Router) takenAway(now time.Time, a *attention, ours func() bool) (gone []string) {
+func (r *Router) takenAway(now time.Time, a *agenda.Agent, ours func() bool) (gone []string) {
 	if !r.git.usable() {
 		return nil
 	}
-	agent := r.state.Agents[a.id]
+	agent := r.state.Agents[a.ID]
 	add := func(dir string, box *ledger.Box, names []string, err error) {
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			r.cfg.Log.Warn("cannot look for what was taken away", slog.String("error", err.Error()))
@@ -84,12 +80,12 @@ func (r *Router) takenAway(now time.Time, a *attention, ours func() bool) (gone 
 		}
 	}
 	if agent.Done.Len() > 0 {
-		names, err := r.boxes.MissingDone(a.id, now, agent.Done.Names(), ours)
-		add(protocol.DoneDir(a.id), &agent.Done, names, err)
+		names, err := r.boxes.MissingDone(a.ID, now, agent.Done.Names(), ours)
+		add(protocol.DoneDir(a.ID), &agent.Done, names, err)
 	}
 	if agent.Sent.Len() > 0 {
-		names, err := r.boxes.MissingSent(a.id, now, agent.Sent.Names(), ours)
-		add(protocol.SentDir(a.id), &agent.Sent, names, err)
+		names, err := r.boxes.MissingSent(a.ID, now, agent.Sent.Names(), ours)
+		add(protocol.SentDir(a.ID), &agent.Sent, names, err)
 	}
 	return gone
 }

@@ -25,8 +25,8 @@ func (r *Router) finish(ctx context.Context) error {
 		return nil // no room to say anything; nothing of it was accepted
 	}
 	// What the agents did until now is not left for the next start.
-	r.agenda.stopping = true
-	r.agenda.scanAll()
+	r.agenda.Stopping = true
+	r.agenda.ScanAll()
 	if _, err := r.step(ctx, now); err != nil {
 		return err
 	}

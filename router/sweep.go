@@ -8,6 +8,7 @@ import (
 
 	"github.com/hived/hived/ledger"
 	"github.com/hived/hived/protocol"
+	"github.com/hived/hived/router/agenda"
 )
 
 // Retention is looked at for each agent once a minute, and before that when one
@@ -48,9 +49,9 @@ func (r *Router) noteCrowded(list []ledger.Placement) {
 		if p.Class != ledger.Original && p.Class != ledger.Aside && p.Class != ledger.Handled {
 			continue
 		}
-		a, agent, keep := r.agenda.agents[p.Agent], r.state.Agents[p.Agent], r.cfg.Settings.Retention
+		a, agent, keep := r.agenda.Agents[p.Agent], r.state.Agents[p.Agent], r.cfg.Settings.Retention
 		if a != nil && agent != nil && (crowded(keep, agent.Done.Len()) || crowded(keep, agent.Sent.Len())) {
-			r.agenda.queues.crowded.add(a)
+			r.agenda.Queues.Crowded.Add(a)
 		}
 	}
 }
@@ -58,16 +59,16 @@ func (r *Router) noteCrowded(list []ledger.Placement) {
 // relieve sweeps agents whose directories hold too much. One that history is
 // too far behind for asks again with its next file.
 func (r *Router) relieve(now time.Time) {
-	for range scansPerStep {
-		a := r.agenda.queues.crowded.take()
+	for range agenda.ScansPerStep {
+		a := r.agenda.Queues.Crowded.Take()
 		if a == nil {
 			return
 		}
-		if now.Sub(a.relieved).Abs() < crowdedEvery {
+		if now.Sub(a.Relieved).Abs() < crowdedEvery {
 			continue
 		}
-		a.relieved = now
-		agent, keep := r.state.Agents[a.id], r.cfg.Settings.Retention
+		a.Relieved = now
+		agent, keep := r.state.Agents[a.ID], r.cfg.Settings.Retention
 		if crowdedBox(keep, &agent.Done) || crowdedBox(keep, &agent.Sent) {
 			r.sweep(now, a)
 		}
@@ -75,9 +76,9 @@ func (r *Router) relieve(now time.Time) {
 }
 
 // sweepDue sweeps an agent when its minute is over.
-func (r *Router) sweepDue(now time.Time, a *attention) {
-	if now.Sub(a.swept).Abs() >= sweepEvery && r.sweep(now, a) {
-		a.swept = now
+func (r *Router) sweepDue(now time.Time, a *agenda.Agent) {
+	if now.Sub(a.Swept).Abs() >= sweepEvery && r.sweep(now, a) {
+		a.Swept = now
 	}
 }
 
@@ -85,16 +86,16 @@ func (r *Router) sweepDue(now time.Time, a *attention) {
 // retention). Log and history keep them, so nothing is swept that history does
 // not hold yet. It says whether the agent could be swept: one whose files are
 // not all in their places yet is left for later.
-func (r *Router) sweep(now time.Time, a *attention) bool {
-	if !r.git.usable() || r.place.Owes(a.id) {
+func (r *Router) sweep(now time.Time, a *agenda.Agent) bool {
+	if !r.git.usable() || r.place.Owes(a.ID) {
 		return false
 	}
 	head := r.git.Progress().Head
-	agent := r.state.Agents[a.id]
-	r.sweepBox(now, protocol.DoneDir(a.id), &agent.Done, func(name string, l ledger.Letter) bool {
-		return l.Of <= head && !r.tookBack(a.id, name)
+	agent := r.state.Agents[a.ID]
+	r.sweepBox(now, protocol.DoneDir(a.ID), &agent.Done, func(name string, l ledger.Letter) bool {
+		return l.Of <= head && !r.tookBack(a.ID, name)
 	})
-	r.sweepBox(now, protocol.SentDir(a.id), &agent.Sent, func(_ string, l ledger.Letter) bool { return l.Of <= head })
+	r.sweepBox(now, protocol.SentDir(a.ID), &agent.Sent, func(_ string, l ledger.Letter) bool { return l.Of <= head })
 	return true
 }
 

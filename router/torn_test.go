@@ -18,10 +18,10 @@ import (
 func oneLetter(t *testing.T) (disk *faultfs.Mem, file, text string) {
 	t.Helper()
 	l := newLooker(t, 3, attentive{}, nil)
-	l.agenda.scrubAll()
+	l.agenda.ScrubAll()
 	l.steps()
 	put(t, l.disk.FS, "agents/alice/outbox/1.json", `{"to":"bob","body":"x"}`)
-	l.agenda.hints(l.now, []mailbox.Hint{{Agent: "alice", Part: mailbox.PartOutbox}})
+	l.agenda.Hints(l.now, []mailbox.Hint{{Agent: "alice", Part: mailbox.PartOutbox}})
 	l.steps()
 	disk = l.disk.FS.(*faultfs.Mem) //nolint:forcetypeassert // it is one
 	for name := range l.state.Agents["bob"].Inbox.Names() {
@@ -133,7 +133,7 @@ func TestRewrittenInPlace(t *testing.T) {
 		t.Helper()
 		testenv.Must(t, disk.Remove(inbox))
 		put(t, disk, inbox, text)
-		l.agenda.hints(l.now, []mailbox.Hint{{Agent: "bob", Part: mailbox.PartAltered}})
+		l.agenda.Hints(l.now, []mailbox.Hint{{Agent: "bob", Part: mailbox.PartAltered}})
 		l.steps()
 	}
 	for _, part := range []string{"", "he", "hello"} {

@@ -103,7 +103,7 @@ var mutants = []mutant{
 		name:   "done-swept-early",
 		what:   "handled messages are swept before history holds them",
 		breaks: "nothing is swept that history does not hold (§6)",
-		edits:  []edit{{"Router.sweep", `return l.Of <= head && !r.tookBack(a.id, name)`, `return !r.tookBack(a.id, name)`}},
+		edits:  []edit{{"Router.sweep", `return l.Of <= head && !r.tookBack(a.ID, name)`, `return !r.tookBack(a.ID, name)`}},
 		caught: []string{"router.TestDoneStaysUntilHistoryHoldsIt"},
 	},
 	{

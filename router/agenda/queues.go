@@ -1,4 +1,4 @@
-package router
+package agenda
 
 import (
 	"cmp"
@@ -7,53 +7,51 @@ import (
 	"time"
 )
 
-// scanQueues holds the agents due for a scan, one queue per kind.
-type scanQueues struct {
-	moved   queue // of the times of their directories
-	outbox  queue
-	inbox   queue
-	own     queue
-	crowded queue // of .sent and .done, one of which exceeds its limit
+// Queues holds the agents due for a scan, one queue per kind.
+type Queues struct {
+	Moved   Queue // of the times of their directories
+	Outbox  Queue
+	Inbox   Queue
+	Own     Queue
+	Crowded Queue // of .sent and .done, one of which exceeds its limit
 }
 
-// queue holds agents in the order in which they became due, each once. One that
+// Queue holds agents in the order in which they became due, each once. One that
 // has more left after its turn goes to the end: so a flooding agent delays itself
 // alone (spec §3, order).
-type queue struct {
-	list []*attention
-	in   map[*attention]bool
+type Queue struct {
+	Waiting []*Agent // for reading; Add and Take change it
+	in      map[*Agent]bool
 }
 
-func (q *queue) add(a *attention) {
+// Add puts an agent at the end, unless it waits already.
+func (q *Queue) Add(a *Agent) {
 	if q.in[a] {
 		return
 	}
 	if q.in == nil {
-		q.in = map[*attention]bool{}
+		q.in = map[*Agent]bool{}
 	}
 	q.in[a] = true
-	q.list = append(q.list, a)
+	q.Waiting = append(q.Waiting, a)
 }
 
-// take returns the agent whose turn it is; nil where nobody waits.
-func (q *queue) take() *attention {
-	if len(q.list) == 0 {
+// Take returns the agent whose turn it is; nil where nobody waits.
+func (q *Queue) Take() *Agent {
+	if len(q.Waiting) == 0 {
 		return nil
 	}
-	a := q.list[0]
-	if q.list = q.list[1:]; len(q.list) == 0 {
-		q.list = nil
+	a := q.Waiting[0]
+	if q.Waiting = q.Waiting[1:]; len(q.Waiting) == 0 {
+		q.Waiting = nil
 	}
 	delete(q.in, a)
 	return a
 }
 
-func (q *queue) has(a *attention) bool { return q.in[a] }
-func (q *queue) len() int              { return len(q.list) }
-
 // timers orders agents by when they are due: what is due costs something, and not
 // how many agents there are.
-type timers []*attention
+type timers []*Agent
 
 func (t *timers) Len() int           { return len(*t) }
 func (t *timers) Less(i, j int) bool { return (*t)[i].due.Before((*t)[j].due) }
@@ -66,7 +64,7 @@ func (t *timers) Swap(i, j int) {
 
 // Push is for package heap.
 func (t *timers) Push(x any) {
-	a := x.(*attention) //nolint:forcetypeassert // nothing else is put in
+	a := x.(*Agent) //nolint:forcetypeassert // nothing else is put in
 	*t = append(*t, a)
 	a.place = len(*t)
 }
@@ -82,7 +80,7 @@ func (t *timers) Pop() any {
 }
 
 // set puts an agent where the times that it holds now belong.
-func (t *timers) set(a *attention) {
+func (t *timers) set(a *Agent) {
 	a.due = time.Time{}
 	for _, at := range [...]time.Time{a.again, a.ownLate, a.poll, a.listDue()} {
 		if sooner(at, a.due) {
@@ -101,15 +99,15 @@ func (t *timers) set(a *attention) {
 }
 
 // all returns the agents that have a time, the earliest first.
-func (t *timers) all() []*attention {
-	return slices.SortedFunc(slices.Values(*t), func(a, b *attention) int {
-		return cmp.Or(a.due.Compare(b.due), cmp.Compare(a.id, b.id))
+func (t *timers) all() []*Agent {
+	return slices.SortedFunc(slices.Values(*t), func(a, b *Agent) int {
+		return cmp.Or(a.due.Compare(b.due), cmp.Compare(a.ID, b.ID))
 	})
 }
 
 // until returns the agents that are due.
-func (t *timers) until(now time.Time) []*attention {
-	var list []*attention
+func (t *timers) until(now time.Time) []*Agent {
+	var list []*Agent
 	// A heap: below what is not due, nothing is.
 	var from func(i int)
 	from = func(i int) {

@@ -1,6 +1,7 @@
-package router
+package agenda
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -15,27 +16,27 @@ import (
 func at(ms int) time.Time { return time.UnixMilli(int64(1_000_000_000 + ms)) }
 
 // newTestAgenda is an agenda of some agents for whom nothing is due.
-func newTestAgenda(ids ...protocol.AgentID) *agenda {
-	g := newAgenda(2*time.Second, func(protocol.AgentID) {})
+func newTestAgenda(ids ...protocol.AgentID) *Agenda {
+	g := New(Options{Rescan: 2 * time.Second, Relist: func(protocol.AgentID) {}})
 	for _, id := range ids {
-		g.begin(id)
+		g.Begin(id)
 	}
-	g.queues = scanQueues{}
+	g.Queues = Queues{}
 	return &g
 }
 
 // taken empties a queue and returns who stood in it, in order.
-func taken(q *queue) (ids []protocol.AgentID) {
-	for a := q.take(); a != nil; a = q.take() {
-		ids = append(ids, a.id)
+func taken(q *Queue) (ids []protocol.AgentID) {
+	for a := q.Take(); a != nil; a = q.Take() {
+		ids = append(ids, a.ID)
 	}
 	return ids
 }
 
 // waiting returns who is due for what, by kind of scan, and empties the queues.
-func waiting(g *agenda) map[string][]protocol.AgentID {
+func waiting(g *Agenda) map[string][]protocol.AgentID {
 	found := map[string][]protocol.AgentID{}
-	for kind, q := range map[string]*queue{"moved": &g.queues.moved, "outbox": &g.queues.outbox, "inbox": &g.queues.inbox, "own": &g.queues.own, "crowded": &g.queues.crowded} {
+	for kind, q := range map[string]*Queue{"moved": &g.Queues.Moved, "outbox": &g.Queues.Outbox, "inbox": &g.Queues.Inbox, "own": &g.Queues.Own, "crowded": &g.Queues.Crowded} {
 		if ids := taken(q); ids != nil {
 			found[kind] = ids
 		}
@@ -47,17 +48,17 @@ func waiting(g *agenda) map[string][]protocol.AgentID {
 // gone over by name.
 func TestAgendaBegins(t *testing.T) {
 	t.Parallel()
-	g := newAgenda(time.Second, nil)
+	g := New(Options{Rescan: time.Second})
 	for _, id := range []protocol.AgentID{"c", "a", "b"} {
-		g.begin(id)
+		g.Begin(id)
 	}
 	arrived := []protocol.AgentID{"c", "a", "b"}
 	if diff := cmp.Diff(map[string][]protocol.AgentID{"moved": arrived, "outbox": arrived}, waiting(&g)); diff != "" {
 		t.Error(diff)
 	}
-	g.scanAll()
-	if diff := cmp.Diff(map[string][]protocol.AgentID{"moved": {"a", "b", "c"}}, waiting(&g)); diff != "" || !g.root.agents || !g.root.own {
-		t.Errorf("%+v\n%s", g.root, diff)
+	g.ScanAll()
+	if diff := cmp.Diff(map[string][]protocol.AgentID{"moved": {"a", "b", "c"}}, waiting(&g)); diff != "" || !g.Root.Agents || !g.Root.Own {
+		t.Errorf("%+v\n%s", g.Root, diff)
 	}
 }
 
@@ -71,25 +72,25 @@ func TestAgendaHints(t *testing.T) {
 		hint   mailbox.Hint
 		want   map[string][]protocol.AgentID
 		relist []protocol.AgentID
-		root   attentionRoot
+		root   Root
 	}{
-		{"outbox", mailbox.Hint{Agent: "b", Part: mailbox.PartOutbox}, map[string][]protocol.AgentID{"outbox": b}, b, attentionRoot{}},
-		{"inbox", mailbox.Hint{Agent: "b", Part: mailbox.PartInbox}, map[string][]protocol.AgentID{"inbox": b}, nil, attentionRoot{}},
-		{"altered", mailbox.Hint{Agent: "b", Part: mailbox.PartAltered}, map[string][]protocol.AgentID{"inbox": b}, nil, attentionRoot{}},
-		{"own", mailbox.Hint{Agent: "b", Part: mailbox.PartOwn}, map[string][]protocol.AgentID{"own": b, "moved": b}, nil, attentionRoot{}},
-		{"somebody new", mailbox.Hint{Agent: "n", Part: mailbox.PartOutbox}, map[string][]protocol.AgentID{}, nil, attentionRoot{agents: true}},
-		{"agents", mailbox.Hint{Part: mailbox.PartAgents}, map[string][]protocol.AgentID{}, nil, attentionRoot{agents: true}},
-		{"the root", mailbox.Hint{Part: mailbox.PartRoot}, map[string][]protocol.AgentID{}, nil, attentionRoot{own: true}},
-		{"lost", mailbox.Hint{Overflow: true}, map[string][]protocol.AgentID{"moved": {"a", "b"}}, nil, attentionRoot{agents: true, own: true}},
+		{"outbox", mailbox.Hint{Agent: "b", Part: mailbox.PartOutbox}, map[string][]protocol.AgentID{"outbox": b}, b, Root{}},
+		{"inbox", mailbox.Hint{Agent: "b", Part: mailbox.PartInbox}, map[string][]protocol.AgentID{"inbox": b}, nil, Root{}},
+		{"altered", mailbox.Hint{Agent: "b", Part: mailbox.PartAltered}, map[string][]protocol.AgentID{"inbox": b}, nil, Root{}},
+		{"own", mailbox.Hint{Agent: "b", Part: mailbox.PartOwn}, map[string][]protocol.AgentID{"own": b, "moved": b}, nil, Root{}},
+		{"somebody new", mailbox.Hint{Agent: "n", Part: mailbox.PartOutbox}, map[string][]protocol.AgentID{}, nil, Root{Agents: true}},
+		{"agents", mailbox.Hint{Part: mailbox.PartAgents}, map[string][]protocol.AgentID{}, nil, Root{Agents: true}},
+		{"the root", mailbox.Hint{Part: mailbox.PartRoot}, map[string][]protocol.AgentID{}, nil, Root{Own: true}},
+		{"lost", mailbox.Hint{Overflow: true}, map[string][]protocol.AgentID{"moved": {"a", "b"}}, nil, Root{Agents: true, Own: true}},
 	} {
 		g := newTestAgenda("a", "b")
 		var relisted []protocol.AgentID
-		g.relist = func(id protocol.AgentID) { relisted = append(relisted, id) }
-		g.hints(at(0), []mailbox.Hint{tt.hint, tt.hint})
-		if diff := cmp.Diff(tt.want, waiting(g)); diff != "" || !slices.Equal(slices.Compact(relisted), tt.relist) || g.root != tt.root {
-			t.Errorf("%s: relisted %v, %+v\n%s", tt.name, relisted, g.root, diff)
+		g.opts.Relist = func(id protocol.AgentID) { relisted = append(relisted, id) }
+		g.Hints(at(0), []mailbox.Hint{tt.hint, tt.hint})
+		if diff := cmp.Diff(tt.want, waiting(g)); diff != "" || !slices.Equal(slices.Compact(relisted), tt.relist) || g.Root != tt.root {
+			t.Errorf("%s: relisted %v, %+v\n%s", tt.name, relisted, g.Root, diff)
 		}
-		if force := g.agents["b"].force; force != (tt.name == "altered") {
+		if force := g.Agents["b"].Force; force != (tt.name == "altered") {
 			t.Errorf("%s: for altered files too: %v", tt.name, force)
 		}
 	}
@@ -100,7 +101,7 @@ func TestAgendaHints(t *testing.T) {
 func TestAgendaSparesAnInbox(t *testing.T) {
 	t.Parallel()
 	g := newTestAgenda("a")
-	a := g.agents["a"]
+	a := g.Agents["a"]
 	inbox := map[string][]protocol.AgentID{"inbox": {"a"}}
 	none := map[string][]protocol.AgentID{}
 	check := func(what string, want map[string][]protocol.AgentID) {
@@ -109,20 +110,20 @@ func TestAgendaSparesAnInbox(t *testing.T) {
 			t.Errorf("%s:\n%s", what, diff)
 		}
 	}
-	a.listed = at(0)
-	g.wantInbox(at(40), a)
+	a.Listed = at(0)
+	g.WantInbox(at(40), a)
 	check("too early", none)
-	if got := g.next(); !got.Equal(at(100)) {
+	if got := g.Next(); !got.Equal(at(100)) {
 		t.Errorf("next %s", got)
 	}
-	g.due(at(99))
+	g.Due(at(99))
 	check("still too early", none)
-	g.due(at(100))
+	g.Due(at(100))
 	check("in time", inbox)
-	a.listed = at(100)
-	g.hints(at(101), []mailbox.Hint{{Agent: "a", Part: mailbox.PartAltered}})
+	a.Listed = at(100)
+	g.Hints(at(101), []mailbox.Hint{{Agent: "a", Part: mailbox.PartAltered}})
 	check("altered", inbox)
-	if got := g.next(); !got.IsZero() {
+	if got := g.Next(); !got.IsZero() {
 		t.Errorf("next %s, and nothing is due", got)
 	}
 }
@@ -131,15 +132,15 @@ func TestAgendaSparesAnInbox(t *testing.T) {
 // is used up; the last step waits for none.
 func TestAgendaTimes(t *testing.T) {
 	t.Parallel()
-	plan := func(g *agenda) {
-		g.again(g.agents["a"], at(30))
-		g.again(g.agents["a"], at(10))
-		g.again(g.agents["a"], at(20))
-		g.lateOwn(g.agents["b"], at(40))
-		g.lateOwn(g.agents["b"], at(50))
-		g.lateOwn(nil, at(60))
-		g.poll(at(0), g.agents["c"], 70*time.Millisecond)
-		g.poll(at(0), g.agents["b"], g.rescan) // the rescan comes as soon
+	plan := func(g *Agenda) {
+		g.Again(g.Agents["a"], at(30))
+		g.Again(g.Agents["a"], at(10))
+		g.Again(g.Agents["a"], at(20))
+		g.LateOwn(g.Agents["b"], at(40))
+		g.LateOwn(g.Agents["b"], at(50))
+		g.LateOwn(nil, at(60))
+		g.poll(at(0), g.Agents["c"], 70*time.Millisecond)
+		g.poll(at(0), g.Agents["b"], g.opts.Rescan) // the rescan comes as soon
 	}
 	want := []map[string][]protocol.AgentID{
 		{"outbox": {"a"}, "inbox": {"a"}},
@@ -149,26 +150,26 @@ func TestAgendaTimes(t *testing.T) {
 	}
 	g := newTestAgenda("a", "b", "c")
 	plan(g)
-	if g.settled() {
+	if g.Settled() {
 		t.Error("a doubtful file is settled")
 	}
 	for i, ms := range []int{10, 40, 60, 70} {
-		if got := g.next(); !got.Equal(at(ms)) {
+		if got := g.Next(); !got.Equal(at(ms)) {
 			t.Errorf("next %s, want %s", got, at(ms))
 		}
-		g.due(at(ms))
-		if diff := cmp.Diff(want[i], waiting(g)); diff != "" || g.root.own != (ms >= 60) {
-			t.Errorf("at %d: %+v\n%s", ms, g.root, diff)
+		g.Due(at(ms))
+		if diff := cmp.Diff(want[i], waiting(g)); diff != "" || g.Root.Own != (ms >= 60) {
+			t.Errorf("at %d: %+v\n%s", ms, g.Root, diff)
 		}
 	}
-	if got := g.next(); !got.IsZero() || !g.settled() {
+	if got := g.Next(); !got.IsZero() || !g.Settled() {
 		t.Errorf("next %s, and nothing is due", got)
 	}
 	g = newTestAgenda("a", "b", "c")
 	plan(g)
-	g.stopping = true
-	g.due(at(0))
-	if diff := cmp.Diff(map[string][]protocol.AgentID{"outbox": {"a"}, "inbox": {"a"}, "own": {"b"}, "moved": {"c"}}, waiting(g)); diff != "" || !g.root.own {
+	g.Stopping = true
+	g.Due(at(0))
+	if diff := cmp.Diff(map[string][]protocol.AgentID{"outbox": {"a"}, "inbox": {"a"}, "own": {"b"}, "moved": {"c"}}, waiting(g)); diff != "" || !g.Root.Own {
 		t.Errorf("the last step:\n%s", diff)
 	}
 }
@@ -178,8 +179,8 @@ func TestAgendaTimes(t *testing.T) {
 func TestScrubPace(t *testing.T) {
 	t.Parallel()
 	g := newTestAgenda("a", "b", "c")
-	g.scrubAll()
-	if diff := cmp.Diff(2*filesPerSecond, g.scrub.allowance); diff != "" {
+	g.ScrubAll()
+	if diff := cmp.Diff(2*FilesPerSecond, g.scrub.allowance); diff != "" {
 		t.Error(diff)
 	}
 	spend := func(files int) {
@@ -190,12 +191,12 @@ func TestScrubPace(t *testing.T) {
 		g.nextScrub()
 		g.scrub.allowance -= files
 	}
-	spend(2*filesPerSecond - 1)
-	spend(2 * filesPerSecond)
+	spend(2*FilesPerSecond - 1)
+	spend(2 * FilesPerSecond)
 	if g.scrubDue() {
 		t.Error("the scrub goes on beyond its allowance")
 	}
-	g.scrubAll()
+	g.ScrubAll()
 	if g.scrubDue() {
 		t.Error("a scrub under way was begun anew")
 	}
@@ -204,8 +205,8 @@ func TestScrubPace(t *testing.T) {
 	if g.scrubDue() {
 		t.Error("the scrub goes on after the last agent")
 	}
-	g.scrubAll()
-	if g.stopping = true; g.scrubDue() {
+	g.ScrubAll()
+	if g.Stopping = true; g.scrubDue() {
 		t.Error("the last step waits for a scrub")
 	}
 }
@@ -220,20 +221,20 @@ func TestScrubAfterLostHints(t *testing.T) {
 		t.Helper()
 		var list []protocol.AgentID
 		for g.scrubDue() {
-			list = append(list, g.nextScrub().id)
+			list = append(list, g.nextScrub().ID)
 		}
 		if diff := cmp.Diff(want, list); diff != "" {
 			t.Error(diff)
 		}
 	}
-	g.scrubAll()
+	g.ScrubAll()
 	g.nextScrub()
-	g.hints(at(0), lost)
+	g.Hints(at(0), lost)
 	comesTo("b", "c", "a")
-	g.hints(at(0), lost)
+	g.Hints(at(0), lost)
 	comesTo("a", "b", "c")
 	g.scrub.allowance = 0
-	g.hints(at(0), lost)
+	g.Hints(at(0), lost)
 	comesTo()
 	g.allowScrub()
 	comesTo("a", "b", "c")
@@ -242,14 +243,14 @@ func TestScrubAfterLostHints(t *testing.T) {
 func TestTimers(t *testing.T) {
 	at := func(s int) time.Time { return time.Unix(int64(1_000_000+s), 0) }
 	var list timers
-	agents := make([]*attention, 50)
+	agents := make([]*Agent, 50)
 	for i := range agents {
-		agents[i] = &attention{id: numbered(i), again: at(i * 37 % 50), poll: at(200)}
+		agents[i] = &Agent{ID: protocol.AgentID(fmt.Sprintf("a%03d", i)), again: at(i * 37 % 50), poll: at(200)}
 		list.set(agents[i])
 	}
-	ids := func(due []*attention) (ids []string) {
+	ids := func(due []*Agent) (ids []string) {
 		for _, a := range due {
-			ids = append(ids, string(a.id))
+			ids = append(ids, string(a.ID))
 		}
 		slices.Sort(ids)
 		return ids
@@ -270,7 +271,7 @@ func TestTimers(t *testing.T) {
 	agents[7].again = at(3)
 	list.set(agents[7])
 	if list[0] != agents[7] {
-		t.Errorf("the first is %s", list[0].id)
+		t.Errorf("the first is %s", list[0].ID)
 	}
 	for _, a := range agents {
 		a.again, a.poll = time.Time{}, time.Time{}
