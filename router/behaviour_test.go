@@ -410,7 +410,7 @@ func TestRetention(t *testing.T) {
 	h.once()
 	r, err := New(h.disk, h.config())
 	testenv.Must(t, err)
-	r.sweep(time.Now(), r.agenda.Agents["alice"])
+	r.sweeper.sweep(time.Now(), "alice")
 	testenv.Must(t, r.flush(time.Now()))
 	testenv.Must(t, r.finish(t.Context()))
 	r.events.Close()
@@ -444,7 +444,7 @@ func TestCrowded(t *testing.T) {
 	h.settings.Retention = keep
 	r, err := New(h.disk, h.config())
 	testenv.Must(t, err)
-	r.agenda.Agents["alice"].Swept = time.Now()
+	r.sweeper.swept["alice"] = time.Now()
 	for i := range 8 { // one of them crowds it
 		h.write(fmt.Sprintf("agents/alice/outbox/%02d.json", most+i), `{"to":"bob","body":"x"}`)
 	}
@@ -494,7 +494,7 @@ func TestDoneStaysUntilHistoryHoldsIt(t *testing.T) {
 	steps()
 	want := handle()
 	wait.Until(t, "what bob handled to be seen", func() bool { steps(); return r.state.Agents["bob"].Done.Len() == 8 })
-	r.sweep(time.Now(), r.agenda.Agents["bob"])
+	r.sweeper.sweep(time.Now(), "bob")
 	steps()
 	testenv.Must(t, errors.Join(r.finish(t.Context()), r.events.Close(), r.lock.release()))
 	if diff := cmp.Diff(want, h.list("agents/bob/inbox/.done")); diff != "" {

@@ -2,49 +2,72 @@ package router
 
 import (
 	"fmt"
+	"log/slog"
 	"slices"
 	"time"
 
+	"github.com/hived/hived/ledger"
 	"github.com/hived/hived/mailbox"
 	"github.com/hived/hived/protocol"
 	"github.com/hived/hived/router/agenda"
+	"github.com/hived/hived/router/decide"
+	"github.com/hived/hived/router/place"
 )
 
-// inboxes notices what left the inboxes, and what does not belong there.
-func (r *Router) inboxes(now time.Time) error {
-	for range r.agenda.PerStep() {
-		a := r.agenda.Queues.Inbox.Take()
+// inboxes notices what agents do to the messages in their inboxes: what they handled,
+// deleted, took back, altered, or put there themselves (spec §4.7).
+type inboxes struct {
+	settle  time.Duration
+	log     *slog.Logger
+	boxes   *mailbox.Boxes
+	state   *ledger.State
+	agenda  *agenda.Agenda
+	decider *decide.Decider
+	place   *place.Placer
+	alerts  *alerts
+	git     *gitWatch
+	watch   watcher
+	loop    batcher
+
+	doubted map[protocol.AgentID]time.Time // since when so many messages are gone that it may be an accident
+	acted   map[protocol.AgentID]time.Time // when the agent last did something that is in the log
+}
+
+// scan notices what left the inboxes, and what does not belong there.
+func (in *inboxes) scan(now time.Time) error {
+	for range in.agenda.PerStep() {
+		a := in.agenda.Queues.Inbox.Take()
 		if a == nil {
 			break
 		}
 		a.Listed = now
-		if err := r.inbox(now, a); err != nil {
+		if err := in.scanOf(now, a); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (r *Router) inbox(now time.Time, a *agenda.Agent) error {
-	agent := r.state.Agents[a.ID]
+func (in *inboxes) scanOf(now time.Time, a *agenda.Agent) error {
+	agent := in.state.Agents[a.ID]
 	if agent == nil {
 		return nil
 	}
 	expected := func(file string) bool { _, ok := agent.Inbox.Get(file); return ok }
-	scan, err := r.boxes.Inbox(a.ID, now, agent.Inbox.Names(), a.Force)
+	scan, err := in.boxes.Inbox(a.ID, now, agent.Inbox.Names(), a.Force)
 	if err != nil {
-		r.alerts.once(now, &protocol.AlertEvent{Code: protocol.CodeUnreadable, Agent: a.ID, Path: protocol.InboxDir(a.ID), Text: err.Error()})
+		in.alerts.once(now, &protocol.AlertEvent{Code: protocol.CodeUnreadable, Agent: a.ID, Path: protocol.InboxDir(a.ID), Text: err.Error()})
 		return nil //nolint:nilerr // one agent's trouble stops no other
 	}
 	if scan.Vanished {
-		return r.inboxGone(now, a)
+		return in.vanished(now, a)
 	}
-	r.alerts.over(protocol.CodeInboxGone, a.ID, protocol.InboxDir(a.ID))
+	in.alerts.over(protocol.CodeInboxGone, a.ID, protocol.InboxDir(a.ID))
 	if scan.Broken {
-		r.attend(now, a.ID)
+		in.loop.attend(now, a.ID)
 	}
-	r.agenda.Again(a, scan.Again)
-	scan.Handled = slices.DeleteFunc(scan.Handled, func(h mailbox.Handled) bool { return r.place.Doubtful(a.ID, h) })
+	in.agenda.Again(a, scan.Again)
+	scan.Handled = slices.DeleteFunc(scan.Handled, func(h mailbox.Handled) bool { return in.place.Doubtful(a.ID, h) })
 	var deleted []string
 	for _, h := range scan.Handled {
 		if h.How == protocol.HowDeleted {
@@ -53,9 +76,9 @@ func (r *Router) inbox(now time.Time, a *agenda.Agent) error {
 	}
 	believe := false
 	if len(deleted) > 0 {
-		believe, err = r.believeDeletion(now, a, deleted)
+		believe, err = in.believeDeletion(now, a, deleted)
 	} else if scan.Missing == 0 {
-		err = r.missing(now, a, 0)
+		err = in.missing(now, a, 0)
 	}
 	if err != nil {
 		return err
@@ -64,51 +87,78 @@ func (r *Router) inbox(now time.Time, a *agenda.Agent) error {
 		switch {
 		case !expected(h.File):
 		case h.How == protocol.HowDone:
-			r.done(now, a.ID, h)
+			in.done(now, a.ID, h)
 		case believe:
-			r.decider.Handled(now, a.ID, h.File, h.How)
+			in.decider.Handled(now, a.ID, h.File, h.How)
 		}
 	}
 	for _, file := range scan.Unexpected {
-		r.unexpected(now, a.ID, file)
+		in.unexpected(now, a.ID, file)
 	}
 	if a.Force {
 		a.Force = false // unless something there has to rest first
-		r.alteredIn(now, a)
+		in.altered(now, a)
 	}
 	return nil
 }
 
 // done records that a message was handled. What its agent did to the copy
 // before it moved it is undone: the archive holds what was delivered.
-func (r *Router) done(now time.Time, id protocol.AgentID, h mailbox.Handled) {
-	r.decider.Handled(now, id, h.File, h.How)
-	r.place.SetRight(id, h.File)
+func (in *inboxes) done(now time.Time, id protocol.AgentID, h mailbox.Handled) {
+	in.decider.Handled(now, id, h.File, h.How)
+	in.place.SetRight(id, h.File)
 }
 
-// inboxGone fills an inbox that vanished (spec §4.7).
-func (r *Router) inboxGone(now time.Time, a *agenda.Agent) error {
-	if _, err := r.boxes.Ensure(a.ID); err != nil {
-		r.alerts.once(now, &protocol.AlertEvent{Code: protocol.CodeInboxGone, Agent: a.ID, Path: protocol.InboxDir(a.ID), Text: "make the inbox of " + string(a.ID) + " again: " + err.Error()})
+// vanished fills an inbox that vanished (spec §4.7).
+func (in *inboxes) vanished(now time.Time, a *agenda.Agent) error {
+	if _, err := in.boxes.Ensure(a.ID); err != nil {
+		in.alerts.once(now, &protocol.AlertEvent{Code: protocol.CodeInboxGone, Agent: a.ID, Path: protocol.InboxDir(a.ID), Text: "make the inbox of " + string(a.ID) + " again: " + err.Error()})
 		return nil //nolint:nilerr // one agent\'s trouble stops no other
 	}
-	r.watch.Add(a.ID)
-	r.alerts.once(now, &protocol.AlertEvent{
+	in.watch.Add(a.ID)
+	in.alerts.once(now, &protocol.AlertEvent{
 		Code: protocol.CodeInboxGone, Agent: a.ID, Path: protocol.InboxDir(a.ID),
-		Text: fmt.Sprintf("the inbox of %s vanished; it was made again with its %d unread messages", a.ID, r.state.Agents[a.ID].Inbox.Len()),
+		Text: fmt.Sprintf("the inbox of %s vanished; it was made again with its %d unread messages", a.ID, in.state.Agents[a.ID].Inbox.Len()),
 	})
-	r.place.Refill(a.ID)
+	in.place.Refill(a.ID)
 	return nil
+}
+
+// altered looks at what is unread for files whose bytes are not those that
+// were delivered. It returns how many it looked at. Those that their agent may still
+// be writing are looked at once more when they have rested.
+func (in *inboxes) altered(now time.Time, a *agenda.Agent) int {
+	id := a.ID
+	inbox := &in.state.Agents[id].Inbox
+	if inbox.Len() == 0 {
+		return 0
+	}
+	list := make([]mailbox.Delivered, 0, inbox.Len())
+	for file, l := range inbox.All() {
+		list = append(list, mailbox.Delivered{File: file, Blob: l.Blob, Size: l.Size})
+	}
+	files, again, err := in.boxes.Altered(id, now, list)
+	if err != nil {
+		in.log.Warn("cannot look at an inbox", slog.String("agent", string(id)), slog.String("error", err.Error()))
+	}
+	if !again.IsZero() {
+		a.Force = true
+		in.agenda.Again(a, again)
+	}
+	for _, file := range files {
+		in.place.SetRight(id, file)
+	}
+	return len(list)
 }
 
 // unexpected is a file in an inbox that the log knows nothing of: one that its
 // agent took back out of .done, or one that somebody planted.
-func (r *Router) unexpected(now time.Time, id protocol.AgentID, file string) {
-	if _, ok := r.state.Agents[id].Done.Get(file); ok {
-		r.decider.Handled(now, id, file, protocol.HowReopened)
+func (in *inboxes) unexpected(now time.Time, id protocol.AgentID, file string) {
+	if _, ok := in.state.Agents[id].Done.Get(file); ok {
+		in.decider.Handled(now, id, file, protocol.HowReopened)
 		return
 	}
-	r.alerts.once(now, &protocol.AlertEvent{
+	in.alerts.once(now, &protocol.AlertEvent{
 		Code: protocol.CodePlanted, Agent: id, Path: protocol.InboxDir(id) + "/" + protocol.SafeName(file),
 		Text: protocol.SafeName(file) + " in the inbox of " + string(id) + " was not delivered by hived, which does not know who wrote it; messages are sent by writing them into one's own outbox",
 	})

@@ -39,10 +39,12 @@ type intake struct {
 	standstill func(time.Duration)                    // see [Config.OnStandstill]; may be nil
 	ahead      map[protocol.AgentID]mailbox.AgentScan // of outboxes, read for the next batch
 	heldBack   map[protocol.AgentID]bool              // something in their outboxes waits for the breaker
+	begun      map[protocol.AgentID]task.Moment       // when the listing of an outbox began that is under way
+	taken      map[protocol.AgentID]task.Moment       // when the last one began that has ended: what was there then was taken in
 	asked      bool                                   // an outbox became due because of [intake.heard]
 }
 
-// batcher is what the loop does for an intake.
+// batcher is what the loop does for its parts.
 type batcher interface {
 	// flush carries out what was decided.
 	flush(now time.Time) error
@@ -127,7 +129,7 @@ func (in *intake) scans(ids []protocol.AgentID, now time.Time, slice int) []mail
 			continue
 		}
 		if !in.boxes.Listed(id) {
-			in.agenda.Agents[id].Began = in.state.Tasks.Moment(now)
+			in.begun[id] = in.state.Tasks.Moment(now)
 		}
 		rest, at = append(rest, id), append(at, i)
 	}
@@ -203,7 +205,7 @@ func (in *intake) senders(n int) []*agenda.Agent {
 // taken in. Where it does not know it makes the outbox due.
 func (in *intake) heard(id protocol.AgentID, at task.Moment) bool {
 	a := in.agenda.Agents[id]
-	if a == nil || !in.maySend(id) || a.Heard >= at {
+	if a == nil || !in.maySend(id) || in.taken[id] >= at {
 		return true
 	}
 	in.agenda.Queues.Outbox.Add(a)
@@ -214,7 +216,7 @@ func (in *intake) heard(id protocol.AgentID, at task.Moment) bool {
 // outbox decides what becomes of the files that were found in one outbox.
 func (in *intake) outbox(now time.Time, a *agenda.Agent, scan mailbox.AgentScan) error {
 	if !scan.More {
-		a.Heard = a.Began
+		in.taken[a.ID] = in.begun[a.ID]
 	}
 	if scan.Err != nil {
 		in.alerts.once(now, &protocol.AlertEvent{Code: protocol.CodeUnreadable, Agent: a.ID, Path: protocol.OutboxDir(a.ID), Text: scan.Err.Error()})

@@ -138,7 +138,7 @@ func (r *Router) step(ctx context.Context, now time.Time) (busy bool, err error)
 		return false, err
 	}
 	more := r.scanMoved(now)
-	if err := r.inboxes(now); err != nil {
+	if err := r.inboxes.scan(now); err != nil {
 		return false, err
 	}
 	r.own.scan(now)
@@ -154,7 +154,7 @@ func (r *Router) step(ctx context.Context, now time.Time) (busy bool, err error)
 		return false, err
 	}
 	r.alerts.drain(now)
-	r.relieve(now)
+	r.sweeper.relieve(now)
 	wrote := len(r.decider.Pending()) > 0
 	if err := r.flush(now); err != nil {
 		return false, err
@@ -251,8 +251,8 @@ func (r *Router) carryOut(list []decide.Decision, sums []protocol.Sum) {
 	entries := make([]follow.Entry, len(list))
 	for i, d := range list {
 		r.heed(d)
-		r.noteCrowded(steps[i].Placements)
-		r.hears(d.Event)
+		r.sweeper.placed(steps[i].Placements)
+		r.inboxes.hears(d.Event)
 		entries[i] = follow.NewEntry(d.Event, sums[i], slices.Concat(d.Changes, d.Views))
 		if len(d.Changes)+len(d.Views) > 0 {
 			r.sync.touched(d.Event.Seq)

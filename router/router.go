@@ -19,6 +19,7 @@ import (
 	"github.com/hived/hived/router/agenda"
 	"github.com/hived/hived/router/decide"
 	"github.com/hived/hived/router/place"
+	"github.com/hived/hived/task"
 )
 
 // Config is what a [Router] is given. Only Settings is required.
@@ -104,6 +105,8 @@ type Router struct {
 	alerts   alerts
 	believed believed
 	own      ownFiles
+	inboxes  inboxes
+	sweeper  sweeper
 	sync     syncPoints
 	snapshot snapshots
 	memory   memory
@@ -174,10 +177,19 @@ func open(disk durable.FS, cfg Config, watch watcher) (*Router, error) {
 	r.intake = intake{
 		agenda: &r.agenda, boxes: r.boxes, state: r.state, decider: r.decider, place: r.place, events: &r.events, alerts: &r.alerts, clock: &r.clock, loop: r, disk: disk, suspect: &r.suspect,
 		standstill: cfg.OnStandstill, ahead: map[protocol.AgentID]mailbox.AgentScan{}, heldBack: map[protocol.AgentID]bool{},
+		begun: map[protocol.AgentID]task.Moment{}, taken: map[protocol.AgentID]task.Moment{},
 	}
 	r.own = ownFiles{
 		disk: disk, boxes: r.boxes, state: r.state, agenda: &r.agenda, alerts: &r.alerts, git: r.git, record: r.decider.Record, log: cfg.Log,
 		settle: s.Settle, maxBytes: s.OwnFiles.MaxBytes,
+	}
+	r.inboxes = inboxes{
+		settle: s.Settle, log: cfg.Log, boxes: r.boxes, state: r.state, agenda: &r.agenda, decider: r.decider, place: r.place, alerts: &r.alerts, git: r.git, watch: watch, loop: r,
+		doubted: map[protocol.AgentID]time.Time{}, acted: map[protocol.AgentID]time.Time{},
+	}
+	r.sweeper = sweeper{
+		disk: disk, keep: s.Retention, state: r.state, agenda: &r.agenda, place: r.place, git: r.git, record: r.decider.Record,
+		swept: map[protocol.AgentID]time.Time{}, relieved: map[protocol.AgentID]time.Time{},
 	}
 	if err := r.git.fits(r.state.Seq); err != nil {
 		return nil, errors.Join(err, r.events.Close())

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/hived/hived/ledger"
-	"github.com/hived/hived/mailbox"
 	"github.com/hived/hived/protocol"
 	"github.com/hived/hived/router/agenda"
 )
@@ -25,40 +24,13 @@ func (r *Router) scrub(now time.Time) (more bool) {
 		if undisturbed() {
 			cost += r.own.scanOf(now, a)
 		}
-		cost += r.alteredIn(now, a)
+		cost += r.inboxes.altered(now, a)
 		gone = append(gone, r.takenAway(now, a, ours)...)
-		r.sweepDue(now, a)
+		r.sweeper.minute(now, a.ID)
 		return cost
 	})
 	r.recordTaken(now, gone)
 	return more
-}
-
-// alteredIn looks at what is unread for files whose bytes are not those that
-// were delivered. It says how many it looked at. Those that their agent may still
-// be writing are looked at once more when they have rested.
-func (r *Router) alteredIn(now time.Time, a *agenda.Agent) int {
-	id := a.ID
-	inbox := &r.state.Agents[id].Inbox
-	if inbox.Len() == 0 {
-		return 0
-	}
-	list := make([]mailbox.Delivered, 0, inbox.Len())
-	for file, l := range inbox.All() {
-		list = append(list, mailbox.Delivered{File: file, Blob: l.Blob, Size: l.Size})
-	}
-	files, again, err := r.boxes.Altered(id, now, list)
-	if err != nil {
-		r.cfg.Log.Warn("cannot look at an inbox", slog.String("agent", string(id)), slog.String("error", err.Error()))
-	}
-	if !again.IsZero() {
-		a.Force = true
-		r.agenda.Again(a, again)
-	}
-	for _, file := range files {
-		r.place.SetRight(id, file)
-	}
-	return len(list)
 }
 
 // takenAway notices what agents and people removed from .done/ and .sent/

@@ -6,9 +6,11 @@ import (
 	"strings"
 	"time"
 
+	"github.com/hived/hived/internal/durable"
 	"github.com/hived/hived/ledger"
 	"github.com/hived/hived/protocol"
 	"github.com/hived/hived/router/agenda"
+	"github.com/hived/hived/router/place"
 )
 
 // Retention is looked at for each agent once a minute, and before that when one
@@ -20,13 +22,12 @@ const (
 	crowdedEvery = 250 * time.Millisecond
 )
 
-// crowded tells whether a directory holds too many files to wait for the minute.
+// crowded reports whether a directory holds too many files to wait for the minute.
 func crowded(keep protocol.Retention, files int) bool {
 	return files > keep.Files+max(keep.Files/8, 8)
 }
 
-// crowdedBox is crowded for what a directory holds, where what was set aside has a
-// number of its own.
+// crowdedBox is crowded for a directory, where what was set aside is counted apart.
 func crowdedBox(keep protocol.Retention, box *ledger.Box) bool {
 	if !crowded(keep, box.Len()) {
 		return false
@@ -40,83 +41,96 @@ func crowdedBox(keep protocol.Retention, box *ledger.Box) bool {
 	return crowded(keep, aside) || crowded(keep, box.Len()-aside)
 }
 
-// setAside tells whether a file of .sent or .done was set aside.
+// setAside reports whether a file of .sent or .done was set aside.
 func setAside(name string) bool { return strings.HasPrefix(name, protocol.AsidePrefix) }
 
-// noteCrowded queues the agents of placements whose archive exceeds its limit.
-func (r *Router) noteCrowded(list []ledger.Placement) {
+// sweeper takes old files out of .sent and .done (spec §6, retention).
+type sweeper struct {
+	disk   durable.FS
+	keep   protocol.Retention
+	state  *ledger.State
+	agenda *agenda.Agenda
+	place  *place.Placer
+	git    *gitWatch
+	record func(now time.Time, body protocol.Body)
+
+	swept    map[protocol.AgentID]time.Time // when their minute began
+	relieved map[protocol.AgentID]time.Time // when an archive of theirs was swept because it exceeded its limit
+}
+
+// placed queues the agents of placements whose archive exceeds its limit.
+func (s *sweeper) placed(list []ledger.Placement) {
 	for _, p := range list {
 		if p.Class != ledger.Original && p.Class != ledger.Aside && p.Class != ledger.Handled {
 			continue
 		}
-		a, agent, keep := r.agenda.Agents[p.Agent], r.state.Agents[p.Agent], r.cfg.Settings.Retention
-		if a != nil && agent != nil && (crowded(keep, agent.Done.Len()) || crowded(keep, agent.Sent.Len())) {
-			r.agenda.Queues.Crowded.Add(a)
+		a, agent := s.agenda.Agents[p.Agent], s.state.Agents[p.Agent]
+		if a != nil && agent != nil && (crowded(s.keep, agent.Done.Len()) || crowded(s.keep, agent.Sent.Len())) {
+			s.agenda.Queues.Crowded.Add(a)
 		}
 	}
 }
 
 // relieve sweeps agents whose directories hold too much. One that history is
 // too far behind for asks again with its next file.
-func (r *Router) relieve(now time.Time) {
+func (s *sweeper) relieve(now time.Time) {
 	for range agenda.ScansPerStep {
-		a := r.agenda.Queues.Crowded.Take()
+		a := s.agenda.Queues.Crowded.Take()
 		if a == nil {
 			return
 		}
-		if now.Sub(a.Relieved).Abs() < crowdedEvery {
+		if now.Sub(s.relieved[a.ID]).Abs() < crowdedEvery {
 			continue
 		}
-		a.Relieved = now
-		agent, keep := r.state.Agents[a.ID], r.cfg.Settings.Retention
-		if crowdedBox(keep, &agent.Done) || crowdedBox(keep, &agent.Sent) {
-			r.sweep(now, a)
+		s.relieved[a.ID] = now
+		agent := s.state.Agents[a.ID]
+		if crowdedBox(s.keep, &agent.Done) || crowdedBox(s.keep, &agent.Sent) {
+			s.sweep(now, a.ID)
 		}
 	}
 }
 
-// sweepDue sweeps an agent when its minute is over.
-func (r *Router) sweepDue(now time.Time, a *agenda.Agent) {
-	if now.Sub(a.Swept).Abs() >= sweepEvery && r.sweep(now, a) {
-		a.Swept = now
+// minute sweeps an agent when its minute is over.
+func (s *sweeper) minute(now time.Time, id protocol.AgentID) {
+	if now.Sub(s.swept[id]).Abs() >= sweepEvery && s.sweep(now, id) {
+		s.swept[id] = now
 	}
 }
 
-// sweep takes an agent's old files out of .sent/ and .done/ (spec §6,
-// retention). Log and history keep them, so nothing is swept that history does
-// not hold yet. It says whether the agent could be swept: one whose files are
-// not all in their places yet is left for later.
-func (r *Router) sweep(now time.Time, a *agenda.Agent) bool {
-	if !r.git.usable() || r.place.Owes(a.ID) {
+// sweep takes an agent's old files out of .sent and .done. Log and history keep
+// them, so nothing is swept that history does not hold yet. It reports whether the
+// agent could be swept: one whose files are not all in their places yet is left for
+// later.
+func (s *sweeper) sweep(now time.Time, id protocol.AgentID) bool {
+	if !s.git.usable() || s.place.Owes(id) {
 		return false
 	}
-	head := r.git.Progress().Head
-	agent := r.state.Agents[a.ID]
-	r.sweepBox(now, protocol.DoneDir(a.ID), &agent.Done, func(name string, l ledger.Letter) bool {
-		return l.Of <= head && !r.tookBack(a.ID, name)
+	head := s.git.Progress().Head
+	agent := s.state.Agents[id]
+	s.sweepBox(now, protocol.DoneDir(id), &agent.Done, func(name string, l ledger.Letter) bool {
+		return l.Of <= head && !s.tookBack(id, name)
 	})
-	r.sweepBox(now, protocol.SentDir(a.ID), &agent.Sent, func(_ string, l ledger.Letter) bool { return l.Of <= head })
+	s.sweepBox(now, protocol.SentDir(id), &agent.Sent, func(_ string, l ledger.Letter) bool { return l.Of <= head })
 	return true
 }
 
-// tookBack tells whether an agent has moved a message from .done back to its
+// tookBack reports whether an agent has moved a message from .done back to its
 // inbox, which is not recorded before it has rested there (spec §4.7).
-func (r *Router) tookBack(id protocol.AgentID, name string) bool {
-	_, err := r.disk.Lstat(protocol.InboxDir(id) + "/" + name)
+func (s *sweeper) tookBack(id protocol.AgentID, name string) bool {
+	_, err := s.disk.Lstat(protocol.InboxDir(id) + "/" + name)
 	return err == nil
 }
 
 // sweepBox takes out of one directory what is to go and may.
-func (r *Router) sweepBox(now time.Time, dir string, box *ledger.Box, may func(name string, l ledger.Letter) bool) {
-	keep := r.cfg.Settings.Retention
-	if !anyExpired(keep, now, box) {
+func (s *sweeper) sweepBox(now time.Time, dir string, box *ledger.Box, may func(name string, l ledger.Letter) bool) {
+	if !anyExpired(s.keep, now, box) {
 		return
 	}
 	files := make(map[string]time.Time, box.Len())
 	for name, l := range box.All() {
 		files[name] = l.At
 	}
-	paths := slices.DeleteFunc(Expired(keep, now, files), func(name string) bool {
+	paths := slices.DeleteFunc(Expired(s.keep, now, files), func(name string) bool {
 		l, _ := box.Get(name)
 		return !may(name, l)
 	})
@@ -124,11 +138,11 @@ func (r *Router) sweepBox(now time.Time, dir string, box *ledger.Box, may func(n
 		for i := range part {
 			part[i] = dir + "/" + part[i]
 		}
-		r.decider.Record(now, &protocol.HiveEvent{Action: protocol.Swept, Paths: part})
+		s.record(now, &protocol.HiveEvent{Action: protocol.Swept, Paths: part})
 	}
 }
 
-// anyExpired tells whether [Expired] would list anything. It spares those agents
+// anyExpired reports whether [Expired] would list anything. It spares those agents
 // the sorting that keep within their limits, which is nearly all.
 func anyExpired(keep protocol.Retention, now time.Time, box *ledger.Box) bool {
 	if box.Len() > keep.Files {

@@ -45,7 +45,7 @@ var allowed = map[string][]string{
 	"mailbox":                  {"protocol", "internal/durable", "internal/failpoint"},
 	"gitcommit":                {"protocol", "internal/durable", "internal/pause", "internal/failpoint", "github.com/go-git/go-git/v5/...", "github.com/klauspost/compress/..."},
 	"gitcommit/follow":         {"protocol", "internal/durable", "ledger", "eventlog", "gitcommit", "github.com/cenkalti/backoff/v5"},
-	"router/agenda":            {"protocol", "mailbox", "task"},
+	"router/agenda":            {"protocol", "mailbox"},
 	"router/decide":            {"protocol", "task", "ledger", "github.com/oklog/ulid/v2", "github.com/go-json-experiment/json/..."},
 	"router/place":             {"protocol", "internal/durable", "ledger", "eventlog", "mailbox"},
 	"view":                     {"protocol", "internal/durable", "internal/snapshot", "internal/pause", "task", "ledger", "eventlog", "gitcommit", "github.com/go-json-experiment/json/..."},

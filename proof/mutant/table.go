@@ -103,7 +103,7 @@ var mutants = []mutant{
 		name:   "done-swept-early",
 		what:   "handled messages are swept before history holds them",
 		breaks: "nothing is swept that history does not hold (§6)",
-		edits:  []edit{{"Router.sweep", `return l.Of <= head && !r.tookBack(a.ID, name)`, `return !r.tookBack(a.ID, name)`}},
+		edits:  []edit{{"sweeper.sweep", `return l.Of <= head && !s.tookBack(id, name)`, `return !s.tookBack(id, name)`}},
 		caught: []string{"router.TestDoneStaysUntilHistoryHoldsIt"},
 	},
 	{
@@ -371,14 +371,14 @@ var mutants = []mutant{
 		name:   "planted-unsaid",
 		what:   "a file in an inbox that hived did not deliver is passed over",
 		breaks: "such a file gets one alert (§4.7)",
-		edits:  []edit{{"Router.unexpected", "r.alerts.once(now, &protocol.AlertEvent{\n\t\tCode: protocol.CodePlanted", "_, _ = now, (&protocol.AlertEvent{\n\t\tCode: protocol.CodePlanted"}},
+		edits:  []edit{{"inboxes.unexpected", "in.alerts.once(now, &protocol.AlertEvent{\n\t\tCode: protocol.CodePlanted", "_, _ = now, (&protocol.AlertEvent{\n\t\tCode: protocol.CodePlanted"}},
 		caught: []string{"router.TestInboxRules"},
 	},
 	{
 		name:   "deletion-believed",
 		what:   "any number of messages may vanish at once and count as handled",
 		breaks: "more than 20 at once are not believed (§4.7)",
-		edits:  []edit{{"Router.believeDeletion", `if n <= massDeletion && agent.Missing == 0 || agent.Believed {`, `if n > 0 || agent.Believed {`}},
+		edits:  []edit{{"inboxes.believeDeletion", `if n <= massDeletion && agent.Missing == 0 || agent.Believed {`, `if n > 0 || agent.Believed {`}},
 		caught: []string{"router.TestMassDeletion"},
 	},
 	{

@@ -6,7 +6,6 @@ import (
 
 	"github.com/hived/hived/mailbox"
 	"github.com/hived/hived/protocol"
-	"github.com/hived/hived/task"
 )
 
 // ScansPerStep bounds the directories of each kind, outboxes aside, that one
@@ -36,14 +35,6 @@ type Agent struct {
 	ID     protocol.AgentID
 	Force  bool      // the inbox is also scanned for delivered files that were changed in place
 	Listed time.Time // when the inbox was scanned
-
-	// What the loop remembers besides.
-	Began    task.Moment // when the listing of its outbox began that is under way
-	Heard    task.Moment // when the last one began that has ended: what was there then was taken in
-	Doubted  time.Time   // since when so many messages are gone that it may be an accident; zero: they are not
-	Acted    time.Time   // when the agent last did something that is in the log
-	Swept    time.Time   // when it was last swept
-	Relieved time.Time   // and when because an archive exceeded its limit
 
 	again    time.Time     // an unsettled file is due for another scan; zero: none
 	ownLate  time.Time     // own files that may be versioned again only then; zero: none
