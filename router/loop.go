@@ -70,7 +70,7 @@ func (r *Router) nextWake(now time.Time) time.Duration {
 	next := now.Add(r.cfg.Settings.Rescan)
 	times := []time.Time{r.agenda.Next(), r.sync.due(r.state.Settled), r.decider.Next(now)}
 	if r.news() {
-		times = append(times, r.told.Add(time.Second))
+		times = append(times, r.report.at.Add(time.Second))
 	}
 	for _, t := range times {
 		if !t.IsZero() && t.Before(next) {

@@ -21,21 +21,29 @@ import (
 // statusIdle is how often the status is written while nothing happens.
 const statusIdle = 5 * time.Second
 
-// tellStatus says how the daemon is, at most once a second.
+// report is what was written of the status.
+type report struct {
+	started time.Time    // when the daemon did
+	at      time.Time    // when the status was written
+	seq     protocol.Seq // and what it said
+	lag     protocol.Seq
+}
+
+// tellStatus writes how the daemon is, at most once a second.
 func (r *Router) tellStatus(now time.Time) {
-	age := now.Sub(r.told).Abs()
+	age := now.Sub(r.report.at).Abs()
 	if age < time.Second || age < statusIdle && !r.news() {
 		return
 	}
 	r.writeStatus(now)
 }
 
-// writeStatus says how the daemon is now.
+// writeStatus writes how the daemon is now.
 func (r *Router) writeStatus(now time.Time) {
-	r.told, r.toldSeq, r.toldLag = now, r.state.Seq, r.git.progress().Lag
+	r.report.at, r.report.seq, r.report.lag = now, r.state.Seq, r.git.progress().Lag
 	owed := r.place.Backlog()
 	s := view.Status{
-		PID: os.Getpid(), Version: r.cfg.Version, Started: r.started, At: now, Seq: r.state.Seq,
+		PID: os.Getpid(), Version: r.cfg.Version, Started: r.report.started, At: now, Seq: r.state.Seq,
 		Watching: "watching", Owed: owed.Files + owed.Originals, Problems: []string{},
 	}
 	if why := r.watch.Degraded(); why != "" {
@@ -77,9 +85,9 @@ func writeStatus(disk durable.FS, s view.Status) error {
 	return durable.Publish(disk, protocol.StatusFile, append(data, '\n'), 0o644, durable.Unsynced)
 }
 
-// news tells whether the status that was written is not true any more.
+// news reports whether the status that was written is not true any more.
 func (r *Router) news() bool {
-	return r.state.Seq != r.toldSeq || r.git.progress().Lag != r.toldLag || r.events.full()
+	return r.state.Seq != r.report.seq || r.git.progress().Lag != r.report.lag || r.events.full()
 }
 
 // pending counts what waits in an outbox, where anything can.

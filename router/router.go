@@ -97,7 +97,6 @@ type Router struct {
 	place   *place.Placer
 	watch   watcher
 	git     *gitWatch
-	started time.Time
 
 	agenda   agenda.Agenda
 	intake   intake
@@ -111,10 +110,8 @@ type Router struct {
 	snapshot snapshots
 	memory   memory
 	clock    clock
-	due      bool         // the last step left timers of tasks that are due
-	told     time.Time    // when the status was written
-	toldSeq  protocol.Seq // and what it said
-	toldLag  protocol.Seq
+	due      bool // the last step left timers of tasks that are due
+	report   report
 	reads    reads
 }
 
@@ -151,7 +148,7 @@ func open(disk durable.FS, cfg Config, watch watcher) (*Router, error) {
 	cfg.fill()
 	s := cfg.Settings
 	r := &Router{
-		cfg: cfg, disk: disk, watch: watch, started: time.Now(), clock: newClock(),
+		cfg: cfg, disk: disk, watch: watch, report: report{started: time.Now()}, clock: newClock(),
 		boxes: mailbox.New(disk, mailbox.Options{Settle: s.Settle, StraysAfter: s.OutboxStraysAfter, MaxMessageBytes: s.MaxMessageBytes, OwnMaxBytes: s.OwnFiles.MaxBytes, OwnInclude: s.OwnFiles.Include, Mkdir: cfg.Mkdir}),
 		reads: newReads(),
 	}
