@@ -9,6 +9,7 @@ import (
 
 	"github.com/hived/hived/eventlog"
 	"github.com/hived/hived/internal/durable"
+	"github.com/hived/hived/internal/snapshot"
 	"github.com/hived/hived/ledger"
 	"github.com/hived/hived/protocol"
 	"github.com/hived/hived/router/decide"
@@ -29,7 +30,7 @@ type journal struct {
 
 // openJournal opens the log, and returns the state that it gives: that of a
 // snapshot, and the events after it.
-func openJournal(disk durable.FS, cfg *Config, snapshot *snapshots, alert func(*protocol.AlertEvent)) (j journal, state *ledger.State, found eventlog.Recovery, err error) {
+func openJournal(disk durable.FS, cfg *Config, snapshots *snapshot.Keeper, alert func(*protocol.AlertEvent)) (j journal, state *ledger.State, found eventlog.Recovery, err error) {
 	j = journal{disk: disk, log: cfg.Log, alert: alert}
 	fold := func(after eventlog.Position) {
 		j.Log, found, err = eventlog.Open(disk, eventlog.Options{SegmentBytes: cfg.Settings.Log.SegmentBytes, After: after}, func(ev protocol.Event) error {
@@ -37,7 +38,7 @@ func openJournal(disk durable.FS, cfg *Config, snapshot *snapshots, alert func(*
 			return nil
 		})
 	}
-	state, at := snapshot.load(cfg.Settings.Remember)
+	state, at := snapshots.Load(cfg.Settings.Remember)
 	fold(at)
 	if bad := (*eventlog.Mismatch)(nil); at.Seq > 0 && errors.As(err, &bad) {
 		cfg.Log.Warn("the snapshot is not one of this log, the whole log is read", slog.String("error", err.Error()))

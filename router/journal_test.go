@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/hived/hived/internal/durable/faultfs"
+	"github.com/hived/hived/internal/snapshot"
 	"github.com/hived/hived/protocol"
 	"github.com/hived/hived/router/decide"
 )
@@ -20,7 +21,7 @@ func TestJournal(t *testing.T) {
 	disk := memHive(t)
 	cfg := Config{Settings: memSettings()}
 	cfg.fill()
-	j, state, _, err := openJournal(disk, &cfg, &snapshots{disk: disk, log: slog.New(slog.DiscardHandler)}, func(*protocol.AlertEvent) {})
+	j, state, _, err := openJournal(disk, &cfg, &snapshot.Keeper{Disk: disk, Log: slog.New(slog.DiscardHandler)}, func(*protocol.AlertEvent) {})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -112,10 +112,10 @@ func TestRunWaitsForItsSync(t *testing.T) {
 		want error
 	}{
 		{"a stop, and the disk", "", justStop, nil},
-		{"a stop, and a snapshot", snapshotTemp, justStop, nil},
+		{"a stop, and a snapshot", protocol.SnapshotFile + ".new", justStop, nil},
 		{"a broken log, and the disk", "", breakLog, eventlog.ErrBroken},
-		{"a broken log, and a snapshot", snapshotTemp, breakLog, eventlog.ErrBroken},
-		{"a stop of a full disk, and a snapshot", snapshotTemp, fillAndStop, nil},
+		{"a broken log, and a snapshot", protocol.SnapshotFile + ".new", breakLog, eventlog.ErrBroken},
+		{"a stop of a full disk, and a snapshot", protocol.SnapshotFile + ".new", fillAndStop, nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -132,7 +132,7 @@ func TestRunWaitsForItsSync(t *testing.T) {
 				testenv.Must(t, err)
 				r.lock, err = takeLock(lockDisk)
 				testenv.Must(t, err)
-				r.snapshot.least = 1
+				r.snapshot.Least = 1
 				ctx, cancel := context.WithCancel(t.Context())
 				ended := make(chan error, 1)
 				go func() { ended <- r.Run(ctx) }()

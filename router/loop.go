@@ -111,8 +111,8 @@ func (r *Router) wait(ctx context.Context, rescan <-chan time.Time, most time.Du
 		r.place.Restore()
 	case res := <-r.sync.done:
 		return r.settled(res)
-	case err := <-r.snapshot.done:
-		return r.snapshot.taken(err)
+	case err := <-r.snapshot.Done():
+		return r.snapshot.Ended(err)
 	case read := <-r.readers():
 		read()
 	}
@@ -275,6 +275,6 @@ func (r *Router) seal(now time.Time, format int) error {
 	}
 	r.state.Apply(sealed.Event)
 	r.carryOut([]decide.Decision{*sealed}, []protocol.Sum{sum})
-	r.snapshot.sealed(size, r.state, r.events.Sum())
+	r.snapshot.Sealed(size, r.state, r.events.Sum())
 	return nil
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/hived/hived/eventlog"
 	"github.com/hived/hived/internal/durable"
+	"github.com/hived/hived/internal/snapshot"
 	"github.com/hived/hived/ledger"
 	"github.com/hived/hived/mailbox"
 	"github.com/hived/hived/protocol"
@@ -107,7 +108,7 @@ type Router struct {
 	inboxes  inboxes
 	sweeper  sweeper
 	sync     syncPoints
-	snapshot snapshots
+	snapshot snapshot.Keeper
 	memory   memory
 	clock    clock
 	due      bool // the last step left timers of tasks that are due
@@ -153,7 +154,7 @@ func open(disk durable.FS, cfg Config, watch watcher) (*Router, error) {
 		reads: newReads(),
 	}
 	r.agenda = agenda.New(agenda.Options{Rescan: s.Rescan, Relist: r.boxes.Heard, Watched: watch.Watched, WatchHot: watch.AddHot, Unbounded: cfg.Once})
-	r.snapshot = snapshots{disk: disk, log: cfg.Log, beside: &r.beside}
+	r.snapshot = snapshot.Keeper{Disk: disk, Log: cfg.Log, Beside: &r.beside}
 	r.sync = syncPoints{disk: disk, beside: &r.beside}
 	r.memory = memory{collector: collector{headroom: cfg.Headroom}, giveBack: func() { r.git.giveBack(&r.beside) }}
 	r.suspect = readSuspect(disk, cfg.Log)

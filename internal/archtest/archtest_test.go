@@ -32,7 +32,7 @@ var allowed = map[string][]string{
 	"internal/wait":            {},
 	"internal/pause":           {},
 	"internal/source":          {},
-	"internal/snapshot":        {"protocol", "internal/durable", "ledger", "eventlog"},
+	"internal/snapshot":        {"protocol", "internal/durable", "internal/failpoint", "ledger", "eventlog", "golang.org/x/sync/..."},
 	"internal/process":         {},
 	"internal/profiles":        {},
 	"internal/mermaid":         {"protocol", "view"},

@@ -1,6 +1,6 @@
-// Package snapshot reads the state that a daemon left in .hived/snapshot, for those
-// who need not read the whole log then (spec §3.8). Whether it is one of this log
-// shows when the log is read on from there.
+// Package snapshot reads and writes .hived/snapshot, the state that a daemon leaves
+// for those who need not read the whole log then (spec §3.8). Whether it is one of
+// this log shows when the log is read on from there.
 package snapshot
 
 import (
@@ -13,8 +13,8 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// Buffer is how many bytes of a snapshot are read or written at once.
-const Buffer = 1 << 20
+// buffer is how many bytes of a snapshot are read or written at once.
+const buffer = 1 << 20
 
 // Read returns the state, the event that it is the state at, and the size of the
 // file in bytes. Where there is no snapshot the error is fs.ErrNotExist.
@@ -28,7 +28,7 @@ func Read(disk durable.FS, remember protocol.RememberSettings) (state *ledger.St
 	if err != nil {
 		return nil, eventlog.Position{}, 0, err
 	}
-	state, sum, err := ledger.Decode(bufio.NewReaderSize(f, Buffer), remember)
+	state, sum, err := ledger.Decode(bufio.NewReaderSize(f, buffer), remember)
 	if err != nil {
 		return nil, eventlog.Position{}, 0, fmt.Errorf("read %s: %w", protocol.SnapshotFile, err)
 	}

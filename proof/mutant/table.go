@@ -82,7 +82,7 @@ var mutants = []mutant{
 		name:   "run-leaves-its-snapshot",
 		what:   "Run does not wait for its snapshot",
 		breaks: "who takes the lock next finds nobody at work in the hive (§3.8)",
-		edits:  []edit{{"snapshots.take", `s.beside.Go(func() error {`, `go func(f func() error) { _ = f() }(func() error {`}},
+		edits:  []edit{{"Keeper.take", `s.Beside.Go(func() error {`, `go func(f func() error) { _ = f() }(func() error {`}},
 		caught: []string{"router.TestRunWaitsForItsSync"},
 	},
 	{
