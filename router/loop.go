@@ -194,7 +194,7 @@ func (r *Router) flush(now time.Time) error {
 	if len(list) == 0 {
 		return nil
 	}
-	r.memory.collector.busy()
+	r.memory.Busy()
 	return r.commit(list)
 }
 

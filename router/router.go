@@ -13,6 +13,7 @@ import (
 
 	"github.com/hived/hived/eventlog"
 	"github.com/hived/hived/internal/durable"
+	"github.com/hived/hived/internal/memory"
 	"github.com/hived/hived/internal/snapshot"
 	"github.com/hived/hived/ledger"
 	"github.com/hived/hived/mailbox"
@@ -109,7 +110,7 @@ type Router struct {
 	sweeper  sweeper
 	sync     syncPoints
 	snapshot snapshot.Keeper
-	memory   memory
+	memory   memory.Memory
 	clock    clock
 	due      bool // the last step left timers of tasks that are due
 	report   report
@@ -156,7 +157,7 @@ func open(disk durable.FS, cfg Config, watch watcher) (*Router, error) {
 	r.agenda = agenda.New(agenda.Options{Rescan: s.Rescan, Relist: r.boxes.Heard, Watched: watch.Watched, WatchHot: watch.AddHot, Unbounded: cfg.Once})
 	r.snapshot = snapshot.Keeper{Disk: disk, Log: cfg.Log, Beside: &r.beside}
 	r.sync = syncPoints{disk: disk, beside: &r.beside}
-	r.memory = memory{collector: collector{headroom: cfg.Headroom}, giveBack: func() { r.git.giveBack(&r.beside) }}
+	r.memory = memory.New(cfg.Headroom, func() { r.git.giveBack(&r.beside) })
 	r.suspect = readSuspect(disk, cfg.Log)
 	r.alerts = newAlerts(cfg.Log, func(now time.Time, a *protocol.AlertEvent) error { return r.decider.Alert(now, a) })
 	var found eventlog.Recovery
@@ -218,7 +219,7 @@ func (r *Router) Run(ctx context.Context) error {
 	if r.git.usable() {
 		r.beside.Go(func() error { r.git.Run(behind, drain); return nil })
 	}
-	r.memory.collector.begin()
+	r.memory.Begin()
 	err := r.loop(work)
 	if err == nil {
 		err = r.finish(drain)
@@ -228,7 +229,7 @@ func (r *Router) Run(ctx context.Context) error {
 	defer t.Stop()
 	halt()
 	err = errors.Join(err, r.beside.Wait())
-	r.memory.collector.end()
+	r.memory.End()
 	r.restoreLast()
 	err = errors.Join(err, r.events.Close())
 	r.writeStatus(time.Now())

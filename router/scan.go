@@ -13,7 +13,7 @@ import (
 // rescan is the pass that counts, where hints are only hints (spec §3.1).
 func (r *Router) rescan() error {
 	scrub := r.agenda.Rescan()
-	r.memory.rescanned(r.state.Seq, r.state.Compact)
+	r.memory.Rescanned(r.state.Seq, r.state.Compact)
 	if scrub && r.git.movedBack() {
 		r.place.Restore() // files; the alert makes a commit, which mends the branch
 		r.alerts.raise(time.Now(), &protocol.AlertEvent{Code: protocol.CodeTakenBack, Text: "hived's branch was moved back to an older commit; the commits after it are made again from the log"})

@@ -1,4 +1,6 @@
-package router
+// Package memory decides how much memory the daemon takes: much while it is busy, and
+// little in a quiet hive, whose machine has other things to do.
+package memory
 
 import (
 	"math/bits"
@@ -8,17 +10,33 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// memory is how much of it the daemon takes: much while it is busy, and little in
-// a quiet hive, whose machine has other things to do.
-type memory struct {
+// Memory sets how much of it the process takes. One goroutine uses it.
+type Memory struct {
 	collector collector
 	quiet     quiet
-	giveBack  func() // what was allocated and is free: to the system, when nothing else is to be done
+	giveBack  func()
 }
 
-// rescanned gives memory back where the hive is quiet. compact moves together what
-// lies scattered.
-func (m *memory) rescanned(seq protocol.Seq, compact func()) {
+// New returns the memory of a process that may allocate headroom bytes at least, while
+// it is busy, before garbage is collected; with zero the collector is left alone.
+// giveBack gives the system what was allocated and is free, when nothing else is to be
+// done.
+func New(headroom int64, giveBack func()) Memory {
+	return Memory{collector: collector{headroom: headroom}, giveBack: giveBack}
+}
+
+// Begin takes the garbage collector over, where the process is there for the hive.
+func (m *Memory) Begin() { m.collector.begin() }
+
+// End leaves the garbage collector as it was.
+func (m *Memory) End() { m.collector.end() }
+
+// Busy is called for every batch: a busy hive may allocate more.
+func (m *Memory) Busy() { m.collector.busy() }
+
+// Rescanned is called at each rescan, with the newest event. Where the hive is quiet
+// it gives memory back; compact moves together what lies scattered.
+func (m *Memory) Rescanned(seq protocol.Seq, compact func()) {
 	if m.quiet.due(seq) {
 		m.collector.quiet()
 		compact()
@@ -99,13 +117,13 @@ func (c *collector) set(percent int) {
 	}
 }
 
-// percentFor gives the percentage of what is in use that comes to so many bytes.
+// percentFor returns the percentage of what is in use that comes to so many bytes.
 func percentFor(live uint64, headroom int64) int {
 	const most = 1000
 	return int(min(most, 100*headroom/int64(max(live, 1<<20)))) //nolint:gosec // what is in memory is less
 }
 
-// live is what was in use at the last collection, in bytes.
+// live returns what was in use at the last collection, in bytes.
 func live() uint64 {
 	sample := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
 	metrics.Read(sample)
