@@ -10,6 +10,7 @@ import (
 	"github.com/hived/hived/mailbox"
 	"github.com/hived/hived/protocol"
 	"github.com/hived/hived/router/agenda"
+	"github.com/hived/hived/router/clock"
 	"github.com/hived/hived/router/decide"
 	"github.com/hived/hived/router/place"
 	"github.com/hived/hived/task"
@@ -32,7 +33,7 @@ type intake struct {
 	place      *place.Placer
 	events     *journal
 	alerts     *alerts
-	clock      *clock
+	clock      *clock.Clock
 	loop       batcher
 	disk       durable.FS
 	suspect    *suspect                               // of the last daemon
@@ -84,7 +85,7 @@ func (in *intake) take(ctx context.Context, now time.Time) (more bool, read time
 				return false, now, err
 			}
 		}
-		if at := in.clock.now(); at.After(now) {
+		if at := in.clock.Now(); at.After(now) {
 			now = at // nothing is decided as of before it was put there
 		}
 		for i, scan := range scans {
@@ -247,7 +248,7 @@ func (in *intake) outbox(now time.Time, a *agenda.Agent, scan mailbox.AgentScan)
 			continue
 		}
 		if put := protocol.StampTime(x.Original.CTime); in.standstill != nil && !put.IsZero() {
-			in.standstill(in.clock.asleep.since(put))
+			in.standstill(in.clock.AsleepSince(put))
 		}
 	}
 	for _, s := range scan.Strays {

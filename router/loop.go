@@ -28,7 +28,7 @@ func (r *Router) loop(ctx context.Context) error {
 		if err := r.wait(ctx, rescan.C, r.listenFor()); err != nil {
 			return err
 		}
-		busy, err := r.step(ctx, r.clock.now())
+		busy, err := r.step(ctx, r.clock.Now())
 		if err != nil {
 			return err
 		}
@@ -42,7 +42,7 @@ func (r *Router) loop(ctx context.Context) error {
 			r.agenda.ScrubAll()
 			continue
 		}
-		if err := r.wait(ctx, rescan.C, r.nextWake(r.clock.now())); err != nil {
+		if err := r.wait(ctx, rescan.C, r.nextWake(r.clock.Now())); err != nil {
 			return err
 		}
 	}
@@ -83,11 +83,11 @@ func (r *Router) nextWake(now time.Time) time.Duration {
 // wait sleeps until there is something to do, and no longer than most. A busy
 // loop does not sleep, but hears of everything that an idle one does.
 func (r *Router) wait(ctx context.Context, rescan <-chan time.Time, most time.Duration) error {
-	r.clock.rest += most
+	r.clock.Waits(most)
 	timer := time.NewTimer(most)
 	defer timer.Stop()
 	if r.cfg.OnStandstill != nil && most > 0 {
-		defer func(from time.Time) { r.clock.asleep.slept(from, time.Now()) }(time.Now())
+		defer func(from time.Time) { r.clock.Slept(from, time.Now()) }(time.Now())
 	}
 	defer func() { // what was sent does not wait because something else came as well
 		select {
@@ -174,6 +174,19 @@ func (r *Router) step(ctx context.Context, now time.Time) (busy bool, err error)
 		return false, nil
 	}
 	return more || r.agenda.Waits() || len(r.agenda.Queues.Own.Waiting) > 0 && r.git.undisturbed() || len(r.decider.Pending()) > 0 || wrote && r.agenda.Root.Agents, nil
+}
+
+// keepTime takes note of a clock that was set, and of a pause of the process: no
+// wait ends because of them, and what was sent meanwhile is looked for first.
+func (r *Router) keepTime(now time.Time) {
+	if by := r.clock.Jumped(); by != 0 {
+		r.decider.Record(now, &protocol.HiveEvent{Action: protocol.ClockJumped, Jump: by.Milliseconds(), Note: "the clock of the machine was set by " + by.Round(time.Second).String()})
+		r.agenda.ScanAll()
+	}
+	if late := r.clock.Paused(); late != 0 {
+		r.decider.Record(now, &protocol.HiveEvent{Action: protocol.ClockJumped, Note: "hived did not run for " + late.Round(time.Second).String()})
+		r.agenda.ScanAll()
+	}
 }
 
 // threads does what is due with threads that were stopped.

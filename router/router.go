@@ -19,6 +19,7 @@ import (
 	"github.com/hived/hived/mailbox"
 	"github.com/hived/hived/protocol"
 	"github.com/hived/hived/router/agenda"
+	"github.com/hived/hived/router/clock"
 	"github.com/hived/hived/router/decide"
 	"github.com/hived/hived/router/place"
 	"github.com/hived/hived/task"
@@ -111,7 +112,7 @@ type Router struct {
 	sync     syncPoints
 	snapshot snapshot.Keeper
 	memory   memory.Memory
-	clock    clock
+	clock    clock.Clock
 	due      bool // the last step left timers of tasks that are due
 	report   report
 	reads    reads
@@ -150,7 +151,7 @@ func open(disk durable.FS, cfg Config, watch watcher) (*Router, error) {
 	cfg.fill()
 	s := cfg.Settings
 	r := &Router{
-		cfg: cfg, disk: disk, watch: watch, report: report{started: time.Now()}, clock: newClock(),
+		cfg: cfg, disk: disk, watch: watch, report: report{started: time.Now()}, clock: clock.New(),
 		boxes: mailbox.New(disk, mailbox.Options{Settle: s.Settle, StraysAfter: s.OutboxStraysAfter, MaxMessageBytes: s.MaxMessageBytes, OwnMaxBytes: s.OwnFiles.MaxBytes, OwnInclude: s.OwnFiles.Include, Mkdir: cfg.Mkdir}),
 		reads: newReads(),
 	}

@@ -102,8 +102,8 @@ func (h *crew) up() {
 	h.hints, h.ended = make(chan []mailbox.Hint, 16), make(chan error, 1)
 	r, err := open(h.disk, Config{Settings: h.settings, Entropy: zeros{}, OnEvent: h.happened}, ears{hints: h.hints})
 	h.must(err)
-	r.clock.now = func() time.Time { return time.Now().Add(time.Duration(h.ahead.Load())) }
-	r.clock.begin()
+	r.clock.Now = func() time.Time { return time.Now().Add(time.Duration(h.ahead.Load())) }
+	r.clock.Begin()
 	ctx, stop := context.WithCancel(context.Background())
 	h.router, h.stop = r, stop
 	go func() { h.ended <- r.Run(ctx) }()
@@ -114,8 +114,8 @@ func (h *crew) up() {
 // next step; what happens at the end of it is still read in that step.
 func (h *crew) slowStep(d time.Duration, then func()) {
 	r, once := h.router, sync.Once{}
-	clock := r.clock.now
-	r.clock.now = func() time.Time {
+	clock := r.clock.Now
+	r.clock.Now = func() time.Time {
 		at := clock()
 		once.Do(func() {
 			<-time.After(d)
