@@ -77,6 +77,7 @@ var figures = []figure{
 	{name: "packages with a table of codes", limit: 1, held: true, count: codeTables, listed: true},
 	{name: "router/decide: exported", limit: 15, held: true, coming: true, count: exported("router/decide")},
 	{name: "router/place: exported", limit: 15, held: true, coming: true, count: exported("router/place")},
+	{name: "router/agenda: exported", limit: 15, coming: true, count: exported("router/agenda")},
 	{name: "view: exported", limit: 15, held: true, coming: true, count: exported("view")},
 	{name: "hive: exported", limit: 15, held: true, coming: true, count: exported("hive")},
 	{name: "gitcommit/follow: exported", limit: 15, held: true, coming: true, count: exported("gitcommit/follow")},
