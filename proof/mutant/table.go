@@ -240,11 +240,12 @@ var mutants = []mutant{
 		},
 	},
 	{
-		name:   "snapshot-beyond-mark",
-		what:   "recovery begins behind the snapshot and not behind the settled mark in it",
-		breaks: "what comes after the settled mark is placed again, whatever the snapshot holds (§3.8)",
-		edits:  []edit{{"Router.recover", `from := r.state.Settled`, `from := max(r.state.Settled, r.snapshot.at)`}},
-		caught: []string{"router.TestDebtAtStop"},
+		name:    "snapshot-beyond-mark",
+		what:    "recovery begins behind the snapshot and not behind the settled mark in it",
+		breaks:  "what comes after the settled mark is placed again, whatever the snapshot holds (§3.8)",
+		edits:   []edit{{"Router.recover", `from := r.state.Settled`, `_, at, _, _ := snapshot.Read(r.disk, r.cfg.Settings.Remember); from := max(r.state.Settled, at.Seq)`}},
+		imports: []string{"github.com/hived/hived/internal/snapshot"},
+		caught:  []string{"router.TestDebtAtStop"},
 	},
 	{
 		name:   "snapshot-of-another-log",
