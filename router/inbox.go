@@ -113,7 +113,7 @@ func (in *inboxes) done(now time.Time, id protocol.AgentID, h mailbox.Handled) {
 func (in *inboxes) vanished(now time.Time, a *agenda.Agent) error {
 	if _, err := in.boxes.Ensure(a.ID); err != nil {
 		in.alerts.once(now, &protocol.AlertEvent{Code: protocol.CodeInboxGone, Agent: a.ID, Path: protocol.InboxDir(a.ID), Text: "make the inbox of " + string(a.ID) + " again: " + err.Error()})
-		return nil //nolint:nilerr // one agent\'s trouble stops no other
+		return nil //nolint:nilerr // one agent's trouble stops no other
 	}
 	in.watch.Add(a.ID)
 	in.alerts.once(now, &protocol.AlertEvent{
