@@ -89,22 +89,31 @@ func TestApply(t *testing.T) {
 	}
 }
 
-// TestCatchersExist: the tests that are to catch a mutant are there.
+// TestCatchersExist fails for each test that is to catch a mutant and is not in
+// the package that the table names.
 func TestCatchersExist(t *testing.T) {
 	t.Parallel()
+	known, err := testFuncs()
+	testenv.Must(t, err)
+	check := func(of, test string) {
+		pkg, name := split(test)
+		if err := exists(pkg, name, known[name]); err != nil {
+			t.Errorf("%s: %v", of, err)
+		}
+	}
 	for _, m := range mutants {
 		if len(m.caught) == 0 {
 			t.Errorf("nothing catches %s", m.name)
 		}
 		for i, test := range m.caught {
-			locate(t, test)
+			check(m.name, test)
 			if slices.Contains(m.caught[:i], test) {
 				t.Errorf("%s: %s is named twice", m.name, test)
 			}
 		}
 	}
 	for _, s := range sweeps {
-		locate(t, s.test)
+		check("sweeps", s.test)
 	}
 }
 
@@ -136,55 +145,52 @@ var testFuncs = sync.OnceValues(func() (map[string][]string, error) {
 	})
 })
 
-// locate gives the package and the name of a test.
+// locate splits the name of a test as the table writes it, and fails unless its
+// package has a test of that name.
 func locate(t *testing.T, test string) (pkg, name string) {
 	t.Helper()
 	known, err := testFuncs()
 	testenv.Must(t, err)
-	i := strings.LastIndexByte(test, '.')
-	pkg, name = test[:i], test[i+1:]
-	pkg, err = home(pkg, name, known[name])
-	testenv.Must(t, err)
+	pkg, name = split(test)
+	testenv.Must(t, exists(pkg, name, known[name]))
 	return pkg, name
 }
 
-// home picks the package of a test among those that have one of its name: the
-// package that is named, or else the only one below that, or else the only one.
-func home(pkg, name string, in []string) (string, error) {
-	if slices.Contains(in, pkg) {
-		return pkg, nil
-	}
-	below := slices.DeleteFunc(slices.Clone(in), func(p string) bool { return !strings.HasPrefix(p, pkg+"/") })
-	switch {
-	case len(below) == 1:
-		return below[0], nil
-	case len(in) == 1:
-		return in[0], nil
-	case len(in) == 0:
-		return "", fmt.Errorf("no test is called %s", name)
-	}
-	return "", fmt.Errorf("%s.%s is no test; write %s.%s", pkg, name, strings.Join(in, "."+name+" or "), name)
+// split cuts a test's name behind the path of its package.
+func split(test string) (pkg, name string) {
+	i := strings.LastIndexByte(test, '.')
+	return test[:max(i, 0)], test[i+1:]
 }
 
-func TestHome(t *testing.T) {
+// exists returns an error that says what to write, unless the package is one of
+// those that have a test of this name.
+func exists(pkg, name string, in []string) error {
+	switch {
+	case slices.Contains(in, pkg):
+		return nil
+	case len(in) == 0:
+		return fmt.Errorf("no test is called %s", name)
+	}
+	return fmt.Errorf("package %s has no test %s; write %s.%s", pkg, name, strings.Join(in, "."+name+" or "), name)
+}
+
+func TestExists(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		in   []string
 		want string
 	}{
-		{[]string{"a", "a/b", "c"}, "a"},
-		{[]string{"a/b", "c", "d"}, "a/b"},
-		{[]string{"c"}, "c"},
-		{[]string{"ab", "c"}, "a.TestX is no test; write ab.TestX or c.TestX"},
-		{[]string{"a/b", "a/c"}, "a.TestX is no test; write a/b.TestX or a/c.TestX"},
+		{[]string{"a", "a/b", "c"}, ""},
+		{[]string{"a/b"}, "package a has no test TestX; write a/b.TestX"},
+		{[]string{"ab", "c"}, "package a has no test TestX; write ab.TestX or c.TestX"},
 		{nil, "no test is called TestX"},
 	} {
-		have, err := home("a", "TestX", tt.in)
-		if err != nil {
+		have := ""
+		if err := exists("a", "TestX", tt.in); err != nil {
 			have = err.Error()
 		}
 		if have != tt.want {
-			t.Errorf("of %v: %q, and not %q", tt.in, have, tt.want)
+			t.Errorf("with tests in %v: %q, want %q", tt.in, have, tt.want)
 		}
 	}
 }

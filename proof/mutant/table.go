@@ -8,7 +8,7 @@ type mutant struct {
 	edits   []edit
 	imports []string // what the file of the first edit imports too
 	add     string   // declarations that are put at the end of that file
-	caught  []string // the tests that fail on it, as package.Test; if that package has none of the name, the only one below it or in the module counts
+	caught  []string // the tests that fail on it, each as the path of its package, a dot, and its name
 }
 
 // edit replaces text that occurs once in a declaration.
@@ -125,7 +125,7 @@ var mutants = []mutant{
 		what:   "the echoes of an agent still count after a word that lets it go on",
 		breaks: "who was stopped and may go on has the full number again (§4.3)",
 		edits:  []edit{{"State.resetEchoes", `func (s *State) resetEchoes(id protocol.AgentID) {`, "func (s *State) resetEchoes(id protocol.AgentID) {\n\tif id != \"\" {\n\t\treturn\n\t}"}},
-		caught: []string{"router.TestBreakerCloses", "router.TestHumanCounts"},
+		caught: []string{"router/decide.TestBreakerCloses", "router/decide.TestHumanCounts"},
 	},
 	{
 		name:   "archive-before-append",
@@ -146,7 +146,7 @@ var mutants = []mutant{
 		what:   "ids that a sender chose are not looked up",
 		breaks: "the same id with the same content is delivered once (§4.2)",
 		edits:  []edit{{"Decider.arrival", `a.Agent, m.ID); ok {`, `a.Agent, m.ID); ok && false {`}},
-		caught: []string{"router.TestCrashAnywhere", "router.TestWholeHiveCrashes", "router.TestWholeHiveCrashesAgain", "router.TestWholeHiveFails", "router.TestRules"},
+		caught: []string{"router.TestCrashAnywhere", "router.TestWholeHiveCrashes", "router.TestWholeHiveCrashesAgain", "router.TestWholeHiveFails", "router/decide.TestRules"},
 	},
 	{
 		name:   "redo-by-existence",
@@ -337,14 +337,14 @@ var mutants = []mutant{
 		what:   "hops are what the sender claims",
 		breaks: "hived counts, and a claim can only make it more (§4.3)",
 		edits:  []edit{{"Decider.hops", `return min(t.Hops, math.MaxInt32-1) + 1`, `return min(m.Hops, math.MaxInt32)`}},
-		caught: []string{"router.TestHopsAreCounted", "router.TestAPersonStartsTheCountAgain", "router.TestAdopt"},
+		caught: []string{"router/decide.TestHopsAreCounted", "router/decide.TestAPersonStartsTheCountAgain", "router.TestAdopt"},
 	},
 	{
 		name:   "parent-by-claim",
 		what:   "the parent of a message is looked up for the sender that it claims",
 		breaks: "the parent is what was delivered to the owner of the outbox (§4.3)",
 		edits:  []edit{{"Decider.message", `d.state.Thread(now, a.Agent,`, `d.state.Thread(now, protocol.AgentID(m.From),`}},
-		caught: []string{"router.TestHopsAreCounted"},
+		caught: []string{"router/decide.TestHopsAreCounted"},
 	},
 	{
 		name:    "sender-by-claim",
@@ -352,21 +352,21 @@ var mutants = []mutant{
 		breaks:  "the sender is the owner of the outbox (§4.1)",
 		edits:   []edit{{"Decider.message", `From: a.Agent, To: m.To`, `From: cmp.Or(protocol.AgentID(m.From), a.Agent), To: m.To`}},
 		imports: []string{"cmp"},
-		caught:  []string{"router.TestForgedSender", "router.TestRules"},
+		caught:  []string{"router/decide.TestForgedSender", "router/decide.TestRules"},
 	},
 	{
 		name:   "recipient-twice",
 		what:   "who is addressed by two names gets the message twice",
 		breaks: "nobody gets a message twice (§4.4)",
 		edits:  []edit{{"recipients.add", `if !slices.Contains(r.to, id) {`, `if r != nil {`}},
-		caught: []string{"router.TestRules"},
+		caught: []string{"router/decide.TestRules"},
 	},
 	{
 		name:   "quarantine-not-logged",
 		what:   "what is set aside is logged without its bytes",
 		breaks: "a quarantine event has the bytes of its file (§3.3)",
 		edits:  []edit{{"Decider.quarantine", `e.Content = &c`, `_ = c`}},
-		caught: []string{"router.TestFaults"},
+		caught: []string{"router/decide.TestFaults"},
 	},
 	{
 		name:   "planted-unsaid",
@@ -394,7 +394,7 @@ var mutants = []mutant{
 		what:   "ids follow the clock when it goes back",
 		breaks: "each inbox name is larger than all before (§3.9)",
 		edits:  []edit{{"ids.next", `if ms > g.last.Time() {`, `if ms != g.last.Time() {`}},
-		caught: []string{"router.TestIDsNeverGoBack"},
+		caught: []string{"router/decide.TestIDsNeverGoBack"},
 	},
 	{
 		name:   "link-followed",
@@ -415,14 +415,14 @@ var mutants = []mutant{
 		what:   "a report with an epoch that is over counts",
 		breaks: "a late result never merges (§8.3)",
 		edits:  []edit{{"Task.Fenced", `return epoch < t.Epoch || epoch == t.Epoch && t.Spent`, `return false`}},
-		caught: []string{"router.TestTaskModel", "router.TestTaskLife"},
+		caught: []string{"router/decide.TestTaskModel", "router.TestTaskLife"},
 	},
 	{
 		name:   "lease-for-ever",
 		what:   "who took a task need never start it",
 		breaks: "a lease ends, and others are asked (§8.3)",
 		edits:  []edit{{"Decider.wake", "case task.Pending:\n\t\treturn d.leaseEnding", "case task.Pending:\n\t\tif t.Reminded {\n\t\t\treturn nil\n\t\t}\n\t\treturn d.leaseEnding"}},
-		caught: []string{"router.TestTaskModel", "router.TestTaskLife", "router.TestJitterIsOfTheTask"},
+		caught: []string{"router/decide.TestTaskModel", "router.TestTaskLife", "router/decide.TestJitterIsOfTheTask"},
 	},
 	{
 		name:   "same-checkpoint-moves",
@@ -432,28 +432,28 @@ var mutants = []mutant{
 			{"Decider.reaches", `if !r.t.Reached(c) {`, `{`},
 			{"Task.checkpoint", `if e.Event != Create && !t.Reached(c) {`, `if e.Event != Create {`},
 		},
-		caught: []string{"router.TestSameCheckpoint", "router.TestTaskModel"},
+		caught: []string{"router/decide.TestSameCheckpoint", "router/decide.TestTaskModel"},
 	},
 	{
 		name:   "vote-twice",
 		what:   "one approver's approvals count twice",
 		breaks: "so many distinct approvers must approve (§8.5)",
 		edits:  []edit{{"Decider.approves", `if slices.Contains(r.t.Questions.Votes(), r.by) {`, `if slices.Contains(r.t.Questions.Votes(), r.by) && false {`}},
-		caught: []string{"router.TestOneApprovalCountsOnce"},
+		caught: []string{"router/decide.TestOneApprovalCountsOnce"},
 	},
 	{
 		name:   "cancelled-after-completed",
 		what:   "a confirmed cancel wins over a completion that was logged before",
 		breaks: "what was completed first is completed (§8.5)",
 		edits:  []edit{{"rules", `{From: active, On: CancelledEvent,`, `{From: append([]State{Completed}, active...), On: CancelledEvent,`}},
-		caught: []string{"router.TestCompletedStaysCompleted", "router.TestTaskModel"},
+		caught: []string{"router/decide.TestCompletedStaysCompleted", "router/decide.TestTaskModel"},
 	},
 	{
 		name:   "ended-not-for-ever",
 		what:   "a completed task can be cancelled",
 		breaks: "no row leaves a state in which a task has ended (§8.1)",
 		edits:  []edit{{"rules", `From: []State{Unassigned, Offered, Pending}, On: Cancel, To`, `From: []State{Unassigned, Offered, Pending, Completed}, On: Cancel, To`}},
-		caught: []string{"router.TestCompletedStaysCompleted", "router.TestTaskModel"},
+		caught: []string{"router/decide.TestCompletedStaysCompleted", "router/decide.TestTaskModel"},
 	},
 	{
 		name:   "view-left-behind",
@@ -479,7 +479,7 @@ var mutants = []mutant{
 		what:   "a start begins no clock anew",
 		breaks: "after a start every running clock has its full time (§8.3)",
 		edits:  []edit{{"folder.OnHive", `s.Tasks.Started(ev.TS)`, `_ = ev.TS`}},
-		caught: []string{"router.TestTaskModel"},
+		caught: []string{"router/decide.TestTaskModel"},
 	},
 	{
 		name:    "jitter-by-chance",
@@ -487,41 +487,41 @@ var mutants = []mutant{
 		breaks:  "the same log gives the same decisions (§8.3)",
 		edits:   []edit{{"Decider.jittered", `h.Sum64()%uint64(wait)`, `rand.Uint64()%uint64(wait)`}},
 		imports: []string{"math/rand/v2"},
-		caught:  []string{"router.TestJitterIsOfTheTask"},
+		caught:  []string{"router/decide.TestJitterIsOfTheTask"},
 	},
 	{
 		name:   "refusal-not-logged",
 		what:   "a command about a task that is refused leaves no event",
 		breaks: "each command has an answer in the log (§8.2)",
 		edits:  []edit{{"Decider.taskCommand", `d.reject(now, x)`, `_ = x`}},
-		caught: []string{"router.TestTaskModel", "router.TestTaskCrashAnywhere", "router.TestTaskLife"},
+		caught: []string{"router/decide.TestTaskModel", "router.TestTaskCrashAnywhere", "router.TestTaskLife"},
 	},
 	{
 		name:   "reports-are-no-life",
 		what:   "a holder is alive only if it touches its alive file",
 		breaks: "a command of the holder is a sign of life (§8.3)",
 		edits:  []edit{{"Decider.takeIn", `d.plan.lastHeard[a.Agent] = d.state.Tasks.Moment(now)`, `_ = a.Agent`}},
-		caught: []string{"router.TestReportsAreLife", "router.TestTaskModel"},
+		caught: []string{"router/decide.TestReportsAreLife", "router/decide.TestTaskModel"},
 	},
 	{
 		name:   "continue-does-not-reset",
 		what:   "`hived continue` does not reset the count of echoes",
 		breaks: "the count begins at zero (§4.3)",
 		edits:  []edit{{"State.resetEchoes", `a.echoes, a.Stopped = 0, false`, `a.Stopped = false`}},
-		caught: []string{"router.TestBreakerCloses"},
+		caught: []string{"router/decide.TestBreakerCloses"},
 	},
 	{
 		name:   "kept-is-dropped",
 		what:   "what is kept is forgotten when its thread goes on",
 		breaks: "`hived continue` delivers what was kept (§4.3)",
 		edits:  []edit{{"State.letGoOn", `st.going = len(st.mail)`, `st.going, st.mail = 0, nil`}},
-		caught: []string{"router.TestStoppedIsKept"},
+		caught: []string{"router/decide.TestStoppedIsKept"},
 	},
 	{
 		name:   "audience-stays",
 		what:   "the scheduler keeps the queue of an audience that no task waits for",
 		breaks: "what ended tasks leave in memory does not grow (§8.3)",
 		edits:  []edit{{"queues.cut", `if len(q.list) > 0 {`, `if len(q.list) >= 0 {`}},
-		caught: []string{"decide.TestEndedTasksLeaveTheirQueues"},
+		caught: []string{"router/decide.TestEndedTasksLeaveTheirQueues"},
 	},
 }
