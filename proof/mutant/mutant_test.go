@@ -64,15 +64,21 @@ func parsed(t *testing.T) *source {
 	return s
 }
 
-// TestApply: every mutant makes other Go of the source as it is now.
+// TestApply applies every mutant to the source as it is now: what comes out is
+// Go, and no two mutants are the same.
 func TestApply(t *testing.T) {
 	t.Parallel()
-	names := map[string]bool{}
+	names, changes := map[string]bool{}, map[string]string{}
 	for _, m := range mutants {
 		if names[m.name] || m.what == "" || m.breaks == "" || len(m.edits) == 0 {
 			t.Errorf("%s: a mutant has a name of its own, says what it takes away and what that breaks, and changes something", m.name)
 		}
 		names[m.name] = true
+		change := fmt.Sprint(m.edits, m.add)
+		if same, twice := changes[change]; twice {
+			t.Errorf("%s changes the same as %s", m.name, same)
+		}
+		changes[change] = m.name
 		texts, err := parsed(t).texts(m)
 		if err != nil {
 			t.Errorf("%s: %v", m.name, err)

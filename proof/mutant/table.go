@@ -383,13 +383,6 @@ var mutants = []mutant{
 		caught: []string{"router.TestMassDeletion"},
 	},
 	{
-		name:   "deletion-limit",
-		what:   "one message more may vanish at once and count as handled",
-		breaks: "more than 20 at once are not believed (§4.7)",
-		edits:  []edit{{"massDeletion", `const massDeletion = 20`, `const massDeletion = 21`}},
-		caught: []string{"router.TestMassDeletionLimit"},
-	},
-	{
 		name:   "ids-go-back",
 		what:   "ids follow the clock when it goes back",
 		breaks: "each inbox name is larger than all before (§3.9)",
