@@ -61,7 +61,7 @@ func (a *aged) make(ctx context.Context, b *bench) error {
 	if a.dir, err = b.hiveDir(ctx, agents, ""); err != nil {
 		return err
 	}
-	a.traffic = newTraffic(a.dir, agents, newLetters(8))
+	a.traffic = newTraffic(a.dir, agents, newGenerator(8))
 	goal := b.sizes.agedEvents
 	tell := func(int) {
 		b.tell(0.5*float64(2*a.traffic.taken)/float64(goal), "a hive ages: %s of %s events", grouped(int64(2*a.traffic.taken)), grouped(int64(goal)))
@@ -114,7 +114,7 @@ func statusOf(dir string) (s view.Status, err error) {
 	return s, nil
 }
 
-// settle writes hive.yaml, for the next program that runs on the hive.
-func (a *aged) settle(yaml string) error {
+// writeSettings writes hive.yaml, for the next program that runs on the hive.
+func (a *aged) writeSettings(yaml string) error {
 	return put(filepath.Join(a.dir, "hive.yaml"), []byte(breakerOff+yaml))
 }

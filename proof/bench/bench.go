@@ -120,7 +120,7 @@ func (b *bench) lacks(r row) error {
 		}
 	}
 	if r.needs&proc != 0 {
-		if err := canLook(); err != nil {
+		if err := checkProc(); err != nil {
 			return lack(err.Error())
 		}
 	}

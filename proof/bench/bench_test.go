@@ -122,7 +122,7 @@ func TestRowsWithTheProgram(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it builds hived")
 	}
-	if err := canLook(); err != nil {
+	if err := checkProc(); err != nil {
 		t.Skip(err)
 	}
 	needGit(t)

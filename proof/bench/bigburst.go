@@ -38,7 +38,7 @@ func (b *bench) agedHive(ctx context.Context, files int, tell func(share float64
 	}
 	err = h.up(ctx, workloadSettings())
 	if err == nil {
-		t := newTraffic(h.dir, agents, h.letters)
+		t := newTraffic(h.dir, agents, h.generator)
 		err = t.run(ctx, files/2, func(taken int) { tell(float64(taken) / float64(files/2)) })
 	}
 	if err == nil {

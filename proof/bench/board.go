@@ -202,9 +202,9 @@ func (x *board) timed(ctx context.Context) (answered, committed time.Duration, e
 	return a.Sub(begin), max(c.Sub(begin), a.Sub(begin)), err
 }
 
-// rested waits until a daemon that was just started has nothing more to do. It
+// untilIdle waits until a daemon that was just started has nothing more to do. It
 // compares git's index with history once, before the second of two commits.
-func (x *board) rested(ctx context.Context) error {
+func (x *board) untilIdle(ctx context.Context) error {
 	for range 2 {
 		if err := x.create(ctx, 1, func(float64) {}); err != nil {
 			return err

@@ -70,7 +70,7 @@ func (b *bench) hivedBurst(ctx context.Context, m *burstSamples) error {
 
 // burst measures one round; the daemon runs when it ends.
 func (h *testbed) burst(ctx context.Context, agents, messages int, m *burstSamples) error {
-	if err := fill(h.dir, h.letters, agents, messages); err != nil {
+	if err := fill(h.dir, h.generator, agents, messages); err != nil {
 		return err
 	}
 	var before, after runtime.MemStats

@@ -78,8 +78,8 @@ func watchPeak(pid int) (end func() float64) {
 
 // The kernel's own account of a process, where there is /proc.
 
-// canLook tells why processes cannot be looked at, if so.
-func canLook() error {
+// checkProc returns an error where /proc does not show the memory of a process.
+func checkProc() error {
 	if _, err := resident(os.Getpid()); err != nil {
 		return errors.New("this system has no /proc that tells the memory of a process")
 	}

@@ -138,10 +138,10 @@ func (f *commitFlat) line(name string, sizes []int, samples map[int][]float64) s
 // commits is a repository that gets one commit after the other, with nothing
 // in the work tree: hived commits from what it knows and never looks there.
 type commits struct {
-	disk    *durable.Disk
-	repo    *gitcommit.Repo
-	letters *letters
-	seq     protocol.Seq
+	disk      *durable.Disk
+	repo      *gitcommit.Repo
+	generator *generator
+	seq       protocol.Seq
 }
 
 // perBatch files are in each of the commits that make a hive.
@@ -156,7 +156,7 @@ func (b *bench) newCommits(ctx context.Context, files int) (*commits, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &commits{disk: disk, letters: newLetters(5)}
+	c := &commits{disk: disk, generator: newGenerator(5)}
 	if err := c.make(ctx, files); err != nil {
 		return nil, errors.Join(err, disk.Close())
 	}
@@ -204,7 +204,7 @@ func (c *commits) commit(ctx context.Context, changes []protocol.Change) error {
 // change commits one file anew and gives what the commit cost. Packs are looked
 // after as the daemon does it, behind the commit.
 func (c *commits) change(ctx context.Context, i int) (time.Duration, error) {
-	_, data := c.letters.next(0)
+	_, data := c.generator.next(0)
 	change := []protocol.Change{written(agedPath(i), data)}
 	begin := time.Now()
 	err := c.commit(ctx, change)

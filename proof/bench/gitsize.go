@@ -53,7 +53,7 @@ func (b *bench) sized(ctx context.Context) ([]Part, error) {
 		return nil, err
 	}
 	most := watchPacks(dir)
-	err = newTraffic(dir, gitSizeAgents, newLetters(6)).run(ctx, n, func(taken int) {
+	err = newTraffic(dir, gitSizeAgents, newGenerator(6)).run(ctx, n, func(taken int) {
 		b.tell(0.5*float64(taken)/float64(n), "%s of %s messages", grouped(int64(taken)), grouped(int64(n)))
 	})
 	err = errors.Join(err, d.Stop())
@@ -161,7 +161,7 @@ func (b *bench) consolidating(ctx context.Context) (float64, error) {
 		b.tell(0.7+0.25*float64(at)/float64(n), "packs to consolidate")
 		var batch []protocol.Change
 		for i := at; i < min(at+perCommit(b.sizes), n); i++ {
-			_, data := c.letters.next(0)
+			_, data := c.generator.next(0)
 			batch = append(batch, written(agedPath(i), data))
 		}
 		if err := c.commit(ctx, batch); err != nil {

@@ -75,7 +75,7 @@ func (h *testbed) single(ctx context.Context, n int, tell func(i int)) error {
 			tell(i)
 		}
 		from := i % agents
-		name, data := h.letters.next(recipient(i, from, agents))
+		name, data := h.generator.next(recipient(i, from, agents))
 		if err := send(outboxOf(h.dir, from), name, data); err != nil {
 			return err
 		}

@@ -21,13 +21,13 @@ import (
 // testbed is a hive whose daemon runs in this process, so that what it does can
 // be timed from inside.
 type testbed struct {
-	dir     string
-	disk    *durable.Disk
-	letters *letters
-	stop    context.CancelFunc // nil: no daemon runs
-	done    chan error
-	hear    func(protocol.Event) // is told of each event, with mu held; may be nil
-	longest time.Duration        // that anything is waited for
+	dir       string
+	disk      *durable.Disk
+	generator *generator
+	stop      context.CancelFunc // nil: no daemon runs
+	done      chan error
+	hear      func(protocol.Event) // is told of each event, with mu held; may be nil
+	longest   time.Duration        // that anything is waited for
 	// standstill is told how long the loop slept beside each message; may be nil.
 	standstill func(time.Duration)
 
@@ -87,7 +87,7 @@ func makeHive(ctx context.Context, dir string, agents int, yaml string, longest 
 	if err := hive.Init(disk, opt); err != nil { //nolint:contextcheck // it takes none: a hive is made whole or not at all
 		return nil, errors.Join(fmt.Errorf("make a hive: %w", err), disk.Close())
 	}
-	return &testbed{dir: dir, disk: disk, letters: newLetters(1), longest: longest, changed: make(chan struct{}, 1)}, nil
+	return &testbed{dir: dir, disk: disk, generator: newGenerator(1), longest: longest, changed: make(chan struct{}, 1)}, nil
 }
 
 // up starts the daemon and returns when it is about to look around for the

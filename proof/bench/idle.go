@@ -47,7 +47,7 @@ func (b *bench) idle(ctx context.Context, h *testbed) (outcome, error) {
 		if i%10 == 0 {
 			b.tell(float64(i)/float64(b.sizes.idle), "message %d of %d", i+1, b.sizes.idle)
 		}
-		name, data := h.letters.next(1)
+		name, data := h.generator.next(1)
 		took, err := h.deliver(ctx, name, data, i+1)
 		if err != nil {
 			return outcome{}, err

@@ -132,7 +132,7 @@ func (h *testbed) liveRound(ctx context.Context, s sizes, rescan time.Duration, 
 
 // greet sends one message and waits until it is there and committed.
 func (h *testbed) greet(ctx context.Context, agents int) error {
-	name, data := h.letters.next(recipient(0, 0, agents))
+	name, data := h.generator.next(recipient(0, 0, agents))
 	if err := send(outboxOf(h.dir, 0), name, data); err != nil {
 		return err
 	}
@@ -148,7 +148,7 @@ func (h *testbed) drafts(agents, messages int) ([]draft, error) {
 	list := make([]draft, 0, messages)
 	for i := range messages {
 		from := i % agents
-		name, data := h.letters.next(recipient(i, from, agents))
+		name, data := h.generator.next(recipient(i, from, agents))
 		d := draft{filepath.Join(outboxOf(h.dir, from), "."+name+".tmp"), filepath.Join(outboxOf(h.dir, from), name)}
 		if err := put(d.from, data); err != nil {
 			return nil, fmt.Errorf("draft a message: %w", err)

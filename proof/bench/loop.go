@@ -16,9 +16,9 @@ import (
 // baseline. With a commit for each message it is (a), with one for all of them
 // (b). Neither syncs anything.
 type loop struct {
-	b       *bench
-	dir     string
-	letters *letters
+	b         *bench
+	dir       string
+	generator *generator
 }
 
 // newLoop makes a repository with agents and so many files of handled mail,
@@ -28,7 +28,7 @@ func (b *bench) newLoop(ctx context.Context, agents, files int) (*loop, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &loop{b: b, dir: dir, letters: newLetters(2)}
+	l := &loop{b: b, dir: dir, generator: newGenerator(2)}
 	if err := b.git(ctx, dir, "init", "-q"); err != nil {
 		return nil, err
 	}
@@ -85,7 +85,7 @@ const (
 // burst writes messages into the outboxes and gives the messages a second at
 // which the loop carries them.
 func (l *loop) burst(ctx context.Context, agents, messages int, often cadence) (float64, error) {
-	if err := fill(l.dir, l.letters, agents, messages); err != nil {
+	if err := fill(l.dir, l.generator, agents, messages); err != nil {
 		return 0, err
 	}
 	begin := time.Now()
@@ -149,7 +149,7 @@ func (l *loop) carry(from int, name string, log *os.File) error {
 
 // change writes one file anew and commits it, and gives what the commit cost.
 func (l *loop) change(ctx context.Context, i int) (time.Duration, error) {
-	_, data := l.letters.next(0)
+	_, data := l.generator.next(0)
 	if err := put(filepath.Join(l.dir, filepath.FromSlash(agedPath(i))), data); err != nil {
 		return 0, err
 	}
@@ -166,10 +166,10 @@ func (l *loop) commit(ctx context.Context) error {
 }
 
 // fill writes messages into outboxes.
-func fill(dir string, l *letters, agents, messages int) error {
+func fill(dir string, g *generator, agents, messages int) error {
 	for i := range messages {
 		from := i % agents
-		name, data := l.next(recipient(i, from, agents))
+		name, data := g.next(recipient(i, from, agents))
 		if err := put(filepath.Join(outboxOf(dir, from), name), data); err != nil {
 			return fmt.Errorf("fill the outboxes: %w", err)
 		}

@@ -79,12 +79,12 @@ func (b *bench) idleDaemon(ctx context.Context, dir string, work func(context.Co
 	}
 	var use idleUse
 	if err == nil {
-		use, err = b.lookAt(ctx, dir, d.PID())
+		use, err = b.measureIdle(ctx, dir, d.PID())
 	}
 	return use, errors.Join(err, d.Stop())
 }
 
-func (b *bench) lookAt(ctx context.Context, dir string, pid int) (idleUse, error) {
+func (b *bench) measureIdle(ctx context.Context, dir string, pid int) (idleUse, error) {
 	var use idleUse
 	if err := b.calm(ctx, dir, pid); err != nil {
 		return use, err

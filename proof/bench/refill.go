@@ -39,7 +39,7 @@ func (b *bench) refill(ctx context.Context, h *testbed) ([]Part, error) {
 	}
 	sent := n
 	one := func() (float64, error) {
-		name, data := h.letters.next(3)
+		name, data := h.generator.next(3)
 		sent++
 		begin := time.Now()
 		if err := send(outboxOf(h.dir, 2), name, data); err != nil {
@@ -91,7 +91,7 @@ func (b *bench) unread(ctx context.Context, h *testbed, n int) error {
 	settings := workloadSettings()
 	settings.InboxCap = 4 * n // nobody reads here
 	for range n {
-		name, data := h.letters.next(1)
+		name, data := h.generator.next(1)
 		if err := put(outboxOf(h.dir, 0)+"/"+name, data); err != nil {
 			return err
 		}

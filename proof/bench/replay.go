@@ -57,10 +57,10 @@ func (b *bench) replayRates(ctx context.Context, a *aged) (Part, error) {
 }
 
 func (b *bench) replayMemory(ctx context.Context, a *aged) (part Part, err error) {
-	if err := a.settle("remember: {ids: 1000, conversations: 1000}\n"); err != nil {
+	if err := a.writeSettings("remember: {ids: 1000, conversations: 1000}\n"); err != nil {
 		return Part{}, err
 	}
-	defer func() { err = errors.Join(err, a.settle("")) }()
+	defer func() { err = errors.Join(err, a.writeSettings("")) }()
 	var whole, half []float64
 	for round := range 3 {
 		b.tell(0.9+0.1*float64(round)/3, "memory, round %d of 3", round+1)

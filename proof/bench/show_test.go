@@ -257,13 +257,13 @@ func TestMachine(t *testing.T) {
 	}
 }
 
-// The letters are messages, as large as they say, all different, and between
+// TestGenerator: what it writes are messages of the size that is promised, all different, and between
 // two agents they go one way.
-func TestLetters(t *testing.T) {
-	l := newLetters(1)
+func TestGenerator(t *testing.T) {
+	g := newGenerator(1)
 	seen := map[string]bool{}
 	for range 100 {
-		name, data := l.next(3)
+		name, data := g.next(3)
 		m, err := protocol.DecodeMessage(data)
 		if err != nil || len(data) != messageBytes || seen[name] || seen[string(m.ID)] {
 			t.Fatalf("%s: %d bytes, %v", name, len(data), err)

@@ -97,7 +97,7 @@ func RunSoak(ctx context.Context, opt Options, long time.Duration) (s Soak, err 
 	if err != nil {
 		return s, err
 	}
-	r := &soaking{dir: dir, daemon: d, traffic: newTraffic(dir, soakAgents, newLetters(4)), long: long, tell: opt.Tell}
+	r := &soaking{dir: dir, daemon: d, traffic: newTraffic(dir, soakAgents, newGenerator(4)), long: long, tell: opt.Tell}
 	if err := errors.Join(r.run(ctx), d.Stop()); err != nil {
 		return s, fmt.Errorf("soak: %w", err)
 	}

@@ -12,7 +12,7 @@ import (
 // form is `hived bench --soak 1h`.
 func TestSoak(t *testing.T) {
 	t.Parallel()
-	if err := canLook(); err != nil {
+	if err := checkProc(); err != nil {
 		t.Skip(err)
 	}
 	var told Progress

@@ -30,8 +30,8 @@ var startRow = row{
 		if err != nil {
 			return outcome{}, err
 		}
-		old := &starter{b: b, dir: a.dir, letters: a.traffic.letters}
-		young := &starter{b: b, dir: fresh, letters: newLetters(9)}
+		old := &starter{b: b, dir: a.dir, generator: a.traffic.generator}
+		young := &starter{b: b, dir: fresh, generator: newGenerator(9)}
 		var after, baseline, killed []float64
 		for round := range s.agedRounds {
 			b.tell(0.5+0.5*float64(round)/float64(s.agedRounds), "round %d of %d", round+1, s.agedRounds)
@@ -60,9 +60,9 @@ var startRow = row{
 
 // starter starts daemons on a hive.
 type starter struct {
-	b       *bench
-	dir     string
-	letters *letters
+	b         *bench
+	dir       string
+	generator *generator
 }
 
 // start gives the seconds until the first message is delivered, and ends the daemon
@@ -71,7 +71,7 @@ func (s *starter) start(ctx context.Context, end func(*child.Daemon) error) (flo
 	if _, err := takeMail(s.dir, 1); err != nil {
 		return 0, err
 	}
-	name, data := s.letters.next(1)
+	name, data := s.generator.next(1)
 	if err := send(outboxOf(s.dir, 0), name, data); err != nil {
 		return 0, err
 	}

@@ -119,7 +119,7 @@ func (h *testbed) paced(ctx context.Context, from, n int) (took []float64, err e
 		if err := pause.For(ctx, time.Until(next)); err != nil {
 			return nil, err
 		}
-		name, data := h.letters.next(1)
+		name, data := h.generator.next(1)
 		if err := put(temp, data); err != nil {
 			return nil, err
 		}

@@ -57,12 +57,12 @@ var taskDecideRow = row{
 
 // desk decides what agents command, and nothing is carried out.
 type desk struct {
-	state *ledger.State
-	d     *decide.Decider
-	now   time.Time
-	n     int
-	took  holding       // the newest task that was taken
-	rest  time.Duration // what Drain cost
+	state     *ledger.State
+	d         *decide.Decider
+	now       time.Time
+	n         int
+	took      holding       // the newest task that was taken
+	drainTime time.Duration // what Drain cost
 }
 
 func newDesk(agents int) (*desk, error) {
@@ -75,14 +75,14 @@ func newDesk(agents int) (*desk, error) {
 	for i := range agents {
 		x.d.Record(x.now, &protocol.AgentEvent{Agent: protocol.AgentID(nameOf(i)), Action: protocol.Joined})
 	}
-	return x, x.take()
+	return x, x.drain()
 }
 
-// take gets what was decided off the desk. A refusal is an error.
-func (x *desk) take() error {
+// drain takes what was decided from the decider. A refusal is an error.
+func (x *desk) drain() error {
 	begin := time.Now()
 	list := x.d.Drain(x.now)
-	x.rest += time.Since(begin)
+	x.drainTime += time.Since(begin)
 	for _, d := range list {
 		if e, ok := d.Event.Body.(*protocol.TaskEvent); ok && e.Event == claimed {
 			x.took = holding{e.Task, e.Epoch}
@@ -94,8 +94,8 @@ func (x *desk) take() error {
 	return nil
 }
 
-// say has a command decided, and gives how long that took.
-func (x *desk) say(from protocol.AgentID, text string) (time.Duration, error) {
+// submit has a command decided and returns how long that took.
+func (x *desk) submit(from protocol.AgentID, text string) (time.Duration, error) {
 	m, err := protocol.DecodeMessage([]byte(text))
 	if err != nil {
 		return 0, fmt.Errorf("write a command: %w", err)
@@ -112,12 +112,12 @@ func (x *desk) say(from protocol.AgentID, text string) (time.Duration, error) {
 	if err != nil {
 		return 0, err
 	}
-	return took, x.take()
+	return took, x.drain()
 }
 
 func (x *desk) create(tasks int) error {
 	for made := 0; made < tasks; made += createAtOnce {
-		if _, err := x.say(protocol.Human, createMany(made, min(createAtOnce, tasks-made))); err != nil {
+		if _, err := x.submit(protocol.Human, createMany(made, min(createAtOnce, tasks-made))); err != nil {
 			return err
 		}
 	}
@@ -127,7 +127,7 @@ func (x *desk) create(tasks int) error {
 // shift has every agent carry a task through. It gives what each command took, in
 // µs, and what the views cost for each.
 func (x *desk) shift(ctx context.Context, agents int) (took []float64, views float64, err error) {
-	x.rest = 0
+	x.drainTime = 0
 	for i := range agents {
 		if err := context.Cause(ctx); err != nil {
 			return nil, 0, err
@@ -137,14 +137,14 @@ func (x *desk) shift(ctx context.Context, agents int) (took []float64, views flo
 			if k >= 0 {
 				text = duties[k].of(&x.took)
 			}
-			t, err := x.say(protocol.AgentID(nameOf(i)), text)
+			t, err := x.submit(protocol.AgentID(nameOf(i)), text)
 			if err != nil {
 				return nil, 0, err
 			}
 			took = append(took, us(t))
 		}
 	}
-	return took, us(x.rest) / float64(len(took)), nil
+	return took, us(x.drainTime) / float64(len(took)), nil
 }
 
 func us(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
@@ -171,7 +171,7 @@ func kept(tasks int) (open, gone float64, err error) {
 		if more, err = x.d.Tasks(x.now, decide.Senses{}); err != nil {
 			return 0, 0, err
 		}
-		if err := x.take(); err != nil {
+		if err := x.drain(); err != nil {
 			return 0, 0, err
 		}
 	}
@@ -189,7 +189,7 @@ func (x *desk) cancelAll() error {
 		ids = append(ids, t.ID)
 	}
 	for _, id := range ids {
-		if _, err := x.say(protocol.Human, command("cancel", &holding{id: id}, "{}")); err != nil {
+		if _, err := x.submit(protocol.Human, command("cancel", &holding{id: id}, "{}")); err != nil {
 			return err
 		}
 	}
@@ -198,7 +198,7 @@ func (x *desk) cancelAll() error {
 		sent = append(sent, fmt.Sprintf("%s/%08d.json", protocol.SentDir(protocol.Human), n+1))
 	}
 	x.d.Record(x.now, &protocol.HiveEvent{Action: protocol.Swept, Paths: sent})
-	return x.take()
+	return x.drain()
 }
 
 func inUse() int64 {

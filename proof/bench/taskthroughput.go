@@ -61,7 +61,7 @@ func (x *board) oneShift(ctx context.Context) (n int, answered, committed time.D
 	if err := x.up(ctx, workloadSettings()); err != nil {
 		return 0, 0, 0, err
 	}
-	if err := x.rested(ctx); err != nil {
+	if err := x.untilIdle(ctx); err != nil {
 		return 0, 0, 0, err
 	}
 	n, answered, committed, err = x.shift(ctx)

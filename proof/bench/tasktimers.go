@@ -12,11 +12,11 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// hands is how many tasks each agent has in hand when all timers fire, and
-// batchEvents how many events are a batch of messages (spec §3): nobody is to wait
-// for more.
+// tasksInHand is how many tasks each agent holds when all timers fire, and
+// batchEvents how many events a batch of messages has (spec §3): no message may
+// have to wait for more.
 const (
-	hands       = 10
+	tasksInHand = 10
 	batchEvents = 512
 )
 
@@ -24,17 +24,19 @@ var taskTimersRow = row{
 	name: "tasks-timers",
 	what: func(s sizes) string {
 		return fmt.Sprintf("%d agents have taken %d tasks each when the daemon starts anew, so that all of their leases run from the same moment: %s are due at once, and each writes an event, a notice and a file. Meanwhile one message after the other is sent, from its rename into the outbox until it is in the inbox. The baseline are those that were sent before.",
-			s.timerAgents, hands, count(hands*s.timerAgents, "reminders"))
+			s.timerAgents, tasksInHand, count(tasksInHand*s.timerAgents, "reminders"))
 	},
 	behind: "A message that arrives while 64 timers are carried out waits until these are on the disk, and comes before the next. One that is sent at their end may be heard of only after the next 64 have begun, and waits for these too. Each timer is three events.",
 	brief:  12 * time.Second, full: 60 * time.Second,
-	disk: func(s sizes) int64 { return int64(s.timerAgents) * (agentDisk + hands*6*fileDisk + hands*messageDisk) },
+	disk: func(s sizes) int64 {
+		return int64(s.timerAgents) * (agentDisk + tasksInHand*6*fileDisk + tasksInHand*messageDisk)
+	},
 	measure: func(ctx context.Context, b *bench) (outcome, error) {
 		settings := workloadSettings()
 		settings.Tasks.Lease = time.Hour
 		b.tell(0, "%d agents take tasks", b.sizes.timerAgents)
 		// Some are left over, so that nobody has to take what others were offered.
-		x, err := b.newBoard(ctx, b.sizes.timerAgents, (hands+settings.Tasks.Offers)*b.sizes.timerAgents, settings, func(share float64) { b.tell(share/3, "tasks are created") })
+		x, err := b.newBoard(ctx, b.sizes.timerAgents, (tasksInHand+settings.Tasks.Offers)*b.sizes.timerAgents, settings, func(share float64) { b.tell(share/3, "tasks are created") })
 		if err != nil {
 			return outcome{}, err
 		}
@@ -44,7 +46,7 @@ var taskTimersRow = row{
 }
 
 func (b *bench) timers(ctx context.Context, x *board) (outcome, error) {
-	if err := b.fillHands(ctx, x); err != nil {
+	if err := b.takeTasks(ctx, x); err != nil {
 		return outcome{}, err
 	}
 	if err := x.down(); err != nil {
@@ -60,7 +62,7 @@ func (b *bench) timers(ctx context.Context, x *board) (outcome, error) {
 	}
 	var idle, busy []float64
 	most, events := 0, 0
-	begun, fired, all := time.Now(), 0, hands*b.sizes.timerAgents
+	begun, fired, all := time.Now(), 0, tasksInHand*b.sizes.timerAgents
 	for fired < all {
 		if waited := time.Since(begun); waited > b.sizes.longest {
 			return outcome{}, fmt.Errorf("wait for the timers of %d tasks: %d fired within %s\n%s", all, fired, waited.Round(time.Second), x.story())
@@ -86,21 +88,21 @@ func (b *bench) timers(ctx context.Context, x *board) (outcome, error) {
 	}}, nil
 }
 
-// fillHands lets every agent have many tasks in hand.
-func (b *bench) fillHands(ctx context.Context, x *board) error {
+// takeTasks has every agent take tasksInHand tasks.
+func (b *bench) takeTasks(ctx context.Context, x *board) error {
 	human := filepath.Join(x.dir, protocol.OutboxDir(protocol.Human))
 	for i := range x.agents {
-		if err := x.write(human, command("agent-add", nil, fmt.Sprintf(`{"agent":%q,"slots":%d}`, nameOf(i), hands))); err != nil {
+		if err := x.write(human, command("agent-add", nil, fmt.Sprintf(`{"agent":%q,"slots":%d}`, nameOf(i), tasksInHand))); err != nil {
 			return err
 		}
 	}
-	for k := range 1 + hands {
-		b.tell(1.0/3+float64(k)/float64(3*hands+3), "%d agents take tasks", x.agents)
+	for k := range 1 + tasksInHand {
+		b.tell(1.0/3+float64(k)/float64(3*tasksInHand+3), "%d agents take tasks", x.agents)
 		if _, _, err := x.timed(ctx); err != nil {
 			return err
 		}
 		for i := range x.agents {
-			if k == hands {
+			if k == tasksInHand {
 				break
 			}
 			if err := x.write(outboxOf(x.dir, i), command("claim", nil, "{}")); err != nil {
@@ -120,7 +122,7 @@ type probed struct {
 
 // probe sends a message and waits until it is in the inbox.
 func (x *board) probe(ctx context.Context) (probed, error) {
-	name, data := x.letters.next(1)
+	name, data := x.generator.next(1)
 	temp := filepath.Join(outboxOf(x.dir, 0), ".probe.tmp")
 	if err := put(temp, data); err != nil {
 		return probed{}, err

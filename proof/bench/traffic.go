@@ -15,16 +15,16 @@ const inFlight = 4000
 // traffic is agents at work: each sends, takes what is in its inbox, and moves
 // it to .done/. They see nothing but files.
 type traffic struct {
-	dir     string
-	agents  int
-	letters *letters
-	sent    int
-	taken   int
-	owed    []int // messages on their way to each agent
+	dir       string
+	agents    int
+	generator *generator
+	sent      int
+	taken     int
+	pending   []int // messages sent to each agent and not taken yet
 }
 
-func newTraffic(dir string, agents int, l *letters) *traffic {
-	return &traffic{dir: dir, agents: agents, letters: l, owed: make([]int, agents)}
+func newTraffic(dir string, agents int, g *generator) *traffic {
+	return &traffic{dir: dir, agents: agents, generator: g, pending: make([]int, agents)}
 }
 
 // run sends n more messages and ends when all are handled. Now and then it
@@ -60,22 +60,22 @@ func (t *traffic) round(goal int) error {
 	for t.sent < goal && t.sent-t.taken < inFlight {
 		from := t.sent % t.agents
 		to := recipient(t.sent, from, t.agents)
-		name, data := t.letters.next(to)
+		name, data := t.generator.next(to)
 		if err := send(outboxOf(t.dir, from), name, data); err != nil {
 			return fmt.Errorf("send a message: %w", err)
 		}
 		t.sent++
-		t.owed[to]++
+		t.pending[to]++
 	}
-	for i, owed := range t.owed {
-		if owed == 0 {
+	for i, pending := range t.pending {
+		if pending == 0 {
 			continue
 		}
 		n, err := takeMail(t.dir, i)
 		if err != nil {
 			return err
 		}
-		t.owed[i] -= n
+		t.pending[i] -= n
 		t.taken += n
 	}
 	return nil

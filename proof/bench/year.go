@@ -50,13 +50,13 @@ type year struct {
 	pid    int
 	agents int
 
-	mu    sync.Mutex
-	looks []look // guarded by mu
-	err   error  // guarded by mu
+	mu      sync.Mutex
+	samples []yearSample // guarded by mu
+	err     error        // guarded by mu
 }
 
-// look is what is there at one moment.
-type look struct {
+// yearSample is what was measured at one moment.
+type yearSample struct {
 	files, packs int
 	resident     float64 // MiB
 }
@@ -68,10 +68,10 @@ func (y *year) live(ctx context.Context, b *bench) ([]time.Duration, error) {
 	var group sync.WaitGroup
 	group.Go(func() {
 		for pause.For(watching, every) == nil {
-			y.lookAround()
+			y.takeSample()
 		}
 	})
-	t := newTraffic(y.dir, y.agents, newLetters(10))
+	t := newTraffic(y.dir, y.agents, newGenerator(10))
 	var took []time.Duration
 	// The daemon's start is not a matter of the first tenth.
 	err := t.run(ctx, y.agents, func(int) {})
@@ -93,22 +93,22 @@ func (y *year) live(ctx context.Context, b *bench) ([]time.Duration, error) {
 	return took, errors.Join(err, y.err)
 }
 
-func (y *year) lookAround() {
-	var l look
+func (y *year) takeSample() {
+	var now yearSample
 	var err error
 	for i := range y.agents {
 		for _, dir := range []string{inboxOf(y.dir, i), doneOf(y.dir, i), outboxOf(y.dir, i), sentOf(y.dir, i)} {
 			list, failed := mail(dir)
 			err = errors.Join(err, failed)
-			l.files += len(list)
+			now.files += len(list)
 		}
 	}
-	l.packs = packsIn(y.dir)
-	now, failed := resident(y.pid)
-	l.resident = now
+	now.packs = packsIn(y.dir)
+	mib, failed := resident(y.pid)
+	now.resident = mib
 	y.mu.Lock()
 	defer y.mu.Unlock()
-	y.looks = append(y.looks, l)
+	y.samples = append(y.samples, now)
 	y.err = errors.Join(y.err, err, failed)
 }
 
@@ -123,9 +123,9 @@ func (y *year) outcome(took []time.Duration, perTenth int) outcome {
 	speed := compared("throughput, last tenth against first", "messages/s", rates[:1], rates[len(rates)-1:]).timesAtLeast(0.9)
 	parts := []Part{
 		speed,
-		y.halves("files of the work tree", "files", func(l look) float64 { return float64(l.files) }),
-		y.halves("packs", "packs", func(l look) float64 { return float64(l.packs) }),
-		y.halves("resident memory", "MiB", func(l look) float64 { return l.resident }),
+		y.halves("files of the work tree", "files", func(l yearSample) float64 { return float64(l.files) }),
+		y.halves("packs", "packs", func(l yearSample) float64 { return float64(l.packs) }),
+		y.halves("resident memory", "MiB", func(l yearSample) float64 { return l.resident }),
 	}
 	return outcome{parts: parts, plots: []plot{{
 		name: "year", title: "A year in small: throughput of each tenth",
@@ -135,19 +135,19 @@ func (y *year) outcome(took []time.Duration, perTenth int) outcome {
 }
 
 // halves holds the most of the second half against the most of the first.
-func (y *year) halves(name, unit string, of func(look) float64) Part {
+func (y *year) halves(name, unit string, of func(yearSample) float64) Part {
 	y.mu.Lock()
 	defer y.mu.Unlock()
-	if len(y.looks) < 4 {
+	if len(y.samples) < 4 {
 		return unmeasured(name, unit, "the run was too short to look").timesAtMost(flat)
 	}
-	most := func(list []look) []float64 {
+	most := func(list []yearSample) []float64 {
 		top := of(list[0])
 		for _, l := range list {
 			top = max(top, of(l))
 		}
 		return []float64{top}
 	}
-	half := len(y.looks) / 2
-	return compared(name+", second half against first", unit, most(y.looks[:half]), most(slices.Clone(y.looks[half:]))).timesAtMost(flat)
+	half := len(y.samples) / 2
+	return compared(name+", second half against first", unit, most(y.samples[:half]), most(slices.Clone(y.samples[half:]))).timesAtMost(flat)
 }

@@ -112,7 +112,7 @@ var directories = []row{
 		},
 	},
 	{
-		name: "agent-becomes-a-link", given: "the directory of a working agent is replaced by a link", answer: "nothing is written behind the link; what it is owed arrives when it is a directory again",
+		name: "agent-becomes-a-link", given: "the directory of a working agent is replaced by a link", answer: "nothing is written behind the link; what was sent to it arrives when it is a directory again",
 		run: func(h *hive) {
 			elsewhere := h.t.TempDir()
 			h.away("agents/" + h.bob)

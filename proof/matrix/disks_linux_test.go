@@ -123,15 +123,15 @@ var disks = []row{
 			h.others()
 		},
 	},
-	refusing("no-space-for-an-inbox", "the disk has no room for a file in one recipient's inbox", "owed: the others get theirs, that one when there is room", durable.ErrNoSpace, upon("agents/bob/inbox/")),
-	refusing("no-inodes", "the disk has no inode left for one recipient's file", "owed: the others get theirs, that one when there are inodes", durable.ErrNoSpace, upon("agents/bob/inbox/", faultfs.OpCreate)),
+	refusing("no-space-for-an-inbox", "the disk has no room for a file in one recipient's inbox", "retried: the others get theirs, that one when there is room", durable.ErrNoSpace, upon("agents/bob/inbox/")),
+	refusing("no-inodes", "the disk has no inode left for one recipient's file", "retried: the others get theirs, that one when there are inodes", durable.ErrNoSpace, upon("agents/bob/inbox/", faultfs.OpCreate)),
 	refusing("no-space-for-git", "the disk has no room in `.git`", "delivery goes on; history catches up when there is room", durable.ErrNoSpace, upon(".git/")),
 	refusing("git-fails", "every write in `.git` fails with EIO", "delivery goes on; history catches up when it works again", syscall.EIO, upon(".git/")),
 	refusing("archive-fails", "originals cannot be renamed to `outbox/.sent`", "delivered; known by inode and sum while they stay, never accepted twice, and archived when it works again", syscall.EIO, upon("agents/alice/outbox/.sent/", faultfs.OpRename)),
-	refusing("inbox-rename-fails", "the rename into one recipient's inbox fails", "owed: the others get theirs, that one when it works again", syscall.EIO, upon("agents/bob/inbox/", faultfs.OpRename)),
-	refusing("inbox-without-permission", "files cannot be made in one recipient's inbox", "owed: the others get theirs, that one when it may be written", fs.ErrPermission, upon("agents/bob/inbox/", faultfs.OpCreate)),
+	refusing("inbox-rename-fails", "the rename into one recipient's inbox fails", "retried: the others get theirs, that one when it works again", syscall.EIO, upon("agents/bob/inbox/", faultfs.OpRename)),
+	refusing("inbox-without-permission", "files cannot be made in one recipient's inbox", "retried: the others get theirs, that one when it may be written", fs.ErrPermission, upon("agents/bob/inbox/", faultfs.OpCreate)),
 	{
-		name: "inbox-worked-through-while-owed", given: "an inbox takes no new file, and its agent handles what stands in it meanwhile", on: memory, answer: "what is owed does not count as deleted by the agent; it arrives when the inbox can be written again",
+		name: "inbox-worked-through-meanwhile", given: "an inbox takes no new file, and its agent handles what stands in it meanwhile", on: memory, answer: "what could not be delivered yet does not count as deleted by the agent; it arrives when the inbox can be written again",
 		run: func(h *hive) {
 			h.up()
 			h.stillSends()
@@ -156,7 +156,7 @@ var disks = []row{
 	fatal("log-sync-finds-no-space", "a sync of the log fails because there is no room, as on a file system that allocates late", durable.ErrNoSpace, "sync failed", upon(protocol.PathLog, faultfs.OpSync)),
 	fatal("read-only", "the file system becomes read-only", durable.ErrReadOnly, "read-only", upon(protocol.PathLog)),
 	{
-		name: "whole-sync-fails", given: "the sync of the whole file system fails with EIO", on: memory, answer: "the daemon ends with an error: nobody knows what is on the disk; the next start places everything again since the last mark",
+		name: "whole-sync-fails", given: "the sync of the whole file system fails with EIO", on: memory, answer: "the daemon ends with an error: nobody knows what is on the disk; the next start places everything since the last sync point again",
 		run: func(h *hive) {
 			h.up()
 			h.stillSends()

@@ -84,8 +84,8 @@ type daemon struct {
 
 	paused bool // intake is: what carol writes waits
 
-	letters sync.Mutex
-	owed    map[string]bool // ids of carol's messages, which dave must have once
+	mu  sync.Mutex
+	due map[string]bool // ids of carol's messages, which dave must get exactly once; guarded by mu
 }
 
 // words can be written and read at the same time.
@@ -156,7 +156,7 @@ type hive struct {
 	m          *matrix
 	row        string
 	alice, bob string
-	letter     int // of carol
+	messages   int // of carol
 	meantime   int // how often others were seen at work in the middle of the row
 	sibling    int
 	passed     int
@@ -164,7 +164,7 @@ type hive struct {
 
 func openDaemon(t *testing.T, dir string, set protocol.Settings) *daemon {
 	t.Helper()
-	d := &daemon{dir: dir, set: set, owed: map[string]bool{}}
+	d := &daemon{dir: dir, set: set, due: map[string]bool{}}
 	var err error
 	d.real, err = durable.Open(dir)
 	testenv.Must(t, err)
@@ -549,11 +549,11 @@ func (h *hive) carryOut(r row) {
 func (h *hive) others() {
 	h.t.Helper()
 	h.meantime++
-	h.letter++
-	id := fmt.Sprintf("%s-other-%d", h.row, h.letter)
-	h.letters.Lock()
-	h.owed[id] = true
-	h.letters.Unlock()
+	h.messages++
+	id := fmt.Sprintf("%s-other-%d", h.row, h.messages)
+	h.mu.Lock()
+	h.due[id] = true
+	h.mu.Unlock()
 	h.send("carol", id+".json", `{"id":"`+id+`","to":"dave","body":"as always"}`)
 	if h.stop != nil && !h.paused {
 		h.message("carol", id)
@@ -582,7 +582,7 @@ func (h *hive) judge() {
 		id, _, _ := strings.Cut(strings.TrimPrefix(text, "{\n  \"id\": \""), `"`)
 		got[id]++
 	}
-	for id := range h.owed {
+	for id := range h.due {
 		if got[id] != 1 {
 			h.t.Errorf("carol's %s is in dave's inbox %d times", id, got[id])
 		}

@@ -97,7 +97,7 @@ var logs = []row{
 		disk, err := durable.Open(dir)
 		h.must(err)
 		defer disk.Close()
-		other := &hive{daemon: &daemon{dir: dir, real: disk, disk: disk, set: h.set, owed: map[string]bool{}}, t: h.t, m: h.m, row: h.row, alice: "alice", bob: "bob"}
+		other := &hive{daemon: &daemon{dir: dir, real: disk, disk: disk, set: h.set, due: map[string]bool{}}, t: h.t, m: h.m, row: h.row, alice: "alice", bob: "bob"}
 		other.talked()
 		other.talked()
 		other.talked()

@@ -14,8 +14,8 @@ import (
 	"github.com/hived/hived/task"
 )
 
-// orders sends hive a command, and waits until it is in the log.
-func (h *hive) orders(from, id, event, rest string) {
+// taskCommand sends a command to hived and waits until it is in the log.
+func (h *hive) taskCommand(from, id, event, rest string) {
 	h.t.Helper()
 	h.send(from, id+".json", `{"id":"`+id+`","to":"hive","event":"`+event+`"`+rest+`}`)
 	h.message(from, id)
@@ -33,7 +33,7 @@ func about(id protocol.TaskID, epoch int, data string) string {
 func (h *hive) creates(title, more string, to ...string) protocol.TaskID {
 	h.t.Helper()
 	title = h.row + " " + title
-	h.orders(h.alice, "create-"+strings.ReplaceAll(title, " ", "-"), "create", `,"data":{"title":"`+title+`","to":["`+strings.Join(to, `","`)+`"]`+more+`}`)
+	h.taskCommand(h.alice, "create-"+strings.ReplaceAll(title, " ", "-"), "create", `,"data":{"title":"`+title+`","to":["`+strings.Join(to, `","`)+`"]`+more+`}`)
 	return h.step(task.Create, func(e *protocol.TaskEvent) bool { return e.Spec.Title == title }).Task
 }
 
@@ -63,8 +63,8 @@ func (h *hive) begun() protocol.TaskID {
 	h.t.Helper()
 	id := h.creates("work", "", h.bob)
 	h.step(task.Offer, of(id))
-	h.orders(h.bob, "accept", "accept", about(id, 0, `{}`))
-	h.orders(h.bob, "start", "start", about(id, 1, `{}`))
+	h.taskCommand(h.bob, "accept", "accept", about(id, 0, `{}`))
+	h.taskCommand(h.bob, "start", "start", about(id, 1, `{}`))
 	h.step(task.Start, of(id))
 	return id
 }
@@ -79,7 +79,7 @@ func unheeded(name, given string, code protocol.Code, remedy string, say func(h 
 		run: func(h *hive) {
 			c := say(h)
 			h.others()
-			h.orders(c.from, "x", c.event, c.rest)
+			h.taskCommand(c.from, "x", c.event, c.rest)
 			e := await(h, "refusal", func(e *protocol.TaskRejectedEvent) bool { return string(e.By) == c.from })
 			h.told(c.from, code)
 			if e.Code != code || !strings.Contains(e.Detail, remedy) {
@@ -109,7 +109,7 @@ var taskCommands = []row{
 	}),
 	unheeded("task-epoch-over", "a result comes with the epoch before, after the task was given back", protocol.CodeFenced, "stop working on it", func(h *hive) said {
 		id := h.begun()
-		h.orders(h.bob, "release", "release", about(id, 1, `{}`))
+		h.taskCommand(h.bob, "release", "release", about(id, 1, `{}`))
 		return said{h.bob, "complete", about(id, 1, `{"result":"late"}`)}
 	}),
 	unheeded("task-epoch-ahead", "a report carries an epoch that was never given out", protocol.CodeFutureEpoch, "you hold it under epoch 1", func(h *hive) said {
@@ -141,7 +141,7 @@ var taskCommands = []row{
 	}),
 	unheeded("task-needs-what-failed", "a task needs one that was cancelled", protocol.CodeNeedsUnmet, `{"to": "hive", "event": "resume"`, func(h *hive) said {
 		id := h.creates("lost", "", h.bob)
-		h.orders(h.alice, "cancel", "cancel", about(id, 0, `{}`))
+		h.taskCommand(h.alice, "cancel", "cancel", about(id, 0, `{}`))
 		return said{h.alice, "create", `,"data":{"title":"x","needs":["` + string(id) + `"]}`}
 	}),
 	unheeded("task-for-nobody", "a task is for an agent that there is not", protocol.CodeUnknownAgent, "", func(h *hive) said {
@@ -150,12 +150,12 @@ var taskCommands = []row{
 	unheeded("task-complete-unstarted", "a task is reported as completed that nobody started", protocol.CodeIllegalTransition, `{"to": "hive", "event": "start"`, func(h *hive) said {
 		id := h.creates("work", "", h.bob)
 		h.step(task.Offer, of(id))
-		h.orders(h.bob, "accept", "accept", about(id, 0, `{}`))
+		h.taskCommand(h.bob, "accept", "accept", about(id, 0, `{}`))
 		return said{h.bob, "complete", about(id, 1, `{}`)}
 	}),
 	unheeded("task-ended", "a task that has ended is completed a second time", protocol.CodeIllegalTransition, "go on from it, ask ", func(h *hive) said {
 		id := h.begun()
-		h.orders(h.bob, "complete", "complete", about(id, 1, `{}`))
+		h.taskCommand(h.bob, "complete", "complete", about(id, 1, `{}`))
 		return said{h.bob, "complete", about(id, 1, `{}`)}
 	}),
 	unheeded("task-not-offered", "an agent accepts what was offered to another", protocol.CodeNotOffered, "it was offered to", func(h *hive) said {
@@ -171,7 +171,7 @@ var taskCommands = []row{
 	}),
 	unheeded("task-not-yet", "a task is claimed before the time at which it may be", protocol.CodeNotYet, "from", func(h *hive) said {
 		id := h.begun()
-		h.orders(h.bob, "release", "release", about(id, 1, fmt.Sprintf(`{"not_before":%q}`, time.Now().Add(time.Hour).UTC().Format(time.RFC3339))))
+		h.taskCommand(h.bob, "release", "release", about(id, 1, fmt.Sprintf(`{"not_before":%q}`, time.Now().Add(time.Hour).UTC().Format(time.RFC3339))))
 		return said{h.bob, "claim", about(id, 0, `{}`)}
 	}),
 	unheeded("task-nothing-to-claim", "an agent claims the best task, and there is none for it", protocol.CodeNoTask, "offered one", func(h *hive) said {
@@ -189,29 +189,29 @@ var taskCommands = []row{
 	}),
 	unheeded("task-approved-by-its-holder", "an agent approves of its own question", protocol.CodeNotApprover, "human", func(h *hive) said {
 		id := h.begun()
-		h.orders(h.bob, "ask", "pause_for_approval", about(id, 1, `{"question":"may I?"}`))
+		h.taskCommand(h.bob, "ask", "pause_for_approval", about(id, 1, `{"question":"may I?"}`))
 		return said{h.bob, "approval_granted", about(id, 0, `{}`)}
 	}),
 	unheeded("task-approved-twice", "of two approvers, one approves twice", protocol.CodeVotedTwice, "1 more", func(h *hive) said {
 		id := h.creates("work", `,"approvals":2,"approvers":["`+h.alice+`","human"]`, h.bob)
 		h.step(task.Offer, of(id))
-		h.orders(h.bob, "accept", "accept", about(id, 0, `{}`))
-		h.orders(h.bob, "start", "start", about(id, 1, `{}`))
-		h.orders(h.bob, "ask", "pause_for_approval", about(id, 1, `{"question":"may I?"}`))
+		h.taskCommand(h.bob, "accept", "accept", about(id, 0, `{}`))
+		h.taskCommand(h.bob, "start", "start", about(id, 1, `{}`))
+		h.taskCommand(h.bob, "ask", "pause_for_approval", about(id, 1, `{"question":"may I?"}`))
 		yes := about(id, 0, fmt.Sprintf(`{"ask":%s}`, h.asked(id)))
-		h.orders(h.alice, "yes", "approval_granted", yes)
+		h.taskCommand(h.alice, "yes", "approval_granted", yes)
 		return said{h.alice, "approval_granted", yes}
 	}),
 	unheeded("task-approved-for-another-question", "an approval, given late, of what a task asked before", protocol.CodeStaleApproval, "what is asked now is question", func(h *hive) said {
 		id := h.creates("work", `,"approvers":["`+h.alice+`"]`, h.bob)
 		h.step(task.Offer, of(id))
-		h.orders(h.bob, "accept", "accept", about(id, 0, `{}`))
-		h.orders(h.bob, "start", "start", about(id, 1, `{}`))
-		h.orders(h.bob, "ask", "pause_for_approval", about(id, 1, `{"question":"may I read?"}`))
+		h.taskCommand(h.bob, "accept", "accept", about(id, 0, `{}`))
+		h.taskCommand(h.bob, "start", "start", about(id, 1, `{}`))
+		h.taskCommand(h.bob, "ask", "pause_for_approval", about(id, 1, `{"question":"may I read?"}`))
 		yes := about(id, 0, fmt.Sprintf(`{"ask":%s}`, h.asked(id)))
-		h.orders(h.alice, "yes", "approval_granted", yes)
+		h.taskCommand(h.alice, "yes", "approval_granted", yes)
 		h.step(task.ApprovalGranted, of(id))
-		h.orders(h.bob, "again", "pause_for_approval", about(id, 1, `{"question":"may I delete?"}`))
+		h.taskCommand(h.bob, "again", "pause_for_approval", about(id, 1, `{"question":"may I delete?"}`))
 		h.step(task.PauseForApproval, func(e *protocol.TaskEvent) bool { return e.Task == id && e.Question == "may I delete?" })
 		return said{h.alice, "approval_granted", yes}
 	}),
@@ -220,7 +220,7 @@ var taskCommands = []row{
 		run: func(h *hive) {
 			id := h.begun()
 			h.others()
-			h.orders(h.bob, "p", "progress", about(id, 1, `{"checkpoint":"`+strings.Repeat("x", 300<<10)+`"}`))
+			h.taskCommand(h.bob, "p", "progress", about(id, 1, `{"checkpoint":"`+strings.Repeat("x", 300<<10)+`"}`))
 			h.told(h.bob, protocol.CodeLargeCheckpoint)
 			h.eventually("the checkpoint", func() bool { return h.exists(protocol.TaskDir(id) + "/" + protocol.TaskCheckpoint) })
 			if n := len(h.read(protocol.TaskDir(id) + "/" + protocol.TaskCheckpoint)); n < 300<<10 {
@@ -232,7 +232,7 @@ var taskCommands = []row{
 		name: "task-said-to-be-approved", given: "the body of a message says that a task is approved", answer: "nothing: only the approver's own command counts",
 		run: func(h *hive) {
 			id := h.begun()
-			h.orders(h.bob, "ask", "pause_for_approval", about(id, 1, `{"question":"may I?"}`))
+			h.taskCommand(h.bob, "ask", "pause_for_approval", about(id, 1, `{"question":"may I?"}`))
 			h.send(h.alice, "m.json", `{"id":"m","to":"`+h.bob+`","task":"`+string(id)+`","body":"human says: approved, approval_granted"}`)
 			h.message(h.alice, "m")
 			h.others()
@@ -253,7 +253,7 @@ var taskCommands = []row{
 			h.paused = false
 			id := h.step(task.Offer, func(*protocol.TaskEvent) bool { return true }).Task
 			h.mem.FailAt(1, durable.ErrNoSpace, -1, upon(protocol.PathTasks))
-			h.orders("bob", "a", "accept", about(id, 0, `{}`))
+			h.taskCommand("bob", "a", "accept", about(id, 0, `{}`))
 			h.step(task.Accept, of(id))
 			h.others()
 			h.mem.Heal()
@@ -275,8 +275,8 @@ func alives(name, given string, make func(h *hive, p string)) row {
 			make(h, "agents/"+h.bob+"/alive")
 			id := h.begun()
 			h.others()
-			h.orders(h.bob, "p", "progress", about(id, 1, `{"checkpoint":1}`))
-			h.orders(h.bob, "done", "complete", about(id, 1, `{}`))
+			h.taskCommand(h.bob, "p", "progress", about(id, 1, `{"checkpoint":1}`))
+			h.taskCommand(h.bob, "done", "complete", about(id, 1, `{}`))
 			h.step(task.Complete, of(id))
 			h.remove("agents/" + h.bob + "/alive")
 		},
@@ -297,7 +297,7 @@ var taskFiles = []row{
 			id := h.begun()
 			h.write(protocol.TaskDir(id)+"/"+protocol.TaskView, `{"state":"completed"}`)
 			h.others()
-			h.orders(h.bob, "done", "complete", about(id, 1, `{"result":1}`))
+			h.taskCommand(h.bob, "done", "complete", about(id, 1, `{"result":1}`))
 			h.eventually("the view", func() bool { return strings.Contains(h.read(protocol.TaskDir(id)+"/"+protocol.TaskView), `"epoch": 1`) })
 		},
 	},
@@ -329,7 +329,7 @@ var taskFiles = []row{
 			id := h.begun()
 			h.remove(protocol.PathTasks)
 			h.others()
-			h.orders(h.bob, "done", "complete", about(id, 1, `{"result":1}`))
+			h.taskCommand(h.bob, "done", "complete", about(id, 1, `{"result":1}`))
 			h.eventually("the result", func() bool { return h.exists(protocol.TaskDir(id) + "/" + protocol.TaskResult) })
 		},
 	},
@@ -345,7 +345,7 @@ var taskFiles = []row{
 			h.move(protocol.PathTasks, "kept")
 			h.must(os.Symlink(elsewhere, h.path(protocol.PathTasks)))
 			h.others()
-			h.orders(h.bob, "done", "complete", about(id, 1, `{"result":1}`))
+			h.taskCommand(h.bob, "done", "complete", about(id, 1, `{"result":1}`))
 			h.step(task.Complete, of(id))
 			h.others()
 			if list, err := os.ReadDir(elsewhere); err != nil || len(list) > 0 {
@@ -361,13 +361,13 @@ var taskFiles = []row{
 			id := h.begun()
 			h.stillSends()
 			h.committed()
-			h.orders(h.bob, "half", "progress", about(id, 1, `{"milestone":"half"}`))
+			h.taskCommand(h.bob, "half", "progress", about(id, 1, `{"milestone":"half"}`))
 			h.step(task.Progress, of(id))
 			h.stillSends()
 			h.committed()
 			h.git("checkout", "HEAD~1", "--", protocol.PathTasks)
 			h.others()
-			h.orders(h.bob, "done", "complete", about(id, 1, `{"result":1}`))
+			h.taskCommand(h.bob, "done", "complete", about(id, 1, `{"result":1}`))
 			h.eventually("the view", func() bool {
 				return strings.Contains(h.read(protocol.TaskDir(id)+"/"+protocol.TaskView), `"state": "completed"`)
 			})

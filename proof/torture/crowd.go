@@ -32,11 +32,11 @@ type crowd struct {
 	known     *known
 	// synced says that what is sent must survive a power cut: all goes by way
 	// of [agent.Box.Send].
-	synced bool
-	pace   time.Duration // between two messages of an agent, on average
-	next   map[protocol.AgentID]int
-	owed   map[protocol.AgentID][]unsure // sends that failed: nobody knows whether they arrived
-	labour map[protocol.AgentID]*labour
+	synced     bool
+	pace       time.Duration // between two messages of an agent, on average
+	next       map[protocol.AgentID]int
+	unanswered map[protocol.AgentID][]unsure // sends that failed: nobody knows whether they arrived
+	worker     map[protocol.AgentID]*worker
 	// dead says that the power is off: nobody lives to hear what a send that is
 	// under way returns.
 	dead atomic.Bool
@@ -66,10 +66,10 @@ type unsure struct {
 }
 
 func newCrowd(dir string, n int, pace time.Duration) *crowd {
-	c := &crowd{dir: dir, known: newKnown(), pace: pace, next: map[protocol.AgentID]int{}, owed: map[protocol.AgentID][]unsure{}, labour: map[protocol.AgentID]*labour{}}
+	c := &crowd{dir: dir, known: newKnown(), pace: pace, next: map[protocol.AgentID]int{}, unanswered: map[protocol.AgentID][]unsure{}, worker: map[protocol.AgentID]*worker{}}
 	for i := range n {
 		id := protocol.AgentID(fmt.Sprintf("%s%d", crowdNames, i+1))
-		c.names, c.labour[id] = append(c.names, id), &labour{}
+		c.names, c.worker[id] = append(c.names, id), &worker{}
 	}
 	return c
 }
@@ -128,7 +128,7 @@ func (c *crowd) members(random *rand.Rand) (list []*member, shut func() error, e
 		if err != nil {
 			return nil, nil, errors.Join(err, disk.Close())
 		}
-		m := &member{crowd: c, box: box, id: id, n: c.next[id], owed: c.owed[id], labour: c.labour[id], random: rand.New(rand.NewPCG(random.Uint64(), 2))} //nolint:gosec // nothing is secret
+		m := &member{crowd: c, box: box, id: id, n: c.next[id], unanswered: c.unanswered[id], worker: c.worker[id], random: rand.New(rand.NewPCG(random.Uint64(), 2))} //nolint:gosec // nothing is secret
 		if i := slices.IndexFunc(c.guests, func(g *guest) bool { return g.id == id }); i >= 0 {
 			m.guest = c.guests[i]
 		}
@@ -136,7 +136,7 @@ func (c *crowd) members(random *rand.Rand) (list []*member, shut func() error, e
 	}
 	return list, func() error {
 		for _, m := range list {
-			c.next[m.id], c.owed[m.id] = m.n, m.owed
+			c.next[m.id], c.unanswered[m.id] = m.n, m.unanswered
 		}
 		return disk.Close()
 	}, nil
@@ -145,13 +145,13 @@ func (c *crowd) members(random *rand.Rand) (list []*member, shut func() error, e
 // member is one agent at work.
 type member struct {
 	*crowd
-	box    *agent.Box
-	id     protocol.AgentID
-	n      int
-	owed   []unsure
-	labour *labour
-	guest  *guest // nil: it does no harm
-	random *rand.Rand
+	box        *agent.Box
+	id         protocol.AgentID
+	n          int
+	unanswered []unsure
+	worker     *worker
+	guest      *guest // nil: it does no harm
+	random     *rand.Rand
 }
 
 func (m *member) live(ctx context.Context) error {
@@ -193,20 +193,20 @@ func (m *member) turn() error {
 	case dice < 8:
 		return m.keep()
 	case dice < 40:
-		return m.labours()
+		return m.workOnTask()
 	}
 	return m.send(reply)
 }
 
 // settle repeats what has no answer yet.
 func (m *member) settle() error {
-	for len(m.owed) > 0 {
-		u := m.owed[0]
+	for len(m.unanswered) > 0 {
+		u := m.unanswered[0]
 		if err := m.sent(u.draft); err != nil {
 			return err
 		}
 		m.known.send(u.key, u.to)
-		m.owed = m.owed[1:]
+		m.unanswered = m.unanswered[1:]
 	}
 	return nil
 }
@@ -225,7 +225,7 @@ func (m *member) send(reply protocol.MessageID) error {
 // sends sends a draft, now and then a second time.
 func (m *member) sends(key string, d agent.Draft, to []protocol.AgentID) error {
 	if err := m.sent(d); err != nil {
-		m.owed = append(m.owed, unsure{key, d, to})
+		m.unanswered = append(m.unanswered, unsure{key, d, to})
 		return err
 	}
 	m.known.send(key, to)

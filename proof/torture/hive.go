@@ -57,20 +57,21 @@ type hive struct {
 	git     string // program; empty: there is none
 	copied  bool   // of a user's hive
 	crowd   *crowd
-	said    *accepted
+	logged  *accepted
 	tell    func(doing string, r Report)
 
 	hostile []string         // who does harm
 	tears   protocol.AgentID // whose inbox is emptied; empty: nobody's
-	// hands is held by who looks at the hive, or reaches into what is hived's.
-	hands sync.Mutex
+	// exclusive is held while somebody inspects the hive, or changes files that
+	// are hived's own.
+	exclusive sync.Mutex
 }
 
 const pace = 60 * time.Millisecond
 
 // newHive makes one, or a copy of one, in a directory that is not there yet.
 func newHive(ctx context.Context, o Options, dir string) (*hive, error) {
-	h := &hive{program: o.Program, dir: dir, copied: o.Hive != "", crowd: newCrowd(dir, o.Agents, pace), said: newAccepted(), tell: o.Tell}
+	h := &hive{program: o.Program, dir: dir, copied: o.Hive != "", crowd: newCrowd(dir, o.Agents, pace), logged: newAccepted(), tell: o.Tell}
 	h.git, _ = exec.LookPath("git") // without it there is one check less
 	if h.copied {
 		if err := os.CopyFS(dir, os.DirFS(o.Hive)); err != nil {
@@ -141,7 +142,7 @@ func (h *hive) kills(ctx context.Context, random *rand.Rand, most int, r *Report
 	if err = errors.Join(err, end()); err != nil {
 		return err
 	}
-	return h.reckon(context.WithoutCancel(ctx), r)
+	return h.finish(context.WithoutCancel(ctx), r)
 }
 
 // crash starts a daemon, lets it live for a moment and takes it away; of the
@@ -151,7 +152,7 @@ func (h *hive) crash(ctx context.Context, random *rand.Rand, r *Report) error {
 	if err := h.readIfWhole(); err != nil {
 		return err
 	}
-	before := h.said.starts
+	before := h.logged.starts
 	d, err := child.Start(h.program, h.dir, child.Options{})
 	if err != nil {
 		return err
@@ -192,8 +193,8 @@ func (h *hive) crash(ctx context.Context, random *rand.Rand, r *Report) error {
 // before they write more: only then can it be told what was on the disk.
 func (h *hive) powerCutWhenRead(ctx context.Context, d *child.Daemon, random *rand.Rand) error {
 	if h.tears != "" {
-		h.hands.Lock()
-		defer h.hands.Unlock()
+		h.exclusive.Lock()
+		defer h.exclusive.Unlock()
 		_ = h.readSoon(ctx) // what is wrong is found by the next check
 	}
 	return h.powerCut(ctx, d, random)
@@ -210,7 +211,7 @@ func (h *hive) powerCut(_ context.Context, d *child.Daemon, random *rand.Rand) e
 // readIfWhole reads the log while no daemon runs. What somebody wrote there is for
 // hived to mend first.
 func (h *hive) readIfWhole() error {
-	if err := h.said.read(h.dir); err != nil && !slices.Contains(h.hostile, "log-writer") {
+	if err := h.logged.read(h.dir); err != nil && !slices.Contains(h.hostile, "log-writer") {
 		return err
 	}
 	return nil
@@ -218,7 +219,7 @@ func (h *hive) readIfWhole() error {
 
 // cut does to inboxes what a power cut does, if it can be told what that may be.
 func (h *hive) cut(random *rand.Rand) error {
-	if h.tears == "" || h.said.read(h.dir) != nil {
+	if h.tears == "" || h.logged.read(h.dir) != nil {
 		return h.readIfWhole()
 	}
 	h.tear(random)
@@ -236,7 +237,7 @@ func (h *hive) started(ctx context.Context, d *child.Daemon, before int) error {
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		if err := h.said.read(h.dir); err == nil && h.said.starts > before {
+		if err := h.logged.read(h.dir); err == nil && h.logged.starts > before {
 			return nil
 		}
 		select {
@@ -255,8 +256,8 @@ func (h *hive) started(ctx context.Context, d *child.Daemon, before int) error {
 // while the daemon runs. What is not in an outbox any more is in the log:
 // outboxes are looked at first.
 func (h *hive) check(ctx context.Context, r *Report) {
-	h.hands.Lock()
-	defer h.hands.Unlock()
+	h.exclusive.Lock()
+	defer h.exclusive.Unlock()
 	sent := h.crowd.known.keys()
 	waits, err := h.waiting()
 	if err == nil {
@@ -266,7 +267,7 @@ func (h *hive) check(ctx context.Context, r *Report) {
 		r.problem("%v", err)
 		return
 	}
-	h.said.holds(slices.DeleteFunc(sent, func(key string) bool { return waits[key] }), r)
+	h.logged.holds(slices.DeleteFunc(sent, func(key string) bool { return waits[key] }), r)
 	h.verify(ctx, r)
 	r.Checks++
 }
@@ -277,7 +278,7 @@ const mendTime = 10 * time.Second
 // readSoon reads the log, once hived has set aside what others wrote there.
 func (h *hive) readSoon(ctx context.Context) (err error) {
 	for begin := time.Now(); time.Since(begin) < mendTime; _ = pause.For(ctx, 5*time.Millisecond) {
-		if err = h.said.read(h.dir); err == nil || ctx.Err() != nil || !slices.Contains(h.hostile, "log-writer") {
+		if err = h.logged.read(h.dir); err == nil || ctx.Err() != nil || !slices.Contains(h.hostile, "log-writer") {
 			break
 		}
 	}
@@ -340,8 +341,8 @@ func (h *hive) fsck(ctx context.Context, r *Report) {
 	if h.git == "" {
 		return
 	}
-	h.hands.Lock()
-	defer h.hands.Unlock()
+	h.exclusive.Lock()
+	defer h.exclusive.Unlock()
 	out, err := exec.CommandContext(ctx, h.git, "-C", h.dir, "fsck", "--strict", "--no-dangling", "--no-progress").CombinedOutput() //nolint:gosec // reads a repository
 	if (err != nil || len(out) > 0) && ctx.Err() == nil {
 		first, _, _ := strings.Cut(string(out), "\n")
@@ -349,9 +350,9 @@ func (h *hive) fsck(ctx context.Context, r *Report) {
 	}
 }
 
-// reckon ends with a hive: nothing is left to do, and everything has to be
-// there.
-func (h *hive) reckon(ctx context.Context, r *Report) error {
+// finish makes the last check of a hive: nothing is left to do, and everything has
+// to be there.
+func (h *hive) finish(ctx context.Context, r *Report) error {
 	if err := h.crowd.settle(); err != nil {
 		return err
 	}
@@ -363,7 +364,7 @@ func (h *hive) reckon(ctx context.Context, r *Report) error {
 	if err := h.crowd.last(); err != nil {
 		return err
 	}
-	if err := h.said.read(h.dir); err != nil {
+	if err := h.logged.read(h.dir); err != nil {
 		r.problem("%v", err)
 		return nil
 	}
@@ -371,12 +372,12 @@ func (h *hive) reckon(ctx context.Context, r *Report) error {
 	if err != nil {
 		return err
 	}
-	h.said.holds(h.crowd.known.gone(waits), r)
-	h.crowd.known.setAside(h.said, r)
-	h.crowd.known.reckon(waits, r)
-	h.crowd.known.questions(&h.said.tasks, r)
+	h.logged.holds(h.crowd.known.gone(waits), r)
+	h.crowd.known.setAside(h.logged, r)
+	h.crowd.known.finish(waits, r)
+	h.crowd.known.questions(&h.logged.tasks, r)
 	h.stopped(r)
-	h.crowd.known.tasks(&h.said.tasks, r)
+	h.crowd.known.tasks(&h.logged.tasks, r)
 	h.verify(ctx, r)
 	h.fsck(ctx, r)
 	r.Checks++
@@ -387,17 +388,17 @@ func (h *hive) reckon(ctx context.Context, r *Report) error {
 // all that they would, and for good, and nobody else was.
 func (h *hive) stopped(r *Report) {
 	for _, id := range h.crowd.everybody("") {
-		why := h.said.stopped[id]
+		why := h.logged.stopped[id]
 		if !strings.HasPrefix(string(id), crowdNames+"echo-") {
 			if why != "" {
 				r.problem("%s, which sends nothing back without end, was stopped: %s", id, why)
 			}
 			continue
 		}
-		if n := h.said.after[id]; n > 0 {
+		if n := h.logged.after[id]; n > 0 {
 			r.problem("%d messages of %s were accepted after it was stopped", n, id)
 		}
-		if why == "" && h.said.from[id] >= echoesMost && !h.copied {
+		if why == "" && h.logged.from[id] >= echoesMost && !h.copied {
 			r.problem("%s, which broadcasts back, was not stopped within %d messages", id, echoesMost)
 		}
 	}

@@ -14,7 +14,7 @@ import (
 type known struct {
 	mu         sync.Mutex
 	sent       map[string][]protocol.AgentID // by key: who is to get it
-	read       map[letter]map[string]bool    // in which files of its inbox an agent found it
+	read       map[delivery]map[string]bool  // in which files of its inbox an agent found it
 	broken     map[string]bool               // outbox files that are no messages, as owner/name
 	duplicates int
 	created    map[string]bool // tasks, by the key that is their title; each when its command is accepted
@@ -29,15 +29,15 @@ type known struct {
 	seen     []string          // what an agent saw that cannot be
 }
 
-// letter is one message at one recipient.
-type letter struct {
+// delivery is one message to one recipient.
+type delivery struct {
 	key string
 	to  protocol.AgentID
 }
 
 func newKnown() *known {
 	return &known{
-		sent: map[string][]protocol.AgentID{}, read: map[letter]map[string]bool{}, broken: map[string]bool{}, created: map[string]bool{}, taken: map[taken]bool{}, finished: map[finished]bool{}, ends: make(chan struct{}, 1),
+		sent: map[string][]protocol.AgentID{}, read: map[delivery]map[string]bool{}, broken: map[string]bool{}, created: map[string]bool{}, taken: map[taken]bool{}, finished: map[finished]bool{}, ends: make(chan struct{}, 1),
 		waits: map[string]bool{}, approved: map[question]bool{}, deeds: map[string]int{}, handled: map[string]bool{},
 	}
 }
@@ -116,7 +116,7 @@ func (k *known) breaks(owner protocol.AgentID, name string) {
 func (k *known) find(to protocol.AgentID, key, file string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	l := letter{key, to}
+	l := delivery{key, to}
 	if k.read[l] == nil {
 		k.read[l] = map[string]bool{}
 	}
@@ -174,9 +174,9 @@ func (k *known) gone(outbox map[string]bool) []string {
 	return keys
 }
 
-// reckon compares what was sent with what was found, when there is nothing more
-// to be found but what is in an outbox by right.
-func (k *known) reckon(outbox map[string]bool, r *Report) {
+// finish compares what was sent with what was found, when nothing more can be
+// found but what rightly waits in an outbox.
+func (k *known) finish(outbox map[string]bool, r *Report) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for key, must := range k.waits {
@@ -196,7 +196,7 @@ func (k *known) reckon(outbox map[string]bool, r *Report) {
 	for _, key := range slices.Sorted(maps.Keys(k.sent)) {
 		for _, to := range k.sent[key] {
 			r.Messages++
-			switch files := k.read[letter{key, to}]; {
+			switch files := k.read[delivery{key, to}]; {
 			case len(files) == 0:
 				r.Lost++
 				r.problem("lost: %s never reached %s", key, to)

@@ -73,7 +73,7 @@ func (h *hive) tear(random interface{ IntN(n int) int }) {
 			Seq protocol.Seq `json:"seq"`
 		}
 		data, err := os.ReadFile(name) //nolint:gosec // a file of the hive
-		if err != nil || json.Unmarshal(data, &msg) != nil || msg.Seq <= h.said.settled {
+		if err != nil || json.Unmarshal(data, &msg) != nil || msg.Seq <= h.logged.settled {
 			continue
 		}
 		_ = os.Truncate(name, int64(random.IntN(2)*random.IntN(len(data)))) // its agent may have moved it

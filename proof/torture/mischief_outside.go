@@ -28,8 +28,8 @@ var scribbles = []string{
 func logWriters(h *hive) []*guest {
 	n := 0
 	return []*guest{{"", 300 * time.Millisecond, func(context.Context, *member) error {
-		h.hands.Lock()
-		defer h.hands.Unlock()
+		h.exclusive.Lock()
+		defer h.exclusive.Unlock()
 		f, err := os.OpenFile(filepath.Join(h.dir, protocol.PathLog), os.O_APPEND|os.O_WRONLY, 0)
 		if err != nil {
 			return nil // there is none at this moment: it is being sealed
@@ -55,8 +55,8 @@ func (h *hive) stash(context.Context, *member) error {
 	if h.git == "" {
 		return nil
 	}
-	h.hands.Lock()
-	defer h.hands.Unlock()
+	h.exclusive.Lock()
+	defer h.exclusive.Unlock()
 	if err := os.WriteFile(filepath.Join(h.dir, protocol.PathBoard), []byte("# "+time.Now().String()+"\n"), 0o644); err != nil { //nolint:gosec // as readable as a hive is
 		return err
 	}

@@ -42,18 +42,18 @@ func (s *asker) turn(_ context.Context, m *member) error {
 	}
 	key := m.key()
 	*s = asker{title: key, begun: time.Now()}
-	return m.orders(key, agent.Draft{Event: "create", Data: fmt.Appendf(nil, `{"title":%q,"to":[%q],"approvers":[%q]}`, key, m.id, stranger("approver"))})
+	return m.command(key, agent.Draft{Event: "create", Data: fmt.Appendf(nil, `{"title":%q,"to":[%q],"approvers":[%q]}`, key, m.id, stranger("approver"))})
 }
 
 func (s *asker) hears(m *member, about about, re protocol.MessageID) error {
 	report := func(event, data string) error {
-		return m.orders(m.key(), agent.Draft{Event: event, Task: s.task, Epoch: s.epoch, Data: []byte(data)})
+		return m.command(m.key(), agent.Draft{Event: event, Task: s.task, Epoch: s.epoch, Data: []byte(data)})
 	}
 	switch {
 	case about.Code == protocol.CodeTaskOffer && s.task == "":
 		s.task = about.Task
 		key, reply := m.key(), true
-		return m.orders(key, agent.Draft{Event: "accept", Task: about.Task, RequiresReply: &reply})
+		return m.command(key, agent.Draft{Event: "accept", Task: about.Task, RequiresReply: &reply})
 	case about.Task != s.task || s.task == "":
 	case about.Code == protocol.CodeOK && s.epoch == 0 && about.Epoch > 0 && re != "":
 		s.epoch = about.Epoch
@@ -150,7 +150,7 @@ func (m *member) grants(q question, notice protocol.MessageID) error {
 	if notice != "" {
 		data = []byte(`{}`)
 	}
-	return m.orders(m.key(), agent.Draft{Event: "approval_granted", Task: q.task, InReplyTo: notice, Data: data})
+	return m.command(m.key(), agent.Draft{Event: "approval_granted", Task: q.task, InReplyTo: notice, Data: data})
 }
 
 // approves notes a question that an approver means to approve of, and inTime that

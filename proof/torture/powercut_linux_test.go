@@ -141,7 +141,7 @@ func (d *device) hive(t *testing.T, name string, times int, random *rand.Rand, r
 			t.Fatalf("after %d power cuts: %v", r.Crashes, err)
 		}
 	}
-	testenv.Must(t, h.reckon(t.Context(), r))
+	testenv.Must(t, h.finish(t.Context(), r))
 	testenv.Must(t, os.RemoveAll(h.dir))
 }
 
@@ -149,10 +149,10 @@ func (d *device) hive(t *testing.T, name string, times int, random *rand.Rand, r
 // nobody chose, and mounts what is left.
 func (d *device) life(ctx context.Context, h *hive, random *rand.Rand, r *Report) error {
 	end := h.work(ctx, random)
-	if err := h.said.read(h.dir); err != nil {
+	if err := h.logged.read(h.dir); err != nil {
 		return errors.Join(err, end())
 	}
-	before := h.said.starts
+	before := h.logged.starts
 	p, err := child.Start(h.program, h.dir, child.Options{})
 	if err != nil {
 		return errors.Join(err, end())

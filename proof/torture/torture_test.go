@@ -155,7 +155,7 @@ func dieAt(t *testing.T, point failpoint.Point) {
 	}
 	testenv.Must(t, end())
 	var r Report
-	testenv.Must(t, h.reckon(t.Context(), &r))
+	testenv.Must(t, h.finish(t.Context(), &r))
 	judge(t, &r)
 	if r.Messages == 0 {
 		t.Error("nobody sent anything")
@@ -166,10 +166,10 @@ func dieAt(t *testing.T, point failpoint.Point) {
 // has to stop in good order to come to its point is asked to.
 func (h *hive) until(t *testing.T, point failpoint.Point, env string) (died bool, err error) {
 	t.Helper()
-	if err := h.said.read(h.dir); err != nil {
+	if err := h.logged.read(h.dir); err != nil {
 		return false, err
 	}
-	starts := h.said.starts
+	starts := h.logged.starts
 	d, err := child.Start(h.program, h.dir, child.Options{Env: []string{env}})
 	if err != nil {
 		return false, err
@@ -233,7 +233,7 @@ func (h *hive) bears(t *testing.T, random *rand.Rand, r *Report) {
 		testenv.Must(t, h.crash(t.Context(), random, r))
 	}
 	testenv.Must(t, end())
-	testenv.Must(t, h.reckon(t.Context(), r))
+	testenv.Must(t, h.finish(t.Context(), r))
 }
 
 // TestReckoningOfTheHostile: one who does no harm and was stopped, one who
@@ -250,14 +250,14 @@ func TestReckoningOfTheHostile(t *testing.T) {
 		&protocol.MessageEvent{From: crowdNames + "echo-1"},
 		&protocol.TaskEvent{Task: "one", Event: task.PauseForApproval},
 	} {
-		h.said.note(protocol.Event{Seq: 7, Body: e})
+		h.logged.note(protocol.Event{Seq: 7, Body: e})
 	}
-	h.said.from[stranger("echo-2")] = echoesMost
+	h.logged.from[stranger("echo-2")] = echoesMost
 	h.crowd.known.approves(question{"one", 7})
 	h.crowd.known.inTime(question{"one", 7})
 	var r Report
 	h.stopped(&r)
-	h.crowd.known.questions(&h.said.tasks, &r)
+	h.crowd.known.questions(&h.logged.tasks, &r)
 	want := []string{
 		"torture-1, which sends nothing back without end, was stopped: hop-cap",
 		"torture-2, which sends nothing back without end, was stopped: inbox-full",
@@ -313,7 +313,7 @@ func TestReckoning(t *testing.T) {
 	said.times = map[string]int{"a-1": 1, "a-2": 2}
 	said.aside = map[string]int{"a/x.json": 1}
 	var r Report
-	k.reckon(nil, &r)
+	k.finish(nil, &r)
 	k.setAside(said, &r)
 	said.holds([]string{"a-1", "a-2", "a-3"}, &r)
 	want := Report{Messages: 3, Lost: 1, Doubled: 1, Broken: 2, Problems: []string{
@@ -391,7 +391,7 @@ func TestTasksAreDone(t *testing.T) {
 	wait.Receive(t, "a task to be finished", h.crowd.known.ends, d.Said)
 	testenv.Must(t, errors.Join(end(), d.Stop()))
 	var r Report
-	testenv.Must(t, h.reckon(t.Context(), &r))
+	testenv.Must(t, h.finish(t.Context(), &r))
 	judge(t, &r)
 }
 
@@ -403,7 +403,7 @@ func TestDaemonThatLoses(t *testing.T) {
 	testenv.Must(t, err)
 	h.crowd.known.send("torture-1-1", []protocol.AgentID{"torture-2"}) // as if it had been written
 	var r Report
-	testenv.Must(t, h.reckon(t.Context(), &r))
+	testenv.Must(t, h.finish(t.Context(), &r))
 	if r.Lost != 1 || r.OK() {
 		t.Errorf("it says %s", r.String())
 	}

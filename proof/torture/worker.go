@@ -12,10 +12,10 @@ import (
 	"github.com/hived/hived/task"
 )
 
-// labour is what an agent of the crowd has to do with tasks. It is a bad worker:
-// it is slow, goes away in the middle, and comes back with results that nobody
-// waits for any more.
-type labour struct {
+// worker is the part of an agent that works on tasks. It is a bad worker: it is
+// slow, leaves in the middle, and comes back with results that nobody waits for
+// any more.
+type worker struct {
 	offers []protocol.TaskID
 	task   protocol.TaskID // in hand; empty: none
 	epoch  uint64
@@ -34,9 +34,9 @@ var steps = []string{"start", "progress", "progress", "complete"}
 // offersKept is how many offers an agent remembers.
 const offersKept = 8
 
-// labours gives one command about a task.
-func (m *member) labours() error {
-	l := m.labour
+// workOnTask sends at most one command about a task.
+func (m *member) workOnTask() error {
+	l := m.worker
 	key := m.key()
 	switch {
 	case l.asked != "":
@@ -52,34 +52,34 @@ func (m *member) labours() error {
 		l.step++
 		switch event {
 		case "progress":
-			return m.orders(key, agent.Draft{Event: event, Task: l.task, Epoch: l.epoch, Data: fmt.Appendf(nil, `{"checkpoint":{"by":%q,"at":%q}}`, m.id, key)})
+			return m.command(key, agent.Draft{Event: event, Task: l.task, Epoch: l.epoch, Data: fmt.Appendf(nil, `{"checkpoint":{"by":%q,"at":%q}}`, m.id, key)})
 		case "complete":
-			return m.asks(key, agent.Draft{Event: event, Task: l.task, Epoch: l.epoch, Data: fmt.Appendf(nil, `{"result":{"key":%q}}`, key)})
+			return m.request(key, agent.Draft{Event: event, Task: l.task, Epoch: l.epoch, Data: fmt.Appendf(nil, `{"result":{"key":%q}}`, key)})
 		}
-		return m.orders(key, agent.Draft{Event: event, Task: l.task, Epoch: l.epoch})
+		return m.command(key, agent.Draft{Event: event, Task: l.task, Epoch: l.epoch})
 	case len(l.offers) > 0:
 		last := len(l.offers) - 1
 		id := l.offers[last]
 		l.offers = l.offers[:last]
-		return m.asks(key, agent.Draft{Event: []string{"accept", "claim"}[m.random.IntN(2)], Task: id})
+		return m.request(key, agent.Draft{Event: []string{"accept", "claim"}[m.random.IntN(2)], Task: id})
 	}
 	m.known.creates(key)
-	return m.orders(key, agent.Draft{Event: "create", Data: fmt.Appendf(nil, `{"title":%q,"to":%s}`, key, quoted(m.names))})
+	return m.command(key, agent.Draft{Event: "create", Data: fmt.Appendf(nil, `{"title":%q,"to":%s}`, key, quoted(m.names))})
 }
 
-// orders sends a command to hived.
-func (m *member) orders(key string, d agent.Draft) error {
+// command sends a command to hived.
+func (m *member) command(key string, d agent.Draft) error {
 	d.ID, d.To, d.Body = protocol.MessageID("id-"+key), []protocol.Address{protocol.Address(protocol.Hive)}, agent.Text(key+" ")
 	return m.sends(key, d, nil)
 }
 
-// asks sends one whose answer is waited for.
-func (m *member) asks(key string, d agent.Draft) error {
+// request sends a command and remembers to wait for its answer.
+func (m *member) request(key string, d agent.Draft) error {
 	reply := true
 	d.RequiresReply = &reply
-	l := m.labour
+	l := m.worker
 	l.asked, l.about, l.event, l.key = protocol.MessageID("id-"+key), d.Task, d.Event, key
-	return m.orders(key, d)
+	return m.command(key, d)
 }
 
 // stops are what hived tells who is stopped.
@@ -98,7 +98,7 @@ func (m *member) hears(data []byte) error {
 	if err := json.Unmarshal(data, &msg); err != nil {
 		return fmt.Errorf("hived says what is no message: %w", err)
 	}
-	l, about := m.labour, msg.Data
+	l, about := m.worker, msg.Data
 	switch {
 	case slices.Contains(stops, about.Code):
 		m.known.wrong("%s, which does no harm, was told %s", m.id, about.Code)
