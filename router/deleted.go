@@ -25,7 +25,7 @@ func (in *inboxes) believeDeletion(now time.Time, a *agenda.Agent, files []strin
 	if in.git.usable() {
 		if c, ours := in.git.workTree(now); !ours {
 			if c.Own() && (c.IndexLocked.IsZero() || now.Sub(c.IndexLocked).Abs() < lockWatched) {
-				in.agenda.Again(a, in.git.unlocked()) // no hint tells when the lock is gone
+				in.agenda.Again(a, agenda.Messages, in.git.unlocked()) // no hint tells when the lock is gone
 			}
 			return false, nil
 		}
@@ -49,7 +49,7 @@ func (in *inboxes) believeDeletion(now time.Time, a *agenda.Agent, files []strin
 	second := in.doubted[a.ID].Add(in.settle)
 	switch {
 	case now.Before(second):
-		in.agenda.Again(a, second)
+		in.agenda.Again(a, agenda.Messages, second)
 	case in.acted[a.ID].After(in.doubted[a.ID]) && in.onlyDoubt(a):
 		return true, nil
 	default:

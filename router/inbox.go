@@ -66,7 +66,7 @@ func (in *inboxes) scanOf(now time.Time, a *agenda.Agent) error {
 	if scan.Broken {
 		in.loop.attend(now, a.ID)
 	}
-	in.agenda.Again(a, scan.Again)
+	in.agenda.Again(a, agenda.Messages, scan.Again)
 	scan.Handled = slices.DeleteFunc(scan.Handled, func(h mailbox.Handled) bool { return in.place.Doubtful(a.ID, h) })
 	var deleted []string
 	for _, h := range scan.Handled {
@@ -143,7 +143,7 @@ func (in *inboxes) altered(now time.Time, a *agenda.Agent) int {
 	}
 	if !again.IsZero() {
 		a.Force = true
-		in.agenda.Again(a, again)
+		in.agenda.Again(a, agenda.Messages, again)
 	}
 	for _, file := range files {
 		in.place.SetRight(id, file)

@@ -229,7 +229,7 @@ func (in *intake) outbox(now time.Time, a *agenda.Agent, scan mailbox.AgentScan)
 	if scan.Broken {
 		in.loop.attend(now, a.ID)
 	}
-	in.agenda.Again(a, scan.Again)
+	in.agenda.Again(a, agenda.Messages, scan.Again)
 	for _, x := range scan.Arrivals {
 		if in.place.Archive(x) {
 			continue

@@ -7,6 +7,7 @@ import (
 
 	"github.com/hived/hived/gitcommit/follow"
 	"github.com/hived/hived/internal/failpoint"
+	"github.com/hived/hived/mailbox"
 	"github.com/hived/hived/protocol"
 	"github.com/hived/hived/router/decide"
 )
@@ -15,24 +16,26 @@ import (
 // before it takes the next batch of them: a hint comes a moment after its file.
 const hearing = time.Millisecond
 
-// loop is the daemon's life: look at everything once, then at what the
-// watcher hints at, and every rescan at what moved, because watching is a hint
-// and the pass is the truth (spec §3.1).
+// loop scans everything once, then what the watcher hints at, and at every rescan what
+// moved, because hints get lost (spec §3.1).
 func (r *Router) loop(ctx context.Context) error {
 	defer close(r.reads.over)
 	r.agenda.ScrubAll()
 	rescan := time.NewTicker(r.cfg.Settings.Rescan)
 	defer rescan.Stop()
-	passes := 0
+	passes, listen := 0, time.Duration(0)
 	for ctx.Err() == nil {
-		if err := r.wait(ctx, rescan.C, r.listenFor()); err != nil {
+		if err := r.wait(ctx, rescan.C, listen); err != nil {
 			return err
 		}
 		busy, err := r.step(ctx, r.clock.Now())
 		if err != nil {
 			return err
 		}
-		if busy {
+		if listen = 0; busy {
+			if r.decider.TasksDue(r.clock.Now()) {
+				listen = hearing
+			}
 			continue
 		}
 		if r.cfg.Once && r.idle() {
@@ -49,23 +52,20 @@ func (r *Router) loop(ctx context.Context) error {
 	return nil
 }
 
-// listenFor returns for how long a busy loop listens before its next step.
-func (r *Router) listenFor() time.Duration {
-	if r.due {
-		return hearing
-	}
-	return 0
-}
-
-// idle tells whether nothing is unsettled.
+// idle reports whether nothing is left that a loop with [Config.Once] waits for.
 func (r *Router) idle() bool {
 	if r.place.Backlog().Files > 0 || r.events.full() {
 		return false
 	}
-	return r.agenda.Settled()
+	for _, a := range r.agenda.Agents {
+		if r.agenda.Unread(a) {
+			return false
+		}
+	}
+	return true
 }
 
-// nextWake returns how long nothing is due.
+// nextWake returns for how long nothing is due.
 func (r *Router) nextWake(now time.Time) time.Duration {
 	next := now.Add(r.cfg.Settings.Rescan)
 	times := []time.Time{r.agenda.Next(), r.sync.due(r.state.Settled), r.decider.Next(now)}
@@ -80,8 +80,8 @@ func (r *Router) nextWake(now time.Time) time.Duration {
 	return max(next.Sub(now), time.Millisecond)
 }
 
-// wait sleeps until there is something to do, and no longer than most. A busy
-// loop does not sleep, but hears of everything that an idle one does.
+// wait sleeps until there is something to do, and no longer than most. With zero it
+// does not sleep, but receives what has been sent.
 func (r *Router) wait(ctx context.Context, rescan <-chan time.Time, most time.Duration) error {
 	r.clock.Waits(most)
 	timer := time.NewTimer(most)
@@ -119,8 +119,8 @@ func (r *Router) wait(ctx context.Context, rescan <-chan time.Time, most time.Du
 	return nil
 }
 
-// step looks, decides and carries out one batch. It says whether there is more
-// to do at once.
+// step scans, decides and carries out one batch. It reports whether there is more to
+// do at once.
 func (r *Router) step(ctx context.Context, now time.Time) (busy bool, err error) {
 	if len(r.events.stuck) > 0 {
 		return false, r.commitStuck()
@@ -146,7 +146,8 @@ func (r *Router) step(ctx context.Context, now time.Time) (busy bool, err error)
 	if err != nil {
 		return false, err
 	}
-	if r.due, err = r.tasks(ctx, now); err != nil {
+	timers, err := r.tasks(ctx, now)
+	if err != nil {
 		return false, err
 	}
 	goesOn, err := r.threads(now)
@@ -161,31 +162,36 @@ func (r *Router) step(ctx context.Context, now time.Time) (busy bool, err error)
 	}
 	refilling, filled := r.place.Retry(now)
 	for _, id := range filled {
-		if a := r.agenda.Agents[id]; a != nil {
-			r.agenda.WantInbox(now, a)
-		}
+		r.agenda.Hints(now, []mailbox.Hint{{Agent: id, Part: mailbox.PartInbox}})
 	}
 	r.putRight(now)
 	r.syncMaybe(now)
 	r.tellStatus(now)
 	// The scrub comes last: nothing that was sent waits for it.
-	more = r.scrub(now) || more || sent || r.due || refilling || goesOn
+	more = r.scrub(now) || more || sent || timers || refilling || goesOn
 	if r.events.unsealed {
 		return false, nil
 	}
-	return more || r.agenda.Waits() || len(r.agenda.Queues.Own.Waiting) > 0 && r.git.undisturbed() || len(r.decider.Pending()) > 0 || wrote && r.agenda.Root.Agents, nil
+	return more || r.scansWait() || len(r.decider.Pending()) > 0 || wrote && r.agenda.Root.Agents, nil
 }
 
-// keepTime takes note of a clock that was set, and of a pause of the process: no
-// wait ends because of them, and what was sent meanwhile is looked for first.
+// scansWait reports whether any agent is due for a scan that is possible now.
+func (r *Router) scansWait() bool {
+	q := &r.agenda.Queues
+	return len(q.Moved.Waiting)+len(q.Outbox.Waiting)+len(q.Inbox.Waiting)+len(q.Crowded.Waiting) > 0 ||
+		len(q.Own.Waiting) > 0 && r.git.undisturbed()
+}
+
+// keepTime records that the clock was set, or that the process was paused: no wait
+// ends because of them, and what was sent meanwhile is looked for first.
 func (r *Router) keepTime(now time.Time) {
 	if by := r.clock.Jumped(); by != 0 {
 		r.decider.Record(now, &protocol.HiveEvent{Action: protocol.ClockJumped, Jump: by.Milliseconds(), Note: "the clock of the machine was set by " + by.Round(time.Second).String()})
-		r.agenda.ScanAll()
+		r.agenda.ScrubAll()
 	}
 	if late := r.clock.Paused(); late != 0 {
 		r.decider.Record(now, &protocol.HiveEvent{Action: protocol.ClockJumped, Note: "hived did not run for " + late.Round(time.Second).String()})
-		r.agenda.ScanAll()
+		r.agenda.ScrubAll()
 	}
 }
 

@@ -84,7 +84,7 @@ func (o *ownFiles) found(now time.Time, a *agenda.Agent, files mailbox.Own, err 
 	for _, f := range files.Changed {
 		if wait := o.version(now, owner, f); !wait.IsZero() {
 			o.boxes.Postpone(owner, f.Path)
-			o.agenda.LateOwn(a, wait)
+			o.agenda.Again(a, agenda.OwnFiles, wait)
 		}
 	}
 }

@@ -113,7 +113,6 @@ type Router struct {
 	snapshot snapshot.Keeper
 	memory   memory.Memory
 	clock    clock.Clock
-	due      bool // the last step left timers of tasks that are due
 	report   report
 	reads    reads
 }

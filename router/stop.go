@@ -26,7 +26,7 @@ func (r *Router) finish(ctx context.Context) error {
 	}
 	// What the agents did until now is not left for the next start.
 	r.agenda.Stopping = true
-	r.agenda.ScanAll()
+	r.agenda.ScrubAll()
 	if _, err := r.step(ctx, now); err != nil {
 		return err
 	}

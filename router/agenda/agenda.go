@@ -30,11 +30,12 @@ const (
 	filesPerStep   = 256  // a message that arrives meanwhile waits for no more
 )
 
-// Agent is what is remembered of one agent between two scans.
+// Agent is what is remembered of one agent between two scans. Whoever scans its inbox
+// keeps Force and Listed.
 type Agent struct {
 	ID     protocol.AgentID
 	Force  bool      // the inbox is also scanned for delivered files that were changed in place
-	Listed time.Time // when the inbox was scanned
+	Listed time.Time // when the inbox was last scanned
 
 	again    time.Time     // an unsettled file is due for another scan; zero: none
 	ownLate  time.Time     // own files that may be versioned again only then; zero: none
@@ -45,7 +46,8 @@ type Agent struct {
 	place    int           // among the timers, from 1; zero: not there
 }
 
-// Root is the same of what belongs to no agent.
+// Root is what is remembered of the hive's own directory. Whoever does what a flag
+// asks for takes it back.
 type Root struct {
 	Agents   bool      // agents/ is to be listed
 	Own      bool      // board.md is to be scanned
@@ -56,24 +58,24 @@ type Root struct {
 // Options are what an [Agenda] is given.
 type Options struct {
 	Rescan time.Duration // how often [Agenda.Rescan] is called
-	// Relist has the next scan of an outbox begin with a new listing.
+	// Relist makes the next scan of an outbox begin with a new listing.
 	Relist func(protocol.AgentID)
-	// Watched reports whether a watch tells of an agent.
+	// Watched reports whether hints about an agent can be expected.
 	Watched func(protocol.AgentID) bool
-	// WatchHot has an agent watched before others, because something happens there.
+	// WatchHot watches an agent before others, because something happens there.
 	WatchHot func(protocol.AgentID)
-	// Unbounded has a scrub look at any number of files between two rescans.
+	// Unbounded lets a scrub read any number of files between two rescans.
 	Unbounded bool
 }
 
-// Agenda is which agents are due for what. Its fields are for reading, but for
-// Stopping and the flags of Root; one goroutine uses it.
+// Agenda holds which agents are due for what. Agents and Order are for reading. One
+// goroutine uses it.
 type Agenda struct {
 	Agents   map[protocol.AgentID]*Agent
 	Order    []protocol.AgentID // of Agents, by name
 	Queues   Queues
 	Root     Root
-	Stopping bool // this is the last step: nothing waits for its time any more
+	Stopping bool // set before the last step: nothing waits for its time any more
 
 	opts    Options
 	timers  timers
@@ -103,44 +105,44 @@ func (g *Agenda) Begin(id protocol.AgentID) {
 	g.Queues.Moved.Add(a)
 }
 
-// ScanAll makes everybody due: the next steps are a pass over all agents.
-func (g *Agenda) ScanAll() {
+// scanAll makes everybody due: the next steps scan all agents.
+func (g *Agenda) scanAll() {
 	g.Root.Agents, g.Root.Own = true, true
 	for _, id := range g.Order {
 		g.Queues.Moved.Add(g.Agents[id])
 	}
 }
 
-// ScrubAll makes everybody due, and begins a scrub.
+// ScrubAll makes everybody due, and begins a scrub where none is under way.
 func (g *Agenda) ScrubAll() {
-	g.ScanAll()
-	if !g.Scrubbing() {
+	g.scanAll()
+	if !g.scrubbing() {
 		g.scrub.list = slices.Clone(g.Order)
 		g.allowScrub()
 	}
 }
 
-// Rescan makes everybody due, as hints are only hints, and at each fifth time begins a
-// scrub, which it reports.
+// Rescan makes everybody due, because hints get lost. Each fifth call, which it
+// reports, begins a scrub as well.
 func (g *Agenda) Rescan() (scrub bool) {
 	g.rescans++
 	g.Root.Believed = true
 	if scrub = g.rescans%ScrubEvery == 0; scrub {
 		g.ScrubAll()
 	} else {
-		g.ScanAll()
+		g.scanAll()
 	}
 	g.allowScrub()
 	return scrub
 }
 
-// hintsLost makes everybody due, and has a scrub come to each agent: what was
-// written over in place meanwhile moved no directory. It takes up the scrub under
-// way, and spends what that may spend.
+// hintsLost makes everybody due, and makes a scrub come to each agent: what was
+// written over in place meanwhile moved no directory. It extends the scrub under way,
+// and spends what that may spend.
 func (g *Agenda) hintsLost() {
-	g.ScanAll()
+	g.scanAll()
 	next := 0
-	if g.Scrubbing() {
+	if g.scrubbing() {
 		next, _ = slices.BinarySearch(g.Order, g.scrub.list[0])
 	}
 	g.scrub.list = slices.Concat(g.Order[next:], g.Order[:next])
@@ -151,12 +153,12 @@ func (g *Agenda) allowScrub() {
 	g.scrub.allowance = min(g.scrub.allowance, 0) + max(1, int(FilesPerSecond*g.opts.Rescan/time.Second))
 }
 
-// Scrubbing reports whether a scrub is under way.
-func (g *Agenda) Scrubbing() bool { return len(g.scrub.list) > 0 }
+// scrubbing reports whether a scrub is under way.
+func (g *Agenda) scrubbing() bool { return len(g.scrub.list) > 0 }
 
 // scrubDue reports whether the scrub is to go on now.
 func (g *Agenda) scrubDue() bool {
-	return g.Scrubbing() && !g.Stopping && (g.opts.Unbounded || g.scrub.allowance > 0)
+	return g.scrubbing() && !g.Stopping && (g.opts.Unbounded || g.scrub.allowance > 0)
 }
 
 // nextScrub returns the agent that the scrub comes to.
@@ -166,9 +168,8 @@ func (g *Agenda) nextScrub() *Agent {
 	return a
 }
 
-// Scrub has the agents looked at that the scrub comes to in this step, by a function
-// that returns how many files that took. It reports whether the scrub is to go on at
-// once.
+// Scrub calls look for the agents that the scrub comes to in this step; look returns
+// how many files it read. Scrub reports whether the scrub is to go on at once.
 func (g *Agenda) Scrub(look func(*Agent) (files int)) (more bool) {
 	for spent := 0; spent < filesPerStep && g.scrubDue(); {
 		cost := look(g.nextScrub())
@@ -178,7 +179,7 @@ func (g *Agenda) Scrub(look func(*Agent) (files int)) (more bool) {
 	return g.scrubDue()
 }
 
-// Hints makes due what the watcher saw something of.
+// Hints makes due what hints are about.
 func (g *Agenda) Hints(now time.Time, list []mailbox.Hint) {
 	for _, h := range list {
 		if h.Overflow {
@@ -194,10 +195,10 @@ func (g *Agenda) Hints(now time.Time, list []mailbox.Hint) {
 		case h.Part == mailbox.PartOutbox:
 			g.wantOutbox(a)
 		case h.Part == mailbox.PartInbox:
-			g.WantInbox(now, a)
+			g.wantInbox(now, a)
 		case h.Part == mailbox.PartAltered:
 			a.Force = true
-			g.WantInbox(now, a)
+			g.wantInbox(now, a)
 		default:
 			g.Queues.Own.Add(a)
 			g.Queues.Moved.Add(a)
@@ -213,15 +214,15 @@ func (g *Agenda) Want(id protocol.AgentID) {
 	}
 }
 
-// wantOutbox makes an outbox due, from a listing on that is still to be taken: an
-// agent may be waiting for its turn with the rest of an earlier one.
+// wantOutbox makes an outbox due for a new listing: its agent may be waiting for its
+// turn with the rest of an earlier one.
 func (g *Agenda) wantOutbox(a *Agent) {
 	g.opts.Relist(a.ID)
 	g.Queues.Outbox.Add(a)
 }
 
-// WantInbox makes an inbox due, but not all the time.
-func (g *Agenda) WantInbox(now time.Time, a *Agent) {
+// wantInbox makes an inbox due, at once or [InboxEvery] after it was last scanned.
+func (g *Agenda) wantInbox(now time.Time, a *Agent) {
 	if a.Force || g.Stopping || now.Sub(a.Listed).Abs() >= InboxEvery {
 		g.Queues.Inbox.Add(a)
 		return
@@ -230,10 +231,31 @@ func (g *Agenda) WantInbox(now time.Time, a *Agent) {
 	g.timers.set(a)
 }
 
-// Again makes an agent due at a time for what is not settled yet.
-func (g *Agenda) Again(a *Agent, at time.Time) {
-	if sooner(at, a.again) {
-		a.again = at
+// Part is a part of what is an agent's.
+type Part int
+
+// The parts that can become due at a time.
+const (
+	Messages Part = iota // in outbox and inbox
+	OwnFiles             // or board.md, which is nobody's
+)
+
+// Again makes a part of an agent due at a time, unless it is due before that:
+// messages because a file was not settled, own files because they may be versioned
+// only then. A nil agent stands for the hive's own directory.
+func (g *Agenda) Again(a *Agent, part Part, at time.Time) {
+	due := &g.Root.late
+	switch {
+	case a != nil && part == Messages:
+		due = &a.again
+	case a != nil:
+		due = &a.ownLate
+	}
+	if !sooner(at, *due) {
+		return
+	}
+	*due = at
+	if a != nil {
 		g.timers.set(a)
 	}
 }
@@ -248,15 +270,14 @@ func (g *Agenda) poll(now time.Time, a *Agent, pace time.Duration) {
 	g.timers.set(a)
 }
 
-// Moved takes note of what moved at an agent, and schedules polling where no watch
-// works: often while things happen there, and no more than at others when it is
-// quiet.
+// Moved makes due what moved at an agent, and schedules polling where no watch works:
+// often while things happen there, and by the rescan alone when it is quiet.
 func (g *Agenda) Moved(now time.Time, a *Agent, m mailbox.Moved) {
 	if m.Outbox {
 		g.wantOutbox(a)
 	}
 	if m.Inbox {
-		g.WantInbox(now, a)
+		g.wantInbox(now, a)
 	}
 	if m.Own {
 		g.Queues.Own.Add(a)
@@ -283,20 +304,8 @@ func (g *Agenda) PerStep() int {
 	return ScansPerStep
 }
 
-// Waits reports whether anybody is due for a scan now, own files aside.
-func (g *Agenda) Waits() bool {
-	q := &g.Queues
-	return len(q.Moved.Waiting)+len(q.Outbox.Waiting)+len(q.Inbox.Waiting)+len(q.Crowded.Waiting) > 0
-}
-
-// Settled reports whether nothing is due for another scan because it was not
-// settled.
-func (g *Agenda) Settled() bool {
-	return !slices.ContainsFunc(g.timers, func(a *Agent) bool { return !a.again.IsZero() })
-}
-
-// Unread reports whether something that the loop has not read may be in an agent's
-// outbox.
+// Unread reports whether an agent's outbox may hold something that was not read, or
+// that was not settled.
 func (g *Agenda) Unread(a *Agent) bool {
 	return g.Queues.Outbox.in[a] || !a.again.IsZero()
 }
@@ -348,21 +357,6 @@ func (g *Agenda) Next() time.Time {
 		next = g.timers[0].due
 	}
 	return next
-}
-
-// LateOwn makes the own files of an agent, or board.md where it is nil, due at a
-// time.
-func (g *Agenda) LateOwn(a *Agent, at time.Time) {
-	late := &g.Root.late
-	if a != nil {
-		late = &a.ownLate
-	}
-	if sooner(at, *late) {
-		*late = at
-	}
-	if a != nil {
-		g.timers.set(a)
-	}
 }
 
 // sooner reports whether a time is set and comes before another, or that is not.

@@ -56,7 +56,7 @@ func TestAgendaBegins(t *testing.T) {
 	if diff := cmp.Diff(map[string][]protocol.AgentID{"moved": arrived, "outbox": arrived}, waiting(&g)); diff != "" {
 		t.Error(diff)
 	}
-	g.ScanAll()
+	g.scanAll()
 	if diff := cmp.Diff(map[string][]protocol.AgentID{"moved": {"a", "b", "c"}}, waiting(&g)); diff != "" || !g.Root.Agents || !g.Root.Own {
 		t.Errorf("%+v\n%s", g.Root, diff)
 	}
@@ -111,7 +111,7 @@ func TestAgendaSparesAnInbox(t *testing.T) {
 		}
 	}
 	a.Listed = at(0)
-	g.WantInbox(at(40), a)
+	g.wantInbox(at(40), a)
 	check("too early", none)
 	if got := g.Next(); !got.Equal(at(100)) {
 		t.Errorf("next %s", got)
@@ -133,12 +133,12 @@ func TestAgendaSparesAnInbox(t *testing.T) {
 func TestAgendaTimes(t *testing.T) {
 	t.Parallel()
 	plan := func(g *Agenda) {
-		g.Again(g.Agents["a"], at(30))
-		g.Again(g.Agents["a"], at(10))
-		g.Again(g.Agents["a"], at(20))
-		g.LateOwn(g.Agents["b"], at(40))
-		g.LateOwn(g.Agents["b"], at(50))
-		g.LateOwn(nil, at(60))
+		g.Again(g.Agents["a"], Messages, at(30))
+		g.Again(g.Agents["a"], Messages, at(10))
+		g.Again(g.Agents["a"], Messages, at(20))
+		g.Again(g.Agents["b"], OwnFiles, at(40))
+		g.Again(g.Agents["b"], OwnFiles, at(50))
+		g.Again(nil, OwnFiles, at(60))
 		g.poll(at(0), g.Agents["c"], 70*time.Millisecond)
 		g.poll(at(0), g.Agents["b"], g.opts.Rescan) // the rescan comes as soon
 	}
@@ -150,7 +150,7 @@ func TestAgendaTimes(t *testing.T) {
 	}
 	g := newTestAgenda("a", "b", "c")
 	plan(g)
-	if g.Settled() {
+	if !g.Unread(g.Agents["a"]) {
 		t.Error("a doubtful file is settled")
 	}
 	for i, ms := range []int{10, 40, 60, 70} {
@@ -162,7 +162,7 @@ func TestAgendaTimes(t *testing.T) {
 			t.Errorf("at %d: %+v\n%s", ms, g.Root, diff)
 		}
 	}
-	if got := g.Next(); !got.IsZero() || !g.Settled() {
+	if got := g.Next(); !got.IsZero() || g.Unread(g.Agents["a"]) {
 		t.Errorf("next %s, and nothing is due", got)
 	}
 	g = newTestAgenda("a", "b", "c")
