@@ -9,27 +9,21 @@ import (
 	"time"
 
 	"github.com/hived/hived/internal/durable"
-	"github.com/hived/hived/ledger"
-	"github.com/hived/hived/mailbox"
 	"github.com/hived/hived/protocol"
 	"github.com/hived/hived/router/decide"
-	"github.com/hived/hived/router/place"
 )
 
 // believed are the files at the top of a hive that agents believe and hived alone
 // writes. What else it owns there is compared elsewhere: log.jsonl at each append
 // and rescan; board.md not at all, because everybody may write it.
 type believed struct {
-	disk        durable.FS
-	boxes       *mailbox.Boxes
-	place       *place.Placer
-	state       *ledger.State
-	alerts      *alerts
-	undisturbed func() bool // see gitWatch
-	log         *slog.Logger
-	maxBytes    int64                // of a file that is kept aside
-	guide       []byte               // PROTOCOL.md
-	told        map[string]time.Time // when people were told of each last
+	*core
+	guide []byte               // PROTOCOL.md
+	told  map[string]time.Time // when people were told of each last
+}
+
+func newBelieved(c *core) believed {
+	return believed{core: c, guide: protocol.Guide(c.cfg.Settings), told: map[string]time.Time{}}
 }
 
 // putRight compares the files that agents believe, once all that was decided is
@@ -56,9 +50,9 @@ func (b *believed) compare(now time.Time) {
 			return want
 		})
 		if err != nil {
-			b.log.Warn("cannot look at a file", slog.String("path", p), slog.String("error", err.Error()))
+			b.cfg.Log.Warn("cannot look at a file", slog.String("path", p), slog.String("error", err.Error()))
 		}
-		if err == nil && !same && want != nil && b.undisturbed() {
+		if err == nil && !same && want != nil && b.git.undisturbed() {
 			b.putRight(now, p, want)
 		}
 	}
@@ -85,7 +79,7 @@ func (b *believed) putRight(now time.Time, p string, want []byte) {
 	tell := now.Sub(b.told[p]).Abs() >= decide.NoticeEvery
 	kept, err := b.keepAside(p, tell)
 	if err != nil {
-		b.log.Warn("cannot keep what somebody wrote over a file", slog.String("path", p), slog.String("error", err.Error()))
+		b.cfg.Log.Warn("cannot keep what somebody wrote over a file", slog.String("path", p), slog.String("error", err.Error()))
 	}
 	b.place.Put(p, want)
 	if !tell {
@@ -103,7 +97,7 @@ func (b *believed) putRight(now time.Time, p string, want []byte) {
 // is no file, or is too large to read, is moved there in any case. It gives no name
 // where nothing stands there.
 func (b *believed) keepAside(p string, tell bool) (kept string, err error) {
-	data, _, err := durable.ReadFile(b.disk, p, b.maxBytes)
+	data, _, err := durable.ReadFile(b.disk, p, b.cfg.Settings.MaxMessageBytes)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && !tell {
 		return "", nil
 	}

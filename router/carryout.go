@@ -32,7 +32,7 @@ func steps(list []decide.Decision) []place.Step {
 }
 
 // heed does what a durable event asks of the daemon, besides its files.
-func (r *Router) heed(d decide.Decision) {
+func (r *Router) applyControl(d decide.Decision) {
 	if e, ok := d.Event.Body.(*protocol.HiveEvent); ok {
 		r.placeHive(e)
 	}

@@ -46,7 +46,7 @@ func (in *inboxes) believeDeletion(now time.Time, a *agenda.Agent, files []strin
 	if in.doubted[a.ID].IsZero() {
 		in.doubted[a.ID] = now
 	}
-	second := in.doubted[a.ID].Add(in.settle)
+	second := in.doubted[a.ID].Add(in.cfg.Settings.Settle)
 	switch {
 	case now.Before(second):
 		in.agenda.Again(a, agenda.Messages, second)

@@ -6,31 +6,22 @@ import (
 	"slices"
 	"time"
 
-	"github.com/hived/hived/ledger"
 	"github.com/hived/hived/mailbox"
 	"github.com/hived/hived/protocol"
 	"github.com/hived/hived/router/agenda"
-	"github.com/hived/hived/router/decide"
-	"github.com/hived/hived/router/place"
 )
 
 // inboxes notices what agents do to the messages in their inboxes: what they handled,
 // deleted, took back, altered, or put there themselves (spec §4.7).
 type inboxes struct {
-	settle  time.Duration
-	log     *slog.Logger
-	boxes   *mailbox.Boxes
-	state   *ledger.State
-	agenda  *agenda.Agenda
-	decider *decide.Decider
-	place   *place.Placer
-	alerts  *alerts
-	git     *gitWatch
-	watch   watcher
+	*core
 	loop    batcher
-
 	doubted map[protocol.AgentID]time.Time // since when so many messages are gone that it may be an accident
 	acted   map[protocol.AgentID]time.Time // when the agent last did something that is in the log
+}
+
+func newInboxes(c *core, loop batcher) inboxes {
+	return inboxes{core: c, loop: loop, doubted: map[protocol.AgentID]time.Time{}, acted: map[protocol.AgentID]time.Time{}}
 }
 
 // scan notices what left the inboxes, and what does not belong there.
@@ -64,7 +55,7 @@ func (in *inboxes) scanOf(now time.Time, a *agenda.Agent) error {
 	}
 	in.alerts.over(protocol.CodeInboxGone, a.ID, protocol.InboxDir(a.ID))
 	if scan.Broken {
-		in.loop.attend(now, a.ID)
+		in.attend(now, a.ID)
 	}
 	in.agenda.Again(a, agenda.Messages, scan.Again)
 	scan.Handled = slices.DeleteFunc(scan.Handled, func(h mailbox.Handled) bool { return in.place.Doubtful(a.ID, h) })
@@ -139,7 +130,7 @@ func (in *inboxes) altered(now time.Time, a *agenda.Agent) int {
 	}
 	files, again, err := in.boxes.Altered(id, now, list)
 	if err != nil {
-		in.log.Warn("cannot look at an inbox", slog.String("agent", string(id)), slog.String("error", err.Error()))
+		in.cfg.Log.Warn("cannot look at an inbox", slog.String("agent", string(id)), slog.String("error", err.Error()))
 	}
 	if !again.IsZero() {
 		a.Force = true

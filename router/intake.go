@@ -5,14 +5,11 @@ import (
 	"slices"
 	"time"
 
-	"github.com/hived/hived/internal/durable"
 	"github.com/hived/hived/ledger"
 	"github.com/hived/hived/mailbox"
 	"github.com/hived/hived/protocol"
 	"github.com/hived/hived/router/agenda"
-	"github.com/hived/hived/router/clock"
 	"github.com/hived/hived/router/decide"
-	"github.com/hived/hived/router/place"
 	"github.com/hived/hived/task"
 )
 
@@ -26,23 +23,22 @@ const (
 // intake takes messages out of outboxes to the decider: of each agent in its turn,
 // a batch in one step, and some of the next while that becomes durable.
 type intake struct {
-	agenda     *agenda.Agenda
-	boxes      *mailbox.Boxes
-	state      *ledger.State
-	decider    *decide.Decider
-	place      *place.Placer
-	events     *journal
-	alerts     *alerts
-	clock      *clock.Clock
-	loop       batcher
-	disk       durable.FS
-	suspect    *suspect                               // of the last daemon
-	standstill func(time.Duration)                    // see [Config.OnStandstill]; may be nil
-	ahead      map[protocol.AgentID]mailbox.AgentScan // of outboxes, read for the next batch
-	heldBack   map[protocol.AgentID]bool              // something in their outboxes waits for the breaker
-	begun      map[protocol.AgentID]task.Moment       // when the listing of an outbox began that is under way
-	taken      map[protocol.AgentID]task.Moment       // when the last one began that has ended: what was there then was taken in
-	asked      bool                                   // an outbox became due because of [intake.heard]
+	*core
+	loop     batcher
+	suspect  suspect                                // of the last daemon
+	ahead    map[protocol.AgentID]mailbox.AgentScan // of outboxes, read for the next batch
+	heldBack map[protocol.AgentID]bool              // something in their outboxes waits for the breaker
+	begun    map[protocol.AgentID]task.Moment       // when the listing of an outbox began that is under way
+	taken    map[protocol.AgentID]task.Moment       // when the last one began that has ended: what was there then was taken in
+	asked    bool                                   // an outbox became due because of [intake.heard]
+}
+
+func newIntake(c *core, loop batcher) intake {
+	return intake{
+		core: c, loop: loop, suspect: readSuspect(c.disk, c.cfg.Log),
+		ahead: map[protocol.AgentID]mailbox.AgentScan{}, heldBack: map[protocol.AgentID]bool{},
+		begun: map[protocol.AgentID]task.Moment{}, taken: map[protocol.AgentID]task.Moment{},
+	}
 }
 
 // batcher is what the loop does for its parts.
@@ -51,8 +47,6 @@ type batcher interface {
 	flush(now time.Time) error
 	// newFormat reports whether what is decided next may be of the newest format.
 	newFormat(now time.Time) (ready bool, err error)
-	// attend makes the directories of an agent that are missing.
-	attend(now time.Time, id protocol.AgentID)
 }
 
 // take takes in messages, in turns, until the batch is full. It reports whether
@@ -227,7 +221,7 @@ func (in *intake) outbox(now time.Time, a *agenda.Agent, scan mailbox.AgentScan)
 		in.agenda.Queues.Outbox.Add(a)
 	}
 	if scan.Broken {
-		in.loop.attend(now, a.ID)
+		in.attend(now, a.ID)
 	}
 	in.agenda.Again(a, agenda.Messages, scan.Again)
 	for _, x := range scan.Arrivals {
@@ -247,8 +241,8 @@ func (in *intake) outbox(now time.Time, a *agenda.Agent, scan mailbox.AgentScan)
 			in.holdBack(x, wait)
 			continue
 		}
-		if put := protocol.StampTime(x.Original.CTime); in.standstill != nil && !put.IsZero() {
-			in.standstill(in.clock.AsleepSince(put))
+		if put := protocol.StampTime(x.Original.CTime); in.cfg.OnStandstill != nil && !put.IsZero() {
+			in.cfg.OnStandstill(in.clock.AsleepSince(put))
 		}
 	}
 	for _, s := range scan.Strays {

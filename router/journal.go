@@ -24,21 +24,22 @@ type journal struct {
 	disk     durable.FS
 	log      *slog.Logger
 	alert    func(*protocol.AlertEvent)
+	snapshot snapshot.Keeper
 	stuck    []decide.Decision // decided, but the log had no room
 	unsealed bool              // a segment of an older format is to be sealed before more is decided, and the log had no room
 }
 
 // openJournal opens the log, and returns the state that it gives: that of a
 // snapshot, and the events after it.
-func openJournal(disk durable.FS, cfg *Config, snapshots *snapshot.Keeper, alert func(*protocol.AlertEvent)) (j journal, state *ledger.State, found eventlog.Recovery, err error) {
-	j = journal{disk: disk, log: cfg.Log, alert: alert}
+func openJournal(disk durable.FS, cfg *Config, snapshots snapshot.Keeper, alert func(*protocol.AlertEvent)) (j journal, state *ledger.State, found eventlog.Recovery, err error) {
+	j = journal{disk: disk, log: cfg.Log, alert: alert, snapshot: snapshots}
 	fold := func(after eventlog.Position) {
 		j.Log, found, err = eventlog.Open(disk, eventlog.Options{SegmentBytes: cfg.Settings.Log.SegmentBytes, After: after}, func(ev protocol.Event) error {
 			state.Apply(ev)
 			return nil
 		})
 	}
-	state, at := snapshots.Load(cfg.Settings.Remember)
+	state, at := j.snapshot.Load(cfg.Settings.Remember)
 	fold(at)
 	if bad := (*eventlog.Mismatch)(nil); at.Seq > 0 && errors.As(err, &bad) {
 		cfg.Log.Warn("the snapshot is not one of this log, the whole log is read", slog.String("error", err.Error()))

@@ -21,7 +21,7 @@ func TestJournal(t *testing.T) {
 	disk := memHive(t)
 	cfg := Config{Settings: memSettings()}
 	cfg.fill()
-	j, state, _, err := openJournal(disk, &cfg, &snapshot.Keeper{Disk: disk, Log: slog.New(slog.DiscardHandler)}, func(*protocol.AlertEvent) {})
+	j, state, _, err := openJournal(disk, &cfg, snapshot.Keeper{Disk: disk, Log: slog.New(slog.DiscardHandler)}, func(*protocol.AlertEvent) {})
 	if err != nil {
 		t.Fatal(err)
 	}

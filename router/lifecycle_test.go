@@ -132,7 +132,7 @@ func TestRunWaitsForItsSync(t *testing.T) {
 				testenv.Must(t, err)
 				r.lock, err = takeLock(lockDisk)
 				testenv.Must(t, err)
-				r.snapshot.Least = 1
+				r.events.snapshot.Least = 1
 				ctx, cancel := context.WithCancel(t.Context())
 				ended := make(chan error, 1)
 				go func() { ended <- r.Run(ctx) }()

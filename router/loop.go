@@ -111,8 +111,8 @@ func (r *Router) wait(ctx context.Context, rescan <-chan time.Time, most time.Du
 		r.place.Restore()
 	case res := <-r.sync.done:
 		return r.settled(res)
-	case err := <-r.snapshot.Done():
-		return r.snapshot.Ended(err)
+	case err := <-r.events.snapshot.Done():
+		return r.events.snapshot.Ended(err)
 	case read := <-r.readers():
 		read()
 	}
@@ -266,10 +266,10 @@ func (r *Router) carryOut(list []decide.Decision, sums []protocol.Sum) {
 	r.newcomers(list)
 	steps := steps(list)
 	r.place.Place(steps)
-	r.suspectAside(list)
+	r.intake.forgetSuspect(list)
 	entries := make([]follow.Entry, len(list))
 	for i, d := range list {
-		r.heed(d)
+		r.applyControl(d)
 		r.sweeper.placed(steps[i].Placements)
 		r.inboxes.hears(d.Event)
 		entries[i] = follow.NewEntry(d.Event, sums[i], slices.Concat(d.Changes, d.Views))
@@ -294,6 +294,6 @@ func (r *Router) seal(now time.Time, format int) error {
 	}
 	r.state.Apply(sealed.Event)
 	r.carryOut([]decide.Decision{*sealed}, []protocol.Sum{sum})
-	r.snapshot.Sealed(size, r.state, r.events.Sum())
+	r.events.snapshot.Sealed(size, r.state, r.events.Sum())
 	return nil
 }

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/hived/hived/internal/durable"
 	"github.com/hived/hived/ledger"
 	"github.com/hived/hived/mailbox"
 	"github.com/hived/hived/protocol"
@@ -27,18 +26,7 @@ const (
 
 // ownFiles records new versions of what agents write for themselves, and of
 // board.md.
-type ownFiles struct {
-	disk     durable.FS
-	boxes    *mailbox.Boxes
-	state    *ledger.State
-	agenda   *agenda.Agenda
-	alerts   *alerts
-	git      *gitWatch
-	record   func(time.Time, protocol.Body) // as an event
-	log      *slog.Logger
-	settle   time.Duration
-	maxBytes int64 // of a file that is versioned
-}
+type ownFiles struct{ *core }
 
 // scan records new versions of all that is due.
 func (o *ownFiles) scan(now time.Time) {
@@ -70,7 +58,7 @@ func (o *ownFiles) scanOf(now time.Time, a *agenda.Agent) int {
 // found records what a scan found of an agent, or of nobody.
 func (o *ownFiles) found(now time.Time, a *agenda.Agent, files mailbox.Own, err error) {
 	if err != nil {
-		o.log.Warn("cannot list own files", slog.String("error", err.Error()))
+		o.cfg.Log.Warn("cannot list own files", slog.String("error", err.Error()))
 	}
 	owner := protocol.AgentID("")
 	if a != nil {
@@ -78,7 +66,7 @@ func (o *ownFiles) found(now time.Time, a *agenda.Agent, files mailbox.Own, err 
 	}
 	for _, p := range files.Gone {
 		if _, ever := o.state.Files[p]; ever {
-			o.record(now, &protocol.FileEvent{Path: p, By: owner, Deleted: true})
+			o.decider.Record(now, &protocol.FileEvent{Path: p, By: owner, Deleted: true})
 		}
 	}
 	for _, f := range files.Changed {
@@ -99,13 +87,13 @@ func (o *ownFiles) version(now time.Time, owner protocol.AgentID, f mailbox.OwnF
 		o.alerts.once(now, &protocol.AlertEvent{Code: protocol.CodeOwnFileName, Agent: owner, Path: protocol.SafeName(f.Path), Text: "a file of this name is not versioned, because git treats it specially"})
 		return wait
 	case f.TooBig:
-		o.alerts.once(now, &protocol.AlertEvent{Code: protocol.CodeOwnFileTooBig, Agent: owner, Path: f.Path, Text: fmt.Sprintf("this file has more than %d bytes and is not versioned; own_files.max_bytes sets the limit", o.maxBytes)})
+		o.alerts.once(now, &protocol.AlertEvent{Code: protocol.CodeOwnFileTooBig, Agent: owner, Path: f.Path, Text: fmt.Sprintf("this file has more than %d bytes and is not versioned; own_files.max_bytes sets the limit", o.cfg.Settings.OwnFiles.MaxBytes)})
 		return wait
 	}
 	data, _, err := o.boxes.ReadOwn(f.Path)
 	switch {
 	case err != nil:
-		o.log.Warn("cannot read an own file", slog.String("path", f.Path), slog.String("error", err.Error()))
+		o.cfg.Log.Warn("cannot read an own file", slog.String("path", f.Path), slog.String("error", err.Error()))
 		return wait
 	case ever && protocol.BlobOf(data) == known.Blob:
 		return wait
@@ -123,7 +111,7 @@ func (o *ownFiles) late(now time.Time, f mailbox.OwnFile, known ledger.FileVersi
 	if o.agenda.Stopping {
 		return time.Time{}
 	}
-	late := f.Info.ModTime.Add(o.settle)
+	late := f.Info.ModTime.Add(o.cfg.Settings.Settle)
 	if now.Before(f.Info.ModTime) || late.Sub(now) <= 0 {
 		late = time.Time{} // it rests, or its time is not to be trusted
 	}
@@ -141,7 +129,7 @@ func (o *ownFiles) put(now time.Time, owner protocol.AgentID, p string, data []b
 		return
 	}
 	c := protocol.NewContent(data)
-	o.record(now, &protocol.FileEvent{Path: p, By: owner, Content: &c})
+	o.decider.Record(now, &protocol.FileEvent{Path: p, By: owner, Content: &c})
 }
 
 // scanNow records files that a person committed without waiting for their
@@ -157,7 +145,7 @@ func (o *ownFiles) scanNow(paths []string) {
 		known, ever := o.state.Files[p]
 		switch {
 		case errors.Is(err, fs.ErrNotExist) && ever:
-			o.record(now, &protocol.FileEvent{Path: p, By: owner, Deleted: true})
+			o.decider.Record(now, &protocol.FileEvent{Path: p, By: owner, Deleted: true})
 		case err == nil && protocol.BlobOf(data) != known.Blob:
 			o.put(now, owner, p, data)
 		}
@@ -182,7 +170,7 @@ func (o *ownFiles) gone(now time.Time) {
 			continue
 		}
 		if _, err := o.disk.Lstat(p); errors.Is(err, fs.ErrNotExist) {
-			o.record(now, &protocol.FileEvent{Path: p, By: ownFileOwner(p), Deleted: true})
+			o.decider.Record(now, &protocol.FileEvent{Path: p, By: ownFileOwner(p), Deleted: true})
 		}
 	}
 }

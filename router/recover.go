@@ -28,7 +28,7 @@ func (r *Router) recover(found eventlog.Recovery) error {
 	if found.Torn != "" {
 		r.alerts.raise(now, &protocol.AlertEvent{Code: protocol.CodeTornTail, Path: found.Torn, Text: "the last line of the log was torn by a crash and was set aside; it was never acknowledged"})
 	}
-	r.stopSuspect(now)
+	r.intake.stopSuspect(now)
 	r.events.foreign()
 	if crashed {
 		r.decider.Record(now, &protocol.HiveEvent{Action: protocol.Recovered, Note: fmt.Sprintf("the daemon did not stop cleanly; %d events after seq %s were checked against the disk", redone, from)})

@@ -22,7 +22,6 @@ import (
 	"github.com/hived/hived/router/clock"
 	"github.com/hived/hived/router/decide"
 	"github.com/hived/hived/router/place"
-	"github.com/hived/hived/task"
 )
 
 // Config is what a [Router] is given. Only Settings is required.
@@ -89,32 +88,36 @@ type watcher interface {
 // goroutine that calls [Router.Run]; beside it run the watcher, the committer,
 // and at times a sync of the disk.
 type Router struct {
-	beside  errgroup.Group // every goroutine that the loop starts and leaves running
-	cfg     Config
-	disk    durable.FS
-	lock    hiveLock
-	events  journal
-	state   *ledger.State
-	decider *decide.Decider
-	boxes   *mailbox.Boxes
-	place   *place.Placer
-	watch   watcher
-	git     *gitWatch
+	core
+	beside errgroup.Group // every goroutine that the loop starts and leaves running
+	lock   hiveLock
 
-	agenda   agenda.Agenda
 	intake   intake
-	suspect  suspect // of the last daemon
-	alerts   alerts
-	believed believed
-	own      ownFiles
 	inboxes  inboxes
+	own      ownFiles
+	believed believed
 	sweeper  sweeper
 	sync     syncPoints
-	snapshot snapshot.Keeper
 	memory   memory.Memory
-	clock    clock.Clock
 	report   report
 	reads    reads
+}
+
+// core is what the parts of the loop work on together: the hive, what the log says
+// about it, and what brings each of them up to date.
+type core struct {
+	cfg     Config
+	disk    durable.FS
+	boxes   *mailbox.Boxes
+	watch   watcher
+	clock   clock.Clock
+	agenda  agenda.Agenda
+	state   *ledger.State
+	decider *decide.Decider
+	events  journal
+	place   *place.Placer
+	git     *gitWatch
+	alerts  alerts
 }
 
 // New takes the hive's lock, reads the log and redoes what a crash left
@@ -149,47 +152,29 @@ func New(disk durable.FS, cfg Config) (*Router, error) {
 func open(disk durable.FS, cfg Config, watch watcher) (*Router, error) {
 	cfg.fill()
 	s := cfg.Settings
-	r := &Router{
-		cfg: cfg, disk: disk, watch: watch, report: report{started: time.Now()}, clock: clock.New(),
-		boxes: mailbox.New(disk, mailbox.Options{Settle: s.Settle, StraysAfter: s.OutboxStraysAfter, MaxMessageBytes: s.MaxMessageBytes, OwnMaxBytes: s.OwnFiles.MaxBytes, OwnInclude: s.OwnFiles.Include, Mkdir: cfg.Mkdir}),
-		reads: newReads(),
-	}
-	r.agenda = agenda.New(agenda.Options{Rescan: s.Rescan, Relist: r.boxes.Heard, Watched: watch.Watched, WatchHot: watch.AddHot, Unbounded: cfg.Once})
-	r.snapshot = snapshot.Keeper{Disk: disk, Log: cfg.Log, Beside: &r.beside}
-	r.sync = syncPoints{disk: disk, beside: &r.beside}
-	r.memory = memory.New(cfg.Headroom, func() { r.git.giveBack(&r.beside) })
-	r.suspect = readSuspect(disk, cfg.Log)
-	r.alerts = newAlerts(cfg.Log, func(now time.Time, a *protocol.AlertEvent) error { return r.decider.Alert(now, a) })
+	r := &Router{report: report{started: time.Now()}, reads: newReads()}
+	c := &r.core
+	c.cfg, c.disk, c.watch, c.clock = cfg, disk, watch, clock.New()
+	c.boxes = mailbox.New(disk, mailbox.Options{Settle: s.Settle, StraysAfter: s.OutboxStraysAfter, MaxMessageBytes: s.MaxMessageBytes, OwnMaxBytes: s.OwnFiles.MaxBytes, OwnInclude: s.OwnFiles.Include, Mkdir: cfg.Mkdir})
+	c.agenda = agenda.New(agenda.Options{Rescan: s.Rescan, Relist: c.boxes.Heard, Watched: watch.Watched, WatchHot: watch.AddHot, Unbounded: cfg.Once})
+	c.alerts = newAlerts(cfg.Log, func(now time.Time, a *protocol.AlertEvent) error { return c.decider.Alert(now, a) })
 	var found eventlog.Recovery
 	var err error
-	if r.events, r.state, found, err = openJournal(disk, &r.cfg, &r.snapshot, r.alerts.post); err != nil {
+	if c.events, c.state, found, err = openJournal(disk, &c.cfg, snapshot.Keeper{Disk: disk, Log: cfg.Log, Beside: &r.beside}, c.alerts.post); err != nil {
 		return nil, err
 	}
-	r.decider = decide.New(r.state, s, cfg.Entropy, r.events.recall)
+	c.decider = decide.New(c.state, s, cfg.Entropy, c.events.recall)
 	wholes := ledger.NewWholes(func(seq protocol.Seq) (protocol.Event, error) { return eventlog.ReadEvent(disk, seq) })
-	r.place = place.New(place.Options{Disk: disk, Boxes: r.boxes, State: r.state, Wholes: wholes, Log: cfg.Log, MaxBytes: s.MaxMessageBytes, Loop: aside{r}})
-	r.git = watchGit(disk, &r.cfg, r.alerts.post)
-	r.believed = believed{
-		disk: disk, boxes: r.boxes, place: r.place, state: r.state, alerts: &r.alerts, undisturbed: r.git.undisturbed, log: cfg.Log,
-		maxBytes: s.MaxMessageBytes, guide: protocol.Guide(s), told: map[string]time.Time{},
-	}
-	r.intake = intake{
-		agenda: &r.agenda, boxes: r.boxes, state: r.state, decider: r.decider, place: r.place, events: &r.events, alerts: &r.alerts, clock: &r.clock, loop: r, disk: disk, suspect: &r.suspect,
-		standstill: cfg.OnStandstill, ahead: map[protocol.AgentID]mailbox.AgentScan{}, heldBack: map[protocol.AgentID]bool{},
-		begun: map[protocol.AgentID]task.Moment{}, taken: map[protocol.AgentID]task.Moment{},
-	}
-	r.own = ownFiles{
-		disk: disk, boxes: r.boxes, state: r.state, agenda: &r.agenda, alerts: &r.alerts, git: r.git, record: r.decider.Record, log: cfg.Log,
-		settle: s.Settle, maxBytes: s.OwnFiles.MaxBytes,
-	}
-	r.inboxes = inboxes{
-		settle: s.Settle, log: cfg.Log, boxes: r.boxes, state: r.state, agenda: &r.agenda, decider: r.decider, place: r.place, alerts: &r.alerts, git: r.git, watch: watch, loop: r,
-		doubted: map[protocol.AgentID]time.Time{}, acted: map[protocol.AgentID]time.Time{},
-	}
-	r.sweeper = sweeper{
-		disk: disk, keep: s.Retention, state: r.state, agenda: &r.agenda, place: r.place, git: r.git, record: r.decider.Record,
-		swept: map[protocol.AgentID]time.Time{}, relieved: map[protocol.AgentID]time.Time{},
-	}
+	c.place = place.New(place.Options{Disk: disk, Boxes: c.boxes, State: c.state, Wholes: wholes, Log: cfg.Log, MaxBytes: s.MaxMessageBytes, Loop: aside{r}})
+	c.git = watchGit(disk, &c.cfg, c.alerts.post)
+
+	r.intake = newIntake(c, r)
+	r.inboxes = newInboxes(c, r)
+	r.own = ownFiles{c}
+	r.believed = newBelieved(c)
+	r.sweeper = newSweeper(c)
+	r.sync = syncPoints{disk: disk, beside: &r.beside}
+	r.memory = memory.New(cfg.Headroom, func() { c.git.giveBack(&r.beside) })
 	if err := r.git.fits(r.state.Seq); err != nil {
 		return nil, errors.Join(err, r.events.Close())
 	}

@@ -83,11 +83,10 @@ func (r *Router) join(now time.Time, dirs []mailbox.AgentDir) {
 	}
 }
 
-// attend makes the directories of an agent that are missing, and has them
-// watched.
-func (r *Router) attend(now time.Time, id protocol.AgentID) {
-	if _, err := r.boxes.Ensure(id); err != nil {
-		r.alerts.once(now, &protocol.AlertEvent{Code: protocol.CodeBadAgentDir, Agent: id, Path: protocol.AgentDir(id), Text: err.Error()})
+// attend makes the directories of an agent that are missing, and watches them.
+func (c *core) attend(now time.Time, id protocol.AgentID) {
+	if _, err := c.boxes.Ensure(id); err != nil {
+		c.alerts.once(now, &protocol.AlertEvent{Code: protocol.CodeBadAgentDir, Agent: id, Path: protocol.AgentDir(id), Text: err.Error()})
 	}
-	r.watch.Add(id)
+	c.watch.Add(id)
 }

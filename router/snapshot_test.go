@@ -128,12 +128,12 @@ func TestSnapshotWhileRunning(t *testing.T) {
 		if got := encoded(t, r.state); got != folded(t, disk, settings.Remember, r.state.Seq) {
 			t.Fatal("the state is not what the log gives")
 		}
-		r.snapshot.Least = 1
+		r.events.snapshot.Least = 1
 		if err := r.loop(context.Background()); err != nil { // and no clean stop
 			t.Fatal(err)
 		}
-		if done := r.snapshot.Done(); done != nil {
-			testenv.Must(t, r.snapshot.Ended(wait.Receive(t, "the snapshot", done)))
+		if done := r.events.snapshot.Done(); done != nil {
+			testenv.Must(t, r.events.snapshot.Ended(wait.Receive(t, "the snapshot", done)))
 		}
 		testenv.Must(t, r.events.Close())
 		disk = disk.Reboot()

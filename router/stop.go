@@ -50,5 +50,5 @@ func (r *Router) finish(ctx context.Context) error {
 			return err
 		}
 	}
-	return r.snapshot.Last(r.state, r.events.Sum())
+	return r.events.snapshot.Last(r.state, r.events.Sum())
 }

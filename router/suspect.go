@@ -95,26 +95,26 @@ func (s suspect) accuse(x protocol.Arrival) protocol.Arrival {
 
 // stopSuspect stops the clocks of the task that the last daemon could not decide
 // about, with an alert.
-func (r *Router) stopSuspect(now time.Time) {
-	if id := r.suspect.Task; id != "" && !r.state.Tasks.Stopped(id) {
-		r.alerts.raise(now, &protocol.AlertEvent{
+func (in *intake) stopSuspect(now time.Time) {
+	if id := in.suspect.Task; id != "" && !in.state.Tasks.Stopped(id) {
+		in.alerts.raise(now, &protocol.AlertEvent{
 			Code: protocol.CodeInternalError, Path: protocol.TaskDir(id),
-			Text: "hived had to end when it did what was due with this task (" + r.suspect.Error + "); the clocks of the task stand still until somebody sends a command about it",
+			Text: "hived had to end when it did what was due with this task (" + in.suspect.Error + "); the clocks of the task stand still until somebody sends a command about it",
 		})
 	}
 }
 
-// suspectAside forgets the suspect once the log says what became of it. A crash
-// before that does no harm: there is no such file in the outbox any more, and the
+// forgetSuspect removes the suspect's file once the log says what became of it. A
+// crash before that does no harm: the outbox holds no such file any more, and the
 // clocks of a task are stopped only once.
-func (r *Router) suspectAside(list []decide.Decision) {
+func (in *intake) forgetSuspect(list []decide.Decision) {
 	if !slices.ContainsFunc(list, func(d decide.Decision) bool {
-		return r.suspect.Task != "" || d.Arrival != nil && r.suspect.is(*d.Arrival)
+		return in.suspect.Task != "" || d.Arrival != nil && in.suspect.is(*d.Arrival)
 	}) {
 		return
 	}
-	if err := durable.IgnoreNotExist(r.disk.Remove(protocol.SuspectFile)); err != nil {
-		r.cfg.Log.Warn("cannot remove a file", slog.String("path", protocol.SuspectFile), slog.String("error", err.Error()))
+	if err := durable.IgnoreNotExist(in.disk.Remove(protocol.SuspectFile)); err != nil {
+		in.cfg.Log.Warn("cannot remove a file", slog.String("path", protocol.SuspectFile), slog.String("error", err.Error()))
 	}
-	r.suspect = suspect{}
+	in.suspect = suspect{}
 }

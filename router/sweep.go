@@ -6,11 +6,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/hived/hived/internal/durable"
 	"github.com/hived/hived/ledger"
 	"github.com/hived/hived/protocol"
 	"github.com/hived/hived/router/agenda"
-	"github.com/hived/hived/router/place"
 )
 
 // Retention is looked at for each agent once a minute, and before that when one
@@ -46,16 +44,14 @@ func setAside(name string) bool { return strings.HasPrefix(name, protocol.AsideP
 
 // sweeper takes old files out of .sent and .done (spec §6, retention).
 type sweeper struct {
-	disk   durable.FS
-	keep   protocol.Retention
-	state  *ledger.State
-	agenda *agenda.Agenda
-	place  *place.Placer
-	git    *gitWatch
-	record func(now time.Time, body protocol.Body)
-
+	*core
+	keep     protocol.Retention
 	swept    map[protocol.AgentID]time.Time // when their minute began
 	relieved map[protocol.AgentID]time.Time // when an archive of theirs was swept because it exceeded its limit
+}
+
+func newSweeper(c *core) sweeper {
+	return sweeper{core: c, keep: c.cfg.Settings.Retention, swept: map[protocol.AgentID]time.Time{}, relieved: map[protocol.AgentID]time.Time{}}
 }
 
 // placed queues the agents of placements whose archive exceeds its limit.
@@ -138,7 +134,7 @@ func (s *sweeper) sweepBox(now time.Time, dir string, box *ledger.Box, may func(
 		for i := range part {
 			part[i] = dir + "/" + part[i]
 		}
-		s.record(now, &protocol.HiveEvent{Action: protocol.Swept, Paths: part})
+		s.decider.Record(now, &protocol.HiveEvent{Action: protocol.Swept, Paths: part})
 	}
 }
 
