@@ -21,7 +21,7 @@ func (a *app) aliveCommand() *cobra.Command {
 		Long: "Shows that an agent lives by touching its alive file, as every command does that an agent calls. With --while it\n" +
 			"does so again and again until that process has ended, and says how often: a holder of a task that beats is missed\n" +
 			"after heartbeat_timeout, any other after turn_heartbeat.",
-		Args: takes(0, 0),
+		Args: argCount(0, 0),
 	}
 	c.RunE = a.withHive(func(c *cobra.Command, _ []string, disk *durable.Disk) error {
 		box, err := a.box(disk)
@@ -38,7 +38,7 @@ func (a *app) aliveCommand() *cobra.Command {
 			return exitWith(protocol.ExitNotFound, "there is no process %d; --while wants the id of one that runs, such as $$", pid)
 		}
 		s, err := hive.Settings(disk)
-		if errors.Is(err, fs.ErrPermission) { // it is the people's, and need not be an agent's to read
+		if errors.Is(err, fs.ErrPermission) { // hive.yaml belongs to people, and an agent need not be able to read it
 			s, err = protocol.DefaultSettings(), nil
 		}
 		if err != nil {

@@ -22,11 +22,11 @@ func (a *app) denyCommand() *cobra.Command {
 	return a.vote("deny", task.ApprovalDenied, "Ends a task that asked for approval")
 }
 
-// vote is the answer of a person to a task that asks.
+// vote makes the command with which a person answers a task's question.
 func (a *app) vote(name string, event protocol.TaskAction, short string) *cobra.Command {
 	var ask uint64
 	c := a.taskVerb(verb{
-		on: event, use: name + " ID", args: takes(1, 1),
+		on: event, use: name + " ID", args: argCount(1, 1),
 		short: short,
 		long:  short + ". It is for people: where HIVE_AGENT or HIVE_TASK show that an agent asks, it refuses.\nWhere the task has asked more than once, --ask says which question is answered; without it the open one is shown.",
 		flags: func(flags *pflag.FlagSet, report *protocol.TaskReport) {
@@ -34,13 +34,13 @@ func (a *app) vote(name string, event protocol.TaskAction, short string) *cobra.
 			askFlag(flags, &ask)
 		},
 		fill: func(x *call) (err error) {
-			x.report.Ask, err = a.question(x.disk, x.args, protocol.Seq(ask), name, "")
+			x.report.Ask, err = a.askNumber(x.disk, x.args, protocol.Seq(ask), name, "")
 			return err
 		},
 	})
 	run := c.RunE
 	c.RunE = func(c *cobra.Command, args []string) error {
-		if err := a.isPerson(name); err != nil {
+		if err := a.refuseAgents(name); err != nil {
 			return err
 		}
 		return run(c, args)
@@ -52,21 +52,21 @@ func askFlag(flags *pflag.FlagSet, ask *uint64) {
 	flags.Uint64Var(ask, "ask", 0, "the `number` of the question that is answered")
 }
 
-// question gives the number of the question that a person answers: the one that
-// was said, or the only one that the task has asked in its life. To take the newest
-// would let an answer to one question pass for an answer to the next, so that one
-// is shown, with the command that answers it.
-func (a *app) question(disk durable.FS, args []string, said protocol.Seq, command, words string) (protocol.Seq, error) {
-	if said > 0 {
-		return said, nil
+// askNumber returns the number of the question that a person answers: the one that
+// was given, or the only one that the task has asked in its life. With several, to
+// take the newest would let an answer to one question pass for an answer to the
+// next; the error shows the newest, with the command that answers it.
+func (a *app) askNumber(disk durable.FS, args []string, given protocol.Seq, command, words string) (protocol.Seq, error) {
+	if given > 0 {
+		return given, nil
 	}
-	id, err := a.aboutTask(disk, args)
+	id, err := a.taskArg(disk, args)
 	if err != nil {
 		return 0, err
 	}
 	v, err := agent.View(disk, id)
 	if errors.Is(err, agent.ErrNoTask) || errors.Is(err, fs.ErrNotExist) {
-		return 0, nil // the daemon knows whether there is such a task
+		return 0, nil // the daemon decides whether there is such a task
 	}
 	if err != nil {
 		return 0, fmt.Errorf("find the question: %w; or say --ask N", err)
@@ -82,9 +82,10 @@ func (a *app) question(disk durable.FS, args []string, said protocol.Seq, comman
 		id, v.Asked, q.Ask, protocol.Visible(string(v.Holder)), protocol.Quote(q.Question), command, id, q.Ask, words)
 }
 
-// isPerson refuses an agent that would approve its own question. Under one Unix
-// user nobody can be kept from it; this keeps from doing it by mistake.
-func (a *app) isPerson(name string) error {
+// refuseAgents returns an error where the environment shows that an agent runs
+// the command, which would approve its own question. Agents under the same Unix
+// user cannot be stopped from doing it; this stops them from doing it by mistake.
+func (a *app) refuseAgents(name string) error {
 	for _, v := range []string{"HIVE_AGENT", "HIVE_TASK"} {
 		person := v == "HIVE_AGENT" && a.getenv(v) == string(protocol.Human)
 		if set := a.getenv(v); set != "" && !person {

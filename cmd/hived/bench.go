@@ -30,7 +30,7 @@ func (a *app) benchCommand() *cobra.Command {
 		Short: "Measures what a hive costs, beside the loop that everybody writes",
 		Long: "Measures what a hive costs, beside the loop that everybody writes: for each message read it, write it into the inbox,\nrename the original, append to a log, `git add -A && git commit`. It works in a directory of its own and needs no hive.\n" +
 			"The whole suite takes the better part of an hour and 40 GiB; --short takes two minutes. Rows: " + strings.Join(bench.Names(), ", ") + ".",
-		Args: takes(0, 0),
+		Args: argCount(0, 0),
 		RunE: func(c *cobra.Command, _ []string) error { return a.bench(c, f) },
 	}
 	flags := c.Flags()
@@ -60,26 +60,26 @@ func (a *app) bench(c *cobra.Command, f benchFlags) error {
 	}
 	machine := bench.MachineAt(f.dir)
 	a.note("measuring with %s", machine)
-	watch := a.watch()
+	watch := a.progressBar()
 	list, err := bench.Run(c.Context(), bench.Options{Short: f.short, Only: f.only, Dir: f.dir, Program: program, Tell: watch.Tell})
 	watch.End()
 	if len(list) > 0 {
-		err = errors.Join(err, a.benched(f, machine, list))
+		err = errors.Join(err, a.reportBench(f, machine, list))
 	}
 	return err
 }
 
-// leastSoak is as long as it takes to see anything.
+// leastSoak is the shortest soak in which anything shows.
 const leastSoak = 10 * time.Second
 
-// soak runs the long one, and fails where something grew.
+// soak runs the soak, and fails where something grew with time.
 func (a *app) soak(c *cobra.Command, f benchFlags, program string) error {
 	if f.soak < leastSoak || f.short || len(f.only) > 0 {
 		return usageError("--soak %s: it takes at least %s, and neither --short nor --only", f.soak, leastSoak)
 	}
 	machine := bench.MachineAt(f.dir)
 	a.note("soaking with %s", machine)
-	bar := a.watch()
+	bar := a.progressBar()
 	s, err := bench.RunSoak(c.Context(), bench.Options{Dir: f.dir, Program: program, Tell: bar.Tell}, f.soak)
 	bar.End()
 	if err != nil {
@@ -101,8 +101,8 @@ func (a *app) soak(c *cobra.Command, f benchFlags, program string) error {
 	return nil
 }
 
-// pageName is what a page says of its own name: nothing of this machine's
-// directories.
+// pageName returns the name of a page as the page prints it, without directories
+// of this machine.
 func pageName(file string) string {
 	if filepath.IsAbs(file) {
 		return filepath.Base(file)
@@ -110,8 +110,8 @@ func pageName(file string) string {
 	return filepath.ToSlash(file)
 }
 
-// benched prints the results and writes the page.
-func (a *app) benched(f benchFlags, m bench.Machine, list []bench.Result) error {
+// reportBench prints the results and writes the page.
+func (a *app) reportBench(f benchFlags, m bench.Machine, list []bench.Result) error {
 	err := a.answer(list, func(p *printer) {
 		_ = bench.Table(p, list) // Write remembers the error
 	})
@@ -130,5 +130,7 @@ func (a *app) benched(f benchFlags, m bench.Machine, list []bench.Result) error 
 	return r.Write(f.report)
 }
 
-// watch shows how far a run is.
-func (a *app) watch() *bench.Watch { return &bench.Watch{W: a.stderr, Over: isTerminal(a.stderr)} }
+// progressBar shows on standard error how far a run is.
+func (a *app) progressBar() *bench.Watch {
+	return &bench.Watch{W: a.stderr, Over: isTerminal(a.stderr)}
+}

@@ -18,8 +18,8 @@ import (
 	"github.com/hived/hived/view"
 )
 
-// orderData is the `data` of a command about the roster or a thread.
-type orderData struct {
+// commandData is the `data` of a command about the roster or a thread.
+type commandData struct {
 	Agent        protocol.AgentID `json:"agent,omitzero"`
 	Role         string           `json:"role,omitzero"`
 	Caps         []string         `json:"capabilities,omitzero"`
@@ -28,14 +28,14 @@ type orderData struct {
 	Messages     []protocol.Seq   `json:"messages,omitzero"`
 }
 
-// command gives a command about the roster or a thread, and prints done when it
+// command sends a command about the roster or a thread, and prints done when it
 // was carried out.
-func (a *app) command(ctx context.Context, disk *durable.Disk, event string, data orderData, timeout time.Duration, done string) error {
+func (a *app) command(ctx context.Context, disk *durable.Disk, event string, data commandData, timeout time.Duration, done string) error {
 	value, err := json.Marshal(data)
 	if err != nil {
 		return fmt.Errorf("write the command %s: %w", event, err)
 	}
-	c, err := a.give(ctx, disk, agent.Draft{Event: event, Data: value}, timeout)
+	c, err := a.submit(ctx, disk, agent.Draft{Event: event, Data: value}, timeout)
 	if c == nil {
 		return err
 	}
@@ -49,14 +49,14 @@ func (a *app) command(ctx context.Context, disk *durable.Disk, event string, dat
 	}))
 }
 
-// give sends a command to hive and waits for what answers it. Beside a command
-// the error says why it was not carried out; without one it was not even sent.
-func (a *app) give(ctx context.Context, disk *durable.Disk, d agent.Draft, timeout time.Duration) (*view.Command, error) {
+// submit sends a command to hive and waits for the answer. With a command the
+// error says why it was not carried out; without one it was not even sent.
+func (a *app) submit(ctx context.Context, disk *durable.Disk, d agent.Draft, timeout time.Duration) (*view.Command, error) {
 	box, err := a.box(disk)
 	if err != nil {
 		return nil, err
 	}
-	from, err := here(disk)
+	from, err := logPosition(disk)
 	_, runs, lockErr := hive.Daemon(disk)
 	err = cmp.Or(err, lockErr)
 	byMail := errors.Is(err, fs.ErrPermission)
@@ -72,7 +72,7 @@ func (a *app) give(ctx context.Context, disk *durable.Disk, d agent.Draft, timeo
 	if !runs && !byMail {
 		lapses := ""
 		if !d.ExpiresAt.IsZero() {
-			lapses = " before " + clock(d.ExpiresAt)
+			lapses = " before " + timeText(d.ExpiresAt)
 		}
 		return c, exitWith(protocol.ExitTimedOut, "%s is queued as %s: no daemon runs; it is carried out when one does%s (`hived up`)", d.Event, sent.ID, lapses)
 	}
@@ -80,27 +80,27 @@ func (a *app) give(ctx context.Context, disk *durable.Disk, d agent.Draft, timeo
 		err = waitMail(ctx, box, c, timeout)
 	} else {
 		err = waitFor(ctx, disk, from, timeout, f)
-		box.DoneSoon(ctx, c.Answers) // it is printed, and would be read twice
+		box.DoneSoon(ctx, c.Answers) // they are printed here, and would be read twice
 	}
 	if err != nil {
 		return c, fmt.Errorf("%s is queued as %s, and the daemon did not answer: %w", d.Event, sent.ID, err)
 	}
-	return c, refused(c)
+	return c, refusal(c)
 }
 
-// refused is the error of a command that was not carried out.
-func refused(c *view.Command) error {
+// refusal returns the error of a command that was refused, or nil.
+func refusal(c *view.Command) error {
 	if c.Code == "" {
 		return nil
 	}
 	return exitWith(c.Code.Exit(), "%s was refused: %s: %s", c.Event, c.Code, c.Detail)
 }
 
-// orderTimeout is how long a command waits for its answer by default.
-const orderTimeout = 10 * time.Second
+// commandTimeout is how long a command waits for its answer by default.
+const commandTimeout = 10 * time.Second
 
 func timeoutFlag(c *cobra.Command) *time.Duration {
-	return c.Flags().Duration("timeout", orderTimeout, "wait so long for the answer; exit status 4 when none came")
+	return c.Flags().Duration("timeout", commandTimeout, "wait so long for the answer; exit status 4 when none came")
 }
 
 func (a *app) continueCommand() *cobra.Command {
@@ -108,7 +108,7 @@ func (a *app) continueCommand() *cobra.Command {
 		Use:   "continue [CONVERSATION]",
 		Short: "Lets a stopped thread, or agent, go on: its count begins at zero",
 		Long:  "Lets a thread go on that was stopped, and has delivered what was kept of it; with --agent an agent whose messages wait because it may be in a loop. The count begins at zero.",
-		Args:  takes(0, 1),
+		Args:  argCount(0, 1),
 	}
 	timeout := timeoutFlag(c)
 	id := c.Flags().String("agent", "", "let this `ID` go on, whatever the thread")
@@ -117,25 +117,25 @@ func (a *app) continueCommand() *cobra.Command {
 		case *id != "" && len(args) > 0:
 			return usageError("continue either a conversation or an agent: leave out %s or --agent", protocol.Quote(args[0]))
 		case *id != "":
-			return a.command(c.Context(), disk, "continue", orderData{Agent: protocol.AgentID(*id)}, *timeout, protocol.Visible(*id)+" goes on")
+			return a.command(c.Context(), disk, "continue", commandData{Agent: protocol.AgentID(*id)}, *timeout, protocol.Visible(*id)+" goes on")
 		case len(args) == 0:
 			return usageError("say which conversation goes on, or --agent ID; `hived status` lists both")
 		}
-		return a.command(c.Context(), disk, "continue", orderData{Conversation: args[0]}, *timeout, "conversation "+protocol.Visible(args[0])+" goes on")
+		return a.command(c.Context(), disk, "continue", commandData{Conversation: args[0]}, *timeout, "conversation "+protocol.Visible(args[0])+" goes on")
 	})
 	return c
 }
 
 func (a *app) gitCommand() *cobra.Command {
 	sub := func(name, event, short, done string) *cobra.Command {
-		c := &cobra.Command{Use: name, Short: short, Args: takes(0, 0)}
+		c := &cobra.Command{Use: name, Short: short, Args: argCount(0, 0)}
 		timeout := timeoutFlag(c)
 		c.RunE = a.withHive(func(c *cobra.Command, _ []string, disk *durable.Disk) error {
-			return a.command(c.Context(), disk, event, orderData{}, *timeout, done)
+			return a.command(c.Context(), disk, event, commandData{}, *timeout, done)
 		})
 		return c
 	}
-	return group(&cobra.Command{Use: "git", Short: "Gives a person the repository, and takes it back"},
+	return commandGroup(&cobra.Command{Use: "git", Short: "Gives a person the repository, and takes it back"},
 		sub("pause", "git-pause", "Makes no commits until `hived git resume`", "git is paused: the repository is yours until `hived git resume`"),
 		sub("resume", "git-resume", "Commits again, beginning with what waits", "git goes on"),
 	)

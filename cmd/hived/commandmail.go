@@ -11,8 +11,8 @@ import (
 	"github.com/hived/hived/view"
 )
 
-// waitMail waits until hive answers the command in the inbox: an agent with a user
-// of its own may not read the log (spec §9).
+// waitMail waits for hive's answer to a command in the inbox, for an agent with a
+// user of its own, which may not read the log (spec §9).
 func waitMail(ctx context.Context, box *agent.Box, c *view.Command, timeout time.Duration) error {
 	ctx, cancel := pause.Limit(ctx, timeout)
 	defer cancel()

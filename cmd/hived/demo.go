@@ -23,7 +23,7 @@ func (a *app) demoCommand() *cobra.Command {
 		Use:   "demo [DIR]",
 		Short: "Lets five small agents work in a hive of their own, and shows the traffic live",
 		Long:  "Makes the example hive in a new directory (default: hive-demo), starts its agents, which are shell scripts,\nand shows the traffic live. First three of them write a text together. Then two have a task: the one that takes it\nis killed, and the other goes on. The hive stays, to be looked at.",
-		Args:  takes(0, 1),
+		Args:  argCount(0, 1),
 		RunE: func(c *cobra.Command, args []string) error {
 			dir := "hive-demo"
 			if len(args) > 0 {
@@ -58,12 +58,12 @@ func (a *app) demo(ctx context.Context, dir string) error {
 	cfg := router.Config{Settings: values, Log: a.logger(slog.LevelInfo), Version: version()}
 	seen, err := demo.Play(ctx, disk, cfg, a.demoLine)
 	if err != nil {
-		return locked(err)
+		return explainLock(err)
 	}
 	return a.demoResult(disk, dir, seen, time.Since(start))
 }
 
-// demoLine shows what happens in the demo.
+// demoLine prints one line of the demo.
 func (a *app) demoLine(l demo.Line) {
 	if a.json {
 		return
@@ -87,7 +87,7 @@ type demoJSON struct {
 	Result string `json:"result"`
 }
 
-// demoResult shows what the agents wrote and where to look.
+// demoResult prints what the agents wrote and where to look.
 func (a *app) demoResult(disk *durable.Disk, dir string, seen demo.Seen, took time.Duration) error {
 	result, err := demo.Result(disk, dir)
 	if err != nil {

@@ -15,7 +15,7 @@ func (a *app) doctorCommand() *cobra.Command {
 		Use:   "doctor",
 		Short: "Checks the machine and the hive, and says what to do about each finding",
 		Long:  "Checks the machine and the hive for what is wrong or soon will be. Outside of a hive it checks the machine only.\nExit status 1 says that something is wrong now.",
-		Args:  takes(0, 0),
+		Args:  argCount(0, 0),
 		RunE: func(c *cobra.Command, _ []string) error {
 			disk, err := a.open()
 			if exitStatus(err) == protocol.ExitNotFound && a.hive == "" && a.getenv("HIVE_DIR") == "" {
@@ -25,15 +25,15 @@ func (a *app) doctorCommand() *cobra.Command {
 				return err
 			}
 			defer disk.Close() //nolint:errcheck // nothing was written
-			return a.examine(audit.Doctor(c.Context(), disk))
+			return a.showFindings(audit.Doctor(c.Context(), disk))
 		},
 	}
 }
 
-func (a *app) examine(findings []audit.Finding) error {
+func (a *app) showFindings(findings []audit.Finding) error {
 	err := a.answer(findings, func(p *printer) {
 		for _, f := range findings {
-			p.line("%s", a.finding(f))
+			p.line("%s", a.findingLine(f))
 		}
 	})
 	isFault := func(f audit.Finding) bool { return f.Level == protocol.LevelFault }

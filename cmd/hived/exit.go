@@ -26,12 +26,12 @@ func usageError(format string, args ...any) error {
 	return exitWith(protocol.ExitUsage, format, args...)
 }
 
-// errSaidNo is the end of a command that answered no: its exit status says so to
-// scripts, and there is nothing more to tell.
-var errSaidNo = errors.New("no")
+// errAnsweredNo is the error of a command whose answer is no: the exit status
+// tells scripts, and no message is printed.
+var errAnsweredNo = errors.New("no")
 
 // exitStatus returns the exit status of an error: its own, or that of its code.
-// A lock and the end of a wait have no code, as they are not of protocol.
+// A held lock and a deadline have no code of protocol and are recognized here.
 func exitStatus(err error) int {
 	own, ok := errors.AsType[*exitError](err)
 	status := protocol.ExitStatus(err)

@@ -13,20 +13,20 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// directory gives the hive's directory: what was said, HIVE_DIR, or the
-// nearest parent directory that is a hive.
-func (a *app) directory(said string) (string, error) {
-	if said == "" {
-		said = a.hive
+// hiveDir returns the hive's directory: the one that was given, else HIVE_DIR,
+// else the nearest parent directory that is a hive.
+func (a *app) hiveDir(given string) (string, error) {
+	if given == "" {
+		given = a.hive
 	}
-	if said == "" {
-		said = a.getenv("HIVE_DIR")
+	if given == "" {
+		given = a.getenv("HIVE_DIR")
 	}
-	if said != "" {
-		if !hive.Is(said) {
-			return "", exitWith(protocol.ExitNotFound, "%s is not a hive; make one with `hived init %s`", protocol.Quote(said), protocol.Visible(said))
+	if given != "" {
+		if !hive.Is(given) {
+			return "", exitWith(protocol.ExitNotFound, "%s is not a hive; make one with `hived init %s`", protocol.Quote(given), protocol.Visible(given))
 		}
-		return said, nil
+		return given, nil
 	}
 	here, err := os.Getwd()
 	if err != nil {
@@ -42,8 +42,8 @@ func (a *app) directory(said string) (string, error) {
 // open opens the hive.
 func (a *app) open() (*durable.Disk, error) { return a.openAt("") }
 
-func (a *app) openAt(said string) (*durable.Disk, error) {
-	dir, err := a.directory(said)
+func (a *app) openAt(given string) (*durable.Disk, error) {
+	dir, err := a.hiveDir(given)
 	if err != nil {
 		return nil, err
 	}
@@ -58,7 +58,7 @@ func (a *app) openAt(said string) (*durable.Disk, error) {
 	return disk, nil
 }
 
-// who gives the agent that acts: what was said, HIVE_AGENT, or human.
+// who returns the acting agent: --agent, else HIVE_AGENT, else human.
 func (a *app) who() protocol.AgentID {
 	for _, id := range []string{a.agent, a.getenv("HIVE_AGENT")} {
 		if id != "" {
@@ -68,11 +68,11 @@ func (a *app) who() protocol.AgentID {
 	return protocol.Human
 }
 
-// box opens the mailbox of the agent that acts.
+// box opens the mailbox of the acting agent.
 func (a *app) box(disk durable.FS) (*agent.Box, error) { return agent.Open(disk, a.who()) }
 
-// withHive runs a command that reads and writes files of the hive. Where an agent
-// calls it, that shows that the agent lives, whatever the command does.
+// withHive runs a command on the opened hive. Where an agent calls it, that is a
+// sign of life of the agent, whatever the command does.
 func (a *app) withHive(do func(c *cobra.Command, args []string, disk *durable.Disk) error) func(*cobra.Command, []string) error {
 	return func(c *cobra.Command, args []string) error {
 		disk, err := a.open()
@@ -87,7 +87,7 @@ func (a *app) withHive(do func(c *cobra.Command, args []string, disk *durable.Di
 	}
 }
 
-// withBox is withHive with the mailbox of the agent that acts.
+// withBox is withHive with the mailbox of the acting agent.
 func (a *app) withBox(do func(c *cobra.Command, args []string, box *agent.Box) error) func(*cobra.Command, []string) error {
 	return a.withHive(func(c *cobra.Command, args []string, disk *durable.Disk) error {
 		box, err := a.box(disk)

@@ -22,7 +22,7 @@ func (a *app) initCommand() *cobra.Command {
 			if withUsers {
 				return nil
 			}
-			return takes(0, 1)(c, args)
+			return argCount(0, 1)(c, args)
 		},
 		RunE: func(c *cobra.Command, args []string) error {
 			dir := a.hive
@@ -67,7 +67,7 @@ type initJSON struct {
 	TakenOver takenOver `json:"taken_over,omitempty"`
 }
 
-// takenOver is what there is to say of what stood in a directory.
+// takenOver is what init reports about what it took over.
 type takenOver []overJSON
 
 type overJSON struct {
@@ -81,8 +81,8 @@ func (list takenOver) print(p *printer) {
 	}
 }
 
-// makeHive makes a hive of a directory, and gives its full path and what is to be
-// said of what it took over.
+// makeHive makes a hive of a directory. It returns the hive's full path, and what
+// it reports about what it took over.
 func makeHive(dir string, opt hive.Options) (path string, over takenOver, err error) {
 	opt.Version, opt.Now = version(), time.Now()
 	opt.Tell = func(where, text string) { over = append(over, overJSON{where, text}) }

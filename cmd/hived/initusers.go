@@ -21,11 +21,11 @@ type usersJSON struct {
 	stood []string // in a directory that was no hive before
 
 	Hive  string    `json:"hive"`
-	Owner uint32    `json:"owner"` // the user that it belongs to, and that runs hived
-	New   bool      `json:"new"`   // it was no hive before
+	Owner uint32    `json:"owner"` // the user that owns the hive and runs hived
+	New   bool      `json:"new"`   // the directory was no hive before
 	Over  takenOver `json:"taken_over,omitempty"`
 	users.Prepared
-	Set []rightJSON `json:"set"` // rights that were others before
+	Set []rightJSON `json:"set"` // the rights that were changed
 }
 
 type rightJSON struct {
@@ -35,9 +35,8 @@ type rightJSON struct {
 	Mode string `json:"mode"`
 }
 
-// initUsers makes a hive where there is none, and sets up what is missing of
-// users and rights. Whatever can be known to fail is found before anything is
-// changed.
+// initUsers makes a hive where there is none, and sets up the users and rights
+// that are missing. It checks whatever can be checked before it changes anything.
 func (a *app) initUsers(ctx context.Context, dir string, named []string, opt hive.Options) error {
 	ids, err := newAgents(named)
 	if err == nil {
@@ -83,7 +82,7 @@ func (a *app) initUsers(ctx context.Context, dir string, named []string, opt hiv
 	return a.answer(out, func(p *printer) { out.print(p, dir, users.Reach(abs)) })
 }
 
-// newAgents reads the ids of agents that are named.
+// newAgents parses the agent ids of a command line, and refuses reserved ones.
 func newAgents(names []string) ([]protocol.AgentID, error) {
 	var ids []protocol.AgentID
 	for _, name := range names {
@@ -99,7 +98,8 @@ func newAgents(names []string) ([]protocol.AgentID, error) {
 	return ids, nil
 }
 
-// hiveFor gives the hive's full path, and makes it where it is none yet.
+// hiveFor returns the hive's full path, and makes the hive where there is none yet
+// (fresh) or --adopt asks for it.
 func hiveFor(dir string, opt hive.Options) (abs string, over takenOver, fresh bool, err error) {
 	if abs, err = filepath.Abs(dir); err != nil {
 		return "", nil, false, fmt.Errorf("make the hive: %w", err)
@@ -152,7 +152,7 @@ func (out *usersJSON) print(p *printer, dir string, reach error) {
 	p.line("start an agent:  sudo -u %s env HIVE_DIR=%s HIVE_AGENT=%s PROGRAM", out.Agents[id], out.Hive, id)
 }
 
-// printSet says what was set on a hive that was there.
+// printSet lists the rights that were changed on a hive that existed before.
 func (out *usersJSON) printSet(p *printer) {
 	few, more := users.Few(out.Changed)
 	for _, d := range few {
@@ -161,7 +161,7 @@ func (out *usersJSON) printSet(p *printer) {
 			p.line("                 and %d more below %s/", n, d.In)
 		}
 	}
-	// What a process may do is settled when it starts.
+	// A process gets its groups when it starts, so a running one lacks the new one.
 	if again := slices.DeleteFunc(slices.Clone(out.Joined), func(name string) bool { return slices.Contains(out.Made, name) }); len(again) > 0 {
 		p.line("start again:     programs of %s that run already: they cannot read tasks/ yet", strings.Join(again, ", "))
 	}

@@ -27,7 +27,7 @@ func (a *app) logCommand() *cobra.Command {
 		Use:   "log",
 		Short: "Prints the event log, one event a line",
 		Long:  "Prints the event log, one event a line; with --json the lines as they stand in the log.\nA reader that keeps its place gives --after SEQ:SUM: a log that is not the one it read before is said to be so.",
-		Args:  takes(0, 0),
+		Args:  argCount(0, 0),
 		RunE: a.withHive(func(c *cobra.Command, _ []string, disk *durable.Disk) error {
 			return a.log(c.Context(), disk, f)
 		}),
@@ -54,7 +54,7 @@ func (a *app) log(ctx context.Context, disk durable.FS, f logFlags) error {
 	if err != nil {
 		return err
 	}
-	if err := knownAgent(disk, f.of); err != nil {
+	if err := checkAgent(disk, f.of); err != nil {
 		return err
 	}
 	records := eventlog.Read(disk, after)
@@ -63,7 +63,7 @@ func (a *app) log(ctx context.Context, disk durable.FS, f logFlags) error {
 	}
 	for rec, err := range records {
 		if ctx.Err() != nil {
-			return nil // whoever follows ends it
+			return nil // the reader has interrupted it
 		}
 		if err != nil {
 			return err
@@ -78,23 +78,25 @@ func (a *app) log(ctx context.Context, disk durable.FS, f logFlags) error {
 			return nil
 		}
 	}
-	return missed(wanted, f)
+	return checkConversation(wanted, f)
 }
 
-// missed tells of a conversation that the whole log does not have.
-func missed(wanted *view.Filter, f logFlags) error {
+// checkConversation returns an error where the log was read from its beginning
+// and does not have the conversation that was asked for.
+func checkConversation(wanted *view.Filter, f logFlags) error {
 	if f.conversation == "" || wanted.Found || f.after != "" {
 		return nil
 	}
 	return exitWith(protocol.ExitNotFound, "the log has no conversation %s; `hived log --kind message --json` names them", protocol.Quote(f.conversation))
 }
 
-// knownAgent refuses the name of nobody, where the roster can be read.
-func knownAgent(disk durable.FS, name string) error {
+// checkAgent returns an error for a name that is not on the roster, where the
+// roster can be read.
+func checkAgent(disk durable.FS, name string) error {
 	if id, err := protocol.ParseAgentID(name); name == "" || err == nil && id.Reserved() {
 		return nil
 	}
-	if _, err := find(disk, name); exitStatus(err) == protocol.ExitNotFound {
+	if _, err := findMember(disk, name); exitStatus(err) == protocol.ExitNotFound {
 		return err
 	}
 	return nil
@@ -108,10 +110,10 @@ func (a *app) logLine(rec eventlog.Record) {
 	a.out.line("%s", a.eventLine(rec.Event))
 }
 
-// eventLine writes an event for people.
+// eventLine formats an event for people.
 func (a *app) eventLine(ev protocol.Event) string {
 	kind := ev.Body.Kind()
-	return fmt.Sprintf("%6d  %s  %s  %s", ev.Seq, a.style.paint(dim, clock(ev.TS)), a.style.paint(kindColour(kind), fmt.Sprintf("%-10s", kind)), protocol.Summary(ev))
+	return fmt.Sprintf("%6d  %s  %s  %s", ev.Seq, a.style.paint(dim, timeText(ev.TS)), a.style.paint(kindColour(kind), fmt.Sprintf("%-10s", kind)), protocol.Summary(ev))
 }
 
 func kindColour(k protocol.Kind) string {
@@ -131,11 +133,11 @@ func kindColour(k protocol.Kind) string {
 	return dim
 }
 
-// newFilter reads which events are wanted.
+// newFilter makes the filter that the flags describe.
 func newFilter(f logFlags) (*view.Filter, error) {
 	wanted := &view.Filter{Agent: protocol.AgentID(f.of), Thread: protocol.ConversationID(f.conversation)}
 	for _, k := range f.kinds {
-		if err := oneOf(protocol.Kinds(), k, "there is no kind %s of events", "there are "+list(protocol.Kinds())); err != nil {
+		if err := oneOf(protocol.Kinds(), k, "there is no kind %s of events", "there are "+joinNames(protocol.Kinds())); err != nil {
 			return nil, err
 		}
 		wanted.Kinds = append(wanted.Kinds, protocol.Kind(k))

@@ -16,8 +16,8 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// letterJSON is one message as `inbox` and `read` print it.
-type letterJSON struct {
+// deliveryJSON is one delivery as `inbox` and `read` print it.
+type deliveryJSON struct {
 	ID       protocol.MessageID `json:"id"`
 	File     string             `json:"file"`
 	Path     string             `json:"path"`
@@ -26,11 +26,11 @@ type letterJSON struct {
 	Received time.Time          `json:"received_at,omitzero"`
 	Message  jsontext.Value     `json:"message,omitzero"` // as delivered
 	Bad      string             `json:"bad,omitzero"`     // why the file is no message
-	Over     string             `json:"over,omitzero"`    // why it asks nothing any more
+	Over     string             `json:"over,omitzero"`    // why it no longer asks for anything
 }
 
-func toJSON(l agent.Letter) letterJSON {
-	out := letterJSON{ID: l.ID(), File: l.File, Path: l.Path, Done: l.Done, Seq: l.Seq, Received: l.Received, Over: l.Over}
+func toJSON(l agent.Letter) deliveryJSON {
+	out := deliveryJSON{ID: l.ID(), File: l.File, Path: l.Path, Done: l.Done, Seq: l.Seq, Received: l.Received, Over: l.Over}
 	if l.Bad != nil {
 		out.Bad = l.Bad.Error()
 	} else {
@@ -41,13 +41,13 @@ func toJSON(l agent.Letter) letterJSON {
 
 func (a *app) inboxCommand() *cobra.Command {
 	var all bool
-	var lost lostMail
+	var lost vanishedFlags
 	c := &cobra.Command{
 		Use:   "inbox",
 		Short: "Lists the messages of an inbox in the order of acceptance",
 		Long: "Lists the messages of an inbox in the order of acceptance.\n" +
 			"With --put-back, --believe or --undelete the people say what becomes of messages that are gone from it.",
-		Args: takes(0, 0),
+		Args: argCount(0, 0),
 	}
 	lists := a.withBox(func(_ *cobra.Command, _ []string, box *agent.Box) error {
 		look := box.Inbox
@@ -61,10 +61,10 @@ func (a *app) inboxCommand() *cobra.Command {
 		return a.showInbox(list)
 	})
 	settles := a.withHive(func(c *cobra.Command, _ []string, disk *durable.Disk) error {
-		return a.settleInbox(c.Context(), disk, lost)
+		return a.settleVanished(c.Context(), disk, lost)
 	})
 	c.RunE = func(c *cobra.Command, args []string) error {
-		if lost.asked(c) {
+		if lost.given(c) {
 			return settles(c, args)
 		}
 		return lists(c, args)
@@ -80,7 +80,7 @@ func (a *app) inboxCommand() *cobra.Command {
 }
 
 func (a *app) showInbox(list []agent.Letter) error {
-	out := make([]letterJSON, 0, len(list))
+	out := make([]deliveryJSON, 0, len(list))
 	rows := make([][]string, 0, len(list))
 	for _, l := range list {
 		out = append(out, toJSON(l))
@@ -91,16 +91,16 @@ func (a *app) showInbox(list []agent.Letter) error {
 		case l.Over != "":
 			state = "over"
 		}
-		row := []string{string(l.ID()), state, clock(l.Received), "?", "", "not a message: read it and move it away"}
+		row := []string{string(l.ID()), state, timeText(l.Received), "?", "", "not a message: read it and move it away"}
 		if m := l.Message; m != nil {
-			row = []string{string(l.ID()), state, clock(l.Received), protocol.Visible(m.From), string(m.Act), protocol.Visible(subject(m))}
+			row = []string{string(l.ID()), state, timeText(l.Received), protocol.Visible(m.From), string(m.Act), protocol.Visible(subject(m))}
 		}
 		rows = append(rows, row)
 	}
 	return a.answer(out, func(p *printer) { p.table(rows) })
 }
 
-// subject is the subject, or else the beginning of the body.
+// subject returns the subject, or else the beginning of the body.
 func subject(m *protocol.Message) string {
 	if m.Subject != "" {
 		return protocol.Fit(m.Subject, 80)
@@ -114,24 +114,24 @@ func (a *app) readCommand() *cobra.Command {
 		Use:   "read ID",
 		Short: "Shows one message; reading consumes nothing",
 		Long:  "Shows one message, by its id, its file's name or the beginning of either. Reading consumes nothing:\n`hived done ID` marks it as handled. With --json it prints the delivered message as it stands in the inbox.",
-		Args:  takes(1, 1),
+		Args:  argCount(1, 1),
 		RunE: a.withBox(func(_ *cobra.Command, args []string, box *agent.Box) error {
 			l, err := box.Read(args[0])
 			if err != nil {
 				return err
 			}
-			return a.answer(toJSON(l), func(p *printer) { p.letter(l) })
+			return a.answer(toJSON(l), func(p *printer) { p.delivery(l) })
 		}),
 	}
 }
 
-// letter shows a message with nothing in it that a terminal could act on.
-func (p *printer) letter(l agent.Letter) {
+// delivery prints a message, with nothing in it that a terminal could act on.
+func (p *printer) delivery(l agent.Letter) {
 	p.line("file:          %s", protocol.Visible(l.Path))
 	m := l.Message
 	if m == nil {
 		p.line("not a message: %s", protocol.Visible(l.Bad.Error()))
-		p.text(string(l.Raw))
+		p.body(string(l.Raw))
 		return
 	}
 	to := make([]string, 0, len(m.To))
@@ -151,29 +151,29 @@ func (p *printer) letter(l agent.Letter) {
 	row("subject", m.Subject)
 	row("conversation", string(m.Conversation))
 	row("in reply to", string(m.InReplyTo))
-	row("received", clock(l.Received))
+	row("received", timeText(l.Received))
 	switch {
 	case l.Over != "":
-	case m.From == string(protocol.Hive): // it takes commands, and no replies
-		row("wants", answerTo(m))
+	case m.From == string(protocol.Hive): // hive takes commands and no replies
+		row("wants", answerCommands(m))
 	case m.RequiresReply:
 		row("wants", "a reply: hived send --reply-to "+string(m.ID)+" --to "+m.From+" …")
 	}
 	if !m.ExpiresAt.IsZero() {
-		row("expires", clock(m.ExpiresAt))
+		row("expires", timeText(m.ExpiresAt))
 	}
 	row("event", m.Event)
 	row("data", string(m.Data))
-	if l.Over != "" { // it shows how to do what would be refused
+	if l.Over != "" { // the body shows commands that would be refused now
 		row("body", "left out, for what it asks is over; --json prints it")
 		return
 	}
-	p.text(m.Text())
+	p.body(m.Text())
 }
 
-// answerTo gives the commands that answer the question of a task; nothing where a
-// notice asks none.
-func answerTo(m *protocol.Message) string {
+// answerCommands returns the commands that answer the question in a notice, or
+// nothing where the notice asks none.
+func answerCommands(m *protocol.Message) string {
 	var data struct {
 		Code protocol.Code
 		Task protocol.TaskID
@@ -193,8 +193,8 @@ func answerTo(m *protocol.Message) string {
 	return ""
 }
 
-// text shows the lines of a body below an empty line.
-func (p *printer) text(body string) {
+// body prints a message's body below an empty line.
+func (p *printer) body(body string) {
 	if body == "" {
 		return
 	}
@@ -202,7 +202,7 @@ func (p *printer) text(body string) {
 	p.lines("", body)
 }
 
-// lines prints a text as it is divided, each line behind a margin.
+// lines prints the lines of a text, each behind a margin.
 func (p *printer) lines(margin, text string) {
 	for line := range strings.Lines(text) {
 		line = strings.TrimRight(line, "\r\n")
@@ -214,10 +214,10 @@ func (a *app) doneCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "done ID...",
 		Short: "Marks messages as handled: moves them to inbox/.done",
-		Args:  takes(1, -1),
+		Args:  argCount(1, -1),
 		RunE: a.withBox(func(_ *cobra.Command, args []string, box *agent.Box) error {
 			var failed []error
-			done := make([]letterJSON, 0, len(args))
+			done := make([]deliveryJSON, 0, len(args))
 			for _, name := range args {
 				l, err := box.Done(name)
 				if err != nil {
@@ -242,7 +242,7 @@ func (a *app) waitCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "wait",
 		Short: "Waits until the inbox holds something that is not over, and lists it",
-		Args:  takes(0, 0),
+		Args:  argCount(0, 0),
 		RunE: a.withBox(func(c *cobra.Command, _ []string, box *agent.Box) error {
 			ctx, cancel := pause.Limit(c.Context(), timeout)
 			defer cancel()

@@ -14,26 +14,26 @@ import (
 	"github.com/hived/hived/router/decide"
 )
 
-// lostMail is what becomes of messages that are gone from an inbox.
-type lostMail struct {
+// vanishedFlags say what becomes of messages that vanished from an inbox.
+type vanishedFlags struct {
 	putBack, believe bool
 	undelete         time.Duration
 	timeout          *time.Duration
 }
 
-func (l lostMail) asked(c *cobra.Command) bool {
+func (l vanishedFlags) given(c *cobra.Command) bool {
 	return l.putBack || l.believe || c.Flags().Changed("undelete")
 }
 
-// settleInbox says in the name of the people what becomes of messages that are
-// gone from the inbox of the agent that acts.
-func (a *app) settleInbox(ctx context.Context, disk *durable.Disk, l lostMail) error {
+// settleVanished sends the command, as human, that settles what becomes of
+// messages that vanished from the acting agent's inbox.
+func (a *app) settleVanished(ctx context.Context, disk *durable.Disk, l vanishedFlags) error {
 	who := a.who()
 	if _, err := a.box(disk); err != nil {
 		return err
 	}
-	a.agent = string(protocol.Human) // who gives the command
-	data := orderData{Agent: who}
+	a.agent = string(protocol.Human) // who sends the command
+	data := commandData{Agent: who}
 	switch {
 	case l.putBack:
 		return a.command(ctx, disk, "inbox-put-back", data, *l.timeout, "what vanished from the inbox of "+string(who)+" is put back")

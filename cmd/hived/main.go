@@ -12,19 +12,19 @@ import (
 	"syscall"
 )
 
-// gcPercent keeps hived small: half of what it needs on top, where Go's default
-// is as much again. Most of what it holds are arrays without pointers, which cost
+// gcPercent lets the heap grow by half between collections, where Go's default
+// lets it double. Most of what hived holds are arrays without pointers, which cost
 // a collection next to nothing.
 const gcPercent = 50
 
 func main() {
-	runtime.MemProfileRate = 0 // what it costs is for those who ask for profiles
+	runtime.MemProfileRate = 0 // only who asks for profiles pays for them
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(gcPercent)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	// The first signal asks to end in good order; from then on a second one
-	// does what signals do.
+	// The first signal stops hived cleanly; after stop, a second one has its
+	// default effect and kills it.
 	context.AfterFunc(ctx, stop)
 	code := run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr, os.Getenv)
 	stop()

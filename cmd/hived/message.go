@@ -14,7 +14,7 @@ import (
 	"github.com/hived/hived/view"
 )
 
-// parseStage reads how far a message is to come before waiting ends.
+// parseStage parses --wait: the state of a message that ends the wait.
 func parseStage(s string) (view.State, error) {
 	switch s {
 	case "":
@@ -29,16 +29,16 @@ func parseStage(s string) (view.State, error) {
 	return "", usageError("--wait %s: %s%s", protocol.Quote(s), "it is one of accepted, handled, reply", didYouMean(s, []string{"accepted", "handled", "reply"}, "say one of them"))
 }
 
-// wanted is the word for what is waited for.
-func wanted(until view.State) string {
+// stageWord returns the word for the state that is waited for.
+func stageWord(until view.State) string {
 	if until == view.Replied {
 		return "answered"
 	}
 	return string(until)
 }
 
-// explain adds what to do about a message where the log has no words for it: it
-// was sent before, or is kept.
+// explain adds what to do about a message where the log does not say it: the
+// message was sent before, or is kept.
 func explain(m *view.Message) {
 	if m.Code == protocol.CodeDuplicate {
 		m.Detail = fmt.Sprintf("it was accepted before, as seq %d, and nothing was delivered again; send a new message with a new id, or with none", m.Seq)
@@ -55,19 +55,19 @@ func explain(m *view.Message) {
 	}
 }
 
-// notDelivered is the error of a message that not everybody got whom it was
-// meant for.
+// notDelivered returns the error of a message that some recipient did not get, or
+// nil.
 func notDelivered(m *view.Message) error {
 	if m.Code == "" {
 		return nil
 	}
 	got := ""
 	if len(m.Delivered) > 0 {
-		got = " (delivered to " + list(m.Delivered) + ")"
+		got = " (delivered to " + joinNames(m.Delivered) + ")"
 	}
 	var all []string
 	for _, d := range m.Dropped {
-		all = append(all, fmt.Sprintf("not delivered to %s: %s: %s", list(d.To), d.Reason, d.Detail))
+		all = append(all, fmt.Sprintf("not delivered to %s: %s: %s", joinNames(d.To), d.Reason, d.Detail))
 	}
 	if len(all) == 0 {
 		all = []string{string(m.Code) + ": " + m.Detail}
@@ -75,24 +75,23 @@ func notDelivered(m *view.Message) error {
 	return exitWith(protocol.ExitRefused, "%s%s: %s", m.ID, got, strings.Join(all, "; "))
 }
 
-// message shows what came of a message, below its id: that for which it was
-// waited.
+// message prints, below the id of a message, the state that was waited for.
 func (p *printer) message(m *view.Message, until view.State) {
 	switch {
 	case m.Seq == 0 || m.Code != "":
 		return
 	case m.Reply != nil && until == view.Replied:
 		p.line("%s %s: %s", m.Reply.From, m.Reply.Act, protocol.Visible(m.Reply.Subject))
-		p.text(m.Reply.Body)
+		p.body(m.Reply.Body)
 	case m.State == view.Handled:
-		p.line("handled by %s", list(m.Handled))
+		p.line("handled by %s", joinNames(m.Handled))
 	default:
-		p.line("accepted as %d, delivered to %s", m.Seq, list(m.Delivered))
+		p.line("accepted as %d, delivered to %s", m.Seq, joinNames(m.Delivered))
 	}
 }
 
-// list writes names with commas.
-func list[S ~string](names []S) string {
+// joinNames joins names with commas, made safe for a terminal.
+func joinNames[S ~string](names []S) string {
 	out := make([]string, 0, len(names))
 	for _, n := range names {
 		out = append(out, protocol.Visible(string(n)))
@@ -100,12 +99,12 @@ func list[S ~string](names []S) string {
 	return strings.Join(out, ", ")
 }
 
-// followPoll is how often a waiting command looks at the log.
+// followPoll is how often a waiting command polls the log.
 const followPoll = 20 * time.Millisecond
 
-// here gives a place in the log that everything yet to come is after. Where a
-// daemon runs it says how far it is; else it is the beginning.
-func here(disk *durable.Disk) (eventlog.Position, error) {
+// logPosition returns a position in the log that every future event comes after:
+// the one in the status of a running daemon, else the beginning.
+func logPosition(disk *durable.Disk) (eventlog.Position, error) {
 	pid, runs, err := hive.Daemon(disk)
 	if err != nil || !runs {
 		return eventlog.Position{}, err

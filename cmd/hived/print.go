@@ -45,7 +45,7 @@ func (p *printer) document(v any) error {
 	return nil
 }
 
-// answer prints a value, as JSON where it was asked for, else as text.
+// answer prints a value: as JSON with --json, else with text.
 func (a *app) answer(v any, text func(*printer)) error {
 	if a.json {
 		return a.out.document(v)
@@ -54,33 +54,35 @@ func (a *app) answer(v any, text func(*printer)) error {
 	return nil
 }
 
-// note tells people something that is not the answer.
-func (a *app) note(format string, args ...any) { tell(a.stderr, fmt.Sprintf(format, args...)) }
+// note prints something that is not the answer, on standard error.
+func (a *app) note(format string, args ...any) { writeNote(a.stderr, fmt.Sprintf(format, args...)) }
 
-// tell writes a line to standard error. Where that is closed, nobody listens.
-func tell(stderr io.Writer, text string) { _, _ = fmt.Fprintln(stderr, "hived: "+text) }
+// writeNote writes a line to standard error. Its error is ignored: where standard
+// error is closed, nobody listens.
+func writeNote(stderr io.Writer, text string) { _, _ = fmt.Fprintln(stderr, "hived: "+text) }
 
-// table aligns rows of cells. Cells hold no colours: their width is counted.
+// table prints rows of aligned cells. A cell must hold no colours, which would
+// count as width.
 func (p *printer) table(rows [][]string) {
 	w := tabwriter.NewWriter(p, 0, 0, 2, ' ', 0)
 	for _, row := range rows {
-		_, _ = fmt.Fprintln(w, strings.Join(row, "\t")) // it is written by Flush
+		_, _ = fmt.Fprintln(w, strings.Join(row, "\t")) // Flush writes it
 	}
 	_ = w.Flush() // Write remembers the error
 }
 
-// digits writes a number for a table.
+// digits formats a number for a table.
 func digits[N ~int | ~uint64](n N) string { return fmt.Sprintf("%d", n) }
 
-// clock writes a time for people.
-func clock(t time.Time) string {
+// timeText formats a time for people, in local time; the zero time is "-".
+func timeText(t time.Time) string {
 	if t.IsZero() {
 		return "-"
 	}
 	return t.Local().Format("2006-01-02 15:04:05.000")
 }
 
-// style colours text where a terminal shows it.
+// style colours text, where standard output is a terminal that wants colours.
 type style struct{ on bool }
 
 func styleFor(w io.Writer, getenv func(string) string) style {

@@ -19,7 +19,7 @@ func (a *app) repairCommand() *cobra.Command {
 		Use:   "repair",
 		Short: "Mends what can be mended, and says what it did; no daemon may run",
 		Long:  "Makes the files and git agree with the log again, and the log with itself where git still has what it lost.\nNothing is deleted: what is replaced stands below .hived/ afterwards. It ends with what `hived verify` does;\nexit status 1 says that something is left.",
-		Args:  takes(0, 0),
+		Args:  argCount(0, 0),
 		RunE: a.withHive(func(c *cobra.Command, _ []string, disk *durable.Disk) error {
 			return a.repair(c.Context(), disk, opt)
 		}),
@@ -33,9 +33,9 @@ func (a *app) repair(ctx context.Context, disk *durable.Disk, opt audit.RepairOp
 	opt.Settings, opt.Version = a.settings(disk), version()
 	r, err := audit.Repair(ctx, disk, opt)
 	if err != nil {
-		return locked(err)
+		return explainLock(err)
 	}
-	if err := users.Close(ctx, disk, a.logger(slog.LevelInfo)); err != nil { // what it made anew is open
+	if err := users.Close(ctx, disk, a.logger(slog.LevelInfo)); err != nil { // the files that repair made have open rights
 		return err
 	}
 	err = a.answer(r, func(p *printer) {
@@ -43,7 +43,7 @@ func (a *app) repair(ctx context.Context, disk *durable.Disk, opt audit.RepairOp
 			p.line("%s %s", a.style.paint(green, "mended  "), done)
 		}
 		for _, left := range r.Left {
-			p.line("%s", a.finding(left))
+			p.line("%s", a.findingLine(left))
 		}
 		if len(r.Done) == 0 && len(r.Left) == 0 {
 			p.line("there was nothing to mend")
@@ -52,5 +52,5 @@ func (a *app) repair(ctx context.Context, disk *durable.Disk, opt audit.RepairOp
 	if err != nil || len(r.Left) == 0 && r.Report.OK() {
 		return err
 	}
-	return exitWith(protocol.ExitFailed, "repair left %s", number(max(1, len(r.Left)), "fault"))
+	return exitWith(protocol.ExitFailed, "repair left %s", plural(max(1, len(r.Left)), "fault"))
 }

@@ -27,7 +27,7 @@ func (a *app) replayCommand() *cobra.Command {
 		Use:   "replay",
 		Short: "Folds the log again: into a directory, up to a point, or as a film",
 		Long:  "Folds the log again, and says how things stood at its end or at --until. It starts no agent and changes nothing in the hive.\nWith --into it makes the tree of the hive as it was; with --follow it shows the events in the time in which they came.",
-		Args:  takes(0, 0),
+		Args:  argCount(0, 0),
 		RunE: a.withHive(func(c *cobra.Command, _ []string, disk *durable.Disk) error {
 			switch {
 			case f.speed < 0:
@@ -35,7 +35,7 @@ func (a *app) replayCommand() *cobra.Command {
 			case f.follow && f.into != "":
 				return usageError("--follow shows the log and --into writes it: say one of them")
 			case f.follow:
-				return a.film(c.Context(), disk, f)
+				return a.playBack(c.Context(), disk, f)
 			}
 			return a.replay(c.Context(), disk, f)
 		}),
@@ -48,26 +48,27 @@ func (a *app) replayCommand() *cobra.Command {
 	return c
 }
 
-// replay writes the tree as it was, or just says how things stood.
+// replay writes the tree as it was into a directory; without one it only shows
+// the state.
 func (a *app) replay(ctx context.Context, disk *durable.Disk, f replayFlags) error {
 	end, err := parseUntil(f.until)
 	if err != nil {
 		return err
 	}
 	if f.into == "" {
-		return a.stood(disk, end)
+		return a.showStateAt(disk, end)
 	}
 	r, err := audit.Replay(ctx, disk, f.into, end)
 	if err != nil {
 		return err
 	}
 	return a.answer(r, func(p *printer) {
-		p.line("%s holds the hive as it was after event %d (%s): %d files, %d bytes", f.into, r.Seq, clock(r.At), r.Files, r.Bytes)
+		p.line("%s holds the hive as it was after event %d (%s): %d files, %d bytes", f.into, r.Seq, timeText(r.At), r.Files, r.Bytes)
 	})
 }
 
-// stood folds the log and says how things stood.
-func (a *app) stood(disk durable.FS, end audit.Until) error {
+// showStateAt folds the log up to an end and prints the state there.
+func (a *app) showStateAt(disk durable.FS, end audit.Until) error {
 	state, err := audit.Stood(disk, a.settings(disk).Remember, end)
 	if err != nil {
 		return err
@@ -85,20 +86,20 @@ func (a *app) stood(disk durable.FS, end audit.Until) error {
 		view.Roster(state, nil), // what waits in an outbox is not in the log
 	}
 	return a.answer(out, func(p *printer) {
-		p.line("after event %d (%s): %d messages accepted, %d deliveries, %d dropped, %d handled", out.Seq, clock(out.At), out.Messages, out.Deliveries, out.Drops, out.Handled)
+		p.line("after event %d (%s): %d messages accepted, %d deliveries, %d dropped, %d handled", out.Seq, timeText(out.At), out.Messages, out.Deliveries, out.Drops, out.Handled)
 		rows := [][]string{{"AGENT", "STATUS", "ROLE", "UNREAD", "HANDLED", "SENT"}}
 		for _, m := range out.Agents {
-			rows = append(rows, []string{string(m.ID) + star(m.Lead), string(m.Status), orDash(m.Role), digits(m.Unread), digits(m.Handled), digits(m.Sent)})
+			rows = append(rows, []string{string(m.ID) + leadMark(m.Lead), string(m.Status), orDash(m.Role), digits(m.Unread), digits(m.Handled), digits(m.Sent)})
 		}
 		p.table(rows)
 	})
 }
 
-// longestPause is as long as a film stands still.
+// longestPause is the longest pause between two events that playBack makes.
 const longestPause = 5 * time.Second
 
-// film prints the events with the pauses that lay between them.
-func (a *app) film(ctx context.Context, disk durable.FS, f replayFlags) error {
+// playBack prints the events with the pauses that were between them.
+func (a *app) playBack(ctx context.Context, disk durable.FS, f replayFlags) error {
 	end, err := parseUntil(f.until)
 	if err != nil {
 		return err
@@ -115,7 +116,7 @@ func (a *app) film(ctx context.Context, disk durable.FS, f replayFlags) error {
 		if !last.IsZero() && f.speed > 0 {
 			gap := time.Duration(float64(ev.TS.Sub(last)) / f.speed)
 			if pause.For(ctx, min(gap, longestPause)) != nil {
-				return nil // whoever looks on ends it
+				return nil // the viewer has interrupted it
 			}
 		}
 		last = ev.TS

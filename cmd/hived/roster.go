@@ -11,8 +11,8 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// find gives one member of the roster.
-func find(disk durable.FS, id string) (agent.Member, error) {
+// findMember returns one member of the roster.
+func findMember(disk durable.FS, id string) (agent.Member, error) {
 	list, err := agent.Roster(disk)
 	if err != nil {
 		return agent.Member{}, err
@@ -28,23 +28,23 @@ func find(disk durable.FS, id string) (agent.Member, error) {
 }
 
 func (a *app) agentCommand() *cobra.Command {
-	return group(&cobra.Command{Use: "agent", Short: "The roster: who takes part, in which role"},
+	return commandGroup(&cobra.Command{Use: "agent", Short: "The roster: who takes part, in which role"},
 		a.agentAdd(), a.agentList(), a.agentShow(),
-		a.agentOrder("hold", "Lets an agent's outbox wait", "is on hold: what it sends waits"),
-		a.agentOrder("release", "Ends a hold", "is released"),
-		a.agentOrder("archive", "Retires an agent: no group includes it, what is sent to it is filed", "is archived"),
-		a.agentOrder("restore", "Brings an archived agent back", "is back"),
-		a.agentOrder("lead", "Makes an agent the one that `lead` means", "is the lead"),
+		a.agentVerb("hold", "Lets an agent's outbox wait", "is on hold: what it sends waits"),
+		a.agentVerb("release", "Ends a hold", "is released"),
+		a.agentVerb("archive", "Retires an agent: no group includes it, what is sent to it is filed", "is archived"),
+		a.agentVerb("restore", "Brings an archived agent back", "is back"),
+		a.agentVerb("lead", "Makes an agent the one that `lead` means", "is the lead"),
 	)
 }
 
 func (a *app) agentAdd() *cobra.Command {
-	var data orderData
+	var data commandData
 	c := &cobra.Command{
 		Use:   "add ID",
 		Short: "Puts an agent on the roster, or changes its role and capabilities",
 		Long:  "Puts an agent on the roster. Of one that is there already it sets anew what is named; the rest stays as it is.",
-		Args:  takes(1, 1),
+		Args:  argCount(1, 1),
 	}
 	timeout := timeoutFlag(c)
 	c.Flags().StringVar(&data.Role, "role", "", "its role: @`role` reaches it")
@@ -62,8 +62,8 @@ func (a *app) agentAdd() *cobra.Command {
 			return usageError("--slots %d: write how many tasks it may have in hand, 1 or more", data.Slots)
 		}
 		data.Agent = id
-		// The command sets all anew; what was not named stays as it is.
-		if m, err := find(disk, args[0]); err == nil {
+		// The command sets everything, so what was not named is sent as it is.
+		if m, err := findMember(disk, args[0]); err == nil {
 			if !c.Flags().Changed("role") {
 				data.Role = m.Role
 			}
@@ -79,16 +79,16 @@ func (a *app) agentAdd() *cobra.Command {
 	return c
 }
 
-// agentOrder is a command about one agent that takes nothing but its id.
-func (a *app) agentOrder(name, short, done string) *cobra.Command {
-	c := &cobra.Command{Use: name + " ID", Short: short, Args: takes(1, 1), ValidArgsFunction: a.completeAgents}
+// agentVerb makes a command about one agent that takes only its id.
+func (a *app) agentVerb(name, short, done string) *cobra.Command {
+	c := &cobra.Command{Use: name + " ID", Short: short, Args: argCount(1, 1), ValidArgsFunction: a.completeAgents}
 	timeout := timeoutFlag(c)
 	c.RunE = a.withHive(func(c *cobra.Command, args []string, disk *durable.Disk) error {
-		m, err := find(disk, args[0])
+		m, err := findMember(disk, args[0])
 		if err != nil {
 			return err
 		}
-		return a.command(c.Context(), disk, "agent-"+name, orderData{Agent: m.ID}, *timeout, string(m.ID)+" "+done)
+		return a.command(c.Context(), disk, "agent-"+name, commandData{Agent: m.ID}, *timeout, string(m.ID)+" "+done)
 	})
 	return c
 }
@@ -97,7 +97,7 @@ func (a *app) agentList() *cobra.Command {
 	return &cobra.Command{
 		Use:   "list",
 		Short: "Lists all agents with role, capabilities and status",
-		Args:  takes(0, 0),
+		Args:  argCount(0, 0),
 		RunE: a.withHive(func(_ *cobra.Command, _ []string, disk *durable.Disk) error {
 			list, err := agent.Roster(disk)
 			if err != nil {
@@ -106,7 +106,7 @@ func (a *app) agentList() *cobra.Command {
 			return a.answer(list, func(p *printer) {
 				rows := [][]string{{"AGENT", "STATUS", "ROLE", "CAPABILITIES"}}
 				for _, m := range list {
-					rows = append(rows, []string{string(m.ID) + star(m.Lead), m.Status, orDash(m.Role), orDash(strings.Join(m.Caps, ","))})
+					rows = append(rows, []string{string(m.ID) + leadMark(m.Lead), m.Status, orDash(m.Role), orDash(strings.Join(m.Caps, ","))})
 				}
 				p.table(rows)
 			})
@@ -114,8 +114,8 @@ func (a *app) agentList() *cobra.Command {
 	}
 }
 
-// star marks the lead.
-func star(lead bool) string {
+// leadMark returns the mark of the lead, or nothing.
+func leadMark(lead bool) string {
 	if lead {
 		return "*"
 	}
@@ -142,15 +142,15 @@ func (a *app) agentShow() *cobra.Command {
 	return &cobra.Command{
 		Use:               "show ID",
 		Short:             "Shows one agent and what waits for it and from it",
-		Args:              takes(1, 1),
+		Args:              argCount(1, 1),
 		ValidArgsFunction: a.completeAgents,
 		RunE: a.withHive(func(_ *cobra.Command, args []string, disk *durable.Disk) error {
-			m, err := find(disk, args[0])
+			m, err := findMember(disk, args[0])
 			if err != nil {
 				return err
 			}
 			out := memberJSON{Member: m}
-			if out.Unread, out.Pending, err = waiting(disk, m.ID); err != nil {
+			if out.Unread, out.Pending, err = countWaiting(disk, m.ID); err != nil {
 				return err
 			}
 			if info, err := disk.Lstat(protocol.AgentDir(m.ID) + "/alive"); err == nil {
@@ -167,15 +167,15 @@ func (a *app) agentShow() *cobra.Command {
 					{"joined:", orDash(m.Joined)},
 					{"unread:", digits(out.Unread)},
 					{"waiting in its outbox:", digits(out.Pending)},
-					{"alive:", clock(out.Alive)},
+					{"alive:", timeText(out.Alive)},
 				})
 			})
 		}),
 	}
 }
 
-// waiting counts what waits for an agent and from it.
-func waiting(disk durable.FS, id protocol.AgentID) (unread, pending int, err error) {
+// countWaiting counts the messages that wait for an agent and from it.
+func countWaiting(disk durable.FS, id protocol.AgentID) (unread, pending int, err error) {
 	box, err := agent.Open(disk, id)
 	if err != nil {
 		return 0, 0, err
@@ -188,12 +188,12 @@ func waiting(disk durable.FS, id protocol.AgentID) (unread, pending int, err err
 	return len(in), len(out), err
 }
 
-// completeAgents completes agents' ids.
+// completeAgents completes agent ids.
 func (a *app) completeAgents(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 	return completeIDs(a, agent.Names)
 }
 
-// completeIDs completes from a list that the hive has.
+// completeIDs completes ids from a list read from the hive.
 func completeIDs[T ~string](a *app, list func(durable.FS) ([]T, error)) ([]string, cobra.ShellCompDirective) {
 	disk, err := a.open()
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// app is what every command works with.
+// app holds what every command uses: streams, environment and global flags.
 type app struct {
 	stdin  io.Reader
 	out    *printer
@@ -27,23 +27,23 @@ type app struct {
 	json  bool   // --json
 }
 
-// run runs one command line and gives its exit status.
+// run runs one command line and returns its exit status.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer, getenv func(string) string) int {
 	a := &app{stdin: stdin, out: &printer{w: stdout}, stderr: stderr, getenv: getenv, style: styleFor(stdout, getenv)}
-	root := a.root() //nolint:contextcheck // `init` takes none: a hive is made whole or not at all
+	root := a.root() //nolint:contextcheck // `init` takes no context: a hive is made whole or not at all
 	root.SetArgs(args)
 	root.SetIn(stdin)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
-	err := misspelt(root, root.ExecuteContext(ctx))
+	err := suggestCommand(root, root.ExecuteContext(ctx))
 	if err == nil {
 		err = a.out.err
 	}
 	if err == nil {
 		return protocol.ExitDone
 	}
-	if !errors.Is(err, errSaidNo) {
-		tell(stderr, protocol.Visible(strings.ReplaceAll(err.Error(), "\n", "; ")))
+	if !errors.Is(err, errAnsweredNo) {
+		writeNote(stderr, protocol.Visible(strings.ReplaceAll(err.Error(), "\n", "; ")))
 	}
 	return exitStatus(err)
 }
@@ -58,13 +58,13 @@ func (a *app) root() *cobra.Command {
 			"6 a check found a gap, 75 another daemon holds the hive.",
 		SilenceErrors:      true,
 		SilenceUsage:       true,
-		DisableSuggestions: true, // misspelt has its own, on one line
+		DisableSuggestions: true, // suggestCommand has its own, on one line
 	}
 	flags := root.PersistentFlags()
 	flags.StringVar(&a.hive, "hive", "", "the hive's `directory` (else HIVE_DIR, else the nearest parent directory that is a hive)")
 	flags.StringVar(&a.agent, "agent", "", "act as this agent, by its `id` (else HIVE_AGENT, else human)")
 	flags.BoolVar(&a.json, "json", false, "print JSON: one document, or one a line for streams")
-	root.SetFlagErrorFunc(flagError)
+	root.SetFlagErrorFunc(suggestFlag)
 	root.AddGroup(
 		&cobra.Group{ID: groupHive, Title: "The hive:"},
 		&cobra.Group{ID: groupMail, Title: "Messages:"},
@@ -82,11 +82,11 @@ func (a *app) root() *cobra.Command {
 	add(groupTask, a.taskCommand(), a.approveCommand(), a.denyCommand())
 	add(groupLog, a.logCommand(), a.traceCommand(), a.replayCommand(), a.verifyCommand(), a.repairCommand())
 	root.AddCommand(a.versionCommand(), a.manCommand())
-	// cobra's own command would answer an unknown shell with its help.
+	// Left alone, cobra's completion command answers an unknown shell with its help.
 	root.InitDefaultCompletionCmd()
 	if c, _, err := root.Find([]string{"completion"}); err == nil && c != root {
 		c.Args = cobra.ArbitraryArgs
-		group(c)
+		commandGroup(c)
 	}
 	return root
 }
@@ -98,8 +98,9 @@ const (
 	groupLog  = "log"
 )
 
-// misspelt answers an unknown command with the nearest one.
-func misspelt(root *cobra.Command, err error) error {
+// suggestCommand turns cobra's error for an unknown command into a usage error
+// that names the nearest command. Other errors are returned unchanged.
+func suggestCommand(root *cobra.Command, err error) error {
 	var name string
 	if err == nil {
 		return nil
@@ -120,10 +121,10 @@ func commandNames(c *cobra.Command) []string {
 	return names
 }
 
-// group makes a command that only has commands below it.
-func group(c *cobra.Command, subs ...*cobra.Command) *cobra.Command {
+// commandGroup makes c a command that does nothing itself but has subcommands.
+func commandGroup(c *cobra.Command, subs ...*cobra.Command) *cobra.Command {
 	c.AddCommand(subs...)
-	// The flags of a misspelt command are not the mistake to tell.
+	// Where the subcommand is misspelt, that is the mistake to report, not its flags.
 	c.FParseErrWhitelist = cobra.FParseErrWhitelist{UnknownFlags: true}
 	c.RunE = func(c *cobra.Command, args []string) error {
 		names := strings.Join(commandNames(c), ", ")
@@ -135,8 +136,9 @@ func group(c *cobra.Command, subs ...*cobra.Command) *cobra.Command {
 	return c
 }
 
-// flagError answers an unknown flag with the nearest one.
-func flagError(c *cobra.Command, err error) error {
+// suggestFlag turns pflag's error for an unknown flag into a usage error that
+// names the nearest flag.
+func suggestFlag(c *cobra.Command, err error) error {
 	unknown, ok := errors.AsType[*pflag.NotExistError](err)
 	if !ok {
 		return usageError("%s: %s; `%s --help` shows its flags", c.Name(), protocol.Visible(err.Error()), c.CommandPath())
@@ -151,13 +153,14 @@ func flagError(c *cobra.Command, err error) error {
 	return usageError("%s has no flag %s%s", c.Name(), protocol.Quote("--"+name), protocol.DidYouMean(near, fmt.Sprintf("`%s --help` shows them", c.CommandPath())))
 }
 
-// didYouMean names the nearest of what there is, or says where all of it stands.
+// didYouMean suggests the known names nearest to name; where none is near, it
+// returns otherwise.
 func didYouMean(name string, known []string, otherwise string) string {
 	return protocol.DidYouMean(protocol.Nearest(name, known, 2), otherwise)
 }
 
-// oneOf refuses a word that is none of those that are known: format says of it what
-// it is not.
+// oneOf returns a usage error unless word is one of the known ones. The format
+// describes the mistake and takes the quoted word.
 func oneOf[S ~string](known []S, word, format, otherwise string) error {
 	names := make([]string, 0, len(known))
 	for _, k := range known {
@@ -169,8 +172,9 @@ func oneOf[S ~string](known []S, word, format, otherwise string) error {
 	return usageError(format+"%s", protocol.Quote(word), didYouMean(word, names, otherwise))
 }
 
-// takes checks the number of arguments; most < 0 means any number.
-func takes(least, most int) cobra.PositionalArgs {
+// argCount checks the number of arguments; most < 0 means that there is no upper
+// bound.
+func argCount(least, most int) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
 		switch {
 		case len(args) < least:
@@ -182,5 +186,5 @@ func takes(least, most int) cobra.PositionalArgs {
 	}
 }
 
-// usage is how a command is written, without its flags.
+// usage returns the usage line of a command, without its flags.
 func usage(c *cobra.Command) string { return strings.TrimSuffix(c.UseLine(), " [flags]") }

@@ -44,7 +44,7 @@ func (a *app) sendCommand() *cobra.Command {
 			"With --wait it follows the log until the message was accepted, handled by all who got it, or answered;\n" +
 			"exit status 5 says that it was refused or dropped, and why, 4 that nothing came in time.",
 		Example: "  hived send --to bob --act request --subject \"build it\" --body @plan.md\n  make 2>&1 | hived send --to human --act failure --subject make --body -",
-		Args:    takes(0, 0),
+		Args:    argCount(0, 0),
 		RunE: a.withHive(func(c *cobra.Command, _ []string, disk *durable.Disk) error {
 			return a.send(c.Context(), disk, f)
 		}),
@@ -93,7 +93,7 @@ func (a *app) send(ctx context.Context, disk *durable.Disk, f sendFlags) error {
 }
 
 func (a *app) draft(f sendFlags, now time.Time) (agent.Draft, error) {
-	text, err := a.text(f.body)
+	text, err := a.readText(f.body)
 	if err != nil {
 		return agent.Draft{}, err
 	}
@@ -113,23 +113,23 @@ func (a *app) draft(f sendFlags, now time.Time) (agent.Draft, error) {
 	return d, nil
 }
 
-// text gives the text that a flag means: itself, - for standard input, or the
-// content of @FILE.
-func (a *app) text(said string) (string, error) {
+// readText returns the text of a flag: the flag itself, standard input for -, or
+// the content of @FILE.
+func (a *app) readText(given string) (string, error) {
 	var from io.Reader
-	name, isFile := strings.CutPrefix(said, "@")
+	name, isFile := strings.CutPrefix(given, "@")
 	switch {
-	case said == "-":
+	case given == "-":
 		from, name = a.stdin, "standard input"
 	case isFile:
-		f, err := os.Open(name) //nolint:gosec // the person said which file
+		f, err := os.Open(name) //nolint:gosec // the person named the file
 		if err != nil {
 			return "", exitWith(protocol.ExitNotFound, "read what @ names: %w", err)
 		}
 		defer f.Close() //nolint:errcheck // nothing was written
 		from = f
 	default:
-		return said, nil
+		return given, nil
 	}
 	data, err := io.ReadAll(io.LimitReader(from, maxBody+1))
 	switch {
@@ -143,16 +143,17 @@ func (a *app) text(said string) (string, error) {
 	return string(data), nil
 }
 
-// post sends a message, waits where that is wanted, and prints what came of it.
+// post sends a message, waits until it has come as far as until, and prints what
+// became of it.
 func (a *app) post(ctx context.Context, disk *durable.Disk, box *agent.Box, d agent.Draft, until view.State, timeout time.Duration) error {
-	from, err := here(disk)
+	from, err := logPosition(disk)
 	_, runs, lockErr := hive.Daemon(disk)
 	err = cmp.Or(err, lockErr)
 	if errors.Is(err, fs.ErrPermission) {
 		if until != view.Queued {
 			return fmt.Errorf("wait for what comes of it: %w; the log is for the owner of this hive: leave out --wait, what comes of it comes into the inbox", err)
 		}
-		runs, err = true, nil // who may not know is told nothing
+		runs, err = true, nil // an agent that may not look is not told whether one runs
 	}
 	if err != nil {
 		return err
@@ -163,7 +164,7 @@ func (a *app) post(ctx context.Context, disk *durable.Disk, box *agent.Box, d ag
 	}
 	m, f := view.NewMessage(view.Sent{By: box.ID(), ID: sent.ID, File: sent.File, To: d.To}, until)
 	if !a.json {
-		a.out.line("%s", sent.ID) // at once: who waits may want to know for what
+		a.out.line("%s", sent.ID) // at once, so that whoever waits knows what it waits for
 	}
 	if !runs {
 		a.note("no daemon runs: the message is queued until one does (`hived up`)")
@@ -176,7 +177,7 @@ func (a *app) post(ctx context.Context, disk *durable.Disk, box *agent.Box, d ag
 	if err == nil {
 		err = notDelivered(m)
 	} else {
-		err = fmt.Errorf("wait until %s is %s: it is %s: %w", sent.ID, wanted(until), m.State, err)
+		err = fmt.Errorf("wait until %s is %s: it is %s: %w", sent.ID, stageWord(until), m.State, err)
 	}
 	return errors.Join(err, a.answer(m, func(p *printer) { p.message(m, until) }))
 }

@@ -25,7 +25,7 @@ func (a *app) statusCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "status",
 		Short: "Shows the daemon, the agents, how far git is, and what is wrong and what to do about it",
-		Args:  takes(0, 0),
+		Args:  argCount(0, 0),
 		RunE: a.withHive(func(_ *cobra.Command, _ []string, disk *durable.Disk) error {
 			status, runs, err := audit.Status(disk, time.Now())
 			if err != nil {
@@ -41,11 +41,11 @@ func (a *app) showStatus(p *printer, s statusJSON) {
 	st := s.Status
 	p.line("hive      %s", protocol.Visible(s.Hive))
 	if s.Running {
-		p.line("daemon    %s, process id %d, since %s, version %s", a.style.paint(green, "runs"), st.PID, clock(st.Started), orDash(st.Version))
+		p.line("daemon    %s, process id %d, since %s, version %s", a.style.paint(green, "runs"), st.PID, timeText(st.Started), orDash(st.Version))
 	} else {
 		p.line("daemon    %s: messages wait in the outboxes; start it with `hived up`", a.style.paint(yellow, "does not run"))
 	}
-	p.line("log       %d events, the newest at %s", st.Seq, clock(st.At))
+	p.line("log       %d events, the newest at %s", st.Seq, timeText(st.At))
 	if s.Running {
 		p.line("watching  %s", orDash(st.Watching))
 		p.line("git       %s", gitLine(st))
@@ -57,7 +57,7 @@ func (a *app) showStatus(p *printer, s statusJSON) {
 	rows := [][]string{{"AGENT", "STATUS", "ROLE", "WAITING", "UNREAD", "HANDLED", "SENT"}}
 	for _, m := range st.Agents {
 		rows = append(rows, []string{
-			string(m.ID) + star(m.Lead), string(m.Status), orDash(m.Role),
+			string(m.ID) + leadMark(m.Lead), string(m.Status), orDash(m.Role),
 			digits(m.Pending), digits(m.Unread), digits(m.Handled), digits(m.Sent),
 		})
 	}
@@ -71,7 +71,7 @@ func (a *app) showStatus(p *printer, s statusJSON) {
 	a.showNeeds(p, st.NeedsYou)
 }
 
-// showNeeds lists what needs a person, each with what settles it.
+// showNeeds lists what needs a person, each with the commands that settle it.
 func (a *app) showNeeds(p *printer, list []protocol.Need) {
 	for i, n := range list {
 		if i == 0 {
@@ -80,7 +80,7 @@ func (a *app) showNeeds(p *printer, list []protocol.Need) {
 		}
 		until := ""
 		if !n.Until.IsZero() {
-			until = ", until " + clock(n.Until)
+			until = ", until " + timeText(n.Until)
 		}
 		p.line("- %s%s", protocol.Visible(n.Text), until)
 		for _, c := range n.Commands {
@@ -89,7 +89,7 @@ func (a *app) showNeeds(p *printer, list []protocol.Need) {
 	}
 }
 
-// tasksLine counts tasks by state, in the order of a life.
+// tasksLine counts tasks by state, in the order of a task's life.
 func tasksLine(of map[string]int) string {
 	var parts []string
 	for _, s := range task.States() {

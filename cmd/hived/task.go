@@ -21,16 +21,16 @@ import (
 )
 
 func (a *app) taskCommand() *cobra.Command {
-	return group(&cobra.Command{Use: "task", Short: "Work that survives the death of whoever does it"},
+	return commandGroup(&cobra.Command{Use: "task", Short: "Work that survives the death of whoever does it"},
 		a.taskCreate(), a.taskList(), a.taskShow(), a.taskClaim(),
-		a.taskVerb(verb{on: task.Accept, reason: why, short: "Takes a task that was offered; the first wins"}),
-		a.taskVerb(verb{on: task.Reject, reason: why, short: "Declines a task that was offered"}),
-		a.taskVerb(verb{on: task.Start, reason: why, short: "Begins the work"}),
+		a.taskVerb(verb{on: task.Accept, reason: reasonUsage, short: "Takes a task that was offered; the first wins"}),
+		a.taskVerb(verb{on: task.Reject, reason: reasonUsage, short: "Declines a task that was offered"}),
+		a.taskVerb(verb{on: task.Start, reason: reasonUsage, short: "Begins the work"}),
 		a.taskProgress(), a.taskAsk(), a.taskBlock(), a.taskFail(), a.taskComplete(),
 		a.taskAnswer(), a.taskAmend(), a.taskGiveUp(),
-		a.taskVerb(verb{on: task.Release, reason: why, short: "Gives a task back; its checkpoint is kept", reaches: true}),
-		a.taskVerb(verb{on: task.Cancel, reason: why, short: "Asks the holder of a task to end; ends it where nobody works on it"}),
-		a.taskVerb(verb{on: task.CancelledEvent, reason: why, short: "Confirms, as the holder, that the work has ended"}),
+		a.taskVerb(verb{on: task.Release, reason: reasonUsage, short: "Gives a task back; its checkpoint is kept", reaches: true}),
+		a.taskVerb(verb{on: task.Cancel, reason: reasonUsage, short: "Asks the holder of a task to end; ends it where nobody works on it"}),
+		a.taskVerb(verb{on: task.CancelledEvent, reason: reasonUsage, short: "Confirms, as the holder, that the work has ended"}),
 		a.taskIsCancelled(),
 		a.taskVerb(verb{on: task.Resume, short: "Makes a new task that goes on from one that has ended", flags: func(flags *pflag.FlagSet, report *protocol.TaskReport) {
 			flags.BoolVar(&report.Family, "family", false, "resume all that failed with it too: what it needed, and what needed it")
@@ -39,19 +39,19 @@ func (a *app) taskCommand() *cobra.Command {
 	)
 }
 
-// taskAnswer is how a command about a task went.
+// taskAnswer is what became of a command about a task.
 type taskAnswer struct {
 	ID      protocol.TaskID     `json:"id,omitzero"`
 	State   protocol.TaskState  `json:"state,omitzero"` // of the task; queued: no daemon has seen the command
 	Epoch   uint64              `json:"epoch,omitzero"`
 	Attempt int                 `json:"attempt,omitzero"`
-	Event   protocol.TaskAction `json:"event"` // what happened; of a refusal: what was asked for
+	Event   protocol.TaskAction `json:"event"` // what happened; for a refusal, what was asked for
 	Seq     protocol.Seq        `json:"seq,omitzero"`
 	Message protocol.MessageID  `json:"message"`       // the command
 	Code    string              `json:"code,omitzero"` // of a refusal
 	Detail  string              `json:"detail,omitzero"`
-	Warning string              `json:"warning,omitzero"` // nobody can take what was created
-	Tasks   []createdTask       `json:"tasks,omitzero"`   // of create and resume
+	Warning string              `json:"warning,omitzero"` // where nobody can take the new task
+	Tasks   []createdTask       `json:"tasks,omitzero"`   // for create and resume
 }
 
 type createdTask struct {
@@ -60,18 +60,18 @@ type createdTask struct {
 	Title string          `json:"title,omitzero"`
 }
 
-// tellTask gives a command about a task, waits until its files show what came of it,
-// and prints that.
-func (a *app) tellTask(ctx context.Context, disk *durable.Disk, t agent.Command) error {
+// runTaskCommand sends a command about a task, waits until the task's files show
+// its effect, and prints the result.
+func (a *app) runTaskCommand(ctx context.Context, disk *durable.Disk, t agent.Command) error {
 	draft, err := draftTask(disk, t)
 	if err != nil {
 		return err
 	}
-	c, err := a.give(ctx, disk, draft, t.Within)
+	c, err := a.submit(ctx, disk, draft, t.Within)
 	if c == nil {
 		return err
 	}
-	viewing(ctx, disk, c.Tasks)
+	waitForViews(ctx, disk, c.Tasks)
 	answer := answerOf(t, c)
 	if answer.Warning = c.Warning; answer.Warning != "" && !a.json {
 		a.note("%s", answer.Warning)
@@ -89,7 +89,7 @@ func (a *app) tellTask(ctx context.Context, disk *durable.Disk, t agent.Command)
 	}))
 }
 
-// draftTask drafts a command about a task, no larger than the hive takes.
+// draftTask drafts a command about a task, with the hive's limit on its size.
 func draftTask(disk durable.FS, t agent.Command) (agent.Draft, error) {
 	d, err := t.Draft(time.Now())
 	if err != nil {
@@ -101,8 +101,8 @@ func draftTask(disk durable.FS, t agent.Command) (agent.Draft, error) {
 	return d, nil
 }
 
-// answerOf says how far a command about a task came. Where it named no task,
-// the one that it did something to is meant.
+// answerOf summarizes how far a command about a task came. Where the command named
+// no task, the answer is about the one that it changed.
 func answerOf(t agent.Command, c *view.Command) taskAnswer {
 	out := taskAnswer{ID: t.Task, Event: protocol.TaskAction(c.Event), Seq: c.Seq, Message: c.ID, Code: string(c.Code), Detail: c.Detail}
 	if c.State == view.Queued {
@@ -136,9 +136,9 @@ func answerOf(t agent.Command, c *view.Command) taskAnswer {
 	return out
 }
 
-// viewing waits until the files of tasks show what was done: the log has it
-// first, and who looks next must not find the state of before.
-func viewing(ctx context.Context, disk durable.FS, done []view.TaskStep) {
+// waitForViews waits, at most a second, until the files of tasks show the given
+// steps: the log has them first, and the next command must not read an old state.
+func waitForViews(ctx context.Context, disk durable.FS, done []view.TaskStep) {
 	ctx, cancel := pause.Limit(ctx, time.Second)
 	defer cancel()
 	for _, s := range done {
@@ -148,8 +148,8 @@ func viewing(ctx context.Context, disk durable.FS, done []view.TaskStep) {
 	}
 }
 
-// showState prints where a task stands now; of a new one its id, with its name
-// or title before it where there are several.
+// showState prints the state of a task; for a new task its id, and for several new
+// ones also their names or titles.
 func showState(p *printer, t taskAnswer) {
 	if len(t.Tasks) == 1 {
 		p.line("%s", t.ID)
@@ -173,17 +173,17 @@ func showState(p *printer, t taskAnswer) {
 	p.line("%s", line)
 }
 
-// verb is a command that reports something of one task.
+// verb describes a command that reports something about one task.
 type verb struct {
 	on      protocol.TaskAction
-	use     string // how it is written; empty: what it reports, and ID
+	use     string // usage; empty: the event and ID
 	short   string
 	long    string
-	args    cobra.PositionalArgs // nil: the task, or nothing where HIVE_TASK says which
-	reason  string               // what --reason is for; empty: there is no such flag
-	reaches bool                 // it may bring a checkpoint along
+	args    cobra.PositionalArgs // nil: the task, or nothing where HIVE_TASK names it
+	reason  string               // usage of --reason; empty: there is no such flag
+	reaches bool                 // the report may carry a checkpoint
 	flags   func(*pflag.FlagSet, *protocol.TaskReport)
-	fill    func(*call) error // takes into the report what was said; may be nil
+	fill    func(*call) error // fills the report from flags and arguments; may be nil
 }
 
 // call is one call of a verb.
@@ -191,16 +191,16 @@ type call struct {
 	*cobra.Command
 
 	disk    *durable.Disk
-	args    []string // which task; what else there is, fill takes away
+	args    []string // the task, if named; fill removes all other arguments
 	report  *protocol.TaskReport
-	reached *checkpointFlags // nil where it brings no checkpoint along
+	reached *checkpointFlags // nil where the report carries no checkpoint
 }
 
 func (a *app) taskVerb(v verb) *cobra.Command {
 	var report protocol.TaskReport
 	c := &cobra.Command{Use: cmp.Or(v.use, string(v.on)+" ID"), Short: v.short, Long: v.long, Args: v.args, ValidArgsFunction: a.completeTasks}
 	if c.Args == nil {
-		c.Args = takes(0, 1)
+		c.Args = argCount(0, 1)
 	}
 	if v.reason != "" {
 		c.Flags().StringVar(&report.Reason, "reason", "", v.reason)
@@ -223,13 +223,13 @@ func (a *app) taskVerb(v verb) *cobra.Command {
 			err = v.fill(x)
 		}
 		if err == nil && v.reaches {
-			err = reached.read()
+			err = reached.fillReport()
 		}
 		if err != nil {
 			return err
 		}
 		t := agent.Command{Event: v.on, Within: *timeout}
-		if t.Task, err = a.aboutTask(disk, x.args); err != nil {
+		if t.Task, err = a.taskArg(disk, x.args); err != nil {
 			return err
 		}
 		if agent.NeedsEpoch(v.on) {
@@ -238,19 +238,19 @@ func (a *app) taskVerb(v verb) *cobra.Command {
 			}
 		}
 		t.Data = agent.Report(report)
-		return a.tellTask(c.Context(), disk, t)
+		return a.runTaskCommand(c.Context(), disk, t)
 	})
 	return c
 }
 
-// why is what --reason is for, where there is nothing more to say of it.
-const why = "why, in a `sentence`"
+// reasonUsage is the usage of --reason where a command has nothing to add.
+const reasonUsage = "why, in a `sentence`"
 
 func (a *app) taskClaim() *cobra.Command {
 	c := &cobra.Command{
 		Use:               "claim [ID]",
 		Short:             "Takes a task; without an ID the best that this agent may have",
-		Args:              takes(0, 1),
+		Args:              argCount(0, 1),
 		ValidArgsFunction: a.completeTasks,
 	}
 	timeout := timeoutFlag(c)
@@ -258,11 +258,11 @@ func (a *app) taskClaim() *cobra.Command {
 		t := agent.Command{Event: task.Claim, Within: *timeout}
 		if len(args) > 0 {
 			var err error
-			if t.Task, err = taskNamed(disk, args[0]); err != nil {
+			if t.Task, err = resolveTask(disk, args[0]); err != nil {
 				return err
 			}
 		}
-		return a.tellTask(c.Context(), disk, t)
+		return a.runTaskCommand(c.Context(), disk, t)
 	})
 	return c
 }

@@ -57,7 +57,7 @@ func TestTaskNamed(t *testing.T) {
 		"01M7":   {"", protocol.ExitUsage, `"01M7" fits 2 tasks, ` + string(two) + ` and ` + string(one) + ` among them; write more of the id`},
 		"nosuch": {"", protocol.ExitNotFound, `there is no task "nosuch"; ` + "`hived task list` shows those that there are"},
 	} {
-		id, err := taskNamed(disk, said)
+		id, err := resolveTask(disk, said)
 		if id != want.id || err == nil != (want.text == "") || err != nil && (exitStatus(err) != want.status || err.Error() != want.text) {
 			t.Errorf("%s: %s, %v", said, id, err)
 		}
@@ -191,10 +191,10 @@ func TestListTasks(t *testing.T) {
 	if err := a.listTasks(faultfs.New(), unheard, nil); err != nil || out.String() != "[]\n" {
 		t.Errorf("without tasks: %v, %s", err, out)
 	}
-	if err := knownState("runing"); exitStatus(err) != protocol.ExitUsage {
+	if err := checkState("runing"); exitStatus(err) != protocol.ExitUsage {
 		t.Error(err)
 	}
-	if err := knownState("in_progres"); err == nil || !strings.Contains(err.Error(), "did you mean in_progress?") {
+	if err := checkState("in_progres"); err == nil || !strings.Contains(err.Error(), "did you mean in_progress?") {
 		t.Error(err)
 	}
 }
@@ -260,7 +260,7 @@ func TestTaskAnswer(t *testing.T) {
 func TestRefusalStatus(t *testing.T) {
 	t.Parallel()
 	for code, want := range map[protocol.Code]int{"": protocol.ExitDone, protocol.CodeFenced: protocol.ExitRefused, protocol.CodeUnknownTask: protocol.ExitNotFound} {
-		err := refused(&view.Command{Event: "start", Code: code})
+		err := refusal(&view.Command{Event: "start", Code: code})
 		if got := exitStatus(err); (err == nil) != (want == protocol.ExitDone) || err != nil && got != want {
 			t.Errorf("%q: %v with status %d, want %d", code, err, got, want)
 		}
@@ -289,7 +289,7 @@ func TestIsPerson(t *testing.T) {
 		"with a task": {map[string]string{"HIVE_AGENT": "human", "HIVE_TASK": string(one)}, false},
 	} {
 		a, _, _ := reader(tt.env)
-		if err := a.isPerson("approve"); (err == nil) != tt.want || err != nil && exitStatus(err) != protocol.ExitRefused {
+		if err := a.refuseAgents("approve"); (err == nil) != tt.want || err != nil && exitStatus(err) != protocol.ExitRefused {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -300,7 +300,7 @@ func TestViewing(t *testing.T) {
 	t.Parallel()
 	disk := withTasks(t, map[string]string{string(one) + "/task.json": `{"id":"` + string(one) + `","state":"offered","history":[{"seq":1}]}`})
 	l := &faultfs.Later{FS: disk, Name: "tasks/" + string(one) + "/task.json", Text: `{"id":"` + string(one) + `","state":"pending","history":[{"seq":1},{"seq":5}]}`}
-	viewing(t.Context(), l, []view.TaskStep{{Seq: 5, Event: &protocol.TaskEvent{Task: one}}})
+	waitForViews(t.Context(), l, []view.TaskStep{{Seq: 5, Event: &protocol.TaskEvent{Task: one}}})
 	if l.Reads != 3 {
 		t.Errorf("it looked %d times, want 3", l.Reads)
 	}
@@ -311,13 +311,13 @@ func TestValue(t *testing.T) {
 	t.Parallel()
 	a, _, _ := reader(nil)
 	a.stdin = io.MultiReader(strings.NewReader(`{"a":`), strings.NewReader(`1}`))
-	if v, err := a.value("--data", "-"); err != nil || string(v) != `{"a":1}` {
+	if v, err := a.readJSON("--data", "-"); err != nil || string(v) != `{"a":1}` {
 		t.Error(string(v), err)
 	}
-	if v, err := a.value("--data", ""); err != nil || v != nil {
+	if v, err := a.readJSON("--data", ""); err != nil || v != nil {
 		t.Error(v, err)
 	}
-	if _, err := a.value("--data", "{a}"); exitStatus(err) != protocol.ExitUsage {
+	if _, err := a.readJSON("--data", "{a}"); exitStatus(err) != protocol.ExitUsage {
 		t.Error(err)
 	}
 }

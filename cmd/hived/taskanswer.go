@@ -22,7 +22,7 @@ func (a *app) taskBlock() *cobra.Command {
 			if x.report.Reason == "" && len(x.report.Needs) == 0 {
 				return usageError("block needs to say what is waited for: --reason R, or --needs ID")
 			}
-			return tasksNamed(x.disk, x.report.Needs)
+			return resolveTasks(x.disk, x.report.Needs)
 		},
 	})
 }
@@ -30,16 +30,16 @@ func (a *app) taskBlock() *cobra.Command {
 func (a *app) taskAnswer() *cobra.Command {
 	var ask uint64
 	return a.taskVerb(verb{
-		on: task.Answer, use: "answer ID TEXT", args: takes(2, 2),
+		on: task.Answer, use: "answer ID TEXT", args: argCount(2, 2),
 		short: "Answers what a blocked task needs to know, so that it goes on",
 		long:  "Answers what a blocked task needs to know: its holder gets the words, whole, and goes on. Its creator, the lead and people may.\nWhere the task has asked more than once, --ask says which question is answered; without it the open one is shown.",
 		flags: func(flags *pflag.FlagSet, _ *protocol.TaskReport) { askFlag(flags, &ask) },
 		fill: func(x *call) (err error) {
-			if x.report.Comment, err = a.text(x.args[1]); err != nil {
+			if x.report.Comment, err = a.readText(x.args[1]); err != nil {
 				return err
 			}
 			x.args = x.args[:1]
-			x.report.Ask, err = a.question(x.disk, x.args, protocol.Seq(ask), "task answer", ` "…"`)
+			x.report.Ask, err = a.askNumber(x.disk, x.args, protocol.Seq(ask), "task answer", ` "…"`)
 			return err
 		},
 	})
@@ -54,7 +54,7 @@ func (a *app) taskAmend() *cobra.Command {
 		Use:               "amend ID",
 		Short:             "Changes the brief of a task that has not ended; its holder is told",
 		Long:              "Changes what the flags say in the brief of a task, which becomes its next version. Its holder is told and goes on under its epoch.\nIts creator and people may. Whom the task is for, what it needs and its priority stay.",
-		Args:              takes(0, 1),
+		Args:              argCount(0, 1),
 		ValidArgsFunction: a.completeTasks,
 	}
 	flags := c.Flags()
@@ -64,18 +64,18 @@ func (a *app) taskAmend() *cobra.Command {
 	flags.IntVar(&approvals, "approvals", 0, "so `many` must approve where it asks")
 	flags.StringSliceVar(&approvers, "approver", nil, "who may approve: agent `ids` and @roles")
 	flags.StringVar(&data, "data", "", "for the agent: `JSON`, - for standard input, or @FILE")
-	flags.StringVar(&said.Reason, "reason", "", why)
+	flags.StringVar(&said.Reason, "reason", "", reasonUsage)
 	timeout := timeoutFlag(c)
 	c.RunE = a.withHive(func(c *cobra.Command, args []string, disk *durable.Disk) error {
-		id, err := a.aboutTask(disk, args)
+		id, err := a.taskArg(disk, args)
 		if err != nil {
 			return err
 		}
-		text, err := a.text(body)
+		text, err := a.readText(body)
 		if err != nil {
 			return err
 		}
-		if said.Data, err = a.value("--data", data); err != nil {
+		if said.Data, err = a.readJSON("--data", data); err != nil {
 			return err
 		}
 		said.Approvers = addresses(approvers)
@@ -92,7 +92,7 @@ func (a *app) taskAmend() *cobra.Command {
 		if !anything {
 			return usageError("amend needs to say what changes: --title, --body, --gate, --data, --approvals or --approver")
 		}
-		return a.tellTask(c.Context(), disk, agent.Command{Event: task.Amend, Task: id, Data: said, Within: *timeout})
+		return a.runTaskCommand(c.Context(), disk, agent.Command{Event: task.Amend, Task: id, Data: said, Within: *timeout})
 	})
 	return c
 }
@@ -103,13 +103,13 @@ func (a *app) taskGiveUp() *cobra.Command {
 		Use:               "give-up ID",
 		Short:             "Ends a blocked task that cannot be done: it has failed",
 		Long:              "Ends a blocked task that cannot be done: it has failed. Its creator, the lead and people may. Its holder may too, at any time.",
-		Args:              takes(0, 1),
+		Args:              argCount(0, 1),
 		ValidArgsFunction: a.completeTasks,
 	}
-	c.Flags().StringVar(&report.Reason, "reason", "", why)
+	c.Flags().StringVar(&report.Reason, "reason", "", reasonUsage)
 	timeout := timeoutFlag(c)
 	c.RunE = a.withHive(func(c *cobra.Command, args []string, disk *durable.Disk) error {
-		id, err := a.aboutTask(disk, args)
+		id, err := a.taskArg(disk, args)
 		if err != nil {
 			return err
 		}
@@ -119,7 +119,7 @@ func (a *app) taskGiveUp() *cobra.Command {
 				return err
 			}
 		}
-		return a.tellTask(c.Context(), disk, t)
+		return a.runTaskCommand(c.Context(), disk, t)
 	})
 	return c
 }

@@ -27,7 +27,7 @@ func (a *app) taskCreate() *cobra.Command {
 			"one task, a list of tasks, or {tasks: […]}; needs names others of the file by their name. What a task takes there\n" +
 			"is name, title, body, to, needs, priority, gate, approvals, approvers and data.",
 		Example: "  hived task create \"fix the build\" --to @go --body @report.txt --gate \"go test ./...\"\n  hived task create --file tasks.yaml",
-		Args:    takes(0, 1),
+		Args:    argCount(0, 1),
 	}
 	timeout := timeoutFlag(c)
 	flags := c.Flags()
@@ -41,22 +41,22 @@ func (a *app) taskCreate() *cobra.Command {
 	flags.StringSliceVar(&f.approvers, "approver", nil, "who may approve: agent `ids` and @roles (default human)")
 	flags.StringVar(&f.data, "data", "", "for the agent: `JSON`, - for standard input, or @FILE")
 	c.RunE = a.withHive(func(c *cobra.Command, args []string, disk *durable.Disk) error {
-		data, err := a.toCreate(c, disk, f, args)
+		data, err := a.createPayload(c, disk, f, args)
 		if err != nil {
 			return err
 		}
-		return a.tellTask(c.Context(), disk, agent.Command{Event: task.Create, Data: data, Within: *timeout})
+		return a.runTaskCommand(c.Context(), disk, agent.Command{Event: task.Create, Data: data, Within: *timeout})
 	})
 	return c
 }
 
-// toCreate gives the `data` of the command: what the flags or the file say.
-func (a *app) toCreate(c *cobra.Command, disk durable.FS, f createFlags, args []string) (agent.Payload, error) {
+// createPayload returns the `data` of the command, from the flags or the file.
+func (a *app) createPayload(c *cobra.Command, disk durable.FS, f createFlags, args []string) (agent.Payload, error) {
 	if f.file == "" {
 		if len(args) == 0 || strings.TrimSpace(args[0]) == "" {
 			return nil, usageError("create needs a title, or --file FILE: %s", usage(c))
 		}
-		return a.flagged(disk, f, args[0])
+		return a.taskFromFlags(disk, f, args[0])
 	}
 	for _, name := range []string{"body", "to", "needs", "priority", "gate", "approvals", "approver", "data"} {
 		if c.Flags().Changed(name) {
@@ -66,11 +66,11 @@ func (a *app) toCreate(c *cobra.Command, disk durable.FS, f createFlags, args []
 	if len(args) > 0 {
 		return nil, usageError("a title and --file do not go together; write it into the file")
 	}
-	said := f.file
-	if said != "-" {
-		said = "@" + said
+	given := f.file
+	if given != "-" {
+		given = "@" + given
 	}
-	text, err := a.text(said)
+	text, err := a.readText(given)
 	if err != nil {
 		return nil, err
 	}
@@ -81,27 +81,27 @@ func (a *app) toCreate(c *cobra.Command, disk durable.FS, f createFlags, args []
 	return agent.NewTasks{Tasks: specs}, nil
 }
 
-// flagged is the one task that flags describe.
-func (a *app) flagged(disk durable.FS, f createFlags, title string) (agent.Payload, error) {
+// taskFromFlags returns the one task that the flags describe.
+func (a *app) taskFromFlags(disk durable.FS, f createFlags, title string) (agent.Payload, error) {
 	spec := f.spec
 	spec.Title = title
 	var err error
-	if spec.Body, err = a.text(f.body); err != nil {
+	if spec.Body, err = a.readText(f.body); err != nil {
 		return nil, err
 	}
-	if spec.Data, err = a.value("--data", f.data); err != nil {
+	if spec.Data, err = a.readJSON("--data", f.data); err != nil {
 		return nil, err
 	}
-	if err := tasksNamed(disk, spec.Needs); err != nil {
+	if err := resolveTasks(disk, spec.Needs); err != nil {
 		return nil, err
 	}
 	spec.To, spec.Approvers = addresses(f.to), addresses(f.approvers)
 	return agent.NewTask(spec), nil
 }
 
-func addresses(said []string) []protocol.Address {
+func addresses(given []string) []protocol.Address {
 	var list []protocol.Address
-	for _, s := range said {
+	for _, s := range given {
 		list = append(list, protocol.Address(strings.TrimSpace(s)))
 	}
 	return list

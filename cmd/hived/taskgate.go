@@ -25,10 +25,10 @@ type gateFlags struct {
 	timeout time.Duration
 }
 
-// passGate runs the gate of a task, if its brief has one, in the directory of the
-// agent that acts, and gives what `complete` reports of it. The gate is a shell
-// command that somebody else wrote: it is run where its author is trusted, or the
-// caller says so (spec §8.2).
+// passGate runs the gate of a task, if its brief has one, in the acting agent's
+// directory, and returns what `complete` reports of it. The gate is a shell
+// command that somebody else wrote: it is run only where its author is trusted, or
+// the caller says so (spec §8.2).
 func (a *app) passGate(ctx context.Context, disk *durable.Disk, id protocol.TaskID, f gateFlags) (*protocol.GateResult, error) {
 	gate, err := agent.GateOf(disk, a.who(), id)
 	if gate == nil {
@@ -52,8 +52,8 @@ func (a *app) passGate(ctx context.Context, disk *durable.Disk, id protocol.Task
 	return &protocol.GateResult{Exit: &exit, SHA256: protocol.GateSum(gate.Command)}, nil
 }
 
-// runGate runs a gate in the directory of the agent that acts, and gives its exit
-// status. What it prints goes to standard error.
+// runGate runs a gate in the acting agent's directory and returns its exit status.
+// What it prints goes to standard error.
 func (a *app) runGate(ctx context.Context, disk *durable.Disk, id protocol.TaskID, gate string, limit time.Duration) (int, error) {
 	dir := disk.Path(".")
 	ctx, cancel := context.WithTimeout(ctx, limit)

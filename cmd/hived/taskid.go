@@ -12,52 +12,51 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// taskNamed gives the task that is meant: by its id, whether there is one or
-// not, or by a beginning or end of it that no other task has.
-func taskNamed(disk durable.FS, said string) (protocol.TaskID, error) {
-	id, err := agent.FindTask(disk, said)
-	return id, seeTasks(err)
+// resolveTask returns the id of a task that is named by its id, whether there is
+// one or not, or by a beginning or end of it that no other task has.
+func resolveTask(disk durable.FS, given string) (protocol.TaskID, error) {
+	id, err := agent.FindTask(disk, given)
+	return id, hintTaskList(err)
 }
 
-// tasksNamed puts the ids of the tasks that are meant in the place of what was said.
-func tasksNamed(disk durable.FS, said []string) error {
-	for i, name := range said {
-		id, err := taskNamed(disk, strings.TrimSpace(name))
+// resolveTasks replaces each name in the slice by the id of the task that it names.
+func resolveTasks(disk durable.FS, given []string) error {
+	for i, name := range given {
+		id, err := resolveTask(disk, strings.TrimSpace(name))
 		if err != nil {
 			return err
 		}
-		said[i] = string(id)
+		given[i] = string(id)
 	}
 	return nil
 }
 
-// seeTasks adds to an error that there is no such task how to see those that
-// there are.
-func seeTasks(err error) error {
+// hintTaskList adds to an unknown-task error the command that lists the tasks.
+func hintTaskList(err error) error {
 	if errors.Is(err, agent.ErrNoTask) {
 		return fmt.Errorf("%w; `hived task list` shows those that there are", err)
 	}
 	return err
 }
 
-// aboutTask gives the task that a command is about: its first argument, or
+// taskArg returns the task that a command is about: its first argument, or
 // HIVE_TASK.
-func (a *app) aboutTask(disk durable.FS, args []string) (protocol.TaskID, error) {
-	said := a.getenv("HIVE_TASK")
+func (a *app) taskArg(disk durable.FS, args []string) (protocol.TaskID, error) {
+	given := a.getenv("HIVE_TASK")
 	if len(args) > 0 {
-		said = args[0]
+		given = args[0]
 	}
-	if said == "" {
+	if given == "" {
 		return "", usageError("say which task: its id, or the beginning or end of it; `hived task list` shows them")
 	}
-	return taskNamed(disk, said)
+	return resolveTask(disk, given)
 }
 
-// holderEpoch gives the epoch under which the agent reports: what was said, or
-// what [agent.Epoch] knows.
-func (a *app) holderEpoch(disk durable.FS, said uint64, id protocol.TaskID) (uint64, error) {
-	if said > 0 {
-		return said, nil
+// holderEpoch returns the epoch under which the agent reports: the one that was
+// given, or what [agent.Epoch] knows.
+func (a *app) holderEpoch(disk durable.FS, given uint64, id protocol.TaskID) (uint64, error) {
+	if given > 0 {
+		return given, nil
 	}
 	n, err := agent.Epoch(disk, a.who(), id, a.getenv)
 	unclear, known := errors.AsType[*agent.EpochError](err)
@@ -72,7 +71,7 @@ func (a *app) holderEpoch(disk durable.FS, said uint64, id protocol.TaskID) (uin
 	return n, nil
 }
 
-// completeTasks completes tasks' ids.
+// completeTasks completes task ids.
 func (a *app) completeTasks(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 	return completeIDs(a, agent.Tasks)
 }

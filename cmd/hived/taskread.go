@@ -14,18 +14,18 @@ import (
 	"github.com/hived/hived/view"
 )
 
-// findView reads where a task stands that was asked for.
+// findView reads the view of a task.
 func findView(disk durable.FS, id protocol.TaskID) (*task.View, error) {
 	v, err := agent.View(disk, id)
-	return v, missing(err)
+	return v, explainMissing(err)
 }
 
-// missing adds to an error that a task has no files what that may mean.
-func missing(err error) error {
+// explainMissing adds to the error of a task without files what that may mean.
+func explainMissing(err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("%w; the daemon writes it, and `hived verify` says whether it is missing", err)
 	}
-	return seeTasks(err)
+	return hintTaskList(err)
 }
 
 // listedTask is a task as `task list` shows it.
@@ -34,9 +34,9 @@ type listedTask struct {
 	protocol.Signs
 }
 
-// signs gives what the running daemon says of the holders of tasks; nothing where
-// none runs, or has said it yet.
-func signs(disk *durable.Disk) func(*task.View) protocol.Signs {
+// holderSigns returns what the running daemon knows of the life of tasks' holders:
+// nothing where no daemon runs, or it has not written its status yet.
+func holderSigns(disk *durable.Disk) func(*task.View) protocol.Signs {
 	var list []protocol.HeldTask
 	if pid, runs, err := hive.Daemon(disk); err == nil && runs {
 		if s, err := view.ReadStatus(disk); err == nil && s.PID == pid {
@@ -46,16 +46,17 @@ func signs(disk *durable.Disk) func(*task.View) protocol.Signs {
 	return agent.SignsIn(list)
 }
 
-// readTask reads a task whole. What could not be read of its files beside the
-// view comes as problems.
+// readTask reads a task with all its files. What could not be read, other than the
+// view, is returned as problems.
 func readTask(disk durable.FS, id protocol.TaskID) (*agent.Document, []error, error) {
 	t, problems, err := agent.ReadDocument(disk, id)
-	return t, problems, missing(err)
+	return t, problems, explainMissing(err)
 }
 
-// soon reads the files of a task, and waits for them if the task was created just
-// now and a daemon runs. Where none does it says that what was sent is queued.
-func soon(ctx context.Context, disk *durable.Disk, id protocol.TaskID, read func() error) error {
+// readSoon reads the files of a task, and waits for them if the task was created
+// just now and a daemon runs. Where none runs, the error of a missing task says
+// that a task that was sent is queued.
+func readSoon(ctx context.Context, disk *durable.Disk, id protocol.TaskID, read func() error) error {
 	_, runs, err := hive.Daemon(disk)
 	if err != nil || runs {
 		return agent.Soon(ctx, id, read)

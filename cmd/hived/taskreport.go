@@ -22,7 +22,7 @@ func (a *app) taskProgress() *cobra.Command {
 		},
 		fill: func(x *call) error {
 			switch {
-			case !x.reached.said() && expect == 0:
+			case !x.reached.given() && expect == 0:
 				return usageError("progress needs to say what was reached: --milestone M, and --data with the checkpoint")
 			case expect < 0:
 				return usageError("--expect %s: say how long from now", expect)
@@ -34,7 +34,7 @@ func (a *app) taskProgress() *cobra.Command {
 	})
 }
 
-// checkpointFlags are those of a report that may bring a checkpoint along.
+// checkpointFlags are the flags of a report that may carry a checkpoint.
 type checkpointFlags struct {
 	a           *app
 	report      *protocol.TaskReport
@@ -51,33 +51,33 @@ func (a *app) checkpointFlags(c *cobra.Command, report *protocol.TaskReport) *ch
 	return f
 }
 
-// said tells whether the flags say what was reached.
-func (f *checkpointFlags) said() bool {
+// given reports whether the flags carry a milestone or a checkpoint.
+func (f *checkpointFlags) given() bool {
 	return f.report.Milestone != "" || f.data != "" || f.patch != ""
 }
 
-// read puts the checkpoint that the flags name into the report.
-func (f *checkpointFlags) read() (err error) {
+// fillReport reads the checkpoint that the flags name into the report.
+func (f *checkpointFlags) fillReport() (err error) {
 	if f.data != "" && f.patch != "" {
 		return usageError("--data is a whole checkpoint and --patch a change of the last one; give one of them")
 	}
-	if f.report.Schema != "" && !f.said() {
+	if f.report.Schema != "" && !f.given() {
 		return usageError("--schema names the form of a checkpoint; give the checkpoint with --data or --patch")
 	}
-	if f.report.Checkpoint, err = f.a.value("--data", f.data); err != nil {
+	if f.report.Checkpoint, err = f.a.readJSON("--data", f.data); err != nil {
 		return err
 	}
-	f.report.Patch, err = f.a.value("--patch", f.patch)
+	f.report.Patch, err = f.a.readJSON("--patch", f.patch)
 	return err
 }
 
-// value gives the JSON that a flag means: itself, - for standard input, or the
-// content of @FILE. Nothing said is no value.
-func (a *app) value(flag, said string) (jsontext.Value, error) {
-	if said == "" {
+// readJSON returns the JSON value of a flag: the flag itself, standard input for -,
+// or the content of @FILE. An empty flag is no value.
+func (a *app) readJSON(flag, given string) (jsontext.Value, error) {
+	if given == "" {
 		return nil, nil
 	}
-	text, err := a.text(said)
+	text, err := a.readText(given)
 	if err != nil {
 		return nil, err
 	}
@@ -90,10 +90,10 @@ func (a *app) value(flag, said string) (jsontext.Value, error) {
 
 func (a *app) taskAsk() *cobra.Command {
 	return a.taskVerb(verb{
-		on: task.PauseForApproval, use: "ask ID QUESTION", args: takes(1, 2), reason: why, reaches: true,
+		on: task.PauseForApproval, use: "ask ID QUESTION", args: argCount(1, 2), reason: reasonUsage, reaches: true,
 		short: "Pauses a task until people have approved",
 		fill: func(x *call) error {
-			last := len(x.args) - 1 // with HIVE_TASK it is the only one
+			last := len(x.args) - 1 // with HIVE_TASK the question may be the only argument
 			if x.report.Question = x.args[last]; last == 0 && a.getenv("HIVE_TASK") == "" {
 				return usageError("ask needs more: %s", usage(x.Command))
 			}
@@ -113,11 +113,11 @@ func (a *app) taskFail() *cobra.Command {
 		on: task.Failure, use: "fail ID --category C", reason: "what went wrong, in a `sentence`", reaches: true,
 		short: "Reports a failure; where it goes is decided by its category",
 		flags: func(flags *pflag.FlagSet, _ *protocol.TaskReport) {
-			flags.StringVar(&category, "category", "", "`"+list(categories)+"`")
+			flags.StringVar(&category, "category", "", "`"+joinNames(categories)+"`")
 		},
 		fill: func(x *call) error {
 			x.report.Category = protocol.Category(category)
-			return oneOf(categories, category, "--category %s: it is one of "+list(categories), "unknown where none fits")
+			return oneOf(categories, category, "--category %s: it is one of "+joinNames(categories), "unknown where none fits")
 		},
 	})
 }
@@ -140,12 +140,12 @@ func (a *app) taskComplete() *cobra.Command {
 			if gate.timeout <= 0 {
 				return usageError("--gate-timeout %s: say how long the gate may run, for example 10m", gate.timeout)
 			}
-			id, err := a.aboutTask(x.disk, x.args)
+			id, err := a.taskArg(x.disk, x.args)
 			if err != nil {
 				return err
 			}
 			if x.Flags().Changed("result") {
-				text, err := a.text(result)
+				text, err := a.readText(result)
 				if err != nil {
 					return err
 				}

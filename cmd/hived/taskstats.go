@@ -17,7 +17,7 @@ func (a *app) taskDiagram() *cobra.Command {
 	return &cobra.Command{
 		Use:   "diagram",
 		Short: "Prints the states of a task and what leads from one to another, as a Mermaid diagram",
-		Args:  takes(0, 0),
+		Args:  argCount(0, 0),
 		RunE: func(*cobra.Command, []string) error {
 			diagram := struct {
 				Diagram string `json:"diagram"`
@@ -32,7 +32,7 @@ func (a *app) taskStats() *cobra.Command {
 		Use:   "stats",
 		Short: "Sums up: tasks by state, time in each, retries, recoveries, refusals",
 		Long:  "Sums up all that the log has on tasks: how many are in each state, how long tasks were there, what happened how often,\nthe share of executions that were retries, how long it took until a task went on that could not, and what was refused.",
-		Args:  takes(0, 0),
+		Args:  argCount(0, 0),
 		RunE: a.withHive(func(_ *cobra.Command, _ []string, disk *durable.Disk) error {
 			state, _, _, err := audit.Folded(disk)
 			if err != nil {
@@ -59,7 +59,7 @@ func showStats(p *printer, r task.Report) {
 	counts(p, "REFUSED", r.Rejected)
 }
 
-// counts prints how often each came, where any did.
+// counts prints how often each key occurred, if any did.
 func counts[K ~string](p *printer, title string, of map[K]uint64) {
 	if len(of) == 0 {
 		return

@@ -18,7 +18,7 @@ type tortureFlags struct {
 	minutes float64
 	dir     string
 	seed    uint64
-	hostile map[string]*bool // by the names of those who do harm
+	hostile map[string]*bool // by the names of the hostile parties
 }
 
 func (a *app) tortureCommand() *cobra.Command {
@@ -28,7 +28,7 @@ func (a *app) tortureCommand() *cobra.Command {
 		Short: "Kills daemons and damages copies of a hive, and proves that nothing was lost",
 		Long: "Starts daemons on hives of its own, kills them at random while agents go on, damages copies, and holds what the agents\nknow against the log, the files and git. With --hive it works on copies of that hive, whose daemon must not run;\n" +
 			"HIVE_DIR and the directory that you are in mean nothing here. Exit status 6 says that something was lost, doubled or not noticed.",
-		Args: takes(0, 0),
+		Args: argCount(0, 0),
 		RunE: func(c *cobra.Command, _ []string) error { return a.torture(c, f) },
 	}
 	flags := c.Flags()
@@ -37,7 +37,7 @@ func (a *app) tortureCommand() *cobra.Command {
 	flags.Uint64Var(&f.seed, "seed", 1, "what is random begins with this `number`")
 	f.hostile = map[string]*bool{}
 	for _, h := range torture.Hostiles() {
-		f.hostile[h.Name] = flags.Bool(h.Name, false, strings.ReplaceAll(h.What, "`", "")) // pflag takes what is quoted for the name of a value
+		f.hostile[h.Name] = flags.Bool(h.Name, false, strings.ReplaceAll(h.What, "`", "")) // pflag takes a quoted word as the name of the value
 	}
 	return c
 }
@@ -58,12 +58,12 @@ func (a *app) torture(c *cobra.Command, f tortureFlags) error {
 		}
 	}
 	if a.hive != "" {
-		if o.Hive, err = a.quietHive(); err != nil {
+		if o.Hive, err = a.stoppedHive(); err != nil {
 			return err
 		}
 	}
 	begin := time.Now()
-	bar := a.watch()
+	bar := a.progressBar()
 	o.Tell = func(doing string, r torture.Report) {
 		gone := time.Since(begin)
 		bar.Tell(bench.Progress{Row: doing, Doing: fmt.Sprintf("%d crashes, %d checks", r.Crashes, r.Checks), Share: gone.Seconds() / o.For.Seconds(), Left: o.For - gone})
@@ -84,12 +84,12 @@ func (a *app) torture(c *cobra.Command, f tortureFlags) error {
 	}); err != nil || r.OK() {
 		return err
 	}
-	return exitWith(protocol.ExitGap, "torture found %s; the hives are in %s", number(len(r.Problems), "problem"), r.Kept)
+	return exitWith(protocol.ExitGap, "torture found %s; the hives are in %s", plural(len(r.Problems), "problem"), r.Kept)
 }
 
-// quietHive gives the directory of a hive that no daemon changes: a copy that is
-// made while files move is a copy of no moment.
-func (a *app) quietHive() (string, error) {
+// stoppedHive returns the directory of a hive that no daemon runs in: a copy that
+// is made while files move is not the hive at any one moment.
+func (a *app) stoppedHive() (string, error) {
 	disk, err := a.openAt("")
 	if err != nil {
 		return "", err
@@ -100,7 +100,7 @@ func (a *app) quietHive() (string, error) {
 		return "", err
 	}
 	if held {
-		return "", &holder{fmt.Sprintf("copy %s: the daemon with process id %d runs; stop it with `hived down`, the copies are made in a moment", disk.Path("."), pid)}
+		return "", &lockHeldError{fmt.Sprintf("copy %s: the daemon with process id %d runs; stop it with `hived down`, the copies are made in a moment", disk.Path("."), pid)}
 	}
 	return disk.Path("."), nil
 }

@@ -21,7 +21,7 @@ func (a *app) traceCommand() *cobra.Command {
 		Use:   "trace ID|CONVERSATION|TASK",
 		Short: "Shows the life of a message, of a thread or of a task",
 		Long:  "Shows the life of a message, or of all messages of a thread: when it was accepted, to whom it was delivered,\nwhen it was handled, what answered it, why it was dropped, in which commit it stands. Of a task: all that happened\nto it, and what was refused. The beginning of an id is enough where only one message or task has it, of a task the end too.",
-		Args:  takes(1, 1),
+		Args:  argCount(1, 1),
 		RunE: a.withHive(func(c *cobra.Command, args []string, disk *durable.Disk) error {
 			t, err := traceOf(c.Context(), disk, args[0])
 			if err != nil {
@@ -31,7 +31,7 @@ func (a *app) traceCommand() *cobra.Command {
 			if err != nil {
 				a.note("the commits are missing: %s", protocol.Visible(err.Error()))
 			}
-			stands(t, of)
+			setCommits(t, of)
 			switch {
 			case diagram && t.Task != nil:
 				a.out.lines("", mermaid.States(t.Task))
@@ -44,7 +44,7 @@ func (a *app) traceCommand() *cobra.Command {
 			}
 			return a.answer(t.Thread.Roots, func(p *printer) {
 				for _, m := range t.Thread.Roots {
-					a.tree(p, m, "", "")
+					a.printTree(p, m, "", "")
 				}
 			})
 		}),
@@ -53,9 +53,9 @@ func (a *app) traceCommand() *cobra.Command {
 	return c
 }
 
-// traceOf finds the message, conversation or task of that name, in two readings
-// of the log: one to know which it is, one to collect its events. Memory goes by
-// the thread, not by the log.
+// traceOf finds the message, conversation or task of that name. It reads the log
+// twice, first to find out what the name is, then to collect its events, so that
+// memory is bounded by the thread and not by the log.
 func traceOf(ctx context.Context, disk durable.FS, name string) (*view.Trace, error) {
 	everything := eventlog.Read(disk, eventlog.Position{})
 	target, err := view.Find(ctx, everything, name)
@@ -71,7 +71,7 @@ func traceOf(ctx context.Context, disk durable.FS, name string) (*view.Trace, er
 	return t, view.Wait(ctx, everything, f)
 }
 
-// seqsOf lists the events whose commits are to be shown, in the order of the log.
+// seqsOf lists the events whose commits are shown, in the order of the log.
 func seqsOf(t *view.Trace) []protocol.Seq {
 	var list []protocol.Seq
 	if t.Task != nil {
@@ -86,8 +86,8 @@ func seqsOf(t *view.Trace) []protocol.Seq {
 	return list
 }
 
-// stands takes the commits in.
-func stands(t *view.Trace, of map[protocol.Seq]string) {
+// setCommits fills in the commits of a trace's events.
+func setCommits(t *view.Trace, of map[protocol.Seq]string) {
 	if t.Task != nil {
 		for i := range t.Task.Events {
 			t.Task.Events[i].Commit = of[t.Task.Events[i].Seq]
@@ -99,14 +99,14 @@ func stands(t *view.Trace, of map[protocol.Seq]string) {
 	}
 }
 
-// tree prints a message and, below it, what became of it and what answered.
-func (a *app) tree(p *printer, m *view.ThreadMessage, first, rest string) {
-	title := fmt.Sprintf("%s → %s: %s", m.From, list(m.To), m.Act)
+// printTree prints a message and, below it, what became of it and its replies.
+func (a *app) printTree(p *printer, m *view.ThreadMessage, first, rest string) {
+	title := fmt.Sprintf("%s → %s: %s", m.From, joinNames(m.To), m.Act)
 	if m.Subject != "" {
 		title += " " + protocol.Quote(m.Subject)
 	}
 	p.line("%s%s", first, a.style.paint(bold, title))
-	lines := a.stations(m)
+	lines := a.messageLines(m)
 	for i, line := range lines {
 		branch := "├ "
 		if i == len(lines)-1 && len(m.Replies) == 0 {
@@ -116,20 +116,22 @@ func (a *app) tree(p *printer, m *view.ThreadMessage, first, rest string) {
 	}
 	for i, r := range m.Replies {
 		if i == len(m.Replies)-1 {
-			a.tree(p, r, rest+"└─ ", rest+"   ")
+			a.printTree(p, r, rest+"└─ ", rest+"   ")
 		} else {
-			a.tree(p, r, rest+"├─ ", rest+"│  ")
+			a.printTree(p, r, rest+"├─ ", rest+"│  ")
 		}
 	}
 }
 
-// stations are the lines of what became of a message.
-func (a *app) stations(m *view.ThreadMessage) []string {
-	when := func(at view.Moment) string { return a.style.paint(dim, fmt.Sprintf("%s  %6d", clock(at.At), at.Seq)) }
+// messageLines returns the lines that say what became of a message.
+func (a *app) messageLines(m *view.ThreadMessage) []string {
+	when := func(at view.Moment) string {
+		return a.style.paint(dim, fmt.Sprintf("%s  %6d", timeText(at.At), at.Seq))
+	}
 	accepted := view.Moment{Seq: m.Seq, At: m.At}
 	lines := []string{fmt.Sprintf("%s  accepted as %s, %d hops", when(accepted), m.ID, m.Hops) + inCommit(m.Commit)}
 	if len(m.Kept) > 0 {
-		lines = append(lines, fmt.Sprintf("%s  kept for %s: the conversation was stopped", when(accepted), list(m.Kept)))
+		lines = append(lines, fmt.Sprintf("%s  kept for %s: the conversation was stopped", when(accepted), joinNames(m.Kept)))
 	}
 	for _, d := range m.Delivered {
 		at := accepted
@@ -142,11 +144,11 @@ func (a *app) stations(m *view.ThreadMessage) []string {
 		}
 		lines = append(lines, line)
 		for _, h := range d.Handled {
-			lines = append(lines, fmt.Sprintf("%s  %s", when(h.Moment), how(d.To, h.How)))
+			lines = append(lines, fmt.Sprintf("%s  %s", when(h.Moment), handledText(d.To, h.How)))
 		}
 	}
 	for _, d := range m.Dropped {
-		lines = append(lines, fmt.Sprintf("%s  %s", when(d.Moment), a.style.paint(red, fmt.Sprintf("not delivered to %s: %s", list(d.To), d.Reason))+": "+protocol.Visible(d.Detail)))
+		lines = append(lines, fmt.Sprintf("%s  %s", when(d.Moment), a.style.paint(red, fmt.Sprintf("not delivered to %s: %s", joinNames(d.To), d.Reason))+": "+protocol.Visible(d.Detail)))
 	}
 	for _, again := range m.Again {
 		lines = append(lines, when(again)+"  sent again, and not delivered again")
@@ -154,7 +156,7 @@ func (a *app) stations(m *view.ThreadMessage) []string {
 	return lines
 }
 
-func how(who protocol.AgentID, h protocol.How) string {
+func handledText(who protocol.AgentID, h protocol.How) string {
 	switch h {
 	case protocol.HowDone:
 		return "handled by " + string(who)

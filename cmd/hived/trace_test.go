@@ -36,7 +36,7 @@ func TestTraceTree(t *testing.T) {
 	a := &app{}
 	p := &printer{w: &b}
 	for _, m := range thread().Roots {
-		a.tree(p, m, "", "")
+		a.printTree(p, m, "", "")
 	}
 	want := `alice → bob: request "a;b\x1b"
 ├ 2026-11-21 09:00:00.000       1  accepted as m1, 0 hops

@@ -15,13 +15,13 @@ func (a *app) showTaskLife(t *view.Task) error {
 			if i == len(t.Events)-1 {
 				branch = "└ "
 			}
-			p.line("%s%s  %s", branch, a.style.paint(dim, fmt.Sprintf("%s  %6d", clock(e.At), e.Seq)), a.taskStation(e))
+			p.line("%s%s  %s", branch, a.style.paint(dim, fmt.Sprintf("%s  %6d", timeText(e.At), e.Seq)), a.taskLine(e))
 		}
 	})
 }
 
-// taskStation is the line of one thing that happened to a task.
-func (a *app) taskStation(e view.TaskMoment) string {
+// taskLine returns the line of one event of a task.
+func (a *app) taskLine(e view.TaskMoment) string {
 	line := protocol.Visible(protocol.Fit(e.Event, 40)) + " by " + protocol.Visible(string(e.By))
 	switch {
 	case e.Code != "":
@@ -33,7 +33,7 @@ func (a *app) taskStation(e view.TaskMoment) string {
 	}
 	line += ofEpoch(e.Epoch)
 	if len(e.Agents) > 0 {
-		line += ", to " + list(e.Agents)
+		line += ", to " + joinNames(e.Agents)
 	}
 	if e.Note != "" {
 		line += ", " + protocol.Quote(e.Note)

@@ -27,7 +27,7 @@ func (a *app) upCommand() *cobra.Command {
 		Use:   "up [DIR]",
 		Short: "Runs the daemon in the foreground",
 		Long:  "Runs the daemon in the foreground until SIGTERM or SIGINT, which end it in good order; a second one ends it at once.\nWith --once it works until nothing is left to do, commits and exits. What it says goes to standard error.",
-		Args:  takes(0, 1),
+		Args:  argCount(0, 1),
 		RunE: func(c *cobra.Command, args []string) error {
 			dir := ""
 			if len(args) > 0 {
@@ -48,7 +48,7 @@ type upOptions struct {
 	pprof         string // address; empty: no profiles
 }
 
-// level is how much the daemon says of itself.
+// level returns the log level that the flags ask for.
 func (o upOptions) level() slog.Level {
 	if o.verbose {
 		return slog.LevelDebug
@@ -87,21 +87,22 @@ func (a *app) up(ctx context.Context, dir string, o upOptions) error {
 	}
 	r, err := router.New(disk, router.Config{Settings: values, Log: log, Version: version(), Once: o.once, Headroom: headroom(), Mkdir: users.Mkdir(ctx, disk, log)})
 	if err != nil {
-		return noRoom(locked(err))
+		return explainFullDisk(explainLock(err))
 	}
 	if o.once {
-		return noRoom(r.Run(ctx))
+		return explainFullDisk(r.Run(ctx))
 	}
 	log.InfoContext(ctx, "hived runs", slog.String("hive", disk.Path(".")), slog.Int("pid", os.Getpid()), slog.String("version", version()))
 	if err := r.Run(ctx); err != nil {
-		return noRoom(err)
+		return explainFullDisk(err)
 	}
 	log.InfoContext(ctx, "hived stopped")
 	return nil
 }
 
-// locked says what to do about another daemon.
-func locked(err error) error {
+// explainLock turns the error of a hive that another daemon holds into one that
+// says what to do.
+func explainLock(err error) error {
 	l, ok := errors.AsType[*durable.LockedError](err)
 	if !ok {
 		return err
@@ -110,26 +111,26 @@ func locked(err error) error {
 	if l.PID > 0 {
 		who = fmt.Sprintf("the daemon with process id %d", l.PID)
 	}
-	return &holder{who + " holds this hive; stop it with `hived down`"}
+	return &lockHeldError{who + " holds this hive; stop it with `hived down`"}
 }
 
-// noRoom says what to do about a full disk.
-func noRoom(err error) error {
+// explainFullDisk adds to the error of a full disk what to do.
+func explainFullDisk(err error) error {
 	if errors.Is(err, syscall.ENOSPC) {
 		return fmt.Errorf("%w; make room and start again: nothing is lost", err)
 	}
 	return err
 }
 
-// holder says who holds a hive.
-type holder struct{ text string }
+// lockHeldError says who holds the lock of a hive. It is [durable.ErrLocked].
+type lockHeldError struct{ text string }
 
-func (h *holder) Error() string { return h.text }
+func (h *lockHeldError) Error() string { return h.text }
 
-func (h *holder) Is(target error) bool { return target == durable.ErrLocked }
+func (h *lockHeldError) Is(target error) bool { return target == durable.ErrLocked }
 
-// logger writes what a daemon says of itself: for eyes on a terminal, as JSON
-// where that was asked for, else as text.
+// logger returns the daemon's logger, which writes to standard error: JSON where
+// --json asks for it, coloured text on a terminal, else plain text.
 func (a *app) logger(level slog.Level) *slog.Logger {
 	switch {
 	case a.json:
@@ -145,7 +146,7 @@ func (a *app) downCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "down",
 		Short: "Asks the running daemon to stop, and waits for it",
-		Args:  takes(0, 0),
+		Args:  argCount(0, 0),
 		RunE: a.withHive(func(c *cobra.Command, _ []string, disk *durable.Disk) error {
 			pid, runs, err := hive.Daemon(disk)
 			if err != nil {
@@ -176,7 +177,8 @@ func (a *app) downCommand() *cobra.Command {
 	return c
 }
 
-// headroom is for those who did not say by GOGC what they want.
+// headroom returns the router's default headroom of memory, or 0 where GOGC says
+// how often to collect.
 func headroom() int64 {
 	if os.Getenv("GOGC") != "" {
 		return 0

@@ -17,7 +17,7 @@ func (a *app) verifyCommand() *cobra.Command {
 		Use:   "verify",
 		Short: "Holds the log, the files and git against each other, and proves that nothing is missing",
 		Long:  "Runs every check there is: the log's chain, the conservation of messages, the files and the git history against the log.\nIt changes nothing and may run beside the daemon. Exit status 6 says that a check found a gap.",
-		Args:  takes(0, 0),
+		Args:  argCount(0, 0),
 		RunE: a.withHive(func(c *cobra.Command, _ []string, disk *durable.Disk) error {
 			return a.verify(c.Context(), disk)
 		}),
@@ -29,13 +29,13 @@ func (a *app) verify(ctx context.Context, disk *durable.Disk) error {
 	if err != nil {
 		return err
 	}
-	if err := a.answer(r, func(p *printer) { a.report(p, r) }); err != nil || r.OK() {
+	if err := a.answer(r, func(p *printer) { a.showReport(p, r) }); err != nil || r.OK() {
 		return err
 	}
-	return exitWith(protocol.ExitGap, "verify found %s; `hived repair` mends what can be mended", number(len(r.Findings), "fault"))
+	return exitWith(protocol.ExitGap, "verify found %s; `hived repair` mends what can be mended", plural(len(r.Findings), "fault"))
 }
 
-// settings gives the hive's settings, or the defaults where they cannot be
+// settings returns the hive's settings, or the defaults where they cannot be
 // read: a check must not depend on them.
 func (a *app) settings(disk durable.FS) protocol.Settings {
 	s, err := hive.Settings(disk)
@@ -46,12 +46,12 @@ func (a *app) settings(disk durable.FS) protocol.Settings {
 	return s
 }
 
-func (a *app) report(p *printer, r audit.Report) {
+func (a *app) showReport(p *printer, r audit.Report) {
 	for _, f := range r.Findings {
-		p.line("%s", a.finding(f))
+		p.line("%s", a.findingLine(f))
 	}
 	for _, f := range r.Notes {
-		p.line("%s", a.finding(f))
+		p.line("%s", a.findingLine(f))
 	}
 	p.line("log      event %d, sum %s", r.Seq, r.Sum)
 	p.line("git      through event %d, %d commits", r.GitSeq, r.Commits)
@@ -62,8 +62,8 @@ func (a *app) report(p *printer, r audit.Report) {
 	}
 }
 
-// finding writes what was found, its level first.
-func (a *app) finding(f audit.Finding) string {
+// findingLine formats a finding, its level first.
+func (a *app) findingLine(f audit.Finding) string {
 	colour := dim
 	switch f.Level {
 	case protocol.LevelOK:
@@ -77,8 +77,8 @@ func (a *app) finding(f audit.Finding) string {
 	return a.style.paint(colour, fmt.Sprintf("%-8s", f.Level)) + " " + f.String()
 }
 
-// number writes a count with its noun.
-func number(n int, noun string) string {
+// plural formats a count with its noun.
+func plural(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun
 	}

@@ -16,7 +16,8 @@ import (
 // release is set by the linker in released binaries.
 var release string
 
-// version is the release, else what the Go toolchain knows of the build.
+// version returns the release, else the version that the Go toolchain put into the
+// build.
 func version() string {
 	if release != "" {
 		return release
@@ -31,7 +32,7 @@ func (a *app) versionCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
 		Short: "Prints the version",
-		Args:  takes(0, 0),
+		Args:  argCount(0, 0),
 		RunE: func(*cobra.Command, []string) error {
 			out := struct {
 				Version   string `json:"version"`
@@ -50,7 +51,7 @@ func (a *app) manCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "man DIR",
 		Short: "Writes the man pages into a directory",
-		Args:  takes(1, 1),
+		Args:  argCount(1, 1),
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := os.MkdirAll(args[0], 0o755); err != nil { //nolint:gosec // manual pages are for everybody
 				return fmt.Errorf("write the man pages: %w", err)
