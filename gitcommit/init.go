@@ -223,20 +223,16 @@ func readMarker(disk durable.FS) (marker, error) {
 // decides whether hived can write such a repository at all.
 func parseMarker(config string) (marker, error) {
 	var m marker
-	section := ""
-	for line := range strings.SplitSeq(config, "\n") {
-		line = strings.TrimSpace(line)
-		if name, ok := strings.CutPrefix(line, "["); ok {
-			name, _, _ = strings.Cut(name, "]")
-			section = strings.ToLower(strings.TrimSpace(name))
+	settings := parseConfig(config)
+	last := make(map[string]int)
+	for i, s := range settings {
+		last[s.name] = i
+	}
+	for i, s := range settings {
+		if last[s.name] != i {
 			continue
 		}
-		key, value, _ := strings.Cut(line, "=")
-		value = strings.TrimSpace(value)
-		if plain, err := strconv.Unquote(value); err == nil {
-			value = plain
-		}
-		if err := m.set(section+"."+strings.ToLower(strings.TrimSpace(key)), value); err != nil {
+		if err := m.set(s); err != nil {
 			return marker{}, err
 		}
 	}
@@ -252,28 +248,27 @@ func parseMarker(config string) (marker, error) {
 }
 
 // set takes one setting in.
-func (m *marker) set(key, value string) error {
-	switch key {
+func (m *marker) set(s setting) error {
+	switch s.name {
 	case "hived.format":
 		m.format = -1 // made by a hived, but by which
-		if n, err := strconv.Atoi(value); err == nil && n > 0 {
+		if n, err := strconv.Atoi(s.value); err == nil && n > 0 {
 			m.format = n
 		}
 	case "hived.branch":
-		m.branch = value
+		m.branch = s.value
 	case "hived.onto":
-		id, err := parseRef([]byte(value))
+		id, err := parseRef([]byte(s.value))
 		if err != nil {
 			return fmt.Errorf("read .git/config: hived.onto: %w", err)
 		}
 		m.onto = id
 	case "extensions.objectformat", "extensions.refstorage":
-		if v := strings.ToLower(value); v != "sha1" && v != "files" {
-			return fmt.Errorf("%w: %s is %s", ErrUnsupported, key, protocol.Quote(value))
+		if v := strings.ToLower(s.value); v != "sha1" && v != "files" {
+			return fmt.Errorf("%w: %s is %s", ErrUnsupported, s.name, protocol.Quote(s.value))
 		}
 	case "core.bare":
-		switch strings.ToLower(value) {
-		case "true", "yes", "on", "1":
+		if s.isTrue() {
 			return fmt.Errorf("%w: it is bare", ErrUnsupported)
 		}
 	}
