@@ -11,7 +11,7 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// Deleted lists the messages that an agent deleted since a time and that were
+// Deleted lists the messages that an agent has deleted since a time and that were
 // not delivered again, in the order of acceptance.
 func Deleted(disk durable.FS, id protocol.AgentID, since time.Time) ([]protocol.Seq, error) {
 	gone := map[protocol.Seq]bool{}

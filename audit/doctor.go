@@ -20,9 +20,9 @@ import (
 
 var zeroTime time.Time
 
-// Doctor looks at the machine and, where disk is a hive, at the hive, for what
-// is wrong or soon will be. It is quick: what takes reading everything is
-// [Verify]'s. It changes nothing and may be called beside the daemon.
+// Doctor checks the machine and, where disk is a hive, the hive, for what is wrong
+// or soon will be. It is quick: what takes reading everything is left to [Verify].
+// It changes nothing and may be called beside the daemon.
 func Doctor(ctx context.Context, disk *durable.Disk) []Finding {
 	return newDoctor(disk).examine(ctx)
 }
@@ -33,16 +33,16 @@ func newDoctor(disk *durable.Disk) *doctor {
 
 func (d *doctor) examine(ctx context.Context) []Finding {
 	disk := d.disk
-	m := lookAtMachine(disk.Path("."))
+	m := inspectMachine(disk.Path("."))
 	m.agents = len(agentIDs(disk))
 	d.list = m.findings()
 	if _, err := disk.Lstat(protocol.PathAgents); err != nil {
 		return append(d.list, found(protocol.CodeNotAHive, disk.Path("."), "there is no agents/ here: only the machine was looked at"))
 	}
-	if d.stranger() {
+	if d.cannotLookIn() {
 		return append(d.list, found(protocol.CodeOtherUser, disk.Path("."), "the hive belongs to another user, and each agent has one of its own: only the machine was looked at"))
 	}
-	for _, check := range []func(){d.settings, d.daemon, d.rights, d.agents, d.outboxes, d.log, d.segments, d.clock, d.git, d.above, d.temps} {
+	for _, check := range []func(){d.settings, d.daemon, d.rights, d.agents, d.outboxes, d.log, d.segments, d.clock, d.git, d.outerRepository, d.tempFiles} {
 		if ctx.Err() != nil {
 			break
 		}
@@ -57,14 +57,14 @@ type doctor struct {
 	list    []Finding
 	running bool
 	last    time.Time // of the log's last event
-	euid    int       // of who asks; -1 where there is no such thing
+	euid    int       // of the caller; -1 where the platform has none
 	account func(protocol.AgentID) (users.ID, error)
 	group   users.Finder
 }
 
 func (d *doctor) add(f Finding) { d.list = append(d.list, f) }
 
-func (d *doctor) fine(code protocol.Code, where, format string, args ...any) {
+func (d *doctor) addOK(code protocol.Code, where, format string, args ...any) {
 	d.add(Finding{Code: code, Level: protocol.LevelOK, Where: where, Text: fmt.Sprintf(format, args...)})
 }
 
@@ -74,10 +74,10 @@ func (d *doctor) settings() {
 		return
 	}
 	if idle := hive.IdleKeys(d.disk); len(idle) > 0 {
-		d.fine(protocol.CodeSettings, protocol.PathSettings, "in order, but %s", strings.Join(idle, "; "))
+		d.addOK(protocol.CodeSettings, protocol.PathSettings, "in order, but %s", strings.Join(idle, "; "))
 		return
 	}
-	d.fine(protocol.CodeSettings, protocol.PathSettings, "in order")
+	d.addOK(protocol.CodeSettings, protocol.PathSettings, "in order")
 }
 
 func (d *doctor) daemon() {
@@ -89,9 +89,9 @@ func (d *doctor) daemon() {
 		f.Level, f.Remedy = protocol.LevelFault, "look at the rights of "+protocol.PathScratch
 		d.add(f)
 	case held:
-		d.fine(protocol.CodeDaemon, protocol.LockFile, "process %d holds the hive", pid)
+		d.addOK(protocol.CodeDaemon, protocol.LockFile, "process %d holds the hive", pid)
 	default:
-		d.fine(protocol.CodeDaemon, protocol.LockFile, "no daemon runs; the lock is free, whatever the file says")
+		d.addOK(protocol.CodeDaemon, protocol.LockFile, "no daemon runs; the lock is free, whatever the file says")
 	}
 }
 
@@ -106,13 +106,13 @@ func (d *doctor) agents() {
 		d.add(found(protocol.CodeBadAgentDir, protocol.PathAgents+"/"+protocol.SafeName(x.Name), "it is no agent: %s", x.Why))
 	}
 	for _, id := range agentIDs(d.disk) {
-		for _, dir := range boxesOf(id) {
+		for _, dir := range agentDirs(id) {
 			info, err := d.disk.Lstat(dir)
 			switch {
 			case errors.Is(err, fs.ErrNotExist):
 				d.add(found(protocol.CodeDirectoryMissing, dir, "it is not there"))
 			case err == nil && !info.Mode.IsDir():
-				f := found(protocol.CodeBadAgentDir, dir, "a %s stands where a directory belongs", kindOf(info.Mode))
+				f := found(protocol.CodeBadAgentDir, dir, "a %s stands where a directory belongs", modeText(info.Mode))
 				f.Remedy = "move it away; hived makes the directory"
 				d.add(f)
 			}
@@ -120,7 +120,7 @@ func (d *doctor) agents() {
 	}
 }
 
-func kindOf(m fs.FileMode) string {
+func modeText(m fs.FileMode) string {
 	switch {
 	case m.IsRegular():
 		return "file"
@@ -130,7 +130,7 @@ func kindOf(m fs.FileMode) string {
 	return "device, socket or FIFO"
 }
 
-// outboxes counts what waits, and what will never be sent.
+// outboxes counts the messages that wait, and the strays that are never sent.
 func (d *doctor) outboxes() {
 	for _, id := range agentIDs(d.disk) {
 		if n := mailbox.Pending(d.disk, id); n > 0 {
@@ -138,7 +138,7 @@ func (d *doctor) outboxes() {
 		}
 		list, err := d.disk.ReadDir(protocol.OutboxDir(id))
 		if err != nil {
-			continue // told of before
+			continue // reported with the agents
 		}
 		var strays []string
 		for _, e := range list {
@@ -152,8 +152,8 @@ func (d *doctor) outboxes() {
 	}
 }
 
-// stray knows what in an outbox is not a message and not on its way to be one
-// (spec §1).
+// stray reports whether an entry of an outbox is neither a message nor one that is
+// still being written (spec §1).
 func stray(e durable.Entry) bool {
 	name := e.Name
 	if strings.HasPrefix(name, ".") || strings.HasSuffix(name, ".tmp") || strings.HasSuffix(name, "~") {
@@ -162,10 +162,10 @@ func stray(e durable.Entry) bool {
 	return !protocol.IsMessageName(name) || !e.Type.IsRegular()
 }
 
-// clockSlack is what clocks may differ by.
+// clockSlack is how far clocks may differ without a finding.
 const clockSlack = time.Minute
 
-// clock compares the clock with what it said before.
+// clock checks that the clock is not behind the log or the files.
 func (d *doctor) clock() {
 	if d.last.Sub(d.now) > clockSlack {
 		d.add(found(protocol.CodeClockBehindLog, protocol.PathLog, "its last event was at %s, the clock says %s", protocol.Stamp(d.last), protocol.Stamp(d.now)))
@@ -180,14 +180,14 @@ func (d *doctor) clock() {
 		d.add(found(protocol.CodeClockBehindFiles, late[0], "%d directories were changed in the future: %s", len(late), few(late)))
 	}
 	if d.last.Sub(d.now) <= clockSlack && len(late) == 0 {
-		d.fine(protocol.CodeClockBehindLog, "", "the clock is not behind the log or the files")
+		d.addOK(protocol.CodeClockBehindLog, "", "the clock is not behind the log or the files")
 	}
 }
 
-// above looks for a repository that the hive lies in.
-func (d *doctor) above() {
+// outerRepository looks for a git repository that the hive is inside of.
+func (d *doctor) outerRepository() {
 	for dir := filepath.Dir(d.disk.Path(".")); ; dir = filepath.Dir(dir) {
-		if _, err := os.Lstat(filepath.Join(dir, dirGit)); err == nil {
+		if _, err := os.Lstat(filepath.Join(dir, pathGit)); err == nil {
 			d.add(found(protocol.CodeNestedRepository, dir, "the hive lies inside another git repository"))
 			return
 		}
@@ -197,11 +197,10 @@ func (d *doctor) above() {
 	}
 }
 
-func (d *doctor) temps() {
+func (d *doctor) tempFiles() {
 	list := leftovers(d.disk)
 	if d.running {
-		// The daemon's own are on their way to be something else.
-		list = nil
+		list = nil // they may be the daemon's, which is about to rename them
 	}
 	if len(list) > 0 {
 		d.add(found(protocol.CodeLeftoverFiles, path.Dir(list[0]), "%d temporary files of a hived that crashed: %s", len(list), few(list)))

@@ -14,10 +14,10 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// git looks at the repository without reading its objects.
+// git checks the repository without reading its objects.
 func (d *doctor) git() {
-	if _, err := d.disk.Lstat(dirGit); errors.Is(err, fs.ErrNotExist) {
-		d.add(found(protocol.CodeGitMissing, dirGit, "there is no git repository"))
+	if _, err := d.disk.Lstat(pathGit); errors.Is(err, fs.ErrNotExist) {
+		d.add(found(protocol.CodeGitMissing, pathGit, "there is no git repository"))
 		return
 	}
 	look, err := gitcommit.Look(d.disk)
@@ -26,71 +26,70 @@ func (d *doctor) git() {
 		return
 	}
 	before := len(d.list)
-	d.gitCondition(look)
+	d.gitHead(look)
 	for _, l := range gitLocks(d.disk) {
 		if d.now.Sub(l.since) < lockAge {
-			continue // somebody is at work
+			continue // its owner is probably at work
 		}
 		d.add(found(protocol.CodeGitLocked, l.name, "it is there since %s, for %s", l.since.UTC().Format(time.RFC3339), d.now.Sub(l.since).Round(time.Second)))
 	}
 	if why := indexFault(d.disk); why != "" {
-		d.add(found(protocol.CodeGitIndex, fileIndex, "%s", why))
+		d.add(found(protocol.CodeGitIndex, pathIndex, "%s", why))
 	}
-	for _, p := range planted(d.disk) {
+	for _, p := range gitPrograms(d.disk) {
 		d.add(found(protocol.CodeGitRunsPrograms, p.where, "%s", p.what))
 	}
 	if len(d.list) == before {
-		d.fine(protocol.CodeGitHead, dirGit, "on %s, nothing is in progress and nothing is locked", look.Branch)
+		d.addOK(protocol.CodeGitHead, pathGit, "on %s, nothing is in progress and nothing is locked", look.Branch)
 	}
 }
 
-// foreignGit leaves out what `hived init` could do with such a repository: in a
-// hive it refuses.
+// foreignGit returns the finding of a repository that is not hived's, without the
+// error's hint at `hived init`, which a hive refuses.
 func foreignGit(err error) Finding {
 	text, _, _ := strings.Cut(err.Error(), "; `hived init")
-	return found(protocol.CodeGitForeign, dirGit, "%s", text)
+	return found(protocol.CodeGitForeign, pathGit, "%s", text)
 }
 
-// repairIt is for a HEAD that nobody can read: hived writes it again.
-const repairIt = "`hived repair` mends it, while no daemon runs"
+// repairRemedy is the remedy for a HEAD that cannot be read.
+const repairRemedy = "`hived repair` mends it, while no daemon runs"
 
-func (d *doctor) gitCondition(look gitcommit.Condition) {
+func (d *doctor) gitHead(look gitcommit.Condition) {
 	switch {
 	case look.Err != nil:
-		f := found(protocol.CodeGitHead, dirGit, "%v", look.Err)
-		f.Level, f.Remedy = protocol.LevelFault, repairIt
+		f := found(protocol.CodeGitHead, pathGit, "%v", look.Err)
+		f.Level, f.Remedy = protocol.LevelFault, repairRemedy
 		d.add(f)
 	case look.Operation != "":
-		d.add(found(protocol.CodeGitBusy, dirGit, "%s", look))
+		d.add(found(protocol.CodeGitBusy, pathGit, "%s", look))
 	case look.Head != look.Branch:
 		look.IndexLocked = time.Time{}
-		d.add(found(protocol.CodeGitHead, fileHead, "%s", look))
+		d.add(found(protocol.CodeGitHead, pathHead, "%s", look))
 	case look.Tip.IsZero():
-		f := found(protocol.CodeGitHead, dirGit, "branch %s has no commit", look.Branch)
+		f := found(protocol.CodeGitHead, pathGit, "branch %s has no commit", look.Branch)
 		f.Remedy = "`hived up` commits what the log has"
 		d.add(f)
 	}
 }
 
-const fileIndex = dirGit + "/index"
+const pathIndex = pathGit + "/index"
 
-// gitLock is a lock that some git command, or hived, holds or left.
+// gitLock is a lock that a git command, or hived, holds or left behind.
 type gitLock struct {
 	name  string
 	since time.Time
 }
 
-// lockAge is how long git and hived hold their locks at most, when all is well.
+// lockAge is the longest that git and hived hold their locks when all is well.
 const lockAge = 2 * time.Second
 
-// gitLocks lists the locks of the index, of HEAD, of the config and of the
-// branches.
+// gitLocks lists the locks of the index, HEAD, the config and the branches.
 func gitLocks(disk durable.FS) []gitLock {
 	var out []gitLock
-	for _, dir := range []string{dirGit, dirGit + "/refs/heads"} {
+	for _, dir := range []string{pathGit, pathGit + "/refs/heads"} {
 		list, err := disk.ReadDir(dir)
 		if err != nil {
-			continue // told of elsewhere
+			continue // reported elsewhere
 		}
 		for _, e := range list {
 			if !strings.HasSuffix(e.Name, ".lock") {
@@ -105,15 +104,15 @@ func gitLocks(disk durable.FS) []gitLock {
 	return out
 }
 
-// indexFault tells whether git can read its index: its head, and the sum at its
-// end. No index is none that is wrong.
+// indexFault returns what is wrong with the head of git's index or the sum at its
+// end, or nothing. A missing index is not wrong.
 func indexFault(disk durable.FS) string {
-	data, _, err := durable.ReadFile(disk, fileIndex, 1<<30)
+	data, _, err := durable.ReadFile(disk, pathIndex, 1<<30)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return ""
 	case err != nil:
-		return reason(err)
+		return errorText(err)
 	case len(data) < 32 || !bytes.HasPrefix(data, []byte("DIRC")):
 		return "it is not an index of git's"
 	}
@@ -124,23 +123,24 @@ func indexFault(disk durable.FS) string {
 	return ""
 }
 
-// program is something that git would run, or read, on a person's behalf.
-type program struct{ where, what string }
+// gitProgram is a hook, or a setting, that makes git run or read something on a
+// person's behalf.
+type gitProgram struct{ where, what string }
 
-// planted lists the hooks and the settings that make git run programs. hived
-// runs no git, and so none of them.
-func planted(disk durable.FS) []program {
-	var out []program
-	hooks := dirGit + "/hooks"
+// gitPrograms lists the hooks and settings that make git run programs. hived runs
+// no git, and so none of them.
+func gitPrograms(disk durable.FS) []gitProgram {
+	var out []gitProgram
+	hooks := pathGit + "/hooks"
 	list, err := disk.ReadDir(hooks)
 	if err == nil {
 		for _, e := range list {
 			if !strings.HasSuffix(e.Name, ".sample") && !strings.HasPrefix(e.Name, ".") {
-				out = append(out, program{path.Join(hooks, e.Name), "git runs it as a hook"})
+				out = append(out, gitProgram{path.Join(hooks, e.Name), "git runs it as a hook"})
 			}
 		}
 	}
-	const config = dirGit + "/config"
+	const config = pathGit + "/config"
 	data, _, err := durable.ReadFile(disk, config, 1<<20)
 	if err != nil {
 		return out
@@ -155,16 +155,16 @@ func planted(disk durable.FS) []program {
 		}
 		key, value, _ := strings.Cut(line, "=")
 		key, value = section+"."+strings.ToLower(strings.TrimSpace(key)), strings.TrimSpace(value)
-		if runs(key, value) {
-			out = append(out, program{config, "it sets " + key})
+		if namesProgram(key, value) {
+			out = append(out, gitProgram{config, "it sets " + key})
 		}
 	}
 	return out
 }
 
-// runs tells whether a setting of git names a program, or another file that
-// could.
-func runs(key, value string) bool {
+// namesProgram reports whether a setting of git names a program, or another file
+// that could name one.
+func namesProgram(key, value string) bool {
 	switch key {
 	case "core.fsmonitor":
 		return !strings.EqualFold(value, "false")

@@ -11,10 +11,10 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// tailBytes is how much of the end of a file of the log is read first.
+// tailBytes is how much of the end of a segment is read first.
 const tailBytes = 64 << 10
 
-// log looks at the end of the open segment.
+// log checks the end of the open segment.
 func (d *doctor) log() {
 	ev, torn, err := lastEvent(d.disk, protocol.PathLog)
 	switch {
@@ -30,7 +30,7 @@ func (d *doctor) log() {
 		d.add(found(protocol.CodeLogTorn, protocol.PathLog, "it ends with %d bytes that are no whole line", torn))
 		return
 	}
-	d.fine(protocol.CodeLogDamaged, protocol.PathLog, "it ends with event %d; `hived verify` reads all of it", ev.Seq)
+	d.addOK(protocol.CodeLogDamaged, protocol.PathLog, "it ends with event %d; `hived verify` reads all of it", ev.Seq)
 }
 
 // segments looks for gaps between the sealed segments, by their names and last
@@ -67,8 +67,8 @@ func (d *doctor) segments() {
 	}
 }
 
-// lastEvent reads the last whole line of a file of the log, and how many bytes
-// stand behind it.
+// lastEvent reads the last whole line of a segment, and returns how many bytes
+// follow it.
 func lastEvent(disk durable.FS, name string) (ev protocol.Event, torn int64, err error) {
 	f, err := disk.Open(name)
 	if err != nil {
@@ -100,7 +100,7 @@ func lastEvent(disk durable.FS, name string) (ev protocol.Event, torn int64, err
 
 var errNoLine = errors.New("there is none")
 
-// firstEvent reads the first line of a file of the log.
+// firstEvent reads the first line of a segment.
 func firstEvent(disk durable.FS, name string) (protocol.Event, error) {
 	f, err := disk.Open(name)
 	if err != nil {

@@ -12,44 +12,45 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// rights looks at who may read and write what: by the table of package users
-// where each agent has a user, else by what one user needs for himself.
+// rights checks who may read and write what: against the table of package users
+// where each agent has a user, else against what a single user needs.
 func (d *doctor) rights() {
 	before := len(d.list)
 	for _, dir := range hiveDirs(d.disk) {
 		info, err := d.disk.Lstat(dir)
 		if err != nil || !info.Mode.IsDir() {
-			continue // told of with the agents
+			continue // reported with the agents
 		}
 		if perm := info.Mode.Perm(); perm&ownerDir != ownerDir || !canWrite(d.disk.Path(dir)) {
 			d.add(found(protocol.CodeNotWritable, dir, "its mode is %04o and hived may not write there", perm))
 		}
 	}
 	if users.Marked(d.disk) {
-		d.perUser()
+		d.rightsPerUser()
 	} else {
-		d.oneUser()
+		d.rightsOneUser()
 	}
 	if len(d.list) == before {
-		d.fine(protocol.CodeNotWritable, "", "every directory of the hive can be written by its owner, and by nobody else")
+		d.addOK(protocol.CodeNotWritable, "", "every directory of the hive can be written by its owner, and by nobody else")
 	}
 }
 
-// stranger tells whether who asks sees nothing of a hive with users.
-func (d *doctor) stranger() bool {
+// cannotLookIn reports whether the caller may see nothing of a hive in which each
+// agent has a user.
+func (d *doctor) cannotLookIn() bool {
 	owner, err := users.Owner(d.disk)
 	return err == nil && users.Marked(d.disk) && d.euid > 0 && d.euid != int(owner.UID)
 }
 
-// perUser holds every path of the table against the disk (spec §1.7).
-func (d *doctor) perUser() {
+// rightsPerUser compares every path of the table with the disk (spec §1.7).
+func (d *doctor) rightsPerUser() {
 	owner, err := users.Owner(d.disk)
 	if err != nil {
-		return // told of before
+		return // reported before
 	}
 	ids, err := users.Agents(d.disk)
 	if err != nil {
-		return // told of with the agents
+		return // reported with the agents
 	}
 	who := make(map[protocol.AgentID]users.ID, len(ids))
 	for _, id := range ids {
@@ -59,19 +60,19 @@ func (d *doctor) perUser() {
 		}
 		if who[id], err = d.account(id); err != nil {
 			d.add(found(protocol.CodeUserMissing, protocol.AgentDir(id), "%v", err))
-			who[id] = owner // then nobody else may look in
+			who[id] = owner // until it has a user, only the owner may look in
 		}
 	}
 	list, more := users.Few(users.Differences(d.disk, users.Rights(owner, d.commonGroup(who, owner), who)))
 	for _, x := range list {
-		d.add(differs(x, more[x.In]))
+		d.add(rightsFinding(x, more[x.In]))
 	}
 	if err := users.Reach(d.disk.Path(".")); err != nil {
 		d.add(found(protocol.CodeNotReached, d.disk.Path("."), "%v", err))
 	}
 }
 
-func differs(x users.Difference, more int) Finding {
+func rightsFinding(x users.Difference, more int) Finding {
 	f := found(protocol.CodeRightsDiffer, x.Path, "it belongs to user %d and group %d with mode %s, and should to %d and %d with %s: %s",
 		x.Have.UID, x.Have.GID, users.Octal(x.Have.Rights().Mode), x.UID, x.GID, users.Octal(x.Mode), x.Why)
 	if more > 0 {
@@ -80,8 +81,8 @@ func differs(x users.Difference, more int) Finding {
 	return f
 }
 
-// commonGroup finds the group of all agents, and holds who is in it against who has
-// a user.
+// commonGroup returns the group of all agents, and compares its members with the
+// agents' users.
 func (d *doctor) commonGroup(who map[protocol.AgentID]users.ID, owner users.ID) int64 {
 	all, gid, err := users.Common(d.disk, owner, d.group)
 	if err != nil {
@@ -95,7 +96,7 @@ func (d *doctor) commonGroup(who map[protocol.AgentID]users.ID, owner users.ID) 
 	var names []string
 	for id, user := range who {
 		if user == owner {
-			continue // it has none, and was told of
+			continue // the agent has no user, which was reported
 		}
 		if name, err := users.AccountName(id); err == nil {
 			names = append(names, name)
@@ -111,25 +112,26 @@ func (d *doctor) commonGroup(who map[protocol.AgentID]users.ID, owner users.ID) 
 	return gid
 }
 
-// oneUser looks at what others than the one user may do.
-func (d *doctor) oneUser() {
+// rightsOneUser checks what users other than the owner may do.
+func (d *doctor) rightsOneUser() {
 	root, err := d.disk.Lstat(".")
 	if err != nil {
-		return // told of before
+		return // reported before
 	}
 	for _, p := range hivePaths(d.disk) {
 		if info, err := d.disk.Lstat(p); err == nil && info.Mode&fs.ModeSymlink == 0 {
-			d.list = append(d.list, othersMay(p, info, root)...)
+			d.list = append(d.list, writableByOthers(p, info, root)...)
 		}
 	}
 	if reachable(d.disk.Path(".")) {
-		d.list = append(d.list, othersRead(d.disk.Path("."), root, openSecrets(d.disk))...)
+		d.list = append(d.list, readableByOthers(d.disk.Path("."), root, openSecrets(d.disk))...)
 	}
 }
 
-// othersRead says what every user of the machine can read of a hive that he gets
-// as far as. secrets are files below it that he can read if it lets him pass.
-func othersRead(dir string, root durable.Info, secrets []string) (list []Finding) {
+// readableByOthers returns what every user of the machine can read in a hive that
+// he can reach. The secrets are files below it that he can read where its mode lets
+// him pass.
+func readableByOthers(dir string, root durable.Info, secrets []string) (list []Finding) {
 	perm := root.Mode.Perm()
 	if perm&0o005 == 0o005 {
 		list = append(list, found(protocol.CodeOthersRead, dir, "every user of this machine can read the messages in it: its mode is %04o", perm))
@@ -140,11 +142,11 @@ func othersRead(dir string, root durable.Info, secrets []string) (list []Finding
 	return list
 }
 
-// othersMay says what is wrong with the rights of one path in a hive of one
-// user. What belongs to another is left out of what a group may do: there the
-// owner is what has to be put right. A group that has its user's number is that
-// user's own, as many systems give one to each.
-func othersMay(p string, info, root durable.Info) (list []Finding) {
+// writableByOthers returns what is wrong with the rights of one path in a hive of
+// one user. Where a path belongs to another user, that is the finding, and not
+// what its group may do. A group with the number of its user is that user's own, as
+// on the many systems that give each user one.
+func writableByOthers(p string, info, root durable.Info) (list []Finding) {
 	perm := info.Mode.Perm()
 	if perm&0o002 != 0 && info.Mode&fs.ModeSticky == 0 {
 		list = append(list, found(protocol.CodeWorldWritable, p, "its mode is %04o", perm))
@@ -158,13 +160,13 @@ func othersMay(p string, info, root durable.Info) (list []Finding) {
 	return list
 }
 
-// hivePaths lists what decides who says what in a hive: its directories, and the
-// files that hived believes or tells agents to believe.
+// hivePaths lists the paths that must be safe from other users: the directories of
+// the hive, and the files that hived trusts or tells agents to trust.
 func hivePaths(disk durable.FS) []string {
-	return append(hiveDirs(disk), dirGit, dirGit+"/config", protocol.PathSettings, protocol.PathLog, protocol.PathRegistry, protocol.PathProtocol)
+	return append(hiveDirs(disk), pathGit, pathGit+"/config", protocol.PathSettings, protocol.PathLog, protocol.PathRegistry, protocol.PathProtocol)
 }
 
-// reachable tells whether any user gets as far as a directory.
+// reachable reports whether every user can reach a directory.
 func reachable(dir string) bool {
 	for at := filepath.Dir(dir); ; at = filepath.Dir(at) {
 		if info, err := os.Stat(at); err != nil || info.Mode()&0o001 == 0 {
@@ -186,7 +188,7 @@ func openSecrets(disk durable.FS) (list []string) {
 		}
 		entries, err := disk.ReadDir(protocol.AgentDir(id))
 		if err != nil {
-			continue // told of with the agents
+			continue // reported with the agents
 		}
 		for _, e := range entries {
 			p := protocol.AgentDir(id) + "/" + e.Name

@@ -12,33 +12,34 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// effect is what follows from one event by itself. It is worked out on all
-// cores while the log is read.
+// effect is what follows from one event alone, without the state. It is computed
+// on all cores while the log is read.
 type effect struct {
 	changes []protocol.Change // with git ids, without bytes
 	err     error             // why there are none
-	differs bool              // of a message: its bytes are not what the log gives as delivered
-	human   bool              // of a message: the sender asked for a person
+	differs bool              // the message's bytes are not those that the log gives as delivered
+	human   bool              // the message's sender asked for a person
 }
 
-// named is the work of who needs no more than git ids. What a message delivers
-// has its id in the event.
-func named(ev protocol.Event) any {
+// changesOf is the [eventlog.Work] that finds the changes of an event with their
+// git ids. A message's event has the id of what it delivers, so it is not rendered.
+func changesOf(ev protocol.Event) any {
 	x := &effect{}
 	if e, ok := ev.Body.(*protocol.MessageEvent); ok && !e.Blob.IsZero() {
 		x.changes = ledger.MessageChanges(e, nil)
 	} else {
 		x.changes, x.err = ledger.Changes(ev)
 	}
-	x.name()
+	x.setIDs()
 	return x
 }
 
-// examined is the work of a check: [named], and messages are made again.
-func examined(ev protocol.Event) any {
+// checkedChangesOf is the work of a check: [changesOf], but messages are rendered
+// again and compared with the event.
+func checkedChangesOf(ev protocol.Event) any {
 	e, ok := ev.Body.(*protocol.MessageEvent)
 	if !ok {
-		return named(ev)
+		return changesOf(ev)
 	}
 	data, err := ledger.Delivered(ev, e)
 	if err != nil {
@@ -49,14 +50,14 @@ func examined(ev protocol.Event) any {
 		m, err := protocol.DecodeMessage([]byte(e.Raw))
 		x.human = err == nil && m.NeedsHuman
 	}
-	x.name()
+	x.setIDs()
 	return x
 }
 
-// name puts ids into the place of bytes.
-func (x *effect) name() { nameAll(x.changes) }
+// setIDs replaces the bytes of changes by their git ids.
+func (x *effect) setIDs() { setIDs(x.changes) }
 
-func nameAll(list []protocol.Change) []protocol.Change {
+func setIDs(list []protocol.Change) []protocol.Change {
 	for i := range list {
 		c := &list[i]
 		if c.Op == protocol.Put && c.Blob.IsZero() {
@@ -67,7 +68,7 @@ func nameAll(list []protocol.Change) []protocol.Change {
 	return list
 }
 
-// effects gives the events after a position with what work found.
+// effects returns the events after a position, each with its [effect].
 func effects(disk durable.FS, after eventlog.Position, work eventlog.Work) iter.Seq2[eventlog.Record, error] {
 	return func(yield func(eventlog.Record, error) bool) {
 		for rec, err := range eventlog.Map(disk, after, work) {
@@ -86,22 +87,22 @@ func effects(disk durable.FS, after eventlog.Position, work eventlog.Work) iter.
 }
 
 func effectOf(rec eventlog.Record) *effect {
-	x, _ := rec.Value.(*effect) // all work here gives one
+	x, _ := rec.Value.(*effect) // all work in this package returns one
 	return x
 }
 
-// history gives all events as git needs them.
+// history returns all events as package gitcommit needs them.
 func history(disk durable.FS) iter.Seq2[gitcommit.Event, error] {
 	return func(yield func(gitcommit.Event, error) bool) {
-		views := ledger.NewViews(ledger.New(windows))
-		for rec, err := range effects(disk, eventlog.Position{}, named) {
+		views := ledger.NewViews(ledger.New(checkMemory))
+		for rec, err := range effects(disk, eventlog.Position{}, changesOf) {
 			if err != nil {
 				yield(gitcommit.Event{}, err)
 				return
 			}
 			views.Fold(rec.Event)
 			ev := gitEvent(rec)
-			ev.Views = func() []protocol.Change { return nameAll(views.Take()) }
+			ev.Views = func() []protocol.Change { return setIDs(views.Take()) }
 			if !yield(ev, nil) {
 				return
 			}
@@ -113,6 +114,6 @@ func gitEvent(rec eventlog.Record) gitcommit.Event {
 	return gitcommit.Event{Seq: rec.Event.Seq, Sum: rec.Sum.String(), Changes: effectOf(rec).changes}
 }
 
-// noSegment stands for the ids of sealed segments in a tree of which nobody asks
-// for them: their content is the log's own business.
+// noSegment returns no id for a sealed segment, for trees in which nobody looks one
+// up: the check of the log covers their content.
 func noSegment(string) (protocol.Blob, error) { return protocol.Blob{}, nil }

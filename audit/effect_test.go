@@ -25,7 +25,7 @@ func TestEffectsAgree(t *testing.T) {
 				c.Blob, c.Data = protocol.BlobOf(c.Data), nil
 			}
 		}
-		for name, work := range map[string]eventlog.Work{"named": named, "examined": examined} {
+		for name, work := range map[string]eventlog.Work{"named": changesOf, "examined": checkedChangesOf} {
 			rec.Value = work(rec.Event)
 			x := effectOf(rec)
 			if diff := cmp.Diff(want, x.changes); diff != "" || x.err != nil || x.differs {
@@ -59,7 +59,7 @@ func TestExaminedMessages(t *testing.T) {
 		if data, err := ledger.Delivered(ev, e); err == nil && !tt.differs {
 			e.Blob, e.Size = protocol.BlobOf(data), len(data)
 		}
-		x := effectOf(eventlog.Record{Value: examined(ev)})
+		x := effectOf(eventlog.Record{Value: checkedChangesOf(ev)})
 		if x.human != tt.human || x.differs != tt.differs || (x.err != nil) != tt.bad {
 			t.Errorf("%s: %+v", tt.raw, x)
 		}

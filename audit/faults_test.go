@@ -187,7 +187,7 @@ var faults = []fault{
 		h.write("agents/bob/outbox/later.json", `{"to":"alice","body":"x"}`)
 	}},
 	{code: protocol.CodeMoreFindings, by: byVerify, how: "there are more than 200 findings of one kind", prints: "1 more of version-not-logged are not listed", repair: ignores, make: func(h *testHive) {
-		for i := range mostOfOne + 1 {
+		for i := range maxPerCode + 1 {
 			h.write(fmt.Sprintf("agents/bob/note-%03d.md", i), "x")
 		}
 	}},
@@ -268,16 +268,16 @@ var faults = []fault{
 		h.must(os.Chmod(h.path("agents/bob/outbox"), 0o777))
 	}},
 	{code: protocol.CodeGroupWritable, by: byRights, how: "a group that is more than one user can write an outbox", prints: "its mode is 0775, and its group is 100", repair: ignores, look: func() []Finding {
-		return othersMay("agents/bob/outbox", durable.Info{Mode: fs.ModeDir | 0o775, UID: 1000, GID: 100}, durable.Info{UID: 1000})
+		return writableByOthers("agents/bob/outbox", durable.Info{Mode: fs.ModeDir | 0o775, UID: 1000, GID: 100}, durable.Info{UID: 1000})
 	}},
 	{code: protocol.CodeOwnerDiffers, by: byRights, how: "an outbox belongs to another user than the hive does, which nobody set up", prints: "it belongs to user 1001, and the hive to user 1000", repair: ignores, look: func() []Finding {
-		return othersMay("agents/bob/outbox", durable.Info{Mode: fs.ModeDir | 0o755, UID: 1001}, durable.Info{UID: 1000})
+		return writableByOthers("agents/bob/outbox", durable.Info{Mode: fs.ModeDir | 0o755, UID: 1001}, durable.Info{UID: 1000})
 	}},
 	{code: protocol.CodeOthersRead, by: byRights, how: "the hive can be read by all users, and the directories above it let them pass", prints: "every user of this machine can read the messages in it: its mode is 0755", repair: ignores, look: func() []Finding {
-		return othersRead("/srv/hive", durable.Info{Mode: fs.ModeDir | 0o755}, nil)
+		return readableByOthers("/srv/hive", durable.Info{Mode: fs.ModeDir | 0o755}, nil)
 	}},
 	{code: protocol.CodeOpenSecret, by: byRights, how: "the same, and dot-files of an agent's own can be read by all", prints: "every user of this machine can read 1 files of a kind in which programs keep secrets: agents/bob/.env", repair: ignores, look: func() []Finding {
-		return othersRead("/srv/hive", durable.Info{Mode: fs.ModeDir | 0o711}, []string{"agents/bob/.env"})
+		return readableByOthers("/srv/hive", durable.Info{Mode: fs.ModeDir | 0o711}, []string{"agents/bob/.env"})
 	}},
 	{code: protocol.CodeUserMissing, by: byDoctor, how: "each agent has a user, and one joined that has none", prints: "agent bob has no Unix user…", repair: ignores, make: func(h *testHive) {
 		h.write(users.Marker, "")
@@ -342,13 +342,13 @@ var faults = []fault{
 		h.write(".git/index", "nothing")
 	}},
 	{code: protocol.CodeGitIndex, by: byVerify, how: "one byte of .git/index is changed", prints: "git's index cannot be read: not a valid index: its checksum is wrong", repair: mends, make: func(h *testHive) {
-		h.flip(fileIndex, len(h.read(fileIndex))/2+3)
+		h.flip(pathIndex, len(h.read(pathIndex))/2+3)
 	}},
 	{code: protocol.CodeGitIndexBehind, by: byVerify, how: "a crash comes between a commit and the index, or somebody stages what hived owns", prints: "1 of hived's paths are not in it as in the last commit", repair: mends, make: func(h *testHive) {
 		h.git("rm", "-q", "--cached", "agents/alice/identity.md")
 	}},
 	{code: protocol.CodeGitIndexBehind, by: byVerify, how: ".git/index is deleted", prints: "it is not there", repair: mends, make: func(h *testHive) {
-		h.remove(fileIndex)
+		h.remove(pathIndex)
 	}},
 	{code: protocol.CodeGitRunsPrograms, by: byDoctor, how: "somebody plants a hook, core.fsmonitor, core.hooksPath or a filter", prints: "git runs it as a hook", repair: ignores, make: func(h *testHive) {
 		h.write(".git/hooks/post-commit", "#!/bin/sh\n")

@@ -12,21 +12,21 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// files holds the files of a hive against the state that the log gives.
+// files compares the files of a hive with the state that follows from the log.
 type files struct {
 	disk    durable.FS
 	fold    *fold
 	running bool // a daemon holds the hive
 }
 
-// place is where a versioned path lies.
+// place is the location of a versioned path.
 type place struct {
 	agent protocol.AgentID
 	box   box
 	name  string
 }
 
-// box is the kind of a place. What differs in it means something else in each.
+// box is the kind of a place, which decides what a difference there means.
 type box int
 
 const (
@@ -70,22 +70,21 @@ func placeOf(p string) place {
 	return at
 }
 
-// largest is what is read of a file at most, in bytes: hived writes nothing
-// that is larger.
-const largest = 64 << 20
+// maxFile is the largest file that is read, in bytes: hived writes none larger.
+const maxFile = 64 << 20
 
-// sight is what stands under a name.
-type sight int
+// match is how a file compares with what it should be.
+type match int
 
 const (
-	absent sight = iota
+	absent match = iota
 	same
 	other
 )
 
-// look compares a file with a git id.
-func (f *files) look(p string, want protocol.Blob) (sight, string, error) {
-	data, _, err := durable.ReadFile(f.disk, p, largest)
+// compareFile compares a file with a git id. Where it differs, the text says how.
+func (f *files) compareFile(p string, want protocol.Blob) (match, string, error) {
+	data, _, err := durable.ReadFile(f.disk, p, maxFile)
 	switch {
 	case err == nil && protocol.BlobOf(data) == want:
 		return same, "", nil
@@ -94,20 +93,20 @@ func (f *files) look(p string, want protocol.Blob) (sight, string, error) {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR):
 		return absent, "", nil
 	case errors.Is(err, durable.ErrTooLarge), errors.Is(err, durable.ErrLink), errors.Is(err, durable.ErrNotRegular), errors.Is(err, fs.ErrPermission):
-		return other, reason(err), nil
+		return other, errorText(err), nil
 	}
 	return absent, "", err
 }
 
-// reason is what an error of the disk says without the name.
-func reason(err error) string {
+// errorText returns the text of an error of the disk, without the file's name.
+func errorText(err error) string {
 	if at, ok := errors.AsType[*fs.PathError](err); ok {
 		return at.Err.Error()
 	}
 	return err.Error()
 }
 
-// check tells what is wrong with one path; nil where it is as it should be.
+// check returns what is wrong with one path, or nil.
 func (f *files) check(p string) (*Finding, error) {
 	want, expected, err := f.fold.tree.Lookup(p)
 	if err != nil {
@@ -118,19 +117,19 @@ func (f *files) check(p string) (*Finding, error) {
 		return f.unexpected(p, at)
 	}
 	if at.box == boxLog {
-		return nil, nil //nolint:nilnil // nothing is wrong: the check of the log reads it
+		return nil, nil //nolint:nilnil // the check of the log covers it
 	}
-	is, why, err := f.look(p, want)
+	is, why, err := f.compareFile(p, want)
 	if err != nil || is == same {
 		return nil, err
 	}
-	seq, id := f.letter(p, at)
+	seq, id := f.deliveryAt(p, at)
 	found := f.differs(p, at, is, why, want).about(seq, id)
 	return &found, nil
 }
 
-// letter gives the message that stands at a place of an inbox.
-func (f *files) letter(p string, at place) (protocol.Seq, protocol.MessageID) {
+// deliveryAt returns the message that belongs at a place in an inbox or its archive.
+func (f *files) deliveryAt(p string, at place) (protocol.Seq, protocol.MessageID) {
 	if at.box != boxInbox && at.box != boxDone {
 		return 0, ""
 	}
@@ -138,8 +137,8 @@ func (f *files) letter(p string, at place) (protocol.Seq, protocol.MessageID) {
 	return l.Of, l.ID
 }
 
-// differs says what it means that a file is missing or has other bytes.
-func (f *files) differs(p string, at place, is sight, why string, want protocol.Blob) Finding {
+// differs returns the finding of a file that is missing or has other bytes.
+func (f *files) differs(p string, at place, is match, why string, want protocol.Blob) Finding {
 	switch {
 	case at.box == boxOwn && is == other:
 		return found(protocol.CodeNewVersion, p, "it was changed since its last version")
@@ -154,8 +153,8 @@ func (f *files) differs(p string, at place, is sight, why string, want protocol.
 	case is == other:
 		return found(protocol.CodeFileAltered, p, "%s", why)
 	case at.box == boxInbox:
-		return f.gone(p, at, want)
-	case at.box == boxDone && f.there(protocol.InboxDir(at.agent)+"/"+at.name):
+		return f.missingFromInbox(p, at, want)
+	case at.box == boxDone && f.exists(protocol.InboxDir(at.agent)+"/"+at.name):
 		return found(protocol.CodeReopened, p, "it was moved back to the inbox")
 	case at.box == boxDone, at.box == boxSent:
 		return found(protocol.CodeTakenAway, p, "somebody took it away; log and git have it")
@@ -163,25 +162,26 @@ func (f *files) differs(p string, at place, is sight, why string, want protocol.
 	return found(protocol.CodeFileMissing, p, "it is not there")
 }
 
-func (f *files) there(p string) bool {
+func (f *files) exists(p string) bool {
 	_, err := f.disk.Lstat(p)
 	return err == nil
 }
 
-// gone says what became of an unread message that is not in its inbox.
-func (f *files) gone(p string, at place, want protocol.Blob) Finding {
-	seq, _ := f.letter(p, at)
+// missingFromInbox returns the finding of an unread message that is not in its
+// inbox.
+func (f *files) missingFromInbox(p string, at place, want protocol.Blob) Finding {
+	seq, _ := f.deliveryAt(p, at)
 	done := protocol.DoneDir(at.agent) + "/" + at.name
-	is, why, _ := f.look(done, want) // what cannot be read counts as gone
+	is, why, _ := f.compareFile(done, want) // what cannot be read counts as gone
 	switch {
 	case is == same:
 		return found(protocol.CodeHandledSoon, p, "it was moved to .done")
 	case is == other:
 		return found(protocol.CodeFileAltered, done, "%s", why)
 	case seq > f.fold.state.Settled:
-		// A daemon that runs may not have come to it yet, however long it is waited for.
+		// A running daemon may not have placed it yet, however long one waits.
 		return found(protocol.CodeAgainSoon, p, "it is not there, nor in .done; it was delivered after the last settled mark")
-	case f.unsettled(at.agent):
+	case f.massDeletionOpen(at.agent):
 		x := found(protocol.CodeMassDeletion, p, "it vanished with many others, and nobody has said whether %s deleted it", at.agent)
 		x.Remedy = strings.ReplaceAll(x.Remedy, "ID", string(at.agent))
 		return x
@@ -191,16 +191,16 @@ func (f *files) gone(p string, at place, want protocol.Blob) Finding {
 	return found(protocol.CodeGoneSoon, p, "it was deleted")
 }
 
-// unsettled tells whether so many messages vanished from an inbox at once that
-// hived does not believe their agent deleted them, and waits for a person.
-func (f *files) unsettled(id protocol.AgentID) bool {
+// massDeletionOpen reports whether so many messages vanished from an inbox at once
+// that hived does not believe that the agent deleted them, and waits for a person.
+func (f *files) massDeletionOpen(id protocol.AgentID) bool {
 	a := f.fold.state.Agents[id]
 	return a != nil && a.Missing > 0 && !a.Believed
 }
 
-// unexpected judges a path that the log gives nothing for.
+// unexpected returns the finding of a path at which the log has nothing, or nil.
 func (f *files) unexpected(p string, at place) (*Finding, error) {
-	if !f.there(p) {
+	if !f.exists(p) {
 		return nil, nil //nolint:nilnil // nothing is wrong
 	}
 	one := found(protocol.CodeNewVersion, p, "it is new")

@@ -12,43 +12,43 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// windows bound what a check keeps of ids and conversations: it decides
-// nothing, so what is long ago does not matter.
-var windows = protocol.RememberSettings{IDs: 1 << 16, Conversations: 1 << 10}
+// checkMemory bounds how many ids and conversations a check remembers: it decides
+// nothing, so it needs no old ones.
+var checkMemory = protocol.RememberSettings{IDs: 1 << 16, Conversations: 1 << 10}
 
-// fold is what the log says, kept while it is read. Its memory is bounded by
-// what is alive: the files that should be there and the unread messages.
+// fold is the state that the log amounts to, kept while it is read. Its memory is
+// bounded by what is alive: the files that should exist and the unread messages.
 type fold struct {
 	pos    eventlog.Position
 	state  *ledger.State
 	tree   *gitcommit.Tree // what the versioned files should be
-	views  *ledger.Views   // which are not in the tree yet
+	views  *ledger.Views   // those that are not in the tree yet
 	open   map[protocol.Seq]*account
 	wholes *ledger.Wholes
-	wrong  func(Finding)
+	report func(Finding)
 }
 
 func newFold(disk durable.FS, wrong func(Finding)) *fold {
-	state := ledger.New(windows)
-	return &fold{state: state, tree: gitcommit.NewTree(), views: ledger.NewViews(state), open: map[protocol.Seq]*account{}, wholes: wholesOf(disk), wrong: wrong}
+	state := ledger.New(checkMemory)
+	return &fold{state: state, tree: gitcommit.NewTree(), views: ledger.NewViews(state), open: map[protocol.Seq]*account{}, wholes: newWholes(disk), report: wrong}
 }
 
-// account is one message of which it is not yet known what became of it for
-// everybody (spec §4.8).
+// account is a message that the log has not yet delivered or dropped for every
+// recipient (spec §4.8).
 type account struct {
 	id    protocol.MessageID
-	owed  map[protocol.Address]bool // by whom it is named, and who was neither given it nor dropped
-	group bool                      // it goes to a group too, and nobody has it yet
+	owed  map[protocol.Address]bool // named recipients for whom it was neither delivered nor dropped
+	group bool                      // it is also for a group, and nobody has it yet
 }
 
-// patience is after how many events a message must be accounted for. hived
-// writes its drops right behind it.
-const patience = 1 << 12
+// accountWithin is the number of events within which a message must be accounted
+// for. hived writes its drops right behind it.
+const accountWithin = 1 << 12
 
-// add folds one event, whose [effect] is at hand.
+// add folds one event, which carries its [effect].
 func (f *fold) add(rec eventlog.Record) error {
 	ev, x := rec.Event, effectOf(rec)
-	f.check(ev, x)
+	f.checkEvent(ev, x)
 	f.state.Apply(ev)
 	f.views.Note(ev)
 	f.pos = eventlog.Position{Seq: ev.Seq, Sum: rec.Sum}
@@ -56,18 +56,19 @@ func (f *fold) add(rec eventlog.Record) error {
 	return err
 }
 
-// render brings the views in the tree up to the last event, and gives them.
+// render brings the views in the tree up to the last event, and returns those that
+// changed.
 func (f *fold) render() []protocol.Change {
-	list := nameAll(f.views.Take())
+	list := setIDs(f.views.Take())
 	if _, err := f.tree.Apply(list, noSegment); err != nil {
 		panic(err) // it puts files of hived's own, whose directories are in memory
 	}
 	return list
 }
 
-// catchUp folds what the log holds by now.
+// catchUp folds what was appended to the log since.
 func (f *fold) catchUp(disk durable.FS) error {
-	for rec, err := range effects(disk, f.pos, examined) {
+	for rec, err := range effects(disk, f.pos, checkedChangesOf) {
 		if err == nil {
 			err = f.add(rec)
 		}
@@ -79,11 +80,11 @@ func (f *fold) catchUp(disk durable.FS) error {
 	return nil
 }
 
-// check holds an event against the state before it.
-func (f *fold) check(ev protocol.Event, x *effect) {
+// checkEvent checks an event against the state before it.
+func (f *fold) checkEvent(ev protocol.Event, x *effect) {
 	protocol.Handle[none](ev, checks{f, x})
-	if ev.Seq%patience == 0 {
-		f.settle(ev.Seq - patience/2)
+	if ev.Seq%accountWithin == 0 {
+		f.reportOpen(ev.Seq - accountWithin/2)
 	}
 }
 
@@ -98,7 +99,7 @@ type none = struct{}
 func (f checks) OnDuplicate(ev protocol.Event, e *protocol.DuplicateEvent) none {
 	of, _, known := f.state.Seen(e.Agent, e.ID)
 	if e.Of >= ev.Seq || known && of != e.Of {
-		f.wrong(found(protocol.CodeDuplicateOf, "", "the log says that the message repeats event %d, which did not accept it", e.Of).about(ev.Seq, e.ID))
+		f.report(found(protocol.CodeDuplicateOf, "", "the log says that the message repeats event %d, which did not accept it", e.Of).about(ev.Seq, e.ID))
 	}
 	return none{}
 }
@@ -110,17 +111,17 @@ func (checks) OnFile(protocol.Event, *protocol.FileEvent) none                 {
 func (checks) OnTaskRejected(protocol.Event, *protocol.TaskRejectedEvent) none { return none{} }
 func (checks) OnAlert(protocol.Event, *protocol.AlertEvent) none               { return none{} }
 
-// OnTask makes a checkpoint whole of which the event holds a patch, and holds it
-// against the id that the event gives it: files and history have that one.
+// OnTask restores the whole checkpoint where the event holds a patch, and compares
+// it with the id in the event, which files and history have.
 func (f checks) OnTask(ev protocol.Event, e *protocol.TaskEvent) none {
 	if e.Checkpoint == nil {
 		return none{}
 	}
-	// What is made whole here is not kept in the state, which has the event too.
+	// The state shares the event, so the whole checkpoint goes into a copy.
 	own, c := *e, *e.Checkpoint
 	own.Checkpoint, ev.Body = &c, &own
 	if err := f.wholes.Fill(ev); err != nil {
-		f.wrong(found(protocol.CodeCheckpointDiffers, "", "%v", err).about(ev.Seq, ""))
+		f.report(found(protocol.CodeCheckpointDiffers, "", "%v", err).about(ev.Seq, ""))
 		return none{}
 	}
 	if c.Patch == nil {
@@ -128,22 +129,22 @@ func (f checks) OnTask(ev protocol.Event, e *protocol.TaskEvent) none {
 	}
 	changes, err := ledger.Changes(ev)
 	if err != nil {
-		f.wrong(found(protocol.CodeCheckpointDiffers, "", "%v", err).about(ev.Seq, ""))
+		f.report(found(protocol.CodeCheckpointDiffers, "", "%v", err).about(ev.Seq, ""))
 		return none{}
 	}
 	for _, x := range changes {
 		if path.Base(x.Path) == protocol.TaskCheckpoint && protocol.BlobOf(x.Data) != c.Blob {
-			f.wrong(found(protocol.CodeCheckpointDiffers, "", "its patch does not give the checkpoint of task %s that it names", e.Task).about(ev.Seq, ""))
+			f.report(found(protocol.CodeCheckpointDiffers, "", "its patch does not give the checkpoint of task %s that it names", e.Task).about(ev.Seq, ""))
 		}
 	}
 	return none{}
 }
 
-// OnMessage opens the account of a message: every address must be delivered to
-// or dropped.
+// OnMessage opens the account of a message: the log must deliver or drop it for
+// every address.
 func (f checks) OnMessage(ev protocol.Event, e *protocol.MessageEvent) none {
 	if f.x.differs {
-		f.wrong(found(protocol.CodeMessageDiffers, "", "its bytes are not those that the log gives as delivered").about(ev.Seq, e.ID))
+		f.report(found(protocol.CodeMessageDiffers, "", "its bytes are not those that the log gives as delivered").about(ev.Seq, e.ID))
 	}
 	owed, group := f.owed(e, f.x)
 	got := e.Delivered
@@ -163,7 +164,8 @@ func (f checks) OnMessage(ev protocol.Event, e *protocol.MessageEvent) none {
 	return none{}
 }
 
-// owed gives whom a message's addresses mean, and whether a group is among them.
+// owed returns the recipients that a message's addresses name, and whether a group
+// is among them.
 func (f *fold) owed(e *protocol.MessageEvent, x *effect) (owed []protocol.Address, group bool) {
 	for _, to := range e.To {
 		_, role := to.Role()
@@ -197,16 +199,16 @@ func (f checks) OnDrop(_ protocol.Event, e *protocol.DropEvent) none {
 	return none{}
 }
 
-// OnDelivered holds the delivery of a message that was kept against what the log
-// keeps: it was kept for these, and has the bytes that it says.
+// OnDelivered checks the delivery of a message that was kept: it was kept for these
+// recipients, and its bytes are those that the event names.
 func (f checks) OnDelivered(ev protocol.Event, e *protocol.DeliveredEvent) none {
 	for _, id := range e.To {
 		if !f.state.Keeps(e.Of, e.Conversation, id) {
-			f.wrong(found(protocol.CodeNotConserved, "", "the log delivers it to %s, for whom it was not kept", id).about(ev.Seq, e.ID))
+			f.report(found(protocol.CodeNotConserved, "", "the log delivers it to %s, for whom it was not kept", id).about(ev.Seq, e.ID))
 		}
 	}
 	if data := e.Content.Bytes(); protocol.BlobOf(data) != e.Blob || len(data) != e.Size {
-		f.wrong(found(protocol.CodeMessageDiffers, "", "its bytes are not those that the log gives as delivered").about(ev.Seq, e.ID))
+		f.report(found(protocol.CodeMessageDiffers, "", "its bytes are not those that the log gives as delivered").about(ev.Seq, e.ID))
 	}
 	return none{}
 }
@@ -224,13 +226,13 @@ func (f checks) OnHandled(ev protocol.Event, e *protocol.HandledEvent) none {
 		}
 	}
 	if !known {
-		f.wrong(found(protocol.CodeHandledUnknown, protocol.InboxDir(e.Agent)+"/"+protocol.SafeName(e.File), "the log says %s, of a message that %s did not have", e.How, e.Agent).about(ev.Seq, e.ID))
+		f.report(found(protocol.CodeHandledUnknown, protocol.InboxDir(e.Agent)+"/"+protocol.SafeName(e.File), "the log says %s, of a message that %s did not have", e.How, e.Agent).about(ev.Seq, e.ID))
 	}
 	return none{}
 }
 
-// settle reports the messages up to an event that are still not accounted for.
-func (f *fold) settle(through protocol.Seq) {
+// reportOpen reports the messages up to an event that are not accounted for.
+func (f *fold) reportOpen(through protocol.Seq) {
 	for _, seq := range slices.Sorted(maps.Keys(f.open)) {
 		if seq > through {
 			break
@@ -241,17 +243,16 @@ func (f *fold) settle(through protocol.Seq) {
 		if a.group {
 			who = append(who, "a group")
 		}
-		f.wrong(found(protocol.CodeNotConserved, "", "the log neither delivered nor dropped it for %s", few(who)).about(seq, a.id))
+		f.report(found(protocol.CodeNotConserved, "", "the log neither delivered nor dropped it for %s", few(who)).about(seq, a.id))
 	}
 }
 
-// balance holds the counts of each agent against each other: delivered =
-// unread + handled (spec §4.8).
-func (f *fold) balance() {
+// checkCounts checks that for each agent delivered = unread + handled (spec §4.8).
+func (f *fold) checkCounts() {
 	for _, a := range f.state.Roster() {
 		unread := uint64(a.Inbox.Len()) //nolint:gosec // a length is not negative
 		if a.Delivered != unread+a.Handled {
-			f.wrong(found(protocol.CodeCountDiffers, protocol.InboxDir(a.ID), "%s was given %d messages, handled %d and has %d unread", a.ID, a.Delivered, a.Handled, unread))
+			f.report(found(protocol.CodeCountDiffers, protocol.InboxDir(a.ID), "%s was given %d messages, handled %d and has %d unread", a.ID, a.Delivered, a.Handled, unread))
 		}
 	}
 }

@@ -18,11 +18,11 @@ func FuzzGitFiles(f *testing.F) {
 	f.Add([]byte("DIRC\x00\x00\x00\x02\x00\x00\x00\x00" + string(make([]byte, 20))))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		disk := faultfs.New()
-		testenv.Must(t, disk.MkdirAll(dirGit+"/hooks", 0o755))
-		for _, name := range []string{dirGit + "/config", fileIndex} {
+		testenv.Must(t, disk.MkdirAll(pathGit+"/hooks", 0o755))
+		for _, name := range []string{pathGit + "/config", pathIndex} {
 			testenv.Must(t, durable.Publish(disk, name, data, 0o644, false))
 		}
-		for _, p := range planted(disk) {
+		for _, p := range gitPrograms(disk) {
 			if line := found(protocol.CodeGitRunsPrograms, p.where, "%s", p.what).String(); protocol.Visible(line) != line {
 				t.Errorf("it says %q", line)
 			}

@@ -7,8 +7,8 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// machine is what a hive needs of its machine. Numbers that the platform does
-// not tell are negative.
+// machine holds the limits of the machine that a hive depends on. A number that the
+// platform does not report is negative.
 type machine struct {
 	dir        string
 	git        string // the program; empty: there is none
@@ -21,7 +21,7 @@ type machine struct {
 	agents     int
 }
 
-// What is little.
+// Below these limits doctor warns.
 const (
 	watchesPerAgent = 3 // its directory, inbox and outbox
 	fewInstances    = 16
@@ -30,7 +30,7 @@ const (
 	fewInodes       = 10_000
 )
 
-// fileSystems says what it means to have a hive on some file systems.
+// fileSystems says what to expect of a hive on unusual file systems.
 var fileSystems = map[string]string{
 	"nfs":     "changes made on other machines give no events and locks may not hold between machines: run one hived, with a rescan of a few seconds",
 	"smb":     "changes made on other machines give no events and locks may not hold between machines: run one hived, with a rescan of a few seconds",
@@ -40,26 +40,27 @@ var fileSystems = map[string]string{
 	"overlay": "it may be gone with the container: put the hive on a volume",
 }
 
-// DiskFull tells whether the file system of a hive has no room left. Where the
-// platform does not tell, it has.
+// DiskFull reports whether the file system of a hive has no room left. Where the
+// platform does not report it, there is room.
 func DiskFull(disk *durable.Disk) bool {
 	m := unknownMachine(disk.Path("."))
 	m.measure()
 	return m.full()
 }
 
-// noBytes is too little for what hived writes at once, and for its status.
-const noBytes = 64 << 10
+// fullBelow is the number of free bytes below which a disk counts as full: too few
+// for one write of hived's, and for its status.
+const fullBelow = 64 << 10
 
 func (m *machine) full() bool {
-	return m.inodes == 0 || m.blockBytes >= 0 && m.blockBytes < noBytes
+	return m.inodes == 0 || m.blockBytes >= 0 && m.blockBytes < fullBelow
 }
 
 func unknownMachine(dir string) *machine {
 	return &machine{dir: dir, watches: -1, instances: -1, openFiles: -1, blockBytes: -1, inodes: -1}
 }
 
-func lookAtMachine(dir string) *machine {
+func inspectMachine(dir string) *machine {
 	m := unknownMachine(dir)
 	if p, err := exec.LookPath("git"); err == nil {
 		m.git = p
@@ -68,7 +69,7 @@ func lookAtMachine(dir string) *machine {
 	return m
 }
 
-// findings judges it.
+// findings returns a finding for each limit, good or bad.
 func (m *machine) findings() []Finding {
 	var list []Finding
 	say := func(bad bool, code protocol.Code, where, format string, args ...any) {
@@ -95,7 +96,7 @@ func (m *machine) findings() []Finding {
 	}
 	if m.fileSystem != "" {
 		meaning, special := fileSystems[m.fileSystem]
-		say(special, protocol.CodeFileSystem, m.dir, "%s%s", m.fileSystem, after(meaning))
+		say(special, protocol.CodeFileSystem, m.dir, "%s%s", m.fileSystem, withMeaning(meaning))
 	}
 	if m.blockBytes >= 0 {
 		say(m.blockBytes < fewBytes, protocol.CodeDiskSpace, m.dir, "%d MiB are free", m.blockBytes>>20)
@@ -106,7 +107,7 @@ func (m *machine) findings() []Finding {
 	return list
 }
 
-func after(meaning string) string {
+func withMeaning(meaning string) string {
 	if meaning == "" {
 		return ""
 	}

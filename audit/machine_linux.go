@@ -9,10 +9,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// measure asks the kernel.
+// measure reads the limits from the kernel.
 func (m *machine) measure() {
-	m.watches = number("/proc/sys/fs/inotify/max_user_watches")
-	m.instances = number("/proc/sys/fs/inotify/max_user_instances")
+	m.watches = readNumber("/proc/sys/fs/inotify/max_user_watches")
+	m.instances = readNumber("/proc/sys/fs/inotify/max_user_instances")
 	var limit unix.Rlimit
 	if unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) == nil {
 		m.openFiles = clamp(limit.Cur)
@@ -32,7 +32,7 @@ func (m *machine) measure() {
 
 func clamp(n uint64) int64 { return int64(min(n, math.MaxInt64)) }
 
-func number(file string) int64 {
+func readNumber(file string) int64 {
 	data, err := os.ReadFile(file) //nolint:gosec // one of the kernel's own
 	if err != nil {
 		return -1
@@ -68,5 +68,5 @@ func fileSystemOf(magic int64) string {
 	return "another file system"
 }
 
-// canWrite tells whether this process may make files in a directory.
+// canWrite reports whether this process may create files in a directory.
 func canWrite(dir string) bool { return unix.Access(dir, unix.W_OK|unix.X_OK) == nil }

@@ -17,9 +17,10 @@ type origin struct {
 	path string
 }
 
-// puts visits what every event puts into the versioned tree, by its git id.
-func puts(ctx context.Context, disk durable.FS, until protocol.Seq, visit func(protocol.Event, protocol.Change) error) error {
-	for rec, err := range effects(disk, eventlog.Position{}, named) {
+// visitPuts calls visit with each change that puts a file into the versioned tree,
+// with its git id, through the event until (0 is the end of the log).
+func visitPuts(ctx context.Context, disk durable.FS, until protocol.Seq, visit func(protocol.Event, protocol.Change) error) error {
+	for rec, err := range effects(disk, eventlog.Position{}, changesOf) {
 		switch {
 		case err != nil:
 			return err
@@ -33,45 +34,45 @@ func puts(ctx context.Context, disk durable.FS, until protocol.Seq, visit func(p
 				continue
 			}
 			if err := visit(rec.Event, c); err != nil {
-				return ignoreEnough(err)
+				return ignoreStop(err)
 			}
 		}
 	}
 	return nil
 }
 
-// wholesOf makes checkpoints whole whose patches a log holds.
-func wholesOf(disk durable.FS) *ledger.Wholes {
+// newWholes returns what restores whole checkpoints from the patches in a log.
+func newWholes(disk durable.FS) *ledger.Wholes {
 	return ledger.NewWholes(func(seq protocol.Seq) (protocol.Event, error) {
 		return eventlog.ReadEvent(disk, seq)
 	})
 }
 
-// origins finds where some content came from. What no event put, such as
-// git's trees, is not in the answer.
+// origins finds where the wanted contents came from. What no event put, such as
+// git's trees, is not in the result.
 func origins(ctx context.Context, disk durable.FS, want map[protocol.Blob]bool) (map[protocol.Blob]origin, error) {
 	out := map[protocol.Blob]origin{}
 	if len(want) == 0 {
 		return out, nil
 	}
-	err := puts(ctx, disk, 0, func(ev protocol.Event, c protocol.Change) error {
+	err := visitPuts(ctx, disk, 0, func(ev protocol.Event, c protocol.Change) error {
 		if _, known := out[c.Blob]; known || !want[c.Blob] {
 			return nil
 		}
 		out[c.Blob] = origin{seq: ev.Seq, id: ev.Refs().Message, path: c.Path}
 		if len(out) == len(want) {
-			return errEnough
+			return errStop
 		}
 		return nil
 	})
 	return out, err
 }
 
-// errEnough ends a walk through the log.
-var errEnough = errors.New("enough was read")
+// errStop ends visitPuts without an error.
+var errStop = errors.New("enough was read")
 
-func ignoreEnough(err error) error {
-	if errors.Is(err, errEnough) {
+func ignoreStop(err error) error {
+	if errors.Is(err, errStop) {
 		return nil
 	}
 	return err

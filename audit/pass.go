@@ -10,8 +10,8 @@ import (
 	"github.com/hived/hived/internal/durable"
 )
 
-// pass is one reading of the whole log, from which everything is fed: the log's
-// own check, the fold, and the comparison with git.
+// pass is one reading of the whole log, which feeds the log's own check, the fold,
+// and the comparison with git.
 type pass struct {
 	disk   durable.FS
 	fold   *fold
@@ -22,13 +22,13 @@ type pass struct {
 
 var errDamagedLog = errors.New("the log is damaged")
 
-// events reads the log to its end, whether or not the events are taken, and
-// gives them up to the first damage.
+// events reads the log to its end, even where its caller stops taking events, and
+// yields those before the first damage.
 func (p *pass) events(ctx context.Context) func(yield func(gitcommit.Event, error) bool) {
 	return func(yield func(gitcommit.Event, error) bool) {
 		p.begun = true
 		taken := true
-		_, p.err = eventlog.Check(p.disk, examined, func(rec eventlog.Record) error {
+		_, p.err = eventlog.Check(p.disk, checkedChangesOf, func(rec eventlog.Record) error {
 			err := effectOf(rec).err
 			if err == nil {
 				err = p.fold.add(rec)

@@ -22,7 +22,7 @@ func TestPlacementsGiveTheWorkTree(t *testing.T) {
 	for _, name := range []string{golden, stored} {
 		h := goldenHive(t, name)
 		state, want := h.fold(), map[string]string{}
-		wholes := wholesOf(h.disk)
+		wholes := newWholes(h.disk)
 		for rec, err := range eventlog.Read(h.disk, eventlog.Position{}) {
 			h.must(err)
 			h.must(wholes.Fill(rec.Event))

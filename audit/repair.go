@@ -17,9 +17,9 @@ import (
 type RepairOptions struct {
 	Settings protocol.Settings
 	Version  string
-	// Adopt allows what gives something up: a new log from the files as they
-	// stand where there is none, and a history built from a log that lost its
-	// end. What was there before is kept aside.
+	// Adopt allows repairs that give something up: a new log from the files as they
+	// are where there is no log, and a history built from a log that lost its end.
+	// What was there before is kept aside.
 	Adopt bool
 }
 
@@ -30,7 +30,7 @@ type Action struct {
 	Text  string        `json:"text"` // what was done
 }
 
-// String says it in one line that is inert on a terminal.
+// String returns the action as one line that is safe on a terminal.
 func (a Action) String() string {
 	if a.Where == "" {
 		return protocol.Visible(string(a.Code) + ": " + a.Text)
@@ -50,9 +50,9 @@ var ErrNotAHive = errors.New("this is not a hive; make one with `hived init`")
 
 // Repair makes disk and git agree with the log again, and the log with itself
 // where git still has what it lost. It holds the hive's lock meanwhile: where a
-// daemon runs the error is [durable.ErrLocked]. Nothing is deleted: what it
-// replaces stands below .hived/ afterwards. What it did it logs, as a `hive`
-// event. It ends with [Verify].
+// daemon runs the error is [durable.ErrLocked]. It deletes nothing: what it
+// replaces is below .hived/ afterwards. It logs what it did as a `hive` event, and
+// ends with [Verify].
 func Repair(ctx context.Context, disk durable.FS, opt RepairOptions) (Repaired, error) {
 	r := &repairer{disk: disk, opt: opt}
 	r.out.Done, r.out.Left = []Action{}, []Finding{}
@@ -69,7 +69,7 @@ type repairer struct {
 	fold *fold
 }
 
-func (r *repairer) did(code protocol.Code, where, format string, args ...any) {
+func (r *repairer) done(code protocol.Code, where, format string, args ...any) {
 	r.out.Done = append(r.out.Done, Action{code, where, fmt.Sprintf(format, args...)})
 }
 
@@ -82,7 +82,7 @@ func (r *repairer) run(ctx context.Context) error {
 	if err := r.disk.MkdirAll(protocol.PathScratch, 0o755); err != nil {
 		return err
 	}
-	release := func() error { return nil } // of a disk that no other process sees
+	release := func() error { return nil } // a disk that no other process sees needs no lock
 	if shared, ok := r.disk.(*durable.Disk); ok {
 		lock, err := durable.TakeLock(shared, protocol.LockFile, []byte("repair\n"))
 		if err != nil {
@@ -90,7 +90,7 @@ func (r *repairer) run(ctx context.Context) error {
 		}
 		release = lock.Release
 	}
-	again, err := r.locked(ctx)
+	again, err := r.runLocked(ctx)
 	if err := errors.Join(err, release()); err != nil {
 		return err
 	}
@@ -100,7 +100,7 @@ func (r *repairer) run(ctx context.Context) error {
 		}
 	}
 	if len(r.out.Left) > 0 {
-		return nil // without a whole log nothing can be held against it
+		return nil // without a whole log there is nothing to compare with
 	}
 	r.out.Report, err = Verify(ctx, r.disk, Options{Settings: r.opt.Settings})
 	r.out.Left = append(r.out.Left, r.out.Report.Findings...)
@@ -116,10 +116,10 @@ func (r *repairer) isHive() bool {
 	return false
 }
 
-// locked does what needs the hive's lock. It tells whether the hive is to be
-// taken over from its files instead.
-func (r *repairer) locked(ctx context.Context) (adopt bool, err error) {
-	if err := r.rights(); err != nil {
+// runLocked does what needs the hive's lock. It reports whether the hive has to be
+// adopted from its files instead.
+func (r *repairer) runLocked(ctx context.Context) (adopt bool, err error) {
+	if err := r.mendRights(); err != nil {
 		return false, err
 	}
 	if _, err := r.disk.Lstat(protocol.PathLog); errors.Is(err, fs.ErrNotExist) {
@@ -129,7 +129,7 @@ func (r *repairer) locked(ctx context.Context) (adopt bool, err error) {
 		r.left(found(protocol.CodeLogMissing, protocol.PathLog, "the file is missing: what is not in a sealed segment cannot be made again"))
 		return false, nil
 	}
-	whole, err := r.log()
+	whole, err := r.mendLog()
 	if err != nil || !whole {
 		return false, err
 	}
@@ -137,7 +137,7 @@ func (r *repairer) locked(ctx context.Context) (adopt bool, err error) {
 	if err := r.fold.catchUp(r.disk); err != nil {
 		return false, err
 	}
-	for _, step := range []func(context.Context) error{r.directories, r.files, r.leftovers, r.git} {
+	for _, step := range []func(context.Context) error{r.makeDirectories, r.mendFiles, r.removeLeftovers, r.mendGit} {
 		if err := step(ctx); err != nil {
 			return false, err
 		}
@@ -145,10 +145,10 @@ func (r *repairer) locked(ctx context.Context) (adopt bool, err error) {
 	return false, nil
 }
 
-// noteMost bounds what the log is told of a repair, in characters.
+// noteMost bounds the note about a repair in the log, in bytes.
 const noteMost = 600
 
-// record logs what was mended, so that history tells it (spec §5).
+// record logs what was mended (spec §5).
 func (r *repairer) record() error {
 	log, _, err := eventlog.Open(r.disk, eventlog.Options{SegmentBytes: r.opt.Settings.Log.SegmentBytes}, func(protocol.Event) error { return nil })
 	if err != nil {

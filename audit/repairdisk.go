@@ -16,8 +16,8 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// boxesOf lists the directories that an agent needs (spec §1).
-func boxesOf(id protocol.AgentID) []string {
+// agentDirs lists the directories that an agent needs (spec §1).
+func agentDirs(id protocol.AgentID) []string {
 	return []string{protocol.AgentDir(id), protocol.InboxDir(id), protocol.DoneDir(id), protocol.OutboxDir(id), protocol.SentDir(id)}
 }
 
@@ -36,24 +36,24 @@ func agentIDs(disk durable.FS) []protocol.AgentID {
 	return ids
 }
 
-// hiveDirs lists the directories of a hive that hived writes into, those above
-// first.
+// hiveDirs lists the directories of a hive that hived writes into, parents first.
 func hiveDirs(disk durable.FS) []string {
 	dirs := []string{".", protocol.PathScratch, protocol.PathSegments, protocol.PathAgents}
 	for _, id := range agentIDs(disk) {
-		dirs = append(dirs, boxesOf(id)...)
+		dirs = append(dirs, agentDirs(id)...)
 	}
 	return dirs
 }
 
+// The rights that an owner needs.
 const (
-	ownerDir  = 0o700 // what the owner of a directory needs
+	ownerDir  = 0o700
 	ownerFile = 0o600
 )
 
-// rights gives the owner of a directory, and of what hived wrote into it, his
-// rights back where that is who runs this.
-func (r *repairer) rights() error {
+// mendRights gives the owner of hived's directories and files the rights that he
+// needs, where the owner runs the repair.
+func (r *repairer) mendRights() error {
 	shared, ok := r.disk.(*durable.Disk)
 	if !ok {
 		return nil // no other user ever touched it
@@ -68,7 +68,7 @@ func (r *repairer) rights() error {
 	}
 	for _, id := range agentIDs(r.disk) {
 		for _, dir := range []string{protocol.InboxDir(id), protocol.DoneDir(id), protocol.SentDir(id)} {
-			list, _ := r.disk.ReadDir(dir) // one that cannot be listed shows later
+			list, _ := r.disk.ReadDir(dir) // Verify reports one that cannot be listed
 			for _, e := range list {
 				r.allow(root, dir+"/"+e.Name, fs.FileMode.IsRegular, ownerFile)
 			}
@@ -77,7 +77,7 @@ func (r *repairer) rights() error {
 	return nil
 }
 
-// allow adds what is needed to a mode.
+// allow adds the needed rights to the mode of a file that this user owns.
 func (r *repairer) allow(root *os.Root, p string, is func(fs.FileMode) bool, need fs.FileMode) {
 	info, err := r.disk.Lstat(p)
 	if err != nil || !is(info.Mode) || int(info.UID) != os.Geteuid() {
@@ -88,21 +88,21 @@ func (r *repairer) allow(root *os.Root, p string, is func(fs.FileMode) bool, nee
 		return
 	}
 	if err := root.Chmod(p, perm|need); err == nil {
-		r.did(protocol.CodeNotWritable, p, "mode %04o became %04o", perm, perm|need)
+		r.done(protocol.CodeNotWritable, p, "mode %04o became %04o", perm, perm|need)
 	}
 }
 
-// directories makes those that are missing.
-func (r *repairer) directories(context.Context) error {
+// makeDirectories makes the directories that are missing.
+func (r *repairer) makeDirectories(context.Context) error {
 	dirs := []string{protocol.PathAgents, protocol.PathSegments}
 	for _, a := range r.fold.state.Roster() {
-		dirs = append(dirs, boxesOf(a.ID)...)
+		dirs = append(dirs, agentDirs(a.ID)...)
 	}
 	for _, dir := range dirs {
 		_, err := r.disk.Lstat(dir)
 		if errors.Is(err, fs.ErrNotExist) {
 			if err = r.disk.MkdirAll(dir, 0o755); err == nil {
-				r.did(protocol.CodeDirectoryMissing, dir, "made it")
+				r.done(protocol.CodeDirectoryMissing, dir, "made it")
 			}
 		}
 		if err != nil {
@@ -112,25 +112,25 @@ func (r *repairer) directories(context.Context) error {
 	return nil
 }
 
-// files writes again from the log what differs from it.
-func (r *repairer) files(ctx context.Context) error {
+// mendFiles writes the files again that differ from the log.
+func (r *repairer) mendFiles(ctx context.Context) error {
 	f := &files{disk: r.disk, fold: r.fold}
-	paths, err := f.all(Options{Settings: r.opt.Settings})
+	paths, err := f.paths(Options{Settings: r.opt.Settings})
 	if err != nil {
 		return err
 	}
-	list, err := f.round(ctx, paths)
+	list, err := f.compare(ctx, paths)
 	if err != nil {
 		return err
 	}
-	want := map[string]suspect{}
+	want := map[string]pathFinding{}
 	for _, x := range list {
 		switch x.Code { //nolint:exhaustive // the others are no faults, or nobody's to mend
 		case protocol.CodeFileAltered, protocol.CodeArchiveAltered, protocol.CodeFileMissing, protocol.CodeTaskFile, protocol.CodeGoneSoon, protocol.CodeMassDeletion, protocol.CodeAgainSoon:
 			data, view := r.fold.state.View(x.path)
 			if !view {
 				want[x.path] = x
-			} else if err := r.replace(x, data); err != nil {
+			} else if err := r.replaceFile(x, data); err != nil {
 				return err
 			}
 		}
@@ -138,10 +138,10 @@ func (r *repairer) files(ctx context.Context) error {
 	return r.rewrite(ctx, want)
 }
 
-// rewrite fetches from the log what belongs to paths.
-func (r *repairer) rewrite(ctx context.Context, want map[string]suspect) error {
-	wholes := wholesOf(r.disk)
-	for rec, err := range effects(r.disk, eventlog.Position{}, named) {
+// rewrite replaces the wanted files with what the log has for their paths.
+func (r *repairer) rewrite(ctx context.Context, want map[string]pathFinding) error {
+	wholes := newWholes(r.disk)
+	for rec, err := range effects(r.disk, eventlog.Position{}, changesOf) {
 		switch {
 		case len(want) == 0:
 			return nil
@@ -157,7 +157,7 @@ func (r *repairer) rewrite(ctx context.Context, want map[string]suspect) error {
 			}
 			data, err := wholes.DataIn(rec.Event, p.Path)
 			if err == nil {
-				err = r.replace(x, data)
+				err = r.replaceFile(x, data)
 			}
 			if err != nil {
 				return err
@@ -168,16 +168,16 @@ func (r *repairer) rewrite(ctx context.Context, want map[string]suspect) error {
 	return nil
 }
 
-// replace writes one file, and keeps what stood in its place. A message that was
-// moved to .done when a power cut had torn it was never read: it goes back to the
-// inbox.
-func (r *repairer) replace(x suspect, data []byte) error {
+// replaceFile writes one file, and keeps what was in its place. A message that an
+// agent moved to .done after a power cut had torn it was never read, so it goes
+// back to the inbox.
+func (r *repairer) replaceFile(x pathFinding, data []byte) error {
 	where, text := x.Where, "written again from the log"
 	if _, err := r.disk.Lstat(x.Where); err == nil {
 		if have, _, err := durable.ReadFile(r.disk, x.Where, int64(len(data))); err == nil && mailbox.Torn(have, data) {
 			where = x.path
 		}
-		kept, err := r.aside(x.Where)
+		kept, err := r.moveAside(x.Where)
 		if err != nil {
 			return err
 		}
@@ -193,12 +193,13 @@ func (r *repairer) replace(x suspect, data []byte) error {
 	if err := durable.Publish(r.disk, where, data, file, durable.Synced); err != nil {
 		return err
 	}
-	r.did(x.Code, where, "%s", text)
+	r.done(x.Code, where, "%s", text)
 	return nil
 }
 
-// aside moves something below .hived/, under a name that tells what it was.
-func (r *repairer) aside(p string) (string, error) {
+// moveAside moves a file below .hived/, under a name that shows what it was, and
+// returns that name.
+func (r *repairer) moveAside(p string) (string, error) {
 	base := protocol.ShortName(strings.TrimLeft(protocol.SafeName(path.Base(p)), "."))
 	for n := 1; ; n++ {
 		to := fmt.Sprintf("%s/aside-%d-%s", protocol.PathScratch, n, base)
@@ -209,19 +210,19 @@ func (r *repairer) aside(p string) (string, error) {
 	}
 }
 
-// leftovers removes the temporary files that a crash of hived left.
-func (r *repairer) leftovers(context.Context) error {
+// removeLeftovers removes the temporary files that a crash of hived left.
+func (r *repairer) removeLeftovers(context.Context) error {
 	for _, p := range leftovers(r.disk) {
 		if err := durable.IgnoreNotExist(r.disk.Remove(p)); err != nil {
 			return err
 		}
-		r.did(protocol.CodeLeftoverFiles, p, "removed")
+		r.done(protocol.CodeLeftoverFiles, p, "removed")
 	}
 	return nil
 }
 
-// leftovers lists the temporary files in directories that only hived writes
-// into. An agent's own unfinished file in its outbox is none of them.
+// leftovers lists the temporary files in directories that only hived writes into,
+// so not an agent's unfinished file in its outbox.
 func leftovers(disk durable.FS) []string {
 	var out []string
 	dirs := []string{".", protocol.PathScratch, protocol.PathSegments}
@@ -242,7 +243,7 @@ func leftovers(disk durable.FS) []string {
 	return out
 }
 
-// badAgents lists what stands in agents/ and can be no agent, with the reason.
+// badAgents lists the entries of agents/ that cannot be agents, with the reason.
 func badAgents(disk durable.FS) ([]mailbox.AgentDir, error) {
 	list, _, err := mailbox.New(disk, mailbox.Options{}).Agents(zeroTime)
 	if err != nil {

@@ -13,10 +13,10 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// git mends the repository, tells the log what was mended, and brings history
-// up to the end of the log.
-func (r *repairer) git(ctx context.Context) error {
-	build, err := r.judgeGit(ctx)
+// mendGit mends the repository, logs what was mended, and brings history up to the
+// end of the log.
+func (r *repairer) mendGit(ctx context.Context) error {
+	build, err := r.mustRebuild(ctx)
 	if err != nil {
 		return err
 	}
@@ -24,7 +24,7 @@ func (r *repairer) git(ctx context.Context) error {
 		if err := r.freshGit(ctx); err != nil {
 			return err
 		}
-	} else if err := r.head(); err != nil {
+	} else if err := r.mendHead(); err != nil {
 		return err
 	}
 	for _, l := range gitLocks(r.disk) {
@@ -33,7 +33,7 @@ func (r *repairer) git(ctx context.Context) error {
 			return err
 		}
 		if free {
-			r.did(protocol.CodeGitLocked, l.name, "removed, the process that took it is gone")
+			r.done(protocol.CodeGitLocked, l.name, "removed, the process that took it is gone")
 		}
 	}
 	if err := r.disk.SyncAll(); err != nil {
@@ -47,10 +47,11 @@ func (r *repairer) git(ctx context.Context) error {
 	return r.commitRest(ctx, build)
 }
 
-// judgeGit tells whether history has to be built again.
-func (r *repairer) judgeGit(ctx context.Context) (build bool, err error) {
-	if _, err := r.disk.Lstat(dirGit); errors.Is(err, fs.ErrNotExist) {
-		r.did(protocol.CodeGitMissing, dirGit, "history is built again from the log")
+// mustRebuild reports whether history has to be built again. A repository that
+// cannot be used is moved away.
+func (r *repairer) mustRebuild(ctx context.Context) (build bool, err error) {
+	if _, err := r.disk.Lstat(pathGit); errors.Is(err, fs.ErrNotExist) {
+		r.done(protocol.CodeGitMissing, pathGit, "history is built again from the log")
 		return true, nil
 	}
 	var bad []gitcommit.Problem
@@ -76,23 +77,23 @@ func (r *repairer) judgeGit(ctx context.Context) (build bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	r.did(why.Code, why.Where, "%s; history is built again from the log, the broken one is %s", why.Text, kept)
+	r.done(why.Code, why.Where, "%s; history is built again from the log, the broken one is %s", why.Text, kept)
 	return true, nil
 }
 
-// keepGit moves a repository out of the way.
+// keepGit moves the repository below .hived/ and returns its new name.
 func (r *repairer) keepGit() (string, error) {
 	for n := 1; ; n++ {
 		to := fmt.Sprintf("%s/git-broken-%d", protocol.PathScratch, n)
-		err := r.disk.RenameNew(dirGit, to)
+		err := r.disk.RenameNew(pathGit, to)
 		if !errors.Is(err, fs.ErrExist) {
 			return to, err
 		}
 	}
 }
 
-// freshGit makes an empty repository. What belongs to the people and is not in
-// the log comes from the work tree, as at the hive's beginning.
+// freshGit makes an empty repository. The files that belong to people and are not
+// in the log come from the work tree, as when the hive was made.
 func (r *repairer) freshGit(ctx context.Context) error {
 	if err := gitcommit.Init(r.disk); err != nil {
 		return err
@@ -110,15 +111,16 @@ func (r *repairer) freshGit(ctx context.Context) error {
 	return nil
 }
 
-// head mends a HEAD that cannot be read, the lesser cure.
-func (r *repairer) head() error {
+// mendHead writes a HEAD that cannot be read again, where the rest of the
+// repository is sound.
+func (r *repairer) mendHead() error {
 	look, err := gitcommit.Look(r.disk)
 	if err != nil || look.Err == nil {
 		return err
 	}
 	text := "points to hived's branch again"
-	if _, err := r.disk.Lstat(fileHead); err == nil {
-		kept, err := r.aside(fileHead)
+	if _, err := r.disk.Lstat(pathHead); err == nil {
+		kept, err := r.moveAside(pathHead)
 		if err != nil {
 			return err
 		}
@@ -127,15 +129,15 @@ func (r *repairer) head() error {
 	if err := gitcommit.Init(r.disk); err != nil {
 		return err
 	}
-	r.did(protocol.CodeGitHead, fileHead, "%s", text)
+	r.done(protocol.CodeGitHead, pathHead, "%s", text)
 	return nil
 }
 
-const fileHead = dirGit + "/HEAD"
+const pathHead = pathGit + "/HEAD"
 
-// commitRest commits what the log has and history has not.
+// commitRest commits the events that history does not have yet.
 func (r *repairer) commitRest(ctx context.Context, bulk bool) error {
-	repo, err := gitcommit.Open(r.disk, gitcommit.Options{StaleLock: r.opt.Settings.Git.StaleLock, Bulk: bulk, Alert: r.gitSaid})
+	repo, err := gitcommit.Open(r.disk, gitcommit.Options{StaleLock: r.opt.Settings.Git.StaleLock, Bulk: bulk, Alert: r.recordGitAlert})
 	if err != nil {
 		return err
 	}
@@ -149,9 +151,9 @@ func (r *repairer) commitRest(ctx context.Context, bulk bool) error {
 	_, own := errors.AsType[*gitcommit.OwnFilesChanged](err)
 	switch {
 	case own:
-		return nil // the daemon logs them first
+		return nil // the daemon has to log them first
 	case errors.Is(err, gitcommit.ErrLocked), errors.Is(err, gitcommit.ErrBusy):
-		r.left(found(protocol.CodeGitLocked, dirGit, "%v", err))
+		r.left(found(protocol.CodeGitLocked, pathGit, "%v", err))
 		return nil
 	case err != nil:
 		return err
@@ -165,14 +167,14 @@ func (r *repairer) commitRest(ctx context.Context, bulk bool) error {
 	return nil
 }
 
-// gitSaid turns what the committer mended by itself into actions.
-func (r *repairer) gitSaid(code, text string) {
+// recordGitAlert records what the committer mended by itself as actions.
+func (r *repairer) recordGitAlert(code, text string) {
 	switch code {
 	case "git-stale-lock":
-		r.did(protocol.CodeGitLocked, "", "%s", text)
+		r.done(protocol.CodeGitLocked, "", "%s", text)
 	case "git-index-rebuilt":
-		r.did(protocol.CodeGitIndex, dirGit+"/index", "%s", text)
+		r.done(protocol.CodeGitIndex, pathGit+"/index", "%s", text)
 	case "git-overruled":
-		r.did(protocol.CodeGitTreeDiffers, "", "%s", text)
+		r.done(protocol.CodeGitTreeDiffers, "", "%s", text)
 	}
 }

@@ -16,9 +16,9 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// log mends what the log and git allow to mend beyond doubt (spec §5). It tells
-// whether the log is whole now.
-func (r *repairer) log() (whole bool, err error) {
+// mendLog mends the log where that is beyond doubt, from the log itself and from
+// git (spec §5). It reports whether the log is whole now.
+func (r *repairer) mendLog() (whole bool, err error) {
 	mended, err := eventlog.Mend(r.disk, func(name string) ([]byte, error) { return gitcommit.ReadFile(r.disk, name) })
 	for _, m := range mended {
 		text := m.What
@@ -29,7 +29,7 @@ func (r *repairer) log() (whole bool, err error) {
 		if m.Line > 0 {
 			where = fmt.Sprintf("%s:%d", m.File, m.Line)
 		}
-		r.did(protocol.CodeLogDamaged, where, "%s", text)
+		r.done(protocol.CodeLogDamaged, where, "%s", text)
 	}
 	if damage, ok := errors.AsType[*eventlog.Damage](err); ok {
 		r.left(logFinding(r.disk, damage))
@@ -38,9 +38,8 @@ func (r *repairer) log() (whole bool, err error) {
 	return err == nil, err
 }
 
-// adopt begins a new log from the files as they stand, as `hived init --adopt`
-// takes over an older hive (spec §1): what was the log is gone, and what is in
-// the mailboxes is not.
+// adopt begins a new log from the files as they are, as `hived init --adopt` takes
+// over an older hive (spec §1): the log is lost, and the mailboxes are not.
 func (r *repairer) adopt(ctx context.Context) error {
 	if err := r.retireSegments(); err != nil {
 		return err
@@ -49,7 +48,7 @@ func (r *repairer) adopt(ctx context.Context) error {
 		return err
 	}
 	var told []Action
-	//nolint:contextcheck // a hive that is half made is worse than one that is made late
+	//nolint:contextcheck // a half-made hive is worse than a late one
 	err := hive.Init(r.disk, hive.Options{
 		Settings: r.opt.Settings, Template: hive.Template(), Adopt: true, Version: r.opt.Version, Now: time.Now().UTC(),
 		Tell: func(where, text string) { told = append(told, Action{protocol.CodeLogMissing, where, text}) },
@@ -57,13 +56,13 @@ func (r *repairer) adopt(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r.did(protocol.CodeLogMissing, protocol.PathLog, "a new log begins with the files as they stand; who had handled or sent what before is told by the old history alone")
+	r.done(protocol.CodeLogMissing, protocol.PathLog, "a new log begins with the files as they stand; who had handled or sent what before is told by the old history alone")
 	r.out.Done = append(r.out.Done, told...)
 	return nil
 }
 
-// retireSegments keeps the sealed segments of a log that has lost its end as
-// foreign ones: their numbers are given out again.
+// retireSegments renames the sealed segments of a log that has lost its end to
+// foreign ones, because the new log uses their numbers again.
 func (r *repairer) retireSegments() error {
 	list, err := r.disk.ReadDir(protocol.PathSegments)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -83,21 +82,21 @@ func (r *repairer) retireSegments() error {
 		if err != nil {
 			return err
 		}
-		r.did(protocol.CodeLogMissing, from, "kept as %s", to)
+		r.done(protocol.CodeLogMissing, from, "kept as %s", to)
 	}
 	return nil
 }
 
-// isSegment knows the name of a sealed segment: 12 digits.
+// isSegment reports whether a name is that of a sealed segment: 12 digits.
 func isSegment(name string) bool {
 	stem, ok := strings.CutSuffix(name, ".jsonl")
 	return ok && len(stem) == 12 && strings.Trim(stem, "0123456789") == ""
 }
 
-// releaseGit makes hived's own repository one to be adopted, so that the new
-// log's history is built upon the old one. One that is damaged is moved away.
+// releaseGit removes hived's mark from its repository, so that adoption builds the
+// new log's history on the old one. A damaged repository is moved away.
 func (r *repairer) releaseGit(ctx context.Context) error {
-	if _, err := r.disk.Lstat(dirGit); errors.Is(err, fs.ErrNotExist) {
+	if _, err := r.disk.Lstat(pathGit); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	sound := true
@@ -110,15 +109,15 @@ func (r *repairer) releaseGit(ctx context.Context) error {
 	case ctx.Err() != nil:
 		return err
 	case errors.Is(err, gitcommit.ErrForeign):
-		return nil // to be adopted as it is
+		return nil // adopted as it is
 	case err != nil || !sound:
 		kept, err := r.keepGit()
 		if err == nil {
-			r.did(protocol.CodeGitForeign, dirGit, "it is damaged and was kept as %s", kept)
+			r.done(protocol.CodeGitForeign, pathGit, "it is damaged and was kept as %s", kept)
 		}
 		return err
 	}
-	const config = dirGit + "/config"
+	const config = pathGit + "/config"
 	data, _, err := durable.ReadFile(r.disk, config, 1<<20)
 	if err != nil {
 		return err
@@ -126,7 +125,7 @@ func (r *repairer) releaseGit(ctx context.Context) error {
 	return durable.Publish(r.disk, config, withoutSection(data, "[hived]"), 0o644, durable.Synced)
 }
 
-// withoutSection cuts one section out of a git config.
+// withoutSection returns a git config without one section.
 func withoutSection(config []byte, head string) []byte {
 	var out []byte
 	inside := false

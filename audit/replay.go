@@ -25,8 +25,7 @@ type Until struct {
 	At  time.Time    // after the last event that is not later
 }
 
-// ParseUntil reads an end that is written as the number of an event, or as a time (RFC
-// 3339).
+// ParseUntil parses an end: the number of an event, or a time (RFC 3339).
 func ParseUntil(s string) (Until, error) {
 	if seq, err := protocol.ParseSeq(s); err == nil {
 		return Until{Seq: seq}, nil
@@ -40,8 +39,8 @@ func (u Until) Before(ev protocol.Event) bool {
 	return u.Seq > 0 && ev.Seq > u.Seq || !u.At.IsZero() && ev.TS.After(u.At)
 }
 
-// Stood folds the log as far as until says: how things stood there.
-func Stood(disk durable.FS, remember protocol.RememberSettings, until Until) (*ledger.State, error) {
+// StateAt folds the log up to an end and returns the state there.
+func StateAt(disk durable.FS, remember protocol.RememberSettings, until Until) (*ledger.State, error) {
 	state := ledger.New(remember)
 	for rec, err := range eventlog.Read(disk, eventlog.Position{}) {
 		if err != nil {
@@ -55,7 +54,7 @@ func Stood(disk durable.FS, remember protocol.RememberSettings, until Until) (*l
 	return state, nil
 }
 
-// Result is what a [Replay] made.
+// Result describes the tree that [Replay] wrote.
 type Result struct {
 	Seq   protocol.Seq `json:"seq"` // of the last event folded
 	Sum   string       `json:"sum"`
@@ -69,15 +68,16 @@ var (
 	ErrNotEmpty = errors.New("the directory is not empty; name a new one")
 	// ErrInside refuses to replay into the hive itself.
 	ErrInside = errors.New("the directory is inside the hive, which a replay never changes; name one outside")
-	// ErrNoSuchEvent says that the log does not go so far, or begins later.
+	// ErrNoSuchEvent says that the log ends before the event, or begins after the
+	// time.
 	ErrNoSuchEvent = errors.New("the log has no such event")
 )
 
 // Replay writes the tree that hived owned after one event into a directory
-// that is empty or does not exist yet: what git's tree has there at that event,
-// byte for byte (spec §5). All of it comes from the log; sealed segments are
-// copied as they stand. It starts no agent and changes nothing in the hive. The
-// files are not synced: they can be made again.
+// that is empty or does not exist yet: byte for byte what git's tree has at that
+// event (spec §5). All of it comes from the log; sealed segments are copied as they
+// are. It starts no agent and changes nothing in the hive. The files are not
+// synced: they can be made again.
 func Replay(ctx context.Context, disk *durable.Disk, into string, until Until) (Result, error) {
 	res, err := replay(ctx, disk, into, until)
 	if err != nil {
@@ -90,8 +90,8 @@ func replay(ctx context.Context, disk *durable.Disk, into string, until Until) (
 	if err := outside(disk.Path("."), into); err != nil {
 		return Result{}, err
 	}
-	// The first reading tells which content is alive at the end, the second one
-	// writes it: nothing is written that is not to stay.
+	// The first reading finds the content that is alive at the end, the second writes
+	// it, so that nothing is written and deleted again.
 	tree, state, res, err := treeAt(ctx, disk, until)
 	if err != nil {
 		return Result{}, err
@@ -101,11 +101,11 @@ func replay(ctx context.Context, disk *durable.Disk, into string, until Until) (
 		return Result{}, err
 	}
 	defer out.Close() //nolint:errcheck // every file was closed
-	w := &writer{from: disk, to: out, view: state.View, wholes: wholesOf(disk), want: map[protocol.Blob][]string{}, made: map[string]bool{}}
+	w := &writer{from: disk, to: out, view: state.View, wholes: newWholes(disk), want: map[protocol.Blob][]string{}, made: map[string]bool{}}
 	if err := tree.Walk(w.plan); err != nil {
 		return Result{}, err
 	}
-	if err := puts(ctx, disk, res.Seq, w.put); err != nil {
+	if err := visitPuts(ctx, disk, res.Seq, w.put); err != nil {
 		return Result{}, err
 	}
 	if len(w.want) > 0 {
@@ -117,10 +117,10 @@ func replay(ctx context.Context, disk *durable.Disk, into string, until Until) (
 
 // treeAt folds the log up to an event.
 func treeAt(ctx context.Context, disk durable.FS, until Until) (*gitcommit.Tree, *ledger.State, Result, error) {
-	tree, state, res := gitcommit.NewTree(), ledger.New(windows), Result{}
+	tree, state, res := gitcommit.NewTree(), ledger.New(checkMemory), Result{}
 	views := ledger.NewViews(state)
 	var last protocol.Seq
-	for rec, err := range effects(disk, eventlog.Position{}, named) {
+	for rec, err := range effects(disk, eventlog.Position{}, changesOf) {
 		ev := rec.Event
 		switch {
 		case err != nil:
@@ -144,7 +144,7 @@ func treeAt(ctx context.Context, disk durable.FS, until Until) (*gitcommit.Tree,
 	case res.Seq == 0:
 		return nil, nil, res, fmt.Errorf("%w: nothing had happened by %s", ErrNoSuchEvent, protocol.Stamp(until.At))
 	}
-	_, err := tree.Apply(nameAll(views.Take()), noSegment)
+	_, err := tree.Apply(setIDs(views.Take()), noSegment)
 	return tree, state, res, err
 }
 
@@ -173,7 +173,7 @@ func outside(hive, into string) error {
 	}
 }
 
-// emptyDir opens a directory to write into, and makes it where it is missing.
+// emptyDir opens an empty directory to write into, and makes it where it is missing.
 func emptyDir(dir string) (*durable.Disk, error) {
 	abs, err := filepath.Abs(dir)
 	if err != nil {
@@ -206,11 +206,11 @@ func makeDir(abs string) error {
 	return errors.Join(parent.Mkdir(filepath.Base(abs), 0o755), parent.Close())
 }
 
-// writer writes content where the tree has it.
+// writer writes the content of events to the paths that have it in the tree.
 type writer struct {
 	from   durable.FS
 	to     durable.FS
-	view   func(path string) ([]byte, bool) // what is in no event
+	view   func(path string) ([]byte, bool) // views, which are in no event
 	wholes *ledger.Wholes
 	want   map[protocol.Blob][]string // paths that still have to be written
 	made   map[string]bool            // directories
@@ -218,7 +218,7 @@ type writer struct {
 	bytes  int64
 }
 
-// plan notes a path of the tree; a sealed segment is copied at once.
+// plan notes a path of the tree; views and sealed segments are written at once.
 func (w *writer) plan(p string, id protocol.Blob) error {
 	if strings.HasPrefix(p, protocol.PathSegments+"/") {
 		return w.segment(p)

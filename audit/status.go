@@ -17,14 +17,15 @@ import (
 	"github.com/hived/hived/view"
 )
 
-// Status returns how a hive is: what its daemon says of itself or, where none runs,
-// what the log and the outboxes say; with what is wrong, and what to do.
+// Status returns the state of a hive, with what is wrong and what to do: from the
+// daemon's own status or, where no daemon runs (runs is false), from the log and
+// the outboxes.
 func Status(disk *durable.Disk, now time.Time) (s view.Status, runs bool, err error) {
 	pid, runs, err := hive.Daemon(disk)
 	if err != nil {
 		return s, runs, err
 	}
-	left := someRoom
+	left := hasRoom
 	if DiskFull(disk) {
 		left = noRoom
 	}
@@ -33,20 +34,20 @@ func Status(disk *durable.Disk, now time.Time) (s view.Status, runs bool, err er
 	} else {
 		s, err = stopped(disk, now, left)
 	}
-	s.Problems = append(s.Problems, outboxesThatWait(s.Agents)...)
+	s.Problems = append(s.Problems, heldOutboxes(s.Agents)...)
 	return s, runs, err
 }
 
-// room is what a disk has left.
+// room says whether a disk has room left.
 type room int
 
 const (
-	someRoom room = iota
+	hasRoom room = iota
 	noRoom
 )
 
-// silentAfter is how old the status of a running daemon may be; staleAfter, on
-// a full disk, on which it cannot write it.
+// silentAfter is how old the status of a running daemon may be; staleAfter is the
+// same on a full disk, where the daemon cannot write it.
 const (
 	silentAfter = 10 * time.Second
 	staleAfter  = 3 * time.Second
@@ -54,12 +55,12 @@ const (
 
 const fullDisk = "the disk is full: make room; intake goes on by itself then"
 
-// running returns what the daemon says of itself. The disk may have no room even for
-// that.
+// running returns the status that the daemon wrote, which may be old or missing
+// where the disk has no room for it.
 func running(disk durable.FS, pid int, now time.Time, left room) view.Status {
 	s, err := view.ReadStatus(disk)
 	for i, p := range s.Trouble {
-		s.Problems[i] = inWords(p)
+		s.Problems[i] = problemText(p)
 	}
 	age := now.Sub(s.At)
 	known := err == nil && s.PID == pid
@@ -68,21 +69,21 @@ func running(disk durable.FS, pid int, now time.Time, left room) view.Status {
 		return view.Status{PID: pid, Problems: []string{fullDisk}}
 	case left == noRoom && age > staleAfter:
 		s.Problems = append(s.Problems, fmt.Sprintf("%s; what stands here is %s old", fullDisk, age.Round(time.Second)))
-		return forGit(disk, s)
+		return withGitRemedy(disk, s)
 	case !known:
 		return view.Status{PID: pid, Problems: []string{"the daemon has not said yet how it is: it may be reading the log; ask again"}}
 	}
 	if age > silentAfter {
 		s.Problems = append(s.Problems, fmt.Sprintf("the daemon has said nothing for %s: it may hang on a disk, or be stopped; `hived doctor` looks closer", age.Round(time.Second)))
 	}
-	return forGit(disk, s)
+	return withGitRemedy(disk, s)
 }
 
-// repairGit is what to do without a history.
-const repairGit = "; delivery goes on, `hived repair` builds the history again from the log while no daemon runs"
+// gitRemedy says what to do where there is no usable history.
+const gitRemedy = "; delivery goes on, `hived repair` builds the history again from the log while no daemon runs"
 
-// inWords says what is wrong with a daemon, and what to do.
-func inWords(p view.Problem) string {
+// problemText says in words what a daemon's problem is, and what to do.
+func problemText(p view.Problem) string {
 	switch p.Code {
 	case view.NotWatching:
 		return "watching: " + p.Value
@@ -91,7 +92,7 @@ func inWords(p view.Problem) string {
 	case view.GitWaits:
 		return "git: " + p.Value
 	case view.GitUnusable:
-		return "git: " + p.Value + repairGit
+		return "git: " + p.Value + gitRemedy
 	case view.TaskStopped:
 		return "task " + p.Value + " stands still: hived failed when it did what was due with it, `hived trace " + p.Value + "` shows how it came to that; the next command about it lets it go on"
 	case view.NotWritable:
@@ -100,9 +101,9 @@ func inWords(p view.Problem) string {
 	return p.Value
 }
 
-// forGit says of a repository that is gone, or not hived's, what to do in a
-// hive: `hived init` refuses one.
-func forGit(disk durable.FS, s view.Status) view.Status {
+// withGitRemedy replaces what a status says about a repository that is missing or
+// not hived's: the error suggests `hived init`, which a hive refuses.
+func withGitRemedy(disk durable.FS, s view.Status) view.Status {
 	_, err := disk.Lstat(".git")
 	switch {
 	case s.Git == "":
@@ -115,13 +116,13 @@ func forGit(disk durable.FS, s view.Status) view.Status {
 		return s
 	}
 	s.Problems = slices.DeleteFunc(s.Problems, func(p string) bool { return strings.HasPrefix(p, "git: ") })
-	s.Problems = append(s.Problems, "git: "+s.Git+repairGit)
+	s.Problems = append(s.Problems, "git: "+s.Git+gitRemedy)
 	return s
 }
 
-// outboxesThatWait tells of messages that nobody takes in before a person says
-// so.
-func outboxesThatWait(list []view.Agent) []string {
+// heldOutboxes returns a problem for each held agent whose messages wait for a
+// person to release it.
+func heldOutboxes(list []view.Agent) []string {
 	var out []string
 	for _, x := range list {
 		if x.Status != ledger.OnHold || x.Pending == 0 {
@@ -136,18 +137,18 @@ func outboxesThatWait(list []view.Agent) []string {
 	return out
 }
 
-// Folded folds the log, with the settings of hive.yaml, or the default ones where
-// that has a problem, which is returned beside the error.
+// Folded folds the log with the settings of hive.yaml, or with the defaults where
+// that file has a problem, which is returned beside the error.
 func Folded(disk durable.FS) (state *ledger.State, values protocol.Settings, problem, err error) {
 	values, problem = hive.Settings(disk)
 	if problem != nil {
 		values = protocol.DefaultSettings()
 	}
-	state, err = Stood(disk, values.Remember, Until{})
+	state, err = StateAt(disk, values.Remember, Until{})
 	return state, values, problem, err
 }
 
-// stopped folds the log and looks at the outboxes itself.
+// stopped returns the status of a hive without a daemon, from log and outboxes.
 func stopped(disk durable.FS, now time.Time, left room) (view.Status, error) {
 	state, values, problem, err := Folded(disk)
 	if err != nil {

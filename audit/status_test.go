@@ -37,14 +37,14 @@ func TestRunning(t *testing.T) {
 		left room
 		want []string // the problems, each by a part of it
 	}{
-		{"fresh", said, 7, time.Second, someRoom, []string{"x"}},
-		{"silent", said, 7, 11 * time.Second, someRoom, []string{"x", "said nothing for 11s"}},
-		{"of another daemon", said, 8, time.Second, someRoom, []string{"not said yet"}},
+		{"fresh", said, 7, time.Second, hasRoom, []string{"x"}},
+		{"silent", said, 7, 11 * time.Second, hasRoom, []string{"x", "said nothing for 11s"}},
+		{"of another daemon", said, 8, time.Second, hasRoom, []string{"not said yet"}},
 		{"full, and said so itself", said, 7, time.Second, noRoom, []string{"x"}},
 		{"full, and cannot say so", said, 7, 11 * time.Second, noRoom, []string{"x", "the disk is full: make room; intake goes on by itself then; what stands here is 11s old"}},
 		{"full from the start", said, 8, time.Second, noRoom, []string{"the disk is full"}},
 		{
-			"no .git", `{"pid":7,"at":"2026-11-21T11:00:00Z","git":"no config; hived init --adopt","problems":["git: no config; hived init --adopt"]}`, 7, 0, someRoom,
+			"no .git", `{"pid":7,"at":"2026-11-21T11:00:00Z","git":"no config; hived init --adopt","problems":["git: no config; hived init --adopt"]}`, 7, 0, hasRoom,
 			[]string{"git: there is no .git; delivery goes on, `hived repair`"},
 		},
 	} {
@@ -63,7 +63,7 @@ func TestRunning(t *testing.T) {
 }
 
 func TestOutboxesThatWait(t *testing.T) {
-	got := outboxesThatWait([]view.Agent{
+	got := heldOutboxes([]view.Agent{
 		{ID: "a", Status: ledger.Active, Pending: 3},
 		{ID: "b", Status: ledger.OnHold, Pending: 1},
 		{ID: "c", Status: ledger.OnHold, Pending: 2},

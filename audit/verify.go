@@ -40,21 +40,21 @@ type Report struct {
 	Notes      []Finding    `json:"notes"` // nothing is wrong with these
 }
 
-// OK tells whether no check found a gap.
+// OK reports whether no check found a gap.
 func (r Report) OK() bool { return len(r.Findings) == 0 }
 
-// mostOfOne bounds how many findings of one code are listed.
-const mostOfOne = 200
+// maxPerCode bounds how many findings of one code are listed.
+const maxPerCode = 200
 
-// Verify reads everything and names each broken rule (spec §4.8, §5, §6). It
-// may run beside the daemon: what does not fit is believed only when it still
-// does not after the daemon had time for two passes. An error means that the
-// check could not be finished, whatever the report says.
+// Verify reads everything and names each broken rule (spec §4.8, §5, §6). It may
+// run beside the daemon: a mismatch counts only where it is still there after the
+// daemon had time for two scans. An error means that the check could not be
+// finished, whatever the report says.
 func Verify(ctx context.Context, disk durable.FS, opt Options) (Report, error) {
 	v := &verifier{disk: disk, opt: opt}
-	v.begin()
+	v.reset()
 	err := v.run(ctx)
-	v.finish()
+	v.noteOmitted()
 	if err != nil {
 		return v.report, fmt.Errorf("verify: %w", err)
 	}
@@ -67,28 +67,28 @@ type verifier struct {
 	report   Report
 	gitWhole bool // git holds all that the log holds
 	fold     *fold
-	seen     map[protocol.Code]int // findings of a code, those that are not listed too
+	seen     map[protocol.Code]int // findings of each code, listed or not
 }
 
 func (v *verifier) run(ctx context.Context) error {
-	whole, err := v.history(ctx)
+	whole, err := v.checkHistory(ctx)
 	if err != nil || !whole {
-		return err // what does not follow from an event cannot be held against it
+		return err // without a whole log there is nothing to compare with
 	}
 	if err := v.fold.catchUp(v.disk); err != nil {
 		return err
 	}
-	v.count() // what comes later only explains what does not fit here
-	if err := v.files(ctx); err != nil {
+	v.fillCounts() // later events only explain mismatches
+	if err := v.checkFiles(ctx); err != nil {
 		return err
 	}
-	v.fold.settle(v.fold.pos.Seq)
-	v.fold.balance()
+	v.fold.reportOpen(v.fold.pos.Seq)
+	v.fold.checkCounts()
 	return nil
 }
 
-// begin forgets what an earlier look found.
-func (v *verifier) begin() *pass {
+// reset forgets what an earlier pass found and returns a new one.
+func (v *verifier) reset() *pass {
 	v.report = Report{Findings: []Finding{}, Notes: []Finding{}}
 	v.seen = map[protocol.Code]int{}
 	v.fold = newFold(v.disk, v.add)
@@ -100,22 +100,22 @@ func (v *verifier) add(f Finding) {
 	if f.Level == protocol.LevelNote {
 		list = &v.report.Notes
 	}
-	if v.seen[f.Code]++; v.seen[f.Code] > mostOfOne {
+	if v.seen[f.Code]++; v.seen[f.Code] > maxPerCode {
 		return
 	}
 	*list = append(*list, f)
 }
 
-// finish says what was left out.
-func (v *verifier) finish() {
+// noteOmitted adds notes on the findings that are not listed.
+func (v *verifier) noteOmitted() {
 	for _, code := range slices.Sorted(maps.Keys(v.seen)) {
-		if n := v.seen[code] - mostOfOne; n > 0 {
+		if n := v.seen[code] - maxPerCode; n > 0 {
 			v.report.Notes = append(v.report.Notes, found(protocol.CodeMoreFindings, "", "%d more of %s are not listed", n, code))
 		}
 	}
 }
 
-func (v *verifier) count() {
+func (v *verifier) fillCounts() {
 	s := v.fold.state
 	r := &v.report
 	r.Seq, r.Sum = v.fold.pos.Seq, v.fold.pos.Sum.String()
@@ -131,21 +131,21 @@ func (v *verifier) count() {
 	}
 }
 
-// runs tells whether a daemon holds the hive.
-func (v *verifier) runs() bool {
+// daemonRuns reports whether a daemon holds the hive.
+func (v *verifier) daemonRuns() bool {
 	_, held, err := durable.Holder(v.disk, protocol.LockFile)
 	return err == nil && held
 }
 
-// history holds the log against itself and git against the log, in one reading.
-// It is not whole where the log is damaged.
-func (v *verifier) history(ctx context.Context) (whole bool, err error) {
+// checkHistory checks the log, and git against the log, in one reading. It reports
+// whether the log is whole.
+func (v *verifier) checkHistory(ctx context.Context) (whole bool, err error) {
 	var p *pass
 	var problems []gitcommit.Problem
 	var gitErr error
-	if err := v.believe(ctx, func() (bad bool, err error) {
-		p, problems = v.begin(), nil
-		gitErr = v.git(ctx, p, func(one gitcommit.Problem) {
+	if err := v.retry(ctx, func() (bad bool, err error) {
+		p, problems = v.reset(), nil
+		gitErr = v.checkGit(ctx, p, func(one gitcommit.Problem) {
 			bad = bad || !one.Info
 			problems = append(problems, one)
 		})
@@ -161,7 +161,7 @@ func (v *verifier) history(ctx context.Context) (whole bool, err error) {
 	}
 	switch {
 	case errors.Is(gitErr, errNoGit):
-		v.add(found(protocol.CodeGitMissing, dirGit, "%v", errNoGit))
+		v.add(found(protocol.CodeGitMissing, pathGit, "%v", errNoGit))
 		return true, nil
 	case errors.Is(gitErr, gitcommit.ErrForeign), errors.Is(gitErr, gitcommit.ErrUnsupported), errors.Is(gitErr, gitcommit.ErrDamaged):
 		v.add(foreignGit(gitErr))
@@ -169,16 +169,16 @@ func (v *verifier) history(ctx context.Context) (whole bool, err error) {
 	case gitErr != nil:
 		return false, gitErr
 	}
-	if err := v.tellGit(ctx, problems); err != nil {
+	if err := v.addGitFindings(ctx, problems); err != nil {
 		return false, err
 	}
-	return true, v.work(ctx, problems)
+	return true, v.checkWorktree(ctx, problems)
 }
 
-// git checks the repository and reads the log on its way, or the log alone
-// where there is nothing to hold it against.
-func (v *verifier) git(ctx context.Context, p *pass, report func(gitcommit.Problem)) error {
-	_, err := v.disk.Lstat(dirGit)
+// checkGit compares the repository with the log while it reads the log; without a
+// repository it only reads the log.
+func (v *verifier) checkGit(ctx context.Context, p *pass, report func(gitcommit.Problem)) error {
+	_, err := v.disk.Lstat(pathGit)
 	switch {
 	case err == nil:
 		err = gitcommit.Check(ctx, v.disk, p.events(ctx), report)
@@ -191,7 +191,8 @@ func (v *verifier) git(ctx context.Context, p *pass, report func(gitcommit.Probl
 	return err
 }
 
-// logFinding names the place and, where the line still tells, the message.
+// logFinding returns the finding of a damage of the log, with its place and, where
+// the line still shows it, the message.
 func logFinding(disk durable.FS, d *eventlog.Damage) Finding {
 	where := d.File
 	if d.Line > 0 {
@@ -216,7 +217,7 @@ func logFinding(disk durable.FS, d *eventlog.Damage) Finding {
 // lineHead is how much of a damaged line is read, in bytes.
 const lineHead = 1 << 10
 
-// messageAt reads the id of a message out of a line that may be damaged.
+// messageAt reads the id of a message from a line that may be damaged.
 func messageAt(disk durable.FS, d *eventlog.Damage) protocol.MessageID {
 	if d.Line == 0 {
 		return ""
@@ -241,12 +242,12 @@ func messageAt(disk durable.FS, d *eventlog.Damage) protocol.MessageID {
 	return id
 }
 
-// believe runs a check, and once more after a pause where it found something
-// beside a running daemon, which may just have been writing there.
-func (v *verifier) believe(ctx context.Context, check func() (bad bool, err error)) error {
+// retry runs a check, up to three times with pauses where it finds something while
+// a daemon runs, which may have been writing there just then.
+func (v *verifier) retry(ctx context.Context, check func() (bad bool, err error)) error {
 	for try := 1; ; try++ {
 		bad, err := check()
-		if err != nil || !bad || try == 3 || !v.runs() {
+		if err != nil || !bad || try == 3 || !v.daemonRuns() {
 			return err
 		}
 		if err := pause.For(ctx, time.Duration(try)*100*time.Millisecond); err != nil {
@@ -255,17 +256,17 @@ func (v *verifier) believe(ctx context.Context, check func() (bad bool, err erro
 	}
 }
 
-const dirGit = ".git"
+const pathGit = ".git"
 
 var errNoGit = errors.New("there is no git repository")
 
-// tellGit turns what package gitcommit found into findings that name the
-// message, where an object is one.
-func (v *verifier) tellGit(ctx context.Context, problems []gitcommit.Problem) error {
+// addGitFindings turns what package gitcommit found into findings, which name the
+// message where an object is one.
+func (v *verifier) addGitFindings(ctx context.Context, problems []gitcommit.Problem) error {
 	v.gitWhole = true
 	for _, err := range gitcommit.Commits(v.disk) {
 		if err != nil {
-			break // told of already
+			break // reported already
 		}
 		v.report.Commits++
 	}
@@ -304,39 +305,37 @@ func gitFinding(p gitcommit.Problem, from origin) Finding {
 	return f
 }
 
-// grace is how long a running daemon is waited for: two passes, and two more
-// whenever it logged something meanwhile, for who has much to do takes longer
-// for them; but not for ever.
+// grace is how long verify waits for a running daemon: two scans, and two more
+// whenever the daemon logged something meanwhile, because a busy one takes longer
+// for them; at most maxGrace, or two scans where those are longer.
 type grace struct {
-	passes      time.Duration
+	scans       time.Duration
 	until, last time.Time
 	seen        protocol.Seq // the last event that it logged
 }
 
-// busiest is as long as a daemon that logs one thing after the other is waited
-// for.
-const busiest = 20 * time.Second
+// maxGrace is how long verify waits for a daemon that goes on logging.
+const maxGrace = 20 * time.Second
 
 func newGrace(now time.Time, rescan time.Duration) grace {
-	passes := 2*rescan + 500*time.Millisecond
-	return grace{passes: passes, until: now.Add(passes), last: now.Add(max(passes, busiest))}
+	scans := 2*rescan + 500*time.Millisecond
+	return grace{scans: scans, until: now.Add(scans), last: now.Add(max(scans, maxGrace))}
 }
 
-// logged notes that the daemon logged something.
+// logged extends the grace because the daemon logged something.
 func (p *grace) logged(now time.Time) {
-	if p.until = now.Add(p.passes); p.until.After(p.last) {
+	if p.until = now.Add(p.scans); p.until.After(p.last) {
 		p.until = p.last
 	}
 }
 
-func (p *grace) over(now time.Time) bool { return now.After(p.until) }
+func (p *grace) ended(now time.Time) bool { return now.After(p.until) }
 
-// files compares the disk with what the log gives. While a daemon runs, what
-// does not fit is looked at again until it does, or the daemon had two passes;
-// one that has much to do takes longer for them.
-func (v *verifier) files(ctx context.Context) error {
-	f := &files{disk: v.disk, fold: v.fold, running: v.runs()}
-	paths, err := f.all(v.opt)
+// checkFiles compares the disk with the log. While a daemon runs, mismatches are
+// checked again until they are gone or the grace has ended.
+func (v *verifier) checkFiles(ctx context.Context) error {
+	f := &files{disk: v.disk, fold: v.fold, running: v.daemonRuns()}
+	paths, err := f.paths(v.opt)
 	if err != nil {
 		return err
 	}
@@ -344,12 +343,12 @@ func (v *verifier) files(ctx context.Context) error {
 	p := newGrace(time.Now(), v.opt.Settings.Rescan)
 	p.seen = v.fold.pos.Seq
 	for wait := 20 * time.Millisecond; ; wait = min(2*wait, 500*time.Millisecond) {
-		list, err := f.round(ctx, paths)
+		list, err := f.compare(ctx, paths)
 		if err != nil {
 			return err
 		}
-		f.running = v.runs()
-		more, err := v.mayPass(list, f.running, &p)
+		f.running = v.daemonRuns()
+		more, err := v.maySettle(list, f.running, &p)
 		if err != nil {
 			return err
 		}
@@ -357,7 +356,7 @@ func (v *verifier) files(ctx context.Context) error {
 			for _, x := range list {
 				v.add(x.Finding)
 			}
-			return v.waiting()
+			return v.notePending()
 		}
 		if err := pause.For(ctx, wait); err != nil {
 			return err
@@ -372,10 +371,10 @@ func (v *verifier) files(ctx context.Context) error {
 	}
 }
 
-// mayPass tells whether a daemon may yet settle some of what was found. What it
-// has logged meanwhile, in the last moment too, may be what was missed.
-func (v *verifier) mayPass(list []suspect, running bool, p *grace) (bool, error) {
-	if !passing(list) || !running {
+// maySettle reports whether a running daemon may still settle some of the findings.
+// It folds what the daemon has logged meanwhile, which may explain them.
+func (v *verifier) maySettle(list []pathFinding, running bool, p *grace) (bool, error) {
+	if !anyMaySettle(list) || !running {
 		return false, nil
 	}
 	if err := v.fold.catchUp(v.disk); err != nil {
@@ -385,18 +384,19 @@ func (v *verifier) mayPass(list []suspect, running bool, p *grace) (bool, error)
 		p.seen = v.fold.pos.Seq
 		p.logged(time.Now())
 	}
-	return !p.over(time.Now()), nil
+	return !p.ended(time.Now()), nil
 }
 
-// suspect is a path that is not as it should be.
-type suspect struct {
+// pathFinding is the finding of a path that is not as it should be.
+type pathFinding struct {
 	path string
 	Finding
 }
 
-// passing tells whether a running daemon may be about to settle some of it.
-func passing(list []suspect) bool {
-	return slices.ContainsFunc(list, func(x suspect) bool {
+// anyMaySettle reports whether a running daemon may be about to settle some of the
+// findings.
+func anyMaySettle(list []pathFinding) bool {
+	return slices.ContainsFunc(list, func(x pathFinding) bool {
 		switch x.Code { //nolint:exhaustive // the others are not about unread messages
 		case protocol.CodeFileAltered, protocol.CodeArchiveAltered, protocol.CodeFileMissing, protocol.CodeTaskFile, protocol.CodeFilePlanted, protocol.CodeHandledSoon, protocol.CodeGoneSoon, protocol.CodeMassDeletion, protocol.CodeAgainSoon, protocol.CodeReopened:
 			return true
@@ -405,9 +405,9 @@ func passing(list []suspect) bool {
 	})
 }
 
-// all lists the paths to compare: those that should be there, and those that
-// are there where only what hived knows should be.
-func (f *files) all(opt Options) ([]string, error) {
+// paths lists the paths to compare: those that should exist, and those that exist
+// where only hived's files should.
+func (f *files) paths(opt Options) ([]string, error) {
 	var paths []string
 	if err := f.fold.tree.Walk(func(p string, _ protocol.Blob) error {
 		paths = append(paths, p)
@@ -415,13 +415,14 @@ func (f *files) all(opt Options) ([]string, error) {
 	}); err != nil {
 		return nil, err
 	}
-	paths = append(paths, f.strangers()...)
-	own, err := f.newOwn(opt)
+	paths = append(paths, f.unknownInInboxes()...)
+	own, err := f.unloggedOwn(opt)
 	return append(paths, own...), err
 }
 
-// strangers lists what stands in an inbox and is unread by no one.
-func (f *files) strangers() []string {
+// unknownInInboxes lists the files in inboxes that are no unread message of the
+// state.
+func (f *files) unknownInInboxes() []string {
 	var paths []string
 	for _, a := range f.fold.state.Roster() {
 		list, err := f.disk.ReadDir(protocol.InboxDir(a.ID))
@@ -437,8 +438,8 @@ func (f *files) strangers() []string {
 	return paths
 }
 
-// newOwn lists the agents' own files that no event has yet.
-func (f *files) newOwn(opt Options) ([]string, error) {
+// unloggedOwn lists the agents' own files that no event has yet.
+func (f *files) unloggedOwn(opt Options) ([]string, error) {
 	s := opt.Settings.OwnFiles
 	boxes := mailbox.New(f.disk, mailbox.Options{OwnMaxBytes: s.MaxBytes, OwnInclude: s.Include, Settle: time.Minute})
 	var paths []string
@@ -460,9 +461,9 @@ func (f *files) newOwn(opt Options) ([]string, error) {
 	return paths, nil
 }
 
-// round compares a list of paths.
-func (f *files) round(ctx context.Context, paths []string) ([]suspect, error) {
-	var list []suspect
+// compare checks a list of paths and returns the findings.
+func (f *files) compare(ctx context.Context, paths []string) ([]pathFinding, error) {
+	var list []pathFinding
 	for i, p := range paths {
 		if i%256 == 0 && ctx.Err() != nil {
 			return nil, context.Cause(ctx)
@@ -472,14 +473,14 @@ func (f *files) round(ctx context.Context, paths []string) ([]suspect, error) {
 			return nil, err
 		}
 		if one != nil {
-			list = append(list, suspect{p, *one})
+			list = append(list, pathFinding{p, *one})
 		}
 	}
 	return list, nil
 }
 
-// waiting notes the messages that wait in outboxes (spec §4.8).
-func (v *verifier) waiting() error {
+// notePending notes the messages that wait in outboxes (spec §4.8).
+func (v *verifier) notePending() error {
 	for _, a := range v.fold.state.Roster() {
 		if n := mailbox.Pending(v.disk, a.ID); n > 0 {
 			v.add(found(protocol.CodeOutboxWaiting, protocol.OutboxDir(a.ID), "%d messages wait to be taken in", n))

@@ -159,9 +159,9 @@ func TestNotPlacedYetIsNotMissing(t *testing.T) {
 	h.accept("bob")
 	f := &files{disk: h.disk, fold: newFold(h.disk, func(f Finding) { t.Error(f) }), running: true}
 	h.must(f.fold.catchUp(h.disk))
-	paths, err := f.all(Options{Settings: fast()})
+	paths, err := f.paths(Options{Settings: fast()})
 	h.must(err)
-	list, err := f.round(t.Context(), paths)
+	list, err := f.compare(t.Context(), paths)
 	h.must(err)
 	got := map[string]protocol.Code{}
 	for _, x := range list {
@@ -255,21 +255,21 @@ func TestGrace(t *testing.T) {
 	begin := time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)
 	at := func(s float64) time.Time { return begin.Add(time.Duration(s * float64(time.Second))) }
 	p := newGrace(begin, time.Second) // two passes are 2.5 s
-	if p.over(at(2.4)) || !p.over(at(2.6)) {
+	if p.ended(at(2.4)) || !p.ended(at(2.6)) {
 		t.Error("two passes are not 2.5 s")
 	}
 	p.logged(at(2))
-	if p.over(at(4.4)) || !p.over(at(4.6)) {
+	if p.ended(at(4.4)) || !p.ended(at(4.6)) {
 		t.Error("what logs is not given two more passes")
 	}
 	for s := 4.0; s < 19; s++ {
 		p.logged(at(s))
 	}
 	p.logged(at(19.9))
-	if p.over(at(19.95)) || !p.over(at(20.1)) {
+	if p.ended(at(19.95)) || !p.ended(at(20.1)) {
 		t.Error("it is waited for without end")
 	}
-	if long := newGrace(begin, time.Hour); long.over(at(7200)) || !long.over(at(7201)) {
+	if long := newGrace(begin, time.Hour); long.ended(at(7200)) || !long.ended(at(7201)) {
 		t.Error("a slow rescan is not waited for")
 	}
 }
@@ -280,16 +280,16 @@ func TestVerifyReadsOn(t *testing.T) {
 	t.Parallel()
 	h := newHive(t)
 	v := &verifier{disk: h.disk, opt: Options{Settings: h.set}}
-	v.begin()
-	if _, err := v.history(t.Context()); err != nil {
+	v.reset()
+	if _, err := v.checkHistory(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	list := []suspect{{Finding: Finding{Code: protocol.CodeFileMissing}}}
+	list := []pathFinding{{Finding: Finding{Code: protocol.CodeFileMissing}}}
 	may := func(want bool) {
 		t.Helper()
 		past := time.Now().Add(-time.Hour)
-		p := grace{passes: time.Minute, until: past, last: time.Now().Add(time.Hour), seen: v.fold.pos.Seq}
-		if got, err := v.mayPass(list, true, &p); got != want || err != nil {
+		p := grace{scans: time.Minute, until: past, last: time.Now().Add(time.Hour), seen: v.fold.pos.Seq}
+		if got, err := v.maySettle(list, true, &p); got != want || err != nil {
 			t.Errorf("waits on: %t, %v", got, err)
 		}
 	}
@@ -298,7 +298,7 @@ func TestVerifyReadsOn(t *testing.T) {
 	h.once()
 	may(true)
 	may(false)
-	if got, err := v.mayPass(list, false, &grace{until: time.Now().Add(time.Hour)}); got || err != nil {
+	if got, err := v.maySettle(list, false, &grace{until: time.Now().Add(time.Hour)}); got || err != nil {
 		t.Errorf("waits for a daemon that does not run: %t, %v", got, err)
 	}
 }

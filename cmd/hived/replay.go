@@ -69,7 +69,7 @@ func (a *app) replay(ctx context.Context, disk *durable.Disk, f replayFlags) err
 
 // showStateAt folds the log up to an end and prints the state there.
 func (a *app) showStateAt(disk durable.FS, end audit.Until) error {
-	state, err := audit.Stood(disk, a.settings(disk).Remember, end)
+	state, err := audit.StateAt(disk, a.settings(disk).Remember, end)
 	if err != nil {
 		return err
 	}
