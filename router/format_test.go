@@ -11,6 +11,7 @@ import (
 	"github.com/hived/hived/gitcommit"
 	"github.com/hived/hived/internal/durable"
 	"github.com/hived/hived/internal/durable/faultfs"
+	"github.com/hived/hived/internal/testenv"
 	"github.com/hived/hived/mailbox"
 	"github.com/hived/hived/protocol"
 )
@@ -130,13 +131,13 @@ func TestCrashOnTheWayToTheNewFormat(t *testing.T) {
 	const stride = 9
 	synctest.Test(t, func(t *testing.T) {
 		begun := oldHive(t)
-		workload(t, begun)
+		testenv.Must(t, sendMail(&scene{disk: begun}))
 		for k := 1; ; k += stride {
 			disk := begun.Copy()
 			disk.CrashAt(k, faultfs.Drop)
 			crashed := runOnce(disk) != nil
 			disk = disk.Reboot()
-			if err := errors.Join(runOnce(disk), inspect(disk)); err != nil {
+			if err := errors.Join(runOnce(disk), mailArrived(&scene{disk: disk})); err != nil {
 				t.Fatalf("crash at operation %d: %v", k, err)
 			}
 			if list, _ := formats(t, disk); len(list) != 2 {

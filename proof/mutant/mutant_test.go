@@ -10,8 +10,10 @@ import (
 	"os/exec"
 	"path"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -30,8 +32,8 @@ var (
 // sweeps are tests that go through a whole life, or look for many faults; the
 // page shows of each mutant which of them catch it.
 var sweeps = []struct{ test, heading string }{
-	{"router.TestCrashAnywhere", "crash anywhere"},
-	{"router.TestCrashWhileSweeping", "crash while sweeping"},
+	{"router.TestCrashStories/mail", "crash anywhere"},
+	{"router.TestCrashStories/sweeping", "crash while sweeping"},
 	{"router.TestWholeHiveCrashes", "whole hive crashes"},
 	{"router.TestWholeHiveCrashesAgain", "crashes twice"},
 	{"router.TestWholeHiveFails", "its disk fails"},
@@ -102,8 +104,7 @@ func TestCatchersExist(t *testing.T) {
 	known, err := testFuncs()
 	testenv.Must(t, err)
 	check := func(of, test string) {
-		pkg, name := split(test)
-		if err := exists(pkg, name, known[name]); err != nil {
+		if _, _, err := find(known, test); err != nil {
 			t.Errorf("%s: %v", of, err)
 		}
 	}
@@ -123,7 +124,8 @@ func TestCatchersExist(t *testing.T) {
 	}
 }
 
-// testFuncs are the packages of each test function of the module, by its name.
+// testFuncs are the packages of each test function of the module, by its name, and
+// of each string in tests, which may name a row, by /text as go test writes it.
 var testFuncs = sync.OnceValues(func() (map[string][]string, error) {
 	dir, err := moduleRoot()
 	if err != nil {
@@ -138,15 +140,24 @@ var testFuncs = sync.OnceValues(func() (map[string][]string, error) {
 		if err != nil {
 			return err
 		}
-		for _, d := range f.Decls {
-			fn, ok := d.(*ast.FuncDecl)
-			if !ok || fn.Recv != nil || !strings.HasPrefix(fn.Name.Name, "Test") {
-				continue
-			}
-			if in := out[fn.Name.Name]; !slices.Contains(in, path.Dir(name)) {
-				out[fn.Name.Name] = append(in, path.Dir(name))
+		add := func(key string) {
+			if in := out[key]; !slices.Contains(in, path.Dir(name)) {
+				out[key] = append(in, path.Dir(name))
 			}
 		}
+		ast.Inspect(f, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.FuncDecl:
+				if n.Recv == nil && strings.HasPrefix(n.Name.Name, "Test") {
+					add(n.Name.Name)
+				}
+			case *ast.BasicLit:
+				if text, err := strconv.Unquote(n.Value); err == nil {
+					add("/" + strings.ReplaceAll(text, " ", "_"))
+				}
+			}
+			return true
+		})
 		return nil
 	})
 })
@@ -157,9 +168,21 @@ func locate(t *testing.T, test string) (pkg, name string) {
 	t.Helper()
 	known, err := testFuncs()
 	testenv.Must(t, err)
-	pkg, name = split(test)
-	testenv.Must(t, exists(pkg, name, known[name]))
+	pkg, name, err = find(known, test)
+	testenv.Must(t, err)
 	return pkg, name
+}
+
+// find splits the name of a test, which may go on with /row, and returns an error
+// unless its package has a test of that name, and a string that may name the row.
+func find(known map[string][]string, test string) (pkg, name string, err error) {
+	pkg, name = split(test)
+	fn, row, hasRow := strings.Cut(name, "/")
+	err = exists(pkg, fn, known[fn])
+	if err == nil && hasRow && !slices.Contains(known["/"+row], pkg) {
+		err = fmt.Errorf("nothing in the tests of package %s is called %s", pkg, row)
+	}
+	return pkg, name, err
 }
 
 // split cuts a test's name behind the path of its package.
@@ -289,7 +312,7 @@ func (b *built) each(t *testing.T, tests []string, look func(t *testing.T, name,
 	t.Helper()
 	for _, test := range slices.Compact(slices.Sorted(slices.Values(tests))) {
 		pkg, name := locate(t, test)
-		cmd := exec.CommandContext(t.Context(), b.binary(t, pkg), "-test.run=^"+name+"$", "-test.count=1", "-test.failfast", "-test.v", "-test.timeout=5m")
+		cmd := exec.CommandContext(t.Context(), b.binary(t, pkg), "-test.run=^"+strings.ReplaceAll(regexp.QuoteMeta(name), "/", "$/^")+"$", "-test.count=1", "-test.failfast", "-test.v", "-test.timeout=5m")
 		cmd.Dir = filepath.Join(root(t), filepath.FromSlash(pkg))
 		out, _ := cmd.CombinedOutput() // it says itself what became of the test
 		if !look(t, name, string(out)) {

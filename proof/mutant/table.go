@@ -29,7 +29,7 @@ var mutants = []mutant{
 		edits:  []edit{{"Log.write", `l.file.Sync()`, `error(nil)`}},
 		caught: []string{
 			"eventlog.TestFaults", "eventlog.TestCrashSweep", "eventlog.TestCrashInRecovery", "eventlog.TestOpenMakesDurable",
-			"router.TestCrashAnywhere", "router.TestCrashWhileSweeping", "router.TestWholeHiveCrashes", "router.TestWholeHiveCrashesAgain", "router.TestFailedSyncEndsTheDaemon",
+			"router.TestCrashStories/mail", "router.TestCrashStories/sweeping", "router.TestWholeHiveCrashes", "router.TestWholeHiveCrashesAgain", "router.TestCrashStories/failed_sync",
 		},
 	},
 	{
@@ -61,7 +61,7 @@ var mutants = []mutant{
 	return err
 }`,
 		caught: []string{
-			"router.TestCrashAnywhere", "router.TestCrashWhileSweeping", "router.TestWholeHiveCrashes", "router.TestWholeHiveCrashesAgain", "router.TestCheckpointOfARunningDaemon", "router.TestSnapshotWhileRunning",
+			"router.TestCrashStories/mail", "router.TestCrashStories/sweeping", "router.TestWholeHiveCrashes", "router.TestWholeHiveCrashesAgain", "router.TestCheckpointOfARunningDaemon", "router.TestSnapshotWhileRunning",
 		},
 	},
 	{
@@ -90,14 +90,14 @@ var mutants = []mutant{
 		what:   "the settled mark passes what could not be placed yet",
 		breaks: "what is missing after a settled event is placed again (§3.8)",
 		edits:  []edit{{"Placer.Backlog", `b.Settled = min(b.Settled, x.of-1)`, `_ = x`}},
-		caught: []string{"router.TestDebtAtStop"},
+		caught: []string{"router.TestCrashStories/refused_until_the_stop"},
 	},
 	{
 		name:   "settled-past-original",
 		what:   "the settled mark passes an original that could not be archived yet",
 		breaks: "what is missing after a settled event is placed again (§3.8)",
 		edits:  []edit{{"Placer.Backlog", `b.Settled = min(b.Settled, f.seq-1)`, `_ = f`}},
-		caught: []string{"router.TestNotSettledBeforeItsOriginalIsArchived"},
+		caught: []string{"router.TestCrashStories/not_settled_before_its_original_is_archived"},
 	},
 	{
 		name:   "done-swept-early",
@@ -132,49 +132,49 @@ var mutants = []mutant{
 		what:   "originals leave the outbox before their events are in the log",
 		breaks: "nothing leaves an outbox before it is accepted (§3.5, §3.6)",
 		edits:  []edit{{"Router.commit", `readAhead := r.intake.readAhead(time.Now(), list)`, `early := steps(list); for i := range early { early[i].Views = nil }; r.place.Place(early); readAhead := r.intake.readAhead(time.Now(), list)`}},
-		caught: []string{"router.TestCrashAnywhere", "router.TestWholeHiveCrashes", "router.TestWholeHiveFails"},
+		caught: []string{"router.TestCrashStories/mail", "router.TestWholeHiveCrashes", "router.TestWholeHiveFails"},
 	},
 	{
 		name:   "deliver-before-append",
 		what:   "messages reach inboxes before their events are in the log",
 		breaks: "delivered is what the log says is delivered, once (§3.5, §3.6)",
 		edits:  []edit{{"Router.commit", `readAhead := r.intake.readAhead(time.Now(), list)`, `early := steps(list); for i := range early { early[i].Arrival = nil }; r.place.Place(early); readAhead := r.intake.readAhead(time.Now(), list)`}},
-		caught: []string{"router.TestCrashAnywhere", "router.TestWholeHiveCrashes", "router.TestWholeHiveCrashesAgain", "router.TestWholeHiveFails", "router.TestDiskFull"},
+		caught: []string{"router.TestCrashStories/mail", "router.TestWholeHiveCrashes", "router.TestWholeHiveCrashesAgain", "router.TestWholeHiveFails", "router.TestDiskFull"},
 	},
 	{
 		name:   "no-duplicate-check",
 		what:   "ids that a sender chose are not looked up",
 		breaks: "the same id with the same content is delivered once (§4.2)",
 		edits:  []edit{{"Decider.arrival", `a.Agent, m.ID); ok {`, `a.Agent, m.ID); ok && false {`}},
-		caught: []string{"router.TestCrashAnywhere", "router.TestWholeHiveCrashes", "router.TestWholeHiveCrashesAgain", "router.TestWholeHiveFails", "router/decide.TestRules"},
+		caught: []string{"router.TestCrashStories/mail", "router.TestWholeHiveCrashes", "router.TestWholeHiveCrashesAgain", "router.TestWholeHiveFails", "router/decide.TestRules"},
 	},
 	{
 		name:   "redo-by-existence",
 		what:   "after a crash a file that is there counts as whole",
 		breaks: "recovery compares bytes and not existence (§3.8)",
 		edits:  []edit{{"Boxes.Redeliver", `if bytes.Equal(have, data) {`, `if len(data) > 0 {`}},
-		caught: []string{"router.TestCrashAnywhere", "mailbox.TestRedeliver", "mailbox.TestDeliverCrash"},
+		caught: []string{"router.TestCrashStories/mail", "mailbox.TestRedeliver", "mailbox.TestDeliverCrash"},
 	},
 	{
 		name:   "again-overwrites",
 		what:   "a placement that is done again overwrites what stands under its name",
 		breaks: "a delivered file that holds other bytes is set aside, and logged first (§4.7)",
 		edits:  []edit{{"Placer.carryOut", `err := pl.boxes.Redeliver(id, file, x.data)`, `err := pl.boxes.Put(x.path, x.data)`}},
-		caught: []string{"router.TestIntruderAndCrash", "router.TestIntruderTakenAway", "router.TestIntruderThatCannotBeMoved"},
+		caught: []string{"router.TestCrashStories/intruder", "router.TestCrashStories/intruder_taken_away", "router.TestIntruderThatCannotBeMoved"},
 	},
 	{
 		name:   "done-delivered-again",
 		what:   "after a crash a message that stands in .done is delivered again",
 		breaks: "a message that stands in .done is not delivered again (§3.8)",
 		edits:  []edit{{"Boxes.Redeliver", `b.fs.Lstat(done); err != nil {`, `b.fs.Lstat(done); err != nil || true {`}},
-		caught: []string{"mailbox.TestRedeliver", "router.TestHandledBeforeACrash"},
+		caught: []string{"mailbox.TestRedeliver", "router.TestCrashStories/handled_before_a_crash"},
 	},
 	{
 		name:   "originals-unknown",
 		what:   "after a crash the originals of accepted messages are not known again",
 		breaks: "an original is not accepted twice (§3.8)",
 		edits:  []edit{{"Placer.expect", `pl.originals[originalFile(p.Agent, *p.Original)] = filed`, `_ = filed`}},
-		caught: []string{"router.TestCrashAnywhere", "router.TestCrashWhileSweeping", "router.TestOriginalComesBackInPart"},
+		caught: []string{"router.TestCrashStories/mail", "router.TestCrashStories/sweeping", "router.TestCrashStories/original_with_another_time"},
 	},
 	{
 		name:   "archive-overwrites",
@@ -205,7 +205,7 @@ var mutants = []mutant{
 		what:   "after a failed sync the log takes more",
 		breaks: "a failed sync ends the daemon, because nobody knows what is on the disk (§3.5)",
 		edits:  []edit{{"Log.write", "l.file.Sync(); err != nil {\n\t\treturn l.broken(err)", "l.file.Sync(); err != nil {\n\t\treturn err"}},
-		caught: []string{"eventlog.TestOpenMakesDurable", "router.TestFailedSyncEndsTheDaemon"},
+		caught: []string{"eventlog.TestOpenMakesDurable", "router.TestCrashStories/failed_sync"},
 	},
 	{
 		name:   "log-believed",
@@ -219,7 +219,7 @@ var mutants = []mutant{
 		what:   "a torn last line stays in the log",
 		breaks: "a torn last line is set aside and cut (§3.8, §5.5)",
 		edits:  []edit{{"Log.readOpen", `l.file.Truncate(bad)`, `nil`}},
-		caught: []string{"eventlog.TestCrashSweep", "eventlog.TestOpenAfterSetsATornLineAside", "router.TestCrashAnywhere", "router.TestWholeHiveCrashes"},
+		caught: []string{"eventlog.TestCrashSweep", "eventlog.TestOpenAfterSetsATornLineAside", "router.TestCrashStories/mail", "router.TestWholeHiveCrashes"},
 	},
 	{
 		name:   "half-decision-kept",
@@ -245,7 +245,7 @@ var mutants = []mutant{
 		breaks:  "what comes after the settled mark is placed again, whatever the snapshot holds (§3.8)",
 		edits:   []edit{{"Router.recover", `from := r.state.Settled`, `_, at, _, _ := snapshot.Read(r.disk, r.cfg.Settings.Remember); from := max(r.state.Settled, at.Seq)`}},
 		imports: []string{"github.com/hived/hived/internal/snapshot"},
-		caught:  []string{"router.TestDebtAtStop"},
+		caught:  []string{"router.TestCrashStories/refused_until_the_stop"},
 	},
 	{
 		name:   "snapshot-of-another-log",
@@ -282,7 +282,7 @@ var mutants = []mutant{
 		edits:  []edit{{"packer.file", "p.sync {\n\t\terr = f.Sync()", "p.sync {\n\t\terr = nil"}},
 		caught: []string{
 			"gitcommit.TestCrashAnywhere", "gitcommit.TestCrashKeepsSharedIndexes",
-			"router.TestCrashWhileSweeping", "router.TestWholeHiveCrashes", "router.TestWholeHiveCrashesAgain",
+			"router.TestCrashStories/sweeping", "router.TestWholeHiveCrashes", "router.TestWholeHiveCrashesAgain",
 		},
 	},
 	{
