@@ -62,14 +62,14 @@ func Check(ctx context.Context, disk durable.FS, history iter.Seq2[Event, error]
 	if err != nil || faults > 0 {
 		return err // the history has to be built again, whatever a second reader finds
 	}
-	if err := testify(ctx, disk, h, one); err != nil {
+	if err := runWitness(ctx, disk, h, one); err != nil {
 		return fmt.Errorf("check git's history a second time: %w", err)
 	}
 	return nil
 }
 
 // check is what hived's own code checks. It returns what the witness is asked about.
-func check(ctx context.Context, disk durable.FS, history iter.Seq2[Event, error], report func(Problem)) (*held, error) {
+func check(ctx context.Context, disk durable.FS, history iter.Seq2[Event, error], report func(Problem)) (*expected, error) {
 	m, err := readMarker(disk)
 	if err != nil {
 		return nil, fmt.Errorf("check the git repository: %w", err)
@@ -94,7 +94,7 @@ func check(ctx context.Context, disk durable.FS, history iter.Seq2[Event, error]
 	if err != nil {
 		return nil, fmt.Errorf("check git's history: %w", err)
 	}
-	return &held{m.branch, tip, m.onto, links, k.tree}, nil
+	return &expected{m.branch, tip, m.onto, links, k.tree}, nil
 }
 
 // link is one commit of the chain that says something about the log.
@@ -136,7 +136,7 @@ func (k *checker) run(ctx context.Context, tip, onto protocol.Blob) ([]link, err
 	if err != nil {
 		return nil, err
 	}
-	defer k.lookUp()()
+	defer k.startLookups()()
 	for i, c := range chain {
 		if err := ctx.Err(); err != nil {
 			return nil, context.Cause(ctx)
@@ -147,36 +147,36 @@ func (k *checker) run(ctx context.Context, tip, onto protocol.Blob) ([]link, err
 		case !c.real && !builtUpon(chain[i:]):
 			k.report(Problem{Code: protocol.CodeGitAmended, Info: true, Commit: c.id, Seq: c.last, Text: "a person's commit copies the trailers of one of hived's"})
 		default:
-			if err := k.commit(c); err != nil {
+			if err := k.checkCommit(c); err != nil {
 				return nil, err
 			}
 			chain[i].logged = k.at.Sum
 		}
 	}
-	return chain, k.lag()
+	return chain, k.reportLag()
 }
 
 // lookup is the objects that came with a commit.
 type lookup struct {
 	link
-	objects []wanted
+	objects []wantedObject
 }
 
-type wanted struct {
+type wantedObject struct {
 	id   protocol.Blob
 	path string // of a file
 }
 
-// lookUp begins to look, beside the folding, for the objects that are sent. The
+// startLookups begins to look, beside the folding, for the objects that are sent. The
 // function that it gives ends that.
-func (k *checker) lookUp() (done func()) {
+func (k *checker) startLookups() (done func()) {
 	lookups := make(chan lookup, 1)
 	k.lookups = lookups
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		for l := range lookups {
 			for _, o := range l.objects {
-				k.want(o, l.link)
+				k.lookUpObject(o, l.link)
 			}
 		}
 	})
@@ -215,7 +215,7 @@ func (k *checker) chain(ctx context.Context, tip, onto protocol.Blob) ([]link, e
 			k.report(Problem{Code: protocol.CodeGitUnreadable, Object: id, Commit: id, Text: err.Error()})
 			break
 		}
-		if c.last != 0 || c.by == identity && !k.ownedAsBelow(c) {
+		if c.last != 0 || c.by == identity && !k.leavesOwned(c) {
 			l, err := linkOf(c)
 			if err != nil {
 				return nil, err
@@ -228,9 +228,9 @@ func (k *checker) chain(ctx context.Context, tip, onto protocol.Blob) ([]link, e
 	return out, nil
 }
 
-// ownedAsBelow tells whether a commit left alone what hived owns, as the one
+// leavesOwned tells whether a commit left alone what hived owns, as the one
 // of [Repo.Seed] does. One that cannot be read did not.
-func (k *checker) ownedAsBelow(c *commit) bool {
+func (k *checker) leavesOwned(c *commit) bool {
 	root, err := k.store.root(c.id)
 	if err != nil {
 		return false
@@ -239,8 +239,8 @@ func (k *checker) ownedAsBelow(c *commit) bool {
 	return err == nil && slices.Equal(topsOf(root), topsOf(was))
 }
 
-// commit holds one commit against the log.
-func (k *checker) commit(c link) error {
+// checkCommit holds one commit against the log.
+func (k *checker) checkCommit(c link) error {
 	if c.first != k.follows+1 && c.first != k.copied+1 {
 		k.report(Problem{Code: protocol.CodeGitGap, Commit: c.id, Seq: c.first, Text: fmt.Sprintf(
 			"commit %s brings the events from %s, history before it ends at %s", c.id, c.first, max(k.follows, k.copied))})
@@ -265,7 +265,7 @@ func (k *checker) commit(c link) error {
 	if !c.real {
 		k.report(Problem{Code: protocol.CodeGitAmended, Info: true, Commit: c.id, Seq: c.last, Text: "a person rewrote this commit of hived's"})
 	}
-	if err := k.exist(c); err != nil {
+	if err := k.queueLookups(c); err != nil {
 		return err
 	}
 	k.compare(c)
@@ -309,14 +309,14 @@ func (k *checker) compare(c link) {
 			return
 		}
 		if err == nil {
-			k.differ(c, root)
+			k.reportDifferences(c, root)
 			return
 		}
 	}
 	k.report(Problem{Code: protocol.CodeGitUnreadable, Object: c.tree, Commit: c.id, Seq: c.last, Text: err.Error()})
 }
 
-func (k *checker) differ(c link, root []entry) {
+func (k *checker) reportDifferences(c link, root []entry) {
 	f := &editFinder{store: k.store, tree: k.tree}
 	found, err := f.edits(root)
 	if err != nil {
@@ -334,17 +334,17 @@ func (k *checker) differ(c link, root []entry) {
 	}
 }
 
-// exist has every object looked for that came since the last commit.
-func (k *checker) exist(c link) error {
-	var list []wanted
-	k.tree.seal(func(id protocol.Blob, _ []byte) { list = append(list, wanted{id: id}) })
+// queueLookups has every object looked for that came since the last commit.
+func (k *checker) queueLookups(c link) error {
+	var list []wantedObject
+	k.tree.seal(func(id protocol.Blob, _ []byte) { list = append(list, wantedObject{id: id}) })
 	for path := range k.touched {
 		id, ok, err := k.tree.Lookup(path)
 		if err != nil {
 			return err
 		}
 		if ok {
-			list = append(list, wanted{id, path})
+			list = append(list, wantedObject{id, path})
 		}
 	}
 	clear(k.touched)
@@ -352,14 +352,14 @@ func (k *checker) exist(c link) error {
 	return nil
 }
 
-func (k *checker) want(o wanted, c link) {
+func (k *checker) lookUpObject(o wantedObject, c link) {
 	if !k.stored.has(o.id) {
 		k.report(Problem{Code: protocol.CodeGitObjectMissing, Object: o.id, Commit: c.id, Path: o.path, Seq: c.last, Text: fmt.Sprintf("object %s of commit %s is not in the repository", o.id, c.id)})
 	}
 }
 
-// lag counts what the log has and history has not yet.
-func (k *checker) lag() error {
+// reportLag counts what the log has and history has not yet.
+func (k *checker) reportLag() error {
 	through := max(k.follows, k.copied)
 	for !k.ended {
 		ev, err, ok := k.next()

@@ -72,7 +72,7 @@ func (x *idxFile) window(f io.ReaderAt, from, to, end int64) ([]span, error) {
 		}
 		_, err := io.ReadFull(offsets, b[:])
 		if s.offset = int64(binary.BigEndian.Uint32(b[:])); err == nil && s.offset >= idxLarge {
-			s.offset, err = x.offset(f, at)
+			s.offset, err = x.offsetAt(f, at)
 		}
 		switch {
 		case err != nil:

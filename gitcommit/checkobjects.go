@@ -119,15 +119,15 @@ type packCheck struct {
 	size   int64        // of the pack without its checksum
 }
 
-// done ends one use of the pack, which may be merged and gone from the disk by
+// release ends one use of the pack, which may be merged and gone from the disk by
 // now.
-func (c *packCheck) done() {
+func (c *packCheck) release() {
 	if c.users.Add(-1) == 0 {
 		_ = c.pack.Close() // only read
 	}
 }
 
-func (c *packCheck) damaged(ext string, err error) {
+func (c *packCheck) reportDamaged(ext string, err error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return // merged into another pack meanwhile
 	}
@@ -139,30 +139,30 @@ func (c *packCheck) damaged(ext string, err error) {
 func (c *packCheck) run(ctx context.Context) error {
 	idx, in, err := openIdx(c.disk, c.stem)
 	if err != nil {
-		c.damaged(".idx", err)
+		c.reportDamaged(".idx", err)
 		return nil
 	}
 	sum, err := idx.check(in)
 	if err != nil {
-		c.damaged(".idx", errors.Join(err, in.Close()))
+		c.reportDamaged(".idx", errors.Join(err, in.Close()))
 		return nil
 	}
 	c.idx, c.in = idx, in
 	if c.pack, err = c.disk.Open(c.stem + ".pack"); err != nil {
-		c.damaged(".pack", err)
+		c.reportDamaged(".pack", err)
 		return nil
 	}
 	c.users.Store(1)
-	defer c.done()
-	if err := c.sums(sum); err != nil {
-		c.damaged(".pack", err)
+	defer c.release()
+	if err := c.checkSums(sum); err != nil {
+		c.reportDamaged(".pack", err)
 	}
 	return c.divide(ctx)
 }
 
-// sums checks the pack's head and the sum over all of it, which its index and
+// checkSums checks the pack's head and the sum over all of it, which its index and
 // its name have too.
-func (c *packCheck) sums(want protocol.Blob) error {
+func (c *packCheck) checkSums(want protocol.Blob) error {
 	info, err := c.pack.Stat()
 	if err != nil {
 		return err
@@ -211,7 +211,7 @@ func (c *packCheck) divide(ctx context.Context) error {
 			err = errBadIdx
 		}
 		if err != nil {
-			c.damaged(".idx", err)
+			c.reportDamaged(".idx", err)
 			return nil
 		}
 		if found += len(list); len(list) > 0 {
@@ -223,14 +223,14 @@ func (c *packCheck) divide(ctx context.Context) error {
 			select {
 			case c.parts <- &packPart{c, list[:n:n]}:
 			case <-ctx.Done():
-				c.done()
+				c.release()
 				return context.Cause(ctx)
 			}
 			list = list[n:]
 		}
 	}
 	if found != c.idx.len() {
-		c.damaged(".idx", errBadIdx)
+		c.reportDamaged(".idx", errBadIdx)
 	}
 	return nil
 }

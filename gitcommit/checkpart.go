@@ -18,7 +18,7 @@ type partCheck struct {
 	idx   *idxFile
 	in    io.ReaderAt // the index
 	spans []span
-	known *objectCache            // by where they stand; nil before the first difference
+	cache *objectCache            // by where they stand; nil before the first difference
 	bases map[protocol.Blob]int64 // where the objects of this part stand; nil until asked for
 }
 
@@ -26,11 +26,11 @@ func newPartCheck() *partCheck { return &partCheck{copy: make([]byte, 32<<10)} }
 
 func (w *partCheck) run(p *packPart) {
 	w.idx, w.in, w.spans = p.idx, p.in, p.spans
-	w.known, w.bases = nil, nil
-	defer p.done()
+	w.cache, w.bases = nil, nil
+	defer p.release()
 	w.bytes = region{f: p.pack, data: w.bytes.data[:0]}
 	for _, s := range p.spans {
-		w.bytes.reach(s)
+		w.bytes.load(s)
 		if err := w.check(s); err != nil {
 			p.report(Problem{Code: protocol.CodeGitObjectDamaged, Object: s.id, Path: p.stem + ".pack", Text: fmt.Sprintf("object %s in %s.pack: %v", s.id, p.stem, err)})
 		}
@@ -52,14 +52,14 @@ func (w *partCheck) check(s span) error {
 		return err
 	}
 	if e.kind == kindOffsetDelta || e.kind == kindRefDelta {
-		if w.known == nil {
-			w.known = newObjectCache(cacheBytes)
+		if w.cache == nil {
+			w.cache = newObjectCache(cacheBytes)
 		}
-	} else if w.known == nil || size > mostKept {
+	} else if w.cache == nil || size > mostKept {
 		body := s.offset + int64(used)
 		return w.stream(io.NewSectionReader(&w.bytes, body, s.end-body), e.kind, size, s.id)
 	}
-	k, data, err := w.object(s.offset)
+	k, data, err := w.read(s.offset)
 	if err != nil {
 		return err
 	}
@@ -82,9 +82,9 @@ func (w *partCheck) stream(r io.Reader, k kind, size int64, id protocol.Blob) er
 	return rightHash(protocol.Blob(h.Sum(nil)), id)
 }
 
-// object gives what stands at an offset, put together from differences. All
+// read gives what stands at an offset, put together from differences. All
 // that is met on the way is kept, so that the next one has a short way.
-func (w *partCheck) object(offset int64) (k kind, data []byte, err error) {
+func (w *partCheck) read(offset int64) (k kind, data []byte, err error) {
 	type step struct {
 		offset int64
 		delta  []byte
@@ -92,19 +92,19 @@ func (w *partCheck) object(offset int64) (k kind, data []byte, err error) {
 	var way []step
 	for {
 		var ok bool
-		if k, data, ok = w.known.get(keyOf(offset)); ok {
+		if k, data, ok = w.cache.get(keyOf(offset)); ok {
 			break
 		}
 		e, err := w.u.entry(&w.bytes, offset)
 		if err == nil && e.kind == kindRefDelta {
-			e.baseAt, err = w.where(e.base)
+			e.baseAt, err = w.offsetOf(e.base)
 		}
 		if err != nil {
 			return 0, nil, err
 		}
 		if e.kind != kindOffsetDelta && e.kind != kindRefDelta {
 			k, data = e.kind, e.data
-			w.known.add(keyOf(offset), k, data)
+			w.cache.add(keyOf(offset), k, data)
 			break
 		}
 		if way = append(way, step{offset, e.data}); len(way) > mostDeltas {
@@ -116,13 +116,13 @@ func (w *partCheck) object(offset int64) (k kind, data []byte, err error) {
 		if data, err = patched(data, [][]byte{s.delta}); err != nil {
 			return 0, nil, err
 		}
-		w.known.add(keyOf(s.offset), k, data)
+		w.cache.add(keyOf(s.offset), k, data)
 	}
 	return k, data, nil
 }
 
-// where gives where the base of a difference stands. It is mostly near.
-func (w *partCheck) where(id protocol.Blob) (int64, error) {
+// offsetOf gives where the base of a difference stands. It is mostly near.
+func (w *partCheck) offsetOf(id protocol.Blob) (int64, error) {
 	if w.bases == nil {
 		w.bases = make(map[protocol.Blob]int64, len(w.spans))
 		for _, s := range w.spans {
@@ -132,7 +132,7 @@ func (w *partCheck) where(id protocol.Blob) (int64, error) {
 	if offset, ok := w.bases[id]; ok {
 		return offset, nil
 	}
-	return w.idx.where(w.in, id)
+	return w.idx.offsetOf(w.in, id)
 }
 
 // keyOf makes an offset the key of a cache.
@@ -157,8 +157,8 @@ type region struct {
 
 const regionSize = 1 << 20 // bytes
 
-// reach moves the piece, where an entry is not in it and not larger.
-func (r *region) reach(s span) {
+// load moves the piece, where an entry is not in it and not larger.
+func (r *region) load(s span) {
 	if s.end <= r.off+int64(len(r.data)) || s.end-s.offset > regionSize {
 		return
 	}

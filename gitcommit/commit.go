@@ -42,7 +42,7 @@ type OwnFilesChanged struct {
 }
 
 func (e *OwnFilesChanged) Error() string {
-	return "commit: a person committed other content of " + few(e.Paths) + "; log it first"
+	return "commit: a person committed other content of " + fewPaths(e.Paths) + "; log it first"
 }
 
 // OutOfStep gives a batch back because history does not end where it begins: a
@@ -65,7 +65,7 @@ func (r *Repo) Commit(ctx context.Context, b Batch) (Result, error) {
 		return Result{}, fmt.Errorf("commit events %s to %s: not a range with its sum", b.First, b.Last)
 	}
 	for {
-		res, err := r.try(ctx, &b)
+		res, err := r.commitOnce(ctx, &b)
 		if err != nil {
 			// The tree in memory may be ahead of history; read it again.
 			r.tree = nil
@@ -77,7 +77,7 @@ func (r *Repo) Commit(ctx context.Context, b Batch) (Result, error) {
 	}
 }
 
-func (r *Repo) try(ctx context.Context, b *Batch) (Result, error) {
+func (r *Repo) commitOnce(ctx context.Context, b *Batch) (Result, error) {
 	pos := r.position()
 	if pos.OnBranch {
 		return Result{}, fmt.Errorf("%w: %s", ErrBusy, pos.String())
@@ -89,7 +89,7 @@ func (r *Repo) try(ctx context.Context, b *Batch) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	edits, err := r.lookAround(tip, b)
+	edits, err := r.personEdits(tip, b)
 	if err != nil {
 		return Result{}, err
 	}
@@ -97,7 +97,7 @@ func (r *Repo) try(ctx context.Context, b *Batch) (Result, error) {
 	if err := w.apply(b.Changes); err != nil {
 		return Result{}, fmt.Errorf("commit events %s to %s: %w", b.First, b.Last, err)
 	}
-	res, err := r.weigh(tip, edits)
+	res, err := r.sortEdits(tip, edits)
 	if err != nil {
 		return Result{}, err
 	}
@@ -107,24 +107,24 @@ func (r *Repo) try(ctx context.Context, b *Batch) (Result, error) {
 	}
 	res.Commit = w.objects[len(w.objects)-1].id
 	res.Directories = w.directories()
-	if err := r.land(ctx, w.objects, tip, res.Commit); err != nil {
+	if err := r.publishCommit(ctx, w.objects, tip, res.Commit); err != nil {
 		return Result{}, fmt.Errorf("commit events %s to %s: %w", b.First, b.Last, err)
 	}
 	r.head = Head{Seq: b.Last, Sum: b.Sum, Commit: res.Commit}
-	r.tree.cool()
+	r.tree.endCommit()
 	r.rootOf, r.root = res.Commit, root
 	r.writeReflog(tip, res.Commit, b.At, subjectOf(b), pos.Head)
-	r.overrule(res.Overruled)
+	r.alertOverruled(res.Overruled)
 	return res, nil
 }
 
-// lookAround compares the tip with the state in memory and the batch with
+// personEdits compares the tip with the state in memory and the batch with
 // both. It gives what a person changed in owned paths.
-func (r *Repo) lookAround(tip protocol.Blob, b *Batch) ([]edit, error) {
+func (r *Repo) personEdits(tip protocol.Blob, b *Batch) ([]edit, error) {
 	var foreign []*commit
 	if tip != r.head.Commit {
 		var err error
-		if foreign, err = r.meet(tip); err != nil {
+		if foreign, err = r.refreshHead(tip); err != nil {
 			return nil, err
 		}
 	}
@@ -163,9 +163,9 @@ func (r *Repo) rootAt(tip protocol.Blob) ([]entry, error) {
 	return root, nil
 }
 
-// weigh drops those of a person's edits that the new state holds too, and gives
+// sortEdits drops those of a person's edits that the new state holds too, and gives
 // the batch back, once for a tip, if own files are among the others.
-func (r *Repo) weigh(tip protocol.Blob, edits []edit) (Result, error) {
+func (r *Repo) sortEdits(tip protocol.Blob, edits []edit) (Result, error) {
 	var res Result
 	for _, e := range edits {
 		id, ok, err := r.tree.Lookup(e.path)
@@ -179,20 +179,20 @@ func (r *Repo) weigh(tip protocol.Blob, edits []edit) (Result, error) {
 			res.Overruled = append(res.Overruled, e.path)
 		}
 	}
-	if len(res.Own) > 0 && r.told != tip {
-		r.told = tip
+	if len(res.Own) > 0 && r.reportedTip != tip {
+		r.reportedTip = tip
 		return res, &OwnFilesChanged{Paths: res.Own}
 	}
 	return res, nil
 }
 
-// overrule says what a person's commit lost, and has the index told.
-func (r *Repo) overrule(paths []string) {
+// alertOverruled says what a person's commit lost, and has the index told.
+func (r *Repo) alertOverruled(paths []string) {
 	for _, p := range paths {
 		r.dirty.add(p)
 	}
 	if len(paths) > 0 {
-		r.alert("git-overruled", "a person's commit had changed what only hived changes; it is set right: "+few(paths))
+		r.alert("git-overruled", "a person's commit had changed what only hived changes; it is set right: "+fewPaths(paths))
 	}
 }
 
@@ -202,9 +202,9 @@ func isOwn(path string) bool {
 		strings.HasPrefix(path, protocol.PathAgents+"/") && strings.Count(path, "/") == 2
 }
 
-// land writes the objects and then moves the branch. Objects that no branch
+// publishCommit writes the objects and then moves the branch. Objects that no branch
 // came to name are taken away again.
-func (r *Repo) land(ctx context.Context, objects []object, tip, id protocol.Blob) error {
+func (r *Repo) publishCommit(ctx context.Context, objects []object, tip, id protocol.Blob) error {
 	stem, existed, err := r.packer.write(objects)
 	if err != nil {
 		return err
@@ -266,7 +266,7 @@ func (w *work) apply(changes []protocol.Change) error {
 		if stored {
 			w.add(o)
 		}
-		w.tell(code, c)
+		w.alertOddity(code, c)
 	}
 	return w.prune(changes)
 }
@@ -297,7 +297,7 @@ func (w *work) prune(changes []protocol.Change) error {
 	return nil
 }
 
-func (w *work) tell(code string, c *protocol.Change) {
+func (w *work) alertOddity(code string, c *protocol.Change) {
 	switch code {
 	case codeUnversionable:
 		w.repo.alert(code, protocol.Quote(c.Path)+" is not versioned: git would not take the name as an ordinary one")

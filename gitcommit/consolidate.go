@@ -30,15 +30,15 @@ const (
 
 // pack is one pack that could be merged.
 type pack struct {
-	stem    string
-	size    int64 // bytes
-	objects int
-	made    time.Time
-	leave   bool // it holds what merge cannot copy, or is damaged
+	stem        string
+	size        int64 // bytes
+	objects     int
+	made        time.Time
+	unmergeable bool // it holds what merge cannot copy, or is damaged
 }
 
-// full tells that a pack is large enough.
-func (p *pack) full() bool { return p.size > mostMerged || p.objects >= mostObjects/2 }
+// isFull tells that a pack is large enough.
+func (p *pack) isFull() bool { return p.size > mostMerged || p.objects >= mostObjects/2 }
 
 // Consolidate merges small packs into larger ones when there are more than 50,
 // so that their number stays small and each object is copied a logarithmic
@@ -105,7 +105,7 @@ func (r *Repo) mergeable() ([]pack, error) {
 	}
 	var out []pack
 	for stem, exts := range names {
-		if !slices.Contains(exts, ".idx") || slices.ContainsFunc(exts, special) {
+		if !slices.Contains(exts, ".idx") || slices.ContainsFunc(exts, keepsPack) {
 			continue
 		}
 		p, err := r.packOf(stem)
@@ -115,7 +115,7 @@ func (r *Repo) mergeable() ([]pack, error) {
 		if err != nil {
 			return nil, err
 		}
-		if !p.leave && !p.full() {
+		if !p.unmergeable && !p.isFull() {
 			out = append(out, *p)
 		}
 	}
@@ -139,7 +139,7 @@ func (r *Repo) packOf(stem string) (*pack, error) {
 		p.objects = x.len()
 		err = f.Close()
 	case !errors.Is(err, fs.ErrNotExist):
-		p.leave, err = true, nil
+		p.unmergeable, err = true, nil
 	}
 	if err == nil {
 		r.packs[stem] = p
@@ -147,8 +147,8 @@ func (r *Repo) packOf(stem string) (*pack, error) {
 	return p, err
 }
 
-// special knows the files beside a pack that tell it must stay.
-func special(ext string) bool {
+// keepsPack knows the files beside a pack that tell it must stay.
+func keepsPack(ext string) bool {
 	switch ext {
 	case ".pack", ".idx", ".rev":
 		return false
@@ -189,14 +189,14 @@ func smallest(packs []pack) []pack {
 func (r *Repo) merge(ctx context.Context, packs []pack) error {
 	m, err := newMerge(r.disk, packs)
 	if err != nil {
-		return r.leave(err)
+		return r.markUnmergeable(err)
 	}
 	m.packer = newPacker(r.disk, durable.Sync(!r.opt.Bulk))
 	stem, _, err := m.packer.publish(tmpMerge, func(b *bufio.Writer) (*packStream, error) {
 		return m.write(ctx, b)
 	})
 	if err != nil {
-		return r.leave(err)
+		return r.markUnmergeable(err)
 	}
 	r.recent.moved(packs, stem)
 	failpoint.Hit(failpoint.PacksMerged)
@@ -215,14 +215,14 @@ func (r *Repo) merge(ctx context.Context, packs []pack) error {
 	return nil
 }
 
-// leave notes which pack stood in the way of a merge.
-func (r *Repo) leave(err error) error {
+// markUnmergeable notes which pack stood in the way of a merge.
+func (r *Repo) markUnmergeable(err error) error {
 	bad, ok := errors.AsType[*badPackError](err)
 	if !ok {
 		return err
 	}
 	if p := r.packs[bad.stem]; p != nil {
-		p.leave = !errors.Is(err, fs.ErrNotExist) // left to verify from now on
+		p.unmergeable = !errors.Is(err, fs.ErrNotExist) // left to verify from now on
 	}
 	return err
 }

@@ -157,7 +157,7 @@ func noDangling(t *testing.T, disk durable.FS) {
 		testenv.Must(t, err)
 		for i := range x.len() {
 			id := protocol.Blob(x.name(i))
-			if _, err := s.once(id, kindCommit); err == nil && !history[id] {
+			if _, err := s.readOnce(id, kindCommit); err == nil && !history[id] {
 				t.Errorf("commit %s dangles", id)
 			}
 		}

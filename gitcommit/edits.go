@@ -33,13 +33,13 @@ func (f *editFinder) compare(prefix string, ours, theirs []entry) error {
 		var err error
 		switch c := firstOf(ours, theirs); {
 		case c < 0:
-			err = f.only(prefix, ours[0], f.gone)
+			err = f.reportAll(prefix, ours[0], f.addRemoved)
 			ours = ours[1:]
 		case c > 0:
-			err = f.only(prefix, theirs[0], f.put)
+			err = f.reportAll(prefix, theirs[0], f.addPresent)
 			theirs = theirs[1:]
 		default:
-			err = f.both(prefix, ours[0], theirs[0])
+			err = f.compareEntry(prefix, ours[0], theirs[0])
 			ours, theirs = ours[1:], theirs[1:]
 		}
 		if err != nil {
@@ -59,12 +59,12 @@ func firstOf(a, b []entry) int {
 	return inGitOrder(a[0], b[0])
 }
 
-func (f *editFinder) both(prefix string, ours, theirs entry) error {
+func (f *editFinder) compareEntry(prefix string, ours, theirs entry) error {
 	if ours.hash() == theirs.hash() && theirs.mode == 0 {
 		return nil
 	}
 	if ours.sub == nil {
-		f.put(prefix+theirs.name, theirs)
+		f.addPresent(prefix+theirs.name, theirs)
 		return nil
 	}
 	a, err := f.entries(ours.sub)
@@ -78,8 +78,8 @@ func (f *editFinder) both(prefix string, ours, theirs entry) error {
 	return f.compare(prefix+ours.name+"/", a, b)
 }
 
-// only reports every file of an entry that one side has alone.
-func (f *editFinder) only(prefix string, e entry, report func(string, entry)) error {
+// reportAll reports every file of an entry that one side has alone.
+func (f *editFinder) reportAll(prefix string, e entry, report func(string, entry)) error {
 	if e.sub == nil {
 		report(prefix+e.name, e)
 		return nil
@@ -89,18 +89,18 @@ func (f *editFinder) only(prefix string, e entry, report func(string, entry)) er
 		return err
 	}
 	for _, below := range entries {
-		if err := f.only(prefix+e.name+"/", below, report); err != nil {
+		if err := f.reportAll(prefix+e.name+"/", below, report); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (f *editFinder) gone(path string, _ entry) {
+func (f *editFinder) addRemoved(path string, _ entry) {
 	f.found = append(f.found, edit{path: path})
 }
 
-func (f *editFinder) put(path string, e entry) {
+func (f *editFinder) addPresent(path string, e entry) {
 	f.found = append(f.found, edit{path: path, id: e.id, mode: e.mode != 0})
 }
 

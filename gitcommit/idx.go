@@ -114,14 +114,14 @@ func (x *idx) entry(i int) packEntry {
 	return e
 }
 
-// place gives where an object stands among the names.
-func (x *idx) place(id protocol.Blob) (int, bool) {
+// search gives where an object stands among the names.
+func (x *idx) search(id protocol.Blob) (int, bool) {
 	i := sort.Search(x.len(), func(i int) bool { return bytes.Compare(x.name(i), id[:]) >= 0 })
 	return i, i < x.len() && protocol.Blob(x.name(i)) == id
 }
 
 func (x *idx) has(id protocol.Blob) bool {
-	_, ok := x.place(id)
+	_, ok := x.search(id)
 	return ok
 }
 

@@ -147,7 +147,7 @@ func (h *hive) shared() string {
 
 func (h *hive) oneFile() {
 	h.t.Helper()
-	if l, err := h.repo.linkOf(indexFile); err != nil || l != nil {
+	if l, err := h.repo.splitLinkOf(indexFile); err != nil || l != nil {
 		h.t.Errorf("the index is split: %+v, %v", l, err)
 	}
 }

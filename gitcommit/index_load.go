@@ -35,13 +35,13 @@ type indexEntries interface {
 // entries gives the entries of the index from the first on.
 func (v *indexView) entries() (indexEntries, error) {
 	if v.fresh {
-		return &merged{added: v.over.added}, nil
+		return &mergedEntries{added: v.over.added}, nil
 	}
 	x, err := newIndexReader(v.file, v.size)
 	if err != nil || v.link == nil {
 		return x, err
 	}
-	return &merged{shared: x, changed: v.over.changed, added: v.over.added}, nil
+	return &mergedEntries{shared: x, changed: v.over.changed, added: v.over.added}, nil
 }
 
 // all visits every entry; it is good for as long as the visit.
@@ -90,7 +90,7 @@ func (r *Repo) loadIndex(tip protocol.Blob) (*indexView, error) {
 		r.index = index{}
 		return r.indexFromTree(tip)
 	case errors.Is(err, errBadIndex):
-		return r.remakeIndex(tip, err)
+		return r.rebuildIndex(tip, err)
 	}
 	return v, err
 }
@@ -104,7 +104,7 @@ func (r *Repo) openIndex() (*indexView, error) {
 	v := &indexView{file: f}
 	info, err := f.Stat()
 	if err == nil && (!r.index.usable || !sameIndex(info, r.index.info)) {
-		err = r.meetIndex(f, info)
+		err = r.readForeignIndex(f, info)
 	}
 	if err == nil {
 		v.index, v.size = r.index, info.Size
@@ -118,8 +118,8 @@ func (r *Repo) openIndex() (*indexView, error) {
 	return v, nil
 }
 
-// meetIndex reads an index that hived did not write.
-func (r *Repo) meetIndex(f durable.File, info durable.Info) error {
+// readForeignIndex reads an index that hived did not write.
+func (r *Repo) readForeignIndex(f durable.File, info durable.Info) error {
 	for _, path := range r.dirty.last {
 		r.dirty.add(path)
 	}
@@ -145,8 +145,8 @@ func (r *Repo) meetIndex(f durable.File, info durable.Info) error {
 	return nil
 }
 
-// remakeIndex gives an index in place of one that cannot be used.
-func (r *Repo) remakeIndex(tip protocol.Blob, why error) (*indexView, error) {
+// rebuildIndex gives an index in place of one that cannot be used.
+func (r *Repo) rebuildIndex(tip protocol.Blob, why error) (*indexView, error) {
 	r.alert("git-index-rebuilt", ".git/index was made again from the last commit: "+why.Error())
 	r.index = index{info: r.index.info}
 	return r.indexFromTree(tip)
@@ -166,7 +166,7 @@ func (r *Repo) indexFromTree(tip protocol.Blob) (*indexView, error) {
 		}
 	}
 	for _, e := range root {
-		if err := f.only("", e, add); err != nil {
+		if err := f.reportAll("", e, add); err != nil {
 			return nil, err
 		}
 	}

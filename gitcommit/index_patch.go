@@ -19,10 +19,10 @@ type patch struct {
 // is below it, and the file whose directory it now needs.
 type patchedEntries struct {
 	old     indexEntries
-	waiting indexEntry // of old, not given yet
+	pending indexEntry // of old, not given yet
 	written uint32     // when the old index was written, in seconds
 	gone    []nameRange
-	put     []indexEntry
+	added   []indexEntry
 	space   []byte
 }
 
@@ -35,18 +35,18 @@ func (v *indexView) patched(patches []patch) (*patchedEntries, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &patchedEntries{old: old, written: seconds(v.info.ModTime), gone: goneBy(patches)}
+	p := &patchedEntries{old: old, written: seconds(v.info.ModTime), gone: replacedBy(patches)}
 	for _, c := range patches {
 		if c.entry != nil {
-			p.put = append(p.put, c.entry)
+			p.added = append(p.added, c.entry)
 		}
 	}
 	return p, nil
 }
 
-// goneBy gives the names whose entries patches remove or replace, in order and
+// replacedBy gives the names whose entries patches remove or replace, in order and
 // apart from each other.
-func goneBy(patches []patch) []nameRange {
+func replacedBy(patches []patch) []nameRange {
 	var all []nameRange
 	only := func(name string) { all = append(all, nameRange{name, name + "\x00"}) }
 	dirs := make(map[string]bool)
@@ -78,18 +78,18 @@ func parentOf(name string) string {
 }
 
 func (p *patchedEntries) next() (indexEntry, error) {
-	if p.waiting == nil {
+	if p.pending == nil {
 		if err := p.advance(); err != nil {
 			return nil, err
 		}
 	}
-	if len(p.put) > 0 && (p.waiting == nil || bytes.Compare(p.put[0].name(), p.waiting.name()) < 0) {
-		e := p.put[0]
-		p.put = p.put[1:]
+	if len(p.added) > 0 && (p.pending == nil || bytes.Compare(p.added[0].name(), p.pending.name()) < 0) {
+		e := p.added[0]
+		p.added = p.added[1:]
 		return e, nil
 	}
-	e := p.waiting
-	p.waiting = nil
+	e := p.pending
+	p.pending = nil
 	if e != nil && e.size() != 0 && e.mtime() != 0 && e.mtime() >= p.written {
 		return p.smudged(e), nil
 	}
@@ -112,7 +112,7 @@ func (p *patchedEntries) advance() error {
 			p.gone = p.gone[1:]
 		}
 		if len(p.gone) == 0 || string(name) < p.gone[0].from {
-			p.waiting = e
+			p.pending = e
 			break
 		}
 	}

@@ -20,16 +20,16 @@ const (
 // indexReader reads one index file from the front to the end, in versions 2, 3
 // and 4, with little of it in memory.
 type indexReader struct {
-	f       io.ReaderAt
-	end     int64 // where the checksum begins
-	filled  int64 // how far the file was read
-	buf     []byte
-	pos     int // in buf
-	sum     hash.Hash
-	version uint32
-	left    int    // entries that are still to come
-	before  []byte // name of the last entry
-	out     []byte // space for one entry
+	f        io.ReaderAt
+	end      int64 // where the checksum begins
+	filled   int64 // how far the file was read
+	buf      []byte
+	pos      int // in buf
+	sum      hash.Hash
+	version  uint32
+	left     int    // entries that are still to come
+	lastName []byte // name of the last entry
+	out      []byte // space for one entry
 }
 
 // newIndexReader reads the header of an index of so many bytes.
@@ -94,14 +94,14 @@ func (x *indexReader) next() (indexEntry, error) {
 	if err := x.fill(mostEntry); err != nil {
 		return nil, err
 	}
-	e, n, err := readEntry(x.version, x.buf[x.pos:], x.before, x.out)
+	e, n, err := readEntry(x.version, x.buf[x.pos:], x.lastName, x.out)
 	if err != nil {
 		return nil, err
 	}
 	if x.version == 4 {
 		x.out = e
 	}
-	x.before = append(x.before[:0], e.name()...)
+	x.lastName = append(x.lastName[:0], e.name()...)
 	x.left--
 	x.pos += n
 	return e, nil
@@ -157,12 +157,12 @@ type indexExtensions struct {
 func (x *indexReader) extensions() (indexExtensions, error) {
 	var ext indexExtensions
 	for {
-		head, err := x.take(8)
+		head, err := x.readBytes(8)
 		if err != nil {
 			return ext, err
 		}
 		if head == nil {
-			return ext, x.checked()
+			return ext, x.verifyChecksum()
 		}
 		size := int64(binary.BigEndian.Uint32(head[4:]))
 		name := string(head[:4])
@@ -171,7 +171,7 @@ func (x *indexReader) extensions() (indexExtensions, error) {
 		case size > x.end-x.offset():
 			err = errBadIndex
 		case name == "REUC", name == "link": // how a person resolved conflicts, where the shared index is
-			data, err = x.take(size)
+			data, err = x.readBytes(size)
 		case name[0] < 'A' || name[0] > 'Z':
 			err = fmt.Errorf("%w: hived does not know its extension %s", errBadIndex, protocol.Quote(name))
 		default:
@@ -192,9 +192,9 @@ func (x *indexReader) extensions() (indexExtensions, error) {
 // mostExtensions bounds an extension that is held in memory, in bytes.
 const mostExtensions = 64 << 20
 
-// take gives the next n bytes before the checksum, and nil where there are none
+// readBytes gives the next n bytes before the checksum, and nil where there are none
 // left.
-func (x *indexReader) take(n int64) ([]byte, error) {
+func (x *indexReader) readBytes(n int64) ([]byte, error) {
 	switch left := x.end - x.offset(); {
 	case left == 0 && n > 0:
 		return nil, nil
@@ -202,13 +202,13 @@ func (x *indexReader) take(n int64) ([]byte, error) {
 		return nil, errBadIndex
 	}
 	out := make([]byte, 0, n)
-	err := x.each(n, func(part []byte) { out = append(out, part...) })
+	err := x.eachPart(n, func(part []byte) { out = append(out, part...) })
 	return out, err
 }
 
-func (x *indexReader) skip(n int64) error { return x.each(n, func([]byte) {}) }
+func (x *indexReader) skip(n int64) error { return x.eachPart(n, func([]byte) {}) }
 
-func (x *indexReader) each(n int64, use func([]byte)) error {
+func (x *indexReader) eachPart(n int64, use func([]byte)) error {
 	for n > 0 {
 		if err := x.fill(1); err != nil {
 			return err
@@ -221,9 +221,9 @@ func (x *indexReader) each(n int64, use func([]byte)) error {
 	return nil
 }
 
-// checked holds what was read against the checksum. index.skipHash leaves it
+// verifyChecksum holds what was read against the checksum. index.skipHash leaves it
 // zero.
-func (x *indexReader) checked() error {
+func (x *indexReader) verifyChecksum() error {
 	sum, err := x.checksum()
 	if err != nil || x.sum == nil || sum.IsZero() || bytes.Equal(x.sum.Sum(nil), sum[:]) {
 		return err

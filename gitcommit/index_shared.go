@@ -79,7 +79,7 @@ func (r *Repo) sharedInUse(files []durable.Entry) (map[string]bool, error) {
 		if strings.HasPrefix(name, sharedIndex) || !e.Type.IsRegular() {
 			continue
 		}
-		l, err := r.linkOf(name)
+		l, err := r.splitLinkOf(name)
 		if err != nil {
 			return nil, err
 		}
@@ -90,8 +90,8 @@ func (r *Repo) sharedInUse(files []durable.Entry) (map[string]bool, error) {
 	return used, nil
 }
 
-// linkOf gives what makes a file a split index, and nil where it is none.
-func (r *Repo) linkOf(name string) (*splitLink, error) {
+// splitLinkOf gives what makes a file a split index, and nil where it is none.
+func (r *Repo) splitLinkOf(name string) (*splitLink, error) {
 	f, err := r.disk.Open(name)
 	if err != nil {
 		return nil, durable.IgnoreNotExist(err)

@@ -176,18 +176,18 @@ func readShared(f durable.File, name string, index []byte, l splitLink) (overlay
 	return over, info.Size, err
 }
 
-// merged gives the entries of a shared index with an overlay over it.
-type merged struct {
+// mergedEntries gives the entries of a shared index with an overlay over it.
+type mergedEntries struct {
 	shared  *indexReader // nil after its last one
 	pos     uint32       // of the next one in it
 	changed []changedEntry
 	added   []indexEntry
-	waiting indexEntry // of the shared index, not given yet
+	pending indexEntry // of the shared index, not given yet
 	space   []byte
 }
 
-func (m *merged) next() (indexEntry, error) {
-	if m.waiting == nil {
+func (m *mergedEntries) next() (indexEntry, error) {
+	if m.pending == nil {
 		if err := m.advance(); err != nil {
 			return nil, err
 		}
@@ -195,15 +195,15 @@ func (m *merged) next() (indexEntry, error) {
 	order := 1 // the shared one comes first
 	if len(m.added) > 0 {
 		order = -1
-		if m.waiting != nil {
-			order = inIndexOrder(m.added[0], m.waiting)
+		if m.pending != nil {
+			order = inIndexOrder(m.added[0], m.pending)
 		}
 	}
-	switch e := m.waiting; {
+	switch e := m.pending; {
 	case order == 0:
 		return nil, fmt.Errorf("%w: it holds an entry twice", errBadIndex)
 	case order > 0:
-		m.waiting = nil
+		m.pending = nil
 		return e, nil
 	}
 	e := m.added[0]
@@ -212,7 +212,7 @@ func (m *merged) next() (indexEntry, error) {
 }
 
 // advance reads the next entry of the shared index that is not removed.
-func (m *merged) advance() error {
+func (m *mergedEntries) advance() error {
 	for m.shared != nil {
 		e, err := m.shared.next()
 		if err != nil {
@@ -224,14 +224,14 @@ func (m *merged) advance() error {
 		}
 		m.pos++
 		if len(m.changed) == 0 || m.changed[0].pos != m.pos-1 {
-			m.waiting = e
+			m.pending = e
 			break
 		}
 		other := m.changed[0].entry
 		m.changed = m.changed[1:]
 		if other != nil {
 			m.space = other.renamed(e.name(), m.space)
-			m.waiting = m.space
+			m.pending = m.space
 			break
 		}
 	}

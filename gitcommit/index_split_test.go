@@ -475,7 +475,7 @@ func splitDisk(t *testing.T, m *faultfs.Mem) (shared string) {
 		changed: []changedEntry{{pos: 0}, {pos: 2, entry: newIndexEntry("staged-twice", protocol.Blob{2}, modeFile, fileStat{})}},
 		added:   []indexEntry{entry("staged-late")},
 	})
-	l, err := r.linkOf(indexFile)
+	l, err := r.splitLinkOf(indexFile)
 	testenv.Must(t, err)
 	testenv.Must(t, m.SyncAll())
 	return sharedIndex + l.shared.String()

@@ -130,7 +130,7 @@ func (r *Repo) placeIndex(ctx context.Context, was durable.Info) (durable.Info, 
 	next, err := r.disk.Lstat(tmpIndex)
 	if err == nil {
 		info := next // alone: next is the caller's
-		r.placed.Store(&info)
+		r.ownIndexLock.Store(&info)
 		err = r.lock(ctx, tmpIndex, indexFile+lockExt, 0)
 	}
 	if err != nil {

@@ -56,23 +56,23 @@ var attributed = []string{
 // crash left half made. A .git that hived did not make is [ErrForeign].
 // Repositories above the hive are never looked for (spec §6).
 func Init(disk durable.FS) error {
-	m, err := begin(disk)
-	return finish(disk, m, err)
+	m, err := prepare(disk)
+	return completeInit(disk, m, err)
 }
 
 // Adopt is [Init] that takes over a .git which hived did not make: hived's settings
 // are added to it, its branch is what HEAD is on, and its history is built upon.
 func Adopt(disk durable.FS) error {
-	m, err := begin(disk)
+	m, err := prepare(disk)
 	if errors.Is(err, ErrForeign) {
 		m, err = takeOver(disk)
 	}
-	return finish(disk, m, err)
+	return completeInit(disk, m, err)
 }
 
-// begin makes .git with hived's settings where there is none, and reads the marker
+// prepare makes .git with hived's settings where there is none, and reads the marker
 // of what is there then.
-func begin(disk durable.FS) (marker, error) {
+func prepare(disk durable.FS) (marker, error) {
 	fresh, err := freshGit(disk)
 	if err != nil {
 		return marker{}, err
@@ -86,8 +86,8 @@ func begin(disk durable.FS) (marker, error) {
 	return readMarker(disk)
 }
 
-// finish completes a repository whose marker was read, or says why that failed.
-func finish(disk durable.FS, m marker, err error) error {
+// completeInit completes a repository whose marker was read, or says why that failed.
+func completeInit(disk durable.FS, m marker, err error) error {
 	if err == nil {
 		err = complete(disk, m)
 	}
@@ -170,7 +170,7 @@ func takeOver(disk durable.FS) (marker, error) {
 	if m.onto, err = readBranch(disk, h.branch); err != nil {
 		return m, err
 	}
-	if err := adoptable(disk, m.onto); err != nil {
+	if err := checkReadable(disk, m.onto); err != nil {
 		return m, err
 	}
 	config, err := readSmall(disk, configFile, mostSmall)
@@ -184,8 +184,8 @@ func takeOver(disk durable.FS) (marker, error) {
 	return m, publish(disk, configFile, config)
 }
 
-// adoptable makes sure that the commit to build upon can be read.
-func adoptable(disk durable.FS, tip protocol.Blob) error {
+// checkReadable makes sure that the commit to build upon can be read.
+func checkReadable(disk durable.FS, tip protocol.Blob) error {
 	if tip.IsZero() {
 		return nil
 	}

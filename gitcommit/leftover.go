@@ -17,16 +17,16 @@ const (
 	tailOfReflog  = 1 << 20
 )
 
-// landLeftover finishes a commit that a crash interrupted between its pack and
+// finishInterrupted finishes a commit that a crash interrupted between its pack and
 // the move of the branch: nothing would ever refer to those objects, and git
 // fsck would tell of them for ever. Its events are in the log, which is always
 // ahead, so that it is as good as one that was finished.
-func (r *Repo) landLeftover(tip protocol.Blob) error {
+func (r *Repo) finishInterrupted(tip protocol.Blob) error {
 	pos := r.position()
 	if pos.OnBranch {
 		return nil
 	}
-	c, err := r.leftover(tip)
+	c, err := r.interrupted(tip)
 	if err != nil || c == nil {
 		return err
 	}
@@ -64,9 +64,9 @@ func (r *Repo) freeOwnLock(id protocol.Blob) error {
 	return nil
 }
 
-// leftover finds the commit that follows the tip and that the branch never
+// interrupted finds the commit that follows the tip and that the branch never
 // named. What it did name once, a person took out of history.
-func (r *Repo) leftover(tip protocol.Blob) (*commit, error) {
+func (r *Repo) interrupted(tip protocol.Blob) (*commit, error) {
 	packs, err := newestPacks(r.disk)
 	if err != nil {
 		return nil, err
@@ -76,10 +76,10 @@ func (r *Repo) leftover(tip protocol.Blob) (*commit, error) {
 		if c == nil || !c.byHived() || c.parent != tip || c.first != r.head.Seq+1 {
 			continue
 		}
-		if named, err := r.everNamed(c.id); err != nil || named {
+		if named, err := r.inReflog(c.id); err != nil || named {
 			return nil, err
 		}
-		if err := r.whole(c); err != nil {
+		if err := r.checkComplete(c); err != nil {
 			continue
 		}
 		return c, nil
@@ -115,9 +115,9 @@ func (r *Repo) lastCommit(stem string) *commit {
 	return c
 }
 
-// whole reads every object of hived's part of a commit that its parent does
+// checkComplete reads every object of hived's part of a commit that its parent does
 // not have.
-func (r *Repo) whole(c *commit) error {
+func (r *Repo) checkComplete(c *commit) error {
 	root, err := r.store.root(c.id)
 	if err != nil {
 		return err
@@ -142,8 +142,8 @@ func (r *Repo) whole(c *commit) error {
 	return nil
 }
 
-// everNamed tells whether a reflog speaks of a commit.
-func (r *Repo) everNamed(id protocol.Blob) (bool, error) {
+// inReflog tells whether a reflog speaks of a commit.
+func (r *Repo) inReflog(id protocol.Blob) (bool, error) {
 	for _, name := range r.reflogs() {
 		data, err := readTail(r.disk, name)
 		if err != nil {

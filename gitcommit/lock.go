@@ -124,9 +124,9 @@ func (r *Repo) breakStale(name string) (freed bool, since time.Time, err error) 
 	return true, since, nil
 }
 
-// breakOthers removes the stale ones of the locks that hived never takes itself:
+// breakPersonLocks removes the stale ones of the locks that hived never takes itself:
 // a person's git could do nothing more with them in its way.
-func (r *Repo) breakOthers() error {
+func (r *Repo) breakPersonLocks() error {
 	for _, name := range []string{headFile, packedRefs} {
 		if _, _, err := r.breakStale(name + lockExt); err != nil {
 			return err
@@ -148,10 +148,10 @@ func (r *Repo) ownerOf(lock durable.Info) liveness {
 	return findOwner(hive, git, lock)
 }
 
-// sweep removes what a crash of hived left half done. Only names that hived
+// removeLeftovers removes what a crash of hived left half done. Only names that hived
 // itself makes are touched; a lock is hived's if it is a second name of such a
 // file.
-func (r *Repo) sweep() error {
+func (r *Repo) removeLeftovers() error {
 	for tmp, lock := range map[string]string{
 		tmpRef: refFile(r.branch) + lockExt, tmpHead: headFile + lockExt, tmpIndex: indexFile + lockExt,
 	} {

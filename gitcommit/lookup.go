@@ -110,8 +110,8 @@ func (x *idxFile) find(f io.ReaderAt, id protocol.Blob) (at int, ok bool, err er
 	return 0, false, nil
 }
 
-// offset gives where the object at a place of the names begins in its pack.
-func (x *idxFile) offset(f io.ReaderAt, at int) (int64, error) {
+// offsetAt gives where the object at a place of the names begins in its pack.
+func (x *idxFile) offsetAt(f io.ReaderAt, at int) (int64, error) {
 	offsets := int64(idxFanout) + int64(x.len())*(sha1.Size+4)
 	var b [8]byte
 	if _, err := f.ReadAt(b[:4], offsets+4*int64(at)); err != nil {
@@ -130,9 +130,9 @@ func (x *idxFile) offset(f io.ReaderAt, at int) (int64, error) {
 	return 0, errBadIdx
 }
 
-// where gives where an object begins in the pack; errNoObject where it is not
+// offsetOf gives where an object begins in the pack; errNoObject where it is not
 // in it.
-func (x *idxFile) where(f io.ReaderAt, id protocol.Blob) (int64, error) {
+func (x *idxFile) offsetOf(f io.ReaderAt, id protocol.Blob) (int64, error) {
 	at, ok, err := x.find(f, id)
 	if err != nil {
 		return 0, err
@@ -140,5 +140,5 @@ func (x *idxFile) where(f io.ReaderAt, id protocol.Blob) (int64, error) {
 	if !ok {
 		return 0, fmt.Errorf("%s: %w", id, errNoObject)
 	}
-	return x.offset(f, at)
+	return x.offsetAt(f, at)
 }

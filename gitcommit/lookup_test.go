@@ -75,7 +75,7 @@ func TestFindInIndex(t *testing.T) {
 				if err != nil || !ok || in.n > tt.reads {
 					t.Fatalf("%s: found %t in %d reads, %v", id, ok, in.n, err)
 				}
-				if off, err := x.offset(in, at); err != nil || off != want[id] {
+				if off, err := x.offsetAt(in, at); err != nil || off != want[id] {
 					t.Fatalf("%s stands at %d, want %d, %v", id, off, want[id], err)
 				}
 				id[19] ^= 1
@@ -226,7 +226,7 @@ func FuzzUnpack(f *testing.F) {
 			}
 		}
 		u := &unpacker{}
-		r := packReader{u: u, pack: in, where: func(protocol.Blob) (int64, error) { return packHeader, nil }, known: newObjectCache(0).get}
+		r := packReader{u: u, pack: in, offsetOf: func(protocol.Blob) (int64, error) { return packHeader, nil }, cached: newObjectCache(0).get}
 		if _, data, err := r.read(packHeader); err != nil && data != nil {
 			t.Error("a value with an error")
 		}

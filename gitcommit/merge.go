@@ -122,13 +122,13 @@ func (m *merge) read(src *source, at int) (kind, []byte, error) {
 
 func (m *merge) readFrom(f io.ReaderAt, src *source, at int) (kind, []byte, error) {
 	where := func(id protocol.Blob) (int64, error) {
-		base, ok := src.idx.place(id)
+		base, ok := src.idx.search(id)
 		if !ok {
 			return 0, errForeign
 		}
 		return src.idx.entry(base).offset, nil
 	}
-	r := packReader{u: &m.u, pack: f, where: where, known: m.trees.cache.get}
+	r := packReader{u: &m.u, pack: f, offsetOf: where, cached: m.trees.cache.get}
 	k, data, err := r.read(src.idx.entry(at).offset)
 	if err == nil && objectID(k, data) != protocol.Blob(src.idx.name(at)) {
 		err = errBadPack
@@ -146,7 +146,7 @@ func (m *merge) write(ctx context.Context, b *bufio.Writer) (*packStream, error)
 		if err = context.Cause(ctx); err != nil {
 			return nil, err
 		}
-		if err = m.copy(ctx, src); err != nil && ctx.Err() == nil && !failedWrite(err) {
+		if err = m.copySource(ctx, src); err != nil && ctx.Err() == nil && !failedWrite(err) {
 			err = &badPackError{src.stem, err}
 		}
 	}
@@ -159,8 +159,8 @@ func failedWrite(err error) bool {
 	return ok && cause.Op == "write"
 }
 
-// copy writes what the sources before did not have.
-func (m *merge) copy(ctx context.Context, src *source) error {
+// copySource writes what the sources before did not have.
+func (m *merge) copySource(ctx context.Context, src *source) error {
 	f, err := m.disk.Open(src.stem + ".pack")
 	if err != nil {
 		return err
@@ -182,15 +182,15 @@ func (m *merge) copy(ctx context.Context, src *source) error {
 		if i%1024 == 0 && ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		if err := m.entry(f, in, src, e, changed[e.at]); err != nil {
+		if err := m.copyEntry(f, in, src, e, changed[e.at]); err != nil {
 			return fmt.Errorf("object %s: %w", e.id, err)
 		}
 	}
 	return nil
 }
 
-// entry copies one entry, or writes the difference that stands for it.
-func (m *merge) entry(f io.ReaderAt, in *bufio.Reader, src *source, e span, d *difference) error {
+// copyEntry copies one entry, or writes the difference that stands for it.
+func (m *merge) copyEntry(f io.ReaderAt, in *bufio.Reader, src *source, e span, d *difference) error {
 	rank, size := src.ranks[e.at], int(e.end-e.offset)
 	if m.depth[rank] != notYet {
 		_, err := in.Discard(size)
@@ -216,10 +216,10 @@ func (m *merge) entry(f io.ReaderAt, in *bufio.Reader, src *source, e span, d *d
 		return err
 	}
 	if depth > mostDepth { // its base came from another pack and has a chain of its own
-		return m.whole(f, in, src, e)
+		return m.writeWhole(f, in, src, e)
 	}
 	m.depth[rank] = depth
-	return m.raw(in, e)
+	return m.copyRaw(in, e)
 }
 
 // depthOf gives the length of the chain that an entry ends.
@@ -228,7 +228,7 @@ func (m *merge) depthOf(src *source, p packed) (uint8, error) {
 	case kindOffsetDelta:
 		return 0, errForeign
 	case kindRefDelta:
-		base, ok := src.idx.place(p.base)
+		base, ok := src.idx.search(p.base)
 		if !ok || m.depth[src.ranks[base]] == notYet {
 			return 0, errForeign
 		}
@@ -238,7 +238,7 @@ func (m *merge) depthOf(src *source, p packed) (uint8, error) {
 	return 0, nil
 }
 
-func (m *merge) whole(f io.ReaderAt, in *bufio.Reader, src *source, e span) error {
+func (m *merge) writeWhole(f io.ReaderAt, in *bufio.Reader, src *source, e span) error {
 	k, data, err := m.readFrom(f, src, e.at)
 	if err != nil {
 		return err
@@ -250,8 +250,8 @@ func (m *merge) whole(f io.ReaderAt, in *bufio.Reader, src *source, e span) erro
 	return m.packer.add(m.s, e.id, k, protocol.Blob{}, data)
 }
 
-// raw copies an entry as it is, checked against the CRC that its index promises.
-func (m *merge) raw(in *bufio.Reader, e span) error {
+// copyRaw copies an entry as it is, checked against the CRC that its index promises.
+func (m *merge) copyRaw(in *bufio.Reader, e span) error {
 	m.s.begin(e.id)
 	left := e.end - e.offset
 	for left > 0 {

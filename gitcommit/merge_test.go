@@ -237,7 +237,7 @@ func TestFailedMergeIsTriedAgain(t *testing.T) {
 		failed := mergeAll(ctx, r, m)
 		m.Heal()
 		for stem, p := range r.packs {
-			if p.leave {
+			if p.unmergeable {
 				t.Errorf("failure at %d: %s is left alone", n, stem)
 			}
 		}
@@ -276,7 +276,7 @@ func TestFullPacksStay(t *testing.T) {
 		t.Errorf("%d packs with more objects than fit are merged", got)
 	}
 	for _, p := range []pack{{size: mostMerged + 1}, {objects: mostObjects / 2}} {
-		if !p.full() {
+		if !p.isFull() {
 			t.Errorf("%+v is not full", p)
 		}
 	}

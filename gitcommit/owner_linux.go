@@ -58,7 +58,7 @@ func (p process) owns(hive, git, lock durable.Info) liveness {
 	if err != nil {
 		return ownerUnknown
 	}
-	if within(cwd, hive) || p.names(cwd, hive, git) {
+	if isWithin(cwd, hive) || p.namesHive(cwd, hive, git) {
 		return ownerAlive
 	}
 	return ownerGone
@@ -70,16 +70,16 @@ func (p process) hasOpen(lock durable.Info) bool {
 		return false
 	}
 	for _, fd := range fds {
-		if same(string(p)+"/fd/"+fd.Name(), lock) {
+		if isFile(string(p)+"/fd/"+fd.Name(), lock) {
 			return true
 		}
 	}
 	return false
 }
 
-// names tells whether the command line or the environment names the hive, as
+// namesHive tells whether the command line or the environment names the hive, as
 // in git --git-dir=DIR, git -C DIR or GIT_DIR.
-func (p process) names(cwd string, hive, git durable.Info) bool {
+func (p process) namesHive(cwd string, hive, git durable.Info) bool {
 	for _, file := range []string{"/cmdline", "/environ"} {
 		data, err := os.ReadFile(string(p) + file) //nolint:gosec // below /proc
 		if err != nil {
@@ -95,7 +95,7 @@ func (p process) names(cwd string, hive, git durable.Info) bool {
 			if !filepath.IsAbs(word) {
 				word = filepath.Join(cwd, word)
 			}
-			if same(word, hive) || same(word, git) {
+			if isFile(word, hive) || isFile(word, git) {
 				return true
 			}
 		}
@@ -103,10 +103,10 @@ func (p process) names(cwd string, hive, git durable.Info) bool {
 	return false
 }
 
-// within tells whether a directory is the hive or lies below it.
-func within(dir string, hive durable.Info) bool {
+// isWithin tells whether a directory is the hive or lies below it.
+func isWithin(dir string, hive durable.Info) bool {
 	for {
-		if same(dir, hive) {
+		if isFile(dir, hive) {
 			return true
 		}
 		up := filepath.Dir(dir)
@@ -117,7 +117,7 @@ func within(dir string, hive durable.Info) bool {
 	}
 }
 
-func same(name string, want durable.Info) bool {
+func isFile(name string, want durable.Info) bool {
 	info, err := os.Stat(name)
 	if err != nil {
 		return false

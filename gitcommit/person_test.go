@@ -137,7 +137,7 @@ func TestRest(t *testing.T) {
 func TestRecentExpires(t *testing.T) {
 	h := newHive(t)
 	h.commit(put("board.md", "one\n"))
-	now := h.repo.recent.packs[0].at
+	now := h.repo.recent.packs[0].added
 	h.repo.recent.expire(now.Add(recentFor))
 	if len(h.repo.recent.packs) != 1 {
 		t.Error("a pack was forgotten too early")

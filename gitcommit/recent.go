@@ -30,7 +30,7 @@ type recent struct {
 }
 
 type recentPack struct {
-	at      time.Time
+	added   time.Time
 	stem    string
 	objects []object
 	ids     []protocol.Blob // instead of objects once these are forgotten
@@ -40,7 +40,7 @@ type recentPack struct {
 func (c *recent) add(now time.Time, stem string, objects []object) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	p := recentPack{at: now, stem: stem, objects: objects}
+	p := recentPack{added: now, stem: stem, objects: objects}
 	for i := range objects {
 		p.bytes += len(objects[i].data)
 	}
@@ -61,7 +61,7 @@ func (c *recent) expire(now time.Time) {
 
 func (c *recent) trim(now time.Time) {
 	keep := max(0, len(c.packs)-recentPacks)
-	for keep < len(c.packs) && now.Sub(c.packs[keep].at) > recentFor {
+	for keep < len(c.packs) && now.Sub(c.packs[keep].added) > recentFor {
 		keep++
 	}
 	c.drop(keep)
@@ -152,7 +152,7 @@ func (r *Repo) rewrite(p *recentPack) error {
 		return fmt.Errorf("write a pack again that was removed: %w", err)
 	}
 	p.stem = stem
-	r.store.reopen()
+	r.store.relist()
 	return nil
 }
 
@@ -178,7 +178,7 @@ func (r *Repo) elsewhere(p *recentPack) (bool, error) {
 			if len(lost) == 0 {
 				return true, nil
 			}
-			err := r.strike(packStem(info), lost)
+			err := r.removeFound(packStem(info), lost)
 			gone = gone || errors.Is(err, fs.ErrNotExist) // a damaged one holds nothing
 		}
 	}
@@ -190,8 +190,8 @@ func (r *Repo) elsewhere(p *recentPack) (bool, error) {
 	return true, nil
 }
 
-// strike takes out of a list what a pack holds.
-func (r *Repo) strike(stem string, lost map[protocol.Blob]bool) error {
+// removeFound takes out of a list what a pack holds.
+func (r *Repo) removeFound(stem string, lost map[protocol.Blob]bool) error {
 	x, in, err := openIdx(r.disk, stem)
 	if err != nil {
 		return err

@@ -69,10 +69,10 @@ type Repo struct {
 	root   []entry
 
 	// The file that this process last gave the name of git's lock on the index.
-	placed atomic.Pointer[durable.Info]
+	ownIndexLock atomic.Pointer[durable.Info]
 
-	told  protocol.Blob // the tip whose own files were reported
-	dirty dirtySet
+	reportedTip protocol.Blob // the tip whose own files were reported
+	dirty       dirtySet
 
 	recent    recent
 	shortened [2]int64 // the size of each reflog after it was shortened
@@ -102,32 +102,32 @@ func Open(disk durable.FS, opt Options) (*Repo, error) {
 	}
 	r.owner = r.ownerOf
 	r.dirty = dirtySet{all: true, mostBare: mostBare} // a crash may have come between a commit and its index
-	if err := r.sweep(); err != nil {
+	if err := r.removeLeftovers(); err != nil {
 		return nil, fmt.Errorf("open the git repository: %w", err)
 	}
 	if err := r.sweepTemporary(); err != nil {
 		return nil, fmt.Errorf("open the git repository: %w", err)
 	}
-	if err := r.start(); err != nil {
+	if err := r.restoreHead(); err != nil {
 		return nil, fmt.Errorf("open the git repository: %w", err)
 	}
 	return r, nil
 }
 
-// start finds the head, after what a crash or a person took away from it came
+// restoreHead finds the head, after what a crash or a person took away from it came
 // back.
-func (r *Repo) start() error {
-	if err := r.breakOthers(); err != nil {
+func (r *Repo) restoreHead() error {
+	if err := r.breakPersonLocks(); err != nil {
 		return err
 	}
 	tip, err := r.branchTip()
 	if err != nil {
 		return err
 	}
-	if r.head, _, err = r.newest(tip); err != nil {
+	if r.head, _, err = r.newestOwn(tip); err != nil {
 		return err
 	}
-	return r.landLeftover(tip)
+	return r.finishInterrupted(tip)
 }
 
 func (r *Repo) alert(code, text string) {
@@ -148,15 +148,15 @@ func (r *Repo) Head() (Head, error) {
 	if tip == r.head.Commit {
 		return r.head, nil
 	}
-	if _, err := r.meet(tip); err != nil {
+	if _, err := r.refreshHead(tip); err != nil {
 		return Head{}, err
 	}
 	return r.head, nil
 }
 
-// newest walks from a commit to the newest one of hived's. It gives also those
+// newestOwn walks from a commit to the newest one of hived's. It gives also those
 // on the way, which are a person's, newest first.
-func (r *Repo) newest(tip protocol.Blob) (Head, []*commit, error) {
+func (r *Repo) newestOwn(tip protocol.Blob) (Head, []*commit, error) {
 	var foreign []*commit
 	for id := tip; !id.IsZero() && id != r.onto; {
 		c, err := r.store.commit(id)
@@ -172,11 +172,11 @@ func (r *Repo) newest(tip protocol.Blob) (Head, []*commit, error) {
 	return Head{}, foreign, nil
 }
 
-// meet takes note of where the branch is now. What a person committed upon the
+// refreshHead takes note of where the branch is now. What a person committed upon the
 // state in memory comes back, newest first. Where a person took commits of
 // hived's out of history, the head goes back to the newest that is left.
-func (r *Repo) meet(tip protocol.Blob) ([]*commit, error) {
-	found, foreign, err := r.newest(tip)
+func (r *Repo) refreshHead(tip protocol.Blob) ([]*commit, error) {
+	found, foreign, err := r.newestOwn(tip)
 	if err != nil || found.Commit == r.head.Commit {
 		return foreign, err
 	}
@@ -228,9 +228,9 @@ func (r *Repo) state() (*Tree, error) {
 // can take away any more.
 func (r *Repo) Rest() {
 	if r.tree != nil {
-		r.tree.rest()
+		r.tree.forgetAll()
 	}
-	r.store.rest()
+	r.store.dropCache()
 	r.recent.expire(r.opt.Now())
 }
 
@@ -264,5 +264,5 @@ func topsOf(root []entry) []Top {
 
 func topOf(e entry) Top { return Top{Name: e.name, ID: e.hash(), Dir: e.sub != nil} }
 
-// few lists at most five paths.
-func few(paths []string) string { return protocol.Few(paths, 5, protocol.Quote) }
+// fewPaths lists at most five paths.
+func fewPaths(paths []string) string { return protocol.Few(paths, 5, protocol.Quote) }

@@ -16,7 +16,7 @@ func (r *Repo) branchTip() (protocol.Blob, error) {
 	if err != nil || !tip.IsZero() {
 		return tip, err
 	}
-	id, had, err := r.lastNamed()
+	id, had, err := r.lastBranchTip()
 	if err != nil {
 		return tip, err
 	}
@@ -35,12 +35,12 @@ func (r *Repo) branchTip() (protocol.Blob, error) {
 	return id, nil
 }
 
-// lastNamed gives what the branch named last: by its reflog, by what is in
+// lastBranchTip gives what the branch named last: by its reflog, by what is in
 // memory, or, where both are gone, the newest commit of hived's that HEAD was
 // on. Had tells that there was one, even where it cannot be read any more.
-func (r *Repo) lastNamed() (id protocol.Blob, had bool, err error) {
+func (r *Repo) lastBranchTip() (id protocol.Blob, had bool, err error) {
 	logs := r.reflogs()
-	all, err := r.namedIn(logs[0])
+	all, err := r.reflogCommits(logs[0])
 	if err != nil {
 		return id, false, err
 	}
@@ -53,7 +53,7 @@ func (r *Repo) lastNamed() (id protocol.Blob, had bool, err error) {
 		}
 	}
 	// HEAD may have been on other branches.
-	all, err = r.namedIn(logs[1])
+	all, err = r.reflogCommits(logs[1])
 	var seq protocol.Seq
 	for _, named := range slices.Backward(all) {
 		c, err := store.commit(named)
@@ -64,8 +64,8 @@ func (r *Repo) lastNamed() (id protocol.Blob, had bool, err error) {
 	return id, had, err
 }
 
-// namedIn gives the commits that a reflog says were named, oldest first.
-func (r *Repo) namedIn(reflog string) ([]protocol.Blob, error) {
+// reflogCommits gives the commits that a reflog says were named, oldest first.
+func (r *Repo) reflogCommits(reflog string) ([]protocol.Blob, error) {
 	data, err := readTail(r.disk, reflog)
 	var out []protocol.Blob
 	for line := range bytes.Lines(data) {

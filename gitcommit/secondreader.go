@@ -71,9 +71,9 @@ func (s sizeOnly) Size() int64 { return s.size }
 
 func (x idxInput) Stat() (fs.FileInfo, error) { return sizeOnly{size: x.size}, nil }
 
-// look opens the packs that it does not know yet, and reports whether there were any.
+// openPacks opens the packs that it does not know yet, and reports whether there were any.
 // They stay open, so that it does not matter when a running hive merges them.
-func (r *secondReader) look() (fresh bool, err error) {
+func (r *secondReader) openPacks() (fresh bool, err error) {
 	list, err := r.disk.ReadDir(packDir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
@@ -177,7 +177,7 @@ func (r *secondReader) find(h plumbing.Hash) (plumbing.ObjectType, []byte, error
 		if !errors.Is(err, fs.ErrNotExist) {
 			return t, data, err
 		}
-		fresh, err := r.look()
+		fresh, err := r.openPacks()
 		if err == nil && !fresh {
 			err = plumbing.ErrObjectNotFound
 		}

@@ -63,7 +63,7 @@ func (r *Repo) Seed(ctx context.Context, at time.Time, subject string, names ...
 	fmt.Fprintf(&w, "author %[1]s\ncommitter %[1]s\n\n%s\n", signature(at), oneLine(subject, mostSubject))
 	id := objectID(kindCommit, w.Bytes())
 	objects = append(objects, object{kind: kindCommit, id: id, data: w.Bytes()})
-	if err := r.land(ctx, objects, tip, id); err != nil {
+	if err := r.publishCommit(ctx, objects, tip, id); err != nil {
 		return fmt.Errorf("commit %s: %w", names, err)
 	}
 	r.dirty.all = true

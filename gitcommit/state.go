@@ -56,7 +56,7 @@ func (c Condition) String() string {
 // State looks at the repository. It may be called beside the other methods.
 func (r *Repo) State() Condition {
 	c := r.position()
-	if info, err := r.disk.Lstat(indexFile + lockExt); err == nil && !r.locked(info) {
+	if info, err := r.disk.Lstat(indexFile + lockExt); err == nil && !r.isOwnLock(info) {
 		c.IndexLocked = info.ModTime
 	}
 	tip, err := readBranch(r.disk, r.branch)
@@ -67,10 +67,10 @@ func (r *Repo) State() Condition {
 	return c
 }
 
-// locked tells whether a lock on the index is that of this process. It may be
+// isOwnLock tells whether a lock on the index is that of this process. It may be
 // asked beside the other methods.
-func (r *Repo) locked(lock durable.Info) bool {
-	own := r.placed.Load()
+func (r *Repo) isOwnLock(lock durable.Info) bool {
+	own := r.ownIndexLock.Load()
 	return own != nil && own.Ino == lock.Ino && own.ModTime.Equal(lock.ModTime)
 }
 
@@ -90,9 +90,9 @@ func (r *Repo) position() Condition {
 	on := c.Head
 	switch {
 	case there["rebase-merge"]:
-		c.Operation, on = "rebase", r.rebased("rebase-merge")
+		c.Operation, on = "rebase", r.rebasingBranch("rebase-merge")
 	case there["rebase-apply"]:
-		c.Operation, on = "rebase", r.rebased("rebase-apply")
+		c.Operation, on = "rebase", r.rebasingBranch("rebase-apply")
 		if on == "" {
 			c.Operation, on = "am", c.Head
 		}
@@ -111,8 +111,8 @@ func (r *Repo) position() Condition {
 	return c
 }
 
-// rebased reads which branch a rebase will move.
-func (r *Repo) rebased(dir string) string {
+// rebasingBranch reads which branch a rebase will move.
+func (r *Repo) rebasingBranch(dir string) string {
 	data, err := readSmall(r.disk, gitDir+"/"+dir+"/head-name", mostSmall)
 	if err != nil {
 		return ""

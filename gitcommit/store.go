@@ -19,7 +19,7 @@ const (
 	mostSmall   = 1 << 20 // bytes of HEAD, a ref, a config
 	mostPackRef = 256 << 20
 	// mostLooksAgain bounds how often packs are listed for one object.
-	mostLooksAgain = 100
+	mostRelists = 100
 )
 
 // store reads objects out of the repository, one at a time. Memory holds the
@@ -43,20 +43,20 @@ type knownPack struct {
 
 func newStore(disk durable.FS) *store { return &store{fs: disk, last: newObjectCache(cacheBytes)} }
 
-// rest forgets the objects read last.
-func (s *store) rest() { s.last = newObjectCache(cacheBytes) }
+// dropCache forgets the objects read last.
+func (s *store) dropCache() { s.last = newObjectCache(cacheBytes) }
 
-// reopen makes the next look a fresh one.
-func (s *store) reopen() { s.packs = nil }
+// relist makes the next look a fresh one.
+func (s *store) relist() { s.packs = nil }
 
 // read gives an object whose bytes are those that its id promises. They are not
 // to be changed.
 func (s *store) read(id protocol.Blob, want kind) ([]byte, error) {
-	data, err := s.once(id, want)
+	data, err := s.readOnce(id, want)
 	// Packs may be merged while they are looked through, again and again.
-	for looks := 0; err != nil && (looks == 0 || s.vanished && looks < mostLooksAgain); looks++ {
-		s.reopen()
-		data, err = s.once(id, want)
+	for looks := 0; err != nil && (looks == 0 || s.vanished && looks < mostRelists); looks++ {
+		s.relist()
+		data, err = s.readOnce(id, want)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read %s %s from git: %w: %w; `hived repair` rebuilds the repository from the log", want, id, ErrDamaged, err)
@@ -64,7 +64,7 @@ func (s *store) read(id protocol.Blob, want kind) ([]byte, error) {
 	return data, nil
 }
 
-func (s *store) once(id protocol.Blob, want kind) ([]byte, error) {
+func (s *store) readOnce(id protocol.Blob, want kind) ([]byte, error) {
 	k, data, ok := s.last.get(id)
 	if !ok {
 		var err error
@@ -125,7 +125,7 @@ func (s *store) inPack(p *knownPack, id protocol.Blob) (k kind, data []byte, err
 		return 0, nil, fmt.Errorf("%s.idx: %w", p.stem, err)
 	}
 	defer in.Close() //nolint:errcheck // only read
-	offset, err := idx.where(in, id)
+	offset, err := idx.offsetOf(in, id)
 	if err != nil {
 		return 0, nil, fmt.Errorf("%s.idx: %w", p.stem, err)
 	}
@@ -145,8 +145,8 @@ func (s *store) unpack(p *knownPack, in durable.File, offset int64) (kind, []byt
 		return 0, nil, err
 	}
 	defer f.Close() //nolint:errcheck // only read
-	where := func(id protocol.Blob) (int64, error) { return p.idx.where(in, id) }
-	r := packReader{u: &s.u, pack: f, where: where, known: s.last.get}
+	where := func(id protocol.Blob) (int64, error) { return p.idx.offsetOf(in, id) }
+	r := packReader{u: &s.u, pack: f, offsetOf: where, cached: s.last.get}
 	return r.read(offset)
 }
 

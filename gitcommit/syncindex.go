@@ -65,11 +65,11 @@ func (d *dirtySet) addBare(path string) {
 	}
 }
 
-// none tells whether there is nothing to do.
-func (d *dirtySet) none() bool { return !d.all && len(d.paths) == 0 && !d.undressed() }
+// isEmpty tells whether there is nothing to do.
+func (d *dirtySet) isEmpty() bool { return !d.all && len(d.paths) == 0 && !d.someWithoutStat() }
 
-// undressed tells whether there may be entries without stat data.
-func (d *dirtySet) undressed() bool { return len(d.bare) > 0 || d.more }
+// someWithoutStat tells whether there may be entries without stat data.
+func (d *dirtySet) someWithoutStat() bool { return len(d.bare) > 0 || d.more }
 
 // refill looks for entries without stat data when those that were known are done.
 func (d *dirtySet) refill(v *indexView) error {
@@ -129,10 +129,10 @@ func (r *Repo) syncUpTo(ctx context.Context, files int) (more bool, err error) {
 	if err := r.keepRecent(); err != nil {
 		return false, err
 	}
-	if err := r.breakOthers(); err != nil {
+	if err := r.breakPersonLocks(); err != nil {
 		return false, err
 	}
-	if r.dirty.none() {
+	if r.dirty.isEmpty() {
 		return false, nil
 	}
 	pos := r.position()
@@ -155,7 +155,7 @@ func (r *Repo) syncUpTo(ctx context.Context, files int) (more bool, err error) {
 	if err != nil {
 		return false, fmt.Errorf("bring git's index up to date: %w", err)
 	}
-	return r.dirty.undressed(), nil
+	return r.dirty.someWithoutStat(), nil
 }
 
 func (r *Repo) syncIndex(ctx context.Context, tip protocol.Blob, files int) error {
@@ -166,17 +166,17 @@ func (r *Repo) syncIndex(ctx context.Context, tip protocol.Blob, files int) erro
 	if err != nil {
 		return err
 	}
-	err = r.bringUp(ctx, v, files)
+	err = r.updateIndex(ctx, v, files)
 	if errors.Is(err, errBadIndex) && !v.fresh {
-		if v, err = r.remakeIndex(tip, err); err == nil {
-			err = r.bringUp(ctx, v, files)
+		if v, err = r.rebuildIndex(tip, err); err == nil {
+			err = r.updateIndex(ctx, v, files)
 		}
 	}
 	return err
 }
 
-// bringUp makes an index hold what is to change in it, and closes it.
-func (r *Repo) bringUp(ctx context.Context, v *indexView, files int) (err error) {
+// updateIndex makes an index hold what is to change in it, and closes it.
+func (r *Repo) updateIndex(ctx context.Context, v *indexView, files int) (err error) {
 	defer func() { err = errors.Join(err, v.close()) }()
 	t, err := r.state()
 	if err != nil {
@@ -251,16 +251,16 @@ func (s *indexSync) collect(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := s.dress(ctx, s.undressed(paths)); err != nil {
+	if err := s.fillStat(ctx, s.withoutStat(paths)); err != nil {
 		return err
 	}
 	slices.SortFunc(s.patches, func(a, b patch) int { return strings.Compare(a.name, b.name) })
 	return nil
 }
 
-// undressed picks some of the entries without stat data, as many as this call
+// withoutStat picks some of the entries without stat data, as many as this call
 // may look at, in order.
-func (s *indexSync) undressed(but map[string]bool) []string {
+func (s *indexSync) withoutStat(but map[string]bool) []string {
 	var out []string
 	for path := range s.repo.dirty.bare {
 		if len(out) >= s.left {
@@ -322,14 +322,14 @@ func (s *indexSync) patch(ctx context.Context, path string) error {
 		s.settled = append(s.settled, path)
 		return nil
 	}
-	st, err := s.stat(ctx, path, id)
+	st, err := s.statOrLater(ctx, path, id)
 	s.patches = append(s.patches, patch{name: path, entry: newIndexEntry(path, id, modeFile, st)})
 	return err
 }
 
-// dress gives entries without stat data their own, those that are there still;
+// fillStat gives entries without stat data their own, those that are there still;
 // the paths are sorted.
-func (s *indexSync) dress(ctx context.Context, paths []string) error {
+func (s *indexSync) fillStat(ctx context.Context, paths []string) error {
 	if len(paths) == 0 {
 		return nil
 	}
@@ -350,7 +350,7 @@ func (s *indexSync) dress(ctx context.Context, paths []string) error {
 			continue
 		}
 		id := e.id()
-		st, err := s.stat(ctx, path, id)
+		st, err := s.statOrLater(ctx, path, id)
 		if err != nil {
 			return err
 		}
@@ -361,10 +361,10 @@ func (s *indexSync) dress(ctx context.Context, paths []string) error {
 	return nil
 }
 
-// stat gives a file's stat data if the file holds what the id says; zero where
+// statOrLater gives a file's stat data if the file holds what the id says; zero where
 // it does not, or where that is to be found out later.
-func (s *indexSync) stat(ctx context.Context, path string, id protocol.Blob) (st fileStat, err error) {
-	st, later, err := s.look(ctx, path, id)
+func (s *indexSync) statOrLater(ctx context.Context, path string, id protocol.Blob) (st fileStat, err error) {
+	st, later, err := s.readStat(ctx, path, id)
 	if later {
 		s.bare = append(s.bare, path)
 	} else {
@@ -373,7 +373,7 @@ func (s *indexSync) stat(ctx context.Context, path string, id protocol.Blob) (st
 	return st, err
 }
 
-func (s *indexSync) look(ctx context.Context, path string, id protocol.Blob) (st fileStat, later bool, err error) {
+func (s *indexSync) readStat(ctx context.Context, path string, id protocol.Blob) (st fileStat, later bool, err error) {
 	if err := ctx.Err(); err != nil {
 		return st, true, context.Cause(ctx)
 	}

@@ -152,7 +152,7 @@ func (t *Tree) Lookup(path string) (protocol.Blob, bool, error) {
 	d := t.root
 	for {
 		name, rest, below := strings.Cut(path, "/")
-		if err := t.use(d); err != nil {
+		if err := t.ensureRead(d); err != nil {
 			return protocol.Blob{}, false, err
 		}
 		i, ok := d.find(name)
@@ -232,13 +232,13 @@ func (t *Tree) put(path string, id protocol.Blob) (changed bool, err error) {
 }
 
 func (t *Tree) putIn(d *dir, prefix, path string, id protocol.Blob) (bool, error) {
-	if err := t.use(d); err != nil {
+	if err := t.ensureRead(d); err != nil {
 		return false, err
 	}
 	name, rest, below := strings.Cut(path, "/")
 	i, ok := d.find(name)
 	if ok && (d.entries[i].sub != nil) != below {
-		if err := t.uproot(d.entries[i], prefix); err != nil {
+		if err := t.touchBelow(d.entries[i], prefix); err != nil {
 			return false, err
 		}
 		d.entries = slices.Delete(d.entries, i, i+1)
@@ -255,7 +255,7 @@ func (t *Tree) putIn(d *dir, prefix, path string, id protocol.Blob) (bool, error
 			d.entries[i] = e
 		}
 		d.id = protocol.Blob{}
-		t.touched(prefix + name)
+		t.notify(prefix + name)
 		return true, nil
 	}
 	if !ok {
@@ -269,14 +269,14 @@ func (t *Tree) putIn(d *dir, prefix, path string, id protocol.Blob) (bool, error
 	return changed, err
 }
 
-// uproot tells the listener that everything below an entry is gone.
-func (t *Tree) uproot(e entry, prefix string) error {
+// touchBelow tells the listener that everything below an entry is gone.
+func (t *Tree) touchBelow(e entry, prefix string) error {
 	if e.sub == nil {
-		t.touched(prefix + e.name)
+		t.notify(prefix + e.name)
 		return nil
 	}
 	return t.walk(e.sub, prefix+e.name+"/", func(p string, _ protocol.Blob) error {
-		t.touched(p)
+		t.notify(p)
 		return nil
 	})
 }
@@ -286,7 +286,7 @@ func (t *Tree) remove(path string) (was protocol.Blob, ok bool, err error) {
 }
 
 func (t *Tree) removeIn(d *dir, whole, path string) (was protocol.Blob, ok bool, err error) {
-	if err := t.use(d); err != nil {
+	if err := t.ensureRead(d); err != nil {
 		return was, false, err
 	}
 	name, rest, below := strings.Cut(path, "/")
@@ -298,7 +298,7 @@ func (t *Tree) removeIn(d *dir, whole, path string) (was protocol.Blob, ok bool,
 		was = d.entries[i].id
 		d.entries = slices.Delete(d.entries, i, i+1)
 		d.id = protocol.Blob{}
-		t.touched(whole)
+		t.notify(whole)
 		return was, true, nil
 	}
 	sub := d.entries[i].sub
@@ -313,7 +313,7 @@ func (t *Tree) removeIn(d *dir, whole, path string) (was protocol.Blob, ok bool,
 	return was, true, nil
 }
 
-func (t *Tree) touched(path string) {
+func (t *Tree) notify(path string) {
 	if t.touch != nil {
 		t.touch(path)
 	}
@@ -338,8 +338,8 @@ func (t *Tree) read(d *dir) error {
 	return nil
 }
 
-// use makes the entries of a directory be there for the commit that is made.
-func (t *Tree) use(d *dir) error {
+// ensureRead makes the entries of a directory be there for the commit that is made.
+func (t *Tree) ensureRead(d *dir) error {
 	d.used = t.now
 	if !d.unread {
 		return nil
@@ -357,25 +357,25 @@ const (
 	coldAfter = 64
 )
 
-// cool ends a commit: everything is in git now, and what was not in use for a
+// endCommit ends a commit: everything is in git now, and what was not in use for a
 // while need not be in memory, if that is much.
-func (t *Tree) cool() {
+func (t *Tree) endCommit() {
 	if t.now++; t.load != nil && t.loaded > mostEntries && t.now%coldAfter == 0 {
-		t.loaded = t.root.cool(t.now - coldAfter)
+		t.loaded = t.root.forgetUnused(t.now - coldAfter)
 	}
 }
 
-// rest forgets all directories that are in git.
-func (t *Tree) rest() {
+// forgetAll forgets all directories that are in git.
+func (t *Tree) forgetAll() {
 	if t.load != nil {
-		t.loaded = t.root.cool(t.now + 1)
+		t.loaded = t.root.forgetUnused(t.now + 1)
 	}
 }
 
-// cool forgets the directories below that were not in use since a commit, and
+// forgetUnused forgets the directories below that were not in use since a commit, and
 // gives the number of entries that are left. Whoever uses a directory uses all
 // that it is in.
-func (d *dir) cool(since uint32) int {
+func (d *dir) forgetUnused(since uint32) int {
 	left := len(d.entries)
 	for _, e := range d.entries {
 		switch sub := e.sub; {
@@ -383,7 +383,7 @@ func (d *dir) cool(since uint32) int {
 		case sub.used < since && !sub.id.IsZero():
 			sub.entries, sub.unread = nil, true
 		default:
-			left += sub.cool(since)
+			left += sub.forgetUnused(since)
 		}
 	}
 	return left
@@ -392,16 +392,16 @@ func (d *dir) cool(since uint32) int {
 // find gives the position of a name, be it a file or a directory. What lies
 // between the places of the two begins with the name.
 func (d *dir) find(name string) (int, bool) {
-	i, ok := d.place(name, 0)
+	i, ok := d.search(name, 0)
 	if !ok && i < len(d.entries) && strings.HasPrefix(d.entries[i].name, name) {
-		i, ok = d.place(name, '/')
+		i, ok = d.search(name, '/')
 	}
 	return i, ok
 }
 
-// place gives where a name stands in git's order, or would stand; after is what
+// search gives where a name stands in git's order, or would stand; after is what
 // it is taken to end in.
-func (d *dir) place(name string, after byte) (int, bool) {
+func (d *dir) search(name string, after byte) (int, bool) {
 	from, to := 0, len(d.entries)
 	for from < to {
 		mid := int(uint(from+to) >> 1)
@@ -418,7 +418,7 @@ func (d *dir) place(name string, after byte) (int, bool) {
 }
 
 func (d *dir) insert(e entry) int {
-	i, _ := d.place(e.name, e.byteAt(len(e.name)))
+	i, _ := d.search(e.name, e.byteAt(len(e.name)))
 	d.entries = slices.Insert(d.entries, i, e)
 	return i
 }

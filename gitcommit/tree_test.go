@@ -127,7 +127,7 @@ func TestColdDirectoriesAreForgotten(t *testing.T) {
 		if diff := cmp.Diff(all.Tops(), tops); diff != "" {
 			t.Fatal(diff)
 		}
-		tree.cool()
+		tree.endCommit()
 	}
 	file := func(i int) string { return fmt.Sprintf("agents/a/old/%04d/%06d.json", i/1000, i) }
 	const files = 2 * mostEntries

@@ -132,9 +132,9 @@ type packReader struct {
 	u    *unpacker
 	pack io.ReaderAt
 	// where finds the base of a difference in the pack's index.
-	where func(protocol.Blob) (int64, error)
+	offsetOf func(protocol.Blob) (int64, error)
 	// known gives a base that is in memory.
-	known func(protocol.Blob) (kind, []byte, bool)
+	cached func(protocol.Blob) (kind, []byte, bool)
 }
 
 // read gives the object at an offset, put together from its differences.
@@ -143,11 +143,11 @@ func (p *packReader) read(offset int64) (kind, []byte, error) {
 	for {
 		e, err := p.u.entry(p.pack, offset)
 		if err == nil && e.kind == kindRefDelta {
-			if k, data, ok := p.known(e.base); ok {
+			if k, data, ok := p.cached(e.base); ok {
 				data, err = patched(data, append(deltas, e.data))
 				return k, data, err
 			}
-			e.baseAt, err = p.where(e.base)
+			e.baseAt, err = p.offsetOf(e.base)
 		}
 		if err != nil {
 			return 0, nil, err

@@ -12,12 +12,12 @@ import (
 
 // Bounds of what a merge knows of directories.
 const (
-	mostVersions  = 1 << 15  // directories whose newest version is known
-	mostLooks     = 4096     // trees of one commit that are looked at
-	mostTree      = 2 << 20  // bytes of a tree that is compared
-	leastFile     = 8 << 10  // bytes of a file that is worth it
-	mostHeld      = 16 << 20 // bytes of differences of one commit, beyond which files stay as they are
-	versionsCache = 16 << 20 // bytes of trees in memory
+	mostVersions      = 1 << 15  // directories whose newest version is known
+	mostTreesCompared = 4096     // trees of one commit that are looked at
+	mostTree          = 2 << 20  // bytes of a tree that is compared
+	leastFile         = 8 << 10  // bytes of a file that is worth it
+	mostHeld          = 16 << 20 // bytes of differences of one commit, beyond which files stay as they are
+	versionsCache     = 16 << 20 // bytes of trees in memory
 )
 
 // treeVersions knows the versions of directories, and of large files, in the packs
@@ -27,7 +27,7 @@ type treeVersions struct {
 	byPath map[string]*lineage
 	cache  *objectCache
 	delta  deltaMaker
-	looks  int
+	trees  int
 	held   int // bytes of the differences of the commit that is looked at
 }
 
@@ -65,18 +65,18 @@ func (m *merge) versions(f io.ReaderAt, src *source) (map[int]*difference, error
 	if src.tree.IsZero() {
 		return out, nil
 	}
-	m.trees.looks, m.trees.held = 0, 0
-	return out, m.look(f, src, "", src.tree, out)
+	m.trees.trees, m.trees.held = 0, 0
+	return out, m.compareTree(f, src, "", src.tree, out)
 }
 
-// look compares one directory with the version before, and goes on below it.
-func (m *merge) look(f io.ReaderAt, src *source, path string, id protocol.Blob, out map[int]*difference) error {
+// compareTree compares one directory with the version before, and goes on below it.
+func (m *merge) compareTree(f io.ReaderAt, src *source, path string, id protocol.Blob, out map[int]*difference) error {
 	t := m.trees
-	at, ok := src.idx.place(id)
-	if !ok || t.looks == mostLooks {
+	at, ok := src.idx.search(id)
+	if !ok || t.trees == mostTreesCompared {
 		return nil // it came with another pack
 	}
-	t.looks++
+	t.trees++
 	now := version{src, at, kindTree}
 	data, err := m.data(f, now)
 	if err != nil || len(data) > mostTree {
@@ -86,35 +86,35 @@ func (m *merge) look(f io.ReaderAt, src *source, path string, id protocol.Blob, 
 	if err != nil {
 		return err
 	}
-	if err := m.follow(f, path, now, data, out); err != nil {
+	if err := m.recordVersion(f, path, now, data, out); err != nil {
 		return err
 	}
 	for _, e := range entries {
 		if e.sub == nil {
-			if err := m.lookAtFile(f, src, path+e.name, e.id, out); err != nil {
+			if err := m.compareFile(f, src, path+e.name, e.id, out); err != nil {
 				return err
 			}
 			continue
 		}
-		if err := m.look(f, src, path+e.name+"/", e.sub.id, out); err != nil {
+		if err := m.compareTree(f, src, path+e.name+"/", e.sub.id, out); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// lookAtFile compares a large file with the version before. Messages have one
+// compareFile compares a large file with the version before. Messages have one
 // version, and segments of the log too.
-func (m *merge) lookAtFile(f io.ReaderAt, src *source, path string, id protocol.Blob, out map[int]*difference) error {
+func (m *merge) compareFile(f io.ReaderAt, src *source, path string, id protocol.Blob, out map[int]*difference) error {
 	if !hasVersions(path) || m.trees.held > mostHeld {
 		return nil
 	}
-	at, ok := src.idx.place(id)
+	at, ok := src.idx.search(id)
 	if !ok {
 		return nil // it came with another pack
 	}
 	now := version{src, at, kindBlob}
-	plain, size, err := m.plain(f, now)
+	plain, size, err := m.isWhole(f, now)
 	if err != nil || !plain || size < leastFile || size > mostCompared {
 		return err
 	}
@@ -122,7 +122,7 @@ func (m *merge) lookAtFile(f io.ReaderAt, src *source, path string, id protocol.
 	if err != nil {
 		return err
 	}
-	return m.follow(f, path, now, data, out)
+	return m.recordVersion(f, path, now, data, out)
 }
 
 // hasVersions tells the files that change from those that are written once.
@@ -134,9 +134,9 @@ func hasVersions(path string) bool {
 	return parts[0] != "agents" || len(parts) < 4 || parts[2] != "inbox" && parts[2] != "outbox"
 }
 
-// follow compares a version with the one before of its path, if there is one; the
+// recordVersion compares a version with the one before of its path, if there is one; the
 // path of a directory ends with a slash.
-func (m *merge) follow(f io.ReaderAt, path string, now version, data []byte, out map[int]*difference) error {
+func (m *merge) recordVersion(f io.ReaderAt, path string, now version, data []byte, out map[int]*difference) error {
 	t := m.trees
 	known := t.byPath[path]
 	if known == nil {
@@ -145,13 +145,13 @@ func (m *merge) follow(f io.ReaderAt, path string, now version, data []byte, out
 		}
 		return nil
 	}
-	return m.compare(f, known, now, data, out)
+	return m.addDifference(f, known, now, data, out)
 }
 
-// compare makes a difference from the newest version, or from the first one of
+// addDifference makes a difference from the newest version, or from the first one of
 // its chain where that has become too long.
-func (m *merge) compare(f io.ReaderAt, known *lineage, now version, data []byte, out map[int]*difference) error {
-	plain, _, err := m.plain(f, now)
+func (m *merge) addDifference(f io.ReaderAt, known *lineage, now version, data []byte, out map[int]*difference) error {
+	plain, _, err := m.isWhole(f, now)
 	if err != nil {
 		return err
 	}
@@ -180,8 +180,8 @@ func (m *merge) compare(f io.ReaderAt, known *lineage, now version, data []byte,
 	return nil
 }
 
-// plain tells whether an object is stored whole and not written yet, and its size.
-func (m *merge) plain(f io.ReaderAt, v version) (plain bool, size int64, err error) {
+// isWhole tells whether an object is stored whole and not written yet, and its size.
+func (m *merge) isWhole(f io.ReaderAt, v version) (plain bool, size int64, err error) {
 	if m.depth[v.rank()] != notYet {
 		return false, 0, nil
 	}

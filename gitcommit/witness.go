@@ -19,8 +19,8 @@ type witness struct {
 	report func(Problem)
 }
 
-// held is what a witness holds the repository against.
-type held struct {
+// expected is what a witness holds the repository against.
+type expected struct {
 	branch    string
 	tip, onto protocol.Blob
 	// links are the commits that say something about the log, oldest first, as
@@ -29,11 +29,11 @@ type held struct {
 	tree  *Tree // what hived owns, as the log gives it at the last of the links
 }
 
-// testify has the witness look at all of it. An error means only that it was stopped.
-func testify(ctx context.Context, disk durable.FS, h *held, report func(Problem)) error {
+// runWitness has the witness look at all of it. An error means only that it was stopped.
+func runWitness(ctx context.Context, disk durable.FS, h *expected, report func(Problem)) error {
 	w := &witness{reader: newSecondReader(disk), report: report}
 	defer w.reader.close()
-	if err := w.testify(ctx, disk, h); err != nil {
+	if err := w.run(ctx, disk, h); err != nil {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
@@ -42,7 +42,7 @@ func testify(ctx context.Context, disk durable.FS, h *held, report func(Problem)
 	return nil
 }
 
-func (w *witness) testify(ctx context.Context, disk durable.FS, h *held) error {
+func (w *witness) run(ctx context.Context, disk durable.FS, h *expected) error {
 	if err := w.branch(disk, h.branch); err != nil {
 		return err
 	}
@@ -171,10 +171,10 @@ func (d *treeWitness) dir(ctx context.Context, id protocol.Blob, prefix string, 
 	for len(got) > 0 || len(want) > 0 {
 		switch c := firstOf(want, got); {
 		case c < 0:
-			err = d.differs(prefix, want[0])
+			err = d.reportDiffers(prefix, want[0])
 			want = want[1:]
 		case c > 0:
-			err = d.differs(prefix, got[0])
+			err = d.reportDiffers(prefix, got[0])
 			got = got[1:]
 		default:
 			err = d.entry(ctx, prefix, got[0], want[0])
@@ -206,12 +206,12 @@ func (d *treeWitness) entry(ctx context.Context, prefix string, got, want entry)
 	case got.sub != nil:
 		return d.dir(ctx, got.sub.id, prefix+got.name+"/", want.sub.entries)
 	case got.gitMode() != modeFile || got.id != want.id:
-		return d.differs(prefix, got)
+		return d.reportDiffers(prefix, got)
 	}
 	return nil
 }
 
-func (d *treeWitness) differs(prefix string, e entry) error {
+func (d *treeWitness) reportDiffers(prefix string, e entry) error {
 	path := prefix + e.name
 	d.report(Problem{Code: protocol.CodeGitWitness, Object: e.hash(), Commit: d.commit.id, Path: path, Seq: d.commit.last, Text: fmt.Sprintf(
 		"as go-git reads it, %s in commit %s is not what the log gives at event %s", protocol.Quote(path), d.commit.id, d.commit.last)})

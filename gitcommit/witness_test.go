@@ -21,7 +21,7 @@ type seen struct{ hived, goGit bool }
 
 // ask asks one reader and then the other, the second one also where the first found a
 // fault. Where files of git's are damaged, the second is held to what was before.
-func (h *hive) ask(before *held) (out seen) {
+func (h *hive) ask(before *expected) (out seen) {
 	h.t.Helper()
 	fault := func(said *bool) func(Problem) {
 		return func(p Problem) {
@@ -34,7 +34,7 @@ func (h *hive) ask(before *held) (out seen) {
 	if before == nil {
 		before = now
 	}
-	testenv.Must(h.t, testify(h.t.Context(), h.disk, before, fault(&out.goGit)))
+	testenv.Must(h.t, runWitness(h.t.Context(), h.disk, before, fault(&out.goGit)))
 	return out
 }
 
@@ -178,7 +178,7 @@ func TestWitnessSeesDamage(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			h := busyHive(t)
 			h.merge(h.packList())
-			var before *held
+			var before *expected
 			if !tt.forged {
 				before = h.held()
 			}
@@ -194,7 +194,7 @@ func TestWitnessSeesDamage(t *testing.T) {
 }
 
 // held returns what the witness is asked about when all is in order.
-func (h *hive) held() *held {
+func (h *hive) held() *expected {
 	h.t.Helper()
 	out, err := check(h.t.Context(), h.disk, h.history(), func(p Problem) { h.t.Errorf("%s: %s", p.Code, p.Text) })
 	testenv.Must(h.t, err)
@@ -217,7 +217,7 @@ func (h *hive) spoilPacked(rev string) {
 	idx, in, err := openIdx(h.disk, stem)
 	testenv.Must(h.t, err)
 	defer in.Close()
-	at, err := idx.where(in, id)
+	at, err := idx.offsetOf(in, id)
 	testenv.Must(h.t, err)
 	h.spoilAt(stem+".pack", int(at)+sha1.Size+8) // behind its head, and the id of a base
 }
@@ -313,7 +313,7 @@ func TestWitnessSurvivesDamage(t *testing.T) {
 				flipped[at] ^= 0x41
 				m := m.Copy()
 				replace(t, m, stem+ext, flipped)
-				if err := testify(t.Context(), m, before, func(Problem) {}); err != nil {
+				if err := runWitness(t.Context(), m, before, func(Problem) {}); err != nil {
 					t.Fatalf("byte %d of %s%s: %v", at, stem, ext, err)
 				}
 			}
@@ -339,6 +339,6 @@ func BenchmarkWitness(b *testing.B) {
 	was, err := check(b.Context(), h.disk, h.history(), func(p Problem) { b.Errorf("%s: %s", p.Code, p.Text) })
 	testenv.Must(b, err)
 	for b.Loop() {
-		testenv.Must(b, testify(b.Context(), h.disk, was, func(p Problem) { b.Error(p.Text) }))
+		testenv.Must(b, runWitness(b.Context(), h.disk, was, func(p Problem) { b.Error(p.Text) }))
 	}
 }

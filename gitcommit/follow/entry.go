@@ -12,16 +12,16 @@ import (
 // Entry is what history needs of one event of the log. A message is in it once,
 // as it was delivered.
 type Entry struct {
-	seq     protocol.Seq
-	sum     protocol.Sum
-	at      time.Time
-	kind    protocol.Kind
-	line    string
-	idle    bool // worth no commit of its own
-	views   bool // it changed a view
-	inside  bool // views that it changed come with a later one of its batch: no commit ends here
-	changes []protocol.Change
-	bytes   int
+	seq      protocol.Seq
+	sum      protocol.Sum
+	at       time.Time
+	kind     protocol.Kind
+	line     string
+	idle     bool // worth no commit of its own
+	views    bool // it changed a view
+	midBatch bool // views that it changed come with a later one of its batch: no commit ends here
+	changes  []protocol.Change
+	bytes    int
 }
 
 // NewEntry returns the entry of an event with its sum in the log and what it

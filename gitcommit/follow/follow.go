@@ -61,15 +61,15 @@ type Follower struct {
 	repo *gitcommit.Repo
 	cfg  Config
 
-	mu      sync.Mutex
-	queue   []Entry      // events without a gap; guarded by mu
-	bytes   int          // guarded by mu
-	head    protocol.Seq // the last event in history; guarded by mu
-	taken   protocol.Seq // the last event of the batch at work; guarded by mu
-	last    protocol.Seq // the last event in the log; guarded by mu
-	busy    protocol.Seq // the last one that is worth a commit; guarded by mu
-	trouble string       // why git is behind, for status; guarded by mu
-	paused  bool         // guarded by mu
+	mu        sync.Mutex
+	queue     []Entry      // events without a gap; guarded by mu
+	bytes     int          // guarded by mu
+	head      protocol.Seq // the last event in history; guarded by mu
+	taken     protocol.Seq // the last event of the batch at work; guarded by mu
+	last      protocol.Seq // the last event in the log; guarded by mu
+	lastWorth protocol.Seq // the last one that is worth a commit; guarded by mu
+	trouble   string       // why git is behind, for status; guarded by mu
+	paused    bool         // guarded by mu
 
 	source source  // of the goroutine that commits
 	kept   []Entry // what was read from the log and is not committed yet; of the same
@@ -105,9 +105,9 @@ func (f *Follower) Add(list []Entry) {
 	viewed := false
 	for i := range list {
 		viewed = viewed || list[i].views
-		list[i].inside = viewed && i < len(list)-1
+		list[i].midBatch = viewed && i < len(list)-1
 		if !list[i].idle {
-			f.busy = list[i].seq
+			f.lastWorth = list[i].seq
 		}
 	}
 	f.last = max(f.last, list[len(list)-1].seq)
@@ -129,7 +129,7 @@ func (f *Follower) CatchUp(last protocol.Seq) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.last = max(f.last, last)
-	f.busy = f.last
+	f.lastWorth = f.last
 	f.nudge()
 }
 
@@ -149,8 +149,8 @@ func (f *Follower) Rest() {
 	f.nudge()
 }
 
-// restNow gives memory back if that was asked for.
-func (f *Follower) restNow() {
+// giveMemoryBack gives memory back if that was asked for.
+func (f *Follower) giveMemoryBack() {
 	select {
 	case <-f.quiet:
 		f.repo.Rest()
@@ -166,8 +166,8 @@ func signal(c chan struct{}) {
 	}
 }
 
-// tidy merges packs, beside the commits, for as long as there are new ones.
-func (f *Follower) tidy(ctx context.Context) {
+// consolidateLoop merges packs, beside the commits, for as long as there are new ones.
+func (f *Follower) consolidateLoop(ctx context.Context) {
 	signal(f.grew) // what an earlier daemon left
 	for {
 		select {
@@ -196,25 +196,25 @@ type Progress struct {
 func (f *Follower) Progress() Progress {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return Progress{Head: f.head, Lag: max(f.busy, f.head) - f.head, Trouble: f.trouble}
+	return Progress{Head: f.head, Lag: max(f.lastWorth, f.head) - f.head, Trouble: f.trouble}
 }
 
 // Run commits until ctx ends, and then what is left, for as long as the drain
 // context allows.
 func (f *Follower) Run(ctx, drain context.Context) {
 	var beside sync.WaitGroup
-	beside.Go(func() { f.tidy(ctx) })
+	beside.Go(func() { f.consolidateLoop(ctx) })
 	defer beside.Wait()
 	defer f.source.close()
 	x := indexer{stale: true, fresh: true}
 	for {
-		wait := f.work(ctx, ifWorth)
+		wait := f.commitOne(ctx, ifWorth)
 		if wait == committed {
 			x.stale, x.fresh = true, true
 		}
-		f.bringUp(ctx, &x, wait)
+		f.updateIndex(ctx, &x, wait)
 		if wait != committed {
-			f.restNow()
+			f.giveMemoryBack()
 		}
 		if wait != committed && !f.sleep(ctx, min(wait, x.due(time.Now(), wait))) {
 			break
@@ -224,7 +224,7 @@ func (f *Follower) Run(ctx, drain context.Context) {
 		}
 	}
 	for failures := 0; failures < drainTries && drain.Err() == nil; {
-		switch f.work(drain, regardless) {
+		switch f.commitOne(drain, regardless) {
 		case committed:
 			failures = 0
 		case forever:
@@ -265,10 +265,10 @@ const (
 	regardless
 )
 
-// work makes at most one commit. It says how long to wait before it is called
+// commitOne makes at most one commit. It says how long to wait before it is called
 // again.
-func (f *Follower) work(ctx context.Context, u urgency) time.Duration {
-	batch, wait := f.next(ctx, u)
+func (f *Follower) commitOne(ctx context.Context, u urgency) time.Duration {
+	batch, wait := f.nextBatch(ctx, u)
 	if batch == nil {
 		return wait
 	}
@@ -277,7 +277,7 @@ func (f *Follower) work(ctx context.Context, u urgency) time.Duration {
 	}
 	made, err := f.repo.Commit(ctx, *batch)
 	if err != nil {
-		return f.failed(ctx, err)
+		return f.handleFailure(ctx, err)
 	}
 	f.dirs, f.kept = made.Directories, nil
 	if len(made.Overruled) > 0 {
@@ -292,9 +292,9 @@ func (f *Follower) work(ctx context.Context, u urgency) time.Duration {
 	return committed
 }
 
-// failed notes why a commit was not made. The batch is given back: what it held
+// handleFailure notes why a commit was not made. The batch is given back: what it held
 // is read from the log when its turn comes again.
-func (f *Follower) failed(ctx context.Context, err error) time.Duration {
+func (f *Follower) handleFailure(ctx context.Context, err error) time.Duration {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.queue, f.bytes, f.taken = nil, 0, f.head
@@ -319,15 +319,15 @@ func (f *Follower) failed(ctx context.Context, err error) time.Duration {
 	return f.retry.NextBackOff()
 }
 
-// next takes the next batch: from the queue, or from the log where the queue
+// nextBatch takes the next batch: from the queue, or from the log where the queue
 // does not begin where history ends.
-func (f *Follower) next(ctx context.Context, u urgency) (*gitcommit.Batch, time.Duration) {
+func (f *Follower) nextBatch(ctx context.Context, u urgency) (*gitcommit.Batch, time.Duration) {
 	f.mu.Lock()
 	head := f.head
 	last := f.last
 	idle := f.paused || last <= head
 	queued := len(f.queue) > 0 && f.queue[0].seq == head+1
-	most := f.full()
+	most := f.batchLimit()
 	list := f.queue[:wholeBatches(f.queue, most)]
 	f.mu.Unlock()
 	if idle || queued {
@@ -352,11 +352,11 @@ func (f *Follower) next(ctx context.Context, u urgency) (*gitcommit.Batch, time.
 		}
 		f.kept = list
 	}
-	if wait := f.early(list, u); wait != 0 {
+	if wait := f.waitForMore(list, u); wait != 0 {
 		return nil, wait
 	}
 	b := newBatch(list)
-	f.take(list)
+	f.dequeue(list)
 	return b, 0
 }
 
@@ -364,20 +364,20 @@ func (f *Follower) next(ctx context.Context, u urgency) (*gitcommit.Batch, time.
 // more as it needs to end where the views are known.
 func wholeBatches(queue []Entry, most int) int {
 	n := min(len(queue), most)
-	for n > 0 && n < len(queue) && queue[n-1].inside {
+	for n > 0 && n < len(queue) && queue[n-1].midBatch {
 		n++
 	}
 	return n
 }
 
-// full is how many events are worth a commit at once; it holds no more (spec §6.2).
-func (f *Follower) full() int {
+// batchLimit is how many events are worth a commit at once; it holds no more (spec §6.2).
+func (f *Follower) batchLimit() int {
 	return f.cfg.Settings.CommitBatch * int(min(max(1, f.dirs/worthBatch), mostBatches))
 }
 
-// early tells how long a batch should still wait for more, zero if it should
+// waitForMore tells how long a batch should still wait for more, zero if it should
 // not.
-func (f *Follower) early(list []Entry, u urgency) time.Duration {
+func (f *Follower) waitForMore(list []Entry, u urgency) time.Duration {
 	busy := false
 	for _, e := range list {
 		busy = busy || !e.idle
@@ -385,7 +385,7 @@ func (f *Follower) early(list []Entry, u urgency) time.Duration {
 	switch {
 	case len(list) == 0 || !busy && u != regardless:
 		return forever
-	case u == regardless || len(list) >= f.full():
+	case u == regardless || len(list) >= f.batchLimit():
 		return 0
 	}
 	delay := max(f.cfg.Settings.CommitDelay, min(time.Duration(f.dirs>>20)*restMiB, restMost))
@@ -395,8 +395,8 @@ func (f *Follower) early(list []Entry, u urgency) time.Duration {
 	return 0
 }
 
-// take removes a batch from the queue, and whatever of the queue it overtook.
-func (f *Follower) take(list []Entry) {
+// dequeue removes a batch from the queue, and whatever of the queue it overtook.
+func (f *Follower) dequeue(list []Entry) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.taken = list[len(list)-1].seq

@@ -29,7 +29,7 @@ func TestCommitGrowsWithDirectories(t *testing.T) {
 			f.queue = append(f.queue, Entry{seq: protocol.Seq(8 + i)})
 		}
 		f.last = protocol.Seq(7 + waiting)
-		if b, _ := f.next(t.Context(), regardless); b == nil || int(b.Last-b.First)+1 != tt.want {
+		if b, _ := f.nextBatch(t.Context(), regardless); b == nil || int(b.Last-b.First)+1 != tt.want {
 			t.Errorf("batches of %d, %d bytes of directories: the commit holds %+v, want %d", tt.batch, tt.directories, b, tt.want)
 		}
 	}
@@ -49,12 +49,12 @@ func TestCommitWaitsAfterLargeDirectories(t *testing.T) {
 			{1 << 40, restMost},
 		} {
 			f := &Follower{cfg: Config{Settings: protocol.GitSettings{CommitBatch: 1 << 16, CommitDelay: 200 * time.Millisecond}}, dirs: tt.dirs}
-			if got := f.early([]Entry{{at: time.Now()}}, ifWorth); got != tt.want {
+			if got := f.waitForMore([]Entry{{at: time.Now()}}, ifWorth); got != tt.want {
 				t.Errorf("after %d bytes: it waits %s, want %s", tt.dirs, got, tt.want)
 			}
-			full := make([]Entry, f.full())
+			full := make([]Entry, f.batchLimit())
 			full[0].at = time.Now()
-			if got := f.early(full, ifWorth); got != 0 {
+			if got := f.waitForMore(full, ifWorth); got != 0 {
 				t.Errorf("after %d bytes: a full one waits %s", tt.dirs, got)
 			}
 		}

@@ -46,8 +46,8 @@ func (x *indexer) due(now time.Time, wait time.Duration) time.Duration {
 	return max(0, rest-now.Sub(x.at))
 }
 
-// bringUp brings the index up to date if it is time for that.
-func (f *Follower) bringUp(ctx context.Context, x *indexer, wait time.Duration) {
+// updateIndex brings the index up to date if it is time for that.
+func (f *Follower) updateIndex(ctx context.Context, x *indexer, wait time.Duration) {
 	begin := time.Now()
 	if x.due(begin, wait) > 0 {
 		return

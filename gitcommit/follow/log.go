@@ -87,7 +87,7 @@ func (s *source) read(ctx context.Context, list []Entry, after, through protocol
 	fresh := false // the log was opened after it was known to hold what is asked for
 	for s.at < through && len(list) < most && bytes < readBytes {
 		if s.next == nil {
-			s.next, s.stop = iter.Pull2(eventlog.Map(s.disk, eventlog.Position{Seq: s.at}, changed))
+			s.next, s.stop = iter.Pull2(eventlog.Map(s.disk, eventlog.Position{Seq: s.at}, changesOf))
 			fresh = true
 		}
 		rec, err, more := s.next()
@@ -123,7 +123,7 @@ type change struct {
 	err  error
 }
 
-func changed(ev protocol.Event) any {
+func changesOf(ev protocol.Event) any {
 	list, err := ledger.Changes(ev)
 	return change{list, err}
 }

@@ -166,7 +166,7 @@ func TestCatchesUp(t *testing.T) {
 				return nil, eventlog.Position{}, errors.New("the log is too short")
 			}
 			f.CatchUp(h.log.Next() - 1)
-			for f.work(t.Context(), regardless) == committed {
+			for f.commitOne(t.Context(), regardless) == committed {
 			}
 			h.holds(1 + (60+batch-1)/batch)
 			if asked != 1 {
@@ -185,16 +185,16 @@ func TestWaitsForMore(t *testing.T) {
 		h.logs(some(0, 5)...)
 		f := h.follower(protocol.GitSettings{CommitBatch: 100, CommitDelay: time.Second})
 		f.CatchUp(h.log.Next() - 1)
-		if wait := f.work(t.Context(), ifWorth); wait != time.Second {
+		if wait := f.commitOne(t.Context(), ifWorth); wait != time.Second {
 			t.Fatalf("a young batch waits %s", wait)
 		}
 		f.Add(h.logs(&protocol.HiveEvent{Action: protocol.Settled, Through: 3}))
 		<-time.After(time.Second)
-		for f.work(t.Context(), ifWorth) == committed {
+		for f.commitOne(t.Context(), ifWorth) == committed {
 		}
 		f.Add(h.logs(some(5, 5)...))
 		<-time.After(time.Second)
-		for f.work(t.Context(), ifWorth) == committed {
+		for f.commitOne(t.Context(), ifWorth) == committed {
 		}
 		h.holds(2)
 	})
