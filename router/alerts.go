@@ -16,7 +16,7 @@ type alerts struct {
 	decide func(time.Time, *protocol.AlertEvent) error
 	log    *slog.Logger
 	posted chan *protocol.AlertEvent
-	raised map[alertKey]bool // said once, and not every two seconds
+	raised map[alertKey]bool // by once, and not ended yet
 }
 
 // alertKey is what an alert is about.
@@ -40,14 +40,14 @@ func (x *alerts) post(a *protocol.AlertEvent) {
 	}
 }
 
-// raise records an alert. That nobody could be told of it stops nothing.
+// raise records an alert. Where that fails the daemon goes on.
 func (x *alerts) raise(now time.Time, a *protocol.AlertEvent) {
 	if err := x.decide(now, a); err != nil {
-		x.log.Error("cannot tell of an alert", slog.String("code", string(a.Code)), slog.String("error", err.Error()))
+		x.log.Error("cannot record an alert", slog.String("code", string(a.Code)), slog.String("error", err.Error()))
 	}
 }
 
-// once records an alert to something that stays true, once.
+// once records an alert about something that stays true, the first time only.
 func (x *alerts) once(now time.Time, a *protocol.AlertEvent) {
 	key := alertKey{a.Code, a.Agent, a.Path}
 	if x.raised[key] {
@@ -60,9 +60,9 @@ func (x *alerts) once(now time.Time, a *protocol.AlertEvent) {
 	x.raise(now, a)
 }
 
-// over says that what an alert was raised to once is true no more: the next time
-// there is an alert again.
-func (x *alerts) over(code protocol.Code, id protocol.AgentID, path string) {
+// ended forgets an alert of [alerts.once] whose cause is gone: the next time it is
+// raised again.
+func (x *alerts) ended(code protocol.Code, id protocol.AgentID, path string) {
 	delete(x.raised, alertKey{code, id, path})
 }
 

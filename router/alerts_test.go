@@ -43,8 +43,8 @@ func TestAlerts(t *testing.T) {
 		x.once(at(0), gone("b", "q"))
 	}
 	check("what stays true", "a p", "b p", "b q")
-	x.over(protocol.CodeInboxGone, "b", "p")
-	x.over(protocol.CodeUnreadable, "a", "p")
+	x.ended(protocol.CodeInboxGone, "b", "p")
+	x.ended(protocol.CodeUnreadable, "a", "p")
 	x.once(at(0), gone("a", "p"))
 	x.once(at(0), gone("b", "p"))
 	check("what is true again", "b p")

@@ -694,9 +694,9 @@ func TestLockDeletedMeanwhile(t *testing.T) {
 		return durable.TakeLock(h.disk, protocol.LockFile, nil)
 	}
 	h.must(os.Remove(h.path(protocol.LockFile)))
-	h.must(r.lock.hold())
+	h.must(r.lock.retake())
 	r.lock.take = relock
-	h.must(r.lock.hold())
+	h.must(r.lock.retake())
 	if _, err := New(h.disk, h.config()); !errors.Is(err, durable.ErrLocked) {
 		t.Errorf("a second daemon got %v", err)
 	}

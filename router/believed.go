@@ -18,19 +18,19 @@ import (
 // and rescan; board.md not at all, because everybody may write it.
 type believed struct {
 	*core
-	guide []byte               // PROTOCOL.md
-	told  map[string]time.Time // when people were told of each last
+	guide   []byte               // PROTOCOL.md
+	alerted map[string]time.Time // when each had its last alert
 }
 
 func newBelieved(c *core) believed {
-	return believed{core: c, guide: protocol.Guide(c.cfg.Settings), told: map[string]time.Time{}}
+	return believed{core: c, guide: protocol.Guide(c.cfg.Settings), alerted: map[string]time.Time{}}
 }
 
 // putRight compares the files that agents believe, once all that was decided is
-// placed.
+// placed: until then what the disk must hold is not known.
 func (r *Router) putRight(now time.Time) {
 	if !r.agenda.Root.Believed || len(r.events.stuck) > 0 || len(r.decider.Pending()) > 0 {
-		return // what the disk is to hold is not decided, or not placed yet
+		return
 	}
 	r.agenda.Root.Believed = false
 	r.believed.compare(now)
@@ -58,7 +58,7 @@ func (b *believed) compare(now time.Time) {
 	}
 }
 
-// wanted returns what a file is to hold; nil where the log does not say yet.
+// wanted returns what a file must hold; nil where the log does not say yet.
 func (b *believed) wanted(p string) []byte {
 	want := b.guide
 	if p == protocol.PathRegistry {
@@ -76,7 +76,7 @@ func (b *believed) wanted(p string) []byte {
 
 // putRight writes a file again.
 func (b *believed) putRight(now time.Time, p string, want []byte) {
-	tell := now.Sub(b.told[p]).Abs() >= decide.NoticeEvery
+	tell := now.Sub(b.alerted[p]).Abs() >= decide.NoticeEvery
 	kept, err := b.keepAside(p, tell)
 	if err != nil {
 		b.cfg.Log.Warn("cannot keep what somebody wrote over a file", slog.String("path", p), slog.String("error", err.Error()))
@@ -85,7 +85,7 @@ func (b *believed) putRight(now time.Time, p string, want []byte) {
 	if !tell {
 		return
 	}
-	b.told[p] = now
+	b.alerted[p] = now
 	text := p + " was taken away while hived ran"
 	if kept != "" {
 		text = p + " was changed while hived ran; what stood there is " + kept
@@ -93,9 +93,9 @@ func (b *believed) putRight(now time.Time, p string, want []byte) {
 	b.alerts.raise(now, &protocol.AlertEvent{Code: protocol.CodeAltered, Path: p, Text: text + ". It was written again: only hived may write it"})
 }
 
-// keepAside keeps what stands under a name below .hived/, where it is told of. What
-// is no file, or is too large to read, is moved there in any case. It gives no name
-// where nothing stands there.
+// keepAside copies what stands at p below .hived/ and returns the copy's path, if an
+// alert will name it. What is no file, or too large to read, is moved there in any
+// case. The path is empty where nothing is kept.
 func (b *believed) keepAside(p string, tell bool) (kept string, err error) {
 	data, _, err := durable.ReadFile(b.disk, p, b.cfg.Settings.MaxMessageBytes)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && !tell {

@@ -12,9 +12,9 @@ import (
 	"github.com/hived/hived/router/place"
 )
 
-// newcomers makes the directories of agents that durable events put on the
-// roster: the same events may deliver to them already.
-func (r *Router) newcomers(list []decide.Decision) {
+// attendJoined makes the directories of agents that durable events put on the roster:
+// the same batch may deliver to them.
+func (r *Router) attendJoined(list []decide.Decision) {
 	for _, d := range list {
 		if e, ok := d.Event.Body.(*protocol.AgentEvent); ok && e.Action == protocol.Joined {
 			r.attend(d.Event.TS, e.Agent)
@@ -31,10 +31,10 @@ func steps(list []decide.Decision) []place.Step {
 	return steps
 }
 
-// heed does what a durable event asks of the daemon, besides its files.
+// applyControl does what a durable event asks of the daemon, besides its files.
 func (r *Router) applyControl(d decide.Decision) {
 	if e, ok := d.Event.Body.(*protocol.HiveEvent); ok {
-		r.placeHive(e)
+		r.applyHive(e)
 	}
 	if e, ok := d.Event.Body.(*protocol.AgentEvent); ok {
 		r.agenda.Root.Agents = true
@@ -42,7 +42,8 @@ func (r *Router) applyControl(d decide.Decision) {
 	}
 }
 
-func (r *Router) placeHive(e *protocol.HiveEvent) {
+// applyHive pauses and resumes commits.
+func (r *Router) applyHive(e *protocol.HiveEvent) {
 	switch e.Action {
 	case protocol.GitPaused, protocol.GitResumed:
 		if r.git.usable() {
@@ -56,8 +57,8 @@ func (r *Router) placeHive(e *protocol.HiveEvent) {
 // aside decides and logs for a [place.Placer].
 type aside struct{ *Router }
 
-// SetAside logs that what stands under the name of a message in an inbox is moved to
-// .done under a name that it returns.
+// SetAside logs that a file, which stands in an inbox under the name of a message, is
+// moved to .done, and returns its name there.
 func (r aside) SetAside(now time.Time, id protocol.AgentID, file string, data []byte) (as string, err error) {
 	as, _, err = r.decider.SetAside(now, id, file, data)
 	if err := errors.Join(err, r.flush(now)); err != nil {

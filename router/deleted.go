@@ -13,19 +13,19 @@ import (
 // it looks like an accident (spec §4.7).
 const massDeletion = 20
 
-// lockWatched is how long a lock on git's index has inboxes looked at again. Who
-// holds it longer is waited for by [Router.rescan].
+// lockWatched is how long inboxes are scanned again because of a lock on git's index.
+// With one that is held longer the next rescan finds what became of it.
 const lockWatched = 10 * time.Second
 
 // believeDeletion reports whether messages that are gone were deleted by their
-// agent: not when a person is at work in the repository, and not when very
-// many are gone at once, unless a second look finds all else sound and the agent
-// was heard of in between, or somebody said so.
+// agent: not when a person is at work in the repository, and not when very many are
+// gone at once, unless a second scan finds all else sound and the agent did something
+// in between, or a person confirmed it.
 func (in *inboxes) believeDeletion(now time.Time, a *agenda.Agent, files []string) (bool, error) {
 	if in.git.usable() {
 		if c, ours := in.git.workTree(now); !ours {
 			if c.Own() && (c.IndexLocked.IsZero() || now.Sub(c.IndexLocked).Abs() < lockWatched) {
-				in.agenda.Again(a, agenda.Messages, in.git.unlocked()) // no hint tells when the lock is gone
+				in.agenda.Again(a, agenda.Messages, in.git.freeAt()) // no hint tells when the lock is gone
 			}
 			return false, nil
 		}
@@ -38,8 +38,8 @@ func (in *inboxes) believeDeletion(now time.Time, a *agenda.Agent, files []strin
 		}
 	}
 	agent, n := in.state.Agents[a.ID], len(files)
-	// Who brings them back does so one after the other: the last of them are as
-	// little deleted as all were together.
+	// They may be brought back one after the other: the last few that are missing are
+	// as little deleted as all of them were.
 	if n <= massDeletion && agent.Missing == 0 || agent.Believed {
 		return true, nil
 	}
@@ -58,15 +58,15 @@ func (in *inboxes) believeDeletion(now time.Time, a *agenda.Agent, files []strin
 			Text: fmt.Sprintf("%d messages vanished at once from the inbox of %s; they still count as unread", n, a.ID),
 		})
 	}
-	return false, in.missing(now, a, n)
+	return false, in.recordMissing(now, a, n)
 }
 
-// missing records how many messages are gone and not believed to be deleted:
-// they do not fill the inbox.
-func (in *inboxes) missing(now time.Time, a *agenda.Agent, n int) error {
+// recordMissing records how many messages are gone and not believed to be deleted:
+// they take no room in the inbox.
+func (in *inboxes) recordMissing(now time.Time, a *agenda.Agent, n int) error {
 	if n == 0 {
 		delete(in.doubted, a.ID)
-		in.alerts.over(protocol.CodeMassDeletion, a.ID, protocol.InboxDir(a.ID))
+		in.alerts.ended(protocol.CodeMassDeletion, a.ID, protocol.InboxDir(a.ID))
 	}
 	if in.state.Agents[a.ID].Missing == n {
 		return nil
@@ -78,8 +78,8 @@ func (in *inboxes) missing(now time.Time, a *agenda.Agent, n int) error {
 	return err
 }
 
-// onlyDoubt reports whether nothing is missing from any other inbox: whoever lost
-// several did not have its agents delete the messages.
+// onlyDoubt reports whether nothing is missing from any other inbox: where several
+// agents lost messages at once it was not they who deleted them.
 func (in *inboxes) onlyDoubt(a *agenda.Agent) bool {
 	if in.place.Backlog().Inboxes > 0 {
 		return false
@@ -92,8 +92,8 @@ func (in *inboxes) onlyDoubt(a *agenda.Agent) bool {
 	return true
 }
 
-// hears takes note of what an agent did itself.
-func (in *inboxes) hears(ev protocol.Event) {
+// noteActed notes when an agent did something itself.
+func (in *inboxes) noteActed(ev protocol.Event) {
 	if by := ev.Refs().By; in.agenda.Agents[by] != nil {
 		in.acted[by] = ev.TS
 	}

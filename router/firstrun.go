@@ -7,9 +7,9 @@ import (
 	"github.com/hived/hived/internal/durable"
 )
 
-// FirstRun lets a daemon look once at a hive that was just made, whose lock the caller
-// holds: that makes the directories and the first commit of the log. Unlike a daemon
-// that goes on, it fails where git does.
+// FirstRun runs a daemon with [Config.Once] on a hive that was just made, whose lock
+// the caller holds: that makes the directories and the first commit. It returns an
+// error where git is not usable, which stops no daemon otherwise.
 func FirstRun(ctx context.Context, disk durable.FS, cfg Config) error {
 	cfg.Once = true
 	r, err := open(disk, cfg, noWatcher{})

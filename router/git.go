@@ -20,9 +20,9 @@ import (
 	"github.com/hived/hived/view"
 )
 
-// gitWatch is the loop's side of git: the follower, to which it hands events, and
-// what a person does to the branch. Without a usable repository delivery goes on:
-// git is derived from the log and can be built again (spec §6).
+// gitWatch is the loop's side of git: the follower that makes commits, and the
+// detection of what people do to the branch. Without a usable repository delivery goes
+// on: history is derived from the log and can be built again (spec §6).
 type gitWatch struct {
 	*follow.Follower // nil where there is no usable repository
 	repo             *gitcommit.Repo
@@ -30,24 +30,25 @@ type gitWatch struct {
 	disk             durable.FS
 	settle           time.Duration
 	ignore           *gitcommit.Ignore
-	forced           chan []string // own files that a person committed
+	committed        chan []string // own files that a person committed
 	rewound          chan struct{} // the follower found the branch moved back
-	sound            tip           // of the branch, when it held what was committed
+	sound            tip           // the last at which the branch held all that was committed
 	locked           time.Time     // when git's index was last seen locked
 }
 
-// tip is where the branch ends, and with which event.
+// tip is the newest commit of the branch, and the last event that the follower
+// committed.
 type tip struct {
 	commit protocol.Blob
 	head   protocol.Seq
 }
 
-// watchGit opens the repository. What it mends it says in alerts, from other
-// goroutines.
+// watchGit opens the repository. alert is called from other goroutines too, for what
+// the committer found and mended.
 func watchGit(disk durable.FS, cfg *Config, alert func(*protocol.AlertEvent)) *gitWatch {
 	g := &gitWatch{
 		disk: disk, settle: cfg.Settings.Settle, ignore: gitcommit.NewIgnore(disk),
-		forced: make(chan []string, 16), rewound: make(chan struct{}, 1),
+		committed: make(chan []string, 16), rewound: make(chan struct{}, 1),
 	}
 	g.repo, g.err = gitcommit.Open(disk, gitcommit.Options{
 		StaleLock: cfg.Settings.Git.StaleLock,
@@ -68,7 +69,7 @@ func watchGit(disk durable.FS, cfg *Config, alert func(*protocol.AlertEvent)) *g
 			},
 			Ask: func(paths []string) {
 				select {
-				case g.forced <- paths:
+				case g.committed <- paths:
 				default:
 				}
 			},
@@ -83,7 +84,7 @@ func watchGit(disk durable.FS, cfg *Config, alert func(*protocol.AlertEvent)) *g
 // usable reports whether there is a repository.
 func (g *gitWatch) usable() bool { return g.Follower != nil }
 
-// progress returns how far history is; zero where there is none.
+// progress returns which events are committed; zero where there is no repository.
 func (g *gitWatch) progress() follow.Progress {
 	if !g.usable() {
 		return follow.Progress{}
@@ -91,8 +92,8 @@ func (g *gitWatch) progress() follow.Progress {
 	return g.Progress()
 }
 
-// giveBack gives free memory back to the system. The follower does it last, when it
-// has nothing else to do.
+// giveBack returns free memory to the system: the follower does so when it has nothing
+// else to do, and where there is none, a goroutine of its own.
 func (g *gitWatch) giveBack(beside *errgroup.Group) {
 	if g.usable() {
 		g.Rest()
@@ -101,12 +102,12 @@ func (g *gitWatch) giveBack(beside *errgroup.Group) {
 	beside.Go(func() error { debug.FreeOSMemory(); return nil })
 }
 
-// copiedAgain ends the refusals of a hive whose parts are not of one moment.
-const copiedAgain = "; if this hive was copied while its daemon ran, stop that with `hived down` and copy it again"
+// copyHint ends the refusals of a hive whose parts are not of one moment.
+const copyHint = "; if this hive was copied while its daemon ran, stop that with `hived down` and copy it again"
 
-// fits refuses a log that lost its end, or is another one: history names the
-// events that it holds and the sum of the last (spec §6).
-func (g *gitWatch) fits(end protocol.Seq) error {
+// matches returns an error for a log that lost its end, or that is another one:
+// history names the events that it holds and the sum of the last (spec §6).
+func (g *gitWatch) matches(end protocol.Seq) error {
 	if !g.usable() {
 		return nil
 	}
@@ -115,11 +116,11 @@ func (g *gitWatch) fits(end protocol.Seq) error {
 		return nil
 	}
 	if head.Seq > end {
-		return fmt.Errorf("start: git holds events up to %s, but the log ends with %s: its end is lost; bring log.jsonl back from a copy, or move it away and begin a new log from the files with `hived repair --adopt`%s", head.Seq, end, copiedAgain)
+		return fmt.Errorf("start: git holds events up to %s, but the log ends with %s: its end is lost; bring log.jsonl back from a copy, or move it away and begin a new log from the files with `hived repair --adopt`%s", head.Seq, end, copyHint)
 	}
 	for rec, err := range eventlog.Read(g.disk, eventlog.Position{Seq: head.Seq - 1}) {
 		if err == nil && rec.Sum.String() != head.Sum {
-			return fmt.Errorf("start: event %s of the log is not the one that git holds (sum %s, not %s): this is another log; bring log.jsonl back from a copy, or move it away and begin a new log from the files with `hived repair --adopt`%s", head.Seq, rec.Sum, head.Sum, copiedAgain)
+			return fmt.Errorf("start: event %s of the log is not the one that git holds (sum %s, not %s): this is another log; bring log.jsonl back from a copy, or move it away and begin a new log from the files with `hived repair --adopt`%s", head.Seq, rec.Sum, head.Sum, copyHint)
 		}
 		break
 	}
@@ -130,20 +131,21 @@ func (g *gitWatch) fits(end protocol.Seq) error {
 // person has another branch checked out, its files are not new versions.
 func (g *gitWatch) undisturbed() bool { return !g.usable() || g.repo.State().Own() }
 
-// workTree reports whether the work tree shows hived's branch and nobody's git is
-// about to change that. Git changes files first, the index after them, and the
-// branch last: what is missing while index.lock is held, and for as long as
-// Settle after it was last seen, may be another commit's doing (spec §4.7).
+// workTree returns the condition of the repository, and whether the work tree shows
+// hived's branch and no git command is about to change that. Git changes files first,
+// the index after them, and the branch last: a checkout may be the reason why a file is
+// missing while index.lock is held, and until Settle after it was last seen (spec §4.7).
 func (g *gitWatch) workTree(now time.Time) (c gitcommit.Condition, ours bool) {
 	c = g.repo.State()
 	if !c.IndexLocked.IsZero() {
 		g.locked = now
 	}
-	return c, c.Own() && !now.Before(g.unlocked())
+	return c, c.Own() && !now.Before(g.freeAt())
 }
 
-// unlocked is when the index has been free for long enough, unless it is locked again.
-func (g *gitWatch) unlocked() time.Time { return g.locked.Add(g.settle) }
+// freeAt returns when git's index will have been free for long enough, unless it is
+// locked again.
+func (g *gitWatch) freeAt() time.Time { return g.locked.Add(g.settle) }
 
 // tipIsOurs reports whether the work tree shows hived's branch and the newest
 // commit there is hived's own.
@@ -159,9 +161,9 @@ func (g *gitWatch) tipIsOurs(now time.Time) bool {
 	return false
 }
 
-// takenOut reports whether a file that an event put is gone because a person's
-// reset, revert or commit took it out of the branch: then its tip does not hold
-// it, though hived had committed it.
+// takenOut reports whether a person's reset, revert or commit took a file, which an
+// event had placed, out of the branch: hived has committed it, and the branch tip does
+// not hold it.
 func (g *gitWatch) takenOut(of protocol.Seq, path string) bool {
 	if of > g.Progress().Head {
 		return false
@@ -171,8 +173,8 @@ func (g *gitWatch) takenOut(of protocol.Seq, path string) bool {
 }
 
 // movedBack reports whether a person moved hived's branch back to an older commit,
-// which takes files out of the work tree that nobody handled. Where neither the
-// branch nor the follower moved since, nothing is read again.
+// which removes files from the work tree that nobody handled. It reads nothing where
+// neither the branch nor the follower moved since it was last asked.
 func (g *gitWatch) movedBack() bool {
 	if !g.usable() {
 		return false

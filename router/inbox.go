@@ -11,7 +11,7 @@ import (
 	"github.com/hived/hived/router/agenda"
 )
 
-// inboxes notices what agents do to the messages in their inboxes: what they handled,
+// inboxes records what agents do to the messages in their inboxes: which they handled,
 // deleted, took back, altered, or put there themselves (spec §4.7).
 type inboxes struct {
 	*core
@@ -24,7 +24,8 @@ func newInboxes(c *core, loop batcher) inboxes {
 	return inboxes{core: c, loop: loop, doubted: map[protocol.AgentID]time.Time{}, acted: map[protocol.AgentID]time.Time{}}
 }
 
-// scan notices what left the inboxes, and what does not belong there.
+// scan scans the inboxes that are due, for what left them and what does not belong
+// there.
 func (in *inboxes) scan(now time.Time) error {
 	for range in.agenda.PerStep() {
 		a := in.agenda.Queues.Inbox.Take()
@@ -53,7 +54,7 @@ func (in *inboxes) scanOf(now time.Time, a *agenda.Agent) error {
 	if scan.Vanished {
 		return in.vanished(now, a)
 	}
-	in.alerts.over(protocol.CodeInboxGone, a.ID, protocol.InboxDir(a.ID))
+	in.alerts.ended(protocol.CodeInboxGone, a.ID, protocol.InboxDir(a.ID))
 	if scan.Broken {
 		in.attend(now, a.ID)
 	}
@@ -69,7 +70,7 @@ func (in *inboxes) scanOf(now time.Time, a *agenda.Agent) error {
 	if len(deleted) > 0 {
 		believe, err = in.believeDeletion(now, a, deleted)
 	} else if scan.Missing == 0 {
-		err = in.missing(now, a, 0)
+		err = in.recordMissing(now, a, 0)
 	}
 	if err != nil {
 		return err
@@ -78,7 +79,7 @@ func (in *inboxes) scanOf(now time.Time, a *agenda.Agent) error {
 		switch {
 		case !expected(h.File):
 		case h.How == protocol.HowDone:
-			in.done(now, a.ID, h)
+			in.handled(now, a.ID, h)
 		case believe:
 			in.decider.Handled(now, a.ID, h.File, h.How)
 		}
@@ -87,15 +88,15 @@ func (in *inboxes) scanOf(now time.Time, a *agenda.Agent) error {
 		in.unexpected(now, a.ID, file)
 	}
 	if a.Force {
-		a.Force = false // unless something there has to rest first
+		a.Force = false // altered sets it again where something has to settle first
 		in.altered(now, a)
 	}
 	return nil
 }
 
-// done records that a message was handled. What its agent did to the copy
-// before it moved it is undone: the archive holds what was delivered.
-func (in *inboxes) done(now time.Time, id protocol.AgentID, h mailbox.Handled) {
+// handled records that a message was handled. What its agent did to the copy before
+// is undone: the archive holds what was delivered.
+func (in *inboxes) handled(now time.Time, id protocol.AgentID, h mailbox.Handled) {
 	in.decider.Handled(now, id, h.File, h.How)
 	in.place.SetRight(id, h.File)
 }
@@ -115,9 +116,9 @@ func (in *inboxes) vanished(now time.Time, a *agenda.Agent) error {
 	return nil
 }
 
-// altered looks at what is unread for files whose bytes are not those that
-// were delivered. It returns how many it looked at. Those that their agent may still
-// be writing are looked at once more when they have rested.
+// altered has unread messages put right whose bytes are not those that were delivered,
+// and returns how many it checked. Files that their agent may still be writing are
+// checked again when they have settled.
 func (in *inboxes) altered(now time.Time, a *agenda.Agent) int {
 	id := a.ID
 	inbox := &in.state.Agents[id].Inbox
@@ -130,7 +131,7 @@ func (in *inboxes) altered(now time.Time, a *agenda.Agent) int {
 	}
 	files, again, err := in.boxes.Altered(id, now, list)
 	if err != nil {
-		in.cfg.Log.Warn("cannot look at an inbox", slog.String("agent", string(id)), slog.String("error", err.Error()))
+		in.cfg.Log.Warn("cannot check an inbox", slog.String("agent", string(id)), slog.String("error", err.Error()))
 	}
 	if !again.IsZero() {
 		a.Force = true
@@ -142,7 +143,7 @@ func (in *inboxes) altered(now time.Time, a *agenda.Agent) int {
 	return len(list)
 }
 
-// unexpected is a file in an inbox that the log knows nothing of: one that its
+// unexpected records a file in an inbox that was not delivered there: one that its
 // agent took back out of .done, or one that somebody planted.
 func (in *inboxes) unexpected(now time.Time, id protocol.AgentID, file string) {
 	if _, ok := in.state.Agents[id].Done.Get(file); ok {

@@ -20,16 +20,16 @@ const (
 	batchPerTurn = 64 // of one agent, while others wait
 )
 
-// intake takes messages out of outboxes to the decider: of each agent in its turn,
-// a batch in one step, and some of the next while that becomes durable.
+// intake brings messages from outboxes to the decider: agents take turns, a step takes
+// one batch, and the next is read ahead while that becomes durable.
 type intake struct {
 	*core
 	loop     batcher
 	suspect  suspect                                // of the last daemon
 	ahead    map[protocol.AgentID]mailbox.AgentScan // of outboxes, read for the next batch
-	heldBack map[protocol.AgentID]bool              // something in their outboxes waits for the breaker
-	begun    map[protocol.AgentID]task.Moment       // when the listing of an outbox began that is under way
-	taken    map[protocol.AgentID]task.Moment       // when the last one began that has ended: what was there then was taken in
+	heldBack map[protocol.AgentID]bool              // a file in their outboxes waits for the breaker
+	begun    map[protocol.AgentID]task.Moment       // when the listing of an outbox that is under way began
+	taken    map[protocol.AgentID]task.Moment       // when the last listing that was decided to its end began
 	asked    bool                                   // an outbox became due because of [intake.heard]
 }
 
@@ -41,7 +41,7 @@ func newIntake(c *core, loop batcher) intake {
 	}
 }
 
-// batcher is what the loop does for its parts.
+// batcher is what parts of the loop need of it.
 type batcher interface {
 	// flush carries out what was decided.
 	flush(now time.Time) error
@@ -49,13 +49,13 @@ type batcher interface {
 	newFormat(now time.Time) (ready bool, err error)
 }
 
-// take takes in messages, in turns, until the batch is full. It reports whether
-// there are more, and returns when it had read the last.
+// take brings messages to the decider, in turns, until the batch is full. It reports
+// whether there are more, and returns the time as of which the last were decided.
 func (in *intake) take(ctx context.Context, now time.Time) (more bool, read time.Time, err error) {
 	if len(in.agenda.Queues.Outbox.Waiting) == 0 {
 		return false, now, nil
 	}
-	if ready, err := in.archiveTaken(now); !ready {
+	if ready, err := in.carryOutTaken(now); !ready {
 		return false, now, err
 	}
 	n := len(in.agenda.Queues.Outbox.Waiting)
@@ -63,11 +63,11 @@ func (in *intake) take(ctx context.Context, now time.Time) (more bool, read time
 	for n > 0 {
 		room := batchEvents - len(in.decider.Pending())
 		if room <= 0 || ctx.Err() != nil {
-			return true, now, nil //nolint:nilerr // the stop takes in the rest
+			return true, now, nil //nolint:nilerr // the last step takes the rest
 		}
 		take := min(n, (room+slice-1)/slice)
 		n -= take
-		group := in.senders(take)
+		group := in.takeSenders(take)
 		ids := make([]protocol.AgentID, len(group))
 		for i, a := range group {
 			ids[i] = a.ID
@@ -80,7 +80,7 @@ func (in *intake) take(ctx context.Context, now time.Time) (more bool, read time
 			}
 		}
 		if at := in.clock.Now(); at.After(now) {
-			now = at // nothing is decided as of before it was put there
+			now = at // nothing is decided as of a time before it was sent
 		}
 		for i, scan := range scans {
 			if err := in.outbox(now, group[i], scan); err != nil {
@@ -91,17 +91,17 @@ func (in *intake) take(ctx context.Context, now time.Time) (more bool, read time
 	return len(in.agenda.Queues.Outbox.Waiting) > 0, now, nil
 }
 
-// archiveTaken carries out what was taken in before in the same step: a new listing
-// would show those files again, and a message without an id be accepted twice. It
+// carryOutTaken carries out what was taken before in the same step: a new listing would
+// show those files again, and a message without an id would be accepted twice. It
 // reports whether outboxes may be listed, which they may not on a full disk.
-func (in *intake) archiveTaken(now time.Time) (ready bool, err error) {
+func (in *intake) carryOutTaken(now time.Time) (ready bool, err error) {
 	if slices.ContainsFunc(in.decider.Pending(), func(d decide.Decision) bool { return d.Arrival != nil }) {
 		err = in.loop.flush(now)
 	}
 	return err == nil && len(in.events.stuck) == 0, err
 }
 
-// putOff makes outboxes due anew that were read in vain.
+// putOff makes outboxes due again whose files were read and not decided.
 func (in *intake) putOff(group []*agenda.Agent) {
 	for _, a := range group {
 		in.boxes.Forget(a.ID)
@@ -109,10 +109,10 @@ func (in *intake) putOff(group []*agenda.Agent) {
 	}
 }
 
-// sliceOf is how many files of one outbox a batch takes when so many agents wait.
+// sliceOf returns how many files of one outbox a batch takes when so many agents wait.
 func sliceOf(waiting int) int { return max(batchPerTurn, batchEvents/waiting) }
 
-// scans scans several outboxes. What was read ahead of them is taken first.
+// scans scans several outboxes, or returns what was read ahead of them.
 func (in *intake) scans(ids []protocol.AgentID, now time.Time, slice int) []mailbox.AgentScan {
 	out := make([]mailbox.AgentScan, len(ids))
 	var rest []protocol.AgentID
@@ -139,9 +139,9 @@ func (in *intake) scans(ids []protocol.AgentID, now time.Time, slice int) []mail
 const aheadBytes = 4 << 20
 
 // readAhead reads the next files of crowded outboxes while a batch, list, becomes
-// durable; the result waits for it. Only names that were listed already are
-// read: a new listing would still show the files of this batch. Nothing else may
-// look into the mailboxes meanwhile.
+// durable; wait ends when it has. It reads only names that were listed before: a new
+// listing would still show the files of this batch. Nothing else may use the
+// mailboxes until then.
 func (in *intake) readAhead(now time.Time, list []decide.Decision) (wait func()) {
 	bytes := 0
 	for _, d := range list {
@@ -178,9 +178,9 @@ func (in *intake) maySend(id protocol.AgentID) bool {
 	return agent != nil && agent.Status != ledger.OnHold
 }
 
-// senders takes up to n agents whose turn it is and who may send. What lets the
-// others go on makes them due again.
-func (in *intake) senders(n int) []*agenda.Agent {
+// takeSenders takes up to n agents whose turn it is, and returns those that may send.
+// The others become due again when they may.
+func (in *intake) takeSenders(n int) []*agenda.Agent {
 	var list []*agenda.Agent
 	for range n {
 		a := in.agenda.Queues.Outbox.Take()
@@ -196,8 +196,8 @@ func (in *intake) senders(n int) []*agenda.Agent {
 	return list
 }
 
-// heard reports whether all that an agent had put into its outbox at a moment was
-// taken in. Where it does not know it makes the outbox due.
+// heard reports whether everything that an agent had put into its outbox by a moment
+// was decided. Where that is not known it makes the outbox due.
 func (in *intake) heard(id protocol.AgentID, at task.Moment) bool {
 	a := in.agenda.Agents[id]
 	if a == nil || !in.maySend(id) || in.taken[id] >= at {
@@ -233,7 +233,7 @@ func (in *intake) outbox(now time.Time, a *agenda.Agent, scan mailbox.AgentScan)
 			return nil
 		}
 		x.Behind = in.heldBack[a.ID] && in.boxes.Marked(a.ID)
-		wait, err := in.decider.Arrival(now, in.suspect.accuse(x))
+		wait, err := in.decider.Arrival(now, in.suspect.withFault(x))
 		if err != nil {
 			return suspectFile(in.disk, x, err)
 		}
@@ -253,14 +253,14 @@ func (in *intake) outbox(now time.Time, a *agenda.Agent, scan mailbox.AgentScan)
 	return nil
 }
 
-// holdBack leaves a file in its outbox that has to wait.
+// holdBack leaves a file that has to wait in its outbox.
 func (in *intake) holdBack(x protocol.Arrival, wait decide.Wait) {
 	in.boxes.Hold(x, wait == decide.WaitWithPeople)
 	in.heldBack[x.Agent] = true
 }
 
-// letOut makes outboxes due anew in which something was held, once it may go.
-func (in *intake) letOut() {
+// releaseHeld makes outboxes due again whose files were held back, once they may go.
+func (in *intake) releaseHeld() {
 	for id := range in.heldBack {
 		if a := in.state.Agents[id]; a == nil || !a.Stopped {
 			delete(in.heldBack, id)

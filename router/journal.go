@@ -16,9 +16,9 @@ import (
 )
 
 // journal makes decisions durable: it appends them to the log, in the order of their
-// numbers, and keeps those for which there is no room. A full disk pauses intake;
-// any other failure ends the daemon, because nobody can tell any more what is on the
-// disk (invariants 6 and 7).
+// numbers, and keeps those for which there is no room. A full disk pauses intake; any
+// other failure ends the daemon, because what is on the disk is not known any more
+// (invariants 6 and 7).
 type journal struct {
 	*eventlog.Log
 	disk     durable.FS
@@ -26,11 +26,11 @@ type journal struct {
 	alert    func(*protocol.AlertEvent)
 	snapshot snapshot.Keeper
 	stuck    []decide.Decision // decided, but the log had no room
-	unsealed bool              // a segment of an older format is to be sealed before more is decided, and the log had no room
+	unsealed bool              // a segment of an older format has to be sealed before more is decided, and the log had no room
 }
 
-// openJournal opens the log, and returns the state that it gives: that of a
-// snapshot, and the events after it.
+// openJournal opens the log, and returns the state after its last event, folded from a
+// snapshot and the events after that.
 func openJournal(disk durable.FS, cfg *Config, snapshots snapshot.Keeper, alert func(*protocol.AlertEvent)) (j journal, state *ledger.State, found eventlog.Recovery, err error) {
 	j = journal{disk: disk, log: cfg.Log, alert: alert, snapshot: snapshots}
 	fold := func(after eventlog.Position) {
@@ -47,7 +47,7 @@ func openJournal(disk durable.FS, cfg *Config, snapshots snapshot.Keeper, alert 
 		fold(eventlog.Position{})
 	}
 	if damage := (*eventlog.Damage)(nil); errors.As(err, &damage) {
-		return j, nil, found, fmt.Errorf("read the log: %w%s", err, copiedAgain)
+		return j, nil, found, fmt.Errorf("read the log: %w%s", err, copyHint)
 	}
 	if err != nil {
 		return j, nil, found, fmt.Errorf("read the log: %w", err)
@@ -88,8 +88,8 @@ func noRoom(err error) bool {
 	return errors.Is(err, durable.ErrNoSpace) && !errors.Is(err, durable.ErrSync)
 }
 
-// seal closes the open segment and begins one of a format. It returns what there is
-// to carry out then; nothing where the disk is full.
+// seal closes the open segment and begins one of a format. It returns the event of
+// that, to be carried out; nil where the disk is full.
 func (j *journal) seal(now time.Time, format int) (*decide.Decision, protocol.Sum, error) {
 	ev, sum, err := j.Seal(now, format)
 	if noRoom(err) {
@@ -102,8 +102,8 @@ func (j *journal) seal(now time.Time, format int) (*decide.Decision, protocol.Su
 	return &decide.Decision{Event: ev, Changes: changes}, sum, err
 }
 
-// sealedFor takes note of the format of the open segment, after it was tried to
-// begin one of the newest. It reports whether more can be decided.
+// sealedFor reports whether more may be decided, given the format of the open segment
+// after an attempt to begin one of the newest.
 func (j *journal) sealedFor(format int) bool {
 	was := j.unsealed
 	j.unsealed = format < protocol.LogFormat
@@ -116,8 +116,9 @@ func (j *journal) sealedFor(format int) bool {
 	return !j.unsealed
 }
 
-// hold writes the log again where somebody deleted it under the daemon.
-func (j *journal) hold() error {
+// restoreDeleted writes log.jsonl again, with an alert, where somebody deleted it while
+// the daemon has it open.
+func (j *journal) restoreDeleted() error {
 	restored, err := j.Hold()
 	j.foreign()
 	switch {
@@ -132,7 +133,7 @@ func (j *journal) hold() error {
 	return nil
 }
 
-// foreign alerts people to what another program wrote into the log.
+// foreign raises an alert for what another program wrote into the log.
 func (j *journal) foreign() {
 	for _, f := range j.Foreign() {
 		j.log.Error("another program wrote into log.jsonl; its bytes were set aside", slog.String("path", f.Kept))
@@ -147,8 +148,8 @@ func foreignAlert(f eventlog.Foreign) *protocol.AlertEvent {
 	}
 }
 
-// recall reads events again, given in ascending order: in one pass where they are
-// near each other, and also those that wait for room in the log.
+// recall reads events again, given in ascending order: in one pass where they are near
+// each other. Those that wait for room in the log are among them.
 func (j *journal) recall(seqs []protocol.Seq) (evs []protocol.Event, err error) {
 	logged := len(seqs)
 	if len(j.stuck) > 0 {
@@ -183,5 +184,6 @@ func (j *journal) recall(seqs []protocol.Seq) (evs []protocol.Event, err error) 
 	return evs, nil
 }
 
-// recallGap is how many events are rather read over than looked for anew.
+// recallGap is how many events that are not wanted are read over, before it is cheaper
+// to seek.
 const recallGap = 2048

@@ -9,8 +9,8 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// hiveLock keeps other daemons out of the hive. Its zero value keeps out nobody: on
-// a disk in memory nobody else is there.
+// hiveLock keeps other daemons out of the hive. Its zero value keeps nobody out: there
+// is no other process on a disk in memory.
 type hiveLock struct {
 	disk *durable.Disk
 	held *durable.Lock
@@ -31,9 +31,9 @@ func takeLock(disk *durable.Disk) (hiveLock, error) {
 	return l, nil
 }
 
-// hold takes the lock again where somebody deleted its file, as `git clean -x`
-// does: a second daemon must not find it free.
-func (l *hiveLock) hold() error {
+// retake takes the lock again where somebody deleted its file, as `git clean -x` does:
+// a second daemon must not find it free.
+func (l *hiveLock) retake() error {
 	if l.held == nil {
 		return nil
 	}
@@ -42,7 +42,7 @@ func (l *hiveLock) hold() error {
 	}
 	lock, err := l.take()
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil // whoever deletes .hived is still at it: the next pass tries again
+		return nil // .hived is still being deleted: the next rescan tries again
 	}
 	if err != nil {
 		return fmt.Errorf("hold the hive, whose lock was deleted: %w", err)

@@ -415,7 +415,7 @@ func TestHintsAreHeardBesideAnything(t *testing.T) {
 	r, err := open(memHive(t), Config{Settings: memSettings()}, heard)
 	testenv.Must(t, err)
 	for range 64 { // which of the two comes first is a matter of chance
-		r.git.forced <- nil
+		r.git.committed <- nil
 		heard.hints <- []mailbox.Hint{{Part: mailbox.PartRoot}}
 		r.agenda.Root.Own = false
 		testenv.Must(t, r.wait(t.Context(), nil, time.Hour))
@@ -423,7 +423,7 @@ func TestHintsAreHeardBesideAnything(t *testing.T) {
 			t.Fatal("a hint waits for the next step")
 		}
 		select {
-		case <-r.git.forced:
+		case <-r.git.committed:
 		default:
 		}
 	}

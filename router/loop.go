@@ -69,7 +69,7 @@ func (r *Router) idle() bool {
 func (r *Router) nextWake(now time.Time) time.Duration {
 	next := now.Add(r.cfg.Settings.Rescan)
 	times := []time.Time{r.agenda.Next(), r.sync.due(r.state.Settled), r.decider.Next(now)}
-	if r.news() {
+	if r.statusChanged() {
 		times = append(times, r.report.at.Add(time.Second))
 	}
 	for _, t := range times {
@@ -81,7 +81,7 @@ func (r *Router) nextWake(now time.Time) time.Duration {
 }
 
 // wait sleeps until there is something to do, and no longer than most. With zero it
-// does not sleep, but receives what has been sent.
+// does not sleep, but does what waits to be received.
 func (r *Router) wait(ctx context.Context, rescan <-chan time.Time, most time.Duration) error {
 	r.clock.Waits(most)
 	timer := time.NewTimer(most)
@@ -89,7 +89,7 @@ func (r *Router) wait(ctx context.Context, rescan <-chan time.Time, most time.Du
 	if r.cfg.OnStandstill != nil && most > 0 {
 		defer func(from time.Time) { r.clock.Slept(from, time.Now()) }(time.Now())
 	}
-	defer func() { // what was sent does not wait because something else came as well
+	defer func() { // hints come first, also when something else came at the same time
 		select {
 		case list := <-r.watch.Hints():
 			r.agenda.Hints(time.Now(), list)
@@ -105,7 +105,7 @@ func (r *Router) wait(ctx context.Context, rescan <-chan time.Time, most time.Du
 		return r.rescan()
 	case a := <-r.alerts.posted:
 		r.alerts.raise(time.Now(), a)
-	case paths := <-r.git.forced:
+	case paths := <-r.git.committed:
 		r.own.scanNow(paths)
 	case <-r.git.rewound:
 		r.place.Restore()
@@ -113,7 +113,7 @@ func (r *Router) wait(ctx context.Context, rescan <-chan time.Time, most time.Du
 		return r.settled(res)
 	case err := <-r.events.snapshot.Done():
 		return r.events.snapshot.Ended(err)
-	case read := <-r.readers():
+	case read := <-r.readRequests():
 		read()
 	}
 	return nil
@@ -127,12 +127,12 @@ func (r *Router) step(ctx context.Context, now time.Time) (busy bool, err error)
 	}
 	if r.events.unsealed {
 		if ready, err := r.newFormat(now); !ready {
-			r.tellStatus(time.Now())
+			r.refreshStatus(time.Now())
 			return false, err
 		}
 	}
-	r.keepTime(now)
-	r.intake.letOut()
+	r.checkClock(now)
+	r.intake.releaseHeld()
 	r.agenda.Due(now)
 	if err := r.roster(now); err != nil {
 		return false, err
@@ -155,7 +155,7 @@ func (r *Router) step(ctx context.Context, now time.Time) (busy bool, err error)
 		return false, err
 	}
 	r.alerts.drain(now)
-	r.sweeper.relieve(now)
+	r.sweeper.sweepCrowded(now)
 	wrote := len(r.decider.Pending()) > 0
 	if err := r.flush(now); err != nil {
 		return false, err
@@ -165,9 +165,9 @@ func (r *Router) step(ctx context.Context, now time.Time) (busy bool, err error)
 		r.agenda.Hints(now, []mailbox.Hint{{Agent: id, Part: mailbox.PartInbox}})
 	}
 	r.putRight(now)
-	r.syncMaybe(now)
-	r.tellStatus(now)
-	// The scrub comes last: nothing that was sent waits for it.
+	r.syncIfDue(now)
+	r.refreshStatus(now)
+	// The scrub comes last, so that no message waits for it.
 	more = r.scrub(now) || more || sent || timers || refilling || goesOn
 	if r.events.unsealed {
 		return false, nil
@@ -182,9 +182,9 @@ func (r *Router) scansWait() bool {
 		len(q.Own.Waiting) > 0 && r.git.undisturbed()
 }
 
-// keepTime records that the clock was set, or that the process was paused: no wait
+// checkClock records that the clock was set, or that the process was paused: no wait
 // ends because of them, and what was sent meanwhile is looked for first.
-func (r *Router) keepTime(now time.Time) {
+func (r *Router) checkClock(now time.Time) {
 	if by := r.clock.Jumped(); by != 0 {
 		r.decider.Record(now, &protocol.HiveEvent{Action: protocol.ClockJumped, Jump: by.Milliseconds(), Note: "the clock of the machine was set by " + by.Round(time.Second).String()})
 		r.agenda.ScrubAll()
@@ -195,7 +195,7 @@ func (r *Router) keepTime(now time.Time) {
 	}
 }
 
-// threads does what is due with threads that were stopped.
+// threads does what is due with stopped threads.
 func (r *Router) threads(now time.Time) (more bool, err error) {
 	if r.events.full() || len(r.decider.Pending()) >= batchEvents {
 		return false, nil
@@ -203,8 +203,8 @@ func (r *Router) threads(now time.Time) (more bool, err error) {
 	return r.decider.Threads(now)
 }
 
-// flush appends what was decided, and when it is durable carries it out. What
-// was decided while others wait for room has later numbers, and waits too.
+// flush commits what was decided. While earlier decisions wait for room in the log it
+// does nothing, because these have later numbers.
 func (r *Router) flush(now time.Time) error {
 	if len(r.events.stuck) > 0 {
 		return nil
@@ -217,10 +217,10 @@ func (r *Router) flush(now time.Time) error {
 	return r.commit(list)
 }
 
-// commit makes decisions durable, and carries them out. While the log has no room
-// they wait. Where it is large its segment is sealed.
+// commit appends decisions to the log and, when they are durable, carries them out.
+// Where the log has no room they are stuck. A segment that is large enough is sealed.
 func (r *Router) commit(list []decide.Decision) error {
-	if err := r.events.hold(); err != nil {
+	if err := r.events.restoreDeleted(); err != nil {
 		return err
 	}
 	readAhead := r.intake.readAhead(time.Now(), list)
@@ -231,23 +231,24 @@ func (r *Router) commit(list []decide.Decision) error {
 		return err
 	}
 	r.carryOut(list, sums)
-	// What was decided while others waited for room has its numbers already.
+	// What was decided while others waited for room has its numbers: no other event
+	// may come before it.
 	if r.events.Due() && len(r.decider.Pending()) == 0 {
 		return r.seal(time.Now(), r.state.Format)
 	}
 	return nil
 }
 
-// commitStuck tries the decisions that found no room once more.
+// commitStuck commits the decisions that found no room.
 func (r *Router) commitStuck() error {
 	err := r.commit(r.events.stuck)
-	r.tellStatus(time.Now())
+	r.refreshStatus(time.Now())
 	return err
 }
 
-// newFormat makes sure that what is decided next may be of the newest format:
-// numbers are given with a decision, so the segment of an older format is sealed
-// before it (spec §5.4). It reports whether it may; on a full disk intake pauses.
+// newFormat seals a segment of an older format, so that what is decided next may be of
+// the newest one: numbers are given with a decision, so that comes before it (spec
+// §5.4). It reports whether more may be decided; on a full disk intake pauses.
 func (r *Router) newFormat(now time.Time) (ready bool, err error) {
 	if r.state.Format < protocol.LogFormat {
 		if err := r.flush(now); err != nil || len(r.events.stuck) > 0 {
@@ -263,18 +264,18 @@ func (r *Router) newFormat(now time.Time) (ready bool, err error) {
 // carryOut makes the disk agree with events that are durable, and hands them
 // to the committer.
 func (r *Router) carryOut(list []decide.Decision, sums []protocol.Sum) {
-	r.newcomers(list)
+	r.attendJoined(list)
 	steps := steps(list)
 	r.place.Place(steps)
 	r.intake.forgetSuspect(list)
 	entries := make([]follow.Entry, len(list))
 	for i, d := range list {
 		r.applyControl(d)
-		r.sweeper.placed(steps[i].Placements)
-		r.inboxes.hears(d.Event)
+		r.sweeper.noteCrowded(steps[i].Placements)
+		r.inboxes.noteActed(d.Event)
 		entries[i] = follow.NewEntry(d.Event, sums[i], slices.Concat(d.Changes, d.Views))
 		if len(d.Changes)+len(d.Views) > 0 {
-			r.sync.touched(d.Event.Seq)
+			r.sync.notePlaced(d.Event.Seq)
 		}
 		r.cfg.OnEvent(d.Event)
 	}

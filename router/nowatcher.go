@@ -7,7 +7,7 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// noWatcher is a watcher that hears nothing: the pass alone finds everything.
+// noWatcher is a watcher without hints: the rescan alone finds everything.
 type noWatcher struct{}
 
 func (noWatcher) Run(context.Context) error     { return nil }

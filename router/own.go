@@ -24,11 +24,10 @@ const (
 	ownPerDay = 32 << 20
 )
 
-// ownFiles records new versions of what agents write for themselves, and of
-// board.md.
+// ownFiles records new versions of agents' own files and of board.md.
 type ownFiles struct{ *core }
 
-// scan records new versions of all that is due.
+// scan records new versions of what is due for a scan.
 func (o *ownFiles) scan(now time.Time) {
 	if !o.agenda.Root.Own && len(o.agenda.Queues.Own.Waiting) == 0 || !o.git.undisturbed() {
 		return
@@ -47,15 +46,15 @@ func (o *ownFiles) scan(now time.Time) {
 	}
 }
 
-// scanOf records new versions of one agent's own files. It returns how many files
-// it looked at.
+// scanOf records new versions of one agent's own files, and returns how many files it
+// checked.
 func (o *ownFiles) scanOf(now time.Time, a *agenda.Agent) int {
 	files, err := o.boxes.OwnFiles(a.ID, now)
 	o.found(now, a, files, err)
 	return files.Looked
 }
 
-// found records what a scan found of an agent, or of nobody.
+// found records what a scan found at an agent or, where it is nil, of board.md.
 func (o *ownFiles) found(now time.Time, a *agenda.Agent, files mailbox.Own, err error) {
 	if err != nil {
 		o.cfg.Log.Warn("cannot list own files", slog.String("error", err.Error()))
@@ -77,7 +76,7 @@ func (o *ownFiles) found(now time.Time, a *agenda.Agent, files mailbox.Own, err 
 	}
 }
 
-// version records one file, or says when it may be recorded.
+// version records a new version of one file, or returns when it may be recorded.
 func (o *ownFiles) version(now time.Time, owner protocol.AgentID, f mailbox.OwnFile) (wait time.Time) {
 	known, ever := o.state.Files[f.Path]
 	switch {
@@ -98,22 +97,22 @@ func (o *ownFiles) version(now time.Time, owner protocol.AgentID, f mailbox.OwnF
 	case ever && protocol.BlobOf(data) == known.Blob:
 		return wait
 	}
-	if wait = o.late(now, f, known); !wait.IsZero() {
+	if wait = o.versionAt(now, f, known); !wait.IsZero() {
 		return wait
 	}
 	o.put(now, owner, f.Path, data)
 	return wait
 }
 
-// late returns when a changed file may be recorded; zero: now. A file that is
-// being written rests first, so that no half of it becomes a version.
-func (o *ownFiles) late(now time.Time, f mailbox.OwnFile, known ledger.FileVersion) time.Time {
+// versionAt returns when a changed file may be recorded; zero: now. A file that is being
+// written has to settle first, so that no half of it becomes a version.
+func (o *ownFiles) versionAt(now time.Time, f mailbox.OwnFile, known ledger.FileVersion) time.Time {
 	if o.agenda.Stopping {
 		return time.Time{}
 	}
 	late := f.Info.ModTime.Add(o.cfg.Settings.Settle)
 	if now.Before(f.Info.ModTime) || late.Sub(now) <= 0 {
-		late = time.Time{} // it rests, or its time is not to be trusted
+		late = time.Time{} // it has settled, or its time cannot be trusted
 	}
 	if minute := known.At.Add(ownEvery); !known.At.IsZero() && now.Before(minute) && now.After(known.At) && minute.After(late) {
 		late = minute
@@ -132,8 +131,8 @@ func (o *ownFiles) put(now time.Time, owner protocol.AgentID, p string, data []b
 	o.decider.Record(now, &protocol.FileEvent{Path: p, By: owner, Content: &c})
 }
 
-// scanNow records files that a person committed without waiting for their
-// minute, so that the next commit holds them.
+// scanNow records files that a person committed, without waiting for their minute, so
+// that the next commit holds them.
 func (o *ownFiles) scanNow(paths []string) {
 	now := time.Now()
 	for _, p := range paths {
@@ -152,7 +151,7 @@ func (o *ownFiles) scanNow(paths []string) {
 	}
 }
 
-// ownFileOwner is whose file it is; board.md is nobody's.
+// ownFileOwner returns whose file it is; board.md is nobody's.
 func ownFileOwner(p string) protocol.AgentID {
 	if strings.HasPrefix(p, protocol.PathAgents+"/") {
 		return protocol.OwnerOf(p)
@@ -160,8 +159,8 @@ func ownFileOwner(p string) protocol.AgentID {
 	return ""
 }
 
-// gone records own files that were deleted while nobody looked.
-func (o *ownFiles) gone(now time.Time) {
+// recordDeleted records own files that were deleted while no daemon ran.
+func (o *ownFiles) recordDeleted(now time.Time) {
 	if !o.git.undisturbed() {
 		return
 	}

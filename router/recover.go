@@ -11,8 +11,8 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// recover makes the disk agree with the log from the last settled mark on
-// (spec §3, recovery), and logs that the daemon started.
+// recover makes the disk agree with the log from the last sync point on (spec §3,
+// recovery), and logs that the daemon started.
 func (r *Router) recover(found eventlog.Recovery) error {
 	now := time.Now()
 	crashed := r.state.Running
@@ -22,7 +22,7 @@ func (r *Router) recover(found eventlog.Recovery) error {
 		return err
 	}
 	if last > 0 {
-		r.sync.touched(last)
+		r.sync.notePlaced(last)
 	}
 	failpoint.Hit(failpoint.Redone)
 	if found.Torn != "" {
@@ -38,7 +38,7 @@ func (r *Router) recover(found eventlog.Recovery) error {
 		r.decider.Record(now, &protocol.AgentEvent{Agent: protocol.Human, Action: protocol.Joined})
 	}
 	r.writeGuide(now)
-	r.own.gone(now)
+	r.own.recordDeleted(now)
 	if r.git.usable() {
 		r.git.Pause(r.state.GitPaused)
 		r.git.CatchUp(r.state.Seq)
@@ -60,7 +60,8 @@ func (r *Router) recover(found eventlog.Recovery) error {
 	return nil
 }
 
-// restoreLast is for what the last commits of a stop found out.
+// restoreLast places files again where the last commits found the branch moved back,
+// and ends the placer.
 func (r *Router) restoreLast() {
 	select {
 	case <-r.git.rewound:
@@ -70,8 +71,8 @@ func (r *Router) restoreLast() {
 	r.place.Close()
 }
 
-// writeGuide refreshes PROTOCOL.md and registry.json where they are not what
-// this version and this log make of them.
+// writeGuide writes PROTOCOL.md and registry.json where they are not what this version
+// and this log make of them.
 func (r *Router) writeGuide(now time.Time) {
 	files := []struct {
 		path string

@@ -21,7 +21,7 @@ import (
 // statusIdle is how often the status is written while nothing happens.
 const statusIdle = 5 * time.Second
 
-// report is what was written of the status.
+// report holds what the status file says.
 type report struct {
 	started time.Time    // when the daemon did
 	at      time.Time    // when the status was written
@@ -29,16 +29,17 @@ type report struct {
 	lag     protocol.Seq
 }
 
-// tellStatus writes how the daemon is, at most once a second.
-func (r *Router) tellStatus(now time.Time) {
+// refreshStatus writes the status file, at most once a second, where it is not true any
+// more, and every [statusIdle] in any case.
+func (r *Router) refreshStatus(now time.Time) {
 	age := now.Sub(r.report.at).Abs()
-	if age < time.Second || age < statusIdle && !r.news() {
+	if age < time.Second || age < statusIdle && !r.statusChanged() {
 		return
 	}
 	r.writeStatus(now)
 }
 
-// writeStatus writes how the daemon is now.
+// writeStatus writes the status file.
 func (r *Router) writeStatus(now time.Time) {
 	r.report.at, r.report.seq, r.report.lag = now, r.state.Seq, r.git.progress().Lag
 	owed := r.place.Backlog()
@@ -69,7 +70,8 @@ func (r *Router) writeStatus(now time.Time) {
 	}
 }
 
-// problem writes a problem as a status has it; words for it are the reader's.
+// problem returns a problem as the status file has it: a code and a value. Readers put
+// it in words.
 func problem(code view.ProblemCode, value string) string {
 	if value == "" {
 		return string(code)
@@ -85,12 +87,13 @@ func writeStatus(disk durable.FS, s view.Status) error {
 	return durable.Publish(disk, protocol.StatusFile, append(data, '\n'), 0o644, durable.Unsynced)
 }
 
-// news reports whether the status that was written is not true any more.
-func (r *Router) news() bool {
+// statusChanged reports whether the status file is not true any more.
+func (r *Router) statusChanged() bool {
 	return r.state.Seq != r.report.seq || r.git.progress().Lag != r.report.lag || r.events.full()
 }
 
-// pending counts what waits in an outbox, where anything can.
+// pending returns how many files wait in an outbox. It lists only outboxes in which
+// any can.
 func (r *Router) pending(id protocol.AgentID) int {
 	a := r.agenda.Agents[id]
 	if a != nil && !r.agenda.Unread(a) && r.state.Agents[id].Status != ledger.OnHold && !r.intake.heldBack[id] {

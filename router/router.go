@@ -31,19 +31,19 @@ type Config struct {
 	Version  string
 	// Once makes Run end by itself when nothing is left to do.
 	Once bool
-	// OnEvent is called for each event when it is durable, in order, from the
-	// loop: it must not block.
+	// OnEvent is called for each event when it is durable, in order, by the loop:
+	// it must not block.
 	OnEvent func(protocol.Event)
-	// OnCommit is called after each commit landed, with the last event that
-	// git holds now, from the committer: it must not block.
+	// OnCommit is called for each commit that has landed, with the last event that
+	// git holds now, by the committer: it must not block.
 	OnCommit func(through protocol.Seq)
-	// OnStandstill is called for each message that is taken in, where the system
-	// tells since when its file stands there, with the time that the loop slept
-	// since then: from the loop, so it must not block.
+	// OnStandstill is called for each message that is accepted, where the system says
+	// since when its file is there, with the time that the loop has slept since then.
+	// The loop calls it: it must not block.
 	OnStandstill func(time.Duration)
-	// Mkdir makes one directory of an agent's or, with no id, tasks/, where its
-	// rights are not those of everybody's (spec §1.7); with mode 0755 where nil. It
-	// is called from the loop, or while the loop waits for it.
+	// Mkdir makes a directory of an agent or, with no id, tasks/, with the rights of
+	// a hive in which agents have users of their own (spec §1.7). Where nil, they are
+	// made with mode 0755. The loop calls it, or waits for who does.
 	Mkdir func(id protocol.AgentID, dir string) error
 	// Headroom is how many bytes a busy hive may allocate before garbage is
 	// collected, where that is more than the share of what is in use that the
@@ -69,12 +69,12 @@ func (c *Config) fill() {
 	}
 }
 
-// Headroom is what [Config.Headroom] is for a daemon with a machine of its
-// user's: it makes a hive that carries thousands of messages a second a tenth
-// faster, and is given back when it is quiet.
+// Headroom is the value of [Config.Headroom] for a daemon on its user's machine, in
+// bytes: it makes a hive that carries thousands of messages a second a tenth faster,
+// and is given back when the hive is quiet.
 const Headroom = 48 << 20
 
-// watcher gives hints about directories; package mailbox has the real one.
+// watcher sends hints about directories; [mailbox.Watcher] does so in a daemon.
 type watcher interface {
 	Run(ctx context.Context) error
 	Add(id protocol.AgentID)
@@ -120,10 +120,10 @@ type core struct {
 	alerts  alerts
 }
 
-// New takes the hive's lock, reads the log and redoes what a crash left
-// undone. Where another daemon holds the hive the error is
-// [durable.ErrLocked]. On a disk that is no *[durable.Disk], one in memory, it
-// neither locks nor watches: nobody else is there, and the pass finds all.
+// New takes the hive's lock, reads the log and redoes what a crash left undone. Where
+// another daemon has the lock the error is [durable.ErrLocked]. On a disk that is no
+// *[durable.Disk], one in memory, it neither locks nor watches: no other process is
+// there, and the rescan finds everything.
 func New(disk durable.FS, cfg Config) (*Router, error) {
 	cfg.fill()
 	if err := cfg.Settings.Validate(); err != nil {
@@ -175,7 +175,7 @@ func open(disk durable.FS, cfg Config, watch watcher) (*Router, error) {
 	r.sweeper = newSweeper(c)
 	r.sync = syncPoints{disk: disk, beside: &r.beside}
 	r.memory = memory.New(cfg.Headroom, func() { c.git.giveBack(&r.beside) })
-	if err := r.git.fits(r.state.Seq); err != nil {
+	if err := r.git.matches(r.state.Seq); err != nil {
 		return nil, errors.Join(err, r.events.Close())
 	}
 	if err := r.recover(found); err != nil {
@@ -187,10 +187,10 @@ func open(disk durable.FS, cfg Config, watch watcher) (*Router, error) {
 // drainFor bounds how long a stop may take.
 const drainFor = 20 * time.Second
 
-// Run works until ctx ends, or with Once until nothing is left to do. It then
+// Run works until ctx ends, or with [Config.Once] until nothing is left to do. It then
 // finishes what it began, commits, waits for every goroutine that it started, and
-// gives the lock back: who takes the hive next finds nobody at work in it. An error
-// is a disk that can no longer be trusted, and the daemon must end with it.
+// releases the lock: the next daemon finds nobody at work in the hive. After an error
+// the disk can no longer be trusted, and the process must end.
 func (r *Router) Run(ctx context.Context) error {
 	work, stop := context.WithCancel(ctx)
 	defer stop()

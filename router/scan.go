@@ -10,18 +10,19 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// rescan is the pass that counts, where hints are only hints (spec §3.1).
+// rescan makes everybody due for a scan, and checks what no hint is about (spec §3.1).
 func (r *Router) rescan() error {
 	scrub := r.agenda.Rescan()
 	r.memory.Rescanned(r.state.Seq, r.state.Compact)
 	if scrub && r.git.movedBack() {
-		r.place.Restore() // files; the alert makes a commit, which mends the branch
+		r.place.Restore() // the files; the alert makes a commit, which mends the branch
 		r.alerts.raise(time.Now(), &protocol.AlertEvent{Code: protocol.CodeTakenBack, Text: "hived's branch was moved back to an older commit; the commits after it are made again from the log"})
 	}
-	return errors.Join(r.events.hold(), r.lock.hold())
+	return errors.Join(r.events.restoreDeleted(), r.lock.retake())
 }
 
-// scanMoved finds out where anything moved. It reports whether somebody waits for it.
+// scanMoved checks which directories of the agents due for it were modified, and makes
+// scans of those due. It reports whether more agents wait.
 func (r *Router) scanMoved(now time.Time) (more bool) {
 	q := &r.agenda.Queues.Moved
 	for range r.agenda.PerStep() {
@@ -38,7 +39,8 @@ func (r *Router) scanMoved(now time.Time) (more bool) {
 	return len(q.Waiting) > 0
 }
 
-// roster notices new agents and those whose directory is gone (spec §1).
+// roster lists agents/, where that is due, for new agents and for those whose directory
+// is gone (spec §1).
 func (r *Router) roster(now time.Time) error {
 	if !r.agenda.Root.Agents {
 		return nil
@@ -47,7 +49,7 @@ func (r *Router) roster(now time.Time) error {
 	dirs, changed, err := r.boxes.Agents(now)
 	if err != nil {
 		r.alerts.once(now, &protocol.AlertEvent{Code: protocol.CodeBadAgentDir, Path: protocol.PathAgents, Text: "list agents/: " + err.Error()})
-		return nil //nolint:nilerr // what is there already goes on
+		return nil //nolint:nilerr // the agents that are known go on
 	}
 	if changed {
 		r.join(now, dirs)
@@ -63,7 +65,7 @@ func (r *Router) roster(now time.Time) error {
 	return nil
 }
 
-// join compares a new list of agents/ with the roster.
+// join records agents that joined, and makes those due whose directory is missing.
 func (r *Router) join(now time.Time, dirs []mailbox.AgentDir) {
 	here := make(map[protocol.AgentID]bool, len(dirs))
 	for _, dir := range dirs {

@@ -13,8 +13,8 @@ import (
 	"github.com/hived/hived/router/agenda"
 )
 
-// scrub rereads what is of some agents, for what no hint and no directory's time
-// tells of. It reports whether it is to go on at once.
+// scrub rereads what belongs to some agents, to find what neither a hint nor a
+// directory's time shows. It reports whether it is to go on at once.
 func (r *Router) scrub(now time.Time) (more bool) {
 	undisturbed := sync.OnceValue(r.git.undisturbed)
 	ours := sync.OnceValue(func() bool { return r.git.tipIsOurs(now) })
@@ -26,16 +26,16 @@ func (r *Router) scrub(now time.Time) (more bool) {
 		}
 		cost += r.inboxes.altered(now, a)
 		gone = append(gone, r.takenAway(now, a, ours)...)
-		r.sweeper.minute(now, a.ID)
+		r.sweeper.sweepIfDue(now, a.ID)
 		return cost
 	})
 	r.recordTaken(now, gone)
 	return more
 }
 
-// takenAway notices what agents and people removed from .done/ and .sent/
-// themselves. Two looks have to agree, and while a person has moved the branch
-// nothing is concluded.
+// takenAway returns the paths of what agents and people removed from .done/ and .sent/.
+// Two scans have to agree, and while a person has moved the branch nothing is
+// concluded.
 func (r *Router) takenAway(now time.Time, a *agenda.Agent, ours func() bool) (gone []string) {
 	if !r.git.usable() {
 		return nil
@@ -43,7 +43,7 @@ func (r *Router) takenAway(now time.Time, a *agenda.Agent, ours func() bool) (go
 	agent := r.state.Agents[a.ID]
 	add := func(dir string, box *ledger.Box, names []string, err error) {
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			r.cfg.Log.Warn("cannot look for what was taken away", slog.String("error", err.Error()))
+			r.cfg.Log.Warn("cannot check what was taken away", slog.String("error", err.Error()))
 		}
 		for _, name := range names {
 			if l, ok := box.Get(name); ok && l.Of <= r.state.Settled && !r.place.OwesFile(dir+"/"+name) {
@@ -62,8 +62,8 @@ func (r *Router) takenAway(now time.Time, a *agenda.Agent, ours func() bool) (go
 	return gone
 }
 
-// recordTaken records files that were removed like a sweep, so that the
-// versioned tree is again what stands on the disk.
+// recordTaken records removed files as a sweep, so that the versioned tree is again
+// what is on the disk.
 func (r *Router) recordTaken(now time.Time, gone []string) {
 	slices.Sort(gone)
 	for part := range slices.Chunk(gone, 256) {

@@ -12,8 +12,8 @@ import (
 // sealAtStop is how big an open segment is sealed at a clean stop (spec §5).
 const sealAtStop = 1 << 20
 
-// finish ends a daemon cleanly: what was decided is carried out, everything is
-// durable, and the log says that it stopped.
+// finish stops a daemon cleanly: it carries out what was decided, makes everything
+// durable, and logs that the daemon stopped.
 func (r *Router) finish(ctx context.Context) error {
 	now := time.Now()
 	if r.sync.done != nil {
@@ -22,9 +22,9 @@ func (r *Router) finish(ctx context.Context) error {
 		}
 	}
 	if len(r.events.stuck) > 0 {
-		return nil // no room to say anything; nothing of it was accepted
+		return nil // the log has no room for it; nothing that is stuck was accepted
 	}
-	// What the agents did until now is not left for the next start.
+	// What agents did until now is not left to the next start.
 	r.agenda.Stopping = true
 	r.agenda.ScrubAll()
 	if _, err := r.step(ctx, now); err != nil {

@@ -15,11 +15,11 @@ import (
 	"github.com/hived/hived/router/decide"
 )
 
-// suspect is what the last daemon could not decide about, for a reason that is
-// nobody's but hived's own: a file of an outbox, or what was due with a task. That
-// ended the daemon, as the state may have been half folded; this one sets the file
-// aside, or stops the clocks of the task, so that it stops nothing else (spec
-// §3.10). Where nothing is suspected both are empty.
+// suspect is what the last daemon could not decide about because of an internal error:
+// a file of an outbox, or what was due with a task. The error ended that daemon, as the
+// state may have been half folded. This one sets the file aside, or stops the clocks of
+// the task, so that it stops nothing else (spec §3.10). Where there is no suspect all
+// is empty.
 type suspect struct {
 	Agent    protocol.AgentID  `json:"agent,omitzero"`
 	Original protocol.Original `json:"original,omitzero"`
@@ -29,8 +29,8 @@ type suspect struct {
 
 const suspectMost = 64 << 10
 
-// readSuspect returns what the last daemon wrote; nothing where it wrote none, or
-// what cannot be read: then the file is decided about once more.
+// readSuspect returns the suspect that the last daemon named. It is empty where there is
+// none, or where it cannot be read: then the file is decided about once more.
 func readSuspect(disk durable.FS, log *slog.Logger) (s suspect) {
 	data, _, err := durable.ReadFile(disk, protocol.SuspectFile, suspectMost)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -46,8 +46,8 @@ func readSuspect(disk durable.FS, log *slog.Logger) (s suspect) {
 	return s
 }
 
-// suspectFile names a file before the error of its decision ends the daemon; or the
-// task, where the error came of what was due with one at the same time.
+// suspectFile names an arrival, before the error of its decision ends the daemon; or the
+// task, where the error came from what was due with one at the same time.
 func suspectFile(disk durable.FS, x protocol.Arrival, err error) error {
 	if of := (*protocol.TaskError)(nil); errors.As(err, &of) {
 		return suspectTask(disk, err)
@@ -55,8 +55,8 @@ func suspectFile(disk durable.FS, x protocol.Arrival, err error) error {
 	return suspect{Agent: x.Agent, Original: x.Original}.write(disk, fmt.Errorf("decide about outbox/%s of %s: %w", x.Original.Name, x.Agent, err))
 }
 
-// suspectTask names a task before an error that came of it ends the daemon. Any
-// other error names nothing.
+// suspectTask names a task, before an error that came from it ends the daemon. With any
+// other error it names nothing. Both return the error.
 func suspectTask(disk durable.FS, err error) error {
 	of := (*protocol.TaskError)(nil)
 	if !errors.As(err, &of) {
@@ -65,8 +65,8 @@ func suspectTask(disk durable.FS, err error) error {
 	return suspect{Task: of.Task}.write(disk, err)
 }
 
-// write leaves the suspect to the next daemon, and returns the error that made it
-// one, with what went wrong meanwhile.
+// write leaves the suspect to the next daemon. It returns the error that made it one,
+// joined with that of writing.
 func (s suspect) write(disk durable.FS, err error) error {
 	s.Error = protocol.Visible(protocol.Fit(err.Error(), 1000))
 	data, bad := json.Marshal(s)
@@ -79,14 +79,14 @@ func (s suspect) write(disk durable.FS, err error) error {
 	return errors.Join(err, bad)
 }
 
-// is reports whether a file is the suspect, as it stood there then.
-func (s suspect) is(x protocol.Arrival) bool {
+// matches reports whether an arrival is the suspect, and unchanged.
+func (s suspect) matches(x protocol.Arrival) bool {
 	return s.Agent != "" && x.Agent == s.Agent && x.Original == s.Original
 }
 
-// accuse makes a file one that is set aside, if it is the suspect.
-func (s suspect) accuse(x protocol.Arrival) protocol.Arrival {
-	if s.is(x) {
+// withFault returns an arrival as one that is set aside, if it is the suspect.
+func (s suspect) withFault(x protocol.Arrival) protocol.Arrival {
+	if s.matches(x) {
 		x.Message = nil
 		x.Fault = &protocol.Fault{Code: protocol.CodeInternalError, Detail: "hived had to end when it decided about it (" + s.Error + "); a person is told, and when that is mended you can send it again"}
 	}
@@ -109,7 +109,7 @@ func (in *intake) stopSuspect(now time.Time) {
 // clocks of a task are stopped only once.
 func (in *intake) forgetSuspect(list []decide.Decision) {
 	if !slices.ContainsFunc(list, func(d decide.Decision) bool {
-		return in.suspect.Task != "" || d.Arrival != nil && in.suspect.is(*d.Arrival)
+		return in.suspect.Task != "" || d.Arrival != nil && in.suspect.matches(*d.Arrival)
 	}) {
 		return
 	}

@@ -11,10 +11,9 @@ import (
 	"github.com/hived/hived/router/agenda"
 )
 
-// Retention is looked at for each agent once a minute, and before that when one
-// of its directories holds an eighth more than its number: what a commit and a
-// look at a directory cost depends on how many files stand in it. A busy agent
-// has its directories looked through no more often than every crowdedEvery.
+// Each agent is swept once a minute, and before that when an archive exceeds its limit
+// by an eighth: the cost of a commit and of a scan depends on how many files a directory
+// has. The archives of a busy agent are gone through every crowdedEvery at most.
 const (
 	sweepEvery   = time.Minute
 	crowdedEvery = 250 * time.Millisecond
@@ -25,7 +24,8 @@ func crowded(keep protocol.Retention, files int) bool {
 	return files > keep.Files+max(keep.Files/8, 8)
 }
 
-// crowdedBox is crowded for a directory, where what was set aside is counted apart.
+// crowdedBox is crowded for an archive, in which files that were set aside are counted
+// apart.
 func crowdedBox(keep protocol.Retention, box *ledger.Box) bool {
 	if !crowded(keep, box.Len()) {
 		return false
@@ -42,12 +42,12 @@ func crowdedBox(keep protocol.Retention, box *ledger.Box) bool {
 // setAside reports whether a file of .sent or .done was set aside.
 func setAside(name string) bool { return strings.HasPrefix(name, protocol.AsidePrefix) }
 
-// sweeper takes old files out of .sent and .done (spec §6, retention).
+// sweeper removes old files from .sent and .done (spec §6, retention).
 type sweeper struct {
 	*core
 	keep     protocol.Retention
-	swept    map[protocol.AgentID]time.Time // when their minute began
-	relieved map[protocol.AgentID]time.Time // when an archive of theirs was swept because it exceeded its limit
+	swept    map[protocol.AgentID]time.Time // when the last regular sweep was
+	relieved map[protocol.AgentID]time.Time // when the last sweep because of an exceeded limit was
 }
 
 func newSweeper(c *core) sweeper {
@@ -55,7 +55,7 @@ func newSweeper(c *core) sweeper {
 }
 
 // placed queues the agents of placements whose archive exceeds its limit.
-func (s *sweeper) placed(list []ledger.Placement) {
+func (s *sweeper) noteCrowded(list []ledger.Placement) {
 	for _, p := range list {
 		if p.Class != ledger.Original && p.Class != ledger.Aside && p.Class != ledger.Handled {
 			continue
@@ -67,9 +67,9 @@ func (s *sweeper) placed(list []ledger.Placement) {
 	}
 }
 
-// relieve sweeps agents whose directories hold too much. One that history is
-// too far behind for asks again with its next file.
-func (s *sweeper) relieve(now time.Time) {
+// sweepCrowded sweeps agents whose archives exceed their limit. An agent whose files are
+// not committed yet is queued again with its next file.
+func (s *sweeper) sweepCrowded(now time.Time) {
 	for range agenda.ScansPerStep {
 		a := s.agenda.Queues.Crowded.Take()
 		if a == nil {
@@ -86,17 +86,16 @@ func (s *sweeper) relieve(now time.Time) {
 	}
 }
 
-// minute sweeps an agent when its minute is over.
-func (s *sweeper) minute(now time.Time, id protocol.AgentID) {
+// sweepIfDue sweeps an agent whose last sweep is a minute ago.
+func (s *sweeper) sweepIfDue(now time.Time, id protocol.AgentID) {
 	if now.Sub(s.swept[id]).Abs() >= sweepEvery && s.sweep(now, id) {
 		s.swept[id] = now
 	}
 }
 
-// sweep takes an agent's old files out of .sent and .done. Log and history keep
-// them, so nothing is swept that history does not hold yet. It reports whether the
-// agent could be swept: one whose files are not all in their places yet is left for
-// later.
+// sweep removes an agent's old files from .sent and .done. Log and history keep them, so
+// nothing is swept before it is committed. It reports whether the agent could be swept:
+// not while placements of its files wait to be retried.
 func (s *sweeper) sweep(now time.Time, id protocol.AgentID) bool {
 	if !s.git.usable() || s.place.Owes(id) {
 		return false
@@ -111,13 +110,13 @@ func (s *sweeper) sweep(now time.Time, id protocol.AgentID) bool {
 }
 
 // tookBack reports whether an agent has moved a message from .done back to its
-// inbox, which is not recorded before it has rested there (spec §4.7).
+// inbox, which is not recorded before it has settled there (spec §4.7).
 func (s *sweeper) tookBack(id protocol.AgentID, name string) bool {
 	_, err := s.disk.Lstat(protocol.InboxDir(id) + "/" + name)
 	return err == nil
 }
 
-// sweepBox takes out of one directory what is to go and may.
+// sweepBox removes expired files from one archive, those that may be removed.
 func (s *sweeper) sweepBox(now time.Time, dir string, box *ledger.Box, may func(name string, l ledger.Letter) bool) {
 	if !anyExpired(s.keep, now, box) {
 		return
@@ -138,8 +137,8 @@ func (s *sweeper) sweepBox(now time.Time, dir string, box *ledger.Box, may func(
 	}
 }
 
-// anyExpired reports whether [Expired] would list anything. It spares those agents
-// the sorting that keep within their limits, which is nearly all.
+// anyExpired reports whether [Expired] would return anything, without sorting: nearly
+// all agents keep within their limits.
 func anyExpired(keep protocol.Retention, now time.Time, box *ledger.Box) bool {
 	if box.Len() > keep.Files {
 		return true
@@ -152,10 +151,10 @@ func anyExpired(keep protocol.Retention, now time.Time, box *ledger.Box) bool {
 	return false
 }
 
-// Expired lists the files that retention lets go, oldest first: what is older
-// than its age, and what is beyond the newest of its number. What was set aside is
-// counted apart: an author who was told where it stands has to find it there,
-// however much is sent meanwhile.
+// Expired returns the names that retention removes, the oldest first: those older than
+// its age, and those beyond the newest of its number. files has the time of each name.
+// Files that were set aside are counted apart: an author who was told where one is must
+// find it there, however much is sent meanwhile.
 func Expired(keep protocol.Retention, now time.Time, files map[string]time.Time) []string {
 	names := make([]string, 0, len(files))
 	for name := range files {

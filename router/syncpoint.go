@@ -11,8 +11,8 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// syncEvery is how often what was placed is made durable. Until then a crash
-// makes hived place it again (spec §3, recovery).
+// syncEvery is how often what was placed is made durable. After a crash what was placed
+// since is placed again (spec §3, recovery).
 const syncEvery = 5 * time.Second
 
 // syncPoints makes what was placed durable on the disk, beside the loop, so that the
@@ -31,16 +31,16 @@ type synced struct {
 	err     error
 }
 
-// touched notes that the effects of an event are not durable yet.
-func (s *syncPoints) touched(seq protocol.Seq) {
+// notePlaced notes that what an event placed is not durable yet.
+func (s *syncPoints) notePlaced(seq protocol.Seq) {
 	s.last = seq
 	if s.since.IsZero() {
 		s.since = time.Now()
 	}
 }
 
-// due is when the next sync begins, where everything through an event is settled;
-// zero when there is nothing to sync.
+// due returns when the next sync begins, where everything through an event is settled;
+// zero: there is nothing to sync.
 func (s *syncPoints) due(settled protocol.Seq) time.Time {
 	if s.done != nil || s.since.IsZero() || s.last <= settled {
 		return time.Time{}
@@ -56,7 +56,7 @@ func (s *syncPoints) begin(through protocol.Seq) {
 	s.beside.Go(func() error { done <- synced{through, disk.SyncAll()}; return nil })
 }
 
-// ended takes note of the end of a sync. A failed one ends the daemon.
+// ended notes the end of a sync. The error of a failed one ends the daemon.
 func (s *syncPoints) ended(res synced) error {
 	s.done = nil
 	if res.err != nil {
@@ -69,8 +69,8 @@ func (s *syncPoints) ended(res synced) error {
 	return nil
 }
 
-// syncMaybe begins a sync point when one is due.
-func (r *Router) syncMaybe(now time.Time) {
+// syncIfDue begins a sync point when one is due.
+func (r *Router) syncIfDue(now time.Time) {
 	if due := r.sync.due(r.state.Settled); due.IsZero() || now.Before(due) {
 		return
 	}
@@ -82,7 +82,7 @@ func (r *Router) syncMaybe(now time.Time) {
 	r.sync.begin(through)
 }
 
-// settleable is the newest event up to which nothing is owed.
+// settleable returns the newest event through which everything is placed.
 func (r *Router) settleable() protocol.Seq {
 	through := r.place.Backlog().Settled
 	if len(r.events.stuck) > 0 {
@@ -91,7 +91,7 @@ func (r *Router) settleable() protocol.Seq {
 	return through
 }
 
-// settled logs a sync point.
+// settled logs a sync point that has ended.
 func (r *Router) settled(res synced) error {
 	if err := r.sync.ended(res); err != nil {
 		return err

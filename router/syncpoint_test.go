@@ -30,12 +30,12 @@ func TestSyncPoints(t *testing.T) {
 			}
 		}
 		due("nothing was placed", 0, time.Time{})
-		s.touched(7)
-		s.touched(8)
+		s.notePlaced(7)
+		s.notePlaced(8)
 		due("something was placed", 0, begin.Add(syncEvery))
 		due("all of it is settled", 8, time.Time{})
 		s.begin(8)
-		s.touched(9)
+		s.notePlaced(9)
 		due("a sync is under way", 0, time.Time{})
 		if err := s.ended(<-s.done); err != nil {
 			t.Error(err)

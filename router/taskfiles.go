@@ -9,9 +9,9 @@ import (
 	"github.com/hived/hived/router/decide"
 )
 
-// tasks does what is due with the tasks, and says whether more is at once. Whoever
-// must be heard before is looked at in the same step: mail that waits comes before
-// the end of a wait (spec §8.3).
+// tasks does what is due with tasks, and reports whether more is due at once. Outboxes
+// that must be read before a wait may end are read in the same step: mail that is there
+// comes before the end of a wait (spec §8.3).
 func (r *Router) tasks(ctx context.Context, now time.Time) (more bool, err error) {
 	if r.events.unsealed {
 		return false, nil
@@ -34,8 +34,8 @@ func (r *Router) tasks(ctx context.Context, now time.Time) (more bool, err error
 	return more || sent, suspectTask(r.disk, err)
 }
 
-// pulse looks at an agent's alive file. Its time is on the clock of whoever touched
-// it. Most are empty, and nothing but a small plain file is opened.
+// pulse reads an agent's alive file. Its time is by the clock of whoever touched it.
+// Most are empty; only small regular files are opened.
 func (r *Router) pulse(id protocol.AgentID) decide.Pulse {
 	name := protocol.AliveFile(id)
 	info, err := r.disk.Lstat(name)

@@ -8,25 +8,24 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// ScansPerStep bounds the directories of each kind, outboxes aside, that one
-// step scans: a message that arrives meanwhile waits for no more.
+// ScansPerStep bounds how many directories of each kind, outboxes aside, one step scans:
+// a message that arrives meanwhile waits for no more.
 const ScansPerStep = 64
 
-// InboxEvery spares an inbox that changes all the time from being listed all
-// the time: handling is not urgent.
+// InboxEvery is the least time between two scans of an inbox that changes all the time:
+// to record what was handled is not urgent.
 const InboxEvery = 100 * time.Millisecond
 
-// PollFast is how soon an agent without a working watch is polled again after
-// something moved there. While nothing does, the time doubles, up to `rescan`.
+// PollFast is the time after which an agent without a working watch is polled again when
+// something moved there. While nothing does, the time doubles, up to the rescan.
 const PollFast = 200 * time.Millisecond
 
-// Files that are changed in place move no directory. They are found by a scrub,
-// which looks at each of them, agent by agent. One begins every so many rescans,
-// unless one is under way still, and its pace is bounded: with more files than fit
-// it takes longer, and costs no more.
+// Files that are changed in place move no directory. A scrub finds them: it checks each
+// file, agent by agent. One begins every so many rescans, unless one is under way, and
+// its pace is bounded: with more files it takes longer, and costs no more.
 const (
 	ScrubEvery     = 5    // rescans
-	FilesPerSecond = 1000 // that a scrub looks at
+	FilesPerSecond = 1000 // that a scrub checks
 	filesPerStep   = 256  // a message that arrives meanwhile waits for no more
 )
 
@@ -83,19 +82,19 @@ type Agenda struct {
 	rescans int // so far
 }
 
-// scrubQueue holds the agents that the scrub under way has still to come to.
+// scrubQueue holds the agents that the scrub under way has not come to yet.
 type scrubQueue struct {
 	list      []protocol.AgentID
-	allowance int // files that may still be looked at before the next rescan
+	allowance int // files that may still be checked before the next rescan
 }
 
-// New returns an agenda on which nobody is yet.
+// New returns an agenda without agents.
 func New(opts Options) Agenda {
 	return Agenda{opts: opts, Agents: map[protocol.AgentID]*Agent{}}
 }
 
-// Begin puts an agent on the agenda. Its outbox comes first: what was sent waits
-// for nobody's own files and for no long inbox.
+// Begin puts an agent on the agenda. Its outbox comes first: messages do not wait for
+// own files and long inboxes.
 func (g *Agenda) Begin(id protocol.AgentID) {
 	a := &Agent{ID: id}
 	g.Agents[id] = a
@@ -148,7 +147,7 @@ func (g *Agenda) hintsLost() {
 	g.scrub.list = slices.Concat(g.Order[next:], g.Order[:next])
 }
 
-// allowScrub renews what a scrub may spend. What it spent too much comes off.
+// allowScrub renews what a scrub may spend, less what it spent too much.
 func (g *Agenda) allowScrub() {
 	g.scrub.allowance = min(g.scrub.allowance, 0) + max(1, int(FilesPerSecond*g.opts.Rescan/time.Second))
 }
@@ -161,7 +160,7 @@ func (g *Agenda) scrubDue() bool {
 	return g.scrubbing() && !g.Stopping && (g.opts.Unbounded || g.scrub.allowance > 0)
 }
 
-// nextScrub returns the agent that the scrub comes to.
+// nextScrub returns the agent that the scrub comes to next.
 func (g *Agenda) nextScrub() *Agent {
 	a := g.Agents[g.scrub.list[0]]
 	g.scrub.list = g.scrub.list[1:]
@@ -179,7 +178,8 @@ func (g *Agenda) Scrub(look func(*Agent) (files int)) (more bool) {
 	return g.scrubDue()
 }
 
-// Hints makes due what hints are about.
+// Hints makes due what hints are about. A hint about an agent that is not on the agenda
+// makes agents/ due for a listing.
 func (g *Agenda) Hints(now time.Time, list []mailbox.Hint) {
 	for _, h := range list {
 		if h.Overflow {
@@ -206,7 +206,7 @@ func (g *Agenda) Hints(now time.Time, list []mailbox.Hint) {
 	}
 }
 
-// Want makes an agent due after the log said something about it.
+// Want makes an agent's outbox and directories due, after an event about the agent.
 func (g *Agenda) Want(id protocol.AgentID) {
 	if a := g.Agents[id]; a != nil {
 		g.wantOutbox(a)
@@ -318,7 +318,7 @@ func (a *Agent) listDue() time.Time {
 	return a.Listed.Add(InboxEvery)
 }
 
-// Due makes those due whose time has come.
+// Due puts those into the queues whose time has come.
 func (g *Agenda) Due(now time.Time) {
 	come := func(t time.Time) bool { return !t.IsZero() && (g.Stopping || !now.Before(t)) }
 	list := g.timers.until(now)
@@ -350,7 +350,7 @@ func (g *Agenda) Due(now time.Time) {
 	}
 }
 
-// Next returns when somebody is due; zero: no time is set.
+// Next returns the earliest time at which anybody is due; zero: there is none.
 func (g *Agenda) Next() time.Time {
 	next := g.Root.late
 	if len(g.timers) > 0 && sooner(g.timers[0].due, next) {

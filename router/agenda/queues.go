@@ -16,15 +16,15 @@ type Queues struct {
 	Crowded Queue // of .sent and .done, one of which exceeds its limit
 }
 
-// Queue holds agents in the order in which they became due, each once. One that
-// has more left after its turn goes to the end: so a flooding agent delays itself
-// alone (spec §3, order).
+// Queue holds agents in the order in which they became due, each once. An agent that has
+// more left after its turn goes to the end, so one that floods delays only itself (spec
+// §3, order).
 type Queue struct {
 	Waiting []*Agent // for reading; Add and Take change it
 	in      map[*Agent]bool
 }
 
-// Add puts an agent at the end, unless it waits already.
+// Add puts an agent at the end, unless it is in the queue.
 func (q *Queue) Add(a *Agent) {
 	if q.in[a] {
 		return
@@ -36,7 +36,7 @@ func (q *Queue) Add(a *Agent) {
 	q.Waiting = append(q.Waiting, a)
 }
 
-// Take returns the agent whose turn it is; nil where nobody waits.
+// Take removes the first agent and returns it; nil where the queue is empty.
 func (q *Queue) Take() *Agent {
 	if len(q.Waiting) == 0 {
 		return nil
@@ -49,8 +49,8 @@ func (q *Queue) Take() *Agent {
 	return a
 }
 
-// timers orders agents by when they are due: what is due costs something, and not
-// how many agents there are.
+// timers is a heap of agents, ordered by when they are due: the cost goes by how many
+// are due and not by how many there are.
 type timers []*Agent
 
 func (t *timers) Len() int           { return len(*t) }
@@ -79,7 +79,7 @@ func (t *timers) Pop() any {
 	return a
 }
 
-// set puts an agent where the times that it holds now belong.
+// set moves an agent to where its times, as they are now, belong.
 func (t *timers) set(a *Agent) {
 	a.due = time.Time{}
 	for _, at := range [...]time.Time{a.again, a.ownLate, a.poll, a.listDue()} {
