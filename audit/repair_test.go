@@ -65,6 +65,54 @@ func TestRepairBringsBackWhatWasTorn(t *testing.T) {
 	}
 }
 
+// putMeanwhile is a disk on which an agent puts a file when another is moved aside.
+type putMeanwhile struct {
+	durable.FS
+	put func()
+}
+
+func (d *putMeanwhile) RenameNew(from, to string) error {
+	err := d.FS.RenameNew(from, to)
+	if put := d.put; put != nil && strings.HasPrefix(to, ".hived/aside-") {
+		d.put = nil
+		put()
+	}
+	return err
+}
+
+// What an agent puts under the name of a message while that is repaired is kept.
+func TestRepairKeepsWhatIsPutMeanwhile(t *testing.T) {
+	t.Parallel()
+	for name, spoil := range map[string]func(h *testHive, p string){
+		"altered": func(h *testHive, p string) { h.write(p, "altered") },
+		"torn": func(h *testHive, p string) {
+			h.remove(p)
+			h.write(strings.Replace(p, "/inbox/", "/inbox/.done/", 1), "")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := newHive(t)
+			want := h.owned()
+			p := h.unread("bob")
+			spoil(h, p)
+			disk := &putMeanwhile{FS: h.disk, put: func() { h.write(p, "put meanwhile") }}
+			r, err := Repair(t.Context(), disk, RepairOptions{Settings: h.set, Version: "test"})
+			h.must(err)
+			if len(r.Left) > 0 || len(r.Done) != 1 || r.Done[0].Where != p {
+				t.Errorf("did%s\nleft%s", lines(r.Done), lines(r.Left))
+			}
+			if diff := cmp.Diff(want, h.owned()); diff != "" {
+				t.Errorf("the files (-want +got):\n%s", diff)
+			}
+			kept := ".hived/aside-2-" + p[strings.LastIndexByte(p, '/')+1:]
+			if got := h.read(kept); got != "put meanwhile" || !strings.HasSuffix(r.Done[0].Text, ", what was put there meanwhile is "+kept) {
+				t.Errorf("%s holds %q; it says %s", kept, got, r.Done[0].Text)
+			}
+		})
+	}
+}
+
 // What was mended stands in the log, and in git.
 func TestRepairIsLogged(t *testing.T) {
 	t.Parallel()

@@ -190,11 +190,42 @@ func (r *repairer) replaceFile(x pathFinding, data []byte) error {
 	if err := r.disk.MkdirAll(path.Dir(where), dir); err != nil {
 		return err
 	}
-	if err := durable.Publish(r.disk, where, data, file, durable.Synced); err != nil {
+	kept, err := r.publishNew(where, data, file)
+	if err != nil {
 		return err
+	}
+	if len(kept) > 0 {
+		text += ", what was put there meanwhile is " + strings.Join(kept, ", ")
 	}
 	r.done(x.Code, where, "%s", text)
 	return nil
+}
+
+// publishNew makes a file appear under its name with all of its data, replacing
+// nothing: agents go on while a hive is repaired, and what one of them puts under
+// the name meanwhile is moved below .hived/. It returns where that is.
+func (r *repairer) publishNew(p string, data []byte, perm fs.FileMode) (kept []string, err error) {
+	temp := path.Join(path.Dir(p), ".repair.tmp") // a name that removeLeftovers removes after a crash
+	if err := durable.Publish(r.disk, temp, data, perm, durable.Synced); err != nil {
+		return nil, err
+	}
+	for {
+		err := r.disk.RenameNew(temp, p)
+		if err == nil {
+			return kept, r.disk.SyncDir(path.Dir(p))
+		}
+		to := ""
+		if errors.Is(err, fs.ErrExist) {
+			to, err = r.moveAside(p)
+			if errors.Is(err, fs.ErrNotExist) {
+				continue // it was taken away again
+			}
+		}
+		if err != nil {
+			return kept, errors.Join(err, r.disk.Remove(temp))
+		}
+		kept = append(kept, to)
+	}
 }
 
 // moveAside moves a file below .hived/, under a name that shows what it was, and
