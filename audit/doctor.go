@@ -37,10 +37,10 @@ func (d *doctor) examine(ctx context.Context) []Finding {
 	m.agents = len(agentIDs(disk))
 	d.list = m.findings()
 	if _, err := disk.Lstat(protocol.PathAgents); err != nil {
-		return append(d.list, found(protocol.CodeNotAHive, disk.Path("."), "there is no agents/ here: only the machine was looked at"))
+		return append(d.list, found(protocol.CodeNotAHive, disk.Path("."), "there is no agents/ here: only the machine was checked"))
 	}
 	if d.cannotLookIn() {
-		return append(d.list, found(protocol.CodeOtherUser, disk.Path("."), "the hive belongs to another user, and each agent has one of its own: only the machine was looked at"))
+		return append(d.list, found(protocol.CodeOtherUser, disk.Path("."), "the hive belongs to another user, and each agent has one of its own: only the machine was checked"))
 	}
 	for _, check := range []func(){d.settings, d.daemon, d.rights, d.agents, d.outboxes, d.log, d.segments, d.clock, d.git, d.outerRepository, d.tempFiles} {
 		if ctx.Err() != nil {
@@ -86,7 +86,7 @@ func (d *doctor) daemon() {
 	switch {
 	case err != nil:
 		f := found(protocol.CodeDaemon, protocol.LockFile, "%v", err)
-		f.Level, f.Remedy = protocol.LevelFault, "look at the rights of "+protocol.PathScratch
+		f.Level, f.Remedy = protocol.LevelFault, "check the rights of "+protocol.PathScratch
 		d.add(f)
 	case held:
 		d.addOK(protocol.CodeDaemon, protocol.LockFile, "process %d holds the hive", pid)
@@ -112,7 +112,7 @@ func (d *doctor) agents() {
 			case errors.Is(err, fs.ErrNotExist):
 				d.add(found(protocol.CodeDirectoryMissing, dir, "it is not there"))
 			case err == nil && !info.Mode.IsDir():
-				f := found(protocol.CodeBadAgentDir, dir, "a %s stands where a directory belongs", modeText(info.Mode))
+				f := found(protocol.CodeBadAgentDir, dir, "there is a %s where a directory belongs", modeText(info.Mode))
 				f.Remedy = "move it away; hived makes the directory"
 				d.add(f)
 			}
@@ -147,7 +147,7 @@ func (d *doctor) outboxes() {
 			}
 		}
 		if len(strays) > 0 {
-			d.add(found(protocol.CodeStrayFiles, protocol.OutboxDir(id), "%d names are no messages: %s", len(strays), few(strays)))
+			d.add(found(protocol.CodeStrayFiles, protocol.OutboxDir(id), "%d names are not messages: %s", len(strays), few(strays)))
 		}
 	}
 }

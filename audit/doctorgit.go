@@ -31,7 +31,7 @@ func (d *doctor) git() {
 		if d.now.Sub(l.since) < lockAge {
 			continue // its owner is probably at work
 		}
-		d.add(found(protocol.CodeGitLocked, l.name, "it is there since %s, for %s", l.since.UTC().Format(time.RFC3339), d.now.Sub(l.since).Round(time.Second)))
+		d.add(found(protocol.CodeGitLocked, l.name, "it has been there since %s, for %s", l.since.UTC().Format(time.RFC3339), d.now.Sub(l.since).Round(time.Second)))
 	}
 	if why := indexFault(d.disk); why != "" {
 		d.add(found(protocol.CodeGitIndex, pathIndex, "%s", why))

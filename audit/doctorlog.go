@@ -27,7 +27,7 @@ func (d *doctor) log() {
 	}
 	d.last = ev.TS
 	if torn > 0 && !d.running {
-		d.add(found(protocol.CodeLogTorn, protocol.PathLog, "it ends with %d bytes that are no whole line", torn))
+		d.add(found(protocol.CodeLogTorn, protocol.PathLog, "it ends with %d bytes that are not a whole line", torn))
 		return
 	}
 	d.addOK(protocol.CodeLogDamaged, protocol.PathLog, "it ends with event %d; `hived verify` reads all of it", ev.Seq)

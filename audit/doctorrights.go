@@ -76,7 +76,7 @@ func rightsFinding(x users.Difference, more int) Finding {
 	f := found(protocol.CodeRightsDiffer, x.Path, "it belongs to user %d and group %d with mode %s, and should to %d and %d with %s: %s",
 		x.Have.UID, x.Have.GID, users.Octal(x.Have.Rights().Mode), x.UID, x.GID, users.Octal(x.Mode), x.Why)
 	if more > 0 {
-		f.Text += fmt.Sprintf("; so it is with %d more below %s/", more, x.In)
+		f.Text += fmt.Sprintf("; %d more below %s/ differ too", more, x.In)
 	}
 	return f
 }
@@ -104,10 +104,10 @@ func (d *doctor) commonGroup(who map[protocol.AgentID]users.ID, owner users.ID) 
 	}
 	missing, strange := all.Wanted(names)
 	if len(missing) > 0 {
-		d.add(found(protocol.CodeGroupDiffers, protocol.PathTasks, "not in the group %s, and so cannot read it: %s", all.Name, few(missing)))
+		d.add(found(protocol.CodeGroupDiffers, protocol.PathTasks, "not in the group %s, so they cannot read it: %s", all.Name, few(missing)))
 	}
 	if len(strange) > 0 {
-		d.add(found(protocol.CodeGroupDiffers, protocol.PathTasks, "in the group %s, and so can read it, though no agents of this hive: %s", all.Name, few(strange)))
+		d.add(found(protocol.CodeGroupDiffers, protocol.PathTasks, "in the group %s, so they can read it, but not agents of this hive: %s", all.Name, few(strange)))
 	}
 	return gid
 }

@@ -77,7 +77,7 @@ func TestDoctorHoldsTheTable(t *testing.T) {
 	}
 	all.Members = []string{"hive-bob", "mallory"}
 	list := slices.DeleteFunc(examine(), func(f Finding) bool { return !isRights(f) })
-	if len(list) != 2 || !strings.Contains(list[0].Text, "cannot read it: hive-alice") || !strings.Contains(list[1].Text, "though no agents of this hive: mallory") {
+	if len(list) != 2 || !strings.Contains(list[0].Text, "cannot read it: hive-alice") || !strings.Contains(list[1].Text, "but not agents of this hive: mallory") {
 		t.Errorf("members of the group:%s", lines(list))
 	}
 }

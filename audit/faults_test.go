@@ -72,7 +72,7 @@ var faults = []fault{
 		i := strings.LastIndexByte(log[:len(log)-1], '\n') + 1
 		h.write("log.jsonl", log[:i]+"x\n"+log[i:])
 	}},
-	{code: protocol.CodeLogTorn, by: byDoctor, how: "a crash leaves half a line at the end of log.jsonl", prints: "it ends with … bytes that are no whole line", repair: mends, make: func(h *testHive) {
+	{code: protocol.CodeLogTorn, by: byDoctor, how: "a crash leaves half a line at the end of log.jsonl", prints: "it ends with … bytes that are not a whole line", repair: mends, make: func(h *testHive) {
 		h.write("log.jsonl", h.read("log.jsonl")+`{"seq":`)
 	}},
 	{code: protocol.CodeSegmentMissing, by: byVerify, how: "a sealed segment is deleted from log/", prints: "the file is missing", repair: mends, make: func(h *testHive) {
@@ -95,7 +95,7 @@ var faults = []fault{
 			}
 		})
 	}},
-	{code: protocol.CodeHandledUnknown, by: byVerify, how: "a handled event is about a message that its agent did not have", prints: "the log says done, of a message that bob did not have", repair: leaves, make: func(h *testHive) {
+	{code: protocol.CodeHandledUnknown, by: byVerify, how: "a handled event is about a message that its agent did not have", prints: "the log says done about a message that bob did not have", repair: leaves, make: func(h *testHive) {
 		h.forge(func(ev *protocol.Event) {
 			if e, ok := ev.Body.(*protocol.HandledEvent); ok {
 				e.File = "x" + e.File
@@ -249,14 +249,14 @@ var faults = []fault{
 	}},
 
 	{code: protocol.CodeGitProgram, by: byMachine, how: "git is not installed", prints: "there is no git program", repair: ignores, on: &machine{}},
-	{code: protocol.CodeWatchLimit, by: byMachine, how: "fs.inotify.max_user_watches is small for so many agents", prints: "100 directories may be watched, 50 agents take up to 153", repair: ignores, on: &machine{watches: 100, agents: 50}},
+	{code: protocol.CodeWatchLimit, by: byMachine, how: "fs.inotify.max_user_watches is small for so many agents", prints: "100 directories may be watched, 50 agents need up to 153", repair: ignores, on: &machine{watches: 100, agents: 50}},
 	{code: protocol.CodeWatchInstances, by: byMachine, how: "fs.inotify.max_user_instances is small", prints: "4 programs of one user may watch", repair: ignores, on: &machine{instances: 4}},
 	{code: protocol.CodeOpenFiles, by: byMachine, how: "ulimit -n is small", prints: "64 files may be open at once", repair: ignores, on: &machine{openFiles: 64}},
 	{code: protocol.CodeFileSystem, by: byMachine, how: "the hive lies on NFS, SMB, 9p, FUSE, tmpfs or an overlay", prints: "nfs: changes made on other machines give no events…", repair: ignores, on: &machine{fileSystem: "nfs"}},
 	{code: protocol.CodeDiskSpace, by: byMachine, how: "the disk is nearly full", prints: "1 MiB are free", repair: ignores, on: &machine{blockBytes: 1 << 20}},
 	{code: protocol.CodeDiskInodes, by: byMachine, how: "the disk has few inodes left", prints: "9 inodes are free", repair: ignores, on: &machine{inodes: 9}},
 
-	{code: protocol.CodeNotAHive, by: byDoctor, how: "the directory holds no agents/", prints: "there is no agents/ here: only the machine was looked at", repair: leaves, make: func(h *testHive) {
+	{code: protocol.CodeNotAHive, by: byDoctor, how: "the directory holds no agents/", prints: "there is no agents/ here: only the machine was checked", repair: leaves, make: func(h *testHive) {
 		for _, p := range []string{"agents", "log", "log.jsonl"} {
 			h.remove(p)
 		}
@@ -291,7 +291,7 @@ var faults = []fault{
 	{code: protocol.CodeNotReached, by: byDoctor, how: "each agent has a user, and a directory above the hive is closed, or can be written by everybody", prints: "… is closed to others (mode 0700), so agents do not reach the hive below it; …", repair: ignores, make: func(h *testHive) {
 		h.write(users.Marker, "")
 	}},
-	{code: protocol.CodeOtherUser, by: byDoctor, how: "each agent has a user, and one of them asks the doctor", prints: "the hive belongs to another user, and each agent has one of its own: only the machine was looked at", repair: ignores, make: func(h *testHive) {
+	{code: protocol.CodeOtherUser, by: byDoctor, how: "each agent has a user, and one of them asks the doctor", prints: "the hive belongs to another user, and each agent has one of its own: only the machine was checked", repair: ignores, make: func(h *testHive) {
 		h.write(users.Marker, "")
 	}, ask: func(d *doctor) { d.euid = 70001 }},
 	{code: protocol.CodeDaemon, by: byDoctor, how: "a daemon runs; this is no fault", prints: "process … holds the hive", repair: "exits 75", make: func(h *testHive) {
@@ -299,7 +299,7 @@ var faults = []fault{
 		h.must(err)
 		h.t.Cleanup(func() { _ = lock.Release() })
 	}},
-	{code: protocol.CodeStrayFiles, by: byDoctor, how: "an agent writes hello.txt into its outbox", prints: "1 names are no messages: hello.txt", repair: ignores, make: func(h *testHive) {
+	{code: protocol.CodeStrayFiles, by: byDoctor, how: "an agent writes hello.txt into its outbox", prints: "1 names are not messages: hello.txt", repair: ignores, make: func(h *testHive) {
 		h.write("agents/bob/outbox/hello.txt", "hello")
 	}},
 	{code: protocol.CodeBadAgentDir, by: byDoctor, how: "agents/ holds a link, a file, or a directory with a name that no agent can have", prints: "it is no agent: …", repair: ignores, make: func(h *testHive) {
@@ -333,7 +333,7 @@ var faults = []fault{
 	{code: protocol.CodeGitBusy, by: byDoctor, how: "a merge, rebase, cherry-pick, revert, am or bisect is in progress", prints: "a merge is in progress …", repair: ignores, make: func(h *testHive) {
 		h.write(".git/MERGE_HEAD", h.git("rev-parse", "HEAD"))
 	}},
-	{code: protocol.CodeGitLocked, by: byDoctor, how: "a git command dies and leaves .git/index.lock", prints: "it is there since …, for …", repair: mends, make: func(h *testHive) {
+	{code: protocol.CodeGitLocked, by: byDoctor, how: "a git command dies and leaves .git/index.lock", prints: "it has been there since …, for …", repair: mends, make: func(h *testHive) {
 		h.write(".git/index.lock", "")
 		old := time.Now().Add(-time.Hour)
 		h.must(os.Chtimes(h.path(".git/index.lock"), old, old))

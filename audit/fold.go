@@ -226,7 +226,7 @@ func (f checks) OnHandled(ev protocol.Event, e *protocol.HandledEvent) none {
 		}
 	}
 	if !known {
-		f.report(found(protocol.CodeHandledUnknown, protocol.InboxDir(e.Agent)+"/"+protocol.SafeName(e.File), "the log says %s, of a message that %s did not have", e.How, e.Agent).about(ev.Seq, e.ID))
+		f.report(found(protocol.CodeHandledUnknown, protocol.InboxDir(e.Agent)+"/"+protocol.SafeName(e.File), "the log says %s about a message that %s did not have", e.How, e.Agent).about(ev.Seq, e.ID))
 	}
 	return none{}
 }

@@ -86,7 +86,7 @@ func (m *machine) findings() []Finding {
 	}
 	if m.watches >= 0 {
 		need := int64(watchesPerAgent * (m.agents + 1))
-		say(m.watches < need, protocol.CodeWatchLimit, "", "%d directories may be watched, %d agents take up to %d", m.watches, m.agents, need)
+		say(m.watches < need, protocol.CodeWatchLimit, "", "%d directories may be watched, %d agents need up to %d", m.watches, m.agents, need)
 	}
 	if m.instances >= 0 {
 		say(m.instances < fewInstances, protocol.CodeWatchInstances, "", "%d programs of one user may watch", m.instances)

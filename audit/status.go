@@ -53,7 +53,7 @@ const (
 	staleAfter  = 3 * time.Second
 )
 
-const fullDisk = "the disk is full: make room; intake goes on by itself then"
+const fullDisk = "the disk is full: make room; intake then goes on by itself"
 
 // running returns the status that the daemon wrote, which may be old or missing
 // where the disk has no room for it.
@@ -68,13 +68,13 @@ func running(disk durable.FS, pid int, now time.Time, left room) view.Status {
 	case left == noRoom && !known:
 		return view.Status{PID: pid, Problems: []string{fullDisk}}
 	case left == noRoom && age > staleAfter:
-		s.Problems = append(s.Problems, fmt.Sprintf("%s; what stands here is %s old", fullDisk, age.Round(time.Second)))
+		s.Problems = append(s.Problems, fmt.Sprintf("%s; this status is %s old", fullDisk, age.Round(time.Second)))
 		return withGitRemedy(disk, s)
 	case !known:
-		return view.Status{PID: pid, Problems: []string{"the daemon has not said yet how it is: it may be reading the log; ask again"}}
+		return view.Status{PID: pid, Problems: []string{"the daemon has not written its status yet: it may be reading the log; ask again"}}
 	}
 	if age > silentAfter {
-		s.Problems = append(s.Problems, fmt.Sprintf("the daemon has said nothing for %s: it may hang on a disk, or be stopped; `hived doctor` looks closer", age.Round(time.Second)))
+		s.Problems = append(s.Problems, fmt.Sprintf("the daemon has not written its status for %s: it may hang on a disk, or be stopped; run `hived doctor`", age.Round(time.Second)))
 	}
 	return withGitRemedy(disk, s)
 }
@@ -88,15 +88,15 @@ func problemText(p view.Problem) string {
 	case view.NotWatching:
 		return "watching: " + p.Value
 	case view.DiskFull:
-		return "the disk is full, so nothing is taken in: make room; everything goes on by itself then"
+		return "the disk is full, so nothing is taken in: make room; then everything goes on by itself"
 	case view.GitWaits:
 		return "git: " + p.Value
 	case view.GitUnusable:
 		return "git: " + p.Value + gitRemedy
 	case view.TaskStopped:
-		return "task " + p.Value + " stands still: hived failed when it did what was due with it, `hived trace " + p.Value + "` shows how it came to that; the next command about it lets it go on"
+		return "task " + p.Value + " is stopped: hived failed when it did what was due for it; `hived trace " + p.Value + "` shows its history, and the next command about it lets it go on"
 	case view.NotWritable:
-		return p.Value + " files wait for a directory that cannot be written: look at the rights of agents/*/inbox and agents/*/outbox/.sent"
+		return p.Value + " files wait for a directory that cannot be written: check the rights of agents/*/inbox and agents/*/outbox/.sent"
 	}
 	return p.Value
 }

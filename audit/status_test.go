@@ -38,10 +38,10 @@ func TestRunning(t *testing.T) {
 		want []string // the problems, each by a part of it
 	}{
 		{"fresh", said, 7, time.Second, hasRoom, []string{"x"}},
-		{"silent", said, 7, 11 * time.Second, hasRoom, []string{"x", "said nothing for 11s"}},
-		{"of another daemon", said, 8, time.Second, hasRoom, []string{"not said yet"}},
+		{"silent", said, 7, 11 * time.Second, hasRoom, []string{"x", "not written its status for 11s"}},
+		{"of another daemon", said, 8, time.Second, hasRoom, []string{"not written its status yet"}},
 		{"full, and said so itself", said, 7, time.Second, noRoom, []string{"x"}},
-		{"full, and cannot say so", said, 7, 11 * time.Second, noRoom, []string{"x", "the disk is full: make room; intake goes on by itself then; what stands here is 11s old"}},
+		{"full, and cannot say so", said, 7, 11 * time.Second, noRoom, []string{"x", "the disk is full: make room; intake then goes on by itself; this status is 11s old"}},
 		{"full from the start", said, 8, time.Second, noRoom, []string{"the disk is full"}},
 		{
 			"no .git", `{"pid":7,"at":"2026-11-21T11:00:00Z","git":"no config; hived init --adopt","problems":["git: no config; hived init --adopt"]}`, 7, 0, hasRoom,
