@@ -18,8 +18,8 @@ func (a *app) aliveCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "alive",
 		Short: "Shows that an agent lives, once or for as long as a process runs",
-		Long: "Shows that an agent lives by touching its alive file, as every command does that an agent calls. With --while it\n" +
-			"does so again and again until that process has ended, and says how often: a holder of a task that beats is missed\n" +
+		Long: "Shows that an agent lives by touching its alive file, as every command that an agent runs does. With --while it\n" +
+			"repeats that until the process has ended, and writes into the file how often: a holder of a task whose beats stop is missed\n" +
 			"after heartbeat_timeout, any other after turn_heartbeat.",
 		Args: argCount(0, 0),
 	}
@@ -32,10 +32,10 @@ func (a *app) aliveCommand() *cobra.Command {
 			return agent.Alive(disk, box.ID())
 		}
 		if pid <= 0 {
-			return usageError("--while is %d; it is the id of a process that runs, such as $$", pid)
+			return usageError("--while is %d; give the id of a running process, such as $$", pid)
 		}
 		if !process.Runs(pid) {
-			return exitWith(protocol.ExitNotFound, "there is no process %d; --while wants the id of one that runs, such as $$", pid)
+			return exitWith(protocol.ExitNotFound, "there is no process %d; give --while the id of a running process, such as $$", pid)
 		}
 		s, err := hive.Settings(disk)
 		if errors.Is(err, fs.ErrPermission) { // hive.yaml belongs to people, and an agent need not be able to read it

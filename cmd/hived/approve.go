@@ -15,11 +15,11 @@ import (
 )
 
 func (a *app) approveCommand() *cobra.Command {
-	return a.vote("approve", task.ApprovalGranted, "Lets a task go on that asked for approval")
+	return a.vote("approve", task.ApprovalGranted, "Approves what a task asks, so that it goes on")
 }
 
 func (a *app) denyCommand() *cobra.Command {
-	return a.vote("deny", task.ApprovalDenied, "Ends a task that asked for approval")
+	return a.vote("deny", task.ApprovalDenied, "Denies what a task asks, which ends it: it has failed")
 }
 
 // vote makes the command with which a person answers a task's question.
@@ -28,7 +28,7 @@ func (a *app) vote(name string, event protocol.TaskAction, short string) *cobra.
 	c := a.taskVerb(verb{
 		on: event, use: name + " ID", args: argCount(1, 1),
 		short: short,
-		long:  short + ". It is for people: where HIVE_AGENT or HIVE_TASK show that an agent asks, it refuses.\nWhere the task has asked more than once, --ask says which question is answered; without it the open one is shown.",
+		long:  short + ". The command is for people: it refuses where HIVE_AGENT or HIVE_TASK shows that an agent runs it.\nWhere the task has asked more than once, --ask names the question that is answered; without it the open one is shown.",
 		flags: func(flags *pflag.FlagSet, report *protocol.TaskReport) {
 			flags.StringVar(&report.Comment, "comment", "", "what the holder should know, in a `sentence`")
 			askFlag(flags, &ask)
@@ -69,7 +69,7 @@ func (a *app) askNumber(disk durable.FS, args []string, given protocol.Seq, comm
 		return 0, nil // the daemon decides whether there is such a task
 	}
 	if err != nil {
-		return 0, fmt.Errorf("find the question: %w; or say --ask N", err)
+		return 0, fmt.Errorf("find the question: %w; or give --ask N", err)
 	}
 	q := v.Question
 	switch {
@@ -89,7 +89,7 @@ func (a *app) refuseAgents(name string) error {
 	for _, v := range []string{"HIVE_AGENT", "HIVE_TASK"} {
 		person := v == "HIVE_AGENT" && a.getenv(v) == string(protocol.Human)
 		if set := a.getenv(v); set != "" && !person {
-			return exitWith(protocol.ExitRefused, "%s is for people, and %s=%s shows that an agent asks; a person runs it in a shell of his own, without HIVE_AGENT and HIVE_TASK", name, v, protocol.Visible(set))
+			return exitWith(protocol.ExitRefused, "%s is for people, and %s=%s shows that an agent runs it; a person runs it in a shell without HIVE_AGENT and HIVE_TASK", name, v, protocol.Visible(set))
 		}
 	}
 	return nil

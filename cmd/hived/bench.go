@@ -27,8 +27,8 @@ func (a *app) benchCommand() *cobra.Command {
 	var f benchFlags
 	c := &cobra.Command{
 		Use:   "bench",
-		Short: "Measures what a hive costs, beside the loop that everybody writes",
-		Long: "Measures what a hive costs, beside the loop that everybody writes: for each message read it, write it into the inbox,\nrename the original, append to a log, `git add -A && git commit`. It works in a directory of its own and needs no hive.\n" +
+		Short: "Measures what a hive costs, compared with the loop that everybody writes",
+		Long: "Measures what a hive costs, compared with the loop that everybody writes: for each message, read it, write it into the inbox,\nrename the original, append to a log, `git add -A && git commit`. It works in a directory of its own and needs no hive.\n" +
 			"The whole suite takes the better part of an hour and 40 GiB; --short takes two minutes. Rows: " + strings.Join(bench.Names(), ", ") + ".",
 		Args: argCount(0, 0),
 		RunE: func(c *cobra.Command, _ []string) error { return a.bench(c, f) },
@@ -36,8 +36,8 @@ func (a *app) benchCommand() *cobra.Command {
 	flags := c.Flags()
 	flags.BoolVar(&f.short, "short", false, "smaller sizes: two minutes, to see what changed")
 	flags.StringSliceVar(&f.only, "only", nil, "only these `rows`")
-	flags.StringVar(&f.dir, "dir", "", "work in a new directory below this `directory` (default: that for temporary files)")
-	flags.DurationVar(&f.soak, "soak", 0, "instead: 200 messages a second for so long, and whether memory, descriptors, goroutines, packs and files stay flat")
+	flags.StringVar(&f.dir, "dir", "", "work in a new directory below this `directory` (default: the one for temporary files)")
+	flags.DurationVar(&f.soak, "soak", 0, "instead: send 200 messages a second for this long, and check that memory, descriptors, goroutines, packs and files stay flat")
 	flags.StringVar(&f.report, "report", "", "write the results as a page, with its plots beside it, to this `file` (.md)")
 	return c
 }
@@ -75,7 +75,7 @@ const leastSoak = 10 * time.Second
 // soak runs the soak, and fails where something grew with time.
 func (a *app) soak(c *cobra.Command, f benchFlags, program string) error {
 	if f.soak < leastSoak || f.short || len(f.only) > 0 {
-		return usageError("--soak %s: it takes at least %s, and neither --short nor --only", f.soak, leastSoak)
+		return usageError("--soak %s: give at least %s, without --short and --only", f.soak, leastSoak)
 	}
 	machine := bench.MachineAt(f.dir)
 	a.note("soaking with %s", machine)

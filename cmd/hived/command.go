@@ -100,18 +100,18 @@ func refusal(c *view.Command) error {
 const commandTimeout = 10 * time.Second
 
 func timeoutFlag(c *cobra.Command) *time.Duration {
-	return c.Flags().Duration("timeout", commandTimeout, "wait so long for the answer; exit status 4 when none came")
+	return c.Flags().Duration("timeout", commandTimeout, "how long to wait for the answer; exit status 4 if none comes")
 }
 
 func (a *app) continueCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "continue [CONVERSATION]",
-		Short: "Lets a stopped thread, or agent, go on: its count begins at zero",
-		Long:  "Lets a thread go on that was stopped, and has delivered what was kept of it; with --agent an agent whose messages wait because it may be in a loop. The count begins at zero.",
+		Short: "Lets a stopped thread or agent go on; its count starts again at zero",
+		Long:  "Lets a stopped thread go on and delivers what was kept of it; with --agent, lets an agent go on whose messages wait because\nit may be in a loop. The count starts again at zero.",
 		Args:  argCount(0, 1),
 	}
 	timeout := timeoutFlag(c)
-	id := c.Flags().String("agent", "", "let this `ID` go on, whatever the thread")
+	id := c.Flags().String("agent", "", "let the agent with this `ID` go on, in all threads")
 	c.RunE = a.withHive(func(c *cobra.Command, args []string, disk *durable.Disk) error {
 		switch {
 		case *id != "" && len(args) > 0:
@@ -119,7 +119,7 @@ func (a *app) continueCommand() *cobra.Command {
 		case *id != "":
 			return a.command(c.Context(), disk, "continue", commandData{Agent: protocol.AgentID(*id)}, *timeout, protocol.Visible(*id)+" goes on")
 		case len(args) == 0:
-			return usageError("say which conversation goes on, or --agent ID; `hived status` lists both")
+			return usageError("name the conversation that goes on, or --agent ID; `hived status` lists both")
 		}
 		return a.command(c.Context(), disk, "continue", commandData{Conversation: args[0]}, *timeout, "conversation "+protocol.Visible(args[0])+" goes on")
 	})
@@ -135,8 +135,8 @@ func (a *app) gitCommand() *cobra.Command {
 		})
 		return c
 	}
-	return commandGroup(&cobra.Command{Use: "git", Short: "Gives a person the repository, and takes it back"},
-		sub("pause", "git-pause", "Makes no commits until `hived git resume`", "git is paused: the repository is yours until `hived git resume`"),
-		sub("resume", "git-resume", "Commits again, beginning with what waits", "git goes on"),
+	return commandGroup(&cobra.Command{Use: "git", Short: "Pauses hived's commits for a person, and resumes them"},
+		sub("pause", "git-pause", "Stops commits until `hived git resume`", "git is paused: the repository is yours until `hived git resume`"),
+		sub("resume", "git-resume", "Commits again, beginning with what has waited", "git goes on"),
 	)
 }

@@ -22,7 +22,7 @@ func (a *app) demoCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "demo [DIR]",
 		Short: "Lets five small agents work in a hive of their own, and shows the traffic live",
-		Long:  "Makes the example hive in a new directory (default: hive-demo), starts its agents, which are shell scripts,\nand shows the traffic live. First three of them write a text together. Then two have a task: the one that takes it\nis killed, and the other goes on. The hive stays, to be looked at.",
+		Long:  "Makes the example hive in a new directory (default: hive-demo), starts its agents, which are shell scripts,\nand shows the traffic live. First three of them write a text together. Then two have a task: the one that takes it\nis killed, and the other goes on. The hive stays, for you to look at.",
 		Args:  argCount(0, 1),
 		RunE: func(c *cobra.Command, args []string) error {
 			dir := "hive-demo"
@@ -36,7 +36,7 @@ func (a *app) demoCommand() *cobra.Command {
 
 func (a *app) demo(ctx context.Context, dir string) error {
 	if entries, err := os.ReadDir(dir); err == nil && len(entries) > 0 {
-		return exitWith(protocol.ExitRefused, "run the demo in %s: the directory is not empty; say another: hived demo DIR", protocol.Quote(dir))
+		return exitWith(protocol.ExitRefused, "run the demo in %s: the directory is not empty; name another: hived demo DIR", protocol.Quote(dir))
 	}
 	if err := demo.Copy(dir); err != nil {
 		return fmt.Errorf("copy the example: %w", err)

@@ -14,7 +14,7 @@ func (a *app) doctorCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "doctor",
 		Short: "Checks the machine and the hive, and says what to do about each finding",
-		Long:  "Checks the machine and the hive for what is wrong or soon will be. Outside of a hive it checks the machine only.\nExit status 1 says that something is wrong now.",
+		Long:  "Checks the machine and the hive for what is wrong or soon will be. Outside of a hive it checks the machine only.\nExit status 1 means that something is wrong now.",
 		Args:  argCount(0, 0),
 		RunE: func(c *cobra.Command, _ []string) error {
 			disk, err := a.open()

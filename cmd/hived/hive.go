@@ -34,7 +34,7 @@ func (a *app) hiveDir(given string) (string, error) {
 	}
 	dir, found := hive.Find(here)
 	if !found {
-		return "", exitWith(protocol.ExitNotFound, "no hive here or above %s; make one with `hived init`, or say --hive DIR", protocol.Quote(here))
+		return "", exitWith(protocol.ExitNotFound, "no hive here or above %s; make one with `hived init`, or give --hive DIR", protocol.Quote(here))
 	}
 	return dir, nil
 }

@@ -16,8 +16,8 @@ func (a *app) initCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "init [DIR [ID...]]",
 		Short: "Makes a hive of a directory",
-		Long: "Makes a hive of a directory (default: this one): its directories, hive.yaml with every key as a comment,\nPROTOCOL.md, and a git repository with a first commit. With --adopt an older hive with the same layout,\nor a directory that is a git repository already, is taken over and built upon.\n" +
-			"With --users, which takes root, each agent gets a Unix user: those that have a directory, and those that are named.\nOn a hive it sets up what is missing.",
+		Long: "Makes a hive of a directory (default: this one): its directories, hive.yaml with every key as a comment,\nPROTOCOL.md, and a git repository with a first commit. With --adopt it takes over an older hive with the same\nlayout, or a directory that is already a git repository, and builds on it.\n" +
+			"With --users, which needs root, each agent that has a directory or is named gets a Unix user of its own.\nOn a hive it sets up what is missing.",
 		Args: func(c *cobra.Command, args []string) error {
 			if withUsers {
 				return nil
@@ -49,14 +49,14 @@ func (a *app) initCommand() *cobra.Command {
 				p.line("%s is a hive now", abs)
 				over.print(p)
 				if len(stood) > 0 {
-					p.line("not empty:        what stood there stays as it is and is no part of the hive: %s", strings.Join(stood, ", "))
+					p.line("not empty:        what was there before stays as it is and is not part of the hive: %s", strings.Join(stood, ", "))
 				}
 				p.line("start it:         hived up %s", dir)
 				p.line("let an agent in:  mkdir -p %s", filepath.Join(dir, "agents", "alice", "outbox"))
 			})
 		},
 	}
-	c.Flags().BoolVar(&opt.Adopt, "adopt", false, "take over what stands there: an older hive, or a git repository")
+	c.Flags().BoolVar(&opt.Adopt, "adopt", false, "take over what is there: an older hive, or a git repository")
 	c.Flags().BoolVar(&withUsers, "users", false, "give each agent a Unix user of its own; on a hive, set up what is missing")
 	return c
 }

@@ -118,7 +118,7 @@ func (out *usersJSON) print(p *printer, dir string, reach error) {
 		p.line("%s is a hive now", out.Hive)
 		out.Over.print(p)
 		if len(out.stood) > 0 {
-			p.line("not empty:       what stood there stays as it is and is no part of the hive: %s", strings.Join(out.stood, ", "))
+			p.line("not empty:       what was there before stays as it is and is not part of the hive: %s", strings.Join(out.stood, ", "))
 		}
 	}
 	for _, name := range out.Made {

@@ -26,7 +26,7 @@ func (a *app) logCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "log",
 		Short: "Prints the event log, one event a line",
-		Long:  "Prints the event log, one event a line; with --json the lines as they stand in the log.\nA reader that keeps its place gives --after SEQ:SUM: a log that is not the one it read before is said to be so.",
+		Long:  "Prints the event log, one event a line; with --json the lines as they are in the log.\nA reader that keeps its place gives --after SEQ:SUM, which fails if the log is not the one that it read before.",
 		Args:  argCount(0, 0),
 		RunE: a.withHive(func(c *cobra.Command, _ []string, disk *durable.Disk) error {
 			return a.log(c.Context(), disk, f)
@@ -35,10 +35,10 @@ func (a *app) logCommand() *cobra.Command {
 	flags := c.Flags()
 	flags.StringVar(&f.after, "after", "", "begin after this `SEQ or SEQ:SUM`")
 	flags.Uint64Var(&f.until, "until", 0, "end with this `seq`")
-	flags.BoolVarP(&f.follow, "follow", "f", false, "go on with what is appended, and print only what no power cut takes back")
+	flags.BoolVarP(&f.follow, "follow", "f", false, "go on with what is appended, and print only what a power cut cannot undo")
 	flags.StringSliceVar(&f.kinds, "kind", nil, "only events of this `kind`")
 	flags.StringVar(&f.of, "of", "", "only events that this `agent` takes part in")
-	flags.StringVar(&f.conversation, "conversation", "", "only events of this conversation's `id`")
+	flags.StringVar(&f.conversation, "conversation", "", "only events of the conversation with this `id`")
 	return c
 }
 

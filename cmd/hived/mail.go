@@ -46,7 +46,7 @@ func (a *app) inboxCommand() *cobra.Command {
 		Use:   "inbox",
 		Short: "Lists the messages of an inbox in the order of acceptance",
 		Long: "Lists the messages of an inbox in the order of acceptance.\n" +
-			"With --put-back, --believe or --undelete the people say what becomes of messages that are gone from it.",
+			"With --put-back, --believe or --undelete people settle what becomes of messages that vanished from it.",
 		Args: argCount(0, 0),
 	}
 	lists := a.withBox(func(_ *cobra.Command, _ []string, box *agent.Box) error {
@@ -71,8 +71,8 @@ func (a *app) inboxCommand() *cobra.Command {
 	}
 	flags := c.Flags()
 	flags.BoolVar(&all, "all", false, "list the handled ones too")
-	flags.BoolVar(&lost.putBack, "put-back", false, "deliver again what vanished and is not believed to be deleted")
-	flags.BoolVar(&lost.believe, "believe", false, "say that the agent deleted what vanished")
+	flags.BoolVar(&lost.putBack, "put-back", false, "deliver again what vanished, unless it is believed to be deleted")
+	flags.BoolVar(&lost.believe, "believe", false, "believe that the agent deleted what vanished")
 	flags.DurationVar(&lost.undelete, "undelete", 0, "deliver again what the agent deleted within this `duration`")
 	lost.timeout = timeoutFlag(c)
 	c.MarkFlagsMutuallyExclusive("all", "put-back", "believe", "undelete")
@@ -165,7 +165,7 @@ func (p *printer) delivery(l agent.Letter) {
 	row("event", m.Event)
 	row("data", string(m.Data))
 	if l.Over != "" { // the body shows commands that would be refused now
-		row("body", "left out, for what it asks is over; --json prints it")
+		row("body", "left out, because what it asks is over; --json prints it")
 		return
 	}
 	p.body(m.Text())

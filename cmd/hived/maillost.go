@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"time"
 
@@ -40,7 +39,7 @@ func (a *app) settleVanished(ctx context.Context, disk *durable.Disk, l vanished
 	case l.believe:
 		return a.command(ctx, disk, "inbox-believe", data, *l.timeout, "what vanished from the inbox of "+string(who)+" counts as deleted")
 	case l.undelete <= 0:
-		return usageError("--undelete %s: say how far back, such as 24h", l.undelete)
+		return usageError("--undelete %s: give how far back, such as 24h", l.undelete)
 	}
 	seqs, err := audit.Deleted(disk, who, time.Now().Add(-l.undelete))
 	if err != nil {
@@ -51,7 +50,7 @@ func (a *app) settleVanished(ctx context.Context, disk *durable.Disk, l vanished
 	}
 	for part := range slices.Chunk(seqs, decide.UndeleteMost) {
 		data.Messages = part
-		if err := a.command(ctx, disk, "inbox-undelete", data, *l.timeout, fmt.Sprintf("%d messages are in the inbox of %s again", len(part), who)); err != nil {
+		if err := a.command(ctx, disk, "inbox-undelete", data, *l.timeout, "put back into the inbox of "+string(who)+": "+plural(len(part), "message")); err != nil {
 			return err
 		}
 	}

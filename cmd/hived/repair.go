@@ -18,13 +18,13 @@ func (a *app) repairCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "repair",
 		Short: "Mends what can be mended, and says what it did; no daemon may run",
-		Long:  "Makes the files and git agree with the log again, and the log with itself where git still has what it lost.\nNothing is deleted: what is replaced stands below .hived/ afterwards. It ends with what `hived verify` does;\nexit status 1 says that something is left.",
+		Long:  "Makes the files and git agree with the log again, and the log with itself where git still has what it lost.\nNothing is deleted: what is replaced is kept below .hived/. At the end it checks what `hived verify` checks;\nexit status 1 means that something is still wrong.",
 		Args:  argCount(0, 0),
 		RunE: a.withHive(func(c *cobra.Command, _ []string, disk *durable.Disk) error {
 			return a.repair(c.Context(), disk, opt)
 		}),
 	}
-	c.Flags().BoolVar(&opt.Adopt, "adopt", false, "where the log or its end is lost for good, go on from the files as they stand")
+	c.Flags().BoolVar(&opt.Adopt, "adopt", false, "where the log or its end is lost for good, go on from the files as they are")
 	return c
 }
 

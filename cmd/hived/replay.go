@@ -25,15 +25,15 @@ func (a *app) replayCommand() *cobra.Command {
 	var f replayFlags
 	c := &cobra.Command{
 		Use:   "replay",
-		Short: "Folds the log again: into a directory, up to a point, or as a film",
-		Long:  "Folds the log again, and says how things stood at its end or at --until. It starts no agent and changes nothing in the hive.\nWith --into it makes the tree of the hive as it was; with --follow it shows the events in the time in which they came.",
+		Short: "Replays the log: shows the state at a point, writes its files, or shows the events again",
+		Long:  "Folds the log again and shows the state at its end or at --until. It starts no agent and changes nothing in the hive.\nWith --into it writes the tree of the hive as it was; with --follow it shows the events at the pace at which they came.",
 		Args:  argCount(0, 0),
 		RunE: a.withHive(func(c *cobra.Command, _ []string, disk *durable.Disk) error {
 			switch {
 			case f.speed < 0:
-				return usageError("--speed %v: write a number from 0, which is without pauses", f.speed)
+				return usageError("--speed %v: write 0 or more; 0 is without pauses", f.speed)
 			case f.follow && f.into != "":
-				return usageError("--follow shows the log and --into writes it: say one of them")
+				return usageError("--follow shows the log and --into writes it: give only one of them")
 			case f.follow:
 				return a.playBack(c.Context(), disk, f)
 			}
@@ -43,8 +43,8 @@ func (a *app) replayCommand() *cobra.Command {
 	flags := c.Flags()
 	flags.StringVar(&f.until, "until", "", "end with this `SEQ or TIME` (RFC 3339)")
 	flags.StringVar(&f.into, "into", "", "write the tree into this empty `directory`")
-	flags.BoolVar(&f.follow, "follow", false, "show the events as a film")
-	flags.Float64Var(&f.speed, "speed", 1, "of the film: 10 is ten times as fast, 0 is without pauses; no pause is longer than 5s")
+	flags.BoolVar(&f.follow, "follow", false, "show the events at the pace at which they came")
+	flags.Float64Var(&f.speed, "speed", 1, "speed of --follow: 10 is ten times as fast, 0 is without pauses; no pause is longer than 5s")
 	return c
 }
 

@@ -30,11 +30,11 @@ func findMember(disk durable.FS, id string) (agent.Member, error) {
 func (a *app) agentCommand() *cobra.Command {
 	return commandGroup(&cobra.Command{Use: "agent", Short: "The roster: who takes part, in which role"},
 		a.agentAdd(), a.agentList(), a.agentShow(),
-		a.agentVerb("hold", "Lets an agent's outbox wait", "is on hold: what it sends waits"),
+		a.agentVerb("hold", "Puts an agent on hold: what it sends waits in its outbox", "is on hold: what it sends waits"),
 		a.agentVerb("release", "Ends a hold", "is released"),
 		a.agentVerb("archive", "Retires an agent: no group includes it, what is sent to it is filed", "is archived"),
 		a.agentVerb("restore", "Brings an archived agent back", "is back"),
-		a.agentVerb("lead", "Makes an agent the one that `lead` means", "is the lead"),
+		a.agentVerb("lead", "Makes an agent the lead", "is the lead"),
 	)
 }
 
@@ -43,13 +43,13 @@ func (a *app) agentAdd() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "add ID",
 		Short: "Puts an agent on the roster, or changes its role and capabilities",
-		Long:  "Puts an agent on the roster. Of one that is there already it sets anew what is named; the rest stays as it is.",
+		Long:  "Puts an agent on the roster. For an agent that is on it already, it changes only what the flags name.",
 		Args:  argCount(1, 1),
 	}
 	timeout := timeoutFlag(c)
 	c.Flags().StringVar(&data.Role, "role", "", "its role: @`role` reaches it")
 	c.Flags().StringSliceVar(&data.Caps, "cap", nil, "a `capability`: @capability reaches it; may be repeated")
-	c.Flags().IntVar(&data.Slots, "slots", 0, "so `many` tasks it may have in hand at once (default 1)")
+	c.Flags().IntVar(&data.Slots, "slots", 0, "how `many` tasks it may have in hand at once (default 1)")
 	c.RunE = a.withHive(func(c *cobra.Command, args []string, disk *durable.Disk) error {
 		id, err := protocol.ParseAgentID(args[0])
 		if err != nil {

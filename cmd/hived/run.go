@@ -53,7 +53,7 @@ func (a *app) root() *cobra.Command {
 		Use:   "hived",
 		Short: "Moves messages between agents that can read and write files",
 		Long: "hived moves messages between agents that can read and write files, keeps every event in a log\n" +
-			"that nothing is lost from, and commits every change to git.\n\n" +
+			"that loses nothing, and commits every change to git.\n\n" +
 			"Exit status: 0 done, 1 failed, 2 wrong usage, 3 not found, 4 timed out, 5 refused,\n" +
 			"6 a check found a gap, 75 another daemon holds the hive.",
 		SilenceErrors:      true,
@@ -129,7 +129,7 @@ func commandGroup(c *cobra.Command, subs ...*cobra.Command) *cobra.Command {
 	c.RunE = func(c *cobra.Command, args []string) error {
 		names := strings.Join(commandNames(c), ", ")
 		if len(args) == 0 {
-			return usageError("%s needs to be told what to do: %s", c.CommandPath()[len("hived "):], names)
+			return usageError("%s needs a command: %s", c.CommandPath()[len("hived "):], names)
 		}
 		return usageError("unknown command %s%s", protocol.Quote(c.Name()+" "+args[0]), didYouMean(args[0], commandNames(c), "there are "+names))
 	}
@@ -178,7 +178,7 @@ func argCount(least, most int) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
 		switch {
 		case len(args) < least:
-			return usageError("%s needs more: %s", c.Name(), usage(c))
+			return usageError("%s needs more arguments: %s", c.Name(), usage(c))
 		case most >= 0 && len(args) > most:
 			return usageError("%s does not take %s: %s", c.Name(), protocol.Quote(args[most]), usage(c))
 		}

@@ -41,8 +41,8 @@ func (a *app) sendCommand() *cobra.Command {
 		Use:   "send --to ID[,ID]",
 		Short: "Sends one message and prints its id",
 		Long: "Writes one message into the outbox and prints its id. The daemon need not run: the message waits for it.\n" +
-			"With --wait it follows the log until the message was accepted, handled by all who got it, or answered;\n" +
-			"exit status 5 says that it was refused or dropped, and why, 4 that nothing came in time.",
+			"With --wait it follows the log until the message is accepted, handled by all who got it, or answered;\n" +
+			"exit status 5 means that it was refused or dropped, and the error says why; 4 that the wait timed out.",
 		Example: "  hived send --to bob --act request --subject \"build it\" --body @plan.md\n  make 2>&1 | hived send --to human --act failure --subject make --body -",
 		Args:    argCount(0, 0),
 		RunE: a.withHive(func(c *cobra.Command, _ []string, disk *durable.Disk) error {
@@ -59,8 +59,8 @@ func (a *app) sendCommand() *cobra.Command {
 	flags.StringVar(&f.id, "id", "", "an `id` of your own: sending it again is harmless")
 	flags.BoolVar(&f.needsHuman, "needs-human", false, "send human a copy")
 	flags.DurationVar(&f.expires, "expires", 0, "drop it if it is accepted later than this `duration` from now")
-	flags.StringVar(&f.wait, "wait", "", "wait until it was `accepted, handled or reply`")
-	flags.DurationVar(&f.timeout, "timeout", time.Minute, "wait so long at most; 0 is for ever")
+	flags.StringVar(&f.wait, "wait", "", "wait for this `stage`: accepted, handled or reply")
+	flags.DurationVar(&f.timeout, "timeout", time.Minute, "how long to wait; 0 is for ever")
 	return c
 }
 
@@ -70,10 +70,10 @@ func (a *app) send(ctx context.Context, disk *durable.Disk, f sendFlags) error {
 		return err
 	}
 	if len(f.to) == 0 {
-		return usageError("send needs to know to whom: say --to ID, @role, broadcast, lead or human")
+		return usageError("send needs a recipient: --to ID, @role, broadcast, lead or human")
 	}
 	if f.expires < 0 {
-		return usageError("--expires %s: it is over already; say how long from now the message is worth something", f.expires)
+		return usageError("--expires %s: that is in the past; give a duration from now, such as 1h", f.expires)
 	}
 	if until == view.Replied && !slices.ContainsFunc(f.to, func(to string) bool { return strings.TrimSpace(to) != string(protocol.Hive) }) {
 		return usageError("--wait reply: hive answers commands only, which `hived agent`, `hived continue` and `hived git` send")
@@ -124,7 +124,7 @@ func (a *app) readText(given string) (string, error) {
 	case isFile:
 		f, err := os.Open(name) //nolint:gosec // the person named the file
 		if err != nil {
-			return "", exitWith(protocol.ExitNotFound, "read what @ names: %w", err)
+			return "", exitWith(protocol.ExitNotFound, "read the file: %w", err)
 		}
 		defer f.Close() //nolint:errcheck // nothing was written
 		from = f
@@ -151,7 +151,7 @@ func (a *app) post(ctx context.Context, disk *durable.Disk, box *agent.Box, d ag
 	err = cmp.Or(err, lockErr)
 	if errors.Is(err, fs.ErrPermission) {
 		if until != view.Queued {
-			return fmt.Errorf("wait for what comes of it: %w; the log is for the owner of this hive: leave out --wait, what comes of it comes into the inbox", err)
+			return fmt.Errorf("wait for the message: %w; only the owner of this hive may read the log: leave out --wait, and read in the inbox what becomes of it", err)
 		}
 		runs, err = true, nil // an agent that may not look is not told whether one runs
 	}

@@ -24,7 +24,7 @@ type statusJSON struct {
 func (a *app) statusCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "status",
-		Short: "Shows the daemon, the agents, how far git is, and what is wrong and what to do about it",
+		Short: "Shows the daemon, the agents, how far git is, what is wrong, and what to do about it",
 		Args:  argCount(0, 0),
 		RunE: a.withHive(func(_ *cobra.Command, _ []string, disk *durable.Disk) error {
 			status, runs, err := audit.Status(disk, time.Now())

@@ -21,7 +21,7 @@ import (
 )
 
 func (a *app) taskCommand() *cobra.Command {
-	return commandGroup(&cobra.Command{Use: "task", Short: "Work that survives the death of whoever does it"},
+	return commandGroup(&cobra.Command{Use: "task", Short: "Work that survives the death of the agent that does it"},
 		a.taskCreate(), a.taskList(), a.taskShow(), a.taskClaim(),
 		a.taskVerb(verb{on: task.Accept, reason: reasonUsage, short: "Takes a task that was offered; the first wins"}),
 		a.taskVerb(verb{on: task.Reject, reason: reasonUsage, short: "Declines a task that was offered"}),
@@ -29,11 +29,11 @@ func (a *app) taskCommand() *cobra.Command {
 		a.taskProgress(), a.taskAsk(), a.taskBlock(), a.taskFail(), a.taskComplete(),
 		a.taskAnswer(), a.taskAmend(), a.taskGiveUp(),
 		a.taskVerb(verb{on: task.Release, reason: reasonUsage, short: "Gives a task back; its checkpoint is kept", reaches: true}),
-		a.taskVerb(verb{on: task.Cancel, reason: reasonUsage, short: "Asks the holder of a task to end; ends it where nobody works on it"}),
+		a.taskVerb(verb{on: task.Cancel, reason: reasonUsage, short: "Asks the holder of a task to stop; ends a task that nobody works on"}),
 		a.taskVerb(verb{on: task.CancelledEvent, reason: reasonUsage, short: "Confirms, as the holder, that the work has ended"}),
 		a.taskIsCancelled(),
 		a.taskVerb(verb{on: task.Resume, short: "Makes a new task that goes on from one that has ended", flags: func(flags *pflag.FlagSet, report *protocol.TaskReport) {
-			flags.BoolVar(&report.Family, "family", false, "resume all that failed with it too: what it needed, and what needed it")
+			flags.BoolVar(&report.Family, "family", false, "also resume what failed with it: the tasks that it needed, and those that needed it")
 		}}),
 		a.taskDiagram(), a.taskStats(),
 	)
@@ -215,7 +215,7 @@ func (a *app) taskVerb(v verb) *cobra.Command {
 	timeout := timeoutFlag(c)
 	var epoch uint64
 	if agent.NeedsEpoch(v.on) {
-		c.Flags().Uint64Var(&epoch, "epoch", 0, "the `number` that accept or claim gave (else HIVE_EPOCH, else that of this agent's only accept or claim)")
+		c.Flags().Uint64Var(&epoch, "epoch", 0, "the `number` that accept or claim printed (else HIVE_EPOCH, else that of this agent's only accept or claim)")
 	}
 	c.RunE = a.withHive(func(c *cobra.Command, args []string, disk *durable.Disk) (err error) {
 		x := &call{c, disk, args, &report, reached}
@@ -249,7 +249,7 @@ const reasonUsage = "why, in a `sentence`"
 func (a *app) taskClaim() *cobra.Command {
 	c := &cobra.Command{
 		Use:               "claim [ID]",
-		Short:             "Takes a task; without an ID the best that this agent may have",
+		Short:             "Takes a task; without an ID, the best one that this agent may have",
 		Args:              argCount(0, 1),
 		ValidArgsFunction: a.completeTasks,
 	}

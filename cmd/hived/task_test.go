@@ -55,7 +55,7 @@ func TestTaskNamed(t *testing.T) {
 	}{
 		"gwcs":   {one, protocol.ExitDone, ""},
 		"01M7":   {"", protocol.ExitUsage, `"01M7" fits 2 tasks, ` + string(two) + ` and ` + string(one) + ` among them; write more of the id`},
-		"nosuch": {"", protocol.ExitNotFound, `there is no task "nosuch"; ` + "`hived task list` shows those that there are"},
+		"nosuch": {"", protocol.ExitNotFound, `there is no task "nosuch"; ` + "`hived task list` shows all"},
 	} {
 		id, err := resolveTask(disk, said)
 		if id != want.id || err == nil != (want.text == "") || err != nil && (exitStatus(err) != want.status || err.Error() != want.text) {
@@ -82,7 +82,7 @@ func TestHolderEpoch(t *testing.T) {
 		"said, and torn":   {map[string]string{}, 7, two, "7"},
 		"HIVE_EPOCH":       {map[string]string{"HIVE_AGENT": "bob", "HIVE_EPOCH": "8"}, 0, one, "8"},
 		"no such task":     {map[string]string{}, 0, three, "0"},
-		"more than once":   {map[string]string{"HIVE_AGENT": "bob"}, 0, one, "exit 2: bob has had this task more than once, at last under epoch 2, and an earlier run may be at work still; say --epoch N, or export HIVE_EPOCH=N, as accept or claim printed it"},
+		"more than once":   {map[string]string{"HIVE_AGENT": "bob"}, 0, one, "exit 2: bob has had this task more than once, at last under epoch 2, and an earlier run may be at work still; give --epoch N, or export HIVE_EPOCH=N, as accept or claim printed it"},
 		"HIVE_EPOCH wrong": {map[string]string{"HIVE_EPOCH": "x"}, 0, one, `exit 2: HIVE_EPOCH is "x"; it is the number that accept or claim gave`},
 		"a torn view":      {map[string]string{}, 0, two, "exit 1: find the epoch: read tasks/" + string(two) + "/task.json: it is not what hived wrote: "},
 	} {
@@ -92,7 +92,7 @@ func TestHolderEpoch(t *testing.T) {
 		if err != nil {
 			got = "exit " + digits(exitStatus(err)) + ": " + err.Error()
 		}
-		if said, torn := strings.CutSuffix(got, "; or say --epoch N"); got != tt.want && (!torn || !strings.HasPrefix(said, tt.want)) {
+		if said, torn := strings.CutSuffix(got, "; or give --epoch N"); got != tt.want && (!torn || !strings.HasPrefix(said, tt.want)) {
 			t.Errorf("%s: %s, want %s", name, got, tt.want)
 		}
 	}

@@ -32,7 +32,7 @@ func (a *app) taskAnswer() *cobra.Command {
 	return a.taskVerb(verb{
 		on: task.Answer, use: "answer ID TEXT", args: argCount(2, 2),
 		short: "Answers what a blocked task needs to know, so that it goes on",
-		long:  "Answers what a blocked task needs to know: its holder gets the words, whole, and goes on. Its creator, the lead and people may.\nWhere the task has asked more than once, --ask says which question is answered; without it the open one is shown.",
+		long:  "Answers what a blocked task needs to know: its holder gets the whole text and goes on. Only its creator, the lead and people may do this.\nWhere the task has asked more than once, --ask names the question that is answered; without it the open one is shown.",
 		flags: func(flags *pflag.FlagSet, _ *protocol.TaskReport) { askFlag(flags, &ask) },
 		fill: func(x *call) (err error) {
 			if x.report.Comment, err = a.readText(x.args[1]); err != nil {
@@ -53,7 +53,7 @@ func (a *app) taskAmend() *cobra.Command {
 	c := &cobra.Command{
 		Use:               "amend ID",
 		Short:             "Changes the brief of a task that has not ended; its holder is told",
-		Long:              "Changes what the flags say in the brief of a task, which becomes its next version. Its holder is told and goes on under its epoch.\nIts creator and people may. Whom the task is for, what it needs and its priority stay.",
+		Long:              "Changes what the flags name in the brief of a task, which becomes its next version. Its holder is told and goes on under its epoch.\nOnly the task's creator and people may do this. Whom the task is for, what it needs and its priority stay as they are.",
 		Args:              argCount(0, 1),
 		ValidArgsFunction: a.completeTasks,
 	}
@@ -61,7 +61,7 @@ func (a *app) taskAmend() *cobra.Command {
 	flags.StringVar(&said.Title, "title", "", "the `title` from now on")
 	flags.StringVar(&body, "body", "", "what is to be done: `TEXT`, - for standard input, or @FILE")
 	flags.StringVar(&gate, "gate", "", "a `command` that must succeed before the task counts as completed; empty: none")
-	flags.IntVar(&approvals, "approvals", 0, "so `many` must approve where it asks")
+	flags.IntVar(&approvals, "approvals", 0, "how `many` must approve what it asks")
 	flags.StringSliceVar(&approvers, "approver", nil, "who may approve: agent `ids` and @roles")
 	flags.StringVar(&data, "data", "", "for the agent: `JSON`, - for standard input, or @FILE")
 	flags.StringVar(&said.Reason, "reason", "", reasonUsage)
@@ -102,7 +102,7 @@ func (a *app) taskGiveUp() *cobra.Command {
 	c := &cobra.Command{
 		Use:               "give-up ID",
 		Short:             "Ends a blocked task that cannot be done: it has failed",
-		Long:              "Ends a blocked task that cannot be done: it has failed. Its creator, the lead and people may. Its holder may too, at any time.",
+		Long:              "Ends a blocked task that cannot be done: it has failed. Its creator, the lead and people may do this, and its holder at any time.",
 		Args:              argCount(0, 1),
 		ValidArgsFunction: a.completeTasks,
 	}

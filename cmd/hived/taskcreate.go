@@ -22,10 +22,10 @@ func (a *app) taskCreate() *cobra.Command {
 	var f createFlags
 	c := &cobra.Command{
 		Use:   "create TITLE | --file FILE",
-		Short: "Creates a task, or all that a file describes, and prints their ids",
-		Long: "Creates a task and prints its id. With --file it creates all that a YAML or JSON file describes, all or none:\n" +
-			"one task, a list of tasks, or {tasks: […]}; needs names others of the file by their name. What a task takes there\n" +
-			"is name, title, body, to, needs, priority, gate, approvals, approvers and data.",
+		Short: "Creates a task, or all tasks of a file, and prints their ids",
+		Long: "Creates a task and prints its id. With --file it creates all tasks of a YAML or JSON file, or none. The file holds\n" +
+			"one task, a list of tasks, or {tasks: […]}; its tasks may need each other by name. A task in a file may have\n" +
+			"name, title, body, to, needs, priority, gate, approvals, approvers and data.",
 		Example: "  hived task create \"fix the build\" --to @go --body @report.txt --gate \"go test ./...\"\n  hived task create --file tasks.yaml",
 		Args:    argCount(0, 1),
 	}
@@ -37,7 +37,7 @@ func (a *app) taskCreate() *cobra.Command {
 	flags.StringSliceVar(&f.spec.Needs, "needs", nil, "`ids` of tasks that must be completed first")
 	flags.IntVar(&f.spec.Priority, "priority", 0, "a whole `number`: the higher one is done first")
 	flags.StringVar(&f.spec.Gate, "gate", "", "a `command` that must succeed before the task counts as completed")
-	flags.IntVar(&f.spec.Approvals, "approvals", 0, "so `many` must approve where it asks (default 1)")
+	flags.IntVar(&f.spec.Approvals, "approvals", 0, "how `many` must approve what it asks (default 1)")
 	flags.StringSliceVar(&f.approvers, "approver", nil, "who may approve: agent `ids` and @roles (default human)")
 	flags.StringVar(&f.data, "data", "", "for the agent: `JSON`, - for standard input, or @FILE")
 	c.RunE = a.withHive(func(c *cobra.Command, args []string, disk *durable.Disk) error {

@@ -40,14 +40,14 @@ func (a *app) passGate(ctx context.Context, disk *durable.Disk, id protocol.Task
 	}
 	if !trusted && !f.run {
 		who := protocol.Visible(cmp.Or(string(gate.Author), "somebody unknown"))
-		return nil, exitWith(protocol.ExitRefused, "the gate of %s is a shell command of %s, whom this hive does not trust: `%s`; read it, and say --run-gate if it may be run, or a person puts its author into work.trust of hive.yaml", id, who, protocol.Visible(gate.Command))
+		return nil, exitWith(protocol.ExitRefused, "the gate of %s is a shell command by %s, whom this hive does not trust: `%s`; read it, and give --run-gate if it may run, or have a person put its author into work.trust of hive.yaml", id, who, protocol.Visible(gate.Command))
 	}
 	exit, err := a.runGate(ctx, disk, id, gate.Command, f.timeout)
 	if err != nil {
 		return nil, err
 	}
 	if exit != 0 {
-		return nil, exitWith(protocol.ExitRefused, "the gate `%s` ended with exit status %d, so nothing was reported; mend that, or say what is wrong with `hived task fail %s`", protocol.Visible(gate.Command), exit, id)
+		return nil, exitWith(protocol.ExitRefused, "the gate `%s` ended with exit status %d, so nothing was reported; fix that, or report what is wrong with `hived task fail %s`", protocol.Visible(gate.Command), exit, id)
 	}
 	return &protocol.GateResult{Exit: &exit, SHA256: protocol.GateSum(gate.Command)}, nil
 }
@@ -63,7 +63,7 @@ func (a *app) runGate(ctx context.Context, disk *durable.Disk, id protocol.TaskI
 		Env: append(os.Environ(), "HIVE_DIR="+dir, "HIVE_AGENT="+string(a.who()), "HIVE_TASK="+string(id)),
 	})
 	if ctx.Err() != nil {
-		return 0, exitWith(protocol.ExitTimedOut, "the gate `%s` did not end within %s, so nothing was reported; --gate-timeout gives it longer", protocol.Visible(gate), limit)
+		return 0, exitWith(protocol.ExitTimedOut, "the gate `%s` did not end within %s, so nothing was reported; give it longer with --gate-timeout", protocol.Visible(gate), limit)
 	}
 	ended, is := errors.AsType[*exec.ExitError](err)
 	switch {

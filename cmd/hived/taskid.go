@@ -34,7 +34,7 @@ func resolveTasks(disk durable.FS, given []string) error {
 // hintTaskList adds to an unknown-task error the command that lists the tasks.
 func hintTaskList(err error) error {
 	if errors.Is(err, agent.ErrNoTask) {
-		return fmt.Errorf("%w; `hived task list` shows those that there are", err)
+		return fmt.Errorf("%w; `hived task list` shows all", err)
 	}
 	return err
 }
@@ -47,7 +47,7 @@ func (a *app) taskArg(disk durable.FS, args []string) (protocol.TaskID, error) {
 		given = args[0]
 	}
 	if given == "" {
-		return "", usageError("say which task: its id, or the beginning or end of it; `hived task list` shows them")
+		return "", usageError("name the task: its id, or the beginning or end of it; `hived task list` shows them")
 	}
 	return resolveTask(disk, given)
 }
@@ -62,11 +62,11 @@ func (a *app) holderEpoch(disk durable.FS, given uint64, id protocol.TaskID) (ui
 	unclear, known := errors.AsType[*agent.EpochError](err)
 	switch {
 	case known && unclear.Last > 0:
-		return 0, usageError("%w; say --epoch N, or export HIVE_EPOCH=N, as accept or claim printed it", err)
+		return 0, usageError("%w; give --epoch N, or export HIVE_EPOCH=N, as accept or claim printed it", err)
 	case known:
 		return 0, usageError("%w", err)
 	case err != nil:
-		return 0, fmt.Errorf("%w; or say --epoch N", err)
+		return 0, fmt.Errorf("%w; or give --epoch N", err)
 	}
 	return n, nil
 }

@@ -16,16 +16,16 @@ func (a *app) taskProgress() *cobra.Command {
 	var expect time.Duration
 	return a.taskVerb(verb{
 		on: task.Progress, use: "progress ID --milestone M", reaches: true,
-		short: "Reports what was reached; whoever comes next goes on from it",
+		short: "Reports what was reached, from which a successor can go on",
 		flags: func(flags *pflag.FlagSet, _ *protocol.TaskReport) {
-			flags.DurationVar(&expect, "expect", 0, "nothing will be heard of this agent for so long, and that is no fault")
+			flags.DurationVar(&expect, "expect", 0, "how long this agent may be silent from now on without being missed")
 		},
 		fill: func(x *call) error {
 			switch {
 			case !x.reached.given() && expect == 0:
 				return usageError("progress needs to say what was reached: --milestone M, and --data with the checkpoint")
 			case expect < 0:
-				return usageError("--expect %s: say how long from now", expect)
+				return usageError("--expect %s: give a duration from now, such as 20m", expect)
 			case expect > 0:
 				x.report.For = expect.String()
 			}
@@ -47,7 +47,7 @@ func (a *app) checkpointFlags(c *cobra.Command, report *protocol.TaskReport) *ch
 	flags.StringVar(&report.Milestone, "milestone", "", "what was reached, in a few `words`")
 	flags.StringVar(&f.data, "data", "", "the checkpoint, all that a successor needs: `JSON`, - for standard input, or @FILE")
 	flags.StringVar(&f.patch, "patch", "", "what changed in the last checkpoint, an RFC 7396 merge patch: `JSON`, - or @FILE")
-	flags.StringVar(&report.Schema, "schema", "", "what the form of the checkpoint is called")
+	flags.StringVar(&report.Schema, "schema", "", "the name of the checkpoint's form")
 	return f
 }
 
@@ -95,7 +95,7 @@ func (a *app) taskAsk() *cobra.Command {
 		fill: func(x *call) error {
 			last := len(x.args) - 1 // with HIVE_TASK the question may be the only argument
 			if x.report.Question = x.args[last]; last == 0 && a.getenv("HIVE_TASK") == "" {
-				return usageError("ask needs more: %s", usage(x.Command))
+				return usageError("ask needs more arguments: %s", usage(x.Command))
 			}
 			x.args = x.args[:last]
 			return nil
@@ -111,7 +111,7 @@ func (a *app) taskFail() *cobra.Command {
 	}
 	return a.taskVerb(verb{
 		on: task.Failure, use: "fail ID --category C", reason: "what went wrong, in a `sentence`", reaches: true,
-		short: "Reports a failure; where it goes is decided by its category",
+		short: "Reports a failure; its category decides what happens next",
 		flags: func(flags *pflag.FlagSet, _ *protocol.TaskReport) {
 			flags.StringVar(&category, "category", "", "`"+joinNames(categories)+"`")
 		},
@@ -128,11 +128,11 @@ func (a *app) taskComplete() *cobra.Command {
 	return a.taskVerb(verb{
 		on: task.Complete, use: "complete ID",
 		short: "Runs the task's gate, if it has one, and reports that the work is done, with its result",
-		long: "Reports that the work is done, with its result. Where the task has a gate it runs that first, with sh in the agent's\n" +
-			"directory, and reports nothing unless it ends with 0. A gate is a shell command that somebody else wrote: it is run if\n" +
-			"its author is human, the lead, this agent, or named in work.trust of hive.yaml; else it is shown, and --run-gate runs it.",
+		long: "Reports that the work is done, with its result. If the task has a gate, it runs that first, with sh in the agent's\n" +
+			"directory, and reports nothing unless the gate exits with 0. A gate is a shell command that somebody else wrote: it is run if\n" +
+			"its author is human, the lead, this agent, or named in work.trust of hive.yaml; else it is only shown, and --run-gate runs it.",
 		flags: func(flags *pflag.FlagSet, _ *protocol.TaskReport) {
-			flags.StringVar(&result, "result", "", "what came of it, JSON or else text: `TEXT`, - for standard input, or @FILE")
+			flags.StringVar(&result, "result", "", "the result, as JSON or text: `TEXT`, - for standard input, or @FILE")
 			flags.BoolVar(&gate.run, "run-gate", false, "run the task's gate although its author is not trusted")
 			flags.DurationVar(&gate.timeout, "gate-timeout", gateTimeout, "how long the gate may run")
 		},

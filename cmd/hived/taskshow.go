@@ -177,10 +177,10 @@ func (a *app) showTask(p *printer, t *agent.Document) {
 func deadlineRows(t *agent.Document) (rows [][]string) {
 	if !t.HearBy.IsZero() {
 		next := map[task.State]string{task.Pending: ", must start by ", task.Stalled: ", taken away at "}[t.State]
-		rows = append(rows, []string{"last heard:", timeText(t.HeardAt) + cmp.Or(next, ", must be again by ") + timeText(t.HearBy)})
+		rows = append(rows, []string{"last heard:", timeText(t.HeardAt) + cmp.Or(next, ", due again by ") + timeText(t.HearBy)})
 	}
 	if !t.ProgressBy.IsZero() {
-		rows = append(rows, []string{"last progress:", timeText(t.ProgressedAt) + ", must be again by " + timeText(t.ProgressBy)})
+		rows = append(rows, []string{"last progress:", timeText(t.ProgressedAt) + ", due again by " + timeText(t.ProgressBy)})
 	}
 	return rows
 }

@@ -31,7 +31,7 @@ func (a *app) taskStats() *cobra.Command {
 	return &cobra.Command{
 		Use:   "stats",
 		Short: "Sums up: tasks by state, time in each, retries, recoveries, refusals",
-		Long:  "Sums up all that the log has on tasks: how many are in each state, how long tasks were there, what happened how often,\nthe share of executions that were retries, how long it took until a task went on that could not, and what was refused.",
+		Long:  "Sums up the tasks of the log: how many are in each state, how long tasks were in it, how often each event happened,\nthe share of executions that were retries, how long it took until a task that could not go on did, and what was refused.",
 		Args:  argCount(0, 0),
 		RunE: a.withHive(func(_ *cobra.Command, _ []string, disk *durable.Disk) error {
 			state, _, _, err := audit.Folded(disk)

@@ -26,15 +26,15 @@ func (a *app) tortureCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "torture",
 		Short: "Kills daemons and damages copies of a hive, and proves that nothing was lost",
-		Long: "Starts daemons on hives of its own, kills them at random while agents go on, damages copies, and holds what the agents\nknow against the log, the files and git. With --hive it works on copies of that hive, whose daemon must not run;\n" +
-			"HIVE_DIR and the directory that you are in mean nothing here. Exit status 6 says that something was lost, doubled or not noticed.",
+		Long: "Starts daemons on hives of its own, kills them at random while agents go on, damages copies, and compares what the agents\nknow with the log, the files and git. With --hive it works on copies of that hive, whose daemon must not run;\n" +
+			"HIVE_DIR and the current directory are ignored. Exit status 6 means that something was lost, doubled or not noticed.",
 		Args: argCount(0, 0),
 		RunE: func(c *cobra.Command, _ []string) error { return a.torture(c, f) },
 	}
 	flags := c.Flags()
-	flags.Float64Var(&f.minutes, "minutes", 2, "for so long, about")
-	flags.StringVar(&f.dir, "dir", "", "work in a new directory below this `directory` (default: that for temporary files)")
-	flags.Uint64Var(&f.seed, "seed", 1, "what is random begins with this `number`")
+	flags.Float64Var(&f.minutes, "minutes", 2, "how long to run, roughly")
+	flags.StringVar(&f.dir, "dir", "", "work in a new directory below this `directory` (default: the one for temporary files)")
+	flags.Uint64Var(&f.seed, "seed", 1, "the `number` that the random choices start from")
 	f.hostile = map[string]*bool{}
 	for _, h := range torture.Hostiles() {
 		f.hostile[h.Name] = flags.Bool(h.Name, false, strings.ReplaceAll(h.What, "`", "")) // pflag takes a quoted word as the name of the value
@@ -45,7 +45,7 @@ func (a *app) tortureCommand() *cobra.Command {
 func (a *app) torture(c *cobra.Command, f tortureFlags) error {
 	const most = 7 * 24 * 60
 	if !(f.minutes > 0 && f.minutes <= most) {
-		return usageError("--minutes %v: say how long, more than 0 and at most %d", f.minutes, most)
+		return usageError("--minutes %v: give a number of minutes, more than 0 and at most %d", f.minutes, most)
 	}
 	program, err := os.Executable()
 	if err != nil {
@@ -100,7 +100,7 @@ func (a *app) stoppedHive() (string, error) {
 		return "", err
 	}
 	if held {
-		return "", &lockHeldError{fmt.Sprintf("copy %s: the daemon with process id %d runs; stop it with `hived down`, the copies are made in a moment", disk.Path("."), pid)}
+		return "", &lockHeldError{fmt.Sprintf("copy %s: the daemon with process id %d runs; stop it with `hived down`; the copies take only a moment", disk.Path("."), pid)}
 	}
 	return disk.Path("."), nil
 }

@@ -20,7 +20,7 @@ func (a *app) traceCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "trace ID|CONVERSATION|TASK",
 		Short: "Shows the life of a message, of a thread or of a task",
-		Long:  "Shows the life of a message, or of all messages of a thread: when it was accepted, to whom it was delivered,\nwhen it was handled, what answered it, why it was dropped, in which commit it stands. Of a task: all that happened\nto it, and what was refused. The beginning of an id is enough where only one message or task has it, of a task the end too.",
+		Long:  "Shows the life of a message, or of all messages of a thread: when it was accepted, to whom it was delivered,\nwhen it was handled, what answered it, why it was dropped, and which commit holds it. Shows of a task all that happened\nto it, and what was refused. The beginning of an id is enough where only one message or task has it; for a task, the end too.",
 		Args:  argCount(1, 1),
 		RunE: a.withHive(func(c *cobra.Command, args []string, disk *durable.Disk) error {
 			t, err := traceOf(c.Context(), disk, args[0])

@@ -26,7 +26,7 @@ func (a *app) upCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "up [DIR]",
 		Short: "Runs the daemon in the foreground",
-		Long:  "Runs the daemon in the foreground until SIGTERM or SIGINT, which end it in good order; a second one ends it at once.\nWith --once it works until nothing is left to do, commits and exits. What it says goes to standard error.",
+		Long:  "Runs the daemon in the foreground until SIGTERM or SIGINT stops it cleanly; a second signal stops it immediately.\nWith --once it works until nothing is left to do, commits and exits. Its log goes to standard error.",
 		Args:  argCount(0, 1),
 		RunE: func(c *cobra.Command, args []string) error {
 			dir := ""
@@ -37,8 +37,8 @@ func (a *app) upCommand() *cobra.Command {
 		},
 	}
 	c.Flags().BoolVar(&o.once, "once", false, "exit when nothing is left to do")
-	c.Flags().BoolVarP(&o.verbose, "verbose", "v", false, "say more")
-	c.Flags().StringVar(&o.pprof, "pprof", "", "serve profiles at this address of this machine, such as 127.0.0.1:6060")
+	c.Flags().BoolVarP(&o.verbose, "verbose", "v", false, "log more")
+	c.Flags().StringVar(&o.pprof, "pprof", "", "serve profiles at this local address, such as 127.0.0.1:6060")
 	return c
 }
 
@@ -173,7 +173,7 @@ func (a *app) downCommand() *cobra.Command {
 			})
 		}),
 	}
-	c.Flags().DurationVar(&timeout, "timeout", 30*time.Second, "wait so long at most; exit status 4 when it still runs")
+	c.Flags().DurationVar(&timeout, "timeout", 30*time.Second, "how long to wait; exit status 4 if it still runs")
 	return c
 }
 

@@ -15,8 +15,8 @@ import (
 func (a *app) verifyCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "verify",
-		Short: "Holds the log, the files and git against each other, and proves that nothing is missing",
-		Long:  "Runs every check there is: the log's chain, the conservation of messages, the files and the git history against the log.\nIt changes nothing and may run beside the daemon. Exit status 6 says that a check found a gap.",
+		Short: "Compares the log, the files and git, and proves that nothing is missing",
+		Long:  "Runs every check there is: the log's chain, the conservation of messages, the files and the git history against the log.\nIt changes nothing and may run beside the daemon. Exit status 6 means that a check found a gap.",
 		Args:  argCount(0, 0),
 		RunE: a.withHive(func(c *cobra.Command, _ []string, disk *durable.Disk) error {
 			return a.verify(c.Context(), disk)
