@@ -4,7 +4,7 @@
 //
 //	go run ./proof/metrics            prints the figures, and the places of some
 //	go run ./proof/metrics -places    prints the places of all that have any
-//	go run ./proof/metrics -check     also fails if a figure that is held is too large
+//	go run ./proof/metrics -check     also fails if a figure is too large
 //
 // Which package may import which, and which are pure, is not counted here:
 // `go test ./internal/archtest` checks it.
@@ -32,7 +32,7 @@ func main() {
 
 func run(args []string, out io.Writer) error {
 	flags := flag.NewFlagSet("metrics", flag.ContinueOnError)
-	check := flags.Bool("check", false, "fail if a figure that is held is too large")
+	check := flags.Bool("check", false, "fail if a figure is too large")
 	places := flags.Bool("places", false, "print the places of every figure that has any")
 	switch err := flags.Parse(args); {
 	case errors.Is(err, flag.ErrHelp):
@@ -65,33 +65,35 @@ func run(args []string, out io.Writer) error {
 	return nil
 }
 
-// figures are what is counted. -check fails when one that is held is beyond its
-// limit; the others are for people to look at.
+// figures are what is counted, and the limits of docs/adr/0037-figures-that-are-held.md.
+// A commit that needs a higher one raises it here and says in its body what for.
 var figures = []figure{
-	{name: "Router: fields", limit: 16, held: true, count: fields("router", "Router")},
-	{name: "Router: methods", limit: 55, held: true, count: methods("router", "Router")},
-	{name: "router: lines", limit: 3000, held: true, count: lines("router")},
+	{name: "Router: fields", limit: 16, count: fields("router", "Router")},
+	{name: "Router's core: fields", limit: 16, count: fields("router", "core")},
+	{name: "Router: methods", limit: 55, count: methods("router", "Router")},
+	{name: "router: lines", limit: 3000, count: lines("router")},
 	{name: "cmd/hived: lines", limit: 4700, count: lines("cmd/hived")},
-	{name: "functions over 60 lines", limit: 0, held: true, count: longFunctions, listed: true},
-	{name: "type switches on event bodies", limit: 6, held: true, count: bodySwitches, listed: true},
-	{name: "packages with a table of codes", limit: 1, held: true, count: codeTables, listed: true},
-	{name: "router/decide: exported", limit: 15, held: true, coming: true, count: exported("router/decide")},
-	{name: "router/place: exported", limit: 15, held: true, coming: true, count: exported("router/place")},
-	{name: "router/agenda: exported", limit: 15, coming: true, count: exported("router/agenda")},
-	{name: "view: exported", limit: 15, held: true, coming: true, count: exported("view")},
-	{name: "hive: exported", limit: 15, held: true, coming: true, count: exported("hive")},
-	{name: "gitcommit/follow: exported", limit: 15, held: true, coming: true, count: exported("gitcommit/follow")},
+	{name: "functions over 60 lines", limit: 0, count: longFunctions, listed: true},
+	{name: "type switches on event bodies", limit: 6, count: bodySwitches, listed: true},
+	{name: "packages with a table of codes", limit: 1, count: codeTables, listed: true},
+	{name: "router/decide: exported", limit: 15, count: exported("router/decide")},
+	{name: "router/place: exported", limit: 15, count: exported("router/place")},
+	{name: "router/agenda: exported", limit: 15, count: exported("router/agenda")},
+	{name: "router/clock: exported", limit: 15, count: exported("router/clock")},
+	{name: "view: exported", limit: 15, count: exported("view")},
+	{name: "hive: exported", limit: 15, count: exported("hive")},
+	{name: "gitcommit/follow: exported", limit: 15, count: exported("gitcommit/follow")},
+	{name: "internal/memory: exported", limit: 15, count: exported("internal/memory")},
+	{name: "internal/snapshot: exported", limit: 15, count: exported("internal/snapshot")},
 	{name: "functions with a bool parameter", limit: 25, count: boolParameters},
 	{name: "modules that go.mod requires", limit: 33, count: requirements},
-	{name: "lines of code", limit: 47000, count: allLines},
-	{name: "lines of tests", limit: 38000, count: testLines},
+	{name: "lines of code", limit: 65500, count: allLines},
+	{name: "lines of tests", limit: 58000, count: testLines},
 }
 
 type figure struct {
 	name   string
 	limit  int  // the most that it may be
-	held   bool // -check fails beyond the limit
-	coming bool // what it counts in may not be there yet
 	listed bool // its places are always printed
 	count  func(*source) tally
 }
@@ -136,15 +138,15 @@ func table(out io.Writer, list []measured) error {
 	return cmp.Or(err, w.Flush())
 }
 
-// missed is an error that names each figure that is held and is too large, or that
-// counts in something that is gone.
+// missed returns an error that names each figure that is too large, or that counts in
+// something that is gone.
 func missed(list []measured) error {
 	var errs []error
 	for _, m := range list {
 		switch {
-		case m.absent && !m.coming:
+		case m.absent:
 			errs = append(errs, fmt.Errorf("%s: there is nothing of this name to count in", m.name))
-		case m.held && m.tooLarge():
+		case m.tooLarge():
 			errs = append(errs, fmt.Errorf("%s: %d is more than %d", m.name, m.n, m.limit))
 		}
 	}

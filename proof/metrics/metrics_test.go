@@ -147,8 +147,8 @@ func f(b protocol.Body, err any) {
 	}
 }
 
-// TestMissed: what is held and beyond its limit is an error, and what can not be
-// counted any more.
+// TestMissed: a figure beyond its limit is an error, and one that cannot be counted any
+// more.
 func TestMissed(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -156,10 +156,8 @@ func TestMissed(t *testing.T) {
 		tally  tally
 		want   string
 	}{
-		{figure{name: "a", limit: 3, held: true}, tally{n: 3}, ""},
-		{figure{name: "a", limit: 3, held: true}, tally{n: 4}, "a: 4 is more than 3"},
-		{figure{name: "a", limit: 3}, tally{n: 4}, ""},
-		{figure{name: "a", limit: 3, coming: true}, tally{absent: true}, ""},
+		{figure{name: "a", limit: 3}, tally{n: 3}, ""},
+		{figure{name: "a", limit: 3}, tally{n: 4}, "a: 4 is more than 3"},
 		{figure{name: "a", limit: 3}, tally{absent: true}, "a: there is nothing of this name to count in"},
 	} {
 		have := ""
@@ -180,7 +178,7 @@ func TestFigures(t *testing.T) {
 	testenv.Must(t, run([]string{"-places"}, &out))
 	for _, f := range figures {
 		for line := range strings.Lines(out.String()) {
-			if strings.HasSuffix(line, "  "+f.name+"\n") && strings.Contains(line, "–") && !f.coming {
+			if strings.HasSuffix(line, "  "+f.name+"\n") && strings.Contains(line, "–") {
 				t.Errorf("%s counts in nothing", f.name)
 			}
 		}
