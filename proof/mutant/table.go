@@ -422,7 +422,7 @@ var mutants = []mutant{
 		what:   "the same checkpoint again counts as progress",
 		breaks: "the same checkpoint moves nothing (§8.3)",
 		edits: []edit{
-			{"Decider.reaches", `if !r.t.Reached(c) {`, `{`},
+			{"Decider.readCheckpoint", `if !r.t.Reached(c) {`, `{`},
 			{"Task.checkpoint", `if e.Event != Create && !t.Reached(c) {`, `if e.Event != Create {`},
 		},
 		caught: []string{"router/decide.TestSameCheckpoint", "router/decide.TestTaskModel"},
@@ -431,7 +431,7 @@ var mutants = []mutant{
 		name:   "vote-twice",
 		what:   "one approver's approvals count twice",
 		breaks: "so many distinct approvers must approve (§8.5)",
-		edits:  []edit{{"Decider.approves", `if slices.Contains(r.t.Questions.Votes(), r.by) {`, `if slices.Contains(r.t.Questions.Votes(), r.by) && false {`}},
+		edits:  []edit{{"Decider.handleApprove", `if slices.Contains(r.t.Questions.Votes(), r.by) {`, `if slices.Contains(r.t.Questions.Votes(), r.by) && false {`}},
 		caught: []string{"router/decide.TestOneApprovalCountsOnce"},
 	},
 	{
@@ -486,7 +486,7 @@ var mutants = []mutant{
 		name:   "refusal-not-logged",
 		what:   "a command about a task that is refused leaves no event",
 		breaks: "each command has an answer in the log (§8.2)",
-		edits:  []edit{{"Decider.taskCommand", `d.reject(now, x)`, `_ = x`}},
+		edits:  []edit{{"Decider.taskCommand", `d.recordRejection(now, x)`, `_ = x`}},
 		caught: []string{"router/decide.TestTaskModel", "router.TestTaskCrashAnywhere", "router.TestTaskLife"},
 	},
 	{

@@ -31,12 +31,12 @@ type refusal struct {
 	text string
 }
 
-func (no *refusal) Error() string { return no.text }
+func (refused *refusal) Error() string { return refused.text }
 
 // refusalIn returns the refusal that an error is, or else the error.
 func refusalIn(err error) (*refusal, error) {
-	if no, is := errors.AsType[*refusal](err); is {
-		return no, nil
+	if refused, is := errors.AsType[*refusal](err); is {
+		return refused, nil
 	}
 	return nil, err
 }
@@ -56,11 +56,11 @@ func (d *Decider) command(now time.Time, of protocol.Seq, e *protocol.MessageEve
 		to: e.From, act: protocol.Failure, reply: e.ID, conversation: e.Conversation,
 		subject: "refused: " + protocol.Quote(m.Event), data: map[string]any{"of": of, "event": protocol.Fit(m.Event, 64)},
 	}
-	no, err := refusalIn(d.obey(now, of, e, m))
+	refused, err := refusalIn(d.obey(now, of, e, m))
 	if err != nil {
 		return err
 	}
-	if no == nil {
+	if refused == nil {
 		if !m.RequiresReply && (m.Has("requires_reply") || !e.Act.WantsReply()) {
 			return nil
 		}
@@ -68,7 +68,7 @@ func (d *Decider) command(now time.Time, of protocol.Seq, e *protocol.MessageEve
 		answer.body = m.Event + " was carried out."
 		return d.notice(now, answer)
 	}
-	return d.refuse(now, e, m, answer, no)
+	return d.refuse(now, e, m, answer, refused)
 }
 
 // refusedMost is how many refusals answer each other's replies: an agent that
@@ -77,13 +77,13 @@ const refusedMost = 3
 
 // refuse tells the sender of a command why it was not carried out, but where it is
 // a reply to a refusal, which answered a reply to one, and so on (spec §8).
-func (d *Decider) refuse(now time.Time, e *protocol.MessageEvent, m *protocol.Message, answer notice, no *refusal) error {
+func (d *Decider) refuse(now time.Time, e *protocol.MessageEvent, m *protocol.Message, answer notice, refused *refusal) error {
 	reply := d.noticeOf(e.From, m.InReplyTo)
 	if reply.Row >= refusedMost {
 		return nil
 	}
-	answer.code = no.code
-	answer.body = protocol.Quote(m.Event) + " was not carried out: " + no.text + closing(no.text)
+	answer.code = refused.code
+	answer.body = protocol.Quote(m.Event) + " was not carried out: " + refused.text + closing(refused.text)
 	answer.data["refused"] = reply.Row + 1
 	return d.notice(now, answer)
 }
@@ -136,7 +136,7 @@ func (d *Decider) obey(now time.Time, of protocol.Seq, e *protocol.MessageEvent,
 	}
 	var o order
 	if len(m.Data) > 0 {
-		if err := json.Unmarshal(m.Data, &o, strictly); err != nil {
+		if err := json.Unmarshal(m.Data, &o, strictOptions); err != nil {
 			return &refusal{protocol.CodeBadCommand, "its data does not fit: " + ended(dataFault(err, orderMembers)) + " For example, " + orders(e.From, m.Event)}
 		}
 	}
@@ -212,8 +212,8 @@ func (d *Decider) manage(now time.Time, of protocol.Seq, by protocol.AgentID, ev
 	if a == nil {
 		return &refusal{protocol.CodeUnknownAgent, d.unknown(o.Agent)}
 	}
-	if no := misfit(event, a); no != nil {
-		return no
+	if err := misfit(event, a); err != nil {
+		return err
 	}
 	d.agent(now, e)
 	return nil
@@ -221,20 +221,20 @@ func (d *Decider) manage(now time.Time, of protocol.Seq, by protocol.AgentID, ev
 
 // misfit refuses what makes no sense for an agent as it is.
 func misfit(event string, a *ledger.Agent) error {
-	no := func(text string) error { return &refusal{protocol.CodeBadCommand, string(a.ID) + " " + text} }
+	bad := func(text string) error { return &refusal{protocol.CodeBadCommand, string(a.ID) + " " + text} }
 	switch {
 	case a.ID == protocol.Human && event != "agent-lead":
-		return no("is the mailbox of the people and stays as it is")
+		return bad("is the mailbox of the people and stays as it is")
 	case event == "agent-hold" && a.Status != ledger.Active:
-		return no("is " + string(a.Status) + " already")
+		return bad("is " + string(a.Status) + " already")
 	case event == "agent-release" && a.Status != ledger.OnHold:
-		return no("is not on hold")
+		return bad("is not on hold")
 	case event == "agent-archive" && a.Status == ledger.Archived:
-		return no("is archived already")
+		return bad("is archived already")
 	case event == "agent-restore" && a.Status != ledger.Archived:
-		return no("is not archived")
+		return bad("is not archived")
 	case event == "agent-lead" && a.Status == ledger.Archived:
-		return no("is archived; restore it first")
+		return bad("is archived; restore it first")
 	}
 	return nil
 }

@@ -20,9 +20,9 @@ var (
 	orderMembers  = membersOf[order]()
 )
 
-// strictly is how the data of a command is read: a member that is not known is a
+// strictOptions is how the data of a command is read: a member that is not known is a
 // fault, and one text stands for a list of texts.
-var strictly = json.JoinOptions(json.RejectUnknownMembers(true), protocol.OneIsAList())
+var strictOptions = json.JoinOptions(json.RejectUnknownMembers(true), protocol.OneIsAList())
 
 func membersOf[T any]() (list []string) {
 	for _, f := range reflect.VisibleFields(reflect.TypeFor[T]()) {
@@ -49,11 +49,11 @@ func dataFault(err error, known []string) string {
 	if e.GoType == reflect.TypeFor[time.Time]() {
 		return where + " is no time such as 2026-11-21T09:00:00Z"
 	}
-	return protocol.Visible(protocol.Fit(where, 128)) + " is " + protocol.KindName(e.JSONKind) + ", and " + wantedOf(e.GoType) + " is wanted"
+	return protocol.Visible(protocol.Fit(where, 128)) + " is " + protocol.KindName(e.JSONKind) + ", and " + jsonKindOf(e.GoType) + " is wanted"
 }
 
-// wantedOf names the JSON value that a type is written as.
-func wantedOf(t reflect.Type) string {
+// jsonKindOf names the JSON value that a type is written as.
+func jsonKindOf(t reflect.Type) string {
 	switch t.Kind() { //nolint:exhaustive // all others are numbers
 	case reflect.String:
 		return "a string"

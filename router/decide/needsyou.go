@@ -236,7 +236,7 @@ func (n *needs) nobodyEligible() {
 		if more := len(a.Tasks) - 1; more > 0 {
 			what = fmt.Sprintf("%d tasks are for nobody, the oldest %s, %s", more+1, first.ID, first.Title)
 		}
-		why, remedy := n.d.nobodyFor(a.To)
+		why, remedy := n.d.whyNobodyEligible(a.To)
 		list = append(list, protocol.Need{
 			Code: protocol.CodeNobodyEligible, Task: first.ID, Count: len(a.Tasks), Since: n.d.state.Tasks.Time(first.Since),
 			Text: what + ": " + why, Commands: []string{remedy, "hived task cancel " + string(first.ID)},

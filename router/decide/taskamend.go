@@ -17,33 +17,33 @@ import (
 // what it needs and how urgent it is say where it waits, and stay.
 var amendable = []string{"title", "body", "gate", "approvals", "approvers", "data"}
 
-// amends writes the next version of a task's brief: what the command says in place
+// handleAmend writes the next version of a task's brief: what the command says in place
 // of what it was. The holder goes on under its epoch, and is told.
-func (d *Decider) amends(r *report) error {
+func (d *Decider) handleAmend(r *report) error {
 	t := r.t
 	if r.by != t.Creator && r.by != protocol.Human {
 		return &refusal{protocol.CodeNotAllowed, onlyCreator(t)}
 	}
 	if task.Ended(t.State) {
-		return d.illegal(r)
+		return d.refuseIllegal(r)
 	}
 	was, err := d.event(t.BriefAt)
 	brief, is := was.Body.(*protocol.TaskEvent)
 	if err != nil || !is || brief.Spec == nil {
 		return &refusal{protocol.CodeBadCommand, "its brief cannot be read from the log; cancel it and create it again"}
 	}
-	spec, changed, no := r.amended(brief.Spec)
-	if no != nil {
-		return no
+	spec, changed, err := r.amendedSpec(brief.Spec)
+	if err != nil {
+		return err
 	}
 	if t.State == task.Paused && (slices.Contains(changed, "approvals") || slices.Contains(changed, "approvers")) {
 		return &refusal{protocol.CodeBadCommand, "it asks for approval now, and who may give it stays as it is until that is answered"}
 	}
-	if no := onlyAgents(r, []protocol.TaskSpec{spec}, 0); no != nil {
-		return no
+	if err := checkAudience(r, []protocol.TaskSpec{spec}, 0); err != nil {
+		return err
 	}
-	if no := d.check(r.by, &spec); no != nil {
-		return no
+	if err := d.checkSpec(r.by, &spec); err != nil {
+		return err
 	}
 	spec.To, spec.Needs = brief.Spec.To, brief.Spec.Needs
 	keeps := protocol.Amendment{Version: 2, Creator: t.Creator, CreatedAt: was.TS.UTC()}
@@ -64,9 +64,9 @@ func (d *Decider) amends(r *report) error {
 	return d.transition(r, protocol.TaskEvent{Event: task.Amend, Spec: &spec, GateBy: author, Amends: &keeps, Needs: brief.Needs, Resumes: terms.Resumes, Repairs: terms.Repairs, Depth: int(terms.Depth)})
 }
 
-// amended gives a brief with what the command changes, and the names of that. Whom
+// amendedSpec gives a brief with what the command changes, and the names of that. Whom
 // the task is for and what it needs is left out: it was checked once.
-func (r *report) amended(was *protocol.TaskSpec) (spec protocol.TaskSpec, changed []string, no error) {
+func (r *report) amendedSpec(was *protocol.TaskSpec) (spec protocol.TaskSpec, changed []string, err error) {
 	bad := func(text string) (protocol.TaskSpec, []string, error) {
 		return spec, nil, &refusal{protocol.CodeBadCommand, text}
 	}

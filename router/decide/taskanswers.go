@@ -46,11 +46,11 @@ func (d *Decider) approversOf(named []protocol.Address, needed int) []protocol.A
 	return r.to
 }
 
-// approves takes one approval of what a task asks. The last one that is needed lets
+// handleApprove takes one approval of what a task asks. The last one that is needed lets
 // it go on.
-func (d *Decider) approves(r *report) error {
-	if no := d.mayApprove(r); no != nil {
-		return no
+func (d *Decider) handleApprove(r *report) error {
+	if err := d.mayApprove(r); err != nil {
+		return err
 	}
 	if slices.Contains(r.t.Questions.Votes(), r.by) {
 		return &refusal{protocol.CodeVotedTwice, "you have approved of it already; " + digits(int(r.t.Terms().Needed)-len(r.t.Questions.Votes())) + " more must"}
@@ -62,9 +62,9 @@ func (d *Decider) approves(r *report) error {
 	return d.answer(r, event, r.Comment)
 }
 
-func (d *Decider) denies(r *report) error {
-	if no := d.mayApprove(r); no != nil {
-		return no
+func (d *Decider) handleDeny(r *report) error {
+	if err := d.mayApprove(r); err != nil {
+		return err
 	}
 	return d.answer(r, task.ApprovalDenied, cmp.Or(r.Comment, string(r.by)+" denied it"))
 }
@@ -75,14 +75,14 @@ func (d *Decider) mayApprove(r *report) error {
 	case !slices.Contains(who, r.by):
 		return &refusal{protocol.CodeNotApprover, "only " + cmp.Or(names(who), "agents that are not there") + " may approve of it; leave it to others"}
 	case r.t.State != task.Paused:
-		return d.questionOver(r)
+		return d.refuseAnswer(r)
 	}
-	return d.meansOpen(r)
+	return d.checkAsk(r)
 }
 
-// questionOver refuses an answer to a task that asks nothing of the kind any more,
+// refuseAnswer refuses an answer to a task that asks nothing of the kind any more,
 // and says what became of the question.
-func (d *Decider) questionOver(r *report) error {
+func (d *Decider) refuseAnswer(r *report) error {
 	t, ask := r.t, r.Ask
 	if asked := d.noticeOf(r.by, r.m.InReplyTo); ask == 0 && asked.Task == t.ID {
 		ask = asked.Ask
@@ -96,9 +96,9 @@ func (d *Decider) questionOver(r *report) error {
 	case answered:
 		return &refusal{protocol.CodeIllegalTransition, what + " was answered already: " + protocol.TaskAnswer(t.ID, ask)}
 	case t.Questions == nil:
-		return d.illegal(r)
+		return d.refuseIllegal(r)
 	case task.Ended(t.State):
-		why = "the task " + fate(t) + "; " + d.resumable(r.by, t)
+		why = "the task " + endText(t) + "; " + d.resumable(r.by, t)
 	case task.Held(t.State) && t.State != task.InProgress:
 		why = "the task is " + string(t.State)
 	case !task.Held(t.State):
@@ -107,38 +107,38 @@ func (d *Decider) questionOver(r *report) error {
 	return &refusal{protocol.CodeIllegalTransition, what + " is over, and nothing is asked of you: " + why}
 }
 
-// fate says how a task has ended.
-func fate(t *task.Task) string {
+// endText says how a task has ended.
+func endText(t *task.Task) string {
 	if t.State == task.Failed {
 		return "has failed" + withReason(t.Reason)
 	}
 	return "was " + string(t.State) + withReason(t.Reason)
 }
 
-// answersBlock lets a task go on that is blocked for want of a word, with that word.
-func (d *Decider) answersBlock(r *report) error {
+// handleAnswer lets a task go on that is blocked for want of a word, with that word.
+func (d *Decider) handleAnswer(r *report) error {
 	ask, _ := r.t.Open()
 	switch {
 	case r.by != r.t.Creator && !d.manages(r):
 		return &refusal{protocol.CodeNotAllowed, onlyManagers(r.t)}
 	case r.t.State != task.Blocked:
-		return d.questionOver(r)
+		return d.refuseAnswer(r)
 	case ask == 0:
 		return &refusal{protocol.CodeBadCommand, "it asks nothing: it waits for " + names(r.t.BlockedOn)}
 	case r.Comment == "":
 		return &refusal{protocol.CodeBadCommand, "it says nothing; to say it, " + answering(r.by, r.t, task.Answer, ask)}
 	}
-	if no := d.meansOpen(r); no != nil {
-		return no
+	if err := d.checkAsk(r); err != nil {
+		return err
 	}
 	return d.answer(r, task.Answer, r.Comment)
 }
 
-// meansOpen refuses an answer that does not say, by the number of the question or
+// checkAsk refuses an answer that does not say, by the number of the question or
 // as a reply to a notice of it, that it is one to the question which is open now:
 // what was said to one question must not pass for an answer to the next
 // (spec §8.5).
-func (d *Decider) meansOpen(r *report) error {
+func (d *Decider) checkAsk(r *report) error {
 	open, text := r.t.Open()
 	asked := d.noticeOf(r.by, r.m.InReplyTo)
 	means := r.Ask
@@ -173,14 +173,14 @@ func (d *Decider) answer(r *report, event task.Event, reason string) error {
 	if n := len(r.Comment); n > WordsMost {
 		return &refusal{protocol.CodeBadCommand, fmt.Sprintf("its comment has %d bytes; write at most %d, or put it into a file and send its path", n, WordsMost)}
 	}
-	q, no := d.openQuestion(r)
-	if no != nil {
-		return no
+	q, err := d.openQuestion(r)
+	if err != nil {
+		return err
 	}
 	oldest := r.t.Questions.Oldest()
 	q.Answers = append(q.Answers, protocol.Answer{By: r.by, At: r.now.UTC(), Event: event, Comment: r.Comment})
-	if no := d.transition(r, protocol.TaskEvent{Event: event, Reason: protocol.Fit(reason, answerShown), Answered: q}); no != nil {
-		return no
+	if err := d.transition(r, protocol.TaskEvent{Event: event, Reason: protocol.Fit(reason, answerShown), Answered: q}); err != nil {
+		return err
 	}
 	if oldest > 0 {
 		d.emit(r.now, &protocol.HiveEvent{Action: protocol.Swept, Paths: []string{protocol.TaskAnswer(r.t.ID, oldest)}})
@@ -208,8 +208,8 @@ func (d *Decider) openQuestion(r *report) (*protocol.Question, error) {
 	return q, nil
 }
 
-// given is what a notice says to programs, as far as it concerns tasks.
-type given struct {
+// noticeData is what a notice says to programs, as far as it concerns tasks.
+type noticeData struct {
 	Code protocol.Code   `json:"code"`
 	Task protocol.TaskID `json:"task"`
 	Ask  protocol.Seq    `json:"ask"`
@@ -218,7 +218,7 @@ type given struct {
 
 // noticeOf reads a notice again that somebody was given: one that stands in the
 // inbox still, or in .done/; else nothing.
-func (d *Decider) noticeOf(to protocol.AgentID, id protocol.MessageID) (n given) {
+func (d *Decider) noticeOf(to protocol.AgentID, id protocol.MessageID) (n noticeData) {
 	a := d.state.Agents[to]
 	if a == nil || id == "" {
 		return n
@@ -238,5 +238,5 @@ func (d *Decider) noticeOf(to protocol.AgentID, id protocol.MessageID) (n given)
 			}
 		}
 	}
-	return given{}
+	return noticeData{}
 }

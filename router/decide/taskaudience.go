@@ -12,9 +12,9 @@ import (
 	"github.com/hived/hived/task"
 )
 
-// noAgent gives the first of a list that takes messages, but can neither have a task
+// firstNonAgent gives the first of a list that takes messages, but can neither have a task
 // nor approve: `broadcast` or `hive`.
-func noAgent(list []protocol.Address) (name string, found bool) {
+func firstNonAgent(list []protocol.Address) (name string, found bool) {
 	i := slices.IndexFunc(list, func(to protocol.Address) bool {
 		return slices.Contains([]protocol.AgentID{protocol.Broadcast, protocol.Hive}, protocol.AgentID(strings.ToLower(string(to))))
 	})
@@ -24,28 +24,28 @@ func noAgent(list []protocol.Address) (name string, found bool) {
 	return string(list[i]), true
 }
 
-// onlyAgents refuses the i-th of the tasks that a report creates or amends if it is
+// checkAudience refuses the i-th of the tasks that a report creates or amends if it is
 // for, or to be approved by, what is no agent. The refusal shows the whole command
 // as it would be accepted.
-func onlyAgents(r *report, specs []protocol.TaskSpec, i int) error {
+func checkAudience(r *report, specs []protocol.TaskSpec, i int) error {
 	s := specs[i]
-	if name, found := noAgent(s.To); found {
+	if name, found := firstNonAgent(s.To); found {
 		s.To = nil
-		return &refusal{protocol.CodeBadCommand, notAgents(r.by, "to", "--to", name) + "; without it any agent may have the task: " + recreating(r.by, specs, i, s)}
+		return &refusal{protocol.CodeBadCommand, nonAgentText(r.by, "to", "--to", name) + "; without it any agent may have the task: " + recreating(r.by, specs, i, s)}
 	}
-	name, found := noAgent(s.Approvers)
+	name, found := firstNonAgent(s.Approvers)
 	if !found {
 		return nil
 	}
-	no := notAgents(r.by, "approvers", "--approver", name)
+	text := nonAgentText(r.by, "approvers", "--approver", name)
 	if r.event == string(task.Amend) {
-		return &refusal{protocol.CodeBadCommand, no + "; to have human approve, " + reamending(r)}
+		return &refusal{protocol.CodeBadCommand, text + "; to have human approve, " + reamending(r)}
 	}
 	s.Approvers = nil
-	return &refusal{protocol.CodeBadCommand, no + "; without it human approves: " + recreating(r.by, specs, i, s)}
+	return &refusal{protocol.CodeBadCommand, text + "; without it human approves: " + recreating(r.by, specs, i, s)}
 }
 
-func notAgents(by protocol.AgentID, member, flag, name string) string {
+func nonAgentText(by protocol.AgentID, member, flag, name string) string {
 	such := `["human"] or ["@writer"]`
 	if by == protocol.Human {
 		such = flag + " human or " + flag + " @writer"
@@ -62,7 +62,7 @@ func recreating(by protocol.AgentID, specs []protocol.TaskSpec, i int, s protoco
 		list[i] = s
 		all = map[string]any{"tasks": list}
 	}
-	switch data, err := json.Marshal(all, spaced); {
+	switch data, err := json.Marshal(all, spacedOptions); {
 	case by == protocol.Human && len(specs) > 1:
 		return "take it out and " + way(by, "hived task create --file FILE", "")
 	case by == protocol.Human:
@@ -82,12 +82,12 @@ func reamending(r *report) string {
 	err := json.Unmarshal(r.m.Data, &data)
 	if err == nil {
 		data["approvers"] = jsontext.Value(human)
-		if whole, err := json.Marshal(data, spaced); err == nil && len(whole) <= AgainMost {
+		if whole, err := json.Marshal(data, spacedOptions); err == nil && len(whole) <= AgainMost {
 			return r.send(args, protocol.Visible(string(whole)))
 		}
 	}
 	return r.send(args, `{"approvers": `+human+`}`) + " with the rest of its data"
 }
 
-// spaced is how JSON is written that somebody is to read and to send.
-var spaced = json.JoinOptions(json.Deterministic(true), jsontext.SpaceAfterColon(true), jsontext.SpaceAfterComma(true))
+// spacedOptions is how JSON is written that somebody is to read and to send.
+var spacedOptions = json.JoinOptions(json.Deterministic(true), jsontext.SpaceAfterColon(true), jsontext.SpaceAfterComma(true))

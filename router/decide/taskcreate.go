@@ -25,29 +25,29 @@ const (
 	votesMost    = 16
 )
 
-// create makes one task, or many that may need each other.
-func (d *Decider) create(r *report) error {
-	specs, no := readSpecs(r)
-	if no != nil {
-		return no
+// handleCreate makes one task, or many that may need each other.
+func (d *Decider) handleCreate(r *report) error {
+	specs, err := readSpecs(r)
+	if err != nil {
+		return err
 	}
-	order, no := inOrder(r.by, specs)
-	if no != nil {
-		return no
+	order, err := orderByNeeds(r.by, specs)
+	if err != nil {
+		return err
 	}
 	for i := range specs {
-		if no := onlyAgents(r, specs, i); no != nil {
-			return inSpec(specs, i, no)
+		if err := checkAudience(r, specs, i); err != nil {
+			return inSpecOf(specs, i, err)
 		}
-		if no := d.check(r.by, &specs[i]); no != nil {
-			return inSpec(specs, i, no)
+		if err := d.checkSpec(r.by, &specs[i]); err != nil {
+			return inSpecOf(specs, i, err)
 		}
 	}
 	named := map[string]protocol.TaskID{}
-	r.made = make([]protocol.TaskID, len(specs))
+	r.created = make([]protocol.TaskID, len(specs))
 	for _, i := range order {
-		if no := d.createOne(r, i, &specs[i], named); no != nil {
-			return no
+		if err := d.createOne(r, i, &specs[i], named); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -72,15 +72,15 @@ func (d *Decider) createOne(r *report, i int, s *protocol.TaskSpec, named map[st
 			e.Needs = append(e.Needs, need)
 		}
 	}
-	r.made[i] = protocol.TaskID(id.String())
+	r.created[i] = protocol.TaskID(id.String())
 	if s.Name != "" {
-		named[s.Name] = r.made[i]
+		named[s.Name] = r.created[i]
 	}
-	return d.made(r, r.made[i], e)
+	return d.recordCreated(r, r.created[i], e)
 }
 
-// made records a new task.
-func (d *Decider) made(r *report, id protocol.TaskID, e protocol.TaskEvent) error {
+// recordCreated records a new task.
+func (d *Decider) recordCreated(r *report, id protocol.TaskID, e protocol.TaskEvent) error {
 	e.Task, e.Event, e.To, e.Of = id, task.Create, task.Unassigned, r.of
 	d.emit(r.now, &e)
 	t := d.state.Tasks.Get(id)
@@ -89,14 +89,14 @@ func (d *Decider) made(r *report, id protocol.TaskID, e protocol.TaskEvent) erro
 	if r.t == nil {
 		r.t = t
 	}
-	if len(t.To) > 0 && d.nobodyIn(t.To) {
-		r.lost = append(r.lost, t)
+	if len(t.To) > 0 && d.nobodyEligible(t.To) {
+		r.unassignable = append(r.unassignable, t)
 	}
 	return nil
 }
 
-// nobodyIn tells whether no agent that could take a task is meant by these.
-func (d *Decider) nobodyIn(list []protocol.Address) bool {
+// nobodyEligible tells whether no agent that could take a task is meant by these.
+func (d *Decider) nobodyEligible(list []protocol.Address) bool {
 	return !slices.ContainsFunc(list, func(to protocol.Address) bool {
 		if role, ok := to.Role(); ok {
 			return d.expandRole(role, &recipients{}) == nil
@@ -106,19 +106,19 @@ func (d *Decider) nobodyIn(list []protocol.Address) bool {
 	})
 }
 
-// tellLost says to who made tasks which of them nobody can take.
-func (d *Decider) tellLost(r *report, e *protocol.MessageEvent) error {
-	if len(r.lost) == 0 {
+// tellNobodyEligible says to who made tasks which of them nobody can take.
+func (d *Decider) tellNobodyEligible(r *report, e *protocol.MessageEvent) error {
+	if len(r.unassignable) == 0 {
 		return nil
 	}
-	first := r.lost[0]
-	why, remedy := d.nobodyFor(first.To)
+	first := r.unassignable[0]
+	why, remedy := d.whyNobodyEligible(first.To)
 	text := "Task " + string(first.ID) + ", " + first.Title + ", waits, and nobody can take it: " + why + closing(why)
-	if more := len(r.lost) - 1; more > 0 {
+	if more := len(r.unassignable) - 1; more > 0 {
 		text += fmt.Sprintf(" The same holds for %d more of these tasks.", more)
 	}
 	var ids []protocol.TaskID
-	for _, t := range r.lost {
+	for _, t := range r.unassignable {
 		ids = append(ids, t.ID)
 	}
 	text += " Cancel it and create it for others, or let a person put such an agent on the roster"
@@ -149,12 +149,12 @@ func readSpecs(r *report) ([]protocol.TaskSpec, error) {
 	}
 	if _, list := has["tasks"]; !list {
 		var one protocol.TaskSpec
-		if err := json.Unmarshal(m.Data, &one, strictly); err != nil {
+		if err := json.Unmarshal(m.Data, &one, strictOptions); err != nil {
 			return nil, bad("its data does not fit: " + dataFault(err, specMembers))
 		}
 		return []protocol.TaskSpec{one}, nil
 	}
-	if err := json.Unmarshal(m.Data, &many, strictly); err != nil {
+	if err := json.Unmarshal(m.Data, &many, strictOptions); err != nil {
 		return nil, bad("its data does not fit: " + dataFault(err, specMembers))
 	}
 	switch n := len(many.Tasks); {
@@ -166,78 +166,78 @@ func readSpecs(r *report) ([]protocol.TaskSpec, error) {
 	return many.Tasks, nil
 }
 
-// inSpec says which of many tasks is meant.
-func inSpec(specs []protocol.TaskSpec, i int, no error) error {
-	if x, is := errors.AsType[*refusal](no); is && len(specs) > 1 {
+// inSpecOf says which of many tasks is meant.
+func inSpecOf(specs []protocol.TaskSpec, i int, err error) error {
+	if x, is := errors.AsType[*refusal](err); is && len(specs) > 1 {
 		x.text = fmt.Sprintf("task %d, %s: %s", i+1, protocol.Quote(protocol.Fit(specs[i].Title, 60)), x.text)
 	}
-	return no
+	return err
 }
 
-// inOrder gives an order in which each task comes after those of the same command
+// orderByNeeds gives an order in which each task comes after those of the same command
 // that it needs.
-func inOrder(by protocol.AgentID, specs []protocol.TaskSpec) ([]int, error) {
-	x := ordering{by: by, specs: specs, byName: map[string]int{}, marks: make([]mark, len(specs))}
+func orderByNeeds(by protocol.AgentID, specs []protocol.TaskSpec) ([]int, error) {
+	x := needsOrder{by: by, specs: specs, byName: map[string]int{}, marks: make([]visitState, len(specs))}
 	for i, s := range specs {
 		if s.Name == "" {
 			continue
 		}
 		if _, twice := x.byName[s.Name]; twice {
-			return nil, inSpec(specs, i, &refusal{protocol.CodeBadCommand, "the name " + protocol.Quote(protocol.Fit(s.Name, 64)) + " is used twice; give each task its own"})
+			return nil, inSpecOf(specs, i, &refusal{protocol.CodeBadCommand, "the name " + protocol.Quote(protocol.Fit(s.Name, 64)) + " is used twice; give each task its own"})
 		}
 		x.byName[s.Name] = i
 	}
 	for i := range specs {
-		if no := x.visit(i); no != nil {
-			return nil, no
+		if err := x.visit(i); err != nil {
+			return nil, err
 		}
 	}
 	return x.order, nil
 }
 
-// ordering is the work of inOrder: depth first through what is needed.
-type ordering struct {
+// needsOrder is the work of inOrder: depth first through what is needed.
+type needsOrder struct {
 	by     protocol.AgentID
 	specs  []protocol.TaskSpec
 	byName map[string]int
-	marks  []mark
+	marks  []visitState
 	order  []int
 }
 
-// mark is how far a task is.
-type mark int
+// visitState is how far a task is.
+type visitState int
 
 const (
-	untouched mark = iota
-	under          // way: what it needs is being looked at
-	placed
+	unvisited visitState = iota
+	visiting             // way: what it needs is being looked at
+	visited
 )
 
-func (x *ordering) visit(i int) error {
+func (x *needsOrder) visit(i int) error {
 	switch x.marks[i] {
-	case placed:
+	case visited:
 		return nil
-	case under:
-		return inSpec(x.specs, i, &refusal{protocol.CodeCycle, "it needs itself, directly or through others; take one of these needs out"})
-	case untouched:
+	case visiting:
+		return inSpecOf(x.specs, i, &refusal{protocol.CodeCycle, "it needs itself, directly or through others; take one of these needs out"})
+	case unvisited:
 	}
-	x.marks[i] = under
+	x.marks[i] = visiting
 	for _, name := range x.specs[i].Needs {
 		if j, local := x.byName[name]; local {
-			if no := x.visit(j); no != nil {
-				return no
+			if err := x.visit(j); err != nil {
+				return err
 			}
 		} else if _, err := protocol.ParseTaskID(name); err != nil {
-			return inSpec(x.specs, i, unknownNeed(x.by, name))
+			return inSpecOf(x.specs, i, refuseUnknownNeed(x.by, name))
 		}
 	}
-	x.marks[i] = placed
+	x.marks[i] = visited
 	x.order = append(x.order, i)
 	return nil
 }
 
-// check refuses a task that nobody could do.
-func (d *Decider) check(by protocol.AgentID, s *protocol.TaskSpec) error {
+// checkSpec refuses a task that nobody could do.
+func (d *Decider) checkSpec(by protocol.AgentID, s *protocol.TaskSpec) error {
 	bad := func(format string, args ...any) error {
 		return &refusal{protocol.CodeBadCommand, fmt.Sprintf(format, args...)}
 	}
@@ -268,8 +268,8 @@ func (d *Decider) check(by protocol.AgentID, s *protocol.TaskSpec) error {
 		}
 	}
 	for _, to := range slices.Concat(s.To, s.Approvers) {
-		if no := d.checkAddress(to); no != nil {
-			return no
+		if err := d.checkAddress(to); err != nil {
+			return err
 		}
 	}
 	if who := d.approversOf(s.Approvers, s.Approvals); len(who) < s.Approvals {
@@ -298,8 +298,8 @@ func (d *Decider) checkNeeds(by protocol.AgentID, s *protocol.TaskSpec) error {
 		if err != nil {
 			continue // of the same command, or refused by now
 		}
-		if no := d.checkNeed(by, id); no != nil {
-			return no
+		if err := d.checkNeed(by, id); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -311,7 +311,7 @@ func (d *Decider) checkNeed(by protocol.AgentID, id protocol.TaskID) error {
 	state, known := d.state.Tasks.Fate(id)
 	switch {
 	case !known:
-		return unknownNeed(by, string(id))
+		return refuseUnknownNeed(by, string(id))
 	case state != task.Failed && state != task.Cancelled:
 		return nil
 	}
@@ -322,9 +322,9 @@ func (d *Decider) checkNeed(by protocol.AgentID, id protocol.TaskID) error {
 	return &refusal{protocol.CodeNeedsUnmet, string(id) + " was " + string(state) + "; to go on from it with a new task, " + resuming(by, heir)}
 }
 
-// nobodyFor says why nobody may have a task that is for these, and what a person
+// whyNobodyEligible says why nobody may have a task that is for these, and what a person
 // can do about it.
-func (d *Decider) nobodyFor(list []protocol.Address) (why, remedy string) {
+func (d *Decider) whyNobodyEligible(list []protocol.Address) (why, remedy string) {
 	var hints []string
 	for _, to := range list[:min(len(list), 5)] {
 		role, ok := to.Role()

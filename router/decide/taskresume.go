@@ -10,10 +10,10 @@ import (
 	"github.com/hived/hived/task"
 )
 
-// ever gives a task, also one that ended and has left; nil where none is known. Of
+// findTask gives a task, also one that ended and has left; nil where none is known. Of
 // one that has left there is what can be read again: who created it, how it ended,
 // and where the log has its brief and its checkpoint.
-func (d *Decider) ever(id protocol.TaskID) *task.Task {
+func (d *Decider) findTask(id protocol.TaskID) *task.Task {
 	if t := d.state.Tasks.Get(id); t != nil {
 		return t
 	}
@@ -32,21 +32,21 @@ func (d *Decider) ever(id protocol.TaskID) *task.Task {
 	return t
 }
 
-// resume makes a new task that goes on where an ended one stopped, or one of each
+// handleResume makes a new task that goes on where an ended one stopped, or one of each
 // that failed with it (spec §8.1). It needs what the ended one needed: where that
 // has failed too, what resumes it.
-func (d *Decider) resume(r *report) error {
+func (d *Decider) handleResume(r *report) error {
 	if !task.Ended(r.t.State) {
 		return &refusal{protocol.CodeIllegalTransition, "it is " + string(r.t.State) + " and goes on by itself; only a task that has ended is resumed"}
 	}
-	if no := d.mayResume(r, r.t); no != nil {
-		return no
+	if err := d.mayResume(r, r.t); err != nil {
+		return err
 	}
 	list := []*task.Task{r.t}
 	if r.Family {
-		var no error
-		if list, no = d.family(r); no != nil {
-			return no
+		var err error
+		if list, err = d.family(r); err != nil {
+			return err
 		}
 	}
 	fresh := map[protocol.TaskID]protocol.TaskID{}
@@ -56,17 +56,17 @@ func (d *Decider) resume(r *report) error {
 		if err != nil {
 			return err
 		}
-		e, no := d.resumed(r, t, fresh)
-		if no != nil {
-			return no
+		e, err := d.resumption(r, t, fresh)
+		if err != nil {
+			return err
 		}
 		events[i], fresh[t.ID] = e, protocol.TaskID(id.String())
 	}
 	r.t = nil
 	for i, e := range events {
-		r.made = append(r.made, fresh[list[i].ID])
-		if no := d.made(r, r.made[i], e); no != nil {
-			return no
+		r.created = append(r.created, fresh[list[i].ID])
+		if err := d.recordCreated(r, r.created[i], e); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -79,16 +79,16 @@ func (d *Decider) mayResume(r *report, t *task.Task) error {
 	return &refusal{protocol.CodeNotAllowed, string(t.ID) + ": " + onlyManagers(t)}
 }
 
-// resumed is the creation of a task that goes on from an ended one. fresh are
+// resumption is the creation of a task that goes on from an ended one. fresh are
 // those that the same command resumes before it, and what they become.
-func (d *Decider) resumed(r *report, t *task.Task, fresh map[protocol.TaskID]protocol.TaskID) (e protocol.TaskEvent, no error) {
+func (d *Decider) resumption(r *report, t *task.Task, fresh map[protocol.TaskID]protocol.TaskID) (e protocol.TaskEvent, err error) {
 	brief, err := d.taskEvent(t.BriefAt)
 	if err != nil || brief.Spec == nil {
 		return e, &refusal{protocol.CodeBadCommand, "what was to be done cannot be read from the log: create the task again"}
 	}
 	spec := *brief.Spec
 	spec.Name, spec.Needs = "", nil
-	e = protocol.TaskEvent{By: r.by, Spec: &spec, Resumes: t.ID, Reason: r.words(r.Reason), GateBy: gateBy(brief)}
+	e = protocol.TaskEvent{By: r.by, Spec: &spec, Resumes: t.ID, Reason: r.limitText(r.Reason), GateBy: gateBy(brief)}
 	for _, need := range brief.Needs {
 		heir, live := d.state.Tasks.Heir(need)
 		if as, now := fresh[heir]; now {
@@ -124,7 +124,7 @@ func gateBy(brief *protocol.TaskEvent) protocol.AgentID {
 func (d *Decider) resumeFirst(by protocol.AgentID, t *task.Task, need protocol.TaskID) error {
 	state, known := d.state.Tasks.Fate(need)
 	if !known {
-		return unknownNeed(by, string(need))
+		return refuseUnknownNeed(by, string(need))
 	}
 	return &refusal{protocol.CodeNeedsUnmet, fmt.Sprintf("it needs %s, which was %s; to resume that first, %s; to resume all that failed with it, %s", need, state, resuming(by, need), resumingFamily(by, t.ID))}
 }
@@ -141,12 +141,12 @@ func (d *Decider) family(r *report) ([]*task.Task, error) {
 		if live || all[id] != nil {
 			continue
 		}
-		t := d.ever(id)
+		t := d.findTask(id)
 		if t == nil {
-			return nil, unknownNeed(r.by, string(id))
+			return nil, refuseUnknownNeed(r.by, string(id))
 		}
-		if no := d.mayResume(r, t); no != nil {
-			return nil, no
+		if err := d.mayResume(r, t); err != nil {
+			return nil, err
 		}
 		if all[id] = t; len(all) > TasksMost {
 			return nil, &refusal{protocol.CodeTooMany, fmt.Sprintf("more than %d tasks failed with it; resume some of them first", TasksMost)}
@@ -155,7 +155,7 @@ func (d *Decider) family(r *report) ([]*task.Task, error) {
 			needs[id] = brief.Needs
 		}
 		find = append(find, needs[id]...)
-		for was := t; was != nil; was = d.ever(was.Terms().Resumes) {
+		for was := t; was != nil; was = d.findTask(was.Terms().Resumes) {
 			find = append(find, book.Kin(was.ID)...)
 		}
 	}
@@ -184,14 +184,14 @@ func (d *Decider) needsFirst(all map[protocol.TaskID]*task.Task, needs map[proto
 		}
 		list = append(list, all[id])
 	}
-	for _, t := range sorted(all) {
+	for _, t := range sortedByID(all) {
 		place(t.ID)
 	}
 	return list
 }
 
-// sorted gives tasks in the order of their ids.
-func sorted(all map[protocol.TaskID]*task.Task) []*task.Task {
+// sortedByID gives tasks in the order of their ids.
+func sortedByID(all map[protocol.TaskID]*task.Task) []*task.Task {
 	list := slices.Collect(maps.Values(all))
 	slices.SortFunc(list, func(a, b *task.Task) int { return cmp.Compare(a.ID, b.ID) })
 	return list

@@ -23,9 +23,9 @@ const (
 	WordsMost      = 16 << 10 // bytes of a reason, a question, or an answer
 )
 
-// words gives what a report says. Of what is too long the beginning counts, and it
+// limitText gives what a report says. Of what is too long the beginning counts, and it
 // says where the whole stands.
-func (r *report) words(said string) string {
+func (r *report) limitText(said string) string {
 	if len(said) <= WordsMost {
 		return said
 	}
@@ -39,7 +39,7 @@ func digits[N uint64 | int](n N) string { return strconv.FormatUint(uint64(n), 1
 // has no row for, or whose row is not the sender's.
 func (d *Decider) transition(r *report, e protocol.TaskEvent) error {
 	if _, ok := task.Next(r.t.State, e.Event); !ok {
-		return d.illegal(r)
+		return d.refuseIllegal(r)
 	}
 	if !slices.ContainsFunc(task.Who(r.t.State, e.Event), func(role task.Role) bool { return d.hasRole(role, r) }) {
 		return &refusal{protocol.CodeNotAllowed, "only " + either(task.Who(r.t.State, e.Event)) + " may do that while it is " + string(r.t.State) + ". " + d.ways(r.by, r.t)}
@@ -49,72 +49,72 @@ func (d *Decider) transition(r *report, e protocol.TaskEvent) error {
 		e.By = r.by
 	}
 	if e.Reason == "" {
-		e.Reason = r.words(r.Reason)
+		e.Reason = r.limitText(r.Reason)
 	}
 	if e.Event != task.Recovered { // which only comes before what was reported
-		e.Checkpoint = d.logged(r)
+		e.Checkpoint = d.checkpointToLog(r)
 	}
 	return d.recordTransition(r.now, r.t, e)
 }
 
-// back lets a holder that counted as stalled go on before its report is taken.
-func (d *Decider) back(r *report) error {
+// recoverStalled lets a holder that counted as stalled go on before its report is taken.
+func (d *Decider) recoverStalled(r *report) error {
 	if r.t.State != task.Stalled {
 		return nil
 	}
 	return d.transition(r, protocol.TaskEvent{Event: task.Recovered})
 }
 
-// working takes a report that a holder may make while it works.
-func (d *Decider) working(r *report, e protocol.TaskEvent) error {
+// transitionWorking takes a report that a holder may make while it works.
+func (d *Decider) transitionWorking(r *report, e protocol.TaskEvent) error {
 	from := r.t.State
 	if from == task.Stalled {
 		from = task.InProgress
 	}
 	if _, ok := task.Next(from, e.Event); !ok {
-		return d.illegal(r)
+		return d.refuseIllegal(r)
 	}
-	if no := d.back(r); no != nil {
-		return no
+	if err := d.recoverStalled(r); err != nil {
+		return err
 	}
 	return d.transition(r, e)
 }
 
-// works checks that a task is with a holder that works on it.
-func (d *Decider) works(r *report) error {
+// checkWorking checks that a task is with a holder that works on it.
+func (d *Decider) checkWorking(r *report) error {
 	if s := r.t.State; s != task.InProgress && s != task.Stalled {
-		return d.illegal(r)
+		return d.refuseIllegal(r)
 	}
 	return nil
 }
 
-// claim takes a task for an agent that may have it; the best where none is named.
-func (d *Decider) claim(r *report) error {
+// handleClaim takes a task for an agent that may have it; the best where none is named.
+func (d *Decider) handleClaim(r *report) error {
 	a := d.state.Agents[r.by]
 	if a == nil || a.Status != ledger.Active {
 		return &refusal{protocol.CodeNotEligible, string(r.by) + " is no active agent; " + d.managing(r.by, "let it take part", "hived agent release "+string(r.by), "agent-release", onAgent(r.by))}
 	}
 	if r.t == nil {
-		if no := d.noRoom(r.by); no != nil {
-			return no
+		if err := d.checkRoom(r.by); err != nil {
+			return err
 		}
-		if r.t = d.bestFor(a, r.put); r.t == nil {
+		if r.t = d.bestFor(a, r.putAt); r.t == nil {
 			return &refusal{protocol.CodeNoTask, "there is no task that you could have now; you are offered one when there is"}
 		}
 	}
 	t := r.t
 	switch {
 	case t.State != task.Unassigned && t.State != task.Offered:
-		return d.taken(r)
+		return d.refuseTaken(r)
 	case !meant(t, a):
-		return &refusal{protocol.CodeNotEligible, "this task is for " + audience(t) + "; " + another(r.by)}
+		return &refusal{protocol.CodeNotEligible, "this task is for " + audienceText(t) + "; " + another(r.by)}
 	case len(d.state.Tasks.Unmet(t)) > 0:
-		return unmet(d.state.Tasks.Unmet(t))
-	case t.NotBefore > r.put:
+		return refuseUnmet(d.state.Tasks.Unmet(t))
+	case t.NotBefore > r.putAt:
 		return &refusal{protocol.CodeNotYet, "it may be taken from " + d.state.Tasks.Time(t.NotBefore).Format(time.RFC3339) + " on; take it then"}
 	}
-	if no := d.noRoom(r.by); no != nil {
-		return no
+	if err := d.checkRoom(r.by); err != nil {
+		return err
 	}
 	return d.transition(r, protocol.TaskEvent{Event: task.Claim, Epoch: t.Epoch + 1})
 }
@@ -138,11 +138,11 @@ func (d *Decider) bestFor(a *ledger.Agent, at task.Moment) *task.Task {
 	return best
 }
 
-// taken refuses a task that somebody else was first to take, or that has ended.
-func (d *Decider) taken(r *report) error {
+// refuseTaken refuses a task that somebody else was first to take, or that has ended.
+func (d *Decider) refuseTaken(r *report) error {
 	switch t := r.t; {
 	case task.Ended(t.State):
-		return d.illegal(r)
+		return d.refuseIllegal(r)
 	case t.Holder == r.by:
 		return &refusal{protocol.CodeIllegalTransition, "you have it already, with epoch " + digits(t.Epoch) + ". " + d.ways(r.by, t)}
 	default:
@@ -150,20 +150,20 @@ func (d *Decider) taken(r *report) error {
 	}
 }
 
-func audience(t *task.Task) string {
+func audienceText(t *task.Task) string {
 	if len(t.To) == 0 {
 		return "agents"
 	}
 	return names(t.To)
 }
 
-func unmet(list []protocol.TaskID) error {
+func refuseUnmet(list []protocol.TaskID) error {
 	return &refusal{protocol.CodeNeedsUnmet, "it needs " + names(list) + " first; take it when that is completed"}
 }
 
-// noRoom refuses a task to an agent that has as many in hand as it may, and says
+// checkRoom refuses a task to an agent that has as many in hand as it may, and says
 // when it can have another; nil where it has room.
-func (d *Decider) noRoom(id protocol.AgentID) error {
+func (d *Decider) checkRoom(id protocol.AgentID) error {
 	a, has := d.state.Agents[id], d.plan.hand(id).tasks
 	if a == nil || len(has) < slotsOf(a) {
 		return nil
@@ -181,11 +181,11 @@ func (d *Decider) noRoom(id protocol.AgentID) error {
 func (d *Decider) handleAccept(r *report) error {
 	t := r.t
 	if t.State != task.Offered && t.State != task.Unassigned {
-		return d.taken(r)
+		return d.refuseTaken(r)
 	}
 	if a := d.state.Agents[r.by]; a != nil && meant(t, a) {
-		if no := d.noRoom(r.by); no != nil {
-			return no
+		if err := d.checkRoom(r.by); err != nil {
+			return err
 		}
 	}
 	switch {
@@ -197,16 +197,16 @@ func (d *Decider) handleAccept(r *report) error {
 	return d.transition(r, protocol.TaskEvent{Event: task.Accept, Epoch: t.Epoch + 1})
 }
 
-func (d *Decider) rejects(r *report) error {
+func (d *Decider) handleReject(r *report) error {
 	t := r.t
 	if t.State != task.Offered {
-		return d.illegal(r)
+		return d.refuseIllegal(r)
 	}
 	if !slices.Contains(t.Offered, r.by) {
 		return &refusal{protocol.CodeNotOffered, "it was offered to " + names(t.Offered) + ", and not to you, so that there is nothing to reject"}
 	}
-	if no := d.transition(r, protocol.TaskEvent{Event: task.Reject}); no != nil {
-		return no
+	if err := d.transition(r, protocol.TaskEvent{Event: task.Reject}); err != nil {
+		return err
 	}
 	if len(t.Offered) > 0 {
 		return nil
@@ -214,30 +214,30 @@ func (d *Decider) rejects(r *report) error {
 	return d.offerOver(r.now, t, task.OfferExhausted, "all rejected it")
 }
 
-func (d *Decider) start(r *report) error {
+func (d *Decider) handleStart(r *report) error {
 	return d.transition(r, protocol.TaskEvent{Event: task.Start, Attempt: r.t.Attempt + 1})
 }
 
-func (d *Decider) recovers(r *report) error {
+func (d *Decider) handleRecovered(r *report) error {
 	return d.transition(r, protocol.TaskEvent{Event: task.Recovered})
 }
 
-// progresses takes what was reached. The same checkpoint again moves nothing.
-func (d *Decider) progresses(r *report) error {
-	if no := d.works(r); no != nil {
-		return no
+// handleProgress takes what was reached. The same checkpoint again moves nothing.
+func (d *Decider) handleProgress(r *report) error {
+	if err := d.checkWorking(r); err != nil {
+		return err
 	}
-	return d.working(r, protocol.TaskEvent{Event: task.Progress, Expected: r.Expected})
+	return d.transitionWorking(r, protocol.TaskEvent{Event: task.Progress, Expected: r.Expected})
 }
 
-// reaches makes the checkpoint that came with a report.
-func (d *Decider) reaches(r *report) error {
+// readCheckpoint makes the checkpoint that came with a report.
+func (d *Decider) readCheckpoint(r *report) error {
 	if r.Checkpoint == nil && r.Patch == nil && r.Milestone == "" {
 		return nil
 	}
-	last, no := d.lastCheckpoint(r)
-	if no != nil {
-		return no
+	last, err := d.lastCheckpoint(r)
+	if err != nil {
+		return err
 	}
 	c, err := task.NewCheckpoint(&r.TaskReport, last)
 	if err != nil {
@@ -249,10 +249,10 @@ func (d *Decider) reaches(r *report) error {
 	return nil
 }
 
-// logged is what an event says of the checkpoint that came with a report: what
+// checkpointToLog is what an event says of the checkpoint that came with a report: what
 // changed in the last one, where the report says no more and the log may be told
 // so (spec §8.3).
-func (d *Decider) logged(r *report) *protocol.Checkpoint {
+func (d *Decider) checkpointToLog(r *report) *protocol.Checkpoint {
 	c := r.reached
 	if c == nil || r.Checkpoint != nil || d.state.ViewsAreFiles() || c.Data.Kind() != '{' {
 		return c
@@ -272,8 +272,8 @@ func (d *Decider) logged(r *report) *protocol.Checkpoint {
 	return &protocol.Checkpoint{Milestone: c.Milestone, Schema: c.Schema, SHA256: c.SHA256, Patch: patch, After: r.t.CheckpointAt, Patched: patched, Whole: data}
 }
 
-// large asks a holder that sent a large checkpoint to send less.
-func (d *Decider) large(r *report) error {
+// tellLargeCheckpoint asks a holder that sent a large checkpoint to send less.
+func (d *Decider) tellLargeCheckpoint(r *report) error {
 	if r.reached == nil || len(r.reached.Data) <= CheckpointKept {
 		return nil
 	}
@@ -345,8 +345,8 @@ func (d *Decider) taskEvent(seq protocol.Seq) (*protocol.TaskEvent, error) {
 
 // handleAsk pauses a task until people have approved.
 func (d *Decider) handleAsk(r *report) error {
-	if no := d.works(r); no != nil {
-		return no
+	if err := d.checkWorking(r); err != nil {
+		return err
 	}
 	if r.Question == "" && r.Reason == "" {
 		return &refusal{protocol.CodeBadCommand, "it does not say what is to be approved; to say it, " + r.send(`"…"`, `{"question": "…"}`)}
@@ -359,39 +359,39 @@ func (d *Decider) pause(r *report, category protocol.Category, question, reason 
 	if who, need := d.approvers(r.t), r.t.Terms().Needed; len(who) < int(need) {
 		return &refusal{protocol.CodeBadCommand, fmt.Sprintf("it needs %d approvals, and beside you only %s could give one; to give it back, %s", need, cmp.Or(names(who), "nobody"), way(r.by, "hived task release "+string(r.t.ID), toSend(task.Release, r.t.ID, r.t.Epoch, "")))}
 	}
-	return d.working(r, protocol.TaskEvent{
-		Event: task.PauseForApproval, Category: category, Question: r.words(question), Reason: r.words(reason),
+	return d.transitionWorking(r, protocol.TaskEvent{
+		Event: task.PauseForApproval, Category: category, Question: r.limitText(question), Reason: r.limitText(reason),
 		Until: r.now.Add(d.settings.Tasks.ApprovalTimeout).UTC(),
 	})
 }
 
-// blocks has a task wait for others.
-func (d *Decider) blocks(r *report) error {
-	if no := d.works(r); no != nil {
-		return no
+// handleBlock has a task wait for others.
+func (d *Decider) handleBlock(r *report) error {
+	if err := d.checkWorking(r); err != nil {
+		return err
 	}
 	if len(r.Needs) == 0 && r.Reason == "" {
 		return &refusal{protocol.CodeBadCommand, "it does not say what is waited for; to ask for what you need to know, " + r.send(`--reason "…"`, `{"reason": "…"}`) + "; to wait for tasks, " + r.send("--needs ID", `{"needs": ["ID"]}`)}
 	}
 	if len(r.Needs) == 0 { // a word of who knows
-		return d.working(r, protocol.TaskEvent{Event: task.BlockOnDependency})
+		return d.transitionWorking(r, protocol.TaskEvent{Event: task.BlockOnDependency})
 	}
 	var needs []protocol.TaskID
 	for _, name := range r.Needs {
 		need := d.state.Tasks.Get(protocol.TaskID(name))
 		switch {
-		case need != nil && (need == r.t || d.leadsTo(need, r.t.ID)):
+		case need != nil && (need == r.t || d.waitsFor(need, r.t.ID)):
 			return &refusal{protocol.CodeCycle, name + " waits for this task itself, so that neither would ever go on; leave it out"}
 		}
-		if no := d.checkNeed(r.by, protocol.TaskID(name)); no != nil {
-			return no
+		if err := d.checkNeed(r.by, protocol.TaskID(name)); err != nil {
+			return err
 		}
 		if !slices.Contains(needs, protocol.TaskID(name)) {
 			needs = append(needs, protocol.TaskID(name))
 		}
 	}
-	if no := d.working(r, protocol.TaskEvent{Event: task.BlockOnDependency, Needs: needs}); no != nil {
-		return no
+	if err := d.transitionWorking(r, protocol.TaskEvent{Event: task.BlockOnDependency, Needs: needs}); err != nil {
+		return err
 	}
 	if len(d.state.Tasks.Unmet(r.t)) > 0 {
 		return nil
@@ -399,12 +399,12 @@ func (d *Decider) blocks(r *report) error {
 	return d.recordTransition(r.now, r.t, protocol.TaskEvent{Event: task.DependencyResolved, By: protocol.Hive, Reason: "all of it is done already"})
 }
 
-func unknownNeed(by protocol.AgentID, name string) error {
+func refuseUnknownNeed(by protocol.AgentID, name string) error {
 	return &refusal{protocol.CodeUnknownNeed, "there is no task " + protocol.Quote(protocol.Fit(name, 64)) + " to wait for; " + seeTasks(by)}
 }
 
-// leadsTo tells whether a task waits for another, through any number of others.
-func (d *Decider) leadsTo(from *task.Task, to protocol.TaskID) bool {
+// waitsFor tells whether a task waits for another, through any number of others.
+func (d *Decider) waitsFor(from *task.Task, to protocol.TaskID) bool {
 	seen := map[protocol.TaskID]bool{}
 	var leads func(t *task.Task) bool
 	leads = func(t *task.Task) bool {
@@ -423,16 +423,16 @@ func (d *Decider) leadsTo(from *task.Task, to protocol.TaskID) bool {
 	return leads(from)
 }
 
-func (d *Decider) transient(r *report) error {
-	if no := d.working(r, d.retryLater(r)); no != nil {
-		return no
+func (d *Decider) handleTransient(r *report) error {
+	if err := d.transitionWorking(r, d.retryLater(r)); err != nil {
+		return err
 	}
 	if r.t.Retries <= d.settings.Tasks.MaxRetries {
 		return nil
 	}
 	why := fmt.Sprintf("%d retries did not help", d.settings.Tasks.MaxRetries)
 	if r.Reason != "" {
-		why += ": " + r.words(r.Reason)
+		why += ": " + r.limitText(r.Reason)
 	}
 	return d.recordTransition(r.now, r.t, protocol.TaskEvent{Event: task.MaxRetriesExceeded, By: protocol.Hive, Category: protocol.TransientFailure, Reason: why})
 }
@@ -445,15 +445,15 @@ func (d *Decider) retryLater(r *report) protocol.TaskEvent {
 	return protocol.TaskEvent{Event: task.TransientError, Category: protocol.TransientFailure, NotBefore: at}
 }
 
-// fatal ends a task: of its holder, or a blocked one of who must decide.
-func (d *Decider) fatal(r *report) error {
+// handleFatal ends a task: of its holder, or a blocked one of who must decide.
+func (d *Decider) handleFatal(r *report) error {
 	if r.by != r.t.Holder && r.t.State == task.Blocked && (d.manages(r) || r.by == r.t.Creator) {
 		return d.transition(r, protocol.TaskEvent{Event: task.FatalError})
 	}
-	if no := d.holds(r); no != nil {
-		return no
+	if err := d.checkHolder(r); err != nil {
+		return err
 	}
-	return d.working(r, protocol.TaskEvent{Event: task.FatalError})
+	return d.transitionWorking(r, protocol.TaskEvent{Event: task.FatalError})
 }
 
 // manages tells whether the sender is the lead or a person.
@@ -463,13 +463,13 @@ func (d *Decider) manages(r *report) bool {
 
 // handleFail routes a failure by its category (spec §8.4).
 func (d *Decider) handleFail(r *report) error {
-	if no := d.works(r); no != nil {
-		return no
+	if err := d.checkWorking(r); err != nil {
+		return err
 	}
 	category := r.Category
 	switch category {
 	case protocol.TransientFailure:
-		return d.transient(r)
+		return d.handleTransient(r)
 	case protocol.AuthFailure:
 		return d.pause(r, category, "log in again, then approve", cmp.Or(r.Reason, "the login has expired"))
 	case protocol.AmbiguityFailure:
@@ -486,61 +486,61 @@ func (d *Decider) handleFail(r *report) error {
 	default:
 		category = protocol.UnknownFailure
 	}
-	return d.working(r, protocol.TaskEvent{Event: task.BlockOnDependency, Category: category})
+	return d.transitionWorking(r, protocol.TaskEvent{Event: task.BlockOnDependency, Category: category})
 }
 
 // repair has a task wait for another that mends what is wrong.
 func (d *Decider) repair(r *report) error {
 	if int(r.t.Terms().Depth) >= d.settings.Tasks.RepairDepth {
-		return d.working(r, protocol.TaskEvent{Event: task.FatalError, Category: protocol.LogicFailure, Reason: "it was to be repaired " + digits(int(r.t.Terms().Depth)) + " times, one inside the other: " + r.words(r.Reason)})
+		return d.transitionWorking(r, protocol.TaskEvent{Event: task.FatalError, Category: protocol.LogicFailure, Reason: "it was to be repaired " + digits(int(r.t.Terms().Depth)) + " times, one inside the other: " + r.limitText(r.Reason)})
 	}
-	if no := d.back(r); no != nil {
-		return no
+	if err := d.recoverStalled(r); err != nil {
+		return err
 	}
 	id, err := d.ids.next(r.now)
 	if err != nil {
 		return err
 	}
 	repair := protocol.TaskID(id.String())
-	no := d.made(r, repair, protocol.TaskEvent{
+	err = d.recordCreated(r, repair, protocol.TaskEvent{
 		By: protocol.Hive, Repairs: r.t.ID, Depth: int(r.t.Terms().Depth) + 1,
 		Spec: &protocol.TaskSpec{
 			Title: protocol.Fit("Repair: "+r.t.Title, titleMost), To: r.t.To, Priority: r.t.Priority + 1,
 			Body: "Task " + string(r.t.ID) + " cannot go on: " + cmp.Or(r.Reason, "its holder reported a fault in the logic") + "\nFind the fault, mend it, and test it. When this task is completed, that one goes on. Its brief: " + protocol.TaskDir(r.t.ID) + "/" + protocol.TaskBrief,
 		},
 	})
-	if no != nil {
-		return no
+	if err != nil {
+		return err
 	}
 	return d.transition(r, protocol.TaskEvent{Event: task.BlockOnDependency, Category: protocol.LogicFailure, Needs: []protocol.TaskID{repair}})
 }
 
-// releases gives a task back. One that is to be cancelled is not offered to
+// handleRelease gives a task back. One that is to be cancelled is not offered to
 // others: giving it back confirms that.
-func (d *Decider) releases(r *report) error {
+func (d *Decider) handleRelease(r *report) error {
 	if r.t.Cancelling > 0 {
-		return d.working(r, protocol.TaskEvent{Event: task.CancelledEvent, Reason: cmp.Or(r.words(r.Reason), "its holder gave it back")})
+		return d.transitionWorking(r, protocol.TaskEvent{Event: task.CancelledEvent, Reason: cmp.Or(r.limitText(r.Reason), "its holder gave it back")})
 	}
-	return d.working(r, protocol.TaskEvent{Event: task.Release, NotBefore: r.NotBefore.UTC()})
+	return d.transitionWorking(r, protocol.TaskEvent{Event: task.Release, NotBefore: r.NotBefore.UTC()})
 }
 
-func (d *Decider) completes(r *report) error {
-	if no := d.works(r); no != nil {
-		return no
+func (d *Decider) handleComplete(r *report) error {
+	if err := d.checkWorking(r); err != nil {
+		return err
 	}
-	if no := d.gated(r); no != nil {
-		return no
+	if err := d.checkGate(r); err != nil {
+		return err
 	}
 	e := protocol.TaskEvent{Event: task.Complete}
 	if r.Result != nil {
 		e.Result = &protocol.TaskOutput{Value: r.Result}
 	}
-	return d.working(r, e)
+	return d.transitionWorking(r, e)
 }
 
-// gated refuses to complete a task whose gate has not ended with 0, as the brief has
+// checkGate refuses to complete a task whose gate has not ended with 0, as the brief has
 // it now (spec §8.2).
-func (d *Decider) gated(r *report) error {
+func (d *Decider) checkGate(r *report) error {
 	if !r.t.Gated {
 		return nil
 	}
@@ -563,24 +563,24 @@ func (d *Decider) gated(r *report) error {
 	return nil
 }
 
-// confirmsCancel ends what somebody asked to cancel. A holder that was not asked has
+// handleCancelled ends what somebody asked to cancel. A holder that was not asked has
 // other words for what it means.
-func (d *Decider) confirmsCancel(r *report) error {
+func (d *Decider) handleCancelled(r *report) error {
 	if _, row := task.Next(r.t.State, task.CancelledEvent); row && r.t.Cancelling == 0 {
 		return &refusal{protocol.CodeIllegalTransition, "nobody asked to cancel it, and `cancelled` only confirms that; " + leaving(r.by, r.t)}
 	}
 	return d.transition(r, protocol.TaskEvent{Event: task.CancelledEvent})
 }
 
-// cancels asks a holder to stop, or ends what nobody has started.
-func (d *Decider) cancels(r *report) error {
+// handleCancel asks a holder to stop, or ends what nobody has started.
+func (d *Decider) handleCancel(r *report) error {
 	if r.by != r.t.Creator && !d.manages(r) {
 		return &refusal{protocol.CodeNotAllowed, onlyManagers(r.t)}
 	}
 	return d.transition(r, protocol.TaskEvent{Event: task.Cancel})
 }
 
-func (d *Decider) resolves(r *report) error {
+func (d *Decider) handleResolve(r *report) error {
 	if !d.manages(r) {
 		return &refusal{protocol.CodeNotAllowed, "only the lead and human may; ask human"}
 	}

@@ -17,17 +17,17 @@ import (
 
 // report is a command about a task (spec §8.2), while it is decided.
 type report struct {
-	now    time.Time
-	fenced bool        // its command carries the epoch
-	put    task.Moment // when it was put there: moments that were over then come before it
-	of     protocol.Seq
-	by     protocol.AgentID
-	id     protocol.MessageID
-	event  string
-	m      *protocol.Message
-	t      *task.Task        // nil: of create, and of claim where none is named
-	made   []protocol.TaskID // by create, in the order of the command
-	lost   []*task.Task      // of those that were made: for agents that are not there
+	now          time.Time
+	needsEpoch   bool        // its command carries the epoch
+	putAt        task.Moment // when it was put there: moments that were over then come before it
+	of           protocol.Seq
+	by           protocol.AgentID
+	id           protocol.MessageID
+	event        string
+	m            *protocol.Message
+	t            *task.Task        // nil: of create, and of claim where none is named
+	created      []protocol.TaskID // by create, in the order of the command
+	unassignable []*task.Task      // of those that were made: for agents that are not there
 
 	reached *protocol.Checkpoint // what came along and is not the last one again; nil: nothing
 	ignored []string             // members of the data that the command does not take
@@ -38,12 +38,12 @@ type report struct {
 // data it takes beside the reason; a report of a holder at work can bring a
 // checkpoint too (spec §8.2).
 type handler struct {
-	do         func(d *Decider, r *report) error
-	epoch      bool // it is a holder's, and carries the epoch
-	noTask     bool // it may name none
-	checkpoint bool // it takes a checkpoint
-	answered   bool // it is answered, also where its sender asks for no reply: the answer has the epoch
-	takes      []string
+	do             func(d *Decider, r *report) error
+	needsEpoch     bool // it is a holder's, and carries the epoch
+	taskOptional   bool // it may name none
+	checkpoint     bool // it takes a checkpoint
+	alwaysAnswered bool // it is answered, also where its sender asks for no reply: the answer has the epoch
+	takes          []string
 }
 
 // The members of the data of a report (spec §8.2).
@@ -59,8 +59,8 @@ const (
 // checkpointMembers are those that make a checkpoint.
 var checkpointMembers = []string{"milestone", "checkpoint", "patch", "schema"}
 
-// may tells whether a report's command takes a member of its data.
-func (h handler) may(r *report, member string) bool {
+// takesMember tells whether a report's command takes a member of its data.
+func (h handler) takesMember(r *report, member string) bool {
 	switch {
 	case slices.Contains(checkpointMembers, member):
 		return h.checkpoint && r.by == r.t.Holder
@@ -85,33 +85,33 @@ const eventResume = "resume"
 // taskCommands are the commands about tasks, by their `event`.
 func taskCommands() map[string]handler {
 	return map[string]handler{
-		"create":    {do: (*Decider).create, noTask: true},
-		eventResume: {do: (*Decider).resume, takes: []string{"family"}},
+		"create":    {do: (*Decider).handleCreate, taskOptional: true},
+		eventResume: {do: (*Decider).handleResume, takes: []string{"family"}},
 
-		string(task.Claim):  {do: (*Decider).claim, noTask: true, answered: true},
-		string(task.Accept): {do: (*Decider).handleAccept, answered: true},
-		string(task.Reject): {do: (*Decider).rejects},
+		string(task.Claim):  {do: (*Decider).handleClaim, taskOptional: true, alwaysAnswered: true},
+		string(task.Accept): {do: (*Decider).handleAccept, alwaysAnswered: true},
+		string(task.Reject): {do: (*Decider).handleReject},
 
-		string(task.Start):             {do: (*Decider).start, epoch: true},
-		string(task.Progress):          {do: (*Decider).progresses, epoch: true, checkpoint: true, takes: []string{memberExpected, memberFor}},
-		string(task.PauseForApproval):  {do: (*Decider).handleAsk, epoch: true, checkpoint: true, takes: []string{memberQuestion}},
-		string(task.BlockOnDependency): {do: (*Decider).blocks, epoch: true, checkpoint: true, takes: []string{"needs"}},
-		string(task.TransientError):    {do: (*Decider).transient, epoch: true, checkpoint: true, takes: []string{memberNotBefore}},
-		eventFailure:                   {do: (*Decider).handleFail, epoch: true, checkpoint: true, takes: []string{"category", memberQuestion, memberNotBefore}},
-		string(task.Release):           {do: (*Decider).releases, epoch: true, checkpoint: true, takes: []string{memberNotBefore}},
-		string(task.Complete):          {do: (*Decider).completes, epoch: true, checkpoint: true, takes: []string{"result", memberGate}},
-		string(task.Recovered):         {do: (*Decider).recovers, epoch: true},
-		string(task.CancelledEvent):    {do: (*Decider).confirmsCancel, epoch: true, checkpoint: true},
-		string(task.FatalError):        {do: (*Decider).fatal, checkpoint: true},
+		string(task.Start):             {do: (*Decider).handleStart, needsEpoch: true},
+		string(task.Progress):          {do: (*Decider).handleProgress, needsEpoch: true, checkpoint: true, takes: []string{memberExpected, memberFor}},
+		string(task.PauseForApproval):  {do: (*Decider).handleAsk, needsEpoch: true, checkpoint: true, takes: []string{memberQuestion}},
+		string(task.BlockOnDependency): {do: (*Decider).handleBlock, needsEpoch: true, checkpoint: true, takes: []string{"needs"}},
+		string(task.TransientError):    {do: (*Decider).handleTransient, needsEpoch: true, checkpoint: true, takes: []string{memberNotBefore}},
+		eventFailure:                   {do: (*Decider).handleFail, needsEpoch: true, checkpoint: true, takes: []string{"category", memberQuestion, memberNotBefore}},
+		string(task.Release):           {do: (*Decider).handleRelease, needsEpoch: true, checkpoint: true, takes: []string{memberNotBefore}},
+		string(task.Complete):          {do: (*Decider).handleComplete, needsEpoch: true, checkpoint: true, takes: []string{"result", memberGate}},
+		string(task.Recovered):         {do: (*Decider).handleRecovered, needsEpoch: true},
+		string(task.CancelledEvent):    {do: (*Decider).handleCancelled, needsEpoch: true, checkpoint: true},
+		string(task.FatalError):        {do: (*Decider).handleFatal, checkpoint: true},
 
-		string(task.ApprovalGranted): {do: (*Decider).approves, takes: []string{"ask", "comment"}},
-		string(task.ApprovalDenied):  {do: (*Decider).denies, takes: []string{"ask", "comment"}},
+		string(task.ApprovalGranted): {do: (*Decider).handleApprove, takes: []string{"ask", "comment"}},
+		string(task.ApprovalDenied):  {do: (*Decider).handleDeny, takes: []string{"ask", "comment"}},
 
-		string(task.Answer): {do: (*Decider).answersBlock, takes: []string{"ask", "comment"}},
-		string(task.Amend):  {do: (*Decider).amends},
+		string(task.Answer): {do: (*Decider).handleAnswer, takes: []string{"ask", "comment"}},
+		string(task.Amend):  {do: (*Decider).handleAmend},
 
-		string(task.Cancel):             {do: (*Decider).cancels},
-		string(task.DependencyResolved): {do: (*Decider).resolves},
+		string(task.Cancel):             {do: (*Decider).handleCancel},
+		string(task.DependencyResolved): {do: (*Decider).handleResolve},
 	}
 }
 
@@ -126,8 +126,8 @@ func aboutTask(m *protocol.Message) bool {
 // taskCommand decides a command about a task. What it refuses is logged, and its
 // sender told why; it has changed nothing.
 func (d *Decider) taskCommand(now time.Time, of protocol.Seq, e *protocol.MessageEvent, m *protocol.Message) error {
-	r := &report{now: now, put: d.put(now, e.Original), of: of, by: e.From, id: e.ID, event: m.Event, m: m}
-	no, err := refusalIn(d.enter(r))
+	r := &report{now: now, putAt: d.putAt(now, e.Original), of: of, by: e.From, id: e.ID, event: m.Event, m: m}
+	refused, err := refusalIn(d.runCommand(r))
 	if err != nil {
 		return err
 	}
@@ -138,13 +138,13 @@ func (d *Decider) taskCommand(now time.Time, of protocol.Seq, e *protocol.Messag
 	if m.Task != "" {
 		answer.data["task"] = m.Task
 	}
-	if no == nil {
-		if err := d.large(r); err != nil {
+	if refused == nil {
+		if err := d.tellLargeCheckpoint(r); err != nil {
 			return err
 		}
 		asked := m.RequiresReply || !m.Has("requires_reply") && e.Act.WantsReply()
-		if !asked && len(r.ignored) == 0 && !taskHandlers[r.event].answered {
-			return d.tellLost(r, e)
+		if !asked && len(r.ignored) == 0 && !taskHandlers[r.event].alwaysAnswered {
+			return d.tellNobodyEligible(r, e)
 		}
 		answer.act, answer.subject, answer.code = protocol.Done, "done: "+m.Event, protocol.CodeOK
 		answer.body = m.Event + " was carried out."
@@ -155,31 +155,31 @@ func (d *Decider) taskCommand(now time.Time, of protocol.Seq, e *protocol.Messag
 		if t := r.t; t != nil {
 			answer.data["task"], answer.data["state"], answer.data["epoch"], answer.data["attempt"] = t.ID, t.State, t.Epoch, t.Attempt
 		}
-		if len(r.made) > 1 {
-			answer.data["tasks"] = r.made
+		if len(r.created) > 1 {
+			answer.data["tasks"] = r.created
 			delete(answer.data, "task") // of which there are many, each as new as the others
 		}
 		if err := d.notice(now, answer); err != nil {
 			return err
 		}
-		return d.tellLost(r, e)
+		return d.tellNobodyEligible(r, e)
 	}
-	x := &protocol.TaskRejectedEvent{Task: m.Task, Event: protocol.Fit(m.Event, 64), By: e.From, Of: of, Epoch: m.Epoch, Code: no.code, Detail: no.text}
+	x := &protocol.TaskRejectedEvent{Task: m.Task, Event: protocol.Fit(m.Event, 64), By: e.From, Of: of, Epoch: m.Epoch, Code: refused.code, Detail: refused.text}
 	if r.t != nil {
 		x.State = r.t.State
 		answer.data["state"], answer.data["epoch"] = r.t.State, r.t.Epoch
 	}
-	heard := d.hears(now, e.From, m, no.code)
-	d.reject(now, x)
+	heard := d.hears(now, e.From, m, refused.code)
+	d.recordRejection(now, x)
 	if !heard {
 		return nil
 	}
-	return d.refuse(now, e, m, answer, no)
+	return d.refuse(now, e, m, answer, refused)
 }
 
-// reject records that a command was refused. Where the clocks of its task stood
+// recordRejection records that a command was refused. Where the clocks of its task stood
 // still they go on (spec §3.10).
-func (d *Decider) reject(now time.Time, x *protocol.TaskRejectedEvent) {
+func (d *Decider) recordRejection(now time.Time, x *protocol.TaskRejectedEvent) {
 	id := protocol.TaskID(x.Task)
 	stood := d.state.Tasks.Stopped(id)
 	d.emit(now, x)
@@ -188,9 +188,9 @@ func (d *Decider) reject(now time.Time, x *protocol.TaskRejectedEvent) {
 	}
 }
 
-// enter checks what all commands have in common: that there are such a command
+// runCommand checks what all commands have in common: that there are such a command
 // and such a task, that the data fits, and that a holder's epoch is its own.
-func (d *Decider) enter(r *report) error {
+func (d *Decider) runCommand(r *report) error {
 	h, known := taskHandlers[r.event]
 	if !known {
 		names := slices.Collect(maps.Keys(taskHandlers))
@@ -201,71 +201,71 @@ func (d *Decider) enter(r *report) error {
 		}
 		return &refusal{protocol.CodeUnknownCommand, "there is no such command" + ended(didYouMean(r.event, names, "PROTOCOL.md lists them")) + d.waysOf(r)}
 	}
-	r.fenced = h.epoch
+	r.needsEpoch = h.needsEpoch
 	if r.m.Task != "" {
-		if r.t = d.ever(protocol.TaskID(r.m.Task)); r.t == nil {
+		if r.t = d.findTask(protocol.TaskID(r.m.Task)); r.t == nil {
 			return &refusal{protocol.CodeUnknownTask, "there is no task " + protocol.Quote(protocol.Fit(r.m.Task, 64)) + ", or it ended long ago; " + seeTasks(r.by)}
 		}
 	}
 	if r.t != nil && d.state.Tasks.Get(r.t.ID) == nil && r.event != eventResume {
-		return d.illegal(r)
+		return d.refuseIllegal(r)
 	}
-	if r.t == nil && !h.noTask {
+	if r.t == nil && !h.taskOptional {
 		return &refusal{protocol.CodeUnknownTask, "it does not say which task; to say it, " + r.send("", "")}
 	}
-	if h.epoch { // what comes too late is told so, whatever else it lacks
-		if no := d.holds(r); no != nil {
-			return no
+	if h.needsEpoch { // what comes too late is told so, whatever else it lacks
+		if err := d.checkHolder(r); err != nil {
+			return err
 		}
 	}
 	if r.event != string(task.Create) && r.event != string(task.Amend) {
-		if no := r.read(h, d.state.Tasks.Time(r.put)); no != nil {
-			return no
+		if err := r.decode(h, d.state.Tasks.Time(r.putAt)); err != nil {
+			return err
 		}
-		if no := d.reaches(r); no != nil {
-			return no
+		if err := d.readCheckpoint(r); err != nil {
+			return err
 		}
 	}
-	if no := d.momentsBefore(r); no != nil {
-		return no
+	if err := d.applyMomentsBefore(r); err != nil {
+		return err
 	}
 	return h.do(d, r)
 }
 
-// put is the moment at which what was found now was put there (spec §8.3).
-func (d *Decider) put(now time.Time, o *protocol.Original) task.Moment {
+// putAt is the moment at which what was found now was put there (spec §8.3).
+func (d *Decider) putAt(now time.Time, o *protocol.Original) task.Moment {
 	if o == nil {
 		return d.state.Tasks.Moment(now)
 	}
 	return d.state.Tasks.Put(protocol.StampTime(o.CTime), now)
 }
 
-// momentsBefore lets those moments of a task come first that were over when a
+// applyMomentsBefore lets those moments of a task come first that were over when a
 // command about it was put there. A wait for approval does not end yet: what an
 // approver put there in time may still be read, and then it counts. What came
 // later is refused as it would be afterwards.
-func (d *Decider) momentsBefore(r *report) error {
+func (d *Decider) applyMomentsBefore(r *report) error {
 	switch t := r.t; {
 	case t == nil:
-	case t.State == task.Paused && t.Until <= r.put:
-		return d.tooLate(r, d.state.Tasks.Time(t.Until))
-	case t.State == task.Retrying && t.NotBefore <= r.put:
+	case t.State == task.Paused && t.Until <= r.putAt:
+		return d.refuseTooLate(r, d.state.Tasks.Time(t.Until))
+	case t.State == task.Retrying && t.NotBefore <= r.putAt:
 		return d.retry(r.now, t)
 	}
 	return nil
 }
 
-func (d *Decider) tooLate(r *report, end time.Time) error {
+func (d *Decider) refuseTooLate(r *report, end time.Time) error {
 	return &refusal{protocol.CodeIllegalTransition, "its time to be approved was over at " + end.Format(time.RFC3339) + ", before this was put there, so that it fails; " + d.resumable(r.by, r.t)}
 }
 
-// read decodes the data of a report. What the command does not take is left out and
+// decode decodes the data of a report. What the command does not take is left out and
 // remembered; what no report has is refused. put is when it was put there.
-func (r *report) read(h handler, put time.Time) error {
+func (r *report) decode(h handler, put time.Time) error {
 	if len(r.m.Data) == 0 {
 		return nil
 	}
-	if err := json.Unmarshal(r.m.Data, &r.TaskReport, strictly); err != nil {
+	if err := json.Unmarshal(r.m.Data, &r.TaskReport, strictOptions); err != nil {
 		return &refusal{protocol.CodeBadCommand, "its data does not fit: " + ended(dataFault(err, reportMembers)) + " PROTOCOL.md shows what each command takes"}
 	}
 	var has map[string]jsontext.Value
@@ -273,7 +273,7 @@ func (r *report) read(h handler, put time.Time) error {
 		return &refusal{protocol.CodeBadCommand, "its data does not fit: " + dataFault(err, reportMembers)}
 	}
 	for _, name := range slices.Sorted(maps.Keys(has)) {
-		if !h.may(r, name) {
+		if !h.takesMember(r, name) {
 			r.ignore(name)
 		}
 	}
@@ -281,25 +281,25 @@ func (r *report) read(h handler, put time.Time) error {
 	if r.For != "" && has[memberExpected] != nil {
 		return &refusal{protocol.CodeBadCommand, "it has both expected_until and expected_for; say one of them"}
 	}
-	if no := r.expects(put); no != nil {
-		return no
+	if err := r.setExpected(put); err != nil {
+		return err
 	}
-	return r.ahead(memberNotBefore, &r.NotBefore, notBeforeMost)
+	return r.checkAhead(memberNotBefore, &r.NotBefore, notBeforeMost)
 }
 
-// expects works out until when a holder will be silent: the time that it names, or,
+// setExpected works out until when a holder will be silent: the time that it names, or,
 // for who has no good clock, when a length of time is over that began when the
 // report was put there.
-func (r *report) expects(put time.Time) error {
+func (r *report) setExpected(put time.Time) error {
 	if r.For == "" {
-		return r.ahead(memberExpected, &r.Expected, expectedMost)
+		return r.checkAhead(memberExpected, &r.Expected, expectedMost)
 	}
 	length, err := time.ParseDuration(r.For)
 	if err != nil || length <= 0 {
 		return &refusal{protocol.CodeBadCommand, "expected_for is " + protocol.Quote(protocol.Fit(r.For, 64)) + `, and no length of time; write for example "20m"`}
 	}
 	r.Expected = put.Add(length)
-	return r.ahead(memberFor, &r.Expected, expectedMost)
+	return r.checkAhead(memberFor, &r.Expected, expectedMost)
 }
 
 // ignore leaves a member of the data out.
@@ -325,8 +325,8 @@ func (r *report) ignore(name string) {
 	}
 }
 
-// ahead refuses a time that is too far ahead. One that is over says nothing.
-func (r *report) ahead(name string, at *time.Time, most time.Duration) error {
+// checkAhead refuses a time that is too far ahead. One that is over says nothing.
+func (r *report) checkAhead(name string, at *time.Time, most time.Duration) error {
 	*at = at.UTC()
 	if !at.After(r.now) {
 		*at = time.Time{}
@@ -337,41 +337,41 @@ func (r *report) ahead(name string, at *time.Time, most time.Duration) error {
 	return nil
 }
 
-// holds checks that the sender has the task, and that its epoch is the task's
+// checkHolder checks that the sender has the task, and that its epoch is the task's
 // (spec §8.3). No epoch is 0: that is as good as none.
-func (d *Decider) holds(r *report) error {
+func (d *Decider) checkHolder(r *report) error {
 	t, epoch := r.t, r.m.Epoch
 	own := r.by == t.Holder && !t.Spent
 	switch {
 	case epoch == 0 && r.by != t.Holder:
-		return notHolder(r.by, t)
+		return refuseNotHolder(r.by, t)
 	case epoch == 0:
-		return &refusal{protocol.CodeMissingEpoch, "it carries no epoch, and " + held(t) + "; to send it under that, " + r.again(t.Epoch)}
+		return &refusal{protocol.CodeMissingEpoch, "it carries no epoch, and " + heldText(t) + "; to send it under that, " + r.again(t.Epoch)}
 	case epoch > t.Epoch && own:
-		return &refusal{protocol.CodeFutureEpoch, held(t) + ", not under " + digits(epoch) + "; to send it under that, " + r.again(t.Epoch)}
+		return &refusal{protocol.CodeFutureEpoch, heldText(t) + ", not under " + digits(epoch) + "; to send it under that, " + r.again(t.Epoch)}
 	case epoch > t.Epoch:
 		return &refusal{protocol.CodeFutureEpoch, "the task is at epoch " + digits(t.Epoch) + "; write the epoch that you got with the task"}
 	case t.Fenced(epoch):
 		text := "you no longer have the task, and what you report for it counts no more; stop working on it"
 		if own {
-			text = held(t) + "; if you still work under the earlier one, stop"
+			text = heldText(t) + "; if you still work under the earlier one, stop"
 		}
 		return &refusal{protocol.CodeFenced, "epoch " + digits(epoch) + " is over: " + text}
 	case !own:
-		return notHolder(r.by, t)
+		return refuseNotHolder(r.by, t)
 	}
 	return nil
 }
 
-// held says to the holder of a task under which epoch that is.
-func held(t *task.Task) string {
+// heldText says to the holder of a task under which epoch that is.
+func heldText(t *task.Task) string {
 	if task.Ended(t.State) {
 		return "you held it under epoch " + digits(t.Epoch)
 	}
 	return "you hold it under epoch " + digits(t.Epoch)
 }
 
-func notHolder(by protocol.AgentID, t *task.Task) error {
+func refuseNotHolder(by protocol.AgentID, t *task.Task) error {
 	if task.Ended(t.State) {
 		return &refusal{protocol.CodeNotHolder, "the task is " + string(t.State) + ", and not with you; " + another(by)}
 	}
@@ -381,8 +381,8 @@ func notHolder(by protocol.AgentID, t *task.Task) error {
 	return &refusal{protocol.CodeNotHolder, string(t.Holder) + " has this task, not you; " + another(by)}
 }
 
-// illegal refuses what is no row of the table.
-func (d *Decider) illegal(r *report) error {
+// refuseIllegal refuses what is no row of the table.
+func (d *Decider) refuseIllegal(r *report) error {
 	text := "a task that is " + string(r.t.State) + " knows no " + r.event
 	if task.Ended(r.t.State) {
 		text += "; " + d.resumable(r.by, r.t)
@@ -455,16 +455,16 @@ func (d *Decider) recordTransition(now time.Time, t *task.Task, e protocol.TaskE
 	case t.State == task.Unassigned && int(t.Fruitless) >= d.settings.Tasks.MaxExecutions:
 		return d.recordTransition(now, t, protocol.TaskEvent{
 			Event: task.MaxRetriesExceeded, By: protocol.Hive,
-			Reason: digits(int(t.Fruitless)) + " executions in a row reached nothing new; the last ended because: " + cmp.Or(protocol.Fit(e.Reason, reasonOfAnother), string(was.Holder)+" gave it back"),
+			Reason: digits(int(t.Fruitless)) + " executions in a row reached nothing new; the last ended because: " + cmp.Or(protocol.Fit(e.Reason, reasonShown), string(was.Holder)+" gave it back"),
 		})
 	}
 	return nil
 }
 
-// reasonOfAnother is how much of the reason of another task, or of an execution, is
+// reasonShown is how much of the reason of another task, or of an execution, is
 // repeated in one that follows from it, in characters: task.json and the log have the
 // whole under the one that it is of.
-const reasonOfAnother = 200
+const reasonShown = 200
 
 // endRepairs cancels the repair that a task waited for, now that it has ended or goes
 // on without it, unless others wait for the same.
@@ -476,7 +476,7 @@ func (d *Decider) endRepairs(now time.Time, was, t *task.Task) error {
 		}
 		why := "task " + string(t.ID) + " goes on without it"
 		if task.Ended(t.State) {
-			why = "task " + string(t.ID) + ", which it repairs, " + fate(t)
+			why = "task " + string(t.ID) + ", which it repairs, " + endText(t)
 		}
 		if err := d.recordTransition(now, repair, protocol.TaskEvent{Event: task.Cancel, By: protocol.Hive, Reason: why}); err != nil {
 			return err
@@ -591,9 +591,9 @@ func (d *Decider) waited(now time.Time, t *task.Task) error {
 	case parent != nil:
 		why := "it needs " + string(parent.ID) + ", which was " + string(parent.State)
 		if parent.Reason != "" {
-			why += ": " + protocol.Fit(parent.Reason, reasonOfAnother)
+			why += ": " + protocol.Fit(parent.Reason, reasonShown)
 		}
-		return d.recordTransition(now, t, protocol.TaskEvent{Event: task.DependencyFailed, By: protocol.Hive, Reason: protocol.Fit(why, reasonOfAnother)})
+		return d.recordTransition(now, t, protocol.TaskEvent{Event: task.DependencyFailed, By: protocol.Hive, Reason: protocol.Fit(why, reasonShown)})
 	case len(d.state.Tasks.Unmet(t)) > 0:
 	case t.State == task.Unassigned:
 		d.plan.ready = append(d.plan.ready, t)

@@ -27,9 +27,9 @@ func (d *Decider) manageInbox(now time.Time, of protocol.Seq, by protocol.AgentI
 		d.emit(now, e)
 		return nil
 	}
-	list, no := d.undeleted(by, a, o.Messages)
-	if no != nil {
-		return no
+	list, err := d.undeleted(by, a, o.Messages)
+	if err != nil {
+		return err
 	}
 	e.Count = len(list)
 	d.emit(now, e)

@@ -77,7 +77,7 @@ func (r *report) send(args, data string) string {
 	epoch := uint64(0)
 	if r.t != nil {
 		id = r.t.ID
-		if r.fenced && r.by == r.t.Holder {
+		if r.needsEpoch && r.by == r.t.Holder {
 			epoch = r.t.Epoch
 		}
 	}
