@@ -83,7 +83,7 @@ func (d *Decider) refuse(now time.Time, e *protocol.MessageEvent, m *protocol.Me
 		return nil
 	}
 	answer.code = refused.code
-	answer.body = protocol.Quote(m.Event) + " was not carried out: " + refused.text + closing(refused.text)
+	answer.body = protocol.Quote(m.Event) + " was not carried out: " + refused.text + fullStop(refused.text)
 	answer.data["refused"] = reply.Row + 1
 	return d.notice(now, answer)
 }
@@ -137,7 +137,7 @@ func (d *Decider) obey(now time.Time, of protocol.Seq, e *protocol.MessageEvent,
 	var o order
 	if len(m.Data) > 0 {
 		if err := json.Unmarshal(m.Data, &o, strictOptions); err != nil {
-			return &refusal{protocol.CodeBadCommand, "its data does not fit: " + ended(dataFault(err, orderMembers)) + " For example, " + orders(e.From, m.Event)}
+			return &refusal{protocol.CodeBadCommand, "its data does not fit: " + endSentence(dataFault(err, orderMembers)) + " For example, " + howToCommand(e.From, m.Event)}
 		}
 	}
 	if aboutAgent {
@@ -153,9 +153,9 @@ func (d *Decider) obey(now time.Time, of protocol.Seq, e *protocol.MessageEvent,
 			return d.letGoOn(now, of, e.From, o)
 		}
 		if conv := protocol.ConversationID(o.Conversation); !d.state.KnowsConversation(conv) {
-			where := "the notice hop-cap names one that is stopped; to let it go on, " + orders(e.From, m.Event)
+			where := "the notice hop-cap names one that is stopped; to let it go on, " + howToCommand(e.From, m.Event)
 			if e.From == protocol.Human {
-				where = "to see which are stopped, " + way(e.From, "hived status", "")
+				where = "to see which are stopped, " + howTo(e.From, "hived status", "")
 			}
 			return &refusal{protocol.CodeBadCommand, "no conversation " + protocol.Quote(o.Conversation) + " is remembered; " + where}
 		}

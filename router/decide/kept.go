@@ -37,7 +37,7 @@ func (d *Decider) overCap(e *protocol.MessageEvent) string {
 func (d *Decider) remedyOfCap(conv protocol.ConversationID) func(by protocol.AgentID) string {
 	return func(by protocol.AgentID) string {
 		return "stop answering, and begin a new conversation if there is a new aim; if this one is honest work, " +
-			d.managing(by, "let it go on", "hived continue "+string(conv), commandContinue, object("conversation", string(conv)))
+			d.howToManage(by, "let it go on", "hived continue "+string(conv), commandContinue, objectOf("conversation", string(conv)))
 	}
 }
 
@@ -52,8 +52,8 @@ func (d *Decider) tellOfKept(now time.Time, seq protocol.Seq, e *protocol.Messag
 	}
 	n := notice{
 		to: e.From, act: protocol.Failure, reply: e.ID, conversation: e.Conversation, code: protocol.Code(e.Kept.Reason),
-		subject: "kept, not delivered to " + names(to),
-		body:    "Message " + string(e.ID) + " was not delivered to " + names(to) + ": " + d.overCap(e) + ". It is kept, and delivered if somebody lets the conversation go on; ",
+		subject: "kept, not delivered to " + listNames(to),
+		body:    "Message " + string(e.ID) + " was not delivered to " + listNames(to) + ": " + d.overCap(e) + ". It is kept, and delivered if somebody lets the conversation go on; ",
 		data:    map[string]any{"of": seq, "to": to, "kept": true},
 	}
 	return d.tellBoth(now, e, n, person, d.remedyOfCap(e.Conversation))
@@ -64,7 +64,7 @@ func (d *Decider) tellOfKept(now time.Time, seq protocol.Seq, e *protocol.Messag
 func (d *Decider) tellBoth(now time.Time, e *protocol.MessageEvent, n notice, person bool, remedy func(by protocol.AgentID) string) error {
 	say := func(to protocol.AgentID, from string) error {
 		n, text := n, remedy(to)
-		n.to, n.body = to, from+n.body+text+closing(text)
+		n.to, n.body = to, from+n.body+text+fullStop(text)
 		return d.notice(now, n)
 	}
 	if err := say(e.From, ""); err != nil || !person {

@@ -198,7 +198,7 @@ func (n *needs) stoppedThreads() {
 	for _, conv := range slices.Sorted(maps.Keys(kept)) {
 		list = append(list, protocol.Need{
 			Code: protocol.Code(protocol.HopCap), Conversation: conv, Count: kept[conv], Commands: []string{"hived continue " + string(conv)},
-			Text: fmt.Sprintf("conversation %s is stopped; %s kept until you let it go on", conv, times(kept[conv], "message")),
+			Text: fmt.Sprintf("conversation %s is stopped; %s kept until you let it go on", conv, countOf(kept[conv], "message")),
 		})
 	}
 	n.addSome(list, "%d more conversations are stopped", "hived log --kind message")
@@ -263,7 +263,7 @@ func (n *needs) silentAgents() {
 	}
 	x := protocol.Need{
 		Code: protocol.CodeAgentSilent, Count: len(ids), Commands: []string{"hived task claim"},
-		Text: "offers of tasks ran out unanswered, so no more are made to " + names(ids) + " until they do something: start them, or let others claim what waits",
+		Text: "offers of tasks ran out unanswered, so no more are made to " + listNames(ids) + " until they do something: start them, or let others claim what waits",
 	}
 	if len(ids) == 1 {
 		x.Agent = protocol.AgentID(ids[0])
@@ -364,7 +364,7 @@ func (n *needs) trouble(kind protocol.Kind, group []ledger.Trouble) {
 	}
 	from := ""
 	if len(ids) > 0 {
-		from = " of " + names(ids)
+		from = " of " + listNames(ids)
 	}
 	newest := ": "
 	if count > 1 {
@@ -376,19 +376,19 @@ func (n *needs) trouble(kind protocol.Kind, group []ledger.Trouble) {
 	}
 	switch kind {
 	case protocol.KindAlert:
-		x.Text = times(count, "alert") + from + " in the last hour" + newest + last.Text
+		x.Text = countOf(count, "alert") + from + " in the last hour" + newest + last.Text
 	case protocol.KindTask:
-		x.Text = times(count, "task") + " taken from " + names(ids) + " in the last hour" + newest + string(last.Task) + ", " + last.Text
+		x.Text = countOf(count, "task") + " taken from " + listNames(ids) + " in the last hour" + newest + string(last.Task) + ", " + last.Text
 	case protocol.KindQuarantine:
-		x.Text = times(count, "file") + from + " set aside in the last hour" + newest + last.Text
+		x.Text = countOf(count, "file") + from + " set aside in the last hour" + newest + last.Text
 	case protocol.KindDrop:
-		x.Text = times(count, "message") + from + " not delivered in the last hour" + newest + last.Text
+		x.Text = countOf(count, "message") + from + " not delivered in the last hour" + newest + last.Text
 	case protocol.KindHive, protocol.KindAgent, protocol.KindMessage, protocol.KindDuplicate, protocol.KindHandled, protocol.KindDelivered, protocol.KindFile, protocol.KindTaskRejected:
 	}
 	n.add(x)
 }
 
-func times(n int, what string) string {
+func countOf(n int, what string) string {
 	if n == 1 {
 		return "1 " + what
 	}

@@ -60,7 +60,7 @@ func (d *Decider) notice(now time.Time, n notice) error {
 	}
 	room, why := d.settings.InboxCap, "a notice found the inbox full"
 	if n.spare {
-		room, why = (room+1)/2, "half of the inbox is left to other things than tasks that ended; "+seeTasks(protocol.Human)
+		room, why = (room+1)/2, "half of the inbox is left to other things than tasks that ended; "+howToSeeTasks(protocol.Human)
 	}
 	full := reader.Inbox.Len() >= room && !n.must
 	if full {
@@ -108,10 +108,10 @@ func (d *Decider) worthTelling(now time.Time, kind protocol.Kind, code protocol.
 func (d *Decider) tellTrouble(now time.Time, code protocol.Code, about protocol.AgentID, path, text string) error {
 	n := notice{
 		to: d.lead(about), act: protocol.Inform, code: code, subject: string(code), data: map[string]any{},
-		body: text + closing(text) + " More of the same within the hour is not told.",
+		body: text + fullStop(text) + " More of the same within the hour is not told.",
 	}
 	if n.to == protocol.Human {
-		n.body += " To see how often it came, " + way(n.to, "hived status", "") + "."
+		n.body += " To see how often it came, " + howTo(n.to, "hived status", "") + "."
 	}
 	if about != "" {
 		n.subject += ": " + string(about)

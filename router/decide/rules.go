@@ -264,7 +264,7 @@ func (d *Decider) expand(from protocol.AgentID, address protocol.Address, r *rec
 		return d.expandBroadcast(from, r)
 	case protocol.Lead, protocol.God:
 		if d.state.Lead == "" {
-			return func() string { return "no lead is set; write to human, or " + d.setLead(from) }
+			return func() string { return "no lead is set; write to human, or " + d.howToSetLead(from) }
 		}
 		r.add(d.state.Lead)
 		return nil
@@ -419,10 +419,10 @@ func (d *Decider) drops(now time.Time, seq protocol.Seq, e *protocol.MessageEven
 		}
 		n := notice{
 			to: e.From, act: protocol.Failure, reply: e.ID, conversation: e.Conversation, code: protocol.Code(x.reason),
-			subject: "not delivered to " + names(x.to),
+			subject: "not delivered to " + listNames(x.to),
 			data:    map[string]any{"of": seq, "to": x.to},
 		}
-		n.body = "Message " + string(e.ID) + " was not delivered to " + names(x.to) + ": "
+		n.body = "Message " + string(e.ID) + " was not delivered to " + listNames(x.to) + ": "
 		if len(x.nearest) > 0 {
 			n.data["nearest"] = x.nearest
 		}
@@ -439,20 +439,20 @@ func (d *Decider) drops(now time.Time, seq protocol.Seq, e *protocol.MessageEven
 	}
 	return d.notice(now, notice{
 		to: e.From, act: protocol.Inform, reply: e.ID, conversation: e.Conversation, code: protocol.CodeArchivedRecipient,
-		subject: names(to) + " is archived",
-		body:    "Message " + string(e.ID) + " was filed for " + names(to) + ", which is archived: nobody may read it. Write to somebody else, or " + d.managing(e.From, "bring it back", "hived agent restore "+string(r.archived[0]), "agent-restore", onAgent(r.archived[0])) + ".",
+		subject: listNames(to) + " is archived",
+		body:    "Message " + string(e.ID) + " was filed for " + listNames(to) + ", which is archived: nobody may read it. Write to somebody else, or " + d.howToManage(e.From, "bring it back", "hived agent restore "+string(r.archived[0]), "agent-restore", agentData(r.archived[0])) + ".",
 		data:    map[string]any{"of": seq, "to": to},
 	})
 }
 
-func closing(sentence string) string {
+func fullStop(sentence string) string {
 	if strings.HasSuffix(sentence, "?") || strings.HasSuffix(sentence, ".") {
 		return ""
 	}
 	return "."
 }
 
-// names lists at most five names for its reader, and counts the others.
-func names[S ~string](list []S) string {
+// listNames lists at most five names for its reader, and counts the others.
+func listNames[S ~string](list []S) string {
 	return protocol.Few(list, 5, func(name string) string { return protocol.Fit(name, 70) })
 }

@@ -22,7 +22,7 @@ var amendable = []string{"title", "body", "gate", "approvals", "approvers", "dat
 func (d *Decider) handleAmend(r *report) error {
 	t := r.t
 	if r.by != t.Creator && r.by != protocol.Human {
-		return &refusal{protocol.CodeNotAllowed, onlyCreator(t)}
+		return &refusal{protocol.CodeNotAllowed, onlyCreatorText(t)}
 	}
 	if task.Ended(t.State) {
 		return d.refuseIllegal(r)
@@ -72,7 +72,7 @@ func (r *report) amendedSpec(was *protocol.TaskSpec) (spec protocol.TaskSpec, ch
 	}
 	var has map[string]jsontext.Value
 	if r.m.Data.Kind() != '{' || json.Unmarshal(r.m.Data, &has) != nil {
-		return bad("it does not say what changes; to change what is to be done, " + r.send(`--body "…"`, `{"body": "…"}`))
+		return bad("it does not say what changes; to change what is to be done, " + r.howToSend(`--body "…"`, `{"body": "…"}`))
 	}
 	reason := struct {
 		Reason string `json:"reason"`

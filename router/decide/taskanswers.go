@@ -73,7 +73,7 @@ func (d *Decider) mayApprove(r *report) error {
 	who := d.approvers(r.t)
 	switch {
 	case !slices.Contains(who, r.by):
-		return &refusal{protocol.CodeNotApprover, "only " + cmp.Or(names(who), "agents that are not there") + " may approve of it; leave it to others"}
+		return &refusal{protocol.CodeNotApprover, "only " + cmp.Or(listNames(who), "agents that are not there") + " may approve of it; leave it to others"}
 	case r.t.State != task.Paused:
 		return d.refuseAnswer(r)
 	}
@@ -98,7 +98,7 @@ func (d *Decider) refuseAnswer(r *report) error {
 	case t.Questions == nil:
 		return d.refuseIllegal(r)
 	case task.Ended(t.State):
-		why = "the task " + endText(t) + "; " + d.resumable(r.by, t)
+		why = "the task " + endText(t) + "; " + d.endedText(r.by, t)
 	case task.Held(t.State) && t.State != task.InProgress:
 		why = "the task is " + string(t.State)
 	case !task.Held(t.State):
@@ -120,13 +120,13 @@ func (d *Decider) handleAnswer(r *report) error {
 	ask, _ := r.t.Open()
 	switch {
 	case r.by != r.t.Creator && !d.manages(r):
-		return &refusal{protocol.CodeNotAllowed, onlyManagers(r.t)}
+		return &refusal{protocol.CodeNotAllowed, onlyManagersText(r.t)}
 	case r.t.State != task.Blocked:
 		return d.refuseAnswer(r)
 	case ask == 0:
-		return &refusal{protocol.CodeBadCommand, "it asks nothing: it waits for " + names(r.t.BlockedOn)}
+		return &refusal{protocol.CodeBadCommand, "it asks nothing: it waits for " + listNames(r.t.BlockedOn)}
 	case r.Comment == "":
-		return &refusal{protocol.CodeBadCommand, "it says nothing; to say it, " + answering(r.by, r.t, task.Answer, ask)}
+		return &refusal{protocol.CodeBadCommand, "it says nothing; to say it, " + howToAnswer(r.by, r.t, task.Answer, ask)}
 	}
 	if err := d.checkAsk(r); err != nil {
 		return err
@@ -153,18 +153,18 @@ func (d *Decider) checkAsk(r *report) error {
 		what = "it answers question " + means.String()
 	}
 	what += fmt.Sprintf(", and what is asked now is question %s, %s; ", open, protocol.Quote(protocol.Fit(text, 200)))
-	way := answering(r.by, r.t, task.Event(r.event), open)
+	way := howToAnswer(r.by, r.t, task.Event(r.event), open)
 	return &refusal{protocol.CodeStaleApproval, what + "if that is what you mean, " + way}
 }
 
-// answering says how an answer to the question of a number is given.
-func answering(by protocol.AgentID, t *task.Task, event task.Event, ask protocol.Seq) string {
+// howToAnswer says how an answer to the question of a number is given.
+func howToAnswer(by protocol.AgentID, t *task.Task, event task.Event, ask protocol.Seq) string {
 	verb := map[task.Event]string{task.ApprovalGranted: "approve", task.ApprovalDenied: "deny", task.Answer: "task answer"}[event]
 	command := "hived " + verb + " " + string(t.ID) + " --ask " + ask.String()
 	if event == task.Answer {
 		command += " \"…\""
 	}
-	return way(by, command, toSend(event, t.ID, 0, `{"ask": `+ask.String()+`, "comment": "…"}`))
+	return howTo(by, command, taskMessage(event, t.ID, 0, `{"ask": `+ask.String()+`, "comment": "…"}`))
 }
 
 // answer records an answer with its words, whole. The reason is what the task

@@ -31,7 +31,7 @@ func checkAudience(r *report, specs []protocol.TaskSpec, i int) error {
 	s := specs[i]
 	if name, found := firstNonAgent(s.To); found {
 		s.To = nil
-		return &refusal{protocol.CodeBadCommand, nonAgentText(r.by, "to", "--to", name) + "; without it any agent may have the task: " + recreating(r.by, specs, i, s)}
+		return &refusal{protocol.CodeBadCommand, nonAgentText(r.by, "to", "--to", name) + "; without it any agent may have the task: " + howToRecreate(r.by, specs, i, s)}
 	}
 	name, found := firstNonAgent(s.Approvers)
 	if !found {
@@ -39,10 +39,10 @@ func checkAudience(r *report, specs []protocol.TaskSpec, i int) error {
 	}
 	text := nonAgentText(r.by, "approvers", "--approver", name)
 	if r.event == string(task.Amend) {
-		return &refusal{protocol.CodeBadCommand, text + "; to have human approve, " + reamending(r)}
+		return &refusal{protocol.CodeBadCommand, text + "; to have human approve, " + howToReamend(r)}
 	}
 	s.Approvers = nil
-	return &refusal{protocol.CodeBadCommand, text + "; without it human approves: " + recreating(r.by, specs, i, s)}
+	return &refusal{protocol.CodeBadCommand, text + "; without it human approves: " + howToRecreate(r.by, specs, i, s)}
 }
 
 func nonAgentText(by protocol.AgentID, member, flag, name string) string {
@@ -53,9 +53,9 @@ func nonAgentText(by protocol.AgentID, member, flag, name string) string {
 	return fmt.Sprintf("`%s` has %s, and it takes only agents and roles, such as %s", member, protocol.Quote(name), such)
 }
 
-// recreating shows a command that creates tasks with another in place of the i-th.
+// howToRecreate shows a command that creates tasks with another in place of the i-th.
 // What is too long to be shown is left out, and said to be.
-func recreating(by protocol.AgentID, specs []protocol.TaskSpec, i int, s protocol.TaskSpec) string {
+func howToRecreate(by protocol.AgentID, specs []protocol.TaskSpec, i int, s protocol.TaskSpec) string {
 	var all any = s
 	if len(specs) > 1 {
 		list := slices.Clone(specs)
@@ -64,29 +64,29 @@ func recreating(by protocol.AgentID, specs []protocol.TaskSpec, i int, s protoco
 	}
 	switch data, err := json.Marshal(all, spacedOptions); {
 	case by == protocol.Human && len(specs) > 1:
-		return "take it out and " + way(by, "hived task create --file FILE", "")
+		return "take it out and " + howTo(by, "hived task create --file FILE", "")
 	case by == protocol.Human:
-		return way(by, "hived task create "+protocol.Quote(s.Title), "") + " with the rest of what it had"
+		return howTo(by, "hived task create "+protocol.Quote(s.Title), "") + " with the rest of what it had"
 	case err == nil && len(data) <= AgainMost:
-		return way(by, "", toSend("create", "", 0, protocol.Visible(string(data))))
+		return howTo(by, "", taskMessage("create", "", 0, protocol.Visible(string(data))))
 	case len(specs) > 1:
 		return "take it out and send the command again"
 	}
-	return way(by, "", toSend("create", "", 0, object("title", protocol.Fit(s.Title, titleMost)))) + " with the rest of its data"
+	return howTo(by, "", taskMessage("create", "", 0, objectOf("title", protocol.Fit(s.Title, titleMost)))) + " with the rest of its data"
 }
 
-// reamending shows a command that amends a task with `human` as approver.
-func reamending(r *report) string {
+// howToReamend shows a command that amends a task with `human` as approver.
+func howToReamend(r *report) string {
 	const args, human = "--approver human", `["human"]`
 	var data map[string]jsontext.Value
 	err := json.Unmarshal(r.m.Data, &data)
 	if err == nil {
 		data["approvers"] = jsontext.Value(human)
 		if whole, err := json.Marshal(data, spacedOptions); err == nil && len(whole) <= AgainMost {
-			return r.send(args, protocol.Visible(string(whole)))
+			return r.howToSend(args, protocol.Visible(string(whole)))
 		}
 	}
-	return r.send(args, `{"approvers": `+human+`}`) + " with the rest of its data"
+	return r.howToSend(args, `{"approvers": `+human+`}`) + " with the rest of its data"
 }
 
 // spacedOptions is how JSON is written that somebody is to read and to send.

@@ -113,7 +113,7 @@ func (d *Decider) tellNobodyEligible(r *report, e *protocol.MessageEvent) error 
 	}
 	first := r.unassignable[0]
 	why, remedy := d.whyNobodyEligible(first.To)
-	text := "Task " + string(first.ID) + ", " + first.Title + ", waits, and nobody can take it: " + why + closing(why)
+	text := "Task " + string(first.ID) + ", " + first.Title + ", waits, and nobody can take it: " + why + fullStop(why)
 	if more := len(r.unassignable) - 1; more > 0 {
 		text += fmt.Sprintf(" The same holds for %d more of these tasks.", more)
 	}
@@ -123,7 +123,7 @@ func (d *Decider) tellNobodyEligible(r *report, e *protocol.MessageEvent) error 
 	}
 	text += " Cancel it and create it for others, or let a person put such an agent on the roster"
 	if r.by == protocol.Human {
-		text += ": " + way(r.by, remedy, "")
+		text += ": " + howTo(r.by, remedy, "")
 	}
 	return d.notice(r.now, notice{
 		to: r.by, act: protocol.Inform, reply: e.ID, conversation: protocol.TaskConversation(first.ID), code: protocol.CodeNobodyEligible,
@@ -135,7 +135,7 @@ func (d *Decider) tellNobodyEligible(r *report, e *protocol.MessageEvent) error 
 func readSpecs(r *report) ([]protocol.TaskSpec, error) {
 	m := r.m
 	bad := func(text string) error {
-		return &refusal{protocol.CodeBadCommand, ended(text) + " For example, " + creating(r.by, `--to @writer`, `, "to": ["@writer"]`)}
+		return &refusal{protocol.CodeBadCommand, endSentence(text) + " For example, " + howToCreate(r.by, `--to @writer`, `, "to": ["@writer"]`)}
 	}
 	var many struct {
 		Tasks []protocol.TaskSpec `json:"tasks"`
@@ -262,7 +262,7 @@ func (d *Decider) checkSpec(by protocol.AgentID, s *protocol.TaskSpec) error {
 				continue
 			}
 			if d.state.Lead == "" {
-				return bad("no lead is set, and it names the lead; %s", d.setLead(by))
+				return bad("no lead is set, and it names the lead; %s", d.howToSetLead(by))
 			}
 			list[i] = protocol.Address(d.state.Lead)
 		}
@@ -273,7 +273,7 @@ func (d *Decider) checkSpec(by protocol.AgentID, s *protocol.TaskSpec) error {
 		}
 	}
 	if who := d.approversOf(s.Approvers, s.Approvals); len(who) < s.Approvals {
-		return &refusal{protocol.CodeBadCommand, fmt.Sprintf("it asks for %d approvals, and only %s could give one; name the others as approvers", s.Approvals, names(who))}
+		return &refusal{protocol.CodeBadCommand, fmt.Sprintf("it asks for %d approvals, and only %s could give one; name the others as approvers", s.Approvals, listNames(who))}
 	}
 	return d.checkNeeds(by, s)
 }
@@ -319,7 +319,7 @@ func (d *Decider) checkNeed(by protocol.AgentID, id protocol.TaskID) error {
 	if live {
 		return &refusal{protocol.CodeNeedsUnmet, string(id) + " was " + string(state) + ", and " + string(heir) + " resumes it; need that one"}
 	}
-	return &refusal{protocol.CodeNeedsUnmet, string(id) + " was " + string(state) + "; to go on from it with a new task, " + resuming(by, heir)}
+	return &refusal{protocol.CodeNeedsUnmet, string(id) + " was " + string(state) + "; to go on from it with a new task, " + howToResume(by, heir)}
 }
 
 // whyNobodyEligible says why nobody may have a task that is for these, and what a person

@@ -59,18 +59,18 @@ func (d *Decider) tellHolder(was, t *task.Task, e *protocol.TaskEvent, add adder
 	switch e.Event {
 	case task.Remind:
 		if t.State == task.Pending {
-			add(t.Holder, protocol.CodeLeaseEnding, protocol.Request, "You took task "+id+" and have not started it; if you do not, it is offered to others. "+d.ways(t.Holder, t), nil)
+			add(t.Holder, protocol.CodeLeaseEnding, protocol.Request, "You took task "+id+" and have not started it; if you do not, it is offered to others. "+d.nextSteps(t.Holder, t), nil)
 		}
 	case task.HeartbeatLost, task.ProgressStalled:
 		add(was.Holder, protocol.CodeStalled, protocol.Request, fmt.Sprintf("Task %s counts as stalled: %s. Report `progress` with something new, or whatever became of it, with epoch %s within %s, or it is offered to others. If you will be silent, say `expected_for`. %s",
-			id, e.Reason, epoch, d.settings.Tasks.StallGrace.String(), d.ways(was.Holder, t)), nil)
+			id, e.Reason, epoch, d.settings.Tasks.StallGrace.String(), d.nextSteps(was.Holder, t)), nil)
 	case task.Cancel:
 		if t.State == task.Cancelled {
 			add(was.Holder, protocol.CodeCancelled, protocol.Inform, "Task "+id+" was cancelled by "+string(e.By)+withReason(e.Reason)+".", nil)
 			return
 		}
 		add(t.Holder, protocol.CodeCancelRequested, protocol.Cancel, fmt.Sprintf("%s asks you to stop working on task %s%s. Clean up and report `cancelled` with epoch %s within %s. If it is done already, report `complete`: that counts. To confirm, %s.",
-			e.By, id, withReason(e.Reason), epoch, d.settings.Tasks.CancelGrace.String(), way(t.Holder, "hived task cancelled "+id, toSend(task.CancelledEvent, t.ID, t.Epoch, ""))), nil)
+			e.By, id, withReason(e.Reason), epoch, d.settings.Tasks.CancelGrace.String(), howTo(t.Holder, "hived task cancelled "+id, taskMessage(task.CancelledEvent, t.ID, t.Epoch, ""))), nil)
 	case task.ApprovalGranted:
 		add(t.Holder, protocol.CodeApproved, protocol.Agree, "Task "+id+" was approved by "+string(e.By)+withReason(answerOf(e))+". Go on, with epoch "+epoch+".", answersOf(e))
 	case task.Answer:
@@ -109,7 +109,7 @@ func (d *Decider) tellLoser(was, t *task.Task, e *protocol.TaskEvent, add adder)
 	case task.ApprovalDenied:
 		add(was.Holder, protocol.CodeDenied, protocol.Refuse, "Task "+id+" was denied by "+string(e.By)+withReason(answerOf(e))+". It has failed.", answersOf(e))
 	case task.Timeout:
-		add(was.Holder, protocol.CodeApprovalTimeout, protocol.Failure, "Nobody approved of task "+id+" in time. It has failed. "+d.ways(was.Holder, t), nil)
+		add(was.Holder, protocol.CodeApprovalTimeout, protocol.Failure, "Nobody approved of task "+id+" in time. It has failed. "+d.nextSteps(was.Holder, t), nil)
 	case task.DependencyFailed:
 		add(was.Holder, protocol.CodeParentFailed, protocol.Failure, "Task "+id+" has failed: "+e.Reason+".", nil)
 	case task.MaxRetriesExceeded, task.FatalError:
@@ -162,7 +162,7 @@ func (d *Decider) tellOthers(was, t *task.Task, e *protocol.TaskEvent, add adder
 	case task.MaxRetriesExceeded:
 		if was.State == task.Unassigned {
 			for _, to := range []protocol.AgentID{t.Creator, protocol.Human} {
-				add(to, protocol.CodeTaskFailed, protocol.Failure, "Task "+id+", "+t.Title+", has failed: "+e.Reason+". Look at its brief before you go on from its checkpoint: to make a task that does, "+resuming(to, t.ID)+".", map[string]any{"reason": e.Reason})
+				add(to, protocol.CodeTaskFailed, protocol.Failure, "Task "+id+", "+t.Title+", has failed: "+e.Reason+". Look at its brief before you go on from its checkpoint: to make a task that does, "+howToResume(to, t.ID)+".", map[string]any{"reason": e.Reason})
 			}
 		}
 	case task.OfferExhausted:
@@ -200,7 +200,7 @@ func (d *Decider) tellOffered(t *task.Task, e *protocol.TaskEvent, add adder) {
 		body += " " + string(t.Left.By) + " gave it back: " + t.Left.Reason + "\n"
 	}
 	for _, to := range e.Agents {
-		add(to, protocol.CodeTaskOffer, protocol.Propose, body+" "+d.ways(to, t), map[string]any{"title": t.Title, "priority": t.Priority})
+		add(to, protocol.CodeTaskOffer, protocol.Propose, body+" "+d.nextSteps(to, t), map[string]any{"title": t.Title, "priority": t.Priority})
 	}
 }
 
@@ -223,7 +223,7 @@ func (d *Decider) tellApprovers(t *task.Task, code protocol.Code, what string, a
 		}
 		add(to, code, protocol.Request, fmt.Sprintf("%s: %s\nThat is question %s of task %s, %s. It waits for you until %s. To approve, %s; to deny, %s.",
 			what, question, ask, t.ID, t.Title, until.Format(time.RFC3339),
-			answering(to, t, task.ApprovalGranted, ask), answering(to, t, task.ApprovalDenied, ask)),
+			howToAnswer(to, t, task.ApprovalGranted, ask), howToAnswer(to, t, task.ApprovalDenied, ask)),
 			map[string]any{"ask": ask, "question": question, "needed": max(1, t.Terms().Needed), "until": until})
 	}
 }
@@ -248,10 +248,10 @@ func (d *Decider) tellLead(t *task.Task, e *protocol.TaskEvent, add adder) {
 		if to == t.Holder {
 			continue
 		}
-		body := what + ": " + cmp.Or(question, "it says no more") + "\nTo answer, " + answering(to, t, task.Answer, ask) +
-			"; to give it up, " + way(to, "hived task give-up "+id, toSend(task.FatalError, t.ID, 0, `{"reason": "…"}`)) + "."
+		body := what + ": " + cmp.Or(question, "it says no more") + "\nTo answer, " + howToAnswer(to, t, task.Answer, ask) +
+			"; to give it up, " + howTo(to, "hived task give-up "+id, taskMessage(task.FatalError, t.ID, 0, `{"reason": "…"}`)) + "."
 		if to == t.Creator || to == protocol.Human {
-			body += " To change its brief first, " + way(to, "hived task amend "+id, toSend(task.Amend, t.ID, 0, `{"body": "…"}`)) + "."
+			body += " To change its brief first, " + howTo(to, "hived task amend "+id, taskMessage(task.Amend, t.ID, 0, `{"body": "…"}`)) + "."
 		}
 		add(to, protocol.CodeSpecify, protocol.Request, body, map[string]any{"ask": ask, "question": question})
 	}
@@ -275,7 +275,7 @@ func (d *Decider) tellCreator(t *task.Task, e *protocol.TaskEvent, add adder) {
 		if e.Event == task.DependencyFailed {
 			code = protocol.CodeParentFailed
 		}
-		add(t.Creator, code, protocol.Failure, "Task "+id+" has failed: "+cmp.Or(why, string(e.Event))+". "+d.ways(t.Creator, t), map[string]any{"reason": why})
+		add(t.Creator, code, protocol.Failure, "Task "+id+" has failed: "+cmp.Or(why, string(e.Event))+". "+d.nextSteps(t.Creator, t), map[string]any{"reason": why})
 	case task.Cancelled:
 		add(t.Creator, protocol.CodeCancelled, protocol.Inform, "Task "+id+" was cancelled by "+string(e.By)+withReason(e.Reason)+".", nil)
 	}

@@ -42,7 +42,7 @@ func (d *Decider) wordless(now time.Time, of protocol.Seq, e *protocol.MessageEv
 		n.data["state"] = t.State
 	}
 	d.emit(now, x)
-	n.body = "Your message about task " + string(about) + " was filed, and nothing came of it: it names no event. " + d.ways(e.From, t) + " This is said once an hour."
+	n.body = "Your message about task " + string(about) + " was filed, and nothing came of it: it names no event. " + d.nextSteps(e.From, t) + " This is said once an hour."
 	return d.notice(now, n)
 }
 
@@ -63,14 +63,14 @@ func answerToOffer(m *protocol.Message, id protocol.TaskID) *protocol.Message {
 	return &c
 }
 
-// ways says what somebody can do with a task as it is now, as he does it.
-func (d *Decider) ways(by protocol.AgentID, t *task.Task) string {
+// nextSteps says what somebody can do with a task as it is now, as he does it.
+func (d *Decider) nextSteps(by protocol.AgentID, t *task.Task) string {
 	if t == nil {
 		return "There is no such task, or it ended long ago."
 	}
 	id, epoch := string(t.ID), t.Epoch
 	does := func(what, verb string, event task.Event, epoch uint64, data string) string {
-		return "To " + what + ", " + way(by, "hived task "+verb+" "+id, toSend(event, t.ID, epoch, data)) + "."
+		return "To " + what + ", " + howTo(by, "hived task "+verb+" "+id, taskMessage(event, t.ID, epoch, data)) + "."
 	}
 	r := &report{by: by, t: t}
 	ask, _ := t.Open()
@@ -79,9 +79,9 @@ func (d *Decider) ways(by protocol.AgentID, t *task.Task) string {
 	case t.State == task.Offered && slices.Contains(t.Offered, by):
 		return does("take it", "accept", task.Accept, 0, "") + " " + does("decline it", "reject", task.Reject, 0, "")
 	case t.State == task.Paused && slices.Contains(d.approvers(t), by) && !slices.Contains(t.Questions.Votes(), by):
-		return "To approve, " + answering(by, t, task.ApprovalGranted, ask) + "; to deny, " + answering(by, t, task.ApprovalDenied, ask) + "."
+		return "To approve, " + howToAnswer(by, t, task.ApprovalGranted, ask) + "; to deny, " + howToAnswer(by, t, task.ApprovalDenied, ask) + "."
 	case t.State == task.Blocked && ask > 0 && (d.manages(r) || by == t.Creator):
-		return "To answer, " + answering(by, t, task.Answer, ask) + "."
+		return "To answer, " + howToAnswer(by, t, task.Answer, ask) + "."
 	case held && t.State == task.Pending:
 		return does("start it", "start", task.Start, epoch, "")
 	case held && (t.State == task.InProgress || t.State == task.Stalled):
@@ -92,5 +92,5 @@ func (d *Decider) ways(by protocol.AgentID, t *task.Task) string {
 	case (t.State == task.Unassigned || t.State == task.Offered) && d.hasRole(task.ByEligible, r):
 		return does("take it", "claim", task.Claim, 0, "")
 	}
-	return "There is nothing for you to do with it now; " + seeTask(by, t.ID) + "."
+	return "There is nothing for you to do with it now; " + howToSeeTask(by, t.ID) + "."
 }

@@ -76,7 +76,7 @@ func (d *Decider) mayResume(r *report, t *task.Task) error {
 	if r.by == t.Creator || d.manages(r) {
 		return nil
 	}
-	return &refusal{protocol.CodeNotAllowed, string(t.ID) + ": " + onlyManagers(t)}
+	return &refusal{protocol.CodeNotAllowed, string(t.ID) + ": " + onlyManagersText(t)}
 }
 
 // resumption is the creation of a task that goes on from an ended one. fresh are
@@ -126,7 +126,7 @@ func (d *Decider) resumeFirst(by protocol.AgentID, t *task.Task, need protocol.T
 	if !known {
 		return refuseUnknownNeed(by, string(need))
 	}
-	return &refusal{protocol.CodeNeedsUnmet, fmt.Sprintf("it needs %s, which was %s; to resume that first, %s; to resume all that failed with it, %s", need, state, resuming(by, need), resumingFamily(by, t.ID))}
+	return &refusal{protocol.CodeNeedsUnmet, fmt.Sprintf("it needs %s, which was %s; to resume that first, %s; to resume all that failed with it, %s", need, state, howToResume(by, need), howToResumeFamily(by, t.ID))}
 }
 
 // family lists the tasks that failed together, each behind those that it needs:

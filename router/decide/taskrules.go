@@ -42,7 +42,7 @@ func (d *Decider) transition(r *report, e protocol.TaskEvent) error {
 		return d.refuseIllegal(r)
 	}
 	if !slices.ContainsFunc(task.Who(r.t.State, e.Event), func(role task.Role) bool { return d.hasRole(role, r) }) {
-		return &refusal{protocol.CodeNotAllowed, "only " + either(task.Who(r.t.State, e.Event)) + " may do that while it is " + string(r.t.State) + ". " + d.ways(r.by, r.t)}
+		return &refusal{protocol.CodeNotAllowed, "only " + joinRoles(task.Who(r.t.State, e.Event)) + " may do that while it is " + string(r.t.State) + ". " + d.nextSteps(r.by, r.t)}
 	}
 	e.Of = r.of
 	if e.By == "" {
@@ -92,7 +92,7 @@ func (d *Decider) checkWorking(r *report) error {
 func (d *Decider) handleClaim(r *report) error {
 	a := d.state.Agents[r.by]
 	if a == nil || a.Status != ledger.Active {
-		return &refusal{protocol.CodeNotEligible, string(r.by) + " is no active agent; " + d.managing(r.by, "let it take part", "hived agent release "+string(r.by), "agent-release", onAgent(r.by))}
+		return &refusal{protocol.CodeNotEligible, string(r.by) + " is no active agent; " + d.howToManage(r.by, "let it take part", "hived agent release "+string(r.by), "agent-release", agentData(r.by))}
 	}
 	if r.t == nil {
 		if err := d.checkRoom(r.by); err != nil {
@@ -107,7 +107,7 @@ func (d *Decider) handleClaim(r *report) error {
 	case t.State != task.Unassigned && t.State != task.Offered:
 		return d.refuseTaken(r)
 	case !meant(t, a):
-		return &refusal{protocol.CodeNotEligible, "this task is for " + audienceText(t) + "; " + another(r.by)}
+		return &refusal{protocol.CodeNotEligible, "this task is for " + audienceText(t) + "; " + howToGetAnother(r.by)}
 	case len(d.state.Tasks.Unmet(t)) > 0:
 		return refuseUnmet(d.state.Tasks.Unmet(t))
 	case t.NotBefore > r.putAt:
@@ -144,9 +144,9 @@ func (d *Decider) refuseTaken(r *report) error {
 	case task.Ended(t.State):
 		return d.refuseIllegal(r)
 	case t.Holder == r.by:
-		return &refusal{protocol.CodeIllegalTransition, "you have it already, with epoch " + digits(t.Epoch) + ". " + d.ways(r.by, t)}
+		return &refusal{protocol.CodeIllegalTransition, "you have it already, with epoch " + digits(t.Epoch) + ". " + d.nextSteps(r.by, t)}
 	default:
-		return &refusal{protocol.CodeRaceLost, string(t.Holder) + " was first; " + another(r.by)}
+		return &refusal{protocol.CodeRaceLost, string(t.Holder) + " was first; " + howToGetAnother(r.by)}
 	}
 }
 
@@ -154,11 +154,11 @@ func audienceText(t *task.Task) string {
 	if len(t.To) == 0 {
 		return "agents"
 	}
-	return names(t.To)
+	return listNames(t.To)
 }
 
 func refuseUnmet(list []protocol.TaskID) error {
-	return &refusal{protocol.CodeNeedsUnmet, "it needs " + names(list) + " first; take it when that is completed"}
+	return &refusal{protocol.CodeNeedsUnmet, "it needs " + listNames(list) + " first; take it when that is completed"}
 }
 
 // checkRoom refuses a task to an agent that has as many in hand as it may, and says
@@ -174,7 +174,7 @@ func (d *Decider) checkRoom(id protocol.AgentID) error {
 	}
 	first := has[0]
 	return &refusal{protocol.CodeNoRoom, fmt.Sprintf("you have %d of %d in hand: %s; there is room, and you are offered more, when one of them is completed, fails or waits for somebody. To give one back, %s",
-		len(has), slotsOf(a), names(ids), way(id, "hived task release "+string(first.ID), toSend(task.Release, first.ID, first.Epoch, "")))}
+		len(has), slotsOf(a), listNames(ids), howTo(id, "hived task release "+string(first.ID), taskMessage(task.Release, first.ID, first.Epoch, "")))}
 }
 
 // handleAccept gives an offered task to the sender. The first in log order wins.
@@ -190,9 +190,9 @@ func (d *Decider) handleAccept(r *report) error {
 	}
 	switch {
 	case t.State == task.Unassigned:
-		return &refusal{protocol.CodeIllegalTransition, "it is offered to nobody now; to take it, " + claiming(r.by, t.ID)}
+		return &refusal{protocol.CodeIllegalTransition, "it is offered to nobody now; to take it, " + howToClaim(r.by, t.ID)}
 	case !slices.Contains(t.Offered, r.by):
-		return &refusal{protocol.CodeNotOffered, "it was offered to " + names(t.Offered) + "; to take it if you may have it, " + claiming(r.by, t.ID)}
+		return &refusal{protocol.CodeNotOffered, "it was offered to " + listNames(t.Offered) + "; to take it if you may have it, " + howToClaim(r.by, t.ID)}
 	}
 	return d.transition(r, protocol.TaskEvent{Event: task.Accept, Epoch: t.Epoch + 1})
 }
@@ -203,7 +203,7 @@ func (d *Decider) handleReject(r *report) error {
 		return d.refuseIllegal(r)
 	}
 	if !slices.Contains(t.Offered, r.by) {
-		return &refusal{protocol.CodeNotOffered, "it was offered to " + names(t.Offered) + ", and not to you, so that there is nothing to reject"}
+		return &refusal{protocol.CodeNotOffered, "it was offered to " + listNames(t.Offered) + ", and not to you, so that there is nothing to reject"}
 	}
 	if err := d.transition(r, protocol.TaskEvent{Event: task.Reject}); err != nil {
 		return err
@@ -349,7 +349,7 @@ func (d *Decider) handleAsk(r *report) error {
 		return err
 	}
 	if r.Question == "" && r.Reason == "" {
-		return &refusal{protocol.CodeBadCommand, "it does not say what is to be approved; to say it, " + r.send(`"…"`, `{"question": "…"}`)}
+		return &refusal{protocol.CodeBadCommand, "it does not say what is to be approved; to say it, " + r.howToSend(`"…"`, `{"question": "…"}`)}
 	}
 	return d.pause(r, "", r.Question, r.Reason)
 }
@@ -357,7 +357,7 @@ func (d *Decider) handleAsk(r *report) error {
 // pause has a task wait for people, if there are as many as it needs.
 func (d *Decider) pause(r *report, category protocol.Category, question, reason string) error {
 	if who, need := d.approvers(r.t), r.t.Terms().Needed; len(who) < int(need) {
-		return &refusal{protocol.CodeBadCommand, fmt.Sprintf("it needs %d approvals, and beside you only %s could give one; to give it back, %s", need, cmp.Or(names(who), "nobody"), way(r.by, "hived task release "+string(r.t.ID), toSend(task.Release, r.t.ID, r.t.Epoch, "")))}
+		return &refusal{protocol.CodeBadCommand, fmt.Sprintf("it needs %d approvals, and beside you only %s could give one; to give it back, %s", need, cmp.Or(listNames(who), "nobody"), howTo(r.by, "hived task release "+string(r.t.ID), taskMessage(task.Release, r.t.ID, r.t.Epoch, "")))}
 	}
 	return d.transitionWorking(r, protocol.TaskEvent{
 		Event: task.PauseForApproval, Category: category, Question: r.limitText(question), Reason: r.limitText(reason),
@@ -371,7 +371,7 @@ func (d *Decider) handleBlock(r *report) error {
 		return err
 	}
 	if len(r.Needs) == 0 && r.Reason == "" {
-		return &refusal{protocol.CodeBadCommand, "it does not say what is waited for; to ask for what you need to know, " + r.send(`--reason "…"`, `{"reason": "…"}`) + "; to wait for tasks, " + r.send("--needs ID", `{"needs": ["ID"]}`)}
+		return &refusal{protocol.CodeBadCommand, "it does not say what is waited for; to ask for what you need to know, " + r.howToSend(`--reason "…"`, `{"reason": "…"}`) + "; to wait for tasks, " + r.howToSend("--needs ID", `{"needs": ["ID"]}`)}
 	}
 	if len(r.Needs) == 0 { // a word of who knows
 		return d.transitionWorking(r, protocol.TaskEvent{Event: task.BlockOnDependency})
@@ -400,7 +400,7 @@ func (d *Decider) handleBlock(r *report) error {
 }
 
 func refuseUnknownNeed(by protocol.AgentID, name string) error {
-	return &refusal{protocol.CodeUnknownNeed, "there is no task " + protocol.Quote(protocol.Fit(name, 64)) + " to wait for; " + seeTasks(by)}
+	return &refusal{protocol.CodeUnknownNeed, "there is no task " + protocol.Quote(protocol.Fit(name, 64)) + " to wait for; " + howToSeeTasks(by)}
 }
 
 // waitsFor tells whether a task waits for another, through any number of others.
@@ -474,7 +474,7 @@ func (d *Decider) handleFail(r *report) error {
 		return d.pause(r, category, "log in again, then approve", cmp.Or(r.Reason, "the login has expired"))
 	case protocol.AmbiguityFailure:
 		if r.Question == "" && r.Reason == "" {
-			return &refusal{protocol.CodeBadCommand, "it does not say what is ambiguous; to say it, " + r.send(`--category ambiguity --reason "…"`, `{"category": "ambiguity", "reason": "…"}`)}
+			return &refusal{protocol.CodeBadCommand, "it does not say what is ambiguous; to say it, " + r.howToSend(`--category ambiguity --reason "…"`, `{"category": "ambiguity", "reason": "…"}`)}
 		}
 		if r.Question == "" {
 			r.Question, r.Reason = r.Reason, ""
@@ -546,10 +546,10 @@ func (d *Decider) checkGate(r *report) error {
 	}
 	brief, err := d.taskEvent(r.t.BriefAt)
 	if err != nil || brief.Spec == nil {
-		return &refusal{protocol.CodeBadCommand, "its gate cannot be read from the log; to say so, " + way(r.by, "hived task fail "+string(r.t.ID)+` --category unknown --reason "…"`, toSend(eventFailure, r.t.ID, r.t.Epoch, `{"category": "unknown", "reason": "…"}`))}
+		return &refusal{protocol.CodeBadCommand, "its gate cannot be read from the log; to say so, " + howTo(r.by, "hived task fail "+string(r.t.ID)+` --category unknown --reason "…"`, taskMessage(eventFailure, r.t.ID, r.t.Epoch, `{"category": "unknown", "reason": "…"}`))}
 	}
 	sum := protocol.GateSum(brief.Spec.Gate)
-	pass := "the gate is `" + protocol.Visible(protocol.Fit(brief.Spec.Gate, 400)) + "`; when it ends with 0, " + r.send("", `{"gate": {"exit": 0, "sha256": "`+sum+`"}}`)
+	pass := "the gate is `" + protocol.Visible(protocol.Fit(brief.Spec.Gate, 400)) + "`; when it ends with 0, " + r.howToSend("", `{"gate": {"exit": 0, "sha256": "`+sum+`"}}`)
 	switch g := r.Gate; {
 	case g == nil:
 		return &refusal{protocol.CodeGateUnmet, "it does not say how the gate of the brief ended: " + pass}
@@ -567,7 +567,7 @@ func (d *Decider) checkGate(r *report) error {
 // other words for what it means.
 func (d *Decider) handleCancelled(r *report) error {
 	if _, row := task.Next(r.t.State, task.CancelledEvent); row && r.t.Cancelling == 0 {
-		return &refusal{protocol.CodeIllegalTransition, "nobody asked to cancel it, and `cancelled` only confirms that; " + leaving(r.by, r.t)}
+		return &refusal{protocol.CodeIllegalTransition, "nobody asked to cancel it, and `cancelled` only confirms that; " + howToLeave(r.by, r.t)}
 	}
 	return d.transition(r, protocol.TaskEvent{Event: task.CancelledEvent})
 }
@@ -575,7 +575,7 @@ func (d *Decider) handleCancelled(r *report) error {
 // handleCancel asks a holder to stop, or ends what nobody has started.
 func (d *Decider) handleCancel(r *report) error {
 	if r.by != r.t.Creator && !d.manages(r) {
-		return &refusal{protocol.CodeNotAllowed, onlyManagers(r.t)}
+		return &refusal{protocol.CodeNotAllowed, onlyManagersText(r.t)}
 	}
 	return d.transition(r, protocol.TaskEvent{Event: task.Cancel})
 }

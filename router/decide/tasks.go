@@ -199,19 +199,19 @@ func (d *Decider) runCommand(r *report) error {
 			names = slices.AppendSeq(names, maps.Keys(inboxActions))
 			names = append(names, commandContinue, commandGitPause, commandGitResume)
 		}
-		return &refusal{protocol.CodeUnknownCommand, "there is no such command" + ended(didYouMean(r.event, names, "PROTOCOL.md lists them")) + d.waysOf(r)}
+		return &refusal{protocol.CodeUnknownCommand, "there is no such command" + endSentence(didYouMean(r.event, names, "PROTOCOL.md lists them")) + d.nextStepsOf(r)}
 	}
 	r.needsEpoch = h.needsEpoch
 	if r.m.Task != "" {
 		if r.t = d.findTask(protocol.TaskID(r.m.Task)); r.t == nil {
-			return &refusal{protocol.CodeUnknownTask, "there is no task " + protocol.Quote(protocol.Fit(r.m.Task, 64)) + ", or it ended long ago; " + seeTasks(r.by)}
+			return &refusal{protocol.CodeUnknownTask, "there is no task " + protocol.Quote(protocol.Fit(r.m.Task, 64)) + ", or it ended long ago; " + howToSeeTasks(r.by)}
 		}
 	}
 	if r.t != nil && d.state.Tasks.Get(r.t.ID) == nil && r.event != eventResume {
 		return d.refuseIllegal(r)
 	}
 	if r.t == nil && !h.taskOptional {
-		return &refusal{protocol.CodeUnknownTask, "it does not say which task; to say it, " + r.send("", "")}
+		return &refusal{protocol.CodeUnknownTask, "it does not say which task; to say it, " + r.howToSend("", "")}
 	}
 	if h.needsEpoch { // what comes too late is told so, whatever else it lacks
 		if err := d.checkHolder(r); err != nil {
@@ -256,7 +256,7 @@ func (d *Decider) applyMomentsBefore(r *report) error {
 }
 
 func (d *Decider) refuseTooLate(r *report, end time.Time) error {
-	return &refusal{protocol.CodeIllegalTransition, "its time to be approved was over at " + end.Format(time.RFC3339) + ", before this was put there, so that it fails; " + d.resumable(r.by, r.t)}
+	return &refusal{protocol.CodeIllegalTransition, "its time to be approved was over at " + end.Format(time.RFC3339) + ", before this was put there, so that it fails; " + d.endedText(r.by, r.t)}
 }
 
 // decode decodes the data of a report. What the command does not take is left out and
@@ -266,7 +266,7 @@ func (r *report) decode(h handler, put time.Time) error {
 		return nil
 	}
 	if err := json.Unmarshal(r.m.Data, &r.TaskReport, strictOptions); err != nil {
-		return &refusal{protocol.CodeBadCommand, "its data does not fit: " + ended(dataFault(err, reportMembers)) + " PROTOCOL.md shows what each command takes"}
+		return &refusal{protocol.CodeBadCommand, "its data does not fit: " + endSentence(dataFault(err, reportMembers)) + " PROTOCOL.md shows what each command takes"}
 	}
 	var has map[string]jsontext.Value
 	if err := json.Unmarshal(r.m.Data, &has); err != nil {
@@ -346,9 +346,9 @@ func (d *Decider) checkHolder(r *report) error {
 	case epoch == 0 && r.by != t.Holder:
 		return refuseNotHolder(r.by, t)
 	case epoch == 0:
-		return &refusal{protocol.CodeMissingEpoch, "it carries no epoch, and " + heldText(t) + "; to send it under that, " + r.again(t.Epoch)}
+		return &refusal{protocol.CodeMissingEpoch, "it carries no epoch, and " + heldText(t) + "; to send it under that, " + r.howToResend(t.Epoch)}
 	case epoch > t.Epoch && own:
-		return &refusal{protocol.CodeFutureEpoch, heldText(t) + ", not under " + digits(epoch) + "; to send it under that, " + r.again(t.Epoch)}
+		return &refusal{protocol.CodeFutureEpoch, heldText(t) + ", not under " + digits(epoch) + "; to send it under that, " + r.howToResend(t.Epoch)}
 	case epoch > t.Epoch:
 		return &refusal{protocol.CodeFutureEpoch, "the task is at epoch " + digits(t.Epoch) + "; write the epoch that you got with the task"}
 	case t.Fenced(epoch):
@@ -373,21 +373,21 @@ func heldText(t *task.Task) string {
 
 func refuseNotHolder(by protocol.AgentID, t *task.Task) error {
 	if task.Ended(t.State) {
-		return &refusal{protocol.CodeNotHolder, "the task is " + string(t.State) + ", and not with you; " + another(by)}
+		return &refusal{protocol.CodeNotHolder, "the task is " + string(t.State) + ", and not with you; " + howToGetAnother(by)}
 	}
 	if t.Holder == "" {
-		return &refusal{protocol.CodeNotHolder, "nobody has this task; to take it first, " + claiming(by, t.ID)}
+		return &refusal{protocol.CodeNotHolder, "nobody has this task; to take it first, " + howToClaim(by, t.ID)}
 	}
-	return &refusal{protocol.CodeNotHolder, string(t.Holder) + " has this task, not you; " + another(by)}
+	return &refusal{protocol.CodeNotHolder, string(t.Holder) + " has this task, not you; " + howToGetAnother(by)}
 }
 
 // refuseIllegal refuses what is no row of the table.
 func (d *Decider) refuseIllegal(r *report) error {
 	text := "a task that is " + string(r.t.State) + " knows no " + r.event
 	if task.Ended(r.t.State) {
-		text += "; " + d.resumable(r.by, r.t)
+		text += "; " + d.endedText(r.by, r.t)
 	} else {
-		text += ". " + d.ways(r.by, r.t)
+		text += ". " + d.nextSteps(r.by, r.t)
 	}
 	return &refusal{protocol.CodeIllegalTransition, text}
 }

@@ -45,7 +45,7 @@ func (d *Decider) undeleted(by protocol.AgentID, a *ledger.Agent, seqs []protoco
 		return &refusal{protocol.CodeBadCommand, fmt.Sprintf(format, args...)}
 	}
 	if len(seqs) == 0 || len(seqs) > UndeleteMost {
-		return nil, bad("`messages` lists the numbers of 1 to %d events that brought messages; to have them delivered again, %s", UndeleteMost, orders(by, "inbox-undelete"))
+		return nil, bad("`messages` lists the numbers of 1 to %d events that brought messages; to have them delivered again, %s", UndeleteMost, howToCommand(by, "inbox-undelete"))
 	}
 	var list []*protocol.HandledEvent
 	for _, seq := range seqs {
