@@ -414,7 +414,7 @@ var mutants = []mutant{
 		name:   "lease-for-ever",
 		what:   "who took a task need never start it",
 		breaks: "a lease ends, and others are asked (§8.3)",
-		edits:  []edit{{"Decider.wake", "case task.Pending:\n\t\treturn d.leaseEnding", "case task.Pending:\n\t\tif t.Reminded {\n\t\t\treturn nil\n\t\t}\n\t\treturn d.leaseEnding"}},
+		edits:  []edit{{"Decider.runDue", "case task.Pending:\n\t\treturn d.remindOrExpire", "case task.Pending:\n\t\tif t.Reminded {\n\t\t\treturn nil\n\t\t}\n\t\treturn d.remindOrExpire"}},
 		caught: []string{"router/decide.TestTaskModel", "router.TestTaskLife", "router/decide.TestJitterIsOfTheTask"},
 	},
 	{
@@ -514,7 +514,7 @@ var mutants = []mutant{
 		name:   "audience-stays",
 		what:   "the scheduler keeps the queue of an audience that no task waits for",
 		breaks: "what ended tasks leave in memory does not grow (§8.3)",
-		edits:  []edit{{"queues.cut", `if len(q.list) > 0 {`, `if len(q.list) >= 0 {`}},
+		edits:  []edit{{"queues.removeAt", `if len(q.list) > 0 {`, `if len(q.list) >= 0 {`}},
 		caught: []string{"router/decide.TestEndedTasksLeaveTheirQueues"},
 	},
 }

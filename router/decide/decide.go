@@ -56,7 +56,7 @@ func New(state *ledger.State, settings protocol.Settings, entropy io.Reader, rec
 // that it changed; in a log of format 1 they are events themselves.
 func (d *Decider) Drain(now time.Time) []Decision {
 	if d.state.ViewsAreFiles() {
-		d.filedViews(now)
+		d.logViews(now)
 	}
 	d.roster, d.plan.stale = false, nil
 	out := d.out
@@ -135,7 +135,7 @@ func (d *Decider) takeIn(now time.Time, a protocol.Arrival) error {
 	if err != nil {
 		return err
 	}
-	d.plan.heard(a.Agent)
+	d.plan.markResponsive(a.Agent)
 	return d.dispatch(now)
 }
 
@@ -263,8 +263,8 @@ func (d *Decider) agent(now time.Time, e *protocol.AgentEvent) {
 	}
 	d.roster = true
 	if e.Agent != "" {
-		d.plan.agent(e.Agent)
-		d.plan.hand(e.Agent).seen = 0 // it may be another that tasks are for
+		d.plan.updateAgent(e.Agent)
+		d.plan.hand(e.Agent).lastPause = 0 // it may be another that tasks are for
 	}
 }
 
@@ -277,7 +277,7 @@ func (d *Decider) Handled(now time.Time, id protocol.AgentID, file string, how p
 	}
 	if ok {
 		d.emit(now, &protocol.HandledEvent{Agent: id, Of: l.Of, ID: l.ID, File: file, How: how})
-		d.plan.heard(id)
+		d.plan.markResponsive(id)
 	}
 }
 
@@ -291,7 +291,7 @@ func (d *Decider) Record(now time.Time, body protocol.Body) {
 	}
 	d.emit(now, body)
 	if e, ok := body.(*protocol.FileEvent); ok {
-		d.plan.heard(e.By)
+		d.plan.markResponsive(e.By)
 	}
 }
 

@@ -41,7 +41,7 @@ func (d *Decider) held(t *task.Task) protocol.HeldTask {
 	case task.Pending:
 		h.HearBy = book.Time(book.Running(t.Since).Add(s.Lease))
 	case task.InProgress:
-		h.HearBy, h.ProgressBy = book.Time(d.alive(t)), book.Time(d.progress(t))
+		h.HearBy, h.ProgressBy = book.Time(d.heartbeatEnds(t)), book.Time(d.progressEnds(t))
 	case task.Stalled:
 		h.HearBy = book.Time(book.Running(t.Since).Add(s.StallGrace))
 	case task.Retrying, task.Unassigned, task.Offered, task.Paused, task.Blocked, task.Completed, task.Failed, task.Cancelled:

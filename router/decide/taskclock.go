@@ -48,7 +48,7 @@ func (d *Decider) Tasks(now time.Time, senses Senses) (more bool, err error) {
 			break
 		}
 		first := len(d.out)
-		err := d.wake(now, t, senses)
+		err := d.runDue(now, t, senses)
 		d.markAtomic(first)
 		if err != nil {
 			return false, &protocol.TaskError{Task: t.ID, Err: err}
@@ -110,30 +110,30 @@ func (d *Decider) due(t *task.Task) task.Moment {
 		}
 		return book.Running(t.Since).Add(s.Lease)
 	case task.InProgress:
-		return d.orCancel(t, min(d.alive(t), d.progress(t), d.nextLook(t)))
+		return d.orGraceEnd(t, min(d.heartbeatEnds(t), d.progressEnds(t), d.nextProbe(t)))
 	case task.Stalled:
 		if t.Cancelling > 0 { // it is not offered again
-			return min(d.graceEnds(t), d.nextLook(t))
+			return min(d.graceEnds(t), d.nextProbe(t))
 		}
-		return min(book.Running(t.Since).Add(s.StallGrace), d.nextLook(t))
+		return min(book.Running(t.Since).Add(s.StallGrace), d.nextProbe(t))
 	case task.Paused:
 		if !t.Reminded {
-			return d.orCancel(t, t.Since.Add(t.Until.Sub(t.Since)/2))
+			return d.orGraceEnd(t, t.Since.Add(t.Until.Sub(t.Since)/2))
 		}
-		return d.orCancel(t, t.Until)
+		return d.orGraceEnd(t, t.Until)
 	case task.Retrying:
-		return d.orCancel(t, t.NotBefore)
+		return d.orGraceEnd(t, t.NotBefore)
 	case task.Blocked:
 		if len(t.BlockedOn) > 0 && (book.Lost(t) != nil || len(book.Unmet(t)) == 0) {
 			return t.Since
 		}
-		return d.orCancel(t, 0)
+		return d.orGraceEnd(t, 0)
 	}
 	return t.Since.Add(s.Retention)
 }
 
-// orCancel is the earlier of a moment and the end of the grace to cancel.
-func (d *Decider) orCancel(t *task.Task, at task.Moment) task.Moment {
+// orGraceEnd is the earlier of a moment and the end of the grace to cancel.
+func (d *Decider) orGraceEnd(t *task.Task, at task.Moment) task.Moment {
 	if t.Cancelling == 0 {
 		return at
 	}
@@ -148,15 +148,15 @@ func (d *Decider) graceEnds(t *task.Task) task.Moment {
 	return d.state.Tasks.Running(t.Cancelling).Add(d.settings.Tasks.CancelGrace)
 }
 
-// alive is when a holder that is not heard of again counts as gone.
-func (d *Decider) alive(t *task.Task) task.Moment {
+// heartbeatEnds is when a holder that is not heard of again counts as gone.
+func (d *Decider) heartbeatEnds(t *task.Task) task.Moment {
 	heard := d.state.Tasks.Running(max(t.Since, d.plan.lastHeard[t.Holder]))
 	heartbeat, _ := d.clocksOf(t)
 	return max(heard, t.Expected).Add(heartbeat)
 }
 
-// progress is when a holder that reaches nothing new counts as stalled.
-func (d *Decider) progress(t *task.Task) task.Moment {
+// progressEnds is when a holder that reaches nothing new counts as stalled.
+func (d *Decider) progressEnds(t *task.Task) task.Moment {
 	reached := d.state.Tasks.Running(t.Progressed)
 	_, progress := d.clocksOf(t)
 	return max(reached, t.Expected).Add(progress)
@@ -173,28 +173,28 @@ func (d *Decider) clocksOf(t *task.Task) (heartbeat, progress time.Duration) {
 	return s.TurnHeartbeat, s.TurnProgress
 }
 
-func (d *Decider) nextLook(t *task.Task) task.Moment {
+func (d *Decider) nextProbe(t *task.Task) task.Moment {
 	if _, looked := d.plan.lastProbed[t.Holder]; !looked {
 		return t.Since
 	}
 	return max(t.Since, d.plan.lastProbed[t.Holder]).Add(max(d.settings.Tasks.HeartbeatTimeout/LivenessLooks, 1))
 }
 
-// wake does what is due with one task. What those put into their outboxes whom it
+// runDue does what is due with one task. What those put into their outboxes whom it
 // is about, before it was due, comes first.
-func (d *Decider) wake(now time.Time, t *task.Task, senses Senses) error {
+func (d *Decider) runDue(now time.Time, t *task.Task, senses Senses) error {
 	at := d.state.Tasks.Moment(now)
 	if d.due(t) > at || d.state.Tasks.Stopped(t.ID) {
 		return nil
 	}
 	if t.State == task.InProgress || t.State == task.Stalled {
-		d.look(at, t.Holder, senses.Pulse)
+		d.probe(at, t.Holder, senses.Pulse)
 	}
-	over := d.over(t, at)
+	over := d.endOfWait(t, at)
 	if over > at {
 		return nil
 	}
-	if senses.Heard != nil && !d.heard(t, over, senses.Heard) {
+	if senses.Heard != nil && !d.allRead(t, over, senses.Heard) {
 		d.plan.unheard = append(d.plan.unheard, t)
 		return nil
 	}
@@ -203,29 +203,29 @@ func (d *Decider) wake(now time.Time, t *task.Task, senses Senses) error {
 	}
 	switch t.State {
 	case task.Unassigned, task.Blocked:
-		return d.waited(now, t)
+		return d.continueWaiting(now, t)
 	case task.Offered:
-		return d.unanswered(now, t)
+		return d.expireOffer(now, t)
 	case task.Pending:
-		return d.leaseEnding(now, at, t)
+		return d.remindOrExpire(now, at, t)
 	case task.InProgress, task.Stalled:
-		return d.silent(now, at, t)
+		return d.checkHolderAlive(now, at, t)
 	case task.Paused:
 		return d.approvalDue(now, at, t)
 	case task.Retrying:
 		return d.retry(now, t)
 	case task.Completed, task.Failed, task.Cancelled:
-		d.forget(now, at, t)
+		d.sweepTask(now, at, t)
 	}
 	return nil
 }
 
-// over is when something happens to a task that nobody reports: the time at which
+// endOfWait is when something happens to a task that nobody reports: the time at which
 // it is due, but for a look at its holder.
-func (d *Decider) over(t *task.Task, at task.Moment) task.Moment {
+func (d *Decider) endOfWait(t *task.Task, at task.Moment) task.Moment {
 	switch t.State {
 	case task.InProgress:
-		return d.orCancel(t, min(d.alive(t), d.progress(t)))
+		return d.orGraceEnd(t, min(d.heartbeatEnds(t), d.progressEnds(t)))
 	case task.Stalled:
 		switch {
 		case d.recovered(t, at):
@@ -236,7 +236,7 @@ func (d *Decider) over(t *task.Task, at task.Moment) task.Moment {
 		return d.state.Tasks.Running(t.Since).Add(d.settings.Tasks.StallGrace)
 	case task.Paused:
 		if t.Until <= at { // the reminder too, but it would come too late
-			return d.orCancel(t, t.Until)
+			return d.orGraceEnd(t, t.Until)
 		}
 	case task.Unassigned, task.Offered, task.Pending, task.Blocked, task.Retrying, task.Completed, task.Failed, task.Cancelled:
 	}
@@ -246,12 +246,12 @@ func (d *Decider) over(t *task.Task, at task.Moment) task.Moment {
 // recovered tells whether the holder of a stalled task was heard of again, where
 // only that was missing.
 func (d *Decider) recovered(t *task.Task, at task.Moment) bool {
-	return d.plan.lastHeard[t.Holder] > t.Since && d.alive(t) > at && d.progress(t) > at
+	return d.plan.lastHeard[t.Holder] > t.Since && d.heartbeatEnds(t) > at && d.progressEnds(t) > at
 }
 
-// heard tells whether those whom the end of a wait is about were heard up to it:
+// allRead tells whether those whom the end of a wait is about were heard up to it:
 // who has a task, was offered it, or may approve of it.
-func (d *Decider) heard(t *task.Task, end task.Moment, upTo func(protocol.AgentID, task.Moment) bool) bool {
+func (d *Decider) allRead(t *task.Task, end task.Moment, upTo func(protocol.AgentID, task.Moment) bool) bool {
 	var who []protocol.AgentID
 	switch t.State {
 	case task.Offered:
@@ -273,10 +273,10 @@ func (d *Decider) retry(now time.Time, t *task.Task) error {
 	return d.recordTransition(now, t, protocol.TaskEvent{Event: task.Retry, By: protocol.Hive, Attempt: t.Attempt + 1})
 }
 
-// look takes an agent's pulse. It counts from when it is seen, so that the
+// probe takes an agent's pulse. It counts from when it is seen, so that the
 // agent's clock does not matter. The first look only tells what to compare with.
 // A period that is too long for the clock of those who beat is none.
-func (d *Decider) look(at task.Moment, id protocol.AgentID, pulse func(protocol.AgentID) Pulse) {
+func (d *Decider) probe(at task.Moment, id protocol.AgentID, pulse func(protocol.AgentID) Pulse) {
 	last := d.plan.lastProbed[id]
 	d.plan.lastProbed[id] = at
 	var is Pulse
@@ -294,8 +294,8 @@ func (d *Decider) look(at task.Moment, id protocol.AgentID, pulse func(protocol.
 	}
 }
 
-// leaseEnding reminds one who took a task to start it, or takes it back.
-func (d *Decider) leaseEnding(now time.Time, at task.Moment, t *task.Task) error {
+// remindOrExpire reminds one who took a task to start it, or takes it back.
+func (d *Decider) remindOrExpire(now time.Time, at task.Moment, t *task.Task) error {
 	if d.state.Tasks.Running(t.Since).Add(d.settings.Tasks.Lease) > at {
 		return d.recordTransition(now, t, protocol.TaskEvent{Event: task.Remind, By: protocol.Hive})
 	}
@@ -304,10 +304,10 @@ func (d *Decider) leaseEnding(now time.Time, at task.Moment, t *task.Task) error
 	})
 }
 
-// silent finds a holder that is not heard of, or reaches nothing new, and
+// checkHolderAlive finds a holder that is not heard of, or reaches nothing new, and
 // releases a task whose holder had its time to come back.
-func (d *Decider) silent(now time.Time, at task.Moment, t *task.Task) error {
-	gone, stuck := d.alive(t) <= at, d.progress(t) <= at
+func (d *Decider) checkHolderAlive(now time.Time, at task.Moment, t *task.Task) error {
+	gone, stuck := d.heartbeatEnds(t) <= at, d.progressEnds(t) <= at
 	heartbeat, progress := d.clocksOf(t)
 	if t.State == task.InProgress {
 		switch {
@@ -339,8 +339,8 @@ func (d *Decider) approvalDue(now time.Time, at task.Moment, t *task.Task) error
 
 const approvalTimeout = "approval_timeout"
 
-// forget lets a task go that ended long ago, unless others still count on it.
-func (d *Decider) forget(now time.Time, at task.Moment, t *task.Task) {
+// sweepTask lets a task go that ended long ago, unless others still count on it.
+func (d *Decider) sweepTask(now time.Time, at task.Moment, t *task.Task) {
 	if len(d.state.Tasks.Children(t.ID)) > 0 {
 		d.plan.schedule(t, at.Add(d.settings.Tasks.Retention))
 		return
@@ -390,7 +390,7 @@ func (d *Decider) dispatch(now time.Time) error {
 				d.plan.ready = append(d.plan.ready, ready[i:]...)
 				return nil
 			}
-			if err := d.offer(now, at, t); err != nil {
+			if err := d.offerTask(now, at, t); err != nil {
 				return err
 			}
 			if t.State == task.Offered {
@@ -401,7 +401,7 @@ func (d *Decider) dispatch(now time.Time) error {
 		d.plan.freed = nil
 		slices.Sort(freed)
 		for _, id := range slices.Compact(freed) {
-			if err := d.feed(now, at, id); err != nil {
+			if err := d.offerTasksTo(now, at, id); err != nil {
 				return err
 			}
 		}
@@ -409,9 +409,9 @@ func (d *Decider) dispatch(now time.Time) error {
 	return nil
 }
 
-// offer offers a task that waits for somebody. Where nobody has room it waits in
+// offerTask offers a task that waits for somebody. Where nobody has room it waits in
 // its queue.
-func (d *Decider) offer(now time.Time, at task.Moment, t *task.Task) error {
+func (d *Decider) offerTask(now time.Time, at task.Moment, t *task.Task) error {
 	if !d.plan.waiting(t, at) {
 		return nil
 	}
@@ -438,26 +438,26 @@ func (d *Decider) offerTo(now time.Time, t *task.Task, round int, to ...protocol
 	return nil
 }
 
-// feed offers one who has room the best that waits for somebody like it, and then
+// offerTasksTo offers one who has room the best that waits for somebody like it, and then
 // what it was not asked about because it had none when the others were.
-func (d *Decider) feed(now time.Time, at task.Moment, id protocol.AgentID) error {
+func (d *Decider) offerTasksTo(now time.Time, at task.Moment, id protocol.AgentID) error {
 	h, a := d.plan.hand(id), d.state.Agents[id]
 	for a != nil && h.listed > 0 {
 		t := d.plan.waits.best(a, func(t *task.Task) bool { return d.plan.waiting(t, at) })
 		if t == nil {
 			break
 		}
-		if err := d.offer(now, at, t); err != nil {
+		if err := d.offerTask(now, at, t); err != nil {
 			return err
 		}
 	}
-	if a == nil || h.listed == 0 || h.seen == d.plan.lastPause {
+	if a == nil || h.listed == 0 || h.lastPause == d.plan.lastPause {
 		return nil
 	}
-	seen := h.seen
+	seen := h.lastPause
 	for _, t := range d.plan.unasked(h, a, at) {
 		if h.listed == 0 {
-			h.seen = seen // of the others when it has room again
+			h.lastPause = seen // of the others when it has room again
 			break
 		}
 		if err := d.offerTo(now, t, 0, id); err != nil {
@@ -467,9 +467,9 @@ func (d *Decider) feed(now time.Time, at task.Moment, id protocol.AgentID) error
 	return nil
 }
 
-// offerOver takes an offer back that nobody took. Others who have room are asked at
+// endOffer takes an offer back that nobody took. Others who have room are asked at
 // once; where all were asked there is a pause.
-func (d *Decider) offerOver(now time.Time, t *task.Task, on task.Event, why string) error {
+func (d *Decider) endOffer(now time.Time, t *task.Task, on task.Event, why string) error {
 	e := protocol.TaskEvent{Event: on, By: protocol.Hive, Agents: t.Offered, Reason: why}
 	if len(d.plan.candidates(t, 1, append(slices.Clone(t.Declined), t.Offered...)...)) == 0 {
 		e.Until = d.nextRound(now, t)
@@ -532,11 +532,11 @@ func (d *Decider) nextRound(now time.Time, t *task.Task) time.Time {
 	return now.Add(d.settings.Tasks.Lease << min(t.Rounds, 7)).UTC()
 }
 
-// unanswered takes an offer back that ran out, and says of whom nothing more is
+// expireOffer takes an offer back that ran out, and says of whom nothing more is
 // expected.
-func (d *Decider) unanswered(now time.Time, t *task.Task) error {
+func (d *Decider) expireOffer(now time.Time, t *task.Task) error {
 	asked := t.Offered
-	if err := d.offerOver(now, t, task.OfferExpired, "nobody answered in time"); err != nil {
+	if err := d.endOffer(now, t, task.OfferExpired, "nobody answered in time"); err != nil {
 		return err
 	}
 	for _, id := range asked {

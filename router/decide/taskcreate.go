@@ -84,8 +84,8 @@ func (d *Decider) recordCreated(r *report, id protocol.TaskID, e protocol.TaskEv
 	e.Task, e.Event, e.To, e.Of = id, task.Create, task.Unassigned, r.of
 	d.emit(r.now, &e)
 	t := d.state.Tasks.Get(id)
-	d.plan.moved(t, holding{})
-	d.planned(t, d.state.Tasks.Moment(r.now))
+	d.plan.update(t, holding{})
+	d.replan(t, d.state.Tasks.Moment(r.now))
 	if r.t == nil {
 		r.t = t
 	}

@@ -11,9 +11,9 @@ import (
 	"github.com/hived/hived/task"
 )
 
-// tell says what happened to a task to those whom it concerns, so that they can
+// tellTransition says what happened to a task to those whom it concerns, so that they can
 // act on it (spec §8.6). was is the task before.
-func (d *Decider) tell(now time.Time, was, t *task.Task, e *protocol.TaskEvent) error {
+func (d *Decider) tellTransition(now time.Time, was, t *task.Task, e *protocol.TaskEvent) error {
 	var list []notice
 	add := func(to protocol.AgentID, code protocol.Code, act protocol.Act, body string, more map[string]any) {
 		if to != "" && to != e.By && d.state.Agents[to] != nil && !slices.ContainsFunc(list, func(n notice) bool { return n.to == to }) {
@@ -21,7 +21,7 @@ func (d *Decider) tell(now time.Time, was, t *task.Task, e *protocol.TaskEvent) 
 		}
 	}
 	d.tellHolder(was, t, e, add)
-	d.tellLoser(was, t, e, add)
+	d.tellFormerHolder(was, t, e, add)
 	d.tellOthers(was, t, e, add)
 	for _, n := range list {
 		if n.to == protocol.Human && n.to == t.Creator && task.Ended(t.State) {
@@ -36,8 +36,8 @@ func (d *Decider) tell(now time.Time, was, t *task.Task, e *protocol.TaskEvent) 
 
 type adder func(to protocol.AgentID, code protocol.Code, act protocol.Act, body string, more map[string]any)
 
-// must are the codes of what must be answered, or ended because nobody did.
-func must(code protocol.Code) bool {
+// mustAnswer are the codes of what must be answered, or ended because nobody did.
+func mustAnswer(code protocol.Code) bool {
 	return code == protocol.CodeApprovalAsked || code == protocol.CodeReminder || code == protocol.CodeSpecify || code == protocol.CodeApprovalTimeout
 }
 
@@ -49,7 +49,7 @@ func (d *Decider) taskNotice(t *task.Task, to protocol.AgentID, code protocol.Co
 	maps.Copy(data, more)
 	return notice{
 		to: to, act: act, conversation: protocol.TaskConversation(t.ID), code: code,
-		subject: string(code) + ": " + t.Title, body: body, data: data, must: must(code),
+		subject: string(code) + ": " + t.Title, body: body, data: data, must: mustAnswer(code),
 	}
 }
 
@@ -92,9 +92,9 @@ func (d *Decider) tellHolder(was, t *task.Task, e *protocol.TaskEvent, add adder
 	}
 }
 
-// tellLoser says to the one who had the task that it is no longer his, or has
+// tellFormerHolder says to the one who had the task that it is no longer his, or has
 // ended, and why.
-func (d *Decider) tellLoser(was, t *task.Task, e *protocol.TaskEvent, add adder) {
+func (d *Decider) tellFormerHolder(was, t *task.Task, e *protocol.TaskEvent, add adder) {
 	id := string(t.ID)
 	over := "Epoch " + digits(was.Epoch) + " is over: stop working on it. What you report for it counts no more."
 	switch e.Event {

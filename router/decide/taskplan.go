@@ -21,7 +21,7 @@ type plan struct {
 	state      *ledger.State
 	wakes      wakes
 	waits      queues                           // want somebody, and nobody has room
-	rests      queues                           // nobody took the last offer; they may be claimed until the next
+	resting    queues                           // nobody took the last offer; they may be claimed until the next
 	asked      queues                           // are offered to some, and may be claimed by others
 	hands      map[protocol.AgentID]*hand       // what each has in hand
 	free       []*hand                          // who has room, the least loaded first
@@ -31,7 +31,7 @@ type plan struct {
 	beats      map[protocol.AgentID]task.Moment // since when it was seen to beat, at least
 	held       map[*task.Task]bool              // are in somebody's hand
 	next       map[*task.Task]task.Moment       // when it wants a look, of those that do
-	most       int                              // of them, since that map was made
+	nextMost   int                              // of them, since that map was made
 	taken      map[*task.Task]task.Moment       // when it was seen to be taken, of those that have not ended
 	freed      []protocol.AgentID               // who has got room since the last dispatch
 	unable     []protocol.AgentID               // who has offers that it cannot take, since then
@@ -39,7 +39,7 @@ type plan struct {
 	stale      []*task.Task                     // whose view is behind
 	pauses     []pause                          // of tasks that all who had room did not want, in their order
 	lastPause  uint64                           // the number of the last
-	kept       int                              // how many were not over when that was last looked at
+	pausesKept int                              // how many were not over when that was last looked at
 	unheard    []*task.Task                     // whose time is over, and whose agents may have put something there before
 }
 
@@ -49,21 +49,21 @@ const OffersWaiting = 3
 
 // hand is what an agent has in hand.
 type hand struct {
-	id     protocol.AgentID
-	tasks  []*task.Task
-	offers []*task.Task
-	slots  int
-	seen   uint64 // the last pause that began while it had room, or that it was asked about
-	listed int    // its load while it stands among the free, plus one; zero: it does not
+	id        protocol.AgentID
+	tasks     []*task.Task
+	offers    []*task.Task
+	slots     int
+	lastPause uint64 // the last pause that began while it had room, or that it was asked about
+	listed    int    // its load while it stands among the free, plus one; zero: it does not
 }
 
 func (h *hand) load() int { return len(h.tasks) + len(h.offers) }
 
-func (h *hand) room() bool { return len(h.offers) < min(OffersWaiting, h.slots-len(h.tasks)) }
+func (h *hand) hasRoom() bool { return len(h.offers) < min(OffersWaiting, h.slots-len(h.tasks)) }
 
 func newPlan(state *ledger.State) *plan {
 	return &plan{
-		state: state, waits: newQueues(), rests: newQueues(), asked: newQueues(),
+		state: state, waits: newQueues(), resting: newQueues(), asked: newQueues(),
 		hands: map[protocol.AgentID]*hand{}, lastHeard: map[protocol.AgentID]task.Moment{}, lastProbed: map[protocol.AgentID]task.Moment{},
 		lastAlive: map[protocol.AgentID]time.Time{}, beats: map[protocol.AgentID]task.Moment{},
 		held: map[*task.Task]bool{}, next: map[*task.Task]task.Moment{}, taken: map[*task.Task]task.Moment{},
@@ -79,12 +79,12 @@ type holding struct {
 
 func holdingOf(t *task.Task) holding { return holding{t.Busy(), t.Offered} }
 
-// moved keeps the plan up with a task that had another standing before.
-func (p *plan) moved(t *task.Task, before holding) {
+// update keeps the plan up with a task that had another standing before.
+func (p *plan) update(t *task.Task, before holding) {
 	after := holdingOf(t)
 	if before.busy != after.busy {
-		p.letGo(before.busy, t)
-		p.hold(after.busy, t)
+		p.removeTask(before.busy, t)
+		p.addTask(after.busy, t)
 		if after.busy != "" {
 			p.held[t] = true
 		} else {
@@ -93,12 +93,12 @@ func (p *plan) moved(t *task.Task, before holding) {
 	}
 	for _, id := range before.offered {
 		if !slices.Contains(after.offered, id) {
-			p.withdraw(id, t)
+			p.removeOffer(id, t)
 		}
 	}
 	for _, id := range after.offered {
 		if !slices.Contains(before.offered, id) {
-			p.offer(id, t)
+			p.addOffer(id, t)
 		}
 	}
 	if t.Changed > t.Viewed && (len(p.stale) == 0 || p.stale[len(p.stale)-1] != t) {
@@ -106,41 +106,41 @@ func (p *plan) moved(t *task.Task, before holding) {
 	}
 }
 
-// hold puts a task among those that an agent, if it is one, is busy with.
-func (p *plan) hold(id protocol.AgentID, t *task.Task) {
+// addTask puts a task among those that an agent, if it is one, is busy with.
+func (p *plan) addTask(id protocol.AgentID, t *task.Task) {
 	if id == "" {
 		return
 	}
 	h := p.hand(id)
 	h.tasks = append(h.tasks, t)
-	p.agent(id)
+	p.updateAgent(id)
 }
 
-// letGo takes a task from those that an agent, if it is one, is busy with.
-func (p *plan) letGo(id protocol.AgentID, t *task.Task) {
+// removeTask takes a task from those that an agent, if it is one, is busy with.
+func (p *plan) removeTask(id protocol.AgentID, t *task.Task) {
 	if id == "" {
 		return
 	}
 	h := p.hand(id)
-	h.tasks = without(h.tasks, t)
-	p.agent(id)
+	h.tasks = removed(h.tasks, t)
+	p.updateAgent(id)
 }
 
-// offer puts a task among those that an agent is offered.
-func (p *plan) offer(id protocol.AgentID, t *task.Task) {
+// addOffer puts a task among those that an agent is offered.
+func (p *plan) addOffer(id protocol.AgentID, t *task.Task) {
 	h := p.hand(id)
 	h.offers = append(h.offers, t)
-	p.agent(id)
+	p.updateAgent(id)
 }
 
-// withdraw takes a task from those that an agent is offered.
-func (p *plan) withdraw(id protocol.AgentID, t *task.Task) {
+// removeOffer takes a task from those that an agent is offered.
+func (p *plan) removeOffer(id protocol.AgentID, t *task.Task) {
 	h := p.hand(id)
-	h.offers = without(h.offers, t)
-	p.agent(id)
+	h.offers = removed(h.offers, t)
+	p.updateAgent(id)
 }
 
-func without(list []*task.Task, t *task.Task) []*task.Task {
+func removed(list []*task.Task, t *task.Task) []*task.Task {
 	return slices.DeleteFunc(list, func(o *task.Task) bool { return o == t })
 }
 
@@ -153,14 +153,14 @@ func (p *plan) hand(id protocol.AgentID) *hand {
 	return h
 }
 
-// agent puts an agent where it belongs among those who have room, after
+// updateAgent puts an agent where it belongs among those who have room, after
 // whatever happened to it or to what it has in hand.
-func (p *plan) agent(id protocol.AgentID) {
+func (p *plan) updateAgent(id protocol.AgentID) {
 	h := p.hand(id)
 	if h.listed > 0 {
 		i, _ := slices.BinarySearchFunc(p.free, h, byLoad)
 		p.free = slices.Delete(p.free, i, i+1)
-		h.listed, h.seen = 0, p.lastPause
+		h.listed, h.lastPause = 0, p.lastPause
 	}
 	a := p.state.Agents[id]
 	if p.cannotTake(h, a) != "" {
@@ -169,7 +169,7 @@ func (p *plan) agent(id protocol.AgentID) {
 	if a == nil || a.Status != ledger.Active {
 		return
 	}
-	if h.slots = slotsOf(a); a.Silent() || !h.room() {
+	if h.slots = slotsOf(a); a.Silent() || !h.hasRoom() {
 		return
 	}
 	h.listed = h.load() + 1
@@ -198,10 +198,10 @@ func (p *plan) cannotTake(h *hand, a *ledger.Agent) string {
 	return ""
 }
 
-// heard marks an agent responsive, so that it gets offers again.
-func (p *plan) heard(id protocol.AgentID) {
+// markResponsive marks an agent responsive, so that it gets offers again.
+func (p *plan) markResponsive(id protocol.AgentID) {
 	if h := p.hands[id]; h != nil && h.listed == 0 {
-		p.agent(id)
+		p.updateAgent(id)
 	}
 }
 
@@ -211,8 +211,8 @@ func byLoad(a, b *hand) int { return cmp.Or(cmp.Compare(a.listed, b.listed), cmp
 // forAnyone is the address of tasks that any agent may have.
 const forAnyone protocol.Address = ""
 
-// meant tells whether a task may be had by an agent, whatever that has in hand.
-func meant(t *task.Task, a *ledger.Agent) bool {
+// eligible tells whether a task may be had by an agent, whatever that has in hand.
+func eligible(t *task.Task, a *ledger.Agent) bool {
 	if len(t.To) == 0 {
 		return a.ID != protocol.Human
 	}
@@ -246,7 +246,7 @@ func (p *plan) candidates(t *task.Task, most int, before ...protocol.AgentID) []
 		if len(list) == most {
 			break
 		}
-		if meant(t, p.state.Agents[h.id]) && !slices.Contains(before, h.id) {
+		if eligible(t, p.state.Agents[h.id]) && !slices.Contains(before, h.id) {
 			list = append(list, h.id)
 		}
 	}
@@ -270,9 +270,9 @@ const pausesMost = 64
 
 // pause remembers one for those who get room before it is over.
 func (p *plan) pause(t *task.Task, at task.Moment) {
-	if len(p.pauses) >= max(2*p.kept, pausesMost) {
+	if len(p.pauses) >= max(2*p.pausesKept, pausesMost) {
 		p.pauses = slices.DeleteFunc(p.pauses, func(x pause) bool { return !p.paused(x.t, at) })
-		p.kept = len(p.pauses)
+		p.pausesKept = len(p.pauses)
 	}
 	p.lastPause++
 	p.pauses = append(p.pauses, pause{p.lastPause, t})
@@ -282,11 +282,11 @@ func (p *plan) pause(t *task.Task, at task.Moment) {
 // it was not asked about, the best first. So what an agent costs that gets room is
 // what was paused meanwhile, and not all that pauses.
 func (p *plan) unasked(h *hand, a *ledger.Agent, at task.Moment) []*task.Task {
-	i, _ := slices.BinarySearchFunc(p.pauses, h.seen+1, func(x pause, n uint64) int { return cmp.Compare(x.n, n) })
-	h.seen = p.lastPause
+	i, _ := slices.BinarySearchFunc(p.pauses, h.lastPause+1, func(x pause, n uint64) int { return cmp.Compare(x.n, n) })
+	h.lastPause = p.lastPause
 	var list []*task.Task
 	for _, x := range p.pauses[i:] {
-		if p.paused(x.t, at) && !p.state.Tasks.Stopped(x.t.ID) && meant(x.t, a) && !slices.Contains(x.t.Declined, h.id) {
+		if p.paused(x.t, at) && !p.state.Tasks.Stopped(x.t.ID) && eligible(x.t, a) && !slices.Contains(x.t.Declined, h.id) {
 			list = append(list, x.t)
 		}
 	}
@@ -297,18 +297,18 @@ func (p *plan) unasked(h *hand, a *ledger.Agent, at task.Moment) []*task.Task {
 // queues hold tasks that nobody has, in one queue for each audience, so that an
 // agent looks at those that it may have alone. No queue is empty.
 type queues struct {
-	all     map[string]*queueOf
-	listens map[protocol.Address][]*queueOf // of whom one address means
+	all       map[string]*queue
+	byAddress map[protocol.Address][]*queue // of whom one address means
 }
 
 func newQueues() queues {
-	return queues{map[string]*queueOf{}, map[protocol.Address][]*queueOf{}}
+	return queues{map[string]*queue{}, map[protocol.Address][]*queue{}}
 }
 
-// queueOf holds the tasks of one audience, the best first; their order never
+// queue holds the tasks of one audience, the best first; their order never
 // changes. What is not to be there any more is found when its turn comes, or when
 // it ends.
-type queueOf struct {
+type queue struct {
 	key  string
 	to   []protocol.Address
 	list []*task.Task
@@ -333,13 +333,13 @@ func (s *queues) add(t *task.Task) {
 	key := keyOf(t)
 	q := s.all[key]
 	if q == nil {
-		q = &queueOf{key: key, to: t.To}
+		q = &queue{key: key, to: t.To}
 		if len(q.to) == 0 {
 			q.to = []protocol.Address{forAnyone}
 		}
 		s.all[key] = q
 		for _, to := range q.to {
-			s.listens[to] = append(s.listens[to], q)
+			s.byAddress[to] = append(s.byAddress[to], q)
 		}
 	}
 	if i, in := slices.BinarySearchFunc(q.list, t, task.Best); !in {
@@ -354,14 +354,14 @@ func (s *queues) remove(t *task.Task) {
 		return
 	}
 	if i, in := slices.BinarySearchFunc(q.list, t, task.Best); in {
-		s.cut(q, i)
+		s.removeAt(q, i)
 	}
 }
 
-// cut takes the task at a place out of its queue; of the others it moves those on
+// removeAt takes the task at a place out of its queue; of the others it moves those on
 // the shorter side. A queue that is empty goes too, since its audience may be that
 // of one task alone.
-func (s *queues) cut(q *queueOf, i int) {
+func (s *queues) removeAt(q *queue, i int) {
 	if i < len(q.list)/2 {
 		copy(q.list[1:], q.list[:i])
 		q.list[0] = nil
@@ -374,9 +374,9 @@ func (s *queues) cut(q *queueOf, i int) {
 	}
 	delete(s.all, q.key)
 	for _, to := range q.to {
-		s.listens[to] = slices.DeleteFunc(s.listens[to], func(o *queueOf) bool { return o == q })
-		if len(s.listens[to]) == 0 {
-			delete(s.listens, to)
+		s.byAddress[to] = slices.DeleteFunc(s.byAddress[to], func(o *queue) bool { return o == q })
+		if len(s.byAddress[to]) == 0 {
+			delete(s.byAddress, to)
 		}
 	}
 }
@@ -386,9 +386,9 @@ func (s *queues) cut(q *queueOf, i int) {
 func (s *queues) best(a *ledger.Agent, still func(*task.Task) bool) *task.Task {
 	var best *task.Task
 	for _, to := range addresses(a) {
-		for _, q := range slices.Clone(s.listens[to]) {
+		for _, q := range slices.Clone(s.byAddress[to]) {
 			for len(q.list) > 0 && !still(q.list[0]) {
-				s.cut(q, 0)
+				s.removeAt(q, 0)
 			}
 			if len(q.list) > 0 && (best == nil || task.Best(q.list[0], best) < 0) {
 				best = q.list[0]
@@ -398,9 +398,9 @@ func (s *queues) best(a *ledger.Agent, still func(*task.Task) bool) *task.Task {
 	return best
 }
 
-// end lets go of a task that has ended, but for when it is forgotten.
-func (p *plan) end(t *task.Task) {
-	for _, q := range []*queues{&p.waits, &p.rests, &p.asked} {
+// remove lets go of a task that has ended, but for when it is forgotten.
+func (p *plan) remove(t *task.Task) {
+	for _, q := range []*queues{&p.waits, &p.resting, &p.asked} {
 		q.remove(t)
 	}
 	delete(p.taken, t)
@@ -411,8 +411,10 @@ func (p *plan) claimable(t *task.Task, at task.Moment) bool {
 	return t.State == task.Unassigned && t.NotBefore <= at && len(p.state.Tasks.Unmet(t)) == 0 && p.state.Tasks.Get(t.ID) == t
 }
 
-// out tells whether a task is offered to some now.
-func (p *plan) out(t *task.Task) bool { return t.State == task.Offered && p.state.Tasks.Get(t.ID) == t }
+// isOffered tells whether a task is offered to some now.
+func (p *plan) isOffered(t *task.Task) bool {
+	return t.State == task.Offered && p.state.Tasks.Get(t.ID) == t
+}
 
 // waiting tells whether it is also time to offer it.
 func (p *plan) waiting(t *task.Task, at task.Moment) bool {
@@ -458,14 +460,14 @@ func (p *plan) schedule(t *task.Task, at task.Moment) {
 	heap.Push(&p.wakes, wake{at, t})
 }
 
-// looked forgets when a task wanted a look. When few are left of many it makes the
+// clearNext forgets when a task wanted a look. When few are left of many it makes the
 // map anew, since a map keeps its room.
-func (p *plan) looked(t *task.Task) {
-	p.most = max(p.most, len(p.next))
-	if delete(p.next, t); len(p.next) >= roomKept && 4*len(p.next) <= p.most {
+func (p *plan) clearNext(t *task.Task) {
+	p.nextMost = max(p.nextMost, len(p.next))
+	if delete(p.next, t); len(p.next) >= roomKept && 4*len(p.next) <= p.nextMost {
 		next := make(map[*task.Task]task.Moment, len(p.next))
 		maps.Copy(next, p.next)
-		p.next, p.most = next, 0
+		p.next, p.nextMost = next, 0
 	}
 }
 
@@ -476,7 +478,7 @@ func (p *plan) due(at task.Moment) *task.Task {
 		if p.next[w.t] != w.at {
 			continue // it was to be looked at earlier, and was
 		}
-		p.looked(w.t)
+		p.clearNext(w.t)
 		if p.state.Tasks.Get(w.t.ID) == w.t {
 			return w.t
 		}

@@ -40,11 +40,11 @@ func TestEndedTasksLeaveTheirQueues(t *testing.T) {
 	b := newBench(t, "a")
 	b.d.Record(b.now, &protocol.AgentEvent{Agent: "a", Action: protocol.Held})
 	queued := func() (audiences, listeners, tasks int) {
-		for _, q := range []queues{b.d.plan.waits, b.d.plan.rests, b.d.plan.asked} {
+		for _, q := range []queues{b.d.plan.waits, b.d.plan.resting, b.d.plan.asked} {
 			for _, of := range q.all {
 				tasks += len(of.list)
 			}
-			audiences, listeners = audiences+len(q.all), listeners+len(q.listens)
+			audiences, listeners = audiences+len(q.all), listeners+len(q.byAddress)
 		}
 		return audiences, listeners, tasks
 	}
@@ -69,8 +69,8 @@ func TestEndedTasksLeaveTheirQueues(t *testing.T) {
 	if there := b.d.state.Tasks.Len(); there != left || len(b.d.plan.next) > left || len(b.d.plan.taken) > 0 {
 		t.Errorf("%d tasks are there, of %d it is known when they want a look, of %d when they were taken", there, len(b.d.plan.next), len(b.d.plan.taken))
 	}
-	if room := cap(b.d.plan.wakes); room > 4*roomKept || b.d.plan.most > 4*roomKept {
-		t.Errorf("there is room for %d tasks that want a look, and in the map for %d", room, b.d.plan.most)
+	if room := cap(b.d.plan.wakes); room > 4*roomKept || b.d.plan.nextMost > 4*roomKept {
+		t.Errorf("there is room for %d tasks that want a look, and in the map for %d", room, b.d.plan.nextMost)
 	}
 	snapshot, err := stateBytes(b.d.state)
 	testenv.Must(t, err)

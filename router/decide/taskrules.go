@@ -106,7 +106,7 @@ func (d *Decider) handleClaim(r *report) error {
 	switch {
 	case t.State != task.Unassigned && t.State != task.Offered:
 		return d.refuseTaken(r)
-	case !meant(t, a):
+	case !eligible(t, a):
 		return &refusal{protocol.CodeNotEligible, "this task is for " + audienceText(t) + "; " + howToGetAnother(r.by)}
 	case len(d.state.Tasks.Unmet(t)) > 0:
 		return refuseUnmet(d.state.Tasks.Unmet(t))
@@ -124,7 +124,7 @@ func (d *Decider) handleClaim(r *report) error {
 func (d *Decider) bestFor(a *ledger.Agent, at task.Moment) *task.Task {
 	still := func(t *task.Task) bool { return d.plan.claimable(t, at) }
 	best := d.plan.waits.best(a, still)
-	if t := d.plan.rests.best(a, still); t != nil && (best == nil || task.Best(t, best) < 0) {
+	if t := d.plan.resting.best(a, still); t != nil && (best == nil || task.Best(t, best) < 0) {
 		best = t
 	}
 	for _, t := range d.plan.hand(a.ID).offers {
@@ -133,7 +133,7 @@ func (d *Decider) bestFor(a *ledger.Agent, at task.Moment) *task.Task {
 		}
 	}
 	if best == nil {
-		best = d.plan.asked.best(a, d.plan.out)
+		best = d.plan.asked.best(a, d.plan.isOffered)
 	}
 	return best
 }
@@ -183,7 +183,7 @@ func (d *Decider) handleAccept(r *report) error {
 	if t.State != task.Offered && t.State != task.Unassigned {
 		return d.refuseTaken(r)
 	}
-	if a := d.state.Agents[r.by]; a != nil && meant(t, a) {
+	if a := d.state.Agents[r.by]; a != nil && eligible(t, a) {
 		if err := d.checkRoom(r.by); err != nil {
 			return err
 		}
@@ -211,7 +211,7 @@ func (d *Decider) handleReject(r *report) error {
 	if len(t.Offered) > 0 {
 		return nil
 	}
-	return d.offerOver(r.now, t, task.OfferExhausted, "all rejected it")
+	return d.endOffer(r.now, t, task.OfferExhausted, "all rejected it")
 }
 
 func (d *Decider) handleStart(r *report) error {

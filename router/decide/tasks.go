@@ -184,7 +184,7 @@ func (d *Decider) recordRejection(now time.Time, x *protocol.TaskRejectedEvent) 
 	stood := d.state.Tasks.Stopped(id)
 	d.emit(now, x)
 	if t := d.state.Tasks.Get(id); t != nil && stood {
-		d.planned(t, d.state.Tasks.Moment(now))
+		d.replan(t, d.state.Tasks.Moment(now))
 	}
 }
 
@@ -401,7 +401,7 @@ func (d *Decider) hasRole(role task.Role, r *report) bool {
 		return slices.Contains(r.t.Offered, r.by)
 	case task.ByEligible:
 		a := d.state.Agents[r.by]
-		return a != nil && meant(r.t, a)
+		return a != nil && eligible(r.t, a)
 	case task.ByApprover:
 		return slices.Contains(d.approvers(r.t), r.by)
 	case task.ByCreator:
@@ -431,16 +431,16 @@ func (d *Decider) recordTransition(now time.Time, t *task.Task, e protocol.TaskE
 		e.Attempt = t.Attempt
 	}
 	if e.Event == task.Release || e.Event == task.LeaseExpired {
-		d.givenBack(now, t, &e)
+		d.setPause(now, t, &e)
 	}
 	was := *t
 	d.emit(now, &e)
 	if e.Event == task.Claim || e.Event == task.Accept {
 		d.plan.taken[t] = d.state.Tasks.Moment(now)
 	}
-	d.plan.moved(t, holdingOf(&was))
-	d.planned(t, d.state.Tasks.Moment(now))
-	if err := d.tell(now, &was, t, &e); err != nil {
+	d.plan.update(t, holdingOf(&was))
+	d.replan(t, d.state.Tasks.Moment(now))
+	if err := d.tellTransition(now, &was, t, &e); err != nil {
 		return err
 	}
 	if was.State == task.Blocked && t.State != task.Blocked {
@@ -450,8 +450,8 @@ func (d *Decider) recordTransition(now time.Time, t *task.Task, e protocol.TaskE
 	}
 	switch {
 	case task.Ended(t.State) && !task.Ended(was.State):
-		d.plan.end(t)
-		return d.ended(now, t)
+		d.plan.remove(t)
+		return d.continueChildren(now, t)
 	case t.State == task.Unassigned && int(t.Fruitless) >= d.settings.Tasks.MaxExecutions:
 		return d.recordTransition(now, t, protocol.TaskEvent{
 			Event: task.MaxRetriesExceeded, By: protocol.Hive,
@@ -485,11 +485,11 @@ func (d *Decider) endRepairs(now time.Time, was, t *task.Task) error {
 	return nil
 }
 
-// givenBack says what follows from an execution that ended without completing. One
+// setPause says what follows from an execution that ended without completing. One
 // that reached nothing new counts, and from the second in a row on the next waits.
 // Who gave it back is not asked again at once: where nobody else has room to take
 // it, there is a pause.
-func (d *Decider) givenBack(now time.Time, t *task.Task, e *protocol.TaskEvent) {
+func (d *Decider) setPause(now time.Time, t *task.Task, e *protocol.TaskEvent) {
 	if reached := t.Advanced || e.Checkpoint != nil && !t.Reached(e.Checkpoint); !reached {
 		e.Fruitless = int(t.Fruitless) + 1
 	}
@@ -506,15 +506,15 @@ func (d *Decider) givenBack(now time.Time, t *task.Task, e *protocol.TaskEvent) 
 	}
 }
 
-// planned puts a task where it belongs among those that wait.
-func (d *Decider) planned(t *task.Task, at task.Moment) {
+// replan puts a task where it belongs among those that wait.
+func (d *Decider) replan(t *task.Task, at task.Moment) {
 	switch {
 	case d.plan.waiting(t, at):
 		d.plan.ready = append(d.plan.ready, t)
 	case d.plan.claimable(t, at):
-		d.plan.rests.add(t)
+		d.plan.resting.add(t)
 		d.plan.pause(t, at)
-	case d.plan.out(t):
+	case d.plan.isOffered(t):
 		d.plan.asked.add(t)
 	}
 	d.plan.schedule(t, d.due(t))
@@ -523,21 +523,21 @@ func (d *Decider) planned(t *task.Task, at task.Moment) {
 // planAll makes the plan from the state.
 func (d *Decider) planAll() {
 	for id := range d.state.Agents {
-		d.plan.agent(id)
+		d.plan.updateAgent(id)
 	}
 	at := d.state.Tasks.Moment(d.state.TS)
 	for t := range d.state.Tasks.All() {
-		d.plan.moved(t, holding{})
-		d.planned(t, at)
+		d.plan.update(t, holding{})
+		d.replan(t, at)
 	}
 	for _, h := range d.plan.free {
-		h.seen = d.plan.lastPause
+		h.lastPause = d.plan.lastPause
 	}
 }
 
-// filedViews logs new versions of what something happened to, in a log where they
+// logViews logs new versions of what something happened to, in a log where they
 // have events of their own.
-func (d *Decider) filedViews(now time.Time) {
+func (d *Decider) logViews(now time.Time) {
 	for _, t := range d.plan.stale {
 		if t.Changed <= t.Viewed || d.state.Tasks.Get(t.ID) != t {
 			continue
@@ -546,22 +546,22 @@ func (d *Decider) filedViews(now time.Time) {
 		if err != nil {
 			panic(err) // texts and numbers always encode
 		}
-		d.file(now, protocol.TaskDir(t.ID)+"/"+protocol.TaskView, doc)
+		d.logFile(now, protocol.TaskDir(t.ID)+"/"+protocol.TaskView, doc)
 	}
 	if d.roster {
-		d.file(now, protocol.PathRegistry, d.state.Registry())
+		d.logFile(now, protocol.PathRegistry, d.state.Registry())
 	}
 }
 
-func (d *Decider) file(now time.Time, p string, data []byte) {
+func (d *Decider) logFile(now time.Time, p string, data []byte) {
 	c := protocol.NewContent(data)
 	d.emit(now, &protocol.FileEvent{Path: p, By: protocol.Hive, Content: &c})
 }
 
-// ended carries on with those that waited for a task that has ended (spec §8.5):
+// continueChildren carries on with those that waited for a task that has ended (spec §8.5):
 // those that may be taken now wait for somebody, and of the others some are
 // carried on with at once, and the rest of many when it is their turn.
-func (d *Decider) ended(now time.Time, parent *task.Task) error {
+func (d *Decider) continueChildren(now time.Time, parent *task.Task) error {
 	at := d.state.Tasks.Moment(now)
 	for _, id := range d.state.Tasks.Children(parent.ID) {
 		t := d.state.Tasks.Get(id)
@@ -577,15 +577,15 @@ func (d *Decider) ended(now time.Time, parent *task.Task) error {
 			d.plan.schedule(t, max(d.due(t), at))
 			continue
 		}
-		if err := d.waited(now, t); err != nil {
+		if err := d.continueWaiting(now, t); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// waited carries on with a task when what it waited for has ended.
-func (d *Decider) waited(now time.Time, t *task.Task) error {
+// continueWaiting carries on with a task when what it waited for has ended.
+func (d *Decider) continueWaiting(now time.Time, t *task.Task) error {
 	parent := d.state.Tasks.Lost(t)
 	switch {
 	case parent != nil:
