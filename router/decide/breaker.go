@@ -32,11 +32,11 @@ const (
 	WaitWithPeople             // it goes to people too
 )
 
-// waits reports whether a file has to wait, and whether it would go to people, too.
+// mustWait reports whether a file has to wait, and whether it would go to people, too.
 // The first that waits opens the breaker, which is logged and told.
-func (d *Decider) waits(now time.Time, a protocol.Arrival) (waits, people bool, err error) {
+func (d *Decider) mustWait(now time.Time, a protocol.Arrival) (waits, people bool, err error) {
 	sender := d.state.Agents[a.Agent]
-	if a.Message == nil || sender == nil || !d.state.CountsAsAgent(a.Agent) || !sender.Stopped && d.passes(now, a.Agent) {
+	if a.Message == nil || sender == nil || !d.state.CountsAsAgent(a.Agent) || !sender.Stopped && d.farBelowLimit(now, a.Agent) {
 		return false, false, nil
 	}
 	r := d.resolve(a.Agent, a.Message)
@@ -52,20 +52,20 @@ func (d *Decider) waits(now time.Time, a protocol.Arrival) (waits, people bool, 
 	if d.state.Echoes(a.Agent, now, b.LeakPerHour)+d.state.EchoesOf(a.Agent, r.to, first) <= b.Echoes*ledger.Echo {
 		return false, people, nil
 	}
-	return true, people, d.open(now, a.Agent)
+	return true, people, d.openBreaker(now, a.Agent)
 }
 
-// passes reports whether no message of an agent could be too much, whomever it
+// farBelowLimit reports whether no message of an agent could be too much, whomever it
 // is for.
-func (d *Decider) passes(now time.Time, id protocol.AgentID) bool {
+func (d *Decider) farBelowLimit(now time.Time, id protocol.AgentID) bool {
 	b := d.settings.Routing.Breaker
 	most := (len(d.state.Agents) + 7) / 8
 	return d.state.Echoes(id, now, b.LeakPerHour) <= (b.Echoes-most)*ledger.Echo
 }
 
-// open has what an agent sends to agents wait from now on, and tells it and a
+// openBreaker has what an agent sends to agents wait from now on, and tells it and a
 // person.
-func (d *Decider) open(now time.Time, id protocol.AgentID) error {
+func (d *Decider) openBreaker(now time.Time, id protocol.AgentID) error {
 	first := len(d.out)
 	defer d.markAtomic(first)
 	why := fmt.Sprintf("it answered what others sent it over %d times", d.settings.Routing.Breaker.Echoes)
@@ -89,9 +89,9 @@ func (d *Decider) open(now time.Time, id protocol.AgentID) error {
 	return d.notice(now, n)
 }
 
-// restrain makes human count as an agent where it says so much within an hour
+// countHuman makes human count as an agent where it says so much within an hour
 // that it may be a program that answers.
-func (d *Decider) restrain(now time.Time, from protocol.AgentID, r *recipients) error {
+func (d *Decider) countHuman(now time.Time, from protocol.AgentID, r *recipients) error {
 	if from != protocol.Human || d.state.HumanCounts || d.state.Words(now) < ledger.WordsAnHour || !slices.ContainsFunc(r.to, d.state.CountsAsAgent) {
 		return nil
 	}

@@ -21,7 +21,7 @@ func (b *bench) tries(from protocol.AgentID, text string, behind bool) (waits, p
 	if err != nil {
 		b.t.Fatalf("%s: %v", text, err)
 	}
-	waits, people, err = b.d.waits(b.now, protocol.Arrival{Agent: from, Message: m, Behind: behind})
+	waits, people, err = b.d.mustWait(b.now, protocol.Arrival{Agent: from, Message: m, Behind: behind})
 	testenv.Must(b.t, err)
 	if !waits {
 		b.send(from, text)

@@ -11,9 +11,9 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// order is the `data` of a command that manages the roster or a thread
+// commandData is the `data` of a command that manages the roster or a thread
 // (spec §8).
-type order struct {
+type commandData struct {
 	Agent        string   `json:"agent,omitzero"`
 	Role         string   `json:"role,omitzero"`
 	Caps         []string `json:"capabilities,omitzero"`
@@ -47,16 +47,16 @@ func refusalIn(err error) (*refusal, error) {
 // agent that says thank you to the coordinator must not talk with it for ever.
 func (d *Decider) command(now time.Time, of protocol.Seq, e *protocol.MessageEvent, m *protocol.Message) error {
 	if m.Event == "" {
-		return d.wordless(now, of, e, m)
+		return d.withoutEvent(now, of, e, m)
 	}
-	if aboutTask(m) || !d.knows(m.Event) {
+	if aboutTask(m) || !d.isHiveCommand(m.Event) {
 		return d.taskCommand(now, of, e, m)
 	}
 	answer := notice{
 		to: e.From, act: protocol.Failure, reply: e.ID, conversation: e.Conversation,
 		subject: "refused: " + protocol.Quote(m.Event), data: map[string]any{"of": of, "event": protocol.Fit(m.Event, 64)},
 	}
-	refused, err := refusalIn(d.obey(now, of, e, m))
+	refused, err := refusalIn(d.manageHive(now, of, e, m))
 	if err != nil {
 		return err
 	}
@@ -71,15 +71,15 @@ func (d *Decider) command(now time.Time, of protocol.Seq, e *protocol.MessageEve
 	return d.refuse(now, e, m, answer, refused)
 }
 
-// refusedMost is how many refusals answer each other's replies: an agent that
+// refusalsInARow is how many refusals answer each other's replies: an agent that
 // answers everything and hive must not talk for ever.
-const refusedMost = 3
+const refusalsInARow = 3
 
 // refuse tells the sender of a command why it was not carried out, but where it is
 // a reply to a refusal, which answered a reply to one, and so on (spec §8).
 func (d *Decider) refuse(now time.Time, e *protocol.MessageEvent, m *protocol.Message, answer notice, refused *refusal) error {
 	reply := d.noticeOf(e.From, m.InReplyTo)
-	if reply.Row >= refusedMost {
+	if reply.Row >= refusalsInARow {
 		return nil
 	}
 	answer.code = refused.code
@@ -88,9 +88,9 @@ func (d *Decider) refuse(now time.Time, e *protocol.MessageEvent, m *protocol.Me
 	return d.notice(now, answer)
 }
 
-// hears reports whether somebody is to be told of a refusal: that there is no such
+// tellsRefusal reports whether somebody is to be told of a refusal: that there is no such
 // command once an hour, and not in reply to a notice that said so.
-func (d *Decider) hears(now time.Time, by protocol.AgentID, m *protocol.Message, code protocol.Code) bool {
+func (d *Decider) tellsRefusal(now time.Time, by protocol.AgentID, m *protocol.Message, code protocol.Code) bool {
 	if code != protocol.CodeUnknownCommand {
 		return true
 	}
@@ -98,8 +98,8 @@ func (d *Decider) hears(now time.Time, by protocol.AgentID, m *protocol.Message,
 	return a != nil && a.Hears(now) && reply != code && reply != protocol.CodeNoCommand
 }
 
-// knows reports whether there is a command about the hive.
-func (d *Decider) knows(event string) bool {
+// isHiveCommand reports whether there is a command about the hive.
+func (d *Decider) isHiveCommand(event string) bool {
 	_, aboutAgent := agentActions[event]
 	_, aboutInbox := inboxActions[event]
 	return aboutAgent || aboutInbox || event == commandContinue || event == commandGitPause || event == commandGitResume
@@ -128,20 +128,20 @@ const (
 	commandGitResume = "git-resume"
 )
 
-func (d *Decider) obey(now time.Time, of protocol.Seq, e *protocol.MessageEvent, m *protocol.Message) error {
+func (d *Decider) manageHive(now time.Time, of protocol.Seq, e *protocol.MessageEvent, m *protocol.Message) error {
 	_, aboutAgent := agentActions[m.Event]
 	_, aboutInbox := inboxActions[m.Event]
 	if e.From != protocol.Human && e.From != d.state.Lead {
 		return &refusal{protocol.CodeNotAllowed, "only human and the lead may; ask human"}
 	}
-	var o order
+	var o commandData
 	if len(m.Data) > 0 {
 		if err := json.Unmarshal(m.Data, &o, strictOptions); err != nil {
-			return &refusal{protocol.CodeBadCommand, "its data does not fit: " + endSentence(dataFault(err, orderMembers)) + " For example, " + howToCommand(e.From, m.Event)}
+			return &refusal{protocol.CodeBadCommand, "its data does not fit: " + endSentence(dataFault(err, commandMembers)) + " For example, " + howToCommand(e.From, m.Event)}
 		}
 	}
 	if aboutAgent {
-		return d.manage(now, of, e.From, m.Event, o)
+		return d.manageAgent(now, of, e.From, m.Event, o)
 	}
 	if aboutInbox {
 		return d.manageInbox(now, of, e.From, m.Event, o)
@@ -150,7 +150,7 @@ func (d *Decider) obey(now time.Time, of protocol.Seq, e *protocol.MessageEvent,
 	switch m.Event {
 	case commandContinue:
 		if o.Agent != "" {
-			return d.letGoOn(now, of, e.From, o)
+			return d.continueAgent(now, of, e.From, o)
 		}
 		if conv := protocol.ConversationID(o.Conversation); !d.state.KnowsConversation(conv) {
 			where := "the notice hop-cap names one that is stopped; to let it go on, " + howToCommand(e.From, m.Event)
@@ -169,14 +169,14 @@ func (d *Decider) obey(now time.Time, of protocol.Seq, e *protocol.MessageEvent,
 	return nil
 }
 
-// letGoOn has the echoes of an agent count from zero.
-func (d *Decider) letGoOn(now time.Time, of protocol.Seq, by protocol.AgentID, o order) error {
+// continueAgent has the echoes of an agent count from zero.
+func (d *Decider) continueAgent(now time.Time, of protocol.Seq, by protocol.AgentID, o commandData) error {
 	id := protocol.AgentID(o.Agent)
 	switch {
 	case o.Conversation != "":
 		return &refusal{protocol.CodeBadCommand, "it names an agent and a conversation; send two commands"}
 	case d.state.Agents[id] == nil:
-		return &refusal{protocol.CodeUnknownAgent, d.unknown(o.Agent)}
+		return &refusal{protocol.CodeUnknownAgent, d.unknownAgent(o.Agent)}
 	case by == id && id != protocol.Human:
 		return &refusal{protocol.CodeNotAllowed, "nobody lets himself go on; ask human"}
 	}
@@ -184,8 +184,8 @@ func (d *Decider) letGoOn(now time.Time, of protocol.Seq, by protocol.AgentID, o
 	return nil
 }
 
-// manage carries out a command about one agent.
-func (d *Decider) manage(now time.Time, of protocol.Seq, by protocol.AgentID, event string, o order) error {
+// manageAgent carries out a command about one agent.
+func (d *Decider) manageAgent(now time.Time, of protocol.Seq, by protocol.AgentID, event string, o commandData) error {
 	id, err := protocol.ParseAgentID(o.Agent)
 	if err != nil {
 		return &refusal{protocol.CodeBadCommand, err.Error()}
@@ -206,21 +206,21 @@ func (d *Decider) manage(now time.Time, of protocol.Seq, by protocol.AgentID, ev
 		if a != nil {
 			e.Action = protocol.Changed
 		}
-		d.agent(now, e)
+		d.recordAgent(now, e)
 		return nil
 	}
 	if a == nil {
-		return &refusal{protocol.CodeUnknownAgent, d.unknown(o.Agent)}
+		return &refusal{protocol.CodeUnknownAgent, d.unknownAgent(o.Agent)}
 	}
-	if err := misfit(event, a); err != nil {
+	if err := checkStatus(event, a); err != nil {
 		return err
 	}
-	d.agent(now, e)
+	d.recordAgent(now, e)
 	return nil
 }
 
-// misfit refuses what makes no sense for an agent as it is.
-func misfit(event string, a *ledger.Agent) error {
+// checkStatus refuses what makes no sense for an agent as it is.
+func checkStatus(event string, a *ledger.Agent) error {
 	bad := func(text string) error { return &refusal{protocol.CodeBadCommand, string(a.ID) + " " + text} }
 	switch {
 	case a.ID == protocol.Human && event != "agent-lead":

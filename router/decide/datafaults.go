@@ -15,9 +15,9 @@ import (
 // The members that the data of a report, a task that is created, and a command
 // about the hive can have.
 var (
-	reportMembers = membersOf[protocol.TaskReport]()
-	specMembers   = membersOf[protocol.TaskSpec]()
-	orderMembers  = membersOf[order]()
+	reportMembers  = membersOf[protocol.TaskReport]()
+	specMembers    = membersOf[protocol.TaskSpec]()
+	commandMembers = membersOf[commandData]()
 )
 
 // strictOptions is how the data of a command is read: a member that is not known is a

@@ -71,20 +71,20 @@ func (d *Decider) Drain(now time.Time) []Decision {
 func (d *Decider) Pending() []Decision { return d.out }
 
 func (d *Decider) emit(now time.Time, body protocol.Body) protocol.Seq {
-	ev := d.next(now, body)
+	ev := d.nextEvent(now, body)
 	changes, err := ledger.Changes(ev)
 	if err != nil {
 		panic(err) // what was decided here can be read again
 	}
 	if e, ok := body.(*protocol.TaskEvent); ok && e.Checkpoint != nil {
-		d.name(ev, e.Checkpoint, changes)
+		d.linkPatch(ev, e.Checkpoint, changes)
 	}
 	return d.record(ev, changes)
 }
 
-// name tells a patch which file it leads to, and has the next patch find the
+// linkPatch tells a patch which file it leads to, and has the next patch find the
 // whole in memory.
-func (d *Decider) name(ev protocol.Event, c *protocol.Checkpoint, changes []protocol.Change) {
+func (d *Decider) linkPatch(ev protocol.Event, c *protocol.Checkpoint, changes []protocol.Change) {
 	for i := range changes {
 		if x := &changes[i]; c.Patch != nil && path.Base(x.Path) == protocol.TaskCheckpoint {
 			x.Blob = protocol.BlobOf(x.Data)
@@ -96,7 +96,7 @@ func (d *Decider) name(ev protocol.Event, c *protocol.Checkpoint, changes []prot
 	}
 }
 
-func (d *Decider) next(now time.Time, body protocol.Body) protocol.Event {
+func (d *Decider) nextEvent(now time.Time, body protocol.Body) protocol.Event {
 	return protocol.Event{Seq: d.state.Seq + 1, TS: now.UTC(), Body: body}
 }
 
@@ -107,13 +107,13 @@ func (d *Decider) record(ev protocol.Event, changes []protocol.Change) protocol.
 	return ev.Seq
 }
 
-// takesIn notes that the last event takes in a file.
-func (d *Decider) takesIn(a *protocol.Arrival) { d.out[len(d.out)-1].Arrival = a }
+// setArrival notes that the last event takes in a file.
+func (d *Decider) setArrival(a *protocol.Arrival) { d.out[len(d.out)-1].Arrival = a }
 
 // Arrival decides what becomes of one file of an outbox (spec §3, §4), and what
 // follows from that for tasks, unless it has to wait there.
 func (d *Decider) Arrival(now time.Time, a protocol.Arrival) (Wait, error) {
-	waits, people, err := d.waits(now, a)
+	waits, people, err := d.mustWait(now, a)
 	switch {
 	case err != nil:
 		return NoWait, err
@@ -175,7 +175,7 @@ func (d *Decider) duplicate(now time.Time, a protocol.Arrival, of protocol.Seq) 
 		return err
 	}
 	d.emit(now, &protocol.DuplicateEvent{Of: of, Agent: a.Agent, ID: a.Message.ID, Sent: sent, Original: &a.Original, Raw: string(a.Raw)})
-	d.takesIn(&a)
+	d.setArrival(&a)
 	return d.notice(now, notice{
 		to: a.Agent, act: protocol.Inform, reply: a.Message.ID, code: protocol.CodeDuplicate,
 		subject: "already sent",
@@ -201,7 +201,7 @@ func (d *Decider) quarantine(now time.Time, a protocol.Arrival, f protocol.Fault
 	// A person whose own file it is is told anyway.
 	e.Told = f.Code != protocol.CodeInternalError && a.Agent != protocol.Human && d.worthTelling(now, protocol.KindQuarantine, f.Code, a.Agent)
 	d.emit(now, e)
-	d.takesIn(&a)
+	d.setArrival(&a)
 	if f.Code == protocol.CodeInternalError {
 		text := fmt.Sprintf("outbox/%s of %s was set aside as %s: %s. Nothing else is stopped", a.Original.Name, a.Agent, e.Path, strings.TrimSuffix(f.Detail, "."))
 		if err := d.Alert(now, &protocol.AlertEvent{Code: f.Code, Agent: a.Agent, Path: e.Path, Text: text}); err != nil {
@@ -256,7 +256,7 @@ func (d *Decider) Stray(now time.Time, id protocol.AgentID, s protocol.Stray) er
 	})
 }
 
-func (d *Decider) agent(now time.Time, e *protocol.AgentEvent) {
+func (d *Decider) recordAgent(now time.Time, e *protocol.AgentEvent) {
 	d.emit(now, e)
 	if e.Action == protocol.InboxMissing {
 		return // the roster and who has room stay as they are
@@ -286,7 +286,7 @@ func (d *Decider) Handled(now time.Time, id protocol.AgentID, file string, how p
 // messages.
 func (d *Decider) Record(now time.Time, body protocol.Body) {
 	if e, ok := body.(*protocol.AgentEvent); ok {
-		d.agent(now, e)
+		d.recordAgent(now, e)
 		return
 	}
 	d.emit(now, body)

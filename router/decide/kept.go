@@ -10,12 +10,12 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// stop keeps a message that is over the hop cap from everybody but hive, until
+// keepOrDrop keeps a message that is over the hop cap from everybody but hive, until
 // somebody lets its thread go on; where too much is kept already it is dropped
 // (spec §4.3).
-func (d *Decider) stop(now time.Time, e *protocol.MessageEvent, r *recipients) {
+func (d *Decider) keepOrDrop(now time.Time, e *protocol.MessageEvent, r *recipients) {
 	sender, person := d.state.TellStop(now, e.Conversation, e.From)
-	why := dropped{reason: protocol.HopCap, tell: sender, tellToo: person, detail: d.overCap(e) + ", and no more is kept of it", remedy: d.remedyOfCap(e.Conversation)}
+	why := dropped{reason: protocol.HopCap, tell: sender, tellToo: person, detail: d.overCapText(e) + ", and no more is kept of it", remedy: d.howToContinue(e.Conversation)}
 	// What goes to hive is never dropped for its hops.
 	d.drop(r, why, func(id protocol.AgentID) bool { return id != protocol.Hive })
 	n := len(r.dropped)
@@ -29,12 +29,12 @@ func (d *Decider) stop(now time.Time, e *protocol.MessageEvent, r *recipients) {
 	r.dropped, r.tellPerson = r.dropped[:n-1], person
 }
 
-func (d *Decider) overCap(e *protocol.MessageEvent) string {
+func (d *Decider) overCapText(e *protocol.MessageEvent) string {
 	return fmt.Sprintf("conversation %s made %d hops, and the cap is %d", e.Conversation, e.Hops, d.settings.HopCap)
 }
 
-// remedyOfCap is what can be done about a thread that is stopped.
-func (d *Decider) remedyOfCap(conv protocol.ConversationID) func(by protocol.AgentID) string {
+// howToContinue is what can be done about a thread that is stopped.
+func (d *Decider) howToContinue(conv protocol.ConversationID) func(by protocol.AgentID) string {
 	return func(by protocol.AgentID) string {
 		return "stop answering, and begin a new conversation if there is a new aim; if this one is honest work, " +
 			d.howToManage(by, "let it go on", "hived continue "+string(conv), commandContinue, objectOf("conversation", string(conv)))
@@ -53,10 +53,10 @@ func (d *Decider) tellOfKept(now time.Time, seq protocol.Seq, e *protocol.Messag
 	n := notice{
 		to: e.From, act: protocol.Failure, reply: e.ID, conversation: e.Conversation, code: protocol.Code(e.Kept.Reason),
 		subject: "kept, not delivered to " + listNames(to),
-		body:    "Message " + string(e.ID) + " was not delivered to " + listNames(to) + ": " + d.overCap(e) + ". It is kept, and delivered if somebody lets the conversation go on; ",
+		body:    "Message " + string(e.ID) + " was not delivered to " + listNames(to) + ": " + d.overCapText(e) + ". It is kept, and delivered if somebody lets the conversation go on; ",
 		data:    map[string]any{"of": seq, "to": to, "kept": true},
 	}
-	return d.tellBoth(now, e, n, person, d.remedyOfCap(e.Conversation))
+	return d.tellBoth(now, e, n, person, d.howToContinue(e.Conversation))
 }
 
 // tellBoth tells the sender of a message what became of it, and where a person is
@@ -103,7 +103,7 @@ func (d *Decider) Threads(now time.Time) (more bool, err error) {
 	if err := d.tellStops(now); err != nil {
 		return false, err
 	}
-	return d.goOn(now)
+	return d.deliverContinued(now)
 }
 
 // tellStops tells senders, once an hour for each thread, which of their messages were
@@ -126,9 +126,9 @@ func (d *Decider) tellStops(now time.Time) error {
 			text += fmt.Sprintf(" and %d more", x.More)
 		}
 		err := d.notice(now, notice{
-			to: x.From, act: protocol.Failure, conversation: x.Conversation, code: protocol.Code(protocol.HopCap), stops: true,
+			to: x.From, act: protocol.Failure, conversation: x.Conversation, code: protocol.Code(protocol.HopCap), tellsStops: true,
 			subject: fmt.Sprintf("%d more were not delivered", count),
-			body:    fmt.Sprintf("Since you were told that conversation %s is stopped, these messages of yours were not delivered either: %s. They stay stopped; %s.", x.Conversation, text, d.remedyOfCap(x.Conversation)(x.From)),
+			body:    fmt.Sprintf("Since you were told that conversation %s is stopped, these messages of yours were not delivered either: %s. They stay stopped; %s.", x.Conversation, text, d.howToContinue(x.Conversation)(x.From)),
 			data:    map[string]any{"ids": x.IDs, "count": count},
 		})
 		if d.markAtomic(first); err != nil {
@@ -145,8 +145,8 @@ const (
 	keptBytes  = 8 << 20
 )
 
-// goOn delivers a portion of what is kept of threads that somebody let go on.
-func (d *Decider) goOn(now time.Time) (more bool, err error) {
+// deliverContinued delivers a portion of what is kept of threads that somebody let go on.
+func (d *Decider) deliverContinued(now time.Time) (more bool, err error) {
 	list := d.state.GoingOn(keptAtOnce)
 	if len(list) == 0 {
 		return false, nil
@@ -191,8 +191,8 @@ func (d *Decider) deliverKept(now time.Time, k ledger.Kept, ev protocol.Event) (
 	first := len(d.out)
 	defer d.markAtomic(first)
 	r := &recipients{to: k.To}
-	if d.expired(now, m, r); len(r.to) > 0 {
-		d.inboxCap(r)
+	if d.dropExpired(now, m, r); len(r.to) > 0 {
+		d.dropAtInboxCap(r)
 	}
 	if len(r.to) > 0 {
 		id, err := d.ids.next(now)
@@ -204,7 +204,7 @@ func (d *Decider) deliverKept(now time.Time, k ledger.Kept, ev protocol.Event) (
 			File: id.String() + ".json", Blob: e.Blob, Size: e.Size, Content: protocol.NewContent(data),
 		})
 	}
-	return len(data), d.drops(now, k.Of, e, r)
+	return len(data), d.recordDrops(now, k.Of, e, r)
 }
 
 func (d *Decider) recallSorted(seqs []protocol.Seq) (map[protocol.Seq]protocol.Event, error) {

@@ -35,7 +35,7 @@ func (b *bench) goOn() []Decision {
 	b.t.Helper()
 	for more := true; more; {
 		var err error
-		more, err = b.d.goOn(b.now)
+		more, err = b.d.deliverContinued(b.now)
 		testenv.Must(b.t, err)
 	}
 	return b.take()

@@ -259,7 +259,7 @@ func (p *program) pass(l *letter) []string {
 	testenv.Must(p.t, err)
 	x := protocol.Arrival{Agent: protocol.AgentID(l.from), Name: fmt.Sprintf("%d.json", l.n), ModTime: p.now, Raw: []byte(text + "}"), Message: m}
 	x.Original.Name = x.Name
-	waits, _, err := p.d.waits(p.now, x)
+	waits, _, err := p.d.mustWait(p.now, x)
 	testenv.Must(p.t, err)
 	if waits {
 		p.d.Drain(p.now)

@@ -17,26 +17,26 @@ import (
 // more adds a function here.
 var needSources = []func(*needs){
 	(*needs).approvals,
-	(*needs).blocked,
+	(*needs).blockedTasks,
 	(*needs).takenAway,
-	(*needs).inVain,
+	(*needs).failedTasks,
 	(*needs).stoppedAgents,
 	(*needs).stoppedThreads,
 	(*needs).fullInboxes,
-	(*needs).missing,
+	(*needs).missingMessages,
 	(*needs).nobodyEligible,
 	(*needs).silentAgents,
 	(*needs).busyPairs,
 	(*needs).troubles,
 }
 
-// needsOfASource bounds what one source lists; the rest is counted.
-const needsOfASource = 20
+// needsPerSource bounds what one source lists; the rest is counted.
+const needsPerSource = 20
 
 // NeedsYou lists what needs a person at a time: it is a pure function, so that
 // the status of a hive that is stopped says the same.
 func NeedsYou(s *ledger.State, settings protocol.Settings, now time.Time) []protocol.Need {
-	n := &needs{d: &Decider{state: s, settings: settings}, now: now, list: []protocol.Need{}, own: map[about]int{}}
+	n := &needs{d: &Decider{state: s, settings: settings}, now: now, list: []protocol.Need{}, listed: map[about]int{}}
 	for _, source := range needSources {
 		source(n)
 	}
@@ -45,10 +45,10 @@ func NeedsYou(s *ledger.State, settings protocol.Settings, now time.Time) []prot
 
 // needs is the list in the making.
 type needs struct {
-	d    *Decider // to ask it who may do what; it decides nothing
-	now  time.Time
-	list []protocol.Need
-	own  map[about]int // how many are listed of a code that troubles have too
+	d      *Decider // to ask it who may do what; it decides nothing
+	now    time.Time
+	list   []protocol.Need
+	listed map[about]int // how many are listed of a code that troubles have too
 }
 
 // about is a code and whom it is of.
@@ -62,14 +62,14 @@ func (n *needs) add(x protocol.Need) {
 	n.list = append(n.list, x)
 }
 
-// owns takes note that there is an item of its own, which is not listed among the
+// markListed takes note that there is an item of its own, which is not listed among the
 // troubles again.
-func (n *needs) owns(code protocol.Code, of protocol.AgentID) { n.own[about{code, of}]++ }
+func (n *needs) markListed(code protocol.Code, of protocol.AgentID) { n.listed[about{code, of}]++ }
 
 // addSome adds the first of many, and one that counts the others.
 func (n *needs) addSome(all []protocol.Need, others string, command string) {
 	for i, x := range all {
-		if i == needsOfASource {
+		if i == needsPerSource {
 			left := len(all) - i
 			n.add(protocol.Need{Code: x.Code, Text: fmt.Sprintf(others, left), Count: left, Commands: []string{command}})
 			return
@@ -78,9 +78,9 @@ func (n *needs) addSome(all []protocol.Need, others string, command string) {
 	}
 }
 
-// saidInANeed is how much of a question or a reason one line has, in characters;
+// needTextMost is how much of a question or a reason one line has, in characters;
 // `hived task show` has it whole.
-const saidInANeed = 400
+const needTextMost = 400
 
 // oneLine writes a text of anybody's as one line.
 func oneLine(s string) string { return protocol.Visible(strings.Join(strings.Fields(s), " ")) }
@@ -100,7 +100,7 @@ func (n *needs) approvals() {
 		ask, question := t.Open()
 		x := protocol.Need{
 			Code: protocol.CodeApprovalAsked, Agent: t.Holder, Task: t.ID, Conversation: protocol.TaskConversation(t.ID), Since: n.d.state.Tasks.Time(t.Since), Until: n.d.state.Tasks.Time(t.Until),
-			Text: fmt.Sprintf("%s asks: %s (task %s, %s)", t.Holder, protocol.Fit(question, saidInANeed), t.ID, t.Title),
+			Text: fmt.Sprintf("%s asks: %s (task %s, %s)", t.Holder, protocol.Fit(question, needTextMost), t.ID, t.Title),
 		}
 		switch {
 		case slices.Contains(who, protocol.Human):
@@ -117,8 +117,8 @@ func (n *needs) approvals() {
 	n.addSome(list, "%d more questions wait for a person", "hived task list --state paused")
 }
 
-// blocked are the tasks that wait for a word of the lead, or of a person.
-func (n *needs) blocked() {
+// blockedTasks are the tasks that wait for a word of the lead, or of a person.
+func (n *needs) blockedTasks() {
 	var list []protocol.Need
 	for _, t := range n.d.state.Tasks.Word() {
 		if t.State != task.Blocked {
@@ -129,22 +129,22 @@ func (n *needs) blocked() {
 		commands := []string{"hived task answer " + id + " --ask " + ask.String() + ` "…"`, "hived task give-up " + id}
 		list = append(list, protocol.Need{
 			Code: protocol.CodeSpecify, Agent: t.Holder, Task: t.ID, Conversation: protocol.TaskConversation(t.ID), Since: n.d.state.Tasks.Time(t.Since),
-			Text:     fmt.Sprintf("%s is blocked until %s says how to go on: %s (task %s, %s)", t.Holder, n.d.lead(t.Holder), cmp.Or(protocol.Fit(t.Reason, saidInANeed), "it says no more"), t.ID, t.Title),
+			Text:     fmt.Sprintf("%s is blocked until %s says how to go on: %s (task %s, %s)", t.Holder, n.d.lead(t.Holder), cmp.Or(protocol.Fit(t.Reason, needTextMost), "it says no more"), t.ID, t.Title),
 			Commands: commands,
 		})
 	}
 	n.addSome(list, "%d more tasks are blocked until somebody says how to go on", "hived task list --state blocked")
 }
 
-// missing are the inboxes from which many messages vanished at once, and nobody
+// missingMessages are the inboxes from which many messages vanished at once, and nobody
 // said whether their agents deleted them.
-func (n *needs) missing() {
+func (n *needs) missingMessages() {
 	var list []protocol.Need
 	for _, a := range n.d.state.Roster() {
 		if a.Missing == 0 || a.Believed {
 			continue
 		}
-		n.owns(protocol.CodeMassDeletion, a.ID)
+		n.markListed(protocol.CodeMassDeletion, a.ID)
 		list = append(list, protocol.Need{
 			Code: protocol.CodeMassDeletion, Agent: a.ID, Count: a.Missing,
 			Text:     fmt.Sprintf("%d unread messages vanished at once from the inbox of %s: did it delete them?", a.Missing, a.ID),
@@ -174,7 +174,7 @@ func (n *needs) stoppedAgents() {
 	var list []protocol.Need
 	for _, a := range n.d.state.Roster() {
 		if a.Stopped {
-			n.owns(protocol.CodeEchoCap, a.ID)
+			n.markListed(protocol.CodeEchoCap, a.ID)
 			list = append(list, protocol.Need{
 				Code: protocol.CodeEchoCap, Agent: a.ID, Commands: []string{"hived continue --agent " + string(a.ID)},
 				Text: string(a.ID) + " may be in a loop: what it sends to agents waits in its outbox until you let it go on",
@@ -183,7 +183,7 @@ func (n *needs) stoppedAgents() {
 	}
 	n.addSome(list, "%d more agents may be in a loop", "hived status")
 	if n.d.state.HumanCounts {
-		n.owns(protocol.CodeHumanCounts, protocol.Human)
+		n.markListed(protocol.CodeHumanCounts, protocol.Human)
 		n.add(protocol.Need{
 			Code: protocol.CodeHumanCounts, Agent: protocol.Human, Commands: []string{"hived continue --agent human"},
 			Text: fmt.Sprintf("human wrote to agents over %d times within an hour, as a program that answers would: its messages let nobody go on", ledger.WordsAnHour),
@@ -254,7 +254,7 @@ func (n *needs) silentAgents() {
 	var ids []protocol.Address
 	for _, a := range n.d.state.Roster() {
 		if a.Silent() {
-			n.owns(protocol.CodeAgentSilent, a.ID)
+			n.markListed(protocol.CodeAgentSilent, a.ID)
 			ids = append(ids, protocol.Address(a.ID))
 		}
 	}
@@ -280,7 +280,7 @@ func (n *needs) takenAway() {
 			continue
 		}
 		id, from := string(t.ID), t.Last()
-		n.owns(protocol.CodeTakenAway, from)
+		n.markListed(protocol.CodeTakenAway, from)
 		list = append(list, protocol.Need{
 			Code: protocol.CodeTakenAway, Agent: from, Task: t.ID, Conversation: protocol.TaskConversation(t.ID),
 			Text:     fmt.Sprintf("task %s, %s, was taken from %s and waits for somebody to take it", id, t.Title, from),
@@ -294,8 +294,8 @@ func (n *needs) takenAway() {
 // resumes.
 const failedShown = 24 * time.Hour
 
-// inVain are the tasks that failed because their executions reached nothing new.
-func (n *needs) inVain() {
+// failedTasks are the tasks that failed because their executions reached nothing new.
+func (n *needs) failedTasks() {
 	var list []protocol.Need
 	for t := range n.d.state.Tasks.Stranded() {
 		at := n.d.state.Tasks.Time(t.Since)
@@ -305,7 +305,7 @@ func (n *needs) inVain() {
 		id := string(t.ID)
 		list = append(list, protocol.Need{
 			Code: protocol.CodeTaskFailed, Task: t.ID, Conversation: protocol.TaskConversation(t.ID), Since: at,
-			Text:     fmt.Sprintf("task %s, %s, has failed: %s", id, t.Title, protocol.Fit(t.Reason, saidInANeed)),
+			Text:     fmt.Sprintf("task %s, %s, has failed: %s", id, t.Title, protocol.Fit(t.Reason, needTextMost)),
 			Commands: []string{"hived task show " + id, "hived task resume " + id},
 		})
 	}
@@ -315,7 +315,7 @@ func (n *needs) inVain() {
 // troubles are what went wrong within the last hour, by kind and code.
 func (n *needs) troubles() {
 	groups := map[protocol.Kind][][]ledger.Trouble{}
-	all := slices.DeleteFunc(n.d.state.Troubles(n.now), n.listed)
+	all := slices.DeleteFunc(n.d.state.Troubles(n.now), n.isListed)
 	for len(all) > 0 {
 		kind, code := all[0].Kind, all[0].Code
 		end := slices.IndexFunc(all, func(t ledger.Trouble) bool { return t.Kind != kind || t.Code != code })
@@ -332,13 +332,13 @@ func (n *needs) troubles() {
 	}
 }
 
-// listed tells whether items of their own say all that a trouble does.
-func (n *needs) listed(t ledger.Trouble) bool {
+// isListed tells whether items of their own say all that a trouble does.
+func (n *needs) isListed(t ledger.Trouble) bool {
 	switch {
 	case t.Kind == protocol.KindAlert:
-		return n.own[about{t.Code, t.Agent}] > 0
+		return n.listed[about{t.Code, t.Agent}] > 0
 	case t.Kind == protocol.KindTask && (t.Code == protocol.CodeReleased || t.Code == protocol.CodeLeaseExpired):
-		return t.Count(n.now) <= n.own[about{protocol.CodeTakenAway, t.Agent}]
+		return t.Count(n.now) <= n.listed[about{protocol.CodeTakenAway, t.Agent}]
 	}
 	return false
 }

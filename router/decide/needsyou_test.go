@@ -209,13 +209,13 @@ func (b *bench) broken(by protocol.AgentID) []string {
 func TestManyNeedsAreCounted(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, "bob")
-	for i := range needsOfASource + 3 {
+	for i := range needsPerSource + 3 {
 		x := b.works(fmt.Sprintf(`{"title":"t%d"}`, i))
 		b.tells("bob", "pause_for_approval", x.ID, 1, `{"question":"May I?"}`)
 		b.now = b.now.Add(time.Second)
 	}
 	got := b.needs()
-	if len(got) != needsOfASource+1 || !strings.Contains(got[0].Text, "t0") || !strings.HasPrefix(got[needsOfASource].Text, "3 more questions wait") {
+	if len(got) != needsPerSource+1 || !strings.Contains(got[0].Text, "t0") || !strings.HasPrefix(got[needsPerSource].Text, "3 more questions wait") {
 		t.Errorf("it lists %+v", got)
 	}
 }

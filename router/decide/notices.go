@@ -23,9 +23,9 @@ type notice struct {
 	subject      string
 	body         string
 	data         map[string]any // further facts
-	must         bool           // it must be answered: a full inbox does not keep it from its reader
-	spare        bool           // its reader can find it elsewhere: it leaves half of the inbox to others
-	stops        bool           // it tells of what else was stopped in the conversation
+	mustAnswer   bool           // it must be answered: a full inbox does not keep it from its reader
+	halfInbox    bool           // its reader can find it elsewhere: it leaves half of the inbox to others
+	tellsStops   bool           // it tells of what else was stopped in the conversation
 }
 
 // notice says it. Notices are logged like any message and never cause another:
@@ -56,13 +56,13 @@ func (d *Decider) notice(now time.Time, n notice) error {
 	}
 	e := &protocol.MessageEvent{
 		From: protocol.Hive, To: m.To, InReplyTo: n.reply, Conversation: n.conversation,
-		Delivered: []protocol.AgentID{n.to}, Raw: string(raw), Stops: n.stops,
+		Delivered: []protocol.AgentID{n.to}, Raw: string(raw), Stops: n.tellsStops,
 	}
 	room, why := d.settings.InboxCap, "a notice found the inbox full"
-	if n.spare {
+	if n.halfInbox {
 		room, why = (room+1)/2, "half of the inbox is left to other things than tasks that ended; "+howToSeeTasks(protocol.Human)
 	}
-	full := reader.Inbox.Len() >= room && !n.must
+	full := reader.Inbox.Len() >= room && !n.mustAnswer
 	if full {
 		e.Delivered = []protocol.AgentID{}
 	}

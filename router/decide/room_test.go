@@ -15,7 +15,7 @@ func TestHoldIsOneStep(t *testing.T) {
 	t.Parallel()
 	b := newTaskBench(t, "bob")
 	id := b.makes(`{"title":"1","to":["bob"]}`)[0]
-	b.d.agent(b.now, &protocol.AgentEvent{Agent: "bob", Action: protocol.Held})
+	b.d.recordAgent(b.now, &protocol.AgentEvent{Agent: "bob", Action: protocol.Held})
 	b.d.Drain(b.now)
 	b.d = New(b.d.state, b.d.settings, zeros{}, noLog)
 	if !b.d.TasksDue(b.now) {

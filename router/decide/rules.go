@@ -24,7 +24,7 @@ func (d *Decider) message(now time.Time, a protocol.Arrival, content string) err
 		return err
 	}
 	r := d.resolve(a.Agent, m)
-	if err := d.restrain(now, a.Agent, r); err != nil {
+	if err := d.countHuman(now, a.Agent, r); err != nil {
 		return err
 	}
 	thread := d.state.Thread(now, a.Agent, r.to, m.InReplyTo, m.Conversation)
@@ -47,7 +47,7 @@ func (d *Decider) message(now time.Time, a protocol.Arrival, content string) err
 		e.ClaimedFrom = m.From
 	}
 	first := d.state.FirstReply(a.Agent, r.to, m.InReplyTo)
-	d.limits(now, e, m, r)
+	d.applyLimits(now, e, m, r)
 	e.Delivered = r.to
 	d.countEchoes(now, e, first)
 	misspelt := d.misspelt(a.Agent, m)
@@ -58,8 +58,8 @@ func (d *Decider) message(now time.Time, a protocol.Arrival, content string) err
 	if err != nil {
 		return err
 	}
-	d.takesIn(&a)
-	if err := d.drops(now, seq, e, r); err != nil {
+	d.setArrival(&a)
+	if err := d.recordDrops(now, seq, e, r); err != nil {
 		return err
 	}
 	if err := d.tellOfKept(now, seq, e, r.tellPerson); err != nil {
@@ -96,7 +96,7 @@ func (d *Decider) accept(now time.Time, e *protocol.MessageEvent, m *protocol.Me
 	if e.Set, err = fillIn(e, m, modified); err != nil {
 		return 0, err
 	}
-	ev := d.next(now, e)
+	ev := d.nextEvent(now, e)
 	delivered, err := protocol.Deliver(m, e.Set, ev.Seq, ev.TS)
 	if err != nil {
 		return 0, fmt.Errorf("write message %s: %w", e.ID, err)
@@ -105,8 +105,8 @@ func (d *Decider) accept(now time.Time, e *protocol.MessageEvent, m *protocol.Me
 	return d.record(ev, ledger.MessageChanges(e, delivered)), nil
 }
 
-// set is what hived lays over a message (spec §2).
-type set struct {
+// overlay is what hived lays over a message (spec §2).
+type overlay struct {
 	ID            string  `json:"id,omitzero"`
 	Conversation  string  `json:"conversation,omitzero"`
 	InReplyTo     *string `json:"in_reply_to,omitempty"`
@@ -121,7 +121,7 @@ type set struct {
 }
 
 func fillIn(e *protocol.MessageEvent, m *protocol.Message, modified time.Time) (jsontext.Value, error) {
-	s := set{From: string(e.From), Hops: e.Hops}
+	s := overlay{From: string(e.From), Hops: e.Hops}
 	empty := ""
 	if !m.Has("id") {
 		s.ID = string(e.ID)
@@ -271,7 +271,7 @@ func (d *Decider) expand(from protocol.AgentID, address protocol.Address, r *rec
 	default:
 		a := d.state.Agents[id]
 		if a == nil {
-			return func() string { return d.unknown(string(id)) }
+			return func() string { return d.unknownAgent(string(id)) }
 		}
 		if a.Status == ledger.Archived {
 			r.archived = append(r.archived, id)
@@ -318,23 +318,23 @@ func (d *Decider) expandRole(role string, r *recipients) func() string {
 
 func hintText(text string) func() string { return func() string { return text } }
 
-func (d *Decider) unknown(name string) string {
-	return d.unknownAmong(name, d.addressees())
+func (d *Decider) unknownAgent(name string) string {
+	return d.unknownAgentOf(name, d.addressees())
 }
 
-// unknownAmong says that there is no such agent, and which of the names is the
+// unknownAgentOf says that there is no such agent, and which of the names is the
 // nearest.
-func (d *Decider) unknownAmong(name string, names []string) string {
+func (d *Decider) unknownAgentOf(name string, names []string) string {
 	return "there is no agent " + protocol.Quote(name) + didYouMean(name, names, listsAll)
 }
 
 // addressees are all names that a message can be sent to, but roles.
 func (d *Decider) addressees() []string {
-	return d.names(protocol.Broadcast, protocol.Lead, protocol.Hive)
+	return d.agentNames(protocol.Broadcast, protocol.Lead, protocol.Hive)
 }
 
-// names are those of the roster, and others.
-func (d *Decider) names(others ...protocol.AgentID) []string {
+// agentNames are those of the roster, and others.
+func (d *Decider) agentNames(others ...protocol.AgentID) []string {
 	var names []string
 	for _, id := range others {
 		names = append(names, string(id))
@@ -359,20 +359,20 @@ func didYouMean(name string, known []string, where string) string {
 	return protocol.DidYouMean(protocol.Nearest(name, known, 3), where)
 }
 
-// limits takes from the recipients those whom a rule keeps the message from
+// applyLimits takes from the recipients those whom a rule keeps the message from
 // (spec §4.3, §4.5).
-func (d *Decider) limits(now time.Time, e *protocol.MessageEvent, m *protocol.Message, r *recipients) {
+func (d *Decider) applyLimits(now time.Time, e *protocol.MessageEvent, m *protocol.Message, r *recipients) {
 	switch {
-	case d.expired(now, m, r):
+	case d.dropExpired(now, m, r):
 	case e.Hops > d.settings.HopCap:
-		d.stop(now, e, r)
+		d.keepOrDrop(now, e, r)
 	default:
-		d.inboxCap(r)
+		d.dropAtInboxCap(r)
 	}
 }
 
-// expired drops a message that is found too late.
-func (d *Decider) expired(now time.Time, m *protocol.Message, r *recipients) bool {
+// dropExpired drops a message that is found too late.
+func (d *Decider) dropExpired(now time.Time, m *protocol.Message, r *recipients) bool {
 	if m.ExpiresAt.IsZero() || !now.After(m.ExpiresAt) {
 		return false
 	}
@@ -400,7 +400,7 @@ func (d *Decider) drop(r *recipients, why dropped, fits func(protocol.AgentID) b
 	}
 }
 
-func (d *Decider) inboxCap(r *recipients) {
+func (d *Decider) dropAtInboxCap(r *recipients) {
 	d.drop(r, dropped{
 		reason: protocol.InboxFull, tell: true,
 		detail: fmt.Sprintf("its inbox holds %d unread messages, which is the cap; send it again when some are handled", d.settings.InboxCap),
@@ -410,8 +410,8 @@ func (d *Decider) inboxCap(r *recipients) {
 	})
 }
 
-// drops records what was not delivered, and tells the sender (spec §4.4-4.6).
-func (d *Decider) drops(now time.Time, seq protocol.Seq, e *protocol.MessageEvent, r *recipients) error {
+// recordDrops records what was not delivered, and tells the sender (spec §4.4-4.6).
+func (d *Decider) recordDrops(now time.Time, seq protocol.Seq, e *protocol.MessageEvent, r *recipients) error {
 	for _, x := range r.dropped {
 		d.emit(now, &protocol.DropEvent{Of: seq, ID: e.ID, From: e.From, To: x.to, Conversation: e.Conversation, Reason: x.reason, Detail: x.text(e.From), Told: x.tell})
 		if !x.tell {

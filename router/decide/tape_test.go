@@ -480,7 +480,7 @@ func (p *tape) tryBehind(rest string, behind bool) error {
 	by, text, _ := strings.Cut(rest, " ")
 	a := p.found(by, text)
 	a.Behind = behind
-	waits, people, err := p.d.waits(p.now, a)
+	waits, people, err := p.d.mustWait(p.now, a)
 	if err != nil {
 		return err
 	}
@@ -582,7 +582,7 @@ func (p *tape) stops() error {
 }
 
 func (p *tape) goOn(string) error {
-	more, err := p.d.goOn(p.now)
+	more, err := p.d.deliverContinued(p.now)
 	p.saying("more %t", more)
 	return err
 }

@@ -33,7 +33,7 @@ func newOffice(tb testing.TB, agents, tasks int) *office {
 	c.d.Record(c.now, &protocol.AgentEvent{Agent: protocol.Human, Action: protocol.Joined})
 	for i := range agents {
 		c.agents = append(c.agents, protocol.AgentID(fmt.Sprintf("agent-%04d", i)))
-		c.d.agent(c.now, &protocol.AgentEvent{Agent: c.agents[i], Action: protocol.Joined, Slots: OffersWaiting})
+		c.d.recordAgent(c.now, &protocol.AgentEvent{Agent: c.agents[i], Action: protocol.Joined, Slots: OffersWaiting})
 	}
 	c.d.Drain(c.now)
 	c.create(tasks)

@@ -286,7 +286,7 @@ func (d *Decider) checkAddress(to protocol.Address) error {
 		return nil
 	}
 	if d.state.Agents[protocol.AgentID(to)] == nil {
-		return &refusal{protocol.CodeUnknownAgent, d.unknownAmong(protocol.Fit(string(to), 64), d.names(protocol.Lead))}
+		return &refusal{protocol.CodeUnknownAgent, d.unknownAgentOf(protocol.Fit(string(to), 64), d.agentNames(protocol.Lead))}
 	}
 	return nil
 }

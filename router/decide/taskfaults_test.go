@@ -16,7 +16,7 @@ import (
 func newTaskBench(t *testing.T, agents ...protocol.AgentID) *bench {
 	t.Helper()
 	b := newBench(t, append(agents, "alice")...)
-	b.d.agent(b.now, &protocol.AgentEvent{Agent: "alice", Action: protocol.LeadSet})
+	b.d.recordAgent(b.now, &protocol.AgentEvent{Agent: "alice", Action: protocol.LeadSet})
 	b.d.Drain(b.now)
 	return b
 }
@@ -219,7 +219,7 @@ func TestWhatIsNoSignOfLife(t *testing.T) {
 	for _, act := range []protocol.AgentAction{protocol.Held, protocol.Archived} {
 		b := newTaskBench(t, "bob")
 		b.makes(`{"title":"1","to":["bob"]},{"title":"2","to":["bob"]},{"title":"3","to":["bob"]}`)
-		b.d.agent(b.now, &protocol.AgentEvent{Agent: "bob", Action: act})
+		b.d.recordAgent(b.now, &protocol.AgentEvent{Agent: "bob", Action: act})
 		b.d.state.Agents["bob"].Missed = 2 * OffersWaiting
 		if x := b.later(time.Hour); count(x, "offer_expired") != 0 {
 			t.Errorf("%s: %v", act, x)

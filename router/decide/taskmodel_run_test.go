@@ -90,9 +90,9 @@ func newTaskRun(t *rapid.T, seen func([]Decision)) *taskRun {
 		if id == "bob" || id == "carol" {
 			role = "writer"
 		}
-		h.d.agent(h.now, &protocol.AgentEvent{Agent: id, Action: protocol.Joined, Role: role})
+		h.d.recordAgent(h.now, &protocol.AgentEvent{Agent: id, Action: protocol.Joined, Role: role})
 	}
-	h.d.agent(h.now, &protocol.AgentEvent{Agent: modelLead, Action: protocol.LeadSet})
+	h.d.recordAgent(h.now, &protocol.AgentEvent{Agent: modelLead, Action: protocol.LeadSet})
 	h.follow(t)
 	return h
 }

@@ -25,7 +25,7 @@ func (d *Decider) tellTransition(now time.Time, was, t *task.Task, e *protocol.T
 	d.tellOthers(was, t, e, add)
 	for _, n := range list {
 		if n.to == protocol.Human && n.to == t.Creator && task.Ended(t.State) {
-			n.spare, n.must = e.Event != task.Timeout, e.Event == task.Timeout
+			n.halfInbox, n.mustAnswer = e.Event != task.Timeout, e.Event == task.Timeout
 		}
 		if err := d.notice(now, n); err != nil {
 			return err
@@ -49,7 +49,7 @@ func (d *Decider) taskNotice(t *task.Task, to protocol.AgentID, code protocol.Co
 	maps.Copy(data, more)
 	return notice{
 		to: to, act: act, conversation: protocol.TaskConversation(t.ID), code: code,
-		subject: string(code) + ": " + t.Title, body: body, data: data, must: mustAnswer(code),
+		subject: string(code) + ": " + t.Title, body: body, data: data, mustAnswer: mustAnswer(code),
 	}
 }
 

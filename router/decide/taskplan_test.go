@@ -15,7 +15,7 @@ import (
 // Who rejects an offer has room for another one.
 func TestRejectedOfferLeavesRoom(t *testing.T) {
 	b := newBench(t)
-	b.d.agent(b.now, &protocol.AgentEvent{Agent: "alice", Action: protocol.Joined, Slots: OffersWaiting})
+	b.d.recordAgent(b.now, &protocol.AgentEvent{Agent: "alice", Action: protocol.Joined, Slots: OffersWaiting})
 	for range OffersWaiting + 1 {
 		b.send("human", `{"to":"hive","act":"inform","event":"create","data":{"title":"tidy up"}}`)
 	}

@@ -12,10 +12,10 @@ import (
 	"github.com/hived/hived/task"
 )
 
-// wordless takes a message to hive that names no event (spec §8). To agree or to
+// withoutEvent takes a message to hive that names no event (spec §8). To agree or to
 // refuse in reply to an offer is to accept or to reject it; any other that is about
 // a task does nothing, and its sender is told what would.
-func (d *Decider) wordless(now time.Time, of protocol.Seq, e *protocol.MessageEvent, m *protocol.Message) error {
+func (d *Decider) withoutEvent(now time.Time, of protocol.Seq, e *protocol.MessageEvent, m *protocol.Message) error {
 	reply := d.noticeOf(e.From, m.InReplyTo)
 	if reply.Code == protocol.CodeTaskOffer && (e.Act == protocol.Agree || e.Act == protocol.Refuse) {
 		return d.taskCommand(now, of, e, answerToOffer(m, reply.Task))

@@ -169,7 +169,7 @@ func (d *Decider) taskCommand(now time.Time, of protocol.Seq, e *protocol.Messag
 		x.State = r.t.State
 		answer.data["state"], answer.data["epoch"] = r.t.State, r.t.Epoch
 	}
-	heard := d.hears(now, e.From, m, refused.code)
+	heard := d.tellsRefusal(now, e.From, m, refused.code)
 	d.recordRejection(now, x)
 	if !heard {
 		return nil

@@ -14,10 +14,10 @@ import (
 const UndeleteMost = 16
 
 // manageInbox carries out a command about an inbox.
-func (d *Decider) manageInbox(now time.Time, of protocol.Seq, by protocol.AgentID, event string, o order) error {
+func (d *Decider) manageInbox(now time.Time, of protocol.Seq, by protocol.AgentID, event string, o commandData) error {
 	a := d.state.Agents[protocol.AgentID(o.Agent)]
 	if a == nil {
-		return &refusal{protocol.CodeUnknownAgent, d.unknown(o.Agent)}
+		return &refusal{protocol.CodeUnknownAgent, d.unknownAgent(o.Agent)}
 	}
 	e := &protocol.AgentEvent{Agent: a.ID, Action: inboxActions[event], Count: a.Missing, By: by, Of: of}
 	if e.Action != protocol.InboxUndeleted {
