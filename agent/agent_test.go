@@ -198,16 +198,16 @@ func TestSendRefusesWhatIsNoMessage(t *testing.T) {
 	}
 }
 
-const letter = `{"id":%q,"from":"bob","to":"alice","subject":"s","seq":%d,"received_at":"2026-11-21T09:00:00Z"}`
+const delivered = `{"id":%q,"from":"bob","to":"alice","subject":"s","seq":%d,"received_at":"2026-11-21T09:00:00Z"}`
 
 // inbox fills alice's inbox: two messages, a handled one, and a file that is
 // no message.
 func inbox(t *testing.T) (*durable.Disk, *Box) {
 	t.Helper()
 	disk := newHive(t, "alice")
-	put(t, disk, "agents/alice/inbox/.done/01A.json", fmt.Sprintf(letter, "old", 1))
-	put(t, disk, "agents/alice/inbox/01B.json", fmt.Sprintf(letter, "m-one", 2))
-	put(t, disk, "agents/alice/inbox/01C.json", fmt.Sprintf(letter, "m-two", 3))
+	put(t, disk, "agents/alice/inbox/.done/01A.json", fmt.Sprintf(delivered, "old", 1))
+	put(t, disk, "agents/alice/inbox/01B.json", fmt.Sprintf(delivered, "m-one", 2))
+	put(t, disk, "agents/alice/inbox/01C.json", fmt.Sprintf(delivered, "m-two", 3))
 	put(t, disk, "agents/alice/inbox/01D.json", "{}")
 	put(t, disk, "agents/alice/inbox/.hidden.json", "x")
 	put(t, disk, "agents/alice/inbox/note.txt", "x")
@@ -217,7 +217,7 @@ func inbox(t *testing.T) (*durable.Disk, *Box) {
 func TestInboxListsInOrder(t *testing.T) {
 	_, b := inbox(t)
 	for _, tt := range []struct {
-		look func() ([]Letter, error)
+		look func() ([]Delivery, error)
 		want string
 	}{
 		{b.Inbox, "m-one/2 m-two/3 01D/0!"},
@@ -269,14 +269,14 @@ func TestRead(t *testing.T) {
 			t.Errorf("Read(%q) = %q, %v; want %q, %v", tt.name, l.File, err, tt.file, tt.want)
 		}
 	}
-	if got := content(t, disk, "agents/alice/inbox/01B.json"); got != fmt.Sprintf(letter, "m-one", 2) {
+	if got := content(t, disk, "agents/alice/inbox/01B.json"); got != fmt.Sprintf(delivered, "m-one", 2) {
 		t.Errorf("reading changed the message to %s", got)
 	}
 }
 
 func TestReadFindsAnIDOfTwoSendersAmbiguous(t *testing.T) {
 	disk, b := inbox(t)
-	put(t, disk, "agents/alice/inbox/01E.json", fmt.Sprintf(letter, "m-one", 9))
+	put(t, disk, "agents/alice/inbox/01E.json", fmt.Sprintf(delivered, "m-one", 9))
 	if _, err := b.Read("m-one"); !errors.Is(err, ErrAmbiguous) {
 		t.Errorf("error %v", err)
 	}
@@ -312,7 +312,7 @@ func TestInboxHasNoGap(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			disk := newHive(t, "alice")
 			for i := range 4 {
-				put(t, disk, fmt.Sprintf("agents/alice/inbox/%d.json", i+1), fmt.Sprintf(letter, strconv.Itoa(i+1), i+1))
+				put(t, disk, fmt.Sprintf("agents/alice/inbox/%d.json", i+1), fmt.Sprintf(delivered, strconv.Itoa(i+1), i+1))
 			}
 			lists := [][]string{strings.Fields(tt.first), strings.Fields(tt.second)}
 			list, err := open(t, &gappy{disk, slices.Clone(lists)}).Inbox()
@@ -335,7 +335,7 @@ func TestInboxHasNoGap(t *testing.T) {
 // TestTornIsNotThereYet: a file that is empty or cut short, as a power cut leaves
 // it until hived has started again, is no message yet for anybody.
 func TestTornIsNotThereYet(t *testing.T) {
-	whole := fmt.Sprintf(letter, "m-one", 2)
+	whole := fmt.Sprintf(delivered, "m-one", 2)
 	for name, text := range map[string]string{
 		"empty":              "",
 		"zeros":              strings.Repeat("\x00", len(whole)),
@@ -389,7 +389,7 @@ func TestWaitForTheWhole(t *testing.T) {
 		if err := b.Wait(ctx, nil); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("waiting ended with %v", err)
 		}
-		put(t, disk, "agents/alice/inbox/01A.json", fmt.Sprintf(letter, "m", 1))
+		put(t, disk, "agents/alice/inbox/01A.json", fmt.Sprintf(delivered, "m", 1))
 		if err := b.Wait(t.Context(), nil); err != nil {
 			t.Error(err)
 		}
@@ -411,7 +411,7 @@ func TestDoneMovesAndNeverOverwrites(t *testing.T) {
 	if got := content(t, disk, "agents/alice/inbox/.done/01C.json"); got != "another" {
 		t.Errorf("overwritten with %q", got)
 	}
-	if got := content(t, disk, "agents/alice/inbox/01C.json"); got != fmt.Sprintf(letter, "m-two", 3) {
+	if got := content(t, disk, "agents/alice/inbox/01C.json"); got != fmt.Sprintf(delivered, "m-two", 3) {
 		t.Errorf("the message is %q", got)
 	}
 }

@@ -47,7 +47,7 @@ func (b *Box) Answer(ctx context.Context, command protocol.MessageID) (Answer, e
 				continue
 			}
 			seen[name] = true
-			l, err := b.letter(protocol.InboxDir(b.id), name)
+			l, err := b.delivery(protocol.InboxDir(b.id), name)
 			if err != nil || !answers(l.Message, command) {
 				continue // gone by now, or about something else
 			}

@@ -118,17 +118,17 @@ func (b *Box) ID() protocol.AgentID { return b.id }
 
 // Done moves a message to inbox/.done: it is handled (spec §4.7). Name is as
 // for [Box.Read]. A message that is there already is left as it is. Where
-// several processes of one agent want the same message, it is [Letter.Moved] for
+// several processes of one agent want the same message, it is [Delivery.Moved] for
 // one of them, who may do what it asks for; one that was deleted meanwhile is
 // [ErrNotFound].
-func (b *Box) Done(name string) (Letter, error) {
+func (b *Box) Done(name string) (Delivery, error) {
 	b.alive()
 	for tries := 1; ; tries++ {
 		l, err := b.find(name)
 		if err != nil || l.Done {
 			return l, err
 		}
-		moved, err := b.done(l)
+		moved, err := b.moveToDone(l)
 		if errors.Is(err, fs.ErrNotExist) && tries < doneTries {
 			continue // somebody else was quicker
 		}
@@ -157,7 +157,7 @@ func (b *Box) DoneSoon(ctx context.Context, names []string) {
 // fro.
 const doneTries = 100
 
-func (b *Box) done(l Letter) (Letter, error) {
+func (b *Box) moveToDone(l Delivery) (Delivery, error) {
 	dir := protocol.DoneDir(b.id)
 	if err := b.disk.MkdirAll(dir, 0o755); err != nil {
 		return l, fmt.Errorf("mark %s as handled: %w", l.File, err)
@@ -179,8 +179,8 @@ func (b *Box) done(l Letter) (Letter, error) {
 // committed. The file may be the message, or what a power cut had left of it when
 // it was moved, its beginning and zeros, in whose place the message goes. Any other
 // that stands in the way stays, and why is the error.
-func (b *Box) handleAgain(l Letter, done string, why error) (moved bool, err error) {
-	data, _, err := durable.ReadFile(b.disk, done, maxLetter)
+func (b *Box) handleAgain(l Delivery, done string, why error) (moved bool, err error) {
+	data, _, err := durable.ReadFile(b.disk, done, maxDelivery)
 	switch {
 	case err != nil:
 		return false, why
@@ -198,7 +198,7 @@ func (b *Box) handleAgain(l Letter, done string, why error) (moved bool, err err
 const waitPoll = 50 * time.Millisecond
 
 // Wait returns as soon as the inbox holds a message that is not over (see
-// [Letter.Over]), at once if it does already. A hint makes it look sooner than
+// [Delivery.Over]), at once if it does already. A hint makes it look sooner than
 // it would by itself; the channel may be nil. When ctx ends, the error is its
 // cause.
 func (b *Box) Wait(ctx context.Context, hint <-chan struct{}) error {
@@ -231,7 +231,7 @@ type which int
 
 const (
 	everyOne which = iota
-	notOver        // see [Letter.Over]
+	notOver        // see [Delivery.Over]
 )
 
 // unread is Unread of the first few, or of all, or of those that are not over. What
@@ -253,7 +253,7 @@ func (b *Box) unread(most int, w which) ([]string, error) {
 		}
 		over, known := b.whole[name]
 		if !known || w == notOver && !over {
-			l, err := b.letter(dir, name)
+			l, err := b.delivery(dir, name)
 			if errors.Is(err, ErrTorn) || errors.Is(err, fs.ErrNotExist) {
 				continue
 			}

@@ -17,7 +17,7 @@ import (
 // task.json is written behind the log, so it may be missing, or show the task as
 // it was before the notice. A view counts only if its last step came after it: by
 // its number, and by its time, as a log that is begun anew counts from 1.
-func (b *Box) over(l Letter) string {
+func (b *Box) over(l Delivery) string {
 	m := l.Message
 	if m == nil || m.From != string(protocol.Hive) || l.Seq == 0 {
 		return ""

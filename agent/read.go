@@ -17,12 +17,12 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// maxLetter is the largest file of an inbox that is read: the largest message
+// maxDelivery is the largest file of an inbox that is read: the largest message
 // that settings allow, with room for what hived fills in.
-const maxLetter = 17 << 20
+const maxDelivery = 17 << 20
 
-// Letter is one message in an inbox.
-type Letter struct {
+// Delivery is one message in an inbox.
+type Delivery struct {
 	File     string            // its name
 	Path     string            // where it stands, relative to the hive
 	Done     bool              // it stands in inbox/.done
@@ -36,7 +36,7 @@ type Letter struct {
 }
 
 // ID is the message's id; of a file that is no message, its name.
-func (l Letter) ID() protocol.MessageID {
+func (l Delivery) ID() protocol.MessageID {
 	if l.Message != nil && l.Message.ID != "" {
 		return l.Message.ID
 	}
@@ -45,16 +45,16 @@ func (l Letter) ID() protocol.MessageID {
 
 // Inbox gives the unread messages in the order of acceptance, and which of them are
 // over. What is torn is not there yet, see [ErrTorn].
-func (b *Box) Inbox() ([]Letter, error) { return b.look(protocol.InboxDir(b.id)) }
+func (b *Box) Inbox() ([]Delivery, error) { return b.look(protocol.InboxDir(b.id)) }
 
 // InboxAndDone is Inbox after the messages in inbox/.done.
-func (b *Box) InboxAndDone() ([]Letter, error) {
+func (b *Box) InboxAndDone() ([]Delivery, error) {
 	return b.look(protocol.DoneDir(b.id), protocol.InboxDir(b.id))
 }
 
-func (b *Box) look(dirs ...string) ([]Letter, error) {
+func (b *Box) look(dirs ...string) ([]Delivery, error) {
 	b.alive()
-	list, err := b.letters(dirs...)
+	list, err := b.deliveries(dirs...)
 	for i, l := range list {
 		if !l.Done {
 			list[i].Over = b.over(l)
@@ -63,16 +63,16 @@ func (b *Box) look(dirs ...string) ([]Letter, error) {
 	return list, err
 }
 
-// letters reads directories without a look at what the messages are about.
-func (b *Box) letters(dirs ...string) ([]Letter, error) {
-	var list []Letter
+// deliveries reads directories, and leaves [Delivery.Over] empty.
+func (b *Box) deliveries(dirs ...string) ([]Delivery, error) {
+	var list []Delivery
 	for _, dir := range dirs {
 		names, err := b.accepted(dir)
 		if err != nil {
 			return nil, fmt.Errorf("list the inbox of %s: %w", b.id, err)
 		}
 		for _, name := range names {
-			l, err := b.letter(dir, name)
+			l, err := b.delivery(dir, name)
 			if errors.Is(err, fs.ErrNotExist) || errors.Is(err, ErrTorn) {
 				continue // it was moved meanwhile, or is still to be written
 			}
@@ -88,7 +88,7 @@ func (b *Box) letters(dirs ...string) ([]Letter, error) {
 // Read finds a message in the inbox, then in inbox/.done, by its id, by its
 // file's name, or by the beginning of either where only one message has it. The
 // file of one that is torn can be named, and the error is [ErrTorn] then.
-func (b *Box) Read(name string) (Letter, error) {
+func (b *Box) Read(name string) (Delivery, error) {
 	b.alive()
 	l, err := b.find(name)
 	if err == nil {
@@ -97,13 +97,13 @@ func (b *Box) Read(name string) (Letter, error) {
 	return l, err
 }
 
-func (b *Box) find(name string) (Letter, error) {
+func (b *Box) find(name string) (Delivery, error) {
 	if l, ok, err := b.byFile(name); ok {
 		return l, err
 	}
-	list, err := b.letters(protocol.DoneDir(b.id), protocol.InboxDir(b.id))
+	list, err := b.deliveries(protocol.DoneDir(b.id), protocol.InboxDir(b.id))
 	if err != nil {
-		return Letter{}, err
+		return Delivery{}, err
 	}
 	slices.Reverse(list)
 	exact := pick(list, func(id, _ string) bool { return id == name })
@@ -112,37 +112,37 @@ func (b *Box) find(name string) (Letter, error) {
 	}
 	switch len(exact) {
 	case 0:
-		return Letter{}, fmt.Errorf("%w %s in the inbox of %s; `hived inbox --all` lists them", ErrNotFound, protocol.Quote(name), b.id)
+		return Delivery{}, fmt.Errorf("%w %s in the inbox of %s; `hived inbox --all` lists them", ErrNotFound, protocol.Quote(name), b.id)
 	case 1:
 		return exact[0], nil
 	}
-	return Letter{}, fmt.Errorf("%s %w in the inbox of %s: %s and %s; write more of it", protocol.Quote(name), ErrAmbiguous, b.id, exact[1].File, exact[0].File)
+	return Delivery{}, fmt.Errorf("%s %w in the inbox of %s: %s and %s; write more of it", protocol.Quote(name), ErrAmbiguous, b.id, exact[1].File, exact[0].File)
 }
 
 // byFile finds a message by its file's name without reading any other.
-func (b *Box) byFile(name string) (l Letter, found bool, err error) {
+func (b *Box) byFile(name string) (l Delivery, found bool, err error) {
 	name = strings.TrimSuffix(name, ".json") + ".json"
 	if !protocol.IsMessageName(name) || strings.Contains(name, "/") {
-		return Letter{}, false, nil
+		return Delivery{}, false, nil
 	}
 	for _, dir := range []string{protocol.InboxDir(b.id), protocol.DoneDir(b.id)} {
-		l, err := b.letter(dir, name)
+		l, err := b.delivery(dir, name)
 		switch {
 		case err == nil:
 			return l, true, nil
 		case errors.Is(err, ErrTorn):
-			return Letter{}, true, err
+			return Delivery{}, true, err
 		}
 	}
-	return Letter{}, false, nil
+	return Delivery{}, false, nil
 }
 
-// pick keeps the letters that fit; of a message that stands in both
+// pick keeps the deliveries that fit; of a message that stands in both
 // directories only the first.
-func pick(list []Letter, fits func(id, file string) bool) []Letter {
-	var out []Letter
+func pick(list []Delivery, fits func(id, file string) bool) []Delivery {
+	var out []Delivery
 	for _, l := range list {
-		again := slices.ContainsFunc(out, func(o Letter) bool { return o.File == l.File })
+		again := slices.ContainsFunc(out, func(o Delivery) bool { return o.File == l.File })
 		if !again && fits(string(l.ID()), l.File) {
 			out = append(out, l)
 		}
@@ -150,9 +150,9 @@ func pick(list []Letter, fits func(id, file string) bool) []Letter {
 	return out
 }
 
-func (b *Box) letter(dir, name string) (Letter, error) {
-	l := Letter{File: name, Path: dir + "/" + name, Done: dir == protocol.DoneDir(b.id)}
-	data, _, err := durable.ReadFile(b.disk, l.Path, maxLetter)
+func (b *Box) delivery(dir, name string) (Delivery, error) {
+	l := Delivery{File: name, Path: dir + "/" + name, Done: dir == protocol.DoneDir(b.id)}
+	data, _, err := durable.ReadFile(b.disk, l.Path, maxDelivery)
 	if err != nil {
 		return l, err
 	}

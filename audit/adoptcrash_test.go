@@ -81,7 +81,7 @@ func tasksOf(t *testing.T, disk durable.FS) map[string]*task.Task {
 // file to be kept.
 func adoptedOnce(disk durable.FS, set protocol.Settings) error {
 	var errs []error
-	tasks, letters := map[string]int{}, 0
+	tasks, messages := map[string]int{}, 0
 	state := ledger.New(set.Remember)
 	for rec, err := range eventlog.Read(disk, eventlog.Position{}) {
 		if err != nil {
@@ -94,7 +94,7 @@ func adoptedOnce(disk durable.FS, set protocol.Settings) error {
 			}
 		case *protocol.HiveEvent:
 			if e.Adopted != nil && strings.HasPrefix(e.Adopted.Path, protocol.InboxDir("bob")) {
-				letters++
+				messages++
 			}
 		}
 		state.Apply(rec.Event)
@@ -102,8 +102,8 @@ func adoptedOnce(disk durable.FS, set protocol.Settings) error {
 	if d := cmp.Diff(map[string]int{"in_progress 1 alice": 1, "offered 0 ": 1, "failed 0 ": 1}, tasks); d != "" {
 		errs = append(errs, fmt.Errorf("the tasks that were adopted (-want +got):\n%s", d))
 	}
-	if bob := state.Agents["bob"]; letters == 0 || bob == nil || bob.Inbox.Len() < letters {
-		errs = append(errs, fmt.Errorf("%d messages of bob's were adopted, and he has %+v", letters, bob))
+	if bob := state.Agents["bob"]; messages == 0 || bob == nil || bob.Inbox.Len() < messages {
+		errs = append(errs, fmt.Errorf("%d messages of bob's were adopted, and he has %+v", messages, bob))
 	}
 	kept := 0
 	for _, dir := range []string{protocol.PathTasks, tasksAside} {

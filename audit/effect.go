@@ -102,7 +102,7 @@ func history(disk durable.FS) iter.Seq2[gitcommit.Event, error] {
 			}
 			views.Fold(rec.Event)
 			ev := gitEvent(rec)
-			ev.Views = func() []protocol.Change { return setIDs(views.Take()) }
+			ev.Views = func() []protocol.Change { return setIDs(views.Drain()) }
 			if !yield(ev, nil) {
 				return
 			}

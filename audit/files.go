@@ -133,7 +133,7 @@ func (f *files) deliveryAt(p string, at place) (protocol.Seq, protocol.MessageID
 	if at.box != boxInbox && at.box != boxDone {
 		return 0, ""
 	}
-	l, _ := f.fold.state.Letter(p)
+	l, _ := f.fold.state.BoxFile(p)
 	return l.Of, l.ID
 }
 
@@ -206,7 +206,7 @@ func (f *files) unexpected(p string, at place) (*Finding, error) {
 	one := found(protocol.CodeNewVersion, p, "it is new")
 	if at.box == boxInbox {
 		one = found(protocol.CodeFilePlanted, p, "hived did not deliver it, and does not know who wrote it")
-		if l, done := f.fold.state.Letter(protocol.DoneDir(at.agent) + "/" + at.name); done {
+		if l, done := f.fold.state.BoxFile(protocol.DoneDir(at.agent) + "/" + at.name); done {
 			one = found(protocol.CodeReopened, p, "it was moved back from .done").about(l.Of, l.ID)
 		}
 	}

@@ -59,7 +59,7 @@ func (f *fold) add(rec eventlog.Record) error {
 // render brings the views in the tree up to the last event, and returns those that
 // changed.
 func (f *fold) render() []protocol.Change {
-	list := setIDs(f.views.Take())
+	list := setIDs(f.views.Drain())
 	if _, err := f.tree.Apply(list, noSegment); err != nil {
 		panic(err) // it puts files of hived's own, whose directories are in memory
 	}

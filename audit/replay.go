@@ -144,7 +144,7 @@ func treeAt(ctx context.Context, disk durable.FS, until Until) (*gitcommit.Tree,
 	case res.Seq == 0:
 		return nil, nil, res, fmt.Errorf("%w: nothing had happened by %s", ErrNoSuchEvent, protocol.Stamp(until.At))
 	}
-	_, err := tree.Apply(setIDs(views.Take()), noSegment)
+	_, err := tree.Apply(setIDs(views.Drain()), noSegment)
 	return tree, state, res, err
 }
 

@@ -38,7 +38,7 @@ func long(tb testing.TB) *faultfs.Mem {
 			if part == 1 && i == 200 {
 				size = 3 * batchSize
 			}
-			evs = append(evs, letter(l.Next()+protocol.Seq(i), size))
+			evs = append(evs, messageOf(l.Next()+protocol.Seq(i), size))
 		}
 		if _, err := l.Append(evs); err != nil {
 			tb.Fatal(err)

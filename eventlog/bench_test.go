@@ -12,8 +12,8 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// letter is a message event whose line is about size bytes long.
-func letter(seq protocol.Seq, size int) protocol.Event {
+// messageOf is a message event whose line is about size bytes long.
+func messageOf(seq protocol.Seq, size int) protocol.Event {
 	body := strings.Repeat("All work and no play makes Jack a dull boy. ", 1+size/44)
 	raw := fmt.Sprintf(`{"to":"bob","subject":"s","body":"%s"}`, body[:max(0, size-620)])
 	return protocol.Event{Seq: seq, TS: time.Unix(1_800_000_000, int64(seq)).UTC(), Body: &protocol.MessageEvent{
@@ -50,7 +50,7 @@ func BenchmarkAppend(b *testing.B) {
 			_, l := benchLog(b, Options{})
 			evs := make([]protocol.Event, n)
 			for i := range evs {
-				evs[i] = letter(1, 1500)
+				evs[i] = messageOf(1, 1500)
 			}
 			b.ReportAllocs()
 			for b.Loop() {
@@ -77,7 +77,7 @@ func BenchmarkRead(b *testing.B) {
 	evs := make([]protocol.Event, 1000)
 	for range n / len(evs) {
 		for i := range evs {
-			evs[i] = letter(l.Next()+protocol.Seq(i), 1024)
+			evs[i] = messageOf(l.Next()+protocol.Seq(i), 1024)
 		}
 		if _, err := l.Append(evs); err != nil {
 			b.Fatal(err)
@@ -136,7 +136,7 @@ func BenchmarkReadOne(b *testing.B) {
 	disk, l := benchLog(b, Options{})
 	evs := make([]protocol.Event, 512)
 	for i := range evs {
-		evs[i] = letter(1, 1500)
+		evs[i] = messageOf(1, 1500)
 	}
 	for l.Next() < 20_000 {
 		fillBatch(l, evs)

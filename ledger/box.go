@@ -29,11 +29,11 @@ const pageSize = 1024
 func (b *Box) Len() int { return b.count }
 
 // Get gives what stands under a name.
-func (b *Box) Get(name string) (Letter, bool) {
+func (b *Box) Get(name string) (BoxFile, bool) {
 	n := nameOf(name)
 	at := b.seek(n)
 	if !at.found {
-		return Letter{}, false
+		return BoxFile{}, false
 	}
 	_, rest := cutName(b.pages[at.page][at.from:at.to])
 	return unpack(rest, n), true
@@ -41,8 +41,8 @@ func (b *Box) Get(name string) (Letter, bool) {
 
 // All goes through the box in its order, whatever becomes of the box
 // meanwhile.
-func (b *Box) All() iter.Seq2[string, Letter] {
-	return func(yield func(string, Letter) bool) {
+func (b *Box) All() iter.Seq2[string, BoxFile] {
+	return func(yield func(string, BoxFile) bool) {
 		at, changes := place{}, b.changes
 		for at.page < len(b.pages) {
 			page := b.pages[at.page]
@@ -77,7 +77,7 @@ func (b *Box) Names() iter.Seq[string] {
 	}
 }
 
-func (b *Box) put(name string, l Letter) {
+func (b *Box) put(name string, l BoxFile) {
 	var room, held [256]byte
 	n := nameOf(name)
 	e := withLength(room[:0], pack(held[:0], n, l))
@@ -259,7 +259,7 @@ func uvarint(b []byte) (n, width int) {
 }
 
 // pack appends what an entry holds, but for its length.
-func pack(e []byte, n boxName, l Letter) []byte {
+func pack(e []byte, n boxName, l BoxFile) []byte {
 	if n.made {
 		e = append(append(e, 1), n.id[:]...)
 	} else {
@@ -303,10 +303,10 @@ func cutName(e []byte) (boxName, []byte) {
 }
 
 // unpack reads what follows the name in an entry.
-func unpack(e []byte, n boxName) Letter {
+func unpack(e []byte, n boxName) BoxFile {
 	what, e := e[0], e[1:]
 	of, w := binary.Uvarint(e)
-	l := Letter{Of: protocol.Seq(of), At: instant(binary.LittleEndian.Uint64(e[w:])).time()} //nolint:gosec // the same bits
+	l := BoxFile{Of: protocol.Seq(of), At: instant(binary.LittleEndian.Uint64(e[w:])).time()} //nolint:gosec // the same bits
 	e = e[w+8:]
 	if what&hasContent != 0 {
 		copy(l.Blob[:], e)

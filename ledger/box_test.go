@@ -35,7 +35,7 @@ func TestCompact(t *testing.T) {
 	a := &Agent{ID: "alice"}
 	s.Agents["alice"] = a
 	for i := range uint64(300) {
-		a.Done.put(boxNames(i), Letter{Of: protocol.Seq(i + 1), At: start})
+		a.Done.put(boxNames(i), BoxFile{Of: protocol.Seq(i + 1), At: start})
 		s.thread(protocol.ConversationID(boxNames(i))).give(heard{agent: 1, of: shorten(protocol.Seq(i))})
 	}
 	s.Compact()
@@ -58,7 +58,7 @@ func TestCompact(t *testing.T) {
 func TestBox(t *testing.T) {
 	for _, names := range []uint64{1, 20, 3000} {
 		var b Box
-		want := map[string]Letter{}
+		want := map[string]BoxFile{}
 		d := dice(names)
 		same := func() {
 			t.Helper()
@@ -68,7 +68,7 @@ func TestBox(t *testing.T) {
 		}
 		for i := range 4 * int(names) {
 			name := boxNames(d.roll(names))
-			l := Letter{Of: protocol.Seq(i), At: start.Add(time.Duration(i))}
+			l := BoxFile{Of: protocol.Seq(i), At: start.Add(time.Duration(i))}
 			switch d.roll(3) {
 			case 0:
 				l.ID, l.Blob, l.Size = protocol.MessageID(strings.TrimSuffix(name, ".json")), protocol.Blob{byte(i)}, i
@@ -109,13 +109,13 @@ func TestBox(t *testing.T) {
 	}
 }
 
-func cmpNames(a, b boxName) int { return a.compare(withLength(nil, pack(nil, b, Letter{}))) }
+func cmpNames(a, b boxName) int { return a.compare(withLength(nil, pack(nil, b, BoxFile{}))) }
 
 // TestBoxChangesUnderway: who goes through a box may change it.
 func TestBoxChangesUnderway(t *testing.T) {
 	var b Box
 	for i := range uint64(1000) {
-		b.put(boxNames(i), Letter{Of: 1})
+		b.put(boxNames(i), BoxFile{Of: 1})
 	}
 	seen := map[string]bool{}
 	n := uint64(0)
@@ -126,7 +126,7 @@ func TestBoxChangesUnderway(t *testing.T) {
 		seen[name] = true
 		b.delete(name)
 		if n++; n%3 == 0 {
-			b.put(boxNames(1000+n), Letter{Of: 2})
+			b.put(boxNames(1000+n), BoxFile{Of: 2})
 		}
 	}
 	for i := range uint64(1000) {
@@ -148,7 +148,7 @@ func TestBoxIsLean(t *testing.T) {
 		return room / b.Len()
 	}
 	for i := range 3000 {
-		b.put(id(i)+".json", Letter{Of: protocol.Seq(i), ID: protocol.MessageID(id(i)), Size: 1000, At: start})
+		b.put(id(i)+".json", BoxFile{Of: protocol.Seq(i), ID: protocol.MessageID(id(i)), Size: 1000, At: start})
 		if i >= 400 {
 			b.delete(id(i-400) + ".json")
 		}

@@ -119,8 +119,8 @@ type Agent struct {
 	dayBytes int64
 }
 
-// Letter is one file in a box.
-type Letter struct {
+// BoxFile is one file in a [Box]: a message, or what was set aside.
+type BoxFile struct {
 	Of   protocol.Seq       // the event that put it there
 	ID   protocol.MessageID // empty in Sent, and for what was set aside
 	Blob protocol.Blob      // the same
@@ -318,13 +318,13 @@ func (f folder) OnMessage(ev protocol.Event, e *protocol.MessageEvent) none {
 		a.Accepted++
 		a.misspelt = append(a.misspelt, e.Misspelt[:min(len(e.Misspelt), MisspeltMost-len(a.misspelt))]...)
 		if e.Sent != "" {
-			a.Sent.put(e.Sent, Letter{Of: ev.Seq, At: ev.TS})
+			a.Sent.put(e.Sent, BoxFile{Of: ev.Seq, At: ev.TS})
 		}
 	}
 	for _, id := range e.Delivered {
 		if a := s.Agents[id]; a != nil {
 			a.Delivered++
-			a.Inbox.put(e.File, Letter{Of: ev.Seq, ID: e.ID, Blob: e.Blob, Size: e.Size, At: ev.TS})
+			a.Inbox.put(e.File, BoxFile{Of: ev.Seq, ID: e.ID, Blob: e.Blob, Size: e.Size, At: ev.TS})
 		}
 	}
 	s.remember(ev, e)
@@ -346,7 +346,7 @@ func (f folder) OnDelivered(ev protocol.Event, e *protocol.DeliveredEvent) none 
 	for _, id := range e.To {
 		if a := s.Agents[id]; a != nil {
 			a.Delivered++
-			a.Inbox.put(e.File, Letter{Of: ev.Seq, ID: e.ID, Blob: e.Blob, Size: e.Size, At: ev.TS})
+			a.Inbox.put(e.File, BoxFile{Of: ev.Seq, ID: e.ID, Blob: e.Blob, Size: e.Size, At: ev.TS})
 		}
 		c.give(heard{s.roll.add(id), 0, secondsOf(ev.TS), shorten(ev.Seq)})
 	}
@@ -375,9 +375,9 @@ func (f folder) OnQuarantine(ev protocol.Event, e *protocol.QuarantineEvent) non
 	if a, box, name := f.s.locate(e.Path); a != nil && e.Content != nil {
 		switch box {
 		case protocol.SentDir(a.ID):
-			a.Sent.put(name, Letter{Of: ev.Seq, At: ev.TS})
+			a.Sent.put(name, BoxFile{Of: ev.Seq, At: ev.TS})
 		case protocol.DoneDir(a.ID):
-			a.Done.put(name, Letter{Of: ev.Seq, At: ev.TS})
+			a.Done.put(name, BoxFile{Of: ev.Seq, At: ev.TS})
 			id, _, _ := strings.Cut(strings.TrimPrefix(name, protocol.AsidePrefix), "-")
 			f.s.took(id)
 		}
@@ -388,7 +388,7 @@ func (f folder) OnQuarantine(ev protocol.Event, e *protocol.QuarantineEvent) non
 func (f folder) OnDuplicate(ev protocol.Event, e *protocol.DuplicateEvent) none {
 	f.s.Counts.Duplicates++
 	if a := f.s.Agents[e.Agent]; a != nil {
-		a.Sent.put(e.Sent, Letter{Of: ev.Seq, At: ev.TS})
+		a.Sent.put(e.Sent, BoxFile{Of: ev.Seq, At: ev.TS})
 	}
 	f.heard(e.Agent)
 	return none{}
@@ -403,7 +403,7 @@ func (f folder) OnHandled(ev protocol.Event, e *protocol.HandledEvent) none {
 	case protocol.HowUndeleted:
 		if _, there := a.Inbox.Get(e.File); !there {
 			data := e.Content.Bytes()
-			a.Inbox.put(e.File, Letter{Of: e.Of, ID: e.ID, Blob: protocol.BlobOf(data), Size: len(data), At: ev.TS})
+			a.Inbox.put(e.File, BoxFile{Of: e.Of, ID: e.ID, Blob: protocol.BlobOf(data), Size: len(data), At: ev.TS})
 			a.Handled--
 			f.s.Counts.Handled--
 		}
@@ -555,17 +555,17 @@ func (f folder) adopted(ev protocol.Event, e *protocol.HiveEvent) {
 	if a == nil {
 		return
 	}
-	letter := Letter{Of: ev.Seq, ID: file.ID, Blob: protocol.BlobOf(file.Content.Bytes()), Size: len(file.Content.Bytes()), At: ev.TS}
+	boxed := BoxFile{Of: ev.Seq, ID: file.ID, Blob: protocol.BlobOf(file.Content.Bytes()), Size: len(file.Content.Bytes()), At: ev.TS}
 	switch box {
 	case protocol.InboxDir(a.ID):
-		a.Inbox.put(name, letter)
+		a.Inbox.put(name, boxed)
 		a.Delivered++
 	case protocol.DoneDir(a.ID):
-		a.Done.put(name, letter)
+		a.Done.put(name, boxed)
 		a.Delivered++
 		a.Handled++
 	case protocol.SentDir(a.ID):
-		a.Sent.put(name, Letter{Of: ev.Seq, At: ev.TS})
+		a.Sent.put(name, BoxFile{Of: ev.Seq, At: ev.TS})
 	}
 	if file.ID != "" {
 		s.rememberAdopted(ev.Seq, file, a.ID, box)

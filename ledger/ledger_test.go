@@ -295,7 +295,7 @@ func TestNoContentIsNotSwept(t *testing.T) {
 		&protocol.QuarantineEvent{Agent: "a", Path: "agents/a/outbox/.sent/bad-dir.json"},
 		&protocol.QuarantineEvent{Agent: "a", Path: "agents/a/outbox/.sent/bad-text.json", Content: &protocol.Content{Text: "x"}},
 	)...)
-	want := map[string]Letter{"bad-text.json": {Of: 3, At: start.Add(2 * time.Second)}}
+	want := map[string]BoxFile{"bad-text.json": {Of: 3, At: start.Add(2 * time.Second)}}
 	if diff := cmp.Diff(want, maps.Collect(s.Agents["a"].Sent.All())); diff != "" {
 		t.Error(diff)
 	}

@@ -39,7 +39,7 @@ type model struct {
 	ids           *simpleWindow[modelName, modelID]
 	parents       *simpleWindow[modelName, modelParent] // of nobody: the newest of all
 	conversations *simpleWindow[protocol.ConversationID, *modelConversation]
-	boxes         map[string]map[string]Letter // by directory and name
+	boxes         map[string]map[string]BoxFile // by directory and name
 }
 
 type modelName struct {
@@ -78,13 +78,13 @@ func newModel(r protocol.RememberSettings) *model {
 		ids:           newSimpleWindow[modelName, modelID](r.IDs),
 		parents:       newSimpleWindow[modelName, modelParent](r.IDs),
 		conversations: newSimpleWindow[protocol.ConversationID, *modelConversation](r.Conversations),
-		boxes:         map[string]map[string]Letter{},
+		boxes:         map[string]map[string]BoxFile{},
 	}
 }
 
-func (m *model) box(dir string) map[string]Letter {
+func (m *model) box(dir string) map[string]BoxFile {
 	if m.boxes[dir] == nil {
-		m.boxes[dir] = map[string]Letter{}
+		m.boxes[dir] = map[string]BoxFile{}
 	}
 	return m.boxes[dir]
 }
@@ -108,10 +108,10 @@ func (m *model) apply(ev protocol.Event) {
 
 func (m *model) message(ev protocol.Event, e *protocol.MessageEvent) {
 	if e.Sent != "" {
-		m.box(protocol.SentDir(e.From))[e.Sent] = Letter{Of: ev.Seq, At: ev.TS}
+		m.box(protocol.SentDir(e.From))[e.Sent] = BoxFile{Of: ev.Seq, At: ev.TS}
 	}
 	for _, id := range e.Delivered {
-		m.box(protocol.InboxDir(id))[e.File] = Letter{Of: ev.Seq, ID: e.ID, Blob: e.Blob, Size: e.Size, At: ev.TS}
+		m.box(protocol.InboxDir(id))[e.File] = BoxFile{Of: ev.Seq, ID: e.ID, Blob: e.Blob, Size: e.Size, At: ev.TS}
 	}
 	if sum, err := hex.DecodeString(e.Content); err == nil && len(sum) == 16 {
 		m.ids.put(modelName{e.From, e.ID}, modelID{ev.Seq, e.Content[:16]})

@@ -139,7 +139,7 @@ func (s *State) Belongs(p Placement) string {
 	case Delivery, Aside:
 		return s.inMailbox(p.Agent, path.Base(p.Path), p.Of)
 	case Redelivery, Swept:
-		if _, there := s.Letter(p.Path); there {
+		if _, there := s.BoxFile(p.Path); there {
 			return p.Path
 		}
 	case Handled:
@@ -149,7 +149,7 @@ func (s *State) Belongs(p Placement) string {
 		return s.inMailbox(p.Agent, path.Base(p.Path), 0)
 	case Original:
 		// What has no bytes in the log is never swept: they are nowhere else.
-		if l, _ := s.Letter(p.Path); l.Of == p.Of || p.Data == nil && p.Blob.IsZero() {
+		if l, _ := s.BoxFile(p.Path); l.Of == p.Of || p.Data == nil && p.Blob.IsZero() {
 			return p.Path
 		}
 	case Own:
@@ -168,7 +168,7 @@ func (s *State) Belongs(p Placement) string {
 // of any, if that is zero.
 func (s *State) inMailbox(id protocol.AgentID, name string, of protocol.Seq) string {
 	for _, dir := range []string{protocol.InboxDir(id), protocol.DoneDir(id)} {
-		if l, there := s.Letter(dir + "/" + name); there && (of == 0 || l.Of == of) {
+		if l, there := s.BoxFile(dir + "/" + name); there && (of == 0 || l.Of == of) {
 			return dir + "/" + name
 		}
 	}
@@ -191,11 +191,11 @@ func (s *State) wrote(p Placement) bool {
 	return s.Files[p.Path].Blob == blob
 }
 
-// Letter gives what the log has under a path in a mailbox.
-func (s *State) Letter(p string) (Letter, bool) {
+// BoxFile returns the file that the log has under a path in a mailbox.
+func (s *State) BoxFile(p string) (BoxFile, bool) {
 	a, dir, name := s.locate(p)
 	if a == nil {
-		return Letter{}, false
+		return BoxFile{}, false
 	}
 	switch dir {
 	case protocol.InboxDir(a.ID):
@@ -205,7 +205,7 @@ func (s *State) Letter(p string) (Letter, bool) {
 	case protocol.SentDir(a.ID):
 		return a.Sent.Get(name)
 	}
-	return Letter{}, false
+	return BoxFile{}, false
 }
 
 // ownerOf is the agent below whose directory a path lies; empty for any other path.

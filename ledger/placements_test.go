@@ -161,7 +161,7 @@ func TestPlacementsAndBelongsAgree(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := New(protocol.RememberSettings{IDs: 20, Conversations: 10})
 		s.setFormat(rapid.SampledFrom([]int{1, 2, protocol.LogFormat}).Draw(t, "format"), 1)
-		h := newFilings(t, s)
+		h := newPossibleHistories(t, s)
 		disk, git := tree{}, tree{}
 		var all []Placement
 		for range rapid.IntRange(len(cast), 200).Draw(t, "events") {
@@ -221,8 +221,8 @@ func changesOf(t *rapid.T, ev protocol.Event) []protocol.Change {
 	return changes
 }
 
-// filings draws histories that a hive could have logged: what they name is there.
-type filings struct {
+// possibleHistories draws histories that a hive could have logged: what they name is there.
+type possibleHistories struct {
 	histories
 	state   *State
 	brought map[protocol.Seq]string                                // what deliveries hold
@@ -230,17 +230,17 @@ type filings struct {
 	gone    map[protocol.TaskID]bool                               // swept
 }
 
-func newFilings(t *rapid.T, s *State) *filings {
-	return &filings{
+func newPossibleHistories(t *rapid.T, s *State) *possibleHistories {
+	return &possibleHistories{
 		histories: histories{t: t, now: start, tasks: task.NewBook()}, state: s,
 		brought: map[protocol.Seq]string{}, gone: map[protocol.TaskID]bool{}, deleted: map[protocol.AgentID]map[string]*protocol.HandledEvent{},
 	}
 }
 
-func (h *filings) next() protocol.Event {
+func (h *possibleHistories) next() protocol.Event {
 	ev := h.event()
 	if h.n > len(cast) && rapid.IntRange(0, 2).Draw(h.t, "filed") == 0 {
-		ev.Body = h.filed()
+		ev.Body = h.rare()
 	}
 	if !h.possible(ev) {
 		ev.Body = &protocol.HiveEvent{Action: protocol.Started}
@@ -248,8 +248,8 @@ func (h *filings) next() protocol.Event {
 	return ev
 }
 
-// filed draws what the other histories do not have.
-func (h *filings) filed() protocol.Body {
+// rare draws what the other histories do not have.
+func (h *possibleHistories) rare() protocol.Body {
 	content := protocol.Content{Text: fmt.Sprint("content ", h.n)}
 	id := h.agent("agent")
 	switch rapid.IntRange(0, 8).Draw(h.t, "filed as") {
@@ -276,7 +276,7 @@ func (h *filings) filed() protocol.Body {
 }
 
 // possible makes an event fit the state, or says that it cannot be.
-func (h *filings) possible(ev protocol.Event) bool {
+func (h *possibleHistories) possible(ev protocol.Event) bool {
 	free := func(id protocol.AgentID, file string) bool { return h.state.inMailbox(id, file, 0) == "" }
 	taken := func(file string) func(protocol.AgentID) bool {
 		return func(id protocol.AgentID) bool {
@@ -316,12 +316,12 @@ func (h *filings) possible(ev protocol.Event) bool {
 	return true
 }
 
-func (h *filings) handles(e *protocol.HandledEvent, free func(protocol.AgentID, string) bool) bool {
+func (h *possibleHistories) handles(e *protocol.HandledEvent, free func(protocol.AgentID, string) bool) bool {
 	dir := protocol.InboxDir(e.Agent)
 	if e.How == protocol.HowReopened {
 		dir = protocol.DoneDir(e.Agent)
 	}
-	l, there := h.state.Letter(dir + "/" + e.File)
+	l, there := h.state.BoxFile(dir + "/" + e.File)
 	e.Of = l.Of
 	if h.deleted[e.Agent] == nil {
 		h.deleted[e.Agent] = map[string]*protocol.HandledEvent{}
@@ -339,7 +339,7 @@ func (h *filings) handles(e *protocol.HandledEvent, free func(protocol.AgentID, 
 }
 
 // sweeps has a sweep take what is there: of a task all files, as retention does.
-func (h *filings) sweeps(e *protocol.HiveEvent) {
+func (h *possibleHistories) sweeps(e *protocol.HiveEvent) {
 	var paths []string
 	for _, p := range e.Paths {
 		id, _ := taskFile(p)

@@ -269,7 +269,7 @@ func (in *source) entry(page []byte) ([]byte, boxName) {
 		n.text = e.text()
 	}
 	what := e.byte()
-	l := Letter{Of: protocol.Seq(e.number()), At: instant(e.fixed()).time()} //nolint:gosec // the same bits
+	l := BoxFile{Of: protocol.Seq(e.number()), At: instant(e.fixed()).time()} //nolint:gosec // the same bits
 	if what&hasContent != 0 {
 		e.bytes(l.Blob[:])
 		l.Size = int(e.number()) //nolint:gosec // held against what it came from

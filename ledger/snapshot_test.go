@@ -208,7 +208,7 @@ func TestSnapshotOfNoState(t *testing.T) {
 		}},
 		{"a name in a form that is not its own", func(s *State) {
 			b := &s.Agents["alice"].Sent
-			b.pages[0], b.count = withLength(nil, pack(nil, boxName{text: message(1, "", "", 0).File}, Letter{})), 1
+			b.pages[0], b.count = withLength(nil, pack(nil, boxName{text: message(1, "", "", 0).File}, BoxFile{})), 1
 		}},
 		{"a task in a state that there is not", func(s *State) { s.Tasks.Get(someTasks[0]).State = "lost" }},
 		{"a task twice", func(s *State) { s.Tasks.Get(someTasks[1]).ID = someTasks[0] }},

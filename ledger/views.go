@@ -119,9 +119,9 @@ func (v *Views) Fold(ev protocol.Event) {
 	v.Note(ev)
 }
 
-// Take gives the views that changed since the last call, as of the last event
+// Drain returns the views that changed since the last call, as of the last event
 // folded, in the order of their paths.
-func (v *Views) Take() []protocol.Change {
+func (v *Views) Drain() []protocol.Change {
 	if len(v.changed) == 0 {
 		return nil
 	}

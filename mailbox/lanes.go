@@ -107,15 +107,15 @@ func (b *Boxes) DeliverAll(list []Delivery) []error {
 	return errs
 }
 
-// Filing is one original for outbox/.sent, see [Boxes.Archive].
-type Filing struct {
+// ArchiveItem is one original and its name in outbox/.sent, see [Boxes.Archive].
+type ArchiveItem struct {
 	protocol.Arrival
 	As string
 }
 
 // ArchiveAll is [Boxes.Archive] of many originals, those of several agents at
 // the same time. It gives an error, or nil, for each of them.
-func (b *Boxes) ArchiveAll(list []Filing) []error {
+func (b *Boxes) ArchiveAll(list []ArchiveItem) []error {
 	dirs, errs := make([]string, len(list)), make([]error, len(list))
 	for i := range list {
 		dirs[i] = b.dirOf(list[i].Agent, protocol.OutboxDir)

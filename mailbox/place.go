@@ -257,14 +257,14 @@ func (b *Boxes) publish(name string, data []byte, move func(from, to string) err
 	_, err = f.Write(data)
 	info, statErr := f.Stat()
 	if err = errors.Join(err, statErr, f.Close()); err == nil {
-		failpoint.Hit(failpoint.LetterWritten)
+		failpoint.Hit(failpoint.DeliveryWritten)
 		err = move(temp, name)
 	}
 	if err != nil {
 		_ = b.fs.Remove(temp)
 		return info, err
 	}
-	failpoint.Hit(failpoint.LetterNamed)
+	failpoint.Hit(failpoint.DeliveryNamed)
 	return info, nil
 }
 

@@ -34,9 +34,9 @@ type act struct {
 	says string // of a message that is sent
 }
 
-// letterModel is one message: absent, unread, done or deleted. Who claims it
+// messageModel is one message: absent, unread, done or deleted. Who claims it
 // moves it to .done, and of several one wins.
-var letterModel = porcupine.Model{
+var messageModel = porcupine.Model{
 	Partition: byName,
 	Init:      func() any { return "absent" },
 	Step: func(state, input, output any) (bool, any) {
@@ -246,7 +246,7 @@ func TestClaims(t *testing.T) {
 	}
 	g.Wait()
 	c.down()
-	judgeHistory(t, letterModel, c.record.ops)
+	judgeHistory(t, messageModel, c.record.ops)
 	c.asLogged()
 }
 
@@ -380,14 +380,14 @@ func TestWrongHistories(t *testing.T) {
 		ops   []porcupine.Operation
 		fine  bool
 	}{
-		"one winner":                 {letterModel, []porcupine.Operation{op(1, "deliver", "", "won"), op(2, "claim", "", "won"), op(3, "claim", "", "gone")}, true},
-		"two winners":                {letterModel, []porcupine.Operation{op(1, "deliver", "", "won"), op(2, "claim", "", "won"), op(3, "claim", "", "won")}, false},
-		"two, and reopened between":  {letterModel, []porcupine.Operation{op(1, "deliver", "", "won"), op(2, "claim", "", "won"), op(3, "reopen", "", "won"), op(4, "claim", "", "won")}, true},
-		"won before it came":         {letterModel, []porcupine.Operation{op(1, "claim", "", "won"), op(5, "deliver", "", "won")}, false},
-		"nobody has it":              {letterModel, []porcupine.Operation{op(1, "deliver", "", "won"), op(4, "claim", "", "gone")}, false},
-		"handled and still there":    {letterModel, []porcupine.Operation{op(1, "deliver", "", "won"), op(2, "claim", "", "won"), op(5, "sees", "", "unread")}, false},
-		"logged and nobody did it":   {letterModel, []porcupine.Operation{op(1, "deliver", "", "won"), op(3, "sees", "", "done")}, false},
-		"deleted and claimed":        {letterModel, []porcupine.Operation{op(1, "deliver", "", "won"), op(3, "delete", "", "won"), op(5, "claim", "", "won")}, false},
+		"one winner":                 {messageModel, []porcupine.Operation{op(1, "deliver", "", "won"), op(2, "claim", "", "won"), op(3, "claim", "", "gone")}, true},
+		"two winners":                {messageModel, []porcupine.Operation{op(1, "deliver", "", "won"), op(2, "claim", "", "won"), op(3, "claim", "", "won")}, false},
+		"two, and reopened between":  {messageModel, []porcupine.Operation{op(1, "deliver", "", "won"), op(2, "claim", "", "won"), op(3, "reopen", "", "won"), op(4, "claim", "", "won")}, true},
+		"won before it came":         {messageModel, []porcupine.Operation{op(1, "claim", "", "won"), op(5, "deliver", "", "won")}, false},
+		"nobody has it":              {messageModel, []porcupine.Operation{op(1, "deliver", "", "won"), op(4, "claim", "", "gone")}, false},
+		"handled and still there":    {messageModel, []porcupine.Operation{op(1, "deliver", "", "won"), op(2, "claim", "", "won"), op(5, "sees", "", "unread")}, false},
+		"logged and nobody did it":   {messageModel, []porcupine.Operation{op(1, "deliver", "", "won"), op(3, "sees", "", "done")}, false},
+		"deleted and claimed":        {messageModel, []porcupine.Operation{op(1, "deliver", "", "won"), op(3, "delete", "", "won"), op(5, "claim", "", "won")}, false},
 		"accepted once":              {idModel, []porcupine.Operation{op(1, "send", "a", "message"), op(2, "send", "a", "duplicate"), op(3, "send", "b", "quarantine")}, true},
 		"accepted twice":             {idModel, []porcupine.Operation{op(1, "send", "a", "message"), op(2, "send", "a", "message")}, false},
 		"a duplicate of another":     {idModel, []porcupine.Operation{op(1, "send", "a", "message"), op(2, "send", "b", "duplicate")}, false},

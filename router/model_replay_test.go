@@ -56,7 +56,7 @@ func history(disk durable.FS) iter.Seq2[storied, error] {
 			if err == nil {
 				s.changes, err = ledger.Changes(rec.Event)
 				views.Fold(rec.Event)
-				s.changes = append(s.changes, views.Take()...)
+				s.changes = append(s.changes, views.Drain()...)
 			}
 			if !yield(s, err) {
 				return

@@ -562,7 +562,7 @@ func (h *modelRun) compare() error {
 
 func (h *modelRun) compareBoxes(a *modelAgent) error {
 	var errs []error
-	for dir, box := range map[string]map[string]*modelLetter{
+	for dir, box := range map[string]map[string]*modelBoxFile{
 		protocol.InboxDir(a.id): a.inbox, protocol.DoneDir(a.id): a.done, protocol.SentDir(a.id): a.sent,
 	} {
 		names := h.names(dir)

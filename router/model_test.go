@@ -44,7 +44,7 @@ type modelAgent struct {
 	status            string
 	role              string
 	caps              []string
-	inbox, done, sent map[string]*modelLetter
+	inbox, done, sent map[string]*modelBoxFile
 	own               map[string]string     // own files, as logged
 	sentNames         map[string]bool       // every name that was ever used in .sent
 	moves             map[string]*modelMove // of files of the inbox, since they were last seen to
@@ -55,8 +55,8 @@ type modelAgent struct {
 	joined            bool                  // and not only a directory
 }
 
-// modelLetter is a file in a box.
-type modelLetter struct {
+// modelBoxFile is a file in a box.
+type modelBoxFile struct {
 	of   protocol.Seq
 	at   time.Time
 	blob protocol.Blob
@@ -140,7 +140,7 @@ func (m *hiveModel) agent(id protocol.AgentID) *modelAgent {
 	a := m.agents[id]
 	if a == nil {
 		a = &modelAgent{
-			id: id, inbox: map[string]*modelLetter{}, done: map[string]*modelLetter{}, sent: map[string]*modelLetter{},
+			id: id, inbox: map[string]*modelBoxFile{}, done: map[string]*modelBoxFile{}, sent: map[string]*modelBoxFile{},
 			own: map[string]string{}, sentNames: map[string]bool{}, moves: map[string]*modelMove{},
 			writes: map[string][]string{}, scribbles: map[string][]string{}, missed: map[string]bool{},
 		}
@@ -715,12 +715,12 @@ func (m *hiveModel) first(f *modelFile, d *draft, ev protocol.Event, v verdict) 
 		if v.kind != "duplicate" || e.Of != v.of || string(e.ID) != d.ID {
 			return fmt.Errorf("a duplicate of event %s, want %+v", e.Of, v)
 		}
-		return m.filed(a, f.name, e.Sent, &modelLetter{of: ev.Seq, at: ev.TS, blob: protocol.BlobOf([]byte(e.Raw))})
+		return m.filed(a, f.name, e.Sent, &modelBoxFile{of: ev.Seq, at: ev.TS, blob: protocol.BlobOf([]byte(e.Raw))})
 	case *protocol.QuarantineEvent:
 		if string(e.Code) != v.kind || e.Told != v.told {
 			return fmt.Errorf("set aside as %s (%s), want %+v", e.Code, e.Detail, v)
 		}
-		l := &modelLetter{of: ev.Seq, at: ev.TS, bare: e.Content == nil, lost: e.Content == nil && !f.synced}
+		l := &modelBoxFile{of: ev.Seq, at: ev.TS, bare: e.Content == nil, lost: e.Content == nil && !f.synced}
 		if e.Content != nil {
 			l.blob = protocol.BlobOf(e.Content.Bytes())
 		}
@@ -735,14 +735,14 @@ func (m *hiveModel) first(f *modelFile, d *draft, ev protocol.Event, v verdict) 
 		if v.kind != "message" {
 			return fmt.Errorf("accepted, want %+v", v)
 		}
-		return errors.Join(m.accepts(a, d, ev, e, v), m.filed(a, f.name, e.Sent, &modelLetter{of: ev.Seq, at: ev.TS, blob: protocol.BlobOf([]byte(e.Raw))}))
+		return errors.Join(m.accepts(a, d, ev, e, v), m.filed(a, f.name, e.Sent, &modelBoxFile{of: ev.Seq, at: ev.TS, blob: protocol.BlobOf([]byte(e.Raw))}))
 	}
 	return nil
 }
 
 // filed puts an original into .sent, under its own name where that is free
 // (spec §3.6).
-func (m *hiveModel) filed(a *modelAgent, name, as string, l *modelLetter) error {
+func (m *hiveModel) filed(a *modelAgent, name, as string, l *modelBoxFile) error {
 	stem := strings.TrimSuffix(name, path.Ext(name))
 	switch {
 	case a.sent[as] != nil && !a.sent[as].lost:
@@ -831,7 +831,7 @@ func (m *hiveModel) deliver(ev protocol.Event, e *protocol.MessageEvent) error {
 			continue
 		}
 		a := m.agent(to)
-		a.inbox[e.File] = &modelLetter{of: ev.Seq, at: ev.TS, blob: e.Blob}
+		a.inbox[e.File] = &modelBoxFile{of: ev.Seq, at: ev.TS, blob: e.Blob}
 		a.got++
 	}
 	return nil
@@ -1023,7 +1023,7 @@ func (m *hiveModel) moved(ev protocol.Event, e *protocol.HandledEvent) error {
 		a.handled--
 		return nil
 	case "done":
-		a.done[e.File] = &modelLetter{of: l.of, at: ev.TS, blob: l.blob}
+		a.done[e.File] = &modelBoxFile{of: l.of, at: ev.TS, blob: l.blob}
 	}
 	a.handled++
 	return nil
@@ -1052,7 +1052,7 @@ func (m *hiveModel) altered(group []protocol.Event, e *protocol.QuarantineEvent)
 	if !slices.Contains(a.scribbles[file], string(e.Content.Bytes())) {
 		return fmt.Errorf("nobody wrote %q over %s", e.Content.Bytes(), file)
 	}
-	a.done[name] = &modelLetter{of: ev.Seq, at: ev.TS, blob: protocol.BlobOf(e.Content.Bytes())}
+	a.done[name] = &modelBoxFile{of: ev.Seq, at: ev.TS, blob: protocol.BlobOf(e.Content.Bytes())}
 	m.tally["altered"]++
 	return nil
 }
@@ -1122,7 +1122,7 @@ func (m *hiveModel) swept(ev protocol.Event, paths []string) error {
 	age := m.settings.Retention.Age
 	for _, p := range paths {
 		id, name := protocol.OwnerOf(p), path.Base(p)
-		box := map[string]map[string]*modelLetter{protocol.DoneDir(id): m.agent(id).done, protocol.SentDir(id): m.agent(id).sent}[path.Dir(p)]
+		box := map[string]map[string]*modelBoxFile{protocol.DoneDir(id): m.agent(id).done, protocol.SentDir(id): m.agent(id).sent}[path.Dir(p)]
 		l := box[name]
 		if l == nil || l.bare {
 			return fmt.Errorf("%s was swept and was not there", p)

@@ -188,7 +188,7 @@ func TestCheckpointOfARunningDaemon(t *testing.T) {
 }
 
 // TestIntruderThatCannotBeMoved is logged once, not at every look.
-func TestIntruderThatCannotBeMoved(t *testing.T) {
+func TestTakenPlaceThatCannotBeFreed(t *testing.T) {
 	disk := played(t, letter, run, scribble).disk
 	disk.FailAt(1, fs.ErrPermission, -1, func(op faultfs.Op, name string) bool {
 		return op == faultfs.OpRename && strings.HasPrefix(name, "agents/bob/inbox/.done/bad-")

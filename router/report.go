@@ -45,7 +45,7 @@ func (r *Router) writeStatus(now time.Time) {
 	owed := r.place.Backlog()
 	s := view.Status{
 		PID: os.Getpid(), Version: r.cfg.Version, Started: r.report.started, At: now, Seq: r.state.Seq,
-		Watching: "watching", Owed: owed.Files + owed.Originals, Problems: []string{},
+		Watching: "watching", Backlog: owed.Files + owed.Originals, Problems: []string{},
 	}
 	if why := r.watch.Degraded(); why != "" {
 		s.Watching = why
@@ -56,8 +56,8 @@ func (r *Router) writeStatus(now time.Time) {
 		s.Problems = append(s.Problems, problem(view.DiskFull, ""))
 	}
 	r.git.status(&s, r.state.GitPaused)
-	if s.Owed > 0 {
-		s.Problems = append(s.Problems, problem(view.NotWritable, strconv.Itoa(s.Owed)))
+	if s.Backlog > 0 {
+		s.Problems = append(s.Problems, problem(view.NotWritable, strconv.Itoa(s.Backlog)))
 	}
 	for _, id := range r.state.Tasks.AllStopped() {
 		s.Problems = append(s.Problems, problem(view.TaskStopped, string(id)))

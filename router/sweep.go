@@ -102,10 +102,10 @@ func (s *sweeper) sweep(now time.Time, id protocol.AgentID) bool {
 	}
 	head := s.git.Progress().Head
 	agent := s.state.Agents[id]
-	s.sweepBox(now, protocol.DoneDir(id), &agent.Done, func(name string, l ledger.Letter) bool {
+	s.sweepBox(now, protocol.DoneDir(id), &agent.Done, func(name string, l ledger.BoxFile) bool {
 		return l.Of <= head && !s.tookBack(id, name)
 	})
-	s.sweepBox(now, protocol.SentDir(id), &agent.Sent, func(_ string, l ledger.Letter) bool { return l.Of <= head })
+	s.sweepBox(now, protocol.SentDir(id), &agent.Sent, func(_ string, l ledger.BoxFile) bool { return l.Of <= head })
 	return true
 }
 
@@ -117,7 +117,7 @@ func (s *sweeper) tookBack(id protocol.AgentID, name string) bool {
 }
 
 // sweepBox removes expired files from one archive, those that may be removed.
-func (s *sweeper) sweepBox(now time.Time, dir string, box *ledger.Box, may func(name string, l ledger.Letter) bool) {
+func (s *sweeper) sweepBox(now time.Time, dir string, box *ledger.Box, may func(name string, l ledger.BoxFile) bool) {
 	if !anyExpired(s.keep, now, box) {
 		return
 	}

@@ -111,7 +111,7 @@ func TestTaskClaims(t *testing.T) {
 	}
 	g.Wait()
 	h.down()
-	judgeHistory(t, letterModel, r.ops)
+	judgeHistory(t, messageModel, r.ops)
 	slices.Sort(epochs)
 	if len(slices.Compact(slices.Clone(epochs))) != len(epochs) {
 		t.Errorf("an epoch was given out twice: %v", epochs)

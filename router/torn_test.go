@@ -13,9 +13,9 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// oneLetter has bob hold one message that he has not read, and gives the disk as
+// oneUnread has bob hold one message that he has not read, and gives the disk as
 // a daemon leaves it that is killed: where the message stands, and its bytes.
-func oneLetter(t *testing.T) (disk *faultfs.Mem, file, text string) {
+func oneUnread(t *testing.T) (disk *faultfs.Mem, file, text string) {
 	t.Helper()
 	l := newLooker(t, 3, attentive{}, nil)
 	l.agenda.ScrubAll()
@@ -56,7 +56,7 @@ func TestMovedAwayWhileTorn(t *testing.T) {
 		"it was rewritten": {func(string) string { return "done, thank you" }, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			disk, file, text := oneLetter(t)
+			disk, file, text := oneUnread(t)
 			inbox, done := "agents/bob/inbox/"+file, "agents/bob/inbox/.done/"+file
 			testenv.Must(t, disk.Remove(inbox))
 			put(t, disk, done, tt.left(text))
@@ -83,7 +83,7 @@ func TestMovedAwayWhileTorn(t *testing.T) {
 // TestTornWhileTheDiskRefuses: what an inbox is still owed is not handled when its
 // agent moves the torn file that stands there.
 func TestTornWhileTheDiskRefuses(t *testing.T) {
-	disk, file, text := oneLetter(t)
+	disk, file, text := oneUnread(t)
 	inbox, done := "agents/bob/inbox/"+file, "agents/bob/inbox/.done/"+file
 	put(t, disk, inbox, "")
 	refusing := &refusingDisk{FS: disk, name: inbox}
@@ -125,7 +125,7 @@ func (d *refusingDisk) RenameNew(from, to string) error {
 // TestRewrittenInPlace: an agent that empties a message and writes something else
 // in its place is left alone until it has finished.
 func TestRewrittenInPlace(t *testing.T) {
-	disk, file, text := oneLetter(t)
+	disk, file, text := oneUnread(t)
 	inbox := "agents/bob/inbox/" + file
 	l := lookAgain(t, disk, attentive{}, nil)
 	l.settle()

@@ -22,7 +22,7 @@ type Status struct {
 	Watching string              `json:"watching"` // "watching", or why it polls
 	Intake   string              `json:"intake"`   // empty, or why nothing is taken in
 	Git      string              `json:"git"`      // empty, or what is the matter
-	Owed     int                 `json:"owed"`     // placements that wait for a directory to become writable
+	Backlog  int                 `json:"owed"`     // placements that wait for a directory to become writable
 	Problems []string            `json:"problems"` // from the daemon a code each, or "code: value"; who prints them puts words there
 	NeedsYou []protocol.Need     `json:"needs_you"`
 	Agents   []Agent             `json:"agents"`

@@ -29,7 +29,7 @@ type deliveryJSON struct {
 	Over     string             `json:"over,omitzero"`    // why it no longer asks for anything
 }
 
-func toJSON(l agent.Letter) deliveryJSON {
+func toJSON(l agent.Delivery) deliveryJSON {
 	out := deliveryJSON{ID: l.ID(), File: l.File, Path: l.Path, Done: l.Done, Seq: l.Seq, Received: l.Received, Over: l.Over}
 	if l.Bad != nil {
 		out.Bad = l.Bad.Error()
@@ -79,7 +79,7 @@ func (a *app) inboxCommand() *cobra.Command {
 	return c
 }
 
-func (a *app) showInbox(list []agent.Letter) error {
+func (a *app) showInbox(list []agent.Delivery) error {
 	out := make([]deliveryJSON, 0, len(list))
 	rows := make([][]string, 0, len(list))
 	for _, l := range list {
@@ -126,7 +126,7 @@ func (a *app) readCommand() *cobra.Command {
 }
 
 // delivery prints a message, with nothing in it that a terminal could act on.
-func (p *printer) delivery(l agent.Letter) {
+func (p *printer) delivery(l agent.Delivery) {
 	p.line("file:          %s", protocol.Visible(l.Path))
 	m := l.Message
 	if m == nil {

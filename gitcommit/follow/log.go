@@ -112,7 +112,7 @@ func (s *source) read(ctx context.Context, list []Entry, after, through protocol
 	}
 	if s.views != nil && len(list) > had {
 		end := &list[len(list)-1]
-		end.changes = append(end.changes, s.views.Take()...)
+		end.changes = append(end.changes, s.views.Drain()...)
 	}
 	return list, nil
 }
@@ -181,7 +181,7 @@ func (s *source) foldTo(ctx context.Context, state *ledger.State, after eventlog
 		}
 		views.Fold(rec.Event)
 	}
-	views.Take() // history has those
+	views.Drain() // history has those
 	return views, nil
 }
 

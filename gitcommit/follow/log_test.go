@@ -53,7 +53,7 @@ func (h *hive) logs(bodies ...protocol.Body) (list []Entry) {
 		h.must(err)
 		h.views.Fold(ev)
 		if len(list) == len(bodies)-1 {
-			changes = append(changes, h.views.Take()...)
+			changes = append(changes, h.views.Drain()...)
 		}
 		list = append(list, NewEntry(ev, sums[0], changes))
 	}
@@ -98,7 +98,7 @@ func (h *hive) holds(commits int) {
 		for rec, err := range eventlog.Read(h.disk, eventlog.Position{}) {
 			changes, failed := ledger.Changes(rec.Event)
 			views.Fold(rec.Event)
-			ev := gitcommit.Event{Seq: rec.Event.Seq, Sum: rec.Sum.String(), Changes: changes, Views: views.Take}
+			ev := gitcommit.Event{Seq: rec.Event.Seq, Sum: rec.Sum.String(), Changes: changes, Views: views.Drain}
 			if !yield(ev, errors.Join(err, failed)) {
 				return
 			}

@@ -29,10 +29,10 @@ const (
 	SealWritten Point = "seal-written" // the next segment is written and synced, without its name
 	SealRenamed Point = "seal-renamed" // it is log.jsonl, its directory is not synced
 
-	LetterWritten Point = "letter-written" // an inbox file has a temporary name
-	LetterNamed   Point = "letter-named"   // it has its own
-	OriginalMoved Point = "original-moved" // an original is in .sent
-	FileRemoved   Point = "file-removed"   // a swept file is gone
+	DeliveryWritten Point = "delivery-written" // an inbox file has a temporary name
+	DeliveryNamed   Point = "delivery-named"   // it has its own
+	OriginalMoved   Point = "original-moved"   // an original is in .sent
+	FileRemoved     Point = "file-removed"     // a swept file is gone
 
 	Redone           Point = "redone"            // recovery placed everything again, and logged nothing
 	RecoveryLogged   Point = "recovery-logged"   // `started` is in the log, originals are still to be looked for
@@ -57,7 +57,7 @@ const (
 func Points() []Point {
 	return []Point{
 		OpenCopied, LogWritten, LogSynced, SealNamed, SealWritten, SealRenamed,
-		LetterWritten, LetterNamed, OriginalMoved, FileRemoved,
+		DeliveryWritten, DeliveryNamed, OriginalMoved, FileRemoved,
 		Redone, RecoveryLogged, CarriedOut, CheckpointSynced, SnapshotWritten, SnapshotSynced, SnapshotRenamed,
 		PackWritten, PackNamed, PackIndexed, RefLocked, RefMoved, IndexWritten, IndexLocked, IndexPlaced, PacksMerged,
 	}

@@ -160,7 +160,7 @@ var mutants = []mutant{
 		what:   "a placement that is done again overwrites what stands under its name",
 		breaks: "a delivered file that holds other bytes is set aside, and logged first (§4.7)",
 		edits:  []edit{{"Placer.carryOut", `err := pl.boxes.Redeliver(id, file, x.data)`, `err := pl.boxes.Put(x.path, x.data)`}},
-		caught: []string{"router.TestCrashStories/intruder", "router.TestCrashStories/intruder_taken_away", "router.TestIntruderThatCannotBeMoved"},
+		caught: []string{"router.TestCrashStories/intruder", "router.TestCrashStories/intruder_taken_away", "router.TestTakenPlaceThatCannotBeFreed"},
 	},
 	{
 		name:   "done-delivered-again",
@@ -173,7 +173,7 @@ var mutants = []mutant{
 		name:   "originals-unknown",
 		what:   "after a crash the originals of accepted messages are not known again",
 		breaks: "an original is not accepted twice (§3.8)",
-		edits:  []edit{{"Placer.expect", `pl.originals[originalFile(p.Agent, *p.Original)] = filed`, `_ = filed`}},
+		edits:  []edit{{"Placer.expect", `pl.originals[originalFile(p.Agent, *p.Original)] = archivePlace`, `_ = archivePlace`}},
 		caught: []string{"router.TestCrashStories/mail", "router.TestCrashStories/sweeping", "router.TestCrashStories/original_with_another_time"},
 	},
 	{

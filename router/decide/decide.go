@@ -62,7 +62,7 @@ func (d *Decider) Drain(now time.Time) []Decision {
 	out := d.out
 	d.out = nil
 	if len(out) > 0 {
-		out[len(out)-1].Views = d.changed.Take()
+		out[len(out)-1].Views = d.changed.Drain()
 	}
 	return out
 }

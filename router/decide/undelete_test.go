@@ -24,7 +24,7 @@ func TestUndeleteHoweverItCame(t *testing.T) {
 	b.d.Handled(b.now, "alice", "old-.done.json", protocol.HowReopened)
 	b.take()
 	alice := b.d.state.Agents["alice"]
-	was := map[string]ledger.Letter{}
+	was := map[string]ledger.BoxFile{}
 	kinds := map[protocol.Kind]int{}
 	for file, l := range alice.Inbox.All() {
 		was[file] = l

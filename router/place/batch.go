@@ -91,12 +91,12 @@ func (pl *Placer) deliverAll(list []ledger.Placement) {
 
 // archiveAll moves the outbox files that events were made from to outbox/.sent.
 func (pl *Placer) archiveAll(list []ledger.Placement, arrivals []protocol.Arrival) {
-	all := make([]mailbox.Filing, len(list))
+	all := make([]mailbox.ArchiveItem, len(list))
 	for i, p := range list {
-		all[i] = mailbox.Filing{Arrival: arrivals[i], As: path.Base(p.Path)}
+		all[i] = mailbox.ArchiveItem{Arrival: arrivals[i], As: path.Base(p.Path)}
 	}
 	for i, err := range pl.boxes.ArchiveAll(all) {
-		pl.archived(originalFile(list[i].Agent, *list[i].Original), filed{as: all[i].As, seq: list[i].Of}, err)
+		pl.archived(originalFile(list[i].Agent, *list[i].Original), archivePlace{as: all[i].As, seq: list[i].Of}, err)
 	}
 }
 

@@ -32,7 +32,7 @@ func (pl *Placer) Archive(x protocol.Arrival) bool {
 // (spec §3.6).
 func (pl *Placer) recheck(now time.Time) {
 	for _, p := range pl.boxes.Recheck(now) {
-		if l, stands := pl.state.Letter(p); stands {
+		if l, stands := pl.state.BoxFile(p); stands {
 			pl.tryLogged(&item{class: ledger.Own, path: p}, l.Of)
 		}
 	}
@@ -40,7 +40,7 @@ func (pl *Placer) recheck(now time.Time) {
 
 // archive moves an accepted original to outbox/.sent, or out of the hive if
 // retention has let it go since.
-func (pl *Placer) archive(key original, x protocol.Arrival, f filed) {
+func (pl *Placer) archive(key original, x protocol.Arrival, f archivePlace) {
 	err := pl.boxes.Archive(x, f.as)
 	if err == nil && f.swept {
 		pl.try(&item{class: ledger.Swept, of: f.seq, path: protocol.SentDir(x.Agent) + "/" + f.as})
@@ -50,7 +50,7 @@ func (pl *Placer) archive(key original, x protocol.Arrival, f filed) {
 
 // archived takes note of what became of an original. One that cannot be moved
 // is remembered, so that it is known when it is found again.
-func (pl *Placer) archived(key original, f filed, err error) {
+func (pl *Placer) archived(key original, f archivePlace, err error) {
 	if err == nil {
 		delete(pl.originals, key)
 		return
@@ -63,7 +63,7 @@ func (pl *Placer) archived(key original, f filed, err error) {
 
 // archivedBy finds the event that brought a file of .sent or .done.
 func (pl *Placer) archivedBy(p string) (protocol.Event, error) {
-	l, known := pl.state.Letter(p)
+	l, known := pl.state.BoxFile(p)
 	if !known {
 		return protocol.Event{}, ledger.ErrNoEvent
 	}
@@ -144,7 +144,7 @@ func (pl *Placer) stillThere() map[original]bool {
 // is that still. One of which a power cut left a part is removed: its writer had
 // not synced it, but it was accepted, and the log has it whole. Left in its
 // outbox it would be called broken, or be sent again.
-func (pl *Placer) untouched(name string, info durable.Info, key original, f filed) bool {
+func (pl *Placer) untouched(name string, info durable.Info, key original, f archivePlace) bool {
 	if !info.Regular() || info.Size > pl.max {
 		return protocol.Stamp(info.ModTime) == key.file.MTime
 	}
@@ -165,7 +165,7 @@ func (pl *Placer) untouched(name string, info durable.Info, key original, f file
 // that it is archived and not accepted again.
 func (pl *Placer) expect(p ledger.Placement) {
 	if p.Original != nil && pl.state.Agents[p.Agent] != nil {
-		pl.originals[originalFile(p.Agent, *p.Original)] = filed{as: path.Base(p.Path), seq: p.Of}
+		pl.originals[originalFile(p.Agent, *p.Original)] = archivePlace{as: path.Base(p.Path), seq: p.Of}
 	}
 }
 
@@ -196,7 +196,7 @@ func (pl *Placer) rewriteSent(p ledger.Placement, unsettled map[original]bool) {
 		return // it was found in its outbox and moved, or will be
 	}
 	delete(pl.originals, key)
-	if _, kept := pl.state.Letter(p.Path); kept {
+	if _, kept := pl.state.BoxFile(p.Path); kept {
 		x := protocol.Arrival{Agent: p.Agent, Name: p.Original.Name, Original: *p.Original, Raw: p.Data, Size: int64(len(p.Data))}
 		if err := pl.boxes.Archive(x, path.Base(p.Path)); err != nil {
 			pl.log.Warn("cannot redo", slog.String("path", p.Path), slog.String("error", err.Error()))

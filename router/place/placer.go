@@ -42,7 +42,7 @@ type Placer struct {
 	max    int64
 	loop   Loop
 
-	originals map[original]filed // accepted files that still stand in an outbox
+	originals map[original]archivePlace // accepted files that still stand in an outbox
 	queue     queue
 	restoring bool // what waits was taken away by a person, and is put back before the end
 }
@@ -51,7 +51,7 @@ type Placer struct {
 func New(opt Options) *Placer {
 	return &Placer{
 		disk: opt.Disk, boxes: opt.Boxes, state: opt.State, wholes: opt.Wholes, log: opt.Log, max: opt.MaxBytes, loop: opt.Loop,
-		originals: map[original]filed{},
+		originals: map[original]archivePlace{},
 		queue:     newQueue(),
 	}
 }
@@ -69,8 +69,8 @@ func originalFile(id protocol.AgentID, o protocol.Original) original {
 	return original{id, o}
 }
 
-// filed is where an accepted original belongs.
-type filed struct {
+// archivePlace is where an accepted original belongs.
+type archivePlace struct {
 	as    string
 	seq   protocol.Seq
 	swept bool // and retention has let it go meanwhile

@@ -136,7 +136,7 @@ func (pl *Placer) redoSwept(p ledger.Placement, seq protocol.Seq, swept map[stri
 	pl.try(itemOf(p))
 	swept[p.Path] = true
 	inbox := protocol.InboxDir(p.Agent) + "/" + path.Base(p.Path)
-	if _, unread := pl.state.Letter(inbox); path.Dir(p.Path) == protocol.DoneDir(p.Agent) && !unread {
+	if _, unread := pl.state.BoxFile(inbox); path.Dir(p.Path) == protocol.DoneDir(p.Agent) && !unread {
 		pl.try(&item{class: ledger.Swept, of: seq, path: inbox})
 	}
 }

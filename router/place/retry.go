@@ -29,7 +29,7 @@ const (
 // returns the agents whose inboxes had vanished and are full again.
 func (pl *Placer) Retry(now time.Time) (more bool, filled []protocol.AgentID) {
 	pl.recheck(now)
-	return pl.retry(func(x *item) bool { return pl.intruder(now, x) })
+	return pl.retry(func(x *item) bool { return pl.freePlace(now, x) })
 }
 
 // retry tries a portion of what waits. Where the name of a message is taken, free
@@ -42,14 +42,14 @@ func (pl *Placer) retry(free func(*item) bool) (more bool, filled []protocol.Age
 	for files, read := 0, 0; len(q.pass) > 0 && files < retryFiles && read < retryBytes; {
 		x := q.pass[0]
 		if q.items[x.path] != x || !pl.wanted(x) {
-			pl.done(x)
+			pl.finish(x)
 			continue
 		}
 		n, sought, err := pl.fetch(x)
 		read += n
 		switch {
 		case err != nil:
-			pl.done(x)
+			pl.finish(x)
 			q.log.close()
 			pl.unreadable(x, err)
 			continue
@@ -90,8 +90,8 @@ func (pl *Placer) fetch(x *item) (read int, sought bool, err error) {
 	return read, sought, err
 }
 
-// done ends what waits for nothing any more.
-func (pl *Placer) done(x *item) {
+// finish ends the turn of an item that waits for nothing any more.
+func (pl *Placer) finish(x *item) {
 	q := &pl.queue
 	q.pass = q.pass[1:]
 	if q.items[x.path] == x {
@@ -143,7 +143,7 @@ func (x *item) find(s *ledger.State, list []ledger.Placement) error {
 // wanted reports whether the log still has at the path of an item what it would
 // place there.
 func (pl *Placer) wanted(x *item) bool {
-	l, stands := pl.state.Letter(x.path)
+	l, stands := pl.state.BoxFile(x.path)
 	switch x.class { //nolint:exhaustive // the files of hived's own take each other's place
 	case ledger.Delivery, ledger.Handled, ledger.Original:
 		return stands && l.Of == x.of
@@ -242,10 +242,10 @@ func (pl *Placer) setAside(x *item) error {
 	return pl.boxes.Remove(x.from)
 }
 
-// intruder has set aside what stands in an inbox under the name of a message but is
+// freePlace sets aside what stands in an inbox under the name of a message but is
 // not that message (spec §4.7), and reports whether it is. Its bytes are in the log
 // before it moves.
-func (pl *Placer) intruder(now time.Time, x *item) (moved bool) {
+func (pl *Placer) freePlace(now time.Time, x *item) (moved bool) {
 	if pl.queue.items[x.aside] != nil {
 		return false // it is logged, and still cannot be moved
 	}
@@ -262,7 +262,7 @@ func (pl *Placer) intruder(now time.Time, x *item) (moved bool) {
 		return false
 	}
 	x.aside = protocol.DoneDir(id) + "/" + as
-	l, _ := pl.state.Letter(x.aside) // none where it has no bytes
+	l, _ := pl.state.BoxFile(x.aside) // none where it has no bytes
 	pl.try(&item{class: ledger.Aside, of: cmp.Or(l.Of, pl.state.Seq), path: x.aside, from: x.path, data: data})
 	return pl.queue.items[x.aside] == nil
 }
@@ -272,10 +272,10 @@ func (pl *Placer) intruder(now time.Time, x *item) (moved bool) {
 // in .done it is what the agent did to its copy before it moved it.
 func (pl *Placer) SetRight(id protocol.AgentID, file string) {
 	x := &item{class: ledger.Delivery, path: protocol.InboxDir(id) + "/" + file}
-	l, stands := pl.state.Letter(x.path)
+	l, stands := pl.state.BoxFile(x.path)
 	if !stands {
 		x.class, x.path = ledger.Own, protocol.DoneDir(id)+"/"+file
-		l, stands = pl.state.Letter(x.path)
+		l, stands = pl.state.BoxFile(x.path)
 		have, _, err := durable.ReadFile(pl.disk, x.path, int64(l.Size))
 		if !stands || errors.Is(err, fs.ErrNotExist) || err == nil && protocol.BlobOf(have) == l.Blob {
 			return
