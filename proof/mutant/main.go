@@ -1,15 +1,15 @@
 // Command mutant runs a command on hived's source text with one change in it.
 //
-// A mutant takes away one thing on which a promise of the specification rests:
-// a sync, a check, an order. Each is there to be caught by tests; one that is
-// not would show a hole in them. The table in table.go says what each changes
-// and which tests fail then, and a test of this package holds it to that.
-// Nothing of a mutant is in hived itself: the go command puts the changed files
-// into the place of the others (`go help build`, -overlay).
+// A mutant removes one thing on which a promise of the specification rests: a
+// sync, a check, an order. Tests must catch it; a mutant that survives shows a
+// hole in them. The table in table.go says what each mutant changes and which
+// tests fail on it, and a test of this package checks the table. hived itself
+// contains nothing of a mutant: the go command reads the changed files in place
+// of the originals (`go help build`, -overlay).
 //
 //	go run ./proof/mutant                                        lists the mutants
-//	go run ./proof/mutant no-log-sync go test ./eventlog         runs tests on one
-//	go run ./proof/mutant no-log-sync go build -o m ./cmd/hived  builds the program of one
+//	go run ./proof/mutant no-log-sync go test ./eventlog         runs tests on a mutant
+//	go run ./proof/mutant no-log-sync go build -o m ./cmd/hived  builds a mutant's program
 //	HIVED_MUTANT=no-log-sync go run ./proof/mutant -- go vet ./eventlog
 package main
 
@@ -30,7 +30,7 @@ import (
 	"syscall"
 )
 
-// variable names a mutant where the command line does not.
+// variable is the environment variable that names a mutant if the command line does not.
 const variable = "HIVED_MUTANT"
 
 func main() {
@@ -43,8 +43,8 @@ func main() {
 	os.Exit(status) //nolint:forbidigo // this is a main program
 }
 
-// run carries out a command line: NAME COMMAND..., or -- COMMAND... with the
-// name that the variable gives. The status is the command's; 2 says that it
+// run runs a command line: NAME COMMAND..., or -- COMMAND... with the name that
+// the variable gives. It returns the status of the command, or 2 if the command
 // could not be run.
 func run(ctx context.Context, args []string, name string, out io.Writer) (status int, err error) {
 	if len(args) == 0 {
@@ -109,7 +109,7 @@ func runOn(ctx context.Context, m mutant, command []string) (status int, err err
 	if err != nil {
 		return 0, err
 	}
-	cmd := exec.CommandContext(ctx, command[0], command[1:]...) //nolint:gosec // what the caller wants to have run
+	cmd := exec.CommandContext(ctx, command[0], command[1:]...) //nolint:gosec // the command that the caller asked for
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.Env = append(os.Environ(), "GOFLAGS="+flags)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
@@ -120,7 +120,7 @@ func runOn(ctx context.Context, m mutant, command []string) (status int, err err
 	return 0, err
 }
 
-// goflags adds an overlay to the flags that every go command takes.
+// goflags returns GOFLAGS with an overlay added.
 func goflags(have, overlay string) (string, error) {
 	if strings.ContainsAny(overlay, " \t\r\n") {
 		return "", fmt.Errorf("GOFLAGS takes no path with a space, and %s is one; set TMPDIR to another directory", strconv.Quote(overlay))
@@ -128,8 +128,8 @@ func goflags(have, overlay string) (string, error) {
 	return strings.TrimSpace(have + " -overlay=" + overlay), nil
 }
 
-// write puts the changed files into dir, and beside them the file that tells
-// the go command of them. It gives the path of that.
+// write writes the changed files into dir, and beside them the overlay file for
+// the go command, whose path it returns.
 func (m mutant) write(s *source, dir string) (string, error) {
 	texts, err := s.texts(m)
 	if err != nil {
@@ -152,10 +152,10 @@ func (m mutant) write(s *source, dir string) (string, error) {
 }
 
 func write(name string, data []byte) error {
-	return os.WriteFile(name, data, 0o600) //nolint:forbidigo // a temporary file, no part of a hive
+	return os.WriteFile(name, data, 0o600) //nolint:forbidigo // a temporary file, not part of a hive
 }
 
-// moduleRoot is the directory of go.mod, which is where we are or above.
+// moduleRoot returns the directory of go.mod: the working directory or one above it.
 func moduleRoot() (string, error) {
 	here, err := os.Getwd()
 	if err != nil {

@@ -25,12 +25,12 @@ import (
 
 var (
 	update = flag.Bool("update", false, "write docs/mutants.md anew")
-	all    = flag.Bool("mutants", false, "try every mutant, and not one")
-	dots   = flag.Bool("dots", false, "TestCaught wants every test that is named for a mutant to catch it, not one of them")
+	all    = flag.Bool("mutants", false, "try every mutant instead of one")
+	dots   = flag.Bool("dots", false, "TestCaught requires every test that is named for a mutant to catch it, instead of one of them")
 )
 
-// sweeps are tests that go through a whole life, or look for many faults; the
-// page shows of each mutant which of them catch it.
+// sweeps are tests that go through a whole life, or check for many faults; the
+// page shows for each mutant which of them catch it.
 var sweeps = []struct{ test, heading string }{
 	{"router.TestCrashStories/mail", "crash anywhere"},
 	{"router.TestCrashStories/sweeping", "crash while sweeping"},
@@ -73,7 +73,7 @@ func TestApply(t *testing.T) {
 	names, changes := map[string]bool{}, map[string]string{}
 	for _, m := range mutants {
 		if names[m.name] || m.what == "" || m.breaks == "" || len(m.edits) == 0 {
-			t.Errorf("%s: a mutant has a name of its own, says what it takes away and what that breaks, and changes something", m.name)
+			t.Errorf("%s: a mutant needs a name of its own, what it removes, what that breaks, and an edit", m.name)
 		}
 		names[m.name] = true
 		change := fmt.Sprint(m.edits, m.add)
@@ -88,7 +88,7 @@ func TestApply(t *testing.T) {
 		}
 		for file, text := range texts {
 			if parsed(t).files[file].text == text {
-				t.Errorf("%s leaves %s as it is", m.name, file)
+				t.Errorf("%s does not change %s", m.name, file)
 			}
 			if _, err := parser.ParseFile(token.NewFileSet(), file, text, parser.SkipObjectResolution); err != nil {
 				t.Errorf("%s: %v", m.name, err)
@@ -124,8 +124,9 @@ func TestCatchersExist(t *testing.T) {
 	}
 }
 
-// testFuncs are the packages of each test function of the module, by its name, and
-// of each string in tests, which may name a row, by /text as go test writes it.
+// testFuncs returns the packages that have a test function of each name. For each
+// string in tests, which may name a row, it has the packages by /text, with the text
+// as go test writes it.
 var testFuncs = sync.OnceValues(func() (map[string][]string, error) {
 	dir, err := moduleRoot()
 	if err != nil {
@@ -224,9 +225,9 @@ func TestExists(t *testing.T) {
 	}
 }
 
-// TestCaught runs the tests that are to catch a mutant, one by one, until one
-// fails on the mutant, which compiles; -dots wants it of each that is named. Each
-// passes on hived as it is.
+// TestCaught compiles each mutant and runs the tests that are named for it, one by
+// one, until one fails; with -dots, all of them must fail. Each must pass without
+// the mutant.
 func TestCaught(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS != "linux" {
@@ -276,7 +277,7 @@ func TestCaught(t *testing.T) {
 	}
 }
 
-// built are the test binaries of packages, made with or without an overlay.
+// built holds the test binaries of packages, built with or without an overlay.
 type built struct {
 	overlay string
 	dir     string
@@ -288,7 +289,7 @@ func newBuilt(t *testing.T, overlay string) *built {
 	return &built{overlay: overlay, dir: t.TempDir(), of: map[string]string{}}
 }
 
-// binary gives the tests of a package. What does not compile is no mutant.
+// binary returns the path of a package's test binary. A mutant must compile.
 func (b *built) binary(t *testing.T, pkg string) string {
 	t.Helper()
 	if b.of[pkg] == "" {
@@ -306,22 +307,22 @@ func (b *built) binary(t *testing.T, pkg string) string {
 	return b.of[pkg]
 }
 
-// each runs tests one by one, and gives what each says, for as long as more are
-// wanted.
+// each runs tests one by one and passes the output of each to look, until look
+// wants no more.
 func (b *built) each(t *testing.T, tests []string, look func(t *testing.T, name, out string) (more bool)) {
 	t.Helper()
 	for _, test := range slices.Compact(slices.Sorted(slices.Values(tests))) {
 		pkg, name := locate(t, test)
 		cmd := exec.CommandContext(t.Context(), b.binary(t, pkg), "-test.run=^"+strings.ReplaceAll(regexp.QuoteMeta(name), "/", "$/^")+"$", "-test.count=1", "-test.failfast", "-test.v", "-test.timeout=5m")
 		cmd.Dir = filepath.Join(root(t), filepath.FromSlash(pkg))
-		out, _ := cmd.CombinedOutput() // it says itself what became of the test
+		out, _ := cmd.CombinedOutput() // the output says whether the test passed
 		if !look(t, name, string(out)) {
 			break
 		}
 	}
 }
 
-// TestRun: the command that is run sees the mutant, and its status is given on.
+// TestRun checks that the command sees the mutant and that its status is passed on.
 func TestRun(t *testing.T) {
 	t.Setenv("GOFLAGS", "-buildvcs=false")
 	var out strings.Builder
@@ -351,13 +352,13 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// TestDocumented: docs/mutants.md says what the table says.
+// TestDocumented fails if docs/mutants.md does not have the tables as they are.
 func TestDocumented(t *testing.T) {
 	t.Parallel()
 	docpage.Hold(t, filepath.Join(root(t), "docs", "mutants.md"), "<!-- table: go test ./proof/mutant -run Documented -update -->\n", "<!-- end -->", tables(), *update)
 }
 
-// tables are what each mutant does, and what catches it.
+// tables returns the tables of what each mutant does and of what catches it.
 func tables() string {
 	var b strings.Builder
 	b.WriteString("| mutant | what it does | what breaks |\n|---|---|---|\n")

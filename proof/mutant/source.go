@@ -20,29 +20,29 @@ import (
 )
 
 // source is the module as the go command compiles it for Linux, without its
-// tests: the text of each file, and where each declaration stands.
+// tests: the text of each file, and the position of each declaration.
 type source struct {
 	root  string
-	files map[string]*file // by path below the module, with slashes
+	files map[string]*file // by path relative to the module, with slashes
 	decls map[string][]declaration
 }
 
 type file struct {
 	text    string
-	clause  int // the offset behind the package clause
+	clause  int // the offset after the package clause
 	imports []string
 }
 
-// declaration is a function, a method, or what is declared of one type, constant
-// or variable. Its text is from start to end, without the comment above it.
+// declaration is the declaration of a function, method, type, constant or
+// variable. Its text is from start to end, without the comment above it.
 type declaration struct {
 	file       string
 	name       string // as Type.method, or a bare name
 	start, end int
 }
 
-// load parses the module. The files are those of Linux, whatever the system, so
-// that the same names fit everywhere.
+// load parses the module. It takes the files for Linux on every system, so that
+// the table fits everywhere.
 func load(root string) (*source, error) {
 	linux := build.Default
 	linux.GOOS = "linux"
@@ -87,8 +87,8 @@ func (s *source) parse(name, where string) error {
 	return nil
 }
 
-// declared are the names that a declaration declares, each with its text. What
-// stands in parentheses with others has its own line alone.
+// declared returns the names that d declares, each with the node of its text. For
+// a name in a parenthesized group that is its own spec alone.
 func declared(d ast.Decl) map[string]ast.Node {
 	switch d := d.(type) {
 	case *ast.FuncDecl:
@@ -118,15 +118,15 @@ func declared(d ast.Decl) map[string]ast.Node {
 	return nil
 }
 
-// names are what a declaration can be called by, the shortest first: by itself,
-// with the name of its package, with the path of that.
+// names returns the names by which a declaration can be found, the shortest first:
+// alone, with the name of its package, with the path of its package.
 func (d declaration) names() []string {
 	pkg := path.Dir(d.file)
 	return slices.Compact([]string{d.name, path.Base(pkg) + "." + d.name, pkg + "." + d.name})
 }
 
-// find gives the one declaration of a name. Of a name that fits none or several
-// the error says what to write.
+// find returns the one declaration of a name. If there is none, or more than one,
+// the error says what to write instead.
 func (s *source) find(name string) (declaration, error) {
 	found := s.decls[name]
 	if len(found) == 1 {
@@ -160,7 +160,8 @@ func (s *source) find(name string) (declaration, error) {
 	return declaration{}, fmt.Errorf("%s; write %s", problem, strings.Join(slices.Sorted(maps.Keys(write)), " or "))
 }
 
-// texts are the files that a mutant changes, by their path below the module.
+// texts returns the changed text of each file that a mutant changes, by its path
+// relative to the module.
 func (s *source) texts(m mutant) (map[string]string, error) {
 	var changes []change
 	for i, e := range m.edits {
@@ -197,7 +198,7 @@ type change struct {
 	new        string
 }
 
-// apply gives the changed files. Changes of one file must not overlap.
+// apply returns the changed files. Changes to one file must not overlap.
 func (s *source) apply(changes []change) (map[string]string, error) {
 	slices.SortStableFunc(changes, func(a, b change) int { return cmp.Compare(a.start, b.start) })
 	out, done := map[string]string{}, map[string]int{}

@@ -57,7 +57,7 @@ func smallModule(t *testing.T) *source {
 	return s
 }
 
-// TestTexts: an edit changes its declaration alone, wherever that stands.
+// TestTexts checks that an edit changes its declaration alone, wherever that is.
 func TestTexts(t *testing.T) {
 	t.Parallel()
 	s := smallModule(t)
@@ -97,8 +97,8 @@ func TestTexts(t *testing.T) {
 	}
 }
 
-// TestRefused: what does not say exactly one place is an error that says what
-// to write.
+// TestRefused checks that an edit that does not name exactly one place is an error
+// that says what to write.
 func TestRefused(t *testing.T) {
 	t.Parallel()
 	s := smallModule(t)
