@@ -21,32 +21,32 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// crowd are the agents of a hive. They use nothing but files, and never ask
-// whether a daemon runs.
+// crowd is the agents of a hive. They use only files, and never ask whether a
+// daemon runs.
 type crowd struct {
 	dir   string
 	names []protocol.AgentID
-	// guests are those who do harm, and strangers those of them who are agents.
+	// guests do harm; strangers are those of them that are agents.
 	guests    []*guest
 	strangers []protocol.AgentID
 	known     *known
-	// synced says that what is sent must survive a power cut: all goes by way
-	// of [agent.Box.Send].
+	// synced means that what is sent must survive a power cut: everything is
+	// then sent by [agent.Box.Send].
 	synced     bool
 	pace       time.Duration // between two messages of an agent, on average
 	next       map[protocol.AgentID]int
-	unanswered map[protocol.AgentID][]unsure // sends that failed: nobody knows whether they arrived
+	unanswered map[protocol.AgentID][]unsure // sends that failed, and may have arrived or not
 	worker     map[protocol.AgentID]*worker
-	// dead says that the power is off: nobody lives to hear what a send that is
-	// under way returns.
+	// dead means that the power is off: what a send in progress returns reaches
+	// nobody.
 	dead atomic.Bool
 }
 
-// errDead is what becomes of a send that the power went off under. It may even
-// have been told of as done: XFS says so of a directory that it can sync no more.
+// errDead is the result of a send during which the power went off, even if the send
+// returned success: XFS reports success for a directory that it can no longer sync.
 var errDead = errors.New("the power went off")
 
-// sent sends a message, and is sure that it was.
+// sent sends a message; without an error, the message is sent for sure.
 func (m *member) sent(d agent.Draft) error {
 	_, err := m.box.Send(d)
 	if err == nil && m.dead.Load() {
@@ -55,10 +55,10 @@ func (m *member) sent(d agent.Draft) error {
 	return err
 }
 
-// crowdNames are what the names of its agents begin with.
+// crowdNames is the prefix of the names of its agents.
 const crowdNames = "torture-"
 
-// unsure is a send without an answer. It is repeated, with the same id.
+// unsure is a send whose result is unknown. It is repeated with the same id.
 type unsure struct {
 	key   string
 	draft agent.Draft
@@ -74,8 +74,8 @@ func newCrowd(dir string, n int, pace time.Duration) *crowd {
 	return c
 }
 
-// work has all agents send and read until ctx ends. It returns when all of their
-// files are closed.
+// work has all agents send and read until ctx ends, and returns when their files
+// are closed.
 func (c *crowd) work(ctx context.Context, random *rand.Rand) error {
 	members, shut, err := c.members(random)
 	if err != nil {
@@ -93,7 +93,7 @@ func (c *crowd) work(ctx context.Context, random *rand.Rand) error {
 	return errors.Join(group.Wait(), shut())
 }
 
-// size is how many messages were sent by those who do no harm.
+// size returns how many messages the harmless agents sent.
 func (c *crowd) size() int {
 	n := 0
 	for _, key := range c.known.keys() {
@@ -104,7 +104,7 @@ func (c *crowd) size() int {
 	return n
 }
 
-// each has one after the other do something.
+// each calls do for one agent after the other.
 func (c *crowd) each(do func(*member) error) error {
 	members, shut, err := c.members(rand.New(rand.NewPCG(1, 1))) //nolint:gosec // nothing is secret
 	if err != nil {
@@ -116,8 +116,8 @@ func (c *crowd) each(do func(*member) error) error {
 	return errors.Join(err, shut())
 }
 
-// members opens the mailboxes of all; shut closes them, and remembers how far
-// everybody got.
+// members opens the mailboxes of all agents; shut closes them and remembers how far
+// each agent got.
 func (c *crowd) members(random *rand.Rand) (list []*member, shut func() error, err error) {
 	disk, err := durable.Open(c.dir)
 	if err != nil {
@@ -150,7 +150,7 @@ type member struct {
 	n          int
 	unanswered []unsure
 	worker     *worker
-	guest      *guest // nil: it does no harm
+	guest      *guest // nil if it does no harm
 	random     *rand.Rand
 }
 
@@ -168,15 +168,15 @@ func (m *member) live(ctx context.Context) error {
 		case <-timer.C:
 			timer.Reset(time.Duration(m.random.Int64N(int64(2 * pace))))
 		}
-		// On a disk that is gone an agent can do nothing, and that is no problem
-		// of hived's.
+		// On a disk that is gone an agent can do nothing, and hived is not to
+		// blame.
 		if err := turn(); err != nil && !m.synced {
 			return fmt.Errorf("agent %s: %w", m.id, err)
 		}
 	}
 }
 
-// turn is one message or command, of some kind, and a look at the inbox.
+// turn reads the inbox, and sends one message or command of a random kind.
 func (m *member) turn() error {
 	if err := m.settle(); err != nil {
 		return err
@@ -198,7 +198,7 @@ func (m *member) turn() error {
 	return m.send(reply)
 }
 
-// settle repeats what has no answer yet.
+// settle repeats the sends whose result is unknown.
 func (m *member) settle() error {
 	for len(m.unanswered) > 0 {
 		u := m.unanswered[0]
@@ -211,7 +211,7 @@ func (m *member) settle() error {
 	return nil
 }
 
-// send sends a message to others.
+// send sends a message to other agents.
 func (m *member) send(reply protocol.MessageID) error {
 	key := m.key()
 	to := m.someone()
@@ -222,7 +222,7 @@ func (m *member) send(reply protocol.MessageID) error {
 	return m.sends(key, d, to)
 }
 
-// sends sends a draft, now and then a second time.
+// sends sends a draft, sometimes a second time.
 func (m *member) sends(key string, d agent.Draft, to []protocol.AgentID) error {
 	if err := m.sent(d); err != nil {
 		m.unanswered = append(m.unanswered, unsure{key, d, to})
@@ -236,15 +236,15 @@ func (m *member) sends(key string, d agent.Draft, to []protocol.AgentID) error {
 	return m.sent(d)
 }
 
-// slowly writes a message as a shell does, under its last name and in two
-// pieces. It has no id.
+// slowly writes a message as a shell does, under its final name and in two pieces.
+// The message has no id.
 func (m *member) slowly() (err error) {
 	key := m.key()
 	to := m.someone()
 	text := fmt.Sprintf(`{"to":[%q],"body":%q}`, to[0], m.text(key))
 	f, err := os.OpenFile(m.outbox(key), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644) //nolint:gosec // like any file of an agent's
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil // git took the outbox away, and hived is about to make it again
+		return nil // git removed the outbox, and hived is about to make it again
 	}
 	if err != nil {
 		return err
@@ -259,11 +259,11 @@ func (m *member) slowly() (err error) {
 	return err
 }
 
-// breakOne writes what is no message.
+// breakOne writes a file that is no message.
 func (m *member) breakOne() error {
 	name := "broken-" + m.key() + ".json"
 	if m.synced {
-		return nil // whether it survives, nobody promised
+		return nil // nobody promises that it survives a power cut
 	}
 	err := os.WriteFile(filepath.Join(m.dir, protocol.OutboxDir(m.id), name), []byte(`{"to": "`+name), 0o644) //nolint:gosec // like any file of an agent's
 	if errors.Is(err, fs.ErrNotExist) {
@@ -276,7 +276,7 @@ func (m *member) breakOne() error {
 	return nil
 }
 
-// keep writes an own file.
+// keep writes an own file of the agent.
 func (m *member) keep() error {
 	name := filepath.Join(m.dir, protocol.AgentDir(m.id), "memory.md")
 	temp := name + ".tmp"
@@ -295,7 +295,7 @@ func (m *member) key() string {
 	return keyOf(m.id, m.n)
 }
 
-// someone are one to three of the others, now and then also of those who do harm.
+// someone returns one to three other agents, sometimes hostile ones too.
 func (m *member) someone() []protocol.AgentID {
 	to := slices.DeleteFunc(slices.Clone(m.names), func(id protocol.AgentID) bool { return id == m.id })
 	if m.random.IntN(4) == 0 {
@@ -309,7 +309,7 @@ func (m *member) someone() []protocol.AgentID {
 	return to[:min(n, 3)]
 }
 
-// text is a body that begins with its key.
+// text returns a random body that begins with its key.
 func (m *member) text(key string) string {
 	var b strings.Builder
 	b.WriteString(key + " ")
@@ -319,8 +319,8 @@ func (m *member) text(key string) string {
 	return b.String()
 }
 
-// readAll reads what is in the inbox and handles most of it. Told to, it reads
-// everything and leaves it there. It gives a message to answer, perhaps.
+// readAll reads the inbox and handles most of it; with last, it must be able to read
+// everything, and leaves it there. Sometimes it returns a message to answer.
 func (m *member) readAll(last bool) (answer protocol.MessageID, err error) {
 	names, err := m.box.Unread()
 	if err != nil {
@@ -343,12 +343,12 @@ func (m *member) readAll(last bool) (answer protocol.MessageID, err error) {
 		case err != nil && last:
 			return "", fmt.Errorf("%s holds no message: %w", path, err)
 		case err != nil:
-			continue // it is not there yet
+			continue // it is not complete yet
 		}
 		if err := m.takes(msg.From, data, file); err != nil {
 			return "", err
 		}
-		if slices.Contains(m.names, msg.From) { // who does harm gets no answer
+		if slices.Contains(m.names, msg.From) { // the hostile get no answer
 			answer = msg.ID
 		}
 		if last {
@@ -364,7 +364,7 @@ func (m *member) readAll(last bool) (answer protocol.MessageID, err error) {
 	return answer, nil
 }
 
-// takes notes what an agent found, or heard of hived.
+// takes records a message that an agent found, or acts on one from hived.
 func (m *member) takes(from protocol.AgentID, data []byte, file string) error {
 	switch {
 	case ours(from):
@@ -389,16 +389,16 @@ func (m *member) handle(path, file string) (err error) {
 		_, err = m.box.Done(file)
 	}
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, agent.ErrNotFound) {
-		return nil // hived is setting it right
+		return nil // hived is repairing the inbox
 	}
 	return err
 }
 
-// settle has everybody repeat what has no answer yet.
+// settle has all agents repeat the sends whose result is unknown.
 func (c *crowd) settle() error { return c.each((*member).settle) }
 
-// last is a last look of everybody at what is left, when the daemon has
-// nothing to do any more.
+// last has all agents read what is left, when the daemon has nothing to do any
+// more.
 func (c *crowd) last() error {
 	return c.each(func(m *member) error {
 		_, err := m.readAll(true)

@@ -22,13 +22,13 @@ import (
 type damage struct {
 	name string
 	do   func(dir string, random *rand.Rand) error
-	// after is what is done then. Where it is empty, `hived verify` has to tell
-	// of the damage; "refused": the daemon has to refuse to start; otherwise it
-	// is a command that has to mend it, so that `hived verify` is content.
+	// after is what is done next. If it is empty, `hived verify` has to report the
+	// damage; if it is refused, the daemon has to refuse to start; otherwise it is
+	// a command that has to repair it, so that `hived verify` finds nothing.
 	after string
 }
 
-// What is done after a damage.
+// Values of damage.after.
 const (
 	refused  = "refused"
 	restarts = "up --once"
@@ -57,8 +57,8 @@ var allDamages = []damage{
 	{"the branch of git is garbage", garbage(".git/refs/heads/*"), repairs},
 }
 
-// damages does each of them to a copy of the hive, which no daemon runs on any
-// more, and goes round again until the time is over.
+// damages does each kind of damage to a copy of the hive, on which no daemon runs,
+// and starts over until the time is up.
 func (h *hive) damages(ctx context.Context, random *rand.Rand, most time.Duration, r *Report) error {
 	begin := time.Now()
 	for round := 0; round == 0 || time.Since(begin) < most; round++ {
@@ -91,33 +91,33 @@ func (h *hive) damage(ctx context.Context, d damage, dir string, random *rand.Ra
 	}
 	why := h.answer(ctx, d, dir)
 	if ctx.Err() != nil {
-		return context.Cause(ctx) // it was interrupted, and says nothing
+		return context.Cause(ctx) // it was interrupted, which proves nothing
 	}
 	r.Damages++
 	if why == nil {
 		r.Noticed++
 		return os.RemoveAll(dir)
 	}
-	r.problem("%s: %v", d.name, why) // the copy stays, to be looked at
+	r.problem("%s: %v", d.name, why) // the copy stays, for inspection
 	return nil
 }
 
 var (
-	errNothingThere = errors.New("nothing is there to be damaged")
-	errContent      = errors.New("nobody noticed")
+	errNothingThere = errors.New("there is nothing to damage")
+	errUnnoticed    = errors.New("nobody noticed")
 )
 
-// answer tells what was wrong with hived's answer to a damage.
+// answer returns an error if hived does not answer the damage as it should.
 func (h *hive) answer(ctx context.Context, d damage, dir string) error {
 	switch d.after {
 	case "":
 		if err := h.run(ctx, "--hive", dir, "verify"); err == nil {
-			return errContent
+			return errUnnoticed
 		}
 		return nil
 	case refused:
 		if err := h.run(ctx, "--hive", dir, "up", "--once"); err == nil {
-			return errContent
+			return errUnnoticed
 		}
 		return nil
 	}
@@ -127,7 +127,7 @@ func (h *hive) answer(ctx context.Context, d damage, dir string) error {
 	return h.run(ctx, "--hive", dir, "verify")
 }
 
-// some picks one of the files that fit a pattern.
+// some picks one of the files that match a pattern.
 func some(dir, pattern string, random *rand.Rand) (string, error) {
 	list, err := filepath.Glob(filepath.Join(dir, filepath.FromSlash(pattern)))
 	if err != nil || len(list) == 0 {
@@ -137,9 +137,9 @@ func some(dir, pattern string, random *rand.Rand) (string, error) {
 	return list[random.IntN(len(list))], nil
 }
 
-// flipHandled changes one bit of a message that was moved to .done. The log has
-// to know it there: of what a person brought back with git, and its agent moved
-// away once more, it knows nothing.
+// flipHandled changes one bit of a message that was moved to .done. The log has to
+// have it there: a message that a person brought back with git, and that its agent
+// moved away again, is not in the log as handled.
 func flipHandled(dir string, random *rand.Rand) error {
 	disk, err := durable.Open(dir)
 	if err != nil {
@@ -170,7 +170,7 @@ func flipHandled(dir string, random *rand.Rand) error {
 	return flip(slices.Sorted(maps.Keys(last))[random.IntN(len(last))])(dir, random)
 }
 
-// flip changes one bit.
+// flip returns a damage that changes one bit of a file.
 func flip(pattern string) func(string, *rand.Rand) error {
 	return func(dir string, random *rand.Rand) error {
 		name, err := some(dir, pattern, random)
@@ -209,14 +209,14 @@ func garbage(pattern string) func(string, *rand.Rand) error {
 	}
 }
 
-// halfLine is what a crash leaves of an append.
+// halfLine appends what a crash may leave of an append.
 func halfLine(dir string, _ *rand.Rand) error {
 	return change(filepath.Join(dir, "log.jsonl"), func(data []byte) []byte {
 		return append(data, `{"seq":99999999,"ts":"2026-`...)
 	})
 }
 
-// lastEvents takes away the last lines, which git holds.
+// lastEvents removes the last lines, which git has.
 func lastEvents(dir string, _ *rand.Rand) error {
 	err := errNothingThere
 	change := change(filepath.Join(dir, "log.jsonl"), func(data []byte) []byte {
@@ -230,7 +230,7 @@ func lastEvents(dir string, _ *rand.Rand) error {
 	return errors.Join(change, err)
 }
 
-// change writes a file again, in its place.
+// change replaces the content of a file.
 func change(name string, f func([]byte) []byte) error {
 	data, err := os.ReadFile(name) //nolint:gosec // a file of a copy
 	if err != nil {

@@ -19,8 +19,8 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// settings of a hive under torture: everything that happens seldom happens
-// often, and no limit stops a message.
+// hiveYAML is the settings of a hive under torture: what is rare elsewhere happens
+// often, and by default no limit stops a message.
 const hiveYAML = `settle: 200ms
 rescan: 500ms
 hop_cap: %d
@@ -34,14 +34,14 @@ tasks: {lease: 150ms, heartbeat_timeout: 150ms, progress_timeout: 300ms, stall_g
 
 const (
 	noLimit = 1_000_000 // stops no message
-	// echoesOfLoop is more than one of those who do no harm can send before there
-	// are enough messages in a hive with somebody who does.
+	// echoesOfLoop is more than a harmless agent can send before a hive with
+	// hostile agents has enough messages.
 	echoesOfLoop = 300
 )
 
-// settings are those of a hive: where somebody does harm, limits that stop it and
-// none of the others, who come nowhere near them. A copy may live for very long, so
-// nothing stops a message there.
+// settings returns the settings of a hive. With hostile agents they have limits that
+// stop these, and that the harmless come nowhere near. A copy may live for very
+// long, so nothing stops a message there.
 func (h *hive) settings() string {
 	hops, echoes, unread := noLimit, noLimit, noLimit
 	if len(h.crowd.guests) > 0 && !h.copied {
@@ -54,14 +54,14 @@ func (h *hive) settings() string {
 type hive struct {
 	program string
 	dir     string
-	git     string // program; empty: there is none
+	git     string // the git program; empty if there is none
 	copied  bool   // of a user's hive
 	crowd   *crowd
 	logged  *accepted
 	tell    func(doing string, r Report)
 
-	hostile []string         // who does harm
-	tears   protocol.AgentID // whose inbox is emptied; empty: nobody's
+	hostile []string         // names of those that do harm
+	tears   protocol.AgentID // the agent whose inbox files are truncated; empty if there is none
 	// exclusive is held while somebody inspects the hive, or changes files that
 	// are hived's own.
 	exclusive sync.Mutex
@@ -69,7 +69,7 @@ type hive struct {
 
 const pace = 60 * time.Millisecond
 
-// newHive makes one, or a copy of one, in a directory that is not there yet.
+// newHive makes a hive, or a copy of one, in a directory that does not exist yet.
 func newHive(ctx context.Context, o Options, dir string) (*hive, error) {
 	h := &hive{program: o.Program, dir: dir, copied: o.Hive != "", crowd: newCrowd(dir, o.Agents, pace), logged: newAccepted(), tell: o.Tell}
 	h.git, _ = exec.LookPath("git") // without it there is one check less
@@ -95,7 +95,7 @@ func newHive(ctx context.Context, o Options, dir string) (*hive, error) {
 	return h, h.run(ctx, "init", dir)
 }
 
-// run runs a command of hived's.
+// run runs a command of hived.
 func (h *hive) run(ctx context.Context, args ...string) error {
 	out, err := exec.CommandContext(ctx, h.program, args...).CombinedOutput() //nolint:gosec // the program to be tortured
 	if err != nil {
@@ -104,21 +104,21 @@ func (h *hive) run(ctx context.Context, args ...string) error {
 	return nil
 }
 
-// enough messages of those who do no harm, for a new hive: each check goes through
-// all of them.
+// enough is how many messages of harmless agents a new hive gets: each check goes
+// through all of them.
 const (
 	enough     = 2000
-	enoughLoop = 1200 // where those who go on without end are stopped, see echoesOfLoop
+	enoughLoop = 1200 // in a hive where endless senders are stopped, see echoesOfLoop
 )
 
-// full tells whether a hive has had enough messages.
+// full reports whether a hive has had enough messages.
 func (h *hive) full() bool {
 	n := h.crowd.size()
 	return !h.copied && (n >= enough || n >= enoughLoop && len(h.crowd.guests) > 0)
 }
 
-// work has the agents work until the function that it gives is called, which
-// waits for them.
+// work has the agents work until the returned function is called, which waits for
+// them.
 func (h *hive) work(ctx context.Context, random *rand.Rand) (end func() error) {
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan error, 1)
@@ -130,8 +130,8 @@ func (h *hive) work(ctx context.Context, random *rand.Rand) (end func() error) {
 	}
 }
 
-// kills has the agents work and takes the daemon away from them, until ctx ends
-// or it is time for another hive. Then it looks whether everything is there.
+// kills has the agents work and kills the daemon again and again, until ctx ends or
+// it is time for another hive. Then it checks whether everything is there.
 func (h *hive) kills(ctx context.Context, random *rand.Rand, most int, r *Report) error {
 	end := h.work(ctx, random)
 	var err error
@@ -145,11 +145,10 @@ func (h *hive) kills(ctx context.Context, random *rand.Rand, most int, r *Report
 	return h.finish(context.WithoutCancel(ctx), r)
 }
 
-// crash starts a daemon, lets it live for a moment and takes it away; of the
-// ones that lived long enough to be asked, it is asked first whether everything
-// fits.
+// crash starts a daemon, lets it live for a moment and kills it. If the daemon got
+// as far as a complete start, everything is checked before.
 func (h *hive) crash(ctx context.Context, random *rand.Rand, r *Report) error {
-	if err := h.readIfWhole(); err != nil {
+	if err := h.readStopped(); err != nil {
 		return err
 	}
 	before := h.logged.starts
@@ -157,7 +156,7 @@ func (h *hive) crash(ctx context.Context, random *rand.Rand, r *Report) error {
 	if err != nil {
 		return err
 	}
-	up := random.IntN(3) > 0 // else it ends in the middle of its recovery
+	up := random.IntN(3) > 0 // otherwise it ends in the middle of its recovery
 	life := 30 * time.Millisecond
 	if up {
 		if err := h.started(ctx, d, before); err != nil {
@@ -189,18 +188,18 @@ func (h *hive) crash(ctx context.Context, random *rand.Rand, r *Report) error {
 	return nil
 }
 
-// powerCutWhenRead is powerCut once what others wrote into the log is set aside, and
-// before they write more: only then can it be told what was on the disk.
+// powerCutWhenRead is powerCut after hived has set aside what others wrote into the
+// log, and before they write more: only then is it known what was on the disk.
 func (h *hive) powerCutWhenRead(ctx context.Context, d *child.Daemon, random *rand.Rand) error {
 	if h.tears != "" {
 		h.exclusive.Lock()
 		defer h.exclusive.Unlock()
-		_ = h.readSoon(ctx) // what is wrong is found by the next check
+		_ = h.readSoon(ctx) // the next check finds what is wrong
 	}
 	return h.powerCut(ctx, d, random)
 }
 
-// powerCut takes a daemon away, and with it what was not on the disk of inboxes yet.
+// powerCut kills a daemon, and truncates inbox files that were not on the disk yet.
 func (h *hive) powerCut(_ context.Context, d *child.Daemon, random *rand.Rand) error {
 	if err := d.Kill(); err != nil {
 		return err
@@ -208,28 +207,28 @@ func (h *hive) powerCut(_ context.Context, d *child.Daemon, random *rand.Rand) e
 	return h.cut(random)
 }
 
-// readIfWhole reads the log while no daemon runs. What somebody wrote there is for
-// hived to mend first.
-func (h *hive) readIfWhole() error {
+// readStopped reads the log while no daemon runs. An error does not count if a
+// program writes into the log, because hived repairs that first.
+func (h *hive) readStopped() error {
 	if err := h.logged.read(h.dir); err != nil && !slices.Contains(h.hostile, "log-writer") {
 		return err
 	}
 	return nil
 }
 
-// cut does to inboxes what a power cut does, if it can be told what that may be.
+// cut does to inboxes what a power cut does, if the log says what that may be.
 func (h *hive) cut(random *rand.Rand) error {
 	if h.tears == "" || h.logged.read(h.dir) != nil {
-		return h.readIfWhole()
+		return h.readStopped()
 	}
 	h.tear(random)
 	return nil
 }
 
-// startTime is as long as a daemon may take to start.
+// startTime is how long a daemon may take to start.
 const startTime = 60 * time.Second
 
-// started waits until the log says that the daemon has, or until the time of the
+// started waits until the log says that the daemon started, or until the time of the
 // run is over.
 func (h *hive) started(ctx context.Context, d *child.Daemon, before int) error {
 	late := time.NewTimer(startTime)
@@ -252,9 +251,9 @@ func (h *hive) started(ctx context.Context, d *child.Daemon, before int) error {
 	}
 }
 
-// check holds the log against what the agents know, and against files and git,
-// while the daemon runs. What is not in an outbox any more is in the log:
-// outboxes are looked at first.
+// check compares the log with what the agents know, and with files and git, while
+// the daemon runs. What is no longer in an outbox must be in the log, so outboxes
+// are read first.
 func (h *hive) check(ctx context.Context, r *Report) {
 	h.exclusive.Lock()
 	defer h.exclusive.Unlock()
@@ -272,10 +271,10 @@ func (h *hive) check(ctx context.Context, r *Report) {
 	r.Checks++
 }
 
-// mendTime is how long hived may take to notice what somebody wrote into its log.
+// mendTime is how long hived may take to notice what others wrote into its log.
 const mendTime = 10 * time.Second
 
-// readSoon reads the log, once hived has set aside what others wrote there.
+// readSoon reads the log as soon as hived has set aside what others wrote there.
 func (h *hive) readSoon(ctx context.Context) (err error) {
 	for begin := time.Now(); time.Since(begin) < mendTime; _ = pause.For(ctx, 5*time.Millisecond) {
 		if err = h.logged.read(h.dir); err == nil || ctx.Err() != nil || !slices.Contains(h.hostile, "log-writer") {
@@ -285,22 +284,22 @@ func (h *hive) readSoon(ctx context.Context) (err error) {
 	return err
 }
 
-// waiting are the keys of what stands in the outboxes.
+// waiting returns the keys of the messages in the outboxes.
 func (h *hive) waiting() (map[string]bool, error) {
 	keys := map[string]bool{}
 	for _, id := range h.crowd.everybody("") {
 		dir := filepath.Join(h.dir, protocol.OutboxDir(id))
 		list, err := os.ReadDir(dir)
 		if errors.Is(err, fs.ErrNotExist) {
-			continue // git took it away with what it held, and hived makes it again
+			continue // git removed it with its content, and hived makes it again
 		}
 		if err != nil {
-			return nil, fmt.Errorf("look into an outbox: %w", err)
+			return nil, fmt.Errorf("read an outbox: %w", err)
 		}
 		for _, e := range list {
 			data, err := os.ReadFile(filepath.Join(dir, e.Name())) //nolint:gosec // what an agent wrote
 			if err != nil {
-				continue // it is gone by now, or a directory
+				continue // it is gone by now, or is a directory
 			}
 			keys[keyIn(data)] = true
 		}
@@ -308,7 +307,7 @@ func (h *hive) waiting() (map[string]bool, error) {
 	return keys, nil
 }
 
-// verify asks hived.
+// verify runs `hived verify`.
 func (h *hive) verify(ctx context.Context, r *Report) {
 	err := h.run(ctx, "--hive", h.dir, "verify")
 	if err == nil || ctx.Err() != nil || h.excused(err.Error()) {
@@ -317,10 +316,10 @@ func (h *hive) verify(ctx context.Context, r *Report) {
 	r.problem("%v", err)
 }
 
-// excused tells whether all faults that `hived verify` found are what it has to say
-// of what was done: messages that the deleter deleted, of which nobody has settled
-// yet whether it meant to, and such as git has written into an inbox again after
-// their agent had handled them.
+// excused reports whether all faults that `hived verify` found follow from what was
+// done on purpose: messages that the deleter deleted, while hived does not believe
+// it yet, and messages that git wrote into an inbox again after their agent had
+// handled them.
 func (h *hive) excused(said string) bool {
 	faults := strings.Split(said, "fault    ")[1:]
 	return len(faults) > 0 && !slices.ContainsFunc(faults, func(fault string) bool {
@@ -336,7 +335,7 @@ func (h *hive) excused(said string) bool {
 	})
 }
 
-// fsck asks git, while no daemon runs: it would miss what comes while it reads.
+// fsck runs `git fsck` while no daemon runs: it would miss what is added while it reads.
 func (h *hive) fsck(ctx context.Context, r *Report) {
 	if h.git == "" {
 		return
@@ -356,7 +355,7 @@ func (h *hive) finish(ctx context.Context, r *Report) error {
 	if err := h.crowd.settle(); err != nil {
 		return err
 	}
-	for range 2 { // what the first one finds the second one must have nothing to do with
+	for range 2 { // the second one must have nothing left to do
 		if err := h.run(ctx, "up", "--once", h.dir); err != nil {
 			r.problem("%v", err)
 		}
@@ -384,14 +383,14 @@ func (h *hive) finish(ctx context.Context, r *Report) error {
 	return nil
 }
 
-// stopped tells whether those who broadcast back were stopped before they had sent
-// all that they would, and for good, and nobody else was.
+// stopped checks that the agents that broadcast back were stopped before they had
+// sent all that they would, and for good, and that nobody else was stopped.
 func (h *hive) stopped(r *Report) {
 	for _, id := range h.crowd.everybody("") {
 		why := h.logged.stopped[id]
 		if !strings.HasPrefix(string(id), crowdNames+"echo-") {
 			if why != "" {
-				r.problem("%s, which sends nothing back without end, was stopped: %s", id, why)
+				r.problem("%s, which does not echo endlessly, was stopped: %s", id, why)
 			}
 			continue
 		}

@@ -17,17 +17,17 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// Hostile is somebody in a hive who does what hived has to bear. What the other
-// agents send each other arrives once nevertheless, and nothing of it is stopped.
+// Hostile is somebody in a hive who does harm that hived has to withstand. What the
+// other agents send each other still arrives once, and none of it is stopped.
 type Hostile struct {
-	Name  string // of its switch
-	What  string // it does
-	Holds string // nevertheless
-	// guests are those who do it.
+	Name  string // of its flag
+	What  string // what it does
+	Holds string // what still holds
+	// guests returns those who do it.
 	guests func(h *hive) []*guest
 }
 
-// Hostiles are all of them.
+// Hostiles returns all of them.
 func Hostiles() []Hostile { return slices.Clone(hostiles) }
 
 var hostiles = []Hostile{
@@ -40,18 +40,18 @@ var hostiles = []Hostile{
 	{"person", "a person runs `git stash` in the running hive and copies it with `cp -a`", "nothing that was handled or is unread is lost by it", persons},
 }
 
-// guest is one hostile agent, or somebody who is on no roster.
+// guest is one hostile agent, or somebody who is not on the roster.
 type guest struct {
-	id    protocol.AgentID // empty: it is on no roster
+	id    protocol.AgentID // empty if it is not on the roster
 	every time.Duration    // between two turns
-	// turn is given no member where the guest is on no roster.
+	// turn does harm once. The member is nil if the guest is not on the roster.
 	turn func(ctx context.Context, m *member) error
 }
 
-// invite gives a hive those of the hostile that are meant.
+// invite adds the hostile of these names to a hive.
 func (h *hive) invite(names []string) error {
 	if len(names) > 0 {
-		h.crowd.pace *= 2 // the others leave them time
+		h.crowd.pace *= 2 // the others leave time for them
 	}
 	for _, name := range names {
 		i := slices.IndexFunc(hostiles, func(x Hostile) bool { return x.Name == name })
@@ -69,7 +69,7 @@ func (h *hive) invite(names []string) error {
 	return nil
 }
 
-// visits has a guest who is on no roster take its turns until ctx ends.
+// visits has a guest that is not on the roster take its turns until ctx ends.
 func (c *crowd) visits(ctx context.Context, g *guest) error {
 	tick := time.NewTicker(g.every)
 	defer tick.Stop()
@@ -85,7 +85,7 @@ func (c *crowd) visits(ctx context.Context, g *guest) error {
 	}
 }
 
-// heard is a message in an inbox, as its reader sees it.
+// heard is a message in an inbox as its reader sees it.
 type heard struct {
 	file, path string
 	data       []byte
@@ -99,7 +99,7 @@ type heard struct {
 	Body         any                     `json:"body"`
 }
 
-// about is what hived says in a message, for programs.
+// about is the data of a message from hived.
 type about struct {
 	Code  protocol.Code   `json:"code"`
 	Task  protocol.TaskID `json:"task"`
@@ -108,7 +108,7 @@ type about struct {
 	Until time.Time       `json:"until"`
 }
 
-// about reads it; a message of another agent says nothing of the kind.
+// about returns the data of a message from hived, and nothing for other senders.
 func (x *heard) about() about {
 	var msg struct {
 		Data about `json:"data"`
@@ -119,8 +119,8 @@ func (x *heard) about() about {
 	return msg.Data
 }
 
-// unread gives what is in its inbox, and notes that it was found. What cannot be
-// parsed is left out.
+// unread returns the messages in the inbox, and records that they were found. What
+// cannot be parsed is left out.
 func (m *member) unread() ([]heard, error) {
 	names, err := m.box.Unread()
 	if err != nil {
@@ -128,7 +128,7 @@ func (m *member) unread() ([]heard, error) {
 	}
 	var list []heard
 	for _, file := range names {
-		x, err := m.look(filepath.Join(m.dir, protocol.InboxDir(m.id), file))
+		x, err := m.read(filepath.Join(m.dir, protocol.InboxDir(m.id), file))
 		if err == nil {
 			list = append(list, x)
 		}
@@ -136,8 +136,8 @@ func (m *member) unread() ([]heard, error) {
 	return list, nil
 }
 
-// eachUnread takes what is in its inbox, oldest first, moves it away and does something
-// with it.
+// eachUnread handles each message in the inbox, oldest first, and then calls do with
+// it.
 func (m *member) eachUnread(do func(x heard) error) error {
 	list, err := m.unread()
 	if err != nil {
@@ -154,8 +154,8 @@ func (m *member) eachUnread(do func(x heard) error) error {
 	return nil
 }
 
-// look reads one file.
-func (m *member) look(path string) (heard, error) {
+// read reads one message file.
+func (m *member) read(path string) (heard, error) {
 	x := heard{file: filepath.Base(path), path: path}
 	data, err := os.ReadFile(path) //nolint:gosec // an agent reads its inbox
 	if err != nil {
@@ -171,7 +171,7 @@ func (m *member) look(path string) (heard, error) {
 	return x, nil
 }
 
-// done moves a message away that it has handled. Somebody may have been quicker.
+// done moves a handled message to .done. Somebody else may have moved it before.
 func (m *member) done(x heard) error {
 	m.known.handles(m.id, x.file)
 	_, err := m.box.Done(x.file)
@@ -182,7 +182,7 @@ func (m *member) done(x heard) error {
 }
 
 // write sends a message as a shell does, by a rename, and reports whether it was
-// sent: git may take an outbox away for a moment that holds nothing else.
+// sent: git may remove an outbox that has nothing else in it for a moment.
 func (m *member) write(key, text string) bool {
 	temp := m.outbox("." + m.named(key))
 	if err := os.WriteFile(temp, []byte(text), 0o644); err != nil { //nolint:gosec // like any file of an agent's
@@ -191,11 +191,10 @@ func (m *member) write(key, text string) bool {
 	return os.Rename(temp, m.outbox(m.named(key))) == nil
 }
 
-// named is the name of the file of a message: in name order they are as they were
-// sent.
+// named returns the file name of a message; names sort in the order of sending.
 func (m *member) named(key string) string { return fmt.Sprintf("%06d-%s", m.n, key) }
 
-// everybody are all agents but one.
+// everybody returns all agents but one.
 func (c *crowd) everybody(but protocol.AgentID) []protocol.AgentID {
 	list := slices.Concat(c.names, c.strangers)
 	return slices.DeleteFunc(list, func(id protocol.AgentID) bool { return id == but })
@@ -210,21 +209,21 @@ func (k *known) deed(name string) {
 	k.deeds[name]++
 }
 
-// did tells whether each of some has done it by now.
+// did reports whether each of these has done harm by now.
 func (k *known) did(names []string) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return !slices.ContainsFunc(names, func(name string) bool { return k.deeds[name] == 0 })
 }
 
-// wrong notes what an agent saw that cannot be.
+// wrong records something impossible that an agent saw.
 func (k *known) wrong(format string, args ...any) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.seen = append(k.seen, fmt.Sprintf(format, args...))
 }
 
-// quoted lists addresses as JSON.
+// quoted returns addresses as a JSON array.
 func quoted(ids []protocol.AgentID) string {
 	var b strings.Builder
 	for i, id := range ids {

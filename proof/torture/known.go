@@ -9,24 +9,24 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// known is what the agents of one hive know by themselves. It may be used by
-// many goroutines at once.
+// known is what the agents of one hive know themselves. It may be used by many
+// goroutines at once.
 type known struct {
 	mu         sync.Mutex
-	sent       map[string][]protocol.AgentID // by key: who is to get it
-	read       map[delivery]map[string]bool  // in which files of its inbox an agent found it
+	sent       map[string][]protocol.AgentID // recipients by key
+	read       map[delivery]map[string]bool  // files of the inbox in which an agent found it
 	broken     map[string]bool               // outbox files that are no messages, as owner/name
 	duplicates int
-	created    map[string]bool // tasks, by the key that is their title; each when its command is accepted
+	created    map[string]bool // tasks, by the key that is their title, which count once their command is accepted
 	taken      map[taken]bool
 	finished   map[finished]bool
-	ends       chan struct{} // one more is finished
+	ends       chan struct{} // signals that one more is finished
 
-	waits    map[string]bool   // by key: what may wait in its outbox for ever; true: it must
-	approved map[question]bool // what an approver means to approve of; true: it has, in time
-	deeds    map[string]int    // of the hostile, by their names
-	handled  map[string]bool   // what agents took out of their inboxes, or tried to, by its path
-	seen     []string          // what an agent saw that cannot be
+	waits    map[string]bool   // by key: messages that may wait in their outbox for ever; true if they must
+	approved map[question]bool // questions that an approver means to approve; true if it did so in time
+	deeds    map[string]int    // harm done, by the name of who did it
+	handled  map[string]bool   // paths that agents took out of their inboxes, or tried to
+	seen     []string          // impossible things that an agent saw
 }
 
 // delivery is one message to one recipient.
@@ -42,7 +42,7 @@ func newKnown() *known {
 	}
 }
 
-// send notes a message that its sender knows to be in its outbox.
+// send records a message that its sender knows to be in its outbox.
 func (k *known) send(key string, to []protocol.AgentID) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -55,14 +55,14 @@ func (k *known) duplicate() {
 	k.duplicates++
 }
 
-// creates notes a command that makes a task, once it is accepted.
+// creates records a command that makes a task, once it is accepted.
 func (k *known) creates(key string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.created[key] = true
 }
 
-// takes and finishes note what hived confirmed.
+// takes and finishes record what hived confirmed.
 func (k *known) takes(t taken) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -79,8 +79,8 @@ func (k *known) finishes(f finished) {
 	}
 }
 
-// tasks holds what the agents know of tasks against what the log says of them,
-// when there is nothing more to come.
+// tasks compares what the agents know about tasks with what the log says, when
+// nothing more can come.
 func (k *known) tasks(t *tasksOf, r *Report) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -111,8 +111,8 @@ func (k *known) breaks(owner protocol.AgentID, name string) {
 	k.broken[string(owner)+"/"+name] = true
 }
 
-// find notes a message that an agent found in a file of its inbox. Finding the
-// same file again is no news: a crash may have taken back its move to .done.
+// find records a message that an agent found in a file of its inbox. Finding the
+// same file again changes nothing: a crash may have undone its move to .done.
 func (k *known) find(to protocol.AgentID, key, file string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -123,36 +123,36 @@ func (k *known) find(to protocol.AgentID, key, file string) {
 	k.read[l][file] = true
 }
 
-// handles notes a message that an agent is about to take out of its inbox.
+// handles records a message that an agent is about to take out of its inbox.
 func (k *known) handles(id protocol.AgentID, file string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.handled[protocol.InboxDir(id)+"/"+file] = true
 }
 
-// wasHandled tells whether the file of an inbox was taken out of it by its agent.
+// wasHandled reports whether an agent took the file out of its inbox.
 func (k *known) wasHandled(path string) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.handled[path]
 }
 
-// keys are those of all messages that are known to be sent by now.
+// keys returns the keys of all messages that are known to be sent.
 func (k *known) keys() []string {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return slices.Collect(maps.Keys(k.sent))
 }
 
-// mayWait notes a message that may be stopped, and then waits in its outbox as it
-// is.
+// mayWait records a message that may be stopped, and then waits unchanged in its
+// outbox.
 func (k *known) mayWait(key string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.waits[key] = false
 }
 
-// mustWait notes a message that has to wait, because its sender was told before
+// mustWait records a message that has to wait, because its sender was told before
 // that it is stopped.
 func (k *known) mustWait(key string) {
 	k.mu.Lock()
@@ -160,8 +160,8 @@ func (k *known) mustWait(key string) {
 	k.waits[key] = true
 }
 
-// gone are the keys of what has to be in the log in the end: all messages but those
-// that wait in their outboxes by right.
+// gone returns the keys of what has to be in the log in the end: all messages but
+// those that rightly wait in their outboxes.
 func (k *known) gone(outbox map[string]bool) []string {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -183,7 +183,7 @@ func (k *known) finish(outbox map[string]bool, r *Report) {
 		if outbox[key] {
 			delete(k.sent, key)
 		} else if must {
-			r.problem("%s was sent by one that is stopped, and did not wait", key)
+			r.problem("%s was sent by an agent that is stopped, and did not wait", key)
 		}
 	}
 	r.Problems = append(r.Problems, k.seen...)
@@ -215,7 +215,7 @@ func (k *known) finish(outbox map[string]bool, r *Report) {
 	r.Broken += len(k.broken)
 }
 
-// setAside tells whether each broken file was set aside once.
+// setAside checks that each broken file was set aside once.
 func (k *known) setAside(a *accepted, r *Report) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

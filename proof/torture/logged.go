@@ -15,29 +15,30 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// accepted is what a log says of the agents' messages. It is read on from where
-// it was read to before.
+// accepted is what the log says about the agents' messages. Each read continues where
+// the last one ended.
 type accepted struct {
 	at     eventlog.Position
 	times  map[string]int // by key: how often it was accepted
 	aside  map[string]int // outbox files that were set aside, as owner/name
-	starts int            // of a daemon
+	starts int            // of daemons
 	tasks  tasksOf
-	// settled is the event through which all is on the disk, and from how many
+	// settled is the event up to which everything is on the disk; from is how many
 	// messages of each agent were accepted.
 	settled protocol.Seq
 	from    map[protocol.AgentID]int
-	// stopped says of whom a message was stopped, and by what.
+	// stopped has the agents of which a message was stopped, and the reason.
 	stopped map[protocol.AgentID]string
-	after   map[protocol.AgentID]int // of from: those since all that it sends has to wait
+	after   map[protocol.AgentID]int // those accepted since everything that it sends has to wait
 }
 
 func newAccepted() *accepted {
 	return &accepted{times: map[string]int{}, aside: map[string]int{}, tasks: newTasksOf(), from: map[protocol.AgentID]int{}, stopped: map[protocol.AgentID]string{}, after: map[protocol.AgentID]int{}}
 }
 
-// read reads what is new. The log may grow meanwhile. Where a crash took back
-// what was read before anybody was told of it, it begins anew.
+// read reads what is new in the log, which may grow meanwhile. If a crash removed
+// what was already read, before anybody was told of it, read starts from the
+// beginning.
 func (a *accepted) read(dir string) error {
 	disk, err := durable.Open(dir)
 	if err != nil {
@@ -45,7 +46,7 @@ func (a *accepted) read(dir string) error {
 	}
 	defer disk.Close() //nolint:errcheck // only read
 	err = a.readOn(disk)
-	if _, back := errors.AsType[*eventlog.Mismatch](err); back {
+	if _, removed := errors.AsType[*eventlog.Mismatch](err); removed {
 		*a = *newAccepted()
 		err = a.readOn(disk)
 	}
@@ -68,7 +69,7 @@ func (a *accepted) readOn(disk durable.FS) error {
 
 func (a *accepted) note(ev protocol.Event) { protocol.Handle[none](ev, notes{a}) }
 
-// notes has what is noted of each kind of event.
+// notes records what each kind of event says.
 type notes struct{ *accepted }
 
 type none = struct{}
@@ -126,8 +127,8 @@ func (notes) OnDelivered(protocol.Event, *protocol.DeliveredEvent) none       { 
 func (notes) OnFile(protocol.Event, *protocol.FileEvent) none                 { return none{} }
 func (notes) OnTaskRejected(protocol.Event, *protocol.TaskRejectedEvent) none { return none{} }
 
-// holds asks for messages that are not in an outbox any more, and whether
-// anything was accepted twice.
+// holds checks that each of the messages is in the log, and that nothing was accepted
+// twice.
 func (a *accepted) holds(want []string, r *Report) {
 	for _, key := range want {
 		if a.times[key] == 0 {
@@ -142,11 +143,10 @@ func (a *accepted) holds(want []string, r *Report) {
 	a.tasks.holds(r)
 }
 
-// ours tells whether an agent is one of the crowd.
+// ours reports whether an agent is one of the crowd.
 func ours(id protocol.AgentID) bool { return strings.HasPrefix(string(id), crowdNames) }
 
-// keyIn gives the key that the body of a message begins with; empty where there
-// is none.
+// keyIn returns the key at the start of a message's body, or "" if there is none.
 func keyIn(data []byte) string {
 	var msg struct {
 		Body any `json:"body"`

@@ -17,9 +17,9 @@ import (
 // turnOf is how long a hostile agent waits between two turns.
 const turnOf = 20 * time.Millisecond
 
-// movers: one that moves what it cannot parse to .done, or to a directory of its
-// own. hived may have mended a file between its look and its move, so it looks at
-// what it has moved.
+// movers returns one agent that moves what it cannot parse to .done, or to a directory
+// of its own. hived may have repaired a file between the agent's read and its move,
+// so the agent reads again what it has moved.
 func movers(h *hive) []*guest {
 	h.tears = stranger("mover")
 	return []*guest{{h.tears, 2 * turnOf, func(_ context.Context, m *member) error {
@@ -32,7 +32,7 @@ func movers(h *hive) []*guest {
 			if !protocol.IsMessageName(e.Name()) {
 				continue
 			}
-			switch x, err := m.look(filepath.Join(dir, e.Name())); {
+			switch x, err := m.read(filepath.Join(dir, e.Name())); {
 			case err != nil:
 				m.moves(x)
 			case m.random.IntN(8) == 0: // others are left for later
@@ -45,7 +45,7 @@ func movers(h *hive) []*guest {
 	}}}
 }
 
-// moves moves a file away that could not be read.
+// moves moves a file away that could not be parsed.
 func (m *member) moves(x heard) {
 	to := filepath.Join(m.dir, protocol.DoneDir(m.id))
 	if m.random.IntN(2) == 0 {
@@ -55,14 +55,13 @@ func (m *member) moves(x heard) {
 	if os.MkdirAll(filepath.Dir(to), 0o755) != nil || os.Rename(x.path, to) != nil { //nolint:gosec // a hive is as readable as any directory
 		return
 	}
-	if _, err := m.look(to); err != nil {
+	if _, err := m.read(to); err != nil {
 		m.known.deed("mover")
 	}
 }
 
-// tear empties files in the inbox of one that moves such away, or cuts them off,
-// while no daemon runs: those of which the log does not say that they are on the
-// disk. A power cut does this.
+// tear empties or truncates files in the inbox of the mover, while no daemon runs:
+// those that are not on the disk according to the log. A power cut does this.
 func (h *hive) tear(random interface{ IntN(n int) int }) {
 	if h.tears == "" {
 		return
@@ -80,12 +79,12 @@ func (h *hive) tear(random interface{ IntN(n int) int }) {
 	}
 }
 
-// idsEach is how often one uses an id again.
+// idsEach is how often an agent reuses an id.
 const idsEach = 30
 
-// sameIDs: three who number their messages alike. "1" is a question to the others,
-// "2" an answer to a "1", and "3" one to a "2". Each says in which conversation it
-// is, so that its reader can tell.
+// sameIDs returns three agents that give their messages the same ids. "1" is a
+// question to the others, "2" an answer to a "1", and "3" an answer to a "2". Each
+// says in which conversation it is, so that its reader can check.
 func sameIDs(*hive) []*guest {
 	all := []protocol.AgentID{stranger("ids-1"), stranger("ids-2"), stranger("ids-3")}
 	var list []*guest
@@ -98,8 +97,8 @@ func sameIDs(*hive) []*guest {
 
 type numbered struct {
 	others []protocol.AgentID
-	used   []string // its ids
-	again  int      // how often it used one again
+	used   []string // ids that it has used
+	again  int      // how often it reused one
 }
 
 func (s *numbered) turn(_ context.Context, m *member) error {
@@ -111,10 +110,10 @@ func (s *numbered) turn(_ context.Context, m *member) error {
 			return nil
 		}
 		if hops := int(x.ID[0] - '1'); x.Hops != hops {
-			m.known.wrong("%s of %s to %s has %d hops, and not %d", x.ID, x.From, m.id, x.Hops, hops)
+			m.known.wrong("%s of %s to %s has %d hops, want %d", x.ID, x.From, m.id, x.Hops, hops)
 		}
 		if _, in, _ := strings.Cut(fmt.Sprint(x.Body), " in "); in != string(x.Conversation) {
-			m.known.wrong("%s of %s to %s is in the conversation %s, and not in %s", x.ID, x.From, m.id, x.Conversation, in)
+			m.known.wrong("%s of %s to %s is in the conversation %s, want %s", x.ID, x.From, m.id, x.Conversation, in)
 		}
 		if next := string(x.ID[0] + 1); x.ID < "3" && !slices.Contains(s.used, next) {
 			s.says(m, next, x.ID, string(x.Conversation), []protocol.AgentID{x.From})
@@ -146,18 +145,19 @@ func (s *numbered) says(m *member, id string, re protocol.MessageID, conversatio
 	}
 }
 
-// What one deletes at once, how often it is sent so much, and what an inbox takes:
-// more than all of that, for what was deleted counts as unread until hived has
-// looked twice, and a daemon that is soon killed does not come to it.
+// deletedAtOnce is how many messages the deleter deletes at once, deletions how often
+// it is sent that many, and inboxCap the limit of an inbox. The limit is larger than
+// all of them together: what was deleted counts as unread until hived has scanned
+// twice, and a daemon that is killed soon does not get that far.
 const (
 	deletedAtOnce = 110
 	deletions     = 5
 	inboxCap      = 1000
 )
 
-// feeder fills the inbox of the deleter, each time that it hears of it. There are
-// two of them, since one alone would send so much that it looked like a loop, to
-// hived, where others broadcast to it.
+// feeder fills the inbox of the deleter each time that it hears from it. There are two
+// of them, because one alone would send so much that hived would take it for a loop
+// where others broadcast to it.
 type feeder struct{ fed int }
 
 var feeders = []protocol.AgentID{stranger("feeder-1"), stranger("feeder-2")}
@@ -178,19 +178,19 @@ func (s *feeder) turn(_ context.Context, m *member) error {
 	return nil
 }
 
-// tells sends a word to one other.
+// tells sends a short message to one agent.
 func (m *member) tells(to protocol.AgentID) {
 	if key := m.key(); m.write(key, fmt.Sprintf(`{"to":%q,"body":"%s"}`, to, key)) {
 		m.known.send(key, []protocol.AgentID{to})
 	}
 }
 
-// deleterWords is how often the deleter writes to others, so that hived hears of it
-// after it has deleted something, and believes it.
+// deleterWords is how often the deleter writes to others, so that hived has a sign of
+// life from it after it has deleted something, and believes the deletion.
 const deleterWords = 100
 
-// deleters: one that lets its inbox fill, reads all of it and deletes it, and those
-// that fill it.
+// deleters returns one agent that lets its inbox fill, reads all of it and deletes it,
+// and those that fill it.
 func deleters(*hive) []*guest {
 	emptied, words := 0, 0
 	return []*guest{
@@ -210,7 +210,7 @@ func deleters(*hive) []*guest {
 			}
 			for _, x := range list {
 				m.known.handles(m.id, x.file)
-				_ = os.Remove(x.path) // hived is setting it right, perhaps
+				_ = os.Remove(x.path) // hived may be repairing it
 			}
 			emptied++
 			m.known.deed("deleter")
@@ -222,23 +222,23 @@ func deleters(*hive) []*guest {
 	}
 }
 
-// What one sends that broadcasts back.
+// How much an agent sends that broadcasts back.
 const (
 	echoesEach   = 2   // to one message
-	echoesAtOnce = 8   // in a turn
-	echoesAtEnd  = 20  // once it was told that what it sends waits
-	echoesMost   = 600 // where nothing stops it: more than echoesOfLoop
+	echoesAtOnce = 8   // in one turn
+	echoesAtEnd  = 20  // after it was told that what it sends waits
+	echoesMost   = 600 // if nothing stops it; more than echoesOfLoop
 )
 
-// echoes: two who broadcast back whatever they get, and go on when they are told
-// to stop.
+// echoes returns two agents that broadcast back whatever they get, and go on when they
+// are told to stop.
 func echoes(*hive) []*guest {
 	return []*guest{{stranger("echo-1"), turnOf, (&echoer{}).turn}, {stranger("echo-2"), turnOf, (&echoer{}).turn}}
 }
 
 type echoer struct {
 	told        bool
-	sent, after int // broadcasts, and those of them since it was told
+	sent, after int // broadcasts, and how many of them since it was told to stop
 }
 
 func (s *echoer) turn(_ context.Context, m *member) error {
@@ -260,13 +260,14 @@ func (s *echoer) turn(_ context.Context, m *member) error {
 	})
 }
 
-// echo broadcasts. Once it was told that what it sends waits, nobody may get it.
+// echo broadcasts a message. If told, the agent knows that what it sends waits, and
+// nobody may get the message.
 func (m *member) echo(told bool) {
 	key := m.key()
 	if !m.write(key, fmt.Sprintf(`{"to":"broadcast","body":"%s"}`, key)) {
 		return
 	}
-	if told { // before, it did no harm that hived knows of
+	if told { // before that it did no harm that hived knows of
 		m.known.deed("echo")
 		m.known.mustWait(key)
 	} else {

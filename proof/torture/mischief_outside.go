@@ -13,7 +13,7 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// scribbles are what a program that knows nothing of hives writes into log.jsonl.
+// scribbles is what a program that knows nothing of hives writes into log.jsonl.
 var scribbles = []string{
 	"x\n",
 	"level=info msg=\"all is well\"\n",
@@ -24,7 +24,7 @@ var scribbles = []string{
 	"one\ntwo\nthree",
 }
 
-// logWriters: one that appends to log.jsonl.
+// logWriters returns a program that appends to log.jsonl.
 func logWriters(h *hive) []*guest {
 	n := 0
 	return []*guest{{"", 300 * time.Millisecond, func(context.Context, *member) error {
@@ -32,7 +32,7 @@ func logWriters(h *hive) []*guest {
 		defer h.exclusive.Unlock()
 		f, err := os.OpenFile(filepath.Join(h.dir, protocol.PathLog), os.O_APPEND|os.O_WRONLY, 0)
 		if err != nil {
-			return nil // there is none at this moment: it is being sealed
+			return nil // there is none while a segment is being sealed
 		}
 		_, err = f.WriteString(scribbles[n%len(scribbles)])
 		n++
@@ -41,7 +41,7 @@ func logWriters(h *hive) []*guest {
 	}}}
 }
 
-// persons: one that stashes, and one that copies.
+// persons returns one that stashes, and one that copies.
 func persons(h *hive) []*guest {
 	return []*guest{
 		{"", 1500 * time.Millisecond, h.stash},
@@ -49,7 +49,7 @@ func persons(h *hive) []*guest {
 	}
 }
 
-// stash changes the board and stashes that. git may refuse, for instance where
+// stash changes the board and stashes the change. git may refuse, for instance while
 // hived holds its lock.
 func (h *hive) stash(context.Context, *member) error {
 	if h.git == "" {
@@ -66,12 +66,12 @@ func (h *hive) stash(context.Context, *member) error {
 	return nil
 }
 
-// copies copies the hive while everything goes on, and starts hived on the copy. It
-// may refuse, for a copy of no moment has lost something perhaps, but it must say
-// so in good order.
+// copies copies the hive while everything goes on, and starts hived on the copy. The
+// copy mixes states of different moments and may have lost something, so hived may
+// refuse it, but it must end with an ordinary error.
 func (h *hive) copies(ctx context.Context, _ *member) error {
 	to := h.dir + "-copy"
-	_ = exec.CommandContext(ctx, "cp", "-a", h.dir, to).Run() //nolint:gosec // files that vanish meanwhile are told of
+	_ = exec.CommandContext(ctx, "cp", "-a", h.dir, to).Run() //nolint:gosec // cp reports files that vanish meanwhile
 	if ctx.Err() == nil {
 		h.crowd.known.deed("person")
 		err := h.run(ctx, "up", "--once", to)
@@ -81,7 +81,7 @@ func (h *hive) copies(ctx context.Context, _ *member) error {
 		}
 	}
 	if err := os.RemoveAll(to); err != nil {
-		return fmt.Errorf("take a copy away: %w", err)
+		return fmt.Errorf("remove a copy: %w", err)
 	}
 	return nil
 }

@@ -13,9 +13,9 @@ import (
 // approvalTime is how long a question waits in a hive under torture.
 const approvalTime = 500 * time.Millisecond
 
-// lateAnswers: one that has tasks which ask two questions each, and their approver.
-// The first question it answers, twice. To the second it answers with what was an
-// answer to the first, and with a true answer when its time is over.
+// lateAnswers returns an agent whose tasks ask two questions each, and their approver.
+// The approver answers the first question twice. It answers the second with the
+// answer to the first, and with a proper answer when its time is over.
 func lateAnswers(*hive) []*guest {
 	asker, approver := &asker{}, &lateApprover{answered: map[protocol.TaskID]question{}}
 	return []*guest{
@@ -24,7 +24,7 @@ func lateAnswers(*hive) []*guest {
 	}
 }
 
-// asker is the one with the tasks. It begins anew where one comes to nothing.
+// asker is the agent with the tasks. It starts another where one makes no progress.
 type asker struct {
 	title string // of the task that it created last
 	task  protocol.TaskID
@@ -32,7 +32,7 @@ type asker struct {
 	begun time.Time
 }
 
-// askerPatience is how long it waits for a task to go on.
+// askerPatience is how long it waits for a task to make progress.
 const askerPatience = 3 * time.Second
 
 func (s *asker) turn(_ context.Context, m *member) error {
@@ -70,25 +70,25 @@ func (s *asker) hears(m *member, about about, re protocol.MessageID) error {
 	return nil
 }
 
-// question is one of a task, by the number of the event that asked it.
+// question is a question of a task, identified by the event that asked it.
 type question struct {
 	task protocol.TaskID
 	ask  protocol.Seq
 }
 
-// lateApprover is who is asked.
+// lateApprover is the approver of the tasks.
 type lateApprover struct {
 	answered map[protocol.TaskID]question // the first question of each task
 	notices  []lateAnswer
 }
 
-// lateAnswer is one that is to be given when it is too late.
+// lateAnswer is an answer that is given when it is too late.
 type lateAnswer struct {
 	question
 	until time.Time
 }
 
-// lateBy is how much later than its end.
+// lateBy is how long after the end of a question its late answer is given.
 const lateBy = 200 * time.Millisecond
 
 func (s *lateApprover) turn(_ context.Context, m *member) error {
@@ -113,7 +113,7 @@ func (s *lateApprover) turn(_ context.Context, m *member) error {
 	return nil
 }
 
-// asked answers a question, or another one.
+// asked answers a question, or an older one in its place.
 func (s *lateApprover) asked(m *member, notice protocol.MessageID, about about) error {
 	q := question{about.Task, about.Ask}
 	first, known := s.answered[q.task]
@@ -153,8 +153,8 @@ func (m *member) grants(q question, notice protocol.MessageID) error {
 	return m.command(m.key(), agent.Draft{Event: "approval_granted", Task: q.task, InReplyTo: notice, Data: data})
 }
 
-// approves notes a question that an approver means to approve of, and inTime that
-// it has, before the time was over.
+// approves records a question that an approver means to approve, and inTime that it
+// did so before the time was over.
 func (k *known) approves(q question) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -167,21 +167,21 @@ func (k *known) inTime(q question) {
 	k.approved[q] = true
 }
 
-// questions holds what approvers know against what the log says of it.
+// questions compares what approvers know with what the log says.
 func (k *known) questions(t *tasksOf, r *Report) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for q := range t.granted {
 		if _, ok := k.approved[q]; !ok {
-			r.problem("question %s of task %s was granted, and nobody approved of it in time", q.ask, q.task)
+			r.problem("question %s of task %s was granted, and nobody approved it in time", q.ask, q.task)
 		}
 	}
 	for q, inTime := range k.approved {
 		switch {
 		case inTime && t.timedOut[q]:
-			r.problem("question %s of task %s was approved of in time, and failed of its time-out", q.ask, q.task)
+			r.problem("question %s of task %s was approved in time, and timed out", q.ask, q.task)
 		case inTime && !t.granted[q]:
-			r.problem("question %s of task %s was approved of in time, and never granted", q.ask, q.task)
+			r.problem("question %s of task %s was approved in time, and never granted", q.ask, q.task)
 		}
 	}
 }

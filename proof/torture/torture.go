@@ -1,15 +1,15 @@
-// Package torture runs a real hived on a real disk and takes it away, again and
-// again, while agents go on working: it counts what they know they sent and what
-// they found, and whether log, files and git say the same after each crash. It
+// Package torture runs a real hived on a real disk and kills it again and again
+// while agents go on working. It counts what the agents know they sent and what
+// they found, and checks after each crash that log, files and git agree. It
 // promises that
 //
-//   - nothing but what an agent saw with its own eyes counts as sent or as read:
-//     the daemon's word is held against it, never taken for it;
+//   - only what an agent observed itself counts as sent or read: what the daemon
+//     says is compared with that, never used instead of it;
 //   - it works in a directory of its own, and on copies;
-//   - what it reports it has counted in that run.
+//   - everything that it reports was counted in that run.
 //
-// It needs a program, and leaves to its callers which: the one of the user, one
-// that kills itself at named points ([failpoint]), or a mutant.
+// The caller chooses the program: the user's, one that kills itself at named
+// points ([failpoint]), or a mutant.
 //
 // [failpoint]: https://pkg.go.dev/github.com/hived/hived/internal/failpoint
 package torture
@@ -32,58 +32,59 @@ import (
 type Options struct {
 	// Program is the hived to torture.
 	Program string
-	// Dir is where it works: a directory that is there, of the file system that
-	// is meant. What it makes there it removes, unless something was found.
+	// Dir is an existing directory to work in, on the file system to be tested.
+	// What it makes there it removes, unless it found a problem.
 	Dir string
-	// Hive is copied, and the copies are tortured; empty: new hives are made.
+	// Hive is copied, and the copies are tortured; if empty, new hives are made.
 	Hive string
-	// For is how long. Crashes, if not zero, ends it earlier; then each damage is
-	// done once.
+	// For is how long to run. Crashes, if not zero, is a number of crashes that
+	// ends the run earlier; each kind of damage is then done once.
 	For     time.Duration
 	Crashes int
-	// Agents is how many there are; zero: 6.
+	// Agents is the number of agents; zero means 6.
 	Agents int
-	// Hostile are the names of those who do harm, see [Hostiles].
+	// Hostile holds the names of the hostile agents and programs, see [Hostiles].
 	Hostile []string
-	// Seed of what is random; the same seed does not give the same run, for
-	// there are clocks in it.
+	// Seed seeds what is random. The same seed does not give the same run, because
+	// clocks take part in it.
 	Seed uint64
-	// Tell hears what is being done and what was counted; it may be nil.
+	// Tell is called with what is being done and what was counted so far; it may be nil.
 	Tell func(doing string, r Report)
 }
 
 // Report is what a run counted.
 type Report struct {
-	Messages   int `json:"messages"`   // that agents know they sent, each for one recipient
+	Messages   int `json:"messages"`   // that agents know they sent, counted for each recipient
 	Crashes    int `json:"crashes"`    // SIGKILL of the daemon
 	Stops      int `json:"stops"`      // SIGTERM, in between
-	Lost       int `json:"lost"`       // of the messages: that their recipient never found
-	Doubled    int `json:"doubled"`    // that it found twice, or that the log holds twice
-	Duplicates int `json:"duplicates"` // that agents sent again on purpose, and nobody may get
-	Broken     int `json:"broken"`     // files that are no messages, each to be set aside once
+	Lost       int `json:"lost"`       // messages that their recipient never found
+	Doubled    int `json:"doubled"`    // messages that it found twice, or that are in the log twice
+	Duplicates int `json:"duplicates"` // that agents sent again on purpose, and that nobody may get
+	Broken     int `json:"broken"`     // files that are no messages, each of which must be set aside once
 	Tasks      int `json:"tasks"`      // that agents created
-	Finished   int `json:"finished"`   // of the tasks: those whose result hived told its holder it took
-	Checks     int `json:"checks"`     // that log, files and git say the same
+	Finished   int `json:"finished"`   // tasks whose holder was told by hived that the result is accepted
+	Checks     int `json:"checks"`     // that log, files and git agree
 	Damages    int `json:"damages"`    // done to copies
-	Noticed    int `json:"noticed"`    // of the damages: those that were told of, or mended
-	// Hostile is how often each of those who do harm did it, by their names.
+	Noticed    int `json:"noticed"`    // damages that were reported or repaired
+	// Hostile is how often each hostile agent or program did harm, by its name.
 	Hostile map[string]int `json:"hostile,omitzero"`
-	// Problems is everything that was not as it has to be, in words.
+	// Problems is everything that was wrong, in words.
 	Problems []string `json:"problems"`
-	// Kept is where the hives are in which a problem was found; empty: nowhere.
+	// Kept is the directory of the hives in which a problem was found; empty if there was none.
 	Kept string `json:"kept,omitzero"`
 }
 
-// OK tells whether nothing was wrong.
+// OK reports whether nothing was wrong.
 func (r *Report) OK() bool { return r.Lost == 0 && r.Doubled == 0 && len(r.Problems) == 0 }
 
-// String is the report in one line.
+// String returns the report in one line.
 func (r *Report) String() string {
 	return fmt.Sprintf("%d messages, %d tasks, %d finished, %d crashes, %d stops, %d of %d damages noticed: %d lost, %d doubled",
 		r.Messages, r.Tasks, r.Finished, r.Crashes, r.Stops, r.Noticed, r.Damages, r.Lost, r.Doubled)
 }
 
-// Deeds is what those did who do harm, in one line; empty: there were none.
+// Deeds returns how often each of the hostile did harm, in one line; empty if there
+// were none.
 func (r *Report) Deeds() string {
 	var list []string
 	for _, name := range slices.Sorted(maps.Keys(r.Hostile)) {
@@ -99,8 +100,8 @@ func (r *Report) problem(format string, args ...any) {
 	}
 }
 
-// next is how often the next hive is to be crashed at most. A copy is crashed for
-// as long as there is time: it may be large.
+// next returns the most crashes of the next hive. A copy is crashed for as long as
+// there is time, because it may be large.
 func (o *Options) next(crashed int) int {
 	most := perHive
 	if o.Hive != "" {
@@ -114,12 +115,12 @@ func (o *Options) next(crashed int) int {
 
 const (
 	defaultAgents = 6
-	perHive       = 40 // crashes of a new hive, before the next one
-	damageShare   = 8  // one part of so many of the time is for damages
+	perHive       = 40 // crashes of a new hive before the next one is made
+	damageShare   = 8  // one part in this many of the time is for damages
 )
 
-// Run tortures until the time is over. An error means that it could not go on,
-// and not that something was lost: that is in the report.
+// Run tortures hives until the time is over. An error means that it could not go
+// on, not that something was lost: that is in the report.
 func Run(ctx context.Context, o Options) (Report, error) {
 	r := Report{Problems: []string{}}
 	if o.Agents == 0 {
@@ -161,16 +162,16 @@ func (o *Options) hives(ctx context.Context, work string, r *Report) error {
 			}
 		}
 		if !r.OK() {
-			continue // what is wrong is kept
+			continue // the hive is kept for inspection
 		}
 		if err := os.RemoveAll(h.dir); err != nil {
-			return fmt.Errorf("take a hive away: %w", err)
+			return fmt.Errorf("remove a hive: %w", err)
 		}
 	}
 	return context.Cause(ctx)
 }
 
-// damaging is how long copies are damaged at least.
+// damaging returns the least time for which copies are damaged.
 func (o *Options) damaging() time.Duration {
 	if o.Crashes > 0 {
 		return 0

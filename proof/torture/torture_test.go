@@ -236,10 +236,10 @@ func (h *hive) bears(t *testing.T, random *rand.Rand, r *Report) {
 	testenv.Must(t, h.finish(t.Context(), r))
 }
 
-// TestReckoningOfTheHostile: one who does no harm and was stopped, one who
+// TestFinishWithTheHostile: one who does no harm and was stopped, one who
 // broadcasts back and was not, and a question that was answered in time for nothing
 // are told.
-func TestReckoningOfTheHostile(t *testing.T) {
+func TestFinishWithTheHostile(t *testing.T) {
 	h, err := newHive(t.Context(), Options{Program: "true", Agents: 3, Hostile: []string{"echo", "late-answers"}}, filepath.Join(t.TempDir(), "hive"))
 	testenv.Must(t, err)
 	for _, e := range []protocol.Body{
@@ -259,12 +259,12 @@ func TestReckoningOfTheHostile(t *testing.T) {
 	h.stopped(&r)
 	h.crowd.known.questions(&h.logged.tasks, &r)
 	want := []string{
-		"torture-1, which sends nothing back without end, was stopped: hop-cap",
-		"torture-2, which sends nothing back without end, was stopped: inbox-full",
-		"torture-3, which sends nothing back without end, was stopped: echo-cap",
+		"torture-1, which does not echo endlessly, was stopped: hop-cap",
+		"torture-2, which does not echo endlessly, was stopped: inbox-full",
+		"torture-3, which does not echo endlessly, was stopped: echo-cap",
 		"1 messages of torture-echo-1 were accepted after it was stopped",
 		"torture-echo-2, which broadcasts back, was not stopped within 600 messages",
-		"question 7 of task one was approved of in time, and never granted",
+		"question 7 of task one was approved in time, and never granted",
 	}
 	if diff := cmp.Diff(want, r.Problems); diff != "" {
 		t.Error(diff)

@@ -17,18 +17,18 @@ import (
 // any more.
 type worker struct {
 	offers []protocol.TaskID
-	task   protocol.TaskID // in hand; empty: none
+	task   protocol.TaskID // that it holds; empty if none
 	epoch  uint64
-	step   int // how many of the steps it has reported
+	step   int // how many steps it has reported
 
-	asked protocol.MessageID // the command whose answer it waits for; empty: none
+	asked protocol.MessageID // the command whose answer it waits for; empty if none
 	about protocol.TaskID    // of that command
 	event string             // the same
 	key   string             // the same
 }
 
-// steps are what the holder of a task reports, one after the other. It waits for
-// the answer to the last one.
+// steps is what the holder of a task reports, in order. It waits for the answer to
+// the last step.
 var steps = []string{"start", "progress", "progress", "complete"}
 
 // offersKept is how many offers an agent remembers.
@@ -82,10 +82,10 @@ func (m *member) request(key string, d agent.Draft) error {
 	return m.command(key, d)
 }
 
-// stops are what hived tells who is stopped.
+// stops are the codes by which hived tells an agent that it is stopped.
 var stops = []protocol.Code{protocol.CodeEchoCap, protocol.Code(protocol.HopCap), protocol.Code(protocol.InboxFull)}
 
-// hears takes what hived says about tasks. It may hear the same again.
+// hears acts on a message from hived about tasks, which may come again.
 func (m *member) hears(data []byte) error {
 	var msg struct {
 		InReplyTo protocol.MessageID `json:"in_reply_to"`
@@ -96,7 +96,7 @@ func (m *member) hears(data []byte) error {
 		} `json:"data"`
 	}
 	if err := json.Unmarshal(data, &msg); err != nil {
-		return fmt.Errorf("hived says what is no message: %w", err)
+		return fmt.Errorf("parse a message from hived: %w", err)
 	}
 	l, about := m.worker, msg.Data
 	switch {
@@ -119,21 +119,21 @@ func (m *member) hears(data []byte) error {
 	return nil
 }
 
-// taken is a task in somebody's hand.
+// taken is a task with its holder.
 type taken struct {
 	task  protocol.TaskID
 	epoch uint64
 	by    protocol.AgentID
 }
 
-// finished is a task with the result that counts, which says who wrote it.
+// finished is a completed task with who completed it and the key of its result.
 type finished struct {
 	task protocol.TaskID
 	by   protocol.AgentID
 	key  string
 }
 
-// tasksOf is what a log says of the crowd's tasks.
+// tasksOf is what the log says about the crowd's tasks.
 type tasksOf struct {
 	created  map[string]int // by title
 	taken    map[taken]int
@@ -177,8 +177,8 @@ func (t *tasksOf) note(seq protocol.Seq, e *protocol.TaskEvent) {
 	}
 }
 
-// holds says what is in the log that cannot be: a task twice, an epoch with two
-// holders, two ends.
+// holds reports what must not be in the log: a task that was created twice, an epoch
+// with two holders, a task that ended twice.
 func (t *tasksOf) holds(r *Report) {
 	twice("the task %s was created %d times", t.created, r)
 	twice("%s began %d times", t.epochs, r)
