@@ -1,6 +1,6 @@
-// Package child runs `hived up` as a process of its own, for those who measure
-// it and those who take it away. It promises that a process whose end was asked
-// for is gone when the call returns, and that what it said last can be told.
+// Package child runs `hived up` as a process of its own, for packages that measure
+// or kill it. It promises that a process that is stopped or killed is gone when the
+// call returns, and that the end of its output can be read.
 package child
 
 import (
@@ -15,25 +15,25 @@ import (
 	"time"
 )
 
-// Daemon is one process.
+// Daemon is one process of `hived up`.
 type Daemon struct {
 	cmd    *exec.Cmd
 	said   tail
-	ended  chan struct{} // closed when it has
-	result error         // how, once it has
+	ended  chan struct{} // closed when it has ended
+	result error         // of Wait, once it has ended
 }
 
 // Options of [Start].
 type Options struct {
 	Flags []string // of `hived up`
-	Env   []string // name=value, beside that of this process
+	Env   []string // name=value, added to the environment of this process
 }
 
-// Start runs `program up dir`. The process is ended by [Daemon.Stop] or
-// [Daemon.Kill] and by nothing else.
+// Start runs `program up dir`. Only [Daemon.Stop] and [Daemon.Kill] end the
+// process.
 func Start(program, dir string, o Options) (*Daemon, error) {
 	d := &Daemon{ended: make(chan struct{})}
-	d.cmd = exec.Command(program, append([]string{"up", dir}, o.Flags...)...) //nolint:gosec,noctx // the program that is looked at; it is ended by hand
+	d.cmd = exec.Command(program, append([]string{"up", dir}, o.Flags...)...) //nolint:gosec,noctx // the program under test; Stop or Kill end it
 	d.cmd.Env = append(os.Environ(), o.Env...)
 	d.cmd.Stderr = &d.said
 	if err := d.cmd.Start(); err != nil {
@@ -46,16 +46,16 @@ func Start(program, dir string, o Options) (*Daemon, error) {
 	return d, nil
 }
 
-// PID is its process id.
+// PID returns its process id.
 func (d *Daemon) PID() int { return d.cmd.Process.Pid }
 
-// Ended is closed when it has ended.
+// Ended returns a channel that is closed when the process has ended.
 func (d *Daemon) Ended() <-chan struct{} { return d.ended }
 
-// Said is the end of what it said, on one line.
+// Said returns the end of its error output, on one line.
 func (d *Daemon) Said() string { return d.said.String() }
 
-// Alive is an error if it has ended, which says how.
+// Alive returns an error, which says how the process ended, if it has.
 func (d *Daemon) Alive() error {
 	select {
 	case <-d.ended:
@@ -65,7 +65,7 @@ func (d *Daemon) Alive() error {
 	}
 }
 
-// Kill ends it as a crash does. That it had ended before is no error.
+// Kill kills the process, as a crash would. It is no error if it had ended before.
 func (d *Daemon) Kill() error {
 	err := d.cmd.Process.Kill()
 	<-d.ended
@@ -75,11 +75,12 @@ func (d *Daemon) Kill() error {
 	return nil
 }
 
-// stopTime is as long as it may take to stop in good order.
+// stopTime is how long a clean stop may take.
 const stopTime = 5 * time.Minute
 
-// Stop asks it to end in good order. An error is how it ended instead, also
-// before it was asked. Windows cannot ask: there it is killed.
+// Stop stops the process cleanly, with SIGTERM. It returns an error if the process
+// failed, even before it was asked to stop. On Windows, which has no such signal, the
+// process is killed.
 func (d *Daemon) Stop() error {
 	if runtime.GOOS == "windows" {
 		return d.Kill()
@@ -100,7 +101,7 @@ func (d *Daemon) Stop() error {
 	return nil
 }
 
-// tail keeps the end of what a process says.
+// tail keeps the end of what is written to it.
 type tail struct {
 	mu   sync.Mutex
 	text []byte // guarded by mu

@@ -35,8 +35,8 @@ var (
 	hostileCrashes = flag.Int("hostile.crashes", sweep.Of(sweep.Hostile), "how often the daemon is taken away in TestHostile at least")
 )
 
-// someHostile are those of a plain run, where one crash has to do, and otherwise
-// all at once.
+// someHostile are the hostile of a plain run, in which one crash has to do; other runs
+// have all at once.
 func someHostile() string {
 	if sweep.Of(sweep.Hostile) == 1 {
 		return "mover,same-ids"
@@ -94,7 +94,7 @@ func program(t *testing.T, made func() (string, error)) string {
 	return p
 }
 
-// judge fails a test for what a report says.
+// judge fails a test if the report names a problem.
 func judge(t *testing.T, r *Report) {
 	t.Helper()
 	t.Log(r.String())
@@ -106,9 +106,8 @@ func judge(t *testing.T, r *Report) {
 	}
 }
 
-// TestKills kills a daemon at random while agents go on, and holds what they
-// know against the log, the log against files and git, and asks git itself. The
-// long form: go test ./proof/torture -run TestKills -kills 1000 -timeout 60m
+// TestKills kills a daemon at random while agents go on, compares what they know with
+// the log and the log with files and git, and runs git fsck. The long form: go test ./proof/torture -run TestKills -kills 1000 -timeout 60m
 func TestKills(t *testing.T) {
 	t.Parallel()
 	r, err := Run(t.Context(), Options{Program: program(t, programs.plain), Dir: t.TempDir(), For: time.Hour, Crashes: *kills, Seed: 1})
@@ -120,13 +119,13 @@ func TestKills(t *testing.T) {
 	}
 }
 
-// atStop are points that come at a clean stop, and seldom before.
+// atStop are failpoints that are reached at a clean stop, and rarely before.
 var atStop = map[failpoint.Point]bool{
 	failpoint.CheckpointSynced: true, failpoint.SnapshotWritten: true, failpoint.SnapshotSynced: true, failpoint.SnapshotRenamed: true,
 }
 
-// TestFailpoints kills a daemon at the named points of its path, and the daemon
-// that comes after it at the same one.
+// TestFailpoints kills a daemon at each failpoint, and the daemon that follows it at
+// the same one.
 func TestFailpoints(t *testing.T) {
 	t.Parallel()
 	for i, point := range failpoint.Points() {
@@ -162,8 +161,8 @@ func dieAt(t *testing.T, point failpoint.Point) {
 	}
 }
 
-// until runs an armed daemon until it dies, and tells whether it did. One that
-// has to stop in good order to come to its point is asked to.
+// until runs an armed daemon until it dies, and reports whether it did. A daemon that
+// reaches its failpoint only at a clean stop is stopped.
 func (h *hive) until(t *testing.T, point failpoint.Point, env string) (died bool, err error) {
 	t.Helper()
 	if err := h.logged.read(h.dir); err != nil {
@@ -193,8 +192,8 @@ func (h *hive) until(t *testing.T, point failpoint.Point, env string) (died bool
 	return false, err
 }
 
-// TestHostile has some who do harm do it to hives whose daemons are killed in
-// between, and holds what the others sent and found against it. One alone:
+// TestHostile lets the hostile do harm to hives whose daemons are killed, and compares
+// what the others sent with what they found. One alone:
 // go test ./proof/torture -run TestHostile -hostile echo
 func TestHostile(t *testing.T) {
 	t.Parallel()
@@ -222,8 +221,8 @@ func TestHostile(t *testing.T) {
 	}
 }
 
-// bears takes the daemon of a hive away until that was done often enough and each
-// who does harm has done it, or the hive is full.
+// bears kills the daemon of a hive until that was done often enough and each of the
+// hostile has done harm, or the hive is full.
 func (h *hive) bears(t *testing.T, random *rand.Rand, r *Report) {
 	t.Helper()
 	const most = 40 // lives
@@ -236,9 +235,9 @@ func (h *hive) bears(t *testing.T, random *rand.Rand, r *Report) {
 	testenv.Must(t, h.finish(t.Context(), r))
 }
 
-// TestFinishWithTheHostile: one who does no harm and was stopped, one who
-// broadcasts back and was not, and a question that was answered in time for nothing
-// are told.
+// TestFinishWithTheHostile checks that the report names a harmless agent that was
+// stopped, an echoing one that was not, and a question that was answered in time to
+// no effect.
 func TestFinishWithTheHostile(t *testing.T) {
 	h, err := newHive(t.Context(), Options{Program: "true", Agents: 3, Hostile: []string{"echo", "late-answers"}}, filepath.Join(t.TempDir(), "hive"))
 	testenv.Must(t, err)
@@ -271,8 +270,8 @@ func TestFinishWithTheHostile(t *testing.T) {
 	}
 }
 
-// TestExcused: of what `hived verify` says only that is expected which somebody
-// hostile has done.
+// TestExcused checks that only those findings of `hived verify` are excused that
+// somebody hostile caused.
 func TestExcused(t *testing.T) {
 	h := &hive{crowd: newCrowd("", 1, 0), hostile: []string{"deleter", "person"}}
 	h.crowd.known.handles("torture-1", "a.json")
@@ -297,8 +296,9 @@ func TestExcused(t *testing.T) {
 	}
 }
 
-// TestReckoning: what is lost, doubled, astray, or not set aside once is told.
-func TestReckoning(t *testing.T) {
+// TestFinish checks that the report names what is lost, doubled, astray, or not set
+// aside once.
+func TestFinish(t *testing.T) {
 	k := newKnown()
 	k.send("a-1", []protocol.AgentID{"b", "c"})
 	k.send("a-2", []protocol.AgentID{"b"})
@@ -332,9 +332,10 @@ func TestReckoning(t *testing.T) {
 	}
 }
 
-// TestReckoningOfTasks: a task that was created twice or never, an epoch with two
-// holders, two ends, and a confirmation that the log knows nothing of are told.
-func TestReckoningOfTasks(t *testing.T) {
+// TestFinishWithTasks checks that the report names a task that was created twice or
+// never, an epoch with two holders, a task that ended twice, and a confirmation that
+// is not in the log.
+func TestFinishWithTasks(t *testing.T) {
 	k, said := newKnown(), newAccepted()
 	for _, key := range []string{"a-1", "a-2", "a-3", "a-4"} {
 		k.creates(key)
@@ -378,8 +379,8 @@ func TestReckoningOfTasks(t *testing.T) {
 	}
 }
 
-// TestTasksAreDone: with a daemon that lives, the crowd creates tasks, takes them
-// and brings them to an end.
+// TestTasksAreDone checks that with a daemon that lives, the crowd creates tasks,
+// takes them and completes them.
 func TestTasksAreDone(t *testing.T) {
 	t.Parallel()
 	h, err := newHive(t.Context(), Options{Program: program(t, programs.plain), Agents: 3}, filepath.Join(t.TempDir(), "hive"))
@@ -395,8 +396,8 @@ func TestTasksAreDone(t *testing.T) {
 	judge(t, &r)
 }
 
-// TestDaemonThatLoses: a hived that accepts nothing is found out, and so is one
-// that does not notice what was done to a copy.
+// TestDaemonThatLoses checks that the report names a hived that accepts nothing, and
+// one that does not notice the damage to a copy.
 func TestDaemonThatLoses(t *testing.T) {
 	t.Parallel()
 	h, err := newHive(t.Context(), Options{Program: program(t, programs.plain), Agents: 3}, filepath.Join(t.TempDir(), "hive"))
