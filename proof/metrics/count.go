@@ -101,9 +101,8 @@ func testLines(s *source) (t tally) {
 // mostLines is how many lines .golangci.yml allows a function to have (funlen).
 const mostLines = 60
 
-// longFunctions counts the functions that are too long. A function has as many
-// lines as the linter says: those between the first and the last, less the
-// comments there.
+// longFunctions counts the functions that are too long. Lines are counted as the linter
+// does: those between the first and the last, without comments.
 func longFunctions(s *source) (t tally) {
 	s.each(s.names(), func(name string, f *ast.FuncDecl) {
 		line := func(p token.Pos) int { return s.set.Position(p).Line }
@@ -146,7 +145,7 @@ func boolParameters(s *source) (t tally) {
 	return t
 }
 
-// vocabulary is the package that has events and codes.
+// vocabulary is the package of events and codes.
 const vocabulary = "protocol"
 
 // bodySwitches counts the type switches that have an event among their cases.
@@ -170,8 +169,8 @@ func bodySwitches(s *source) (t tally) {
 	return t
 }
 
-// importName is what a file calls a package of the module: "" in that package
-// itself, "-" where it does not import it.
+// importName returns the name of a package of the module in a file: "" in that package
+// itself, "-" if the file does not import it.
 func (s *source) importName(file, pkg string) string {
 	if path.Dir(file) == pkg {
 		return ""
@@ -208,13 +207,12 @@ func hasEvent(sw *ast.TypeSwitchStmt, qualifier string, events map[string]bool) 
 	return false
 }
 
-// tableSize is how many codes make a table.
+// tableSize is the number of codes that make a table.
 const tableSize = 3
 
 // codeTables counts the packages that have a table of codes, once each. A table is
-// a group of constants that are called code… and whose values are text, or a
-// literal whose elements begin with, or are keyed by, a name that begins with code
-// or err.
+// a group of string constants whose names begin with code, or a literal whose elements
+// begin with, or are keyed by, a name that begins with code or err.
 func codeTables(s *source) (t tally) {
 	last := ""
 	for _, name := range s.names() {
@@ -227,7 +225,7 @@ func codeTables(s *source) (t tally) {
 	return t
 }
 
-// codeTable finds the first table of codes of a file.
+// codeTable returns the position of the first table of codes of a file.
 func codeTable(f *ast.File) (at token.Pos, found bool) {
 	ast.Inspect(f, func(n ast.Node) bool {
 		codes := 0
@@ -258,7 +256,7 @@ func codeConstants(d *ast.GenDecl) (n int) {
 	return n
 }
 
-// isText reports whether a constant is given as text, and not as another name.
+// isText reports whether a constant is given as a string literal.
 func isText(v *ast.ValueSpec) bool {
 	if len(v.Values) == 0 {
 		return false
@@ -267,7 +265,7 @@ func isText(v *ast.ValueSpec) bool {
 	return ok && lit.Kind == token.STRING
 }
 
-// firstOf is the key of an element, or the first of what the element itself has.
+// firstOf returns the key of an element, or the first element of the element itself.
 func firstOf(e ast.Expr) ast.Expr {
 	if kv, ok := e.(*ast.KeyValueExpr); ok {
 		return kv.Key
@@ -282,8 +280,8 @@ func firstOf(e ast.Expr) ast.Expr {
 	return lit.Elts[0]
 }
 
-// isNamed reports whether e is a name, of this package or another, that begins
-// with a word, whether it is exported or not.
+// isNamed reports whether e is a name, of this package or another, exported or not,
+// that begins with word.
 func isNamed(e ast.Expr, word string) bool {
 	if sel, ok := e.(*ast.SelectorExpr); ok {
 		e = sel.Sel
@@ -300,8 +298,7 @@ func isNamed(e ast.Expr, word string) bool {
 	return ok && rest != "" && ast.IsExported(rest)
 }
 
-// requirements counts the modules that go.mod requires, those of other modules
-// too.
+// requirements counts the modules that go.mod requires, directly or not.
 func requirements(s *source) (t tally) {
 	block := false
 	for line := range strings.Lines(s.mod) {

@@ -1,13 +1,13 @@
-// Command metrics prints the figures that limit the size and the shape of hived's
-// source: what each is now, and what it may be at most. It counts in the module of
-// the working directory.
+// Command metrics prints figures on the size and the shape of hived's source: what
+// each is now, and the most that it may be. It counts in the module of the working
+// directory.
 //
 //	go run ./proof/metrics            prints the figures, and the places of some
 //	go run ./proof/metrics -places    prints the places of all that have any
 //	go run ./proof/metrics -check     also fails if a figure is too large
 //
-// Which package may import which, and which are pure, is not counted here:
-// `go test ./internal/archtest` checks it.
+// Which package may import which, and which packages are pure, is checked by
+// `go test ./internal/archtest`.
 package main
 
 import (
@@ -153,7 +153,7 @@ func missed(list []measured) error {
 	return errors.Join(errs...)
 }
 
-// moduleRoot is the directory of go.mod: the working directory or one above it.
+// moduleRoot returns the directory of go.mod: the working directory or one above it.
 func moduleRoot() (string, error) {
 	here, err := os.Getwd()
 	if err != nil {

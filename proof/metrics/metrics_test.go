@@ -170,8 +170,8 @@ func TestMissed(t *testing.T) {
 	}
 }
 
-// TestFigures: each figure of the table is printed, and what it counts in is
-// there, unless it is still to come.
+// TestFigures checks that each figure is printed, and that what it counts in exists,
+// unless it is still to come.
 func TestFigures(t *testing.T) {
 	t.Parallel()
 	var out strings.Builder

@@ -14,16 +14,16 @@ import (
 	gosource "github.com/hived/hived/internal/source"
 )
 
-// source is the module: what its go.mod says, its files without the tests parsed,
-// and the number of lines of all.
+// source is the module: the text of its go.mod, its parsed files without tests, and the
+// number of lines of all files.
 type source struct {
 	set   *token.FileSet
 	mod   string
 	files map[string]*ast.File // by path; the directory is the package
-	lines map[string]int       // also of tests
+	lines map[string]int       // by path, tests included
 }
 
-// load reads the module in a directory. Files of all systems count.
+// load reads the module in a directory. Files for all systems count.
 func load(dir fs.FS) (*source, error) {
 	mod, err := fs.ReadFile(dir, "go.mod")
 	if err != nil {
@@ -46,10 +46,10 @@ func load(dir fs.FS) (*source, error) {
 
 func isTest(name string) bool { return strings.HasSuffix(name, "_test.go") }
 
-// names are the files without the tests, in order.
+// names returns the files without the tests, in order.
 func (s *source) names() []string { return slices.Sorted(maps.Keys(s.files)) }
 
-// in are the files of one package, without its tests and without the packages
+// in returns the files of one package, without its tests and without the packages
 // below it.
 func (s *source) in(pkg string) []string {
 	return slices.DeleteFunc(s.names(), func(name string) bool { return path.Dir(name) != pkg })
