@@ -13,24 +13,24 @@ import (
 	"github.com/hived/hived/view"
 )
 
-// aged is a hive with much behind it, made once in a run by the daemon itself:
-// replay, start and verify look at it when it holds the events they want, and
-// memory makes it older still.
+// aged is a hive with a long history, made once in a run by the daemon itself: the
+// rows replay, start and verify use it when it has the events they need, and memory
+// makes it older still.
 type aged struct {
 	dir     string
 	traffic *traffic
 	events  int // in the log
-	// What `hived verify` held at most when half of the events were there.
+	// verifyHalf is the peak memory of `hived verify` with half of the events, in MiB.
 	verifyHalf float64
 }
 
-// About what it takes to make it.
+// About how long it takes to make.
 const (
 	agedBrief = 6 * time.Second
 	agedFull  = 200 * time.Second
 )
 
-// agedDisk is the room that it takes.
+// agedDisk returns the disk space that it takes, in bytes.
 func agedDisk(s sizes) int64 { return perMessage(max(s.agedEvents/2, s.agedMessages)) }
 
 // hiveDir makes a hive for a daemon that is a process of its own.
@@ -42,8 +42,8 @@ func (b *bench) hiveDir(ctx context.Context, agents int, yaml string) (string, e
 	return h.dir, h.close()
 }
 
-// aged gives the hive with as many events as replay, start and verify want. No
-// daemon runs. The share of the row that it may take is half.
+// aged returns the hive with as many events as replay, start and verify need. No
+// daemon runs. Making it takes up to half of the row's progress.
 func (b *bench) aged(ctx context.Context) (*aged, error) {
 	if b.old == nil {
 		a := &aged{}
@@ -77,8 +77,8 @@ func (a *aged) make(ctx context.Context, b *bench) error {
 	return a.grow(ctx, b, goal, tell)
 }
 
-// grow lets the daemon run until the log holds so many events. A message makes
-// two: that it came and that it was handled.
+// grow lets the daemon run until the log has this many events. Each message makes two:
+// one when it is accepted and one when it is handled.
 func (a *aged) grow(ctx context.Context, b *bench, events int, tell func(int)) error {
 	for a.events < events {
 		d, err := b.up(a.dir)
@@ -96,13 +96,13 @@ func (a *aged) grow(ctx context.Context, b *bench, events int, tell func(int)) e
 	return nil
 }
 
-// eventsIn gives what a daemon that stopped said of the log.
+// eventsIn returns the number of events in the log, from the status of a stopped daemon.
 func eventsIn(dir string) (int, error) {
 	s, err := statusOf(dir)
 	return int(s.Seq), err //nolint:gosec // counted from one
 }
 
-// statusOf is what the daemon of a hive said of itself last.
+// statusOf reads the last status that the daemon of a hive wrote.
 func statusOf(dir string) (s view.Status, err error) {
 	data, err := os.ReadFile(filepath.Join(dir, filepath.FromSlash(protocol.StatusFile))) //nolint:gosec // of the bench's own
 	if err != nil {

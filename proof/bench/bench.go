@@ -14,17 +14,17 @@ import (
 
 // Options of [Run].
 type Options struct {
-	Short bool     // sizes that take two minutes in all
-	Only  []string // names of rows; empty: all
-	Dir   string   // where the files go; empty: the system's directory for temporary files
-	// Program is a hived to run as a child process; the rows that need one say
-	// so where it is empty.
+	Short bool     // smaller sizes, which take two minutes in all
+	Only  []string // names of rows; all if empty
+	Dir   string   // where the files go; if empty, the system's directory for temporary files
+	// Program is a hived to run as a child process. If it is empty, the rows that
+	// need one are not measured, and say so.
 	Program string
-	// Tell hears how far the run is. It may be nil.
+	// Tell is called with the progress of the run. It may be nil.
 	Tell func(Progress)
 }
 
-// Progress is how far a run is.
+// Progress says how far a run is.
 type Progress struct {
 	Row   string
 	Doing string        // within the row
@@ -32,7 +32,7 @@ type Progress struct {
 	Left  time.Duration // estimated
 }
 
-// Names lists the rows in their order.
+// Names returns the names of the rows in their order.
 func Names() []string {
 	list := make([]string, len(rows))
 	for i, r := range rows {
@@ -41,9 +41,9 @@ func Names() []string {
 	return list
 }
 
-// Run measures the rows that were asked for, in their order. What a row could
-// not measure stands in its result, as words; the error is the first that is
-// no matter of the machine's, and the results come with it.
+// Run measures the chosen rows in their order. If the machine lacks what a row needs,
+// the row's result says so. The error is the first of any other kind; the results are
+// returned with it.
 func Run(ctx context.Context, opt Options) ([]Result, error) {
 	s := full
 	if opt.Short {
@@ -87,11 +87,11 @@ type bench struct {
 	dir     string // everything is below it
 	dirs    int
 	tell    func(share float64, format string, args ...any)
-	old     *aged  // once it was made
-	tasks   *board // the same
+	old     *aged  // nil until a row needs it
+	tasks   *board // nil until a row needs it
 }
 
-// row measures one row. What this machine lacks is part of the result.
+// row measures one row. If this machine lacks something, the result says so.
 func (b *bench) row(ctx context.Context, r row) (Result, error) {
 	out, err := outcome{}, b.lacks(r)
 	if err == nil {
@@ -108,7 +108,7 @@ func (b *bench) row(ctx context.Context, r row) (Result, error) {
 	return result, err
 }
 
-// lack is what a machine does not have.
+// lack is the error that a machine does not have what a row needs.
 type lack string
 
 func (l lack) Error() string { return string(l) }
@@ -130,7 +130,7 @@ func (b *bench) lacks(r row) error {
 	return nil
 }
 
-// gitProgram finds git.
+// gitProgram returns the path of git.
 func gitProgram() (string, error) {
 	p, err := exec.LookPath("git")
 	if err != nil {
@@ -139,7 +139,7 @@ func gitProgram() (string, error) {
 	return p, nil
 }
 
-// open makes the directory of the run, where there must be room.
+// open makes the directory of the run, and fails if there is not enough room.
 func (b *bench) open(dir string, picked []row) error {
 	if dir == "" {
 		dir = os.TempDir()
@@ -163,8 +163,8 @@ func (b *bench) open(dir string, picked []row) error {
 	return nil
 }
 
-// close deletes the files of all rounds. Not earlier: on some file systems a
-// large deletion slows the next minutes down.
+// close deletes the files of all rounds. That is not done earlier because on some
+// file systems a large deletion slows down the next minutes.
 func (b *bench) close() error {
 	var err error
 	if b.tasks != nil {
@@ -173,15 +173,15 @@ func (b *bench) close() error {
 	return errors.Join(err, os.RemoveAll(b.dir))
 }
 
-// fresh makes a directory that nothing was in.
+// fresh makes a new directory.
 func (b *bench) fresh() (string, error) {
 	b.dirs++
 	dir := filepath.Join(b.dir, strconv.Itoa(b.dirs))
 	return dir, mkdirs(dir)
 }
 
-// clock estimates how long a run still takes, from what the rows are known to
-// cost and how fast this machine is so far.
+// clock estimates how long a run still takes, from the known cost of the rows and the
+// speed of this machine so far.
 type clock struct {
 	hear   func(Progress)
 	costs  map[string]time.Duration // of each row

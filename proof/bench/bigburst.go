@@ -12,7 +12,7 @@ var bigBurstRow = row{
 	what: func(s sizes) string {
 		return fmt.Sprintf("The same burst of %s and %d agents in a hive whose agents have handled mail before: %s at first, and more with each round. Baseline (a) is sampled with %d messages a round in a repository of as many files.", count(s.burst, "messages"), s.agents, count(s.bigFiles, "files"), s.loopBig)
 	},
-	behind: "As for burst. The size of the hive costs hived the larger tree objects of .sent/ and .done/, and nothing else; the loop looks at every file for every commit.",
+	behind: "As for burst. A larger hive costs hived larger tree objects of .sent/ and .done/, and nothing else; the loop checks every file for every commit.",
 	needs:  git,
 	brief:  12 * time.Second, full: 75 * time.Second,
 	disk: func(s sizes) int64 { return int64(s.bigFiles)*2*fileDisk + perMessage(s.bigFiles/2+s.rounds*s.burst) },
@@ -28,8 +28,8 @@ var bigBurstRow = row{
 	},
 }
 
-// agedHive makes a hive whose agents have sent and handled so much that so
-// many files are left of it. No daemon runs when it is ready.
+// agedHive makes a hive whose agents have sent and handled messages that leave this
+// many files. No daemon runs when it returns.
 func (b *bench) agedHive(ctx context.Context, files int, tell func(share float64)) (*testbed, error) {
 	agents := max(agentsFor(files), b.sizes.agents)
 	h, err := b.newHive(ctx, agents, "")

@@ -10,8 +10,8 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// board is a hive whose agents work on tasks: they write commands into their
-// outboxes and learn from the log what came of them.
+// board is a hive whose agents work on tasks: they write commands into their outboxes
+// and see the results in the log.
 type board struct {
 	*testbed
 	agents  int
@@ -24,16 +24,16 @@ type board struct {
 	answeredAt time.Time                    // guarded by mu
 	refused    string                       // the first refusal; guarded by mu
 	has        map[protocol.AgentID]holding // guarded by mu
-	timers     int                          // tasks that time alone told of; guarded by mu
-	fired      map[protocol.TaskID]bool     // which these are; guarded by mu
-	probes     int                          // messages of the first agent that arrived; guarded by mu
-	probedAt   time.Time                    // when the newest did; guarded by mu
+	timers     int                          // tasks of which a timer fired; guarded by mu
+	fired      map[protocol.TaskID]bool     // those tasks; guarded by mu
+	probes     int                          // messages of the first agent that were delivered; guarded by mu
+	probedAt   time.Time                    // when the newest was; guarded by mu
 	probedAs   protocol.Seq                 // its event; guarded by mu
 	last       protocol.Seq                 // the newest event; guarded by mu
-	before     int                          // timers before it; guarded by mu
+	before     int                          // timers that fired before the newest probe; guarded by mu
 }
 
-// The events of tasks that are looked for.
+// The events of tasks that a board counts.
 const (
 	offer        protocol.TaskAction = "offer"
 	claimed      protocol.TaskAction = "claim"
@@ -47,7 +47,7 @@ type holding struct {
 	epoch uint64
 }
 
-// draft is a command that is written and not sent yet.
+// draft is a command that is written but not sent yet.
 type draft struct{ from, to string }
 
 // newBoard makes a hive with agents, starts its daemon, and creates tasks.
@@ -67,7 +67,7 @@ func (b *bench) newBoard(ctx context.Context, agents, tasks int, settings protoc
 	return x, nil
 }
 
-// manyTasks gives the hive with as many open tasks as the targets speak of, made
+// manyTasks returns the hive with as many open tasks as the targets say, which is made
 // once in a run. No daemon runs.
 func (b *bench) manyTasks(ctx context.Context) (*board, error) {
 	if b.tasks == nil {
@@ -96,7 +96,7 @@ func (x *board) onEvent(ev protocol.Event) {
 			x.created++
 		case e.Event == claimed:
 			x.has[e.By] = holding{e.Task, e.Epoch}
-		case e.Event == reminded || e.Event == leaseExpired: // once: a lease may end before its reminder on a slow machine
+		case e.Event == reminded || e.Event == leaseExpired: // counted once: on a slow machine a lease may end before its reminder
 			x.fired[e.Task] = true
 			x.timers = len(x.fired)
 		}
@@ -113,7 +113,7 @@ func (x *board) onEvent(ev protocol.Event) {
 			x.refused = fmt.Sprintf("%s by %s: %s", e.Event, e.By, e.Detail)
 		}
 	}
-	if of > x.of { // the first answer to a command: others follow at once
+	if of > x.of { // the first event of an answer; others follow at once
 		x.of = of
 		x.answered++
 		x.answeredAt = time.Now()
@@ -143,7 +143,7 @@ func (x *board) create(ctx context.Context, tasks int, tell func(share float64))
 // createAtOnce is how many tasks are created with one command.
 const createAtOnce = 500
 
-// createMany writes a command that creates tasks.
+// createMany returns a command that creates n tasks.
 func createMany(from, n int) string {
 	list := make([]byte, 0, n*80)
 	for i := range n {
@@ -155,7 +155,7 @@ func createMany(from, n int) string {
 	return command("create", nil, `{"tasks":[`+string(list)+`]}`)
 }
 
-// write drafts a command beside where it is read.
+// write writes a command beside its final name.
 func (x *board) write(outbox, text string) error {
 	name := fmt.Sprintf("%08d.json", x.sent)
 	x.sent++
@@ -164,7 +164,7 @@ func (x *board) write(outbox, text string) error {
 	return put(d.from, []byte(text))
 }
 
-// publish sends what was drafted.
+// publish renames the drafts to their final names.
 func (x *board) publish() error {
 	for _, d := range x.waiting {
 		if err := move(d.from, d.to); err != nil {
@@ -175,8 +175,8 @@ func (x *board) publish() error {
 	return nil
 }
 
-// allAnswered waits until all commands are answered in the log, and says since
-// when. A refusal is an error: these agents do nothing wrong.
+// allAnswered waits until all commands are answered in the log, and returns when that
+// was. A refusal is an error: these agents do nothing wrong.
 func (x *board) allAnswered(ctx context.Context) (time.Time, error) {
 	err := x.until(ctx, "all commands to be answered", func() bool { return x.answered >= x.sent || x.refused != "" })
 	x.mu.Lock()
@@ -187,8 +187,8 @@ func (x *board) allAnswered(ctx context.Context) (time.Time, error) {
 	return x.answeredAt, err
 }
 
-// timed sends what was drafted, and gives how long it took until all of it was
-// answered, and committed.
+// timed sends the drafts and returns how long it took until all were answered, and
+// until all were committed.
 func (x *board) timed(ctx context.Context) (answered, committed time.Duration, err error) {
 	begin := time.Now()
 	if err := x.publish(); err != nil {
@@ -213,8 +213,8 @@ func (x *board) untilIdle(ctx context.Context) error {
 	return nil
 }
 
-// shift has every agent take a task and carry it through, and create another. It
-// gives how long the commands of it took, besides how many they were.
+// shift has every agent take a task, complete it, and create another. It returns the
+// number of commands and how long they took.
 func (x *board) shift(ctx context.Context) (commands int, answered, committed time.Duration, err error) {
 	begin := x.sent
 	for i := range x.agents {
@@ -235,7 +235,7 @@ func (x *board) shift(ctx context.Context) (commands int, answered, committed ti
 	return x.sent - begin, a + a2, c + c2, err
 }
 
-// carryThrough drafts what an agent reports of the task that it took.
+// carryThrough drafts the reports of an agent about the task that it took.
 func (x *board) carryThrough(agent int) error {
 	x.mu.Lock()
 	h := x.has[protocol.AgentID(nameOf(agent))]
@@ -248,10 +248,10 @@ func (x *board) carryThrough(agent int) error {
 	return nil
 }
 
-// duty is a command of those that every agent gives in a shift.
+// duty is one of the commands that every agent sends in a shift.
 type duty struct {
 	event string
-	its   bool // it is about the task that the agent took
+	its   bool // whether it is about the task that the agent took
 	data  string
 }
 
@@ -270,7 +270,7 @@ func (d duty) of(h *holding) string {
 	return command(d.event, h, d.data)
 }
 
-// command writes a message to hived, about a task or about none.
+// command returns a message to hived, about a task or about none.
 func command(event string, about *holding, data string) string {
 	if about == nil {
 		return fmt.Sprintf(`{"to":"hive","act":"inform","event":%q,"data":%s}`, event, data)

@@ -11,10 +11,10 @@ import (
 var burstRow = row{
 	name: "burst",
 	what: func(s sizes) string {
-		return fmt.Sprintf("%s of 1 KiB wait in the outboxes of %d agents of an empty hive. The clock runs from the daemon's first look until all are in their inboxes and synced in the log, and until all are committed and synced in git. "+
+		return fmt.Sprintf("%s of 1 KiB wait in the outboxes of %d agents of an empty hive. The clock runs from the daemon's first scan until all are in their inboxes and synced in the log, and until all are committed and synced in git. "+
 			"Baseline (a), a commit for each message, is sampled with %d of them; (b) makes one commit for all. Neither baseline syncs anything.", count(s.burst, "messages"), s.agents, s.loopBurst)
 	},
-	behind: "The kernel: for each message an open, a read, a create, a write and two renames, on two agents' directories at a time. Deciding, and appending to the log, is the work of one core in between; git's objects, their hashing and compression, take the other. Loop (b) does the same file operations, less a rename and the looks before and after, and git's one commit; so a multiple of it is out of reach of two cores, and its pace depends on the state of the disk more than hived's.",
+	behind: "The kernel: for each message an open, a read, a create, a write and two renames, on two agents' directories at a time. Deciding, and appending to the log, is the work of one core in between; git's objects, their hashing and compression, take the other. Loop (b) does the same file operations, less a rename and the checks before and after, and one commit of git; so a multiple of its speed is out of reach of two cores, and its speed depends more on the state of the disk than hived's.",
 	needs:  git,
 	brief:  14 * time.Second, full: 40 * time.Second,
 	disk: func(s sizes) int64 { return int64(s.rounds) * perMessage(2*s.burst+s.loopBurst) },
@@ -46,20 +46,20 @@ var burstRow = row{
 	},
 }
 
-// What is told of memory, for its own sake.
+// The parts about memory, which have no target.
 const (
 	allocatedBytes = "memory allocated for a message"
 	allocations    = "allocations for a message"
 )
 
-// burstSamples are what the rounds gave.
+// burstSamples holds the samples of the rounds.
 type burstSamples struct {
 	placed, landed []float64 // messages a second, hived
-	each, once     []float64 // and the loops
-	bytes, allocs  []float64 // of a message
+	each, once     []float64 // messages a second, loops (a) and (b)
+	bytes, allocs  []float64 // for each message
 }
 
-// hivedBurst is one round in a new hive.
+// hivedBurst measures one round in a new hive.
 func (b *bench) hivedBurst(ctx context.Context, m *burstSamples) error {
 	h, err := b.newHive(ctx, b.sizes.agents, "")
 	if err != nil {
@@ -68,7 +68,7 @@ func (b *bench) hivedBurst(ctx context.Context, m *burstSamples) error {
 	return errors.Join(h.burst(ctx, b.sizes.agents, b.sizes.burst, m), h.close())
 }
 
-// burst measures one round; the daemon runs when it ends.
+// burst measures one round; the daemon still runs when it returns.
 func (h *testbed) burst(ctx context.Context, agents, messages int, m *burstSamples) error {
 	if err := fill(h.dir, h.generator, agents, messages); err != nil {
 		return err

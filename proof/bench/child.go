@@ -15,19 +15,19 @@ import (
 	"github.com/hived/hived/proof/child"
 )
 
-// up starts the daemon of a hive.
+// up starts the daemon of a hive as a process.
 func (b *bench) up(dir string, flags ...string) (*child.Daemon, error) {
 	return child.Start(b.program, dir, child.Options{Flags: flags})
 }
 
-// ran is what a command of hived cost.
+// ran is the output and the cost of a command of hived.
 type ran struct {
 	out  []byte
 	took time.Duration
-	peak float64 // MiB that were resident at most; NaN where the system does not tell
+	peak float64 // most resident memory in MiB; NaN if the system does not say
 }
 
-// run runs a command of hived on a hive to its end.
+// run runs a command of hived on a hive and waits for its end.
 func (b *bench) run(ctx context.Context, dir string, args ...string) (ran, error) {
 	cmd := exec.CommandContext(ctx, b.program, append([]string{"--hive", dir}, args...)...) //nolint:gosec // the program that is measured
 	var out, said bytes.Buffer
@@ -49,9 +49,9 @@ func (b *bench) run(ctx context.Context, dir string, args ...string) (ran, error
 	return ran{out: out.Bytes(), took: took, peak: most}, nil
 }
 
-// watchPeak asks again and again what a process held at most, because nobody
-// can be asked once it has ended: what the system adds up for the parent
-// includes the parent's own memory. The result ends the watch.
+// watchPeak polls the peak memory of a process, because it cannot be read once the
+// process has ended: what the system adds up for the parent includes the parent's own
+// memory. The returned function ends the polling and returns the peak in MiB.
 func watchPeak(pid int) (end func() float64) {
 	stop, peak := make(chan struct{}), make(chan float64, 1)
 	go func() {
@@ -76,20 +76,18 @@ func watchPeak(pid int) (end func() float64) {
 	}
 }
 
-// The kernel's own account of a process, where there is /proc.
-
 // checkProc returns an error where /proc does not show the memory of a process.
 func checkProc() error {
 	if _, err := resident(os.Getpid()); err != nil {
-		return errors.New("this system has no /proc that tells the memory of a process")
+		return errors.New("this system has no /proc that shows the memory of a process")
 	}
 	return nil
 }
 
-// resident gives the MiB of memory that a process holds now.
+// resident returns the resident memory of a process in MiB.
 func resident(pid int) (float64, error) { return memory(pid, "VmRSS:") }
 
-// memory gives a line of what the kernel says of a process's memory, in MiB.
+// memory returns a value of /proc/<pid>/status, in MiB.
 func memory(pid int, key string) (float64, error) {
 	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
@@ -101,13 +99,13 @@ func memory(pid int, key string) (float64, error) {
 			return kib / 1024, err
 		}
 	}
-	return 0, fmt.Errorf("/proc names no %s of process %d", key, pid)
+	return 0, fmt.Errorf("/proc has no %s for process %d", key, pid)
 }
 
-// tick is the unit of /proc/<pid>/stat, for programs the same everywhere.
+// tick is the unit of the times in /proc/<pid>/stat, the same on all Linux systems.
 const tick = 10 * time.Millisecond
 
-// used gives the CPU time that a process has used.
+// used returns the CPU time that a process has used.
 func used(pid int) (time.Duration, error) {
 	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
@@ -116,7 +114,7 @@ func used(pid int) (time.Duration, error) {
 	// The second field is a name in parentheses and may hold anything.
 	f := strings.Fields(string(data[bytes.LastIndexByte(data, ')')+1:]))
 	if len(f) < 13 {
-		return 0, errors.New("/proc tells no times")
+		return 0, errors.New("/proc shows no CPU times")
 	}
 	user, err := strconv.ParseInt(f[11], 10, 64)
 	if err != nil {

@@ -38,7 +38,7 @@ var commitRow = row{
 	},
 }
 
-// commitFlat is one run of the row.
+// commitFlat is one run of the row commit-flat.
 type commitFlat struct {
 	b      *bench
 	random *rand.Rand
@@ -79,7 +79,7 @@ func (f *commitFlat) measure(ctx context.Context) error {
 	return nil
 }
 
-// round commits at every size, one after the other, so that all meet the same
+// round commits at every size in turn, so that all sizes see the same state of the
 // machine.
 func (f *commitFlat) round(ctx context.Context) error {
 	s := f.b.sizes
@@ -135,8 +135,8 @@ func (f *commitFlat) line(name string, sizes []int, samples map[int][]float64) s
 	return line
 }
 
-// commits is a repository that gets one commit after the other, with nothing
-// in the work tree: hived commits from what it knows and never looks there.
+// commits is a repository that gets one commit after the other, with an empty work
+// tree: hived commits from its own state and never reads the work tree.
 type commits struct {
 	disk      *durable.Disk
 	repo      *gitcommit.Repo
@@ -144,7 +144,7 @@ type commits struct {
 	seq       protocol.Seq
 }
 
-// perBatch files are in each of the commits that make a hive.
+// perBatch is the number of files in each of the commits that make a hive.
 const perBatch = 5000
 
 func (b *bench) newCommits(ctx context.Context, files int) (*commits, error) {
@@ -183,7 +183,7 @@ func (c *commits) make(ctx context.Context, files int) error {
 	if err := c.repo.Flush(); err != nil {
 		return err
 	}
-	// From here on as the daemon has it: every commit synced.
+	// From here on as in the daemon: every commit is synced.
 	c.repo, err = gitcommit.Open(c.disk, gitcommit.Options{})
 	return err
 }
@@ -201,8 +201,8 @@ func (c *commits) commit(ctx context.Context, changes []protocol.Change) error {
 	return err
 }
 
-// change commits one file anew and gives what the commit cost. Packs are looked
-// after as the daemon does it, behind the commit.
+// change commits a new version of one file and returns how long the commit took.
+// Packs are consolidated after the commit, as the daemon does it.
 func (c *commits) change(ctx context.Context, i int) (time.Duration, error) {
 	_, data := c.generator.next(0)
 	change := []protocol.Change{written(agedPath(i), data)}

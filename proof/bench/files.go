@@ -11,9 +11,9 @@ import (
 	"github.com/hived/hived/internal/durable"
 )
 
-// What stands here is done the way any program does it, past the disk door of
-// hived: agents and baselines know nothing of hived, and a benchmark that went
-// through its door would not measure what they cost.
+// The functions of this file use the disk as any program does, and not by
+// internal/durable: agents and baselines know nothing of hived, and a benchmark that
+// used hived's package would not measure what they cost.
 
 // put writes a file.
 func put(name string, data []byte) error {
@@ -35,7 +35,7 @@ func mkdirs(name string) error {
 	return os.MkdirAll(name, 0o755) //nolint:gosec // as an agent does it
 }
 
-// send publishes a message the way agents are told to: whole under another
+// send publishes a message as agents are told to: written completely under another
 // name, then renamed.
 func send(outbox, name string, data []byte) error {
 	temp := filepath.Join(outbox, "."+name+".tmp")
@@ -45,7 +45,7 @@ func send(outbox, name string, data []byte) error {
 	return move(temp, filepath.Join(outbox, name))
 }
 
-// names lists a directory in no order.
+// names lists a directory in no particular order.
 func names(dir string) ([]string, error) {
 	d, err := os.Open(dir) //nolint:gosec // a directory of the bench's own
 	if err != nil {
@@ -68,8 +68,8 @@ func mail(dir string) ([]string, error) {
 	return list[:n], err
 }
 
-// treeSize adds up the files below a directory. What vanishes meanwhile does
-// not count.
+// treeSize returns the total size of the files below a directory. Files that vanish
+// meanwhile do not count.
 func treeSize(dir string) (bytes int64, err error) {
 	err = filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
@@ -85,7 +85,7 @@ func treeSize(dir string) (bytes int64, err error) {
 	return bytes, err
 }
 
-// inboxOf and the others are where an agent's mail stands.
+// inboxOf and the following functions return the directories of an agent's mail.
 func inboxOf(dir string, agent int) string {
 	return filepath.Join(dir, "agents", nameOf(agent), "inbox")
 }

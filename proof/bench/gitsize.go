@@ -22,9 +22,9 @@ var gitSizeRow = row{
 	name: "git-size",
 	what: func(s sizes) string {
 		return fmt.Sprintf("%s of 1 KiB with different text go through the daemon between %d agents that handle them, with retention; then packs are consolidated once more. Size of .git/objects against the baseline, a copy after `git gc`. "+
-			"Packs are counted all the time. Memory is what a process grows by while it consolidates as many messages, in commits of %d, for the first time. One run.", count(s.sizeMessages, "messages"), gitSizeAgents, perCommit(s))
+			"Packs are counted throughout. Memory is what a process grows by while it consolidates as many messages, in commits of %d, for the first time. One run.", count(s.sizeMessages, "messages"), gitSizeAgents, perCommit(s))
 	},
-	behind: "`git gc` holds all objects against each other to find what can be stored as a difference. hived looks for a difference only where it knows one: between a message and its original, and between versions of one directory; all else it merges as it is.",
+	behind: "`git gc` compares all objects with each other to find what can be stored as a difference. hived looks for a difference only where it knows one: between a message and its original, and between versions of one directory; all else it merges as it is.",
 	needs:  git | proc | process,
 	brief:  8 * time.Second, full: 160 * time.Second,
 	disk: func(s sizes) int64 { return perMessage(2 * s.sizeMessages) },
@@ -41,7 +41,7 @@ var gitSizeRow = row{
 	},
 }
 
-// sized lets the daemon carry the messages and looks at what git takes.
+// sized lets the daemon carry the messages and measures the size of .git/objects.
 func (b *bench) sized(ctx context.Context) ([]Part, error) {
 	n := b.sizes.sizeMessages
 	dir, err := b.hiveDir(ctx, gitSizeAgents, "retention: {files: 50}\n")
@@ -86,7 +86,7 @@ func consolidate(ctx context.Context, dir string) error {
 	return errors.Join(err, disk.Close())
 }
 
-// collected gives the MiB of .git/objects, and of a copy after `git gc`.
+// collected returns the size of .git/objects in MiB, here and in a copy after `git gc`.
 func (b *bench) collected(ctx context.Context, dir string) (ours, theirs float64, err error) {
 	copied, err := b.fresh()
 	if err != nil {
@@ -106,8 +106,8 @@ func (b *bench) collected(ctx context.Context, dir string) (ours, theirs float64
 	return size(dir), size(copied), err
 }
 
-// watchPacks counts packs again and again; the result ends it and gives the
-// most there ever were.
+// watchPacks polls the number of packs. The returned function ends the polling and
+// returns the largest number.
 func watchPacks(dir string) (end func() float64) {
 	stop, result := make(chan struct{}), make(chan float64, 1)
 	go func() {
@@ -144,18 +144,19 @@ func packsIn(dir string) int {
 	return n
 }
 
-// perCommit makes so many commits that their packs are worth consolidating.
+// perCommit returns the messages of a commit: few enough to make packs that are worth
+// consolidating.
 func perCommit(s sizes) int { return min(512, s.sizeMessages/80) }
 
-// consolidating gives the MiB by which this process grows while it consolidates
-// a repository in which nothing was consolidated before.
+// consolidating returns by how many MiB this process grows while it consolidates a
+// repository for the first time.
 func (b *bench) consolidating(ctx context.Context) (float64, error) {
 	b.tell(0.7, "packs to consolidate")
 	c, err := b.newCommits(ctx, 0)
 	if err != nil {
 		return 0, err
 	}
-	defer c.disk.Close() //nolint:errcheck // what it holds is of no use
+	defer c.disk.Close() //nolint:errcheck // its content is not needed
 	n := b.sizes.sizeMessages
 	for at := 0; at < n; at += perCommit(b.sizes) {
 		b.tell(0.7+0.25*float64(at)/float64(n), "packs to consolidate")
@@ -169,7 +170,7 @@ func (b *bench) consolidating(ctx context.Context) (float64, error) {
 		}
 	}
 	b.tell(0.95, "consolidating")
-	// Opened anew, it remembers nothing that a commit left in memory.
+	// Opened again, it has nothing in memory from the commits.
 	if c.repo, err = gitcommit.Open(c.disk, gitcommit.Options{}); err != nil {
 		return 0, err
 	}
@@ -179,8 +180,8 @@ func (b *bench) consolidating(ctx context.Context) (float64, error) {
 	return peak(), err
 }
 
-// watchHeap looks at this process's memory again and again; the result ends it
-// and gives the most MiB by which it grew.
+// watchHeap polls this process's memory. The returned function ends the polling and
+// returns by how many MiB it grew at most.
 func watchHeap() (end func() float64) {
 	began := held()
 	stop, result := make(chan struct{}), make(chan float64, 1)
@@ -204,7 +205,7 @@ func watchHeap() (end func() float64) {
 	}
 }
 
-// held is the memory that Go holds, what it gave back not counted, in MiB.
+// held returns the memory that the Go runtime holds, without what it released, in MiB.
 func held() float64 {
 	s := []metrics.Sample{{Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/released:bytes"}}
 	metrics.Read(s)

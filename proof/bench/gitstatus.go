@@ -13,7 +13,7 @@ var gitStatusRow = row{
 		return fmt.Sprintf("`git status --porcelain` in a hive of %s after %s of one message each by hived, with the index as hived left it; the baseline is the same after `git reset`, with the index as git writes it. In every round hived commits once more. Status may not mend the index (GIT_OPTIONAL_LOCKS=0).",
 			count(s.statusFiles, "files"), count(s.statusCommits, "commits"))
 	},
-	behind: "git itself: it looks at every file. hived's part is an index whose cached file times are right, so that git need not read the files.",
+	behind: "git itself: it checks every file. hived's part is an index whose cached file times are right, so that git need not read the files.",
 	needs:  git,
 	brief:  10 * time.Second, full: 130 * time.Second,
 	disk: func(s sizes) int64 { return perMessage(s.statusFiles) },
@@ -28,8 +28,8 @@ var gitStatusRow = row{
 	},
 }
 
-// statusRuns are taken together in each round, so that one that was disturbed
-// does not count.
+// statusRuns is how many runs each round takes the median of, so that one that was
+// disturbed does not count.
 const statusRuns = 5
 
 func (b *bench) status(ctx context.Context, h *testbed) (outcome, error) {
@@ -61,8 +61,7 @@ func (b *bench) status(ctx context.Context, h *testbed) (outcome, error) {
 	return outcome{parts: []Part{compared("against git reset", "ms", reset, hived).timesAtMost(1.2)}}, nil
 }
 
-// single lets hived make n commits of one message each, and stops it in good
-// order.
+// single has hived make n commits of one message each, and stops it cleanly.
 func (h *testbed) single(ctx context.Context, n int, tell func(i int)) error {
 	settings := workloadSettings()
 	settings.Git.CommitDelay = time.Millisecond
@@ -89,7 +88,7 @@ func (h *testbed) single(ctx context.Context, n int, tell func(i int)) error {
 	return h.down()
 }
 
-// agentsIn counts the agents that newHive made.
+// agentsIn returns the number of agents that newHive made.
 func agentsIn(dir string) int {
 	n := 0
 	for {

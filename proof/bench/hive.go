@@ -18,33 +18,34 @@ import (
 	"github.com/hived/hived/router"
 )
 
-// testbed is a hive whose daemon runs in this process, so that what it does can
-// be timed from inside.
+// testbed is a hive whose daemon runs in this process, so that its work can be timed
+// from inside.
 type testbed struct {
 	dir       string
 	disk      *durable.Disk
 	generator *generator
-	stop      context.CancelFunc // nil: no daemon runs
+	stop      context.CancelFunc // nil while no daemon runs
 	done      chan error
-	hear      func(protocol.Event) // is told of each event, with mu held; may be nil
-	longest   time.Duration        // that anything is waited for
-	// standstill is told how long the loop slept beside each message; may be nil.
+	hear      func(protocol.Event) // called with each event, with mu held; may be nil
+	longest   time.Duration        // the most time to wait for anything
+	// standstill is called with how long the loop slept while a message waited; may
+	// be nil.
 	standstill func(time.Duration)
 
 	mu       sync.Mutex
-	messages int              // that are in their inboxes; guarded by mu
-	handled  int              // that agents took; guarded by mu
-	last     protocol.Seq     // of the newest of these events; guarded by mu
-	through  protocol.Seq     // git holds; guarded by mu
-	placedAt time.Time        // of the newest message; guarded by mu
-	newest   string           // its file; guarded by mu
-	landedAt time.Time        // of the newest commit; guarded by mu
+	messages int              // messages in their inboxes; guarded by mu
+	handled  int              // messages that agents handled; guarded by mu
+	last     protocol.Seq     // the newest event about messages or tasks; guarded by mu
+	through  protocol.Seq     // the last event that git has; guarded by mu
+	placedAt time.Time        // time of the newest message; guarded by mu
+	newest   string           // file of the newest message; guarded by mu
+	landedAt time.Time        // time of the newest commit; guarded by mu
 	over     bool             // the daemon ended; guarded by mu
 	recent   []protocol.Event // the last events, at most mostRecent; guarded by mu
 	changed  chan struct{}
 }
 
-// mostRecent is how many events are told of when something was waited for in vain.
+// mostRecent is how many events are printed after waiting in vain.
 const mostRecent = 20
 
 // newHive makes a hive with agents in a fresh directory.
@@ -56,14 +57,14 @@ func (b *bench) newHive(ctx context.Context, agents int, yaml string) (*testbed,
 	return makeHive(ctx, dir, agents, yaml, b.sizes.longest)
 }
 
-// A workload has agents send far more to each other than any that work do, so the
-// breaker, which would take it for a loop, never opens (spec §4.3).
+// In a workload agents send each other far more than they do at work, which the
+// breaker would take for a loop, so it never opens (spec §4.3).
 const (
 	echoesNever = 1_000_000
 	breakerOff  = "routing: {breaker: {echoes: 1000000}}\n"
 )
 
-// workloadSettings are the default ones, but for the breaker.
+// workloadSettings returns the default settings, except for the breaker.
 func workloadSettings() protocol.Settings {
 	s := protocol.DefaultSettings()
 	s.Routing.Breaker.Echoes = echoesNever
@@ -84,14 +85,13 @@ func makeHive(ctx context.Context, dir string, agents int, yaml string, longest 
 	if err := ctx.Err(); err != nil {
 		return nil, errors.Join(err, disk.Close())
 	}
-	if err := hive.Init(disk, opt); err != nil { //nolint:contextcheck // it takes none: a hive is made whole or not at all
+	if err := hive.Init(disk, opt); err != nil { //nolint:contextcheck // it takes none: a hive is made completely or not at all
 		return nil, errors.Join(fmt.Errorf("make a hive: %w", err), disk.Close())
 	}
 	return &testbed{dir: dir, disk: disk, generator: newGenerator(1), longest: longest, changed: make(chan struct{}, 1)}, nil
 }
 
-// up starts the daemon and returns when it is about to look around for the
-// first time.
+// up starts the daemon and returns when it is about to scan for the first time.
 func (h *testbed) up(ctx context.Context, settings protocol.Settings) error {
 	h.mu.Lock()
 	h.messages, h.handled, h.over = 0, 0, false
@@ -100,14 +100,14 @@ func (h *testbed) up(ctx context.Context, settings protocol.Settings) error {
 	if err != nil {
 		return err
 	}
-	// It is stopped in good order, by down.
+	// Only down stops it, and cleanly.
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	done := make(chan error, 1)
 	h.stop, h.done = cancel, done
 	go func() {
 		err := r.Run(ctx)
 		h.mu.Lock()
-		h.over = true // before down hears of it, and another up says that it runs
+		h.over = true // before down returns, and another up resets it
 		h.mu.Unlock()
 		done <- err
 		h.signal()
@@ -115,7 +115,7 @@ func (h *testbed) up(ctx context.Context, settings protocol.Settings) error {
 	return nil
 }
 
-// down stops the daemon in good order.
+// down stops the daemon cleanly.
 func (h *testbed) down() error {
 	if h.stop == nil {
 		return nil
@@ -125,7 +125,7 @@ func (h *testbed) down() error {
 	return wait.Ended(h.longest, "the daemon to stop", h.done, h.story)
 }
 
-// close gives back what is held; it may follow an error.
+// close stops the daemon and closes the disk; it may be called after an error.
 func (h *testbed) close() error { return errors.Join(h.down(), h.disk.Close()) }
 
 func (h *testbed) onEvent(ev protocol.Event) {
@@ -168,12 +168,12 @@ func (h *testbed) signal() {
 	}
 }
 
-// patience is how long agents outside of the daemon wait for a message, while
-// none comes, before a row gives up.
+// patience is how long agents outside the daemon wait without getting any message
+// before a row fails.
 const patience = 3 * time.Minute
 
-// until waits for something that events and commits bring about. The condition
-// is called with the lock held.
+// until waits for a condition that events and commits bring about. The condition is
+// called with mu held.
 func (h *testbed) until(ctx context.Context, what string, there func() bool) error {
 	over := false
 	err := wait.Condition(ctx, h.longest, h.changed, what, func() bool {
@@ -191,7 +191,7 @@ func (h *testbed) until(ctx context.Context, what string, there func() bool) err
 	return err
 }
 
-// story is what is to see of the hive: its last events and its status.
+// story returns the last events and the status of the hive, for an error message.
 func (h *testbed) story() string {
 	h.mu.Lock()
 	recent := slices.Clone(h.recent)
@@ -209,9 +209,9 @@ func (h *testbed) story() string {
 
 var errStopped = errors.New("it must not")
 
-// messagesIn waits until so many messages are in their inboxes and says when
-// that was. The daemon says when it has placed a message; the newest is looked
-// for.
+// messagesIn waits until n messages are in their inboxes and returns when that was.
+// It relies on the daemon's events, and then checks that the file of the newest
+// message exists.
 func (h *testbed) messagesIn(ctx context.Context, n int) (time.Time, error) {
 	if err := h.until(ctx, "the messages to be delivered", func() bool { return h.messages >= n }); err != nil {
 		return time.Time{}, err
@@ -231,7 +231,7 @@ func (h *testbed) messagesIn(ctx context.Context, n int) (time.Time, error) {
 	return at, err
 }
 
-// always has a condition looked at again at once.
+// always is a channel that makes wait.Condition check again at once.
 var always = closed()
 
 func closed() <-chan struct{} {
@@ -240,7 +240,7 @@ func closed() <-chan struct{} {
 	return c
 }
 
-// count makes sure that so many messages are in the inboxes.
+// count returns an error unless n messages are in the inboxes.
 func (h *testbed) count(agents, n int) error {
 	there := 0
 	for i := range agents {
@@ -256,8 +256,8 @@ func (h *testbed) count(agents, n int) error {
 	return nil
 }
 
-// committed waits until git holds all that was delivered and handled, and says
-// since when.
+// committed waits until git has all that was delivered and handled, and returns when
+// that was.
 func (h *testbed) committed(ctx context.Context) (time.Time, error) {
 	err := h.until(ctx, "git to hold everything", func() bool { return h.through >= h.last })
 	h.mu.Lock()
@@ -265,8 +265,8 @@ func (h *testbed) committed(ctx context.Context) (time.Time, error) {
 	return h.landedAt, err
 }
 
-// takeMail does what agents do with their mail, and waits until that is known
-// and committed.
+// takeMail handles all mail of the agents, and waits until hived has noticed and
+// committed that.
 func (h *testbed) takeMail(ctx context.Context, agents, n int) error {
 	for i := range agents {
 		if _, err := takeMail(h.dir, i); err != nil {
@@ -280,7 +280,7 @@ func (h *testbed) takeMail(ctx context.Context, agents, n int) error {
 	return err
 }
 
-// takeMail marks all mail of an agent as handled.
+// takeMail moves all mail of an agent to .done/ and returns how much it was.
 func takeMail(dir string, agent int) (int, error) {
 	list, err := mail(inboxOf(dir, agent))
 	if err != nil {

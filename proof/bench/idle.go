@@ -41,7 +41,7 @@ func (b *bench) idle(ctx context.Context, h *testbed) (outcome, error) {
 	if err != nil {
 		return outcome{}, err
 	}
-	defer file.Close() //nolint:errcheck // what it holds is of no use
+	defer file.Close() //nolint:errcheck // its content is not needed
 	var hived, disk []float64
 	for i := range b.sizes.idle {
 		if i%10 == 0 {
@@ -66,21 +66,21 @@ func (b *bench) idle(ctx context.Context, h *testbed) (outcome, error) {
 	}, nil
 }
 
-// pair takes the same quantile of both.
+// pair compares the same quantile of both.
 func pair(name string, hived, disk []float64, q float64) Part {
 	return Part{Name: name, Unit: "ms", Baseline: quantile(disk, q), Hived: quantile(hived, q), Rounds: len(hived)}
 }
 
-// within wants hived's figure to be at most so many times the baseline's and so
-// much more.
+// within sets the target that hived's figure is at most times the baseline's plus
+// more.
 func (p Part) within(times, more float64) Part {
 	p.Target = fmt.Sprintf("≤ %s × baseline + %s %s", limit(times), limit(more), p.Unit)
 	p.Reached = (times*p.Baseline + more) / p.Hived
 	return p
 }
 
-// deliver sends the n-th message, and gives the milliseconds until it is in the
-// inbox. It returns when git holds it.
+// deliver sends the n-th message and returns the milliseconds until it is in the
+// inbox, once git has it.
 func (h *testbed) deliver(ctx context.Context, name string, data []byte, n int) (float64, error) {
 	outbox := outboxOf(h.dir, 0)
 	temp := filepath.Join(outbox, ".message.tmp")
@@ -107,7 +107,7 @@ func syncOnce(file durable.File, data []byte) (float64, error) {
 	return ms(time.Since(begin)), err
 }
 
-// latencyPlot shows the share of messages that took no longer than a time.
+// latencyPlot shows the share of messages that took no longer than each time.
 func latencyPlot(hived, disk []float64) plot {
 	p := plot{
 		name: "idle-latency", title: "One message on an idle hive: share delivered within a time",

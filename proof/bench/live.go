@@ -10,11 +10,11 @@ import (
 	"time"
 )
 
-// standstillMost is how long a daemon may sleep while something that was sent
-// lies there, in milliseconds.
+// standstillMost is how long a daemon may sleep while a message waits in an outbox, in
+// milliseconds.
 const standstillMost = 20
 
-// seldom is a rescan that is no help where a wake-up is lost.
+// seldom is a rescan interval that does not make up for a lost wake-up.
 const seldom = time.Hour
 
 var liveRow = row{
@@ -51,10 +51,10 @@ var liveRow = row{
 	},
 }
 
-// liveSamples are what the rounds of one hive gave, in milliseconds.
+// liveSamples holds the samples of the rounds of one hive, in milliseconds.
 type liveSamples struct {
 	renamed, placed, landed []float64
-	longest                 []float64 // standstill of each round
+	longest                 []float64 // longest standstill of each round
 }
 
 func (b *bench) live(ctx context.Context, name string, files int, rescan time.Duration) ([]Part, error) {
@@ -78,7 +78,7 @@ func (b *bench) live(ctx context.Context, name string, files int, rescan time.Du
 	}, nil
 }
 
-// liveRound lets the agents send, and what they got be handled.
+// liveRound has the agents send messages and then handle what they got.
 func (h *testbed) liveRound(ctx context.Context, s sizes, rescan time.Duration, m *liveSamples) error {
 	settings := workloadSettings()
 	settings.Rescan = rescan
@@ -93,7 +93,7 @@ func (h *testbed) liveRound(ctx context.Context, s sizes, rescan time.Duration, 
 	if err := h.up(ctx, settings); err != nil {
 		return err
 	}
-	if err := h.greet(ctx, s.agents); err != nil { // it has looked everywhere, and sleeps
+	if err := h.greet(ctx, s.agents); err != nil { // afterwards it has scanned everything, and sleeps
 		return err
 	}
 	drafts, err := h.drafts(s.agents, s.live)
@@ -130,7 +130,7 @@ func (h *testbed) liveRound(ctx context.Context, s sizes, rescan time.Duration, 
 	return h.down()
 }
 
-// greet sends one message and waits until it is there and committed.
+// greet sends one message and waits until it is delivered and committed.
 func (h *testbed) greet(ctx context.Context, agents int) error {
 	name, data := h.generator.next(recipient(0, 0, agents))
 	if err := send(outboxOf(h.dir, 0), name, data); err != nil {
@@ -143,7 +143,7 @@ func (h *testbed) greet(ctx context.Context, agents int) error {
 	return err
 }
 
-// drafts writes messages beside the outboxes in which they are to appear.
+// drafts writes messages under temporary names in the outboxes.
 func (h *testbed) drafts(agents, messages int) ([]draft, error) {
 	list := make([]draft, 0, messages)
 	for i := range messages {

@@ -11,7 +11,7 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// What the log may grow by, in bytes.
+// By how many bytes the log may grow.
 const (
 	patchMost = 2 << 10
 	holdMost  = 2 << 10
@@ -23,10 +23,10 @@ const checkpointBytes = 200 << 10
 var logBytesRow = row{
 	name: "log-bytes",
 	what: func(s sizes) string {
-		return fmt.Sprintf("What the log grows by, with the messages that carry the commands: report %d of a task against report 2 (the baseline), each with a milestone of 10 bytes; a patch of 10 bytes on a checkpoint of %d KiB; and holding and releasing one of %d agents, by commands without an id or white space. `settled` marks, which come by the clock, are not in it. One run: it is counted, and not timed.",
+		return fmt.Sprintf("What the log grows by, with the messages that carry the commands: report %d of a task against report 2 (the baseline), each with a milestone of 10 bytes; a patch of 10 bytes on a checkpoint of %d KiB; and holding and releasing one of %d agents, by commands without an id or white space. `settled` events, which depend on the clock, do not count. One run: it is counted, not timed.",
 			s.reports, checkpointBytes>>10, s.rosterAgents)
 	},
-	behind: "An event holds what its command said and what became of it.",
+	behind: "An event has the content of its command and its result.",
 	brief:  4 * time.Second, full: 8 * time.Second,
 	disk: func(s sizes) int64 {
 		return int64(s.rosterAgents)*agentDisk + int64(s.reports)*messageDisk + 64*checkpointBytes
@@ -88,8 +88,8 @@ func (b *bench) logBytes(ctx context.Context, x *counter) ([]Part, error) {
 	}, err
 }
 
-// counter counts what the log grows by. Marks of what is on the disk come by the
-// clock, whatever was sent, and do not count.
+// counter counts by how many bytes the log grows. Sync points do not count, because
+// they depend on the clock and not on what was sent.
 type counter struct {
 	*board
 	bytes int // guarded by mu
@@ -112,7 +112,7 @@ func (x *board) counted() *counter {
 	return c
 }
 
-// grows sends a command, and gives by how many bytes the log grew until it was
+// grows sends a command and returns by how many bytes the log grew until it was
 // answered and committed.
 func (c *counter) grows(ctx context.Context, outbox, text string) (float64, error) {
 	before, err := c.size()

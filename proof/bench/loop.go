@@ -12,16 +12,16 @@ import (
 	"time"
 )
 
-// loop is the loop that everybody writes, in a directory of its own: the
-// baseline. With a commit for each message it is (a), with one for all of them
-// (b). Neither syncs anything.
+// loop is the baseline: the loop that everybody writes, in a directory of its own.
+// With a commit for each message it is (a), with one for all of them (b). Neither
+// syncs anything.
 type loop struct {
 	b         *bench
 	dir       string
 	generator *generator
 }
 
-// newLoop makes a repository with agents and so many files of handled mail,
+// newLoop makes a repository with agents and this many files of handled mail, all
 // committed.
 func (b *bench) newLoop(ctx context.Context, agents, files int) (*loop, error) {
 	dir, err := b.fresh()
@@ -49,8 +49,7 @@ func (b *bench) newLoop(ctx context.Context, agents, files int) (*loop, error) {
 				return nil, err
 			}
 		}
-		// All hold the same: what they hold costs the loop only once, and here
-		// nothing is measured yet.
+		// All have the same content, which saves time: nothing is measured yet.
 		if err := put(p, []byte("handled\n")); err != nil {
 			return nil, err
 		}
@@ -58,13 +57,13 @@ func (b *bench) newLoop(ctx context.Context, agents, files int) (*loop, error) {
 	return l, l.commit(ctx)
 }
 
-// filesPerBox is what retention leaves in a .sent/ or .done/.
+// filesPerBox is how many files retention leaves in a .sent/ or .done/.
 const filesPerBox = 200
 
-// agentsFor is how many agents' handled mail makes so many files.
+// agentsFor returns how many agents it takes for their mail to make this many files.
 func agentsFor(files int) int { return (files + 2*filesPerBox - 1) / (2 * filesPerBox) }
 
-// agedPath is where the i-th file of a hive stands whose agents have as much
+// agedPath returns the path of the i-th file of a hive whose agents have as many files
 // in .sent/ and .done/ as retention leaves there.
 func agedPath(i int) string {
 	box := "outbox/.sent"
@@ -82,8 +81,8 @@ const (
 	wholeBurst                 // baseline (b)
 )
 
-// burst writes messages into the outboxes and gives the messages a second at
-// which the loop carries them.
+// burst writes messages into the outboxes and returns how many messages a second the
+// loop carries.
 func (l *loop) burst(ctx context.Context, agents, messages int, often cadence) (float64, error) {
 	if err := fill(l.dir, l.generator, agents, messages); err != nil {
 		return 0, err
@@ -147,7 +146,7 @@ func (l *loop) carry(from int, name string, log *os.File) error {
 	return err
 }
 
-// change writes one file anew and commits it, and gives what the commit cost.
+// change writes a new version of one file and returns how long its commit took.
 func (l *loop) change(ctx context.Context, i int) (time.Duration, error) {
 	_, data := l.generator.next(0)
 	if err := put(filepath.Join(l.dir, filepath.FromSlash(agedPath(i))), data); err != nil {
@@ -165,7 +164,7 @@ func (l *loop) commit(ctx context.Context) error {
 	return l.b.git(ctx, l.dir, "commit", "-q", "-m", "messages")
 }
 
-// fill writes messages into outboxes.
+// fill writes messages into the outboxes.
 func fill(dir string, g *generator, agents, messages int) error {
 	for i := range messages {
 		from := i % agents
@@ -177,7 +176,7 @@ func fill(dir string, g *generator, agents, messages int) error {
 	return nil
 }
 
-// git runs the git program, without syncs and untouched by the user's settings.
+// git runs the git program, without syncs and without the user's settings.
 func (b *bench) git(ctx context.Context, dir string, args ...string) error {
 	cmd := exec.CommandContext(ctx, "git", append([]string{"-c", "core.fsync=none", "-c", "gc.auto=0", "-c", "maintenance.auto=false"}, args...)...) //nolint:gosec // the bench's own arguments
 	cmd.Dir = dir

@@ -10,22 +10,20 @@ import (
 	"strings"
 )
 
-// Machine is the shape of the machine that a run was made on. It names
-// nobody's host and no directory.
+// Machine describes the machine of a run, without a host name or a directory.
 type Machine struct {
 	Cores      int    `json:"cores"`
-	MemoryMiB  int64  `json:"memory_mib"`  // 0: not told
-	FileSystem string `json:"file_system"` // of the files of the run; empty: not told
-	System     string `json:"system"`      // with the kernel's release
+	MemoryMiB  int64  `json:"memory_mib"`  // 0 if unknown
+	FileSystem string `json:"file_system"` // of the files of the run; empty if unknown
+	System     string `json:"system"`      // with the release of the kernel
 	Go         string `json:"go"`
-	Git        string `json:"git"` // empty: there is none
-	// Load is how many programs wanted a core when the run began, on average of
-	// a minute; 0: none, or not told.
+	Git        string `json:"git"` // empty if there is none
+	// Load is the load average of the minute before the run; 0 also if unknown.
 	Load float64 `json:"load"`
 }
 
-// MachineAt describes this machine and the disk of a directory; empty is where
-// [Run] works by default.
+// MachineAt describes this machine and the disk of a directory. An empty name is the
+// directory in which [Run] works by default.
 func MachineAt(dir string) Machine {
 	if dir == "" {
 		dir = os.TempDir()
@@ -37,13 +35,13 @@ func MachineAt(dir string) Machine {
 	}
 	if data, err := os.ReadFile("/proc/meminfo"); err == nil {
 		if f := strings.Fields(string(data)); len(f) > 1 && f[0] == "MemTotal:" {
-			kib, _ := strconv.ParseInt(f[1], 10, 64) // zero is "not told"
+			kib, _ := strconv.ParseInt(f[1], 10, 64) // zero means unknown
 			m.MemoryMiB = kib >> 10
 		}
 	}
 	if data, err := os.ReadFile("/proc/loadavg"); err == nil {
 		first, _, _ := strings.Cut(string(data), " ")
-		m.Load, _ = strconv.ParseFloat(first, 64) // zero is "not told"
+		m.Load, _ = strconv.ParseFloat(first, 64) // zero means unknown
 	}
 	if p, err := gitProgram(); err == nil {
 		if out, err := exec.Command(p, "version").Output(); err == nil { //nolint:gosec,noctx // prints a line and ends
@@ -53,7 +51,7 @@ func MachineAt(dir string) Machine {
 	return m
 }
 
-// String is one line for people.
+// String returns one line for people.
 func (m Machine) String() string {
 	parts := []string{strconv.Itoa(m.Cores) + " cores"}
 	if m.MemoryMiB > 0 {
@@ -74,8 +72,8 @@ func (m Machine) String() string {
 	return strings.Join(parts, ", ")
 }
 
-// fileSystem names the file system of a directory: that of the longest mount
-// point above it.
+// fileSystem returns the type of the file system of a directory: that of the longest
+// mount point above it.
 func fileSystem(dir string) string {
 	real, err := filepath.EvalSymlinks(dir)
 	if err == nil {

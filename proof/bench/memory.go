@@ -12,10 +12,10 @@ import (
 var memoryRow = row{
 	name: "memory",
 	what: func(s sizes) string {
-		return fmt.Sprintf("Resident memory and CPU time of the daemon when %s lie behind it and its %s are idle for %s: of the one that carried at least the last half of them, and of one that was started anew. The baseline is the daemon of a new hive with as many agents.",
+		return fmt.Sprintf("Resident memory and CPU time of the daemon of a hive with %s behind it, while its %s are idle for %s: of the daemon that carried at least the last half of them, and of one that was started again. The baseline is the daemon of a new hive with as many agents.",
 			count(s.agedMessages, "messages"), count(s.agedAgents, "agents"), s.quiet)
 	},
-	behind: "What is kept for each of the last million ids that senders chose, of the million messages that can be answered, and of each file of .sent/ and .done/, is about 100 MiB; the rest is the program, what Go's collector needs for its own work, and garbage. After a busy time come the pages that a few small objects keep from being given back. The CPU goes into looking at every agent's directories every `rescan`.",
+	behind: "What is kept for each of the last million ids that senders chose, of the million messages that can be answered, and of each file of .sent/ and .done/, is about 100 MiB; the rest is the program, what Go's collector needs for its own work, and garbage. After a busy time there are also pages that a few small objects keep from being released. The CPU time goes into checking every agent's directories every `rescan`.",
 	needs:  proc | process | past,
 	brief:  18 * time.Second, full: 450 * time.Second,
 	disk: func(s sizes) int64 { return int64(s.agedAgents) * agentDisk },
@@ -50,8 +50,8 @@ var memoryRow = row{
 	},
 }
 
-// carry lets the agents of the aged hive send what is missing, at least half of
-// it under the same daemon.
+// carry has the agents of the aged hive send the missing messages, and at least half
+// of all messages, under the same daemon.
 func (a *aged) carry(b *bench) func(context.Context) error {
 	return func(ctx context.Context) error {
 		n := max(b.sizes.agedMessages-a.traffic.taken, b.sizes.agedMessages/2)
@@ -67,8 +67,8 @@ type idleUse struct {
 	cpu      float64   // % of a core
 }
 
-// idleDaemon runs a daemon, lets it work, waits until it rests, and looks at it
-// for a while.
+// idleDaemon runs a daemon, lets it work, waits until it is idle, and measures it for
+// a while.
 func (b *bench) idleDaemon(ctx context.Context, dir string, work func(context.Context) error) (idleUse, error) {
 	d, err := b.up(dir)
 	if err != nil {
@@ -110,9 +110,9 @@ func (b *bench) measureIdle(ctx context.Context, dir string, pid int) (idleUse, 
 	return use, err
 }
 
-// calm waits until a daemon has done what it had to do: until it says how it
-// is, and uses next to nothing twice in turn, or little and no less than before;
-// but not for ever.
+// calm waits until a daemon is idle: until it has written its status, and twice in a
+// row uses next to no CPU time, or little and not much less than before. It gives up
+// after sizes.patience tries.
 func (b *bench) calm(ctx context.Context, dir string, pid int) error {
 	step := b.sizes.quiet / 4
 	var last, before time.Duration

@@ -5,67 +5,67 @@ import (
 	"math"
 )
 
-// Part is one figure of a row, and what it is held against.
+// Part is one figure of a row, with its baseline and its target.
 type Part struct {
 	Name     string
 	Unit     string
-	Baseline float64 // NaN: there is none
-	Hived    float64 // NaN: it could not be measured, and Note says why
-	Target   string  // in words; empty: told for its own sake
-	Reached  float64 // how much of the target; 1 and more is met
-	Rounds   int     // that the medians are of
+	Baseline float64 // NaN if there is none
+	Hived    float64 // NaN if it could not be measured; Note says why
+	Target   string  // in words; empty if there is none
+	Reached  float64 // share of the target that is reached; met from 1 on
+	Rounds   int     // number of samples of the medians
 	Note     string
 }
 
-// compared is hived's median beside the baseline's, of the same rounds.
+// compared returns hived's median with the baseline's, of the same rounds.
 func compared(name, unit string, baseline, hived []float64) Part {
 	return Part{Name: name, Unit: unit, Baseline: median(baseline), Hived: median(hived), Rounds: len(hived)}
 }
 
-// alone is a median that nothing stands beside.
+// alone returns a median without a baseline.
 func alone(name, unit string, hived []float64) Part {
 	return Part{Name: name, Unit: unit, Baseline: math.NaN(), Hived: median(hived), Rounds: len(hived)}
 }
 
-// unmeasured says in words why a figure is missing.
+// unmeasured returns a part that says why its figure is missing.
 func unmeasured(name, unit, why string) Part {
 	return Part{Name: name, Unit: unit, Baseline: math.NaN(), Hived: math.NaN(), Note: "not measured: " + why}
 }
 
-// ratio is hived's figure in terms of the baseline's.
+// ratio returns hived's figure divided by the baseline's.
 func (p Part) ratio() float64 { return p.Hived / p.Baseline }
 
-// met tells whether the target is reached. NaN never is.
+// met reports whether the target is reached. NaN never reaches it.
 func (p Part) met() bool { return p.Reached >= 1 }
 
-// timesAtLeast wants hived's figure to be so many times the baseline's.
+// timesAtLeast sets the target that hived's figure is at least n times the baseline's.
 func (p Part) timesAtLeast(n float64) Part {
 	p.Target, p.Reached = fmt.Sprintf("≥ %s × baseline", limit(n)), p.ratio()/n
 	return p
 }
 
-// timesAtMost wants hived's figure to be at most so many times the baseline's.
+// timesAtMost sets the target that hived's figure is at most n times the baseline's.
 func (p Part) timesAtMost(n float64) Part {
 	p.Target, p.Reached = fmt.Sprintf("≤ %s × baseline", limit(n)), n/p.ratio()
 	return p
 }
 
-// atLeast wants hived's figure itself to be so large.
+// atLeast sets the target that hived's figure is at least n.
 func (p Part) atLeast(n float64) Part {
 	p.Target, p.Reached = fmt.Sprintf("≥ %s %s", limit(n), p.Unit), p.Hived/n
 	return p
 }
 
-// atMost wants hived's figure itself to be no larger.
+// atMost sets the target that hived's figure is at most n.
 func (p Part) atMost(n float64) Part {
 	p.Target, p.Reached = fmt.Sprintf("≤ %s %s", limit(n), p.Unit), n/p.Hived
 	return p
 }
 
-// Result is one row, or a part of one, as it is printed. The figures of a row
-// are those of the part that falls shortest of its target, of those that
-// could be measured; Met says whether all parts reach theirs. A figure that does not exist is null; so is Met where
-// there is no target.
+// Result is one row, or a part of one, as it is printed. The figures of a row are
+// those of the part that falls furthest short of its target, among those that could be
+// measured; Met says whether all parts reach their targets. A missing figure is null,
+// and so is Met if there is no target.
 type Result struct {
 	Name     string   `json:"name"`
 	What     string   `json:"what,omitzero"` // what was measured, with its sizes
@@ -79,7 +79,7 @@ type Result struct {
 	Note     string   `json:"note,omitzero"`
 	Parts    []Result `json:"parts,omitzero"`
 
-	behind string // what holds it back, for the report
+	behind string // what limits it, for the report
 	plots  []plot
 }
 
@@ -92,7 +92,7 @@ func (p Part) result() Result {
 	return r
 }
 
-// number is nil for what JSON has no word for.
+// number returns nil for numbers that JSON does not have.
 func number(x float64) *float64 {
 	if math.IsNaN(x) || math.IsInf(x, 0) {
 		return nil
@@ -100,10 +100,10 @@ func number(x float64) *float64 {
 	return &x
 }
 
-// rowResult puts the parts of a row together.
+// rowResult makes the result of a row from its parts.
 func rowResult(name, what string, parts []Part) Result {
 	if len(parts) == 0 {
-		parts = []Part{unmeasured("", "", "nothing came of it")}
+		parts = []Part{unmeasured("", "", "the row has no parts")}
 	}
 	worst, met := 0, true
 	for i, p := range parts {
@@ -123,8 +123,8 @@ func rowResult(name, what string, parts []Part) Result {
 	return r
 }
 
-// short orders parts by how much of their targets they reach. One that was not
-// measured has nothing to show and comes last.
+// short orders parts by the share of their targets that they reach. A part that was
+// not measured comes last.
 func short(p Part) float64 {
 	if math.IsNaN(p.Hived) || math.IsNaN(p.Reached) {
 		return math.Inf(1)

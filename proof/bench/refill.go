@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// refillMost is how much longer a message between others may wait, in
-// milliseconds, because an inbox is filled again.
+// refillMost is how much longer a message between other agents may take while an inbox
+// is refilled, in milliseconds.
 const refillMost = 20
 
 var refillRow = row{
@@ -19,7 +19,7 @@ var refillRow = row{
 	what: func(s sizes) string {
 		return fmt.Sprintf("An inbox with %s that are unread vanishes. Until all of them are there again, one message after the other is sent between others, from its rename into the outbox until it is in the log. The baseline are as many that were sent before. One run.", count(s.refill, "messages"))
 	},
-	behind: "What is to be there again is read from the log, in portions; a message waits for the portion in which it comes.",
+	behind: "The messages are read from the log again in portions; a new message waits for the portion in progress.",
 	brief:  4 * time.Second, full: 6 * time.Second,
 	disk: func(s sizes) int64 { return 3 * perMessage(s.refill) },
 	measure: func(ctx context.Context, b *bench) (outcome, error) {
@@ -85,7 +85,7 @@ func (b *bench) refill(ctx context.Context, h *testbed) ([]Part, error) {
 	}, nil
 }
 
-// unread fills an inbox with n messages that nobody reads, and waits until all are
+// unread sends n messages that nobody reads to one agent, and waits until all are
 // delivered and committed.
 func (b *bench) unread(ctx context.Context, h *testbed, n int) error {
 	settings := workloadSettings()

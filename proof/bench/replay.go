@@ -17,7 +17,7 @@ var replayRow = row{
 	name: "replay",
 	what: func(s sizes) string {
 		return fmt.Sprintf("`hived replay`, a process of its own, folds a log of %s, checking every sum; the baseline parses the same lines with encoding/json and does nothing with them. "+
-			"Memory is held against that of replaying the first half, with `remember` at 1,000 ids and conversations: so windows and directories are full in both, and only the length differs.", count(s.agedEvents, "events"))
+			"Memory is compared with that of replaying the first half, with `remember` at 1,000 ids and conversations: so windows and directories are full in both, and only the length differs.", count(s.agedEvents, "events"))
 	},
 	behind: "Parsing: an event with a message is 2 KiB of JSON, whose strings have to be unescaped; then SHA-256 over every line.",
 	needs:  proc | process | past,
@@ -77,8 +77,8 @@ func (b *bench) replayMemory(ctx context.Context, a *aged) (part Part, err error
 	return compared("memory, against half of the log", "MiB", half, whole).timesAtMost(flat), nil
 }
 
-// flat is how much memory may differ and still count as the same: a collector
-// of garbage does not keep to the MiB.
+// flat is the factor by which memory may differ and still count as the same, because
+// garbage collection makes it vary.
 const flat = 1.25
 
 // parseAll parses every line of a log.
@@ -107,7 +107,7 @@ func parseAll(dir string, want int) error {
 		}
 	}
 	if n != want {
-		return fmt.Errorf("the log holds %d events and hived says %d", n, want)
+		return fmt.Errorf("the log has %d events and hived says %d", n, want)
 	}
 	return nil
 }

@@ -8,11 +8,11 @@ import (
 	"strings"
 )
 
-// Report is a page about a run, and its pictures.
+// Report is a page about a run, with its plots.
 type Report struct {
 	Page  string            // Markdown
-	Plots map[string]string // SVG by the name of the file, to stand in the directory
-	Dir   string            // beside the page
+	Plots map[string]string // SVG by file name
+	Dir   string            // directory of the plots, beside the page
 }
 
 // Write writes the page into a file, and its plots beside it.
@@ -34,8 +34,8 @@ func (r Report) Write(name string) error {
 	return nil
 }
 
-// NewReport writes the page of a run: name is that of its file, command what
-// was run.
+// NewReport returns the report of a run: name is the file name of the page, command
+// the command that was run.
 func NewReport(name, command string, short bool, m Machine, list []Result) Report {
 	r := Report{Plots: map[string]string{}, Dir: strings.TrimSuffix(path.Base(name), path.Ext(name))}
 	var b strings.Builder
@@ -76,7 +76,7 @@ func (r Report) row(b *strings.Builder, row Result) {
 	}
 }
 
-// lower begins a sentence that follows a colon, unless it begins with a name.
+// lower makes the first letter of s lower case, unless s begins with an acronym.
 func lower(s string) string {
 	first, _, _ := strings.Cut(s, " ")
 	if s == "" || strings.ToUpper(first) == first && len(first) > 1 {
@@ -85,7 +85,7 @@ func lower(s string) string {
 	return strings.ToLower(s[:1]) + s[1:]
 }
 
-// shortcomings says of every target that was missed by how much, and why.
+// shortcomings lists by how much each missed target was missed, and why.
 func shortcomings(list []Result) string {
 	var b strings.Builder
 	for _, r := range list {
@@ -100,7 +100,7 @@ func shortcomings(list []Result) string {
 	return b.String()
 }
 
-// misses tells of each part of a row that missed its target.
+// misses describes each part of a row that missed its target.
 func misses(r Result) (list []string) {
 	for _, p := range r.Parts {
 		if p.Met == nil || *p.Met {

@@ -10,49 +10,49 @@ import (
 type row struct {
 	name    string
 	what    func(sizes) string // what is measured, in words
-	behind  string             // what holds it back
+	behind  string             // what limits it
 	needs   needs
-	brief   time.Duration // about what it takes in the short form, on two cores, besides the aged hive
-	full    time.Duration
-	disk    func(sizes) int64 // bytes that it needs at most, besides the aged hive
+	brief   time.Duration     // about how long the short form takes on two cores, without making the aged hive
+	full    time.Duration     // the same for the full form
+	disk    func(sizes) int64 // most bytes that it needs, without the aged hive
 	measure func(context.Context, *bench) (outcome, error)
 }
 
-// outcome is what a row came to.
+// outcome is the result of measuring a row.
 type outcome struct {
 	parts []Part
 	plots []plot
 }
 
-// needs are what a machine must have for a row.
+// needs is what a machine must have for a row.
 type needs int
 
 const (
 	git     needs = 1 << iota // the git program
-	proc                      // a /proc that tells what processes use
-	process                   // a hived to start
-	past                      // the aged hive, which rows share
+	proc                      // a /proc that shows what processes use
+	process                   // a hived program to start
+	past                      // the aged hive, which several rows use
 )
 
-// sizes are how much each row does.
+// sizes says how much each row does.
 type sizes struct {
-	rounds  int           // of everything that is measured in turns
-	longest time.Duration // that anything is waited for
+	rounds  int           // of everything that is compared
+	longest time.Duration // the most time to wait for anything
 
 	burst     int // messages
 	agents    int // that take part in a burst
 	loopBurst int // messages of a round of loop (a)
 
-	bigFiles int // files of the hive of burst-50k
+	bigFiles int // files in the hive of burst-50k
 	loopBig  int // messages of a round of loop (a) there
 
 	live      int // messages of a round
-	liveFiles int // files of the larger hive
+	liveFiles int // files in the larger hive
 
 	idle int // single messages on an idle hive
 
 	commitFiles []int // sizes of hives, ascending
-	loopFiles   []int // those at which the loop is measured too
+	loopFiles   []int // sizes at which the loop is measured too
 	commits     int   // of hived in a round
 
 	sizeMessages int // of git-size
@@ -64,8 +64,8 @@ type sizes struct {
 	agedEvents   int // replay, start and verify
 	agedMessages int // memory
 	agedRounds   int
-	quiet        time.Duration // how long an idle daemon is looked at
-	patience     int           // for how many quarters of that it is waited until it is idle, at most
+	quiet        time.Duration // how long an idle daemon is measured
+	patience     int           // the most quarters of quiet to wait until it is idle
 
 	yearAgents   int
 	yearMessages int
@@ -74,16 +74,16 @@ type sizes struct {
 	tasksFew   int // open tasks of the baselines
 	tasks      int // open tasks
 
-	refill int // messages of an inbox that vanishes
+	refill int // messages in the inbox that vanishes
 
 	reports      int // about one task
-	rosterAgents int // of a hive in which one is held
+	rosterAgents int // agents of the hive in which one is held
 
 	timerAgents int // each with ten tasks in hand
 	lease       time.Duration
 }
 
-// full are the sizes of the targets.
+// full is the sizes of which the targets speak.
 var full = sizes{
 	rounds: 5, longest: time.Hour, burst: 10_000, agents: 20, loopBurst: 100,
 	bigFiles: 50_000, loopBig: 10,
@@ -97,8 +97,8 @@ var full = sizes{
 	taskAgents: 1_000, tasksFew: 5_000, tasks: 100_000, refill: 1_000, reports: 256, rosterAgents: 300, timerAgents: 1_000, lease: 30 * time.Second,
 }
 
-// brief are those of --short. Where a target speaks of a size, the figure of a
-// smaller one is no verdict.
+// brief is the sizes of --short. Where a target speaks of a size, the figure of a
+// smaller one does not decide whether it is met.
 var brief = sizes{
 	rounds: 5, longest: 5 * time.Minute, burst: 1_000, agents: 20, loopBurst: 12,
 	bigFiles: 6_000, loopBig: 3,
@@ -112,9 +112,8 @@ var brief = sizes{
 	taskAgents: 100, tasksFew: 500, tasks: 1_500, refill: 1_000, reports: 256, rosterAgents: 300, timerAgents: 30, lease: 3 * time.Second,
 }
 
-// What a message takes on the disk, in bytes: its file in two places, the log,
-// git. And what a small file takes, and the
-// directories of an agent.
+// What is needed on the disk, in bytes: for a message (its file in two places, the
+// log, git), for a small file, and for the directories of an agent.
 const (
 	messageDisk = 16 << 10
 	fileDisk    = 5 << 10
@@ -123,8 +122,8 @@ const (
 
 func perMessage(n int) int64 { return int64(n) * messageDisk }
 
-// rows are the suite, in the order in which it runs: replay, start and verify
-// look at one aged hive before memory makes it older still.
+// rows is the suite, in the order in which it runs: replay, start and verify use the
+// aged hive before memory makes it older still.
 var rows = []row{
 	burstRow, bigBurstRow, liveRow, idleRow, commitRow, gitSizeRow, gitStatusRow,
 	replayRow, startRow, verifyRow, memoryRow, yearRow,
@@ -132,5 +131,5 @@ var rows = []row{
 	logBytesRow, refillRow, tailsRow,
 }
 
-// count writes a number and what it counts.
+// count returns a number and what it counts.
 func count(n int, what string) string { return fmt.Sprintf("%s %s", grouped(int64(n)), what) }

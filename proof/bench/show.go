@@ -9,7 +9,7 @@ import (
 
 var heads = []string{"ROW", "FIGURE", "BASELINE", "HIVED", "RATIO", "TARGET", "MET"}
 
-// cells gives the table: one line for each part of each row.
+// cells returns the table: one line for each part of each row.
 func cells(list []Result) [][]string {
 	var out [][]string
 	for _, r := range list {
@@ -52,7 +52,7 @@ func verdict(met *bool) string {
 	return "no"
 }
 
-// notes are what has to be said besides the figures.
+// notes returns what has to be said besides the figures.
 func notes(list []Result) []string {
 	var out []string
 	for _, r := range list {
@@ -70,7 +70,7 @@ func notes(list []Result) []string {
 	return out
 }
 
-// Table writes the figures for people, and below them what has to be said besides.
+// Table writes the figures for people, and the notes below them.
 func Table(w io.Writer, list []Result) error {
 	var b strings.Builder
 	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)

@@ -257,8 +257,8 @@ func TestMachine(t *testing.T) {
 	}
 }
 
-// TestGenerator: what it writes are messages of the size that is promised, all different, and between
-// two agents they go one way.
+// TestGenerator checks that messages are valid, of the promised size, and all
+// different, and that between two agents they go one way.
 func TestGenerator(t *testing.T) {
 	g := newGenerator(1)
 	seen := map[string]bool{}

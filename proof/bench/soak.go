@@ -25,15 +25,15 @@ const (
 	soakRate    = 200 // messages a second
 	soakSamples = 240
 
-	// Windows that a soak of a few minutes fills: what grows after that grows
-	// for ever.
+	// soakYAML has windows that are full after a few minutes of soak: what still
+	// grows after that grows for ever.
 	soakYAML = "remember: {ids: 10000, conversations: 1000}\nretention: {files: 50}\n"
 )
 
-// Soak is what became of a daemon that carried a steady load for a long time.
+// Soak is the result of a daemon carrying a steady load for a long time.
 type Soak struct {
 	Seconds  float64 `json:"seconds"`
-	Messages int     `json:"messages"` // that were sent, delivered and handled
+	Messages int     `json:"messages"` // sent, delivered and handled
 	Figures  []Flat  `json:"figures"`
 	Samples  int     `json:"samples"`
 	plots    []plot
@@ -50,7 +50,7 @@ type Flat struct {
 	Flat  bool    `json:"flat"`
 }
 
-// OK tells whether nothing grew.
+// OK reports whether nothing grew.
 func (s *Soak) OK() bool {
 	for _, f := range s.Figures {
 		if !f.Flat {
@@ -60,10 +60,10 @@ func (s *Soak) OK() bool {
 	return len(s.Figures) > 0
 }
 
-// soaked are the figures, in the order of [moment].
+// soaked describes the figures, in the order of [moment].
 var soaked = []struct {
 	name, unit, title string
-	share, slack      float64 // how much Late may be over Early
+	share, slack      float64 // how much larger Late may be than Early
 }{
 	{"resident memory", "MiB", "Resident memory of the daemon under a steady load", 0.15, 4},
 	{"descriptors", "", "File descriptors that the daemon holds", 0, 3},
@@ -72,14 +72,14 @@ var soaked = []struct {
 	{"files", "", "Files in the hive, without sealed segments of the log", 0.1, 100},
 }
 
-// moment are the figures at one time.
+// moment holds the figures at one time.
 type moment struct {
 	at     float64 // minutes
 	values [5]float64
 }
 
-// RunSoak has 20 agents send 200 messages a second for so long, and samples what
-// the daemon and the hive hold. It needs /proc.
+// RunSoak has 20 agents send 200 messages a second for the given time, and samples the
+// resources of the daemon and the hive. It needs /proc.
 func RunSoak(ctx context.Context, opt Options, long time.Duration) (s Soak, err error) {
 	b := &bench{sizes: full, program: opt.Program}
 	if err := b.lacks(row{needs: proc | process}); err != nil {
@@ -116,7 +116,7 @@ type soaking struct {
 	samples []moment
 }
 
-// run sends at a steady pace, takes what has come, and samples.
+// run sends at a steady pace, handles what has come, and takes samples.
 func (r *soaking) run(ctx context.Context) error {
 	url, err := r.profiles(ctx)
 	if err != nil {
@@ -146,7 +146,7 @@ func (r *soaking) run(ctx context.Context) error {
 
 var profilesAt = regexp.MustCompile(`http://[0-9.:]+/debug/pprof/`)
 
-// profiles waits until the daemon says where its profiles are.
+// profiles waits until the daemon has printed the address of its profiles.
 func (r *soaking) profiles(ctx context.Context) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -181,7 +181,7 @@ func (r *soaking) sample(ctx context.Context, url string, at time.Duration) erro
 	return nil
 }
 
-// goroutines asks a process how many it has.
+// goroutines asks a process for the number of its goroutines.
 func goroutines(ctx context.Context, url string) (float64, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url+"goroutine?debug=1", nil)
 	if err != nil {
@@ -203,14 +203,14 @@ func goroutines(ctx context.Context, url string) (float64, error) {
 	return strconv.ParseFloat(number, 64)
 }
 
-// holds counts packs, and files but for sealed segments: these are meant to be
-// more and more.
+// holds counts packs, and all files except sealed segments, whose number is meant to
+// grow.
 func holds(dir string) (packs, files float64, err error) {
 	segments := filepath.Join(dir, protocol.PathSegments)
 	err = filepath.WalkDir(dir, func(p string, e fs.DirEntry, err error) error {
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
-			return nil // it was there a moment ago
+			return nil // it has just been removed
 		case err != nil:
 			return err
 		case e.IsDir() && p == segments:
@@ -226,7 +226,7 @@ func holds(dir string) (packs, files float64, err error) {
 	return packs, files, err
 }
 
-// outcome judges the samples.
+// outcome compares the samples with the limits.
 func (r *soaking) outcome() Soak {
 	s := Soak{Seconds: r.long.Seconds(), Messages: r.traffic.taken, Samples: len(r.samples)}
 	n := len(r.samples)
@@ -257,7 +257,7 @@ func NewSoakReport(name, command string, m Machine, s Soak) Report {
 	r := Report{Plots: map[string]string{}, Dir: strings.TrimSuffix(path.Base(name), path.Ext(name))}
 	var b strings.Builder
 	fmt.Fprintf(&b, "# A long time under load\n\nWritten by `%s`, on a machine with %s.\n\n", command, m)
-	fmt.Fprintf(&b, "%d agents sent %d messages a second for %s, %s in all, and handled what they got; `hived verify` was content at the end. The windows for ids and conversations were set to sizes that are full after a minute, and retention to 50 files, so that what still grows would grow for ever. Flat is what in the last quarter of the time is not over its limit, which is taken from the second quarter. Sealed segments of the log are not counted: they are kept.\n\n",
+	fmt.Fprintf(&b, "%d agents sent %d messages a second for %s, %s in all, and handled what they got; `hived verify` found nothing wrong at the end. The windows for ids and conversations were set to sizes that are full after a minute, and retention to 50 files, so that what still grows would grow for ever. A figure is flat if in the last quarter of the time it is within its limit, which is derived from the second quarter. Sealed segments of the log are not counted: they are kept.\n\n",
 		soakAgents, soakRate, time.Duration(s.Seconds*float64(time.Second)).Round(time.Second), grouped(int64(s.Messages)))
 	b.WriteString("| figure | second quarter | last quarter | limit | most | flat |\n|---|---:|---:|---:|---:|---|\n")
 	for _, c := range s.cells() {
@@ -284,7 +284,7 @@ func (s *Soak) cells() [][]string {
 	return list
 }
 
-// String is the soak in lines for people.
+// String returns the result in lines for people.
 func (s *Soak) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s messages in %s\n", grouped(int64(s.Messages)), time.Duration(s.Seconds*float64(time.Second)).Round(time.Second))

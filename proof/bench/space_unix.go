@@ -4,7 +4,7 @@ package bench
 
 import "syscall"
 
-// freeBytes is what the file system of a directory has room for.
+// freeBytes returns the free space of the file system of a directory, in bytes.
 func freeBytes(dir string) (int64, bool) {
 	var st syscall.Statfs_t
 	if syscall.Statfs(dir, &st) != nil {

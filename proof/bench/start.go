@@ -13,10 +13,10 @@ import (
 var startRow = row{
 	name: "start",
 	what: func(s sizes) string {
-		return fmt.Sprintf("`hived up`, a process of its own, on the hive with %s of %s, after a stop in good order: from its start until a message that waited in an outbox is in its inbox. The baseline is the same on a new hive with as many agents. "+
+		return fmt.Sprintf("`hived up`, a process of its own, on the hive with %s of %s, after a clean stop: from its start until a message that waited in an outbox is in its inbox. The baseline is the same on a new hive with as many agents. "+
 			"Beside it the same after the daemon was killed.", count(s.agedEvents, "events"), count(s.agedAgents, "agents"))
 	},
-	behind: "Without a snapshot the whole log is read and folded; with one, what comes after it. Then every agent's directories are looked at and watched once.",
+	behind: "Without a snapshot the whole log is read and folded; with one, only what comes after it. Then every agent's directories are scanned and watched once.",
 	needs:  proc | process | past,
 	brief:  6 * time.Second, full: 90 * time.Second,
 	disk: func(s sizes) int64 { return int64(s.agedAgents) * agentDisk },
@@ -37,7 +37,7 @@ var startRow = row{
 			b.tell(0.5+0.5*float64(round)/float64(s.agedRounds), "round %d of %d", round+1, s.agedRounds)
 			for _, x := range []struct {
 				hive    *starter
-				end     func(*child.Daemon) error // of this one, and so how the next one finds the hive
+				end     func(*child.Daemon) error // how this daemon ends, and so how the next one finds the hive
 				samples *[]float64
 			}{{young, (*child.Daemon).Stop, &baseline}, {old, (*child.Daemon).Kill, &after}, {old, (*child.Daemon).Stop, &killed}} {
 				took, err := x.hive.start(ctx, x.end)
@@ -47,7 +47,7 @@ var startRow = row{
 				*x.samples = append(*x.samples, took)
 			}
 		}
-		if _, err := takeMail(a.dir, 1); err != nil { // or the next row would find one too many
+		if _, err := takeMail(a.dir, 1); err != nil { // otherwise the next row would find one too many
 			return outcome{}, err
 		}
 		a.events, err = eventsIn(a.dir)
@@ -65,8 +65,8 @@ type starter struct {
 	generator *generator
 }
 
-// start gives the seconds until the first message is delivered, and ends the daemon
-// then; one that delivered nothing is stopped.
+// start starts a daemon, returns the seconds until the first message is delivered, and
+// ends the daemon; a daemon that delivered nothing is stopped.
 func (s *starter) start(ctx context.Context, end func(*child.Daemon) error) (float64, error) {
 	if _, err := takeMail(s.dir, 1); err != nil {
 		return 0, err
@@ -90,7 +90,7 @@ func (s *starter) start(ctx context.Context, end func(*child.Daemon) error) (flo
 
 func (s *starter) arrived(ctx context.Context, d *child.Daemon) error {
 	var failed error
-	err := wait.Condition(ctx, s.b.sizes.longest, nil, "the first message of a daemon that was started", func() bool {
+	err := wait.Condition(ctx, s.b.sizes.longest, nil, "the first message of a new daemon", func() bool {
 		list, err := mail(inboxOf(s.dir, 1))
 		failed = errors.Join(err, d.Alive())
 		return failed != nil || len(list) > 0

@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// median is the middle of samples, NaN where there are none.
+// median returns the median of samples, or NaN if there are none.
 func median(samples []float64) float64 { return quantile(samples, 0.5) }
 
-// quantile is the smallest sample that a share q of all does not exceed.
+// quantile returns the smallest sample that a share q of all samples does not exceed.
 func quantile(samples []float64, q float64) float64 {
 	if len(samples) == 0 {
 		return math.NaN()
@@ -20,8 +20,8 @@ func quantile(samples []float64, q float64) float64 {
 	return s[min(max(i, 0), len(s)-1)]
 }
 
-// figure writes a number for people: three digits that count, and no powers of
-// ten.
+// figure formats a number for people, with about three significant digits and no
+// powers of ten.
 func figure(x float64) string {
 	switch a := math.Abs(x); {
 	case math.IsNaN(x) || math.IsInf(x, 0):
@@ -38,7 +38,7 @@ func figure(x float64) string {
 	return strconv.FormatFloat(x, 'g', 2, 64)
 }
 
-// grouped writes thousands apart.
+// grouped formats n with commas between thousands.
 func grouped(n int64) string {
 	s := strconv.FormatInt(n, 10)
 	sign := ""
@@ -53,7 +53,7 @@ func grouped(n int64) string {
 	return sign + strings.Join(append([]string{s}, parts...), ",")
 }
 
-// limit writes a target's number as it was said.
+// limit formats the number of a target as it was given.
 func limit(x float64) string {
 	if x >= 1000 {
 		return figure(x)

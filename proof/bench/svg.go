@@ -7,16 +7,16 @@ import (
 	"strings"
 )
 
-// plot is a picture of lines.
+// plot is a line chart.
 type plot struct {
 	name   string // of the file, without .svg
 	title  string
 	x, y   axis
 	series []series
-	marks  bool // a mark at every point, with its figure where there are few
+	marks  bool // draw a mark at every point, with its figure if there are few
 }
 
-// axis is one of its two axes.
+// axis is one of the two axes of a plot.
 type axis struct {
 	label string
 	log   bool
@@ -40,7 +40,7 @@ const (
 	svgBottom = 56
 )
 
-// style is legible on light and on dark pages: the background is the page's.
+// style is legible on light and on dark pages: the plot has no background of its own.
 const style = `<style>
 text { font: 13px system-ui, sans-serif; fill: #374151 }
 .title { font-size: 15px; font-weight: 600; fill: #111827 }
@@ -60,7 +60,7 @@ text { fill: #d1d5db }
 </style>
 `
 
-// svg draws the plot.
+// svg returns the plot as SVG.
 func (p plot) svg() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" role="img" aria-label="%s">`+"\n", svgWidth, svgHeight, html.EscapeString(p.title))
@@ -95,10 +95,11 @@ func (p plot) legend(b *strings.Builder) {
 	}
 }
 
-// mostFigures of a line can be written beside its marks and still be read.
+// mostFigures is how many figures can be written at the marks of a line and still be
+// read.
 const mostFigures = 5
 
-// draw draws a line, and its marks.
+// draw draws a line with its marks.
 func (p plot) draw(b *strings.Builder, i int, s series, xs, ys scale) {
 	var path strings.Builder
 	for j, q := range s.points {
@@ -115,7 +116,7 @@ func (p plot) draw(b *strings.Builder, i int, s series, xs, ys scale) {
 		}
 		anchor, x := "middle", xs.at(q.x)
 		switch j {
-		case 0: // not over the axis
+		case 0: // not across the axis
 			anchor, x = "start", x+4
 		case len(s.points) - 1:
 			anchor = "end"
@@ -126,7 +127,7 @@ func (p plot) draw(b *strings.Builder, i int, s series, xs, ys scale) {
 
 // scale maps values onto pixels.
 type scale struct {
-	low, high  float64 // of the values; logarithms where log
+	low, high  float64 // of the values, or of their logarithms if log
 	from, upto float64 // pixels
 	log        bool
 }
@@ -146,7 +147,7 @@ func (p plot) scale(a axis, from, upto float64, of func(point) float64) scale {
 	if a.zero {
 		s.low = min(s.low, 0)
 	}
-	if a.log { // from one round value to another
+	if a.log { // begin and end at round values
 		s.low, s.high = roundDown(s.low), -roundDown(-s.high)
 		return s
 	}
@@ -173,22 +174,22 @@ func (s scale) at(v float64) float64 {
 	return s.from + (s.value(v)-s.low)/(s.high-s.low)*(s.upto-s.from)
 }
 
-// roundDown gives the logarithm of the next 1, 2 or 5 times a power of ten that
-// is not above, and -roundDown(-x) of the next that is not below.
+// roundDown returns the logarithm of the largest 1, 2 or 5 times a power of ten that is
+// not above x, itself a logarithm; -roundDown(-x) is that of the smallest not below.
 func roundDown(x float64) float64 {
 	const near = 1e-9
-	whole := math.Floor(x + near)
+	floor := math.Floor(x + near)
 	for _, k := range []float64{5, 2} {
 		// The steps of -x are those of x from the other side: log 5 = 1 - log 2.
-		if step := whole + math.Log10(k); step <= x+near {
+		if step := floor + math.Log10(k); step <= x+near {
 			return step
 		}
 	}
-	return whole
+	return floor
 }
 
-// ticks are round values within the scale: 1, 2 and 5 of every power of ten, or
-// the powers alone where these are many.
+// ticks returns round values within the scale: 1, 2 and 5 times every power of ten, or
+// the powers alone if there are many.
 func (s scale) ticks() []float64 {
 	if !s.log {
 		return s.evenTicks()
@@ -219,7 +220,7 @@ func (s scale) evenTicks() []float64 {
 	}
 	var list []float64
 	for v := math.Ceil(s.low/step) * step; v <= s.high; v += step {
-		list = append(list, math.Abs(v)) // none is below zero, and zero has no sign
+		list = append(list, math.Abs(v)) // no value is below zero, and Abs removes the sign of -0
 	}
 	return list
 }

@@ -23,7 +23,7 @@ const (
 var tailsRow = row{
 	name: "tails",
 	what: func(s sizes) string {
-		return fmt.Sprintf("Messages of 1 KiB, 200 a second, each from its rename into the outbox until it is in the inbox; in turns %d of them while nobody looks, which is the baseline, and while %d readers take every event from a feed in the daemon's process.", s.idle, tails)
+		return fmt.Sprintf("Messages of 1 KiB, 200 a second, each from its rename into the outbox until it is in the inbox; alternately %d of them while nobody reads, which is the baseline, and while %d readers take every event from a feed in the daemon's process.", s.idle, tails)
 	},
 	behind: "The feed syncs what it reads, which the daemon has just synced, and decodes each event once; a reader costs a wake-up.",
 	brief:  10 * time.Second, full: 30 * time.Second,
@@ -41,7 +41,7 @@ var tailsRow = row{
 func (b *bench) tails(ctx context.Context, h *testbed) (outcome, error) {
 	settings := workloadSettings()
 	settings.InboxCap = max(settings.InboxCap, 4*b.sizes.rounds*b.sizes.idle) // nobody reads here
-	var feed atomic.Pointer[view.Feed]                                        // nil: nobody looks
+	var feed atomic.Pointer[view.Feed]                                        // nil while nobody reads
 	h.hear = func(protocol.Event) {
 		if f := feed.Load(); f != nil {
 			f.Wake()
@@ -50,7 +50,7 @@ func (b *bench) tails(ctx context.Context, h *testbed) (outcome, error) {
 	if err := h.up(ctx, settings); err != nil {
 		return outcome{}, err
 	}
-	// Each round is a pair of medians, so that the state of the disk is in both.
+	// Each round gives a pair of medians, so that the state of the disk affects both.
 	var alone, watched []float64
 	for round := range b.sizes.rounds {
 		b.tell(float64(round)/float64(b.sizes.rounds), "round %d of %d", round+1, b.sizes.rounds)
@@ -69,7 +69,7 @@ func (b *bench) tails(ctx context.Context, h *testbed) (outcome, error) {
 	return outcome{parts: []Part{compared("median until it is in the inbox", "ms", alone, watched).timesAtMost(1.05)}}, nil
 }
 
-// watched is paced, while readers take all that the feed has.
+// watched is like paced, while readers take all events of the feed.
 func (h *testbed) watched(ctx context.Context, feed *view.Feed, from, n int) (took []float64, err error) {
 	watching, leave := context.WithCancel(ctx)
 	var all sync.WaitGroup
@@ -108,8 +108,8 @@ func (h *testbed) watched(ctx context.Context, feed *view.Feed, from, n int) (to
 	return took, errors.Join(err, wait.Ended(h.longest, "the feed to end", ended, h.story))
 }
 
-// paced sends messages one by one, from of which are there already, and returns how
-// many milliseconds each took.
+// paced sends n messages one by one, after from earlier ones, and returns how many
+// milliseconds each took.
 func (h *testbed) paced(ctx context.Context, from, n int) (took []float64, err error) {
 	outbox := outboxOf(h.dir, 0)
 	temp := filepath.Join(outbox, ".message.tmp")

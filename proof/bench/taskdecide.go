@@ -15,10 +15,10 @@ import (
 var taskDecideRow = row{
 	name: "tasks-decide",
 	what: func(s sizes) string {
-		return fmt.Sprintf("Deciding alone, without a disk: %d agents create, claim, start, report, and complete tasks, %s a round, with %s open. The baseline is the same with %s. Deciding is from the parsed message to its events, offers and notices included; what the views of the tasks cost besides is told for its own sake.",
+		return fmt.Sprintf("Deciding alone, without a disk: %d agents create, claim, start, report, and complete tasks, %s a round, with %s open. The baseline is the same with %s. Deciding is from the parsed message to its events, offers and notices included; what the views of the tasks cost is shown besides, without a target.",
 			s.taskAgents, count(6*s.taskAgents, "commands"), count(s.tasks, "tasks"), count(s.tasksFew, "tasks"))
 	},
-	behind: "Each event is made ready for git at once, and a notice is a whole message: encoding JSON is half of it. What a task costs to find does not depend on how many there are; where there are few, agents have room, and each new task is offered at once.",
+	behind: "Each event is prepared for git at once, and a notice is a complete message: encoding JSON is half of it. The cost of finding a task does not depend on how many there are; with few tasks agents have free slots, and each new task is offered at once.",
 	brief:  4 * time.Second, full: 40 * time.Second,
 	disk: func(sizes) int64 { return fileDisk },
 	measure: func(ctx context.Context, b *bench) (outcome, error) {
@@ -55,14 +55,14 @@ var taskDecideRow = row{
 	},
 }
 
-// desk decides what agents command, and nothing is carried out.
+// desk decides the commands of agents without carrying anything out.
 type desk struct {
 	state     *ledger.State
 	d         *decide.Decider
 	now       time.Time
 	n         int
-	took      holding       // the newest task that was taken
-	drainTime time.Duration // what Drain cost
+	took      holding       // the task that was taken last
+	drainTime time.Duration // time spent in Drain
 }
 
 func newDesk(agents int) (*desk, error) {
@@ -124,8 +124,8 @@ func (x *desk) create(tasks int) error {
 	return nil
 }
 
-// shift has every agent carry a task through. It gives what each command took, in
-// µs, and what the views cost for each.
+// shift has every agent take and complete a task. It returns how many µs each command
+// took, and how many µs the views cost for each command.
 func (x *desk) shift(ctx context.Context, agents int) (took []float64, views float64, err error) {
 	x.drainTime = 0
 	for i := range agents {
@@ -149,9 +149,9 @@ func (x *desk) shift(ctx context.Context, agents int) (took []float64, views flo
 
 func us(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
 
-// kept is what tasks keep in memory, in bytes each: while they are open, and when
-// they have ended and retention has let them go. There is nobody to offer them to,
-// so that they are all that is kept.
+// kept returns how many bytes of memory each task keeps: while it is open, and after it
+// has ended and its retention is over. There are no agents to offer tasks to, so
+// nothing else is kept.
 func kept(tasks int) (open, gone float64, err error) {
 	x, err := newDesk(0)
 	if err != nil {
@@ -182,7 +182,7 @@ func kept(tasks int) (open, gone float64, err error) {
 	return open, gone, nil
 }
 
-// cancelAll ends all tasks, and lets the commands go that did it.
+// cancelAll cancels all tasks, and sweeps the commands that did it.
 func (x *desk) cancelAll() error {
 	var ids []protocol.TaskID
 	for t := range x.state.Tasks.All() {

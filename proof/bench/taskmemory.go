@@ -11,7 +11,7 @@ import (
 var taskMemoryRow = row{
 	name: "tasks-memory",
 	what: func(s sizes) string {
-		return fmt.Sprintf("Resident memory of a daemon that was started on a hive with %d agents and %s and is idle for %s, with a `tasks.lease` of an hour; the baseline is that of a new hive with as many agents. And what as many tasks keep on the heap: open, as the baseline, and when they have ended and `tasks.retention` has let them go, with `remember` at 1,000 ids and conversations, so that what is kept is that of the tasks.",
+		return fmt.Sprintf("Resident memory of a daemon that was started on a hive with %d agents and %s and is idle for %s, with a `tasks.lease` of an hour; the baseline is that of a new hive with as many agents. And what as many tasks keep on the heap: open, as the baseline, and when they have ended and `tasks.retention` has let them go, with `remember` at 1,000 ids and conversations, so that only tasks are kept.",
 			s.taskAgents, count(s.tasks, "tasks"), s.quiet)
 	},
 	behind: "A task's texts, its history, its place among those that wait, its timer, and the four files that git's index knows of it. When it has left, how it ended: of `remember.conversations` tasks at most, and not of others.",
@@ -34,7 +34,7 @@ var taskMemoryRow = row{
 			return outcome{}, err
 		}
 		b.tell(0.7, "a hive with %s is idle", count(s.tasks, "tasks"))
-		// Nobody answers here: offers that run out would make work all the time.
+		// Nobody answers here, so offers that run out would cause work all the time.
 		if err := put(filepath.Join(x.dir, "hive.yaml"), []byte("tasks:\n  lease: 1h\n")); err != nil {
 			return outcome{}, err
 		}

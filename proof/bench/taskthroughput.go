@@ -10,10 +10,10 @@ import (
 var taskThroughputRow = row{
 	name: "tasks-throughput",
 	what: func(s sizes) string {
-		return fmt.Sprintf("%d agents take a task each, start it, report progress twice, complete it, and create another: %s a round, written beside the outboxes and then renamed into them. The clock runs from the first rename until all are answered in the log, and until all of it is committed and synced in git, "+
+		return fmt.Sprintf("%d agents take a task each, start it, report progress twice, complete it, and create another: %s a round, written beside the outboxes and then renamed into them. The clock runs from the first rename until all are answered in the log, and until everything is committed and synced in git, "+
 			"with %s open; the baseline is the same with %s.", s.taskAgents, count(6*s.taskAgents, "commands"), count(s.tasks, "tasks"), count(s.tasksFew, "tasks"))
 	},
-	behind: "The kernel and git: a command is a file that is opened, read and renamed, and what it leads to are one or two files of the task, each written and renamed, and a notice in an inbox. Each commit writes the tree of tasks/ whole, which names every task: 5 MB where there are 100,000. Therefore commits hold more there, up to 4,096 events.",
+	behind: "The kernel and git: a command is a file that is opened, read and renamed, and its results are one or two files of the task, each written and renamed, and a notice in an inbox. Each commit writes the complete tree of tasks/, which names every task: 5 MB with 100,000 tasks. Therefore commits hold more events there, up to 4,096 events.",
 	brief:  15 * time.Second, full: 240 * time.Second,
 	disk: func(s sizes) int64 {
 		return int64(s.tasks+s.tasksFew)*6*fileDisk + int64(s.rounds)*2*perMessage(8*s.taskAgents) + int64(2*s.taskAgents)*agentDisk
@@ -33,7 +33,7 @@ var taskThroughputRow = row{
 	},
 }
 
-// shifts lets the agents of both hives work in turns. One daemon at a time runs.
+// shifts has the agents of both hives work alternately. One daemon runs at a time.
 func (b *bench) shifts(ctx context.Context, few, many *board) (outcome, error) {
 	if err := few.down(); err != nil {
 		return outcome{}, err
@@ -56,7 +56,7 @@ func (b *bench) shifts(ctx context.Context, few, many *board) (outcome, error) {
 	}}, nil
 }
 
-// oneShift starts a daemon and has the agents work when it has come to rest.
+// oneShift starts a daemon, waits until it is idle, and has the agents work.
 func (x *board) oneShift(ctx context.Context) (n int, answered, committed time.Duration, err error) {
 	if err := x.up(ctx, workloadSettings()); err != nil {
 		return 0, 0, 0, err

@@ -23,7 +23,7 @@ const (
 var taskTimersRow = row{
 	name: "tasks-timers",
 	what: func(s sizes) string {
-		return fmt.Sprintf("%d agents have taken %d tasks each when the daemon starts anew, so that all of their leases run from the same moment: %s are due at once, and each writes an event, a notice and a file. Meanwhile one message after the other is sent, from its rename into the outbox until it is in the inbox. The baseline are those that were sent before.",
+		return fmt.Sprintf("%d agents have taken %d tasks each when the daemon starts again, so that all of their leases run from the same moment: %s are due at once, and each writes an event, a notice and a file. Meanwhile one message after the other is sent, from its rename into the outbox until it is in the inbox. The baseline is the messages that were sent before.",
 			s.timerAgents, tasksInHand, count(tasksInHand*s.timerAgents, "reminders"))
 	},
 	behind: "A message that arrives while 64 timers are carried out waits until these are on the disk, and comes before the next. One that is sent at their end may be heard of only after the next 64 have begun, and waits for these too. Each timer is three events.",
@@ -35,7 +35,8 @@ var taskTimersRow = row{
 		settings := workloadSettings()
 		settings.Tasks.Lease = time.Hour
 		b.tell(0, "%d agents take tasks", b.sizes.timerAgents)
-		// Some are left over, so that nobody has to take what others were offered.
+		// There are more tasks than needed, so that no agent has to take one that is
+		// offered to others.
 		x, err := b.newBoard(ctx, b.sizes.timerAgents, (tasksInHand+settings.Tasks.Offers)*b.sizes.timerAgents, settings, func(share float64) { b.tell(share/3, "tasks are created") })
 		if err != nil {
 			return outcome{}, err
@@ -54,8 +55,8 @@ func (b *bench) timers(ctx context.Context, x *board) (outcome, error) {
 	}
 	settings := workloadSettings()
 	settings.InboxCap = 1 << 20               // nobody reads here
-	settings.Tasks.Lease = b.sizes.lease      // they are reminded after two thirds of it
-	settings.Tasks.Backoff.Base = time.Minute // and what they lose is not offered again at once
+	settings.Tasks.Lease = b.sizes.lease      // agents are reminded after two thirds of it
+	settings.Tasks.Backoff.Base = time.Minute // and tasks that they lose are not offered again at once
 	settings.Tasks.Backoff.Max = 2 * time.Minute
 	if err := x.up(ctx, settings); err != nil {
 		return outcome{}, err
@@ -113,10 +114,10 @@ func (b *bench) takeTasks(ctx context.Context, x *board) error {
 	return nil
 }
 
-// probed is what became of one message.
+// probed is the result of sending one message.
 type probed struct {
 	wait         time.Duration
-	begun, ended int // timers that had fired when it was sent, and before it was decided
+	begun, ended int // timers that had fired when it was sent, and when it was decided
 	events       int // of all kinds, in between
 }
 

@@ -8,12 +8,12 @@ import (
 	"github.com/hived/hived/internal/pause"
 )
 
-// inFlight bounds how many messages are on their way: agents neither let their
-// mail pile up nor wait for each single one.
+// inFlight is the most messages in flight: agents neither let their mail pile up nor
+// wait for each single message.
 const inFlight = 4000
 
-// traffic is agents at work: each sends, takes what is in its inbox, and moves
-// it to .done/. They see nothing but files.
+// traffic is agents at work: each sends messages, and moves those in its inbox to
+// .done/. They use only files.
 type traffic struct {
 	dir       string
 	agents    int
@@ -27,8 +27,8 @@ func newTraffic(dir string, agents int, g *generator) *traffic {
 	return &traffic{dir: dir, agents: agents, generator: g, pending: make([]int, agents)}
 }
 
-// run sends n more messages and ends when all are handled. Now and then it
-// tells how many are.
+// run sends n more messages and returns when all are handled. It calls tell with the
+// number of messages handled so far.
 func (t *traffic) run(ctx context.Context, n int, tell func(taken int)) error {
 	from, begun := t.taken, time.Now()
 	goal, moved := t.sent+n, time.Now()
@@ -55,7 +55,7 @@ func (t *traffic) run(ctx context.Context, n int, tell func(taken int)) error {
 	return nil
 }
 
-// round sends what may be on its way and takes what has come.
+// round sends as many messages as may be in flight and takes what has arrived.
 func (t *traffic) round(goal int) error {
 	for t.sent < goal && t.sent-t.taken < inFlight {
 		from := t.sent % t.agents

@@ -14,9 +14,9 @@ var verifyRow = row{
 	name: "verify",
 	what: func(s sizes) string {
 		return fmt.Sprintf("`hived verify`, a process of its own, on the hive with %s and its git history: the log's chain, every message with its recipients, every file, every object and commit. It must find nothing wrong. "+
-			"Memory is held against that of verifying the same hive when it had half of its events and its directories, which retention bounds, were as full.", count(s.agedEvents, "events"))
+			"Memory is compared with that of verifying the same hive when it had half of its events and its directories, which retention bounds, were as full.", count(s.agedEvents, "events"))
 	},
-	behind: "Every object of the history is inflated and hashed, and every line of the log parsed and held against the commits.",
+	behind: "Every object of the history is inflated and hashed, and every line of the log parsed and compared with the commits.",
 	needs:  proc | process | past,
 	brief:  5 * time.Second, full: 320 * time.Second,
 	disk: func(sizes) int64 { return 0 },
@@ -40,7 +40,7 @@ var verifyRow = row{
 	},
 }
 
-// verify runs the check, which must be content and must have seen everything.
+// verify runs `hived verify`, which must find nothing wrong and must have read all.
 func (b *bench) verify(ctx context.Context, dir string) (ran, error) {
 	r, err := b.run(ctx, dir, "verify", "--json")
 	if err != nil {

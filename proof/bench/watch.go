@@ -6,36 +6,36 @@ import (
 	"time"
 )
 
-// Watch shows how far a run is: a line for each row, and on a terminal one line
-// that is written over.
+// Watch shows the progress of a run: a line for each row, or on a terminal one line that
+// is overwritten.
 type Watch struct {
 	W    io.Writer
-	Over bool // there is a terminal, where the line before is written over
+	Over bool // W is a terminal, on which the last line is overwritten
 
 	row   string
 	drawn time.Time
 }
 
-// Tell takes what the run says of itself.
+// Tell shows the progress of the run.
 func (b *Watch) Tell(p Progress) {
 	fresh := p.Row != b.row
 	b.row = p.Row
 	line := fmt.Sprintf("%s, about %s left", p.Row, p.Left.Round(time.Second))
 	switch {
 	case !b.Over && fresh:
-		_, _ = fmt.Fprintf(b.W, "hived: %s\n", line) // nobody misses it
+		_, _ = fmt.Fprintf(b.W, "hived: %s\n", line) // progress may get lost
 	case b.Over && (fresh || time.Since(b.drawn) > 100*time.Millisecond):
 		b.drawn = time.Now()
-		_, _ = fmt.Fprintf(b.W, "%shived: %s (%.0f %%, %s)", eraseLine, line, 100*p.Share, p.Doing) // nobody misses it
+		_, _ = fmt.Fprintf(b.W, "%shived: %s (%.0f %%, %s)", eraseLine, line, 100*p.Share, p.Doing) // progress may get lost
 	}
 }
 
-// eraseLine goes back to the beginning of a terminal's line and empties it.
+// eraseLine moves to the beginning of a terminal's line and clears it.
 const eraseLine = "\r\x1b[K"
 
-// End takes away the line that was written over.
+// End removes the line that was overwritten.
 func (b *Watch) End() {
 	if b.Over {
-		_, _ = io.WriteString(b.W, eraseLine) // nobody misses it
+		_, _ = io.WriteString(b.W, eraseLine) // progress may get lost
 	}
 }

@@ -13,16 +13,17 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// idleAgents are those of the role that a dull task is for. All but one reject it.
+// idleAgents is how many agents have the role that a dull task is for. All but one
+// reject it.
 const idleAgents = 24
 
 var willingRow = row{
 	name: "tasks-willing",
 	what: func(sizes) string {
-		return fmt.Sprintf("%d idle agents of one role, and one task for the role, with a lease of %s: whoever is offered it rejects it at once, by a file in its outbox, but for one, who is willing, and takes it. The willing one is the one who is asked last, whatever the order. The clock runs from just before the rename of the command that creates the task until the willing one has the offer in its inbox. The task is cancelled then, and the next round begins.",
+		return fmt.Sprintf("%d idle agents of one role, and one task for the role, with a lease of %s: whoever is offered it rejects it at once, by a file in its outbox, except the one that is asked last, whatever the order, which is willing and takes it. The clock runs from just before the rename of the command that creates the task until the willing one has the offer in its inbox. The task is cancelled then, and the next round begins.",
 			idleAgents, workloadSettings().Tasks.Lease)
 	},
-	behind: "A task is offered to `tasks.offers` agents at a time, and to the next when all of these have rejected it: each offer costs a sync of the log for the offer, and one for the answers. The task pauses only when all who have room were asked.",
+	behind: "A task is offered to `tasks.offers` agents at a time, and to the next when all of these have rejected it: each offer costs a sync of the log for the offer, and one for the answers. The task pauses only when all agents with free slots were asked.",
 	brief:  2 * time.Second, full: 3 * time.Second,
 	disk: func(s sizes) int64 { return idleAgents*agentDisk + perMessage(s.rounds*4*idleAgents) },
 	measure: func(ctx context.Context, b *bench) (outcome, error) {
@@ -62,15 +63,15 @@ func (b *bench) willing(ctx context.Context, x *board, lease time.Duration) ([]P
 	}, nil
 }
 
-// asking is what became of one task that all but one reject.
+// asking records the offers of one task that all but one reject.
 type asking struct {
 	task   protocol.TaskID
-	open   []protocol.AgentID // who has the offer, and has not answered it
-	at     time.Time          // when the newest of them had
+	open   []protocol.AgentID // agents that have the offer and have not answered it
+	at     time.Time          // when the newest of them got it
 	offers int
 }
 
-// hear takes note of offers. An event is heard of when its files are there.
+// hear records offers. Events are passed on when their files are placed.
 func (a *asking) hear(ev protocol.Event) {
 	if e, ok := ev.Body.(*protocol.TaskEvent); ok && e.Event == offer {
 		a.task, a.offers = e.Task, a.offers+1
@@ -80,9 +81,9 @@ func (a *asking) hear(ev protocol.Event) {
 	}
 }
 
-// askAll has a task created and rejected until the last of the agents is asked, who
-// takes it, and has it cancelled. It gives how long it was until then, and after how
-// many offers.
+// askAll creates a task and has it rejected until the last of the agents is asked,
+// which takes it; then it cancels the task. It returns how long it took until the last
+// one was asked, and the number of offers until then.
 func (x *board) askAll(ctx context.Context, human string) (took time.Duration, offers int, err error) {
 	var a asking
 	defer x.alsoHear(a.hear)()
@@ -107,7 +108,7 @@ func (x *board) askAll(ctx context.Context, human string) (took time.Duration, o
 		for _, id := range open {
 			asked[id] = true
 			event, data := "reject", `{"reason":"it is dull"}`
-			if len(asked) == idleAgents { // only who is new to it can be the last
+			if len(asked) == idleAgents { // an agent that is asked for the first time can be the last
 				event, data = "accept", "{}"
 			}
 			if err := x.write(filepath.Join(x.dir, protocol.OutboxDir(id)), command(event, &holding{id: a.task}, data)); err != nil {
@@ -124,7 +125,7 @@ func (x *board) askAll(ctx context.Context, human string) (took time.Duration, o
 	return took, offers, x.answers(ctx)
 }
 
-// answers sends what was drafted, and waits until all of it is answered.
+// answers sends the drafts and waits until all are answered.
 func (x *board) answers(ctx context.Context) error {
 	if err := x.publish(); err != nil {
 		return err
@@ -133,7 +134,7 @@ func (x *board) answers(ctx context.Context) error {
 	return err
 }
 
-// alsoHear has another told of events too, until it is ended.
+// alsoHear calls another function with each event too, until end is called.
 func (x *board) alsoHear(hear func(protocol.Event)) (end func()) {
 	x.mu.Lock()
 	defer x.mu.Unlock()

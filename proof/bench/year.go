@@ -11,14 +11,14 @@ import (
 	"github.com/hived/hived/internal/pause"
 )
 
-// yearFiles is what retention leaves of an agent's mail in the row year.
+// yearFiles is how many files of an agent's mail retention leaves in the row year.
 const yearFiles = 20
 
 var yearRow = row{
 	name: "year",
 	what: func(s sizes) string {
 		return fmt.Sprintf("%s of 1 KiB between %s that handle them, carried by one daemon with retention at %d files. Throughput of the last tenth against the baseline, the first tenth. "+
-			"Files of the work tree, packs and resident memory are looked at all the time: the most of the second half against the baseline, the most of the first half. One run: its tenths are what is compared.",
+			"Files of the work tree, packs and resident memory are sampled throughout: the most of the second half against the baseline, the most of the first half. One run: its tenths are what is compared.",
 			count(s.yearMessages, "messages"), count(s.yearAgents, "agents"), yearFiles)
 	},
 	behind: "The windows of ids and conversations fill up during the run: that is what resident memory gains. A file stays in the work tree until history holds it, which is a batch or two later when the hive is busy.",
@@ -44,7 +44,7 @@ var yearRow = row{
 	},
 }
 
-// year is one run of the row.
+// year is one run of the row year.
 type year struct {
 	dir    string
 	pid    int
@@ -61,7 +61,7 @@ type yearSample struct {
 	resident     float64 // MiB
 }
 
-// live lets the messages be carried and gives the time of each tenth.
+// live has the messages carried and returns the time of each tenth.
 func (y *year) live(ctx context.Context, b *bench) ([]time.Duration, error) {
 	every := max(b.sizes.quiet/6, 250*time.Millisecond)
 	watching, end := context.WithCancel(ctx)
@@ -73,7 +73,7 @@ func (y *year) live(ctx context.Context, b *bench) ([]time.Duration, error) {
 	})
 	t := newTraffic(y.dir, y.agents, newGenerator(10))
 	var took []time.Duration
-	// The daemon's start is not a matter of the first tenth.
+	// The first tenth does not include the daemon's start.
 	err := t.run(ctx, y.agents, func(int) {})
 	for tenth := range 10 {
 		if err != nil {
@@ -134,12 +134,12 @@ func (y *year) outcome(took []time.Duration, perTenth int) outcome {
 	}}}
 }
 
-// halves holds the most of the second half against the most of the first.
+// halves compares the maximum of the second half with that of the first.
 func (y *year) halves(name, unit string, of func(yearSample) float64) Part {
 	y.mu.Lock()
 	defer y.mu.Unlock()
 	if len(y.samples) < 4 {
-		return unmeasured(name, unit, "the run was too short to look").timesAtMost(flat)
+		return unmeasured(name, unit, "the run was too short for samples").timesAtMost(flat)
 	}
 	most := func(list []yearSample) []float64 {
 		top := of(list[0])
