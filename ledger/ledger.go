@@ -154,7 +154,7 @@ func (s *State) Compact() {
 	}
 }
 
-// New gives the State before the first event.
+// New returns the State before the first event.
 func New(r protocol.RememberSettings) *State {
 	s := &State{
 		Agents:        map[protocol.AgentID]*Agent{},
@@ -268,7 +268,7 @@ func (f folder) OnAgent(ev protocol.Event, e *protocol.AgentEvent) none {
 	return none{}
 }
 
-// aboutInbox tells whether an action is about an inbox: what others do to it is
+// aboutInbox reports whether an action is about an inbox: what others do to it is
 // no sign of the agent's life.
 func aboutInbox(a protocol.AgentAction) bool {
 	switch a {
@@ -279,7 +279,7 @@ func aboutInbox(a protocol.AgentAction) bool {
 	return false
 }
 
-// inbox takes note of what is missing from an inbox, and of what somebody said
+// inbox notes what is missing from an inbox, and what somebody said
 // about it.
 func (a *Agent) inbox(e *protocol.AgentEvent) {
 	switch e.Action {
@@ -488,7 +488,7 @@ func (f folder) OnTask(ev protocol.Event, e *protocol.TaskEvent) none {
 	return none{}
 }
 
-// heard takes note that an agent did something.
+// heard notes that an agent did something.
 func (f folder) heard(id protocol.AgentID) {
 	if a := f.s.Agents[id]; a != nil {
 		a.Missed = 0
@@ -498,10 +498,10 @@ func (f folder) heard(id protocol.AgentID) {
 // MisspeltMost is of how many fields an agent is told that they may be misspelt.
 const MisspeltMost = 16
 
-// Misspelt gives the fields of which an agent was told so. They must not be changed.
+// Misspelt returns the fields of which an agent was told so. They must not be changed.
 func (a *Agent) Misspelt() []string { return a.misspelt }
 
-// ToldOf tells whether a field is one of them.
+// ToldOf reports whether a field is one of them.
 func (a *Agent) ToldOf(field string) bool { return slices.Contains(a.misspelt, field) }
 
 // Hinted is when an agent was last told that what it said about a task is no
@@ -511,14 +511,14 @@ func (a *Agent) Hinted() time.Time { return a.hinted.time() }
 // HintEvery is how often an agent is told that there is no such command.
 const HintEvery = time.Hour
 
-// Hears reports whether an agent is to be told that there is no such command: once
+// HintDue reports whether an agent is to be told that there is no such command: once
 // in HintEvery. A log of the oldest format does not remember it, and it always is.
-func (a *Agent) Hears(now time.Time) bool { return now.Sub(a.misled.time()).Abs() >= HintEvery }
+func (a *Agent) HintDue(now time.Time) bool { return now.Sub(a.misled.time()).Abs() >= HintEvery }
 
 func (f folder) OnTaskRejected(ev protocol.Event, e *protocol.TaskRejectedEvent) none {
 	if a := f.s.Agents[e.By]; a != nil && e.Code == protocol.CodeNoCommand {
 		a.hinted = instantOf(ev.TS)
-	} else if a != nil && e.Code == protocol.CodeUnknownCommand && f.s.Format >= 2 && a.Hears(ev.TS) {
+	} else if a != nil && e.Code == protocol.CodeUnknownCommand && f.s.Format >= 2 && a.HintDue(ev.TS) {
 		a.misled = instantOf(ev.TS)
 	}
 	f.s.Tasks.Rejected(e)

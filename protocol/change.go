@@ -40,13 +40,13 @@ func BlobOf(data []byte) Blob {
 	return Blob(h.Sum(nil))
 }
 
-// String gives 40 hex digits.
+// String returns 40 hex digits.
 func (b Blob) String() string { return hex.EncodeToString(b[:]) }
 
-// IsZero tells whether the id was not computed yet.
+// IsZero reports whether the id was not computed yet.
 func (b Blob) IsZero() bool { return b == Blob{} }
 
-// MarshalText gives 40 hex digits.
+// MarshalText returns 40 hex digits.
 func (b Blob) MarshalText() ([]byte, error) { return hex.AppendEncode(nil, b[:]), nil }
 
 // UnmarshalText reads 40 hex digits.
@@ -73,7 +73,7 @@ const (
 	PathScratch  = ".hived"
 )
 
-// Owned tells whether a path is one whose content in a commit is the state of
+// Owned reports whether a path is one whose content in a commit is the state of
 // the log at one sequence number (spec §6).
 func Owned(p string) bool {
 	switch p {
@@ -84,7 +84,7 @@ func Owned(p string) bool {
 	return below && (top == PathAgents || top == PathTasks || top == PathSegments)
 }
 
-// Versionable tells whether git takes a name as an ordinary one, on every
+// Versionable reports whether git takes a name as an ordinary one, on every
 // system (spec §6): what git treats specially is never versioned, because a
 // tree that holds such a name is refused by git fsck.
 func Versionable(p string) bool {
@@ -102,7 +102,7 @@ func Versionable(p string) bool {
 // special knows the names that git, or git on a Mac or on Windows, would take
 // for one of its own files.
 func special(name string) bool {
-	if plain(name) {
+	if ordinary(name) {
 		return false
 	}
 	s := strings.ToLower(strings.Map(dropIgnorable, name))
@@ -124,9 +124,9 @@ func special(name string) bool {
 	return false
 }
 
-// plain knows most of the names that are not special: what begins with a letter
-// or digit and has nothing in it that any system might leave out or shorten.
-func plain(name string) bool {
+// ordinary reports whether a name is one of most that are not special: it begins
+// with a letter or digit and holds nothing that any system might leave out or shorten.
+func ordinary(name string) bool {
 	for i := range len(name) {
 		switch c := name[i]; {
 		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9':

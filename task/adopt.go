@@ -1,6 +1,7 @@
 package task
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"path"
@@ -128,7 +129,7 @@ func (a *adoption) check(name string, sound bool, wrong string) bool {
 	return sound
 }
 
-// fault takes note of the first file that is damaged.
+// fault notes the first file that is damaged.
 func (a *adoption) fault(name, wrong string) {
 	if a.err == nil {
 		a.err = fmt.Errorf("%s: %s", path.Join(protocol.TaskDir(a.id), name), wrong)
@@ -293,7 +294,7 @@ func (a *adoption) asked() {
 func (t *Task) adopt(ev protocol.Event, e *protocol.TaskEvent, at Moment) error {
 	x := e.Adopted
 	if t.State != "" || e.From != "" || x == nil || e.Amends == nil || !slices.Contains(States(), e.To) {
-		return fmt.Errorf("%w: task %s is %s, and cannot be adopted as %s", ErrIllegal, e.Task, or(t.State, "not there"), or(e.To, "nothing"))
+		return fmt.Errorf("%w: task %s is %s, and cannot be adopted as %s", ErrIllegal, e.Task, cmp.Or(t.State, "not there"), cmp.Or(e.To, "nothing"))
 	}
 	t.create(ev, e)
 	if t.Creator = e.Amends.Creator; !e.Amends.CreatedAt.IsZero() {

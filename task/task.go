@@ -1,6 +1,7 @@
 package task
 
 import (
+	"cmp"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -21,10 +22,10 @@ var ErrIllegal = errors.New("illegal transition")
 // ends no wait (spec §8.3). See [Book.Moment].
 type Moment int64
 
-// Add gives a later one.
+// Add returns a later one.
 func (m Moment) Add(d time.Duration) Moment { return m + Moment(d) }
 
-// Sub gives what lies between.
+// Sub returns what lies between.
 func (m Moment) Sub(o Moment) time.Duration { return time.Duration(m - o) }
 
 // Task is what is kept in memory of one task.
@@ -98,7 +99,7 @@ type Terms struct {
 	Approvers []protocol.Address // none: human, see package router
 }
 
-// Terms gives them; the zero value where the brief says nothing of them.
+// Terms returns them; the zero value where the brief says nothing of them.
 func (t *Task) Terms() Terms {
 	if t.terms == nil {
 		return Terms{}
@@ -148,7 +149,7 @@ func (t *Task) Apply(ev protocol.Event, e *protocol.TaskEvent, at Moment) error 
 	}
 	to, ok := Next(t.State, e.Event)
 	if !ok || e.From != t.State || e.To != to {
-		return fmt.Errorf("%w: task %s is %s, and %s leads from %s to %s", ErrIllegal, e.Task, or(t.State, "not there"), e.Event, or(e.From, "nowhere"), e.To)
+		return fmt.Errorf("%w: task %s is %s, and %s leads from %s to %s", ErrIllegal, e.Task, cmp.Or(t.State, "not there"), e.Event, cmp.Or(e.From, "nowhere"), e.To)
 	}
 	if taken := e.Event == Claim || e.Event == Accept; e.Epoch < t.Epoch || taken != (e.Epoch > t.Epoch) {
 		return fmt.Errorf("%w: task %s is at epoch %d, and %s has epoch %d", ErrIllegal, e.Task, t.Epoch, e.Event, e.Epoch)
@@ -185,13 +186,6 @@ func momentOf(when time.Time, ev protocol.Event, at Moment) Moment {
 	}
 	ahead := when.Round(0).Sub(ev.TS) // by what the log says, and by no clock beside it
 	return at.Add(min(ahead, farthest))
-}
-
-func or[S ~string](s S, none string) string {
-	if s == "" {
-		return none
-	}
-	return string(s)
 }
 
 // leave forgets what belongs to a state alone.
@@ -388,12 +382,12 @@ func sumOf(text string) (sum [8]byte) {
 	return sum
 }
 
-// Reached tells whether a checkpoint is the last one again.
+// Reached reports whether a checkpoint is the last one again.
 func (t *Task) Reached(c *protocol.Checkpoint) bool {
 	return t.CheckpointAt > 0 && t.CheckpointSum == sumOf(c.SHA256)
 }
 
-// Fenced tells whether a holder's report of an epoch comes too late: the epoch
+// Fenced reports whether a holder's report of an epoch comes too late: the epoch
 // has gone on, or its holder lost the task.
 func (t *Task) Fenced(epoch uint64) bool { return epoch < t.Epoch || epoch == t.Epoch && t.Spent }
 

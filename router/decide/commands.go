@@ -95,7 +95,7 @@ func (d *Decider) tellsRefusal(now time.Time, by protocol.AgentID, m *protocol.M
 		return true
 	}
 	a, reply := d.state.Agents[by], d.noticeOf(by, m.InReplyTo).Code
-	return a != nil && a.Hears(now) && reply != code && reply != protocol.CodeNoCommand
+	return a != nil && a.HintDue(now) && reply != code && reply != protocol.CodeNoCommand
 }
 
 // isHiveCommand reports whether there is a command about the hive.
