@@ -19,7 +19,7 @@ func openAfter(disk durable.FS, after Position) (*Log, Recovery, []protocol.Even
 	return l, found, evs, err
 }
 
-// sumsOf gives the sum of each event.
+// sumsOf returns the sum of each event.
 func sumsOf(tb testing.TB, disk durable.FS) map[protocol.Seq]protocol.Sum {
 	tb.Helper()
 	sums := map[protocol.Seq]protocol.Sum{}

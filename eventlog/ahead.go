@@ -70,7 +70,7 @@ type hint struct {
 }
 
 // start sends workers along the lines from off on; sum is the one before them.
-// It tells whether there is something to take.
+// It reports whether there is something to take.
 func (a *ahead) start(f io.ReaderAt, off int64, sum protocol.Sum) bool {
 	a.workers = min(runtime.GOMAXPROCS(0), mostWorkers)
 	if a.workers == 1 {
@@ -134,7 +134,7 @@ func (a *ahead) run() {
 	}
 }
 
-// take gives the next line that was read ahead, nil where there is none.
+// take returns the next line that was read ahead, nil where there is none.
 func (a *ahead) take() *hint {
 	for a.now == nil || a.now.next == len(a.now.found) {
 		if a.now != nil {

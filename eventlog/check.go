@@ -110,7 +110,7 @@ func (k *checker) look() (durable.File, []protocol.Seq, error) {
 	}
 }
 
-// split gives the segments before the one that begins with first, and the
+// split returns the segments before the one that begins with first, and the
 // first one after it, 0 where there is none. First is 0 where nobody knows.
 func split(list []protocol.Seq, first protocol.Seq) (before []protocol.Seq, newer protocol.Seq) {
 	if first == 0 {
@@ -220,7 +220,7 @@ func (k *checker) ended() error {
 	return err
 }
 
-// torn tells whether the open segment ends where the damage is, and counts
+// torn reports whether the open segment ends where the damage is, and counts
 // what is left of it.
 func (k *checker) torn(bad *Damage) (bool, error) {
 	if k.c.name != openName || bad.Offset == 0 {

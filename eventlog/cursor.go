@@ -80,7 +80,7 @@ func (c *cursor) line() (*hint, error) {
 	return nil, err
 }
 
-// read gives the next event. io.EOF is the end of the file, with off behind the
+// read returns the next event. io.EOF is the end of the file, with off behind the
 // last line break. After a *Damage the cursor stands behind the bad line.
 func (c *cursor) read() (Record, error) {
 	start := c.off

@@ -53,7 +53,7 @@ func (d *Damage) Error() string {
 	return fmt.Sprintf("the log is damaged: %s line %d (seq %d): %v: %s", d.File, d.Line, d.Seq, d.Err, remedy)
 }
 
-// Unwrap gives Err.
+// Unwrap returns Err.
 func (d *Damage) Unwrap() error { return d.Err }
 
 // Mismatch says that a reader's position is not one of this log: the log was

@@ -115,7 +115,7 @@ func goesOn(f io.ReaderAt, off int64, at Position) (end int64, ok bool, err erro
 
 const eventHead = `{"seq":`
 
-// claims gives the number that a line has which begins like an event.
+// claims returns the number that a line has which begins like an event.
 func claims(line []byte) protocol.Seq {
 	rest, ok := bytes.CutPrefix(line, []byte(eventHead))
 	if !ok {
@@ -129,7 +129,7 @@ func claims(line []byte) protocol.Seq {
 	return n
 }
 
-// foreignText tells whether a whole line is text of others, or the beginning of the
+// foreignText reports whether a whole line is text of others, or the beginning of the
 // next event, which a crash tore, and text of others: it cannot be what is left of
 // an event, whatever happened to that on the disk.
 func foreignText(line, head []byte) bool {
@@ -185,7 +185,7 @@ func strip(disk durable.FS, f io.ReaderAt, size int64, list []span) ([]Foreign, 
 	return out, replace(disk, openName, rest, size)
 }
 
-// Foreign gives what was set aside since the last call.
+// Foreign returns what was set aside since the last call.
 func (l *Log) Foreign() []Foreign {
 	list := l.foreign
 	l.foreign = nil

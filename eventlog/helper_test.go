@@ -116,7 +116,7 @@ func same(tb testing.TB, got, want []protocol.Event) {
 	}
 }
 
-// files gives every file of a disk, plant makes a disk of files.
+// files returns every file of a disk, plant makes a disk of files.
 func files(tb testing.TB, disk durable.FS) map[string]string {
 	tb.Helper()
 	all := map[string]string{}

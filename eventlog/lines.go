@@ -28,7 +28,7 @@ func newLines(f io.ReaderAt, off int64) lines {
 	return lines{f: f, off: off, buf: make([]byte, readSize)}
 }
 
-// next gives a line with its line break, good until the next call. What stands
+// next returns a line with its line break, good until the next call. What stands
 // behind the last line break is no line yet: that is io.EOF, with off at its
 // beginning.
 func (l *lines) next() ([]byte, error) {

@@ -227,10 +227,10 @@ func (l *Log) Format() int { return l.format }
 // Size is the size of the open segment in bytes.
 func (l *Log) Size() int64 { return l.size }
 
-// Due tells whether the open segment has reached the size for sealing.
+// Due reports whether the open segment has reached the size for sealing.
 func (l *Log) Due() bool { return l.size >= l.limit }
 
-// Close gives the file back. Everything that was accepted is durable already.
+// Close closes the file. Everything that was accepted is durable already.
 func (l *Log) Close() error {
 	if errors.Is(l.err, errClosed) {
 		return nil

@@ -238,7 +238,7 @@ func (w *wholes) read() error {
 	}
 }
 
-// back gives where the torn end begins: bad, or where the decision begins that
+// back returns where the torn end begins: bad, or where the decision begins that
 // is not whole.
 func (w *wholes) back(bad int64) (int64, error) {
 	if len(w.held) == 0 {

@@ -16,7 +16,7 @@ type Position struct {
 	Sum protocol.Sum
 }
 
-// String gives SEQ or SEQ:SUM (spec §5).
+// String returns SEQ or SEQ:SUM (spec §5).
 func (p Position) String() string {
 	if p.Sum.IsZero() {
 		return p.Seq.String()

@@ -23,7 +23,7 @@ type Record struct {
 	Value  any    // what the caller's [Work] made of the event
 }
 
-// Read gives all events after a position up to the present end of the log, in
+// Read returns all events after a position up to the present end of the log, in
 // order, across segments, each checked against the one before. A last line
 // without line break is being written at this moment: the end is before it. It
 // works beside the writer, whatever is sealed meanwhile. The last pair may hold
@@ -110,13 +110,13 @@ func (r *reader) close() {
 	}
 }
 
-// end gives back all that reading took.
+// end releases all that reading took.
 func (r *reader) end() {
 	r.c.rest()
 	r.close()
 }
 
-// all gives out everything up to the present end, and tells whether to go on
+// all yields everything up to the present end, and reports whether to go on
 // when there is more.
 func (r *reader) all(yield func(Record, error) bool) bool {
 	for {
@@ -133,7 +133,7 @@ func (r *reader) all(yield func(Record, error) bool) bool {
 	}
 }
 
-// next gives the next event. Where something does not fit it looks for its
+// next returns the next event. Where something does not fit it looks for its
 // place once more, because a writer may have changed the files under its hands.
 func (r *reader) next() (Record, error) {
 	for {

@@ -130,7 +130,7 @@ func (s *searcher) fits() bool {
 	return err == nil
 }
 
-// oneBit gives the values that differ from a byte in one bit.
+// oneBit returns the values that differ from a byte in one bit.
 func oneBit(was byte) []byte {
 	v := make([]byte, 0, 8)
 	for bit := range 8 {
@@ -139,7 +139,7 @@ func oneBit(was byte) []byte {
 	return v
 }
 
-// anyByte gives all other values.
+// anyByte returns all other values.
 func anyByte(was byte) []byte {
 	v := make([]byte, 0, 256)
 	for b := range 256 {

@@ -124,7 +124,7 @@ func undoSeal(disk durable.FS, open durable.File) error {
 	return disk.SyncDir(protocol.PathSegments)
 }
 
-// samePart tells whether a is the same file as b, or one or more lines that b
+// samePart reports whether a is the same file as b, or one or more lines that b
 // begins with too.
 func samePart(a, b durable.File) (bool, error) {
 	ai, err := a.Stat()

@@ -62,7 +62,7 @@ func (r *reader) hold(rec Record) {
 	s.held = append(s.held, rec)
 }
 
-// release gives out what is held, if it is on the disk. If it is not, its writer took
+// release yields what is held, if it is on the disk. If it is not, its writer took
 // it back meanwhile, as it does when the disk is full: it is read again.
 func (r *reader) release(yield func(Record, error) bool) bool {
 	s := &r.surety

@@ -35,7 +35,7 @@ func unsynced(t *testing.T, disk durable.FS, text string) {
 	testenv.Must(t, err)
 }
 
-// linesAfter gives the lines of events behind a log, each chained to the one before.
+// linesAfter returns the lines of events behind a log, each chained to the one before.
 func linesAfter(t *testing.T, disk durable.FS, more ...bool) []string {
 	t.Helper()
 	stats, _ := check(t, disk)

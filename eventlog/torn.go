@@ -8,7 +8,7 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// torn tells whether what stands in the open segment from start on, where the
+// torn reports whether what stands in the open segment from start on, where the
 // first line is not the next event, can be what a crash left of a write that
 // nobody was told of: a line without line break, and whole lines only where
 // each of them has a hole. A whole line with something else in the place of its
@@ -34,7 +34,7 @@ func torn(f io.ReaderAt, start int64, prev protocol.Sum) (bool, error) {
 // sector is the least that a disk writes, in bytes.
 const sector = 512
 
-// hole tells whether a line that stands at off has NULs from the beginning of
+// hole reports whether a line that stands at off has NULs from the beginning of
 // the write, or of a sector, up to the end of a sector. So a file system shows
 // blocks that it never wrote; a byte that merely turned into NUL is damage.
 func hole(line []byte, off, start int64) bool {
@@ -55,7 +55,7 @@ func hole(line []byte, off, start int64) bool {
 	}
 }
 
-// endsWrong tells whether a tail is a whole line but for its last byte.
+// endsWrong reports whether a tail is a whole line but for its last byte.
 func endsWrong(tail []byte, prev protocol.Sum) bool {
 	n := len(tail) - 1
 	if n < 0 || tail[n] == 0 {

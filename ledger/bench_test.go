@@ -40,7 +40,7 @@ func (y *year) agent(n int) protocol.AgentID {
 	return protocol.AgentID(fmt.Sprintf("agent-%04d", n%y.agents))
 }
 
-// body gives the next event.
+// body returns the next event.
 func (y *year) body() protocol.Body {
 	if y.n < y.agents {
 		y.n++
@@ -75,7 +75,7 @@ func (y *year) message() {
 	}
 }
 
-// events gives so many, from the next of a State on.
+// events returns so many, from the next of a State on.
 func (y *year) events(s *State, n int) []protocol.Event {
 	list := make([]protocol.Event, n)
 	for i := range list {
@@ -101,7 +101,7 @@ func inUse() uint64 {
 	return m.HeapAlloc
 }
 
-// old gives a State whose windows are full, and says how much memory it takes.
+// old returns a State whose windows are full, and how much memory it takes.
 func old(b *testing.B, perTalk int) (*year, *State) {
 	b.Helper()
 	before := inUse()

@@ -28,7 +28,7 @@ const pageSize = 1024
 // Len is the number of entries.
 func (b *Box) Len() int { return b.count }
 
-// Get gives what stands under a name.
+// Get returns what stands under a name.
 func (b *Box) Get(name string) (BoxFile, bool) {
 	n := nameOf(name)
 	at := b.seek(n)
@@ -291,7 +291,7 @@ func withLength(page, e []byte) []byte {
 	return append(binary.AppendUvarint(page, uint64(len(e))), e...)
 }
 
-// cutName gives the name of an entry, and what follows it.
+// cutName returns the name of an entry, and what follows it.
 func cutName(e []byte) (boxName, []byte) {
 	_, w := binary.Uvarint(e)
 	made, e := e[w] == 1, e[w+1:]

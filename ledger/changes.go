@@ -30,7 +30,7 @@ func MessageChanges(e *protocol.MessageEvent, delivered []byte) []protocol.Chang
 	return list
 }
 
-// Delivered gives the bytes that a message's recipients got, made again from
+// Delivered returns the bytes that a message's recipients got, made again from
 // the event.
 func Delivered(ev protocol.Event, e *protocol.MessageEvent) ([]byte, error) {
 	m, err := protocol.DecodeMessage([]byte(e.Raw))

@@ -173,7 +173,7 @@ func (in *source) fill(n uint64) bool {
 	return err == nil
 }
 
-// take gives the next bytes, until the next call; none after an error.
+// take returns the next bytes, until the next call; none after an error.
 func (in *source) take(n uint64) []byte {
 	if !in.fill(n) {
 		return nil

@@ -60,7 +60,7 @@ func (s *State) EchoesOf(from protocol.AgentID, to []protocol.AgentID, first pro
 	return (s.counting(to) + 7) / 8 * Echo
 }
 
-// FirstReply gives the event of the message that a reply answers, if that is no
+// FirstReply returns the event of the message that a reply answers, if that is no
 // reply itself and this is the first that its sender gives to it; else zero.
 func (s *State) FirstReply(from protocol.AgentID, to []protocol.AgentID, inReplyTo protocol.MessageID) protocol.Seq {
 	p := s.answered(from, to, inReplyTo)
@@ -181,7 +181,7 @@ type Busy struct {
 	Messages   int // within a day
 }
 
-// BusyPairs gives the pairs with over a hundred messages in a day in which no
+// BusyPairs returns the pairs with over a hundred messages in a day in which no
 // person took part, in order of their names.
 func (s *State) BusyPairs(now time.Time) []Busy {
 	var list []Busy

@@ -117,7 +117,7 @@ type usedName struct {
 	uses uint32
 }
 
-// use gives the short form of a name, which is to be released in the end.
+// use returns the short form of a name, which is to be released in the end.
 func (n *names) use(name protocol.ConversationID) shortName {
 	if id, made := strings.CutPrefix(string(name), madeConversation); made {
 		if id, ok := parseULID(id); ok && !bytes.HasPrefix(id[:], unnamed[:]) {

@@ -129,7 +129,7 @@ func adoptedAs(p string) Class {
 	return Delivery
 }
 
-// Belongs gives the path where that stands now which a placement brought, as of the
+// Belongs returns the path where that stands now which a placement brought, as of the
 // last event folded: empty where it is gone, or where what another event brought has
 // its place. A message that was handled since stands in .done, one that was taken
 // back in the inbox. Of what is removed, it gives the path where something of that
@@ -164,7 +164,7 @@ func (s *State) Belongs(p Placement) string {
 	return ""
 }
 
-// inMailbox gives the path of an unread or handled message that an event brought;
+// inMailbox returns the path of an unread or handled message that an event brought;
 // of any, if that is zero.
 func (s *State) inMailbox(id protocol.AgentID, name string, of protocol.Seq) string {
 	for _, dir := range []string{protocol.InboxDir(id), protocol.DoneDir(id)} {

@@ -102,7 +102,7 @@ func (s *State) sorts(kind protocol.Kind) (n int) {
 	return n
 }
 
-// trouble takes note of what went wrong, n times at once. The time is that of
+// trouble notes what went wrong, n times at once. The time is that of
 // the event.
 func (s *State) trouble(ev protocol.Event, k troubleKey, n int, text string) *Trouble {
 	t := s.troubles[k]
@@ -141,7 +141,7 @@ func (t *Trouble) count(at time.Time, n int) {
 
 func index(slot int64) int64 { return (slot%slots + slots) % slots }
 
-// taken tells whether an event takes a task from its holder against his will, and
+// taken reports whether an event takes a task from its holder against his will, and
 // what the holder is told then.
 func taken(e *protocol.TaskEvent) (protocol.Code, bool) {
 	switch {

@@ -22,12 +22,12 @@ func (s *State) Roster() []*Agent {
 	return list
 }
 
-// Has tells whether the agent has a role or capability of that name.
+// Has reports whether the agent has a role or capability of that name.
 func (a *Agent) Has(role string) bool {
 	return a.Role == role || slices.Contains(a.Caps, role)
 }
 
-// Spent tells how many bytes of its own files were versioned on the day of
+// Spent returns how many bytes of its own files were versioned on the day of
 // that time (UTC).
 func (a *Agent) Spent(at time.Time) int64 {
 	if a.day != day(at) {

@@ -356,7 +356,7 @@ func (s *State) decodeWindows(in *source) {
 	})
 }
 
-// knows tells whether a number is one of the roll, or nobody's.
+// knows reports whether a number is one of the roll, or nobody's.
 func (s *State) knows(agent uint32) bool { return int(agent) <= len(s.roll.list) }
 
 func (s *State) decodeParent(in *source, p *parent) {

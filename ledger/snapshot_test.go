@@ -26,7 +26,7 @@ func encoded(t rapid.TB, s *State) []byte {
 	return b.Bytes()
 }
 
-// settingsOf gives those that a State was made with.
+// settingsOf returns those that a State was made with.
 func settingsOf(s *State) protocol.RememberSettings {
 	return protocol.RememberSettings{IDs: s.ids.most, Conversations: s.conversations.most}
 }

@@ -50,7 +50,7 @@ func (s *State) CanKeep(conv protocol.ConversationID) bool {
 	return s.kept < KeptOfHive && (st == nil || len(st.mail) < KeptOfThread)
 }
 
-// Kept gives how many messages are kept, by thread.
+// Kept returns how many messages are kept, by thread.
 func (s *State) Kept() map[protocol.ConversationID]int {
 	all := map[protocol.ConversationID]int{}
 	for conv, st := range s.stopped {
@@ -93,7 +93,7 @@ type Stops struct {
 // the time.
 func (s *State) StopsVersion() uint64 { return s.stopsVersion }
 
-// StopsDue gives what senders are to be told now, in a fixed order, and when the
+// StopsDue returns what senders are to be told now, in a fixed order, and when the
 // next will be: zero if none.
 func (s *State) StopsDue(now time.Time) (list []Stops, next time.Time) {
 	for _, conv := range slices.Sorted(maps.Keys(s.stopped)) {
@@ -115,7 +115,7 @@ func (s *State) StopsDue(now time.Time) (list []Stops, next time.Time) {
 	return list, next
 }
 
-// GoingOn gives the kept messages that are to be delivered next, at most so many.
+// GoingOn returns the kept messages that are to be delivered next, at most so many.
 func (s *State) GoingOn(most int) []Kept {
 	var list []Kept
 	for _, conv := range s.goingOn {
@@ -137,7 +137,7 @@ func (s *State) stop(conv protocol.ConversationID) *stopped {
 	return st
 }
 
-// keep takes note of a message that is kept.
+// keep notes a message that is kept.
 func (s *State) keep(ev protocol.Event, e *protocol.MessageEvent) {
 	st := s.stop(e.Conversation)
 	st.mail = append(st.mail, Kept{ev.Seq, e.Conversation, e.From, e.Kept.To})
@@ -148,7 +148,7 @@ func (s *State) keep(ev protocol.Event, e *protocol.MessageEvent) {
 	s.note(st, ev, e.From, e.ID)
 }
 
-// stops takes note of a drop in a thread that is stopped, and of a kept message
+// stops notes a drop in a thread that is stopped, and a kept message
 // that was dropped in the end.
 func (s *State) stops(ev protocol.Event, e *protocol.DropEvent) {
 	st := s.stopped[e.Conversation]
@@ -169,14 +169,14 @@ func (s *State) stops(ev protocol.Event, e *protocol.DropEvent) {
 	s.release(e.Of, e.Conversation, to)
 }
 
-// toldPerson takes note that a person was told with a sender, if that was due.
+// toldPerson notes that a person was told with a sender, if that was due.
 func (st *stopped) toldPerson(at time.Time) {
 	if due(st.person, at) {
 		st.person = instantOf(at)
 	}
 }
 
-// note takes note of what a sender was told.
+// note records what a sender was told.
 func (s *State) note(st *stopped, ev protocol.Event, from protocol.AgentID, id protocol.MessageID) {
 	s.stopsVersion++
 	x := st.senders[from]
@@ -190,7 +190,7 @@ func (s *State) note(st *stopped, ev protocol.Event, from protocol.AgentID, id p
 	}
 }
 
-// toldOfStops takes note of a notice that told a sender of the rest.
+// toldOfStops notes a notice that told a sender of the rest.
 func (s *State) toldOfStops(ev protocol.Event, e *protocol.MessageEvent) {
 	st := s.stopped[e.Conversation]
 	if st == nil || len(e.To) != 1 {
@@ -229,7 +229,7 @@ func (s *State) letGoOn(conv protocol.ConversationID) {
 	s.forgetStopped(conv)
 }
 
-// release takes note of what became of a kept message for some of its recipients.
+// release notes what became of a kept message for some of its recipients.
 func (s *State) release(of protocol.Seq, conv protocol.ConversationID, to []protocol.AgentID) {
 	st := s.stopped[conv]
 	if st == nil {

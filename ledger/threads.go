@@ -18,7 +18,7 @@ type accepted struct {
 	of      shortSeq
 }
 
-// Seen gives the event that accepted this id of this sender, and the first
+// Seen returns the event that accepted this id of this sender, and the first
 // half of the [protocol.ContentHash] of what it said.
 func (s *State) Seen(from protocol.AgentID, id protocol.MessageID) (of protocol.Seq, content [8]byte, ok bool) {
 	a := s.ids.get(keyOf(string(from), string(id)))
@@ -177,7 +177,7 @@ func (s *State) answered(from protocol.AgentID, to []protocol.AgentID, id protoc
 	return best
 }
 
-// sentBy gives the message of one sender that has an id, of which the newest is
+// sentBy returns the message of one sender that has an id, of which the newest is
 // at hand.
 func (s *State) sentBy(who protocol.AgentID, id protocol.MessageID, newest *parent) *parent {
 	switch n := s.roll.numbers[who]; {
@@ -191,7 +191,7 @@ func (s *State) sentBy(who protocol.AgentID, id protocol.MessageID, newest *pare
 	return s.parents.get(keyOf(string(who), string(id)))
 }
 
-// before gives the message that had the id before this one, of another sender.
+// before returns the message that had the id before this one, of another sender.
 func (s *State) before(p *parent, id protocol.MessageID) *parent {
 	n := long(p.before)
 	if n == 0 {
@@ -204,7 +204,7 @@ func (s *State) before(p *parent, id protocol.MessageID) *parent {
 	return old
 }
 
-// KnowsConversation tells whether a thread of that name is remembered.
+// KnowsConversation reports whether a thread of that name is remembered.
 func (s *State) KnowsConversation(conv protocol.ConversationID) bool {
 	return s.conversations.get(keyOf(string(conv))) != nil || s.stopped[conv] != nil
 }

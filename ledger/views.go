@@ -43,7 +43,7 @@ func (s *State) hasView(path string) bool {
 	return name == protocol.TaskView && t != nil && s.Tasks.HasView(t)
 }
 
-// ChangesView gives the path of the view that an event may change; empty where it
+// ChangesView returns the path of the view that an event may change; empty where it
 // changes none.
 func ChangesView(ev protocol.Event) string {
 	if e, ok := ev.Body.(*protocol.TaskEvent); ok {
@@ -58,7 +58,7 @@ func ChangesView(ev protocol.Event) string {
 // viewsSince is the format from which on views have no events.
 const viewsSince = 2
 
-// setFormat takes note of the log's format from an event on.
+// setFormat notes the log's format from an event on.
 func (s *State) setFormat(format int, from protocol.Seq) {
 	s.Format = format
 	if format < viewsSince {
@@ -92,7 +92,7 @@ type Views struct {
 // NewViews follows a state, which its owner folds.
 func NewViews(s *State) *Views { return &Views{s, map[string]bool{}} }
 
-// Note takes note of an event that was just folded. Its memory is bounded by the
+// Note records an event that was just folded. Its memory is bounded by the
 // tasks that there are: one that is gone has no view.
 func (v *Views) Note(ev protocol.Event) {
 	if p := ChangesView(ev); p != "" {
@@ -106,7 +106,7 @@ func (v *Views) Note(ev protocol.Event) {
 }
 
 // Fold folds the next event of a log into a state that nobody else folds, as far
-// as views depend on it, and takes note of it. Messages, which most of a log is,
+// as views depend on it, and notes it. Messages, which most of a log is,
 // cost nothing in it.
 func (v *Views) Fold(ev protocol.Event) {
 	switch ev.Body.Kind() {

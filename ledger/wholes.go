@@ -56,7 +56,7 @@ func (w *Wholes) Fill(ev protocol.Event) error {
 	return nil
 }
 
-// At gives the checkpoint that an event brought a task, whole.
+// At returns the checkpoint that an event brought a task, whole.
 func (w *Wholes) At(id protocol.TaskID, seq protocol.Seq) (*protocol.Checkpoint, error) {
 	if last, ok := w.last[id]; ok && last.at == seq {
 		return last.Checkpoint, nil
@@ -74,7 +74,7 @@ func (w *Wholes) At(id protocol.TaskID, seq protocol.Seq) (*protocol.Checkpoint,
 	return nil, fmt.Errorf("event %d is no checkpoint of task %s", seq, id)
 }
 
-// DataIn gives the bytes that an event puts under a path; nil where it puts none.
+// DataIn returns the bytes that an event puts under a path; nil where it puts none.
 func (w *Wholes) DataIn(ev protocol.Event, path string) ([]byte, error) {
 	if err := w.Fill(ev); err != nil {
 		return nil, err

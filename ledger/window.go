@@ -42,7 +42,7 @@ func (e *entry[V]) is(k uint64) bool { return binary.LittleEndian.Uint64(e.key[:
 
 func newWindow[V any](most int) *window[V] { return &window[V]{most: most} }
 
-// get gives the value of a key, to be read or changed in place until the next
+// get returns the value of a key, to be read or changed in place until the next
 // put; nil where it is not remembered.
 func (w *window[V]) get(k uint64) *V {
 	if len(w.index) == 0 || k == 0 {
@@ -159,11 +159,11 @@ func (w *window[V]) compact() {
 	w.reindex()
 }
 
-// full tells whether one more key could make searches long.
+// full reports whether one more key could make searches long.
 func (w *window[V]) full() bool { return 8*(w.used+1) > 7*len(w.index) }
 
 // reindex makes the index anew, with room for the window to grow, and to move
-// on for a while. It tells whether no key is there twice.
+// on for a while. It reports whether no key is there twice.
 func (w *window[V]) reindex() bool {
 	size := max(64, min(2*w.live, w.most/4*5))
 	if size != len(w.index) {

@@ -115,7 +115,7 @@ func (b *Boxes) swapped(a *protocol.Arrival, to string, info durable.Info) error
 	return b.restore(a, to)
 }
 
-// saysTheSame tells whether a file holds the message that was read, written
+// saysTheSame reports whether a file holds the message that was read, written
 // otherwise: many writers add the last line break with a write of its own.
 func (b *Boxes) saysTheSame(a *protocol.Arrival, name string) bool {
 	was, err := protocol.DecodeMessage(a.Raw)
@@ -139,7 +139,7 @@ func (b *Boxes) message(name string) *protocol.Message {
 	return m
 }
 
-// putBack gives the outbox back what was never read.
+// putBack puts back in the outbox what was never read.
 func (b *Boxes) putBack(a *protocol.Arrival, from string) error {
 	err := b.fs.RenameNew(from, pathOf(a))
 	ext := path.Ext(a.Name)

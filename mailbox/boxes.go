@@ -57,7 +57,7 @@ type box struct {
 	sent   shelf
 }
 
-// New gives the boxes below the root of disk. It looks at nothing yet.
+// New returns the boxes below the root of disk. It looks at nothing yet.
 func New(disk durable.FS, opt Options) *Boxes {
 	return &Boxes{disk, &memory{opt: opt, boxes: map[protocol.AgentID]*box{}, stands: map[string]known{}}}
 }
@@ -147,17 +147,17 @@ func (d *dirState) moved(i durable.Info, now time.Time) bool {
 	return !d.sure
 }
 
-// still tells whether a listing would find nothing new, and remembers nothing.
+// still reports whether a listing would find nothing new, and remembers nothing.
 func (d *dirState) still(i durable.Info) bool {
 	return d.sure && !d.other(i) && d.mtime.Equal(i.ModTime)
 }
 
-// other tells whether this is not the directory that was seen before.
+// other reports whether this is not the directory that was seen before.
 func (d *dirState) other(i durable.Info) bool {
 	return d.first.IsZero() || d.dev != i.Dev || d.ino != i.Ino
 }
 
-// replaced tells whether there was a directory before, and it was another one.
+// replaced reports whether there was a directory before, and it was another one.
 func (d *dirState) replaced(i durable.Info) bool { return !d.first.IsZero() && d.other(i) }
 
 // listed says that a listing that began at now succeeded.
@@ -177,7 +177,7 @@ type Moved struct {
 	Place bool
 }
 
-// Any tells whether there is anything to look at.
+// Any reports whether there is anything to look at.
 func (m Moved) Any() bool { return m.Outbox || m.Inbox || m.Own || m.Place }
 
 // Moved looks at an agent's directory, inbox and outbox, at the price of one
@@ -216,12 +216,12 @@ func (b *Boxes) statDir(name string) (durable.Info, error) {
 	return info, nil
 }
 
-// holdsDir tells whether a listing has a directory of this name.
+// holdsDir reports whether a listing has a directory of this name.
 func holdsDir(entries []durable.Entry, name string) bool {
 	return slices.ContainsFunc(entries, func(e durable.Entry) bool { return e.Name == name && e.Type.IsDir() })
 }
 
-// exhausted tells whether an error is about this process and not about a
+// exhausted reports whether an error is about this process and not about a
 // file: the file waits.
 func exhausted(err error) bool {
 	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) || errors.Is(err, syscall.ENOMEM)

@@ -147,7 +147,7 @@ func (b *Boxes) unmark(id protocol.AgentID) {
 	_ = b.fs.Remove(protocol.InboxDir(id) + "/" + marker)
 }
 
-// marked tells whether this is still the inbox that got the marker. It is asked
+// marked reports whether this is still the inbox that got the marker. It is asked
 // after the inbox and .done were looked at, so that it holds for both.
 func (b *Boxes) marked(id protocol.AgentID) bool {
 	_, err := b.fs.Lstat(protocol.InboxDir(id) + "/" + marker)
@@ -228,7 +228,7 @@ func (in *inbox) doubtful() bool {
 	return len(in.gone) > 0
 }
 
-// again gives the next moment at which a doubt ends.
+// again returns the next moment at which a doubt ends.
 func (in *inbox) again(now time.Time, settle time.Duration) (next time.Time) {
 	sooner := func(first time.Time) {
 		if due := first.Add(settle); due.After(now) && (next.IsZero() || due.Before(next)) {
@@ -256,7 +256,7 @@ type Delivered struct {
 	Size int           // in bytes
 }
 
-// Altered gives those of the files that hold other bytes than were delivered,
+// Altered returns those of the files that hold other bytes than were delivered,
 // or are no files any more (spec §4.7), once they have been left alone for Settle:
 // who is writing over a file empties it first. Again is when the next of them will
 // have been; zero: there is none. It costs a stat each; a file is read only where
@@ -319,7 +319,7 @@ func (b *Boxes) intact(name string, now time.Time, in *inbox, want Delivered) (i
 	return is, true, nil
 }
 
-// remember takes note of a delivered file whose bytes were right.
+// remember notes a delivered file whose bytes were right.
 func (in *inbox) remember(file string, k known) {
 	if in.right == nil {
 		in.right = map[string]known{}
@@ -327,7 +327,7 @@ func (in *inbox) remember(file string, k known) {
 	in.right[file] = k
 }
 
-// notAbout gives an error that is not about one file.
+// notAbout returns an error that is not about one file.
 func notAbout(err error) error {
 	if exhausted(err) {
 		return err

@@ -14,7 +14,7 @@ type shelf struct {
 	missing map[string]time.Time // when a file was first missed
 }
 
-// MissingDone gives those of the names that are gone from an agent's
+// MissingDone returns those of the names that are gone from an agent's
 // inbox/.done: two calls have to agree, Settle apart. A file is given again for
 // as long as it is among the names. names is asked only if the directory's time
 // moved or something is missing; else it costs one stat. believe is asked when

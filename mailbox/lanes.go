@@ -19,7 +19,7 @@ const (
 	nearFew  = 4  // files for which a directory is not kept open
 )
 
-// near gives the same boxes for much work in one directory.
+// near returns the same boxes for much work in one directory.
 func (b *Boxes) near(dir string, files int) (near *Boxes, done func()) {
 	if files <= nearFew {
 		return b, func() {}
@@ -60,7 +60,7 @@ func (b *Boxes) side(dirs []string, few int, work func(b *Boxes, i int)) {
 	g.Wait()
 }
 
-// dirOf gives the directory of an agent's that something is to be done in. What
+// dirOf returns the directory of an agent's that something is to be done in. What
 // is remembered of the agent is only looked up from here on.
 func (b *Boxes) dirOf(id protocol.AgentID, dir func(protocol.AgentID) string) string {
 	b.box(id)

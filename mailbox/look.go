@@ -65,7 +65,7 @@ func (l *look) decide() (*protocol.Arrival, error) {
 	return l.read()
 }
 
-// same tells whether a waiting file is as it was, at the price of a stat.
+// same reports whether a waiting file is as it was, at the price of a stat.
 func (l *look) same(w *waiting) bool {
 	info, err := l.b.fs.Lstat(l.path())
 	return err == nil && w.blocked == nil && stampOf(info) == w.stamp && (info.Links > 1) == !w.linked.IsZero()
@@ -97,7 +97,7 @@ func (l *look) read() (*protocol.Arrival, error) {
 	return a, nil
 }
 
-// settled tells whether a file that is not a message has been left alone for
+// settled reports whether a file that is not a message has been left alone for
 // long enough (spec §3.3).
 func (l *look) settled() bool {
 	w := l.wait()
@@ -129,7 +129,7 @@ func (l *look) linked() *protocol.Arrival {
 	return l.fault(protocol.CodeHardLink, "the file has a second name (a hard link), so it was not read; write a copy of its own into the outbox")
 }
 
-// wait gives what is remembered of the file, from now on if it has changed.
+// wait returns what is remembered of the file, from now on if it has changed.
 func (l *look) wait() *waiting {
 	s := stampOf(l.info)
 	w := l.o.waiting[l.name]
@@ -216,7 +216,7 @@ func withRaw(a *protocol.Arrival, raw []byte) *protocol.Arrival {
 	return a
 }
 
-// taken tells whether the name in .sent may be in use. Two names can have the
+// taken reports whether the name in .sent may be in use. Two names can have the
 // same safe form, so a name that is not its own safe form counts as taken.
 func (l *look) taken(prefix string) bool {
 	as := protocol.SentName(prefix + l.name)

@@ -94,7 +94,7 @@ func (b *Boxes) Arrivals(id protocol.AgentID, now time.Time, limit int) (Scan, e
 	return s, nil
 }
 
-// Listed tells whether files of an outbox are known that [Boxes.Arrivals] has not
+// Listed reports whether files of an outbox are known that [Boxes.Arrivals] has not
 // looked at yet.
 func (b *Boxes) Listed(id protocol.AgentID) bool { return len(b.box(id).outbox.queue) > 0 }
 
@@ -103,7 +103,7 @@ func (b *Boxes) Listed(id protocol.AgentID) bool { return len(b.box(id).outbox.q
 // happened after its own listing, so another one has to follow it.
 func (b *Boxes) Heard(id protocol.AgentID) { b.box(id).outbox.heard = true }
 
-// Unread tells whether an outbox wants another call of [Boxes.Arrivals]: names of
+// Unread reports whether an outbox wants another call of [Boxes.Arrivals]: names of
 // its listing are left, or something was heard since that was taken.
 func (b *Boxes) Unread(id protocol.AgentID) bool {
 	o := &b.box(id).outbox
@@ -173,12 +173,12 @@ func (b *Boxes) newRound(id protocol.AgentID, o *outbox, now time.Time) error {
 	return nil
 }
 
-// unsettled tells whether there is something to do though nothing moved.
+// unsettled reports whether there is something to do though nothing moved.
 func (o *outbox) unsettled(now time.Time) bool {
 	return o.heard || len(o.queue) > 0 || len(o.waiting) > 0 || !o.strayDue.IsZero() && !now.Before(o.strayDue)
 }
 
-// endRound gives the moment at which a waiting file has to be looked at, and
+// endRound returns the moment at which a waiting file has to be looked at, and
 // the files that could not be read for as long as Settle.
 func (o *outbox) endRound(now time.Time) (again time.Time, unreadable []protocol.Stray) {
 	for _, name := range slices.Sorted(maps.Keys(o.waiting)) {

@@ -86,7 +86,7 @@ func (b *Boxes) ReadOwn(name string) ([]byte, durable.Info, error) {
 	return data, info, err
 }
 
-// ownNames gives the paths of what may be own files.
+// ownNames returns the paths of what may be own files.
 func (b *Boxes) ownNames(home string, set *ownSet, now time.Time) ([]string, error) {
 	info, err := b.statDir(home)
 	if err != nil {
@@ -118,7 +118,7 @@ func (b *Boxes) ownNames(home string, set *ownSet, now time.Time) ([]string, err
 	return slices.Compact(names), nil
 }
 
-// ownName tells whether a file of this name is worth keeping.
+// ownName reports whether a file of this name is worth keeping.
 func ownName(name string) bool {
 	if name == "alive" {
 		return false
@@ -207,7 +207,7 @@ func (s *ownSet) changed(name string, info durable.Info, now time.Time) bool {
 	return f.sure != was
 }
 
-// goneWithout gives the files that are not here any more. They are given
+// goneWithout returns the files that are not here any more. They are given
 // time: many editors delete a file and write it again.
 func (s *ownSet) goneWithout(here map[string]bool, now time.Time, settle time.Duration) (gone []string) {
 	for name, f := range s.files {

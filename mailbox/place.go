@@ -109,7 +109,7 @@ func (b *Boxes) Redeliver(id protocol.AgentID, file string, data []byte) error {
 	return b.Deliver(id, file, data)
 }
 
-// dropTorn removes a file that holds a part of data. It tells whether it did.
+// dropTorn removes a file that holds a part of data. It reports whether it did.
 func (b *Boxes) dropTorn(name string, data []byte) (torn bool, err error) {
 	have, _, err := durable.ReadFile(b.fs, name, int64(len(data)))
 	if err != nil || bytes.Equal(have, data) || !Torn(have, data) {
@@ -121,7 +121,7 @@ func (b *Boxes) dropTorn(name string, data []byte) (torn bool, err error) {
 	return true, nil
 }
 
-// Torn tells whether a file is what a power cut can leave of data: its end is
+// Torn reports whether a file is what a power cut can leave of data: its end is
 // missing, or some of it holds zeros. What is whole is that too.
 func Torn(have, data []byte) bool {
 	for i, c := range have {
@@ -291,7 +291,7 @@ func (b *Boxes) temp(dir string) (f durable.File, name string, err error) {
 	return nil, "", err
 }
 
-// holds tells whether a file is there and holds exactly these bytes.
+// holds reports whether a file is there and holds exactly these bytes.
 func (b *Boxes) holds(name string, data []byte) (durable.Info, bool, error) {
 	have, info, err := durable.ReadFile(b.fs, name, int64(len(data)))
 	switch {
@@ -306,7 +306,7 @@ func (b *Boxes) holds(name string, data []byte) (durable.Info, bool, error) {
 	return info, false, err
 }
 
-// Stands tells whether a file of hived's own is there and holds exactly what it is
+// Stands reports whether a file of hived's own is there and holds exactly what it is
 // to. One that has not moved since it was found right costs one stat, and want is
 // not called.
 func (b *Boxes) Stands(name string, now time.Time, want func() []byte) (bool, error) {

@@ -87,7 +87,7 @@ func NewWatcher(root string, log *slog.Logger) *Watcher {
 	}}
 }
 
-// Hints gives all hints that came since the receive before, each once. Nothing
+// Hints returns all hints that came since the receive before, each once. Nothing
 // waits for the receiver, and a million events cost it one wake-up. The first
 // is an overflow, once all is watched that was added before Run.
 func (w *Watcher) Hints() <-chan []Hint { return w.hints }
@@ -142,7 +142,7 @@ func (w *Watcher) add(id protocol.AgentID, heard time.Time) {
 	}
 }
 
-// Watched tells whether hints come of all directories of an agent. Where they
+// Watched reports whether hints come of all directories of an agent. Where they
 // do not, only looking tells what happens there.
 func (w *Watcher) Watched(id protocol.AgentID) bool {
 	w.mu.Lock()
@@ -227,7 +227,7 @@ func (w *Watcher) makeRoomLocked(d *watched) bool {
 	return true
 }
 
-// scarce tells whether a watch was refused because there are too many.
+// scarce reports whether a watch was refused because there are too many.
 func scarce(err error) bool {
 	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EMFILE)
 }

@@ -302,7 +302,7 @@ func scarceHive(t *testing.T, watches int) (*hive, *Watcher, *few) {
 	return h, w, f
 }
 
-// watchedBelow gives what is watched of agents, by path.
+// watchedBelow returns what is watched of agents, by path.
 func (f *few) watchedBelow(root string) []string {
 	var list []string
 	for dir := range f.watches {

@@ -20,7 +20,7 @@ type Malformed struct {
 	Remedy       string // what to do
 }
 
-// Error gives reason, place and remedy on one line.
+// Error returns reason, place and remedy on one line.
 func (e *Malformed) Error() string {
 	where := ""
 	if e.Line > 0 {

@@ -100,7 +100,7 @@ func Handle[T any](ev Event, h Handler[T]) T {
 	panic("protocol: an event without a body")
 }
 
-// newBody gives an empty body of a kind, nil for an unknown kind.
+// newBody returns an empty body of a kind, nil for an unknown kind.
 func newBody(k Kind) Body {
 	switch k {
 	case KindHive:
@@ -387,7 +387,7 @@ func NewContent(data []byte) Content {
 	return Content{B64: append([]byte(nil), data...)}
 }
 
-// Bytes gives them back.
+// Bytes returns them back.
 func (c Content) Bytes() []byte {
 	if len(c.B64) > 0 {
 		return c.B64

@@ -10,7 +10,7 @@ import (
 // before the first event.
 type Seq uint64
 
-// String gives the decimal form.
+// String returns the decimal form.
 func (s Seq) String() string { return strconv.FormatUint(uint64(s), 10) }
 
 // ParseSeq reads what [Seq.String] writes.
@@ -36,7 +36,7 @@ const (
 	Human     AgentID = "human"     // an ordinary mailbox that always exists
 )
 
-// Reserved tells whether the id stands for something other than one agent's
+// Reserved reports whether the id stands for something other than one agent's
 // directory.
 func (id AgentID) Reserved() bool {
 	switch AgentID(strings.ToLower(string(id))) {

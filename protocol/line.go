@@ -18,10 +18,10 @@ import (
 // for the first line) and this line without its sum member and line break.
 type Sum [16]byte
 
-// String gives 32 hex digits.
+// String returns 32 hex digits.
 func (s Sum) String() string { return hex.EncodeToString(s[:]) }
 
-// IsZero tells whether there is no sum: before the first line.
+// IsZero reports whether there is no sum: before the first line.
 func (s Sum) IsZero() bool { return s == Sum{} }
 
 // ParseSum reads what [Sum.String] writes.
@@ -141,14 +141,14 @@ const objectKept = 1 << 20
 
 var objects = sync.Pool{New: func() any { return new([]byte) }}
 
-// SumOf gives the sum that stands in a line, without its line break, and checks
+// SumOf returns the sum that stands in a line, without its line break, and checks
 // nothing: what the next line chains to.
 func SumOf(line []byte) (Sum, error) {
 	_, sum, err := cutSum(line)
 	return sum, err
 }
 
-// CheckLine tells whether a line fits its own sum and the line before it.
+// CheckLine reports whether a line fits its own sum and the line before it.
 func CheckLine(line []byte, prev Sum) (Sum, error) {
 	frame, sum, err := cutSum(line)
 	if err != nil {

@@ -31,7 +31,7 @@ func Acts() []Act {
 	return []Act{Request, Inform, Propose, Query, Agree, Refuse, Done, Failure, Cancel, NotUnderstood}
 }
 
-// WantsReply tells whether a message with this act asks for a reply where it
+// WantsReply reports whether a message with this act asks for a reply where it
 // does not say so itself.
 func (a Act) WantsReply() bool { return a == Request || a == Query || a == Propose }
 
@@ -39,7 +39,7 @@ func (a Act) WantsReply() bool { return a == Request || a == Query || a == Propo
 // `broadcast`, `lead`, `god`, `human` or `hive`.
 type Address string
 
-// Role gives the role or capability of an `@role` address.
+// Role returns the role or capability of an `@role` address.
 func (a Address) Role() (string, bool) { return strings.CutPrefix(string(a), "@") }
 
 // MaxDepth is the deepest nesting of arrays and objects in a message,
@@ -75,7 +75,7 @@ type member struct {
 	value jsontext.Value
 }
 
-// Has tells whether the sender wrote the field at all.
+// Has reports whether the sender wrote the field at all.
 func (m *Message) Has(field string) bool {
 	return slices.ContainsFunc(m.members, func(x member) bool { return x.name == field })
 }
@@ -101,7 +101,7 @@ var canonical = []string{
 	"needs_human", "created_at", "expires_at", "task", "epoch", "event", "data", "seq", "received_at",
 }
 
-// Deliver gives the bytes that every recipient of a message gets: what was
+// Deliver returns the bytes that every recipient of a message gets: what was
 // sent, with what hived set in `set` (a JSON object) laid over it, the fields
 // in a fixed order, one member a line, values compact, a line break at the
 // end (spec §2). The same message and set give the same bytes for ever:

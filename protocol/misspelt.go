@@ -24,7 +24,7 @@ var meanable = []string{
 	"needs_human", "created_at", "expires_at", "task", "epoch", "event", "data",
 }
 
-// Misspelt gives the fields whose names are nearly those of optional fields which the
+// Misspelt returns the fields whose names are nearly those of optional fields which the
 // message does not have. Other fields that hived does not know are the sender's own.
 func (m *Message) Misspelt() []Misspelt {
 	var list []Misspelt
@@ -55,7 +55,7 @@ func (m *Message) Misspelt() []Misspelt {
 	return list
 }
 
-// slip tells whether a name is a slip of the pen for a known one, and how far from
+// slip reports whether a name is a slip of the pen for a known one, and how far from
 // it: another case or other separators, one letter too many, too few or swapped, in
 // longer names one or two that are wrong. Short words that differ by a letter, such
 // as date and data, or ack and act, are words of their own.

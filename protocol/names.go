@@ -113,7 +113,7 @@ func OutboxDir(id AgentID) string { return AgentDir(id) + "/" + dirOutbox }
 // SentDir is where accepted originals and quarantined files stand.
 func SentDir(id AgentID) string { return AgentDir(id) + "/" + dirSent }
 
-// IsMessageName tells whether a file of this name in an outbox or an inbox is
+// IsMessageName reports whether a file of this name in an outbox or an inbox is
 // a message (spec §1): dot-files, *.tmp, *~ and other endings are not.
 func IsMessageName(name string) bool {
 	return strings.HasSuffix(name, ".json") && !strings.HasPrefix(name, ".")

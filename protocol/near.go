@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Nearest gives the known name that a misspelt one may have meant, or those
+// Nearest returns the known name that a misspelt one may have meant, or those
 // that are equally near, in name order, at most most of them: a refusal that
 // teaches names them.
 func Nearest(s string, known []string, most int) []string {

@@ -96,7 +96,7 @@ type Backoff struct {
 	Max  time.Duration `yaml:"max"`
 }
 
-// DefaultSettings gives the value of each key that hive.yaml does not set.
+// DefaultSettings returns the value of each key that hive.yaml does not set.
 func DefaultSettings() Settings {
 	return Settings{
 		HopCap:            12,

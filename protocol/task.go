@@ -136,7 +136,7 @@ type GateResult struct {
 	SHA256 string `json:"sha256"`
 }
 
-// GateSum gives the SHA-256 of a gate's text, in hex.
+// GateSum returns the SHA-256 of a gate's text, in hex.
 func GateSum(gate string) string {
 	sum := sha256.Sum256([]byte(gate))
 	return hex.EncodeToString(sum[:])

@@ -50,7 +50,7 @@ func Few[S ~string](names []S, most int, show func(string) string) string {
 	return b.String()
 }
 
-// Visible gives text with its control characters, broken UTF-8 and marks that
+// Visible returns text with its control characters, broken UTF-8 and marks that
 // change the direction of writing as escapes, so that it is inert on a
 // terminal. Line breaks and tabs become escapes too.
 func Visible(s string) string {

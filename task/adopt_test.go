@@ -12,7 +12,7 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// filesAfter gives the files below tasks/<id>/ of the first task, as its events
+// filesAfter returns the files below tasks/<id>/ of the first task, as its events
 // left them.
 func filesAfter(tb testing.TB, s *story, events ...protocol.TaskEvent) map[string][]byte {
 	tb.Helper()

@@ -26,7 +26,7 @@ type Book struct {
 	newest   protocol.TaskID // and the tasks up to this one
 }
 
-// NewBook gives one without tasks.
+// NewBook returns one without tasks.
 func NewBook() *Book {
 	return &Book{tasks: map[protocol.TaskID]*Task{}, children: map[protocol.TaskID][]protocol.TaskID{}, line: newLineage(), Stats: newStats()}
 }
@@ -37,7 +37,7 @@ func (b *Book) Get(id protocol.TaskID) *Task { return b.tasks[id] }
 // Len is how many there are.
 func (b *Book) Len() int { return len(b.tasks) }
 
-// All gives them in the order of their ids, which is that of their creation.
+// All returns them in the order of their ids, which is that of their creation.
 func (b *Book) All() iter.Seq[*Task] {
 	return func(yield func(*Task) bool) {
 		for _, id := range slices.Sorted(maps.Keys(b.tasks)) {
@@ -84,7 +84,7 @@ func (b *Book) Put(ctime, now time.Time) Moment {
 // Started begins all running clocks anew.
 func (b *Book) Started(now time.Time) { b.clocks = b.Moment(now) }
 
-// Jumped takes note that the clock of the machine was set.
+// Jumped notes that the clock of the machine was set.
 func (b *Book) Jumped(by time.Duration, now time.Time) {
 	b.shift += by
 	b.Started(now)
@@ -108,7 +108,7 @@ func (b *Book) Unmet(t *Task) []protocol.TaskID {
 	return list
 }
 
-// Lost gives one of those that a task waits for that will never be completed; nil
+// Lost returns one of those that a task waits for that will never be completed; nil
 // where there is none.
 func (b *Book) Lost(t *Task) *Task {
 	for _, need := range t.waitsFor() {
@@ -220,7 +220,7 @@ func (b *Book) ViewsFrom(seq protocol.Seq) {
 // event of a log of before holds.
 func (b *Book) HasView(t *Task) bool { return b.views > 0 && t.Viewed >= b.views }
 
-// Wrote takes note that an event holds task.json as of all up to it.
+// Wrote notes that an event holds task.json as of all up to it.
 func (b *Book) Wrote(id protocol.TaskID, seq protocol.Seq) {
 	if t := b.tasks[id]; t != nil {
 		t.Viewed = seq

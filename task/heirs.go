@@ -37,7 +37,7 @@ func newLineage() lineage {
 	return lineage{past: map[protocol.TaskID]grave{}, most: pastMost, heirs: map[protocol.TaskID][]protocol.TaskID{}, kin: map[protocol.TaskID][]protocol.TaskID{}}
 }
 
-// entered takes note of a task that was created or restored, and ended of one that
+// entered notes a task that was created or restored, and ended of one that
 // failed or was cancelled.
 func (l *lineage) entered(t *Task) {
 	if was := t.Terms().Resumes; was != "" {
@@ -52,7 +52,7 @@ func (l *lineage) ended(t *Task) {
 	}
 }
 
-// leaves takes note of a task that is forgotten.
+// leaves notes a task that is forgotten.
 func (l *lineage) leaves(t *Task) {
 	if was := t.Terms().Resumes; was != "" {
 		remove(l.heirs, was, t.ID)
@@ -96,7 +96,7 @@ func remove(in map[protocol.TaskID][]protocol.TaskID, key, id protocol.TaskID) {
 // is said before the first event.
 func (b *Book) Remember(most int) { b.line.most = most }
 
-// Past gives what is known of a task that has left.
+// Past returns what is known of a task that has left.
 func (b *Book) Past(id protocol.TaskID) (p Past, known bool) { return b.line.find(id) }
 
 func (l *lineage) find(id protocol.TaskID) (p Past, known bool) {
@@ -107,7 +107,7 @@ func (l *lineage) find(id protocol.TaskID) (p Past, known bool) {
 	return Past{id, stateCodes[g.state], g.briefAt, g.checkpointAt}, true
 }
 
-// Fate gives the state of a task, also of one that has left.
+// Fate returns the state of a task, also of one that has left.
 func (b *Book) Fate(id protocol.TaskID) (s State, known bool) {
 	if t := b.tasks[id]; t != nil {
 		return t.State, true
@@ -116,7 +116,7 @@ func (b *Book) Fate(id protocol.TaskID) (s State, known bool) {
 	return p.State, known
 }
 
-// Heir gives the task that stands for one that others need: itself, unless it has
+// Heir returns the task that stands for one that others need: itself, unless it has
 // failed or was cancelled; then the newest that resumes it, or resumes what does,
 // and has not failed itself. Where all have, live is false, and it is the last of
 // them.

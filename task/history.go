@@ -89,7 +89,7 @@ func (h history) withoutFirst() history {
 	return append(second, rest[p.size:]...)
 }
 
-// all gives the steps as they are packed, the oldest first, up to one that is
+// all returns the steps as they are packed, the oldest first, up to one that is
 // none. A step is good until the next one.
 func (h history) all() iter.Seq[*packed] {
 	return func(yield func(*packed) bool) {
@@ -102,7 +102,7 @@ func (h history) all() iter.Seq[*packed] {
 	}
 }
 
-// steps gives them as they were.
+// steps returns them as they were.
 func (h history) steps() []Step {
 	var list []Step
 	for p := range h.all() {
@@ -111,7 +111,7 @@ func (h history) steps() []Step {
 	return list
 }
 
-// whole tells whether bytes are a history: steps, and nothing else.
+// whole reports whether bytes are a history: steps, and nothing else.
 func (h history) whole() bool {
 	size := 0
 	for p := range h.all() {

@@ -26,7 +26,7 @@ type Answered struct{ Ask, At protocol.Seq }
 // file of their own.
 const AnsweredMost = 64
 
-// Open gives the number and the text of the question that a task waits for an
+// Open returns the number and the text of the question that a task waits for an
 // answer to; zero where there is none.
 func (t *Task) Open() (ask protocol.Seq, text string) {
 	if t.Questions == nil {
@@ -64,7 +64,7 @@ func (q *Questions) Votes() []protocol.AgentID {
 	return q.Given
 }
 
-// approved takes note of one who approves of the open question.
+// approved notes one who approves of the open question.
 func (q *Questions) approved(by protocol.AgentID) *Questions {
 	next := Questions{}
 	if q != nil {
@@ -82,7 +82,7 @@ func (q *Questions) closed() *Questions {
 	return &Questions{Count: q.Count, Last: q.Last, Answered: q.Answered}
 }
 
-// answered takes note that an event answers a question. The oldest of too many is
+// answered notes that an event answers a question. The oldest of too many is
 // forgotten.
 func (q *Questions) answered(ask, at protocol.Seq) *Questions {
 	if q == nil {

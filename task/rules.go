@@ -32,15 +32,15 @@ func States() []State {
 	return []State{Unassigned, Offered, Pending, InProgress, Paused, Blocked, Retrying, Stalled, Completed, Failed, Cancelled}
 }
 
-// Ended tells whether no row leaves the state.
+// Ended reports whether no row leaves the state.
 func Ended(s State) bool { return s == Completed || s == Failed || s == Cancelled }
 
-// Held tells whether a task in that state has a holder.
+// Held reports whether a task in that state has a holder.
 func Held(s State) bool {
 	return slices.Contains([]State{Pending, InProgress, Paused, Blocked, Retrying, Stalled}, s)
 }
 
-// InHand tells whether a task in that state keeps its holder busy: what waits
+// InHand reports whether a task in that state keeps its holder busy: what waits
 // for others does not, or a holder could not do the repair that it waits for.
 func InHand(s State) bool { return s == Pending || s == InProgress || s == Retrying || s == Stalled }
 
@@ -120,7 +120,7 @@ type Rule struct {
 	Note string
 }
 
-// Rules gives the table (spec §8.1). A create begins a task as unassigned.
+// Rules returns the table (spec §8.1). A create begins a task as unassigned.
 func Rules() []Rule { return slices.Clone(rules) }
 
 var (
@@ -182,7 +182,7 @@ func row(from State, on Event) (Rule, bool) {
 	return Rule{}, false
 }
 
-// Next gives the state that an event leads to, if there is such a row.
+// Next returns the state that an event leads to, if there is such a row.
 func Next(from State, on Event) (State, bool) {
 	if from == "" && on == Create {
 		return Unassigned, true
@@ -194,7 +194,7 @@ func Next(from State, on Event) (State, bool) {
 	return r.To, ok
 }
 
-// Who gives the roles that may take a row; none where there is no such row.
+// Who returns the roles that may take a row; none where there is no such row.
 func Who(from State, on Event) []Role {
 	r, _ := row(from, on)
 	return r.Who

@@ -12,7 +12,7 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// Records gives a book as bytes for a snapshot: first what belongs to no task,
+// Records returns a book as bytes for a snapshot: first what belongs to no task,
 // then each task. The same book gives the same bytes. A record is good until the
 // next one.
 func (b *Book) Records() iter.Seq[[]byte] {

@@ -64,7 +64,7 @@ func (s *Stats) count(was, t *Task, e *protocol.TaskEvent, at Moment, waits bool
 	}
 }
 
-// breaks tells whether an event that led to a state keeps a task from going on: its
+// breaks reports whether an event that led to a state keeps a task from going on: its
 // holder was lost, an attempt failed, or, since waits count, it waits for people or
 // for other tasks. Who gives it back hands it on, and breaks nothing.
 func breaks(state State, on Event, waits bool) bool {

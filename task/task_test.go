@@ -87,7 +87,7 @@ func (s *story) on(by protocol.AgentID, events ...Event) *Task {
 	return s.Get(one)
 }
 
-// in gives a story whose task came to a state; alice has it where somebody has.
+// in returns a story whose task came to a state; alice has it where somebody has.
 func in(tb testing.TB, state State) *story {
 	tb.Helper()
 	s := newStory(tb)

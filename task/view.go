@@ -104,7 +104,7 @@ func (t *Task) time(m Moment) time.Time {
 	return time.Unix(0, int64(m)).Add(t.shift).UTC()
 }
 
-// Document gives the bytes of tasks/<id>/task.json: a member a line, and a line
+// Document returns the bytes of tasks/<id>/task.json: a member a line, and a line
 // for each of the last steps.
 func Document(t *Task) ([]byte, error) {
 	v := ViewOf(t)

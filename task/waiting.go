@@ -27,7 +27,7 @@ type Audience struct {
 // are paused, and those blocked on no other task. The list is the book's own.
 func (b *Book) Word() []*Task { return b.waiting.word }
 
-// Stranded gives the tasks that hived took from their holders and that nobody has had
+// Stranded returns the tasks that hived took from their holders and that nobody has had
 // since, and those that failed because they were tried in vain.
 func (b *Book) Stranded() iter.Seq[*Task] { return slices.Values(b.waiting.stranded) }
 

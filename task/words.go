@@ -21,7 +21,7 @@ func Said(e *protocol.TaskEvent) string {
 	return e.Reason
 }
 
-// shortened gives the same steps in at most so many bytes: of the oldest only the
+// shortened returns the same steps in at most so many bytes: of the oldest only the
 // beginning of what was said is kept, and where the whole stands.
 func (h history) shortened(most int) history {
 	steps := h.steps()

@@ -95,7 +95,7 @@ const (
 	Step                // of a task
 )
 
-// lineOf gives the line of an event, if people care for it. Commands about a
+// lineOf returns the line of an event, if people care for it. Commands about a
 // task have none: what comes of them has.
 func lineOf(ev protocol.Event) (Line, bool) {
 	l := Line{Kind: ev.Body.Kind()}

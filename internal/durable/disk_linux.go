@@ -53,13 +53,13 @@ func Open(dir string) (*Disk, error) {
 	return d, nil
 }
 
-// Path gives the absolute path of a name, for messages and for watching. It
+// Path returns the absolute path of a name, for messages and for watching. It
 // stays below the root whatever the name is.
 func (d *Disk) Path(name string) string {
 	return filepath.Join(d.dir, filepath.Join("/", name))
 }
 
-// Close gives the root back. It comes after the last use of the disk.
+// Close closes the root. It comes after the last use of the disk.
 func (d *Disk) Close() error {
 	err := unix.Close(d.root)
 	d.root = -1

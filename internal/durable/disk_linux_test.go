@@ -43,7 +43,7 @@ func TestDevice(t *testing.T) {
 	}
 }
 
-// smallDisk gives a file system of its own.
+// smallDisk returns a file system of its own.
 func smallDisk(t *testing.T, options string) (*durable.Disk, string) {
 	t.Helper()
 	if os.Getuid() != 0 {

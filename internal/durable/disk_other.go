@@ -44,13 +44,13 @@ func Open(dir string) (*Disk, error) {
 	return &Disk{dir: abs, root: root}, nil
 }
 
-// Path gives the absolute path of a name, for messages and for watching. It
+// Path returns the absolute path of a name, for messages and for watching. It
 // stays below the root whatever the name is.
 func (d *Disk) Path(name string) string {
 	return filepath.Join(d.dir, filepath.Join(string(filepath.Separator), filepath.FromSlash(name)))
 }
 
-// Close gives the root back. It comes after the last use of the disk.
+// Close closes the root. It comes after the last use of the disk.
 func (d *Disk) Close() error { return d.root.Close() }
 
 // bare takes the cause out of an error of package os: an FS has its own words

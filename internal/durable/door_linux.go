@@ -50,7 +50,7 @@ func (d *Disk) openat2(name string, flags int, perm uint32) (int, error) {
 	return again(func() (int, error) { return unix.Openat2(dir, name, &how) })
 }
 
-// isNear gives a name as seen from the directory that is kept open.
+// isNear returns a name as seen from the directory that is kept open.
 func (d *Disk) isNear(name string) (rest string, ok bool) {
 	if d.near == "" {
 		return name, false

@@ -98,7 +98,7 @@ type Info struct {
 	GID     uint32
 }
 
-// Regular tells whether the name is a regular file.
+// Regular reports whether the name is a regular file.
 func (i Info) Regular() bool { return i.Mode.IsRegular() }
 
 // Entry is one name in a directory. Type holds only the type bits.

@@ -88,7 +88,7 @@ func (f *file) Stat() (Info, error) {
 	return infoOf(f.name, &st), nil
 }
 
-// Close gives the descriptor back, once: a second Close must not close what
+// Close closes the descriptor, once: a second Close must not close what
 // has been given the same number since.
 func (f *file) Close() error {
 	if f.fd < 0 {

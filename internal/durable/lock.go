@@ -173,7 +173,7 @@ func (l *Lock) Release() error {
 	return errors.Join(err, l.f.flock(unlocked), l.f.Close())
 }
 
-// Holder tells whether somebody holds the lock now, and the process id found in
+// Holder reports whether somebody holds the lock now, and the process id found in
 // the file (0 where there is none). It does not wait. To find out it holds the
 // lock shared for an instant; TakeLock knows this and tries again, while
 // another Holder at the same instant is not disturbed. The kernel locks the

@@ -45,7 +45,7 @@ func moveError(op, from, to string, err error) error {
 	return PathError(op, from+" -> "+to, err)
 }
 
-// ValidName tells whether an FS takes the name: see [FS] for the rule. It is
+// ValidName reports whether an FS takes the name: see [FS] for the rule. It is
 // exported for other implementations of FS.
 func ValidName(name string) bool {
 	if name == "." {

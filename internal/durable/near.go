@@ -1,6 +1,6 @@
 package durable
 
-// Near gives the same disk for much work in one directory, which is kept open:
+// Near returns the same disk for much work in one directory, which is kept open:
 // names at or below it, still given in full, are then found without walking to
 // it each time. The work must be short. Whoever renames the directory meanwhile
 // takes along what is written, as he does to any file that is just being

@@ -19,5 +19,5 @@ const modeRights = fs.ModePerm | fs.ModeSetuid | fs.ModeSetgid | fs.ModeSticky
 // away what stands under the other name.
 var ErrHardLink = errors.New("has a second name (a hard link)")
 
-// Rights gives the rights of what was described.
+// Rights returns the rights of what was described.
 func (i Info) Rights() Rights { return Rights{i.UID, i.GID, i.Mode & modeRights} }

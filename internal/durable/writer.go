@@ -1,6 +1,6 @@
 package durable
 
-// BeingWritten tells whether somebody has the file open for writing (spec
+// BeingWritten reports whether somebody has the file open for writing (spec
 // §3.3). It is a hint for files that do not parse: known is false where the
 // platform, the file system or the rights do not let it be known (other systems
 // than Linux; files of another owner). The file must come from [FS.Open]. While

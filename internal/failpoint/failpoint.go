@@ -75,7 +75,7 @@ var (
 	armed, left = arm()
 )
 
-// arm gives the point that kills, and how many times it comes until it does.
+// arm returns the point that kills, and how many times it comes until it does.
 func arm() (Point, *atomic.Int64) {
 	var left atomic.Int64
 	if minds == "" {

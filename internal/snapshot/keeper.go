@@ -55,7 +55,7 @@ func (s *Keeper) Load(remember protocol.RememberSettings) (*ledger.State, eventl
 	return ledger.New(remember), eventlog.Position{}
 }
 
-// Sealed takes note of a segment of the log that was sealed, and begins a snapshot
+// Sealed notes a segment of the log that was sealed, and begins a snapshot
 // where one is due.
 func (s *Keeper) Sealed(size int64, state *ledger.State, sum protocol.Sum) {
 	if s.grown += size; s.due() {
@@ -118,11 +118,11 @@ func (s *Keeper) write(state *ledger.State, sum protocol.Sum) (durable.File, int
 	return f, info.Size, nil
 }
 
-// Done gives what became of the snapshot that is being made durable, for
+// Done returns what became of the snapshot that is being made durable, for
 // [Keeper.Ended]; it is nil while there is none.
 func (s *Keeper) Done() <-chan error { return s.done }
 
-// Ended takes note of what [Keeper.Done] gave. A failed sync is an error, and ends
+// Ended notes what [Keeper.Done] gave. A failed sync is an error, and ends
 // the daemon.
 func (s *Keeper) Ended(err error) error {
 	s.done = nil

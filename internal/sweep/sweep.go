@@ -81,7 +81,7 @@ var strides = map[Name]bool{
 	TaskCrashes: true, TaskFails: true, TaskRecoveries: true, Stories: true,
 }
 
-// Of gives the figure of a sweep.
+// Of returns the figure of a sweep.
 func Of(name Name) int {
 	n := table[name][chosen]
 	if strides[name] {
@@ -90,7 +90,7 @@ func Of(name Name) int {
 	return n
 }
 
-// Everything tells whether each fault is to be tried at each place, and not one
+// Everything reports whether each fault is to be tried at each place, and not one
 // of them, in turns.
 func Everything() bool { return chosen == night }
 

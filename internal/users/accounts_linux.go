@@ -135,7 +135,7 @@ func run(ctx context.Context, tool string, args ...string) error {
 	return nil
 }
 
-// MayRun tells whether a daemon that runs already may go on in a hive with
+// MayRun reports whether a daemon that runs already may go on in a hive with
 // users: as root, or as who the hive belongs to.
 func MayRun(pid int, owner ID) error {
 	info, err := os.Stat(fmt.Sprintf("/proc/%d", pid))

@@ -210,7 +210,7 @@ func setAside(h *hive, code protocol.Code) {
 	}
 }
 
-// rights gives the rights of a path.
+// rights returns the rights of a path.
 func (h *hive) rights(p string) durable.Rights {
 	h.t.Helper()
 	info, err := h.disk.Lstat(p)

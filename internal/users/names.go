@@ -44,7 +44,7 @@ func newGroupName() string {
 	return groupPrefix + hex.EncodeToString(b[:])
 }
 
-// AccountNames gives the names of all, or says which two would have one user.
+// AccountNames returns the names of all, or an error about two that would have one user.
 func AccountNames(ids []protocol.AgentID) (map[protocol.AgentID]string, error) {
 	names := make(map[protocol.AgentID]string, len(ids))
 	taken := map[string]protocol.AgentID{}

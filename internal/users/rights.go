@@ -210,7 +210,7 @@ func (r Right) differs(info durable.Info) bool {
 	return r.fits(info) && info.Rights() != r.Rights
 }
 
-// fits tells whether it is the kind of thing that the right is about.
+// fits reports whether it is the kind of thing that the right is about.
 func (r Right) fits(info durable.Info) bool {
 	if r.Dir {
 		return info.Mode.IsDir()

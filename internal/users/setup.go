@@ -18,7 +18,7 @@ import (
 
 const marked = "Each agent of this hive is a Unix user of its own: its name is hive- and the agent's id.\nWritten by `hived init --users`, which sets the rights again where they differ.\nAll of these users are in one group, and nobody else:\n" + markedGroup
 
-// Marked tells whether each agent of a hive is to have a user (spec §1.7).
+// Marked reports whether each agent of a hive is to have a user (spec §1.7).
 func Marked(disk durable.FS) bool {
 	info, err := disk.Lstat(Marker)
 	return err == nil && info.Regular()
@@ -193,7 +193,7 @@ func Keep(disk *durable.Disk, find Finder, warn func(error)) ([]Difference, erro
 	return list, nil
 }
 
-// Maker gives what makes a directory for a daemon that runs: one of an agent's or,
+// Maker returns what makes a directory for a daemon that runs: one of an agent's or,
 // where the id is empty, one that is for all agents. In a hive with users it is as
 // it is to be there, else its mode is 0755. An agent that has no user yet has its
 // directories closed to everybody. That, and whatever else keeps a directory that

@@ -190,7 +190,7 @@ func (h *hive) as(id protocol.AgentID, script string) {
 	}
 }
 
-// refused tells whether the system refused something, and not for want of a
+// refused reports whether the system refused something, and not for want of a
 // file or a program.
 func refused(said string, err error) bool {
 	return err != nil && (strings.Contains(said, "Permission denied") || strings.Contains(said, "Operation not permitted"))

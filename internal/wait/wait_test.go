@@ -19,7 +19,7 @@ func (f *failed) Fatal(args ...any) {
 	panic(f)
 }
 
-// inVainOf gives what a wait said that must not come to a good end.
+// inVainOf returns what a wait said that must not come to a good end.
 func inVainOf(wait func(t T)) (said string) {
 	f := &failed{}
 	defer func() {

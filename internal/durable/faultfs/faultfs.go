@@ -70,7 +70,7 @@ type Mem struct {
 	faults  []*fault
 }
 
-// New gives an empty disk without faults.
+// New returns an empty disk without faults.
 func New() *Mem {
 	m := &Mem{clock: time.Now, limit: -1, loss: Drop}
 	m.root = m.newInode(fs.ModeDir | 0o755)

@@ -59,7 +59,7 @@ const (
 	none
 )
 
-// of gives the bytes of a write of n bytes that are written.
+// of returns the bytes of a write of n bytes that are written.
 func (p part) of(n int) int {
 	switch p {
 	case all:
@@ -105,7 +105,7 @@ func (m *Mem) CrashAt(n int, how Loss) {
 	m.crashIn, m.loss, m.crashed = max(n, 0), how, m.crashed || n <= 0
 }
 
-// Reboot gives the disk as it is found after the crash, with no faults planned
+// Reboot returns the disk as it is found after the crash, with no faults planned
 // and the count at 0; clock, capacity and inode numbers go on. A disk that still
 // runs crashes now, with the loss of the last CrashAt, or Drop.
 func (m *Mem) Reboot() *Mem {
@@ -124,7 +124,7 @@ func (m *Mem) Reboot() *Mem {
 	return &Mem{root: onDisk(m.root, map[*inode]*inode{}), lastIno: m.lastIno, clock: m.clock, limit: m.limit, loss: Drop}
 }
 
-// Copy gives another disk that is like this one, what is not synced included,
+// Copy returns another disk that is like this one, what is not synced included,
 // with no faults planned and the count at 0. Files that are open on the one are
 // not open on the other.
 func (m *Mem) Copy() *Mem {
@@ -190,7 +190,7 @@ func (m *Mem) Capacity(n int64) {
 	m.limit = n
 }
 
-// roomLocked gives the bytes that stay free when a file grows to size; fewer
+// roomLocked returns the bytes that stay free when a file grows to size; fewer
 // than 0 are missing.
 func (m *Mem) roomLocked(n *inode, size int64) int64 {
 	grow := size - int64(len(n.data))
