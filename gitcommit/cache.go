@@ -6,7 +6,7 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// objectCache keeps the objects that were of use last, up to so many bytes.
+// objectCache keeps the most recently used objects, up to most bytes.
 type objectCache struct {
 	most, bytes int
 	order       *list.List // of *cached, the newest first
@@ -23,7 +23,7 @@ func newObjectCache(most int) *objectCache {
 	return &objectCache{most: most, order: list.New(), byID: make(map[protocol.Blob]*list.Element)}
 }
 
-const cachedOverhead = 256 // bytes an object costs beside its own
+const cachedOverhead = 256 // bytes that an object costs beside its data
 
 func (c *objectCache) get(id protocol.Blob) (kind, []byte, bool) {
 	e, ok := c.byID[id]
@@ -35,8 +35,8 @@ func (c *objectCache) get(id protocol.Blob) (kind, []byte, bool) {
 	return o.kind, o.data, true
 }
 
-// add keeps an object that is not kept yet. One that would push out half of the
-// others is not kept at all.
+// add keeps an object that is not in the cache. One that would push out half of
+// the others is not kept at all.
 func (c *objectCache) add(id protocol.Blob, k kind, data []byte) {
 	if len(data) > c.most/2 {
 		return

@@ -17,9 +17,9 @@ type Event struct {
 	Seq     protocol.Seq
 	Sum     string // 32 hex digits
 	Changes []protocol.Change
-	// Views, where not nil, gives what else changed since it was last called, as of
-	// this event. It is called for an event that a commit ends with, before the next
-	// event is taken.
+	// Views, where not nil, returns what else changed since it was last called, as
+	// of this event. It is called for an event that a commit ends with, before the
+	// next event is pulled.
 	Views func() []protocol.Change
 }
 
@@ -34,15 +34,14 @@ type Problem struct {
 	Text   string // one sentence for a person
 }
 
-// Check holds the repository against itself and against the log (spec §6): all
-// objects have the hash that names them; the commits of hived's, oldest first,
-// follow each other without a gap, carry the sums of the log, and hold in what
-// hived owns exactly the state that the log gives at their sequence number. What
-// is found to be in order is then read a second time, with the code of go-git:
-// the branch, the chain of commits, and all trees of the newest. The
-// history yields every event of the log in order. It reports what is wrong and
-// returns an error only when it could not go on. Report is called by one
-// goroutine at a time.
+// Check verifies the repository by itself and against the log (spec §6): all
+// objects have the hash that names them; hived's commits, oldest first, follow
+// each other without a gap, carry the sums of the log, and hold in the owned paths
+// exactly the state of the log at their sequence number. A repository without
+// faults is then read a second time, with the code of go-git: the branch, the
+// chain of commits, and all trees of the newest. The history yields every event of
+// the log in order. Check reports what is wrong and returns an error only when it
+// could not go on. Report is called by one goroutine at a time.
 //
 // Everything is read as a stream; in memory are the state, a bounded part of
 // what is read, and 100 bytes a commit; at the end, for the second reading, the
@@ -60,7 +59,7 @@ func Check(ctx context.Context, disk durable.FS, history iter.Seq2[Event, error]
 	}
 	h, err := check(ctx, disk, history, one)
 	if err != nil || faults > 0 {
-		return err // the history has to be built again, whatever a second reader finds
+		return err // history must be rebuilt, whatever a second reader finds
 	}
 	if err := runWitness(ctx, disk, h, one); err != nil {
 		return fmt.Errorf("check git's history a second time: %w", err)
@@ -68,14 +67,15 @@ func Check(ctx context.Context, disk durable.FS, history iter.Seq2[Event, error]
 	return nil
 }
 
-// check is what hived's own code checks. It returns what the witness is asked about.
+// check verifies the repository with hived's own code. It returns what the witness
+// then expects.
 func check(ctx context.Context, disk durable.FS, history iter.Seq2[Event, error], report func(Problem)) (*expected, error) {
 	m, err := readMarker(disk)
 	if err != nil {
 		return nil, fmt.Errorf("check the git repository: %w", err)
 	}
-	// The tip comes first: what a running hive commits meanwhile is not looked
-	// for among objects that were listed before.
+	// The tip is read first: what a running hive commits meanwhile must not be
+	// looked for among objects that were listed before.
 	tip, err := readBranch(disk, m.branch)
 	if err != nil {
 		report(Problem{Code: protocol.CodeGitUnreadable, Path: refFile(m.branch), Text: err.Error()})
@@ -97,13 +97,13 @@ func check(ctx context.Context, disk durable.FS, history iter.Seq2[Event, error]
 	return &expected{m.branch, tip, m.onto, links, k.tree}, nil
 }
 
-// link is one commit of the chain that says something about the log.
+// link is one commit of the chain that names events of the log.
 type link struct {
 	id, tree    protocol.Blob
 	first, last protocol.Seq
 	sum         [16]byte
 	real        bool // by hived, not a person's copy
-	// logged is the sum that the log has at last, once the link was held against it.
+	// logged is the sum that the log has at last; set when the link was checked.
 	logged string
 }
 
@@ -123,14 +123,14 @@ type checker struct {
 	tree    *Tree
 	touched map[string]bool
 	lookups chan<- lookup
-	at      Event // the last one folded
-	ended   bool  // the log has no more
+	at      Event // the last event folded
+	ended   bool  // the log has no more events
 
-	follows protocol.Seq // what the newest commit of hived's goes through
-	copied  protocol.Seq // the same of a person's copy after it, if it was built upon
+	follows protocol.Seq // the last event of the newest commit by hived
+	copied  protocol.Seq // the last event of a person's copy after it, if it was built upon
 }
 
-// run holds the chain of commits against the log, and returns it.
+// run checks the chain of commits against the log, and returns it.
 func (k *checker) run(ctx context.Context, tip, onto protocol.Blob) ([]link, error) {
 	chain, err := k.chain(ctx, tip, onto)
 	if err != nil {
@@ -156,7 +156,7 @@ func (k *checker) run(ctx context.Context, tip, onto protocol.Blob) ([]link, err
 	return chain, k.reportLag()
 }
 
-// lookup is the objects that came with a commit.
+// lookup lists the objects that came with a commit.
 type lookup struct {
 	link
 	objects []wantedObject
@@ -167,9 +167,9 @@ type wantedObject struct {
 	path string // of a file
 }
 
-// startLookups begins to look, beside the folding, for the objects that are sent. The
-// function that it gives ends that.
-func (k *checker) startLookups() (done func()) {
+// startLookups starts a goroutine that looks up, beside the folding, the objects that
+// are sent to it. The function that it returns waits for it to end.
+func (k *checker) startLookups() (wait func()) {
 	lookups := make(chan lookup, 1)
 	k.lookups = lookups
 	var wg sync.WaitGroup
@@ -186,9 +186,9 @@ func (k *checker) startLookups() (done func()) {
 	}
 }
 
-// builtUpon tells whether a person's copy of a commit stands for it: hived went
-// on from it, or nobody did yet. A person who rebases copies several in a row,
-// and each of them stands for its own.
+// builtUpon reports whether a person's copy of a commit takes its place: hived
+// continued from it, or nobody did yet. A person who rebases copies several in a
+// row, and each copy takes the place of its own original.
 func builtUpon(chain []link) bool {
 	last := chain[0].last
 	for _, c := range chain[1:] {
@@ -202,7 +202,7 @@ func builtUpon(chain []link) bool {
 	return true
 }
 
-// chain gives the commits to check, oldest first.
+// chain returns the commits to check, oldest first.
 func (k *checker) chain(ctx context.Context, tip, onto protocol.Blob) ([]link, error) {
 	var out []link
 	for id := tip; !id.IsZero() && id != onto; {
@@ -211,7 +211,7 @@ func (k *checker) chain(ctx context.Context, tip, onto protocol.Blob) ([]link, e
 		}
 		c, err := k.store.commit(id)
 		if err != nil {
-			// What is above can still be compared with the log.
+			// The commits above can still be compared with the log.
 			k.report(Problem{Code: protocol.CodeGitUnreadable, Object: id, Commit: id, Text: err.Error()})
 			break
 		}
@@ -228,8 +228,8 @@ func (k *checker) chain(ctx context.Context, tip, onto protocol.Blob) ([]link, e
 	return out, nil
 }
 
-// leavesOwned tells whether a commit left alone what hived owns, as the one
-// of [Repo.Seed] does. One that cannot be read did not.
+// leavesOwned reports whether a commit changes nothing that hived owns, as the
+// commit of [Repo.Seed] does. It is false for one that cannot be read.
 func (k *checker) leavesOwned(c *commit) bool {
 	root, err := k.store.root(c.id)
 	if err != nil {
@@ -239,7 +239,7 @@ func (k *checker) leavesOwned(c *commit) bool {
 	return err == nil && slices.Equal(topsOf(root), topsOf(was))
 }
 
-// checkCommit holds one commit against the log.
+// checkCommit checks one commit against the log.
 func (k *checker) checkCommit(c link) error {
 	if c.first != k.follows+1 && c.first != k.copied+1 {
 		k.report(Problem{Code: protocol.CodeGitGap, Commit: c.id, Seq: c.first, Text: fmt.Sprintf(
@@ -272,7 +272,7 @@ func (k *checker) checkCommit(c link) error {
 	return nil
 }
 
-// foldTo brings the state to a sequence number, if the log goes so far.
+// foldTo folds events up to a sequence number, if the log goes so far.
 func (k *checker) foldTo(seq protocol.Seq) error {
 	segments := SegmentsOf(k.disk)
 	var views func() []protocol.Change
@@ -298,9 +298,9 @@ func (k *checker) foldTo(seq protocol.Seq) error {
 	return err
 }
 
-const mostPaths = 10 // named of one commit
+const mostPaths = 10 // reported of one commit
 
-// compare holds the owned part of a commit's tree against the state.
+// compare reports where the owned part of a commit's tree differs from the state.
 func (k *checker) compare(c link) {
 	data, err := k.store.tree(c.tree)
 	if err == nil {
@@ -334,7 +334,7 @@ func (k *checker) reportDifferences(c link, root []entry) {
 	}
 }
 
-// queueLookups has every object looked for that came since the last commit.
+// queueLookups sends every object that came since the last commit to the lookups.
 func (k *checker) queueLookups(c link) error {
 	var list []wantedObject
 	k.tree.seal(func(id protocol.Blob, _ []byte) { list = append(list, wantedObject{id: id}) })
@@ -358,7 +358,7 @@ func (k *checker) lookUpObject(o wantedObject, c link) {
 	}
 }
 
-// reportLag counts what the log has and history has not yet.
+// reportLag reports how far the log is ahead of history.
 func (k *checker) reportLag() error {
 	through := max(k.follows, k.copied)
 	for !k.ended {

@@ -39,7 +39,7 @@ func (h *hive) problems() []Problem {
 	return out
 }
 
-// check gives the codes of what Check finds, and fails the test on faults.
+// check returns the codes of what Check finds, and fails the test on faults.
 func (h *hive) check() []protocol.Code {
 	h.t.Helper()
 	var codes []protocol.Code

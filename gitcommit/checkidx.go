@@ -14,8 +14,8 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// check reads a whole index: its checksum, and that its names are in order. It
-// gives the checksum of the pack.
+// check reads a whole index and verifies its checksum and the order of its names.
+// It returns the checksum of the pack.
 func (x *idxFile) check(f durable.File) (pack protocol.Blob, err error) {
 	info, err := f.Stat()
 	if err != nil {
@@ -54,8 +54,8 @@ func (x *idxFile) check(f durable.File) (pack protocol.Blob, err error) {
 	return pack, err
 }
 
-// window gives the entries that begin between two offsets of the pack, in their
-// order; the pack's entries end at end.
+// window returns the entries that begin between two offsets of the pack, by
+// offset; the pack's entries end at end.
 func (x *idxFile) window(f io.ReaderAt, from, to, end int64) ([]span, error) {
 	n := int64(x.len())
 	table := func(at, width int64) *bufio.Reader {
@@ -63,7 +63,7 @@ func (x *idxFile) window(f io.ReaderAt, from, to, end int64) ([]span, error) {
 	}
 	names, offsets := table(0, sha1.Size), table(n*(sha1.Size+4), 4)
 	var out []span
-	next := end // where the first one behind the window begins
+	next := end // where the first entry behind the window begins
 	for at := range x.len() {
 		var s span
 		var b [4]byte

@@ -9,18 +9,18 @@ import (
 	"github.com/hived/hived/internal/durable"
 )
 
-// ErrIndex says that git's index cannot be read: [Repo.SyncIndex] makes it again.
+// ErrIndex means that git's index cannot be read: [Repo.SyncIndex] makes it again.
 var ErrIndex = errors.New("git's index cannot be read")
 
-// indexTries bounds how often an index is read that is replaced meanwhile.
+// indexTries bounds how often the index is read again when it is replaced meanwhile.
 const indexTries = 3
 
 // CheckIndex reads .git/index, and the shared index that it may be split from, as git
-// would, and tells of how many paths that hived owns it does not hold what the newest
-// commit of hived's branch does. Such a difference is no damage: the index lags behind
-// the commits, and people stage what they like (spec §6). One that cannot be read is
-// [ErrIndex], and none at all [fs.ErrNotExist]. It writes nothing and may be called
-// beside a running hived.
+// would, and returns the number of owned paths in which it differs from the newest
+// commit of hived's branch. Such a difference is no damage: the index lags behind the
+// commits, and people stage what they like (spec §6). The error is [ErrIndex] where the
+// index cannot be read, and [fs.ErrNotExist] where there is none. It writes nothing and
+// may be called beside a running hived.
 func CheckIndex(disk durable.FS) (differ int, err error) {
 	m, err := readMarker(disk)
 	if err != nil {

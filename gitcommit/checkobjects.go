@@ -22,11 +22,11 @@ import (
 )
 
 // present finds the objects that were there when they were checked. The indexes
-// of the packs stay open, so that it does not matter when a running hive merges
-// them; of each 1 KiB is in memory.
+// of the packs stay open, so that a running hive may merge them meanwhile; 1 KiB
+// of each is in memory.
 type present struct {
 	disk  durable.FS
-	packs []openPack // the one that was of use last comes first
+	packs []openPack // the most recently used first
 }
 
 type openPack struct {
@@ -52,8 +52,8 @@ func (p *present) close() {
 	}
 }
 
-// checkObjects inflates and hashes everything that lies in .git/objects, on all
-// cores. What it gives is to be closed.
+// checkObjects inflates and hashes everything in .git/objects, on all cores. The
+// caller closes what it returns.
 func checkObjects(ctx context.Context, disk durable.FS, report func(Problem)) (*present, error) {
 	p := &present{disk: disk}
 	parts := make(chan *packPart)
@@ -82,7 +82,7 @@ func checkObjects(ctx context.Context, disk durable.FS, report func(Problem)) (*
 func checkPacks(ctx context.Context, disk durable.FS, p *present, parts chan<- *packPart, report func(Problem)) error {
 	done := make(map[string]bool)
 	// A running hive merges packs: what vanished has come back under another
-	// name. A few looks find it.
+	// name. A few listings find it.
 	for fresh := true; fresh; {
 		names, err := packNames(disk)
 		if err != nil {
@@ -91,7 +91,7 @@ func checkPacks(ctx context.Context, disk durable.FS, p *present, parts chan<- *
 		fresh = false
 		for _, stem := range slices.Sorted(maps.Keys(names)) {
 			if done[stem] || !slices.Contains(names[stem], ".idx") || !slices.Contains(names[stem], ".pack") {
-				continue // half of what a crash left
+				continue // a crash left half of it
 			}
 			done[stem], fresh = true, true
 			c := &packCheck{disk: disk, stem: stem, parts: parts, report: report}
@@ -119,8 +119,8 @@ type packCheck struct {
 	size   int64        // of the pack without its checksum
 }
 
-// release ends one use of the pack, which may be merged and gone from the disk by
-// now.
+// release ends one use of the pack and closes it after the last. It may be merged
+// and gone from the disk by now.
 func (c *packCheck) release() {
 	if c.users.Add(-1) == 0 {
 		_ = c.pack.Close() // only read
@@ -135,7 +135,7 @@ func (c *packCheck) reportDamaged(ext string, err error) {
 	c.report(Problem{Code: protocol.CodeGitPackDamaged, Path: name, Text: fmt.Sprintf("%s: %v", name, err)})
 }
 
-// run reports what is wrong; its error is only that the check was stopped.
+// run reports what is wrong; it returns an error only when the check was stopped.
 func (c *packCheck) run(ctx context.Context) error {
 	idx, in, err := openIdx(c.disk, c.stem)
 	if err != nil {
@@ -160,8 +160,8 @@ func (c *packCheck) run(ctx context.Context) error {
 	return c.divide(ctx)
 }
 
-// checkSums checks the pack's head and the sum over all of it, which its index and
-// its name have too.
+// checkSums checks the pack's head and its checksum, which its index and its name
+// hold too.
 func (c *packCheck) checkSums(want protocol.Blob) error {
 	info, err := c.pack.Stat()
 	if err != nil {
@@ -185,23 +185,23 @@ func (c *packCheck) checkSums(want protocol.Blob) error {
 	return nil
 }
 
-// How much of a pack is at hand at once. The chains of differences that lead
-// out of a part are followed once for each part, so that it must not be small.
+// How much of a pack is held at once. The chains of differences that lead out of
+// a part are followed once for each part, so a part must not be small.
 const (
-	entriesAtOnce = 1 << 16 // of a window, about
+	entriesAtOnce = 1 << 16 // in one window, about
 	partEntries   = 1 << 14
 	mostCheckers  = 8
 	partBytes     = 64 << 20
 )
 
-// packPart is some entries of a pack that follow each other.
+// packPart is a run of consecutive entries of a pack.
 type packPart struct {
 	*packCheck
 	spans []span
 }
 
-// divide hands out all entries in the order of the pack. In memory are those of
-// one window, however large the pack is.
+// divide sends all entries to the checkers, in the order of the pack. Only the
+// entries of one window are in memory, however large the pack is.
 func (c *packCheck) divide(ctx context.Context) error {
 	windows := int64(c.idx.len()/entriesAtOnce + 1)
 	next, found := int64(packHeader), 0
@@ -243,7 +243,7 @@ func partLength(list []span) int {
 	return n
 }
 
-// checkLoose checks the objects that have a file each.
+// checkLoose checks the loose objects.
 func checkLoose(ctx context.Context, disk durable.FS, report func(Problem)) error {
 	dirs, err := disk.ReadDir(objectsDir)
 	if err != nil {
@@ -275,7 +275,7 @@ func checkLoose(ctx context.Context, disk durable.FS, report func(Problem)) erro
 	return nil
 }
 
-// checkLoose reads one of them as a stream.
+// checkLoose checks one loose object, reading it as a stream.
 func (u *unpacker) checkLoose(disk durable.FS, name string, id protocol.Blob) error {
 	f, err := disk.Open(name)
 	if err != nil {

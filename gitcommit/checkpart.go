@@ -9,17 +9,17 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// partCheck checks one part of a pack after the other. The objects that were
-// read last are kept, because others are stored as differences from them.
+// partCheck checks one part of a pack after the other. It keeps the objects that
+// were read last, because others are stored as differences from them.
 type partCheck struct {
 	u     unpacker
-	copy  []byte // what is between a decompressor and a hash
+	copy  []byte // buffer between the decompressor and the hash
 	bytes region
 	idx   *idxFile
 	in    io.ReaderAt // the index
 	spans []span
-	cache *objectCache            // by where they stand; nil before the first difference
-	bases map[protocol.Blob]int64 // where the objects of this part stand; nil until asked for
+	cache *objectCache            // by offset; nil before the first difference
+	bases map[protocol.Blob]int64 // offsets of the objects of this part; nil until needed
 }
 
 func newPartCheck() *partCheck { return &partCheck{copy: make([]byte, 32<<10)} }
@@ -37,8 +37,8 @@ func (w *partCheck) run(p *packPart) {
 	}
 }
 
-// mostKept is the largest object, in bytes, that is inflated in memory without
-// need.
+// mostKept is the largest object, in bytes, that is inflated in memory where it
+// could be read as a stream.
 const mostKept = 1 << 20
 
 func (w *partCheck) check(s span) error {
@@ -66,7 +66,7 @@ func (w *partCheck) check(s span) error {
 	return rightHash(objectID(k, data), s.id)
 }
 
-// stream checks an object that is no difference.
+// stream checks an object that is stored whole.
 func (w *partCheck) stream(r io.Reader, k kind, size int64, id protocol.Blob) error {
 	if err := w.u.reset(r); err != nil {
 		return err
@@ -82,8 +82,8 @@ func (w *partCheck) stream(r io.Reader, k kind, size int64, id protocol.Blob) er
 	return rightHash(protocol.Blob(h.Sum(nil)), id)
 }
 
-// read gives what stands at an offset, put together from differences. All
-// that is met on the way is kept, so that the next one has a short way.
+// read returns the object at an offset, with its differences applied. It keeps
+// every object on the way, so that the next chain is short.
 func (w *partCheck) read(offset int64) (k kind, data []byte, err error) {
 	type step struct {
 		offset int64
@@ -121,7 +121,7 @@ func (w *partCheck) read(offset int64) (k kind, data []byte, err error) {
 	return k, data, nil
 }
 
-// offsetOf gives where the base of a difference stands. It is mostly near.
+// offsetOf returns the offset of the base of a difference, which is mostly near.
 func (w *partCheck) offsetOf(id protocol.Blob) (int64, error) {
 	if w.bases == nil {
 		w.bases = make(map[protocol.Blob]int64, len(w.spans))
@@ -135,7 +135,7 @@ func (w *partCheck) offsetOf(id protocol.Blob) (int64, error) {
 	return w.idx.offsetOf(w.in, id)
 }
 
-// keyOf makes an offset the key of a cache.
+// keyOf returns the cache key of an offset.
 func keyOf(offset int64) (key protocol.Blob) {
 	binary.BigEndian.PutUint64(key[:], uint64(offset)) //nolint:gosec // an offset is not negative
 	return key
@@ -148,7 +148,7 @@ func rightHash(got, want protocol.Blob) error {
 	return nil
 }
 
-// region is a file of which the piece is in memory where a reader is.
+// region reads a file through one piece of it in memory.
 type region struct {
 	f    io.ReaderAt
 	data []byte
@@ -157,7 +157,7 @@ type region struct {
 
 const regionSize = 1 << 20 // bytes
 
-// load moves the piece, where an entry is not in it and not larger.
+// load moves the piece to an entry that is not in it, unless the entry is larger.
 func (r *region) load(s span) {
 	if s.end <= r.off+int64(len(r.data)) || s.end-s.offset > regionSize {
 		return

@@ -11,7 +11,7 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// Batch is what one commit brings: events without a gap and what they change
+// Batch is the content of one commit: events without a gap and what they change
 // (spec §6).
 type Batch struct {
 	First, Last protocol.Seq
@@ -26,17 +26,17 @@ type Batch struct {
 // Result of a commit.
 type Result struct {
 	Commit protocol.Blob
-	// What a person had changed in owned paths since hived's last commit, and
-	// what this commit does not hold: own files and board.md first, then paths
-	// that were set right (an alert says so too). Mostly empty.
+	// Owned paths that a person had changed since hived's last commit and whose
+	// content this commit does not hold: Own are own files and board.md, Overruled
+	// are paths that were set right (an alert says so too). Mostly empty.
 	Own, Overruled []string
-	// Bytes of the directories that something changed in: each is written whole.
+	// Bytes of the changed directories: each is written whole.
 	Directories int64
 }
 
-// OwnFilesChanged gives a batch back once, because a person committed other
-// content of own files or board.md: events about them are to be logged first.
-// Given the same tip again, [Repo.Commit] commits.
+// OwnFilesChanged rejects a batch once, because a person committed other content
+// of own files or board.md: events about them must be logged first. With the
+// same tip again, [Repo.Commit] commits.
 type OwnFilesChanged struct {
 	Paths []string
 }
@@ -45,9 +45,8 @@ func (e *OwnFilesChanged) Error() string {
 	return "commit: a person committed other content of " + fewPaths(e.Paths) + "; log it first"
 }
 
-// OutOfStep gives a batch back because history does not end where it begins: a
-// person took commits of hived's out of it. The batch to give is the one that
-// begins at Want.
+// OutOfStep rejects a batch because history does not end where the batch begins:
+// a person took commits by hived out of it. The next batch must begin at Want.
 type OutOfStep struct {
 	Want, Got protocol.Seq
 }
@@ -56,10 +55,10 @@ func (e *OutOfStep) Error() string {
 	return fmt.Sprintf("commit: the batch begins at event %s, history needs event %s", e.Got, e.Want)
 }
 
-// Commit makes one commit of a batch upon the tip of hived's branch and is done
-// when it is on the disk. An error means that nothing was committed, and that the
-// same batch may be given again: [ErrLocked], [ErrBusy], *[OwnFilesChanged],
-// *[OutOfStep], [ErrDamaged], or what the disk said.
+// Commit makes one commit of a batch upon the tip of hived's branch and returns
+// when it is on the disk. An error means that nothing was committed and that the
+// same batch may be passed again: [ErrLocked], [ErrBusy], *[OwnFilesChanged],
+// *[OutOfStep], [ErrDamaged], or an error of the disk.
 func (r *Repo) Commit(ctx context.Context, b Batch) (Result, error) {
 	if b.First == 0 || b.Last < b.First || !isHex(b.Sum, 32) {
 		return Result{}, fmt.Errorf("commit events %s to %s: not a range with its sum", b.First, b.Last)
@@ -67,7 +66,7 @@ func (r *Repo) Commit(ctx context.Context, b Batch) (Result, error) {
 	for {
 		res, err := r.commitOnce(ctx, &b)
 		if err != nil {
-			// The tree in memory may be ahead of history; read it again.
+			// The tree in memory may be ahead of history; it must be read again.
 			r.tree = nil
 		}
 		if errors.Is(err, errRaced) && ctx.Err() == nil {
@@ -118,8 +117,8 @@ func (r *Repo) commitOnce(ctx context.Context, b *Batch) (Result, error) {
 	return res, nil
 }
 
-// personEdits compares the tip with the state in memory and the batch with
-// both. It gives what a person changed in owned paths.
+// personEdits returns what a person changed in owned paths since hived's last
+// commit. It is *[OutOfStep] where the batch does not follow that commit.
 func (r *Repo) personEdits(tip protocol.Blob, b *Batch) ([]edit, error) {
 	var foreign []*commit
 	if tip != r.head.Commit {
@@ -137,8 +136,8 @@ func (r *Repo) personEdits(tip protocol.Blob, b *Batch) ([]edit, error) {
 	}
 	for _, c := range foreign {
 		if c.last > b.Last {
-			// A copy of a later commit of hived's: what it holds comes again with
-			// the next batches, and is nobody's edit.
+			// A copy of a later commit by hived: its content comes again with the
+			// next batches, and is nobody's edit.
 			return nil, nil
 		}
 	}
@@ -150,7 +149,7 @@ func (r *Repo) personEdits(tip protocol.Blob, b *Batch) ([]edit, error) {
 	return f.edits(root)
 }
 
-// rootAt gives the root entries of a commit that was or is the tip.
+// rootAt returns the root entries of a commit, and remembers those of the last.
 func (r *Repo) rootAt(tip protocol.Blob) ([]entry, error) {
 	if r.rootOf == tip && r.root != nil {
 		return r.root, nil
@@ -163,8 +162,9 @@ func (r *Repo) rootAt(tip protocol.Blob) ([]entry, error) {
 	return root, nil
 }
 
-// sortEdits drops those of a person's edits that the new state holds too, and gives
-// the batch back, once for a tip, if own files are among the others.
+// sortEdits divides a person's edits into own files and overruled paths, and drops
+// those that the new state holds too. It returns *[OwnFilesChanged], once for each
+// tip, if own files are among them.
 func (r *Repo) sortEdits(tip protocol.Blob, edits []edit) (Result, error) {
 	var res Result
 	for _, e := range edits {
@@ -186,7 +186,8 @@ func (r *Repo) sortEdits(tip protocol.Blob, edits []edit) (Result, error) {
 	return res, nil
 }
 
-// alertOverruled says what a person's commit lost, and has the index told.
+// alertOverruled alerts people to what a person's commit lost, and marks these paths
+// for the index.
 func (r *Repo) alertOverruled(paths []string) {
 	for _, p := range paths {
 		r.dirty.add(p)
@@ -196,14 +197,15 @@ func (r *Repo) alertOverruled(paths []string) {
 	}
 }
 
-// isOwn knows board.md and the files directly in agents/<id>/ (spec §6).
+// isOwn reports whether a path is board.md or a file directly in agents/<id>/
+// (spec §6).
 func isOwn(path string) bool {
 	return path == protocol.PathBoard ||
 		strings.HasPrefix(path, protocol.PathAgents+"/") && strings.Count(path, "/") == 2
 }
 
-// publishCommit writes the objects and then moves the branch. Objects that no branch
-// came to name are taken away again.
+// publishCommit writes the objects and then moves the branch. If the branch cannot be
+// moved, the objects are removed again.
 func (r *Repo) publishCommit(ctx context.Context, objects []object, tip, id protocol.Blob) error {
 	stem, existed, err := r.packer.write(objects)
 	if err != nil {
@@ -271,9 +273,9 @@ func (w *work) apply(changes []protocol.Change) error {
 	return w.prune(changes)
 }
 
-// prune drops the blobs that no path holds any more at the end of the batch: a
-// file can have two versions in one, and git fsck tells of objects that nothing
-// refers to.
+// prune drops the blobs that no path holds at the end of the batch: a file can
+// have two versions in one batch, and git fsck reports objects that nothing refers
+// to.
 func (w *work) prune(changes []protocol.Change) error {
 	held := make(map[protocol.Blob]bool, len(changes))
 	for i := range changes {
@@ -306,7 +308,7 @@ func (w *work) alertOddity(code string, c *protocol.Change) {
 	}
 }
 
-// seal adds the trees and, as the last object, the commit. It gives the new
+// seal adds the trees and, as the last object, the commit. It returns the new
 // root's entries.
 func (w *work) seal(tip protocol.Blob, b *Batch) ([]entry, error) {
 	below, err := w.repo.rootAt(tip)

@@ -19,12 +19,11 @@ import (
 const (
 	// mostPacks may exist before small ones are merged.
 	mostPacks = 50
-	// crowded is how many there may be before a committer should wait.
+	// crowded is how many packs there may be before a committer should wait.
 	crowded = 150
-	// mostMerged bytes, or half of mostObjects, make a pack that is not merged
-	// again.
+	// A pack of mostMerged bytes, or of half of mostObjects, is not merged again.
 	mostMerged = 1 << 30
-	// mostObjects are merged at once: each costs about 110 bytes of memory.
+	// mostObjects bounds one merge: each object costs about 110 bytes of memory.
 	mostObjects = 1 << 19
 )
 
@@ -37,19 +36,20 @@ type pack struct {
 	unmergeable bool // it holds what merge cannot copy, or is damaged
 }
 
-// isFull tells that a pack is large enough.
+// isFull reports whether a pack is too large to be merged again.
 func (p *pack) isFull() bool { return p.size > mostMerged || p.objects >= mostObjects/2 }
 
 // Consolidate merges small packs into larger ones when there are more than 50,
 // so that their number stays small and each object is copied a logarithmic
-// number of times. Entries are copied as they are, as a stream, but for the
-// trees and large files that a commit brought: they become differences from the
-// version of the same directory or file before. Packs that hold differences by offset (git's own), are
-// kept by a .keep, or are full (1 GiB, or 262,144 objects) are left alone. It
-// needs less than 128 MiB of memory, whatever there is. The new pack is on the
-// disk before an old one goes, so that readers always find every object. Once an
-// hour it also removes what killed git processes left half written. It may run
-// beside the other methods; a second call waits for the first.
+// number of times. Entries are copied unchanged, as a stream, except for the trees
+// and large files that a commit brought: they become differences from the previous
+// version of the same directory or file. Packs that hold differences by offset
+// (git's own), are kept by a .keep, or are full (1 GiB, or 262,144 objects) are
+// left alone. It needs less than 128 MiB of memory, however large the repository
+// is. The new pack is on the disk before an old one is removed, so that readers
+// always find every object. Once an hour it also removes what killed git processes
+// left half written. It may run beside the other methods; a second call waits for
+// the first.
 func (r *Repo) Consolidate(ctx context.Context) error {
 	r.merging.Lock()
 	defer r.merging.Unlock()
@@ -79,17 +79,15 @@ func (r *Repo) Consolidate(ctx context.Context) error {
 	}
 }
 
-// Crowded tells that packs pile up faster than they are merged. Who commits
-// while another goroutine consolidates should then call [Repo.Consolidate]
-// first, which waits for the other: so there are never more than 200 packs of
-// hived's.
+// Crowded reports whether packs pile up faster than they are merged. A committer
+// beside a goroutine that consolidates should then call [Repo.Consolidate] first,
+// which waits for the other: so hived never has more than 200 packs.
 func (r *Repo) Crowded() bool {
 	names, err := packNames(r.disk)
 	return err == nil && len(names) > crowded
 }
 
-// mergeable lists the packs that nothing but hived relies on and that are not
-// full.
+// mergeable lists the packs that only hived relies on and that are not full.
 func (r *Repo) mergeable() ([]pack, error) {
 	names, err := packNames(r.disk)
 	if err != nil {
@@ -122,8 +120,8 @@ func (r *Repo) mergeable() ([]pack, error) {
 	return out, nil
 }
 
-// packOf looks at a pack once in the life of the Repo. One whose index cannot be
-// read is left to verify.
+// packOf returns what is known of a pack, which it reads once in the life of the
+// Repo. A pack whose index cannot be read is left to verify.
 func (r *Repo) packOf(stem string) (*pack, error) {
 	if p := r.packs[stem]; p != nil {
 		return p, nil
@@ -147,7 +145,8 @@ func (r *Repo) packOf(stem string) (*pack, error) {
 	return p, err
 }
 
-// keepsPack knows the files beside a pack that tell it must stay.
+// keepsPack reports whether a file with this extension beside a pack keeps it from
+// being merged.
 func keepsPack(ext string) bool {
 	switch ext {
 	case ".pack", ".idx", ".rev":
@@ -184,8 +183,8 @@ func smallest(packs []pack) []pack {
 	return packs[:take]
 }
 
-// merge writes one pack of the entries of many and removes the many. An index
-// over many packs names them, and is a hint that git makes again.
+// merge writes one pack of the entries of many and removes the many. It also
+// removes git's multi-pack-index, which names them; git makes it again.
 func (r *Repo) merge(ctx context.Context, packs []pack) error {
 	m, err := newMerge(r.disk, packs)
 	if err != nil {
@@ -215,7 +214,7 @@ func (r *Repo) merge(ctx context.Context, packs []pack) error {
 	return nil
 }
 
-// markUnmergeable notes which pack stood in the way of a merge.
+// markUnmergeable notes which pack made a merge fail.
 func (r *Repo) markUnmergeable(err error) error {
 	bad, ok := errors.AsType[*badPackError](err)
 	if !ok {
@@ -227,7 +226,7 @@ func (r *Repo) markUnmergeable(err error) error {
 	return err
 }
 
-// badPackError tells which pack cannot be merged.
+// badPackError is an error that names the pack that cannot be merged.
 type badPackError struct {
 	stem string
 	err  error

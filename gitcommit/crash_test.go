@@ -124,7 +124,7 @@ func allPacks(r *Repo, disk durable.FS) ([]pack, error) {
 	return out, nil
 }
 
-// newDisk gives a disk in memory with the sealed segment of the story on it.
+// newDisk returns a disk in memory with the sealed segment of the story on it.
 func newDisk(t *testing.T) *faultfs.Mem {
 	t.Helper()
 	m := faultfs.New()

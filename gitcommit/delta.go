@@ -5,12 +5,12 @@ import (
 	"math/bits"
 )
 
-// deltaBlock is the length of the pieces of a base that are looked for, in
-// bytes. A shorter copy than half of it would cost what it saves.
+// deltaBlock is the length in bytes of the blocks of a base that are indexed. A
+// copy of less than half of it would cost what it saves.
 const deltaBlock = 16
 
-// deltaMaker writes git's differences: what of a base to copy and what to put
-// between. It takes linear time, and its memory is used again.
+// deltaMaker encodes git's differences: what to copy from a base and what to insert
+// between. It takes linear time and reuses its memory.
 type deltaMaker struct {
 	table []uint32 // by hash: where a block of the base begins, plus one
 	shift int
@@ -18,7 +18,7 @@ type deltaMaker struct {
 	out   []byte
 }
 
-// index makes the differences that follow be those from a base.
+// index sets the base of the differences that follow.
 func (m *deltaMaker) index(base []byte) {
 	m.base = base
 	size := bits.Len(uint(max(len(base)/deltaBlock*2, 16) - 1))
@@ -39,8 +39,8 @@ func (m *deltaMaker) hash(b []byte) uint64 {
 	return (x*0x9e3779b97f4a7c15 ^ bits.RotateLeft64(y, 29)) * 0xbf58476d1ce4e5b9 >> m.shift
 }
 
-// from gives the difference that makes target of the base, or nil where it
-// would be longer than most bytes. It is overwritten by the next.
+// from returns the difference that turns the base into target, or nil where it
+// would be longer than most bytes. The next call overwrites it.
 func (m *deltaMaker) from(target []byte, most int) []byte {
 	m.out = binary.AppendUvarint(m.out[:0], uint64(len(m.base)))
 	m.out = binary.AppendUvarint(m.out, uint64(len(target)))
@@ -65,8 +65,8 @@ func (m *deltaMaker) from(target []byte, most int) []byte {
 	return m.out
 }
 
-// match finds the piece of the base that a block of the target is in, and how
-// far it goes in both directions.
+// match finds the block of the target in the base, and extends the match in both
+// directions.
 func (m *deltaMaker) match(target []byte, done, at int) (from, begin, n int) {
 	i := int(m.table[m.hash(target[at:])]) - 1
 	if i < 0 || string(m.base[i:i+deltaBlock]) != string(target[at:at+deltaBlock]) {
@@ -82,7 +82,7 @@ func (m *deltaMaker) match(target []byte, done, at int) (from, begin, n int) {
 	return i, at, end - at
 }
 
-// put writes bytes that the base does not have.
+// put inserts bytes that the base does not have.
 func (m *deltaMaker) put(b []byte) {
 	for len(b) > 0 {
 		n := min(len(b), 0x7f)
@@ -91,7 +91,7 @@ func (m *deltaMaker) put(b []byte) {
 	}
 }
 
-// copy writes that bytes of the base follow.
+// copy copies bytes of the base.
 func (m *deltaMaker) copy(from, n int) {
 	for n > 0 {
 		size := min(n, 0xffff)

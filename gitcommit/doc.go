@@ -9,14 +9,14 @@
 //   - git's own locks are respected, those of processes that died are removed,
 //     and no lock is waited for longer than a second;
 //   - the cost of a commit depends on what changed, not on how big the hive is,
-//     and memory on what is in use, not on how much history there is.
+//     and memory on what is in use, not on the length of history.
 //
 // It runs no program, git least of all: no hook, no filter and no monitor that
 // lies in the hive is ever started.
 //
 // What it leaves to others: what the changes are (the ledger's), when to
-// commit, and to give the same events again when [Repo.Commit] says that
+// commit, and passing the same events again when [Repo.Commit] says that
 // history lacks them. A [Repo] has one owner: apart from [Repo.Consolidate],
-// [Repo.Crowded] and [Repo.State], its methods are not for two goroutines at
-// once.
+// [Repo.Crowded] and [Repo.State], its methods must not be called by two
+// goroutines at once.
 package gitcommit

@@ -10,7 +10,7 @@ import (
 type edit struct {
 	path string
 	id   protocol.Blob // zero: removed
-	mode bool          // it is an executable, a link or the like
+	mode bool          // an executable, a link or the like
 }
 
 // editFinder compares two trees and descends only where they differ.
@@ -20,7 +20,7 @@ type editFinder struct {
 	found []edit
 }
 
-// edits gives the owned paths in which a commit's root differs from the tree.
+// edits returns the owned paths in which a commit's root differs from the tree.
 func (f *editFinder) edits(root []entry) ([]edit, error) {
 	theirs := slices.DeleteFunc(slices.Clone(root), func(e entry) bool { return !ownedTop(e.name) })
 	f.tree.Tops() // so that every directory has its id
@@ -78,7 +78,7 @@ func (f *editFinder) compareEntry(prefix string, ours, theirs entry) error {
 	return f.compare(prefix+ours.name+"/", a, b)
 }
 
-// reportAll reports every file of an entry that one side has alone.
+// reportAll reports every file below an entry that only one side has.
 func (f *editFinder) reportAll(prefix string, e entry, report func(string, entry)) error {
 	if e.sub == nil {
 		report(prefix+e.name, e)
@@ -104,7 +104,7 @@ func (f *editFinder) addPresent(path string, e entry) {
 	f.found = append(f.found, edit{path: path, id: e.id, mode: e.mode != 0})
 }
 
-// entries gives those of a directory without keeping a person's in memory.
+// entries returns the entries of a directory without keeping a person's in memory.
 func (f *editFinder) entries(d *dir) ([]entry, error) {
 	if !d.unread {
 		return d.entries, nil

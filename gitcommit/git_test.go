@@ -39,7 +39,7 @@ func needGit(tb testing.TB) {
 	}
 }
 
-// gitHive gives one to tests that ask git what it says.
+// gitHive returns one to tests that ask git what it says.
 func gitHive(tb testing.TB) *hive {
 	tb.Helper()
 	needGit(tb)
@@ -77,7 +77,7 @@ func move(from, to string) protocol.Change {
 	return protocol.Change{Op: protocol.Move, From: from, Path: to}
 }
 
-// batch makes one event of the changes, does them to the work tree, and gives
+// batch makes one event of the changes, does them to the work tree, and returns
 // the batch that commits them.
 func (h *hive) batch(changes ...protocol.Change) Batch {
 	h.t.Helper()
@@ -151,7 +151,7 @@ func (h *hive) syncIndex() {
 	}
 }
 
-// git runs git in the hive and gives what it says, without the last line break.
+// git runs git in the hive and returns what it says, without the last line break.
 func (h *hive) git(args ...string) string {
 	h.t.Helper()
 	out, err := h.tryGit(args...)
@@ -210,7 +210,7 @@ func (h *hive) clean() {
 	}
 }
 
-// alerted tells whether an alert of a code was given, and forgets all.
+// alerted reports whether an alert of a code was given, and forgets all.
 func (h *hive) alerted(code string) bool {
 	defer func() { h.alerts = nil }()
 	for _, a := range h.alerts {

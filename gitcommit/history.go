@@ -9,15 +9,14 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// Commit is one commit of hived's own.
+// Commit is one commit by hived.
 type Commit struct {
 	ID          protocol.Blob
 	First, Last protocol.Seq // the events that it holds
 }
 
-// Commits gives hived's own commits from the tip of the branch backwards, along
-// the first parents of its branch. It reads beside the committer. The last pair may hold an
-// error instead.
+// Commits returns the commits by hived, newest first, along the first parents of its
+// branch. It may run beside the committer. The last pair may hold an error instead.
 func Commits(disk durable.FS) iter.Seq2[Commit, error] {
 	return func(yield func(Commit, error) bool) {
 		m, err := readMarker(disk)
@@ -42,9 +41,9 @@ func Commits(disk durable.FS) iter.Seq2[Commit, error] {
 	}
 }
 
-// CommitsOf finds the commit in which each event stands, reading history from its
-// newest end only as far as it must. One that no commit holds yet is not among
-// them. The numbers go up.
+// CommitsOf returns the commit that holds each of the events, whose numbers are
+// ascending. An event that no commit holds yet is missing from the result. It reads
+// history from its newest end only as far as needed.
 func CommitsOf(disk durable.FS, of []protocol.Seq) (map[protocol.Seq]string, error) {
 	missing := slices.Clone(of)
 	slices.Reverse(missing)

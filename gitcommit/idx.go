@@ -16,7 +16,7 @@ import (
 const (
 	idxMagic  = "\xfftOc\x00\x00\x00\x02"
 	idxFanout = len(idxMagic) + 256*4
-	idxLarge  = 1 << 31 // an offset with this bit stands in the table of large ones
+	idxLarge  = 1 << 31 // an offset with this bit is in the table of large ones
 )
 
 // writeIdx writes a pack index of version 2 as a stream. It sorts the entries.
@@ -97,7 +97,7 @@ func parseIdx(data []byte) (*idx, error) {
 func (x *idx) len() int          { return len(x.names) / sha1.Size }
 func (x *idx) name(i int) []byte { return x.names[i*sha1.Size : (i+1)*sha1.Size] }
 
-// entry gives where an object stands; an offset that leads nowhere is -1.
+// entry returns the entry of the i-th name; its offset is -1 where that is invalid.
 func (x *idx) entry(i int) packEntry {
 	e := packEntry{id: protocol.Blob(x.name(i)), crc: binary.BigEndian.Uint32(x.crcs[4*i:]), offset: -1}
 	off := binary.BigEndian.Uint32(x.offsets[4*i:])
@@ -114,7 +114,7 @@ func (x *idx) entry(i int) packEntry {
 	return e
 }
 
-// search gives where an object stands among the names.
+// search returns the position of an object among the names.
 func (x *idx) search(id protocol.Blob) (int, bool) {
 	i := sort.Search(x.len(), func(i int) bool { return bytes.Compare(x.name(i), id[:]) >= 0 })
 	return i, i < x.len() && protocol.Blob(x.name(i)) == id
@@ -125,7 +125,7 @@ func (x *idx) has(id protocol.Blob) bool {
 	return ok
 }
 
-// last gives the place of the object that stands last in the pack.
+// last returns the position of the object that comes last in the pack.
 func (x *idx) last() int {
 	last, most := 0, int64(-1)
 	for i := range x.len() {
@@ -136,15 +136,15 @@ func (x *idx) last() int {
 	return last
 }
 
-// span is one entry of a pack with where it ends.
+// span is one entry of a pack and the offset of its end.
 type span struct {
 	packEntry
-	at  int // its place among the names
+	at  int // position among the names
 	end int64
 }
 
-// spans gives the entries in the order of the pack, whose trailer begins at
-// end. It fails where they do not fill the pack.
+// spans returns the entries in the order of the pack, whose trailer begins at
+// end. It is errBadIdx where they do not fill the pack.
 func (x *idx) spans(end int64) ([]span, error) {
 	out := make([]span, x.len())
 	for i := range out {
@@ -177,7 +177,7 @@ func (x *idx) spans(end int64) ([]span, error) {
 }
 
 // readHead reads the type and size before an object's bytes; n is how many
-// bytes that takes, zero where they are not valid.
+// bytes that takes, zero where they are invalid.
 func readHead(b []byte) (k kind, size int64, n int) {
 	if len(b) == 0 {
 		return 0, 0, 0

@@ -10,11 +10,11 @@ import (
 	"github.com/hived/hived/internal/durable"
 )
 
-// mostIgnore bounds a .gitignore that is read, in bytes.
+// mostIgnore bounds a .gitignore, in bytes.
 const mostIgnore = 1 << 20
 
-// Ignore knows which own files are not to be versioned because a .gitignore
-// names them: the hive's own, or the one in the agent's directory (spec §7).
+// Ignore decides which own files are not versioned because a .gitignore names
+// them: the hive's own, or the one in the agent's directory (spec §7).
 // It is for one goroutine.
 type Ignore struct {
 	disk  durable.FS
@@ -27,12 +27,12 @@ type ignoreFile struct {
 	patterns []gitignore.Pattern
 }
 
-// NewIgnore looks at nothing yet.
+// NewIgnore returns an Ignore that has read nothing yet.
 func NewIgnore(disk durable.FS) *Ignore {
 	return &Ignore{disk: disk, files: map[string]ignoreFile{}}
 }
 
-// Names tells whether a path is named. A .gitignore that cannot be read names
+// Names reports whether a .gitignore names a path. One that cannot be read names
 // nothing; one that changed is read again.
 func (g *Ignore) Names(name string) bool {
 	parts := strings.Split(name, "/")

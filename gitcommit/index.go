@@ -47,7 +47,7 @@ func (e indexEntry) mode() uint32      { return binary.BigEndian.Uint32(e[atMode
 func (e indexEntry) mtime() uint32     { return binary.BigEndian.Uint32(e[atMTime:]) }
 func (e indexEntry) size() uint32      { return binary.BigEndian.Uint32(e[atSize:]) }
 
-// nameAt gives where the name begins.
+// nameAt returns the offset of the name.
 func (e indexEntry) nameAt() int {
 	if e.flags()&flagExtended != 0 {
 		return fixedBytes + 2
@@ -64,7 +64,7 @@ func (e indexEntry) name() []byte {
 	return b[:n]
 }
 
-// renamed gives a copy of the entry under another name, in the space of out.
+// renamed returns a copy of the entry under another name, using the space of out.
 func (e indexEntry) renamed(name, out []byte) indexEntry {
 	start := e.nameAt()
 	out = append(out[:0], e[:start]...)
@@ -77,7 +77,7 @@ func (e indexEntry) renamed(name, out []byte) indexEntry {
 
 var padding [8]byte
 
-// entryLen gives the length of an entry whose name ends at end: at least one
+// entryLen returns the length of an entry whose name ends at end: at least one
 // NUL follows, up to a multiple of eight.
 func entryLen(end int) int { return (end + 8) &^ 7 }
 
@@ -88,9 +88,9 @@ func inIndexOrder(a, b indexEntry) int {
 	return a.stage() - b.stage()
 }
 
-// readEntry reads the entry that b begins with, which in version 4 needs the
-// name of the one before. It gives the entry, which may lie in b or in the
-// space of out, and the bytes that it takes in the file.
+// readEntry decodes the entry that b begins with, for which version 4 needs the
+// name of the previous one. It returns the entry, which may alias b or out, and
+// its length in the file.
 func readEntry(version uint32, b, before, out []byte) (indexEntry, int, error) {
 	if len(b) < fixedBytes+2 {
 		return nil, 0, errBadIndex
@@ -121,8 +121,8 @@ func readPlain(b []byte) (indexEntry, int) {
 	return b[:size:size], size
 }
 
-// readCompressed reads an entry of version 4, whose name is given as what to
-// cut off the one before and what to add.
+// readCompressed decodes an entry of version 4, whose name is encoded as the
+// number of bytes to cut off the previous name and a suffix to add.
 func readCompressed(b, before, out []byte) (indexEntry, int) {
 	start := indexEntry(b).nameAt()
 	strip, at := 0, start
@@ -153,8 +153,8 @@ func readCompressed(b, before, out []byte) (indexEntry, int) {
 	return out, at + n + 1
 }
 
-// fileStat is what the index remembers of a file in the work tree. The zero
-// one makes git compare the content by itself.
+// fileStat is the stat data of a file in the work tree, as the index stores it.
+// Where it is zero, git compares the content.
 type fileStat [statBytes]byte
 
 func newIndexEntry(name string, id protocol.Blob, mode uint32, st fileStat) indexEntry {

@@ -5,11 +5,11 @@ import (
 	"math/bits"
 )
 
-// Git keeps a set of positions as an EWAH bitmap: words of 64 bits in groups.
+// git stores a set of positions as an EWAH bitmap: words of 64 bits in groups.
 // Each group begins with a marker that holds, from the lowest bit, one repeated
-// bit, how many words of it come first (32 bits), and how many words follow as
-// they are (31 bits). Around the words stand the number of bits and of words
-// before, and the place of the last marker after, 32 bits each.
+// bit, how many words of it come first (32 bits), and how many literal words
+// follow (31 bits). The number of bits and the number of words come before the
+// words, the position of the last marker after them, 32 bits each.
 const (
 	bitmapFrame = 12 // bytes around the words
 	mostRun     = 1<<32 - 1
@@ -17,8 +17,8 @@ const (
 	mostBitmap  = 1 << 40 // bits; the sum cannot overflow
 )
 
-// readBitmap reads a set of positions below limit, in ascending order, and
-// gives what follows it.
+// readBitmap decodes a set of positions below limit, in ascending order, and
+// returns the bytes after it.
 func readBitmap(b []byte, limit int) (set []uint32, rest []byte, err error) {
 	if len(b) < bitmapFrame {
 		return nil, nil, errBadIndex

@@ -67,7 +67,7 @@ func (o *overlay) appendLink(out []byte, shared protocol.Blob) []byte {
 	return out
 }
 
-// summed gives an index its checksum.
+// summed appends the checksum to an index.
 func summed(body []byte) []byte {
 	sum := sha1.Sum(body)
 	return append(bytes.Clone(body), sum[:]...)
@@ -104,7 +104,7 @@ func writeSplit(t *testing.T, r *Repo, shared []indexEntry, over overlay) {
 	testenv.Must(t, r.disk.SyncDir(gitDir))
 }
 
-// memRepo gives a repository in memory.
+// memRepo returns a repository in memory.
 func memRepo(tb testing.TB) *Repo {
 	tb.Helper()
 	m := faultfs.New()
@@ -135,7 +135,7 @@ func (h *hive) split() {
 	h.shared()
 }
 
-// shared gives the path of the shared index, which must be there.
+// shared returns the path of the shared index, which must be there.
 func (h *hive) shared() string {
 	h.t.Helper()
 	name := h.git("rev-parse", "--shared-index-path")
@@ -161,7 +161,7 @@ func (h *hive) sharedFiles() []string {
 	return found
 }
 
-// unsized gives a copy of an entry with its size cleared.
+// unsized returns a copy of an entry with its size cleared.
 func unsized(e indexEntry) indexEntry {
 	e = slices.Clone(e)
 	binary.BigEndian.PutUint32(e[atSize:], 0)

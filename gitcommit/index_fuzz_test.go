@@ -144,7 +144,7 @@ func FuzzIndex(f *testing.F) {
 	})
 }
 
-// readAll gives the entries of an index by name, without their sizes, which may
+// readAll returns the entries of an index by name, without their sizes, which may
 // be cleared, and without the bytes that pad them, which git does not read.
 func readAll(t *testing.T, r *Repo) (map[string]string, bool) {
 	t.Helper()

@@ -9,10 +9,10 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// index is what is known of .git/index between two calls.
+// index holds what is known of .git/index between two calls.
 type index struct {
 	info   durable.Info // of the file that was read or written; zero when nothing is known
-	usable bool         // it was found right, or hived wrote it
+	usable bool         // it was found valid, or hived wrote it
 	link   *splitLink   // nil where it is one file
 	kept   []byte       // extensions
 }
@@ -23,16 +23,16 @@ type indexView struct {
 	fresh bool         // made from the tree, and in no file yet
 	file  durable.File // .git/index, or the shared index of a split one; nil when fresh or closed
 	size  int64        // of file, in bytes
-	over  overlay      // what is not as in file
+	over  overlay      // how the entries differ from those in file
 }
 
-// indexEntries are entries in order. Each is good until the next, and nil
-// comes after the last.
+// indexEntries iterates over entries in order. Each is valid until the next call,
+// and nil comes after the last.
 type indexEntries interface {
 	next() (indexEntry, error)
 }
 
-// entries gives the entries of the index from the first on.
+// entries returns an iterator at the first entry of the index.
 func (v *indexView) entries() (indexEntries, error) {
 	if v.fresh {
 		return &mergedEntries{added: v.over.added}, nil
@@ -44,7 +44,7 @@ func (v *indexView) entries() (indexEntries, error) {
 	return &mergedEntries{shared: x, changed: v.over.changed, added: v.over.added}, nil
 }
 
-// all visits every entry; it is good for as long as the visit.
+// all visits every entry, which is valid only during the visit.
 func (v *indexView) all(visit func(indexEntry) error) error {
 	list, err := v.entries()
 	if err != nil {
@@ -65,7 +65,7 @@ func each(list indexEntries, visit func(indexEntry) error) error {
 	}
 }
 
-// close may be called again.
+// close closes the file; it may be called again.
 func (v *indexView) close() error {
 	f := v.file
 	if f == nil {
@@ -75,14 +75,14 @@ func (v *indexView) close() error {
 	return f.Close()
 }
 
-// sameIndex compares what tells two states of the file apart and does not
-// change when it gets its name.
+// sameIndex reports whether two states of the index are the same file, by what a
+// rename does not change.
 func sameIndex(a, b durable.Info) bool {
 	return a.Ino == b.Ino && a.Size == b.Size && a.ModTime.Equal(b.ModTime)
 }
 
-// loadIndex gives the index as it is on the disk, and from the tip's tree if
-// there is none that can be used. It is errRaced if it is replaced meanwhile.
+// loadIndex returns the index as it is on the disk, or one made from the tip's
+// tree if there is none that can be used. It is errRaced if it is replaced meanwhile.
 func (r *Repo) loadIndex(tip protocol.Blob) (*indexView, error) {
 	v, err := r.openIndex()
 	switch {
@@ -95,7 +95,7 @@ func (r *Repo) loadIndex(tip protocol.Blob) (*indexView, error) {
 	return v, err
 }
 
-// openIndex opens .git/index, which is errBadIndex where it cannot be used.
+// openIndex opens .git/index. It is errBadIndex where that cannot be used.
 func (r *Repo) openIndex() (*indexView, error) {
 	f, err := r.disk.Open(indexFile)
 	if err != nil {
@@ -118,7 +118,7 @@ func (r *Repo) openIndex() (*indexView, error) {
 	return v, nil
 }
 
-// readForeignIndex reads an index that hived did not write.
+// readForeignIndex checks an index that hived did not write, and remembers it.
 func (r *Repo) readForeignIndex(f durable.File, info durable.Info) error {
 	for _, path := range r.dirty.last {
 		r.dirty.add(path)
@@ -145,7 +145,8 @@ func (r *Repo) readForeignIndex(f durable.File, info durable.Info) error {
 	return nil
 }
 
-// rebuildIndex gives an index in place of one that cannot be used.
+// rebuildIndex returns an index made from the tip's tree in place of one that cannot
+// be used, and alerts people to it.
 func (r *Repo) rebuildIndex(tip protocol.Blob, why error) (*indexView, error) {
 	r.alert("git-index-rebuilt", ".git/index was made again from the last commit: "+why.Error())
 	r.index = index{info: r.index.info}

@@ -8,28 +8,28 @@ import (
 	"strings"
 )
 
-// patch is what an index is to hold for one path; a nil entry removes it.
+// patch is the new entry of one path; a nil entry removes it.
 type patch struct {
 	name  string
 	entry indexEntry
 }
 
-// patchedEntries are those of an index with patches put into them. A path that
-// comes takes the place of what cannot stand beside it: its other stages, what
-// is below it, and the file whose directory it now needs.
+// patchedEntries iterates over the entries of an index with patches applied. A
+// path that is added replaces what cannot exist beside it: its other stages, what
+// is below it, and a file where it needs a directory.
 type patchedEntries struct {
 	old     indexEntries
-	pending indexEntry // of old, not given yet
+	pending indexEntry // of old, not returned yet
 	written uint32     // when the old index was written, in seconds
 	gone    []nameRange
 	added   []indexEntry
 	space   []byte
 }
 
-// nameRange is every name from one on and before another.
+// nameRange is every name from from on and before before.
 type nameRange struct{ from, before string }
 
-// patched gives the entries of the index with patches, sorted by name.
+// patched returns the entries of the index with patches applied, sorted by name.
 func (v *indexView) patched(patches []patch) (*patchedEntries, error) {
 	old, err := v.entries()
 	if err != nil {
@@ -44,8 +44,8 @@ func (v *indexView) patched(patches []patch) (*patchedEntries, error) {
 	return p, nil
 }
 
-// replacedBy gives the names whose entries patches remove or replace, in order and
-// apart from each other.
+// replacedBy returns the names whose entries the patches remove or replace, as sorted
+// ranges that do not overlap.
 func replacedBy(patches []patch) []nameRange {
 	var all []nameRange
 	only := func(name string) { all = append(all, nameRange{name, name + "\x00"}) }
@@ -96,7 +96,7 @@ func (p *patchedEntries) next() (indexEntry, error) {
 	return e, nil
 }
 
-// advance reads the next entry that is not gone.
+// advance reads the next entry that no patch removes.
 func (p *patchedEntries) advance() error {
 	for p.old != nil {
 		e, err := p.old.next()
@@ -120,8 +120,8 @@ func (p *patchedEntries) advance() error {
 }
 
 // smudged clears the size of an entry that is as young as the index that holds
-// it, as git does: only that age told that its file may have changed within one
-// tick of the clock, and the new index will be younger. Many a git counts
+// it, as git does: only that age shows that its file may have changed within one
+// tick of the clock, and the new index will be younger. Some builds of git count
 // seconds only.
 func (p *patchedEntries) smudged(e indexEntry) indexEntry {
 	p.space = append(p.space[:0], e...)

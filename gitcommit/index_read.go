@@ -17,8 +17,8 @@ const (
 	mostEntry   = 64 << 10  // bytes of one entry
 )
 
-// indexReader reads one index file from the front to the end, in versions 2, 3
-// and 4, with little of it in memory.
+// indexReader reads one index file of version 2, 3 or 4 from the front to the
+// end, with a small window of it in memory.
 type indexReader struct {
 	f        io.ReaderAt
 	end      int64 // where the checksum begins
@@ -27,18 +27,18 @@ type indexReader struct {
 	pos      int // in buf
 	sum      hash.Hash
 	version  uint32
-	left     int    // entries that are still to come
+	left     int    // entries not read yet
 	lastName []byte // name of the last entry
 	out      []byte // space for one entry
 }
 
-// newIndexReader reads the header of an index of so many bytes.
+// newIndexReader reads the header of an index of size bytes.
 func newIndexReader(f io.ReaderAt, size int64) (*indexReader, error) {
 	return readHeader(&indexReader{f: f, end: size - sha1.Size})
 }
 
-// newSummingReader is newIndexReader that sums up what it reads, so that this can
-// be held against the checksum.
+// newSummingReader is newIndexReader that hashes what it reads, to verify the
+// checksum.
 func newSummingReader(f io.ReaderAt, size int64) (*indexReader, error) {
 	return readHeader(&indexReader{f: f, end: size - sha1.Size, sum: sha1.New()}) //nolint:gosec // git checks its index by SHA-1
 }
@@ -60,7 +60,7 @@ func readHeader(x *indexReader) (*indexReader, error) {
 	return x, nil
 }
 
-// fill sees to it that so many bytes are in the window, or what is left.
+// fill makes the window hold at least want bytes, or all that are left.
 func (x *indexReader) fill(want int) error {
 	if len(x.buf)-x.pos >= want || x.filled == x.end {
 		return nil
@@ -82,11 +82,11 @@ func (x *indexReader) fill(want int) error {
 	return nil
 }
 
-// offset gives how far the file was taken.
+// offset returns how much of the file was consumed.
 func (x *indexReader) offset() int64 { return x.filled - int64(len(x.buf)-x.pos) }
 
-// next gives the next entry, which is good until the one after it, and nil
-// after the last.
+// next returns the next entry, which is valid until the next call, and nil after
+// the last.
 func (x *indexReader) next() (indexEntry, error) {
 	if x.left == 0 {
 		return nil, nil
@@ -107,8 +107,8 @@ func (x *indexReader) next() (indexEntry, error) {
 	return e, nil
 }
 
-// scanIndex reads an index file from the front to the end, and holds it against
-// its checksum.
+// scanIndex reads an index file from the front to the end, and verifies its
+// checksum.
 func scanIndex(f io.ReaderAt, size int64) (scannedIndex, error) {
 	s := scannedIndex{sorted: true}
 	x, err := newSummingReader(f, size)
@@ -137,23 +137,23 @@ func scanIndex(f io.ReaderAt, size int64) (scannedIndex, error) {
 	return s, err
 }
 
-// scannedIndex is what there is in an index file.
+// scannedIndex describes an index file.
 type scannedIndex struct {
 	count  int
-	sorted bool // false in the .git/index of a split one, whose entries have no names where they replace others
+	sorted bool // false for a split .git/index, whose entries have no names where they replace others
 	sum    protocol.Blob
 	indexExtensions
 }
 
-// indexExtensions are those of an index that matter to hived.
+// indexExtensions holds the extensions of an index that matter to hived.
 type indexExtensions struct {
-	kept []byte // those that a change of entries leaves true, as they are
+	kept []byte // those that stay valid when entries change, unchanged
 	link []byte // what makes it a split index; nil where it is whole
 }
 
-// extensions reads what follows the entries, and the checksum. Extensions that
-// a change would make untrue are hints, which git makes again; one that git
-// demands to be understood is refused.
+// extensions reads what follows the entries, and verifies the checksum. Extensions
+// that a change of entries would make wrong are hints, which git makes again; a
+// mandatory one that hived does not know is refused.
 func (x *indexReader) extensions() (indexExtensions, error) {
 	var ext indexExtensions
 	for {
@@ -192,7 +192,7 @@ func (x *indexReader) extensions() (indexExtensions, error) {
 // mostExtensions bounds an extension that is held in memory, in bytes.
 const mostExtensions = 64 << 20
 
-// readBytes gives the next n bytes before the checksum, and nil where there are none
+// readBytes returns the next n bytes before the checksum, and nil where none are
 // left.
 func (x *indexReader) readBytes(n int64) ([]byte, error) {
 	switch left := x.end - x.offset(); {
@@ -221,8 +221,8 @@ func (x *indexReader) eachPart(n int64, use func([]byte)) error {
 	return nil
 }
 
-// verifyChecksum holds what was read against the checksum. index.skipHash leaves it
-// zero.
+// verifyChecksum compares the hash of what was read with the checksum, which is
+// zero under index.skipHash.
 func (x *indexReader) verifyChecksum() error {
 	sum, err := x.checksum()
 	if err != nil || x.sum == nil || sum.IsZero() || bytes.Equal(x.sum.Sum(nil), sum[:]) {

@@ -9,16 +9,16 @@ import (
 	"github.com/hived/hived/internal/durable"
 )
 
-// A shared index that no index in .git is split from is kept this long, and the
-// newest of them only: a git may be about to read it, and a person may have an
-// index elsewhere that refers to it. Every git that reads one sets its time.
+// Shared indexes that no index in .git refers to are kept this long, and only the
+// newest of them: a git may be about to read one, and a person may have an index
+// elsewhere that refers to it. Every git that reads one sets its time.
 const (
 	keepShared     = 10 * time.Minute
 	mostSharedKept = 3
 )
 
 // sweepShared removes the shared indexes that nothing refers to any more: those
-// of the split indexes that became one file. It comes after hived wrote
+// of split indexes that became one file. It is called after hived wrote
 // .git/index, which refers to none.
 func (r *Repo) sweepShared() error {
 	entries, err := r.disk.ReadDir(gitDir)
@@ -50,7 +50,7 @@ func (r *Repo) sweepShared() error {
 	return nil
 }
 
-// sharedAmong gives the shared indexes among some files of .git, the newest first.
+// sharedAmong returns the shared indexes among some files of .git, newest first.
 func (r *Repo) sharedAmong(files []durable.Entry) ([]durable.Info, error) {
 	var found []durable.Info
 	for _, e := range files {
@@ -70,7 +70,7 @@ func (r *Repo) sharedAmong(files []durable.Entry) ([]durable.Info, error) {
 	return found, nil
 }
 
-// sharedInUse gives the shared indexes that the indexes among some files of .git
+// sharedInUse returns the shared indexes that the indexes among some files of .git
 // refer to. A person may have more than the one (GIT_INDEX_FILE).
 func (r *Repo) sharedInUse(files []durable.Entry) (map[string]bool, error) {
 	used := make(map[string]bool)
@@ -90,7 +90,7 @@ func (r *Repo) sharedInUse(files []durable.Entry) (map[string]bool, error) {
 	return used, nil
 }
 
-// splitLinkOf gives what makes a file a split index, and nil where it is none.
+// splitLinkOf returns the link of a split index, and nil where the file is none.
 func (r *Repo) splitLinkOf(name string) (*splitLink, error) {
 	f, err := r.disk.Open(name)
 	if err != nil {

@@ -12,22 +12,22 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// A split index is two files (gitformat-index): a shared index of the bulk of
-// the entries, and .git/index, which says what is different from it. People's
-// gits write it, and what they staged may stand in either file. hived reads it
-// and writes one file.
+// A split index is two files (gitformat-index): a shared index with the bulk of
+// the entries, and .git/index, which holds the differences from it. A person's git
+// may write it, and what they staged may be in either file. hived reads it and
+// writes one file.
 
-// sharedIndex begins the names of shared indexes; their checksum follows.
+// sharedIndex is the prefix of the names of shared indexes; their checksum follows.
 const sharedIndex = gitDir + "/sharedindex."
 
-// overlay is what an index changes in the entries of its shared one.
+// overlay is how an index changes the entries of its shared index.
 type overlay struct {
 	changed []changedEntry // by position
 	added   []indexEntry   // in order
 }
 
-// changedEntry is what stands at a position of the shared index instead: an
-// entry without a name, or nothing.
+// changedEntry replaces the entry at a position of the shared index by one without
+// a name, or removes it.
 type changedEntry struct {
 	pos   uint32
 	entry indexEntry // nil: removed
@@ -57,8 +57,8 @@ func parseLink(data []byte) (splitLink, error) {
 	return l, nil
 }
 
-// parseOverlay reads what a split index, whose checksum is known to be right,
-// changes in a shared index of so many entries.
+// parseOverlay decodes how a split index, whose checksum was verified, changes a
+// shared index of count entries.
 func parseOverlay(data []byte, l splitLink, count int) (overlay, error) {
 	x, err := newIndexReader(bytes.NewReader(data), int64(len(data)))
 	if err != nil {
@@ -101,8 +101,8 @@ func parseOverlay(data []byte, l splitLink, count int) (overlay, error) {
 	return o, nil
 }
 
-// changes gives the positions that are not as the shared index has them; those
-// that are replaced, at most so many, hold an empty entry yet.
+// changes returns the positions that differ from the shared index; those that are
+// replaced, at most most, hold an empty entry for now.
 func (l splitLink) changes(count, most int) (overlay, error) {
 	if len(l.bitmaps) == 0 {
 		return overlay{}, nil
@@ -131,8 +131,8 @@ func (l splitLink) changes(count, most int) (overlay, error) {
 	return o, nil
 }
 
-// openShared makes a view of a split index one of all its entries: those of the
-// shared index, and what the index changes in them.
+// openShared turns the view of a split index into one of all its entries: those of
+// the shared index, with the changes of .git/index.
 func (r *Repo) openShared(v *indexView) error {
 	data := make([]byte, v.size)
 	if n, err := v.file.ReadAt(data, 0); n < len(data) {
@@ -158,8 +158,8 @@ func (r *Repo) openShared(v *indexView) error {
 	return index.Close()
 }
 
-// readShared reads a shared index whole, and what an index changes in it. It
-// gives the size of the shared one.
+// readShared reads a shared index whole, and how an index changes it. It returns
+// the size of the shared index too.
 func readShared(f durable.File, name string, index []byte, l splitLink) (overlay, int64, error) {
 	info, err := f.Stat()
 	if err != nil {
@@ -176,10 +176,10 @@ func readShared(f durable.File, name string, index []byte, l splitLink) (overlay
 	return over, info.Size, err
 }
 
-// mergedEntries gives the entries of a shared index with an overlay over it.
+// mergedEntries iterates over the entries of a shared index with an overlay applied.
 type mergedEntries struct {
 	shared  *indexReader // nil after its last one
-	pos     uint32       // of the next one in it
+	pos     uint32       // of its next entry
 	changed []changedEntry
 	added   []indexEntry
 	pending indexEntry // of the shared index, not given yet

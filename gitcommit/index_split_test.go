@@ -129,7 +129,7 @@ func (h *hive) stage() {
 	h.git("update-index", "--assume-unchanged", "assumed")
 }
 
-// statOf gives what the index remembers of files, as git reads it. The flags say
+// statOf returns what the index remembers of files, as git reads it. The flags say
 // also which of the two files of a split index an entry comes from.
 func (h *hive) statOf(names ...string) string {
 	h.t.Helper()
@@ -425,7 +425,7 @@ func TestPatchesAgainstModel(t *testing.T) {
 	}
 }
 
-// holds wants these entries, by name and stage, in the index, and gives them.
+// holds wants these entries, by name and stage, in the index, and returns them.
 func holds(t *testing.T, r *Repo, want map[string]string) []indexEntry {
 	t.Helper()
 	v, err := r.openIndex()
@@ -463,7 +463,7 @@ func clashes(all map[string]patch, name string) bool {
 	return false
 }
 
-// splitDisk gives a disk with a hive whose index is a split one, with entries that
+// splitDisk returns a disk with a hive whose index is a split one, with entries that
 // a person staged in both of its files, and the shared index long out of use.
 func splitDisk(t *testing.T, m *faultfs.Mem) (shared string) {
 	t.Helper()

@@ -12,7 +12,7 @@ import (
 	"github.com/hived/hived/internal/failpoint"
 )
 
-// writeIndex puts patches, sorted by name, into an index and the index in place
+// writeIndex applies patches, sorted by name, to an index and replaces the index
 // under git's lock, if it is still the one that was read (errRaced otherwise).
 // It is one file then, also where it was a split one (ADR 17).
 func (r *Repo) writeIndex(ctx context.Context, v *indexView, patches []patch) error {
@@ -30,7 +30,7 @@ func (r *Repo) writeIndex(ctx context.Context, v *indexView, patches []patch) er
 	}
 	r.index = index{info: info, usable: true, kept: v.kept}
 	if v.link != nil {
-		// Before the shared index goes, which the old one would need again.
+		// Before the shared index is removed, which the old index would need again.
 		if err := r.disk.SyncDir(gitDir); err != nil {
 			return err
 		}
@@ -38,7 +38,7 @@ func (r *Repo) writeIndex(ctx context.Context, v *indexView, patches []patch) er
 	return r.sweepShared()
 }
 
-// writeEntries writes an index with patches into a file of hived's own.
+// writeEntries writes an index with patches applied into a temporary file.
 func (r *Repo) writeEntries(v *indexView, patches []patch) error {
 	list, err := v.patched(patches)
 	if err != nil {
@@ -62,7 +62,7 @@ func (r *Repo) writeEntries(v *indexView, patches []patch) error {
 		err = w.finish(v.kept)
 	}
 	if err == nil && v.link != nil {
-		// An index is not synced, as git does not: one that a crash broke is made
+		// As in git, an index is otherwise not synced: one that a crash broke is made
 		// again. But the shared index, with what a person staged, is removed later.
 		err = w.f.Sync()
 	}
@@ -76,10 +76,10 @@ type indexWriter struct {
 	sum     hash.Hash
 	buf     []byte
 	version uint32
-	left    uint32 // entries that are still to come
+	left    uint32 // entries not written yet
 }
 
-// count takes note of an entry that will be written.
+// count counts an entry that will be written, and picks the version.
 func (w *indexWriter) count(e indexEntry) error {
 	w.left++
 	if e.flags()&flagExtended != 0 {
@@ -113,7 +113,7 @@ func (w *indexWriter) flush() error {
 // finish writes the extensions and the checksum.
 func (w *indexWriter) finish(ext []byte) error {
 	if w.left != 0 {
-		return errBadIndex // somebody writes into the old one
+		return errBadIndex // somebody is writing into the old one
 	}
 	w.buf = append(w.buf, ext...)
 	if err := w.flush(); err != nil {
@@ -123,13 +123,13 @@ func (w *indexWriter) finish(ext []byte) error {
 	return err
 }
 
-// placeIndex gives the new index its name, under git's lock, if the old one is
-// still the one that was read.
+// placeIndex renames the new index into place, under git's lock, if the old one
+// is still the one that was read.
 func (r *Repo) placeIndex(ctx context.Context, was durable.Info) (durable.Info, error) {
 	failpoint.Hit(failpoint.IndexWritten)
 	next, err := r.disk.Lstat(tmpIndex)
 	if err == nil {
-		info := next // alone: next is the caller's
+		info := next // a copy: next goes to the caller
 		r.ownIndexLock.Store(&info)
 		err = r.lock(ctx, tmpIndex, indexFile+lockExt, 0)
 	}

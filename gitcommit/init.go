@@ -19,9 +19,8 @@ const (
 	markerFormat  = 1
 )
 
-// settings are what hived wants of git in its repository: content byte for byte
-// as it was accepted, and no housekeeping of git's own accord (a person's commit
-// would start it).
+// settings makes git keep content byte for byte as it was accepted, and do no
+// housekeeping on its own (a person's commit would start it).
 const settings = `[core]
 	filemode = false
 	autocrlf = false
@@ -38,8 +37,8 @@ const freshConfig = `[core]
 	logallrefupdates = true
 `
 
-// What hived owns is put into the index by hived alone, so that git need not
-// look for new files there, and git clean cannot take what is not handled yet.
+// Only hived adds what it owns to the index. Excluding it saves git from looking
+// for new files there, and keeps git clean from removing unhandled messages.
 var excluded = []string{"/agents/", "/log/", "/tasks/", "/.hived/", "/log.jsonl"}
 
 // Owned content is never converted, whatever a .gitattributes says.
@@ -54,14 +53,15 @@ var attributed = []string{
 
 // Init makes the hive's repository, with branch main, or completes one that a
 // crash left half made. A .git that hived did not make is [ErrForeign].
-// Repositories above the hive are never looked for (spec §6).
+// Repositories above the hive are ignored (spec §6).
 func Init(disk durable.FS) error {
 	m, err := prepare(disk)
 	return completeInit(disk, m, err)
 }
 
-// Adopt is [Init] that takes over a .git which hived did not make: hived's settings
-// are added to it, its branch is what HEAD is on, and its history is built upon.
+// Adopt is [Init] that also takes over a .git that hived did not make: it adds
+// hived's settings, commits to the branch that HEAD is on, and builds upon its
+// history.
 func Adopt(disk durable.FS) error {
 	m, err := prepare(disk)
 	if errors.Is(err, ErrForeign) {
@@ -70,8 +70,8 @@ func Adopt(disk durable.FS) error {
 	return completeInit(disk, m, err)
 }
 
-// prepare makes .git with hived's settings where there is none, and reads the marker
-// of what is there then.
+// prepare makes .git with hived's settings where there is none, and reads its
+// marker.
 func prepare(disk durable.FS) (marker, error) {
 	fresh, err := freshGit(disk)
 	if err != nil {
@@ -86,7 +86,8 @@ func prepare(disk durable.FS) (marker, error) {
 	return readMarker(disk)
 }
 
-// completeInit completes a repository whose marker was read, or says why that failed.
+// completeInit completes a repository whose marker was read, or wraps the error of
+// reading it.
 func completeInit(disk durable.FS, m marker, err error) error {
 	if err == nil {
 		err = complete(disk, m)
@@ -97,8 +98,8 @@ func completeInit(disk durable.FS, m marker, err error) error {
 	return nil
 }
 
-// freshGit makes .git where it is missing, and tells whether there is nothing
-// in it yet.
+// freshGit makes .git where it is missing, and reports whether it is empty but for
+// leftovers of hived.
 func freshGit(disk durable.FS) (bool, error) {
 	info, err := disk.Lstat(gitDir)
 	switch {
@@ -124,8 +125,8 @@ func freshGit(disk durable.FS) (bool, error) {
 	return true, nil
 }
 
-// complete makes what is missing; HEAD comes last, because with it git takes
-// the directory for a repository.
+// complete makes what is missing; HEAD comes last, because git takes the directory
+// for a repository once it exists.
 func complete(disk durable.FS, m marker) error {
 	for _, dir := range []string{objectsDir + "/info", packDir, gitDir + "/info", gitDir + "/refs/tags", path.Dir(refFile(m.branch))} {
 		if err := disk.MkdirAll(dir, 0o755); err != nil {
@@ -193,7 +194,7 @@ func checkReadable(disk durable.FS, tip protocol.Blob) error {
 	return err
 }
 
-// marker is the section of .git/config by which hived knows its repository.
+// marker is the section of .git/config by which hived recognizes its repository.
 type marker struct {
 	format int
 	branch string
@@ -219,12 +220,12 @@ func readMarker(disk durable.FS) (marker, error) {
 	return parseMarker(string(data))
 }
 
-// parseMarker reads what hived wrote into the config, and what of the rest
-// decides whether hived can write such a repository at all.
+// parseMarker reads hived's section of a config, and the settings that decide
+// whether hived can write such a repository.
 func parseMarker(config string) (marker, error) {
 	var m marker
 	settings := parseConfig(config)
-	last := make(map[string]int)
+	last := make(map[string]int) // only the last setting of a name counts
 	for i, s := range settings {
 		last[s.name] = i
 	}
@@ -247,11 +248,12 @@ func parseMarker(config string) (marker, error) {
 	return m, nil
 }
 
-// set takes one setting in.
+// set applies one setting. It is [ErrUnsupported] where hived cannot write such a
+// repository.
 func (m *marker) set(s setting) error {
 	switch s.name {
 	case "hived.format":
-		m.format = -1 // made by a hived, but by which
+		m.format = -1 // made by a hived, but of an unknown version
 		if n, err := strconv.Atoi(s.value); err == nil && n > 0 {
 			m.format = n
 		}
@@ -275,7 +277,7 @@ func (m *marker) set(s setting) error {
 	return nil
 }
 
-// ensureLines appends the lines that a file lacks.
+// ensureLines appends those of the lines that a file lacks.
 func ensureLines(disk durable.FS, name string, want []string) error {
 	data, err := readSmall(disk, name, mostSmall)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -300,7 +302,7 @@ func ensureLines(disk durable.FS, name string, want []string) error {
 	return publish(disk, name, out)
 }
 
-// publish writes a file of .git whole, durably, under its name.
+// publish replaces a file of .git, atomically and durably.
 func publish(disk durable.FS, name string, data []byte) error {
 	tmp := gitDir + "/" + tmpPrefix + "file"
 	if err := writeTmp(disk, tmp, data, durable.Synced); err != nil {

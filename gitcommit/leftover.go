@@ -12,15 +12,15 @@ import (
 )
 
 const (
-	leftoverPacks = 16       // the newest ones are looked at
+	leftoverPacks = 16       // newest packs that are searched
 	leftoverIdx   = 16 << 20 // bytes of an index that is read for it
-	tailOfReflog  = 1 << 20
+	tailOfReflog  = 1 << 20  // bytes
 )
 
 // finishInterrupted finishes a commit that a crash interrupted between its pack and
-// the move of the branch: nothing would ever refer to those objects, and git
-// fsck would tell of them for ever. Its events are in the log, which is always
-// ahead, so that it is as good as one that was finished.
+// the move of the branch: nothing would ever refer to its objects, and git fsck
+// would report them for ever. Its events are in the log, which is always ahead, so
+// the commit is as good as a finished one.
 func (r *Repo) finishInterrupted(tip protocol.Blob) error {
 	pos := r.position()
 	if pos.OnBranch {
@@ -33,14 +33,14 @@ func (r *Repo) finishInterrupted(tip protocol.Blob) error {
 	if err := r.freeOwnLock(c.id); err != nil {
 		return err
 	}
-	// The crash may have come before its pack's name was durable, and been no
-	// power cut: the next one may be.
+	// The process may have died before its pack's name was durable; a power cut
+	// could still lose the name.
 	if err := r.packer.syncNames(); err != nil {
 		return fmt.Errorf("finish the commit that a crash interrupted: %w", err)
 	}
 	err = r.moveRef(tip, c.id, r.tryLock)
 	if errors.Is(err, ErrLocked) || errors.Is(err, errRaced) {
-		return nil // somebody works on the branch: it is theirs now
+		return nil // somebody works on the branch: leave it to them
 	}
 	if err != nil {
 		return fmt.Errorf("finish the commit that a crash interrupted: %w", err)
@@ -50,8 +50,8 @@ func (r *Repo) finishInterrupted(tip protocol.Blob) error {
 	return nil
 }
 
-// freeOwnLock removes the lock of the branch if it holds a commit that nobody but
-// hived could know of: the crash took the other name of that file.
+// freeOwnLock removes the lock of the branch if it holds a commit that only hived
+// could know: the crash removed the other name of that file.
 func (r *Repo) freeOwnLock(id protocol.Blob) error {
 	lock := refFile(r.branch) + lockExt
 	data, err := readSmall(r.disk, lock, mostSmall)
@@ -64,8 +64,8 @@ func (r *Repo) freeOwnLock(id protocol.Blob) error {
 	return nil
 }
 
-// interrupted finds the commit that follows the tip and that the branch never
-// named. What it did name once, a person took out of history.
+// interrupted finds the commit by hived that follows the tip and that the branch
+// never named. One that it did name was taken out of history by a person.
 func (r *Repo) interrupted(tip protocol.Blob) (*commit, error) {
 	packs, err := newestPacks(r.disk)
 	if err != nil {
@@ -87,7 +87,7 @@ func (r *Repo) interrupted(tip protocol.Blob) (*commit, error) {
 	return nil, nil
 }
 
-// lastCommit reads the commit that hived puts last into a pack; nil where
+// lastCommit reads the commit that hived writes last into a pack; nil where
 // there is none.
 func (r *Repo) lastCommit(stem string) *commit {
 	data, err := readSmall(r.disk, stem+".idx", leftoverIdx)
@@ -115,8 +115,8 @@ func (r *Repo) lastCommit(stem string) *commit {
 	return c
 }
 
-// checkComplete reads every object of hived's part of a commit that its parent does
-// not have.
+// checkComplete reads every object of the owned part of a commit that its parent
+// does not have.
 func (r *Repo) checkComplete(c *commit) error {
 	root, err := r.store.root(c.id)
 	if err != nil {
@@ -142,7 +142,7 @@ func (r *Repo) checkComplete(c *commit) error {
 	return nil
 }
 
-// inReflog tells whether a reflog speaks of a commit.
+// inReflog reports whether a reflog names a commit.
 func (r *Repo) inReflog(id protocol.Blob) (bool, error) {
 	for _, name := range r.reflogs() {
 		data, err := readTail(r.disk, name)
@@ -156,7 +156,7 @@ func (r *Repo) inReflog(id protocol.Blob) (bool, error) {
 	return false, nil
 }
 
-// readTail reads the end of a file; nothing where it is missing.
+// readTail reads the end of a file; it returns nothing where the file is missing.
 func readTail(disk durable.FS, name string) ([]byte, error) {
 	f, err := disk.Open(name)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -15,7 +15,7 @@ import (
 
 const (
 	lockExt  = ".lock"
-	lockStep = 50 * time.Millisecond // the wait grows by this
+	lockStep = 50 * time.Millisecond // by which each wait grows
 	refWaits = 5
 	// A lock whose owner cannot be known is stale after this (spec §6).
 	unknownStale = 10 * time.Minute
@@ -46,7 +46,7 @@ func writeTmp(disk durable.FS, name string, data []byte, sync durable.Sync) erro
 	return errors.Join(err, f.Close())
 }
 
-// discard removes files where they are there.
+// discard removes files that may be missing.
 func discard(disk durable.FS, names ...string) (err error) {
 	for _, name := range names {
 		err = errors.Join(err, durable.IgnoreNotExist(disk.Remove(name)))
@@ -54,8 +54,8 @@ func discard(disk durable.FS, names ...string) (err error) {
 	return err
 }
 
-// lock takes one of git's locks as tryLock does. It waits 50 ms times the
-// attempt, so many times, and is then [ErrLocked] (spec §6).
+// lock takes one of git's locks as tryLock does. While the lock is held it waits up
+// to waits times, each time 50 ms longer, and is then [ErrLocked] (spec §6).
 func (r *Repo) lock(ctx context.Context, tmp, name string, waits time.Duration) error {
 	for attempt := time.Duration(1); ; attempt++ {
 		err := r.tryLock(tmp, name)
@@ -68,9 +68,9 @@ func (r *Repo) lock(ctx context.Context, tmp, name string, waits time.Duration) 
 	}
 }
 
-// tryLock takes one of git's locks by giving a finished file its name as a
-// second one: exclusive as git wants it, and recognisable as hived's own after a
-// crash. A lock that is not stale is [ErrLocked].
+// tryLock takes one of git's locks by linking a finished file to its name:
+// exclusive as git wants it, and recognisable as hived's own after a crash. It is
+// [ErrLocked] where somebody holds the lock and it is not stale.
 func (r *Repo) tryLock(tmp, name string) error {
 	for {
 		err := r.disk.Link(tmp, name)
@@ -90,8 +90,8 @@ func (r *Repo) tryLock(tmp, name string) error {
 	}
 }
 
-// breakStale removes a lock that belongs to a process that died. It tells
-// whether the lock is free now, and since when it is held.
+// breakStale removes a lock whose process died. It reports whether the lock is
+// free now, and since when it was held.
 func (r *Repo) breakStale(name string) (freed bool, since time.Time, err error) {
 	info, err := r.disk.Lstat(name)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -115,7 +115,7 @@ func (r *Repo) breakStale(name string) (freed bool, since time.Time, err error) 
 	case ownerGone:
 	}
 	if again, err := r.disk.Lstat(name); err != nil || again.Ino != info.Ino || !again.ModTime.Equal(info.ModTime) {
-		return false, since, nil //nolint:nilerr // somebody else has it now: the next attempt looks again
+		return false, since, nil //nolint:nilerr // somebody else holds it now: the next attempt checks again
 	}
 	if err := discard(r.disk, name); err != nil {
 		return false, since, fmt.Errorf("remove a stale lock of git: %w", err)
@@ -124,8 +124,8 @@ func (r *Repo) breakStale(name string) (freed bool, since time.Time, err error) 
 	return true, since, nil
 }
 
-// breakPersonLocks removes the stale ones of the locks that hived never takes itself:
-// a person's git could do nothing more with them in its way.
+// breakPersonLocks removes stale locks that hived never takes itself: they would
+// block a person's git for ever.
 func (r *Repo) breakPersonLocks() error {
 	for _, name := range []string{headFile, packedRefs} {
 		if _, _, err := r.breakStale(name + lockExt); err != nil {
@@ -135,7 +135,7 @@ func (r *Repo) breakPersonLocks() error {
 	return nil
 }
 
-// ownerOf asks the system who could hold a lock in this hive.
+// ownerOf asks the system whether a live process could hold a lock in this hive.
 func (r *Repo) ownerOf(lock durable.Info) liveness {
 	hive, err := r.disk.Lstat(".")
 	if err != nil || hive.Ino == 0 || lock.Ino == 0 {
@@ -148,8 +148,8 @@ func (r *Repo) ownerOf(lock durable.Info) liveness {
 	return findOwner(hive, git, lock)
 }
 
-// removeLeftovers removes what a crash of hived left half done. Only names that hived
-// itself makes are touched; a lock is hived's if it is a second name of such a
+// removeLeftovers removes what a crash of hived left half done. It touches only
+// names that hived itself makes; a lock is hived's if it is a second name of such a
 // file.
 func (r *Repo) removeLeftovers() error {
 	for tmp, lock := range map[string]string{
@@ -177,7 +177,7 @@ func (r *Repo) removeLeftovers() error {
 	return nil
 }
 
-// sameFile tells whether two names are one file, by inode, or by content where
+// sameFile reports whether two names are one file, by inode, or by content where
 // the platform gives no inodes.
 func (r *Repo) sameFile(a, b string) bool {
 	x, errX := r.disk.Lstat(a)

@@ -13,15 +13,14 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// idxFile finds objects in a pack index where it lies on the disk: of it the
-// counts by first byte are in memory, 1 KiB, and an object costs one or two
-// small reads. Its checksum is not verified; whoever reads an object holds the
-// object against its id.
+// idxFile finds objects in a pack index on the disk: only the counts by first byte
+// are in memory, 1 KiB, and an object costs one or two small reads. Its checksum
+// is not verified; the reader of an object verifies the object's hash.
 type idxFile struct {
 	fan [256]uint32 // how many names begin with at most this byte
 }
 
-// readFan reads the head of an index.
+// readFan reads the head of an index with the counts by first byte.
 func readFan(f io.ReaderAt, size int64) (*idxFile, error) {
 	var head [idxFanout]byte
 	if _, err := f.ReadAt(head[:], 0); err != nil && !errors.Is(err, io.EOF) {
@@ -43,7 +42,7 @@ func readFan(f io.ReaderAt, size int64) (*idxFile, error) {
 	return x, nil
 }
 
-// openIdx opens an index for searching; the file is to be closed.
+// openIdx opens an index for searching; the caller closes the file.
 func openIdx(disk durable.FS, stem string) (*idxFile, durable.File, error) {
 	f, err := disk.Open(stem + ".idx")
 	if err != nil {
@@ -62,7 +61,7 @@ func openIdx(disk durable.FS, stem string) (*idxFile, durable.File, error) {
 
 func (x *idxFile) len() int { return int(x.fan[255]) }
 
-// bucket gives the range of the names that begin with a byte.
+// bucket returns the range of positions of the names that begin with a byte.
 func (x *idxFile) bucket(b byte) (lo, hi int) {
 	if b > 0 {
 		lo = int(x.fan[b-1])
@@ -71,16 +70,16 @@ func (x *idxFile) bucket(b byte) (lo, hi int) {
 }
 
 const (
-	namesAtOnce  = 200 // names of one read, 4 KB
-	interpolated = 4   // steps after which names are not taken for evenly spread
+	namesAtOnce  = 200 // names in one read, 4 KB
+	interpolated = 4   // steps of interpolation before bisection
 )
 
-// find gives the place of an object among the names. They are hashes, so that
-// their value says where to look.
+// find returns the position of an object among the names. It interpolates, because
+// names are hashes and evenly spread.
 func (x *idxFile) find(f io.ReaderAt, id protocol.Blob) (at int, ok bool, err error) {
 	lo, hi := x.bucket(id[0])
 	want := binary.BigEndian.Uint64(id[1:9])
-	least, most := uint64(0), ^uint64(0) // what the names from lo to hi lie between
+	least, most := uint64(0), ^uint64(0) // bounds of the names from lo to hi
 	var buf [namesAtOnce * sha1.Size]byte
 	for step := 0; lo < hi; step++ {
 		from, n := lo, min(namesAtOnce, hi-lo)
@@ -110,7 +109,7 @@ func (x *idxFile) find(f io.ReaderAt, id protocol.Blob) (at int, ok bool, err er
 	return 0, false, nil
 }
 
-// offsetAt gives where the object at a place of the names begins in its pack.
+// offsetAt returns the offset in the pack of the object at a position of the names.
 func (x *idxFile) offsetAt(f io.ReaderAt, at int) (int64, error) {
 	offsets := int64(idxFanout) + int64(x.len())*(sha1.Size+4)
 	var b [8]byte
@@ -130,8 +129,8 @@ func (x *idxFile) offsetAt(f io.ReaderAt, at int) (int64, error) {
 	return 0, errBadIdx
 }
 
-// offsetOf gives where an object begins in the pack; errNoObject where it is not
-// in it.
+// offsetOf returns the offset of an object in the pack; errNoObject where the pack
+// does not have it.
 func (x *idxFile) offsetOf(f io.ReaderAt, id protocol.Blob) (int64, error) {
 	at, ok, err := x.find(f, id)
 	if err != nil {

@@ -22,16 +22,16 @@ const (
 	notYet = 0xff
 )
 
-// merge makes one pack of many, oldest first. Objects that are in several come
-// from the first of them. Every pack of hived's holds the bases of its
-// differences, before them: so a base is always written before what needs it,
-// and no chain can lead back to itself.
+// merge makes one pack of many, oldest first. An object in several of them comes
+// from the first. Every pack by hived holds the bases of its differences, before
+// them: so a base is always written before what needs it, and no chain can lead
+// back to itself.
 type merge struct {
 	disk    durable.FS
 	packer  *packer
 	sources []*source
 	count   int     // different objects
-	depth   []uint8 // of what is written, by rank
+	depth   []uint8 // chain length of each object written, by rank
 	s       *packStream
 	u       unpacker
 	trees   *treeVersions
@@ -41,9 +41,9 @@ type merge struct {
 type source struct {
 	pack
 	idx *idx
-	// ranks give, by the place in idx, the place among all names.
+	// ranks holds, by position in idx, the position among the names of all sources.
 	ranks []uint32
-	last  protocol.Seq // of its last commit, zero if that is not hived's
+	last  protocol.Seq // of its last commit, zero if that is not by hived
 	tree  protocol.Blob
 }
 
@@ -68,7 +68,7 @@ func newMerge(disk durable.FS, packs []pack) (*merge, error) {
 	return m, nil
 }
 
-// lastCommit reads the commit that hived puts last into a pack.
+// lastCommit reads the commit that hived writes last into a pack.
 func (m *merge) lastCommit(src *source) error {
 	if src.idx.len() == 0 {
 		return nil
@@ -84,7 +84,7 @@ func (m *merge) lastCommit(src *source) error {
 	return err
 }
 
-// rank numbers the different names of all sources in order.
+// rank numbers the distinct names of all sources in order.
 func (m *merge) rank() {
 	type name struct{ source, at int }
 	at := make([]int, len(m.sources)) // how far each source is
@@ -110,7 +110,7 @@ func (m *merge) rank() {
 	}
 }
 
-// read gives an object of a source.
+// read returns an object of a source.
 func (m *merge) read(src *source, at int) (kind, []byte, error) {
 	f, err := m.disk.Open(src.stem + ".pack")
 	if err != nil {
@@ -153,13 +153,13 @@ func (m *merge) write(ctx context.Context, b *bufio.Writer) (*packStream, error)
 	return m.s, err
 }
 
-// failedWrite tells an error of the new pack from one of an old one.
+// failedWrite reports whether an error is one of writing the new pack.
 func failedWrite(err error) bool {
 	cause, ok := errors.AsType[*fs.PathError](err)
 	return ok && cause.Op == "write"
 }
 
-// copySource writes what the sources before did not have.
+// copySource writes the objects that the previous sources did not have.
 func (m *merge) copySource(ctx context.Context, src *source) error {
 	f, err := m.disk.Open(src.stem + ".pack")
 	if err != nil {
@@ -189,7 +189,7 @@ func (m *merge) copySource(ctx context.Context, src *source) error {
 	return nil
 }
 
-// copyEntry copies one entry, or writes the difference that stands for it.
+// copyEntry copies one entry, or writes the difference that replaces it.
 func (m *merge) copyEntry(f io.ReaderAt, in *bufio.Reader, src *source, e span, d *difference) error {
 	rank, size := src.ranks[e.at], int(e.end-e.offset)
 	if m.depth[rank] != notYet {
@@ -215,14 +215,14 @@ func (m *merge) copyEntry(f io.ReaderAt, in *bufio.Reader, src *source, e span, 
 	if err != nil {
 		return err
 	}
-	if depth > mostDepth { // its base came from another pack and has a chain of its own
+	if depth > mostDepth { // its base came from another pack, with a longer chain
 		return m.writeWhole(f, in, src, e)
 	}
 	m.depth[rank] = depth
 	return m.copyRaw(in, e)
 }
 
-// depthOf gives the length of the chain that an entry ends.
+// depthOf returns the length of the chain of differences that ends at an entry.
 func (m *merge) depthOf(src *source, p packed) (uint8, error) {
 	switch p.kind {
 	case kindOffsetDelta:
@@ -250,7 +250,7 @@ func (m *merge) writeWhole(f io.ReaderAt, in *bufio.Reader, src *source, e span)
 	return m.packer.add(m.s, e.id, k, protocol.Blob{}, data)
 }
 
-// copyRaw copies an entry as it is, checked against the CRC that its index promises.
+// copyRaw copies an entry unchanged, and checks it against the CRC in its index.
 func (m *merge) copyRaw(in *bufio.Reader, e span) error {
 	m.s.begin(e.id)
 	left := e.end - e.offset

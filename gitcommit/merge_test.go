@@ -18,7 +18,7 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// packList gives what Consolidate knows of all packs but some.
+// packList returns what Consolidate knows of all packs but some.
 func (h *hive) packList(without ...pack) []pack {
 	h.t.Helper()
 	all, err := allPacks(h.repo, h.disk)

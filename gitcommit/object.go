@@ -26,8 +26,8 @@ const (
 	kindTree   kind = 2
 	kindBlob   kind = 3
 	kindTag    kind = 4
-	// Entries of a pack that are stored as a difference: from the entry that
-	// begins so many bytes before, or from the object with an id in the same pack.
+	// Entries of a pack that are stored as a difference: from the entry at a
+	// distance in bytes before, or from the object with an id in the same pack.
 	kindOffsetDelta kind = 6
 	kindRefDelta    kind = 7
 )
@@ -61,8 +61,8 @@ func objectID(k kind, data []byte) protocol.Blob {
 	return protocol.Blob(h.Sum(nil))
 }
 
-// SegmentsOf gives the git ids of the sealed segments that stand on a disk.
-// They are read as a stream.
+// SegmentsOf returns a function that hashes the sealed segments on a disk, reading
+// them as a stream.
 func SegmentsOf(fs durable.FS) Segments {
 	return func(path string) (protocol.Blob, error) {
 		id, _, err := hashFile(fs, path)
@@ -108,8 +108,8 @@ type commit struct {
 	sum         string
 }
 
-// byHived tells a commit of hived's own from a person's, who may have copied
-// the trailers by amending, rebasing or cherry-picking.
+// byHived reports whether hived made a commit. A person's may have the same
+// trailers, copied by amending, rebasing or cherry-picking.
 func (c *commit) byHived() bool { return c.last != 0 && c.by == identity }
 
 const identity = "hived <hived@localhost>"
@@ -222,9 +222,9 @@ func subjectOf(b *Batch) string {
 	return "hive: events " + b.First.String() + " to " + b.Last.String()
 }
 
-// oneLine makes text fit for one line of a message, at most so many characters.
+// oneLine makes text fit for one line of a message, of at most most characters.
 // A line that begins with something other than a letter, a digit or an opening
-// quote is set in by a space, because git reads "---" as the end of a message
+// quote is indented by a space, because git reads "---" as the end of a message
 // and drops lines that begin with "#" when a person amends.
 func oneLine(s string, most int) string {
 	s = strings.TrimSpace(protocol.Visible(s))

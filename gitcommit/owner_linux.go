@@ -12,9 +12,9 @@ import (
 	"github.com/hived/hived/internal/durable"
 )
 
-// findOwner looks through /proc for a process that could hold a lock: any that
-// has it open, and any git that works in the hive. A git whose whereabouts may
-// not be read could be one, and so could the processes of another user.
+// findOwner searches /proc for a process that could hold a lock: any that has it
+// open, and any git that works in the hive. A git whose directory cannot be read
+// could be one, and so could the processes of another user.
 func findOwner(hive, git, lock durable.Info) liveness {
 	if int(lock.UID) != os.Getuid() && os.Getuid() != 0 {
 		return ownerUnknown
@@ -77,7 +77,7 @@ func (p process) hasOpen(lock durable.Info) bool {
 	return false
 }
 
-// namesHive tells whether the command line or the environment names the hive, as
+// namesHive reports whether the command line or the environment names the hive, as
 // in git --git-dir=DIR, git -C DIR or GIT_DIR.
 func (p process) namesHive(cwd string, hive, git durable.Info) bool {
 	for _, file := range []string{"/cmdline", "/environ"} {
@@ -103,7 +103,7 @@ func (p process) namesHive(cwd string, hive, git durable.Info) bool {
 	return false
 }
 
-// isWithin tells whether a directory is the hive or lies below it.
+// isWithin reports whether a directory is the hive or lies below it.
 func isWithin(dir string, hive durable.Info) bool {
 	for {
 		if isFile(dir, hive) {

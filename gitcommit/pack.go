@@ -21,7 +21,7 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// object is one object that a commit brings.
+// object is one object of a new pack.
 type object struct {
 	kind kind
 	id   protocol.Blob
@@ -30,13 +30,13 @@ type object struct {
 	size int64
 }
 
-// packer writes packs. The compressor is made once: a new one for every object
-// costs ten times the compression.
+// packer writes packs. It reuses its compressor: a new one for every object costs
+// ten times the compression.
 type packer struct {
 	fs    durable.FS
 	zw    *zlib.Writer
-	large *zlib.Writer // of large trees
-	small bytes.Buffer // an entry, compressed
+	large *zlib.Writer // for large trees
+	small bytes.Buffer // one entry, compressed
 	delta deltaMaker
 	buf   *bufio.Writer
 	sync  durable.Sync
@@ -63,7 +63,7 @@ type packStream struct {
 	entries []packEntry
 }
 
-// packEntry is where an object stands in a pack.
+// packEntry is the position of an object in a pack.
 type packEntry struct {
 	id     protocol.Blob
 	crc    uint32
@@ -86,8 +86,8 @@ func newPackStream(w *bufio.Writer, count int) (*packStream, error) {
 	return s, err
 }
 
-// begin opens the entry of an object; what is written until the next begin is
-// its.
+// begin begins the entry of an object; what is written until the next begin belongs
+// to it.
 func (s *packStream) begin(id protocol.Blob) {
 	s.close()
 	s.entries = append(s.entries, packEntry{id: id, offset: s.n})
@@ -100,7 +100,7 @@ func (s *packStream) close() {
 	}
 }
 
-// end writes the trailer and gives the pack's name.
+// end writes the trailer and returns the pack's name.
 func (s *packStream) end() (protocol.Blob, error) {
 	s.close()
 	sum := protocol.Blob(s.sum.Sum(nil))
@@ -120,21 +120,21 @@ func appendHead(b []byte, k kind, size int64) []byte {
 	return append(b, c)
 }
 
-// Names of what is being written. Nothing else is ever called so: a leftover
-// is one of hived's own.
+// Names of temporary files. Nothing else has such names, so a leftover is always
+// hived's own.
 const (
 	tmpPrefix = "tmp_hived_"
 	tmpCommit = "commit"
 	tmpMerge  = "merge"
 )
 
-// write makes one pack of the objects, with its index, durable (spec §6). It
-// gives the pack's path without extension and tells whether it was there
-// already, as it is when the same batch is given again.
+// write writes one pack of the objects, with its index, durably (spec §6). It
+// returns the pack's path without extension and reports whether the pack existed
+// already, as it does when the same batch is committed again.
 func (p *packer) write(objects []object) (stem string, existed bool, err error) {
 	return p.publish(tmpCommit, func(w *bufio.Writer) (*packStream, error) {
 		s, err := newPackStream(w, len(objects))
-		var base *object // the one before, where it is stored whole
+		var base *object // the previous object, where it is stored whole
 		for i := range objects {
 			if err != nil {
 				return nil, err
@@ -154,12 +154,12 @@ func (p *packer) write(objects []object) (stem string, existed bool, err error) 
 	})
 }
 
-const mostCompared = 1 << 20 // bytes of a blob that is compared with another
+const mostCompared = 1 << 20 // bytes of a blob that may become a difference
 
-// difference gives how a blob differs from the one before it, if that makes it
-// much smaller: what a recipient got and the original of it that is archived
-// have nearly the same text, and follow each other. It names its base by its
-// id, so that packs can be merged without a change to it.
+// difference returns a blob's difference from the previous one, if that is much
+// smaller, else nil: a delivery and its archived original have nearly the same
+// text, and follow each other. The difference names its base by id, so that packs
+// can be merged without changing it.
 func (p *packer) difference(o, base *object) []byte {
 	if base == nil || base.kind != kindBlob || o.kind != kindBlob || len(base.data) > mostCompared || len(o.data) > mostCompared {
 		return nil
@@ -168,7 +168,7 @@ func (p *packer) difference(o, base *object) []byte {
 	return p.delta.from(o.data, len(o.data)/2)
 }
 
-// add writes an entry: an object, or the difference that makes one of a base.
+// add writes an entry: an object, or its difference from a base.
 func (p *packer) add(s *packStream, id protocol.Blob, k kind, base protocol.Blob, data []byte) error {
 	s.begin(id)
 	p.small.Reset()
@@ -193,17 +193,17 @@ func (p *packer) add(s *packStream, id protocol.Blob, k kind, base protocol.Blob
 	}
 	_, err := s.Write(p.small.Bytes())
 	if p.small.Cap() > mostSmall {
-		p.small = bytes.Buffer{} // one large object is no reason to keep so much
+		p.small = bytes.Buffer{} // do not keep the memory of one large object
 	}
 	return err
 }
 
-// largeTree is from how many bytes on a tree is compressed in half the time, to a
-// fifth more: the names and ids that it is made of repeat little, every commit
-// that changes it writes it whole, and merged packs have differences of it.
+// largeTree is the size in bytes from which a tree is compressed in half the time,
+// to a fifth more bytes: its names and ids repeat little, every commit that changes
+// it writes it whole, and merged packs hold differences of it.
 const largeTree = 256 << 10
 
-// worthwhile is from how many bytes on compressing saves more than it costs.
+// worthwhile is the size in bytes from which compression saves more than it costs.
 const worthwhile = 128
 
 // appendStored appends a zlib stream of one block that is not compressed.
@@ -227,8 +227,8 @@ func (p *packer) addFile(s *packStream, o *object) error {
 	return p.zw.Close()
 }
 
-// copyFile compresses a file that was hashed before and checks that it is
-// still the same.
+// copyFile compresses a file that was hashed before, and checks that it has not
+// changed since.
 func (p *packer) copyFile(o *object) error {
 	f, err := p.fs.Open(o.path)
 	if err != nil {
@@ -247,9 +247,8 @@ func (p *packer) copyFile(o *object) error {
 }
 
 // publish writes a pack under a temporary name, then its index, syncs both and
-// gives them their names: the index last, because git looks for it first. The
-// temporary names are outside the pack directory, where `git prune` removes
-// every tmp_* file.
+// renames them: the index last, because git looks for it first. The temporary
+// names are outside the pack directory, where `git prune` removes every tmp_* file.
 func (p *packer) publish(tag string, fill func(*bufio.Writer) (*packStream, error)) (stem string, existed bool, err error) {
 	tmpPack, tmpIdx := gitDir+"/"+tmpPrefix+tag+"_pack", gitDir+"/"+tmpPrefix+tag+"_idx"
 	var s *packStream
@@ -265,7 +264,7 @@ func (p *packer) publish(tag string, fill func(*bufio.Writer) (*packStream, erro
 	}
 	stem = packDir + "/pack-" + sum.String()
 	if _, err := p.fs.Lstat(stem + ".idx"); err == nil {
-		// Whoever gave it that name may have died before the name was durable.
+		// The process that renamed it may have died before the name was durable.
 		return stem, true, errors.Join(p.fs.Remove(tmpPack), p.syncNames())
 	}
 	err = p.file(tmpIdx, func(w *bufio.Writer) error { return writeIdx(w, s.entries, sum) })
@@ -282,7 +281,7 @@ func (p *packer) publish(tag string, fill func(*bufio.Writer) (*packStream, erro
 	}
 	failpoint.Hit(failpoint.PackIndexed)
 	if err := p.syncNames(); err != nil {
-		// Names that a failed sync lost are not saved by the next one.
+		// The next sync does not save names that a failed one lost.
 		return "", false, errors.Join(err, p.remove(stem))
 	}
 	return stem, false, nil
@@ -295,7 +294,7 @@ func (p *packer) syncNames() error {
 	return p.fs.SyncDir(packDir)
 }
 
-// file writes one temporary file whole and synced.
+// file writes one temporary file and syncs it.
 func (p *packer) file(name string, fill func(*bufio.Writer) error) error {
 	if err := discard(p.fs, name); err != nil {
 		return err
@@ -322,7 +321,7 @@ func (p *packer) file(name string, fill func(*bufio.Writer) error) error {
 	return nil
 }
 
-// remove takes a pack away that no ref needs.
+// remove removes a pack that no ref needs, its index first.
 func (p *packer) remove(stem string) error {
 	for _, ext := range []string{".idx", ".rev", ".pack"} {
 		if err := discard(p.fs, stem+ext); err != nil {
@@ -332,8 +331,8 @@ func (p *packer) remove(stem string) error {
 	return nil
 }
 
-// packNames lists the packs that have an index, by their path without
-// extension, with the extensions that stand beside.
+// packNames lists the files of packs: for each path without extension, the
+// extensions that exist.
 func packNames(disk durable.FS) (map[string][]string, error) {
 	entries, err := disk.ReadDir(packDir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -352,7 +351,7 @@ func packNames(disk durable.FS) (map[string][]string, error) {
 	return out, nil
 }
 
-// cutPackName gives the pack-<40 hex> that a name begins with.
+// cutPackName returns the pack-<40 hex> that a file name begins with.
 func cutPackName(name string) (string, bool) {
 	const n = len("pack-") + 2*sha1.Size
 	if len(name) <= n || name[:5] != "pack-" || name[n] != '.' {

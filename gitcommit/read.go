@@ -8,10 +8,10 @@ import (
 	"github.com/hived/hived/internal/durable"
 )
 
-// ReadFile gives a file that hived owns as the newest commit of its branch
-// holds it, its bytes checked against their hash: a sealed segment that the
-// disk lost comes back from here. It writes nothing. Where that commit has no
-// such file the error is [fs.ErrNotExist].
+// ReadFile returns an owned file from the newest commit of hived's branch, its
+// bytes verified by their hash; a sealed segment that the disk lost is restored
+// from it. It writes nothing. Where that commit has no such file the error is
+// [fs.ErrNotExist].
 func ReadFile(disk durable.FS, name string) ([]byte, error) {
 	data, err := readFile(disk, name)
 	if err != nil {
@@ -44,7 +44,7 @@ func readFile(disk durable.FS, name string) ([]byte, error) {
 	return s.read(id, kindBlob)
 }
 
-// Look tells what a person has done to the repository, without opening it for
+// Look returns what a person has done to the repository, without opening it for
 // committing: it changes nothing and may be called beside a running hived.
 func Look(disk durable.FS) (Condition, error) {
 	m, err := readMarker(disk)
@@ -55,9 +55,9 @@ func Look(disk durable.FS) (Condition, error) {
 	return r.State(), nil
 }
 
-// FreeLock removes one of git's lock files if it is older than stale and no
-// live git process working in the hive can own it, by the rules of spec §6. It
-// tells whether the lock is free now.
+// FreeLock removes one of git's lock files if it is older than stale and no live
+// git process that works in the hive can own it, by the rules of spec §6. It
+// reports whether the lock is free now.
 func FreeLock(disk durable.FS, name string, stale time.Duration) (bool, error) {
 	r := &Repo{disk: disk, opt: Options{StaleLock: stale, Now: time.Now}}
 	r.owner = r.ownerOf

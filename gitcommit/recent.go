@@ -13,16 +13,16 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// How much is remembered of packs that hived wrote.
+// Bounds of what is remembered of the packs that hived wrote.
 const (
-	recentFor   = 10 * time.Minute // a repack may take as long
+	recentFor   = 10 * time.Minute // as long as a repack may take
 	recentPacks = 256
 	recentBytes = 2 << 20 // of contents
 )
 
-// recent remembers the newest packs. A person's `git repack -ad` that began
-// before the branch moved and ends after it saw no use for such a pack and
-// removes it with what it did replace.
+// recent remembers the newest packs. A person's `git repack -ad` that begins
+// before the branch moves and ends after it sees no use for such a pack, and
+// removes it with the packs that it replaces.
 type recent struct {
 	mu    sync.Mutex
 	packs []recentPack // oldest first; guarded by mu
@@ -33,7 +33,7 @@ type recentPack struct {
 	added   time.Time
 	stem    string
 	objects []object
-	ids     []protocol.Blob // instead of objects once these are forgotten
+	ids     []protocol.Blob // instead of objects, once those are dropped
 	bytes   int             // of data held
 }
 
@@ -52,7 +52,7 @@ func (c *recent) add(now time.Time, stem string, objects []object) {
 	c.trim(now)
 }
 
-// expire forgets the packs of long ago.
+// expire forgets the packs older than recentFor.
 func (c *recent) expire(now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -67,7 +67,7 @@ func (c *recent) trim(now time.Time) {
 	c.drop(keep)
 }
 
-// moved notes that packs are part of a larger one now, before they go.
+// moved notes that packs were merged into one, before they are removed.
 func (c *recent) moved(packs []pack, to string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -82,7 +82,7 @@ func (c *recent) moved(packs []pack, to string) {
 	}
 }
 
-// forget lets the contents of a pack go; its ids stay.
+// forget drops the contents of a pack and keeps its ids.
 func (c *recent) forget(i int) {
 	p := &c.packs[i]
 	if p.ids != nil {
@@ -96,7 +96,7 @@ func (c *recent) forget(i int) {
 	p.objects, p.bytes = nil, 0
 }
 
-// drop removes the oldest n.
+// drop removes the n oldest packs.
 func (c *recent) drop(n int) {
 	for i := range n {
 		c.bytes -= c.packs[i].bytes
@@ -104,10 +104,10 @@ func (c *recent) drop(n int) {
 	c.packs = slices.Delete(c.packs, 0, n)
 }
 
-// keepRecent makes sure that what the newest commits brought is still there:
-// a pack that vanished is written again, unless its objects are elsewhere now.
+// keepRecent makes sure that the objects of the newest commits still exist: a pack
+// that vanished is written again, unless its objects are elsewhere now.
 func (r *Repo) keepRecent() error {
-	r.recent.mu.Lock() // what is merged meanwhile goes only after its new place is noted here
+	r.recent.mu.Lock() // a merge removes packs only after their new place is noted here
 	defer r.recent.mu.Unlock()
 	if len(r.recent.packs) == 0 {
 		return nil
@@ -143,7 +143,7 @@ func (r *Repo) rewrite(p *recentPack) error {
 	if p.ids != nil {
 		return fmt.Errorf("keep what was committed: %w: %s.pack was removed, and its objects are nowhere else; `hived repair` rebuilds the repository from the log", ErrDamaged, p.stem)
 	}
-	// What is left of it under that name would count as the pack.
+	// Files left under its name would count as the pack.
 	if err := r.packer.remove(p.stem); err != nil {
 		return err
 	}
@@ -156,7 +156,7 @@ func (r *Repo) rewrite(p *recentPack) error {
 	return nil
 }
 
-// elsewhere tells whether all objects of a pack that vanished are in other
+// elsewhere reports whether all objects of a pack that vanished are in other
 // packs or loose: hived merges packs, and git repacks.
 func (r *Repo) elsewhere(p *recentPack) (bool, error) {
 	lost := make(map[protocol.Blob]bool, len(p.objects)+len(p.ids))
@@ -166,8 +166,8 @@ func (r *Repo) elsewhere(p *recentPack) (bool, error) {
 	for _, id := range p.ids {
 		lost[id] = true
 	}
-	// Packs may go while they are looked at, merged into one that is not in the
-	// list: a few looks find it.
+	// Packs may vanish meanwhile, merged into one that is not in the list: a few
+	// listings find it.
 	for gone := true; gone; {
 		packs, err := newestPacks(r.disk)
 		if err != nil {
@@ -179,7 +179,7 @@ func (r *Repo) elsewhere(p *recentPack) (bool, error) {
 				return true, nil
 			}
 			err := r.removeFound(packStem(info), lost)
-			gone = gone || errors.Is(err, fs.ErrNotExist) // a damaged one holds nothing
+			gone = gone || errors.Is(err, fs.ErrNotExist) // a damaged pack counts as empty
 		}
 	}
 	for id := range lost {
@@ -190,7 +190,7 @@ func (r *Repo) elsewhere(p *recentPack) (bool, error) {
 	return true, nil
 }
 
-// removeFound takes out of a list what a pack holds.
+// removeFound removes from a set the objects that a pack holds.
 func (r *Repo) removeFound(stem string, lost map[protocol.Blob]bool) error {
 	x, in, err := openIdx(r.disk, stem)
 	if err != nil {

@@ -22,7 +22,7 @@ const (
 
 var errBadRef = errors.New("not a valid git reference")
 
-// headRef is what .git/HEAD says: a branch, or a commit when it is detached.
+// headRef is the content of .git/HEAD: a branch, or a commit when it is detached.
 type headRef struct {
 	branch   string
 	detached bool
@@ -64,7 +64,7 @@ func parseRef(data []byte) (protocol.Blob, error) {
 	return id, nil
 }
 
-// parsePacked finds one ref in a packed-refs file; zero where it is not in it.
+// parsePacked finds one ref in a packed-refs file; zero where it is not there.
 func parsePacked(data []byte, ref string) (protocol.Blob, error) {
 	for line := range bytes.Lines(data) {
 		line = bytes.TrimRight(line, "\r\n")
@@ -79,7 +79,7 @@ func parsePacked(data []byte, ref string) (protocol.Blob, error) {
 	return protocol.Blob{}, nil
 }
 
-// validBranch holds a name to git's rules as far as they keep it inside
+// validBranch checks a name by git's rules, as far as they keep it inside
 // refs/heads and on one line.
 func validBranch(name string) bool {
 	if !fs.ValidPath(name) || name == "." || strings.HasPrefix(name, "-") ||
@@ -94,8 +94,8 @@ func validBranch(name string) bool {
 	return !strings.ContainsFunc(name, func(r rune) bool { return r < ' ' })
 }
 
-// readBranch gives the commit that a branch names, loose or packed; zero where
-// the branch has none yet.
+// readBranch returns the commit that a branch names, loose or packed; zero where
+// it names none yet.
 func readBranch(disk durable.FS, branch string) (protocol.Blob, error) {
 	id, err := readLoose(disk, branch)
 	if !errors.Is(err, fs.ErrNotExist) {
@@ -111,8 +111,8 @@ func readBranch(disk durable.FS, branch string) (protocol.Blob, error) {
 	if err != nil {
 		return id, fmt.Errorf("read packed-refs: %w", err)
 	}
-	// pack-refs writes the packed file first and removes the loose one then: a
-	// loose one that came into being meanwhile is newer than what was read.
+	// pack-refs writes the packed file first and then removes the loose one: a
+	// loose one that was made meanwhile is newer than what was read.
 	if newer, err := readLoose(disk, branch); err == nil {
 		return newer, nil
 	}
@@ -138,9 +138,9 @@ var errRaced = errors.New("the branch moved meanwhile")
 const tmpRef = gitDir + "/" + tmpPrefix + "ref"
 
 // moveRef makes the branch name a new commit, if it still names the old one
-// (errRaced otherwise). The new value is on the disk before git's lock is
-// taken, so that the lock is held for the time of a rename. How long it waits for
-// the lock is take's.
+// (errRaced otherwise). The new value is on the disk before git's lock is taken,
+// so that the lock is held only during a rename. The function take takes the lock,
+// and decides how long to wait for it.
 func (r *Repo) moveRef(old, id protocol.Blob, take func(tmp, lock string) error) error {
 	if err := writeTmp(r.disk, tmpRef, []byte(id.String()+"\n"), durable.Sync(!r.opt.Bulk)); err != nil {
 		return fmt.Errorf("write branch %s: %w", r.branch, err)

@@ -15,15 +15,15 @@ import (
 
 const (
 	longReflog   = 512 << 10 // bytes at which a reflog is shortened
-	mostReflog   = 256 << 20 // bytes of one that is shortened at all
-	reflogKeeps  = 1000      // entries of hived's
+	mostReflog   = 256 << 20 // bytes above which it is left alone
+	reflogKeeps  = 1000      // entries by hived
 	tmpReflog    = gitDir + "/" + tmpPrefix + "reflog"
 	tmpHead      = gitDir + "/" + tmpPrefix + "head"
 	reflogByUs   = " " + identity + " "
 	reflogPrefix = 2*40 + 1 // the two ids of an entry
 )
 
-// reflogs of the branch and of HEAD.
+// reflogs returns the files of the reflogs of the branch and of HEAD.
 func (r *Repo) reflogs() []string {
 	return []string{gitDir + "/logs/" + branchRefs + r.branch, gitDir + "/logs/HEAD"}
 }
@@ -49,8 +49,8 @@ func (r *Repo) writeReflog(old, id protocol.Blob, at time.Time, subject, head st
 	}
 }
 
-// appendLine begins a new line first where a crash left half of one. It gives
-// the size of the file.
+// appendLine appends a line to a file, after a line break where a crash left half a
+// line. It returns the size of the file.
 func appendLine(disk durable.FS, name, line string) (size int64, err error) {
 	f, err := disk.Append(name)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -80,8 +80,8 @@ func appendLine(disk durable.FS, name, line string) (size int64, err error) {
 }
 
 // shortenReflog drops hived's older entries from a reflog, under the lock that
-// git takes to write there, and gives the size that is left. Where somebody
-// holds the lock, it is for another time.
+// git takes to write it, and returns its new size. It is [ErrLocked] where somebody
+// holds the lock; a later commit tries again.
 func (r *Repo) shortenReflog(i int) (size int64, err error) {
 	name := r.reflogs()[i]
 	tmp, lock := tmpRef, refFile(r.branch)+lockExt
@@ -108,8 +108,9 @@ func (r *Repo) shortenReflog(i int) (size int64, err error) {
 	return int64(len(data)), r.disk.Rename(tmpReflog, name)
 }
 
-// shortReflog keeps the newest entries of hived's and all of people's. Each
-// still begins where the one before it ends, as git wants it.
+// shortReflog returns a reflog with the newest entries by hived and all by people.
+// Each entry still begins with the id that the previous one ends with, as git wants
+// it.
 func shortReflog(data []byte, keep int) []byte {
 	drop := -keep
 	for line := range bytes.Lines(data) {
@@ -118,7 +119,7 @@ func shortReflog(data []byte, keep int) []byte {
 		}
 	}
 	out := make([]byte, 0, len(data))
-	var before []byte // the id that the last entry kept ends with
+	var last []byte // the id that the last entry kept ends with
 	for line := range bytes.Lines(data) {
 		if drop > 0 && bytes.Contains(line, []byte(reflogByUs)) {
 			drop--
@@ -127,10 +128,10 @@ func shortReflog(data []byte, keep int) []byte {
 		begin := len(out)
 		out = append(out, line...)
 		if len(line) > reflogPrefix {
-			if before != nil {
-				copy(out[begin:], before)
+			if last != nil {
+				copy(out[begin:], last)
 			}
-			before = line[41:reflogPrefix]
+			last = line[41:reflogPrefix]
 		}
 	}
 	return out

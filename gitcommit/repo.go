@@ -17,12 +17,12 @@ var (
 	ErrForeign = errors.New("hived did not make this .git")
 	// ErrUnsupported refuses a kind of repository that hived cannot write.
 	ErrUnsupported = errors.New("this kind of git repository is not supported")
-	// ErrDamaged says that the repository is broken; the log can rebuild it.
+	// ErrDamaged means that the repository is broken; the log can rebuild it.
 	ErrDamaged = errors.New("the git repository is damaged")
-	// ErrLocked gives a batch back because a process holds git's lock.
+	// ErrLocked rejects a batch because a process holds git's lock.
 	ErrLocked = errors.New("git's lock is held")
-	// ErrBusy gives a batch back because a person's rebase, merge or the like is
-	// in progress on hived's branch.
+	// ErrBusy rejects a batch because a person's rebase, merge or the like is in
+	// progress on hived's branch.
 	ErrBusy = errors.New("a git operation is in progress on hived's branch")
 )
 
@@ -31,19 +31,18 @@ type Options struct {
 	// StaleLock is the age at which a lock that no live process can own is
 	// removed; zero is 10 s (spec §6).
 	StaleLock time.Duration
-	// Alert hears of what a person should know, under a code: git-stale-lock,
+	// Alert is called with what a person should know, under a code: git-stale-lock,
 	// git-overruled, git-unversionable, git-move-absent, git-index-rebuilt,
 	// git-reflog, git-leftover, git-branch-restored. It may be nil.
 	Alert func(code, text string)
 	// Now is the clock; nil is time.Now.
 	Now func() time.Time
-	// Bulk leaves out every sync until [Repo.Flush]: for rebuilding from the
-	// log.
+	// Bulk omits every sync until [Repo.Flush]: for rebuilding from the log.
 	Bulk bool
 }
 
-// Head is a commit of hived's and the state that it holds. The zero Head is
-// that of a history in which hived has not committed yet.
+// Head is a commit by hived and the state that it holds. The zero Head is that of
+// a history in which hived has not committed yet.
 type Head struct {
 	Seq    protocol.Seq
 	Sum    string // of the event Seq, 32 hex digits
@@ -55,7 +54,7 @@ type Repo struct {
 	disk   durable.FS
 	opt    Options
 	branch string
-	onto   protocol.Blob // where an adopted history ends
+	onto   protocol.Blob // where an adopted history ends; zero without one
 	owner  func(lock durable.Info) liveness
 
 	store  *store
@@ -64,11 +63,11 @@ type Repo struct {
 
 	head Head
 	tree *Tree // the state at head; nil when it must be read again
-	// The root of the commit that was the tip when it was last looked at.
+	// The root of the commit that was last read as the tip.
 	rootOf protocol.Blob
 	root   []entry
 
-	// The file that this process last gave the name of git's lock on the index.
+	// The file that this process last linked to the name of git's lock on the index.
 	ownIndexLock atomic.Pointer[durable.Info]
 
 	reportedTip protocol.Blob // the tip whose own files were reported
@@ -78,12 +77,12 @@ type Repo struct {
 	shortened [2]int64 // the size of each reflog after it was shortened
 
 	merging sync.Mutex       // held by Consolidate
-	packs   map[string]*pack // that Consolidate looked at; guarded by merging
-	swept   time.Time        // when temporary files were looked for; guarded by merging
+	packs   map[string]*pack // known to Consolidate; guarded by merging
+	swept   time.Time        // the last search for temporary files; guarded by merging
 }
 
 // Open opens the repository that [Init] made and removes what a crash of hived
-// left half done in it. Nothing has to be closed afterwards.
+// left half done in it. A Repo need not be closed.
 func Open(disk durable.FS, opt Options) (*Repo, error) {
 	m, err := readMarker(disk)
 	if err != nil {
@@ -114,8 +113,8 @@ func Open(disk durable.FS, opt Options) (*Repo, error) {
 	return r, nil
 }
 
-// restoreHead finds the head, after what a crash or a person took away from it came
-// back.
+// restoreHead finds the newest commit by hived. First it restores a branch that was
+// removed; last it finishes a commit that a crash interrupted.
 func (r *Repo) restoreHead() error {
 	if err := r.breakPersonLocks(); err != nil {
 		return err
@@ -136,10 +135,10 @@ func (r *Repo) alert(code, text string) {
 	}
 }
 
-// Head gives the newest commit of hived's in the first-parent history of its
-// branch, as the repository is now (spec §6). What the log holds after it is to
-// be committed next. A commit that a person amended or rebased is not hived's
-// any more, even where its trailers were kept.
+// Head returns the newest commit by hived in the first-parent history of its
+// branch, as the repository is now (spec §6). The events after it are to be
+// committed next. A commit that a person amended or rebased is no longer by hived,
+// even where its trailers were kept.
 func (r *Repo) Head() (Head, error) {
 	tip, err := r.branchTip()
 	if err != nil {
@@ -154,8 +153,8 @@ func (r *Repo) Head() (Head, error) {
 	return r.head, nil
 }
 
-// newestOwn walks from a commit to the newest one of hived's. It gives also those
-// on the way, which are a person's, newest first.
+// newestOwn walks from a commit to the newest one by hived. It also returns the
+// commits on the way, which are a person's, newest first.
 func (r *Repo) newestOwn(tip protocol.Blob) (Head, []*commit, error) {
 	var foreign []*commit
 	for id := tip; !id.IsZero() && id != r.onto; {
@@ -172,15 +171,15 @@ func (r *Repo) newestOwn(tip protocol.Blob) (Head, []*commit, error) {
 	return Head{}, foreign, nil
 }
 
-// refreshHead takes note of where the branch is now. What a person committed upon the
-// state in memory comes back, newest first. Where a person took commits of
-// hived's out of history, the head goes back to the newest that is left.
+// refreshHead updates the head to where the branch is now. It returns what a person
+// committed upon the state in memory, newest first. Where a person took commits by
+// hived out of history, the head becomes the newest that is left.
 func (r *Repo) refreshHead(tip protocol.Blob) ([]*commit, error) {
 	found, foreign, err := r.newestOwn(tip)
 	if err != nil || found.Commit == r.head.Commit {
 		return foreign, err
 	}
-	// The index was built upon something else then; look at all of it.
+	// The index was built upon another commit then: compare all of it.
 	r.dirty.all = true
 	for i, c := range foreign {
 		same, err := r.holdsHead(c)
@@ -196,8 +195,8 @@ func (r *Repo) refreshHead(tip protocol.Blob) ([]*commit, error) {
 	return foreign, nil
 }
 
-// holdsHead tells whether a person's copy of the newest commit (amended to
-// mend its message, say) still holds the state in memory.
+// holdsHead reports whether a person's copy of the newest commit, with an amended
+// message for instance, still holds the state in memory.
 func (r *Repo) holdsHead(c *commit) (bool, error) {
 	if r.tree == nil || c.last != r.head.Seq || c.sum != r.head.Sum || c.last == 0 {
 		return false, nil
@@ -209,7 +208,7 @@ func (r *Repo) holdsHead(c *commit) (bool, error) {
 	return slices.Equal(topsOf(root), r.tree.Tops()), nil
 }
 
-// state gives the owned tree at head, reading it when it is not in memory.
+// state returns the owned tree at head, and reads it when it is not in memory.
 func (r *Repo) state() (*Tree, error) {
 	if r.tree != nil {
 		return r.tree, nil
@@ -223,9 +222,9 @@ func (r *Repo) state() (*Tree, error) {
 	return r.tree, nil
 }
 
-// Rest lets go of memory that is of use only while there is much to commit:
-// trees and objects that can be read again, and contents of packs that no repack
-// can take away any more.
+// Rest frees memory that is useful only while there is much to commit: trees and
+// objects that can be read again, and contents of packs that no repack can remove
+// any more.
 func (r *Repo) Rest() {
 	if r.tree != nil {
 		r.tree.forgetAll()
@@ -234,7 +233,7 @@ func (r *Repo) Rest() {
 	r.recent.expire(r.opt.Now())
 }
 
-// Flush makes everything durable that was written in bulk.
+// Flush syncs everything that was written in bulk.
 func (r *Repo) Flush() error {
 	if err := r.disk.SyncAll(); err != nil {
 		return fmt.Errorf("sync the git repository: %w", err)
@@ -242,7 +241,8 @@ func (r *Repo) Flush() error {
 	return nil
 }
 
-// ownedTop tells whether a name in the root is hived's, whatever it names.
+// ownedTop reports whether hived owns a name in the root, be it a file or a
+// directory.
 func ownedTop(name string) bool {
 	switch name {
 	case protocol.PathAgents, protocol.PathTasks, protocol.PathSegments:
@@ -251,7 +251,7 @@ func ownedTop(name string) bool {
 	return protocol.Owned(name)
 }
 
-// topsOf picks the owned names out of a root.
+// topsOf returns the owned names of a root.
 func topsOf(root []entry) []Top {
 	var out []Top
 	for _, e := range root {

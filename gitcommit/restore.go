@@ -8,9 +8,8 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// branchTip gives the commit that the branch names. A branch that was there and
-// is not any more, deleted or renamed, comes back: a second history without the
-// first one would follow otherwise.
+// branchTip returns the commit that the branch names. It restores a branch that was
+// deleted or renamed: otherwise a second history would begin without the first.
 func (r *Repo) branchTip() (protocol.Blob, error) {
 	tip, err := readBranch(r.disk, r.branch)
 	if err != nil || !tip.IsZero() {
@@ -35,9 +34,9 @@ func (r *Repo) branchTip() (protocol.Blob, error) {
 	return id, nil
 }
 
-// lastBranchTip gives what the branch named last: by its reflog, by what is in
-// memory, or, where both are gone, the newest commit of hived's that HEAD was
-// on. Had tells that there was one, even where it cannot be read any more.
+// lastBranchTip returns the commit that the branch named last: by its reflog, by
+// what is in memory, or, where both are gone, the newest commit by hived that HEAD
+// was on. Had reports whether there was one, even if it cannot be read any more.
 func (r *Repo) lastBranchTip() (id protocol.Blob, had bool, err error) {
 	logs := r.reflogs()
 	all, err := r.reflogCommits(logs[0])
@@ -45,7 +44,7 @@ func (r *Repo) lastBranchTip() (id protocol.Blob, had bool, err error) {
 		return id, false, err
 	}
 	all = append([]protocol.Blob{r.head.Commit}, all...)
-	store := newStore(r.disk) // what is in memory may be gone from the disk
+	store := newStore(r.disk) // without what is only in memory
 	for _, named := range slices.Backward(all) {
 		had = had || !named.IsZero()
 		if _, err := store.commit(named); err == nil {
@@ -64,7 +63,7 @@ func (r *Repo) lastBranchTip() (id protocol.Blob, had bool, err error) {
 	return id, had, err
 }
 
-// reflogCommits gives the commits that a reflog says were named, oldest first.
+// reflogCommits returns the commits in a reflog, oldest first.
 func (r *Repo) reflogCommits(reflog string) ([]protocol.Blob, error) {
 	data, err := readTail(r.disk, reflog)
 	var out []protocol.Blob

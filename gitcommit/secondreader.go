@@ -20,13 +20,13 @@ import (
 
 // secondReader reads the repository with the code of go-git: pack indexes, packs, the
 // differences in them, and loose objects. It shares with [store] only the disk, below
-// whose root it stays. It is for one goroutine and is to be closed. The indexes of all
+// whose root it stays. It is for one goroutine and must be closed. The indexes of all
 // packs are in memory, 24 bytes an object.
 type secondReader struct {
 	disk  durable.FS
 	packs []*packfile.Packfile
 	known map[string]bool // the names of packs, without their endings
-	bases cache.Object    // what other objects are differences from
+	bases cache.Object    // bases of differences
 }
 
 const mostBases = 2 << 20 // bytes
@@ -55,8 +55,8 @@ func (p packFile) Truncate(int64) error      { return fs.ErrPermission }
 func (p packFile) Lock() error               { return fs.ErrPermission }
 func (p packFile) Unlock() error             { return fs.ErrPermission }
 
-// idxInput is a pack index as go-git wants it: it compares the number of entries with
-// the size before it makes room for them.
+// idxInput is a pack index as go-git wants it: go-git compares the number of entries
+// with the size before it allocates memory for them.
 type idxInput struct {
 	io.Reader
 	size int64
@@ -71,8 +71,8 @@ func (s sizeOnly) Size() int64 { return s.size }
 
 func (x idxInput) Stat() (fs.FileInfo, error) { return sizeOnly{size: x.size}, nil }
 
-// openPacks opens the packs that it does not know yet, and reports whether there were any.
-// They stay open, so that it does not matter when a running hive merges them.
+// openPacks opens the packs that are not open yet, and reports whether there were any.
+// They stay open, so that a running hive may merge them meanwhile.
 func (r *secondReader) openPacks() (fresh bool, err error) {
 	list, err := r.disk.ReadDir(packDir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -88,7 +88,7 @@ func (r *secondReader) openPacks() (fresh bool, err error) {
 		}
 		p, err := r.open(packDir + "/" + stem)
 		if errors.Is(err, fs.ErrNotExist) {
-			continue // merged into another one meanwhile, or half of what a crash left
+			continue // merged into another one meanwhile, or left half made by a crash
 		}
 		if err != nil {
 			return fresh, fmt.Errorf("%s: %w", packDir+"/"+stem, err)
@@ -129,14 +129,14 @@ func (r *secondReader) index(name string) (*idxfile.MemoryIndex, error) {
 	idx := idxfile.NewMemoryIndex()
 	in := idxInput{bufio.NewReaderSize(f, 64<<10), info.Size}
 	err = idxfile.NewDecoder(in).Decode(idx)
-	idx.CRC32 = nil // nobody asks for it, and every seventh byte is its
+	idx.CRC32 = nil // nothing needs it, and it takes every seventh byte
 	return idx, err
 }
 
-// read returns an object of a kind, whose bytes have the hash that names it.
+// read returns an object of a kind, its bytes verified by their hash.
 func (r *secondReader) read(id protocol.Blob, want kind) (data []byte, err error) {
 	defer func() {
-		// Damage that go-git does not foresee is damage, and no end of this program.
+		// Damage that go-git does not expect must not end this program.
 		if x := recover(); x != nil {
 			err = fmt.Errorf("go-git panicked: %v", x)
 		}
@@ -153,8 +153,8 @@ func (r *secondReader) read(id protocol.Blob, want kind) (data []byte, err error
 	return data, nil
 }
 
-// find looks for an object in all packs, then among the loose ones, and again in packs
-// that came meanwhile.
+// find searches for an object in all packs, then among the loose ones, then in packs
+// that were added meanwhile.
 func (r *secondReader) find(h plumbing.Hash) (plumbing.ObjectType, []byte, error) {
 	tried := 0
 	for {

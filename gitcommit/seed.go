@@ -17,10 +17,10 @@ import (
 // mostSeed bounds a file that Seed commits, in bytes.
 const mostSeed = 16 << 20
 
-// Seed makes a commit without trailers that holds these files of the people's
-// (not owned, at the top of the hive) as they stand on the disk, and no longer
-// holds what is never versioned: an older hive may have committed its log
-// (spec §7). Where nothing would change it commits nothing.
+// Seed makes a commit without trailers that holds these files of people (not owned,
+// at the top of the hive) as they are on the disk, and no longer holds what is
+// never versioned: an older hive may have committed its log (spec §7). Where
+// nothing would change it commits nothing.
 func (r *Repo) Seed(ctx context.Context, at time.Time, subject string, names ...string) error {
 	tip, err := readBranch(r.disk, r.branch)
 	if err != nil {
@@ -75,8 +75,8 @@ func (r *Repo) Seed(ctx context.Context, at time.Time, subject string, names ...
 	return r.seedIndex(ctx, id, objects[:len(found)], found)
 }
 
-// seedIndex tells an index that is there already of the seeded files. Without
-// one there is nothing to tell: it is made from the tree.
+// seedIndex adds the seeded files to an index that exists already. A missing one
+// will be made from the tree.
 func (r *Repo) seedIndex(ctx context.Context, tip protocol.Blob, blobs []object, names []string) error {
 	if _, err := r.disk.Lstat(indexFile); errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -105,8 +105,8 @@ func (r *Repo) seedIndex(ctx context.Context, tip protocol.Blob, blobs []object,
 	return nil
 }
 
-// Tip gives the commit that HEAD's branch ends with, in hex; empty where there
-// is no repository or no commit yet.
+// Tip returns the commit at the tip of HEAD's branch, in hex; empty where there is
+// no repository or no commit yet.
 func Tip(disk durable.FS) (string, error) {
 	if _, err := disk.Lstat(gitDir); errors.Is(err, fs.ErrNotExist) {
 		return "", nil

@@ -93,7 +93,7 @@ func (h *hive) gitSize() (size int64) {
 	return size
 }
 
-// againstGC gives the size of .git as a multiple of what git makes of it.
+// againstGC returns the size of .git as a multiple of what git makes of it.
 func (h *hive) againstGC() float64 {
 	h.t.Helper()
 	before := h.gitSize()
@@ -139,7 +139,7 @@ func BenchmarkSizeOfHistory(b *testing.B) {
 	}
 }
 
-// heapPeak runs something and gives by how much the heap grew meanwhile, live
+// heapPeak runs something and returns by how much the heap grew meanwhile, live
 // and garbage together, in bytes.
 func heapPeak(work func()) (peak uint64) {
 	heap := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}

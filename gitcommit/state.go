@@ -16,21 +16,22 @@ type Condition struct {
 	Head      string // the branch that HEAD is on; empty when detached or unreadable
 	Detached  bool
 	Operation string // merge, rebase, am, cherry-pick, revert or bisect; empty when none is in progress
-	// OnBranch tells whether the operation is one on hived's branch, which
-	// hived then leaves alone.
+	// OnBranch is set when the operation is on hived's branch, which hived then
+	// leaves alone.
 	OnBranch    bool
 	IndexLocked time.Time // since when somebody else holds git's lock on the index; zero when nobody does
 	Tip         protocol.Blob
 	Err         error // what could not be read
 }
 
-// Own tells whether the work tree shows hived's branch and no operation is in
-// progress: only then does a missing file mean what it seems to mean.
+// Own reports whether the work tree shows hived's branch and no operation is in
+// progress: only then does a missing file mean that it was removed.
 func (c Condition) Own() bool {
 	return c.Err == nil && c.Head == c.Branch && c.Operation == ""
 }
 
-// String says it in one line for a person; empty when there is nothing to say.
+// String describes the condition in one line for a person; it is empty when all is
+// as it should be.
 func (c Condition) String() string {
 	var say []string
 	switch {
@@ -53,7 +54,8 @@ func (c Condition) String() string {
 	return strings.Join(say, "; ")
 }
 
-// State looks at the repository. It may be called beside the other methods.
+// State returns what a person has done to the repository. It may be called beside
+// the other methods.
 func (r *Repo) State() Condition {
 	c := r.position()
 	if info, err := r.disk.Lstat(indexFile + lockExt); err == nil && !r.isOwnLock(info) {
@@ -67,14 +69,14 @@ func (r *Repo) State() Condition {
 	return c
 }
 
-// isOwnLock tells whether a lock on the index is that of this process. It may be
-// asked beside the other methods.
+// isOwnLock reports whether this process made a lock on the index. It may be called
+// beside the other methods.
 func (r *Repo) isOwnLock(lock durable.Info) bool {
 	own := r.ownIndexLock.Load()
 	return own != nil && own.Ino == lock.Ino && own.ModTime.Equal(lock.ModTime)
 }
 
-// position tells where HEAD is and what is in progress.
+// position returns where HEAD is and which operation is in progress.
 func (r *Repo) position() Condition {
 	c := Condition{Branch: r.branch}
 	h, err := readHEAD(r.disk)
@@ -105,13 +107,13 @@ func (r *Repo) position() Condition {
 	case there["sequencer"]:
 		c.Operation = "cherry-pick"
 	case there["BISECT_LOG"]:
-		c.Operation, on = "bisect", "" // it looks at commits and moves no branch
+		c.Operation, on = "bisect", "" // it checks commits out and moves no branch
 	}
 	c.OnBranch = c.Operation != "" && on == r.branch
 	return c
 }
 
-// rebasingBranch reads which branch a rebase will move.
+// rebasingBranch returns the branch that a rebase will move.
 func (r *Repo) rebasingBranch(dir string) string {
 	data, err := readSmall(r.disk, gitDir+"/"+dir+"/head-name", mostSmall)
 	if err != nil {

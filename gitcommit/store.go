@@ -18,27 +18,27 @@ const (
 	packDir     = objectsDir + "/pack"
 	mostSmall   = 1 << 20 // bytes of HEAD, a ref, a config
 	mostPackRef = 256 << 20
-	// mostLooksAgain bounds how often packs are listed for one object.
+	// mostRelists bounds how often packs are listed for one object.
 	mostRelists = 100
 )
 
-// store reads objects out of the repository, one at a time. Memory holds the
-// names of the packs, 1 KiB of each index and the objects read last, and does
-// not grow with the number of objects. git may repack at any moment, so what is
-// not found is looked for once more with fresh eyes.
+// store reads objects from the repository, one at a time. Memory holds the names
+// of the packs, 1 KiB of each index and the objects read last, and does not grow
+// with the number of objects. git may repack at any moment, so the packs are listed
+// again where an object is not found.
 type store struct {
 	fs    durable.FS
-	packs []*knownPack // the one that was of use last comes first; nil when not listed
+	packs []*knownPack // the most recently used first; nil when not listed
 	last  *objectCache
 	u     unpacker
-	// vanished tells that a pack was gone when the last object was looked for.
+	// vanished is set when a pack was gone in the search for the last object.
 	vanished bool
 }
 
-// knownPack is a pack that was there when packs were listed.
+// knownPack is a pack that existed when packs were listed.
 type knownPack struct {
 	stem string
-	idx  *idxFile // nil until it was of use
+	idx  *idxFile // nil until it is needed
 }
 
 func newStore(disk durable.FS) *store { return &store{fs: disk, last: newObjectCache(cacheBytes)} }
@@ -46,15 +46,15 @@ func newStore(disk durable.FS) *store { return &store{fs: disk, last: newObjectC
 // dropCache forgets the objects read last.
 func (s *store) dropCache() { s.last = newObjectCache(cacheBytes) }
 
-// relist makes the next look a fresh one.
+// relist makes the next search list the packs again.
 func (s *store) relist() { s.packs = nil }
 
-// read gives an object whose bytes are those that its id promises. They are not
-// to be changed.
+// read returns an object, its bytes verified by their hash. The caller must not
+// change them.
 func (s *store) read(id protocol.Blob, want kind) ([]byte, error) {
 	data, err := s.readOnce(id, want)
-	// Packs may be merged while they are looked through, again and again.
-	for looks := 0; err != nil && (looks == 0 || s.vanished && looks < mostRelists); looks++ {
+	// Packs may be merged during the search, again and again.
+	for n := 0; err != nil && (n == 0 || s.vanished && n < mostRelists); n++ {
 		s.relist()
 		data, err = s.readOnce(id, want)
 	}
@@ -79,7 +79,7 @@ func (s *store) readOnce(id protocol.Blob, want kind) ([]byte, error) {
 	return data, nil
 }
 
-// find reads an object from the first place where it is whole.
+// find reads an object from the first place that has it undamaged.
 func (s *store) find(id protocol.Blob) (kind, []byte, error) {
 	if s.packs == nil {
 		names, err := packNames(s.fs)
@@ -115,7 +115,7 @@ func (s *store) find(id protocol.Blob) (kind, []byte, error) {
 	return k, data, err
 }
 
-// inPack reads an object from one pack; errNoObject where it is not in it.
+// inPack reads an object from one pack; errNoObject where the pack lacks it.
 func (s *store) inPack(p *knownPack, id protocol.Blob) (k kind, data []byte, err error) {
 	if lo, hi := p.bucket(id[0]); lo == hi {
 		return 0, nil, errNoObject
@@ -150,8 +150,8 @@ func (s *store) unpack(p *knownPack, in durable.File, offset int64) (kind, []byt
 	return r.read(offset)
 }
 
-// bucket gives the range of the names that begin with a byte, as far as it is
-// known.
+// bucket returns the range of the names that begin with a byte. It is not empty
+// where the index was not read yet.
 func (p *knownPack) bucket(b byte) (lo, hi int) {
 	if p.idx == nil {
 		return 0, 1
@@ -201,7 +201,7 @@ func (s *store) commit(id protocol.Blob) (*commit, error) {
 	return decodeCommit(id, data)
 }
 
-// root gives the entries of a commit's root tree; none for the zero commit.
+// root returns the entries of a commit's root tree; none for the zero commit.
 func (s *store) root(id protocol.Blob) ([]entry, error) {
 	if id.IsZero() {
 		return nil, nil
@@ -217,7 +217,7 @@ func (s *store) root(id protocol.Blob) ([]entry, error) {
 	return decodeTree(data)
 }
 
-// readSmall reads a whole file of at most so many bytes.
+// readSmall reads a whole file of at most most bytes.
 func readSmall(disk durable.FS, name string, most int64) ([]byte, error) {
 	data, _, err := durable.ReadFile(disk, name, most)
 	return data, err

@@ -15,20 +15,20 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// dirtySet holds the paths whose index entries are to be looked at.
+// dirtySet holds the paths whose index entries may be out of date.
 type dirtySet struct {
 	all   bool // every owned path
 	paths map[string]bool
-	// Entries that are right but without stat data: git would read the files
-	// to compare them. Up to mostBare are known. When they are done, the next are
-	// looked for in the index.
+	// Entries that are right but lack stat data: git would read the files to
+	// compare them. Up to mostBare are known. When they are done, the next are
+	// searched for in the index.
 	bare     map[string]bool
 	mostBare int
-	more     bool   // there may be others in the index
-	from     string // none of them before this name,
-	again    bool   // but for some that came since
-	// What the last call changed. A git that had read the index before it and
-	// wrote its own after it undid that.
+	more     bool   // there may be others in the index,
+	from     string // at this name or after it,
+	again    bool   // and before it, added since
+	// What the last call changed. A git that read the index before it and wrote
+	// its own after it has undone that.
 	last []string
 }
 
@@ -65,13 +65,13 @@ func (d *dirtySet) addBare(path string) {
 	}
 }
 
-// isEmpty tells whether there is nothing to do.
+// isEmpty reports whether there is nothing to do.
 func (d *dirtySet) isEmpty() bool { return !d.all && len(d.paths) == 0 && !d.someWithoutStat() }
 
-// someWithoutStat tells whether there may be entries without stat data.
+// someWithoutStat reports whether there may be entries without stat data.
 func (d *dirtySet) someWithoutStat() bool { return len(d.bare) > 0 || d.more }
 
-// refill looks for entries without stat data when those that were known are done.
+// refill searches for entries without stat data when those that were known are done.
 func (d *dirtySet) refill(v *indexView) error {
 	if len(d.bare) > 0 || !d.more {
 		return nil
@@ -106,25 +106,24 @@ func (d *dirtySet) refill(v *indexView) error {
 // progress, the index is left alone.
 //
 // It reads the files whose stat data it records, a bounded number a call, and
-// none that changed within the last second. More tells that some are left for a
-// call about a second later: the next `git status` would read them itself. A
+// none that changed within the last second. More is set when some are left for a
+// call about a second later: until then `git status` would read them itself. A
 // held index.lock is [ErrLocked], at once.
 //
-// What a call costs depends on how many files there are: the index is read and
-// written whole (ADR 17). The caller sees to it that this takes a small share of
-// the time.
+// The cost of a call depends on the number of files: the index is read and written
+// whole (ADR 17). The caller makes sure that this takes a small share of the time.
 func (r *Repo) SyncIndex(ctx context.Context) (more bool, err error) {
 	return r.syncUpTo(ctx, verifyFiles)
 }
 
-// SyncNames is [Repo.SyncIndex] without a look at any file, for a time when there
-// is more urgent work: what it adds gets its stat data from a later SyncIndex.
+// SyncNames is [Repo.SyncIndex] without reading any file, for a time when there is
+// more urgent work: what it adds gets its stat data from a later SyncIndex.
 func (r *Repo) SyncNames(ctx context.Context) error {
 	_, err := r.syncUpTo(ctx, 0)
 	return err
 }
 
-// syncUpTo is SyncIndex with at most so many files read.
+// syncUpTo is SyncIndex that reads at most so many files.
 func (r *Repo) syncUpTo(ctx context.Context, files int) (more bool, err error) {
 	if err := r.keepRecent(); err != nil {
 		return false, err
@@ -144,7 +143,7 @@ func (r *Repo) syncUpTo(ctx context.Context, files int) (more bool, err error) {
 		return false, err
 	}
 	if r.dirty.all && tip != r.head.Commit {
-		return false, nil // the next commit sorts out what a person did
+		return false, nil // the next commit finds out what a person did
 	}
 	for range 3 {
 		err = r.syncIndex(ctx, tip, files)
@@ -175,7 +174,7 @@ func (r *Repo) syncIndex(ctx context.Context, tip protocol.Blob, files int) erro
 	return err
 }
 
-// updateIndex makes an index hold what is to change in it, and closes it.
+// updateIndex writes an index with what has to change in it, and closes it.
 func (r *Repo) updateIndex(ctx context.Context, v *indexView, files int) (err error) {
 	defer func() { err = errors.Join(err, v.close()) }()
 	t, err := r.state()
@@ -197,7 +196,7 @@ func (r *Repo) updateIndex(ctx context.Context, v *indexView, files int) (err er
 		delete(r.dirty.bare, path)
 	}
 	if len(r.dirty.bare) == 0 {
-		r.dirty.bare = nil // a map never gives its space back
+		r.dirty.bare = nil // a map never frees its space
 	}
 	for _, path := range s.bare {
 		r.dirty.addBare(path)
@@ -213,8 +212,7 @@ func seconds(t time.Time) uint32 {
 }
 
 // How many files, and bytes of them, one call reads to record their stat data.
-// It is called about once a second in a small hive, also when nothing else happens
-// any more.
+// Calls come about once a second in a small hive, also when nothing else happens.
 const (
 	verifyFiles = 2000
 	verifyBytes = 32 << 20
@@ -228,7 +226,7 @@ type indexSync struct {
 	patches   []patch
 	bare      []string // entries that got no stat data yet
 	settled   []string // entries that need none any more
-	left      int
+	left      int      // files that this call may still read
 	leftBytes int64
 	buf       []byte // for reading files
 }
@@ -259,7 +257,7 @@ func (s *indexSync) collect(ctx context.Context) error {
 }
 
 // withoutStat picks some of the entries without stat data, as many as this call
-// may look at, in order.
+// may read, in order.
 func (s *indexSync) withoutStat(but map[string]bool) []string {
 	var out []string
 	for path := range s.repo.dirty.bare {
@@ -297,7 +295,7 @@ func (s *indexSync) differing() (map[string]bool, error) {
 			return err
 		}
 		if e.mtime() == 0 {
-			s.repo.dirty.addBare(path) // a daemon that stopped had not come to it
+			s.repo.dirty.addBare(path) // an earlier daemon stopped before it
 		}
 		e, err = m.next()
 		return err
@@ -327,8 +325,7 @@ func (s *indexSync) patch(ctx context.Context, path string) error {
 	return err
 }
 
-// fillStat gives entries without stat data their own, those that are there still;
-// the paths are sorted.
+// fillStat adds stat data to the entries of sorted paths that still lack it.
 func (s *indexSync) fillStat(ctx context.Context, paths []string) error {
 	if len(paths) == 0 {
 		return nil
@@ -346,7 +343,7 @@ func (s *indexSync) fillStat(ctx context.Context, paths []string) error {
 			return err
 		}
 		if e == nil || string(e.name()) != path || e.stage() != 0 || e.mode() != modeFile || e.mtime() != 0 {
-			s.settled = append(s.settled, path) // git did it
+			s.settled = append(s.settled, path) // git has done it
 			continue
 		}
 		id := e.id()
@@ -361,8 +358,8 @@ func (s *indexSync) fillStat(ctx context.Context, paths []string) error {
 	return nil
 }
 
-// statOrLater gives a file's stat data if the file holds what the id says; zero where
-// it does not, or where that is to be found out later.
+// statOrLater returns a file's stat data if the file has the content of the id;
+// zero where it does not, or where a later call has to find out.
 func (s *indexSync) statOrLater(ctx context.Context, path string, id protocol.Blob) (st fileStat, err error) {
 	st, later, err := s.readStat(ctx, path, id)
 	if later {
@@ -401,8 +398,8 @@ func (s *indexSync) readStat(ctx context.Context, path string, id protocol.Blob)
 	return statOf(info), false, nil
 }
 
-// racy tells whether a file could change again without its time changing, as
-// a git that counts seconds sees it.
+// racy reports whether a file could change again without its time changing, for
+// a git that counts seconds.
 func (r *Repo) racy(modified time.Time) bool {
 	const tick = 20 * time.Millisecond // of the clock that file systems use
 	return r.opt.Now().Add(-tick).Unix() <= modified.Unix()

@@ -13,16 +13,16 @@ import (
 
 const (
 	sweepEvery = time.Hour
-	// A temporary file of git's is left over when it was not written for so long
-	// and no live process can own it, or for so much longer where that cannot be
+	// A temporary file of git's is stale when it was not written for this long
+	// and no live process can own it, or for leftAfterUnknown where that cannot be
 	// known.
 	leftAfter        = time.Hour
 	leftAfterUnknown = 24 * time.Hour
-	mostSwept        = 256 // files of one sweep: each costs a look at all processes
+	mostSwept        = 256 // files removed at once: each costs a search of all processes
 )
 
-// sweepTemporary removes, once an hour, what git processes that were killed left
-// half written among the objects.
+// sweepTemporary removes, once an hour, what killed git processes left half written
+// among the objects.
 func (r *Repo) sweepTemporary() error {
 	now := r.opt.Now()
 	if !r.swept.IsZero() && now.Sub(r.swept) < sweepEvery {
@@ -46,8 +46,8 @@ func (r *Repo) sweepTemporary() error {
 	return nil
 }
 
-// sweepDir removes at most so many files of one directory and gives how many
-// may follow: none once a live git is seen.
+// sweepDir removes at most left files of one directory and returns how many more
+// may be removed: none once a live git is found.
 func (r *Repo) sweepDir(dir string, now time.Time, left int) (int, error) {
 	entries, err := r.disk.ReadDir(dir)
 	if err != nil {
@@ -82,13 +82,13 @@ func (r *Repo) sweepDir(dir string, now time.Time, left int) (int, error) {
 	return left, nil
 }
 
-// temporary knows the names that git gives to what it has not finished.
+// temporary reports whether a name is that of one of git's unfinished files.
 func temporary(name string) bool {
 	return strings.HasPrefix(name, "tmp_") || strings.HasPrefix(name, ".tmp-")
 }
 
-// leftOver tells whether a temporary file is left over, and whether a live git
-// could own it.
+// leftOver reports whether a temporary file is stale, and whether a live git could
+// own it.
 func (r *Repo) leftOver(info durable.Info, now time.Time) (old, live bool) {
 	age := now.Sub(info.ModTime)
 	if !info.Regular() || age < leftAfter {

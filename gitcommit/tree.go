@@ -14,14 +14,14 @@ import (
 
 // Tree is the part of the versioned tree that hived owns (spec §6), in memory:
 // paths and the git ids of their contents, without the contents. It does no
-// I/O of its own. It is not for two goroutines at once.
+// I/O of its own. It must not be used by two goroutines at once.
 type Tree struct {
 	root *dir
 	load func(protocol.Blob) ([]byte, error) // reads a tree object, or nil
-	// touch hears of every path whose content may have changed, or is nil.
+	// touch, if not nil, is called with every path whose content may have changed.
 	touch func(path string)
 
-	now    uint32 // the number of the commit that is made
+	now    uint32 // the number of the commit in the making
 	loaded int    // entries in memory, at most
 }
 
@@ -29,7 +29,7 @@ type Tree struct {
 type dir struct {
 	id      protocol.Blob
 	unread  bool   // entries are still in git, under id
-	used    uint32 // the number of the commit that was the last to need it
+	used    uint32 // the number of the last commit that needed it
 	entries []entry
 }
 
@@ -60,15 +60,15 @@ type Top struct {
 	Dir  bool
 }
 
-// Segments gives the git id of the file that stands at a path on the disk.
+// Segments returns the git id of the file at a path on the disk.
 type Segments func(path string) (protocol.Blob, error)
 
 var errBadTree = errors.New("not a valid tree object")
 
-// NewTree gives the empty tree, the state before the first event.
+// NewTree returns the empty tree, the state before the first event.
 func NewTree() *Tree { return &Tree{root: &dir{}} }
 
-// newTreeAt gives the tree whose root holds these entries; what is below them
+// newTreeAt returns the tree whose root holds these entries; what is below them
 // is read when it is needed.
 func newTreeAt(tops []Top, load func(protocol.Blob) ([]byte, error)) *Tree {
 	t := NewTree()
@@ -83,11 +83,10 @@ func newTreeAt(tops []Top, load func(protocol.Blob) ([]byte, error)) *Tree {
 	return t
 }
 
-// Apply carries out the changes of one event, in order. Paths that hived does
-// not own or that git would not take as ordinary ones are left out. The
-// segments function serves [protocol.PutFile] and may be nil where there is
-// none. An error means that a tree object or a segment could not be read; the
-// tree is then of no more use.
+// Apply applies the changes of one event, in order. Paths that hived does not own
+// or that git would not accept as ordinary ones are left out. The segments function
+// serves [protocol.PutFile] and may be nil where there is none. An error means that
+// a tree object or a segment could not be read; the tree must not be used any more.
 func (t *Tree) Apply(changes []protocol.Change, segments Segments) ([]Oddity, error) {
 	var odd []Oddity
 	for i := range changes {
@@ -119,8 +118,8 @@ func contentOf(c *protocol.Change, segments Segments) (protocol.Blob, error) {
 	return c.Blob, nil
 }
 
-// apply carries out one change and tells whether a put stored something that
-// was not there before.
+// apply applies one change and reports whether a put stored content that the path
+// did not have before.
 func (t *Tree) apply(c *protocol.Change, id protocol.Blob) (code string, stored bool, err error) {
 	takes := protocol.Owned(c.Path) && protocol.Versionable(c.Path)
 	if !takes {
@@ -147,7 +146,7 @@ func (t *Tree) apply(c *protocol.Change, id protocol.Blob) (code string, stored 
 	return code, stored, err
 }
 
-// Lookup gives the id of the file at a path.
+// Lookup returns the id of the file at a path.
 func (t *Tree) Lookup(path string) (protocol.Blob, bool, error) {
 	d := t.root
 	for {
@@ -172,7 +171,7 @@ func (t *Tree) Walk(visit func(path string, id protocol.Blob) error) error {
 }
 
 func (t *Tree) walk(d *dir, prefix string, visit func(string, protocol.Blob) error) error {
-	if d.unread { // what nothing else needed does not stay
+	if d.unread { // what nothing else needs does not stay in memory
 		d = &dir{id: d.id, unread: true}
 	}
 	if err := t.read(d); err != nil {
@@ -192,11 +191,11 @@ func (t *Tree) walk(d *dir, prefix string, visit func(string, protocol.Blob) err
 	return nil
 }
 
-// Tops gives the owned names of the root with the ids of what they hold now.
+// Tops returns the owned names of the root with the ids of what they hold now.
 // Two trees with the same tops hold the same.
 func (t *Tree) Tops() []Top { return t.seal(nil) }
 
-// seal hashes every directory that changed since the last time and hands each
+// seal hashes every directory that changed since the last call and passes each
 // new tree object to emit.
 func (t *Tree) seal(emit func(id protocol.Blob, data []byte)) []Top {
 	tops := make([]Top, 0, len(t.root.entries))
@@ -269,7 +268,7 @@ func (t *Tree) putIn(d *dir, prefix, path string, id protocol.Blob) (bool, error
 	return changed, err
 }
 
-// touchBelow tells the listener that everything below an entry is gone.
+// touchBelow calls touch for every file of an entry that is removed.
 func (t *Tree) touchBelow(e entry, prefix string) error {
 	if e.sub == nil {
 		t.notify(prefix + e.name)
@@ -338,7 +337,8 @@ func (t *Tree) read(d *dir) error {
 	return nil
 }
 
-// ensureRead makes the entries of a directory be there for the commit that is made.
+// ensureRead reads the entries of a directory if need be, and marks it as used by
+// the commit in the making.
 func (t *Tree) ensureRead(d *dir) error {
 	d.used = t.now
 	if !d.unread {
@@ -350,15 +350,15 @@ func (t *Tree) ensureRead(d *dir) error {
 }
 
 const (
-	// mostEntries may be in memory before directories that are not in use go.
+	// mostEntries may be in memory before unused directories are forgotten.
 	mostEntries = 1 << 16
-	// coldAfter so many commits a directory is not in use. As often it is looked
-	// whether there are any.
+	// coldAfter is the number of commits after which a directory counts as unused,
+	// and between two searches for unused ones.
 	coldAfter = 64
 )
 
-// endCommit ends a commit: everything is in git now, and what was not in use for a
-// while need not be in memory, if that is much.
+// endCommit is called when everything is in git. It forgets directories that were
+// not used for a while, if many entries are in memory.
 func (t *Tree) endCommit() {
 	if t.now++; t.load != nil && t.loaded > mostEntries && t.now%coldAfter == 0 {
 		t.loaded = t.root.forgetUnused(t.now - coldAfter)
@@ -372,9 +372,9 @@ func (t *Tree) forgetAll() {
 	}
 }
 
-// forgetUnused forgets the directories below that were not in use since a commit, and
-// gives the number of entries that are left. Whoever uses a directory uses all
-// that it is in.
+// forgetUnused forgets the directories below that were not used since a commit, and
+// returns the number of entries that are left. Using a directory uses its parents
+// too.
 func (d *dir) forgetUnused(since uint32) int {
 	left := len(d.entries)
 	for _, e := range d.entries {
@@ -389,8 +389,8 @@ func (d *dir) forgetUnused(since uint32) int {
 	return left
 }
 
-// find gives the position of a name, be it a file or a directory. What lies
-// between the places of the two begins with the name.
+// find returns the position of a name, be it a file or a directory. All names
+// between the two possible positions begin with the name.
 func (d *dir) find(name string) (int, bool) {
 	i, ok := d.search(name, 0)
 	if !ok && i < len(d.entries) && strings.HasPrefix(d.entries[i].name, name) {
@@ -399,8 +399,8 @@ func (d *dir) find(name string) (int, bool) {
 	return i, ok
 }
 
-// search gives where a name stands in git's order, or would stand; after is what
-// it is taken to end in.
+// search returns the position in git's order that a name has or would have; after
+// is the byte that follows the name in that order.
 func (d *dir) search(name string, after byte) (int, bool) {
 	from, to := 0, len(d.entries)
 	for from < to {
@@ -426,7 +426,7 @@ func (d *dir) insert(e entry) int {
 // inGitOrder compares as git does: a directory as if its name ended in a slash.
 func inGitOrder(a, b entry) int { return order(&a, b.name, b.byteAt(len(b.name))) }
 
-// order compares an entry with a name that is taken to end in a byte.
+// order compares an entry with a name that is followed by a byte.
 func order(e *entry, name string, after byte) int {
 	n := min(len(e.name), len(name))
 	if c := strings.Compare(e.name[:n], name[:n]); c != 0 {
@@ -463,7 +463,7 @@ func (e entry) gitMode() uint32 {
 	return modeFile
 }
 
-// hash gives the id of what an entry names; its directory must be sealed.
+// hash returns the id of what an entry names; its directory must be sealed.
 func (e entry) hash() protocol.Blob {
 	if e.sub != nil {
 		return e.sub.id
@@ -497,8 +497,8 @@ func encodeTree(entries []entry) []byte {
 	return out
 }
 
-// decodeTree reads a tree object. Directories come as unread ones; the mode of
-// everything that is not an ordinary file or directory is kept.
+// decodeTree decodes a tree object. Directories are unread; the mode of everything
+// that is not an ordinary file or directory is kept.
 func decodeTree(data []byte) ([]entry, error) {
 	var out []entry
 	for len(data) > 0 {

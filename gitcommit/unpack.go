@@ -17,14 +17,14 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// mostDeltas is how long a chain of differences may be: git makes none longer.
+// mostDeltas bounds a chain of differences: git makes none longer.
 const mostDeltas = 4095
 
 // packed is an entry of a pack, inflated.
 type packed struct {
 	kind   kind
 	base   protocol.Blob // of a kindRefDelta
-	baseAt int64         // of a difference: where its base begins
+	baseAt int64         // of a difference: the offset of its base
 	data   []byte        // the object, or the difference
 }
 
@@ -50,7 +50,7 @@ func (u *unpacker) reset(r io.Reader) error {
 	return u.zr.(zlib.Resetter).Reset(u.in, nil)
 }
 
-// inflate reads as many bytes as an object claims to have.
+// inflate decompresses an object of the size that it claims to have.
 func (u *unpacker) inflate(r io.Reader, size int64) ([]byte, error) {
 	if size > mostObject {
 		return nil, durable.ErrTooLarge
@@ -59,7 +59,7 @@ func (u *unpacker) inflate(r io.Reader, size int64) ([]byte, error) {
 		return nil, err
 	}
 	var out bytes.Buffer
-	out.Grow(int(min(size, 1<<20)) + bytes.MinRead) // a damaged size is not taken at its word
+	out.Grow(int(min(size, 1<<20)) + bytes.MinRead) // a damaged size is not trusted
 	if _, err := out.ReadFrom(io.LimitReader(u.zr, size+1)); err != nil {
 		return nil, err
 	}
@@ -87,8 +87,8 @@ func (u *unpacker) entry(f io.ReaderAt, offset int64) (packed, error) {
 	return p, err
 }
 
-// readEntryHead reads what stands before an entry's compressed bytes, and how
-// many bytes that takes.
+// readEntryHead decodes the head before an entry's compressed bytes, and returns its
+// length in used.
 func readEntryHead(b []byte, offset int64) (p packed, size int64, used int, err error) {
 	p.kind, size, used = readHead(b)
 	if used == 0 {
@@ -102,27 +102,27 @@ func readEntryHead(b []byte, offset int64) (p packed, size int64, used int, err 
 		}
 		used += copy(p.base[:], b[used:])
 	case kindOffsetDelta:
-		back, n := readBack(b[used:])
-		if n == 0 || back <= 0 || back > offset-packHeader {
+		distance, n := readDistance(b[used:])
+		if n == 0 || distance <= 0 || distance > offset-packHeader {
 			return p, 0, 0, errBadPack
 		}
-		p.baseAt, used = offset-back, used+n
+		p.baseAt, used = offset-distance, used+n
 	default:
 		return p, 0, 0, errBadPack
 	}
 	return p, size, used, nil
 }
 
-// readBack reads how many bytes before its difference a base stands.
-func readBack(b []byte) (back int64, n int) {
-	for n < len(b) && back < 1<<54 {
+// readDistance decodes how many bytes before its difference a base begins.
+func readDistance(b []byte) (distance int64, n int) {
+	for n < len(b) && distance < 1<<54 {
 		c := b[n]
 		n++
-		back |= int64(c & 0x7f)
+		distance |= int64(c & 0x7f)
 		if c&0x80 == 0 {
-			return back, n
+			return distance, n
 		}
-		back = (back + 1) << 7
+		distance = (distance + 1) << 7
 	}
 	return 0, 0
 }
@@ -131,13 +131,13 @@ func readBack(b []byte) (back int64, n int) {
 type packReader struct {
 	u    *unpacker
 	pack io.ReaderAt
-	// where finds the base of a difference in the pack's index.
+	// offsetOf finds the base of a difference in the pack's index.
 	offsetOf func(protocol.Blob) (int64, error)
-	// known gives a base that is in memory.
+	// cached returns a base that is in memory.
 	cached func(protocol.Blob) (kind, []byte, bool)
 }
 
-// read gives the object at an offset, put together from its differences.
+// read returns the object at an offset, with its differences applied.
 func (p *packReader) read(offset int64) (kind, []byte, error) {
 	var deltas [][]byte
 	for {
@@ -163,7 +163,7 @@ func (p *packReader) read(offset int64) (kind, []byte, error) {
 	}
 }
 
-// patched applies differences, the last one first.
+// patched applies differences to a base, the last one first.
 func patched(data []byte, deltas [][]byte) (_ []byte, err error) {
 	for _, d := range slices.Backward(deltas) {
 		if deltaSize(d) > mostObject {
@@ -176,7 +176,7 @@ func patched(data []byte, deltas [][]byte) (_ []byte, err error) {
 	return data, nil
 }
 
-// deltaSize gives the size that a difference says its object has.
+// deltaSize returns the size of its object according to a difference.
 func deltaSize(delta []byte) uint64 {
 	_, n := binary.Uvarint(delta)
 	size, _ := binary.Uvarint(delta[max(n, 0):])
@@ -185,7 +185,7 @@ func deltaSize(delta []byte) uint64 {
 
 var errNoObject = errors.New("object not found")
 
-// readLoose reads an object that has a file of its own.
+// readLoose reads a loose object.
 func (u *unpacker) readLoose(f io.Reader) (kind, []byte, error) {
 	if err := u.reset(f); err != nil {
 		return 0, nil, err

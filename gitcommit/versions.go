@@ -10,7 +10,7 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// Bounds of what a merge knows of directories.
+// Bounds of what a merge remembers of directories and files.
 const (
 	mostVersions      = 1 << 15  // directories whose newest version is known
 	mostTreesCompared = 4096     // trees of one commit that are looked at
@@ -20,24 +20,24 @@ const (
 	versionsCache     = 16 << 20 // bytes of trees in memory
 )
 
-// treeVersions knows the versions of directories, and of large files, in the packs
-// that a merge has come past. A directory that gains an entry with every commit, and
-// a checkpoint that is patched, would otherwise be stored whole each time.
+// treeVersions remembers the versions of directories, and of large files, in the
+// packs that a merge has passed. A directory that gains an entry with every commit,
+// and a checkpoint that is patched, would otherwise be stored whole each time.
 type treeVersions struct {
 	byPath map[string]*lineage
 	cache  *objectCache
 	delta  deltaMaker
 	trees  int
-	held   int // bytes of the differences of the commit that is looked at
+	held   int // bytes of differences of the current commit
 }
 
-// lineage is what is known of one directory or file.
+// lineage is the known versions of one directory or file.
 type lineage struct {
 	newest version
-	first  version // of the chain that the newest one ends
+	first  version // of the chain that ends at the newest
 }
 
-// version is an object and where it can be read.
+// version is an object and its position in a source.
 type version struct {
 	src  *source
 	at   int
@@ -47,7 +47,7 @@ type version struct {
 func (v version) id() protocol.Blob { return protocol.Blob(v.src.idx.name(v.at)) }
 func (v version) rank() uint32      { return v.src.ranks[v.at] }
 
-// difference stands for an object that a source holds whole.
+// difference replaces an object that a source holds whole.
 type difference struct {
 	base  protocol.Blob
 	data  []byte
@@ -58,8 +58,8 @@ func newTreeVersions() *treeVersions {
 	return &treeVersions{byPath: make(map[string]*lineage), cache: newObjectCache(versionsCache)}
 }
 
-// versions walks the trees that the last commit of a source brought and gives,
-// by the place in its index, the differences to store instead of them.
+// versions walks the trees that the last commit of a source brought and returns,
+// by position in its index, the differences to store instead of objects.
 func (m *merge) versions(f io.ReaderAt, src *source) (map[int]*difference, error) {
 	out := make(map[int]*difference)
 	if src.tree.IsZero() {
@@ -69,7 +69,7 @@ func (m *merge) versions(f io.ReaderAt, src *source) (map[int]*difference, error
 	return out, m.compareTree(f, src, "", src.tree, out)
 }
 
-// compareTree compares one directory with the version before, and goes on below it.
+// compareTree compares one directory with its previous version, and descends.
 func (m *merge) compareTree(f io.ReaderAt, src *source, path string, id protocol.Blob, out map[int]*difference) error {
 	t := m.trees
 	at, ok := src.idx.search(id)
@@ -103,8 +103,8 @@ func (m *merge) compareTree(f io.ReaderAt, src *source, path string, id protocol
 	return nil
 }
 
-// compareFile compares a large file with the version before. Messages have one
-// version, and segments of the log too.
+// compareFile compares a large file with its previous version. Messages and segments
+// of the log have only one version.
 func (m *merge) compareFile(f io.ReaderAt, src *source, path string, id protocol.Blob, out map[int]*difference) error {
 	if !hasVersions(path) || m.trees.held > mostHeld {
 		return nil
@@ -125,7 +125,7 @@ func (m *merge) compareFile(f io.ReaderAt, src *source, path string, id protocol
 	return m.recordVersion(f, path, now, data, out)
 }
 
-// hasVersions tells the files that change from those that are written once.
+// hasVersions reports whether a file may change after it was written.
 func hasVersions(path string) bool {
 	if strings.HasPrefix(path, protocol.PathSegments+"/") {
 		return false
@@ -134,8 +134,8 @@ func hasVersions(path string) bool {
 	return parts[0] != "agents" || len(parts) < 4 || parts[2] != "inbox" && parts[2] != "outbox"
 }
 
-// recordVersion compares a version with the one before of its path, if there is one; the
-// path of a directory ends with a slash.
+// recordVersion compares a version with the previous one of its path, if there is
+// one; the path of a directory ends with a slash.
 func (m *merge) recordVersion(f io.ReaderAt, path string, now version, data []byte, out map[int]*difference) error {
 	t := m.trees
 	known := t.byPath[path]
@@ -148,8 +148,8 @@ func (m *merge) recordVersion(f io.ReaderAt, path string, now version, data []by
 	return m.addDifference(f, known, now, data, out)
 }
 
-// addDifference makes a difference from the newest version, or from the first one of
-// its chain where that has become too long.
+// addDifference makes a difference from the newest version, or from the first of its
+// chain where that has become too long.
 func (m *merge) addDifference(f io.ReaderAt, known *lineage, now version, data []byte, out map[int]*difference) error {
 	plain, _, err := m.isWhole(f, now)
 	if err != nil {
@@ -180,7 +180,7 @@ func (m *merge) addDifference(f io.ReaderAt, known *lineage, now version, data [
 	return nil
 }
 
-// isWhole tells whether an object is stored whole and not written yet, and its size.
+// isWhole reports whether an object is stored whole and not written yet, and its size.
 func (m *merge) isWhole(f io.ReaderAt, v version) (plain bool, size int64, err error) {
 	if m.depth[v.rank()] != notYet {
 		return false, 0, nil
@@ -197,7 +197,7 @@ func (m *merge) isWhole(f io.ReaderAt, v version) (plain bool, size int64, err e
 	return k == v.kind, size, nil
 }
 
-// data gives the bytes of a version, from f if it is the pack of that version.
+// data returns the bytes of a version, from f if it is the pack of that version.
 func (m *merge) data(f io.ReaderAt, v version) ([]byte, error) {
 	if _, data, ok := m.trees.cache.get(v.id()); ok {
 		return data, nil

@@ -11,25 +11,26 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// witness holds the repository against the log as go-git reads it: the branch, the chain
-// of commits, and all trees of the newest of them (ADR 6). Only commits and trees are
-// decoded by hived's own code.
+// witness compares the repository, as go-git reads it, with the log: the branch, the
+// chain of commits, and all trees of the newest of them (ADR 6). Only commits and trees
+// are decoded by hived's own code.
 type witness struct {
 	reader *secondReader
 	report func(Problem)
 }
 
-// expected is what a witness holds the repository against.
+// expected is what a witness compares the repository with.
 type expected struct {
 	branch    string
 	tip, onto protocol.Blob
-	// links are the commits that say something about the log, oldest first, as
-	// hived read them; the log's own sum stands beside that of the commit.
+	// links are the commits that name events of the log, oldest first, as hived read
+	// them; each has the log's own sum beside that of the commit.
 	links []link
-	tree  *Tree // what hived owns, as the log gives it at the last of the links
+	tree  *Tree // the owned state of the log at the last of the links
 }
 
-// runWitness has the witness look at all of it. An error means only that it was stopped.
+// runWitness reads the repository a second time. It returns an error only when it was
+// stopped.
 func runWitness(ctx context.Context, disk durable.FS, h *expected, report func(Problem)) error {
 	w := &witness{reader: newSecondReader(disk), report: report}
 	defer w.reader.close()
@@ -58,10 +59,10 @@ func (w *witness) run(ctx context.Context, disk durable.FS, h *expected) error {
 	return ctx.Err()
 }
 
-// branchTries bounds how often a branch is read that moves meanwhile.
+// branchTries bounds how often a branch is read again when it moves meanwhile.
 const branchTries = 5
 
-// branch wants both readers to find the same commit under a branch.
+// branch checks that both readers find the same commit under a branch.
 func (w *witness) branch(disk durable.FS, name string) error {
 	ours, err := readBranch(disk, name)
 	if err != nil {
@@ -83,10 +84,10 @@ func (w *witness) branch(disk durable.FS, name string) error {
 		}
 		ours = again
 	}
-	return nil // it moves all the time
+	return nil // it keeps moving
 }
 
-// chain returns the commits that say something about the log, oldest first.
+// chain returns the commits that name events of the log, oldest first.
 func (w *witness) chain(ctx context.Context, tip, onto protocol.Blob) ([]link, error) {
 	var out []link
 	for id := tip; !id.IsZero() && id != onto; {
@@ -114,8 +115,8 @@ func (w *witness) chain(ctx context.Context, tip, onto protocol.Blob) ([]link, e
 	return out, nil
 }
 
-// sameLinks holds the commits that the witness found against those that hived found, and
-// what they say of the log against the log.
+// sameLinks compares the commits that the witness found with those that hived found, and
+// their ranges and sums with the log.
 func sameLinks(ours, theirs []link) error {
 	var follows, copied protocol.Seq
 	for i, c := range theirs {
@@ -142,10 +143,10 @@ func sameLinks(ours, theirs []link) error {
 	return nil
 }
 
-// errEnoughPaths ends a comparison that has named enough.
+// errEnoughPaths ends a comparison that has reported mostPaths paths.
 var errEnoughPaths = errors.New("enough paths were named")
 
-// compare holds all trees of a commit against what the log gives: names, modes and ids.
+// compare compares all trees of a commit with the state of the log: names, modes, ids.
 func (w *witness) compare(ctx context.Context, c link, tree *Tree) {
 	d := &treeWitness{witness: w, commit: c}
 	if err := d.dir(ctx, c.tree, "", tree.root.entries); err != nil && !errors.Is(err, errEnoughPaths) && ctx.Err() == nil {
@@ -159,7 +160,7 @@ type treeWitness struct {
 	named  int
 }
 
-// dir holds a directory, and those below, against the entries that it should have.
+// dir compares a directory, and those below it, with the entries that it should have.
 func (d *treeWitness) dir(ctx context.Context, id protocol.Blob, prefix string, want []entry) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -187,7 +188,7 @@ func (d *treeWitness) dir(ctx context.Context, id protocol.Blob, prefix string, 
 	return nil
 }
 
-// entries reads those of a directory; in the root only what hived owns counts.
+// entries returns the entries of a directory; in the root only those that hived owns.
 func (d *treeWitness) entries(id protocol.Blob, prefix string) ([]entry, error) {
 	data, err := d.reader.read(id, kindTree)
 	if err != nil {
@@ -200,7 +201,7 @@ func (d *treeWitness) entries(id protocol.Blob, prefix string) ([]entry, error) 
 	return list, err
 }
 
-// entry compares two entries of one name, of which both are directories or none is.
+// entry compares two entries of one name, both directories or both files.
 func (d *treeWitness) entry(ctx context.Context, prefix string, got, want entry) error {
 	switch {
 	case got.sub != nil:

@@ -9,7 +9,7 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// Entry is what history needs of one event of the log. A message is in it once,
+// Entry is what history needs of one event of the log. It holds a message once,
 // as it was delivered.
 type Entry struct {
 	seq      protocol.Seq
@@ -19,12 +19,12 @@ type Entry struct {
 	line     string
 	idle     bool // worth no commit of its own
 	views    bool // it changed a view
-	midBatch bool // views that it changed come with a later one of its batch: no commit ends here
+	midBatch bool // a later entry of its batch carries the views that it changed: no commit ends here
 	changes  []protocol.Change
 	bytes    int
 }
 
-// NewEntry returns the entry of an event with its sum in the log and what it
+// NewEntry returns the entry of an event, given its sum in the log and what it
 // changes in the tree.
 func NewEntry(ev protocol.Event, sum protocol.Sum, changes []protocol.Change) Entry {
 	e := Entry{seq: ev.Seq, sum: sum, at: ev.TS, kind: ev.Body.Kind(), line: protocol.Summary(ev), views: ledger.ChangesView(ev) != "", changes: changes}
@@ -47,8 +47,8 @@ func newBatch(list []Entry) *gitcommit.Batch {
 	return b
 }
 
-// subject says for a person what a commit holds: its only event, or how many
-// of each kind.
+// subject describes a commit for a person: its only event, or how many of each
+// kind.
 func subject(list []Entry) string {
 	count := map[protocol.Kind]int{}
 	var only *Entry

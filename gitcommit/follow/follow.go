@@ -18,18 +18,18 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// queueBytes bounds what waits for git in memory. What goes over it is read
-// from the log again when its turn comes.
+// queueBytes bounds what waits for git in memory. Entries beyond it are read from
+// the log when their turn comes.
 const (
 	queueBytes = 64 << 20
 	entryBytes = 256 // of an entry, beside its changes
 )
 
-// A commit costs what it changes, and the directories that it changes anything
-// in: each is written whole. Where these are large, commits are fewer and larger:
-// they wait for a batch for every worthBatch bytes, but for no more than mostBatches,
-// or for restMiB for every MiB, but no longer than restMost. So history takes a
-// share of a core and not all of it.
+// A commit costs what it changes, and the directories that it changes anything in:
+// each is written whole. Where these are large, commits are fewer and larger: they
+// wait for one batch for every worthBatch bytes, up to mostBatches, or for restMiB
+// for every MiB, up to restMost. So history takes a share of a core and not all of
+// it.
 const (
 	mostBatches = 8
 	worthBatch  = 512 << 10
@@ -37,25 +37,25 @@ const (
 	restMost    = 2 * time.Second
 )
 
-// Config is what a [Follower] is given.
+// Config configures a [Follower].
 type Config struct {
 	Settings protocol.GitSettings
 	Log      *slog.Logger
-	// Snapshot returns the state at some event of the log, which the follower folds
-	// on from, and changes.
+	// Snapshot returns the state at some event of the log. The follower folds later
+	// events into it.
 	Snapshot func() (*ledger.State, eventlog.Position, error)
 	// The others are called by the goroutine of [Follower.Run], which they must not
-	// block: Ask with own files that a person committed and that are to be logged
+	// block: Ask with own files that a person committed and that must be logged
 	// first, TakenBack when a person moved the branch back to an older commit, and
-	// Landed when a commit landed, with the last event that git holds now.
+	// Landed when a commit was made, with the last event that git holds now.
 	Ask       func(paths []string)
 	TakenBack func()
 	Landed    func(through protocol.Seq)
 }
 
-// Follower brings the events of the log into git, behind the delivery path
-// and never in it (spec §6). It can always fall back on the log: what history
-// lacks is read from there. All methods may be called while [Follower.Run] runs.
+// Follower commits the events of the log to git, behind the delivery path and
+// never in it (spec §6). It can always fall back on the log: what history lacks is
+// read from there. All methods may be called while [Follower.Run] runs.
 type Follower struct {
 	disk durable.FS
 	repo *gitcommit.Repo
@@ -72,15 +72,15 @@ type Follower struct {
 	paused    bool         // guarded by mu
 
 	source source  // of the goroutine that commits
-	kept   []Entry // what was read from the log and is not committed yet; of the same
+	kept   []Entry // read from the log and not committed yet; of the same
 	dirs   int64   // bytes of directories in the last commit; of the same
 	wake   chan struct{}
-	grew   chan struct{} // there is one pack more
+	grew   chan struct{} // there is one more pack
 	quiet  chan struct{} // memory is to be given back
 	retry  backoff.BackOff
 }
 
-// New begins where history ends.
+// New returns a Follower that begins where history ends.
 func New(disk durable.FS, repo *gitcommit.Repo, cfg Config) (*Follower, error) {
 	head, err := repo.Head()
 	if err != nil {
@@ -94,8 +94,8 @@ func New(disk durable.FS, repo *gitcommit.Repo, cfg Config) (*Follower, error) {
 	}, nil
 }
 
-// Add hands over events that are in the log, in order: all of one batch of the
-// loop, the last of which has the views that they changed.
+// Add queues events that are in the log, in order: all of one batch of the loop,
+// the last of which carries the views that they changed.
 func (f *Follower) Add(list []Entry) {
 	if len(list) == 0 {
 		return
@@ -124,7 +124,7 @@ func (f *Follower) Add(list []Entry) {
 	f.nudge()
 }
 
-// CatchUp has a log committed that the follower did not see growing.
+// CatchUp makes the follower commit the log up to last, with events that were not added.
 func (f *Follower) CatchUp(last protocol.Seq) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -133,7 +133,7 @@ func (f *Follower) CatchUp(last protocol.Seq) {
 	f.nudge()
 }
 
-// Pause keeps the follower from committing, or lets it go on.
+// Pause keeps the follower from committing, or lets it continue.
 func (f *Follower) Pause(on bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -143,13 +143,13 @@ func (f *Follower) Pause(on bool) {
 
 func (f *Follower) nudge() { signal(f.wake) }
 
-// Rest has memory given back as soon as there is nothing to commit.
+// Rest gives memory back as soon as there is nothing to commit.
 func (f *Follower) Rest() {
 	signal(f.quiet)
 	f.nudge()
 }
 
-// giveMemoryBack gives memory back if that was asked for.
+// giveMemoryBack gives memory back if [Follower.Rest] asked for it.
 func (f *Follower) giveMemoryBack() {
 	select {
 	case <-f.quiet:
@@ -166,7 +166,7 @@ func signal(c chan struct{}) {
 	}
 }
 
-// consolidateLoop merges packs, beside the commits, for as long as there are new ones.
+// consolidateLoop merges packs beside the commits, whenever there is a new one.
 func (f *Follower) consolidateLoop(ctx context.Context) {
 	signal(f.grew) // what an earlier daemon left
 	for {
@@ -185,10 +185,10 @@ func (f *Follower) consolidate(ctx context.Context) {
 	}
 }
 
-// Progress is how far history goes.
+// Progress is how far history goes, and what holds it up.
 type Progress struct {
 	Head    protocol.Seq // the last event in it
-	Lag     protocol.Seq // how many events it is behind; those that are worth no commit of their own do not count
+	Lag     protocol.Seq // how many events it is behind, up to the last that is worth a commit of its own
 	Trouble string       // what keeps it there, if anything
 }
 
@@ -199,8 +199,7 @@ func (f *Follower) Progress() Progress {
 	return Progress{Head: f.head, Lag: max(f.lastWorth, f.head) - f.head, Trouble: f.trouble}
 }
 
-// Run commits until ctx ends, and then what is left, for as long as the drain
-// context allows.
+// Run commits until ctx ends, and then commits what is left until drain ends.
 func (f *Follower) Run(ctx, drain context.Context) {
 	var beside sync.WaitGroup
 	beside.Go(func() { f.consolidateLoop(ctx) })
@@ -236,7 +235,7 @@ func (f *Follower) Run(ctx, drain context.Context) {
 	f.syncIndex(drain)
 }
 
-// drainTries is how often a commit is tried at a stop.
+// drainTries bounds the attempts to commit at a stop.
 const drainTries = 3
 
 // committed is the wait after a commit: there may be more to do at once.
@@ -257,7 +256,7 @@ func (f *Follower) sleep(ctx context.Context, wait time.Duration) bool {
 	return ctx.Err() == nil
 }
 
-// urgency is whether a commit waits until it is worth one.
+// urgency decides whether a commit waits until there is enough for one.
 type urgency int
 
 const (
@@ -265,8 +264,8 @@ const (
 	regardless
 )
 
-// commitOne makes at most one commit. It says how long to wait before it is called
-// again.
+// commitOne makes at most one commit. It returns how long to wait before the next
+// call.
 func (f *Follower) commitOne(ctx context.Context, u urgency) time.Duration {
 	batch, wait := f.nextBatch(ctx, u)
 	if batch == nil {
@@ -292,8 +291,8 @@ func (f *Follower) commitOne(ctx context.Context, u urgency) time.Duration {
 	return committed
 }
 
-// handleFailure notes why a commit was not made. The batch is given back: what it held
-// is read from the log when its turn comes again.
+// handleFailure notes why a commit was not made, and returns how long to wait. The
+// queue is dropped: its events are read from the log when their turn comes again.
 func (f *Follower) handleFailure(ctx context.Context, err error) time.Duration {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -302,7 +301,7 @@ func (f *Follower) handleFailure(ctx context.Context, err error) time.Duration {
 	var step *gitcommit.OutOfStep
 	switch {
 	case errors.As(err, &own):
-		f.kept = nil // it lacks what is to be logged first
+		f.kept = nil // it lacks the events that must be logged first
 		f.cfg.Ask(own.Paths)
 		return f.cfg.Settings.CommitDelay
 	case errors.As(err, &step):
@@ -319,8 +318,9 @@ func (f *Follower) handleFailure(ctx context.Context, err error) time.Duration {
 	return f.retry.NextBackOff()
 }
 
-// nextBatch takes the next batch: from the queue, or from the log where the queue
-// does not begin where history ends.
+// nextBatch returns the next batch: from the queue, or from the log where the queue
+// does not begin where history ends. It returns no batch and how long to wait where
+// it is too early for one.
 func (f *Follower) nextBatch(ctx context.Context, u urgency) (*gitcommit.Batch, time.Duration) {
 	f.mu.Lock()
 	head := f.head
@@ -360,7 +360,7 @@ func (f *Follower) nextBatch(ctx context.Context, u urgency) (*gitcommit.Batch, 
 	return b, 0
 }
 
-// wholeBatches is how many entries a commit takes of a queue: most, and as many
+// wholeBatches returns how many entries of a queue a commit takes: most, and as many
 // more as it needs to end where the views are known.
 func wholeBatches(queue []Entry, most int) int {
 	n := min(len(queue), most)
@@ -370,13 +370,14 @@ func wholeBatches(queue []Entry, most int) int {
 	return n
 }
 
-// batchLimit is how many events are worth a commit at once; it holds no more (spec §6.2).
+// batchLimit returns how many events are worth a commit at once; it holds no more
+// (spec §6.2).
 func (f *Follower) batchLimit() int {
 	return f.cfg.Settings.CommitBatch * int(min(max(1, f.dirs/worthBatch), mostBatches))
 }
 
-// waitForMore tells how long a batch should still wait for more, zero if it should
-// not.
+// waitForMore returns how long a batch should still wait for more events, zero if it
+// should not.
 func (f *Follower) waitForMore(list []Entry, u urgency) time.Duration {
 	busy := false
 	for _, e := range list {
@@ -395,14 +396,14 @@ func (f *Follower) waitForMore(list []Entry, u urgency) time.Duration {
 	return 0
 }
 
-// dequeue removes a batch from the queue, and whatever of the queue it overtook.
+// dequeue removes a batch from the queue, with all entries that precede its end.
 func (f *Follower) dequeue(list []Entry) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.taken = list[len(list)-1].seq
 	for len(f.queue) > 0 && f.queue[0].seq <= f.taken {
 		f.bytes -= entryBytes + f.queue[0].bytes
-		f.queue[0] = Entry{} // what it holds is not held by those that follow
+		f.queue[0] = Entry{} // else the slice would keep its changes in memory
 		f.queue = f.queue[1:]
 	}
 }

@@ -9,29 +9,29 @@ import (
 	"github.com/hived/hived/gitcommit"
 )
 
-// indexer is how far git's index is behind history.
+// indexer holds how far git's index is behind history, and what the last update cost.
 type indexer struct {
-	stale bool          // there is something to bring up to date
-	fresh bool          // and it is new since the last time
-	at    time.Time     // when the last time ended
-	took  time.Duration // what it took
-	read  time.Time     // the last time with stat data
+	stale bool          // the index is to be updated
+	fresh bool          // there were commits since the last update
+	at    time.Time     // end of the last update
+	took  time.Duration // duration of the last update
+	read  time.Time     // end of the last update with stat data
 }
 
-// The index is one file, written whole however little changed. So that it takes
-// no more than one part in indexShare of the committer's time, it then rests for
-// so many times what it took, but no longer than indexRestMost: a disk that stood
-// still says nothing of what the index costs.
+// The index is one file, written whole however little changed. So that it takes at
+// most 1/indexShare of the committer's time, the next update waits for indexShare
+// times the duration of the last, but no longer than indexRestMost: an update that
+// a stalled disk delayed says nothing about the cost of the index.
 const (
 	indexShare    = 50
 	indexRestMost = 30 * time.Second
-	// It is not brought up to date more often than this while there are commits to
-	// make, or while what is left waits for files to grow old or for a lock.
+	// It is not updated more often than this while there are commits to make, or
+	// while what is left waits for files to grow older or for a lock.
 	indexBusy = time.Second
 )
 
-// due returns how long it is until the index is to be brought up to date, when
-// the next commit waits for so long.
+// due returns how long to wait before the next update of the index; wait is how
+// long the next commit waits.
 func (x *indexer) due(now time.Time, wait time.Duration) time.Duration {
 	if !x.stale {
 		return forever
@@ -46,7 +46,7 @@ func (x *indexer) due(now time.Time, wait time.Duration) time.Duration {
 	return max(0, rest-now.Sub(x.at))
 }
 
-// updateIndex brings the index up to date if it is time for that.
+// updateIndex updates the index if it is due.
 func (f *Follower) updateIndex(ctx context.Context, x *indexer, wait time.Duration) {
 	begin := time.Now()
 	if x.due(begin, wait) > 0 {
@@ -54,7 +54,7 @@ func (f *Follower) updateIndex(ctx context.Context, x *indexer, wait time.Durati
 	}
 	x.fresh = false
 	if wait == committed && begin.Sub(x.read) < indexReads {
-		f.indexError(ctx, f.repo.SyncNames(ctx)) // and it stays stale
+		f.indexError(ctx, f.repo.SyncNames(ctx)) // it stays stale, without stat data
 	} else {
 		x.stale = f.syncIndex(ctx)
 		x.read = time.Now()
@@ -63,11 +63,11 @@ func (f *Follower) updateIndex(ctx context.Context, x *indexer, wait time.Durati
 	x.took = x.at.Sub(begin)
 }
 
-// indexReads is how long the index goes without stat data of new files while
-// there are commits to make.
+// indexReads is how long the index may lack stat data of new files while there are
+// commits to make.
 const indexReads = 10 * time.Second
 
-// syncIndex brings git's index up to date and tells whether it is still stale.
+// syncIndex updates git's index and reports whether it is still stale.
 func (f *Follower) syncIndex(ctx context.Context) bool {
 	more, err := f.repo.SyncIndex(ctx)
 	f.indexError(ctx, err)

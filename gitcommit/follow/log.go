@@ -14,13 +14,14 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// What Rebuild has in one commit, and what is read from the log for one at once.
+// How many events Rebuild puts into one commit, and how many bytes are read from
+// the log for one commit.
 const (
 	rebuiltEvents = 512
 	readBytes     = 16 << 20
 )
 
-// Rebuild commits all that the log has and history has not, on a disk that no
+// Rebuild commits all events of the log that history lacks, on a disk that no
 // daemon writes to.
 func Rebuild(ctx context.Context, disk durable.FS, repo *gitcommit.Repo) error {
 	head, err := repo.Head()
@@ -46,8 +47,8 @@ func Rebuild(ctx context.Context, disk durable.FS, repo *gitcommit.Repo) error {
 	}
 }
 
-// source reads what history lacks from the log, batch after batch. It goes on where
-// it was, so a long way is read once.
+// source reads the events that history lacks from the log, batch after batch. It
+// continues where it stopped, so that a long log is read once.
 type source struct {
 	disk     durable.FS
 	snapshot func() (*ledger.State, eventlog.Position, error)
@@ -64,7 +65,7 @@ func newSource(disk durable.FS, snapshot func() (*ledger.State, eventlog.Positio
 	})}
 }
 
-// close lets go of the log, and of the state.
+// close closes the log and drops the state.
 func (s *source) close() {
 	if s.next != nil {
 		s.stop()
@@ -72,9 +73,9 @@ func (s *source) close() {
 	s.next, s.views = nil, nil
 }
 
-// read extends a batch, of which the first entries may be there, from what comes
-// after an event up to the last one that is known to be durable: what can be read
-// may not be on the disk yet.
+// read extends a batch, which may have its first entries already, with the events
+// after an event, up to through, the last one that is known to be durable: later
+// ones may be readable and not on the disk yet.
 func (s *source) read(ctx context.Context, list []Entry, after, through protocol.Seq, most int) ([]Entry, error) {
 	bytes, had := 0, len(list)
 	for _, e := range list {
@@ -84,7 +85,7 @@ func (s *source) read(ctx context.Context, list []Entry, after, through protocol
 		s.close()
 		s.at = at
 	}
-	fresh := false // the log was opened after it was known to hold what is asked for
+	fresh := false // this call opened the log, which was known then to hold what is asked for
 	for s.at < through && len(list) < most && bytes < readBytes {
 		if s.next == nil {
 			s.next, s.stop = iter.Pull2(eventlog.Map(s.disk, eventlog.Position{Seq: s.at}, changesOf))
@@ -96,7 +97,7 @@ func (s *source) read(ctx context.Context, list []Entry, after, through protocol
 			if s.next = nil; fresh {
 				break
 			}
-			continue // it met the end before more was appended
+			continue // it reached the end before more was appended
 		}
 		var e Entry
 		if err == nil {
@@ -117,7 +118,7 @@ func (s *source) read(ctx context.Context, list []Entry, after, through protocol
 	return list, nil
 }
 
-// change is what an event changes, worked out on all cores.
+// change is what an event changes, computed on all cores.
 type change struct {
 	list []protocol.Change
 	err  error
@@ -128,7 +129,7 @@ func changesOf(ev protocol.Event) any {
 	return change{list, err}
 }
 
-// entry makes the entry of the next event, and folds that into the views.
+// entry returns the entry of the next event, and folds the event into the views.
 func (s *source) entry(ctx context.Context, rec eventlog.Record) (Entry, error) {
 	ev := rec.Event
 	changes, _ := rec.Value.(change)
@@ -151,9 +152,9 @@ func (s *source) entry(ctx context.Context, rec eventlog.Record) (Entry, error) 
 	return e, changes.err
 }
 
-// viewsBefore returns the views before an event. The loop's state is further
-// already, so the log is folded once more, from the snapshot if that does not go
-// too far.
+// viewsBefore returns the views before an event. The loop's state is ahead of it,
+// so the log is folded once more, from the snapshot if that is older than the
+// event.
 func (s *source) viewsBefore(ctx context.Context, seq protocol.Seq) (*ledger.Views, error) {
 	if s.snapshot != nil {
 		if state, at, err := s.snapshot(); err == nil && at.Seq < seq {
@@ -181,10 +182,10 @@ func (s *source) foldTo(ctx context.Context, state *ledger.State, after eventlog
 		}
 		views.Fold(rec.Event)
 	}
-	views.Drain() // history has those
+	views.Drain() // history has these
 	return views, nil
 }
 
-// windowsOfViews is what a state remembers of ids and threads that is folded for
-// its views alone, which show nothing of them.
+// windowsOfViews bounds what a state remembers of ids and threads when it is folded
+// only for its views, which show neither.
 var windowsOfViews = protocol.RememberSettings{IDs: 64, Conversations: 64}

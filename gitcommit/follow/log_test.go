@@ -60,7 +60,7 @@ func (h *hive) logs(bodies ...protocol.Body) (list []Entry) {
 	return list
 }
 
-// some gives events that change a file, a view, or nothing.
+// some returns events that change a file, a view, or nothing.
 func some(from, n int) (list []protocol.Body) {
 	for i := from; i < from+n; i++ {
 		switch i % 7 {
