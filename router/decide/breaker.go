@@ -9,8 +9,8 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// countEchoes writes into a message what its sender counts with it, and that it
-// is a first reply (spec §4.3).
+// countEchoes records in a message its sender's echo count, including this message,
+// and which message it is the first reply to (spec §4.3).
 func (d *Decider) countEchoes(now time.Time, e *protocol.MessageEvent, first protocol.Seq) {
 	if n := d.state.EchoesOf(e.From, e.Delivered, first); n > 0 {
 		e.Echoes = d.state.Echoes(e.From, now, d.settings.Routing.Breaker.LeakPerHour) + n
@@ -20,11 +20,11 @@ func (d *Decider) countEchoes(now time.Time, e *protocol.MessageEvent, first pro
 	}
 }
 
-// Wait says whether a file stays in its outbox, because its sender sent too many
+// Wait is whether a file stays in its outbox because its sender sent too many
 // echoes (spec §4.3).
 type Wait int
 
-// What follows a file of WaitWithPeople to people waits behind it: see
+// Later messages to people wait behind a file of WaitWithPeople: see
 // [protocol.Arrival.Behind].
 const (
 	NoWait         Wait = iota // it is taken in
@@ -32,8 +32,8 @@ const (
 	WaitWithPeople             // it goes to people too
 )
 
-// mustWait reports whether a file has to wait, and whether it would go to people, too.
-// The first that waits opens the breaker, which is logged and told.
+// mustWait reports whether a file has to wait, and whether it is addressed to people,
+// too. The first file that waits opens the breaker, which is logged and notified.
 func (d *Decider) mustWait(now time.Time, a protocol.Arrival) (waits, people bool, err error) {
 	sender := d.state.Agents[a.Agent]
 	if a.Message == nil || sender == nil || !d.state.CountsAsAgent(a.Agent) || !sender.Stopped && d.farBelowLimit(now, a.Agent) {
@@ -55,16 +55,16 @@ func (d *Decider) mustWait(now time.Time, a protocol.Arrival) (waits, people boo
 	return true, people, d.openBreaker(now, a.Agent)
 }
 
-// farBelowLimit reports whether no message of an agent could be too much, whomever it
-// is for.
+// farBelowLimit reports whether an agent's echoes are so few that its next message
+// cannot open the breaker, whoever receives it.
 func (d *Decider) farBelowLimit(now time.Time, id protocol.AgentID) bool {
 	b := d.settings.Routing.Breaker
 	most := (len(d.state.Agents) + 7) / 8
 	return d.state.Echoes(id, now, b.LeakPerHour) <= (b.Echoes-most)*ledger.Echo
 }
 
-// openBreaker has what an agent sends to agents wait from now on, and tells it and a
-// person.
+// openBreaker makes what an agent sends to agents wait from now on, and tells the
+// agent and the lead, or a person.
 func (d *Decider) openBreaker(now time.Time, id protocol.AgentID) error {
 	first := len(d.out)
 	defer d.markAtomic(first)
@@ -89,8 +89,8 @@ func (d *Decider) openBreaker(now time.Time, id protocol.AgentID) error {
 	return d.notice(now, n)
 }
 
-// countHuman makes human count as an agent where it says so much within an hour
-// that it may be a program that answers.
+// countHuman makes human count as an agent if it sends so many messages within an
+// hour that it may be a program that answers.
 func (d *Decider) countHuman(now time.Time, from protocol.AgentID, r *recipients) error {
 	if from != protocol.Human || d.state.HumanCounts || d.state.Words(now) < ledger.WordsAnHour || !slices.ContainsFunc(r.to, d.state.CountsAsAgent) {
 		return nil

@@ -24,7 +24,7 @@ type commandData struct {
 }
 
 // refusal is the error of a command that is not carried out: its sender is told why,
-// and what to do. It has changed nothing. Any other error is none of its sender's,
+// and what to do. It has changed nothing. Any other error is not the sender's fault,
 // and ends the daemon.
 type refusal struct {
 	code protocol.Code
@@ -33,7 +33,7 @@ type refusal struct {
 
 func (refused *refusal) Error() string { return refused.text }
 
-// refusalIn returns the refusal that an error is, or else the error.
+// refusalIn returns err as a refusal if it is one, or else err itself.
 func refusalIn(err error) (*refusal, error) {
 	if refused, is := errors.AsType[*refusal](err); is {
 		return refused, nil
@@ -42,9 +42,9 @@ func refusalIn(err error) (*refusal, error) {
 }
 
 // command carries out a message to `hive` that names an event (spec §8). One
-// without an event is filed, and where it is about a task its sender is told what to
-// send instead. That is said once an hour, and who replies to it is not answered: an
-// agent that says thank you to the coordinator must not talk with it for ever.
+// without an event is only filed; if it is about a task, its sender is told what to
+// send instead, at most once an hour and not in reply to that notice: an agent that
+// thanks the coordinator must not talk with it for ever.
 func (d *Decider) command(now time.Time, of protocol.Seq, e *protocol.MessageEvent, m *protocol.Message) error {
 	if m.Event == "" {
 		return d.withoutEvent(now, of, e, m)
@@ -71,12 +71,12 @@ func (d *Decider) command(now time.Time, of protocol.Seq, e *protocol.MessageEve
 	return d.refuse(now, e, m, answer, refused)
 }
 
-// refusalsInARow is how many refusals answer each other's replies: an agent that
-// answers everything and hive must not talk for ever.
+// refusalsInARow is how many refusals are sent in a row, each for a reply to the one
+// before: hive and an agent that answers everything must not talk for ever.
 const refusalsInARow = 3
 
-// refuse tells the sender of a command why it was not carried out, but where it is
-// a reply to a refusal, which answered a reply to one, and so on (spec §8).
+// refuse tells the sender of a command why it was not carried out, unless the command
+// replies to the last of refusalsInARow refusals (spec §8).
 func (d *Decider) refuse(now time.Time, e *protocol.MessageEvent, m *protocol.Message, answer notice, refused *refusal) error {
 	reply := d.noticeOf(e.From, m.InReplyTo)
 	if reply.Row >= refusalsInARow {
@@ -88,8 +88,8 @@ func (d *Decider) refuse(now time.Time, e *protocol.MessageEvent, m *protocol.Me
 	return d.notice(now, answer)
 }
 
-// tellsRefusal reports whether somebody is to be told of a refusal: that there is no such
-// command once an hour, and not in reply to a notice that said so.
+// tellsRefusal reports whether the sender is told of a refusal. That there is no such
+// command is told once an hour, and not in reply to a notice that said so.
 func (d *Decider) tellsRefusal(now time.Time, by protocol.AgentID, m *protocol.Message, code protocol.Code) bool {
 	if code != protocol.CodeUnknownCommand {
 		return true
@@ -98,14 +98,15 @@ func (d *Decider) tellsRefusal(now time.Time, by protocol.AgentID, m *protocol.M
 	return a != nil && a.HintDue(now) && reply != code && reply != protocol.CodeNoCommand
 }
 
-// isHiveCommand reports whether there is a command about the hive.
+// isHiveCommand reports whether an event is a command about the hive, its roster or an
+// inbox.
 func (d *Decider) isHiveCommand(event string) bool {
 	_, aboutAgent := agentActions[event]
 	_, aboutInbox := inboxActions[event]
 	return aboutAgent || aboutInbox || event == commandContinue || event == commandGitPause || event == commandGitResume
 }
 
-// agentActions are the commands about one agent, and what they make of it.
+// agentActions maps the commands about one agent to what they do to it.
 var agentActions = map[string]protocol.AgentAction{
 	"agent-add":     protocol.Joined,
 	"agent-hold":    protocol.Held,
@@ -115,7 +116,8 @@ var agentActions = map[string]protocol.AgentAction{
 	"agent-lead":    protocol.LeadSet,
 }
 
-// inboxActions are the commands about an agent's inbox, see inboxes.go.
+// inboxActions maps the commands about an agent's inbox to what they do; see
+// manageInbox.
 var inboxActions = map[string]protocol.AgentAction{
 	"inbox-believe":  protocol.InboxBelieved,
 	"inbox-put-back": protocol.InboxPutBack,
@@ -169,7 +171,7 @@ func (d *Decider) manageHive(now time.Time, of protocol.Seq, e *protocol.Message
 	return nil
 }
 
-// continueAgent has the echoes of an agent count from zero.
+// continueAgent makes the echoes of an agent count from zero.
 func (d *Decider) continueAgent(now time.Time, of protocol.Seq, by protocol.AgentID, o commandData) error {
 	id := protocol.AgentID(o.Agent)
 	switch {
@@ -219,7 +221,7 @@ func (d *Decider) manageAgent(now time.Time, of protocol.Seq, by protocol.AgentI
 	return nil
 }
 
-// checkStatus refuses what makes no sense for an agent as it is.
+// checkStatus refuses a command that does not apply to an agent in its status.
 func checkStatus(event string, a *ledger.Agent) error {
 	bad := func(text string) error { return &refusal{protocol.CodeBadCommand, string(a.ID) + " " + text} }
 	switch {

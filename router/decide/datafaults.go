@@ -12,16 +12,16 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// The members that the data of a report, a task that is created, and a command
-// about the hive can have.
+// The members that the data of a report, of a new task, and of a command about the
+// hive can have.
 var (
 	reportMembers  = membersOf[protocol.TaskReport]()
 	specMembers    = membersOf[protocol.TaskSpec]()
 	commandMembers = membersOf[commandData]()
 )
 
-// strictOptions is how the data of a command is read: a member that is not known is a
-// fault, and one text stands for a list of texts.
+// strictOptions are for decoding the data of a command: an unknown member is an
+// error, and a single string may stand for a list.
 var strictOptions = json.JoinOptions(json.RejectUnknownMembers(true), protocol.OneIsAList())
 
 func membersOf[T any]() (list []string) {
@@ -32,8 +32,8 @@ func membersOf[T any]() (list []string) {
 	return list
 }
 
-// dataFault says why data does not fit: which member, what stands there and what
-// is wanted. Of a member that is not known it gives the nearest of those that are.
+// dataFault returns why data does not fit: which member, what it has and what is
+// wanted. For an unknown member it names the nearest known ones.
 func dataFault(err error, known []string) string {
 	e, ok := errors.AsType[*json.SemanticError](err)
 	switch {
@@ -52,7 +52,7 @@ func dataFault(err error, known []string) string {
 	return protocol.Visible(protocol.Fit(where, 128)) + " is " + protocol.KindName(e.JSONKind) + ", and " + jsonKindOf(e.GoType) + " is wanted"
 }
 
-// jsonKindOf names the JSON value that a type is written as.
+// jsonKindOf returns the name of the kind of JSON value that a type is encoded as.
 func jsonKindOf(t reflect.Type) string {
 	switch t.Kind() { //nolint:exhaustive // all others are numbers
 	case reflect.String:

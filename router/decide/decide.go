@@ -13,18 +13,18 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// Decision is one event with what it does to the versioned tree, and with the file
-// of an outbox that it takes in.
+// Decision is one event, its changes to the versioned tree, and the outbox file that
+// it takes in.
 type Decision struct {
 	Event   protocol.Event
 	Changes []protocol.Change
-	Views   []protocol.Change // of the last one of a batch: the views that the batch changed, as of this event
-	Arrival *protocol.Arrival // nil where it takes in no file
+	Views   []protocol.Change // on the last event of a batch: the views that the batch changed, as of this event
+	Arrival *protocol.Arrival // nil if it takes in no file
 }
 
 // Decider turns what was found into events. It folds each event into the
-// state at once, so that the next decision sees it; what it decided is fetched
-// with [Decider.Drain] and must then be appended to the log, in order.
+// state at once, so that the next decision sees it. [Decider.Drain] returns the
+// events, which must then be appended to the log, in order.
 type Decider struct {
 	state    *ledger.State
 	settings protocol.Settings
@@ -33,18 +33,18 @@ type Decider struct {
 	roster   bool // the roster changed since registry.json was written
 	changed  *ledger.Views
 	plan     *plan
-	carried  int // tasks that this decision, or turn of timers, carried on with because others ended
+	carried  int // tasks continued in this decision, or turn of timers, because others ended
 	recall   Recall
 	stops    stopsClock
 	wholes   *ledger.Wholes // the checkpoints that patches refer to
 }
 
-// Recall reads events again that are in the log, given and returned in ascending
-// order: the log is part of what is decided from.
+// Recall reads logged events again; sequence numbers and events are in ascending
+// order. Decisions depend on the log as well as on the state.
 type Recall func([]protocol.Seq) ([]protocol.Event, error)
 
-// New returns a Decider that decides from a state which nobody else changes. Ids
-// are drawn from entropy.
+// New returns a Decider for a state that nobody else changes. Ids are drawn from
+// entropy.
 func New(state *ledger.State, settings protocol.Settings, entropy io.Reader, recall Recall) *Decider {
 	d := &Decider{state: state, settings: settings, ids: newIDs(entropy, state.Newest), plan: newPlan(state), changed: ledger.NewViews(state), recall: recall}
 	d.wholes = ledger.NewWholes(d.event)
@@ -52,8 +52,8 @@ func New(state *ledger.State, settings protocol.Settings, entropy io.Reader, rec
 	return d
 }
 
-// Drain returns what was decided since the last call. The last event has the views
-// that it changed; in a log of format 1 they are events themselves.
+// Drain returns the decisions since the last call. The last event carries the views
+// that the batch changed; in a log of format 1 views are events themselves.
 func (d *Decider) Drain(now time.Time) []Decision {
 	if d.state.ViewsAreFiles() {
 		d.logViews(now)
@@ -67,14 +67,15 @@ func (d *Decider) Drain(now time.Time) []Decision {
 	return out
 }
 
-// Pending returns what was decided and waits to be taken; it is not to be changed.
+// Pending returns the decisions that Drain has not returned yet. The caller must not
+// change them.
 func (d *Decider) Pending() []Decision { return d.out }
 
 func (d *Decider) emit(now time.Time, body protocol.Body) protocol.Seq {
 	ev := d.nextEvent(now, body)
 	changes, err := ledger.Changes(ev)
 	if err != nil {
-		panic(err) // what was decided here can be read again
+		panic(err) // an event that was just decided is always valid
 	}
 	if e, ok := body.(*protocol.TaskEvent); ok && e.Checkpoint != nil {
 		d.linkPatch(ev, e.Checkpoint, changes)
@@ -82,8 +83,8 @@ func (d *Decider) emit(now time.Time, body protocol.Body) protocol.Seq {
 	return d.record(ev, changes)
 }
 
-// linkPatch tells a patch which file it leads to, and has the next patch find the
-// whole in memory.
+// linkPatch records in a patch the blob of the checkpoint file that it leads to, and
+// caches the whole checkpoint in memory for the next patch.
 func (d *Decider) linkPatch(ev protocol.Event, c *protocol.Checkpoint, changes []protocol.Change) {
 	for i := range changes {
 		if x := &changes[i]; c.Patch != nil && path.Base(x.Path) == protocol.TaskCheckpoint {
@@ -107,11 +108,11 @@ func (d *Decider) record(ev protocol.Event, changes []protocol.Change) protocol.
 	return ev.Seq
 }
 
-// setArrival notes that the last event takes in a file.
+// setArrival records that the last event takes in a file.
 func (d *Decider) setArrival(a *protocol.Arrival) { d.out[len(d.out)-1].Arrival = a }
 
-// Arrival decides what becomes of one file of an outbox (spec §3, §4), and what
-// follows from that for tasks, unless it has to wait there.
+// Arrival decides about one file of an outbox (spec §3, §4), and about the tasks that
+// this affects, unless the file has to wait in the outbox.
 func (d *Decider) Arrival(now time.Time, a protocol.Arrival) (Wait, error) {
 	waits, people, err := d.mustWait(now, a)
 	switch {
@@ -125,7 +126,7 @@ func (d *Decider) Arrival(now time.Time, a protocol.Arrival) (Wait, error) {
 	return NoWait, d.takeIn(now, a)
 }
 
-// takeIn decides about a file that has not to wait. Each decision is one whole.
+// takeIn decides about a file that need not wait. All its events are one decision.
 func (d *Decider) takeIn(now time.Time, a protocol.Arrival) error {
 	d.plan.lastHeard[a.Agent] = d.state.Tasks.Moment(now)
 	first := len(d.out)
@@ -139,8 +140,8 @@ func (d *Decider) takeIn(now time.Time, a protocol.Arrival) error {
 	return d.dispatch(now)
 }
 
-// markAtomic makes the events from first on one decision: a crash leaves all of
-// them in the log or none.
+// markAtomic makes the events from index first on one decision: after a crash the log
+// has all of them or none.
 func (d *Decider) markAtomic(first int) {
 	for i := first; i < len(d.out)-1; i++ {
 		d.out[i].Event.More = true
@@ -167,8 +168,8 @@ func (d *Decider) arrival(now time.Time, a protocol.Arrival) error {
 	return d.message(now, a, content)
 }
 
-// duplicate archives a message that was sent before: ids make sends
-// idempotent (spec §4.2).
+// duplicate archives a message that was sent before, and tells its sender: ids make
+// sends idempotent (spec §4.2).
 func (d *Decider) duplicate(now time.Time, a protocol.Arrival, of protocol.Seq) error {
 	sent, err := d.archiveName(now, a, protocol.SentName(a.Name), a.SentTaken)
 	if err != nil {
@@ -198,7 +199,7 @@ func (d *Decider) quarantine(now time.Time, a protocol.Arrival, f protocol.Fault
 		c := protocol.NewContent(a.Raw)
 		e.Content = &c
 	}
-	// A person whose own file it is is told anyway.
+	// A person is told of their own file by the notice below.
 	e.Told = f.Code != protocol.CodeInternalError && a.Agent != protocol.Human && d.worthTelling(now, protocol.KindQuarantine, f.Code, a.Agent)
 	d.emit(now, e)
 	d.setArrival(&a)
@@ -222,7 +223,8 @@ func (d *Decider) quarantine(now time.Time, a protocol.Arrival, f protocol.Fault
 	})
 }
 
-// archiveName finds a free name in outbox/.sent (spec §3.6).
+// archiveName returns a free name in outbox/.sent: the wanted one, or that with an id
+// (spec §3.6).
 func (d *Decider) archiveName(now time.Time, a protocol.Arrival, want string, taken bool) (string, error) {
 	if agent := d.state.Agents[a.Agent]; agent != nil {
 		_, known := agent.Sent.Get(want)
@@ -244,8 +246,8 @@ func (d *Decider) archiveName(now time.Time, a protocol.Arrival, want string, ta
 	return stem + "-" + id.String() + ext, nil
 }
 
-// Stray tells an agent about a file in its outbox that is not a message and
-// never will be (spec §1).
+// Stray tells an agent that a file in its outbox is not a message and never will be
+// (spec §1).
 func (d *Decider) Stray(now time.Time, id protocol.AgentID, s protocol.Stray) error {
 	name := protocol.SafeName(s.Name)
 	return d.notice(now, notice{
@@ -259,16 +261,16 @@ func (d *Decider) Stray(now time.Time, id protocol.AgentID, s protocol.Stray) er
 func (d *Decider) recordAgent(now time.Time, e *protocol.AgentEvent) {
 	d.emit(now, e)
 	if e.Action == protocol.InboxMissing {
-		return // the roster and who has room stay as they are
+		return // it changes neither the roster nor who has room
 	}
 	d.roster = true
 	if e.Agent != "" {
 		d.plan.updateAgent(e.Agent)
-		d.plan.hand(e.Agent).lastPause = 0 // it may be another that tasks are for
+		d.plan.hand(e.Agent).lastPause = 0 // tasks may be for it now that were not before
 	}
 }
 
-// Handled records that a message left an inbox, or came back (spec §4.7).
+// Handled records that a message left an inbox or came back to it (spec §4.7).
 func (d *Decider) Handled(now time.Time, id protocol.AgentID, file string, how protocol.How) {
 	a := d.state.Agents[id]
 	l, ok := a.Inbox.Get(file)
@@ -281,9 +283,9 @@ func (d *Decider) Handled(now time.Time, id protocol.AgentID, file string, how p
 	}
 }
 
-// Record records what needs no decision: what happened to the hive as a whole, who
-// joined it, what is missing from an inbox, and new versions of files that are no
-// messages.
+// Record records an event that needs no decision: about the hive as a whole, an agent
+// that joined, messages missing from an inbox, or a new version of a file that is no
+// message.
 func (d *Decider) Record(now time.Time, body protocol.Body) {
 	if e, ok := body.(*protocol.AgentEvent); ok {
 		d.recordAgent(now, e)
@@ -295,8 +297,8 @@ func (d *Decider) Record(now time.Time, body protocol.Body) {
 	}
 }
 
-// Alert records something that a person should know, and tells the lead, or a
-// person, of it.
+// Alert records something that people should look at, and sends the lead, or human, a
+// notice of it.
 func (d *Decider) Alert(now time.Time, e *protocol.AlertEvent) error {
 	e.Told = d.worthTelling(now, protocol.KindAlert, e.Code, e.Agent)
 	first := len(d.out)
@@ -311,9 +313,9 @@ func (d *Decider) Alert(now time.Time, e *protocol.AlertEvent) error {
 	return err
 }
 
-// SetAside records that what stands under the name of a message in an inbox is moved
-// to .done/, and alerts people. It returns the name that the file gets there, and the
-// number of the event that keeps its bytes, where there are any (spec §4.7).
+// SetAside records that a file in an inbox, which has the name of a message and other
+// bytes, is moved to .done/, and alerts people. It returns the file's new name, and
+// the number of the event that keeps its bytes; zero if data is nil (spec §4.7).
 func (d *Decider) SetAside(now time.Time, id protocol.AgentID, file string, data []byte) (as string, seq protocol.Seq, err error) {
 	fresh, err := d.ids.next(now)
 	if err != nil {
@@ -325,8 +327,8 @@ func (d *Decider) SetAside(now time.Time, id protocol.AgentID, file string, data
 	return as, seq, err
 }
 
-// setAside makes that one decision, so that the message is written again wherever a
-// crash comes.
+// setAside records all of that as one decision, so that the message is written again
+// wherever a crash comes.
 func (d *Decider) setAside(now time.Time, id protocol.AgentID, file, to, text string, data []byte) (seq protocol.Seq, err error) {
 	first := len(d.out)
 	if data != nil {

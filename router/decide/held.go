@@ -9,12 +9,11 @@ import (
 	"github.com/hived/hived/task"
 )
 
-// heldMost is how many held tasks a status lists; those that are missed next come
-// first.
+// heldMost is how many held tasks a status lists at most.
 const heldMost = 1000
 
-// Held lists the tasks that are in somebody's hand, the one whose holder is missed
-// next first.
+// Held returns the tasks that somebody has in hand, at most heldMost, ordered by when
+// each stalls or is taken away if its holder stays silent.
 func (d *Decider) Held() []protocol.HeldTask {
 	list := make([]protocol.HeldTask, 0, len(d.plan.held))
 	for t := range d.plan.held {
@@ -26,7 +25,7 @@ func (d *Decider) Held() []protocol.HeldTask {
 	return list[:min(len(list), heldMost)]
 }
 
-// nextMiss is when the task stalls, or is taken away, if nothing comes.
+// nextMiss returns when the task stalls, or is taken away, if nothing comes.
 func nextMiss(h protocol.HeldTask) time.Time {
 	if !h.ProgressBy.IsZero() && h.ProgressBy.Before(h.HearBy) {
 		return h.ProgressBy

@@ -8,17 +8,17 @@ import (
 	"github.com/oklog/ulid/v2"
 )
 
-// ids gives ULIDs of which each is larger than the one before, even if the
-// clock goes back (spec §3, order).
+// ids generates ULIDs, each larger than the one before even if the clock goes back
+// (spec §3, order).
 type ids struct {
 	entropy io.Reader
 	last    ulid.ULID
 }
 
-// newIDs goes on after the largest id that was ever given out.
+// newIDs returns a generator that goes on after last, the largest id so far.
 func newIDs(entropy io.Reader, last ulid.ULID) *ids { return &ids{entropy: entropy, last: last} }
 
-// next gives an id for that time.
+// next returns an id for a time.
 func (g *ids) next(now time.Time) (ulid.ULID, error) {
 	var id ulid.ULID
 	ms := ulid.Timestamp(now)

@@ -10,9 +10,9 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// keepOrDrop keeps a message that is over the hop cap from everybody but hive, until
-// somebody lets its thread go on; where too much is kept already it is dropped
-// (spec §4.3).
+// keepOrDrop withholds a message that is over the hop cap from everybody but hive. It
+// is kept until somebody continues its thread, or dropped if the thread keeps too
+// much already (spec §4.3).
 func (d *Decider) keepOrDrop(now time.Time, e *protocol.MessageEvent, r *recipients) {
 	sender, person := d.state.TellStop(now, e.Conversation, e.From)
 	why := dropped{reason: protocol.HopCap, tell: sender, tellToo: person, detail: d.overCapText(e) + ", and no more is kept of it", remedy: d.howToContinue(e.Conversation)}
@@ -33,7 +33,7 @@ func (d *Decider) overCapText(e *protocol.MessageEvent) string {
 	return fmt.Sprintf("conversation %s made %d hops, and the cap is %d", e.Conversation, e.Hops, d.settings.HopCap)
 }
 
-// howToContinue is what can be done about a thread that is stopped.
+// howToContinue returns what can be done about a thread that is stopped.
 func (d *Decider) howToContinue(conv protocol.ConversationID) func(by protocol.AgentID) string {
 	return func(by protocol.AgentID) string {
 		return "stop answering, and begin a new conversation if there is a new aim; if this one is honest work, " +
@@ -41,7 +41,8 @@ func (d *Decider) howToContinue(conv protocol.ConversationID) func(by protocol.A
 	}
 }
 
-// tellOfKept tells the sender of a message that is kept, and a person.
+// tellOfKept tells the sender of a message that it is kept, and the lead, or human, if
+// person is set.
 func (d *Decider) tellOfKept(now time.Time, seq protocol.Seq, e *protocol.MessageEvent, person bool) error {
 	if e.Kept == nil || !e.Kept.Told {
 		return nil
@@ -59,8 +60,8 @@ func (d *Decider) tellOfKept(now time.Time, seq protocol.Seq, e *protocol.Messag
 	return d.tellBoth(now, e, n, person, d.howToContinue(e.Conversation))
 }
 
-// tellBoth tells the sender of a message what became of it, and where a person is
-// to know, who looks after the hive; to each what he can do is said at the end.
+// tellBoth tells the sender of a message what became of it, and, if person is set, the
+// lead, or human. Each notice ends with what its reader can do.
 func (d *Decider) tellBoth(now time.Time, e *protocol.MessageEvent, n notice, person bool, remedy func(by protocol.AgentID) string) error {
 	say := func(to protocol.AgentID, from string) error {
 		n, text := n, remedy(to)
@@ -83,7 +84,7 @@ type stopsClock struct {
 	next    time.Time
 }
 
-// nextStops returns when senders are to be told next of what was stopped; zero: never.
+// nextStops returns when senders are told next of what was stopped; zero if never.
 func (d *Decider) nextStops(now time.Time) time.Time {
 	c := &d.stops
 	if !c.known || c.version != d.state.StopsVersion() {
@@ -96,9 +97,9 @@ func (d *Decider) nextStops(now time.Time) time.Time {
 	return c.next
 }
 
-// Threads tells senders what was stopped of threads over the hop cap, and delivers
-// what was kept of those that somebody let go on, a portion at a time. It reports
-// whether there is more (spec §4.3).
+// Threads tells senders which messages were stopped in threads over the hop cap, and
+// delivers the kept messages of threads that were continued, a portion at a time. It
+// reports whether there are more (spec §4.3).
 func (d *Decider) Threads(now time.Time) (more bool, err error) {
 	if err := d.tellStops(now); err != nil {
 		return false, err
@@ -107,7 +108,7 @@ func (d *Decider) Threads(now time.Time) (more bool, err error) {
 }
 
 // tellStops tells senders, once an hour for each thread, which of their messages were
-// stopped since they were told last.
+// stopped since the last notice.
 func (d *Decider) tellStops(now time.Time) error {
 	if at := d.nextStops(now); at.IsZero() || now.Before(at) {
 		return nil
@@ -138,14 +139,14 @@ func (d *Decider) tellStops(now time.Time) error {
 	return nil
 }
 
-// keptAtOnce bounds how many kept messages, and keptBytes how much of them, are
-// decided about before other things have their turn.
+// keptAtOnce bounds how many kept messages, and keptBytes how many bytes of them, are
+// delivered before other things have their turn.
 const (
 	keptAtOnce = 64
 	keptBytes  = 8 << 20
 )
 
-// deliverContinued delivers a portion of what is kept of threads that somebody let go on.
+// deliverContinued delivers a portion of the kept messages of continued threads.
 func (d *Decider) deliverContinued(now time.Time) (more bool, err error) {
 	list := d.state.GoingOn(keptAtOnce)
 	if len(list) == 0 {
@@ -155,7 +156,7 @@ func (d *Decider) deliverContinued(now time.Time) (more bool, err error) {
 	for i, k := range list {
 		seqs[i] = k.Of
 	}
-	// What one thread keeps is in order; several threads have to be put into it.
+	// Only the messages of one thread are in ascending order.
 	evs, err := d.recallSorted(seqs)
 	if err != nil {
 		return false, fmt.Errorf("read what was kept: %w", err)
@@ -174,7 +175,7 @@ func (d *Decider) deliverContinued(now time.Time) (more bool, err error) {
 }
 
 // deliverKept decides about one kept message as if it were found now: it may have
-// expired, and inboxes may be full. It returns its size.
+// expired, and inboxes may be full. It returns the message's size in bytes.
 func (d *Decider) deliverKept(now time.Time, k ledger.Kept, ev protocol.Event) (int, error) {
 	e, ok := ev.Body.(*protocol.MessageEvent)
 	if !ok {

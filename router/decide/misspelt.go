@@ -8,9 +8,9 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// misspelt gives the fields of a message whose sender is to hear that they have
-// nearly the name of one that hived knows: each once, and no more of one agent than
-// the state remembers. The oldest format cannot remember any.
+// misspelt returns the fields of a message that are nearly named like one that hived
+// knows, and that its sender was not told of yet: at most as many for one agent as the
+// state remembers, and none in a log of the oldest format, which cannot remember any.
 func (d *Decider) misspelt(from protocol.AgentID, m *protocol.Message) []protocol.Misspelt {
 	a := d.state.Agents[from]
 	if a == nil || d.state.Format == protocol.OldestFormat {
@@ -29,8 +29,8 @@ func (d *Decider) misspelt(from protocol.AgentID, m *protocol.Message) []protoco
 	return list
 }
 
-// tellMisspelt tells the sender of a message of them. It was delivered all the same:
-// a field of any name may be the sender's own.
+// tellMisspelt tells the sender of a message of its misspelt fields. The message is
+// delivered all the same: a field of any name may be the sender's own.
 func (d *Decider) tellMisspelt(now time.Time, of protocol.Seq, e *protocol.MessageEvent, list []protocol.Misspelt) error {
 	if len(list) == 0 {
 		return nil

@@ -13,8 +13,7 @@ import (
 	"github.com/hived/hived/task"
 )
 
-// needSources find what needs a person, the most urgent first. Whoever knows of
-// more adds a function here.
+// needSources are the functions that find what needs a person, the most urgent first.
 var needSources = []func(*needs){
 	(*needs).approvals,
 	(*needs).blockedTasks,
@@ -30,11 +29,11 @@ var needSources = []func(*needs){
 	(*needs).troubles,
 }
 
-// needsPerSource bounds what one source lists; the rest is counted.
+// needsPerSource is how many items one source lists at most; the rest is counted.
 const needsPerSource = 20
 
-// NeedsYou lists what needs a person at a time: it is a pure function, so that
-// the status of a hive that is stopped says the same.
+// NeedsYou returns what needs a person at the time now. It is a pure function, so that
+// the status of a stopped hive shows the same.
 func NeedsYou(s *ledger.State, settings protocol.Settings, now time.Time) []protocol.Need {
 	n := &needs{d: &Decider{state: s, settings: settings}, now: now, list: []protocol.Need{}, listed: map[about]int{}}
 	for _, source := range needSources {
@@ -43,15 +42,15 @@ func NeedsYou(s *ledger.State, settings protocol.Settings, now time.Time) []prot
 	return n.list
 }
 
-// needs is the list in the making.
+// needs builds the list.
 type needs struct {
-	d      *Decider // to ask it who may do what; it decides nothing
+	d      *Decider // answers who may do what; it decides nothing
 	now    time.Time
 	list   []protocol.Need
 	listed map[about]int // how many are listed of a code that troubles have too
 }
 
-// about is a code and whom it is of.
+// about is a code and the agent that it concerns.
 type about struct {
 	code protocol.Code
 	of   protocol.AgentID
@@ -62,11 +61,11 @@ func (n *needs) add(x protocol.Need) {
 	n.list = append(n.list, x)
 }
 
-// markListed takes note that there is an item of its own, which is not listed among the
-// troubles again.
+// markListed counts an item of its own, so that it is not listed among the troubles
+// again.
 func (n *needs) markListed(code protocol.Code, of protocol.AgentID) { n.listed[about{code, of}]++ }
 
-// addSome adds the first of many, and one that counts the others.
+// addSome adds the first of many items, and one that counts the others.
 func (n *needs) addSome(all []protocol.Need, others string, command string) {
 	for i, x := range all {
 		if i == needsPerSource {
@@ -78,15 +77,15 @@ func (n *needs) addSome(all []protocol.Need, others string, command string) {
 	}
 }
 
-// needTextMost is how much of a question or a reason one line has, in characters;
-// `hived task show` has it whole.
+// needTextMost is how much of a question or a reason one line shows, in characters;
+// `hived task show` shows all of it.
 const needTextMost = 400
 
-// oneLine writes a text of anybody's as one line.
+// oneLine returns a text from an agent or a person as one printable line.
 func oneLine(s string) string { return protocol.Visible(strings.Join(strings.Fields(s), " ")) }
 
-// approvals are the questions that wait for a person, the one first that ends
-// first, and those that nobody can answer.
+// approvals lists the questions that wait for a person, those that end first at the
+// front, and the questions that nobody can answer.
 func (n *needs) approvals() {
 	var list []protocol.Need
 	for _, t := range n.d.state.Tasks.Word() {
@@ -117,7 +116,7 @@ func (n *needs) approvals() {
 	n.addSome(list, "%d more questions wait for a person", "hived task list --state paused")
 }
 
-// blockedTasks are the tasks that wait for a word of the lead, or of a person.
+// blockedTasks lists the tasks that wait for an answer of the lead, or of a person.
 func (n *needs) blockedTasks() {
 	var list []protocol.Need
 	for _, t := range n.d.state.Tasks.Word() {
@@ -136,8 +135,8 @@ func (n *needs) blockedTasks() {
 	n.addSome(list, "%d more tasks are blocked until somebody says how to go on", "hived task list --state blocked")
 }
 
-// missingMessages are the inboxes from which many messages vanished at once, and nobody
-// said whether their agents deleted them.
+// missingMessages lists the inboxes from which many messages vanished at once, as long
+// as nobody has said whether their agents deleted them.
 func (n *needs) missingMessages() {
 	var list []protocol.Need
 	for _, a := range n.d.state.Roster() {
@@ -154,7 +153,8 @@ func (n *needs) missingMessages() {
 	n.addSome(list, "messages vanished from %d more inboxes", "hived status --json")
 }
 
-// fullInboxes says that what is sent to a person, or to the lead, is dropped.
+// fullInboxes lists the inboxes of human and the lead if they are full, so that what
+// is sent there is dropped.
 func (n *needs) fullInboxes() {
 	for _, id := range slices.Compact([]protocol.AgentID{protocol.Human, n.d.state.Lead}) {
 		a := n.d.state.Agents[id]
@@ -168,8 +168,8 @@ func (n *needs) fullInboxes() {
 	}
 }
 
-// stoppedAgents are those that may be in a loop, and human where it counts as one
-// of them.
+// stoppedAgents lists the agents that may be in a loop, and human if it counts as an
+// agent.
 func (n *needs) stoppedAgents() {
 	var list []protocol.Need
 	for _, a := range n.d.state.Roster() {
@@ -191,7 +191,7 @@ func (n *needs) stoppedAgents() {
 	}
 }
 
-// stoppedThreads are the conversations of which messages are kept.
+// stoppedThreads lists the conversations that have kept messages.
 func (n *needs) stoppedThreads() {
 	kept := n.d.state.Kept()
 	var list []protocol.Need
@@ -204,7 +204,7 @@ func (n *needs) stoppedThreads() {
 	n.addSome(list, "%d more conversations are stopped", "hived log --kind message")
 }
 
-// busyPairs are agents that may be in a loop that looks like work.
+// busyPairs lists pairs of agents that may be in a loop that looks like work.
 func (n *needs) busyPairs() {
 	var list []protocol.Need
 	for _, b := range n.d.state.BusyPairs(n.now) {
@@ -216,7 +216,7 @@ func (n *needs) busyPairs() {
 	n.addSome(list, "%d more pairs of agents write to each other as often", "hived log --kind message")
 }
 
-// nobodyEligible are the tasks for agents that are not there.
+// nobodyEligible lists the tasks for agents that are not on the roster.
 func (n *needs) nobodyEligible() {
 	there := map[protocol.Address]bool{}
 	for _, a := range n.d.state.Agents {
@@ -246,7 +246,8 @@ func (n *needs) nobodyEligible() {
 	n.addSome(list, "tasks for %d more roles wait for agents that are not there", "hived task list --state unassigned")
 }
 
-// silentAgents are offered no tasks, while there are some.
+// silentAgents lists the agents that get no more offers because they let them run
+// out, if tasks wait for somebody.
 func (n *needs) silentAgents() {
 	if n.d.state.Tasks.Stats.States[task.Unassigned] == 0 {
 		return
@@ -271,7 +272,7 @@ func (n *needs) silentAgents() {
 	n.add(x)
 }
 
-// takenAway are the tasks that hived took from their holders, until somebody has
+// takenAway lists the tasks that hived took from their holders, until somebody has
 // them again.
 func (n *needs) takenAway() {
 	var list []protocol.Need
@@ -290,11 +291,11 @@ func (n *needs) takenAway() {
 	n.addSome(list, "%d more tasks were taken from their holders and wait for somebody", "hived task list --state unassigned")
 }
 
-// failedShown is how long a task is listed that was tried in vain, and that nobody
-// resumes.
+// failedShown is how long a failed task is listed if nobody resumes it.
 const failedShown = 24 * time.Hour
 
-// failedTasks are the tasks that failed because their executions reached nothing new.
+// failedTasks lists the tasks that failed because their executions reached nothing
+// new.
 func (n *needs) failedTasks() {
 	var list []protocol.Need
 	for t := range n.d.state.Tasks.Stranded() {
@@ -312,7 +313,7 @@ func (n *needs) failedTasks() {
 	n.addSome(list, "%d more tasks have failed because nobody got on with them", "hived task list --state failed")
 }
 
-// troubles are what went wrong within the last hour, by kind and code.
+// troubles lists what went wrong within the last hour, by kind and code.
 func (n *needs) troubles() {
 	groups := map[protocol.Kind][][]ledger.Trouble{}
 	all := slices.DeleteFunc(n.d.state.Troubles(n.now), n.isListed)
@@ -332,7 +333,7 @@ func (n *needs) troubles() {
 	}
 }
 
-// isListed tells whether items of their own say all that a trouble does.
+// isListed reports whether items of their own already say all that a trouble does.
 func (n *needs) isListed(t ledger.Trouble) bool {
 	switch {
 	case t.Kind == protocol.KindAlert:
@@ -343,7 +344,7 @@ func (n *needs) isListed(t ledger.Trouble) bool {
 	return false
 }
 
-// trouble sums up what has one code.
+// trouble adds one item for all troubles of one code.
 func (n *needs) trouble(kind protocol.Kind, group []ledger.Trouble) {
 	var ids []protocol.Address
 	last, first, count := group[0], group[0].First, 0

@@ -12,8 +12,8 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// notice is something that hived says to one agent (spec §4.6): a message from
-// `hive` with a code for machines and one sentence with the remedy.
+// notice is a message from `hive` to one agent, with a code for programs and one
+// sentence with the remedy (spec §4.6).
 type notice struct {
 	to           protocol.AgentID
 	act          protocol.Act
@@ -23,14 +23,14 @@ type notice struct {
 	subject      string
 	body         string
 	data         map[string]any // further facts
-	mustAnswer   bool           // it must be answered: a full inbox does not keep it from its reader
-	halfInbox    bool           // its reader can find it elsewhere: it leaves half of the inbox to others
-	tellsStops   bool           // it tells of what else was stopped in the conversation
+	mustAnswer   bool           // it must be answered: it is delivered even to a full inbox
+	halfInbox    bool           // its reader can find it elsewhere: it is dropped if half of the inbox is full
+	tellsStops   bool           // it lists what else was stopped in the conversation
 }
 
-// notice says it. Notices are logged like any message and never cause another:
-// the coordinator does not listen to itself, and no rule but a full inbox
-// keeps them from their reader, and not even that where they must be answered.
+// notice sends a notice. Notices are logged like any message and never cause another:
+// the coordinator does not listen to itself. Only a full inbox keeps them from their
+// reader, and not even that if they must be answered.
 func (d *Decider) notice(now time.Time, n notice) error {
 	reader := d.state.Agents[n.to]
 	if reader == nil {
@@ -79,8 +79,8 @@ func (d *Decider) notice(now time.Time, n notice) error {
 	return nil
 }
 
-// lead is who decides what no rule can: the lead, if there is one and it is
-// active, else a person. An agent that it is about is passed over.
+// lead returns who decides what no rule can: the lead, if it is active and not among
+// the agents that the matter is about, else human.
 func (d *Decider) lead(about ...protocol.AgentID) protocol.AgentID {
 	if id := d.state.Lead; d.active(id) && !slices.Contains(about, id) {
 		return id
@@ -88,23 +88,24 @@ func (d *Decider) lead(about ...protocol.AgentID) protocol.AgentID {
 	return protocol.Human
 }
 
-// active tells whether an agent is there and takes part.
+// active reports whether an agent is on the roster and active.
 func (d *Decider) active(id protocol.AgentID) bool {
 	a := d.state.Agents[id]
 	return a != nil && a.Status == ledger.Active
 }
 
-// NoticeEvery is how often the lead, or a person, is told of trouble of one sort.
+// NoticeEvery is the least time between two notices to the lead, or a person, about
+// trouble of one kind.
 const NoticeEvery = time.Hour
 
-// worthTelling tells whether the lead, or a person, is to hear of trouble of an
-// agent: once an hour of each code. A log of the oldest format cannot remember
-// that, and goes on to the next one with the first message.
+// worthTelling reports whether the lead, or a person, is told of an agent's trouble:
+// once an hour for each code. A log of the oldest format cannot remember that, and
+// moves on to the next format with the first message.
 func (d *Decider) worthTelling(now time.Time, kind protocol.Kind, code protocol.Code, about protocol.AgentID) bool {
 	return d.state.Format != protocol.OldestFormat && d.state.Agents[d.lead(about)] != nil && now.Sub(d.state.TroubleTold(kind, code, about)).Abs() >= NoticeEvery
 }
 
-// tellTrouble says to the lead, or to a person, what went wrong.
+// tellTrouble tells the lead, or a person, what went wrong.
 func (d *Decider) tellTrouble(now time.Time, code protocol.Code, about protocol.AgentID, path, text string) error {
 	n := notice{
 		to: d.lead(about), act: protocol.Inform, code: code, subject: string(code), data: map[string]any{},

@@ -14,9 +14,9 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// message accepts a message: works out its thread, its recipients and what
-// keeps it from each of them, and records all of it (spec §4). content is the
-// hash of what it says where its sender chose the id.
+// message accepts a message: it finds its thread, its recipients and what keeps it
+// from each of them, and records all of it (spec §4). content is the hash of the
+// message if its sender chose the id, else empty.
 func (d *Decider) message(now time.Time, a protocol.Arrival, content string) error {
 	m := a.Message
 	sent, err := d.archiveName(now, a, protocol.SentName(a.Name), a.SentTaken)
@@ -105,7 +105,7 @@ func (d *Decider) accept(now time.Time, e *protocol.MessageEvent, m *protocol.Me
 	return d.record(ev, ledger.MessageChanges(e, delivered)), nil
 }
 
-// overlay is what hived lays over a message (spec §2).
+// overlay has the members that hived adds to a message or overrides (spec §2).
 type overlay struct {
 	ID            string  `json:"id,omitzero"`
 	Conversation  string  `json:"conversation,omitzero"`
@@ -158,8 +158,8 @@ func fillIn(e *protocol.MessageEvent, m *protocol.Message, modified time.Time) (
 	return v, nil
 }
 
-// hops counts because agents forget to (spec §4.3). Messages of people start the
-// count.
+// hops returns the hops of a message, as hived counts them because agents forget to
+// (spec §4.3). A message of a person has none.
 func (d *Decider) hops(from protocol.AgentID, m *protocol.Message, t ledger.Thread) int {
 	switch {
 	case !d.state.CountsAsAgent(from) || toHiveAlone(m):
@@ -172,8 +172,9 @@ func (d *Decider) hops(from protocol.AgentID, m *protocol.Message, t ledger.Thre
 	return 0
 }
 
-// claimHops adds what a sender claims, which can only make it more, and counts for
-// this message alone: else one message could end a conversation of others.
+// claimHops raises the hops of a message to what its sender claims, if that is more.
+// The claim counts for this message alone: else one message could end a conversation
+// of others.
 func (d *Decider) claimHops(e *protocol.MessageEvent, m *protocol.Message) {
 	if d.state.CountsAsAgent(e.From) && !toHiveAlone(m) && m.Hops > e.Hops {
 		e.Hops, e.Claimed = m.Hops, m.Hops-e.Hops
@@ -184,26 +185,26 @@ func toHiveAlone(m *protocol.Message) bool {
 	return !m.NeedsHuman && !slices.ContainsFunc(m.To, func(to protocol.Address) bool { return to != protocol.Address(protocol.Hive) })
 }
 
-// recipients is who a message is meant for, and who of them does not get it.
+// recipients are the agents that a message is for, and those that do not get it.
 type recipients struct {
 	to       []protocol.AgentID
 	archived []protocol.AgentID
 	dropped  []dropped
 
-	tellPerson bool // of what is kept
+	tellPerson bool // that the message is kept
 }
 
 type dropped struct {
 	reason  protocol.Reason
 	to      []protocol.Address
 	detail  string                           // one sentence, with the remedy where there is no other
-	remedy  func(by protocol.AgentID) string // what its reader can do; nil: it stands in the detail
+	remedy  func(by protocol.AgentID) string // what its reader can do; nil if the detail says so
 	nearest []string
 	tell    bool
 	tellToo bool // a person, too
 }
 
-// text says to somebody why it was dropped, and what he can do.
+// text returns why it was dropped, and what the reader can do.
 func (x *dropped) text(by protocol.AgentID) string {
 	if x.remedy == nil {
 		return x.detail
@@ -217,7 +218,8 @@ func (r *recipients) add(id protocol.AgentID) {
 	}
 }
 
-// resolve turns addresses into agents (spec §4.4).
+// resolve returns the agents that the addresses of a message mean, and drops the
+// addresses that mean nobody (spec §4.4).
 func (d *Decider) resolve(from protocol.AgentID, m *protocol.Message) *recipients {
 	r := &recipients{}
 	unknown := dropped{reason: protocol.NoInbox, tell: true}
@@ -250,8 +252,8 @@ func (d *Decider) resolve(from protocol.AgentID, m *protocol.Message) *recipient
 	return r
 }
 
-// expand adds those whom one address means. A hint, which costs time to make,
-// says why it means nobody, and what to do.
+// expand adds the agents that one address means. If it means nobody, hint returns why,
+// and what to do; it is a function because it costs time.
 func (d *Decider) expand(from protocol.AgentID, address protocol.Address, r *recipients) (hint func() string) {
 	if role, ok := address.Role(); ok {
 		return d.expandRole(role, r)
@@ -322,13 +324,13 @@ func (d *Decider) unknownAgent(name string) string {
 	return d.unknownAgentOf(name, d.addressees())
 }
 
-// unknownAgentOf says that there is no such agent, and which of the names is the
+// unknownAgentOf returns that there is no such agent, and which of the names is
 // nearest.
 func (d *Decider) unknownAgentOf(name string, names []string) string {
 	return "there is no agent " + protocol.Quote(name) + didYouMean(name, names, listsAll)
 }
 
-// addressees are all names that a message can be sent to, but roles.
+// addressees returns all names that a message can be sent to, except roles.
 func (d *Decider) addressees() []string {
 	return d.agentNames(protocol.Broadcast, protocol.Lead, protocol.Hive)
 }
@@ -345,11 +347,11 @@ func (d *Decider) agentNames(others ...protocol.AgentID) []string {
 	return names
 }
 
-// listsAll says where all agents and roles stand.
+// listsAll says where to find all agents and roles.
 const listsAll = "registry.json lists all"
 
-// didYouMean names the nearest of what there is, and all of it where nothing
-// is near and the list is short; else it says where that stands.
+// didYouMean returns the known names nearest to a name. If none is near it lists all
+// of them, or, if they are many, says where to find them.
 func didYouMean(name string, known []string, where string) string {
 	slices.Sort(known)
 	known = slices.DeleteFunc(slices.Compact(known), func(s string) bool { return s == "" })
@@ -359,8 +361,8 @@ func didYouMean(name string, known []string, where string) string {
 	return protocol.DidYouMean(protocol.Nearest(name, known, 3), where)
 }
 
-// applyLimits takes from the recipients those whom a rule keeps the message from
-// (spec §4.3, §4.5).
+// applyLimits removes the recipients that a rule keeps the message from (spec §4.3,
+// §4.5).
 func (d *Decider) applyLimits(now time.Time, e *protocol.MessageEvent, m *protocol.Message, r *recipients) {
 	switch {
 	case d.dropExpired(now, m, r):
@@ -371,7 +373,7 @@ func (d *Decider) applyLimits(now time.Time, e *protocol.MessageEvent, m *protoc
 	}
 }
 
-// dropExpired drops a message that is found too late.
+// dropExpired drops a message that has expired, and reports whether it did.
 func (d *Decider) dropExpired(now time.Time, m *protocol.Message, r *recipients) bool {
 	if m.ExpiresAt.IsZero() || !now.After(m.ExpiresAt) {
 		return false
@@ -383,7 +385,7 @@ func (d *Decider) dropExpired(now time.Time, m *protocol.Message, r *recipients)
 	return true
 }
 
-// drop moves those recipients that fit out of the list.
+// drop moves the recipients that fit from the list to the dropped ones.
 func (d *Decider) drop(r *recipients, why dropped, fits func(protocol.AgentID) bool) {
 	stay := r.to[:0:0]
 	for _, id := range r.to {
@@ -411,6 +413,7 @@ func (d *Decider) dropAtInboxCap(r *recipients) {
 }
 
 // recordDrops records what was not delivered, and tells the sender (spec §4.4-4.6).
+// It tells the sender too if a recipient is archived.
 func (d *Decider) recordDrops(now time.Time, seq protocol.Seq, e *protocol.MessageEvent, r *recipients) error {
 	for _, x := range r.dropped {
 		d.emit(now, &protocol.DropEvent{Of: seq, ID: e.ID, From: e.From, To: x.to, Conversation: e.Conversation, Reason: x.reason, Detail: x.text(e.From), Told: x.tell})
@@ -452,7 +455,7 @@ func fullStop(sentence string) string {
 	return "."
 }
 
-// listNames lists at most five names for its reader, and counts the others.
+// listNames lists at most five names, and counts the others.
 func listNames[S ~string](list []S) string {
 	return protocol.Few(list, 5, func(name string) string { return protocol.Fit(name, 70) })
 }

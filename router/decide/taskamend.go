@@ -14,11 +14,11 @@ import (
 )
 
 // amendable are the members of a brief that can be changed. Who may have a task,
-// what it needs and how urgent it is say where it waits, and stay.
+// what it needs and how urgent it is cannot: they determine the queue it waits in.
 var amendable = []string{"title", "body", "gate", "approvals", "approvers", "data"}
 
-// handleAmend writes the next version of a task's brief: what the command says in place
-// of what it was. The holder goes on under its epoch, and is told.
+// handleAmend writes the next version of a task's brief, with the members that the
+// command changes. The holder goes on under its epoch, and is told.
 func (d *Decider) handleAmend(r *report) error {
 	t := r.t
 	if r.by != t.Creator && r.by != protocol.Human {
@@ -64,8 +64,9 @@ func (d *Decider) handleAmend(r *report) error {
 	return d.transition(r, protocol.TaskEvent{Event: task.Amend, Spec: &spec, GateBy: author, Amends: &keeps, Needs: brief.Needs, Resumes: terms.Resumes, Repairs: terms.Repairs, Depth: int(terms.Depth)})
 }
 
-// amendedSpec gives a brief with what the command changes, and the names of that. Whom
-// the task is for and what it needs is left out: it was checked once.
+// amendedSpec returns a brief with the changes of the command, and the names of the
+// changed members. Whom the task is for and what it needs are left out: they were
+// checked when it was created.
 func (r *report) amendedSpec(was *protocol.TaskSpec) (spec protocol.TaskSpec, changed []string, err error) {
 	bad := func(text string) (protocol.TaskSpec, []string, error) {
 		return spec, nil, &refusal{protocol.CodeBadCommand, text}
@@ -77,7 +78,7 @@ func (r *report) amendedSpec(was *protocol.TaskSpec) (spec protocol.TaskSpec, ch
 	reason := struct {
 		Reason string `json:"reason"`
 	}{}
-	_ = json.Unmarshal(r.m.Data, &reason) // what is no text is no reason
+	_ = json.Unmarshal(r.m.Data, &reason) // a reason that is no string is ignored
 	r.Reason = strings.TrimSpace(reason.Reason)
 	delete(has, memberReason)
 	changed = slices.Sorted(maps.Keys(has))

@@ -12,13 +12,13 @@ import (
 	"github.com/hived/hived/task"
 )
 
-// answerShown is how much of an answer is the reason of its event too, which has
-// the whole beside it, in characters.
+// answerShown is how much of an answer is repeated as the reason of its event, in
+// characters; the event has all of it too.
 const answerShown = 200
 
-// approvers are those who may approve of a task: whom it names, else human, and
-// where more than one must also the lead and those with the role of one; never
-// the agent that asks (spec §8.5).
+// approvers returns who may approve of a task: those that its brief names, else human,
+// and, if more than one approval is needed, also the lead and the agents with
+// [task.ApproverRole]; never the agent that asks (spec §8.5).
 func (d *Decider) approvers(t *task.Task) []protocol.AgentID {
 	return slices.DeleteFunc(d.approversOf(t.Terms().Approvers, int(t.Terms().Needed)), func(id protocol.AgentID) bool {
 		return id == t.Holder && id != protocol.Human
@@ -46,8 +46,8 @@ func (d *Decider) approversOf(named []protocol.Address, needed int) []protocol.A
 	return r.to
 }
 
-// handleApprove takes one approval of what a task asks. The last one that is needed lets
-// it go on.
+// handleApprove takes one approval of what a task asks. The last one needed lets the
+// task go on.
 func (d *Decider) handleApprove(r *report) error {
 	if err := d.mayApprove(r); err != nil {
 		return err
@@ -80,8 +80,8 @@ func (d *Decider) mayApprove(r *report) error {
 	return d.checkAsk(r)
 }
 
-// refuseAnswer refuses an answer to a task that asks nothing of the kind any more,
-// and says what became of the question.
+// refuseAnswer refuses an answer to a question that is over, and says what became of
+// the question.
 func (d *Decider) refuseAnswer(r *report) error {
 	t, ask := r.t, r.Ask
 	if asked := d.noticeOf(r.by, r.m.InReplyTo); ask == 0 && asked.Task == t.ID {
@@ -107,7 +107,7 @@ func (d *Decider) refuseAnswer(r *report) error {
 	return &refusal{protocol.CodeIllegalTransition, what + " is over, and nothing is asked of you: " + why}
 }
 
-// endText says how a task has ended.
+// endText returns how a task has ended.
 func endText(t *task.Task) string {
 	if t.State == task.Failed {
 		return "has failed" + withReason(t.Reason)
@@ -115,7 +115,7 @@ func endText(t *task.Task) string {
 	return "was " + string(t.State) + withReason(t.Reason)
 }
 
-// handleAnswer lets a task go on that is blocked for want of a word, with that word.
+// handleAnswer lets a task go on that is blocked until somebody answers.
 func (d *Decider) handleAnswer(r *report) error {
 	ask, _ := r.t.Open()
 	switch {
@@ -134,10 +134,9 @@ func (d *Decider) handleAnswer(r *report) error {
 	return d.answer(r, task.Answer, r.Comment)
 }
 
-// checkAsk refuses an answer that does not say, by the number of the question or
-// as a reply to a notice of it, that it is one to the question which is open now:
-// what was said to one question must not pass for an answer to the next
-// (spec §8.5).
+// checkAsk refuses an answer that does not name the question which is open now, by its
+// number or as a reply to a notice of it: an answer to one question must not pass for
+// an answer to the next (spec §8.5).
 func (d *Decider) checkAsk(r *report) error {
 	open, text := r.t.Open()
 	asked := d.noticeOf(r.by, r.m.InReplyTo)
@@ -157,7 +156,7 @@ func (d *Decider) checkAsk(r *report) error {
 	return &refusal{protocol.CodeStaleApproval, what + "if that is what you mean, " + way}
 }
 
-// howToAnswer says how an answer to the question of a number is given.
+// howToAnswer returns how somebody answers the question with a number.
 func howToAnswer(by protocol.AgentID, t *task.Task, event task.Event, ask protocol.Seq) string {
 	verb := map[task.Event]string{task.ApprovalGranted: "approve", task.ApprovalDenied: "deny", task.Answer: "task answer"}[event]
 	command := "hived " + verb + " " + string(t.ID) + " --ask " + ask.String()
@@ -167,8 +166,8 @@ func howToAnswer(by protocol.AgentID, t *task.Task, event task.Event, ask protoc
 	return howTo(by, command, taskMessage(event, t.ID, 0, `{"ask": `+ask.String()+`, "comment": "…"}`))
 }
 
-// answer records an answer with its words, whole. The reason is what the task
-// shows of it.
+// answer records an answer with its whole comment. The reason is what the task shows
+// of it.
 func (d *Decider) answer(r *report, event task.Event, reason string) error {
 	if n := len(r.Comment); n > WordsMost {
 		return &refusal{protocol.CodeBadCommand, fmt.Sprintf("its comment has %d bytes; write at most %d, or put it into a file and send its path", n, WordsMost)}
@@ -188,7 +187,7 @@ func (d *Decider) answer(r *report, event task.Event, reason string) error {
 	return nil
 }
 
-// openQuestion is the open question with the answers that it was given before.
+// openQuestion returns the open question with the answers given to it so far.
 func (d *Decider) openQuestion(r *report) (*protocol.Question, error) {
 	t := r.t
 	ask, text := t.Open()
@@ -208,16 +207,16 @@ func (d *Decider) openQuestion(r *report) (*protocol.Question, error) {
 	return q, nil
 }
 
-// noticeData is what a notice says to programs, as far as it concerns tasks.
+// noticeData is the part of a notice's data that is about tasks and refusals.
 type noticeData struct {
 	Code protocol.Code   `json:"code"`
 	Task protocol.TaskID `json:"task"`
 	Ask  protocol.Seq    `json:"ask"`
-	Row  int             `json:"refused"` // of refusals, each the answer to a reply to the one before
+	Row  int             `json:"refused"` // how many refusals in a row, each for a reply to the one before
 }
 
-// noticeOf reads a notice again that somebody was given: one that stands in the
-// inbox still, or in .done/; else nothing.
+// noticeOf returns the data of a notice that is still in somebody's inbox or in
+// .done/; zero for any other message.
 func (d *Decider) noticeOf(to protocol.AgentID, id protocol.MessageID) (n noticeData) {
 	a := d.state.Agents[to]
 	if a == nil || id == "" {

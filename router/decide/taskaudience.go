@@ -12,8 +12,8 @@ import (
 	"github.com/hived/hived/task"
 )
 
-// firstNonAgent gives the first of a list that takes messages, but can neither have a task
-// nor approve: `broadcast` or `hive`.
+// firstNonAgent returns the first address that takes messages but can neither have a
+// task nor approve: `broadcast` or `hive`.
 func firstNonAgent(list []protocol.Address) (name string, found bool) {
 	i := slices.IndexFunc(list, func(to protocol.Address) bool {
 		return slices.Contains([]protocol.AgentID{protocol.Broadcast, protocol.Hive}, protocol.AgentID(strings.ToLower(string(to))))
@@ -25,8 +25,8 @@ func firstNonAgent(list []protocol.Address) (name string, found bool) {
 }
 
 // checkAudience refuses the i-th of the tasks that a report creates or amends if it is
-// for, or to be approved by, what is no agent. The refusal shows the whole command
-// as it would be accepted.
+// for, or to be approved by, an address that is no agent. The refusal shows the whole
+// command as it would be accepted.
 func checkAudience(r *report, specs []protocol.TaskSpec, i int) error {
 	s := specs[i]
 	if name, found := firstNonAgent(s.To); found {
@@ -53,8 +53,8 @@ func nonAgentText(by protocol.AgentID, member, flag, name string) string {
 	return fmt.Sprintf("`%s` has %s, and it takes only agents and roles, such as %s", member, protocol.Quote(name), such)
 }
 
-// howToRecreate shows a command that creates tasks with another in place of the i-th.
-// What is too long to be shown is left out, and said to be.
+// howToRecreate returns how the tasks of a command are created with s in place of the
+// i-th. If it is too long to be shown it says what is left out.
 func howToRecreate(by protocol.AgentID, specs []protocol.TaskSpec, i int, s protocol.TaskSpec) string {
 	var all any = s
 	if len(specs) > 1 {
@@ -75,7 +75,7 @@ func howToRecreate(by protocol.AgentID, specs []protocol.TaskSpec, i int, s prot
 	return howTo(by, "", taskMessage("create", "", 0, objectOf("title", protocol.Fit(s.Title, titleMost)))) + " with the rest of its data"
 }
 
-// howToReamend shows a command that amends a task with `human` as approver.
+// howToReamend returns how a task is amended with `human` as approver.
 func howToReamend(r *report) string {
 	const args, human = "--approver human", `["human"]`
 	var data map[string]jsontext.Value
@@ -89,5 +89,5 @@ func howToReamend(r *report) string {
 	return r.howToSend(args, `{"approvers": `+human+`}`) + " with the rest of its data"
 }
 
-// spacedOptions is how JSON is written that somebody is to read and to send.
+// spacedOptions are for JSON that somebody is to read and to send.
 var spacedOptions = json.JoinOptions(json.Deterministic(true), jsontext.SpaceAfterColon(true), jsontext.SpaceAfterComma(true))

@@ -10,36 +10,36 @@ import (
 	"github.com/hived/hived/task"
 )
 
-// TasksAtOnce is how many tasks are looked at before messages have their turn
+// TasksAtOnce is how many tasks are decided about before messages have their turn
 // again.
 const TasksAtOnce = 64
 
-// LivenessLooks is how often within heartbeat_timeout an agent's alive file is
-// looked at.
+// LivenessLooks is how often an agent's alive file is probed within
+// heartbeat_timeout.
 const LivenessLooks = 4
 
-// Senses are what the decisions about time ask of the world.
+// Senses are the questions about agents that decisions about time ask.
 type Senses struct {
-	// Pulse looks at an agent's alive file. Nil: nobody has one.
+	// Pulse reads an agent's alive file. If nil, nobody has one.
 	Pulse func(protocol.AgentID) Pulse
-	// Heard tells whether all was taken in that stood in an agent's outbox at a
-	// moment. Where it says no, it is asked again soon. Nil: always.
+	// Heard reports whether everything that was in an agent's outbox at a moment has
+	// been taken in. If not, it is asked again soon. If nil, it always has.
 	Heard func(protocol.AgentID, task.Moment) bool
 }
 
-// Pulse is what an agent's alive file shows.
+// Pulse is the state of an agent's alive file.
 type Pulse struct {
-	Touched time.Time     // its time; zero where there is none
-	Every   time.Duration // the period that it names; zero: a bare touch
+	Touched time.Time     // its modification time; zero if there is no file
+	Every   time.Duration // the period that it names; zero if it is only touched
 }
 
-// Tasks does what is due: it ends waits and leases, offers what waits for
-// somebody, and finds holders that went silent (spec §8.3). More says that more is
-// due at once. An error that comes of one task is a *[protocol.TaskError].
+// Tasks does what is due: it ends waits and leases, offers the tasks that wait for
+// somebody, and finds holders that went silent (spec §8.3). It reports whether more is
+// due at once. An error about one task is a *[protocol.TaskError].
 func (d *Decider) Tasks(now time.Time, senses Senses) (more bool, err error) {
 	at := d.state.Tasks.Moment(now)
 	d.carried = 0
-	if err := d.withdrawAll(now); err != nil { // before they run out, as if their agents had let them
+	if err := d.withdrawAll(now); err != nil { // before the offers expire, which would count against their agents
 		return false, err
 	}
 	for range TasksAtOnce {
@@ -75,8 +75,7 @@ func (d *Decider) TasksDue(now time.Time) bool {
 	return len(d.plan.ready) > 0 || len(d.plan.unable) > 0 || len(d.plan.freed) > 0 && d.state.Tasks.Stats.States[task.Unassigned] > 0
 }
 
-// Next returns when something is due by the clock, with tasks or with threads; zero:
-// nothing is.
+// Next returns when something is due next for tasks or threads; zero if nothing is.
 func (d *Decider) Next(now time.Time) time.Time {
 	at, stops := d.state.Tasks.Time(d.nextTask()), d.nextStops(now)
 	if at.IsZero() || !stops.IsZero() && stops.Before(at) {
@@ -85,7 +84,7 @@ func (d *Decider) Next(now time.Time) time.Time {
 	return at
 }
 
-// nextTask returns when the next task wants a look; zero: none does.
+// nextTask returns when the next task is due; zero if none is.
 func (d *Decider) nextTask() task.Moment {
 	if len(d.plan.wakes) == 0 {
 		return 0
@@ -93,7 +92,8 @@ func (d *Decider) nextTask() task.Moment {
 	return d.plan.wakes[0].at
 }
 
-// due is when a task wants a look; zero: only if something happens to it.
+// due returns when a task must be decided about; zero if only after something happens
+// to it.
 func (d *Decider) due(t *task.Task) task.Moment {
 	s, book := &d.settings.Tasks, d.state.Tasks
 	switch t.State {
@@ -132,7 +132,8 @@ func (d *Decider) due(t *task.Task) task.Moment {
 	return t.Since.Add(s.Retention)
 }
 
-// orGraceEnd is the earlier of a moment and the end of the grace to cancel.
+// orGraceEnd returns the earlier of a moment, if it is not zero, and the end of the
+// grace period of a cancel.
 func (d *Decider) orGraceEnd(t *task.Task, at task.Moment) task.Moment {
 	if t.Cancelling == 0 {
 		return at
@@ -148,23 +149,23 @@ func (d *Decider) graceEnds(t *task.Task) task.Moment {
 	return d.state.Tasks.Running(t.Cancelling).Add(d.settings.Tasks.CancelGrace)
 }
 
-// heartbeatEnds is when a holder that is not heard of again counts as gone.
+// heartbeatEnds returns when the holder counts as gone if nothing more is heard of it.
 func (d *Decider) heartbeatEnds(t *task.Task) task.Moment {
 	heard := d.state.Tasks.Running(max(t.Since, d.plan.lastHeard[t.Holder]))
 	heartbeat, _ := d.clocksOf(t)
 	return max(heard, t.Expected).Add(heartbeat)
 }
 
-// progressEnds is when a holder that reaches nothing new counts as stalled.
+// progressEnds returns when the holder counts as stalled if it reaches nothing new.
 func (d *Decider) progressEnds(t *task.Task) task.Moment {
 	reached := d.state.Tasks.Running(t.Progressed)
 	_, progress := d.clocksOf(t)
 	return max(reached, t.Expected).Add(progress)
 }
 
-// clocksOf are the two clocks of a task in progress. Whoever was seen to beat since
-// it took the task is a program and is missed soon; any other holder may be a
-// model, which shows no life during a turn.
+// clocksOf returns the two timeouts of a task in progress. A holder whose heartbeat was
+// seen since it took the task is a program and is missed soon; any other may be a
+// model, which shows no sign of life during a turn.
 func (d *Decider) clocksOf(t *task.Task) (heartbeat, progress time.Duration) {
 	s := &d.settings.Tasks
 	if beat := d.plan.beats[t.Holder]; beat > 0 && beat >= d.plan.taken[t] {
@@ -180,8 +181,8 @@ func (d *Decider) nextProbe(t *task.Task) task.Moment {
 	return max(t.Since, d.plan.lastProbed[t.Holder]).Add(max(d.settings.Tasks.HeartbeatTimeout/LivenessLooks, 1))
 }
 
-// runDue does what is due with one task. What those put into their outboxes whom it
-// is about, before it was due, comes first.
+// runDue does what is due for one task. What the agents concerned put into their
+// outboxes before it was due is taken in first.
 func (d *Decider) runDue(now time.Time, t *task.Task, senses Senses) error {
 	at := d.state.Tasks.Moment(now)
 	if d.due(t) > at || d.state.Tasks.Stopped(t.ID) {
@@ -220,8 +221,8 @@ func (d *Decider) runDue(now time.Time, t *task.Task, senses Senses) error {
 	return nil
 }
 
-// endOfWait is when something happens to a task that nobody reports: the time at which
-// it is due, but for a look at its holder.
+// endOfWait returns when the wait of a task ends, with consequences for its holder or
+// others: when it is due, not counting probes of its holder.
 func (d *Decider) endOfWait(t *task.Task, at task.Moment) task.Moment {
 	switch t.State {
 	case task.InProgress:
@@ -235,7 +236,7 @@ func (d *Decider) endOfWait(t *task.Task, at task.Moment) task.Moment {
 		}
 		return d.state.Tasks.Running(t.Since).Add(d.settings.Tasks.StallGrace)
 	case task.Paused:
-		if t.Until <= at { // the reminder too, but it would come too late
+		if t.Until <= at { // a reminder that is due too would come too late
 			return d.orGraceEnd(t, t.Until)
 		}
 	case task.Unassigned, task.Offered, task.Pending, task.Blocked, task.Retrying, task.Completed, task.Failed, task.Cancelled:
@@ -243,14 +244,14 @@ func (d *Decider) endOfWait(t *task.Task, at task.Moment) task.Moment {
 	return d.due(t)
 }
 
-// recovered tells whether the holder of a stalled task was heard of again, where
-// only that was missing.
+// recovered reports whether the holder of a stalled task was heard of again and its
+// progress is not overdue either.
 func (d *Decider) recovered(t *task.Task, at task.Moment) bool {
 	return d.plan.lastHeard[t.Holder] > t.Since && d.heartbeatEnds(t) > at && d.progressEnds(t) > at
 }
 
-// allRead tells whether those whom the end of a wait is about were heard up to it:
-// who has a task, was offered it, or may approve of it.
+// allRead reports whether the outboxes of all concerned agents were read up to the end
+// of a wait: of the holder, those offered the task, or those who may approve of it.
 func (d *Decider) allRead(t *task.Task, end task.Moment, upTo func(protocol.AgentID, task.Moment) bool) bool {
 	var who []protocol.AgentID
 	switch t.State {
@@ -264,7 +265,7 @@ func (d *Decider) allRead(t *task.Task, end task.Moment, upTo func(protocol.Agen
 	}
 	all := true
 	for _, id := range who {
-		all = upTo(id, end) && all // each of them is asked, so that all are looked at
+		all = upTo(id, end) && all // ask for each of them, so that all outboxes are read
 	}
 	return all
 }
@@ -273,9 +274,9 @@ func (d *Decider) retry(now time.Time, t *task.Task) error {
 	return d.recordTransition(now, t, protocol.TaskEvent{Event: task.Retry, By: protocol.Hive, Attempt: t.Attempt + 1})
 }
 
-// probe takes an agent's pulse. It counts from when it is seen, so that the
-// agent's clock does not matter. The first look only tells what to compare with.
-// A period that is too long for the clock of those who beat is none.
+// probe reads an agent's alive file. A change counts from when it is seen, so that the
+// agent's clock does not matter. The first probe only gives the value to compare with.
+// A period that is too long for heartbeat_timeout does not count as a heartbeat.
 func (d *Decider) probe(at task.Moment, id protocol.AgentID, pulse func(protocol.AgentID) Pulse) {
 	last := d.plan.lastProbed[id]
 	d.plan.lastProbed[id] = at
@@ -290,11 +291,12 @@ func (d *Decider) probe(at task.Moment, id protocol.AgentID, pulse func(protocol
 	}
 	d.plan.lastHeard[id] = at
 	if is.Every > 0 && is.Every <= d.settings.Tasks.HeartbeatTimeout/2 {
-		d.plan.beats[id] = last // the beat came after that
+		d.plan.beats[id] = last // the heartbeat came after that
 	}
 }
 
-// remindOrExpire reminds one who took a task to start it, or takes it back.
+// remindOrExpire reminds the holder of a pending task to start it, or takes the task
+// back.
 func (d *Decider) remindOrExpire(now time.Time, at task.Moment, t *task.Task) error {
 	if d.state.Tasks.Running(t.Since).Add(d.settings.Tasks.Lease) > at {
 		return d.recordTransition(now, t, protocol.TaskEvent{Event: task.Remind, By: protocol.Hive})
@@ -304,8 +306,8 @@ func (d *Decider) remindOrExpire(now time.Time, at task.Moment, t *task.Task) er
 	})
 }
 
-// checkHolderAlive finds a holder that is not heard of, or reaches nothing new, and
-// releases a task whose holder had its time to come back.
+// checkHolderAlive stalls a task whose holder is not heard of, or reaches nothing new,
+// and releases one whose holder did not come back within the grace period.
 func (d *Decider) checkHolderAlive(now time.Time, at task.Moment, t *task.Task) error {
 	gone, stuck := d.heartbeatEnds(t) <= at, d.progressEnds(t) <= at
 	heartbeat, progress := d.clocksOf(t)
@@ -339,7 +341,7 @@ func (d *Decider) approvalDue(now time.Time, at task.Moment, t *task.Task) error
 
 const approvalTimeout = "approval_timeout"
 
-// sweepTask lets a task go that ended long ago, unless others still count on it.
+// sweepTask removes a task that ended long ago, unless others still need it.
 func (d *Decider) sweepTask(now time.Time, at task.Moment, t *task.Task) {
 	if len(d.state.Tasks.Children(t.ID)) > 0 {
 		d.plan.schedule(t, at.Add(d.settings.Tasks.Retention))
@@ -352,7 +354,7 @@ func (d *Decider) sweepTask(now time.Time, at task.Moment, t *task.Task) {
 	d.emit(now, &protocol.HiveEvent{Action: protocol.Swept, Paths: paths})
 }
 
-// backoff is how long the nth retry waits (spec §8.3).
+// backoff returns how long the nth retry waits, counted from 0 (spec §8.3).
 func (d *Decider) backoff(n int) time.Duration {
 	b := d.settings.Tasks.Backoff
 	wait := b.Base
@@ -362,9 +364,9 @@ func (d *Decider) backoff(n int) time.Duration {
 	return min(wait, b.Max)
 }
 
-// jittered is when a task may be offered again: those that were lost at once do
-// not come back at once. The jitter is taken from the task, so that a replay
-// sees the same.
+// jittered returns when a task may be offered again: now, the backoff of n, and a
+// jitter up to as long, so that tasks lost at the same time do not come back at the
+// same time. The jitter is a hash of the task, so that a replay decides the same.
 func (d *Decider) jittered(now time.Time, t *task.Task, n int) time.Time {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(t.ID + " ")) // it never fails
@@ -373,8 +375,8 @@ func (d *Decider) jittered(now time.Time, t *task.Task, n int) time.Time {
 	return now.Add(wait + time.Duration(h.Sum64()%uint64(wait))).UTC() //nolint:gosec // not negative
 }
 
-// dispatch takes back the offers of those who can take them no more, and offers
-// what is ready to those who have room, a batch of it.
+// dispatch withdraws offers from agents that can no longer take them, and offers ready
+// tasks to agents that have room, at most TasksAtOnce.
 func (d *Decider) dispatch(now time.Time) error {
 	if err := d.withdrawAll(now); err != nil {
 		return err
@@ -409,13 +411,13 @@ func (d *Decider) dispatch(now time.Time) error {
 	return nil
 }
 
-// offerTask offers a task that waits for somebody. Where nobody has room it waits in
-// its queue.
+// offerTask offers a task that waits for somebody. If nobody has room it waits in its
+// queue.
 func (d *Decider) offerTask(now time.Time, at task.Moment, t *task.Task) error {
 	if !d.plan.waiting(t, at) {
 		return nil
 	}
-	// Where agents are silent, more are asked the next time.
+	// If agents let offers expire, more are asked the next time.
 	most, round := d.settings.Tasks.Offers<<min(t.Ignored, 16), 0
 	to := d.plan.candidates(t, most, t.Declined...)
 	if len(to) == 0 && len(t.Declined) > 0 { // all were asked: a round begins
@@ -438,8 +440,8 @@ func (d *Decider) offerTo(now time.Time, t *task.Task, round int, to ...protocol
 	return nil
 }
 
-// offerTasksTo offers one who has room the best that waits for somebody like it, and then
-// what it was not asked about because it had none when the others were.
+// offerTasksTo offers an agent that has room the best of the tasks that wait for it, and
+// then the paused ones that it was not asked about because it had no room before.
 func (d *Decider) offerTasksTo(now time.Time, at task.Moment, id protocol.AgentID) error {
 	h, a := d.plan.hand(id), d.state.Agents[id]
 	for a != nil && h.listed > 0 {
@@ -457,7 +459,7 @@ func (d *Decider) offerTasksTo(now time.Time, at task.Moment, id protocol.AgentI
 	seen := h.lastPause
 	for _, t := range d.plan.unasked(h, a, at) {
 		if h.listed == 0 {
-			h.lastPause = seen // of the others when it has room again
+			h.lastPause = seen // the others are found when it has room again
 			break
 		}
 		if err := d.offerTo(now, t, 0, id); err != nil {
@@ -467,8 +469,8 @@ func (d *Decider) offerTasksTo(now time.Time, at task.Moment, id protocol.AgentI
 	return nil
 }
 
-// endOffer takes an offer back that nobody took. Others who have room are asked at
-// once; where all were asked there is a pause.
+// endOffer ends an offer that nobody took. Others who have room are asked at once; if
+// all were asked there is a pause.
 func (d *Decider) endOffer(now time.Time, t *task.Task, on task.Event, why string) error {
 	e := protocol.TaskEvent{Event: on, By: protocol.Hive, Agents: t.Offered, Reason: why}
 	if len(d.plan.candidates(t, 1, append(slices.Clone(t.Declined), t.Offered...)...)) == 0 {
@@ -477,9 +479,9 @@ func (d *Decider) endOffer(now time.Time, t *task.Task, on task.Event, why strin
 	return d.recordTransition(now, t, e)
 }
 
-// withdrawAll takes back what those were offered who cannot take it: who is on hold,
-// archived, or has as many tasks in hand as it may. It goes by what they were
-// offered. They are asked again as soon as they can take it.
+// withdrawAll withdraws the offers of agents that cannot take them: those on hold,
+// archived, or with as many tasks in hand as they may have. They are asked again as
+// soon as they can take one.
 func (d *Decider) withdrawAll(now time.Time) error {
 	for len(d.plan.unable) > 0 {
 		id := slices.Min(d.plan.unable)
@@ -502,9 +504,9 @@ func (d *Decider) withdrawAll(now time.Time) error {
 	return nil
 }
 
-// withdraw takes an offer back from one agent. Where it was the last that was asked
-// the offer is over, and others who have room are asked at once: the task only
-// pauses where there are some who did not want it.
+// withdraw withdraws an offer from one agent. If that was the last one asked the offer
+// is over, and others who have room are asked at once; the task only pauses if some
+// have declined it.
 func (d *Decider) withdraw(now time.Time, t *task.Task, id protocol.AgentID, why string) error {
 	e := protocol.TaskEvent{Event: task.OfferWithdrawn, By: protocol.Hive, Agents: []protocol.AgentID{id}, Reason: why}
 	if len(t.Offered) == 1 {
@@ -522,9 +524,9 @@ func (d *Decider) withdraw(now time.Time, t *task.Task, id protocol.AgentID, why
 	return nil
 }
 
-// nextRound is when all are asked again about a task that none of them wanted: the
-// longer nobody takes it, the rarer they are. Whoever wants it can claim it
-// meanwhile. A pause that is not over goes on, whoever was asked in spite of it.
+// nextRound returns when all are asked again about a task that none of them wanted: the
+// more rounds there were, the later. Anybody may claim the task meanwhile. A pause that
+// is not over goes on, even if somebody was asked during it.
 func (d *Decider) nextRound(now time.Time, t *task.Task) time.Time {
 	if t.Pause > d.state.Tasks.Moment(now) {
 		return d.state.Tasks.Time(t.Pause)
@@ -532,8 +534,8 @@ func (d *Decider) nextRound(now time.Time, t *task.Task) time.Time {
 	return now.Add(d.settings.Tasks.Lease << min(t.Rounds, 7)).UTC()
 }
 
-// expireOffer takes an offer back that ran out, and says of whom nothing more is
-// expected.
+// expireOffer ends an offer that nobody answered in time, and alerts people about
+// agents that get no more offers because of it.
 func (d *Decider) expireOffer(now time.Time, t *task.Task) error {
 	asked := t.Offered
 	if err := d.endOffer(now, t, task.OfferExpired, "nobody answered in time"); err != nil {

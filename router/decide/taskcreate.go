@@ -79,7 +79,7 @@ func (d *Decider) createOne(r *report, i int, s *protocol.TaskSpec, named map[st
 	return d.recordCreated(r, r.created[i], e)
 }
 
-// recordCreated records a new task.
+// recordCreated records a new task, and puts it into the plan.
 func (d *Decider) recordCreated(r *report, id protocol.TaskID, e protocol.TaskEvent) error {
 	e.Task, e.Event, e.To, e.Of = id, task.Create, task.Unassigned, r.of
 	d.emit(r.now, &e)
@@ -95,7 +95,8 @@ func (d *Decider) recordCreated(r *report, id protocol.TaskID, e protocol.TaskEv
 	return nil
 }
 
-// nobodyEligible tells whether no agent that could take a task is meant by these.
+// nobodyEligible reports whether a list of addresses means no agent that could take a
+// task.
 func (d *Decider) nobodyEligible(list []protocol.Address) bool {
 	return !slices.ContainsFunc(list, func(to protocol.Address) bool {
 		if role, ok := to.Role(); ok {
@@ -106,7 +107,7 @@ func (d *Decider) nobodyEligible(list []protocol.Address) bool {
 	})
 }
 
-// tellNobodyEligible says to who made tasks which of them nobody can take.
+// tellNobodyEligible tells the creator of tasks which of them nobody can take.
 func (d *Decider) tellNobodyEligible(r *report, e *protocol.MessageEvent) error {
 	if len(r.unassignable) == 0 {
 		return nil
@@ -166,7 +167,7 @@ func readSpecs(r *report) ([]protocol.TaskSpec, error) {
 	return many.Tasks, nil
 }
 
-// inSpecOf says which of many tasks is meant.
+// inSpecOf adds to a refusal which of several tasks it is about.
 func inSpecOf(specs []protocol.TaskSpec, i int, err error) error {
 	if x, is := errors.AsType[*refusal](err); is && len(specs) > 1 {
 		x.text = fmt.Sprintf("task %d, %s: %s", i+1, protocol.Quote(protocol.Fit(specs[i].Title, 60)), x.text)
@@ -174,8 +175,8 @@ func inSpecOf(specs []protocol.TaskSpec, i int, err error) error {
 	return err
 }
 
-// orderByNeeds gives an order in which each task comes after those of the same command
-// that it needs.
+// orderByNeeds returns an order in which each task comes after those of the same
+// command that it needs.
 func orderByNeeds(by protocol.AgentID, specs []protocol.TaskSpec) ([]int, error) {
 	x := needsOrder{by: by, specs: specs, byName: map[string]int{}, marks: make([]visitState, len(specs))}
 	for i, s := range specs {
@@ -195,7 +196,7 @@ func orderByNeeds(by protocol.AgentID, specs []protocol.TaskSpec) ([]int, error)
 	return x.order, nil
 }
 
-// needsOrder is the work of inOrder: depth first through what is needed.
+// needsOrder sorts tasks topologically for orderByNeeds, by depth-first search.
 type needsOrder struct {
 	by     protocol.AgentID
 	specs  []protocol.TaskSpec
@@ -204,12 +205,12 @@ type needsOrder struct {
 	order  []int
 }
 
-// visitState is how far a task is.
+// visitState is how far the search is with a task.
 type visitState int
 
 const (
 	unvisited visitState = iota
-	visiting             // way: what it needs is being looked at
+	visiting             // the tasks that it needs are being visited
 	visited
 )
 
@@ -236,7 +237,8 @@ func (x *needsOrder) visit(i int) error {
 	return nil
 }
 
-// checkSpec refuses a task that nobody could do.
+// checkSpec refuses a task that is beyond a limit, or that nobody could take or
+// approve of.
 func (d *Decider) checkSpec(by protocol.AgentID, s *protocol.TaskSpec) error {
 	bad := func(format string, args ...any) error {
 		return &refusal{protocol.CodeBadCommand, fmt.Sprintf(format, args...)}
@@ -291,7 +293,7 @@ func (d *Decider) checkAddress(to protocol.Address) error {
 	return nil
 }
 
-// checkNeeds looks at the tasks that there are already.
+// checkNeeds checks the needed tasks that exist already.
 func (d *Decider) checkNeeds(by protocol.AgentID, s *protocol.TaskSpec) error {
 	for _, name := range s.Needs {
 		id, err := protocol.ParseTaskID(name)
@@ -305,8 +307,7 @@ func (d *Decider) checkNeeds(by protocol.AgentID, s *protocol.TaskSpec) error {
 	return nil
 }
 
-// checkNeed refuses to wait for a task that there is not, or that will never be
-// completed.
+// checkNeed refuses to wait for a task that does not exist or will never be completed.
 func (d *Decider) checkNeed(by protocol.AgentID, id protocol.TaskID) error {
 	state, known := d.state.Tasks.Fate(id)
 	switch {
@@ -322,8 +323,8 @@ func (d *Decider) checkNeed(by protocol.AgentID, id protocol.TaskID) error {
 	return &refusal{protocol.CodeNeedsUnmet, string(id) + " was " + string(state) + "; to go on from it with a new task, " + howToResume(by, heir)}
 }
 
-// whyNobodyEligible says why nobody may have a task that is for these, and what a person
-// can do about it.
+// whyNobodyEligible returns why nobody may have a task for these addresses, and the
+// command with which a person can change that.
 func (d *Decider) whyNobodyEligible(list []protocol.Address) (why, remedy string) {
 	var hints []string
 	for _, to := range list[:min(len(list), 5)] {

@@ -11,8 +11,8 @@ import (
 	"github.com/hived/hived/task"
 )
 
-// tellTransition says what happened to a task to those whom it concerns, so that they can
-// act on it (spec §8.6). was is the task before.
+// tellTransition tells everybody concerned what happened to a task, so that they can
+// act on it (spec §8.6). was is the task before the event.
 func (d *Decider) tellTransition(now time.Time, was, t *task.Task, e *protocol.TaskEvent) error {
 	var list []notice
 	add := func(to protocol.AgentID, code protocol.Code, act protocol.Act, body string, more map[string]any) {
@@ -36,7 +36,8 @@ func (d *Decider) tellTransition(now time.Time, was, t *task.Task, e *protocol.T
 
 type adder func(to protocol.AgentID, code protocol.Code, act protocol.Act, body string, more map[string]any)
 
-// mustAnswer are the codes of what must be answered, or ended because nobody did.
+// mustAnswer reports whether a notice of a code must be answered, or says that a wait
+// ended because nobody answered.
 func mustAnswer(code protocol.Code) bool {
 	return code == protocol.CodeApprovalAsked || code == protocol.CodeReminder || code == protocol.CodeSpecify || code == protocol.CodeApprovalTimeout
 }
@@ -53,7 +54,7 @@ func (d *Decider) taskNotice(t *task.Task, to protocol.AgentID, code protocol.Co
 	}
 }
 
-// tellHolder says what the one who has the task must know to go on with it.
+// tellHolder tells the holder what it must know to go on with the task.
 func (d *Decider) tellHolder(was, t *task.Task, e *protocol.TaskEvent, add adder) {
 	id, epoch := string(t.ID), digits(was.Epoch)
 	switch e.Event {
@@ -92,8 +93,8 @@ func (d *Decider) tellHolder(was, t *task.Task, e *protocol.TaskEvent, add adder
 	}
 }
 
-// tellFormerHolder says to the one who had the task that it is no longer his, or has
-// ended, and why.
+// tellFormerHolder tells the agent that had the task that it lost it, or that the task
+// has ended, and why.
 func (d *Decider) tellFormerHolder(was, t *task.Task, e *protocol.TaskEvent, add adder) {
 	id := string(t.ID)
 	over := "Epoch " + digits(was.Epoch) + " is over: stop working on it. What you report for it counts no more."
@@ -117,7 +118,7 @@ func (d *Decider) tellFormerHolder(was, t *task.Task, e *protocol.TaskEvent, add
 	}
 }
 
-// answerOf is what the one said who settled a question, whole.
+// answerOf returns the whole comment of the answer that settled a question.
 func answerOf(e *protocol.TaskEvent) string {
 	if e.Answered == nil {
 		return e.Reason
@@ -125,7 +126,8 @@ func answerOf(e *protocol.TaskEvent) string {
 	return e.Answered.Answers[len(e.Answered.Answers)-1].Comment
 }
 
-// answersOf says which question was settled, and where all answers to it stand.
+// answersOf returns, for the data of a notice, which question was settled and the file
+// with all answers to it.
 func answersOf(e *protocol.TaskEvent) map[string]any {
 	if e.Answered == nil {
 		return nil
@@ -140,8 +142,8 @@ func withReason(reason string) string {
 	return ": " + reason
 }
 
-// tellOthers says it to those who may take the task, approve of it, specify it,
-// or wait for it.
+// tellOthers tells those who may take the task, approve of it or specify it, and its
+// creator.
 func (d *Decider) tellOthers(was, t *task.Task, e *protocol.TaskEvent, add adder) {
 	id := string(t.ID)
 	switch e.Event {
@@ -182,7 +184,8 @@ func (d *Decider) tellOthers(was, t *task.Task, e *protocol.TaskEvent, add adder
 	d.tellCreator(t, e, add)
 }
 
-// tellOffered asks those who may take a task, and says what came of it before.
+// tellOffered asks the agents that are offered a task to take it, and tells them what
+// was reached before.
 func (d *Decider) tellOffered(t *task.Task, e *protocol.TaskEvent, add adder) {
 	body := fmt.Sprintf("Task %s: %s. Its brief is %s/%s. Accept or reject it within %s; the first to accept has it.",
 		t.ID, t.Title, protocol.TaskDir(t.ID), protocol.TaskBrief, d.settings.Tasks.Lease.String())
@@ -204,8 +207,8 @@ func (d *Decider) tellOffered(t *task.Task, e *protocol.TaskEvent, add adder) {
 	}
 }
 
-// tellTakenAway says to whom it matters that a task goes to another: the holder may
-// be gone, or its time too short.
+// tellTakenAway tells the creator and human that a task was taken from its holder: the
+// holder may be gone, or its time too short.
 func (d *Decider) tellTakenAway(was, t *task.Task, e *protocol.TaskEvent, add adder) {
 	for _, to := range []protocol.AgentID{t.Creator, protocol.Human} {
 		add(to, protocol.CodeTakenAway, protocol.Inform, fmt.Sprintf("Task %s, %s, was taken from %s: %s. It goes to whoever takes it next, from its last checkpoint; nothing is asked of you.",
@@ -213,7 +216,7 @@ func (d *Decider) tellTakenAway(was, t *task.Task, e *protocol.TaskEvent, add ad
 	}
 }
 
-// tellApprovers asks those who may answer and have not, and says how each does.
+// tellApprovers asks those who may approve and have not yet, and says how each can.
 func (d *Decider) tellApprovers(t *task.Task, code protocol.Code, what string, add adder) {
 	ask, question := t.Open()
 	until := d.state.Tasks.Time(t.Until)
@@ -228,8 +231,8 @@ func (d *Decider) tellApprovers(t *task.Task, code protocol.Code, what string, a
 	}
 }
 
-// tellLead asks those who may know how a task can go on that is blocked for want of
-// a word: the lead, or a person, and who created it.
+// tellLead asks those who may know how a blocked task can go on: the lead, or a person,
+// and its creator.
 func (d *Decider) tellLead(t *task.Task, e *protocol.TaskEvent, add adder) {
 	ask, question := t.Open()
 	if ask == 0 {
@@ -257,7 +260,7 @@ func (d *Decider) tellLead(t *task.Task, e *protocol.TaskEvent, add adder) {
 	}
 }
 
-// tellCreator says how it ended.
+// tellCreator tells the creator how the task ended.
 func (d *Decider) tellCreator(t *task.Task, e *protocol.TaskEvent, add adder) {
 	if e.From == e.To {
 		return

@@ -13,38 +13,37 @@ import (
 	"github.com/hived/hived/task"
 )
 
-// plan is what follows from the tasks and the roster for what comes next: when
-// each task wants a look, which ones wait for somebody to take them, and who has
-// room for one. It is made from the state and kept beside it, so that no
-// decision goes over all tasks.
+// plan is an index of the tasks and the roster: when each task is due, which tasks wait
+// for somebody to take them, and which agents have room for one. It is built from the
+// state and kept up to date, so that no decision iterates over all tasks.
 type plan struct {
 	state      *ledger.State
 	wakes      wakes
-	waits      queues                           // want somebody, and nobody has room
-	resting    queues                           // nobody took the last offer; they may be claimed until the next
-	asked      queues                           // are offered to some, and may be claimed by others
-	hands      map[protocol.AgentID]*hand       // what each has in hand
-	free       []*hand                          // who has room, the least loaded first
+	waits      queues                           // wait for somebody, and nobody has room
+	resting    queues                           // wait for the next offer, and may be claimed meanwhile
+	asked      queues                           // are offered to some agents, and may be claimed by others
+	hands      map[protocol.AgentID]*hand       // what each agent has in hand
+	free       []*hand                          // agents that have room, the least loaded first
 	lastHeard  map[protocol.AgentID]task.Moment // when an agent was last heard of
-	lastProbed map[protocol.AgentID]task.Moment // when its alive file was looked at
-	lastAlive  map[protocol.AgentID]time.Time   // what it showed then
-	beats      map[protocol.AgentID]task.Moment // since when it was seen to beat, at least
-	held       map[*task.Task]bool              // are in somebody's hand
-	next       map[*task.Task]task.Moment       // when it wants a look, of those that do
-	nextMost   int                              // of them, since that map was made
+	lastProbed map[protocol.AgentID]task.Moment // when its alive file was probed last
+	lastAlive  map[protocol.AgentID]time.Time   // the time of that file then
+	beats      map[protocol.AgentID]task.Moment // a moment before its last heartbeat was seen
+	held       map[*task.Task]bool              // tasks in somebody's hand
+	next       map[*task.Task]task.Moment       // when it is due, of the tasks that are scheduled
+	nextMost   int                              // the largest size of next since that map was made
 	taken      map[*task.Task]task.Moment       // when it was seen to be taken, of those that have not ended
-	freed      []protocol.AgentID               // who has got room since the last dispatch
-	unable     []protocol.AgentID               // who has offers that it cannot take, since then
-	ready      []*task.Task                     // which want somebody since then
-	stale      []*task.Task                     // whose view is behind
-	pauses     []pause                          // of tasks that all who had room did not want, in their order
-	lastPause  uint64                           // the number of the last
-	pausesKept int                              // how many were not over when that was last looked at
-	unheard    []*task.Task                     // whose time is over, and whose agents may have put something there before
+	freed      []protocol.AgentID               // agents that got room since the last dispatch
+	unable     []protocol.AgentID               // agents that cannot take their offers, since then
+	ready      []*task.Task                     // tasks that became ready to be offered since then
+	stale      []*task.Task                     // tasks whose view is out of date
+	pauses     []pause                          // of tasks that none of the agents with room wanted, in the order they began
+	lastPause  uint64                           // the number of the last pause
+	pausesKept int                              // how many pauses were left when ended ones were last removed
+	unheard    []*task.Task                     // tasks that are due, but whose agents' outboxes were not read up to then
 }
 
-// OffersWaiting is how many offers an agent has at most that it did not answer. It
-// never has more than it could take.
+// OffersWaiting is how many unanswered offers an agent has at most. It never has more
+// than it could take.
 const OffersWaiting = 3
 
 // hand is what an agent has in hand.
@@ -54,7 +53,7 @@ type hand struct {
 	offers    []*task.Task
 	slots     int
 	lastPause uint64 // the last pause that began while it had room, or that it was asked about
-	listed    int    // its load while it stands among the free, plus one; zero: it does not
+	listed    int    // one more than its load when it was put into plan.free; zero if it is not there
 }
 
 func (h *hand) load() int { return len(h.tasks) + len(h.offers) }
@@ -70,7 +69,7 @@ func newPlan(state *ledger.State) *plan {
 	}
 }
 
-// holding is what a task means to the plan: whose hand it is in, and whom it is
+// holding is what the plan tracks of a task: who is busy with it, and whom it is
 // offered to.
 type holding struct {
 	busy    protocol.AgentID
@@ -79,7 +78,8 @@ type holding struct {
 
 func holdingOf(t *task.Task) holding { return holding{t.Busy(), t.Offered} }
 
-// update keeps the plan up with a task that had another standing before.
+// update brings the plan up to date with a task that changed; before is its holding
+// until then.
 func (p *plan) update(t *task.Task, before holding) {
 	after := holdingOf(t)
 	if before.busy != after.busy {
@@ -106,7 +106,8 @@ func (p *plan) update(t *task.Task, before holding) {
 	}
 }
 
-// addTask puts a task among those that an agent, if it is one, is busy with.
+// addTask adds a task to those that an agent is busy with; it does nothing for an empty
+// id.
 func (p *plan) addTask(id protocol.AgentID, t *task.Task) {
 	if id == "" {
 		return
@@ -116,7 +117,8 @@ func (p *plan) addTask(id protocol.AgentID, t *task.Task) {
 	p.updateAgent(id)
 }
 
-// removeTask takes a task from those that an agent, if it is one, is busy with.
+// removeTask removes a task from those that an agent is busy with; it does nothing for
+// an empty id.
 func (p *plan) removeTask(id protocol.AgentID, t *task.Task) {
 	if id == "" {
 		return
@@ -126,14 +128,14 @@ func (p *plan) removeTask(id protocol.AgentID, t *task.Task) {
 	p.updateAgent(id)
 }
 
-// addOffer puts a task among those that an agent is offered.
+// addOffer adds a task to those that an agent is offered.
 func (p *plan) addOffer(id protocol.AgentID, t *task.Task) {
 	h := p.hand(id)
 	h.offers = append(h.offers, t)
 	p.updateAgent(id)
 }
 
-// removeOffer takes a task from those that an agent is offered.
+// removeOffer removes a task from those that an agent is offered.
 func (p *plan) removeOffer(id protocol.AgentID, t *task.Task) {
 	h := p.hand(id)
 	h.offers = removed(h.offers, t)
@@ -153,8 +155,8 @@ func (p *plan) hand(id protocol.AgentID) *hand {
 	return h
 }
 
-// updateAgent puts an agent where it belongs among those who have room, after
-// whatever happened to it or to what it has in hand.
+// updateAgent puts an agent into its place in plan.free, or removes it, after it or
+// what it has in hand changed.
 func (p *plan) updateAgent(id protocol.AgentID) {
 	h := p.hand(id)
 	if h.listed > 0 {
@@ -178,11 +180,11 @@ func (p *plan) updateAgent(id protocol.AgentID) {
 	p.freed = append(p.freed, id)
 }
 
-// slotsOf is how many tasks an agent may have in hand.
+// slotsOf returns how many tasks an agent may have in hand.
 func slotsOf(a *ledger.Agent) int { return max(1, a.Slots) }
 
-// cannotTake says why an agent can take nothing of what it was offered; nothing
-// where it can, or was offered nothing.
+// cannotTake returns why an agent can take none of its offers; empty if it can, or has
+// none.
 func (p *plan) cannotTake(h *hand, a *ledger.Agent) string {
 	switch {
 	case len(h.offers) == 0:
@@ -205,13 +207,13 @@ func (p *plan) markResponsive(id protocol.AgentID) {
 	}
 }
 
-// byLoad goes by the load under which agents were listed.
+// byLoad compares agents by the load that they are listed under.
 func byLoad(a, b *hand) int { return cmp.Or(cmp.Compare(a.listed, b.listed), cmp.Compare(a.id, b.id)) }
 
 // forAnyone is the address of tasks that any agent may have.
 const forAnyone protocol.Address = ""
 
-// eligible tells whether a task may be had by an agent, whatever that has in hand.
+// eligible reports whether an agent may have a task, whatever it has in hand.
 func eligible(t *task.Task, a *ledger.Agent) bool {
 	if len(t.To) == 0 {
 		return a.ID != protocol.Human
@@ -224,7 +226,7 @@ func eligible(t *task.Task, a *ledger.Agent) bool {
 	return false
 }
 
-// addresses are those by which a task can mean an agent.
+// addresses returns the addresses by which a task can mean an agent.
 func addresses(a *ledger.Agent) []protocol.Address {
 	list := []protocol.Address{protocol.Address(a.ID)}
 	if a.ID != protocol.Human {
@@ -238,8 +240,8 @@ func addresses(a *ledger.Agent) []protocol.Address {
 	return list
 }
 
-// candidates are those to whom a task is offered next: who has room and was not
-// asked before, the least loaded first.
+// candidates returns the agents that a task is offered to next: at most so many that
+// have room and were not asked before, the least loaded first.
 func (p *plan) candidates(t *task.Task, most int, before ...protocol.AgentID) []protocol.AgentID {
 	var list []protocol.AgentID
 	for _, h := range p.free {
@@ -253,22 +255,22 @@ func (p *plan) candidates(t *task.Task, most int, before ...protocol.AgentID) []
 	return list
 }
 
-// pause is a task that nobody is asked about for a while: all who had room did not
-// want it. They are numbered in the order of their pauses.
+// pause is a task that nobody is asked about for a while, because none of the agents
+// with room wanted it. Pauses are numbered in the order they begin.
 type pause struct {
 	n uint64
 	t *task.Task
 }
 
-// paused tells whether a task that could be taken is offered to nobody yet.
+// paused reports whether a task could be taken but is not offered yet.
 func (p *plan) paused(t *task.Task, at task.Moment) bool {
 	return t.State == task.Unassigned && t.Until > at && t.NotBefore <= at && p.claimable(t, at)
 }
 
-// pausesMost is how many pauses are kept before those are sought that are over.
+// pausesMost is how many pauses are kept before ended ones are removed.
 const pausesMost = 64
 
-// pause remembers one for those who get room before it is over.
+// pause records a task's pause for agents that get room before it is over.
 func (p *plan) pause(t *task.Task, at task.Moment) {
 	if len(p.pauses) >= max(2*p.pausesKept, pausesMost) {
 		p.pauses = slices.DeleteFunc(p.pauses, func(x pause) bool { return !p.paused(x.t, at) })
@@ -278,9 +280,9 @@ func (p *plan) pause(t *task.Task, at task.Moment) {
 	p.pauses = append(p.pauses, pause{p.lastPause, t})
 }
 
-// unasked are the tasks that began to pause while an agent had no room, and that
-// it was not asked about, the best first. So what an agent costs that gets room is
-// what was paused meanwhile, and not all that pauses.
+// unasked returns the tasks that began to pause while an agent had no room, and that
+// it was not asked about, the best first. So an agent that gets room costs only the
+// pauses that began meanwhile, not all of them.
 func (p *plan) unasked(h *hand, a *ledger.Agent, at task.Moment) []*task.Task {
 	i, _ := slices.BinarySearchFunc(p.pauses, h.lastPause+1, func(x pause, n uint64) int { return cmp.Compare(x.n, n) })
 	h.lastPause = p.lastPause
@@ -294,11 +296,11 @@ func (p *plan) unasked(h *hand, a *ledger.Agent, at task.Moment) []*task.Task {
 	return slices.Compact(list)
 }
 
-// queues hold tasks that nobody has, in one queue for each audience, so that an
-// agent looks at those that it may have alone. No queue is empty.
+// queues hold tasks that nobody has, in one queue for each audience, so that only the
+// queues that an agent may take from are searched. No queue is empty.
 type queues struct {
 	all       map[string]*queue
-	byAddress map[protocol.Address][]*queue // of whom one address means
+	byAddress map[protocol.Address][]*queue // the queues whose audience includes an address
 }
 
 func newQueues() queues {
@@ -306,7 +308,7 @@ func newQueues() queues {
 }
 
 // queue holds the tasks of one audience, the best first; their order never
-// changes. What is not to be there any more is found when its turn comes, or when
+// changes. A task that no longer belongs there is removed when it comes first, or when
 // it ends.
 type queue struct {
 	key  string
@@ -314,7 +316,7 @@ type queue struct {
 	list []*task.Task
 }
 
-// keyOf names the audience of a task.
+// keyOf returns the key of a task's audience.
 func keyOf(t *task.Task) string {
 	switch len(t.To) {
 	case 0:
@@ -347,7 +349,7 @@ func (s *queues) add(t *task.Task) {
 	}
 }
 
-// remove lets go of a task, if it stands in a queue.
+// remove removes a task, if it is in a queue.
 func (s *queues) remove(t *task.Task) {
 	q := s.all[keyOf(t)]
 	if q == nil {
@@ -358,9 +360,9 @@ func (s *queues) remove(t *task.Task) {
 	}
 }
 
-// removeAt takes the task at a place out of its queue; of the others it moves those on
-// the shorter side. A queue that is empty goes too, since its audience may be that
-// of one task alone.
+// removeAt removes the task at index i from its queue, and moves the others on the
+// shorter side. An empty queue is deleted, since its audience may be that of a single
+// task.
 func (s *queues) removeAt(q *queue, i int) {
 	if i < len(q.list)/2 {
 		copy(q.list[1:], q.list[:i])
@@ -381,8 +383,8 @@ func (s *queues) removeAt(q *queue, i int) {
 	}
 }
 
-// best gives the best task that an agent may have and that is still to be there;
-// nil where there is none.
+// best returns the best task that an agent may have and that still belongs there, as
+// still reports; nil if there is none.
 func (s *queues) best(a *ledger.Agent, still func(*task.Task) bool) *task.Task {
 	var best *task.Task
 	for _, to := range addresses(a) {
@@ -398,7 +400,8 @@ func (s *queues) best(a *ledger.Agent, still func(*task.Task) bool) *task.Task {
 	return best
 }
 
-// remove lets go of a task that has ended, but for when it is forgotten.
+// remove removes a task that has ended from the plan, except from its schedule: it is
+// still due when it is swept.
 func (p *plan) remove(t *task.Task) {
 	for _, q := range []*queues{&p.waits, &p.resting, &p.asked} {
 		q.remove(t)
@@ -406,22 +409,22 @@ func (p *plan) remove(t *task.Task) {
 	delete(p.taken, t)
 }
 
-// claimable tells whether a task that is offered to nobody may be taken now.
+// claimable reports whether a task that is offered to nobody may be taken now.
 func (p *plan) claimable(t *task.Task, at task.Moment) bool {
 	return t.State == task.Unassigned && t.NotBefore <= at && len(p.state.Tasks.Unmet(t)) == 0 && p.state.Tasks.Get(t.ID) == t
 }
 
-// isOffered tells whether a task is offered to some now.
+// isOffered reports whether a task is offered to somebody now.
 func (p *plan) isOffered(t *task.Task) bool {
 	return t.State == task.Offered && p.state.Tasks.Get(t.ID) == t
 }
 
-// waiting tells whether it is also time to offer it.
+// waiting reports whether a task is claimable and it is time to offer it.
 func (p *plan) waiting(t *task.Task, at task.Moment) bool {
 	return t.Until <= at && p.claimable(t, at) && !p.state.Tasks.Stopped(t.ID)
 }
 
-// wakes orders tasks by when they want a look.
+// wakes is a heap of tasks by when they are due.
 type wakes []wake
 
 type wake struct {
@@ -447,11 +450,11 @@ func (w *wakes) Pop() any {
 	return x
 }
 
-// roomKept is for how many tasks the plan keeps room that is not used.
+// roomKept is for how many tasks the plan keeps unused memory.
 const roomKept = 256
 
-// schedule has a task looked at no later than at a moment. One that was to be
-// looked at earlier is, and finds that nothing is due.
+// schedule makes a task due no later than at a moment. If it is scheduled earlier that
+// stays, and nothing is done then if nothing is due.
 func (p *plan) schedule(t *task.Task, at task.Moment) {
 	if next := p.next[t]; at == 0 || next != 0 && next <= at {
 		return
@@ -460,8 +463,8 @@ func (p *plan) schedule(t *task.Task, at task.Moment) {
 	heap.Push(&p.wakes, wake{at, t})
 }
 
-// clearNext forgets when a task wanted a look. When few are left of many it makes the
-// map anew, since a map keeps its room.
+// clearNext removes a task's entry from next. When few are left of many it makes a new
+// map, since a map does not shrink.
 func (p *plan) clearNext(t *task.Task) {
 	p.nextMost = max(p.nextMost, len(p.next))
 	if delete(p.next, t); len(p.next) >= roomKept && 4*len(p.next) <= p.nextMost {
@@ -471,12 +474,12 @@ func (p *plan) clearNext(t *task.Task) {
 	}
 }
 
-// due takes the task that wants a look first, if it is time.
+// due removes and returns the task that is due first; nil if none is due at a moment.
 func (p *plan) due(at task.Moment) *task.Task {
 	for len(p.wakes) > 0 && p.wakes[0].at <= at {
 		w := heap.Pop(&p.wakes).(wake) //nolint:forcetypeassert // nothing else is in it
 		if p.next[w.t] != w.at {
-			continue // it was to be looked at earlier, and was
+			continue // it was rescheduled to an earlier moment, which is over
 		}
 		p.clearNext(w.t)
 		if p.state.Tasks.Get(w.t.ID) == w.t {

@@ -12,9 +12,9 @@ import (
 	"github.com/hived/hived/task"
 )
 
-// withoutEvent takes a message to hive that names no event (spec §8). To agree or to
-// refuse in reply to an offer is to accept or to reject it; any other that is about
-// a task does nothing, and its sender is told what would.
+// withoutEvent handles a message to hive that names no event (spec §8). To agree or to
+// refuse in reply to an offer is to accept or to reject it; any other message about a
+// task does nothing, and its sender is told what would.
 func (d *Decider) withoutEvent(now time.Time, of protocol.Seq, e *protocol.MessageEvent, m *protocol.Message) error {
 	reply := d.noticeOf(e.From, m.InReplyTo)
 	if reply.Code == protocol.CodeTaskOffer && (e.Act == protocol.Agree || e.Act == protocol.Refuse) {
@@ -46,7 +46,7 @@ func (d *Decider) withoutEvent(now time.Time, of protocol.Seq, e *protocol.Messa
 	return d.notice(now, n)
 }
 
-// answerToOffer is the command that a reply to an offer means.
+// answerToOffer returns the command that a reply to an offer means.
 func answerToOffer(m *protocol.Message, id protocol.TaskID) *protocol.Message {
 	c := *m
 	c.Task, c.Event, c.Data = string(id), string(task.Accept), nil
@@ -63,7 +63,7 @@ func answerToOffer(m *protocol.Message, id protocol.TaskID) *protocol.Message {
 	return &c
 }
 
-// nextSteps says what somebody can do with a task as it is now, as he does it.
+// nextSteps returns what somebody can do with a task in its state, and how.
 func (d *Decider) nextSteps(by protocol.AgentID, t *task.Task) string {
 	if t == nil {
 		return "There is no such task, or it ended long ago."

@@ -10,9 +10,9 @@ import (
 	"github.com/hived/hived/task"
 )
 
-// findTask gives a task, also one that ended and has left; nil where none is known. Of
-// one that has left there is what can be read again: who created it, how it ended,
-// and where the log has its brief and its checkpoint.
+// findTask returns a task, even one that ended and was swept; nil if none is known. A
+// swept task has only what can be read again: who created it, how it ended, and where
+// the log has its brief and its checkpoint.
 func (d *Decider) findTask(id protocol.TaskID) *task.Task {
 	if t := d.state.Tasks.Get(id); t != nil {
 		return t
@@ -32,9 +32,9 @@ func (d *Decider) findTask(id protocol.TaskID) *task.Task {
 	return t
 }
 
-// handleResume makes a new task that goes on where an ended one stopped, or one of each
-// that failed with it (spec §8.1). It needs what the ended one needed: where that
-// has failed too, what resumes it.
+// handleResume creates a task that goes on where an ended one stopped, or one for each
+// of the tasks that failed with it (spec §8.1). It needs what the ended one needed, or,
+// if that has failed too, the task that resumes it.
 func (d *Decider) handleResume(r *report) error {
 	if !task.Ended(r.t.State) {
 		return &refusal{protocol.CodeIllegalTransition, "it is " + string(r.t.State) + " and goes on by itself; only a task that has ended is resumed"}
@@ -79,8 +79,8 @@ func (d *Decider) mayResume(r *report, t *task.Task) error {
 	return &refusal{protocol.CodeNotAllowed, string(t.ID) + ": " + onlyManagersText(t)}
 }
 
-// resumption is the creation of a task that goes on from an ended one. fresh are
-// those that the same command resumes before it, and what they become.
+// resumption returns the event that creates a task going on from an ended one. fresh
+// maps the tasks that the same command resumes before it to their new ids.
 func (d *Decider) resumption(r *report, t *task.Task, fresh map[protocol.TaskID]protocol.TaskID) (e protocol.TaskEvent, err error) {
 	brief, err := d.taskEvent(t.BriefAt)
 	if err != nil || brief.Spec == nil {
@@ -111,8 +111,8 @@ func (d *Decider) resumption(r *report, t *task.Task, fresh map[protocol.TaskID]
 	return e, nil
 }
 
-// gateBy tells who wrote the gate of a brief. Of a task that was resumed before that
-// was recorded nobody knows.
+// gateBy returns who wrote the gate of a brief; empty if there is none, or if the task
+// was resumed before that was recorded.
 func gateBy(brief *protocol.TaskEvent) protocol.AgentID {
 	if brief.GateBy == "" && brief.Event == task.Create && brief.Resumes == "" && brief.Spec.Gate != "" {
 		return brief.By
@@ -129,8 +129,8 @@ func (d *Decider) resumeFirst(by protocol.AgentID, t *task.Task, need protocol.T
 	return &refusal{protocol.CodeNeedsUnmet, fmt.Sprintf("it needs %s, which was %s; to resume that first, %s; to resume all that failed with it, %s", need, state, howToResume(by, need), howToResumeFamily(by, t.ID))}
 }
 
-// family lists the tasks that failed together, each behind those that it needs:
-// what one of them needed, and what needed it, unless it was completed or resumed.
+// family returns the tasks that failed together, each after those that it needs: what
+// one of them needed, and what needed it, unless it was completed or resumed.
 func (d *Decider) family(r *report) ([]*task.Task, error) {
 	book := d.state.Tasks
 	all, needs := map[protocol.TaskID]*task.Task{}, map[protocol.TaskID][]protocol.TaskID{}
@@ -169,7 +169,7 @@ func (d *Decider) family(r *report) ([]*task.Task, error) {
 	return d.needsFirst(all, needs), nil
 }
 
-// needsFirst orders tasks so that each comes behind those that it needs.
+// needsFirst orders tasks so that each comes after those that it needs.
 func (d *Decider) needsFirst(all map[protocol.TaskID]*task.Task, needs map[protocol.TaskID][]protocol.TaskID) (list []*task.Task) {
 	placed := map[protocol.TaskID]bool{}
 	var place func(id protocol.TaskID)
@@ -190,7 +190,7 @@ func (d *Decider) needsFirst(all map[protocol.TaskID]*task.Task, needs map[proto
 	return list
 }
 
-// sortedByID gives tasks in the order of their ids.
+// sortedByID returns tasks in the order of their ids.
 func sortedByID(all map[protocol.TaskID]*task.Task) []*task.Task {
 	list := slices.Collect(maps.Values(all))
 	slices.SortFunc(list, func(a, b *task.Task) int { return cmp.Compare(a.ID, b.ID) })

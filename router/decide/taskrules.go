@@ -23,8 +23,8 @@ const (
 	WordsMost      = 16 << 10 // bytes of a reason, a question, or an answer
 )
 
-// limitText gives what a report says. Of what is too long the beginning counts, and it
-// says where the whole stands.
+// limitText returns a text of a report. If it is too long it is cut, and says where all
+// of it is.
 func (r *report) limitText(said string) string {
 	if len(said) <= WordsMost {
 		return said
@@ -35,8 +35,8 @@ func (r *report) limitText(said string) string {
 
 func digits[N uint64 | int](n N) string { return strconv.FormatUint(uint64(n), 10) }
 
-// transition records the event that a report leads to. It refuses one that the table
-// has no row for, or whose row is not the sender's.
+// transition records the event that a report leads to. It refuses an event that the
+// table has no row for, or whose row does not allow the sender.
 func (d *Decider) transition(r *report, e protocol.TaskEvent) error {
 	if _, ok := task.Next(r.t.State, e.Event); !ok {
 		return d.refuseIllegal(r)
@@ -51,13 +51,14 @@ func (d *Decider) transition(r *report, e protocol.TaskEvent) error {
 	if e.Reason == "" {
 		e.Reason = r.limitText(r.Reason)
 	}
-	if e.Event != task.Recovered { // which only comes before what was reported
+	if e.Event != task.Recovered { // the event of the report itself comes after it
 		e.Checkpoint = d.checkpointToLog(r)
 	}
 	return d.recordTransition(r.now, r.t, e)
 }
 
-// recoverStalled lets a holder that counted as stalled go on before its report is taken.
+// recoverStalled records that a stalled task goes on, before its holder's report is
+// taken.
 func (d *Decider) recoverStalled(r *report) error {
 	if r.t.State != task.Stalled {
 		return nil
@@ -65,7 +66,8 @@ func (d *Decider) recoverStalled(r *report) error {
 	return d.transition(r, protocol.TaskEvent{Event: task.Recovered})
 }
 
-// transitionWorking takes a report that a holder may make while it works.
+// transitionWorking records the event of a report that a holder may make while it
+// works; if the task is stalled it recovers first.
 func (d *Decider) transitionWorking(r *report, e protocol.TaskEvent) error {
 	from := r.t.State
 	if from == task.Stalled {
@@ -80,7 +82,7 @@ func (d *Decider) transitionWorking(r *report, e protocol.TaskEvent) error {
 	return d.transition(r, e)
 }
 
-// checkWorking checks that a task is with a holder that works on it.
+// checkWorking refuses a report if the task is neither in progress nor stalled.
 func (d *Decider) checkWorking(r *report) error {
 	if s := r.t.State; s != task.InProgress && s != task.Stalled {
 		return d.refuseIllegal(r)
@@ -88,7 +90,7 @@ func (d *Decider) checkWorking(r *report) error {
 	return nil
 }
 
-// handleClaim takes a task for an agent that may have it; the best where none is named.
+// handleClaim gives a task to an agent that may have it; the best if none is named.
 func (d *Decider) handleClaim(r *report) error {
 	a := d.state.Agents[r.by]
 	if a == nil || a.Status != ledger.Active {
@@ -119,8 +121,8 @@ func (d *Decider) handleClaim(r *report) error {
 	return d.transition(r, protocol.TaskEvent{Event: task.Claim, Epoch: t.Epoch + 1})
 }
 
-// bestFor is the best that an agent was offered or that waits for one like it;
-// where there is none, the best that others were asked about and did not take.
+// bestFor returns the best task that an agent was offered or that waits for one like
+// it; if there is none, the best that is offered to others; else nil.
 func (d *Decider) bestFor(a *ledger.Agent, at task.Moment) *task.Task {
 	still := func(t *task.Task) bool { return d.plan.claimable(t, at) }
 	best := d.plan.waits.best(a, still)
@@ -138,7 +140,7 @@ func (d *Decider) bestFor(a *ledger.Agent, at task.Moment) *task.Task {
 	return best
 }
 
-// refuseTaken refuses a task that somebody else was first to take, or that has ended.
+// refuseTaken refuses a task that is taken already, or that has ended.
 func (d *Decider) refuseTaken(r *report) error {
 	switch t := r.t; {
 	case task.Ended(t.State):
@@ -162,7 +164,7 @@ func refuseUnmet(list []protocol.TaskID) error {
 }
 
 // checkRoom refuses a task to an agent that has as many in hand as it may, and says
-// when it can have another; nil where it has room.
+// when it can have another.
 func (d *Decider) checkRoom(id protocol.AgentID) error {
 	a, has := d.state.Agents[id], d.plan.hand(id).tasks
 	if a == nil || len(has) < slotsOf(a) {
@@ -222,7 +224,7 @@ func (d *Decider) handleRecovered(r *report) error {
 	return d.transition(r, protocol.TaskEvent{Event: task.Recovered})
 }
 
-// handleProgress takes what was reached. The same checkpoint again moves nothing.
+// handleProgress records what was reached. The same checkpoint again is no progress.
 func (d *Decider) handleProgress(r *report) error {
 	if err := d.checkWorking(r); err != nil {
 		return err
@@ -230,7 +232,8 @@ func (d *Decider) handleProgress(r *report) error {
 	return d.transitionWorking(r, protocol.TaskEvent{Event: task.Progress, Expected: r.Expected})
 }
 
-// readCheckpoint makes the checkpoint that came with a report.
+// readCheckpoint sets reached to the checkpoint that came with a report, if it is not
+// the last one again.
 func (d *Decider) readCheckpoint(r *report) error {
 	if r.Checkpoint == nil && r.Patch == nil && r.Milestone == "" {
 		return nil
@@ -249,9 +252,9 @@ func (d *Decider) readCheckpoint(r *report) error {
 	return nil
 }
 
-// checkpointToLog is what an event says of the checkpoint that came with a report: what
-// changed in the last one, where the report says no more and the log may be told
-// so (spec §8.3).
+// checkpointToLog returns the checkpoint of a report as its event has it: as a patch of
+// the last one, if the report has only that and the log may hold patches, else whole
+// (spec §8.3).
 func (d *Decider) checkpointToLog(r *report) *protocol.Checkpoint {
 	c := r.reached
 	if c == nil || r.Checkpoint != nil || d.state.ViewsAreFiles() || c.Data.Kind() != '{' {
@@ -272,7 +275,8 @@ func (d *Decider) checkpointToLog(r *report) *protocol.Checkpoint {
 	return &protocol.Checkpoint{Milestone: c.Milestone, Schema: c.Schema, SHA256: c.SHA256, Patch: patch, After: r.t.CheckpointAt, Patched: patched, Whole: data}
 }
 
-// tellLargeCheckpoint asks a holder that sent a large checkpoint to send less.
+// tellLargeCheckpoint asks a holder that sent a large checkpoint to send patches or
+// paths.
 func (d *Decider) tellLargeCheckpoint(r *report) error {
 	if r.reached == nil || len(r.reached.Data) <= CheckpointKept {
 		return nil
@@ -286,7 +290,8 @@ func (d *Decider) tellLargeCheckpoint(r *report) error {
 	})
 }
 
-// lastCheckpoint reads what a patch changes, or a milestone alone leaves as it is.
+// lastCheckpoint returns the last checkpoint, which a patch changes and a milestone
+// alone keeps; nil if the report has a whole one or there is none.
 func (d *Decider) lastCheckpoint(r *report) (*protocol.Checkpoint, error) {
 	if r.Checkpoint != nil || r.t.CheckpointAt == 0 {
 		return nil, nil
@@ -298,13 +303,13 @@ func (d *Decider) lastCheckpoint(r *report) (*protocol.Checkpoint, error) {
 	return last, nil
 }
 
-// wholeCheckpoint gives the last checkpoint of a task, whole.
+// wholeCheckpoint returns the last checkpoint of a task, with its patches applied.
 func (d *Decider) wholeCheckpoint(t *task.Task) (*protocol.Checkpoint, error) {
 	return d.wholes.At(t.ID, t.CheckpointAt)
 }
 
-// events reads events again, in ascending order: those that are not in the log yet
-// from what was decided last.
+// events reads events again, in ascending order; those not in the log yet are taken
+// from the decisions that Drain has not returned.
 func (d *Decider) events(seqs ...protocol.Seq) (evs []protocol.Event, err error) {
 	logged := len(seqs)
 	if len(d.out) > 0 {
@@ -354,7 +359,7 @@ func (d *Decider) handleAsk(r *report) error {
 	return d.pause(r, "", r.Question, r.Reason)
 }
 
-// pause has a task wait for people, if there are as many as it needs.
+// pause makes a task wait for approvals, unless too few can approve.
 func (d *Decider) pause(r *report, category protocol.Category, question, reason string) error {
 	if who, need := d.approvers(r.t), r.t.Terms().Needed; len(who) < int(need) {
 		return &refusal{protocol.CodeBadCommand, fmt.Sprintf("it needs %d approvals, and beside you only %s could give one; to give it back, %s", need, cmp.Or(listNames(who), "nobody"), howTo(r.by, "hived task release "+string(r.t.ID), taskMessage(task.Release, r.t.ID, r.t.Epoch, "")))}
@@ -365,7 +370,7 @@ func (d *Decider) pause(r *report, category protocol.Category, question, reason 
 	})
 }
 
-// handleBlock has a task wait for others.
+// handleBlock makes a task wait for other tasks, or for an answer.
 func (d *Decider) handleBlock(r *report) error {
 	if err := d.checkWorking(r); err != nil {
 		return err
@@ -373,7 +378,7 @@ func (d *Decider) handleBlock(r *report) error {
 	if len(r.Needs) == 0 && r.Reason == "" {
 		return &refusal{protocol.CodeBadCommand, "it does not say what is waited for; to ask for what you need to know, " + r.howToSend(`--reason "…"`, `{"reason": "…"}`) + "; to wait for tasks, " + r.howToSend("--needs ID", `{"needs": ["ID"]}`)}
 	}
-	if len(r.Needs) == 0 { // a word of who knows
+	if len(r.Needs) == 0 { // an answer of somebody who knows
 		return d.transitionWorking(r, protocol.TaskEvent{Event: task.BlockOnDependency})
 	}
 	var needs []protocol.TaskID
@@ -403,7 +408,7 @@ func refuseUnknownNeed(by protocol.AgentID, name string) error {
 	return &refusal{protocol.CodeUnknownNeed, "there is no task " + protocol.Quote(protocol.Fit(name, 64)) + " to wait for; " + howToSeeTasks(by)}
 }
 
-// waitsFor tells whether a task waits for another, through any number of others.
+// waitsFor reports whether a task waits for another, directly or through others.
 func (d *Decider) waitsFor(from *task.Task, to protocol.TaskID) bool {
 	seen := map[protocol.TaskID]bool{}
 	var leads func(t *task.Task) bool
@@ -445,7 +450,8 @@ func (d *Decider) retryLater(r *report) protocol.TaskEvent {
 	return protocol.TaskEvent{Event: task.TransientError, Category: protocol.TransientFailure, NotBefore: at}
 }
 
-// handleFatal ends a task: of its holder, or a blocked one of who must decide.
+// handleFatal fails a task for good: for its holder, or, if it is blocked, for those who
+// may answer.
 func (d *Decider) handleFatal(r *report) error {
 	if r.by != r.t.Holder && r.t.State == task.Blocked && (d.manages(r) || r.by == r.t.Creator) {
 		return d.transition(r, protocol.TaskEvent{Event: task.FatalError})
@@ -456,7 +462,7 @@ func (d *Decider) handleFatal(r *report) error {
 	return d.transitionWorking(r, protocol.TaskEvent{Event: task.FatalError})
 }
 
-// manages tells whether the sender is the lead or a person.
+// manages reports whether the sender is the lead or a person.
 func (d *Decider) manages(r *report) bool {
 	return d.hasRole(task.ByLead, r) || d.hasRole(task.ByHuman, r)
 }
@@ -489,7 +495,7 @@ func (d *Decider) handleFail(r *report) error {
 	return d.transitionWorking(r, protocol.TaskEvent{Event: task.BlockOnDependency, Category: category})
 }
 
-// repair has a task wait for another that mends what is wrong.
+// repair makes a task wait for a new one that repairs what is wrong.
 func (d *Decider) repair(r *report) error {
 	if int(r.t.Terms().Depth) >= d.settings.Tasks.RepairDepth {
 		return d.transitionWorking(r, protocol.TaskEvent{Event: task.FatalError, Category: protocol.LogicFailure, Reason: "it was to be repaired " + digits(int(r.t.Terms().Depth)) + " times, one inside the other: " + r.limitText(r.Reason)})
@@ -515,8 +521,8 @@ func (d *Decider) repair(r *report) error {
 	return d.transition(r, protocol.TaskEvent{Event: task.BlockOnDependency, Category: protocol.LogicFailure, Needs: []protocol.TaskID{repair}})
 }
 
-// handleRelease gives a task back. One that is to be cancelled is not offered to
-// others: giving it back confirms that.
+// handleRelease gives a task back. If somebody asked to cancel it, that confirms the
+// cancel, and it is not offered to others.
 func (d *Decider) handleRelease(r *report) error {
 	if r.t.Cancelling > 0 {
 		return d.transitionWorking(r, protocol.TaskEvent{Event: task.CancelledEvent, Reason: cmp.Or(r.limitText(r.Reason), "its holder gave it back")})
@@ -538,8 +544,8 @@ func (d *Decider) handleComplete(r *report) error {
 	return d.transitionWorking(r, e)
 }
 
-// checkGate refuses to complete a task whose gate has not ended with 0, as the brief has
-// it now (spec §8.2).
+// checkGate refuses to complete a task unless the gate of its current brief ended with
+// exit status 0 (spec §8.2).
 func (d *Decider) checkGate(r *report) error {
 	if !r.t.Gated {
 		return nil
@@ -563,8 +569,8 @@ func (d *Decider) checkGate(r *report) error {
 	return nil
 }
 
-// handleCancelled ends what somebody asked to cancel. A holder that was not asked has
-// other words for what it means.
+// handleCancelled ends a task that somebody asked to cancel. A holder that was not
+// asked is told which commands it may mean instead.
 func (d *Decider) handleCancelled(r *report) error {
 	if _, row := task.Next(r.t.State, task.CancelledEvent); row && r.t.Cancelling == 0 {
 		return &refusal{protocol.CodeIllegalTransition, "nobody asked to cancel it, and `cancelled` only confirms that; " + howToLeave(r.by, r.t)}
@@ -572,7 +578,7 @@ func (d *Decider) handleCancelled(r *report) error {
 	return d.transition(r, protocol.TaskEvent{Event: task.CancelledEvent})
 }
 
-// handleCancel asks a holder to stop, or ends what nobody has started.
+// handleCancel asks a holder to stop, or ends a task that nobody has.
 func (d *Decider) handleCancel(r *report) error {
 	if r.by != r.t.Creator && !d.manages(r) {
 		return &refusal{protocol.CodeNotAllowed, onlyManagersText(r.t)}

@@ -18,31 +18,31 @@ import (
 // report is a command about a task (spec §8.2), while it is decided.
 type report struct {
 	now          time.Time
-	needsEpoch   bool        // its command carries the epoch
-	putAt        task.Moment // when it was put there: moments that were over then come before it
+	needsEpoch   bool        // its command must carry the epoch
+	putAt        task.Moment // when it was put into the outbox: what was due before then comes first
 	of           protocol.Seq
 	by           protocol.AgentID
 	id           protocol.MessageID
 	event        string
 	m            *protocol.Message
-	t            *task.Task        // nil: of create, and of claim where none is named
-	created      []protocol.TaskID // by create, in the order of the command
-	unassignable []*task.Task      // of those that were made: for agents that are not there
+	t            *task.Task        // nil for create, and for claim if none is named
+	created      []protocol.TaskID // by create or resume, in the order of the command
+	unassignable []*task.Task      // those of created that are for agents not on the roster
 
-	reached *protocol.Checkpoint // what came along and is not the last one again; nil: nothing
+	reached *protocol.Checkpoint // the new checkpoint that came with it; nil if none
 	ignored []string             // members of the data that the command does not take
 	protocol.TaskReport
 }
 
-// handler is what a command does, how it is entered, and which members of the
-// data it takes beside the reason; a report of a holder at work can bring a
+// handler has the function of a command, what the command requires, and the members of
+// the data that it takes besides the reason; a report of a holder at work can carry a
 // checkpoint too (spec §8.2).
 type handler struct {
 	do             func(d *Decider, r *report) error
-	needsEpoch     bool // it is a holder's, and carries the epoch
-	taskOptional   bool // it may name none
+	needsEpoch     bool // only the holder sends it, with the epoch
+	taskOptional   bool // it may name no task
 	checkpoint     bool // it takes a checkpoint
-	alwaysAnswered bool // it is answered, also where its sender asks for no reply: the answer has the epoch
+	alwaysAnswered bool // it is answered even if its sender asks for no reply: the answer has the epoch
 	takes          []string
 }
 
@@ -56,10 +56,10 @@ const (
 	memberGate      = "gate"
 )
 
-// checkpointMembers are those that make a checkpoint.
+// checkpointMembers are the members that make a checkpoint.
 var checkpointMembers = []string{"milestone", "checkpoint", "patch", "schema"}
 
-// takesMember tells whether a report's command takes a member of its data.
+// takesMember reports whether a report's command takes a member of its data.
 func (h handler) takesMember(r *report, member string) bool {
 	switch {
 	case slices.Contains(checkpointMembers, member):
@@ -79,10 +79,10 @@ func (h handler) takesMember(r *report, member string) bool {
 // eventFailure is the report of a failure, whose category says what follows.
 const eventFailure = "failure"
 
-// eventResume makes a new task of one that has ended.
+// eventResume creates a new task from one that has ended.
 const eventResume = "resume"
 
-// taskCommands are the commands about tasks, by their `event`.
+// taskCommands returns the commands about tasks, by their `event`.
 func taskCommands() map[string]handler {
 	return map[string]handler{
 		"create":    {do: (*Decider).handleCreate, taskOptional: true},
@@ -117,14 +117,14 @@ func taskCommands() map[string]handler {
 
 var taskHandlers = taskCommands()
 
-// aboutTask tells whether a command is one about a task.
+// aboutTask reports whether a command is about a task.
 func aboutTask(m *protocol.Message) bool {
 	_, known := taskHandlers[m.Event]
 	return known || m.Task != ""
 }
 
-// taskCommand decides a command about a task. What it refuses is logged, and its
-// sender told why; it has changed nothing.
+// taskCommand decides a command about a task. A refused command changes nothing; it is
+// logged, and its sender is told why.
 func (d *Decider) taskCommand(now time.Time, of protocol.Seq, e *protocol.MessageEvent, m *protocol.Message) error {
 	r := &report{now: now, putAt: d.putAt(now, e.Original), of: of, by: e.From, id: e.ID, event: m.Event, m: m}
 	refused, err := refusalIn(d.runCommand(r))
@@ -157,7 +157,7 @@ func (d *Decider) taskCommand(now time.Time, of protocol.Seq, e *protocol.Messag
 		}
 		if len(r.created) > 1 {
 			answer.data["tasks"] = r.created
-			delete(answer.data, "task") // of which there are many, each as new as the others
+			delete(answer.data, "task") // there are several, none before the others
 		}
 		if err := d.notice(now, answer); err != nil {
 			return err
@@ -177,7 +177,7 @@ func (d *Decider) taskCommand(now time.Time, of protocol.Seq, e *protocol.Messag
 	return d.refuse(now, e, m, answer, refused)
 }
 
-// recordRejection records that a command was refused. Where the clocks of its task stood
+// recordRejection records that a command was refused. If the clocks of its task stood
 // still they go on (spec §3.10).
 func (d *Decider) recordRejection(now time.Time, x *protocol.TaskRejectedEvent) {
 	id := protocol.TaskID(x.Task)
@@ -188,8 +188,9 @@ func (d *Decider) recordRejection(now time.Time, x *protocol.TaskRejectedEvent) 
 	}
 }
 
-// runCommand checks what all commands have in common: that there are such a command
-// and such a task, that the data fits, and that a holder's epoch is its own.
+// runCommand checks what all commands have in common, then carries the command out: the
+// command and the task must exist, the data must fit, and the epoch must be the
+// holder's.
 func (d *Decider) runCommand(r *report) error {
 	h, known := taskHandlers[r.event]
 	if !known {
@@ -213,7 +214,7 @@ func (d *Decider) runCommand(r *report) error {
 	if r.t == nil && !h.taskOptional {
 		return &refusal{protocol.CodeUnknownTask, "it does not say which task; to say it, " + r.howToSend("", "")}
 	}
-	if h.needsEpoch { // what comes too late is told so, whatever else it lacks
+	if h.needsEpoch { // a report that comes too late is told so, whatever else is wrong
 		if err := d.checkHolder(r); err != nil {
 			return err
 		}
@@ -232,7 +233,7 @@ func (d *Decider) runCommand(r *report) error {
 	return h.do(d, r)
 }
 
-// putAt is the moment at which what was found now was put there (spec §8.3).
+// putAt returns when a file that is found now was put into the outbox (spec §8.3).
 func (d *Decider) putAt(now time.Time, o *protocol.Original) task.Moment {
 	if o == nil {
 		return d.state.Tasks.Moment(now)
@@ -240,10 +241,10 @@ func (d *Decider) putAt(now time.Time, o *protocol.Original) task.Moment {
 	return d.state.Tasks.Put(protocol.StampTime(o.CTime), now)
 }
 
-// applyMomentsBefore lets those moments of a task come first that were over when a
-// command about it was put there. A wait for approval does not end yet: what an
-// approver put there in time may still be read, and then it counts. What came
-// later is refused as it would be afterwards.
+// applyMomentsBefore does what was due for a task before a command about it was put into
+// the outbox. A wait for approval does not end yet: an approval put there in time may
+// still be read, and then counts. What was put there later is refused, as it would be
+// after the wait ended.
 func (d *Decider) applyMomentsBefore(r *report) error {
 	switch t := r.t; {
 	case t == nil:
@@ -259,8 +260,9 @@ func (d *Decider) refuseTooLate(r *report, end time.Time) error {
 	return &refusal{protocol.CodeIllegalTransition, "its time to be approved was over at " + end.Format(time.RFC3339) + ", before this was put there, so that it fails; " + d.endedText(r.by, r.t)}
 }
 
-// decode decodes the data of a report. What the command does not take is left out and
-// remembered; what no report has is refused. put is when it was put there.
+// decode decodes the data of a report. Members that the command does not take are
+// ignored and listed in ignored; unknown ones are refused. put is when the report was
+// put into the outbox.
 func (r *report) decode(h handler, put time.Time) error {
 	if len(r.m.Data) == 0 {
 		return nil
@@ -287,9 +289,9 @@ func (r *report) decode(h handler, put time.Time) error {
 	return r.checkAhead(memberNotBefore, &r.NotBefore, notBeforeMost)
 }
 
-// setExpected works out until when a holder will be silent: the time that it names, or,
-// for who has no good clock, when a length of time is over that began when the
-// report was put there.
+// setExpected sets the time until which the holder will be silent: the time that it
+// names, or, for holders without a good clock, a duration that begins when the report
+// was put into the outbox.
 func (r *report) setExpected(put time.Time) error {
 	if r.For == "" {
 		return r.checkAhead(memberExpected, &r.Expected, expectedMost)
@@ -302,7 +304,7 @@ func (r *report) setExpected(put time.Time) error {
 	return r.checkAhead(memberFor, &r.Expected, expectedMost)
 }
 
-// ignore leaves a member of the data out.
+// ignore clears a member of the data, and records that it was ignored.
 func (r *report) ignore(name string) {
 	r.ignored = append(r.ignored, name)
 	switch name {
@@ -325,7 +327,7 @@ func (r *report) ignore(name string) {
 	}
 }
 
-// checkAhead refuses a time that is too far ahead. One that is over says nothing.
+// checkAhead refuses a time that is too far ahead. A time that is over is cleared.
 func (r *report) checkAhead(name string, at *time.Time, most time.Duration) error {
 	*at = at.UTC()
 	if !at.After(r.now) {
@@ -337,8 +339,8 @@ func (r *report) checkAhead(name string, at *time.Time, most time.Duration) erro
 	return nil
 }
 
-// checkHolder checks that the sender has the task, and that its epoch is the task's
-// (spec §8.3). No epoch is 0: that is as good as none.
+// checkHolder refuses a report unless its sender has the task, under the epoch of the
+// report (spec §8.3). Epochs begin at 1, so 0 means that the report has none.
 func (d *Decider) checkHolder(r *report) error {
 	t, epoch := r.t, r.m.Epoch
 	own := r.by == t.Holder && !t.Spent
@@ -363,7 +365,7 @@ func (d *Decider) checkHolder(r *report) error {
 	return nil
 }
 
-// heldText says to the holder of a task under which epoch that is.
+// heldText tells the holder of a task its epoch.
 func heldText(t *task.Task) string {
 	if task.Ended(t.State) {
 		return "you held it under epoch " + digits(t.Epoch)
@@ -381,7 +383,7 @@ func refuseNotHolder(by protocol.AgentID, t *task.Task) error {
 	return &refusal{protocol.CodeNotHolder, string(t.Holder) + " has this task, not you; " + howToGetAnother(by)}
 }
 
-// refuseIllegal refuses what is no row of the table.
+// refuseIllegal refuses an event that the table has no row for.
 func (d *Decider) refuseIllegal(r *report) error {
 	text := "a task that is " + string(r.t.State) + " knows no " + r.event
 	if task.Ended(r.t.State) {
@@ -392,7 +394,7 @@ func (d *Decider) refuseIllegal(r *report) error {
 	return &refusal{protocol.CodeIllegalTransition, text}
 }
 
-// hasRole tells whether the sender of a report has a role for its task.
+// hasRole reports whether the sender of a report has a role for its task.
 func (d *Decider) hasRole(role task.Role, r *report) bool {
 	switch role {
 	case task.ByHolder:
@@ -462,8 +464,8 @@ func (d *Decider) recordTransition(now time.Time, t *task.Task, e protocol.TaskE
 }
 
 // reasonShown is how much of the reason of another task, or of an execution, is
-// repeated in one that follows from it, in characters: task.json and the log have the
-// whole under the one that it is of.
+// repeated in a reason that follows from it, in characters: task.json and the log have
+// all of it where it was given.
 const reasonShown = 200
 
 // endRepairs cancels the repair that a task waited for, now that it has ended or goes
@@ -485,10 +487,10 @@ func (d *Decider) endRepairs(now time.Time, was, t *task.Task) error {
 	return nil
 }
 
-// setPause says what follows from an execution that ended without completing. One
-// that reached nothing new counts, and from the second in a row on the next waits.
-// Who gave it back is not asked again at once: where nobody else has room to take
-// it, there is a pause.
+// setPause sets how long a task waits after an execution that ended without completing
+// it. Executions in a row that reached nothing new are counted, and from the second on
+// the next waits. Who gave the task back is not asked again at once: if nobody else has
+// room, there is a pause.
 func (d *Decider) setPause(now time.Time, t *task.Task, e *protocol.TaskEvent) {
 	if reached := t.Advanced || e.Checkpoint != nil && !t.Reached(e.Checkpoint); !reached {
 		e.Fruitless = int(t.Fruitless) + 1
@@ -506,7 +508,7 @@ func (d *Decider) setPause(now time.Time, t *task.Task, e *protocol.TaskEvent) {
 	}
 }
 
-// replan puts a task where it belongs among those that wait.
+// replan puts a task into the queue it belongs to, and schedules it.
 func (d *Decider) replan(t *task.Task, at task.Moment) {
 	switch {
 	case d.plan.waiting(t, at):
@@ -520,7 +522,7 @@ func (d *Decider) replan(t *task.Task, at task.Moment) {
 	d.plan.schedule(t, d.due(t))
 }
 
-// planAll makes the plan from the state.
+// planAll builds the plan from the state.
 func (d *Decider) planAll() {
 	for id := range d.state.Agents {
 		d.plan.updateAgent(id)
@@ -535,8 +537,8 @@ func (d *Decider) planAll() {
 	}
 }
 
-// logViews logs new versions of what something happened to, in a log where they
-// have events of their own.
+// logViews logs new versions of the views that changed, in a log where views have
+// events of their own.
 func (d *Decider) logViews(now time.Time) {
 	for _, t := range d.plan.stale {
 		if t.Changed <= t.Viewed || d.state.Tasks.Get(t.ID) != t {
@@ -558,15 +560,15 @@ func (d *Decider) logFile(now time.Time, p string, data []byte) {
 	d.emit(now, &protocol.FileEvent{Path: p, By: protocol.Hive, Content: &c})
 }
 
-// continueChildren carries on with those that waited for a task that has ended (spec §8.5):
-// those that may be taken now wait for somebody, and of the others some are
-// carried on with at once, and the rest of many when it is their turn.
+// continueChildren continues the tasks that waited for one that has ended (spec §8.5):
+// those that may be taken now are ready to be offered. Of the others at most
+// TasksAtOnce are continued at once, and the rest later, as due tasks.
 func (d *Decider) continueChildren(now time.Time, parent *task.Task) error {
 	at := d.state.Tasks.Moment(now)
 	for _, id := range d.state.Tasks.Children(parent.ID) {
 		t := d.state.Tasks.Get(id)
 		if task.Ended(t.State) {
-			continue // with another of those that it waited for, just now
+			continue // just now, with another task that it waited for
 		}
 		if d.plan.waiting(t, at) {
 			d.plan.waits.add(t)
@@ -584,7 +586,7 @@ func (d *Decider) continueChildren(now time.Time, parent *task.Task) error {
 	return nil
 }
 
-// continueWaiting carries on with a task when what it waited for has ended.
+// continueWaiting continues a task if what it waited for has ended.
 func (d *Decider) continueWaiting(now time.Time, t *task.Task) error {
 	parent := d.state.Tasks.Lost(t)
 	switch {

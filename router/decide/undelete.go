@@ -9,8 +9,8 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// UndeleteMost is how many messages one command delivers again: each of them is
-// read from the log.
+// UndeleteMost is how many messages one command delivers again at most: each is read
+// from the log.
 const UndeleteMost = 16
 
 // manageInbox carries out a command about an inbox.
@@ -39,7 +39,8 @@ func (d *Decider) manageInbox(now time.Time, of protocol.Seq, by protocol.AgentI
 	return nil
 }
 
-// undeleted reads messages again that an agent had, and that count as deleted.
+// undeleted returns the events that deliver messages again which an agent had and which
+// count as deleted.
 func (d *Decider) undeleted(by protocol.AgentID, a *ledger.Agent, seqs []protocol.Seq) ([]*protocol.HandledEvent, error) {
 	bad := func(format string, args ...any) error {
 		return &refusal{protocol.CodeBadCommand, fmt.Sprintf(format, args...)}

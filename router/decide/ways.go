@@ -11,8 +11,8 @@ import (
 	"github.com/hived/hived/task"
 )
 
-// howTo says how somebody does something, in words that he can use as they are: to
-// a person a command, to an agent the message to send (spec §8.6).
+// howTo returns how somebody does something, in words that can be used as they are: for
+// a person the command to run, for an agent the message to send (spec §8.6).
 func howTo(to protocol.AgentID, command, message string) string {
 	if to == protocol.Human {
 		return "run `" + command + "`"
@@ -20,8 +20,8 @@ func howTo(to protocol.AgentID, command, message string) string {
 	return "send `" + message + "`"
 }
 
-// taskMessage is the message by which an agent reports what happened to a task; an
-// id that is empty, an epoch of zero and data that is empty are left out.
+// taskMessage returns the message with which an agent sends an event of a task. An
+// empty id, a zero epoch and empty data are left out.
 func taskMessage(event task.Event, id protocol.TaskID, epoch uint64, data string) string {
 	m := `{"to": "hive", "event": "` + string(event) + `"`
 	if id != "" {
@@ -36,7 +36,7 @@ func taskMessage(event task.Event, id protocol.TaskID, epoch uint64, data string
 	return m + "}"
 }
 
-// howToLeave says how the holder of a task that is not to be cancelled lets go of it.
+// howToLeave returns how the holder of a task that nobody asked to cancel gives it up.
 func howToLeave(by protocol.AgentID, t *task.Task) string {
 	const why = `{"reason": "…"}`
 	id := string(t.ID)
@@ -53,8 +53,7 @@ func howToLeave(by protocol.AgentID, t *task.Task) string {
 	return release + "; if it cannot be done, " + howTo(by, "hived task fail "+id+` --category unknown --reason "…"`, taskMessage(eventFailure, t.ID, t.Epoch, `{"category": "unknown", "reason": "…"}`))
 }
 
-// commandNames are the commands by which people send the events that are called
-// otherwise.
+// commandNames are the commands for the events that the command line names otherwise.
 var commandNames = map[string]string{
 	string(task.PauseForApproval):   "task ask",
 	string(task.BlockOnDependency):  "task block",
@@ -70,8 +69,8 @@ var commandNames = map[string]string{
 	commandGitResume:                "git resume",
 }
 
-// howToSend shows how a report is made with other data: args for the command of a
-// person, data for the message of an agent.
+// howToSend returns how a report is sent with other data: args are for a person's
+// command, data for an agent's message.
 func (r *report) howToSend(args, data string) string {
 	id := protocol.TaskID("ID")
 	epoch := uint64(0)
@@ -84,16 +83,16 @@ func (r *report) howToSend(args, data string) string {
 	return howTo(r.by, r.commandLine(id)+strings.TrimRight(" "+args, " "), taskMessage(task.Event(r.event), id, epoch, data))
 }
 
-// commandLine is the command of a person for a report.
+// commandLine returns a person's command for a report.
 func (r *report) commandLine(id protocol.TaskID) string {
 	return "hived " + cmp.Or(commandNames[r.event], "task "+r.event) + " " + string(id)
 }
 
-// AgainMost is the longest data of a report that is shown when it is to be sent
-// again, in bytes.
+// AgainMost is how long data may be that is repeated in an answer for its sender to
+// send again, in bytes.
 const AgainMost = 300
 
-// howToResend shows how a report is sent as it was, but under another epoch.
+// howToResend returns how a report is sent again unchanged under another epoch.
 func (r *report) howToResend(epoch uint64) string {
 	data, rest := r.m.Data.Clone(), ""
 	if len(data) > AgainMost || len(data) > 0 && data.Compact() != nil {
@@ -102,33 +101,33 @@ func (r *report) howToResend(epoch uint64) string {
 	return howTo(r.by, r.commandLine(r.t.ID)+" --epoch "+digits(epoch), taskMessage(task.Event(r.event), r.t.ID, epoch, protocol.Visible(string(data)))) + rest
 }
 
-// howToClaim says how somebody takes a task.
+// howToClaim returns how somebody takes a task.
 func howToClaim(by protocol.AgentID, id protocol.TaskID) string {
 	return howTo(by, "hived task claim "+string(id), taskMessage(task.Claim, id, 0, ""))
 }
 
-// howToGetAnother says how somebody gets a task, whichever is best for him.
+// howToGetAnother returns how somebody claims the best task for them.
 func howToGetAnother(by protocol.AgentID) string {
 	return "to get another, " + howTo(by, "hived task claim", taskMessage(task.Claim, "", 0, ""))
 }
 
-// howToCreate says how somebody creates a task, with an example.
+// howToCreate returns an example of how somebody creates a task.
 func howToCreate(by protocol.AgentID, args, more string) string {
 	return howTo(by, strings.TrimRight(`hived task create "tidy the docs" `+args, " "), taskMessage("create", "", 0, `{"title": "tidy the docs"`+more+`}`))
 }
 
-// howToResume says how somebody goes on from a task that has ended.
+// howToResume returns how somebody goes on from a task that has ended.
 func howToResume(by protocol.AgentID, id protocol.TaskID) string {
 	return howTo(by, "hived task resume "+string(id), taskMessage(eventResume, id, 0, ""))
 }
 
-// howToResumeFamily says how somebody goes on from a task and from all that failed
-// with it.
+// howToResumeFamily returns how somebody goes on from a task and all that failed with
+// it.
 func howToResumeFamily(by protocol.AgentID, id protocol.TaskID) string {
 	return howTo(by, "hived task resume --family "+string(id), taskMessage(eventResume, id, 0, `{"family": true}`))
 }
 
-// howToSeeTasks says where somebody sees which tasks there are.
+// howToSeeTasks returns where somebody sees which tasks there are.
 func howToSeeTasks(by protocol.AgentID) string {
 	if by == protocol.Human {
 		return "to see those that there are, run `hived task list`"
@@ -136,7 +135,7 @@ func howToSeeTasks(by protocol.AgentID) string {
 	return "the directories in tasks/ are those that there are"
 }
 
-// howToSeeTask says where somebody sees how a task stands.
+// howToSeeTask returns where somebody sees the state of a task.
 func howToSeeTask(by protocol.AgentID, id protocol.TaskID) string {
 	if by == protocol.Human {
 		return "to see how it stands, run `hived task show " + string(id) + "`"
@@ -144,7 +143,7 @@ func howToSeeTask(by protocol.AgentID, id protocol.TaskID) string {
 	return protocol.TaskDir(id) + "/" + protocol.TaskView + " says how it stands"
 }
 
-// endedText says how somebody goes on with a task that has ended, or who can.
+// endedText returns how somebody goes on from a task that has ended, or whom to ask.
 func (d *Decider) endedText(by protocol.AgentID, t *task.Task) string {
 	if d.mayResume(&report{by: by, t: t}, t) != nil {
 		return "it has ended; to have a new one go on from it, ask " + string(cmp.Or(t.Creator, protocol.Human))
@@ -152,7 +151,7 @@ func (d *Decider) endedText(by protocol.AgentID, t *task.Task) string {
 	return "it has ended; to go on from its checkpoint with a new one, " + howToResume(by, t.ID)
 }
 
-// onlyManagersText says who may decide about a task.
+// onlyManagersText returns who may decide about a task.
 func onlyManagersText(t *task.Task) string {
 	if t.Creator == protocol.Human || t.Creator == "" {
 		return "only human and the lead may; ask human"
@@ -160,7 +159,7 @@ func onlyManagersText(t *task.Task) string {
 	return "only " + string(t.Creator) + ", who created it, human and the lead may; ask " + string(t.Creator)
 }
 
-// onlyCreatorText says who may change a task.
+// onlyCreatorText returns who may amend a task.
 func onlyCreatorText(t *task.Task) string {
 	if t.Creator == protocol.Human {
 		return "only human, who created it, may; ask human"
@@ -168,10 +167,10 @@ func onlyCreatorText(t *task.Task) string {
 	return "only " + string(t.Creator) + ", who created it, and human may; ask " + string(t.Creator)
 }
 
-// endSentence closes a sentence.
+// endSentence returns a sentence with a full stop, if it has no end yet.
 func endSentence(sentence string) string { return sentence + fullStop(sentence) }
 
-// joinRoles lists roles.
+// joinRoles returns roles joined by "or".
 func joinRoles(roles []task.Role) string {
 	list := make([]string, len(roles))
 	for i, role := range roles {
@@ -180,7 +179,7 @@ func joinRoles(roles []task.Role) string {
 	return strings.Join(list, " or ")
 }
 
-// nextStepsOf is ways for a report that makes no sense, where its task is known.
+// nextStepsOf returns nextSteps for an unknown command, if its task is known.
 func (d *Decider) nextStepsOf(r *report) string {
 	t := d.state.Tasks.Get(protocol.TaskID(r.m.Task))
 	if t == nil {
@@ -189,8 +188,8 @@ func (d *Decider) nextStepsOf(r *report) string {
 	return " " + d.nextSteps(r.by, t)
 }
 
-// howToManage says how somebody has the roster or the hive managed: a person by a
-// command, the lead by a message to hive, and any other by a word to human.
+// howToManage returns how somebody gets the roster or the hive changed: a person by a
+// command, the lead by a message to hive, anybody else by asking human.
 func (d *Decider) howToManage(by protocol.AgentID, what, command, event, data string) string {
 	if by != protocol.Human && by != d.state.Lead {
 		return "ask human to " + what
@@ -198,7 +197,7 @@ func (d *Decider) howToManage(by protocol.AgentID, what, command, event, data st
 	return "to " + what + ", " + howTo(by, command, hiveMessage(event, data))
 }
 
-// hiveMessage is the message by which the lead has the hive managed.
+// hiveMessage returns the message with which the lead manages the hive.
 func hiveMessage(event, data string) string {
 	m := `{"to": "hive", "event": "` + event + `"`
 	if data != "" {
@@ -207,10 +206,10 @@ func hiveMessage(event, data string) string {
 	return m + "}"
 }
 
-// agentData is the data of a command about an agent.
+// agentData returns the data of a command about an agent.
 func agentData(id protocol.AgentID) string { return objectOf("agent", string(id)) }
 
-// objectOf is an object with one text.
+// objectOf returns a JSON object with one string member.
 func objectOf(name, text string) string {
 	v, err := json.Marshal(map[string]string{name: text}, jsontext.SpaceAfterColon(true))
 	if err != nil {
@@ -219,7 +218,7 @@ func objectOf(name, text string) string {
 	return string(v)
 }
 
-// howToCommand shows how a command about the hive is given.
+// howToCommand returns an example of a command about the hive.
 func howToCommand(by protocol.AgentID, event string) string {
 	switch verb := strings.Replace(event, "-", " ", 1); {
 	case event == commandContinue:
@@ -235,13 +234,12 @@ func howToCommand(by protocol.AgentID, event string) string {
 	}
 }
 
-// howToSetLead says how a lead is set.
+// howToSetLead returns how a lead is set.
 func (d *Decider) howToSetLead(by protocol.AgentID) string {
 	return d.howToManage(by, "set one", "hived agent lead ID", "agent-lead", `{"agent": "ID"}`)
 }
 
-// remedy says what somebody can do about an alert; nothing where it is not settled
-// by a command.
+// remedy returns what somebody can do about an alert; empty if no command settles it.
 func (d *Decider) remedy(by protocol.AgentID, code protocol.Code, about protocol.AgentID) string {
 	if code != protocol.CodeMassDeletion {
 		return ""
