@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"path"
+	"slices"
 	"time"
 
 	"github.com/hived/hived/eventlog"
@@ -70,31 +71,14 @@ func (pl *Placer) archivedBy(p string) (protocol.Event, error) {
 	return eventlog.ReadEvent(pl.disk, l.Of)
 }
 
-// scanFiles is how many files of an outbox one look hands out.
-const scanFiles = 512
-
 // RedoOriginals archives the originals that a crash left in the outboxes, and
-// writes again those that it took. It belongs behind [Placer.Redo], when what a
+// writes again those that it took. It is called after [Placer.Redo], when what a
 // start decides is in the log.
 func (pl *Placer) RedoOriginals(from protocol.Seq) error {
 	if len(pl.originals) == 0 { // also after a stop that was not marked
 		return nil
 	}
-	now := time.Now()
-	for _, id := range pl.agents() {
-		for more := true; more; {
-			scan, err := pl.boxes.Arrivals(id, now, scanFiles)
-			if err != nil {
-				break
-			}
-			for _, x := range scan.Arrivals {
-				pl.Archive(x)
-			}
-			more = scan.More
-		}
-		pl.boxes.Forget(id)
-	}
-	unsettled := pl.stillThere()
+	unsettled := pl.archiveFound(time.Now())
 	for rec, err := range eventlog.Read(pl.disk, eventlog.Position{Seq: from}) {
 		if err != nil {
 			return fmt.Errorf("read the log: %w", err)
@@ -112,53 +96,73 @@ func (pl *Placer) RedoOriginals(from protocol.Seq) error {
 	return nil
 }
 
-// stillThere archives those of the expected originals that stand in their
-// outboxes and are not handed out: what is not a message has to rest first, and
-// that of an agent on hold waits. It gives those that cannot be archived now,
-// which is done when they are found again.
-func (pl *Placer) stillThere() map[original]bool {
-	there := map[original]bool{}
+// archiveFound archives those of the expected originals that are in their
+// outboxes. Unlike [mailbox.Boxes.Arrivals] it waits for nothing: what is no
+// message has to settle there, and what an agent on hold sent is not taken. It
+// returns those that cannot be archived now, which is done when they are found
+// again.
+func (pl *Placer) archiveFound(now time.Time) (unsettled map[original]bool) {
+	expected := map[string][]original{} // by the path as it is logged; several where a name was used again
+	for key := range pl.originals {
+		at := protocol.OutboxDir(key.agent) + "/" + key.file.Name
+		expected[at] = append(expected[at], key)
+	}
+	unsettled = map[original]bool{}
 	for _, id := range pl.agents() {
 		entries, err := pl.disk.ReadDir(protocol.OutboxDir(id))
 		if err != nil {
 			continue
 		}
 		for _, e := range entries {
-			info, err := pl.disk.Lstat(protocol.OutboxDir(id) + "/" + e.Name)
-			if err != nil {
+			keys := expected[protocol.OutboxDir(id)+"/"+protocol.SafeName(e.Name)]
+			if len(keys) == 0 {
 				continue
 			}
-			for key, f := range pl.originals {
-				if key.agent == id && key.file.Ino == info.Ino && key.file.Name == protocol.SafeName(e.Name) && pl.untouched(protocol.OutboxDir(id)+"/"+e.Name, info, key, f) {
-					raw, _ := pl.rawOf(f.seq)
-					pl.archive(key, protocol.Arrival{Agent: id, Name: e.Name, Original: key.file, Raw: raw, Size: info.Size}, f)
-					_, there[key] = pl.originals[key]
-				}
+			if key, raw, is := pl.recognise(protocol.OutboxDir(id)+"/"+e.Name, keys); is {
+				pl.archive(key, protocol.Arrival{Agent: id, Name: e.Name, Original: key.file, Raw: raw, Size: int64(len(raw)), Seen: now}, pl.originals[key])
+				_, unsettled[key] = pl.originals[key]
 			}
 		}
 	}
-	return there
+	return unsettled
 }
 
-// untouched tells whether a file that has the name and the inode of an original
-// is that still. One of which a power cut left a part is removed: its writer had
-// not synced it, but it was accepted, and the log has it whole. Left in its
-// outbox it would be called broken, or be sent again.
-func (pl *Placer) untouched(name string, info durable.Info, key original, f archivePlace) bool {
-	if !info.Regular() || info.Size > pl.max {
-		return protocol.Stamp(info.ModTime) == key.file.MTime
-	}
-	data, _, err := durable.ReadFile(pl.disk, name, pl.max)
+// recognise returns which of some originals a file in an outbox is, with the bytes
+// that were accepted. A file of which a power cut left a part is removed: its
+// writer had not synced it, but it was accepted, and the log has it whole. Left in
+// its outbox it would be called broken, or be sent again.
+func (pl *Placer) recognise(name string, keys []original) (key original, raw []byte, is bool) {
+	info, err := pl.disk.Lstat(name)
 	if err != nil {
-		return true
+		return original{}, nil, false
+	}
+	keys = slices.DeleteFunc(slices.Clone(keys), func(key original) bool { return key.file.Ino != info.Ino })
+	readable := info.Regular() && info.Size <= pl.max
+	var data []byte
+	if readable {
+		data, _, err = durable.ReadFile(pl.disk, name, pl.max)
 	}
 	sum := sha256.Sum256(data)
-	if protocol.Stamp(info.ModTime) == key.file.MTime && hex.EncodeToString(sum[:]) == key.file.SHA256 {
-		return true
+	for _, key := range keys {
+		sameTime := protocol.Stamp(info.ModTime) == key.file.MTime
+		switch {
+		case err != nil, !readable && sameTime:
+			raw, _ := pl.rawOf(pl.originals[key].seq)
+			return key, raw, true
+		case sameTime && hex.EncodeToString(sum[:]) == key.file.SHA256:
+			return key, data, true
+		}
 	}
-	raw, err := pl.rawOf(f.seq)
-	left := len(bytes.Trim(data, "\x00")) == 0 || err == nil && mailbox.Torn(data, raw)
-	return left && pl.boxes.Remove(name) != nil
+	if !readable {
+		return original{}, nil, false
+	}
+	for _, key := range keys {
+		raw, err := pl.rawOf(pl.originals[key].seq)
+		if len(bytes.Trim(data, "\x00")) == 0 || err == nil && mailbox.Torn(data, raw) {
+			return key, raw, pl.boxes.Remove(name) != nil
+		}
+	}
+	return original{}, nil, false
 }
 
 // expect remembers an accepted original that may still stand in its outbox, so
