@@ -17,8 +17,7 @@ import (
 	"github.com/hived/hived/router/decide"
 )
 
-// fullInbox has bob, and with two carol, hold so many messages that they did not
-// read.
+// fullInbox is a hive in which bob and a000 have so many unread messages.
 func fullInbox(t *testing.T, messages int, edit func(*Config)) *looker {
 	t.Helper()
 	l := newLooker(t, 4, attentive{}, edit)
@@ -34,7 +33,7 @@ func fullInbox(t *testing.T, messages int, edit func(*Config)) *looker {
 
 func (l *looker) bob() *ledger.Agent { return l.state.Agents["bob"] }
 
-// sends has an agent send a message that is taken in at once.
+// sends sends a message of an agent, which is taken in at once.
 func (l *looker) sends(from protocol.AgentID, name, text string) {
 	l.Helper()
 	put(l.T, l.disk.FS, protocol.OutboxDir(from)+"/"+name+".json", text)
@@ -50,7 +49,8 @@ func (l *looker) takes(id protocol.AgentID, n int) {
 	}
 }
 
-// looksAt passes three times, each time when what it looked at has settled.
+// looksAt makes four passes, each when what the one before found has settled, and
+// does something after each of the first three.
 func (l *looker) looksAt(between func()) {
 	l.Helper()
 	for range 3 {
@@ -63,15 +63,15 @@ func (l *looker) looksAt(between func()) {
 
 func nothing() {}
 
-// startAgain starts a daemon on the same disk, one without history: nothing in
-// there was committed, and would be put back.
+// startAgain starts a daemon on the same disk without its history: nothing was
+// committed there, so that what is missing would be put back.
 func (l *looker) startAgain(edit func(*Config)) *looker {
 	l.Helper()
 	testenv.Must(l, l.disk.FS.Rename(".git", "old.git"))
 	return lookAgain(l.T, l.disk.FS.(*faultfs.Mem), attentive{}, edit) //nolint:forcetypeassert // it is one
 }
 
-// TestMassDeletionLimit: as many as 20 may be deleted at once, one more may not.
+// TestMassDeletionLimit: up to 20 messages may be deleted at once.
 func TestMassDeletionLimit(t *testing.T) {
 	for _, tt := range []struct{ gone, missing int }{{1, 0}, {20, 0}, {21, 21}, {25, 25}} {
 		t.Run(strconv.Itoa(tt.gone), func(t *testing.T) {
@@ -87,7 +87,7 @@ func TestMassDeletionLimit(t *testing.T) {
 	}
 }
 
-// TestMassDeletionBelieved: very many deletions are believed when a second look
+// TestMassDeletionBelieved: very many deletions are believed when a second scan
 // finds all else as it was, and the agent did something meanwhile.
 func TestMassDeletionBelieved(t *testing.T) {
 	acts := func(l *looker) func() {
@@ -123,8 +123,8 @@ func TestMassDeletionBelieved(t *testing.T) {
 	}
 }
 
-// TestDeletedWhileTheIndexIsLocked: a deletion that a lock of git's leaves in doubt
-// is believed soon after the lock is gone, and is not left to the next rescan.
+// TestDeletedWhileTheIndexIsLocked: a deletion that is in doubt while git's index is
+// locked is believed soon after the lock is gone, not only at the next rescan.
 func TestDeletedWhileTheIndexIsLocked(t *testing.T) {
 	const lock = ".git/index.lock"
 	synctest.Test(t, func(t *testing.T) {
@@ -152,8 +152,8 @@ func TestDeletedWhileTheIndexIsLocked(t *testing.T) {
 	})
 }
 
-// TestMissingFillsNoInbox: what is gone and not believed to be deleted takes no
-// room, also after a start, and stands among what needs a person until it is
+// TestMissingFillsNoInbox: messages that are gone and not believed to be deleted take
+// no room, also after a start, and are listed as needing a person until they are
 // settled.
 func TestMissingFillsNoInbox(t *testing.T) {
 	const room = 30
@@ -187,7 +187,7 @@ func TestMissingFillsNoInbox(t *testing.T) {
 	l.equal("needs a person", needed(), []protocol.Code(nil))
 }
 
-// TestPutBack: what vanished is delivered again when a person wants it, also where
+// TestPutBack: what vanished is delivered again when a person asks for it, also if
 // the daemon is killed before it has done so.
 func TestPutBack(t *testing.T) {
 	for _, killed := range []bool{false, true} {

@@ -26,7 +26,7 @@ func vanish(l *looker, ids ...protocol.AgentID) {
 }
 
 // TestRefillInPortions: inboxes that vanish are filled in one pass over the log, a
-// portion in each step, and what is sent meanwhile is delivered in between.
+// portion in each step, and what is sent meanwhile is delivered between the steps.
 func TestRefillInPortions(t *testing.T) {
 	const messages = 3*portion + 10
 	l := lookAgain(t, unreadEverywhere(t, 6, messages), attentive{}, nil)
@@ -83,8 +83,8 @@ func TestRefillInPortions(t *testing.T) {
 	l.equal("handled", l.state.Counts.Handled, uint64(0))
 }
 
-// TestRefillIsCutShort: a daemon that ends in the middle of it goes on with it
-// when it starts again, and what was handled meanwhile does not come back.
+// TestRefillIsCutShort: an inbox that a daemon has filled in part when it ends is
+// filled by the next one, and what was handled meanwhile does not come back.
 func TestRefillIsCutShort(t *testing.T) {
 	const messages = 2*portion + 10
 	l := lookAgain(t, unreadEverywhere(t, 3, messages), attentive{}, nil)
@@ -112,8 +112,8 @@ func TestRefillIsCutShort(t *testing.T) {
 	again.equal("handled", again.state.Counts.Handled, uint64(1))
 }
 
-// TestRefusedInPortions: of an inbox that nobody may write, a step tries a portion,
-// and what others are sent waits for no more.
+// TestRefusedInPortions: a step tries only a portion of what belongs in an inbox that
+// cannot be written, so that messages to others wait no longer.
 func TestRefusedInPortions(t *testing.T) {
 	const messages = 3*portion + 10
 	l := lookAgain(t, unreadEverywhere(t, 3, messages), attentive{}, nil)
@@ -150,7 +150,7 @@ func TestRefusedInPortions(t *testing.T) {
 }
 
 // TestRestoredBeforeTheEnd: what a person took away is back when the daemon has
-// ended, though it had just begun: the next one would take it for deleted.
+// ended, even if restoring had just begun: the next daemon would take it for deleted.
 func TestRestoredBeforeTheEnd(t *testing.T) {
 	const messages = 2*portion + 10
 	l := lookAgain(t, unreadEverywhere(t, 3, messages), attentive{}, nil)

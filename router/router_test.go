@@ -22,7 +22,6 @@ import (
 	"github.com/hived/hived/view"
 )
 
-// TestMain has random cases be the same in every run; -rapid.seed=0 draws others.
 // hive is a real hive in a temporary directory, with or without a daemon.
 type hive struct {
 	t        *testing.T
@@ -115,7 +114,7 @@ func (h *hive) once() {
 	testenv.Must(h.t, r.Run(context.Background()))
 }
 
-// await waits for an event that fits.
+// await waits for an event that fits, and returns it.
 func await[T protocol.Body](h *hive, what string, fits func(protocol.Event, T) bool) T {
 	h.t.Helper()
 	var found T
@@ -137,6 +136,7 @@ func await[T protocol.Body](h *hive, what string, fits func(protocol.Event, T) b
 	return found
 }
 
+// story lists the events so far and the status, for a test that fails.
 func (h *hive) story() string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -183,7 +183,7 @@ func (h *hive) exists(name string) bool {
 	return err == nil
 }
 
-// list gives the names in a directory that are not hidden.
+// list returns the names in a directory that are not hidden.
 func (h *hive) list(name string) []string {
 	h.t.Helper()
 	entries, err := os.ReadDir(h.path(name))
@@ -234,7 +234,7 @@ func (h *hive) git(args ...string) string {
 	return string(out)
 }
 
-// quiet checks what must be true of any hive at rest.
+// quiet checks what must be true of any hive in which nothing happens.
 func (h *hive) quiet() {
 	h.t.Helper()
 	if out := h.git("status", "--porcelain"); out != "" {
@@ -253,7 +253,7 @@ func (h *hive) send(from, name, text string) {
 	h.rename(dir+"."+name+".tmp", dir+name+".json")
 }
 
-// delivery waits until a message with that body is in the log.
+// delivery waits until a message with that id is in the log.
 func (h *hive) delivery(id string) *protocol.MessageEvent {
 	h.t.Helper()
 	return await(h, "message "+id, func(_ protocol.Event, e *protocol.MessageEvent) bool { return string(e.ID) == id })
@@ -308,7 +308,8 @@ func TestRestartChangesNothing(t *testing.T) {
 	h.quiet()
 }
 
-// Who listens hears of every commit, and in the end that git holds the last event.
+// TestOnCommit: OnCommit is called for every commit, the last time when git holds
+// the last event.
 func TestOnCommit(t *testing.T) {
 	h := newHive(t, "alice", "bob")
 	var mu sync.Mutex

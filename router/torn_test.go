@@ -13,8 +13,8 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// oneUnread has bob hold one message that he has not read, and gives the disk as
-// a daemon leaves it that is killed: where the message stands, and its bytes.
+// oneUnread returns the disk of a hive whose daemon was killed when bob had one
+// unread message, the message's file, and its bytes.
 func oneUnread(t *testing.T) (disk *faultfs.Mem, file, text string) {
 	t.Helper()
 	l := newLooker(t, 3, attentive{}, nil)
@@ -30,7 +30,7 @@ func oneUnread(t *testing.T) (disk *faultfs.Mem, file, text string) {
 	return disk, file, holding(t, disk, "agents/bob/inbox/"+file)
 }
 
-// holding is what a file holds; "none" where there is no such file.
+// holding returns what a file holds, "none" if there is no such file.
 func holding(t *testing.T, disk durable.FS, name string) string {
 	t.Helper()
 	data, _, err := durable.ReadFile(disk, name, -1)
@@ -42,8 +42,8 @@ func holding(t *testing.T, disk durable.FS, name string) string {
 }
 
 // TestMovedAwayWhileTorn: a message that its agent moved to .done when a power cut
-// had left nothing or only a part of it was never read: recovery brings it back.
-// One that was there whole is handled.
+// had left nothing or only a part of it was never read, so recovery brings it back.
+// One that was whole is handled.
 func TestMovedAwayWhileTorn(t *testing.T) {
 	for name, tt := range map[string]struct {
 		left    func(text string) string
@@ -80,8 +80,8 @@ func TestMovedAwayWhileTorn(t *testing.T) {
 	}
 }
 
-// TestTornWhileTheDiskRefuses: what an inbox is still owed is not handled when its
-// agent moves the torn file that stands there.
+// TestTornWhileTheDiskRefuses: a message that the disk still refuses to place in an
+// inbox is not handled when its agent moves the torn file that has its name.
 func TestTornWhileTheDiskRefuses(t *testing.T) {
 	disk, file, text := oneUnread(t)
 	inbox, done := "agents/bob/inbox/"+file, "agents/bob/inbox/.done/"+file
@@ -102,7 +102,7 @@ func TestTornWhileTheDiskRefuses(t *testing.T) {
 	l.equal("unread", l.state.Agents["bob"].Inbox.Len(), 1)
 }
 
-// refusingDisk lets nothing take one name.
+// refusingDisk refuses to rename anything to one name.
 type refusingDisk struct {
 	durable.FS
 	name string

@@ -26,12 +26,12 @@ import (
 type failure struct {
 	name  string
 	err   error
-	times int                   // < 0 until it is healed, a while after the first
-	short bool                  // a write that fails has written half
+	times int                   // < 0: until it is healed, a while after the first
+	short bool                  // only writes fail, and have written half
 	only  func(faultfs.Op) bool // nil: every operation
 }
 
-// healing is how long a disk fails that is healed.
+// healing is how long a disk fails until it is healed.
 const healing = 10 * time.Second
 
 var failures = []failure{
@@ -45,18 +45,18 @@ var failures = []failure{
 	{name: "ENOSPC of any operation", err: durable.ErrNoSpace, times: 1},
 }
 
-// grows tells whether an operation takes room on a disk.
+// grows reports whether an operation takes room on a disk.
 func grows(op faultfs.Op) bool {
 	return op == faultfs.OpCreate || op == faultfs.OpWrite || op == faultfs.OpMkdir || op == faultfs.OpLink
 }
 
-// hit is a failure at work.
+// hit is a failure that was planned on a disk, and what it met.
 type hit struct {
 	failure
-	k int // the first operation that fails, from now
+	k int // operations up to the first that may fail
 
 	mu    sync.Mutex
-	left  int // failures
+	left  int // failures to come; < 0 until it is healed
 	op    faultfs.Op
 	name  string // of the first that failed
 	names bool   // a sync of names failed
@@ -68,7 +68,7 @@ func (h *hit) String() string {
 	return string(h.op) + " " + h.name
 }
 
-// install plans what is left of the failure.
+// install plans what is left of the failure on a disk.
 func (h *hit) install(disk *faultfs.Mem) {
 	if h.short {
 		disk.ShortWrite(1, h.err, h.fires)
@@ -77,6 +77,7 @@ func (h *hit) install(disk *faultfs.Mem) {
 	}
 }
 
+// fires reports whether an operation fails, and counts it.
 func (h *hit) fires(op faultfs.Op, name string) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -100,7 +101,7 @@ func (h *hit) heal() {
 	h.left = 0
 }
 
-// remount tells whether the file system has to be mounted anew.
+// remount reports, once, whether the file system has to be mounted anew.
 func (h *hit) remount() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -109,8 +110,8 @@ func (h *hit) remount() bool {
 	return names
 }
 
-// judge holds how daemons ended against what must end one, and what must not
-// (spec §3.5, §3.6, §6.7; invariants 5 to 7 of the architecture).
+// judge compares how daemons ended with what must end one, and what must not (spec
+// §3.5, §3.6, §6.7; invariants 5 to 7 of the architecture).
 func (h *hit) judge(ends []ending) error {
 	var errs []error
 	wrong := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
@@ -139,7 +140,7 @@ type fault struct {
 	on   func(l *life, k int) error
 }
 
-// crash has the disk crash, and the life go on from what is left.
+// crash is a crash of the disk; the life goes on from what is left.
 func crash(how faultfs.Loss) fault {
 	return fault{how.String(), func(l *life, k int) error {
 		l.disk.CrashAt(k, how)
@@ -157,8 +158,8 @@ func crash(how faultfs.Loss) fault {
 	}}
 }
 
-// fail has operations fail: whose they are tries again, a daemon that ends is
-// started again. When all is well again, it runs once more.
+// fail is a failure of operations: whoever made them tries again, and a daemon that
+// ends is started again. When nothing fails any more, a daemon runs once more.
 func fail(f failure) fault {
 	return fault{f.name, func(l *life, k int) error {
 		l.hit = &hit{failure: f, k: k, left: f.times}
@@ -189,7 +190,7 @@ func after(l *life) error {
 	return l.told(nil)
 }
 
-// told adds daemons that did not end well, though nothing failed any more.
+// told adds to err the daemons that did not end well, though nothing failed any more.
 func (l *life) told(err error) error {
 	for _, e := range l.ends {
 		err = errors.Join(err, fmt.Errorf("a daemon ended: %w", e.err))
@@ -211,8 +212,9 @@ type morning struct {
 	ops int
 }
 
-// mornings lives without a fault. A life that a fault falls upon ends with the
-// day after; in the long form, with the last one.
+// mornings goes through a life without a fault, and returns the mornings of its
+// days. A life with a fault, which begins at one of them, ends with the day after;
+// where everything is tried, with the last one.
 func mornings(t *testing.T, c *course) (list []morning) {
 	t.Helper()
 	if err := bubble(t, func() error {
@@ -246,7 +248,7 @@ func mornings(t *testing.T, c *course) (list []morning) {
 	return list
 }
 
-// shards of a sweep run at once.
+// shards is how many parts of a sweep run at once.
 const shards = 4
 
 // sweep runs jobs, and what follows each.
@@ -283,7 +285,7 @@ func sweep(t *testing.T, jobs []job) {
 	}
 }
 
-// plan lists the jobs of a sweep over the operations of every day.
+// plan returns the jobs of a sweep over the operations of every day.
 func plan(list []morning, faults []fault, dense strides.Name) (jobs []job) {
 	turn := 0
 	for _, m := range list {
@@ -311,7 +313,7 @@ func TestWholeHiveCrashes(t *testing.T) {
 	sweep(t, plan(mornings(t, mail), crashes, strides.HiveCrashes))
 }
 
-// TestWholeHiveFails has its operations fail.
+// TestWholeHiveFails has the operations of a whole hive fail.
 func TestWholeHiveFails(t *testing.T) {
 	t.Parallel()
 	sweep(t, plan(mornings(t, mail), failing(), strides.HiveFails))
@@ -324,15 +326,15 @@ func failing() (faults []fault) {
 	return faults
 }
 
-// TestWholeHiveCrashesAgain crashes a whole hive, the daemon that comes after at
-// every operation of its recovery, and some of those that come after that too.
+// TestWholeHiveCrashesAgain crashes a whole hive, then the next daemon at every
+// operation of its recovery, and sometimes the one after that too.
 func TestWholeHiveCrashesAgain(t *testing.T) {
 	t.Parallel()
 	sweep(t, crashAgain(t, mail, strides.Of(strides.HiveRecoveries), 1))
 }
 
-// crashAgain lists the jobs of crashes at each step-th operation of a course, and
-// of others at each denser-th of the recovery.
+// crashAgain returns the jobs of crashes at each step-th operation of a course, and
+// of second ones at each denser-th operation of the recovery.
 func crashAgain(t *testing.T, c *course, step, denser int) (jobs []job) {
 	t.Helper()
 	turn := 0

@@ -18,8 +18,9 @@ type Step struct {
 }
 
 // Place makes the disk agree with a batch of events that just became durable (spec
-// §3.6). The directories of agents that joined with them are there. What the disk
-// refuses is owed: one directory that cannot be written stops nobody else.
+// §3.6). The directories of agents that joined with them must exist. What the disk
+// refuses goes to the retry queue, so that a directory that cannot be written stops
+// nobody else.
 func (pl *Placer) Place(batch []Step) {
 	var of byClass
 	for _, s := range batch {
@@ -39,11 +40,12 @@ func (pl *Placer) Place(batch []Step) {
 	}
 }
 
-// byClass are the placements of a batch, in the order of their events.
+// byClass holds the placements of a batch by kind, each in the order of their
+// events.
 type byClass struct {
 	deliveries, originals, swept, files []ledger.Placement
 	arrivals                            []protocol.Arrival // of the originals
-	at                                  map[string]int     // of each path among the files
+	at                                  map[string]int     // index in files of each path
 }
 
 func (of *byClass) add(p ledger.Placement, x *protocol.Arrival) {
@@ -58,12 +60,12 @@ func (of *byClass) add(p ledger.Placement, x *protocol.Arrival) {
 		of.swept = append(of.swept, p)
 	case ledger.Own:
 		of.write(p.Of, p.Change)
-	case ledger.Redelivery, ledger.Aside, ledger.Handled, ledger.View: // who had it logged has done it, or does it next
+	case ledger.Redelivery, ledger.Aside, ledger.Handled, ledger.View: // whoever had it logged has done it, or does it next
 	}
 }
 
-// write has a file of hived's own written: of one that several events wrote, the
-// last version.
+// write adds a file of hived's own; of one that several events wrote, the last
+// version.
 func (of *byClass) write(seq protocol.Seq, c protocol.Change) {
 	if of.at == nil {
 		of.at = map[string]int{}
@@ -130,14 +132,14 @@ func (pl *Placer) putAll(list []ledger.Placement) {
 	}
 }
 
-// refillAsked has an inbox filled again where a command asked for it.
+// refillAsked refills an inbox if the event says that a person asked for it.
 func (pl *Placer) refillAsked(ev protocol.Event) {
 	if e, ok := ev.Body.(*protocol.AgentEvent); ok && e.Action == protocol.InboxPutBack {
 		pl.Refill(e.Agent)
 	}
 }
 
-// itemOf is a placement whose bytes are at hand.
+// itemOf returns the item of a placement whose bytes are at hand.
 func itemOf(p ledger.Placement) *item {
 	return &item{class: p.Class, of: p.Of, path: p.Path, from: p.From, data: p.Data}
 }

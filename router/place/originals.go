@@ -18,8 +18,8 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// Archive moves a file that was accepted before and found again, and reports
-// whether it is one.
+// Archive moves a file to outbox/.sent if it was accepted before and is found
+// again, and reports whether it was.
 func (pl *Placer) Archive(x protocol.Arrival) bool {
 	key := originalFile(x.Agent, x.Original)
 	f, known := pl.originals[key]
@@ -29,7 +29,7 @@ func (pl *Placer) Archive(x protocol.Arrival) bool {
 	return known
 }
 
-// recheck sets right archived originals that their writers went on changing
+// recheck writes archived originals again that their writers went on changing
 // (spec §3.6).
 func (pl *Placer) recheck(now time.Time) {
 	for _, p := range pl.boxes.Recheck(now) {
@@ -39,7 +39,7 @@ func (pl *Placer) recheck(now time.Time) {
 	}
 }
 
-// archive moves an accepted original to outbox/.sent, or out of the hive if
+// archive moves an accepted original to outbox/.sent, and removes it there if
 // retention has let it go since.
 func (pl *Placer) archive(key original, x protocol.Arrival, f archivePlace) {
 	err := pl.boxes.Archive(x, f.as)
@@ -49,8 +49,8 @@ func (pl *Placer) archive(key original, x protocol.Arrival, f archivePlace) {
 	pl.archived(key, f, err)
 }
 
-// archived takes note of what became of an original. One that cannot be moved
-// is remembered, so that it is known when it is found again.
+// archived notes whether an original was archived. One that cannot be moved is
+// remembered, so that it is known when it is found again.
 func (pl *Placer) archived(key original, f archivePlace, err error) {
 	if err == nil {
 		delete(pl.originals, key)
@@ -62,7 +62,7 @@ func (pl *Placer) archived(key original, f archivePlace, err error) {
 	pl.originals[key] = f
 }
 
-// archivedBy finds the event that brought a file of .sent or .done.
+// archivedBy returns the event that has the bytes of a file in .sent or .done.
 func (pl *Placer) archivedBy(p string) (protocol.Event, error) {
 	l, known := pl.state.BoxFile(p)
 	if !known {
@@ -189,8 +189,8 @@ func (pl *Placer) rawOf(seq protocol.Seq) ([]byte, error) {
 	return nil, cmp.Or(err, ledger.ErrNoEvent)
 }
 
-// rewriteSent makes sure that the archive holds what was accepted, where that was
-// not found in its outbox.
+// rewriteSent writes what was accepted into the archive, unless its original was
+// found in the outbox.
 func (pl *Placer) rewriteSent(p ledger.Placement, unsettled map[original]bool) {
 	if p.Original == nil {
 		return

@@ -23,15 +23,14 @@ type Options struct {
 	Loop     Loop
 }
 
-// Loop is what decides and logs.
+// Loop makes the decisions of a [Placer], and logs them.
 type Loop interface {
-	// SetAside logs that what stands under the name of a message in an inbox is
-	// moved to .done/as, with its bytes, where it has any. It returns when that is
-	// durable.
+	// SetAside logs that the file under the name of a message in an inbox is moved
+	// to .done/as, with its bytes, if it has any. It returns when that is durable.
 	SetAside(now time.Time, id protocol.AgentID, file string, data []byte) (as string, err error)
 }
 
-// Placer places what events bring, and tries again what the disk refused. It
+// Placer carries out placements, and tries those again that the disk refused. It
 // belongs to one goroutine.
 type Placer struct {
 	disk   durable.FS
@@ -44,10 +43,10 @@ type Placer struct {
 
 	originals map[original]archivePlace // accepted files that still stand in an outbox
 	queue     queue
-	restoring bool // what waits was taken away by a person, and is put back before the end
+	restoring bool // the queue holds what a person took away; it is emptied before the daemon ends
 }
 
-// New returns a placer that owes nothing.
+// New returns a placer with nothing in its queue.
 func New(opt Options) *Placer {
 	return &Placer{
 		disk: opt.Disk, boxes: opt.Boxes, state: opt.State, wholes: opt.Wholes, log: opt.Log, max: opt.MaxBytes, loop: opt.Loop,
@@ -62,8 +61,8 @@ type original struct {
 	file  protocol.Original
 }
 
-// originalFile identifies a file by what does not change when it is moved there and
-// back: renaming it sets its ctime.
+// originalFile returns the identity of a file without its ctime, which each rename
+// changes: the file may be moved there and back.
 func originalFile(id protocol.AgentID, o protocol.Original) original {
 	o.CTime = ""
 	return original{id, o}
@@ -73,7 +72,7 @@ func originalFile(id protocol.AgentID, o protocol.Original) original {
 type archivePlace struct {
 	as    string
 	seq   protocol.Seq
-	swept bool // and retention has let it go meanwhile
+	swept bool // retention has let it go meanwhile
 }
 
 // Backlog is what is not in its place yet.
@@ -117,7 +116,7 @@ func (pl *Placer) Owes(id protocol.AgentID) bool {
 // OwesFile reports whether what belongs at a path is not in its place yet.
 func (pl *Placer) OwesFile(p string) bool { return pl.queue.items[p] != nil }
 
-// Put makes a file of hived's own hold what the newest event makes of it.
+// Put writes a file of hived's own as it is after the newest event.
 func (pl *Placer) Put(p string, data []byte) {
 	pl.try(&item{class: ledger.Own, of: pl.state.Seq, path: p, data: data})
 }

@@ -16,20 +16,20 @@ type item struct {
 	class   ledger.Class
 	of      protocol.Seq // the event that has its bytes
 	path    string
-	from    string // of what is set aside: where it was found
+	from    string // where a file that is set aside was found
 	data    []byte // nil: they are in the log alone
-	refused bool   // the disk did; else it was not tried yet
-	aside   string // where what has taken the name is to stand, once that is logged
+	refused bool   // by the disk; else it was not tried yet
+	aside   string // where the file that has taken the name goes, once that is logged
 }
 
-// queue holds what waits, one item for each path, and has it tried in passes over
-// all of it, in the order of the events: so what has to be read is read in one pass
-// over the log.
+// queue is the retry queue, with one item for each path. All of it is tried in
+// passes, each in the order of the events, so that what has to be read again is read
+// in one pass over the log.
 type queue struct {
 	items  map[string]*item
 	fresh  int                      // how many were not tried yet
 	of     map[protocol.AgentID]int // how many there are of each agent
-	pass   []*item                  // those whose turn in this pass is still to come
+	pass   []*item                  // those still to be tried in this pass
 	passes int                      // the number of this pass, or of the last one
 	fill   map[protocol.AgentID]int // inboxes that vanished, and the pass that fills them
 	log    cursor
@@ -39,7 +39,7 @@ func newQueue() queue {
 	return queue{items: map[string]*item{}, of: map[protocol.AgentID]int{}, fill: map[protocol.AgentID]int{}}
 }
 
-// add puts an item in the place of what waits for the same path.
+// add puts an item in the place of the one that waits for the same path.
 func (q *queue) add(x *item) {
 	q.drop(x.path)
 	q.items[x.path] = x
@@ -49,7 +49,7 @@ func (q *queue) add(x *item) {
 	}
 }
 
-// drop forgets what waits for a path.
+// drop removes the item that waits for a path.
 func (q *queue) drop(path string) {
 	x := q.items[path]
 	if x == nil {
@@ -79,7 +79,7 @@ func (q *queue) refuse(x *item) (first bool) {
 	return first
 }
 
-// begin begins a pass over all that waits.
+// begin starts a pass over all that waits.
 func (q *queue) begin() {
 	if len(q.items) == 0 {
 		return
@@ -94,8 +94,8 @@ func (q *queue) begin() {
 	})
 }
 
-// end ends a pass, and returns the agents whose inboxes are full again. Where the
-// disk refused to, the rescan sees when they are.
+// end ends a pass, and returns the agents whose inboxes are full again. Of those
+// that the disk refused to fill, the rescan sees when they are.
 func (q *queue) end() (filled []protocol.AgentID) {
 	q.log.close()
 	for id, pass := range q.fill {
@@ -111,19 +111,19 @@ func (q *queue) end() (filled []protocol.AgentID) {
 	return filled
 }
 
-// cursor reads events again, mostly one behind the other.
+// cursor reads events again, mostly one after the other.
 type cursor struct {
 	next   func() (eventlog.Record, error, bool)
-	stop   func() // gives back what reading took; nil where nothing is open
+	stop   func() // closes the log; nil if it is not open
 	at     protocol.Seq
 	places []ledger.Placement // of the event at that number
 }
 
-// jump is how many events are read through; over more the next one is sought.
+// jump is how many events are read through to reach one; one further on is sought.
 const jump = 4096
 
-// seek opens the log where an event is, unless reading on comes to it soon. It
-// reports whether it did.
+// seek opens the log at an event, unless reading on reaches it soon. It reports
+// whether it opened the log.
 func (c *cursor) seek(pl *Placer, of protocol.Seq) bool {
 	if c.stop != nil && of >= c.at && of-c.at <= jump {
 		return false
@@ -133,8 +133,8 @@ func (c *cursor) seek(pl *Placer, of protocol.Seq) bool {
 	return true
 }
 
-// read reads the next event, and what it placed if it is the one that is wanted. It
-// returns how long its line is.
+// read reads the next event, and what it placed if it is the one wanted. It returns
+// the length of its line.
 func (c *cursor) read(pl *Placer, of protocol.Seq) (bytes int, err error) {
 	rec, err, ok := c.next()
 	if err == nil && (!ok || rec.Event.Seq > of) {
@@ -150,7 +150,7 @@ func (c *cursor) read(pl *Placer, of protocol.Seq) (bytes int, err error) {
 	return len(rec.Line), err
 }
 
-// close gives back what reading took.
+// close closes the log.
 func (c *cursor) close() {
 	if c.stop != nil {
 		c.stop()

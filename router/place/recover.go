@@ -16,9 +16,10 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// Redo places again what a crash, or somebody while no daemon ran, may have taken:
-// what events after a settled mark brought, and the files of all tasks. It returns
-// how many events there are, and the last of them that placed anything.
+// Redo carries out again what a crash, or somebody while no daemon ran, may have
+// undone: the placements of all events after a settled mark, and the files of all
+// tasks. It returns how many events there are after the mark, and the last of them
+// that placed anything.
 func (pl *Placer) Redo(from protocol.Seq) (events int, last protocol.Seq, err error) {
 	events, last, err = pl.redo(from)
 	if err != nil {
@@ -32,8 +33,8 @@ func (pl *Placer) Redo(from protocol.Seq) (events int, last protocol.Seq, err er
 	return events, last, nil
 }
 
-// redo places again what may have been lost since the mark. It compares bytes,
-// not existence: after a power cut a file can be there and empty.
+// redo carries out the placements since the mark again. It compares bytes, not
+// existence: after a power cut a file can be there and empty.
 func (pl *Placer) redo(from protocol.Seq) (n int, last protocol.Seq, err error) {
 	swept, views := map[string]bool{}, map[string]bool{}
 	for rec, err := range eventlog.Read(pl.disk, eventlog.Position{Seq: from}) {
@@ -41,7 +42,7 @@ func (pl *Placer) redo(from protocol.Seq) (n int, last protocol.Seq, err error) 
 			return n, last, fmt.Errorf("read the log: %w", err)
 		}
 		if err := pl.wholes.Fill(rec.Event); err != nil {
-			pl.log.Warn("cannot write a checkpoint again", slog.String("error", err.Error())) // and nothing else is stopped
+			pl.log.Warn("cannot write a checkpoint again", slog.String("error", err.Error())) // all else goes on
 		}
 		changes, err := ledger.Changes(rec.Event)
 		if err != nil {
@@ -73,7 +74,7 @@ func (pl *Placer) redo(from protocol.Seq) (n int, last protocol.Seq, err error) 
 	return n, last, nil
 }
 
-// again carries out once more what an event placed, as far as it belongs there now.
+// again carries out a placement once more, if its file still belongs there.
 func (pl *Placer) again(p ledger.Placement) {
 	at := pl.state.Belongs(p)
 	switch {
@@ -94,8 +95,8 @@ func (pl *Placer) again(p ledger.Placement) {
 	}
 }
 
-// redoDelivery delivers again what is unread and missing or damaged. Where the
-// agent has moved it to .done meanwhile, it stays there.
+// redoDelivery delivers a message again that is unread and missing or damaged. One
+// that the agent has moved to .done meanwhile stays there.
 func (pl *Placer) redoDelivery(p ledger.Placement, at string) {
 	x := itemOf(p)
 	if at == p.Path {
@@ -107,7 +108,7 @@ func (pl *Placer) redoDelivery(p ledger.Placement, at string) {
 	pl.forgetFile(p.Path)
 }
 
-// redoHandled repeats an agent's own move of a message, which no one synced.
+// redoHandled repeats an agent's own move of a message, which nobody synced.
 func (pl *Placer) redoHandled(p ledger.Placement, at string) {
 	file := path.Base(p.Path)
 	inbox, done := protocol.InboxDir(p.Agent)+"/"+file, protocol.DoneDir(p.Agent)+"/"+file
@@ -125,7 +126,7 @@ func (pl *Placer) redoHandled(p ledger.Placement, at string) {
 	}
 }
 
-// redoSwept removes again what a sweep took out of .sent and .done, and notes it.
+// redoSwept removes again a file that was swept from .sent or .done, and notes it.
 // The file may have come back where it was before: in the inbox, if the agent's
 // move is lost, or in the outbox, which shows when it is found there.
 func (pl *Placer) redoSwept(p ledger.Placement, seq protocol.Seq, swept map[string]bool) {
@@ -161,7 +162,7 @@ func (pl *Placer) redoReused(seq protocol.Seq, p string) {
 	}
 }
 
-// puts tells whether an event gives a file these bytes.
+// puts reports whether an event gives a file these bytes.
 func puts(ev protocol.Event, p string, data []byte) bool {
 	changes, err := ledger.Changes(ev)
 	return err == nil && slices.ContainsFunc(changes, func(c protocol.Change) bool {

@@ -8,9 +8,9 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// Refill has an inbox filled again that vanished, unless that is being done (spec
-// §4.7). A daemon that ends before it is full fills it after the next start, which
-// finds it without its marker.
+// Refill queues what belongs in an inbox that vanished, unless it is being filled
+// already (spec §4.7). If the daemon ends before it is full, the next start fills
+// it, because it finds it without its marker.
 func (pl *Placer) Refill(id protocol.AgentID) {
 	q := &pl.queue
 	a := pl.state.Agents[id]
@@ -25,10 +25,10 @@ func (pl *Placer) Refill(id protocol.AgentID) {
 	}
 }
 
-// Restore has put back what the log says is in the mailboxes and in tasks/ and the
-// disk does not hold: a person who moved the branch back to an older commit took it
-// out of the work tree, and nobody handled it. What the agent moved and the log does
-// not know of yet stays there.
+// Restore queues what the log says is in the mailboxes and in tasks/ and the disk
+// does not hold: a person who moved the branch back to an older commit took it out
+// of the work tree, and nobody handled it. A file that its agent moved, which the
+// log does not know of yet, stays where it is.
 func (pl *Placer) Restore() {
 	pl.restoring = true
 	for _, id := range pl.agents() {
@@ -44,15 +44,15 @@ func (pl *Placer) Restore() {
 	}
 }
 
-// missing has what a box holds put back into its directory, where neither that nor
-// another holds the name.
+// missing queues the files that the log has in a box, the first of dirs, and that
+// are in none of dirs.
 func (pl *Placer) missing(class ledger.Class, box *ledger.Box, dirs ...string) {
 	if box.Len() == 0 {
 		return
 	}
 	there := map[string]bool{}
 	for _, dir := range dirs {
-		list, _ := pl.disk.ReadDir(dir) // in one that cannot be listed all is missing, until it is tried
+		list, _ := pl.disk.ReadDir(dir) // of a directory that cannot be listed all is taken to be missing
 		for _, e := range list {
 			there[e.Name] = true
 		}
@@ -64,7 +64,7 @@ func (pl *Placer) missing(class ledger.Class, box *ledger.Box, dirs ...string) {
 	}
 }
 
-// tasks has files of tasks written again.
+// tasks queues files of tasks to be written again.
 func (pl *Placer) tasks(these func(path string) bool) {
 	for t := range pl.state.Tasks.All() {
 		for _, f := range t.Files() {
@@ -80,7 +80,7 @@ func (pl *Placer) tasks(these func(path string) bool) {
 	}
 }
 
-// logged has a file placed whose bytes are in the log, unless it waits already.
+// logged queues a file whose bytes are in the log, unless it waits already.
 func (pl *Placer) logged(class ledger.Class, of protocol.Seq, p string) {
 	if pl.queue.items[p] == nil {
 		pl.queue.add(&item{class: class, of: of, path: p})
@@ -99,7 +99,7 @@ func (pl *Placer) putView(p string) {
 	}
 }
 
-// Close ends what [Placer.Restore] began, and gives back what reading the log took.
+// Close finishes what [Placer.Restore] began, and closes the log.
 func (pl *Placer) Close() {
 	for pl.restoring && pl.queue.fresh > 0 {
 		pl.retry(func(*item) bool { return false })

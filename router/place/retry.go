@@ -17,14 +17,14 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// How much of what waits is tried in one step: what is sent meanwhile waits for no
-// more.
+// How much of the queue is tried in one step. What is sent meanwhile waits no longer
+// than for this.
 const (
 	retryFiles = 64
 	retryBytes = 1 << 19 // of the log
 )
 
-// Retry tries a portion of what waits, and sets archived originals right that their
+// Retry tries a portion of the queue, and writes archived originals again that their
 // writers went on changing. It reports whether more is to be tried at once, and
 // returns the agents whose inboxes had vanished and are full again.
 func (pl *Placer) Retry(now time.Time) (more bool, filled []protocol.AgentID) {
@@ -32,8 +32,8 @@ func (pl *Placer) Retry(now time.Time) (more bool, filled []protocol.AgentID) {
 	return pl.retry(func(x *item) bool { return pl.freePlace(now, x) })
 }
 
-// retry tries a portion of what waits. Where the name of a message is taken, free
-// may free it.
+// retry tries a portion of the queue. Where the name of a message is taken, it calls
+// free, which reports whether it is free now.
 func (pl *Placer) retry(free func(*item) bool) (more bool, filled []protocol.AgentID) {
 	q := &pl.queue
 	if len(q.pass) == 0 {
@@ -54,7 +54,7 @@ func (pl *Placer) retry(free func(*item) bool) (more bool, filled []protocol.Age
 			pl.unreadable(x, err)
 			continue
 		case x.inLog():
-			continue // they come later
+			continue // reading on comes to its bytes
 		}
 		files++
 		q.pass = q.pass[1:]
@@ -63,7 +63,7 @@ func (pl *Placer) retry(free func(*item) bool) (more bool, filled []protocol.Age
 		}
 		pl.tried(x, err)
 		if sought {
-			break // to find the place cost as much as a portion
+			break // finding the place cost as much as a portion
 		}
 	}
 	if len(q.pass) == 0 {
@@ -73,8 +73,9 @@ func (pl *Placer) retry(free func(*item) bool) (more bool, filled []protocol.Age
 	return len(q.pass) > 0 || q.fresh > 0, filled
 }
 
-// fetch reads on to the bytes of an item, an event a call, where they are not at
-// hand. It returns how much it read, and whether it had to find the place first.
+// fetch reads one more event on the way to the bytes of an item, if they are not at
+// hand. It returns how many bytes it read, and whether it had to find the place in
+// the log first.
 func (pl *Placer) fetch(x *item) (read int, sought bool, err error) {
 	log := &pl.queue.log
 	if !x.inLog() {
@@ -90,7 +91,7 @@ func (pl *Placer) fetch(x *item) (read int, sought bool, err error) {
 	return read, sought, err
 }
 
-// finish ends the turn of an item that waits for nothing any more.
+// finish takes the first item out of the pass and out of the queue.
 func (pl *Placer) finish(x *item) {
 	q := &pl.queue
 	q.pass = q.pass[1:]
@@ -99,12 +100,12 @@ func (pl *Placer) finish(x *item) {
 	}
 }
 
-// unreadable says that the log does not give an item back.
+// unreadable logs that the bytes of an item could not be read from the log.
 func (pl *Placer) unreadable(x *item, err error) {
 	pl.log.Error("cannot read a delivered message again", slog.String("path", x.path), slog.String("seq", x.of.String()), slog.String("error", err.Error()))
 }
 
-// try carries out an item whose bytes are at hand. What the disk refuses is tried
+// try carries out an item whose bytes are at hand. If the disk refuses, it is tried
 // again in the next steps.
 func (pl *Placer) try(x *item) {
 	if !pl.wanted(x) {
@@ -114,6 +115,8 @@ func (pl *Placer) try(x *item) {
 	pl.tried(x, pl.carryOut(x))
 }
 
+// tried takes an item that was carried out off the queue, and queues one that the
+// disk refused.
 func (pl *Placer) tried(x *item, err error) {
 	if err == nil {
 		pl.queue.drop(x.path)
@@ -129,7 +132,7 @@ func (x *item) inLog() bool {
 	return x.data == nil && x.class != ledger.Swept && x.class != ledger.Aside
 }
 
-// find takes the bytes of an item from what an event placed.
+// find takes the bytes of an item from the placements of its event.
 func (x *item) find(s *ledger.State, list []ledger.Placement) error {
 	for _, p := range list {
 		if p.Op == protocol.Put && path.Base(p.Path) == path.Base(x.path) && s.Belongs(p) == x.path {
@@ -140,11 +143,11 @@ func (x *item) find(s *ledger.State, list []ledger.Placement) error {
 	return ledger.ErrNoEvent
 }
 
-// wanted reports whether the log still has at the path of an item what it would
-// place there.
+// wanted reports whether what an item would place still belongs at its path, as the
+// log has it now.
 func (pl *Placer) wanted(x *item) bool {
 	l, stands := pl.state.BoxFile(x.path)
-	switch x.class { //nolint:exhaustive // the files of hived's own take each other's place
+	switch x.class { //nolint:exhaustive // files of hived's own replace each other
 	case ledger.Delivery, ledger.Handled, ledger.Original:
 		return stands && l.Of == x.of
 	case ledger.Aside:
@@ -156,7 +159,8 @@ func (pl *Placer) wanted(x *item) bool {
 }
 
 // carryOut makes the disk agree with one item, whether that was done before or not.
-// It compares bytes, and never writes over what the log does not know in an inbox.
+// It compares bytes, and never overwrites a file in an inbox that the log does not
+// know.
 func (pl *Placer) carryOut(x *item) error {
 	id, file := protocol.OwnerOf(x.path), path.Base(x.path)
 	switch x.class { //nolint:exhaustive // the others are files
@@ -185,8 +189,8 @@ func (pl *Placer) carryOut(x *item) error {
 	return pl.putIn(x.path, x.data)
 }
 
-// putBack writes a file of an archive where it is missing: not where its agent has
-// moved it, which the log does not know of yet.
+// putBack writes a file of an archive that is in none of some places. Its agent may
+// have moved it to one of them, which the log does not know of yet.
 func (pl *Placer) putBack(x *item, places ...string) error {
 	for _, at := range places {
 		if _, err := pl.disk.Lstat(at); !errors.Is(err, fs.ErrNotExist) {
@@ -199,7 +203,7 @@ func (pl *Placer) putBack(x *item, places ...string) error {
 	return pl.boxes.Put(x.path, x.data)
 }
 
-// putIn makes the directory of a task's file where it is missing.
+// putIn writes a file, and makes the directory of a task's if it is missing.
 func (pl *Placer) putIn(p string, data []byte) error {
 	err := pl.boxes.Put(p, data)
 	if !errors.Is(err, fs.ErrNotExist) || !protocol.IsTaskPath(p) {
@@ -211,8 +215,8 @@ func (pl *Placer) putIn(p string, data []byte) error {
 	return pl.boxes.Put(p, data)
 }
 
-// leave removes the directories of a task whose last file was swept, whichever
-// that is: the removal of each may have to be tried again.
+// leave removes the directories of a task once they are empty. It is called after
+// each file that is swept: any may be the last, as removals are tried again.
 func (pl *Placer) leave(p string) {
 	if !protocol.IsTaskPath(p) {
 		return
@@ -222,8 +226,9 @@ func (pl *Placer) leave(p string) {
 	}
 }
 
-// setAside moves what took the name of a message to .done. What changed since its
-// bytes were logged stays, and is another.
+// setAside moves a file that took the name of a message to .done. If it changed
+// since its bytes were logged, those are written there, and it stays to be set aside
+// as another.
 func (pl *Placer) setAside(x *item) error {
 	same := x.data == nil
 	if !same {
@@ -242,9 +247,9 @@ func (pl *Placer) setAside(x *item) error {
 	return pl.boxes.Remove(x.from)
 }
 
-// freePlace sets aside what stands in an inbox under the name of a message but is
-// not that message (spec §4.7), and reports whether it is. Its bytes are in the log
-// before it moves.
+// freePlace sets aside a file in an inbox that has the name of a message but is not
+// that message (spec §4.7), and reports whether the name is free or holds the message
+// now. The bytes of the file are in the log before it moves.
 func (pl *Placer) freePlace(now time.Time, x *item) (moved bool) {
 	if pl.queue.items[x.aside] != nil {
 		return false // it is logged, and still cannot be moved
@@ -268,8 +273,8 @@ func (pl *Placer) freePlace(now time.Time, x *item) (moved bool) {
 }
 
 // SetRight makes a message in an inbox or in .done hold again what was delivered.
-// What stands under its name in the inbox and is another is set aside (spec §4.7);
-// in .done it is what the agent did to its copy before it moved it.
+// Another file under its name in the inbox is set aside (spec §4.7); in .done it is
+// overwritten, because it is the agent's own copy, changed before it was moved.
 func (pl *Placer) SetRight(id protocol.AgentID, file string) {
 	x := &item{class: ledger.Delivery, path: protocol.InboxDir(id) + "/" + file}
 	l, stands := pl.state.BoxFile(x.path)
@@ -284,7 +289,7 @@ func (pl *Placer) SetRight(id protocol.AgentID, file string) {
 	pl.tryLogged(x, l.Of)
 }
 
-// tryLogged carries out an item whose bytes one event has.
+// tryLogged carries out an item with the bytes that an event has.
 func (pl *Placer) tryLogged(x *item, of protocol.Seq) {
 	x.of = of
 	ev, err := eventlog.ReadEvent(pl.disk, of)
@@ -301,7 +306,7 @@ func (pl *Placer) tryLogged(x *item, of protocol.Seq) {
 	pl.try(x)
 }
 
-// placements lists what an event placed, with the bytes of its checkpoint.
+// placements returns the placements of an event, with the bytes of its checkpoint.
 func (pl *Placer) placements(ev protocol.Event) ([]ledger.Placement, error) {
 	if err := pl.wholes.Fill(ev); err != nil {
 		return nil, fmt.Errorf("read a checkpoint again: %w", err)
@@ -313,9 +318,9 @@ func (pl *Placer) placements(ev protocol.Event) ([]ledger.Placement, error) {
 	return ledger.Placements(ev, changes), nil
 }
 
-// Doubtful reports whether a message that left its inbox was not handled: what the
-// disk still refuses to take was not deleted by its agent, and what was moved
-// while it was torn was not read.
+// Doubtful reports whether a message that left its inbox was not handled: one that
+// the disk still refuses to take was not deleted by its agent, and one that was
+// moved while it was torn was not read.
 func (pl *Placer) Doubtful(id protocol.AgentID, h mailbox.Handled) bool {
 	x := pl.queue.items[protocol.InboxDir(id)+"/"+h.File]
 	return x != nil && (h.How == protocol.HowDeleted || pl.holdsPart(protocol.DoneDir(id)+"/"+h.File, x.data))
