@@ -169,9 +169,9 @@ func TestSendKeepsOrderAndChosenIDs(t *testing.T) {
 func TestIDsDoNotGoBackWithTheClock(t *testing.T) {
 	b := open(t, newHive(t, "alice"))
 	now := time.Now()
-	first, err := b.next(now)
+	first, err := b.nextID(now)
 	testenv.Must(t, err)
-	second, err := b.next(now.Add(-24 * time.Hour))
+	second, err := b.nextID(now.Add(-24 * time.Hour))
 	if err != nil || second.Compare(first) <= 0 {
 		t.Errorf("%s after %s, %v", second, first, err)
 	}

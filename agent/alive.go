@@ -12,12 +12,12 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// aliveEvery is how often the methods of a [Box] touch the alive file at most.
+// aliveEvery is the least time between two touches of the alive file by a [Box].
 const aliveEvery = time.Second
 
-// alive shows that the agent lives because it does something. That it cannot be
-// shown is no reason not to do it.
-func (b *Box) alive() {
+// noteAlive gives a sign of life because the agent does something. Its failure does
+// not stop what the agent does.
+func (b *Box) noteAlive() {
 	b.mu.Lock()
 	due := time.Since(b.touched) >= aliveEvery
 	if due {
@@ -29,10 +29,10 @@ func (b *Box) alive() {
 	}
 }
 
-// Alive touches an agent's alive file (spec §8.3). A file that a program keeps
-// beating is left as it is; the period of one that has stopped is taken out, or
-// hived would wait for the next beat. Another user than the agent's own does not
-// show that it lives: then nothing happens.
+// Alive touches an agent's alive file (spec §8.3). A file in which a program keeps
+// beating is left as it is; the period in the file of one that has stopped is
+// removed, or hived would wait for the next beat. A call by another user than the
+// agent's own is no sign of life and does nothing.
 func Alive(disk durable.FS, id protocol.AgentID) error {
 	if box, err := disk.Lstat(protocol.OutboxDir(id)); err != nil || os.Geteuid() >= 0 && box.UID != uint32(os.Geteuid()) { //nolint:gosec // not negative
 		return nil //nolint:nilerr // not yet an agent, or not this one
@@ -46,15 +46,14 @@ func Alive(disk durable.FS, id protocol.AgentID) error {
 	return touch(disk, name, nil)
 }
 
-// beatsPerTimeout is how often within heartbeat_timeout KeepAlive beats. Twice is
-// the least that counts as beating (spec §8.3).
+// beatsPerTimeout is how often KeepAlive beats within heartbeat_timeout. Two is the
+// least that counts as beating (spec §8.3).
 const beatsPerTimeout = 4
 
-// KeepAlive shows that the agent lives, again and again, for as long as lives
-// reports that what it stands for does, and says in the alive file how often: its
-// holder is missed after heartbeat_timeout then, and not after turn_heartbeat only
-// (spec §8.3). It beats four times within that timeout, at most each millisecond.
-// When ctx ends it returns nil.
+// KeepAlive gives signs of life again and again while lives returns true, and says
+// in the alive file how often, so that a holder is missed after heartbeat_timeout
+// and not only after turn_heartbeat (spec §8.3). It beats four times within that
+// timeout, at most once a millisecond. When ctx ends it returns nil.
 func (b *Box) KeepAlive(ctx context.Context, timeout time.Duration, lives func() bool) error {
 	every := max(timeout/beatsPerTimeout, time.Millisecond)
 	tick := time.NewTicker(every)
@@ -72,8 +71,8 @@ func (b *Box) KeepAlive(ctx context.Context, timeout time.Duration, lives func()
 	return nil
 }
 
-// touch writes into a file in place: a new one would have the daemon look through
-// all of the agent's own files.
+// touch writes into a file in place: a new file would make the daemon scan all of
+// the agent's own files.
 func touch(disk durable.FS, name string, text []byte) error {
 	f, err := disk.Append(name)
 	if errors.Is(err, fs.ErrPermission) || errors.Is(err, durable.ErrNotRegular) || errors.Is(err, durable.ErrLink) {

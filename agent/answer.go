@@ -10,14 +10,14 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// Answer is what hive answered a command (spec §8.6).
+// Answer is hive's answer to a command (spec §8.6).
 type Answer struct {
 	Code protocol.Code // [protocol.CodeOK], or why it was not carried out
 	Text string        // the same in words; of a refusal with what its sender can do
 	Of   protocol.Seq  // the event that accepted the command
 
-	// Of a command about a task: the task, where one was named, taken or created,
-	// or all that it created, in the order of the command; and where it stands.
+	// For a command about a task: the task that was named, taken or created, or all
+	// that were created, in the order of the command; and its state.
 	Task    protocol.TaskID
 	Tasks   []protocol.TaskID
 	State   protocol.TaskState
@@ -27,13 +27,12 @@ type Answer struct {
 	Seq protocol.Seq // the event that accepted the answer
 }
 
-// Answer returns what hive answers a command that was sent without a word on
-// requires_reply, as soon as it stands in the inbox, and marks the message as
-// handled. A refusal is no error: see [Answer.Code]. When ctx ends, the error is
-// its cause; the command may be carried out later, unless it expires (see
-// [Command.Within]).
+// Answer waits for hive's answer to a command that was sent with RequiresReply nil,
+// returns it as soon as it is in the inbox, and marks the message as handled. A
+// refusal is no error: see [Answer.Code]. When ctx ends, the error is its cause; the
+// command may be carried out later, unless it expires (see [Command.Within]).
 func (b *Box) Answer(ctx context.Context, command protocol.MessageID) (Answer, error) {
-	b.alive()
+	b.noteAlive()
 	tick := time.NewTicker(waitPoll)
 	defer tick.Stop()
 	seen := map[string]bool{}
@@ -47,12 +46,12 @@ func (b *Box) Answer(ctx context.Context, command protocol.MessageID) (Answer, e
 				continue
 			}
 			seen[name] = true
-			l, err := b.delivery(protocol.InboxDir(b.id), name)
+			l, err := b.readFile(protocol.InboxDir(b.id), name)
 			if err != nil || !answers(l.Message, command) {
 				continue // gone by now, or about something else
 			}
 			_, err = b.Done(name)
-			x := answerIn(l.Message)
+			x := decodeAnswer(l.Message)
 			x.Seq = l.Seq
 			return x, err
 		}
@@ -64,18 +63,19 @@ func (b *Box) Answer(ctx context.Context, command protocol.MessageID) (Answer, e
 	}
 }
 
-// answers reports whether a message says what became of a command. What hive adds
-// to a command that it carries out does not.
+// answers reports whether a message says what became of a command, which a warning
+// about a command that hive carries out does not.
 func answers(m *protocol.Message, command protocol.MessageID) bool {
 	if m == nil || m.From != string(protocol.Hive) || m.InReplyTo != command {
 		return false
 	}
-	code := answerIn(m).Code
+	code := decodeAnswer(m).Code
 	return code != protocol.CodeLargeCheckpoint && code != protocol.CodeNobodyEligible
 }
 
-// answerIn reads an answer. Of data of another form nothing is known.
-func answerIn(m *protocol.Message) Answer {
+// decodeAnswer decodes an answer. Where its data has another form, only the text is
+// set.
+func decodeAnswer(m *protocol.Message) Answer {
 	var data struct {
 		Code    protocol.Code      `json:"code"`
 		Of      protocol.Seq       `json:"of"`

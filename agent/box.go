@@ -1,22 +1,22 @@
-// Package agent is being an agent with nothing but files (spec §9): a program
-// that can read and write them can take part in a hive, and this is all that
-// it has to do. It promises that
+// Package agent does what an agent does, with nothing but files (spec §9): a program
+// that can read and write them can take part in a hive, and this is all that it has
+// to do. It promises that
 //
 //   - a message is sent whole or not at all, and one whose Send returned
 //     without an error survives a power cut;
-//   - no message is ever overwritten or deleted, only a second copy of one that is
-//     in inbox/.done, or what is torn of it there; and reading consumes nothing;
+//   - no message is ever overwritten or deleted, except a second copy of one that is
+//     in inbox/.done, or a torn file of it there; and reading consumes nothing;
 //   - it works the same whether the daemon runs or not: what is sent waits in
 //     the outbox, what was delivered can be read;
-//   - whoever sends, waits, reads or handles shows with it that the agent lives,
-//     and [Box.KeepAlive] shows it while something else goes on.
+//   - sending, waiting, reading and handling are signs of life of the agent, and
+//     [Box.KeepAlive] gives signs of life while something else goes on.
 //
-// Tasks are read by their files below tasks/ (spec §8.8), which hived writes
-// behind its log: [FindTask] knows one by a part of its id, [View] says where it
-// stands, [ReadTask] all there is to it, and [WaitView] waits until an event
-// shows there. What an agent does with one is a [Command], drafted and sent like
-// any message; [Epoch] knows under which epoch a holder reports, and [Box.Answer]
-// waits for what became of it.
+// Tasks are read from their files below tasks/ (spec §8.8), which hived writes
+// after its log: [FindTask] finds one by a part of its id, [View] returns its state,
+// [ReadTask] everything about it, and [WaitView] waits until the files show an
+// event. What an agent does with a task is a [Command], drafted and sent like any
+// message; [Epoch] returns the epoch under which a holder reports, and [Box.Answer]
+// waits for the answer.
 //
 // What a message means, who may send what to whom, and whether it arrived is
 // decided by the coordinator and can be read in its log.
@@ -64,12 +64,12 @@ type Box struct {
 	entropy *ulid.MonotonicEntropy // guarded by mu: ids of one millisecond go up
 	last    uint64                 // guarded by mu: milliseconds of the newest id, which never goes back
 	touched time.Time              // guarded by mu: when the alive file was last
-	whole   map[string]bool        // guarded by mu: files of the inbox that are known not to be torn; true for one that is over
+	intact  map[string]bool        // guarded by mu: files of the inbox that are known not to be torn; true for one that is over
 }
 
-// Open opens the mailbox of an agent that has a directory; for any other the
-// error is [ErrNoAgent] and names those that are meant perhaps. A directory
-// is not made, or a misspelt name would join the hive as a new agent.
+// Open opens the mailbox of an agent that has a directory; for any other the error
+// is [ErrNoAgent] and suggests similar names. It makes no directory, or a misspelt
+// name would join the hive as a new agent.
 func Open(disk durable.FS, id protocol.AgentID) (*Box, error) {
 	if _, err := protocol.ParseAgentID(string(id)); err != nil {
 		return nil, err
@@ -113,16 +113,16 @@ func Names(disk durable.FS) ([]protocol.AgentID, error) {
 	return names, nil
 }
 
-// ID is whose mailbox it is.
+// ID returns the agent whose mailbox it is.
 func (b *Box) ID() protocol.AgentID { return b.id }
 
 // Done moves a message to inbox/.done: it is handled (spec §4.7). Name is as
-// for [Box.Read]. A message that is there already is left as it is. Where
-// several processes of one agent want the same message, it is [Delivery.Moved] for
-// one of them, who may do what it asks for; one that was deleted meanwhile is
-// [ErrNotFound].
+// for [Box.Read]. A message that is there already is left as it is. Where several
+// processes of one agent handle the same message, [Delivery.Moved] is true for one
+// of them, which may do what the message asks for. For one that was deleted
+// meanwhile the error is [ErrNotFound].
 func (b *Box) Done(name string) (Delivery, error) {
-	b.alive()
+	b.noteAlive()
 	for tries := 1; ; tries++ {
 		l, err := b.find(name)
 		if err != nil || l.Done {
@@ -130,14 +130,14 @@ func (b *Box) Done(name string) (Delivery, error) {
 		}
 		moved, err := b.moveToDone(l)
 		if errors.Is(err, fs.ErrNotExist) && tries < doneTries {
-			continue // somebody else was quicker
+			continue // another process was quicker
 		}
 		return moved, err
 	}
 }
 
-// DoneSoon moves messages to inbox/.done that the log has and the inbox may not have
-// yet, and waits for them, at most a second.
+// DoneSoon moves messages to inbox/.done that are in the log and may not be in the
+// inbox yet. It waits for them, at most a second.
 func (b *Box) DoneSoon(ctx context.Context, names []string) {
 	ctx, cancel := pause.Limit(ctx, shownWithin)
 	defer cancel()
@@ -153,8 +153,8 @@ func (b *Box) DoneSoon(ctx context.Context, names []string) {
 	}
 }
 
-// doneTries bounds how often Done looks for a message that others move to and
-// fro.
+// doneTries bounds how often Done looks for a message that others move back and
+// forth.
 const doneTries = 100
 
 func (b *Box) moveToDone(l Delivery) (Delivery, error) {
@@ -174,11 +174,11 @@ func (b *Box) moveToDone(l Delivery) (Delivery, error) {
 	return l, nil
 }
 
-// handleAgain takes a message out of the inbox of which .done holds a file: git
+// handleAgain removes a message from the inbox that has a file in .done already: git
 // writes it there again when somebody stashes or resets before its move is
-// committed. The file may be the message, or what a power cut had left of it when
-// it was moved, its beginning and zeros, in whose place the message goes. Any other
-// that stands in the way stays, and why is the error.
+// committed. The file in .done may be the message itself, or what a power cut had
+// left of it when it was moved, its beginning and zeros, which the message then
+// replaces. Any other file stays, and the error is why.
 func (b *Box) handleAgain(l Delivery, done string, why error) (moved bool, err error) {
 	data, _, err := durable.ReadFile(b.disk, done, maxDelivery)
 	switch {
@@ -193,16 +193,14 @@ func (b *Box) handleAgain(l Delivery, done string, why error) (moved bool, err e
 	return false, why
 }
 
-// waitPoll is how often Wait looks where nothing gives it a hint. A look is
-// one reading of a directory.
+// waitPoll is how often Wait lists the inbox without a hint.
 const waitPoll = 50 * time.Millisecond
 
-// Wait returns as soon as the inbox holds a message that is not over (see
-// [Delivery.Over]), at once if it does already. A hint makes it look sooner than
-// it would by itself; the channel may be nil. When ctx ends, the error is its
-// cause.
+// Wait blocks until the inbox holds a message that is not over (see
+// [Delivery.Over]). A hint makes it list the inbox at once; the channel may be nil.
+// When ctx ends, the error is its cause.
 func (b *Box) Wait(ctx context.Context, hint <-chan struct{}) error {
-	b.alive()
+	b.noteAlive()
 	tick := time.NewTicker(waitPoll)
 	defer tick.Stop()
 	for {
@@ -222,22 +220,22 @@ func (b *Box) Wait(ctx context.Context, hint <-chan struct{}) error {
 	}
 }
 
-// Unread lists the names of the messages in the inbox, in the order of
-// acceptance. What is torn is not there yet, see [ErrTorn].
-func (b *Box) Unread() ([]string, error) { return b.unread(-1, everyOne) }
+// Unread lists the names of the messages in the inbox, in the order of acceptance.
+// It leaves out torn files, see [ErrTorn].
+func (b *Box) Unread() ([]string, error) { return b.unread(-1, allUnread) }
 
-// which says which of the unread messages are asked for.
-type which int
+// selection says which of the unread messages are wanted.
+type selection int
 
 const (
-	everyOne which = iota
-	notOver        // see [Delivery.Over]
+	allUnread selection = iota
+	notOver             // see [Delivery.Over]
 )
 
-// unread is Unread of the first few, or of all, or of those that are not over. What
-// is over once is not looked at again: a task that is offered anew comes with a
-// message of its own.
-func (b *Box) unread(most int, w which) ([]string, error) {
+// unread returns at most so many of the unread messages, or all for -1, with or
+// without those that are over. What is over once stays over: a task that is offered
+// anew comes with a message of its own.
+func (b *Box) unread(most int, w selection) ([]string, error) {
 	dir := protocol.InboxDir(b.id)
 	names, err := b.accepted(dir)
 	if err != nil {
@@ -251,25 +249,25 @@ func (b *Box) unread(most int, w which) ([]string, error) {
 		if len(list) == most {
 			break
 		}
-		over, known := b.whole[name]
+		over, known := b.intact[name]
 		if !known || w == notOver && !over {
-			l, err := b.delivery(dir, name)
+			l, err := b.readFile(dir, name)
 			if errors.Is(err, ErrTorn) || errors.Is(err, fs.ErrNotExist) {
 				continue
 			}
-			over = w == notOver && b.over(l) != ""
+			over = w == notOver && b.whyOver(l) != ""
 		}
 		whole[name] = over
-		if w == everyOne || !over {
+		if w == allUnread || !over {
 			list = append(list, name)
 		}
 	}
-	b.whole = whole
+	b.intact = whole
 	return list, nil
 }
 
-// Pending lists the files in the outbox that wait for the daemon, in the
-// order in which it will take them.
+// Pending lists the files in the outbox that wait for the daemon, in the order in
+// which it takes them.
 func (b *Box) Pending() ([]string, error) {
 	names, err := b.names(protocol.OutboxDir(b.id))
 	if err != nil {
@@ -278,11 +276,11 @@ func (b *Box) Pending() ([]string, error) {
 	return names, nil
 }
 
-// accepted lists the messages of an inbox without a gap. A listing that goes on
-// while files appear may show one of them and miss an older one, which would be
-// handled out of order. What one listing showed stands there, and all that is
-// older stood there before it: so a second one has no gap up to the newest of the
-// first, and what is newer waits for the next look.
+// accepted lists the messages of an inbox without a gap. A listing made while files
+// appear may show one of them and miss an older one, which would then be handled
+// out of order. But whatever a listing shows was there, and all that is older was
+// there before it: so a second listing has no gap up to the newest file of the
+// first, and newer files are left for the next call.
 func (b *Box) accepted(dir string) ([]string, error) {
 	first, err := b.names(dir)
 	if err != nil || len(first) == 0 {
@@ -296,8 +294,8 @@ func (b *Box) accepted(dir string) ([]string, error) {
 	return names[:newer], nil
 }
 
-// names lists the messages of a directory in name order; a directory that is
-// not there holds none.
+// names lists the messages of a directory in name order; a missing directory holds
+// none.
 func (b *Box) names(dir string) ([]string, error) {
 	entries, err := b.disk.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {

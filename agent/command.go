@@ -12,19 +12,20 @@ import (
 	"github.com/hived/hived/task"
 )
 
-// Command is a command about a task before it is drafted (spec §8.2). Who may give
-// it, and whether it fits where the task stands, is decided by the coordinator.
+// Command is a command about a task before it is drafted (spec §8.2). The
+// coordinator decides who may give it, and whether the task's state allows it.
 type Command struct {
-	// Event is what is to happen: a row of the table that is not hived's own, such
-	// as task.Claim or task.Complete, or task.Create, task.Failure or task.Resume.
+	// Event is the event that the command asks for: a row of the table that is not
+	// hived's own, such as task.Claim or task.Complete, or task.Create, task.Failure or
+	// task.Resume.
 	Event protocol.TaskAction
-	Task  protocol.TaskID // none: of create, and of a claim of the best that there is
-	Epoch uint64          // of the holder who reports, see [NeedsEpoch]; 0: none
+	Task  protocol.TaskID // empty for create, and for a claim of the best task
+	Epoch uint64          // of the holder that reports, see [NeedsEpoch]; 0: none
 	Data  Payload         // nil: none
 
-	// Within is how long whoever gives it waits for what comes of it. What would be
-	// wrong if it were carried out later expires then; what says how work went is
-	// true later too, and does not expire. 0: it never expires.
+	// Within is how long the sender waits for the answer. A command that would be
+	// wrong if it were carried out later expires then; a report about work is true
+	// later too, and does not expire. 0: it never expires.
 	Within time.Duration
 }
 
@@ -34,21 +35,21 @@ type Payload interface {
 	fits(event protocol.TaskAction) bool
 }
 
-// Report is the data of every command but create and amend. Which of its members
-// a command takes stands in spec §8.2; hived ignores the others and says so.
+// Report is the data of every command but create and amend. Spec §8.2 says which of
+// its members each command takes; hived ignores the others and says so.
 type Report protocol.TaskReport
 
 // NewTask is the data of a create of one task.
 type NewTask protocol.TaskSpec
 
 // NewTasks is the data of a create of several tasks, of which hived creates all or
-// none. The needs of one may have the names of others.
+// none. A task may name others of them in its needs.
 type NewTasks struct {
 	Tasks []protocol.TaskSpec `json:"tasks"`
 }
 
-// BriefChange is the data of an amend: of a brief the members that change. Of the
-// pointers, nil leaves a member as it is; the others do where they are empty.
+// BriefChange is the data of an amend: the members of a brief that change. A nil
+// pointer, or an empty member of another kind, leaves the brief's member as it is.
 type BriefChange struct {
 	Title     string             `json:"title,omitzero"`
 	Body      *string            `json:"body,omitzero"`
@@ -64,17 +65,17 @@ func (NewTask) fits(on protocol.TaskAction) bool     { return on == task.Create 
 func (NewTasks) fits(on protocol.TaskAction) bool    { return on == task.Create }
 func (BriefChange) fits(on protocol.TaskAction) bool { return on == task.Amend }
 
-// expiring are the commands that would be wrong if they were carried out when
-// nobody waits for it any more (spec §8.2).
+// expiring are the commands that would be wrong if they were carried out when their
+// sender waits no longer (spec §8.2).
 var expiring = []protocol.TaskAction{
 	task.Create, task.Claim, task.Accept, task.Start, task.ApprovalGranted, task.ApprovalDenied, task.Answer, task.Amend,
 }
 
-// NeedsEpoch reports whether a command is of a task's holder alone, and so carries
-// the epoch under which he has the task (spec §8.3). A fatal_error carries it only
-// where the holder gives it: others may end a blocked task.
+// NeedsEpoch reports whether only a task's holder gives a command, which then
+// carries the epoch under which it has the task (spec §8.3). A fatal_error carries
+// one only where the holder gives it: others may end a blocked task.
 func NeedsEpoch(event protocol.TaskAction) bool {
-	if event == task.Failure { // its category decides which row it takes, all of them the holder's
+	if event == task.Failure { // its category decides the row, and all of these rows are the holder's
 		return true
 	}
 	holders := false
@@ -92,8 +93,8 @@ func NeedsEpoch(event protocol.TaskAction) bool {
 	return holders
 }
 
-// Draft is the message that gives the command, for [Box.Send]. As it is, hive
-// answers it, and a refusal with why. Data of another command is a
+// Draft returns the message that gives the command, for [Box.Send]. hive answers
+// it, and says why where it refuses. Data of another command is a
 // *[protocol.Malformed]; any other error says why it cannot be written as JSON.
 func (c Command) Draft(now time.Time) (Draft, error) {
 	d := Draft{

@@ -12,7 +12,7 @@ import (
 // the view names.
 type Document struct {
 	task.View
-	protocol.Signs // of a task that somebody has, while a daemon runs: see [SignsIn]
+	protocol.Signs // only for a task that has a holder, while a daemon runs: see [SignsIn]
 
 	Body       string          `json:"body,omitzero"`
 	Gate       string          `json:"gate,omitzero"`
@@ -22,20 +22,21 @@ type Document struct {
 	Answers    []AnswersFile   `json:"answers,omitzero"`
 }
 
-// AnswersFile are the answers to a question, and where they stand.
+// AnswersFile holds the answers to a question, and their path.
 type AnswersFile struct {
 	Path string `json:"path"`
 	protocol.Question
 }
 
-// CheckpointFile is a checkpoint, and where it stands.
+// CheckpointFile is a checkpoint and its path.
 type CheckpointFile struct {
 	Path string `json:"path"`
 	task.Reached
 }
 
-// ReadDocument reads a task whole, but for the signs of its holder's life. The error
-// is that of [View]; problems say what could not be read of its files beside that.
+// ReadDocument reads a task with all its files, but without its holder's signs of
+// life. The error is that of [View]; problems say which other files could not be
+// read.
 func ReadDocument(disk durable.FS, id protocol.TaskID) (d *Document, problems []error, err error) {
 	t, err := ReadTask(disk, id)
 	if err != nil {
@@ -51,8 +52,8 @@ func ReadDocument(disk durable.FS, id protocol.TaskID) (d *Document, problems []
 	return d, t.Problems, nil
 }
 
-// SignsIn returns what a daemon says of the life of tasks' holders, by the list in its
-// status.
+// SignsIn returns a function that finds a task's signs of life in the list of a
+// daemon's status.
 func SignsIn(list []protocol.HeldTask) func(*task.View) protocol.Signs {
 	held := map[protocol.TaskID]protocol.HeldTask{}
 	for _, h := range list {
@@ -62,6 +63,6 @@ func SignsIn(list []protocol.HeldTask) func(*task.View) protocol.Signs {
 		if h := held[v.ID]; h.Holder == v.Holder && task.InHand(v.State) {
 			return h.Signs
 		}
-		return protocol.Signs{} // the daemon said it before the task went on
+		return protocol.Signs{} // the status is older than the task's last step
 	}
 }

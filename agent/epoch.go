@@ -11,18 +11,18 @@ import (
 	"github.com/hived/hived/task"
 )
 
-// The variables of the environment in which an agent keeps which task it works on,
-// and under which epoch.
+// The environment variables that hold the task that an agent works on, and its
+// epoch.
 const (
 	envTask  = "HIVE_TASK"
 	envEpoch = "HIVE_EPOCH"
 )
 
-// EpochError says why it is not known under which epoch an agent reports.
+// EpochError says why the epoch under which an agent reports is not known.
 type EpochError struct {
 	Agent protocol.AgentID
 	Task  protocol.TaskID
-	Last  uint64 // the newest of several under which it had the task; 0: that is not the matter
+	Last  uint64 // the newest of several under which it had the task; 0: another reason
 	Said  string // what HIVE_EPOCH holds instead of a number
 }
 
@@ -34,14 +34,14 @@ func (e *EpochError) Error() string {
 	return fmt.Sprintf("%s is %s; it is the number that accept or claim gave", envEpoch, protocol.Quote(e.Said))
 }
 
-// Epoch returns the epoch under which an agent reports on a task (spec §8.3) where
-// it was not told which: HIVE_EPOCH, unless HIVE_TASK names another task, or what
-// its accept or claim gave it. Who lost the task since is refused as fenced then.
-// Who had it more than once must say which, or an earlier run that hung would pass
-// as the one that has it now: that is an *[EpochError], as is a HIVE_EPOCH that is
-// no number. 0 where the agent never had it or there is no such task: the
-// coordinator says so. Of any other error it is not known. The environment is read
-// with getenv, as os.Getenv does.
+// Epoch returns the epoch under which an agent reports on a task (spec §8.3), where
+// none was given: HIVE_EPOCH, unless HIVE_TASK names another task, or the one that
+// its accept or claim gave it. An agent that has lost the task since is then refused
+// as fenced. An agent that had the task more than once must say which epoch, or an
+// earlier run that hung would pass as the one that has it now: that is an
+// *[EpochError], as is a HIVE_EPOCH that is no number. Epoch is 0 where the agent
+// never had the task or there is no such task, which the coordinator then says. The
+// environment is read with getenv, as os.Getenv does.
 func Epoch(disk durable.FS, who protocol.AgentID, id protocol.TaskID, getenv func(string) string) (uint64, error) {
 	if text := getenv(envEpoch); text != "" && worksOn(disk, id, getenv(envTask)) {
 		n, err := strconv.ParseUint(text, 10, 53)
@@ -67,8 +67,8 @@ func Epoch(disk durable.FS, who protocol.AgentID, id protocol.TaskID, getenv fun
 	return epochs[0], nil
 }
 
-// worksOn reports whether a task is what HIVE_TASK says, or it says nothing that
-// can be told to be another.
+// worksOn reports whether HIVE_TASK names this task, or is empty or does not name
+// exactly one task.
 func worksOn(disk durable.FS, id protocol.TaskID, said string) bool {
 	if said == "" {
 		return true
@@ -78,10 +78,10 @@ func worksOn(disk durable.FS, id protocol.TaskID, said string) bool {
 }
 
 // epochsOf returns the epochs under which an agent took a task, and whether these
-// are all: of a task that was taken very often its view has the last.
+// are all of them: the view of a task that was taken very often has only the last.
 func epochsOf(v *task.View, who protocol.AgentID) (epochs []uint64, all bool) {
 	taken := v.Taken
-	if taken == nil { // as it was written before it had that
+	if taken == nil { // an older hived wrote the view, without this member
 		for _, s := range v.History {
 			if s.Event == task.Accept || s.Event == task.Claim {
 				taken = append(taken, task.Taking{By: s.By, Epoch: s.Epoch})

@@ -14,13 +14,12 @@ import (
 // (spec §8.2).
 type Gate struct {
 	Command string
-	Author  protocol.AgentID // empty: nobody knows
+	Author  protocol.AgentID // empty: unknown
 }
 
 // GateOf returns the gate that an agent has to pass before it reports a task as
-// completed. There is none where the brief has none, and where the report will be
-// refused: the task is not there or another's, and what it would run is none of this
-// agent's business.
+// completed, or nil: where the brief has none, or where the report will be refused
+// because the task does not exist or another agent has it.
 func GateOf(disk durable.FS, who protocol.AgentID, id protocol.TaskID) (*Gate, error) {
 	brief, err := Brief(disk, id)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && brief.Gate == "" {
@@ -35,8 +34,8 @@ func GateOf(disk durable.FS, who protocol.AgentID, id protocol.TaskID) (*Gate, e
 	return &Gate{brief.Gate, gateAuthor(brief)}, nil
 }
 
-// gateAuthor returns who wrote the gate of a brief; nobody knows it of a task that
-// was resumed before briefs said so.
+// gateAuthor returns who wrote the gate of a brief, or nothing for a task that was
+// resumed before briefs recorded it.
 func gateAuthor(b *task.Brief) protocol.AgentID {
 	if b.GateBy == "" && b.Resumes == "" && b.GateSHA256 == "" {
 		return b.Creator
@@ -44,8 +43,8 @@ func gateAuthor(b *task.Brief) protocol.AgentID {
 	return b.GateBy
 }
 
-// Trusted reports whether an agent may run the gate without asking: one of people's,
-// of the lead's, of its own, or of somebody's whom trust names.
+// Trusted reports whether an agent may run the gate without asking: its author is
+// human, the lead, the agent itself, or named by trust.
 func (g *Gate) Trusted(disk durable.FS, who protocol.AgentID, trust func(durable.FS) ([]protocol.AgentID, error)) (bool, error) {
 	switch g.Author {
 	case protocol.Human, who:

@@ -10,14 +10,14 @@ import (
 	"github.com/hived/hived/task"
 )
 
-// over says why an offer of a task, or a question about one, asks nothing of its
-// reader any more; nothing where it does, where it cannot be known, and for every
-// other message. The notice stays where it is: only its agent moves it.
+// whyOver returns why an offer of a task, or a question about one, no longer asks
+// anything of its reader; nothing where it still does, where that is not known, and
+// for every other message. The notice stays where it is: only its agent moves it.
 //
-// task.json is written behind the log, so it may be missing, or show the task as
-// it was before the notice. A view counts only if its last step came after it: by
-// its number, and by its time, as a log that is begun anew counts from 1.
-func (b *Box) over(l Delivery) string {
+// task.json is written after the log, so it may be missing, or show the task as it
+// was before the notice. A view counts only if its last step came after the notice,
+// by number and by time, because a log that is begun anew counts from 1.
+func (b *Box) whyOver(l Delivery) string {
 	m := l.Message
 	if m == nil || m.From != string(protocol.Hive) || l.Seq == 0 {
 		return ""
@@ -43,22 +43,22 @@ func (b *Box) over(l Delivery) string {
 	}
 	switch data.Code { //nolint:exhaustive // the others ask for nothing that somebody else can settle
 	case protocol.CodeTaskOffer:
-		return overOffer(v, b.id, l.Seq)
+		return whyOfferOver(v, b.id, l.Seq)
 	case protocol.CodeApprovalAsked, protocol.CodeReminder, protocol.CodeSpecify:
-		return overQuestion(v, b.id, data.Ask)
+		return whyQuestionOver(v, b.id, data.Ask)
 	}
 	return ""
 }
 
-// overOffer judges the offer of a notice. Who has taken the task is still at it:
-// the offer may be all that leads back to the task after a restart.
-func overOffer(v *task.View, reader protocol.AgentID, notice protocol.Seq) string {
+// whyOfferOver returns why an offer is over. It is not while its reader has the
+// task: after a restart the offer may be all that leads back to the task.
+func whyOfferOver(v *task.View, reader protocol.AgentID, notice protocol.Seq) string {
 	rejected := func(s task.Step) bool { return s.Seq > notice && s.Event == task.Reject && s.By == reader }
 	switch {
 	case slices.Contains(v.Offered, reader), v.Holder == reader && !task.Ended(v.State):
 		return ""
 	case task.Ended(v.State):
-		return ended(v)
+		return endedText(v)
 	case v.Holder != "":
 		return fmt.Sprintf("%s has task %s", v.Holder, v.ID)
 	case slices.ContainsFunc(v.History, rejected):
@@ -67,7 +67,7 @@ func overOffer(v *task.View, reader protocol.AgentID, notice protocol.Seq) strin
 	return fmt.Sprintf("task %s is no longer offered to you", v.ID)
 }
 
-func overQuestion(v *task.View, reader protocol.AgentID, ask protocol.Seq) string {
+func whyQuestionOver(v *task.View, reader protocol.AgentID, ask protocol.Seq) string {
 	answers := protocol.TaskAnswer(v.ID, ask)
 	switch {
 	case v.Question != nil && v.Question.Ask == ask && slices.Contains(v.Question.Given, reader):
@@ -75,16 +75,16 @@ func overQuestion(v *task.View, reader protocol.AgentID, ask protocol.Seq) strin
 	case v.Question != nil && v.Question.Ask == ask:
 		return ""
 	case v.State == task.Cancelled:
-		return ended(v)
+		return endedText(v)
 	case slices.Contains(v.Answers, answers):
 		return fmt.Sprintf("question %d of task %s was answered, see %s", ask, v.ID, answers)
 	case task.Ended(v.State):
-		return ended(v)
+		return endedText(v)
 	}
 	return fmt.Sprintf("task %s does not wait for an answer to question %d any more", v.ID, ask)
 }
 
-func ended(v *task.View) string {
+func endedText(v *task.View) string {
 	if v.State == task.Failed {
 		return fmt.Sprintf("task %s has failed", v.ID)
 	}

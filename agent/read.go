@@ -17,25 +17,25 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// maxDelivery is the largest file of an inbox that is read: the largest message
-// that settings allow, with room for what hived fills in.
+// maxDelivery is the largest file of an inbox that is read, in bytes: the largest
+// message that settings allow, with room for what hived fills in.
 const maxDelivery = 17 << 20
 
 // Delivery is one message in an inbox.
 type Delivery struct {
 	File     string            // its name
-	Path     string            // where it stands, relative to the hive
-	Done     bool              // it stands in inbox/.done
+	Path     string            // relative to the hive
+	Done     bool              // it is in inbox/.done
 	Moved    bool              // and this call of [Box.Done] moved it there
 	Raw      []byte            // its bytes
 	Message  *protocol.Message // nil where the file is no message
 	Bad      error             // why it is none
-	Over     string            // why it asks nothing any more; nothing where it does, or that is not known
+	Over     string            // why it no longer asks for anything; empty where it does, or that is not known
 	Seq      protocol.Seq      // the event that accepted it
-	Received time.Time         // when
+	Received time.Time         // when it was accepted
 }
 
-// ID is the message's id; of a file that is no message, its name.
+// ID returns the message's id; for a file that is no message, its name.
 func (l Delivery) ID() protocol.MessageID {
 	if l.Message != nil && l.Message.ID != "" {
 		return l.Message.ID
@@ -43,27 +43,27 @@ func (l Delivery) ID() protocol.MessageID {
 	return protocol.MessageID(strings.TrimSuffix(l.File, ".json"))
 }
 
-// Inbox gives the unread messages in the order of acceptance, and which of them are
-// over. What is torn is not there yet, see [ErrTorn].
-func (b *Box) Inbox() ([]Delivery, error) { return b.look(protocol.InboxDir(b.id)) }
+// Inbox returns the unread messages in the order of acceptance, and says which of
+// them are over. It leaves out torn files, see [ErrTorn].
+func (b *Box) Inbox() ([]Delivery, error) { return b.list(protocol.InboxDir(b.id)) }
 
-// InboxAndDone is Inbox after the messages in inbox/.done.
+// InboxAndDone returns the messages in inbox/.done, then those of Inbox.
 func (b *Box) InboxAndDone() ([]Delivery, error) {
-	return b.look(protocol.DoneDir(b.id), protocol.InboxDir(b.id))
+	return b.list(protocol.DoneDir(b.id), protocol.InboxDir(b.id))
 }
 
-func (b *Box) look(dirs ...string) ([]Delivery, error) {
-	b.alive()
+func (b *Box) list(dirs ...string) ([]Delivery, error) {
+	b.noteAlive()
 	list, err := b.deliveries(dirs...)
 	for i, l := range list {
 		if !l.Done {
-			list[i].Over = b.over(l)
+			list[i].Over = b.whyOver(l)
 		}
 	}
 	return list, err
 }
 
-// deliveries reads directories, and leaves [Delivery.Over] empty.
+// deliveries reads the messages of directories, without checking which are over.
 func (b *Box) deliveries(dirs ...string) ([]Delivery, error) {
 	var list []Delivery
 	for _, dir := range dirs {
@@ -72,9 +72,9 @@ func (b *Box) deliveries(dirs ...string) ([]Delivery, error) {
 			return nil, fmt.Errorf("list the inbox of %s: %w", b.id, err)
 		}
 		for _, name := range names {
-			l, err := b.delivery(dir, name)
+			l, err := b.readFile(dir, name)
 			if errors.Is(err, fs.ErrNotExist) || errors.Is(err, ErrTorn) {
-				continue // it was moved meanwhile, or is still to be written
+				continue // it was moved meanwhile, or hived will write it again
 			}
 			if err != nil {
 				l.Bad = err
@@ -85,14 +85,14 @@ func (b *Box) deliveries(dirs ...string) ([]Delivery, error) {
 	return list, nil
 }
 
-// Read finds a message in the inbox, then in inbox/.done, by its id, by its
-// file's name, or by the beginning of either where only one message has it. The
-// file of one that is torn can be named, and the error is [ErrTorn] then.
+// Read finds a message in the inbox, then in inbox/.done, by its id, its file's
+// name, or the beginning of either where only one message has it. Where the name is
+// that of a torn file, the error is [ErrTorn].
 func (b *Box) Read(name string) (Delivery, error) {
-	b.alive()
+	b.noteAlive()
 	l, err := b.find(name)
 	if err == nil {
-		l.Over = b.over(l)
+		l.Over = b.whyOver(l)
 	}
 	return l, err
 }
@@ -106,9 +106,9 @@ func (b *Box) find(name string) (Delivery, error) {
 		return Delivery{}, err
 	}
 	slices.Reverse(list)
-	exact := pick(list, func(id, _ string) bool { return id == name })
+	exact := matching(list, func(id, _ string) bool { return id == name })
 	if len(exact) == 0 && name != "" {
-		exact = pick(list, func(id, file string) bool { return strings.HasPrefix(id, name) || strings.HasPrefix(file, name) })
+		exact = matching(list, func(id, file string) bool { return strings.HasPrefix(id, name) || strings.HasPrefix(file, name) })
 	}
 	switch len(exact) {
 	case 0:
@@ -126,7 +126,7 @@ func (b *Box) byFile(name string) (l Delivery, found bool, err error) {
 		return Delivery{}, false, nil
 	}
 	for _, dir := range []string{protocol.InboxDir(b.id), protocol.DoneDir(b.id)} {
-		l, err := b.delivery(dir, name)
+		l, err := b.readFile(dir, name)
 		switch {
 		case err == nil:
 			return l, true, nil
@@ -137,9 +137,9 @@ func (b *Box) byFile(name string) (l Delivery, found bool, err error) {
 	return Delivery{}, false, nil
 }
 
-// pick keeps the deliveries that fit; of a message that stands in both
-// directories only the first.
-func pick(list []Delivery, fits func(id, file string) bool) []Delivery {
+// matching returns the deliveries that fit; of a message that is in both
+// directories, only the first.
+func matching(list []Delivery, fits func(id, file string) bool) []Delivery {
 	var out []Delivery
 	for _, l := range list {
 		again := slices.ContainsFunc(out, func(o Delivery) bool { return o.File == l.File })
@@ -150,7 +150,7 @@ func pick(list []Delivery, fits func(id, file string) bool) []Delivery {
 	return out
 }
 
-func (b *Box) delivery(dir, name string) (Delivery, error) {
+func (b *Box) readFile(dir, name string) (Delivery, error) {
 	l := Delivery{File: name, Path: dir + "/" + name, Done: dir == protocol.DoneDir(b.id)}
 	data, _, err := durable.ReadFile(b.disk, l.Path, maxDelivery)
 	if err != nil {
@@ -164,14 +164,14 @@ func (b *Box) delivery(dir, name string) (Delivery, error) {
 		Seq      protocol.Seq `json:"seq"`
 		Received time.Time    `json:"received_at"`
 	}
-	// A file that hived did not write may lack both, or hold anything there.
+	// A file that hived did not write may lack both members, or hold anything there.
 	if l.Bad == nil && json.Unmarshal(data, &added) == nil {
 		l.Seq, l.Received = added.Seq, added.Received
 	}
 	return l, nil
 }
 
-// torn tells whether a file that is no message is what a power cut can leave of
+// torn reports whether a file that is no message may be what a power cut left of
 // one: nothing, the beginning of a JSON value, or zeros.
 func torn(data []byte) bool {
 	_, err := jsontext.NewDecoder(bytes.NewReader(data)).ReadValue()

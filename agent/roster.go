@@ -21,8 +21,8 @@ type Member struct {
 	ID     protocol.AgentID `json:"id"`
 	Role   string           `json:"role"`
 	Caps   []string         `json:"capabilities"`
-	Slots  int              `json:"slots,omitzero"` // tasks that it may have in hand; none: one
-	Status string           `json:"status"`         // active, held, archived; new: it has a directory and no daemon saw it yet
+	Slots  int              `json:"slots,omitzero"` // tasks that it may have in hand; 0 means one
+	Status string           `json:"status"`         // active, held, archived; new: it has a directory that no daemon has seen yet
 	Lead   bool             `json:"lead"`
 	Joined string           `json:"joined_at,omitzero"`
 }
@@ -30,8 +30,8 @@ type Member struct {
 // registryMost is the largest registry.json that is read, in bytes.
 const registryMost = 64 << 20
 
-// Roster reads registry.json, and adds those who have a directory and are not on it
-// yet, in the order of their ids.
+// Roster returns the agents of registry.json, and those that have a directory and
+// are not on it yet, in the order of their ids.
 func Roster(disk durable.FS) ([]Member, error) {
 	var file struct {
 		Lead   protocol.AgentID  `json:"lead"`
@@ -62,12 +62,12 @@ func Roster(disk durable.FS) ([]Member, error) {
 	return list, nil
 }
 
-// shownWithin is as long as what the log has may take to show in files.
+// shownWithin is how long files may lag behind the log.
 const shownWithin = time.Second
 
-// WaitRoster waits until the roster shows what an event did: the log has it first, and
-// who looks next must not find the roster of before. It gives up after a second:
-// where another command is quicker, what was done is never seen there.
+// WaitRoster waits until the roster shows what an event did: the log has it first,
+// and the next reader must not find the old roster. It gives up after a second,
+// because the roster never shows a change that another command undid meanwhile.
 func WaitRoster(ctx context.Context, disk durable.FS, did *protocol.AgentEvent) {
 	ctx, cancel := pause.Limit(ctx, shownWithin)
 	defer cancel()
@@ -79,7 +79,7 @@ func WaitRoster(ctx context.Context, disk durable.FS, did *protocol.AgentEvent) 
 	}
 }
 
-// shows reports whether a line of the roster has what an event says.
+// shows reports whether a line of the roster shows what an event did.
 func (m Member) shows(e *protocol.AgentEvent) bool {
 	switch e.Action {
 	case protocol.Joined, protocol.Changed:
@@ -93,7 +93,7 @@ func (m Member) shows(e *protocol.AgentEvent) bool {
 	case protocol.LeadSet:
 		return m.Lead == (m.ID == e.Agent) && (m.Lead || e.Agent == "")
 	case protocol.InboxMissing, protocol.InboxBelieved, protocol.InboxPutBack, protocol.InboxUndeleted:
-		return true // it does not show them
+		return true // the roster does not show these
 	}
 	return true
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// Draft is a message before it is sent. Only To, and one of Subject, Body and
-// Event, must be there; hived fills in the rest (spec §2).
+// Draft is a message before it is sent. It needs only To, and one of Subject, Body
+// and Event; hived fills in the rest (spec §2).
 type Draft struct {
 	ID            protocol.MessageID      `json:"id"` // Send draws one where it is empty
 	Conversation  protocol.ConversationID `json:"conversation,omitzero"`
@@ -23,10 +23,10 @@ type Draft struct {
 	Act           protocol.Act            `json:"act,omitzero"`
 	Subject       string                  `json:"subject,omitzero"`
 	Body          jsontext.Value          `json:"body,omitzero"`           // any JSON value; see [Text]
-	RequiresReply *bool                   `json:"requires_reply,omitzero"` // nil: as the act has it
+	RequiresReply *bool                   `json:"requires_reply,omitzero"` // nil: as usual for the act
 	NeedsHuman    bool                    `json:"needs_human,omitzero"`
 	ExpiresAt     time.Time               `json:"expires_at,omitzero"`
-	Task          protocol.TaskID         `json:"task,omitzero"`  // that the command is about
+	Task          protocol.TaskID         `json:"task,omitzero"`  // the task that the command is about
 	Epoch         uint64                  `json:"epoch,omitzero"` // of its holder
 	Event         string                  `json:"event,omitzero"` // a command to `hive` (spec §8)
 	Data          jsontext.Value          `json:"data,omitzero"`  // of the command
@@ -36,7 +36,7 @@ type Draft struct {
 	MaxBytes int64 `json:"-"`
 }
 
-// Text is a body that is text. The text must be valid UTF-8.
+// Text returns a body that is text. The text must be valid UTF-8.
 func Text(s string) jsontext.Value {
 	v, err := jsontext.AppendQuote(nil, s)
 	if err != nil {
@@ -45,19 +45,19 @@ func Text(s string) jsontext.Value {
 	return v
 }
 
-// Sent is a message that stands in the outbox.
+// Sent is a message that is in the outbox.
 type Sent struct {
 	ID   protocol.MessageID
 	File string // its name in the outbox
 }
 
-// Send writes a message into the outbox: under a name that nothing takes for a
-// message, synced, then renamed. The id that it draws makes sending again
-// harmless and is what a reply refers to. A draft that is not a message is
-// refused at once, as a *[protocol.Malformed].
+// Send writes a message into the outbox: under a name that is not a message's,
+// synced, then renamed. The id that it draws makes sending again harmless, and a
+// reply refers to it. A draft that is not a message is refused at once, as a
+// *[protocol.Malformed].
 func (b *Box) Send(d Draft) (Sent, error) {
-	b.alive()
-	key, err := b.next(time.Now())
+	b.noteAlive()
+	key, err := b.nextID(time.Now())
 	if err != nil {
 		return Sent{}, fmt.Errorf("draw an id: %w", err)
 	}
@@ -85,8 +85,8 @@ func (b *Box) Send(d Draft) (Sent, error) {
 	return Sent{ID: d.ID, File: file}, nil
 }
 
-// check refuses what the coordinator would, without the place: nobody sees
-// the lines of a draft.
+// check returns the error with which the coordinator would refuse the message,
+// without the place in it: nobody sees the lines of a draft.
 func check(data []byte) error {
 	_, err := protocol.DecodeMessage(data)
 	if bad, ok := errors.AsType[*protocol.Malformed](err); ok {
@@ -95,8 +95,7 @@ func check(data []byte) error {
 	return err
 }
 
-// publish makes the file appear in the outbox, whole, and never instead of
-// another.
+// publish makes the file appear in the outbox, whole, and never replaces another.
 func (b *Box) publish(file string, data []byte) error {
 	dir := protocol.OutboxDir(b.id)
 	if err := b.disk.MkdirAll(dir, 0o755); err != nil {
@@ -124,9 +123,9 @@ func write(f durable.File, data []byte) error {
 	return errors.Join(err, f.Close())
 }
 
-// next draws an id larger than the one before, whatever the clock does: name
-// order in the outbox is the order of sending (spec §3).
-func (b *Box) next(now time.Time) (ulid.ULID, error) {
+// nextID draws an id larger than the one before, whatever the clock does, so that
+// name order in the outbox is the order of sending (spec §3).
+func (b *Box) nextID(now time.Time) (ulid.ULID, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.last = max(b.last, ulid.Timestamp(now))

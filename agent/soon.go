@@ -12,21 +12,21 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// A task that was created just now may have no files yet: the log has it first. Who
-// asks for one that is younger than freshTask waits for them, at most soonEnough.
+// A task that was created just now may have no files yet: the log has it first. The
+// files of a task that is younger than freshTask are waited for, at most readWithin.
 const (
 	freshTask  = time.Minute
-	soonEnough = 5 * time.Second
+	readWithin = 5 * time.Second
 )
 
-// Soon reads files of a task, and reads again while those of a young task are not
-// there. Its error is that of the last reading.
-func Soon(ctx context.Context, id protocol.TaskID, read func() error) error {
+// ReadSoon calls read for the files of a task, again and again while the files of a
+// young task do not exist. Its error is that of the last call.
+func ReadSoon(ctx context.Context, id protocol.TaskID, read func() error) error {
 	err := read()
-	if age := time.Since(born(id)); age < -freshTask || age > freshTask {
+	if age := time.Since(createdAt(id)); age < -freshTask || age > freshTask {
 		return err
 	}
-	ctx, cancel := pause.Limit(ctx, soonEnough)
+	ctx, cancel := pause.Limit(ctx, readWithin)
 	defer cancel()
 	for (errors.Is(err, ErrNoTask) || errors.Is(err, fs.ErrNotExist)) && pause.For(ctx, viewPoll) == nil {
 		err = read()
@@ -34,8 +34,8 @@ func Soon(ctx context.Context, id protocol.TaskID, read func() error) error {
 	return err
 }
 
-// born is when a task was created: its id begins with that.
-func born(id protocol.TaskID) time.Time {
+// createdAt returns when a task was created, which its id begins with.
+func createdAt(id protocol.TaskID) time.Time {
 	u, err := ulid.ParseStrict(string(id))
 	if err != nil {
 		return time.Time{}

@@ -26,7 +26,7 @@ func TestSoon(t *testing.T) {
 	}{
 		{"it is there", 0, []error{nil}, nil, 0},
 		{"it comes soon", time.Second, []error{none, none, torn, nil}, nil, 3 * viewPoll},
-		{"it does not come", 0, []error{none}, none, soonEnough},
+		{"it does not come", 0, []error{none}, none, readWithin},
 		{"it is old", 2 * freshTask, []error{none, nil}, none, 0},
 		{"it is damaged", 0, []error{fs.ErrInvalid, nil}, fs.ErrInvalid, 0},
 	} {
@@ -35,7 +35,7 @@ func TestSoon(t *testing.T) {
 				begun := time.Now()
 				id := protocol.TaskID(ulid.MustNew(ulid.Timestamp(begun.Add(-tt.age)), nil).String())
 				left := tt.gives
-				err := Soon(t.Context(), id, func() error {
+				err := ReadSoon(t.Context(), id, func() error {
 					err := left[0]
 					left = left[min(1, len(left)-1):]
 					return err

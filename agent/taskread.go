@@ -16,8 +16,8 @@ import (
 	"github.com/hived/hived/task"
 )
 
-// maxTaskFile is the largest file of a task that is read: a checkpoint or result
-// is part of a message, and a history grows with the task.
+// maxTaskFile is the largest file of a task that is read, in bytes: a checkpoint or
+// result is part of a message, and a history grows with the task.
 const maxTaskFile = 64 << 20
 
 // Task is all that the files of a task say (spec §8.8).
@@ -28,13 +28,13 @@ type Task struct {
 	Result     jsontext.Value      // what result.json holds; nil: there is none yet
 	Answers    []protocol.Question // answers/<ask>.json, in the order of View.Answers
 
-	// Problems says which of the files beside task.json could not be read. What
-	// they would say is missing from the fields above, or is what task.json has of
-	// it: number and milestone of a checkpoint.
+	// Problems says which files other than task.json could not be read. Their content
+	// is missing from the fields above, or is what task.json has of it: number and
+	// milestone of a checkpoint.
 	Problems []error
 }
 
-// View reads tasks/<id>/task.json: where a task stands. It is written behind the
+// View reads tasks/<id>/task.json: the state of a task. It is written after the
 // log, see [WaitView]. The error is [ErrNoTask] where the task has no directory,
 // and fs.ErrNotExist where that holds no view.
 func View(disk durable.FS, id protocol.TaskID) (*task.View, error) {
@@ -58,8 +58,8 @@ func Brief(disk durable.FS, id protocol.TaskID) (*task.Brief, error) {
 	return b, nil
 }
 
-// ReadTask reads a task whole. The error is that of [View]; what cannot be read of
-// the other files is no error, see [Task].
+// ReadTask reads a task with all its files. The error is that of [View]; another
+// file that cannot be read is no error, see [Task.Problems].
 func ReadTask(disk durable.FS, id protocol.TaskID) (*Task, error) {
 	v, err := View(disk, id)
 	if err != nil {
@@ -97,14 +97,14 @@ func (t *Task) read(disk durable.FS, name string, into any) {
 	}
 }
 
-// viewPoll is how often WaitView looks.
+// viewPoll is how often WaitView reads the view.
 const viewPoll = 20 * time.Millisecond
 
 // WaitView returns the view of a task as soon as its last step is the event with
-// that number, or a later one: the log has an event first, and who looks right
-// after it was logged would find the state of before. A view that is missing or
-// cannot be made sense of is waited for; one that may not be read is the error.
-// When ctx ends, the error is its cause.
+// that number, or a later one: the log has an event first, and a reader right after
+// it would find the old state. It goes on waiting while the view is missing or
+// invalid; where it may not be read, it returns that error. When ctx ends, the error
+// is its cause.
 func WaitView(ctx context.Context, disk durable.FS, id protocol.TaskID, through protocol.Seq) (*task.View, error) {
 	tick := time.NewTicker(viewPoll)
 	defer tick.Stop()
@@ -124,7 +124,7 @@ func WaitView(ctx context.Context, disk durable.FS, id protocol.TaskID, through 
 	}
 }
 
-// readView reads task.json and refuses what does not say where this task stands.
+// readView reads task.json and returns an error where it is not this task's view.
 func readView(disk durable.FS, id protocol.TaskID) (*task.View, error) {
 	v := &task.View{}
 	if err := readTaskFile(disk, id, protocol.TaskView, v); err != nil {

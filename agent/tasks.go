@@ -14,11 +14,11 @@ import (
 // may have ended long ago, or be so new that its files are not written yet.
 var ErrNoTask = protocol.NewError(protocol.CodeUnknownTask, "there is no task")
 
-// AmbiguousTask is the error of a beginning or end that the ids of several tasks
-// have. It is [ErrAmbiguous] as well.
+// AmbiguousTask is the error of a beginning or end that several task ids have. It is
+// [ErrAmbiguous] as well.
 type AmbiguousTask struct {
-	Said string            // what was to name one task
-	Fits []protocol.TaskID // those that it names, at least two, in the order of their ids
+	Said string            // the text that should name one task
+	Fits []protocol.TaskID // the tasks that it fits, at least two, in the order of their ids
 }
 
 // Error implements error.
@@ -30,8 +30,7 @@ func (e *AmbiguousTask) Error() string {
 func (e *AmbiguousTask) Unwrap() error { return ErrAmbiguous }
 
 // Tasks lists the tasks that have a directory (spec §8.8) in the order of their
-// ids, which is that of their creation. A hive without tasks has none of them,
-// and that is no error.
+// ids, which is that of their creation. A hive without tasks is no error.
 func Tasks(disk durable.FS) ([]protocol.TaskID, error) {
 	entries, err := disk.ReadDir(protocol.PathTasks)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -46,11 +45,11 @@ func Tasks(disk durable.FS) ([]protocol.TaskID, error) {
 	return list, nil
 }
 
-// FindTask returns the task that is meant, in letters of either case. A whole id
-// is returned as it is, whether there is such a task or not: the coordinator
-// knows that. Else it is the only one of those that have a directory which the
-// word can mean, see [protocol.TaskID.Matches]. The error is
-// [ErrNoTask] where no task fits, and an *[AmbiguousTask] where several do.
+// FindTask returns the task that a text names, in upper or lower case. A whole id is
+// returned as it is, whether there is such a task or not: the coordinator knows
+// that. Otherwise it is the only task with a directory that the text fits, see
+// [protocol.TaskID.Matches]. The error is [ErrNoTask] where no task fits, and an
+// *[AmbiguousTask] where several do.
 func FindTask(disk durable.FS, said string) (protocol.TaskID, error) {
 	if id, err := protocol.ParseTaskID(strings.ToUpper(said)); err == nil {
 		return id, nil

@@ -35,7 +35,7 @@ func (o *olderHive) is() bool { return len(o.agents) > 0 || o.log }
 
 // adoptMost is the largest registry or message that is read when a hive is
 // taken over, in bytes.
-const adoptMost = 16 << 20
+const maxAdopted = 16 << 20
 
 // findOlder looks at a directory before a hive is made of it. Where there is no
 // registry, and adopt is not set, its agents join like any.
@@ -45,7 +45,7 @@ func findOlder(disk durable.FS, adopt bool) (*olderHive, error) {
 		o.log = true
 	}
 	byID := map[protocol.AgentID]olderAgent{}
-	data, _, err := durable.ReadFile(disk, protocol.PathRegistry, adoptMost)
+	data, _, err := durable.ReadFile(disk, protocol.PathRegistry, maxAdopted)
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && adopt:
 		return o, o.findRest(disk)
@@ -128,7 +128,7 @@ func (o *olderHive) findIn(disk durable.FS, id protocol.AgentID, box string) err
 			continue
 		}
 		p := box + "/" + e.Name
-		data, _, err := durable.ReadFile(disk, p, adoptMost)
+		data, _, err := durable.ReadFile(disk, p, maxAdopted)
 		if err != nil || protocol.SafeName(e.Name) != e.Name || !protocol.Versionable(p) {
 			o.left = append(o.left, box+"/"+protocol.SafeName(e.Name))
 			continue
@@ -198,30 +198,30 @@ func (o *olderHive) events(d *decide.Decider, now time.Time) {
 			d.Record(now, &protocol.AlertEvent{Code: protocol.CodeAdopted, Path: protocol.TaskDir(t.event.Task), Text: text})
 		}
 	}
-	for _, text := range o.told() {
+	for _, text := range o.notes() {
 		// Whoever adopts is told by the command.
 		d.Record(now, &protocol.AlertEvent{Code: protocol.CodeAdopted, Text: text})
 	}
 }
 
 // told says what was not taken over as it stood, of agents and of names.
-func (o *olderHive) told() []string {
+func (o *olderHive) notes() []string {
 	var list, changed []string
 	for _, a := range o.agents {
 		changed = append(changed, a.changed...)
 	}
 	if n := len(changed); n > 0 {
-		text := strings.Join(changed[:min(n, toldMost)], "; ")
-		if n > toldMost {
-			text += fmt.Sprintf("; and %d more", n-toldMost)
+		text := strings.Join(changed[:min(n, maxNotes)], "; ")
+		if n > maxNotes {
+			text += fmt.Sprintf("; and %d more", n-maxNotes)
 		}
 		list = append(list, text)
 	}
 	if n := len(o.left); n > 0 {
-		list = append(list, fmt.Sprintf("%d names of the older hive were left as they are: %s", n, strings.Join(o.left[:min(n, toldMost)], ", ")))
+		list = append(list, fmt.Sprintf("%d names of the older hive were left as they are: %s", n, strings.Join(o.left[:min(n, maxNotes)], ", ")))
 	}
 	return list
 }
 
 // toldMost is how many changes, or names, are told of.
-const toldMost = 10
+const maxNotes = 10

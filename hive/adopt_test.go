@@ -19,7 +19,7 @@ import (
 
 // TestOlderEntries reads entries of every form.
 func TestOlderEntries(t *testing.T) {
-	long := strings.Repeat("x", keptMost)
+	long := strings.Repeat("x", maxKept)
 	type result struct {
 		Role, Older string
 		Caps        []string

@@ -36,7 +36,7 @@ type olderAgent struct {
 }
 
 // keptMost bounds what is kept of one agent's entry, in bytes.
-const keptMost = 16 << 10
+const maxKept = 16 << 10
 
 // registryAside is where the registry of an older hive is kept as it was.
 const registryAside = protocol.PathScratch + "/older-registry.json"
@@ -212,7 +212,7 @@ func addressOf(s string) string {
 		}
 	}
 	as := strings.TrimLeft(b.String(), ".-_")
-	as = strings.TrimRight(as[:min(len(as), roleMost)], "-")
+	as = strings.TrimRight(as[:min(len(as), maxRole)], "-")
 	if protocol.BadRoles([]string{as}) != "" {
 		return ""
 	}
@@ -220,7 +220,7 @@ func addressOf(s string) string {
 }
 
 // roleMost is how long a role or capability may be, in bytes.
-const roleMost = 64
+const maxRole = 64
 
 // keep writes what is kept of an entry. Where there is no room for all, small
 // members come first.
@@ -230,7 +230,7 @@ func (e *olderEntry) keep(members map[string]jsontext.Value) {
 		return cmp.Or(cmp.Compare(len(members[x]), len(members[y])), cmp.Compare(x, y))
 	}) {
 		n := len(name) + len(members[name])
-		if size+n > keptMost {
+		if size+n > maxKept {
 			e.changed = append(e.changed, fmt.Sprintf("%s of %s is too large for the roster: %d bytes", protocol.Quote(name), e.name, n))
 			delete(members, name)
 			continue

@@ -32,7 +32,7 @@ func (o *olderHive) findTasks(disk durable.FS) error {
 	}
 	stands := map[protocol.TaskID]bool{}
 	for _, d := range dirs {
-		id, err := taskOf(d)
+		id, err := parseTaskDir(d)
 		if err != nil {
 			o.left = append(o.left, protocol.PathTasks+"/"+protocol.SafeName(d.Name))
 			continue
@@ -47,7 +47,7 @@ func (o *olderHive) findTasks(disk durable.FS) error {
 		return fmt.Errorf("list %s: %w", tasksAside, err)
 	}
 	for _, d := range aside {
-		id, err := taskOf(d)
+		id, err := parseTaskDir(d)
 		if err != nil || stands[id] {
 			continue
 		}
@@ -59,7 +59,7 @@ func (o *olderHive) findTasks(disk durable.FS) error {
 }
 
 // taskOf gives the task whose directory an entry is.
-func taskOf(d durable.Entry) (protocol.TaskID, error) {
+func parseTaskDir(d durable.Entry) (protocol.TaskID, error) {
 	if !d.Type.IsDir() {
 		return "", errors.New("it is no directory")
 	}
@@ -68,7 +68,7 @@ func taskOf(d durable.Entry) (protocol.TaskID, error) {
 
 func (o *olderHive) findTask(disk durable.FS, id protocol.TaskID, dir string) error {
 	files := map[string][]byte{}
-	room := int64(adoptMost)
+	room := int64(maxAdopted)
 	read := func(name string) {
 		data, _, err := durable.ReadFile(disk, dir+"/"+name, room)
 		switch {

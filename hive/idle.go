@@ -20,7 +20,7 @@ var idle = []struct{ key, why string }{
 // IdleKeys names those keys of hive.yaml that are set and do nothing, a line each. A
 // file that cannot be read or is not valid has none: [Settings] says what is wrong.
 func IdleKeys(disk durable.FS) []string {
-	data, _, err := durable.ReadFile(disk, protocol.PathSettings, settingsMost)
+	data, _, err := durable.ReadFile(disk, protocol.PathSettings, maxSettings)
 	if err != nil {
 		return nil
 	}

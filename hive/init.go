@@ -114,7 +114,7 @@ func initialise(disk durable.FS, opt Options, older *olderHive) error {
 		if older.aside != "" {
 			opt.Tell(protocol.PathRegistry, "as it was, it is kept as "+older.aside)
 		}
-		for _, text := range older.told() {
+		for _, text := range older.notes() {
 			opt.Tell(protocol.PathAgents, text)
 		}
 		older.tellTasks(opt.Tell)

@@ -59,7 +59,7 @@ func isHome(dir string) bool {
 }
 
 // strangersMost is how many names are told of a directory that is not empty.
-const strangersMost = 5
+const maxStrangers = 5
 
 // Strangers names what stands in a directory that has no agents yet.
 func Strangers(dir string) []string {
@@ -72,7 +72,7 @@ func Strangers(dir string) []string {
 	}
 	var names []string
 	for i, e := range list {
-		if i == strangersMost {
+		if i == maxStrangers {
 			return append(names, fmt.Sprintf("and %d more", len(list)-i))
 		}
 		names = append(names, protocol.SafeName(e.Name()))

@@ -15,7 +15,7 @@ import (
 )
 
 // errEmpty is what the loader says at the end of the text.
-var errEmpty = io.EOF
+var errNoDocument = io.EOF
 
 // fill lays a document over the struct that into points to. The keys are
 // those of the struct's yaml tags.
@@ -67,7 +67,7 @@ func fillField(n *yaml.Node, into reflect.Value, path string) error {
 		return fillDuration(n, into, path)
 	}
 	if err := n.Decode(into.Addr().Interface()); err != nil {
-		return at(n, "%s is %s; write %s", path, shown(n), form(into))
+		return at(n, "%s is %s; write %s", path, shown(n), typeForm(into))
 	}
 	return nil
 }
@@ -104,7 +104,7 @@ func nearest(key string, known []string) string {
 }
 
 // form says how a value of that type is written.
-func form(v reflect.Value) string {
+func typeForm(v reflect.Value) string {
 	if v.Kind() == reflect.Slice {
 		return `a list, for example ["notes/*.md"]`
 	}

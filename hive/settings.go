@@ -17,7 +17,7 @@ import (
 )
 
 // settingsMost is the largest hive.yaml that is read.
-const settingsMost = 1 << 20
+const maxSettings = 1 << 20
 
 // ErrInvalid marks a hive.yaml that cannot be worked with.
 var ErrInvalid = errors.New("not valid settings")
@@ -41,7 +41,7 @@ type work struct {
 }
 
 // trustMost is how many agents may be trusted.
-const trustMost = 64
+const maxTrust = 64
 
 func defaults() file {
 	return file{
@@ -64,7 +64,7 @@ func Settings(disk durable.FS) (protocol.Settings, error) {
 }
 
 func load(disk durable.FS) (file, error) {
-	data, _, err := durable.ReadFile(disk, protocol.PathSettings, settingsMost)
+	data, _, err := durable.ReadFile(disk, protocol.PathSettings, maxSettings)
 	if errors.Is(err, fs.ErrNotExist) {
 		return defaults(), nil
 	}
@@ -103,22 +103,22 @@ func parse(data []byte) (file, error) {
 		return f, err
 	}
 	switch err := dec.Load(&doc); {
-	case errors.Is(err, errEmpty):
+	case errors.Is(err, errNoDocument):
 		return f, nil
 	case err != nil:
 		return f, explainYAML(data, err)
 	}
-	if err := dec.Load(new(yaml.Node)); !errors.Is(err, errEmpty) {
+	if err := dec.Load(new(yaml.Node)); !errors.Is(err, errNoDocument) {
 		return f, errors.New("a second document follows; write all keys in one")
 	}
 	said := f
 	for _, d := range clocks(&said.Tasks) {
-		*d = unsaid
+		*d = unset
 	}
 	if err := fill(&doc, &said); err != nil {
 		return f, err
 	}
-	bothClocks(&said.Tasks, f.Tasks)
+	fillClocks(&said.Tasks, f.Tasks)
 	f = said
 	if err := f.Validate(); err != nil {
 		return f, err
@@ -127,7 +127,7 @@ func parse(data []byte) (file, error) {
 }
 
 // unsaid stands for a duration that hive.yaml does not set. Nobody writes it.
-const unsaid = time.Duration(math.MinInt64)
+const unset = time.Duration(math.MinInt64)
 
 // clocks are the settings of the clocks of a task: first those for holders that
 // beat, then, in the same order, those for a model's turns.
@@ -137,15 +137,15 @@ func clocks(t *protocol.TaskSettings) []*time.Duration {
 
 // bothClocks gives those that were not said their values: whoever sets a clock and
 // not that of a model's turns sets it for all (spec §10).
-func bothClocks(said *protocol.TaskSettings, defaults protocol.TaskSettings) {
+func fillClocks(said *protocol.TaskSettings, defaults protocol.TaskSettings) {
 	list, otherwise := clocks(said), clocks(&defaults)
 	for i := range 2 {
-		if *list[i+2] == unsaid {
+		if *list[i+2] == unset {
 			*list[i+2] = *list[i]
 		}
 	}
 	for i, d := range list {
-		if *d == unsaid {
+		if *d == unset {
 			*d = *otherwise[i]
 		}
 	}
@@ -156,8 +156,8 @@ func (f file) validateSections() error {
 	if _, _, err := net.SplitHostPort(f.HTTP.Listen); err != nil {
 		return fmt.Errorf("settings: http.listen is %s; write host:port, for example 127.0.0.1:7717", protocol.Quote(f.HTTP.Listen))
 	}
-	if len(f.Work.Trust) > trustMost {
-		return fmt.Errorf("settings: work.trust names %d agents; at most %d", len(f.Work.Trust), trustMost)
+	if len(f.Work.Trust) > maxTrust {
+		return fmt.Errorf("settings: work.trust names %d agents; at most %d", len(f.Work.Trust), maxTrust)
 	}
 	for _, id := range f.Work.Trust {
 		if _, err := protocol.ParseAgentID(string(id)); err != nil {

@@ -109,7 +109,7 @@ func TestParseRefuses(t *testing.T) {
 		{"task limit out of range", "tasks: {lease: 0s}\n", "tasks.lease is out of range"},
 		{"task number out of range", "tasks: {offers: -1}\n", "tasks.offers is out of range"},
 		{"address", "http: {listen: here}\n", `http.listen is "here"; write host:port`},
-		{"more trusted than may be", "work: {trust: [" + trusted(trustMost+1) + "]}\n", "work.trust names 65 agents; at most 64"},
+		{"more trusted than may be", "work: {trust: [" + trusted(maxTrust+1) + "]}\n", "work.trust names 65 agents; at most 64"},
 		{"a trusted name that no agent can have", "work: {trust: [a, b/c]}\n", "work.trust: "},
 		{"control characters", "\"a\\u001b[2J\": 1\n", `unknown key "a\x1b[2J"`},
 	} {
@@ -138,7 +138,7 @@ func trusted(n int) string {
 }
 
 func TestAsManyAreTrustedAsMayBe(t *testing.T) {
-	if _, err := ParseSettings([]byte("work: {trust: [" + trusted(trustMost) + "]}\n")); err != nil {
+	if _, err := ParseSettings([]byte("work: {trust: [" + trusted(maxTrust) + "]}\n")); err != nil {
 		t.Error(err)
 	}
 }

@@ -11,7 +11,7 @@ import (
 )
 
 // shownMost is how much of a line an error shows, in characters.
-const shownMost = 120
+const maxShown = 120
 
 // explainYAML makes what the YAML reader says of a text fit on one line and safe to
 // show. A text that begins with @, as roles do, with ` or with % must be quoted in
@@ -33,8 +33,8 @@ func explainYAML(text []byte, err error) error {
 	above := strings.Join(lines[:e.Mark.Line-1], "\n") + before
 	value, after := plainText(above, rest)
 	shown := []rune(strings.TrimSpace(before + quoted(value) + after))
-	if len(shown) > shownMost {
-		shown = append(shown[:shownMost], '…')
+	if len(shown) > maxShown {
+		shown = append(shown[:maxShown], '…')
 	}
 	return fmt.Errorf("line %d: a text that begins with %c needs quotes in YAML: %s", e.Mark.Line, line[column], protocol.Visible(string(shown)))
 }

@@ -17,8 +17,8 @@ type Question[T any] interface {
 	answer(s *ledger.State) T
 }
 
-// Ask returns the answer to a question. Who asks the same at the same time may be
-// given the same value, so nothing that it points to may be changed.
+// Ask returns the answer to a question. Callers that ask the same at the same time
+// may get the same value, so nothing that it points to may be changed.
 func Ask[T any](ctx context.Context, src Source, q Question[T]) (T, error) {
 	var out T
 	many, ok := src.(*shared)
@@ -28,15 +28,16 @@ func Ask[T any](ctx context.Context, src Source, q Question[T]) (T, error) {
 	}
 	value, err := many.ask(ctx, q, func(s *ledger.State) any { return q.answer(s) })
 	if err == nil {
-		out = value.(T) //nolint:forcetypeassert // it is what the question answered
+		out = value.(T) //nolint:forcetypeassert // the question returned it
 	}
 	return out, err
 }
 
-// pageMost is how much a page holds at most.
+// pageMost is how many items a page holds at most.
 const pageMost = 500
 
-// pageOf is the length of a page for which somebody asked.
+// pageOf returns the length of a page of at most so many items; zero asks for the
+// longest.
 func pageOf(most int) int {
 	if most <= 0 {
 		return pageMost
@@ -47,18 +48,18 @@ func pageOf(most int) int {
 // Agents asks for the roster, in name order.
 type Agents struct{}
 
-// Agent is how one agent is.
+// Agent is the state of one agent.
 type Agent struct {
 	ID      protocol.AgentID `json:"id"`
 	Role    string           `json:"role"`
 	Status  ledger.Status    `json:"status"`
 	Lead    bool             `json:"lead"`
-	Pending int              `json:"pending"` // files in the outbox; the log does not say it, and who knows it sets it
+	Pending int              `json:"pending"` // files in the outbox, which the log does not have; see [Roster]
 	Unread  int              `json:"unread"`
 	Handled uint64           `json:"handled"`
 	Sent    uint64           `json:"sent"`
 	Stopped bool             `json:"stopped,omitzero"` // by the breaker: what it sends to agents waits in its outbox
-	Silent  bool             `json:"silent,omitzero"`  // it let offers of tasks run out, and is offered no more until it is heard of
+	Silent  bool             `json:"silent,omitzero"`  // it let offers of tasks expire, and gets no more until it gives a sign of life
 
 	Caps   []string  `json:"-"`
 	Slots  int       `json:"-"` // tasks that it may have in hand at once; zero: one
@@ -100,8 +101,8 @@ func (q Tasks) answer(s *ledger.State) []task.View {
 	return list
 }
 
-// Inbox asks for what an agent has not handled, in the order of acceptance. Of
-// nobody that is nothing.
+// Inbox asks for the messages that an agent has not handled, in the order of
+// acceptance. For an unknown agent there are none.
 type Inbox struct {
 	Agent protocol.AgentID
 	After protocol.Seq // the event of the last of the page before
@@ -130,10 +131,9 @@ func (q Inbox) answer(s *ledger.State) []Unread {
 	return list[:min(len(list), pageOf(q.Most))]
 }
 
-// Conversations asks for what the agents talk about, the newest first, as far as
-// hived remembers it.
+// Conversations asks for the threads that hived remembers, the newest first.
 type Conversations struct {
-	Skip int // so many, which the pages before have
+	Skip int // how many the pages before had
 	Most int // of this page; zero: 500, which is the most
 }
 

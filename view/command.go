@@ -15,16 +15,16 @@ type Command struct {
 	Event  string             `json:"event"`
 	ID     protocol.MessageID `json:"id"`
 	State  State              `json:"state"`           // Queued, Done or Refused
-	Seq    protocol.Seq       `json:"seq,omitzero"`    // the last event that came of it
+	Seq    protocol.Seq       `json:"seq,omitzero"`    // the last event that it caused
 	Code   protocol.Code      `json:"code,omitzero"`   // of a refusal
-	Detail string             `json:"detail,omitzero"` // of a refusal: what is wrong and what to do
+	Detail string             `json:"detail,omitzero"` // of the same: what is wrong and what to do
 
 	Agent    *protocol.AgentEvent        `json:"-"` // what it did to the roster
-	Tasks    []TaskStep                  `json:"-"` // what it did to tasks: the last event of each, in the order in which they came up
+	Tasks    []TaskStep                  `json:"-"` // what it did to tasks: the last event of each, in the order of their first
 	Created  []*protocol.TaskEvent       `json:"-"` // the tasks that it made
 	Rejected *protocol.TaskRejectedEvent `json:"-"` // why a task did not change
-	Warning  string                      `json:"-"` // what hived says of it although it was carried out
-	Answers  []string                    `json:"-"` // the files in its sender's inbox that say how it went
+	Warning  string                      `json:"-"` // a warning about it, although it was carried out
+	Answers  []string                    `json:"-"` // the files in its sender's inbox that answer it
 }
 
 // TaskStep is an event of a task, with its place in the log.
@@ -82,11 +82,11 @@ func (f *commandFolder) See(ev protocol.Event) (done bool) {
 	return f.State != Queued && !ev.More
 }
 
-// caused reports whether an event with that Of came of the command.
+// caused reports whether the command caused an event with that Of.
 func (f *commandFolder) caused(of protocol.Seq) bool { return f.of > 0 && of == f.of }
 
-// carriedOut takes an event with that Of, and reports whether it came of the
-// command.
+// carriedOut notes an event with that Of where the command caused it, and reports
+// whether it did.
 func (f *commandFolder) carriedOut(seq, of protocol.Seq) bool {
 	if !f.caused(of) {
 		return false
@@ -95,8 +95,8 @@ func (f *commandFolder) carriedOut(seq, of protocol.Seq) bool {
 	return true
 }
 
-// message takes an accepted message, which may be the command itself, or what
-// hived says of it before anything else does.
+// message handles an accepted message, which may be the command itself, or a notice
+// about it that comes before any other event of it.
 func (f *commandFolder) message(seq protocol.Seq, e *protocol.MessageEvent) {
 	if f.sent.is(e.From, e.Original) {
 		f.of = seq
@@ -122,8 +122,8 @@ func (f *commandFolder) message(seq protocol.Seq, e *protocol.MessageEvent) {
 	}
 }
 
-// step keeps the last event of each task, and the tasks in the order in which
-// they came up.
+// step keeps the last event of each task, and the tasks in the order of their first
+// events.
 func (c *Command) step(s TaskStep) {
 	if s.Event.Event == task.Create {
 		c.Created = append(c.Created, s.Event)
@@ -140,8 +140,8 @@ func (c *Command) refuse(seq protocol.Seq, code protocol.Code, detail string) {
 	c.State, c.Seq, c.Code, c.Detail = Refused, seq, code, detail
 }
 
-// noticeCode returns the `data.code` of what hived says, none where it has no
-// data (spec §4.6).
+// noticeCode returns the `data.code` of a notice, none where it has no data (spec
+// §4.6).
 func noticeCode(m *protocol.Message) protocol.Code {
 	var data struct {
 		Code protocol.Code `json:"code"`

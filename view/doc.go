@@ -8,11 +8,10 @@
 // drop) and no others; and that it writes nothing. Reading costs what the
 // question needs: a [Folder] sees each event once, from whatever place in the
 // log the caller begins at, and keeps what belongs to its answer. A [Feed] decodes
-// what is appended once for all who want to see it. How things stand is asked of a
-// [Source], which may be the state of a running daemon: [Ask] copies out of it what
-// a page shows, and [Shared] keeps many askers from holding it up.
+// what is appended once for all readers. A [Source] answers what the state is, which
+// may be that of a running daemon: [Ask] copies out of it what a page shows, and
+// [Shared] keeps many askers from delaying it.
 //
-// Who says from where to read is the caller, who also decides when time is up.
-// What a code means to a reader, which command to run next, and in which
-// language, is left to the faces.
+// The caller decides from where to read and how long. What a code means to a reader,
+// which command to run next, and in which language, is left to the faces.
 package view

@@ -18,31 +18,31 @@ import (
 const (
 	// feedBytes is how much of the log a Feed holds, counted by its lines.
 	feedBytes = 8 << 20
-	// feedPace is how often a Feed looks into the log, woken or not. A look syncs the
-	// log, and a sync after every message would delay the next.
+	// feedPace is how often a Feed reads the log, woken or not. A read syncs the log,
+	// and a sync after every message would delay the next.
 	feedPace = 50 * time.Millisecond
-	// feedTake is how many records a reader takes at once. That is all that a slow
-	// one keeps in memory beside what the Feed holds.
-	feedTake = 32
+	// feedPortion is how many records a reader takes at once: all that a slow reader
+	// keeps in memory beside what the Feed holds.
+	feedPortion = 32
 )
 
-// Feed hands the events of a log to any number of readers. It follows the log
-// once, decodes each event once and holds the newest 8 MiB. A reader takes from it
-// at its own pace and waits for no other. One that asks for older events, or has
-// fallen so far behind, reads the log until it has caught up.
+// Feed hands the events of a log to any number of readers. It follows the log once,
+// decodes each event once and holds the newest 8 MiB. Each reader takes from it at
+// its own pace and waits for no other. A reader that asks for older events, or has
+// fallen that far behind, reads the log until it has caught up.
 //
-// What it hands out survives a power cut (see [eventlog.Follow]).
+// The events that it hands out survive a power cut (see [eventlog.Follow]).
 type Feed struct {
 	disk durable.FS
 	most int           // bytes that it holds
-	wake chan struct{} // has room for one word
+	wake chan struct{} // has room for one signal
 
 	woken atomic.Int64 // when Wake last had an effect, in nanoseconds since 1970
 
 	mu    sync.Mutex
 	list  []eventlog.Record // the newest, without a gap; guarded by mu
 	bytes int               // of their lines; guarded by mu
-	more  chan struct{}     // closed by what comes next; nil: nobody waits for it; guarded by mu
+	more  chan struct{}     // closed when a record comes; nil: no reader waits; guarded by mu
 	over  bool              // Run has returned; guarded by mu
 	err   error             // what it returned; guarded by mu
 }
@@ -52,14 +52,14 @@ func NewFeed(disk durable.FS) *Feed {
 	return &Feed{disk: disk, most: feedBytes, wake: make(chan struct{}, 1)}
 }
 
-// Run follows the log until ctx ends, without an error then, or until the log
-// cannot be followed. It runs once; with it the readers end.
+// Run follows the log until ctx ends, and then returns nil, or until the log cannot
+// be followed. It may be called once; the readers end with it.
 func (f *Feed) Run(ctx context.Context) error {
 	err := f.follow(ctx)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.list, f.over, f.err = nil, true, err
-	f.tellLocked()
+	f.wakeLocked()
 	return err
 }
 
@@ -78,7 +78,7 @@ func (f *Feed) follow(ctx context.Context) error {
 	return nil
 }
 
-// add takes in the next record and lets go of the oldest.
+// add appends the next record and drops the oldest.
 func (f *Feed) add(rec eventlog.Record) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -90,19 +90,19 @@ func (f *Feed) add(rec eventlog.Record) {
 	}
 	clear(f.list[:old])
 	f.list = f.list[old:]
-	f.tellLocked()
+	f.wakeLocked()
 }
 
 // tellLocked wakes the readers that wait.
-func (f *Feed) tellLocked() {
+func (f *Feed) wakeLocked() {
 	if f.more != nil {
 		close(f.more)
 		f.more = nil
 	}
 }
 
-// Wake has the feed look into the log now, because something was appended, unless it
-// was woken a moment ago: then it looks soon by itself. It never blocks.
+// Wake makes the feed read the log now, because something was appended, unless it was
+// woken a moment ago: then it reads soon by itself. It never blocks.
 func (f *Feed) Wake() {
 	now, last := time.Now().UnixNano(), f.woken.Load()
 	if now-last < int64(feedPace) && now >= last {
@@ -116,9 +116,9 @@ func (f *Feed) Wake() {
 }
 
 // Events returns the events after a number, and goes on with what is appended. It
-// waits until [Feed.Run] has begun. It ends with ctx, or with the feed, without an
-// error; the last pair holds one where the feed ended with it or the log cannot be
-// read. All readers share the records: nothing that they point to may be changed.
+// waits until [Feed.Run] has begun, and ends with ctx or with the feed. The last pair
+// holds an error where the feed ended with one or the log cannot be read. All readers
+// share the records: nothing that they point to may be changed.
 func (f *Feed) Events(ctx context.Context, after protocol.Seq) iter.Seq2[eventlog.Record, error] {
 	return func(yield func(eventlog.Record, error) bool) {
 		for {
@@ -144,14 +144,14 @@ func (f *Feed) Events(ctx context.Context, after protocol.Seq) iter.Seq2[eventlo
 	}
 }
 
-// portion is what a reader takes at once.
+// portion is the records that a reader takes at once.
 type portion struct {
 	records iter.Seq2[eventlog.Record, error]
 	over    bool            // nothing comes after them
 	more    <-chan struct{} // closed when there is more; nil: there may be more at once
 }
 
-// next returns what follows an event: from what the feed holds, or from the log.
+// next returns what follows an event, from the feed's memory or from the log.
 func (f *Feed) next(after protocol.Seq) portion {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -169,10 +169,10 @@ func (f *Feed) next(after protocol.Seq) portion {
 		return portion{records: f.older(after, oldest)}
 	}
 	rest := f.list[after+1-oldest:]
-	return portion{records: each(slices.Clone(rest[:min(feedTake, len(rest))]))}
+	return portion{records: each(slices.Clone(rest[:min(feedPortion, len(rest))]))}
 }
 
-// older returns the events between two, from the log.
+// older returns the events between two numbers, from the log.
 func (f *Feed) older(after, before protocol.Seq) iter.Seq2[eventlog.Record, error] {
 	return func(yield func(eventlog.Record, error) bool) {
 		for rec, err := range eventlog.Read(f.disk, eventlog.Position{Seq: after}) {
@@ -191,7 +191,7 @@ func (f *Feed) older(after, before protocol.Seq) iter.Seq2[eventlog.Record, erro
 	}
 }
 
-// each returns records that are there already.
+// each returns the records of a list.
 func each(list []eventlog.Record) iter.Seq2[eventlog.Record, error] {
 	return func(yield func(eventlog.Record, error) bool) {
 		for _, rec := range list {
@@ -202,7 +202,7 @@ func each(list []eventlog.Record) iter.Seq2[eventlog.Record, error] {
 	}
 }
 
-// failure returns an error in the place of records, or nothing.
+// failure returns a sequence with only the error, or none for nil.
 func failure(err error) iter.Seq2[eventlog.Record, error] {
 	return func(yield func(eventlog.Record, error) bool) {
 		if err != nil {

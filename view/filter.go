@@ -6,11 +6,10 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// Filter says which events of the log somebody wants to see. A field that is
-// empty asks for all.
+// Filter selects events of the log. An empty field selects all.
 type Filter struct {
 	Kinds  []protocol.Kind
-	Agent  protocol.AgentID        // who takes part
+	Agent  protocol.AgentID        // events that it takes part in
 	Thread protocol.ConversationID // with what became of its messages
 
 	// Found says that an event of the thread was seen, wanted or not.

@@ -12,7 +12,7 @@ import (
 )
 
 var (
-	// ErrNotFound says that the log has nothing of a name.
+	// ErrNotFound says that the log has nothing of that name.
 	ErrNotFound = errors.New("the log has no message, conversation or task of that name")
 	// ErrAmbiguous says that a name is the beginning of several ids.
 	ErrAmbiguous = errors.New("it fits several ids")
@@ -21,23 +21,22 @@ var (
 // Target is what a name means: messages of some threads, or a task.
 type Target struct {
 	Threads  []protocol.ConversationID
-	Messages []protocol.Seq  // the ones that are meant, in the order of the log; none: the whole threads
-	Task     protocol.TaskID // this and nothing else
+	Messages []protocol.Seq  // the messages that are meant, in the order of the log; none: the whole threads
+	Task     protocol.TaskID // set where a task is meant, and nothing else
 }
 
 // has reports whether a thread is one of the target's.
 func (t Target) has(thread protocol.ConversationID) bool { return slices.Contains(t.Threads, thread) }
 
-// Trace is what the log says of a target: of the messages of threads, or of a task.
-// The other is nil.
+// Trace is what the log says about a target: a thread or a task; the other is nil.
 type Trace struct {
 	Thread *Thread
 	Task   *Task
 }
 
-// NewTrace returns what the log says of a target, and the folder that keeps it up to
-// date. The folder is never done: a thread may always go on, a task that has ended
-// may be resumed, and what is refused of it belongs to it.
+// NewTrace returns the trace of a target, and the folder that keeps it up to date.
+// The folder is never done: a thread may always go on, a task that has ended may be
+// resumed, and what is refused about it belongs to its trace.
 func NewTrace(of Target) (*Trace, Folder) {
 	if of.Task != "" {
 		t, f := newTask(of.Task)
@@ -48,9 +47,9 @@ func NewTrace(of Target) (*Trace, Folder) {
 }
 
 // Find reads the records to their end and returns what a name means: a
-// conversation, else the messages with that id or file, else the one message or
-// task whose id begins with it, or, of a task, ends with it. The error is
-// [ErrNotFound], [ErrAmbiguous], or that of the records or of ctx.
+// conversation, else the messages with that id or file, else the one message or task
+// whose id begins with it or, for a task, ends with it. The error is [ErrNotFound],
+// [ErrAmbiguous], or that of the records or of ctx.
 func Find(ctx context.Context, records iter.Seq2[eventlog.Record, error], name string) (Target, error) {
 	f := &finder{name: name, tasks: map[protocol.TaskID]bool{}, begin: map[protocol.MessageID]protocol.ConversationID{}}
 	if err := Wait(ctx, records, f); err != nil {
@@ -65,8 +64,8 @@ type finder struct {
 	thread bool   // it is a conversation, whatever else it is
 	exact  Target // messages of just that name
 
-	// What begins with the name; of messages and of tasks two each are enough to
-	// know that it is not clear.
+	// Ids that begin with the name; two messages, or two tasks, are enough to know that
+	// it is ambiguous.
 	begin map[protocol.MessageID]protocol.ConversationID
 	seqs  []protocol.Seq // of begin
 	tasks map[protocol.TaskID]bool

@@ -9,23 +9,23 @@ import (
 // State is how far a message, or a command to hived, has come.
 type State string
 
-// The states. A message is accepted, then handled or replied to, if that is
-// what is waited for; a command is done.
+// The states. A message becomes accepted, then handled or replied, if the caller
+// waits for that; a command becomes done.
 const (
-	Queued   State = "queued"   // the log has nothing of it
-	Accepted State = "accepted" // and delivered to all whom it was meant for
+	Queued   State = "queued"   // it is not in the log yet
+	Accepted State = "accepted" // and delivered to every recipient
 	Handled  State = "handled"  // by all who got it
 	Replied  State = "replied"
 	Done     State = "done"
-	Refused  State = "refused" // or not delivered to some of those it was meant for
+	Refused  State = "refused" // or not delivered to some recipient
 )
 
-// Sent identifies a message by what its sender knows of it.
+// Sent identifies a message by what its sender knows about it.
 type Sent struct {
 	By   protocol.AgentID
 	ID   protocol.MessageID
-	File string             // its name in the outbox, which is like no other
-	To   []protocol.Address // whom it is meant for
+	File string             // its name in the outbox, which is unique
+	To   []protocol.Address // its recipients
 }
 
 // Message is what became of a message, as far as the log was read.
@@ -34,7 +34,7 @@ type Message struct {
 	File      string             `json:"file"` // in the outbox
 	State     State              `json:"state"`
 	Seq       protocol.Seq       `json:"seq,omitzero"`       // the event that accepted it; of a duplicate, the one before it
-	Delivered []protocol.AgentID `json:"delivered,omitzero"` // at once
+	Delivered []protocol.AgentID `json:"delivered,omitzero"` // when it was accepted
 	Handled   []protocol.AgentID `json:"handled,omitzero"`
 	Dropped   []Drop             `json:"dropped,omitzero"`
 	Code      protocol.Code      `json:"code,omitzero"`   // of the last refusal
@@ -42,12 +42,12 @@ type Message struct {
 	Reply     *Reply             `json:"reply,omitzero"`
 }
 
-// Drop is a message that did not reach some of those it was meant for.
+// Drop says that a message did not reach some of its recipients.
 type Drop struct {
 	To     []protocol.Address `json:"to"`
 	Reason protocol.Reason    `json:"reason"`
 	Detail string             `json:"detail,omitzero"`
-	Kept   bool               `json:"kept,omitzero"` // until somebody lets Thread go on
+	Kept   bool               `json:"kept,omitzero"` // it waits until somebody lets Thread go on
 
 	Thread protocol.ConversationID `json:"-"` // the stopped one, of what is kept
 }
@@ -58,7 +58,7 @@ type Reply struct {
 	From    protocol.AgentID   `json:"from"`
 	Act     protocol.Act       `json:"act"`
 	Subject string             `json:"subject,omitzero"`
-	Body    string             `json:"body,omitzero"` // as [protocol.Message.Text] gives it
+	Body    string             `json:"body,omitzero"` // from [protocol.Message.Text]
 }
 
 // messageFolder keeps a Message up to date.
@@ -71,10 +71,9 @@ type messageFolder struct {
 }
 
 // NewMessage returns what becomes of a message, and the folder that keeps it up
-// to date. The folder is done when the message has come as far as until, or
-// never will, and the log has said of everybody whom the message was meant for
-// whether they got it. Until is Queued or Accepted, which are the same here,
-// Handled, or Replied.
+// to date. The folder is done when the message has come as far as until, or never
+// will, and the log says for every recipient whether it got the message. Until is
+// Queued or Accepted, which are the same here, Handled, or Replied.
 func NewMessage(sent Sent, until State) (*Message, Folder) {
 	m := &Message{ID: sent.ID, File: sent.File, State: Queued}
 	return m, &messageFolder{Message: m, sent: sent, until: until}
@@ -111,13 +110,13 @@ func (f *messageFolder) See(ev protocol.Event) (done bool) {
 	return f.done()
 }
 
-// is reports whether an event was made from the file that was sent. Its name is
-// like no other of that sender's, whatever the id.
+// is reports whether an event was made from the file that was sent. The file's name
+// is unique for its sender, whatever the id.
 func (s Sent) is(by protocol.AgentID, o *protocol.Original) bool {
 	return by == s.By && o != nil && o.Name == s.File
 }
 
-// message takes an accepted message, which may be this one or a reply to it.
+// message handles an accepted message, which may be this one or a reply to it.
 func (f *messageFolder) message(seq protocol.Seq, e *protocol.MessageEvent) {
 	switch {
 	case f.sent.is(e.From, e.Original):
@@ -126,7 +125,7 @@ func (f *messageFolder) message(seq protocol.Seq, e *protocol.MessageEvent) {
 			f.drop(Drop{To: addresses(e.Kept.To), Reason: e.Kept.Reason, Kept: true, Thread: e.Conversation})
 		}
 	case f.Seq > 0 && e.InReplyTo == f.ID && slices.Contains(e.Delivered, f.sent.By):
-		// What hive says of a message is no answer to it, unless it was asked.
+		// A notice about the message is no answer to it, unless the message was for hive.
 		if e.From == protocol.Hive && !slices.Contains(f.sent.To, protocol.Address(protocol.Hive)) {
 			return
 		}
@@ -159,7 +158,7 @@ func (f *messageFolder) refuse(code protocol.Code, detail string) {
 	f.State, f.Code, f.Detail = Refused, code, detail
 }
 
-// done reports whether the message has come as far as it was waited for, or
+// done reports whether the message has reached the state that is waited for, or
 // never will.
 func (f *messageFolder) done() bool {
 	if f.Code != "" {
@@ -186,8 +185,8 @@ func (f *messageFolder) done() bool {
 	return true
 }
 
-// accounted reports whether the log has said of everybody whom the message was
-// meant for whether they got it. Of a group it is enough that one did.
+// accounted reports whether the log says for every recipient whether it got the
+// message. For a group it is enough that one member did.
 func (f *messageFolder) accounted() bool {
 	for _, to := range f.sent.To {
 		dropped := slices.ContainsFunc(f.Dropped, func(d Drop) bool { return slices.Contains(d.To, to) })

@@ -15,26 +15,26 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// Source is a state that can be read: the one of a running daemon, or [Stored]. Read
-// calls fn once, with all that the log holds at that moment, unless it returns an
-// error. While fn runs the state stands still, and whoever needs it waits: fn
-// copies what it wants and keeps nothing else.
+// Source is a state that can be read: that of a running daemon, or [Stored]. Read
+// calls fn once, with the state after all that the log holds at that moment, unless
+// it returns an error. While fn runs the state does not change, and whoever needs it
+// waits: fn copies what it wants and keeps nothing else.
 type Source interface {
 	Read(ctx context.Context, fn func(*ledger.State)) error
 }
 
-// stored reads what stands on the disk.
+// stored reads the state from the disk.
 type stored struct {
 	disk     durable.FS
 	remember protocol.RememberSettings
 
-	turn  chan struct{}     // has room for the one that reads
-	state *ledger.State     // of whoever has the turn; nil: nothing was read yet
-	at    eventlog.Position // of the state; of whoever has the turn
+	turn  chan struct{}     // has room for the one reader that has the turn
+	state *ledger.State     // guarded by turn; nil: nothing was read yet
+	at    eventlog.Position // of the state; guarded by turn
 }
 
-// Stored returns the state that snapshot and log amount to, for a hive without a
-// daemon. Each reading takes in what was appended since the last.
+// Stored returns a source that reads snapshot and log, for a hive without a daemon.
+// Each Read folds what was appended since the last.
 func Stored(disk durable.FS, remember protocol.RememberSettings) Source {
 	return &stored{disk: disk, remember: remember, turn: make(chan struct{}, 1)}
 }
@@ -65,7 +65,7 @@ func (s *stored) Read(ctx context.Context, fn func(*ledger.State)) error {
 	return nil
 }
 
-// fold takes in what the log has beyond the state.
+// fold folds the events after the state.
 func (s *stored) fold(ctx context.Context) error {
 	for rec, err := range eventlog.Read(s.disk, s.at) {
 		if err == nil && ctx.Err() != nil {
@@ -80,39 +80,39 @@ func (s *stored) fold(ctx context.Context) error {
 	return nil
 }
 
-// readEvery is how often a shared source reads the one below it at most, so that
-// askers, however many, hold up a daemon four times a second and no more.
+// readEvery is the least time between two reads of the source below a shared one, so
+// that askers, however many, delay a daemon at most four times a second.
 const readEvery = 250 * time.Millisecond
 
 // answersKept bounds how many answers a shared source remembers.
 const answersKept = 256
 
-// shared reads a source for many.
+// shared reads a source for many askers.
 type shared struct {
 	src  Source
-	turn chan struct{} // has room for the one that reads
-	next time.Time     // when src may be read again; of whoever has the turn
+	turn chan struct{} // has room for the one reader that has the turn
+	next time.Time     // when src may be read again; guarded by turn
 
 	mu      sync.Mutex
 	waiting []*asked // guarded by mu
 
-	// What was answered as of an event; of whoever has the turn.
+	// The answers as of an event; guarded by turn.
 	seq     protocol.Seq
 	answers map[any]any
 }
 
 // asked is a question that waits.
 type asked struct {
-	key    any // equal for equal questions; nil: its answer is for one alone
+	key    any // equal for equal questions; nil: its answer is not shared
 	answer func(*ledger.State) any
 	value  any           // set before done is closed
 	done   chan struct{} // closed when it is answered
 }
 
 // Shared returns a source for many askers. It reads src at most four times a second,
-// answers in one reading all that was asked until then, and gives an equal question
-// to [Ask] the same answer as long as the log has nothing new. No answer is older
-// than its question.
+// answers in one read all questions that wait, and returns the same answer to equal
+// questions of [Ask] while the log has nothing new. No answer is older than its
+// question.
 func Shared(src Source) Source {
 	return &shared{src: src, turn: make(chan struct{}, 1), answers: map[any]any{}}
 }
@@ -126,7 +126,8 @@ func (s *shared) Read(ctx context.Context, fn func(*ledger.State)) error {
 	return err
 }
 
-// ask returns the answer to a question. Whoever gets the turn reads for all who wait.
+// ask returns the answer to a question. The caller that gets the turn reads for all
+// that wait.
 func (s *shared) ask(ctx context.Context, key any, answer func(*ledger.State) any) (any, error) {
 	q := &asked{key: key, answer: answer, done: make(chan struct{})}
 	s.mu.Lock()
@@ -148,10 +149,10 @@ func (s *shared) ask(ctx context.Context, key any, answer func(*ledger.State) an
 	return q.value, nil
 }
 
-// read answers all who wait, q among them, when it is time.
+// read answers all waiting questions, q among them, once src may be read again.
 func (s *shared) read(ctx context.Context, q *asked) error {
 	select {
-	case <-q.done: // by the one before
+	case <-q.done: // the reader before has answered it
 		return nil
 	default:
 	}
@@ -179,7 +180,7 @@ func (s *shared) read(ctx context.Context, q *asked) error {
 	})
 }
 
-// withdraw takes a question back, and reports whether it was not answered.
+// withdraw removes a waiting question, and reports whether it was still unanswered.
 func (s *shared) withdraw(q *asked) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

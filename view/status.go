@@ -11,7 +11,7 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// Status is how a running daemon is.
+// Status is the status of a running daemon.
 type Status struct {
 	PID      int                 `json:"pid"`
 	Version  string              `json:"version"`
@@ -21,32 +21,32 @@ type Status struct {
 	GitSeq   protocol.Seq        `json:"git_seq"`
 	Watching string              `json:"watching"` // "watching", or why it polls
 	Intake   string              `json:"intake"`   // empty, or why nothing is taken in
-	Git      string              `json:"git"`      // empty, or what is the matter
+	Git      string              `json:"git"`      // empty, or what is wrong
 	Backlog  int                 `json:"owed"`     // placements that wait for a directory to become writable
-	Problems []string            `json:"problems"` // from the daemon a code each, or "code: value"; who prints them puts words there
+	Problems []string            `json:"problems"` // as the daemon writes them, each "code" or "code: value"; audit.Status replaces them by words
 	NeedsYou []protocol.Need     `json:"needs_you"`
 	Agents   []Agent             `json:"agents"`
 	Tasks    map[string]int      `json:"tasks,omitzero"` // by state
-	Held     []protocol.HeldTask `json:"held,omitempty"` // tasks that are in somebody's hand, not all where they are many
+	Held     []protocol.HeldTask `json:"held,omitempty"` // tasks that have a holder, not all where they are many
 
-	Trouble []Problem `json:"-"` // what the problems of the daemon are
+	Trouble []Problem `json:"-"` // the problems as codes and values
 }
 
-// ProblemCode is a kind of trouble that a daemon has now.
+// ProblemCode is the kind of a [Problem].
 type ProblemCode string
 
 // The codes of problems.
 const (
 	NotWatching ProblemCode = "watching"     // it polls; the value says why
 	DiskFull    ProblemCode = "disk-full"    // nothing is taken in
-	GitWaits    ProblemCode = "git"          // history does not go on; the value says why
+	GitWaits    ProblemCode = "git"          // no commits are made; the value says why
 	GitUnusable ProblemCode = "git-unusable" // there is no history; the value says why
-	NotWritable ProblemCode = "not-writable" // so many files, the value, wait for a directory that cannot be written
-	TaskStopped ProblemCode = "task-stopped" // the clocks of a task, the value, stand still: hived could not decide about it
+	NotWritable ProblemCode = "not-writable" // files wait for a directory that cannot be written; the value is how many
+	TaskStopped ProblemCode = "task-stopped" // the clocks of a task are stopped, because hived could not decide about it; the value is the task
 )
 
 // Problem is trouble that a daemon has now: a code, and a value where the code has
-// one. What no code is known of has none, and is its value.
+// one. A text without a known code is the value of a Problem without a code.
 type Problem struct {
 	Code  ProblemCode
 	Value string
@@ -62,8 +62,8 @@ func parseProblem(s string) Problem {
 	return Problem{Value: s}
 }
 
-// ReadStatus reads what the daemon wrote last. Whether it still runs is
-// another question: see durable.Holder.
+// ReadStatus reads the status that the daemon wrote last. It does not say whether
+// the daemon still runs: see durable.Holder.
 func ReadStatus(disk durable.FS) (Status, error) {
 	data, _, err := durable.ReadFile(disk, protocol.StatusFile, 16<<20)
 	if err != nil {

@@ -5,7 +5,7 @@ import (
 	"github.com/hived/hived/task"
 )
 
-// Task is the life of a task: everything that the log says of it, as far as it
+// Task is the life of a task: everything that the log says about it, as far as it
 // was read.
 type Task struct {
 	ID     protocol.TaskID `json:"id"`
@@ -27,7 +27,7 @@ type TaskMoment struct {
 	Note    string             `json:"note,omitzero"`   // milestone, question or reason
 	Code    protocol.Code      `json:"code,omitzero"`   // of a refusal
 	Detail  string             `json:"detail,omitzero"`
-	Commit  string             `json:"commit,omitzero"` // the one that holds it; the log does not say it, and who knows it sets it
+	Commit  string             `json:"commit,omitzero"` // the commit that holds it, which the log does not have; the caller sets it
 }
 
 // taskFolder keeps a Task up to date.
@@ -57,8 +57,7 @@ func (f taskFolder) See(ev protocol.Event) (done bool) {
 	return false
 }
 
-// noteOf returns what was said with an event: the milestone that was reached, the
-// question that was asked, or the reason.
+// noteOf returns the milestone, question or reason of an event.
 func noteOf(e *protocol.TaskEvent) string {
 	switch {
 	case e.Checkpoint != nil && e.Checkpoint.Milestone != "":

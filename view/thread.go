@@ -7,14 +7,14 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// Thread is what the log says of the messages of a thread, as far as it was
-// read. Both lists are in the order of the log.
+// Thread is what the log says about the messages of a thread, as far as it was read.
+// Both lists are in the order of the log.
 type Thread struct {
-	Roots    []*ThreadMessage // those to begin with; what answers them is below them
-	Messages []*ThreadMessage // the roots and all that is below them
+	Roots    []*ThreadMessage // messages that answer no other here; replies are below them
+	Messages []*ThreadMessage // the roots and all messages below them
 }
 
-// ThreadMessage is the life of one message: everything that the log says of it.
+// ThreadMessage is the life of one message: everything that the log says about it.
 type ThreadMessage struct {
 	ID           protocol.MessageID      `json:"id"`
 	Seq          protocol.Seq            `json:"seq"`
@@ -26,7 +26,7 @@ type ThreadMessage struct {
 	Conversation protocol.ConversationID `json:"conversation"`
 	InReplyTo    protocol.MessageID      `json:"in_reply_to,omitzero"`
 	Hops         int                     `json:"hops"`
-	Commit       string                  `json:"commit,omitzero"` // the one that holds its delivery; the log does not say it, and who knows it sets it
+	Commit       string                  `json:"commit,omitzero"` // the commit that holds its delivery, which the log does not have; the caller sets it
 	Delivered    []*Delivery             `json:"delivered"`
 	Kept         []protocol.AgentID      `json:"kept,omitzero"` // at first, for these
 	Dropped      []ThreadDrop            `json:"dropped"`
@@ -37,7 +37,7 @@ type ThreadMessage struct {
 // Delivery is a message in one inbox.
 type Delivery struct {
 	To      protocol.AgentID `json:"to"`
-	After   *Moment          `json:"after,omitzero"` // when, after it was kept; nil: at once
+	After   *Moment          `json:"after,omitzero"` // when it was delivered after it was kept; nil: at once
 	Handled []Handling       `json:"handled"`
 }
 
@@ -54,14 +54,14 @@ type ThreadDrop struct {
 	Drop
 }
 
-// Moment is when something happened, by the log's number and by the clock.
+// Moment is when something happened: the event's number and time.
 type Moment struct {
 	Seq protocol.Seq `json:"seq"`
 	At  time.Time    `json:"at"`
 }
 
-// threadFolder keeps a Thread up to date. Memory goes by the threads, not by the
-// log.
+// threadFolder keeps a Thread up to date. Its memory is bounded by the threads, not
+// by the log.
 type threadFolder struct {
 	*Thread
 
@@ -71,9 +71,9 @@ type threadFolder struct {
 	shown  map[*ThreadMessage]bool
 }
 
-// newThread returns what a target's threads hold. A target with messages has those
-// as roots; of one without, every message that answers no other of its threads is
-// one.
+// newThread returns the thread of a target, and the folder that keeps it up to date.
+// The roots are the target's messages or, where it has none, every message that
+// answers no other of its threads.
 func newThread(of Target) (*Thread, Folder) {
 	t := &Thread{}
 	return t, &threadFolder{
@@ -94,7 +94,7 @@ func (f *threadFolder) See(ev protocol.Event) (done bool) {
 		}
 	case *protocol.DeliveredEvent:
 		if m := f.bySeq[e.Of]; m != nil {
-			f.bySeq[ev.Seq] = m // what is handled is this
+			f.bySeq[ev.Seq] = m // handled events name this event
 			m.deliver(e.To, &now)
 		}
 	case *protocol.DropEvent:
@@ -126,8 +126,8 @@ func newThreadMessage(now Moment, e *protocol.MessageEvent) *ThreadMessage {
 	return m
 }
 
-// deliver takes in that the message is in some inboxes; after is nil where it was
-// not kept before.
+// deliver notes that the message is in some inboxes; after is nil where it was not
+// kept before.
 func (m *ThreadMessage) deliver(to []protocol.AgentID, after *Moment) {
 	for _, id := range to {
 		m.Delivered = append(m.Delivered, &Delivery{To: id, After: after, Handled: []Handling{}})

@@ -8,15 +8,15 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// Folder folds events into one answer. It sees them in the order of the log,
-// each once, and reports whether the answer can be given: no later event is
-// needed. It is not for two goroutines at once.
+// Folder folds events into one answer. It sees them in the order of the log, each
+// once, and reports whether the answer is complete, so that no later event is
+// needed. It is not safe for concurrent use.
 type Folder interface {
 	See(ev protocol.Event) (done bool)
 }
 
-// Wait shows the records to the folder until it is done or they end. It returns
-// the error that they end with, or the cause of ctx's end.
+// Wait passes the records to the folder until it is done or they end. It returns the
+// error that they end with, or the cause of ctx's end.
 func Wait(ctx context.Context, records iter.Seq2[eventlog.Record, error], f Folder) error {
 	for rec, err := range records {
 		if ctx.Err() != nil {

@@ -59,7 +59,7 @@ func readTask(disk durable.FS, id protocol.TaskID) (*agent.Document, []error, er
 func readSoon(ctx context.Context, disk *durable.Disk, id protocol.TaskID, read func() error) error {
 	_, runs, err := hive.Daemon(disk)
 	if err != nil || runs {
-		return agent.Soon(ctx, id, read)
+		return agent.ReadSoon(ctx, id, read)
 	}
 	if err = read(); exitStatus(err) == protocol.ExitNotFound {
 		return &exitError{protocol.ExitNotFound, fmt.Errorf("%w; no daemon runs: a task that was sent is queued until `hived up`", err)}
