@@ -17,15 +17,14 @@ import (
 	"github.com/hived/hived/router/decide"
 )
 
-// olderHive is what is taken over from a file-based hive of the older layout
-// (spec §1).
+// olderHive is what adoption takes over from a hive of the older layout (spec §1).
 type olderHive struct {
 	lead     protocol.AgentID
 	agents   []olderAgent
-	registry []byte // that of an older hive, as it is
-	aside    string // where that is kept
+	registry []byte // the older registry.json, unchanged
+	aside    string // where it is kept
 	files    []protocol.AdoptedFile
-	log      bool // there is a log.jsonl, of whatever format
+	log      bool // there is a log.jsonl, of any format
 	tasks    []olderTask
 	onto     string // the commit that its history ends with
 	left     []string
@@ -33,12 +32,12 @@ type olderHive struct {
 
 func (o *olderHive) is() bool { return len(o.agents) > 0 || o.log }
 
-// adoptMost is the largest registry or message that is read when a hive is
-// taken over, in bytes.
+// maxAdopted is the largest registry or message that adoption reads, in bytes.
 const maxAdopted = 16 << 20
 
-// findOlder looks at a directory before a hive is made of it. Where there is no
-// registry, and adopt is not set, its agents join like any.
+// findOlder reads what there is to take over in a directory before a hive is made
+// of it. Where there is no registry, and adopt is not set, its agents join like any
+// others.
 func findOlder(disk durable.FS, adopt bool) (*olderHive, error) {
 	o := &olderHive{}
 	if _, err := disk.Lstat(protocol.PathLog); err == nil {
@@ -92,7 +91,7 @@ func (o *olderHive) findRest(disk durable.FS) (err error) {
 	return o.findMessages(disk)
 }
 
-// findMessages reads the messages of the older hive where they stand.
+// findMessages reads the messages in the mailboxes of the older hive.
 func (o *olderHive) findMessages(disk durable.FS) error {
 	dirs, err := disk.ReadDir(protocol.PathAgents)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -166,12 +165,12 @@ func (o *olderHive) setAsideLog(disk durable.FS) error {
 	}
 }
 
-// events logs what is taken over, so that replies count their hops and ids
-// stay taken.
+// events logs what is taken over, so that replies count their hops and used ids stay
+// used.
 func (o *olderHive) events(d *decide.Decider, now time.Time) {
 	for _, a := range o.agents {
 		e := &protocol.AgentEvent{Agent: a.id, Action: protocol.Joined, Role: a.role, Caps: a.caps, Slots: a.slots, Older: a.older}
-		if a.id == protocol.Human { // joined already, and is never on hold or archived
+		if a.id == protocol.Human { // has joined already, and is never on hold or archived
 			if e.Action = protocol.Changed; e.Role != "" || len(e.Caps) > 0 || e.Slots > 0 || e.Older != nil {
 				d.Record(now, e)
 			}
@@ -199,12 +198,12 @@ func (o *olderHive) events(d *decide.Decider, now time.Time) {
 		}
 	}
 	for _, text := range o.notes() {
-		// Whoever adopts is told by the command.
+		// The command reports it to whoever adopts, too.
 		d.Record(now, &protocol.AlertEvent{Code: protocol.CodeAdopted, Text: text})
 	}
 }
 
-// told says what was not taken over as it stood, of agents and of names.
+// notes returns what was not taken over as it was, about agents and names.
 func (o *olderHive) notes() []string {
 	var list, changed []string
 	for _, a := range o.agents {
@@ -223,5 +222,5 @@ func (o *olderHive) notes() []string {
 	return list
 }
 
-// toldMost is how many changes, or names, are told of.
+// maxNotes is how many changes, or names, the notes list.
 const maxNotes = 10

@@ -14,8 +14,8 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// olderRegistry is registry.json as the older hives write it. agents is an
-// object by id, a list of objects, or a list of names. hived's own has a format.
+// olderRegistry is registry.json as older hives write it. Its agents are an object
+// by id, a list of objects, or a list of names. Only hived's own has a format.
 type olderRegistry struct {
 	Format jsontext.Value `json:"format"`
 	GodID  string         `json:"godId"`
@@ -23,7 +23,7 @@ type olderRegistry struct {
 	Agents jsontext.Value `json:"agents"`
 }
 
-// olderAgent is one agent of it.
+// olderAgent is one agent of an older registry.
 type olderAgent struct {
 	id       protocol.AgentID
 	role     string
@@ -31,18 +31,18 @@ type olderAgent struct {
 	slots    int
 	held     bool
 	archived bool
-	older    jsontext.Value // an object: the members of its entry that hived has no use for, or could not take as they were written
-	changed  []string       // what is written in another way now, for people
+	older    jsontext.Value // an object: the members of its entry that hived does not use, or could not take as they were
+	changed  []string       // what is written differently now, for people
 }
 
-// keptMost bounds what is kept of one agent's entry, in bytes.
+// maxKept bounds what is kept of one agent's entry, in bytes.
 const maxKept = 16 << 10
 
-// registryAside is where the registry of an older hive is kept as it was.
+// registryAside is where the older registry.json is kept.
 const registryAside = protocol.PathScratch + "/older-registry.json"
 
-// setAsideRegistry keeps the registry of an older hive, for what no event has:
-// hived's own takes its place.
+// setAsideRegistry keeps the registry of an older hive, because no event has all of
+// it and hived's own takes its place.
 func (o *olderHive) setAsideRegistry(disk durable.FS) error {
 	if o.registry == nil {
 		return nil
@@ -58,7 +58,7 @@ func (o *olderHive) setAsideRegistry(disk durable.FS) error {
 	return nil
 }
 
-// author is who wrote a registry.
+// author says who wrote a registry.
 type author int
 
 const (
@@ -66,8 +66,8 @@ const (
 	byHived
 )
 
-// readEntries reads the agents of a registry, in the order of their ids. What is no
-// list of agents gives none.
+// readEntries reads the agents of a registry, in the order of their ids: none where
+// the value is no list of agents.
 func readEntries(v jsontext.Value, by author) []olderEntry {
 	var byID map[string]jsontext.Value
 	if json.Unmarshal(v, &byID) == nil {
@@ -85,27 +85,26 @@ func readEntries(v jsontext.Value, by author) []olderEntry {
 			ID string `json:"id"`
 		}
 		if json.Unmarshal(value, &named.ID) != nil {
-			_ = json.Unmarshal(value, &named) // without an id it is left, and told of
+			_ = json.Unmarshal(value, &named) // without an id it is left out, and noted
 		}
 		list = append(list, readEntry(named.ID, value, by))
 	}
 	return list
 }
 
-// olderEntry is an agent under the name that its entry has, which need not be an
-// id.
+// olderEntry is an agent under the name of its entry, which need not be an id.
 type olderEntry struct {
 	name string
 	olderAgent
 }
 
-// readEntry takes from an entry what hived knows. What it does not know, and what
-// it cannot take as it is written, it keeps.
+// readEntry takes from an entry the members that hived knows. It keeps those that
+// hived does not know or cannot take as they are.
 func readEntry(name string, v jsontext.Value, by author) olderEntry {
 	e := olderEntry{name: name}
 	var members map[string]jsontext.Value
 	if json.Unmarshal(v, &members) != nil {
-		return e // a name alone
+		return e // only a name
 	}
 	var kept map[string]jsontext.Value // what was kept before, if this is hived's own
 	if json.Unmarshal(members["older"], &kept) == nil {
@@ -125,8 +124,7 @@ func readEntry(name string, v jsontext.Value, by author) olderEntry {
 	return e
 }
 
-// take reads one member. It is false where the member is to be kept as it is
-// written.
+// take reads one member, and reports false where the member has to be kept as it is.
 func (e *olderEntry) take(member string, v jsontext.Value, by author) bool {
 	switch member {
 	case "id":
@@ -181,8 +179,8 @@ func (e *olderEntry) takeCaps(v jsontext.Value) bool {
 	return slices.Equal(e.caps, caps)
 }
 
-// address gives a role or capability a form that can be an address, and takes
-// note where that is another.
+// address returns a role or capability in a form that can be an address, and notes
+// where that differs.
 func (e *olderEntry) address(what, s string) string {
 	as := addressOf(s)
 	switch as {
@@ -195,9 +193,8 @@ func (e *olderEntry) address(what, s string) string {
 	return as
 }
 
-// addressOf writes free text so that it can be an address: each run of other
-// characters than those of an agent's id becomes one hyphen. It is empty where
-// nothing can be made of the text.
+// addressOf turns free text into an address: each run of characters that an agent's
+// id cannot have becomes one hyphen. It is empty where nothing is left.
 func addressOf(s string) string {
 	if protocol.BadRoles([]string{s}) == "" {
 		return s
@@ -219,11 +216,11 @@ func addressOf(s string) string {
 	return as
 }
 
-// roleMost is how long a role or capability may be, in bytes.
+// maxRole is how long a role or capability may be, in bytes.
 const maxRole = 64
 
-// keep writes what is kept of an entry. Where there is no room for all, small
-// members come first.
+// keep sets the members that are kept of an entry, smallest first where there is no
+// room for all.
 func (e *olderEntry) keep(members map[string]jsontext.Value) {
 	size := 0
 	for _, name := range slices.SortedFunc(maps.Keys(members), func(x, y string) int {
@@ -238,6 +235,6 @@ func (e *olderEntry) keep(members map[string]jsontext.Value) {
 		size += n
 	}
 	if len(members) > 0 {
-		e.older, _ = json.Marshal(members, json.Deterministic(true)) // they were decoded, and so encode
+		e.older, _ = json.Marshal(members, json.Deterministic(true)) // what was decoded encodes
 	}
 }

@@ -22,9 +22,9 @@ type olderTask struct {
 // tasksAside is where the files of damaged tasks are kept.
 const tasksAside = protocol.PathScratch + "/tasks-damaged"
 
-// findTasks reads the tasks of a hive whose log is lost, where their files stand
-// (spec §1.6), or where an adoption that was interrupted had set them aside. What has
-// not the name of a task is none.
+// findTasks reads the tasks of a hive whose log is lost, from their files (spec
+// §1.6), or from where an interrupted adoption had set them aside. It ignores names
+// that are not a task's.
 func (o *olderHive) findTasks(disk durable.FS) error {
 	dirs, err := disk.ReadDir(protocol.PathTasks)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -58,7 +58,7 @@ func (o *olderHive) findTasks(disk durable.FS) error {
 	return nil
 }
 
-// taskOf gives the task whose directory an entry is.
+// parseTaskDir returns the task whose directory an entry is.
 func parseTaskDir(d durable.Entry) (protocol.TaskID, error) {
 	if !d.Type.IsDir() {
 		return "", errors.New("it is no directory")
@@ -95,7 +95,7 @@ func (o *olderHive) findTask(disk durable.FS, id protocol.TaskID, dir string) er
 		for _, a := range answers {
 			if name := protocol.TaskAnswers + "/" + a.Name; isAnswer(a.Name) {
 				read(name)
-			} else { // as a temporary file that a crash left
+			} else { // such as a temporary file that a crash left
 				o.left = append(o.left, dir+"/"+protocol.TaskAnswers+"/"+protocol.SafeName(a.Name))
 			}
 		}
@@ -125,13 +125,13 @@ func isAnswer(name string) bool {
 	return is && err == nil && ask.String() == stem
 }
 
-// active reports whether an agent can go on with a task: it is one of the hive's,
-// and not archived.
+// active reports whether an agent can go on with a task: it is on the roster and not
+// archived.
 func (o *olderHive) active(id protocol.AgentID) bool {
 	return id == protocol.Human || slices.ContainsFunc(o.agents, func(a olderAgent) bool { return a.id == id && !a.archived })
 }
 
-// changed says in what a task is not as its files said; nothing where it is.
+// changed returns how a task differs from what its files said, or nothing.
 func (t *olderTask) changed() string {
 	e := &t.event
 	switch {
@@ -143,7 +143,8 @@ func (t *olderTask) changed() string {
 	return ""
 }
 
-// freeName gives a name that nothing has yet: this one, or with a number.
+// freeName returns a name that does not exist yet: this one, or this one with a
+// number.
 func freeName(disk durable.FS, name string) (string, error) {
 	for n, free := 1, name; ; n++ {
 		switch _, err := disk.Lstat(free); {
@@ -156,8 +157,8 @@ func freeName(disk durable.FS, name string) (string, error) {
 	}
 }
 
-// setAsideTasks keeps the files of damaged tasks. It comes before the log: once that
-// has the tasks, whoever starts or repairs the hive writes their files anew.
+// setAsideTasks keeps the files of damaged tasks. It comes before the log is
+// written: once the log has the tasks, a start or a repair writes their files anew.
 func (o *olderHive) setAsideTasks(disk durable.FS) error {
 	for _, t := range o.tasks {
 		if t.damaged == nil {
@@ -173,8 +174,8 @@ func (o *olderHive) setAsideTasks(disk durable.FS) error {
 	return disk.SyncAll()
 }
 
-// tellTasks says what became of the tasks: of each that is not as its files said,
-// and how many there are.
+// tellTasks reports the tasks that are not as their files said, and how many there
+// are.
 func (o *olderHive) tellTasks(tell func(path, text string)) {
 	if len(o.tasks) == 0 {
 		return

@@ -20,8 +20,8 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// Is reports whether a directory is a hive, by what a hive cannot be without; a log
-// that is missing is damage, and the hive still one.
+// Is reports whether a directory is a hive, by what every hive has. A missing log is
+// damage, and the directory is still a hive.
 func Is(dir string) bool {
 	is := func(name string) bool {
 		_, err := os.Lstat(filepath.Join(dir, filepath.FromSlash(name)))
@@ -43,7 +43,7 @@ func Find(dir string) (hive string, found bool) {
 }
 
 // IsOlder reports whether it is a hive of the older layout that was not taken over
-// yet (spec §1.6): its log is not hived's, and not damaged either.
+// yet (spec §1.6): its log is not hived's, nor a damaged log of hived's.
 func IsOlder(disk durable.FS) bool { return hasOlderRegistry(disk) && !hasEvents(disk) }
 
 // Daemon reports whether a daemon holds the hive, and its process id.
@@ -58,8 +58,8 @@ func Daemon(disk *durable.Disk) (pid int, runs bool, err error) {
 	return pid, runs, nil
 }
 
-// Stop asks the daemon that holds the hive to end in good order, and waits until it
-// has. It must be the process of that id.
+// Stop asks the daemon that holds the hive, which must have that process id, to stop
+// cleanly, and waits until it has.
 func Stop(ctx context.Context, disk *durable.Disk, pid int) error {
 	if pid <= 1 {
 		return errors.New("stop the daemon: the lock does not say which process it is; stop it where it runs")
@@ -85,11 +85,11 @@ func Stop(ctx context.Context, disk *durable.Disk, pid int) error {
 	}
 }
 
-// stopPoll is how often whoever stops a daemon looks whether it has ended.
+// stopPoll is how often Stop checks whether the daemon has ended.
 const stopPoll = 20 * time.Millisecond
 
-// hasOlderRegistry reports whether registry.json is that of an older hive: hived's
-// own names its format.
+// hasOlderRegistry reports whether registry.json is an older hive's: hived's own
+// names its format.
 func hasOlderRegistry(disk durable.FS) bool {
 	data, _, err := durable.ReadFile(disk, protocol.PathRegistry, 64<<20)
 	if err != nil {
@@ -102,8 +102,7 @@ func hasOlderRegistry(disk durable.FS) bool {
 	return json.Unmarshal(data, &r) == nil && r.GodID != nil && r.Format == nil
 }
 
-// hasEvents tells whether the log begins as hived's does. A log that cannot be
-// read may.
+// hasEvents reports whether the log begins as hived's does, or cannot be read.
 func hasEvents(disk durable.FS) bool {
 	f, err := disk.Open(protocol.PathLog)
 	if err != nil {

@@ -17,8 +17,9 @@ var idle = []struct{ key, why string }{
 	{"tasks.poison_after", "has no effect yet"},
 }
 
-// IdleKeys names those keys of hive.yaml that are set and do nothing, a line each. A
-// file that cannot be read or is not valid has none: [Settings] says what is wrong.
+// IdleKeys returns a line for each key of hive.yaml that is set and does nothing. It
+// returns none for a file that cannot be read or is not valid, which [Settings]
+// reports.
 func IdleKeys(disk durable.FS) []string {
 	data, _, err := durable.ReadFile(disk, protocol.PathSettings, maxSettings)
 	if err != nil {

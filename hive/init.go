@@ -29,7 +29,7 @@ type Options struct {
 // ErrIsHive says that the directory is a hive already.
 var ErrIsHive = protocol.NewError(protocol.CodeIsHive, "this is a hive already; start it with `hived up`")
 
-// board is what board.md holds at first.
+// board is the first content of board.md.
 const board = "# Board\n\nThe shared plan of this hive. Anyone may write here; every version is kept in git.\n"
 
 // Init makes a hive of the directory below disk: its log, its directories, its
@@ -41,7 +41,7 @@ func Init(disk durable.FS, opt Options) error {
 	}
 	real, ok := disk.(*durable.Disk)
 	if !ok {
-		return initialise(disk, opt, older) // no other process sees it
+		return initialise(disk, opt, older) // no other process sees this disk
 	}
 	lock, err := durable.TakeLock(real, protocol.LockFile, nil)
 	if err != nil {
@@ -51,7 +51,7 @@ func Init(disk durable.FS, opt Options) error {
 	return errors.Join(err, lock.Release())
 }
 
-// prepare looks at what is there and makes what every hive needs.
+// prepare reads what there is to take over, and makes what every hive needs.
 func prepare(disk durable.FS, opt Options) (*olderHive, error) {
 	if err := opt.Settings.Validate(); err != nil {
 		return nil, err
@@ -122,8 +122,8 @@ func initialise(disk durable.FS, opt Options, older *olderHive) error {
 	return firstRun(disk, opt)
 }
 
-// firstEvents begins the log, with all that is taken over or not at all: a log
-// that is whole is adopted no more, and would miss for good what it lacks.
+// firstEvents begins the log, with everything that is taken over or not at all: a
+// hive with a log is not adopted again, so what is missing would be missing for good.
 func firstEvents(disk durable.FS, opt Options, older *olderHive) error {
 	first := &protocol.HiveEvent{Action: protocol.Initialised, Format: protocol.LogFormat, Note: opt.Version}
 	if opt.Adopt {
@@ -146,9 +146,9 @@ func firstEvents(disk durable.FS, opt Options, older *olderHive) error {
 	return log.Close()
 }
 
-// firstRun commits hive.yaml, which belongs to the people and is never
-// committed by hived again, and lets a daemon look at the new hive once: that
-// makes the directories and the first commit of the log.
+// firstRun commits hive.yaml, which belongs to people and which hived never commits
+// again, and lets a daemon run once on the new hive: that makes the directories and
+// the first commit of the log.
 func firstRun(disk durable.FS, opt Options) error {
 	repo, err := gitcommit.Open(disk, gitcommit.Options{StaleLock: opt.Settings.Git.StaleLock})
 	if err != nil {

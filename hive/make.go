@@ -9,8 +9,8 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// Make makes a hive of a directory, which is made where there is none, with the
-// settings that stand in it, and returns its full path.
+// Make makes a hive of a directory, which it creates where there is none, with the
+// settings in it, and returns its full path.
 func Make(dir string, opt Options) (path string, err error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // a hive is as readable as any directory
 		return "", fmt.Errorf("make the hive: %w", err)
@@ -30,8 +30,8 @@ func Make(dir string, opt Options) (path string, err error) {
 	return disk.Path("."), nil
 }
 
-// Unfit returns why a directory will not be a hive, of the two of which nobody means to
-// make one; nothing of any other.
+// Unfit returns why a directory must not become a hive: nobody means to make one of
+// the root or the home directory. It returns nothing for any other.
 func Unfit(dir string) (why string, err error) {
 	abs, err := filepath.Abs(dir)
 	switch {
@@ -48,7 +48,7 @@ func Unfit(dir string) (why string, err error) {
 func isHome(dir string) bool {
 	home, err := os.UserHomeDir()
 	if err != nil {
-		return false // there is none
+		return false // there is no home directory
 	}
 	at, err := os.Stat(home)
 	if err != nil {
@@ -58,17 +58,17 @@ func isHome(dir string) bool {
 	return err == nil && os.SameFile(at, is)
 }
 
-// strangersMost is how many names are told of a directory that is not empty.
+// maxStrangers is how many names [Strangers] lists.
 const maxStrangers = 5
 
-// Strangers names what stands in a directory that has no agents yet.
+// Strangers names what is in a directory that has no agents yet.
 func Strangers(dir string) []string {
 	if _, err := os.Lstat(filepath.Join(dir, protocol.PathAgents)); err == nil {
 		return nil
 	}
 	list, err := os.ReadDir(dir)
 	if err != nil {
-		return nil // it is made, or refused, next
+		return nil // [Make] creates or refuses it next
 	}
 	var names []string
 	for i, e := range list {

@@ -14,11 +14,11 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// errEmpty is what the loader says at the end of the text.
+// errNoDocument is the loader's error at the end of the text.
 var errNoDocument = io.EOF
 
-// fill lays a document over the struct that into points to. The keys are
-// those of the struct's yaml tags.
+// fill sets the fields of the struct that into points to from a document, whose keys
+// are those of the struct's yaml tags.
 func fill(doc *yaml.Node, into any) error {
 	n := doc
 	if n.Kind == yaml.DocumentNode && len(n.Content) == 1 {
@@ -81,8 +81,8 @@ func fillDuration(n *yaml.Node, into reflect.Value, path string) error {
 	return nil
 }
 
-// fieldsOf gives the fields of a struct by their keys, those of an inlined
-// struct among them, and the keys in the order of the struct.
+// fieldsOf returns the fields of a struct by their keys, including those of an
+// inlined struct, and the keys in the order of the struct.
 func fieldsOf(v reflect.Value) (fields map[string]reflect.Value, known []string) {
 	fields = map[string]reflect.Value{}
 	for i := range v.NumField() {
@@ -103,7 +103,7 @@ func nearest(key string, known []string) string {
 	return protocol.DidYouMean(protocol.Nearest(key, known, 2), "the keys here are "+strings.Join(slices.Sorted(slices.Values(known)), ", "))
 }
 
-// form says how a value of that type is written.
+// typeForm returns how a value of that type is written.
 func typeForm(v reflect.Value) string {
 	if v.Kind() == reflect.Slice {
 		return `a list, for example ["notes/*.md"]`

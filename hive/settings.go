@@ -16,14 +16,14 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// settingsMost is the largest hive.yaml that is read.
+// maxSettings is the largest hive.yaml that is read, in bytes.
 const maxSettings = 1 << 20
 
-// ErrInvalid marks a hive.yaml that cannot be worked with.
+// ErrInvalid marks a hive.yaml whose content is wrong.
 var ErrInvalid = errors.New("not valid settings")
 
-// file is the whole of hive.yaml: what this program works by, and the
-// sections of the other parts of the specification, which are checked.
+// file is the whole of hive.yaml: the settings of this program, and the sections of
+// other parts of the specification, which are only checked.
 type file struct {
 	protocol.Settings `yaml:",inline"`
 
@@ -40,7 +40,7 @@ type work struct {
 	Trust []protocol.AgentID `yaml:"trust"`
 }
 
-// trustMost is how many agents may be trusted.
+// maxTrust is how many agents work.trust may name.
 const maxTrust = 64
 
 func defaults() file {
@@ -53,11 +53,11 @@ func defaults() file {
 //go:embed hive.yaml
 var template []byte
 
-// Template gives a hive.yaml with every key as a comment, at its default.
+// Template returns a hive.yaml with every key as a comment, at its default.
 func Template() []byte { return bytes.Clone(template) }
 
-// Settings reads hive.yaml; a hive without one has the defaults. What is wrong
-// with its content is an [ErrInvalid].
+// Settings reads hive.yaml; a hive without one has the defaults. Where its content
+// is wrong, the error is an [ErrInvalid].
 func Settings(disk durable.FS) (protocol.Settings, error) {
 	f, err := load(disk)
 	return f.Settings, err
@@ -74,8 +74,8 @@ func load(disk durable.FS) (file, error) {
 	return parsed(data)
 }
 
-// Trust reads from hive.yaml whose shell commands, beside those of people and the
-// lead, an agent of the hive runs (work.trust, spec §10).
+// Trust reads from hive.yaml the agents whose shell commands an agent of the hive
+// runs, besides those of people and the lead (work.trust, spec §10).
 func Trust(disk durable.FS) ([]protocol.AgentID, error) {
 	f, err := load(disk)
 	return f.Work.Trust, err
@@ -126,17 +126,17 @@ func parse(data []byte) (file, error) {
 	return f, f.validateSections()
 }
 
-// unsaid stands for a duration that hive.yaml does not set. Nobody writes it.
+// unset marks a duration that hive.yaml does not set. Nobody writes this value.
 const unset = time.Duration(math.MinInt64)
 
-// clocks are the settings of the clocks of a task: first those for holders that
-// beat, then, in the same order, those for a model's turns.
+// clocks returns the settings of a task's clocks: first those for holders that beat,
+// then, in the same order, those for a model's turns.
 func clocks(t *protocol.TaskSettings) []*time.Duration {
 	return []*time.Duration{&t.HeartbeatTimeout, &t.ProgressTimeout, &t.TurnHeartbeat, &t.TurnProgress}
 }
 
-// bothClocks gives those that were not said their values: whoever sets a clock and
-// not that of a model's turns sets it for all (spec §10).
+// fillClocks sets the clocks that hive.yaml does not set. Where it sets a clock but
+// not the one for a model's turns, the value counts for both (spec §10).
 func fillClocks(said *protocol.TaskSettings, defaults protocol.TaskSettings) {
 	list, otherwise := clocks(said), clocks(&defaults)
 	for i := range 2 {

@@ -41,20 +41,20 @@ func ParseTasks(text []byte) ([]protocol.TaskSpec, error) {
 	return specs, nil
 }
 
-// taskDoc is a file of tasks as JSON, and where its parts stood in the file.
+// taskDoc is a file of tasks as JSON, with the lines that its parts came from.
 type taskDoc struct {
 	json  []byte
 	lines []lineMark // in the order of their offsets
 }
 
-// lineMark says from which line of the file the JSON after an offset came.
+// lineMark is the line of the file that the JSON after an offset came from.
 type lineMark struct {
 	offset int64
 	line   int
 }
 
-// readTasks reads JSON as it is, and anything else as YAML. YAML has all of
-// JSON but its escapes of characters beyond 16 bits.
+// readTasks reads JSON as it is, and anything else as YAML, which has all of JSON
+// except its escapes of characters beyond 16 bits.
 func readTasks(text []byte) (*taskDoc, error) {
 	if jsontext.Value(text).IsValid(jsontext.AllowDuplicateNames(true)) {
 		d := &taskDoc{json: text, lines: []lineMark{{0, 1}}}
@@ -125,7 +125,7 @@ func (d *taskDoc) writeAll(n *yaml.Node, open, end byte) error {
 }
 
 func (d *taskDoc) writeScalar(n *yaml.Node) error {
-	var v any = n.Value // text, and what only looks like a time
+	var v any = n.Value // text, or what only looks like a time
 	switch n.ShortTag() {
 	case "!!null", "!!bool", "!!int", "!!float":
 		if err := n.Decode(&v); err != nil {
@@ -143,7 +143,7 @@ func (d *taskDoc) writeScalar(n *yaml.Node) error {
 	return nil
 }
 
-// tasks reads the JSON strictly, in whichever of the three forms it is.
+// tasks decodes the JSON strictly, in any of the three forms.
 func (d *taskDoc) tasks() ([]protocol.TaskSpec, error) {
 	strict := json.JoinOptions(json.RejectUnknownMembers(true), protocol.OneIsAList())
 	var form struct {
@@ -166,7 +166,7 @@ func (d *taskDoc) tasks() ([]protocol.TaskSpec, error) {
 	}
 }
 
-// explain says of an error where it stands and what to write instead.
+// explain returns an error of the decoder with its line and what to write instead.
 func (d *taskDoc) explain(err error) error {
 	if e, ok := errors.AsType[*jsontext.SyntacticError](err); ok {
 		if errors.Is(e.Err, jsontext.ErrDuplicateName) {
@@ -185,7 +185,7 @@ func (d *taskDoc) explain(err error) error {
 	return fmt.Errorf("line %d: %s is %s; write %s", d.line(e.ByteOffset), keyOf(e.JSONPointer), kindText(e.JSONKind), typeText(e.GoType))
 }
 
-// line gives the line of the file that a place in the JSON came from.
+// line returns the line of the file that an offset in the JSON came from.
 func (d *taskDoc) line(offset int64) int {
 	i, found := slices.BinarySearchFunc(d.lines, offset, func(m lineMark, o int64) int { return cmp.Compare(m.offset, o) })
 	if !found {
@@ -194,7 +194,7 @@ func (d *taskDoc) line(offset int64) int {
 	return d.lines[max(0, i)].line
 }
 
-// keysOf lists the keys that a struct has in JSON.
+// keysOf lists the JSON keys of a struct.
 func keysOf(t reflect.Type) []string {
 	var keys []string
 	for field := range t.Fields() {
@@ -204,7 +204,7 @@ func keysOf(t reflect.Type) []string {
 	return keys
 }
 
-// keyOf names the key that a value stands under, and not its place in a list.
+// keyOf returns the key of a value, without its place in a list.
 func keyOf(p jsontext.Pointer) string {
 	for ; p != ""; p = p.Parent() {
 		if name := p.LastToken(); !isIndex(name) {

@@ -10,12 +10,12 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// shownMost is how much of a line an error shows, in characters.
+// maxShown is how much of a line an error shows, in characters.
 const maxShown = 120
 
-// explainYAML makes what the YAML reader says of a text fit on one line and safe to
-// show. A text that begins with @, as roles do, with ` or with % must be quoted in
-// YAML: of that it gives the line, and how it is written.
+// explainYAML returns an error of the YAML reader on one line and safe to show. A
+// text that begins with @, as roles do, with ` or with % must be quoted in YAML: for
+// that the error names the line and shows how it is written.
 func explainYAML(text []byte, err error) error {
 	e, ok := errors.AsType[*yaml.LoadError](err)
 	if !ok || e.Mark.Line < 1 || e.Mark.Column < 1 {
@@ -39,9 +39,9 @@ func explainYAML(text []byte, err error) error {
 	return fmt.Errorf("line %d: a text that begins with %c needs quotes in YAML: %s", e.Mark.Line, line[column], protocol.Visible(string(shown)))
 }
 
-// plainText parts the rest of a line where the text that it begins with ends: at a
-// remark, and within brackets, which what stands above it leaves open, at what
-// parts or closes a list.
+// plainText splits the rest of a line where the text that it begins with ends: at a
+// comment or, within brackets that the lines above left open, at what separates or
+// closes a list.
 func plainText(above, rest string) (value, after string) {
 	bracketed := strings.Count(above, "[")+strings.Count(above, "{") > strings.Count(above, "]")+strings.Count(above, "}")
 	end := len(rest)
@@ -62,7 +62,7 @@ func quoted(value string) string {
 	return `"` + value + `"`
 }
 
-// oneLine makes a parser's error fit on one line and safe to show.
+// oneLine returns a parser's error on one line and safe to show.
 func oneLine(err error) error {
 	return errors.New(protocol.Visible(strings.Join(strings.Fields(err.Error()), " ")))
 }
