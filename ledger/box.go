@@ -12,23 +12,24 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// Box is what one directory of an agent holds, by file name. A hive has as
-// many entries as it has files, so an entry is packed into little more than
-// what it says, and entries stand together on pages of about pageSize bytes.
+// Box holds the files of one directory of an agent, by name: an inbox or an
+// archive. A hive has as many entries as it has files, so an entry is packed
+// into little more than its content, on pages of about pageSize bytes.
 //
-// The order is: names that hived made of ULIDs, then all others, each by name.
+// Names that hived made from ULIDs come first, then all others, each sorted by
+// name.
 type Box struct {
 	pages   [][]byte
 	count   int
-	changes uint // what goes through the box sees that it changed
+	changes uint // counts changes, so that an iteration notices them
 }
 
 const pageSize = 1024
 
-// Len is the number of entries.
+// Len returns the number of entries.
 func (b *Box) Len() int { return b.count }
 
-// Get returns what stands under a name.
+// Get returns the file of a name, and whether there is one.
 func (b *Box) Get(name string) (BoxFile, bool) {
 	n := nameOf(name)
 	at := b.seek(n)
@@ -39,7 +40,7 @@ func (b *Box) Get(name string) (BoxFile, bool) {
 	return unpack(rest, n), true
 }
 
-// All goes through the box in its order, whatever becomes of the box
+// All returns an iterator over the box in its order. The box may change
 // meanwhile.
 func (b *Box) All() iter.Seq2[string, BoxFile] {
 	return func(yield func(string, BoxFile) bool) {
@@ -66,7 +67,7 @@ func (b *Box) All() iter.Seq2[string, BoxFile] {
 	}
 }
 
-// Names goes through the names alone.
+// Names returns an iterator over the names, in the order of [Box.All].
 func (b *Box) Names() iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for name := range b.All() {
@@ -129,8 +130,8 @@ func (b *Box) delete(name string) {
 	}
 }
 
-// compact moves the pages together; a page that grows afterwards is one of its
-// own again.
+// compact moves the pages into one allocation; a page that grows afterwards
+// gets its own again.
 func (b *Box) compact() {
 	size := 0
 	for _, page := range b.pages {
@@ -155,15 +156,15 @@ func splice(page []byte, at place, e []byte) []byte {
 	return append(append(append(grown, page[:at.from]...), e...), page[at.to:]...)
 }
 
-// place is where an entry stands on its page, or where it would.
+// place is where an entry is on its page, or where it would be.
 type place struct {
 	page, from, to int
 	found          bool
 }
 
 func (b *Box) seek(n boxName) place {
-	// The last page that does not begin behind the name, or else the first.
-	// Mostly it is the last of all: names come in order.
+	// The last page that does not begin after the name, or else the first.
+	// It is mostly the last of all, because names come in order.
 	i := len(b.pages)
 	if i == 0 {
 		return place{}
@@ -236,29 +237,29 @@ func (n boxName) compare(e []byte) int {
 	return 1
 }
 
-// An entry is: the length of what follows; whether the name is a ULID, and the
-// ULID, or the length of the name and the name; which of the rest there is; the
-// event; the time; of a message the blob and the size; an id that is not that
-// of the name.
+// An entry consists of: the length of what follows; whether the name is a ULID, and the
+// ULID, or the length of the name and the name; flags for the optional parts; the
+// event; the time; for a message the blob and the size; an id, if it differs from
+// that of the name.
 const (
 	hasContent = 1 << iota
-	hasOwnID   // the ULID of the name
+	hasOwnID   // its id is the ULID of the name
 	hasID
 )
 
-// entryEnd is where the entry ends that begins at from.
+// entryEnd returns where the entry that begins at from ends.
 func entryEnd(page []byte, from int) int {
 	n, w := uvarint(page[from:])
 	return from + w + n
 }
 
-// uvarint reads a length or a size, which is one of an int.
+// uvarint reads a length or a size, which fits in an int.
 func uvarint(b []byte) (n, width int) {
 	u, w := binary.Uvarint(b)
 	return int(u), w //nolint:gosec // it was written from an int
 }
 
-// pack appends what an entry holds, but for its length.
+// pack appends the content of an entry without its length.
 func pack(e []byte, n boxName, l BoxFile) []byte {
 	if n.made {
 		e = append(append(e, 1), n.id[:]...)
@@ -286,7 +287,7 @@ func pack(e []byte, n boxName, l BoxFile) []byte {
 	return e
 }
 
-// withLength appends what an entry holds as an entry.
+// withLength appends a packed entry to a page, with its length before it.
 func withLength(page, e []byte) []byte {
 	return append(binary.AppendUvarint(page, uint64(len(e))), e...)
 }

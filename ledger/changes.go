@@ -8,15 +8,16 @@ import (
 	"github.com/hived/hived/task"
 )
 
-// Changes says what an event does to the versioned tree (spec §6): to the
-// disk, to git, and to a replay. It depends on the event alone.
+// Changes returns what an event does to the versioned tree (spec §6): on the
+// disk, in git, and in a replay. It depends on the event alone. The error says
+// that the event's content cannot be decoded.
 func Changes(ev protocol.Event) ([]protocol.Change, error) {
 	r := protocol.Handle[result](ev, effects{})
 	return r.changes, r.err
 }
 
-// MessageChanges is [Changes] for a message event whose delivered bytes are at
-// hand already.
+// MessageChanges is [Changes] for a message event whose delivered bytes the
+// caller already has.
 func MessageChanges(e *protocol.MessageEvent, delivered []byte) []protocol.Change {
 	list := make([]protocol.Change, 0, len(e.Delivered)+1)
 	for _, id := range e.Delivered {
@@ -30,8 +31,8 @@ func MessageChanges(e *protocol.MessageEvent, delivered []byte) []protocol.Chang
 	return list
 }
 
-// Delivered returns the bytes that a message's recipients got, made again from
-// the event.
+// Delivered returns the bytes that a message's recipients got, computed from the
+// event.
 func Delivered(ev protocol.Event, e *protocol.MessageEvent) ([]byte, error) {
 	m, err := protocol.DecodeMessage([]byte(e.Raw))
 	if err != nil {
@@ -55,7 +56,7 @@ func put(path string, data []byte) protocol.Change {
 	return protocol.Change{Op: protocol.Put, Path: path, Data: data}
 }
 
-// effects has the changes of each kind of event.
+// effects computes the changes of each kind of event.
 type effects struct{}
 
 func (effects) OnHive(_ protocol.Event, e *protocol.HiveEvent) result {
@@ -136,8 +137,8 @@ func (effects) OnTaskRejected(protocol.Event, *protocol.TaskRejectedEvent) resul
 
 func (effects) OnAlert(protocol.Event, *protocol.AlertEvent) result { return result{} }
 
-// DeliveredBytes returns the bytes that a message has in an inbox, of the event that
-// brought it there; [ErrNoEvent] for any other event.
+// DeliveredBytes returns the bytes that an event put into an inbox. The error is
+// [ErrNoEvent] for an event that delivers nothing.
 func DeliveredBytes(ev protocol.Event) ([]byte, error) {
 	changes, err := Changes(ev)
 	if err != nil {
@@ -151,6 +152,6 @@ func DeliveredBytes(ev protocol.Event) ([]byte, error) {
 	return nil, ErrNoEvent
 }
 
-// ErrNoEvent ends what looks for an event that the log does not have, or not of
-// that kind.
+// ErrNoEvent is returned when the log has no such event, or has one of another
+// kind.
 var ErrNoEvent = errors.New("it is not in the log")

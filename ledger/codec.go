@@ -11,12 +11,12 @@ import (
 	"time"
 )
 
-// A snapshot is a row of: numbers in as few bytes as they need, 7 bits each,
-// the lowest first; numbers of fixed eight bytes, the lowest first; texts and
-// bytes, with their length where it is not known. At the end stands the SHA-256
-// of all that.
+// A snapshot is a sequence of varints (7 bits a byte, lowest first), fixed
+// numbers of eight bytes (lowest first), and texts and bytes, preceded by their
+// length where it is not known. It ends with the SHA-256 of everything before.
 
-// buffered is how much is read and written at once, and the longest text.
+// buffered is how many bytes are read and written at once, and the length of the
+// longest text.
 const buffered = 1 << 16
 
 var (
@@ -27,7 +27,7 @@ var (
 	errMore    = errors.New("something follows behind its end")
 )
 
-// sink writes. The first error stays.
+// sink writes a snapshot. The first error stays.
 type sink struct {
 	w   io.Writer
 	sum hash.Hash
@@ -45,7 +45,7 @@ func (o *sink) fail(err error) {
 	}
 }
 
-// passOn empties the buffer where it has no room for so much.
+// passOn empties the buffer if it has no room for so many bytes more.
 func (o *sink) passOn(more int) {
 	if len(o.buf)+more <= buffered {
 		return
@@ -121,8 +121,9 @@ func (o *sink) close() error {
 	return o.err
 }
 
-// source reads what nobody vouches for. It takes no more memory than there are
-// bytes to read. The first error stays, and from then on everything is zero.
+// source reads a snapshot, which may be damaged in any way. It takes no more
+// memory than there are bytes to read. The first error stays, and from then on
+// every value is zero.
 type source struct {
 	r               io.Reader // nil: what is in the buffer is all
 	sum             hash.Hash
@@ -141,7 +142,7 @@ func (in *source) fail(err error) {
 	}
 }
 
-// check fails where something does not hold.
+// check fails unless something holds.
 func (in *source) check(holds bool, otherwise string) {
 	if !holds {
 		in.fail(errors.New(otherwise))
@@ -206,7 +207,7 @@ func (in *source) number() uint64 {
 	}
 }
 
-// short is a number of 32 bits.
+// short reads a number of 32 bits.
 func (in *source) short() uint32 {
 	n := in.number()
 	if n > math.MaxUint32 {
@@ -224,8 +225,8 @@ func (in *source) fixed() uint64 {
 
 func (in *source) text() string { return string(in.take(in.number())) }
 
-// long is bytes of any length. They are read piece by piece, so that a length
-// that lies costs nothing.
+// long reads bytes of any length, piece by piece, so that a wrong length costs no
+// memory.
 func (in *source) long() []byte {
 	var all []byte
 	for n := in.number(); n > 0 && in.err == nil; {
@@ -250,7 +251,7 @@ func (in *source) time() time.Time {
 	return time.Unix(int64(s), int64(ns)).UTC() //nolint:gosec // the same bits
 }
 
-// close holds what was read against its checksum.
+// close compares what was read with its checksum.
 func (in *source) close() error {
 	in.sum.Write(in.buf[in.summed:in.at])
 	in.summed = in.at

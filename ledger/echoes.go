@@ -9,14 +9,14 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// What the breaker counts of an agent is an echo: a message to agents that may
-// come of one that it was given (spec §4.3). Volume alone counts nothing.
+// The breaker counts echoes: messages from an agent to agents that may be the
+// result of one that it was given (spec §4.3). Volume alone does not count.
 const (
-	// Echo is one of them, as events and [State.Echoes] count.
+	// Echo is one echo in the unit of events and [State.Echoes].
 	Echo = 1_000_000
-	// tokensMost bounds what an agent has to answer.
+	// tokensMost bounds how many messages an agent may answer.
 	tokensMost = 64
-	// WordsAnHour is how many messages of human start counts anew within an hour.
+	// WordsAnHour is how many messages from human may reset counts within an hour.
 	WordsAnHour = 30
 )
 
@@ -26,7 +26,7 @@ func (s *State) CountsAsAgent(id protocol.AgentID) bool {
 	return id != protocol.Hive && (id != protocol.Human || s.HumanCounts)
 }
 
-// counting are those of a list that count as agents.
+// counting returns how many of a list count as agents.
 func (s *State) counting(list []protocol.AgentID) int {
 	n := 0
 	for _, id := range list {
@@ -37,8 +37,8 @@ func (s *State) counting(list []protocol.AgentID) int {
 	return n
 }
 
-// Echoes is what an agent counts by now, in parts of [Echo], where so many echoes are
-// forgotten each hour.
+// Echoes returns an agent's count at now, in units of 1/[Echo] of an echo, when
+// leakPerHour echoes are forgotten each hour.
 func (s *State) Echoes(id protocol.AgentID, now time.Time, leakPerHour int) int {
 	a := s.Agents[id]
 	if a == nil || a.echoes == 0 {
@@ -50,9 +50,9 @@ func (s *State) Echoes(id protocol.AgentID, now time.Time, leakPerHour int) int 
 	return max(0, a.echoes-leaked)
 }
 
-// EchoesOf is how much a message from an agent to these adds to its count: one
+// EchoesOf returns how much a message from an agent to these adds to its count: one
 // for every eight begun, if it can be an echo of something that it was given. A
-// first reply adds nothing; first is what [State.FirstReply] says of the message.
+// first reply adds nothing; first is what [State.FirstReply] returns for the message.
 func (s *State) EchoesOf(from protocol.AgentID, to []protocol.AgentID, first protocol.Seq) int {
 	if a := s.Agents[from]; a == nil || a.tokens == 0 || first != 0 || !s.CountsAsAgent(from) {
 		return 0
@@ -60,8 +60,8 @@ func (s *State) EchoesOf(from protocol.AgentID, to []protocol.AgentID, first pro
 	return (s.counting(to) + 7) / 8 * Echo
 }
 
-// FirstReply returns the event of the message that a reply answers, if that is no
-// reply itself and this is the first that its sender gives to it; else zero.
+// FirstReply returns the event of the message that a reply answers, if that is not
+// itself a reply and its sender has not answered it before; else zero.
 func (s *State) FirstReply(from protocol.AgentID, to []protocol.AgentID, inReplyTo protocol.MessageID) protocol.Seq {
 	p := s.answered(from, to, inReplyTo)
 	number := s.roll.numbers[from]
@@ -75,10 +75,10 @@ func (s *State) FirstReply(from protocol.AgentID, to []protocol.AgentID, inReply
 	return of
 }
 
-// repliedKey is the key of a message and somebody who answered it.
+// repliedKey returns the key of a message and an agent that answered it.
 func repliedKey(agent uint32, of protocol.Seq) uint64 { return uint64(agent)<<40 ^ uint64(of) }
 
-// Words is how many messages of human started counts anew within the last hour.
+// Words returns how many messages from human reset counts within the last hour.
 func (s *State) Words(now time.Time) int {
 	n := 0
 	for _, at := range s.words {
@@ -89,7 +89,7 @@ func (s *State) Words(now time.Time) int {
 	return n
 }
 
-// echo folds a message into what is counted of its sender and its recipients.
+// echo folds a message into the counts of its sender and its recipients.
 func (s *State) echo(ev protocol.Event, e *protocol.MessageEvent) {
 	switch {
 	case e.From == protocol.Hive:
@@ -120,7 +120,7 @@ func (s *State) giveTokens(to []protocol.AgentID) {
 	}
 }
 
-// word folds a message of a person: agents that get it count from zero.
+// word folds a message from a person: the counts of its recipients start at zero.
 func (s *State) word(ev protocol.Event, to []protocol.AgentID) {
 	if s.counting(to) == 0 {
 		return
@@ -132,29 +132,28 @@ func (s *State) word(ev protocol.Event, to []protocol.AgentID) {
 	}
 }
 
-// resetEchoes lets the messages of an agent pass again, and its count begin at
-// zero.
+// resetEchoes closes an agent's breaker and sets its count to zero.
 func (s *State) resetEchoes(id protocol.AgentID) {
 	if a := s.Agents[id]; a != nil {
 		a.echoes, a.Stopped = 0, false
 	}
 }
 
-// resetHuman makes words of human start counts anew again.
+// resetHuman lets messages from human reset counts again.
 func (s *State) resetHuman() {
 	s.HumanCounts, s.words = false, nil
 	s.resetEchoes(protocol.Human)
 }
 
-// busyPair is how many messages two agents may send each other within a day, with
-// no word of a person, before people are shown it.
+// busyPair is how many messages two agents may send each other within a day,
+// without a message from a person, before people are told.
 const busyPair = 100
 
 // pair counts what two agents sent each other since a day began.
 type pair struct {
 	since  instant
 	n      uint32
-	before uint32 // in the day before
+	before uint32 // on the day before
 }
 
 // exchange counts a message between two agents.
@@ -181,8 +180,8 @@ type Busy struct {
 	Messages   int // within a day
 }
 
-// BusyPairs returns the pairs with over a hundred messages in a day in which no
-// person took part, in order of their names.
+// BusyPairs returns the pairs with more than busyPair messages in a day in which no
+// person took part, sorted by name.
 func (s *State) BusyPairs(now time.Time) []Busy {
 	var list []Busy
 	for key := range s.busy {

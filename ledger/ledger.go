@@ -1,12 +1,12 @@
-// Package ledger is what the log says: State = fold(events). It promises that
-// the fold is pure (no clock, no disk, no randomness: the same events give the
+// Package ledger folds the log into a state: State = fold(events). It promises
+// that the fold is pure (no clock, no disk, no randomness: the same events give the
 // same State on any machine), that its memory is bounded by settings and by
 // what is alive, never by history, and that the effect of an event on the
 // versioned tree depends on that event alone (see [Changes]), apart from views,
-// which depend on the state (see [State.View]). [Placements] is its effect on the
-// work tree, and [State.Belongs] what is left of that later.
+// which depend on the state (see [State.View]). [Placements] returns an event's
+// effect on the work tree, and [State.Belongs] where a placed file is later.
 //
-// What is to be decided from a State is left to package router.
+// Decisions from a State are left to package router.
 package ledger
 
 import (
@@ -35,25 +35,25 @@ type State struct {
 	Running   bool // started and not stopped
 	Onto      string
 	Counts    Counts
-	Files     map[string]FileVersion // by path: what is versioned and is no message, nor of a task
+	Files     map[string]FileVersion // by path: versioned files that belong to no message and no task
 	Tasks     *task.Book
 
-	// The windows know names by 64 bits of their hash, see keyOf. Where two
-	// share them, the newer takes the place of the older. An id is then refused
-	// as used before, and its sender is told; it is no duplicate, because what it
-	// said differs in the id at least. A reply that names no conversation, or the
-	// count of hops, may go to the other thread. Nothing is lost silently.
+	// The windows identify names by 64 bits of their hash, see keyOf. If two
+	// names share them, the newer replaces the older. An id is then refused as
+	// used before, and its sender is told; it is not taken for a duplicate, because
+	// its content differs in the id at least. A reply that names no conversation,
+	// or the count of hops, may go to the other thread. Nothing is lost silently.
 	ids           *window[accepted]
 	parents       *window[parent]
 	conversations *window[conversation]
 	pairs         *window[pair]
 	stopped       map[protocol.ConversationID]*stopped
-	goingOn       []protocol.ConversationID // of which kept messages are to be delivered, in this order
+	goingOn       []protocol.ConversationID // whose kept messages are to be delivered, in this order
 	kept          int                       // messages that are kept
 	stopsVersion  uint64
 
 	HumanCounts bool              // human said too much within an hour, and counts as an agent
-	words       []instant         // of human, that started counts anew: the last ones, oldest first
+	words       []instant         // messages from human that reset counts: the last ones, oldest first
 	replied     *window[struct{}] // messages that are no replies, and who answered them
 	busy        map[uint64]bool   // pairs that may be busy
 
@@ -74,14 +74,14 @@ type Counts struct {
 	Alerts      uint64
 }
 
-// Status is whether an agent takes part.
+// Status says whether an agent takes part.
 type Status string
 
 // The statuses of an agent.
 const (
 	Active   Status = "active"
 	OnHold   Status = "held"     // its outbox waits
-	Archived Status = "archived" // retired: filed for, but in no group
+	Archived Status = "archived" // retired: gets messages addressed to it, but is in no group
 )
 
 // Agent is one agent on the roster.
@@ -92,29 +92,29 @@ type Agent struct {
 	Slots  int // tasks that it may have in hand at once; zero: one
 	Status Status
 	Joined time.Time
-	Older  []byte // what an older hive said of it beside, a JSON object; none for most
+	Older  []byte // other members of its entry in an older hive, a JSON object; mostly none
 
 	Inbox Box // unread
 	Done  Box // handled and still in .done/
 	Sent  Box // originals in .sent/
 
 	Stopped  bool      // by the breaker: what it sends to agents waits in its outbox
-	echoes   int       // in parts of [Echo], when they were counted last
-	echoedAt time.Time // that was
-	tokens   int       // messages of agents that it was given, and may answer
+	echoes   int       // in units of 1/[Echo], as of echoedAt
+	echoedAt time.Time // when echoes was last counted
+	tokens   int       // messages from agents that it was given and may answer
 
-	Missed int // offers of tasks in a row that it let run out, and was not heard of since
+	Missed int // consecutive offers of tasks that expired since it last did something
 
-	Missing  int  // unread messages that are gone from its inbox, and not believed to be deleted
-	Believed bool // somebody said that they were
+	Missing  int  // unread messages gone from its inbox that are not believed to be deleted
+	Believed bool // somebody confirmed that they were deleted
 
 	Accepted  uint64 // messages of this agent
 	Delivered uint64 // messages to this agent
 	Handled   uint64
 
-	hinted   instant  // when it was told that what it says is no command
-	misled   instant  // and that there is no such command
-	misspelt []string // fields of which it was told that they may be others misspelt
+	hinted   instant  // when it was last told that its message about a task is no command
+	misled   instant  // when it was last told that there is no such command
+	misspelt []string // fields that it was told may be misspelt
 	day      string   // the day that dayBytes counts
 	dayBytes int64
 }
@@ -134,8 +134,8 @@ type FileVersion struct {
 	At   time.Time
 }
 
-// Compact moves what lies scattered in memory together, so that what lay between
-// can be given back. It changes nothing else.
+// Compact moves scattered memory together, so that the gaps can be given back to
+// the system. It changes nothing else.
 func (s *State) Compact() {
 	for _, a := range s.Agents {
 		for _, box := range []*Box{&a.Inbox, &a.Done, &a.Sent} {
@@ -184,7 +184,7 @@ func (s *State) Apply(ev protocol.Event) {
 	protocol.Handle[struct{}](ev, folder{s})
 }
 
-// folder has the effect of each kind of event on a State.
+// folder applies each kind of event to a State.
 type folder struct{ s *State }
 
 type none = struct{}
@@ -296,16 +296,16 @@ func (a *Agent) inbox(e *protocol.AgentEvent) {
 	a.Believed = a.Believed && a.Missing > 0
 }
 
-// OffersMissed is how many offers of tasks in a row an agent lets run out before it
-// is offered nothing more until it is heard of: those of three leases at least, as it
-// has three at most that it did not answer.
+// OffersMissed is how many consecutive offers of tasks may expire before an agent
+// is offered nothing more until it does something: those of at least three leases,
+// because it has at most three unanswered offers at a time.
 const OffersMissed = 9
 
-// Silent reports whether an agent could be offered tasks, and let too many offers
-// run out.
+// Silent reports whether an agent is active but gets no more offers of tasks,
+// because it let [OffersMissed] expire.
 func (a *Agent) Silent() bool { return a.Status == Active && a.Missed >= OffersMissed }
 
-// There counts the unread messages that stand in the inbox, as far as is known.
+// There returns how many unread messages are in the inbox, as far as is known.
 func (a *Agent) There() int { return a.Inbox.Len() - a.Missing }
 
 func (f folder) OnMessage(ev protocol.Event, e *protocol.MessageEvent) none {
@@ -495,20 +495,21 @@ func (f folder) heard(id protocol.AgentID) {
 	}
 }
 
-// MisspeltMost is of how many fields an agent is told that they may be misspelt.
+// MisspeltMost is how many fields an agent is told may be misspelt.
 const MisspeltMost = 16
 
-// Misspelt returns the fields of which an agent was told so. They must not be changed.
+// Misspelt returns the fields that an agent was told may be misspelt. The caller
+// must not change them.
 func (a *Agent) Misspelt() []string { return a.misspelt }
 
-// ToldOf reports whether a field is one of them.
+// ToldOf reports whether an agent was told that a field may be misspelt.
 func (a *Agent) ToldOf(field string) bool { return slices.Contains(a.misspelt, field) }
 
-// Hinted is when an agent was last told that what it said about a task is no
-// command; zero: never.
+// Hinted returns when an agent was last told that its message about a task is no
+// command; zero if never.
 func (a *Agent) Hinted() time.Time { return a.hinted.time() }
 
-// HintEvery is how often an agent is told that there is no such command.
+// HintEvery is how often an agent is told at most that there is no such command.
 const HintEvery = time.Hour
 
 // HintDue reports whether an agent is to be told that there is no such command: once
@@ -543,7 +544,7 @@ func (f folder) OnAlert(ev protocol.Event, e *protocol.AlertEvent) none {
 	return none{}
 }
 
-// adopted takes over one message of an older hive where it stood.
+// adopted takes over one message of an older hive in its place.
 func (f folder) adopted(ev protocol.Event, e *protocol.HiveEvent) {
 	s := f.s
 	if e.Adopted == nil {

@@ -37,7 +37,7 @@ func (i instant) time() time.Time {
 	return time.Unix(0, int64(i)).UTC()
 }
 
-// shortSeq is a sequence number in six bytes, which last nine hundred years at
+// shortSeq is a sequence number in six bytes, enough for nine hundred years at
 // ten thousand events a second.
 type shortSeq [6]byte
 
@@ -53,11 +53,10 @@ func (s shortSeq) seq() protocol.Seq {
 	return protocol.Seq(binary.LittleEndian.Uint64(b[:]))
 }
 
-// keyOf is what a window knows a name, or several, by: 64 bits of their
+// keyOf returns the key of one or more names in a window: 64 bits of their
 // SHA-256, the same on every machine. A new name shares its key with one of a
-// million others once in 2^44 messages. Who searches for such names can hit
-// what he names himself, and with much work what others will; [State] says what
-// follows.
+// million others once in 2^44 messages. An agent can find collisions with its own
+// names, and with much work with those of others; [State] says what follows.
 func keyOf(names ...string) uint64 {
 	var room [256]byte
 	b := room[:0]

@@ -9,36 +9,36 @@ import (
 	"github.com/hived/hived/task"
 )
 
-// Class is the kind of a [Placement]: what is done so that the disk agrees with it.
+// Class is the kind of a [Placement]: how the disk is made to agree with it.
 type Class uint8
 
 // The classes.
 const (
 	Delivery   Class = iota + 1 // a message in an inbox
 	Redelivery                  // an unread message that is to be written again; another event has its bytes
-	Original                    // a file of an outbox, in .sent: moved there, or written where it is gone
-	Aside                       // what stood in an inbox under the name of a message, in .done
-	Handled                     // a message that its agent moved, or deleted: to be done again where a crash undid it
-	Swept                       // a file that retention let go
+	Original                    // a file of an outbox, in .sent: moved there, or written there if it is gone
+	Aside                       // what took the name of a message in an inbox, in .done
+	Handled                     // a message that its agent moved or deleted: done again if a crash undid it
+	Swept                       // a file that retention removes
 	Own                         // a file of hived's own: a task's, or PROTOCOL.md
 	View                        // a file that shows the state, see [State.View]
 )
 
-// Placement is what one event does to one file of the work tree: the part of it
-// that the daemon carries out, the first time and again after a crash. Data is nil
-// where nothing is written, of Redelivery and View, of what had no bytes worth
-// keeping, and where the event has the git id alone (see [Wholes.DataIn]).
+// Placement is what one event does to one file of the work tree, as the daemon
+// carries it out, the first time and again after a crash. Data is nil where
+// nothing is written, for Redelivery and View, for what had no bytes worth
+// keeping, and where the event has only the git id (see [Wholes.DataIn]).
 type Placement struct {
 	Class           Class
-	Agent           protocol.AgentID   // in whose directories the file lies; empty for hived's own
-	Of              protocol.Seq       // the event that brought the file; zero of Redelivery and View, for which the state says it
-	protocol.Change                    // that of the versioned tree, where the event has one for the file (see [Changes])
-	Original        *protocol.Original // of Original: the file in the outbox; none for what an older hive had archived
+	Agent           protocol.AgentID   // in whose directories the file is; empty for hived's own
+	Of              protocol.Seq       // the event that brought the file; zero for Redelivery and View, where the state has it
+	protocol.Change                    // to the versioned tree, where the event has one for the file (see [Changes])
+	Original        *protocol.Original // for Original: the file in the outbox; nil for what an older hive had archived
 }
 
-// Placements lists what an event, whose [Changes] are given, does to the files of
-// the work tree: deliveries first, then the original, and the view last. What the
-// agents write themselves is not among it, but for what they do to their messages.
+// Placements returns what an event, whose [Changes] are given, does to the files of
+// the work tree: deliveries first, then the original, and the view last. Files that
+// agents write themselves are left out, except for what they do to their messages.
 func Placements(ev protocol.Event, changes []protocol.Change) []Placement {
 	p := placer{ev.Seq, make([]Placement, 0, len(changes)+1)}
 	switch e := ev.Body.(type) {
@@ -118,7 +118,7 @@ func (p *placer) quarantine(e *protocol.QuarantineEvent, changes []protocol.Chan
 	p.one(Aside, c)
 }
 
-// adoptedAs is the class of what an older hive left in a mailbox.
+// adoptedAs returns the class of a file that an older hive left in a mailbox.
 func adoptedAs(p string) Class {
 	switch id := ownerOf(p); path.Dir(p) {
 	case protocol.SentDir(id):
@@ -129,11 +129,11 @@ func adoptedAs(p string) Class {
 	return Delivery
 }
 
-// Belongs returns the path where that stands now which a placement brought, as of the
-// last event folded: empty where it is gone, or where what another event brought has
-// its place. A message that was handled since stands in .done, one that was taken
-// back in the inbox. Of what is removed, it gives the path where something of that
-// name stands again.
+// Belongs returns the path at which the file that a placement brought belongs now, as
+// of the last event folded. It is empty if the file is gone, or if another event's
+// file has its place. A message that was handled since belongs in .done, one that was
+// taken back in the inbox. For a removal, it is the path at which there is a file of
+// that name again.
 func (s *State) Belongs(p Placement) string {
 	switch p.Class {
 	case Delivery, Aside:
@@ -148,7 +148,7 @@ func (s *State) Belongs(p Placement) string {
 		}
 		return s.inMailbox(p.Agent, path.Base(p.Path), 0)
 	case Original:
-		// What has no bytes in the log is never swept: they are nowhere else.
+		// What has no bytes in the log is never swept: there is no other copy.
 		if l, _ := s.BoxFile(p.Path); l.Of == p.Of || p.Data == nil && p.Blob.IsZero() {
 			return p.Path
 		}
@@ -164,8 +164,8 @@ func (s *State) Belongs(p Placement) string {
 	return ""
 }
 
-// inMailbox returns the path of an unread or handled message that an event brought;
-// of any, if that is zero.
+// inMailbox returns the path of the unread or handled message of a name that an event
+// brought, or, if of is zero, that any event brought; empty if there is none.
 func (s *State) inMailbox(id protocol.AgentID, name string, of protocol.Seq) string {
 	for _, dir := range []string{protocol.InboxDir(id), protocol.DoneDir(id)} {
 		if l, there := s.BoxFile(dir + "/" + name); there && (of == 0 || l.Of == of) {
@@ -175,7 +175,7 @@ func (s *State) inMailbox(id protocol.AgentID, name string, of protocol.Seq) str
 	return ""
 }
 
-// wrote reports whether a file of hived's own is as an event wrote it.
+// wrote reports whether a file of hived's own is still as an event wrote it.
 func (s *State) wrote(p Placement) bool {
 	if s.hasView(p.Path) {
 		return false
@@ -191,7 +191,8 @@ func (s *State) wrote(p Placement) bool {
 	return s.Files[p.Path].Blob == blob
 }
 
-// BoxFile returns the file that the log has under a path in a mailbox.
+// BoxFile returns the file at a path in a mailbox, as of the last event folded, and
+// whether there is one.
 func (s *State) BoxFile(p string) (BoxFile, bool) {
 	a, dir, name := s.locate(p)
 	if a == nil {
@@ -208,7 +209,7 @@ func (s *State) BoxFile(p string) (BoxFile, bool) {
 	return BoxFile{}, false
 }
 
-// ownerOf is the agent below whose directory a path lies; empty for any other path.
+// ownerOf returns the agent whose directory a path is below; empty for any other path.
 func ownerOf(p string) protocol.AgentID {
 	rest, ok := strings.CutPrefix(p, protocol.PathAgents+"/")
 	if !ok {

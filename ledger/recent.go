@@ -13,12 +13,12 @@ import (
 // Lately is how long the State remembers what went wrong.
 const Lately = time.Hour
 
-// Trouble is what went wrong lately and is of one sort: messages that were not
-// delivered for one reason, files that were set aside, alerts, or tasks that were
+// Trouble is what went wrong within the last hour, of one sort: messages that were
+// not delivered for one reason, files that were set aside, alerts, or tasks that were
 // taken from their holders.
 type Trouble struct {
 	Kind  protocol.Kind    // drop, quarantine, alert or task
-	Code  protocol.Code    // of a drop its reason; of a task what its holder was told
+	Code  protocol.Code    // for a drop its reason; for a task what its holder was told
 	Agent protocol.AgentID // whose it is: sender, author or holder; empty: the hive's, or that of several
 	Task  protocol.TaskID  // the newest; of tasks alone
 	Of    protocol.Seq     // the newest event
@@ -31,19 +31,19 @@ type Trouble struct {
 	counts [slots]uint32
 }
 
-// What is counted is counted in slots of time, so that a count is one of the last
-// hour, and not one since whenever.
+// Trouble is counted in slots of time, so that a count covers the last hour, and
+// no longer time.
 const (
 	slotTime    = 5 * time.Minute
 	slots       = int64(Lately/slotTime) + 1
 	troubleText = 200
 )
 
-// sortsMost bounds how many agents the troubles of one kind are told apart by.
+// sortsMost bounds how many agents' troubles of one kind are counted separately.
 // Those of further agents are counted together.
 const sortsMost = 32
 
-// troubleKey is what troubles have in common that are counted together.
+// troubleKey identifies the troubles that are counted together.
 type troubleKey struct {
 	kind  protocol.Kind
 	code  protocol.Code
@@ -68,7 +68,7 @@ func (s *State) Troubles(now time.Time) []Trouble {
 	return list
 }
 
-// Count is how often it happened within the hour before now.
+// Count returns how often it happened within the hour before now.
 func (t *Trouble) Count(now time.Time) int {
 	n, from := uint32(0), slotOf(now)-slots
 	for i := range slots {
@@ -79,8 +79,8 @@ func (t *Trouble) Count(now time.Time) int {
 	return int(max(n, 1))
 }
 
-// TroubleTold is when a notice about trouble of this sort went to a person or the
-// lead; zero where none did lately.
+// TroubleTold returns when a notice about trouble of this sort last went to a person
+// or the lead; zero if none did within [Lately].
 func (s *State) TroubleTold(kind protocol.Kind, code protocol.Code, agent protocol.AgentID) time.Time {
 	t := s.troubles[troubleKey{kind, code, agent}]
 	if t == nil && s.sorts(kind) >= sortsMost {
@@ -141,8 +141,8 @@ func (t *Trouble) count(at time.Time, n int) {
 
 func index(slot int64) int64 { return (slot%slots + slots) % slots }
 
-// taken reports whether an event takes a task from its holder against his will, and
-// what the holder is told then.
+// taken reports whether an event takes a task from its holder against its will, and
+// returns what the holder is told then.
 func taken(e *protocol.TaskEvent) (protocol.Code, bool) {
 	switch {
 	case e.By != protocol.Hive:

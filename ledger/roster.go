@@ -13,7 +13,7 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// Roster lists all agents in name order.
+// Roster returns all agents in name order.
 func (s *State) Roster() []*Agent {
 	list := make([]*Agent, 0, len(s.Agents))
 	for _, id := range slices.Sorted(maps.Keys(s.Agents)) {
@@ -43,8 +43,8 @@ func (a *Agent) spend(at time.Time, n int64) {
 
 func day(t time.Time) string { return t.UTC().Format(time.DateOnly) }
 
-// locate splits a path below agents/ into agent, directory and name. The
-// agent is nil where there is none.
+// locate splits a path below agents/ into agent, directory and name. The agent is
+// nil if the roster has none for the path.
 func (s *State) locate(p string) (a *Agent, dir, name string) {
 	dir, name = path.Split(p)
 	dir = strings.TrimSuffix(dir, "/")
@@ -56,7 +56,7 @@ func (s *State) locate(p string) (a *Agent, dir, name string) {
 	return s.Agents[protocol.AgentID(id)], dir, name
 }
 
-// forget drops a swept file from what an agent's boxes are known to hold.
+// forget removes a swept file from an agent's boxes.
 func (s *State) forget(p string) {
 	if id, file := taskFile(p); id != "" {
 		if file == protocol.TaskView {
@@ -76,7 +76,7 @@ func (s *State) forget(p string) {
 	}
 }
 
-// taskFile splits a path of a task's file; the id is empty for any other.
+// taskFile splits the path of a task's file; the id is empty for any other path.
 func taskFile(p string) (id protocol.TaskID, name string) {
 	rest, ok := strings.CutPrefix(p, protocol.PathTasks+"/")
 	if !ok {
@@ -100,8 +100,8 @@ func (s *State) took(file string) {
 // registryFormat is the version of the form of registry.json.
 const registryFormat = 1
 
-// registry is the form of registry.json. `godId` keeps what reads the older
-// layout working.
+// registry is the form of registry.json. `godId` keeps readers of the older layout
+// working.
 type registry struct {
 	Format int                      `json:"format"`
 	Lead   string                   `json:"lead"`
@@ -124,10 +124,10 @@ type registryAgent struct {
 	beside map[string]json.RawMessage
 }
 
-// hivesOwn are the names in an entry that hived gives a meaning.
+// hivesOwn are the members of an entry that have a meaning for hived.
 var hivesOwn = []string{"id", "role", "capabilities", "slots", "status", "joined_at", "older"}
 
-// keep shows what an older hive said of an agent beside.
+// keep adds the other members of the entry in an older hive.
 func (r registryAgent) keep(older []byte) registryAgent {
 	if len(older) == 0 || json.Unmarshal(older, &r.beside) != nil {
 		return r
@@ -155,7 +155,7 @@ func (r registryAgent) MarshalJSON() ([]byte, error) {
 	return slices.Concat(b[:len(b)-1], []byte{','}, beside[1:]), err
 }
 
-// Registry writes the roster as registry.json (spec §1).
+// Registry returns the roster as registry.json (spec §1).
 func (s *State) Registry() []byte {
 	r := registry{Format: registryFormat, Lead: string(s.Lead), GodID: string(s.Lead), Agents: map[string]registryAgent{}}
 	for _, a := range s.Roster() {

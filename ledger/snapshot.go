@@ -11,8 +11,8 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// magic is the first thing in a snapshot, and its version: any change of what
-// follows is another one.
+// magic begins a snapshot and names its version, which changes with any change of
+// what follows.
 const magic = "hived-snapshot-13\n"
 
 // Encode writes a snapshot: the whole State at its event Seq, whose line in
@@ -61,10 +61,10 @@ func (s *State) Encode(w io.Writer, sum protocol.Sum) error {
 	return nil
 }
 
-// Decode reads a snapshot and gives the State and the sum of its event. What
-// was cut, changed, or made by another version is an error, and so is what was
-// made with other settings: a smaller window is not the end of a larger one,
-// since what was forgotten begins anew. The log has all of it: fold it instead.
+// Decode reads a snapshot and returns the State and the sum of its event. It is an
+// error if the snapshot was cut, changed, or made by another version or with other
+// settings: a smaller window is not the end of a larger one, since a name that was
+// forgotten begins anew. The log has everything: fold it instead.
 func Decode(r io.Reader, remember protocol.RememberSettings) (*State, protocol.Sum, error) {
 	in := newSource(r)
 	s, sum, err := decode(in, remember)
@@ -234,7 +234,7 @@ func (b *Box) encode(out *sink) {
 }
 
 // decode fills page after page, so that a box read from a snapshot has no more
-// room than it needs.
+// memory than it needs.
 func (b *Box) decode(in *source) {
 	var room [2 * pageSize]byte
 	page, last := room[:0], boxName{}

@@ -17,8 +17,8 @@ const (
 // idsOfStops bounds how many ids of stopped messages one notice lists.
 const idsOfStops = 50
 
-// tellEvery is how often a sender is told what of his was stopped in a thread,
-// after the first time, and a person that anything was (spec §4.3).
+// tellEvery is how often, after the first time, a sender is told which of its
+// messages were stopped in a thread, and a person that any were (spec §4.3).
 const tellEvery = time.Hour
 
 // stopped is a thread in which a cap stopped messages.
@@ -29,14 +29,14 @@ type stopped struct {
 	person  instant // a person was told
 }
 
-// stops is what one sender knows of his messages that were stopped in a thread.
+// stops is what one sender was told about its messages that were stopped in a thread.
 type stops struct {
 	told instant
-	rest []protocol.MessageID // of which he was not told, at most idsOfStops
-	more int                  // beside them
+	rest []protocol.MessageID // that it was not told about, at most idsOfStops
+	more int                  // besides them
 }
 
-// Kept is a message that is kept.
+// Kept is a message that is kept until its thread goes on.
 type Kept struct {
 	Of           protocol.Seq
 	Conversation protocol.ConversationID
@@ -67,8 +67,8 @@ func (s *State) Keeps(of protocol.Seq, conv protocol.ConversationID, to protocol
 	return st != nil && slices.ContainsFunc(st.mail, func(k Kept) bool { return k.Of == of && slices.Contains(k.To, to) })
 }
 
-// TellStop reports whether the sender of a message that is stopped now is to be
-// told at once, and whether a person is.
+// TellStop reports whether the sender of a message that is being stopped must be
+// told at once, and whether a person must.
 func (s *State) TellStop(now time.Time, conv protocol.ConversationID, from protocol.AgentID) (sender, person bool) {
 	st := s.stopped[conv]
 	if st == nil {
@@ -81,20 +81,20 @@ func due(told instant, now time.Time) bool {
 	return told == 0 || now.Sub(told.time()).Abs() >= tellEvery
 }
 
-// Stops is what a sender was not told yet of his stopped messages of a thread.
+// Stops is what a sender was not told yet about its stopped messages of a thread.
 type Stops struct {
 	Conversation protocol.ConversationID
 	From         protocol.AgentID
 	IDs          []protocol.MessageID
-	More         int // beside these
+	More         int // besides these
 }
 
-// StopsVersion changes whenever [State.StopsDue] may give something else, but for
-// the time.
+// StopsVersion returns a number that changes whenever the result of [State.StopsDue]
+// may change, other than with the time.
 func (s *State) StopsVersion() uint64 { return s.stopsVersion }
 
-// StopsDue returns what senders are to be told now, in a fixed order, and when the
-// next will be: zero if none.
+// StopsDue returns what senders must be told now, in a fixed order, and when the
+// next one is due; zero if none is.
 func (s *State) StopsDue(now time.Time) (list []Stops, next time.Time) {
 	for _, conv := range slices.Sorted(maps.Keys(s.stopped)) {
 		st := s.stopped[conv]
@@ -115,7 +115,7 @@ func (s *State) StopsDue(now time.Time) (list []Stops, next time.Time) {
 	return list, next
 }
 
-// GoingOn returns the kept messages that are to be delivered next, at most so many.
+// GoingOn returns the kept messages to be delivered next, at most most of them.
 func (s *State) GoingOn(most int) []Kept {
 	var list []Kept
 	for _, conv := range s.goingOn {
@@ -169,7 +169,7 @@ func (s *State) stops(ev protocol.Event, e *protocol.DropEvent) {
 	s.release(e.Of, e.Conversation, to)
 }
 
-// toldPerson notes that a person was told with a sender, if that was due.
+// toldPerson notes that a person was told together with a sender, if that was due.
 func (st *stopped) toldPerson(at time.Time) {
 	if due(st.person, at) {
 		st.person = instantOf(at)
@@ -190,7 +190,7 @@ func (s *State) note(st *stopped, ev protocol.Event, from protocol.AgentID, id p
 	}
 }
 
-// toldOfStops notes a notice that told a sender of the rest.
+// toldOfStops folds a notice that told a sender about the rest.
 func (s *State) toldOfStops(ev protocol.Event, e *protocol.MessageEvent) {
 	st := s.stopped[e.Conversation]
 	if st == nil || len(e.To) != 1 {
@@ -202,7 +202,7 @@ func (s *State) toldOfStops(ev protocol.Event, e *protocol.MessageEvent) {
 	}
 }
 
-// tellAnew has whoever is stopped next in a thread told at once.
+// tellAnew makes the next stop in a thread be reported at once.
 func (s *State) tellAnew(conv protocol.ConversationID) {
 	st := s.stopped[conv]
 	if st == nil {
@@ -213,8 +213,8 @@ func (s *State) tellAnew(conv protocol.ConversationID) {
 	maps.DeleteFunc(st.senders, func(_ protocol.AgentID, x *stops) bool { return len(x.rest) == 0 })
 }
 
-// letGoOn has what is kept of a thread delivered. What its senders were not told
-// is settled by that.
+// letGoOn queues the kept messages of a thread for delivery. Its senders need not
+// be told about them any more.
 func (s *State) letGoOn(conv protocol.ConversationID) {
 	st := s.stopped[conv]
 	if st == nil {
@@ -255,8 +255,8 @@ func (s *State) release(of protocol.Seq, conv protocol.ConversationID, to []prot
 	s.forgetStopped(conv)
 }
 
-// forgetStopped forgets a thread in which nothing is kept and of which nobody is
-// to be told anything.
+// forgetStopped forgets a thread in which nothing is kept and about which nobody
+// has to be told anything.
 func (s *State) forgetStopped(conv protocol.ConversationID) {
 	if st := s.stopped[conv]; st != nil && len(st.mail) == 0 && len(st.senders) == 0 {
 		delete(s.stopped, conv)

@@ -8,7 +8,7 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// Talk is a conversation, as far as it is remembered.
+// Talk is a conversation, as far as the State remembers it.
 type Talk struct {
 	Conversation protocol.ConversationID
 	Last         protocol.Seq       // the event that accepted its newest message
@@ -19,9 +19,10 @@ type Talk struct {
 	Kept         int                // messages of it that wait until somebody lets it go on
 }
 
-// Talks returns the conversations, that with the newest message first. Messages of
-// hived do not count. One whose message lost its id to another sender's counts as of
-// that other message. It looks no further back than the caller goes on.
+// Talks returns an iterator over the conversations, that with the newest message
+// first. Messages from hived do not count. A conversation whose message lost its id to
+// another sender's counts as of that other message. It looks no further back than the
+// caller iterates.
 func (s *State) Talks() iter.Seq[Talk] {
 	return func(yield func(Talk) bool) {
 		seen := map[shortName]bool{}

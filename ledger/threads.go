@@ -11,15 +11,16 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// accepted is what is remembered of a message with a chosen id, by sender and
-// id: ids of different senders never collide (spec §4.2).
+// accepted is what is remembered of a message whose sender chose its id, by sender
+// and id: ids of different senders never collide (spec §4.2).
 type accepted struct {
 	content [8]byte
 	of      shortSeq
 }
 
-// Seen returns the event that accepted this id of this sender, and the first
-// half of the [protocol.ContentHash] of what it said.
+// Seen returns the event that accepted this id from this sender, and the first
+// half of the [protocol.ContentHash] of its message; ok is false if none is
+// remembered.
 func (s *State) Seen(from protocol.AgentID, id protocol.MessageID) (of protocol.Seq, content [8]byte, ok bool) {
 	a := s.ids.get(keyOf(string(from), string(id)))
 	if a == nil {
@@ -81,7 +82,7 @@ func secondsOf(t time.Time) uint32 {
 // this counts as heard by everybody but its sender.
 const wideFrom = 16
 
-// given finds what an agent was given last.
+// given finds the message that an agent was given last.
 func (c *conversation) given(agent uint32) (int, heard) {
 	i, ok := slices.BinarySearchFunc(c.to, agent, func(h heard, agent uint32) int { return cmp.Compare(h.agent, agent) })
 	if !ok {
@@ -90,7 +91,7 @@ func (c *conversation) given(agent uint32) (int, heard) {
 	return i, c.to[i]
 }
 
-// heard is the newest message that an agent was given, if by that to many.
+// heard returns the newest message that an agent was given, including those to many.
 func (c *conversation) heard(agent uint32) heard {
 	_, h := c.given(agent)
 	if c.wide.agent != agent && c.wide.seq() > h.seq() {
@@ -111,7 +112,7 @@ func (c *conversation) give(h heard) {
 	c.to = slices.Insert(c.to, i, h)
 }
 
-// Thread is what is known of the message that a new one follows (spec §4.3).
+// Thread describes the message that a new one follows (spec §4.3).
 type Thread struct {
 	Known        bool
 	Conversation protocol.ConversationID
@@ -177,8 +178,8 @@ func (s *State) answered(from protocol.AgentID, to []protocol.AgentID, id protoc
 	return best
 }
 
-// sentBy returns the message of one sender that has an id, of which the newest is
-// at hand.
+// sentBy returns the message with an id from one sender, given the newest with
+// that id.
 func (s *State) sentBy(who protocol.AgentID, id protocol.MessageID, newest *parent) *parent {
 	switch n := s.roll.numbers[who]; {
 	case n == 0:
@@ -191,7 +192,7 @@ func (s *State) sentBy(who protocol.AgentID, id protocol.MessageID, newest *pare
 	return s.parents.get(keyOf(string(who), string(id)))
 }
 
-// before returns the message that had the id before this one, of another sender.
+// before returns the message from another sender that had the id before this one.
 func (s *State) before(p *parent, id protocol.MessageID) *parent {
 	n := long(p.before)
 	if n == 0 {
@@ -204,7 +205,7 @@ func (s *State) before(p *parent, id protocol.MessageID) *parent {
 	return old
 }
 
-// KnowsConversation reports whether a thread of that name is remembered.
+// KnowsConversation reports whether the State remembers a thread of that name.
 func (s *State) KnowsConversation(conv protocol.ConversationID) bool {
 	return s.conversations.get(keyOf(string(conv))) != nil || s.stopped[conv] != nil
 }
@@ -229,7 +230,7 @@ func (s *State) restart(conv protocol.ConversationID) {
 	}
 }
 
-// remember folds what later messages are judged by.
+// remember folds what later messages are compared with.
 func (s *State) remember(ev protocol.Event, e *protocol.MessageEvent) {
 	if sum, err := hex.DecodeString(e.Content); err == nil && len(sum) == 16 {
 		s.accept(e.From, e.ID, [16]byte(sum))

@@ -8,15 +8,15 @@ import (
 	"github.com/hived/hived/task"
 )
 
-// A view is a file that shows what many events led to: registry.json, and the
+// A view is a file that shows the result of many events: registry.json, and the
 // task.json of each task. From format 2 on it has no events of its own. It is a
-// function of the state at one event, and is rendered wherever that is needed:
-// for the disk and a commit behind a batch, for a replay at its end (spec §5.8).
+// function of the state at one event, and is rendered wherever it is needed:
+// for the disk and a commit after a batch, for a replay at its end (spec §5.8).
 // What a view shows, and in which form, belongs to the log's format: another form
-// would not be what older commits hold.
+// would differ from what older commits hold.
 
-// View renders the view at a path as of the last event folded; it is false where
-// none stands there: no view has that path, a task is gone, or a log of before
+// View renders the view at a path as of the last event folded. It returns false if
+// there is none: no view has that path, a task is gone, or a log from before
 // format 2 has the file's own events and nothing has changed it since.
 func (s *State) View(path string) ([]byte, bool) {
 	if !s.hasView(path) {
@@ -33,7 +33,7 @@ func (s *State) View(path string) ([]byte, bool) {
 	return doc, true
 }
 
-// hasView reports whether a view stands under a path.
+// hasView reports whether there is a view at a path.
 func (s *State) hasView(path string) bool {
 	if path == protocol.PathRegistry {
 		return s.rosterAt > 0
@@ -43,7 +43,7 @@ func (s *State) hasView(path string) bool {
 	return name == protocol.TaskView && t != nil && s.Tasks.HasView(t)
 }
 
-// ChangesView returns the path of the view that an event may change; empty where it
+// ChangesView returns the path of the view that an event may change; empty if it
 // changes none.
 func ChangesView(ev protocol.Event) string {
 	if e, ok := ev.Body.(*protocol.TaskEvent); ok {
@@ -67,11 +67,10 @@ func (s *State) setFormat(format int, from protocol.Seq) {
 	s.Tasks.ViewsFrom(from)
 }
 
-// ViewsAreFiles reports whether the log is one in which views have events of their
-// own.
+// ViewsAreFiles reports whether views have events of their own in the log's format.
 func (s *State) ViewsAreFiles() bool { return s.Format < viewsSince }
 
-// AllViews lists the paths of all views that there are.
+// AllViews yields the paths of all views; it is an [iter.Seq].
 func (s *State) AllViews(yield func(path string) bool) {
 	if s.rosterAt > 0 && !yield(protocol.PathRegistry) {
 		return
@@ -83,17 +82,17 @@ func (s *State) AllViews(yield func(path string) bool) {
 	}
 }
 
-// Views notes which views events change, and gives them as of any event.
+// Views records which views change, and renders them as of the last event folded.
 type Views struct {
 	state   *State
 	changed map[string]bool
 }
 
-// NewViews follows a state, which its owner folds.
+// NewViews returns the Views of a state that its owner folds.
 func NewViews(s *State) *Views { return &Views{s, map[string]bool{}} }
 
-// Note records an event that was just folded. Its memory is bounded by the
-// tasks that there are: one that is gone has no view.
+// Note records an event that was just folded. Its memory is bounded by the number
+// of tasks: one that is gone has no view.
 func (v *Views) Note(ev protocol.Event) {
 	if p := ChangesView(ev); p != "" {
 		v.changed[p] = true
@@ -106,8 +105,8 @@ func (v *Views) Note(ev protocol.Event) {
 }
 
 // Fold folds the next event of a log into a state that nobody else folds, as far
-// as views depend on it, and notes it. Messages, which most of a log is,
-// cost nothing in it.
+// as views depend on it, and records it. Messages, which most of a log is, cost
+// nothing.
 func (v *Views) Fold(ev protocol.Event) {
 	switch ev.Body.Kind() {
 	case protocol.KindAgent, protocol.KindTask, protocol.KindHive, protocol.KindFile:
@@ -120,7 +119,7 @@ func (v *Views) Fold(ev protocol.Event) {
 }
 
 // Drain returns the views that changed since the last call, as of the last event
-// folded, in the order of their paths.
+// folded, sorted by path.
 func (v *Views) Drain() []protocol.Change {
 	if len(v.changed) == 0 {
 		return nil

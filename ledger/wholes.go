@@ -7,9 +7,9 @@ import (
 	"github.com/hived/hived/task"
 )
 
-// Wholes makes the checkpoints whole again of which an event holds a patch. Who
-// reads a log in order, or asks for the newest, mostly finds the one before in
-// memory; else the chain of patches is read back to a checkpoint that was logged
+// Wholes restores whole checkpoints from the patches that events hold. For a caller
+// that reads a log in order, or asks for the newest, the checkpoint before is mostly
+// in memory; else the chain of patches is read back to a checkpoint that was logged
 // whole, which is never far (see [task.Task.MayPatch]).
 type Wholes struct {
 	recall func(protocol.Seq) (protocol.Event, error)
@@ -29,7 +29,8 @@ const (
 	wholesTasks = 1 << 12
 )
 
-// NewWholes reads with recall what it does not find in memory.
+// NewWholes returns a Wholes that reads with recall the events that it does not
+// have in memory.
 func NewWholes(recall func(protocol.Seq) (protocol.Event, error)) *Wholes {
 	return &Wholes{recall: recall, last: map[protocol.TaskID]whole{}}
 }
@@ -56,7 +57,7 @@ func (w *Wholes) Fill(ev protocol.Event) error {
 	return nil
 }
 
-// At returns the checkpoint that an event brought a task, whole.
+// At returns the whole checkpoint that an event brought a task.
 func (w *Wholes) At(id protocol.TaskID, seq protocol.Seq) (*protocol.Checkpoint, error) {
 	if last, ok := w.last[id]; ok && last.at == seq {
 		return last.Checkpoint, nil
@@ -74,7 +75,7 @@ func (w *Wholes) At(id protocol.TaskID, seq protocol.Seq) (*protocol.Checkpoint,
 	return nil, fmt.Errorf("event %d is no checkpoint of task %s", seq, id)
 }
 
-// DataIn returns the bytes that an event puts under a path; nil where it puts none.
+// DataIn returns the bytes that an event puts at a path; nil if it puts none.
 func (w *Wholes) DataIn(ev protocol.Event, path string) ([]byte, error) {
 	if err := w.Fill(ev); err != nil {
 		return nil, err

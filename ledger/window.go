@@ -10,12 +10,12 @@ import (
 // putting one more forgets the one that was put first (spec §4.2). A key that
 // is put again counts as the newest.
 //
-// A million entries must cost little more than what they say. So they stand in
-// the order in which they were put, in chunks that come and go as the window
-// moves, and an index of four bytes for each leads from a key to its position.
-// What is put again leaves a gap behind, of which there are few before all
-// entries move together. Nothing is deleted from the index: what points out of
-// the window counts as free.
+// A million entries must cost little more than their content. So they are stored
+// in the order in which they were put, in chunks that come and go as the window
+// moves, and an index of four bytes for each maps a key to its position. A key
+// that is put again leaves a gap; before there are many, all entries are moved
+// together. Nothing is deleted from the index: a position outside the window
+// counts as free.
 type window[V any] struct {
 	most        int
 	live, gaps  int
@@ -54,7 +54,7 @@ func (w *window[V]) get(k uint64) *V {
 	return nil
 }
 
-// put makes a key, which is not 0, the newest, and gives its value to be set:
+// put makes a key, which is not 0, the newest, and returns its value to be set:
 // the one that it had, or a zero one.
 func (w *window[V]) put(k uint64) *V {
 	if w.full() {
@@ -80,7 +80,7 @@ func (w *window[V]) put(k uint64) *V {
 	return &w.at(w.next - 1).value
 }
 
-// all goes through the window, oldest first.
+// all returns an iterator over the window, oldest first.
 func (w *window[V]) all() iter.Seq2[uint64, *V] {
 	return func(yield func(uint64, *V) bool) {
 		for p := w.first; p < w.next; p++ {
@@ -96,7 +96,7 @@ func (w *window[V]) at(p uint64) *entry[V] {
 	return &w.chunks[p/chunkLen-w.dropped][p%chunkLen]
 }
 
-// append adds an entry that the index knows already, or will be told of.
+// append adds an entry that is in the index already, or will be entered.
 func (w *window[V]) append(k uint64, v V) {
 	if w.next%chunkLen == 0 {
 		c := w.spare
@@ -113,7 +113,7 @@ func (w *window[V]) append(k uint64, v V) {
 	w.live++
 }
 
-// trim forgets the oldest entries that are too many, and the gaps around them.
+// trim forgets the oldest entries in excess, and the gaps around them.
 func (w *window[V]) trim() {
 	for w.live > w.most || w.first < w.next && w.at(w.first).is(0) {
 		e := w.at(w.first)
@@ -162,8 +162,8 @@ func (w *window[V]) compact() {
 // full reports whether one more key could make searches long.
 func (w *window[V]) full() bool { return 8*(w.used+1) > 7*len(w.index) }
 
-// reindex makes the index anew, with room for the window to grow, and to move
-// on for a while. It reports whether no key is there twice.
+// reindex rebuilds the index, with room for the window to grow and to move on for a
+// while. It reports whether every key is there only once.
 func (w *window[V]) reindex() bool {
 	size := max(64, min(2*w.live, w.most/4*5))
 	if size != len(w.index) {
@@ -193,14 +193,13 @@ func (w *window[V]) enter(slot int, k, p uint64) {
 	w.index[slot] = w.tag(mix(k)) | uint32(p)&w.low //nolint:gosec // the low bits
 }
 
-// tag is what a slot says of its key, so that few entries are looked at in
-// vain.
+// tag returns the part of a key's hash that its slot holds, so that few entries are
+// compared in vain.
 func (w *window[V]) tag(hash uint64) uint32 {
 	return 1<<31 | uint32(hash)&^w.low //nolint:gosec // the low bits
 }
 
-// find looks a key up. Where it is not there, slot is where it is to be
-// entered.
+// find looks a key up. If it is not there, slot is where to enter it.
 func (w *window[V]) find(k uint64) (slot int, p uint64, ok bool) {
 	hash := mix(k)
 	tag := w.tag(hash)

@@ -16,15 +16,15 @@ import (
 type AgentDir struct {
 	Name string           // as on the disk
 	ID   protocol.AgentID // of an agent that can be one; else empty
-	// Why it cannot be an agent, on one line; else empty. With an ID it can be
-	// one only if it is on the roster already.
+	// Why says on one line why it cannot be an agent; else it is empty. With an
+	// ID it can be one only if it is on the roster already.
 	Why string
 }
 
 // Agents lists agents/ in name order (spec §1). Dot-files are left out; what
 // cannot be an agent's directory is in the list with the reason. changed is
-// false where the list is the one that was returned before, at the price of
-// one stat if the directory's mtime has not moved. The list is the Boxes' own.
+// false if the list is the same as before, which costs one stat if the directory's
+// mtime has not moved. The caller must not change the list.
 func (b *Boxes) Agents(now time.Time) (list []AgentDir, changed bool, err error) {
 	info, err := b.statDir(protocol.PathAgents)
 	if err != nil {
@@ -82,18 +82,18 @@ func (b *Boxes) dropAbsent() {
 	}
 }
 
-// marker is an empty file in each inbox. Where it is missing the inbox is not
-// the one that hived made: a directory that is deleted and made again can have
-// the old one's inode, and has on ext4.
+// marker is an empty file in each inbox. If it is missing, the inbox is not the
+// one that hived made. The inode does not show that: a directory that is deleted
+// and made again can have the old one's, and on ext4 it has.
 const marker = ".hived"
 
-// Ensure makes the directories of an agent that are missing, and names
-// those that it made, "inbox" also where somebody else made it anew. What is
-// unread and not in such an inbox was not handled: [Boxes.Inbox] says that the
-// inbox vanished, and puts the marker when nothing is missing (spec §4.7). An
-// outbox or inbox that it made outlives a power cut, for its agent cannot know
-// that what it syncs there stands in a directory that nobody synced. A link or
-// file in such a place is an error and stays as it is.
+// Ensure makes the missing directories of an agent and returns the names of those
+// that it made, "inbox" also if somebody else made it anew. Unread messages that are
+// not in such an inbox were not handled: [Boxes.Inbox] reports that the inbox
+// vanished, and puts the marker when nothing is missing (spec §4.7). An outbox or
+// inbox that it made is durable, because its agent cannot know that what it syncs
+// there is in a directory that nobody synced. A link or file in such a place is an
+// error and stays as it is.
 func (b *Boxes) Ensure(id protocol.AgentID) (made []string, err error) {
 	home := protocol.AgentDir(id)
 	dirs := [...]string{home, protocol.InboxDir(id), protocol.DoneDir(id), protocol.OutboxDir(id), protocol.SentDir(id)}

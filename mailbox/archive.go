@@ -16,8 +16,8 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// archive remembers what was archived of late, in the order in which it is to
-// be looked at once more.
+// archive remembers recently archived files, in the order in which they are to be
+// checked again.
 type archive struct {
 	mu    sync.Mutex // held to add: several agents are served at the same time
 	queue []kept
@@ -30,11 +30,11 @@ type kept struct {
 	sha256 string // set where a change may have left the stamp as it is
 }
 
-// maxKept bounds the memory of that: what is over it is looked at early.
+// maxKept bounds the memory for that: files beyond it are checked early.
 const maxKept = 1 << 16
 
 // Archive moves the original of an arrival to outbox/.sent/<as> (spec §3.6),
-// and sees to it that what stands there is what was read:
+// and ensures that the file there holds what was read:
 //
 //   - a file that has taken the place of the original was never read: it goes
 //     back to the outbox, beside a newer one under a name of its own, and the
@@ -45,8 +45,8 @@ const maxKept = 1 << 16
 //
 // Links, FIFOs and directories are moved as they are. It can be repeated, also
 // after a crash and for an arrival put together from the log (Agent, Name,
-// Original and Raw are what it needs). After an error the file is handed out
-// again by [Boxes.Arrivals].
+// Original and Raw are what it needs). After an error [Boxes.Arrivals] returns the
+// file again.
 func (b *Boxes) Archive(a protocol.Arrival, as string) error {
 	if err := b.archive(&a, protocol.SentDir(a.Agent)+"/"+as); err != nil {
 		b.box(a.Agent).outbox.dir.forget()
@@ -96,13 +96,13 @@ func (b *Boxes) archive(a *protocol.Arrival, to string) error {
 
 func pathOf(a *protocol.Arrival) string { return protocol.OutboxDir(a.Agent) + "/" + a.Name }
 
-// is tells whether a file is the one that was read, with what was read.
+// isArrival reports whether a file is the one that was read, with the same content.
 func isArrival(a *protocol.Arrival, i durable.Info) bool {
 	return i.Ino == a.Original.Ino && protocol.Stamp(i.ModTime) == a.Original.MTime &&
 		(a.Raw == nil || i.Size == int64(len(a.Raw)))
 }
 
-// swapped deals with something that was moved and is not what was read.
+// swapped handles a file that was moved and is not what was read.
 func (b *Boxes) swapped(a *protocol.Arrival, to string, info durable.Info) error {
 	if info.Ino == a.Original.Ino && info.Ino != 0 {
 		if a.Raw == nil || b.saysTheSame(a, to) {
@@ -115,8 +115,8 @@ func (b *Boxes) swapped(a *protocol.Arrival, to string, info durable.Info) error
 	return b.restore(a, to)
 }
 
-// saysTheSame reports whether a file holds the message that was read, written
-// otherwise: many writers add the last line break with a write of its own.
+// saysTheSame reports whether a file holds the message that was read in other
+// bytes: many writers add the last line break with a write of its own.
 func (b *Boxes) saysTheSame(a *protocol.Arrival, name string) bool {
 	was, err := protocol.DecodeMessage(a.Raw)
 	if err != nil {
@@ -126,7 +126,7 @@ func (b *Boxes) saysTheSame(a *protocol.Arrival, name string) bool {
 	return now != nil && protocol.ContentHash(was) == protocol.ContentHash(now)
 }
 
-// message reads a file that may hold a whole message; nil where it does not.
+// message reads a file that may hold a whole message; nil if it does not.
 func (b *Boxes) message(name string) *protocol.Message {
 	data, _, err := durable.ReadFile(b.fs, name, b.opt.MaxMessageBytes)
 	if err != nil {
@@ -150,8 +150,8 @@ func (b *Boxes) putBack(a *protocol.Arrival, from string) error {
 	return err
 }
 
-// restore makes name hold what was read. A whole message that is neither the
-// original nor says the same got there in a crash between moving and looking,
+// restore makes name hold what was read. A whole message there that is neither the
+// original nor says the same got there in a crash between the move and the check,
 // and was never read.
 func (b *Boxes) restore(a *protocol.Arrival, name string) error {
 	if a.Raw == nil {
@@ -173,8 +173,8 @@ func (b *Boxes) restore(a *protocol.Arrival, name string) error {
 	return err
 }
 
-// keep has an archived file looked at once more. A change in the tick in which
-// it was read leaves the stamp as it is: then its bytes are looked at.
+// keep queues an archived file for another check. A change in the tick in which it
+// was read leaves the stamp as it is: then its bytes are compared.
 func (b *Boxes) keep(a *protocol.Arrival, name string, info durable.Info) {
 	if a.Raw == nil {
 		return
@@ -188,10 +188,9 @@ func (b *Boxes) keep(a *protocol.Arrival, name string, info durable.Info) {
 	b.archived.queue = append(b.archived.queue, k)
 }
 
-// Recheck looks once more, after Settle, at each file that was archived, and
-// gives the names of those that their writer went on changing through an open
-// descriptor: they are to be set right from the log with [Boxes.Put] (spec
-// §3.6).
+// Recheck checks each archived file again, Settle after it was archived, and
+// returns the names of those that their writer went on changing through an open
+// descriptor: they are to be restored from the log with [Boxes.Put] (spec §3.6).
 func (b *Boxes) Recheck(now time.Time) (changed []string) {
 	q := b.archived.queue
 	for len(q) > 0 && (len(q) > maxKept || !now.Before(q[0].due)) {

@@ -12,7 +12,7 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// Options are the settings that a Boxes heeds (spec §10).
+// Options are the settings of a Boxes (spec §10).
 type Options struct {
 	Settle          time.Duration // how long a doubtful file must rest
 	StraysAfter     time.Duration // how long a stray may stay unmentioned
@@ -30,7 +30,7 @@ const maxSettle = 60 * time.Second
 
 // Boxes reads and writes the directories of all agents of a hive. It
 // remembers what it saw, so that a directory in which nothing moved costs one
-// stat. It is for one goroutine.
+// stat. It is not safe for concurrent use.
 type Boxes struct {
 	fs durable.FS
 	*memory
@@ -44,7 +44,7 @@ type memory struct {
 	boxes    map[protocol.AgentID]*box
 	board    ownSet
 	archived archive
-	stands   map[string]known // files of hived's own that were found right
+	stands   map[string]known // files of hived's own whose bytes were right
 	making   sync.Mutex       // held while directories are made, which several may want
 }
 
@@ -57,14 +57,14 @@ type box struct {
 	sent   shelf
 }
 
-// New returns the boxes below the root of disk. It looks at nothing yet.
+// New returns the boxes below the root of disk. It reads nothing yet.
 func New(disk durable.FS, opt Options) *Boxes {
 	return &Boxes{disk, &memory{opt: opt, boxes: map[protocol.AgentID]*box{}, stands: map[string]known{}}}
 }
 
-// Forget has the next scans of an agent's directories look at everything, and
-// report again everything that is still there. It is called after something
-// that was reported could not be dealt with.
+// Forget makes the next scans of an agent's directories read everything, and
+// report again everything that is still there. It is called when something that was
+// reported could not be handled.
 func (b *Boxes) Forget(id protocol.AgentID) {
 	x := b.box(id)
 	x.outbox, x.own = outbox{}, ownSet{}
@@ -81,7 +81,7 @@ func (b *Boxes) box(id protocol.AgentID) *box {
 	return x
 }
 
-// stamp tells one state of a file from the next without reading it.
+// stamp distinguishes one state of a file from the next without reading it.
 type stamp struct {
 	ino   uint64
 	size  int64
@@ -90,16 +90,16 @@ type stamp struct {
 
 func stampOf(i durable.Info) stamp { return stamp{i.Ino, i.Size, i.ModTime.UnixNano()} }
 
-// known is a file whose bytes are known, for as long as its stamp is the same. It
-// has to be read again until that is sure, because a change within the tick of the
-// one before leaves the stamp as it is.
+// known is a file whose bytes are known for as long as its stamp is the same. Until
+// that is sure it must be read again, because a change within the tick of the one
+// before leaves the stamp as it is.
 type known struct {
 	stamp
 	seen time.Time // when this stamp was first seen; zero: nobody has looked at it since it was written
 	sure bool      // a later change cannot have the same stamp
 }
 
-// read returns what is known of a file that was read now.
+// read returns what is known about a file that was read at now.
 func (k known) read(i durable.Info, now time.Time) known {
 	since := k.seen
 	if k.stamp != stampOf(i) || since.IsZero() {
@@ -124,20 +124,20 @@ func tickOf(mtime time.Time) time.Duration {
 	return tick
 }
 
-// dirState tells whether a directory has to be listed again. It trusts a
-// listing once it was taken a tick after the mtime was there for certain, by the
-// daemon's own clock: the disk's clock may be another one. A look may come long
-// after the time that it is given, so the time of the first one that shows an
-// mtime proves nothing; that of the next one does.
+// dirState says whether a directory must be listed again. It trusts a listing that
+// was certainly taken a tick after the mtime appeared, by the daemon's own clock: the
+// disk's clock may be another one. A stat may come long after the time that it is
+// given, so the time of the first one that shows an mtime proves nothing; that of the
+// next one does.
 type dirState struct {
 	dev, ino uint64
 	mtime    time.Time
-	first    time.Time // of the first look that saw this mtime; zero: nothing is known
-	since    time.Time // of the look after that; zero: there was none
+	first    time.Time // of the first stat that saw this mtime; zero: nothing is known
+	since    time.Time // of the stat after that; zero: there was none
 	sure     bool      // nothing that came later can have this mtime
 }
 
-// moved takes the state of now, before the listing.
+// moved records the directory before a listing, and reports whether one is needed.
 func (d *dirState) moved(i durable.Info, now time.Time) bool {
 	if d.other(i) || !d.mtime.Equal(i.ModTime) {
 		*d = dirState{dev: i.Dev, ino: i.Ino, mtime: i.ModTime, first: now}
@@ -152,7 +152,7 @@ func (d *dirState) still(i durable.Info) bool {
 	return d.sure && !d.other(i) && d.mtime.Equal(i.ModTime)
 }
 
-// other reports whether this is not the directory that was seen before.
+// other reports whether this is another directory than the one seen before.
 func (d *dirState) other(i durable.Info) bool {
 	return d.first.IsZero() || d.dev != i.Dev || d.ino != i.Ino
 }
@@ -160,31 +160,30 @@ func (d *dirState) other(i durable.Info) bool {
 // replaced reports whether there was a directory before, and it was another one.
 func (d *dirState) replaced(i durable.Info) bool { return !d.first.IsZero() && d.other(i) }
 
-// listed says that a listing that began at now succeeded.
+// listed records that a listing that began at now succeeded.
 func (d *dirState) listed(now time.Time) {
 	d.sure = !d.since.IsZero() && now.Sub(d.since) >= tickOf(d.mtime)
 }
 
 func (d *dirState) forget() { *d = dirState{} }
 
-// Moved says what of an agent wants a look.
+// Moved says which of an agent's directories need a scan.
 type Moved struct {
 	Outbox bool // its time moved, or something in it is not settled
 	Inbox  bool // likewise
 	Own    bool // likewise, of the agent's own files; see [Boxes.OwnFiles]
-	// Place says that a directory is missing, cannot be looked at, or is
-	// another one than before: [Boxes.Ensure] it and watch it again.
+	// Place says that a directory is missing, cannot be read, or is another one
+	// than before: call [Boxes.Ensure] and watch it again.
 	Place bool
 }
 
-// Any reports whether there is anything to look at.
+// Any reports whether anything needs a scan.
 func (m Moved) Any() bool { return m.Outbox || m.Inbox || m.Own || m.Place }
 
-// Moved looks at an agent's directory, inbox and outbox, at the price of one
-// stat each, and says what there is to look at (spec §3.1). It remembers
-// nothing: until somebody looks, it says the same again. Files that are changed
-// in place move no directory; for them there are hints, [Boxes.Altered] and
-// [Boxes.OwnFiles].
+// Moved stats an agent's directory, inbox and outbox, and returns which of them
+// need a scan (spec §3.1). It remembers nothing: until they are scanned, it returns
+// the same again. Files that are changed in place move no directory; for them there
+// are hints, [Boxes.Altered] and [Boxes.OwnFiles].
 func (b *Boxes) Moved(id protocol.AgentID, now time.Time) Moved {
 	x := b.box(id)
 	m := Moved{Outbox: x.outbox.unsettled(now), Inbox: x.inbox.doubtful(), Own: x.own.doubt}
@@ -221,8 +220,8 @@ func holdsDir(entries []durable.Entry, name string) bool {
 	return slices.ContainsFunc(entries, func(e durable.Entry) bool { return e.Name == name && e.Type.IsDir() })
 }
 
-// exhausted reports whether an error is about this process and not about a
-// file: the file waits.
+// exhausted reports whether an error is about this process and not about a file:
+// then the file waits.
 func exhausted(err error) bool {
 	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) || errors.Is(err, syscall.ENOMEM)
 }

@@ -22,35 +22,35 @@ type Handled struct {
 // InboxScan is what one call of Inbox found.
 type InboxScan struct {
 	Handled []Handled // in name order
-	// Missing counts the unread messages that are in neither place, also those
-	// that the next call may call deleted.
+	// Missing counts the unread messages that are in neither inbox nor .done,
+	// including those that the next call may report as deleted.
 	Missing int
-	// Unexpected are the message files, in name order, that nobody delivered,
-	// each once for as long as it stays: planted, or taken back out of .done.
+	// Unexpected are the message files that nobody delivered, in name order, each
+	// once for as long as it stays: planted, or taken back out of .done.
 	Unexpected []string
-	// Vanished says that the inbox is gone, or is another directory than
-	// before: Ensure it and deliver again what is unread (spec §4.7).
+	// Vanished says that the inbox is gone, or is another directory than before:
+	// call Ensure and deliver the unread messages again (spec §4.7).
 	Vanished bool
-	// Broken says that .done is missing: Ensure it.
+	// Broken says that .done is missing: call Ensure.
 	Broken bool
-	// Again is when something doubtful will be decided; zero: nothing is.
+	// Again is when something doubtful can be decided; zero if nothing is doubtful.
 	Again time.Time
 }
 
 // inbox is what is remembered of one inbox.
 type inbox struct {
 	dir dirState
-	// remade says that the marker was missing when this was last asked, or that
-	// the inbox took the place of another, and that not all that is unread has
+	// remade says that the marker was missing when it was last checked, or that
+	// the inbox took the place of another, and that not all unread messages have
 	// been seen there since.
 	remade bool
 	right  map[string]known     // delivered files whose bytes were right
-	wrong  map[string]resting   // those whose bytes were not
+	wrong  map[string]resting   // delivered files whose bytes were wrong
 	gone   map[string]time.Time // when a file was first missed
 	odd    map[string]*oddity
 }
 
-// resting is a file that is not judged before it has been left alone for Settle.
+// resting is a file that is judged only after it has been left alone for Settle.
 type resting struct {
 	stamp
 	since time.Time // when this stamp was first seen
@@ -62,12 +62,12 @@ type oddity struct {
 }
 
 // Inbox compares an inbox with the names that are unread there (spec §4.7).
-// What is in .done instead is done. What is in neither is deleted once a
-// second call agrees, Settle after the first, about the same directory; it is
-// said again for as long as it is in unread. An inbox gets its marker when all
-// that is unread has been seen in it, so that a daemon which is killed before
-// that finds it missing. unread is asked only if the directory has to be listed:
-// its mtime moved, something is doubtful, or force.
+// A message that is in .done instead is done. One that is in neither is deleted
+// once a second call agrees, Settle after the first, about the same directory; it is
+// reported again for as long as it is in unread. An inbox gets its marker when all
+// unread messages have been seen in it, so that a daemon which is killed before
+// that finds it missing. unread is called only if the directory must be listed:
+// its mtime moved, something is doubtful, or force is set.
 func (b *Boxes) Inbox(id protocol.AgentID, now time.Time, unread iter.Seq[string], force bool) (InboxScan, error) {
 	s, err := b.scanInbox(id, now, unread, force)
 	if err != nil {
@@ -118,9 +118,9 @@ func (b *Boxes) scanInbox(id protocol.AgentID, now time.Time, unread iter.Seq[st
 	return s, nil
 }
 
-// mark puts the marker, when all that is unread was seen in a listing. Two looks
-// must have missed it: whoever deletes the directory may have come to the marker
-// first, and is about to take the messages.
+// mark puts the marker when all unread messages were seen in a listing. Two scans
+// must have found it missing: whoever deletes the directory may have deleted the
+// marker first, and be about to delete the messages.
 func (b *Boxes) mark(id protocol.AgentID, in *inbox, entries []durable.Entry) error {
 	switch {
 	case slices.ContainsFunc(entries, func(e durable.Entry) bool { return e.Name == marker }):
@@ -140,22 +140,22 @@ func (b *Boxes) mark(id protocol.AgentID, in *inbox, entries []durable.Entry) er
 	return nil
 }
 
-// unmark takes the marker out of a directory that took the place of an inbox:
-// it may be another agent's inbox, or an old one. Where that fails, only this
-// process knows.
+// unmark removes the marker from a directory that took the place of an inbox: it
+// may be another agent's inbox, or an old one. If that fails, only this process
+// knows that the inbox was replaced.
 func (b *Boxes) unmark(id protocol.AgentID) {
 	_ = b.fs.Remove(protocol.InboxDir(id) + "/" + marker)
 }
 
-// marked reports whether this is still the inbox that got the marker. It is asked
-// after the inbox and .done were looked at, so that it holds for both.
+// marked reports whether this is still the inbox that got the marker. It is called
+// after the inbox and .done were read, so that the answer holds for both.
 func (b *Boxes) marked(id protocol.AgentID) bool {
 	_, err := b.fs.Lstat(protocol.InboxDir(id) + "/" + marker)
 	return !errors.Is(err, fs.ErrNotExist)
 }
 
-// compare goes through a listing: extra are the messages that are not unread,
-// missing the unread ones that are not there.
+// compare compares a listing with the unread names: extra are the messages that
+// are not unread, missing the unread ones that are not there.
 func (in *inbox) compare(entries []durable.Entry, unread iter.Seq[string]) (extra map[string]bool, missing []string) {
 	extra = make(map[string]bool, len(entries))
 	for _, e := range entries {
@@ -177,8 +177,8 @@ func (in *inbox) compare(entries []durable.Entry, unread iter.Seq[string]) (extr
 	return extra, missing
 }
 
-// handled finds out what became of the missing files. The inbox was listed
-// before .done is looked at: a file that is moved in between is found.
+// handled finds out what became of the missing files. The inbox was listed before
+// .done is read, so a file that is moved in between is found.
 func (b *Boxes) handled(id protocol.AgentID, in *inbox, missing []string, now time.Time) (out []Handled, err error) {
 	gone := map[string]time.Time{}
 	for _, file := range missing {
@@ -200,8 +200,8 @@ func (b *Boxes) handled(id protocol.AgentID, in *inbox, missing []string, now ti
 	return out, nil
 }
 
-// unexpected keeps account of files that nobody delivered. They are given
-// time: a file may be on its way out, or be moved by hand.
+// unexpected keeps track of files that nobody delivered. They are given time: a
+// file may be about to leave, or be moved by hand.
 func (in *inbox) unexpected(extra map[string]bool, now time.Time, settle time.Duration) (due []string) {
 	odd := make(map[string]*oddity, len(extra))
 	for _, file := range slices.Sorted(maps.Keys(extra)) {
@@ -228,7 +228,7 @@ func (in *inbox) doubtful() bool {
 	return len(in.gone) > 0
 }
 
-// again returns the next moment at which a doubt ends.
+// again returns the next time at which something doubtful can be decided.
 func (in *inbox) again(now time.Time, settle time.Duration) (next time.Time) {
 	sooner := func(first time.Time) {
 		if due := first.Add(settle); due.After(now) && (next.IsZero() || due.Before(next)) {
@@ -249,20 +249,21 @@ func (in *inbox) again(now time.Time, settle time.Duration) (next time.Time) {
 	return next
 }
 
-// Delivered is what an inbox file is to hold.
+// Delivered is a message in an inbox and what its file must hold.
 type Delivered struct {
 	File string
 	Blob protocol.Blob // of its bytes
 	Size int           // in bytes
 }
 
-// Altered returns those of the files that hold other bytes than were delivered,
-// or are no files any more (spec §4.7), once they have been left alone for Settle:
-// who is writing over a file empties it first. Again is when the next of them will
-// have been; zero: there is none. It costs a stat each; a file is read only where
-// its size, mtime or inode moved, or where it was not read since a tick after they
-// did: a change within the tick of the delivery leaves all three as they were.
-// What is gone is left to [Boxes.Inbox], what cannot be read is not judged.
+// Altered returns those of the files that hold other bytes than were delivered, or
+// are no longer files (spec §4.7), once they have been left alone for Settle: a writer
+// that overwrites a file empties it first. again is when the next of them will have
+// been left alone for that long; zero if there is none. It costs a stat each; a file
+// is read only if its size, mtime or inode changed, or if it was not read since a tick
+// after they did: a change within the tick of the delivery leaves all three as they
+// were. Missing files are left to [Boxes.Inbox]; those that cannot be read are not
+// judged.
 func (b *Boxes) Altered(id protocol.AgentID, now time.Time, files []Delivered) (altered []string, again time.Time, err error) {
 	near, done := b.near(protocol.InboxDir(id), len(files))
 	defer done()
@@ -319,7 +320,7 @@ func (b *Boxes) intact(name string, now time.Time, in *inbox, want Delivered) (i
 	return is, true, nil
 }
 
-// remember notes a delivered file whose bytes were right.
+// remember records that the bytes of a delivered file were right.
 func (in *inbox) remember(file string, k known) {
 	if in.right == nil {
 		in.right = map[string]known{}
@@ -327,7 +328,7 @@ func (in *inbox) remember(file string, k known) {
 	in.right[file] = k
 }
 
-// notAbout returns an error that is not about one file.
+// notAbout returns err if it is about this process and not about one file, else nil.
 func notAbout(err error) error {
 	if exhausted(err) {
 		return err

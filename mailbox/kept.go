@@ -15,10 +15,10 @@ type shelf struct {
 }
 
 // MissingDone returns those of the names that are gone from an agent's
-// inbox/.done: two calls have to agree, Settle apart. A file is given again for
-// as long as it is among the names. names is asked only if the directory's time
-// moved or something is missing; else it costs one stat. believe is asked when
-// something is missing: where it says no, this call does not count.
+// inbox/.done: two calls must agree, Settle apart. A file is returned again for as
+// long as it is among the names. names is called only if the directory's mtime moved
+// or something is missing; otherwise MissingDone costs one stat. believe is called
+// when something is missing: if it returns false, this call does not count.
 func (b *Boxes) MissingDone(id protocol.AgentID, now time.Time, names iter.Seq[string], believe func() bool) ([]string, error) {
 	return b.missing(protocol.DoneDir(id), &b.box(id).done, now, names, believe)
 }

@@ -11,15 +11,16 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// How work on many agents' directories is shared out.
+// How work on many agents' directories is divided between goroutines.
 const (
 	lanes    = 2
-	laneFew  = 16 // files that are done before another goroutine has begun
-	laneScan = 1  // outboxes that are
-	nearFew  = 4  // files for which a directory is not kept open
+	laneFew  = 16 // so many files are done before another goroutine has begun
+	laneScan = 1  // so many outboxes are
+	nearFew  = 4  // for so few files a directory is not kept open
 )
 
-// near returns the same boxes for much work in one directory.
+// near returns the same boxes with one directory kept open, for work on many of its
+// files; done closes it.
 func (b *Boxes) near(dir string, files int) (near *Boxes, done func()) {
 	if files <= nearFew {
 		return b, func() {}
@@ -28,8 +29,8 @@ func (b *Boxes) near(dir string, files int) (near *Boxes, done func()) {
 	return &Boxes{disk, b.memory}, done
 }
 
-// side does work in a list of directories, one after the other where they are
-// the same, and at the same time in others if there is more than a little.
+// side does work in a list of directories: one item after the other in the same
+// directory, and at the same time in others if there are more than few.
 func (b *Boxes) side(dirs []string, few int, work func(b *Boxes, i int)) {
 	var order []string
 	of := map[string][]int{}
@@ -60,8 +61,8 @@ func (b *Boxes) side(dirs []string, few int, work func(b *Boxes, i int)) {
 	g.Wait()
 }
 
-// dirOf returns the directory of an agent's that something is to be done in. What
-// is remembered of the agent is only looked up from here on.
+// dirOf returns a directory of an agent. It makes the agent's entry in the memory, so
+// that goroutines only read the map from here on.
 func (b *Boxes) dirOf(id protocol.AgentID, dir func(protocol.AgentID) string) string {
 	b.box(id)
 	return dir(id)
@@ -73,8 +74,8 @@ type AgentScan struct {
 	Err error
 }
 
-// ArrivalsAll is [Boxes.Arrivals] of several outboxes, which are read at the
-// same time. It gives one result for each.
+// ArrivalsAll is [Boxes.Arrivals] for several outboxes, which are read concurrently.
+// It returns one result for each id.
 func (b *Boxes) ArrivalsAll(ids []protocol.AgentID, now time.Time, limit int) []AgentScan {
 	out, dirs := make([]AgentScan, len(ids)), make([]string, len(ids))
 	for i, id := range ids {
@@ -93,9 +94,9 @@ type Delivery struct {
 	Data  []byte
 }
 
-// DeliverAll is [Boxes.Deliver] of many messages. Several inboxes are written
-// at the same time, each in the order of the list. It gives an error, or nil,
-// for each of them.
+// DeliverAll is [Boxes.Deliver] for many messages. Several inboxes are written
+// concurrently, each in the order of the list. It returns an error, or nil, for each
+// message.
 func (b *Boxes) DeliverAll(list []Delivery) []error {
 	dirs, errs := make([]string, len(list)), make([]error, len(list))
 	for i := range list {
@@ -113,8 +114,8 @@ type ArchiveItem struct {
 	As string
 }
 
-// ArchiveAll is [Boxes.Archive] of many originals, those of several agents at
-// the same time. It gives an error, or nil, for each of them.
+// ArchiveAll is [Boxes.Archive] for many originals, those of several agents
+// concurrently. It returns an error, or nil, for each of them.
 func (b *Boxes) ArchiveAll(list []ArchiveItem) []error {
 	dirs, errs := make([]string, len(list)), make([]error, len(list))
 	for i := range list {
@@ -132,9 +133,9 @@ type File struct {
 	Data []byte
 }
 
-// PutAll is [Boxes.Put] of many files that are new, or hold something else until
-// now: nothing is read to find out. A directory that is missing is made. It gives
-// an error, or nil, for each of them.
+// PutAll is [Boxes.Put] for many files that are new or hold other bytes: nothing is
+// read to find out. A missing directory is made. It returns an error, or nil, for
+// each file.
 func (b *Boxes) PutAll(list []File) []error {
 	dirs, errs := make([]string, len(list)), make([]error, len(list))
 	for i := range list {
@@ -151,8 +152,8 @@ func (b *Boxes) PutAll(list []File) []error {
 	return errs
 }
 
-// RemoveAll is [Boxes.Remove] of many files, those of several directories at
-// the same time. It gives an error, or nil, for each of them.
+// RemoveAll is [Boxes.Remove] for many files, those of several directories
+// concurrently. It returns an error, or nil, for each of them.
 func (b *Boxes) RemoveAll(names []string) []error {
 	dirs, errs := make([]string, len(names)), make([]error, len(names))
 	for i, name := range names {

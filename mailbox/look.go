@@ -12,8 +12,8 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// waiting is a file that cannot be decided yet. It is judged by when this
-// process saw it change, never by its own times.
+// waiting is a file that cannot be decided yet. It is judged by when this process
+// saw it change, never by its own times.
 type waiting struct {
 	stamp
 	since   time.Time // when this stamp was first seen
@@ -38,8 +38,8 @@ type look struct {
 
 func (l *look) path() string { return protocol.OutboxDir(l.id) + "/" + l.name }
 
-// decide reads the file, once and safely. No arrival means that there is
-// nothing to decide yet. An error leaves the name in the queue.
+// decide reads the file, once and safely. A nil arrival means that there is nothing
+// to decide yet. An error leaves the name in the queue.
 func (l *look) decide() (*protocol.Arrival, error) {
 	if w := l.o.waiting[l.name]; w != nil && l.now.Before(w.due) && l.same(w) {
 		return nil, nil
@@ -65,7 +65,7 @@ func (l *look) decide() (*protocol.Arrival, error) {
 	return l.read()
 }
 
-// same reports whether a waiting file is as it was, at the price of a stat.
+// same reports whether a waiting file is unchanged. It costs one stat.
 func (l *look) same(w *waiting) bool {
 	info, err := l.b.fs.Lstat(l.path())
 	return err == nil && w.blocked == nil && stampOf(info) == w.stamp && (info.Links > 1) == !w.linked.IsZero()
@@ -129,7 +129,7 @@ func (l *look) linked() *protocol.Arrival {
 	return l.fault(protocol.CodeHardLink, "the file has a second name (a hard link), so it was not read; write a copy of its own into the outbox")
 }
 
-// wait returns what is remembered of the file, from now on if it has changed.
+// wait returns what is remembered about the file, starting anew if it has changed.
 func (l *look) wait() *waiting {
 	s := stampOf(l.info)
 	w := l.o.waiting[l.name]
@@ -150,7 +150,7 @@ func (l *look) wait() *waiting {
 	return w
 }
 
-// notOpened sorts out why a file could not be opened.
+// notOpened decides about a file that could not be opened.
 func (l *look) notOpened(err error) (*protocol.Arrival, error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		delete(l.o.waiting, l.name)
@@ -168,7 +168,7 @@ func (l *look) notOpened(err error) (*protocol.Arrival, error) {
 	return nil, nil
 }
 
-// block keeps a file that cannot be read, to try it again in every round.
+// block records a file that cannot be read; every round tries it again.
 func (l *look) block(err error) {
 	w := l.o.waiting[l.name]
 	if w == nil {
@@ -192,7 +192,7 @@ func (l *look) fault(code protocol.Code, detail string) *protocol.Arrival {
 	return a
 }
 
-// arrival takes the file off those that wait.
+// arrival returns the file as an arrival, which no longer waits.
 func (l *look) arrival() *protocol.Arrival {
 	delete(l.o.waiting, l.name)
 	a := &protocol.Arrival{

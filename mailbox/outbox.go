@@ -16,22 +16,21 @@ type Scan struct {
 	Arrivals []protocol.Arrival // in name order
 	Strays   []protocol.Stray   // each once for as long as it stays
 	More     bool               // there are names left for the next call
-	Broken   bool               // .sent is missing: [Boxes.Ensure] it
-	// Again is when a file that is not settled yet should be looked at; zero
-	// where there is none, or where More is set.
+	Broken   bool               // .sent is missing: call [Boxes.Ensure]
+	// Again is when a file that is not settled yet should be read; zero if there
+	// is none, or if More is set.
 	Again time.Time
 }
 
 // sliceBytes bounds what the arrivals of one call hold in memory.
 const sliceBytes = 8 << 20
 
-// looksPerArrival bounds the files that one call looks at for each that it may
-// return, so that an outbox full of unsettled files delays nobody else.
+// looksPerArrival bounds the files that one call reads for each that it may return,
+// so that an outbox full of unsettled files delays nobody else.
 const looksPerArrival = 4
 
-// outbox is what is remembered of one outbox. One round takes a listing, or
-// the files that wait, and looks at each name once, over as many calls as it
-// takes.
+// outbox is what is remembered of one outbox. One round takes a listing, or the
+// files that wait, and reads each name once, over as many calls as it takes.
 type outbox struct {
 	dir      dirState
 	owner    uint32
@@ -49,15 +48,15 @@ type stray struct {
 	told  bool
 }
 
-// Arrivals looks at an outbox (spec §3.1 to §3.3) and returns at most limit
-// arrivals (at least one is always looked for). now is the daemon's clock; the
-// times of files are never compared with it. A directory whose mtime has not
-// moved and in which nothing waits costs one stat; a listing is consumed over
-// as many calls as it takes. A file that was handed out and that is neither
-// archived nor gone when the directory is listed again is handed out again.
+// Arrivals scans an outbox (spec §3.1 to §3.3) and returns at most limit arrivals
+// (a limit below one counts as one). now is the daemon's clock; the times of files
+// are never compared with it. A directory whose mtime has not moved and in which
+// nothing waits costs one stat; a listing is consumed over as many calls as it
+// takes. A file that was returned and that is neither archived nor gone when the
+// directory is listed again is returned again.
 //
-// An error is about the directory or about this process. It leaves all other
-// agents alone and loses nothing: call again.
+// An error is about the directory or about this process. It does not affect other
+// agents and loses nothing: call again.
 func (b *Boxes) Arrivals(id protocol.AgentID, now time.Time, limit int) (Scan, error) {
 	var s Scan
 	o := &b.box(id).outbox
@@ -94,17 +93,17 @@ func (b *Boxes) Arrivals(id protocol.AgentID, now time.Time, limit int) (Scan, e
 	return s, nil
 }
 
-// Listed reports whether files of an outbox are known that [Boxes.Arrivals] has not
-// looked at yet.
+// Listed reports whether an outbox has listed files that [Boxes.Arrivals] has not
+// read yet.
 func (b *Boxes) Listed(id protocol.AgentID) bool { return len(b.box(id).outbox.queue) > 0 }
 
-// Heard says that something may have happened in an outbox. The next round lists
-// it, whatever its time says: a round that is under way does not know of what
-// happened after its own listing, so another one has to follow it.
+// Heard records that something may have happened in an outbox. The next round lists
+// it, whatever its mtime: a round that is under way does not see what happened after
+// its own listing, so another one has to follow it.
 func (b *Boxes) Heard(id protocol.AgentID) { b.box(id).outbox.heard = true }
 
-// Unread reports whether an outbox wants another call of [Boxes.Arrivals]: names of
-// its listing are left, or something was heard since that was taken.
+// Unread reports whether an outbox needs another call of [Boxes.Arrivals]: names of
+// its listing are left, or [Boxes.Heard] was called since it was listed.
 func (b *Boxes) Unread(id protocol.AgentID) bool {
 	o := &b.box(id).outbox
 	return len(o.queue) > 0 || o.heard
@@ -113,8 +112,8 @@ func (b *Boxes) Unread(id protocol.AgentID) bool {
 // forever is longer than a daemon runs.
 const forever = 1 << 62
 
-// Hold leaves an arrival in its outbox: it is not handed out again before it
-// changes, or [Boxes.Forget] is called. It may be marked; see [Boxes.Marked].
+// Hold leaves an arrival in its outbox: it is not returned again before it changes,
+// or [Boxes.Forget] is called. It may be marked; see [Boxes.Marked].
 func (b *Boxes) Hold(a protocol.Arrival, marked bool) {
 	o := &b.box(a.Agent).outbox
 	if o.waiting == nil {
@@ -134,7 +133,7 @@ func (b *Boxes) Marked(id protocol.AgentID) bool {
 	return false
 }
 
-// newRound fills the queue.
+// newRound begins a round by filling the queue.
 func (b *Boxes) newRound(id protocol.AgentID, o *outbox, now time.Time) error {
 	name := protocol.OutboxDir(id)
 	info, err := b.statDir(name)
@@ -173,13 +172,13 @@ func (b *Boxes) newRound(id protocol.AgentID, o *outbox, now time.Time) error {
 	return nil
 }
 
-// unsettled reports whether there is something to do though nothing moved.
+// unsettled reports whether there is something to do although the mtime has not moved.
 func (o *outbox) unsettled(now time.Time) bool {
 	return o.heard || len(o.queue) > 0 || len(o.waiting) > 0 || !o.strayDue.IsZero() && !now.Before(o.strayDue)
 }
 
-// endRound returns the moment at which a waiting file has to be looked at, and
-// the files that could not be read for as long as Settle.
+// endRound returns when a waiting file must be read again, and the files that could
+// not be read for as long as Settle.
 func (o *outbox) endRound(now time.Time) (again time.Time, unreadable []protocol.Stray) {
 	for _, name := range slices.Sorted(maps.Keys(o.waiting)) {
 		w := o.waiting[name]
@@ -211,7 +210,7 @@ func (o *outbox) setStrays(strays map[string]*stray, after time.Duration) {
 	}
 }
 
-// dueStrays mentions the strays whose time has come. One that is another file
+// dueStrays returns the strays that are due to be reported. One that is another file
 // by now is a writer's temporary name, which is used again and again.
 func (b *Boxes) dueStrays(id protocol.AgentID, o *outbox, now time.Time) []protocol.Stray {
 	if o.strayDue.IsZero() || now.Before(o.strayDue) {
@@ -252,7 +251,7 @@ func unreadableText(err error) string {
 	return "it cannot be read (" + protocol.Visible(err.Error()) + "); let hived's user read it, or take it out of the outbox"
 }
 
-// Pending counts the messages that wait in an agent's outbox.
+// Pending returns how many messages wait in an agent's outbox.
 func Pending(disk durable.FS, id protocol.AgentID) int {
 	list, err := disk.ReadDir(protocol.OutboxDir(id))
 	if err != nil {

@@ -21,11 +21,11 @@ type OwnFile struct {
 	BadName bool // a name that git, a log or a terminal would act on
 }
 
-// Own is what one look at such files found.
+// Own is what one scan of such files found.
 type Own struct {
 	Changed []OwnFile // new or changed since the call before, in name order
 	Gone    []string  // paths that are gone and did not come back within Settle
-	Looked  int       // files that a stat was spent on
+	Looked  int       // how many files it called stat on
 }
 
 // ownSet is what is remembered of the files of one owner.
@@ -42,13 +42,13 @@ type ownState struct {
 	again  bool      // it is to be reported once more
 }
 
-// OwnFiles looks at an agent's own files (spec §6): the regular files directly
-// in agents/<id>/, but no dot-files, in which tools keep secrets and state of
-// their own, and those that a pattern of OwnInclude fits, element by
-// element as [path.Match] does. `alive`, *.tmp, *~, *.swp, links, and files with
-// a second name are not among them, nor is anything in inbox/ or outbox/.
-// A file that changed in the instant in which it was looked at is reported twice.
-// With an error what is returned is good, and the rest comes with a later call.
+// OwnFiles scans an agent's own files (spec §6): the regular files directly in
+// agents/<id>/, without dot-files, in which tools keep secrets and state of their
+// own, and those that match a pattern of OwnInclude, element by element as
+// [path.Match] does. `alive`, *.tmp, *~, *.swp, links, and files with a second name
+// are not among them, nor is anything in inbox/ or outbox/. A file that changed in the
+// instant in which it was read is reported twice. If there is an error, what is
+// returned is good, and the rest comes with a later call.
 func (b *Boxes) OwnFiles(id protocol.AgentID, now time.Time) (Own, error) {
 	set := &b.box(id).own
 	names, err := b.ownNames(protocol.AgentDir(id), set, now)
@@ -58,8 +58,8 @@ func (b *Boxes) OwnFiles(id protocol.AgentID, now time.Time) (Own, error) {
 	return b.ownChanges(set, names, now)
 }
 
-// Postpone has a file that was Changed reported once more by the next call of
-// OwnFiles, or of Board.
+// Postpone makes the next call of OwnFiles, or of Board, report a file in Changed
+// once more.
 func (b *Boxes) Postpone(id protocol.AgentID, name string) {
 	set := &b.board
 	if id != "" {
@@ -70,14 +70,14 @@ func (b *Boxes) Postpone(id protocol.AgentID, name string) {
 	}
 }
 
-// Board is [Boxes.OwnFiles] for board.md, which is everybody's.
+// Board is [Boxes.OwnFiles] for board.md, which belongs to everybody.
 func (b *Boxes) Board(now time.Time) (Own, error) {
 	return b.ownChanges(&b.board, []string{protocol.PathBoard}, now)
 }
 
-// ReadOwn reads a file that OwnFiles or Board named. One that is over
-// OwnMaxBytes by now is [durable.ErrTooLarge], one that has a second name by now
-// [durable.ErrNotRegular].
+// ReadOwn reads a file that OwnFiles or Board returned. The error is
+// [durable.ErrTooLarge] if it exceeds OwnMaxBytes by now, and
+// [durable.ErrNotRegular] if it has a second name by now.
 func (b *Boxes) ReadOwn(name string) ([]byte, durable.Info, error) {
 	data, info, err := durable.ReadFile(b.fs, name, b.opt.OwnMaxBytes)
 	if err == nil && info.Links > 1 {
@@ -86,7 +86,7 @@ func (b *Boxes) ReadOwn(name string) ([]byte, durable.Info, error) {
 	return data, info, err
 }
 
-// ownNames returns the paths of what may be own files.
+// ownNames returns the paths that may be own files.
 func (b *Boxes) ownNames(home string, set *ownSet, now time.Time) ([]string, error) {
 	info, err := b.statDir(home)
 	if err != nil {
@@ -131,7 +131,7 @@ func ownName(name string) bool {
 	return true
 }
 
-// expand appends the files below home/dir that a pattern fits.
+// expand appends the files below home/dir that match a pattern.
 func (b *Boxes) expand(names []string, home, dir string, pattern []string) ([]string, error) {
 	entries, err := b.fs.ReadDir(path.Join(home, dir))
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, durable.ErrLink) {
@@ -207,8 +207,8 @@ func (s *ownSet) changed(name string, info durable.Info, now time.Time) bool {
 	return f.sure != was
 }
 
-// goneWithout returns the files that are not here any more. They are given
-// time: many editors delete a file and write it again.
+// goneWithout returns the files that are gone for longer than settle: many editors
+// delete a file and write it again.
 func (s *ownSet) goneWithout(here map[string]bool, now time.Time, settle time.Duration) (gone []string) {
 	for name, f := range s.files {
 		switch {

@@ -15,7 +15,7 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// ErrTaken says that a name is taken by something that holds other bytes.
+// ErrTaken means that a name is taken by something that holds other bytes.
 var ErrTaken = errors.New("the name is taken by something else")
 
 // The modes of what is placed (spec §3.6): see [Modes].
@@ -25,10 +25,10 @@ const (
 	ownerAll fs.FileMode = 0o700
 )
 
-// Modes are those of a file that hived places and of the directory that is made for
-// it. Everybody may read both, but for what lies below tasks/: that is as open as
-// tasks/ itself, whose rights say who reads tasks (spec §1.7). The group, where
-// that is not the daemon's, comes with the setgid bit of the directory.
+// Modes returns the modes of a file that hived places and of a directory that is made
+// for it. Everybody may read both, except below tasks/, where they are as open as
+// tasks/ itself, whose rights say who reads tasks (spec §1.7). The group, if it is
+// not the daemon's, comes from the setgid bit of the directory.
 func Modes(disk durable.FS, name string) (file, dir fs.FileMode) {
 	if !strings.HasPrefix(name, protocol.PathTasks+"/") {
 		return filePerm, dirPerm
@@ -55,10 +55,10 @@ func (b *Boxes) MakeDir(dir string) error {
 	return b.fs.MkdirAll(dir, perm)
 }
 
-// Deliver writes inbox/<file> (spec §3.6): temporary name, then rename, never
-// over another file. A file that is there with the same bytes is success, with
-// other bytes [ErrTaken]: see [Boxes.SetAside]. The agent must not have had the
-// file before; for that there is [Boxes.Redeliver].
+// Deliver writes inbox/<file> (spec §3.6) under a temporary name and renames it,
+// never over another file. It succeeds if the file is there with the same bytes; with
+// other bytes the error is [ErrTaken], see [Boxes.SetAside]. The agent must not have
+// had the file before; for that there is [Boxes.Redeliver].
 func (b *Boxes) Deliver(id protocol.AgentID, file string, data []byte) error {
 	name := protocol.InboxDir(id) + "/" + file
 	info, err := b.publish(name, data, b.fs.RenameNew)
@@ -75,12 +75,11 @@ func (b *Boxes) Deliver(id protocol.AgentID, file string, data []byte) error {
 	return nil
 }
 
-// Redeliver is [Boxes.Deliver] of a message that may have been delivered
-// before, and of which nobody knows that it was handled (spec §3, recovery).
-// What is intact in the inbox is left alone, what a power cut left of it is made
-// whole, and what the agent moved to .done stays there, with its bytes made
-// right. What was moved there when a power cut had torn it was never read: it
-// comes back.
+// Redeliver is [Boxes.Deliver] for a message that may have been delivered before,
+// and that is not known to be handled (spec §3, recovery). A file that is intact in
+// the inbox is left alone, one that a power cut tore is made whole, and one that the
+// agent moved to .done stays there, with its bytes restored. One that was moved there
+// after a power cut had torn it was never read: it comes back.
 func (b *Boxes) Redeliver(id protocol.AgentID, file string, data []byte) error {
 	name, done := protocol.InboxDir(id)+"/"+file, protocol.DoneDir(id)+"/"+file
 	have, info, err := durable.ReadFile(b.fs, name, int64(len(data)))
@@ -109,7 +108,7 @@ func (b *Boxes) Redeliver(id protocol.AgentID, file string, data []byte) error {
 	return b.Deliver(id, file, data)
 }
 
-// dropTorn removes a file that holds a part of data. It reports whether it did.
+// dropTorn removes a file that holds a part of data, and reports whether it did.
 func (b *Boxes) dropTorn(name string, data []byte) (torn bool, err error) {
 	have, _, err := durable.ReadFile(b.fs, name, int64(len(data)))
 	if err != nil || bytes.Equal(have, data) || !Torn(have, data) {
@@ -121,8 +120,8 @@ func (b *Boxes) dropTorn(name string, data []byte) (torn bool, err error) {
 	return true, nil
 }
 
-// Torn reports whether a file is what a power cut can leave of data: its end is
-// missing, or some of it holds zeros. What is whole is that too.
+// Torn reports whether have is what a power cut can leave of data: its end is
+// missing, or some of it is zeros. It is also true if have is whole.
 func Torn(have, data []byte) bool {
 	for i, c := range have {
 		if i >= len(data) || c != data[i] && c != 0 {
@@ -132,9 +131,9 @@ func Torn(have, data []byte) bool {
 	return true
 }
 
-// Put makes a file hold exactly these bytes, whatever stood there before: it
-// compares bytes, because after a power cut a file may be there and be empty.
-// A directory in its place is [ErrTaken].
+// Put makes a file hold exactly these bytes, whatever was there before: it compares
+// bytes, because after a power cut a file may be there and be empty. If a directory
+// is in its place, the error is [ErrTaken].
 func (b *Boxes) Put(name string, data []byte) error {
 	info, same, err := b.holds(name, data)
 	switch {
@@ -147,7 +146,7 @@ func (b *Boxes) Put(name string, data []byte) error {
 	return b.overwrite(name, data)
 }
 
-// overwrite is Put of what the file does not hold yet.
+// overwrite is Put for bytes that the file does not hold yet.
 func (b *Boxes) overwrite(name string, data []byte) error {
 	info, err := b.publish(name, data, b.fs.Rename)
 	if err != nil {
@@ -164,9 +163,9 @@ func (b *Boxes) notPut(name string, err error) error {
 	return fmt.Errorf("write %s: %w", protocol.Quote(name), err)
 }
 
-// Move carries out a move that the log says happened. It is done already where
-// only to is there; where both are, they must hold the same bytes, or it is
-// [ErrTaken] and both stay.
+// Move carries out a move that the log says happened. If only to is there, it is done
+// already. If both are there and hold different bytes, the error is [ErrTaken] and
+// both stay.
 func (b *Boxes) Move(from, to string) error {
 	err := b.fs.RenameNew(from, to)
 	switch {
@@ -199,8 +198,8 @@ func (b *Boxes) merge(from, to string) error {
 	return b.fs.Remove(from)
 }
 
-// Remove deletes a file, or a directory with all that is in it. What is not
-// there is done already.
+// Remove deletes a file, or a directory with all that is in it. It succeeds if there
+// is none.
 func (b *Boxes) Remove(name string) error {
 	err := b.fs.Remove(name)
 	if err == nil || errors.Is(err, fs.ErrNotExist) {
@@ -226,9 +225,9 @@ func (b *Boxes) Remove(name string) error {
 	return nil
 }
 
-// SetAside moves what took a name in an inbox to inbox/.done/<as>, a link or a
-// directory too, and gives its bytes: nil for what is no file, cannot be read,
-// or is over the size limit.
+// SetAside moves what took a name in an inbox to inbox/.done/<as>, be it a file, a
+// link or a directory, and returns its bytes: nil if it is not a regular file, cannot
+// be read, or exceeds the size limit.
 func (b *Boxes) SetAside(id protocol.AgentID, file, as string) ([]byte, error) {
 	from, to := protocol.InboxDir(id)+"/"+file, protocol.DoneDir(id)+"/"+as
 	err := b.fs.RenameNew(from, to)
@@ -268,12 +267,12 @@ func (b *Boxes) publish(name string, data []byte, move func(from, to string) err
 	return info, nil
 }
 
-// temps bounds the temporary names that are tried in one directory.
+// temps bounds how many temporary names are tried in one directory.
 const temps = 8
 
-// temp makes a temporary file. There is one writer, so a name that is taken
-// was left by a crash, or is somebody's who wants to be in the way: the first
-// is removed, the second passed by. So nothing piles up.
+// temp makes a temporary file. There is one writer, so a name that is taken was left
+// by a crash, or was put there to be in the way: the first is removed, the second
+// skipped. So nothing accumulates.
 func (b *Boxes) temp(dir string) (f durable.File, name string, err error) {
 	perm, _ := Modes(b.fs, dir)
 	for i := range temps {
@@ -306,9 +305,9 @@ func (b *Boxes) holds(name string, data []byte) (durable.Info, bool, error) {
 	return info, false, err
 }
 
-// Stands reports whether a file of hived's own is there and holds exactly what it is
-// to. One that has not moved since it was found right costs one stat, and want is
-// not called.
+// Stands reports whether a file of hived's own is there and holds exactly what want
+// returns. If it has not changed since it was found right, that costs one stat, and
+// want is not called.
 func (b *Boxes) Stands(name string, now time.Time, want func() []byte) (bool, error) {
 	info, err := b.fs.Lstat(name)
 	was := b.stands[name]
@@ -324,7 +323,7 @@ func (b *Boxes) Stands(name string, now time.Time, want func() []byte) (bool, er
 	return same, err
 }
 
-// note remembers a file of an inbox that was just written, or found right.
+// note records an inbox file that was just written, or found right.
 func (b *Boxes) note(name string, info durable.Info) {
 	parts := strings.Split(name, "/")
 	if len(parts) != 4 || parts[0] != protocol.PathAgents || parts[2] != "inbox" {

@@ -34,16 +34,16 @@ const (
 	PartRoot    Part = "root"    // board.md changed; no Agent
 )
 
-// Hint says where to look. Overflow says that hints were lost or could not
-// come before: look everywhere.
+// Hint says where to look. Overflow says that hints were lost or could not come
+// before: look everywhere.
 type Hint struct {
 	Agent    protocol.AgentID
 	Part     Part
 	Overflow bool
 }
 
-// Watcher turns the notices of the operating system into hints (spec §3.1).
-// They save time and nothing else: any may be missing, late or needless.
+// Watcher turns the notices of the operating system into hints (spec §3.1). They
+// only save time: any of them may be missing, late or needless.
 type Watcher struct {
 	root  string
 	log   *slog.Logger
@@ -55,7 +55,7 @@ type Watcher struct {
 	unable string              // guarded by mu; why no hints come, or not all
 }
 
-// notifier is what an [fsnotify.Watcher] does here.
+// notifier is what is used of an [fsnotify.Watcher].
 type notifier interface {
 	Add(dir string) error
 	Remove(dir string) error
@@ -69,16 +69,15 @@ type watched struct {
 	heard time.Time   // when something happened here
 }
 
-// coldAfter is how long nothing is heard of an outbox before its watch may go to
-// one where something happens.
+// coldAfter is how long nothing must happen in an outbox before its watch may be
+// given to a busier one.
 const coldAfter = time.Minute
 
-// ranks say which directories go without where watches are scarce, the lowest
-// first: that something was handled, or a note was changed, can wait for the
-// next pass.
+// ranks say which directories go without a watch where watches are scarce, the
+// lowest first: a handled message or a changed note can wait for the next rescan.
 var ranks = map[Part]int{PartInbox: 0, PartOwn: 1, PartOutbox: 2, PartAgents: 3, PartRoot: 3}
 
-// NewWatcher prepares to watch the hive at root. Nothing is watched before Run.
+// NewWatcher returns a watcher of the hive at root. It watches nothing before Run.
 func NewWatcher(root string, log *slog.Logger) *Watcher {
 	root = filepath.Clean(root)
 	return &Watcher{root: root, log: log, hints: make(chan []Hint), dirs: map[string]*watched{
@@ -87,14 +86,14 @@ func NewWatcher(root string, log *slog.Logger) *Watcher {
 	}}
 }
 
-// Hints returns all hints that came since the receive before, each once. Nothing
-// waits for the receiver, and a million events cost it one wake-up. The first
-// is an overflow, once all is watched that was added before Run.
+// Hints returns a channel that sends all hints since the receive before, each once.
+// Nothing waits for the receiver, and a million events cost it one wake-up. The first
+// hint is an overflow, once everything that was added before Run is watched.
 func (w *Watcher) Hints() <-chan []Hint { return w.hints }
 
-// Degraded says on one line why hints are missing, and what to do about it; it
-// is empty where all is well. Without hints everything still arrives within
-// `rescan`, see [Watcher.Watched].
+// Degraded returns one line that says why hints are missing, and what to do about
+// it; empty if all is well. Without hints everything still arrives within `rescan`,
+// see [Watcher.Watched].
 func (w *Watcher) Degraded() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -113,16 +112,16 @@ func (w *Watcher) Degraded() string {
 	return fmt.Sprintf("%d directories are polled and not watched: %s", polled, remedy(why))
 }
 
-// Add watches the three directories of an agent: outbox, inbox, and the one
-// that they are in. To call it again is cheap, a stat each, and mends what was
-// lost because a directory was replaced. It returns once they are watched;
-// before Run it only takes note.
+// Add watches the three directories of an agent: outbox, inbox, and the one that
+// they are in. Calling it again costs only a stat each, and watches a directory that
+// was replaced. It returns once they are watched; before Run it only records them.
 //
-// Where watches are scarce outboxes come first.
+// Where watches are scarce, outboxes come first.
 func (w *Watcher) Add(id protocol.AgentID) { w.add(id, time.Time{}) }
 
-// AddHot is Add of an agent at which something happens: its outbox takes the place
-// of one of which nothing was heard for a minute, the longest first.
+// AddHot is Add for an agent in whose outbox something happens: where watches are
+// scarce, it gets the watch of the outbox in which nothing happened for the longest
+// time, if that is more than a minute.
 func (w *Watcher) AddHot(id protocol.AgentID) { w.add(id, time.Now()) }
 
 func (w *Watcher) add(id protocol.AgentID, heard time.Time) {
@@ -142,8 +141,8 @@ func (w *Watcher) add(id protocol.AgentID, heard time.Time) {
 	}
 }
 
-// Watched reports whether hints come of all directories of an agent. Where they
-// do not, only looking tells what happens there.
+// Watched reports whether hints come from all directories of an agent. If not, only
+// a scan shows what happens there.
 func (w *Watcher) Watched(id protocol.AgentID) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -161,7 +160,7 @@ func (w *Watcher) Watched(id protocol.AgentID) bool {
 // agentParts are the directories of an agent, the most urgent first.
 var agentParts = [...]Part{PartOutbox, PartOwn, PartInbox}
 
-// dir is where a directory of an agent is.
+// dir returns the path of one of an agent's directories.
 func (w *Watcher) dir(id protocol.AgentID, part Part) string {
 	name := protocol.AgentDir(id)
 	switch part {
@@ -174,8 +173,8 @@ func (w *Watcher) dir(id protocol.AgentID, part Part) string {
 	return w.root + string(filepath.Separator) + filepath.FromSlash(name)
 }
 
-// armLocked watches what is in a place now, unless it is watched already. A
-// link is not followed.
+// armLocked watches the directory that is at a path now, unless it is watched
+// already. A link is not followed.
 func (w *Watcher) armLocked(dir string) {
 	d := w.dirs[dir]
 	if w.events == nil {
@@ -201,8 +200,8 @@ func (w *Watcher) armLocked(dir string) {
 	}
 }
 
-// makeRoomLocked gives up the watch that is worth least, if one on d is worth
-// more: of a lower rank, or of an outbox that is cold where d is not.
+// makeRoomLocked gives up the least valuable watch if one on d is worth more: one of
+// a lower rank, or one on a cold outbox if d is not cold.
 func (w *Watcher) makeRoomLocked(d *watched) bool {
 	rank := ranks[d.hint.Part]
 	if rank < ranks[PartOutbox] {
@@ -227,7 +226,7 @@ func (w *Watcher) makeRoomLocked(d *watched) bool {
 	return true
 }
 
-// scarce reports whether a watch was refused because there are too many.
+// scarce reports whether a watch was refused because there are too many already.
 func scarce(err error) bool {
 	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EMFILE)
 }
@@ -237,8 +236,8 @@ func (w *Watcher) disarmLocked(dir string) {
 	w.dirs[dir].info, w.dirs[dir].err = nil, nil
 }
 
-// Run watches until ctx ends, and returns nil then. Where nothing can be
-// watched it says so in Degraded and waits.
+// Run watches until ctx ends, and then returns nil. If nothing can be watched,
+// [Watcher.Degraded] says why, and Run waits.
 func (w *Watcher) Run(ctx context.Context) error {
 	events, err := fsnotify.NewWatcher()
 	if err != nil {
@@ -323,7 +322,7 @@ func (w *Watcher) armAllLocked() {
 	}
 }
 
-// rearm watches everything once more, after notices were lost.
+// rearm watches everything anew after notices were lost.
 func (w *Watcher) rearm() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -333,7 +332,7 @@ func (w *Watcher) rearm() {
 	w.armAllLocked()
 }
 
-// take turns an event into hints.
+// take turns a notice into hints.
 func (w *Watcher) take(ev fsnotify.Event, h *hintSet) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -351,8 +350,8 @@ func (w *Watcher) take(ev fsnotify.Event, h *hintSet) {
 	}
 }
 
-// replacedLocked follows a directory, and those below it, to what is in their
-// places now. Something may have happened there before it was watched.
+// replacedLocked watches what is at the paths of a directory, and of those below it,
+// now. It also adds hints, because something may have happened there before.
 func (w *Watcher) replacedLocked(top string, h *hintSet) {
 	for dir, d := range w.dirs {
 		if dir != top && !strings.HasPrefix(dir, top+string(filepath.Separator)) {
@@ -373,10 +372,9 @@ func (w *Watcher) replacedLocked(top string, h *hintSet) {
 	}
 }
 
-// tells says which part an event in the directory of a part is a hint about;
-// none where it is not worth a look. What hived does itself, and what is not
-// finished, is not: delivering makes no hint in an inbox, and archiving none in
-// an outbox.
+// tells returns the part that a notice from the directory of a part is a hint about;
+// none if it is not worth a scan. What hived does itself, and what is not finished,
+// is not: delivering makes no hint in an inbox, and archiving none in an outbox.
 func tells(part Part, name string, op fsnotify.Op) Part {
 	const moved = fsnotify.Create | fsnotify.Remove | fsnotify.Rename
 	worth := false
@@ -419,7 +417,7 @@ func (s *hintSet) add(h Hint) {
 	s.hints = append(s.hints, h)
 }
 
-// remedy says what to do about a watch that was refused.
+// remedy returns what to do about a refused watch.
 func remedy(err error) string {
 	switch {
 	case errors.Is(err, syscall.ENOSPC):
