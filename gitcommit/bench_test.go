@@ -10,8 +10,8 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// only commits changes without doing them to the work tree.
-func (h *hive) only(changes ...change) {
+// commitOnly commits changes without applying them to the work tree.
+func (h *hive) commitOnly(changes ...change) {
 	h.t.Helper()
 	b := h.batch()
 	b.Changes = changes
@@ -20,7 +20,7 @@ func (h *hive) only(changes ...change) {
 	}
 }
 
-// fill commits so many messages of fifty agents in batches.
+// fill commits n messages of fifty agents in batches.
 func (h *hive) fill(files int, commit func(...change)) {
 	h.t.Helper()
 	for at := 0; at < files; {
@@ -36,23 +36,23 @@ func BenchmarkCommit(b *testing.B) {
 	for _, files := range []int{1_000, 100_000} {
 		b.Run(fmt.Sprintf("hived/files=%d", files), func(b *testing.B) {
 			h := newHive(b)
-			h.fill(files, h.only)
+			h.fill(files, h.commitOnly)
 			i := 0
 			for b.Loop() {
-				h.only(put(fmt.Sprintf("agents/agent-01/inbox/%d.json", i%100), fmt.Sprintf(`{"i":%d}`, i)))
+				h.commitOnly(put(fmt.Sprintf("agents/agent-01/inbox/%d.json", i%100), fmt.Sprintf(`{"i":%d}`, i)))
 				i++
 			}
 		})
 		b.Run(fmt.Sprintf("batch=100/files=%d", files), func(b *testing.B) {
 			h := newHive(b)
-			h.fill(files, h.only)
+			h.fill(files, h.commitOnly)
 			i := 0
 			for b.Loop() {
 				var many []change
 				for j := range 100 {
 					many = append(many, put(fmt.Sprintf("agents/agent-%02d/inbox/%d.json", j%50, j), fmt.Sprintf(`{"i":%d,"j":%d}`, i, j)))
 				}
-				h.only(many...)
+				h.commitOnly(many...)
 				i++
 			}
 		})
@@ -81,10 +81,10 @@ func BenchmarkCommitInLargeDirectory(b *testing.B) {
 	for i := range 10_000 {
 		many = append(many, put(fmt.Sprintf("agents/a/inbox/.done/01J8ZQ5V6W7X8Y9Z%010d.json", i), "x"))
 	}
-	h.only(many...)
+	h.commitOnly(many...)
 	i := 0
 	for b.Loop() {
-		h.only(put(fmt.Sprintf("agents/a/inbox/.done/01J9ZQ5V6W7X8Y9Z%010d.json", i), "x"))
+		h.commitOnly(put(fmt.Sprintf("agents/a/inbox/.done/01J9ZQ5V6W7X8Y9Z%010d.json", i), "x"))
 		i++
 	}
 }
@@ -135,7 +135,7 @@ func BenchmarkCommitTasks(b *testing.B) {
 				for ; at < tasks && len(part) < 5000; at++ {
 					part = append(part, file(at, "brief.json", 0), file(at, "task.json", 0))
 				}
-				h.only(part...)
+				h.commitOnly(part...)
 			}
 			n := 0
 			for b.Loop() {
@@ -144,7 +144,7 @@ func BenchmarkCommitTasks(b *testing.B) {
 				for j := range 256 {
 					many = append(many, file((n*7919+j*389)%tasks, "task.json", n))
 				}
-				h.only(many...)
+				h.commitOnly(many...)
 			}
 		})
 	}

@@ -9,12 +9,12 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// A broken repository is made again from the log, in bulk, and lasts from
-// Flush on.
+// A broken repository is rebuilt from the log, in bulk, and is durable from Flush
+// on.
 func TestRebuildInBulk(t *testing.T) {
 	events := story()
 	m := newDisk(t)
-	if _, err := tell(t.Context(), m, events[:2], 0); err != nil {
+	if _, err := commitStory(t.Context(), m, events[:2], 0); err != nil {
 		t.Fatal(err)
 	}
 	testenv.Must(t, m.Rename(".git", ".git-broken"))
@@ -31,7 +31,7 @@ func TestRebuildInBulk(t *testing.T) {
 	}
 	testenv.Must(t, r.Flush())
 	m.CrashAt(0, faultfs.Drop)
-	judge(t, m.Reboot(), events)
+	checkStory(t, m.Reboot(), events)
 }
 
 func BenchmarkRebuild(b *testing.B) {
@@ -50,7 +50,7 @@ func BenchmarkRebuild(b *testing.B) {
 				many = append(many, protocol.Change{Op: protocol.Delete, Path: fmt.Sprintf("agents/agent-%02d/inbox/%07d.json", (n-4000)%50, n-4000)})
 			}
 		}
-		h.only(many...)
+		h.commitOnly(many...)
 		testenv.Must(b, h.repo.Consolidate(b.Context()))
 	}
 	b.ReportMetric(float64(b.N*512)/b.Elapsed().Seconds(), "events/s")

@@ -52,16 +52,16 @@ func (h *hive) check() []protocol.Code {
 	return codes
 }
 
-// intact wants the check to find nothing.
-func (h *hive) intact() {
+// wantIntact fails the test if Check finds anything.
+func (h *hive) wantIntact() {
 	h.t.Helper()
 	if got := h.check(); len(got) != 0 {
 		h.t.Errorf("check says %q", got)
 	}
 }
 
-// spoil changes one byte in the middle of a file of git's.
-func (h *hive) spoil(glob string) string {
+// corrupt changes one byte in the middle of a file of git's.
+func (h *hive) corrupt(glob string) string {
 	h.t.Helper()
 	found, err := filepath.Glob(filepath.Join(h.dir, ".git", glob))
 	if err != nil || len(found) == 0 {
@@ -94,8 +94,8 @@ func TestCheckFinds(t *testing.T) {
 		spoil func(h *hive)
 		want  protocol.Code
 	}{
-		{"flipped byte in a pack", func(h *hive) { h.spoil("objects/pack/*.pack") }, protocol.CodeGitPackDamaged},
-		{"flipped byte in a pack index", func(h *hive) { h.spoil("objects/pack/*.idx") }, protocol.CodeGitPackDamaged},
+		{"flipped byte in a pack", func(h *hive) { h.corrupt("objects/pack/*.pack") }, protocol.CodeGitPackDamaged},
+		{"flipped byte in a pack index", func(h *hive) { h.corrupt("objects/pack/*.idx") }, protocol.CodeGitPackDamaged},
 		{"pack gone", func(h *hive) {
 			found, _ := filepath.Glob(filepath.Join(h.dir, ".git/objects/pack/*.pack"))
 			for _, f := range found {
@@ -167,7 +167,7 @@ func TestCheckNamesTheDamagedObject(t *testing.T) {
 		t.Fatalf("check says %q of loose objects", got)
 	}
 	s := id.String()
-	h.spoil("objects/" + s[:2] + "/" + s[2:])
+	h.corrupt("objects/" + s[:2] + "/" + s[2:])
 	var found bool
 	for _, p := range h.problems() {
 		found = found || p.Code == protocol.CodeGitObjectDamaged && p.Object == id
@@ -184,7 +184,7 @@ func TestCheckTakesCommitsOfHivedThatNameNoEvents(t *testing.T) {
 		testenv.Must(t, h.repo.Seed(t.Context(), time.Unix(5, 0), "hive: settings", "hive.yaml"))
 		h.commit(put("board.md", text))
 	}
-	h.intact()
+	h.wantIntact()
 }
 
 func TestCheckGivesTheLogsErrorBack(t *testing.T) {
@@ -210,7 +210,7 @@ func TestCheckResolvesDeltas(t *testing.T) {
 	if out := h.git("verify-pack", "-sv", ".git/objects/pack/"+h.onlyPack()); !strings.Contains(out, "chain length") {
 		t.Fatalf("git made no deltas: %s", out)
 	}
-	h.spoil("objects/pack/*.pack")
+	h.corrupt("objects/pack/*.pack")
 	if len(h.problems()) == 0 {
 		t.Error("a damaged pack of git's is not found")
 	}

@@ -16,10 +16,10 @@ func TestCommitIsWhatGitExpects(t *testing.T) {
 	h.commit(put("agents/alice/inbox/1.json", "{}"), put("registry.json", "{}\n"), put("board.md", ""))
 	h.commit(put("agents/bob/inbox/1.json", "{}"), move("agents/alice/inbox/1.json", "agents/alice/inbox/.done/1.json"))
 	h.commit(del("agents/bob/inbox/1.json"))
-	h.sound()
-	h.clean()
+	h.wantSound()
+	h.wantCleanStatus()
 	want := "agents/alice/inbox/.done/1.json\nboard.md\nregistry.json"
-	h.says(want, "ls-tree", "-r", "--name-only", "HEAD")
+	h.wantOutput(want, "ls-tree", "-r", "--name-only", "HEAD")
 	message := h.git("log", "-1", "--format=%B")
 	trailers, err := h.gitWith(message, "interpret-trailers", "--parse")
 	testenv.Must(t, err)

@@ -14,7 +14,7 @@ import (
 	"github.com/hived/hived/internal/testenv"
 )
 
-// Each row is read by git too, where there is one.
+// Where git is installed, it reads each row too.
 func TestParseConfig(t *testing.T) {
 	tests := map[string]struct {
 		text string
@@ -56,7 +56,7 @@ func TestParseConfig(t *testing.T) {
 	}
 }
 
-// gitSettings lists what git reads in a config.
+// gitSettings returns the settings that git reads in a config, false without git.
 func gitSettings(t *testing.T, text string) ([]string, bool) {
 	t.Helper()
 	if _, err := exec.LookPath("git"); err != nil {

@@ -32,9 +32,9 @@ func TestConsolidate(t *testing.T) {
 	testenv.Must(t, h.repo.Consolidate(t.Context()))
 	h.open()
 	h.commit(put("board.md", "y"))
-	h.sound()
-	h.clean()
-	h.intact()
+	h.wantSound()
+	h.wantCleanStatus()
+	h.wantIntact()
 }
 
 func TestConsolidateLeavesDamageAlone(t *testing.T) {
@@ -42,7 +42,7 @@ func TestConsolidateLeavesDamageAlone(t *testing.T) {
 	for i := range mostPacks + 5 {
 		h.commit(put("agents/a/inbox/"+strconv.Itoa(i)+".json", "{}"))
 	}
-	h.spoil("objects/pack/*.pack")
+	h.corrupt("objects/pack/*.pack")
 	before := h.packs()
 	if err := h.repo.Consolidate(t.Context()); err == nil {
 		t.Error("a damaged pack was merged")

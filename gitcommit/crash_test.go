@@ -16,8 +16,8 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// story is what the crash tests do to a disk: a log of events, committed one
-// by one, with the index and the packs looked after.
+// story returns what the crash tests commit to a disk: a log of events, one commit
+// each, with the index and the packs kept up to date.
 func story() []Event {
 	segment := []byte("{\"seq\":1}\n")
 	text := strings.Repeat("a message of some length, ", 8)
@@ -37,9 +37,9 @@ func story() []Event {
 	return events
 }
 
-// tell commits what history lacks of the story and returns what is committed
-// for certain.
-func tell(ctx context.Context, disk durable.FS, events []Event, packs int) (protocol.Seq, error) {
+// commitStory commits the events of the story that history lacks, and returns those
+// that are durable.
+func commitStory(ctx context.Context, disk durable.FS, events []Event, packs int) (protocol.Seq, error) {
 	if err := Init(disk); err != nil {
 		return 0, err
 	}
@@ -81,7 +81,7 @@ func mergeAll(ctx context.Context, r *Repo, disk durable.FS) error {
 	return r.merge(ctx, found)
 }
 
-// differences counts the objects that are stored as one.
+// differences counts the objects that are stored as differences.
 func differences(t *testing.T, disk durable.FS) map[kind]int {
 	t.Helper()
 	out := make(map[kind]int)
@@ -134,15 +134,15 @@ func newDisk(t *testing.T) *faultfs.Mem {
 	return m
 }
 
-// judge holds a disk against the story.
-func judge(t *testing.T, disk durable.FS, events []Event) {
+// checkStory checks a disk against the story.
+func checkStory(t *testing.T, disk durable.FS, events []Event) {
 	t.Helper()
 	err := Check(t.Context(), disk, storyOf(events), func(p Problem) { t.Errorf("check: %s: %s", p.Code, p.Text) })
 	testenv.Must(t, err)
 }
 
-// noDangling wants every commit in a pack to be in history.
-func noDangling(t *testing.T, disk durable.FS) {
+// wantNoDangling fails the test if a commit in a pack is not in history.
+func wantNoDangling(t *testing.T, disk durable.FS) {
 	t.Helper()
 	history := make(map[protocol.Blob]bool)
 	for c, err := range Commits(disk) {
@@ -164,16 +164,16 @@ func noDangling(t *testing.T, disk durable.FS) {
 	}
 }
 
-// After a crash at any operation of the disk, with any loss of what was not
-// synced, what was committed is there and the rest can follow.
+// After a crash at any operation of the disk, with any loss of unsynced data, what
+// was committed is there and the rest can be committed.
 func TestCrashAnywhere(t *testing.T) {
 	events := story()
 	m := newDisk(t)
 	before := m.Ops()
-	if _, err := tell(t.Context(), m, events, 1); err != nil {
+	if _, err := commitStory(t.Context(), m, events, 1); err != nil {
 		t.Fatal(err)
 	}
-	judge(t, m, events)
+	checkStory(t, m, events)
 	ops := m.Ops() - before
 	if d := differences(t, m); d[kindBlob] != 1 || d[kindTree] == 0 {
 		t.Fatalf("the story makes differences of %v", d)
@@ -183,7 +183,7 @@ func TestCrashAnywhere(t *testing.T) {
 			for n := 1; n <= ops; n += sweep.Of(sweep.GitCrashes) {
 				m := newDisk(t)
 				m.CrashAt(n, how)
-				sure, err := tell(t.Context(), m, events, 1)
+				sure, err := commitStory(t.Context(), m, events, 1)
 				if err != nil && !errors.Is(err, faultfs.ErrCrashed) {
 					t.Fatalf("crash at %d: %v", n, err)
 				}
@@ -197,11 +197,11 @@ func TestCrashAnywhere(t *testing.T) {
 						t.Fatalf("crash at %d: history ends at %s, %s was committed (%v)", n, head.Seq, sure, err)
 					}
 				}
-				if _, err := tell(t.Context(), m, events, 0); err != nil {
+				if _, err := commitStory(t.Context(), m, events, 0); err != nil {
 					t.Fatalf("after a crash at %d: %v", n, err)
 				}
-				judge(t, m, events)
-				noDangling(t, m)
+				checkStory(t, m, events)
+				wantNoDangling(t, m)
 				if t.Failed() {
 					t.Fatalf("after a crash at %d", n)
 				}
@@ -210,18 +210,18 @@ func TestCrashAnywhere(t *testing.T) {
 	}
 }
 
-// operations counts those that a story takes.
+// operations counts the operations of the disk that a story takes.
 func operations(t *testing.T, events []Event) int {
 	t.Helper()
 	m := newDisk(t)
 	before := m.Ops()
-	_, err := tell(t.Context(), m, events, 0)
+	_, err := commitStory(t.Context(), m, events, 0)
 	testenv.Must(t, err)
 	return m.Ops() - before
 }
 
-// A process that is killed leaves names that are not durable. Who goes on from
-// them makes them so, before a branch that is durable rests on them.
+// A killed process leaves names that are not durable. The next process makes them
+// durable before a durable branch depends on them.
 func TestPowerCutAfterAKill(t *testing.T) {
 	t.Parallel()
 	events := story()
@@ -229,17 +229,17 @@ func TestPowerCutAfterAKill(t *testing.T) {
 	for n := 1; n <= ops; n++ {
 		m := newDisk(t)
 		m.CrashAt(n, faultfs.Keep)
-		_, _ = tell(t.Context(), m, events, 0)
+		_, _ = commitStory(t.Context(), m, events, 0)
 		m = m.Reboot()
 		if r, err := Open(m, Options{}); err == nil {
 			_, _ = r.Head() // it lands what the kill left
 		}
 		m.CrashAt(0, faultfs.Drop)
 		m = m.Reboot()
-		if _, err := tell(t.Context(), m, events, 0); err != nil {
+		if _, err := commitStory(t.Context(), m, events, 0); err != nil {
 			t.Fatalf("power cut after a kill at %d: %v", n, err)
 		}
-		judge(t, m, events)
+		checkStory(t, m, events)
 		if t.Failed() {
 			t.Fatalf("power cut after a kill at %d", n)
 		}
@@ -253,31 +253,31 @@ func TestFailuresGiveTheBatchBack(t *testing.T) {
 	for n := 1; n <= ops; n++ {
 		m := newDisk(t)
 		m.FailAt(n, durable.ErrNoSpace, 1, func(op faultfs.Op, _ string) bool { return op != faultfs.OpSync })
-		if _, err := tell(t.Context(), m, events, 0); err != nil && !errors.Is(err, durable.ErrNoSpace) {
+		if _, err := commitStory(t.Context(), m, events, 0); err != nil && !errors.Is(err, durable.ErrNoSpace) {
 			t.Fatalf("failure at %d: %v", n, err)
 		}
 		m.Heal()
-		if _, err := tell(t.Context(), m, events, 0); err != nil {
+		if _, err := commitStory(t.Context(), m, events, 0); err != nil {
 			t.Fatalf("after a failure at %d: %v", n, err)
 		}
-		judge(t, m, events)
+		checkStory(t, m, events)
 		if t.Failed() {
 			t.Fatalf("after a failure at %d", n)
 		}
 	}
 }
 
-// TestPackOfTheDead: a commit whose pack lies there already, from a process that
-// died before it had synced the name, or that failed to, is as durable as any.
+// TestPackOfTheDead: a commit whose pack exists already, from a process that died
+// before it synced the name, or failed to, is as durable as any.
 func TestPackOfTheDead(t *testing.T) {
 	events := story()[:1]
 	begun := newDisk(t)
-	if _, err := tell(t.Context(), begun, nil, 0); err != nil {
+	if _, err := commitStory(t.Context(), begun, nil, 0); err != nil {
 		t.Fatal(err)
 	}
 	testenv.Must(t, begun.SyncAll())
 	clean := begun.Copy()
-	if _, err := tell(t.Context(), clean, events, 0); err != nil {
+	if _, err := commitStory(t.Context(), clean, events, 0); err != nil {
 		t.Fatal(err)
 	}
 	for name, fault := range map[string]func(m *faultfs.Mem, n int){
@@ -288,18 +288,18 @@ func TestPackOfTheDead(t *testing.T) {
 			for n := 1; n <= clean.Ops(); n++ {
 				m := begun.Copy()
 				fault(m, n)
-				_, _ = tell(t.Context(), m, events, 0) // it may fail
+				_, _ = commitStory(t.Context(), m, events, 0) // it may fail
 				m.Heal()
 				m.CrashAt(0, faultfs.Keep)
 				m = m.Reboot()
-				if _, err := tell(t.Context(), m, events, 0); err != nil {
+				if _, err := commitStory(t.Context(), m, events, 0); err != nil {
 					t.Fatalf("%d: %v", n, err)
 				}
 				m = m.Reboot()
-				if _, err := tell(t.Context(), m, events, 0); err != nil { // what the failed sync of the branch took
+				if _, err := commitStory(t.Context(), m, events, 0); err != nil { // what the failed sync of the branch took
 					t.Fatalf("%d, after a power cut: %v", n, err)
 				}
-				judge(t, m, events)
+				checkStory(t, m, events)
 				if t.Failed() {
 					t.Fatalf("at operation %d", n)
 				}

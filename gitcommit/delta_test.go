@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// What a difference makes of its base is the target, for any two texts.
+// A difference turns its base into the target, for any two texts.
 func TestDelta(t *testing.T) {
 	var m deltaMaker
 	rapid.Check(t, func(t *rapid.T) {
@@ -52,8 +52,8 @@ func TestDeltaIsShort(t *testing.T) {
 	}
 }
 
-// The archived original of a message costs next to nothing beside what was
-// delivered, and every reader puts it together.
+// The archived original of a message costs next to nothing beside its delivery,
+// and every reader reads it.
 func TestOriginalIsStoredAsDifference(t *testing.T) {
 	h := gitHive(t)
 	m := newMessages()
@@ -67,10 +67,10 @@ func TestOriginalIsStoredAsDifference(t *testing.T) {
 		t.Errorf("git says of the pack:\n%s", out)
 	}
 	for _, c := range many {
-		h.says(strings.TrimRight(string(c.Data), "\n"), "show", "HEAD:"+c.Path)
+		h.wantOutput(strings.TrimRight(string(c.Data), "\n"), "show", "HEAD:"+c.Path)
 	}
 	h.readAll(newStore(h.disk))
-	h.silent()
-	h.clean()
-	h.intact()
+	h.wantFsckSilent()
+	h.wantCleanStatus()
+	h.wantIntact()
 }

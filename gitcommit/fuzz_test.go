@@ -83,9 +83,8 @@ func FuzzObjects(f *testing.F) {
 	})
 }
 
-// What is left of a reflog is no longer than it was. Where its lines begin with
-// two ids, it keeps each entry of a person's, and is short enough the second
-// time.
+// A shortened reflog is no longer than before. Where its lines begin with two ids,
+// it keeps each entry by a person, and shortening it again changes nothing.
 func FuzzReflog(f *testing.F) {
 	id := bytes.Repeat([]byte("1"), 40)
 	ours := append(append(append(bytes.Clone(id), ' '), id...), reflogByUs+"1795251600 +0000\tcommit: hive\n"...)
@@ -125,7 +124,7 @@ func FuzzReflog(f *testing.F) {
 	})
 }
 
-// A .gitignore of any bytes is read, and asked again says the same.
+// A .gitignore of any bytes is read, and gives the same answer when asked again.
 func FuzzIgnore(f *testing.F) {
 	for _, text := range []string{"*.env\n!keep.env\n", "/agents/*/cache.bin\r\n", "**/x/**\n[a-\n\\", "!\n//\n**\n", "# nothing\n\n\xff\n"} {
 		f.Add([]byte(text), "agents/a/keep.env")

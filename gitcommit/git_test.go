@@ -16,8 +16,8 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// hive is a directory with a repository of hived's in it, a log of what
-// happened to it, and a work tree that agrees.
+// hive is a directory with a repository by hived, a log of its events, and a work
+// tree that agrees.
 type hive struct {
 	t      testing.TB
 	dir    string
@@ -30,8 +30,8 @@ type hive struct {
 	writes int
 }
 
-// needGit skips a test where there is no git, and keeps git away from the
-// settings of whoever runs it.
+// needGit skips a test where there is no git, and hides the settings of the user
+// from git.
 func needGit(tb testing.TB) {
 	tb.Helper()
 	if _, err := exec.LookPath("git"); err != nil {
@@ -39,7 +39,7 @@ func needGit(tb testing.TB) {
 	}
 }
 
-// gitHive returns one to tests that ask git what it says.
+// gitHive returns a hive for tests that run git.
 func gitHive(tb testing.TB) *hive {
 	tb.Helper()
 	needGit(tb)
@@ -66,7 +66,7 @@ func (h *hive) open() {
 	h.repo = repo
 }
 
-// put is a change that stores text.
+// put returns a change that stores text.
 func put(path, text string) protocol.Change {
 	return protocol.Change{Op: protocol.Put, Path: path, Data: []byte(text)}
 }
@@ -77,7 +77,7 @@ func move(from, to string) protocol.Change {
 	return protocol.Change{Op: protocol.Move, From: from, Path: to}
 }
 
-// batch makes one event of the changes, does them to the work tree, and returns
+// batch makes one event of the changes, applies them to the work tree, and returns
 // the batch that commits them.
 func (h *hive) batch(changes ...protocol.Change) Batch {
 	h.t.Helper()
@@ -117,8 +117,8 @@ func (h *hive) toDisk(c protocol.Change) {
 	}
 }
 
-// write puts a file into the work tree, with a time that is long past and its
-// own: many a git compares seconds only.
+// write writes a file into the work tree, with a time of its own long ago: some
+// builds of git compare seconds only.
 func (h *hive) write(path, text string) {
 	h.t.Helper()
 	full := filepath.Join(h.dir, path)
@@ -151,7 +151,7 @@ func (h *hive) syncIndex() {
 	}
 }
 
-// git runs git in the hive and returns what it says, without the last line break.
+// git runs git in the hive and returns its output, without the last line break.
 func (h *hive) git(args ...string) string {
 	h.t.Helper()
 	out, err := h.tryGit(args...)
@@ -185,24 +185,24 @@ func runGit(ctx context.Context, tb testing.TB, dir, stdin string, args ...strin
 	return strings.TrimRight(out.String(), "\n"), err
 }
 
-// says wants git to answer with a text.
-func (h *hive) says(want string, args ...string) {
+// wantOutput fails the test if git prints anything but a text.
+func (h *hive) wantOutput(want string, args ...string) {
 	h.t.Helper()
 	if got := h.git(args...); got != want {
 		h.t.Errorf("git %q says\n%s\nwant\n%s", args, got, want)
 	}
 }
 
-// sound holds the repository to git's own judgement.
-func (h *hive) sound() {
+// wantSound fails the test if git fsck finds a fault.
+func (h *hive) wantSound() {
 	h.t.Helper()
 	if out := h.git("fsck", "--strict", "--no-dangling"); out != "" {
 		h.t.Errorf("git fsck --strict says:\n%s", out)
 	}
 }
 
-// clean brings the index up to date and wants git status to be silent.
-func (h *hive) clean() {
+// wantCleanStatus updates the index and fails the test if git status prints anything.
+func (h *hive) wantCleanStatus() {
 	h.t.Helper()
 	h.syncIndex()
 	if out := h.git("status", "--porcelain"); out != "" {
@@ -210,7 +210,7 @@ func (h *hive) clean() {
 	}
 }
 
-// alerted reports whether an alert of a code was given, and forgets all.
+// alerted reports whether there was an alert of a code, and forgets all alerts.
 func (h *hive) alerted(code string) bool {
 	defer func() { h.alerts = nil }()
 	for _, a := range h.alerts {

@@ -133,10 +133,10 @@ type asFile struct {
 func (f asFile) Write(b []byte) (int, error) { return f.Writer.Write(b) }
 
 // BenchmarkReadAgainstGoGit reads the trees of a hundred agents from a pack, one after the
-// other, each reader with what it remembers of the ones before.
+// other, each reader with its own cache.
 func BenchmarkReadAgainstGoGit(b *testing.B) {
 	h := newHive(b)
-	h.fill(20_000, h.only)
+	h.fill(20_000, h.commitOnly)
 	root, err := h.repo.store.root(h.repo.head.Commit)
 	testenv.Must(b, err)
 	tree := newTreeAt(topsOf(root), h.repo.store.tree)

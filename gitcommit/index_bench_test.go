@@ -12,8 +12,8 @@ import (
 	"github.com/hived/hived/internal/testenv"
 )
 
-// manyFiles commits so many messages of fifty agents, and brings the index up
-// to date with all of them.
+// manyFiles commits n messages of fifty agents, and updates the index with all of
+// them.
 func (h *hive) manyFiles(files int) {
 	h.t.Helper()
 	old := time.Now().Add(-24 * time.Hour)
@@ -29,7 +29,7 @@ func (h *hive) manyFiles(files int) {
 			}
 			testenv.Must(h.t, err)
 		}
-		h.only(list...)
+		h.commitOnly(list...)
 	})
 	h.settleIndex()
 }
@@ -43,7 +43,7 @@ func (h *hive) settleIndex() {
 	}
 }
 
-// handle commits ten messages that are handled, which is twenty paths.
+// handle commits ten messages that are handled, which changes twenty paths.
 func (h *hive) handle(i int) {
 	h.t.Helper()
 	var changes []change
@@ -92,8 +92,8 @@ func heap() int64 {
 	return int64(m.HeapAlloc)
 }
 
-// What git status costs a person after many commits of hived's, against what it
-// costs with an index that git itself has just written.
+// What git status costs a person after many commits by hived, compared with an
+// index that git itself has just written.
 func BenchmarkGitStatus(b *testing.B) {
 	needGit(b)
 	h := newHive(b)

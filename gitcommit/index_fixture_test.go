@@ -15,7 +15,7 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// What follows writes split indexes, as git does and hived does not.
+// The following functions write split indexes, as git does and hived does not.
 
 // appendBitmap writes a set of positions in ascending order.
 func appendBitmap(out []byte, set []uint32) []byte {
@@ -67,8 +67,8 @@ func (o *overlay) appendLink(out []byte, shared protocol.Blob) []byte {
 	return out
 }
 
-// summed appends the checksum to an index.
-func summed(body []byte) []byte {
+// withChecksum appends the checksum to an index.
+func withChecksum(body []byte) []byte {
 	sum := sha1.Sum(body)
 	return append(bytes.Clone(body), sum[:]...)
 }
@@ -86,7 +86,7 @@ func indexBody(version byte, ext []byte, entries ...indexEntry) []byte {
 // different from it.
 func writeSplit(t *testing.T, r *Repo, shared []indexEntry, over overlay) {
 	t.Helper()
-	base := summed(indexBody(2, nil, shared...))
+	base := withChecksum(indexBody(2, nil, shared...))
 	sum := protocol.Blob(base[len(base)-sha1.Size:])
 	var entries []indexEntry
 	for _, c := range over.changed {
@@ -97,7 +97,7 @@ func writeSplit(t *testing.T, r *Repo, shared []indexEntry, over overlay) {
 	entries = append(entries, over.added...)
 	for name, data := range map[string][]byte{
 		sharedIndex + sum.String(): base,
-		indexFile:                  summed(indexBody(2, over.appendLink(nil, sum), entries...)),
+		indexFile:                  withChecksum(indexBody(2, over.appendLink(nil, sum), entries...)),
 	} {
 		testenv.Must(t, writeTmp(r.disk, name, data, durable.Synced))
 	}
@@ -114,8 +114,8 @@ func memRepo(tb testing.TB) *Repo {
 	return r
 }
 
-// wholeOrSplit runs a test with an index in one file, and with one that git
-// splits wherever the test says so. At the end hived must have made it one.
+// wholeOrSplit runs a test with an index in one file, and with one that git splits
+// where the test calls split. At the end hived must have made it one file.
 func wholeOrSplit(t *testing.T, test func(t *testing.T, h *hive, form func())) {
 	t.Helper()
 	needGit(t)
@@ -128,7 +128,7 @@ func wholeOrSplit(t *testing.T, test func(t *testing.T, h *hive, form func())) {
 	}
 }
 
-// split has git make the index a split one.
+// split makes git split the index.
 func (h *hive) split() {
 	h.t.Helper()
 	h.git("update-index", "--split-index")
@@ -152,7 +152,7 @@ func (h *hive) oneFile() {
 	}
 }
 
-// sharedFiles lists the shared indexes that lie there.
+// sharedFiles lists the shared indexes in .git.
 func (h *hive) sharedFiles() []string {
 	h.t.Helper()
 	found, err := filepath.Glob(filepath.Join(h.dir, sharedIndex+"*"))
@@ -168,7 +168,7 @@ func unsized(e indexEntry) indexEntry {
 	return e
 }
 
-// remove deletes a file of the hive's.
+// remove deletes a file of the hive.
 func (h *hive) remove(path string) {
 	h.t.Helper()
 	testenv.Must(h.t, os.Remove(filepath.Join(h.dir, path)))

@@ -103,17 +103,17 @@ func FuzzIndex(f *testing.F) {
 	}
 	for _, base := range [][]byte{whole, v4, padded} {
 		f.Add(base, []byte{})
-		f.Add(base, indexBody(2, over.appendLink([]byte("REUC\x00\x00\x00\x00"), protocol.Blob(summed(whole)[len(whole):])), over.changed[1].entry, over.added[0]))
+		f.Add(base, indexBody(2, over.appendLink([]byte("REUC\x00\x00\x00\x00"), protocol.Blob(withChecksum(whole)[len(whole):])), over.changed[1].entry, over.added[0]))
 	}
 	f.Fuzz(func(t *testing.T, shared, split []byte) {
 		r := memRepo(t)
 		write := func(name string, body []byte) {
-			testenv.Must(t, writeTmp(r.disk, name, summed(body), durable.Unsynced))
+			testenv.Must(t, writeTmp(r.disk, name, withChecksum(body), durable.Unsynced))
 		}
 		if len(split) == 0 {
 			write(indexFile, shared)
 		} else {
-			sum := protocol.Blob(summed(shared)[len(shared):])
+			sum := protocol.Blob(withChecksum(shared)[len(shared):])
 			if at := bytes.Index(split, []byte("link")); at >= 0 && at+8 <= len(split) {
 				copy(split[at+8:], sum[:]) // so that changes of the shared one are met
 			}

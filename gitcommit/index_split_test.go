@@ -24,8 +24,8 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// agrees holds what git reads from the index against what hived committed.
-func (h *hive) agrees() {
+// wantGitAgrees compares what git reads from the index with what hived committed.
+func (h *hive) wantGitAgrees() {
 	h.t.Helper()
 	var tree []string
 	for line := range strings.Lines(h.git("ls-tree", "-r", "HEAD")) {
@@ -41,8 +41,8 @@ func (h *hive) agrees() {
 	}
 }
 
-// Git finds in the index what hived did, whatever came and went, and whatever
-// form git itself gave it in between.
+// Git reads from the index what hived committed, whatever was added and removed,
+// and whatever form git itself gave it in between.
 func TestIndexFollowsTheTree(t *testing.T) {
 	h := gitHive(t)
 	there := make(map[string]bool)
@@ -63,7 +63,7 @@ func TestIndexFollowsTheTree(t *testing.T) {
 		h.syncIndex()
 		switch {
 		case i%13 == 0:
-			h.agrees()
+			h.wantGitAgrees()
 		case i%7 == 0:
 			h.split()
 		case i%17 == 0:
@@ -73,8 +73,8 @@ func TestIndexFollowsTheTree(t *testing.T) {
 			h.open()
 		}
 	}
-	h.agrees()
-	h.sound()
+	h.wantGitAgrees()
+	h.wantSound()
 	if len(h.alerts) != 0 {
 		t.Errorf("alerts: %q", h.alerts)
 	}
@@ -91,18 +91,18 @@ func TestIndexFileAndDirectory(t *testing.T) {
 		h.remove("tasks/t/x")
 		h.commit(put("tasks/t/x", "now a file"), put("tasks/t/y/1", "now below"))
 		h.syncIndex()
-		h.agrees()
+		h.wantGitAgrees()
 		form()
 		h.commit(del("tasks/t/x"), del("tasks/t/y/1"))
 		h.remove("tasks/t/y")
 		h.commit(put("tasks/t/x/3", "3"), put("tasks/t/y", "y"))
 		h.syncIndex()
-		h.agrees()
+		h.wantGitAgrees()
 	})
 }
 
-// stage has a person stage what an index can hold: additions, an intent to add, a
-// conflict, and entries that git is told not to look at.
+// stage stages for a person what an index can hold: additions, an intent to add, a
+// conflict, and entries that git is told to skip.
 func (h *hive) stage() {
 	h.t.Helper()
 	for _, name := range []string{"both", "skipped", "assumed", "edited"} {
@@ -129,8 +129,8 @@ func (h *hive) stage() {
 	h.git("update-index", "--assume-unchanged", "assumed")
 }
 
-// statOf returns what the index remembers of files, as git reads it. The flags say
-// also which of the two files of a split index an entry comes from.
+// statOf returns the stat data of files in the index, as git reads it. The flags
+// also show which of the two files of a split index an entry comes from.
 func (h *hive) statOf(names ...string) string {
 	h.t.Helper()
 	out := h.git(append([]string{"ls-files", "--debug"}, names...)...)
@@ -138,7 +138,7 @@ func (h *hive) statOf(names ...string) string {
 }
 
 // What a person staged stays staged when hived makes one file of the index,
-// whichever of the two files it stands in.
+// whichever of the two files holds it.
 func TestIndexKeepsWhatPeopleStaged(t *testing.T) {
 	wholeOrSplit(t, func(t *testing.T, h *hive, form func()) {
 		t.Helper()
@@ -174,7 +174,7 @@ func TestIndexKeepsWhatPeopleStaged(t *testing.T) {
 	})
 }
 
-// Hived writes one file also where git's settings say otherwise.
+// Hived writes one file even if git's settings ask for a split index.
 func TestIndexIsOneFileUnderAnySetting(t *testing.T) {
 	h := gitHive(t)
 	for _, setting := range []string{"true", "false"} {
@@ -189,8 +189,8 @@ func TestIndexIsOneFileUnderAnySetting(t *testing.T) {
 	}
 }
 
-// What a split index leaves behind is removed when it is old or one of many, and
-// not while an index refers to it.
+// Shared indexes that are left over are removed when they are old or many, but not
+// while an index refers to them.
 func TestOldSharedIndexesAreRemoved(t *testing.T) {
 	h := gitHive(t)
 	long := time.Now().Add(-keepShared - time.Minute)
@@ -226,18 +226,18 @@ func TestOldSharedIndexesAreRemoved(t *testing.T) {
 		h.split()
 	}
 	h.commit(put("board.md", "four\n"))
-	h.clean()
+	h.wantCleanStatus()
 	want(mostSharedKept+1, "a busy time and one in use")
 	age()
 	h.commit(put("board.md", "five\n"))
-	h.clean()
+	h.wantCleanStatus()
 	want(1, "one in use")
 	if found := h.sharedFiles(); len(found) != 1 || filepath.Base(found[0]) != filepath.Base(other) {
 		t.Errorf("%q are left, not %s", found, other)
 	}
 	h.remove(".git/index.mine")
 	h.commit(put("board.md", "six\n"))
-	h.clean()
+	h.wantCleanStatus()
 	want(0, "at the end")
 }
 
@@ -258,7 +258,7 @@ func TestHeldLockKeepsTheSharedIndex(t *testing.T) {
 		t.Error("something was written under a lock")
 	}
 	os.Remove(filepath.Join(h.dir, ".git/index.lock"))
-	h.clean()
+	h.wantCleanStatus()
 }
 
 // A git that writes while hived works is not overwritten.
@@ -278,12 +278,12 @@ func TestIndexReplacedMeanwhile(t *testing.T) {
 		}
 		testenv.Must(t, v.close())
 		h.syncIndex()
-		h.says("A  staged", "status", "--porcelain")
+		h.wantOutput("A  staged", "status", "--porcelain")
 	})
 }
 
 // A git that read the index before hived wrote it, and writes its own without
-// looking again, undoes nothing for long.
+// reading it again, undoes nothing for long.
 func TestStaleIndexOfAGitIsSetRight(t *testing.T) {
 	wholeOrSplit(t, func(t *testing.T, h *hive, form func()) {
 		t.Helper()
@@ -295,8 +295,8 @@ func TestStaleIndexOfAGitIsSetRight(t *testing.T) {
 		h.syncIndex()
 		h.write(".git/index", stale)
 		h.commit(put("agents/a/inbox/2.json", "{}"))
-		h.clean()
-		h.agrees()
+		h.wantCleanStatus()
+		h.wantGitAgrees()
 	})
 }
 
@@ -316,16 +316,16 @@ func TestIndexSmudgesWhatIsAsYoungAsItself(t *testing.T) {
 		if sizes["young"] != 0 || sizes["old"] != 6 {
 			t.Errorf("sizes are %v", sizes)
 		}
-		// So git looks into a file that changed and kept its size and time.
+		// So git reads a file that changed and kept its size and time.
 		h.write("young", "other\n")
 		testenv.Must(t, os.Chtimes(filepath.Join(h.dir, "young"), young, young))
-		h.says("A  old\nAM young", "status", "--porcelain")
+		h.wantOutput("A  old\nAM young", "status", "--porcelain")
 		h.commit(put("board.md", "two\n"))
 		h.syncIndex()
 	})
 }
 
-// model applies patches to a list of entries in the plainest way.
+// model applies patches to a list of entries in the simplest way.
 func model(entries map[string]string, patches []patch) {
 	for _, p := range patches {
 		for key := range entries {
@@ -372,7 +372,7 @@ func splitAtRandom(t *testing.T, r *Repo, random *rand.Rand, entries []indexEntr
 	writeSplit(t, r, shared, over)
 }
 
-// An index holds what was put into it, whichever form it had before.
+// An index holds the patches applied to it, whichever form it had before.
 func TestPatchesAgainstModel(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 4))
 	name := func() string {
@@ -413,10 +413,10 @@ func TestPatchesAgainstModel(t *testing.T) {
 			if random.IntN(3) == 0 {
 				r.index = index{} // as after a restart
 			}
-			entries := holds(t, r, want)
+			entries := wantEntries(t, r, want)
 			if random.IntN(3) == 0 {
 				splitAtRandom(t, r, random, entries)
-				holds(t, r, want)
+				wantEntries(t, r, want)
 			}
 			var err error
 			v, err = r.loadIndex(protocol.Blob{})
@@ -425,8 +425,9 @@ func TestPatchesAgainstModel(t *testing.T) {
 	}
 }
 
-// holds wants these entries, by name and stage, in the index, and returns them.
-func holds(t *testing.T, r *Repo, want map[string]string) []indexEntry {
+// wantEntries fails the test if the index lacks one of these entries, by name and
+// stage, and returns them.
+func wantEntries(t *testing.T, r *Repo, want map[string]string) []indexEntry {
 	t.Helper()
 	v, err := r.openIndex()
 	testenv.Must(t, err)
@@ -481,8 +482,8 @@ func splitDisk(t *testing.T, m *faultfs.Mem) (shared string) {
 	return sharedIndex + l.shared.String()
 }
 
-// joinSplit does what history lacks of a story, with the index after each commit,
-// at a time when no shared index is young any more.
+// joinSplit commits the events of a story that history lacks, and updates the index
+// after each, at a time when no shared index is young any more.
 func joinSplit(ctx context.Context, m *faultfs.Mem, events []Event, alert func(code, text string)) error {
 	late := func() time.Time { return time.Now().Add(2 * keepShared) }
 	r, err := Open(m, Options{Alert: alert, Now: late})
@@ -507,8 +508,8 @@ func joinSplit(ctx context.Context, m *faultfs.Mem, events []Event, alert func(c
 }
 
 // A crash anywhere while hived makes one file of a split index leaves one of the
-// two, whole: the shared index goes only when the new file is on the disk for
-// certain. So what a person staged is kept.
+// two forms intact: the shared index is removed only when the new file is durable.
+// So what a person staged is kept.
 func TestCrashKeepsSharedIndexes(t *testing.T) {
 	events := story()[:2]
 	begin := newDisk(t)
@@ -564,7 +565,7 @@ func TestCrashKeepsSharedIndexes(t *testing.T) {
 	}
 }
 
-// The file that replaces a split index is on the disk before the shared one goes.
+// The file that replaces a split index is durable before the shared one is removed.
 func TestTakenOverIndexIsDurableFirst(t *testing.T) {
 	m := newDisk(t)
 	shared := splitDisk(t, m)
@@ -592,7 +593,7 @@ func TestTakenOverIndexIsDurableFirst(t *testing.T) {
 	}
 }
 
-// What stopped half-way is begun again.
+// A conversion that stopped half-way is begun again.
 func TestRemakingTheIndexIsInterrupted(t *testing.T) {
 	wholeOrSplit(t, func(t *testing.T, h *hive, form func()) {
 		t.Helper()
@@ -606,13 +607,13 @@ func TestRemakingTheIndexIsInterrupted(t *testing.T) {
 		if _, err := h.repo.SyncIndex(ctx); !errors.Is(err, context.Canceled) {
 			t.Fatalf("want the context's error, got %v", err)
 		}
-		h.clean()
-		h.agrees()
+		h.wantCleanStatus()
+		h.wantGitAgrees()
 	})
 }
 
-// A split index is checked with the shared one that it changes, and what either holds
-// is held against the last commit.
+// A split index is checked together with the shared one that it changes, and both
+// are compared with the last commit.
 func TestCheckIndex(t *testing.T) {
 	h := gitHive(t)
 	for i := range 3 {
@@ -648,7 +649,7 @@ func TestCheckIndex(t *testing.T) {
 	check("without one", 0, fs.ErrNotExist)
 }
 
-// onOpen is a disk that asks before it opens a file.
+// onOpen is a disk that calls a function before it opens a file.
 type onOpen struct {
 	durable.FS
 	ask func(name string) error
@@ -661,8 +662,8 @@ func (d *onOpen) Open(name string) (durable.File, error) {
 	return d.FS.Open(name)
 }
 
-// A hived that makes one file of a split index while another program reads it is
-// no damage.
+// It is no damage when hived makes one file of a split index while another program
+// reads it.
 func TestCheckIndexWhileItBecomesOneFile(t *testing.T) {
 	h := gitHive(t)
 	h.commit(put("board.md", "one\n"))
@@ -683,7 +684,7 @@ func TestCheckIndexWhileItBecomesOneFile(t *testing.T) {
 	}
 }
 
-// What cannot be read may refer to any shared index.
+// An index that cannot be read may refer to any shared index.
 func TestUnreadableFileKeepsSharedIndexes(t *testing.T) {
 	h := gitHive(t)
 	h.commit(put("board.md", "one\n"))

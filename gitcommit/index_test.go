@@ -75,22 +75,22 @@ func TestIndexFormsAreReadOrMadeAgain(t *testing.T) {
 			if got := strings.ReplaceAll(h.git("status", "--porcelain", "-uall"), " D later\n", ""); got != want {
 				t.Errorf("status is\n%s", got)
 			}
-			h.sound()
+			h.wantSound()
 		})
 	}
 }
 
-// The index never hides that a file is not what was committed.
+// The index never hides that a file differs from what was committed.
 func TestIndexTellsTheTruth(t *testing.T) {
 	h := gitHive(t)
 	h.commit(put("agents/a/memory.md", "one\n"), put("agents/a/inbox/1.json", "{}"))
 	h.write("agents/a/memory.md", "two\n") // the agent went on writing
 	h.syncIndex()
-	h.says(" M agents/a/memory.md", "status", "--porcelain")
+	h.wantOutput(" M agents/a/memory.md", "status", "--porcelain")
 	h.commit(put("agents/a/memory.md", "two\n"))
-	h.clean()
+	h.wantCleanStatus()
 	h.write("agents/a/inbox/1.json", "[]")
-	h.says(" M agents/a/inbox/1.json", "status", "--porcelain")
+	h.wantOutput(" M agents/a/inbox/1.json", "status", "--porcelain")
 }
 
 func TestIndexRecordsStatOnlyOfOldFiles(t *testing.T) {
@@ -104,17 +104,17 @@ func TestIndexRecordsStatOnlyOfOldFiles(t *testing.T) {
 	if err != nil || !more {
 		t.Fatalf("more is %v, %v", more, err)
 	}
-	if got := h.bare(); got != "agents/a/inbox/young" {
+	if got := h.withoutStat(); got != "agents/a/inbox/young" {
 		t.Errorf("without stat data: %q", got)
 	}
 	now = now.Add(2 * time.Second)
 	if more, err = h.repo.SyncIndex(t.Context()); err != nil || more {
 		t.Fatalf("more is %v, %v", more, err)
 	}
-	if got := h.bare(); got != "" {
+	if got := h.withoutStat(); got != "" {
 		t.Errorf("without stat data: %q", got)
 	}
-	h.says("", "diff-files")
+	h.wantOutput("", "diff-files")
 }
 
 func TestIndexTakesBranchesOfAPerson(t *testing.T) {
@@ -128,10 +128,10 @@ func TestIndexTakesBranchesOfAPerson(t *testing.T) {
 	h.git("stash", "-q") // with an index that is behind
 	h.git("stash", "drop", "-q")
 	h.write("board.md", "two\n")
-	h.clean()
+	h.wantCleanStatus()
 }
 
-// entries visits those of the index as it is on the disk.
+// entries visits the entries of the index as it is on the disk.
 func (h *hive) entries(visit func(indexEntry)) {
 	h.t.Helper()
 	v, err := h.repo.loadIndex(protocol.Blob{})
@@ -142,8 +142,8 @@ func (h *hive) entries(visit func(indexEntry)) {
 	testenv.Must(h.t, v.close())
 }
 
-// bare lists the entries without stat data.
-func (h *hive) bare() string {
+// withoutStat lists the entries without stat data.
+func (h *hive) withoutStat() string {
 	h.t.Helper()
 	var out []string
 	h.entries(func(e indexEntry) {
@@ -161,10 +161,10 @@ func TestSyncNames(t *testing.T) {
 	h.repo.opt.Now = func() time.Time { return time.Now().Add(time.Minute) } // every file is old
 	h.commit(put("agents/a/inbox/1", "x"), put("agents/a/inbox/2", "y"))
 	testenv.Must(t, h.repo.SyncNames(t.Context()))
-	if got := h.bare(); got != "agents/a/inbox/1 agents/a/inbox/2" {
+	if got := h.withoutStat(); got != "agents/a/inbox/1 agents/a/inbox/2" {
 		t.Errorf("without stat data: %q", got)
 	}
-	h.says("", "diff", "--cached", "--name-only")
+	h.wantOutput("", "diff", "--cached", "--name-only")
 	h.commit(put("agents/a/inbox/3", "z"))
 	testenv.Must(t, h.repo.SyncNames(t.Context()))
 	h.open() // a new daemon knows nothing of what the last one put off
@@ -172,13 +172,13 @@ func TestSyncNames(t *testing.T) {
 	if more, err := h.repo.SyncIndex(t.Context()); err != nil || more {
 		t.Fatalf("more is %v, %v", more, err)
 	}
-	if got := h.bare(); got != "" {
+	if got := h.withoutStat(); got != "" {
 		t.Errorf("without stat data: %q", got)
 	}
 }
 
-// TestManyWithoutStatData: more of them than are known at once get theirs, those
-// that come in between too, and what cannot have any does not go on for ever.
+// TestManyWithoutStatData: more entries than are known at once get their stat data,
+// also those added in between, and one that cannot have any is not tried for ever.
 func TestManyWithoutStatData(t *testing.T) {
 	h := gitHive(t)
 	h.repo.opt.Now = func() time.Time { return time.Now().Add(time.Minute) } // every file is old
@@ -208,13 +208,13 @@ func TestManyWithoutStatData(t *testing.T) {
 			t.Fatal("it does not end")
 		}
 	}
-	if got := h.bare(); got != "agents/b/inbox/0" {
+	if got := h.withoutStat(); got != "agents/b/inbox/0" {
 		t.Errorf("without stat data: %q", got)
 	}
 }
 
-// TestIndexUnusableTwice: an index that cannot be used and could not be written
-// again is made from the tree by the next call.
+// TestIndexUnusableTwice: an index that cannot be used, and that one call failed to
+// replace, is made from the tree by the next.
 func TestIndexUnusableTwice(t *testing.T) {
 	h := gitHive(t)
 	h.commit(put("agents/a/inbox/1", "x"))
@@ -226,7 +226,7 @@ func TestIndexUnusableTwice(t *testing.T) {
 	if _, err := h.repo.SyncIndex(ctx); !errors.Is(err, context.Canceled) {
 		t.Fatalf("the first call ended with %v", err)
 	}
-	h.clean()
+	h.wantCleanStatus()
 	if !h.alerted("git-index-rebuilt") {
 		t.Error("nobody was told")
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/hived/hived/internal/testenv"
 )
 
-func bare(t *testing.T) *hive {
+func emptyHive(t *testing.T) *hive {
 	t.Helper()
 	h := &hive{t: t, dir: t.TempDir()}
 	disk, err := durable.Open(h.dir)
@@ -44,7 +44,7 @@ func TestInitRefusesWhatIsNotItsOwn(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			h := bare(t)
+			h := emptyHive(t)
 			tt.make(h)
 			config, _ := os.ReadFile(filepath.Join(h.dir, ".git/config"))
 			if err := tt.init(h.disk); !errors.Is(err, tt.want) {
@@ -60,7 +60,7 @@ func TestInitRefusesWhatIsNotItsOwn(t *testing.T) {
 
 func TestInitTwiceAndInsideAnother(t *testing.T) {
 	needGit(t)
-	h := bare(t)
+	h := emptyHive(t)
 	outer := h.dir
 	h.git("init", "-q")
 	h.dir = filepath.Join(outer, "hive")
@@ -74,8 +74,8 @@ func TestInitTwiceAndInsideAnother(t *testing.T) {
 	}
 	h.open()
 	h.commit(put("board.md", "x"))
-	h.sound()
-	h.says("0", "config", "--get", "gc.auto")
+	h.wantSound()
+	h.wantOutput("0", "config", "--get", "gc.auto")
 	h.dir = outer
 	if out, err := h.tryGit("log"); err == nil {
 		t.Errorf("the outer repository has %q", out)
@@ -84,7 +84,7 @@ func TestInitTwiceAndInsideAnother(t *testing.T) {
 
 func TestAdoptBuildsUpon(t *testing.T) {
 	needGit(t)
-	h := bare(t)
+	h := emptyHive(t)
 	h.git("init", "-q", "-b", "work/mine")
 	h.git("config", "user.name", "Somebody")
 	h.write(".git/info/exclude", "*.o")
@@ -96,7 +96,7 @@ func TestAdoptBuildsUpon(t *testing.T) {
 	for range 2 {
 		testenv.Must(t, Adopt(h.disk))
 	}
-	h.says("Somebody", "config", "user.name")
+	h.wantOutput("Somebody", "config", "user.name")
 	if got := h.read(".git/info/exclude"); !strings.HasPrefix(got, "*.o\n") || !strings.Contains(got, "/agents/\n") {
 		t.Errorf("exclude is %q", got)
 	}
@@ -107,10 +107,10 @@ func TestAdoptBuildsUpon(t *testing.T) {
 	h.commit(put("agents/old/inbox/1.json", "{}"), put("registry.json", "{}"))
 	h.open()
 	h.commit(put("agents/old/inbox/2.json", "{}"))
-	h.says(old, "rev-parse", "work/mine~2")
-	h.sound()
-	h.clean()
-	h.intact()
+	h.wantOutput(old, "rev-parse", "work/mine~2")
+	h.wantSound()
+	h.wantCleanStatus()
+	h.wantIntact()
 }
 
 func TestOpenTellsDamage(t *testing.T) {
@@ -122,10 +122,10 @@ func TestOpenTellsDamage(t *testing.T) {
 		t.Errorf("state says %q", c)
 	}
 	h.commit(put("board.md", "y")) // the branch is known without HEAD
-	h.syncIndexFails()
+	h.wantSyncIndexFails()
 	h.write(".git/HEAD", "ref: refs/heads/main\n")
-	h.sound()
-	h.clean()
+	h.wantSound()
+	h.wantCleanStatus()
 	h.write(".git/refs/heads/main", "")
 	if _, err := Open(h.disk, h.opt); !errors.Is(err, ErrDamaged) {
 		t.Errorf("got %v", err)
@@ -136,7 +136,7 @@ func TestOpenTellsDamage(t *testing.T) {
 	}
 }
 
-func (h *hive) syncIndexFails() {
+func (h *hive) wantSyncIndexFails() {
 	h.t.Helper()
 	if _, err := h.repo.SyncIndex(h.t.Context()); err == nil {
 		h.t.Error("the index was written though HEAD is unreadable")

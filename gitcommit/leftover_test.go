@@ -13,17 +13,17 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// silent wants git fsck to have nothing at all to say.
-func (h *hive) silent() {
+// wantFsckSilent fails the test if git fsck prints anything.
+func (h *hive) wantFsckSilent() {
 	h.t.Helper()
 	if out := h.git("fsck", "--strict"); out != "" {
 		h.t.Errorf("git fsck --strict says:\n%s", out)
 	}
 }
 
-// interrupted leaves what a kill between a pack and the move of the branch
-// leaves.
-func (h *hive) interrupted(changes ...change) protocol.Blob {
+// leaveInterrupted leaves the files that a kill between a pack and the move of the
+// branch leaves.
+func (h *hive) leaveInterrupted(changes ...change) protocol.Blob {
 	h.t.Helper()
 	before := h.git("rev-parse", "main")
 	reflogs := map[string]string{".git/logs/HEAD": "", ".git/logs/refs/heads/main": ""}
@@ -41,7 +41,7 @@ func (h *hive) interrupted(changes ...change) protocol.Blob {
 func TestInterruptedCommitIsFinished(t *testing.T) {
 	h := gitHive(t)
 	h.commit(put("board.md", "one\n"))
-	id := h.interrupted(put("board.md", "two\n"), put("agents/a/inbox/1.json", "{}"))
+	id := h.leaveInterrupted(put("board.md", "two\n"), put("agents/a/inbox/1.json", "{}"))
 	if out := h.git("fsck", "--strict"); !strings.Contains(out, "dangling commit "+id.String()) {
 		t.Fatalf("git fsck says %q", out)
 	}
@@ -50,9 +50,9 @@ func TestInterruptedCommitIsFinished(t *testing.T) {
 		t.Errorf("history ends at %+v, %v", head, err)
 	}
 	h.commit(put("board.md", "three\n"))
-	h.silent()
-	h.clean()
-	h.intact()
+	h.wantFsckSilent()
+	h.wantCleanStatus()
+	h.wantIntact()
 }
 
 func TestInterruptedFirstCommitIsFinished(t *testing.T) {
@@ -65,7 +65,7 @@ func TestInterruptedFirstCommitIsFinished(t *testing.T) {
 	if head, err := h.repo.Head(); err != nil || head.Commit != id {
 		t.Errorf("history ends at %+v, %v", head, err)
 	}
-	h.silent()
+	h.wantFsckSilent()
 }
 
 func TestCommitTakenOutByAPersonIsNotFinished(t *testing.T) {
@@ -82,7 +82,7 @@ func TestCommitTakenOutByAPersonIsNotFinished(t *testing.T) {
 func TestDamagedLeftoverIsNotFinished(t *testing.T) {
 	h := gitHive(t)
 	h.commit(put("board.md", "one\n"))
-	id := h.interrupted(put("board.md", strings.Repeat("two\n", 100)))
+	id := h.leaveInterrupted(put("board.md", strings.Repeat("two\n", 100)))
 	pack := h.packOf(id)
 	data, err := os.ReadFile(pack)
 	testenv.Must(t, err)
@@ -95,7 +95,7 @@ func TestDamagedLeftoverIsNotFinished(t *testing.T) {
 	}
 }
 
-// packOf finds the file of the pack that holds an object.
+// packOf returns the file of the pack that holds an object.
 func (h *hive) packOf(id protocol.Blob) string {
 	h.t.Helper()
 	packs, err := newestPacks(h.disk)
@@ -132,9 +132,9 @@ func TestVanishedPackIsWrittenAgain(t *testing.T) {
 			h.syncIndex()
 			h.losePack(id)
 			next(h)
-			h.silent()
-			h.clean()
-			h.intact()
+			h.wantFsckSilent()
+			h.wantCleanStatus()
+			h.wantIntact()
 		})
 	}
 }
@@ -178,7 +178,7 @@ func TestRepackedPackIsNotWrittenAgain(t *testing.T) {
 			if h.packs() != before || len(h.repo.recent.packs) != 0 {
 				t.Errorf("%d packs, %d remembered", h.packs(), len(h.repo.recent.packs))
 			}
-			h.silent()
+			h.wantFsckSilent()
 		})
 	}
 }
@@ -221,10 +221,10 @@ func TestMissingBranchIsRestored(t *testing.T) {
 				if !h.alerted("git-branch-restored") {
 					t.Error("no alert")
 				}
-				h.says(id.String(), "rev-parse", "main~1")
+				h.wantOutput(id.String(), "rev-parse", "main~1")
 				h.git("symbolic-ref", "HEAD", "refs/heads/main")
-				h.silent()
-				h.clean()
+				h.wantFsckSilent()
+				h.wantCleanStatus()
 			})
 		}
 	}
@@ -249,20 +249,20 @@ func TestStaleLocksOfOthersGo(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			h := newHive(t)
 			h.repo.owner = func(durable.Info) liveness { return ownerGone }
-			h.hold(name, time.Second)
+			h.makeLock(name, time.Second)
 			h.syncIndex()
-			if !h.there(name) {
+			if !h.exists(name) {
 				t.Fatal("a young lock was removed")
 			}
-			h.hold(name, time.Minute)
+			h.makeLock(name, time.Minute)
 			h.repo.owner = func(durable.Info) liveness { return ownerAlive }
 			h.syncIndex()
-			if !h.there(name) {
+			if !h.exists(name) {
 				t.Fatal("a live lock was removed")
 			}
 			h.repo.owner = func(durable.Info) liveness { return ownerGone }
 			h.syncIndex()
-			if h.there(name) || !h.alerted("git-stale-lock") {
+			if h.exists(name) || !h.alerted("git-stale-lock") {
 				t.Error("a stale lock stayed, or there was no alert")
 			}
 		})

@@ -14,8 +14,8 @@ import (
 	"github.com/hived/hived/internal/testenv"
 )
 
-// hold makes a lock of git's of a given age.
-func (h *hive) hold(name string, age time.Duration) string {
+// makeLock makes one of git's locks, of a given age.
+func (h *hive) makeLock(name string, age time.Duration) string {
 	h.t.Helper()
 	h.write(name, "")
 	full := filepath.Join(h.dir, name)
@@ -24,7 +24,7 @@ func (h *hive) hold(name string, age time.Duration) string {
 	return full
 }
 
-func (h *hive) there(name string) bool {
+func (h *hive) exists(name string) bool {
 	_, err := os.Lstat(filepath.Join(h.dir, name))
 	return err == nil
 }
@@ -48,7 +48,7 @@ func TestRefLock(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			h := newHive(t)
 			h.commit(put("board.md", "one\n"))
-			h.hold(mainLock, tt.age)
+			h.makeLock(mainLock, tt.age)
 			now := time.Now()
 			b := h.batch(put("board.md", "two\n"))
 			h.repo.opt.Now = func() time.Time { return now }
@@ -73,7 +73,7 @@ func TestRefLock(t *testing.T) {
 			if h.packs() != packs {
 				t.Error("objects of the batch stayed")
 			}
-			if !h.there(mainLock) {
+			if !h.exists(mainLock) {
 				t.Fatal("the lock was removed")
 			}
 			os.Remove(filepath.Join(h.dir, mainLock))
@@ -86,11 +86,11 @@ func TestRefLock(t *testing.T) {
 }
 
 // TestLockOfSomebodyElseMeanwhile: while hived finds out that the owner of a lock
-// is gone, another process may have removed it and taken it anew. That one stays.
+// is gone, another process may remove the lock and take it. Its lock stays.
 func TestLockOfSomebodyElseMeanwhile(t *testing.T) {
 	h := newHive(t)
 	h.commit(put("board.md", "one\n"))
-	h.hold(mainLock, time.Hour)
+	h.makeLock(mainLock, time.Hour)
 	b := h.batch(put("board.md", "two\n"))
 	now := time.Now()
 	h.repo.opt.Now = func() time.Time { return now }
@@ -118,7 +118,7 @@ func (h *hive) packs() int {
 
 func TestWaitForLockEndsWithTheContext(t *testing.T) {
 	h := newHive(t)
-	h.hold(mainLock, 0)
+	h.makeLock(mainLock, 0)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := h.repo.Commit(ctx, h.batch(put("board.md", "x"))); !errors.Is(err, context.Canceled) {
@@ -128,8 +128,8 @@ func TestWaitForLockEndsWithTheContext(t *testing.T) {
 
 func TestIndexLockDelaysOnlyTheIndex(t *testing.T) {
 	h := gitHive(t)
-	h.hold(".git/index.lock", time.Second)
-	h.hold(".git/HEAD.lock", time.Second)
+	h.makeLock(".git/index.lock", time.Second)
+	h.makeLock(".git/HEAD.lock", time.Second)
 	h.commit(put("board.md", "one\n"))
 	if _, err := h.repo.SyncIndex(t.Context()); !errors.Is(err, ErrLocked) {
 		t.Errorf("got %v", err)
@@ -138,13 +138,13 @@ func TestIndexLockDelaysOnlyTheIndex(t *testing.T) {
 		t.Error("state does not tell")
 	}
 	h.repo.owner = func(durable.Info) liveness { return ownerGone }
-	h.hold(".git/index.lock", time.Minute)
+	h.makeLock(".git/index.lock", time.Minute)
 	h.syncIndex()
 	if !h.alerted("git-stale-lock") {
 		t.Error("no alert")
 	}
 	os.Remove(filepath.Join(h.dir, ".git/HEAD.lock"))
-	h.clean()
+	h.wantCleanStatus()
 }
 
 func TestOwnLocksGoAtOpen(t *testing.T) {
@@ -152,15 +152,15 @@ func TestOwnLocksGoAtOpen(t *testing.T) {
 	h.commit(put("board.md", "one\n"))
 	testenv.Must(t, writeTmp(h.disk, tmpRef, []byte("x"), durable.Unsynced))
 	testenv.Must(t, h.disk.Link(tmpRef, mainLock))
-	h.hold(".git/index.lock", 0) // git's
+	h.makeLock(".git/index.lock", 0) // git's
 	h.write(".git/"+tmpPrefix+"commit_pack", "half")
-	h.hold(".git/objects/pack/tmp_pack_git", 0) // git's too
+	h.makeLock(".git/objects/pack/tmp_pack_git", 0) // git's too
 	h.open()
 	for name, want := range map[string]bool{
 		mainLock: false, tmpRef: false, ".git/index.lock": true,
 		".git/" + tmpPrefix + "commit_pack": false, ".git/objects/pack/tmp_pack_git": true,
 	} {
-		if h.there(name) != want {
+		if h.exists(name) != want {
 			t.Errorf("%s: there is %v", name, !want)
 		}
 	}
@@ -169,7 +169,7 @@ func TestOwnLocksGoAtOpen(t *testing.T) {
 
 func TestOwnerOfALock(t *testing.T) {
 	h := gitHive(t)
-	h.hold(mainLock, 0)
+	h.makeLock(mainLock, 0)
 	info, err := h.disk.Lstat(mainLock)
 	testenv.Must(t, err)
 	if got := h.repo.ownerOf(info); got == ownerAlive {
@@ -204,7 +204,7 @@ func TestOwnerOfALock(t *testing.T) {
 	}
 }
 
-// placing is a disk that tells when the new index takes its place.
+// placing is a disk that reports when the new index is renamed into place.
 type placing struct {
 	durable.FS
 	index func()
@@ -217,7 +217,7 @@ func (d *placing) Rename(from, to string) error {
 	return d.FS.Rename(from, to)
 }
 
-// What this process locks, nobody else is changing.
+// The lock of this process does not count as somebody else's.
 func TestOwnLockIsNobodyElses(t *testing.T) {
 	h := newHive(t)
 	placed := 0

@@ -90,7 +90,7 @@ func TestFindInIndex(t *testing.T) {
 	}
 }
 
-// readAll reads every object that git knows of and holds it against git.
+// readAll reads every object that git lists and compares it with git's.
 func (h *hive) readAll(s *store) {
 	h.t.Helper()
 	list := h.git("cat-file", "--batch-all-objects", "--batch-check=%(objectname) %(objecttype)")
@@ -105,8 +105,8 @@ func (h *hive) readAll(s *store) {
 	}
 }
 
-// Every way in which git stores objects is read, also when it changes between
-// two reads.
+// Objects are read in every form in which git stores them, also when the form
+// changes between two reads.
 func TestStoreReadsWhatGitWrote(t *testing.T) {
 	h := gitHive(t)
 	text := strings.Repeat("a line of the plan that hardly changes\n", 100)
@@ -147,13 +147,13 @@ func TestStoreTellsWhatIsWrong(t *testing.T) {
 	if _, err := s.read(protocol.Blob{1}, kindTree); !errors.Is(err, ErrDamaged) || !errors.Is(err, errNoObject) {
 		t.Errorf("an object that is not there: %v", err)
 	}
-	h.spoil("objects/pack/*.idx")
+	h.corrupt("objects/pack/*.idx")
 	if _, err := newStore(h.disk).read(id, kindCommit); !errors.Is(err, ErrDamaged) {
 		t.Errorf("a damaged index: %v", err)
 	}
 }
 
-// outdated is a disk on which packs are merged as soon as they were listed.
+// outdated is a disk on which packs are merged as soon as they are listed.
 type outdated struct {
 	durable.FS
 	merge func()

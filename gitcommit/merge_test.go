@@ -18,7 +18,7 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// packList returns what Consolidate knows of all packs but some.
+// packList returns what Consolidate knows of all packs except some.
 func (h *hive) packList(without ...pack) []pack {
 	h.t.Helper()
 	all, err := allPacks(h.repo, h.disk)
@@ -45,7 +45,7 @@ func (h *hive) merge(packs []pack) {
 
 var chainLine = regexp.MustCompile(`chain length = (\d+): (\d+) object`)
 
-// longestChain asks git how long the longest chain of differences is.
+// longestChain returns the length of the longest chain of differences, by git.
 func (h *hive) longestChain() (longest int) {
 	h.t.Helper()
 	found, err := filepath.Glob(filepath.Join(h.dir, ".git/objects/pack/*.idx"))
@@ -69,8 +69,8 @@ func (h *hive) add(from, to int) {
 	}
 }
 
-// A directory that is the same twice ends one chain and stands in the middle of
-// another: together they would be too long.
+// A directory that is the same twice ends one chain and is in the middle of another:
+// together they would be too long.
 func TestChainsStayShort(t *testing.T) {
 	h := gitHive(t)
 	h.add(0, 41)
@@ -87,9 +87,9 @@ func TestChainsStayShort(t *testing.T) {
 	if got := h.longestChain(); got > mostDepth {
 		t.Errorf("a chain has a length of %d", got)
 	}
-	h.silent()
+	h.wantFsckSilent()
 	h.readAll(newStore(h.disk))
-	h.intact()
+	h.wantIntact()
 }
 
 // Two objects of which each is stored as a difference from the other, in
@@ -104,7 +104,7 @@ func TestMergeMakesNoCircle(t *testing.T) {
 	if got := h.longestChain(); got != 1 {
 		t.Errorf("a chain has a length of %d", got)
 	}
-	h.silent()
+	h.wantFsckSilent()
 	h.readAll(newStore(h.disk))
 }
 
@@ -119,14 +119,14 @@ func TestForeignPacksStay(t *testing.T) {
 	if n := h.packs(); n != 2 {
 		t.Errorf("%d packs are left", n)
 	}
-	if h.git("cat-file", "-t", "HEAD~60"); !h.there(".git/objects/pack/" + theirs) {
+	if h.git("cat-file", "-t", "HEAD~60"); !h.exists(".git/objects/pack/" + theirs) {
 		t.Error("git's pack is gone")
 	}
-	h.silent()
+	h.wantFsckSilent()
 }
 
-// liveBeside lives while another goroutine consolidates and a third reads. It
-// gives the largest number of packs that there was.
+// liveBeside commits while another goroutine consolidates and a third reads. It
+// returns the largest number of packs that there was.
 func (h *hive) liveBeside(count, batch int) (most int) {
 	h.t.Helper()
 	ctx, cancel := context.WithCancel(h.t.Context())
@@ -157,7 +157,7 @@ func (h *hive) liveBeside(count, batch int) (most int) {
 			}
 		}
 	})
-	h.live(count, batch, func() {
+	h.runMessages(count, batch, func() {
 		select {
 		case wake <- struct{}{}:
 		default:
@@ -185,7 +185,7 @@ func TestConsolidateBesideCommits(t *testing.T) {
 	if most := h.liveBeside(900, 3); most > 200 {
 		t.Errorf("there were %d packs at once", most)
 	}
-	h.silent()
+	h.wantFsckSilent()
 	h.readAll(newStore(h.disk))
 	if len(h.alerts) > 0 {
 		t.Errorf("alerts: %q", h.alerts)
@@ -201,20 +201,20 @@ func BenchmarkConsolidateBesideCommits(b *testing.B) {
 	}
 }
 
-// What was merged is still known to be there, and written again if a person's
-// repack takes it away.
+// Merged objects are still remembered, and written again if a person's repack
+// removes them.
 func TestMergedPackThatVanishesIsWrittenAgain(t *testing.T) {
 	h := gitHive(t)
 	h.add(0, 5)
 	h.merge(h.packList())
 	testenv.Must(t, h.repo.packer.remove(h.packList()[0].stem))
 	h.add(5, 6)
-	h.silent()
+	h.wantFsckSilent()
 	h.readAll(newStore(h.disk))
 }
 
-// A disk that is full, and a stop, are no fault of the packs that were being
-// merged.
+// A full disk or a stop does not mark the packs that were being merged as
+// unmergeable.
 func TestFailedMergeIsTriedAgain(t *testing.T) {
 	large := make([]byte, 200_000) // more than is written at once
 	random := rand.NewChaCha8([32]byte{})
@@ -224,7 +224,7 @@ func TestFailedMergeIsTriedAgain(t *testing.T) {
 	events := append(story(), Event{Seq: 5, Sum: strings.Repeat("5", 32), Changes: []change{put("agents/a/inbox/large", string(large))}})
 	for n := 1; ; n++ {
 		m := newDisk(t)
-		if _, err := tell(t.Context(), m, events, 0); err != nil {
+		if _, err := commitStory(t.Context(), m, events, 0); err != nil {
 			t.Fatal(err)
 		}
 		r, err := Open(m, Options{})
@@ -244,7 +244,7 @@ func TestFailedMergeIsTriedAgain(t *testing.T) {
 		if err := mergeAll(t.Context(), r, m); err != nil {
 			t.Fatalf("after a failure at %d: %v", n, err)
 		}
-		judge(t, m, events)
+		checkStory(t, m, events)
 		if failed == nil {
 			if n < 3 {
 				t.Fatal("nothing failed")
@@ -262,14 +262,14 @@ func TestCrowded(t *testing.T) {
 		if i > crowded {
 			t.Fatalf("%d packs are no crowd", h.packs())
 		}
-		h.only(put("board.md", strconv.Itoa(i)))
+		h.commitOnly(put("board.md", strconv.Itoa(i)))
 	}
 	if h.consolidate(); h.repo.Crowded() {
 		t.Errorf("%d packs after consolidation", h.packs())
 	}
 }
 
-// A pack that is large enough is left as it is.
+// A pack that is large enough is not merged again.
 func TestFullPacksStay(t *testing.T) {
 	packs := []pack{{stem: "a", size: 10, objects: mostObjects - 10}, {stem: "b", size: 11, objects: 8}, {stem: "c", size: 12, objects: 3}}
 	if got := len(smallest(packs)); got != 2 {
@@ -311,9 +311,9 @@ func TestPatchedFileCostsItsPatches(t *testing.T) {
 	if got := h.longestChain(); got > mostDepth {
 		t.Errorf("a chain has a length of %d", got)
 	}
-	h.silent()
+	h.wantFsckSilent()
 	h.readAll(newStore(h.disk))
-	h.intact()
+	h.wantIntact()
 }
 
 func TestHasVersions(t *testing.T) {

@@ -15,7 +15,7 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// What a person does to the repository is built upon, never overwritten
+// Hived builds upon what a person does to the repository, and never overwrites it
 // (spec §6).
 
 func TestPersonsCommitIsBuiltUpon(t *testing.T) {
@@ -26,10 +26,10 @@ func TestPersonsCommitIsBuiltUpon(t *testing.T) {
 	h.git("add", "README.md")
 	h.git("commit", "-qm", "a person's")
 	h.commit(put("agents/a/inbox/1.json", "{}"))
-	h.sound()
-	h.clean()
-	h.says("hive: event 2\na person's\nhive: event 1", "log", "--format=%s")
-	h.says("by a person", "show", "HEAD:README.md")
+	h.wantSound()
+	h.wantCleanStatus()
+	h.wantOutput("hive: event 2\na person's\nhive: event 1", "log", "--format=%s")
+	h.wantOutput("by a person", "show", "HEAD:README.md")
 }
 
 func TestStagedWorkStays(t *testing.T) {
@@ -40,10 +40,10 @@ func TestStagedWorkStays(t *testing.T) {
 	h.git("add", "notes.txt")
 	h.commit(put("agents/a/inbox/1.json", "{}"))
 	h.syncIndex()
-	h.says("A  notes.txt", "status", "--porcelain")
+	h.wantOutput("A  notes.txt", "status", "--porcelain")
 	h.open() // compares all that hived owns, and nothing else
 	h.syncIndex()
-	h.says("A  notes.txt", "status", "--porcelain")
+	h.wantOutput("A  notes.txt", "status", "--porcelain")
 }
 
 func TestPersonsEditOfOwnFileIsGivenBackOnce(t *testing.T) {
@@ -71,10 +71,10 @@ func TestPersonsEditOfOwnFileIsGivenBackOnce(t *testing.T) {
 	if !h.alerted("git-overruled") {
 		t.Error("no alert about what was overruled")
 	}
-	h.says("{}", "show", "HEAD:agents/a/inbox/1.json")
+	h.wantOutput("{}", "show", "HEAD:agents/a/inbox/1.json")
 	h.write("agents/a/inbox/1.json", "{}")
-	h.sound()
-	h.clean()
+	h.wantSound()
+	h.wantCleanStatus()
 	h.check()
 }
 
@@ -92,7 +92,7 @@ func TestSameTipCommitsTheSecondTime(t *testing.T) {
 	if err != nil || !slices.Equal(res.Own, []string{"board.md"}) {
 		t.Errorf("want board.md told again, got %q, %v", res.Own, err)
 	}
-	h.says("one", "show", "HEAD:board.md")
+	h.wantOutput("one", "show", "HEAD:board.md")
 }
 
 func TestAmendedMessageKeepsTheState(t *testing.T) {
@@ -102,16 +102,16 @@ func TestAmendedMessageKeepsTheState(t *testing.T) {
 	h.syncIndex()
 	h.git("commit", "--amend", "-qm", "better words\n\n"+h.trailersOf("HEAD"))
 	h.commit(put("board.md", "three\n"))
-	h.sound()
-	h.clean()
-	h.says("hive: event 3\nbetter words\nhive: event 1", "log", "--format=%s")
+	h.wantSound()
+	h.wantCleanStatus()
+	h.wantOutput("hive: event 3\nbetter words\nhive: event 1", "log", "--format=%s")
 	if diff := cmp.Diff([]protocol.Code{protocol.CodeGitAmended}, h.check()); diff != "" {
 		t.Error(diff)
 	}
 }
 
-// TestRest: what is let go of is read again, and a person's copy of the newest
-// commit is still known.
+// TestRest: what was freed is read again, and a person's copy of the newest commit
+// is still recognized.
 func TestRest(t *testing.T) {
 	h := gitHive(t)
 	h.commit(put("board.md", "one\n"), put("agents/a/inbox/1.json", "{}"), put("agents/b/inbox/1.json", "{}"))
@@ -126,14 +126,14 @@ func TestRest(t *testing.T) {
 	}
 	h.git("commit", "--amend", "-qm", "better words\n\n"+h.trailersOf("HEAD"))
 	h.commit(put("agents/a/inbox/2.json", "{}"))
-	h.sound()
-	h.clean()
-	h.says("hive: event 3\nbetter words\nhive: event 1", "log", "--format=%s")
-	h.says("agents/a/inbox/1.json\nagents/a/inbox/2.json\nagents/b/inbox/1.json", "ls-tree", "-r", "--name-only", "HEAD", "agents")
+	h.wantSound()
+	h.wantCleanStatus()
+	h.wantOutput("hive: event 3\nbetter words\nhive: event 1", "log", "--format=%s")
+	h.wantOutput("agents/a/inbox/1.json\nagents/a/inbox/2.json\nagents/b/inbox/1.json", "ls-tree", "-r", "--name-only", "HEAD", "agents")
 }
 
-// TestRecentExpires: the contents of packs are not held longer than a repack
-// takes, also when nothing is committed any more.
+// TestRecentExpires: the contents of packs are not kept in memory longer than a
+// repack takes, also when nothing is committed any more.
 func TestRecentExpires(t *testing.T) {
 	h := newHive(t)
 	h.commit(put("board.md", "one\n"))
@@ -155,8 +155,8 @@ func (h *hive) trailersOf(rev string) string {
 	return out
 }
 
-// again commits the log from where history ends, as the committer does.
-func (h *hive) again() {
+// commitFromHead commits the log from where history ends, as the committer does.
+func (h *hive) commitFromHead() {
 	h.t.Helper()
 	head, err := h.repo.Head()
 	testenv.Must(h.t, err)
@@ -201,9 +201,9 @@ func TestAmendAndResetAreCommittedAgain(t *testing.T) {
 			if !errors.As(err, &step) || step.Want == 4 {
 				t.Fatalf("want an earlier batch asked for, got %v", err)
 			}
-			h.again()
-			h.sound()
-			h.clean()
+			h.commitFromHead()
+			h.wantSound()
+			h.wantCleanStatus()
 			for _, code := range h.check() {
 				if code != protocol.CodeGitAmended {
 					t.Errorf("check says %s", code)
@@ -237,13 +237,13 @@ func TestHeadElsewhereIsLeftAlone(t *testing.T) {
 			if h.git("rev-parse", "HEAD") != before || h.read(".git/index") != index {
 				t.Error("HEAD or the index was touched")
 			}
-			h.says("hive: event 2", "log", "-1", "--format=%s", "main")
+			h.wantOutput("hive: event 2", "log", "-1", "--format=%s", "main")
 			if c := h.repo.State(); c.Own() || !strings.Contains(c.String(), "git switch main") {
 				t.Errorf("state says %q", c)
 			}
 			h.git("checkout", "-q", "main")
-			h.clean()
-			h.sound()
+			h.wantCleanStatus()
+			h.wantSound()
 			h.check()
 		})
 	}
@@ -298,8 +298,8 @@ func TestOperationInProgressWaits(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			h.sound()
-			h.clean()
+			h.wantSound()
+			h.wantCleanStatus()
 			h.check()
 		})
 	}
@@ -318,9 +318,9 @@ func TestPackedRefsAndGarbageCollection(t *testing.T) {
 	h.git("repack", "-adq")
 	h.open()
 	h.commit(put("agents/b/inbox/2.json", "{}"))
-	h.sound()
-	h.clean()
-	h.intact()
+	h.wantSound()
+	h.wantCleanStatus()
+	h.wantIntact()
 }
 
 func TestNothingOfTheHiveIsRun(t *testing.T) {

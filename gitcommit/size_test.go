@@ -17,8 +17,8 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// messages makes the changes of so many message events of different text
-// between twenty agents, each delivered to one of them and archived.
+// messages makes the changes of message events of different text between twenty
+// agents, each delivered to one of them and archived.
 type messages struct {
 	random *rand.Rand
 	n      int
@@ -46,9 +46,9 @@ func (m *messages) next() []change {
 	}
 }
 
-// live is what a hive does with so many messages: they are delivered, handled
+// runMessages commits what a hive does with n messages: they are delivered, handled
 // in the next batch, and swept when there are more than 200 in a directory.
-func (h *hive) live(count, batch int, after func()) {
+func (h *hive) runMessages(count, batch int, after func()) {
 	h.t.Helper()
 	const keep = 200
 	m := newMessages()
@@ -74,7 +74,7 @@ func (h *hive) live(count, batch int, after func()) {
 			unread = append(unread, c[0].Path)
 			many = append(append(many, c...), sweep(c[1].Path)...)
 		}
-		h.only(many...)
+		h.commitOnly(many...)
 		after()
 	}
 }
@@ -110,8 +110,8 @@ func TestSizeOfHistory(t *testing.T) {
 	h := gitHive(t)
 	h.opt.Bulk = true
 	h.open()
-	h.live(1000, 8, h.consolidate)
-	h.silent()
+	h.runMessages(1000, 8, h.consolidate)
+	h.wantFsckSilent()
 	h.readAll(newStore(h.disk))
 	if ratio := h.againstGC(); ratio > 1.5 {
 		t.Errorf(".git is %.2f times what git gc makes of it", ratio)
@@ -127,7 +127,7 @@ func BenchmarkSizeOfHistory(b *testing.B) {
 				h.opt.Bulk = true
 				h.open()
 				packs := 0
-				h.live(100_000, batch, func() {
+				h.runMessages(100_000, batch, func() {
 					h.consolidate()
 					packs = max(packs, h.packs())
 				})
@@ -139,8 +139,8 @@ func BenchmarkSizeOfHistory(b *testing.B) {
 	}
 }
 
-// heapPeak runs something and returns by how much the heap grew meanwhile, live
-// and garbage together, in bytes.
+// heapPeak runs a function and returns by how many bytes the heap grew meanwhile,
+// live and garbage together.
 func heapPeak(work func()) (peak uint64) {
 	heap := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
 	runtime.GC()

@@ -41,27 +41,27 @@ func TestLeftoversOfGitAreSwept(t *testing.T) {
 	}
 	for _, tt := range tests {
 		for _, n := range names {
-			h.hold(n, tt.age)
+			h.makeLock(n, tt.age)
 		}
 		owner = tt.owner
-		if h.consolidate(); !h.there(names[0]) {
+		if h.consolidate(); !h.exists(names[0]) {
 			t.Errorf("%s: it was looked for again at once", tt.name)
 		}
 		now = now.Add(sweepEvery)
 		for _, n := range names {
-			h.hold(n, tt.age-sweepEvery) // their age is as it was
+			h.makeLock(n, tt.age-sweepEvery) // their age is as it was
 		}
 		h.consolidate()
 		for _, n := range names {
-			if h.there(n) != tt.stays {
-				t.Errorf("%s: %s is there: %t", tt.name, n, h.there(n))
+			if h.exists(n) != tt.stays {
+				t.Errorf("%s: %s is there: %t", tt.name, n, h.exists(n))
 			}
 		}
 	}
-	h.hold(".git/objects/pack/keep-me", 100*time.Hour)
-	h.hold(names[1], 100*time.Hour)
+	h.makeLock(".git/objects/pack/keep-me", 100*time.Hour)
+	h.makeLock(names[1], 100*time.Hour)
 	reopen()
-	if h.there(names[1]) || !h.there(".git/objects/pack/keep-me") || h.packs() != 1 {
+	if h.exists(names[1]) || !h.exists(".git/objects/pack/keep-me") || h.packs() != 1 {
 		t.Error("opening removed the wrong files")
 	}
 }
@@ -79,7 +79,7 @@ func TestReflogsStayShort(t *testing.T) {
 	for _, name := range []string{reflogMain, ".git/logs/HEAD"} {
 		h.write(name, long)
 	}
-	h.hold(".git/HEAD.lock", 0)
+	h.makeLock(".git/HEAD.lock", 0)
 	h.commit(put("board.md", "3"))
 	if got := strings.Count(h.read(".git/logs/HEAD"), "\n"); got != 4*reflogKeeps+3 {
 		t.Errorf("under somebody's lock HEAD's reflog has %d entries", got)
@@ -94,14 +94,14 @@ func TestReflogsStayShort(t *testing.T) {
 		if !strings.Contains(text, "by a person") {
 			t.Errorf("%s: a person's entry is gone", name)
 		}
-		if h.there(mainLock) || h.there(".git/HEAD.lock") {
+		if h.exists(mainLock) || h.exists(".git/HEAD.lock") {
 			t.Error("a lock is left")
 		}
 	}
 	if out := h.git("log", "-g", "-3", "--format=%gs", "main"); !strings.Contains(out, "event 4") {
 		t.Errorf("git reads the reflog as %q", out)
 	}
-	h.silent()
+	h.wantFsckSilent()
 	if len(h.alerts) != 0 {
 		t.Errorf("alerts: %q", h.alerts)
 	}
@@ -121,12 +121,12 @@ func TestShortReflog(t *testing.T) {
 	}
 }
 
-// A crash while a reflog is shortened leaves one of the two, and no lock.
+// A crash while a reflog is shortened leaves the old or the new one, and no lock.
 func TestCrashWhileReflogIsShortened(t *testing.T) {
 	events := story()[:2]
 	begin := func() *faultfs.Mem {
 		m := newDisk(t)
-		if _, err := tell(t.Context(), m, events[:1], 0); err != nil {
+		if _, err := commitStory(t.Context(), m, events[:1], 0); err != nil {
 			t.Fatal(err)
 		}
 		line := strings.Repeat("0", 40) + " " + strings.Repeat("1", 40) + " " + identity + " 0 +0000\tcommit: " + strings.Repeat("x", 400) + "\n"
@@ -143,7 +143,7 @@ func TestCrashWhileReflogIsShortened(t *testing.T) {
 	}
 	m := begin()
 	before := m.Ops()
-	if _, err := tell(t.Context(), m, events, 0); err != nil {
+	if _, err := commitStory(t.Context(), m, events, 0); err != nil {
 		t.Fatal(err)
 	}
 	ops := m.Ops() - before
@@ -160,14 +160,14 @@ func TestCrashWhileReflogIsShortened(t *testing.T) {
 func crashInReflog(t *testing.T, m *faultfs.Mem, events []Event, n int, how faultfs.Loss) {
 	t.Helper()
 	m.CrashAt(n, how)
-	if _, err := tell(t.Context(), m, events, 0); err != nil && !errors.Is(err, faultfs.ErrCrashed) {
+	if _, err := commitStory(t.Context(), m, events, 0); err != nil && !errors.Is(err, faultfs.ErrCrashed) {
 		t.Fatalf("crash at %d: %v", n, err)
 	}
 	m = m.Reboot()
-	if _, err := tell(t.Context(), m, events, 0); err != nil {
+	if _, err := commitStory(t.Context(), m, events, 0); err != nil {
 		t.Fatalf("after a crash at %d: %v", n, err)
 	}
-	judge(t, m, events)
+	checkStory(t, m, events)
 	for _, name := range []string{reflogMain, ".git/logs/HEAD"} {
 		if data, err := readSmall(m, name, mostReflog); err != nil || len(data) < 100_000 {
 			t.Fatalf("after a crash at %d: %s has %d bytes, %v", n, name, len(data), err)

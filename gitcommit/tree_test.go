@@ -57,7 +57,7 @@ func TestTreeApply(t *testing.T) {
 	}
 }
 
-// A tree that changed step by step has the tops of one that was made at once.
+// A tree that changed step by step has the same tops as one that was made at once.
 func TestTreeForgetsItsHistory(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		name := rapid.StringMatching(`agents/[ab](/[ab.0]x?){1,3}`)
@@ -107,8 +107,8 @@ func (d *dir) inMemory() int {
 	return n
 }
 
-// What is not in use leaves the memory, comes back when it is needed, and is
-// the same then.
+// Unused directories are forgotten, read again when they are needed, and unchanged
+// then.
 func TestColdDirectoriesAreForgotten(t *testing.T) {
 	objects := make(map[protocol.Blob][]byte)
 	read := make(map[protocol.Blob]int)
@@ -163,13 +163,13 @@ func TestColdDirectoriesAreForgotten(t *testing.T) {
 func TestNamesAndSizes(t *testing.T) {
 	h := gitHive(t)
 	h.commit()
-	h.says("", "ls-tree", "HEAD")
+	h.wantOutput("", "ls-tree", "HEAD")
 	names := []string{"new\nline", `quo"te`, "bad\xff\xfeutf8", "-rf", "ta\tb", "\u202eevil", "sp ace", "back"}
 	for _, n := range names {
 		h.commit(put("agents/a/inbox/"+n, "x"))
 	}
-	h.sound()
-	h.clean()
+	h.wantSound()
+	h.wantCleanStatus()
 	for _, n := range names {
 		if _, err := h.tryGit("cat-file", "-e", "HEAD:agents/a/inbox/"+n); err != nil {
 			t.Errorf("%q is not in the tree", n)
@@ -181,8 +181,8 @@ func TestNamesAndSizes(t *testing.T) {
 	}
 	h.commit(many...)
 	h.commit(move("agents/b/inbox/01500.json", "agents/b/inbox/.done/01500.json"))
-	h.sound()
-	h.clean()
+	h.wantSound()
+	h.wantCleanStatus()
 	h.check()
 }
 
@@ -193,7 +193,7 @@ func TestMessageIsInert(t *testing.T) {
 	b.Lines = []string{"", "\n\n", "---", "# comment", "Hive-Seq: 7-8", "Signed-off-by: x", "a\x1b[31m\nb", "bad\xff", "diff --git a b"}
 	res, err := h.repo.Commit(t.Context(), b)
 	testenv.Must(t, err)
-	h.sound()
+	h.wantSound()
 	message := h.git("log", "-1", "--format=%B")
 	trailers, err := h.gitWith(message, "interpret-trailers", "--parse")
 	if want := "Hive-Seq: 1-1\nHive-Sum: " + b.Sum; err != nil || trailers != want {

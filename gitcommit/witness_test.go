@@ -16,12 +16,13 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// seen is which of the two readers found a fault.
+// seen holds which of the two readers found a fault.
 type seen struct{ hived, goGit bool }
 
-// ask asks one reader and then the other, the second one also where the first found a
-// fault. Where files of git's are damaged, the second is held to what was before.
-func (h *hive) ask(before *expected) (out seen) {
+// askReaders runs one reader and then the other, the second one also where the first
+// found a fault. Where files of git's are damaged, the second must find what was there
+// before.
+func (h *hive) askReaders(before *expected) (out seen) {
 	h.t.Helper()
 	fault := func(said *bool) func(Problem) {
 		return func(p Problem) {
@@ -38,7 +39,7 @@ func (h *hive) ask(before *expected) (out seen) {
 	return out
 }
 
-// unpack makes a file of each object.
+// unpack makes all objects loose.
 func (h *hive) unpack() {
 	h.t.Helper()
 	packs, err := filepath.Glob(filepath.Join(h.dir, ".git/objects/pack/*.pack"))
@@ -55,7 +56,8 @@ func (h *hive) unpack() {
 	}
 }
 
-// busyHive has some history, with texts and directories that are worth differences.
+// busyHive returns a hive with some history, with texts and directories that are worth
+// differences.
 func busyHive(t *testing.T) *hive {
 	t.Helper()
 	h := newHive(t)
@@ -67,8 +69,8 @@ func busyHive(t *testing.T) *hive {
 	return h
 }
 
-// No repository that is in order makes the witness speak, whatever git or a person made
-// of it.
+// The witness finds no fault in a repository without damage, whatever git or a person
+// did to it.
 func TestWitnessIsSilent(t *testing.T) {
 	needGit(t)
 	tests := map[string]func(h *hive){
@@ -107,7 +109,7 @@ func TestWitnessIsSilent(t *testing.T) {
 
 func TestWitnessIsSilentOnAdoptedHistory(t *testing.T) {
 	needGit(t)
-	h := bare(t)
+	h := emptyHive(t)
 	h.git("init", "-qb", "team/hive")
 	h.write("README.md", "a person's\n")
 	h.git("add", ".")
@@ -120,13 +122,13 @@ func TestWitnessIsSilentOnAdoptedHistory(t *testing.T) {
 	h.check()
 }
 
-// Whatever is damaged, one of the readers sees it; the row says which.
+// One of the readers finds each damage; the row says which.
 func TestWitnessSeesDamage(t *testing.T) {
 	needGit(t)
 	trailers := func(h *hive) string {
 		return fmt.Sprintf("x\n\nHive-Seq: %d-%d\nHive-Sum: %s\n", h.seq, h.seq, h.log[len(h.log)-1].Sum)
 	}
-	// forged commits a tree in hived's name, made of the newest one by a script for git's index.
+	// forged commits a tree in hived's name, made from the newest by a script for git's index.
 	forged := func(index string) func(h *hive) {
 		return func(h *hive) {
 			h.batch()
@@ -144,13 +146,13 @@ func TestWitnessSeesDamage(t *testing.T) {
 		forged bool // the files are whole, what they say is wrong
 		want   seen
 	}{
-		"a byte of a tree in a pack":      {func(h *hive) { h.spoilPacked("HEAD:agents") }, false, seen{true, true}},
-		"a byte of a commit in a pack":    {func(h *hive) { h.spoilPacked("HEAD~3") }, false, seen{true, true}},
-		"a byte of a message in a pack":   {func(h *hive) { h.spoilPacked("HEAD:" + inboxFile(3)) }, false, seen{hived: true}},
-		"a byte of the sum of a pack":     {func(h *hive) { h.spoilAt(packDir+"/"+h.packName()+".pack", -1) }, false, seen{hived: true}},
-		"a byte in a pack's index":        {func(h *hive) { h.spoil("objects/pack/*.idx") }, false, seen{true, true}},
-		"a byte in a loose object":        {func(h *hive) { h.unpack(); h.spoilObject("HEAD^{tree}") }, false, seen{true, true}},
-		"a byte in a loose message":       {func(h *hive) { h.unpack(); h.spoilObject("HEAD:board.md") }, false, seen{hived: true}},
+		"a byte of a tree in a pack":      {func(h *hive) { h.corruptPacked("HEAD:agents") }, false, seen{true, true}},
+		"a byte of a commit in a pack":    {func(h *hive) { h.corruptPacked("HEAD~3") }, false, seen{true, true}},
+		"a byte of a message in a pack":   {func(h *hive) { h.corruptPacked("HEAD:" + inboxFile(3)) }, false, seen{hived: true}},
+		"a byte of the sum of a pack":     {func(h *hive) { h.corruptAt(packDir+"/"+h.packName()+".pack", -1) }, false, seen{hived: true}},
+		"a byte in a pack's index":        {func(h *hive) { h.corrupt("objects/pack/*.idx") }, false, seen{true, true}},
+		"a byte in a loose object":        {func(h *hive) { h.unpack(); h.corruptObject("HEAD^{tree}") }, false, seen{true, true}},
+		"a byte in a loose message":       {func(h *hive) { h.unpack(); h.corruptObject("HEAD:board.md") }, false, seen{hived: true}},
 		"a pack is gone":                  {func(h *hive) { h.removeAll("objects/pack/*.pack") }, false, seen{true, true}},
 		"an index of a pack is gone":      {func(h *hive) { h.removeAll("objects/pack/*.idx") }, false, seen{true, true}},
 		"a branch that names nothing":     {func(h *hive) { h.write(".git/refs/heads/main", "nothing\n") }, false, seen{true, true}},
@@ -180,10 +182,10 @@ func TestWitnessSeesDamage(t *testing.T) {
 			h.merge(h.packList())
 			var before *expected
 			if !tt.forged {
-				before = h.held()
+				before = h.expected()
 			}
 			tt.damage(h)
-			if got := h.ask(before); got != tt.want {
+			if got := h.askReaders(before); got != tt.want {
 				t.Errorf("seen by %+v, want %+v", got, tt.want)
 			}
 			if !slices.ContainsFunc(h.problems(), func(p Problem) bool { return !p.Info }) {
@@ -193,24 +195,24 @@ func TestWitnessSeesDamage(t *testing.T) {
 	}
 }
 
-// held returns what the witness is asked about when all is in order.
-func (h *hive) held() *expected {
+// expected returns what the witness expects when there is no fault.
+func (h *hive) expected() *expected {
 	h.t.Helper()
 	out, err := check(h.t.Context(), h.disk, h.history(), func(p Problem) { h.t.Errorf("%s: %s", p.Code, p.Text) })
 	testenv.Must(h.t, err)
 	return out
 }
 
-func (h *hive) spoilObject(rev string) {
+func (h *hive) corruptObject(rev string) {
 	h.t.Helper()
 	id := h.git("rev-parse", rev)
-	h.spoil("objects/" + id[:2] + "/" + id[2:])
+	h.corrupt("objects/" + id[:2] + "/" + id[2:])
 }
 
 func (h *hive) packName() string { return strings.TrimSuffix(h.onlyPack(), ".idx") }
 
-// spoilPacked changes a byte of an object in the only pack.
-func (h *hive) spoilPacked(rev string) {
+// corruptPacked changes a byte of an object in the only pack.
+func (h *hive) corruptPacked(rev string) {
 	h.t.Helper()
 	id, stem := protocol.Blob{}, packDir+"/"+h.packName()
 	testenv.Must(h.t, id.UnmarshalText([]byte(h.git("rev-parse", rev))))
@@ -219,11 +221,11 @@ func (h *hive) spoilPacked(rev string) {
 	defer in.Close()
 	at, err := idx.offsetOf(in, id)
 	testenv.Must(h.t, err)
-	h.spoilAt(stem+".pack", int(at)+sha1.Size+8) // behind its head, and the id of a base
+	h.corruptAt(stem+".pack", int(at)+sha1.Size+8) // behind its head, and the id of a base
 }
 
-// spoilAt changes a byte of a file, counted from its end where it is negative.
-func (h *hive) spoilAt(name string, at int) {
+// corruptAt changes a byte of a file, at an offset from its end where that is negative.
+func (h *hive) corruptAt(name string, at int) {
 	h.t.Helper()
 	full := filepath.Join(h.dir, name)
 	data, err := os.ReadFile(full)
@@ -247,16 +249,16 @@ func (h *hive) removeAll(glob string) {
 	}
 }
 
-// packedRefs has the branch in packed-refs alone, at a commit.
+// packedRefs moves the branch to packed-refs alone, at a commit.
 func (h *hive) packedRefs(id string) {
 	h.t.Helper()
 	h.git("pack-refs", "--all")
 	h.write(".git/packed-refs", id+" refs/heads/main\n")
 }
 
-// What hived's own reader would take for a repository that is merely behind, or for one in
-// order, is a fault to the witness: so these need no git, and judge by faults alone. The
-// mutants tree-ids-of-its-own, newest-commit-unread and stale-branch fail here by it.
+// What hived's own reader would take for a repository that is merely behind, or without
+// fault, is a fault to the witness: so these tests need no git, and only count faults.
+// They catch the mutants tree-ids-of-its-own, newest-commit-unread and stale-branch.
 func TestWitnessOnADiskInMemory(t *testing.T) {
 	events := story()
 	m := newDisk(t)
@@ -269,13 +271,13 @@ func TestWitnessOnADiskInMemory(t *testing.T) {
 		}
 		testenv.Must(t, Check(t.Context(), m, storyOf(events), report))
 	}
-	if _, err := tell(t.Context(), m, events[:2], 0); err != nil {
+	if _, err := commitStory(t.Context(), m, events[:2], 0); err != nil {
 		t.Fatal(err)
 	}
 	faults()
 	old, err := readBranch(m, defaultBranch)
 	testenv.Must(t, err)
-	if _, err := tell(t.Context(), m, events, 1); err != nil {
+	if _, err := commitStory(t.Context(), m, events, 1); err != nil {
 		t.Fatal(err)
 	}
 	testenv.Must(t, durable.Publish(m, packedRefs, []byte(old.String()+" "+branchRefs+defaultBranch+"\n"), 0o644, false))
@@ -292,12 +294,12 @@ func storyOf(events []Event) func(func(Event, error) bool) {
 	}
 }
 
-// Bytes of packs and their indexes are changed one after the other: whatever becomes of
-// it, the witness returns, and finds the same trees or says that it cannot.
+// Bytes of packs and their indexes are changed one after the other: the witness always
+// returns, and finds the same trees or reports a fault.
 func TestWitnessSurvivesDamage(t *testing.T) {
 	events := story()
 	m := newDisk(t)
-	if _, err := tell(t.Context(), m, events, 1); err != nil {
+	if _, err := commitStory(t.Context(), m, events, 1); err != nil {
 		t.Fatal(err)
 	}
 	before, err := check(t.Context(), m, storyOf(events), func(p Problem) { t.Errorf("%s: %s", p.Code, p.Text) })

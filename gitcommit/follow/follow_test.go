@@ -8,7 +8,7 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// A commit takes more at once where the directories are large that it writes, and
+// A commit takes more events where the directories that it writes are large, and
 // never more than allowed.
 func TestCommitGrowsWithDirectories(t *testing.T) {
 	for _, tt := range []struct {
@@ -61,8 +61,8 @@ func TestCommitWaitsAfterLargeDirectories(t *testing.T) {
 	})
 }
 
-// Git's index is brought up to date at once when a hive was quiet, and takes no
-// more than a fiftieth of the time otherwise.
+// Git's index is updated at once when a hive was quiet, and takes at most a fiftieth
+// of the time otherwise.
 func TestIndexRests(t *testing.T) {
 	const ms = time.Millisecond
 	const hour = time.Hour

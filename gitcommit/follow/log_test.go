@@ -42,7 +42,7 @@ func (h *hive) must(err error) {
 	testenv.Must(h, err)
 }
 
-// logs appends events and returns what the loop hands on of them.
+// logs appends events and returns the entries that the loop passes on.
 func (h *hive) logs(bodies ...protocol.Body) (list []Entry) {
 	h.Helper()
 	for _, body := range bodies {
@@ -60,8 +60,8 @@ func (h *hive) logs(bodies ...protocol.Body) (list []Entry) {
 	return list
 }
 
-// some returns events that change a file, a view, or nothing.
-func some(from, n int) (list []protocol.Body) {
+// someEvents returns events that change a file, a view, or nothing.
+func someEvents(from, n int) (list []protocol.Body) {
 	for i := from; i < from+n; i++ {
 		switch i % 7 {
 		case 0, 3:
@@ -76,7 +76,7 @@ func some(from, n int) (list []protocol.Body) {
 	return list
 }
 
-// follower begins to follow without a goroutine: work is called by the test.
+// follower returns a Follower without a goroutine: the test calls commitOne.
 func (h *hive) follower(set protocol.GitSettings) *Follower {
 	h.Helper()
 	f, err := New(h.disk, h.repo, Config{
@@ -90,8 +90,9 @@ func (h *hive) follower(set protocol.GitSettings) *Follower {
 	return f
 }
 
-// holds wants history to hold the whole log, each commit the tree at its last event.
-func (h *hive) holds(commits int) {
+// wantWholeLog fails the test unless history holds the whole log, each commit the tree
+// at its last event.
+func (h *hive) wantWholeLog(commits int) {
 	h.Helper()
 	views := ledger.NewViews(ledger.New(windowsOfViews))
 	history := func(yield func(gitcommit.Event, error) bool) {
@@ -122,14 +123,14 @@ func (h *hive) holds(commits int) {
 func TestRebuild(t *testing.T) {
 	t.Parallel()
 	h := newHive(t)
-	h.logs(some(0, 2*rebuiltEvents)...)
+	h.logs(someEvents(0, 2*rebuiltEvents)...)
 	h.must(Rebuild(t.Context(), h.disk, h.repo))
-	h.holds(3) // the first event comes on top
+	h.wantWholeLog(3) // the first event comes on top
 	h.must(Rebuild(t.Context(), h.disk, h.repo))
-	h.holds(3)
-	h.logs(some(1, 40)...)
+	h.wantWholeLog(3)
+	h.logs(someEvents(1, 40)...)
 	h.must(Rebuild(t.Context(), h.disk, h.repo))
-	h.holds(4)
+	h.wantWholeLog(4)
 }
 
 // TestCatchesUp: a follower that did not see the log growing reads it, in batches of
@@ -139,9 +140,9 @@ func TestCatchesUp(t *testing.T) {
 	for _, batch := range []int{1, 3, 100, 1000} {
 		for what, at := range map[string]protocol.Seq{"no snapshot": 0, "a snapshot before": 7, "a snapshot behind": 60, "a snapshot of another log": 7} {
 			h := newHive(t)
-			h.logs(some(0, 20)...)
+			h.logs(someEvents(0, 20)...)
 			h.must(Rebuild(t.Context(), h.disk, h.repo))
-			h.logs(some(20, 60)...)
+			h.logs(someEvents(20, 60)...)
 			f := h.follower(protocol.GitSettings{CommitBatch: batch})
 			asked := 0
 			f.source.snapshot = func() (*ledger.State, eventlog.Position, error) {
@@ -168,7 +169,7 @@ func TestCatchesUp(t *testing.T) {
 			f.CatchUp(h.log.Next() - 1)
 			for f.commitOne(t.Context(), regardless) == committed {
 			}
-			h.holds(1 + (60+batch-1)/batch)
+			h.wantWholeLog(1 + (60+batch-1)/batch)
 			if asked != 1 {
 				t.Errorf("batches of %d, %s: it was asked for %d times", batch, what, asked)
 			}
@@ -176,13 +177,13 @@ func TestCatchesUp(t *testing.T) {
 	}
 }
 
-// TestWaitsForMore: what comes while a batch from the log still waits for more is
-// committed, and what is worth no commit of its own keeps nothing else waiting.
+// TestWaitsForMore: events that arrive while a batch from the log still waits for more
+// are committed, and events that are worth no commit of their own delay no others.
 func TestWaitsForMore(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		h := newHive(t)
-		h.logs(some(0, 5)...)
+		h.logs(someEvents(0, 5)...)
 		f := h.follower(protocol.GitSettings{CommitBatch: 100, CommitDelay: time.Second})
 		f.CatchUp(h.log.Next() - 1)
 		if wait := f.commitOne(t.Context(), ifWorth); wait != time.Second {
@@ -192,20 +193,20 @@ func TestWaitsForMore(t *testing.T) {
 		<-time.After(time.Second)
 		for f.commitOne(t.Context(), ifWorth) == committed {
 		}
-		f.Add(h.logs(some(5, 5)...))
+		f.Add(h.logs(someEvents(5, 5)...))
 		<-time.After(time.Second)
 		for f.commitOne(t.Context(), ifWorth) == committed {
 		}
-		h.holds(2)
+		h.wantWholeLog(2)
 	})
 }
 
-// TestReadsOnAfterTheEnd: a reading that met the end of the log before more was
+// TestReadsOnAfterTheEnd: a reader that reached the end of the log before more was
 // appended begins again, and one that finds nothing new ends.
 func TestReadsOnAfterTheEnd(t *testing.T) {
 	t.Parallel()
 	h := newHive(t)
-	h.logs(some(0, 5)...)
+	h.logs(someEvents(0, 5)...)
 	s := newSource(h.disk, nil)
 	defer s.close()
 	list, err := s.read(t.Context(), nil, 0, 3, 100)
