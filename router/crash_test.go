@@ -121,7 +121,7 @@ func TestCrashStories(t *testing.T) {
 		{
 			name: "reopened while git is behind",
 			deeds: []deed{
-				send("human", "0", `{"to":"hive","event":"git-pause","body":""}`), letter,
+				send("human", "0", `{"to":"hive","event":"git-pause","body":""}`), sendOne,
 				run, handle, run, move(bobsDone, bobsInbox), run,
 				unreadBy("bob", 1), count(bobsDone, 0),
 			},
@@ -132,7 +132,7 @@ func TestCrashStories(t *testing.T) {
 		{
 			name: "handled before a crash",
 			deeds: []deed{
-				letter, crash(faultfs.Keep, message, handle), run,
+				sendOne, crash(faultfs.Keep, message, handle), run,
 				unreadBy("bob", 0), count(bobsDone, 1),
 			},
 		},
@@ -142,7 +142,7 @@ func TestCrashStories(t *testing.T) {
 		{
 			name: "deleted then done",
 			deeds: []deed{
-				letter, run, remove(bobsInbox), crash(faultfs.Drop, handled), handle,
+				sendOne, run, remove(bobsInbox), crash(faultfs.Drop, handled), handle,
 				run, count(bobsDone, 0), // the log has it deleted
 			},
 		},
@@ -172,14 +172,14 @@ func TestCrashStories(t *testing.T) {
 		// The daemon takes out what its agent wrote over a message. The message is not
 		// lost, and what was written is in .done, once.
 		{
-			name:  "intruder",
-			deeds: []deed{letter, run, scribble},
+			name:  "written over",
+			deeds: []deed{sendOne, run, scribble},
 			lose:  inTurn(faultfs.Keep, faultfs.Drop),
 			then:  []deed{run, messageStands, setAsideOnce},
 		},
 		{
-			name:  "intruder not settled",
-			deeds: []deed{letter, crash(faultfs.Keep, message), scribble},
+			name:  "written over and not settled",
+			deeds: []deed{sendOne, crash(faultfs.Keep, message), scribble},
 			lose:  inTurn(faultfs.Keep, faultfs.Drop),
 			then:  []deed{run, messageStands, setAsideOnce},
 		},
@@ -187,9 +187,9 @@ func TestCrashStories(t *testing.T) {
 		// A power cut takes the end of what was logged about a message that its agent
 		// had written over.
 		{
-			name: "intruder and a torn log",
+			name: "written over and a torn log",
 			deeds: []deed{
-				letter, run, scribble, crash(faultfs.Keep, quarantined), tearLog(`"from":"hive","to":["human"]`), run,
+				sendOne, run, scribble, crash(faultfs.Keep, quarantined), tearLog(`"from":"hive","to":["human"]`), run,
 				messageStands, logged(`"kind":"alert","more":true,"code":"altered"`, 1),
 			},
 		},
@@ -197,15 +197,15 @@ func TestCrashStories(t *testing.T) {
 		// What an agent takes away between the event that sets it aside and the move
 		// stands in .done all the same, as the log says.
 		{
-			name:  "intruder taken away",
-			deeds: []deed{letter, run, scribble, runUntil(quarantined, handle), asideHolds(scribbledText)},
+			name:  "written over and taken away",
+			deeds: []deed{sendOne, run, scribble, runUntil(quarantined, handle), asideHolds(scribbledText)},
 		},
 
 		// An agent moved to .done what it had written over. The archive holds what was
 		// delivered, wherever the crash comes.
 		{
-			name:  "scribbled then done",
-			deeds: []deed{letter, run, scribble, handle, syncDirs(bobsDone, bobsInbox)},
+			name:  "written over then done",
+			deeds: []deed{sendOne, run, scribble, handle, syncDirs(bobsDone, bobsInbox)},
 			lose:  []losing{func(k int) faultfs.Loss { return []faultfs.Loss{faultfs.Torn(uint64(k)), faultfs.Drop}[k%2] }},
 			then:  []deed{run, doneIsWhole},
 		},
@@ -214,7 +214,7 @@ func TestCrashStories(t *testing.T) {
 		// does not count as deleted by its agent, wherever the crash comes.
 		{
 			name:  "inbox gone",
-			deeds: []deed{letters(2), run, deleteInbox},
+			deeds: []deed{sendSeveral(2), run, deleteInbox},
 			lose:  each(faultfs.Drop, faultfs.Keep, faultfs.Torn(7)),
 			then:  []deed{run, unreadInLog(2), asLogged("bob")},
 		},
@@ -222,7 +222,7 @@ func TestCrashStories(t *testing.T) {
 		// What bob deleted is delivered again.
 		{
 			name:  "undelete",
-			deeds: []deed{letters(2), run, deleteFirst, run, run, unreadInLog(1), askUndelete, syncAll},
+			deeds: []deed{sendSeveral(2), run, deleteFirst, run, run, unreadInLog(1), askUndelete, syncAll},
 			lose:  inTurn(faultfs.Drop, faultfs.Keep, faultfs.Torn(7)),
 			then:  []deed{run, unreadInLog(2), asLogged("bob")},
 		},
@@ -231,7 +231,7 @@ func TestCrashStories(t *testing.T) {
 		// delivered again from when it is logged that a person wants that.
 		{
 			name:  "put back",
-			deeds: []deed{letters(2), run, deleteFirst, logMissing, run, send("human", "p", `{"to":"hive","event":"inbox-put-back","data":{"agent":"bob"}}`), syncAll},
+			deeds: []deed{sendSeveral(2), run, deleteFirst, logMissing, run, send("human", "p", `{"to":"hive","event":"inbox-put-back","data":{"agent":"bob"}}`), syncAll},
 			lose:  inTurn(faultfs.Drop, faultfs.Keep, faultfs.Torn(7)),
 			since: putBack,
 			then:  []deed{run, unreadInLog(2), asLogged("bob")},
@@ -242,7 +242,7 @@ func TestCrashStories(t *testing.T) {
 		{
 			name: "failed sync",
 			deeds: []deed{
-				letter, endWith(eventlog.ErrBroken, refuse(syscall.EIO, -1, faultfs.OpSync, protocol.PathLog)),
+				sendOne, endWith(eventlog.ErrBroken, refuse(syscall.EIO, -1, faultfs.OpSync, protocol.PathLog)),
 				heal, reboot, run, unreadBy("bob", 1),
 			},
 		},
@@ -252,7 +252,7 @@ func TestCrashStories(t *testing.T) {
 		{
 			name: "full disk at a stop",
 			deeds: []deed{
-				start(letter, refuse(durable.ErrNoSpace, 1, faultfs.OpWrite, protocol.PathLog, protocol.PathScratch+"/log"), stop), unreadBy("bob", 0),
+				start(sendOne, refuse(durable.ErrNoSpace, 1, faultfs.OpWrite, protocol.PathLog, protocol.PathScratch+"/log"), stop), unreadBy("bob", 0),
 				run, unreadBy("bob", 1),
 			},
 		},
@@ -283,7 +283,7 @@ func TestCrashStories(t *testing.T) {
 		{
 			name: "not settled before its original is archived",
 			deeds: []deed{
-				letter, refuseMoves("agents/alice/outbox/"), runUntil(message, stop), notSettled,
+				sendOne, refuseMoves("agents/alice/outbox/"), runUntil(message, stop), notSettled,
 				heal, run, there(alicesSent + "1.json"), unreadBy("bob", 1),
 			},
 		},
@@ -306,7 +306,7 @@ func TestCrashStories(t *testing.T) {
 		{
 			name: "git cannot be written",
 			deeds: []deed{
-				refuse(syscall.EIO, -1, "", ".git/"), letter, run, unreadBy("bob", 1),
+				refuse(syscall.EIO, -1, "", ".git/"), sendOne, run, unreadBy("bob", 1),
 				heal, run, historyIsWhole,
 			},
 		},

@@ -27,7 +27,7 @@ func memHive(t *testing.T) *faultfs.Mem {
 	return disk
 }
 
-// oneClock has the same clocks hold for all holders.
+// oneClock sets the same times for all holders.
 func oneClock(s *protocol.TaskSettings) {
 	s.TurnHeartbeat, s.TurnProgress = s.HeartbeatTimeout, s.ProgressTimeout
 }
@@ -73,7 +73,7 @@ func unread(t *testing.T, disk durable.FS, id protocol.AgentID) int {
 	return n
 }
 
-// messagesIn are the names of the messages in a directory.
+// messagesIn returns the names of the messages in a directory.
 func messagesIn(t *testing.T, disk durable.FS, dir string) map[string]bool {
 	t.Helper()
 	list, err := disk.ReadDir(dir)
@@ -90,7 +90,7 @@ func messagesIn(t *testing.T, disk durable.FS, dir string) map[string]bool {
 }
 
 // crashAfter runs a daemon on a disk that crashes with the first event for which last
-// says so, and gives what is left of the disk.
+// returns true, and returns what is left of the disk.
 func crashAfter(t *testing.T, disk *faultfs.Mem, settings protocol.Settings, loss faultfs.Loss, last func(protocol.Event) bool) *faultfs.Mem {
 	t.Helper()
 	r, err := open(disk, Config{Settings: settings, Once: true, OnEvent: func(ev protocol.Event) {
@@ -107,9 +107,10 @@ func crashAfter(t *testing.T, disk *faultfs.Mem, settings protocol.Settings, los
 	return disk.Reboot()
 }
 
-// sweep has a daemon crash at each operation on a copy of one disk, or at those
-// that [strides.Stories] leaves, until none is left to crash at. It says how many
-// operations there were. Where all of them wait, their clock goes on at once.
+// sweep calls crash with a copy of one disk for each operation k at which a daemon
+// is to crash, or for those that [strides.Stories] leaves, until there is none to
+// crash at, and returns how many operations there were. In each, the clock goes on
+// at once when all goroutines wait.
 func sweep(t *testing.T, begin func(t *testing.T) *faultfs.Mem, crash func(disk *faultfs.Mem, k int) (crashed bool, err error)) (crashes int) {
 	t.Helper()
 	var begun *faultfs.Mem

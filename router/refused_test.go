@@ -64,7 +64,7 @@ func TestDiskFull(t *testing.T) {
 }
 
 // TestSealWaitsForWhatIsDecided: what was decided while a full disk kept a batch
-// waiting has its numbers, and a segment is sealed after it.
+// waiting has its sequence numbers, so a segment is sealed only after it.
 func TestSealWaitsForWhatIsDecided(t *testing.T) {
 	disk := memHive(t)
 	put(t, disk, "agents/alice/outbox/1.json", `{"id":"m1","to":"bob","body":"`+strings.Repeat("x", 5000)+`"}`)
@@ -104,8 +104,8 @@ func TestSealWaitsForWhatIsDecided(t *testing.T) {
 	}
 }
 
-// TestOwedIsNotDeleted: what an inbox does not take yet is missing there, and
-// its agent, who works through what is there, did not delete it.
+// TestOwedIsNotDeleted: a message that the disk refuses to place is missing from its
+// inbox, but was not deleted by its agent, who works through what is there.
 func TestOwedIsNotDeleted(t *testing.T) {
 	disk := memHive(t)
 	put(t, disk, "agents/alice/outbox/1.json", `{"id":"m1","to":"bob","body":"x"}`)
@@ -187,9 +187,10 @@ func TestCheckpointOfARunningDaemon(t *testing.T) {
 	}
 }
 
-// TestIntruderThatCannotBeMoved is logged once, not at every look.
+// TestTakenPlaceThatCannotBeFreed: what an agent wrote over a message is logged once
+// if it cannot be set aside, not at every scan.
 func TestTakenPlaceThatCannotBeFreed(t *testing.T) {
-	disk := played(t, letter, run, scribble).disk
+	disk := played(t, sendOne, run, scribble).disk
 	disk.FailAt(1, fs.ErrPermission, -1, func(op faultfs.Op, name string) bool {
 		return op == faultfs.OpRename && strings.HasPrefix(name, "agents/bob/inbox/.done/bad-")
 	})
@@ -217,10 +218,10 @@ func TestTakenPlaceThatCannotBeFreed(t *testing.T) {
 	}
 }
 
-// TestGoneInboxCannotBeFilled: it is not looked into all the time, and gets what
-// was unread when it can be written.
+// TestGoneInboxCannotBeFilled: an inbox that vanished and cannot be written is not
+// scanned all the time, and gets what was unread once it can be written.
 func TestGoneInboxCannotBeFilled(t *testing.T) {
-	disk := played(t, letters(2), run, deleteInbox).disk
+	disk := played(t, sendSeveral(2), run, deleteInbox).disk
 	disk.FailAt(1, fs.ErrPermission, -1, func(op faultfs.Op, name string) bool {
 		return op == faultfs.OpCreate && strings.HasPrefix(name, "agents/bob/inbox/")
 	})
@@ -258,8 +259,8 @@ func TestGoneInboxCannotBeFilled(t *testing.T) {
 	}
 }
 
-// TestFloodHearsOfTheRest: while there is always more to take in, what the disk
-// has settled is logged all the same.
+// TestFloodHearsOfTheRest: a sync point is logged also while there is always more to
+// take in.
 func TestFloodHearsOfTheRest(t *testing.T) {
 	disk := memHive(t)
 	ctx, cancel := context.WithTimeout(t.Context(), wait.Longest)

@@ -220,11 +220,11 @@ func sendUnsynced(from protocol.AgentID, file, text string) deed {
 	}
 }
 
-// letter sends bob a message.
-func letter(s *scene) error { return send("alice", "1", `{"id":"m1","to":"bob","body":"x"}`)(s) }
+// sendOne sends bob a message.
+func sendOne(s *scene) error { return send("alice", "1", `{"id":"m1","to":"bob","body":"x"}`)(s) }
 
-// letters sends him some.
-func letters(n int) deed {
+// sendSeveral sends him some.
+func sendSeveral(n int) deed {
 	return func(s *scene) (err error) {
 		for i := range n {
 			err = errors.Join(err, send("alice", strconv.Itoa(i), fmt.Sprintf(`{"to":"bob","body":"unique-%d"}`, i))(s))
@@ -237,7 +237,7 @@ func letters(n int) deed {
 // to an unknown recipient.
 func sendMail(s *scene) error {
 	return s.play([]deed{
-		letters(4),
+		sendSeveral(4),
 		send("bob", "a", `{"id":"a","to":["alice","human"],"body":"unique-a"}`),
 		send("bob", "b", `{"id":"a","to":["alice","human"],"body":"unique-a"}`),
 		send("bob", "c", `{"to":`),
@@ -335,7 +335,7 @@ func logMissing(s *scene) error {
 // recipient had just moved them to .done.
 func handledAndCommitted(how faultfs.Loss) deed {
 	return func(s *scene) error {
-		if err := letters(3)(s); err != nil {
+		if err := sendSeveral(3)(s); err != nil {
 			return err
 		}
 		var mu sync.Mutex // guards what follows: commits are made beside the loop

@@ -160,7 +160,7 @@ var mutants = []mutant{
 		what:   "a repeated placement overwrites the file under its name",
 		breaks: "a delivered file with other bytes is logged, then set aside (§4.7)",
 		edits:  []edit{{"Placer.carryOut", `err := pl.boxes.Redeliver(id, file, x.data)`, `err := pl.boxes.Put(x.path, x.data)`}},
-		caught: []string{"router.TestCrashStories/intruder", "router.TestCrashStories/intruder_taken_away", "router.TestTakenPlaceThatCannotBeFreed"},
+		caught: []string{"router.TestCrashStories/written_over", "router.TestCrashStories/written_over_and_taken_away", "router.TestTakenPlaceThatCannotBeFreed"},
 	},
 	{
 		name:   "done-delivered-again",
