@@ -297,7 +297,7 @@ func (u *unpacker) checkLoose(disk durable.FS, name string, id protocol.Blob) er
 	}
 	_, size, _ := strings.Cut(strings.TrimSuffix(head, "\x00"), " ")
 	if want, err := strconv.ParseInt(size, 10, 64); err != nil || want != n {
-		return errors.New("it has not the size it claims")
+		return errors.New("its size is not the one in its head")
 	}
 	return rightHash(protocol.Blob(h.Sum(nil)), id)
 }

@@ -236,7 +236,7 @@ func (e *badPackError) Error() string { return e.stem + ": " + e.err.Error() }
 func (e *badPackError) Unwrap() error { return e.err }
 
 var (
-	errBadPack = errors.New("the pack does not hold what its index says")
+	errBadPack = errors.New("the pack does not match its index")
 	errForeign = errors.New("the pack is not one of hived's")
 )
 

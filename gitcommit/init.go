@@ -164,7 +164,7 @@ func takeOver(disk durable.FS) (marker, error) {
 	}
 	for _, name := range []string{"/objects/info/alternates", "/commondir"} {
 		if _, err := disk.Lstat(gitDir + name); err == nil {
-			return m, fmt.Errorf("%w: it borrows from another repository (.git%s); make it whole (git repack -ad) and remove that file", ErrUnsupported, name)
+			return m, fmt.Errorf("%w: it depends on another repository (.git%s); run `git repack -ad` and remove that file", ErrUnsupported, name)
 		}
 	}
 	m.branch = h.branch

@@ -59,7 +59,7 @@ func (r *Repo) freeOwnLock(id protocol.Blob) error {
 		return durable.IgnoreNotExist(err)
 	}
 	if err := discard(r.disk, lock); err != nil {
-		return fmt.Errorf("remove hived's own lock of before a crash: %w", err)
+		return fmt.Errorf("remove hived's own lock that a crash left: %w", err)
 	}
 	return nil
 }

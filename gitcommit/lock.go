@@ -159,7 +159,7 @@ func (r *Repo) removeLeftovers() error {
 			continue
 		}
 		if err := discard(r.disk, lock); err != nil {
-			return fmt.Errorf("remove hived's own lock of before a crash: %w", err)
+			return fmt.Errorf("remove hived's own lock that a crash left: %w", err)
 		}
 	}
 	entries, err := r.disk.ReadDir(gitDir)

@@ -141,7 +141,7 @@ func (r *Repo) keepRecent() error {
 
 func (r *Repo) rewrite(p *recentPack) error {
 	if p.ids != nil {
-		return fmt.Errorf("keep what was committed: %w: %s.pack was removed, and its objects are nowhere else; `hived repair` rebuilds the repository from the log", ErrDamaged, p.stem)
+		return fmt.Errorf("check the newest packs: %w: %s.pack was removed, and its objects exist nowhere else; `hived repair` rebuilds the repository from the log", ErrDamaged, p.stem)
 	}
 	// Files left under its name would count as the pack.
 	if err := r.packer.remove(p.stem); err != nil {
@@ -149,7 +149,7 @@ func (r *Repo) rewrite(p *recentPack) error {
 	}
 	stem, _, err := r.packer.write(p.objects)
 	if err != nil {
-		return fmt.Errorf("write a pack again that was removed: %w", err)
+		return fmt.Errorf("rewrite a pack that was removed: %w", err)
 	}
 	p.stem = stem
 	r.store.relist()

@@ -206,7 +206,7 @@ func (r *secondReader) loose(id protocol.Blob) (plumbing.ObjectType, []byte, err
 		data, err = io.ReadAll(io.LimitReader(in, size+1))
 	}
 	if err == nil && int64(len(data)) != size {
-		err = errors.New("it has not the size it claims")
+		err = errors.New("its size is not the one in its head")
 	}
 	return t, data, errors.Join(err, in.Close())
 }

@@ -205,7 +205,7 @@ func (u *unpacker) readLoose(f io.Reader) (kind, []byte, error) {
 	}
 	data, err := io.ReadAll(io.LimitReader(text, size+1))
 	if err == nil && int64(len(data)) != size {
-		err = errors.New("it has not the size it claims")
+		err = errors.New("its size is not the one in its head")
 	}
 	for k := kindCommit; k <= kindTag; k++ {
 		if k.String() == name {
