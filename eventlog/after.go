@@ -9,8 +9,8 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// behind hands on what stands behind a position, once the event there has proved
-// to be the one that is meant.
+// behind passes on the events behind a position, once the event there has proved to
+// be the one that is meant.
 func behind(after Position, each func(protocol.Event) error) func(Record) error {
 	return func(rec Record) error {
 		switch {
@@ -23,9 +23,9 @@ func behind(after Position, each func(protocol.Event) error) func(Record) error 
 	}
 }
 
-// passOver puts the cursor in front of the file where an event should be, and
-// gives the sealed segments from there on. The files that it passes over are
-// known to be there, each following the one before, by their first lines.
+// passOver puts the cursor before the file where an event should be, and returns the
+// sealed segments from there on. The first lines of the files that it skips show that
+// they are there, each following the one before.
 func passOver(disk durable.FS, c *cursor, open durable.File, list []protocol.Seq, seq protocol.Seq) ([]protocol.Seq, error) {
 	first, err := firstSeq(open)
 	if err != nil {
@@ -60,7 +60,7 @@ func passOver(disk durable.FS, c *cursor, open durable.File, list []protocol.Seq
 	return list[from:], nil
 }
 
-// headSize is what is read at once of a segment's first line, in bytes.
+// headSize is how many bytes of a segment's first line are read at once.
 const headSize = 2 << 10
 
 // heads reads the first lines of segments.
@@ -69,7 +69,7 @@ type heads struct {
 	c    cursor
 }
 
-// sealed looks whether a sealed segment follows the one that begins with prev.
+// sealed checks that a sealed segment follows the one that begins with prev.
 func (h *heads) sealed(prev, first protocol.Seq) error {
 	f, err := h.disk.Open(segmentPath(first))
 	if err != nil {

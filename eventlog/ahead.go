@@ -9,31 +9,30 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// Work is a function of one event by itself. Who reads a long stretch of the
-// log has it called on several cores at once, ahead of the reading and in no
-// order; [Record.Value] is what it gave.
+// Work is a function of one event alone. When a long stretch of the log is read, it
+// is called on several cores at once, ahead of the reader and in no order;
+// [Record.Value] is its result.
 type Work func(protocol.Event) any
 
 const (
-	// aheadFrom is after how many bytes a reader takes its way for a long one.
-	// Whoever wants the last few events starts no goroutine.
+	// aheadFrom is how many bytes a reader reads before it starts workers, so
+	// that reading the last few events starts no goroutine.
 	aheadFrom = 256 << 10
-	// batchSize is what one worker takes at once, in bytes.
+	// batchSize is how many bytes one worker takes at once.
 	batchSize = 128 << 10
-	// depth is how many batches are on their way for each worker: some
-	// milliseconds of work, so that one core that stands still for a moment does
-	// not stop the others.
+	// depth is how many batches are queued for each worker: some milliseconds of
+	// work, so that a core that pauses for a moment does not stop the others.
 	depth = 4
-	// mostWorkers bounds the memory of a reader on a machine of many cores.
+	// mostWorkers bounds the memory of a reader on a machine with many cores.
 	mostWorkers = 8
 )
 
 // ahead reads whole lines before they are asked for. Each line states the sum
 // that the next one is checked against, so that workers can check and decode
-// batches side by side. What they find is a hint: the cursor, which knows what
-// really came before, believes it where it fits and looks itself where it does
-// not. So damage is the same damage, whoever read it. Everything that is not a
-// whole line of ordinary length is left to [lines].
+// batches in parallel. What they find is a hint: the cursor, which knows what
+// really came before, uses it if it fits and otherwise reads the line itself. So
+// damage is reported the same way, whoever read it. Everything that is not a whole
+// line of ordinary length is left to [lines].
 type ahead struct {
 	work Work
 
@@ -49,11 +48,11 @@ type ahead struct {
 	free  []*batch
 }
 
-// batch is some whole lines of a file.
+// batch holds some whole lines of a file.
 type batch struct {
 	buf   []byte
-	lines []byte       // of buf
-	prev  protocol.Sum // that the line before states
+	lines []byte       // part of buf
+	prev  protocol.Sum // the sum in the line before
 	found []hint
 	next  int // of found
 	done  chan struct{}
@@ -69,8 +68,8 @@ type hint struct {
 	value any
 }
 
-// start sends workers along the lines from off on; sum is the one before them.
-// It reports whether there is something to take.
+// start starts workers on the lines from off on; sum is that of the line before
+// them. It reports whether there is something to take.
 func (a *ahead) start(f io.ReaderAt, off int64, sum protocol.Sum) bool {
 	a.workers = min(runtime.GOMAXPROCS(0), mostWorkers)
 	if a.workers == 1 {
@@ -97,8 +96,7 @@ func (a *ahead) fill() {
 	}
 }
 
-// read makes a batch of the lines that come next, nil where there is no whole
-// one.
+// read returns a batch of the next lines, nil if there is no whole one.
 func (a *ahead) read() *batch {
 	var b *batch
 	if n := len(a.free); n > 0 {
@@ -106,7 +104,7 @@ func (a *ahead) read() *batch {
 	} else {
 		b = &batch{buf: make([]byte, batchSize), done: make(chan struct{}, 1)}
 	}
-	// An error comes again when these bytes are asked for.
+	// An error occurs again when these bytes are read.
 	n, _ := a.f.ReadAt(b.buf, a.off)
 	b.lines = b.buf[:bytes.LastIndexByte(b.buf[:n], '\n')+1]
 	if len(b.lines) == 0 {
@@ -134,7 +132,7 @@ func (a *ahead) run() {
 	}
 }
 
-// take returns the next line that was read ahead, nil where there is none.
+// take returns the next line that was read ahead, nil if there is none.
 func (a *ahead) take() *hint {
 	for a.now == nil || a.now.next == len(a.now.found) {
 		if a.now != nil {
@@ -180,8 +178,8 @@ func (b *batch) run(work Work) {
 	}
 }
 
-// fits reads a line that should follow one with the sum prev. The sum is the
-// one that stands in it, where one does.
+// fits reads a line that should follow one with the sum prev. The sum that it
+// returns is the one in the line, if there is one.
 func fits(line []byte, prev protocol.Sum) (protocol.Event, protocol.Sum, bool) {
 	if _, err := protocol.CheckLine(line, prev); err == nil {
 		if ev, sum, err := protocol.DecodeLine(line); err == nil {

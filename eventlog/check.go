@@ -16,18 +16,18 @@ import (
 // Stats counts what [Check] read.
 type Stats struct {
 	Events   int
-	Segments int   // sealed ones
+	Segments int   // that are sealed
 	Bytes    int64 // in whole lines
 	Torn     int64 // bytes after the last whole line: being written, or left by a crash
 	Last     protocol.Seq
 	Sum      protocol.Sum // of the last event
 }
 
-// Check reads the whole log as it is at this moment and reports each place
-// where it is not what was written, going on behind it where it can (spec §5).
-// Each is given the events before the first such place, with what work made of
-// them, and ends the check with its error; both may be nil. It works beside the
-// writer. The error is else for what is no damage: the disk, or [ErrFormat].
+// Check reads the whole log as it is at this moment and reports each place where it
+// is not what was written, continuing behind it if it can (spec §5). It calls each
+// with the events before the first such place and the results of work; an error from
+// each ends the check. Both may be nil. Check may run while the log is written. It
+// returns the error of each, of the disk, or [ErrFormat]; damage is reported instead.
 func Check(disk durable.FS, work Work, each func(Record) error, report func(*Damage)) (Stats, error) {
 	k := &checker{disk: disk, each: each, report: report, c: cursor{sha: sha256.New(), ahead: ahead{work: work}}}
 	defer k.c.rest()
@@ -46,7 +46,8 @@ type checker struct {
 	stats  Stats
 }
 
-// tell reports damage, and gives no more events: the next one does not follow.
+// tell reports damage. No more events are passed on, since the next one does not
+// follow.
 func (k *checker) tell(bad *Damage) {
 	k.each = nil
 	k.report(bad)
@@ -110,8 +111,8 @@ func (k *checker) look() (durable.File, []protocol.Seq, error) {
 	}
 }
 
-// split returns the segments before the one that begins with first, and the
-// first one after it, 0 where there is none. First is 0 where nobody knows.
+// split returns the segments before the one that begins with first, and the first
+// one after it, 0 if there is none. first is 0 if it is not known.
 func split(list []protocol.Seq, first protocol.Seq) (before []protocol.Seq, newer protocol.Seq) {
 	if first == 0 {
 		return list, 0
@@ -129,7 +130,7 @@ func split(list []protocol.Seq, first protocol.Seq) (before []protocol.Seq, newe
 
 var errNewer = errors.New("it begins after log.jsonl does")
 
-// damaged reports what is damage, and gives back every other error.
+// damaged reports an error that is damage, and returns every other one.
 func (k *checker) damaged(err error) error {
 	var bad *Damage
 	if !errors.As(err, &bad) {
@@ -192,8 +193,8 @@ func (k *checker) event(rec Record) error {
 	return k.each(rec)
 }
 
-// bad reports a bad line, unless it is what a crash left at the end. It tells
-// to stop where nothing behind it can be read.
+// bad reports a bad line, unless a crash left it at the end. stop is true if nothing
+// behind it can be read.
 func (k *checker) bad(bad *Damage) (stop bool, err error) {
 	if left, err := k.torn(bad); left || err != nil {
 		return true, err
@@ -206,7 +207,7 @@ func (k *checker) bad(bad *Damage) (stop bool, err error) {
 	return errors.Is(bad.Err, errLong), nil
 }
 
-// ended looks at what stands behind the last line break of a file.
+// ended checks what is behind the last line break of a file.
 func (k *checker) ended() error {
 	if len(k.c.tail) == 0 && k.c.no > 0 {
 		return nil
@@ -220,8 +221,8 @@ func (k *checker) ended() error {
 	return err
 }
 
-// torn reports whether the open segment ends where the damage is, and counts
-// what is left of it.
+// torn reports whether the open segment ends where the damage is, and counts the
+// rest of it as torn.
 func (k *checker) torn(bad *Damage) (bool, error) {
 	if k.c.name != openName || bad.Offset == 0 {
 		return false, nil
@@ -233,9 +234,9 @@ func (k *checker) torn(bad *Damage) (bool, error) {
 	return left, err
 }
 
-// foreign reports what another program wrote into the open segment. The events go on
-// behind it, at end, or there are none any more, which stops the check; end is 0
-// where it is something else.
+// foreign reports what another program wrote into the open segment. The events
+// continue behind it, at end, or there are no more, which stops the check; end is 0
+// if the damage is something else.
 func (k *checker) foreign(bad *Damage) (end int64, stop bool, err error) {
 	if k.c.name != openName || bad.Offset == 0 {
 		return 0, false, nil
@@ -256,7 +257,7 @@ func (k *checker) foreign(bad *Damage) (end int64, stop bool, err error) {
 	return end, false, nil
 }
 
-// sizeFrom counts the bytes of a file from off on.
+// sizeFrom returns how many bytes a file has from off on.
 func sizeFrom(f io.ReaderAt, off int64) (int64, error) {
 	n, err := io.Copy(io.Discard, io.NewSectionReader(f, off, math.MaxInt64-off))
 	if err != nil {

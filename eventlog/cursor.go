@@ -16,18 +16,18 @@ import (
 type cursor struct {
 	lines
 	ahead  ahead
-	way    int    // bytes that were read one line after the other
+	way    int    // bytes that were read line by line
 	name   string // of the file
 	format int    // of the file
-	no     int    // number in the file of the last line that was read
+	no     int    // number of the last line that was read in the file
 	at     Position
 	raw    []byte            // the last line that was read, with its line break
-	blind  bool              // the line before is not known: take the next one as it is
-	sha    hash.Hash         // over the file; nil where nobody asks for it
-	done   *protocol.Segment // the file before, where it was read as a whole
+	blind  bool              // the line before is not known: accept the next one as it is
+	sha    hash.Hash         // over the file; nil if it is not needed
+	done   *protocol.Segment // the file before, if it was read as a whole
 }
 
-// open goes on with another file, from its beginning.
+// open continues with another file, from its beginning.
 func (c *cursor) open(name string, f io.ReaderAt) {
 	if c.buf == nil {
 		c.lines = newLines(f, 0)
@@ -39,7 +39,7 @@ func (c *cursor) open(name string, f io.ReaderAt) {
 	}
 }
 
-// close ends a sealed segment, which the next file has to confirm.
+// close ends a sealed segment; the next file must confirm it.
 func (c *cursor) close(first protocol.Seq) {
 	c.done = &protocol.Segment{
 		Name:   segmentName(first),
@@ -55,14 +55,13 @@ func (c *cursor) seek(off int64) {
 	c.lines.seek(off)
 }
 
-// rest ends what was started to go a long way.
+// rest stops the workers.
 func (c *cursor) rest() {
 	c.ahead.stop()
 	c.way = 0
 }
 
-// line reads the next line into raw. The hint is nil where nobody looked at it
-// before.
+// line reads the next line into raw. The hint is nil if the line was not read ahead.
 func (c *cursor) line() (*hint, error) {
 	h := c.ahead.take()
 	if h == nil && c.way >= aheadFrom && c.ahead.start(c.f, c.off, c.at.Sum) {
@@ -80,8 +79,8 @@ func (c *cursor) line() (*hint, error) {
 	return nil, err
 }
 
-// read returns the next event. io.EOF is the end of the file, with off behind the
-// last line break. After a *Damage the cursor stands behind the bad line.
+// read returns the next event, or io.EOF at the end of the file, with off behind the
+// last line break. After a *Damage the cursor is behind the bad line.
 func (c *cursor) read() (Record, error) {
 	start := c.off
 	hint, err := c.line()
@@ -108,7 +107,7 @@ func (c *cursor) read() (Record, error) {
 	return Record{Event: ev, Line: line, Sum: sum, File: c.name, LineNo: c.no, Value: value}, nil
 }
 
-// check looks at one line, or believes who did.
+// check checks one line, or uses the hint about it.
 func (c *cursor) check(line []byte, h *hint) (ev protocol.Event, sum protocol.Sum, value any, err error) {
 	known := h != nil && h.fits && !c.blind && h.prev == c.at.Sum
 	if known {
@@ -128,7 +127,7 @@ func (c *cursor) check(line []byte, h *hint) (ev protocol.Event, sum protocol.Su
 	return ev, sum, value, err
 }
 
-// decode reads one line and, where the one before is known, checks its sum.
+// decode reads one line and, if the one before is known, checks its sum.
 func (c *cursor) decode(line []byte) (protocol.Event, protocol.Sum, error) {
 	if c.blind {
 		return protocol.DecodeLine(line)
@@ -161,8 +160,8 @@ func (c *cursor) head(ev protocol.Event) error {
 	return nil
 }
 
-// adopt believes the bad line that was just read as far as it can be read, so
-// that the next one can be checked.
+// adopt takes what can be read of the bad line that was just read, so that the next
+// one can be checked.
 func (c *cursor) adopt() {
 	c.done = nil
 	if c.sha != nil {
@@ -181,7 +180,7 @@ func (c *cursor) damage(off int64, err error) *Damage {
 	return &Damage{File: c.name, Line: c.no, Seq: c.at.Seq + 1, Offset: off, Err: err}
 }
 
-// missing says that a whole file is not there.
+// missing returns the damage that a whole file is missing.
 func missing(name string) *Damage {
 	d := &Damage{File: name, Err: ErrMissing}
 	if name == openName {

@@ -9,15 +9,15 @@ import (
 )
 
 var (
-	// ErrMissing says that the hive has no log.jsonl, which is damage (spec
-	// §5). It comes inside a [*Damage].
+	// ErrMissing means that the hive has no log.jsonl, which is damage (spec
+	// §5). It is wrapped in a [*Damage].
 	ErrMissing = errors.New("the file is missing")
-	// ErrFormat refuses a log that another version of hived wrote: its format
+	// ErrFormat means that another version of hived wrote the log: its format
 	// or the kind of an event is unknown here (spec §5).
 	ErrFormat = errors.New("the log was written by another version of hived")
-	// ErrBroken is what every call returns once a sync of the log, or the cut
+	// ErrBroken is returned by every call after a sync of the log, or the cut
 	// of a half-written line, has failed: nobody knows what is on the disk
-	// until [Open] has looked (invariant 6). It wraps [durable.ErrSync].
+	// until [Open] has read it (invariant 6). It wraps [durable.ErrSync].
 	ErrBroken = fmt.Errorf("the log takes no more events until it is opened again: %w", durable.ErrSync)
 )
 
@@ -34,14 +34,14 @@ var (
 // Damage is a place where the log is not what was written (spec §5).
 type Damage struct {
 	File   string       // below the hive
-	Line   int          // in the file, from 1; 0 where it is about the whole file
-	Seq    protocol.Seq // of the event that should stand there
+	Line   int          // in the file, from 1; 0 if it is about the whole file
+	Seq    protocol.Seq // of the event that should be there
 	Offset int64        // of the line in the file, in bytes
 	Remedy string       // what to do; empty for `hived repair`
 	Err    error        // what is wrong
 }
 
-// Error says on one line what is wrong, where, and what to do.
+// Error returns one line: what is wrong, where, and what to do.
 func (d *Damage) Error() string {
 	remedy := d.Remedy
 	if remedy == "" {
@@ -56,15 +56,15 @@ func (d *Damage) Error() string {
 // Unwrap returns Err.
 func (d *Damage) Unwrap() error { return d.Err }
 
-// Mismatch says that a reader's position is not one of this log: the log was
-// restored from a backup, or a power cut took back an event that was not
-// durable yet when it was read.
+// Mismatch is the error that a reader's position is not one of this log: the log was
+// restored from a backup, or a power cut took back an event that was not durable yet
+// when it was read.
 type Mismatch struct {
 	At    Position     // what the reader asked for
-	Found protocol.Sum // what stands there; zero where the log is shorter
+	Found protocol.Sum // the sum there; zero if the log is shorter
 }
 
-// Error says it on one line.
+// Error returns one line.
 func (m *Mismatch) Error() string {
 	if m.Found.IsZero() {
 		return fmt.Sprintf("read the log after %s: it ends before: begin again from an earlier position", m.At)

@@ -16,19 +16,19 @@ import (
 type Foreign struct {
 	Kept  string       // where they are now, below the hive
 	Bytes int64        // how many
-	Seq   protocol.Seq // of the event before which they stood
+	Seq   protocol.Seq // of the event that they were before
 }
 
 var (
-	// ErrForeign says that another program wrote into log.jsonl. It comes inside a
+	// ErrForeign means that another program wrote into log.jsonl. It is wrapped in a
 	// [*Damage].
 	ErrForeign = errors.New("it holds bytes that hived did not write")
 	errShrunk  = errors.New("log.jsonl is shorter than what hived made durable in it: something else cut it; bring it back from a copy")
 	errCrowded = errors.New("another program writes to log.jsonl all the time: stop it; only hived may")
 )
 
-// What can be done about the bytes of others, where events follow, and where they
-// are the last: then nobody can tell whether an event stood there.
+// What can be done about foreign bytes if events follow, and if they are the last:
+// then nobody can tell whether there was an event.
 const (
 	oneOfForeign = "stop whatever writes to log.jsonl; `hived up` and `hived repair` set it aside below .hived/, and lose no event"
 	lastForeign  = "stop whatever writes to log.jsonl; `hived up` sets it aside below .hived/; if an event stood there, put log.jsonl back from a backup first"
@@ -42,9 +42,9 @@ type span struct {
 	seq      protocol.Seq
 }
 
-// foreignFrom finds the bytes of others in the open segment, which has so many,
-// from off on, where the line is not the event after at. Each run of them ends
-// where that event stands, or with the file. None means that it is something else.
+// foreignFrom finds foreign bytes in the open segment, which has size bytes, from off
+// on, where the line is not the event after at. Each run of them ends where that event
+// begins, or with the file. No run means that the damage is something else.
 func foreignFrom(f io.ReaderAt, size, off int64, at Position) ([]span, error) {
 	var list []span
 	c := cursor{at: at}
@@ -59,7 +59,7 @@ func foreignFrom(f io.ReaderAt, size, off int64, at Position) ([]span, error) {
 		case err == nil:
 			continue
 		case errors.Is(err, io.EOF):
-			return list, nil // what stands behind the last line break is for others to judge
+			return list, nil // the caller judges what is behind the last line break
 		case !errors.As(err, &bad):
 			return nil, err
 		}
@@ -75,11 +75,11 @@ func foreignFrom(f io.ReaderAt, size, off int64, at Position) ([]span, error) {
 	}
 }
 
-// goesOn finds where the next event after a position stands, behind a line that
-// is not that event, perhaps in the middle of one. Taking away what stands before
-// it loses nothing: the next event chains to the position itself, and none of a
-// later number stands there. Where there is none, the end is negative, and it is a
-// matter of others only where all whole lines are text of theirs.
+// goesOn finds the next event after a position, behind a line that is not that
+// event, perhaps in the middle of one. Taking away what is before it loses nothing:
+// the next event chains to the position itself, and no event with a later number is
+// there. If there is no next event, end is negative, and the bytes are foreign only if
+// all whole lines are foreign text.
 func goesOn(f io.ReaderAt, off int64, at Position) (end int64, ok bool, err error) {
 	next := at.Seq + 1
 	head := []byte(eventHead + next.String() + ",")
@@ -115,7 +115,7 @@ func goesOn(f io.ReaderAt, off int64, at Position) (end int64, ok bool, err erro
 
 const eventHead = `{"seq":`
 
-// claims returns the number that a line has which begins like an event.
+// claims returns the number in a line that begins like an event.
 func claims(line []byte) protocol.Seq {
 	rest, ok := bytes.CutPrefix(line, []byte(eventHead))
 	if !ok {
@@ -129,9 +129,9 @@ func claims(line []byte) protocol.Seq {
 	return n
 }
 
-// foreignText reports whether a whole line is text of others, or the beginning of the
-// next event, which a crash tore, and text of others: it cannot be what is left of
-// an event, whatever happened to that on the disk.
+// foreignText reports whether a whole line is foreign text, or the beginning of the
+// next event, which a crash tore, followed by foreign text: it cannot be what is left
+// of an event, whatever happened to that on the disk.
 func foreignText(line, head []byte) bool {
 	line = line[:len(line)-1]
 	hex, run := 0, 0 // the longest row of hex digits where the sum of an event stands
@@ -145,7 +145,7 @@ func foreignText(line, head []byte) bool {
 	return !event && utf8.Valid(line) && bytes.IndexFunc(line, func(r rune) bool { return r < ' ' && r != '\t' && r != '\r' }) < 0
 }
 
-// leftOut is a file as it is without some bytes.
+// leftOut is a file with some bytes left out.
 type leftOut struct {
 	f io.ReaderAt
 	span
@@ -166,8 +166,8 @@ func (w leftOut) ReadAt(b []byte, off int64) (int, error) {
 	return had + more, err
 }
 
-// strip takes spans of the open segment out of it, one synced copy for all, and
-// gives where they are kept. Nothing is written to it meanwhile.
+// strip removes spans from the open segment with one synced copy, and returns where
+// they are kept. Nothing is written to the segment meanwhile.
 func strip(disk durable.FS, f io.ReaderAt, size int64, list []span) ([]Foreign, error) {
 	var out []Foreign
 	for _, s := range list {
@@ -185,14 +185,14 @@ func strip(disk durable.FS, f io.ReaderAt, size int64, list []span) ([]Foreign, 
 	return out, replace(disk, openName, rest, size)
 }
 
-// Foreign returns what was set aside since the last call.
+// Foreign returns the foreign bytes that were set aside since the last call.
 func (l *Log) Foreign() []Foreign {
 	list := l.foreign
 	l.foreign = nil
 	return list
 }
 
-// clear takes away what another program wrote behind the last event.
+// clear removes what another program wrote behind the last event.
 func (l *Log) clear(size int64) error {
 	switch {
 	case size < l.size:
@@ -219,10 +219,9 @@ func (l *Log) setAside(from, size int64) error {
 	return nil
 }
 
-// alone makes sure that what was just written stands right behind the last event,
-// and that nothing else does. It reports whether it must be written again: bytes of
-// others came in between, and all of it was cut off. Nothing of it was
-// acknowledged yet.
+// alone makes sure that what was just written is right behind the last event, and
+// nothing else. again is true if it must be written again: foreign bytes came in
+// between, and all of it was cut off. None of it was acknowledged yet.
 func (l *Log) alone() (again bool, err error) {
 	info, err := l.file.Stat()
 	end := l.size + int64(len(l.buf))
@@ -244,9 +243,8 @@ func (l *Log) alone() (again bool, err error) {
 	return true, l.setAside(l.size, info.Size)
 }
 
-// strip takes the bytes of others out of the open segment while it is read, from
-// the bad line on, and lets the cursor go on there. It reports whether they are
-// that.
+// strip removes foreign bytes from the open segment while it is read, from the bad
+// line on, and lets the cursor continue there. It reports whether there were any.
 func (l *Log) strip(c *cursor, bad *Damage) (bool, error) {
 	info, err := l.file.Stat()
 	if err != nil {

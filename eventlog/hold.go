@@ -13,11 +13,10 @@ var errReplaced = errors.New("log.jsonl is not the file any more that hived writ
 
 // Hold makes sure that log.jsonl is still the file that is appended to, and ends
 // with the last event: what another program wrote behind it is set aside, see
-// [Log.Foreign]. Where
-// somebody deleted it, it is written again from the open descriptor, which is
-// the only place that still has it; restored tells so. Where another file
-// stands in its place the log is [ErrBroken]: what is appended would not be
-// found again.
+// [Log.Foreign]. If somebody deleted it, it is written again from the open
+// descriptor, which is the only place that still has it, and restored is true. If
+// another file is in its place, the error is [ErrBroken]: what is appended would not
+// be found again.
 func (l *Log) Hold() (restored bool, err error) {
 	if l.err != nil {
 		return false, l.err

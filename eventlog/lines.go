@@ -6,30 +6,29 @@ import (
 	"io"
 )
 
-// readSize is what is read at once, in bytes.
+// readSize is how many bytes are read at once.
 const readSize = 256 << 10
 
-// maxLine bounds the memory that a line may cost, in bytes. The longest that
-// hived writes holds a message of the largest size with every byte escaped. A
-// test makes it less.
+// maxLine bounds the length of a line, in bytes. The longest that hived writes holds
+// a message of the largest size with every byte escaped. Tests lower it.
 var maxLine = 64 << 20
 
-// lines reads a file line by line, each in place in one buffer. It can be
-// asked again after the end, because the file may have grown.
+// lines reads a file line by line, each in place in one buffer. It can be called
+// again after the end, because the file may have grown.
 type lines struct {
 	f    io.ReaderAt
 	buf  []byte // buf[r:w] was read and not given out
 	r, w int
 	off  int64  // of buf[r] in the file
-	tail []byte // what stood behind the last line break when the file ended
+	tail []byte // what was behind the last line break when the file ended
 }
 
 func newLines(f io.ReaderAt, off int64) lines {
 	return lines{f: f, off: off, buf: make([]byte, readSize)}
 }
 
-// next returns a line with its line break, good until the next call. What stands
-// behind the last line break is no line yet: that is io.EOF, with off at its
+// next returns a line with its line break, valid until the next call. What is behind
+// the last line break is no line yet: then next returns io.EOF, with off at its
 // beginning.
 func (l *lines) next() ([]byte, error) {
 	seen := 0
@@ -51,7 +50,7 @@ func (l *lines) next() ([]byte, error) {
 	}
 }
 
-// fill reads on behind what the buffer holds.
+// fill reads more behind what the buffer holds.
 func (l *lines) fill() error {
 	if l.r > 0 {
 		l.w = copy(l.buf, l.buf[l.r:l.w])

@@ -17,17 +17,17 @@ import (
 // Options are the settings of a log.
 type Options struct {
 	SegmentBytes int64 // size at which the open segment is due for sealing; 0 is 8 MiB
-	// After is what the caller of [Open] knows already: it is given what comes
-	// after it, and the segments before it are not read. [Create] has no use
-	// for it.
+	// After is the last event that the caller of [Open] knows: Open passes on
+	// what comes after it, and does not read the segments before it. [Create]
+	// ignores it.
 	After Position
 }
 
 // bufferKept bounds the memory that a huge batch leaves behind, in bytes.
 const bufferKept = 16 << 20
 
-// Log is the log, open for writing. It is for one goroutine, which holds the
-// hive's lock. [Create] makes one, [Open] finds one.
+// Log is the log, open for writing. It is for one goroutine, which holds the hive's
+// lock. [Create] makes a new one, [Open] opens one.
 type Log struct {
 	disk  durable.FS
 	limit int64 // of the open segment, in bytes
@@ -41,7 +41,7 @@ type Log struct {
 	buf    []byte
 	err    error // why nothing more is taken
 
-	foreign []Foreign // set aside, and not told yet
+	foreign []Foreign // set aside, and not returned by [Log.Foreign] yet
 }
 
 func newLog(disk durable.FS, opt Options) *Log {
@@ -52,9 +52,9 @@ func newLog(disk durable.FS, opt Options) *Log {
 	return &Log{disk: disk, limit: limit, sha: sha256.New()}
 }
 
-// Create begins a log with the given events, as seq 1 and following, durable
-// when it returns. The first of them is a `hive` event with Format. Where there
-// is a log already, or a sealed segment of one, it refuses with [fs.ErrExist].
+// Create begins a log with the given events, as seq 1 and following, durable when it
+// returns. The first of them is a `hive` event with Format. If there is a log
+// already, or a sealed segment of one, the error is [fs.ErrExist].
 func Create(disk durable.FS, opt Options, ts time.Time, bodies ...protocol.Body) (*Log, []protocol.Event, error) {
 	l := newLog(disk, opt)
 	evs := make([]protocol.Event, len(bodies))
@@ -106,10 +106,10 @@ func (l *Log) create(evs []protocol.Event) error {
 }
 
 // Append makes events durable, with one write and one sync for all of them, and
-// gives their sums. Their seqs are Next and following. When it fails, none of
-// them is in the log, and the same seqs can be appended again; a full disk is
-// [durable.ErrNoSpace]. When a sync fails, or the cut of what was half written,
-// nobody can tell: that is [ErrBroken], for ever.
+// returns their sums. Their seqs are Next and following. If it fails, none of them is
+// in the log, and the same seqs can be appended again; on a full disk the error is
+// [durable.ErrNoSpace]. If a sync fails, or the cut of what was half written, nobody
+// knows what is in the log: the error is [ErrBroken], from then on for every call.
 func (l *Log) Append(evs []protocol.Event) ([]protocol.Sum, error) {
 	if l.err != nil {
 		return nil, l.err
@@ -128,8 +128,8 @@ func (l *Log) Append(evs []protocol.Event) ([]protocol.Sum, error) {
 	return sums, nil
 }
 
-// encode fills the buffer with the lines of events, for a segment of a format.
-// An event that such a segment cannot hold is a mistake of the caller's.
+// encode fills the buffer with the lines of events, for a segment of a format. An
+// event that such a segment cannot hold is a bug of the caller.
 func (l *Log) encode(evs []protocol.Event, format int) ([]protocol.Sum, error) {
 	if cap(l.buf) > bufferKept {
 		l.buf = nil
@@ -153,10 +153,10 @@ func (l *Log) encode(evs []protocol.Event, format int) ([]protocol.Sum, error) {
 	return sums, nil
 }
 
-// writeTries bounds how often bytes of others may come in between.
+// writeTries bounds how often foreign bytes may come in between.
 const writeTries = 8
 
-// write makes the buffer durable behind what is, and takes away what others wrote
+// write makes the buffer durable behind the last event, and removes what others wrote
 // to the file.
 func (l *Log) write() error {
 	info, err := l.file.Stat()
@@ -193,7 +193,7 @@ func (l *Log) write() error {
 	return nil
 }
 
-// cutBack takes away what was half written.
+// cutBack removes what was half written.
 func (l *Log) cutBack(err error) error {
 	if cut := l.file.Truncate(l.size); cut != nil {
 		return l.broken(errors.Join(err, cut))
@@ -201,7 +201,7 @@ func (l *Log) cutBack(err error) error {
 	return err
 }
 
-// advance takes the buffer for durable.
+// advance records that the buffer is durable.
 func (l *Log) advance(evs []protocol.Event, sums []protocol.Sum) {
 	l.sha.Write(l.buf)
 	l.size += int64(len(l.buf))
@@ -209,22 +209,22 @@ func (l *Log) advance(evs []protocol.Event, sums []protocol.Sum) {
 	l.at = Position{evs[last].Seq, sums[last]}
 }
 
-// broken refuses everything from now on.
+// broken makes every later call fail.
 func (l *Log) broken(cause error) error {
 	l.err = fmt.Errorf("%w: %w", ErrBroken, cause)
 	return l.err
 }
 
-// Next is the seq of the next event.
+// Next returns the seq of the next event.
 func (l *Log) Next() protocol.Seq { return l.at.Seq + 1 }
 
-// Sum is the sum of the last event.
+// Sum returns the sum of the last event.
 func (l *Log) Sum() protocol.Sum { return l.at.Sum }
 
-// Format is the format of the open segment.
+// Format returns the format of the open segment.
 func (l *Log) Format() int { return l.format }
 
-// Size is the size of the open segment in bytes.
+// Size returns the size of the open segment in bytes.
 func (l *Log) Size() int64 { return l.size }
 
 // Due reports whether the open segment has reached the size for sealing.

@@ -13,22 +13,22 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// Mended is one thing that [Mend] set right.
+// Mended is one thing that [Mend] repaired.
 type Mended struct {
 	File string       // below the hive
 	Line int          // 0 for the whole file
 	Seq  protocol.Seq // of the event in that line, or of the file's first
 	What string       // one line for a person
-	Kept string       // where the bytes are that were replaced; empty where there were none
+	Kept string       // where the replaced bytes are kept; empty if there were none
 }
 
-// Mend repairs what the log itself allows to repair beyond doubt: a line that
-// fits its sum again when one byte is changed, a torn last line, and, with
-// sealed not nil, a sealed segment whose bytes sealed knows (the history in git
-// has them; name is the one below the hive). Each is believed only where all
-// sums fit. What is replaced is kept below .hived/. The first thing that cannot
-// be mended ends it with a [*Damage] that says what a person can do; what was
-// mended before stays mended. The caller holds the hive's lock.
+// Mend repairs what the log itself allows to repair beyond doubt: a line that fits
+// its sum again when one byte is changed, a torn last line, and, if sealed is not nil,
+// a sealed segment whose bytes sealed returns (the history in git has them; name is
+// its path in the hive). A repair counts only if all sums fit. What is replaced is
+// kept below .hived/. The first thing that cannot be mended ends Mend with a
+// [*Damage] that says what a person can do; what was mended before stays mended. The
+// caller holds the hive's lock.
 func Mend(disk durable.FS, sealed func(name string) ([]byte, error)) ([]Mended, error) {
 	m := &mender{disk: disk, sealed: sealed, c: cursor{sha: sha256.New()}, until: time.Now().Add(mendTime)}
 	defer m.c.rest()
@@ -42,7 +42,7 @@ type mender struct {
 	disk   durable.FS
 	sealed func(name string) ([]byte, error)
 	c      cursor
-	until  time.Time // end of all searching
+	until  time.Time // when all searching ends
 	done   []Mended
 }
 
@@ -74,8 +74,7 @@ func (m *mender) run() error {
 	return final(m.file(openName))
 }
 
-// gap brings back the segments that are missing before the one that begins
-// with next.
+// gap restores the segments that are missing before the one that begins with next.
 func (m *mender) gap(next protocol.Seq) error {
 	for m.c.at.Seq+1 < next {
 		first := m.c.at.Seq + 1
@@ -86,7 +85,7 @@ func (m *mender) gap(next protocol.Seq) error {
 	return nil
 }
 
-// segment mends one sealed segment, by itself or from what sealed knows.
+// segment mends one sealed segment, by itself or from what sealed returns.
 func (m *mender) segment(first protocol.Seq) error {
 	at, done := m.c.at, m.c.done
 	err := m.file(segmentPath(first))
@@ -102,8 +101,8 @@ func (m *mender) segment(first protocol.Seq) error {
 	return nil
 }
 
-// restore puts the bytes of a sealed segment there that sealed knows, if they
-// follow what was read before.
+// restore writes a sealed segment with the bytes that sealed returns, if they follow
+// what was read before.
 func (m *mender) restore(first protocol.Seq, bad *Damage) error {
 	if m.sealed == nil {
 		return final(bad)
@@ -138,7 +137,7 @@ func (m *mender) restore(first protocol.Seq, bad *Damage) error {
 	return nil
 }
 
-// keep saves a file that is about to be replaced. There may be none.
+// keep saves a file that is about to be replaced, if there is one.
 func (m *mender) keep(name string) (string, error) {
 	f, err := m.disk.Open(name)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -155,8 +154,8 @@ func (m *mender) keep(name string) (string, error) {
 	return keep(m.disk, "damaged-"+path.Base(name), f, 0, info.Size)
 }
 
-// file reads a file, finding for each bad place what mends it, and writes it
-// anew when all of it fits.
+// file reads a file, finds a repair for each bad place, and rewrites the file if all
+// of it fits.
 func (m *mender) file(name string) error {
 	f, err := m.disk.Open(name)
 	if err != nil {
@@ -188,7 +187,7 @@ func (m *mender) file(name string) error {
 	}
 }
 
-// readThrough reads a file in which nothing may be wrong.
+// readThrough reads a file, and returns its first damage.
 func readThrough(c *cursor) (*Damage, error) {
 	err := readAll(c, func(Record) error { return nil })
 	var bad *Damage
@@ -244,7 +243,7 @@ func (m *mender) fix(p *patched, bad *Damage) (Mended, error) {
 	return mended, nil
 }
 
-// save writes the mended file, when the bytes that it replaces are safe.
+// save writes the mended file after the bytes that it replaces are safe.
 func (m *mender) save(name string, p *patched, size int64, found []Mended) error {
 	if len(found) == 0 {
 		return nil
@@ -272,7 +271,7 @@ func (m *mender) save(name string, p *patched, size int64, found []Mended) error
 	return nil
 }
 
-// final tells a person what is left to do where we cannot help.
+// final adds what a person can do about damage that cannot be mended.
 func final(err error) error {
 	var bad *Damage
 	if !errors.As(err, &bad) {

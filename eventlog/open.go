@@ -9,29 +9,27 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// Recovery tells what [Open] had to do.
+// Recovery is what [Open] had to repair.
 type Recovery struct {
-	// Torn is where the torn last line was moved to, below the hive; empty
-	// where none was found (spec §5). Nobody was ever told that its event was
+	// Torn is where the torn last line was moved to, below the hive; empty if
+	// there was none (spec §5). Nobody was ever told that its event was
 	// accepted. The caller logs it.
 	Torn      string
 	TornBytes int64
 }
 
-// Open reads the whole log, checks every line, and hands every event to each,
-// whose error ends it. Before it believes the open segment it makes it durable
-// again: after a failed sync, what is read back may not be on the disk. It
-// undoes a sealing that a crash interrupted, and sets a torn last line aside, and
-// what another program wrote between the events of the open segment, see
-// [Log.Foreign].
-// Any other damage is a [*Damage], and a log of another version [ErrFormat].
-// Nothing else may write to the hive meanwhile.
+// Open reads the whole log, checks every line, and calls each with every event; an
+// error from each ends it. Before it trusts the open segment it makes it durable
+// again: after a failed sync, what is read back may not be on the disk. It undoes a
+// sealing that a crash interrupted, and sets aside a torn last line and what another
+// program wrote between the events of the open segment, see [Log.Foreign]. For any
+// other damage the error is a [*Damage], and for a log of another version
+// [ErrFormat]. Nothing else may write to the hive meanwhile.
 //
-// With Options.After it reads from the beginning of the segment where that
-// position is, and of the segments before it no more than the first lines,
-// which tell whether one is missing. Where the position is not one of this log
-// that is a [*Mismatch], and no end was cut: the caller opens it again without
-// the position.
+// With Options.After it reads from the beginning of the segment where that position
+// is, and only the first lines of the segments before it, which show whether one is
+// missing. If the position is not one of this log, the error is a [*Mismatch], and
+// no end was cut: the caller opens it again without the position.
 func Open(disk durable.FS, opt Options, each func(protocol.Event) error) (*Log, Recovery, error) {
 	l := newLog(disk, opt)
 	found, err := l.open(behind(opt.After, each), opt.After)
@@ -75,8 +73,8 @@ func (l *Log) open(each func(Record) error, after Position) (Recovery, error) {
 	return found, err
 }
 
-// settle brings the files into the order that one finds when nothing went
-// wrong, every byte of the open segment durable.
+// settle brings the files into the state that they have if nothing went wrong, with
+// every byte of the open segment durable.
 func settle(disk durable.FS) error {
 	f, err := openLog(disk)
 	if err != nil {
@@ -163,8 +161,8 @@ func gap(c *cursor, open io.ReaderAt) error {
 	return err
 }
 
-// readToTear reads the open segment, takes out what others wrote there, and gives
-// the offset where what a crash left begins, -1 where there is no such thing.
+// readToTear reads the open segment, removes foreign bytes, and returns the offset
+// where what a crash left begins, -1 if it left nothing.
 func (l *Log) readToTear(c *cursor, each func(Record) error) (int64, error) {
 	w := wholes{c: c, each: each}
 	for {
@@ -199,9 +197,9 @@ func (l *Log) readToTear(c *cursor, each func(Record) error) (int64, error) {
 	}
 }
 
-// wholes hands on the events of a decision once its last one was read: a crash
-// can have left the first of them whole and the others not, and then nobody was
-// told of any (spec §5).
+// wholes passes on the events of a decision once its last one was read: a crash can
+// have left the first of them whole and the others not, and then nobody was told
+// about any of them (spec §5).
 type wholes struct {
 	c    *cursor
 	each func(Record) error
@@ -238,8 +236,8 @@ func (w *wholes) read() error {
 	}
 }
 
-// back returns where the torn end begins: bad, or where the decision begins that
-// is not whole.
+// back returns where the torn end begins: at bad, or where the incomplete decision
+// begins.
 func (w *wholes) back(bad int64) (int64, error) {
 	if len(w.held) == 0 {
 		return bad, nil

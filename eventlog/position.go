@@ -8,9 +8,8 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// Position is a place in the log that a reader keeps: behind the event with
-// this seq, 0 being the beginning. Sum is that event's sum, zero where it is
-// not given.
+// Position is a reader's place in the log: behind the event with this seq, 0 being
+// the beginning. Sum is that event's sum, zero if it is not given.
 type Position struct {
 	Seq protocol.Seq
 	Sum protocol.Sum

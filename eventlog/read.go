@@ -13,28 +13,27 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// Record is an event as it stands in the log.
+// Record is an event as it is in the log.
 type Record struct {
 	Event  protocol.Event
-	Line   []byte // as it was written, without its line break; good until the next record
+	Line   []byte // as it was written, without its line break; valid until the next record
 	Sum    protocol.Sum
 	File   string // below the hive
 	LineNo int    // in the file, from 1
-	Value  any    // what the caller's [Work] made of the event
+	Value  any    // what the caller's [Work] returned for the event
 }
 
-// Read returns all events after a position up to the present end of the log, in
-// order, across segments, each checked against the one before. A last line
-// without line break is being written at this moment: the end is before it. It
-// works beside the writer, whatever is sealed meanwhile. The last pair may hold
-// an error instead: a [*Damage], a [*Mismatch] where the position does not fit,
-// [ErrFormat], or that of the disk. Positions beyond the end without a sum have
-// nothing after them yet.
+// Read returns an iterator over all events after a position up to the present end of
+// the log, in order, across segments, each checked against the one before. A last
+// line without line break is being written at this moment: the end is before it. Read
+// may be used while the log is written and sealed. The last pair may hold an error
+// instead: a [*Damage], a [*Mismatch] if the position does not fit, [ErrFormat], or
+// that of the disk. A position beyond the end without a sum has nothing after it yet.
 func Read(disk durable.FS, after Position) iter.Seq2[Record, error] {
 	return Map(disk, after, nil)
 }
 
-// ReadEvent reads one event.
+// ReadEvent reads the event with a seq.
 func ReadEvent(disk durable.FS, seq protocol.Seq) (protocol.Event, error) {
 	for rec, err := range Read(disk, Position{Seq: seq - 1}) {
 		return rec.Event, err
@@ -42,8 +41,8 @@ func ReadEvent(disk durable.FS, seq protocol.Seq) (protocol.Event, error) {
 	return protocol.Event{}, fmt.Errorf("read event %s: it is not in the log", seq)
 }
 
-// Map is [Read] with what work makes of each event: ledger.Changes, say, is
-// most of what it costs to read a log.
+// Map is [Read] with the result of work in each [Record.Value], computed on several
+// cores: ledger.Changes, for example, is most of the cost of reading a log.
 func Map(disk durable.FS, after Position, work Work) iter.Seq2[Record, error] {
 	return func(yield func(Record, error) bool) {
 		r := newReader(disk, after)
@@ -53,11 +52,11 @@ func Map(disk durable.FS, after Position, work Work) iter.Seq2[Record, error] {
 	}
 }
 
-// Follow is [Read] for those who act on what they read, and goes on at the end: it
+// Follow is [Read] for those who act on what they read, and continues at the end: it
 // waits until wake has something, or poll is over (0 for no polling), and reads on.
-// It gives only what no power cut can take back: decisions that are whole and on the
-// disk, which it makes sure of itself. It ends with ctx, without an error, and with
-// [durable.ErrSync] where nobody can tell what is on the disk.
+// It yields only what no power cut can take back: whole decisions that are on the
+// disk, which it syncs itself. It ends with ctx, without an error, and with
+// [durable.ErrSync] if nobody can tell what is on the disk.
 func Follow(ctx context.Context, disk durable.FS, after Position, wake <-chan struct{}, poll time.Duration) iter.Seq2[Record, error] {
 	return func(yield func(Record, error) bool) {
 		r := newReader(disk, after)
@@ -86,15 +85,15 @@ func wait(ctx context.Context, wake <-chan struct{}, poll time.Duration) {
 	}
 }
 
-// reader reads beside a writer. What it holds open may be sealed, cut, or
-// replaced by a copy at any moment; the names and the sums tell.
+// reader reads while the log is written. The file that it has open may be sealed,
+// cut, or replaced by a copy at any moment; the names and the sums show that.
 type reader struct {
 	disk  durable.FS
 	c     cursor // c.at is the last event that was given out
 	file  durable.File
 	info  durable.Info // of file, when it was opened
 	first protocol.Seq // of the file
-	again bool         // reading failed here once, and was begun anew
+	again bool         // reading failed here once and was started again
 	fresh bool         // the open segment was opened anew since the last event
 	surety
 }
@@ -133,8 +132,8 @@ func (r *reader) all(yield func(Record, error) bool) bool {
 	}
 }
 
-// next returns the next event. Where something does not fit it looks for its
-// place once more, because a writer may have changed the files under its hands.
+// next returns the next event. If something does not fit, it looks for its place once
+// more, because a writer may have changed the files meanwhile.
 func (r *reader) next() (Record, error) {
 	for {
 		rec, err := r.step()
@@ -181,9 +180,8 @@ func (r *reader) step() (Record, error) {
 	}
 }
 
-// unlessTorn takes what a crash left at the end of the log for its end, and passes
-// over what another program wrote there: who opens the log for writing sets both
-// aside.
+// unlessTorn treats what a crash left at the end of the log as its end, and skips
+// what another program wrote there: opening the log for writing sets both aside.
 func (r *reader) unlessTorn(err error) error {
 	var bad *Damage
 	if !errors.As(err, &bad) || bad.Offset == 0 {

@@ -10,8 +10,8 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// ended decides at the end of a file what comes next: nil when there is more to
-// read, io.EOF when there is not.
+// ended decides at the end of a file what comes next: it returns nil if there is more
+// to read, and io.EOF if not.
 func (r *reader) ended() error {
 	if r.c.name != openName {
 		if len(r.c.tail) > 0 {
@@ -40,9 +40,9 @@ func (r *reader) ended() error {
 	return r.reopen()
 }
 
-// reopen goes on in what has the name of our file now: it was sealed, or made
-// durable again by a starting daemon. Where the platform cannot tell files
-// apart it may be the same one still.
+// reopen continues in the file that has the name of ours now: ours was sealed, or
+// made durable again by a starting daemon. If the platform cannot tell files apart, it
+// may still be the same one.
 func (r *reader) reopen() error {
 	f, first, err := r.openFirst()
 	if err != nil {
@@ -69,8 +69,8 @@ func (r *reader) reopen() error {
 	return err
 }
 
-// openFirst opens log.jsonl and gives the seq of its first event, 0 where that
-// cannot be read.
+// openFirst opens log.jsonl and returns the seq of its first event, 0 if that cannot
+// be read.
 func (r *reader) openFirst() (durable.File, protocol.Seq, error) {
 	f, err := openLog(r.disk)
 	if err != nil {
@@ -94,9 +94,8 @@ func (r *reader) use(f durable.File, name string, first protocol.Seq) error {
 	return err
 }
 
-// cross opens the file that begins behind the last event. Whatever log.jsonl
-// does not reach back to has its name below log/ before log.jsonl is replaced,
-// so that looking in this order misses nothing.
+// cross opens the file that begins behind the last event. A segment has its name
+// below log/ before log.jsonl is replaced, so looking in this order misses nothing.
 func (r *reader) cross() error {
 	f, first, err := r.openFirst()
 	if err != nil {
@@ -132,7 +131,7 @@ func (r *reader) useSealed(first protocol.Seq) error {
 	return r.use(f, segmentPath(first), first)
 }
 
-// find opens the file where the last event stands, and goes behind it.
+// find opens the file that holds the last event, and seeks behind it.
 func (r *reader) find() error {
 	at := r.c.at
 	if at.Seq == 0 {
@@ -168,7 +167,7 @@ func (r *reader) findSealed(seq protocol.Seq) error {
 	return r.useSealed(list[len(list)-1])
 }
 
-// skip passes the lines up to the last event and holds its sum against the
+// skip passes the lines up to the last event and compares its sum with the
 // position's. Lines before it are not checked: each reader begins somewhere.
 func (r *reader) skip() error {
 	at := r.c.at
@@ -220,7 +219,7 @@ func (r *reader) peek(seq protocol.Seq) error {
 	return nil
 }
 
-// beyond says what it means that the file ends before the position.
+// beyond returns the error of a file that ends before the position.
 func (r *reader) beyond() error {
 	at := r.c.at
 	if r.c.name != openName {

@@ -91,8 +91,7 @@ func (l *Log) seal() error {
 	return nil
 }
 
-// giveUp leaves the segment open. What it cannot take away now, the next Open
-// does.
+// giveUp leaves the segment open. What it cannot remove now, the next Open removes.
 func (l *Log) giveUp(cause error) error {
 	if errors.Is(cause, durable.ErrSync) {
 		return l.broken(cause)
@@ -130,8 +129,8 @@ func (l *Log) copyTo(name string) error {
 	return l.disk.RenameNew(tempName, name)
 }
 
-// nextFile writes the new segment under its temporary name and leaves it open
-// for appending.
+// nextFile writes the new segment under its temporary name and returns it open for
+// appending.
 func (l *Log) nextFile() (durable.File, error) {
 	made, err := createTemp(l.disk, l.file)
 	if err == nil {

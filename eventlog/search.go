@@ -10,8 +10,8 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// How far the search for a changed byte goes. With one bit changed it is a
-// matter of seconds for the longest line, with any change of a byte too.
+// How far the search for a changed byte goes. For the longest line it takes seconds,
+// with one bit changed as with any change of a byte.
 const (
 	mendTime  = 20 * time.Second // for all lines together
 	bitsLine  = 16 << 10         // longest line that is searched for a changed bit, in bytes
@@ -24,7 +24,7 @@ type patch struct {
 	is  byte
 }
 
-// patched is a file as it is once it is mended.
+// patched is a file as it will be once it is mended.
 type patched struct {
 	f       io.ReaderAt
 	size    int64
@@ -33,14 +33,14 @@ type patched struct {
 	taken   int64 // bytes that were taken out
 }
 
-// take takes a span out. Patches stand before it.
+// take removes a span. All patches are before it.
 func (p *patched) take(s span) {
 	p.f = leftOut{p.f, s}
 	p.size -= s.to - s.from
 	p.taken += s.to - s.from
 }
 
-// change adds a patch and gives the byte that it replaces.
+// change adds a patch and returns the byte that it replaces.
 func (p *patched) change(to patch) byte {
 	var was [1]byte
 	_, _ = p.f.ReadAt(was[:], to.off) // it was read when it was searched
