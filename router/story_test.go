@@ -23,20 +23,20 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// This file has what the stories of TestCrashStories are told with.
+// This file has the deeds that the stories of TestCrashStories are made of.
 
 // scene is the hive of a story, as it is after some of its deeds.
 type scene struct {
 	disk     *faultfs.Mem
 	settings protocol.Settings // of the daemons that run
 	events   []protocol.Event  // that they logged
-	stop     func()            // has the daemon that runs stop
+	stop     func()            // stops the daemon that runs
 	file     string            // the message in bob's inbox that was last scribbled over or deleted
 	of       protocol.Seq      // the event that has it
 }
 
-// deed is one thing that somebody does to a hive, or that must be so: an error says
-// that it could not be done, or is not so.
+// deed is something that is done to a hive, or a check of it: its error says that it
+// could not be done, or what is not as it must be.
 type deed func(s *scene) error
 
 func newScene(t *testing.T) *scene {
@@ -54,7 +54,7 @@ func (s *scene) play(deeds []deed) error {
 	return nil
 }
 
-// played is the disk of a hive after some deeds.
+// played returns a hive after some deeds.
 func played(t *testing.T, deeds ...deed) *scene {
 	t.Helper()
 	s := newScene(t)
@@ -105,7 +105,7 @@ func runUntil(when func(protocol.Event) bool, deeds ...deed) deed {
 	return func(s *scene) error { return errors.Join(s.daemon(nil, when, deeds)) }
 }
 
-// stop has the daemon that runs stop.
+// stop stops the daemon that runs.
 func stop(s *scene) error { s.stop(); return nil }
 
 // endWith runs a daemon that must end with an error after deeds that are done when
@@ -208,12 +208,12 @@ func (s *scene) read(name string) (string, error) {
 	return string(data), err
 }
 
-// send has an agent send a message.
+// send sends a message of an agent.
 func send(from protocol.AgentID, file, text string) deed {
 	return func(s *scene) error { return s.write(protocol.OutboxDir(from)+"/"+file+".json", text) }
 }
 
-// sendUnsynced has it send one that a power cut takes.
+// sendUnsynced sends one that a power cut takes.
 func sendUnsynced(from protocol.AgentID, file, text string) deed {
 	return func(s *scene) error {
 		return durable.Publish(s.disk, protocol.OutboxDir(from)+"/"+file+".json", []byte(text), 0o644, false)
@@ -223,7 +223,7 @@ func sendUnsynced(from protocol.AgentID, file, text string) deed {
 // sendOne sends bob a message.
 func sendOne(s *scene) error { return send("alice", "1", `{"id":"m1","to":"bob","body":"x"}`)(s) }
 
-// sendSeveral sends him some.
+// sendSeveral sends him n messages.
 func sendSeveral(n int) deed {
 	return func(s *scene) (err error) {
 		for i := range n {
@@ -316,7 +316,7 @@ var deleteFirst = inLog(func(s *scene, state *ledger.State) error {
 	return errors.New("bob has no message")
 })
 
-// askUndelete has a person want that back.
+// askUndelete sends the command of a person who wants that back.
 func askUndelete(s *scene) error {
 	return send("human", "u", fmt.Sprintf(`{"to":"hive","event":"inbox-undelete","data":{"agent":"bob","messages":[%d]}}`, s.of))(s)
 }
@@ -420,7 +420,7 @@ func inLog(do func(s *scene, state *ledger.State) error) deed {
 	}
 }
 
-// What must be so follows from here.
+// The deeds from here on check what must be so.
 
 // count wants a directory to have so many messages in it.
 func count(dir string, want int) deed {
@@ -493,7 +493,7 @@ var setAsideOnce = inLog(func(s *scene, state *ledger.State) error {
 	return sameBoxes(s.disk, state.Agents["bob"])
 })
 
-// asideHolds wants that to hold a text which was set aside last.
+// asideHolds wants the file that was set aside last to hold a text.
 func asideHolds(want string) deed {
 	return func(s *scene) error {
 		aside := ""
