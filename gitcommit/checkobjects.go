@@ -80,7 +80,7 @@ func checkObjects(ctx context.Context, disk durable.FS, report func(Problem)) (*
 }
 
 func checkPacks(ctx context.Context, disk durable.FS, p *present, parts chan<- *packPart, report func(Problem)) error {
-	done := make(map[string]bool)
+	checked := make(map[string]bool)
 	// A running hive merges packs: what vanished has come back under another
 	// name. A few listings find it.
 	for fresh := true; fresh; {
@@ -90,10 +90,10 @@ func checkPacks(ctx context.Context, disk durable.FS, p *present, parts chan<- *
 		}
 		fresh = false
 		for _, stem := range slices.Sorted(maps.Keys(names)) {
-			if done[stem] || !slices.Contains(names[stem], ".idx") || !slices.Contains(names[stem], ".pack") {
+			if checked[stem] || !slices.Contains(names[stem], ".idx") || !slices.Contains(names[stem], ".pack") {
 				continue // a crash left half of it
 			}
-			done[stem], fresh = true, true
+			checked[stem], fresh = true, true
 			c := &packCheck{disk: disk, stem: stem, parts: parts, report: report}
 			if err := c.run(ctx); err != nil {
 				return err

@@ -165,7 +165,7 @@ func (r *region) load(s span) {
 	if r.data == nil {
 		r.data = make([]byte, regionSize)
 	}
-	n, _ := r.f.ReadAt(r.data[:regionSize], s.offset) // an error comes again when the rest is asked for
+	n, _ := r.f.ReadAt(r.data[:regionSize], s.offset) // ReadAt meets an error again
 	r.data, r.off = r.data[:n], s.offset
 }
 

@@ -44,21 +44,21 @@ func (m *deltaMaker) hash(b []byte) uint64 {
 func (m *deltaMaker) from(target []byte, most int) []byte {
 	m.out = binary.AppendUvarint(m.out[:0], uint64(len(m.base)))
 	m.out = binary.AppendUvarint(m.out, uint64(len(target)))
-	done := 0 // how far the target is written
+	written := 0 // bytes of the target that are encoded
 	for at := 0; at+deltaBlock <= len(target); {
-		from, begin, n := m.match(target, done, at)
+		from, begin, n := m.match(target, written, at)
 		if n == 0 {
-			if at++; len(m.out)+at-done > most {
+			if at++; len(m.out)+at-written > most {
 				return nil
 			}
 			continue
 		}
-		m.put(target[done:begin])
+		m.put(target[written:begin])
 		m.copy(from, n)
-		done = begin + n
-		at = done
+		written = begin + n
+		at = written
 	}
-	m.put(target[done:])
+	m.put(target[written:])
 	if len(m.out) > most {
 		return nil
 	}
@@ -67,7 +67,7 @@ func (m *deltaMaker) from(target []byte, most int) []byte {
 
 // match finds the block of the target in the base, and extends the match in both
 // directions.
-func (m *deltaMaker) match(target []byte, done, at int) (from, begin, n int) {
+func (m *deltaMaker) match(target []byte, written, at int) (from, begin, n int) {
 	i := int(m.table[m.hash(target[at:])]) - 1
 	if i < 0 || string(m.base[i:i+deltaBlock]) != string(target[at:at+deltaBlock]) {
 		return 0, 0, 0
@@ -76,7 +76,7 @@ func (m *deltaMaker) match(target []byte, done, at int) (from, begin, n int) {
 	for j := i + deltaBlock; end < len(target) && j < len(m.base) && target[end] == m.base[j]; j++ {
 		end++
 	}
-	for at > done && i > 0 && target[at-1] == m.base[i-1] {
+	for at > written && i > 0 && target[at-1] == m.base[i-1] {
 		at, i = at-1, i-1
 	}
 	return i, at, end - at

@@ -12,7 +12,7 @@
 //     and memory on what is in use, not on the length of history.
 //
 // It runs no program, git least of all: no hook, no filter and no monitor that
-// lies in the hive is ever started.
+// is in the hive is ever started.
 //
 // What it leaves to others: what the changes are (the ledger's), when to
 // commit, and passing the same events again when [Repo.Commit] says that

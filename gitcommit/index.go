@@ -91,14 +91,14 @@ func inIndexOrder(a, b indexEntry) int {
 // readEntry decodes the entry that b begins with, for which version 4 needs the
 // name of the previous one. It returns the entry, which may alias b or out, and
 // its length in the file.
-func readEntry(version uint32, b, before, out []byte) (indexEntry, int, error) {
+func readEntry(version uint32, b, lastName, out []byte) (indexEntry, int, error) {
 	if len(b) < fixedBytes+2 {
 		return nil, 0, errBadIndex
 	}
 	var e indexEntry
 	var n int
 	if version == 4 {
-		e, n = readCompressed(b, before, out)
+		e, n = readCompressed(b, lastName, out)
 	} else {
 		e, n = readPlain(b)
 	}
@@ -123,7 +123,7 @@ func readPlain(b []byte) (indexEntry, int) {
 
 // readCompressed decodes an entry of version 4, whose name is encoded as the
 // number of bytes to cut off the previous name and a suffix to add.
-func readCompressed(b, before, out []byte) (indexEntry, int) {
+func readCompressed(b, lastName, out []byte) (indexEntry, int) {
 	start := indexEntry(b).nameAt()
 	strip, at := 0, start
 	for i := 0; ; i++ {
@@ -139,15 +139,15 @@ func readCompressed(b, before, out []byte) (indexEntry, int) {
 		strip = (strip + 1) << 7
 	}
 	n := bytes.IndexByte(b[at:], 0)
-	if n < 0 || strip > len(before) {
+	if n < 0 || strip > len(lastName) {
 		return nil, 0
 	}
-	keep := len(before) - strip
+	keep := len(lastName) - strip
 	if int(indexEntry(b).flags()&flagNameLen) != min(keep+n, flagNameLen) {
 		return nil, 0
 	}
 	out = append(out[:0], b[:start]...)
-	out = append(out, before[:keep]...)
+	out = append(out, lastName[:keep]...)
 	out = append(out, b[at:at+n]...)
 	out = append(out, padding[:entryLen(len(out))-len(out)]...)
 	return out, at + n + 1

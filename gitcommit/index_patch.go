@@ -26,8 +26,8 @@ type patchedEntries struct {
 	space   []byte
 }
 
-// nameRange is every name from from on and before before.
-type nameRange struct{ from, before string }
+// nameRange is the names that are at least from and less than to.
+type nameRange struct{ from, to string }
 
 // patched returns the entries of the index with patches applied, sorted by name.
 func (v *indexView) patched(patches []patch) (*patchedEntries, error) {
@@ -64,8 +64,8 @@ func replacedBy(patches []patch) []nameRange {
 	slices.SortFunc(all, func(a, b nameRange) int { return cmp.Compare(a.from, b.from) })
 	out := all[:0]
 	for _, g := range all {
-		if n := len(out); n > 0 && g.from <= out[n-1].before {
-			out[n-1].before = max(out[n-1].before, g.before)
+		if n := len(out); n > 0 && g.from <= out[n-1].to {
+			out[n-1].to = max(out[n-1].to, g.to)
 			continue
 		}
 		out = append(out, g)
@@ -108,7 +108,7 @@ func (p *patchedEntries) advance() error {
 			break
 		}
 		name := e.name()
-		for len(p.gone) > 0 && p.gone[0].before <= string(name) {
+		for len(p.gone) > 0 && p.gone[0].to <= string(name) {
 			p.gone = p.gone[1:]
 		}
 		if len(p.gone) == 0 || string(name) < p.gone[0].from {

@@ -182,7 +182,7 @@ type mergedEntries struct {
 	pos     uint32       // of its next entry
 	changed []changedEntry
 	added   []indexEntry
-	pending indexEntry // of the shared index, not given yet
+	pending indexEntry // of the shared index, not returned yet
 	space   []byte
 }
 

@@ -4,6 +4,6 @@ package gitcommit
 
 import "github.com/hived/hived/internal/durable"
 
-// findOwner cannot look at processes here, so that a lock is stale after ten
+// findOwner cannot inspect processes here, so that a lock is stale after ten
 // minutes (spec §6).
 func findOwner(_, _, _ durable.Info) liveness { return ownerUnknown }

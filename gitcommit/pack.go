@@ -110,7 +110,7 @@ func (s *packStream) end() (protocol.Blob, error) {
 	return sum, s.w.Flush()
 }
 
-// appendHead appends the type and size that stand before an object's bytes.
+// appendHead appends the type and size that precede an object's bytes.
 func appendHead(b []byte, k kind, size int64) []byte {
 	c := byte(k)<<4 | byte(size&15)
 	for size >>= 4; size > 0; size >>= 7 {

@@ -13,7 +13,7 @@ import (
 // Bounds of what a merge remembers of directories and files.
 const (
 	mostVersions      = 1 << 15  // directories whose newest version is known
-	mostTreesCompared = 4096     // trees of one commit that are looked at
+	mostTreesCompared = 4096     // trees of one commit that are compared
 	mostTree          = 2 << 20  // bytes of a tree that is compared
 	leastFile         = 8 << 10  // bytes of a file that is worth it
 	mostHeld          = 16 << 20 // bytes of differences of one commit, beyond which files stay as they are
@@ -114,8 +114,8 @@ func (m *merge) compareFile(f io.ReaderAt, src *source, path string, id protocol
 		return nil // it came with another pack
 	}
 	now := version{src, at, kindBlob}
-	plain, size, err := m.isWhole(f, now)
-	if err != nil || !plain || size < leastFile || size > mostCompared {
+	whole, size, err := m.isWhole(f, now)
+	if err != nil || !whole || size < leastFile || size > mostCompared {
 		return err
 	}
 	data, err := m.data(f, now)
@@ -151,14 +151,14 @@ func (m *merge) recordVersion(f io.ReaderAt, path string, now version, data []by
 // addDifference makes a difference from the newest version, or from the first of its
 // chain where that has become too long.
 func (m *merge) addDifference(f io.ReaderAt, known *lineage, now version, data []byte, out map[int]*difference) error {
-	plain, _, err := m.isWhole(f, now)
+	whole, _, err := m.isWhole(f, now)
 	if err != nil {
 		return err
 	}
 	begins := true
 	for _, base := range []version{known.newest, known.first} {
 		depth := m.depth[base.rank()]
-		if !plain || depth >= mostDepth || base.rank() == now.rank() || out[now.at] != nil {
+		if !whole || depth >= mostDepth || base.rank() == now.rank() || out[now.at] != nil {
 			continue // notYet is more than mostDepth
 		}
 		was, err := m.data(nil, base)
@@ -181,7 +181,7 @@ func (m *merge) addDifference(f io.ReaderAt, known *lineage, now version, data [
 }
 
 // isWhole reports whether an object is stored whole and not written yet, and its size.
-func (m *merge) isWhole(f io.ReaderAt, v version) (plain bool, size int64, err error) {
+func (m *merge) isWhole(f io.ReaderAt, v version) (whole bool, size int64, err error) {
 	if m.depth[v.rank()] != notYet {
 		return false, 0, nil
 	}
