@@ -37,7 +37,7 @@ func newFold(disk durable.FS, wrong func(Finding)) *fold {
 // recipient (spec §4.8).
 type account struct {
 	id    protocol.MessageID
-	owed  map[protocol.Address]bool // named recipients for whom it was neither delivered nor dropped
+	open  map[protocol.Address]bool // named recipients for whom it was neither delivered nor dropped
 	group bool                      // it is also for a group, and nobody has it yet
 }
 
@@ -146,42 +146,42 @@ func (f checks) OnMessage(ev protocol.Event, e *protocol.MessageEvent) none {
 	if f.x.differs {
 		f.report(found(protocol.CodeMessageDiffers, "", "its bytes are not those that the log gives as delivered").about(ev.Seq, e.ID))
 	}
-	owed, group := f.owed(e, f.x)
+	open, group := f.recipients(e, f.x)
 	got := e.Delivered
 	if e.Kept != nil {
 		got = slices.Concat(got, e.Kept.To)
 	}
-	owed = slices.DeleteFunc(owed, func(to protocol.Address) bool { return slices.Contains(got, protocol.AgentID(to)) })
+	open = slices.DeleteFunc(open, func(to protocol.Address) bool { return slices.Contains(got, protocol.AgentID(to)) })
 	group = group && len(got) == 0
-	if len(owed) == 0 && !group {
+	if len(open) == 0 && !group {
 		return none{}
 	}
-	a := &account{id: e.ID, owed: make(map[protocol.Address]bool, len(owed)), group: group}
-	for _, to := range owed {
-		a.owed[to] = true
+	a := &account{id: e.ID, open: make(map[protocol.Address]bool, len(open)), group: group}
+	for _, to := range open {
+		a.open[to] = true
 	}
 	f.open[ev.Seq] = a
 	return none{}
 }
 
-// owed returns the recipients that a message's addresses name, and whether a group
+// recipients returns the recipients that a message's addresses name, and whether a group
 // is among them.
-func (f *fold) owed(e *protocol.MessageEvent, x *effect) (owed []protocol.Address, group bool) {
+func (f *fold) recipients(e *protocol.MessageEvent, x *effect) (named []protocol.Address, group bool) {
 	for _, to := range e.To {
 		_, role := to.Role()
 		switch id := protocol.AgentID(to); {
 		case role, id == protocol.Broadcast:
 			group = true
 		case (id == protocol.Lead || id == protocol.God) && f.state.Lead != "":
-			owed = append(owed, protocol.Address(f.state.Lead))
+			named = append(named, protocol.Address(f.state.Lead))
 		default:
-			owed = append(owed, to)
+			named = append(named, to)
 		}
 	}
 	if x.human {
-		owed = append(owed, protocol.Address(protocol.Human))
+		named = append(named, protocol.Address(protocol.Human))
 	}
-	return owed, group
+	return named, group
 }
 
 func (f checks) OnDrop(_ protocol.Event, e *protocol.DropEvent) none {
@@ -190,10 +190,10 @@ func (f checks) OnDrop(_ protocol.Event, e *protocol.DropEvent) none {
 		return none{}
 	}
 	for _, to := range e.To {
-		delete(a.owed, to)
+		delete(a.open, to)
 		a.group = false
 	}
-	if len(a.owed) == 0 && !a.group {
+	if len(a.open) == 0 && !a.group {
 		delete(f.open, e.Of)
 	}
 	return none{}
@@ -239,7 +239,7 @@ func (f *fold) reportOpen(through protocol.Seq) {
 		}
 		a := f.open[seq]
 		delete(f.open, seq)
-		who := slices.Sorted(maps.Keys(a.owed))
+		who := slices.Sorted(maps.Keys(a.open))
 		if a.group {
 			who = append(who, "a group")
 		}
