@@ -41,7 +41,7 @@ func (r *Router) putRight(now time.Time) {
 // fills neither the log nor the disk.
 func (b *believed) compare(now time.Time) {
 	for _, p := range [...]string{protocol.PathProtocol, protocol.PathRegistry} {
-		if b.place.OwesFile(p) {
+		if b.place.FilePending(p) {
 			continue
 		}
 		var want []byte

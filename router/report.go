@@ -42,10 +42,10 @@ func (r *Router) refreshStatus(now time.Time) {
 // writeStatus writes the status file.
 func (r *Router) writeStatus(now time.Time) {
 	r.report.at, r.report.seq, r.report.lag = now, r.state.Seq, r.git.progress().Lag
-	owed := r.place.Backlog()
+	backlog := r.place.Backlog()
 	s := view.Status{
 		PID: os.Getpid(), Version: r.cfg.Version, Started: r.report.started, At: now, Seq: r.state.Seq,
-		Watching: "watching", Backlog: owed.Files + owed.Originals, Problems: []string{},
+		Watching: "watching", Backlog: backlog.Files + backlog.Originals, Problems: []string{},
 	}
 	if why := r.watch.Degraded(); why != "" {
 		s.Watching = why

@@ -46,7 +46,7 @@ func (r *Router) takenAway(now time.Time, a *agenda.Agent, ours func() bool) (go
 			r.cfg.Log.Warn("cannot check what was taken away", slog.String("error", err.Error()))
 		}
 		for _, name := range names {
-			if l, ok := box.Get(name); ok && l.Of <= r.state.Settled && !r.place.OwesFile(dir+"/"+name) {
+			if l, ok := box.Get(name); ok && l.Of <= r.state.Settled && !r.place.FilePending(dir+"/"+name) {
 				gone = append(gone, dir+"/"+name)
 			}
 		}

@@ -97,7 +97,7 @@ func (s *sweeper) sweepIfDue(now time.Time, id protocol.AgentID) {
 // nothing is swept before it is committed. It reports whether the agent could be swept:
 // not while placements of its files wait to be retried.
 func (s *sweeper) sweep(now time.Time, id protocol.AgentID) bool {
-	if !s.git.usable() || s.place.Owes(id) {
+	if !s.git.usable() || s.place.Pending(id) {
 		return false
 	}
 	head := s.git.Progress().Head

@@ -46,7 +46,7 @@ type Placer struct {
 	restoring bool // the queue holds what a person took away; it is emptied before the daemon ends
 }
 
-// New returns a placer with nothing in its queue.
+// New returns a placer with an empty retry queue.
 func New(opt Options) *Placer {
 	return &Placer{
 		disk: opt.Disk, boxes: opt.Boxes, state: opt.State, wholes: opt.Wholes, log: opt.Log, max: opt.MaxBytes, loop: opt.Loop,
@@ -100,8 +100,8 @@ func (pl *Placer) Backlog() Backlog {
 	return b
 }
 
-// Owes reports whether a file of an agent's is not in its place yet.
-func (pl *Placer) Owes(id protocol.AgentID) bool {
+// Pending reports whether a file of an agent's is not in its place yet.
+func (pl *Placer) Pending(id protocol.AgentID) bool {
 	if pl.queue.of[id] > 0 {
 		return true
 	}
@@ -113,8 +113,8 @@ func (pl *Placer) Owes(id protocol.AgentID) bool {
 	return false
 }
 
-// OwesFile reports whether what belongs at a path is not in its place yet.
-func (pl *Placer) OwesFile(p string) bool { return pl.queue.items[p] != nil }
+// FilePending reports whether what belongs at a path is not in its place yet.
+func (pl *Placer) FilePending(p string) bool { return pl.queue.items[p] != nil }
 
 // Put writes a file of hived's own as it is after the newest event.
 func (pl *Placer) Put(p string, data []byte) {
