@@ -164,7 +164,7 @@ func gap(c *cursor, open io.ReaderAt) error {
 // readToTear reads the open segment, removes foreign bytes, and returns the offset
 // where what a crash left begins, -1 if it left nothing.
 func (l *Log) readToTear(c *cursor, each func(Record) error) (int64, error) {
-	w := wholes{c: c, each: each}
+	w := decisionReader{c: c, each: each}
 	for {
 		err := w.read()
 		var bad *Damage
@@ -197,10 +197,10 @@ func (l *Log) readToTear(c *cursor, each func(Record) error) (int64, error) {
 	}
 }
 
-// wholes passes on the events of a decision once its last one was read: a crash can
+// decisionReader passes on the events of a decision once its last one was read: a crash can
 // have left the first of them whole and the others not, and then nobody was told
 // about any of them (spec §5).
-type wholes struct {
+type decisionReader struct {
 	c    *cursor
 	each func(Record) error
 	held []Record
@@ -210,7 +210,7 @@ type wholes struct {
 	at  Position
 }
 
-func (w *wholes) read() error {
+func (w *decisionReader) read() error {
 	for {
 		if len(w.held) == 0 {
 			w.off, w.no, w.at = w.c.off, w.c.no, w.c.at
@@ -238,7 +238,7 @@ func (w *wholes) read() error {
 
 // back returns where the torn end begins: at bad, or where the incomplete decision
 // begins.
-func (w *wholes) back(bad int64) (int64, error) {
+func (w *decisionReader) back(bad int64) (int64, error) {
 	if len(w.held) == 0 {
 		return bad, nil
 	}

@@ -225,7 +225,7 @@ var mutants = []mutant{
 		name:   "half-decision-kept",
 		what:   "the complete lines of a decision that a crash cut short are kept",
 		breaks: "a decision is in the log completely or not at all (§5.1)",
-		edits:  []edit{{"wholes.read", `if rec.Event.More {`, `if rec.Event.More && false {`}},
+		edits:  []edit{{"decisionReader.read", `if rec.Event.More {`, `if rec.Event.More && false {`}},
 		caught: []string{"eventlog.TestDecisionsAreWhole"},
 	},
 	{
