@@ -19,18 +19,18 @@ var checkMemory = protocol.RememberSettings{IDs: 1 << 16, Conversations: 1 << 10
 // fold is the state that the log amounts to, kept while it is read. Its memory is
 // bounded by what is alive: the files that should exist and the unread messages.
 type fold struct {
-	pos    eventlog.Position
-	state  *ledger.State
-	tree   *gitcommit.Tree // what the versioned files should be
-	views  *ledger.Views   // those that are not in the tree yet
-	open   map[protocol.Seq]*account
-	wholes *ledger.Wholes
-	report func(Finding)
+	pos         eventlog.Position
+	state       *ledger.State
+	tree        *gitcommit.Tree // what the versioned files should be
+	views       *ledger.Views   // those that are not in the tree yet
+	open        map[protocol.Seq]*account
+	checkpoints *ledger.Checkpoints
+	report      func(Finding)
 }
 
 func newFold(disk durable.FS, wrong func(Finding)) *fold {
 	state := ledger.New(checkMemory)
-	return &fold{state: state, tree: gitcommit.NewTree(), views: ledger.NewViews(state), open: map[protocol.Seq]*account{}, wholes: newWholes(disk), report: wrong}
+	return &fold{state: state, tree: gitcommit.NewTree(), views: ledger.NewViews(state), open: map[protocol.Seq]*account{}, checkpoints: newCheckpoints(disk), report: wrong}
 }
 
 // account is a message that the log has not yet delivered or dropped for every
@@ -120,7 +120,7 @@ func (f checks) OnTask(ev protocol.Event, e *protocol.TaskEvent) none {
 	// The state shares the event, so the whole checkpoint goes into a copy.
 	own, c := *e, *e.Checkpoint
 	own.Checkpoint, ev.Body = &c, &own
-	if err := f.wholes.Fill(ev); err != nil {
+	if err := f.checkpoints.Fill(ev); err != nil {
 		f.report(found(protocol.CodeCheckpointDiffers, "", "%v", err).about(ev.Seq, ""))
 		return none{}
 	}

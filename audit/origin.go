@@ -41,9 +41,9 @@ func visitPuts(ctx context.Context, disk durable.FS, until protocol.Seq, visit f
 	return nil
 }
 
-// newWholes returns what restores whole checkpoints from the patches in a log.
-func newWholes(disk durable.FS) *ledger.Wholes {
-	return ledger.NewWholes(func(seq protocol.Seq) (protocol.Event, error) {
+// newCheckpoints returns what restores whole checkpoints from the patches in a log.
+func newCheckpoints(disk durable.FS) *ledger.Checkpoints {
+	return ledger.NewCheckpoints(func(seq protocol.Seq) (protocol.Event, error) {
 		return eventlog.ReadEvent(disk, seq)
 	})
 }

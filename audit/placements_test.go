@@ -22,10 +22,10 @@ func TestPlacementsGiveTheWorkTree(t *testing.T) {
 	for _, name := range []string{golden, stored} {
 		h := goldenHive(t, name)
 		state, want := h.fold(), map[string]string{}
-		wholes := newWholes(h.disk)
+		checkpoints := newCheckpoints(h.disk)
 		for rec, err := range eventlog.Read(h.disk, eventlog.Position{}) {
 			h.must(err)
-			h.must(wholes.Fill(rec.Event))
+			h.must(checkpoints.Fill(rec.Event))
 			changes, err := ledger.Changes(rec.Event)
 			h.must(err)
 			for _, p := range ledger.Placements(rec.Event, changes) {

@@ -140,7 +140,7 @@ func (r *repairer) mendFiles(ctx context.Context) error {
 
 // rewrite replaces the wanted files with what the log has for their paths.
 func (r *repairer) rewrite(ctx context.Context, want map[string]pathFinding) error {
-	wholes := newWholes(r.disk)
+	checkpoints := newCheckpoints(r.disk)
 	for rec, err := range effects(r.disk, eventlog.Position{}, changesOf) {
 		switch {
 		case len(want) == 0:
@@ -155,7 +155,7 @@ func (r *repairer) rewrite(ctx context.Context, want map[string]pathFinding) err
 			if !ok || p.Blob.IsZero() {
 				continue
 			}
-			data, err := wholes.DataIn(rec.Event, p.Path)
+			data, err := checkpoints.DataIn(rec.Event, p.Path)
 			if err == nil {
 				err = r.replaceFile(x, data)
 			}

@@ -101,7 +101,7 @@ func replay(ctx context.Context, disk *durable.Disk, into string, until Until) (
 		return Result{}, err
 	}
 	defer out.Close() //nolint:errcheck // every file was closed
-	w := &writer{from: disk, to: out, view: state.View, wholes: newWholes(disk), want: map[protocol.Blob][]string{}, made: map[string]bool{}}
+	w := &writer{from: disk, to: out, view: state.View, checkpoints: newCheckpoints(disk), want: map[protocol.Blob][]string{}, made: map[string]bool{}}
 	if err := tree.Walk(w.plan); err != nil {
 		return Result{}, err
 	}
@@ -208,14 +208,14 @@ func makeDir(abs string) error {
 
 // writer writes the content of events to the paths that have it in the tree.
 type writer struct {
-	from   durable.FS
-	to     durable.FS
-	view   func(path string) ([]byte, bool) // views, which are in no event
-	wholes *ledger.Wholes
-	want   map[protocol.Blob][]string // paths that still have to be written
-	made   map[string]bool            // directories
-	files  int
-	bytes  int64
+	from        durable.FS
+	to          durable.FS
+	view        func(path string) ([]byte, bool) // views, which are in no event
+	checkpoints *ledger.Checkpoints
+	want        map[protocol.Blob][]string // paths that still have to be written
+	made        map[string]bool            // directories
+	files       int
+	bytes       int64
 }
 
 // plan notes a path of the tree; views and sealed segments are written at once.
@@ -235,7 +235,7 @@ func (w *writer) put(ev protocol.Event, c protocol.Change) error {
 	if len(w.want[c.Blob]) == 0 {
 		return nil
 	}
-	data, err := w.wholes.DataIn(ev, c.Path)
+	data, err := w.checkpoints.DataIn(ev, c.Path)
 	if err != nil {
 		return err
 	}

@@ -27,7 +27,7 @@ const (
 // Placement is what one event does to one file of the work tree, as the daemon
 // carries it out, the first time and again after a crash. Data is nil where
 // nothing is written, for Redelivery and View, for what had no bytes worth
-// keeping, and where the event has only the git id (see [Wholes.DataIn]).
+// keeping, and where the event has only the git id (see [Checkpoints.DataIn]).
 type Placement struct {
 	Class           Class
 	Agent           protocol.AgentID   // in whose directories the file is; empty for hived's own

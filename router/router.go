@@ -164,8 +164,8 @@ func open(disk durable.FS, cfg Config, watch watcher) (*Router, error) {
 		return nil, err
 	}
 	c.decider = decide.New(c.state, s, cfg.Entropy, c.events.recall)
-	wholes := ledger.NewWholes(func(seq protocol.Seq) (protocol.Event, error) { return eventlog.ReadEvent(disk, seq) })
-	c.place = place.New(place.Options{Disk: disk, Boxes: c.boxes, State: c.state, Wholes: wholes, Log: cfg.Log, MaxBytes: s.MaxMessageBytes, Loop: aside{r}})
+	checkpoints := ledger.NewCheckpoints(func(seq protocol.Seq) (protocol.Event, error) { return eventlog.ReadEvent(disk, seq) })
+	c.place = place.New(place.Options{Disk: disk, Boxes: c.boxes, State: c.state, Checkpoints: checkpoints, Log: cfg.Log, MaxBytes: s.MaxMessageBytes, Loop: aside{r}})
 	c.git = watchGit(disk, &c.cfg, c.alerts.post)
 
 	r.intake = newIntake(c, r)

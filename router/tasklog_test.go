@@ -25,7 +25,7 @@ import (
 // that begins where the one before it ended, and the files of each task are what
 // the log makes of it, and no others.
 func SameTasks(disk durable.FS) error {
-	w := taskLog{state: ledger.New(memSettings().Remember), at: map[protocol.TaskID]task.State{}, epochs: map[protocol.TaskID]uint64{}, files: map[string][]byte{}, wholes: ledger.NewWholes(func(seq protocol.Seq) (protocol.Event, error) { return eventlog.ReadEvent(disk, seq) })}
+	w := taskLog{state: ledger.New(memSettings().Remember), at: map[protocol.TaskID]task.State{}, epochs: map[protocol.TaskID]uint64{}, files: map[string][]byte{}, checkpoints: ledger.NewCheckpoints(func(seq protocol.Seq) (protocol.Event, error) { return eventlog.ReadEvent(disk, seq) })}
 	var group []protocol.Event
 	for rec, err := range eventlog.Read(disk, eventlog.Position{}) {
 		if err != nil {
@@ -44,12 +44,12 @@ func SameTasks(disk durable.FS) error {
 
 // taskLog is what a log says of tasks, read without package router.
 type taskLog struct {
-	state  *ledger.State
-	at     map[protocol.TaskID]task.State
-	epochs map[protocol.TaskID]uint64
-	files  map[string][]byte
-	wholes *ledger.Wholes
-	errs   []error
+	state       *ledger.State
+	at          map[protocol.TaskID]task.State
+	epochs      map[protocol.TaskID]uint64
+	files       map[string][]byte
+	checkpoints *ledger.Checkpoints
+	errs        []error
 }
 
 func (w *taskLog) wrong(format string, args ...any) {
@@ -60,7 +60,7 @@ func (w *taskLog) wrong(format string, args ...any) {
 func (w *taskLog) event(ev protocol.Event) {
 	changes, err := ledger.Changes(ev)
 	if e, ok := ev.Body.(*protocol.TaskEvent); ok && err == nil && e.Checkpoint != nil {
-		if err = w.wholes.Fill(ev); err == nil {
+		if err = w.checkpoints.Fill(ev); err == nil {
 			changes, err = ledger.Changes(ev)
 		}
 		if b := e.Checkpoint.Blob; err == nil && !b.IsZero() && !slices.ContainsFunc(changes, func(c protocol.Change) bool { return protocol.BlobOf(c.Data) == b }) {

@@ -50,17 +50,17 @@ func Rebuild(ctx context.Context, disk durable.FS, repo *gitcommit.Repo) error {
 // source reads the events that history lacks from the log, batch after batch. It
 // continues where it stopped, so that a long log is read once.
 type source struct {
-	disk     durable.FS
-	snapshot func() (*ledger.State, eventlog.Position, error)
-	wholes   *ledger.Wholes
-	at       protocol.Seq                          // the last event that was read
-	views    *ledger.Views                         // as of that event; nil until a view changes
-	next     func() (eventlog.Record, error, bool) // nil where nothing is being read
-	stop     func()
+	disk        durable.FS
+	snapshot    func() (*ledger.State, eventlog.Position, error)
+	checkpoints *ledger.Checkpoints
+	at          protocol.Seq                          // the last event that was read
+	views       *ledger.Views                         // as of that event; nil until a view changes
+	next        func() (eventlog.Record, error, bool) // nil where nothing is being read
+	stop        func()
 }
 
 func newSource(disk durable.FS, snapshot func() (*ledger.State, eventlog.Position, error)) source {
-	return source{disk: disk, snapshot: snapshot, wholes: ledger.NewWholes(func(seq protocol.Seq) (protocol.Event, error) {
+	return source{disk: disk, snapshot: snapshot, checkpoints: ledger.NewCheckpoints(func(seq protocol.Seq) (protocol.Event, error) {
 		return eventlog.ReadEvent(disk, seq)
 	})}
 }
@@ -134,7 +134,7 @@ func (s *source) entry(ctx context.Context, rec eventlog.Record) (Entry, error) 
 	ev := rec.Event
 	changes, _ := rec.Value.(change)
 	if e, ok := ev.Body.(*protocol.TaskEvent); ok && e.Checkpoint != nil {
-		if err := s.wholes.Fill(ev); err != nil {
+		if err := s.checkpoints.Fill(ev); err != nil {
 			return Entry{}, err
 		}
 		changes.list, changes.err = ledger.Changes(ev)

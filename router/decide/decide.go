@@ -36,7 +36,7 @@ type Decider struct {
 	carried  int // tasks continued in this decision, or turn of timers, because others ended
 	recall   Recall
 	stops    stopsClock
-	wholes   *ledger.Wholes // the checkpoints that patches refer to
+	restored *ledger.Checkpoints // the checkpoints that patches refer to
 }
 
 // Recall reads logged events again; sequence numbers and events are in ascending
@@ -47,7 +47,7 @@ type Recall func([]protocol.Seq) ([]protocol.Event, error)
 // entropy.
 func New(state *ledger.State, settings protocol.Settings, entropy io.Reader, recall Recall) *Decider {
 	d := &Decider{state: state, settings: settings, ids: newIDs(entropy, state.Newest), plan: newPlan(state), changed: ledger.NewViews(state), recall: recall}
-	d.wholes = ledger.NewWholes(d.event)
+	d.restored = ledger.NewCheckpoints(d.event)
 	d.planAll()
 	return d
 }
@@ -92,7 +92,7 @@ func (d *Decider) linkPatch(ev protocol.Event, c *protocol.Checkpoint, changes [
 			c.Blob = x.Blob
 		}
 	}
-	if err := d.wholes.Fill(ev); err != nil {
+	if err := d.restored.Fill(ev); err != nil {
 		panic(err) // it is whole already
 	}
 }

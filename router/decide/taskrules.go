@@ -305,7 +305,7 @@ func (d *Decider) lastCheckpoint(r *report) (*protocol.Checkpoint, error) {
 
 // wholeCheckpoint returns the last checkpoint of a task, with its patches applied.
 func (d *Decider) wholeCheckpoint(t *task.Task) (*protocol.Checkpoint, error) {
-	return d.wholes.At(t.ID, t.CheckpointAt)
+	return d.restored.At(t.ID, t.CheckpointAt)
 }
 
 // events reads events again, in ascending order; those not in the log yet are taken

@@ -14,13 +14,13 @@ import (
 
 // Options are what a [Placer] works with. All are required.
 type Options struct {
-	Disk     durable.FS
-	Boxes    *mailbox.Boxes
-	State    *ledger.State  // as of the newest event; read only
-	Wholes   *ledger.Wholes // the checkpoints that patches refer to
-	Log      *slog.Logger
-	MaxBytes int64 // of a message
-	Loop     Loop
+	Disk        durable.FS
+	Boxes       *mailbox.Boxes
+	State       *ledger.State       // as of the newest event; read only
+	Checkpoints *ledger.Checkpoints // the checkpoints that patches refer to
+	Log         *slog.Logger
+	MaxBytes    int64 // of a message
+	Loop        Loop
 }
 
 // Loop makes the decisions of a [Placer], and logs them.
@@ -33,13 +33,13 @@ type Loop interface {
 // Placer carries out placements, and tries those again that the disk refused. It
 // belongs to one goroutine.
 type Placer struct {
-	disk   durable.FS
-	boxes  *mailbox.Boxes
-	state  *ledger.State
-	wholes *ledger.Wholes
-	log    *slog.Logger
-	max    int64
-	loop   Loop
+	disk        durable.FS
+	boxes       *mailbox.Boxes
+	state       *ledger.State
+	checkpoints *ledger.Checkpoints
+	log         *slog.Logger
+	max         int64
+	loop        Loop
 
 	originals map[original]archivePlace // accepted files that still stand in an outbox
 	queue     queue
@@ -49,7 +49,7 @@ type Placer struct {
 // New returns a placer with an empty retry queue.
 func New(opt Options) *Placer {
 	return &Placer{
-		disk: opt.Disk, boxes: opt.Boxes, state: opt.State, wholes: opt.Wholes, log: opt.Log, max: opt.MaxBytes, loop: opt.Loop,
+		disk: opt.Disk, boxes: opt.Boxes, state: opt.State, checkpoints: opt.Checkpoints, log: opt.Log, max: opt.MaxBytes, loop: opt.Loop,
 		originals: map[original]archivePlace{},
 		queue:     newQueue(),
 	}

@@ -41,7 +41,7 @@ func (pl *Placer) redo(from protocol.Seq) (n int, last protocol.Seq, err error) 
 		if err != nil {
 			return n, last, fmt.Errorf("read the log: %w", err)
 		}
-		if err := pl.wholes.Fill(rec.Event); err != nil {
+		if err := pl.checkpoints.Fill(rec.Event); err != nil {
 			pl.log.Warn("cannot write a checkpoint again", slog.String("error", err.Error())) // all else goes on
 		}
 		changes, err := ledger.Changes(rec.Event)

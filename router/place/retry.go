@@ -308,7 +308,7 @@ func (pl *Placer) tryLogged(x *item, of protocol.Seq) {
 
 // placements returns the placements of an event, with the bytes of its checkpoint.
 func (pl *Placer) placements(ev protocol.Event) ([]ledger.Placement, error) {
-	if err := pl.wholes.Fill(ev); err != nil {
+	if err := pl.checkpoints.Fill(ev); err != nil {
 		return nil, fmt.Errorf("read a checkpoint again: %w", err)
 	}
 	changes, err := ledger.Changes(ev)

@@ -7,36 +7,36 @@ import (
 	"github.com/hived/hived/task"
 )
 
-// Wholes restores whole checkpoints from the patches that events hold. For a caller
+// Checkpoints restores whole checkpoints from the patches that events hold. For a caller
 // that reads a log in order, or asks for the newest, the checkpoint before is mostly
 // in memory; else the chain of patches is read back to a checkpoint that was logged
 // whole, which is never far (see [task.Task.MayPatch]).
-type Wholes struct {
+type Checkpoints struct {
 	recall func(protocol.Seq) (protocol.Event, error)
-	last   map[protocol.TaskID]whole
+	last   map[protocol.TaskID]lastCheckpoint
 	bytes  int
 }
 
-// whole is the newest checkpoint of a task that was seen.
-type whole struct {
+// lastCheckpoint is the newest checkpoint of a task that was seen.
+type lastCheckpoint struct {
 	at protocol.Seq
 	*protocol.Checkpoint
 }
 
-// What is kept of checkpoints is bounded, in bytes and tasks.
+// How many bytes and checkpoints are kept in memory.
 const (
-	wholesMost  = 8 << 20
-	wholesTasks = 1 << 12
+	checkpointBytes = 8 << 20
+	checkpointTasks = 1 << 12
 )
 
-// NewWholes returns a Wholes that reads with recall the events that it does not
-// have in memory.
-func NewWholes(recall func(protocol.Seq) (protocol.Event, error)) *Wholes {
-	return &Wholes{recall: recall, last: map[protocol.TaskID]whole{}}
+// NewCheckpoints returns Checkpoints that read with recall the events that they do
+// not have in memory.
+func NewCheckpoints(recall func(protocol.Seq) (protocol.Event, error)) *Checkpoints {
+	return &Checkpoints{recall: recall, last: map[protocol.TaskID]lastCheckpoint{}}
 }
 
 // Fill sets Whole of the checkpoint that comes with an event, if there is one.
-func (w *Wholes) Fill(ev protocol.Event) error {
+func (w *Checkpoints) Fill(ev protocol.Event) error {
 	e, ok := ev.Body.(*protocol.TaskEvent)
 	if !ok || e.Checkpoint == nil {
 		return nil
@@ -53,12 +53,12 @@ func (w *Wholes) Fill(ev protocol.Event) error {
 			return fmt.Errorf("patch a checkpoint by event %d: %w", ev.Seq, err)
 		}
 	}
-	w.keep(e.Task, whole{ev.Seq, &protocol.Checkpoint{Milestone: c.Milestone, Schema: c.Schema, SHA256: c.SHA256, Data: c.Whole}})
+	w.keep(e.Task, lastCheckpoint{ev.Seq, &protocol.Checkpoint{Milestone: c.Milestone, Schema: c.Schema, SHA256: c.SHA256, Data: c.Whole}})
 	return nil
 }
 
 // At returns the whole checkpoint that an event brought a task.
-func (w *Wholes) At(id protocol.TaskID, seq protocol.Seq) (*protocol.Checkpoint, error) {
+func (w *Checkpoints) At(id protocol.TaskID, seq protocol.Seq) (*protocol.Checkpoint, error) {
 	if last, ok := w.last[id]; ok && last.at == seq {
 		return last.Checkpoint, nil
 	}
@@ -76,7 +76,7 @@ func (w *Wholes) At(id protocol.TaskID, seq protocol.Seq) (*protocol.Checkpoint,
 }
 
 // DataIn returns the bytes that an event puts at a path; nil if it puts none.
-func (w *Wholes) DataIn(ev protocol.Event, path string) ([]byte, error) {
+func (w *Checkpoints) DataIn(ev protocol.Event, path string) ([]byte, error) {
 	if err := w.Fill(ev); err != nil {
 		return nil, err
 	}
@@ -89,11 +89,11 @@ func (w *Wholes) DataIn(ev protocol.Event, path string) ([]byte, error) {
 	return nil, err
 }
 
-func (w *Wholes) keep(id protocol.TaskID, x whole) {
+func (w *Checkpoints) keep(id protocol.TaskID, x lastCheckpoint) {
 	if was, ok := w.last[id]; ok {
 		w.bytes -= len(was.Data)
 	}
-	if w.bytes += len(x.Data); w.bytes > wholesMost || len(w.last) > wholesTasks {
+	if w.bytes += len(x.Data); w.bytes > checkpointBytes || len(w.last) > checkpointTasks {
 		clear(w.last)
 		w.bytes = len(x.Data)
 	}
