@@ -107,8 +107,8 @@ func (l *lineage) find(id protocol.TaskID) (p Past, known bool) {
 	return Past{id, stateCodes[g.state], g.briefAt, g.checkpointAt}, true
 }
 
-// Fate returns the state of a task, also of one that has left.
-func (b *Book) Fate(id protocol.TaskID) (s State, known bool) {
+// StateOf returns the state of a task, also of one that has left.
+func (b *Book) StateOf(id protocol.TaskID) (s State, known bool) {
 	if t := b.tasks[id]; t != nil {
 		return t.State, true
 	}
@@ -121,7 +121,7 @@ func (b *Book) Fate(id protocol.TaskID) (s State, known bool) {
 // and has not failed itself. Where all have, live is false, and it is the last of
 // them.
 func (b *Book) Heir(id protocol.TaskID) (heir protocol.TaskID, live bool) {
-	if s, known := b.Fate(id); known && s != Failed && s != Cancelled {
+	if s, known := b.StateOf(id); known && s != Failed && s != Cancelled {
 		return id, true
 	}
 	heir = id

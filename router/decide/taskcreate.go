@@ -309,7 +309,7 @@ func (d *Decider) checkNeeds(by protocol.AgentID, s *protocol.TaskSpec) error {
 
 // checkNeed refuses to wait for a task that does not exist or will never be completed.
 func (d *Decider) checkNeed(by protocol.AgentID, id protocol.TaskID) error {
-	state, known := d.state.Tasks.Fate(id)
+	state, known := d.state.Tasks.StateOf(id)
 	switch {
 	case !known:
 		return refuseUnknownNeed(by, string(id))

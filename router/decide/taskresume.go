@@ -122,7 +122,7 @@ func gateBy(brief *protocol.TaskEvent) protocol.AgentID {
 
 // resumeFirst refuses to resume a task before another that it needs.
 func (d *Decider) resumeFirst(by protocol.AgentID, t *task.Task, need protocol.TaskID) error {
-	state, known := d.state.Tasks.Fate(need)
+	state, known := d.state.Tasks.StateOf(need)
 	if !known {
 		return refuseUnknownNeed(by, string(need))
 	}
