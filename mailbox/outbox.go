@@ -71,7 +71,7 @@ func (b *Boxes) Arrivals(id protocol.AgentID, now time.Time, limit int) (Scan, e
 	s.Broken, o.broken = o.broken, false
 	held := 0
 	for looks := 0; len(o.queue) > 0 && len(s.Arrivals) < limit && looks < limit*looksPerArrival && held < sliceBytes; looks++ {
-		l := look{b: near, o: o, id: id, name: o.queue[0], now: now}
+		l := fileScan{b: near, o: o, id: id, name: o.queue[0], now: now}
 		a, err := l.decide()
 		if err != nil && len(s.Arrivals) > 0 {
 			break // what there is goes first, the error comes with the next call

@@ -25,8 +25,8 @@ type waiting struct {
 	marked  bool      // the same, and what its caller marked it with
 }
 
-// look is one look at one file.
-type look struct {
+// fileScan reads one file of an outbox, once.
+type fileScan struct {
 	b    *Boxes
 	o    *outbox
 	id   protocol.AgentID
@@ -36,11 +36,11 @@ type look struct {
 	info durable.Info
 }
 
-func (l *look) path() string { return protocol.OutboxDir(l.id) + "/" + l.name }
+func (l *fileScan) path() string { return protocol.OutboxDir(l.id) + "/" + l.name }
 
 // decide reads the file, once and safely. A nil arrival means that there is nothing
 // to decide yet. An error leaves the name in the queue.
-func (l *look) decide() (*protocol.Arrival, error) {
+func (l *fileScan) decide() (*protocol.Arrival, error) {
 	if w := l.o.waiting[l.name]; w != nil && l.now.Before(w.due) && l.same(w) {
 		return nil, nil
 	}
@@ -66,12 +66,12 @@ func (l *look) decide() (*protocol.Arrival, error) {
 }
 
 // same reports whether a waiting file is unchanged. It costs one stat.
-func (l *look) same(w *waiting) bool {
+func (l *fileScan) same(w *waiting) bool {
 	info, err := l.b.fs.Lstat(l.path())
 	return err == nil && w.blocked == nil && stampOf(info) == w.stamp && (info.Links > 1) == !w.linked.IsZero()
 }
 
-func (l *look) read() (*protocol.Arrival, error) {
+func (l *fileScan) read() (*protocol.Arrival, error) {
 	raw, err := durable.ReadAll(l.file, l.info.Size, l.b.opt.MaxMessageBytes)
 	switch {
 	case errors.Is(err, durable.ErrTooLarge):
@@ -99,7 +99,7 @@ func (l *look) read() (*protocol.Arrival, error) {
 
 // settled reports whether a file that is not a message has been left alone for
 // long enough (spec §3.3).
-func (l *look) settled() bool {
+func (l *fileScan) settled() bool {
 	w := l.wait()
 	quiet := l.now.Sub(w.since)
 	switch {
@@ -118,7 +118,7 @@ func (l *look) settled() bool {
 
 // linked lets a file with two names rest: who publishes by link and unlink
 // has two names for a moment.
-func (l *look) linked() *protocol.Arrival {
+func (l *fileScan) linked() *protocol.Arrival {
 	w := l.wait()
 	if w.linked.IsZero() {
 		w.linked = l.now
@@ -130,7 +130,7 @@ func (l *look) linked() *protocol.Arrival {
 }
 
 // wait returns what is remembered about the file, starting anew if it has changed.
-func (l *look) wait() *waiting {
+func (l *fileScan) wait() *waiting {
 	s := stampOf(l.info)
 	w := l.o.waiting[l.name]
 	switch {
@@ -151,7 +151,7 @@ func (l *look) wait() *waiting {
 }
 
 // notOpened decides about a file that could not be opened.
-func (l *look) notOpened(err error) (*protocol.Arrival, error) {
+func (l *fileScan) notOpened(err error) (*protocol.Arrival, error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		delete(l.o.waiting, l.name)
 		return nil, nil
@@ -169,7 +169,7 @@ func (l *look) notOpened(err error) (*protocol.Arrival, error) {
 }
 
 // block records a file that cannot be read; every round tries it again.
-func (l *look) block(err error) {
+func (l *fileScan) block(err error) {
 	w := l.o.waiting[l.name]
 	if w == nil {
 		l.info = durable.Info{}
@@ -181,11 +181,11 @@ func (l *look) block(err error) {
 	w.blocked = err
 }
 
-func (l *look) tooLarge() *protocol.Arrival {
+func (l *fileScan) tooLarge() *protocol.Arrival {
 	return l.fault(protocol.CodeTooLarge, fmt.Sprintf("the file has more than %d bytes (max_message_bytes), so it was not read; send a shorter message that says where the rest is", l.b.opt.MaxMessageBytes))
 }
 
-func (l *look) fault(code protocol.Code, detail string) *protocol.Arrival {
+func (l *fileScan) fault(code protocol.Code, detail string) *protocol.Arrival {
 	a := l.arrival()
 	a.Fault = &protocol.Fault{Code: code, Detail: detail}
 	a.SentTaken, a.BadTaken = true, l.taken(protocol.AsidePrefix)
@@ -193,7 +193,7 @@ func (l *look) fault(code protocol.Code, detail string) *protocol.Arrival {
 }
 
 // arrival returns the file as an arrival, which no longer waits.
-func (l *look) arrival() *protocol.Arrival {
+func (l *fileScan) arrival() *protocol.Arrival {
 	delete(l.o.waiting, l.name)
 	a := &protocol.Arrival{
 		Agent:    l.id,
@@ -218,7 +218,7 @@ func withRaw(a *protocol.Arrival, raw []byte) *protocol.Arrival {
 
 // taken reports whether the name in .sent may be in use. Two names can have the
 // same safe form, so a name that is not its own safe form counts as taken.
-func (l *look) taken(prefix string) bool {
+func (l *fileScan) taken(prefix string) bool {
 	as := protocol.SentName(prefix + l.name)
 	if as != prefix+l.name {
 		return true
