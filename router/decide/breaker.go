@@ -70,7 +70,7 @@ func (d *Decider) openBreaker(now time.Time, id protocol.AgentID) error {
 	defer d.markAtomic(first)
 	why := fmt.Sprintf("it answered what others sent it over %d times", d.settings.Routing.Breaker.Echoes)
 	remedy := func(by protocol.AgentID) string {
-		return d.howToManage(by, "let it go on", "hived continue --agent "+string(id), commandContinue, agentData(id)) + ", or have human write to it"
+		return d.howToManage(by, "let it go on", lineContinueAgent(id), commandContinue, agentData(id)) + ", or have human write to it"
 	}
 	d.emit(now, &protocol.AlertEvent{Code: protocol.CodeEchoCap, Agent: id, Told: true, Text: fmt.Sprintf("%s may be in a loop: %s; what it sends to agents waits in its outbox; %s", id, why, remedy(protocol.Human))})
 	n := notice{
@@ -95,7 +95,7 @@ func (d *Decider) countHuman(now time.Time, from protocol.AgentID, r *recipients
 	if from != protocol.Human || d.state.HumanCounts || d.state.Words(now) < ledger.WordsAnHour || !slices.ContainsFunc(r.to, d.state.CountsAsAgent) {
 		return nil
 	}
-	text := fmt.Sprintf("human wrote to agents over %d times within an hour, as a program that answers would: from now on it counts as an agent, and its messages start no counts anew; to end that, %s", ledger.WordsAnHour, howTo(protocol.Human, "hived continue --agent human", ""))
+	text := fmt.Sprintf("human wrote to agents over %d times within an hour, as a program that answers would: from now on it counts as an agent, and its messages start no counts anew; to end that, %s", ledger.WordsAnHour, howTo(protocol.Human, lineContinueAgent(protocol.Human), ""))
 	d.emit(now, &protocol.AlertEvent{Code: protocol.CodeHumanCounts, Agent: protocol.Human, Told: true, Text: text})
 	return d.notice(now, notice{
 		to: protocol.Human, act: protocol.Inform, code: protocol.CodeHumanCounts,

@@ -157,7 +157,7 @@ func (d *Decider) manageHive(now time.Time, of protocol.Seq, e *protocol.Message
 		if conv := protocol.ConversationID(o.Conversation); !d.state.KnowsConversation(conv) {
 			where := "the notice hop-cap names one that is stopped; to let it go on, " + howToCommand(e.From, m.Event)
 			if e.From == protocol.Human {
-				where = "to see which are stopped, " + howTo(e.From, "hived status", "")
+				where = "to see which are stopped, " + howTo(e.From, lineStatus, "")
 			}
 			return &refusal{protocol.CodeBadCommand, "no conversation " + protocol.Quote(o.Conversation) + " is remembered; " + where}
 		}

@@ -1,8 +1,13 @@
 package decide
 
 import (
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"os"
+	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -26,5 +31,31 @@ func TestSpecNamesWhatCommandsTake(t *testing.T) {
 		if i < 0 {
 			t.Errorf("spec §8.2 has no row of `%s` that names all of %v", event, x.takes)
 		}
+	}
+}
+
+// TestCommandLines: only commandline.go has command lines of hived.
+func TestCommandLines(t *testing.T) {
+	t.Parallel()
+	files, err := filepath.Glob("*.go")
+	testenv.Must(t, err)
+	for _, name := range files {
+		if name == "commandline.go" || strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		f, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.SkipObjectResolution)
+		testenv.Must(t, err)
+		ast.Inspect(f, func(n ast.Node) bool {
+			x, is := n.(*ast.BasicLit)
+			if !is || x.Kind != token.STRING {
+				return true
+			}
+			text, err := strconv.Unquote(x.Value)
+			testenv.Must(t, err)
+			if strings.HasPrefix(text, "hived ") || strings.Contains(text, "`hived ") {
+				t.Errorf("%s has the command line %q", name, text)
+			}
+			return true
+		})
 	}
 }

@@ -37,7 +37,7 @@ func (d *Decider) overCapText(e *protocol.MessageEvent) string {
 func (d *Decider) howToContinue(conv protocol.ConversationID) func(by protocol.AgentID) string {
 	return func(by protocol.AgentID) string {
 		return "stop answering, and begin a new conversation if there is a new aim; if this one is honest work, " +
-			d.howToManage(by, "let it go on", "hived continue "+string(conv), commandContinue, objectOf("conversation", string(conv)))
+			d.howToManage(by, "let it go on", lineContinue(conv), commandContinue, objectOf("conversation", string(conv)))
 	}
 }
 

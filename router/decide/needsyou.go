@@ -95,7 +95,6 @@ func (n *needs) approvals() {
 		who := slices.DeleteFunc(n.d.approvers(t), func(id protocol.AgentID) bool {
 			return slices.Contains(t.Questions.Votes(), id) || !n.d.active(id)
 		})
-		id := string(t.ID)
 		ask, question := t.Open()
 		x := protocol.Need{
 			Code: protocol.CodeApprovalAsked, Agent: t.Holder, Task: t.ID, Conversation: protocol.TaskConversation(t.ID), Since: n.d.state.Tasks.Time(t.Since), Until: n.d.state.Tasks.Time(t.Until),
@@ -103,17 +102,17 @@ func (n *needs) approvals() {
 		}
 		switch {
 		case slices.Contains(who, protocol.Human):
-			x.Commands = []string{"hived approve " + id + " --ask " + ask.String(), "hived deny " + id + " --ask " + ask.String()}
+			x.Commands = []string{taskLine(task.ApprovalGranted, t.ID, "--ask "+ask.String()), taskLine(task.ApprovalDenied, t.ID, "--ask "+ask.String())}
 		case len(who)+len(t.Questions.Votes()) < int(max(1, t.Terms().Needed)):
 			x.Text = "nobody is there who may approve: " + x.Text
-			x.Commands = []string{"hived task show " + id, "hived task cancel " + id}
+			x.Commands = []string{lineShow(t.ID), taskLine(task.Cancel, t.ID, "")}
 		default:
 			continue
 		}
 		list = append(list, x)
 	}
 	slices.SortStableFunc(list, func(a, b protocol.Need) int { return a.Until.Compare(b.Until) })
-	n.addSome(list, "%d more questions wait for a person", "hived task list --state paused")
+	n.addSome(list, "%d more questions wait for a person", lineTasksIn(task.Paused))
 }
 
 // blockedTasks lists the tasks that wait for an answer of the lead, or of a person.
@@ -123,16 +122,15 @@ func (n *needs) blockedTasks() {
 		if t.State != task.Blocked {
 			continue
 		}
-		id := string(t.ID)
 		ask, _ := t.Open()
-		commands := []string{"hived task answer " + id + " --ask " + ask.String() + ` "…"`, "hived task give-up " + id}
+		commands := []string{taskLine(task.Answer, t.ID, "--ask "+ask.String()+` "…"`), taskLine(task.FatalError, t.ID, "")}
 		list = append(list, protocol.Need{
 			Code: protocol.CodeSpecify, Agent: t.Holder, Task: t.ID, Conversation: protocol.TaskConversation(t.ID), Since: n.d.state.Tasks.Time(t.Since),
 			Text:     fmt.Sprintf("%s is blocked until %s says how to go on: %s (task %s, %s)", t.Holder, n.d.lead(t.Holder), cmp.Or(protocol.Fit(t.Reason, needTextMost), "it says no more"), t.ID, t.Title),
 			Commands: commands,
 		})
 	}
-	n.addSome(list, "%d more tasks are blocked until somebody says how to go on", "hived task list --state blocked")
+	n.addSome(list, "%d more tasks are blocked until somebody says how to go on", lineTasksIn(task.Blocked))
 }
 
 // missingMessages lists the inboxes from which many messages vanished at once, as long
@@ -147,10 +145,10 @@ func (n *needs) missingMessages() {
 		list = append(list, protocol.Need{
 			Code: protocol.CodeMassDeletion, Agent: a.ID, Count: a.Missing,
 			Text:     fmt.Sprintf("%d unread messages vanished at once from the inbox of %s: did it delete them?", a.Missing, a.ID),
-			Commands: []string{"hived inbox --agent " + string(a.ID) + " --put-back", "hived inbox --agent " + string(a.ID) + " --believe"},
+			Commands: []string{lineInbox(a.ID) + " --put-back", lineInbox(a.ID) + " --believe"},
 		})
 	}
-	n.addSome(list, "messages vanished from %d more inboxes", "hived status --json")
+	n.addSome(list, "messages vanished from %d more inboxes", lineStatusJSON)
 }
 
 // fullInboxes lists the inboxes of human and the lead if they are full, so that what
@@ -162,7 +160,7 @@ func (n *needs) fullInboxes() {
 			continue
 		}
 		n.add(protocol.Need{
-			Code: protocol.Code(protocol.InboxFull), Agent: id, Count: a.Inbox.Len(), Commands: []string{"hived inbox --agent " + string(id), "hived done --agent " + string(id) + " MESSAGE"},
+			Code: protocol.Code(protocol.InboxFull), Agent: id, Count: a.Inbox.Len(), Commands: []string{lineInbox(id), lineDone(id)},
 			Text: fmt.Sprintf("the inbox of %s is full: it holds %d unread messages, and what is sent to it is dropped, but for what must be answered", id, a.Inbox.Len()),
 		})
 	}
@@ -176,16 +174,16 @@ func (n *needs) stoppedAgents() {
 		if a.Stopped {
 			n.markListed(protocol.CodeEchoCap, a.ID)
 			list = append(list, protocol.Need{
-				Code: protocol.CodeEchoCap, Agent: a.ID, Commands: []string{"hived continue --agent " + string(a.ID)},
+				Code: protocol.CodeEchoCap, Agent: a.ID, Commands: []string{lineContinueAgent(a.ID)},
 				Text: string(a.ID) + " may be in a loop: what it sends to agents waits in its outbox until you let it go on",
 			})
 		}
 	}
-	n.addSome(list, "%d more agents may be in a loop", "hived status")
+	n.addSome(list, "%d more agents may be in a loop", lineStatus)
 	if n.d.state.HumanCounts {
 		n.markListed(protocol.CodeHumanCounts, protocol.Human)
 		n.add(protocol.Need{
-			Code: protocol.CodeHumanCounts, Agent: protocol.Human, Commands: []string{"hived continue --agent human"},
+			Code: protocol.CodeHumanCounts, Agent: protocol.Human, Commands: []string{lineContinueAgent(protocol.Human)},
 			Text: fmt.Sprintf("human wrote to agents over %d times within an hour, as a program that answers would: its messages let nobody go on", ledger.WordsAnHour),
 		})
 	}
@@ -197,11 +195,11 @@ func (n *needs) stoppedThreads() {
 	var list []protocol.Need
 	for _, conv := range slices.Sorted(maps.Keys(kept)) {
 		list = append(list, protocol.Need{
-			Code: protocol.Code(protocol.HopCap), Conversation: conv, Count: kept[conv], Commands: []string{"hived continue " + string(conv)},
+			Code: protocol.Code(protocol.HopCap), Conversation: conv, Count: kept[conv], Commands: []string{lineContinue(conv)},
 			Text: fmt.Sprintf("conversation %s is stopped; %s kept until you let it go on", conv, countOf(kept[conv], "message")),
 		})
 	}
-	n.addSome(list, "%d more conversations are stopped", "hived log --kind message")
+	n.addSome(list, "%d more conversations are stopped", lineLog(protocol.KindMessage))
 }
 
 // busyPairs lists pairs of agents that may be in a loop that looks like work.
@@ -209,11 +207,11 @@ func (n *needs) busyPairs() {
 	var list []protocol.Need
 	for _, b := range n.d.state.BusyPairs(n.now) {
 		list = append(list, protocol.Need{
-			Code: protocol.CodeBusyPair, Agent: b.One, Count: b.Messages, Commands: []string{"hived log --kind message --of " + string(b.One), "hived agent hold " + string(b.One)},
+			Code: protocol.CodeBusyPair, Agent: b.One, Count: b.Messages, Commands: []string{lineLog(protocol.KindMessage) + " --of " + string(b.One), hiveLine("agent-hold", string(b.One))},
 			Text: fmt.Sprintf("%s and %s sent each other %d messages within a day, with no word of a person: look whether it is work", b.One, b.Other, b.Messages),
 		})
 	}
-	n.addSome(list, "%d more pairs of agents write to each other as often", "hived log --kind message")
+	n.addSome(list, "%d more pairs of agents write to each other as often", lineLog(protocol.KindMessage))
 }
 
 // nobodyEligible lists the tasks for agents that are not on the roster.
@@ -239,11 +237,11 @@ func (n *needs) nobodyEligible() {
 		why, remedy := n.d.whyNobodyEligible(a.To)
 		list = append(list, protocol.Need{
 			Code: protocol.CodeNobodyEligible, Task: first.ID, Count: len(a.Tasks), Since: n.d.state.Tasks.Time(first.Since),
-			Text: what + ": " + why, Commands: []string{remedy, "hived task cancel " + string(first.ID)},
+			Text: what + ": " + why, Commands: []string{remedy, taskLine(task.Cancel, first.ID, "")},
 		})
 	}
 	slices.SortFunc(list, func(a, b protocol.Need) int { return cmp.Compare(a.Task, b.Task) })
-	n.addSome(list, "tasks for %d more roles wait for agents that are not there", "hived task list --state unassigned")
+	n.addSome(list, "tasks for %d more roles wait for agents that are not there", lineTasksIn(task.Unassigned))
 }
 
 // silentAgents lists the agents that get no more offers because they let them run
@@ -263,7 +261,7 @@ func (n *needs) silentAgents() {
 		return
 	}
 	x := protocol.Need{
-		Code: protocol.CodeAgentSilent, Count: len(ids), Commands: []string{"hived task claim"},
+		Code: protocol.CodeAgentSilent, Count: len(ids), Commands: []string{taskLine(task.Claim, "", "")},
 		Text: "offers of tasks ran out unanswered, so no more are made to " + listNames(ids) + " until they do something: start them, or let others claim what waits",
 	}
 	if len(ids) == 1 {
@@ -285,10 +283,10 @@ func (n *needs) takenAway() {
 		list = append(list, protocol.Need{
 			Code: protocol.CodeTakenAway, Agent: from, Task: t.ID, Conversation: protocol.TaskConversation(t.ID),
 			Text:     fmt.Sprintf("task %s, %s, was taken from %s and waits for somebody to take it", id, t.Title, from),
-			Commands: []string{"hived task show " + id, "hived task cancel " + id},
+			Commands: []string{lineShow(t.ID), taskLine(task.Cancel, t.ID, "")},
 		})
 	}
-	n.addSome(list, "%d more tasks were taken from their holders and wait for somebody", "hived task list --state unassigned")
+	n.addSome(list, "%d more tasks were taken from their holders and wait for somebody", lineTasksIn(task.Unassigned))
 }
 
 // failedShown is how long a failed task is listed if nobody resumes it.
@@ -307,10 +305,10 @@ func (n *needs) failedTasks() {
 		list = append(list, protocol.Need{
 			Code: protocol.CodeTaskFailed, Task: t.ID, Conversation: protocol.TaskConversation(t.ID), Since: at,
 			Text:     fmt.Sprintf("task %s, %s, has failed: %s", id, t.Title, protocol.Fit(t.Reason, needTextMost)),
-			Commands: []string{"hived task show " + id, "hived task resume " + id},
+			Commands: []string{lineShow(t.ID), taskLine(eventResume, t.ID, "")},
 		})
 	}
-	n.addSome(list, "%d more tasks have failed because nobody got on with them", "hived task list --state failed")
+	n.addSome(list, "%d more tasks have failed because nobody got on with them", lineTasksIn(task.Failed))
 }
 
 // troubles lists what went wrong within the last hour, by kind and code.
@@ -371,7 +369,7 @@ func (n *needs) trouble(kind protocol.Kind, group []ledger.Trouble) {
 	if count > 1 {
 		newest = ", the newest: "
 	}
-	x := protocol.Need{Code: last.Code, Count: count, Since: first, Commands: []string{"hived log --kind " + string(kind)}}
+	x := protocol.Need{Code: last.Code, Count: count, Since: first, Commands: []string{lineLog(kind)}}
 	if len(group) == 1 {
 		x.Agent, x.Task = last.Agent, last.Task
 	}

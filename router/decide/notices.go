@@ -112,7 +112,7 @@ func (d *Decider) tellTrouble(now time.Time, code protocol.Code, about protocol.
 		body: text + fullStop(text) + " More of the same within the hour is not told.",
 	}
 	if n.to == protocol.Human {
-		n.body += " To see how often it came, " + howTo(n.to, "hived status", "") + "."
+		n.body += " To see how often it came, " + howTo(n.to, lineStatus, "") + "."
 	}
 	if about != "" {
 		n.subject += ": " + string(about)

@@ -443,7 +443,7 @@ func (d *Decider) recordDrops(now time.Time, seq protocol.Seq, e *protocol.Messa
 	return d.notice(now, notice{
 		to: e.From, act: protocol.Inform, reply: e.ID, conversation: e.Conversation, code: protocol.CodeArchivedRecipient,
 		subject: listNames(to) + " is archived",
-		body:    "Message " + string(e.ID) + " was filed for " + listNames(to) + ", which is archived: nobody may read it. Write to somebody else, or " + d.howToManage(e.From, "bring it back", "hived agent restore "+string(r.archived[0]), "agent-restore", agentData(r.archived[0])) + ".",
+		body:    "Message " + string(e.ID) + " was filed for " + listNames(to) + ", which is archived: nobody may read it. Write to somebody else, or " + d.howToManage(e.From, "bring it back", hiveLine("agent-restore", string(r.archived[0])), "agent-restore", agentData(r.archived[0])) + ".",
 		data:    map[string]any{"of": seq, "to": to},
 	})
 }

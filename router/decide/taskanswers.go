@@ -158,12 +158,11 @@ func (d *Decider) checkAsk(r *report) error {
 
 // howToAnswer returns how somebody answers the question with a number.
 func howToAnswer(by protocol.AgentID, t *task.Task, event task.Event, ask protocol.Seq) string {
-	verb := map[task.Event]string{task.ApprovalGranted: "approve", task.ApprovalDenied: "deny", task.Answer: "task answer"}[event]
-	command := "hived " + verb + " " + string(t.ID) + " --ask " + ask.String()
+	args := "--ask " + ask.String()
 	if event == task.Answer {
-		command += " \"…\""
+		args += ` "…"`
 	}
-	return howTo(by, command, taskMessage(event, t.ID, 0, `{"ask": `+ask.String()+`, "comment": "…"}`))
+	return howToTask(by, event, t.ID, 0, args, `{"ask": `+ask.String()+`, "comment": "…"}`)
 }
 
 // answer records an answer with its whole comment. The reason is what the task shows

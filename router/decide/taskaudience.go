@@ -64,9 +64,9 @@ func howToRecreate(by protocol.AgentID, specs []protocol.TaskSpec, i int, s prot
 	}
 	switch data, err := json.Marshal(all, spacedOptions); {
 	case by == protocol.Human && len(specs) > 1:
-		return "take it out and " + howTo(by, "hived task create --file FILE", "")
+		return "take it out and " + howTo(by, taskLine(task.Create, "", "--file FILE"), "")
 	case by == protocol.Human:
-		return howTo(by, "hived task create "+protocol.Quote(s.Title), "") + " with the rest of what it had"
+		return howTo(by, taskLine(task.Create, "", protocol.Quote(s.Title)), "") + " with the rest of what it had"
 	case err == nil && len(data) <= AgainMost:
 		return howTo(by, "", taskMessage("create", "", 0, protocol.Visible(string(data))))
 	case len(specs) > 1:

@@ -331,12 +331,12 @@ func (d *Decider) whyNobodyEligible(list []protocol.Address) (why, remedy string
 		role, ok := to.Role()
 		if !ok {
 			hints = append(hints, string(to)+" is archived")
-			remedy = cmp.Or(remedy, "hived agent restore "+string(to))
+			remedy = cmp.Or(remedy, hiveLine("agent-restore", string(to)))
 			continue
 		}
 		if hint := d.expandRole(role, &recipients{}); hint != nil {
 			hints = append(hints, hint())
-			remedy = cmp.Or(remedy, "hived agent add ID --role "+role)
+			remedy = cmp.Or(remedy, hiveLine("agent-add", "ID --role "+role))
 		}
 	}
 	return strings.Join(hints, "; "), remedy

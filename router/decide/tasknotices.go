@@ -71,7 +71,7 @@ func (d *Decider) tellHolder(was, t *task.Task, e *protocol.TaskEvent, add adder
 			return
 		}
 		add(t.Holder, protocol.CodeCancelRequested, protocol.Cancel, fmt.Sprintf("%s asks you to stop working on task %s%s. Clean up and report `cancelled` with epoch %s within %s. If it is done already, report `complete`: that counts. To confirm, %s.",
-			e.By, id, withReason(e.Reason), epoch, d.settings.Tasks.CancelGrace.String(), howTo(t.Holder, "hived task cancelled "+id, taskMessage(task.CancelledEvent, t.ID, t.Epoch, ""))), nil)
+			e.By, id, withReason(e.Reason), epoch, d.settings.Tasks.CancelGrace.String(), howToTask(t.Holder, task.CancelledEvent, t.ID, t.Epoch, "", "")), nil)
 	case task.ApprovalGranted:
 		add(t.Holder, protocol.CodeApproved, protocol.Agree, "Task "+id+" was approved by "+string(e.By)+withReason(answerOf(e))+". Go on, with epoch "+epoch+".", answersOf(e))
 	case task.Answer:
@@ -252,9 +252,9 @@ func (d *Decider) tellLead(t *task.Task, e *protocol.TaskEvent, add adder) {
 			continue
 		}
 		body := what + ": " + cmp.Or(question, "it says no more") + "\nTo answer, " + howToAnswer(to, t, task.Answer, ask) +
-			"; to give it up, " + howTo(to, "hived task give-up "+id, taskMessage(task.FatalError, t.ID, 0, `{"reason": "…"}`)) + "."
+			"; to give it up, " + howToTask(to, task.FatalError, t.ID, 0, "", `{"reason": "…"}`) + "."
 		if to == t.Creator || to == protocol.Human {
-			body += " To change its brief first, " + howTo(to, "hived task amend "+id, taskMessage(task.Amend, t.ID, 0, `{"body": "…"}`)) + "."
+			body += " To change its brief first, " + howToTask(to, task.Amend, t.ID, 0, "", `{"body": "…"}`) + "."
 		}
 		add(to, protocol.CodeSpecify, protocol.Request, body, map[string]any{"ask": ask, "question": question})
 	}

@@ -68,29 +68,29 @@ func (d *Decider) nextSteps(by protocol.AgentID, t *task.Task) string {
 	if t == nil {
 		return "There is no such task, or it ended long ago."
 	}
-	id, epoch := string(t.ID), t.Epoch
-	does := func(what, verb string, event task.Event, epoch uint64, data string) string {
-		return "To " + what + ", " + howTo(by, "hived task "+verb+" "+id, taskMessage(event, t.ID, epoch, data)) + "."
+	epoch := t.Epoch
+	does := func(what string, event task.Event, epoch uint64, data string) string {
+		return "To " + what + ", " + howToTask(by, event, t.ID, epoch, "", data) + "."
 	}
 	r := &report{by: by, t: t}
 	ask, _ := t.Open()
 	held := t.Holder == by && !t.Spent
 	switch {
 	case t.State == task.Offered && slices.Contains(t.Offered, by):
-		return does("take it", "accept", task.Accept, 0, "") + " " + does("decline it", "reject", task.Reject, 0, "")
+		return does("take it", task.Accept, 0, "") + " " + does("decline it", task.Reject, 0, "")
 	case t.State == task.Paused && slices.Contains(d.approvers(t), by) && !slices.Contains(t.Questions.Votes(), by):
 		return "To approve, " + howToAnswer(by, t, task.ApprovalGranted, ask) + "; to deny, " + howToAnswer(by, t, task.ApprovalDenied, ask) + "."
 	case t.State == task.Blocked && ask > 0 && (d.manages(r) || by == t.Creator):
 		return "To answer, " + howToAnswer(by, t, task.Answer, ask) + "."
 	case held && t.State == task.Pending:
-		return does("start it", "start", task.Start, epoch, "")
+		return does("start it", task.Start, epoch, "")
 	case held && (t.State == task.InProgress || t.State == task.Stalled):
-		return does("say what you reached", `progress --milestone "…"`, task.Progress, epoch, `{"milestone": "…", "checkpoint": "…"}`) + " " +
-			does("complete it", "complete", task.Complete, epoch, `{"result": "…"}`) + " " + does("give it back", "release", task.Release, epoch, "")
+		return "To say what you reached, " + howTo(by, taskLine(task.Progress, "", `--milestone "…" `+string(t.ID)), taskMessage(task.Progress, t.ID, epoch, `{"milestone": "…", "checkpoint": "…"}`)) + ". " +
+			does("complete it", task.Complete, epoch, `{"result": "…"}`) + " " + does("give it back", task.Release, epoch, "")
 	case task.Ended(t.State) && t.State != task.Completed && (d.manages(r) || by == t.Creator):
-		return does("go on from its checkpoint with a new task", "resume", "resume", 0, "")
+		return does("go on from its checkpoint with a new task", eventResume, 0, "")
 	case (t.State == task.Unassigned || t.State == task.Offered) && d.hasRole(task.ByEligible, r):
-		return does("take it", "claim", task.Claim, 0, "")
+		return does("take it", task.Claim, 0, "")
 	}
 	return "There is nothing for you to do with it now; " + howToSeeTask(by, t.ID) + "."
 }

@@ -94,7 +94,7 @@ func (d *Decider) checkWorking(r *report) error {
 func (d *Decider) handleClaim(r *report) error {
 	a := d.state.Agents[r.by]
 	if a == nil || a.Status != ledger.Active {
-		return &refusal{protocol.CodeNotEligible, string(r.by) + " is no active agent; " + d.howToManage(r.by, "let it take part", "hived agent release "+string(r.by), "agent-release", agentData(r.by))}
+		return &refusal{protocol.CodeNotEligible, string(r.by) + " is no active agent; " + d.howToManage(r.by, "let it take part", hiveLine("agent-release", string(r.by)), "agent-release", agentData(r.by))}
 	}
 	if r.t == nil {
 		if err := d.checkRoom(r.by); err != nil {
@@ -176,7 +176,7 @@ func (d *Decider) checkRoom(id protocol.AgentID) error {
 	}
 	first := has[0]
 	return &refusal{protocol.CodeNoRoom, fmt.Sprintf("you have %d of %d in hand: %s; there is room, and you are offered more, when one of them is completed, fails or waits for somebody. To give one back, %s",
-		len(has), slotsOf(a), listNames(ids), howTo(id, "hived task release "+string(first.ID), taskMessage(task.Release, first.ID, first.Epoch, "")))}
+		len(has), slotsOf(a), listNames(ids), howToTask(id, task.Release, first.ID, first.Epoch, "", ""))}
 }
 
 // handleAccept gives an offered task to the sender. The first in log order wins.
@@ -362,7 +362,7 @@ func (d *Decider) handleAsk(r *report) error {
 // pause makes a task wait for approvals, unless too few can approve.
 func (d *Decider) pause(r *report, category protocol.Category, question, reason string) error {
 	if who, need := d.approvers(r.t), r.t.Terms().Needed; len(who) < int(need) {
-		return &refusal{protocol.CodeBadCommand, fmt.Sprintf("it needs %d approvals, and beside you only %s could give one; to give it back, %s", need, cmp.Or(listNames(who), "nobody"), howTo(r.by, "hived task release "+string(r.t.ID), taskMessage(task.Release, r.t.ID, r.t.Epoch, "")))}
+		return &refusal{protocol.CodeBadCommand, fmt.Sprintf("it needs %d approvals, and beside you only %s could give one; to give it back, %s", need, cmp.Or(listNames(who), "nobody"), howToTask(r.by, task.Release, r.t.ID, r.t.Epoch, "", ""))}
 	}
 	return d.transitionWorking(r, protocol.TaskEvent{
 		Event: task.PauseForApproval, Category: category, Question: r.limitText(question), Reason: r.limitText(reason),
@@ -552,7 +552,7 @@ func (d *Decider) checkGate(r *report) error {
 	}
 	brief, err := d.taskEvent(r.t.BriefAt)
 	if err != nil || brief.Spec == nil {
-		return &refusal{protocol.CodeBadCommand, "its gate cannot be read from the log; to say so, " + howTo(r.by, "hived task fail "+string(r.t.ID)+` --category unknown --reason "…"`, taskMessage(eventFailure, r.t.ID, r.t.Epoch, `{"category": "unknown", "reason": "…"}`))}
+		return &refusal{protocol.CodeBadCommand, "its gate cannot be read from the log; to say so, " + howToTask(r.by, eventFailure, r.t.ID, r.t.Epoch, `--category unknown --reason "…"`, `{"category": "unknown", "reason": "…"}`)}
 	}
 	sum := protocol.GateSum(brief.Spec.Gate)
 	pass := "the gate is `" + protocol.Visible(protocol.Fit(brief.Spec.Gate, 400)) + "`; when it ends with 0, " + r.howToSend("", `{"gate": {"exit": 0, "sha256": "`+sum+`"}}`)

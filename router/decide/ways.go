@@ -36,12 +36,17 @@ func taskMessage(event task.Event, id protocol.TaskID, epoch uint64, data string
 	return m + "}"
 }
 
+// howToTask returns how somebody sends an event of a task: args are for a person's
+// command, epoch and data for an agent's message.
+func howToTask(to protocol.AgentID, event task.Event, id protocol.TaskID, epoch uint64, args, data string) string {
+	return howTo(to, taskLine(event, id, args), taskMessage(event, id, epoch, data))
+}
+
 // howToLeave returns how the holder of a task that nobody asked to cancel gives it up.
 func howToLeave(by protocol.AgentID, t *task.Task) string {
-	const why = `{"reason": "…"}`
-	id := string(t.ID)
-	release := "to give it back to others, " + howTo(by, "hived task release "+id+` --reason "…"`, taskMessage(task.Release, t.ID, t.Epoch, why))
-	giveUp := "to give it up for good, " + howTo(by, "hived task give-up "+id+` --reason "…"`, taskMessage(task.FatalError, t.ID, t.Epoch, why))
+	const args, why = `--reason "…"`, `{"reason": "…"}`
+	release := "to give it back to others, " + howToTask(by, task.Release, t.ID, t.Epoch, args, why)
+	giveUp := "to give it up for good, " + howToTask(by, task.FatalError, t.ID, t.Epoch, args, why)
 	switch t.State {
 	case task.Paused:
 		return "wait for the answer to its question, or for somebody to cancel it"
@@ -50,23 +55,7 @@ func howToLeave(by protocol.AgentID, t *task.Task) string {
 	case task.Retrying:
 		return release + "; " + giveUp
 	}
-	return release + "; if it cannot be done, " + howTo(by, "hived task fail "+id+` --category unknown --reason "…"`, taskMessage(eventFailure, t.ID, t.Epoch, `{"category": "unknown", "reason": "…"}`))
-}
-
-// commandNames are the commands for the events that the command line names otherwise.
-var commandNames = map[string]string{
-	string(task.PauseForApproval):   "task ask",
-	string(task.BlockOnDependency):  "task block",
-	string(task.TransientError):     "task fail",
-	eventFailure:                    "task fail",
-	string(task.Recovered):          "task progress",
-	string(task.FatalError):         "task give-up",
-	string(task.ApprovalGranted):    "approve",
-	string(task.ApprovalDenied):     "deny",
-	string(task.DependencyResolved): "task answer",
-	commandContinue:                 "continue",
-	commandGitPause:                 "git pause",
-	commandGitResume:                "git resume",
+	return release + "; if it cannot be done, " + howToTask(by, eventFailure, t.ID, t.Epoch, `--category unknown --reason "…"`, `{"category": "unknown", "reason": "…"}`)
 }
 
 // howToSend returns how a report is sent with other data: args are for a person's
@@ -80,12 +69,7 @@ func (r *report) howToSend(args, data string) string {
 			epoch = r.t.Epoch
 		}
 	}
-	return howTo(r.by, r.commandLine(id)+strings.TrimRight(" "+args, " "), taskMessage(task.Event(r.event), id, epoch, data))
-}
-
-// commandLine returns a person's command for a report.
-func (r *report) commandLine(id protocol.TaskID) string {
-	return "hived " + cmp.Or(commandNames[r.event], "task "+r.event) + " " + string(id)
+	return howToTask(r.by, task.Event(r.event), id, epoch, args, data)
 }
 
 // AgainMost is how long data may be that is repeated in an answer for its sender to
@@ -98,39 +82,39 @@ func (r *report) howToResend(epoch uint64) string {
 	if len(data) > AgainMost || len(data) > 0 && data.Compact() != nil {
 		data, rest = nil, ", with its data"
 	}
-	return howTo(r.by, r.commandLine(r.t.ID)+" --epoch "+digits(epoch), taskMessage(task.Event(r.event), r.t.ID, epoch, protocol.Visible(string(data)))) + rest
+	return howToTask(r.by, task.Event(r.event), r.t.ID, epoch, "--epoch "+digits(epoch), protocol.Visible(string(data))) + rest
 }
 
 // howToClaim returns how somebody takes a task.
 func howToClaim(by protocol.AgentID, id protocol.TaskID) string {
-	return howTo(by, "hived task claim "+string(id), taskMessage(task.Claim, id, 0, ""))
+	return howToTask(by, task.Claim, id, 0, "", "")
 }
 
 // howToGetAnother returns how somebody claims the best task for them.
 func howToGetAnother(by protocol.AgentID) string {
-	return "to get another, " + howTo(by, "hived task claim", taskMessage(task.Claim, "", 0, ""))
+	return "to get another, " + howToTask(by, task.Claim, "", 0, "", "")
 }
 
 // howToCreate returns an example of how somebody creates a task.
 func howToCreate(by protocol.AgentID, args, more string) string {
-	return howTo(by, strings.TrimRight(`hived task create "tidy the docs" `+args, " "), taskMessage("create", "", 0, `{"title": "tidy the docs"`+more+`}`))
+	return howToTask(by, task.Create, "", 0, `"tidy the docs" `+args, `{"title": "tidy the docs"`+more+`}`)
 }
 
 // howToResume returns how somebody goes on from a task that has ended.
 func howToResume(by protocol.AgentID, id protocol.TaskID) string {
-	return howTo(by, "hived task resume "+string(id), taskMessage(eventResume, id, 0, ""))
+	return howToTask(by, eventResume, id, 0, "", "")
 }
 
 // howToResumeFamily returns how somebody goes on from a task and all that failed with
 // it.
 func howToResumeFamily(by protocol.AgentID, id protocol.TaskID) string {
-	return howTo(by, "hived task resume --family "+string(id), taskMessage(eventResume, id, 0, `{"family": true}`))
+	return howTo(by, taskLine(eventResume, "", "--family "+string(id)), taskMessage(eventResume, id, 0, `{"family": true}`))
 }
 
 // howToSeeTasks returns where somebody sees which tasks there are.
 func howToSeeTasks(by protocol.AgentID) string {
 	if by == protocol.Human {
-		return "to see those that there are, run `hived task list`"
+		return "to see those that there are, run `" + lineTasks + "`"
 	}
 	return "the directories in tasks/ are those that there are"
 }
@@ -138,7 +122,7 @@ func howToSeeTasks(by protocol.AgentID) string {
 // howToSeeTask returns where somebody sees the state of a task.
 func howToSeeTask(by protocol.AgentID, id protocol.TaskID) string {
 	if by == protocol.Human {
-		return "to see how it stands, run `hived task show " + string(id) + "`"
+		return "to see how it stands, run `" + lineShow(id) + "`"
 	}
 	return protocol.TaskDir(id) + "/" + protocol.TaskView + " says how it stands"
 }
@@ -220,23 +204,23 @@ func objectOf(name, text string) string {
 
 // howToCommand returns an example of a command about the hive.
 func howToCommand(by protocol.AgentID, event string) string {
-	switch verb := strings.Replace(event, "-", " ", 1); {
+	switch {
 	case event == commandContinue:
-		return howTo(by, "hived continue CONVERSATION", hiveMessage(event, `{"conversation": "CONVERSATION"}`))
+		return howTo(by, lineContinue("CONVERSATION"), hiveMessage(event, `{"conversation": "CONVERSATION"}`))
 	case event == commandGitPause, event == commandGitResume:
-		return howTo(by, "hived "+verb, hiveMessage(event, ""))
+		return howTo(by, hiveLine(event, ""), hiveMessage(event, ""))
 	case inboxActions[event] == protocol.InboxUndeleted:
-		return howTo(by, "hived inbox --agent ID --undelete 24h", hiveMessage(event, `{"agent": "ID", "messages": [42]}`))
+		return howTo(by, lineInbox("ID")+" --undelete 24h", hiveMessage(event, `{"agent": "ID", "messages": [42]}`))
 	case inboxActions[event] != "":
-		return howTo(by, "hived inbox --agent ID --"+strings.TrimPrefix(event, "inbox-"), hiveMessage(event, `{"agent": "ID"}`))
+		return howTo(by, lineInbox("ID")+" --"+strings.TrimPrefix(event, "inbox-"), hiveMessage(event, `{"agent": "ID"}`))
 	default:
-		return howTo(by, "hived "+verb+" ID", hiveMessage(event, `{"agent": "ID"}`))
+		return howTo(by, hiveLine(event, "ID"), hiveMessage(event, `{"agent": "ID"}`))
 	}
 }
 
 // howToSetLead returns how a lead is set.
 func (d *Decider) howToSetLead(by protocol.AgentID) string {
-	return d.howToManage(by, "set one", "hived agent lead ID", "agent-lead", `{"agent": "ID"}`)
+	return d.howToManage(by, "set one", hiveLine("agent-lead", "ID"), "agent-lead", `{"agent": "ID"}`)
 }
 
 // remedy returns what somebody can do about an alert; empty if no command settles it.
@@ -244,7 +228,7 @@ func (d *Decider) remedy(by protocol.AgentID, code protocol.Code, about protocol
 	if code != protocol.CodeMassDeletion {
 		return ""
 	}
-	inbox := "hived inbox --agent " + string(about)
+	inbox := lineInbox(about)
 	return "; if it deleted them, " + howTo(by, inbox+" --believe", hiveMessage("inbox-believe", agentData(about))) +
 		"; if not, " + howTo(by, inbox+" --put-back", hiveMessage("inbox-put-back", agentData(about)))
 }
