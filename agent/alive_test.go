@@ -72,7 +72,7 @@ func TestAliveBesideABeat(t *testing.T) {
 	}
 }
 
-// Who keeps beating says how often, and stops with what it stands for, or when it
+// An agent that keeps beating says how often, and stops with what it stands for, or when it
 // is told to.
 func TestKeepAlive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -10,7 +10,7 @@ import (
 )
 
 // The epoch is that of the agent's own accept or claim, whoever has the task now.
-// Who had it more than once must say which: an earlier run that hung would pass
+// An agent that had it more than once must say which: an earlier run that hung would pass
 // the fence with the newest.
 func TestEpoch(t *testing.T) {
 	t.Parallel()

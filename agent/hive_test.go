@@ -67,7 +67,7 @@ func tool(ctx context.Context, disk durable.FS, who protocol.AgentID, work func(
 	return err
 }
 
-// carryOut gives a command and waits for the answer; a refusal is an error.
+// carryOut sends a command and waits for the answer; a refusal is an error.
 func carryOut(ctx context.Context, box *Box, c Command) (Answer, error) {
 	draft, err := c.Draft(time.Now())
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 
 // TestSoon: who asks for a task right after it was created waits
 // until it has files, for a bounded time; who asks for one that is not there does not.
-func TestSoon(t *testing.T) {
+func TestReadSoon(t *testing.T) {
 	none := fmt.Errorf("%w, this one", ErrNoTask)
 	torn := fmt.Errorf("read it: %w", fs.ErrNotExist)
 	for _, tt := range []struct {

@@ -40,7 +40,7 @@ func (h *testHive) giveRoom() {
 	h.once()
 }
 
-// tasksByTitle gives the tasks as the log has them.
+// tasksByTitle returns the tasks of the log by their titles.
 func (h *testHive) tasksByTitle() map[string]*task.Task {
 	h.t.Helper()
 	all := map[string]*task.Task{}
@@ -248,7 +248,7 @@ func openOf(t *task.Task) protocol.Seq {
 	return ask
 }
 
-// taskFiles gives the files of all tasks but task.json, without the numbers of
+// taskFiles returns the files of all tasks but task.json, without the numbers of
 // events.
 func (h *testHive) taskFiles() map[string]string {
 	h.t.Helper()

@@ -62,7 +62,7 @@ func runMem(disk durable.FS, set protocol.Settings) error {
 	return r.Run(context.Background())
 }
 
-// tasksOf gives the tasks of a log by their titles.
+// tasksOf returns the tasks of a log by their titles.
 func tasksOf(t *testing.T, disk durable.FS) map[string]*task.Task {
 	t.Helper()
 	state := ledger.New(fast().Remember)

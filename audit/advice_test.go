@@ -16,7 +16,7 @@ var (
 	bySelf   = regexp.MustCompile(`^hived (logs|takes)`)
 )
 
-// advised gives the commands of which a remedy says that each mends it.
+// advised returns the commands that a remedy names, each of which must mend it.
 func advised(remedy string) []string {
 	named := map[string]bool{}
 	for _, m := range commands.FindAllStringSubmatch(remedy, -1) {
@@ -48,7 +48,7 @@ func (h *testHive) obey(command string) {
 	}
 }
 
-// looks gives all that verify finds, or the doctor.
+// looks returns all that verify, or doctor, finds.
 func (h *testHive) looks(by string) []Finding {
 	h.t.Helper()
 	if by == byDoctor {
@@ -58,7 +58,7 @@ func (h *testHive) looks(by string) []Finding {
 	return append(r.Findings, r.Notes...)
 }
 
-// still tells whether a finding is among what is found now.
+// still reports whether a finding is among those found now.
 func still(x Finding, now []Finding) bool {
 	return slices.ContainsFunc(now, func(y Finding) bool { return y.Code == x.Code && y.Where == x.Where && y.Level != protocol.LevelOK })
 }

@@ -82,7 +82,7 @@ func TestDoctorHoldsTheTable(t *testing.T) {
 	}
 }
 
-// What every user of the machine can read is told of where he gets as far.
+// What every user of the machine can read is reported where he can reach it.
 func TestDoctorTellsWhatOthersRead(t *testing.T) {
 	h := emptyHive(t, fast())
 	h.write("agents/bob/.env", "TOKEN=1")

@@ -11,7 +11,7 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// Who needs no bytes is told of the same paths and ids as who does.
+// A reader that needs no bytes gets the same paths and ids as one that does.
 func TestEffectsAgree(t *testing.T) {
 	h := newHive(t)
 	kinds := map[protocol.Kind]bool{}

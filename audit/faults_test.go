@@ -21,7 +21,7 @@ import (
 
 var update = flag.Bool("update", false, "write docs/faults.md anew")
 
-// Who finds a fault.
+// The commands that find a fault.
 const (
 	byVerify  = "verify"
 	byDoctor  = "doctor"
@@ -373,7 +373,7 @@ func newSound(t *testing.T) sound {
 	return sound{newHive(t), sealed}
 }
 
-// faulty gives a hive with a fault in it.
+// faulty returns a hive with a fault in it.
 func (s sound) faulty(t *testing.T, f fault) *testHive {
 	t.Helper()
 	h := s.plain
@@ -431,7 +431,7 @@ func TestFaultsAreFound(t *testing.T) {
 	}
 }
 
-// fits tells whether a text is what a pattern says.
+// fits reports whether a text matches a pattern.
 func fits(pattern, text string) bool {
 	return regexp.MustCompile("(?s)^" + strings.ReplaceAll(regexp.QuoteMeta(pattern), "…", ".*") + "$").MatchString(text)
 }
@@ -579,7 +579,7 @@ func (h *testHive) forgeCommit(parent, tree, message string) {
 	h.git("update-ref", "refs/heads/main", strings.TrimSpace(id))
 }
 
-// pack gives a pack of the repository.
+// pack returns a pack of the repository.
 func (h *testHive) pack() string {
 	h.t.Helper()
 	for _, p := range h.packs() {
@@ -602,7 +602,7 @@ func (h *testHive) packs() []string {
 	return out
 }
 
-// find tells where an object lies: in a pack, at an offset.
+// find returns where an object is: the pack and the offset.
 func (h *testHive) find(id string) (pack string, at int) {
 	h.t.Helper()
 	for _, p := range h.packs() {

@@ -107,7 +107,7 @@ func (h *testHive) replayed(until protocol.Seq) string {
 	return strings.Join(list, "")
 }
 
-// matches holds text against what was recorded.
+// matches compares text with what was recorded.
 func (h *testHive) matches(name, text string) {
 	h.t.Helper()
 	if *recordGolden {

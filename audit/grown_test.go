@@ -111,7 +111,7 @@ func forget() {
 	_ = os.WriteFile("/proc/self/clear_refs", []byte("5"), 0) // elsewhere the mark is that of the whole run
 }
 
-// peak gives the high-water mark in megabytes, 0 where the system does not tell.
+// peak returns the high-water mark in megabytes, 0 where the system does not report it.
 func peak() float64 {
 	status, err := os.ReadFile("/proc/self/status")
 	if err != nil {

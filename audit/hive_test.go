@@ -61,7 +61,7 @@ func emptyHive(tb testing.TB, set protocol.Settings) *testHive {
 	return h
 }
 
-// copied gives a copy of a hive of which no daemon runs, in another directory.
+// copied returns a copy of a hive without a daemon, in another directory.
 func (h *testHive) copied(t *testing.T) *testHive {
 	t.Helper()
 	c := &testHive{t: t, dir: filepath.Join(t.TempDir(), "hive"), set: h.set}
@@ -147,7 +147,7 @@ func (h *testHive) remove(p string) {
 	h.must(os.RemoveAll(h.path(p)))
 }
 
-// list gives the messages in a directory, in name order.
+// list returns the messages in a directory, in name order.
 func (h *testHive) list(p string) []string {
 	h.t.Helper()
 	entries, err := os.ReadDir(h.path(p))
@@ -161,7 +161,7 @@ func (h *testHive) list(p string) []string {
 	return names
 }
 
-// dirs gives the names in a directory, in order.
+// dirs returns the names in a directory, in order.
 func (h *testHive) dirs(p string) (names []string) {
 	h.t.Helper()
 	entries, err := os.ReadDir(h.path(p))
@@ -172,7 +172,7 @@ func (h *testHive) dirs(p string) (names []string) {
 	return names
 }
 
-// unread gives the path of the last message in an inbox.
+// unread returns the path of the last message in an inbox.
 func (h *testHive) unread(id protocol.AgentID) string {
 	h.t.Helper()
 	names := h.list(protocol.InboxDir(id))

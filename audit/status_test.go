@@ -62,7 +62,7 @@ func TestRunning(t *testing.T) {
 	}
 }
 
-func TestOutboxesThatWait(t *testing.T) {
+func TestHeldOutboxes(t *testing.T) {
 	got := heldOutboxes([]view.Agent{
 		{ID: "a", Status: ledger.Active, Pending: 3},
 		{ID: "b", Status: ledger.OnHold, Pending: 1},

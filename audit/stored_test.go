@@ -165,7 +165,7 @@ func TestStoredHiveIsReplayed(t *testing.T) {
 	h.matches(stored+"-trees.txt", all.String())
 }
 
-// listed gives mode, content and path of each file of the hive, but for the open
+// listed returns mode, content and path of each file of the hive, but for the open
 // segment and what is git's or a daemon's.
 func (h *testHive) listed() string {
 	h.t.Helper()

@@ -162,7 +162,7 @@ func TestShared(t *testing.T) {
 	})
 }
 
-// Who waits no longer takes nobody with him, and an error is told to each.
+// An asker that stops waiting does not end the others' wait, and an error reaches each.
 func TestSharedEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		below := &counted{state: stateOf()}

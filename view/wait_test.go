@@ -18,12 +18,12 @@ func (c *counter) See(ev protocol.Event) bool {
 	return ev.Seq == c.until
 }
 
-// records gives so many events and then an error, if there is one.
+// records yields so many events and then an error, if there is one.
 func records(n int, err error) iter.Seq2[eventlog.Record, error] {
 	return recordsOf(make([]protocol.Body, n), err)
 }
 
-// recordsOf gives the events, numbered from 1, and then an error, if there is one.
+// recordsOf yields the events, numbered from 1, and then an error, if there is one.
 func recordsOf(events []protocol.Body, err error) iter.Seq2[eventlog.Record, error] {
 	return func(yield func(eventlog.Record, error) bool) {
 		for i, body := range events {

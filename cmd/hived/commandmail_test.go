@@ -13,7 +13,8 @@ import (
 	"github.com/hived/hived/view"
 )
 
-// Who may not read the log finds the answer in the inbox, and it is handled then.
+// An agent that may not read the log finds the answer in its inbox, and marks it as
+// handled.
 // What hive adds to a command that it carries out is no answer, and stays unread.
 func TestWaitMail(t *testing.T) {
 	t.Parallel()

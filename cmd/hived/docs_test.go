@@ -31,7 +31,7 @@ func page(t *testing.T, name string) string {
 	return string(data)
 }
 
-// files gives those whose names end in ext, relative to the repository.
+// files lists the files whose names end in ext, relative to the repository.
 func files(t *testing.T, ext string) []string {
 	t.Helper()
 	var list []string
@@ -59,7 +59,7 @@ var (
 	noSlug  = regexp.MustCompile(`[^a-z0-9 _-]`)
 )
 
-// anchors gives the fragments by which the headings of a page can be reached.
+// anchors returns the fragments that link to the headings of a page.
 func anchors(text string) map[string]bool {
 	out := map[string]bool{}
 	for _, m := range heading.FindAllStringSubmatch(text, -1) {
@@ -206,7 +206,7 @@ func TestDocsHaveEveryWordOfTheLog(t *testing.T) {
 	}
 }
 
-// words gives the string constants, and the names of a field in JSON.
+// words returns the string constants, and the names of a field in JSON.
 func words(n ast.Node) (list []string) {
 	switch n := n.(type) {
 	case *ast.ValueSpec:

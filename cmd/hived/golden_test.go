@@ -27,7 +27,7 @@ var updateGolden = flag.Bool("update", false, "record what commands print")
 // below is testdata, wherever a test has gone.
 var below, _ = filepath.Abs("testdata")
 
-// golden holds a text against what was recorded under that name.
+// golden compares a text with what was recorded under that name.
 func golden(t *testing.T, name, text string) {
 	t.Helper()
 	file := filepath.Join(below, "golden", name)
@@ -53,7 +53,7 @@ type session struct {
 // hides has a text that differs from run to run shown under a name.
 func (s *session) hides(text, name string) { s.hidden = append(s.hidden, text, name) }
 
-// runs runs a command, and gives what it prints on standard output.
+// runs runs a command, and returns what it prints on standard output.
 func (s *session) runs(args ...string) string {
 	s.t.Helper()
 	var stdout, stderr bytes.Buffer
@@ -122,7 +122,7 @@ func TestHelp(t *testing.T) {
 }
 
 // storedHive unpacks the stored hive of package audit, within a bubble in which it is
-// some minutes after the newest of its events, and gives the ids of its tasks by title.
+// some minutes after the newest of its events, and returns the ids of its tasks by title.
 func storedHive(t *testing.T) (s *session, tasks map[string]string) {
 	t.Helper()
 	<-time.After(time.Until(time.Date(2026, 11, 22, 21, 10, 0, 0, time.UTC)))

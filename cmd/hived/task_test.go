@@ -44,8 +44,8 @@ func reader(env map[string]string) (a *app, out, said *bytes.Buffer) {
 	return &app{out: &printer{w: out}, stderr: said, stdin: strings.NewReader(""), getenv: func(k string) string { return env[k] }, json: true}, out, said
 }
 
-// Who names no task, or several, is told what to do about it.
-func TestTaskNamed(t *testing.T) {
+// A command that names no task, or several, is refused with what to do.
+func TestTaskArg(t *testing.T) {
 	t.Parallel()
 	disk := withTasks(t, map[string]string{string(one) + "/task.json": "", string(two) + "/task.json": "", string(three) + "/task.json": ""})
 	for said, want := range map[string]struct {
@@ -135,7 +135,7 @@ func TestShowTask(t *testing.T) {
 	}
 }
 
-// Files that are missing or torn are told of, and what is left is shown.
+// Files that are missing or torn are reported, and the rest is shown.
 func TestShowTaskWithoutItsFiles(t *testing.T) {
 	t.Parallel()
 	disk := withTasks(t, map[string]string{
@@ -277,7 +277,7 @@ func TestTaskDraft(t *testing.T) {
 }
 
 // An agent approves nothing.
-func TestIsPerson(t *testing.T) {
+func TestRefuseAgents(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		env  map[string]string
@@ -295,8 +295,8 @@ func TestIsPerson(t *testing.T) {
 	}
 }
 
-// Who looks after a command finds what it did.
-func TestViewing(t *testing.T) {
+// A reader that comes after a command finds what it did.
+func TestWaitForViews(t *testing.T) {
 	t.Parallel()
 	disk := withTasks(t, map[string]string{string(one) + "/task.json": `{"id":"` + string(one) + `","state":"offered","history":[{"seq":1}]}`})
 	l := &faultfs.Later{FS: disk, Name: "tasks/" + string(one) + "/task.json", Text: `{"id":"` + string(one) + `","state":"pending","history":[{"seq":1},{"seq":5}]}`}
@@ -307,7 +307,7 @@ func TestViewing(t *testing.T) {
 }
 
 // Resulting JSON is sent as it is, other text as text.
-func TestValue(t *testing.T) {
+func TestReadJSON(t *testing.T) {
 	t.Parallel()
 	a, _, _ := reader(nil)
 	a.stdin = io.MultiReader(strings.NewReader(`{"a":`), strings.NewReader(`1}`))

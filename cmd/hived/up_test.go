@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-func TestNoRoom(t *testing.T) {
+func TestExplainFullDisk(t *testing.T) {
 	full := fmt.Errorf("write .hived/log.new: %w", syscall.ENOSPC)
 	if got := explainFullDisk(full); !errors.Is(got, syscall.ENOSPC) || !strings.Contains(got.Error(), "make room and start again") {
 		t.Errorf("%v does not say what to do", got)
