@@ -40,7 +40,7 @@ func (a *app) initCommand() *cobra.Command {
 			if withUsers {
 				return a.initUsers(c.Context(), dir, args[min(1, len(args)):], opt)
 			}
-			stood := hive.Strangers(dir)
+			existing := hive.Strangers(dir)
 			abs, over, err := makeHive(dir, opt)
 			if err != nil {
 				return err
@@ -48,8 +48,8 @@ func (a *app) initCommand() *cobra.Command {
 			return a.answer(initJSON{abs, over}, func(p *printer) {
 				p.line("%s is a hive now", abs)
 				over.print(p)
-				if len(stood) > 0 {
-					p.line("not empty:        what was there before stays as it is and is not part of the hive: %s", strings.Join(stood, ", "))
+				if len(existing) > 0 {
+					p.line("not empty:        what was there before stays as it is and is not part of the hive: %s", strings.Join(existing, ", "))
 				}
 				p.line("start it:         hived up %s", dir)
 				p.line("let an agent in:  mkdir -p %s", filepath.Join(dir, "agents", "alice", "outbox"))

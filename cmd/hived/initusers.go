@@ -18,7 +18,7 @@ import (
 
 // usersJSON is what `init --users` prints.
 type usersJSON struct {
-	stood []string // in a directory that was no hive before
+	existing []string // in a directory that was no hive before
 
 	Hive  string    `json:"hive"`
 	Owner uint32    `json:"owner"` // the user that owns the hive and runs hived
@@ -46,7 +46,7 @@ func (a *app) initUsers(ctx context.Context, dir string, named []string, opt hiv
 		return err
 	}
 	process.OthersMayRead()
-	stood := hive.Strangers(dir)
+	existing := hive.Strangers(dir)
 	abs, over, fresh, err := hiveFor(dir, opt) //nolint:contextcheck // a hive is made whole or not at all
 	if err != nil {
 		return err
@@ -75,7 +75,7 @@ func (a *app) initUsers(ctx context.Context, dir string, named []string, opt hiv
 	if err != nil {
 		return err
 	}
-	out := usersJSON{Prepared: done, stood: stood, Hive: abs, Owner: owner.UID, New: fresh, Over: over, Set: []rightJSON{}}
+	out := usersJSON{Prepared: done, existing: existing, Hive: abs, Owner: owner.UID, New: fresh, Over: over, Set: []rightJSON{}}
 	for _, d := range done.Changed {
 		out.Set = append(out.Set, rightJSON{d.Path, d.UID, d.GID, users.Octal(d.Mode)})
 	}
@@ -117,8 +117,8 @@ func (out *usersJSON) print(p *printer, dir string, reach error) {
 	if out.New {
 		p.line("%s is a hive now", out.Hive)
 		out.Over.print(p)
-		if len(out.stood) > 0 {
-			p.line("not empty:       what was there before stays as it is and is not part of the hive: %s", strings.Join(out.stood, ", "))
+		if len(out.existing) > 0 {
+			p.line("not empty:       what was there before stays as it is and is not part of the hive: %s", strings.Join(out.existing, ", "))
 		}
 	}
 	for _, name := range out.Made {
