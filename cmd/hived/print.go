@@ -82,7 +82,7 @@ func timeText(t time.Time) string {
 	return t.Local().Format("2006-01-02 15:04:05.000")
 }
 
-// style colours text, where standard output is a terminal that wants colours.
+// style colours text where its writer is a terminal that shows colours.
 type style struct{ on bool }
 
 func styleFor(w io.Writer, getenv func(string) string) style {
