@@ -6,19 +6,20 @@ import (
 	"github.com/go-json-experiment/json"
 )
 
-// AliveMost is the largest alive file that is read, in bytes.
+// AliveMost is the size of the largest alive file that is read, in bytes.
 const AliveMost = 256
 
-// AliveFile is the file whose time tells that an agent lives (spec §8.3).
+// AliveFile returns the path of the file whose mtime shows that an agent is alive
+// (spec §8.3).
 func AliveFile(id AgentID) string { return AgentDir(id) + "/alive" }
 
-// beat is what the alive file of an agent holds that beats.
+// beat is the content of the alive file of an agent that sends heartbeats.
 type beat struct {
 	Every string `json:"every"`
 }
 
-// BeatOf reads the period that an alive file names: `{"every":"30s"}`. Anything
-// else names none, and its time alone counts.
+// BeatOf returns the period in the text of an alive file, such as `{"every":"30s"}`;
+// zero for any other text: then only the file's time counts.
 func BeatOf(text []byte) time.Duration {
 	var b beat
 	if json.Unmarshal(text, &b) != nil {
@@ -31,7 +32,7 @@ func BeatOf(text []byte) time.Duration {
 	return max(every, 0)
 }
 
-// Beat is what [BeatOf] reads.
+// Beat returns the text of an alive file with a period, see [BeatOf].
 func Beat(every time.Duration) []byte {
 	return []byte(`{"every":` + Quote(every.String()) + "}\n")
 }

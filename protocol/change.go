@@ -14,7 +14,7 @@ type Op uint8
 // The four things that can happen to a versioned path.
 const (
 	Put     Op = iota + 1 // Path holds Data
-	PutFile               // Path holds what stands there on the disk, for ever: a sealed segment
+	PutFile               // Path holds what is there on the disk, for ever: a sealed segment
 	Move                  // what From held, Path holds
 	Delete                // Path holds nothing
 )
@@ -24,9 +24,9 @@ const (
 type Change struct {
 	Op   Op
 	Path string // slash-separated, relative to the hive
-	From string // of a Move
-	Data []byte // of a Put; never changed by anyone once it is here
-	Blob Blob   // of a Put: the git id of Data, or zero for "not computed yet"
+	From string // for a Move
+	Data []byte // for a Put; nobody may change it
+	Blob Blob   // for a Put: the git id of Data, or zero if it is not computed yet
 }
 
 // Blob is the git object id of a file's content.
@@ -43,7 +43,7 @@ func BlobOf(data []byte) Blob {
 // String returns 40 hex digits.
 func (b Blob) String() string { return hex.EncodeToString(b[:]) }
 
-// IsZero reports whether the id was not computed yet.
+// IsZero reports whether the id is not computed yet.
 func (b Blob) IsZero() bool { return b == Blob{} }
 
 // MarshalText returns 40 hex digits.
@@ -73,8 +73,8 @@ const (
 	PathScratch  = ".hived"
 )
 
-// Owned reports whether a path is one whose content in a commit is the state of
-// the log at one sequence number (spec §6).
+// Owned reports whether hived decides what git has at a path: its content in a commit
+// is the state of the log at one sequence number (spec §6).
 func Owned(p string) bool {
 	switch p {
 	case PathRegistry, PathProtocol, PathBoard:
@@ -84,9 +84,9 @@ func Owned(p string) bool {
 	return below && (top == PathAgents || top == PathTasks || top == PathSegments)
 }
 
-// Versionable reports whether git takes a name as an ordinary one, on every
-// system (spec §6): what git treats specially is never versioned, because a
-// tree that holds such a name is refused by git fsck.
+// Versionable reports whether git treats a name as an ordinary one, on every system
+// (spec §6). Other names are never versioned, because git fsck refuses a tree that
+// holds one.
 func Versionable(p string) bool {
 	if p == "" || p != path.Clean(p) || path.IsAbs(p) || strings.ContainsAny(p, "\x00\\") {
 		return false
@@ -99,8 +99,8 @@ func Versionable(p string) bool {
 	return true
 }
 
-// special knows the names that git, or git on a Mac or on Windows, would take
-// for one of its own files.
+// special reports whether git, or git on macOS or Windows, would take a name for that
+// of one of its own files.
 func special(name string) bool {
 	if ordinary(name) {
 		return false
@@ -124,8 +124,9 @@ func special(name string) bool {
 	return false
 }
 
-// ordinary reports whether a name is one of most that are not special: it begins
-// with a letter or digit and holds nothing that any system might leave out or shorten.
+// ordinary is a fast check that covers most names that are not special: it reports
+// whether a name begins with a letter or digit and holds nothing that any system might
+// leave out or shorten.
 func ordinary(name string) bool {
 	for i := range len(name) {
 		switch c := name[i]; {

@@ -1,7 +1,7 @@
 package protocol
 
-// Code is the machine's word for a refusal, a notice or an alert. A notice
-// carries it as `data.code` (spec §4.6).
+// Code identifies the kind of a refusal, notice, alert, problem or finding for
+// programs. A notice has it as `data.code` (spec §4.6).
 type Code string
 
 // What can be wrong with a file in an outbox or an inbox.
@@ -14,7 +14,7 @@ const (
 	CodeIDConflict Code = "id-conflict" // same id, other content
 	CodeDuplicate  Code = "duplicate"
 
-	CodeInternalError Code = "internal-error" // hived could not decide about it, for a reason that is none of its sender's
+	CodeInternalError Code = "internal-error" // hived could not decide about it, and its sender is not the reason
 	CodeStray         Code = "stray-file"
 	CodeAltered       Code = "altered" // a delivered file has other bytes
 	CodePlanted       Code = "planted" // a file in an inbox that hived did not put there
@@ -23,7 +23,7 @@ const (
 // What can become of a message. Those of [Reason] are codes too.
 const (
 	CodeArchivedRecipient Code = "archived-recipient"
-	CodeMisspelt          Code = "misspelt" // delivered, with a field that may be another misspelt
+	CodeMisspelt          Code = "misspelt" // delivered, with a field that may be a misspelling
 )
 
 // Answers to commands (spec §8).

@@ -13,9 +13,10 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Malformed says why bytes are not a message, where, and how to mend them.
+// Malformed is the error that bytes are not a message: why, where, and how to mend
+// them.
 type Malformed struct {
-	Line, Column int    // 1-based, in bytes; zero where no place is to blame
+	Line, Column int    // 1-based, in bytes; zero if the fault has no place
 	Reason       string // what is wrong
 	Remedy       string // what to do
 }
@@ -29,13 +30,13 @@ func (e *Malformed) Error() string {
 	return e.Reason + where + "; " + e.Remedy
 }
 
-// Unwrap makes every Malformed an [ErrMalformed].
+// Unwrap returns [ErrMalformed].
 func (e *Malformed) Unwrap() error { return ErrMalformed }
 
-// DecodeMessage reads one message, strictly (spec §2): one object, no name
-// twice, valid UTF-8, nothing after it but white space, no deeper than
-// [MaxDepth], every known field of its own type. Unknown fields are kept. The
-// error is always a *[Malformed] and the message then nil.
+// DecodeMessage decodes one message strictly (spec §2): one object, no name twice,
+// valid UTF-8, nothing after it but white space, no deeper than [MaxDepth], every
+// known field of its own type. Unknown fields are kept. The error is always a
+// [*Malformed], and the message is then nil.
 func DecodeMessage(raw []byte) (*Message, error) {
 	if bad := tooDeep(raw); bad != nil {
 		return nil, bad
@@ -84,7 +85,7 @@ func (d *messageDecoder) message() (*Message, error) {
 	return m, d.complete(m)
 }
 
-// complete asks for the fields that a message cannot do without.
+// complete checks that a message has its required fields.
 func (d *messageDecoder) complete(m *Message) error {
 	switch {
 	case len(m.To) == 0:
@@ -124,13 +125,13 @@ func (d *messageDecoder) member(m *Message) error {
 	return nil
 }
 
-// fieldError is what is wrong with one field's value.
+// fieldError says what is wrong with the value of one field.
 type fieldError struct{ reason, remedy string }
 
 func (e *fieldError) Error() string { return e.reason + "; " + e.remedy }
 
-// set takes one field of a message. Names are compared letter by letter:
-// `FROM` is an unknown field, not `from`.
+// set sets one field of a message. Names are compared byte by byte: `FROM` is an
+// unknown field, not `from`.
 //
 //nolint:funlen // one line a field
 func (m *Message) set(name string, v jsontext.Value) (err error) {
@@ -297,16 +298,17 @@ func timeField(v jsontext.Value) (time.Time, error) {
 	return t, nil
 }
 
-// strictTime refuses what time.Parse takes although RFC 3339 does not: 9:00, a
-// comma, an offset of a day. The zero time stands for a field that is absent.
+// strictTime reports whether s is a time by RFC 3339. It refuses what time.Parse
+// accepts beyond that: 9:00, a comma, an offset of a day, and also the zero time,
+// which stands for an absent field.
 func strictTime(s string, t time.Time) bool {
 	_, offset := t.Zone()
 	const day = 24 * 60 * 60
 	return s[len("2026-11-21T09")] == ':' && !strings.Contains(s, ",") && -day < offset && offset < day && t.Year() >= 1 && !t.IsZero()
 }
 
-// ContentHash is the same for two messages that say the same: key order,
-// white space and `created_at` aside (spec §4.2).
+// ContentHash returns a hash that is the same for two messages that differ at most in
+// key order, white space and `created_at` (spec §4.2).
 func ContentHash(m *Message) [16]byte {
 	var b bytes.Buffer
 	b.WriteByte('{')
@@ -329,9 +331,9 @@ func ContentHash(m *Message) [16]byte {
 	return [16]byte(sum[:16])
 }
 
-// objectMembers splits a JSON object into its members. Its strings are written
-// anew: a log line escapes some characters that the same object did not escape
-// before it was logged.
+// objectMembers splits a JSON object into its members. Strings are written again,
+// because a log line escapes some characters that the same object did not escape before
+// it was logged.
 func objectMembers(v jsontext.Value) ([]member, error) {
 	v = v.Clone()
 	if err := v.Compact(jsontext.PreserveRawStrings(false)); err != nil {
@@ -358,7 +360,8 @@ func objectMembers(v jsontext.Value) ([]member, error) {
 	return out, nil
 }
 
-// tooDeep finds nesting over MaxDepth before a decoder spends memory on it.
+// tooDeep returns an error for nesting deeper than MaxDepth, before a decoder spends
+// memory on it.
 func tooDeep(raw []byte) error {
 	depth, inString := 0, false
 	for i := 0; i < len(raw); i++ {
@@ -388,7 +391,7 @@ func (d *messageDecoder) at(offset int64, reason, remedy string) error {
 	return &Malformed{line, col, reason, remedy}
 }
 
-// syntax turns a decoder's error into one with a place and a remedy.
+// syntax converts a decoder's error to one with a place and a remedy.
 func (d *messageDecoder) syntax(err error) error {
 	offset, reason := d.dec.InputOffset(), err.Error()
 	if s, ok := errors.AsType[*jsontext.SyntacticError](err); ok {
@@ -410,13 +413,13 @@ func (d *messageDecoder) syntax(err error) error {
 	return &Malformed{line, col, "not JSON: " + Visible(reason), writeAgain}
 }
 
-// place turns an offset into a line and a column, both from 1.
+// place converts an offset to a line and a column, both from 1.
 func place(raw []byte, offset int64) (line, col int) {
 	before := raw[:min(max(offset, 0), int64(len(raw)))]
 	return 1 + bytes.Count(before, []byte{'\n'}), len(before) - bytes.LastIndexByte(before, '\n')
 }
 
-// KindName names a kind of JSON value, as refusals do.
+// KindName returns the name of a kind of JSON value for refusals.
 func KindName(k jsontext.Kind) string {
 	switch k {
 	case 'n':

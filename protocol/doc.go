@@ -4,6 +4,6 @@
 //
 // It promises that a value which came out of a decoder is valid, that what is
 // encoded is the same bytes for the same value on every machine, and that no
-// function here does I/O, reads a clock or draws a random number. Who routes,
-// stores or shows these values is left to others.
+// function here does I/O, reads a clock or draws a random number. Routing, storing and
+// showing these values is left to other packages.
 package protocol

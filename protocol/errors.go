@@ -1,20 +1,20 @@
 package protocol
 
 // Codes of errors that end a command before anything is sent, so that no event and no
-// notice carries them.
+// notice has them.
 const (
 	CodeBadID       Code = "bad-id"
 	CodeNotAMessage Code = "not-a-message"
-	CodeAmbiguous   Code = "ambiguous" // what was to name one thing names several
+	CodeAmbiguous   Code = "ambiguous" // a name that should name one thing names several
 	CodeNoAgent     Code = "no-agent"
 	CodeNoMessage   Code = "no-message"
-	CodeIsHive      Code = "is-a-hive" // what was to become a hive is one
+	CodeIsHive      Code = "is-a-hive" // a directory that should become a hive is one
 )
 
 var (
-	// ErrBadID refuses the form of an id.
+	// ErrBadID means that the form of an id is not valid.
 	ErrBadID = NewError(CodeBadID, "not a valid id")
-	// ErrMalformed refuses bytes that are not a message.
+	// ErrMalformed means that bytes are not a message.
 	ErrMalformed = NewError(CodeNotAMessage, "not a message")
 )
 
@@ -26,6 +26,6 @@ type codedError struct {
 
 func (e *codedError) Error() string { return e.text }
 
-// NewError returns an error to be asked for with [errors.Is]. Whatever wraps it has
-// its code, and so the exit status of that.
+// NewError returns an error with a code and a text, to compare with [errors.Is]. An
+// error that wraps it has its code, and so that code's exit status.
 func NewError(code Code, text string) error { return &codedError{code, text} }

@@ -7,7 +7,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Kind names what an event is about (spec §5).
+// Kind is the kind of an event: what it is about (spec §5).
 type Kind string
 
 // The kinds. The list is closed: see [Handler].
@@ -27,7 +27,7 @@ const (
 	KindTaskRejected Kind = "task-rejected"
 )
 
-// Kinds lists all of them.
+// Kinds returns all kinds.
 func Kinds() []Kind {
 	return []Kind{KindHive, KindAgent, KindMessage, KindDrop, KindQuarantine, KindDuplicate, KindHandled, KindDelivered, KindFile, KindTask, KindTaskRejected, KindAlert}
 }
@@ -42,8 +42,8 @@ type Event struct {
 	Body Body
 }
 
-// Body is what one kind of event says. The types are those of this file and
-// no others.
+// Body is the content of one kind of event. Only the types of this package implement
+// it.
 //
 //sumtype:decl
 type Body interface {
@@ -51,8 +51,8 @@ type Body interface {
 	sealed()
 }
 
-// Handler has one method for each kind of event. Whoever folds events
-// implements it, so that a kind without a handler does not compile.
+// Handler has one method for each kind of event. Code that folds events implements it,
+// so that a kind without a handler does not compile.
 type Handler[T any] interface {
 	OnHive(Event, *HiveEvent) T
 	OnAgent(Event, *AgentEvent) T
@@ -100,7 +100,7 @@ func Handle[T any](ev Event, h Handler[T]) T {
 	panic("protocol: an event without a body")
 }
 
-// newBody returns an empty body of a kind, nil for an unknown kind.
+// newBody returns an empty body of a kind; nil for an unknown kind.
 func newBody(k Kind) Body {
 	switch k {
 	case KindHive:
@@ -176,7 +176,7 @@ type Segment struct {
 	SHA256 string `json:"sha256"` // 64 hex digits
 }
 
-// AdoptedFile is one message of an older hive, found where it stood.
+// AdoptedFile is one message of an older hive, left in its place.
 type AdoptedFile struct {
 	Path         string         `json:"path"`
 	ID           MessageID      `json:"id,omitzero"`
@@ -216,18 +216,18 @@ type AgentEvent struct {
 	By     AgentID     `json:"by,omitzero"`
 	Of     Seq         `json:"of,omitzero"` // the message that commanded it
 
-	// Older is an object: what the agent's entry in the registry of an older hive
-	// had beside, and what is written in another way now (spec §1.6).
+	// Older is an object: the other members of the agent's entry in the registry of
+	// an older hive, and those that are written in another way now (spec §1.6).
 	Older jsontext.Value `json:"older,omitzero"`
 }
 
-// Original identifies the outbox file that an event was made from, so that it
-// is known again after a crash (spec §3, recovery).
+// Original identifies the outbox file that an event was made from, so that it is
+// recognized after a crash (spec §3, recovery).
 type Original struct {
 	Name   string `json:"name"` // as [SafeName] writes it
 	Ino    uint64 `json:"ino,omitzero"`
 	MTime  string `json:"mtime,omitzero"`  // as [Stamp] writes it
-	CTime  string `json:"ctime,omitzero"`  // the same: since when it stands there as it is; none where the system does not tell
+	CTime  string `json:"ctime,omitzero"`  // the same: of its last change or move; empty if the system has none
 	SHA256 string `json:"sha256,omitzero"` // 64 hex digits
 }
 
@@ -237,15 +237,15 @@ type MessageEvent struct {
 	From         AgentID        `json:"from"`
 	To           []Address      `json:"to"`
 	Act          Act            `json:"act"`
-	Subject      string         `json:"subject,omitzero"` // cut to 200 characters; raw has it whole
+	Subject      string         `json:"subject,omitzero"` // cut to 200 characters; Raw has it whole
 	Conversation ConversationID `json:"conversation"`
 	InReplyTo    MessageID      `json:"in_reply_to,omitzero"`
 	Hops         int            `json:"hops"`
 	Claimed      int            `json:"claimed_hops,omitzero"` // of Hops: claimed beyond what hived counted, for this message alone
-	First        Seq            `json:"first,omitzero"`        // of the message that this is its sender's first reply to, where that is no reply itself
+	First        Seq            `json:"first,omitzero"`        // the message to which this is its sender's first reply, if that is not itself a reply
 	Echoes       int            `json:"echoes,omitzero"`       // of the sender, in millionths, with this message (spec §4.3)
-	Stops        bool           `json:"stops,omitzero"`        // a notice that tells its reader what else of him was stopped in the thread
-	Misspelt     []string       `json:"misspelt,omitempty"`    // fields that may be others misspelt, of which the sender is told now
+	Stops        bool           `json:"stops,omitzero"`        // a notice that tells its reader which other messages of its were stopped in the thread
+	Misspelt     []string       `json:"misspelt,omitempty"`    // fields that may be misspelt, about which the sender is told now
 	Kept         *Kept          `json:"kept,omitzero"`
 	Delivered    []AgentID      `json:"delivered"`
 	File         string         `json:"file"` // name in every inbox
@@ -259,8 +259,9 @@ type MessageEvent struct {
 	Raw          string         `json:"raw"`
 }
 
-// Kept is for whom a message is kept until somebody lets its thread go on: the
-// recipients of a message are those in Delivered, in its drops, and in Kept.
+// Kept names the recipients for whom a message is kept until somebody lets its thread
+// go on. The recipients of a message are those in Delivered, in its drops, and in
+// Kept.
 type Kept struct {
 	To     []AgentID `json:"to"`
 	Reason Reason    `json:"reason"`
@@ -279,8 +280,8 @@ const (
 	Expired   Reason = "expired"
 )
 
-// DropEvent is a `drop` event: an accepted message was not delivered to some
-// of those it was meant for.
+// DropEvent is a `drop` event: an accepted message was not delivered to some of its
+// recipients.
 type DropEvent struct {
 	Of           Seq            `json:"of"` // the message event
 	ID           MessageID      `json:"id"`
@@ -297,7 +298,7 @@ type QuarantineEvent struct {
 	Agent    AgentID   `json:"agent"`
 	Code     Code      `json:"code"`
 	Detail   string    `json:"detail"`
-	Path     string    `json:"path"` // where it stands now
+	Path     string    `json:"path"` // where it is now
 	ID       MessageID `json:"id,omitzero"`
 	Size     int64     `json:"size"`
 	Line     int       `json:"line,omitzero"`
@@ -319,7 +320,7 @@ type DuplicateEvent struct {
 	Raw      string    `json:"raw"`
 }
 
-// How tells the ways a message leaves an inbox.
+// How says in which way a message left an inbox.
 type How string
 
 // The ways, and the way back.
@@ -338,12 +339,12 @@ type HandledEvent struct {
 	ID    MessageID `json:"id,omitzero"`
 	File  string    `json:"file"`
 	How   How       `json:"how"`
-	// Content is what was delivered, of what is undeleted.
+	// Content is what was delivered, if the message is undeleted.
 	Content *Content `json:"content,omitzero"`
 }
 
-// DeliveredEvent is a `delivered` event: a message that was kept was delivered,
-// as it was to be when it was accepted, under a new name.
+// DeliveredEvent is a `delivered` event: a kept message was delivered with the bytes
+// that it had when it was accepted, under a new name.
 type DeliveredEvent struct {
 	Of           Seq            `json:"of"` // the message event
 	ID           MessageID      `json:"id"`
@@ -373,13 +374,13 @@ type AlertEvent struct {
 	Told  bool    `json:"told,omitzero"` // a notice that follows tells the lead, or a person
 }
 
-// Content is a file's bytes: as text where they are UTF-8, else in base64.
+// Content is the bytes of a file: as text if they are UTF-8, else in base64.
 type Content struct {
 	Text string `json:"text,omitzero"`
 	B64  []byte `json:"b64,omitzero"`
 }
 
-// NewContent holds a copy of the bytes.
+// NewContent returns a Content with a copy of the bytes.
 func NewContent(data []byte) Content {
 	if utf8.Valid(data) {
 		return Content{Text: string(data)}
@@ -387,7 +388,7 @@ func NewContent(data []byte) Content {
 	return Content{B64: append([]byte(nil), data...)}
 }
 
-// Bytes returns them back.
+// Bytes returns the bytes.
 func (c Content) Bytes() []byte {
 	if len(c.B64) > 0 {
 		return c.B64

@@ -13,19 +13,19 @@ const (
 	LevelFault   Level = "fault"   // something is wrong
 )
 
-// Level returns how bad it is that something is found; empty for a code of which
-// there are no findings.
+// Level returns how bad a finding with this code is; empty for a code without
+// findings.
 func (c Code) Level() Level { return codes[c].level }
 
-// Remedy returns what a person can do about a finding, one sentence without its
-// capital and full stop; empty where there is nothing to say.
+// Remedy returns what a person can do about a finding: a sentence without its capital
+// and full stop; empty if there is nothing to do.
 func (c Code) Remedy() string { return codes[c].remedy }
 
 // Exit returns the exit status of a command that ends with this code. It is
 // [ExitRefused] unless the table says otherwise: most codes are answers of a rule.
 func (c Code) Exit() int { return cmp.Or(codes[c].exit, ExitRefused) }
 
-// Findings lists the codes of all findings, in no order.
+// Findings yields the codes of all findings, in no order; it is an [iter.Seq].
 func Findings(yield func(Code) bool) {
 	for c, row := range codes {
 		if row.level != "" && !yield(c) {
@@ -120,7 +120,7 @@ const (
 	CodeLeftoverFiles    Code = "leftover-files"
 )
 
-// codeRow is what holds for everything that has one code.
+// codeRow holds the properties of one code.
 type codeRow struct {
 	level  Level  // of its findings; empty where there are none
 	remedy string // of its findings
@@ -129,8 +129,8 @@ type codeRow struct {
 
 const rebuildsGit = "`hived repair` builds the history again from the log, while no daemon runs, and keeps the broken one"
 
-// codes is the one table of codes. A code without a row is that of a notice, an alert
-// or a refusal of which nothing but its name has to be known.
+// codes is the one table of codes. A code without a row belongs to a notice, an alert
+// or a refusal that needs nothing but its name.
 var codes = map[Code]codeRow{
 	CodeBadID:       {exit: ExitUsage},
 	CodeNotAMessage: {exit: ExitUsage},

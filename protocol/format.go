@@ -6,9 +6,8 @@ import (
 	"strings"
 )
 
-// The formats of the log that this version reads, and the one that it begins a
-// new hive with. The first line of each segment names the format of its lines
-// (spec §5.4).
+// The formats of the log that this version reads, and the one with which it begins a
+// new hive. The first line of each segment names the format of its lines (spec §5.4).
 const (
 	OldestFormat = 1
 	LogFormat    = 2
@@ -24,9 +23,9 @@ type Addition struct {
 	Why    string // one line for the specification
 }
 
-// Additions lists all of them. Whoever adds a member to an event adds a row
-// here: a log of an earlier format never holds it, and an older hived refuses a
-// log that does, by its first line, instead of stumbling over it.
+// Additions returns all additions. A new member of an event needs a row here: a log of
+// an earlier format never holds it, and an older hived refuses a log that does by its
+// first line, instead of failing at the member.
 func Additions() []Addition { return additions }
 
 var additions = []Addition{
@@ -70,7 +69,7 @@ var additions = []Addition{
 	{2, KindTask, "checkpoint.patched", "", "bytes of all patches since a checkpoint was logged whole"},
 }
 
-// FormatOf is the lowest format of a log that can hold an event.
+// FormatOf returns the lowest format of a log that can hold an event.
 func FormatOf(ev Event) int {
 	needs := OldestFormat
 	for _, a := range added[ev.Body.Kind()] {
@@ -81,7 +80,7 @@ func FormatOf(ev Event) int {
 	return needs
 }
 
-// CheckFormat refuses the format of a log that this version does not read.
+// CheckFormat returns an error for a format of the log that this version does not read.
 func CheckFormat(format int) error {
 	switch {
 	case format > LogFormat:
@@ -94,7 +93,7 @@ func CheckFormat(format int) error {
 
 func formatsRead() string { return fmt.Sprintf("%d and %d", OldestFormat, LogFormat) }
 
-// addition is one that was looked up in the type of its kind's body.
+// addition is an [Addition] resolved in the type of its kind's body.
 type addition struct {
 	Addition
 	steps []int // the field in each struct on the way

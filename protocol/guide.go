@@ -10,7 +10,7 @@ import (
 //go:embed guide.md
 var guide string
 
-// Guide is PROTOCOL.md: what an agent must know, with the hive's own limits
+// Guide returns PROTOCOL.md: what an agent must know, with the hive's own limits
 // (spec §1, §9). The same settings give the same bytes.
 func Guide(s Settings) []byte {
 	return []byte(strings.NewReplacer(

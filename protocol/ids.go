@@ -13,7 +13,7 @@ type Seq uint64
 // String returns the decimal form.
 func (s Seq) String() string { return strconv.FormatUint(uint64(s), 10) }
 
-// ParseSeq reads what [Seq.String] writes.
+// ParseSeq parses what [Seq.String] returns.
 func ParseSeq(s string) (Seq, error) {
 	n, err := strconv.ParseUint(s, 10, 64)
 	if err != nil {
@@ -26,8 +26,8 @@ func ParseSeq(s string) (Seq, error) {
 // (spec §1).
 type AgentID string
 
-// The names that no agent's directory may bear (spec §1), and the mailbox of
-// the people, which always exists.
+// The names that no agent's directory may have (spec §1), and the mailbox of the
+// people, which always exists.
 const (
 	Hive      AgentID = "hive"      // the coordinator itself
 	Broadcast AgentID = "broadcast" // every active agent but sender and human
@@ -46,8 +46,9 @@ func (id AgentID) Reserved() bool {
 	return false
 }
 
-// ParseAgentID checks the form of an agent's id. Reserved names are of good
-// form; who makes an agent refuses them with [AgentID.Reserved].
+// ParseAgentID checks the form of an agent's id; the error wraps [ErrBadID]. Reserved
+// names are valid here; code that makes an agent refuses them with
+// [AgentID.Reserved].
 func ParseAgentID(s string) (AgentID, error) {
 	if !wellFormed(s, 64) {
 		return "", fmt.Errorf("%w: agent id %s: write 1 to 64 of A-Z a-z 0-9 . _ - and begin with a letter or digit", ErrBadID, Quote(s))
@@ -59,7 +60,7 @@ func ParseAgentID(s string) (AgentID, error) {
 // different senders never collide.
 type MessageID string
 
-// ParseMessageID checks the form of a message's id.
+// ParseMessageID checks the form of a message's id; the error wraps [ErrBadID].
 func ParseMessageID(s string) (MessageID, error) {
 	if !wellFormed(s, 128) {
 		return "", fmt.Errorf("%w: message id %s: write 1 to 128 of A-Z a-z 0-9 . _ - and begin with a letter or digit", ErrBadID, Quote(s))

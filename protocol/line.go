@@ -21,10 +21,10 @@ type Sum [16]byte
 // String returns 32 hex digits.
 func (s Sum) String() string { return hex.EncodeToString(s[:]) }
 
-// IsZero reports whether there is no sum: before the first line.
+// IsZero reports whether there is no sum, as before the first line.
 func (s Sum) IsZero() bool { return s == Sum{} }
 
-// ParseSum reads what [Sum.String] writes.
+// ParseSum parses what [Sum.String] returns.
 func ParseSum(s string) (Sum, error) {
 	var sum Sum
 	if len(s) != 2*len(sum) {
@@ -36,7 +36,7 @@ func ParseSum(s string) (Sum, error) {
 	return sum, nil
 }
 
-// chain hashes a line that is whole but for its closing brace.
+// chain returns the sum of a line that lacks only its closing brace.
 func chain(prev Sum, open []byte) Sum {
 	c, _ := chains.Get().(*chainer)
 	c.sha.Reset()
@@ -70,8 +70,8 @@ const (
 // tailSize is the length of `,"sum":"<32 hex>"}`.
 const tailSize = len(sumMember) + 32 + len(`"}`)
 
-// AppendLine writes an event as a line of the log, line break included, and
-// gives its sum, which the next line chains to.
+// AppendLine appends an event to dst as a line of the log, line break included, and
+// returns its sum, which the next line chains to.
 func AppendLine(dst []byte, ev Event, prev Sum) ([]byte, Sum, error) {
 	body, err := json.Marshal(ev.Body, jsontext.EscapeForJS(true), json.Deterministic(true))
 	if err != nil {
@@ -99,17 +99,17 @@ func AppendLine(dst []byte, ev Event, prev Sum) ([]byte, Sum, error) {
 }
 
 var (
-	// ErrLine refuses a line that is not an event.
+	// ErrLine means that a line is not an event.
 	ErrLine = errors.New("not an event")
-	// ErrSum says that a line is not the one that was written, or does not
+	// ErrSum means that a line is not the one that was written, or does not
 	// follow the line before it.
 	ErrSum = errors.New("the line does not fit its sum")
-	// ErrUnknownKind refuses an event that this version does not know.
+	// ErrUnknownKind means that this version does not know the kind of an event.
 	ErrUnknownKind = errors.New("unknown kind of event")
 )
 
-// DecodeLine reads a line of the log, without its line break, and gives the
-// sum that stands in it. It does not check the sum: see [CheckLine].
+// DecodeLine decodes a line of the log, without its line break, and returns the event
+// and the sum in it. It does not check the sum: see [CheckLine].
 func DecodeLine(line []byte) (Event, Sum, error) {
 	frame, sum, err := cutSum(line)
 	if err != nil {
@@ -122,8 +122,8 @@ func DecodeLine(line []byte) (Event, Sum, error) {
 	if ev.Body = newBody(kind); ev.Body == nil {
 		return Event{}, Sum{}, fmt.Errorf("%w %s at seq %d", ErrUnknownKind, Quote(string(kind)), ev.Seq)
 	}
-	// The decoder copies what it keeps, so that the object can be put together
-	// in a buffer that is used again.
+	// The decoder copies what it keeps, so the object can be assembled in a buffer
+	// that is reused.
 	object, _ := objects.Get().(*[]byte)
 	*object = append(append(append((*object)[:0], '{'), members...), '}')
 	err = json.Unmarshal(*object, ev.Body, json.RejectUnknownMembers(true))
@@ -141,14 +141,16 @@ const objectKept = 1 << 20
 
 var objects = sync.Pool{New: func() any { return new([]byte) }}
 
-// SumOf returns the sum that stands in a line, without its line break, and checks
-// nothing: what the next line chains to.
+// SumOf returns the sum in a line, without its line break, to which the next line
+// chains. It checks nothing.
 func SumOf(line []byte) (Sum, error) {
 	_, sum, err := cutSum(line)
 	return sum, err
 }
 
-// CheckLine reports whether a line fits its own sum and the line before it.
+// CheckLine checks that a line, without its line break, fits its own sum and the line
+// before it, whose sum is prev, and returns its sum. The error wraps [ErrSum] or
+// [ErrLine].
 func CheckLine(line []byte, prev Sum) (Sum, error) {
 	frame, sum, err := cutSum(line)
 	if err != nil {
@@ -165,7 +167,7 @@ var (
 	errSumDigit = fmt.Errorf("%w: its sum is not 32 hex digits", ErrLine)
 )
 
-// cutSum takes the sum off the end of a line, and the closing brace with it.
+// cutSum removes the sum and the closing brace from the end of a line.
 func cutSum(line []byte) (frame []byte, sum Sum, err error) {
 	n := len(line) - tailSize
 	if n < 0 {
@@ -182,7 +184,7 @@ func cutSum(line []byte) (frame []byte, sum Sum, err error) {
 	return line[:n:n], sum, nil
 }
 
-// hasCapital finds digits that would be a second way to write the same sum.
+// hasCapital reports whether hex digits have capitals, a second way to write a sum.
 func hasCapital(digits []byte) bool {
 	for _, c := range digits {
 		if c >= 'A' && c <= 'F' {
@@ -192,8 +194,8 @@ func hasCapital(digits []byte) bool {
 	return false
 }
 
-// splitFrame takes apart the fixed frame that AppendLine writes. members is
-// the body as a JSON object without its braces.
+// splitFrame parses the fixed frame that AppendLine writes. members is the body as a
+// JSON object without its braces.
 func splitFrame(frame []byte) (ev Event, kind Kind, members []byte, err error) {
 	bad := func(what string) (Event, Kind, []byte, error) {
 		return Event{}, "", nil, fmt.Errorf("%w: %s", ErrLine, what)

@@ -7,9 +7,9 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// OneIsAList makes one text alone stand for the list of it, where a list of texts
-// or of addresses is wanted: in the data of commands and in files of tasks, as in
-// the `to` of a message (spec §8).
+// OneIsAList returns options that decode a single text as a list of one, where a list
+// of texts or of addresses is wanted: in the data of commands and in files of tasks,
+// as in the `to` of a message (spec §8).
 func OneIsAList() json.Options {
 	return json.WithUnmarshalers(json.JoinUnmarshalers(
 		json.UnmarshalFromFunc(oneOrMore[string]),

@@ -9,7 +9,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Act is what a message does, as speech does it (spec §2).
+// Act is the speech act of a message (spec §2).
 type Act string
 
 // The acts. The list is closed.
@@ -26,13 +26,13 @@ const (
 	NotUnderstood Act = "not-understood"
 )
 
-// Acts lists all of them, in the order of the specification.
+// Acts returns all acts, in the order of the specification.
 func Acts() []Act {
 	return []Act{Request, Inform, Propose, Query, Agree, Refuse, Done, Failure, Cancel, NotUnderstood}
 }
 
-// WantsReply reports whether a message with this act asks for a reply where it
-// does not say so itself.
+// WantsReply reports whether a message with this act asks for a reply if it does not
+// say so itself.
 func (a Act) WantsReply() bool { return a == Request || a == Query || a == Propose }
 
 // Address is one entry of a message's `to`: an agent's id, `@role`,
@@ -47,7 +47,7 @@ func (a Address) Role() (string, bool) { return strings.CutPrefix(string(a), "@"
 const MaxDepth = 64
 
 // Message is a message as its sender wrote it: valid, but with nothing filled
-// in. A zero field was not said; Has tells apart what was said to be zero.
+// in. A zero field is absent, or was written as zero: see [Message.Has].
 type Message struct {
 	ID            MessageID
 	Conversation  ConversationID
@@ -67,7 +67,7 @@ type Message struct {
 	Event         string
 	Data          jsontext.Value
 
-	members []member // all that was said, in the order it was said, compact
+	members []member // all members in the order in which they were written, compact
 }
 
 type member struct {
@@ -75,13 +75,12 @@ type member struct {
 	value jsontext.Value
 }
 
-// Has reports whether the sender wrote the field at all.
+// Has reports whether the sender wrote the field.
 func (m *Message) Has(field string) bool {
 	return slices.ContainsFunc(m.members, func(x member) bool { return x.name == field })
 }
 
-// Text returns the body as text: of a string what it says, of any other value
-// its JSON, indented.
+// Text returns the body as text: a string as it is, any other value as indented JSON.
 func (m *Message) Text() string {
 	var s string
 	if m.Body.Kind() == '"' && json.Unmarshal(m.Body, &s) == nil {
@@ -101,11 +100,10 @@ var canonical = []string{
 	"needs_human", "created_at", "expires_at", "task", "epoch", "event", "data", "seq", "received_at",
 }
 
-// Deliver returns the bytes that every recipient of a message gets: what was
-// sent, with what hived set in `set` (a JSON object) laid over it, the fields
-// in a fixed order, one member a line, values compact, a line break at the
-// end (spec §2). The same message and set give the same bytes for ever:
-// replay and git depend on it.
+// Deliver returns the bytes that every recipient of a message gets: what was sent,
+// with the members of set (a JSON object) replacing those of the sender, the fields in
+// a fixed order, one member a line, values compact, a line break at the end (spec §2).
+// The same arguments must give the same bytes for ever: replay and git depend on it.
 func Deliver(m *Message, set jsontext.Value, seq Seq, received time.Time) ([]byte, error) {
 	filled, err := objectMembers(set)
 	if err != nil {
@@ -122,7 +120,7 @@ func Deliver(m *Message, set jsontext.Value, seq Seq, received time.Time) ([]byt
 	b := append(make([]byte, 0, size), '{')
 	sep := "\n  "
 	put := func(name string) {
-		for _, a := range slices.Backward(all) { // what was filled in is laid over what was said
+		for _, a := range slices.Backward(all) { // what was filled in replaces what the sender wrote
 			if a.name == name {
 				b = append(appendQuoted(append(b, sep...), name), ": "...)
 				b = append(b, a.value...)
@@ -154,14 +152,15 @@ func appendQuoted(dst []byte, s string) []byte {
 	return b
 }
 
-// stampLayout is RFC 3339 in UTC with all nine digits, so that equal times are
-// equal text and text sorts as time does.
+// stampLayout is RFC 3339 in UTC with all nine digits, so that equal times are equal
+// texts and texts sort as times do.
 const stampLayout = "2006-01-02T15:04:05.000000000Z"
 
-// Stamp writes a time the way the log and delivered messages do.
+// Stamp returns a time as the log and delivered messages have it: RFC 3339 in UTC,
+// with nine digits after the second.
 func Stamp(t time.Time) string { return t.UTC().Format(stampLayout) }
 
-// StampTime reads what [Stamp] writes; anything else is no time.
+// StampTime parses what [Stamp] returns; anything else gives the zero time.
 func StampTime(s string) time.Time {
 	t, _ := parseStamp(s)
 	return t

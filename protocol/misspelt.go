@@ -6,19 +6,19 @@ import (
 	"strings"
 )
 
-// Misspelt is a field of a message that hived does not know, and the one that its
-// sender may have meant.
+// Misspelt is a field of a message that hived does not know, and the known one that
+// its sender may have meant.
 type Misspelt struct {
 	Field string
 	Meant string
-	Value string // JSON, as it was written; empty where it is none for the field that was meant
+	Value string // JSON, as it was written; empty if it is not valid for the known field
 }
 
-// misspeltLook is how many fields of a message that hived does not know are looked at.
+// misspeltLook is how many unknown fields of a message are checked.
 const misspeltLook = 64
 
-// meanable are the fields that a sender may leave out, so that nothing else tells of a
-// wrong name.
+// meanable are the optional fields: without one of them a message is valid, so nothing
+// else shows a misspelling.
 var meanable = []string{
 	"id", "conversation", "in_reply_to", "act", "subject", "body", "requires_reply",
 	"needs_human", "created_at", "expires_at", "task", "epoch", "event", "data",
@@ -55,10 +55,10 @@ func (m *Message) Misspelt() []Misspelt {
 	return list
 }
 
-// slip reports whether a name is a slip of the pen for a known one, and how far from
+// slip reports whether a name is a misspelling of a known one, and how far it is from
 // it: another case or other separators, one letter too many, too few or swapped, in
-// longer names one or two that are wrong. Short words that differ by a letter, such
-// as date and data, or ack and act, are words of their own.
+// longer names one or two that are wrong. Short words that differ by one letter, such
+// as date and data, or ack and act, are not misspellings.
 func slip(name, known string) (far int, near bool) {
 	if len(name) > 2*len(known) {
 		return 0, false
@@ -78,7 +78,7 @@ func slip(name, known string) (far int, near bool) {
 	return far, far <= 2
 }
 
-// plainName is a name in lower case, without separators.
+// plainName returns a name in lower case, without separators.
 func plainName(s string) string {
 	return strings.NewReplacer("_", "", "-", "", " ", "").Replace(strings.ToLower(s))
 }

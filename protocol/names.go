@@ -11,10 +11,9 @@ import (
 	"github.com/oklog/ulid/v2"
 )
 
-// SafeName writes a file's name so that it is inert in a log, on a terminal,
-// on a page and in git: broken UTF-8, control and formatting characters, and
-// the bytes that path rules or git would act on, become %XX. Ordinary names
-// are left as they are.
+// SafeName returns a file's name in a form that is inert in a log, on a terminal, on a
+// page and in git: broken UTF-8, control and formatting characters, and the bytes that
+// path rules or git would act on, become %XX. Ordinary names stay as they are.
 func SafeName(name string) string {
 	plain := true
 	for _, r := range name {
@@ -58,12 +57,11 @@ func AsideFile(name string) string {
 	return name[min(len(name), len(AsidePrefix)+ulid.EncodedSize+len("-")):]
 }
 
-// NameMax is the longest name that hived gives a file, in bytes: what every
-// file system of note takes, less room for a temporary name's affixes.
+// NameMax is the length of the longest name that hived gives a file, in bytes: what
+// every common file system allows, minus room for a temporary name's affixes.
 const NameMax = 255 - 16
 
-// ShortName cuts a name so that it fits where names may have 255 bytes,
-// keeping its ending.
+// ShortName cuts a name to [NameMax] bytes, keeping its ending.
 func ShortName(name string) string {
 	if len(name) <= NameMax {
 		return name
@@ -87,30 +85,30 @@ const (
 	dirSent   = "outbox/.sent"
 )
 
-// AgentDir is agents/<id>.
+// AgentDir returns agents/<id>.
 func AgentDir(id AgentID) string { return PathAgents + "/" + string(id) }
 
-// InboxDir is where an agent's messages are delivered.
+// InboxDir returns the directory to which an agent's messages are delivered.
 func InboxDir(id AgentID) string { return AgentDir(id) + "/" + dirInbox }
 
-// DoneDir is where an agent moves what it has handled.
+// DoneDir returns the directory to which an agent moves what it has handled.
 func DoneDir(id AgentID) string { return AgentDir(id) + "/" + dirDone }
 
-// OwnerOf returns the agent below whose directory a path lies; for a path that lies
-// below no agent's, what stands where its id would.
+// OwnerOf returns the agent whose directory a path is below; for a path that is below
+// no agent's directory, the element where its id would be.
 func OwnerOf(p string) AgentID {
 	rest := strings.TrimPrefix(p, PathAgents+"/")
 	id, _, _ := strings.Cut(rest, "/")
 	return AgentID(id)
 }
 
-// IsTaskPath reports whether a path is of a task's file.
+// IsTaskPath reports whether a path is that of a task's file.
 func IsTaskPath(p string) bool { return strings.HasPrefix(p, PathTasks+"/") }
 
-// OutboxDir is where an agent writes what it sends.
+// OutboxDir returns the directory to which an agent writes what it sends.
 func OutboxDir(id AgentID) string { return AgentDir(id) + "/" + dirOutbox }
 
-// SentDir is where accepted originals and quarantined files stand.
+// SentDir returns the directory of accepted originals and quarantined files.
 func SentDir(id AgentID) string { return AgentDir(id) + "/" + dirSent }
 
 // IsMessageName reports whether a file of this name in an outbox or an inbox is
@@ -122,8 +120,8 @@ func IsMessageName(name string) bool {
 // SlotsMost is how many tasks an agent may have in hand at once, at most.
 const SlotsMost = 1000
 
-// BadRoles says what is wrong with roles or capabilities, in one line; empty where
-// nothing is. An empty one is none.
+// BadRoles returns one line that says what is wrong with roles or capabilities; empty
+// if nothing is. An empty one counts as none.
 func BadRoles(list []string) string {
 	for _, r := range list {
 		if r == "" {

@@ -6,9 +6,8 @@ import (
 	"strings"
 )
 
-// Nearest returns the known name that a misspelt one may have meant, or those
-// that are equally near, in name order, at most most of them: a refusal that
-// teaches names them.
+// Nearest returns the known name that a misspelt one may mean, or those that are
+// equally near, in name order, at most most of them, for a refusal to name.
 func Nearest(s string, known []string, most int) []string {
 	type candidate struct {
 		name string
@@ -36,8 +35,8 @@ func Nearest(s string, known []string, most int) []string {
 	return out
 }
 
-// DidYouMean ends a refusal with the nearest names, or with what is said otherwise
-// where nothing is near.
+// DidYouMean returns the end of a refusal: the nearest names, or otherwise if nothing
+// is near.
 func DidYouMean(near []string, otherwise string) string {
 	if len(near) > 0 {
 		return "; did you mean " + strings.Join(near, " or ") + "?"
@@ -45,8 +44,8 @@ func DidYouMean(near []string, otherwise string) string {
 	return "; " + otherwise
 }
 
-// distance counts the letters to insert, delete, change or swap with their
-// neighbour that make one word another. Words over 64 bytes are cut.
+// distance returns how many letters must be inserted, deleted, changed or swapped with
+// their neighbour to make one word another. Words over 64 bytes are cut.
 func distance(a, b string) int {
 	a, b = a[:min(len(a), 64)], b[:min(len(b), 64)]
 	var older, old []int

@@ -5,23 +5,23 @@ import (
 	"strings"
 )
 
-// Refs is whom and what an event concerns, for those who ask that of every kind
-// alike. What a kind does not have is empty.
+// Refs is whom and what an event concerns, in the same form for every kind. What a
+// kind does not have is empty.
 type Refs struct {
-	By           AgentID        // who did it; empty where that may have been somebody else
-	Agents       []AgentID      // who takes part; an address that is no agent's is among them, and so may be an empty one
-	Conversation ConversationID // of a task, the one that its notices are in
-	Of           Seq            // the event that it comes of
+	By           AgentID        // who did it; empty if that may have been somebody else
+	Agents       []AgentID      // who takes part, including addresses that are not agents; an element may be empty
+	Conversation ConversationID // for a task, that of its notices
+	Of           Seq            // the event that caused it
 	Message      MessageID
 	Task         TaskID
-	To           []AgentID // into whose mailboxes it brought a message
+	To           []AgentID // to whose inboxes it delivered a message
 	File         string    // its name there
 }
 
 // Refs returns whom and what the event concerns.
 func (ev Event) Refs() Refs { return Handle[Refs](ev, refs{}) }
 
-// refs has it for each kind of event.
+// refs returns the Refs of each kind of event.
 type refs struct{}
 
 func (refs) OnHive(_ Event, e *HiveEvent) Refs {

@@ -125,7 +125,7 @@ func DefaultSettings() Settings {
 // maxWait is the longest time that a setting may have: ten years.
 const maxWait = int64(87600 * time.Hour)
 
-// Validate names the first key whose value cannot be worked with.
+// Validate returns an error that names the first key whose value is not valid.
 func (s Settings) Validate() error {
 	checks := []struct {
 		key   string
@@ -176,7 +176,7 @@ func (s Settings) Validate() error {
 	return nil
 }
 
-// inUnits writes a limit the way the key's value is written.
+// inUnits returns a limit in the units of the key's value.
 func inUnits(key string, n int64) string {
 	switch key {
 	case "settle", "rescan", "outbox_strays_after", "git.commit_delay", "git.stale_lock", "retention.age":

@@ -2,21 +2,21 @@ package protocol
 
 import "time"
 
-// StatusFile is where a running daemon says how it is, about once a second.
+// StatusFile is where a running daemon writes its status, about once a second.
 const StatusFile = PathScratch + "/status.json"
 
-// SnapshotFile holds the state at one event, so that a start need not fold what
-// comes before it (spec §3, recovery). It may be deleted at any time.
+// SnapshotFile holds the state at one event, so that a start need not fold the events
+// before it (spec §3, recovery). It may be deleted at any time.
 const SnapshotFile = PathScratch + "/snapshot"
 
-// SuspectFile names the file of an outbox about which a daemon could not decide, for
-// a reason that is none of its sender's, and had to end.
+// SuspectFile names the file of an outbox about which a daemon could not decide, so
+// that it had to end, although the sender is not the reason.
 const SuspectFile = PathScratch + "/suspect"
 
-// LockFile is the lock of the hive's one daemon; it holds its pid.
+// LockFile is the lock of the hive's daemon; it holds the daemon's pid.
 const LockFile = PathScratch + "/lock"
 
-// Need is something that waits for a person, or that a person should know of.
+// Need is something that waits for a person, or that a person should know.
 type Need struct {
 	Code         Code           `json:"code"`
 	Text         string         `json:"text"` // one line

@@ -14,17 +14,17 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// Adopt makes of the files of a task, by their names below tasks/<id>/, the event
-// with which a log that is begun anew takes it over (spec §1.6). The name of
-// answers/ alone says that something else is in its place. active tells who can go
-// on with a task.
+// Adopt returns the event with which a new log takes over a task, from the task's
+// files by their names below tasks/<id>/ (spec §1.6). The name answers/ alone says
+// that something else is in its place. active reports whether an agent can go on with
+// a task.
 //
-// The token never goes down: the task keeps its epoch with its holder, or its epoch
-// is over, whoever had it. A file that somebody deleted is not missed, but for
-// task.json and brief.json. Where one of these is not there, or any is damaged, the
-// error says so, and the event takes over an ended task: one that had ended keeps
-// its end, and any other has failed, so that those that need it are not left to
-// wait, and it can be resumed where its brief is whole.
+// The epoch never goes down: the task keeps it together with its holder, or the epoch
+// is over, whoever had it. A file that somebody deleted may be missing, except for
+// task.json and brief.json. If one of these is missing, or any file is damaged, the
+// error says so, and the event takes over an ended task: one that had ended keeps its
+// end, and any other has failed, so that tasks that need it do not wait for ever, and
+// it can be resumed if its brief is whole.
 func Adopt(id protocol.TaskID, files map[string][]byte, active func(protocol.AgentID) bool) (protocol.TaskEvent, error) {
 	a := adoption{id: id, files: files}
 	a.read()
@@ -46,10 +46,10 @@ func Adopt(id protocol.TaskID, files map[string][]byte, active func(protocol.Age
 	return a.e, nil
 }
 
-// epochMost is beyond every epoch that a task can come to.
+// epochMost is greater than any epoch that a task can reach.
 const epochMost = 1 << 53
 
-// adoption is what was read of a task's files, and what becomes of it.
+// adoption is what was read from a task's files, and the event made from it.
 type adoption struct {
 	id    protocol.TaskID
 	files map[string][]byte
@@ -62,7 +62,7 @@ type adoption struct {
 	e     protocol.TaskEvent
 }
 
-// read parses all files. What cannot be believed is left out and named.
+// read parses all files. Damaged ones are left out and named in err.
 func (a *adoption) read() {
 	if whole := a.parseRequired(protocol.TaskView, &a.view) &&
 		a.check(protocol.TaskView, a.view.ID == a.id && slices.Contains(States(), a.view.State), "it does not say where this task stands") &&
@@ -102,7 +102,7 @@ func (a *adoption) readAnswers() {
 	slices.SortFunc(a.said, func(x, y protocol.Question) int { return int(x.Ask) - int(y.Ask) }) //nolint:gosec // a log is shorter than 2^63
 }
 
-// parse reads one file, if it is there; it is false where there is none to believe.
+// parse reads one file; it returns false if there is none, or a damaged one.
 func (a *adoption) parse(name string, into any) bool {
 	data, there := a.files[name]
 	if !there {
@@ -112,7 +112,7 @@ func (a *adoption) parse(name string, into any) bool {
 	return a.check(name, err == nil, "it is no whole JSON of its kind")
 }
 
-// parseRequired is parse of a file that every task has.
+// parseRequired is parse for a file that every task has.
 func (a *adoption) parseRequired(name string, into any) bool {
 	if _, there := a.files[name]; !there {
 		a.fault(name, "it is missing")
@@ -121,7 +121,7 @@ func (a *adoption) parseRequired(name string, into any) bool {
 	return a.parse(name, into)
 }
 
-// check holds a file to what is said of it.
+// check records a fault of a file unless sound, and returns sound.
 func (a *adoption) check(name string, sound bool, wrong string) bool {
 	if !sound {
 		a.fault(name, wrong)
@@ -129,14 +129,14 @@ func (a *adoption) check(name string, sound bool, wrong string) bool {
 	return sound
 }
 
-// fault notes the first file that is damaged.
+// fault records the first damaged file.
 func (a *adoption) fault(name, wrong string) {
 	if a.err == nil {
 		a.err = fmt.Errorf("%s: %s", path.Join(protocol.TaskDir(a.id), name), wrong)
 	}
 }
 
-// newest is the highest epoch that the files show.
+// newest returns the highest epoch in the files.
 func (a *adoption) newest() uint64 {
 	epoch := a.view.Epoch
 	if a.last != nil {
@@ -148,8 +148,7 @@ func (a *adoption) newest() uint64 {
 	return epoch
 }
 
-// brief takes over what is to be done; of a brief that is damaged what task.json
-// says of it.
+// brief takes over the brief; if it is damaged, what task.json says about it.
 func (a *adoption) brief() {
 	b, v := &a.is, &a.view
 	if b.ID != a.id {
@@ -169,8 +168,8 @@ func (a *adoption) brief() {
 	a.e.Adopted.AmendedBy, a.e.Adopted.AmendedAt = b.AmendedBy, b.AmendedAt
 }
 
-// stands takes over where the task stands. A result that task.json does not know of
-// yet is the end of it.
+// stands takes over the state of the task. A result that task.json does not know yet
+// ends it.
 func (a *adoption) stands() {
 	v, e, x := &a.view, &a.e, a.e.Adopted
 	e.To, e.Reason, e.Category, e.Epoch, e.Attempt = v.State, v.Reason, v.Category, v.Epoch, v.Attempt
@@ -193,8 +192,8 @@ func (a *adoption) stands() {
 	x.Cancelling = v.CancelRequested && !Ended(e.To)
 }
 
-// assigned says who goes on with the task. A holder that is not there, or of which
-// the files do not agree, loses it.
+// assigned decides who goes on with the task. A holder that is not active, or about
+// which the files disagree, loses it.
 func (a *adoption) assigned(active func(protocol.AgentID) bool) {
 	v, e, x := &a.view, &a.e, a.e.Adopted
 	newest := a.newest()
@@ -216,12 +215,12 @@ func (a *adoption) assigned(active func(protocol.AgentID) bool) {
 		x.Holder = ""
 	}
 	if e.Epoch != v.Epoch || v.Epoch > 0 && (len(v.Taken) == 0 || v.Taken[len(v.Taken)-1].Epoch != v.Epoch) {
-		x.Taken = nil // who took it when is not known of all of them
+		x.Taken = nil // not all of the takers and times are known
 	}
 }
 
-// unheld says why nobody can go on with the task as its holder; nothing where
-// somebody can.
+// unheld returns why nobody can go on with the task as its holder; empty if somebody
+// can.
 func (a *adoption) unheld(active func(protocol.AgentID) bool) string {
 	v := &a.view
 	switch {
@@ -235,8 +234,8 @@ func (a *adoption) unheld(active func(protocol.AgentID) bool) string {
 	return ""
 }
 
-// free takes the task from whoever had it. One that was asked to stop ends with
-// that.
+// free takes the task from its holder. A task that was asked to cancel is thereby
+// cancelled.
 func (a *adoption) free(epoch uint64, why string) {
 	e, x := &a.e, a.e.Adopted
 	e.To, e.Reason, e.Category, e.Epoch, x.Note = Unassigned, why, "", epoch, why
@@ -260,8 +259,8 @@ func (a *adoption) reached() {
 	}
 }
 
-// asked takes over what the task asked. Its numbers stay what they are: notices and
-// answers that are under way name them.
+// asked takes over the questions of the task. Their numbers stay the same, because
+// notices and answers on their way name them.
 func (a *adoption) asked() {
 	v, x := &a.view, a.e.Adopted
 	x.Asked, x.LastAsk = v.Asked, v.LastAsk
@@ -337,7 +336,7 @@ func (t *Task) adopt(ev protocol.Event, e *protocol.TaskEvent, at Moment) error 
 	return nil
 }
 
-// adoptQuestions takes over what the task asked; all answers are in one event.
+// adoptQuestions takes over the task's questions; all answers are in one event.
 func (t *Task) adoptQuestions(seq protocol.Seq, x *protocol.AdoptedTask) {
 	if x.Asked == 0 && x.Open == nil && len(x.Answered) == 0 {
 		return

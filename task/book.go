@@ -13,8 +13,8 @@ import (
 // Book holds the tasks of a hive: the fold of their events.
 type Book struct {
 	tasks    map[protocol.TaskID]*Task
-	children map[protocol.TaskID][]protocol.TaskID // who waits for whom, while they wait; each list in order
-	shift    time.Duration                         // what the clock was set by while hived ran
+	children map[protocol.TaskID][]protocol.TaskID // which tasks wait for a task, while they wait; each list in order
+	shift    time.Duration                         // by how much the clock was set while hived ran
 	clocks   Moment                                // no running clock began before that
 	set      Moment                                // when the machine's clock was last seen to be set
 	views    protocol.Seq                          // from this event on task.json is a view; zero: it has events of its own
@@ -26,18 +26,19 @@ type Book struct {
 	newest   protocol.TaskID // and the tasks up to this one
 }
 
-// NewBook returns one without tasks.
+// NewBook returns a book without tasks.
 func NewBook() *Book {
 	return &Book{tasks: map[protocol.TaskID]*Task{}, children: map[protocol.TaskID][]protocol.TaskID{}, line: newLineage(), Stats: newStats()}
 }
 
-// Get finds a task; nil where there is none.
+// Get returns the task with an id; nil if there is none.
 func (b *Book) Get(id protocol.TaskID) *Task { return b.tasks[id] }
 
-// Len is how many there are.
+// Len returns the number of tasks.
 func (b *Book) Len() int { return len(b.tasks) }
 
-// All returns them in the order of their ids, which is that of their creation.
+// All returns an iterator over the tasks in the order of their ids, which is that of
+// their creation.
 func (b *Book) All() iter.Seq[*Task] {
 	return func(yield func(*Task) bool) {
 		for _, id := range slices.Sorted(maps.Keys(b.tasks)) {
@@ -48,11 +49,10 @@ func (b *Book) All() iter.Seq[*Task] {
 	}
 }
 
-// Moment is what the clock of the hive shows when that of the machine shows a
-// time.
+// Moment returns the time of the hive's clock when the machine's clock shows now.
 func (b *Book) Moment(now time.Time) Moment { return Moment(now.Add(-b.shift).UnixNano()) }
 
-// Time is the reverse of Moment; no moment is no time.
+// Time is the inverse of Moment; the zero Moment gives the zero time.
 func (b *Book) Time(m Moment) time.Time {
 	if m == 0 {
 		return time.Time{}
@@ -60,19 +60,19 @@ func (b *Book) Time(m Moment) time.Time {
 	return time.Unix(0, int64(m)).Add(b.shift).UTC()
 }
 
-// Running is when a clock that began at a moment counts as begun: not before
-// hived last started, or saw the machine's clock jump. Nobody knows what went on
-// until then, and unknown is never dead (spec §8.3).
+// Running returns when a timer that began at since counts as begun: not before hived
+// last started, or saw the machine's clock jump. Nobody knows what happened until
+// then, and unknown is never dead (spec §8.3).
 func (b *Book) Running(since Moment) Moment { return max(since, b.clocks) }
 
-// tick is how far the time of a file may lie behind the clock of the machine: the
+// tick is how far the time of a file may be behind the clock of the machine: the
 // kernel stamps a change with the time of its last tick.
 const tick = 10 * time.Millisecond
 
-// Put is the moment at which a file that was found now was put where it stands: the
-// time that the system gave its last change, which its writer cannot choose. A file
-// without such a time counts as put there now. One from before the clock was set
-// shows a time of another clock: it counts as put there when that was seen.
+// Put returns when a file that was found now was put in its place: its ctime, which
+// its writer cannot choose. A file without a ctime counts as put there now. One from
+// before the clock was set shows the time of another clock: it counts as put there
+// when that was noticed.
 func (b *Book) Put(ctime, now time.Time) Moment {
 	at := b.Moment(now)
 	if ctime.IsZero() {
@@ -81,10 +81,10 @@ func (b *Book) Put(ctime, now time.Time) Moment {
 	return min(max(b.Moment(ctime.Add(tick)), b.set), at)
 }
 
-// Started begins all running clocks anew.
+// Started restarts all running timers, as hived started at now.
 func (b *Book) Started(now time.Time) { b.clocks = b.Moment(now) }
 
-// Jumped notes that the clock of the machine was set.
+// Jumped records that the clock of the machine was set by some time.
 func (b *Book) Jumped(by time.Duration, now time.Time) {
 	b.shift += by
 	b.Started(now)
@@ -93,11 +93,11 @@ func (b *Book) Jumped(by time.Duration, now time.Time) {
 	}
 }
 
-// Children lists the tasks that wait for one, in the order of their ids.
+// Children returns the tasks that wait for one, in the order of their ids.
 func (b *Book) Children(id protocol.TaskID) []protocol.TaskID { return slices.Clone(b.children[id]) }
 
-// Unmet lists what a task still waits for. One that is there no more was
-// completed: the others take those with them that wait for them.
+// Unmet returns the tasks that a task still waits for. One that is no longer there
+// was completed: any other end also ends the tasks that wait for it.
 func (b *Book) Unmet(t *Task) []protocol.TaskID {
 	var list []protocol.TaskID
 	for _, need := range t.waitsFor() {
@@ -108,8 +108,8 @@ func (b *Book) Unmet(t *Task) []protocol.TaskID {
 	return list
 }
 
-// Lost returns one of those that a task waits for that will never be completed; nil
-// where there is none.
+// Lost returns a task that t waits for and that will never be completed; nil if there
+// is none.
 func (b *Book) Lost(t *Task) *Task {
 	for _, need := range t.waitsFor() {
 		if n := b.tasks[need]; n != nil && Ended(n.State) && n.State != Completed {
@@ -119,7 +119,7 @@ func (b *Book) Lost(t *Task) *Task {
 	return nil
 }
 
-// waitsFor is what must be completed before a task goes on.
+// waitsFor returns the tasks that must be completed before a task goes on.
 func (t *Task) waitsFor() []protocol.TaskID {
 	switch t.State {
 	case Unassigned:
@@ -130,8 +130,8 @@ func (t *Task) waitsFor() []protocol.TaskID {
 	return nil
 }
 
-// Apply folds an event. One that the table does not know changes nothing; hived
-// writes none.
+// Apply folds an event. One that the table does not know changes nothing and returns
+// an error; hived writes none.
 func (b *Book) Apply(ev protocol.Event, e *protocol.TaskEvent) error {
 	t := b.tasks[e.Task]
 	created := t == nil
@@ -184,14 +184,14 @@ func (b *Book) wait(t *Task, before, after []protocol.TaskID) {
 	}
 }
 
-// Rejected counts a command that changed nothing.
+// Rejected counts a rejected command.
 func (b *Book) Rejected(e *protocol.TaskRejectedEvent) {
 	b.Stats.Rejected[e.Code]++
 	delete(b.stopped, protocol.TaskID(e.Task))
 }
 
-// Stop has the clocks of a task stand still, because hived could not decide about
-// it, until the next command about the task (spec §3.10).
+// Stop stops the timers of a task, because hived could not decide about it, until the
+// next command about the task (spec §3.10).
 func (b *Book) Stop(id protocol.TaskID) {
 	if b.tasks[id] == nil {
 		return
@@ -202,32 +202,32 @@ func (b *Book) Stop(id protocol.TaskID) {
 	b.stopped[id] = true
 }
 
-// Stopped reports whether the clocks of a task stand still.
+// Stopped reports whether the timers of a task are stopped.
 func (b *Book) Stopped(id protocol.TaskID) bool { return b.stopped[id] }
 
-// AllStopped lists the tasks whose clocks stand still, in the order of their ids.
+// AllStopped returns the tasks whose timers are stopped, in the order of their ids.
 func (b *Book) AllStopped() []protocol.TaskID { return slices.Sorted(maps.Keys(b.stopped)) }
 
-// ViewsFrom says that from an event on task.json has no events of its own; with
-// zero, that it has. The first of several says it.
+// ViewsFrom records from which event on task.json has no events of its own; zero: it
+// has. Of several calls the first counts.
 func (b *Book) ViewsFrom(seq protocol.Seq) {
 	if b.views == 0 || seq == 0 {
 		b.views = seq
 	}
 }
 
-// HasView reports whether the task.json of a task is a view, and not what an
-// event of a log of before holds.
+// HasView reports whether the task.json of a task is a view, rather than the content
+// of an event in a log of an earlier format.
 func (b *Book) HasView(t *Task) bool { return b.views > 0 && t.Viewed >= b.views }
 
-// Wrote notes that an event holds task.json as of all up to it.
+// Wrote records that an event holds task.json as of all events up to it.
 func (b *Book) Wrote(id protocol.TaskID, seq protocol.Seq) {
 	if t := b.tasks[id]; t != nil {
 		t.Viewed = seq
 	}
 }
 
-// Forget lets a task go that has ended long ago.
+// Forget removes a task that ended long ago.
 func (b *Book) Forget(id protocol.TaskID) {
 	t := b.tasks[id]
 	if t == nil {
@@ -241,7 +241,7 @@ func (b *Book) Forget(id protocol.TaskID) {
 	delete(b.stopped, id)
 }
 
-// Best orders tasks by what is to be done first: priority, then age.
+// Best compares tasks by what is to be done first: priority, then age.
 func Best(a, b *Task) int {
 	return cmp.Or(cmp.Compare(b.Priority, a.Priority), cmp.Compare(a.ID, b.ID))
 }

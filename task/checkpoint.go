@@ -14,10 +14,10 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// NewCheckpoint makes one of what a holder reports: a whole checkpoint, a patch
-// on the last one, or a milestone alone, which leaves the last one's data and
-// schema as they are (spec §8.3). There may be no last one. A report that has
-// none of the three makes none, and nil.
+// NewCheckpoint returns the checkpoint that a holder's report makes: a whole one, a
+// patch of the last one, or a milestone alone, which leaves the last one's data and
+// schema as they are (spec §8.3). last may be nil. A report that has none of the three
+// makes none: NewCheckpoint returns nil.
 func NewCheckpoint(r *protocol.TaskReport, last *protocol.Checkpoint) (*protocol.Checkpoint, error) {
 	if last == nil {
 		last = &protocol.Checkpoint{}
@@ -48,8 +48,8 @@ func NewCheckpoint(r *protocol.TaskReport, last *protocol.Checkpoint) (*protocol
 	return c, nil
 }
 
-// sumOfCheckpoint is equal for the same JSON in whatever way it is written. Whole
-// numbers count digit by digit: not all of them are floating-point numbers.
+// sumOfCheckpoint returns the same sum for the same JSON however it is written. Whole
+// numbers count digit by digit, because not all of them are floating-point numbers.
 func sumOfCheckpoint(c *protocol.Checkpoint) (string, error) {
 	data := c.Data.Clone()
 	if data != nil {
@@ -65,8 +65,8 @@ func sumOfCheckpoint(c *protocol.Checkpoint) (string, error) {
 	return hex.EncodeToString(sum[:]), nil
 }
 
-// MergePatch applies an RFC 7396 merge patch. Each byte is read once, however deep
-// the two are.
+// MergePatch applies an RFC 7396 merge patch to target. Each byte is read once,
+// however deep the two are.
 func MergePatch(target, patch jsontext.Value) (jsontext.Value, error) {
 	if patch.Kind() != '{' {
 		return patch.Clone(), nil

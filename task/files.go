@@ -62,7 +62,7 @@ var stamps = json.WithMarshalers(json.MarshalToFunc(func(out *jsontext.Encoder, 
 	return out.WriteToken(jsontext.String(protocol.Stamp(t)))
 }))
 
-// briefOf is the brief that an event with a spec leads to.
+// briefOf returns the brief that results from an event with a spec.
 func briefOf(e *protocol.TaskEvent, at time.Time) Brief {
 	s := e.Spec
 	brief := Brief{
@@ -88,9 +88,9 @@ func briefOf(e *protocol.TaskEvent, at time.Time) Brief {
 	return brief
 }
 
-// Changes are the files of a task that one event writes. Of a checkpoint that it
-// patches it has the git id alone, unless Whole is set. The view is not among
-// them: it is what many events lead to.
+// Changes returns the files of a task that one event writes. For a checkpoint that
+// the event patches it has only the git id, unless Whole is set. The view is not among
+// them: it is the result of many events.
 func Changes(ev protocol.Event, e *protocol.TaskEvent) ([]protocol.Change, error) {
 	var list []protocol.Change
 	putAt := func(path string, v any) error {
@@ -138,7 +138,7 @@ func Changes(ev protocol.Event, e *protocol.TaskEvent) ([]protocol.Change, error
 	return list, nil
 }
 
-// answeredIn are the questions that an event has answers to.
+// answeredIn returns the questions that an event answers.
 func answeredIn(e *protocol.TaskEvent) (list []protocol.Question) {
 	if e.Answered != nil {
 		list = append(list, *e.Answered)
@@ -158,7 +158,7 @@ type File struct {
 	Seq  protocol.Seq
 }
 
-// Files lists the files of the task, task.json last: it is the last one to go.
+// Files returns the files of the task, task.json last: it is the last to be removed.
 func (t *Task) Files() (list []File) {
 	dir := protocol.TaskDir(t.ID) + "/"
 	for _, f := range []File{{dir + protocol.TaskBrief, t.BriefAt}, {dir + protocol.TaskCheckpoint, t.CheckpointAt}, {dir + protocol.TaskResult, t.ResultAt}} {

@@ -6,31 +6,31 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// Past is what is known of a task that ended and has left: how it ended, and where
-// the log has what another goes on from.
+// Past is what is known about an ended task that was forgotten: how it ended, and
+// where the log has what a task that resumes it goes on from.
 type Past struct {
 	ID                    protocol.TaskID
 	State                 State
 	BriefAt, CheckpointAt protocol.Seq
 }
 
-// grave is a [Past] without its id, in few bytes, since many are kept.
+// grave is a [Past] without its id, in few bytes because many are kept.
 type grave struct {
 	briefAt, checkpointAt protocol.Seq
 	state                 byte // its code
 }
 
-// pastMost is how many of those that left are known where nobody says.
+// pastMost is how many forgotten tasks are remembered by default.
 const pastMost = 1 << 16
 
-// lineage is what is known of tasks that ended: those that left, which ones resume
-// which, and which ones failed, or were cancelled, that needed another.
+// lineage is what is known about ended tasks: those that were forgotten, which task
+// resumes which, and which ones that needed another failed or were cancelled.
 type lineage struct {
 	past  map[protocol.TaskID]grave
-	left  []protocol.TaskID                     // those, in the order in which they left
-	most  int                                   // of them are known, the last ones
-	heirs map[protocol.TaskID][]protocol.TaskID // who resumes whom; each list in order
-	kin   map[protocol.TaskID][]protocol.TaskID // who needed whom, and has failed; each list in order
+	left  []protocol.TaskID                     // forgotten tasks, in the order in which they were forgotten
+	most  int                                   // how many of them are known, the last ones
+	heirs map[protocol.TaskID][]protocol.TaskID // the tasks that resume a task; each list in order
+	kin   map[protocol.TaskID][]protocol.TaskID // the failed tasks that needed a task; each list in order
 }
 
 func newLineage() lineage {
@@ -52,7 +52,7 @@ func (l *lineage) ended(t *Task) {
 	}
 }
 
-// leaves notes a task that is forgotten.
+// leaves records a task that is forgotten.
 func (l *lineage) leaves(t *Task) {
 	if was := t.Terms().Resumes; was != "" {
 		remove(l.heirs, was, t.ID)
@@ -92,11 +92,11 @@ func remove(in map[protocol.TaskID][]protocol.TaskID, key, id protocol.TaskID) {
 	}
 }
 
-// Remember says of how many tasks that left the end is known, of the last ones. It
-// is said before the first event.
+// Remember sets how many forgotten tasks are known, the last ones. It is called
+// before the first event.
 func (b *Book) Remember(most int) { b.line.most = most }
 
-// Past returns what is known of a task that has left.
+// Past returns what is known about a forgotten task.
 func (b *Book) Past(id protocol.TaskID) (p Past, known bool) { return b.line.find(id) }
 
 func (l *lineage) find(id protocol.TaskID) (p Past, known bool) {
@@ -107,7 +107,7 @@ func (l *lineage) find(id protocol.TaskID) (p Past, known bool) {
 	return Past{id, stateCodes[g.state], g.briefAt, g.checkpointAt}, true
 }
 
-// StateOf returns the state of a task, also of one that has left.
+// StateOf returns the state of a task, or that in which a forgotten one ended.
 func (b *Book) StateOf(id protocol.TaskID) (s State, known bool) {
 	if t := b.tasks[id]; t != nil {
 		return t.State, true
@@ -117,9 +117,9 @@ func (b *Book) StateOf(id protocol.TaskID) (s State, known bool) {
 }
 
 // Heir returns the task that stands for one that others need: itself, unless it has
-// failed or was cancelled; then the newest that resumes it, or resumes what does,
-// and has not failed itself. Where all have, live is false, and it is the last of
-// them.
+// failed or was cancelled; then the newest that resumes it, directly or through
+// others, and has not failed itself. If all have, live is false, and heir is the last
+// of them.
 func (b *Book) Heir(id protocol.TaskID) (heir protocol.TaskID, live bool) {
 	if s, known := b.StateOf(id); known && s != Failed && s != Cancelled {
 		return id, true
@@ -137,7 +137,7 @@ func (b *Book) Heir(id protocol.TaskID) (heir protocol.TaskID, live bool) {
 	return heir, false
 }
 
-// Kin lists the tasks that needed one and have failed, or were cancelled, in the
+// Kin returns the tasks that needed one and have failed or were cancelled, in the
 // order of their ids.
 func (b *Book) Kin(id protocol.TaskID) []protocol.TaskID { return slices.Clone(b.line.kin[id]) }
 

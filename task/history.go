@@ -18,23 +18,23 @@ type Step struct {
 	By      protocol.AgentID   `json:"by"`
 	Epoch   uint64             `json:"epoch,omitzero"`
 	Attempt int                `json:"attempt,omitzero"`
-	Agents  []protocol.AgentID `json:"agents,omitzero"` // whom it was offered to
+	Agents  []protocol.AgentID `json:"agents,omitzero"` // to whom it was offered
 	Note    string             `json:"note,omitzero"`   // what was said, or the milestone
 }
 
-// history is a row of packed steps in few bytes: a task lives long, and most of
-// what happened to it is looked at by nobody.
+// history is a sequence of packed steps in few bytes: a task lives long, and most of
+// its history is never read.
 type history []byte
 
-// What is kept of a long life: so many steps, and of what was said in them so many
-// bytes, the newest whole and the older ones shortened. The log has all.
+// What is kept of a long history: so many steps, and so many bytes of their notes,
+// the newest whole and the older ones shortened. The log has all of it.
 const (
 	lastSteps   = 16
 	historyMost = 64 << 10
 	shortNote   = 200 // characters
 )
 
-// eventCodes and stateCodes number the names. A new one goes to the end.
+// eventCodes and stateCodes number the names. A new one is added at the end.
 var (
 	eventCodes = append(append([]Event{Create}, Events()...), Adopted)
 	stateCodes = States()
@@ -55,8 +55,8 @@ func stepOf(ev protocol.Event, e *protocol.TaskEvent) Step {
 	return s
 }
 
-// with puts a step behind the others. It makes no more room than it needs: for
-// most tasks no step comes after the next one.
+// with appends a step. It allocates no more than it needs, because most tasks get few
+// more steps.
 func (h history) with(s Step) history {
 	var last packed
 	count := 0
@@ -78,8 +78,8 @@ func (h history) with(s Step) history {
 	return append(h, step...)
 }
 
-// withoutFirst lets the oldest step go. The next one, which referred to it, is
-// packed anew.
+// withoutFirst drops the oldest step. The next one, which referred to it, is packed
+// anew.
 func (h history) withoutFirst() history {
 	var p packed
 	p.next(h)
@@ -89,8 +89,8 @@ func (h history) withoutFirst() history {
 	return append(second, rest[p.size:]...)
 }
 
-// all returns the steps as they are packed, the oldest first, up to one that is
-// none. A step is good until the next one.
+// all returns an iterator over the packed steps, the oldest first, up to one that is
+// invalid. A step is valid until the next one.
 func (h history) all() iter.Seq[*packed] {
 	return func(yield func(*packed) bool) {
 		var p packed
@@ -102,7 +102,7 @@ func (h history) all() iter.Seq[*packed] {
 	}
 }
 
-// steps returns them as they were.
+// steps returns the unpacked steps.
 func (h history) steps() []Step {
 	var list []Step
 	for p := range h.all() {
@@ -120,8 +120,8 @@ func (h history) whole() bool {
 	return size > 0 && size == len(h)
 }
 
-// packed is a step that is read and not yet taken apart. Its texts are good
-// while the history is left alone.
+// packed is a step that is read but not unpacked yet. Its texts are valid until the
+// history changes.
 type packed struct {
 	mark
 	event, to    byte
@@ -131,7 +131,7 @@ type packed struct {
 	size         int
 }
 
-// mark is what the step that comes after refers to.
+// mark is what the next step refers to.
 type mark struct {
 	seq protocol.Seq
 	at  int64
@@ -146,8 +146,8 @@ func (p *packed) step() Step {
 	}
 }
 
-// pack appends a step that comes after another: number and time as what lies
-// between them, and nobody for the one who did that too.
+// pack appends a step that comes after another: number and time as differences, and
+// nobody if the same agent did both.
 func pack(b []byte, s Step, last mark) []byte {
 	w := writer{b}
 	w.uvarint(uint64(s.Seq - last.seq))
@@ -172,7 +172,7 @@ func appendText(b []byte, s string) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
 }
 
-// next reads the step that comes after this one, if it is one.
+// next reads the step that comes after this one, and reports whether it is valid.
 func (p *packed) next(b []byte) bool {
 	r := reader{b: b}
 	p.seq += protocol.Seq(r.uvarint())
@@ -192,7 +192,7 @@ func (p *packed) next(b []byte) bool {
 	return !r.short && int(p.event) < len(eventCodes) && int(p.to) < len(stateCodes)
 }
 
-// reader reads what pack wrote. Behind the end everything is zero.
+// reader reads what pack wrote. Behind the end every value is zero.
 type reader struct {
 	b     []byte
 	short bool

@@ -6,9 +6,9 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// Page returns at most so many of the tasks that are wanted, in the order of their
-// ids, beginning behind one of them. It looks at every id, and hardly at more tasks
-// than it returns.
+// Page returns at most most of the wanted tasks, in the order of their ids, beginning
+// behind one of them. It compares every id, but reads hardly more tasks than it
+// returns.
 func (b *Book) Page(after protocol.TaskID, most int, wanted func(*Task) bool) []*Task {
 	var ids []protocol.TaskID
 	var last protocol.TaskID // of so many; none: there are fewer

@@ -6,10 +6,10 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// Questions are what a task asked people (spec §8.5). They are never changed:
-// what happens makes others of them, so that a task as it was before keeps its own.
+// Questions are what a task asked people (spec §8.5). They are never changed: an event
+// makes new ones, so that a copy of the task from before keeps its own.
 type Questions struct {
-	Count    int32              // in its life
+	Count    int32              // of all questions of the task
 	Last     protocol.Seq       // the number of the last one, open or not
 	Ask      protocol.Seq       // the number of the open one; zero: none is open
 	Text     string             // of the open one
@@ -26,8 +26,8 @@ type Answered struct{ Ask, At protocol.Seq }
 // file of their own.
 const AnsweredMost = 64
 
-// Open returns the number and the text of the question that a task waits for an
-// answer to; zero where there is none.
+// Open returns the number and the text of the open question of a task; zero if there
+// is none.
 func (t *Task) Open() (ask protocol.Seq, text string) {
 	if t.Questions == nil {
 		return 0, ""
@@ -35,7 +35,7 @@ func (t *Task) Open() (ask protocol.Seq, text string) {
 	return t.Questions.Ask, t.Questions.Text
 }
 
-// Asked is the text of the question that an event asks.
+// Asked returns the text of the question that an event asks.
 func Asked(e *protocol.TaskEvent) string {
 	if e.Question != "" && e.Reason != "" {
 		return e.Question + ": " + e.Reason
@@ -43,9 +43,9 @@ func Asked(e *protocol.TaskEvent) string {
 	return e.Question + e.Reason
 }
 
-// ask opens a question. Its number is that of the event which asks it; but a task
-// that was adopted asked under numbers of another log, and none of its questions
-// may have the number of an earlier one.
+// ask opens a question. Its number is that of the event that asks it, or greater: an
+// adopted task has questions with numbers of another log, and no question may have the
+// number of an earlier one.
 func (q *Questions) ask(seq protocol.Seq, e *protocol.TaskEvent) *Questions {
 	next := &Questions{Count: 1, Ask: seq, Text: Asked(e)}
 	if q != nil {
@@ -56,7 +56,7 @@ func (q *Questions) ask(seq protocol.Seq, e *protocol.TaskEvent) *Questions {
 	return next
 }
 
-// Votes are who approved of what is asked now.
+// Votes returns who approved of the open question.
 func (q *Questions) Votes() []protocol.AgentID {
 	if q == nil {
 		return nil
@@ -64,7 +64,7 @@ func (q *Questions) Votes() []protocol.AgentID {
 	return q.Given
 }
 
-// approved notes one who approves of the open question.
+// approved records an approval of the open question.
 func (q *Questions) approved(by protocol.AgentID) *Questions {
 	next := Questions{}
 	if q != nil {
@@ -74,7 +74,7 @@ func (q *Questions) approved(by protocol.AgentID) *Questions {
 	return &next
 }
 
-// closed are the questions when nothing is waited for any more.
+// closed returns the questions with none open.
 func (q *Questions) closed() *Questions {
 	if q == nil || q.Ask == 0 && q.Given == nil {
 		return q
@@ -82,7 +82,7 @@ func (q *Questions) closed() *Questions {
 	return &Questions{Count: q.Count, Last: q.Last, Answered: q.Answered}
 }
 
-// answered notes that an event answers a question. The oldest of too many is
+// answered records that an event answers a question. The oldest of too many is
 // forgotten.
 func (q *Questions) answered(ask, at protocol.Seq) *Questions {
 	if q == nil {
@@ -98,8 +98,8 @@ func (q *Questions) answered(ask, at protocol.Seq) *Questions {
 	return &next
 }
 
-// Oldest is the number of the question that is forgotten when the open one is
-// answered; zero where there is room.
+// Oldest returns the number of the question that will be forgotten when the open one
+// is answered; zero if there is room.
 func (q *Questions) Oldest() protocol.Seq {
 	if q == nil || q.Voted > 0 || len(q.Answered) < AnsweredMost {
 		return 0
@@ -136,8 +136,7 @@ func decodeQuestions(r *reader) *Questions {
 	return q
 }
 
-// OpenQuestion is what task.json says of the question that a task waits for an
-// answer to.
+// OpenQuestion is what task.json says about the open question of a task.
 type OpenQuestion struct {
 	Ask       protocol.Seq       `json:"ask"`
 	Question  string             `json:"question"`
@@ -146,7 +145,7 @@ type OpenQuestion struct {
 	Given     []protocol.AgentID `json:"given"`     // who has
 }
 
-// openQuestion shows it; nil where nothing is asked.
+// openQuestion returns the open question for the view; nil if there is none.
 func (t *Task) openQuestion() *OpenQuestion {
 	ask, text := t.Open()
 	if ask == 0 {
@@ -159,11 +158,11 @@ func (t *Task) openQuestion() *OpenQuestion {
 	return &OpenQuestion{Ask: ask, Question: text, Approvers: t.answerers(), Needed: needed, Given: append([]protocol.AgentID{}, t.Questions.Given...)}
 }
 
-// ApproverRole is the role or capability of those who may approve where a task
-// needs several approvals and names nobody.
+// ApproverRole is the role or capability of those who may approve if a task needs
+// several approvals and names nobody.
 const ApproverRole = "approver"
 
-// answerers are the addresses of those who may answer what a task asks.
+// answerers returns the addresses of those who may answer a task's question.
 func (t *Task) answerers() []protocol.Address {
 	switch terms := t.Terms(); {
 	case t.State == Blocked:

@@ -6,10 +6,10 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// State is where a task stands.
+// State is the state of a task.
 type State = protocol.TaskState
 
-// Event is what happens to it.
+// Event is what happens to a task.
 type Event = protocol.TaskAction
 
 // The states.
@@ -27,12 +27,12 @@ const (
 	Cancelled  State = "cancelled"
 )
 
-// States lists them in the order of a life.
+// States returns all states, in the order of a life.
 func States() []State {
 	return []State{Unassigned, Offered, Pending, InProgress, Paused, Blocked, Retrying, Stalled, Completed, Failed, Cancelled}
 }
 
-// Ended reports whether no row leaves the state.
+// Ended reports whether a state is final: no row leaves it.
 func Ended(s State) bool { return s == Completed || s == Failed || s == Cancelled }
 
 // Held reports whether a task in that state has a holder.
@@ -40,8 +40,8 @@ func Held(s State) bool {
 	return slices.Contains([]State{Pending, InProgress, Paused, Blocked, Retrying, Stalled}, s)
 }
 
-// InHand reports whether a task in that state keeps its holder busy: what waits
-// for others does not, or a holder could not do the repair that it waits for.
+// InHand reports whether a task in that state keeps its holder busy. One that waits
+// for others does not: else a holder could not do the repair that it waits for.
 func InHand(s State) bool { return s == Pending || s == InProgress || s == Retrying || s == Stalled }
 
 // The events.
@@ -82,13 +82,12 @@ const (
 	CancelledEvent     Event = "cancelled"
 )
 
-// Adopted begins a task like [Create], in the state that its files show: a log that
-// is begun anew takes it over. It is no row of the table.
+// Adopted begins a task like [Create], but in the state that its files show: a new log
+// takes it over. It is not a row of the table.
 const Adopted Event = "adopted"
 
-// Commands of agents that are no rows of the table. The category of a failure
-// decides which row it takes; a resume begins a new task that goes on from one
-// that has ended.
+// Commands of agents that are not rows of the table. The category of a failure decides
+// which row it takes; a resume begins a new task that goes on from an ended one.
 const (
 	Failure Event = "failure"
 	Resume  Event = "resume"
@@ -109,8 +108,8 @@ const (
 	ByHuman    Role = "human"
 )
 
-// Rule is one row: in each of these states the event leads to one state, if one
-// of these reports it. Same instead of To: the state stays.
+// Rule is one row of the table: in each of these states the event leads to one state,
+// if one of these roles reports it. With Same instead of To the state stays.
 type Rule struct {
 	From []State
 	On   Event
@@ -172,7 +171,7 @@ var rules = []Rule{
 	{From: active, On: CancelledEvent, To: Cancelled, Who: []Role{ByHolder, ByHive}, Note: "after cancel; hive after cancel_grace"},
 }
 
-// row finds what happens in a state on an event.
+// row returns the row for an event in a state.
 func row(from State, on Event) (Rule, bool) {
 	for i := range rules {
 		if rules[i].On == on && slices.Contains(rules[i].From, from) {
@@ -194,13 +193,14 @@ func Next(from State, on Event) (State, bool) {
 	return r.To, ok
 }
 
-// Who returns the roles that may take a row; none where there is no such row.
+// Who returns the roles that may report an event in a state; none if there is no such
+// row.
 func Who(from State, on Event) []Role {
 	r, _ := row(from, on)
 	return r.Who
 }
 
-// Events lists the events of the table, in its order.
+// Events returns the events of the table, in its order.
 func Events() []Event {
 	var list []Event
 	for _, r := range rules {

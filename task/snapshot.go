@@ -12,9 +12,9 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// Records returns a book as bytes for a snapshot: first what belongs to no task,
-// then each task. The same book gives the same bytes. A record is good until the
-// next one.
+// Records returns an iterator over the records of a book for a snapshot: first what
+// belongs to no task, then each task. The same book gives the same bytes. A record is
+// valid until the next one.
 func (b *Book) Records() iter.Seq[[]byte] {
 	return func(yield func([]byte) bool) {
 		w := writer{}
@@ -34,8 +34,8 @@ func (b *Book) Records() iter.Seq[[]byte] {
 
 var errRecord = errors.New("a task is not written as it should be")
 
-// Restore takes the records in their order. What [Book.Records] would not write
-// is refused.
+// Restore adds a record to a book; records come in their order. It is an error if
+// [Book.Records] would not write the same bytes.
 func (b *Book) Restore(record []byte) error {
 	r, again := reader{b: record}, writer{}
 	if !b.restored {
@@ -56,7 +56,7 @@ func (b *Book) Restore(record []byte) error {
 	return same(&r, record, again.b)
 }
 
-// same refuses what there are other bytes for.
+// same returns an error if the same value would be written in other bytes.
 func same(r *reader, record, again []byte) error {
 	if r.short || !bytes.Equal(record, again) {
 		return errRecord

@@ -65,8 +65,8 @@ func (s *Stats) count(was, t *Task, e *protocol.TaskEvent, at Moment, waits bool
 }
 
 // breaks reports whether an event that led to a state keeps a task from going on: its
-// holder was lost, an attempt failed, or, since waits count, it waits for people or
-// for other tasks. Who gives it back hands it on, and breaks nothing.
+// holder was lost, an attempt failed, or, if waits count, it waits for people or for
+// other tasks. A holder that gives it back does not break it.
 func breaks(state State, on Event, waits bool) bool {
 	return state == Stalled || state == Retrying || on == LeaseExpired || waits && (state == Paused || state == Blocked)
 }
@@ -85,7 +85,8 @@ type Report struct {
 	MeanTimeToRecov float64                  `json:"mean_seconds_to_recovery"`
 }
 
-// Report sums up. The time that tasks have been in their states by now counts.
+// Report returns the statistics as of now, including the time that tasks have been in
+// their states.
 func (b *Book) Report(now time.Time) Report {
 	s := &b.Stats
 	r := Report{

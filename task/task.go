@@ -14,21 +14,21 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// ErrIllegal says that the table has no row for an event in a task's state.
+// ErrIllegal means that the table has no row for an event in a task's state.
 var ErrIllegal = errors.New("illegal transition")
 
-// Moment is a time of the hive in nanoseconds, zero for none: the clock of the
-// machine less what it was set by while hived ran, so that a jump of that clock
-// ends no wait (spec §8.3). See [Book.Moment].
+// Moment is a time of the hive's clock in nanoseconds, zero for none: the machine's
+// clock minus what it was set by while hived ran, so that a jump of that clock ends no
+// wait (spec §8.3). See [Book.Moment].
 type Moment int64
 
-// Add returns a later one.
+// Add returns the moment m+d.
 func (m Moment) Add(d time.Duration) Moment { return m + Moment(d) }
 
-// Sub returns what lies between.
+// Sub returns the duration m-o.
 func (m Moment) Sub(o Moment) time.Duration { return time.Duration(m - o) }
 
-// Task is what is kept in memory of one task.
+// Task is what is kept in memory about one task.
 type Task struct {
 	ID      protocol.TaskID
 	Title   string // at most titleMost characters
@@ -89,8 +89,8 @@ type Task struct {
 	Reminded bool
 }
 
-// Terms are what few briefs say. They are never changed: an amended brief has
-// others, so that a task as it was before keeps its own.
+// Terms are the parts of a brief that few briefs have. They are never changed: an
+// amended brief gets new ones, so that a copy of the task from before keeps its own.
 type Terms struct {
 	Resumes   protocol.TaskID
 	Repairs   protocol.TaskID
@@ -99,7 +99,7 @@ type Terms struct {
 	Approvers []protocol.Address // none: human, see package router
 }
 
-// Terms returns them; the zero value where the brief says nothing of them.
+// Terms returns the terms of the brief; the zero value if it has none.
 func (t *Task) Terms() Terms {
 	if t.terms == nil {
 		return Terms{}
@@ -107,14 +107,15 @@ func (t *Task) Terms() Terms {
 	return *t.terms
 }
 
-// SetTerms replaces them.
+// SetTerms replaces the terms of the brief.
 func (t *Task) SetTerms(x Terms) {
 	if t.terms = nil; x.Resumes != "" || x.Repairs != "" || x.Depth != 0 || x.Needed != 0 || x.Approvers != nil {
 		t.terms = &x
 	}
 }
 
-// Needs is what a task that has not ended waits for, or waited for, as created.
+// Needs returns the tasks that a task that has not ended waits for, or waited for, as
+// created.
 func (t *Task) Needs() []protocol.TaskID {
 	if Ended(t.State) {
 		return nil
@@ -122,7 +123,7 @@ func (t *Task) Needs() []protocol.TaskID {
 	return t.needs
 }
 
-// Lacked is what one needed that failed or was cancelled.
+// Lacked returns the tasks that a failed or cancelled task needed.
 func (t *Task) Lacked() []protocol.TaskID {
 	if Ended(t.State) {
 		return t.needs
@@ -140,9 +141,9 @@ const takersMost = 32
 // declinedMost is how many of those who did not want a task are remembered.
 const declinedMost = 1024
 
-// Apply takes the row that an event names, at a moment of the hive. What is no
-// row, or has an epoch that is not the next or the same, is [ErrIllegal] and
-// changes nothing.
+// Apply folds an event at a moment of the hive. If the table has no row for it, or its
+// epoch is neither the same nor the next, the error is [ErrIllegal] and nothing
+// changes.
 func (t *Task) Apply(ev protocol.Event, e *protocol.TaskEvent, at Moment) error {
 	if e.Event == Adopted {
 		return t.adopt(ev, e, at)
@@ -174,12 +175,12 @@ func (t *Task) Apply(ev protocol.Event, e *protocol.TaskEvent, at Moment) error 
 	return nil
 }
 
-// farthest is how far ahead a moment can lie: a moment has no room for all times
-// that can be written.
+// farthest is how far ahead a moment can be: a Moment cannot hold every time that can
+// be written.
 const farthest = 100 * 365 * 24 * time.Hour
 
-// momentOf is the moment of a time that an event names, which happened at a
-// moment; no time is no moment.
+// momentOf returns the moment of a time that an event names, given the moment of the
+// event; zero for the zero time.
 func momentOf(when time.Time, ev protocol.Event, at Moment) Moment {
 	if when.IsZero() {
 		return 0
@@ -188,7 +189,7 @@ func momentOf(when time.Time, ev protocol.Event, at Moment) Moment {
 	return at.Add(min(ahead, farthest))
 }
 
-// leave forgets what belongs to a state alone.
+// leave clears what belongs to one state only.
 func (t *Task) leave() {
 	t.Offered, t.BlockedOn = nil, nil
 	t.Questions = t.Questions.closed()
@@ -196,7 +197,7 @@ func (t *Task) leave() {
 	t.Reminded = false
 }
 
-// take has the effect of each event beside the new state.
+// take applies the effects of an event besides the new state.
 func (t *Task) take(ev protocol.Event, e *protocol.TaskEvent, at Moment) {
 	t.assign(ev, e, at)
 	switch e.Event {
@@ -242,7 +243,7 @@ func (t *Task) take(ev protocol.Event, e *protocol.TaskEvent, at Moment) {
 	}
 }
 
-// assign keeps who is asked to take the task, who has it, and who did not want it.
+// assign records who is offered the task, who has it, and who declined it.
 func (t *Task) assign(ev protocol.Event, e *protocol.TaskEvent, at Moment) {
 	switch e.Event {
 	case Offer:
@@ -270,8 +271,8 @@ func (t *Task) assign(ev protocol.Event, e *protocol.TaskEvent, at Moment) {
 	}
 }
 
-// pause has the task offered to nobody until a moment, if there is one. One that
-// goes on is no new round.
+// pause keeps the task from being offered until a moment, if there is one. A pause
+// that goes on is no new round.
 func (t *Task) pause(until Moment) {
 	if t.Until = until; until > t.Pause {
 		t.Pause = until
@@ -279,7 +280,7 @@ func (t *Task) pause(until Moment) {
 	}
 }
 
-// lose takes the task from its holder, whose epoch is spent (spec §8.3).
+// lose takes the task from its holder, whose epoch ends with that (spec §8.3).
 func (t *Task) lose(ev protocol.Event, e *protocol.TaskEvent) {
 	t.decline(t.Holder)
 	t.Holder, t.Spent, t.Stranded = "", true, e.By == protocol.Hive
@@ -292,8 +293,8 @@ func (t *Task) lose(ev protocol.Event, e *protocol.TaskEvent) {
 	}
 }
 
-// end lets go of what no ended task needs. An end that is not the holder's own
-// word takes the task from it: its epoch is spent.
+// end clears what an ended task does not need. An end that the holder did not report
+// itself takes the task from it and ends its epoch.
 func (t *Task) end(e *protocol.TaskEvent) {
 	t.Stranded = e.From == Unassigned && e.Event == MaxRetriesExceeded
 	if t.Declined = nil; t.State == Completed {
@@ -313,7 +314,7 @@ func (t *Task) create(ev protocol.Event, e *protocol.TaskEvent) {
 	t.SetTerms(terms)
 }
 
-// amend takes what became of the brief.
+// amend applies an amended brief.
 func (t *Task) amend(ev protocol.Event, e *protocol.TaskEvent) {
 	s, v := e.Spec, e.Amends
 	if s == nil || v == nil {
@@ -325,8 +326,8 @@ func (t *Task) amend(ev protocol.Event, e *protocol.TaskEvent) {
 	t.SetTerms(terms)
 }
 
-// own copies a list. An empty one is none, as after a snapshot: the view of a task
-// must not tell them apart.
+// own copies a list. An empty one becomes nil, as after a snapshot: the view of a task
+// must not differ.
 func own[T any](list []T) []T {
 	if len(list) == 0 {
 		return nil
@@ -346,8 +347,8 @@ func (t *Task) decline(ids ...protocol.AgentID) {
 	t.Declined = own(list[max(0, len(list)-declinedMost):])
 }
 
-// checkpoint takes one, which any report can bring. It moves the clock of progress
-// where it is not the last one again.
+// checkpoint applies a checkpoint, which any report can bring. It counts as progress
+// unless it is the last one again.
 func (t *Task) checkpoint(ev protocol.Event, e *protocol.TaskEvent, at Moment) {
 	c := e.Checkpoint
 	if e.Event != Create && !t.Reached(c) {
@@ -363,13 +364,13 @@ func (t *Task) checkpoint(ev protocol.Event, e *protocol.TaskEvent, at Moment) {
 	t.links, t.patched = t.links+1, short(c.Patched)
 }
 
-// linksMost is how many patches follow each other before a checkpoint is logged
-// whole again: so many events are read at most to make one whole.
+// linksMost is how many patches follow each other before a checkpoint is logged whole
+// again: at most so many events are read to restore one.
 const linksMost = 64
 
-// MayPatch reports whether the log is told of a new checkpoint by a patch of the
-// last one, and not whole: while there are not too many patches since a whole one,
-// and all of them are no larger than the new one is. It gives their size.
+// MayPatch reports whether a new checkpoint may be logged as a patch of the last one,
+// and not whole: there are not too many patches since a whole one, and together they
+// are no larger than the new one. It returns their size in bytes.
 func (t *Task) MayPatch(patch, whole jsontext.Value) (patched int, may bool) {
 	patched = int(t.patched) + len(patch)
 	return patched, t.CheckpointAt > 0 && t.links < linksMost && patched <= len(whole)
@@ -387,11 +388,11 @@ func (t *Task) Reached(c *protocol.Checkpoint) bool {
 	return t.CheckpointAt > 0 && t.CheckpointSum == sumOf(c.SHA256)
 }
 
-// Fenced reports whether a holder's report of an epoch comes too late: the epoch
-// has gone on, or its holder lost the task.
+// Fenced reports whether a report under an epoch comes too late: the epoch has moved
+// on, or its holder lost the task.
 func (t *Task) Fenced(epoch uint64) bool { return epoch < t.Epoch || epoch == t.Epoch && t.Spent }
 
-// Last is who had it last, or has it; nobody where nobody had.
+// Last returns who has the task, or had it last; empty if nobody had it.
 func (t *Task) Last() protocol.AgentID {
 	if len(t.takers) == 0 {
 		return ""
@@ -399,7 +400,7 @@ func (t *Task) Last() protocol.AgentID {
 	return t.takers[len(t.takers)-1]
 }
 
-// Busy is who has the task in hand; nobody where it waits for others.
+// Busy returns who has the task in hand; empty if nobody has, or it waits for others.
 func (t *Task) Busy() protocol.AgentID {
 	if InHand(t.State) {
 		return t.Holder

@@ -10,8 +10,8 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// View is tasks/<id>/task.json: where a task stands, for people and agents to
-// read (spec §8.8). What is to be done stands in brief.json beside it.
+// View is tasks/<id>/task.json: the state of a task, for people and agents to read
+// (spec §8.8). What is to be done is in brief.json beside it.
 type View struct {
 	ID              protocol.TaskID    `json:"id"`
 	Title           string             `json:"title"`
@@ -64,8 +64,8 @@ type CheckpointRef struct {
 	Milestone string       `json:"milestone,omitzero"`
 }
 
-// ViewOf shows a task as of its last event, with moments as the clock of the
-// machine went then: a view changes with events of its task, and with nothing
+// ViewOf returns the view of a task as of its last event, with moments as the clock of
+// the machine went then: a view changes with events of its task, and with nothing
 // else.
 func ViewOf(t *Task) View {
 	terms := t.Terms()
@@ -95,8 +95,8 @@ func ViewOf(t *Task) View {
 	return v
 }
 
-// time is what the clock of the machine showed at the last event for a moment; no
-// moment is no time.
+// time returns a moment on the clock of the machine as it went at the last event; the
+// zero time for no moment.
 func (t *Task) time(m Moment) time.Time {
 	if m == 0 {
 		return time.Time{}
@@ -104,7 +104,7 @@ func (t *Task) time(m Moment) time.Time {
 	return time.Unix(0, int64(m)).Add(t.shift).UTC()
 }
 
-// Document returns the bytes of tasks/<id>/task.json: a member a line, and a line
+// Document returns the bytes of tasks/<id>/task.json: one line for each member, and
 // for each of the last steps.
 func Document(t *Task) ([]byte, error) {
 	v := ViewOf(t)

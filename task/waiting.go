@@ -9,30 +9,30 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// waiting holds the tasks that go on only when somebody does something, so that
-// what a status says of them goes by how many there are.
+// waiting holds the tasks that go on only when somebody does something, so that what a
+// status costs depends on their number alone.
 type waiting struct {
 	word     []*Task              // wait for somebody's word, the longest first
 	wanted   map[string]*Audience // nobody has them, and they are not for everybody; by audience
 	stranded []*Task              // hived took them from their holders, or they were tried in vain; in the order of their ids
 }
 
-// Audience is whom tasks are meant for that nobody has.
+// Audience is whom some tasks that nobody has are meant for.
 type Audience struct {
 	To    []protocol.Address
 	Tasks []protocol.TaskID // never empty, the oldest first
 }
 
-// Word lists the tasks that wait for somebody's word, the longest first: those that
-// are paused, and those blocked on no other task. The list is the book's own.
+// Word returns the tasks that wait for somebody's word, the longest first: those that
+// are paused, and those blocked on no other task. The caller must not change the list.
 func (b *Book) Word() []*Task { return b.waiting.word }
 
 // Stranded returns the tasks that hived took from their holders and that nobody has had
 // since, and those that failed because they were tried in vain.
 func (b *Book) Stranded() iter.Seq[*Task] { return slices.Values(b.waiting.stranded) }
 
-// Wanted gives, in no order, the audiences of tasks that nobody has. Those of tasks
-// that any agent may have are left out.
+// Wanted returns an iterator, in no order, over the audiences of tasks that nobody has.
+// Those of tasks that any agent may have are left out.
 func (b *Book) Wanted() iter.Seq[Audience] {
 	return func(yield func(Audience) bool) {
 		for _, a := range b.waiting.wanted {
@@ -53,7 +53,7 @@ func byAge(a, b *Task) int {
 	return cmp.Or(cmp.Compare(a.Since, b.Since), cmp.Compare(a.ID, b.ID))
 }
 
-// moved keeps the lists up with a task that was another before.
+// moved updates the lists for a task, given what it was before.
 func (w *waiting) moved(t, was *Task) {
 	if was.waitsForWord() {
 		if i, found := slices.BinarySearchFunc(w.word, was, byAge); found {

@@ -2,16 +2,16 @@ package task
 
 import "github.com/hived/hived/protocol"
 
-// Leaving is what a holder said when he gave the task back, for who has it next: the
-// history lets it go when the task is offered often.
+// Leaving is what a holder said when it gave the task back, for the next holder: the
+// history drops it if the task is offered often.
 type Leaving struct {
 	By     protocol.AgentID `json:"by"`
 	Seq    protocol.Seq     `json:"seq"`
 	Reason string           `json:"reason"`
 }
 
-// Said is what was said with an event, whole: the words of an answer, else the
-// reason.
+// Said returns the whole text of what was said with an event: the words of an answer,
+// else the reason.
 func Said(e *protocol.TaskEvent) string {
 	if q := e.Answered; q != nil && len(q.Answers) > 0 {
 		if words := q.Answers[len(q.Answers)-1].Comment; words != "" {
@@ -21,8 +21,8 @@ func Said(e *protocol.TaskEvent) string {
 	return e.Reason
 }
 
-// shortened returns the same steps in at most so many bytes: of the oldest only the
-// beginning of what was said is kept, and where the whole stands.
+// shortened returns the same steps in at most most bytes: the oldest keep only the
+// beginning of their notes, and where the whole is.
 func (h history) shortened(most int) history {
 	steps := h.steps()
 	for i, over := 0, len(h)-most; i < len(steps) && over > 0; i++ {
