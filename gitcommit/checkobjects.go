@@ -12,7 +12,6 @@ import (
 	"maps"
 	"runtime"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -287,7 +286,7 @@ func (u *unpacker) checkLoose(disk durable.FS, name string, id protocol.Blob) er
 	}
 	h := sha1.New() //nolint:gosec // git names its objects by SHA-1
 	text := bufio.NewReader(io.TeeReader(u.zr, h))
-	head, err := text.ReadString(0)
+	_, size, err := looseHead(text)
 	if err != nil {
 		return err
 	}
@@ -295,8 +294,7 @@ func (u *unpacker) checkLoose(disk durable.FS, name string, id protocol.Blob) er
 	if err != nil {
 		return err
 	}
-	_, size, _ := strings.Cut(strings.TrimSuffix(head, "\x00"), " ")
-	if want, err := strconv.ParseInt(size, 10, 64); err != nil || want != n {
+	if n != size {
 		return errors.New("its size is not the one in its head")
 	}
 	return rightHash(protocol.Blob(h.Sum(nil)), id)

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/klauspost/compress/zlib"
+
 	"github.com/hived/hived/internal/durable"
 	"github.com/hived/hived/internal/testenv"
 	"github.com/hived/hived/protocol"
@@ -206,6 +208,21 @@ func TestObjectCacheIsBounded(t *testing.T) {
 	}
 	if c.add(protocol.Blob{200}, kindBlob, make([]byte, 5001)); len(c.byID) < 5 {
 		t.Error("one large object pushed out the others")
+	}
+}
+
+// TestLooseHeadEnds: a loose object without an end of its head is damaged, however much
+// it inflates to.
+func TestLooseHeadEnds(t *testing.T) {
+	t.Parallel()
+	var x bytes.Buffer
+	w := zlib.NewWriter(&x)
+	if _, err := w.Write(bytes.Repeat([]byte("blob "), 1<<20)); err != nil {
+		t.Fatal(err)
+	}
+	testenv.Must(t, w.Close())
+	if _, _, err := (&unpacker{}).readLoose(&x); !errors.Is(err, errDamagedHead) {
+		t.Errorf("read with %v", err)
 	}
 }
 

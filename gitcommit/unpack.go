@@ -191,14 +191,9 @@ func (u *unpacker) readLoose(f io.Reader) (kind, []byte, error) {
 		return 0, nil, err
 	}
 	text := bufio.NewReader(u.zr)
-	head, err := text.ReadString(0)
+	name, size, err := looseHead(text)
 	if err != nil {
 		return 0, nil, err
-	}
-	name, digits, _ := strings.Cut(strings.TrimSuffix(head, "\x00"), " ")
-	size, err := strconv.ParseInt(digits, 10, 64)
-	if err != nil || size < 0 {
-		return 0, nil, errors.New("its head is damaged")
 	}
 	if size > mostObject {
 		return 0, nil, durable.ErrTooLarge
@@ -212,5 +207,25 @@ func (u *unpacker) readLoose(f io.Reader) (kind, []byte, error) {
 			return k, data, err
 		}
 	}
-	return 0, nil, errors.New("its head is damaged")
+	return 0, nil, errDamagedHead
+}
+
+var errDamagedHead = errors.New("its head is damaged")
+
+// looseHead reads the head of a loose object: the name of its kind, and its size in
+// bytes. It reads no more than the reader's buffer holds: a small file can inflate to
+// any size.
+func looseHead(text *bufio.Reader) (kind string, size int64, err error) {
+	head, err := text.ReadSlice(0)
+	if errors.Is(err, bufio.ErrBufferFull) {
+		err = errDamagedHead
+	}
+	if err != nil {
+		return "", 0, err
+	}
+	kind, digits, _ := strings.Cut(strings.TrimSuffix(string(head), "\x00"), " ")
+	if size, err = strconv.ParseInt(digits, 10, 64); err != nil || size < 0 {
+		return "", 0, errDamagedHead
+	}
+	return kind, size, nil
 }
