@@ -21,8 +21,8 @@ import (
 	"github.com/hived/hived/view"
 )
 
-// actLimit is as long as the agents of one act may take. They take a few
-// seconds where the machine has nothing else to do.
+// actLimit is how long the agents of one act may take. They take a few seconds if the
+// machine is idle.
 const actLimit = time.Minute
 
 // errKilled is why an agent of the second act has ended.
@@ -52,8 +52,7 @@ func firstAct(ctx context.Context, home string) error {
 	return errors.Join(append(failed, all.Wait())...)
 }
 
-// secondAct starts the scripts that have a task, and does to them what the act
-// wants.
+// secondAct starts the scripts that work on a task, and directs them.
 func (s *stage) secondAct(ctx context.Context, home string) error {
 	ctx, cancel := pause.Limit(ctx, actLimit)
 	defer cancel()

@@ -1,7 +1,7 @@
-// Package demo plays the example hive: its agents, which are shell scripts, do what
-// they do in two acts beside a daemon in this process. It promises that whatever it
-// started has ended when it returns, and that everything is committed then. Showing
-// what happens is left to the caller.
+// Package demo plays the example hive: its agents, which are shell scripts, act in two
+// acts with a daemon in this process. It promises that whatever it started has ended
+// when it returns, and that everything is committed then. Showing what happens is left
+// to the caller.
 package demo
 
 import (
@@ -24,7 +24,7 @@ import (
 	"github.com/hived/hived/view"
 )
 
-// Copy writes the example's files.
+// Copy writes the example's files into a directory.
 func Copy(dir string) error {
 	const top = "hive"
 	return fs.WalkDir(hiveexample.Files, top, func(name string, e fs.DirEntry, err error) error {
@@ -47,8 +47,8 @@ func Copy(dir string) error {
 	})
 }
 
-// Play runs the daemon and the agents until the agents have ended, tells of the
-// traffic, and returns when everything is committed.
+// Play runs the daemon and the agents until the agents have ended, reports the traffic,
+// and returns when everything is committed.
 func Play(ctx context.Context, disk *durable.Disk, cfg router.Config, tell func(Line)) (Seen, error) {
 	// The loop must not wait for whoever shows the events; no demo has that many.
 	events := make(chan protocol.Event, 4096)
@@ -82,8 +82,8 @@ func Play(ctx context.Context, disk *durable.Disk, cfg router.Config, tell func(
 	return on.seen, err
 }
 
-// Result reads what the agents of the first act wrote in the hive of that directory,
-// which is always the same.
+// Result returns what the agents of the first act wrote in the hive in a directory; it
+// is always the same.
 func Result(disk *durable.Disk, dir string) (string, error) {
 	data, _, err := durable.ReadFile(disk, hiveexample.Result, 1<<20)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 // stage shows what happens in the demo, and counts it.
 type stage struct {
 	tell  func(Line)
-	tasks chan view.TaskStep // for who directs the second act
+	tasks chan view.TaskStep // for the director of the second act
 
 	mu    sync.Mutex
 	start time.Time
@@ -83,20 +83,20 @@ type Line struct {
 	What  string
 }
 
-// Tone is what a line is to people.
+// Tone says how important a line is to people.
 type Tone int
 
 // The tones.
 const (
-	Usual   Tone = iota // as its kind is
+	Usual   Tone = iota // as usual for its kind
 	Quiet               // it happens all the time
 	Notice              // of the hive
-	Trouble             // somebody did not get what he wanted
+	Trouble             // somebody did not get what they wanted
 	Step                // of a task
 )
 
-// lineOf returns the line of an event, if people care for it. Commands about a
-// task have none: what comes of them has.
+// lineOf returns the line of an event, if it is of interest to people. Commands about a
+// task have none: their results have.
 func lineOf(ev protocol.Event) (Line, bool) {
 	l := Line{Kind: ev.Body.Kind()}
 	switch e := ev.Body.(type) {
@@ -129,7 +129,7 @@ func lineOf(ev protocol.Event) (Line, bool) {
 	return l, true
 }
 
-// stepOf says what happened to a task.
+// stepOf returns what happened to a task.
 func stepOf(e *protocol.TaskEvent) string {
 	text := string(e.Event)
 	if e.From != e.To {
@@ -155,7 +155,7 @@ func stepOf(e *protocol.TaskEvent) string {
 	return protocol.Visible(text)
 }
 
-// show tells a line, with the time since the first event.
+// show passes on a line, with the time since the first event.
 func (s *stage) show(at time.Time, l Line) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -163,7 +163,7 @@ func (s *stage) show(at time.Time, l Line) {
 	s.tell(l)
 }
 
-// list writes names with commas.
+// list joins names with commas.
 func list[S ~string](names []S) string { return protocol.Few(names, len(names), protocol.Visible) }
 
 func shorten(id string) string {

@@ -162,8 +162,8 @@ func (d *Disk) Rename(from, to string) error {
 	return nil
 }
 
-// RenameNew implements FS. Where the file system cannot do it in one step the
-// file has both names for a moment, and a crash may leave both.
+// RenameNew implements FS. If the file system cannot do it in one step, the file has
+// both names for a moment, and a crash may leave both.
 func (d *Disk) RenameNew(from, to string) error {
 	err := d.inParents(from, to, d.renameNew)
 	if err != nil {

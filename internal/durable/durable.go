@@ -39,18 +39,18 @@ type FS interface {
 	// fs.ErrExist. The umask of the process applies to perm here as elsewhere.
 	Create(name string, perm fs.FileMode) (File, error)
 	// Append opens a regular file for reading and for writing at its end,
-	// and makes it (0644) where it is missing.
+	// and makes it (0644) if it is missing.
 	Append(name string) (File, error)
-	// Lstat describes what stands under a name, itself, not what it points to.
+	// Lstat describes what has a name, and does not follow a link.
 	Lstat(name string) (Info, error)
 	// ReadDir lists a directory in name order.
 	ReadDir(name string) ([]Entry, error)
-	// Mkdir makes one directory; MkdirAll makes the missing parents too and is
-	// content where all of them exist.
+	// Mkdir makes one directory; MkdirAll makes the missing parents too and
+	// succeeds if all of them exist.
 	Mkdir(name string, perm fs.FileMode) error
 	MkdirAll(name string, perm fs.FileMode) error
-	// Rename moves a file, replacing what had the new name. Where both names
-	// are links to one file nothing happens, and both stay (rename(2)).
+	// Rename moves a file, replacing what had the new name. If both names are
+	// links to one file, nothing happens, and both stay (rename(2)).
 	Rename(from, to string) error
 	// RenameNew moves a file; a taken new name is fs.ErrExist and nothing
 	// moves.
@@ -78,19 +78,19 @@ type File interface {
 	// [FS.SyncDir]. After a failed Sync every later Sync fails too.
 	Sync() error
 	// Truncate cuts the file to size bytes; later writes of an appended file
-	// go on from there.
+	// continue from there.
 	Truncate(size int64) error
 	Stat() (Info, error)
 }
 
-// Info describes a name. Dev, Ino, Links and UID are zero where the platform
-// does not tell.
+// Info describes a name. Dev, Ino, Links and UID are zero if the platform does not
+// have them.
 type Info struct {
 	Name    string // the last element
 	Mode    fs.FileMode
 	Size    int64 // bytes
 	ModTime time.Time
-	CTime   time.Time // zero where the platform does not tell
+	CTime   time.Time // zero if the platform does not have it
 	Dev     uint64
 	Ino     uint64
 	Links   uint64
@@ -108,19 +108,19 @@ type Entry struct {
 }
 
 var (
-	// ErrName refuses a name that could leave the root.
+	// ErrName means that a name could leave the root.
 	ErrName = errors.New("name is not a relative path below the root")
-	// ErrLink refuses a symbolic link, in any component of a name.
+	// ErrLink means that a component of a name is a symbolic link.
 	ErrLink = errors.New("is a symbolic link")
-	// ErrNotRegular refuses what is not a regular file.
+	// ErrNotRegular means that a name is not a regular file.
 	ErrNotRegular = errors.New("is not a regular file")
-	// ErrTooLarge refuses a file that is larger than the reader allows.
+	// ErrTooLarge means that a file is larger than the reader allows.
 	ErrTooLarge = errors.New("is too large")
-	// ErrNoSpace says that the disk or a quota is full, or out of inodes.
+	// ErrNoSpace means that the disk or a quota is full, or out of inodes.
 	ErrNoSpace = errors.New("no space left on the disk")
-	// ErrReadOnly says that the file system takes no writes.
+	// ErrReadOnly means that the file system is read-only.
 	ErrReadOnly = errors.New("the file system is read-only")
-	// ErrSync marks a failed sync: what was written since the last good one
+	// ErrSync means that a sync failed: what was written since the last good one
 	// may or may not be on the disk, and no retry can tell.
 	ErrSync = errors.New("sync failed")
 )

@@ -10,14 +10,14 @@ import (
 	"time"
 )
 
-// ErrLocked says that another process, or another Lock of this one, holds the
-// lock. errors.As with a *[LockedError] tells who.
+// ErrLocked means that another process, or another Lock of this one, holds the lock. A
+// [*LockedError] in the error says who.
 var ErrLocked = errors.New("is locked")
 
-// LockedError is the error of a lock that somebody holds.
+// LockedError is the error of a lock that is held already.
 type LockedError struct {
 	Path string // absolute
-	PID  int    // of the holder; 0 where it cannot be read
+	PID  int    // of the holder; 0 if it cannot be read
 }
 
 func (e *LockedError) Error() string {
@@ -51,9 +51,9 @@ const (
 // errMoved says that the locked file is no longer the one of that name.
 var errMoved = errors.New("the lock file was replaced")
 
-// TakeLock takes the lock of the file `name`, whose directory exists, and
-// writes into it the process id, a newline and the note. Where somebody holds
-// it, it does not wait: the error is a *[LockedError].
+// TakeLock takes the lock of the file name, whose directory exists, and writes into it
+// the process id, a newline and the note. It does not wait: if the lock is held, the
+// error is a [*LockedError].
 func TakeLock(d *Disk, name string, note []byte) (*Lock, error) {
 	return takeLock(d, name, note, func() { time.Sleep(lockPause) })
 }

@@ -1,12 +1,12 @@
-// Package failpoint names the moments between two steps of hived that only
-// belong together: a file is written and has no name yet, an event is durable
-// and nothing of it is carried out. In a program that was linked with [Arm] the
-// variable HIVED_FAILPOINT kills the process at one of them, as SIGKILL does:
-// "log-written", or "log-written:3" for the third time. In any other program
-// [Hit] compares one name and does nothing.
+// Package failpoint names the moments between two steps of hived that only belong
+// together: a file is written and has no name yet, an event is durable and nothing of
+// it is carried out. In a program that was linked with [Arm] the variable
+// HIVED_FAILPOINT kills the process at one of them, as SIGKILL does: "log-written", or
+// "log-written:3" for the third time. In any other program [Hit] compares one name and
+// does nothing.
 //
-// What is there after such a death is what the kernel holds; what a power cut
-// leaves of it is for other tests.
+// After such a death the disk has what the kernel holds; what a power cut leaves of it
+// is for other tests.
 package failpoint
 
 import (
@@ -19,8 +19,8 @@ import (
 // Point is the name of a moment.
 type Point string
 
-// The moments of eventlog, mailbox, router and gitcommit, in the order in which
-// they come there.
+// The moments of eventlog, mailbox, router and gitcommit, in the order in which they
+// occur there.
 const (
 	OpenCopied  Point = "open-copied"  // the open segment is copied, the copy is not in its place
 	LogWritten  Point = "log-written"  // a batch is written, not synced
@@ -53,7 +53,7 @@ const (
 	PacksMerged  Point = "packs-merged" // the merged pack is there, and those that it replaces
 )
 
-// Points are all of them.
+// Points returns all points.
 func Points() []Point {
 	return []Point{
 		OpenCopied, LogWritten, LogSynced, SealNamed, SealWritten, SealRenamed,
@@ -66,8 +66,8 @@ func Points() []Point {
 // Variable names the point at which a program linked with [Arm] dies.
 const Variable = "HIVED_FAILPOINT"
 
-// Arm is for go build -ldflags: what is linked with it minds [Variable]. A build
-// tag would do the same, and have everything compiled a second time.
+// Arm is for go build -ldflags: a program linked with it obeys [Variable]. A build tag
+// would do the same, but everything would be compiled a second time.
 const Arm = "-X github.com/hived/hived/internal/failpoint.minds=yes"
 
 var (
@@ -75,7 +75,7 @@ var (
 	armed, left = arm()
 )
 
-// arm returns the point that kills, and how many times it comes until it does.
+// arm returns the point that kills, and at which of its occurrences it does.
 func arm() (Point, *atomic.Int64) {
 	var left atomic.Int64
 	if minds == "" {
@@ -90,8 +90,7 @@ func arm() (Point, *atomic.Int64) {
 	return Point(name), &left
 }
 
-// Hit kills the process if the point is the armed one, and has come so many
-// times.
+// Hit kills the process if the point is the armed one and has occurred often enough.
 func Hit(p Point) {
 	if p != armed || left.Add(-1) != 0 {
 		return

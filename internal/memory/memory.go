@@ -10,32 +10,31 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// Memory sets how much of it the process takes. One goroutine uses it.
+// Memory sets how much memory the process takes. It is for one goroutine.
 type Memory struct {
 	collector collector
 	quiet     quiet
 	giveBack  func()
 }
 
-// New returns the memory of a process that may allocate headroom bytes at least, while
-// it is busy, before garbage is collected; with zero the collector is left alone.
-// giveBack gives the system what was allocated and is free, when nothing else is to be
-// done.
+// New returns the Memory of a process that may allocate at least headroom bytes between
+// garbage collections while it is busy; with zero the collector is left alone. giveBack
+// returns free memory to the system; it is called when there is nothing else to do.
 func New(headroom int64, giveBack func()) Memory {
 	return Memory{collector: collector{headroom: headroom}, giveBack: giveBack}
 }
 
-// Begin takes the garbage collector over, where the process is there for the hive.
+// Begin takes over the garbage collector, if the process serves only the hive.
 func (m *Memory) Begin() { m.collector.begin() }
 
-// End leaves the garbage collector as it was.
+// End restores the garbage collector.
 func (m *Memory) End() { m.collector.end() }
 
 // Busy is called for every batch: a busy hive may allocate more.
 func (m *Memory) Busy() { m.collector.busy() }
 
-// Rescanned is called at each rescan, with the newest event. Where the hive is quiet
-// it gives memory back; compact moves together what lies scattered.
+// Rescanned is called at each rescan, with the newest event. If the hive is quiet, it
+// gives memory back, after compact has moved scattered memory together.
 func (m *Memory) Rescanned(seq protocol.Seq, compact func()) {
 	if m.quiet.due(seq) {
 		m.collector.quiet()
@@ -55,7 +54,7 @@ type quiet struct {
 	rescans int          // since then
 }
 
-// due reports, at each rescan, whether memory is to be given back.
+// due reports, at each rescan, whether to give memory back.
 func (x *quiet) due(seq protocol.Seq) bool {
 	if seq != x.seq {
 		x.seq, x.rescans = seq, 0
@@ -65,21 +64,20 @@ func (x *quiet) due(seq protocol.Seq) bool {
 	return x.rescans%quietAfter == 0 && bits.OnesCount(uint(x.rescans/quietAfter)) == 1
 }
 
-// quietPercent is how much may be allocated upon what is in use before it is
-// collected, in a quiet hive: there it takes a while, and a collection disturbs
-// nobody.
+// quietPercent is how much may be allocated beyond what is in use before a collection
+// in a quiet hive: there that takes a while, and a collection disturbs nobody.
 const quietPercent = 2
 
-// collector sets how much is allocated before garbage is collected. A share of
-// what is in use alone, as Go has it, makes a small hive that carries much
-// collect all the time.
+// collector sets how much is allocated between garbage collections. With Go's way, a
+// share of what is in use alone, a small hive with much traffic would collect all the
+// time.
 type collector struct {
 	headroom int64 // bytes that a busy hive may allocate at least
-	base     int   // the percentage that was set by others; quietPercent or less: it stays
+	base     int   // the percentage that was set before; if it is quietPercent or less, it stays
 	now      int
 }
 
-// begin takes the collector over, where the process is there for the hive.
+// begin takes over the collector, if the process serves only the hive.
 func (c *collector) begin() {
 	if c.headroom == 0 {
 		return
@@ -89,10 +87,10 @@ func (c *collector) begin() {
 	c.busy()
 }
 
-// end leaves the collector as it was.
+// end restores the collector.
 func (c *collector) end() { c.set(c.base) }
 
-// quiet makes the collector leave little.
+// quiet makes the collector leave little garbage.
 func (c *collector) quiet() {
 	c.set(quietPercent)
 }
@@ -109,7 +107,7 @@ func (c *collector) busy() {
 
 func (c *collector) set(percent int) {
 	if c.base <= quietPercent {
-		percent = c.base // somebody saves memory, or collects by himself
+		percent = c.base // somebody saves memory, or collects explicitly
 	}
 	if percent != c.now {
 		debug.SetGCPercent(percent)
@@ -117,7 +115,7 @@ func (c *collector) set(percent int) {
 	}
 }
 
-// percentFor returns the percentage of what is in use that comes to so many bytes.
+// percentFor returns the percentage of live that is headroom bytes.
 func percentFor(live uint64, headroom int64) int {
 	const most = 1000
 	return int(min(most, 100*headroom/int64(max(live, 1<<20)))) //nolint:gosec // what is in memory is less

@@ -1,5 +1,5 @@
-// Package mermaid draws what became of messages and tasks as text that Mermaid shows.
-// It promises that nothing in a name or a message is syntax of the diagram.
+// Package mermaid draws what became of messages and tasks as Mermaid diagrams. It
+// promises that nothing in a name or a message becomes syntax of the diagram.
 package mermaid
 
 import (
@@ -11,7 +11,7 @@ import (
 	"github.com/hived/hived/view"
 )
 
-// diagram is the text of one, line by line.
+// diagram is the text of a diagram, line by line.
 type diagram struct{ strings.Builder }
 
 func (d *diagram) line(format string, args ...any) {
@@ -45,8 +45,8 @@ func Sequence(messages []*view.ThreadMessage) string {
 	return d.String()
 }
 
-// participants lists all who sent or got something, in the order in which
-// they come up.
+// participants returns all who sent or got something, in the order of their first
+// appearance.
 func participants(messages []*view.ThreadMessage) []protocol.AgentID {
 	var names []protocol.AgentID
 	add := func(id protocol.AgentID) {

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// For returns nil after d, or the cause of ctx as soon as that ends. Where d is not
-// positive it returns at once.
+// For returns nil after d, or the cause of ctx as soon as that ends. If d is not
+// positive, it returns at once.
 func For(ctx context.Context, d time.Duration) error {
 	if d <= 0 {
 		return context.Cause(ctx)

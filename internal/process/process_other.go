@@ -21,5 +21,5 @@ func Runs(pid int) bool {
 	return true
 }
 
-// OthersMayRead has nothing to do where there is no umask.
+// OthersMayRead does nothing where there is no umask.
 func OthersMayRead() {}

@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// Check refuses an address at which no profiles are served.
+// Check returns an error for an address at which profiles must not be served.
 func Check(addr string) error {
 	host, _, err := net.SplitHostPort(addr)
 	if err != nil {
@@ -26,7 +26,7 @@ func Check(addr string) error {
 	return nil
 }
 
-// Serve serves the profiles at an address that [Check] takes, until the function
+// Serve serves the profiles at an address that [Check] accepts, until the function
 // that it returns is called.
 func Serve(ctx context.Context, addr string, log *slog.Logger) (url string, stop func(), err error) {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", addr)
@@ -49,7 +49,7 @@ func Serve(ctx context.Context, addr string, log *slog.Logger) (url string, stop
 		}
 	}()
 	return "http://" + listener.Addr().String() + "/debug/pprof/", func() {
-		_ = server.Close() // who waits for a profile loses it
+		_ = server.Close() // a profile that is being made is lost
 		<-done
 	}, nil
 }

@@ -1,4 +1,5 @@
-// Package proofread holds what hived says to what its reader can use; tests alone.
+// Package proofread checks that what hived says is of use to its reader; it is for
+// tests alone.
 package proofread
 
 import (
@@ -11,16 +12,15 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// quoted finds what a notice shows to be used as it is.
+// quoted matches what a notice shows to be used as it is.
 var quoted = regexp.MustCompile("`([^`]*)`")
 
-// stumbles finds what does not read well: two ends of a sentence, a word left out, and
-// errors of the language that hived is written in.
+// stumbles matches what does not read well: two ends of a sentence, a missing word, and
+// errors of Go.
 var stumbles = regexp.MustCompile(`\?[.;:]|  | json: |unmarshal`)
 
-// Notice fails a test unless a notice of hived shows what its reader can use: no
-// commands of people to an agent, and the messages that it shows whole; no JSON to
-// a person.
+// Notice fails a test unless a notice of hived shows what its reader can use: to an
+// agent no commands of people, and only whole messages; to a person no JSON.
 func Notice(t *testing.T, e *protocol.MessageEvent) {
 	t.Helper()
 	if e.From != protocol.Hive || len(e.Delivered) != 1 {

@@ -22,9 +22,10 @@ const (
 	atLeast   = 32 << 20 // bytes of log between two snapshots
 )
 
-// Keeper keeps the newest snapshot near the end of the log. There is a new one when
-// the log has grown by twice the size of the last, so that writing them stays a part
-// of what the log costs, however large the state is. One goroutine uses it.
+// Keeper keeps the newest snapshot near the end of the log. It makes a new one when
+// the log has grown by twice the size of the last, so that writing snapshots costs a
+// fixed share of what the log costs, however large the state is. It is for one
+// goroutine.
 type Keeper struct {
 	Disk   durable.FS
 	Log    *slog.Logger
@@ -41,8 +42,8 @@ func (s *Keeper) due() bool {
 	return s.done == nil && s.grown >= max(cmp.Or(s.Least, atLeast), 2*s.size)
 }
 
-// Load returns the state to begin with, and the event that it is the state at.
-// Without a snapshot that can be used that is the state before the first event.
+// Load returns the state to begin with, and the event as of which it is. Without a
+// usable snapshot that is the state before the first event.
 func (s *Keeper) Load(remember protocol.RememberSettings) (*ledger.State, eventlog.Position) {
 	state, at, size, err := Read(s.Disk, remember)
 	switch {
@@ -55,17 +56,17 @@ func (s *Keeper) Load(remember protocol.RememberSettings) (*ledger.State, eventl
 	return ledger.New(remember), eventlog.Position{}
 }
 
-// Sealed notes a segment of the log that was sealed, and begins a snapshot
-// where one is due.
+// Sealed records that a segment of the log was sealed, and begins a snapshot if one is
+// due.
 func (s *Keeper) Sealed(size int64, state *ledger.State, sum protocol.Sum) {
 	if s.grown += size; s.due() {
 		s.take(state, sum)
 	}
 }
 
-// take writes the state as it is now and begins to make it durable, beside the
-// loop. sum is that of its last event. What is lost with a snapshot is the time of
-// the next start.
+// take writes the state as it is now and begins to make it durable in another
+// goroutine. sum is that of its last event. A lost snapshot costs only time at the
+// next start.
 func (s *Keeper) take(state *ledger.State, sum protocol.Sum) {
 	grown := s.grown
 	s.grown = 0
@@ -118,12 +119,12 @@ func (s *Keeper) write(state *ledger.State, sum protocol.Sum) (durable.File, int
 	return f, info.Size, nil
 }
 
-// Done returns what became of the snapshot that is being made durable, for
-// [Keeper.Ended]; it is nil while there is none.
+// Done returns the channel with the result of the snapshot that is being made durable,
+// for [Keeper.Ended]; nil if there is none.
 func (s *Keeper) Done() <-chan error { return s.done }
 
-// Ended notes what [Keeper.Done] gave. A failed sync is an error, and ends
-// the daemon.
+// Ended records a result from [Keeper.Done]. It returns an error if a sync failed,
+// which ends the daemon.
 func (s *Keeper) Ended(err error) error {
 	s.done = nil
 	switch {
@@ -136,8 +137,8 @@ func (s *Keeper) Ended(err error) error {
 	return nil
 }
 
-// Last takes the snapshot of a clean stop, and waits for it: the next start folds
-// nothing.
+// Last makes the snapshot of a clean stop, and waits for it, so that the next start
+// folds nothing.
 func (s *Keeper) Last(state *ledger.State, sum protocol.Sum) error {
 	if s.done != nil {
 		if err := s.Ended(<-s.done); err != nil {

@@ -1,6 +1,6 @@
-// Package snapshot reads and writes .hived/snapshot, the state that a daemon leaves
-// for those who need not read the whole log then (spec §3.8). Whether it is one of
-// this log shows when the log is read on from there.
+// Package snapshot reads and writes .hived/snapshot, the state that a daemon leaves so
+// that others need not read the whole log (spec §3.8). Whether it belongs to this log
+// shows when the log is read on from there.
 package snapshot
 
 import (
@@ -16,8 +16,8 @@ import (
 // buffer is how many bytes of a snapshot are read or written at once.
 const buffer = 1 << 20
 
-// Read returns the state, the event that it is the state at, and the size of the
-// file in bytes. Where there is no snapshot the error is fs.ErrNotExist.
+// Read returns the state, the event as of which it is, and the size of the file in
+// bytes. If there is no snapshot, the error is fs.ErrNotExist.
 func Read(disk durable.FS, remember protocol.RememberSettings) (state *ledger.State, at eventlog.Position, size int64, err error) {
 	f, err := disk.Open(protocol.SnapshotFile)
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package source goes through the Go files of the module, for the tools that look
-// at the source itself.
+// Package source walks the Go files of the module, for tools that check the source
+// itself.
 package source
 
 import (
@@ -9,9 +9,9 @@ import (
 	"strings"
 )
 
-// Files calls fn with the path of each Go file below a directory, tests too, in
-// order. Like the go command it passes by what is hidden and testdata, and with
-// them tools, which is a module of its own.
+// Files calls fn with the path of each Go file below a directory, tests too, in order.
+// Like the go command it skips hidden files and testdata, and also tools, which is a
+// module of its own.
 func Files(dir fs.FS, fn func(name string) error) error {
 	return fs.WalkDir(dir, ".", func(name string, e fs.DirEntry, err error) error {
 		switch {

@@ -1,10 +1,10 @@
-// Package sweep says how dense the sweeps of the tests are: at which of all
-// operations a disk crashes or fails, at which named points a daemon dies, how
-// many random histories there are. One environment variable chooses, and one
-// table holds what it means:
+// Package sweep sets how dense the sweeps of the tests are: at which operations a disk
+// crashes or fails, at which named points a daemon dies, how many random histories
+// there are. One environment variable chooses the density, and one table says what it
+// means:
 //
 //	plain  (or nothing) what everybody runs before a commit
-//	gate   what .ci/run does beside that, in a step of its own
+//	gate   what .ci/run does besides that, in a step of its own
 //	night  everything that the sweeps can do, for .ci/nightly
 package sweep
 
@@ -74,8 +74,8 @@ var table = map[Name][night + 1]int{
 	Recorded:       {12, 200, 200},
 }
 
-// strides are thinned out under the race detector, which makes each life ten
-// times as long.
+// strides are the sweeps that are thinned out under the race detector, which makes
+// each life ten times as long.
 var strides = map[Name]bool{
 	HiveCrashes: true, HiveFails: true, HiveRecoveries: true,
 	TaskCrashes: true, TaskFails: true, TaskRecoveries: true, Stories: true,
@@ -90,12 +90,12 @@ func Of(name Name) int {
 	return n
 }
 
-// Everything reports whether each fault is to be tried at each place, and not one
-// of them, in turns.
+// Everything reports whether each fault is tried at each place, instead of one of them
+// in turn.
 func Everything() bool { return chosen == night }
 
-// chosen is what the environment says. A word that means nothing ends the
-// program: tests that are thought to be dense and are not prove nothing.
+// chosen is the density that the environment names. An unknown name ends the program:
+// tests that are thought to be dense and are not prove nothing.
 var chosen = func() density {
 	d, err := parse(os.Getenv(Variable))
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// Packed is a file or directory of a stored hive.
+// Packed is one file or directory of a stored hive.
 type Packed struct {
 	Name    string // below the hive, with slashes
 	Mode    fs.FileMode

@@ -16,12 +16,11 @@ const percent = 400
 // bytes. They take a tenth of it.
 const room = 1 << 30
 
-// Cheap is for TestMain. Garbage is collected less often, and temporary
-// directories are in memory where the machine has a file system there: what the
-// kernel does of itself is the same, and what survives a power cut is for the
-// simulated disks. GOGC and TMPDIR, where they are set, count instead; TMPDIR=/tmp
-// runs the tests on the disk. With -bench nothing changes: a figure is of the disk
-// and the collector that everybody has.
+// Cheap is for TestMain. Garbage is collected less often, and temporary directories are
+// in memory if the machine has a file system there: the kernel behaves the same, and
+// what survives a power cut is tested on simulated disks. GOGC and TMPDIR take
+// precedence if they are set; TMPDIR=/tmp runs the tests on the disk. With -bench
+// nothing changes, so that figures are those of the usual disk and collector.
 func Cheap() {
 	for _, arg := range os.Args[1:] {
 		if name, value, _ := strings.Cut(arg, "="); name == "-test.bench" && value != "" {

@@ -9,11 +9,11 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// ErrNoUser says that an agent has no Unix user.
+// ErrNoUser means that an agent has no Unix user.
 var ErrNoUser = errors.New("has no Unix user")
 
-// Account finds the user of an agent. One that is not the agent's alone (root, or
-// with a group that is not called like it) is an error too.
+// Account returns the user of an agent. A user that is not the agent's alone (root, or
+// one whose group has another name) is an error too.
 func Account(id protocol.AgentID) (ID, error) {
 	name, err := AccountName(id)
 	if err != nil {

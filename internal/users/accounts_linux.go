@@ -13,8 +13,8 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// Ready tells why this process cannot set up users, or nothing where it can.
-// Nothing was changed then.
+// Ready returns why this process cannot set up users, or nil if it can. It changes
+// nothing.
 func Ready(ids []protocol.AgentID) error {
 	if os.Geteuid() != 0 {
 		return errors.New("set up users: it takes root to make users and to give directories to them; run it with sudo")
@@ -43,7 +43,7 @@ const (
 	gpasswd  = "gpasswd"
 )
 
-// find looks for a program, also where root's PATH may not lead.
+// find looks for a program, also in directories that root's PATH may lack.
 func find(tool string) (string, error) {
 	for _, name := range []string{tool, "/usr/sbin/" + tool, "/sbin/" + tool} {
 		if path, err := exec.LookPath(name); err == nil {
@@ -54,8 +54,8 @@ func find(tool string) (string, error) {
 }
 
 // MakeAccounts finds or makes a system user, with a group of the same name, for
-// each agent. It has no password and no shell; its home is home(id). made names
-// those that are new.
+// each agent. It has no password and no shell; its home is home(id). made lists the
+// new ones.
 func MakeAccounts(ctx context.Context, ids []protocol.AgentID, home func(protocol.AgentID) string) (users map[protocol.AgentID]ID, made []string, err error) {
 	users = make(map[protocol.AgentID]ID, len(ids))
 	for _, id := range ids {
@@ -74,9 +74,9 @@ func MakeAccounts(ctx context.Context, ids []protocol.AgentID, home func(protoco
 	return users, made, nil
 }
 
-// MakeGroup finds or makes the group of all agents of a hive, and has the users of
-// these names in it, and nobody else. name is what [GroupName] gives; where that is
-// empty it is a new one. joined names the users that were not in it.
+// MakeGroup finds or makes the group of all agents of a hive, and makes the users with
+// these names its only members. name is that of [GroupName]; if it is empty, the group
+// is new. joined lists the users that were not in it.
 func MakeGroup(ctx context.Context, name string, names []string) (g Group, made bool, joined []string, err error) {
 	if name == "" {
 		name = newGroupName()
@@ -113,7 +113,7 @@ func makeAccount(ctx context.Context, id protocol.AgentID, home string) (name st
 		"--shell", noLogin(), "--comment", "agent "+string(id)+" of a hive", name)
 }
 
-// noLogin is a shell that lets nobody in; who starts the agent names another.
+// noLogin returns a shell that lets nobody in; whoever starts the agent names another.
 func noLogin() string {
 	for _, shell := range []string{"/usr/sbin/nologin", "/sbin/nologin"} {
 		if _, err := os.Stat(shell); err == nil {
@@ -135,8 +135,8 @@ func run(ctx context.Context, tool string, args ...string) error {
 	return nil
 }
 
-// MayRun reports whether a daemon that runs already may go on in a hive with
-// users: as root, or as who the hive belongs to.
+// MayRun returns an error unless a running daemon may go on in a hive with users: as
+// root, or as the owner of the hive.
 func MayRun(pid int, owner ID) error {
 	info, err := os.Stat(fmt.Sprintf("/proc/%d", pid))
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 
 var errLinux = errors.New("set up users: a user per agent is to be had on Linux only")
 
-// Ready tells why this process cannot set up users.
+// Ready returns why this process cannot set up users.
 func Ready([]protocol.AgentID) error { return errLinux }
 
 // MakeAccounts makes none here.
@@ -24,5 +24,5 @@ func MakeGroup(context.Context, string, []string) (g Group, made bool, joined []
 	return g, false, nil, errLinux
 }
 
-// MayRun has nothing to say here.
+// MayRun always returns nil here.
 func MayRun(int, ID) error { return nil }

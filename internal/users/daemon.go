@@ -8,8 +8,8 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// Close closes what is the hive's own to agents that have users, and what is the
-// agents' to all others (spec §1.7). The log is told what was not so.
+// Close closes the hive's own paths to agents that have users, and the agents' paths to
+// all others (spec §1.7). It logs what it had to change.
 func Close(ctx context.Context, disk *durable.Disk, log *slog.Logger) error {
 	list, err := Keep(disk, FindGroup, func(err error) {
 		log.WarnContext(ctx, "tasks/ is not closed to others than the agents", slog.String("error", err.Error()))
@@ -21,7 +21,8 @@ func Close(ctx context.Context, disk *durable.Disk, log *slog.Logger) error {
 	return err
 }
 
-// Mkdir makes directories of agents for a daemon that writes to this log (spec §1.7).
+// Mkdir returns what makes directories of agents for a daemon that writes to this log
+// (spec §1.7).
 func Mkdir(ctx context.Context, disk *durable.Disk, log *slog.Logger) func(protocol.AgentID, string) error {
 	return Maker(disk, FindGroup, Account, func(id protocol.AgentID, err error) {
 		log.WarnContext(ctx, "a directory is closed to its agents", slog.String("agent", string(id)), slog.String("error", err.Error()))

@@ -6,10 +6,10 @@
 //
 //   - one table, [Rights], says what belongs to whom; what sets the rights
 //     ([SetUp], [Keep], [Maker]) and what checks them ([Differences]) read the same rows;
-//   - rights are set on what was opened and looked at, so an agent that puts
+//   - rights are set on what was opened and checked, so an agent that puts
 //     something else in the way meanwhile gains nothing by it;
 //   - setting up twice changes nothing the second time.
 //
-// What agents may say to whom is not its matter, and neither is what an agent's
-// process does outside of the hive. Accounts and rights can be set on Linux only.
+// What agents may say to whom is left to others, and so is what an agent's process does
+// outside of the hive. Accounts and rights can be set on Linux only.
 package users

@@ -13,24 +13,24 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// Group is a Unix group that the users of all agents of a hive are in, and nobody
-// else. The zero value is none.
+// Group is a Unix group whose members are the users of all agents of a hive, and nobody
+// else. The zero value is no group.
 type Group struct {
 	Name    string
 	GID     uint32
 	Members []string // names of users, sorted
 }
 
-// Finder finds a group by the name that [GroupName] gives, as [FindGroup] does.
+// Finder finds a group by the name from [GroupName], as [FindGroup] does.
 type Finder func(name string) (Group, error)
 
-// ErrNoGroup says that the agents of a hive have no group yet.
+// ErrNoGroup means that the agents of a hive have no group yet.
 var ErrNoGroup = errors.New("the agents of this hive have no Unix group in common")
 
 // markedGroup begins the line of the marker that names the group.
 const markedGroup = "group: "
 
-// GroupName is the name of the group that a hive's marker names; empty: none.
+// GroupName returns the name of the group in a hive's marker; empty if it has none.
 func GroupName(disk durable.FS) string {
 	data, _, err := durable.ReadFile(disk, Marker, 4096)
 	if err != nil {
@@ -44,8 +44,8 @@ func GroupName(disk durable.FS) string {
 	return ""
 }
 
-// FindGroup finds a group by the name that [GroupName] gives. That of root, and
-// one that is an agent's own, is an error.
+// FindGroup finds a group by the name from [GroupName]. The group of root, and one that
+// is an agent's own, is an error.
 func FindGroup(name string) (Group, error) {
 	if name == "" {
 		return Group{}, fmt.Errorf("%w: `hived init --users` makes one", ErrNoGroup)
@@ -68,8 +68,8 @@ func FindGroup(name string) (Group, error) {
 	return Group{name, uint32(gid), members}, err
 }
 
-// Common finds the group of all agents of a hive. gid is what [Rights] takes: where
-// there are no agents yet, what is for them is the owner's alone.
+// Common finds the group of all agents of a hive. gid is for [Rights]: if there are no
+// agents yet, what is for them belongs to the owner alone.
 func Common(disk durable.FS, owner ID, find Finder) (all Group, gid int64, err error) {
 	if all, err = find(GroupName(disk)); err == nil {
 		return all, int64(all.GID), nil
@@ -81,7 +81,7 @@ func Common(disk durable.FS, owner ID, find Finder) (all Group, gid int64, err e
 	return Group{}, NoGroup, err
 }
 
-// groupFile is where groups that groupadd made stand.
+// groupFile lists the groups that groupadd made.
 const groupFile = "/etc/group"
 
 func membersOf(name string) ([]string, error) {
@@ -105,8 +105,8 @@ func membersIn(text, name string) []string {
 	return nil
 }
 
-// Wanted tells who of the users of a hive's agents is missing in the group, and
-// who is in it and no agent's user here.
+// Wanted returns which users of a hive's agents are missing in the group, and which of
+// its members are not the user of an agent here.
 func (g Group) Wanted(names []string) (missing, strange []string) {
 	for _, n := range slices.Sorted(slices.Values(names)) {
 		if !slices.Contains(g.Members, n) {

@@ -17,11 +17,11 @@ const prefix = "hive-"
 // maxName is the longest name that every system takes.
 const maxName = 32
 
-// ErrName says that an agent's id makes no name of a user.
+// ErrName means that an agent's id makes no user name.
 var ErrName = errors.New("makes no name of a Unix user")
 
-// AccountName is the name of an agent's user and of its group: hive- and the id
-// in lower case. Ids may hold what such names cannot: those are [ErrName].
+// AccountName returns the name of an agent's user and of its group: hive- and the id in
+// lower case. If the id holds what such names cannot, the error is [ErrName].
 func AccountName(id protocol.AgentID) (string, error) {
 	name := prefix + strings.ToLower(string(id))
 	switch {
@@ -36,15 +36,15 @@ func AccountName(id protocol.AgentID) (string, error) {
 // groupPrefix begins the name of a hive's group, and of no agent's.
 const groupPrefix = "hived-"
 
-// newGroupName is a name for the group of a hive. Each hive has a group of its own,
-// and takes it along where it is moved: the name follows from nothing.
+// newGroupName returns a random name for the group of a hive. Each hive has a group of
+// its own and keeps it when it is moved, so the name must not depend on anything.
 func newGroupName() string {
 	var b [4]byte
 	_, _ = rand.Read(b[:]) // it never fails
 	return groupPrefix + hex.EncodeToString(b[:])
 }
 
-// AccountNames returns the names of all, or an error about two that would have one user.
+// AccountNames returns the user name of each agent, or an error if two would share one.
 func AccountNames(ids []protocol.AgentID) (map[protocol.AgentID]string, error) {
 	names := make(map[protocol.AgentID]string, len(ids))
 	taken := map[string]protocol.AgentID{}

@@ -12,15 +12,15 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// ID is a Unix user with the group that is its alone.
+// ID is a Unix user with its own group.
 type ID struct{ UID, GID uint32 }
 
-// Marker is a file that says of a hive that each of its agents has a user. It
-// stands with the rights that it is about and not in hive.yaml, which travels
-// with a clone: rights do not.
+// Marker is a file that says that each agent of a hive has a user. It is next to the
+// rights that it is about and not in hive.yaml, which is copied by a clone: rights are
+// not.
 const Marker = protocol.PathAgents + "/.users"
 
-// Right is what one path is to be.
+// Right is the owner and mode that one path must have.
 type Right struct {
 	durable.Rights
 
@@ -28,7 +28,7 @@ type Right struct {
 	Dir  bool   // else a regular file
 	Why  string // what it is good for, one line
 	// Files is the mode of all files below a directory, whose own rights all
-	// directories below it have too; zero: what is below is not looked at.
+	// directories below it have too; zero: what is below is not checked.
 	Files fs.FileMode
 }
 
@@ -79,7 +79,7 @@ var agentRows = []row{
 	{"outbox/.sent", true, shared, 0o750, "the agent reads what it has sent, and what was set aside"},
 }
 
-// NoGroup is the number of the group of all agents where they have none yet.
+// NoGroup stands for the gid of the group of all agents if they have none yet.
 const NoGroup int64 = -1
 
 // Rights says what each path of a hive is to be, that of the hive first, then
@@ -100,7 +100,7 @@ func Rights(owner ID, gid int64, users map[protocol.AgentID]ID) []Right {
 	return list
 }
 
-// RightsOf is the part of [Rights] about one agent.
+// RightsOf returns the part of [Rights] about one agent.
 func RightsOf(id protocol.AgentID, owner, user ID) []Right {
 	list := make([]Right, 0, len(agentRows))
 	for _, r := range agentRows {
@@ -127,7 +127,7 @@ func (r row) right(path string, owner, user ID) Right {
 	return x
 }
 
-// Octal writes a mode as chmod takes it.
+// Octal returns a mode as chmod takes it.
 func Octal(m fs.FileMode) string {
 	bits := uint32(m.Perm())
 	for i, b := range []fs.FileMode{fs.ModeSticky, fs.ModeSetgid, fs.ModeSetuid} {
@@ -138,7 +138,7 @@ func Octal(m fs.FileMode) string {
 	return fmt.Sprintf("%04o", bits)
 }
 
-// Difference is a path that is not as it is to be.
+// Difference is a path whose rights are not as they must be.
 type Difference struct {
 	Right
 
@@ -148,8 +148,8 @@ type Difference struct {
 	In string
 }
 
-// Differences holds what is there against what is wanted, in the order of the
-// paths. What is missing, or is of another kind, is no matter of rights.
+// Differences compares what is there with what is wanted, in the order of the paths.
+// What is missing, or is of another kind, is left out.
 func Differences(disk durable.FS, want []Right) []Difference {
 	var list []Difference
 	for _, w := range want {
@@ -190,7 +190,7 @@ func below(disk durable.FS, top Right, dir string) []Difference {
 	return list
 }
 
-// Few leaves of the differences below one directory the first, and counts the
+// Few keeps only the first of the differences below one directory, and counts the
 // others: there may be as many as files.
 func Few(list []Difference) (few []Difference, more map[string]int) {
 	more = map[string]int{}

@@ -24,8 +24,8 @@ func Marked(disk durable.FS) bool {
 	return err == nil && info.Regular()
 }
 
-// Owner is who a hive with users belongs to: the owner of its directory. A hive
-// that is not marked yet is going to be root's.
+// Owner returns the owner of a hive with users, that of its directory. A hive that is
+// not marked yet will be root's.
 func Owner(disk durable.FS) (ID, error) {
 	if !Marked(disk) {
 		return ID{}, nil
@@ -37,8 +37,8 @@ func Owner(disk durable.FS) (ID, error) {
 	return ID{info.UID, info.GID}, nil
 }
 
-// Agents lists those who have a directory in the hive, in name order, human
-// among them.
+// Agents returns the agents that have a directory in the hive, in name order, human
+// included.
 func Agents(disk durable.FS) ([]protocol.AgentID, error) {
 	entries, err := disk.ReadDir(protocol.PathAgents)
 	if err != nil {
@@ -54,8 +54,8 @@ func Agents(disk durable.FS) ([]protocol.AgentID, error) {
 	return ids, nil
 }
 
-// For lists the agents of a directory that are to have a user: those that have a
-// directory there, and those that are named. Human is who the hive belongs to.
+// For returns the agents that must have a user: those that have a directory in the
+// hive, and those in named. human has none, since it is the owner of the hive.
 func For(dir string, named []protocol.AgentID) []protocol.AgentID {
 	ids := slices.Clone(named)
 	if disk, err := durable.Open(dir); err == nil {
@@ -68,7 +68,7 @@ func For(dir string, named []protocol.AgentID) []protocol.AgentID {
 	return slices.DeleteFunc(slices.Compact(ids), func(id protocol.AgentID) bool { return id == protocol.Human })
 }
 
-// Prepared says what [Prepare] found and did.
+// Prepared is what [Prepare] found and did.
 type Prepared struct {
 	Agents    map[string]string `json:"agents"` // the user of each
 	Group     string            `json:"group"`  // that all of these are in
@@ -78,8 +78,8 @@ type Prepared struct {
 	Changed   []Difference      `json:"-"` // rights that were others before
 }
 
-// Prepare makes what is missing of users and their group, and sets the rights, for
-// these agents of a hive and its owner.
+// Prepare makes missing users and their group, and sets the rights, for these agents of
+// a hive and its owner.
 func Prepare(ctx context.Context, disk *durable.Disk, owner ID, ids []protocol.AgentID) (Prepared, error) {
 	out := Prepared{Agents: map[string]string{}, Made: []string{}, Joined: []string{}}
 	who, made, err := MakeAccounts(ctx, ids, func(id protocol.AgentID) string { return disk.Path(protocol.AgentDir(id)) })
@@ -111,10 +111,9 @@ func Prepare(ctx context.Context, disk *durable.Disk, owner ID, ids []protocol.A
 // SetUp gives each of the agents to its user, and the rest of the hive to its
 // owner, and marks the hive. A hive that was not marked becomes root's.
 // Directories of the agents that are missing are made. What an agent had before
-// it had a user stays its own. What is for all agents is given to their group,
-// which a hive without agents needs not have. It
-// may run beside the daemon, and again. What it changed comes back, in the order of
-// the paths.
+// it had a user stays its own. What is for all agents is given to their group, which a
+// hive without agents need not have. SetUp may run while the daemon runs, and again. It
+// returns what it changed, in the order of the paths.
 func SetUp(disk *durable.Disk, all Group, users map[protocol.AgentID]ID) ([]Difference, error) {
 	owner, first, err := begin(disk, all.Name)
 	if err != nil {
@@ -308,8 +307,8 @@ func give(disk *durable.Disk, dir string, to ID, r reach) error {
 	return nil
 }
 
-// Reach tells why the users of agents cannot reach a hive, or why they could put
-// another in its place: directories above it that are closed, or open to all.
+// Reach returns why the users of agents cannot reach a hive, or could put another in
+// its place: directories above it that are closed, or open to all.
 func Reach(dir string) error {
 	dir, err := filepath.EvalSymlinks(dir)
 	if err != nil {

@@ -1,7 +1,7 @@
-// Package wait is how tests and benchmarks wait. It promises that every wait
-// has an end, and that one which ends in vain says what it waited for, what it
-// saw instead and what every goroutine was doing. In a bubble of
-// testing/synctest its time is the bubble's.
+// Package wait waits for things in tests and benchmarks. It promises that every wait
+// has an end, and that one which fails says what it waited for, what it saw instead
+// and what every goroutine was doing. In a bubble of testing/synctest its time is the
+// bubble's.
 package wait
 
 import (
@@ -13,25 +13,26 @@ import (
 	"time"
 )
 
-// Longest is how long a test waits for anything. It is no measure of speed: a
-// machine on which this is too short is stuck.
+// Longest is how long a test waits for anything. It does not measure speed: a machine
+// on which this is too short is stuck.
 const Longest = 30 * time.Second
 
-// often is how often a condition is looked at of which nobody tells.
+// often is the interval at which a condition without a wake channel is checked.
 const often = time.Millisecond
 
-// T is what a test is to this package; *testing.T and *testing.B are one.
+// T is the part of a test that this package uses; *testing.T and *testing.B implement
+// it.
 type T interface {
 	Helper()
 	Fatal(args ...any)
 }
 
-// Saw says what there was to see while something was waited for, such as the
-// last events and the status of the daemon.
+// Saw returns what could be seen during a wait, such as the last events and the status
+// of the daemon.
 type Saw func() string
 
-// Until returns when the condition holds, and ends the test when it does not
-// come to hold. What is the condition in words: "wait for WHAT".
+// Until returns when the condition holds, and ends the test if it does not hold in
+// time. what is the condition in words: "wait for WHAT".
 func Until(t T, what string, holds func() bool, saw ...Saw) {
 	t.Helper()
 	if err := Condition(context.Background(), Longest, nil, what, holds, saw...); err != nil {
@@ -39,8 +40,8 @@ func Until(t T, what string, holds func() bool, saw ...Saw) {
 	}
 }
 
-// Receive returns what comes from a channel, or its zero value when it is
-// closed, and ends the test when nothing comes.
+// Receive returns the next value from a channel, or the zero value if it is closed,
+// and ends the test if nothing comes in time.
 func Receive[V any](t T, what string, from <-chan V, saw ...Saw) V {
 	t.Helper()
 	late := time.NewTimer(Longest)
@@ -54,8 +55,8 @@ func Receive[V any](t T, what string, from <-chan V, saw ...Saw) V {
 	}
 }
 
-// Ended returns how what runs in another goroutine ended, once it has; if it
-// does not end within the limit, the error says so.
+// Ended returns the result of another goroutine once it has ended; if it does not end
+// within the limit, the error says so.
 func Ended(limit time.Duration, what string, result <-chan error, saw ...Saw) error {
 	late := time.NewTimer(limit)
 	defer late.Stop()
@@ -67,10 +68,9 @@ func Ended(limit time.Duration, what string, result <-chan error, saw ...Saw) er
 	}
 }
 
-// Condition returns when the condition holds. The error is the context's cause,
-// or says after the limit that it was waited for in vain. The condition is
-// looked at after each word on wake, or each millisecond where wake is
-// nil.
+// Condition returns when the condition holds. The error is the context's cause, or
+// wraps [ErrInVain] after the limit. The condition is checked after each receive from
+// wake, or each millisecond if wake is nil.
 func Condition(ctx context.Context, limit time.Duration, wake <-chan struct{}, what string, holds func() bool, saw ...Saw) error {
 	late := time.NewTimer(limit)
 	defer late.Stop()
@@ -93,10 +93,10 @@ func Condition(ctx context.Context, limit time.Duration, wake <-chan struct{}, w
 	return nil
 }
 
-// ErrInVain is what every wait that ended in vain is.
+// ErrInVain is wrapped by the error of every wait that reached its limit.
 var ErrInVain = errors.New("it did not come")
 
-// inVain says all that is known of a wait that ended in vain.
+// inVain returns the error of a wait that reached its limit, with all that is known.
 func inVain(limit time.Duration, what string, saw []Saw) error {
 	var b strings.Builder
 	for _, s := range saw {
