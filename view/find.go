@@ -2,7 +2,7 @@ package view
 
 import (
 	"context"
-	"errors"
+	"fmt"
 	"iter"
 	"slices"
 	"strings"
@@ -13,9 +13,9 @@ import (
 
 var (
 	// ErrNotFound says that the log has nothing of that name.
-	ErrNotFound = errors.New("the log has no message, conversation or task of that name")
+	ErrNotFound = protocol.NewError(protocol.CodeNoMessage, "the log has no message, conversation or task")
 	// ErrAmbiguous says that a name is the beginning of several ids.
-	ErrAmbiguous = errors.New("it fits several ids")
+	ErrAmbiguous = protocol.NewError(protocol.CodeAmbiguous, "fits several ids")
 )
 
 // Target is what a name means: messages of some threads, or a task.
@@ -105,7 +105,7 @@ func (f *finder) target() (Target, error) {
 	case len(f.exact.Messages) > 0:
 		return f.exact, nil
 	case len(f.begin)+len(f.tasks) > 1:
-		return Target{}, ErrAmbiguous
+		return Target{}, fmt.Errorf("%s %w; write more of it", protocol.Quote(f.name), ErrAmbiguous)
 	}
 	for _, thread := range f.begin {
 		return Target{Threads: []protocol.ConversationID{thread}, Messages: f.seqs}, nil
@@ -113,5 +113,5 @@ func (f *finder) target() (Target, error) {
 	for id := range f.tasks {
 		return Target{Task: id}, nil
 	}
-	return Target{}, ErrNotFound
+	return Target{}, fmt.Errorf("%w %s", ErrNotFound, protocol.Quote(f.name))
 }

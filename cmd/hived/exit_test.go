@@ -17,6 +17,7 @@ import (
 	"github.com/hived/hived/internal/durable"
 	"github.com/hived/hived/internal/testenv"
 	"github.com/hived/hived/protocol"
+	"github.com/hived/hived/view"
 )
 
 func TestExitStatus(t *testing.T) {
@@ -34,6 +35,8 @@ func TestExitStatus(t *testing.T) {
 		{&agent.AmbiguousTask{Fits: []protocol.TaskID{one, two}}, 2},
 		{agent.ErrNoAgent, 3},
 		{agent.ErrNotFound, 3},
+		{view.ErrAmbiguous, 2},
+		{view.ErrNotFound, 3},
 		{agent.ErrTorn, 3},
 		{agent.ErrNoTask, 3},
 		{errors.Join(context.DeadlineExceeded, agent.ErrNoTask), 3},

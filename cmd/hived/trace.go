@@ -59,12 +59,10 @@ func (a *app) traceCommand() *cobra.Command {
 func traceOf(ctx context.Context, disk durable.FS, name string) (*view.Trace, error) {
 	everything := eventlog.Read(disk, eventlog.Position{})
 	target, err := view.Find(ctx, everything, name)
-	switch {
-	case errors.Is(err, view.ErrAmbiguous):
-		return nil, usageError("%s fits several ids; write more of it", protocol.Quote(name))
-	case errors.Is(err, view.ErrNotFound):
-		return nil, exitWith(protocol.ExitNotFound, "the log has no message, conversation or task %s; `hived log --kind message` and `hived task list` list them", protocol.Quote(name))
-	case err != nil:
+	if errors.Is(err, view.ErrNotFound) {
+		return nil, fmt.Errorf("%w; `hived log --kind message` and `hived task list` list them", err)
+	}
+	if err != nil {
 		return nil, err
 	}
 	t, f := view.NewTrace(target)
