@@ -46,7 +46,7 @@ func TestCounts(t *testing.T) {
 			},
 			tally{n: 4},
 		},
-		"fields of nothing": {fields("router", "Router"), map[string]string{"router/a.go": "package router\n"}, tally{absent: true}},
+		"fields of nothing": {fields("view", "Feed"), map[string]string{"router/a.go": "package router\n"}, tally{absent: true}},
 		"methods": {
 			methods("router", "Router"),
 			map[string]string{
