@@ -72,10 +72,11 @@ func (v *ruling) holder() bool {
 	return len(v.codes) == 0
 }
 
-// does takes a row; a holder that was stalled recovers first.
+// does takes a row. A holder that was stalled recovers with whatever it reports; what
+// its creator asks for or changes leaves it stalled.
 func (v *ruling) does(event string) {
 	from := v.t.state
-	if from == "stalled" && v.m.rows["in_progress "+event] != "" && event != "cancelled" && event != "cancel" {
+	if from == "stalled" && v.m.rows["in_progress "+event] != "" && event != "cancelled" && event != "cancel" && event != "amend" {
 		from = "in_progress"
 		v.steps = append(v.steps, "recovered")
 	}
@@ -133,7 +134,9 @@ func (v *ruling) decide() {
 		v.fails()
 	case "release":
 		if _, row := v.m.rows[t.state+" release"]; row && !t.cancelling.IsZero() {
-			e = "cancelled"
+			if e = "cancelled"; t.state == "stalled" { // it is a report, unlike the answer to a cancel
+				v.steps = append(v.steps, "recovered")
+			}
 		}
 		v.does(e)
 	case "cancelled":
