@@ -30,8 +30,8 @@ func sumsOf(tb testing.TB, disk durable.FS) map[protocol.Seq]protocol.Sum {
 	return sums
 }
 
-// Wherever the position is, the log goes on as if all of it had been read, and
-// what it seals afterwards is in order.
+// TestOpenAfter checks that, after any position, the log goes on as if all of it
+// had been read, and that what it seals afterwards is in order.
 func TestOpenAfter(t *testing.T) {
 	all, evs := smallFiles(t)
 	sums := sumsOf(t, plant(t, all))
@@ -54,8 +54,8 @@ func TestOpenAfter(t *testing.T) {
 	}
 }
 
-// A position that is not one of this log is told, and changes nothing: the
-// caller opens the log from its beginning.
+// TestOpenAfterWhatIsNotThere checks that a position that is not in this log is an
+// error and changes nothing: the caller then opens the log from its beginning.
 func TestOpenAfterWhatIsNotThere(t *testing.T) {
 	all, evs := smallFiles(t)
 	sums := sumsOf(t, plant(t, all))
@@ -85,7 +85,7 @@ func TestOpenAfterWhatIsNotThere(t *testing.T) {
 			t.Errorf("%s: %v", tt.name, err)
 		}
 		if len(got) > 0 {
-			t.Errorf("%s: gave events from %d on", tt.name, got[0].Seq)
+			t.Errorf("%s: got events from %d on, want none", tt.name, got[0].Seq)
 		}
 		if now := files(t, disk); now[openName] != tt.files[openName] {
 			t.Errorf("%s: log.jsonl was changed", tt.name)
@@ -96,7 +96,7 @@ func TestOpenAfterWhatIsNotThere(t *testing.T) {
 		}
 		testenv.Must(t, l.Close())
 		if wasTorn := tt.files[openName] != all[openName]; (found.Torn != "") != wasTorn {
-			t.Errorf("%s: then torn is %q", tt.name, found.Torn)
+			t.Errorf("%s: opened from its beginning: Torn is %q", tt.name, found.Torn)
 		}
 		same(t, got, evs[:len(got):len(got)])
 	}
@@ -124,7 +124,8 @@ func TestOpenAfterSetsATornLineAside(t *testing.T) {
 	}
 }
 
-// What is not read is still known to be there, and what is read is checked.
+// TestOpenAfterFindsDamage checks that segments that are not read are known to be
+// there, and that what is read is checked.
 func TestOpenAfterFindsDamage(t *testing.T) {
 	all, _ := smallFiles(t)
 	sums := sumsOf(t, plant(t, all))
@@ -163,7 +164,7 @@ func TestOpenAfterFindsDamage(t *testing.T) {
 	}
 }
 
-// counting counts what is opened.
+// counting is a disk that counts the bytes read of each file.
 type counting struct {
 	durable.FS
 	read map[string]int64
@@ -202,7 +203,8 @@ func TestOpenAfterReadsNothingBefore(t *testing.T) {
 	}
 }
 
-// A crash at any moment of opening leaves a log that opens after the position.
+// TestOpenAfterACrash checks that a crash at any moment of opening leaves a log
+// that opens after the position.
 func TestOpenAfterACrash(t *testing.T) {
 	all, evs := smallFiles(t)
 	sums := sumsOf(t, plant(t, all))

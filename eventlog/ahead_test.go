@@ -25,8 +25,8 @@ func cores(tb testing.TB, n int) {
 	tb.Cleanup(func() { runtime.GOMAXPROCS(was) })
 }
 
-// long makes a log that is read ahead: two sealed segments and an open one,
-// each of several batches, with a line among them that fits into no batch.
+// long returns a log that is read ahead: two sealed segments and an open one, each
+// of several batches, with one line that does not fit into a batch.
 func long(tb testing.TB) *faultfs.Mem {
 	tb.Helper()
 	disk := faultfs.New()
@@ -53,15 +53,15 @@ func long(tb testing.TB) *faultfs.Mem {
 
 func count(ev protocol.Event) any { return fmt.Sprint("event ", ev.Seq) }
 
-// told is all that a reader says of a log.
-type told struct {
+// results is all that readers report of a log.
+type results struct {
 	Records []string
-	Ends    []string // how Read, Check and Open ended, and what they found
+	Ends    []string // how Map, Check and Open ended, and what they found
 }
 
-func tell(tb testing.TB, disk durable.FS, after Position) told {
+func resultsOf(tb testing.TB, disk durable.FS, after Position) results {
 	tb.Helper()
-	var t told
+	var t results
 	for rec, err := range Map(disk, after, count) {
 		if err != nil {
 			t.Ends = append(t.Ends, err.Error())
@@ -73,7 +73,7 @@ func tell(tb testing.TB, disk durable.FS, after Position) told {
 	var list []*Damage
 	stats, err := Check(disk, count, func(rec Record) error {
 		if events++; rec.Event.Seq != protocol.Seq(events) || rec.Value != count(rec.Event) {
-			tb.Errorf("Check gives event %d as number %d, with %v", rec.Event.Seq, events, rec.Value)
+			tb.Errorf("Check returned event %d as number %d, with %v", rec.Event.Seq, events, rec.Value)
 		}
 		return nil
 	}, func(d *Damage) { list = append(list, d) })
@@ -94,9 +94,9 @@ func TestReadAheadGivesTheSame(t *testing.T) {
 	all := files(t, long(t))
 	for _, after := range []protocol.Seq{0, 1, 150, 501, 900, 1503} {
 		cores(t, 1)
-		want := tell(t, plant(t, all), Position{Seq: after})
+		want := resultsOf(t, plant(t, all), Position{Seq: after})
 		cores(t, 4)
-		got := tell(t, plant(t, all), Position{Seq: after})
+		got := resultsOf(t, plant(t, all), Position{Seq: after})
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("after %d, -one core +four:\n%s", after, diff)
 		}
@@ -106,8 +106,9 @@ func TestReadAheadGivesTheSame(t *testing.T) {
 	}
 }
 
-// Damage is reported as by a reader that looks at one line after the other,
-// wherever in a batch it is, and however much of it there is.
+// TestReadAheadReportsTheSameDamage checks that damage is reported as by a reader
+// that reads line after line, wherever in a batch it is and however much of it
+// there is.
 func TestReadAheadReportsTheSameDamage(t *testing.T) {
 	all := files(t, long(t))
 	flip := func(at ...int) func(string) string {
@@ -141,9 +142,9 @@ func TestReadAheadReportsTheSameDamage(t *testing.T) {
 		} {
 			bad := change(all, name, damage(all[name]))
 			cores(t, 1)
-			want := tell(t, plant(t, bad), Position{})
+			want := resultsOf(t, plant(t, bad), Position{})
 			cores(t, 4)
-			got := tell(t, plant(t, bad), Position{})
+			got := resultsOf(t, plant(t, bad), Position{})
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("%s in %s, -one core +four:\n%s", what, name, diff)
 			}
@@ -158,8 +159,8 @@ func running(what string) bool {
 
 const aWorker = "(*ahead).run"
 
-// Whoever reads a few events starts no goroutine, and no goroutine is left
-// when a reader stops early.
+// TestReadAheadEndsWithTheReader checks that reading a few events starts no
+// goroutine, and that none is left when a reader stops early.
 func TestReadAheadEndsWithTheReader(t *testing.T) {
 	cores(t, 4)
 	disk := long(t)
@@ -177,7 +178,7 @@ func TestReadAheadEndsWithTheReader(t *testing.T) {
 		t.Error("no worker was started")
 	}
 	if running(aWorker) {
-		t.Error("a worker is left of a reader that stopped")
+		t.Error("a worker still runs after its reader stopped")
 	}
 	enough := errors.New("enough")
 	if _, _, err := Open(disk, Options{}, func(ev protocol.Event) error {
@@ -189,11 +190,11 @@ func TestReadAheadEndsWithTheReader(t *testing.T) {
 		t.Error(err)
 	}
 	if running(aWorker) {
-		t.Error("a worker is left of an Open that stopped")
+		t.Error("a worker still runs after its Open stopped")
 	}
 }
 
-// While a follower waits it has no workers.
+// TestFollowWaitsAlone checks that a follower has no workers while it waits.
 func TestFollowWaitsAlone(t *testing.T) {
 	cores(t, 4)
 	disk := long(t)
@@ -210,7 +211,7 @@ func TestFollowWaitsAlone(t *testing.T) {
 		}
 		ended <- nil
 	}()
-	for range 2 { // the second says that it waits now
+	for range 2 { // the second time it waits for sure
 		waits.Until(t, "the follower to wait", func() bool {
 			select {
 			case wake <- struct{}{}:

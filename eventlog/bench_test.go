@@ -12,7 +12,7 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// messageOf is a message event whose line is about size bytes long.
+// messageOf returns a message event whose line is about size bytes long.
 func messageOf(seq protocol.Seq, size int) protocol.Event {
 	body := strings.Repeat("All work and no play makes Jack a dull boy. ", 1+size/44)
 	raw := fmt.Sprintf(`{"to":"bob","subject":"s","body":"%s"}`, body[:max(0, size-620)])
@@ -131,7 +131,8 @@ func BenchmarkRead(b *testing.B) {
 	})
 }
 
-// One event from the middle of a segment: what hived reads again of a task.
+// BenchmarkReadOne reads one event from the middle of a segment, as hived does when
+// it needs one of a task again.
 func BenchmarkReadOne(b *testing.B) {
 	disk, l := benchLog(b, Options{})
 	evs := make([]protocol.Event, 512)

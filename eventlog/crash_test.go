@@ -14,8 +14,9 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// story is a life of a log, the same each time: what was accepted before the
-// first error that retry does not help over, and that error.
+// story writes a log, the same each time. It tries an operation again while retry
+// returns true for its error, and returns the events accepted before the first
+// other error, the log, and that error.
 func story(disk durable.FS, retry func(error) bool) (accepted []protocol.Event, log *Log, err error) {
 	try := func(do func() error) bool {
 		for err = do(); err != nil && retry(err); {
@@ -51,14 +52,15 @@ func story(disk durable.FS, retry func(error) bool) (accepted []protocol.Event, 
 
 func never(error) bool { return false }
 
-// full says yes to a full disk that a writer waits for.
+// full reports whether err is a full disk, for which a writer waits.
 func full(err error) bool {
 	space := errors.Is(err, durable.ErrNoSpace) || errors.Is(err, syscall.ENOSPC)
 	return space && !errors.Is(err, durable.ErrSync)
 }
 
-// holds opens a log after a crash. All that was accepted has to be there, in
-// its place, once, and nothing that the story does not tell; and it goes on.
+// holds opens a log after a crash. It returns an error unless all accepted events
+// are there, once and in order, followed by nothing but later events of the story,
+// and the log can be appended to and sealed.
 func holds(disk *faultfs.Mem, accepted, all []protocol.Event) error {
 	l, _, evs, err := open(disk)
 	if len(accepted) == 0 && errors.Is(err, ErrMissing) {
@@ -98,10 +100,10 @@ func losses() []faultfs.Loss {
 	return list
 }
 
-// The power goes at every operation. Each of these is caught by it, tried by
-// hand: no sync in write (drop), no sync of the new file or of log/ in Seal
-// (drop), no SyncDir after the rename (drop), log.jsonl written in place
-// instead of renamed over (torn), the tail not cut (torn).
+// TestCrashSweep cuts the power at every operation. Each of these mistakes was made
+// by hand, and it caught them: no sync in write (drop), no sync of the new file or
+// of log/ in Seal (drop), no SyncDir after the rename (drop), log.jsonl written in
+// place instead of renamed over (torn), the tail not cut (torn).
 func TestCrashSweep(t *testing.T) {
 	all, _, err := story(faultfs.New(), never)
 	testenv.Must(t, err)
@@ -120,7 +122,7 @@ func TestCrashSweep(t *testing.T) {
 	}
 }
 
-// The power goes again while the log is opened after a crash.
+// TestCrashInRecovery cuts the power again while the log is opened after a crash.
 func TestCrashInRecovery(t *testing.T) {
 	all, _, _ := story(faultfs.New(), never)
 	for i, loss := range losses() {
@@ -146,9 +148,9 @@ func TestCrashInRecovery(t *testing.T) {
 	}
 }
 
-// A write stops half way, the log goes on, and the power goes at each moment
-// after. Catches: no cut, and a cut that is not durable when a segment is
-// sealed.
+// TestCrashAfterShortWrite has a write stop half way and the log go on, and cuts
+// the power at each later operation. It catches a missing cut, and a cut that is
+// not durable when a segment is sealed.
 func TestCrashAfterShortWrite(t *testing.T) {
 	all, _, _ := story(faultfs.New(), never)
 	for _, loss := range losses() {
@@ -169,9 +171,9 @@ func TestCrashAfterShortWrite(t *testing.T) {
 	}
 }
 
-// Each operation fails once. A full disk is got over, whatever it hits but a
-// sync; after a failed sync nothing more is taken, and nothing more is tried on
-// the disk.
+// TestFaults has each operation fail once. The log survives a full disk, whichever
+// operation meets it except a sync; after a failed sync it accepts nothing more and
+// does not use the disk again.
 func TestFaults(t *testing.T) {
 	whole := faultfs.New()
 	all, _, _ := story(whole, never)
@@ -204,7 +206,8 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// The half-written line cannot be cut: nobody knows the end of the log now.
+// TestCutFails checks that the log is broken when a half-written line cannot be
+// cut: where it ends is not known then.
 func TestCutFails(t *testing.T) {
 	disk := faultfs.New()
 	l := create(t, disk)
@@ -221,7 +224,7 @@ func TestCutFails(t *testing.T) {
 	}
 }
 
-// The disk fills up, and has room again.
+// TestDiskFull checks that the log goes on when a full disk has room again.
 func TestDiskFull(t *testing.T) {
 	disk := faultfs.New()
 	l := create(t, disk)
@@ -249,8 +252,8 @@ func TestDiskFull(t *testing.T) {
 	same(t, got[:6], append(want, batch...))
 }
 
-// A failed write was cut, and the next thing is a seal: from then on the file
-// must stay as it is, whatever the power does.
+// TestCrashAfterCutAndSeal checks that when a failed write was cut and the next
+// operation is a seal, the sealed file stays as it is whatever a power cut does.
 func TestCrashAfterCutAndSeal(t *testing.T) {
 	for _, loss := range losses() {
 		disk := faultfs.New()
@@ -268,8 +271,8 @@ func TestCrashAfterCutAndSeal(t *testing.T) {
 	}
 }
 
-// After a failed sync, what is read back may not be on the disk. Whatever Open
-// hands out is.
+// TestOpenMakesDurable checks that all events that Open returns are on the disk:
+// after a failed sync, what is read back may not be.
 func TestOpenMakesDurable(t *testing.T) {
 	disk := faultfs.New()
 	l := create(t, disk)

@@ -11,7 +11,7 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// refused opens and reads a damaged log, which nobody may believe.
+// refused checks that a damaged log is refused, opened or read.
 func refused(t *testing.T, all map[string]string) {
 	t.Helper()
 	var bad *Damage
@@ -23,8 +23,9 @@ func refused(t *testing.T, all map[string]string) {
 	}
 }
 
-// Catches: a chain that leaves out the line before, a seq that is not checked,
-// a segment that is not held against its seal.
+// TestTampered checks that what was changed in a log on purpose is found. It
+// catches a chain that leaves out the line before, a seq that is not checked, and a
+// segment that is not compared with its seal.
 func TestTampered(t *testing.T) {
 	all, want := smallFiles(t)
 	edit := func(name string, do func(lines []string) []string) map[string]string {
@@ -35,7 +36,7 @@ func TestTampered(t *testing.T) {
 		name  string
 		files map[string]string
 		want  string // the first report, file and line
-		mends bool   // nothing is lost where it is taken out
+		mends bool   // taking it out loses no event
 	}{
 		{"changed", change(all, openName, reseq("note 8", "note 9")), "log.jsonl 2", false},
 		{"renumbered", change(all, openName, reseq(`"seq":8`, `"seq":9`)), "log.jsonl 2", false},
@@ -76,8 +77,8 @@ func TestTampered(t *testing.T) {
 			}
 		})
 	}
-	// A log.jsonl from before the last seal: a reader without a position has
-	// no reason to look at what is below log/ beyond it.
+	// A log.jsonl from before the last seal: a reader without a position has no
+	// reason to read what is below log/ beyond it.
 	older := change(all, openName, all[seg1])
 	if _, list := check(t, plant(t, older)); len(list) == 0 || !errors.Is(list[0], errNewer) {
 		t.Errorf("an older log.jsonl: %v", list)
@@ -87,7 +88,8 @@ func TestTampered(t *testing.T) {
 	}
 }
 
-// Check goes on behind damage and names each place once.
+// TestCheckGoesOn checks that Check goes on behind damage and names each place
+// once.
 func TestCheckGoesOn(t *testing.T) {
 	all, _ := smallFiles(t)
 	files := change(all, openName, strings.Replace(all[openName], "note 8", "mote 8", 1))
@@ -107,8 +109,9 @@ func TestCheckGoesOn(t *testing.T) {
 	}
 }
 
-// Every single bit of a log is under guard. Catches: sums in two spellings, a
-// line break that nobody guards, a byte taken for a crash's doing.
+// TestEveryFlip checks that a flip of any bit of a log is found. It catches sums in
+// two spellings, a line break that is not checked, and a damaged byte that is taken
+// for the end of a crash.
 func TestEveryFlip(t *testing.T) {
 	all, _ := smallFiles(t)
 	for _, name := range []string{seg1, openName} {
@@ -200,15 +203,15 @@ func TestFormat(t *testing.T) {
 	frame := strings.Replace(two[:strings.Index(two, `,"sum"`)], `"seq":2`, `"seq":3`, 1)
 	prev := chained(protocol.Sum{}, one[:strings.Index(one, `,"sum"`)])
 	refused(t, map[string]string{openName: one + frame + `,"sum":"` + chained(prev, frame).String() + "\"}\n"})
-	// A reader that begins in the middle sees the format too.
+	// A reader that begins in the middle checks the format too.
 	files := map[string]string{openName: encode(`"hive","action":"initialised","format":3`, first, first)}
 	if _, err := read(plant(t, files), Position{Seq: 2}); !errors.Is(err, ErrFormat) {
 		t.Errorf("read from the middle: %v", err)
 	}
 }
 
-// Whoever is given the events is given none from behind damage, and can end
-// the check.
+// TestCheckGivesTheEvents checks that Check hands out no events from behind damage,
+// and that the function that gets them can end the check.
 func TestCheckGivesTheEvents(t *testing.T) {
 	all, evs := smallFiles(t)
 	give := func(disk durable.FS, each func(Record) error) ([]protocol.Event, int, error) {

@@ -23,7 +23,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// follower runs Follow in a goroutine. next waits for one event.
+// follower runs Follow in a goroutine; its method next waits for one event.
 type follower struct {
 	records chan protocol.Event
 	errs    chan error
@@ -88,7 +88,7 @@ func TestFollow(t *testing.T) {
 					switch i % 4 {
 					case 1:
 						want = []protocol.Event{seal(t, l)}
-					case 2: // sealed, with more behind it, before anybody looks
+					case 2: // sealed, with more behind it, before anybody reads
 						want = append(add(t, l, 2), seal(t, l))
 						want = append(want, add(t, l, 1)...)
 					case 3: // a daemon starts, and copies the segment
@@ -109,7 +109,7 @@ func TestFollow(t *testing.T) {
 	}
 }
 
-// noInodes is a disk of a platform that does not tell files apart.
+// noInodes is a disk on a platform that cannot tell files apart.
 type noInodes struct{ durable.FS }
 
 func (d noInodes) Lstat(name string) (durable.Info, error) {
@@ -118,7 +118,8 @@ func (d noInodes) Lstat(name string) (durable.Info, error) {
 	return info, err
 }
 
-// A follower that had seen a torn line goes on behind its repair.
+// TestFollowThroughRepair checks that a follower that read a torn line goes on
+// after its repair.
 func TestFollowThroughRepair(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		all, want := smallFiles(t)
@@ -137,7 +138,7 @@ func TestFollowThroughRepair(t *testing.T) {
 	})
 }
 
-// A position that is not one of this log is said, not passed over.
+// TestMismatch checks that a position that is not in this log is an error.
 func TestMismatch(t *testing.T) {
 	all, _ := smallFiles(t)
 	disk := plant(t, all)
@@ -166,7 +167,8 @@ func TestMismatch(t *testing.T) {
 	}
 }
 
-// A follower whose last event a power cut took back says so.
+// TestFollowOfWhatWasLost checks that a follower whose last event was lost in a
+// power cut ends with an error.
 func TestFollowOfWhatWasLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		all, _ := smallFiles(t)
@@ -190,7 +192,8 @@ func TestFollowOfWhatWasLost(t *testing.T) {
 	})
 }
 
-// A position ahead of the log without a sum waits for it.
+// TestFollowFromAhead checks that a follower from a position ahead of the log,
+// without a sum, waits until the log gets there.
 func TestFollowFromAhead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		disk := faultfs.New()
@@ -206,7 +209,8 @@ func TestFollowFromAhead(t *testing.T) {
 	})
 }
 
-// Readers beside a writer that seals all the time see every event once.
+// TestReadBesideWriter checks that readers beside a writer that seals all the time
+// get every event once.
 func TestReadBesideWriter(t *testing.T) {
 	disk, err := durable.Open(t.TempDir())
 	testenv.Must(t, err)
@@ -279,11 +283,11 @@ func readAgainAndAgain(disk durable.FS, times int) error {
 	return nil
 }
 
-// The newest events are those of the open segment.
+// TestNewest checks that the newest events are those of the open segment.
 func TestNewest(t *testing.T) {
 	disk := faultfs.New()
 	if _, err := Newest(disk); err == nil {
-		t.Error("there is no log")
+		t.Error("a log was found, and there is none")
 	}
 	l := create(t, disk)
 	for i, want := range []protocol.Seq{0, 2, 4} {

@@ -9,7 +9,7 @@ import (
 	"github.com/hived/hived/internal/testenv"
 )
 
-// scribble appends to log.jsonl as another program does.
+// scribble appends text to log.jsonl as another program would.
 func scribble(t *testing.T, disk durable.FS, text string) {
 	t.Helper()
 	f, err := disk.Append(openName)
@@ -22,7 +22,7 @@ func scribble(t *testing.T, disk durable.FS, text string) {
 	testenv.Must(t, err)
 }
 
-// junk is what others write into a log.
+// junk returns what other programs may write into a log, by name.
 func junk(t *testing.T) map[string]string {
 	t.Helper()
 	all, _ := smallFiles(t)
@@ -38,8 +38,9 @@ func junk(t *testing.T) map[string]string {
 	}
 }
 
-// What another program appends while hived runs is noticed at the next append, and
-// set aside; readers see the events alone. Nothing is lost.
+// TestForeignBytesBesideAWriter checks that what another program appends while
+// hived runs is noticed at the next append and set aside, that readers get the
+// events alone, and that nothing is lost.
 func TestForeignBytesBesideAWriter(t *testing.T) {
 	for name, text := range junk(t) {
 		t.Run(name, func(t *testing.T) {
@@ -88,8 +89,9 @@ func (r *racer) Write(b []byte) (int, error) {
 	return r.File.Write(b)
 }
 
-// Bytes that come in between the look at the file and the write are taken out
-// before anything is acknowledged; who never stops is said.
+// TestForeignBytesInBetween checks that bytes written between the check of the file
+// and hived's write are taken out before anything is acknowledged, and that a
+// program that never stops is an error.
 func TestForeignBytesInBetween(t *testing.T) {
 	disk := faultfs.New()
 	l := create(t, disk)
@@ -108,7 +110,8 @@ func TestForeignBytesInBetween(t *testing.T) {
 	}
 }
 
-// A log that something else cut is not written on: what was durable is gone.
+// TestShrunkLog checks that a log that another program cut is not appended to: what
+// was durable is gone.
 func TestShrunkLog(t *testing.T) {
 	disk := faultfs.New()
 	l := create(t, disk)
@@ -121,9 +124,10 @@ func TestShrunkLog(t *testing.T) {
 	}
 }
 
-// At a start what stands between whole lines of the chain is set aside, and so is
-// text behind the last; each reader passes over it. `hived repair` takes out what
-// stands between events, and says of the other what to do. No event is lost.
+// TestForeignBytesAtAStart checks that a start sets aside what stands between whole
+// lines of the chain and text behind the last, that readers skip both, and that no
+// event is lost. `hived repair` takes out what stands between events; for text
+// behind the last it says what to do.
 func TestForeignBytesAtAStart(t *testing.T) {
 	all, want := smallFiles(t)
 	lines := lineList(all[openName])
@@ -134,7 +138,7 @@ func TestForeignBytesAtAStart(t *testing.T) {
 		}
 		for where, log := range files {
 			if where == "at end" && (name == "a wrong sum" || name == "an old event") {
-				continue // nobody can tell it from an event that was damaged
+				continue // it cannot be told from a damaged event
 			}
 			t.Run(where+", "+name, func(t *testing.T) {
 				disk := plant(t, change(all, openName, log))
@@ -142,7 +146,7 @@ func TestForeignBytesAtAStart(t *testing.T) {
 					t.Errorf("a reader gets %d events, %v", len(got), err)
 				}
 				if _, bad := check(t, disk); len(bad) == 0 && !strings.HasSuffix(log, text) {
-					t.Error("nobody says so")
+					t.Error("Check does not report it")
 				}
 				l, found, got, err := open(disk)
 				testenv.Must(t, err)
@@ -174,7 +178,8 @@ func TestForeignBytesAtAStart(t *testing.T) {
 	}
 }
 
-// Text of others and a line that a crash tore stand behind each other.
+// TestForeignBytesAndATornLine checks a start when foreign text and a torn line
+// follow each other, in either order.
 func TestForeignBytesAndATornLine(t *testing.T) {
 	all, want := smallFiles(t)
 	lines := lineList(all[openName])

@@ -10,13 +10,14 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// needsTwo is an event that format 1 has no place for.
+// needsTwo returns an event that format 1 cannot hold.
 func needsTwo(seq protocol.Seq) protocol.Event {
 	return protocol.Event{Seq: seq, TS: noon, Body: &protocol.TaskEvent{Task: "t", Event: "progress", Checkpoint: &protocol.Checkpoint{Patch: []byte(`{"a":1}`)}}}
 }
 
-// An event stands in no segment of a lower format than it needs, and a segment in
-// none of a lower format than the one before it.
+// TestSegmentsTakeWhatTheirFormatHolds checks that a segment holds no event that
+// needs a higher format, and that a segment's format is not lower than that of the
+// one before.
 func TestSegmentsTakeWhatTheirFormatHolds(t *testing.T) {
 	disk := faultfs.New()
 	l, _, err := Create(disk, Options{}, noon, &protocol.HiveEvent{Action: protocol.Initialised, Format: 1})
@@ -50,7 +51,8 @@ func TestSegmentsTakeWhatTheirFormatHolds(t *testing.T) {
 	}
 }
 
-// A later format is refused by its number, with what to do.
+// TestLaterFormatIsNamed checks that the error for a later format has its number
+// and what to do.
 func TestLaterFormatIsNamed(t *testing.T) {
 	_, _, _, err := open(plant(t, map[string]string{openName: encode(`"hive","action":"initialised","format":3`)}))
 	const want = "log.jsonl line 1: the log was written by another version of hived: log format 3, this hived reads 1 and 2: install a newer one"

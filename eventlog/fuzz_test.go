@@ -14,8 +14,8 @@ import (
 
 const firstMembers = `"hive","action":"initialised","format":1`
 
-// FuzzRead reads arbitrary bytes as a log. Nothing panics, and all who read see
-// the same events.
+// FuzzRead checks that arbitrary bytes, read as a log, cause no panic, and that
+// Check, Read and Open return the same events.
 func FuzzRead(f *testing.F) {
 	all, _ := smallFiles(f)
 	for _, text := range all {
@@ -28,17 +28,17 @@ func FuzzRead(f *testing.F) {
 		list := 0
 		stats, checkErr := Check(disk, nil, nil, func(*Damage) { list++ })
 		if checkErr == nil && list == 0 && (readErr != nil || stats.Events != len(evs)) {
-			t.Errorf("Check finds %d events and no damage, Read %d and %v", stats.Events, len(evs), readErr)
+			t.Errorf("Check returned %d events and no damage, Read %d and %v", stats.Events, len(evs), readErr)
 		}
 		_, _, opened, openErr := open(disk)
 		if openErr == nil && (readErr != nil || len(opened) != len(evs)) {
-			t.Errorf("Open gives %d events, Read %d and %v", len(opened), len(evs), readErr)
+			t.Errorf("Open returned %d events, Read %d and %v", len(opened), len(evs), readErr)
 		}
 	})
 }
 
-// FuzzLine reads lines that fit their sums and say anything. What is read is
-// stable: written again, it is a line that reads as the same event.
+// FuzzLine reads arbitrary lines that match their sums, and checks that an event
+// that was read and written again reads as the same event.
 func FuzzLine(f *testing.F) {
 	for _, members := range []string{
 		firstMembers, `"hive","format":1,"action":"x"`, `"hive"`, `"hive",`, `"hive","format":1,"note":"\u0041"`,
@@ -78,7 +78,8 @@ func plantFile(t *testing.T, text []byte) *faultfs.Mem {
 	return disk
 }
 
-// What is a position is written as it was read, leading zeros and capitals aside.
+// FuzzPosition checks that a valid position is written as it was read, except for
+// leading zeros and capitals.
 func FuzzPosition(f *testing.F) {
 	for _, text := range []string{"0", "12", "12:00112233445566778899aabbccddeeff", ":", "1:", "-1", "18446744073709551616"} {
 		f.Add(text)

@@ -66,8 +66,8 @@ func seal(tb testing.TB, l *Log) protocol.Event {
 	return ev
 }
 
-// small makes a log of two sealed segments, seq 1 to 3 and 4 to 6, and an open
-// one, 7 to 9.
+// small writes a log of two sealed segments, seq 1 to 3 and 4 to 6, and an open
+// one, 7 to 9, and returns its events.
 func small(tb testing.TB, disk durable.FS) []protocol.Event {
 	tb.Helper()
 	l := create(tb, disk)
@@ -116,7 +116,8 @@ func same(tb testing.TB, got, want []protocol.Event) {
 	}
 }
 
-// files returns every file of a disk, plant makes a disk of files.
+// files returns the contents of every file of a disk; plant makes a disk with such
+// files.
 func files(tb testing.TB, disk durable.FS) map[string]string {
 	tb.Helper()
 	all := map[string]string{}

@@ -12,7 +12,7 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// TestHold deletes the log under a writer, and then replaces it.
+// TestHold deletes the log while a writer has it open, and then replaces it.
 func TestHold(t *testing.T) {
 	dir := t.TempDir()
 	disk, err := durable.Open(dir)

@@ -52,8 +52,8 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-// What Read gives after each position is what stands behind it, and its Line,
-// File and LineNo are those of the file.
+// TestReadAfter checks that Read returns what stands after each position, and that
+// Line, File and LineNo are those of the file.
 func TestReadAfter(t *testing.T) {
 	all, want := smallFiles(t)
 	disk := plant(t, all)
@@ -177,7 +177,7 @@ func TestClosed(t *testing.T) {
 	}
 }
 
-// noLinks is a disk of a file system without hard links.
+// noLinks is a disk on a file system without hard links.
 type noLinks struct{ durable.FS }
 
 func (noLinks) Link(string, string) error { return syscall.EPERM }
@@ -193,8 +193,9 @@ func TestSealWithoutLinks(t *testing.T) {
 	}
 }
 
-// A sealing that was interrupted after the second name, by link or by copy, is
-// undone, even if the open segment has grown since.
+// TestOpenUndoesSeal checks that a seal that was interrupted after the second name
+// was made, by link or by copy, is undone, even if the open segment has grown
+// since.
 func TestOpenUndoesSeal(t *testing.T) {
 	whole, want := smallFiles(t)
 	third := "log/000000000007.jsonl"
@@ -251,7 +252,8 @@ func TestPosition(t *testing.T) {
 	}
 }
 
-// What stood behind the last line break may be something else the next time.
+// TestLinesReadAgain checks that what follows the last line break is read again: it
+// may have changed.
 func TestLinesReadAgain(t *testing.T) {
 	text := []byte("one\ntw")
 	l := newLines(bytes.NewReader(text), 0)
@@ -267,7 +269,8 @@ func TestLinesReadAgain(t *testing.T) {
 	}
 }
 
-// TestReadEvent reads single events, and says of one that is not there that it is not.
+// TestReadEvent reads single events, and checks the error for one that is not in
+// the log.
 func TestReadEvent(t *testing.T) {
 	disk := faultfs.New()
 	want := small(t, disk)

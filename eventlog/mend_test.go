@@ -13,7 +13,7 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// without leaves out what is kept below .hived/.
+// without returns the files that are not below .hived/.
 func without(all map[string]string) map[string]string {
 	rest := map[string]string{}
 	for name, data := range all {
@@ -24,8 +24,8 @@ func without(all map[string]string) map[string]string {
 	return rest
 }
 
-// mends repairs a log, which has to be what it was after, with the damaged
-// bytes kept.
+// mends repairs the log was, and fails the test unless it is then all, and the
+// damaged bytes are kept.
 func mends(t *testing.T, was, all map[string]string, sealed func(string) ([]byte, error)) {
 	t.Helper()
 	disk := plant(t, was)
@@ -46,7 +46,8 @@ func mends(t *testing.T, was, all map[string]string, sealed func(string) ([]byte
 	}
 }
 
-// Any single byte of a log comes back, also a line break, and one in the sum.
+// TestMendEveryFlip checks that any single damaged byte of a log is restored, also
+// a line break, and one in a sum.
 func TestMendEveryFlip(t *testing.T) {
 	all, _ := smallFiles(t)
 	for _, name := range []string{seg1, openName} {
@@ -107,7 +108,8 @@ func TestMendFromCopy(t *testing.T) {
 	}
 }
 
-// What cannot be mended stays as it is, and a person is told what to do.
+// TestMendRefuses checks that what cannot be mended stays as it is, and that the
+// error says what to do.
 func TestMendRefuses(t *testing.T) {
 	all, _ := smallFiles(t)
 	lines := lineList(all[openName])
@@ -141,10 +143,11 @@ func TestMendRefuses(t *testing.T) {
 	}
 }
 
-// The power goes at every operation of a repair, and the next one ends it.
+// TestCrashInMend cuts the power at every operation of a repair, and checks that
+// the next repair completes it.
 func TestCrashInMend(t *testing.T) {
 	all, _ := smallFiles(t)
-	// One bit of a line is found soonest.
+	// Damage of one bit is found fastest.
 	was := change(all, seg1, strings.Replace(all[seg1], "note 2", "oote 2", 1))
 	was = change(was, openName, strings.Replace(all[openName], "note 8", "nove 8", 1)+"torn")
 	for _, loss := range losses() {
@@ -174,7 +177,7 @@ func TestCrashInMend(t *testing.T) {
 	}
 }
 
-// The search for a byte ends, whatever it is given.
+// TestSearchEnds checks that the search for a changed byte ends for any input.
 func TestSearchEnds(t *testing.T) {
 	all, _ := smallFiles(t)
 	long := strings.Replace(all[openName], "note 8", strings.Repeat("x", bitsLine), 1)
@@ -184,6 +187,6 @@ func TestSearchEnds(t *testing.T) {
 		}
 	}
 	if _, ok, _ := search(strings.NewReader(all[seg2]), 0, protocol.Sum{}, time.Now()); ok {
-		t.Error("found something without time")
+		t.Error("found something with no time to search")
 	}
 }

@@ -9,8 +9,9 @@ import (
 	"github.com/hived/hived/internal/testenv"
 )
 
-// A log that is closed to others stays so, whatever hived writes in its place:
-// at a start, when a segment is sealed, and when somebody deleted it.
+// TestRightsStay checks that a log that others may not read stays so, whatever
+// hived writes in its place: at a start, when a segment is sealed, and when
+// somebody deleted it.
 func TestRightsStay(t *testing.T) {
 	dir := t.TempDir()
 	disk, err := durable.Open(dir)

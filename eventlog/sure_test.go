@@ -14,7 +14,8 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// pull follows a log from a position, until the test ends.
+// pull follows a log from a position until the test ends, and returns a function
+// that waits for the next event.
 func pull(t *testing.T, disk durable.FS, after Position) func() (Record, error, bool) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -23,8 +24,7 @@ func pull(t *testing.T, disk durable.FS, after Position) func() (Record, error, 
 	return next
 }
 
-// unsynced writes text behind the open segment, as a writer that has not come to
-// its sync yet.
+// unsynced appends text to the open segment, as a writer that has not synced yet.
 func unsynced(t *testing.T, disk durable.FS, text string) {
 	t.Helper()
 	f, err := disk.Append(openName)
@@ -35,7 +35,8 @@ func unsynced(t *testing.T, disk durable.FS, text string) {
 	testenv.Must(t, err)
 }
 
-// linesAfter returns the lines of events behind a log, each chained to the one before.
+// linesAfter returns lines of events that follow a log, each chained to the one
+// before.
 func linesAfter(t *testing.T, disk durable.FS, more ...bool) []string {
 	t.Helper()
 	stats, _ := check(t, disk)
@@ -51,8 +52,8 @@ func linesAfter(t *testing.T, disk durable.FS, more ...bool) []string {
 	return out
 }
 
-// survives opens the log as it is after a power cut at this moment, and fails
-// where it does not hold an event.
+// survives opens the log as it is after a power cut now, and fails the test if it
+// does not hold the event.
 func survives(t *testing.T, disk *faultfs.Mem, rec Record) {
 	t.Helper()
 	_, _, evs, err := open(disk.Copy().Reboot())
@@ -62,7 +63,8 @@ func survives(t *testing.T, disk *faultfs.Mem, rec Record) {
 	}
 }
 
-// What was handed out is on the disk, though the writer has not come to its sync.
+// TestFollowGivesOnlyWhatSurvivesAPowerCut checks that events are on the disk when
+// they are handed out, though the writer has not synced yet.
 func TestFollowGivesOnlyWhatSurvivesAPowerCut(t *testing.T) {
 	disk := faultfs.New()
 	small(t, disk)
@@ -90,7 +92,8 @@ func (d beforeNames) SyncDir(name string) error {
 	return d.FS.SyncDir(name)
 }
 
-// A new segment may be on the disk when its name is not.
+// TestFollowGivesASegmentWhenItsNameIsDurable checks that events of a new segment
+// are handed out only when its name is on the disk too.
 func TestFollowGivesASegmentWhenItsNameIsDurable(t *testing.T) {
 	disk := faultfs.New()
 	small(t, disk)
@@ -125,8 +128,8 @@ func statOf(t *testing.T, f durable.File) durable.Info {
 	return info
 }
 
-// A decision is handed out when it is whole: a start sets half of one aside, and the
-// follower goes on with what takes its place.
+// TestFollowGivesWholeDecisions checks that a decision is handed out only whole: a
+// start sets half of one aside, and the follower goes on with what takes its place.
 func TestFollowGivesWholeDecisions(t *testing.T) {
 	for name, torn := range map[string]string{"": "", " and a torn line": `{"seq":12,"ts` + strings.Repeat("\x00", 600)} {
 		t.Run("half a decision"+name, func(t *testing.T) {
@@ -157,7 +160,8 @@ func TestFollowGivesWholeDecisions(t *testing.T) {
 	}
 }
 
-// The rest of a decision comes later, and all of it is handed out once.
+// TestFollowGivesADecisionThatComesInParts checks that a decision is handed out
+// once, when its last part is there.
 func TestFollowGivesADecisionThatComesInParts(t *testing.T) {
 	disk := faultfs.New()
 	small(t, disk)
@@ -183,7 +187,8 @@ func TestFollowGivesADecisionThatComesInParts(t *testing.T) {
 	}
 }
 
-// Nothing is handed out that a failed sync left in doubt.
+// TestFollowEndsWithAFailedSync checks that nothing is handed out whose sync
+// failed.
 func TestFollowEndsWithAFailedSync(t *testing.T) {
 	for _, op := range []faultfs.Op{faultfs.OpSync, faultfs.OpSyncDir} {
 		disk := faultfs.New()
@@ -197,8 +202,8 @@ func TestFollowEndsWithAFailedSync(t *testing.T) {
 	}
 }
 
-// cutOnSync is a disk whose writer takes back what it wrote while a reader syncs
-// it, as it does when the disk is full.
+// cutOnSync is a disk whose writer cuts off what it wrote while a reader syncs it,
+// as it does when the disk is full.
 type cutOnSync struct {
 	*faultfs.Mem
 	size *int64
@@ -227,7 +232,8 @@ func (f cutFile) Sync() error {
 	return f.File.Sync()
 }
 
-// What a writer takes back while it is synced is not handed out.
+// TestFollowGivesNothingThatWasCutMeanwhile checks that what a writer cuts off
+// during the reader's sync is not handed out.
 func TestFollowGivesNothingThatWasCutMeanwhile(t *testing.T) {
 	disk := faultfs.New()
 	small(t, disk)
@@ -247,7 +253,7 @@ func TestFollowGivesNothingThatWasCutMeanwhile(t *testing.T) {
 			return true
 		})
 		if got != want {
-			t.Errorf("round %d: %d events, want %d", i, got, want)
+			t.Errorf("read %d: %d events, want %d", i, got, want)
 		}
 		unsynced(t, disk, next[0])
 	}

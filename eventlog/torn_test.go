@@ -11,7 +11,7 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// chained computes a sum as spec §5 says it, on its own.
+// chained computes a sum from the text of spec §5, independently of the package.
 func chained(prev protocol.Sum, frame string) protocol.Sum {
 	text := frame + "}"
 	if !prev.IsZero() {
@@ -21,10 +21,10 @@ func chained(prev protocol.Sum, frame string) protocol.Sum {
 	return protocol.Sum(full[:16])
 }
 
-// Whatever a crash left of the last line is set aside, and nothing else: at
-// every length, with and without the NULs of blocks that were never written.
-// Catches: a torn line taken for an event, a cut at the wrong place, bytes
-// thrown away.
+// TestTornTail checks that what a crash left of the last line is set aside, and
+// nothing else: at every length, with and without the NULs of blocks that were
+// never written. It catches a torn line that is taken for an event, a cut at the
+// wrong place, and bytes that are thrown away.
 func TestTornTail(t *testing.T) {
 	all, want := smallFiles(t)
 	lines := lineList(all[openName])
@@ -60,7 +60,7 @@ func TestTornTail(t *testing.T) {
 				t.Errorf("kept %q, left %q", kept[found.Torn], kept[openName])
 			}
 			evs := add(t, l, 1)
-			seal(t, l) // the running SHA-256 knows of the cut
+			seal(t, l) // the running SHA-256 must not count what was cut
 			again := disk.Reboot()
 			if _, bad := check(t, again); len(bad) > 0 {
 				t.Error(bad)
@@ -83,7 +83,7 @@ func TestTornTwice(t *testing.T) {
 	}
 }
 
-// What was whole once is damage, however it ends.
+// TestNotTorn checks that a line that was complete once is damage, however it ends.
 func TestNotTorn(t *testing.T) {
 	all, _ := smallFiles(t)
 	lines := lineList(all[openName])
@@ -105,7 +105,7 @@ func TestNotTorn(t *testing.T) {
 				t.Errorf("opened: %v", err)
 			}
 			if _, list := check(t, plant(t, files)); len(list) == 0 {
-				t.Error("Check finds nothing")
+				t.Error("Check found nothing")
 			}
 		})
 	}

@@ -12,9 +12,9 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// TestDecisionsAreWhole cuts a log at every byte of a write that holds the
-// three events of one decision: either all of them are there or none, and the
-// log goes on from where it then ends.
+// TestDecisionsAreWhole cuts a log at every byte of a write that holds the three
+// events of one decision, and checks that all of them are there or none, and that
+// the log goes on from where it then ends.
 func TestDecisionsAreWhole(t *testing.T) {
 	disk := faultfs.New()
 	ts := time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)
