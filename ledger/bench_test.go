@@ -15,9 +15,9 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// year is what happens in a hive of many agents: each message starts or goes on
-// with a conversation, has an id that its sender chose, is handled, and leaves
-// the work tree when its agent has 200 others.
+// year makes the events of a hive of many agents: each message starts a
+// conversation or belongs to the last one, has an id that its sender chose, is
+// handled, and leaves the work tree when its agent has 200 others.
 type year struct {
 	agents  int
 	perTalk int // messages in a conversation
@@ -75,7 +75,7 @@ func (y *year) message() {
 	}
 }
 
-// events returns so many, from the next of a State on.
+// events returns the next n events for a State.
 func (y *year) events(s *State, n int) []protocol.Event {
 	list := make([]protocol.Event, n)
 	for i := range list {
@@ -101,7 +101,7 @@ func inUse() uint64 {
 	return m.HeapAlloc
 }
 
-// old returns a State whose windows are full, and how much memory it takes.
+// old returns a State whose windows are full, and reports how much memory it takes.
 func old(b *testing.B, perTalk int) (*year, *State) {
 	b.Helper()
 	before := inUse()

@@ -15,7 +15,8 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// boxNames are names of all forms and lengths, some of which look like others.
+// boxNames returns the n-th name: they have all forms and lengths, and some look
+// like others.
 func boxNames(n uint64) string {
 	id := ulid.ULID{14: byte(n >> 8), 15: byte(n)}.String()
 	switch n % 6 {
@@ -29,7 +30,7 @@ func boxNames(n uint64) string {
 	return id + ".json"
 }
 
-// TestCompact moves what a state holds together.
+// TestCompact checks that what a state holds lies together after Compact.
 func TestCompact(t *testing.T) {
 	s := New(protocol.DefaultSettings().Remember)
 	a := &Agent{ID: "alice"}
@@ -48,13 +49,13 @@ func TestCompact(t *testing.T) {
 	var last *heard
 	for _, c := range s.conversations.all() {
 		if first := &c.to[0]; last != nil && unsafe.Pointer(first) != unsafe.Add(unsafe.Pointer(last), unsafe.Sizeof(*last)) || cap(c.to) > 1 {
-			t.Error("what an agent was given last does not follow the one before")
+			t.Error("what a conversation's recipients got does not follow that of the one before")
 		}
 		last = &c.to[0]
 	}
 }
 
-// TestBox puts files into a box and takes them out, beside a map.
+// TestBox puts files into a box and takes them out, and compares it with a map.
 func TestBox(t *testing.T) {
 	for _, names := range []uint64{1, 20, 3000} {
 		var b Box
@@ -86,10 +87,10 @@ func TestBox(t *testing.T) {
 		}
 		same()
 		if _, ok := b.Get("nothing"); ok {
-			t.Error("there is a file that nobody put there")
+			t.Error("Get found a name that was never put there")
 		}
 		if !slices.IsSortedFunc(slices.Collect(b.Names()), func(x, y string) int { return cmpNames(nameOf(x), nameOf(y)) }) {
-			t.Error("it has no order")
+			t.Error("its names are not in order")
 		}
 		size := 0
 		for _, p := range b.pages {
@@ -111,7 +112,8 @@ func TestBox(t *testing.T) {
 
 func cmpNames(a, b boxName) int { return a.compare(withLength(nil, pack(nil, b, BoxFile{}))) }
 
-// TestBoxChangesUnderway: who goes through a box may change it.
+// TestBoxChangesUnderway checks that a box may be changed while it is iterated
+// over.
 func TestBoxChangesUnderway(t *testing.T) {
 	var b Box
 	for i := range uint64(1000) {
@@ -136,8 +138,8 @@ func TestBoxChangesUnderway(t *testing.T) {
 	}
 }
 
-// TestBoxIsLean: what comes in order and goes in order fills its pages, and
-// what is left of many is moved together.
+// TestBoxIsLean checks that files that come and go in order fill the pages of a
+// box, and that what is left of many is moved together.
 func TestBoxIsLean(t *testing.T) {
 	var b Box
 	id := func(i int) string { return ulid.ULID{13: byte(i >> 16), 14: byte(i >> 8), 15: byte(i)}.String() }
@@ -172,8 +174,8 @@ func TestBoxIsLean(t *testing.T) {
 	}
 }
 
-// TestInstant: times that a log can hold, though not in nanoseconds, stay in
-// their order.
+// TestInstant checks that times that a log can hold, though not in nanoseconds,
+// stay in order.
 func TestInstant(t *testing.T) {
 	last := instantOf(time.Time{}.Add(1))
 	for _, year := range []int{1, 1600, 1700, 1969, 2026, 2262, 2300, 9999} {
@@ -187,6 +189,6 @@ func TestInstant(t *testing.T) {
 		t.Errorf("%v became %v", start, at)
 	}
 	if !instantOf(time.Time{}).time().IsZero() {
-		t.Error("no time became one")
+		t.Error("the zero time is no longer zero")
 	}
 }

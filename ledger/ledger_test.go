@@ -16,7 +16,7 @@ import (
 
 var start = time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)
 
-// story folds bodies, one a second, into a fresh State.
+// story returns a fresh State into which bodies were folded, one a second.
 func story(bodies ...protocol.Body) *State {
 	s := New(protocol.RememberSettings{IDs: 3, Conversations: 3})
 	tell(s, bodies...)
@@ -55,7 +55,7 @@ func TestMailboxes(t *testing.T) {
 	tell(s,
 		&protocol.HandledEvent{Agent: "bob", File: file(1), How: protocol.HowDone},
 		&protocol.HandledEvent{Agent: "bob", File: file(2), How: protocol.HowDeleted},
-		&protocol.HandledEvent{Agent: "bob", File: file(9), How: protocol.HowDone}, // nobody knows it
+		&protocol.HandledEvent{Agent: "bob", File: file(9), How: protocol.HowDone}, // an unknown file
 	)
 	bob := s.Agents["bob"]
 	count := func() [4]int { return [4]int{bob.Inbox.Len(), bob.Done.Len(), int(bob.Handled), int(bob.Delivered)} }
@@ -85,7 +85,7 @@ func TestMailboxes(t *testing.T) {
 	}
 }
 
-// TestWindows: what is remembered is bounded by count.
+// TestWindows checks that what is remembered is bounded by count.
 func TestWindows(t *testing.T) {
 	s := story(joined("alice", "bob")...)
 	for n := range 5 {
@@ -141,12 +141,12 @@ func TestThread(t *testing.T) {
 		t.Errorf("a message to many counts %d hops for one of them", got.Hops)
 	}
 	if got := s.Thread(start, "alice", nil, "", "c"); got.Known {
-		t.Error("its sender was given it too")
+		t.Error("its sender got it too")
 	}
 }
 
-// TestThreadOfAReply: several senders use the id 1, and a reply belongs to the
-// message that its sender means.
+// TestThreadOfAReply checks that a reply belongs to the message that its sender
+// means, though several senders use the id 1.
 func TestThreadOfAReply(t *testing.T) {
 	one := func(from protocol.AgentID, conv protocol.ConversationID, to ...protocol.AgentID) *protocol.MessageEvent {
 		m := message(1, from, conv, 0, to...)
@@ -178,8 +178,8 @@ func TestThreadOfAReply(t *testing.T) {
 	}
 }
 
-// TestNamesAreGivenBack: names of conversations take room only while a message
-// is remembered that belongs there, and no two stand for each other.
+// TestNamesAreGivenBack checks that names of conversations take memory only while a
+// message of the conversation is remembered, and that no two are confused.
 func TestNamesAreGivenBack(t *testing.T) {
 	s := story(joined("alice", "bob")...)
 	for n := range 50 {
@@ -196,7 +196,8 @@ func TestNamesAreGivenBack(t *testing.T) {
 	}
 }
 
-// TestNamesOfOneMessage: an id that comes again gives its conversation back.
+// TestNamesOfOneMessage checks that an id that is used again releases its
+// conversation.
 func TestNamesOfOneMessage(t *testing.T) {
 	s := story(joined("alice", "bob")...)
 	for n := range 50 {
@@ -211,7 +212,7 @@ func TestNamesOfOneMessage(t *testing.T) {
 	}
 }
 
-// TestNoticesCountNoHops: what the coordinator says is nobody's parent.
+// TestNoticesCountNoHops checks that a notice is the parent of no message.
 func TestNoticesCountNoHops(t *testing.T) {
 	s := New(protocol.DefaultSettings().Remember)
 	tell(s, append(joined("bob"), message(1, protocol.Hive, "c", 0, "bob"))...)
@@ -267,8 +268,8 @@ func TestChanges(t *testing.T) {
 	}
 }
 
-// TestChangesOfAMessage: what a recipient gets is made from the event alone,
-// and nobody gets a directory who is not an agent.
+// TestChangesOfAMessage checks that deliveries are made from the event alone, and
+// that no directory is made for a recipient who is not an agent.
 func TestChangesOfAMessage(t *testing.T) {
 	e := &protocol.MessageEvent{
 		ID: "m", From: "a", Delivered: []protocol.AgentID{"b", "hive"}, File: "f.json", Sent: "x.json",
@@ -289,7 +290,8 @@ func TestChangesOfAMessage(t *testing.T) {
 	}
 }
 
-// TestNoContentIsNotSwept: what the log does not hold is nowhere else.
+// TestNoContentIsNotSwept checks that a file whose content is not in the log is not
+// swept: it is nowhere else.
 func TestNoContentIsNotSwept(t *testing.T) {
 	s := story(append(joined("a"),
 		&protocol.QuarantineEvent{Agent: "a", Path: "agents/a/outbox/.sent/bad-dir.json"},
@@ -301,7 +303,8 @@ func TestNoContentIsNotSwept(t *testing.T) {
 	}
 }
 
-// TestOutOfOrder: a gap in the fold is a bug of the caller.
+// TestOutOfOrder checks that Apply panics at a gap in the events: that is a bug of
+// the caller.
 func TestOutOfOrder(t *testing.T) {
 	defer func() {
 		if recover() == nil {
@@ -321,8 +324,8 @@ func TestQuotaIsADay(t *testing.T) {
 	}
 }
 
-// Task events go to the tasks, their ids count as given out, and their files are
-// no files of the hive's.
+// TestTasks checks that task events go to the tasks, that their ids count as used,
+// and that files of tasks are not among the hive's files.
 func TestTasks(t *testing.T) {
 	s := sample()
 	one := s.Tasks.Get(someTasks[0])
@@ -331,7 +334,7 @@ func TestTasks(t *testing.T) {
 	}
 	for path := range s.Files {
 		if strings.HasPrefix(path, "tasks/") {
-			t.Errorf("%s is a file of the hive's", path)
+			t.Errorf("%s is among the hive's files", path)
 		}
 	}
 	if want := one.Since.Add(24 * time.Hour); s.Tasks.Moment(s.TS).Sub(want).Abs() > time.Minute {

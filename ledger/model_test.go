@@ -9,7 +9,7 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// simpleWindow is what a window does, written with a map and a list.
+// simpleWindow does what a window does, with a map and a list.
 type simpleWindow[K comparable, V any] struct {
 	most   int
 	values map[K]V
@@ -37,7 +37,7 @@ func (w *simpleWindow[K, V]) put(k K, v V) {
 type model struct {
 	seq           protocol.Seq
 	ids           *simpleWindow[modelName, modelID]
-	parents       *simpleWindow[modelName, modelParent] // of nobody: the newest of all
+	parents       *simpleWindow[modelName, modelParent] // under no sender: the newest of all
 	conversations *simpleWindow[protocol.ConversationID, *modelConversation]
 	boxes         map[string]map[string]BoxFile // by directory and name
 }
@@ -143,7 +143,7 @@ func (m *model) message(ev protocol.Event, e *protocol.MessageEvent) {
 
 func (m *model) handled(ev protocol.Event, e *protocol.HandledEvent) {
 	if e.How == protocol.HowUndeleted {
-		return // no history of the model's has any
+		return // the histories of these tests have none
 	}
 	from, to := m.box(protocol.InboxDir(e.Agent)), m.box(protocol.DoneDir(e.Agent))
 	if e.How == protocol.HowReopened {
@@ -174,7 +174,7 @@ func (m *model) restart(conv protocol.ConversationID) {
 	c.restarted = m.seq
 }
 
-// answered is [State.answered].
+// answered does what [State.answered] does.
 func (m *model) answered(from protocol.AgentID, to []protocol.AgentID, id protocol.MessageID) (best modelParent) {
 	newest := m.parents.values[modelName{"", id}]
 	of := func(who protocol.AgentID) modelParent {
@@ -214,7 +214,7 @@ func (c *modelConversation) heard(from protocol.AgentID) modelHeard {
 	return c.to[from]
 }
 
-// follows is [State.Thread].
+// follows does what [State.Thread] does.
 func (m *model) follows(now time.Time, from protocol.AgentID, to []protocol.AgentID, reply protocol.MessageID, conv protocol.ConversationID) Thread {
 	if p := m.answered(from, to, reply); p.of > 0 && reply != "" {
 		t := Thread{true, p.conversation, modelHopsLeft(p.hops, p.at, now)}

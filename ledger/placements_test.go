@@ -15,7 +15,7 @@ import (
 	"github.com/hived/hived/task"
 )
 
-// TestPlacements: what each kind of event does to the work tree.
+// TestPlacements checks what each kind of event does to the work tree.
 func TestPlacements(t *testing.T) {
 	hello := protocol.Content{Text: "hello"}
 	found := &protocol.Original{Name: "x.json", Ino: 7}
@@ -71,7 +71,7 @@ func TestPlacements(t *testing.T) {
 			for _, p := range Placements(ev, changes) {
 				got = append(got, described(p))
 				if want := ownerOf(p.Path); p.Agent != want {
-					t.Errorf("%s is said to be of %q", p.Path, p.Agent)
+					t.Errorf("placement of %s has the agent %q", p.Path, p.Agent)
 				}
 			}
 			if diff := cmp.Diff(tt.want, got); diff != "" {
@@ -81,7 +81,7 @@ func TestPlacements(t *testing.T) {
 	}
 	for _, k := range protocol.Kinds() {
 		if !kinds[k] {
-			t.Errorf("no row has a %s", k)
+			t.Errorf("no row has an event of kind %s", k)
 		}
 	}
 }
@@ -130,7 +130,8 @@ func (w tree) place(s *State, p Placement) {
 	}
 }
 
-// restored is the work tree that belongs to a state, made of what was ever placed.
+// restored returns the work tree that belongs to a state, made from everything that
+// was ever placed.
 func restored(s *State, all []Placement) (tree, error) {
 	w := tree{}
 	for _, p := range all {
@@ -142,21 +143,21 @@ func restored(s *State, all []Placement) (tree, error) {
 		case p.Class == View:
 			doc, ok := s.View(at)
 			if !ok {
-				return nil, fmt.Errorf("no view stands at %s", at)
+				return nil, fmt.Errorf("there is no view for %s", at)
 			}
 			data = string(doc)
 		}
 		if was, twice := w[at]; twice && was != data {
-			return nil, fmt.Errorf("%s is to hold %q and %q", at, was, data)
+			return nil, fmt.Errorf("%s should hold both %q and %q", at, was, data)
 		}
 		w[at] = data
 	}
 	return w, nil
 }
 
-// TestPlacementsAndBelongsAgree: what all placements led to, one after the other, is
-// what [State.Belongs] says of them at the end; and but for what agents write
-// themselves, it is what the versioned tree has.
+// TestPlacementsAndBelongsAgree checks that all placements, carried out one after
+// the other, lead to what [State.Belongs] returns at the end, and, except for what
+// agents write themselves, to what the versioned tree has.
 func TestPlacementsAndBelongsAgree(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := New(protocol.RememberSettings{IDs: 20, Conversations: 10})
@@ -183,7 +184,7 @@ func TestPlacementsAndBelongsAgree(t *testing.T) {
 		want, err := restored(s, all)
 		testenv.Must(t, err)
 		if diff := cmp.Diff(want, disk); diff != "" {
-			t.Fatalf("what belongs there, and what was placed: %s", diff)
+			t.Fatalf("work tree (-from Belongs +from placements):\n%s", diff)
 		}
 		for _, p := range all {
 			if p.Op == protocol.Put && p.Class != Redelivery {
@@ -191,27 +192,27 @@ func TestPlacementsAndBelongsAgree(t *testing.T) {
 			}
 			at := s.Belongs(p)
 			if _, there := disk[at]; there != (at != "") {
-				t.Fatalf("%s: it is said to stand at %q", described(p), at)
+				t.Fatalf("%s: Belongs returned %q, want the file there, or no path", described(p), at)
 			}
 			if _, there := disk[p.Path]; there && at == "" {
-				t.Fatalf("%s: %s is there", described(p), p.Path)
+				t.Fatalf("%s: %s is there, and Belongs returned no path", described(p), p.Path)
 			}
 		}
 		for p, data := range disk {
-			if data != "" && git[p] != data { // what has no bytes is in no tree
+			if data != "" && git[p] != data { // an empty file is not in the versioned tree
 				t.Fatalf("%s holds %q, and in the versioned tree %q", p, data, git[p])
 			}
 			delete(git, p)
 		}
 		for p := range git {
 			if path.Base(path.Dir(p)) != "alice" { // her own files
-				t.Fatalf("%s is in the versioned tree alone", p)
+				t.Fatalf("%s is only in the versioned tree", p)
 			}
 		}
 	})
 }
 
-// changesOf is [Changes], of messages whose bytes nobody has to make.
+// changesOf returns the [Changes] of an event; a message gets made-up bytes.
 func changesOf(t *rapid.T, ev protocol.Event) []protocol.Change {
 	if e, ok := ev.Body.(*protocol.MessageEvent); ok {
 		return MessageChanges(e, fmt.Append(nil, "message ", ev.Seq))
@@ -221,7 +222,8 @@ func changesOf(t *rapid.T, ev protocol.Event) []protocol.Change {
 	return changes
 }
 
-// possibleHistories draws histories that a hive could have logged: what they name is there.
+// possibleHistories draws histories that a hive could have logged: everything that
+// they name exists.
 type possibleHistories struct {
 	histories
 	state   *State
@@ -239,7 +241,7 @@ func newPossibleHistories(t *rapid.T, s *State) *possibleHistories {
 
 func (h *possibleHistories) next() protocol.Event {
 	ev := h.event()
-	if h.n > len(cast) && rapid.IntRange(0, 2).Draw(h.t, "filed") == 0 {
+	if h.n > len(cast) && rapid.IntRange(0, 2).Draw(h.t, "rare") == 0 {
 		ev.Body = h.rare()
 	}
 	if !h.possible(ev) {
@@ -248,11 +250,11 @@ func (h *possibleHistories) next() protocol.Event {
 	return ev
 }
 
-// rare draws what the other histories do not have.
+// rare draws events that the other histories do not have.
 func (h *possibleHistories) rare() protocol.Body {
 	content := protocol.Content{Text: fmt.Sprint("content ", h.n)}
 	id := h.agent("agent")
-	switch rapid.IntRange(0, 8).Draw(h.t, "filed as") {
+	switch rapid.IntRange(0, 8).Draw(h.t, "rare event") {
 	case 0:
 		return &protocol.DeliveredEvent{To: h.delivered(), File: h.file(), Content: content}
 	case 1:
@@ -275,7 +277,7 @@ func (h *possibleHistories) rare() protocol.Body {
 	return &protocol.HiveEvent{Action: protocol.Sealed, Format: min(h.state.Format+1, protocol.LogFormat)}
 }
 
-// possible makes an event fit the state, or says that it cannot be.
+// possible makes an event fit the state, or returns false if it cannot be.
 func (h *possibleHistories) possible(ev protocol.Event) bool {
 	free := func(id protocol.AgentID, file string) bool { return h.state.inMailbox(id, file, 0) == "" }
 	taken := func(file string) func(protocol.AgentID) bool {
@@ -296,7 +298,7 @@ func (h *possibleHistories) possible(ev protocol.Event) bool {
 	case *protocol.TaskEvent:
 		t := h.state.Tasks.Get(e.Task)
 		if e.Event == task.Create {
-			return t == nil && !h.gone[e.Task] // an id is given once
+			return t == nil && !h.gone[e.Task] // an id is used once
 		}
 		if t == nil || t.State != e.From {
 			return false
@@ -329,7 +331,7 @@ func (h *possibleHistories) handles(e *protocol.HandledEvent, free func(protocol
 	switch was := h.deleted[e.Agent][e.File]; {
 	case e.How == protocol.HowUndeleted && was != nil && free(e.Agent, e.File):
 		e.Of, e.Content = was.Of, &protocol.Content{Text: h.brought[was.Of]}
-		return e.Content.Text != "" // what was set aside is brought by none
+		return e.Content.Text != "" // no delivery has the content of a file that was set aside
 	case e.How == protocol.HowUndeleted:
 		return false
 	case e.How == protocol.HowDeleted && there:
@@ -338,7 +340,8 @@ func (h *possibleHistories) handles(e *protocol.HandledEvent, free func(protocol
 	return there
 }
 
-// sweeps has a sweep take what is there: of a task all files, as retention does.
+// sweeps makes a sweep remove files that exist, and all files of a task, as
+// retention does.
 func (h *possibleHistories) sweeps(e *protocol.HiveEvent) {
 	var paths []string
 	for _, p := range e.Paths {

@@ -16,20 +16,20 @@ import (
 	"github.com/hived/hived/task"
 )
 
-// cast takes part in histories.
+// cast is who takes part in histories.
 var cast = []protocol.AgentID{"alice", "bob", "carol", "dave", protocol.Human, protocol.Hive}
 
-// histories draws what can happen to a hive: few names, so that they meet
+// histories draws what can happen to a hive, with few names, so that they occur
 // again.
 type histories struct {
 	t   *rapid.T
 	n   int // events
 	now time.Time
 
-	tasks *task.Book // so that most of what happens to them can
+	tasks *task.Book // lets most of the task events drawn be legal
 }
 
-// someTasks take part in histories, beside the cast.
+// someTasks are the tasks that occur in histories.
 var someTasks = []protocol.TaskID{"01M7YW2XY9P0EW1X9MFVTQ8901", "01M7YW2XY9P0EW1X9MFVTQ8902", "01M7YW2XY9P0EW1X9MFVTQ8903"}
 
 func (h *histories) task() protocol.Body {
@@ -62,7 +62,7 @@ func (h *histories) task() protocol.Body {
 	return e
 }
 
-// aboutTasks is what else concerns them.
+// aboutTasks draws one of the other events that concern tasks.
 func (h *histories) aboutTasks() protocol.Body {
 	view := protocol.TaskDir(rapid.SampledFrom(someTasks).Draw(h.t, "task")) + "/" + protocol.TaskView
 	switch rapid.IntRange(0, 4).Draw(h.t, "about tasks") {
@@ -96,7 +96,7 @@ func (h *histories) conversation() protocol.ConversationID {
 	case n < 6:
 		return protocol.ConversationID(madeConversation + ulid.ULID{15: byte(n)}.String())
 	case n == 6:
-		return protocol.ConversationID(madeConversation + ulid.ULID(numbered(0)).String()) // in the way of what is numbered
+		return protocol.ConversationID(madeConversation + ulid.ULID(numbered(0)).String()) // collides with an id that is made
 	}
 	return protocol.ConversationID(fmt.Sprint("thread ", n))
 }
@@ -167,7 +167,7 @@ func (h *histories) body() protocol.Body {
 	return &protocol.AgentEvent{Agent: h.agent("agent"), Action: action, Role: h.pick("role", "", "maker"), Caps: []string{"go"}}
 }
 
-// event draws the next event. At first everybody joins.
+// event draws the next event. The first ones make everybody join.
 func (h *histories) event() protocol.Event {
 	h.n++
 	h.now = h.now.Add(rapid.SampledFrom([]time.Duration{time.Second, time.Second, time.Second, time.Second, time.Minute, 50 * time.Minute, -time.Minute}).Draw(h.t, "pause"))
@@ -179,7 +179,7 @@ func (h *histories) event() protocol.Event {
 	}
 	switch e := ev.Body.(type) {
 	case *protocol.TaskEvent:
-		_ = h.tasks.Apply(ev, e) // what leaves a task that has ended is none
+		_ = h.tasks.Apply(ev, e) // an event of a task that has ended is refused
 	case *protocol.HiveEvent:
 		for _, id := range someTasks {
 			if slices.Contains(e.Paths, protocol.TaskDir(id)+"/"+protocol.TaskView) {
@@ -200,7 +200,8 @@ func drawHistory(t *rapid.T) (protocol.RememberSettings, []protocol.Event) {
 	return remember, list
 }
 
-// TestRemembers: the packed windows and boxes say what plain maps would.
+// TestRemembers checks that the packed windows and boxes answer as plain maps
+// would.
 func TestRemembers(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		remember, list := drawHistory(t)
@@ -228,7 +229,7 @@ func TestRemembers(t *testing.T) {
 	})
 }
 
-// answer is what can be asked of a State, with what it says.
+// answer is a question that can be asked of a State, with its answer.
 type answer struct {
 	Asked  string
 	Of     protocol.Seq
@@ -237,7 +238,7 @@ type answer struct {
 	Thread Thread
 }
 
-// questions asks for every name that a history can hold.
+// questions asks about every name that a history can have.
 func questions(seen func(protocol.AgentID, protocol.MessageID) answer, thread func(protocol.AgentID, []protocol.AgentID, protocol.MessageID, protocol.ConversationID) Thread,
 	talk func(protocol.ConversationID) answer,
 ) []answer {

@@ -8,8 +8,8 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// What went wrong is counted over the last hour, and bounded, whatever the clock
-// does and however many agents have trouble.
+// TestTroublesOfTheLastHour checks that alerts are counted over the last hour, and
+// bounded, whatever the clock does and however many agents have trouble.
 func TestTroublesOfTheLastHour(t *testing.T) {
 	begin := time.Date(2026, 11, 21, 9, 2, 0, 0, time.UTC)
 	s := New(protocol.DefaultSettings().Remember)
@@ -26,17 +26,17 @@ func TestTroublesOfTheLastHour(t *testing.T) {
 		alert(time.Duration(i)*10*time.Minute, "bob")
 	}
 	if n := count(230 * time.Minute); n < 6 || n > 7 {
-		t.Errorf("%d within the hour, want 6", n)
+		t.Errorf("%d alerts within the hour, want 6", n)
 	}
 	if n := count(289 * time.Minute); n != 1 {
-		t.Errorf("%d within an hour in which there was one", n)
+		t.Errorf("%d alerts in an hour with one", n)
 	}
 	if n := count(290 * time.Minute); n != 0 {
-		t.Errorf("%d an hour after the last", n)
+		t.Errorf("%d alerts an hour after the last", n)
 	}
 	alert(-48*time.Hour, "bob") // the clock was set back
 	if n := count(-48 * time.Hour); n != 1 {
-		t.Errorf("%d after the clock was set back", n)
+		t.Errorf("%d alerts after the clock was set back", n)
 	}
 	for i := range 500 {
 		alert(-47*time.Hour, protocol.AgentID(fmt.Sprintf("a%d", i)))
@@ -45,6 +45,6 @@ func TestTroublesOfTheLastHour(t *testing.T) {
 		t.Errorf("%d sorts and %d alerts, want at most %d and 500", len(list), count(-47*time.Hour), sortsMost+1)
 	}
 	if s.TroubleTold(protocol.KindAlert, protocol.CodeInboxGone, "a499").IsZero() != true {
-		t.Error("somebody was told, and nobody was")
+		t.Error("got the time of a notice, and none was sent")
 	}
 }

@@ -26,7 +26,7 @@ func encoded(t rapid.TB, s *State) []byte {
 	return b.Bytes()
 }
 
-// settingsOf returns those that a State was made with.
+// settingsOf returns the settings that a State was made with.
 func settingsOf(s *State) protocol.RememberSettings {
 	return protocol.RememberSettings{IDs: s.ids.most, Conversations: s.conversations.most}
 }
@@ -41,8 +41,8 @@ func decoded(t rapid.TB, data []byte, r protocol.RememberSettings) *State {
 	return s
 }
 
-// TestSnapshotGoesOn: from a snapshot at any event the fold comes to the same
-// State as from the beginning.
+// TestSnapshotGoesOn checks that the fold from a snapshot at any event comes to the
+// same State as the fold from the beginning.
 func TestSnapshotGoesOn(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		remember, list := drawHistory(t)
@@ -57,7 +57,7 @@ func TestSnapshotGoesOn(t *testing.T) {
 			s.Apply(ev)
 		}
 		if !bytes.Equal(encoded(t, whole), encoded(t, s)) {
-			t.Error("a snapshot of it has other bytes")
+			t.Error("a snapshot of the decoded State has other bytes")
 		}
 		if diff := cmp.Diff(answers(whole, whole.TS), answers(s, whole.TS)); diff != "" {
 			t.Error(diff)
@@ -71,7 +71,7 @@ func TestSnapshotGoesOn(t *testing.T) {
 				t.Error(diff)
 			}
 			if !slices.Equal(whole.Tasks.Children(want.ID), s.Tasks.Children(want.ID)) || !slices.Equal(whole.Tasks.Unmet(want), s.Tasks.Unmet(got)) {
-				t.Errorf("of %s: %v wait, want %v", want.ID, s.Tasks.Children(want.ID), whole.Tasks.Children(want.ID))
+				t.Errorf("for %s wait %v, want %v", want.ID, s.Tasks.Children(want.ID), whole.Tasks.Children(want.ID))
 			}
 		}
 		if !bytes.Equal(whole.Registry(), s.Registry()) || whole.Counts != s.Counts || whole.Newest != s.Newest {
@@ -80,8 +80,8 @@ func TestSnapshotGoesOn(t *testing.T) {
 	})
 }
 
-// TestFoldIsPure: the same events give the same State, and leave the events as
-// they were.
+// TestFoldIsPure checks that the same events lead to the same State, and that the
+// fold does not change the events.
 func TestFoldIsPure(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		remember, list := drawHistory(t)
@@ -93,14 +93,14 @@ func TestFoldIsPure(t *testing.T) {
 			return encoded(t, s)
 		}
 		if !bytes.Equal(fold(), fold()) {
-			t.Error("it comes to another State")
+			t.Error("the same events led to another State")
 		}
 	})
 }
 
-// sample is a small State that has something of everything.
+// sample returns a small State that has something of everything.
 func sample() *State {
-	s := story(append(joined("alice", "bob"), // three of everything are remembered
+	s := story(append(joined("alice", "bob"), // it remembers three of everything
 		message(1, "alice", "c", 4, "bob"),
 		message(2, "bob", "conv-01M7YW2XY9P0EW1X9MFVTQ8900", 5, "alice"),
 		message(3, "alice", "c", 6, "bob"),
@@ -120,11 +120,12 @@ func sample() *State {
 	return s
 }
 
-// TestSnapshotIsExact: what a State says of agents and files is in it too.
+// TestSnapshotIsExact checks that a snapshot has all that a State knows of agents
+// and files.
 func TestSnapshotIsExact(t *testing.T) {
 	want := sample()
 	got := decoded(t, encoded(t, want), settingsOf(want))
-	// The windows and boxes may have other room; their bytes are the same.
+	// The windows and boxes may have other capacities; their bytes are the same.
 	if diff := cmp.Diff(want.Roster(), got.Roster(), cmp.AllowUnexported(Agent{}), cmp.Comparer(func(a, b Box) bool { return sameBox(&a, &b) })); diff != "" {
 		t.Error(diff)
 	}
@@ -150,8 +151,8 @@ func sameBox(a, b *Box) bool {
 	return bytes.Equal(bytes.Join(a.pages, nil), bytes.Join(b.pages, nil)) && a.count == b.count
 }
 
-// TestSnapshotRefused: a snapshot that was cut, changed in one bit, or that
-// something follows, is not believed.
+// TestSnapshotRefused checks that a snapshot that was cut, was changed in one bit,
+// or has bytes after it is refused.
 func TestSnapshotRefused(t *testing.T) {
 	s := sample()
 	data := encoded(t, s)
@@ -175,17 +176,17 @@ func TestSnapshotRefused(t *testing.T) {
 	}
 	for _, other := range []protocol.RememberSettings{{IDs: 2, Conversations: 3}, {IDs: 3, Conversations: 4}} {
 		if _, _, err := Decode(bytes.NewReader(data), other); err == nil {
-			t.Errorf("with %+v it is believed", other)
+			t.Errorf("with the settings %+v it is accepted", other)
 		}
 	}
-	// It does not matter in which pieces it comes.
+	// It is accepted in whatever pieces it is read.
 	if _, _, err := Decode(iotest.OneByteReader(bytes.NewReader(data)), settingsOf(s)); err != nil {
 		t.Error(err)
 	}
 }
 
-// TestSnapshotOfNoState: a checksum that fits makes no State of what no fold
-// comes to, and there is one way only to write a number.
+// TestSnapshotOfNoState checks that bytes that no fold leads to are refused though
+// their checksum is right, and that a number may be written in one way only.
 func TestSnapshotOfNoState(t *testing.T) {
 	tests := []struct {
 		name string
@@ -224,7 +225,7 @@ func TestSnapshotOfNoState(t *testing.T) {
 		tell(s, message(5, "bob", "e", 0, "alice"))
 		tt.harm(s)
 		if _, _, err := Decode(bytes.NewReader(encoded(t, s)), settingsOf(s)); err == nil {
-			t.Errorf("%s: it is believed", tt.name)
+			t.Errorf("%s: it is accepted", tt.name)
 		}
 	}
 	data := encoded(t, sample())
@@ -235,7 +236,7 @@ func TestSnapshotOfNoState(t *testing.T) {
 	}
 }
 
-// full is a disk with room for so many bytes.
+// full is a disk with room for a number of bytes.
 type full struct{ room int }
 
 var errFull = errors.New("no room")
@@ -247,7 +248,8 @@ func (f *full) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// TestSnapshotNotWritten: what the disk refuses is an error.
+// TestSnapshotNotWritten checks that Encode returns an error when the disk refuses
+// the bytes.
 func TestSnapshotNotWritten(t *testing.T) {
 	s := sample()
 	for _, room := range []int{0, len(encoded(t, s)) - 1} {
@@ -261,7 +263,7 @@ func TestSnapshotNotWritten(t *testing.T) {
 	}
 }
 
-// FuzzDecode: whatever is read, with a checksum that fits, is refused or is
+// FuzzDecode checks that arbitrary bytes with the right checksum are refused or are
 // what Encode writes.
 func FuzzDecode(f *testing.F) {
 	for _, s := range []*State{New(protocol.RememberSettings{IDs: 3, Conversations: 3}), sample()} {
@@ -271,7 +273,7 @@ func FuzzDecode(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		r := protocol.RememberSettings{IDs: 3, Conversations: 3}
 		if s, _, err := Decode(bytes.NewReader(data), r); err == nil || s != nil {
-			t.Skip("it has its checksum")
+			t.Skip("it has its checksum already")
 		}
 		sum := sha256.Sum256(data)
 		data = append(data, sum[:]...)
@@ -284,7 +286,7 @@ func FuzzDecode(f *testing.F) {
 		if !bytes.Equal(b.Bytes(), data) {
 			t.Fatalf("%x is written as %x", data, b.Bytes())
 		}
-		// Whoever was fooled into believing it can still fold on.
+		// A State from made-up bytes can still fold on.
 		s.Apply(protocol.Event{Seq: s.Seq + 1, TS: start, Body: message(1, protocol.Human, "c", 1, "alice", "bob")})
 	})
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// Conversations are listed by their newest message, also where that reached nobody,
-// and where an id was used again.
+// TestTalks checks that conversations are listed by their newest message, also
+// where that reached nobody, and where an id was used again.
 func TestTalks(t *testing.T) {
 	s := New(protocol.DefaultSettings().Remember)
 	tell(s, append(joined("alice", "bob"), // 1, 2
@@ -28,7 +28,7 @@ func TestTalks(t *testing.T) {
 	for x := range s.Talks() {
 		got = append(got, fmt.Sprint(x.Conversation, " ", x.Last, " ", x.From, " ", x.Hops, " ", x.To, " ", x.Kept))
 		if want := start.Add(time.Duration(x.Last-1) * time.Second); !x.At.Equal(want) {
-			t.Errorf("%s: it was at %s, want %s", x.Conversation, x.At, want)
+			t.Errorf("%s: its newest message was at %s, want %s", x.Conversation, x.At, want)
 		}
 	}
 	if diff := cmp.Diff([]string{"c 10 bob 0 [alice bob] 1", "d 8 alice 3 [alice] 0", "g 6 bob 0 [alice] 0", "h 7 alice 0 [bob] 0"}, got); diff != "" {

@@ -23,8 +23,8 @@ import (
 
 var update = flag.Bool("update", false, "write the stored views of the newest format anew")
 
-// manyViews is the state after events, in a log of that format, that between them
-// give views all the members that there are.
+// manyViews returns the state after events, in a log of the given format, that
+// between them give views all the members that there are.
 func manyViews(t *testing.T, format int) *State {
 	t.Helper()
 	const asks, waits, tries, offered, blocked, done = "01M7YW2XY9P0EW1X9MFVTQ8901", "01M7YW2XY9P0EW1X9MFVTQ8902", "01M7YW2XY9P0EW1X9MFVTQ8903", "01M7YW2XY9P0EW1X9MFVTQ8904", "01M7YW2XY9P0EW1X9MFVTQ8905", "01M7YW2XY9P0EW1X9MFVTQ8906"
@@ -48,7 +48,7 @@ func manyViews(t *testing.T, format int) *State {
 		}
 		tell(s, &e)
 		if x := s.Tasks.Get(id); x == nil || x.Changed != s.Seq {
-			t.Fatalf("%s of task %s was not folded", event, id)
+			t.Fatalf("event %s of task %s was not folded", event, id)
 		}
 	}
 	create := func(id protocol.TaskID, e protocol.TaskEvent) { t.Helper(); do(id, protocol.Human, task.Create, e) }
@@ -102,9 +102,9 @@ func manyViews(t *testing.T, format int) *State {
 	return s
 }
 
-// TestViewsKeepTheirForm: the same events give the bytes that they always gave.
-// They are in no event: verify, repair and replay render the views of old commits
-// again, and hold them against what those commits have.
+// TestViewsKeepTheirForm checks that the same events give views the bytes that they
+// always had. Views are in no event: verify, repair and replay render those of old
+// commits again, and compare them with what those commits have.
 func TestViewsKeepTheirForm(t *testing.T) {
 	for format := viewsSince; format <= protocol.LogFormat; format++ {
 		keepTheirForm(t, format)
@@ -136,8 +136,9 @@ was not released yet.`, file, diff)
 	}
 }
 
-// TestStoredViewsHaveEveryMember: without this, a member that is new and left out
-// where it is empty would change no stored view.
+// TestStoredViewsHaveEveryMember checks that the stored views have every member.
+// Without it, a member that is new and left out where it is empty would change no
+// stored view.
 func TestStoredViewsHaveEveryMember(t *testing.T) {
 	s := manyViews(t, protocol.LogFormat)
 	var tasks, rosters []any
@@ -156,7 +157,7 @@ func TestStoredViewsHaveEveryMember(t *testing.T) {
 	}
 }
 
-// without lists the members of a type that none of some JSON values has.
+// without returns the members of a type that none of some JSON values has.
 func without(of reflect.Type, values []any, name string) []string {
 	if of.Kind() == reflect.Pointer {
 		return without(of.Elem(), values, name)

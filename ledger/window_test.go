@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// dice is a cheap source of numbers that are the same in each run.
+// dice is a cheap source of random numbers that are the same in each run.
 type dice uint64
 
 func (d *dice) roll(n uint64) uint64 {
@@ -13,8 +13,8 @@ func (d *dice) roll(n uint64) uint64 {
 	return uint64(*d>>20) % n
 }
 
-// TestWindow puts keys into windows of every size that matters, chunks and
-// indices included, beside a map and a list.
+// TestWindow puts keys into windows of every size that matters, chunks and indices
+// included, and compares them with a map and a list.
 func TestWindow(t *testing.T) {
 	tests := []struct {
 		most, puts int
@@ -22,9 +22,9 @@ func TestWindow(t *testing.T) {
 	}{
 		{1, 100, 3},
 		{2, 100, 3},
-		{60, 3000, 100},                        // again and again
+		{60, 3000, 100},                        // the same keys again and again
 		{500, 3000, 400},                       // never full
-		{500, 20_000, 1 << 40},                 // never twice
+		{500, 20_000, 1 << 40},                 // no key twice
 		{2 * chunkLen, 10 * chunkLen, 1 << 40}, // chunks come and go
 		{2 * chunkLen, 10 * chunkLen, 3 * chunkLen},
 	}
@@ -45,7 +45,7 @@ func TestWindow(t *testing.T) {
 			i := 0
 			for k, v := range w.all() {
 				if i == len(m.order) || m.order[i] != k || m.values[k] != *v || w.get(k) != v {
-					t.Fatalf("entry %d is %d: %d", i, k, *v)
+					t.Fatalf("entry %d: got key %d with %d", i, k, *v)
 				}
 				i++
 			}
@@ -53,7 +53,7 @@ func TestWindow(t *testing.T) {
 				t.Errorf("%d entries, %d of %d forgotten, want %d", i, forgotten, entered, len(m.order))
 			}
 			if w.get(0) != nil || w.get(1<<41) != nil {
-				t.Error("it knows what was never put")
+				t.Error("it has a key that was never put")
 			}
 			if slots, chunks := len(w.index), len(w.chunks); slots > 3*max(tt.most, 32) || chunks > tt.most*9/8/chunkLen+2 {
 				t.Errorf("%d slots and %d chunks for %d entries", slots, chunks, i)
