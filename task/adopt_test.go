@@ -13,7 +13,7 @@ import (
 )
 
 // filesAfter returns the files below tasks/<id>/ of the first task, as its events
-// left them.
+// leave them.
 func filesAfter(tb testing.TB, s *story, events ...protocol.TaskEvent) map[string][]byte {
 	tb.Helper()
 	files := map[string][]byte{}
@@ -35,7 +35,8 @@ func filesAfter(tb testing.TB, s *story, events ...protocol.TaskEvent) map[strin
 	return files
 }
 
-// workedOn are the files of a task that alice has, at epoch 1, with a checkpoint.
+// workedOn returns the files of a task that alice has, at epoch 1, with a
+// checkpoint.
 func workedOn(tb testing.TB, more ...protocol.TaskEvent) map[string][]byte {
 	tb.Helper()
 	c, err := NewCheckpoint(&protocol.TaskReport{Milestone: "m", Checkpoint: jsontext.Value(`{"a":1}`)}, nil)
@@ -48,7 +49,7 @@ func workedOn(tb testing.TB, more ...protocol.TaskEvent) map[string][]byte {
 	}, more...)...)
 }
 
-// edited changes one file.
+// edited returns the files with one text in one file replaced.
 func edited(files map[string][]byte, name, from, to string) map[string][]byte {
 	files[name] = []byte(strings.Replace(string(files[name]), from, to, 1))
 	return files
@@ -59,8 +60,8 @@ func without(files map[string][]byte, name string) map[string][]byte {
 	return files
 }
 
-// What a task's files lead to when the log is begun anew: its token never goes
-// down, and what is damaged is ended (spec §1.6).
+// TestAdopt checks what a task's files lead to when a new log is begun: its epoch
+// never goes down, and a damaged task is ended (spec §1.6).
 func TestAdopt(t *testing.T) {
 	stall := protocol.TaskEvent{Event: HeartbeatLost, By: protocol.Hive, Reason: "silent"}
 	pause := protocol.TaskEvent{Event: PauseForApproval, By: "alice", Question: "may I?"}
@@ -99,7 +100,7 @@ func TestAdopt(t *testing.T) {
 				note = err.Error()
 			}
 			if !strings.Contains(note, tt.note) || tt.note == "" && note != "" {
-				t.Errorf("it says %q, and not %q", note, tt.note)
+				t.Errorf("the note is %q, want one with %q", note, tt.note)
 			}
 			line, fault := json.Marshal(&e)
 			if fault != nil {
@@ -115,7 +116,7 @@ func TestAdopt(t *testing.T) {
 			testenv.Must(t, b.Apply(ev, &again))
 			x := b.Get(one)
 			if x.State != tt.state || x.Epoch != tt.epoch || x.Holder != tt.holder && !Ended(x.State) {
-				t.Errorf("it is %s at epoch %d with %q, and should be %s at %d with %q", x.State, x.Epoch, x.Holder, tt.state, tt.epoch, tt.holder)
+				t.Errorf("%s at epoch %d with %q, want %s at %d with %q", x.State, x.Epoch, x.Holder, tt.state, tt.epoch, tt.holder)
 			}
 			if !Held(x.State) && x.State != Completed && x.Epoch > 0 && !x.Fenced(x.Epoch) {
 				t.Error("a late report of an earlier holder is not fenced")
@@ -127,14 +128,15 @@ func TestAdopt(t *testing.T) {
 				t.Errorf("from a snapshot (-want +got):\n%s", d)
 			}
 			if err := b.Apply(ev, &again); err == nil {
-				t.Error("it is adopted twice")
+				t.Error("the task was adopted twice")
 			}
 		})
 	}
 }
 
-// The questions of a task that was adopted keep their numbers, and no later one has
-// the number of an earlier one, though the events of the new log begin at 1.
+// TestAdoptedQuestions checks that the questions of an adopted task keep their
+// numbers, and that no later one gets the number of an earlier one, though the
+// events of the new log begin at 1.
 func TestAdoptedQuestions(t *testing.T) {
 	s := newStory(t)
 	s.seq = 40
@@ -171,7 +173,8 @@ func TestAdoptedQuestions(t *testing.T) {
 	}
 }
 
-// A vote whose file was deleted counts, without its words.
+// TestAdoptedVoteWithoutItsFile checks that a vote whose file was deleted still
+// counts, without its text.
 func TestAdoptedVoteWithoutItsFile(t *testing.T) {
 	files := filesAfter(
 		t, newStory(t),
@@ -188,8 +191,8 @@ func TestAdoptedVoteWithoutItsFile(t *testing.T) {
 	}
 }
 
-// Whatever the files hold, the event can be written and folded, and the token is
-// not below those that they show.
+// FuzzAdopt checks that, whatever the files hold, the event can be written and
+// folded, and the epoch is not below those that they show.
 func FuzzAdopt(f *testing.F) {
 	for _, files := range []map[string][]byte{workedOn(f), workedOn(f, protocol.TaskEvent{Event: PauseForApproval, By: "alice", Question: "may I?"}), {}} {
 		f.Add(files["task.json"], files["brief.json"], files["checkpoint.json"], []byte(`{"ask":5,"answers":[{"by":"b"}]}`))
@@ -209,7 +212,7 @@ func FuzzAdopt(f *testing.F) {
 			t.Errorf("epoch %d became %d", seen.Epoch, b.Get(one).Epoch)
 		}
 		if damaged != nil && !Ended(b.Get(one).State) {
-			t.Errorf("damaged, and %s", b.Get(one).State)
+			t.Errorf("damaged, and its state is %s", b.Get(one).State)
 		}
 	})
 }

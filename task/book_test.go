@@ -31,15 +31,15 @@ func (s *story) to(id protocol.TaskID, by protocol.AgentID, events ...Event) {
 	}
 }
 
-// A task waits for what it needs until that is completed, each task knows who
-// waits for it, in the same order after a snapshot, and a stall changes nothing
-// (spec §8.5).
+// TestDependencies checks that a task waits for another until that is completed,
+// that each task knows which wait for it, in the same order after a snapshot, and
+// that a stall changes nothing (spec §8.5).
 func TestDependencies(t *testing.T) {
 	s := newStory(t)
 	s.create(one)
 	s.create(two)
 	s.create(four, one, two)
-	s.create(three, one, one) // twice is once
+	s.create(three, one, one) // needed twice counts once
 	s.to(two, "bob", Claim, Start)
 	s.do(protocol.TaskEvent{Task: two, Event: BlockOnDependency, By: "bob", Needs: []protocol.TaskID{one}})
 	want := []protocol.TaskID{two, three, four}
@@ -51,7 +51,7 @@ func TestDependencies(t *testing.T) {
 	}
 	s.Children(one)[0] = "x"
 	if got := s.Children(one); !slices.Equal(got, want) {
-		t.Error("whoever asks can change it")
+		t.Error("a caller can change the list in the book")
 	}
 	s.to(one, "alice", Claim, Start, HeartbeatLost, Recovered)
 	if got := s.Unmet(s.Get(four)); !slices.Equal(got, []protocol.TaskID{one, two}) {
@@ -62,14 +62,14 @@ func TestDependencies(t *testing.T) {
 		t.Errorf("it waits for %v", got)
 	}
 	if s.Unmet(s.Get(two)) != nil || s.Unmet(s.Get(three)) != nil {
-		t.Error("what is completed is waited for")
+		t.Error("a task waits for one that is completed")
 	}
 	s.to(two, protocol.Hive, DependencyResolved)
 	s.to(three, protocol.Hive, Offer)
 	if got := s.Children(one); !slices.Equal(got, []protocol.TaskID{four}) {
 		t.Errorf("%v wait", got)
 	}
-	s.to(three, protocol.Hive, OfferExpired) // it needs it again, and it is there
+	s.to(three, protocol.Hive, OfferExpired) // it needs one again, which is completed
 	if got := s.Children(one); !slices.Equal(got, []protocol.TaskID{three, four}) || s.Unmet(s.Get(three)) != nil {
 		t.Errorf("%v wait", got)
 	}
@@ -80,11 +80,12 @@ func TestDependencies(t *testing.T) {
 	}
 	s.Forget(three)
 	if len(s.children) > 0 {
-		t.Errorf("%v is left", s.children)
+		t.Errorf("%v are left", s.children)
 	}
 }
 
-// A need that is there no more was met: those that failed took others with them.
+// TestUnknownNeed checks that a need that is no longer in the book counts as met: a
+// task that failed would have taken this one with it.
 func TestUnknownNeed(t *testing.T) {
 	s := newStory(t)
 	if got := s.Unmet(s.create(two, one)); len(got) != 0 {
@@ -92,8 +93,8 @@ func TestUnknownNeed(t *testing.T) {
 	}
 }
 
-// Whoever is set back or forward by a day, no moment moves but those of running
-// clocks, which begin anew (spec §8.3).
+// TestClockJumps checks that when the clock jumps by a day, no moment changes
+// except those of running clocks, which start again (spec §8.3).
 func TestClockJumps(t *testing.T) {
 	for _, by := range []time.Duration{24 * time.Hour, -24 * time.Hour, time.Millisecond} {
 		s := in(t, InProgress)
@@ -105,7 +106,7 @@ func TestClockJumps(t *testing.T) {
 			t.Errorf("by %v: now %v, and was %v", by, s.Moment(s.now), before)
 		}
 		if got := s.Time(until).Sub(s.now); got != 30*time.Minute-time.Second {
-			t.Errorf("by %v: %v are left, as the clock shows it", by, got)
+			t.Errorf("by %v: %v left by the wall clock", by, got)
 		}
 		if s.Running(since) != before {
 			t.Errorf("by %v: a clock runs since %v", by, s.Running(since))
@@ -120,17 +121,18 @@ func TestClockJumps(t *testing.T) {
 		s.now = s.now.Add(-by)
 		s.Jumped(-by, s.now)
 		if s.shift != 0 || s.Moment(s.now) != Moment(s.now.UnixNano()) {
-			t.Errorf("by %v and back: %v are left of it", by, s.shift)
+			t.Errorf("by %v and back: the shift is %v, want 0", by, s.shift)
 		}
 	}
 }
 
-// After a start each running clock has its full time; no moment is no time.
+// TestStarted checks that each running clock has its full time after a start, and
+// that no moment is the zero time.
 func TestStarted(t *testing.T) {
 	s := in(t, InProgress)
 	task := s.Get(one)
 	if s.Running(task.Since) != task.Since {
-		t.Error("the clock does not run since the start of the task")
+		t.Error("the clock does not count from the start of the task")
 	}
 	s.now = s.now.Add(time.Hour)
 	s.Started(s.now)
@@ -138,11 +140,12 @@ func TestStarted(t *testing.T) {
 		t.Errorf("a clock runs since %v, and started at %v", s.Time(s.Running(task.Since)), s.now)
 	}
 	if m := s.Moment(s.now); m.Add(time.Minute).Sub(m) != time.Minute || s.Time(m) != s.now {
-		t.Errorf("%v comes back as %v", s.now, s.Time(m))
+		t.Errorf("%v became %v", s.now, s.Time(m))
 	}
 }
 
-// A task that is let go is nowhere any more, and the totals keep what it was.
+// TestForget checks that a forgotten task is gone, and that the totals still count
+// it.
 func TestForget(t *testing.T) {
 	s := in(t, Completed)
 	s.create(two)
@@ -158,7 +161,7 @@ func TestForget(t *testing.T) {
 	}
 }
 
-// What is more urgent comes first, then what is older.
+// TestBest checks that the more urgent task comes first, then the older one.
 func TestBest(t *testing.T) {
 	list := []*Task{{ID: three}, {ID: four, Priority: 5}, {ID: two}, {ID: one, Priority: -1}}
 	slices.SortFunc(list, Best)
@@ -171,7 +174,7 @@ func TestBest(t *testing.T) {
 	}
 }
 
-// All gives the tasks by age, and stops when nobody asks for more.
+// TestAll checks that All yields the tasks by age, and stops when the caller does.
 func TestAll(t *testing.T) {
 	s := newStory(t)
 	for _, id := range []protocol.TaskID{three, one, two} {
@@ -188,15 +191,14 @@ func TestAll(t *testing.T) {
 	}
 }
 
-// The totals of a life with a stall, a failure and a lost lease (spec §8.7).
-// TestTimeToRecovery: a task recovers from whatever kept it from going on: a holder
-// that was lost, a failed attempt, an approval, a question, another task. A log of
-// format 1 counts as it did then.
+// TestTimeToRecovery checks that a task recovers from whatever kept it from going
+// on: a lost holder, a failed attempt, an approval, a question, another task. A log
+// of format 1 counts as it did then.
 func TestTimeToRecovery(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
 		views protocol.Seq
-		want  []float64 // recoveries, and the seconds of all
+		want  []float64 // recoveries, and their seconds in all
 	}{{"format 1", 0, []float64{2, 1 + 3}}, {"format 2", 1, []float64{5, 1 + 2 + 1 + 3 + 2}}} {
 		s := newStory(t)
 		s.ViewsFrom(tt.views)
@@ -222,6 +224,7 @@ func TestTimeToRecovery(t *testing.T) {
 	}
 }
 
+// TestStats checks the totals after a stall, a failure and a lost lease (spec §8.7).
 func TestStats(t *testing.T) {
 	s := newStory(t)
 	s.create(one)                                    // 1 s
@@ -259,12 +262,12 @@ func TestStats(t *testing.T) {
 		t.Errorf("after a snapshot: %s", diff)
 	}
 	if r := NewBook().Report(start); r.RetryRate != 0 || r.MeanTimeToRecov != 0 {
-		t.Errorf("of nothing: %+v", r)
+		t.Errorf("of an empty book: %+v", r)
 	}
 }
 
-// TestStop: the clocks of a task stand still until the next command about it, taken
-// or refused, and a snapshot knows it.
+// TestStop checks that the clocks of a task stand still until the next command
+// about it, accepted or refused, also after a snapshot.
 func TestStop(t *testing.T) {
 	for name, tt := range map[string]struct {
 		then func(s *story)

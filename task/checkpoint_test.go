@@ -10,7 +10,8 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// The examples of RFC 7396, appendix A. Members are sorted by name.
+// TestMergePatch has the examples of RFC 7396, appendix A, with members sorted by
+// name.
 func TestMergePatch(t *testing.T) {
 	for _, tt := range [][3]string{
 		{`{"a":"b"}`, `{"a":"c"}`, `{"a":"c"}`},
@@ -28,7 +29,7 @@ func TestMergePatch(t *testing.T) {
 		{`{"e":null}`, `{"a":1}`, `{"a":1,"e":null}`},
 		{`[1,2]`, `{"a":"b","c":null}`, `{"a":"b"}`},
 		{`{}`, `{"a":{"bb":{"ccc":null}}}`, `{"a":{"bb":{}}}`},
-		// And what the appendix leaves out.
+		// Not in the appendix.
 		{``, `{"a":{"b":null,"c":1}}`, `{"a":{"c":1}}`},
 		{` { "n" : 12345678901234567890.10 } `, ` { "m" : 1e400 } `, `{"m":1e400,"n":12345678901234567890.10}`},
 	} {
@@ -43,8 +44,8 @@ func TestMergePatch(t *testing.T) {
 	}
 }
 
-// A patch that is no JSON, or names a member twice, is refused; one that is as
-// deep or wide as a message can be is worked through.
+// TestMergePatchHostile checks that a patch that is not JSON, or names a member
+// twice, is refused, and that one as deep or wide as a message can be is applied.
 func TestMergePatchHostile(t *testing.T) {
 	for _, tt := range [][2]string{{`{}`, `{`}, {`{}`, `{} 1`}, {`{}`, `{"a"`}, {`{}`, `{"a":x}`}, {`{}`, `{"a":1,"a":2}`}, {`{"a":1,"a":2}`, `{}`}, {`{}`, `{"a":{"b":1,"b":2}}`}} {
 		if got, err := MergePatch(jsontext.Value(tt[0]), jsontext.Value(tt[1])); err == nil {
@@ -63,7 +64,7 @@ func TestMergePatchHostile(t *testing.T) {
 		t.Errorf("%d bytes, %v", len(got), err)
 	}
 	if _, err := MergePatch(nil, nested(20_000, `1`)); err == nil {
-		t.Error("there is no end to how deep it may be")
+		t.Error("a patch of any depth is accepted")
 	}
 }
 
@@ -74,8 +75,8 @@ func checkpointOf(t *testing.T, r protocol.TaskReport, last *protocol.Checkpoint
 	return c
 }
 
-// The same checkpoint has the same sum, in whatever way it is written, and another
-// one has another.
+// TestCheckpointSum checks that a checkpoint has the same sum however it is
+// written, and that different ones have different sums.
 func TestCheckpointSum(t *testing.T) {
 	r := func(milestone, schema, data string) protocol.TaskReport {
 		return protocol.TaskReport{Milestone: milestone, Schema: schema, Checkpoint: jsontext.Value(data)}
@@ -100,8 +101,8 @@ func TestCheckpointSum(t *testing.T) {
 	}
 }
 
-// A patch and a milestone alone leave what they do not name as it was, so that a
-// successor finds all of it.
+// TestCheckpointOfTheLast checks that a patch or a milestone alone leaves the rest
+// of the last checkpoint as it was, so that the next holder finds all of it.
 func TestCheckpointOfTheLast(t *testing.T) {
 	last := checkpointOf(t, protocol.TaskReport{Milestone: "one", Schema: "s", Checkpoint: jsontext.Value(`{"a":1,"b":2}`)}, nil)
 	for _, tt := range []struct {
@@ -120,16 +121,16 @@ func TestCheckpointOfTheLast(t *testing.T) {
 		}
 	}
 	if c := checkpointOf(t, protocol.TaskReport{Milestone: "one"}, last); c.SHA256 != last.SHA256 {
-		t.Error("the last one again has another sum")
+		t.Error("the same checkpoint again has another sum")
 	}
 	if c := checkpointOf(t, protocol.TaskReport{Schema: "s"}, last); c != nil {
-		t.Errorf("a report without any gives %+v", c)
+		t.Errorf("a report without a checkpoint returned %+v", c)
 	}
 	for _, bad := range []protocol.TaskReport{
 		{Checkpoint: jsontext.Value(`1`), Patch: jsontext.Value(`{}`)}, {Checkpoint: jsontext.Value(`{"a":1,"a":2}`)}, {Patch: jsontext.Value(`{"a":1,"a":2}`)}, {Patch: jsontext.Value(`{`)},
 	} {
 		if c, err := NewCheckpoint(&bad, last); err == nil {
-			t.Errorf("%+v gives %+v", bad, c)
+			t.Errorf("%+v returned %+v, want an error", bad, c)
 		}
 	}
 }

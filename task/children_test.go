@@ -7,8 +7,8 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// Who waits for a task is known in the order of ids, whoever begins or ends to
-// wait when.
+// TestChildren checks that the tasks that wait for another are listed in the order
+// of ids, in whatever order they begin and stop to wait.
 func TestChildren(t *testing.T) {
 	b := NewBook()
 	parent := []protocol.TaskID{"P"}

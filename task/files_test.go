@@ -14,7 +14,7 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// The files of a task, as they stand on the disk (spec §8.5).
+// TestChanges checks the files of a task on the disk (spec §8.5).
 func TestChanges(t *testing.T) {
 	for _, tt := range []struct {
 		name string
@@ -105,12 +105,12 @@ func TestChanges(t *testing.T) {
 	}
 	bad := protocol.TaskEvent{Task: one, Event: Complete, Result: &protocol.TaskOutput{Value: jsontext.Value(`{`)}}
 	if list, err := Changes(protocol.Event{}, &bad); err == nil {
-		t.Errorf("what is no JSON gives %v", list)
+		t.Errorf("invalid JSON returned %v", list)
 	}
 }
 
-// An event that is read back from its line in the log writes the same bytes as
-// it did when it was new, and leaves the same task.
+// TestChangesComeBack checks that an event that was read from its line in the log
+// writes the same bytes as when it was new, and leads to the same task.
 func TestChangesComeBack(t *testing.T) {
 	for _, data := range []string{
 		`{"b":1,"a":2}`, " { \"x\" :\t[ 1 ,\n2 ] } ", `"\u0041\u00e9\/\u2028\u001f"`, "\"\u2028\u2029é\"", `"\ud83d\ude00 <&>"`, `123456789012345678901234567890.5000`, `1E400`, `-0`, `-0.0`, `null`, `[]`, `{}`, `{"":""}`,
@@ -147,7 +147,8 @@ func TestChangesComeBack(t *testing.T) {
 	}
 }
 
-// task.json is one object, with a line for each step, and says where the rest is.
+// TestDocument checks that task.json is one object, with a line for each step, and
+// says where the rest is.
 func TestDocument(t *testing.T) {
 	s := in(t, InProgress)
 	s.do(protocol.TaskEvent{Event: Progress, By: "alice", Checkpoint: &protocol.Checkpoint{Milestone: "half"}, Expected: s.now.Add(time.Hour)})

@@ -13,7 +13,7 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// Any row of steps comes back as it was.
+// TestHistoryComesBack checks that any list of steps reads back as it was written.
 func TestHistoryComesBack(t *testing.T) {
 	agent := rapid.SampledFrom([]protocol.AgentID{"a", "bob", protocol.Hive, ""})
 	rapid.Check(t, func(t *rapid.T) {
@@ -29,7 +29,7 @@ func TestHistoryComesBack(t *testing.T) {
 				Note: rapid.StringN(0, 200, -1).Draw(t, "note"),
 			}
 			if s.By == "" && len(want) > 0 {
-				s.By = want[len(want)-1].By // every event is somebody's
+				s.By = want[len(want)-1].By // every event has an author
 			}
 			h, want = h.with(s), append(want, s)
 		}
@@ -37,12 +37,13 @@ func TestHistoryComesBack(t *testing.T) {
 			t.Error(diff)
 		}
 		if !h.whole() || h[:len(h)-1].whole() {
-			t.Error("it is not whole, or a part of it is")
+			t.Error("the history is not whole, or a part of it counts as whole")
 		}
 	})
 }
 
-// Of a long life the last steps are kept, and no more memory than they need.
+// TestHistoryIsBounded checks that a long history keeps its last steps, in no more
+// memory than they need.
 func TestHistoryIsBounded(t *testing.T) {
 	s := in(t, InProgress)
 	for range 10_000 {
@@ -59,15 +60,15 @@ func TestHistoryIsBounded(t *testing.T) {
 		t.Errorf("%d bytes in room for %d", size, cap(task.history))
 	}
 	if v := ViewOf(task); !v.CreatedAt.Equal(start.Add(time.Second)) {
-		t.Errorf("it shows that it was created at %s", v.CreatedAt)
+		t.Errorf("it was created at %s", v.CreatedAt)
 	}
 	if diff := cmp.Diff(records(s.Book), records(restored(t, records(s.Book)))); diff != "" {
 		t.Error(diff)
 	}
 }
 
-// TestLongWordsAreBounded: of a task that is spoken of at length the newest words are
-// kept whole, and of the older ones the beginning, and where the whole stands.
+// TestLongWordsAreBounded checks that a long history keeps its newest texts whole,
+// and of older ones the beginning and where the whole text is.
 func TestLongWordsAreBounded(t *testing.T) {
 	s := in(t, InProgress)
 	long := strings.Repeat("é", 8<<10)
@@ -89,7 +90,7 @@ func TestLongWordsAreBounded(t *testing.T) {
 			t.Errorf("step %d of %d has %d bytes, and ends with %q", i, len(steps), len(step.Note), step.Note[max(0, len(step.Note)-60):])
 		}
 		if step.Seq != s.seq-protocol.Seq(len(steps)-1-i) || i < len(steps)-1 && step.By != "alice" {
-			t.Errorf("step %d is %d by %s", i, step.Seq, step.By)
+			t.Errorf("step %d is event %d by %s", i, step.Seq, step.By)
 		}
 	}
 	if diff := cmp.Diff(&Leaving{By: "alice", Seq: s.seq, Reason: long}, task.Left); diff != "" {
@@ -100,8 +101,8 @@ func TestLongWordsAreBounded(t *testing.T) {
 	}
 }
 
-// A step says what its reader wants to know: to whom it was offered, what was
-// reached, what was asked, or why.
+// TestSteps checks that a step says to whom a task was offered, what was reached,
+// what was asked, or why.
 func TestSteps(t *testing.T) {
 	s := in(t, Offered)
 	s.on("alice", Accept)

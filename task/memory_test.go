@@ -14,10 +14,10 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// BenchmarkMemory says how many bytes of memory a live task takes in a [Book]:
+// BenchmarkMemory reports how many bytes of memory a live task takes in a [Book]:
 // one that was created with a title and somebody to do it, offered to three,
-// accepted, started, and has reached three checkpoints. Its events come from a
-// log, so that it shares no text with anybody.
+// accepted, started, and has reached three checkpoints. Its events come from a log,
+// so that it shares no text with other values.
 func BenchmarkMemory(b *testing.B) {
 	const tasks = 100_000
 	perTask := 0.0
@@ -50,16 +50,16 @@ func heap() uint64 {
 	return m.HeapAlloc
 }
 
-// TestTaskIsSmall: a task takes no more room than the allocator has for the benchmark's
-// figure; what few tasks have stands behind a pointer of those.
+// TestTaskIsSmall checks that a Task fits into the allocator's size class that the
+// benchmark's figure is for. What few tasks have belongs behind a pointer.
 func TestTaskIsSmall(t *testing.T) {
-	const word, most = 8, 512 // the allocator adds a word of its own to what is larger
+	const word, most = 8, 512 // to larger objects the allocator adds a word of its own
 	if size := reflect.TypeFor[Task]().Size(); strconv.IntSize == 8*word && size > most {
 		t.Errorf("a task takes %d bytes, want %d at most", size, most)
 	}
 }
 
-// typicalLife is what happens to a task until it is half done.
+// typicalLife returns the events of a task until it is half done.
 func typicalLife(n int) []*protocol.TaskEvent {
 	id := protocol.TaskID(fmt.Sprintf("01M7YW2XY9P0EW1X9M%08d", n))
 	holder := protocol.AgentID(fmt.Sprintf("builder-%d", n%1000))

@@ -8,7 +8,8 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// The pages of a book, one after the other, are what All gives.
+// TestPage checks that the pages of a book, one after the other, have the tasks
+// that All yields.
 func TestPage(t *testing.T) {
 	b := NewBook()
 	for n := range 50 {

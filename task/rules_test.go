@@ -14,7 +14,7 @@ import (
 
 var update = flag.Bool("update", false, "write docs/tasks.md anew")
 
-// pairs has a line for each state and event that the table knows.
+// pairs returns a line for each state and event that the table has.
 func pairs() []string {
 	var list []string
 	for _, r := range Rules() {
@@ -31,7 +31,8 @@ func pairs() []string {
 	return list
 }
 
-// The table of spec §8.1, row by row: whoever changes one changes it here too.
+// TestTable has the table of spec §8.1, row by row: a change to one needs the same
+// change here.
 func TestTable(t *testing.T) {
 	want := strings.Split(strings.TrimSpace(`
 blocked | amend | blocked | creator, human
@@ -104,7 +105,8 @@ unassigned | poison | failed | hive
 	}
 }
 
-// Each row has one target, and whoever may take it; [Who] says so too.
+// TestRulesAreWhole checks that each row has one target and says who may take it,
+// and that [Who] agrees.
 func TestRulesAreWhole(t *testing.T) {
 	for _, r := range Rules() {
 		if len(r.From) == 0 || len(r.Who) == 0 || r.Same == (r.To != "") {
@@ -117,17 +119,18 @@ func TestRulesAreWhole(t *testing.T) {
 		}
 	}
 	if Who(Completed, Start) != nil || Who("", Create) != nil {
-		t.Error("what is no row may be taken")
+		t.Error("Who allows a pair that is no row")
 	}
 	list := Rules()
 	list[0].On = "x"
 	if Rules()[0].On == "x" {
-		t.Error("whoever has the table can change it")
+		t.Error("a caller can change the table")
 	}
 }
 
-// Nothing leaves a terminal state, each state can be reached, and from each that
-// is not terminal the work can end in every way.
+// TestEveryStateCanEnd checks that nothing leaves a terminal state, that each state
+// can be reached, and that from each other state a task can be completed, fail and
+// be cancelled.
 func TestEveryStateCanEnd(t *testing.T) {
 	reached := func(from State) map[State]bool {
 		seen := map[State]bool{}
@@ -158,7 +161,8 @@ func TestEveryStateCanEnd(t *testing.T) {
 	}
 }
 
-// docs/tasks.md has the table and the diagram that are made from the rows.
+// TestTableIsDocumented checks that docs/tasks.md has the table and the diagram
+// that are made from the rows.
 func TestTableIsDocumented(t *testing.T) {
 	var table strings.Builder
 	table.WriteString("\n| from | event | to | who may | |\n|---|---|---|---|---|\n")
@@ -184,7 +188,8 @@ func TestTableIsDocumented(t *testing.T) {
 	hold("diagram", "\n```mermaid\n"+Diagram()+"```\n\n")
 }
 
-// The diagram has an arrow for each pair, the beginning and the ends.
+// TestDiagram checks that the diagram has an arrow for each pair, the beginning and
+// the ends.
 func TestDiagram(t *testing.T) {
 	lines := strings.Split(strings.TrimSuffix(Diagram(), "\n"), "\n")
 	if lines[0] != "stateDiagram-v2" || lines[1] != "    [*] --> unassigned: create" {

@@ -18,7 +18,7 @@ func records(b *Book) []string {
 	return list
 }
 
-// restored reads records as a snapshot would.
+// restored returns the book that records lead to, read as from a snapshot.
 func restored(tb testing.TB, list []string) *Book {
 	tb.Helper()
 	b := NewBook()
@@ -28,10 +28,10 @@ func restored(tb testing.TB, list []string) *Book {
 	return b
 }
 
-// sameBook compares all that a book holds, but for how far it has been restored.
+// sameBook compares all that a book holds except how far it has been restored.
 var sameBook = cmp.Options{cmp.AllowUnexported(Book{}, Task{}, waiting{}, lineage{}), cmpopts.IgnoreFields(Book{}, "restored", "newest")}
 
-// everyBook has a task in every state, and tasks that wait.
+// everyBook returns a book with a task in every state, and tasks that wait.
 func everyBook(tb testing.TB) *Book {
 	tb.Helper()
 	s := newStory(tb)
@@ -55,7 +55,8 @@ func everyBook(tb testing.TB) *Book {
 	return s.Book
 }
 
-// A snapshot gives the same book, and the same bytes (spec §8).
+// TestSnapshot checks that a snapshot restores the same book, and has the same
+// bytes when written again (spec §8).
 func TestSnapshot(t *testing.T) {
 	want := everyBook(t)
 	list := records(want)
@@ -68,19 +69,20 @@ func TestSnapshot(t *testing.T) {
 	}
 }
 
-// What is damaged, cut, longer, out of order or there twice is refused, or is
-// another book that is written as it stands.
+// TestSnapshotDamaged checks that records that are damaged, cut, too long, out of
+// order or there twice are refused, or are another book that is written as it was
+// read.
 func TestSnapshotDamaged(t *testing.T) {
 	list := records(everyBook(t))
 	for i, r := range list {
 		for n := range len(r) {
 			b := restored(t, list[:i])
 			if err := b.Restore([]byte(r[:n])); err == nil {
-				t.Fatalf("record %d cut to %d of %d bytes is believed", i, n, len(r))
+				t.Fatalf("record %d cut to %d of %d bytes is accepted", i, n, len(r))
 			}
 		}
 		if err := restored(t, list[:i]).Restore([]byte(r + "\x00")); err == nil {
-			t.Errorf("record %d with a byte more is believed", i)
+			t.Errorf("record %d with a byte more is accepted", i)
 		}
 	}
 	for _, order := range [][]int{{1}, {0, 0}, {0, 1, 1}, {0, 2, 1}} {
@@ -90,13 +92,13 @@ func TestSnapshotDamaged(t *testing.T) {
 			err = b.Restore([]byte(list[i]))
 		}
 		if err == nil {
-			t.Errorf("the order %v is believed", order)
+			t.Errorf("the order %v is accepted", order)
 		}
 	}
 }
 
-// FuzzRestore: whatever is read is refused, or written again as it was; and who
-// was fooled into believing it can go on.
+// FuzzRestore checks that any record is refused or written again as it was, and
+// that the book can then go on.
 func FuzzRestore(f *testing.F) {
 	head := records(NewBook())[0]
 	for i, r := range records(everyBook(f)) {
@@ -116,7 +118,7 @@ func FuzzRestore(f *testing.F) {
 		}
 		for task := range b.All() {
 			if _, err := Document(task); err != nil {
-				t.Log(err) // text that is no UTF-8
+				t.Log(err) // text that is not UTF-8
 			}
 			b.Unmet(task)
 			for _, on := range Events() {

@@ -34,7 +34,7 @@ func newStory(tb testing.TB) *story {
 	return &story{TB: tb, Book: NewBook(), now: start}
 }
 
-// fill completes an event of the first task, or of the one that it names.
+// fill completes an event of the task that it names, or of the first one.
 func (s *story) fill(e protocol.TaskEvent) *protocol.TaskEvent {
 	if e.Event == Adopted {
 		return &e
@@ -74,7 +74,7 @@ func (s *story) do(events ...protocol.TaskEvent) *Task {
 	return s.Get(one)
 }
 
-// on has events that carry nothing of their own.
+// on folds events that have no members of their own.
 func (s *story) on(by protocol.AgentID, events ...Event) *Task {
 	s.Helper()
 	for _, e := range events {
@@ -87,7 +87,8 @@ func (s *story) on(by protocol.AgentID, events ...Event) *Task {
 	return s.Get(one)
 }
 
-// in returns a story whose task came to a state; alice has it where somebody has.
+// in returns a story whose task is in a state; if somebody has the task, it is
+// alice.
 func in(tb testing.TB, state State) *story {
 	tb.Helper()
 	s := newStory(tb)
@@ -121,12 +122,13 @@ func in(tb testing.TB, state State) *story {
 	return s
 }
 
-// every has an event beside those of the table: one that nobody knows.
+// every returns all events, and two that do not exist.
 func every() []Event { return append(slices.Clone(eventCodes), "dance", "") }
 
 func everyState() []State { return append([]State{""}, States()...) }
 
-// What is no row is refused, in each state, and changes nothing (spec §8.1).
+// TestEveryPair checks that in each state an event without a row is refused and
+// changes nothing (spec §8.1).
 func TestEveryPair(t *testing.T) {
 	legal := 0
 	for _, from := range everyState() {
@@ -152,8 +154,9 @@ func TestEveryPair(t *testing.T) {
 	}
 }
 
-// An event that is not about the state that the task is in, or says that it leads
-// elsewhere, or has an epoch that is not the next or the same, changes nothing.
+// TestApplyRefuses checks that an event changes nothing if it starts from another
+// state than the task's, leads elsewhere than its row, or has an epoch that is
+// neither the next nor the same.
 func TestApplyRefuses(t *testing.T) {
 	for _, state := range States() {
 		for _, on := range Events() {
@@ -164,7 +167,7 @@ func TestApplyRefuses(t *testing.T) {
 			for name, harm := range map[string]func(*protocol.TaskEvent){
 				"another from": func(e *protocol.TaskEvent) { e.From = "" },
 				"another to":   func(e *protocol.TaskEvent) { e.To += "x" },
-				"an old epoch": func(e *protocol.TaskEvent) { e.Epoch -= 2 }, // of no task: far ahead
+				"an old epoch": func(e *protocol.TaskEvent) { e.Epoch -= 2 }, // without a task: far ahead
 				"an epoch not its own": func(e *protocol.TaskEvent) {
 					if on == Claim || on == Accept {
 						e.Epoch--
@@ -188,8 +191,9 @@ func TestApplyRefuses(t *testing.T) {
 	}
 }
 
-// Each way to lose a task spends the epoch of its holder; a holder that ended it
-// itself lost nothing; and a new holder has a new one (spec §8.3).
+// TestFenced checks that each way to lose a task fences its holder's epoch, that a
+// holder that ended it itself lost nothing, and that a new holder has a new epoch
+// (spec §8.3).
 func TestFenced(t *testing.T) {
 	for _, tt := range []struct {
 		from State
@@ -234,7 +238,8 @@ func TestFenced(t *testing.T) {
 	}
 }
 
-// Held, InHand and Busy agree with who has the task in each state.
+// TestWhoHasIt checks that Held, InHand and Busy agree with who has the task in
+// each state.
 func TestWhoHasIt(t *testing.T) {
 	for _, state := range States() {
 		task := in(t, state).Get(one)
@@ -248,8 +253,8 @@ func TestWhoHasIt(t *testing.T) {
 	}
 }
 
-// A retry is counted for each execution that failed, or stalled and was ended;
-// the number of the attempt comes with the event.
+// TestCounting checks that a retry is counted for each execution that failed, or
+// stalled and was ended; the number of the attempt comes with the event.
 func TestCounting(t *testing.T) {
 	s := in(t, InProgress)
 	for n := range 3 {
@@ -262,7 +267,7 @@ func TestCounting(t *testing.T) {
 	s.on(protocol.Hive, ProgressStalled, Release)
 	s.on("bob", Claim, Release)
 	if task := s.Get(one); task.Retries != 4 {
-		t.Errorf("a stall that was ended counts, and a release does not: %d", task.Retries)
+		t.Errorf("%d retries, want 4: a stall that was ended counts, and a release does not", task.Retries)
 	}
 	s.on("bob", Claim)
 	s.do(protocol.TaskEvent{Event: LeaseExpired, By: protocol.Hive, Attempt: 5})
@@ -274,7 +279,8 @@ func TestCounting(t *testing.T) {
 	}
 }
 
-// Rounds counts the pauses between offers that nobody took, each once.
+// TestRounds checks that Rounds counts the pauses between offers that nobody took,
+// each once.
 func TestRounds(t *testing.T) {
 	s := in(t, Unassigned)
 	over := func(on Event, until time.Time) {
@@ -284,27 +290,28 @@ func TestRounds(t *testing.T) {
 	first, second := time.Date(2050, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(2051, 1, 1, 0, 0, 0, 0, time.UTC)
 	over(OfferExpired, time.Time{}) // others are asked
 	over(OfferExhausted, first)
-	over(OfferExpired, first) // of one that was asked in spite of it
+	over(OfferExpired, first) // offered in spite of the pause
 	over(OfferExhausted, second)
 	if is := s.Get(one); is.Rounds != 2 || is.Ignored != 2 || len(is.Declined) != 1 {
 		t.Errorf("%d rounds, %d offers ignored, %v declined", is.Rounds, is.Ignored, is.Declined)
 	}
 	s.do(protocol.TaskEvent{Event: Offer, By: protocol.Hive, Agents: []protocol.AgentID{"bob"}, Round: 3})
 	if is := s.Get(one); len(is.Declined) != 0 {
-		t.Errorf("in a new round %v are not asked", is.Declined)
+		t.Errorf("in a new round %v are still left out", is.Declined)
 	}
 	if got := s.on("alice", Accept).Rounds; got != 0 {
 		t.Errorf("%d rounds after somebody took it", got)
 	}
 }
 
-// Who did not want a task, or lost it, is remembered once, and not too many are.
+// TestDeclined checks that an agent that declined or lost a task is remembered
+// once, and that the list is bounded.
 func TestDeclined(t *testing.T) {
 	s := in(t, Offered)
 	was := s.Get(one).Offered
 	task := s.on("alice", Reject)
 	if !slices.Equal(task.Offered, []protocol.AgentID{"bob"}) || !slices.Equal(was, []protocol.AgentID{"alice", "bob"}) {
-		t.Errorf("bob was asked too: %v; whoever kept the list has %v", task.Offered, was)
+		t.Errorf("offered to %v, want bob; the list from before has %v", task.Offered, was)
 	}
 	s.do(protocol.TaskEvent{Event: OfferExpired, By: protocol.Hive, Agents: []protocol.AgentID{"bob", "alice"}})
 	s.on("carol", Claim, Release)
@@ -324,8 +331,8 @@ func TestDeclined(t *testing.T) {
 	}
 }
 
-// An empty list is none, so that a task that was read from a snapshot has the same
-// view as before.
+// TestEmptyLists checks that an empty list is stored as none, so that a task that
+// was read from a snapshot has the same view as before.
 func TestEmptyLists(t *testing.T) {
 	s := newStory(t)
 	s.do(protocol.TaskEvent{Event: Create, By: "planner", Needs: []protocol.TaskID{}, Spec: &protocol.TaskSpec{To: []protocol.Address{}}})
@@ -337,8 +344,9 @@ func TestEmptyLists(t *testing.T) {
 	}
 }
 
-// A checkpoint that is not the last one again moves the clock of progress, and
-// nothing else does; a holder that waited has its full time.
+// TestProgress checks that a checkpoint that differs from the last one moves the
+// clock of progress, and no other report does, and that a holder that waited has
+// its full time.
 func TestProgress(t *testing.T) {
 	s := in(t, InProgress)
 	task := s.Get(one)
@@ -353,7 +361,7 @@ func TestProgress(t *testing.T) {
 	}
 	s.do(protocol.TaskEvent{Event: Progress, By: "alice", Expected: s.now.Add(time.Hour)})
 	if task.Progressed != begun || s.Time(task.Expected) != s.now.Add(time.Hour-time.Second) {
-		t.Errorf("it said that it will be silent: %v, until %v", task.Progressed, s.Time(task.Expected))
+		t.Errorf("after it announced silence: progressed at %v, silent until %v", task.Progressed, s.Time(task.Expected))
 	}
 	s.do(protocol.TaskEvent{Event: Progress, By: "alice", Checkpoint: reach("half")})
 	half := s.Moment(s.now)
@@ -377,7 +385,7 @@ func TestProgress(t *testing.T) {
 	}
 }
 
-// What belongs to a state alone is gone with it.
+// TestLeave checks that what belongs to one state is gone when the task leaves it.
 func TestLeave(t *testing.T) {
 	s := in(t, InProgress)
 	ask := protocol.TaskEvent{Event: PauseForApproval, By: "alice", Reason: "auth", Question: "may I?", Until: s.now.Add(30 * time.Minute), Category: protocol.AuthFailure}
@@ -400,8 +408,9 @@ func TestLeave(t *testing.T) {
 	}
 }
 
-// A task that is asked to cancel stays where it is, from the first time on, until
-// it is cancelled, or completed before that (spec §8.6).
+// TestCancel checks that a task that is asked to cancel stays in its state, with
+// the time of the first request, until it is cancelled, or completed before that
+// (spec §8.6).
 func TestCancel(t *testing.T) {
 	for _, state := range active {
 		s := in(t, state)
@@ -426,7 +435,7 @@ func TestCancel(t *testing.T) {
 	}
 }
 
-// What is far too long, or too far ahead, is bounded.
+// TestBounds checks that what is far too long, or too far ahead, is bounded.
 func TestBounds(t *testing.T) {
 	s := newStory(t)
 	long := strings.Repeat("é", 1000)
@@ -448,7 +457,8 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// What is put into a task is its own: whoever made the event may go on using it.
+// TestApplyKeepsNoneOfTheEvent checks that a task shares no memory with its event,
+// which the caller may go on using.
 func TestApplyKeepsNoneOfTheEvent(t *testing.T) {
 	s := newStory(t)
 	create := protocol.TaskEvent{Event: Create, By: "planner", Needs: []protocol.TaskID{"n"}, Spec: &protocol.TaskSpec{To: []protocol.Address{"a"}, Approvers: []protocol.Address{"b"}}}
