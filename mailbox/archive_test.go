@@ -17,13 +17,13 @@ const (
 	other   = `{"to":"bob","body":"other"}`
 )
 
-// What can happen between reading a file and moving it.
+// TestArchive checks what can happen to a file between reading and moving it.
 func TestArchive(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
 		between func(h *hive)
 		outbox  []string // besides .sent, afterwards
-		next    string   // what arrives then; empty: nothing
+		next    string   // the next arrival; empty: none
 	}{
 		{"nothing", func(*hive) {}, nil, ""},
 		{"replaced", func(h *hive) { h.replace(outDir+"x.json", other) }, []string{"x.json"}, other},
@@ -139,7 +139,7 @@ func TestArchiveWithoutSent(t *testing.T) {
 	}
 }
 
-func TestRecheckOfAnOldFile(t *testing.T) { // its bytes need not be read
+func TestRecheckOfAnOldFile(t *testing.T) { // finds a change without reading it
 	h := diskHive(t)
 	h.now = time.Now().Add(time.Hour)
 	h.write(outDir+"x.json", message)
@@ -163,7 +163,8 @@ func TestArchiveUnread(t *testing.T) {
 	h.equal("the replacement", string(h.one().Raw), message)
 }
 
-// bytes changed through an open descriptor after acceptance.
+// TestRecheck checks that bytes changed through an open descriptor after acceptance
+// are found.
 func TestRecheck(t *testing.T) {
 	h := diskHive(t)
 	now := time.Now()
@@ -188,7 +189,7 @@ func TestRecheck(t *testing.T) {
 	h.ok(err)
 	_, err = agent["same-size"].WriteAt([]byte("X"), 9)
 	h.ok(err)
-	// As if it had happened in the tick in which the file was read.
+	// As if changed in the tick in which the file was read.
 	h.ok(os.Chtimes(h.path(sentDir+"same-size.json"), info.ModTime(), info.ModTime()))
 	h.ok(os.Remove(h.path(sentDir + "swept.json")))
 
@@ -204,7 +205,8 @@ func TestRecheck(t *testing.T) {
 	h.equal("once", len(h.Recheck(h.now.Add(time.Hour))), 0)
 }
 
-// A crash at each operation, then the same again: the file is in one place.
+// TestArchiveCrash crashes at each operation, archives again, and checks that the
+// file is in one place.
 func TestArchiveCrash(t *testing.T) {
 	for _, loss := range []faultfs.Loss{faultfs.Keep, faultfs.Drop, faultfs.Torn(1), faultfs.Torn(2)} {
 		for n := 1; ; n++ {
@@ -218,7 +220,7 @@ func TestArchiveCrash(t *testing.T) {
 			h = rebooted(t, mem)
 			if s := h.scan(); len(s.Arrivals) > 0 {
 				same := s.Arrivals[0].Original
-				same.CTime = a.Original.CTime // which changes when it is moved
+				same.CTime = a.Original.CTime // the move changes it
 				h.equal("the same file", same, a.Original)
 				a = s.Arrivals[0]
 			}
@@ -233,9 +235,10 @@ func TestArchiveCrash(t *testing.T) {
 	}
 }
 
-// The death of the process between moving a replacement and looking at it. Of an
-// arrival put together from the log, which is not in the outbox any more, what has
-// its name now, message or not, stays there too.
+// TestArchiveCrashWithAReplacement kills the process between moving a replacement
+// and reading it, and checks that the replacement stays in the outbox. For an
+// arrival made from the log, which is not in the outbox any more, what has its name
+// now stays there too, message or not.
 func TestArchiveCrashWithAReplacement(t *testing.T) {
 	for _, fromLog := range []bool{false, true} {
 		for n := 1; ; n++ {

@@ -9,7 +9,8 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// One message from outbox to inbox and .sent, without log and git.
+// BenchmarkMessage moves one message from outbox to inbox and .sent, without log
+// and git.
 func BenchmarkMessage(b *testing.B) {
 	disk, err := durable.Open(b.TempDir())
 	testenv.Must(b, err)

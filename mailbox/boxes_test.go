@@ -39,7 +39,7 @@ var options = Options{Settle: settle, StraysAfter: strays, MaxMessageBytes: 1 <<
 // counting is an FS that counts its calls.
 type counting struct {
 	durable.FS
-	mu                  sync.Mutex // files are looked at in several lanes
+	mu                  sync.Mutex // files are read in several lanes
 	lists, stats, opens int
 }
 
@@ -79,11 +79,11 @@ func newHive(t *testing.T, disk durable.FS) *hive {
 	c := &counting{FS: disk}
 	h := &hive{T: t, Boxes: New(c, options), disk: c, now: start()}
 	h.join(alice)
-	h.Boxes = New(c, options) // one that has seen nothing yet
+	h.Boxes = New(c, options) // one that has scanned nothing yet
 	return h
 }
 
-// join makes an agent whose inbox was looked into once: it has its marker.
+// join makes an agent whose inbox was scanned once: it has its marker.
 func (h *hive) join(id protocol.AgentID) {
 	h.Helper()
 	_, err := h.Ensure(id)
@@ -116,7 +116,7 @@ func (h *hive) ok(err error) {
 	testenv.Must(h, err)
 }
 
-// write makes a file, or writes over one, the way a shell does.
+// write makes a file, or writes over one, as a shell does.
 func (h *hive) write(name, text string) {
 	h.Helper()
 	f, err := h.disk.Create(name, 0o644)
@@ -247,10 +247,10 @@ func TestAgentsForgetsThoseThatAreGone(t *testing.T) {
 
 func TestEnsure(t *testing.T) {
 	h := diskHive(t)
-	look := func() {
+	scan := func() {
 		h.Helper()
 		s, err := h.Inbox("bob", h.now, slices.Values([]string(nil)), false)
-		if s.Vanished { // as it does if the system gave the new directory another number
+		if s.Vanished { // as when the new directory has another inode
 			_, err = h.Inbox("bob", h.now, slices.Values([]string(nil)), false)
 		}
 		h.ok(err)
@@ -262,23 +262,23 @@ func TestEnsure(t *testing.T) {
 	made, err = h.Ensure("bob")
 	h.ok(err)
 	h.equal("made again", len(made), 0)
-	look()
+	scan()
 	h.ok(os.RemoveAll(h.path("agents/bob/inbox")))
 	made, err = h.Ensure("bob")
 	h.ok(err)
-	h.equal("made anew", made, []string{"inbox", "inbox/.done"})
-	h.equal("not looked into", h.names("agents/bob/inbox"), []string{".done"})
-	look()
+	h.equal("made when it was gone", made, []string{"inbox", "inbox/.done"})
+	h.equal("before a scan", h.names("agents/bob/inbox"), []string{".done"})
+	scan()
 	h.ok(os.RemoveAll(h.path("agents/bob/inbox")))
 	h.ok(os.MkdirAll(h.path("agents/bob/inbox/.done"), 0o755))
 	made, err = h.Ensure("bob")
 	h.ok(err)
-	h.equal("made anew by somebody else", made, []string{"inbox"})
-	look()
+	h.equal("made by another program", made, []string{"inbox"})
+	scan()
 }
 
-// TestEnsureOutlivesAPowerCut: an agent that syncs its file and its outbox has
-// done what it can.
+// TestEnsureOutlivesAPowerCut checks that a file survives when an agent synced it
+// and its outbox: Ensure made the directories durable.
 func TestEnsureOutlivesAPowerCut(t *testing.T) {
 	disk := faultfs.New()
 	h := newHive(t, disk)
@@ -291,7 +291,7 @@ func TestEnsureOutlivesAPowerCut(t *testing.T) {
 	h.ok(err)
 }
 
-// TestEnsureWithoutAgents: somebody took all of agents/ away.
+// TestEnsureWithoutAgents checks Ensure when agents/ itself is gone.
 func TestEnsureWithoutAgents(t *testing.T) {
 	h := diskHive(t)
 	h.ok(os.RemoveAll(h.path(protocol.PathAgents)))
@@ -300,7 +300,8 @@ func TestEnsureWithoutAgents(t *testing.T) {
 	h.equal("made", made, []string{"", "inbox", "inbox/.done", "outbox", "outbox/.sent"})
 }
 
-// Whoever makes the directories for Ensure does so one by one, from above.
+// TestEnsureMkdir checks that the function that makes directories for Ensure is
+// called for one at a time, from the top.
 func TestEnsureMkdir(t *testing.T) {
 	h := diskHive(t)
 	var asked []string
@@ -339,7 +340,7 @@ func TestEnsureRefusesWhatIsInTheWay(t *testing.T) {
 			h.ok(h.Remove("agents/alice" + place))
 			h.write("agents/alice"+place, "mine")
 			if _, err := h.Ensure(alice); err == nil {
-				t.Error("a file in the place of a directory is no error")
+				t.Error("a file in the place of a directory was no error")
 			}
 			h.equal("the file", h.read("agents/alice"+place), "mine")
 		})
@@ -351,10 +352,10 @@ func TestDirState(t *testing.T) {
 	info := durable.Info{Ino: 7, ModTime: at(0)}
 	coarse := durable.Info{Ino: 7, ModTime: time.Unix(1_000_000_000, 0)}
 	for _, tt := range []struct {
-		name   string
-		info   durable.Info
-		passes []int  // ms at which the directory is looked at
-		want   []bool // whether it is listed then
+		name  string
+		info  durable.Info
+		scans []int  // ms at which the directory is scanned
+		want  []bool // whether it is listed then
 	}{
 		{"listed in the tick of the change", info, []int{0, 10}, []bool{true, true}},
 		{"a look can come later than its time", info, []int{0, 50, 51}, []bool{true, true, true}},
@@ -366,7 +367,7 @@ func TestDirState(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			var d dirState
 			var got []bool
-			for _, ms := range tt.passes {
+			for _, ms := range tt.scans {
 				moved := d.moved(tt.info, at(ms))
 				if moved {
 					d.listed(at(ms))

@@ -13,8 +13,8 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// look scans the inbox for the names that are unread.
-func (h *hive) look(unread ...string) InboxScan {
+// scanInbox scans the inbox, in which the given names should be unread.
+func (h *hive) scanInbox(unread ...string) InboxScan {
 	h.Helper()
 	s, err := h.Inbox(alice, h.now, slices.Values(unread), false)
 	h.ok(err)
@@ -31,35 +31,35 @@ func (h *hive) deliver(files ...string) {
 func TestInboxHandled(t *testing.T) {
 	h := memHive(t)
 	h.deliver("1.json", "2.json", "3.json")
-	h.equal("nothing yet", h.look("1.json", "2.json", "3.json"), InboxScan{})
+	h.equal("nothing yet", h.scanInbox("1.json", "2.json", "3.json"), InboxScan{})
 	h.ok(h.disk.Rename(inDir+"2.json", doneDir+"2.json"))
-	h.equal("done", h.look("1.json", "2.json", "3.json"), InboxScan{Handled: []Handled{{"2.json", protocol.HowDone}}})
+	h.equal("done", h.scanInbox("1.json", "2.json", "3.json"), InboxScan{Handled: []Handled{{"2.json", protocol.HowDone}}})
 
 	h.ok(h.disk.Remove(inDir + "1.json"))
-	h.equal("first pass", h.look("1.json", "3.json"), InboxScan{Missing: 1, Again: h.now.Add(settle)})
+	h.equal("first scan", h.scanInbox("1.json", "3.json"), InboxScan{Missing: 1, Again: h.now.Add(settle)})
 	h.wait(settle - time.Millisecond)
-	h.equal("too early", h.look("1.json", "3.json").Handled, []Handled(nil))
+	h.equal("too early", h.scanInbox("1.json", "3.json").Handled, []Handled(nil))
 	h.wait(time.Millisecond)
 	want := InboxScan{Missing: 1, Handled: []Handled{{"1.json", protocol.HowDeleted}}}
-	h.equal("second pass", h.look("1.json", "3.json"), want)
-	h.equal("as long as it is unread", h.look("1.json", "3.json"), want)
-	h.equal("taken", h.look("3.json"), InboxScan{})
+	h.equal("second scan", h.scanInbox("1.json", "3.json"), want)
+	h.equal("until it is no longer unread", h.scanInbox("1.json", "3.json"), want)
+	h.equal("taken", h.scanInbox("3.json"), InboxScan{})
 }
 
 func TestInboxDeletedAndBack(t *testing.T) {
 	h := memHive(t)
 	h.deliver("1.json")
-	h.look("1.json")
+	h.scanInbox("1.json")
 	h.ok(h.disk.Rename(inDir+"1.json", "agents/alice/1.json"))
-	h.look("1.json")
+	h.scanInbox("1.json")
 	h.wait(time.Second)
 	h.ok(h.disk.Rename("agents/alice/1.json", inDir+"1.json"))
-	h.equal("back", h.look("1.json"), InboxScan{})
+	h.equal("back", h.scanInbox("1.json"), InboxScan{})
 	h.wait(time.Hour)
 	h.ok(h.disk.Rename(inDir+"1.json", "agents/alice/1.json"))
-	h.equal("gone a second time", h.look("1.json").Handled, []Handled(nil))
+	h.equal("gone a second time", h.scanInbox("1.json").Handled, []Handled(nil))
 	h.ok(h.disk.Rename("agents/alice/1.json", doneDir+"1.json"))
-	h.equal("done after all", h.look("1.json").Handled, []Handled{{"1.json", protocol.HowDone}})
+	h.equal("done after all", h.scanInbox("1.json").Handled, []Handled{{"1.json", protocol.HowDone}})
 }
 
 func TestInboxVanished(t *testing.T) {
@@ -89,38 +89,39 @@ func TestInboxVanished(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			h := memHive(t)
 			h.deliver("1.json")
-			h.look("1.json")
+			h.scanInbox("1.json")
 			h.wait(time.Minute)
 			tt.do(h)
-			h.equal("vanished", h.look("1.json"), InboxScan{Vanished: true})
+			h.equal("vanished", h.scanInbox("1.json"), InboxScan{Vanished: true})
 			_, err := h.Ensure(alice)
 			h.ok(err)
-			h.equal("as long as it is not filled", h.look("1.json"), InboxScan{Vanished: true})
+			h.equal("until it is refilled", h.scanInbox("1.json"), InboxScan{Vanished: true})
 			h.equal("inbox until then", h.names("agents/alice/inbox"), []string{".done"})
 			h.ok(h.Redeliver(alice, "1.json", []byte(message)))
-			h.equal("refilled", h.look("1.json"), InboxScan{})
+			h.equal("refilled", h.scanInbox("1.json"), InboxScan{})
 			h.equal("inbox", h.names("agents/alice/inbox"), []string{".done", marker, "1.json"})
 			h.wait(time.Minute)
-			h.equal("later", h.look("1.json"), InboxScan{})
+			h.equal("later", h.scanInbox("1.json"), InboxScan{})
 		})
 	}
 }
 
-// A deletion that was seen once is not believed of another directory.
+// TestInboxReplacedBetweenPasses checks that a deletion that was seen once does not
+// count in another directory.
 func TestInboxReplacedBetweenPasses(t *testing.T) {
 	h := memHive(t)
 	h.deliver("1.json")
-	h.look("1.json")
+	h.scanInbox("1.json")
 	h.ok(h.disk.Remove(inDir + "1.json"))
-	h.look("1.json")
+	h.scanInbox("1.json")
 	h.wait(settle)
 	h.ok(h.disk.Rename("agents/alice/inbox", "agents/alice/old"))
 	h.ok(h.disk.MkdirAll("agents/alice/inbox/.done", 0o755))
-	h.equal("vanished", h.look("1.json"), InboxScan{Vanished: true})
-	h.equal("as long as it is not ensured", h.look("1.json"), InboxScan{Vanished: true})
+	h.equal("vanished", h.scanInbox("1.json"), InboxScan{Vanished: true})
+	h.equal("until it is ensured", h.scanInbox("1.json"), InboxScan{Vanished: true})
 	_, err := h.Ensure(alice)
 	h.ok(err)
-	h.equal("as long as it is not filled", h.look("1.json"), InboxScan{Vanished: true})
+	h.equal("until it is refilled", h.scanInbox("1.json"), InboxScan{Vanished: true})
 }
 
 func TestInboxUnexpected(t *testing.T) {
@@ -128,21 +129,21 @@ func TestInboxUnexpected(t *testing.T) {
 	h.deliver("1.json")
 	h.write(inDir+"planted.json", message)
 	h.write(inDir+"notes.txt", message)
-	h.equal("at first", h.look("1.json"), InboxScan{Again: h.now.Add(settle)})
+	h.equal("at first", h.scanInbox("1.json"), InboxScan{Again: h.now.Add(settle)})
 	h.wait(settle)
-	h.equal("after settle", h.look("1.json"), InboxScan{Unexpected: []string{"planted.json"}})
+	h.equal("after settle", h.scanInbox("1.json"), InboxScan{Unexpected: []string{"planted.json"}})
 	h.wait(settle)
-	h.equal("once", h.look("1.json"), InboxScan{})
+	h.equal("once", h.scanInbox("1.json"), InboxScan{})
 	h.Forget(alice)
-	h.look("1.json")
+	h.scanInbox("1.json")
 	h.wait(settle)
-	h.equal("again after Forget", h.look("1.json").Unexpected, []string{"planted.json"})
+	h.equal("again after Forget", h.scanInbox("1.json").Unexpected, []string{"planted.json"})
 	h.ok(h.disk.Remove(inDir + "planted.json"))
-	h.look("1.json")
+	h.scanInbox("1.json")
 	h.write(inDir+"planted.json", message)
-	h.look("1.json")
+	h.scanInbox("1.json")
 	h.wait(settle)
-	h.equal("another one", h.look("1.json").Unexpected, []string{"planted.json"})
+	h.equal("another one", h.scanInbox("1.json").Unexpected, []string{"planted.json"})
 }
 
 func TestIdleInboxCostsOneStat(t *testing.T) {
@@ -171,10 +172,10 @@ func TestRacyInbox(t *testing.T) {
 	frozen := h.now
 	mem.SetClock(func() time.Time { return frozen })
 	h.deliver("1.json", "2.json")
-	h.look("1.json", "2.json")
+	h.scanInbox("1.json", "2.json")
 	h.ok(h.disk.Rename(inDir+"1.json", doneDir+"1.json"))
 	h.wait(10 * time.Millisecond)
-	h.equal("in the same tick", len(h.look("1.json", "2.json").Handled), 1)
+	h.equal("in the same tick", len(h.scanInbox("1.json", "2.json").Handled), 1)
 }
 
 func TestAltered(t *testing.T) {
@@ -201,7 +202,7 @@ func TestAltered(t *testing.T) {
 	}
 	h.equal("at first", check(), []string(nil))
 	h.wait(tick)
-	check() // from here on all are known
+	check() // from now on all are known
 	h.disk.opens = 0
 	h.equal("soon after", check(), []string(nil))
 	h.equal("opened", h.disk.opens, 0)
@@ -215,16 +216,16 @@ func TestAltered(t *testing.T) {
 	h.equal("altered", check(), []string{"2.json", "3.json", "6.json"})
 	h.disk.opens = 0
 	check()
-	h.equal("opened again", h.disk.opens, 2) // the intact one is known by now
+	h.equal("opened again", h.disk.opens, 2) // the intact one is known now
 
 	h.Boxes = New(h.disk, options)
 	h.equal("after a start", check(), []string{"2.json", "3.json", "6.json"})
 }
 
-// TestAlteredInTheTickOfItsDelivery: a change that leaves inode, size and mtime as
-// they were is found.
+// TestAlteredInTheTickOfItsDelivery checks that a change that leaves inode, size
+// and mtime as they were is found.
 func TestAlteredInTheTickOfItsDelivery(t *testing.T) {
-	for _, looks := range []int{0, 1} {
+	for _, checks := range []int{0, 1} {
 		mem := faultfs.New()
 		h := newHive(t, mem)
 		frozen := h.now
@@ -235,9 +236,9 @@ func TestAlteredInTheTickOfItsDelivery(t *testing.T) {
 			h.Helper()
 			altered, _, err := h.Altered(alice, h.now, files)
 			h.ok(err)
-			h.equal(fmt.Sprintf("altered, after %d looks", looks), altered, want)
+			h.equal(fmt.Sprintf("altered, after %d checks", checks), altered, want)
 		}
-		for range looks {
+		for range checks {
 			check()
 		}
 		h.write(inDir+"1.json", "X"+message[1:])
@@ -248,8 +249,8 @@ func TestAlteredInTheTickOfItsDelivery(t *testing.T) {
 	}
 }
 
-// TestAlteredRests: a file that is emptied and written anew is judged when it has
-// been left alone, and what is right again by then is not judged at all.
+// TestAlteredRests checks that a file that is emptied and rewritten is judged only
+// when it has been left alone, and not at all if it is right again by then.
 func TestAlteredRests(t *testing.T) {
 	h := memHive(t)
 	h.deliver("1.json")
@@ -283,63 +284,66 @@ func TestRightIsForgottenWithItsMessage(t *testing.T) {
 	h := memHive(t)
 	h.deliver("1.json", "2.json")
 	h.ok(h.disk.Rename(inDir+"1.json", doneDir+"1.json"))
-	h.look("1.json", "2.json")
+	h.scanInbox("1.json", "2.json")
 	h.equal("remembered", len(h.box(alice).inbox.right), 1)
 }
 
-// TestInboxLosesItsMarker: it gets another one, not at the first look: whoever
-// is deleting the inbox may have come to the marker first.
+// TestInboxLosesItsMarker checks that an inbox gets a new marker, but not at the
+// first scan: a program that is deleting the inbox may have deleted the marker
+// first.
 func TestInboxLosesItsMarker(t *testing.T) {
 	for _, deleted := range []bool{false, true} {
 		h := memHive(t)
 		h.deliver("1.json")
-		h.look("1.json")
+		h.scanInbox("1.json")
 		h.wait(time.Minute)
 		h.ok(h.disk.Remove(inDir + marker))
-		h.equal("first look", h.look("1.json"), InboxScan{Again: h.now.Add(settle)})
+		h.equal("first scan", h.scanInbox("1.json"), InboxScan{Again: h.now.Add(settle)})
 		h.equal("inbox", h.names("agents/alice/inbox"), []string{".done", "1.json"})
 		h.wait(time.Minute)
 		h.equal("moved", h.Moved(alice, h.now).Inbox, true)
 		if deleted {
 			h.ok(h.disk.Remove(inDir + "1.json"))
-			h.equal("vanished", h.look("1.json"), InboxScan{Vanished: true})
+			h.equal("vanished", h.scanInbox("1.json"), InboxScan{Vanished: true})
 			continue
 		}
-		h.equal("second look", h.look("1.json"), InboxScan{})
+		h.equal("second scan", h.scanInbox("1.json"), InboxScan{})
 		h.equal("inbox then", h.names("agents/alice/inbox"), []string{".done", marker, "1.json"})
 	}
 }
 
-// What stands where the marker belongs is taken for it, and stays.
+// TestInboxMarkerIsTaken checks that whatever has the name of the marker counts as
+// the marker, and stays.
 func TestInboxMarkerIsTaken(t *testing.T) {
 	h := diskHive(t)
 	h.ok(h.disk.Remove(inDir + marker))
 	h.ok(os.Symlink("nowhere", h.path(inDir+marker)))
 	h.deliver("1.json")
-	h.equal("look", h.look("1.json"), InboxScan{})
+	h.equal("scan", h.scanInbox("1.json"), InboxScan{})
 	h.ok(h.disk.Remove(inDir + "1.json"))
-	h.equal("deleted, first pass", h.look("1.json"), InboxScan{Missing: 1, Again: h.now.Add(settle)})
+	h.equal("deleted, first scan", h.scanInbox("1.json"), InboxScan{Missing: 1, Again: h.now.Add(settle)})
 }
 
-// TestInboxReplacedByOneWithAMarker: what cannot be taken out of the new one is
-// not believed.
+// TestInboxReplacedByOneWithAMarker checks that the marker in a new inbox does not
+// count, even if it cannot be removed.
 func TestInboxReplacedByOneWithAMarker(t *testing.T) {
 	h := memHive(t)
 	h.deliver("1.json")
-	h.look("1.json")
+	h.scanInbox("1.json")
 	h.ok(h.disk.Rename("agents/alice/inbox", "agents/alice/old"))
 	h.ok(h.disk.MkdirAll(inDir+marker+"/mine", 0o755))
 	for range 2 {
-		h.equal("vanished", h.look("1.json"), InboxScan{Vanished: true})
+		h.equal("vanished", h.scanInbox("1.json"), InboxScan{Vanished: true})
 		_, err := h.Ensure(alice)
 		h.ok(err)
 		h.wait(time.Minute)
 	}
 	h.ok(h.Redeliver(alice, "1.json", []byte(message)))
-	h.equal("refilled", h.look("1.json"), InboxScan{})
+	h.equal("refilled", h.scanInbox("1.json"), InboxScan{})
 }
 
-// TestInboxCannotBeMarked: the error is said until the marker can be put.
+// TestInboxCannotBeMarked checks that the error is returned until the marker can be
+// made.
 func TestInboxCannotBeMarked(t *testing.T) {
 	mem := faultfs.New()
 	h := newHive(t, mem)
@@ -356,40 +360,41 @@ func TestInboxCannotBeMarked(t *testing.T) {
 		}
 	}
 	h.wait(time.Minute)
-	h.equal("look", h.look(), InboxScan{})
+	h.equal("scan", h.scanInbox(), InboxScan{})
 	h.equal("inbox", h.names("agents/alice/inbox"), []string{".done", marker})
 }
 
-// On ext4 the new directories have the inodes of the old ones.
+// TestInboxMadeAgainOnDisk checks it on a real disk: on ext4 the new directories
+// have the inodes of the old ones.
 func TestInboxMadeAgainOnDisk(t *testing.T) {
 	h := diskHive(t)
 	h.deliver("1.json")
-	h.look("1.json")
+	h.scanInbox("1.json")
 	h.ok(os.RemoveAll(h.path("agents/alice/inbox")))
 	h.ok(os.MkdirAll(h.path("agents/alice/inbox/.done"), 0o755))
 	h.wait(time.Minute)
-	h.equal("vanished", h.look("1.json"), InboxScan{Vanished: true})
+	h.equal("vanished", h.scanInbox("1.json"), InboxScan{Vanished: true})
 }
 
 func TestInboxMadeAgainAndEnsured(t *testing.T) {
 	for _, restart := range []bool{false, true} {
 		h := memHive(t)
 		h.deliver("1.json", "2.json")
-		h.look("1.json", "2.json")
+		h.scanInbox("1.json", "2.json")
 		h.ok(h.disk.Remove(inDir + marker))
 		h.ok(h.disk.Remove(inDir + "1.json"))
 		if restart {
 			h.Boxes = New(h.disk, options)
 		}
-		_, err := h.Ensure(alice) // before anybody looked
+		_, err := h.Ensure(alice) // before any scan
 		h.ok(err)
-		for range 2 { // as long as not all is there
-			h.equal("vanished", h.look("1.json", "2.json"), InboxScan{Vanished: true})
+		for range 2 { // until all is there
+			h.equal("vanished", h.scanInbox("1.json", "2.json"), InboxScan{Vanished: true})
 			h.wait(time.Minute)
 		}
 		h.ok(h.Redeliver(alice, "1.json", []byte(message)))
-		h.equal("refilled", h.look("1.json", "2.json"), InboxScan{})
+		h.equal("refilled", h.scanInbox("1.json", "2.json"), InboxScan{})
 		h.ok(h.disk.Remove(inDir + "1.json"))
-		h.equal("deleted, first pass", h.look("1.json", "2.json"), InboxScan{Missing: 1, Again: h.now.Add(settle)})
+		h.equal("deleted, first scan", h.scanInbox("1.json", "2.json"), InboxScan{Missing: 1, Again: h.now.Add(settle)})
 	}
 }

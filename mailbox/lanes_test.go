@@ -15,7 +15,7 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// moves notes the order in which files get their names.
+// moves is a disk that records the order in which files get their names.
 type moves struct {
 	durable.FS
 	mu    sync.Mutex
@@ -32,8 +32,8 @@ func (m *moves) RenameNew(from, to string) error {
 	return err
 }
 
-// TestDeliverAll delivers many messages to many agents, one of whom has no
-// inbox any more.
+// TestDeliverAll delivers many messages to many agents, one of whom no longer has
+// an inbox.
 func TestDeliverAll(t *testing.T) {
 	for _, per := range []int{1, 40} {
 		t.Run(strconv.Itoa(per), func(t *testing.T) {
@@ -68,8 +68,8 @@ func TestDeliverAll(t *testing.T) {
 	}
 }
 
-// TestPutAll writes many files, in directories that are there, that are missing,
-// and that something else stands in the place of.
+// TestPutAll writes many files, into directories that exist, that do not, and whose
+// place is taken.
 func TestPutAll(t *testing.T) {
 	for _, per := range []int{1, 20} {
 		t.Run(strconv.Itoa(per), func(t *testing.T) {

@@ -10,10 +10,10 @@ import (
 	"github.com/hived/hived/internal/wait"
 )
 
-// looked looks at everything, until nothing is left to look at.
-func (h *hive) looked() {
+// scanAll scans everything until nothing is left to scan.
+func (h *hive) scanAll() {
 	h.Helper()
-	for range 3 { // a listing is trusted when two looks a tick apart came before
+	for range 3 { // a listing is trusted after two scans a tick apart
 		h.scan()
 		_, err := h.Inbox(alice, h.now, slices.Values([]string{"1.json"}), false)
 		h.ok(err)
@@ -21,11 +21,11 @@ func (h *hive) looked() {
 		h.ok(err)
 		h.wait(time.Second)
 	}
-	h.equal("moved when all is looked at", h.Moved(alice, h.now), Moved{})
+	h.equal("moved when all is scanned", h.Moved(alice, h.now), Moved{})
 }
 
-// tick has the clock of the disk go on, as that of the test does: what is changed
-// from now on has a later time than what was changed before.
+// tick waits until the clock of the disk has gone on: what is changed from now on
+// has a later time than what was changed before.
 func (h *hive) tick() {
 	h.Helper()
 	written := func() time.Time {
@@ -98,7 +98,7 @@ func TestMoved(t *testing.T) {
 			h := diskHive(t)
 			h.deliver("1.json")
 			h.write(home+"identity.md", "alice")
-			h.looked()
+			h.scanAll()
 			h.tick()
 			tt.do(h)
 			h.equal("moved", h.Moved(alice, h.now), tt.want)
@@ -107,8 +107,8 @@ func TestMoved(t *testing.T) {
 	}
 }
 
-// TestMovedInTheTickOfALook: the time of the directory is the same, what is in
-// it is not.
+// TestMovedInTheTickOfALook checks that a directory that changes in the tick of a
+// scan counts as moved, though its time is the same.
 func TestMovedInTheTickOfALook(t *testing.T) {
 	h := memHive(t)
 	h.scan()
@@ -119,7 +119,7 @@ func TestQuietAgentCostsThreeStats(t *testing.T) {
 	h := memHive(t)
 	h.deliver("1.json")
 	h.write(home+"memory.md", "x")
-	h.looked()
+	h.scanAll()
 	stats, lists, opens := h.disk.stats, h.disk.lists, h.disk.opens
 	h.Moved(alice, h.now)
 	h.equal("stats", h.disk.stats-stats, 3)
@@ -127,12 +127,12 @@ func TestQuietAgentCostsThreeStats(t *testing.T) {
 	h.equal("files opened", h.disk.opens-opens, 0)
 }
 
-// TestBroken: what hived needs in a directory is missed when it is listed.
+// TestBroken checks that a listing reports a missing directory that hived needs.
 func TestBroken(t *testing.T) {
 	h := memHive(t)
-	h.equal("broken at first", h.look().Broken, false)
+	h.equal("broken at first", h.scanInbox().Broken, false)
 	h.ok(h.Remove(inDir + ".done"))
-	h.equal("broken without .done", h.look().Broken, true)
+	h.equal("broken without .done", h.scanInbox().Broken, true)
 	h = memHive(t)
 	h.equal("broken at first", h.scan().Broken, false)
 	h.ok(h.Remove(outDir + ".sent"))
@@ -146,42 +146,42 @@ func TestMissing(t *testing.T) {
 	names := []string{"1.json", "2.json"}
 	believed := true
 	believe := func() bool { return believed }
-	look := func() []string {
+	missing := func() []string {
 		t.Helper()
 		list, err := h.MissingDone(alice, h.now, slices.Values(names), believe)
 		h.ok(err)
 		return list
 	}
-	h.equal("nothing", len(look()), 0)
+	h.equal("nothing", len(missing()), 0)
 	for range 2 {
 		h.wait(time.Second)
-		look()
+		missing()
 	}
 	lists := h.disk.lists
-	look()
+	missing()
 	h.equal("listings of an idle directory", h.disk.lists-lists, 0)
 	h.ok(h.Remove(doneDir + "1.json"))
-	h.equal("one look", len(look()), 0)
+	h.equal("one scan", len(missing()), 0)
 	h.wait(settle)
-	h.equal("two looks", look(), []string{"1.json"})
-	h.equal("said again", look(), []string{"1.json"})
+	h.equal("two scans", missing(), []string{"1.json"})
+	h.equal("returned again", missing(), []string{"1.json"})
 	believed = false
-	h.equal("not believed", len(look()), 0)
+	h.equal("when it is not believed", len(missing()), 0)
 	believed = true
-	h.equal("one look that counts", len(look()), 0)
+	h.equal("one scan that counts", len(missing()), 0)
 	h.wait(settle)
-	h.equal("two of them", look(), []string{"1.json"})
+	h.equal("two of them", missing(), []string{"1.json"})
 	names = names[1:]
-	h.equal("not asked for any more", len(look()), 0)
+	h.equal("when it is not asked for any more", len(missing()), 0)
 
 	h.write(sentDir+"3.json", "x")
 	sent, err := h.MissingSent(alice, h.now, slices.Values([]string{"3.json", "4.json"}), believe)
 	h.ok(err)
-	h.equal("one look at .sent", len(sent), 0)
+	h.equal("one scan of .sent", len(sent), 0)
 	h.wait(settle)
 	sent, err = h.MissingSent(alice, h.now, slices.Values([]string{"3.json", "4.json"}), believe)
 	h.ok(err)
-	h.equal("two looks at .sent", sent, []string{"4.json"})
+	h.equal("two scans of .sent", sent, []string{"4.json"})
 	h.write(sentDir+"4.json", "x")
 	sent, err = h.MissingSent(alice, h.now, slices.Values([]string{"3.json", "4.json"}), believe)
 	h.ok(err)
@@ -192,19 +192,19 @@ func TestPostpone(t *testing.T) {
 	h := memHive(t)
 	h.write(home+"memory.md", "x")
 	h.write("board.md", "x")
-	for id, look := range map[string]func() (Own, error){
+	for id, scan := range map[string]func() (Own, error){
 		home + "memory.md": func() (Own, error) { return h.OwnFiles(alice, h.now) },
 		"board.md":         func() (Own, error) { return h.Board(h.now) },
 	} {
 		changed := func() int {
 			t.Helper()
-			own, err := look()
+			own, err := scan()
 			h.ok(err)
 			return len(own.Changed)
 		}
 		h.equal("new", changed(), 1)
 		h.wait(time.Minute)
-		changed() // it may have changed in the tick of the look
+		changed() // it may have changed in the tick of the scan
 		h.wait(time.Minute)
 		h.equal("seen", changed(), 0)
 		owner := alice

@@ -20,14 +20,14 @@ import (
 
 const secret = "what nobody may read"
 
-// What agents do to their outbox, and what comes of it.
+// TestFiles checks what becomes of what agents put into their outbox.
 func TestFiles(t *testing.T) {
 	long := strings.Repeat("n", 250) + ".json"
 	for _, tt := range []struct {
 		name  string
 		put   func(h *hive)
-		file  string        // x.json where empty
-		after time.Duration // when it is decided; nothing comes before
+		file  string        // empty: x.json
+		after time.Duration // when it is decided, and no earlier
 		code  protocol.Code // empty: a message
 		read  bool          // whether the quarantined bytes were read
 	}{
@@ -155,7 +155,7 @@ func TestSlowWriter(t *testing.T) {
 	h.ok(err)
 	for i := range message {
 		h.none()
-		h.wait(settle + 3*time.Second) // far past settle, but the file is open
+		h.wait(settle + 3*time.Second) // well past settle, but the file is open
 		h.none()
 		h.add(f, message[i:i+1])
 		h.wait(time.Millisecond)
@@ -198,7 +198,7 @@ func TestWriterNeverEnds(t *testing.T) {
 	h.ok(f.Close())
 }
 
-// start is the moment at which a hive of a test begins.
+// start returns the time at which the clock of a test's hive begins.
 func start() time.Time {
 	return time.Date(2026, 11, 21, 9, 0, 0, 1, time.UTC)
 }
@@ -216,7 +216,7 @@ func TestOpenWriterOnDisk(t *testing.T) { // with a real lease
 	_, known := durable.BeingWritten(r)
 	h.ok(r.Close())
 	if !known {
-		t.Skip("the platform does not tell who has a file open")
+		t.Skip("the platform does not show whether a file is open")
 	}
 	h.none()
 	_, err = f.WriteString(message[10:])
@@ -297,7 +297,7 @@ func TestStrays(t *testing.T) {
 	h.wait(strays - time.Millisecond)
 	h.equal("strays early", len(h.none().Strays), 0)
 	h.ok(h.disk.Remove(outDir + "e.tmp"))
-	h.write(outDir+"e.tmp", message) // a writer uses its temporary name again
+	h.write(outDir+"e.tmp", message) // a writer reuses its temporary name
 	h.wait(time.Millisecond)
 	var got []string
 	for _, s := range h.none().Strays {
@@ -444,8 +444,8 @@ func TestRacyOutbox(t *testing.T) { // a second change within one tick of the di
 	h.equal("third", len(h.scan().Arrivals), 3)
 }
 
-// TestRacyOutboxSeenLate: a look in a long step of the loop comes after the time
-// that it is given. A change in the tick of the one before is found all the same.
+// TestRacyOutboxSeenLate checks that a change in the tick of a scan is found, even
+// if the scan, in a long step of the loop, comes after the time that it is given.
 func TestRacyOutboxSeenLate(t *testing.T) {
 	mem := faultfs.New()
 	h := newHive(t, mem)
@@ -460,8 +460,9 @@ func TestRacyOutboxSeenLate(t *testing.T) {
 	h.equal("both", len(h.scan().Arrivals), 2)
 }
 
-// TestHeardDuringARound: what was heard while a listing is worked off wants
-// another listing, and one that is heard of is taken whatever the time says.
+// TestHeardDuringARound checks that a hint that comes while the files of a listing
+// are read leads to another listing, and that a hint leads to one whatever the
+// directory's time is.
 func TestHeardDuringARound(t *testing.T) {
 	h := memHive(t)
 	for range 4 {

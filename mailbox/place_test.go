@@ -59,7 +59,7 @@ func TestDeliverNeverFollows(t *testing.T) {
 	}
 }
 
-// empty stands for a file that is there and holds nothing.
+// empty stands for a file with no bytes.
 const empty = "empty"
 
 func TestRedeliver(t *testing.T) {
@@ -98,7 +98,7 @@ func TestRedeliver(t *testing.T) {
 				t.Errorf("got %v, want %v", err, tt.err)
 			}
 			if tt.err != nil && h.disk.FS.(*faultfs.Mem).Ops() != before {
-				t.Error("it writes though the name is taken: its agent may move the file meanwhile")
+				t.Error("it wrote though the name is taken: the agent may move the file meanwhile")
 			}
 			got := ""
 			if contains(h.names("agents/alice/inbox"), "1.json") {
@@ -191,7 +191,8 @@ func TestRemove(t *testing.T) {
 	h.equal("behind a link", h.read("precious"), message)
 }
 
-// TestRemoveAll removes files of several directories, and tells which it cannot.
+// TestRemoveAll removes files of several directories, and checks the errors for
+// those that cannot be removed.
 func TestRemoveAll(t *testing.T) {
 	h := diskHive(t)
 	var names []string
@@ -252,7 +253,8 @@ func TestTemporaryNamesInTheWay(t *testing.T) {
 	h.equal("inbox", h.names("agents/alice/inbox"), []string{".done", marker, ".hived-0.tmp", "1.json", "2.json"})
 }
 
-// A crash at each operation, then the same again: one whole file in one place.
+// TestDeliverCrash crashes at each operation, delivers again, and checks that one
+// whole file is in one place.
 func TestDeliverCrash(t *testing.T) {
 	for _, loss := range []faultfs.Loss{faultfs.Keep, faultfs.Drop, faultfs.Torn(1), faultfs.Torn(2)} {
 		for n := 1; ; n++ {
@@ -288,7 +290,8 @@ func TestDeliverFaults(t *testing.T) {
 	}
 }
 
-// What is written below tasks/ is as open as tasks/ is, and never more than that.
+// TestModesBelowTasks checks that what is written below tasks/ is as open as
+// tasks/, and never more than that.
 func TestModesBelowTasks(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct{ tasks, file, dir fs.FileMode }{
@@ -305,7 +308,7 @@ func TestModesBelowTasks(t *testing.T) {
 		}
 		for p, want := range map[string]fs.FileMode{"tasks/1": tt.dir, "tasks/1/brief.json": tt.file, "registry.json": 0o644} {
 			if info, err := disk.Lstat(p); err != nil || info.Mode.Perm() != want {
-				t.Errorf("below tasks/ of %04o %s has the mode %04o, want %04o, %v", tt.tasks, p, info.Mode.Perm(), want, err)
+				t.Errorf("below tasks/ with mode %04o: %s has mode %04o, want %04o, %v", tt.tasks, p, info.Mode.Perm(), want, err)
 			}
 		}
 	}

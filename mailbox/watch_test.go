@@ -16,7 +16,7 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// watching is a hive with a watcher that runs until the test ends.
+// watching returns a hive and a watcher that runs until the test ends.
 func watching(t *testing.T) (*hive, *Watcher) {
 	t.Helper()
 	h := diskHive(t)
@@ -87,7 +87,7 @@ func TestWhatHivedDoesMakesNoHints(t *testing.T) {
 	h.deliver("1.json", "2.json")
 	h.write(home+"alive", "")
 	h.write("log.jsonl", "{}")
-	h.write("board.md", "x") // the last, to know that the others were seen
+	h.write("board.md", "x") // the last: the others were seen before it
 	for _, got := range h.hint(w) {
 		if got != (Hint{Part: PartRoot}) && got != outboxHint { // writing x.json may hint twice
 			t.Errorf("hint %+v", got)
@@ -113,7 +113,7 @@ func TestWatchFollowsWhatIsReplaced(t *testing.T) {
 			h, w := watching(t)
 			for range 3 {
 				replace(h)
-				h.hinted(w, outboxHint) // look: something may be in it already
+				h.hinted(w, outboxHint) // a hint, as something may be in it already
 				w.Add(alice)
 				h.drain(w)
 				h.write(outDir+"x.json", message)
@@ -151,8 +151,8 @@ func TestWatchForgetsAnAgentThatIsGone(t *testing.T) {
 	h.equal("directories", len(w.dirs), 2)
 }
 
-// drain takes the hints of all that happened so far: those come before the
-// hint for a board that is written now.
+// drain takes the hints of all that happened so far: they come before the hint for
+// a board that is written now.
 func (h *hive) drain(w *Watcher) {
 	h.Helper()
 	h.write("board.md", "x")
@@ -165,7 +165,7 @@ func TestWatchIgnoresLinks(t *testing.T) {
 	h.ok(os.MkdirAll(h.path("agents/bob"), 0o755))
 	h.ok(os.Symlink(elsewhere, h.path("agents/bob/outbox")))
 	w.Add("bob")
-	// Making bob is a reason to look everywhere in it.
+	// Making bob is a hint for all of its directories.
 	h.drain(w)
 	h.ok(os.WriteFile(elsewhere+"/x.json", nil, 0o600))
 	h.write("board.md", "y")
@@ -188,12 +188,12 @@ func TestWatchOverflow(t *testing.T) {
 	h, w := watching(t)
 	h.write(outDir+"a", "")
 	h.write(outDir+"b", "")
-	w.mu.Lock() // hold the receiver up
+	w.mu.Lock() // block the receiver
 	for i := range 50_000 {
 		name := outDir + string(rune('a'+i%2))
 		h.ok(os.Chmod(h.path(name), 0o600+os.FileMode(i%4/2)))
 	}
-	h.ok(os.RemoveAll(h.path("agents/alice/outbox"))) // nobody is told of this
+	h.ok(os.RemoveAll(h.path("agents/alice/outbox"))) // gives no hint
 	h.ok(os.MkdirAll(h.path("agents/alice/outbox"), 0o755))
 	w.mu.Unlock()
 	h.hinted(w, Hint{Overflow: true})
@@ -249,7 +249,7 @@ func TestAddTwice(t *testing.T) {
 	w.mu.Unlock()
 	h.equal("watches", n, 5)
 
-	// As if the notice of a replacement had been lost.
+	// As if the hint of a replacement had been lost.
 	dir := h.path("agents/alice/outbox")
 	info, err := os.Lstat(dir)
 	h.ok(err)
@@ -263,7 +263,7 @@ func TestAddTwice(t *testing.T) {
 	h.equal("mended", os.SameFile(w.dirs[dir].info, info), true)
 }
 
-// few is a notifier that has only so many watches to give.
+// few is a notifier with a limited number of watches.
 type few struct {
 	left    int
 	watches map[string]bool
@@ -286,8 +286,8 @@ func (f *few) Remove(dir string) error {
 	return nil
 }
 
-// scarceHive is a hive of three agents with so many watches. Two of them are
-// taken by agents/ and by the hive's own directory.
+// scarceHive returns a hive of three agents whose watcher has that many watches,
+// besides two for agents/ and the hive's own directory.
 func scarceHive(t *testing.T, watches int) (*hive, *Watcher, *few) {
 	t.Helper()
 	h := diskHive(t)
@@ -302,7 +302,7 @@ func scarceHive(t *testing.T, watches int) (*hive, *Watcher, *few) {
 	return h, w, f
 }
 
-// watchedBelow returns what is watched of agents, by path.
+// watchedBelow returns the directories below agents/ that are watched, by path.
 func (f *few) watchedBelow(root string) []string {
 	var list []string
 	for dir := range f.watches {
@@ -317,14 +317,14 @@ func (f *few) watchedBelow(root string) []string {
 func TestScarceWatchesGoToOutboxes(t *testing.T) {
 	h, w, f := scarceHive(t, 4)
 	h.equal("watched", f.watchedBelow(h.root), []string{"alice", "alice/outbox", "bob/outbox", "carol/outbox"})
-	h.equal("alice is heard of", w.Watched(alice), false)
+	h.equal("alice is watched", w.Watched(alice), false)
 	if got := w.Degraded(); !strings.Contains(got, "5 directories") || !strings.Contains(got, "max_user_watches") {
 		t.Errorf("degraded: %s", got)
 	}
 	_, err := h.Ensure("dave")
 	h.ok(err)
 	w.Add("dave")
-	h.equal("a new agent's outbox comes before old notes", f.watchedBelow(h.root), []string{"alice/outbox", "bob/outbox", "carol/outbox", "dave/outbox"})
+	h.equal("a new agent's outbox comes before other directories", f.watchedBelow(h.root), []string{"alice/outbox", "bob/outbox", "carol/outbox", "dave/outbox"})
 }
 
 func TestScarceWatchesGoWhereSomethingHappens(t *testing.T) {
@@ -334,7 +334,7 @@ func TestScarceWatchesGoWhereSomethingHappens(t *testing.T) {
 	h.equal("nothing happened at carol", f.watchedBelow(h.root), []string{"alice/outbox", "bob/outbox"})
 	w.take(fsnotify.Event{Name: h.path("agents/alice/outbox/x.json"), Op: fsnotify.Create}, &hintSet{})
 	w.AddHot("carol")
-	h.equal("bob was not heard of", f.watchedBelow(h.root), []string{"alice/outbox", "carol/outbox"})
+	h.equal("bob had no hints", f.watchedBelow(h.root), []string{"alice/outbox", "carol/outbox"})
 	w.AddHot("bob")
 	h.equal("all are warm", f.watchedBelow(h.root), []string{"alice/outbox", "carol/outbox"})
 	w.dirs[h.path("agents/alice/outbox")].heard = time.Now().Add(-coldAfter)
@@ -347,5 +347,5 @@ func TestWatched(t *testing.T) {
 	h.equal("alice", w.Watched(alice), true)
 	h.equal("bob", w.Watched("bob"), false)
 	w.give("polling, because of the file system")
-	h.equal("alice, on a file system that tells nothing", w.Watched(alice), false)
+	h.equal("alice, on a file system without notices", w.Watched(alice), false)
 }
