@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// The names are those that git fsck refuses, or that git on some system takes
-// for its own (spec §6).
+// TestVersionable has the names that git fsck refuses, or that git on some system
+// treats as its own (spec §6).
 func TestVersionable(t *testing.T) {
 	tests := []struct {
 		path string
@@ -96,7 +96,7 @@ func TestOwned(t *testing.T) {
 }
 
 func TestBlob(t *testing.T) {
-	// As `git hash-object` says.
+	// The ids that `git hash-object` prints.
 	for data, want := range map[string]string{
 		"":              "e69de29bb2d1d6434b8b29ae775ad8c2e48c5391",
 		"hello, hive\n": "84df238a7f82b008c53af759566ed9affae4a417",
@@ -112,12 +112,12 @@ func TestBlob(t *testing.T) {
 		}
 	}
 	if !(Blob{}).IsZero() {
-		t.Error("the zero id is not zero")
+		t.Error("IsZero is false for the zero id")
 	}
 	for _, bad := range []string{"", "12", strings.Repeat("z", 40), strings.Repeat("0", 41)} {
 		var b Blob
 		if err := b.UnmarshalText([]byte(bad)); err == nil {
-			t.Errorf("%q is no id", bad)
+			t.Errorf("%q was accepted as an id", bad)
 		}
 	}
 }

@@ -43,7 +43,7 @@ func TestDecodeMessage(t *testing.T) {
 	}
 	got.members = members
 	if !got.Has("requires_reply") || got.Has("mo") || !got.Has("mood") {
-		t.Error("Has does not tell what was said")
+		t.Error("Has is wrong about the members of the message")
 	}
 }
 
@@ -127,9 +127,9 @@ func decoded(tb testing.TB, raw string) *Message {
 	return m
 }
 
-// What decodes is delivered as bytes that decode to the same message, with
-// what hived set and nothing else changed; what is refused gives nothing but
-// a reason and a remedy.
+// FuzzDecodeMessage checks that a message that decodes is delivered as bytes that
+// decode to the same message, with only what hived set changed, and that a refusal
+// returns nothing but a reason and a remedy.
 func FuzzDecodeMessage(f *testing.F) {
 	for _, raw := range []string{
 		`{"to":"bob","subject":"s"}`,
@@ -164,13 +164,13 @@ func FuzzDecodeMessage(f *testing.F) {
 	})
 }
 
-// badTexts are the texts that are no messages, by the name of the row of the
-// matrix that has each sent.
+// badTexts returns the texts that are not messages, by the names of the rows of the
+// matrix in which they are sent.
 func badTexts(tb testing.TB) map[string][]byte {
 	tb.Helper()
 	list, err := filepath.Glob("testdata/bad/*.json")
 	if err != nil || len(list) == 0 {
-		tb.Fatalf("no bad texts: %v", err)
+		tb.Fatalf("read the bad texts: %v", err)
 	}
 	texts := map[string][]byte{}
 	for _, name := range list {
@@ -180,7 +180,8 @@ func badTexts(tb testing.TB) map[string][]byte {
 	return texts
 }
 
-// Every one of them is refused, and so is every beginning of a message.
+// TestBadTextsAreRefused checks that each bad text is refused, and so is each
+// beginning of a message.
 func TestBadTextsAreRefused(t *testing.T) {
 	texts := badTexts(t)
 	whole := `{"id":"m","to":["bob"],"subject":"\u00e9","body":{"a":[1,-2e3,true,null]},"hops":0}`
@@ -206,7 +207,7 @@ func checkDelivered(t *testing.T, m *Message, set jsontext.Value) {
 	back, err := DecodeMessage(data)
 	if err != nil {
 		if want := (&Malformed{}); errors.As(err, &want) && strings.Contains(want.Reason, "`conversation` has ") {
-			return // the fuzzer's set is longer or shorter than a conversation may be
+			return // the fuzzer's conversation id is longer or shorter than it may be
 		}
 		t.Fatalf("%v\n%s", err, data)
 	}
@@ -230,7 +231,7 @@ func checkDelivered(t *testing.T, m *Message, set jsontext.Value) {
 	}
 }
 
-// logged is what a log line makes of a set.
+// logged returns what was set, as it reads after a line of the log.
 func logged(t *testing.T, set jsontext.Value) jsontext.Value {
 	t.Helper()
 	line, _, err := AppendLine(nil, Event{Seq: 1, Body: &MessageEvent{Set: set}}, Sum{})

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// kindOf answers with the kind whose method was called.
+// kindOf handles each event by returning the kind whose method was called.
 type kindOf struct{}
 
 func (kindOf) OnHive(Event, *HiveEvent) Kind                 { return KindHive }
@@ -29,7 +29,7 @@ func TestEachKindHasItsHandler(t *testing.T) {
 			continue
 		}
 		if got := Handle[Kind](Event{Body: body}, kindOf{}); got != k || body.Kind() != k {
-			t.Errorf("%s is handled as %s and calls itself %s", k, got, body.Kind())
+			t.Errorf("%s is handled as %s, and its Kind returns %s", k, got, body.Kind())
 		}
 	}
 	if b := newBody("future"); b != nil {

@@ -16,7 +16,8 @@ import (
 
 var update = flag.Bool("update", false, "write the table of formats, and the members that format 1 has, anew")
 
-// FormatOf a member or value is that of its row; without one it is the oldest.
+// TestFormatOf checks that FormatOf returns the format of a member's or value's
+// row, and the oldest without a row.
 func TestFormatOf(t *testing.T) {
 	for _, tt := range []struct {
 		name string
@@ -34,8 +35,8 @@ func TestFormatOf(t *testing.T) {
 	}
 }
 
-// Each row shows in an event that has it, and no event has a member that neither
-// format 1 had nor a row adds.
+// TestAdditionsAreAllThereIs checks that an event with what a row adds needs the
+// row's format, and that each member of an event was in format 1 or has a row.
 func TestAdditionsAreAllThereIs(t *testing.T) {
 	var have []string
 	for _, k := range Kinds() {
@@ -67,7 +68,7 @@ func TestAdditionsAreAllThereIs(t *testing.T) {
 	}
 }
 
-// membersOf lists the members of an event's body by their names in the log.
+// membersOf returns the members of an event's body by their names in the log.
 func membersOf(list []string, at string, t reflect.Type) []string {
 	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.Struct {
 		t = t.Elem()
@@ -86,7 +87,7 @@ func membersOf(list []string, at string, t reflect.Type) []string {
 	return list
 }
 
-// set gives a member a value that is not zero.
+// set sets a member to a value that is not zero.
 func set(t *testing.T, v reflect.Value, steps []int, value string) {
 	t.Helper()
 	for _, i := range steps {
@@ -122,7 +123,8 @@ func set(t *testing.T, v reflect.Value, steps []int, value string) {
 	}
 }
 
-// The specification's table is made of the rows.
+// TestAdditionsInSpec checks that the specification has the table that is made from
+// the rows.
 func TestAdditionsInSpec(t *testing.T) {
 	const file, begin, end = "../docs/spec.md", "| format | adds | |\n|---|---|---|\n| 1 | | all that is not below |\n", "<!-- end of formats -->"
 	page, err := os.ReadFile(file)
@@ -130,7 +132,7 @@ func TestAdditionsInSpec(t *testing.T) {
 	head, rest, ok := strings.Cut(string(page), begin)
 	was, tail, ok2 := strings.Cut(rest, end)
 	if !ok || !ok2 {
-		t.Fatal("the table of formats in the specification has no beginning or no end")
+		t.Fatal("the table of formats in the specification has no begin or no end marker")
 	}
 	var b strings.Builder
 	for _, a := range Additions() {

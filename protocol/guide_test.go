@@ -20,11 +20,12 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// An agent that gets a code it has not read of in PROTOCOL.md can only guess.
+// TestGuideExplainsEveryCode checks that PROTOCOL.md explains every code: an agent
+// can only guess what another means.
 func TestGuideExplainsEveryCode(t *testing.T) {
 	text := string(protocol.Guide(protocol.DefaultSettings()))
 	codes := append(constants(t, "codes.go", "Code", "Alerts."), constants(t, "event.go", "Reason", "")...)
-	codes = slices.DeleteFunc(codes, func(code string) bool { return code == string(protocol.PairCap) }) // in logs of before alone
+	codes = slices.DeleteFunc(codes, func(code string) bool { return code == string(protocol.PairCap) }) // only in older logs
 	if len(codes) < 15 {
 		t.Fatalf("only %d codes were found: %v", len(codes), codes)
 	}
@@ -35,8 +36,8 @@ func TestGuideExplainsEveryCode(t *testing.T) {
 	}
 }
 
-// constants reads the values of the constants of one type, but those of the
-// group whose comment begins with except.
+// constants returns the values of the constants of one type, except the group whose
+// comment begins with except.
 func constants(t *testing.T, file, typ, except string) []string {
 	t.Helper()
 	f, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ParseComments)
@@ -94,15 +95,15 @@ func TestGuideHasTheLimitsOfTheHive(t *testing.T) {
 		}
 	}
 	if bytes.Contains(text, []byte("{{")) {
-		t.Error("the guide has a place that is not filled in")
+		t.Error("the guide has a placeholder that is not filled in")
 	}
 	if !bytes.Equal(text, protocol.Guide(s)) {
 		t.Error("the same settings gave other bytes")
 	}
 }
 
-// Three pages are what an agent reads before it forgets the first, and one of
-// them is about tasks.
+// TestGuideIsShort checks that the guide has at most three pages, one of them about
+// tasks: at the end of a longer one an agent has forgotten its beginning.
 func TestGuideIsShort(t *testing.T) {
 	text := protocol.Guide(protocol.DefaultSettings())
 	_, tasks, _ := bytes.Cut(text, []byte("\n## Tasks\n"))
@@ -121,8 +122,8 @@ func TestGuideIsShort(t *testing.T) {
 	}
 }
 
-// Whoever copies an example sends a message, and one about a task that can be
-// read.
+// TestGuideExamplesAreMessages checks that each example is a message, and one about
+// a task can be read, so that an agent may copy it.
 func TestGuideExamplesAreMessages(t *testing.T) {
 	examples, reports := 0, 0
 	for block := range strings.SplitSeq(string(protocol.Guide(protocol.DefaultSettings())), "```") {

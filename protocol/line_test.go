@@ -12,7 +12,7 @@ import (
 	"github.com/hived/hived/internal/testenv"
 )
 
-// bodies has one event of each kind with every field filled, and one empty.
+// bodies returns one event of each kind with every field filled, and one empty.
 func bodies() []Body {
 	original := &Original{Name: "x.json", Ino: 1 << 63, MTime: "2026-11-21T09:00:00.000000000Z", SHA256: "ab"}
 	at := time.Date(2026, 11, 21, 9, 0, 0, 1, time.UTC)
@@ -53,7 +53,7 @@ func bodies() []Body {
 	}
 }
 
-// logOf writes all bodies as one log.
+// logOf writes all bodies as one log, and returns its lines and events.
 func logOf(tb testing.TB) (lines [][]byte, events []Event) {
 	tb.Helper()
 	var prev Sum
@@ -97,7 +97,7 @@ func TestLinesComeBack(t *testing.T) {
 	}
 }
 
-// equalLists takes an empty list for none: both are [] in a line.
+// equalLists compares lists; an empty list equals none, as both are [] in a line.
 func equalLists[T comparable](a, b []T) bool {
 	if len(a) != len(b) {
 		return false
@@ -110,7 +110,8 @@ func equalLists[T comparable](a, b []T) bool {
 	return true
 }
 
-// Any changed, lost or reordered line is found (spec §5).
+// TestCheckLineFindsEveryChange checks that any changed, lost or reordered line is
+// found (spec §5).
 func TestCheckLineFindsEveryChange(t *testing.T) {
 	lines, _ := logOf(t)
 	_, first, err := DecodeLine(lines[0])
@@ -166,7 +167,8 @@ func TestDecodeLineRefuses(t *testing.T) {
 	}
 }
 
-// What is not text cannot be written as if it were.
+// TestAppendLineRefusesBrokenText checks that bytes that are not text cannot be
+// written as text.
 func TestAppendLineRefusesBrokenText(t *testing.T) {
 	before := []byte("before")
 	got, _, err := AppendLine(before, Event{Seq: 1, Body: &AlertEvent{Text: "\xff"}}, Sum{})
@@ -188,8 +190,8 @@ func TestSum(t *testing.T) {
 	}
 }
 
-// What decodes and fits its sum encodes to the same bytes, once it was written
-// by AppendLine; what is refused gives no event.
+// FuzzDecodeLine checks that a line that decodes and matches its sum encodes to the
+// same bytes, once AppendLine has written it, and that a refusal returns no event.
 func FuzzDecodeLine(f *testing.F) {
 	lines, _ := logOf(f)
 	for _, line := range lines {

@@ -12,8 +12,9 @@ import (
 	"github.com/hived/hived/internal/testenv"
 )
 
-// The bytes that a recipient gets are part of the contract: scripts read them
-// line by line, git and replay hold them for ever (spec §2).
+// TestDeliver checks the bytes that a recipient gets. They are part of the
+// contract: scripts read them line by line, and git and replay depend on them for
+// ever (spec §2).
 func TestDeliver(t *testing.T) {
 	m := decoded(t, `{"zeta":[1,{"b":2,"a":1}],"body":{"b" : 1.0, "a":"\u0041"},"to":["bob"],"from":"eve","alpha":"\u2028","seq":"mine","hops":1}`)
 	set := jsontext.Value(`{"id":"m1","conversation":"c","from":"alice","act":"inform","subject":"","hops":2,"requires_reply":false,"needs_human":false,"created_at":"2026-11-21T08:00:00.000000000Z","in_reply_to":null}`)
@@ -43,8 +44,9 @@ func TestDeliver(t *testing.T) {
 	}
 }
 
-// hived sets what it drew from other messages, whose text may hold characters
-// that the log escapes: before and after the log the bytes must be the same.
+// TestDeliverIsTheSameFromTheLog checks that a delivery has the same bytes before
+// and after the log, though what hived sets, taken from other messages, may hold
+// characters that the log escapes.
 func TestDeliverIsTheSameFromTheLog(t *testing.T) {
 	m := decoded(t, `{"to":"bob","subject":"s"}`)
 	for _, text := range []string{"plain", "\u2028", "\u2029</script>&", "é\x7f\u0085\\\"\t", "\U0001F600"} {
@@ -62,7 +64,7 @@ func TestDeliverRefusesABadSet(t *testing.T) {
 	m := decoded(t, `{"to":"bob","subject":"s"}`)
 	for _, set := range []string{``, `[1]`, `7`, `{"a":}`, `{"a":1`} {
 		if got, err := Deliver(m, jsontext.Value(set), 1, time.Unix(0, 0)); err == nil {
-			t.Errorf("set %q gave %s", set, got)
+			t.Errorf("set %q became %s", set, got)
 		}
 	}
 }
@@ -81,7 +83,7 @@ func TestText(t *testing.T) {
 			t.Errorf("%s: %q, want %q", name, got, tt.want)
 		}
 		if string(m.Body) != tt.body {
-			t.Errorf("%s: the body is changed to %s", name, m.Body)
+			t.Errorf("%s: the body was changed to %s", name, m.Body)
 		}
 	}
 }

@@ -25,10 +25,10 @@ func TestMisspelt(t *testing.T) {
 		{`"convresation": "c", "requires_repply": true, "need_human": true`, []Misspelt{{"convresation", "conversation", `"c"`}, {"need_human", "needs_human", "true"}, {"requires_repply", "requires_reply", "true"}}},
 		{`"epoc": 1, "evnt": "claim", "dta": {"a":1}, "tsk": "x"`, []Misspelt{{"dta", "data", `{"a":1}`}, {"epoc", "epoch", "1"}, {"evnt", "event", `"claim"`}, {"tsk", "task", `"x"`}}},
 
-		// The field that is meant is there, so that it is another.
+		// The field that could be meant is there already, so this is another.
 		{`"act": "query", "acts": ["query"]`, nil},
 		{`"bodys": "x"`, nil},
-		// Words of their own.
+		// Not misspelt: other words.
 		{`"date": "x", "ack": true, "ask": 1, "object": "x", "topic": "x", "mood": "calm", "idea": 1, "ids": [1], "cat": 1, "updated_at": "x", "form": "x", "hop": 1, "": 1, "a": 1, "token": 1`, nil},
 	} {
 		m, err := DecodeMessage([]byte(`{"to": "bob", "body": "x", ` + tt.members + `}`))
@@ -39,7 +39,7 @@ func TestMisspelt(t *testing.T) {
 	}
 }
 
-// What a message can make hived look at is bounded.
+// TestMisspeltLooksAtSoMany checks that the work a message can cause is bounded.
 func TestMisspeltLooksAtSoMany(t *testing.T) {
 	var b strings.Builder
 	for i := range misspeltLook {

@@ -34,7 +34,7 @@ func TestNearest(t *testing.T) {
 		}
 	}
 	if got := Nearest("a", nil, 3); len(got) != 0 {
-		t.Errorf("nothing is near: %v", got)
+		t.Errorf("nothing is near, and got %v", got)
 	}
 }
 

@@ -27,16 +27,16 @@ func compileSchema(tb testing.TB) *jsonschema.Schema {
 	return s
 }
 
-// verdict is what decoder and schema make of a document.
+// verdict is whether decoder and schema accept a document.
 type verdict int
 
 const (
-	valid       verdict = iota // both take it
+	valid       verdict = iota // both accept it
 	invalid                    // both refuse it
-	schemaBlind                // the decoder refuses what no schema can see
+	schemaBlind                // the decoder refuses it for what a schema cannot express
 )
 
-// documents are messages and what is almost one. The decoder's tests use them
+// documents returns messages and what is almost one. The decoder's tests use them
 // as well, and the fuzz targets start from them.
 func documents() []struct {
 	raw  string
@@ -209,7 +209,8 @@ func documents() []struct {
 
 func nested(n int) string { return strings.Repeat("[", n) + strings.Repeat("]", n) }
 
-// The published schema and the decoder say the same (spec §2).
+// TestSchemaAgreesWithDecoder checks that the published schema and the decoder
+// agree (spec §2).
 func TestSchemaAgreesWithDecoder(t *testing.T) {
 	s := compileSchema(t)
 	for _, d := range documents() {
@@ -221,7 +222,7 @@ func TestSchemaAgreesWithDecoder(t *testing.T) {
 		doc, err := jsonschema.UnmarshalJSON(strings.NewReader(d.raw))
 		if err != nil {
 			if d.want != schemaBlind {
-				t.Errorf("no schema gets to see %q: %v", name, err)
+				t.Errorf("%q is not JSON that a schema could check: %v", name, err)
 			}
 			continue
 		}
@@ -231,7 +232,8 @@ func TestSchemaAgreesWithDecoder(t *testing.T) {
 	}
 }
 
-// Whatever is refused says where it is wrong and how to mend it.
+// TestRefusalsTeach checks that each refusal says where a message is wrong and how
+// to mend it.
 func TestRefusalsTeach(t *testing.T) {
 	for _, d := range documents() {
 		m, err := protocol.DecodeMessage([]byte(d.raw))
@@ -243,12 +245,13 @@ func TestRefusalsTeach(t *testing.T) {
 		case m != nil || !errors.As(err, &bad) || !errors.Is(err, protocol.ErrMalformed):
 			t.Errorf("%v, %v for %q", m, err, d.raw[:min(len(d.raw), 100)])
 		case bad.Reason == "" || bad.Remedy == "" || strings.ContainsAny(err.Error(), "\n\x1b") || len(err.Error()) > 1000:
-			t.Errorf("%q does not teach", err)
+			t.Errorf("%q lacks a reason or a remedy, or is not one short line", err)
 		}
 	}
 }
 
-// The schema never refuses what would be sent: an agent may check with it.
+// FuzzSchemaTakesWhatDecodes checks that the schema never refuses what the decoder
+// accepts: an agent may check with it.
 func FuzzSchemaTakesWhatDecodes(f *testing.F) {
 	s := compileSchema(f)
 	for _, d := range documents() {
@@ -256,7 +259,7 @@ func FuzzSchemaTakesWhatDecodes(f *testing.F) {
 	}
 	bad, err := filepath.Glob("testdata/bad/*.json")
 	if err != nil || len(bad) == 0 {
-		f.Fatalf("no bad texts: %v", err)
+		f.Fatalf("read the bad texts: %v", err)
 	}
 	for _, name := range bad {
 		raw, err := os.ReadFile(name)

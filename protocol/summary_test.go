@@ -66,7 +66,7 @@ func FuzzSummaryIsOneInertLine(f *testing.F) {
 				t.Errorf("%q holds a control character", line)
 			}
 			if len(line) > 8000+4*len(a) {
-				t.Errorf("%d bytes are no line", len(line))
+				t.Errorf("%d bytes are too many for a line", len(line))
 			}
 		}
 	})

@@ -27,7 +27,7 @@ func TestVisible(t *testing.T) {
 			t.Errorf("%q became %q, want %q", s, got, want)
 		}
 		if Visible(got) != got {
-			t.Errorf("%q is not visible yet", got)
+			t.Errorf("%q is not fully visible", got)
 		}
 	}
 }
@@ -48,7 +48,8 @@ func TestQuote(t *testing.T) {
 	}
 }
 
-// Whatever somebody wrote, a terminal only shows it.
+// FuzzVisible checks that any text is safe to print on a terminal, which only shows
+// it.
 func FuzzVisible(f *testing.F) {
 	for _, s := range []string{"", "plain", "\x1b[2J", "\u202e", "\xff", "\uFFFD\xe2\x80"} {
 		f.Add(s)

@@ -11,10 +11,10 @@ import (
 	"github.com/hived/hived/task"
 )
 
-// ofAlice is a command that alice gave, in the outbox file that mine is.
+// ofAlice is a command that alice sent in the outbox file that mine describes.
 var ofAlice = Sent{By: "alice", ID: "m", File: "f.json", To: to("hive")}
 
-// notice is what hived says of that command, in an inbox file of that name.
+// notice returns hived's notice about that command, in an inbox file of that name.
 func notice(code protocol.Code, file string) protocol.Body {
 	return &protocol.MessageEvent{
 		ID: "n", From: protocol.Hive, InReplyTo: "m", Delivered: ids("alice"), File: file,
@@ -63,7 +63,8 @@ func TestCommand(t *testing.T) {
 	}
 }
 
-// A command that was not accepted is known by the name of its file.
+// TestCommandByItsFile checks that a command that was not accepted is found by the
+// name of its file.
 func TestCommandByItsFile(t *testing.T) {
 	for name, tt := range map[string]struct {
 		event protocol.Body
@@ -80,7 +81,8 @@ func TestCommandByItsFile(t *testing.T) {
 	}
 }
 
-// A command is answered with all that was decided on it, and no earlier.
+// TestCommandWaitsForTheWholeDecision checks that a command is answered with the
+// whole decision about it, and no earlier.
 func TestCommandWaitsForTheWholeDecision(t *testing.T) {
 	_, f := NewCommand(ofAlice, "start")
 	for i, tt := range []struct {

@@ -38,12 +38,12 @@ func newLog(t *testing.T, disk durable.FS) writer {
 	return writer{t, l}
 }
 
-// note is an event that says its number.
+// note returns an event whose text has its number.
 func note(seq protocol.Seq) protocol.Event {
 	return protocol.Event{Seq: seq, TS: at(int(seq)), Body: &protocol.AlertEvent{Code: protocol.CodeStray, Text: fmt.Sprint("note ", seq)}}
 }
 
-// add appends so many events in one batch.
+// add appends n events in one batch.
 func (w writer) add(n int) {
 	w.t.Helper()
 	var evs []protocol.Event
@@ -78,7 +78,7 @@ func run(t *testing.T, f *Feed) (stop func()) {
 	return stop
 }
 
-// lines are what stands in a log.
+// lines returns the lines of a log.
 func lines(t *testing.T, disk durable.FS) (list [][]byte) {
 	t.Helper()
 	for rec, err := range eventlog.Read(disk, eventlog.Position{}) {
@@ -112,17 +112,19 @@ func read(ctx context.Context, f *Feed, after, until protocol.Seq) *reader {
 	return r
 }
 
-// saw ends the test unless the reader got just these lines of a log.
+// saw fails the test unless the reader got exactly the lines of a log after its
+// number.
 func (r *reader) saw(t *testing.T, all [][]byte) {
 	t.Helper()
 	testenv.Must(t, wait.Ended(wait.Longest, "a reader to see everything", r.done))
 	if !slices.EqualFunc(r.got, all[r.after:], bytes.Equal) {
-		t.Errorf("after event %d a reader saw %d events, or others; want the %d that follow", r.after, len(r.got), len(all)-int(r.after))
+		t.Errorf("after event %d a reader got %d events, or wrong ones; want the %d that follow", r.after, len(r.got), len(all)-int(r.after))
 	}
 }
 
-// Every reader sees every event after the one that it names, once and in order:
-// what the feed holds, what it holds no more, what comes, and a new segment.
+// TestFeed checks that every reader gets every event after the one that it names,
+// once and in order: those that the feed holds, those that it no longer holds, new
+// ones, and those of a new segment.
 func TestFeed(t *testing.T) {
 	for name, most := range map[string]int{"which holds all": feedBytes, "which holds little": 2000, "which holds one": 1} {
 		t.Run(name, func(t *testing.T) {
@@ -155,8 +157,8 @@ func TestFeed(t *testing.T) {
 	}
 }
 
-// A reader that does not come back delays nobody: neither the feed, nor who wakes
-// it, nor other readers. When it comes back it has missed nothing.
+// TestFeedSlowReader checks that a reader that does not come back delays neither
+// the feed, nor who wakes it, nor other readers, and misses nothing when it does.
 func TestFeedSlowReader(t *testing.T) {
 	disk := faultfs.New()
 	w := newLog(t, disk)
@@ -197,7 +199,8 @@ func TestFeedSlowReader(t *testing.T) {
 	slow.saw(t, lines(t, disk))
 }
 
-// The next feed of a log goes on where a reader of the last one was.
+// TestFeedStartedAgain checks that the next feed of a log goes on where a reader of
+// the last one was.
 func TestFeedStartedAgain(t *testing.T) {
 	disk := faultfs.New()
 	w := newLog(t, disk)
@@ -219,8 +222,8 @@ func TestFeedStartedAgain(t *testing.T) {
 	waiting.saw(t, lines(t, disk))
 }
 
-// A reader ends with its context, whether it waits or reads, and with an error of
-// the feed.
+// TestFeedEnds checks that a reader ends with its context, whether it waits or
+// reads, and with an error of the feed.
 func TestFeedEnds(t *testing.T) {
 	disk := faultfs.New()
 	newLog(t, disk).add(5)
@@ -247,7 +250,8 @@ func TestFeedEnds(t *testing.T) {
 	}
 }
 
-// What is handed out survives a power cut, though its writer has not synced it.
+// TestFeedIsDurable checks that an event that was handed out survives a power cut,
+// though its writer has not synced it.
 func TestFeedIsDurable(t *testing.T) {
 	disk := faultfs.New()
 	w := newLog(t, disk)

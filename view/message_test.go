@@ -29,8 +29,8 @@ func answered(by protocol.AgentID, to ...protocol.AgentID) protocol.Body {
 	return &protocol.MessageEvent{ID: "r", From: by, InReplyTo: "m", Act: protocol.Agree, Delivered: to, Raw: `{"to":"alice","subject":"yes","body":"why not"}`}
 }
 
-// seen shows the events to a folder, numbered from 1, and returns the number of
-// the first that it was done with, 0 if it was done with none.
+// seen passes the events, numbered from 1, to a folder, and returns the number of
+// the first that it was done with, 0 if none.
 func seen(f Folder, events []protocol.Body) (done int) {
 	for i, body := range events {
 		if f.See(protocol.Event{Seq: protocol.Seq(i + 1), TS: at(i), Body: body}) && done == 0 {
@@ -40,7 +40,7 @@ func seen(f Folder, events []protocol.Body) (done int) {
 	return done
 }
 
-// at is the time of the event with this index.
+// at returns the time of the event with this index.
 func at(i int) time.Time {
 	return time.Date(2026, 11, 21, 9, 0, i, 0, time.UTC)
 }

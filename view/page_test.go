@@ -25,8 +25,8 @@ import (
 	"github.com/hived/hived/view"
 )
 
-// page is a face in thirty lines: how the daemon is, who takes part, one thread, and
-// the events as they come.
+// page is a face in thirty lines: the state of the daemon, who takes part, one
+// thread, and the events as they come.
 type page struct {
 	status func() (view.Status, error)
 	state  view.Source
@@ -71,8 +71,8 @@ func (l live) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// The room for a page fits: it needs nothing of hived but this package and the
-// words of package protocol, and shows what the log has.
+// TestPage checks that a page can be made with this package and the types of
+// package protocol alone, and shows what the log has.
 func TestPage(t *testing.T) {
 	disk := faultfs.New()
 	message := func(from protocol.AgentID, id, answers protocol.MessageID, subject string) protocol.Body {
@@ -122,12 +122,12 @@ func TestPage(t *testing.T) {
 		p.feed.Wake()
 	}
 	leave()
-	if err := wait.Ended(wait.Longest, "the tail to end with who looks at it", over); err != nil {
+	if err := wait.Ended(wait.Longest, "the tail to end with its reader", over); err != nil {
 		t.Error(err)
 	}
 }
 
-// pageParts are what the page consists of.
+// pageParts are the declarations that make up the page.
 var pageParts = []string{"page", "layout", "ServeHTTP"}
 
 func TestPageHasThirtyLines(t *testing.T) {

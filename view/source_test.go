@@ -23,7 +23,7 @@ import (
 
 var remember = protocol.DefaultSettings().Remember
 
-// stateOf folds events, numbered from 1.
+// stateOf returns the state after events, numbered from 1.
 func stateOf(events ...protocol.Body) *ledger.State {
 	s := ledger.New(remember)
 	for i, body := range events {
@@ -32,7 +32,7 @@ func stateOf(events ...protocol.Body) *ledger.State {
 	return s
 }
 
-// fixed is a source that stands still.
+// fixed is a source that never changes.
 type fixed struct{ *ledger.State }
 
 func (f fixed) Read(_ context.Context, fn func(*ledger.State)) error {
@@ -40,15 +40,15 @@ func (f fixed) Read(_ context.Context, fn func(*ledger.State)) error {
 	return nil
 }
 
-// seqOf reads of which event a source is.
+// seqOf returns the last event of a source's state.
 func seqOf(t *testing.T, src Source) (seq protocol.Seq) {
 	t.Helper()
 	testenv.Must(t, src.Read(t.Context(), func(s *ledger.State) { seq = s.Seq }))
 	return seq
 }
 
-// What is stored is read with a snapshot and without, goes on with the log, and
-// begins anew where that is another one.
+// TestStored checks that what is stored is read with a snapshot and without, goes
+// on with the log, and begins again when the snapshot is of another log.
 func TestStored(t *testing.T) {
 	disk := faultfs.New()
 	w := newLog(t, disk)
@@ -60,7 +60,7 @@ func TestStored(t *testing.T) {
 		for rec := range eventlog.Read(disk, eventlog.Position{}) {
 			s.Apply(rec.Event)
 		}
-		s.Counts.Alerts = 100 // so that it shows who read it
+		s.Counts.Alerts = 100 // to show who read the snapshot
 		var b bytes.Buffer
 		f, err := disk.Create(protocol.SnapshotFile, 0o644)
 		if err = errors.Join(err, s.Encode(&b, sum)); err == nil {
@@ -96,15 +96,15 @@ func TestStored(t *testing.T) {
 	}
 	over, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := Stored(disk, remember).Read(over, func(*ledger.State) { t.Error("it was read") }); !errors.Is(err, context.Canceled) {
+	if err := Stored(disk, remember).Read(over, func(*ledger.State) { t.Error("it was read though time was up") }); !errors.Is(err, context.Canceled) {
 		t.Errorf("when time is up it ends with %v", err)
 	}
-	if err := Stored(faultfs.New(), remember).Read(t.Context(), func(*ledger.State) { t.Error("there is nothing to read") }); err == nil {
+	if err := Stored(faultfs.New(), remember).Read(t.Context(), func(*ledger.State) { t.Error("it was read, and there is no log") }); err == nil {
 		t.Error("a hive without a log was read")
 	}
 }
 
-// counted is a source that counts how often it is read, and goes on when told.
+// counted is a source that counts how often it is read.
 type counted struct {
 	reads atomic.Int32
 	state *ledger.State
@@ -120,8 +120,9 @@ func (c *counted) Read(ctx context.Context, fn func(*ledger.State)) error {
 	return nil
 }
 
-// However many ask, a shared source is read four times a second at most, and an
-// equal question is answered once as long as nothing happens.
+// TestShared checks that a shared source is read at most four times a second,
+// however many ask, and that an equal question is answered once as long as nothing
+// happens.
 func TestShared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		below := &counted{state: stateOf(&protocol.AgentEvent{Agent: "alice", Action: protocol.Joined})}
@@ -150,7 +151,7 @@ func TestShared(t *testing.T) {
 		one, _ := Ask(t.Context(), src, Agents{})
 		same, _ := Ask(t.Context(), src, Agents{})
 		if &one[0] != &same[0] {
-			t.Error("an equal question was answered anew, though nothing happened")
+			t.Error("an equal question was answered again, though nothing happened")
 		}
 		below.state.Apply(protocol.Event{Seq: 2, TS: at(2), Body: &protocol.AgentEvent{Agent: "bob", Action: protocol.Joined}})
 		if list, err := Ask(t.Context(), src, Agents{}); err != nil || len(list) != 2 {
@@ -162,7 +163,8 @@ func TestShared(t *testing.T) {
 	})
 }
 
-// An asker that stops waiting does not end the others' wait, and an error reaches each.
+// TestSharedEnds checks that a caller that stops waiting does not end the others'
+// wait, and that an error reaches each of them.
 func TestSharedEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		below := &counted{state: stateOf()}
@@ -192,7 +194,7 @@ func TestSharedEnds(t *testing.T) {
 	})
 }
 
-// What is asked of a state, page by page.
+// TestAsk checks the answers about a state, page by page.
 func TestAsk(t *testing.T) {
 	id := func(n int) protocol.TaskID { return protocol.TaskID(fmt.Sprintf("01M7YWEVEB97VS93BY45E8GWC%d", n)) }
 	events := bodies(

@@ -19,8 +19,8 @@ func statusIn(t *testing.T, data []byte) (Status, error) {
 	return ReadStatus(disk)
 }
 
-// Problems are codes and values, and what an older daemon wrote in words stays as
-// it is.
+// TestReadStatus checks that problems are codes and values, and that what an older
+// daemon wrote in words stays as it is.
 func TestReadStatus(t *testing.T) {
 	s, err := statusIn(t, []byte(`{"pid":7,"problems":["watching: no more: 8192","disk-full","git: it waits","git-unusable: no .git","not-writable: 3","task-stopped: 01M7","the disk is full, so: make room","git"]}`))
 	testenv.Must(t, err)
@@ -38,11 +38,11 @@ func TestReadStatus(t *testing.T) {
 		t.Errorf("process %d (-want +got):\n%s", s.PID, diff)
 	}
 	if _, err := ReadStatus(faultfs.New()); err == nil {
-		t.Error("there is no status")
+		t.Error("a status was read, and there is none")
 	}
 }
 
-// A status of any bytes is read or refused.
+// FuzzStatus checks that a status of any bytes is read or refused.
 func FuzzStatus(f *testing.F) {
 	f.Add([]byte(`{"pid":7,"seq":3,"watching":"watching","problems":[],"agents":[{"id":"alice","unread":2}]}`))
 	f.Add([]byte(`{"problems":["git","git: ",": git"]}`))

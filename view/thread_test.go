@@ -14,8 +14,9 @@ import (
 
 func moment(seq protocol.Seq) Moment { return Moment{seq, at(int(seq) - 1)} }
 
-// story is two threads: a request with an answer and an answer to that, of which
-// one is kept at first, and another message. It ends with the first id used again.
+// story returns the events of two threads: a request with an answer and an answer
+// to that, of which one is kept at first, and another message. It ends with the
+// first id used again.
 func story() []protocol.Body {
 	return bodies(
 		&protocol.MessageEvent{ID: "m1", From: "alice", To: to("bob"), Act: protocol.Request, Subject: "s", Delivered: ids("bob"), Conversation: "c"},
@@ -33,7 +34,7 @@ func story() []protocol.Body {
 	)
 }
 
-// messages are those of the story's first thread.
+// messages returns those of the story's first thread.
 func messages() (m1, m2, m3, again *ThreadMessage) {
 	seventh := moment(8)
 	m3 = &ThreadMessage{
@@ -79,8 +80,8 @@ func TestThread(t *testing.T) {
 	}
 }
 
-// A thread is shown as it is so far: replies are below what they answer as soon
-// as they are seen.
+// TestThreadSoFar checks that a thread is shown as it is so far: replies are below
+// what they answer as soon as they are seen.
 func TestThreadSoFar(t *testing.T) {
 	got, f := newThread(Target{Threads: []protocol.ConversationID{"c"}})
 	var sizes []string
@@ -127,7 +128,8 @@ func TestTask(t *testing.T) {
 	}
 }
 
-// A name may mean a message, a thread or a task; what means two is refused.
+// TestFind checks that a name may mean a message, a thread or a task, and that one
+// that means two is refused.
 func TestFind(t *testing.T) {
 	const first, second = "01M7YWEVEB97VS93BY45E8GWCS", "01M7YWEVEB97VS93BY45E8AAAA"
 	type threads = []protocol.ConversationID

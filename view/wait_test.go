@@ -10,7 +10,7 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// counter is done with the event of its number.
+// counter is done at the event with the number until.
 type counter struct{ until, seen protocol.Seq }
 
 func (c *counter) See(ev protocol.Event) bool {
@@ -18,12 +18,12 @@ func (c *counter) See(ev protocol.Event) bool {
 	return ev.Seq == c.until
 }
 
-// records yields so many events and then an error, if there is one.
+// records yields n events and then err, unless it is nil.
 func records(n int, err error) iter.Seq2[eventlog.Record, error] {
 	return recordsOf(make([]protocol.Body, n), err)
 }
 
-// recordsOf yields the events, numbered from 1, and then an error, if there is one.
+// recordsOf yields the events, numbered from 1, and then err, unless it is nil.
 func recordsOf(events []protocol.Body, err error) iter.Seq2[eventlog.Record, error] {
 	return func(yield func(eventlog.Record, error) bool) {
 		for i, body := range events {
