@@ -24,7 +24,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// newHive makes a directory with agents in it.
+// newHive returns a disk with the directories of agents.
 func newHive(t *testing.T, ids ...protocol.AgentID) *durable.Disk {
 	t.Helper()
 	disk, err := durable.Open(t.TempDir())
@@ -78,13 +78,13 @@ func TestOpenWantsAnAgentThatExists(t *testing.T) {
 		}
 	}
 	if _, err := disk.Lstat("agents/quentin"); !errors.Is(err, fs.ErrNotExist) {
-		t.Error("a misspelt agent was made")
+		t.Error("a misspelt agent's directory was made")
 	}
 }
 
-// A message that stands in the inbox and in .done, as after a git stash, is
-// handled once it is taken out of the inbox. What a power cut left of it in .done
-// makes room for it; any other file that is not the same stays.
+// TestDoneOfOneThatStandsInBoth checks Done of a message that is both in the inbox
+// and in .done, as after a git stash: it is taken out of the inbox. What a power
+// cut left of it in .done is replaced; any other file with other bytes stays.
 func TestDoneOfOneThatStandsInBoth(t *testing.T) {
 	const file, text = "01M7YTDWEWR1VE2T946X1AE4F4.json", `{"to":"alice","body":"x"}`
 	for _, tt := range []struct {
@@ -200,8 +200,8 @@ func TestSendRefusesWhatIsNoMessage(t *testing.T) {
 
 const delivered = `{"id":%q,"from":"bob","to":"alice","subject":"s","seq":%d,"received_at":"2026-11-21T09:00:00Z"}`
 
-// inbox fills alice's inbox: two messages, a handled one, and a file that is
-// no message.
+// inbox fills alice's inbox: two messages, a handled one, and a file that is no
+// message.
 func inbox(t *testing.T) (*durable.Disk, *Box) {
 	t.Helper()
 	disk := newHive(t, "alice")
@@ -240,7 +240,7 @@ func TestInboxListsInOrder(t *testing.T) {
 			got = append(got, s)
 		}
 		if g := strings.Join(got, " "); g != tt.want {
-			t.Errorf("it lists %s, want %s", g, tt.want)
+			t.Errorf("Inbox listed %s, want %s", g, tt.want)
 		}
 	}
 }
@@ -282,7 +282,7 @@ func TestReadFindsAnIDOfTwoSendersAmbiguous(t *testing.T) {
 	}
 }
 
-// gappy is a disk of which a listing shows what it is told.
+// gappy is a disk whose listings show what the test says.
 type gappy struct {
 	durable.FS
 	lists [][]string
@@ -296,8 +296,8 @@ func (g *gappy) ReadDir(string) (list []durable.Entry, err error) {
 	return list, nil
 }
 
-// TestInboxHasNoGap: a listing that goes on while messages arrive may show one
-// and miss an older one. Nothing is taken up before what is older.
+// TestInboxHasNoGap checks that no message is handed out before an older one: a
+// listing made while messages arrive may show one and miss an older one.
 func TestInboxHasNoGap(t *testing.T) {
 	for name, tt := range map[string]struct{ first, second, want string }{
 		"nothing":                  {"", "", ""},
@@ -332,8 +332,8 @@ func TestInboxHasNoGap(t *testing.T) {
 	}
 }
 
-// TestTornIsNotThereYet: a file that is empty or cut short, as a power cut leaves
-// it until hived has started again, is no message yet for anybody.
+// TestTornIsNotThereYet checks that a file that is empty or cut short, as a power
+// cut leaves it until hived has started again, does not count as a message yet.
 func TestTornIsNotThereYet(t *testing.T) {
 	whole := fmt.Sprintf(delivered, "m-one", 2)
 	for name, text := range map[string]string{
@@ -378,7 +378,8 @@ func TestTornIsNotThereYet(t *testing.T) {
 	}
 }
 
-// TestWaitForTheWhole: a file that is empty ends no waiting until it is whole.
+// TestWaitForTheWhole checks that an empty file does not end a wait until it is
+// whole.
 func TestWaitForTheWhole(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		disk := newHive(t, "alice")
@@ -398,7 +399,7 @@ func TestWaitForTheWhole(t *testing.T) {
 
 func TestDoneMovesAndNeverOverwrites(t *testing.T) {
 	disk, b := inbox(t)
-	for i := range 2 { // again is harmless
+	for i := range 2 { // a second Done is harmless
 		l, err := b.Done("m-one")
 		if err != nil || l.Path != "agents/alice/inbox/.done/01B.json" || !l.Done || l.Moved != (i == 0) {
 			t.Errorf("Done = %+v, %v", l, err)
@@ -416,8 +417,8 @@ func TestDoneMovesAndNeverOverwrites(t *testing.T) {
 	}
 }
 
-// overtaken is a disk on which somebody else does something to a message before
-// it is moved.
+// overtaken is a disk on which something happens to a message right before it is
+// moved.
 type overtaken struct {
 	durable.FS
 	first func(from, to string) error
@@ -433,7 +434,8 @@ func (o *overtaken) RenameNew(from, to string) error {
 	return o.FS.RenameNew(from, to)
 }
 
-// TestDoneOvertaken: who comes second is told so, and not that a rename failed.
+// TestDoneOvertaken checks that Done returns that a message was handled or deleted
+// meanwhile, and not that a rename failed.
 func TestDoneOvertaken(t *testing.T) {
 	for name, tt := range map[string]struct {
 		first func(disk durable.FS, from, to string) error
@@ -472,7 +474,7 @@ func TestWait(t *testing.T) {
 	go func() {
 		select {
 		case hint <- struct{}{}:
-		case <-t.Context().Done(): // it had seen the message by itself
+		case <-t.Context().Done(): // it saw the message without the hint
 		}
 	}()
 	if err := wait.Ended(wait.Longest, "the message to be seen", done); err != nil {
@@ -489,7 +491,7 @@ func TestWaitLooksByItself(t *testing.T) {
 		b := open(t, disk)
 		done := make(chan error)
 		go func() { done <- b.Wait(t.Context(), nil) }()
-		synctest.Wait() // it looked once and found nothing
+		synctest.Wait() // it has scanned once and found nothing
 		put(t, disk, "agents/alice/inbox/01A.json", "{}")
 		if err := <-done; err != nil {
 			t.Error(err)
@@ -522,8 +524,8 @@ func TestSendRefusesWhatTheHiveDoesNotTake(t *testing.T) {
 	}
 }
 
-// TestSendBesideAnother: several agents may live in one process; under the race
-// detector this tells of what they share.
+// TestSendBesideAnother sends as several agents from one process; under the race
+// detector this finds memory that they share.
 func TestSendBesideAnother(t *testing.T) {
 	disk := newHive(t, "alice", "bob")
 	var group sync.WaitGroup

@@ -17,7 +17,8 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// Whatever an agent does shows that it lives, also where the daemon does not run.
+// TestAlive checks that everything an agent does is a sign of life, also where the
+// daemon does not run.
 func TestAlive(t *testing.T) {
 	over, cancel := context.WithCancel(context.Background())
 	cancel()
@@ -33,13 +34,13 @@ func TestAlive(t *testing.T) {
 		age(t, disk.Path(protocol.AliveFile("alice")), time.Hour)
 		does(open(t, disk))
 		if a := ageOf(t, disk.Path(protocol.AliveFile("alice"))); a > time.Minute {
-			t.Errorf("after %s its last sign of life is %s old", name, a)
+			t.Errorf("after %s the last sign of life is %s old", name, a)
 		}
 	}
 }
 
-// A program that keeps beating is left alone; a period that nobody keeps any more
-// is taken out.
+// TestAliveBesideABeat checks that Alive leaves the file alone while a program
+// keeps beating, and removes the period when none does any more.
 func TestAliveBesideABeat(t *testing.T) {
 	disk := newHive(t, "alice")
 	file := protocol.AliveFile("alice")
@@ -47,7 +48,7 @@ func TestAliveBesideABeat(t *testing.T) {
 		t.Error(err)
 	}
 	if _, err := os.Lstat(filepath.Dir(disk.Path(protocol.AliveFile("nobody")))); err == nil {
-		t.Error("an agent was made")
+		t.Error("an agent's directory was made")
 	}
 	over, cancel := context.WithCancel(context.Background())
 	cancel()
@@ -72,8 +73,8 @@ func TestAliveBesideABeat(t *testing.T) {
 	}
 }
 
-// An agent that keeps beating says how often, and stops with what it stands for, or when it
-// is told to.
+// TestKeepAlive checks that an agent that keeps beating writes how often, and stops
+// when lives returns false or the context ends.
 func TestKeepAlive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		disk := faultfs.New()
@@ -87,10 +88,10 @@ func TestKeepAlive(t *testing.T) {
 		}
 		lives := func() bool { asked++; return asked <= 3 }
 		if err := open(t, disk).KeepAlive(t.Context(), time.Minute, lives); err != nil || asked != 4 || time.Since(begun) != 45*time.Second {
-			t.Errorf("it ended after %d questions and %s with %v", asked, time.Since(begun), err)
+			t.Errorf("it ended after %d calls of lives and %s with %v", asked, time.Since(begun), err)
 		}
 		if at, every := last(); at != 30*time.Second || every != 15*time.Second {
-			t.Errorf("the last beat is of %s, and says each %s", at, every)
+			t.Errorf("the last beat came after %s, with the period %s", at, every)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Millisecond/2)
 		defer cancel()
@@ -99,10 +100,10 @@ func TestKeepAlive(t *testing.T) {
 			t.Error(err)
 		}
 		if at, every := last(); at != 2*time.Millisecond || every != time.Millisecond {
-			t.Errorf("the last beat is of %s, and says each %s", at, every)
+			t.Errorf("the last beat came after %s, with the period %s", at, every)
 		}
 		if err := open(t, &noAppend{disk}).KeepAlive(t.Context(), time.Minute, func() bool { return true }); !errors.Is(err, fs.ErrInvalid) || !strings.HasPrefix(err.Error(), "show that alice lives: ") {
-			t.Errorf("on a disk that takes no beat: %v", err)
+			t.Errorf("on a disk that refuses writes: %v", err)
 		}
 	})
 }

@@ -14,13 +14,13 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// Of all that hive says, the first that tells what became of the command is its
-// answer, and handled then; the rest stays unread.
+// TestAnswer checks that the first notice about what became of a command is its
+// answer, which is then handled; the rest stays unread.
 func TestAnswer(t *testing.T) {
 	const notice = `{"id":%q,"from":%q,"to":"alice","act":"done","subject":"s","body":"b","in_reply_to":%q,"data":%s,"seq":9}`
 	for name, tt := range map[string]struct {
 		from, reply, data string
-		want              *Answer // nil: it is none
+		want              *Answer // nil: it is no answer
 	}{
 		"carried out":          {"hive", "m", `{"code":"ok","of":7,"task":"A","state":"pending","epoch":2,"attempt":1}`, &Answer{Code: protocol.CodeOK, Text: "b", Of: 7, Task: "A", State: "pending", Epoch: 2, Attempt: 1}},
 		"created several":      {"hive", "m", `{"code":"ok","of":7,"tasks":["A","B"],"state":"unassigned"}`, &Answer{Code: protocol.CodeOK, Text: "b", Of: 7, Tasks: []protocol.TaskID{"A", "B"}, State: "unassigned"}},

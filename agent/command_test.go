@@ -15,8 +15,7 @@ import (
 	"github.com/hived/hived/task"
 )
 
-// commands are the commands about tasks as spec §8.2 has them, each with who
-// gives it.
+// commands returns the commands about tasks in spec §8.2, each with who gives it.
 func commands(t *testing.T) map[protocol.TaskAction]string {
 	t.Helper()
 	text, err := os.ReadFile("../docs/spec.md")
@@ -32,11 +31,12 @@ func commands(t *testing.T) map[protocol.TaskAction]string {
 			list[protocol.TaskAction(strings.Trim(name, "`"))] = row[2]
 		}
 	}
-	delete(list, "event") // the head of the table
+	delete(list, "event") // the table's header
 	return list
 }
 
-// The epoch goes with what the specification says a holder reports.
+// TestNeedsEpoch checks that the commands that need an epoch are those that, by the
+// specification, the holder gives.
 func TestNeedsEpoch(t *testing.T) {
 	t.Parallel()
 	list := commands(t)
@@ -46,7 +46,7 @@ func TestNeedsEpoch(t *testing.T) {
 	for event, from := range list {
 		want := from == "holder" || strings.HasPrefix(from, "holder, ")
 		if got := NeedsEpoch(event); got != want {
-			t.Errorf("NeedsEpoch(%s) = %t, and it comes from: %s", event, got, from)
+			t.Errorf("NeedsEpoch(%s) = %t; the specification says it comes from: %s", event, got, from)
 		}
 	}
 	for _, event := range []protocol.TaskAction{task.Offer, task.Retry, task.HeartbeatLost, task.Adopted, "", "nonsense"} {
@@ -56,8 +56,8 @@ func TestNeedsEpoch(t *testing.T) {
 	}
 }
 
-// Each command is one message to hive, which the codec takes, and expires where it
-// would be wrong if it came late.
+// TestDraftIsAMessage checks that each command is one valid message to hive, and
+// expires if it would be wrong when it came late.
 func TestDraftIsAMessage(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)
@@ -87,14 +87,15 @@ func TestDraftIsAMessage(t *testing.T) {
 	}
 }
 
-// The data of a command is what was said and nothing else.
+// TestDraftData checks that the data of a command is what the caller gave and
+// nothing else.
 func TestDraftData(t *testing.T) {
 	t.Parallel()
 	none, two := "", 2
 	for name, tt := range map[string]struct {
 		on   protocol.TaskAction
 		data Payload
-		want string // what the data is; an error where it begins with a word
+		want string // the data, or an error if it begins with a word
 	}{
 		"nothing":         {task.Start, nil, ""},
 		"an empty report": {task.Complete, Report{}, ""},
@@ -122,7 +123,7 @@ func TestDraftData(t *testing.T) {
 			t.Errorf("%s: %s, want %s", name, got, tt.want)
 		}
 		if !d.ExpiresAt.IsZero() {
-			t.Errorf("%s: it expires, and nobody waits for it", name)
+			t.Errorf("%s: it expires, though it need not", name)
 		}
 	}
 }

@@ -10,8 +10,9 @@ import (
 	"github.com/hived/hived/task"
 )
 
-// TestSignsAreOfTheHolder: what the daemon said of a task before it went on is shown
-// of nobody else, nor of a task that has ended.
+// TestSignsAreOfTheHolder checks that the signs of life in the daemon's status are
+// shown only for the task and holder that they are about, and not once the task has
+// ended.
 func TestSignsAreOfTheHolder(t *testing.T) {
 	said := protocol.Signs{HeardAt: time.Unix(1, 0)}
 	of := SignsIn([]protocol.HeldTask{{Task: one, Holder: "bob", Signs: said}})
@@ -26,7 +27,7 @@ func TestSignsAreOfTheHolder(t *testing.T) {
 		{task.View{ID: two, Holder: "bob", State: task.InProgress}, protocol.Signs{}},
 	} {
 		if diff := cmp.Diff(tt.want, of(&tt.view)); diff != "" {
-			t.Errorf("of %+v: %s", tt.view, diff)
+			t.Errorf("signs for %+v: %s", tt.view, diff)
 		}
 	}
 }

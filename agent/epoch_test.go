@@ -9,9 +9,9 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// The epoch is that of the agent's own accept or claim, whoever has the task now.
-// An agent that had it more than once must say which: an earlier run that hung would pass
-// the fence with the newest.
+// TestEpoch checks that the epoch is that of the agent's own accept or claim,
+// whoever has the task now. An agent that had it more than once must give it: with
+// the newest epoch an earlier run that hung would pass the fence.
 func TestEpoch(t *testing.T) {
 	t.Parallel()
 	steps := `{"id":"` + string(one) + `","state":"in_progress","epoch":4,"holder":"zoe","history":[

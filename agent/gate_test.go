@@ -39,7 +39,7 @@ func TestGateOf(t *testing.T) {
 		}
 	}
 	if got, err := GateOf(faultfs.New(), "alice", taskID); got != nil || err != nil {
-		t.Errorf("of no task: %v, %v", got, err)
+		t.Errorf("without a task: %v, %v", got, err)
 	}
 }
 

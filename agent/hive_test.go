@@ -19,7 +19,7 @@ import (
 	"github.com/hived/hived/task"
 )
 
-// withHive tells the story of a task in a hive of bob and a running daemon, on a
+// withHive runs a story in a hive with the agent bob and a running daemon, on a
 // disk in memory and in a bubble where hours pass at once.
 func withHive(t *testing.T, tell func(s *story)) {
 	t.Helper()
@@ -45,8 +45,8 @@ func withHive(t *testing.T, tell func(s *story)) {
 	})
 }
 
-// tool does one task from its claim to its result, with this package and nothing
-// else of the module but its words.
+// tool does one task from its claim to its result, with this package and, of the
+// rest of the module, only types.
 func tool(ctx context.Context, disk durable.FS, who protocol.AgentID, work func(brief *task.Brief) string) error {
 	box, err := Open(disk, who)
 	if err != nil {
@@ -100,15 +100,15 @@ func TestToolOfThirtyLines(t *testing.T) {
 	})
 }
 
-// story is the life of one task.
+// story acts on one task.
 type story struct {
 	t     *testing.T
 	disk  durable.FS
 	task  protocol.TaskID
-	epoch uint64 // of its holder, as hive answered last
+	epoch uint64 // of its holder, by hive's last answer
 }
 
-// does has somebody give a command about the task, and wants it carried out.
+// does sends a command about the task, and fails the test unless it is carried out.
 func (s *story) does(who protocol.AgentID, c Command) {
 	s.t.Helper()
 	c.Task = s.task
@@ -130,7 +130,7 @@ func (s *story) does(who protocol.AgentID, c Command) {
 	}
 }
 
-// until waits until the task stands so.
+// until waits until the task is in a state, and returns its view.
 func (s *story) until(state task.State) *task.View {
 	s.t.Helper()
 	for late := time.Now().Add(24 * time.Hour); ; <-time.After(time.Second) {
@@ -144,8 +144,9 @@ func (s *story) until(state task.State) *task.View {
 	}
 }
 
-// Each command that is drafted here is carried out where the table has a row for
-// it, and leads where the table says.
+// TestCommandsAreCarriedOut checks that each command that this package drafts is
+// carried out where the table has a row for it, and leads to the state in the
+// table.
 func TestCommandsAreCarriedOut(t *testing.T) {
 	t.Parallel()
 	const bob = protocol.AgentID("bob")
@@ -161,7 +162,7 @@ func TestCommandsAreCarriedOut(t *testing.T) {
 	list := commands(t)
 	for event, tt := range map[protocol.TaskAction]struct {
 		acts  []act
-		after task.State // to wait for before the last act; none: nothing
+		after task.State // to wait for before the last act, if any
 		want  task.State
 	}{
 		task.Create:             {nil, "", task.Offered},
@@ -210,6 +211,6 @@ func TestCommandsAreCarriedOut(t *testing.T) {
 		})
 	}
 	if len(list) > 0 {
-		t.Errorf("the specification has commands that are not tried: %v", list)
+		t.Errorf("commands in the specification that no row tries: %v", list)
 	}
 }

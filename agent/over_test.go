@@ -28,8 +28,8 @@ func notify(t *testing.T, disk durable.FS, file string, seq int, data string) {
 	put(t, disk, "agents/alice/inbox/"+file, fmt.Sprintf(`{"id":"n-%d","from":"hive","to":"alice","act":"propose","subject":"s","data":%s,"seq":%d,"received_at":"2026-11-21T09:00:00Z"}`, seq, data, seq))
 }
 
-// view is a task.json whose last step is the event with that number. The task is
-// unassigned unless its other members say more.
+// view returns a task.json whose last step is the event with that number. The task
+// is unassigned unless its other members say more.
 func view(seq int, more string) string {
 	if !strings.Contains(more, `"state"`) {
 		more += `"state":"unassigned",`
@@ -96,7 +96,7 @@ func TestOver(t *testing.T) {
 			}
 			l, err := b.Read("n-11")
 			if err != nil || l.Over != list[0].Over {
-				t.Errorf("Inbox says %q, Read %q, %v", list[0].Over, l.Over, err)
+				t.Errorf("Inbox returned %q, Read %q, %v", list[0].Over, l.Over, err)
 			}
 			if got := l.Over; (got == "") != (tt.want == "") || !strings.Contains(got, tt.want) {
 				t.Errorf("over %q, want %q", got, tt.want)
@@ -108,8 +108,9 @@ func TestOver(t *testing.T) {
 	}
 }
 
-// TestOverIsOfHive: what others send about a task is theirs to take back, and a
-// file that hived did not deliver has no number to hold a view against.
+// TestOverIsOfHive checks that only notices of hive can be over: others take back
+// themselves what they sent about a task, and a file that hived did not deliver has
+// no number to compare with a view.
 func TestOverIsOfHive(t *testing.T) {
 	disk := newHive(t, "alice")
 	stand(t, disk, view(20, ""))
@@ -132,8 +133,8 @@ func TestOverIsOfHive(t *testing.T) {
 	}
 }
 
-// TestWaitForWhatIsNotOver: offers that others took wake nobody, however many
-// there are, and the next message does.
+// TestWaitForWhatIsNotOver checks that offers that others took end no wait, however
+// many there are, and that the next message does.
 func TestWaitForWhatIsNotOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		disk := newHive(t, "alice")
@@ -150,7 +151,7 @@ func TestWaitForWhatIsNotOver(t *testing.T) {
 		if names, err := b.Unread(); err != nil || len(names) != 3 {
 			t.Errorf("unread are %q, %v: nothing may be moved", names, err)
 		}
-		notify(t, disk, "01B.json", 30, `{"code":"task-offer","task":"`+taskID+`"}`) // anew, and its view is not there yet
+		notify(t, disk, "01B.json", 30, `{"code":"task-offer","task":"`+taskID+`"}`) // offered again, and its view does not exist yet
 		if err := b.Wait(t.Context(), nil); err != nil {
 			t.Error(err)
 		}

@@ -36,8 +36,8 @@ func TestMemberShows(t *testing.T) {
 	}
 }
 
-// A command about an agent ends when the roster shows it, which is after the log
-// does.
+// TestWaitRoster checks that WaitRoster waits until the roster shows an event,
+// which it does later than the log.
 func TestWaitRoster(t *testing.T) {
 	t.Parallel()
 	disk := faultfs.New()
@@ -49,6 +49,6 @@ func TestWaitRoster(t *testing.T) {
 	l := &faultfs.Later{FS: disk, Name: protocol.PathRegistry, Text: line("held")}
 	WaitRoster(t.Context(), l, &protocol.AgentEvent{Agent: "bob", Action: protocol.Held})
 	if l.Reads != 3 {
-		t.Errorf("it looked %d times, want 3", l.Reads)
+		t.Errorf("it read the roster %d times, want 3", l.Reads)
 	}
 }

@@ -12,15 +12,15 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// TestSoon: who asks for a task right after it was created waits
-// until it has files, for a bounded time; who asks for one that is not there does not.
+// TestReadSoon checks that a read of a task that was just created waits, for a
+// bounded time, until it has files, and that a read of any other does not wait.
 func TestReadSoon(t *testing.T) {
 	none := fmt.Errorf("%w, this one", ErrNoTask)
 	torn := fmt.Errorf("read it: %w", fs.ErrNotExist)
 	for _, tt := range []struct {
 		name  string
 		age   time.Duration
-		gives []error // of one read after the other; the last for ever
+		gives []error // of the reads in order; the last for all others too
 		want  error
 		took  time.Duration
 	}{

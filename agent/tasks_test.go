@@ -25,8 +25,8 @@ const (
 	four  = protocol.TaskID("01M9YWEVEB97VS93BY45E8CCCC")
 )
 
-// withTasks is a disk with the files of tasks, each a name below tasks/ and what
-// it holds.
+// withTasks returns a disk with the files of tasks, given by names below tasks/ and
+// contents.
 func withTasks(t *testing.T, files map[string]string) *faultfs.Mem {
 	t.Helper()
 	disk := faultfs.New()
@@ -56,12 +56,12 @@ func TestFindTask(t *testing.T) {
 	}{
 		string(one):                  {id: one},
 		strings.ToLower(string(two)): {id: two},
-		string(four):                 {id: four}, // the coordinator knows whether it is there
+		string(four):                 {id: four}, // the coordinator knows whether it exists
 		"01m8":                       {id: three},
 		"gwcs":                       {id: one},
 		"01M7":                       {err: ErrAmbiguous, text: `"01M7" fits 2 tasks, ` + string(two) + " and " + string(one) + " among them"},
 		"01M":                        {err: ErrAmbiguous, text: "fits 3 tasks"},
-		"BBB":                        {err: ErrNoTask, text: `there is no task "BBB"`}, // too little of the end
+		"BBB":                        {err: ErrNoTask, text: `there is no task "BBB"`}, // too short an ending
 		"nosuch":                     {err: ErrNoTask},
 		"notes":                      {err: ErrNoTask},
 		"../01M8":                    {err: ErrNoTask},
@@ -74,15 +74,15 @@ func TestFindTask(t *testing.T) {
 	}
 	var several *AmbiguousTask
 	if _, err := FindTask(disk, "01M7"); !errors.As(err, &several) || !cmp.Equal(several.Fits, []protocol.TaskID{two, one}) {
-		t.Errorf("it says %v", err)
+		t.Errorf("got the error %v", err)
 	}
 	if _, err := FindTask(faultfs.New(), "01M8"); !errors.Is(err, ErrNoTask) {
 		t.Errorf("without tasks: %v", err)
 	}
 }
 
-// A task is read with all that its files hold; what cannot be read of them is
-// told, and what is left is given.
+// TestReadTask checks that a task is read with all that its files hold, that what
+// cannot be read is reported, and that the rest is returned.
 func TestReadTask(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)
@@ -142,8 +142,8 @@ func TestReadTask(t *testing.T) {
 	}
 }
 
-// Whether there is no such task, or its view is missing or damaged, can be told
-// apart.
+// TestViewErrors checks that the errors for no such task, and for a missing or
+// damaged view, can be told apart.
 func TestViewErrors(t *testing.T) {
 	t.Parallel()
 	disk := withTasks(t, map[string]string{
@@ -174,12 +174,12 @@ func TestViewErrors(t *testing.T) {
 		}
 	}
 	if _, err := Brief(disk, one); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("a brief that is not there: %v", err)
+		t.Errorf("a missing brief: %v", err)
 	}
 }
 
-// Who waits for an event is shown the view that has it, whatever stands there
-// before, and waits no longer than its context lasts.
+// TestWaitView checks that WaitView returns the view that has an event, whatever
+// the file holds before, and waits no longer than its context lasts.
 func TestWaitView(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -209,7 +209,7 @@ func TestWaitView(t *testing.T) {
 	})
 }
 
-// refusing is a disk of which no file may be read.
+// refusing is a disk whose files cannot be read.
 type refusing struct{ durable.FS }
 
 func (*refusing) Open(string) (durable.File, error) { return nil, fs.ErrPermission }

@@ -63,8 +63,8 @@ func TestOlderEntries(t *testing.T) {
 	}
 }
 
-// TestOlderRegistries reads the agents of registries of every form: one that says
-// something odd of one agent loses no other.
+// TestOlderRegistries reads the agents of registries of every form, and checks that
+// an odd entry of one agent does not lose another.
 func TestOlderRegistries(t *testing.T) {
 	for _, c := range []struct {
 		agents string
@@ -86,8 +86,9 @@ func TestOlderRegistries(t *testing.T) {
 	}
 }
 
-// A crash while a hive is taken over leaves no log, or one that holds all that was
-// taken over: who finds a whole log adopts nothing any more.
+// TestCrashWhileAdopting checks that a crash while a hive is taken over leaves no
+// log or one with all that was taken over, so that a second try adopts nothing
+// twice.
 func TestCrashWhileAdopting(t *testing.T) {
 	t.Parallel()
 	begun := faultfs.New()
@@ -118,7 +119,7 @@ func TestCrashWhileAdopting(t *testing.T) {
 			crashed = adopt(disk) != nil
 			disk = disk.Reboot()
 			if err := adopt(disk); err != nil && !errors.Is(err, ErrIsHive) {
-				t.Fatalf("%v, crash at operation %d: it cannot be taken over again: %v", how, k, err)
+				t.Fatalf("%v, crash at operation %d: the next try: %v", how, k, err)
 			}
 			got := 0
 			for rec, err := range eventlog.Read(disk, eventlog.Position{}) {
@@ -134,8 +135,8 @@ func TestCrashWhileAdopting(t *testing.T) {
 	}
 }
 
-// What lies below tasks/ and is not hived's makes no task, damages none, and keeps
-// none from being taken over.
+// TestAdoptTasksBesideOtherFiles checks that other files below tasks/ make no task,
+// damage none, and keep none from being taken over.
 func TestAdoptTasksBesideOtherFiles(t *testing.T) {
 	t.Parallel()
 	const id, dir = "01M7YW2XY9P0EW1X9MFVTQ8901", "tasks/01M7YW2XY9P0EW1X9MFVTQ8901"

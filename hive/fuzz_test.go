@@ -15,8 +15,8 @@ import (
 	"github.com/hived/hived/router/decide"
 )
 
-// Whatever an older hive left, it is refused, or taken over by events that the
-// log can hold and give back.
+// FuzzAdopt checks that whatever an older hive left is refused, or is taken over by
+// events that the log can hold and read back.
 func FuzzAdopt(f *testing.F) {
 	registry := []byte(`{"godId":"god","agents":{"god":{"role":"lead"},"alice":{"role":"a tester","capabilities":["go"],"onHold":true},"..":{},"bob":{"status":"archived"}}}`)
 	f.Add(registry, []byte(`{"id":"x","from":"bob","to":"alice","hops":11,"conversation":"c","body":1}`))
@@ -24,7 +24,7 @@ func FuzzAdopt(f *testing.F) {
 	f.Add([]byte(`{"agents":[{"id":"alice"},{"id":7}]}`), []byte{})
 	bad, err := filepath.Glob("../protocol/testdata/bad/*.json")
 	if err != nil || len(bad) == 0 {
-		f.Fatalf("no bad texts: %v", err)
+		f.Fatalf("read the bad texts: %v", err)
 	}
 	for _, name := range bad {
 		text, err := os.ReadFile(name)

@@ -48,7 +48,7 @@ http: {listen: "127.0.0.1:7717"}
 work: {also: [], trust: []}
 `
 
-// uncommented is the template with its keys switched on.
+// uncommented returns the template with its keys switched on.
 func uncommented() string {
 	var b strings.Builder
 	key := regexp.MustCompile(`^#( {2})?\S`)
@@ -122,13 +122,13 @@ func TestParseRefuses(t *testing.T) {
 				t.Errorf("the error has more than one line: %q", err)
 			}
 			if diff := cmp.Diff(protocol.Settings{}, got); diff != "" {
-				t.Errorf("a refused file gives settings:\n%s", diff)
+				t.Errorf("a refused file returned settings:\n%s", diff)
 			}
 		})
 	}
 }
 
-// trusted lists so many agents.
+// trusted returns a list of n agents.
 func trusted(n int) string {
 	list := make([]string, n)
 	for i := range list {

@@ -39,7 +39,7 @@ func TestParseTasks(t *testing.T) {
 	}
 }
 
-// withoutZero takes the empty members out of tasks: another package wrote them.
+// withoutZero removes the empty members of tasks: another package wrote them.
 func withoutZero(v any) any {
 	for _, task := range v.([]any) {
 		for k, v := range task.(map[string]any) {
