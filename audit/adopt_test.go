@@ -14,8 +14,8 @@ import (
 	"github.com/hived/hived/task"
 )
 
-// command writes one about a task into an agent's outbox; those of one look of the
-// daemon are read in the order of their names.
+// command writes a command about a task into an agent's outbox; the daemon reads
+// those that it finds in one scan in the order of their names.
 func (h *testHive) command(by protocol.AgentID, name string, event task.Event, id protocol.TaskID, epoch int, data string) {
 	h.t.Helper()
 	text := fmt.Sprintf(`{"to":"hive","event":%q`, event)
@@ -31,7 +31,7 @@ func (h *testHive) command(by protocol.AgentID, name string, event task.Event, i
 	h.write(fmt.Sprintf("agents/%s/outbox/%s.json", by, name), text+"}")
 }
 
-// giveRoom lets alice and bob have many tasks in hand.
+// giveRoom gives alice and bob slots for many tasks.
 func (h *testHive) giveRoom() {
 	h.t.Helper()
 	for _, id := range []string{"alice", "bob"} {
@@ -50,8 +50,8 @@ func (h *testHive) tasksByTitle() map[string]*task.Task {
 	return all
 }
 
-// hiveWithTasks has a task in every state that commands lead to; their titles say
-// which. No clock of theirs ends while a test runs.
+// hiveWithTasks returns a hive with a task in every state that commands lead to;
+// their titles say which. None of their clocks ends while a test runs.
 func hiveWithTasks(t *testing.T) *testHive {
 	t.Helper()
 	set := fast()
@@ -124,7 +124,7 @@ func hiveWithTasks(t *testing.T) *testHive {
 	return h
 }
 
-// saidOfTask is what must outlive the log. Numbers of events are not it.
+// saidOfTask returns what must outlive the log: all but numbers of events.
 func saidOfTask(s *task.Task) map[string]any {
 	ask, text := s.Open()
 	v := task.ViewOf(s)
@@ -152,8 +152,8 @@ func saidOfTasks(all map[string]*task.Task) map[string]any {
 	return said
 }
 
-// A log that is begun anew takes over the tasks as their files say, and each that
-// is open goes on.
+// TestRepairAdoptsTasks checks that a new log takes over the tasks as their files
+// have them, and that each open task goes on.
 func TestRepairAdoptsTasks(t *testing.T) {
 	t.Parallel()
 	h := hiveWithTasks(t)
@@ -165,7 +165,7 @@ func TestRepairAdoptsTasks(t *testing.T) {
 		t.Fatalf("left:%s", lines(r.Left))
 	}
 	if got, want := lines(r.Done), fmt.Sprintf("%d tasks are taken over, 12 of them open", len(before)); !strings.Contains(got, want) {
-		t.Errorf("it says%s, and not %q", got, want)
+		t.Errorf("the adoption reports%s, want %q", got, want)
 	}
 	if d := cmp.Diff(saidOfTasks(before), saidOfTasks(h.tasksByTitle())); d != "" {
 		t.Errorf("the tasks (-before +after):\n%s", d)
@@ -204,7 +204,7 @@ func (h *testHive) goOn(all map[string]*task.Task) {
 	do("bob", "b02", "after completed", task.Claim, 0, "")
 	do("human", "h01", "paused", task.ApprovalDenied, 0, fmt.Sprintf(`{"ask":%d}`, openOf(all["paused"])))
 	do("human", "h02", "blocked", task.Answer, 0, fmt.Sprintf(`{"ask":%d,"comment":"the first"}`, openOf(all["blocked"])))
-	do("human", "h03", "asks", task.ApprovalGranted, 0, fmt.Sprintf(`{"ask":%d}`, openOf(all["asks"]))) // a second time
+	do("human", "h03", "asks", task.ApprovalGranted, 0, fmt.Sprintf(`{"ask":%d}`, openOf(all["asks"]))) // voted a second time
 	do("human", "h04", "cancelled", "resume", 0, "")
 	do("bob", "b03", "asks", task.ApprovalGranted, 0, fmt.Sprintf(`{"ask":%d,"comment":"by me too"}`, openOf(all["asks"])))
 	h.once()
@@ -226,7 +226,7 @@ func (h *testHive) goOn(all map[string]*task.Task) {
 	} {
 		x := now[all[title].ID]
 		if got := fmt.Sprintf("%s %d %s", x.State, x.Epoch, x.Holder); got != want {
-			h.t.Errorf("%s is now %q (%s), and should be %q", title, got, x.Reason, want)
+			h.t.Errorf("%s is now %q (%s), want %q", title, got, x.Reason, want)
 		}
 	}
 	answers := h.read(fmt.Sprintf("tasks/%s/answers/%d.json", all["asks"].ID, openOf(all["asks"])))
@@ -248,7 +248,7 @@ func openOf(t *task.Task) protocol.Seq {
 	return ask
 }
 
-// taskFiles returns the files of all tasks but task.json, without the numbers of
+// taskFiles returns the files of all tasks except task.json, without the numbers of
 // events.
 func (h *testHive) taskFiles() map[string]string {
 	h.t.Helper()
@@ -267,9 +267,10 @@ func (h *testHive) taskFiles() map[string]string {
 	return all
 }
 
-// The files of a task that are damaged are set aside. The task ends and can be
-// resumed from its brief; those that need it fail as with any that failed, and no
-// other is touched. What an agent had that is gone is taken from it.
+// TestRepairSetsDamagedTasksAside checks that the damaged files of a task are set
+// aside. The task ends and can be resumed from its brief; those that need it fail
+// as when any task fails, and no other is touched. A task whose holder is gone
+// loses its holder.
 func TestRepairSetsDamagedTasksAside(t *testing.T) {
 	t.Parallel()
 	h := hiveWithTasks(t)
@@ -287,7 +288,7 @@ func TestRepairSetsDamagedTasksAside(t *testing.T) {
 	for _, title := range []string{"in_progress", "pending", "completed"} {
 		kept := ".hived/tasks-damaged/" + string(before[title].ID)
 		if !strings.Contains(lines(r.Done), "the task is failed, and its files are kept in "+kept) {
-			t.Errorf("nothing is said of %s:%s", title, lines(r.Done))
+			t.Errorf("nothing was reported of %s:%s", title, lines(r.Done))
 		}
 		if _, err := h.disk.Lstat(kept); err != nil {
 			t.Error(err)
@@ -307,7 +308,7 @@ func TestRepairSetsDamagedTasksAside(t *testing.T) {
 			want = task.Failed
 		}
 		if x := after[was.ID]; x.State != want && title != "after completed" {
-			t.Errorf("%s is %s (%s), and should be %s", title, x.State, x.Reason, want)
+			t.Errorf("%s is %s (%s), want %s", title, x.State, x.Reason, want)
 		}
 	}
 	h.command("human", "1", "resume", before["unassigned"].ID, 0, `{"family":true}`)

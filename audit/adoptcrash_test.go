@@ -29,8 +29,8 @@ const (
 	tasksAside = protocol.PathScratch + "/tasks-damaged"
 )
 
-// withoutLog is a hive in memory that lost its log: one task is in hand, another is
-// offered, the files of a third are damaged, and messages are unread.
+// withoutLog returns a hive in memory that lost its log: one task is in hand,
+// another is offered, the files of a third are damaged, and messages are unread.
 func withoutLog(t *testing.T, set protocol.Settings) *faultfs.Mem {
 	t.Helper()
 	disk := faultfs.New()
@@ -77,8 +77,8 @@ func tasksOf(t *testing.T, disk durable.FS) map[string]*task.Task {
 	return all
 }
 
-// adoptedOnce wants all that stood in the files to be in the log, once, and the damaged
-// file to be kept.
+// adoptedOnce returns an error unless all that was in the files is in the log,
+// once, and the damaged file is kept.
 func adoptedOnce(disk durable.FS, set protocol.Settings) error {
 	var errs []error
 	tasks, messages := map[string]int{}, 0
@@ -103,7 +103,7 @@ func adoptedOnce(disk durable.FS, set protocol.Settings) error {
 		errs = append(errs, fmt.Errorf("the tasks that were adopted (-want +got):\n%s", d))
 	}
 	if bob := state.Agents["bob"]; messages == 0 || bob == nil || bob.Inbox.Len() < messages {
-		errs = append(errs, fmt.Errorf("%d messages of bob's were adopted, and he has %+v", messages, bob))
+		errs = append(errs, fmt.Errorf("%d messages to bob were adopted, and his inbox is %+v", messages, bob))
 	}
 	kept := 0
 	for _, dir := range []string{protocol.PathTasks, tasksAside} {
@@ -122,16 +122,16 @@ func adoptedOnce(disk durable.FS, set protocol.Settings) error {
 	}
 	r, err := Verify(context.Background(), disk, Options{Settings: set})
 	if len(r.Findings) > 0 {
-		errs = append(errs, fmt.Errorf("verify finds%s", lines(r.Findings)))
+		errs = append(errs, fmt.Errorf("verify found%s", lines(r.Findings)))
 	}
 	return errors.Join(append(errs, err)...)
 }
 
-// TestAdoptionAndCrash has `hived repair --adopt` die at each operation from the first
-// that concerns tasks until the log is begun and the first file of a task is written
-// again, in the night at all of them, with each way of losing what was not synced in
-// turn. Whoever says it again, or starts a daemon where there is a log, has the tasks
-// and messages once, and a sound hive.
+// TestAdoptionAndCrash has `hived repair --adopt` die at each operation from the
+// first that concerns tasks until the log is begun and the first file of a task is
+// written again, in the night at all operations, each time with another way of
+// losing what was not synced. It checks that a second try, or a daemon where there
+// is a log, leaves the tasks and messages once, and a sound hive.
 func TestAdoptionAndCrash(t *testing.T) {
 	t.Parallel()
 	set := fast()
@@ -144,7 +144,7 @@ func TestAdoptionAndCrash(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		begun = withoutLog(t, set)
 		disk := begun.Copy()
-		disk.FailAt(1, nil, 1, func(_ faultfs.Op, name string) bool { // looks on
+		disk.FailAt(1, nil, 1, func(_ faultfs.Op, name string) bool { // counts, and fails none
 			all++
 			if first == 0 && strings.HasPrefix(name, tasksAside) {
 				first = all
@@ -157,7 +157,7 @@ func TestAdoptionAndCrash(t *testing.T) {
 		testenv.Must(t, adopt(disk))
 	})
 	if first == 0 || last-first < 10 {
-		t.Fatalf("it concerns tasks from operation %d to %d of %d", first, last, all)
+		t.Fatalf("operations %d to %d of %d concern tasks", first, last, all)
 	}
 	reached := last // how many more there are is not the same in each run
 	if sweep.Everything() {
@@ -166,7 +166,7 @@ func TestAdoptionAndCrash(t *testing.T) {
 	losses := []faultfs.Loss{faultfs.Drop, faultfs.Keep, faultfs.Torn(7)}
 	for k := first; k <= last; k++ {
 		synctest.Test(t, func(t *testing.T) {
-			<-time.After(time.Hour) // each begins in the same hour
+			<-time.After(time.Hour) // each begins at the same time
 			disk := begun.Copy()
 			disk.CrashAt(k, losses[k%len(losses)])
 			if adopt(disk) == nil && k <= reached {

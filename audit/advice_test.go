@@ -16,7 +16,8 @@ var (
 	bySelf   = regexp.MustCompile(`^hived (logs|takes)`)
 )
 
-// advised returns the commands that a remedy names, each of which must mend it.
+// advised returns the commands that a remedy names; each of them must mend the
+// fault.
 func advised(remedy string) []string {
 	named := map[string]bool{}
 	for _, m := range commands.FindAllStringSubmatch(remedy, -1) {
@@ -28,7 +29,7 @@ func advised(remedy string) []string {
 	return slices.Sorted(maps.Keys(named))
 }
 
-// obey does what was advised.
+// obey runs an advised command.
 func (h *testHive) obey(command string) {
 	h.t.Helper()
 	switch command {
@@ -39,17 +40,17 @@ func (h *testHive) obey(command string) {
 	case "repair --adopt":
 		h.repair(true)
 	default:
-		who, order, ok := strings.Cut(strings.TrimPrefix(command, "inbox --agent "), " --")
+		who, action, ok := strings.Cut(strings.TrimPrefix(command, "inbox --agent "), " --")
 		if !ok {
 			h.t.Fatalf("hived has no %s", command)
 		}
-		h.write("agents/human/outbox/advice.json", fmt.Sprintf(`{"to":"hive","event":"inbox-%s","data":{"agent":%q}}`, order, who))
+		h.write("agents/human/outbox/advice.json", fmt.Sprintf(`{"to":"hive","event":"inbox-%s","data":{"agent":%q}}`, action, who))
 		h.once()
 	}
 }
 
-// looks returns all that verify, or doctor, finds.
-func (h *testHive) looks(by string) []Finding {
+// findings returns all that verify, or doctor, finds.
+func (h *testHive) findings(by string) []Finding {
 	h.t.Helper()
 	if by == byDoctor {
 		return Doctor(h.t.Context(), h.disk)
@@ -63,9 +64,9 @@ func still(x Finding, now []Finding) bool {
 	return slices.ContainsFunc(now, func(y Finding) bool { return y.Code == x.Code && y.Where == x.Where && y.Level != protocol.LevelOK })
 }
 
-// What verify and doctor advise is done, as they print it, on a hive with that fault,
-// and then it is not found any more. That repair does what the table says of it is
-// another test's.
+// TestAdviceWorks does what verify and doctor print as advice, on a hive with that
+// fault, and checks that the fault is then no longer found. Another test checks
+// that repair does what the table says.
 func TestAdviceWorks(t *testing.T) {
 	t.Parallel()
 	s := newSound(t)
@@ -79,15 +80,15 @@ func TestAdviceWorks(t *testing.T) {
 			t.Parallel()
 			h := s.faulty(t, f)
 			is := func(x Finding) bool { return x.Code == f.code && x.Level != protocol.LevelOK }
-			was := h.looks(f.by)
+			was := h.findings(f.by)
 			i := slices.IndexFunc(was, is)
 			if i < 0 {
-				t.Fatalf("no %s is found:%s", f.code, lines(was))
+				t.Fatalf("%s was not found:%s", f.code, lines(was))
 			}
 			for _, command := range advised(was[i].Remedy) {
 				h := h.copied(t)
 				h.obey(command)
-				if now := h.looks(f.by); slices.ContainsFunc(now, is) || f.by == byVerify && slices.ContainsFunc(now, func(x Finding) bool { return x.Level == protocol.LevelFault }) {
+				if now := h.findings(f.by); slices.ContainsFunc(now, is) || f.by == byVerify && slices.ContainsFunc(now, func(x Finding) bool { return x.Level == protocol.LevelFault }) {
 					t.Errorf("%q was advised, and after `hived %s` there is%s", was[i].Remedy, command, lines(now))
 				}
 			}
@@ -95,8 +96,9 @@ func TestAdviceWorks(t *testing.T) {
 	}
 }
 
-// What vanished with many others is told with what settles it, beside a daemon too,
-// until a person has said that it was deleted.
+// TestWhatVanishedIsForAPerson checks that files that vanished with many others are
+// reported with the commands that settle it, also beside a daemon, until a person
+// has said that they were deleted.
 func TestWhatVanishedIsForAPerson(t *testing.T) {
 	t.Parallel()
 	i := slices.IndexFunc(faults, func(f fault) bool { return f.code == protocol.CodeMassDeletion })
@@ -110,7 +112,7 @@ func TestWhatVanishedIsForAPerson(t *testing.T) {
 			got, err := (&files{disk: h.disk, fold: fold, running: running}).check(protocol.InboxDir("bob") + "/" + name)
 			h.must(err)
 			if got == nil || got.Code != want {
-				t.Fatalf("beside a daemon: %v; of %s it says %v, want %s", running, name, got, want)
+				t.Fatalf("beside a daemon: %v; the finding of %s is %v, want %s", running, name, got, want)
 			}
 		}
 	}
@@ -120,7 +122,8 @@ func TestWhatVanishedIsForAPerson(t *testing.T) {
 	check(false, protocol.CodeGoneSoon)
 }
 
-// One code stands for files of several kinds: its advice holds for each of them.
+// TestAdviceWorksForEachKindOfFile checks that the advice of a code holds for each
+// kind of file that it stands for.
 func TestAdviceWorksForEachKindOfFile(t *testing.T) {
 	t.Parallel()
 	base := newHive(t)
@@ -140,14 +143,14 @@ func TestAdviceWorksForEachKindOfFile(t *testing.T) {
 				}
 				return h
 			}
-			was := damaged().looks(byVerify)
+			was := damaged().findings(byVerify)
 			if len(was) != len(kinds) {
-				t.Errorf("%d files are %s, and it finds%s", len(kinds), damage, lines(was))
+				t.Errorf("%d files are %s, and these were found:%s", len(kinds), damage, lines(was))
 			}
 			for _, command := range []string{"up", "repair"} {
 				h := damaged()
 				h.obey(command)
-				now := h.looks(byVerify)
+				now := h.findings(byVerify)
 				for _, x := range was {
 					if slices.Contains(advised(x.Remedy), command) && still(x, now) {
 						t.Errorf("after `hived %s`, which was advised, there is still %s", command, x)

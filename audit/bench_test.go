@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// BenchmarkVerify checks hives with so many delivered messages of about a
-// kibibyte.
+// BenchmarkVerify verifies hives with different numbers of delivered messages of
+// about a kibibyte.
 func BenchmarkVerify(b *testing.B) {
 	for _, n := range []int{500, 5000} {
 		b.Run(fmt.Sprintf("messages=%d", n), func(b *testing.B) {

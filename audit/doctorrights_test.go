@@ -14,8 +14,8 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// In a hive in which each agent has a user the doctor finds every path of the
-// table that is not as it is to be, and nothing else.
+// TestDoctorHoldsTheTable checks that in a hive in which each agent has a user the
+// doctor finds every path whose rights differ from the table, and nothing else.
 func TestDoctorHoldsTheTable(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("giving directories to other users takes root")
@@ -62,7 +62,7 @@ func TestDoctorHoldsTheTable(t *testing.T) {
 			"mode":  {UID: r.UID, GID: r.GID, Mode: r.Mode ^ 0o004},
 		} {
 			if r.Path == "." && what != "mode" {
-				continue // whom it belongs to is what the rest is held against
+				continue // its owner is what the others are compared with
 			}
 			h.must(h.disk.SetRights(r.Path, other))
 			list := slices.DeleteFunc(examine(), func(f Finding) bool { return f.Code != protocol.CodeRightsDiffer })
@@ -82,7 +82,8 @@ func TestDoctorHoldsTheTable(t *testing.T) {
 	}
 }
 
-// What every user of the machine can read is reported where he can reach it.
+// TestDoctorTellsWhatOthersRead checks that what every user of the machine can read
+// is reported if they can reach it.
 func TestDoctorTellsWhatOthersRead(t *testing.T) {
 	h := emptyHive(t, fast())
 	h.write("agents/bob/.env", "TOKEN=1")

@@ -11,7 +11,8 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// A reader that needs no bytes gets the same paths and ids as one that does.
+// TestEffectsAgree checks that a reader that needs no bytes gets the same paths and
+// ids as one that does.
 func TestEffectsAgree(t *testing.T) {
 	h := newHive(t)
 	kinds := map[protocol.Kind]bool{}

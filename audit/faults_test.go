@@ -29,7 +29,7 @@ const (
 	byRights  = "doctor (rights)"
 )
 
-// What repair makes of it.
+// What repair does with it.
 const (
 	mends    = "mends it"
 	leaves   = "leaves it and says so"
@@ -38,7 +38,7 @@ const (
 )
 
 // fault is one row of docs/faults.md: a fault, how it is made here, and what is
-// printed then. In prints, … stands for anything.
+// printed then. In prints, … stands for any text.
 type fault struct {
 	code   protocol.Code
 	by     string
@@ -48,7 +48,7 @@ type fault struct {
 	make   func(h *testHive)
 	on     *machine         // of byMachine
 	look   func() []Finding // of byRights
-	ask    func(*doctor)    // who asks the doctor, where it matters
+	ask    func(*doctor)    // sets who asks the doctor, where it matters
 }
 
 var faults = []fault{
@@ -361,7 +361,7 @@ var faults = []fault{
 	}},
 }
 
-// sound are hives without faults, of which each test has copies.
+// sound holds hives without faults; each test gets copies of them.
 type sound struct{ plain, sealed *testHive }
 
 func newSound(t *testing.T) sound {
@@ -387,11 +387,11 @@ func (s sound) faulty(t *testing.T, f fault) *testHive {
 	return h
 }
 
-// name of a fault's test.
+// name returns the name of a fault's test.
 func (f fault) name() string { return fmt.Sprintf("%s by %s, %s", f.code, f.by, f.how) }
 
-// Each fault of docs/faults.md, made on a real hive, is found and printed as
-// the page says.
+// TestFaultsAreFound checks that each fault of docs/faults.md, made on a real hive,
+// is found and printed as the page says.
 func TestFaultsAreFound(t *testing.T) {
 	t.Parallel()
 	s := newSound(t)
@@ -422,7 +422,7 @@ func TestFaultsAreFound(t *testing.T) {
 			}
 			i := slices.IndexFunc(list, func(x Finding) bool { return x.Code == f.code && fits(f.prints, x.Text) })
 			if i < 0 {
-				t.Fatalf("no %s that says %q:%s", f.code, f.prints, lines(list))
+				t.Fatalf("no %s with the text %q:%s", f.code, f.prints, lines(list))
 			}
 			if x := list[i]; x.Level != protocol.LevelFault && x.Level != f.code.Level() && f.code != protocol.CodeGitHead {
 				t.Errorf("level %s, want %s", x.Level, f.code.Level())
@@ -436,7 +436,7 @@ func fits(pattern, text string) bool {
 	return regexp.MustCompile("(?s)^" + strings.ReplaceAll(regexp.QuoteMeta(pattern), "…", ".*") + "$").MatchString(text)
 }
 
-// A hive without faults has none of them.
+// TestNoFaults checks that a hive without faults has no findings.
 func TestNoFaults(t *testing.T) {
 	h := newHive(t)
 	for _, f := range Doctor(t.Context(), h.disk) {
@@ -449,8 +449,9 @@ func TestNoFaults(t *testing.T) {
 	}
 }
 
-// Repair mends what the page says it mends, and a second repair finds nothing
-// more to do. After it, and a run of the daemon, everything agrees.
+// TestFaultsAreRepaired checks that repair mends what the page says it mends, that
+// a second repair finds nothing more to do, and that after it, and a run of the
+// daemon, everything agrees.
 func TestFaultsAreRepaired(t *testing.T) {
 	t.Parallel()
 	s := newSound(t)
@@ -500,8 +501,8 @@ func TestFaultsAreRepaired(t *testing.T) {
 	}
 }
 
-// docs/faults.md has a row for each fault, and no others: the rows are those
-// above and the table of codes.
+// TestFaultsAreDocumented checks that docs/faults.md has the rows above and no
+// others, and that the table of codes has each of their codes.
 func TestFaultsAreDocumented(t *testing.T) {
 	known := map[protocol.Code]bool{}
 	var table strings.Builder
@@ -555,7 +556,7 @@ func (h *testHive) accept(to protocol.AgentID) {
 	})
 }
 
-// forge writes the log anew with other events, every sum right.
+// forge rewrites the log with changed events and valid sums.
 func (h *testHive) forge(change func(*protocol.Event)) {
 	h.t.Helper()
 	var out []byte
@@ -570,7 +571,7 @@ func (h *testHive) forge(change func(*protocol.Event)) {
 	h.write("log.jsonl", string(out))
 }
 
-// forgeCommit makes a commit in hived's name and has the branch end with it.
+// forgeCommit makes a commit in hived's name and moves the branch to it.
 func (h *testHive) forgeCommit(parent, tree, message string) {
 	h.t.Helper()
 	h.write("message", message)
@@ -602,7 +603,7 @@ func (h *testHive) packs() []string {
 	return out
 }
 
-// find returns where an object is: the pack and the offset.
+// find returns the pack and the offset of an object.
 func (h *testHive) find(id string) (pack string, at int) {
 	h.t.Helper()
 	for _, p := range h.packs() {
@@ -628,7 +629,7 @@ func (h *testHive) flipObject(id string) {
 	h.flip(pack, at+20)
 }
 
-// loseObject takes the pack of an object apart and leaves that one out.
+// loseObject unpacks the pack of an object and leaves that object out.
 func (h *testHive) loseObject(id string) {
 	h.t.Helper()
 	pack, _ := h.find(id)

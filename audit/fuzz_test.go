@@ -10,8 +10,8 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// FuzzGitFiles reads a git config and an index of any bytes. What is said of
-// them is inert, and a section that was cut out is out.
+// FuzzGitFiles reads a git config and an index of any bytes, and checks that what
+// is printed of them is inert, and that a section that was cut out is gone.
 func FuzzGitFiles(f *testing.F) {
 	f.Add([]byte("[core]\n\tfsmonitor = x\n[hived]\n\tbranch = main\n[filter \"x\"]\n\tclean = y\n"))
 	f.Add([]byte("[include]path=x\n[hived]\n[hived]\n"))
@@ -24,7 +24,7 @@ func FuzzGitFiles(f *testing.F) {
 		}
 		for _, p := range gitPrograms(disk) {
 			if line := found(protocol.CodeGitRunsPrograms, p.where, "%s", p.what).String(); protocol.Visible(line) != line {
-				t.Errorf("it says %q", line)
+				t.Errorf("it prints %q", line)
 			}
 		}
 		_ = indexFault(disk)

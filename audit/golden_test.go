@@ -23,11 +23,11 @@ import (
 	"github.com/hived/hived/task"
 )
 
-// The golden hive of format 1 was made by a hived that knew format 1 alone: agents in every
-// status, messages with every fate, own files, tasks in every state, sealed
-// segments, swept files, and a history. What it said of them then is recorded
-// beside it; -golden records it anew, which only that hived may do.
-var recordGolden = flag.Bool("golden", false, "record what the golden hives are")
+// The golden hive of format 1 was made by a hived that knew format 1 alone. It has
+// agents in every status, messages in every state, own files, tasks in every state,
+// sealed segments, swept files, and a history. What that hived said of them is
+// recorded beside it; -golden records it again, which only that hived may do.
+var recordGolden = flag.Bool("golden", false, "record what is known of the golden hives")
 
 const golden = "testdata/format1"
 
@@ -46,7 +46,7 @@ func goldenHive(t *testing.T, name string) *testHive {
 	return h
 }
 
-// saidOf describes a state in what every version of hived knows.
+// saidOf describes a state in terms that every version of hived knows.
 func saidOf(s *ledger.State) map[string]any {
 	agents, tasks := map[string]any{}, map[string]any{}
 	box := func(b *ledger.Box) []string {
@@ -120,7 +120,7 @@ func (h *testHive) matches(name, text string) {
 	}
 }
 
-// fold is the state at the end of the log.
+// fold returns the state at the end of the log.
 func (h *testHive) fold() *ledger.State {
 	h.t.Helper()
 	state := ledger.New(h.set.Remember)
@@ -159,7 +159,7 @@ func TestFormat1IsVerifiedAndGoesOn(t *testing.T) {
 		}
 	}
 	h.write("agents/bob/outbox/more.json", `{"to":"alice","id":"more","body":"goes on"}`)
-	gate := sha256.Sum256([]byte("go test ./...")) // of that task
+	gate := sha256.Sum256([]byte("go test ./...")) // the task's
 	h.write("agents/bob/outbox/task.json", fmt.Sprintf(`{"to":"hive","event":"complete","task":%q,"epoch":1,"data":{"result":"done","gate":{"exit":0,"sha256":"%x"}}}`, id, gate))
 	h.once()
 	after := h.fold()

@@ -105,10 +105,10 @@ func BenchmarkGrown(b *testing.B) {
 	})
 }
 
-// forget sets the high-water mark of this process's memory to what it is.
+// forget sets the high-water mark of this process's memory to its present use.
 func forget() {
 	debug.FreeOSMemory()
-	_ = os.WriteFile("/proc/self/clear_refs", []byte("5"), 0) // elsewhere the mark is that of the whole run
+	_ = os.WriteFile("/proc/self/clear_refs", []byte("5"), 0) // elsewhere it remains that of the whole run
 }
 
 // peak returns the high-water mark in megabytes, 0 where the system does not report it.
@@ -125,8 +125,8 @@ func peak() float64 {
 
 const (
 	grownAgents  = 20
-	grownUnread  = 400  // messages, of all agents
-	grownDone    = 2000 // messages in .done, of all agents
+	grownUnread  = 400  // messages to all agents
+	grownDone    = 2000 // messages in .done of all agents
 	grownBatch   = 512  // events of a commit
 	grownPerPack = 32   // commits between two consolidations
 )
@@ -206,7 +206,7 @@ func grownAgent(i int) protocol.AgentID {
 
 func grownName(n int) string { return fmt.Sprintf("01J8ZQ5V6W7X8Y9Z%010d.json", n) }
 
-// message is one of an agent to the next one; its event will be the one with
+// message returns a message of an agent to the next one; its event will have the
 // index at in this batch.
 func (g *grower) message(at protocol.Seq) protocol.Body {
 	n := g.n
@@ -227,7 +227,7 @@ func (g *grower) message(at protocol.Seq) protocol.Body {
 	return e
 }
 
-// grownText is about a kibibyte that no other message has, of as much variety
+// grownText returns about a kibibyte of text that no other message has, as varied
 // as prose.
 func grownText(n int) string {
 	const syllables = "bacadafagahajakalamanaparasatavawayabecedefegehejekelemeneperesetevewe"

@@ -24,7 +24,7 @@ func TestMain(m *testing.M) {
 	m.Run()
 }
 
-// testHive is a small real hive, its daemon not running.
+// testHive is a small real hive whose daemon does not run.
 type testHive struct {
 	t    testing.TB
 	dir  string
@@ -32,7 +32,7 @@ type testHive struct {
 	set  protocol.Settings
 }
 
-// fast are settings under which a daemon that runs once has nothing to wait
+// fast returns settings under which a daemon that runs once has nothing to wait
 // for.
 func fast() protocol.Settings {
 	s := protocol.DefaultSettings()
@@ -40,7 +40,7 @@ func fast() protocol.Settings {
 	return s
 }
 
-// newHive makes a hive in which alice and bob talked: messages were delivered,
+// newHive returns a hive in which alice and bob talked: messages were delivered,
 // answered, handled, quarantined, dropped and sent twice, over several commits.
 func newHive(t *testing.T) *testHive {
 	t.Helper()
@@ -227,7 +227,7 @@ func (h *testHive) gitAs(name, mail string, args ...string) string {
 	return string(out)
 }
 
-// lines writes findings for a failing test.
+// lines formats findings for a failing test.
 func lines[T fmt.Stringer](list []T) string {
 	var b strings.Builder
 	for i, x := range list {

@@ -15,8 +15,9 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// TestPlacementsGiveTheWorkTree: of all that the events of a stored hive placed, what
-// still belongs somewhere is what its mailboxes, its tasks and its own files hold.
+// TestPlacementsGiveTheWorkTree checks that, of all that the events of a stored
+// hive placed, what still belongs somewhere is what its mailboxes, its tasks and
+// its own files hold.
 func TestPlacementsGiveTheWorkTree(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{golden, stored} {
@@ -37,19 +38,19 @@ func TestPlacementsGiveTheWorkTree(t *testing.T) {
 					p.Data, _ = state.View(at)
 				}
 				if was, twice := want[at]; twice && was != string(p.Data) {
-					t.Errorf("%s: %s is to hold two things", name, at)
+					t.Errorf("%s: %s should hold two things", name, at)
 				}
 				want[at] = string(p.Data)
 			}
 		}
 		if diff := cmp.Diff(want, h.workTree(want)); diff != "" {
-			t.Errorf("%s, what belongs there, and what is there: %s", name, diff)
+			t.Errorf("%s (-what belongs there +what is there):\n%s", name, diff)
 		}
 	}
 }
 
-// workTree reads what hived placed, and what else stands beside it; of what is no
-// file, or has no bytes in the log, nothing.
+// workTree reads what hived placed and what else is beside it, without what is not
+// a file or has no bytes in the log.
 func (h *testHive) workTree(want map[string]string) map[string]string {
 	have := map[string]string{}
 	h.must(fs.WalkDir(os.DirFS(h.dir), ".", func(p string, d fs.DirEntry, err error) error {

@@ -14,8 +14,8 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// owned are the files below the hive that hived owns, with the open segment
-// and git left out.
+// owned returns the files below the hive that hived owns, without the open segment
+// and git.
 func (h *testHive) owned() map[string]string {
 	h.t.Helper()
 	out := treeOf(h.t, h.dir)
@@ -23,7 +23,8 @@ func (h *testHive) owned() map[string]string {
 	return out
 }
 
-// What repair replaces it keeps, and what belongs to agents it leaves alone.
+// TestRepairKeepsWhatItReplaces checks that repair keeps what it replaces, and
+// leaves alone what belongs to agents.
 func TestRepairKeepsWhatItReplaces(t *testing.T) {
 	t.Parallel()
 	h := newHive(t)
@@ -46,8 +47,8 @@ func TestRepairKeepsWhatItReplaces(t *testing.T) {
 	}
 }
 
-// A message that its agent moved to .done when a power cut had left nothing of it
-// was never read: it is unread again.
+// TestRepairBringsBackWhatWasTorn checks that a message that a power cut had
+// emptied before its agent moved it to .done is unread again: it was never read.
 func TestRepairBringsBackWhatWasTorn(t *testing.T) {
 	t.Parallel()
 	h := newHive(t)
@@ -80,7 +81,8 @@ func (d *putMeanwhile) RenameNew(from, to string) error {
 	return err
 }
 
-// What an agent puts under the name of a message while that is repaired is kept.
+// TestRepairKeepsWhatIsPutMeanwhile checks that a file that an agent puts in the
+// place of a message during its repair is kept.
 func TestRepairKeepsWhatIsPutMeanwhile(t *testing.T) {
 	t.Parallel()
 	for name, spoil := range map[string]func(h *testHive, p string){
@@ -107,13 +109,13 @@ func TestRepairKeepsWhatIsPutMeanwhile(t *testing.T) {
 			}
 			kept := ".hived/aside-2-" + p[strings.LastIndexByte(p, '/')+1:]
 			if got := h.read(kept); got != "put meanwhile" || !strings.HasSuffix(r.Done[0].Text, ", what was put there meanwhile is "+kept) {
-				t.Errorf("%s holds %q; it says %s", kept, got, r.Done[0].Text)
+				t.Errorf("%s holds %q; repair reported %s", kept, got, r.Done[0].Text)
 			}
 		})
 	}
 }
 
-// What was mended stands in the log, and in git.
+// TestRepairIsLogged checks that what was mended is in the log, and in git.
 func TestRepairIsLogged(t *testing.T) {
 	t.Parallel()
 	h := newHive(t)
@@ -129,12 +131,12 @@ func TestRepairIsLogged(t *testing.T) {
 		t.Errorf("the last event is %s", protocol.Summary(last))
 	}
 	if r := h.verify(); r.GitSeq != last.Seq || !r.OK() {
-		t.Errorf("git goes through %d, want %d:%s", r.GitSeq, last.Seq, lines(r.Findings))
+		t.Errorf("git holds events through %d, want %d:%s", r.GitSeq, last.Seq, lines(r.Findings))
 	}
 }
 
-// A history built again holds the same at the same events, and the people's
-// settings; the broken one is kept.
+// TestRepairBuildsHistoryAgain checks that a rebuilt history holds the same at the
+// same events, with the people's settings, and that the broken one is kept.
 func TestRepairBuildsHistoryAgain(t *testing.T) {
 	t.Parallel()
 	h := newHive(t)
@@ -157,9 +159,9 @@ func TestRepairBuildsHistoryAgain(t *testing.T) {
 	}
 }
 
-// A hive without its log goes on from its files when a person says so: what is
-// unread stays unread, ids stay taken, and the old history is built upon; so it
-// does without its registry.
+// TestRepairAdoptsFiles checks that a hive without its log goes on from its files
+// when a person says so: what is unread stays unread, ids stay taken, and new
+// commits go on top of the old history. So it does without its registry.
 func TestRepairAdoptsFiles(t *testing.T) {
 	t.Parallel()
 	for _, lost := range [][]string{{"log.jsonl"}, {"log.jsonl", "registry.json"}} {

@@ -45,8 +45,9 @@ func (h *testHive) gitTree(commit string) map[string]string {
 	return out
 }
 
-// Every commit's owned tree is what a replay to its sequence number makes, byte
-// for byte (spec §5, §6), over a log of several segments.
+// TestReplayEqualsGit checks that every commit's owned tree is what a replay to its
+// sequence number makes, byte for byte (spec §5, §6), over a log of several
+// segments.
 func TestReplayEqualsGit(t *testing.T) {
 	set := fast()
 	set.Log.SegmentBytes = 4 << 10
@@ -134,7 +135,7 @@ func TestReplayRefuses(t *testing.T) {
 				t.Errorf("error %v, want %v", err, c.want)
 			}
 			if _, err := os.Lstat(into); c.into == "" && err == nil {
-				t.Error("the directory was made all the same")
+				t.Error("the directory was made in spite of the error")
 			}
 		})
 	}

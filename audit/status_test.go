@@ -14,8 +14,8 @@ import (
 	"github.com/hived/hived/view"
 )
 
-// statusOf makes a hive's directory with nothing in it but what a daemon with
-// process id 7 said of itself.
+// statusOf returns a hive's directory that holds nothing but the status of a daemon
+// with process id 7.
 func statusOf(t *testing.T, status string) *durable.Disk {
 	t.Helper()
 	disk, err := durable.Open(t.TempDir())

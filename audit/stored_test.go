@@ -19,12 +19,12 @@ import (
 
 // The stored hive is one of format 2, made by router's TestStoredHive, without its
 // repository. What follows from its log is recorded beside it and stays the same,
-// byte for byte; -golden records it anew. What commands print of it is held by
+// byte for byte; -golden records it again. What commands print of it is checked in
 // cmd/hived.
 const stored = "testdata/format2"
 
-// TestStoredHiveHasAll: each kind of event, status of an agent, fate of a message
-// and state of a task is in it, and each kind of file.
+// TestStoredHiveHasAll checks that the stored hive has each kind of event, status
+// of an agent, state of a message and of a task, and each kind of file.
 func TestStoredHiveHasAll(t *testing.T) {
 	t.Parallel()
 	h := goldenHive(t, stored)
@@ -80,7 +80,7 @@ func TestStoredHiveHasAll(t *testing.T) {
 	}
 }
 
-// whatOf names what an event is an example of.
+// whatOf returns names of what an event is an example of.
 func whatOf(ev protocol.Event) (list []string) {
 	add := func(is bool, what string) {
 		if is {
@@ -120,8 +120,8 @@ func whatOf(ev protocol.Event) (list []string) {
 	return list
 }
 
-// TestStoredHiveFolds: the state after each fiftieth event is what it was, and the
-// one at the end is the snapshot that the daemon left.
+// TestStoredHiveFolds checks that the state after each fiftieth event is what it
+// was, and that the last one is the snapshot that the daemon left.
 func TestStoredHiveFolds(t *testing.T) {
 	t.Parallel()
 	h := goldenHive(t, stored)
@@ -143,18 +143,19 @@ func TestStoredHiveFolds(t *testing.T) {
 	h.matches(stored+"-snapshots.txt", sums.String())
 	left := h.read(protocol.SnapshotFile)
 	if left != last.String() {
-		t.Error("the snapshot that the daemon left is another than that of the folded log")
+		t.Error("the snapshot that the daemon left differs from that of the folded log")
 	}
 	decoded, sum, err := ledger.Decode(strings.NewReader(left), h.set.Remember)
 	h.must(err)
 	var again bytes.Buffer
 	h.must(decoded.Encode(&again, sum))
 	if again.String() != left {
-		t.Error("the snapshot that was read is written in another way")
+		t.Error("the snapshot that was read is written with other bytes")
 	}
 }
 
-// TestStoredHiveIsReplayed: the files after some events are what they were.
+// TestStoredHiveIsReplayed checks that the files after some events are what they
+// were.
 func TestStoredHiveIsReplayed(t *testing.T) {
 	t.Parallel()
 	h := goldenHive(t, stored)
@@ -165,8 +166,8 @@ func TestStoredHiveIsReplayed(t *testing.T) {
 	h.matches(stored+"-trees.txt", all.String())
 }
 
-// listed returns mode, content and path of each file of the hive, but for the open
-// segment and what is git's or a daemon's.
+// listed returns mode, content and path of each file of the hive, except the open
+// segment and what belongs to git or a daemon.
 func (h *testHive) listed() string {
 	h.t.Helper()
 	var b strings.Builder
@@ -205,8 +206,8 @@ func (h *testHive) listed() string {
 	return b.String()
 }
 
-// TestStoredHiveIsMadeAgain: from log and settings alone repair makes the files that
-// stood there, and a history with the same trees and commits.
+// TestStoredHiveIsMadeAgain checks that repair, from log and settings alone, makes
+// the files that were there, and a history with the same trees and commits.
 func TestStoredHiveIsMadeAgain(t *testing.T) {
 	t.Parallel()
 	h := goldenHive(t, stored)
@@ -222,7 +223,8 @@ func TestStoredHiveIsMadeAgain(t *testing.T) {
 	h.matches(stored+"-git.txt", before+h.git("ls-tree", "-r", "HEAD"))
 }
 
-// TestStoredHiveGoesOn: a daemon starts on it, from its snapshot and from its log.
+// TestStoredHiveGoesOn checks that a daemon starts on the stored hive, from its
+// snapshot and from its log.
 func TestStoredHiveGoesOn(t *testing.T) {
 	t.Parallel()
 	for _, gone := range []string{"none", protocol.SnapshotFile} {

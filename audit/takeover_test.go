@@ -20,8 +20,8 @@ import (
 // lock on its index behind.
 const splitHive = "testdata/split"
 
-// TestSplitHiveIsTakenOver: what was staged stays staged, nothing else differs, and
-// each message is where it belongs, once.
+// TestSplitHiveIsTakenOver checks that what was staged stays staged, that nothing
+// else differs, and that each message is where it belongs, once.
 func TestSplitHiveIsTakenOver(t *testing.T) {
 	t.Parallel()
 	h := goldenHive(t, splitHive)
@@ -41,7 +41,7 @@ func TestSplitHiveIsTakenOver(t *testing.T) {
 			t.Errorf("after the %s start git status says\n%s", start, got)
 		}
 		if r := h.verify(); !r.OK() || len(r.Notes) > 0 || r.GitSeq != r.Seq {
-			t.Errorf("after the %s start, git through %d of %d:%s%s", start, r.GitSeq, r.Seq, lines(r.Findings), lines(r.Notes))
+			t.Errorf("after the %s start, git holds events through %d of %d:%s%s", start, r.GitSeq, r.Seq, lines(r.Findings), lines(r.Notes))
 		}
 		want := map[string]int{"alice m-2": 1, "alice m-5": 1, "bob m-1": 1, "bob m-3": 1, "bob m-4": 1, "human m-3": 1}
 		if d := cmp.Diff(want, h.placed()); d != "" {
@@ -66,8 +66,8 @@ func TestSplitHiveIsTakenOver(t *testing.T) {
 	}
 }
 
-// placed counts the files of each message of an agent in each mailbox, those that
-// were handled too.
+// placed counts the files of each message of an agent in each mailbox, including
+// those that were handled.
 func (h *testHive) placed() map[string]int {
 	h.t.Helper()
 	found := map[string]int{}
@@ -81,7 +81,7 @@ func (h *testHive) placed() map[string]int {
 			id, _, _ := strings.Cut(rest, `"`)
 			rel, _ := filepath.Rel(h.dir, file)
 			if !strings.HasPrefix(id, "m-") {
-				continue // hive tells of the lock
+				continue // hive's notice about the lock
 			}
 			found[strings.Split(filepath.ToSlash(rel), "/")[1]+" "+id]++
 		}

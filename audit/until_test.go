@@ -28,7 +28,7 @@ func TestUntil(t *testing.T) {
 		}
 		testenv.Must(t, err)
 		if got := u.Before(protocol.Event{Seq: tt.seq, TS: tt.at}); got != tt.past {
-			t.Errorf("--until %s ends before %d at %s: %t", tt.said, tt.seq, tt.at, got)
+			t.Errorf("with --until %s the replay ends before event %d at %s: %t", tt.said, tt.seq, tt.at, got)
 		}
 	}
 }

@@ -33,8 +33,9 @@ func TestVerifySoundHive(t *testing.T) {
 	}
 }
 
-// A byte of the log that was changed is found wherever it is, and the line that
-// holds it is named, with its message where the line still tells.
+// TestVerifyNamesEveryByteOfTheLog checks that a changed byte of the log is found
+// wherever it is, and that its line is named, with the message where the line still
+// has it.
 func TestVerifyNamesEveryByteOfTheLog(t *testing.T) {
 	h := newHive(t)
 	log := h.read("log.jsonl")
@@ -56,8 +57,8 @@ func TestVerifyNamesEveryByteOfTheLog(t *testing.T) {
 	}
 }
 
-// A byte of a delivered file that was changed is found, and its path, message
-// and event are named.
+// TestVerifyNamesEveryByteOfAnInbox checks that a changed byte of a delivered file
+// is found, and its path, message and event are named.
 func TestVerifyNamesEveryByteOfAnInbox(t *testing.T) {
 	h := newHive(t)
 	p := h.unread("bob")
@@ -78,8 +79,9 @@ func TestVerifyNamesEveryByteOfAnInbox(t *testing.T) {
 	}
 }
 
-// A byte that was changed anywhere in git's objects is found; one in a message
-// names the object, the message and the event.
+// TestVerifyNamesEveryByteOfGit checks that a changed byte anywhere in git's
+// objects is found; for one in a message the object, the message and the event are
+// named.
 func TestVerifyNamesEveryByteOfGit(t *testing.T) {
 	h := newHive(t)
 	for _, p := range h.packs() {
@@ -108,8 +110,8 @@ func TestVerifyNamesEveryByteOfGit(t *testing.T) {
 	t.Error("object and message are not named")
 }
 
-// Beside a daemon that is delivering all the time nothing is found that is not
-// wrong.
+// TestVerifyBesideTheDaemon checks that beside a daemon that delivers all the time
+// verify finds nothing that is not wrong.
 func TestVerifyBesideTheDaemon(t *testing.T) {
 	set := fast()
 	set.Log.SegmentBytes = 16 << 10
@@ -150,8 +152,9 @@ func TestVerifyBesideTheDaemon(t *testing.T) {
 	t.Logf("%d sent, %d accepted through event %d", n, rep.Messages, rep.Seq)
 }
 
-// TestNotPlacedYetIsNotMissing: a daemon that is far behind has logged a message and
-// not placed it yet; one that was on the disk already is missing.
+// TestNotPlacedYetIsNotMissing checks that a message that a daemon far behind has
+// logged and not placed yet is not missing, and that one that was on the disk
+// already is.
 func TestNotPlacedYetIsNotMissing(t *testing.T) {
 	h := newHive(t)
 	gone := h.unread("bob")
@@ -196,8 +199,9 @@ func (h *testHive) handle(id string) {
 	}
 }
 
-// A person who rebases hived's commits copies them, trailers and trees and all:
-// each copy is worth a note, and none of them a gap, also after hived went on.
+// TestVerifyTakesARebase checks that the copies of hived's commits that a person
+// makes in a rebase, with trailers and trees, are noted and are no gap, also after
+// hived went on.
 func TestVerifyTakesARebase(t *testing.T) {
 	h := newHive(t)
 	h.git("rebase", "-q", "--force-rebase", "HEAD~3")
@@ -223,7 +227,7 @@ func TestVerifyTakesARebase(t *testing.T) {
 	check("hived went on")
 }
 
-// TestVerifyInMemory: a hive need not lie on a real disk.
+// TestVerifyInMemory checks that a hive need not be on a real disk.
 func TestVerifyInMemory(t *testing.T) {
 	t.Parallel()
 	disk := faultfs.New()
@@ -250,32 +254,32 @@ func TestVerifyInMemory(t *testing.T) {
 	}
 }
 
-// TestGrace: a daemon that logs goes on being waited for, and not for ever.
+// TestGrace checks that a daemon that logs is given more time, but not without end.
 func TestGrace(t *testing.T) {
 	begin := time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)
 	at := func(s float64) time.Time { return begin.Add(time.Duration(s * float64(time.Second))) }
-	p := newGrace(begin, time.Second) // two passes are 2.5 s
+	p := newGrace(begin, time.Second) // two scans take 2.5 s
 	if p.ended(at(2.4)) || !p.ended(at(2.6)) {
-		t.Error("two passes are not 2.5 s")
+		t.Error("two scans do not get 2.5 s")
 	}
 	p.logged(at(2))
 	if p.ended(at(4.4)) || !p.ended(at(4.6)) {
-		t.Error("what logs is not given two more passes")
+		t.Error("a daemon that logs does not get two more scans")
 	}
 	for s := 4.0; s < 19; s++ {
 		p.logged(at(s))
 	}
 	p.logged(at(19.9))
 	if p.ended(at(19.95)) || !p.ended(at(20.1)) {
-		t.Error("it is waited for without end")
+		t.Error("a daemon that logs is not given up when it should be")
 	}
 	if long := newGrace(begin, time.Hour); long.ended(at(7200)) || !long.ended(at(7201)) {
-		t.Error("a slow rescan is not waited for")
+		t.Error("a slow rescan does not get its time")
 	}
 }
 
-// TestVerifyReadsOn: what a daemon logged since it was looked at gives it more
-// time, at the last moment too.
+// TestVerifyReadsOn checks that what a daemon logged since the last scan gives it
+// more time, also at the last moment.
 func TestVerifyReadsOn(t *testing.T) {
 	t.Parallel()
 	h := newHive(t)
@@ -303,7 +307,8 @@ func TestVerifyReadsOn(t *testing.T) {
 	}
 }
 
-// What is kept is counted until it is delivered, and is no gap.
+// TestVerifyCountsWhatIsKept checks that a kept message is counted until it is
+// delivered, and is no gap.
 func TestVerifyCountsWhatIsKept(t *testing.T) {
 	t.Parallel()
 	h := newHive(t)

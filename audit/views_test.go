@@ -11,8 +11,8 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// patched is a hive in which bob has a task with a large checkpoint, and changed
-// little of it several times, over several starts and commits.
+// patched returns a hive in which bob has a task with a large checkpoint, and
+// changed little of it several times, over several starts and commits.
 func patched(t *testing.T) (h *testHive, id protocol.TaskID) {
 	t.Helper()
 	h = emptyHive(t, fast())
@@ -46,8 +46,9 @@ func patched(t *testing.T) (h *testHive, id protocol.TaskID) {
 	return h, id
 }
 
-// Of a checkpoint that was patched the log holds what changed, the work tree the
-// whole, and whoever reads the log again makes the same of it.
+// TestPatchesAreMadeWhole checks that the log holds only what changed in a patched
+// checkpoint, that the work tree holds the whole, and that reading the log again
+// leads to the same.
 func TestPatchesAreMadeWhole(t *testing.T) {
 	t.Parallel()
 	h, id := patched(t)
@@ -73,7 +74,7 @@ func TestPatchesAreMadeWhole(t *testing.T) {
 			t.Fatalf("%s:%s", what, lines(r.Findings))
 		}
 		if h.read(file) != want {
-			t.Fatalf("%s: the file is another", what)
+			t.Fatalf("%s: the file differs", what)
 		}
 	}
 	sound("as it was made")
@@ -96,7 +97,8 @@ func TestPatchesAreMadeWhole(t *testing.T) {
 	sound("with a history built from the log")
 }
 
-// What somebody did to views is found, and mended without the log having them.
+// TestViewsAreVerifiedAndMended checks that what somebody did to views is found and
+// mended, though the log does not have them.
 func TestViewsAreVerifiedAndMended(t *testing.T) {
 	t.Parallel()
 	h, id := patched(t)
