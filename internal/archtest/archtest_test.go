@@ -1,6 +1,6 @@
-// Package archtest holds the packages to the imports that the architecture
-// gives them (docs/architecture.md). It parses the imports itself. A new edge
-// is a design change and shows here in the same commit.
+// Package archtest checks that each package imports only what the architecture
+// allows it (docs/architecture.md). It parses the imports itself. A new edge is a
+// design change and shows here in the same commit.
 package archtest
 
 import (
@@ -18,9 +18,9 @@ import (
 
 const module = "github.com/hived/hived"
 
-// allowed says for each package what it may import besides the standard
-// library. Packages of the module are named by their path below it; an entry
-// that ends in /... allows all below.
+// allowed lists for each package what it may import besides the standard library.
+// Packages of the module are named by their path below it; an entry that ends in
+// /... allows all below.
 var allowed = map[string][]string{
 	"protocol":                 {"github.com/oklog/ulid/v2", "github.com/go-json-experiment/json/..."},
 	"internal/durable":         {"golang.org/x/sys/..."},
@@ -66,7 +66,7 @@ var allowed = map[string][]string{
 	"cmd/hived":                {"..."},
 }
 
-// fileAllowed are imports that one file of a package alone may have.
+// fileAllowed lists imports that only one file of a package may have.
 var fileAllowed = map[string][]string{
 	"mailbox/watch.go":       {"github.com/fsnotify/fsnotify"},
 	"mailbox/watch_linux.go": {"golang.org/x/sys/unix"},

@@ -17,9 +17,9 @@ import (
 	"github.com/hived/hived/internal/testenv"
 )
 
-// heldPages are the pages whose code spans name what is in the source: a name
-// that leads nowhere teaches a newcomer nothing.
-var heldPages = []string{"docs/architecture.md", "docs/walk.md", "CONTRIBUTING.md"}
+// checkedPages are the pages whose code spans name what is in the source: a name
+// that does not exist teaches a newcomer nothing.
+var checkedPages = []string{"docs/architecture.md", "docs/walk.md", "CONTRIBUTING.md"}
 
 var (
 	codeSpan = regexp.MustCompile("`([^`\n]+)`")
@@ -29,13 +29,13 @@ var (
 	goPath = regexp.MustCompile(`^[a-z.]+(?:/[a-z]+)*/(?:\w+(?:\.go)?)?$`)
 )
 
-// TestDocsNameWhatIsThere looks up each Go name, file and directory in the
-// held pages. A name of the standard library, as of any package that this
-// module does not have, is nobody's concern here.
+// TestDocsNameWhatIsThere looks up each Go name, file and directory in the checked
+// pages. Names of packages outside this module, as of the standard library, are not
+// checked.
 func TestDocsNameWhatIsThere(t *testing.T) {
 	root := moduleRoot(t)
 	declared := declarations(t, root)
-	for _, page := range heldPages {
+	for _, page := range checkedPages {
 		text, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(page)))
 		testenv.Must(t, err)
 		found := 0
@@ -51,13 +51,13 @@ func TestDocsNameWhatIsThere(t *testing.T) {
 			}
 		}
 		if found == 0 {
-			t.Errorf("%s names nothing of the source: the test reads it wrongly", page)
+			t.Errorf("%s names nothing in the source: the test does not read it right", page)
 		}
 	}
 }
 
 // lookUp reports whether a code span is a name that must be in the source, and
-// whether it is.
+// whether it is there.
 func lookUp(root string, declared map[string]map[string]bool, span string) (held, known bool) {
 	if goPath.MatchString(span) {
 		first, _, _ := strings.Cut(span, "/")
@@ -82,13 +82,14 @@ func lookUp(root string, declared map[string]map[string]bool, span string) (held
 	return true, names[name]
 }
 
-// isFileEnding tells `task.json` and `hive.yaml` from names of Go.
+// isFileEnding reports whether s is the ending of a file such as `task.json` or
+// `hive.yaml`, and not a Go name.
 func isFileEnding(s string) bool {
 	return slices.Contains([]string{"json", "jsonl", "yaml", "md", "go"}, s)
 }
 
-// packageOf returns the directory of a package that is named by its path or by
-// the last element of it.
+// packageOf returns the directory of a package that is named by its path or by its
+// last element.
 func packageOf(declared map[string]map[string]bool, name string) string {
 	for _, dir := range slices.Sorted(maps.Keys(declared)) {
 		if dir == name || path.Base(dir) == name {
@@ -98,8 +99,8 @@ func packageOf(declared map[string]map[string]bool, name string) string {
 	return ""
 }
 
-// declarations returns by package directory what is declared at the top level,
-// exported or not, with methods and fields as Type.Name.
+// declarations returns what is declared at the top level, exported or not, by
+// package directory, with methods and fields as Type.Name.
 func declarations(t *testing.T, root string) map[string]map[string]bool {
 	t.Helper()
 	declared := map[string]map[string]bool{}
@@ -181,8 +182,8 @@ func TestLookUp(t *testing.T) {
 	}
 }
 
-// TestDocsHaveTheImports holds the table of packages in docs/architecture.md to
-// the one that the imports are checked against.
+// TestDocsHaveTheImports compares the table of packages in docs/architecture.md
+// with the one that the imports are checked against.
 func TestDocsHaveTheImports(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(moduleRoot(t), "docs", "architecture.md"))
 	testenv.Must(t, err)
@@ -201,7 +202,7 @@ func TestDocsHaveTheImports(t *testing.T) {
 	}
 }
 
-// importsCell is what the page says of a package's imports of this module.
+// importsCell returns what the page says of a package's imports of this module.
 func importsCell(may []string) string {
 	var cell []string
 	for _, m := range may {

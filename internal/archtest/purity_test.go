@@ -15,21 +15,22 @@ import (
 	"github.com/hived/hived/internal/testenv"
 )
 
-// pure are the packages whose results depend on nothing but what they are given, so
-// that a log folds to the same state everywhere, and a decision can be made again.
+// pure lists the packages whose results depend on nothing but what they are given,
+// so that a log folds to the same state everywhere, and a decision can be made
+// again.
 var pure = []string{"protocol", "task", "ledger", "router/decide"}
 
-// pureImports are the packages of the standard library that a pure package may
-// import: none of them reads a disk, a clock, the environment or chance.
+// pureImports lists the packages of the standard library that a pure package may
+// import: none of them reads a disk, a clock, the environment or random numbers.
 var pureImports = []string{
 	"bytes", "cmp", "container/heap", "crypto/sha1", "crypto/sha256", "embed", "encoding/binary", "encoding/hex", "encoding/json", "errors", "fmt",
 	"hash", "hash/fnv", "io", "iter", "maps", "math", "math/bits", "path", "reflect", "slices", "sort", "strconv", "strings", "sync", "time", "unicode", "unicode/utf8",
 }
 
-// partly are the names that a pure package may use of a package that has others.
-// What is missing of time reads a clock or waits for one.
+// partly reports which names a pure package may use of a package that also has
+// others. What is missing of time reads a clock or waits for one.
 var partly = map[string]func(name string) bool{
-	"sync": func(name string) bool { return name == "Pool" }, // memory that is used again holds no result
+	"sync": func(name string) bool { return name == "Pool" }, // reused memory has no effect on results
 	"time": func(name string) bool {
 		return !slices.Contains([]string{"Now", "Since", "Until", "Sleep", "After", "AfterFunc", "Tick", "NewTimer", "NewTicker", "Timer", "Ticker", "Local", "LoadLocation"}, name)
 	},
@@ -59,7 +60,8 @@ func TestPurity(t *testing.T) {
 	}
 }
 
-// TestPurityFindsImpurity: each rule of TestPurity refuses a source that breaks it.
+// TestPurityFindsImpurity checks that each rule of TestPurity refuses a source that
+// breaks it.
 func TestPurityFindsImpurity(t *testing.T) {
 	for text, want := range map[string]string{
 		`import "os"; var x = os.Args`:                              "imports os",
@@ -96,7 +98,7 @@ func f(n int, at time.Time) time.Time { limit := n; limit++; m := map[int]int{};
 	}
 }
 
-// impure lists what the files of one package do that a pure package may not.
+// impure lists what the files of one package do that a pure package may not do.
 func impure(t *testing.T, sources map[string]string) (list []string) {
 	t.Helper()
 	fset := token.NewFileSet()
@@ -126,7 +128,7 @@ func impure(t *testing.T, sources map[string]string) (list []string) {
 	return list
 }
 
-// purity looks through one file.
+// purity checks one file.
 type purity struct {
 	fset  *token.FileSet
 	vars  map[string]bool // of the package
@@ -197,7 +199,8 @@ func (p *purity) look(n ast.Node) bool {
 	return true
 }
 
-// assigned says so if what is assigned to is, or is in, a variable of the package.
+// assigned records a finding if what is assigned to is, or is in, a variable of the
+// package.
 func (p *purity) assigned(x ast.Expr) {
 	for {
 		switch y := x.(type) {
@@ -221,7 +224,7 @@ func (p *purity) assigned(x ast.Expr) {
 }
 
 // ofPackage reports whether a name is that of a variable of the package, in this
-// file or in another one, and of nothing nearer.
+// file or in another one, and not of one in an inner scope.
 func (p *purity) ofPackage(id *ast.Ident) bool {
 	return p.vars[id.Name] && (id.Obj == nil || p.file.Scope.Lookup(id.Name) == id.Obj)
 }

@@ -52,8 +52,8 @@ type retiredWord struct {
 	in  checkedIn
 }
 
-// TestRetiredWords fails for each name in the source that has a retired word as
-// a part, so that one word goes on meaning one thing.
+// TestRetiredWords checks that no name in the source has a retired word as a part,
+// so that one word goes on meaning one thing.
 func TestRetiredWords(t *testing.T) {
 	root := moduleRoot(t)
 	text, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(vocabulary)))
@@ -184,8 +184,8 @@ func identifiers(list ...ast.Expr) (out []*ast.Ident) {
 	return out
 }
 
-// nameParts splits a name in camel case into its words, in lower case: JSONLine
-// has json and line.
+// nameParts splits a name in camel case into its words, in lower case: JSONLine has
+// json and line.
 func nameParts(name string) (parts []string) {
 	runes, start := []rune(name), 0
 	for i := 1; i < len(runes); i++ {

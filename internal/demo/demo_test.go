@@ -10,11 +10,12 @@ import (
 	"github.com/hived/hived/view"
 )
 
-// Who directs the second act waits for nothing that cannot come any more.
+// TestDemoWaitsForATask checks that the second act does not wait for an event that
+// cannot come any more.
 func TestDemoWaitsForATask(t *testing.T) {
 	tests := []struct {
 		name   string
-		gone   bool // the time
+		gone   bool // the time is up
 		events []protocol.TaskEvent
 		want   string // the error; empty: none
 	}{
@@ -45,7 +46,8 @@ func TestDemoWaitsForATask(t *testing.T) {
 	}
 }
 
-// What a cap stops is kept, which is neither delivered nor dropped.
+// TestDemoCountsWhatIsKept checks that what a cap stops counts as kept, and not as
+// delivered or dropped.
 func TestDemoCountsWhatIsKept(t *testing.T) {
 	var seen Seen
 	seen.count(protocol.Event{Body: &protocol.MessageEvent{Kept: &protocol.Kept{Reason: protocol.HopCap}}})

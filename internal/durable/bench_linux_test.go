@@ -8,7 +8,8 @@ import (
 	"github.com/hived/hived/internal/testenv"
 )
 
-// The path of one message: read, deliver, archive (spec §3), none of it synced.
+// BenchmarkMessage reads, delivers and archives one message (spec §3), without
+// syncs.
 func BenchmarkMessage(b *testing.B) {
 	d, err := durable.Open(b.TempDir())
 	testenv.Must(b, err)

@@ -37,7 +37,7 @@ func realDisk(t *testing.T, open func(string) (*durable.Disk, error)) disk {
 		special: func(name string, mode fs.FileMode) error {
 			kind, ok := map[fs.FileMode]uint32{fs.ModeNamedPipe: unix.S_IFIFO, fs.ModeSocket: unix.S_IFSOCK}[mode]
 			if !ok {
-				return fmt.Errorf("no way to plant %v", mode)
+				return fmt.Errorf("cannot plant a %v", mode)
 			}
 			return unix.Mknod(d.Path(name), kind|0o644, 0)
 		},
@@ -59,7 +59,7 @@ func everyDisk(t *testing.T, test func(t *testing.T, d disk)) {
 	t.Run("near", func(t *testing.T) { test(t, nearDisk(t)) })
 }
 
-// nearDisk is a directory of the real disk that is kept open.
+// nearDisk returns a directory of the real disk that is kept open.
 func nearDisk(t *testing.T) disk {
 	t.Helper()
 	d := realDisk(t, durable.Open)
@@ -113,8 +113,9 @@ func (b below) SyncDir(name string) error { return b.FS.SyncDir(b.at(name)) }
 
 func (b below) Create(n string, p fs.FileMode) (durable.File, error) { return b.FS.Create(b.at(n), p) }
 
-// TestNear: names outside the directory are found as ever, a directory that is
-// none is not kept open, and what is kept is given back.
+// TestNear checks that names outside the directory are found as always, that
+// something else than a directory is not kept open, and that what is kept open is
+// closed.
 func TestNear(t *testing.T) {
 	d := realDisk(t, durable.Open)
 	check(t, d.MkdirAll("in/deep", 0o755))
@@ -171,7 +172,7 @@ func checkIs(t *testing.T, err error, wants ...error) {
 	}
 	var pathErr *fs.PathError
 	if len(wants) > 0 && !errors.As(err, &pathErr) {
-		t.Errorf("error %v is no *fs.PathError", err)
+		t.Errorf("error %v is not a *fs.PathError", err)
 	}
 }
 
@@ -205,7 +206,7 @@ func diff(t *testing.T, got, want any) {
 	}
 }
 
-// Every method that takes a name, to be tried with bad ones.
+// byName has every method that takes a name, to be called with bad ones.
 var byName = map[string]func(d durable.FS, name string) error{
 	"open":       func(d durable.FS, n string) error { return closing(d.Open(n)) },
 	"create":     func(d durable.FS, n string) error { return closing(d.Create(n, 0o644)) },
@@ -455,7 +456,7 @@ func TestReadDirOfMany(t *testing.T) {
 	everyDisk(t, func(t *testing.T, d disk) {
 		t.Helper()
 		var want []durable.Entry
-		for i := range 700 { // the system gives them in several pieces
+		for i := range 700 { // the system returns them in several pieces
 			name := fmt.Sprintf("%05d-%s", i, strings.Repeat("n", i%90))
 			check(t, closing(d.Create(name, 0o644)))
 			want = append(want, durable.Entry{Name: name})

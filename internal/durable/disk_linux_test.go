@@ -17,7 +17,7 @@ import (
 func TestOpenRoot(t *testing.T) {
 	dir := t.TempDir()
 	check(t, os.Symlink(dir, dir+"/self"))
-	d, err := durable.Open(dir + "/self") // the way to the root may be a link
+	d, err := durable.Open(dir + "/self") // the path to the root may have a link
 	check(t, err)
 	diff(t, d.Path("a/b"), dir+"/self/a/b")
 	diff(t, d.Path("../../x"), dir+"/self/x")
@@ -34,7 +34,7 @@ func TestDevice(t *testing.T) {
 	}
 	d := realDisk(t, durable.Open)
 	raw := d.FS.(*durable.Disk)
-	// /dev/full would answer a read or write; it must not get as far.
+	// /dev/full would fail a read or write; it must not get that far.
 	if err := unix.Mknod(raw.Path("dev"), unix.S_IFCHR|0o666, int(unix.Mkdev(1, 7))); err != nil {
 		t.Skipf("making a device: %v", err)
 	}
@@ -43,7 +43,7 @@ func TestDevice(t *testing.T) {
 	}
 }
 
-// smallDisk returns a file system of its own.
+// smallDisk returns a small file system of its own.
 func smallDisk(t *testing.T, options string) (*durable.Disk, string) {
 	t.Helper()
 	if os.Getuid() != 0 {
@@ -83,8 +83,8 @@ func TestReadOnly(t *testing.T) {
 	diff(t, get(t, d, "f"), "x")
 }
 
-// A read lease of somebody else makes an opening for writing fail at once
-// instead of waiting for it.
+// TestLeaseDoesNotBlock checks that opening a file for writing fails at once, and
+// does not wait, if another process has a read lease.
 func TestLeaseDoesNotBlock(t *testing.T) {
 	d := realDisk(t, durable.Open)
 	put(t, d, "f", "x")
@@ -112,8 +112,8 @@ func TestSyncFailureIsSticky(t *testing.T) {
 	check(t, reopened.Close())
 }
 
-// What getdents answers comes from the kernel, and from whoever wrote the file
-// system behind it.
+// FuzzEntries decodes any answer of getdents: it comes from the kernel, and from
+// whoever wrote the file system behind it.
 func FuzzEntries(f *testing.F) {
 	f.Add([]byte{})
 	f.Add([]byte("\x01\x00\x00\x00\x00\x00\x00\x00\x02\x00\x00\x00\x00\x00\x00\x00\x18\x00\x08name\x00"))

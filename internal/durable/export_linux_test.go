@@ -12,11 +12,11 @@ func OpenPlain(dir string) (*Disk, error) {
 // AppendEntries decodes an answer of getdents.
 func AppendEntries(dir int, buf []byte) []Entry { return appendEntries(nil, dir, buf) }
 
-// TakeLockPausing is TakeLock with a pause of the test.
+// TakeLockPausing is TakeLock with a pause that the test gives.
 var TakeLockPausing = takeLock
 
 // Claim locks an open lock file.
 func Claim(d *Disk, name string, f File) error { return claim(d, name, f.(lockable), nil) }
 
-// ErrMoved refuses a lock file that lost its name.
+// ErrMoved is the error for a lock file that lost its name.
 var ErrMoved = errMoved

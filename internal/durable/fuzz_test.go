@@ -15,7 +15,8 @@ type leftover struct {
 func (l leftover) Read(p []byte) (int, error)             { return l.Reader.Read(p) }
 func (l leftover) ReadAt(p []byte, at int64) (int, error) { return l.Reader.ReadAt(p, at) }
 
-// A process id is what stands on the first line, in full, or none.
+// FuzzLockPID checks that a lock file's process id is its whole first line, or
+// none.
 func FuzzLockPID(f *testing.F) {
 	for _, text := range []string{"7\nnote", "7", "-1\n", "99999999999999999999999999999999\n", "\n7\n", "+7\n"} {
 		f.Add([]byte(text))
@@ -27,7 +28,7 @@ func FuzzLockPID(f *testing.F) {
 		}
 		line, _, ended := bytes.Cut(data, []byte{'\n'})
 		if n, bad := strconv.Atoi(string(line)); pid != 0 && (bad != nil || n != pid || !ended) {
-			t.Errorf("%q is of process %d", data, pid)
+			t.Errorf("%q has process id %d", data, pid)
 		}
 	})
 }

@@ -16,8 +16,8 @@ import (
 
 const lockEnv = "DURABLE_TEST_LOCK"
 
-// TestMain lets the test binary be the second process: it takes the lock, says
-// so, and holds it until its input ends.
+// TestMain lets the test binary be the second process: it takes the lock, prints
+// the result, and holds the lock until its input ends.
 func TestMain(m *testing.M) {
 	dir := os.Getenv(lockEnv)
 	if dir == "" {
@@ -93,8 +93,9 @@ func wantHolder(t *testing.T, d *durable.Disk, pid int, held bool) {
 	diff(t, []any{gotPID, gotHeld}, []any{pid, held})
 }
 
-// Somebody who only looks does not make a Lock fail, nor is a process that was
-// killed long ago taken for the holder meanwhile.
+// TestLockWhileLookedAt checks that a process that only looks at the lock does not
+// make TakeLock fail, and that one that was killed long ago is not taken for the
+// holder meanwhile.
 func TestLockWhileLookedAt(t *testing.T) {
 	d, dir := lockDisk(t)
 	put(t, d, "lock", "12345\n")
@@ -112,7 +113,8 @@ func TestLockWhileLookedAt(t *testing.T) {
 	check(t, lock.Release())
 }
 
-// One who looks for ever does, and no process id is made up.
+// TestLockIsBounded checks that TakeLock fails if a process looks at the lock for
+// ever, and that no process id is made up.
 func TestLockIsBounded(t *testing.T) {
 	d, dir := lockDisk(t)
 	put(t, d, "lock", "")
@@ -122,7 +124,7 @@ func TestLockIsBounded(t *testing.T) {
 	check(t, unix.Flock(int(looker.Fd()), unix.LOCK_SH))
 	_, err = durable.TakeLockPausing(d, "lock", nil, func() {})
 	checkLocked(t, err, 0)
-	check(t, unix.Flock(int(looker.Fd()), unix.LOCK_EX)) // held, and not signed
+	check(t, unix.Flock(int(looker.Fd()), unix.LOCK_EX)) // held, without a process id
 	_, err = durable.TakeLockPausing(d, "lock", nil, func() {})
 	checkLocked(t, err, 0)
 	wantHolder(t, d, 0, true)
@@ -136,7 +138,8 @@ func checkLocked(t *testing.T, err error, pid int) {
 	}
 }
 
-// A lock on a file that lost its name keeps nobody out, so it is not taken.
+// TestLockFileReplaced checks that a lock file that lost its name is not locked:
+// such a lock keeps nobody out.
 func TestLockFileReplaced(t *testing.T) {
 	d, _ := lockDisk(t)
 	f, err := d.Append("lock")
@@ -154,7 +157,7 @@ func TestLockFileReplaced(t *testing.T) {
 	}
 }
 
-// One process takes it once, too.
+// TestLockTwice checks that one process cannot take the lock twice either.
 func TestLockTwice(t *testing.T) {
 	d, _ := lockDisk(t)
 	lock, err := durable.TakeLock(d, "lock", nil)
@@ -164,7 +167,7 @@ func TestLockTwice(t *testing.T) {
 	check(t, lock.Release())
 }
 
-// A lock file that is a link is none.
+// TestLockFile checks that a link in the place of the lock file is refused.
 func TestLockFile(t *testing.T) {
 	d, dir := lockDisk(t)
 	put(t, d, "secret", "secret")

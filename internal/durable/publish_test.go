@@ -15,8 +15,8 @@ import (
 	"github.com/hived/hived/internal/testenv"
 )
 
-// Whatever operation of a publication fails, the old file is whole, the new one
-// is not there, and nothing else is left behind.
+// TestPublishFails checks that whatever operation of a publication fails, the old
+// file is whole, the new one is not there, and nothing else is left behind.
 func TestPublishFails(t *testing.T) {
 	for _, synced := range []durable.Sync{durable.Unsynced, durable.Synced} {
 		whole := faultfs.New()
@@ -54,8 +54,8 @@ func TestPublishFails(t *testing.T) {
 	}
 }
 
-// After a publication with sync, whatever the crash takes, the file is there;
-// at any moment before, there is the old or the new one.
+// TestPublishSurvives checks that after a publication with sync the file survives
+// any crash, and that at any moment before there is the old or the new one.
 func TestPublishSurvives(t *testing.T) {
 	losses := []faultfs.Loss{faultfs.Drop, faultfs.Keep, faultfs.Torn(1), faultfs.Torn(2), faultfs.Torn(3)}
 	for _, loss := range losses {
@@ -180,7 +180,7 @@ func TestSentinels(t *testing.T) {
 			t.Errorf("%v: got %v, want %v", tt.cause, err, tt.want)
 		}
 		if again := durable.PathError("publish", "f", err); strings.Count(again.Error(), tt.want.Error()) > 1 {
-			t.Errorf("said twice: %v", again)
+			t.Errorf("its cause is in the text twice: %v", again)
 		}
 	}
 }

@@ -39,8 +39,8 @@ func TestSetRights(t *testing.T) {
 	diff(t, info.Mode.Perm(), fs.FileMode(0o600))
 }
 
-// The owner is set, and the mode as it was wanted: a change of owner alone
-// takes the setgid bit off.
+// TestSetRightsOfAnother checks that the owner is set, and then the mode: a change
+// of owner alone takes the setgid bit off.
 func TestSetRightsOfAnother(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("giving files away needs root")

@@ -8,8 +8,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestCollector: a busy hive may allocate its headroom, a quiet one little, and
-// what somebody set comes back.
+// TestCollector checks that a busy hive may allocate its headroom and a quiet one
+// little, and that a percentage that somebody set is set again.
 func TestCollector(t *testing.T) {
 	percent := func() int {
 		now := debug.SetGCPercent(50)
@@ -46,12 +46,12 @@ func TestCollector(t *testing.T) {
 	}
 }
 
-// TestQuiet: memory is given back ever more rarely in one quiet time.
+// TestQuiet checks that memory is given back ever more rarely in one quiet time.
 func TestQuiet(t *testing.T) {
 	t.Parallel()
 	var x quiet
 	n := 0
-	for range 10*quietAfter + 1 { // the first is news
+	for range 10*quietAfter + 1 { // the first counts as something new
 		if x.due(7) {
 			n++
 		}
@@ -61,7 +61,8 @@ func TestQuiet(t *testing.T) {
 	}
 }
 
-// TestQuietHive compacts its state and gives memory back, with git and without.
+// TestQuietHive checks that a quiet hive compacts its state and gives memory back,
+// with git and without.
 func TestQuietHive(t *testing.T) {
 	t.Parallel()
 	var did []string

@@ -13,7 +13,7 @@ func TestFor(t *testing.T) {
 	for _, c := range []struct {
 		name     string
 		wait     time.Duration
-		endAfter time.Duration // of the context
+		endAfter time.Duration // the context's deadline
 		took     time.Duration
 		want     error
 	}{

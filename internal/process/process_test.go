@@ -12,10 +12,10 @@ import (
 	"github.com/hived/hived/internal/testenv"
 )
 
-// A process is known to run, or not to.
+// TestRuns checks that a process is known to run, or not to.
 func TestRuns(t *testing.T) {
 	if !Runs(os.Getpid()) || Runs(1<<31-1) {
-		t.Error("this process does not run, or one that nobody started does")
+		t.Error("Runs is wrong about this process, or about one that nobody started")
 	}
 }
 
@@ -28,8 +28,8 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// What a command started ends with it: else whoever waits for what they print would
-// wait as long as they run.
+// TestRunEndsAll checks that what a command started ends with it: a reader of its
+// output would otherwise wait as long as they run.
 func TestRunEndsAll(t *testing.T) {
 	r, w, err := os.Pipe()
 	testenv.Must(t, err)
@@ -45,7 +45,7 @@ func TestRunEndsAll(t *testing.T) {
 	}
 	cancel()
 	if err := <-done; err == nil {
-		t.Error("it ended well")
+		t.Error("it ended without an error")
 	}
 	testenv.Must(t, r.SetReadDeadline(time.Now().Add(20*time.Second)))
 	if n, err := r.Read(make([]byte, 16)); errors.Is(err, os.ErrDeadlineExceeded) {

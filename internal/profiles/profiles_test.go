@@ -10,7 +10,7 @@ import (
 	"github.com/hived/hived/internal/testenv"
 )
 
-// TestProfiles: profiles are served to this machine, and to no other.
+// TestProfiles checks that profiles are served to this machine, and to no other.
 func TestProfiles(t *testing.T) {
 	log := slog.New(slog.DiscardHandler)
 	url, stop, err := Serve(t.Context(), "127.0.0.1:0", log)

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// A denser run does no less than one that is less dense.
+// TestTable checks that a denser run does no less than one that is less dense.
 func TestTable(t *testing.T) {
 	for name, d := range table {
 		stride := strings.Contains(string(name), "stride")
@@ -18,7 +18,7 @@ func TestTable(t *testing.T) {
 			t.Errorf("%s: no stride is less than 1: %v", name, d)
 		}
 		if strides[name] && !stride {
-			t.Errorf("%s is no stride", name)
+			t.Errorf("%s is not a stride", name)
 		}
 	}
 }

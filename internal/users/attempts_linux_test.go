@@ -11,21 +11,21 @@ import (
 )
 
 // attempt is one row of docs/security.md: something that the process of an agent
-// tries, and what comes of it.
+// tries, and its outcome.
 type attempt struct {
 	what string
-	// sh is tried with /bin/sh as the agent's user, in the agent's directory.
-	// HIVE_DIR is the hive, DAEMON the process id of its daemon, TASK a completed
-	// task; UNREAD and SENT are names that another agent, bob, has in his inbox and
-	// in outbox/.sent.
+	// sh is run by /bin/sh as the agent's user, in the agent's directory. HIVE_DIR
+	// is the hive, DAEMON the process id of its daemon, TASK a completed task;
+	// UNREAD and SENT are names that another agent, bob, has in his inbox and in
+	// outbox/.sent.
 	sh string
-	// comes says what comes of it; empty: the system refuses it.
+	// comes is the outcome; empty: the system refuses it.
 	comes string
-	// refused says that some systems refuse it, and then nothing comes of it.
+	// refused is whether some systems refuse it; then there is no outcome.
 	refused bool
-	// down says that no daemon runs meanwhile: else it may be quicker.
+	// down is whether the daemon is stopped meanwhile: it might be quicker.
 	down bool
-	// then waits for what comes of it, and looks.
+	// then waits for the outcome and checks it.
 	then func(h *hive)
 }
 
@@ -201,7 +201,7 @@ func alert(h *hive, code protocol.Code) {
 	await(h, func(a *protocol.AlertEvent) bool { return a.Code == code && a.Agent == "alice" })
 }
 
-// setAside waits for a file that was set aside, and unread.
+// setAside waits until a file was set aside unread.
 func setAside(h *hive, code protocol.Code) {
 	h.t.Helper()
 	q := await(h, func(q *protocol.QuarantineEvent) bool { return q.Agent == "alice" })

@@ -13,7 +13,8 @@ import (
 
 var update = flag.Bool("update", false, "write the tables of docs/security.md anew")
 
-// docs/security.md has the table of rights, and every attempt.
+// TestSecurityIsDocumented checks that docs/security.md has the table of rights,
+// and every attempt.
 func TestSecurityIsDocumented(t *testing.T) {
 	t.Parallel()
 	for name, table := range map[string]string{"rights": rightsTable(), "attempts": attemptsTable()} {

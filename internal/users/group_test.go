@@ -6,7 +6,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// The members of a group are those of its own line.
+// TestGroupWanted checks that the members of a group are those in its own line.
 func TestGroupWanted(t *testing.T) {
 	t.Parallel()
 	g := Group{Members: membersIn("root:x:0:\nhived-ab:x:998:hive-c,hive-a\nhived-abc:x:999:hive-z\nhived-e:x:1000:\n", "hived-ab")}
@@ -15,6 +15,6 @@ func TestGroupWanted(t *testing.T) {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 	if got := membersIn("hived-e:x:1000:\n", "hived-e"); got != nil {
-		t.Errorf("an empty group has %v", got)
+		t.Errorf("an empty group has the members %v", got)
 	}
 }

@@ -18,8 +18,8 @@ import (
 
 var accounts = flag.Bool("accounts", false, "make real accounts on this machine, and remove them; takes root")
 
-// An agent that had no user keeps what it had: files of its own, and what waits
-// in its outbox. What stands under two names is not given away.
+// TestSetUpHandsOver checks that an agent that had no user keeps its own files and
+// what waits in its outbox, and that a file with two names is not given away.
 func TestSetUpHandsOver(t *testing.T) {
 	t.Parallel()
 	h := newHive(t, "alice", "bob")
@@ -60,7 +60,8 @@ func TestSetUpHandsOver(t *testing.T) {
 	h.equal("sender", message(h, "c-1").From, protocol.AgentID("carol"))
 }
 
-// What another puts into an outbox later is not given to its agent.
+// TestSetUpAgainGivesNothing checks that what another user puts into an outbox
+// later is not given to its agent.
 func TestSetUpAgainGivesNothing(t *testing.T) {
 	t.Parallel()
 	h := newHive(t, "alice")
@@ -77,8 +78,8 @@ func TestSetUpAgainGivesNothing(t *testing.T) {
 	}
 }
 
-// A hive that was not marked becomes root's; one that is marked stays whose it
-// is.
+// TestOwner checks that a hive that was not marked becomes root's, and that a
+// marked one keeps its owner.
 func TestOwner(t *testing.T) {
 	t.Parallel()
 	h := newHive(t, "alice")
@@ -99,8 +100,8 @@ func TestOwner(t *testing.T) {
 	h.equal("owner of one that is not marked", info.UID, uint32(0))
 }
 
-// One agent that put a link into the way of its own keeps nobody else from
-// being set up.
+// TestSetUpPassesLinks checks that an agent that put links in the place of its
+// directories does not keep others from being set up.
 func TestSetUpPassesLinks(t *testing.T) {
 	t.Parallel()
 	h := newHive(t, "alice", "bob")
@@ -127,7 +128,8 @@ func TestReady(t *testing.T) {
 	}
 }
 
-// A daemon of another user could not go on.
+// TestMayRun checks that a running daemon of another user is reported: it could not
+// go on.
 func TestMayRun(t *testing.T) {
 	t.Parallel()
 	h := newHive(t, "alice")
@@ -146,7 +148,8 @@ func TestMayRun(t *testing.T) {
 	h.must(users.MayRun(c.Process.Pid, users.ID{}))
 }
 
-// Real accounts, which change the machine: go test ./internal/users -run Accounts -accounts
+// TestAccounts makes real accounts, which changes the machine: go test
+// ./internal/users -run Accounts -accounts
 func TestAccounts(t *testing.T) {
 	if !*accounts {
 		t.Skip("it makes accounts on this machine: say -accounts")
@@ -209,14 +212,15 @@ func TestAccounts(t *testing.T) {
 	h.equal("from", message(h, "t-1").From, ids[0])
 }
 
-// Where an account cannot be looked up just now, the new directory is closed and
-// the others stay as they are; where there is none, all are closed.
+// TestMakerWithoutAccount checks that where an account cannot be looked up at the
+// moment, the new directory is closed and the others stay as they are, and that
+// where there is none, all are closed.
 func TestMakerWithoutAccount(t *testing.T) {
 	t.Parallel()
 	down := errors.New("the directory service does not answer")
 	for _, tt := range []struct {
 		err  error
-		want durable.Rights // of the outbox, which stays
+		want durable.Rights // of the outbox, which stays as it is
 	}{
 		{down, durable.Rights{UID: 70001, GID: 80001, Mode: 0o700}},
 		{users.ErrNoUser, durable.Rights{Mode: 0o700}},
@@ -234,7 +238,8 @@ func TestMakerWithoutAccount(t *testing.T) {
 	}
 }
 
-// Before a daemon starts, what is the hive's own is closed again.
+// TestKeep checks that what is the hive's own is closed again before a daemon
+// starts.
 func TestKeep(t *testing.T) {
 	t.Parallel()
 	h := newHive(t, "alice")
@@ -254,8 +259,9 @@ func TestKeep(t *testing.T) {
 	}
 }
 
-// What hived makes below tasks/ is the agents' alone, also where somebody deleted
-// it under the daemon, or opened it: then a start closes it again.
+// TestTasksStayClosed checks that what hived makes below tasks/ is open to the
+// agents alone, also where somebody deleted it while the daemon ran, or opened it:
+// then a start closes it again.
 func TestTasksStayClosed(t *testing.T) {
 	t.Parallel()
 	h := newHive(t, "alice", "bob")
@@ -290,8 +296,9 @@ func TestTasksStayClosed(t *testing.T) {
 	closed("after a start")
 }
 
-// A hive whose agents have no group yet keeps its tasks/ as they are at a start,
-// which is told, and gets a group when it is set up again.
+// TestHiveWithoutGroup checks that a hive whose agents have no group yet keeps its
+// tasks/ as they are at a start, with a warning, and gets a group when it is set up
+// again.
 func TestHiveWithoutGroup(t *testing.T) {
 	t.Parallel()
 	h := newHive(t, "alice")

@@ -28,7 +28,7 @@ import (
 	"github.com/hived/hived/task"
 )
 
-// hive is a real hive in which each agent has a user, and its daemon. The users
+// hive is a real hive in which each agent has a user, with its daemon. The users
 // are numbers: no account has to exist.
 type hive struct {
 	t    *testing.T
@@ -42,7 +42,7 @@ type hive struct {
 	events  chan protocol.Event
 	made    chan string // directories that the daemon made
 	stop    func() error
-	altered string   // what verify is to find
+	altered string   // what verify should find
 	never   []string // what must not be in the log
 }
 
@@ -61,7 +61,7 @@ func newHive(t *testing.T, ids ...protocol.AgentID) *hive {
 	}
 	h.must(os.Mkdir(h.dir, 0o755))
 	if err := users.Reach(h.dir); err != nil {
-		t.Skipf("other users do not get to the directory for tests: %v", err)
+		t.Skipf("other users cannot reach the directory for tests: %v", err)
 	}
 	var err error
 	h.disk, err = durable.Open(h.dir)
@@ -84,7 +84,7 @@ func (h *hive) account(id protocol.AgentID) (users.ID, error) {
 	return users.ID{}, users.ErrNoUser
 }
 
-// find is [users.FindGroup] of a group that is a number.
+// find does what [users.FindGroup] does, for a group that is a number.
 func (h *hive) find(name string) (users.Group, error) {
 	if name != h.all.Name {
 		return users.Group{}, users.ErrNoGroup
@@ -92,7 +92,7 @@ func (h *hive) find(name string) (users.Group, error) {
 	return h.all, nil
 }
 
-// table is what all paths are to be.
+// table returns the rights that all paths should have.
 func (h *hive) table() []users.Right { return users.Rights(users.ID{}, int64(h.all.GID), h.who) }
 
 // up starts the daemon.
@@ -139,7 +139,7 @@ func (h *hive) equal(what string, got, want any) {
 	}
 }
 
-// await takes events until one fits.
+// await takes events until one fits, and returns its body.
 func await[T protocol.Body](h *hive, fits func(T) bool) T {
 	h.t.Helper()
 	for {
@@ -150,8 +150,8 @@ func await[T protocol.Body](h *hive, fits func(T) bool) T {
 	}
 }
 
-// remade waits until the daemon has made a directory, and holds it and those of
-// its agent against the table.
+// remade waits until the daemon has made a directory, and compares it and those of
+// its agent with the table.
 func (h *hive) remade(dir string) {
 	h.t.Helper()
 	for wait.Receive(h.t, dir+" to be made again", h.made) != dir {
@@ -175,14 +175,14 @@ func (h *hive) try(id protocol.AgentID, script string) (said string, err error) 
 	return string(out), err
 }
 
-// nobody is no agent.
+// nobody is a user who is no agent.
 const nobody protocol.AgentID = "nobody"
 
 func asUser(who users.ID, groups ...uint32) *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: who.UID, Gid: who.GID, Groups: groups}}
 }
 
-// as is try of something that must succeed.
+// as does what try does, and fails the test if the script fails.
 func (h *hive) as(id protocol.AgentID, script string) {
 	h.t.Helper()
 	if said, err := h.try(id, script); err != nil {
@@ -190,13 +190,14 @@ func (h *hive) as(id protocol.AgentID, script string) {
 	}
 }
 
-// refused reports whether the system refused something, and not for want of a
-// file or a program.
+// refused reports whether the system refused something for lack of rights, and not
+// because a file or a program is missing.
 func refused(said string, err error) bool {
 	return err != nil && (strings.Contains(said, "Permission denied") || strings.Contains(said, "Operation not permitted"))
 }
 
-// aTask has bob do a task, with all the files that one can have.
+// aTask has bob do a task that gets all the files that one can have, and returns
+// its id.
 func (h *hive) aTask() protocol.TaskID {
 	h.t.Helper()
 	say := func(by protocol.AgentID, event task.Event, rest string) (seq protocol.Seq, id protocol.TaskID) {
@@ -223,7 +224,8 @@ func (h *hive) aTask() protocol.TaskID {
 	return id
 }
 
-// The proof of docs/security.md: the process of an agent tries.
+// TestAgentTries is the proof of docs/security.md: it tries each attempt as the
+// process of an agent.
 func TestAgentTries(t *testing.T) {
 	t.Parallel()
 	h := newHive(t, "alice", "bob")
@@ -233,7 +235,7 @@ func TestAgentTries(t *testing.T) {
 	h.must(os.WriteFile(h.path("agents/human/outbox/1.json"), []byte(`{"to":"bob","id":"h-1","body":"for bob alone"}`), 0o600))
 	unread := message(h, "h-1").File
 	h.env = []string{"UNREAD=" + unread, "SENT=1.json", "TASK=" + string(h.aTask())}
-	h.must(os.MkdirAll(h.path("agents/carol/outbox"), 0o755)) // root lets somebody in and gives her no user yet
+	h.must(os.MkdirAll(h.path("agents/carol/outbox"), 0o755)) // root adds an agent without a user
 	await(h, func(a *protocol.AgentEvent) bool { return a.Agent == "carol" && a.Action == protocol.Joined })
 
 	for _, p := range attempts {
@@ -263,8 +265,8 @@ func TestAgentTries(t *testing.T) {
 	h.untouched(unread)
 }
 
-// untouched looks at what is left: nothing of what the log says is missing or
-// altered but what alice did to her own archive.
+// untouched checks that nothing that the log has is missing or altered, except what
+// alice did to her own archive.
 func (h *hive) untouched(unread string) {
 	h.t.Helper()
 	for rec, err := range eventlog.Read(h.disk, eventlog.Position{}) {
@@ -292,8 +294,8 @@ func (h *hive) untouched(unread string) {
 	}
 }
 
-// A second agent gains nothing by what the first opens to it: the way to it is
-// not the agent's to open.
+// TestAgentOpensItsBox checks that a second agent gains nothing if the first opens
+// its files: the directories above are not the agent's to open.
 func TestAgentOpensItsBox(t *testing.T) {
 	t.Parallel()
 	h := newHive(t, "alice", "bob")
@@ -305,8 +307,8 @@ func TestAgentOpensItsBox(t *testing.T) {
 	}
 }
 
-// What hived writes anew while it runs, over a start and a sealed segment, is as
-// the table has it.
+// TestRunningKeepsTheRights checks that what hived writes while it runs, over a
+// start and a sealed segment, has the rights in the table.
 func TestRunningKeepsTheRights(t *testing.T) {
 	t.Parallel()
 	h := newHive(t, "alice", "bob")

@@ -59,7 +59,8 @@ func TestAccountNames(t *testing.T) {
 	}
 }
 
-// Two agents share nothing, and an agent without a user is closed to all.
+// TestRights checks that two agents share nothing, and that the directories of an
+// agent without a user are closed to all.
 func TestRights(t *testing.T) {
 	t.Parallel()
 	owner := users.ID{UID: 5, GID: 6}
@@ -94,7 +95,8 @@ func TestRights(t *testing.T) {
 	}
 }
 
-// A group that hived did not make is none of a hive's.
+// TestFindGroup checks that a group that hived did not make is not taken for a
+// hive's.
 func TestFindGroup(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]string{
@@ -117,7 +119,8 @@ func TestOctal(t *testing.T) {
 	}
 }
 
-// What is missing, or is another kind of thing, is no matter of rights.
+// TestDifferences checks that a path that is missing, or is another kind of file,
+// is no difference in rights.
 func TestDifferences(t *testing.T) {
 	t.Parallel()
 	disk := faultfs.New()
@@ -150,7 +153,8 @@ func TestAgents(t *testing.T) {
 	}
 }
 
-// Where the hive has no users a daemon makes directories as ever.
+// TestMakerWithoutUsers checks that in a hive without users a daemon makes
+// directories as always.
 func TestMakerWithoutUsers(t *testing.T) {
 	t.Parallel()
 	disk, err := durable.Open(t.TempDir())

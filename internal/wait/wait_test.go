@@ -9,7 +9,7 @@ import (
 	"testing/synctest"
 )
 
-// failed is a test that hears of its end.
+// failed is a T that records why it was ended.
 type failed struct{ said string }
 
 func (*failed) Helper() {}
@@ -19,8 +19,8 @@ func (f *failed) Fatal(args ...any) {
 	panic(f)
 }
 
-// inVainOf returns what a wait said that must not come to a good end.
-func inVainOf(wait func(t T)) (said string) {
+// failureOf returns the failure message of a wait that must fail.
+func failureOf(wait func(t T)) (said string) {
 	f := &failed{}
 	defer func() {
 		if recover() != nil {
@@ -31,7 +31,8 @@ func inVainOf(wait func(t T)) (said string) {
 	return ""
 }
 
-// Every wait ends, and says what it waited for, what it saw and what runs.
+// TestInVain checks that every wait ends, and prints what it waited for, what it
+// saw and what runs.
 func TestInVain(t *testing.T) {
 	seen := func() string { return "the last event was 7\n" }
 	for name, wait := range map[string]func(t T){
@@ -46,7 +47,7 @@ func TestInVain(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				got := inVainOf(wait)
+				got := failureOf(wait)
 				for _, want := range []string{"wait for the eighth event: it did not come within 30s\nthe last event was 7\n\ngoroutine ", "TestInVain"} {
 					if !strings.Contains(got, want) {
 						t.Errorf("no %q in %q", want, got)
@@ -57,7 +58,7 @@ func TestInVain(t *testing.T) {
 	}
 }
 
-// What comes ends a wait.
+// TestComes checks that a wait ends when what it waits for comes.
 func TestComes(t *testing.T) {
 	wake, n := make(chan struct{}, 3), 0
 	for range 3 {
@@ -65,10 +66,10 @@ func TestComes(t *testing.T) {
 	}
 	third := func() bool { n++; return n == 4 }
 	if err := Condition(t.Context(), Longest, wake, "the third word", third); err != nil || n != 4 {
-		t.Errorf("%d looks, %v", n, err)
+		t.Errorf("%d calls, %v", n, err)
 	}
 	n = 0
-	Until(t, "the third look", third)
+	Until(t, "the third call", third)
 
 	c := make(chan int, 1)
 	c <- 7
@@ -86,7 +87,7 @@ func TestComes(t *testing.T) {
 	}
 }
 
-// Who calls a wait off gives the reason.
+// TestCalledOff checks that a cancelled wait returns the cause.
 func TestCalledOff(t *testing.T) {
 	enough := errors.New("enough")
 	ctx, cancel := context.WithCancelCause(t.Context())

@@ -17,9 +17,9 @@ import (
 	"github.com/hived/hived/internal/testenv"
 )
 
-// script is a small language, so that a case reads as what happens to a disk:
-// "create f", "append f text", "write f text" (create and write), "sync f",
-// "trunc f n", "mv a b", "ln a b", "rm f", "mkdir d", "syncdir d", "syncall".
+// script runs a small language, so that a case reads as what happens to a disk:
+// "create f", "append f text", "write f text" (create and write), "sync f", "trunc
+// f n", "mv a b", "ln a b", "rm f", "mkdir d", "syncdir d", "syncall".
 func script(t *testing.T, m *faultfs.Mem, lines ...string) error {
 	t.Helper()
 	for _, line := range lines {
@@ -67,8 +67,8 @@ func onFile(f durable.File, err error, do func(durable.File) error) error {
 	return errors.Join(do(f), f.Close())
 }
 
-// tree shows a disk as "name=content" of every file and "name/" of every
-// directory, in name order.
+// tree returns the content of a disk as "name=content" of every file and "name/" of
+// every directory, in name order.
 func tree(t *testing.T, d durable.FS, dir string) string {
 	t.Helper()
 	list, err := d.ReadDir(dir)
@@ -177,8 +177,8 @@ func TestCrashAt(t *testing.T) {
 	}
 }
 
-// Torn disks differ by seed and not from run to run, and lie between what was
-// synced and what was done.
+// TestTorn checks that torn disks differ by seed but not from run to run, and lie
+// between what was synced and what was written.
 func TestTorn(t *testing.T) {
 	var all strings.Builder
 	for seed := range uint64(200) {
@@ -252,7 +252,8 @@ func TestFailAt(t *testing.T) {
 	}
 }
 
-// What a failed sync should have saved is gone, whatever is synced later.
+// TestFailedSyncLoses checks that what a failed sync should have saved is lost,
+// whatever is synced later.
 func TestFailedSyncLoses(t *testing.T) {
 	t.Run("file", func(t *testing.T) {
 		m := faultfs.New()
@@ -260,7 +261,7 @@ func TestFailedSyncLoses(t *testing.T) {
 		f, err := m.Append("f")
 		testenv.Must(t, err)
 		m.FailAt(1, syscall.EIO, 1)
-		for range 2 { // the second has no fault, and fails all the same
+		for range 2 { // the second meets no fault, and fails too
 			err := f.Sync()
 			if !errors.Is(err, durable.ErrSync) || !errors.Is(err, syscall.EIO) {
 				t.Errorf("got %v, want ErrSync", err)
@@ -378,8 +379,8 @@ func TestPlanted(t *testing.T) {
 	}
 }
 
-// Many goroutines, one crash: the race detector is the judge, and nothing that
-// was reported durable may be missing.
+// TestManyAtOnce crashes under many goroutines, for the race detector, and checks
+// that nothing that was reported durable is missing.
 func TestManyAtOnce(t *testing.T) {
 	m := faultfs.New()
 	m.CrashAt(300, faultfs.Torn(7))
@@ -411,8 +412,8 @@ func TestManyAtOnce(t *testing.T) {
 	}
 }
 
-// TestCopy: a copy loses to a power cut what the disk would lose, and neither
-// sees what happens to the other.
+// TestCopy checks that a power cut takes from a copy what it would take from the
+// disk, and that neither changes with the other.
 func TestCopy(t *testing.T) {
 	m := faultfs.New()
 	before := []string{"mkdir d", "write f abc", "write d/s s", "syncall", "append f d", "ln f d/g", "mv d/s s"}
@@ -427,8 +428,8 @@ func TestCopy(t *testing.T) {
 	}
 }
 
-// TestReopen: a process that comes later is not told that a sync failed, and
-// does not save what it should have saved.
+// TestReopen checks that a later process does not get the error of a failed sync,
+// and does not save what that sync should have saved.
 func TestReopen(t *testing.T) {
 	m := faultfs.New()
 	testenv.Must(t, script(t, m, "write f x"))
