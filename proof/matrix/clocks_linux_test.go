@@ -47,7 +47,7 @@ var clocks = []row{
 	jumped("clock-a-day-back", "the clock goes back by a day", -24*time.Hour),
 	jumped("clock-ten-years-ahead", "the clock goes ahead by ten years", 10*365*24*time.Hour),
 	{
-		name: "directory-from-the-future", given: "an outbox and an inbox have times ten years ahead, and then times of now again", answer: "what comes is noticed: times are compared for being the same, not for being later",
+		name: "directory-from-the-future", given: "an outbox and an inbox have times ten years ahead, and then times of now again", answer: "what comes is noticed: times are compared for equality, not for order",
 		run: func(h *hive) {
 			late := time.Now().AddDate(10, 0, 0)
 			for range 3 {

@@ -131,7 +131,7 @@ var disks = []row{
 	refusing("inbox-rename-fails", "the rename into one recipient's inbox fails", "retried: the others get theirs, that one when it works again", syscall.EIO, upon("agents/bob/inbox/", faultfs.OpRename)),
 	refusing("inbox-without-permission", "files cannot be made in one recipient's inbox", "retried: the others get theirs, that one when it may be written", fs.ErrPermission, upon("agents/bob/inbox/", faultfs.OpCreate)),
 	{
-		name: "inbox-worked-through-meanwhile", given: "an inbox takes no new file, and its agent handles what stands in it meanwhile", on: memory, answer: "what could not be delivered yet does not count as deleted by the agent; it arrives when the inbox can be written again",
+		name: "inbox-worked-through-meanwhile", given: "an inbox takes no new file, and its agent handles what is in it meanwhile", on: memory, answer: "what could not be delivered yet does not count as deleted by the agent; it arrives when the inbox can be written again",
 		run: func(h *hive) {
 			h.up()
 			h.stillSends()
@@ -156,7 +156,7 @@ var disks = []row{
 	fatal("log-sync-finds-no-space", "a sync of the log fails because there is no room, as on a file system that allocates late", durable.ErrNoSpace, "sync failed", upon(protocol.PathLog, faultfs.OpSync)),
 	fatal("read-only", "the file system becomes read-only", durable.ErrReadOnly, "read-only", upon(protocol.PathLog)),
 	{
-		name: "whole-sync-fails", given: "the sync of the whole file system fails with EIO", on: memory, answer: "the daemon ends with an error: nobody knows what is on the disk; the next start places everything since the last sync point again",
+		name: "whole-sync-fails", given: "the sync of the whole file system fails with EIO", on: memory, answer: "the daemon ends with an error: what is on the disk is unknown; the next start places everything since the last sync point again",
 		run: func(h *hive) {
 			h.up()
 			h.stillSends()

@@ -75,7 +75,7 @@ var files = []row{
 		return errors.Join(os.WriteFile(filepath.Join(made, "1.json"), []byte(`{"to":"`+h.bob+`","body":"x"}`), 0o644), os.Rename(made, at))
 	}),
 	{
-		name: "hard-link", given: "a second name of a file that is not the sender's to read", answer: "set aside unread as `hard-link` once `settle` is over; its author is told",
+		name: "hard-link", given: "a second name of a file that the sender may not read", answer: "set aside unread as `hard-link` once `settle` is over; its author is told",
 		run: func(h *hive) {
 			secret := h.path("secret-of-" + h.row)
 			h.must(os.WriteFile(secret, []byte(`{"to":"`+h.bob+`","body":"password"}`), 0o600))
@@ -265,7 +265,7 @@ var files = []row{
 		},
 	},
 	{
-		name: "strays", given: "`m.JSON`, `m.json.txt`, `m` and `.m.json` stay in an outbox", answer: "never sent; each earns its owner one notice `stray-file`",
+		name: "strays", given: "`m.JSON`, `m.json.txt`, `m` and `.m.json` stay in an outbox", answer: "never sent; their owner gets one notice `stray-file` for each",
 		run: func(h *hive) {
 			for _, name := range []string{"m.JSON", "m.json.txt", "m", ".m.json"} {
 				h.write(h.outbox(h.alice)+"/"+name, `{"to":"`+h.bob+`","body":"x"}`)

@@ -149,7 +149,7 @@ var gits = []row{
 	ruined("head-emptied", "`.git/HEAD` is emptied", func(h *hive) { h.write(".git/HEAD", "") }),
 	ruined("head-nonsense", "`.git/HEAD` holds 64 KiB of nonsense", func(h *hive) { h.write(".git/HEAD", strings.Repeat("ref: ", 13000)) }),
 	ruined("branch-emptied", "the file of the branch is emptied", func(h *hive) { h.write(".git/refs/heads/main", "") }),
-	ruined("branch-names-no-commit", "the branch names an object that there is not", func(h *hive) { h.write(".git/refs/heads/main", strings.Repeat("12", 20)+"\n") }),
+	ruined("branch-names-no-commit", "the branch names an object that does not exist", func(h *hive) { h.write(".git/refs/heads/main", strings.Repeat("12", 20)+"\n") }),
 	ruined("index-nonsense", "`.git/index` is overwritten", func(h *hive) { h.write(".git/index", "DIRC nonsense") }),
 	{
 		name: "index-is-a-directory", given: "a directory stands in the place of `.git/index`", on: own, answer: "delivery and commits go on; the index is written again when the directory is out of the way",
@@ -212,7 +212,7 @@ var gits = []row{
 			h.t.Error("the commit is gone")
 		}
 	}),
-	person("person-amends", "a person amends a commit of hived's", "the words stay, the tree is hived's", func(h *hive) {
+	person("person-amends", "a person amends a commit of hived's", "the person's message stays, the tree is hived's", func(h *hive) {
 		h.git("commit", "-q", "--amend", "--allow-empty", "-m", "amended\n\n"+h.git("log", "-1", "--format=%B"))
 		h.stillSends()
 		h.committed()
@@ -241,7 +241,7 @@ var gits = []row{
 		_, _ = gitIn(h.t, h.dir, "stash")
 		h.stillSends()
 	}),
-	person("person-cleans", "a person runs `git clean -ffdx`", "messages, log and lock are there again or still; nothing is lost", func(h *hive) {
+	person("person-cleans", "a person runs `git clean -ffdx`", "messages, log and lock are still there or made again; nothing is lost", func(h *hive) {
 		_, _ = gitIn(h.t, h.dir, "clean", "-q", "-ffdx") // it complains of what is made again meanwhile
 		h.outboxes()
 		h.stillSends()

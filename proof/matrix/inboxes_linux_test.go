@@ -70,7 +70,7 @@ var inboxes = []row{
 		},
 	},
 	{
-		name: "emptied-as-by-a-power-cut", given: "a delivered message lost its end, or holds zeros, while no daemon ran", answer: "made whole without a word", on: own,
+		name: "emptied-as-by-a-power-cut", given: "a delivered message lost its end, or holds zeros, while no daemon ran", answer: "made whole silently", on: own,
 		run: func(h *hive) {
 			first := h.one()
 			h.send("alice", "n.json", `{"id":"n","to":"bob","body":"the words"}`)
@@ -115,7 +115,7 @@ var inboxes = []row{
 		},
 	},
 	{
-		name: "mass-deletion", given: "30 unread messages are taken away at once, and brought back one after the other", answer: "not believed: one alert `mass-deletion`, and they stay unread, those too that are brought back last", on: own,
+		name: "mass-deletion", given: "30 unread messages are taken away at once, and brought back one after the other", answer: "not believed: one alert `mass-deletion`, and they stay unread, also those that are brought back last", on: own,
 		run: func(h *hive) {
 			for i := range 30 {
 				h.send("alice", fmt.Sprintf("%02d.json", i), fmt.Sprintf(`{"id":"m%d","to":"bob","body":"x"}`, i))
@@ -156,7 +156,7 @@ var inboxes = []row{
 		},
 	},
 	{
-		name: "inbox-made-by-another", given: "an inbox is deleted, and an empty one made in its place at once", answer: "known by its missing mark: filled again; alert `inbox-gone`",
+		name: "inbox-made-by-another", given: "an inbox is deleted, and an empty one made in its place at once", answer: "known by its missing marker: filled again; alert `inbox-gone`",
 		run: func(h *hive) {
 			h.stillSends()
 			h.mkdir("agents/" + h.bob + "/new")
@@ -284,7 +284,7 @@ var ownFiles = []row{
 		},
 	},
 	{
-		name: "registry-forged", given: "`registry.json` and `PROTOCOL.md` are written over by an agent", answer: "nothing is believed of it; each is written again within `rescan`, what was written over it is kept, and an alert says so", on: own,
+		name: "registry-forged", given: "`registry.json` and `PROTOCOL.md` are written over by an agent", answer: "nothing in it counts; each is written again within `rescan`, what was written over it is kept, and an alert says so", on: own,
 		run: func(h *hive) {
 			// Whole, since what is kept is what stood there when it was looked at.
 			h.put("registry.json", `{"lead":"alice","agents":{"alice":{"id":"alice","status":"active"},"eve":{"id":"eve"}}}`)

@@ -134,7 +134,7 @@ var load = []row{
 
 var watching = []row{
 	{
-		name: "no-watcher", given: "the user may have no inotify instance more", needs: userNS, on: still, answer: "everything arrives within `rescan`; `hived status` says that it polls, and which limit to raise",
+		name: "no-watcher", given: "the user may have no more inotify instances", needs: userNS, on: still, answer: "everything arrives within `rescan`; `hived status` says that it polls, and which limit to raise",
 		run: func(h *hive) {
 			p := h.program("echo 0 > /proc/sys/user/max_inotify_instances", "up", h.dir)
 			p.SysProcAttr = userNamespace()
@@ -159,7 +159,7 @@ var watching = []row{
 		},
 	},
 	{
-		name: "no-hints-at-all", given: "not one hint comes, of anything", on: memory, answer: "messages, what was handled and new versions are all found by the pass",
+		name: "no-hints-at-all", given: "no hint comes at all", on: memory, answer: "messages, what was handled and new versions are all found by the rescan",
 		run: func(h *hive) {
 			h.up()
 			h.others()
@@ -172,13 +172,13 @@ var watching = []row{
 		},
 	},
 	{
-		name: "queue-of-hints-overflows", given: "more happens than the kernel's queue of events holds", answer: "one look at everything instead", in: "mailbox.TestWatchOverflow",
+		name: "queue-of-hints-overflows", given: "more happens than the kernel's queue of events holds", answer: "one scan of everything instead", in: "mailbox.TestWatchOverflow",
 	},
 	{
 		name: "watched-directory-silently-replaced", given: "an agent's directory, or all of `agents/`, is renamed and made again under the watcher", answer: "the new one is watched", in: "mailbox.TestWatchFollowsAnAgentThatIsReplaced",
 	},
 	{
-		name: "network-file-system", given: "a file system whose events nobody can rely on, and an hour until the next rescan", answer: "a conversation goes on at the pace of looks that follow what moved", in: "router.TestFileSystemWithoutEvents",
+		name: "network-file-system", given: "a file system whose events nobody can rely on, and an hour until the next rescan", answer: "a conversation goes on at the pace of scans of what moved", in: "router.TestFileSystemWithoutEvents",
 	},
 }
 

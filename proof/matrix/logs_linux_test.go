@@ -55,14 +55,14 @@ var logs = []row{
 			}
 		},
 	},
-	spoilt("bit-flipped", "one bit of a line in the middle of the log is flipped", "the start is refused and names file and line; the sound log starts", "log.jsonl line 5", func(h *hive) {
+	spoilt("bit-flipped", "one bit of a line in the middle of the log is flipped", "the start is refused and names file and line; with the sound log it starts", "log.jsonl line 5", func(h *hive) {
 		lines := h.lines()
 		b := []byte(lines[4])
 		b[len(b)/2] ^= 1
 		lines[4] = string(b)
 		h.write(protocol.PathLog, strings.Join(lines, ""))
 	}),
-	spoilt("line-lost", "a line in the middle of the log is gone", "the start is refused and names file and line; the sound log starts", "log.jsonl line 5", func(h *hive) {
+	spoilt("line-lost", "a line in the middle of the log is gone", "the start is refused and names file and line; with the sound log it starts", "log.jsonl line 5", func(h *hive) {
 		lines := h.lines()
 		h.write(protocol.PathLog, strings.Join(append(lines[:4:4], lines[5:]...), ""))
 	}),
@@ -87,7 +87,7 @@ var logs = []row{
 	spoilt("log-emptied", "`log.jsonl` is emptied", "the start is refused; no log is begun silently", "log", func(h *hive) {
 		h.write(protocol.PathLog, "")
 	}),
-	spoilt("log-lost-its-end", "the last four lines of the log are gone", "the start is refused: numbers are not given twice", "its end is lost", func(h *hive) {
+	spoilt("log-lost-its-end", "the last four lines of the log are gone", "the start is refused: no number is used twice", "its end is lost", func(h *hive) {
 		lines := h.lines()
 		h.write(protocol.PathLog, strings.Join(lines[:len(lines)-4], "")) // of which git holds the events
 	}),
@@ -111,7 +111,7 @@ var logs = []row{
 			return line
 		})
 	}),
-	spoilt("kind-of-the-future", "the log holds an event of a kind that there is not, every sum right", "the start is refused and names the line", "log.jsonl line 5", func(h *hive) {
+	spoilt("kind-of-the-future", "the log holds an event of an unknown kind, with valid sums", "the start is refused and names the line", "log.jsonl line 5", func(h *hive) {
 		h.resum(func(i int, line string) string {
 			if i == 4 {
 				return strings.Replace(line, `"kind":"`, `"kind":"x-`, 1)
@@ -182,7 +182,7 @@ var logs = []row{
 		},
 	},
 	{
-		name: "snapshot-of-the-future", given: "`.hived/snapshot` is of a log that has gone further", on: still, answer: "ignored: nothing of it is believed",
+		name: "snapshot-of-the-future", given: "`.hived/snapshot` is of a log that has gone further", on: still, answer: "ignored: nothing of it is used",
 		run: func(h *hive) {
 			h.talked()
 			dir := filepath.Join(h.t.TempDir(), "copy")

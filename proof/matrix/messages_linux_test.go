@@ -45,7 +45,7 @@ var messages = []row{
 		},
 	},
 	{
-		name: "text-that-acts", given: "subject and body hold ANSI escapes, a line break, `</script>`, U+2028 and a right-to-left mark", answer: "delivered letter by letter as it was sent; inert in the log, in git and on a terminal",
+		name: "text-that-acts", given: "subject and body hold ANSI escapes, a line break, `</script>`, U+2028 and a right-to-left mark", answer: "delivered exactly as it was sent; inert in the log, in git and on a terminal",
 		run: func(h *hive) {
 			subject := `\u001b[2J\u001b]0;x\u0007\r\n</script>` + "\u2028\u202e"
 			h.send(h.alice, "1.json", `{"id":"m","to":"`+h.bob+`","subject":"`+subject+`","body":"$(reboot); --force`+"\u2029"+`"}`)
@@ -119,7 +119,7 @@ var messages = []row{
 		},
 	},
 	{
-		name: "recipient-unknown", given: "a recipient that is nobody, though nearly somebody", answer: "dropped as `no-inbox`; the sender is told the nearest name, and no directory is made",
+		name: "recipient-unknown", given: "a recipient that does not exist, with a name close to one that does", answer: "dropped as `no-inbox`; the sender is told the nearest name, and no directory is made",
 		run: func(h *hive) {
 			nobody := h.bob[:len(h.bob)-1] + "bb"
 			h.send(h.alice, "1.json", `{"id":"m","to":["`+nobody+`","`+h.bob+`"],"body":"x"}`)
@@ -133,7 +133,7 @@ var messages = []row{
 		},
 	},
 	{
-		name: "recipients-10000", given: "`to` names 10,000 that are nobody, and one that is", answer: "the one gets it; one event and one notice for all of the others",
+		name: "recipients-10000", given: "`to` names 10,000 unknown agents, and one that exists", answer: "the one gets it; one event and one notice for all of the others",
 		run: func(h *hive) {
 			to := make([]string, 10_000)
 			for i := range to {
@@ -192,7 +192,7 @@ var messages = []row{
 		},
 	},
 	{
-		name: "reply-to-the-unknown", given: "`in_reply_to` names a message that there never was", answer: "delivered, with at least one hop",
+		name: "reply-to-the-unknown", given: "`in_reply_to` names a message that never existed", answer: "delivered, with at least one hop",
 		run: func(h *hive) {
 			h.send(h.alice, "1.json", `{"id":"m","to":"`+h.bob+`","in_reply_to":"never-was","body":"x"}`)
 			h.others()
@@ -229,7 +229,7 @@ var messages = []row{
 		run: func(h *hive) { h.loop(h.alice, h.bob) },
 	},
 	{
-		name: "loop-of-four", given: "four agents pass a message round for ever, in one conversation and without `in_reply_to`", answer: "stopped at `hop_cap`; the sender is told once",
+		name: "loop-of-four", given: "four agents pass a message around for ever, in one conversation and without `in_reply_to`", answer: "stopped at `hop_cap`; the sender is told once",
 		run: func(h *hive) {
 			c, d := h.row+"-c", h.row+"-d"
 			for _, id := range []string{c, d} {
@@ -264,7 +264,7 @@ var messages = []row{
 		},
 	},
 	{
-		name: "command-unknown", given: "a command that there is not, from somebody who may command", answer: "answered with `unknown-command`",
+		name: "command-unknown", given: "an unknown command, from somebody who may give commands", answer: "answered with `unknown-command`",
 		run: func(h *hive) {
 			h.send("human", h.row+".json", `{"to":"hive","event":"self-destruct"}`)
 			h.others()
@@ -283,7 +283,7 @@ var messages = []row{
 		},
 	},
 	{
-		name: "command-without-its-data", given: "`agent-hold` without an agent, with a list as `data`, and of an agent that there is not", answer: "answered with `bad-command` and `unknown-agent`",
+		name: "command-without-its-data", given: "`agent-hold` without an agent, with a list as `data`, and of an unknown agent", answer: "answered with `bad-command` and `unknown-agent`",
 		run: func(h *hive) {
 			for i, data := range []string{`{}`, `[1]`, `{"agent":"nobody-there"}`} {
 				h.send("human", fmt.Sprintf("%s-%d.json", h.row, i), `{"id":"`+h.row+strconv.Itoa(i)+`","to":"hive","event":"agent-hold","data":`+data+`}`)
@@ -321,7 +321,7 @@ var messages = []row{
 		},
 	},
 	{
-		name: "recipient-archived", given: "a message to an agent that was archived", answer: "filed in its inbox; the sender is told `archived-recipient`", on: own,
+		name: "recipient-archived", given: "a message to an agent that was archived", answer: "put into its inbox; the sender is told `archived-recipient`", on: own,
 		run: func(h *hive) {
 			h.command("agent-archive", "bob")
 			h.send("alice", "1.json", `{"id":"m","to":"bob","body":"x"}`)

@@ -99,7 +99,7 @@ var names = []row{
 		},
 	},
 	{
-		name: "agent-ids-that-are-reserved", given: "directories `agents/hive`, `agents/Lead`, `agents/BROADCAST` and `agents/god`", answer: "no agents: one alert `bad-agent-directory` each; they are left alone",
+		name: "agent-ids-that-are-reserved", given: "directories `agents/hive`, `agents/Lead`, `agents/BROADCAST` and `agents/god`", answer: "not agents: one alert `bad-agent-directory` each; they are left alone",
 		run: func(h *hive) {
 			for _, id := range []string{"hive", "Lead", "BROADCAST", "god"} {
 				h.write("agents/"+id+"/outbox/m.json", `{"to":"`+h.bob+`","body":"x"}`)
@@ -115,7 +115,7 @@ var names = []row{
 		},
 	},
 	{
-		name: "agent-names-that-are-none", given: "in `agents/` stand a file, a link to a directory, and directories whose names hold a blank, a line break and an escape", answer: "no agents: one alert `bad-agent-directory` each, inert",
+		name: "agent-names-that-are-none", given: "in `agents/` stand a file, a link to a directory, and directories whose names hold a blank, a line break and an escape", answer: "not agents: one alert `bad-agent-directory` each, inert",
 		run: func(h *hive) {
 			h.write("agents/a-file-of-"+h.row, "x")
 			h.must(os.Symlink(h.t.TempDir(), h.path("agents/a-link-of-"+h.row)))

@@ -110,7 +110,7 @@ var processes = []row{
 		},
 	},
 	{
-		name: "settings-broken-while-running", given: "`hive.yaml` gets a key that there is not while the daemon runs", on: still, answer: "the daemon goes on; the next start is refused and names the line",
+		name: "settings-broken-while-running", given: "`hive.yaml` gets an unknown key while the daemon runs", on: still, answer: "the daemon goes on; the next start is refused and names the line",
 		run: func(h *hive) {
 			p := h.program("", "up", h.dir)
 			h.start(p)
@@ -124,7 +124,7 @@ var processes = []row{
 		},
 	},
 	{
-		name: "directory-of-the-daemon-gone", given: "the directory in which `hived up` was started is deleted", on: still, answer: "nothing: the daemon holds the hive, not where it was called",
+		name: "directory-of-the-daemon-gone", given: "the directory in which `hived up` was started is deleted", on: still, answer: "nothing: the daemon has the hive open, not the directory that it was started in",
 		run: func(h *hive) {
 			p := h.program("", "up", h.dir)
 			p.Dir = h.t.TempDir() + "/here"

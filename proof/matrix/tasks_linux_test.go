@@ -75,7 +75,7 @@ type said struct{ from, event, rest string }
 // unheeded makes a row of a command about a task that changes nothing.
 func unheeded(name, given string, code protocol.Code, remedy string, say func(h *hive) said) row {
 	return row{
-		name: name, given: given, answer: "`" + string(code) + "`: logged with all that it said, nothing changes, and its sender is told what to do",
+		name: name, given: given, answer: "`" + string(code) + "`: logged with its full text, nothing changes, and its sender is told what to do",
 		run: func(h *hive) {
 			c := say(h)
 			h.others()
@@ -95,10 +95,10 @@ func unheeded(name, given string, code protocol.Code, remedy string, say func(h 
 const noTask protocol.TaskID = "01ARZ3NDEKTSV4RRFFQ69G5FAV"
 
 var taskCommands = []row{
-	unheeded("task-unknown", "a report about a task that there is not", protocol.CodeUnknownTask, "tasks/", func(h *hive) said {
+	unheeded("task-unknown", "a report about a task that does not exist", protocol.CodeUnknownTask, "tasks/", func(h *hive) said {
 		return said{h.alice, "start", about(noTask, 1, `{}`)}
 	}),
-	unheeded("task-unknown-event", "an event that no task knows", protocol.CodeUnknownCommand, "did you mean", func(h *hive) said {
+	unheeded("task-unknown-event", "an event that tasks do not have", protocol.CodeUnknownCommand, "did you mean", func(h *hive) said {
 		return said{h.bob, "progres", about(h.begun(), 1, `{}`)}
 	}),
 	unheeded("task-of-another", "an agent reports on the task of another", protocol.CodeNotHolder, "has this task", func(h *hive) said {
@@ -107,7 +107,7 @@ var taskCommands = []row{
 	unheeded("task-epoch-missing", "a holder's report carries no epoch", protocol.CodeMissingEpoch, `"epoch": 1`, func(h *hive) said {
 		return said{h.bob, "complete", about(h.begun(), 0, `{}`)}
 	}),
-	unheeded("task-epoch-over", "a result comes with the epoch before, after the task was given back", protocol.CodeFenced, "stop working on it", func(h *hive) said {
+	unheeded("task-epoch-over", "a result comes with the previous epoch, after the task was given back", protocol.CodeFenced, "stop working on it", func(h *hive) said {
 		id := h.begun()
 		h.taskCommand(h.bob, "release", "release", about(id, 1, `{}`))
 		return said{h.bob, "complete", about(id, 1, `{"result":"late"}`)}
@@ -118,7 +118,7 @@ var taskCommands = []row{
 	unheeded("task-wrong-types", "`data` of a report has a number where a text belongs", protocol.CodeBadCommand, "PROTOCOL.md", func(h *hive) said {
 		return said{h.bob, "progress", about(h.begun(), 1, `{"milestone":7}`)}
 	}),
-	unheeded("task-wrong-field", "`data` of a report has a field that there is not", protocol.CodeBadCommand, "PROTOCOL.md", func(h *hive) said {
+	unheeded("task-wrong-field", "`data` of a report has an unknown field", protocol.CodeBadCommand, "PROTOCOL.md", func(h *hive) said {
 		return said{h.bob, "progress", about(h.begun(), 1, `{"chekpoint":1}`)}
 	}),
 	unheeded("task-far-time", "a task is given back until a time that no line of the log can hold", protocol.CodeBadCommand, "not_before", func(h *hive) said {
@@ -136,7 +136,7 @@ var taskCommands = []row{
 	unheeded("task-needs-circle", "three tasks need each other in a circle", protocol.CodeCycle, "through others", func(h *hive) said {
 		return said{h.alice, "create", `,"data":{"tasks":[{"name":"a","title":"x","needs":["b"]},{"name":"b","title":"y","needs":["c"]},{"name":"c","title":"z","needs":["a"]}]}`}
 	}),
-	unheeded("task-needs-nothing-known", "a task needs one that there is not", protocol.CodeUnknownNeed, "tasks/", func(h *hive) said {
+	unheeded("task-needs-nothing-known", "a task needs one that does not exist", protocol.CodeUnknownNeed, "tasks/", func(h *hive) said {
 		return said{h.alice, "create", `,"data":{"title":"x","needs":["` + string(noTask) + `"]}`}
 	}),
 	unheeded("task-needs-what-failed", "a task needs one that was cancelled", protocol.CodeNeedsUnmet, `{"to": "hive", "event": "resume"`, func(h *hive) said {
@@ -144,7 +144,7 @@ var taskCommands = []row{
 		h.taskCommand(h.alice, "cancel", "cancel", about(id, 0, `{}`))
 		return said{h.alice, "create", `,"data":{"title":"x","needs":["` + string(id) + `"]}`}
 	}),
-	unheeded("task-for-nobody", "a task is for an agent that there is not", protocol.CodeUnknownAgent, "", func(h *hive) said {
+	unheeded("task-for-nobody", "a task is for an agent that does not exist", protocol.CodeUnknownAgent, "", func(h *hive) said {
 		return said{h.alice, "create", `,"data":{"title":"x","to":["nobody"]}`}
 	}),
 	unheeded("task-complete-unstarted", "a task is reported as completed that nobody started", protocol.CodeIllegalTransition, `{"to": "hive", "event": "start"`, func(h *hive) said {
@@ -169,7 +169,7 @@ var taskCommands = []row{
 	unheeded("task-not-eligible", "an agent claims a task that is for another", protocol.CodeNotEligible, "this task is for", func(h *hive) said {
 		return said{h.alice, "claim", about(h.creates("work", "", h.bob), 0, `{}`)}
 	}),
-	unheeded("task-not-yet", "a task is claimed before the time at which it may be", protocol.CodeNotYet, "from", func(h *hive) said {
+	unheeded("task-not-yet", "a task is claimed before it may be", protocol.CodeNotYet, "from", func(h *hive) said {
 		id := h.begun()
 		h.taskCommand(h.bob, "release", "release", about(id, 1, fmt.Sprintf(`{"not_before":%q}`, time.Now().Add(time.Hour).UTC().Format(time.RFC3339))))
 		return said{h.bob, "claim", about(id, 0, `{}`)}
@@ -202,7 +202,7 @@ var taskCommands = []row{
 		h.taskCommand(h.alice, "yes", "approval_granted", yes)
 		return said{h.alice, "approval_granted", yes}
 	}),
-	unheeded("task-approved-for-another-question", "an approval, given late, of what a task asked before", protocol.CodeStaleApproval, "what is asked now is question", func(h *hive) said {
+	unheeded("task-approved-for-another-question", "a late approval of an earlier question of a task", protocol.CodeStaleApproval, "what is asked now is question", func(h *hive) said {
 		id := h.creates("work", `,"approvers":["`+h.alice+`"]`, h.bob)
 		h.step(task.Offer, of(id))
 		h.taskCommand(h.bob, "accept", "accept", about(id, 0, `{}`))
@@ -270,7 +270,7 @@ var taskCommands = []row{
 // alives makes a row in which what agents touch is not what it should be.
 func alives(name, given string, make func(h *hive, p string)) row {
 	return row{
-		name: name, given: given, answer: "whatever it is, its time alone counts, and the holder works on",
+		name: name, given: given, answer: "whatever it is, only its time counts, and the holder works on",
 		run: func(h *hive) {
 			make(h, "agents/"+h.bob+"/alive")
 			id := h.begun()
@@ -290,9 +290,9 @@ var taskFiles = []row{
 	}),
 	alives("alive-is-a-directory", "`agents/A/alive` is a directory", func(h *hive, p string) { h.mkdir(p) }),
 	alives("alive-is-a-fifo", "`agents/A/alive` is a FIFO", func(h *hive, p string) { h.must(syscall.Mkfifo(h.path(p), 0o644)) }),
-	alives("alive-is-a-link", "`agents/A/alive` is a link to what never ends", func(h *hive, p string) { h.must(os.Symlink("/dev/zero", h.path(p))) }),
+	alives("alive-is-a-link", "`agents/A/alive` is a link to an endless file", func(h *hive, p string) { h.must(os.Symlink("/dev/zero", h.path(p))) }),
 	{
-		name: "task-view-altered", given: "`task.json` of a task is written over", on: own, answer: "it is a view: nothing is decided from it, and the next event of the task writes it anew",
+		name: "task-view-altered", given: "`task.json` of a task is written over", on: own, answer: "it is a view: nothing is decided from it, and the next event of the task writes it again",
 		run: func(h *hive) {
 			id := h.begun()
 			h.write(protocol.TaskDir(id)+"/"+protocol.TaskView, `{"state":"completed"}`)
@@ -334,8 +334,8 @@ var taskFiles = []row{
 		},
 	},
 	{
-		name: "tasks-open", given: "in a hive with a user per agent, `tasks/` is deleted under the daemon, or while none runs it and what is in it are opened to everybody", in: "internal/users.TestTasksStayClosed",
-		answer: "what hived makes there is for its agents' group alone, as ever; `hived doctor` names what is open, and `hived up` closes it",
+		name: "tasks-open", given: "in a hive with a user per agent, `tasks/` is deleted under the daemon, or, while none runs, it and what is in it are opened to everybody", in: "internal/users.TestTasksStayClosed",
+		answer: "what hived makes there is for its agents' group alone, as always; `hived doctor` names what is open, and `hived up` closes it",
 	},
 	{
 		name: "tasks-is-a-link", given: "`tasks` is replaced by a link to a directory elsewhere", on: own, answer: "nothing is written behind the link; the tasks go on, and their files come when it is a directory again",
@@ -356,7 +356,7 @@ var taskFiles = []row{
 		},
 	},
 	{
-		name: "tasks-reset", given: "a person resets `tasks/` to an older commit with git", on: own, needs: git, answer: "nothing is decided from these files; the next event of a task writes its view anew",
+		name: "tasks-reset", given: "a person resets `tasks/` to an older commit with git", on: own, needs: git, answer: "nothing is decided from these files; the next event of a task writes its view again",
 		run: func(h *hive) {
 			id := h.begun()
 			h.stillSends()
