@@ -12,8 +12,8 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// jumped makes a row in which the clock jumps while no daemon runs: all that
-// was logged is as far from now as the clock went the other way.
+// jumped returns a row in which the clock jumps while no daemon runs: it moves all
+// that was logged the other way.
 func jumped(name, given string, by time.Duration) row {
 	return row{
 		name: name, given: given, on: still, answer: "ids go on from the largest that was given out, so name order in an inbox stays the order of acceptance; no message expires or is lost by it",
@@ -88,8 +88,8 @@ var clocks = []row{
 	},
 }
 
-// redate makes all that was logged older or younger than it is, ids and delivered
-// files too, and has history built of it.
+// redate makes all that was logged older or younger, with its ids and delivered
+// files, and rebuilds history from it.
 func (h *hive) redate(by time.Duration) {
 	h.t.Helper()
 	var out []byte

@@ -20,7 +20,8 @@ var directories = []row{
 		run: func(h *hive) {
 			id, elsewhere := h.row+"-c", h.t.TempDir()
 			h.must(os.WriteFile(filepath.Join(elsewhere, "m.json"), []byte(`{"to":"`+h.bob+`","body":"password"}`), 0o644))
-			// It comes with the link in it: hived makes an outbox in one that has none.
+			// It gets its name with the link in it: hived makes an outbox in one that
+			// has none.
 			made := filepath.Join(h.t.TempDir(), id)
 			h.must(os.Mkdir(made, 0o755))
 			h.must(os.Symlink(elsewhere, filepath.Join(made, "outbox")))
@@ -121,7 +122,7 @@ var directories = []row{
 			h.message(h.alice, "m")
 			h.others()
 			if list, err := os.ReadDir(elsewhere); err != nil || len(list) > 0 {
-				h.t.Errorf("behind the link stands %v, %v", list, err)
+				h.t.Errorf("behind the link there is %v, %v", list, err)
 			}
 			h.must(os.Remove(h.path("agents/" + h.bob)))
 			h.eventually("bob's message", func() bool { return h.exists(h.inbox(h.bob)) && len(h.arrived(h.bob, h.alice)) == 1 })
@@ -142,8 +143,8 @@ var directories = []row{
 	},
 }
 
-// inTheWay puts a file in the place of a directory, which hived makes again at
-// once where it finds nothing.
+// inTheWay puts a file in the place of a directory, which hived makes again at once
+// if nothing is there.
 func (h *hive) inTheWay(dir string) {
 	h.t.Helper()
 	file := dir + "-in-the-way"

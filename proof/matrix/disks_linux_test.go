@@ -15,14 +15,15 @@ import (
 	"github.com/hived/hived/view"
 )
 
-// upon chooses operations of these kinds on names that begin like this.
+// upon returns a filter for operations of these kinds on names that begin with
+// prefix.
 func upon(prefix string, ops ...faultfs.Op) faultfs.Filter {
 	return func(op faultfs.Op, name string) bool {
 		return (len(ops) == 0 || slices.Contains(ops, op)) && strings.HasPrefix(name, prefix)
 	}
 }
 
-// full makes a row in which the disk has no room for a while.
+// full returns a row in which the disk has no room for a while.
 func full(name, given string, err error, only faultfs.Filter) row {
 	return row{
 		name: name, given: given, on: memory, answer: "the half-written line is cut, intake pauses, the status says so; with room again it goes on by itself, and nothing is lost",
@@ -47,7 +48,7 @@ func full(name, given string, err error, only faultfs.Filter) row {
 	}
 }
 
-// fatal makes a row in which the disk can be trusted no more.
+// fatal returns a row in which the disk cannot be trusted any more.
 func fatal(name, given string, err error, says string, only faultfs.Filter) row {
 	return row{
 		name: name, given: given, on: memory, answer: "the daemon ends with an error and writes nothing more; the next start finds everything, and loses and doubles nothing",
@@ -72,7 +73,7 @@ func fatal(name, given string, err error, says string, only faultfs.Filter) row 
 	}
 }
 
-// refusing makes a row in which the disk refuses something that can wait.
+// refusing returns a row in which the disk refuses something that can wait.
 func refusing(name, given, answer string, err error, only faultfs.Filter) row {
 	return row{name: name, given: given, answer: answer, on: memory, run: func(h *hive) {
 		h.up()
@@ -87,14 +88,14 @@ func refusing(name, given, answer string, err error, only faultfs.Filter) row {
 	}}
 }
 
-// powerCut makes a row in which the power fails while messages are carried.
+// powerCut returns a row in which the power fails while messages are carried.
 func powerCut(name, given string, at int, how faultfs.Loss) row {
 	return row{name: name, given: given, on: memory, answer: "the next start places again what was accepted and takes in the rest: each message arrives once", run: func(h *hive) {
 		for i := range 5 {
 			h.send("alice", fmt.Sprintf("%d.json", i), fmt.Sprintf(`{"id":"m%d","to":"bob","body":"x"}`, i))
 		}
 		h.others()
-		h.must(h.mem.SyncAll()) // what its writers did is not the question
+		h.must(h.mem.SyncAll()) // the row is not about what its writers did
 		h.mem.CrashAt(at, how)
 		if _, err := h.open(h.config()); err == nil {
 			h.up()
@@ -142,10 +143,10 @@ var disks = []row{
 			h.must(h.mem.Rename(h.inbox("bob")+"/"+first, h.inbox("bob")+"/.done/"+first))
 			await(h, "handled", func(e *protocol.HandledEvent) bool { return e.File == first })
 			h.others()
-			for range 4 { // looks at bob's inbox, further apart than settle
+			for range 4 { // scans of bob's inbox, further apart than settle
 				h.must(h.mem.Mkdir(h.inbox("bob")+"/.x", 0o755))
 				h.must(h.mem.Remove(h.inbox("bob") + "/.x"))
-				h.passes(5)
+				h.scans(5)
 			}
 			h.mem.Heal()
 			h.eventually("bob's message", func() bool { return len(h.arrived("bob", "alice")) == 1 })
@@ -204,7 +205,7 @@ var disks = []row{
 			h.mount("")
 			h.talked()
 			h.others()
-			h.eventually("no file to be open for writing", func() bool { // a program that another row starts has them until it runs
+			h.eventually("no file to be open for writing", func() bool { // a program that another row starts holds them until it runs
 				err := syscall.Mount("none", h.dir, "tmpfs", syscall.MS_REMOUNT|syscall.MS_RDONLY, "")
 				if !errors.Is(err, syscall.EBUSY) {
 					h.must(err)
@@ -233,9 +234,9 @@ func (h *hive) fill(p string) {
 	_ = f.Close()
 }
 
-// passes waits until the daemon has looked at everything some times: each time
-// a broken file has rested for settle.
-func (h *hive) passes(n int) {
+// scans waits until the daemon has scanned everything n times: each time a broken
+// file was left alone for settle.
+func (h *hive) scans(n int) {
 	h.t.Helper()
 	for range n {
 		h.passed++

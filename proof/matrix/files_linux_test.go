@@ -14,7 +14,7 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// notAFile wants alice's m.json set aside unread.
+// notAFile returns a row in which alice's m.json must be set aside unread.
 func notAFile(name, given string, needs need, make func(h *hive, at string) error) row {
 	return row{name: name, given: given, needs: needs, answer: "set aside unread as `not-a-file`, without waiting; its author is told", run: func(h *hive) {
 		h.must(make(h, h.path(h.outbox(h.alice)+"/m.json")))
@@ -26,7 +26,7 @@ func notAFile(name, given string, needs need, make func(h *hive, at string) erro
 	}}
 }
 
-// secret is a file outside of the hive.
+// secret makes a file outside the hive, and returns its path.
 func (h *hive) secret() string {
 	h.t.Helper()
 	name := filepath.Join(h.t.TempDir(), "secret")
@@ -34,11 +34,11 @@ func (h *hive) secret() string {
 	return name
 }
 
-// withheld wants nothing of the secret to be anywhere in the hive's log.
+// withheld checks that nothing of the secret is in the hive's log.
 func (h *hive) withheld() {
 	h.t.Helper()
 	if strings.Contains(h.read(protocol.PathLog), "password") {
-		h.t.Error("the log holds what was not to be read")
+		h.t.Error("the log holds what must not be read")
 	}
 }
 
@@ -66,12 +66,12 @@ var files = []row{
 	notAFile("device", "the device /dev/zero under another name", root, func(h *hive, at string) error {
 		err := syscall.Mknod(at, syscall.S_IFCHR|0o666, 1<<8|5)
 		if errors.Is(err, fs.ErrPermission) {
-			h.t.Skip("root may make no devices here")
+			h.t.Skip("root may not make devices here")
 		}
 		return err
 	}),
 	notAFile("directory", "a directory with files in it", "", func(h *hive, at string) error {
-		made := h.t.TempDir() // whole, before it can be set aside
+		made := h.t.TempDir() // made whole, before it can be set aside
 		return errors.Join(os.WriteFile(filepath.Join(made, "1.json"), []byte(`{"to":"`+h.bob+`","body":"x"}`), 0o644), os.Rename(made, at))
 	}),
 	{
@@ -92,7 +92,7 @@ var files = []row{
 			h.write("agents/alice/outbox/.m.tmp", `{"id":"m","to":"bob","body":"x"}`)
 			h.must(os.Link(h.path("agents/alice/outbox/.m.tmp"), h.path("agents/alice/outbox/m.json")))
 			h.others()
-			h.stillSends() // a pass has seen both names
+			h.stillSends() // a scan has seen both names
 			h.remove("agents/alice/outbox/.m.tmp")
 			h.message("alice", "m")
 			if n := len(h.arrived("bob", "alice")); n != 2 {
@@ -320,7 +320,7 @@ var files = []row{
 	},
 }
 
-// ofSize gives a message of so many bytes.
+// ofSize returns a message of n bytes.
 func (h *hive) ofSize(n int64) string {
 	head, tail := `{"id":"m","to":"`+h.bob+`","body":"`, `"}`
 	return head + strings.Repeat("x", int(n)-len(head)-len(tail)) + tail

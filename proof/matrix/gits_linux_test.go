@@ -28,7 +28,7 @@ func (h *hive) committed() {
 	})
 }
 
-// locked makes a row in which git's lock is held, or was left.
+// locked returns a row in which git's lock is held, or was left.
 func locked(name, given, answer, lock string, stale, holds bool) row {
 	return row{name: name, given: given, answer: answer, on: own, set: func(s *protocol.Settings) {
 		if stale {
@@ -41,7 +41,7 @@ func locked(name, given, answer, lock string, stale, holds bool) row {
 			h.old("lock")
 			h.move("lock", lock)
 		} else {
-			h.eventually("the lock", func() bool { // hived may have it at this moment
+			h.eventually("the lock", func() bool { // hived may hold it at the moment
 				f, err := os.OpenFile(h.path(lock), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 				return err == nil && f.Close() == nil
 			})
@@ -73,7 +73,7 @@ func (h *hive) old(p string) {
 	h.must(os.Chtimes(h.path(p), at, at))
 }
 
-// ruined makes a row in which something of .git is ruined under the daemon.
+// ruined returns a row in which something in .git is ruined under the daemon.
 func ruined(name, given string, ruin func(h *hive)) row {
 	return row{
 		name: name, given: given, on: own, answer: "delivery goes on; `hived repair` builds history again from the log where hived itself cannot go on",
@@ -90,7 +90,7 @@ func ruined(name, given string, ruin func(h *hive)) row {
 	}
 }
 
-// planted makes a row in which a program is planted that git would run.
+// planted returns a row in which a program is planted that git would run.
 func planted(name, given string, plant func(h *hive, script string)) row {
 	return row{
 		name: name, given: given, on: own, answer: "not run, at no commit and no index; `hived doctor` names it",
@@ -111,13 +111,13 @@ func planted(name, given string, plant func(h *hive, script string)) row {
 				named = named || f.Code == "git-runs-programs"
 			}
 			if !named {
-				h.t.Error("doctor does not name it")
+				h.t.Error("doctor does not report it")
 			}
 		},
 	}
 }
 
-// person makes a row in which a person works in the repository.
+// person returns a row in which a person works in the repository.
 func person(name, given, answer string, run func(h *hive)) row {
 	settle := func(s *protocol.Settings) { s.Settle = 500 * time.Millisecond } // git takes no longer between the index and the branch
 	return row{name: name, given: given, answer: answer, needs: git, on: own, set: settle, run: func(h *hive) {
@@ -132,7 +132,7 @@ func person(name, given, answer string, run func(h *hive)) row {
 	}}
 }
 
-// says waits until the daemon's status has such a word about git.
+// says waits until the daemon's status has this word about git.
 func (h *hive) says(word string) {
 	h.t.Helper()
 	h.eventually("a status that says "+word, func() bool {
@@ -231,7 +231,7 @@ var gits = []row{
 	}),
 	person("person-resets", "a person resets the branch to an older commit, hard", "the commits are made again from the log, and what the reset took out of mailboxes is put back", func(h *hive) {
 		h.git("reset", "-q", "--hard", "HEAD~2")
-		h.outboxes() // git takes away directories that it made empty
+		h.outboxes() // git removes directories that it emptied
 		h.stillSends()
 		h.eventually("the messages", func() bool { return len(h.arrived("bob", "alice")) == 3 })
 		h.committed()
@@ -242,7 +242,7 @@ var gits = []row{
 		h.stillSends()
 	}),
 	person("person-cleans", "a person runs `git clean -ffdx`", "messages, log and lock are still there or made again; nothing is lost", func(h *hive) {
-		_, _ = gitIn(h.t, h.dir, "clean", "-q", "-ffdx") // it complains of what is made again meanwhile
+		_, _ = gitIn(h.t, h.dir, "clean", "-q", "-ffdx") // it complains about what is made again meanwhile
 		h.outboxes()
 		h.stillSends()
 		h.eventually("the lock", func() bool { _, held, err := durable.Holder(h.real, ".hived/lock"); return err == nil && held })
@@ -293,7 +293,7 @@ var gits = []row{
 			defer disk.Close()
 			err = makehive.Init(disk, makehive.Options{Settings: h.set, Now: time.Now()})
 			if err == nil || !strings.Contains(err.Error(), "--adopt") {
-				h.t.Errorf("init said %v", err)
+				h.t.Errorf("init returned %v", err)
 			}
 			if list, err := os.ReadDir(dir); err != nil || len(list) != 1 {
 				h.t.Errorf("it left %v, %v", list, err)
@@ -337,7 +337,7 @@ func (h *hive) stillSends2() {
 	h.message("alice", "elsewhere")
 }
 
-// outboxes waits until everybody has one again.
+// outboxes waits until every agent has an outbox again.
 func (h *hive) outboxes() {
 	h.t.Helper()
 	for _, id := range []string{"alice", "bob", "carol", "dave"} {

@@ -31,12 +31,12 @@ import (
 	"github.com/hived/hived/view"
 )
 
-// matrix is what the rows share.
+// matrix holds what the rows share.
 type matrix struct {
 	t        *testing.T
-	template func() string  // the directory of a hive that others are copies of
+	template func() string  // the directory of a hive of which others are copies
 	hived    func() string  // the program, built
-	common   func() *daemon // of the rows that share a hive
+	common   func() *daemon // the hive that rows share
 }
 
 func newMatrix(t *testing.T) *matrix {
@@ -48,14 +48,14 @@ func newMatrix(t *testing.T) *matrix {
 	return m
 }
 
-// quick are settings with which a row has little to wait for.
+// quick returns settings with which a row has little to wait for.
 func quick() protocol.Settings {
 	s := protocol.DefaultSettings()
 	s.Settle, s.Rescan, s.Git.CommitDelay = 20*time.Millisecond, 30*time.Millisecond, 5*time.Millisecond
 	return s
 }
 
-// yaml are the same settings for those that read hive.yaml.
+// yaml has the same settings for those that read hive.yaml.
 const yaml = "settle: 20ms\nrescan: 30ms\ngit: {commit_delay: 5ms}\n"
 
 func (m *matrix) makeTemplate() string {
@@ -70,7 +70,7 @@ func (m *matrix) makeTemplate() string {
 	return dir
 }
 
-// daemon is a hive and what runs on it.
+// daemon is a hive and the daemon that runs on it.
 type daemon struct {
 	dir  string
 	real *durable.Disk
@@ -80,15 +80,15 @@ type daemon struct {
 	stop func() error // nil while none runs
 	done chan error   // how the daemon of this process ended
 	heard
-	said words // what it says of itself
+	said words // its own log output
 
-	paused bool // intake is: what carol writes waits
+	paused bool // whether intake is: then carol's messages wait
 
 	mu  sync.Mutex
 	due map[string]bool // ids of carol's messages, which dave must get exactly once; guarded by mu
 }
 
-// words can be written and read at the same time.
+// words is a buffer that can be written and read at the same time.
 type words struct {
 	mu   sync.Mutex
 	text strings.Builder
@@ -106,15 +106,15 @@ func (w *words) String() string {
 	return w.text.String()
 }
 
-// heard are the events of a hive, in the order of the log.
+// heard holds the events of a hive, in the order of the log.
 type heard struct {
 	mu     sync.Mutex
 	events []protocol.Event
 	meet   map[string]func()
 }
 
-// when has the daemon do something at the first message of an agent, after it is
-// logged and before anything is done about it.
+// when has the daemon call do at the first message of an agent, after it is logged
+// and before anything is done with it.
 func (e *heard) when(from string, do func()) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -141,7 +141,7 @@ func (e *heard) forget(n int) {
 	e.events = e.events[:min(n, len(e.events))]
 }
 
-// after gives the events from the n-th on.
+// after returns the events from the n-th on.
 func (e *heard) after(n int) []protocol.Event {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -156,7 +156,7 @@ type hive struct {
 	m          *matrix
 	row        string
 	alice, bob string
-	messages   int // of carol
+	messages   int // sent by carol
 	meantime   int // how often others were seen at work in the middle of the row
 	sibling    int
 	passed     int
@@ -185,11 +185,11 @@ func (m *matrix) startCommon() *daemon {
 	d.set.InboxCap, d.set.Rescan, d.set.OutboxStraysAfter = 100000, 200*time.Millisecond, 300*time.Millisecond
 	h := &hive{daemon: d, t: m.t, m: m, row: "common"}
 	h.up()
-	m.t.Cleanup(h.judge) // once all rows are through
+	m.t.Cleanup(h.judge) // once all rows are done
 	return d
 }
 
-// share gives the common hive to a row, with two agents for it alone.
+// share returns the common hive for a row, with two agents for it alone.
 func (m *matrix) share(t *testing.T, name string) *hive {
 	t.Helper()
 	h := &hive{daemon: m.common(), t: t, m: m, row: name, alice: name + "-a", bob: name + "-b"}
@@ -205,7 +205,7 @@ func (m *matrix) copyTemplate(t *testing.T, dir string) {
 	testenv.Must(t, os.CopyFS(dir, os.DirFS(m.template())))
 }
 
-// newHive makes a hive for one row.
+// newHive returns a hive for one row.
 func (m *matrix) newHive(t *testing.T, r row) *hive {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "hive")
@@ -227,7 +227,7 @@ func (m *matrix) newHive(t *testing.T, r row) *hive {
 	return h
 }
 
-// copyDisk copies all below a directory from one disk to another.
+// copyDisk copies everything below a directory from one disk to another.
 func copyDisk(t *testing.T, from, to durable.FS, dir string) {
 	t.Helper()
 	list, err := from.ReadDir(dir)
@@ -253,7 +253,7 @@ func (h *hive) config() router.Config {
 	return router.Config{Settings: h.set, Version: "test", OnEvent: h.add, Log: slog.New(slog.NewTextHandler(&h.said, nil))}
 }
 
-// open starts a daemon up to the point at which it would begin to work.
+// open starts a daemon up to the point where it would begin to work.
 func (h *hive) open(cfg router.Config) (*router.Router, error) {
 	if h.mem != nil {
 		return router.New(h.mem, cfg)
@@ -277,7 +277,8 @@ func (h *hive) up() {
 	}
 }
 
-// endsItself wants the daemon to end by itself, with such an error.
+// endsItself checks that the daemon ends by itself, with an error that has this
+// text.
 func (h *hive) endsItself(says string) {
 	h.t.Helper()
 	err := wait.Ended(wait.Longest, "the daemon to end by itself", h.done, h.story)
@@ -287,7 +288,7 @@ func (h *hive) endsItself(says string) {
 	}
 }
 
-// refused wants a start to fail and say this.
+// refused checks that a start fails with an error that has this text.
 func (h *hive) refused(says string) {
 	h.t.Helper()
 	r, err := h.open(h.config())
@@ -297,11 +298,11 @@ func (h *hive) refused(says string) {
 		_ = r.Run(ctx)
 	}
 	if err == nil || !strings.Contains(err.Error(), says) || strings.Contains(err.Error(), "\n") {
-		h.t.Fatalf("the start said %v, want one line with %q", err, says)
+		h.t.Fatalf("the start returned %v, want one line with %q", err, says)
 	}
 }
 
-// down stops the daemon, which must end well.
+// down stops the daemon, which must end without an error.
 func (h *hive) down() {
 	h.t.Helper()
 	if err := h.stop(); err != nil {
@@ -319,7 +320,7 @@ func (h *hive) once() {
 	h.must(r.Run(context.Background()))
 }
 
-// await waits for an event that fits, of all that there were.
+// await waits for an event that fits, among all so far and to come.
 func await[T protocol.Body](h *hive, what string, fits func(T) bool) T {
 	h.t.Helper()
 	var found T
@@ -338,7 +339,7 @@ func await[T protocol.Body](h *hive, what string, fits func(T) bool) T {
 	return found
 }
 
-// all gives the events of a kind that fit, so far.
+// all returns the events of a kind so far that fit.
 func all[T protocol.Body](h *hive, fits func(T) bool) (found []T) {
 	for _, ev := range h.after(0) {
 		if b, ok := ev.Body.(T); ok && fits(b) {
@@ -348,13 +349,13 @@ func all[T protocol.Body](h *hive, fits func(T) bool) (found []T) {
 	return found
 }
 
-// eventually waits for something that no event tells of.
+// eventually waits for a condition that no event reports.
 func (h *hive) eventually(what string, true func() bool) {
 	h.t.Helper()
 	wait.Until(h.t, what, true, h.story)
 }
 
-// end says how the daemon of this process ended, if it did.
+// end returns how the daemon of this process ended, or that it runs.
 func (h *hive) end() string {
 	select {
 	case err := <-h.done:
@@ -365,8 +366,8 @@ func (h *hive) end() string {
 	}
 }
 
-// story is what is to see of the hive: its last events, its status, and whether
-// its daemon runs.
+// story returns the last events of the hive, its status, and whether its daemon
+// runs.
 func (h *hive) story() string {
 	list := h.after(0)
 	var b strings.Builder
@@ -419,7 +420,7 @@ func (h *hive) alert(code protocol.Code, about string) *protocol.AlertEvent {
 	})
 }
 
-// drop waits for the event that says who did not get a message, and why.
+// drop waits for the event that has who did not get a message, and why.
 func (h *hive) drop(from, id string, why protocol.Reason) *protocol.DropEvent {
 	h.t.Helper()
 	return await(h, "drop of "+id, func(e *protocol.DropEvent) bool {
@@ -481,8 +482,8 @@ func (h *hive) move(from, to string) {
 	h.must(os.Rename(h.path(from), h.path(to)))
 }
 
-// back brings something back to its place in one move, whether or not hived has
-// made it anew there, or makes it in this moment.
+// back moves something back to its place in one step, even if hived has made it
+// again there, or makes it at this moment.
 func (h *hive) back(from, to string) {
 	h.t.Helper()
 	var err error
@@ -504,7 +505,7 @@ func (h *hive) remove(p string) {
 	h.must(err)
 }
 
-// list gives the messages in a directory, in name order.
+// list returns the messages in a directory, in name order.
 func (h *hive) list(dir string) []string {
 	h.t.Helper()
 	entries, err := h.disk.ReadDir(dir)
@@ -518,7 +519,7 @@ func (h *hive) list(dir string) []string {
 	return names
 }
 
-// arrived gives the texts of the messages in an inbox that came from someone.
+// arrived returns the texts of the messages in an inbox that came from someone.
 func (h *hive) arrived(id, from string) []string {
 	h.t.Helper()
 	var texts []string
@@ -530,22 +531,22 @@ func (h *hive) arrived(id, from string) []string {
 	return texts
 }
 
-// --- who has nothing to do with it
+// --- those who have nothing to do with it
 
-// carryOut carries out a row among others' work.
+// carryOut carries out a row while others work.
 func (h *hive) carryOut(r row) {
 	h.t.Helper()
 	h.others()
 	h.meantime = 0
 	r.run(h)
 	if h.meantime == 0 {
-		h.t.Error("nobody else was seen at work in the middle of this row")
+		h.t.Error("the row did not check others in its middle")
 	}
 	h.others()
 }
 
-// others has carol send dave a message. While a daemon runs it must arrive now,
-// else it is looked for in the end.
+// others has carol send dave a message. While a daemon runs it must arrive now;
+// otherwise judge checks that it arrived.
 func (h *hive) others() {
 	h.t.Helper()
 	h.meantime++
@@ -560,9 +561,9 @@ func (h *hive) others() {
 	}
 }
 
-// judge asks what must be true of any hive after anything: carol's messages
-// reached dave, each once; log, files and history agree; git finds no fault; and
-// no line of the log does anything to a terminal.
+// judge checks what must be true of any hive after anything: carol's messages
+// reached dave, each once; log, files and history agree; git finds no fault; and no
+// line of the log acts on a terminal.
 func (h *hive) judge() {
 	h.t.Helper()
 	if h.t.Failed() && h.row != "common" {
@@ -576,7 +577,7 @@ func (h *hive) judge() {
 	if h.mem != nil {
 		h.land()
 	}
-	h.once() // what the end of the last one left to do
+	h.once() // what the last daemon left to do
 	got := map[string]int{}
 	for _, text := range h.arrived("dave", "carol") {
 		id, _, _ := strings.Cut(strings.TrimPrefix(text, "{\n  \"id\": \""), `"`)
@@ -589,7 +590,7 @@ func (h *hive) judge() {
 		delete(got, id)
 	}
 	if len(got) > 0 {
-		h.t.Errorf("in dave's inbox is what carol did not send: %v", got)
+		h.t.Errorf("dave's inbox has messages that carol did not send: %v", got)
 	}
 	report, err := audit.Verify(context.Background(), h.real, audit.Options{Settings: h.set})
 	h.must(err)
@@ -601,12 +602,12 @@ func (h *hive) judge() {
 	h.fsck()
 	for _, ev := range h.after(0) {
 		if line := protocol.Summary(ev); strings.ContainsFunc(line, unicode.IsControl) {
-			h.t.Errorf("event %s says %q", ev.Seq, line)
+			h.t.Errorf("the summary of event %s is %q", ev.Seq, line)
 		}
 	}
 }
 
-// land copies a hive in memory to a real disk, where it is judged.
+// land copies a hive in memory to a real disk, where judge checks it.
 func (h *hive) land() {
 	h.t.Helper()
 	h.must(h.real.Close())
@@ -644,7 +645,7 @@ func gitIn(t *testing.T, dir string, args ...string) (string, error) {
 	t.Helper()
 	env := append(os.Environ(), "GIT_CONFIG_NOSYSTEM=1", "HOME="+dir, "LC_ALL=C",
 		"GIT_AUTHOR_NAME=p", "GIT_AUTHOR_EMAIL=p@example.org", "GIT_COMMITTER_NAME=p", "GIT_COMMITTER_EMAIL=p@example.org")
-	for tries := 0; ; tries++ { // a person, too, tries again when hived has the index or the branch for a moment
+	for tries := 0; ; tries++ { // a person would try again, too, when hived holds the index or the branch for a moment
 		c := exec.Command("git", append([]string{"-c", "safe.directory=*"}, args...)...)
 		c.Dir, c.Env = dir, env
 		out, err := c.CombinedOutput()

@@ -182,7 +182,7 @@ var watching = []row{
 	},
 }
 
-// degraded wants the daemon's status to say that it polls, and what to do.
+// degraded checks that the daemon's status reports that it polls, and what to do.
 func (h *hive) degraded(says string) {
 	h.t.Helper()
 	h.eventually("a status that says "+says, func() bool {
@@ -191,7 +191,7 @@ func (h *hive) degraded(says string) {
 	})
 }
 
-// peak is the most memory that a process took, in KiB.
+// peak returns the most memory that a process took, in KiB.
 func peak(h *hive, pid int) (kib int) {
 	h.t.Helper()
 	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))

@@ -10,13 +10,13 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// lines gives the log line by line.
+// lines returns the lines of the log.
 func (h *hive) lines() []string {
 	h.t.Helper()
 	return strings.SplitAfter(strings.TrimSuffix(h.read(protocol.PathLog), "\n"), "\n")
 }
 
-// talked has the daemon run over some messages.
+// talked runs the daemon over some messages.
 func (h *hive) talked() {
 	h.t.Helper()
 	h.up()
@@ -25,8 +25,8 @@ func (h *hive) talked() {
 	h.down()
 }
 
-// spoilt makes a row in which the log is spoilt while no daemon runs, so that a
-// start is refused until it is brought back.
+// spoilt returns a row in which the log is spoilt while no daemon runs, so that
+// starts are refused until it is restored.
 func spoilt(name, given, answer, says string, spoil func(h *hive)) row {
 	return row{name: name, given: given, answer: answer, on: still, run: func(h *hive) {
 		h.talked()
@@ -35,7 +35,7 @@ func spoilt(name, given, answer, says string, spoil func(h *hive)) row {
 		h.others()
 		h.refused(says)
 		if h.exists(protocol.PathLog) && len(h.list("agents/carol/outbox")) == 0 {
-			h.t.Error("something was taken in")
+			h.t.Error("a message was taken in")
 		}
 		h.write(protocol.PathLog, sound)
 	}}
@@ -89,7 +89,7 @@ var logs = []row{
 	}),
 	spoilt("log-lost-its-end", "the last four lines of the log are gone", "the start is refused: no number is used twice", "its end is lost", func(h *hive) {
 		lines := h.lines()
-		h.write(protocol.PathLog, strings.Join(lines[:len(lines)-4], "")) // of which git holds the events
+		h.write(protocol.PathLog, strings.Join(lines[:len(lines)-4], "")) // whose events git has
 	}),
 	spoilt("log-of-another-hive", "the log of another hive stands in its place", "the start is refused: git holds other events", "another log", func(h *hive) {
 		dir := filepath.Join(h.t.TempDir(), "hive")
@@ -230,7 +230,7 @@ var logs = []row{
 	},
 }
 
-// resum changes lines of the log and writes their sums anew.
+// resum changes lines of the log and computes their sums again.
 func (h *hive) resum(change func(i int, line string) string) {
 	h.t.Helper()
 	var sum protocol.Sum
@@ -244,7 +244,7 @@ func (h *hive) resum(change func(i int, line string) string) {
 	h.write(protocol.PathLog, out.String())
 }
 
-// sumOf is the sum of a line behind another (spec §5.2).
+// sumOf returns the sum of a line that follows another (spec §5.2).
 func sumOf(before protocol.Sum, first bool, line string) protocol.Sum {
 	if !first {
 		line = before.String() + line

@@ -19,31 +19,31 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-var update = flag.Bool("update", false, "write docs/matrix.md anew")
+var update = flag.Bool("update", false, "rewrite docs/matrix.md")
 
 // row is one bad input or fault.
 type row struct {
 	group, name string
 	given       string // what is done
 	answer      string // what hived answers
-	needs       need   // of the machine; where that is missing the row is skipped
-	in          string // the test of another package that carries the row out: "mailbox.TestWatchOverflow"
+	needs       need   // what the machine must have; otherwise the row is skipped
+	in          string // the test of another package that carries out the row: "mailbox.TestWatchOverflow"
 	on          place
-	set         func(*protocol.Settings) // of a hive of its own
+	set         func(*protocol.Settings) // changes the settings, if the hive is its own
 	run         func(*hive)
 }
 
-// place is the hive that a row is carried out on.
+// place is the kind of hive that a row is carried out on.
 type place int
 
 const (
-	common place = iota // the one that such rows share; its daemon runs
-	own                 // one of its own, whose daemon runs
-	still               // one of its own, whose daemon does not run yet
-	memory              // one of its own on a disk in memory, whose daemon does not run yet
+	common place = iota // shared with other rows; its daemon runs
+	own                 // a hive of its own whose daemon runs
+	still               // a hive of its own whose daemon does not run yet
+	memory              // the same on a disk in memory
 )
 
-// need is what a row asks of the machine.
+// need is what a row needs of the machine.
 type need string
 
 const (
@@ -54,7 +54,7 @@ const (
 	userNS need = "user namespaces"
 )
 
-// groups are the parts of the table, in the order of the page.
+// groups holds the parts of the table, in the order of the page.
 var groups = []struct {
 	title string
 	rows  []row
@@ -98,7 +98,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// TestMatrix carries out each row, and then asks whether anybody else was harmed.
+// TestMatrix carries out each row, and then checks that nobody else was harmed.
 func TestMatrix(t *testing.T) {
 	t.Parallel()
 	m := newMatrix(t)
@@ -120,7 +120,8 @@ func TestMatrix(t *testing.T) {
 	}
 }
 
-// The table is what it promises to be.
+// TestRows checks the form of the table: names, texts, and that each row is carried
+// out in one place.
 func TestRows(t *testing.T) {
 	all := rows()
 	if len(all) < 75 {
@@ -134,9 +135,9 @@ func TestRows(t *testing.T) {
 		case !slug.MatchString(r.name) || known[r.name]:
 			t.Errorf("%q: not a name, or not the only one", r.name)
 		case r.given == "" || r.answer == "" || strings.ContainsAny(r.given+r.answer, "|\n"):
-			t.Errorf("%s says %q and %q", r.name, r.given, r.answer)
+			t.Errorf("%s has the texts %q and %q", r.name, r.given, r.answer)
 		case (r.in == "") != (r.run != nil):
-			t.Errorf("%s is carried out nowhere, or twice", r.name)
+			t.Errorf("%s is not carried out, or twice", r.name)
 		case r.in != "":
 			elsewhere++
 			if !hasTest(t, r.in) {
@@ -150,7 +151,7 @@ func TestRows(t *testing.T) {
 	}
 }
 
-// hasTest tells whether a package has a test of that name.
+// hasTest reports whether a package has a test of that name.
 func hasTest(t *testing.T, name string) bool {
 	t.Helper()
 	dir, test, _ := strings.Cut(name, ".")
@@ -166,7 +167,7 @@ func hasTest(t *testing.T, name string) bool {
 	})
 }
 
-// docs/matrix.md is the table.
+// TestRowsAreDocumented checks that docs/matrix.md has the table.
 func TestRowsAreDocumented(t *testing.T) {
 	var b strings.Builder
 	for _, g := range groups {
@@ -179,7 +180,7 @@ func TestRowsAreDocumented(t *testing.T) {
 	docpage.Hold(t, "../../docs/matrix.md", "<!-- table: go test ./proof/matrix -run Documented -update -->\n\n", "<!-- end -->", b.String(), *update)
 }
 
-// where says what a row needs, and where it is carried out if not here.
+// where returns what a row needs, and where it is carried out if not here.
 func (r row) where() string {
 	var notes []string
 	if r.needs != "" {

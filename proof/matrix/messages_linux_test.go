@@ -17,7 +17,7 @@ var messages = []row{
 			h.others()
 			e := h.message(h.alice, "m")
 			if e.ClaimedFrom != "carol" || len(h.arrived(h.bob, h.alice)) != 1 || len(h.arrived(h.bob, "carol")) != 0 {
-				h.t.Errorf("the event claims %q", e.ClaimedFrom)
+				h.t.Errorf("the event has claimed_from %q", e.ClaimedFrom)
 			}
 		},
 	},
@@ -98,7 +98,7 @@ var messages = []row{
 			h.message(h.alice, "m")
 			h.message(h.bob, "m")
 			if a, b := len(h.arrived(h.bob, h.alice)), len(h.arrived(h.bob, h.bob)); a != 1 || b != 1 {
-				h.t.Errorf("bob has %d of alice and %d of his own", a, b)
+				h.t.Errorf("bob has %d from alice and %d of his own", a, b)
 			}
 		},
 	},
@@ -127,7 +127,7 @@ var messages = []row{
 			h.message(h.alice, "m")
 			d := h.drop(h.alice, "m", protocol.NoInbox)
 			if !strings.Contains(d.Detail, "did you mean "+h.bob) || h.exists("agents/"+nobody) || len(h.arrived(h.bob, h.alice)) != 1 {
-				h.t.Errorf("the drop says %q", d.Detail)
+				h.t.Errorf("the drop has the detail %q", d.Detail)
 			}
 			h.told(h.alice, protocol.Code(protocol.NoInbox))
 		},
@@ -305,7 +305,7 @@ var messages = []row{
 			h.message("bob", "back")
 			h.others()
 			if !h.exists("agents/alice/outbox/1.json") {
-				h.t.Error("it was taken")
+				h.t.Error("it was accepted")
 			}
 			h.command("agent-release", "alice")
 			h.message("alice", "m")
@@ -334,7 +334,7 @@ var messages = []row{
 	},
 }
 
-// command has human give a command about an agent, and waits until it is done.
+// command has human send a command about an agent, and waits until it is done.
 func (h *hive) command(event, id string) {
 	h.t.Helper()
 	done := map[string]protocol.AgentAction{"agent-hold": protocol.Held, "agent-release": protocol.Released, "agent-archive": protocol.Archived, "agent-restore": protocol.Restored}[event]
@@ -358,8 +358,8 @@ func (h *hive) loop(ids ...string) {
 	h.ends(protocol.Code(protocol.HopCap), last, h.set.HopCap+1)
 }
 
-// exchange has agents write to the next of them as long as that gets it, and
-// gives the number of the message that did not arrive.
+// exchange has each agent write to the next as long as messages are delivered, and
+// returns the number of the first that is not.
 func (h *hive) exchange(most int, more func(i int) string, ids ...string) int {
 	h.t.Helper()
 	for i := range most {
@@ -377,8 +377,8 @@ func (h *hive) exchange(most int, more func(i int) string, ids ...string) int {
 	return 0
 }
 
-// ends wants a thread to have ended with that message, its sender to have been
-// told once, and the answer to that notice to cause nothing.
+// ends checks that a thread ended with this message, that its sender was told once,
+// and that the answer to that notice causes nothing.
 func (h *hive) ends(code protocol.Code, last, want int) {
 	h.t.Helper()
 	id := fmt.Sprintf("%s-%d", h.row, last)

@@ -73,7 +73,7 @@ var processes = []row{
 				h.must(p.Start())
 				select {
 				case <-h.t.Context().Done():
-				case <-time.After(time.Duration(i+1) * 4 * time.Millisecond): // anywhere: what it does then is not the question
+				case <-time.After(time.Duration(i+1) * 4 * time.Millisecond): // at any moment, whatever it does then
 				}
 				h.must(p.Process.Kill())
 				_ = p.Wait()
@@ -103,7 +103,7 @@ var processes = []row{
 			err := p.Run()
 			h.others()
 			if said := strings.TrimSpace(p.said.String()); err == nil || strings.Contains(said, "goroutine") || !strings.Contains(said, "too many open files") {
-				h.t.Errorf("it ended with %v and said %q", err, said)
+				h.t.Errorf("it ended with %v and printed %q", err, said)
 			}
 			h.up()
 			h.stillSends()
@@ -140,7 +140,7 @@ var processes = []row{
 
 func mkdir(dir string) error { return syscall.Mkdir(dir, 0o755) }
 
-// crowd has alice send very much.
+// crowd has alice send n messages.
 func (h *hive) crowd(n int) {
 	h.t.Helper()
 	h.set.InboxCap = 10000
@@ -150,7 +150,7 @@ func (h *hive) crowd(n int) {
 	}
 }
 
-// uncrowd wants all of it in bob's inbox, each message once.
+// uncrowd checks that all of them are in bob's inbox, each once.
 func (h *hive) uncrowd(n int) {
 	h.t.Helper()
 	h.eventually("all of them", func() bool { return len(h.list(h.inbox("bob"))) >= n })

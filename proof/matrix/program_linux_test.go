@@ -25,7 +25,8 @@ import (
 func (m *matrix) build() string {
 	dir := m.t.TempDir()
 	open(m.t, dir)
-	// Only what a test looks at itself makes its kept result void.
+	// A test's result is cached unless what it reads itself changes, so read the
+	// sources.
 	sources, err := filepath.Glob("../../cmd/hived/*.go")
 	if err != nil || len(sources) == 0 {
 		m.t.Fatalf("find the program: %v", err)
@@ -52,14 +53,14 @@ func open(t *testing.T, dir string) {
 	}
 }
 
-// program is a daemon that is a process of its own.
+// program is hived as a process of its own.
 type program struct {
 	*exec.Cmd
 	said *bytes.Buffer
 }
 
-// command is the program with arguments, as a shell line that may first do
-// something to itself.
+// program returns the program with arguments, run by a shell that may first run
+// another command.
 func (h *hive) program(first string, args ...string) *program {
 	h.t.Helper()
 	line := `exec "$0" "$@"`
@@ -92,7 +93,7 @@ func (h *hive) start(p *program) {
 		go func() { ended <- p.Wait() }()
 		err = errors.Join(err, wait.Ended(wait.Longest, "the program to end", ended, h.story))
 		cancel()
-		wait.Receive(h.t, "who follows the log to end", followed)
+		wait.Receive(h.t, "the follower of the log to end", followed)
 		if err != nil {
 			return fmt.Errorf("%w: %s", err, p.said)
 		}
@@ -100,7 +101,7 @@ func (h *hive) start(p *program) {
 	}
 }
 
-// follow hears what the program logs.
+// follow adds the events that the program logs.
 func (h *hive) follow(ctx context.Context) {
 	at := eventlog.Position{}
 	if list := h.after(0); len(list) > 0 {
@@ -131,7 +132,7 @@ func (h *hive) running() {
 	await(h, "start", func(e *protocol.HiveEvent) bool { return e.Action == protocol.Started })
 }
 
-// asUser starts a daemon that has not the rights of root.
+// asUser starts a daemon without the rights of root.
 func (h *hive) asUser() {
 	h.t.Helper()
 	p := h.program("", "up", h.dir)
@@ -149,8 +150,8 @@ func (h *hive) asUser() {
 	}
 }
 
-// exits runs the program to its end, which must come with this status and say
-// this on one line.
+// exits runs the program to its end, and checks its exit status and that it prints
+// one line with this text.
 func (h *hive) exits(status int, says string, args ...string) {
 	h.t.Helper()
 	p := h.program("", args...)
@@ -160,11 +161,11 @@ func (h *hive) exits(status int, says string, args ...string) {
 		got = exit.ExitCode()
 	}
 	if said := strings.TrimSpace(p.said.String()); got != status || !strings.Contains(said, says) || strings.Contains(said, "\n") {
-		h.t.Errorf("hived %v exited with %d and said %q", args, got, said)
+		h.t.Errorf("hived %v exited with %d and printed %q", args, got, said)
 	}
 }
 
-// userNamespace is a namespace in which limits of the user can be set for the
+// userNamespace returns a namespace in which limits of the user can be set for the
 // program alone.
 func userNamespace() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{
@@ -190,13 +191,13 @@ func (h *hive) mount(options string) {
 	h.disk = h.real
 }
 
-// check skips a row for which the machine has not what it needs.
+// check skips a row for which the machine lacks what it needs.
 func (n need) check(t *testing.T) {
 	t.Helper()
 	switch n {
 	case root:
 		if os.Geteuid() != 0 {
-			t.Skip("this takes root")
+			t.Skip("this needs root")
 		}
 	case git:
 		if _, err := exec.LookPath("git"); err != nil {
@@ -220,7 +221,7 @@ func (n need) check(t *testing.T) {
 			c.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
 		}
 		if err := c.Run(); err != nil {
-			t.Skipf("the rights of another user cannot be had: %v", err)
+			t.Skipf("cannot take the rights of another user: %v", err)
 		}
 	}
 }

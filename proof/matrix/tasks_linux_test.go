@@ -21,7 +21,7 @@ func (h *hive) taskCommand(from, id, event, rest string) {
 	h.message(from, id)
 }
 
-// about is the rest of a command about a task.
+// about returns the rest of a command about a task.
 func about(id protocol.TaskID, epoch int, data string) string {
 	if epoch == 0 {
 		return `,"task":"` + string(id) + `","data":` + data
@@ -46,7 +46,7 @@ func of(id protocol.TaskID) func(*protocol.TaskEvent) bool {
 	return func(e *protocol.TaskEvent) bool { return e.Task == id }
 }
 
-// asked gives the number of the first question of a task.
+// asked returns the number of the first question of a task.
 func (h *hive) asked(id protocol.TaskID) (ask protocol.Seq) {
 	h.t.Helper()
 	first := h.step(task.PauseForApproval, of(id))
@@ -58,7 +58,7 @@ func (h *hive) asked(id protocol.TaskID) (ask protocol.Seq) {
 	return ask
 }
 
-// begun gives a task that bob has started.
+// begun returns a task that bob has started.
 func (h *hive) begun() protocol.TaskID {
 	h.t.Helper()
 	id := h.creates("work", "", h.bob)
@@ -72,8 +72,9 @@ func (h *hive) begun() protocol.TaskID {
 // said is a command that somebody sends.
 type said struct{ from, event, rest string }
 
-// unheeded makes a row of a command about a task that changes nothing.
-func unheeded(name, given string, code protocol.Code, remedy string, say func(h *hive) said) row {
+// refusedCommand returns a row of a command about a task that is refused and
+// changes nothing.
+func refusedCommand(name, given string, code protocol.Code, remedy string, say func(h *hive) said) row {
 	return row{
 		name: name, given: given, answer: "`" + string(code) + "`: logged with its full text, nothing changes, and its sender is told what to do",
 		run: func(h *hive) {
@@ -86,7 +87,7 @@ func unheeded(name, given string, code protocol.Code, remedy string, say func(h 
 				h.t.Errorf("refused as %s: %s", e.Code, e.Detail)
 			}
 			if list := all(h, func(t *protocol.TaskEvent) bool { return t.Of == e.Of }); len(list) > 0 {
-				h.t.Errorf("it did %v", list)
+				h.t.Errorf("it caused %v", list)
 			}
 		},
 	}
@@ -95,104 +96,104 @@ func unheeded(name, given string, code protocol.Code, remedy string, say func(h 
 const noTask protocol.TaskID = "01ARZ3NDEKTSV4RRFFQ69G5FAV"
 
 var taskCommands = []row{
-	unheeded("task-unknown", "a report about a task that does not exist", protocol.CodeUnknownTask, "tasks/", func(h *hive) said {
+	refusedCommand("task-unknown", "a report about a task that does not exist", protocol.CodeUnknownTask, "tasks/", func(h *hive) said {
 		return said{h.alice, "start", about(noTask, 1, `{}`)}
 	}),
-	unheeded("task-unknown-event", "an event that tasks do not have", protocol.CodeUnknownCommand, "did you mean", func(h *hive) said {
+	refusedCommand("task-unknown-event", "an event that tasks do not have", protocol.CodeUnknownCommand, "did you mean", func(h *hive) said {
 		return said{h.bob, "progres", about(h.begun(), 1, `{}`)}
 	}),
-	unheeded("task-of-another", "an agent reports on the task of another", protocol.CodeNotHolder, "has this task", func(h *hive) said {
+	refusedCommand("task-of-another", "an agent reports on the task of another", protocol.CodeNotHolder, "has this task", func(h *hive) said {
 		return said{h.alice, "complete", about(h.begun(), 1, `{}`)}
 	}),
-	unheeded("task-epoch-missing", "a holder's report carries no epoch", protocol.CodeMissingEpoch, `"epoch": 1`, func(h *hive) said {
+	refusedCommand("task-epoch-missing", "a holder's report carries no epoch", protocol.CodeMissingEpoch, `"epoch": 1`, func(h *hive) said {
 		return said{h.bob, "complete", about(h.begun(), 0, `{}`)}
 	}),
-	unheeded("task-epoch-over", "a result comes with the previous epoch, after the task was given back", protocol.CodeFenced, "stop working on it", func(h *hive) said {
+	refusedCommand("task-epoch-over", "a result comes with the previous epoch, after the task was given back", protocol.CodeFenced, "stop working on it", func(h *hive) said {
 		id := h.begun()
 		h.taskCommand(h.bob, "release", "release", about(id, 1, `{}`))
 		return said{h.bob, "complete", about(id, 1, `{"result":"late"}`)}
 	}),
-	unheeded("task-epoch-ahead", "a report carries an epoch that was never given out", protocol.CodeFutureEpoch, "you hold it under epoch 1", func(h *hive) said {
+	refusedCommand("task-epoch-ahead", "a report carries an epoch that was never given out", protocol.CodeFutureEpoch, "you hold it under epoch 1", func(h *hive) said {
 		return said{h.bob, "complete", about(h.begun(), 7, `{}`)}
 	}),
-	unheeded("task-wrong-types", "`data` of a report has a number where a text belongs", protocol.CodeBadCommand, "PROTOCOL.md", func(h *hive) said {
+	refusedCommand("task-wrong-types", "`data` of a report has a number where a text belongs", protocol.CodeBadCommand, "PROTOCOL.md", func(h *hive) said {
 		return said{h.bob, "progress", about(h.begun(), 1, `{"milestone":7}`)}
 	}),
-	unheeded("task-wrong-field", "`data` of a report has an unknown field", protocol.CodeBadCommand, "PROTOCOL.md", func(h *hive) said {
+	refusedCommand("task-wrong-field", "`data` of a report has an unknown field", protocol.CodeBadCommand, "PROTOCOL.md", func(h *hive) said {
 		return said{h.bob, "progress", about(h.begun(), 1, `{"chekpoint":1}`)}
 	}),
-	unheeded("task-far-time", "a task is given back until a time that no line of the log can hold", protocol.CodeBadCommand, "not_before", func(h *hive) said {
+	refusedCommand("task-far-time", "a task is given back until a time that no line of the log can hold", protocol.CodeBadCommand, "not_before", func(h *hive) said {
 		return said{h.bob, "release", about(h.begun(), 1, `{"not_before":"9999-12-31T23:59:59-01:00"}`)}
 	}),
-	unheeded("task-ten-thousand", "one message creates 10,000 tasks", protocol.CodeTooMany, "send several", func(h *hive) said {
+	refusedCommand("task-ten-thousand", "one message creates 10,000 tasks", protocol.CodeTooMany, "send several", func(h *hive) said {
 		return said{h.alice, "create", `,"data":{"tasks":[` + strings.TrimSuffix(strings.Repeat(`{"title":"x"},`, 10000), ",") + `]}`}
 	}),
-	unheeded("task-no-title", "a task has no title", protocol.CodeBadCommand, "a title", func(h *hive) said {
+	refusedCommand("task-no-title", "a task has no title", protocol.CodeBadCommand, "a title", func(h *hive) said {
 		return said{h.alice, "create", `,"data":{"body":"do it"}`}
 	}),
-	unheeded("task-needs-itself", "a task needs itself", protocol.CodeCycle, "itself", func(h *hive) said {
+	refusedCommand("task-needs-itself", "a task needs itself", protocol.CodeCycle, "itself", func(h *hive) said {
 		return said{h.alice, "create", `,"data":{"tasks":[{"name":"a","title":"x","needs":["a"]}]}`}
 	}),
-	unheeded("task-needs-circle", "three tasks need each other in a circle", protocol.CodeCycle, "through others", func(h *hive) said {
+	refusedCommand("task-needs-circle", "three tasks need each other in a circle", protocol.CodeCycle, "through others", func(h *hive) said {
 		return said{h.alice, "create", `,"data":{"tasks":[{"name":"a","title":"x","needs":["b"]},{"name":"b","title":"y","needs":["c"]},{"name":"c","title":"z","needs":["a"]}]}`}
 	}),
-	unheeded("task-needs-nothing-known", "a task needs one that does not exist", protocol.CodeUnknownNeed, "tasks/", func(h *hive) said {
+	refusedCommand("task-needs-nothing-known", "a task needs one that does not exist", protocol.CodeUnknownNeed, "tasks/", func(h *hive) said {
 		return said{h.alice, "create", `,"data":{"title":"x","needs":["` + string(noTask) + `"]}`}
 	}),
-	unheeded("task-needs-what-failed", "a task needs one that was cancelled", protocol.CodeNeedsUnmet, `{"to": "hive", "event": "resume"`, func(h *hive) said {
+	refusedCommand("task-needs-what-failed", "a task needs one that was cancelled", protocol.CodeNeedsUnmet, `{"to": "hive", "event": "resume"`, func(h *hive) said {
 		id := h.creates("lost", "", h.bob)
 		h.taskCommand(h.alice, "cancel", "cancel", about(id, 0, `{}`))
 		return said{h.alice, "create", `,"data":{"title":"x","needs":["` + string(id) + `"]}`}
 	}),
-	unheeded("task-for-nobody", "a task is for an agent that does not exist", protocol.CodeUnknownAgent, "", func(h *hive) said {
+	refusedCommand("task-for-nobody", "a task is for an agent that does not exist", protocol.CodeUnknownAgent, "", func(h *hive) said {
 		return said{h.alice, "create", `,"data":{"title":"x","to":["nobody"]}`}
 	}),
-	unheeded("task-complete-unstarted", "a task is reported as completed that nobody started", protocol.CodeIllegalTransition, `{"to": "hive", "event": "start"`, func(h *hive) said {
+	refusedCommand("task-complete-unstarted", "a task is reported as completed that nobody started", protocol.CodeIllegalTransition, `{"to": "hive", "event": "start"`, func(h *hive) said {
 		id := h.creates("work", "", h.bob)
 		h.step(task.Offer, of(id))
 		h.taskCommand(h.bob, "accept", "accept", about(id, 0, `{}`))
 		return said{h.bob, "complete", about(id, 1, `{}`)}
 	}),
-	unheeded("task-ended", "a task that has ended is completed a second time", protocol.CodeIllegalTransition, "go on from it, ask ", func(h *hive) said {
+	refusedCommand("task-ended", "a task that has ended is completed a second time", protocol.CodeIllegalTransition, "go on from it, ask ", func(h *hive) said {
 		id := h.begun()
 		h.taskCommand(h.bob, "complete", "complete", about(id, 1, `{}`))
 		return said{h.bob, "complete", about(id, 1, `{}`)}
 	}),
-	unheeded("task-not-offered", "an agent accepts what was offered to another", protocol.CodeNotOffered, "it was offered to", func(h *hive) said {
+	refusedCommand("task-not-offered", "an agent accepts what was offered to another", protocol.CodeNotOffered, "it was offered to", func(h *hive) said {
 		id := h.creates("work", "", h.bob)
 		h.step(task.Offer, of(id))
 		return said{h.alice, "accept", about(id, 0, `{}`)}
 	}),
-	unheeded("task-too-late", "an agent accepts what another was first to accept", protocol.CodeRaceLost, "was first", func(h *hive) said {
+	refusedCommand("task-too-late", "an agent accepts what another was first to accept", protocol.CodeRaceLost, "was first", func(h *hive) said {
 		return said{h.alice, "accept", about(h.begun(), 0, `{}`)}
 	}),
-	unheeded("task-not-eligible", "an agent claims a task that is for another", protocol.CodeNotEligible, "this task is for", func(h *hive) said {
+	refusedCommand("task-not-eligible", "an agent claims a task that is for another", protocol.CodeNotEligible, "this task is for", func(h *hive) said {
 		return said{h.alice, "claim", about(h.creates("work", "", h.bob), 0, `{}`)}
 	}),
-	unheeded("task-not-yet", "a task is claimed before it may be", protocol.CodeNotYet, "from", func(h *hive) said {
+	refusedCommand("task-not-yet", "a task is claimed before it may be", protocol.CodeNotYet, "from", func(h *hive) said {
 		id := h.begun()
 		h.taskCommand(h.bob, "release", "release", about(id, 1, fmt.Sprintf(`{"not_before":%q}`, time.Now().Add(time.Hour).UTC().Format(time.RFC3339))))
 		return said{h.bob, "claim", about(id, 0, `{}`)}
 	}),
-	unheeded("task-nothing-to-claim", "an agent claims the best task, and there is none for it", protocol.CodeNoTask, "offered one", func(h *hive) said {
+	refusedCommand("task-nothing-to-claim", "an agent claims the best task, and there is none for it", protocol.CodeNoTask, "offered one", func(h *hive) said {
 		return said{h.alice, "claim", ``}
 	}),
-	unheeded("task-no-room", "an agent with one slot accepts a second task", protocol.CodeNoRoom, "you have 1 of 1 in hand", func(h *hive) said {
+	refusedCommand("task-no-room", "an agent with one slot accepts a second task", protocol.CodeNoRoom, "you have 1 of 1 in hand", func(h *hive) said {
 		h.begun()
 		return said{h.bob, "accept", about(h.creates("more", ``, h.bob), 0, `{}`)}
 	}),
-	unheeded("task-cancelled-unasked", "its holder reports `cancelled`, and nobody asked for that", protocol.CodeIllegalTransition, "to give it back to others", func(h *hive) said {
+	refusedCommand("task-cancelled-unasked", "its holder reports `cancelled`, and nobody asked for that", protocol.CodeIllegalTransition, "to give it back to others", func(h *hive) said {
 		return said{h.bob, "cancelled", about(h.begun(), 1, `{}`)}
 	}),
-	unheeded("task-cancelled-by-a-stranger", "an agent cancels what it neither created nor leads", protocol.CodeNotAllowed, "who created it", func(h *hive) said {
+	refusedCommand("task-cancelled-by-a-stranger", "an agent cancels what it neither created nor leads", protocol.CodeNotAllowed, "who created it", func(h *hive) said {
 		return said{h.bob, "cancel", about(h.begun(), 0, `{}`)}
 	}),
-	unheeded("task-approved-by-its-holder", "an agent approves of its own question", protocol.CodeNotApprover, "human", func(h *hive) said {
+	refusedCommand("task-approved-by-its-holder", "an agent approves of its own question", protocol.CodeNotApprover, "human", func(h *hive) said {
 		id := h.begun()
 		h.taskCommand(h.bob, "ask", "pause_for_approval", about(id, 1, `{"question":"may I?"}`))
 		return said{h.bob, "approval_granted", about(id, 0, `{}`)}
 	}),
-	unheeded("task-approved-twice", "of two approvers, one approves twice", protocol.CodeVotedTwice, "1 more", func(h *hive) said {
+	refusedCommand("task-approved-twice", "of two approvers, one approves twice", protocol.CodeVotedTwice, "1 more", func(h *hive) said {
 		id := h.creates("work", `,"approvals":2,"approvers":["`+h.alice+`","human"]`, h.bob)
 		h.step(task.Offer, of(id))
 		h.taskCommand(h.bob, "accept", "accept", about(id, 0, `{}`))
@@ -202,7 +203,7 @@ var taskCommands = []row{
 		h.taskCommand(h.alice, "yes", "approval_granted", yes)
 		return said{h.alice, "approval_granted", yes}
 	}),
-	unheeded("task-approved-for-another-question", "a late approval of an earlier question of a task", protocol.CodeStaleApproval, "what is asked now is question", func(h *hive) said {
+	refusedCommand("task-approved-for-another-question", "a late approval of an earlier question of a task", protocol.CodeStaleApproval, "what is asked now is question", func(h *hive) said {
 		id := h.creates("work", `,"approvers":["`+h.alice+`"]`, h.bob)
 		h.step(task.Offer, of(id))
 		h.taskCommand(h.bob, "accept", "accept", about(id, 0, `{}`))
@@ -237,7 +238,7 @@ var taskCommands = []row{
 			h.message(h.alice, "m")
 			h.others()
 			if list := all(h, func(e *protocol.TaskEvent) bool { return e.Task == id && e.From == task.Paused }); len(list) > 0 {
-				h.t.Errorf("it did %v", list[0].Event)
+				h.t.Errorf("it caused %v", list[0].Event)
 			}
 		},
 	},
@@ -267,7 +268,8 @@ var taskCommands = []row{
 	},
 }
 
-// alives makes a row in which what agents touch is not what it should be.
+// alives returns a row in which the file that an agent touches to show that it
+// lives is not what it should be.
 func alives(name, given string, make func(h *hive, p string)) row {
 	return row{
 		name: name, given: given, answer: "whatever it is, only its time counts, and the holder works on",
@@ -314,12 +316,12 @@ var taskFiles = []row{
 			report, err := audit.Verify(context.Background(), h.real, audit.Options{Settings: h.set})
 			h.must(err)
 			if len(report.Findings) != 1 || report.Findings[0].Code != "task-file" {
-				h.t.Errorf("verify says %v", report.Findings)
+				h.t.Errorf("verify found %v", report.Findings)
 			}
 			_, err = audit.Repair(context.Background(), h.real, audit.RepairOptions{Settings: h.set, Version: "test"})
 			h.must(err)
 			if h.read(brief) != was || !h.exists(protocol.TaskDir(id)+"/notes.txt") {
-				h.t.Errorf("after the repair it is %s", h.read(brief))
+				h.t.Errorf("after the repair brief.json is %s", h.read(brief))
 			}
 		},
 	},
@@ -349,7 +351,7 @@ var taskFiles = []row{
 			h.step(task.Complete, of(id))
 			h.others()
 			if list, err := os.ReadDir(elsewhere); err != nil || len(list) > 0 {
-				h.t.Errorf("behind the link are %v, %v", list, err)
+				h.t.Errorf("behind the link there is %v, %v", list, err)
 			}
 			h.back("kept", protocol.PathTasks)
 			h.eventually("the result", func() bool { return h.exists(protocol.TaskDir(id) + "/" + protocol.TaskResult) })

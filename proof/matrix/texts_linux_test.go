@@ -9,7 +9,7 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// bad is a row of which protocol/testdata/bad holds the text.
+// bad returns a row whose text is in protocol/testdata/bad.
 func bad(name, given, says string) row {
 	return row{name: name, given: given, answer: "set aside as `malformed`, “" + says + "”; its author is told", run: func(h *hive) {
 		text, err := os.ReadFile(filepath.Join("..", "..", "protocol", "testdata", "bad", name+".json"))
@@ -29,21 +29,21 @@ func (h *hive) malformed(text, says string) {
 	}
 }
 
-// setAside wants alice's file set aside and alice told, and what she sends
-// besides delivered to bob, and nothing else.
+// setAside checks that alice's file is set aside and alice is told, and that what
+// else she sends, and nothing more, is delivered to bob.
 func (h *hive) setAside(name string, code protocol.Code, says string) *protocol.QuarantineEvent {
 	h.t.Helper()
 	as := protocol.ShortName(protocol.SafeName("bad-" + name))
 	q := h.quarantined(h.alice, as, code)
 	notice := h.told(h.alice, code)
 	if !strings.Contains(q.Detail, says) || !strings.Contains(notice.Raw, `"file":"`) {
-		h.t.Errorf("the event says %q, the notice %s", q.Detail, notice.Raw)
+		h.t.Errorf("the event has the detail %q, the notice is %s", q.Detail, notice.Raw)
 	}
 	if h.exists(h.outbox(h.alice) + "/" + name) {
-		h.t.Error("it still stands in the outbox")
+		h.t.Error("it is still in the outbox")
 	}
 	if !h.exists(q.Path) {
-		h.t.Errorf("it does not stand at %s", q.Path)
+		h.t.Errorf("it is not at %s", q.Path)
 	}
 	if q.Content != nil && h.read(q.Path) != string(q.Content.Bytes()) {
 		h.t.Errorf("%s holds %q", q.Path, h.read(q.Path))
