@@ -365,7 +365,7 @@ func TestTornIsNotThereYet(t *testing.T) {
 				t.Errorf("handling it: %v", err)
 			}
 			if got := content(t, disk, "agents/alice/inbox/01B.json"); got != text {
-				t.Errorf("it holds %q", got)
+				t.Errorf("the file holds %q", got)
 			}
 			put(t, disk, "agents/alice/inbox/01B.json", whole)
 			if err := b.Wait(t.Context(), nil); err != nil {

@@ -88,7 +88,7 @@ func TestKeepAlive(t *testing.T) {
 		}
 		lives := func() bool { asked++; return asked <= 3 }
 		if err := open(t, disk).KeepAlive(t.Context(), time.Minute, lives); err != nil || asked != 4 || time.Since(begun) != 45*time.Second {
-			t.Errorf("it ended after %d calls of lives and %s with %v", asked, time.Since(begun), err)
+			t.Errorf("KeepAlive ended after %d calls of lives and %s with %v", asked, time.Since(begun), err)
 		}
 		if at, every := last(); at != 30*time.Second || every != 15*time.Second {
 			t.Errorf("the last beat came after %s, with the period %s", at, every)

@@ -19,7 +19,7 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-var update = flag.Bool("update", false, "write docs/faults.md anew")
+var update = flag.Bool("update", false, "rewrite docs/faults.md")
 
 // The commands that find a fault.
 const (
@@ -475,11 +475,11 @@ func TestFaultsAreRepaired(t *testing.T) {
 					t.Errorf("left:%s", lines(r.Left))
 				}
 				if len(r.Done) == 0 && f.code != protocol.CodeGitBehind && f.code != protocol.CodeGitIndexBehind {
-					t.Error("it did nothing")
+					t.Error("repair did nothing")
 				}
 			case leaves:
 				if len(r.Left) == 0 {
-					t.Error("it left nothing")
+					t.Error("repair left nothing")
 				}
 				return
 			case ignores:

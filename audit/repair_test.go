@@ -223,6 +223,6 @@ func TestRepairRefuses(t *testing.T) {
 		t.Errorf("in an empty directory: %v", err)
 	}
 	if entries, err := os.ReadDir(disk.Path(".")); err != nil || len(entries) > 0 {
-		t.Errorf("it left %d files there, %v", len(entries), err)
+		t.Errorf("repair left %d files there, %v", len(entries), err)
 	}
 }

@@ -211,7 +211,7 @@ func TestFollowWaitsAlone(t *testing.T) {
 		}
 		ended <- nil
 	}()
-	for range 2 { // the second time it waits for sure
+	for range 2 { // it takes the second wake only once it waits
 		waits.Until(t, "the follower to wait", func() bool {
 			select {
 			case wake <- struct{}{}:

@@ -56,7 +56,7 @@ func (f *follower) next(t *testing.T) protocol.Event {
 	t.Helper()
 	ev := waits.Receive(t, "the next event", f.records)
 	if ev.Seq == 0 {
-		t.Fatalf("it ended: %v", <-f.errs)
+		t.Fatalf("the follower ended: %v", <-f.errs)
 	}
 	return ev
 }

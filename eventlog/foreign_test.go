@@ -98,7 +98,7 @@ func TestForeignBytesInBetween(t *testing.T) {
 	l.file = &racer{l.file, 2, "x"}
 	add(t, l, 2)
 	if len(l.Foreign()) != 2 {
-		t.Error("it was not set aside")
+		t.Error("the foreign bytes were not set aside")
 	}
 	l.file = &racer{l.file, writeTries, "x"}
 	if _, err := l.Append(notes(l.Next(), 1)); err == nil || !strings.Contains(err.Error(), "all the time") {

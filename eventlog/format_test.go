@@ -24,7 +24,7 @@ func TestSegmentsTakeWhatTheirFormatHolds(t *testing.T) {
 	testenv.Must(t, err)
 	_, err = l.Append([]protocol.Event{note(2), needsTwo(3)})
 	if err == nil || !strings.Contains(err.Error(), "event 3 needs a log of format 2, and its segment has format 1") {
-		t.Fatalf("it took an event of format 2: %v", err)
+		t.Fatalf("a segment of format 1 took an event of format 2: %v", err)
 	}
 	if l.Next() != 2 {
 		t.Fatalf("the next event is %d", l.Next())
@@ -37,7 +37,7 @@ func TestSegmentsTakeWhatTheirFormatHolds(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, _, err := l.Seal(noon, 1); err == nil {
-		t.Error("it went back to format 1")
+		t.Error("the log went back to format 1")
 	}
 	testenv.Must(t, l.Close())
 	l, _, err = Open(disk, Options{}, func(protocol.Event) error { return nil })

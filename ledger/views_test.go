@@ -21,7 +21,7 @@ import (
 	"github.com/hived/hived/task"
 )
 
-var update = flag.Bool("update", false, "write the stored views of the newest format anew")
+var update = flag.Bool("update", false, "rewrite the stored views of the newest format")
 
 // manyViews returns the state after events, in a log of the given format, that
 // between them give views all the members that there are.

@@ -53,7 +53,7 @@ func TestWindow(t *testing.T) {
 				t.Errorf("%d entries, %d of %d forgotten, want %d", i, forgotten, entered, len(m.order))
 			}
 			if w.get(0) != nil || w.get(1<<41) != nil {
-				t.Error("it has a key that was never put")
+				t.Error("the window has a key that was never put")
 			}
 			if slots, chunks := len(w.index), len(w.chunks); slots > 3*max(tt.most, 32) || chunks > tt.most*9/8/chunkLen+2 {
 				t.Errorf("%d slots and %d chunks for %d entries", slots, chunks, i)

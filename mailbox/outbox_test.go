@@ -167,7 +167,7 @@ func TestSlowWriter(t *testing.T) {
 	h.ok(f.Close())
 }
 
-func TestSlowWriterThatCloses(t *testing.T) { // settle starts anew with each change
+func TestSlowWriterThatCloses(t *testing.T) { // settle starts again with each change
 	h := memHive(t)
 	for i := range message {
 		h.write(outDir+"x.json", message[:i])

@@ -14,7 +14,7 @@ import (
 	"github.com/hived/hived/internal/testenv"
 )
 
-var update = flag.Bool("update", false, "write the table of formats, and the members that format 1 has, anew")
+var update = flag.Bool("update", false, "rewrite the table of formats, and the members that format 1 has")
 
 // TestFormatOf checks that FormatOf returns the format of a member's or value's
 // row, and the oldest without a row.

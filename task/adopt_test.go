@@ -187,7 +187,7 @@ func TestAdoptedVoteWithoutItsFile(t *testing.T) {
 	e, err := Adopt(one, files, func(protocol.AgentID) bool { return true })
 	testenv.Must(t, err)
 	if x := newStory(t).do(e); !cmp.Equal(x.Questions.Votes(), []protocol.AgentID{"bob"}) {
-		t.Errorf("it has the votes of %v", x.Questions.Votes())
+		t.Errorf("the task has the votes of %v", x.Questions.Votes())
 	}
 }
 

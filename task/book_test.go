@@ -55,11 +55,11 @@ func TestDependencies(t *testing.T) {
 	}
 	s.to(one, "alice", Claim, Start, HeartbeatLost, Recovered)
 	if got := s.Unmet(s.Get(four)); !slices.Equal(got, []protocol.TaskID{one, two}) {
-		t.Errorf("it waits for %v", got)
+		t.Errorf("task four waits for %v", got)
 	}
 	s.to(one, "alice", Complete)
 	if got := s.Unmet(s.Get(four)); !slices.Equal(got, []protocol.TaskID{two}) {
-		t.Errorf("it waits for %v", got)
+		t.Errorf("task four waits for %v", got)
 	}
 	if s.Unmet(s.Get(two)) != nil || s.Unmet(s.Get(three)) != nil {
 		t.Error("a task waits for one that is completed")

@@ -60,7 +60,7 @@ func TestHistoryIsBounded(t *testing.T) {
 		t.Errorf("%d bytes in room for %d", size, cap(task.history))
 	}
 	if v := ViewOf(task); !v.CreatedAt.Equal(start.Add(time.Second)) {
-		t.Errorf("it was created at %s", v.CreatedAt)
+		t.Errorf("the view shows that the task was created at %s", v.CreatedAt)
 	}
 	if diff := cmp.Diff(records(s.Book), records(restored(t, records(s.Book)))); diff != "" {
 		t.Error(diff)

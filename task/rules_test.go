@@ -12,7 +12,7 @@ import (
 	"github.com/hived/hived/proof/docpage"
 )
 
-var update = flag.Bool("update", false, "write docs/tasks.md anew")
+var update = flag.Bool("update", false, "rewrite docs/tasks.md")
 
 // pairs returns a line for each state and event that the table has.
 func pairs() []string {
@@ -193,7 +193,7 @@ func TestTableIsDocumented(t *testing.T) {
 func TestDiagram(t *testing.T) {
 	lines := strings.Split(strings.TrimSuffix(Diagram(), "\n"), "\n")
 	if lines[0] != "stateDiagram-v2" || lines[1] != "    [*] --> unassigned: create" {
-		t.Errorf("it begins with %q", lines[:2])
+		t.Errorf("the diagram begins with %q", lines[:2])
 	}
 	var want, got []string
 	for _, p := range pairs() {

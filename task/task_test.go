@@ -357,7 +357,7 @@ func TestProgress(t *testing.T) {
 	}
 	begun := s.Moment(s.now)
 	if task.Progressed != begun || task.Reached(reach("")) {
-		t.Errorf("it began at %v, and progressed at %v", begun, task.Progressed)
+		t.Errorf("the task began at %v, and progressed at %v", begun, task.Progressed)
 	}
 	s.do(protocol.TaskEvent{Event: Progress, By: "alice", Expected: s.now.Add(time.Hour)})
 	if task.Progressed != begun || s.Time(task.Expected) != s.now.Add(time.Hour-time.Second) {

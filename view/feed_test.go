@@ -150,7 +150,7 @@ func TestFeed(t *testing.T) {
 				r.saw(t, lines(t, disk))
 			}
 			if f.mu.Lock(); f.bytes > most && len(f.list) > 1 {
-				t.Errorf("it holds %d bytes in %d records, want %d at most", f.bytes, len(f.list), most)
+				t.Errorf("the feed holds %d bytes in %d records, want %d at most", f.bytes, len(f.list), most)
 			}
 			f.mu.Unlock()
 		})
@@ -212,7 +212,7 @@ func TestFeedStartedAgain(t *testing.T) {
 	over := read(t.Context(), first, 6, 100)
 	stop()
 	if err := wait.Ended(wait.Longest, "a reader to end with the feed", over.done); err != nil || len(over.got) > 0 {
-		t.Errorf("it ended with %v after %d events", err, len(over.got))
+		t.Errorf("the reader ended with %v after %d events", err, len(over.got))
 	}
 	w.seal()
 	w.add(5)

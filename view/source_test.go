@@ -146,7 +146,7 @@ func TestShared(t *testing.T) {
 		from := time.Now()
 		asks := ask(from.Add(10 * time.Second))
 		if most := int32(4*time.Since(from)/time.Second + 1); below.reads.Load() > most || asks < 100 {
-			t.Errorf("it was read %d times for %d questions, want %d at most", below.reads.Load(), asks, most)
+			t.Errorf("the source was read %d times for %d questions, want %d at most", below.reads.Load(), asks, most)
 		}
 		one, _ := Ask(t.Context(), src, Agents{})
 		same, _ := Ask(t.Context(), src, Agents{})

@@ -31,7 +31,7 @@ func TestFor(t *testing.T) {
 					t.Errorf("got %v, want %v", err, c.want)
 				}
 				if took := time.Since(begin); took != c.took {
-					t.Errorf("it took %s, want %s", took, c.took)
+					t.Errorf("the pause took %s, want %s", took, c.took)
 				}
 			})
 		})

@@ -45,7 +45,7 @@ func TestRunEndsAll(t *testing.T) {
 	}
 	cancel()
 	if err := <-done; err == nil {
-		t.Error("it ended without an error")
+		t.Error("the command ended without an error")
 	}
 	testenv.Must(t, r.SetReadDeadline(time.Now().Add(20*time.Second)))
 	if n, err := r.Read(make([]byte, 16)); errors.Is(err, os.ErrDeadlineExceeded) {

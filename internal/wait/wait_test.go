@@ -83,7 +83,7 @@ func TestComes(t *testing.T) {
 	over, end := make(chan error, 1), errors.New("over")
 	over <- end
 	if err := Ended(Longest, "the end", over); !errors.Is(err, end) {
-		t.Errorf("it ended with %v", err)
+		t.Errorf("Ended returned %v", err)
 	}
 }
 

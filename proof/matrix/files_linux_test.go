@@ -114,7 +114,7 @@ var files = []row{
 			h.others()
 			q := h.setAside("m.json", protocol.CodeTooLarge, "max_message_bytes")
 			if q.Content != nil || q.Size != 1<<40 {
-				h.t.Errorf("it has %d bytes, and content %v", q.Size, q.Content != nil)
+				h.t.Errorf("the event has %d bytes, and content: %v", q.Size, q.Content != nil)
 			}
 			h.remove(q.Path)
 		},

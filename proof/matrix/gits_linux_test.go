@@ -104,7 +104,7 @@ func planted(name, given string, plant func(h *hive, script string)) row {
 			h.committed()
 			h.down()
 			if data, err := os.ReadFile(trace); err == nil {
-				h.t.Errorf("it ran: %s", data)
+				h.t.Errorf("the planted program ran: %s", data)
 			}
 			named := false
 			for _, f := range audit.Doctor(context.Background(), h.real) {
@@ -275,10 +275,10 @@ var gits = []row{
 			h.others()
 			after, err := os.ReadFile(above + "/.git/HEAD")
 			if list, err := filepath.Glob(above + "/.git/refs/heads/*"); err != nil || len(list) > 0 {
-				h.t.Errorf("it has %v, %v", list, err)
+				h.t.Errorf("the repository above has the branches %v, %v", list, err)
 			}
 			if err != nil || string(after) != string(before) {
-				h.t.Errorf("its HEAD is %q, %v", after, err)
+				h.t.Errorf("the HEAD of the repository above is %q, %v", after, err)
 			}
 		},
 	},
@@ -296,7 +296,7 @@ var gits = []row{
 				h.t.Errorf("init returned %v", err)
 			}
 			if list, err := os.ReadDir(dir); err != nil || len(list) != 1 {
-				h.t.Errorf("it left %v, %v", list, err)
+				h.t.Errorf("init left %v, %v", list, err)
 			}
 			h.others()
 		},

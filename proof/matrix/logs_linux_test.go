@@ -35,7 +35,7 @@ func spoilt(name, given, answer, says string, spoil func(h *hive)) row {
 		h.others()
 		h.refused(says)
 		if h.exists(protocol.PathLog) && len(h.list("agents/carol/outbox")) == 0 {
-			h.t.Error("a message was taken in")
+			h.t.Error("the message was taken in though the start was refused")
 		}
 		h.write(protocol.PathLog, sound)
 	}}

@@ -197,7 +197,7 @@ var messages = []row{
 			h.send(h.alice, "1.json", `{"id":"m","to":"`+h.bob+`","in_reply_to":"never-was","body":"x"}`)
 			h.others()
 			if e := h.message(h.alice, "m"); e.Hops != 1 || len(h.arrived(h.bob, h.alice)) != 1 {
-				h.t.Errorf("it has %d hops", e.Hops)
+				h.t.Errorf("the message has %d hops", e.Hops)
 			}
 		},
 	},
@@ -209,7 +209,7 @@ var messages = []row{
 			h.send(h.alice, "2.json", `{"id":"n","to":"`+h.bob+`","in_reply_to":"to-nobody","body":"x"}`)
 			h.others()
 			if e := h.message(h.alice, "n"); e.Hops != 1 || string(e.Conversation) != h.row {
-				h.t.Errorf("it has %d hops in %s", e.Hops, e.Conversation)
+				h.t.Errorf("the message has %d hops in %s", e.Hops, e.Conversation)
 			}
 		},
 	},
@@ -292,7 +292,7 @@ var messages = []row{
 			h.told("human", protocol.CodeBadCommand)
 			h.told("human", protocol.CodeUnknownAgent)
 			if n := len(all(h, func(e *protocol.AgentEvent) bool { return e.Action == protocol.Held })); n != 0 {
-				h.t.Error("somebody is held")
+				h.t.Error("an agent is held")
 			}
 		},
 	},
@@ -305,7 +305,7 @@ var messages = []row{
 			h.message("bob", "back")
 			h.others()
 			if !h.exists("agents/alice/outbox/1.json") {
-				h.t.Error("it was accepted")
+				h.t.Error("the message was accepted")
 			}
 			h.command("agent-release", "alice")
 			h.message("alice", "m")

@@ -103,7 +103,7 @@ var processes = []row{
 			err := p.Run()
 			h.others()
 			if said := strings.TrimSpace(p.said.String()); err == nil || strings.Contains(said, "goroutine") || !strings.Contains(said, "too many open files") {
-				h.t.Errorf("it ended with %v and printed %q", err, said)
+				h.t.Errorf("hived ended with %v and printed %q", err, said)
 			}
 			h.up()
 			h.stillSends()

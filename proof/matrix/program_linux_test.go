@@ -25,7 +25,7 @@ import (
 func (m *matrix) build() string {
 	dir := m.t.TempDir()
 	open(m.t, dir)
-	// A test's result is cached unless what it reads itself changes, so read the
+	// A test's result is cached unless what it reads itself changes, so stat the
 	// sources.
 	sources, err := filepath.Glob("../../cmd/hived/*.go")
 	if err != nil || len(sources) == 0 {

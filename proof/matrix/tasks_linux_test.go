@@ -87,7 +87,7 @@ func refusedCommand(name, given string, code protocol.Code, remedy string, say f
 				h.t.Errorf("refused as %s: %s", e.Code, e.Detail)
 			}
 			if list := all(h, func(t *protocol.TaskEvent) bool { return t.Of == e.Of }); len(list) > 0 {
-				h.t.Errorf("it caused %v", list)
+				h.t.Errorf("the message caused %v", list)
 			}
 		},
 	}
@@ -225,7 +225,7 @@ var taskCommands = []row{
 			h.told(h.bob, protocol.CodeLargeCheckpoint)
 			h.eventually("the checkpoint", func() bool { return h.exists(protocol.TaskDir(id) + "/" + protocol.TaskCheckpoint) })
 			if n := len(h.read(protocol.TaskDir(id) + "/" + protocol.TaskCheckpoint)); n < 300<<10 {
-				h.t.Errorf("it has %d bytes", n)
+				h.t.Errorf("the checkpoint has %d bytes", n)
 			}
 		},
 	},
@@ -238,7 +238,7 @@ var taskCommands = []row{
 			h.message(h.alice, "m")
 			h.others()
 			if list := all(h, func(e *protocol.TaskEvent) bool { return e.Task == id && e.From == task.Paused }); len(list) > 0 {
-				h.t.Errorf("it caused %v", list[0].Event)
+				h.t.Errorf("the message caused %v", list[0].Event)
 			}
 		},
 	},
@@ -262,7 +262,7 @@ var taskCommands = []row{
 				return h.exists(protocol.TaskDir(id)+"/"+protocol.TaskView) && strings.Contains(h.read(protocol.TaskDir(id)+"/"+protocol.TaskView), `"state": "pending"`)
 			})
 			if list := all(h, func(e *protocol.TaskEvent) bool { return e.Event == task.Create || e.Event == task.Accept }); len(list) != 2 {
-				h.t.Errorf("it was created and taken by %d events", len(list))
+				h.t.Errorf("the task was created and taken by %d events", len(list))
 			}
 		},
 	},

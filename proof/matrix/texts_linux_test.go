@@ -40,10 +40,10 @@ func (h *hive) setAside(name string, code protocol.Code, says string) *protocol.
 		h.t.Errorf("the event has the detail %q, the notice is %s", q.Detail, notice.Raw)
 	}
 	if h.exists(h.outbox(h.alice) + "/" + name) {
-		h.t.Error("it is still in the outbox")
+		h.t.Error("the file is still in the outbox")
 	}
 	if !h.exists(q.Path) {
-		h.t.Errorf("it is not at %s", q.Path)
+		h.t.Errorf("the file is not at %s", q.Path)
 	}
 	if q.Content != nil && h.read(q.Path) != string(q.Content.Bytes()) {
 		h.t.Errorf("%s holds %q", q.Path, h.read(q.Path))
