@@ -134,7 +134,7 @@ func modeText(m fs.FileMode) string {
 func (d *doctor) outboxes() {
 	for _, id := range agentIDs(d.disk) {
 		if n := mailbox.Pending(d.disk, id); n > 0 {
-			d.add(found(protocol.CodeOutboxWaiting, protocol.OutboxDir(id), "%d messages wait to be taken in", n))
+			d.add(found(protocol.CodeOutboxWaiting, protocol.OutboxDir(id), "messages that wait to be taken in: %d", n))
 		}
 		list, err := d.disk.ReadDir(protocol.OutboxDir(id))
 		if err != nil {
@@ -147,7 +147,7 @@ func (d *doctor) outboxes() {
 			}
 		}
 		if len(strays) > 0 {
-			d.add(found(protocol.CodeStrayFiles, protocol.OutboxDir(id), "%d names are not messages: %s", len(strays), few(strays)))
+			d.add(found(protocol.CodeStrayFiles, protocol.OutboxDir(id), "not messages: %s", few(strays)))
 		}
 	}
 }

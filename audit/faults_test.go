@@ -180,10 +180,10 @@ var faults = []fault{
 	{code: protocol.CodeNewVersion, by: byVerify, how: "board.md, or a file of an agent's own, is changed while no daemon runs", prints: "it was changed since its last version", repair: ignores, make: func(h *testHive) {
 		h.write("board.md", "new\n")
 	}},
-	{code: protocol.CodeOutboxWaiting, by: byVerify, how: "an agent sends while no daemon runs", prints: "1 messages wait to be taken in", repair: ignores, make: func(h *testHive) {
+	{code: protocol.CodeOutboxWaiting, by: byVerify, how: "an agent sends while no daemon runs", prints: "messages that wait to be taken in: 1", repair: ignores, make: func(h *testHive) {
 		h.write("agents/bob/outbox/later.json", `{"to":"alice","body":"x"}`)
 	}},
-	{code: protocol.CodeOutboxWaiting, by: byDoctor, how: "an agent sends while no daemon runs", prints: "1 messages wait to be taken in", repair: ignores, make: func(h *testHive) {
+	{code: protocol.CodeOutboxWaiting, by: byDoctor, how: "an agent sends while no daemon runs", prints: "messages that wait to be taken in: 1", repair: ignores, make: func(h *testHive) {
 		h.write("agents/bob/outbox/later.json", `{"to":"alice","body":"x"}`)
 	}},
 	{code: protocol.CodeMoreFindings, by: byVerify, how: "there are more than 200 findings of one kind", prints: "1 more of version-not-logged are not listed", repair: ignores, make: func(h *testHive) {
@@ -299,7 +299,7 @@ var faults = []fault{
 		h.must(err)
 		h.t.Cleanup(func() { _ = lock.Release() })
 	}},
-	{code: protocol.CodeStrayFiles, by: byDoctor, how: "an agent writes hello.txt into its outbox", prints: "1 names are not messages: hello.txt", repair: ignores, make: func(h *testHive) {
+	{code: protocol.CodeStrayFiles, by: byDoctor, how: "an agent writes hello.txt into its outbox", prints: "not messages: hello.txt", repair: ignores, make: func(h *testHive) {
 		h.write("agents/bob/outbox/hello.txt", "hello")
 	}},
 	{code: protocol.CodeBadAgentDir, by: byDoctor, how: "agents/ holds a link, a file, or a directory with a name that no agent can have", prints: "it is no agent: …", repair: ignores, make: func(h *testHive) {

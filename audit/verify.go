@@ -483,7 +483,7 @@ func (f *files) compare(ctx context.Context, paths []string) ([]pathFinding, err
 func (v *verifier) notePending() error {
 	for _, a := range v.fold.state.Roster() {
 		if n := mailbox.Pending(v.disk, a.ID); n > 0 {
-			v.add(found(protocol.CodeOutboxWaiting, protocol.OutboxDir(a.ID), "%d messages wait to be taken in", n))
+			v.add(found(protocol.CodeOutboxWaiting, protocol.OutboxDir(a.ID), "messages that wait to be taken in: %d", n))
 		}
 	}
 	return nil
