@@ -100,8 +100,40 @@ func refusal(c *view.Command) error {
 const commandTimeout = 10 * time.Second
 
 func timeoutFlag(c *cobra.Command) *time.Duration {
-	return c.Flags().Duration("timeout", commandTimeout, "how long to wait for the answer; exit status 4 if none comes")
+	timeout := new(time.Duration)
+	timeoutVar(c, timeout, commandTimeout, "how long to wait for the answer; exit status 4 if none comes")
+	return timeout
 }
+
+// timeoutVar defines --timeout, which takes no negative duration.
+func timeoutVar(c *cobra.Command, timeout *time.Duration, otherwise time.Duration, usage string) {
+	*timeout = otherwise
+	c.Flags().Var(waitValue{timeout}, "timeout", usage)
+}
+
+// waitValue is the value of a flag: a duration of zero or more.
+type waitValue struct{ d *time.Duration }
+
+func (v waitValue) Set(text string) error {
+	d, err := time.ParseDuration(text)
+	if err == nil && d < 0 {
+		err = errors.New("a time to wait is not negative")
+	}
+	if err == nil {
+		*v.d = d
+	}
+	return err
+}
+
+// String returns the duration; "0" for none, which help does not show as a default.
+func (v waitValue) String() string {
+	if v.d == nil || *v.d == 0 {
+		return "0"
+	}
+	return v.d.String()
+}
+
+func (waitValue) Type() string { return "duration" }
 
 func (a *app) continueCommand() *cobra.Command {
 	c := &cobra.Command{

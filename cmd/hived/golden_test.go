@@ -395,6 +395,7 @@ inbox x
 inbox --al
 inbox --put-back --believe
 inbox --undelete x
+send --to bob --body x --wait accepted --timeout -1s
 inbox --agent alcie
 read
 read x

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -64,6 +65,10 @@ func (a *app) inboxCommand() *cobra.Command {
 		return a.settleVanished(c.Context(), disk, lost)
 	})
 	c.RunE = func(c *cobra.Command, args []string) error {
+		given := slices.DeleteFunc([]string{"--all", "--put-back", "--believe", "--undelete"}, func(name string) bool { return !c.Flags().Changed(name[2:]) })
+		if len(given) > 1 {
+			return usageError("%s exclude each other: give only one of them", strings.Join(given, " and "))
+		}
 		if lost.given(c) {
 			return settles(c, args)
 		}
@@ -75,7 +80,6 @@ func (a *app) inboxCommand() *cobra.Command {
 	flags.BoolVar(&lost.believe, "believe", false, "believe that the agent deleted what vanished")
 	flags.DurationVar(&lost.undelete, "undelete", 0, "deliver again what the agent deleted within this `duration`")
 	lost.timeout = timeoutFlag(c)
-	c.MarkFlagsMutuallyExclusive("all", "put-back", "believe", "undelete")
 	return c
 }
 
@@ -256,6 +260,6 @@ func (a *app) waitCommand() *cobra.Command {
 			return a.showInbox(list)
 		}),
 	}
-	c.Flags().DurationVar(&timeout, "timeout", 0, "give up after this `duration` with exit status 4 (default: never)")
+	timeoutVar(c, &timeout, 0, "give up after this `duration` with exit status 4 (default: never)")
 	return c
 }

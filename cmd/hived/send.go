@@ -60,7 +60,7 @@ func (a *app) sendCommand() *cobra.Command {
 	flags.BoolVar(&f.needsHuman, "needs-human", false, "send human a copy")
 	flags.DurationVar(&f.expires, "expires", 0, "drop it if it is accepted later than this `duration` from now")
 	flags.StringVar(&f.wait, "wait", "", "wait for this `stage`: accepted, handled or reply")
-	flags.DurationVar(&f.timeout, "timeout", time.Minute, "how long to wait; 0 is for ever")
+	timeoutVar(c, &f.timeout, time.Minute, "how long to wait; 0 is for ever")
 	return c
 }
 

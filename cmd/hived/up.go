@@ -173,7 +173,7 @@ func (a *app) downCommand() *cobra.Command {
 			})
 		}),
 	}
-	c.Flags().DurationVar(&timeout, "timeout", 30*time.Second, "how long to wait; exit status 4 if it still runs")
+	timeoutVar(c, &timeout, 30*time.Second, "how long to wait; exit status 4 if it still runs")
 	return c
 }
 
