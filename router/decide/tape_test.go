@@ -27,13 +27,12 @@ import (
 
 var update = flag.Bool("update", false, "write what the Decider decides in testdata anew")
 
-// TestTapes plays each tape of testdata to a Decider, and holds what it
-// decides against what the tape says: each event as it stands in the log, and the
-// changes that it makes.
+// TestTapes plays each tape of testdata to a Decider, and checks that it decides what
+// the tape says: each event as it is in the log, and the changes that it makes.
 //
 // A line of a tape that begins with "> " is a step, one that begins with "#" is a
-// comment, and the others are what the step before them leads to. Steps are
-// explained at tapeSteps.
+// comment, and the others are what the step before them leads to. tapeSteps explains
+// the steps.
 //
 //	go test ./router/decide -run TestTapes -update
 func TestTapes(t *testing.T) {
@@ -57,7 +56,7 @@ func TestTapes(t *testing.T) {
 	}
 }
 
-// wantTape names the step after which two tapes differ first.
+// wantTape fails at the first difference of two tapes, and names the step before it.
 func wantTape(t *testing.T, want, got string) {
 	t.Helper()
 	if want == got {
@@ -91,7 +90,7 @@ type tape struct {
 	names   map[string]string // what $name stands for in a step
 	tasks   int               // created so far
 	pulses  map[protocol.AgentID]Pulse
-	unheard bool // nobody's outbox was looked at up to now
+	unheard bool // no outbox was scanned up to now
 }
 
 func newTape(t *testing.T) *tape {
@@ -104,7 +103,7 @@ func newTape(t *testing.T) *tape {
 	return p
 }
 
-// begin has a Decider decide from a state.
+// begin starts a Decider with a state.
 func (p *tape) begin(s *ledger.State) {
 	p.state, p.d = s, New(s, p.set, zeros{}, recalls(func(seq protocol.Seq) (protocol.Event, error) {
 		if seq == 0 || int(seq) > len(p.log) {
@@ -114,7 +113,7 @@ func (p *tape) begin(s *ledger.State) {
 	}))
 }
 
-// play returns a tape with what its steps lead to now.
+// play returns a tape with its steps and comments, and what the steps lead to now.
 func (p *tape) play(text string) string {
 	for line := range strings.Lines(text) {
 		step, is := strings.CutPrefix(line, stepMark)
@@ -143,9 +142,9 @@ func lastLine(s string) string {
 	return s[strings.LastIndexByte(s, '\n')+1:]
 }
 
-// step takes one, and writes what it leads to.
+// step takes a step, and writes what it leads to.
 func (p *tape) step(line string) {
-	if !strings.HasPrefix(line, "times ") { // whose steps have names of their own
+	if !strings.HasPrefix(line, "times ") { // times names each of its steps when it takes it
 		line = named.ReplaceAllStringFunc(line, p.name)
 	}
 	verb, rest, _ := strings.Cut(line, " ")
@@ -165,8 +164,8 @@ var named = regexp.MustCompile(`\$\w+`)
 // created, `$ask` the last question of a task, `$seq` and `$msg` the number and the
 // id of the last message of an agent, `$last` the number of the last event, and
 // `$bob_task_offer` the id of the last notice to bob with that code. `$gate` and
-// `$look` are the sums of two gates. `$x9` are nine letters, `$titles9` as many tasks
-// in the data of a create, and `$ids9` as many ids of tasks.
+// `$look` are the sums of two gates. `$x9` is the letter x nine times, `$titles9` nine
+// tasks in the data of a create, and `$ids9` nine ids of tasks.
 func (p *tape) name(s string) string {
 	if v, known := p.names[s[1:]]; known {
 		return v
@@ -184,8 +183,8 @@ func (p *tape) name(s string) string {
 	return ""
 }
 
-// tapeSteps returns the steps of a tape. Words of a step are apart by one space; the
-// last one may have spaces.
+// tapeSteps returns the steps of a tape. One space separates the words of a step; the
+// last word may have spaces.
 func tapeSteps() map[string]func(p *tape, rest string) error {
 	return map[string]func(*tape, string) error{
 		"set":    (*tape).setting,                                           // key value: a daemon is started with another setting
@@ -248,11 +247,11 @@ func (p *tape) take() {
 	}
 }
 
-// shownMost is how long a line of the log is at most that a tape shows whole.
+// shownMost is the length of the longest line of the log that a tape shows whole.
 const shownMost = 6000
 
-// short is a line of the log without its sum, which depends on the lines before it.
-// Of a very long one it has the beginning.
+// short returns a line of the log without its sum, which depends on the lines before it,
+// and only the beginning of a very long line.
 func short(line string) string {
 	text := line[:strings.LastIndex(line, `,"sum":`)]
 	if len(text) <= shownMost {
@@ -266,7 +265,7 @@ func sumText(b []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// changeText is a change with the git id of what is written.
+// changeText returns a change as text, with the git id of what is written.
 func changeText(c protocol.Change) string {
 	switch c.Op {
 	case protocol.Put:
@@ -373,7 +372,7 @@ func (p *tape) pass(rest string) error {
 	return p.settle()
 }
 
-// settle lets the Decider do what is due with the tasks.
+// settle has the Decider do what is due with the tasks.
 func (p *tape) settle() error {
 	if !p.d.TasksDue(p.now) {
 		return nil
@@ -421,7 +420,7 @@ func (p *tape) join(rest string) error {
 	return nil
 }
 
-// found is a file of an outbox as a mailbox finds it.
+// found returns a file of an outbox as a mailbox finds it.
 func (p *tape) found(by, text string) protocol.Arrival {
 	p.files++
 	name := strconv.Itoa(p.files) + ".json"
@@ -598,7 +597,7 @@ func (p *tape) held(string) error {
 	return nil
 }
 
-// restart folds the log as it is read again.
+// restart starts a Decider with the state that the log folds to.
 func (p *tape) restart(string) error {
 	s := ledger.New(p.set.Remember)
 	for _, ev := range p.log {
@@ -609,7 +608,7 @@ func (p *tape) restart(string) error {
 	return nil
 }
 
-// times takes a step several times, and writes the sum of what it leads to.
+// times takes steps several times, and writes the sum of what they lead to.
 func (p *tape) times(rest string) error {
 	number, text, _ := strings.Cut(rest, " ")
 	n, err := strconv.Atoi(number)

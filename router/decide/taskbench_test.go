@@ -13,8 +13,8 @@ import (
 	"github.com/hived/hived/task"
 )
 
-// office is a Decider with many agents that work on many tasks. Its agents know
-// what a real one knows: what they were offered and what they have.
+// office is a Decider with many agents that work on many tasks. An agent uses only what
+// a real one knows: what it was offered and what it holds.
 type office struct {
 	tb     testing.TB
 	d      *Decider
@@ -51,7 +51,7 @@ func (c *office) create(tasks int) {
 	}
 }
 
-// say lets an agent send a command, and gives how long it took to decide.
+// say has an agent send a command, and returns how long it took to decide.
 func (c *office) say(from protocol.AgentID, event string, id protocol.TaskID, epoch uint64, data string) time.Duration {
 	text := fmt.Sprintf(`{"to":"hive","act":"inform","event":%q,"task":%q,"epoch":%d,"data":%s}`, event, id, epoch, data)
 	if id == "" {
@@ -77,8 +77,8 @@ func (c *office) say(from protocol.AgentID, event string, id protocol.TaskID, ep
 	return took
 }
 
-// turn lets one agent work on one task from its creation to its end, and gives
-// how long each command took to decide.
+// turn has one agent work on one task from its creation to its end, and returns how long
+// each command took to decide.
 func (c *office) turn(i int) (took [8]time.Duration) {
 	by := c.agents[i%len(c.agents)]
 	c.now = c.now.Add(time.Millisecond)
@@ -96,7 +96,7 @@ func (c *office) turn(i int) (took [8]time.Duration) {
 	return took
 }
 
-// holds finds what an agent has just claimed.
+// holds returns the task that an agent has just claimed.
 func (c *office) holds(by protocol.AgentID) *task.Task {
 	for _, x := range slices.Backward(c.d.out) {
 		if e, ok := x.Event.Body.(*protocol.TaskEvent); ok && e.By == by && e.Event == task.Claim {
@@ -107,8 +107,9 @@ func (c *office) holds(by protocol.AgentID) *task.Task {
 	return nil
 }
 
-// What a command costs does not depend on how many tasks are open. Besides the
-// median it tells what the views of its batch cost for each command.
+// BenchmarkTaskDecide measures what a command costs, which should not depend on how many
+// tasks are open. Besides the median it reports what the views of a batch cost for each
+// command.
 func BenchmarkTaskDecide(b *testing.B) {
 	names := [8]string{"create", "reject", "claim", "start", "progress", "progress", "progress", "complete"}
 	for _, open := range []int{1_000, 100_000} {
@@ -144,8 +145,8 @@ func middle(list []time.Duration) float64 {
 	return float64(list[len(list)/2].Nanoseconds())
 }
 
-// All of 10,000 tasks are due at once: what one call does until messages have
-// their turn, and what all of it takes.
+// BenchmarkTaskTimers measures how long one call of Tasks keeps messages waiting when
+// 10,000 tasks are due at once, and how long all calls take.
 func BenchmarkTaskTimers(b *testing.B) {
 	const agents = 10_000
 	var calls []time.Duration
@@ -176,7 +177,8 @@ func BenchmarkTaskTimers(b *testing.B) {
 	b.ReportMetric(whole.Seconds()/float64(b.N), "s/all")
 }
 
-// What a live task keeps in memory: its own state, the plan's, the ledger's.
+// BenchmarkTaskMemory measures how much memory a live task takes in its own state, the
+// plan and the ledger.
 func BenchmarkTaskMemory(b *testing.B) {
 	const tasks = 100_000
 	var each float64

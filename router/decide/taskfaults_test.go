@@ -21,8 +21,8 @@ func newTaskBench(t *testing.T, agents ...protocol.AgentID) *bench {
 	return b
 }
 
-// tells has an agent send a command about a task, and gives the events of tasks
-// and refusals that it leads to.
+// tells has an agent send a command about a task, and returns the events of tasks and
+// the codes of refusals that it leads to.
 func (b *bench) tells(by protocol.AgentID, event string, id protocol.TaskID, epoch uint64, data string) []string {
 	b.t.Helper()
 	if x := b.d.state.Tasks.Get(id); x != nil && answers(event) {
@@ -45,7 +45,7 @@ func outcomes(list []Decision) (out []string) {
 	return out
 }
 
-// makes creates tasks, and gives their ids in the order of their titles.
+// makes creates tasks, and returns the ids of all tasks in the order of their titles.
 func (b *bench) makes(specs string) (list []protocol.TaskID) {
 	b.t.Helper()
 	b.send("alice", `{"to":"hive","event":"create","data":{"tasks":[`+specs+`]}}`)
@@ -58,7 +58,7 @@ func (b *bench) makes(specs string) (list []protocol.TaskID) {
 	return list
 }
 
-// later lets time pass, and gives what hived does whenever it wants to.
+// later lets time pass, and returns what hived does at each time that it planned for.
 func (b *bench) later(d time.Duration) (out []string) {
 	b.t.Helper()
 	end := b.now.Add(d)
@@ -85,7 +85,7 @@ func (b *bench) want(id protocol.TaskID, state task.State) {
 	}
 }
 
-// begun has bob take and start a task.
+// begun creates a task and has bob take and start it.
 func (b *bench) begun(spec string) protocol.TaskID {
 	b.t.Helper()
 	id := b.makes(spec)[0]
@@ -95,7 +95,8 @@ func (b *bench) begun(spec string) protocol.TaskID {
 	return id
 }
 
-// TestRejectedOffersLeaveRoom: whoever rejects three offers is made others.
+// TestRejectedOffersLeaveRoom checks that an agent that rejects its offers is made new
+// ones.
 func TestRejectedOffersLeaveRoom(t *testing.T) {
 	t.Parallel()
 	b := newTaskBench(t, "bob", "carol")
@@ -103,29 +104,29 @@ func TestRejectedOffersLeaveRoom(t *testing.T) {
 		ids := b.makes(fmt.Sprintf(`{"title":"t%d","to":["bob","carol"]}`, n))
 		id := ids[len(ids)-1]
 		if got := b.tells("bob", "reject", id, 0, `{}`); !slices.Equal(got, []string{"reject"}) {
-			t.Fatalf("rejecting offer %d gives %v", n, got)
+			t.Fatalf("rejecting offer %d leads to %v", n, got)
 		}
 		b.tells("carol", "reject", id, 0, `{}`)
 		b.tells("alice", "cancel", id, 0, `{}`)
 	}
 }
 
-// TestFailsOnceForTwoReasons: what needs two tasks, of which one fails with the
-// other, fails once.
+// TestFailsOnceForTwoReasons checks that a task fails once when it needs two tasks and
+// one of them fails because of the other.
 func TestFailsOnceForTwoReasons(t *testing.T) {
 	t.Parallel()
 	b := newTaskBench(t, "bob")
 	ids := b.makes(`{"name":"a","title":"a","to":["bob"]},{"name":"b","title":"b","needs":["a"]},{"title":"c","needs":["a","b"]}`)
 	got := b.tells("alice", "cancel", ids[0], 0, `{}`)
 	if !slices.Equal(got, []string{"cancel", "dependency_failed", "dependency_failed"}) {
-		t.Errorf("cancelling gives %v", got)
+		t.Errorf("cancelling leads to %v", got)
 	}
 	b.want(ids[1], task.Failed)
 	b.want(ids[2], task.Failed)
 }
 
-// TestManyChildren: what many tasks wait for ends, and they are carried on with a
-// batch at a time, also by a daemon that is started in between.
+// TestManyChildren checks that when a task ends that many wait for, they are carried on
+// a batch at a time, also by a daemon that is started in between.
 func TestManyChildren(t *testing.T) {
 	t.Parallel()
 	const children = 200
@@ -137,7 +138,7 @@ func TestManyChildren(t *testing.T) {
 				b.d.Record(b.now, &protocol.AgentEvent{Agent: protocol.AgentID(fmt.Sprintf("bob%d", i)), Action: protocol.Joined})
 			}
 			b.d.Drain(b.now)
-			// Each is for somebody of its own, so that all are offered at once.
+			// Each is for another agent, so that all are offered at once.
 			id := b.family(children, func(i int) string { return fmt.Sprintf(`"to":["bob%d"]`, i) })[0]
 			by := protocol.AgentID("alice")
 			if tt.event == "complete" {
@@ -165,8 +166,8 @@ func TestManyChildren(t *testing.T) {
 	}
 }
 
-// TestUrgentChild: of many that waited for one task, the most urgent is offered
-// first.
+// TestUrgentChild checks that of many tasks that waited for one, the most urgent is
+// offered first.
 func TestUrgentChild(t *testing.T) {
 	t.Parallel()
 	const children = 2 * TasksAtOnce
@@ -177,8 +178,8 @@ func TestUrgentChild(t *testing.T) {
 	b.want(ids[children], task.Offered)
 }
 
-// TestClaimWhatHasJustBecomeFree: of many that waited for one task, each can be
-// claimed as soon as that is done.
+// TestClaimWhatHasJustBecomeFree checks that of many tasks that waited for one, each can
+// be claimed as soon as that is completed.
 func TestClaimWhatHasJustBecomeFree(t *testing.T) {
 	t.Parallel()
 	b := newTaskBench(t, "bob", "carol")
@@ -192,13 +193,13 @@ func TestClaimWhatHasJustBecomeFree(t *testing.T) {
 	b.tells("bob", "start", ids[0], 1, `{}`)
 	b.tells("bob", "complete", ids[0], 1, `{}`)
 	if got := outcomes(b.send("carol", `{"to":"hive","event":"claim"}`)); count(got, "claim") != 1 {
-		t.Errorf("a claim is answered with %v", got)
+		t.Errorf("the claim leads to %v", got)
 	}
 }
 
-// TestWhatIsNoSignOfLife: what somebody did to an inbox is none of its owner, in
-// a daemon that lives as in one that is started anew; and of an agent that a
-// person took off, nobody says that it is silent.
+// TestWhatIsNoSignOfLife checks that what somebody did to an inbox is no sign of life of
+// its owner, in a running daemon as in a restarted one, and that an agent that a person
+// held or archived is not reported as silent.
 func TestWhatIsNoSignOfLife(t *testing.T) {
 	t.Parallel()
 	b := newTaskBench(t, "bob")
@@ -214,7 +215,7 @@ func TestWhatIsNoSignOfLife(t *testing.T) {
 	live := b.later(48 * time.Hour)
 	b.d = New(b.d.state, b.d.settings, zeros{}, noLog)
 	if anew := b.later(48 * time.Hour); len(live) > 0 || len(anew) > 0 {
-		t.Errorf("a daemon that lives: %v, one that is started anew: %v", live, anew)
+		t.Errorf("the running daemon decided %v, the restarted one %v, want nothing", live, anew)
 	}
 	for _, act := range []protocol.AgentAction{protocol.Held, protocol.Archived} {
 		b := newTaskBench(t, "bob")
@@ -230,7 +231,7 @@ func TestWhatIsNoSignOfLife(t *testing.T) {
 	}
 }
 
-// family has bob take a task that others wait for, and gives the ids of all.
+// family has bob take a task that others wait for, and returns the ids of all.
 func (b *bench) family(children int, of func(i int) string) []protocol.TaskID {
 	b.t.Helper()
 	list := []string{`{"name":"a","title":"a","to":["bob"]}`}
@@ -251,8 +252,8 @@ func count(list []string, what string) (n int) {
 	return n
 }
 
-// TestNeedsStayMet: a task whose need was completed and let go is taken again
-// after its holder gave it back.
+// TestNeedsStayMet checks that a task that its holder gave back is offered again although
+// the task that it needed was completed and let go.
 func TestNeedsStayMet(t *testing.T) {
 	t.Parallel()
 	b := newTaskBench(t, "bob")
@@ -274,12 +275,12 @@ func TestNeedsStayMet(t *testing.T) {
 		t.Errorf("giving it back leads to %v", got)
 	}
 	if got := b.later(b.d.settings.Tasks.Lease); !slices.Equal(got, []string{"offer"}) {
-		t.Errorf("then comes %v", got)
+		t.Errorf("after the release: %v", got)
 	}
 }
 
-// TestCancelledAndSilent: what is to be cancelled is not offered again when its
-// holder goes silent, or gives it back.
+// TestCancelledAndSilent checks that a task that is to be cancelled is not offered again
+// when its holder goes silent, or gives it back.
 func TestCancelledAndSilent(t *testing.T) {
 	t.Parallel()
 	b := newTaskBench(t, "bob")
@@ -297,8 +298,8 @@ func TestCancelledAndSilent(t *testing.T) {
 	}
 }
 
-// TestReportsAreLife: a holder that reports something new now and then needs no
-// alive file.
+// TestReportsAreLife checks that a holder that reports something new now and then needs
+// no alive file.
 func TestReportsAreLife(t *testing.T) {
 	t.Parallel()
 	b := newTaskBench(t, "bob")
@@ -311,8 +312,8 @@ func TestReportsAreLife(t *testing.T) {
 	}
 }
 
-// TestFarTimes: a time that no line of the log can hold, or no clock, is refused,
-// or counts as past.
+// TestFarTimes checks that a time that no line of the log or no clock can hold is
+// refused, or counts as past.
 func TestFarTimes(t *testing.T) {
 	t.Parallel()
 	b := newTaskBench(t, "bob")
@@ -323,23 +324,24 @@ func TestFarTimes(t *testing.T) {
 	} {
 		for _, event := range []string{"release", "transient_error"} {
 			if got := b.tells("bob", event, id, 1, data); !slices.Equal(got, []string{want}) {
-				t.Errorf("%s with %s gives %v", event, data, got)
+				t.Errorf("%s with %s leads to %v", event, data, got)
 			}
 		}
 	}
 	b.tells("bob", "progress", id, 1, `{"checkpoint":1,"expected_until":"0002-01-01T00:00:00Z"}`)
 	if x := b.d.state.Tasks.Get(id); x.Expected != 0 {
-		t.Errorf("a time long past is expected at %d", x.Expected)
+		t.Errorf("after an expected_until long past the task expects a report until %d", x.Expected)
 	}
 	if got := b.tells("bob", "release", id, 1, `{"not_before":"0002-01-01T00:00:00Z"}`); !slices.Equal(got, []string{"release"}) {
-		t.Errorf("a release until long ago leads to %v", got)
+		t.Errorf("a release with a not_before long past leads to %v", got)
 	}
 	if got := b.later(b.d.settings.Tasks.Lease); !slices.Equal(got, []string{"offer"}) {
-		t.Errorf("then comes %v", got)
+		t.Errorf("after the release: %v", got)
 	}
 }
 
-// TestSameCheckpoint: it keeps no task from being stalled.
+// TestSameCheckpoint checks that reporting the same checkpoint again does not keep a task
+// from being stalled.
 func TestSameCheckpoint(t *testing.T) {
 	t.Parallel()
 	b := newTaskBench(t, "bob")
@@ -354,7 +356,8 @@ func TestSameCheckpoint(t *testing.T) {
 	}
 }
 
-// TestOneApprovalCountsOnce: where two must approve, one cannot do it alone.
+// TestOneApprovalCountsOnce checks that where two must approve, one agent cannot approve
+// twice.
 func TestOneApprovalCountsOnce(t *testing.T) {
 	t.Parallel()
 	b := newTaskBench(t, "bob")
@@ -362,14 +365,14 @@ func TestOneApprovalCountsOnce(t *testing.T) {
 	b.tells("bob", "pause_for_approval", id, 1, `{"question":"?"}`)
 	for _, want := range []string{"approval_vote", "voted-twice"} {
 		if got := b.tells("alice", "approval_granted", id, 0, `{}`); !slices.Equal(got, []string{want}) {
-			t.Errorf("approving gives %v, want %s", got, want)
+			t.Errorf("approving leads to %v, want %s", got, want)
 		}
 	}
 	b.want(id, task.Paused)
 }
 
-// TestCompletedStaysCompleted: what was asked to stop and was completed before it
-// did is completed, whatever comes then.
+// TestCompletedStaysCompleted checks that a task that was to be cancelled, and was
+// completed before, stays completed.
 func TestCompletedStaysCompleted(t *testing.T) {
 	t.Parallel()
 	b := newTaskBench(t, "bob")
@@ -378,7 +381,7 @@ func TestCompletedStaysCompleted(t *testing.T) {
 	b.tells("bob", "complete", id, 1, `{}`)
 	for by, event := range map[protocol.AgentID]string{"bob": "cancelled", "alice": "cancel"} {
 		if got := b.tells(by, event, id, 1, `{}`); !slices.Equal(got, []string{"illegal-transition"}) {
-			t.Errorf("%s of a completed task gives %v", event, got)
+			t.Errorf("%s of a completed task leads to %v", event, got)
 		}
 	}
 	if got := b.later(time.Hour); len(got) > 0 {
@@ -387,8 +390,8 @@ func TestCompletedStaysCompleted(t *testing.T) {
 	b.want(id, task.Completed)
 }
 
-// TestJitterIsOfTheTask: the same history gives the same time of the next offer,
-// and another task another one.
+// TestJitterIsOfTheTask checks that the time of the next offer is the same for the same
+// history, and differs between tasks.
 func TestJitterIsOfTheTask(t *testing.T) {
 	t.Parallel()
 	next := func() (list []task.Moment) {

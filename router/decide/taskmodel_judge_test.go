@@ -8,9 +8,9 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// judge says how a command is answered: with one of some codes, each for a fault
-// that it has; where it has none, with these events of its task and of what it
-// makes. A report with an epoch that is over has that fault before all others.
+// judge returns how a command may be answered: with any of codes, one for each fault
+// that the command has, or without faults with the events of its task and of the tasks
+// that it creates. An epoch that is over is a fault that comes before all others.
 func (m *taskModel) judge(c *taskCommand, now time.Time) (codes []protocol.Code, steps []string) {
 	v := &ruling{m: m, c: c, at: now.Add(-m.shift)}
 	m.signs[c.by] = v.at // whoever sends anything is alive
@@ -35,6 +35,7 @@ func (m *taskModel) judge(c *taskCommand, now time.Time) (codes []protocol.Code,
 	return v.codes, v.steps
 }
 
+// ruling is what the model finds about one command.
 type ruling struct {
 	m     *taskModel
 	c     *taskCommand
@@ -44,6 +45,7 @@ type ruling struct {
 	steps []string
 }
 
+// no adds a code if bad is true, and returns bad.
 func (v *ruling) no(bad bool, code protocol.Code) bool {
 	if bad {
 		v.codes = append(v.codes, code)
@@ -51,7 +53,7 @@ func (v *ruling) no(bad bool, code protocol.Code) bool {
 	return bad
 }
 
-// holders tells whether it is for the holder alone.
+// holders reports whether only the holder of the task may send the command.
 func (v *ruling) holders() bool {
 	if v.c.Event == "fatal_error" {
 		return v.t.state != "blocked" || v.c.by == v.t.holder || !v.manages(true)
@@ -59,7 +61,7 @@ func (v *ruling) holders() bool {
 	return slices.Contains([]string{"start", "progress", "pause_for_approval", "block_on_dependency", "transient_error", "failure", "release", "complete", "recovered", "cancelled"}, v.c.Event)
 }
 
-// holder looks at the epoch.
+// holder reports whether the command has the epoch and the sender that the holder's have.
 func (v *ruling) holder() bool {
 	t, e := v.t, v.c.Epoch
 	none := e == nil || *e == 0
@@ -72,8 +74,9 @@ func (v *ruling) holder() bool {
 	return len(v.codes) == 0
 }
 
-// does takes a row. A holder that was stalled recovers with whatever it reports; what
-// its creator asks for or changes leaves it stalled.
+// does adds an event if the contract has a row for it. A stalled task recovers first
+// with whatever its holder reports; what its creator asks for or changes leaves it
+// stalled.
 func (v *ruling) does(event string) {
 	from := v.t.state
 	if from == "stalled" && v.m.rows["in_progress "+event] != "" && event != "cancelled" && event != "cancel" && event != "amend" {
@@ -85,6 +88,8 @@ func (v *ruling) does(event string) {
 	}
 }
 
+// manages reports whether the sender may manage the task, where creator says whether
+// its creator may.
 func (v *ruling) manages(creator bool) bool {
 	return v.c.by == modelLead || v.c.by == protocol.Human || creator && v.c.by == v.t.creator
 }
@@ -167,7 +172,7 @@ func (v *ruling) takes(event string) {
 	v.steps = append(v.steps, event)
 }
 
-// claimAny: there is something for who claims without saying what.
+// claimAny is for a claim that names no task: there must be one that the sender may take.
 func (v *ruling) claimAny() {
 	if v.no(v.m.full(v.c.by), "no-room") {
 		return
@@ -195,7 +200,7 @@ func (v *ruling) votes(event string) {
 	v.steps = append(v.steps, event)
 }
 
-// waitsFor tells whether a task waits for another, through others or not.
+// waitsFor reports whether a task waits for another, directly or through others.
 func (m *taskModel) waitsFor(t *oneTask, other protocol.TaskID) bool {
 	var list []protocol.TaskID
 	switch t.state {
@@ -245,8 +250,8 @@ func (v *ruling) fails() {
 	}
 }
 
-// create looks at each task of a command: one that needs itself, directly or
-// through others, stands in a circle.
+// create checks each task of a command: one that needs itself, directly or through
+// others, is in a cycle.
 func (v *ruling) create() {
 	list, _ := v.c.Data["tasks"].([]map[string]any)
 	needs := map[string][]string{}

@@ -23,12 +23,12 @@ import (
 
 var histories = flag.Int("histories", sweep.Of(sweep.Histories), "random histories of TestTaskModel, in threes")
 
-// TestTaskModel lets random histories happen to tasks: commands of several agents
-// with right and wrong epochs, time that passes, daemons that are restarted, that
-// slept, or died before what they decided was in the log, and clocks that are set.
-// Each answer, each transition and its time is what the model allows, nothing that
-// is due stays undone, and the log folds to the same bytes. The histories are the same
-// every time, so that nobody's change is judged by chance. The long form draws new ones:
+// TestTaskModel runs random histories: commands of several agents with right and wrong
+// epochs, time that passes, daemons that are restarted, that slept, or that died before
+// their decisions were in the log, and clocks that are set. It checks that each answer,
+// each transition and its time is what the model allows, that nothing due stays undone,
+// and that the log folds to the same bytes. The histories are the same every time, so
+// that nobody's change is judged by chance. The long form draws new ones:
 //
 //	go test ./router/decide -run TestTaskModel -timeout 0 -histories 2000
 func TestTaskModel(t *testing.T) { // alone, because the flags of rapid are for all
@@ -75,7 +75,7 @@ func setRapid(t *testing.T, values map[string]string) {
 // taskRun is one history: a Decider without a disk, its log, and the model.
 type taskRun struct {
 	d     *Decider
-	seen  func([]Decision) // called with what was decided, in its order
+	seen  func([]Decision) // called with what was decided, in order
 	m     *taskModel
 	now   time.Time
 	log   []protocol.Event
@@ -102,7 +102,7 @@ func newTaskRun(t *rapid.T, seen func([]Decision)) *taskRun {
 	return h
 }
 
-// live lets a random history happen.
+// live runs a random history.
 func (h *taskRun) live(t *rapid.T) {
 	t.Repeat(map[string]func(*rapid.T){
 		"create": h.create, "command": h.command, "command more": h.command, "work": h.work, "work more": h.work, "work still more": h.work,
@@ -111,7 +111,7 @@ func (h *taskRun) live(t *rapid.T) {
 	h.replays(t)
 }
 
-// begin starts a daemon from a state.
+// begin starts a daemon with a state.
 func (h *taskRun) begin(t *rapid.T, s *ledger.State) {
 	h.d = New(s, h.set, zeros{}, recalls(func(seq protocol.Seq) (protocol.Event, error) { return h.log[seq-1], nil }))
 	h.d.Record(h.now, &protocol.HiveEvent{Action: protocol.Started})
@@ -119,7 +119,7 @@ func (h *taskRun) begin(t *rapid.T, s *ledger.State) {
 	h.follow(t)
 }
 
-// follow has the log and the model take what was decided.
+// follow adds what was decided to the log and to the model, and compares the two.
 func (h *taskRun) follow(t *rapid.T) []protocol.Event {
 	var list []protocol.Event
 	decided := h.d.Drain(h.now)
@@ -144,11 +144,12 @@ func (h *taskRun) follow(t *rapid.T) []protocol.Event {
 	return list
 }
 
+// letGo removes the task of a view from the model, and fails if it is too early.
 func (h *taskRun) letGo(t *rapid.T, p string) {
 	id, view := strings.CutSuffix(strings.TrimPrefix(p, protocol.PathTasks+"/"), "/"+protocol.TaskView)
 	if x := h.m.tasks[protocol.TaskID(id)]; view {
 		if !x.ended() || h.now.Add(-h.m.shift).Before(x.since.Add(h.set.Tasks.Retention)) {
-			t.Fatalf("task %s is let go too early", id)
+			t.Fatalf("task %s was let go too early", id)
 		}
 		delete(h.m.tasks, x.id)
 		h.m.gone[x.id] = x
@@ -169,7 +170,7 @@ func (h *taskRun) same(t *rapid.T) {
 	}
 }
 
-// settle lets hived do what is due.
+// settle has hived do what is due, and fails if something stays undone.
 func (h *taskRun) settle(t *rapid.T) {
 	for more := true; more; {
 		var err error
@@ -180,7 +181,7 @@ func (h *taskRun) settle(t *rapid.T) {
 	testenv.Must(t, h.m.overdue(h.now))
 }
 
-// passes lets time go by, and hived wake up whenever it wants to.
+// passes lets time go by, with hived waking at each time that it planned for.
 func (h *taskRun) passes(t *rapid.T) {
 	h.until(t, h.now.Add(rapid.SampledFrom([]time.Duration{300 * time.Millisecond, time.Second, time.Second, 3 * time.Second, 3 * time.Second, 20 * time.Second, 31 * time.Second, 70 * time.Second, 125 * time.Second, 6 * time.Minute, 31 * time.Minute, 3 * time.Hour}).Draw(t, "time")))
 }
@@ -205,7 +206,7 @@ func (h *taskRun) beat(t *rapid.T) {
 	h.m.signs[id] = h.now.Add(-h.m.shift)
 }
 
-// fold gives the state of the log, half of the time through a snapshot.
+// fold returns the state of the log, half of the time through a snapshot.
 func (h *taskRun) fold(t *rapid.T) *ledger.State {
 	s := ledger.New(h.set.Remember)
 	cut := rapid.IntRange(0, 2*len(h.log)).Draw(t, "snapshot")
@@ -231,7 +232,8 @@ func (h *taskRun) restart(t *rapid.T) {
 	h.settle(t)
 }
 
-// crash has a daemon die before what it decided last was in the log.
+// crash has a daemon die before its last decision was in the log, and another decide it
+// again.
 func (h *taskRun) crash(t *rapid.T) {
 	c := h.any(t)
 	testenv.Must(t, h.d.takeIn(h.now, h.arrival(t, c)))
@@ -251,19 +253,20 @@ func (h *taskRun) jump(t *rapid.T) {
 	h.settle(t)
 }
 
-// replays folds the log again: the state and each view have the same bytes.
+// replays folds the log again, and checks that the state and each view have the same
+// bytes.
 func (h *taskRun) replays(t *rapid.T) {
 	s := h.fold(t)
 	want, err := stateBytes(h.d.state)
 	is, failed := stateBytes(s)
 	if err = errors.Join(err, failed); err != nil || is != want {
-		t.Fatalf("the log folds to another state, %v", err)
+		t.Fatalf("the log folds to a different state, %v", err)
 	}
 	for x := range h.d.state.Tasks.All() {
 		want, err := task.Document(x)
 		is, failed := task.Document(s.Tasks.Get(x.ID))
 		if err = errors.Join(err, failed); err != nil || !bytes.Equal(is, want) {
-			t.Fatalf("the view of task %s is another, %v:\n%s\n%s", x.ID, err, want, is)
+			t.Fatalf("after folding again the view of task %s differs, %v; was:\n%s\nis:\n%s", x.ID, err, want, is)
 		}
 	}
 }
@@ -288,7 +291,7 @@ func (h *taskRun) arrival(t *rapid.T, c *taskCommand) protocol.Arrival {
 	return protocol.Arrival{Agent: c.by, Name: name, Original: protocol.Original{Name: name}, ModTime: h.now, Raw: text, Size: int64(len(text)), Message: msg}
 }
 
-// carry has a command decided, and holds the answer against the model's.
+// carry has a command decided, and compares the answer with the model's.
 func (h *taskRun) carry(t *rapid.T, c *taskCommand) {
 	codes, steps := h.m.judge(c, h.now)
 	testenv.Must(t, h.d.takeIn(h.now, h.arrival(t, c)))
@@ -309,7 +312,7 @@ func (h *taskRun) carry(t *rapid.T, c *taskCommand) {
 	said := fmt.Sprintf("%s of %s by %s, epoch %v, %v", c.Event, c.Task, c.by, value(c.Epoch), c.Data)
 	switch {
 	case len(codes) > 0 && (!slices.Contains(codes, no) || len(did) > 0):
-		t.Fatalf("%s was answered %q, %v; the model knows %v", said, no, did, codes)
+		t.Fatalf("%s was answered %q, %v; the model refuses it with one of %v", said, no, did, codes)
 	case len(codes) == 0 && (no != "" || !slices.Equal(did, steps)):
 		t.Fatalf("%s was answered %q, %v; the model does %v", said, no, did, steps)
 	}
@@ -348,7 +351,8 @@ func (h *taskRun) create(t *rapid.T) {
 	h.carry(t, c)
 }
 
-// needs are tasks that there are, of the same command, or now and then of nobody.
+// needs returns names of tasks: of existing ones, of ones in the same command, and now
+// and then one that does not exist.
 func (h *taskRun) needs(t *rapid.T, i int) (list []string) {
 	for range rapid.SampledFrom([]int{0, 0, 0, 1, 2}).Draw(t, "needs") {
 		switch rapid.IntRange(0, 9).Draw(t, "need") {
@@ -369,7 +373,7 @@ func (h *taskRun) needs(t *rapid.T, i int) (list []string) {
 	return list
 }
 
-// some gives a task; nil where there is none.
+// some returns a random task, or nil if there is none.
 func (h *taskRun) some(t *rapid.T) *oneTask {
 	list := h.m.sorted()
 	if len(list) == 0 {
@@ -378,7 +382,7 @@ func (h *taskRun) some(t *rapid.T) *oneTask {
 	return list[rapid.IntRange(0, len(list)-1).Draw(t, "task")]
 }
 
-// command is any command of anybody.
+// command has any agent send any command.
 func (h *taskRun) command(t *rapid.T) { h.carry(t, h.any(t)) }
 
 func (h *taskRun) any(t *rapid.T) *taskCommand {
@@ -408,7 +412,7 @@ func (h *taskRun) any(t *rapid.T) *taskCommand {
 	return h.fill(t, c)
 }
 
-// work is the command that a task waits for, of who may give it.
+// work has a task sent a command that it waits for, by an agent that may send it.
 func (h *taskRun) work(t *rapid.T) {
 	x := h.some(t)
 	if held := slices.DeleteFunc(h.m.sorted(), func(x *oneTask) bool { return x.holder == "" || x.ended() }); len(held) > 0 && rapid.IntRange(0, 3).Draw(t, "held") > 0 {
@@ -452,7 +456,7 @@ func (h *taskRun) work(t *rapid.T) {
 	h.carry(t, h.fill(t, c))
 }
 
-// failsOften has the holder of a task fail some times, one soon after the other.
+// failsOften has the holder of each task in progress fail several times in short order.
 func (h *taskRun) failsOften(t *rapid.T) {
 	for _, x := range h.m.sorted() {
 		for n := rapid.IntRange(3, 5).Draw(t, "times"); n > 0 && x.state == "in_progress"; n-- {
@@ -464,7 +468,7 @@ func (h *taskRun) failsOften(t *rapid.T) {
 	}
 }
 
-// staysAlive has the holders of tasks show that they live, and nothing more.
+// staysAlive has all agents touch their alive files, and do nothing more.
 func (h *taskRun) staysAlive(t *rapid.T) {
 	for range rapid.IntRange(1, 9).Draw(t, "times") {
 		for _, id := range modelTeam {

@@ -10,7 +10,7 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// contract is the table of spec §8.1, with what leaves the state as it is.
+// contract is the table of spec §8.1, and the events that leave the state as it is.
 const contract = `
 unassigned offer offered
 unassigned,offered claim pending
@@ -53,7 +53,7 @@ pending,paused remind =
 unassigned,offered,pending,in_progress,paused,blocked,retrying,stalled amend =
 `
 
-// contractRows gives the state that each state and event lead to.
+// contractRows returns the state that each state and event lead to.
 func contractRows() map[string]string {
 	rows := map[string]string{}
 	for line := range strings.Lines(strings.TrimSpace(contract)) {
@@ -114,12 +114,12 @@ type taskModel struct {
 	rows   map[string]string
 	set    protocol.TaskSettings
 	tasks  map[protocol.TaskID]*oneTask
-	gone   map[protocol.TaskID]*oneTask // that were let go
-	done   map[protocol.TaskID]bool     // completed, also what was let go since
+	gone   map[protocol.TaskID]*oneTask // tasks that were let go
+	done   map[protocol.TaskID]bool     // completed tasks, also those let go since
 	shift  time.Duration                // by which the clock of the machine was set
-	clocks time.Time                    // hived started, or saw its clock set
+	clocks time.Time                    // when hived started or last saw its clock set
 	signs  map[protocol.AgentID]time.Time
-	missed map[protocol.AgentID]int // offers that ran out since the agent was heard of
+	missed map[protocol.AgentID]int // offers that ran out since the last sign of the agent
 	tally  map[string]int
 }
 
@@ -135,20 +135,20 @@ var (
 	modelTeam = []protocol.AgentID{"alice", "bob", "carol", "dave", protocol.Human}
 )
 
-// may tells whether a task is for an agent: bob and carol are writers.
+// may reports whether a task is for an agent; bob and carol are writers.
 func (t *oneTask) may(id protocol.AgentID) bool {
 	writer := id == "bob" || id == "carol"
 	return len(t.to) == 0 && id != protocol.Human || slices.Contains(t.to, protocol.Address(id)) || writer && slices.Contains(t.to, "@writer")
 }
 
 func (m *taskModel) approvers(t *oneTask) []protocol.AgentID {
-	if t.needed > 1 && t.holder != modelLead { // who asks does not answer
+	if t.needed > 1 && t.holder != modelLead { // the holder asks, and may not answer
 		return []protocol.AgentID{protocol.Human, modelLead}
 	}
 	return []protocol.AgentID{protocol.Human}
 }
 
-// unmet tells whether a task waits for others.
+// unmet reports whether any of the tasks is not completed.
 func (m *taskModel) unmet(list []protocol.TaskID) bool {
 	return slices.ContainsFunc(list, func(id protocol.TaskID) bool { return !m.done[id] })
 }
@@ -161,7 +161,8 @@ func (m *taskModel) sorted() []*oneTask {
 	return list
 }
 
-// running is when a clock that began once began to count.
+// running returns when a timer began to count: at the latest of times, or when hived
+// started.
 func (m *taskModel) running(times ...time.Time) time.Time {
 	return latest(append(times, m.clocks)...)
 }
@@ -176,7 +177,7 @@ func (m *taskModel) goneAt(t *oneTask) time.Time {
 	return latest(m.running(t.since, m.signs[t.holder]), t.expected).Add(m.set.HeartbeatTimeout)
 }
 
-// room tells whether an agent could be offered one more.
+// room reports whether an agent could be offered one more task.
 func (m *taskModel) room(id protocol.AgentID) bool {
 	for _, t := range m.tasks {
 		if slices.Contains(t.offered, id) {
@@ -186,7 +187,7 @@ func (m *taskModel) room(id protocol.AgentID) bool {
 	return !m.full(id) && m.missed[id] < 9
 }
 
-// full tells whether an agent has as many tasks in hand as it may: one.
+// full reports whether an agent works on as many tasks as it may, which is one.
 func (m *taskModel) full(id protocol.AgentID) bool {
 	for _, t := range m.tasks {
 		if t.busy() && t.holder == id {
@@ -200,7 +201,7 @@ func (m *taskModel) free(t *oneTask, at time.Time) bool {
 	return t.state == "unassigned" && !m.unmet(t.needs) && !t.notBefore.After(at)
 }
 
-// ever gives a task, also one that was let go.
+// ever returns a task, also one that was let go.
 func (m *taskModel) ever(id protocol.TaskID) *oneTask {
 	if t := m.tasks[id]; t != nil {
 		return t
@@ -208,7 +209,7 @@ func (m *taskModel) ever(id protocol.TaskID) *oneTask {
 	return m.gone[id]
 }
 
-// hopeless tells whether a task will not be completed, and none that resumes it.
+// hopeless reports whether neither a task nor one that resumes it can be completed.
 func (m *taskModel) hopeless(id protocol.TaskID) bool {
 	if t := m.ever(id); t == nil || t.state != "failed" && t.state != "cancelled" {
 		return t == nil
@@ -221,14 +222,14 @@ func (m *taskModel) hopeless(id protocol.TaskID) bool {
 	return true
 }
 
-// event follows one event, and says what is wrong about it.
+// event applies one event, and returns what is wrong with it.
 func (m *taskModel) event(ev protocol.Event, e *protocol.TaskEvent) error {
 	at := ev.TS.Add(-m.shift)
 	t := m.tasks[e.Task]
 	if t == nil {
 		t = &oneTask{id: e.Task, creator: e.By, needs: e.Needs, resumes: e.Resumes, repairs: e.Repairs, depth: e.Depth, state: "unassigned", since: at}
 		if e.Event != "create" || e.From != "" || e.To != "unassigned" || e.Spec == nil {
-			return fmt.Errorf("%s of a task that is not there", e.Event)
+			return fmt.Errorf("%s of a task that does not exist, or a bad create", e.Event)
 		}
 		t.to, t.needed = e.Spec.To, e.Spec.Approvals
 		if e.Checkpoint != nil {
@@ -266,11 +267,11 @@ func (m *taskModel) event(ev protocol.Event, e *protocol.TaskEvent) error {
 	return nil
 }
 
-// untimely says why hived may not do what it did by itself.
+// untimely returns why hived may not do what it did by itself, or nothing.
 func (m *taskModel) untimely(t *oneTask, e *protocol.TaskEvent, at time.Time) string {
 	from := func(when time.Time) string {
 		if at.Before(when) {
-			return "it is not time before " + when.String() + ", and it is " + at.String()
+			return "it is due at " + when.String() + ", and it is " + at.String()
 		}
 		return ""
 	}
@@ -319,13 +320,13 @@ func (m *taskModel) untimely(t *oneTask, e *protocol.TaskEvent, at time.Time) st
 		of := m.ever(t.repairs)
 		return must(e.By == protocol.Hive && of != nil && !slices.Contains(of.blockedOn, t.id), "it is no repair, or is still waited for")
 	case "dependency_resolved":
-		return must(len(t.blockedOn) > 0 && !m.unmet(t.blockedOn), "it still waits")
+		return must(len(t.blockedOn) > 0 && !m.unmet(t.blockedOn), "it still waits for tasks")
 	case "dependency_failed":
 		lost := func(id protocol.TaskID) bool {
 			n := m.tasks[id]
 			return n != nil && n.ended() && n.state != "completed"
 		}
-		return must(slices.ContainsFunc(t.needs, lost) || slices.ContainsFunc(t.blockedOn, lost), "all that it needs may come")
+		return must(slices.ContainsFunc(t.needs, lost) || slices.ContainsFunc(t.blockedOn, lost), "all that it needs may still be completed")
 	}
 	return "hived does no such thing"
 }
@@ -334,7 +335,7 @@ func (m *taskModel) badOffer(t *oneTask, e *protocol.TaskEvent, at time.Time) st
 	asked := t.declined
 	if e.Round > 0 {
 		if len(m.able(t, asked)) > 0 {
-			return "a round begins, and not all were asked in the last"
+			return "a new round of offers begins, and not all were asked in the last"
 		}
 		asked = nil
 	}
@@ -349,12 +350,12 @@ func (m *taskModel) badOffer(t *oneTask, e *protocol.TaskEvent, at time.Time) st
 		want = 1
 	}
 	if !m.free(t, at) || len(e.Agents) != want {
-		return fmt.Sprintf("to %v at %s: it waits, or %d of %v are asked", e.Agents, at, want, able)
+		return fmt.Sprintf("offered to %v at %s: it is not free, or should be offered to %d of %v", e.Agents, at, want, able)
 	}
 	return ""
 }
 
-// able are those who could be offered a task and were not asked before.
+// able returns the agents that could be offered a task and were not asked before.
 func (m *taskModel) able(t *oneTask, asked []protocol.AgentID) (list []protocol.AgentID) {
 	for _, id := range modelTeam {
 		if t.may(id) && m.room(id) && !slices.Contains(asked, id) {
@@ -364,17 +365,17 @@ func (m *taskModel) able(t *oneTask, asked []protocol.AgentID) (list []protocol.
 	return list
 }
 
-// badPause says whether there is a pause though somebody was not asked, or none
-// though all were.
+// badPause returns what is wrong with a pause between offers: there is one though
+// somebody was not asked, or none though all were.
 func (m *taskModel) badPause(t *oneTask, e *protocol.TaskEvent) string {
 	asked := slices.Concat(t.declined, e.Agents)
 	if left := m.able(t, asked); e.Until.IsZero() != (len(left) > 0 || len(asked) == 0) {
-		return fmt.Sprintf("it pauses until %s, and %v were not asked", e.Until, left)
+		return fmt.Sprintf("it pauses until %s, with %v not asked", e.Until, left)
 	}
 	return ""
 }
 
-// take has the effect of an event beside the new state.
+// take applies what an event does beside changing the state.
 func (m *taskModel) take(t *oneTask, e *protocol.TaskEvent, at time.Time) {
 	own := func(when time.Time) time.Time {
 		if when.IsZero() {
@@ -450,7 +451,8 @@ func (m *taskModel) take(t *oneTask, e *protocol.TaskEvent, at time.Time) {
 	}
 }
 
-// lose counts executions that reached nothing new.
+// lose notes that the holder lost the task, and counts executions that reached nothing
+// new.
 func (m *taskModel) lose(t *oneTask, e *protocol.TaskEvent) {
 	t.declined = append(t.declined, t.holder)
 	if t.fruitless++; t.advanced || e.Checkpoint != nil && e.Checkpoint.SHA256 != t.reached {
@@ -459,10 +461,10 @@ func (m *taskModel) lose(t *oneTask, e *protocol.TaskEvent) {
 	t.advanced = false
 }
 
-// overdue says what hived should have done by now.
+// overdue returns an error for what hived should have done by now.
 func (m *taskModel) overdue(now time.Time) error {
 	at := now.Add(-m.shift)
-	slack := m.set.HeartbeatTimeout/4 + time.Millisecond // an alive file is looked at so often
+	slack := m.set.HeartbeatTimeout/4 + time.Millisecond // alive files are checked so often
 	for _, t := range m.sorted() {
 		late := func(when time.Time) bool { return !when.After(at) }
 		var is bool
@@ -485,7 +487,7 @@ func (m *taskModel) overdue(now time.Time) error {
 			is = len(t.blockedOn) > 0 && !m.unmet(t.blockedOn)
 		}
 		if is || !t.ended() && !t.cancelling.IsZero() && late(m.running(t.cancelling).Add(m.set.CancelGrace)) {
-			return fmt.Errorf("at %s nothing happened to %s", at, t)
+			return fmt.Errorf("at %s something is overdue for %s", at, t)
 		}
 		for _, id := range slices.Concat(t.needs, t.blockedOn) {
 			if n := m.tasks[id]; n != nil && n.ended() && n.state != "completed" && (t.state == "unassigned" || t.state == "blocked") {
@@ -496,7 +498,7 @@ func (m *taskModel) overdue(now time.Time) error {
 	return nil
 }
 
-// idle tells whether a task waits for somebody though there is one.
+// idle reports whether a task could be offered to somebody and is not.
 func (m *taskModel) idle(t *oneTask, at time.Time) bool {
 	return m.free(t, at) && !t.until.After(at) && slices.ContainsFunc(modelTeam, func(id protocol.AgentID) bool { return t.may(id) && m.room(id) })
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/hived/hived/task"
 )
 
-// Who rejects an offer has room for another one.
+// TestRejectedOfferLeavesRoom checks that an agent that rejects an offer gets another.
 func TestRejectedOfferLeavesRoom(t *testing.T) {
 	b := newBench(t)
 	b.d.recordAgent(b.now, &protocol.AgentEvent{Agent: "alice", Action: protocol.Joined, Slots: OffersWaiting})
@@ -34,8 +34,9 @@ func TestRejectedOfferLeavesRoom(t *testing.T) {
 	}
 }
 
-// Tasks that nobody was there for leave their queues when they end, and an audience
-// that no task waits for is forgotten: also where each task has one of its own.
+// TestEndedTasksLeaveTheirQueues checks that tasks that nobody could take leave their
+// queues when they end, and that an audience of no waiting task is forgotten, also if
+// each task has an audience of its own.
 func TestEndedTasksLeaveTheirQueues(t *testing.T) {
 	b := newBench(t, "a")
 	b.d.Record(b.now, &protocol.AgentEvent{Agent: "a", Action: protocol.Held})
@@ -67,10 +68,10 @@ func TestEndedTasksLeaveTheirQueues(t *testing.T) {
 	b.now = b.now.Add(b.d.settings.Tasks.Retention + time.Hour)
 	b.timers(b.d)
 	if there := b.d.state.Tasks.Len(); there != left || len(b.d.plan.next) > left || len(b.d.plan.taken) > 0 {
-		t.Errorf("%d tasks are there, of %d it is known when they want a look, of %d when they were taken", there, len(b.d.plan.next), len(b.d.plan.taken))
+		t.Errorf("there are %d tasks, %d with a time when they are due, %d with the time when they were taken", there, len(b.d.plan.next), len(b.d.plan.taken))
 	}
 	if room := cap(b.d.plan.wakes); room > 4*roomKept || b.d.plan.nextMost > 4*roomKept {
-		t.Errorf("there is room for %d tasks that want a look, and in the map for %d", room, b.d.plan.nextMost)
+		t.Errorf("there is room for %d tasks that are due, and in the map for %d", room, b.d.plan.nextMost)
 	}
 	snapshot, err := stateBytes(b.d.state)
 	testenv.Must(t, err)
@@ -88,7 +89,7 @@ func TestEndedTasksLeaveTheirQueues(t *testing.T) {
 	}
 }
 
-// timers has a decider do all that is due.
+// timers has a Decider do all that is due.
 func (b *bench) timers(d *Decider) {
 	b.t.Helper()
 	for more := true; more; {

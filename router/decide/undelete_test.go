@@ -9,8 +9,8 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// TestUndeleteHoweverItCame: what was let go on, and what was adopted from an older
-// layout, is delivered again like any other message.
+// TestUndeleteHoweverItCame checks that messages that were kept and let go on, and those
+// adopted from an older layout, can be undeleted like any other.
 func TestUndeleteHoweverItCame(t *testing.T) {
 	b := stopped(t)
 	b.send("bob", `{"to":"alice","conversation":"c","body":"kept"}`)
@@ -43,7 +43,7 @@ func TestUndeleteHoweverItCame(t *testing.T) {
 		}
 		now, ok := alice.Inbox.Get(file)
 		if !ok || now.Of != l.Of || now.ID != l.ID || now.Blob != l.Blob || now.Size != l.Size {
-			t.Errorf("%s is %+v again, and was %+v", file, now, l)
+			t.Errorf("%s was %+v, and after the undelete is %+v", file, l, now)
 		}
 	}
 }
