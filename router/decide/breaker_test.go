@@ -14,7 +14,8 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// tries has an agent send, and tells whether the message waits in its outbox.
+// tries has an agent send a message unless the breaker makes it wait in the outbox.
+// It reports whether it waits, and whether it is for people.
 func (b *bench) tries(from protocol.AgentID, text string, behind bool) (waits, people bool) {
 	b.t.Helper()
 	m, err := protocol.DecodeMessage([]byte(text))
@@ -29,8 +30,8 @@ func (b *bench) tries(from protocol.AgentID, text string, behind bool) (waits, p
 	return waits, people
 }
 
-// loop has two agents write to each other in fresh threads until one has to wait,
-// and tells who and after how many messages.
+// loop has two agents write to each other in fresh threads until one has to wait.
+// It returns which one, and how many messages were sent before.
 func (b *bench) loop(one, other protocol.AgentID) (who protocol.AgentID, sent int) {
 	b.t.Helper()
 	for ; sent < 1000; sent++ {
@@ -39,12 +40,12 @@ func (b *bench) loop(one, other protocol.AgentID) (who protocol.AgentID, sent in
 		}
 		one, other = other, one
 	}
-	b.t.Fatal("nobody has to wait")
+	b.t.Fatal("after 1,000 messages no agent has to wait")
 	return "", 0
 }
 
-// TestBreakerOpens: it is logged, its agent and a person are told, once, and what
-// no agent gets passes.
+// TestBreakerOpens checks that an open breaker is logged, that its agent and a person
+// are told once, and that messages that go to no agent still pass.
 func TestBreakerOpens(t *testing.T) {
 	b := newBench(t, "alice", "bob", "carol")
 	who, sent := b.loop("alice", "bob")
@@ -57,7 +58,7 @@ func TestBreakerOpens(t *testing.T) {
 		t.Error(diff)
 	}
 	if !opened[0].Event.More || !opened[1].Event.More || opened[2].Event.More {
-		t.Error("it is not one decision")
+		t.Error("the alert and its notices are not one decision")
 	}
 	if !strings.Contains(notices(opened), "hived continue --agent bob") {
 		t.Error(notices(opened))
@@ -86,20 +87,20 @@ func TestBreakerOpens(t *testing.T) {
 		}
 	}
 	if got := story(b.take()); len(got) > 0 {
-		t.Errorf("it is said again: %v", got)
+		t.Errorf("the breaker opened again: %v", got)
 	}
 	if waits, _ := b.tries("alice", `{"to":"carol","body":"x"}`, false); waits {
-		t.Error("who is not stopped has to wait")
+		t.Error("alice, who is not stopped, has to wait")
 	}
 	b.now = b.now.Add(100 * time.Hour)
 	if waits, _ := b.tries("bob", `{"to":"alice","body":"x"}`, false); !waits {
-		t.Error("it closes by itself")
+		t.Error("the breaker closed by itself")
 	}
 }
 
-// TestPairWithoutInReplyTo: a client and a worker who answer without in_reply_to
-// look like a loop. They do 200 jobs; the answer to the next one waits, a person
-// is told, and PROTOCOL.md says so beforehand.
+// TestPairWithoutInReplyTo shows that a client and a worker that answer without
+// in_reply_to look like a loop: after 200 jobs the next answer waits and a person is
+// told, as PROTOCOL.md says.
 func TestPairWithoutInReplyTo(t *testing.T) {
 	b := newBench(t, "client", "worker")
 	jobs := 0
@@ -125,7 +126,7 @@ func TestPairWithoutInReplyTo(t *testing.T) {
 	if !strings.Contains(string(protocol.Guide(b.d.settings)), said) {
 		t.Errorf("PROTOCOL.md does not say %q", said)
 	}
-	// A person lets it go on, and it answers as PROTOCOL.md says.
+	// A person lets the worker go on, and it now answers as PROTOCOL.md says.
 	b.command(`{"to":"hive","event":"continue","data":{"agent":"worker"}}`)
 	for i := range 1000 {
 		b.send("client", fmt.Sprintf(`{"id":"job-%d","to":"worker","body":"a job"}`, i))
@@ -135,8 +136,8 @@ func TestPairWithoutInReplyTo(t *testing.T) {
 	}
 }
 
-// TestBreakerCloses by `hived continue --agent`, and by a word of a person, and
-// the count begins at zero.
+// TestBreakerCloses checks that `hived continue --agent` and a message of a person
+// close the breaker, and that the count begins at zero.
 func TestBreakerCloses(t *testing.T) {
 	for name, word := range map[string]string{
 		"continue": `{"to":"hive","event":"continue","data":{"agent":"bob"}}`,
@@ -156,7 +157,7 @@ func TestBreakerCloses(t *testing.T) {
 	}
 }
 
-// TestContinueAgent is refused where it makes no sense.
+// TestContinueAgent checks that continue of an agent is refused where it makes no sense.
 func TestContinueAgent(t *testing.T) {
 	b := newBench(t, "alice", "bob")
 	b.command(`{"to":"hive","event":"agent-lead","data":{"agent":"bob"}}`)
@@ -177,11 +178,12 @@ func TestContinueAgent(t *testing.T) {
 		}
 	}
 	if !b.d.state.Agents["bob"].Stopped {
-		t.Error("bob goes on")
+		t.Error("a refused command closed bob's breaker")
 	}
 }
 
-// TestTheLeadLoops: people are told then, because the lead looks after the others.
+// TestTheLeadLoops checks that people are told when it is the lead that loops, because
+// the lead is whom the others' trouble is reported to.
 func TestTheLeadLoops(t *testing.T) {
 	b := newBench(t, "alice", "bob")
 	b.command(`{"to":"hive","event":"agent-lead","data":{"agent":"bob"}}`)
@@ -191,8 +193,8 @@ func TestTheLeadLoops(t *testing.T) {
 	}
 }
 
-// TestFirstRepliesCountNothing, and only those: a second one, and a reply to a
-// reply, are echoes.
+// TestFirstRepliesCountNothing checks that only first replies count nothing: a second
+// one, and a reply to a reply, are echoes.
 func TestFirstRepliesCountNothing(t *testing.T) {
 	b := newBench(t, "alice", "bob", "carol")
 	count := func(from protocol.AgentID, text string) (echoes int, first protocol.Seq) {
@@ -208,7 +210,7 @@ func TestFirstRepliesCountNothing(t *testing.T) {
 	}{
 		{"bob", `{"id":"a","to":"alice","in_reply_to":"q","body":"x"}`, 0, true},
 		{"carol", `{"id":"b","to":"alice","in_reply_to":"q","body":"x"}`, 0, true},
-		{"alice", `{"id":"c","to":"bob","in_reply_to":"a","body":"x"}`, 0, false}, // she was given first replies alone
+		{"alice", `{"id":"c","to":"bob","in_reply_to":"a","body":"x"}`, 0, false}, // so far alice got only first replies
 		{"bob", `{"id":"d","to":"alice","in_reply_to":"q","body":"x"}`, 1, false},
 		{"alice", `{"id":"e","to":["bob","alice"],"in_reply_to":"d","body":"x"}`, 1, false},
 	} {
@@ -219,8 +221,8 @@ func TestFirstRepliesCountNothing(t *testing.T) {
 	}
 }
 
-// TestHumanCounts: thirty words an hour start counts anew. From then on human
-// counts as an agent, until a person runs `hived continue`.
+// TestHumanCounts checks that thirty messages of human an hour start counts anew, and
+// that beyond them human counts as an agent until a person runs `hived continue`.
 func TestHumanCounts(t *testing.T) {
 	b := newBench(t, "alice", "bob")
 	word := func() []string { return story(b.send(protocol.Human, `{"to":"bob","conversation":"c","body":"x"}`)) }
@@ -229,14 +231,14 @@ func TestHumanCounts(t *testing.T) {
 			t.Fatal(got)
 		}
 	}
-	b.command(`{"to":"hive","event":"git-pause"}`) // no word to an agent
+	b.command(`{"to":"hive","event":"git-pause"}`) // goes to no agent, and does not count
 	want := []string{"alert human-counts", "notice human-counts to [human]", "message human hops 0 to [bob]"}
 	if diff := cmp.Diff(want, word()); diff != "" {
 		t.Error(diff)
 	}
 	b.send("bob", `{"to":"human","conversation":"c","body":"x"}`)
 	if got := word(); got[0] != "message human hops 2 to [bob]" {
-		t.Errorf("its hops are not counted: %v", got)
+		t.Errorf("the hops of human are not counted: %v", got)
 	}
 	if who, sent := b.loop("human", "bob"); sent < 395 || sent > 401 {
 		t.Errorf("%s has to wait after %d messages", who, sent)
@@ -252,12 +254,12 @@ func TestHumanCounts(t *testing.T) {
 		}
 	}
 	if b.d.state.HumanCounts {
-		t.Error("25 words an hour are too many")
+		t.Error("human counts as an agent at 25 messages an hour")
 	}
 }
 
-// TestBusyPairs are those that people are to see: over a hundred messages within a
-// day, and no word of a person.
+// TestBusyPairs checks that a pair is shown to people when it exchanged over a hundred
+// messages within a day, without a message of a person.
 func TestBusyPairs(t *testing.T) {
 	b := newBench(t, "alice", "bob", "carol")
 	for range 101 {
@@ -278,6 +280,6 @@ func TestBusyPairs(t *testing.T) {
 	b.send("bob", `{"to":"alice","conversation":"c","body":"x"}`)
 	b.send(protocol.Human, `{"to":"bob","conversation":"c","body":"x"}`)
 	if got := b.d.state.BusyPairs(b.now); len(got) > 0 {
-		t.Errorf("after a word of a person: %v", got)
+		t.Errorf("after a message of a person: %v", got)
 	}
 }

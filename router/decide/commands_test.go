@@ -14,7 +14,8 @@ import (
 	"github.com/hived/hived/internal/testenv"
 )
 
-// TestSpecNamesWhatCommandsTake holds the table of spec §8.2 to the commands.
+// TestSpecNamesWhatCommandsTake checks that the table of spec §8.2 names every command
+// and all members that it takes.
 func TestSpecNamesWhatCommandsTake(t *testing.T) {
 	page, err := os.ReadFile("../../docs/spec.md")
 	testenv.Must(t, err)
@@ -34,7 +35,7 @@ func TestSpecNamesWhatCommandsTake(t *testing.T) {
 	}
 }
 
-// TestCommandLines: only commandline.go has command lines of hived.
+// TestCommandLines checks that only commandline.go has command lines of hived.
 func TestCommandLines(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("*.go")

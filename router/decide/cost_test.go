@@ -9,8 +9,8 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// TestRosterCostsNothingInTheLog: to hold and release one of many agents is a few
-// lines, however many there are.
+// TestRosterCostsNothingInTheLog checks that holding and releasing an agent takes a few
+// lines of the log, however many agents there are.
 func TestRosterCostsNothingInTheLog(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -21,12 +21,12 @@ func TestRosterCostsNothingInTheLog(t *testing.T) {
 	size := logBytes(t, b.send("human", `{"to":"hive","event":"agent-hold","data":{"agent":"agent-007"}}`)) +
 		logBytes(t, b.send("human", `{"to":"hive","event":"agent-release","data":{"agent":"agent-007"}}`))
 	if size > 2<<10 {
-		t.Errorf("to hold and release one of 300 agents costs %d bytes of log", size)
+		t.Errorf("holding and releasing one of 300 agents takes %d bytes of log, want at most 2 KB", size)
 	}
 }
 
-// TestReportCostsItsSize: what a report costs in the log goes by what it says, not
-// by what was reported before, nor by the checkpoint that it changes.
+// TestReportCostsItsSize checks that the bytes of a report in the log depend on what it
+// says, not on earlier reports or on the checkpoint that it changes.
 func TestReportCostsItsSize(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -63,7 +63,7 @@ func TestReportCostsItsSize(t *testing.T) {
 			costs = append(costs, report("progress", fmt.Sprintf(tt.report, 100+i)))
 		}
 		if first, last := costs[1], costs[len(costs)-1]; last > tt.most || 10*last > 11*first {
-			t.Errorf("%s: the second report costs %d bytes of log, the last %d", tt.name, first, last)
+			t.Errorf("%s: the second report takes %d bytes of log, the last %d", tt.name, first, last)
 		}
 		x := b.d.state.Tasks.Get(id)
 		if c, err := b.d.wholeCheckpoint(x); err != nil || !strings.Contains(string(c.Data), strings.Repeat("x", tt.whole)) {
@@ -72,7 +72,7 @@ func TestReportCostsItsSize(t *testing.T) {
 	}
 }
 
-// logBytes is what decisions take in the log.
+// logBytes returns how many bytes decisions take in the log.
 func logBytes(t *testing.T, list []Decision) int {
 	t.Helper()
 	size := 0

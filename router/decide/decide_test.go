@@ -24,10 +24,10 @@ type bench struct {
 	d   *Decider
 	now time.Time
 	n   int
-	log map[protocol.Seq]protocol.Event // where a test asks for it
+	log map[protocol.Seq]protocol.Event // nil unless the test reads the log again
 }
 
-// take gives what was decided, as events of the log.
+// take returns what was decided and not taken yet, and checks the texts of notices.
 func (b *bench) take() []Decision {
 	list := b.d.Drain(b.now)
 	for _, d := range list {
@@ -41,7 +41,7 @@ func (b *bench) take() []Decision {
 	return list
 }
 
-// zeros is entropy that is the same on every run.
+// zeros is a source of entropy that is the same on every run.
 type zeros struct{}
 
 func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
@@ -61,13 +61,13 @@ func newBench(t *testing.T, agents ...protocol.AgentID) *bench {
 	return b
 }
 
-// send lets an agent send JSON and gives what was decided.
+// send has an agent send JSON and returns what was decided.
 func (b *bench) send(from protocol.AgentID, text string) []Decision {
 	b.t.Helper()
 	return b.arrive(b.found(from, text))
 }
 
-// found is a message as it is found in an outbox.
+// found returns a message as it is found in an outbox.
 func (b *bench) found(from protocol.AgentID, text string) protocol.Arrival {
 	b.t.Helper()
 	m, err := protocol.DecodeMessage([]byte(text))
@@ -87,7 +87,7 @@ func (b *bench) arrive(a protocol.Arrival) []Decision {
 	return b.take()
 }
 
-// story writes decisions in short: kind and what matters of it.
+// story returns a line for each decision: its kind, and what matters of it.
 func story(list []Decision) []string {
 	out := []string{}
 	for _, d := range list {
@@ -137,7 +137,7 @@ func codeOf(e *protocol.MessageEvent) string {
 	return m.Data.Code
 }
 
-// notices gives the texts of what hived said.
+// notices returns the texts of all notices among decisions.
 func notices(list []Decision) string {
 	var b strings.Builder
 	for _, d := range list {
@@ -270,8 +270,8 @@ func (b *bench) archive(id protocol.AgentID) {
 	b.command(`{"to":"hive","event":"agent-archive","data":{"agent":"` + string(id) + `"}}`)
 }
 
-// TestForgedSender proves that a recipient sees the owner of the outbox, and
-// that the log keeps the claim.
+// TestForgedSender checks that the recipient sees the owner of the outbox as sender,
+// and that the log keeps the claimed one.
 func TestForgedSender(t *testing.T) {
 	b := newBench(t, "alice", "bob")
 	got := b.send("alice", `{"to":"bob","from":"human","seq":7,"FROM":"x","body":"x"}`)
@@ -289,11 +289,12 @@ func TestForgedSender(t *testing.T) {
 		t.Errorf("delivered:\n%s", data)
 	}
 	if protocol.BlobOf(data) != e.Blob || len(data) != e.Size {
-		t.Error("the event names another blob than what is delivered")
+		t.Error("the event has another blob or size than what is delivered")
 	}
 }
 
-// TestHopsAreCounted lets agents answer each other without ever setting hops.
+// TestHopsAreCounted checks that hops are counted when agents answer each other without
+// setting them.
 func TestHopsAreCounted(t *testing.T) {
 	tests := []struct {
 		name   string
@@ -329,7 +330,8 @@ func TestHopsAreCounted(t *testing.T) {
 	}
 }
 
-// TestAPersonStartsTheCountAgain by a word, and by `hived continue`.
+// TestAPersonStartsTheCountAgain checks that a person's message and `hived continue`
+// start the count of hops again.
 func TestAPersonStartsTheCountAgain(t *testing.T) {
 	b := newBench(t, "alice", "bob")
 	b.talk("d", "alice", "bob", 12)
@@ -348,7 +350,7 @@ func TestAPersonStartsTheCountAgain(t *testing.T) {
 	}
 }
 
-// talk has two agents answer each other in a conversation, as often as it says.
+// talk has two agents answer each other in a conversation, so many times.
 func (b *bench) talk(conv string, one, other protocol.AgentID, times int) {
 	b.t.Helper()
 	for range times {
@@ -357,8 +359,8 @@ func (b *bench) talk(conv string, one, other protocol.AgentID, times int) {
 	}
 }
 
-// TestClaimedHopsCountOnce: what an outsider claims keeps nobody else from
-// going on with a conversation.
+// TestClaimedHopsCountOnce checks that hops claimed by one agent do not keep the others
+// from going on with a conversation.
 func TestClaimedHopsCountOnce(t *testing.T) {
 	b := newBench(t, "alice", "bob", "carol")
 	b.send("alice", `{"to":["bob","carol"],"conversation":"c","body":"x"}`)
@@ -373,8 +375,8 @@ func TestClaimedHopsCountOnce(t *testing.T) {
 	}
 }
 
-// TestHopsOfSlowThreads: a parent loses a hop for each full hour until its
-// reply, so that letters over weeks pass, and six an hour in one thread stop.
+// TestHopsOfSlowThreads checks that a parent loses a hop for each full hour until its
+// reply, so that threads over weeks pass, and one with six messages an hour is stopped.
 func TestHopsOfSlowThreads(t *testing.T) {
 	tests := []struct {
 		every time.Duration
@@ -401,7 +403,7 @@ func TestHopsOfSlowThreads(t *testing.T) {
 			}
 			want := tt.sent
 			if want == 13 && strings.Contains(fields, "in_reply_to") {
-				want = 12 // the first one answers what is unknown
+				want = 12 // the first one answers an unknown message
 			}
 			if sent != want {
 				t.Errorf("%s, every %s: %d messages got through, want %d", fields, tt.every, sent, want)
@@ -410,8 +412,8 @@ func TestHopsOfSlowThreads(t *testing.T) {
 	}
 }
 
-// TestReplyToAnIDOfTwoSenders: two senders both use the id 1, and a reply lands
-// in the thread of the one whom it answers.
+// TestReplyToAnIDOfTwoSenders checks that where two senders use the same id, a reply
+// lands in the thread of the one that it is sent to.
 func TestReplyToAnIDOfTwoSenders(t *testing.T) {
 	b := newBench(t, "alice", "bob", "carol", "dave")
 	b.send("alice", `{"id":"1","to":"bob","conversation":"ours","body":"x"}`)
@@ -425,7 +427,7 @@ func TestReplyToAnIDOfTwoSenders(t *testing.T) {
 	}
 }
 
-// TestFaults says for each fault who is told what.
+// TestFaults checks what is decided about files that are no messages, and who is told.
 func TestFaults(t *testing.T) {
 	b := newBench(t, "alice")
 	got := b.arrive(protocol.Arrival{
@@ -442,15 +444,15 @@ func TestFaults(t *testing.T) {
 	again := b.arrive(protocol.Arrival{Agent: "alice", Name: "x.json", Original: protocol.Original{Name: "x.json"}, BadTaken: true, Fault: &protocol.Fault{Code: protocol.CodeNotAFile, Detail: "it is a FIFO"}})
 	e := again[0].Event.Body.(*protocol.QuarantineEvent)
 	if e.Content != nil || len(again[0].Changes) != 0 {
-		t.Error("a FIFO has no bytes")
+		t.Error("the quarantine of a FIFO has content")
 	}
 	if e.Path == "agents/alice/outbox/.sent/bad-x.json" || !strings.HasSuffix(e.Path, ".json") {
-		t.Errorf("the second bad file stands at %s", e.Path)
+		t.Errorf("the second bad file is quarantined at %s", e.Path)
 	}
 }
 
-// TestOneDecision marks all events of a decision but the last, so that a crash
-// leaves all of them in the log or none.
+// TestOneDecision checks that all events of a decision but the last have More set, so
+// that a crash leaves all of them in the log or none.
 func TestOneDecision(t *testing.T) {
 	b := newBench(t, "alice", "bob")
 	got := b.send("alice", `{"to":["bob","bbo"],"body":"x"}`)
@@ -462,11 +464,12 @@ func TestOneDecision(t *testing.T) {
 		t.Errorf("message, drop and notice: more (-want +got):\n%s", diff)
 	}
 	if b.send("alice", `{"to":"bob","body":"x"}`)[0].Event.More {
-		t.Error("a message alone says that more follows")
+		t.Error("a decision of one message has More set")
 	}
 }
 
-// TestIDsNeverGoBack moves the clock back a day and on ten years.
+// TestIDsNeverGoBack checks that ids grow although the clock goes back a day and forward
+// ten years, also after a restart.
 func TestIDsNeverGoBack(t *testing.T) {
 	b := newBench(t, "alice", "bob")
 	var files []string
@@ -484,7 +487,8 @@ func TestIDsNeverGoBack(t *testing.T) {
 	}
 }
 
-// TestSameLogSameState folds what was decided a second time.
+// TestSameLogSameState checks that folding the log again gives the same state, with the
+// same changes.
 func TestSameLogSameState(t *testing.T) {
 	b := newBench(t, "alice", "bob")
 	again := ledger.New(b.d.settings.Remember)
@@ -533,8 +537,8 @@ func paths(list []protocol.Change) map[string]string {
 	return out
 }
 
-// TestHopsToHive: what is said to hive alone has none, in whatever way it is
-// addressed (spec §4.3).
+// TestHopsToHive checks that a message to hive alone has no hops, however it is addressed
+// (spec §4.3).
 func TestHopsToHive(t *testing.T) {
 	for text, want := range map[string]int{
 		`{"to":"hive","body":"x","hops":2}`:                      0,
@@ -550,8 +554,8 @@ func TestHopsToHive(t *testing.T) {
 	}
 }
 
-// TestAsideNamesGoUp: what is set aside after a restart, while the clock stands
-// still or goes back, does not take a name that was given before.
+// TestAsideNamesGoUp checks that what is set aside after a restart never takes an earlier
+// name, even if the clock went back.
 func TestAsideNamesGoUp(t *testing.T) {
 	b := newBench(t, "bob")
 	const file = "01M7YW2XY9P0EW1X9MFVTQ8900.json"
@@ -559,12 +563,12 @@ func TestAsideNamesGoUp(t *testing.T) {
 	testenv.Must(t, err)
 	again, _, err := New(b.d.state, b.d.settings, zeros{}, noLog).SetAside(b.now.Add(-time.Hour), "bob", file, []byte("y"))
 	if err != nil || again <= first {
-		t.Errorf("%s after %s, %v", again, first, err)
+		t.Errorf("set aside as %s after %s, %v", again, first, err)
 	}
 }
 
-// TestCreatedAt is the time of the file, or that of acceptance where no message
-// can hold that of the file.
+// TestCreatedAt checks that created_at is the time of the file, or that of acceptance
+// where a message cannot hold that of the file.
 func TestCreatedAt(t *testing.T) {
 	b := newBench(t, "alice", "bob")
 	file := time.Date(2026, 11, 20, 0, 0, 0, 0, time.UTC)
@@ -578,7 +582,7 @@ func TestCreatedAt(t *testing.T) {
 		testenv.Must(t, err)
 		e := b.arrive(protocol.Arrival{Agent: "alice", Name: "x.json", ModTime: tt.modified, Raw: raw, Message: m, SentTaken: true})[0].Event.Body.(*protocol.MessageEvent)
 		if !strings.Contains(string(e.Set), `"created_at":"`+protocol.Stamp(tt.want)+`"`) {
-			t.Errorf("a file of %s gave %s", tt.modified, e.Set)
+			t.Errorf("a file of %s: the message has %s, want created_at %s", tt.modified, e.Set, protocol.Stamp(tt.want))
 		}
 	}
 }

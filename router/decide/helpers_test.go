@@ -9,7 +9,7 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// oneClock has the same clocks hold for all holders.
+// oneClock gives holders that do not beat the time-outs of those that do.
 func oneClock(s *protocol.TaskSettings) {
 	s.TurnHeartbeat, s.TurnProgress = s.HeartbeatTimeout, s.ProgressTimeout
 }
@@ -19,7 +19,7 @@ func noLog(seqs []protocol.Seq) ([]protocol.Event, error) {
 	return nil, fmt.Errorf("read event %s: %w", seqs[0], ledger.ErrNoEvent)
 }
 
-// recalls reads events again, one after the other.
+// recalls returns a Recall that reads events one after the other with one.
 func recalls(one func(protocol.Seq) (protocol.Event, error)) Recall {
 	return func(seqs []protocol.Seq) ([]protocol.Event, error) {
 		evs := make([]protocol.Event, len(seqs))
@@ -33,12 +33,12 @@ func recalls(one func(protocol.Seq) (protocol.Event, error)) Recall {
 	}
 }
 
-// answers tells whether a command answers a question, whose number it carries.
+// answers reports whether a command answers a question, and so has to carry its number.
 func answers(event string) bool {
 	return event == "approval_granted" || event == "approval_denied" || event == "answer"
 }
 
-// withAsk adds the number of a question to the data of a command.
+// withAsk returns the data of a command with the number of a question.
 func withAsk(data string, ask protocol.Seq) string {
 	more := strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(data), "{"))
 	if more == "" {
@@ -50,7 +50,7 @@ func withAsk(data string, ask protocol.Seq) string {
 	return `{"ask": ` + ask.String() + more
 }
 
-// stateBytes is a state in a form that can be compared.
+// stateBytes returns a state encoded, so that two can be compared.
 func stateBytes(s *ledger.State) (string, error) {
 	var b bytes.Buffer
 	err := s.Encode(&b, protocol.Sum{})

@@ -15,7 +15,7 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// logged is a bench whose log can be read again.
+// logged returns a bench whose log can be read again.
 func logged(t *testing.T, agents ...protocol.AgentID) *bench {
 	t.Helper()
 	b := newBench(t, agents...)
@@ -30,7 +30,7 @@ func logged(t *testing.T, agents ...protocol.AgentID) *bench {
 	return b
 }
 
-// goOn delivers what is kept of threads that go on.
+// goOn delivers what was kept of threads that may go on.
 func (b *bench) goOn() []Decision {
 	b.t.Helper()
 	for more := true; more; {
@@ -41,7 +41,8 @@ func (b *bench) goOn() []Decision {
 	return b.take()
 }
 
-// TestKeptInTheSameBatch: what is kept may go on before it is in the log.
+// TestKeptInTheSameBatch checks that a message can be kept and delivered in one batch,
+// before it is in the log.
 func TestKeptInTheSameBatch(t *testing.T) {
 	b := stopped(t)
 	b.send("bob", `{"id":"k0","to":"alice","conversation":"c","body":"x"}`)
@@ -52,18 +53,18 @@ func TestKeptInTheSameBatch(t *testing.T) {
 	}
 	got := story(b.goOn())
 	if want := []string{"delivered k0 to [alice]", "delivered k1 to [alice]"}; !slices.Equal(got[max(0, len(got)-2):], want) {
-		t.Errorf("it ends with %v, want %v", got, want)
+		t.Errorf("decided %v, want %v at the end", got, want)
 	}
 }
 
-// stops has senders told of what was stopped.
+// stops tells senders what was stopped, where that is due.
 func (b *bench) stops() []Decision {
 	b.t.Helper()
 	testenv.Must(b.t, b.d.tellStops(b.now))
 	return b.take()
 }
 
-// stopped has alice and bob use up the hops of a conversation.
+// stopped returns a bench where alice and bob have used up the hops of conversation c.
 func stopped(t *testing.T, agents ...protocol.AgentID) *bench {
 	t.Helper()
 	b := logged(t, append([]protocol.AgentID{"alice", "bob"}, agents...)...)
@@ -73,12 +74,12 @@ func stopped(t *testing.T, agents ...protocol.AgentID) *bench {
 
 const resume = `{"to":"hive","event":"continue","data":{"conversation":"c"}}`
 
-// TestStoppedIsKept: what the cap stops is kept, and `hived continue` delivers
-// it, in its order, with the bytes that it had.
+// TestStoppedIsKept checks that what the hop cap stops is kept, and that `hived continue`
+// delivers it in order and with its own bytes.
 func TestStoppedIsKept(t *testing.T) {
 	b := stopped(t, "carol")
 	var want []string
-	for n := range 70 { // more than one portion
+	for n := range 70 { // more than one call delivers
 		got := b.send("bob", fmt.Sprintf(`{"id":"k%d","to":["alice","carol"],"conversation":"c","body":%q}`, n, strings.Repeat("x", n)))
 		if !strings.HasPrefix(story(got)[0], "message bob hops 13 to [] kept for [alice carol]") {
 			t.Fatal(story(got))
@@ -87,14 +88,14 @@ func TestStoppedIsKept(t *testing.T) {
 	}
 	unread := b.d.state.Agents["carol"].Inbox.Len()
 	if b.send(protocol.Human, resume); len(b.d.state.Kept()) != 1 {
-		t.Fatal("it is kept no more, and was not delivered")
+		t.Fatal("the thread is no longer kept, and nothing was delivered")
 	}
 	got := b.goOn()
 	if diff := cmp.Diff(want, story(got)); diff != "" {
 		t.Error(diff)
 	}
 	if n := b.d.state.Agents["carol"].Inbox.Len(); n != unread+70 || len(b.d.state.Kept()) != 0 {
-		t.Errorf("carol has %d unread, and %v is kept", n, b.d.state.Kept())
+		t.Errorf("carol has %d unread messages, want %d; still kept: %v", n, unread+70, b.d.state.Kept())
 	}
 	for _, d := range got {
 		e := d.Event.Body.(*protocol.DeliveredEvent)
@@ -105,12 +106,12 @@ func TestStoppedIsKept(t *testing.T) {
 		}
 	}
 	if got := story(b.send("alice", `{"to":"bob","in_reply_to":"k3","body":"x"}`)); got[0] != "message alice hops 1 to [bob]" {
-		t.Errorf("the answer to one that was kept: %v", got)
+		t.Errorf("the answer to a message that was kept: %v", got)
 	}
 }
 
-// TestKeptIsJudgedWhenItGoesOn: by then it may have expired, and inboxes may be
-// full.
+// TestKeptIsJudgedWhenItGoesOn checks that expiry and full inboxes are looked at when a
+// kept message is delivered.
 func TestKeptIsJudgedWhenItGoesOn(t *testing.T) {
 	b := stopped(t, "carol")
 	b.send("bob", `{"id":"old","to":"alice","conversation":"c","expires_at":"2026-11-21T09:30:00Z","body":"x"}`)
@@ -132,7 +133,7 @@ func TestKeptIsJudgedWhenItGoesOn(t *testing.T) {
 	}
 	for i, more := range []bool{true, false, true, true, false} {
 		if got[i].Event.More != more {
-			t.Errorf("%s is one decision with what follows: %t", story(got)[i], got[i].Event.More)
+			t.Errorf("%s: more follows in its decision: %t, want %t", story(got)[i], got[i].Event.More, more)
 		}
 	}
 	if len(b.d.state.Kept()) != 0 {
@@ -140,7 +141,8 @@ func TestKeptIsJudgedWhenItGoesOn(t *testing.T) {
 	}
 }
 
-// TestKeptIsBounded: beyond a thousand of a thread messages are dropped.
+// TestKeptIsBounded checks that a thread keeps at most a thousand messages, and that
+// further ones are dropped.
 func TestKeptIsBounded(t *testing.T) {
 	b := stopped(t)
 	for n := range ledger.KeptOfThread {
@@ -158,8 +160,8 @@ func TestKeptIsBounded(t *testing.T) {
 	}
 }
 
-// TestEachSenderLearnsOfItsFirstStop at once, and of the rest once an hour in one
-// notice with their ids.
+// TestEachSenderLearnsOfItsFirstStop checks that a sender is told of its first stopped
+// message at once, and of the others once an hour in one notice with their ids.
 func TestEachSenderLearnsOfItsFirstStop(t *testing.T) {
 	b := stopped(t, "carol", "dave")
 	say := func(from protocol.AgentID, id string) []string {
@@ -197,16 +199,16 @@ func TestEachSenderLearnsOfItsFirstStop(t *testing.T) {
 		t.Error(notices(got))
 	}
 	if got := story(b.stops()); len(got) > 0 || !b.d.nextStops(b.now).IsZero() {
-		t.Errorf("once more: %v", got)
+		t.Errorf("told again: %v, next at %s", got, b.d.nextStops(b.now))
 	}
 	b.now = b.now.Add(90 * time.Minute)
 	say("carol", "c4")
 	if got := notices(b.stops()); !strings.Contains(got, "c4") || strings.Contains(got, "c3") {
-		t.Errorf("an hour after the last notice it is told at once: %s", got)
+		t.Errorf("over an hour after the last notice carol was not told of c4 alone at once: %s", got)
 	}
 }
 
-// TestStopsAreBounded: one notice lists so many ids, and counts the others.
+// TestStopsAreBounded checks that a notice lists only so many ids, and counts the others.
 func TestStopsAreBounded(t *testing.T) {
 	b := stopped(t)
 	for n := range 100 {
@@ -218,8 +220,8 @@ func TestStopsAreBounded(t *testing.T) {
 	}
 }
 
-// TestErrorIsNoRefusal: that the log cannot be read is no fault of whoever sent a
-// command, and it is not refused.
+// TestErrorIsNoRefusal checks that a command is not refused because the log cannot be
+// read, which is no fault of its sender.
 func TestErrorIsNoRefusal(t *testing.T) {
 	b := logged(t, "alice", "bob")
 	sent := b.send("alice", `{"to":"bob","body":"x"}`)[0].Event
@@ -229,6 +231,6 @@ func TestErrorIsNoRefusal(t *testing.T) {
 	b.d.recall = func([]protocol.Seq) ([]protocol.Event, error) { return nil, broken }
 	_, err := b.d.Arrival(b.now, b.found(protocol.Human, fmt.Sprintf(`{"to":"hive","event":"inbox-undelete","data":{"agent":"bob","messages":[%d]}}`, sent.Seq)))
 	if !errors.Is(err, broken) {
-		t.Errorf("it ends with %v, %v", err, story(b.d.Drain(b.now)))
+		t.Errorf("Arrival: %v, want %v; decided %v", err, broken, story(b.d.Drain(b.now)))
 	}
 }

@@ -14,34 +14,37 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// others are all of them but one.
+// others returns all names but one.
 func others(all []string, me string) []string {
 	return slices.DeleteFunc(slices.Clone(all), func(id string) bool { return id == me })
 }
 
-// fresh writes in a new thread to the same.
-func fresh(to ...string) []*letter { return []*letter{{to: to}} }
+// fresh returns a message that begins a thread.
+func fresh(to ...string) []*simMessage { return []*simMessage{{to: to}} }
 
-// answer replies by in_reply_to.
-func answer(l *letter) []*letter { return []*letter{{to: []string{l.from}, re: l, quotes: true}} }
+// answer returns a reply by in_reply_to.
+func answer(m *simMessage) []*simMessage {
+	return []*simMessage{{to: []string{m.from}, re: m, quotes: true}}
+}
 
-// ring passes a message on for ever, each time in a fresh thread.
+// ring returns a shape in which a message is passed on for ever, each time in a fresh
+// thread.
 func ring(name string, n int, turn time.Duration, passes int) shape {
 	all := somebody(n)
 	next := func(me string) string { return all[(slices.Index(all, me)+1)%n] }
 	return shape{
-		name: name, turn: turn, passes: passes, agents: n, begin: []*letter{{from: all[0], to: []string{next(all[0])}}},
-		react: func(me string, _ *letter) []*letter { return fresh(next(me)) },
+		name: name, turn: turn, passes: passes, agents: n, begin: []*simMessage{{from: all[0], to: []string{next(all[0])}}},
+		react: func(me string, _ *simMessage) []*simMessage { return fresh(next(me)) },
 	}
 }
 
-// crowd has some of all answer everybody in fresh threads, after a word of human
-// to the first.
+// crowd returns a shape in which the first talk of n agents answer everybody in fresh
+// threads, after a message of human to the first.
 func crowd(name string, n, talk, passes int) shape {
 	all := somebody(n)
 	return shape{
-		name: name, turn: fast, passes: passes, agents: n, begin: []*letter{{from: "human", to: all[:1]}},
-		react: func(me string, _ *letter) []*letter {
+		name: name, turn: fast, passes: passes, agents: n, begin: []*simMessage{{from: "human", to: all[:1]}},
+		react: func(me string, _ *simMessage) []*simMessage {
 			if !slices.Contains(all[:talk], me) {
 				return nil
 			}
@@ -50,31 +53,31 @@ func crowd(name string, n, talk, passes int) shape {
 	}
 }
 
-// fast is a turn at machine speed.
+// fast is the time between reading and writing at machine speed.
 const fast = 10 * time.Millisecond
 
-// every gives a letter each so often.
-func every(n int, gap time.Duration, l func(i int) *letter) []*letter {
-	list := make([]*letter, n)
+// every returns n messages with a gap between each and the next.
+func every(n int, gap time.Duration, message func(i int) *simMessage) []*simMessage {
+	list := make([]*simMessage, n)
 	for i := range list {
-		list[i] = l(i)
+		list[i] = message(i)
 		list[i].at = time.Duration(i) * gap
 	}
 	return list
 }
 
-// pingPong is two who write to each other for ever.
-func pingPong(name string, turn time.Duration, passes int, next func(me string, l *letter) []*letter) shape {
-	return shape{name: name, turn: turn, passes: passes, begin: []*letter{{from: "a0", to: []string{"a1"}}}, react: next}
+// pingPong returns a shape in which two agents write to each other for ever.
+func pingPong(name string, turn time.Duration, passes int, next func(me string, m *simMessage) []*simMessage) shape {
+	return shape{name: name, turn: turn, passes: passes, begin: []*simMessage{{from: "a0", to: []string{"a1"}}}, react: next}
 }
 
-func back(_ string, l *letter) []*letter { return fresh(l.from) }
+func back(_ string, m *simMessage) []*simMessage { return fresh(m.from) }
 
-// loopShapes are those that must end.
+// loopShapes returns the shapes that the rules must stop.
 func loopShapes() []shape {
-	never := 2000 // is taken for never
+	never := 2000 // a shape that passes so many is never stopped
 	list := []shape{
-		pingPong("two in one thread", fast, 13, func(_ string, l *letter) []*letter { return answer(l) }),
+		pingPong("two in one thread", fast, 13, func(_ string, m *simMessage) []*simMessage { return answer(m) }),
 		pingPong("two in fresh threads, at machine speed", fast, 401, back),
 		pingPong("two in fresh threads, at 40 s a turn", 40*time.Second, 449, back),
 		ring("ring of 3 in fresh threads", 3, fast, 601),
@@ -86,7 +89,7 @@ func loopShapes() []shape {
 		crowd("all 20 answer all", 20, 20, 1322),
 		crowd("reply-all of 3 in fresh threads", 3, 3, 602),
 		{
-			name: "an agent and an auto-answering `human`", turn: fast, passes: 461, begin: []*letter{{from: "human", to: somebody(1)}},
+			name: "an agent and an auto-answering `human`", turn: fast, passes: 461, begin: []*simMessage{{from: "human", to: somebody(1)}},
 			react: back,
 		},
 	}
@@ -96,74 +99,74 @@ func loopShapes() []shape {
 	return list
 }
 
-// honestShapes are those that must pass whole.
+// honestShapes returns the shapes of which every message must pass.
 func honestShapes() []shape {
 	fifty, five, four := somebody(51), somebody(6), somebody(4)
-	reply := func(_ string, l *letter) []*letter {
-		if l.quotes {
+	reply := func(_ string, m *simMessage) []*simMessage {
+		if m.quotes {
 			return nil
 		}
-		return answer(l)
+		return answer(m)
 	}
 	return []shape{
 		{
 			name: "5,000 from one agent at night", turn: fast,
-			begin: every(5000, 2*time.Second, func(int) *letter { return &letter{from: "a0", to: []string{"a1"}} }),
+			begin: every(5000, 2*time.Second, func(int) *simMessage { return &simMessage{from: "a0", to: []string{"a1"}} }),
 		},
-		{name: "50 answers to a broadcast", turn: fast, begin: []*letter{{from: "a0", to: others(fifty, "a0")}}, react: reply},
+		{name: "50 answers to a broadcast", turn: fast, begin: []*simMessage{{from: "a0", to: others(fifty, "a0")}}, react: reply},
 		{
 			name: "3,000 jobs of a client and a worker, answered by `in_reply_to`", turn: fast,
-			begin: every(3000, time.Second, func(int) *letter { return &letter{from: "a0", to: []string{"a1"}} }), react: reply,
+			begin: every(3000, time.Second, func(int) *simMessage { return &simMessage{from: "a0", to: []string{"a1"}} }), react: reply,
 		},
 		{
-			name: "4 letters a day in one thread, for 60 days", turn: 6 * time.Hour, begin: []*letter{{from: "a0", to: []string{"a1"}}},
-			react: func(_ string, l *letter) []*letter {
-				if l.at >= 60*24*time.Hour-6*time.Hour {
+			name: "4 letters a day in one thread, for 60 days", turn: 6 * time.Hour, begin: []*simMessage{{from: "a0", to: []string{"a1"}}},
+			react: func(_ string, m *simMessage) []*simMessage {
+				if m.at >= 60*24*time.Hour-6*time.Hour {
 					return nil
 				}
-				return answer(l)
+				return answer(m)
 			},
 		},
 		{
 			name: "1,000 reports about tasks", turn: fast,
-			begin: every(1000, time.Second, func(int) *letter { return &letter{from: "a0", to: []string{"hive"}, hive: true} }),
+			begin: every(1000, time.Second, func(int) *simMessage { return &simMessage{from: "a0", to: []string{"hive"}, hive: true} }),
 		},
 		{
 			name: "100 broadcasts to 5, each answered by all", turn: time.Second,
-			begin: every(100, time.Minute, func(int) *letter { return &letter{from: "a0", to: others(five, "a0")} }), react: reply,
+			begin: every(100, time.Minute, func(int) *simMessage { return &simMessage{from: "a0", to: others(five, "a0")} }), react: reply,
 		},
 		{
-			name: "two who write six times an hour in fresh threads, for a week", turn: 10 * time.Minute, begin: []*letter{{from: "a0", to: []string{"a1"}}},
-			react: func(_ string, l *letter) []*letter {
-				if l.at >= 7*24*time.Hour-10*time.Minute {
+			name: "two who write six times an hour in fresh threads, for a week", turn: 10 * time.Minute, begin: []*simMessage{{from: "a0", to: []string{"a1"}}},
+			react: func(_ string, m *simMessage) []*simMessage {
+				if m.at >= 7*24*time.Hour-10*time.Minute {
 					return nil
 				}
-				return fresh(l.from)
+				return fresh(m.from)
 			},
 		},
 		{
 			name: "30 reviews of 8 letters within an hour", turn: 10 * time.Second,
-			begin: every(30, 2*time.Minute, func(int) *letter { return &letter{from: "a0", to: []string{"a1"}} }),
-			react: func(_ string, l *letter) []*letter {
+			begin: every(30, 2*time.Minute, func(int) *simMessage { return &simMessage{from: "a0", to: []string{"a1"}} }),
+			react: func(_ string, m *simMessage) []*simMessage {
 				depth := 0
-				for p := l; p.re != nil; p = p.re {
+				for p := m; p.re != nil; p = p.re {
 					depth++
 				}
 				if depth >= 7 {
 					return nil
 				}
-				return answer(l)
+				return answer(m)
 			},
 		},
 		{
 			name: "1,000 jobs through a pipeline of 4, passed on by `in_reply_to`", turn: fast, agents: 4,
-			begin: every(1000, time.Second, func(int) *letter { return &letter{from: "a0", to: []string{"a1"}} }),
-			react: func(me string, l *letter) []*letter {
+			begin: every(1000, time.Second, func(int) *simMessage { return &simMessage{from: "a0", to: []string{"a1"}} }),
+			react: func(me string, m *simMessage) []*simMessage {
 				i := slices.Index(four, me)
 				if i == 3 {
 					return nil
 				}
-				return []*letter{{to: []string{four[i+1]}, re: l, quotes: true}}
+				return []*simMessage{{to: []string{four[i+1]}, re: m, quotes: true}}
 			},
 		},
 		{
@@ -172,36 +175,35 @@ func honestShapes() []shape {
 		},
 		{
 			name: "25 words an hour of `human`, each answered, for 8 hours", turn: time.Second,
-			begin: every(200, 144*time.Second, func(int) *letter { return &letter{from: "human", to: []string{"a0"}} }), react: reply,
+			begin: every(200, 144*time.Second, func(int) *simMessage { return &simMessage{from: "human", to: []string{"a0"}} }), react: reply,
 		},
 		{
 			name: "100 clients with 10 questions each to one worker", turn: fast,
-			begin: every(1000, time.Second, func(i int) *letter { return &letter{from: fmt.Sprintf("c%d", i%100), to: []string{"a0"}} }), react: reply,
+			begin: every(1000, time.Second, func(i int) *simMessage { return &simMessage{from: fmt.Sprintf("c%d", i%100), to: []string{"a0"}} }), react: reply,
 		},
 	}
 }
 
-// standup is a conversation by name, to which everybody adds a letter each
-// morning.
-func standup(all []string, days int) (list []*letter) {
-	var last *letter
+// standup returns a named conversation to which everybody adds a message each morning.
+func standup(all []string, days int) (list []*simMessage) {
+	var last *simMessage
 	for day := range days {
 		for i, me := range all {
-			last = &letter{shared: true, at: time.Duration(day)*24*time.Hour + time.Duration(i)*time.Minute, from: me, to: others(all, me), re: last}
+			last = &simMessage{shared: true, at: time.Duration(day)*24*time.Hour + time.Duration(i)*time.Minute, from: me, to: others(all, me), re: last}
 			list = append(list, last)
 		}
 	}
 	return list
 }
 
-// alikeShapes are loops that cannot be told from work.
+// alikeShapes returns loops that cannot be told from work, and so pass.
 func alikeShapes() []shape {
 	slow := pingPong("two in fresh threads, at 15 min a turn", 15*time.Minute, 0, back)
-	anew := pingPong("ask, answer, ask anew, in fresh threads", fast, 0, func(_ string, l *letter) []*letter {
-		if l.quotes {
-			return fresh(l.from)
+	anew := pingPong("ask, answer, ask anew, in fresh threads", fast, 0, func(_ string, m *simMessage) []*simMessage {
+		if m.quotes {
+			return fresh(m.from)
 		}
-		return answer(l)
+		return answer(m)
 	})
 	slow.most, anew.most = 2000, 2000
 	return []shape{slow, anew}
@@ -209,14 +211,15 @@ func alikeShapes() []shape {
 
 var updateLoops = flag.Bool("loops.update", false, "write the table of docs/adr/0027-count-echoes.md")
 
-// The simulated rules: those that there were, and those that there are.
+// simulatedCaps returns the rules as they were before echoes were counted.
 func simulatedCaps() rules { return &capRules{pairs: map[[2]string]*capPair{}} }
 
+// simulatedEchoes returns the rules as they are now.
 func simulatedEchoes() rules {
 	return &echoRules{agents: map[string]*echoAgent{}, answered: map[[2]int]bool{}}
 }
 
-// program is the rules as hived has them.
+// program is the rules as hived implements them.
 type program struct {
 	*bench
 	t     *testing.T
@@ -227,8 +230,8 @@ type program struct {
 func newProgram(t *testing.T, s shape) *program {
 	t.Helper()
 	var all []protocol.AgentID
-	for _, l := range s.begin {
-		for _, id := range append([]string{l.from}, l.to...) {
+	for _, m := range s.begin {
+		for _, id := range append([]string{m.from}, m.to...) {
 			all = append(all, protocol.AgentID(id))
 		}
 	}
@@ -242,22 +245,22 @@ func newProgram(t *testing.T, s shape) *program {
 	return &program{bench: b, t: t, ids: map[int]protocol.MessageID{}, begin: b.now}
 }
 
-func (p *program) pass(l *letter) []string {
-	p.now = p.begin.Add(l.at)
-	text := fmt.Sprintf(`{"id":"m%d","to":["%s"],"body":""`, l.n, strings.Join(l.to, `","`))
+func (p *program) pass(m *simMessage) []string {
+	p.now = p.begin.Add(m.at)
+	text := fmt.Sprintf(`{"id":"m%d","to":["%s"],"body":""`, m.n, strings.Join(m.to, `","`))
 	switch {
-	case l.hive:
+	case m.hive:
 		text += `,"event":"progress","task":"x","epoch":1`
-	case l.re != nil && l.quotes:
-		text += fmt.Sprintf(`,"in_reply_to":"m%d"`, l.re.n)
-	case l.re != nil:
+	case m.re != nil && m.quotes:
+		text += fmt.Sprintf(`,"in_reply_to":"m%d"`, m.re.n)
+	case m.re != nil:
 		text += `,"conversation":"c"`
-	case l.shared:
+	case m.shared:
 		text += `,"conversation":"c"`
 	}
-	m, err := protocol.DecodeMessage([]byte(text + "}"))
+	decoded, err := protocol.DecodeMessage([]byte(text + "}"))
 	testenv.Must(p.t, err)
-	x := protocol.Arrival{Agent: protocol.AgentID(l.from), Name: fmt.Sprintf("%d.json", l.n), ModTime: p.now, Raw: []byte(text + "}"), Message: m}
+	x := protocol.Arrival{Agent: protocol.AgentID(m.from), Name: fmt.Sprintf("%d.json", m.n), ModTime: p.now, Raw: []byte(text + "}"), Message: decoded}
 	x.Original.Name = x.Name
 	waits, _, err := p.d.mustWait(p.now, x)
 	testenv.Must(p.t, err)
@@ -276,7 +279,7 @@ func (p *program) pass(l *letter) []string {
 	return to
 }
 
-// outcome is how many letters of a shape passed, and how many did not.
+// outcome is how many messages of a shape passed, and how many were stopped.
 type outcome struct{ passed, stopped int }
 
 func (s shape) outcome(by rules) outcome {
@@ -295,8 +298,9 @@ func (o outcome) String() string {
 	return "stopped after " + text
 }
 
-// TestLoops plays each shape by the rules that there were, as they are simulated,
-// by those that there are, simulated, and on the program.
+// TestLoops plays each shape by the earlier rules, by the present rules simulated, and on
+// the program, which must agree with the simulation. The table of
+// docs/adr/0027-count-echoes.md has the results.
 func TestLoops(t *testing.T) {
 	const page = "../../docs/adr/0027-count-echoes.md"
 	for _, part := range []struct {
@@ -310,7 +314,7 @@ func TestLoops(t *testing.T) {
 				before, now := s.outcome(simulatedCaps()), s.outcome(simulatedEchoes())
 				fmt.Fprintf(&table, "| %s | %s | %s |\n", s.name, before, now)
 				if got := s.outcome(newProgram(t, s)); got != now {
-					t.Errorf("on the program %+v, simulated %+v", got, now)
+					t.Errorf("the program has %+v, the simulation %+v", got, now)
 				}
 				if want := (outcome{s.passes, now.stopped}); s.passes > 0 && now != want || s.passes == 0 && now.stopped > 0 {
 					t.Errorf("%+v, want %d to pass, zero for all", now, s.passes)

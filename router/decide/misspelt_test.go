@@ -10,8 +10,8 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// toldMisspelt gives the bodies of notices about misspelt fields among decisions, each
-// with its reader.
+// toldMisspelt returns the bodies of the notices about misspelt fields, each with its
+// reader.
 func toldMisspelt(t *testing.T, list []Decision) (out []string) {
 	t.Helper()
 	for _, x := range list {
@@ -26,12 +26,14 @@ func toldMisspelt(t *testing.T, list []Decision) (out []string) {
 	return out
 }
 
+// TestMisspeltFieldsAreTold checks that a sender is told once of each misspelt field, and
+// that its message is delivered as it is.
 func TestMisspeltFieldsAreTold(t *testing.T) {
 	b := newBench(t, "alice", "bob")
 	got := b.send("alice", `{"id":"m1","to":"bob","body":"x","in_replyto":"a-1","actt":"query","mood":"calm"}`)
 	e := got[0].Event.Body.(*protocol.MessageEvent)
 	if len(e.Delivered) != 1 || e.Delivered[0] != "bob" || !strings.Contains(string(got[0].Changes[0].Data), `"in_replyto": "a-1"`) {
-		t.Errorf("it is delivered to %v as\n%s", e.Delivered, got[0].Changes[0].Data)
+		t.Errorf("delivered to %v as\n%s", e.Delivered, got[0].Changes[0].Data)
 	}
 	want := `alice: "Message m1 was taken as it is. In it \"actt\" is no field that hived knows; if you mean \"act\", it did nothing; ` +
 		`\"in_replyto\" is no field that hived knows; if you mean \"in_reply_to\", it did nothing: ` +
@@ -40,7 +42,7 @@ func TestMisspeltFieldsAreTold(t *testing.T) {
 		t.Errorf("told %q, want %q", told, want)
 	}
 
-	// Each agent hears of each field once, and an answer to the notice causes nothing.
+	// Each agent is told of each field once, and an answer to the notice causes nothing.
 	for _, tt := range []struct {
 		from protocol.AgentID
 		text string
@@ -59,7 +61,8 @@ func TestMisspeltFieldsAreTold(t *testing.T) {
 	}
 }
 
-// An answer that somebody waits for comes before what is told of fields.
+// TestMisspeltFieldsAreToldLast checks that an answer that somebody waits for comes
+// before the notice about fields.
 func TestMisspeltFieldsAreToldLast(t *testing.T) {
 	b := newBench(t, "alice")
 	got := b.send("human", `{"to":"hive","event":"agent-hold","act":"request","data":{"agent":"alice"},"expiresat":"x"}`)
@@ -69,7 +72,8 @@ func TestMisspeltFieldsAreToldLast(t *testing.T) {
 	}
 }
 
-// An agent that makes up names is told of so many, and costs no more memory.
+// TestMisspeltFieldsAreBounded checks that an agent that makes up field names is told of
+// only so many, and takes no more memory.
 func TestMisspeltFieldsAreBounded(t *testing.T) {
 	b := newBench(t, "alice", "bob")
 	told := 0

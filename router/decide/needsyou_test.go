@@ -14,10 +14,10 @@ import (
 	"github.com/hived/hived/task"
 )
 
-// needs gives what needs a person now.
+// needs returns what needs a person now.
 func (b *bench) needs() []protocol.Need { return NeedsYou(b.d.state, b.d.settings, b.now) }
 
-// works lets bob take a task of a person's and start it.
+// works creates a task of a person, and has bob take and start it.
 func (b *bench) works(data string) *task.Task {
 	b.t.Helper()
 	t := b.makesAs(protocol.Human, data)
@@ -36,15 +36,15 @@ func (b *bench) makesAs(by protocol.AgentID, data string) *task.Task {
 	return last
 }
 
-// alert records one, and gives who is told.
+// alert records an alert, and returns what is decided.
 func (b *bench) alert(code protocol.Code, about protocol.AgentID) []string {
 	b.t.Helper()
 	testenv.Must(b.t, b.d.Alert(b.now, &protocol.AlertEvent{Code: code, Agent: about, Text: "something went wrong"}))
 	return story(b.d.Drain(b.now))
 }
 
-// Whatever waits for a person, or went wrong within the hour, is listed with what
-// settles it; and nothing else is.
+// TestWhatNeedsAPerson checks that what waits for a person, or went wrong within the hour,
+// is listed with what settles it, and nothing else.
 func TestWhatNeedsAPerson(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -146,19 +146,19 @@ func TestWhatNeedsAPerson(t *testing.T) {
 			tt.do(b)
 			got := b.needs()
 			if len(got) != len(tt.want) {
-				t.Fatalf("it lists %+v, want %d", got, len(tt.want))
+				t.Fatalf("listed %+v, want %d", got, len(tt.want))
 			}
 			for i, want := range tt.want {
 				w := strings.Split(want, "|")
 				if string(got[i].Code) != w[0] || !strings.Contains(got[i].Text, w[1]) || strings.Contains(got[i].Text, "\n") || !slices.ContainsFunc(got[i].Commands, func(c string) bool { return strings.HasPrefix(c, w[2]) }) {
-					t.Errorf("it lists %+v, want %s", got[i], want)
+					t.Errorf("listed %+v, want %s", got[i], want)
 				}
 			}
 		})
 	}
 }
 
-// vain has bob give a task back until it has failed.
+// vain has bob give a task back until it fails.
 func (b *bench) vain() *task.Task {
 	b.t.Helper()
 	b.d.settings.Tasks.MaxExecutions = 2
@@ -172,29 +172,29 @@ func (b *bench) vain() *task.Task {
 	return x
 }
 
-// What is listed as something that waits is not listed among the alerts of the hour
-// too.
+// TestEachNeedIsListedOnce checks that what is listed as waiting is not listed again as
+// an alert of the hour.
 func TestEachNeedIsListedOnce(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, "bob", "carol")
 	who, _ := b.loop("bob", "carol")
 	if who == "" {
-		t.Fatal("nobody was stopped")
+		t.Fatal("no agent was stopped")
 	}
 	codes := map[protocol.Code]int{}
 	for _, n := range b.needs() {
 		codes[n.Code]++
 	}
 	if codes[protocol.CodeEchoCap] != 1 {
-		t.Errorf("an agent that was stopped is listed %d times: %+v", codes[protocol.CodeEchoCap], b.needs())
+		t.Errorf("a stopped agent is listed %d times: %+v", codes[protocol.CodeEchoCap], b.needs())
 	}
 	b.alert(protocol.CodeEchoCap, "dave")
 	if n := len(b.needs()); n != len(codes)+1 {
-		t.Errorf("an alert about another is not listed: %+v", b.needs())
+		t.Errorf("an alert about another agent is not listed: %+v", b.needs())
 	}
 }
 
-// broken has an agent send what is no message.
+// broken has an agent send something that is no message.
 func (b *bench) broken(by protocol.AgentID) []string {
 	b.t.Helper()
 	b.n++
@@ -205,7 +205,8 @@ func (b *bench) broken(by protocol.AgentID) []string {
 	}))
 }
 
-// What many tasks wait for is listed for the first of them, and counted.
+// TestManyNeedsAreCounted checks that what many tasks wait for is listed once, for the
+// first of them, with their number.
 func TestManyNeedsAreCounted(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, "bob")
@@ -216,12 +217,12 @@ func TestManyNeedsAreCounted(t *testing.T) {
 	}
 	got := b.needs()
 	if len(got) != needsPerSource+1 || !strings.Contains(got[0].Text, "t0") || !strings.HasPrefix(got[needsPerSource].Text, "3 more questions wait") {
-		t.Errorf("it lists %+v", got)
+		t.Errorf("listed %+v", got)
 	}
 }
 
-// Where there is no lead that could act, a person hears of trouble, once an hour of
-// each code and agent; a storm fills no inbox.
+// TestTroubleReachesAPerson checks that where no lead can act, a person is told of
+// trouble once an hour for each code and agent, so that a storm fills no inbox.
 func TestTroubleReachesAPerson(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, "bob", "carol")
@@ -256,11 +257,12 @@ func TestTroubleReachesAPerson(t *testing.T) {
 		told += len(b.alert("own-file-name", id)) - 1
 	}
 	if told < 2 || told > 33 {
-		t.Errorf("of 200 agents with the same trouble a person is told %d times", told)
+		t.Errorf("when 200 agents have the same trouble a person is told %d times", told)
 	}
 }
 
-// A question, its reminder and its time-out reach a person whose inbox is full.
+// TestAFullInboxLosesNoQuestion checks that a question, its reminder and its time-out
+// reach a person whose inbox is full.
 func TestAFullInboxLosesNoQuestion(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, "bob")
@@ -285,7 +287,7 @@ func TestAFullInboxLosesNoQuestion(t *testing.T) {
 	}
 }
 
-// pass lets time go by, and gives what the timers decide then.
+// pass lets time go by, and returns what the timers decide meanwhile.
 func (b *bench) pass(d time.Duration) (list []Decision) {
 	b.t.Helper()
 	b.now = b.now.Add(d)
@@ -298,7 +300,8 @@ func (b *bench) pass(d time.Duration) (list []Decision) {
 	return list
 }
 
-// Who gives out many tasks keeps half of the inbox for those that speak to him.
+// TestEndsOfTasksLeaveRoomInAnInbox checks that notices about ended tasks fill only half
+// of the inbox of the agent that created them.
 func TestEndsOfTasksLeaveRoomInAnInbox(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, "bob")
@@ -311,15 +314,15 @@ func TestEndsOfTasksLeaveRoomInAnInbox(t *testing.T) {
 		t.Errorf("%d unread messages say that tasks ended, want 5 of 10", n)
 	}
 	if got := story(b.send("bob", `{"to":"human","body":"x"}`)); got[0] != "message bob hops 0 to [human]" {
-		t.Errorf("bob is not heard: %v", got)
+		t.Errorf("bob's message is not delivered: %v", got)
 	}
 	if got := b.needs(); len(got) != 1 || !strings.Contains(got[0].Text, "not delivered in the last hour, the newest: half of the inbox is left") {
-		t.Errorf("it lists %+v", got)
+		t.Errorf("listed %+v", got)
 	}
 }
 
-// Who creates a task for a role that nobody has is told at once, with the name that
-// was meant; once for all tasks of a command.
+// TestATaskForNobodyIsSaidAtOnce checks that whoever creates a task for a role that
+// nobody has is told at once, with the name probably meant, and once for each command.
 func TestATaskForNobodyIsSaidAtOnce(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, "bob")
@@ -327,14 +330,14 @@ func TestATaskForNobodyIsSaidAtOnce(t *testing.T) {
 	said := notices(b.send(protocol.Human, `{"to":"hive","act":"request","event":"create","data":{"tasks":[{"title":"a","to":["@testr"]},{"title":"b","to":["@testr","@cook"]},{"title":"c","to":["@tester"]}]}}`))
 	for _, want := range []string{`"code":"ok"`, `"code":"nobody-eligible"`, "did you mean tester?", "1 more of these tasks", "hived agent add ID --role testr"} {
 		if strings.Count(said, want) != 1 {
-			t.Errorf("it does not say %s once:\n%s", want, said)
+			t.Errorf("the notices do not say %s once:\n%s", want, said)
 		}
 	}
 	if strings.Index(said, `"code":"ok"`) > strings.Index(said, `"code":"nobody-eligible"`) {
-		t.Error("the answer does not come first")
+		t.Error("the answer to the command does not come first")
 	}
 	said = notices(b.send("bob", `{"to":"hive","event":"create","data":{"title":"d","to":["@testr","@tester"]}}`))
 	if strings.Contains(said, "nobody-eligible") {
-		t.Errorf("somebody can take it:\n%s", said)
+		t.Errorf("there is a notice although somebody can take the task:\n%s", said)
 	}
 }

@@ -19,23 +19,22 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// recordedSeed is where the recorded histories begin, and recordedMost how many
-// there are.
+// recordedSeed is the seed of the first recorded history, and recordedMost their number.
 const (
 	recordedSeed = 20270301
 	recordedMost = 200
 )
 
-// TestRecordedTaskHistories lets the random histories of TestTaskModel happen that
-// some seeds lead to, and holds every decision against a recording: the event as a
-// line of the log, each change with the sum of its bytes, and each view. So
-// rules can be moved and rewritten without a byte of what they decide becoming
-// another, and the order in which a map is gone through decides nothing.
+// TestRecordedTaskHistories runs random histories of TestTaskModel from fixed seeds, and
+// compares every decision with a recording: the event as a line of the log, each change
+// with the sum of its bytes, and each view. It shows that rules can be moved and
+// rewritten without changing a byte of what they decide, and that the order in which a
+// map is iterated decides nothing.
 //
-// The recording has a line for each history: its number, how many decisions it has,
-// the sum of all, and two characters for each decision, of the sum of all up to it,
-// by which the first that differs is found. A change of the actions, or another
-// version of rapid, makes other histories, and the recording is written anew:
+// The recording has a line for each history: its number, the number of its decisions,
+// the sum of all, and for each decision two characters of the sum up to it, to find the
+// first that differs. A change of the actions, or another version of rapid, makes other
+// histories; then the recording has to be written anew:
 //
 //	HIVED_SWEEP=gate go test ./router/decide -run TestRecordedTaskHistories -update
 func TestRecordedTaskHistories(t *testing.T) { // alone, because the flags of rapid are for all
@@ -92,7 +91,7 @@ type recording struct {
 
 func newRecording() *recording { return &recording{all: sha256.New()} }
 
-// add takes note of what was decided.
+// add adds what was decided.
 func (r *recording) add(list []Decision) {
 	for _, x := range list {
 		text := decisionText(x)
@@ -105,8 +104,8 @@ func (r *recording) add(list []Decision) {
 // markSize is how many characters of the recording belong to one decision.
 const markSize = 2
 
-// decisionText is all of a decision, as text: its line of the log without the lines
-// before it, and what it changes.
+// decisionText returns a decision as text: its line of the log without the sum of the
+// lines before it, and what it changes.
 func decisionText(x Decision) string {
 	line, _, err := protocol.AppendLine(nil, x.Event, protocol.Sum{})
 	if err != nil {
@@ -124,8 +123,8 @@ func decisionText(x Decision) string {
 
 func (r *recording) sum() string { return hex.EncodeToString(r.all.Sum(nil)) }
 
-// differs says how a history differs from its line of the recording; nothing where
-// it does not.
+// differs describes how a history differs from its line of the recording, and returns
+// nothing if it does not.
 func (r *recording) differs(line string) string {
 	f := strings.Fields(line)
 	if len(f) != 4 {

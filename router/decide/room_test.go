@@ -9,8 +9,8 @@ import (
 	"github.com/hived/hived/task"
 )
 
-// TestHoldIsOneStep: a daemon that died between a hold and what follows from it
-// takes the offers back when it starts.
+// TestHoldIsOneStep checks that a daemon that died between a hold and what follows from
+// it withdraws the offers when it starts.
 func TestHoldIsOneStep(t *testing.T) {
 	t.Parallel()
 	b := newTaskBench(t, "bob")
@@ -19,10 +19,10 @@ func TestHoldIsOneStep(t *testing.T) {
 	b.d.Drain(b.now)
 	b.d = New(b.d.state, b.d.settings, zeros{}, noLog)
 	if !b.d.TasksDue(b.now) {
-		t.Error("there is nothing to do")
+		t.Error("after the hold nothing is left to do")
 	}
 	if got := b.later(time.Millisecond); !slices.Equal(got, []string{"offer_exhausted"}) {
-		t.Errorf("it did %v", got)
+		t.Errorf("decided %v", got)
 	}
 	b.want(id, task.Unassigned)
 }
