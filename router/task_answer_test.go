@@ -11,8 +11,8 @@ import (
 	"github.com/hived/hived/task"
 )
 
-// TestBlockedIsAnswered: what a holder needs to know is asked of the lead and of
-// who created the task; the answer reaches the holder to the last word.
+// TestBlockedIsAnswered checks that the lead and the creator of a task are asked what its
+// holder needs to know, and that the whole answer reaches the holder.
 func TestBlockedIsAnswered(t *testing.T) {
 	for name, report := range map[string][2]string{
 		"schema":  {"failure", `{"category": "schema", "reason": "Which of the two columns?"}`},
@@ -50,7 +50,8 @@ func TestBlockedIsAnswered(t *testing.T) {
 	}
 }
 
-// TestBlockedOnTasksAsksNothing: what waits for another task is not answered.
+// TestBlockedOnTasksAsksNothing checks that a task that waits for another asks nobody, and
+// cannot be answered.
 func TestBlockedOnTasksAsksNothing(t *testing.T) {
 	scenario(t, "anna berta", func(h *crew) {
 		other := h.create("human", `{"title": "first", "to": ["berta"]}`)
@@ -61,7 +62,7 @@ func TestBlockedOnTasksAsksNothing(t *testing.T) {
 	})
 }
 
-// TestGivenUp: who created a blocked task, the lead and people end it.
+// TestGivenUp checks that the creator of a blocked task, the lead and people can end it.
 func TestGivenUp(t *testing.T) {
 	for _, who := range []protocol.AgentID{"berta", "boss", "human"} {
 		t.Run(string(who), func(t *testing.T) {
@@ -73,7 +74,7 @@ func TestGivenUp(t *testing.T) {
 				h.does("anna", "block_on_dependency", id, `{"reason": "Which?"}`)
 				h.does(who, "fatal_error", id, `{"reason": "neither"}`)
 				if v := h.is(id, task.Failed); v.Reason != "neither" {
-					t.Errorf("it failed because %q", v.Reason)
+					t.Errorf("the task failed because %q", v.Reason)
 				}
 				h.wantTold("anna", protocol.CodeTaskFailed, 1, "neither")
 			})
@@ -81,8 +82,8 @@ func TestGivenUp(t *testing.T) {
 	}
 }
 
-// TestAmended: a brief gets its next version, with what was not changed; the holder
-// is told and goes on under its epoch, and who resumes the task has the new brief.
+// TestAmended checks that an amended brief keeps what was not changed, that the holder is
+// told and goes on under its epoch, and that a task that resumes it has the new brief.
 func TestAmended(t *testing.T) {
 	scenario(t, "anna berta carla", func(h *crew) {
 		first := h.create("berta", `{"title": "a need", "to": ["anna"]}`)
@@ -134,7 +135,7 @@ func TestAmended(t *testing.T) {
 		var next task.Brief
 		h.must(json.Unmarshal([]byte(h.file(again[len(again)-1], protocol.TaskBrief)), &next))
 		if next.Body != "a third of it" || next.Version != 0 {
-			t.Errorf("the brief of the one that resumes it is %+v", next)
+			t.Errorf("the brief of the task that resumes it is %+v", next)
 		}
 	})
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/hived/hived/task"
 )
 
-// asking is a task of anna's that waits for approval.
+// asking creates a task for which anna, its holder, asks for approval.
 func asking(h *crew, more string) protocol.TaskID {
 	h.Helper()
 	id := h.create("human", `{"title": "delete the old pages", "to": ["anna"]`+more+`}`)
@@ -19,8 +19,8 @@ func asking(h *crew, more string) protocol.TaskID {
 	return id
 }
 
-// TestApprovalGranted: a person is asked, with the commands that answer, and the
-// holder goes on. Nothing is asked of the holder meanwhile.
+// TestApprovalGranted checks that a person is asked and shown the commands that answer,
+// that the holder goes on after the approval, and that it has no deadlines meanwhile.
 func TestApprovalGranted(t *testing.T) {
 	scenario(t, "anna berta", func(h *crew) {
 		id := asking(h, "")
@@ -42,20 +42,21 @@ func TestApprovalGranted(t *testing.T) {
 	})
 }
 
-// TestApprovalDenied: it has failed, and says so.
+// TestApprovalDenied checks that a task that is not approved fails, and says so.
 func TestApprovalDenied(t *testing.T) {
 	scenario(t, "anna", func(h *crew) {
 		id := asking(h, "")
 		h.does("human", "approval_denied", id, `{"comment": "we still need them"}`)
 		if v := h.is(id, task.Failed); v.Reason != "we still need them" {
-			t.Errorf("it failed because %q", v.Reason)
+			t.Errorf("the task failed because %q", v.Reason)
 		}
 		h.wantTold("anna", protocol.CodeDenied, 1, "we still need them")
 		h.refused(protocol.CodeIllegalTransition, "human", "approval_granted", id, "")
 	})
 }
 
-// TestApprovalTimeout: nobody answers, and a late answer points to resume.
+// TestApprovalTimeout checks that a task fails if nobody answers, and that a late answer is
+// refused with the command that resumes the task.
 func TestApprovalTimeout(t *testing.T) {
 	scenario(t, "anna", func(h *crew) {
 		id := asking(h, "")
@@ -63,19 +64,20 @@ func TestApprovalTimeout(t *testing.T) {
 		h.is(id, task.Paused)
 		h.pass(time.Second)
 		if v := h.is(id, task.Failed); v.Reason != "approval_timeout" {
-			t.Errorf("it failed because %q", v.Reason)
+			t.Errorf("the task failed because %q", v.Reason)
 		}
 		h.wantTold("anna", protocol.CodeApprovalTimeout, 1)
 		late(h, id)
 	})
 }
 
-// late is an approval that comes too late, and the way out.
+// late checks that an approval that comes too late is refused, and that the task can be
+// resumed.
 func late(h *crew, id protocol.TaskID) {
 	h.Helper()
 	no := h.refused(protocol.CodeIllegalTransition, "human", "approval_granted", id, "")
 	if !strings.Contains(no.Detail, "hived task resume "+string(id)) {
-		h.Errorf("a late approval is told: %s", no.Detail)
+		h.Errorf("a late approval is refused with: %s", no.Detail)
 	}
 	h.does("human", "resume", id, "")
 	again := h.created()[len(h.created())-1]
@@ -84,7 +86,8 @@ func late(h *crew, id protocol.TaskID) {
 	}
 }
 
-// TestApprovalTimeoutWhileDown: the daemon is down when the time is over.
+// TestApprovalTimeoutWhileDown checks that an approval times out once if no daemon runs
+// when its time is over.
 func TestApprovalTimeoutWhileDown(t *testing.T) {
 	scenario(t, "anna", func(h *crew) {
 		id := asking(h, "")
@@ -94,22 +97,22 @@ func TestApprovalTimeoutWhileDown(t *testing.T) {
 		h.up()
 		h.pass(time.Second)
 		if v := h.is(id, task.Failed); v.Reason != "approval_timeout" {
-			t.Errorf("it failed because %q", v.Reason)
+			t.Errorf("the task failed because %q", v.Reason)
 		}
 		if n := len(h.times(id, task.Timeout)); n != 1 {
-			t.Errorf("the time was over %d times", n)
+			t.Errorf("the approval timed out %d times", n)
 		}
 		h.down()
 		h.up()
 		h.pass(time.Hour)
 		if n := len(h.times(id, task.Timeout)); n != 1 {
-			t.Errorf("after another start the time was over %d times", n)
+			t.Errorf("after another start the approval has timed out %d times", n)
 		}
 		late(h, id)
 	})
 }
 
-// TestQuorum: two must approve, and one who does it twice is one.
+// TestQuorum checks that where two must approve, one who approves twice counts once.
 func TestQuorum(t *testing.T) {
 	scenario(t, "anna berta carla", func(h *crew) {
 		id := asking(h, `, "approvals": 2, "approvers": ["human", "berta", "carla"]`)
@@ -117,7 +120,7 @@ func TestQuorum(t *testing.T) {
 		h.does("berta", "approval_granted", id, "")
 		no := h.refused(protocol.CodeVotedTwice, "berta", "approval_granted", id, "")
 		if !strings.Contains(no.Detail, "1 more must") {
-			t.Errorf("the second vote is told: %s", no.Detail)
+			t.Errorf("the second vote is refused with: %s", no.Detail)
 		}
 		if v := h.is(id, task.Paused); v.Question.Needed != 2 || len(v.Question.Given) != 1 || v.Question.Given[0] != "berta" {
 			t.Errorf("approvals: %+v", v.Question)
@@ -131,8 +134,8 @@ func TestQuorum(t *testing.T) {
 	})
 }
 
-// TestHolderApprovesNothing: who asks does not answer, though it is among those
-// who may.
+// TestHolderApprovesNothing checks that a holder cannot approve what it asks, though it is
+// among the approvers.
 func TestHolderApprovesNothing(t *testing.T) {
 	scenario(t, "anna berta", func(h *crew) {
 		h.slots("anna", 2)
@@ -148,7 +151,7 @@ func TestHolderApprovesNothing(t *testing.T) {
 	})
 }
 
-// TestQuorumDenied: one who denies is enough, whoever approved before.
+// TestQuorumDenied checks that one denial is enough, whoever approved before.
 func TestQuorumDenied(t *testing.T) {
 	scenario(t, "anna berta", func(h *crew) {
 		id := asking(h, `, "approvals": 2, "approvers": ["human", "berta"]`)
@@ -158,7 +161,7 @@ func TestQuorumDenied(t *testing.T) {
 	})
 }
 
-// TestTextIsNoApproval: what looks like one is none.
+// TestTextIsNoApproval checks that a message that only looks like an approval is none.
 func TestTextIsNoApproval(t *testing.T) {
 	scenario(t, "anna berta", func(h *crew) {
 		id := asking(h, "")
@@ -173,7 +176,7 @@ func TestTextIsNoApproval(t *testing.T) {
 			h.post("berta", text)
 			h.post("anna", text)
 		}
-		// One that names somebody else as its sender is nobody's but the outbox's.
+		// A forged sender does not help: the owner of the outbox is the sender.
 		h.post("anna", `{"from": "human", "to": "hive", "event": "approval_granted", "task": "`+string(id)+`"}`)
 		h.collect()
 		h.is(id, task.Paused)

@@ -16,7 +16,8 @@ import (
 	"github.com/hived/hived/task"
 )
 
-// TestLeaseNeverStarted: who takes a task and does not start it loses it.
+// TestLeaseNeverStarted checks that an agent that takes a task and does not start it loses
+// it.
 func TestLeaseNeverStarted(t *testing.T) {
 	scenario(t, "anna", func(h *crew) {
 		id := h.create("human", `{"title": "sleep"}`)
@@ -40,25 +41,24 @@ func TestLeaseNeverStarted(t *testing.T) {
 	})
 }
 
-// TestExpiriesSpreadOut: twenty that are lost at once do not come back at once,
-// and come back at the same times when the same happens again.
+// TestExpiriesSpreadOut checks that twenty tasks that are lost at once are offered again
+// at different times, which are the same in every run.
 func TestExpiriesSpreadOut(t *testing.T) {
 	t.Parallel()
 	first, again := expiries(t), expiries(t)
 	if d := cmp.Diff(first, again); d != "" {
-		t.Errorf("a second run has other times: %s", d)
+		t.Errorf("a second run has other times (-first +second):\n%s", d)
 	}
 	slices.Sort(first)
 	if n := len(slices.Compact(slices.Clone(first))); n != 20 {
-		t.Errorf("the twenty come back at %d different times", n)
+		t.Errorf("the twenty tasks are offered again at %d different times", n)
 	}
 	if first[0] < time.Second || first[19] > 2*time.Second || first[19]-first[0] < time.Second/2 {
-		t.Errorf("they come back after %s to %s", first[0], first[19])
+		t.Errorf("the tasks are offered again after %s to %s", first[0], first[19])
 	}
 }
 
-// expiries has twenty leases end at once, and tells how long each task waits
-// then.
+// expiries has twenty leases end at once, and returns how long each task then waits.
 func expiries(t *testing.T) (waits []time.Duration) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -79,7 +79,7 @@ func expiries(t *testing.T) (waits []time.Duration) {
 	return waits
 }
 
-// many writes the data of a command that creates a number of tasks.
+// many returns the data of a command that creates n tasks.
 func many(n int, format string) string {
 	list := make([]string, n)
 	for i := range list {
@@ -88,7 +88,7 @@ func many(n int, format string) string {
 	return `{"tasks": [` + strings.Join(list, ",") + `]}`
 }
 
-// twenty are names of agents.
+// twenty returns the names of twenty agents.
 func twenty() (list []protocol.AgentID) {
 	for i := range 20 {
 		list = append(list, protocol.AgentID(fmt.Sprintf("agent-%02d", i)))
@@ -96,10 +96,11 @@ func twenty() (list []protocol.AgentID) {
 	return list
 }
 
-// TestTwentyAcceptAtOnce: the first in the log has it, and the others are told.
+// TestTwentyAcceptAtOnce checks that of twenty agents that accept a task, the first in the
+// log has it, and the others are told.
 func TestTwentyAcceptAtOnce(t *testing.T) { race(t, "accept") }
 
-// TestTwentyClaimAtOnce: the same for who does not wait to be asked.
+// TestTwentyClaimAtOnce checks the same for agents that claim it.
 func TestTwentyClaimAtOnce(t *testing.T) { race(t, "claim") }
 
 func race(t *testing.T, event string) {
@@ -107,7 +108,7 @@ func race(t *testing.T, event string) {
 	scenarioWith(t, joined(twenty()), func(s *protocol.Settings) { s.Tasks.Offers = 20 }, func(h *crew) {
 		id := h.create("human", `{"title": "a prize"}`)
 		if v := h.is(id, task.Offered); len(v.Offered) != 20 {
-			t.Fatalf("it was offered to %v", v.Offered)
+			t.Fatalf("the task was offered to %v", v.Offered)
 		}
 		messages := map[protocol.AgentID]string{}
 		for _, who := range twenty() {
@@ -119,7 +120,7 @@ func race(t *testing.T, event string) {
 		for _, who := range twenty() {
 			switch no := h.answer(who, messages[who]); {
 			case no == nil && who != v.Holder:
-				t.Errorf("%s has it too", who)
+				t.Errorf("%s was not refused, and %s has the task", who, v.Holder)
 			case no != nil && no.Code == protocol.CodeRaceLost && len(h.told(who, protocol.CodeRaceLost)) > 0:
 				lost++
 			case no != nil:
@@ -127,7 +128,7 @@ func race(t *testing.T, event string) {
 			}
 		}
 		if lost != 19 || v.Epoch != 1 {
-			t.Errorf("%d lost the race, and the epoch is %d", lost, v.Epoch)
+			t.Errorf("%d agents lost the race, want 19, and the epoch is %d, want 1", lost, v.Epoch)
 		}
 		h.does(v.Holder, "start", id, "")
 	})
@@ -141,8 +142,8 @@ func joined[S ~string](list []S) string {
 	return b.String()
 }
 
-// TestAllReject: what nobody wants waits, its history says why, and its creator
-// is told. It is offered again later.
+// TestAllReject checks that a task that all reject waits and is offered again later, that
+// its history has the reasons, and that its creator is told.
 func TestAllReject(t *testing.T) {
 	scenario(t, "anna berta carla boss", func(h *crew) {
 		id := h.create("boss", `{"title": "clean up", "to": ["anna", "berta", "carla"]}`)
@@ -154,7 +155,7 @@ func TestAllReject(t *testing.T) {
 		h.is(id, task.Unassigned)
 		for _, why := range []string{"no time", "no broom", "no wish", "all rejected it"} {
 			if !strings.Contains(h.file(id, protocol.TaskView), why) {
-				t.Errorf("its history does not say %q", why)
+				t.Errorf("the history of the task does not say %q", why)
 			}
 		}
 		h.wantTold("boss", protocol.CodeNobodyTakes, 1, string(id))
@@ -163,7 +164,8 @@ func TestAllReject(t *testing.T) {
 	})
 }
 
-// TestOfferForOthers: only those whom a task was offered to accept or reject it.
+// TestOfferForOthers checks that only agents that a task was offered to can accept or
+// reject it.
 func TestOfferForOthers(t *testing.T) {
 	scenario(t, "anna berta", func(h *crew) {
 		id := h.create("human", `{"title": "write", "to": ["anna"]}`)
@@ -175,14 +177,14 @@ func TestOfferForOthers(t *testing.T) {
 	})
 }
 
-// TestClaimWhatOthersWereAsked: who asks for any task gets what it was offered,
-// and where it was offered nothing, what others did not take yet; they are told.
+// TestClaimWhatOthersWereAsked checks that an agent that claims any task gets one that it
+// was offered, and otherwise one that others were offered, who are then told.
 func TestClaimWhatOthersWereAsked(t *testing.T) {
 	scenario(t, "anna berta carl dora", func(h *crew) {
 		h.create("human", `{"tasks": [{"title": "cook"}, {"title": "wash", "priority": 1}]}`)
 		cook, wash := h.created()[0], h.created()[1]
 		if asked := h.is(wash, task.Offered).Offered; slices.Contains(asked, "dora") {
-			t.Fatalf("%v were asked to wash", asked)
+			t.Fatalf("wash was offered to %v", asked)
 		}
 		h.does("dora", "claim", "", "")
 		h.is(cook, task.Pending)
@@ -194,7 +196,7 @@ func TestClaimWhatOthersWereAsked(t *testing.T) {
 	})
 }
 
-// TestNotBefore: no path leads to a task that is given back until later.
+// TestNotBefore checks that there is no way to take a task that was given back until later.
 func TestNotBefore(t *testing.T) {
 	scenario(t, "anna berta", func(h *crew) {
 		id := h.create("human", `{"title": "wait for the night"}`)
@@ -213,7 +215,7 @@ func TestNotBefore(t *testing.T) {
 	})
 }
 
-// TestNeedsUnmet: no path leads to a task before what it needs is done.
+// TestNeedsUnmet checks that there is no way to take a task before what it needs is done.
 func TestNeedsUnmet(t *testing.T) {
 	scenario(t, "anna berta", func(h *crew) {
 		h.create("human", `{"tasks": [{"title": "cook", "name": "cook"}, {"title": "eat", "needs": ["cook"]}]}`)
@@ -231,8 +233,8 @@ func TestNeedsUnmet(t *testing.T) {
 	})
 }
 
-// TestSlots: who has as many tasks in hand as it has slots is offered no more,
-// and the least loaded are asked first, the most urgent task goes first.
+// TestSlots checks that an agent that has as many tasks as slots is offered no more, that
+// the least loaded agents are asked first, and that the most urgent task goes first.
 func TestSlots(t *testing.T) {
 	scenario(t, "anna berta", func(h *crew) {
 		first := h.create("human", `{"title": "first", "to": ["anna"]}`)
@@ -250,7 +252,7 @@ func TestSlots(t *testing.T) {
 	})
 }
 
-// TestSentTwice: the same command under the same id is one step.
+// TestSentTwice checks that the same command under the same id is carried out once.
 func TestSentTwice(t *testing.T) {
 	scenario(t, "anna", func(h *crew) {
 		id := h.create("human", `{"title": "once"}`)
@@ -268,13 +270,13 @@ func TestSentTwice(t *testing.T) {
 	})
 }
 
-// TestOfferedToThree: three are asked, the first to accept has it, and those who
-// said nothing are told.
+// TestOfferedToThree checks that three agents are asked, that the first to accept has the
+// task, and that those who did not answer are told.
 func TestOfferedToThree(t *testing.T) {
 	scenario(t, "anna berta carla dora", func(h *crew) {
 		id := h.create("human", `{"title": "write"}`)
 		if v := h.is(id, task.Offered); len(v.Offered) != 3 {
-			t.Errorf("it was offered to %v", v.Offered)
+			t.Errorf("the task was offered to %v", v.Offered)
 		}
 		for _, who := range []protocol.AgentID{"anna", "berta", "carla"} {
 			h.wantTold(who, protocol.CodeTaskOffer, 1, "within 30s", protocol.TaskDir(id)+"/brief.json")
@@ -287,7 +289,7 @@ func TestOfferedToThree(t *testing.T) {
 	})
 }
 
-// TestWhoDeclinedIsNotAskedAgain: the next offer goes to others, at once.
+// TestWhoDeclinedIsNotAskedAgain checks that the next offer goes to others, at once.
 func TestWhoDeclinedIsNotAskedAgain(t *testing.T) {
 	scenario(t, "anna berta carla dora", func(h *crew) {
 		id := h.create("human", `{"title": "write"}`)
@@ -295,13 +297,13 @@ func TestWhoDeclinedIsNotAskedAgain(t *testing.T) {
 			h.does(who, "reject", id, "")
 		}
 		if v := h.is(id, task.Offered); len(v.Offered) != 1 || v.Offered[0] != "dora" {
-			t.Errorf("it was offered to %v", v.Offered)
+			t.Errorf("the task was offered to %v", v.Offered)
 		}
 	})
 }
 
-// TestMostUrgentFirst: where there is room for three, the three that matter most
-// are offered.
+// TestMostUrgentFirst checks that where there is room for three tasks, the three most
+// urgent are offered.
 func TestMostUrgentFirst(t *testing.T) {
 	scenario(t, "anna", func(h *crew) {
 		h.slots("anna", 5)
@@ -311,12 +313,12 @@ func TestMostUrgentFirst(t *testing.T) {
 		}
 		offers := h.told("anna", protocol.CodeTaskOffer)
 		if offers[0].Data.Task != h.created()[2] || offers[1].Data.Task != h.created()[1] {
-			t.Errorf("they were offered in the order %v", offers)
+			t.Errorf("the tasks were offered in the order %v", offers)
 		}
 	})
 }
 
-// TestLeastLoadedFirst: who has less in hand is asked before who has more.
+// TestLeastLoadedFirst checks that agents with fewer tasks are asked before those with more.
 func TestLeastLoadedFirst(t *testing.T) {
 	scenario(t, "berta", func(h *crew) {
 		h.post("human", `{"to": "hive", "event": "agent-add", "data": {"agent": "anna", "slots": 2}}`)
@@ -324,12 +326,12 @@ func TestLeastLoadedFirst(t *testing.T) {
 		h.begin("anna", h.create("human", `{"title": "one", "to": ["anna"]}`))
 		id := h.create("human", `{"title": "two"}`)
 		if v := h.is(id, task.Offered); !slices.Equal(v.Offered, []protocol.AgentID{"berta", "anna"}) {
-			t.Errorf("it was offered to %v", v.Offered)
+			t.Errorf("the task was offered to %v", v.Offered)
 		}
 	})
 }
 
-// TestResume: a new task goes on from the checkpoint of one that has ended.
+// TestResume checks that a task can go on from the checkpoint of one that has ended.
 func TestResume(t *testing.T) {
 	scenario(t, "anna berta", func(h *crew) {
 		id := h.create("berta", `{"title": "copy the pages", "to": ["anna"]}`)
@@ -345,13 +347,13 @@ func TestResume(t *testing.T) {
 		h.begin("anna", again)
 		h.does("anna", "progress", again, `{"patch": {"ink": "blue"}}`)
 		if c := h.file(again, protocol.TaskCheckpoint); !strings.Contains(c, `"page": 40`) || !strings.Contains(c, `"ink": "blue"`) {
-			t.Errorf("its checkpoint is %s", c)
+			t.Errorf("the checkpoint of the new task is %s", c)
 		}
 		h.is(id, task.Failed)
 	})
 }
 
-// TestRejectedIsOffTheHands: who rejects has room for other offers.
+// TestRejectedIsOffTheHands checks that an agent that rejects an offer has room for others.
 func TestRejectedIsOffTheHands(t *testing.T) {
 	scenario(t, "anna", func(h *crew) {
 		for range 2 * decide.OffersWaiting {
@@ -362,9 +364,9 @@ func TestRejectedIsOffTheHands(t *testing.T) {
 	})
 }
 
-// TestSilentIsOfferedNoMore: who lets nine offers in a row run out is offered
-// nothing more, also by a daemon that was started anew, until it does something:
-// sends, handles a message, writes a file, or is put back by a person.
+// TestSilentIsOfferedNoMore checks that an agent that lets nine offers in a row run out is
+// offered nothing more, also after a restart, until it sends or handles a message, writes
+// a file, or is put back by a person.
 func TestSilentIsOfferedNoMore(t *testing.T) {
 	const hello = `{"to":"human","act":"inform","id":"hello","subject":"hello","body":"hello"}`
 	for _, tt := range []struct {

@@ -9,8 +9,8 @@ import (
 	"github.com/hived/hived/task"
 )
 
-// TestAudienceIsAgents: who makes a task for `broadcast` or `hive`, or has one of
-// them approve, is shown what to do instead; what is shown is accepted.
+// TestAudienceIsAgents checks that whoever creates a task for `broadcast` or `hive`, or
+// names one of them as approver, is shown what to write instead, and that this is accepted.
 func TestAudienceIsAgents(t *testing.T) {
 	long := strings.Repeat("x", decide.AgainMost)
 	scenario(t, "anna", func(h *crew) {
@@ -78,12 +78,12 @@ func TestAudienceIsAgents(t *testing.T) {
 		}
 		no := h.refused(protocol.CodeUnknownAgent, "anna", "create", "", `{"title": "tidy", "to": "broadcst"}`)
 		if strings.Contains(no.Detail, "mean broadcast") {
-			t.Errorf("what no task is for is suggested: %s", no.Detail)
+			t.Errorf("the refusal suggests an address that no task can be for: %s", no.Detail)
 		}
 	})
 }
 
-// TestLeadApproves: `lead` is whoever is the lead, as approver too.
+// TestLeadApproves checks that `lead` means whoever is the lead, as approver too.
 func TestLeadApproves(t *testing.T) {
 	scenario(t, "anna", func(h *crew) {
 		no := h.refused(protocol.CodeBadCommand, "human", "create", "", `{"title": "tidy", "approvers": "lead"}`)

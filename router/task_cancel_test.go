@@ -10,7 +10,7 @@ import (
 	"github.com/hived/hived/task"
 )
 
-// TestCancelBeforeStart: what nobody has started ends at once.
+// TestCancelBeforeStart checks that a task that nobody has started is cancelled at once.
 func TestCancelBeforeStart(t *testing.T) {
 	scenario(t, "anna berta", func(h *crew) {
 		offered := h.create("berta", `{"title": "offered", "to": ["anna"]}`)
@@ -28,14 +28,14 @@ func TestCancelBeforeStart(t *testing.T) {
 	})
 }
 
-// TestCancelConfirmed: a holder is asked, cleans up, and confirms.
+// TestCancelConfirmed checks that a holder is asked to stop, can clean up, and confirms.
 func TestCancelConfirmed(t *testing.T) {
 	scenario(t, "anna", func(h *crew) {
 		id := h.create("human", `{"title": "dig"}`)
 		h.begin("anna", id)
 		h.does("human", "cancel", id, `{"reason": "wrong garden"}`)
 		if v := h.is(id, task.InProgress); !v.CancelRequested {
-			t.Error("nobody sees that it is to be cancelled")
+			t.Error("task.json does not show that the task is to be cancelled")
 		}
 		h.wantTold("anna", protocol.CodeCancelRequested, 1, "wrong garden", "`cancelled` with epoch 1")
 		h.pass(50 * time.Second)
@@ -48,20 +48,20 @@ func TestCancelConfirmed(t *testing.T) {
 	})
 }
 
-// TestCancelIgnored: after the grace hived cancels, and what the holder reports
-// then is fenced.
+// TestCancelIgnored checks that hived cancels the task after the grace time, and that what
+// the holder reports then is fenced.
 func TestCancelIgnored(t *testing.T) {
 	scenario(t, "anna", func(h *crew) {
 		id := h.create("human", `{"title": "dig"}`)
 		h.begin("anna", id)
 		h.does("human", "cancel", id, "")
 		h.passAlive(30*time.Second, "anna")
-		h.does("human", "cancel", id, "") // to ask again gives no more time
+		h.does("human", "cancel", id, "") // asking again does not prolong the time
 		h.passAlive(29*time.Second, "anna")
 		h.is(id, task.InProgress)
 		h.pass(time.Second)
 		if v := h.is(id, task.Cancelled); !strings.Contains(v.Reason, "did not confirm in time") {
-			t.Errorf("it was cancelled because %q", v.Reason)
+			t.Errorf("the task was cancelled because %q", v.Reason)
 		}
 		h.wantTold("anna", protocol.CodeCancelled, 1, "Epoch 1 is over")
 		h.refused(protocol.CodeFenced, "anna", "complete", id, `{"result": 1}`)
@@ -69,7 +69,7 @@ func TestCancelIgnored(t *testing.T) {
 	})
 }
 
-// TestCancelAgainstCompletion: a completion that is logged first wins.
+// TestCancelAgainstCompletion checks that a completion that is logged first wins.
 func TestCancelAgainstCompletion(t *testing.T) {
 	scenario(t, "anna", func(h *crew) {
 		id := h.create("human", `{"title": "dig"}`)
@@ -84,7 +84,8 @@ func TestCancelAgainstCompletion(t *testing.T) {
 	})
 }
 
-// TestCancelWhileWaiting: the grace ends in every state in which a holder waits.
+// TestCancelWhileWaiting checks that the grace time ends in every state in which a holder
+// waits.
 func TestCancelWhileWaiting(t *testing.T) {
 	tests := map[task.State]string{
 		task.Paused:   "pause_for_approval {\"question\": \"May I?\"}",
@@ -101,7 +102,7 @@ func TestCancelWhileWaiting(t *testing.T) {
 				h.does("human", "cancel", id, "")
 				h.pass(59 * time.Second)
 				if v := h.is(id, state); !v.CancelRequested {
-					t.Error("nobody sees that it is to be cancelled")
+					t.Error("task.json does not show that the task is to be cancelled")
 				}
 				h.pass(time.Second)
 				h.is(id, task.Cancelled)
@@ -110,7 +111,7 @@ func TestCancelWhileWaiting(t *testing.T) {
 	}
 }
 
-// TestCancelAfterTheReminder: also where the approvers were reminded.
+// TestCancelAfterTheReminder checks that it also ends where approvers were reminded.
 func TestCancelAfterTheReminder(t *testing.T) {
 	scenario(t, "anna", func(h *crew) {
 		id := asking(h, "")
@@ -121,8 +122,8 @@ func TestCancelAfterTheReminder(t *testing.T) {
 	})
 }
 
-// TestCancelledIsNotOfferedAgain: what is to be cancelled and comes back from a
-// holder that gives it up, or is gone, goes to nobody else.
+// TestCancelledIsNotOfferedAgain checks that a task that is to be cancelled goes to nobody
+// else when its holder gives it up or is gone.
 func TestCancelledIsNotOfferedAgain(t *testing.T) {
 	scenario(t, "anna berta", func(h *crew) {
 		h.create("human", `{"tasks": [{"title": "given back", "to": ["anna"]}, {"title": "left", "to": ["berta"]}]}`)
@@ -145,12 +146,12 @@ func TestCancelledIsNotOfferedAgain(t *testing.T) {
 	})
 }
 
-// TestCancelledUnasked: only what somebody asked to cancel is confirmed as
-// cancelled. A holder that cannot go on is told how it says so.
+// TestCancelledUnasked checks that a holder can confirm a cancellation only if somebody
+// asked for it, and that one that cannot go on is told how to say so.
 func TestCancelledUnasked(t *testing.T) {
 	tests := []struct {
 		state task.State
-		does  string // what brings the task there, and its data
+		does  string // the command that brings the task there, and its data
 		says  []string
 	}{
 		{task.InProgress, `progress {"milestone": "begun"}`, []string{`"event": "release"`, `"event": "failure"`, `"epoch": 1`}},
@@ -174,7 +175,7 @@ func TestCancelledUnasked(t *testing.T) {
 					}
 				}
 				if strings.Contains(no.Detail, `"event": "release"`) != slices.Contains(x.says, `"event": "release"`) {
-					t.Errorf("the refusal shows what would be refused too, or not what would not: %s", no.Detail)
+					t.Errorf("the refusal shows a command that would be refused too, or misses one that would not: %s", no.Detail)
 				}
 				h.does("human", "cancel", id, "")
 				h.does("anna", "cancelled", id, "")
@@ -184,19 +185,19 @@ func TestCancelledUnasked(t *testing.T) {
 	}
 }
 
-// TestCancelledUnaskedByAPerson: a person who holds the task is shown commands.
+// TestCancelledUnaskedByAPerson checks that a person who holds the task is shown commands.
 func TestCancelledUnaskedByAPerson(t *testing.T) {
 	scenario(t, "anna", func(h *crew) {
 		id := h.create("anna", `{"title": "dig", "to": ["human"]}`)
 		h.begin("human", id)
 		no := h.refused(protocol.CodeIllegalTransition, "human", "cancelled", id, "")
 		if !strings.Contains(no.Detail, "`hived task release "+string(id)) || strings.Contains(no.Detail, `"event"`) {
-			t.Errorf("a person is told: %s", no.Detail)
+			t.Errorf("the refusal to a person says: %s", no.Detail)
 		}
 	})
 }
 
-// TestCancelledUnaskedWhileStalled: nor does one that was missed meanwhile.
+// TestCancelledUnaskedWhileStalled checks the same for a holder that is stalled.
 func TestCancelledUnaskedWhileStalled(t *testing.T) {
 	scenario(t, "anna", func(h *crew) {
 		id := h.create("human", `{"title": "dig"}`)

@@ -23,9 +23,9 @@ import (
 	"github.com/hived/hived/task"
 )
 
-// crew is a hive of agents with a running daemon, on a disk in memory and in a
-// bubble where hours pass at once. The scenarios of the tasks are told with it:
-// who does what, how much time passes, and what can be seen then.
+// crew is a hive of agents with a running daemon, on a disk in memory and in a synctest
+// bubble where hours pass at once. Scenarios of tasks are written with it: who does what,
+// how much time passes, and what can be seen then.
 type crew struct {
 	*testing.T
 	disk     *faultfs.Mem
@@ -35,14 +35,14 @@ type crew struct {
 	stop     context.CancelFunc
 	ended    chan error
 	mu       sync.Mutex
-	events   []protocol.Event        // all that is durable, of all daemons; guarded by mu
-	onEvent  func(ev protocol.Event) // called by the daemon; nil: nothing; guarded by mu
-	epochs   map[string]uint64       // with which each got each task; guarded by mu
+	events   []protocol.Event        // all durable events, of all daemons; guarded by mu
+	onEvent  func(ev protocol.Event) // called by the daemon unless nil; guarded by mu
+	epochs   map[string]uint64       // with which each agent got each task; guarded by mu
 	ahead    atomic.Int64            // how far the clock of the machine is ahead
 	sent     int
 }
 
-// ears is a watcher that hears of what the test says.
+// ears is a watcher that watches everything, and whose hints the test sends.
 type ears struct {
 	noWatcher
 	hints chan []mailbox.Hint
@@ -51,8 +51,8 @@ type ears struct {
 func (e ears) Hints() <-chan []mailbox.Hint { return e.hints }
 func (ears) Watched(protocol.AgentID) bool  { return true }
 
-// scenario tells a story of some agents, named in one text, in a hive with the
-// settings that it begins with.
+// scenario runs tell on a hive with default settings and the agents that one text names,
+// separated by spaces.
 func scenario(t *testing.T, agents string, tell func(h *crew)) {
 	t.Helper()
 	scenarioWith(t, agents, func(*protocol.Settings) {}, tell)
@@ -64,7 +64,7 @@ func scenarioWith(t *testing.T, agents string, set func(s *protocol.Settings), t
 	synctest.Test(t, func(t *testing.T) { tell(newCrew(t, agents, set)) })
 }
 
-// scenarioNow is scenario for one of several in one test.
+// scenarioNow is scenario for a test that runs several: it is not parallel.
 func scenarioNow(t *testing.T, agents string, tell func(h *crew)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) { tell(newCrew(t, agents, func(*protocol.Settings) {})) })
@@ -110,8 +110,8 @@ func (h *crew) up() {
 	synctest.Wait()
 }
 
-// slowStep has the daemon stand still for a while after it looked at the clock for its
-// next step; what happens at the end of it is still read in that step.
+// slowStep has the daemon stand still for a while after it read the clock for its next
+// step, and then calls then; what that does is still read in the same step.
 func (h *crew) slowStep(d time.Duration, then func()) {
 	r, once := h.router, sync.Once{}
 	clock := r.clock.Now
@@ -125,7 +125,7 @@ func (h *crew) slowStep(d time.Duration, then func()) {
 	}
 }
 
-// down stops it.
+// down stops the daemon.
 func (h *crew) down() {
 	h.Helper()
 	if h.router == nil {
@@ -151,21 +151,21 @@ func (h *crew) happened(ev protocol.Event) {
 	}
 }
 
-// hears has the daemon call a function from now on.
+// hears has the daemon call a function at each event from now on.
 func (h *crew) hears(onEvent func(ev protocol.Event)) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.onEvent = onEvent
 }
 
-// durable gives what happened so far.
+// durable returns all durable events so far.
 func (h *crew) durable() []protocol.Event {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return slices.Clone(h.events)
 }
 
-// epochOf is the epoch with which an agent last got a task; zero: it never did.
+// epochOf returns the epoch with which an agent last got a task, or zero if it never did.
 func (h *crew) epochOf(who protocol.AgentID, id protocol.TaskID) uint64 {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -184,8 +184,7 @@ func (h *crew) beat(who protocol.AgentID) {
 	h.must(durable.Publish(h.disk, protocol.AgentDir(who)+"/alive", nil, 0o644, true))
 }
 
-// passAlive lets time pass in which some agents touch their alive files, each
-// half a minute.
+// passAlive lets time pass, in which some agents touch their alive files every half minute.
 func (h *crew) passAlive(d time.Duration, who ...protocol.AgentID) {
 	h.Helper()
 	for end := time.Now().Add(d); time.Now().Before(end); {
@@ -196,21 +195,21 @@ func (h *crew) passAlive(d time.Duration, who ...protocol.AgentID) {
 	}
 }
 
-// post puts a message into an outbox, and tells nobody.
+// post puts a message into an outbox without a hint.
 func (h *crew) post(from protocol.AgentID, text string) {
 	h.Helper()
 	h.sent++
 	h.must(durable.Publish(h.disk, fmt.Sprintf("%s/%06d.json", protocol.OutboxDir(from), h.sent), []byte(text), 0o644, true))
 }
 
-// collect has the daemon take all that was posted.
+// collect has the daemon read all that was posted.
 func (h *crew) collect() {
 	h.hints <- []mailbox.Hint{{Overflow: true}}
 	synctest.Wait()
 }
 
-// command writes a command about a task, with the epoch that its sender got, if
-// it got one.
+// command returns the text and the id of a command about a task, with the epoch that its
+// sender got, if any.
 func (h *crew) command(who protocol.AgentID, event string, id protocol.TaskID, data string) (text, message string) {
 	h.Helper()
 	message = fmt.Sprintf("command-%d", h.sent)
@@ -234,8 +233,8 @@ func (h *crew) command(who protocol.AgentID, event string, id protocol.TaskID, d
 	return string(raw), message
 }
 
-// taskCommands are the commands about tasks, and whether they are a holder's, which
-// carry the epoch.
+// taskCommands has the commands about tasks, and whether a holder sends them, with its
+// epoch.
 var taskCommands = map[string]bool{
 	"create": false, "resume": false, "claim": false, "accept": false, "reject": false,
 	"start": true, "progress": true, "pause_for_approval": true, "block_on_dependency": true, "transient_error": true, "failure": true,
@@ -243,12 +242,12 @@ var taskCommands = map[string]bool{
 	"approval_granted": false, "approval_denied": false, "answer": false, "amend": false, "cancel": false, "dependency_resolved": false,
 }
 
-// answers tells whether a command answers a question, whose number it carries.
+// answers reports whether a command answers a question, and so has to carry its number.
 func answers(event string) bool {
 	return event == "approval_granted" || event == "approval_denied" || event == "answer"
 }
 
-// withAsk adds the number of a question to the data of a command.
+// withAsk returns the data of a command with the number of a question.
 func withAsk(data string, ask protocol.Seq) string {
 	more := strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(data), "{"))
 	if more == "" {
@@ -260,7 +259,7 @@ func withAsk(data string, ask protocol.Seq) string {
 	return `{"ask": ` + ask.String() + more
 }
 
-// posts is post of a command.
+// posts posts a command and returns its id.
 func (h *crew) posts(who protocol.AgentID, event string, id protocol.TaskID, data string) (message string) {
 	h.Helper()
 	text, message := h.command(who, event, id, data)
@@ -268,7 +267,7 @@ func (h *crew) posts(who protocol.AgentID, event string, id protocol.TaskID, dat
 	return message
 }
 
-// does has somebody do something with a task that is allowed.
+// does has somebody send a command about a task that must be carried out.
 func (h *crew) does(who protocol.AgentID, event string, id protocol.TaskID, data string) {
 	h.Helper()
 	message := h.posts(who, event, id, data)
@@ -278,8 +277,8 @@ func (h *crew) does(who protocol.AgentID, event string, id protocol.TaskID, data
 	}
 }
 
-// refused has somebody do something that is not allowed, and gives the answer.
-// Nothing but the refusal may come of it.
+// refused has somebody send a command that must be refused and change nothing, and
+// returns the refusal.
 func (h *crew) refused(code protocol.Code, who protocol.AgentID, event string, id protocol.TaskID, data string) *protocol.TaskRejectedEvent {
 	h.Helper()
 	text, message := h.command(who, event, id, data)
@@ -307,7 +306,7 @@ func (h *crew) refusedText(code protocol.Code, who protocol.AgentID, id protocol
 	return no
 }
 
-// answer is the refusal of a message; nil if it was carried out.
+// answer returns the refusal of a message, or nil if it was carried out.
 func (h *crew) answer(from protocol.AgentID, message string) *protocol.TaskRejectedEvent {
 	h.Helper()
 	var of protocol.Seq
@@ -329,7 +328,7 @@ func (h *crew) answer(from protocol.AgentID, message string) *protocol.TaskRejec
 	return nil
 }
 
-// create makes a task, or several, and gives their ids.
+// create creates a task, or several, and returns the id of the last one.
 func (h *crew) create(who protocol.AgentID, data string) protocol.TaskID {
 	h.Helper()
 	h.does(who, "create", "", data)
@@ -337,7 +336,7 @@ func (h *crew) create(who protocol.AgentID, data string) protocol.TaskID {
 	return list[len(list)-1]
 }
 
-// created are the ids of all tasks.
+// created returns the ids of all tasks, the oldest first.
 func (h *crew) created() (list []protocol.TaskID) {
 	for _, e := range all[*protocol.TaskEvent](h) {
 		if e.Event == task.Create {
@@ -354,14 +353,14 @@ func (h *crew) begin(who protocol.AgentID, id protocol.TaskID) {
 	h.does(who, "start", id, "")
 }
 
-// slots lets an agent have a number of tasks in hand at once.
+// slots sets how many tasks an agent may have at once.
 func (h *crew) slots(who protocol.AgentID, n int) {
 	h.Helper()
 	h.post("human", fmt.Sprintf(`{"to": "hive", "event": "agent-add", "data": {"agent": %q, "slots": %d}}`, who, n))
 	h.collect()
 }
 
-// file is what a task's file holds; nothing where there is none.
+// file returns what a task's file holds, or nothing if there is none.
 func (h *crew) file(id protocol.TaskID, name string) string {
 	data, _, err := durable.ReadFile(h.disk, protocol.TaskDir(id)+"/"+name, -1)
 	if err != nil {
@@ -370,14 +369,14 @@ func (h *crew) file(id protocol.TaskID, name string) string {
 	return string(data)
 }
 
-// view is a task's task.json.
+// view returns a task's task.json.
 func (h *crew) view(id protocol.TaskID) (v task.View) {
 	h.Helper()
 	h.must(json.Unmarshal([]byte(h.file(id, protocol.TaskView)), &v))
 	return v
 }
 
-// is wants a task in a state.
+// is fails unless a task is in a state, and returns its view.
 func (h *crew) is(id protocol.TaskID, state task.State) task.View {
 	h.Helper()
 	v := h.view(id)
@@ -387,7 +386,7 @@ func (h *crew) is(id protocol.TaskID, state task.State) task.View {
 	return v
 }
 
-// all gives the events of one kind, the oldest first.
+// all returns the events of one kind, the oldest first.
 func all[T protocol.Body](h *crew) (list []T) {
 	for _, ev := range h.durable() {
 		if e, ok := ev.Body.(T); ok {
@@ -397,7 +396,7 @@ func all[T protocol.Body](h *crew) (list []T) {
 	return list
 }
 
-// times is when something happened to a task.
+// times returns when something happened to a task.
 func (h *crew) times(id protocol.TaskID, on task.Event) (list []time.Time) {
 	for _, ev := range h.durable() {
 		if e, ok := ev.Body.(*protocol.TaskEvent); ok && e.Task == id && e.Event == on {
@@ -407,7 +406,7 @@ func (h *crew) times(id protocol.TaskID, on task.Event) (list []time.Time) {
 	return list
 }
 
-// happenedTo names what happened to a task, in order.
+// happenedTo returns the names of what happened to a task, in order.
 func (h *crew) happenedTo(id protocol.TaskID) string {
 	var list []string
 	for _, e := range all[*protocol.TaskEvent](h) {
@@ -439,7 +438,7 @@ type said struct {
 	}
 }
 
-// told are the notices of one code that somebody got.
+// told returns the notices of one code that somebody got.
 func (h *crew) told(who protocol.AgentID, code protocol.Code) (list []said) {
 	h.Helper()
 	for _, e := range all[*protocol.MessageEvent](h) {
@@ -455,7 +454,7 @@ func (h *crew) told(who protocol.AgentID, code protocol.Code) (list []said) {
 	return list
 }
 
-// wantTold wants a number of notices, each with some text.
+// wantTold fails unless somebody got so many notices of a code, each with the texts.
 func (h *crew) wantTold(who protocol.AgentID, code protocol.Code, n int, texts ...string) {
 	h.Helper()
 	list := h.told(who, code)

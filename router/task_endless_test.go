@@ -10,8 +10,8 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// TestWhoAnswersEverything: an agent that answers all that it gets from hive does
-// not talk with it for ever, whatever it answers.
+// TestWhoAnswersEverything checks that an agent that answers every message of hive does not
+// talk with it for ever, whatever it answers.
 func TestWhoAnswersEverything(t *testing.T) {
 	const most = 6 // messages of hive, the offer among them
 	for name, answer := range map[string]string{
@@ -43,14 +43,14 @@ func TestWhoAnswersEverything(t *testing.T) {
 					h.collect()
 				}
 				if n := len(h.toldAll("anna")); n > most || said != n {
-					t.Errorf("hive said %d things to anna, and she answered %d", n, said)
+					t.Errorf("hive sent anna %d messages, and she answered %d times", n, said)
 				}
 			})
 		})
 	}
 }
 
-// toldAll lists what somebody got from hive.
+// toldAll returns all that somebody got from hive.
 func (h *crew) toldAll(who protocol.AgentID) (ids []string) {
 	for _, e := range all[*protocol.MessageEvent](h) {
 		if e.From == protocol.Hive && slices.Contains(e.Delivered, who) {
@@ -60,8 +60,8 @@ func (h *crew) toldAll(who protocol.AgentID) (ids []string) {
 	return ids
 }
 
-// TestRefusalsAlwaysCome: a command that there is and that is refused is answered
-// each time; that there is none is said once an hour, also after a start.
+// TestRefusalsAlwaysCome checks that a refused command is answered each time, and an
+// unknown one once an hour, also after a start.
 func TestRefusalsAlwaysCome(t *testing.T) {
 	scenario(t, "anna", func(h *crew) {
 		id := h.create("human", `{"title": "tidy the docs", "to": ["anna"]}`)

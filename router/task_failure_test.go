@@ -11,8 +11,8 @@ import (
 	"github.com/hived/hived/task"
 )
 
-// TestThreeRetries: three retries are four executions, after 1, 2 and 4 s, also
-// where the daemon is started anew between them.
+// TestThreeRetries checks that a failing task is executed four times, with retries after
+// 1, 2 and 4 s, also if the daemon is restarted between them.
 func TestThreeRetries(t *testing.T) {
 	for _, restart := range []bool{false, true} {
 		t.Run(map[bool]string{false: "one daemon", true: "a daemon for each"}[restart], func(t *testing.T) {
@@ -38,7 +38,7 @@ func TestThreeRetries(t *testing.T) {
 					waits = append(waits, again[i].Sub(failed[i]).Round(100*time.Millisecond))
 				}
 				if d := cmp.Diff([]time.Duration{time.Second, 2 * time.Second, 4 * time.Second}, waits); d != "" {
-					t.Errorf("it waited (-want +got):\n%s", d)
+					t.Errorf("pauses before the retries (-want +got):\n%s", d)
 				}
 				h.wantTold("anna", protocol.CodeGoOn, 3, "epoch 1")
 				h.wantTold("human", protocol.CodeTaskFailed, 1, "it is busy")
@@ -47,7 +47,7 @@ func TestThreeRetries(t *testing.T) {
 	}
 }
 
-// TestRetryWhileDown: a retry whose time came while the daemon was down is made
+// TestRetryWhileDown checks that a retry whose time came while the daemon was down is made
 // once, at the start.
 func TestRetryWhileDown(t *testing.T) {
 	scenario(t, "anna", func(h *crew) {
@@ -64,7 +64,7 @@ func TestRetryWhileDown(t *testing.T) {
 	})
 }
 
-// TestFourStalls: a task whose holders go away again and again is given up as
+// TestFourStalls checks that a task whose holders go away again and again is given up, like
 // one that fails again and again.
 func TestFourStalls(t *testing.T) {
 	scenario(t, "anna", func(h *crew) {
@@ -83,7 +83,7 @@ func TestFourStalls(t *testing.T) {
 	})
 }
 
-// failing is a task of anna's that has just failed in some way.
+// failing creates a task for which anna has just reported a failure.
 func failing(h *crew, data string) protocol.TaskID {
 	h.Helper()
 	id := h.create("human", `{"title": "parse the file", "to": ["anna"]}`)
@@ -92,7 +92,7 @@ func failing(h *crew, data string) protocol.TaskID {
 	return id
 }
 
-// TestFailureIsRouted: each category goes to its place.
+// TestFailureIsRouted checks what each category of failure leads to.
 func TestFailureIsRouted(t *testing.T) {
 	tests := []struct {
 		name  string
@@ -102,7 +102,7 @@ func TestFailureIsRouted(t *testing.T) {
 		to    protocol.AgentID
 		code  protocol.Code
 		text  string
-		goOn  string // who lets it go on, and how
+		goOn  string // who lets the task go on, and how
 	}{
 		{"auth", `{"category": "auth", "reason": "the token is old"}`, task.PauseForApproval, task.Paused, "human", protocol.CodeApprovalAsked, "log in again", "human approval_granted"},
 		{"ambiguity", `{"category": "ambiguity", "reason": "Which of the two files?"}`, task.PauseForApproval, task.Paused, "human", protocol.CodeApprovalAsked, "Which of the two files?", "human approval_granted"},
@@ -119,17 +119,17 @@ func TestFailureIsRouted(t *testing.T) {
 				id := failing(h, x.data)
 				v := h.is(id, x.state)
 				if last := v.History[len(v.History)-1]; last.Event != x.event {
-					t.Errorf("it led to %s", last.Event)
+					t.Errorf("the failure led to %s", last.Event)
 				}
 				want := protocol.Category(x.name)
 				if x.name == "a new one" {
 					want = protocol.UnknownFailure
 				}
 				if v.Category != want {
-					t.Errorf("its category is %s", v.Category)
+					t.Errorf("the category is %s", v.Category)
 				}
 				if who, event, ok := strings.Cut(x.goOn, " "); ok {
-					h.pass(20 * time.Minute) // nothing is asked of the holder meanwhile
+					h.pass(20 * time.Minute) // the holder has no deadlines meanwhile
 					h.is(id, x.state)
 					h.does(protocol.AgentID(who), event, id, "")
 				} else {
@@ -143,7 +143,8 @@ func TestFailureIsRouted(t *testing.T) {
 	}
 }
 
-// TestBlockedIsGivenUp: the lead can end what waits for it, and others cannot.
+// TestBlockedIsGivenUp checks that the lead can end a task that waits for it, and others
+// cannot.
 func TestBlockedIsGivenUp(t *testing.T) {
 	scenario(t, "anna berta", func(h *crew) {
 		id := failing(h, `{"category": "schema", "reason": "no"}`)
@@ -153,20 +154,20 @@ func TestBlockedIsGivenUp(t *testing.T) {
 		h.refused(protocol.CodeNotAllowed, "anna", "dependency_resolved", id, "")
 		h.does("human", "fatal_error", id, `{"reason": "it is not worth it"}`)
 		if v := h.is(id, task.Failed); v.Reason != "it is not worth it" {
-			t.Errorf("it failed because %q", v.Reason)
+			t.Errorf("the task failed because %q", v.Reason)
 		}
 		h.wantTold("anna", protocol.CodeTaskFailed, 1, "it is not worth it")
 	})
 }
 
-// TestRepair: a fault in the logic makes a task to mend it; when that is done,
-// the first goes on. A repair that must be repaired may be, and then no more.
+// TestRepair checks that a failure in the logic creates a task to repair it, and that the
+// first goes on when that is done. A repair may have one repair of its own, not more.
 func TestRepair(t *testing.T) {
 	scenario(t, "anna", func(h *crew) {
 		id := failing(h, `{"category": "logic", "reason": "the parser loops"}`)
 		first := h.created()[1]
 		if v := h.is(id, task.Blocked); len(v.BlockedOn) != 1 || v.BlockedOn[0] != first {
-			t.Fatalf("it waits for %v", v.BlockedOn)
+			t.Fatalf("the task waits for %v", v.BlockedOn)
 		}
 		if v := h.is(first, task.Offered); v.Repairs != id || !strings.Contains(h.file(first, protocol.TaskBrief), "the parser loops") {
 			t.Errorf("the repair is %+v", v)
@@ -200,12 +201,13 @@ func TestRepairDepth(t *testing.T) {
 		h.is(second, task.Failed)
 		h.is(first, task.Failed)
 		if v := h.is(id, task.Failed); !strings.Contains(v.Reason, "three") {
-			t.Errorf("it failed because %q", v.Reason)
+			t.Errorf("the task failed because %q", v.Reason)
 		}
 	})
 }
 
-// TestParentStalls: those who wait for a task that stalls and comes back wait on.
+// TestParentStalls checks that tasks that wait for one that stalls and comes back go on
+// waiting.
 func TestParentStalls(t *testing.T) {
 	scenario(t, "anna berta carla dora", func(h *crew) {
 		h.create("human", `{"tasks": [{"title": "parent", "name": "p"}, {"title": "child", "needs": ["p"]}, {"title": "grandchild", "needs": ["c"]}, {"title": "another child", "name": "c", "needs": ["p"]}]}`)
@@ -231,8 +233,8 @@ func TestParentStalls(t *testing.T) {
 	})
 }
 
-// TestParentFails: those who wait for what failed or was cancelled fail, and
-// those who wait for them.
+// TestParentFails checks that tasks that wait for one that failed or was cancelled fail,
+// and those that wait for them.
 func TestParentFails(t *testing.T) {
 	tests := []struct {
 		name string
@@ -266,8 +268,8 @@ func TestParentFails(t *testing.T) {
 	}
 }
 
-// TestBlockOnTasks: a holder waits for others, and goes on when all are done;
-// at once where they are done already.
+// TestBlockOnTasks checks that a holder that waits for other tasks goes on when all are
+// done, and at once if they are done already.
 func TestBlockOnTasks(t *testing.T) {
 	scenario(t, "anna berta", func(h *crew) {
 		h.create("human", `{"tasks": [{"title": "main"}, {"title": "one"}, {"title": "two"}]}`)
@@ -277,7 +279,7 @@ func TestBlockOnTasks(t *testing.T) {
 		h.does("anna", "block_on_dependency", ids[0], `{"needs": ["`+string(ids[1])+`", "`+string(ids[2])+`"]}`)
 		no := h.refused(protocol.CodeCycle, "berta", "block_on_dependency", ids[1], `{"needs": ["`+string(ids[0])+`"]}`)
 		if !strings.Contains(no.Detail, "waits for this task itself") {
-			t.Errorf("it was refused: %s", no.Detail)
+			t.Errorf("the refusal says: %s", no.Detail)
 		}
 		h.does("berta", "complete", ids[1], "")
 		h.is(ids[0], task.Blocked)
@@ -289,9 +291,9 @@ func TestBlockOnTasks(t *testing.T) {
 	})
 }
 
-// TestRepairEndsWithItsCause: a repair is of no use when the task that waited for it
-// has ended or goes on without it. Whoever works on it is asked to stop. One that
-// others wait for stays.
+// TestRepairEndsWithItsCause checks that a repair is cancelled when the task that waited
+// for it has ended or goes on without it, and that its holder is asked to stop. A repair
+// that others wait for stays.
 func TestRepairEndsWithItsCause(t *testing.T) {
 	ends := []struct {
 		name string
@@ -330,7 +332,7 @@ func TestRepairEndsWithItsCause(t *testing.T) {
 						}
 					default:
 						if !v.CancelRequested {
-							t.Errorf("the repair is %s, and its holder not asked to stop", v.State)
+							t.Errorf("the repair is %s, and its holder was not asked to stop", v.State)
 						}
 						h.wantTold("berta", protocol.CodeCancelRequested, 1, end.why)
 						h.does("berta", "cancelled", repair, "")

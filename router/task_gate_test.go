@@ -11,8 +11,8 @@ import (
 	"github.com/hived/hived/task"
 )
 
-// TestGate: what has a gate is completed with the word that this gate, as the brief
-// has it now, ended with 0, and with nothing less.
+// TestGate checks that a task with a gate is completed only by a report that the gate that
+// the brief has now ended with exit status 0.
 func TestGate(t *testing.T) {
 	const gate = "go test ./..."
 	sum := protocol.GateSum(gate)
@@ -30,10 +30,10 @@ func TestGate(t *testing.T) {
 		for _, x := range tests[:len(tests)-1] {
 			no := h.refused(protocol.CodeGateUnmet, "anna", "complete", id, x.data)
 			if !strings.Contains(no.Detail, x.remedy) {
-				t.Errorf("%s was refused: %s", x.data, no.Detail)
+				t.Errorf("the refusal of %s says: %s", x.data, no.Detail)
 			}
 		}
-		h.refused(protocol.CodeBadCommand, "anna", "complete", id, tests[len(tests)-1].data) // no exit is no exit 0
+		h.refused(protocol.CodeBadCommand, "anna", "complete", id, tests[len(tests)-1].data) // a missing exit status is not 0
 		h.does("anna", "complete", id, `{"gate": {"exit": 0, "sha256": "`+sum+`"}}`)
 		h.is(id, task.Completed)
 
@@ -44,7 +44,7 @@ func TestGate(t *testing.T) {
 	})
 }
 
-// TestGateAuthor: the brief says who wrote the gate, whoever resumes the task.
+// TestGateAuthor checks that the brief says who wrote the gate, whoever resumes the task.
 func TestGateAuthor(t *testing.T) {
 	scenario(t, "anna berta", func(h *crew) {
 		id := h.create("berta", `{"title": "mend the build", "gate": "make"}`)
@@ -52,26 +52,26 @@ func TestGateAuthor(t *testing.T) {
 			var b task.Brief
 			h.must(json.Unmarshal([]byte(h.file(id, protocol.TaskBrief)), &b))
 			if want := protocol.GateSum("make"); b.GateBy != "berta" || b.GateSHA256 != want {
-				t.Errorf("brief %d: its gate is %s by %s", i, b.GateSHA256, b.GateBy)
+				t.Errorf("brief %d has the gate %s by %s", i, b.GateSHA256, b.GateBy)
 			}
 			h.does("human", "cancel", id, "")
 			h.does("human", "resume", id, "")
 			id = h.heirs()[id].Task
 		}
-		// Who amends the gate has written it; who amends anything else has not.
+		// Whoever amends the gate becomes its author; amending anything else changes no author.
 		for i, x := range []struct{ data, by string }{{`{"body": "soon"}`, "berta"}, {`{"gate": "make all"}`, "human"}} {
 			h.does("human", "amend", id, x.data)
 			var b task.Brief
 			h.must(json.Unmarshal([]byte(h.file(id, protocol.TaskBrief)), &b))
 			if want := protocol.GateSum(b.Gate); string(b.GateBy) != x.by || b.GateSHA256 != want {
-				t.Errorf("amended %d: its gate is %s by %s", i, b.GateSHA256, b.GateBy)
+				t.Errorf("amended brief %d has the gate %s by %s", i, b.GateSHA256, b.GateBy)
 			}
 		}
 		h.begin("anna", id)
 		h.refused(protocol.CodeGateUnmet, "anna", "complete", id, `{"gate": {"exit": 0, "sha256": "`+protocol.GateSum("make")+`"}}`)
 		h.does("anna", "complete", id, `{"gate": {"exit": 0, "sha256": "`+protocol.GateSum("make all")+`"}}`)
 		if text := h.file(h.create("berta", fmt.Sprintf(`{"title": %q}`, "free")), protocol.TaskBrief); strings.Contains(text, "gate") {
-			t.Errorf("a brief without a gate has one: %s", text)
+			t.Errorf("the brief of a task without a gate has one: %s", text)
 		}
 	})
 }

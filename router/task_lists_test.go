@@ -10,8 +10,8 @@ import (
 	"github.com/hived/hived/task"
 )
 
-// TestOneTextIsAList: where a command wants a list of texts, one text alone is
-// that list, as in the `to` of a message.
+// TestOneTextIsAList checks that where a command takes a list of texts, one text alone is
+// a list of one, as in the `to` of a message.
 func TestOneTextIsAList(t *testing.T) {
 	scenario(t, "anna berta", func(h *crew) {
 		first := h.create("human", `{"title": "first", "to": "anna"}`)

@@ -12,8 +12,8 @@ import (
 	"github.com/hived/hived/task"
 )
 
-// whileDown has something put into an outbox some time after the daemon stopped,
-// and the daemon start again after an hour.
+// whileDown stops the daemon, calls a function that posts some time later, and starts the
+// daemon again after an hour.
 func (h *crew) whileDown(after time.Duration, put func()) {
 	h.Helper()
 	h.down()
@@ -24,12 +24,12 @@ func (h *crew) whileDown(after time.Duration, put func()) {
 	h.pass(time.Second)
 }
 
-// TestApprovalWhileDown: what counts is when an approval was put there, not when
-// it was read.
+// TestApprovalWhileDown checks that what counts is when an approval was put into the
+// outbox, not when it was read.
 func TestApprovalWhileDown(t *testing.T) {
 	tests := []struct {
 		name    string
-		after   time.Duration // since it was asked
+		after   time.Duration // since the question
 		history string
 	}{
 		{"in time", 20 * time.Minute, "create offer claim start pause_for_approval approval_granted"},
@@ -49,15 +49,15 @@ func TestApprovalWhileDown(t *testing.T) {
 					t.Errorf("the approval was answered by %+v", no)
 				}
 				if no != nil && no.Code != protocol.CodeIllegalTransition {
-					t.Errorf("it was refused with %s", no.Code)
+					t.Errorf("the approval was refused with %s", no.Code)
 				}
 			})
 		})
 	}
 }
 
-// TestLateApprovalEndsNothing: an approval that comes too late does not stand in
-// the way of another that came in time and is read after it.
+// TestLateApprovalEndsNothing checks that an approval that comes too late does not keep
+// another from counting that came in time and is read after it.
 func TestLateApprovalEndsNothing(t *testing.T) {
 	scenario(t, "anna berta carla", func(h *crew) {
 		id := asking(h, `, "approvers": ["berta", "carla"]`)
@@ -69,14 +69,14 @@ func TestLateApprovalEndsNothing(t *testing.T) {
 			h.disk.SetClock(time.Now)
 		})
 		if h.answer("berta", late) == nil || h.answer("carla", early) != nil {
-			t.Error("not the one that came in time counts")
+			t.Error("the approval that came in time does not count")
 		}
 		h.is(id, task.InProgress)
 	})
 }
 
-// TestApprovalInASlowBatch: an answer that is put there after the time to answer, while
-// a batch that began before is still looking, comes too late.
+// TestApprovalInASlowBatch checks that an answer comes too late if it was put there after
+// the time to answer, even if a batch that began before that reads it.
 func TestApprovalInASlowBatch(t *testing.T) {
 	scenario(t, "anna", func(h *crew) {
 		id := asking(h, "")
@@ -86,14 +86,14 @@ func TestApprovalInASlowBatch(t *testing.T) {
 		h.collect()
 		h.pass(4 * time.Second)
 		if h.answer("human", message) == nil {
-			t.Error("it was granted a second after its time")
+			t.Error("an approval was granted a second too late")
 		}
 		h.is(id, task.Failed)
 	})
 }
 
-// TestReminderWhileDown: approvers are reminded of what they have not answered,
-// once, also if hived was down at that moment.
+// TestReminderWhileDown checks that approvers are reminded once of what they have not
+// answered, also if hived was down when the reminder was due.
 func TestReminderWhileDown(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]int{"answered": 0, "not answered": 1} {
@@ -111,8 +111,8 @@ func TestReminderWhileDown(t *testing.T) {
 	}
 }
 
-// TestClaimWhileDown: a claim from before the time from which on a task may be
-// taken comes before that time, and one from after it after it.
+// TestClaimWhileDown checks that a claim counts from when it was posted: before the time
+// from which a task may be taken it is refused, and after that it is not.
 func TestClaimWhileDown(t *testing.T) {
 	for after, code := range map[time.Duration]protocol.Code{9 * time.Minute: protocol.CodeNotYet, 11 * time.Minute: ""} {
 		t.Run(after.String(), func(t *testing.T) {
@@ -131,8 +131,8 @@ func TestClaimWhileDown(t *testing.T) {
 	}
 }
 
-// TestReportAfterRetryWhileDown: a pause after a failure that is over when the holder reports
-// again is over before that.
+// TestReportAfterRetryWhileDown checks that a retry that was due before the holder reported
+// again is decided before that report.
 func TestReportAfterRetryWhileDown(t *testing.T) {
 	scenario(t, "anna", func(h *crew) {
 		id := h.create("human", `{"title": "fetch"}`)
@@ -143,8 +143,8 @@ func TestReportAfterRetryWhileDown(t *testing.T) {
 	})
 }
 
-// stops has the daemon stand still for a while, as SIGSTOP does, at the next event.
-// What is done meanwhile waits for it.
+// stops has the daemon stand still at the next event for a while, as SIGSTOP does. What
+// meanwhile does waits for it.
 func (h *crew) stops(d time.Duration, meanwhile func()) {
 	h.Helper()
 	end := make(chan struct{})
@@ -161,8 +161,8 @@ func (h *crew) stops(d time.Duration, meanwhile func()) {
 	h.pass(time.Millisecond)
 }
 
-// TestPausedProcess: while the process stood still its clocks ran on. What holders
-// sent meanwhile comes first, and who sent nothing has its full time again.
+// TestPausedProcess checks that after the process stood still, what holders sent meanwhile
+// comes before the timers, and holders that sent nothing have their full time again.
 func TestPausedProcess(t *testing.T) {
 	scenario(t, "anna berta carla", func(h *crew) {
 		h.slots("anna", 2)
@@ -188,7 +188,7 @@ func TestPausedProcess(t *testing.T) {
 			}
 		}
 		if n != 1 {
-			t.Errorf("the pause is told %d times", n)
+			t.Errorf("the log has the pause %d times", n)
 		}
 		h.pass(115 * time.Second)
 		h.is(silent, task.InProgress)
@@ -197,8 +197,8 @@ func TestPausedProcess(t *testing.T) {
 	})
 }
 
-// TestMailBeforeClocks: what a holder put there before its time was over counts,
-// also where nobody told of it until then.
+// TestMailBeforeClocks checks that a message that a holder posted before its time was over
+// counts, also if no hint of it came until then.
 func TestMailBeforeClocks(t *testing.T) {
 	scenario(t, "anna berta carla", func(h *crew) {
 		h.create("human", `{"tasks": [{"title": "taken", "to": ["anna"]}, {"title": "works", "to": ["berta"]}, {"title": "offered", "to": ["carla"]}]}`)
@@ -218,8 +218,8 @@ func TestMailBeforeClocks(t *testing.T) {
 	})
 }
 
-// TestMailAtAStart: a holder reported before hived was started again, when its time
-// was long over.
+// TestMailAtAStart checks that the report of a holder while hived was down counts, though
+// its time was long over.
 func TestMailAtAStart(t *testing.T) {
 	scenario(t, "anna berta", func(h *crew) {
 		h.create("human", `{"tasks": [{"title": "works", "to": ["anna"]}, {"title": "taken", "to": ["berta"]}]}`)
@@ -235,9 +235,9 @@ func TestMailAtAStart(t *testing.T) {
 	})
 }
 
-// TestMailIsTakenOnce: the rest of a crowded outbox is read in the step in which a
-// wait for its agent ends, which has that outbox looked at once more. Nothing of it
-// is accepted twice, though the messages have no ids.
+// TestMailIsTakenOnce checks that no message is accepted twice, even without ids, when the
+// rest of a crowded outbox is read in the step in which a wait for its agent ends and
+// causes another scan.
 func TestMailIsTakenOnce(t *testing.T) {
 	for name, full := range map[string]bool{"room": false, "full disk": true} {
 		t.Run(name, func(t *testing.T) {

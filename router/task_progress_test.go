@@ -11,13 +11,13 @@ import (
 	"github.com/hived/hived/task"
 )
 
-// TestZombieIsFenced: one that was given up comes back when another has its
-// task, and reports that it is done.
+// TestZombieIsFenced checks that a holder that was given up, and comes back and reports its
+// task completed when another agent has it, is fenced.
 func TestZombieIsFenced(t *testing.T) {
 	scenario(t, "anna berta", func(h *crew) {
 		id := h.create("human", `{"title": "tidy the docs"}`)
 		h.begin("anna", id)
-		h.pass(3 * time.Minute) // nothing is heard of anna
+		h.pass(3 * time.Minute) // anna shows no sign of life
 		h.pass(time.Minute)
 		h.begin("berta", id)
 		h.does("berta", "progress", id, `{"milestone": "half"}`)
@@ -26,18 +26,18 @@ func TestZombieIsFenced(t *testing.T) {
 		no := h.refused(protocol.CodeFenced, "anna", "complete", id, `{"result": "what a zombie made"}`)
 
 		if v := h.is(id, task.InProgress); v.Holder != "berta" || v.Epoch != 2 {
-			t.Errorf("the task is with %s, epoch %d", v.Holder, v.Epoch)
+			t.Errorf("%s has the task, epoch %d", v.Holder, v.Epoch)
 		}
 		if h.file(id, protocol.TaskResult) != "" {
-			t.Error("the result of the zombie was taken")
+			t.Error("the result of the old holder was accepted")
 		}
 		if now := h.router.state.Agents["berta"].Delivered; now != inbox {
-			t.Errorf("berta was told of it: %d messages, not %d", now, inbox)
+			t.Errorf("berta was told of the fenced report: she has %d messages, not %d", now, inbox)
 		}
 		ev, err := eventlog.ReadEvent(h.disk, no.Of)
 		testenv.Must(t, err)
 		if m, ok := ev.Body.(*protocol.MessageEvent); !ok || !strings.Contains(m.Raw, "what a zombie made") || no.Epoch != 1 {
-			t.Errorf("the log keeps %v of it, with epoch %d", ev.Body, no.Epoch)
+			t.Errorf("the log has %v of the report, with epoch %d", ev.Body, no.Epoch)
 		}
 		h.does("berta", "complete", id, `{"result": "what berta made"}`)
 		if r := h.file(id, protocol.TaskResult); !strings.Contains(r, "what berta made") {
@@ -46,7 +46,8 @@ func TestZombieIsFenced(t *testing.T) {
 	})
 }
 
-// TestHolderKilled: another goes on from the checkpoint of a holder that is gone.
+// TestHolderKilled checks that another agent goes on from the checkpoint of a holder that
+// is gone.
 func TestHolderKilled(t *testing.T) {
 	scenario(t, "anna berta", func(h *crew) {
 		id := h.create("human", `{"title": "copy the pages"}`)
@@ -83,8 +84,8 @@ func TestHolderKilled(t *testing.T) {
 	})
 }
 
-// TestAliveWithoutProgress: one that lives and reaches nothing new is stalled,
-// and to say the same again is nothing new.
+// TestAliveWithoutProgress checks that a holder that is alive and reaches nothing new is
+// stalled, and that reporting the same again is nothing new.
 func TestAliveWithoutProgress(t *testing.T) {
 	scenario(t, "anna", func(h *crew) {
 		id := h.create("human", `{"title": "think"}`)
@@ -97,10 +98,10 @@ func TestAliveWithoutProgress(t *testing.T) {
 		h.is(id, task.InProgress)
 		h.passAlive(20*time.Second, "anna")
 		if v := h.is(id, task.Stalled); !strings.Contains(v.Reason, "alive and reached nothing new") {
-			t.Errorf("it is stalled because %s", v.Reason)
+			t.Errorf("the task is stalled because %s", v.Reason)
 		}
 		if n := len(h.times(id, task.HeartbeatLost)); n != 0 {
-			t.Errorf("its heartbeat was lost %d times", n)
+			t.Errorf("the heartbeat was lost %d times", n)
 		}
 		h.does("anna", "progress", id, `{"milestone": "a better plan"}`)
 		h.is(id, task.InProgress)
@@ -110,7 +111,8 @@ func TestAliveWithoutProgress(t *testing.T) {
 	})
 }
 
-// TestDeclaredSilence: who says that it will be silent may be, for an hour at most.
+// TestDeclaredSilence checks that a holder that says that it will be silent may be, for an
+// hour at most.
 func TestDeclaredSilence(t *testing.T) {
 	scenario(t, "anna", func(h *crew) {
 		id := h.create("human", `{"title": "train the model"}`)
@@ -120,7 +122,7 @@ func TestDeclaredSilence(t *testing.T) {
 		}
 		no := h.refused(protocol.CodeBadCommand, "anna", "progress", id, in(61*time.Minute))
 		if !strings.Contains(no.Detail, "1h0m0s ahead") {
-			t.Errorf("it was refused: %s", no.Detail)
+			t.Errorf("the refusal says: %s", no.Detail)
 		}
 		h.does("anna", "progress", id, in(50*time.Minute))
 		h.pass(51 * time.Minute)
@@ -132,8 +134,8 @@ func TestDeclaredSilence(t *testing.T) {
 	})
 }
 
-// TestDeclaredSilenceAsALength: who has no good clock says for how long; it counts
-// from when that was put there, and has the same limit.
+// TestDeclaredSilenceAsALength checks that a holder may say for how long it will be silent,
+// counted from when the report was put there, with the same limit.
 func TestDeclaredSilenceAsALength(t *testing.T) {
 	scenario(t, "anna", func(h *crew) {
 		id := h.create("human", `{"title": "train the model"}`)
@@ -148,14 +150,14 @@ func TestDeclaredSilenceAsALength(t *testing.T) {
 			`{"expected_for": 20, "milestone": "minutes are not said by a number"}`: "does not fit",
 		} {
 			if no := h.refused(protocol.CodeBadCommand, "anna", "progress", id, data); !strings.Contains(no.Detail, want) {
-				t.Errorf("%s was refused: %s", data, no.Detail)
+				t.Errorf("the refusal of %s says: %s", data, no.Detail)
 			}
 		}
 		h.posts("anna", "progress", id, `{"milestone": "it runs", "expected_for": "50m"}`)
 		h.pass(time.Minute)
 		h.collect()
 		if v := h.is(id, task.InProgress); time.Until(v.Expected).Round(time.Second) != 49*time.Minute {
-			t.Errorf("it is expected in %s", time.Until(v.Expected))
+			t.Errorf("the next report is expected in %s", time.Until(v.Expected))
 		}
 		h.pass(50 * time.Minute)
 		h.is(id, task.InProgress)
@@ -167,8 +169,8 @@ func TestDeclaredSilenceAsALength(t *testing.T) {
 	})
 }
 
-// TestAliveFile: a file that is touched tells that an agent lives, whatever its
-// time is; one that is there and not touched tells nothing.
+// TestAliveFile checks that touching the alive file is a sign of life, whatever its time
+// is, and that a file that is there and not touched is none.
 func TestAliveFile(t *testing.T) {
 	scenario(t, "anna berta", func(h *crew) {
 		h.beat("berta")
@@ -194,7 +196,7 @@ func TestAliveFile(t *testing.T) {
 	})
 }
 
-// TestReportsAreSignsOfLife: who reports needs no alive file.
+// TestReportsAreSignsOfLife checks that a holder that reports needs no alive file.
 func TestReportsAreSignsOfLife(t *testing.T) {
 	scenario(t, "anna", func(h *crew) {
 		id := h.create("human", `{"title": "count"}`)
@@ -207,8 +209,8 @@ func TestReportsAreSignsOfLife(t *testing.T) {
 	})
 }
 
-// TestOldSignsSayNothing: an alive file that was touched before the daemon was
-// started says nothing about whether its agent lives.
+// TestOldSignsSayNothing checks that an alive file that was touched before the daemon
+// started is no sign of life.
 func TestOldSignsSayNothing(t *testing.T) {
 	scenario(t, "anna", func(h *crew) {
 		id := h.create("human", `{"title": "think"}`)

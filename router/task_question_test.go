@@ -23,8 +23,8 @@ func (h *crew) reply(who protocol.AgentID, to, event string, id protocol.TaskID)
 	return message
 }
 
-// TestAnswerToAnotherQuestion: an approval of what was asked first is none of
-// what is asked now, whoever gives it and however late it comes.
+// TestAnswerToAnotherQuestion checks that an approval of an earlier question does not
+// approve the present one, whoever gives it and however late it comes.
 func TestAnswerToAnotherQuestion(t *testing.T) {
 	scenario(t, "anna boss", func(h *crew) {
 		id := h.create("human", `{"title": "mend it", "to": ["anna"], "approvers": ["human", "boss"]}`)
@@ -51,8 +51,7 @@ func TestAnswerToAnotherQuestion(t *testing.T) {
 	})
 }
 
-// say has somebody send a command as it is, in reply to a message where one is
-// named.
+// say has somebody send a command as it is, in reply to a message if one is named.
 func (h *crew) say(who protocol.AgentID, event string, id protocol.TaskID, data string, to ...string) (message string) {
 	h.Helper()
 	message = fmt.Sprintf("say-%d", h.sent)
@@ -65,7 +64,7 @@ func (h *crew) say(who protocol.AgentID, event string, id protocol.TaskID, data 
 	return message
 }
 
-// stale wants a message refused because it answers another question.
+// stale fails unless a message is refused because it answers another question.
 func (h *crew) stale(who protocol.AgentID, message string, texts ...string) {
 	h.Helper()
 	no := h.answer(who, message)
@@ -79,8 +78,8 @@ func (h *crew) stale(who protocol.AgentID, message string, texts ...string) {
 	}
 }
 
-// TestLateRetryOfTheOnlyApprover: the second time that somebody sends the same
-// approval, under another id, it meets the next question.
+// TestLateRetryOfTheOnlyApprover checks that an approval that is sent a second time under
+// another id does not approve the next question.
 func TestLateRetryOfTheOnlyApprover(t *testing.T) {
 	scenario(t, "anna", func(h *crew) {
 		id := asking(h, "")
@@ -93,8 +92,8 @@ func TestLateRetryOfTheOnlyApprover(t *testing.T) {
 	})
 }
 
-// TestReminderIsAnswered: a reply to the reminder answers the question, after a
-// start too, and one to a notice that was put into .done/.
+// TestReminderIsAnswered checks that a reply to the reminder answers the question, also
+// after a start, and so does a reply to a notice that was moved to .done/.
 func TestReminderIsAnswered(t *testing.T) {
 	scenario(t, "anna boss", func(h *crew) {
 		id := asking(h, `, "approvals": 2, "approvers": ["human", "boss"]`)
@@ -103,7 +102,7 @@ func TestReminderIsAnswered(t *testing.T) {
 		h.up()
 		h.reply("human", h.told("human", protocol.CodeReminder)[0].ID, "approval_granted", id)
 		if v := h.is(id, task.Paused); len(v.Question.Given) != 1 {
-			t.Fatalf("it was not counted: %+v", v.Question)
+			t.Fatalf("the approval was not counted: %+v", v.Question)
 		}
 		asked := h.told("boss", protocol.CodeApprovalAsked)[0]
 		list, err := h.disk.ReadDir(protocol.InboxDir("boss"))
@@ -119,7 +118,7 @@ func TestReminderIsAnswered(t *testing.T) {
 	})
 }
 
-// TestQuorumForOneQuestion: approvals of different questions make no quorum.
+// TestQuorumForOneQuestion checks that approvals of different questions make no quorum.
 func TestQuorumForOneQuestion(t *testing.T) {
 	scenario(t, "anna boss", func(h *crew) {
 		id := asking(h, `, "approvals": 2, "approvers": ["human", "boss"]`)
@@ -135,8 +134,8 @@ func TestQuorumForOneQuestion(t *testing.T) {
 	})
 }
 
-// TestAnswersAreWhole: what approvers say reaches the holder, and whoever comes
-// after it, to the last word.
+// TestAnswersAreWhole checks that what approvers say reaches the holder, and any later
+// one, to the last word.
 func TestAnswersAreWhole(t *testing.T) {
 	scenario(t, "anna boss", func(h *crew) {
 		id := asking(h, `, "approvals": 2, "approvers": ["human", "boss"]`)
@@ -161,8 +160,8 @@ func TestAnswersAreWhole(t *testing.T) {
 	})
 }
 
-// TestAnswersAreSwept: of many answers the newest stay, and none when the task is
-// let go.
+// TestAnswersAreSwept checks that the newest of many answers stay, and none when the task
+// is let go.
 func TestAnswersAreSwept(t *testing.T) {
 	scenario(t, "anna", func(h *crew) {
 		id := asking(h, "")
@@ -181,7 +180,7 @@ func TestAnswersAreSwept(t *testing.T) {
 		h.must(h.disk.Remove(h.view(id).Answers[3]))
 		h.up()
 		if n := count(); n != task.AnsweredMost {
-			t.Errorf("after a start %d answers are there", n)
+			t.Errorf("after a start there are %d answers", n)
 		}
 		h.does("human", "approval_denied", id, "")
 		h.pass(h.settings.Tasks.Retention + time.Minute)
@@ -191,8 +190,8 @@ func TestAnswersAreSwept(t *testing.T) {
 	})
 }
 
-// TestLoginSaysWhy: who is asked to log in again reads why wherever the question
-// stands: in the notice, the reminder, the status, and the task itself.
+// TestLoginSaysWhy checks that whoever is asked to log in again reads why, in the notice,
+// the reminder, the status, and the task itself.
 func TestLoginSaysWhy(t *testing.T) {
 	const why = "the token of the registry has expired"
 	scenario(t, "anna", func(h *crew) {
@@ -217,9 +216,9 @@ func TestLoginSaysWhy(t *testing.T) {
 	})
 }
 
-// TestAnswerThatComesTooLate: a question is over when its task has ended, goes on or
-// was asked something else. Nothing asks for an answer then, and one that comes
-// still is told what became of the question.
+// TestAnswerThatComesTooLate checks that a question is over when its task has ended, goes
+// on or has another question: nothing asks for an answer any more, and one that still
+// comes is refused with what became of the question.
 func TestAnswerThatComesTooLate(t *testing.T) {
 	tests := []struct {
 		name, asks string // how the holder asks
@@ -258,7 +257,7 @@ func TestAnswerThatComesTooLate(t *testing.T) {
 					}
 				}
 				if strings.Contains(no.Detail, "diagram") {
-					t.Errorf("the refusal is no answer: %s", no.Detail)
+					t.Errorf("the refusal does not answer the sender: %s", no.Detail)
 				}
 			})
 		})

@@ -11,8 +11,8 @@ import (
 	"github.com/hived/hived/task"
 )
 
-// TestBadCommands: each is answered with a code and what to do instead, is in
-// the log, and changes nothing.
+// TestBadCommands checks that each bad command is answered with a code and what to do
+// instead, is in the log, and changes nothing.
 func TestBadCommands(t *testing.T) {
 	const nobody = "01HZZZZZZZZZZZZZZZZZZZZZZZ"
 	tests := []struct {
@@ -87,23 +87,23 @@ func TestBadCommands(t *testing.T) {
 		if n := len(h.created()); n != 1 {
 			t.Errorf("there are %d tasks", n)
 		}
-		h.does("anna", "complete", id, "") // all that did no harm
+		h.does("anna", "complete", id, "") // the refused commands did no harm
 	})
 }
 
-// TestOneOfManyIsBad: a command creates all of its tasks or none, and says which
-// one is wrong.
+// TestOneOfManyIsBad checks that a command creates all of its tasks or none, and that the
+// refusal says which one is wrong.
 func TestOneOfManyIsBad(t *testing.T) {
 	scenario(t, "anna", func(h *crew) {
 		no := h.refused(protocol.CodeUnknownAgent, "human", "create", "", `{"tasks": [{"title": "good"}, {"title": "bad", "to": ["nobody"]}]}`)
 		if !strings.HasPrefix(no.Detail, `task 2, "bad": `) || len(h.created()) != 0 {
-			t.Errorf("%d tasks were created, and %s", len(h.created()), no.Detail)
+			t.Errorf("%d tasks were created, and the refusal says: %s", len(h.created()), no.Detail)
 		}
 	})
 }
 
-// TestLargeCheckpoint: it is taken and kept as a file, and its holder is asked
-// to send less.
+// TestLargeCheckpoint checks that a large checkpoint is accepted and kept in a file, and
+// that its holder is asked to send less.
 func TestLargeCheckpoint(t *testing.T) {
 	scenario(t, "anna", func(h *crew) {
 		id := h.create("human", `{"title": "collect"}`)
@@ -124,8 +124,8 @@ func TestLargeCheckpoint(t *testing.T) {
 	})
 }
 
-// TestEndedStaysEnded: no command leads out of an end, whoever sends it, and
-// each refusal is in the log.
+// TestEndedStaysEnded checks that no command changes a task that has ended, whoever sends
+// it, and that each refusal is in the log.
 func TestEndedStaysEnded(t *testing.T) {
 	ends := map[task.State]func(h *crew, id protocol.TaskID){
 		task.Completed: func(h *crew, id protocol.TaskID) { h.does("anna", "complete", id, "") },

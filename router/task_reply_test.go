@@ -11,7 +11,7 @@ import (
 	"github.com/hived/hived/task"
 )
 
-// says has somebody send hive words, in reply to a message or to none.
+// says has somebody send hive a message without an event, in reply to a message or to none.
 func (h *crew) says(who protocol.AgentID, act, to, more string) {
 	h.Helper()
 	reply := ""
@@ -25,8 +25,8 @@ func (h *crew) says(who protocol.AgentID, act, to, more string) {
 	h.collect()
 }
 
-// TestAgreeToAnOffer: who agrees to an offer has taken it, and is told the epoch;
-// who refuses has rejected it.
+// TestAgreeToAnOffer checks that an agent that agrees to an offer has the task and is told
+// the epoch, and that one that refuses has rejected it.
 func TestAgreeToAnOffer(t *testing.T) {
 	scenario(t, "anna berta", func(h *crew) {
 		id := h.create("human", `{"title": "tidy the docs", "to": ["anna", "berta"]}`)
@@ -34,7 +34,7 @@ func TestAgreeToAnOffer(t *testing.T) {
 		h.is(id, task.Offered)
 		h.says("anna", "agree", h.told("anna", protocol.CodeTaskOffer)[0].ID, `, "body": "I will"`)
 		if v := h.is(id, task.Pending); v.Holder != "anna" {
-			t.Errorf("%s has it", v.Holder)
+			t.Errorf("%q has the task", v.Holder)
 		}
 		h.wantHistory(id, "create offer reject accept")
 		if ok := h.told("anna", protocol.CodeOK); len(ok) != 1 || ok[0].Data.Epoch != 1 {
@@ -45,9 +45,9 @@ func TestAgreeToAnOffer(t *testing.T) {
 	})
 }
 
-// TestWordsAboutTasks: what is about a task and names no event is answered with what
-// to send, once an hour; and what replies to that is not answered, so that an agent
-// that answers everything does not talk with hive for ever.
+// TestWordsAboutTasks checks that a message about a task that names no event is answered
+// once an hour with what to send, and that a reply to that is not answered, so that an
+// agent that answers everything does not talk with hive for ever.
 func TestWordsAboutTasks(t *testing.T) {
 	scenario(t, "anna", func(h *crew) {
 		id := h.create("human", `{"title": "tidy the docs", "to": ["anna"]}`)
@@ -78,8 +78,8 @@ func TestWordsAboutTasks(t *testing.T) {
 	})
 }
 
-// TestWordsToAQuestion: a person who replies to a question instead of answering it
-// is shown the commands, and an approver that is an agent the messages.
+// TestWordsToAQuestion checks that a person who replies to a question without a command is
+// shown the commands, and an approving agent the messages.
 func TestWordsToAQuestion(t *testing.T) {
 	scenario(t, "anna boss", func(h *crew) {
 		id := asking(h, `, "approvers": ["human", "boss"]`)
@@ -95,8 +95,8 @@ func TestWordsToAQuestion(t *testing.T) {
 	})
 }
 
-// TestNoticesAreForTheirReaders: no notice to an agent has a command of people, and
-// one to a person shows them.
+// TestNoticesAreForTheirReaders checks that no notice to an agent has a command line, and
+// that notices to people have them.
 func TestNoticesAreForTheirReaders(t *testing.T) {
 	scenario(t, "anna berta", func(h *crew) {
 		for _, creator := range []protocol.AgentID{"berta", "human"} {

@@ -14,12 +14,12 @@ import (
 	"github.com/hived/hived/task"
 )
 
-// TestCheckpointWithAnyReport: whatever a holder reports, the checkpoint that comes
-// with it is taken by the same decision, and whoever comes next goes on from it.
+// TestCheckpointWithAnyReport checks that the checkpoint in any report is saved by the same
+// decision, and that the next holder goes on from it.
 func TestCheckpointWithAnyReport(t *testing.T) {
 	tests := []struct {
 		event, data string     // of the report, to which the checkpoint is added
-		state       task.State // after it; none: whichever
+		state       task.State // after the report; empty: any
 	}{
 		{"progress", ``, task.InProgress},
 		{"pause_for_approval", `"question": "May I delete it?", `, task.Paused},
@@ -62,7 +62,7 @@ func TestCheckpointWithAnyReport(t *testing.T) {
 				}
 				for _, e := range all[*protocol.TaskEvent](h) {
 					if e.Checkpoint != nil && e.Checkpoint.Milestone == "page 40" && string(e.Event) == "recovered" {
-						t.Errorf("it came with %s", e.Event)
+						t.Errorf("the checkpoint came with %s", e.Event)
 					}
 				}
 			})
@@ -70,8 +70,8 @@ func TestCheckpointWithAnyReport(t *testing.T) {
 	}
 }
 
-// TestReasonBesideCheckpoint: the history says why, and a checkpoint that came along
-// does not hide it.
+// TestReasonBesideCheckpoint checks that the history has the reason of a report also if a
+// checkpoint came with it.
 func TestReasonBesideCheckpoint(t *testing.T) {
 	scenario(t, "anna", func(h *crew) {
 		id := h.create("human", `{"title": "copy the pages"}`)
@@ -84,8 +84,9 @@ func TestReasonBesideCheckpoint(t *testing.T) {
 	})
 }
 
-// TestIgnoredMembers: what a report cannot use is named in the answer, which comes
-// without being asked for; what no report has is refused with the nearest name.
+// TestIgnoredMembers checks that an answer, even if none was asked for, names the members
+// that a report cannot use, and that a member that no report has is refused with the
+// nearest name.
 func TestIgnoredMembers(t *testing.T) {
 	scenario(t, "anna", func(h *crew) {
 		id := h.create("human", `{"title": "copy the pages"}`)
@@ -101,16 +102,16 @@ func TestIgnoredMembers(t *testing.T) {
 
 		no := h.refused(protocol.CodeBadCommand, "anna", "release", id, `{"milestoen": "page 41"}`)
 		if !strings.Contains(no.Detail, `"milestoen"; did you mean milestone?`) {
-			t.Errorf("it was refused: %s", no.Detail)
+			t.Errorf("the refusal says: %s", no.Detail)
 		}
 		no = h.refused(protocol.CodeBadCommand, "human", "create", "", `{"tasks": [{"titel": "x"}]}`)
 		if !strings.Contains(no.Detail, `"titel"; did you mean title?`) {
-			t.Errorf("it was refused: %s", no.Detail)
+			t.Errorf("the refusal says: %s", no.Detail)
 		}
 	})
 }
 
-// wantIgnored wants the newest answer to name what was ignored.
+// wantIgnored fails unless the newest answer names what was ignored.
 func (h *crew) wantIgnored(who protocol.AgentID, event string, want ...string) {
 	h.Helper()
 	list := all[*protocol.MessageEvent](h)
@@ -137,14 +138,14 @@ func (h *crew) wantIgnored(who protocol.AgentID, event string, want ...string) {
 	h.Errorf("%s got no answer to %s", who, event)
 }
 
-// TestOffersNameNoEpoch: there is none before somebody has taken the task, and who
-// takes it is told the epoch, asked for or not.
+// TestOffersNameNoEpoch checks that offers name no epoch, because there is none yet, and
+// that whoever takes the task is told it, even without asking.
 func TestOffersNameNoEpoch(t *testing.T) {
 	scenario(t, "anna", func(h *crew) {
 		id := h.create("human", `{"title": "copy the pages", "to": ["anna"]}`)
 		for _, e := range all[*protocol.MessageEvent](h) {
 			if strings.Contains(e.Raw, `"task-offer"`) && strings.Contains(e.Raw, "epoch") {
-				t.Errorf("anna was offered %s", e.Raw)
+				t.Errorf("the offer to anna is %s", e.Raw)
 			}
 		}
 		for i, x := range []struct{ event, wants string }{{"accept", ``}, {"claim", `, "requires_reply": false`}, {"accept", `, "requires_reply": false`}, {"claim", ``}} {
@@ -160,8 +161,8 @@ func TestOffersNameNoEpoch(t *testing.T) {
 	})
 }
 
-// TestWrongEpochOfTheHolder: who has the task is told under which epoch, and not
-// that it was taken away.
+// TestWrongEpochOfTheHolder checks that a holder that sends a wrong epoch is told the right
+// one, and not that the task was taken away.
 func TestWrongEpochOfTheHolder(t *testing.T) {
 	scenario(t, "anna berta", func(h *crew) {
 		id := h.create("human", `{"title": "copy the pages"}`)
@@ -171,7 +172,7 @@ func TestWrongEpochOfTheHolder(t *testing.T) {
 			message := fmt.Sprint("wrong-", h.sent)
 			no := h.refusedText(code, who, id, message, `{"to": "hive", "id": "`+message+`", "event": "start", "task": "`+string(id)+`"`+epoch+`}`)
 			if !strings.Contains(no.Detail, text) {
-				t.Errorf("%s of %s was refused: %s", epoch, who, no.Detail)
+				t.Errorf("the refusal of %s of %s says: %s", epoch, who, no.Detail)
 			}
 		}
 		wrong("anna", ``, "you hold it under epoch 1", protocol.CodeMissingEpoch)

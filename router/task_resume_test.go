@@ -13,8 +13,8 @@ import (
 	"github.com/hived/hived/task"
 )
 
-// family creates tasks that need each other, each by its title, and gives their
-// ids in that order.
+// family creates tasks that need each other, named by their titles, and returns their ids
+// in order.
 func (h *crew) family(specs ...string) []protocol.TaskID {
 	h.Helper()
 	before := len(h.created())
@@ -30,7 +30,7 @@ func member(name string, needs ...string) string {
 	return fmt.Sprintf(`{"name": %q, "title": %q, "to": ["anna"], "needs": %s}`, name, name, list)
 }
 
-// heirs are the tasks that resume others, by what they resume.
+// heirs returns the tasks that resume others, by what they resume.
 func (h *crew) heirs() map[protocol.TaskID]*protocol.TaskEvent {
 	m := map[protocol.TaskID]*protocol.TaskEvent{}
 	for _, e := range all[*protocol.TaskEvent](h) {
@@ -41,24 +41,24 @@ func (h *crew) heirs() map[protocol.TaskID]*protocol.TaskEvent {
 	return m
 }
 
-// TestResumeKeepsNeeds: what a task needed it needs again. Where that has failed it
-// is resumed first, and what resumes it is what is needed.
+// TestResumeKeepsNeeds checks that a resumed task needs what it needed before. What has
+// failed must be resumed first, and then the task that resumes it is needed.
 func TestResumeKeepsNeeds(t *testing.T) {
 	scenario(t, "anna", func(h *crew) {
 		ids := h.family(member("plan"), member("build", "plan"), member("test", "build", "plan"))
 		plan, build, test := ids[0], ids[1], ids[2]
 		h.begin("anna", plan)
 		h.does("anna", "complete", plan, "")
-		h.does("human", "cancel", build, "") // and with it test fails
+		h.does("human", "cancel", build, "") // and so test fails
 		h.is(test, task.Failed)
 
 		no := h.refused(protocol.CodeNeedsUnmet, "human", "resume", test, "")
 		if !strings.Contains(no.Detail, "`hived task resume "+string(build)+"`") || !strings.Contains(no.Detail, "hived task resume --family "+string(test)) {
-			t.Errorf("it was refused: %s", no.Detail)
+			t.Errorf("the refusal says: %s", no.Detail)
 		}
 		no = h.refused(protocol.CodeNeedsUnmet, "human", "create", "", `{"title": "x", "needs": ["`+string(build)+`"]}`)
 		if !strings.Contains(no.Detail, "`hived task resume "+string(build)+"`") {
-			t.Errorf("it was refused: %s", no.Detail)
+			t.Errorf("the refusal says: %s", no.Detail)
 		}
 		h.does("human", "resume", build, "")
 		again := h.heirs()[build]
@@ -67,7 +67,7 @@ func TestResumeKeepsNeeds(t *testing.T) {
 		}
 		no = h.refused(protocol.CodeNeedsUnmet, "human", "create", "", `{"title": "x", "needs": ["`+string(build)+`"]}`)
 		if !strings.Contains(no.Detail, string(again.Task)+" resumes it") {
-			t.Errorf("it was refused: %s", no.Detail)
+			t.Errorf("the refusal says: %s", no.Detail)
 		}
 		h.does("human", "resume", test, "")
 		last := h.heirs()[test]
@@ -81,9 +81,9 @@ func TestResumeKeepsNeeds(t *testing.T) {
 	})
 }
 
-// TestResumeFamily: one command resumes all that failed together, whichever of them
-// it names: what the task needed, what needed it, and what else those needed. What
-// was completed, or goes on, stays as it is.
+// TestResumeFamily checks that one command resumes all tasks that failed together,
+// whichever it names: what the task needed, what needed it, and what else those needed.
+// Tasks that were completed, or go on, stay as they are.
 func TestResumeFamily(t *testing.T) {
 	for _, named := range []int{1, 2, 3, 4} {
 		t.Run(strconv.Itoa(named), func(t *testing.T) {
@@ -97,7 +97,7 @@ func TestResumeFamily(t *testing.T) {
 				for _, id := range ids[1:5] {
 					h.is(id, task.Failed)
 				}
-				h.refused(protocol.CodeIllegalTransition, "human", "resume", ids[0], `{"family": true}`) // it was completed
+				h.refused(protocol.CodeIllegalTransition, "human", "resume", ids[0], `{"family": true}`) // was completed
 				h.does("human", "resume", ids[named], `{"family": true}`)
 
 				heirs := h.heirs()
@@ -120,7 +120,7 @@ func TestResumeFamily(t *testing.T) {
 					}
 				}
 				if h.view(as(ids[1])).Checkpoint == nil {
-					t.Error("it does not go on from the checkpoint")
+					t.Error("the resumed task does not go on from the checkpoint")
 				}
 				for _, i := range []int{2, 3, 4} {
 					h.refused(protocol.CodeNeedsUnmet, "anna", "claim", as(ids[i]), "")
@@ -131,14 +131,15 @@ func TestResumeFamily(t *testing.T) {
 				}
 				no := h.refused(protocol.CodeIllegalTransition, "human", "resume", ids[named], `{"family": true}`)
 				if !strings.Contains(no.Detail, string(as(ids[named]))) {
-					t.Errorf("it was refused: %s", no.Detail)
+					t.Errorf("the refusal says: %s", no.Detail)
 				}
 			})
 		})
 	}
 }
 
-// TestResumeFamilyOfOthers: all or none, and each only by those who may.
+// TestResumeFamilyOfOthers checks that all tasks are resumed or none, and that the sender
+// must be allowed to resume each.
 func TestResumeFamilyOfOthers(t *testing.T) {
 	scenario(t, "anna berta", func(h *crew) {
 		plan := h.create("human", member("plan"))
@@ -147,7 +148,7 @@ func TestResumeFamilyOfOthers(t *testing.T) {
 		h.is(build, task.Failed)
 		no := h.refused(protocol.CodeNotAllowed, "berta", "resume", build, `{"family": true}`)
 		if !strings.Contains(no.Detail, string(plan)) {
-			t.Errorf("it was refused: %s", no.Detail)
+			t.Errorf("the refusal says: %s", no.Detail)
 		}
 		h.does("human", "resume", build, `{"family": true}`)
 		if n := len(h.heirs()); n != 2 {
@@ -156,8 +157,8 @@ func TestResumeFamilyOfOthers(t *testing.T) {
 	})
 }
 
-// TestPastIsBounded: of as many tasks that left as the settings say it is known how
-// they ended, of the last ones.
+// TestPastIsBounded checks that hived knows how the last tasks that it let go ended, as
+// many as the settings say.
 func TestPastIsBounded(t *testing.T) {
 	scenarioWith(t, "anna", func(s *protocol.Settings) { s.Remember.Conversations = 2 }, func(h *crew) {
 		var ids []protocol.TaskID
@@ -168,10 +169,10 @@ func TestPastIsBounded(t *testing.T) {
 			ids = append(ids, id)
 		}
 		h.pass(9 * 24 * time.Hour)
-		for range 2 { // the second time from the snapshot, or the log
+		for range 2 { // the second time after a start from the snapshot, or the log
 			for i, id := range ids {
 				if _, known := h.router.state.Tasks.Past(id); known != (i >= 2) {
-					t.Errorf("of task %d of %d it is known how it ended: %v", i+1, len(ids), known)
+					t.Errorf("task %d of %d: the end is known: %v", i+1, len(ids), known)
 				}
 			}
 			h.down()
@@ -180,8 +181,8 @@ func TestPastIsBounded(t *testing.T) {
 	})
 }
 
-// TestAfterRetention: a task that has left memory is known by its end: it can be
-// resumed, and needed if it was completed.
+// TestAfterRetention checks that a task that has left memory can still be resumed, and
+// needed if it was completed.
 func TestAfterRetention(t *testing.T) {
 	scenario(t, "anna", func(h *crew) {
 		ids := h.family(member("plan"), member("build", "plan"), member("test", "build"))
@@ -192,7 +193,7 @@ func TestAfterRetention(t *testing.T) {
 		h.does("anna", "fatal_error", ids[1], "")
 		h.pass(9 * 24 * time.Hour)
 		for _, again := range []bool{false, true} {
-			if again { // from the snapshot, or the log
+			if again { // start from the snapshot, or the log
 				h.down()
 				h.up()
 			}
@@ -201,7 +202,7 @@ func TestAfterRetention(t *testing.T) {
 			}
 			no := h.refused(protocol.CodeNeedsUnmet, "human", "create", "", `{"title": "x", "needs": ["`+string(ids[1])+`"]}`)
 			if !strings.Contains(no.Detail, "was failed") {
-				t.Errorf("it was refused: %s", no.Detail)
+				t.Errorf("the refusal says: %s", no.Detail)
 			}
 		}
 		h.refused(protocol.CodeNotAllowed, "anna", "resume", ids[1], "")
@@ -219,7 +220,7 @@ func TestAfterRetention(t *testing.T) {
 			t.Errorf("what resumes test needs (-want +got):\n%s", diff)
 		}
 		if c := h.file(heirs[ids[1]].Task, protocol.TaskCheckpoint); !strings.Contains(c, `"n": 5`) {
-			t.Errorf("it goes on from %q", c)
+			t.Errorf("the resumed task goes on from %q", c)
 		}
 	})
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/hived/hived/task"
 )
 
-// TestNoRoom: who has as many tasks in hand as its slots takes no more, whichever
-// way it asks, and is told what it has and when there is room.
+// TestNoRoom checks that an agent that has as many tasks as slots can take no more in any
+// way, and is told what it has and when there is room.
 func TestNoRoom(t *testing.T) {
 	for _, slots := range []int{1, 2} {
 		t.Run(strconv.Itoa(slots), func(t *testing.T) {
@@ -48,7 +48,8 @@ func TestNoRoom(t *testing.T) {
 	}
 }
 
-// TestNoRoomIsOfWhoMayHaveIt: who may not have the task at all is told that.
+// TestNoRoomIsOfWhoMayHaveIt checks that an agent that may not have the task at all is told
+// that, and not that it has no room.
 func TestNoRoomIsOfWhoMayHaveIt(t *testing.T) {
 	scenario(t, "anna berta", func(h *crew) {
 		h.begin("anna", h.create("human", `{"title": "dig", "to": ["anna"]}`))
@@ -58,7 +59,7 @@ func TestNoRoomIsOfWhoMayHaveIt(t *testing.T) {
 	})
 }
 
-// TestRoomWhileItWaits: a task that waits for others is in nobody's hand.
+// TestRoomWhileItWaits checks that a task that waits for others takes no slot of its holder.
 func TestRoomWhileItWaits(t *testing.T) {
 	scenario(t, "anna", func(h *crew) {
 		first, second := h.create("human", `{"title": "dig"}`), h.create("human", `{"title": "plant"}`)
@@ -71,8 +72,8 @@ func TestRoomWhileItWaits(t *testing.T) {
 	})
 }
 
-// TestTwoOffersOneSlot: an agent is offered no more than it could take. Of two that
-// it accepts in one breath, the second is answered with why.
+// TestTwoOffersOneSlot checks that an agent is offered no more than it can take, and that
+// of two tasks that it accepts at once, the second is refused.
 func TestTwoOffersOneSlot(t *testing.T) {
 	scenario(t, "anna", func(h *crew) {
 		h.create("human", many(2, `{"title": "task %d", "to": ["anna"]}`))
@@ -84,15 +85,15 @@ func TestTwoOffersOneSlot(t *testing.T) {
 		h.collect()
 		h.is(first, task.Pending)
 		if no := h.answer("anna", late); no == nil || no.Code != protocol.CodeNoRoom {
-			t.Errorf("the second accept was answered %+v", no)
+			t.Errorf("the second accept was answered with %+v", no)
 		}
 		h.is(second, task.Unassigned)
 	})
 }
 
-// TestFullHandsGiveOffersBack: two offers stand with an agent that has two slots.
-// When something else fills its hands they go to others at once, and what nobody
-// else can take waits for it, without a pause.
+// TestFullHandsGiveOffersBack checks that when an agent with two slots and two offers
+// takes other tasks, the offers go to others at once, and a task that nobody else can
+// take waits for it without a pause.
 func TestFullHandsGiveOffersBack(t *testing.T) {
 	scenario(t, "berta", func(h *crew) {
 		h.slots("anna", 2)
@@ -109,11 +110,11 @@ func TestFullHandsGiveOffersBack(t *testing.T) {
 		h.is(both, task.Offered)
 		h.does("anna", "claim", y, "")
 		if v := h.is(both, task.Offered); !slices.Equal(v.Offered, []protocol.AgentID{"berta"}) {
-			t.Errorf("it is offered to %v", v.Offered)
+			t.Errorf("the task for both is offered to %v", v.Offered)
 		}
 		h.wantHistory(one, "create offer offer_exhausted")
 		if v := h.is(one, task.Unassigned); !v.Until.IsZero() || v.Reason != "anna has no room for more" {
-			t.Errorf("it waits until %s: %s", v.Until, v.Reason)
+			t.Errorf("the task for anna alone waits until %s: %s", v.Until, v.Reason)
 		}
 		h.does("anna", "start", x, "")
 		h.does("anna", "complete", x, "")
@@ -121,8 +122,8 @@ func TestFullHandsGiveOffersBack(t *testing.T) {
 	})
 }
 
-// TestFewerSlots: a person who takes slots away takes back what was offered for
-// them.
+// TestFewerSlots checks that when a person takes slots away, the offers for them are
+// withdrawn.
 func TestFewerSlots(t *testing.T) {
 	scenario(t, "", func(h *crew) {
 		h.slots("anna", 2)
@@ -137,9 +138,9 @@ func TestFewerSlots(t *testing.T) {
 	})
 }
 
-// TestOffersOfTheHeld: what was offered to an agent that is put on hold, or retired,
-// is offered to others at once; it let nothing pass, and is asked again when it is
-// back.
+// TestOffersOfTheHeld checks that what was offered to an agent that is held or archived is
+// offered to others at once, that the agent is not counted as silent for it, and that it
+// is asked again when it is back.
 func TestOffersOfTheHeld(t *testing.T) {
 	for leave, back := range map[string]string{"agent-hold": "agent-release", "agent-archive": "agent-restore"} {
 		t.Run(leave, func(t *testing.T) {
@@ -179,9 +180,8 @@ func TestOffersOfTheHeld(t *testing.T) {
 	}
 }
 
-// TestAcceptOfTheHeld: an accept that lay in the outbox of an agent on hold is not
-// lost: it is answered when the hold ends, and the task is its own if nobody else
-// took it.
+// TestAcceptOfTheHeld checks that an accept in the outbox of a held agent is not lost: it
+// is answered when the hold ends, and the agent has the task if nobody else took it.
 func TestAcceptOfTheHeld(t *testing.T) {
 	scenario(t, "anna berta", func(h *crew) {
 		id := h.create("human", `{"title": "dig", "to": ["anna"]}`)
@@ -195,7 +195,7 @@ func TestAcceptOfTheHeld(t *testing.T) {
 		h.post("human", `{"to": "hive", "event": "agent-release", "data": {"agent": "anna"}}`)
 		h.collect()
 		if no := h.answer("anna", late); no != nil {
-			t.Errorf("it was refused: %s, %s", no.Code, no.Detail)
+			t.Errorf("the accept was refused with %s: %s", no.Code, no.Detail)
 		}
 		h.is(id, task.Pending)
 	})

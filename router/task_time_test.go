@@ -16,8 +16,8 @@ import (
 	"github.com/hived/hived/task"
 )
 
-// TestRestartGivesFullTime: nobody knows what went on while no daemon ran, so
-// clocks that ran begin anew.
+// TestRestartGivesFullTime checks that running timers begin anew at a start, because what
+// went on while no daemon ran is not known.
 func TestRestartGivesFullTime(t *testing.T) {
 	scenario(t, "anna berta", func(h *crew) {
 		h.create("human", `{"tasks": [{"title": "works", "to": ["anna"]}, {"title": "taken", "to": ["berta"]}, {"title": "offered", "to": ["berta"]}]}`)
@@ -44,8 +44,8 @@ func TestRestartGivesFullTime(t *testing.T) {
 	})
 }
 
-// TestNotBeforeWhileDown: what was to be offered while no daemon ran is offered
-// once, at the start.
+// TestNotBeforeWhileDown checks that a task that was to be offered while no daemon ran is
+// offered once, at the start.
 func TestNotBeforeWhileDown(t *testing.T) {
 	scenario(t, "anna", func(h *crew) {
 		id := h.create("human", `{"title": "wait"}`)
@@ -59,9 +59,9 @@ func TestNotBeforeWhileDown(t *testing.T) {
 	})
 }
 
-// TestClockSet: somebody sets the clock of the machine by a day while tasks are
-// in every state with a clock. Nothing stalls, nothing expires, and each wait
-// lasts as long as it should.
+// TestClockSet checks that when somebody sets the clock of the machine by a day while tasks
+// are in every state with a timer, nothing stalls, nothing expires, and each wait lasts as
+// long as it should.
 func TestClockSet(t *testing.T) {
 	for name, by := range map[string]time.Duration{"forward": 24 * time.Hour, "back": -24 * time.Hour} {
 		t.Run(name, func(t *testing.T) {
@@ -93,7 +93,7 @@ func TestClockSet(t *testing.T) {
 				h.is(later, task.Unassigned)
 				h.is(cancelling, task.InProgress)
 				if n := jumps(h, by); n != 1 {
-					t.Errorf("the jump is told %d times", n)
+					t.Errorf("the log has the jump %d times", n)
 				}
 
 				h.passAlive(15*time.Second, "anna") // the lease began anew
@@ -105,14 +105,14 @@ func TestClockSet(t *testing.T) {
 				h.passAlive(20*time.Second, "anna")
 				h.is(cancelling, task.Cancelled)
 				h.passAlive(4*time.Minute, "anna")
-				h.is(works, task.Stalled) // it reached nothing for five minutes
+				h.is(works, task.Stalled) // no progress for five minutes
 				h.passAlive(3*time.Minute, "anna")
 				if n := len(h.times(later, task.Offer)); n != 1 {
-					t.Errorf("it was offered %d times before its time", n)
+					t.Errorf("the task was offered %d times before its time", n)
 				}
 				h.passAlive(time.Minute, "anna")
 				if n := len(h.times(later, task.Offer)); n != 2 {
-					t.Errorf("it was offered %d times", n)
+					t.Errorf("the task was offered %d times", n)
 				}
 				h.pass(18 * time.Minute)
 				h.is(paused, task.Paused)
@@ -123,7 +123,7 @@ func TestClockSet(t *testing.T) {
 	}
 }
 
-// jumps counts how often the log tells of a clock that was set.
+// jumps returns how often the log says that the clock was set by so much.
 func jumps(h *crew, by time.Duration) (n int) {
 	for _, e := range all[*protocol.HiveEvent](h) {
 		if e.Action == protocol.ClockJumped {
@@ -136,8 +136,8 @@ func jumps(h *crew, by time.Duration) (n int) {
 	return n
 }
 
-// TestTaskRetention: a task that has ended leaves memory and disk in the end, but
-// not one that others wait for.
+// TestTaskRetention checks that a task that has ended leaves memory and disk after its
+// retention, unless others wait for it.
 func TestTaskRetention(t *testing.T) {
 	scenarioWith(t, "anna", func(s *protocol.Settings) { s.Tasks.Retention, s.Tasks.ApprovalTimeout = time.Hour, 3*time.Hour }, func(h *crew) {
 		h.create("human", `{"tasks": [{"title": "parent", "name": "p"}, {"title": "alone"}, {"title": "child", "needs": ["p"]}]}`)
@@ -153,12 +153,12 @@ func TestTaskRetention(t *testing.T) {
 		h.is(alone, task.Completed)
 		h.pass(2 * time.Minute)
 		if h.router.state.Tasks.Get(alone) != nil {
-			t.Error("it is still in memory")
+			t.Error("the task is still in memory")
 		}
 		if _, err := h.disk.Lstat(protocol.TaskDir(alone)); !errors.Is(err, fs.ErrNotExist) {
-			t.Errorf("its directory is still there: %v", err)
+			t.Errorf("the directory of the task is still there: %v", err)
 		}
-		h.refused(protocol.CodeIllegalTransition, "human", "cancel", alone, "") // how it ended is known
+		h.refused(protocol.CodeIllegalTransition, "human", "cancel", alone, "") // its end is still known
 		h.is(parent, task.Completed)
 
 		h.pass(90 * time.Minute)
@@ -166,9 +166,9 @@ func TestTaskRetention(t *testing.T) {
 		h.does("anna", "pause_for_approval", child, `{"question": "May I?"}`)
 		h.pass(2 * time.Hour)
 		if h.router.state.Tasks.Get(parent) != nil {
-			t.Error("the parent is still in memory, and nobody waits for it")
+			t.Error("the parent is still in memory, though no task waits for it")
 		}
-		// What it needed is done, also where that is forgotten.
+		// What the task needs is done, also when that is forgotten.
 		h.does("human", "approval_granted", child, "")
 		h.does("anna", "release", child, "")
 		h.pass(2 * time.Second) // the second execution that reached nothing new
@@ -178,7 +178,7 @@ func TestTaskRetention(t *testing.T) {
 	})
 }
 
-// TestHistoryFromTheLog: the log alone gives the whole of each task again, byte
+// TestHistoryFromTheLog checks that each task can be made again from the log alone, byte
 // for byte.
 func TestHistoryFromTheLog(t *testing.T) {
 	scenario(t, "anna berta", func(h *crew) {
@@ -215,12 +215,12 @@ func TestHistoryFromTheLog(t *testing.T) {
 			doc, err := task.Document(again.Tasks.Get(id))
 			h.must(err)
 			if is := h.file(id, protocol.TaskView); is != string(doc) {
-				t.Errorf("the file is\n%s\nand the log says\n%s", is, doc)
+				t.Errorf("the file is\n%s\nand the log gives\n%s", is, doc)
 			}
 		}
 		steps := h.stepsOf(first)
 		if v := h.view(first); len(steps) <= 16 || len(v.History) != 16 || v.History[15].Event != steps[len(steps)-1].Event {
-			t.Errorf("the history has %d steps, and %d happened", len(v.History), len(steps))
+			t.Errorf("the history has %d steps, and the log %d", len(v.History), len(steps))
 		}
 	})
 }
@@ -234,7 +234,7 @@ func (h *crew) stepsOf(id protocol.TaskID) (list []*protocol.TaskEvent) {
 	return list
 }
 
-// TestTenThousandTimers: ten thousand timers are due at the same moment, and a
+// TestTenThousandTimers checks that when ten thousand timers are due at the same moment, a
 // message that is sent then waits for no more than a batch of them.
 func TestTenThousandTimers(t *testing.T) {
 	t.Parallel()

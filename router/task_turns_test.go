@@ -10,18 +10,18 @@ import (
 	"github.com/hived/hived/task"
 )
 
-// twoClocks gives models the time of their turns.
+// twoClocks sets the longer time-outs of holders that do not beat.
 func twoClocks(s *protocol.Settings) {
 	s.Tasks.TurnHeartbeat, s.Tasks.TurnProgress = 10*time.Minute, 30*time.Minute
 }
 
-// writes has an agent's alive file hold something, written now.
+// writesAlive has an agent write text to its alive file now.
 func (h *crew) writesAlive(who protocol.AgentID, text string) {
 	h.Helper()
 	h.must(durable.Publish(h.disk, protocol.AliveFile(who), []byte(text), 0o644, true))
 }
 
-// lives has an agent's alive file written anew each half minute.
+// lives has an agent write its alive file every half minute.
 func (h *crew) lives(d time.Duration, who protocol.AgentID, text string) {
 	h.Helper()
 	for end := time.Now().Add(d); time.Now().Before(end); {
@@ -32,7 +32,7 @@ func (h *crew) lives(d time.Duration, who protocol.AgentID, text string) {
 
 const everyHalfMinute = `{"every":"30s"}`
 
-// TestTurns: a holder that does not beat has the length of a model's turns.
+// TestTurns checks that a holder that does not beat has the time of a model's turn.
 func TestTurns(t *testing.T) {
 	scenarioWith(t, "anna", twoClocks, func(h *crew) {
 		id := h.create("human", `{"title": "think", "to": ["anna"]}`)
@@ -46,14 +46,14 @@ func TestTurns(t *testing.T) {
 		h.is(id, task.InProgress)
 		h.pass(30 * time.Second)
 		if v := h.is(id, task.Stalled); v.Reason != "anna is alive and reached nothing new for 30m0s" {
-			t.Errorf("it stalled because %q", v.Reason)
+			t.Errorf("the task stalled because %q", v.Reason)
 		}
 	})
 }
 
-// TestBeats: a holder that was seen to beat with a period since it took the task is
-// missed soon; one that only touched its file, with too long a period, with text that
-// is none, or in an epoch before, is not.
+// TestBeats checks that a holder that named a period in its alive file since it took the
+// task is missed soon, and that one is not that only touched its file, named too long a
+// period, wrote other text, or beat only in an earlier epoch.
 func TestBeats(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
@@ -93,8 +93,8 @@ func TestBeats(t *testing.T) {
 	}
 }
 
-// TestBeatsReachNothing: a program that beats and reaches nothing new is missed
-// before a model.
+// TestBeatsReachNothing checks that a program that beats and reaches nothing new is stalled
+// sooner than a model.
 func TestBeatsReachNothing(t *testing.T) {
 	scenarioWith(t, "anna", twoClocks, func(h *crew) {
 		id := h.create("human", `{"title": "think", "to": ["anna"]}`)
@@ -103,13 +103,13 @@ func TestBeatsReachNothing(t *testing.T) {
 		h.is(id, task.InProgress)
 		h.lives(2*time.Minute, "anna", everyHalfMinute)
 		if got := h.happenedTo(id); !strings.HasPrefix(got, "create offer claim start progress_stalled release") {
-			t.Errorf("what happened to it: %s", got) // a beat is no progress
+			t.Errorf("what happened to the task: %s", got) // a beat is no progress
 		}
 	})
 }
 
-// TestTakenAway: its creator and a person learn that a task was taken from its
-// holder.
+// TestTakenAway checks that the creator and a person are told when a task was taken from
+// its holder.
 func TestTakenAway(t *testing.T) {
 	scenario(t, "anna boss", func(h *crew) {
 		stalls := h.create("boss", `{"title": "dig", "to": ["anna"]}`)

@@ -10,13 +10,13 @@ import (
 	"github.com/hived/hived/task"
 )
 
-// words are a text of so many bytes, whose end is like no other.
+// words returns a text of so many bytes, whose beginning and end have its name.
 func words(name string, size int) string {
 	return name + " begins " + strings.Repeat("x", size-2*len(name)-len(" begins   ends")) + " " + name + " ends"
 }
 
-// TestWordsArriveWhole: what a holder and people say of a task reaches whole whom it
-// is for: in task.json, in notices, and in the offer to who has it next.
+// TestWordsArriveWhole checks that what a holder and people write about a task arrives
+// whole in task.json, in notices, and in the offer to the next holder.
 func TestWordsArriveWhole(t *testing.T) {
 	const size = 12_000
 	left, ask, no, yes, stuck, how := words("left", size), words("ask", size), words("no", size), words("yes", size), words("stuck", size), words("how", size)
@@ -78,8 +78,8 @@ func TestWordsArriveWhole(t *testing.T) {
 	})
 }
 
-// TestWordsBeyondTheLimit: of a longer text the beginning counts, and says where the
-// whole stands.
+// TestWordsBeyondTheLimit checks that of a longer text the beginning is shown, with where
+// the whole text is.
 func TestWordsBeyondTheLimit(t *testing.T) {
 	scenario(t, "anna", func(h *crew) {
 		id := h.create("human", `{"title": "mend it", "to": ["anna"]}`)

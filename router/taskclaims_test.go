@@ -16,10 +16,10 @@ import (
 type taskAnswer struct {
 	task  protocol.TaskID
 	epoch uint64
-	code  protocol.Code // empty: it was carried out
+	code  protocol.Code // of the refusal; empty: carried out
 }
 
-// taskAnswers tells senders of commands what the log says of them.
+// taskAnswers passes on to the senders of commands what the log says of them.
 type taskAnswers struct {
 	mu    sync.Mutex
 	of    map[protocol.Seq]protocol.MessageID
@@ -52,9 +52,9 @@ func (a *taskAnswers) event(ev protocol.Event) {
 	}
 }
 
-// TestTaskClaims has several agents claim the same tasks at once, and give back
-// what they got: at each moment one has a task at most, each is told the truth,
-// and each time a task is taken its epoch is another.
+// TestTaskClaims has several agents claim the same tasks at once, and give back what they
+// got. It checks that at most one agent has a task at each moment, that answers are true,
+// and that no epoch is given out twice.
 func TestTaskClaims(t *testing.T) {
 	t.Parallel()
 	const tasks, rounds = 3, 3
@@ -104,7 +104,7 @@ func TestTaskClaims(t *testing.T) {
 				if is = sends(name, fmt.Sprintf("%s-%d-back", name, n), string(task.Release), fmt.Sprintf(`%s,"epoch":%d,"data":{"checkpoint":{"by":"%s-%d"}}`, about, is.epoch, name, n)); is.code == "" {
 					r.add(who+1, act{name: string(id), what: "reopen"}, "won", from, r.now())
 				} else {
-					t.Errorf("%s may not give %s back: %s", name, id, is.code)
+					t.Errorf("%s cannot give %s back: %s", name, id, is.code)
 				}
 			}
 		})

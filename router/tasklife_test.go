@@ -19,7 +19,7 @@ import (
 
 var errNoTask = errors.New("there is no such task")
 
-// titled finds the newest task of a title, as an agent would.
+// titled returns the newest task with a title, found as an agent would find it.
 func titled(disk *faultfs.Mem, title string) (protocol.TaskID, error) {
 	list, err := disk.ReadDir(protocol.PathTasks)
 	if err != nil {
@@ -44,8 +44,8 @@ func titled(disk *faultfs.Mem, title string) (protocol.TaskID, error) {
 	return "", fmt.Errorf("%w: %s", errNoTask, title)
 }
 
-// reports sends a command about the task of a title; an epoch of zero is left
-// out.
+// reports returns a deed that sends a command about the task with a title; an epoch of
+// zero is left out.
 func reports(from protocol.AgentID, id, event, title string, epoch int, data string) deed {
 	return func(disk *faultfs.Mem) error {
 		of, err := titled(disk, title)
@@ -71,7 +71,7 @@ func reports(from protocol.AgentID, id, event, title string, epoch int, data str
 	}
 }
 
-// waits lets time pass.
+// waits returns a deed that lets time pass.
 func waits(d time.Duration) deed {
 	return func(*faultfs.Mem) error {
 		pause(d)
@@ -79,7 +79,7 @@ func waits(d time.Duration) deed {
 	}
 }
 
-// work is a course with what can happen to tasks: one that needs another, an
+// work returns a course with what can happen to tasks: one that needs another, an
 // approval, a lease that ends, a silent holder, a failure that passes, a
 // cancelled one, reports that come too late, and ended ones that are let go.
 var work = &course{
@@ -126,14 +126,15 @@ var work = &course{
 	},
 }
 
-// lifeTasks are short, so that what is waited for comes while a daemon runs.
+// lifeTasks makes time-outs short, so that they end while a daemon runs.
 func lifeTasks(s *protocol.TaskSettings) {
 	s.Lease, s.HeartbeatTimeout, s.StallGrace, s.CancelGrace = 2*time.Second, 3*time.Second, time.Second, 2*time.Second
 	s.Retention = 12 * time.Hour
 	s.TurnHeartbeat, s.TurnProgress = s.HeartbeatTimeout, s.ProgressTimeout
 }
 
-// TestTaskLife: the days hold what the sweeps are to be over.
+// TestTaskLife checks that the course has all the kinds of events that the sweeps are to
+// cover.
 func TestTaskLife(t *testing.T) {
 	t.Parallel()
 	var l *life
@@ -143,7 +144,7 @@ func TestTaskLife(t *testing.T) {
 		if l, err = newLife(work); err != nil {
 			return err
 		}
-		l.disk = l.disk.Copy() // counts from here
+		l.disk = l.disk.Copy() // operations count from here
 		for key := range l.deliveries {
 			l.sent = append(l.sent, key)
 		}
@@ -173,7 +174,7 @@ func TestTaskLife(t *testing.T) {
 		"unknown-need", "race-lost", "fenced", "illegal-transition",
 	} {
 		if count[want] == 0 {
-			t.Errorf("there is no %q", want)
+			t.Errorf("the log has no %q", want)
 		}
 	}
 	left, err := l.disk.ReadDir(protocol.PathTasks)
@@ -189,13 +190,13 @@ func TestTaskLifeCrashes(t *testing.T) {
 	sweep(t, plan(mornings(t, work), crashes, strides.TaskCrashes))
 }
 
-// TestTaskLifeFails has its operations fail.
+// TestTaskLifeFails has operations fail in a hive with tasks.
 func TestTaskLifeFails(t *testing.T) {
 	t.Parallel()
 	sweep(t, plan(mornings(t, work), failing(), strides.TaskFails))
 }
 
-// TestTaskLifeCrashesAgain crashes it in its recovery too.
+// TestTaskLifeCrashesAgain crashes a hive with tasks in its recovery too.
 func TestTaskLifeCrashesAgain(t *testing.T) {
 	t.Parallel()
 	sweep(t, crashAgain(t, work, strides.Of(strides.TaskRecoveries), strides.Of(strides.TaskRecovery)))

@@ -20,10 +20,9 @@ import (
 	"github.com/hived/hived/task"
 )
 
-// SameTasks holds the tasks of a hive without a daemon against its log: each
-// command was answered once and in its own decision, each transition is a row
-// that begins where the one before it ended, and the files of each task are what
-// the log makes of it, and no others.
+// SameTasks compares the tasks of a hive without a daemon with its log: each command was
+// answered once and in its own decision, each transition is in the table and begins where
+// the one before it ended, and each task has the files that the log says, and no others.
 func SameTasks(disk durable.FS) error {
 	w := taskLog{state: ledger.New(memSettings().Remember), at: map[protocol.TaskID]task.State{}, epochs: map[protocol.TaskID]uint64{}, files: map[string][]byte{}, checkpoints: ledger.NewCheckpoints(func(seq protocol.Seq) (protocol.Event, error) { return eventlog.ReadEvent(disk, seq) })}
 	var group []protocol.Event
@@ -42,7 +41,7 @@ func SameTasks(disk durable.FS) error {
 	return errors.Join(w.errs...)
 }
 
-// taskLog is what a log says of tasks, read without package router.
+// taskLog is what a log says of tasks, read independently of the code of package router.
 type taskLog struct {
 	state       *ledger.State
 	at          map[protocol.TaskID]task.State
@@ -56,7 +55,7 @@ func (w *taskLog) wrong(format string, args ...any) {
 	w.errs = append(w.errs, fmt.Errorf(format, args...))
 }
 
-// event follows one event.
+// event applies one event.
 func (w *taskLog) event(ev protocol.Event) {
 	changes, err := ledger.Changes(ev)
 	if e, ok := ev.Body.(*protocol.TaskEvent); ok && err == nil && e.Checkpoint != nil {
@@ -72,7 +71,7 @@ func (w *taskLog) event(ev protocol.Event) {
 	}
 	for _, c := range changes {
 		if protocol.IsTaskPath(c.Path) {
-			w.files[c.Path] = c.Data // nil: it is gone
+			w.files[c.Path] = c.Data // nil: deleted
 		}
 	}
 	e, ok := ev.Body.(*protocol.TaskEvent)
@@ -92,8 +91,8 @@ func (w *taskLog) event(ev protocol.Event) {
 	w.at[e.Task], w.epochs[e.Task] = e.To, e.Epoch
 }
 
-// decision wants one outcome of the command that it begins with, and none of any
-// other.
+// decision checks that a decision has one outcome of the command that it begins with, and
+// none of any other.
 func (w *taskLog) decision(group []protocol.Event) {
 	var steps []string
 	rejected, told := 0, 0
@@ -139,7 +138,7 @@ func tellsOfTask(m *protocol.MessageEvent) bool {
 	return err == nil && (known || c.Task != "")
 }
 
-// disk compares the files of tasks with what the log makes of them.
+// disk compares the files of tasks with what the log says.
 func (w *taskLog) disk(disk durable.FS) {
 	for t := range w.state.Tasks.All() {
 		if t.State != w.at[t.ID] || t.Epoch != w.epochs[t.ID] {
@@ -166,7 +165,7 @@ func (w *taskLog) disk(disk durable.FS) {
 	}
 }
 
-// noOthers wants nothing below a task's directory but what the log says is there.
+// noOthers checks that a task's directory has nothing but what the log says.
 func (w *taskLog) noOthers(disk durable.FS, dir string) {
 	list, err := disk.ReadDir(dir)
 	if err != nil || len(list) == 0 {
@@ -183,9 +182,9 @@ func (w *taskLog) noOthers(disk durable.FS, dir string) {
 	}
 }
 
-// taskWorkload is what the agents of the sweep have sent about tasks: what
-// creates two, the second after the first, what takes the first, and what is
-// refused.
+// taskWorkload puts what the agents of the sweep send about tasks into their outboxes: a
+// create of two, where the second needs the first, a claim of the first, and a command
+// that is refused.
 func taskWorkload(t *testing.T, disk durable.FS) {
 	t.Helper()
 	put(t, disk, "agents/alice/outbox/t.json", `{"id":"t","to":"hive","event":"create","data":{"tasks":[{"title":"second","to":["bob"],"needs":["x"]},{"name":"x","title":"first","to":["bob"]}]}}`)
@@ -193,9 +192,9 @@ func taskWorkload(t *testing.T, disk durable.FS) {
 	put(t, disk, "agents/bob/outbox/t2.json", `{"id":"t2","to":"hive","event":"claim"}`)
 }
 
-// TestTaskCrashAnywhere crashes a daemon at every operation while it takes in
-// commands about tasks: after a restart there are two tasks, one of them in
-// bob's hand at its first epoch, and their files are what the log says.
+// TestTaskCrashAnywhere crashes a daemon at every operation while it takes in commands
+// about tasks, and checks that after a restart there are two tasks, one of which bob has
+// at its first epoch, and that their files are what the log says.
 func TestTaskCrashAnywhere(t *testing.T) {
 	t.Parallel()
 	for _, how := range []faultfs.Loss{faultfs.Drop, faultfs.Keep, faultfs.Torn(11)} {
@@ -220,8 +219,8 @@ func TestTaskCrashAnywhere(t *testing.T) {
 	}
 }
 
-// TestViewCatchesUpAfterTornLog: the log lost its end, and the view on the disk
-// is ahead of it; a start brings the view back to where the task stands.
+// TestViewCatchesUpAfterTornLog checks that a start brings a view on the disk back to the
+// state of its task after the log lost its end.
 func TestViewCatchesUpAfterTornLog(t *testing.T) {
 	t.Parallel()
 	disk := memHive(t)
@@ -241,8 +240,8 @@ func TestViewCatchesUpAfterTornLog(t *testing.T) {
 	}
 }
 
-// TestAnswerNamesWhatWasCreated: who asks for an answer is told of each task, in
-// the order of the command, whichever needs which; of one, where it stands.
+// TestAnswerNamesWhatWasCreated checks that an answer to a create names each task, in the
+// order of the command, whichever needs which, and for a single task its state.
 func TestAnswerNamesWhatWasCreated(t *testing.T) {
 	t.Parallel()
 	disk := memHive(t)
@@ -274,7 +273,7 @@ func TestAnswerNamesWhatWasCreated(t *testing.T) {
 	}
 }
 
-// tookOne wants what the workload leads to.
+// tookOne checks what the workload leads to.
 func tookOne(disk durable.FS) error {
 	state := ledger.New(memSettings().Remember)
 	for rec, err := range eventlog.Read(disk, eventlog.Position{}) {
@@ -287,15 +286,15 @@ func tookOne(disk durable.FS) error {
 	for t := range state.Tasks.All() {
 		got = append(got, fmt.Sprintf("%s %s %d %s", t.Title, t.State, t.Epoch, t.Holder))
 	}
-	rejected := state.Tasks.Stats.Rejected[protocol.CodeNoRoom] + state.Tasks.Stats.Rejected[protocol.CodeNoTask] // a claim may come before what creates
+	rejected := state.Tasks.Stats.Rejected[protocol.CodeNoRoom] + state.Tasks.Stats.Rejected[protocol.CodeNoTask] // a claim may come before the create
 	if want := []string{"first pending 1 bob", "second unassigned 0 "}; !slices.Equal(got, want) || rejected != 1 {
 		return fmt.Errorf("the tasks are %q, and %d commands found none, or no room", got, rejected)
 	}
 	return nil
 }
 
-// TestSweptTaskLeavesNothing: whichever of its files is removed last, the
-// directory of a task that is let go goes with it.
+// TestSweptTaskLeavesNothing checks that the directory of a task that is let go is removed,
+// whichever of its files is removed last.
 func TestSweptTaskLeavesNothing(t *testing.T) {
 	t.Parallel()
 	settings := memSettings()
@@ -315,7 +314,7 @@ func TestSweptTaskLeavesNothing(t *testing.T) {
 			disk.FailAt(1, fs.ErrPermission, 1, func(op faultfs.Op, p string) bool { return op == faultfs.OpRemove && path.Base(p) == name })
 			testenv.Must(t, runWith(disk, settings))
 			if list, err := disk.ReadDir(protocol.PathTasks); err != nil || len(list) != 0 {
-				t.Errorf("%s was removed last, and %v is left, %v", name, list, err)
+				t.Errorf("after %s was removed last, %v is left, %v", name, list, err)
 			}
 			if err := SameTasks(disk); err != nil {
 				t.Error(err)
