@@ -27,13 +27,13 @@ import (
 // tally counts operations on a disk.
 type tally struct{ stats, lists, opens, changes int }
 
-// counting is a disk that counts what is asked of it.
+// counting is a disk that counts the operations on it.
 type counting struct {
 	durable.FS
 	opened func(name string)
 
 	mu sync.Mutex
-	n  tally // guarded by mu: several inboxes are written at once
+	n  tally // guarded by mu, because several inboxes are written at once
 }
 
 func (c *counting) count(which func(*tally) *int) {
@@ -82,12 +82,12 @@ func (c *counting) Remove(name string) error {
 	return c.FS.Remove(name)
 }
 
-// attentive is a watcher that watches everything. Its hints are the test's.
+// attentive is a watcher that watches everything and has no hints.
 type attentive struct{ noWatcher }
 
 func (attentive) Watched(protocol.AgentID) bool { return true }
 
-// looker is a router whose steps, and whose clock, are the test's.
+// looker is a router whose steps and clock the test controls.
 type looker struct {
 	*testing.T
 	*Router
@@ -97,7 +97,7 @@ type looker struct {
 
 func numbered(i int) protocol.AgentID { return protocol.AgentID(fmt.Sprintf("a%03d", i)) }
 
-// newLooker is a hive with so many agents, on a disk in memory.
+// newLooker makes a hive with so many agents on a disk in memory, and starts a router.
 func newLooker(t *testing.T, agents int, watch watcher, edit func(*Config)) *looker {
 	t.Helper()
 	disk := memHive(t)
@@ -107,7 +107,7 @@ func newLooker(t *testing.T, agents int, watch watcher, edit func(*Config)) *loo
 	return lookAgain(t, disk, watch, edit)
 }
 
-// lookAgain starts a router on a disk.
+// lookAgain starts a router on a disk with a hive.
 func lookAgain(t *testing.T, disk *faultfs.Mem, watch watcher, edit func(*Config)) *looker {
 	t.Helper()
 	l := &looker{T: t, disk: &counting{FS: disk}, now: time.Now()}
@@ -122,7 +122,7 @@ func lookAgain(t *testing.T, disk *faultfs.Mem, watch watcher, edit func(*Config
 	return l
 }
 
-// steps works until nothing is left to do at once.
+// steps runs steps until nothing is left to do at once.
 func (l *looker) steps() {
 	l.Helper()
 	for busy, n := true, 0; busy; n++ {
@@ -135,14 +135,14 @@ func (l *looker) steps() {
 	}
 }
 
-// pass is a rescan and all that comes of it.
+// pass does a rescan and all that follows from it.
 func (l *looker) pass() {
 	l.Helper()
 	testenv.Must(l, l.rescan())
 	l.steps()
 }
 
-// settle rescans, a minute apart, until everything was looked at.
+// settle does rescans a minute apart, until everything was scanned and scrubbed.
 func (l *looker) settle() {
 	l.Helper()
 	l.agenda.ScrubAll()
@@ -151,10 +151,10 @@ func (l *looker) settle() {
 		l.now = l.now.Add(time.Minute)
 		l.pass()
 	}
-	l.now = l.now.Add(time.Second) // too early for another status
+	l.now = l.now.Add(time.Second) // not yet time for another status
 }
 
-// used counts what something costs.
+// used returns how many disk operations a function costs.
 func (l *looker) used(do func()) tally {
 	l.Helper()
 	l.disk.n = tally{}
@@ -169,10 +169,10 @@ func (l *looker) equal(what string, got, want any) {
 	}
 }
 
-// TestQuietRescan: a rescan of a hive where nothing happened costs three stats
-// for each agent, of its own directory, inbox and outbox, and one each for
-// agents/, board.md, log.jsonl, PROTOCOL.md and registry.json. Where git stands costs the same everywhere:
-// a stat, a listing and two files. Nothing else is looked at.
+// TestQuietRescan checks that a rescan of a hive where nothing happened costs three stats
+// for each agent, of its own directory, inbox and outbox, and one each for agents/,
+// board.md, log.jsonl, PROTOCOL.md and registry.json. Finding git's branch tip costs the
+// same in every hive: a stat, a listing and two files. Nothing else is read.
 func TestQuietRescan(t *testing.T) {
 	for _, n := range []int{3, 40, 200} {
 		t.Run(fmt.Sprint(n, " agents"), func(t *testing.T) {
@@ -187,7 +187,7 @@ func TestQuietRescan(t *testing.T) {
 	}
 }
 
-// TestOneMessageCostsTheSameAmongMany: what a message costs does not depend on
+// TestOneMessageCostsTheSameAmongMany checks that what a message costs does not depend on
 // how many agents there are.
 func TestOneMessageCostsTheSameAmongMany(t *testing.T) {
 	var costs []tally
@@ -203,12 +203,12 @@ func TestOneMessageCostsTheSameAmongMany(t *testing.T) {
 		costs = append(costs, used)
 	}
 	if costs[0] != costs[1] {
-		t.Errorf("a message cost %+v among 3 agents, %+v among 200", costs[0], costs[1])
+		t.Errorf("a message costs %+v among 3 agents, %+v among 200", costs[0], costs[1])
 	}
 }
 
-// unreadEverywhere has each of n agents hold so many messages that it did not
-// read, and gives the disk.
+// unreadEverywhere returns the disk of a hive where each of n agents has so many unread
+// messages.
 func unreadEverywhere(t *testing.T, n, messages int) *faultfs.Mem {
 	t.Helper()
 	l := newLooker(t, n, attentive{}, nil)
@@ -225,8 +225,8 @@ func unreadEverywhere(t *testing.T, n, messages int) *faultfs.Mem {
 	return mem
 }
 
-// TestTurnsAreBounded: what was changed in place is found, and a rescan looks
-// at no more files for it than it may, one agent's over it at most.
+// TestTurnsAreBounded checks that a file that was changed in place is found, and that each
+// rescan scrubs no more files than its share, exceeded by the files of one agent at most.
 func TestTurnsAreBounded(t *testing.T) {
 	const agents, messages, perRescan = 12, 30, 20
 	disk := unreadEverywhere(t, agents, messages)
@@ -257,17 +257,17 @@ func TestTurnsAreBounded(t *testing.T) {
 	for ; found == 0 && passes < 100; passes++ {
 		l.now = l.now.Add(l.cfg.Settings.Rescan)
 		if used := l.used(l.pass); found == 0 && used.stats > quiet+perRescan+messages+10 {
-			t.Errorf("a rescan looked at %d names, %d of them in its pass", used.stats, quiet)
+			t.Errorf("a rescan stats %d names, %d of them not for the scrub", used.stats, quiet)
 		}
 	}
 	l.equal("files set aside", found, 1)
 	if least := agents * messages / (perRescan + messages) / 2; passes < least {
-		t.Errorf("it was found after %d rescans, so no bound was in the way", passes)
+		t.Errorf("the change was found after %d rescans, so there was no bound", passes)
 	}
 }
 
-// TestStartWithOutboxes: what was sent while no daemon ran is delivered before
-// what is unread is read again.
+// TestStartWithOutboxes checks that what was sent while no daemon ran is delivered before
+// unread messages are scrubbed.
 func TestStartWithOutboxes(t *testing.T) {
 	disk := unreadEverywhere(t, 100, 5)
 	put(t, disk, "agents/"+string(numbered(96))+"/outbox/new.json", `{"id":"new","to":"bob","body":"x"}`)
@@ -295,8 +295,8 @@ func TestStartWithOutboxes(t *testing.T) {
 	}
 }
 
-// TestQuietAgentsAreNotPolled: where nobody tells of anything, agents are looked
-// at often only for as long as something happens there.
+// TestQuietAgentsAreNotPolled checks that agents that cannot be watched are polled often
+// only as long as something happens there.
 func TestQuietAgentsAreNotPolled(t *testing.T) {
 	l := newLooker(t, 20, noWatcher{}, func(cfg *Config) { cfg.Settings.Rescan = 10 * time.Second })
 	l.settle()
@@ -322,7 +322,7 @@ func TestQuietAgentsAreNotPolled(t *testing.T) {
 	l.equal("unread", unread(t, l.disk.FS, "bob"), 1)
 }
 
-// TestFileSystemWithoutEvents: messages and answers arrive though no hint comes
+// TestFileSystemWithoutEvents checks that messages and answers arrive though no hint comes
 // and the next rescan is an hour away.
 func TestFileSystemWithoutEvents(t *testing.T) {
 	h := newHive(t, "alice", "bob")
@@ -341,8 +341,8 @@ func TestFileSystemWithoutEvents(t *testing.T) {
 	testenv.Must(t, wait.Ended(wait.Longest, "the daemon to stop", done, h.story))
 }
 
-// TestAlteredIsHinted: what is written over in place is set right as soon as it
-// has rested.
+// TestAlteredIsHinted checks that a message that is written over in place is set right as
+// soon as it has settled.
 func TestAlteredIsHinted(t *testing.T) {
 	h := newHive(t, "alice", "bob")
 	h.settings.Rescan = time.Hour
@@ -353,15 +353,15 @@ func TestAlteredIsHinted(t *testing.T) {
 	}
 	f, err := os.OpenFile(h.path("agents/bob/inbox/"+e.File), os.O_WRONLY, 0)
 	testenv.Must(t, err)
-	if _, err := f.WriteString("other words"); err != nil { // in one go: an empty file would be filled again without a word
+	if _, err := f.WriteString("other words"); err != nil { // in one write: an empty file would be filled again without an event
 		t.Fatal(err)
 	}
 	f.Close()
 	await(h, "quarantine", func(_ protocol.Event, q *protocol.QuarantineEvent) bool { return q.Code == protocol.CodeAltered })
 }
 
-// TestReadAhead: while a batch becomes durable the next is read, and what was
-// read of an agent that may not send any more is forgotten.
+// TestReadAhead checks that the next batch is read while one becomes durable, and that what
+// was read of an agent that may no longer send is forgotten.
 func TestReadAhead(t *testing.T) {
 	h := newHive(t, "alice", "bob")
 	const files = batchEvents + 400 // in one inbox
@@ -387,7 +387,7 @@ func TestReadAhead(t *testing.T) {
 	}
 	final := fmt.Sprintf("%03d.json", files-1)
 	if err := os.WriteFile(h.path("agents/alice/outbox/"+final), []byte(`{"to":"bob","body":"y"}`), 0o600); err != nil {
-		t.Fatal(err) // in place, so that no directory tells
+		t.Fatal(err) // written in place, so that no directory changes
 	}
 	r.state.Agents["alice"].Status = ledger.Active
 	r.agenda.Want("alice")
@@ -407,20 +407,20 @@ func TestReadAhead(t *testing.T) {
 	}
 }
 
-// TestHintsAreHeardBesideAnything: what was sent is looked at in the next step,
-// whatever else comes at the same time.
+// TestHintsAreHeardBesideAnything checks that a hint counts for the next step, whatever
+// else comes at the same time.
 func TestHintsAreHeardBesideAnything(t *testing.T) {
 	t.Parallel()
 	heard := ears{hints: make(chan []mailbox.Hint, 1)}
 	r, err := open(memHive(t), Config{Settings: memSettings()}, heard)
 	testenv.Must(t, err)
-	for range 64 { // which of the two comes first is a matter of chance
+	for range 64 { // which of the two comes first is random
 		r.git.committed <- nil
 		heard.hints <- []mailbox.Hint{{Part: mailbox.PartRoot}}
 		r.agenda.Root.Own = false
 		testenv.Must(t, r.wait(t.Context(), nil, time.Hour))
 		if !r.agenda.Root.Own {
-			t.Fatal("a hint waits for the next step")
+			t.Fatal("the hint was not taken before the next step")
 		}
 		select {
 		case <-r.git.committed:
@@ -429,9 +429,9 @@ func TestHintsAreHeardBesideAnything(t *testing.T) {
 	}
 }
 
-// TestHintDuringARound: what is sent while an earlier listing of its outbox is
-// still being worked off is found without waiting for a rescan, however the loop
-// comes to hear of it.
+// TestHintDuringARound checks that what is sent while an earlier listing of its outbox is
+// still being processed is found without waiting for a rescan, however the loop learns of
+// it.
 func TestHintDuringARound(t *testing.T) {
 	const files = batchEvents + 100
 	hint := []mailbox.Hint{{Agent: "alice", Part: mailbox.PartOutbox}}
@@ -458,7 +458,7 @@ func TestHintDuringARound(t *testing.T) {
 				t.Fatal(err)
 			}
 			if left := files - unread(t, l.disk.FS, "bob"); left <= 0 {
-				t.Fatal("one step took all")
+				t.Fatal("one step took all files")
 			}
 			put(t, l.disk.FS, "agents/alice/outbox/late.json", `{"to":"bob","body":"x"}`)
 			hear(l)
@@ -468,7 +468,7 @@ func TestHintDuringARound(t *testing.T) {
 	}
 }
 
-// TestBurstOnARunningDaemon: messages that are renamed into their outboxes one
+// TestBurstOnARunningDaemon checks that messages that are renamed into their outboxes one
 // after the other are all delivered because of their hints alone.
 func TestBurstOnARunningDaemon(t *testing.T) {
 	const agents, each = 6, 200
@@ -481,7 +481,7 @@ func TestBurstOnARunningDaemon(t *testing.T) {
 	h.settings.InboxCap = agents * each
 	h.up()
 	h.send(names[0], "first", `{"id":"first","to":"human","body":"x"}`)
-	h.delivery("first") // it watches
+	h.delivery("first") // so the daemon watches
 	var senders sync.WaitGroup
 	for _, name := range names {
 		senders.Go(func() {

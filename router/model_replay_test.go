@@ -22,9 +22,9 @@ import (
 	"github.com/hived/hived/router/decide"
 )
 
-// replays makes everything again from the log of a history and wants the same
-// bytes: the state, of the whole log and of a snapshot and what follows it; the
-// tree, of the files and of each commit; and the decisions themselves.
+// replays makes everything again from the log of a history, and checks that the bytes are
+// the same: the state, of the whole log and of a snapshot and what follows it; the tree,
+// of the files and of each commit; and the decisions themselves.
 func (h *modelRun) replays() error {
 	var events []protocol.Event
 	for ev, err := range history(h.disk) {
@@ -47,7 +47,7 @@ type storied struct {
 	changes []protocol.Change
 }
 
-// history reads the log with what its events change.
+// history yields the events of the log with what they change.
 func history(disk durable.FS) iter.Seq2[storied, error] {
 	return func(yield func(storied, error) bool) {
 		views := ledger.NewViews(ledger.New(protocol.RememberSettings{IDs: 64, Conversations: 64}))
@@ -65,8 +65,8 @@ func history(disk durable.FS) iter.Seq2[storied, error] {
 	}
 }
 
-// sameCommits holds each commit against the log, and wants the newest to be at
-// its last event.
+// sameCommits compares each commit with the log, and checks that the newest is at the last
+// event.
 func sameCommits(disk *faultfs.Mem, last protocol.Seq) error {
 	var errs []error
 	events := func(yield func(gitcommit.Event, error) bool) {
@@ -83,21 +83,22 @@ func sameCommits(disk *faultfs.Mem, last protocol.Seq) error {
 	})
 	for c, failed := range gitcommit.Commits(disk) {
 		if failed != nil || c.Last != last {
-			errs = append(errs, fmt.Errorf("git goes to event %s, the log to %s, %w", c.Last, last, failed))
+			errs = append(errs, fmt.Errorf("git ends at event %s, the log at %s, %w", c.Last, last, failed))
 		}
 		break
 	}
 	return errors.Join(append(errs, err)...)
 }
 
-// stateBytes is a state in a form that can be compared.
+// stateBytes returns a state encoded, so that two can be compared.
 func stateBytes(s *ledger.State) (string, error) {
 	var b bytes.Buffer
 	err := s.Encode(&b, protocol.Sum{})
 	return b.String(), err
 }
 
-// sameState folds the log anew.
+// sameState folds the log again, and compares the state with the daemon's and the
+// snapshot's.
 func (h *modelRun) sameState(events []protocol.Event) error {
 	fold := ledger.New(h.settings.Remember)
 	for _, ev := range events {
@@ -120,8 +121,8 @@ func (h *modelRun) sameState(events []protocol.Event) error {
 	return err
 }
 
-// sameTree applies the changes of all events to an empty tree and looks for each
-// of its files, and for no other in the boxes.
+// sameTree applies the changes of all events to an empty tree, and checks that the disk
+// has each of its files, and no other in the boxes.
 func sameTree(disk *faultfs.Mem) error {
 	tree := gitcommit.NewTree()
 	segment := func(p string) (protocol.Blob, error) {
@@ -139,18 +140,18 @@ func sameTree(disk *faultfs.Mem) error {
 	var errs []error
 	err := tree.Walk(func(p string, id protocol.Blob) error {
 		data, _, err := durable.ReadFile(disk, p, -1)
-		own := path.Dir(path.Dir(p)) == protocol.PathAgents // that it is gone may not be recorded yet
+		own := path.Dir(path.Dir(p)) == protocol.PathAgents // a deletion may not be recorded yet
 		if err != nil && !own || err == nil && protocol.BlobOf(data) != id {
-			errs = append(errs, fmt.Errorf("%s is not what the log says: %q, %w", p, data, err))
+			errs = append(errs, fmt.Errorf("%s differs from the log: %q, %w", p, data, err))
 		}
 		return nil
 	})
 	return errors.Join(append(errs, err)...)
 }
 
-// sameDecisions takes every file again that an outbox held, as the log
-// describes it, and has it decided from the state before: the events are the same,
-// byte for byte, and so they are once more.
+// sameDecisions takes every file of an outbox again, as the log describes it, has it
+// decided twice from the state before, and checks that the events are the same, byte for
+// byte.
 func sameDecisions(events []protocol.Event) error {
 	state := ledger.New(modelSettings().Remember)
 	all := events
@@ -185,7 +186,7 @@ func sameDecisions(events []protocol.Event) error {
 	return nil
 }
 
-// decideAgain decides from a copy of a state.
+// decideAgain decides about an arrival from a copy of a state, and returns the events.
 func decideAgain(state *ledger.State, recall decide.Recall, first protocol.Event, a protocol.Arrival) (string, error) {
 	b, err := stateBytes(state)
 	if err != nil {
@@ -206,7 +207,7 @@ func decideAgain(state *ledger.State, recall decide.Recall, first protocol.Event
 	return lines(events), nil
 }
 
-// lines are events as the log has them, but for the chain of sums.
+// lines returns events as the log has them, without the chain of sums.
 func lines(events []protocol.Event) string {
 	var b []byte
 	for _, ev := range events {
@@ -219,7 +220,7 @@ func lines(events []protocol.Event) string {
 	return string(b)
 }
 
-// arrivalOf is the file that a decision was about.
+// arrivalOf returns the file that a decision was about.
 func arrivalOf(ev protocol.Event) (a protocol.Arrival, ok bool) {
 	var o *protocol.Original
 	as := ""

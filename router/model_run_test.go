@@ -27,16 +27,15 @@ import (
 
 var histories = flag.Int("histories", strides.Of(strides.Histories), "random histories of TestModel")
 
-// TestModel lets random histories happen to a hive and to a model of it: sends of
-// every kind, handled moves, commands, own files, jumps of the clock, seals and
-// sweeps, crashes, and crashes while recovering. A plain run has the same histories
-// every time, as far as the daemon's goroutines take turns in the same way, so that
-// nobody's change is judged by chance. The long form draws new ones:
+// TestModel runs random histories on a hive, and checks that it agrees with a model of it:
+// sends of every kind, handled moves, commands, own files, jumps of the clock, seals and
+// sweeps, crashes, and crashes while recovering. A plain run has the same histories every
+// time, as far as the daemon's goroutines are scheduled in the same way, so that no change
+// is judged by chance. The long form draws new ones:
 //
 //	go test ./router -run 'TestModel$' -timeout 0 -histories 2000
 //
-// A history that failed is shown in its shortest form, and -rapid.seed makes the
-// same again.
+// A history that failed is shown in its shortest form, and -rapid.seed repeats it.
 func TestModel(t *testing.T) {
 	t.Parallel()
 	given := map[string]bool{}
@@ -73,8 +72,8 @@ type modelRun struct {
 	model    *hiveModel
 	settings protocol.Settings
 	now      time.Time
-	n        int // what was given out: names and texts
-	ops      int // operations of the longest run
+	n        int // number of names and texts given out
+	ops      int // number of operations of the longest run
 	drafts   map[protocol.AgentID][]*draft
 	ran      *Router // the last daemon that ended well
 }
@@ -105,13 +104,13 @@ func newModelRun(t *testing.T, origin *faultfs.Mem) *modelRun {
 	return h
 }
 
-// tick has the disk use the history's time.
+// tick sets the disk's clock to the history's time.
 func (h *modelRun) tick() {
 	now := h.now
 	h.disk.SetClock(func() time.Time { return now })
 }
 
-// actions are what can happen.
+// actions returns what can happen.
 func (h *modelRun) actions() map[string]func(*rapid.T) {
 	return map[string]func(*rapid.T){
 		"send": h.send, "send more": h.send, "talk": h.talk, "talk more": h.talk, "answer": h.answer, "answer more": h.answer, "send again": h.sendAgain, "command": h.command,
@@ -202,7 +201,7 @@ func (h *modelRun) answer(t *rapid.T) {
 		Conversation string `json:"conversation"`
 	}
 	if json.Unmarshal(data, &m) != nil {
-		return // it is scribbled over
+		return // scribbled over
 	}
 	h.n++
 	d := &draft{Body: fmt.Sprint("answer ", h.n), To: []string{m.From}}
@@ -217,7 +216,7 @@ func (h *modelRun) answer(t *rapid.T) {
 	h.sends(t, id, d)
 }
 
-// talk has two agents take turns, in ever new conversations.
+// talk has two agents write to each other in turn, each time in a new conversation.
 func (h *modelRun) talk(t *rapid.T) {
 	for _, pair := range [][2]protocol.AgentID{{"alice", "bob"}, {"bob", "alice"}} {
 		h.n++
@@ -225,7 +224,7 @@ func (h *modelRun) talk(t *rapid.T) {
 	}
 }
 
-// sendAgain sends what was sent before, said otherwise or with another content.
+// sendAgain sends an earlier message again, in other words or with other content.
 func (h *modelRun) sendAgain(t *rapid.T) {
 	id := h.with(t, protocol.OutboxDir)
 	var named []*draft
@@ -250,7 +249,7 @@ func (h *modelRun) sendAgain(t *rapid.T) {
 	h.put(t, id, &d, d.bytes())
 }
 
-// command sends one to hive, mostly as a person.
+// command sends a command to hive, mostly as a person.
 func (h *modelRun) command(t *rapid.T) {
 	id := rapid.SampledFrom([]protocol.AgentID{protocol.Human, protocol.Human, protocol.Human, "alice"}).Draw(t, "by")
 	h.n++
@@ -272,7 +271,7 @@ func (h *modelRun) command(t *rapid.T) {
 	h.sends(t, id, d)
 }
 
-// broken writes what is no message, or too large for one.
+// broken writes a file that is no message, or too large for one.
 func (h *modelRun) broken(t *rapid.T) {
 	id := h.with(t, protocol.OutboxDir)
 	h.n++
@@ -284,7 +283,7 @@ func (h *modelRun) broken(t *rapid.T) {
 	h.put(t, id, nil, rapid.SampledFrom([]string{`{"to":`, `{"to":"bob"}`, "", "\xff", `[{"to":"bob","body":1}]`}).Draw(t, "text"))
 }
 
-// names are the messages in a directory.
+// names returns the names of the messages in a directory.
 func (h *modelRun) names(dir string) []string {
 	list, err := h.disk.ReadDir(dir)
 	if err != nil {
@@ -299,8 +298,8 @@ func (h *modelRun) names(dir string) []string {
 	return names
 }
 
-// file draws a message that hived delivered, in a box of an agent's; nobody's
-// where there is none.
+// file draws an agent and a message in its box that hived delivered. The agent is nil if
+// there is none.
 func (h *modelRun) file(t *rapid.T, box func(protocol.AgentID) string) (*modelAgent, string) {
 	id := h.with(t, box)
 	names := slices.DeleteFunc(h.names(box(id)), func(name string) bool { return strings.HasPrefix(name, "bad-") })
@@ -317,7 +316,7 @@ func (h *modelRun) moves(a *modelAgent, file, from, to string) {
 	}
 	a.moves[file].places = append(a.moves[file].places, to)
 	if h.model.crashed && to != "done" || h.model.paused && to == "gone" {
-		a.moves[file].lost = true // recovery places it again, or has swept it
+		a.moves[file].lost = true // recovery may place it again, or may have swept it
 	}
 }
 
@@ -348,7 +347,7 @@ func (h *modelRun) reopen(t *rapid.T) {
 func (h *modelRun) delete(t *rapid.T) {
 	a, name := h.file(t, protocol.InboxDir)
 	if a == nil || a.moves[name] != nil {
-		return // from .done: that is told later, as a sweep
+		return // moved out of .done: that is recorded later, as a sweep
 	}
 	fail(t, h.disk.Remove(protocol.InboxDir(a.id)+"/"+name))
 	h.moves(a, name, "inbox", "gone")
@@ -358,7 +357,7 @@ func (h *modelRun) delete(t *rapid.T) {
 func (h *modelRun) scribble(t *rapid.T) {
 	a, name := h.file(t, protocol.InboxDir)
 	if a == nil || a.moves[name] != nil {
-		return // in .done nobody looks at it again
+		return // in .done it is not read again
 	}
 	h.n++
 	text := fmt.Sprint("scribbled ", h.n)
@@ -399,7 +398,7 @@ func (h *modelRun) clock(t *rapid.T) {
 	h.tick()
 }
 
-// set has the next daemons seal and sweep, or not.
+// set draws whether the next daemons seal and sweep.
 func (h *modelRun) set(t *rapid.T) {
 	h.settings = modelSettings()
 	if rapid.Bool().Draw(t, "seal") {
@@ -411,8 +410,8 @@ func (h *modelRun) set(t *rapid.T) {
 	h.model.settings = h.settings
 }
 
-// run runs a daemon, in a time of its own that begins where the history is and
-// passes only while nobody can do anything.
+// run runs a daemon in a synctest bubble, whose time begins at the history's and passes
+// only while all goroutines wait.
 func (h *modelRun) run() (err error) {
 	h.model.tally["daemons"]++
 	h.model.keeps = min(h.model.keeps, h.settings.Retention.Files)
@@ -432,7 +431,7 @@ func (h *modelRun) run() (err error) {
 	return err
 }
 
-// daemon runs one to its end, after which everything must be as it should.
+// daemon runs a daemon to its end, and checks that everything is as the model says.
 func (h *modelRun) daemon(t *rapid.T) {
 	h.disk.CrashAt(1<<30, faultfs.Keep)
 	if err := h.run(); err != nil {
@@ -449,7 +448,7 @@ func (h *modelRun) daemon(t *rapid.T) {
 
 var modelLosses = rapid.SampledFrom([]faultfs.Loss{faultfs.Drop, faultfs.Keep, faultfs.Torn(1), faultfs.Torn(2), faultfs.Torn(3)})
 
-// crash has a daemon die somewhere, if it comes so far.
+// crash has a daemon die at a random operation, if it gets that far.
 func (h *modelRun) crash(t *rapid.T) {
 	h.disk.CrashAt(rapid.IntRange(1, max(h.ops, 60)).Draw(t, "operation"), modelLosses.Draw(t, "loss"))
 	err := h.run()
@@ -459,13 +458,13 @@ func (h *modelRun) crash(t *rapid.T) {
 	h.reboot(t)
 }
 
-// cut is a crash while no daemon runs.
+// cut has the disk crash while no daemon runs.
 func (h *modelRun) cut(t *rapid.T) {
 	h.disk.CrashAt(0, modelLosses.Draw(t, "loss"))
 	h.reboot(t)
 }
 
-// reboot looks at what a crash left of what nobody had synced.
+// reboot notes what a crash left of unsynced files.
 func (h *modelRun) reboot(t *rapid.T) {
 	ops := h.disk.Ops()
 	h.disk = h.disk.Reboot()
@@ -509,7 +508,7 @@ func (h *modelRun) content(p string) string {
 	return string(data)
 }
 
-// log shows the events.
+// log returns the events as text.
 func (h *modelRun) log() string {
 	var b strings.Builder
 	for rec, err := range eventlog.Read(h.disk, eventlog.Position{}) {
@@ -521,7 +520,7 @@ func (h *modelRun) log() string {
 	return b.String()
 }
 
-// judge gives the model the events that are new.
+// judge has the model judge the new events.
 func (h *modelRun) judge() error {
 	var list []protocol.Event
 	for rec, err := range eventlog.Read(h.disk, eventlog.Position{}) {
@@ -535,8 +534,7 @@ func (h *modelRun) judge() error {
 	return h.model.judge(list)
 }
 
-// compare holds what stands on the disk against the model, after a daemon that
-// ended well.
+// compare compares the disk with the model, after a daemon that ended well.
 func (h *modelRun) compare() error {
 	var errs []error
 	if _, err := eventlog.Check(h.disk, nil, nil, func(d *eventlog.Damage) { errs = append(errs, d) }); err != nil {
@@ -583,7 +581,7 @@ func (h *modelRun) compareBoxes(a *modelAgent) error {
 	return errors.Join(errs...)
 }
 
-// compareMoves wants every move recorded, unless a crash may have undone it.
+// compareMoves checks that every move is recorded, unless a crash may have undone it.
 func (h *modelRun) compareMoves(a *modelAgent) error {
 	for file, move := range a.moves {
 		is := "gone"
@@ -605,8 +603,8 @@ func (h *modelRun) compareMoves(a *modelAgent) error {
 	return nil
 }
 
-// compareOwn wants the newest versions recorded. That a file is gone may be seen
-// a daemon later.
+// compareOwn checks that the newest versions of own files are recorded. A deletion may be
+// recorded by the next daemon.
 func (h *modelRun) compareOwn(a *modelAgent) error {
 	for p := range a.writes {
 		is := h.content(p)
@@ -623,7 +621,7 @@ func (h *modelRun) compareOwn(a *modelAgent) error {
 	return nil
 }
 
-// compareState holds the daemon's own state against the model.
+// compareState compares the daemon's own state with the model.
 func (h *modelRun) compareState(a *modelAgent) error {
 	is := h.ran.state.Agents[a.id]
 	if is == nil {
@@ -636,7 +634,7 @@ func (h *modelRun) compareState(a *modelAgent) error {
 	return nil
 }
 
-// compareFiles wants every file of an outbox dealt with, unless its agent is
+// compareFiles checks that every file of an outbox was dealt with, unless its agent is
 // held, or a crash took it.
 func (h *modelRun) compareFiles() error {
 	waiting := map[string]bool{}
@@ -644,7 +642,7 @@ func (h *modelRun) compareFiles() error {
 		p := protocol.OutboxDir(f.agent) + "/" + f.name
 		switch held := h.model.agent(f.agent).status == "held"; {
 		case held && f.accepted > 0 && f.draft != nil && f.draft.Big:
-			// Nobody read it. What a crash left of it may be another file.
+			// It was not read. What a crash left of it may be another file.
 			if info, err := h.disk.Lstat(p); err == nil && info.Ino == ino && !f.synced {
 				waiting[p] = true
 			}
@@ -652,7 +650,7 @@ func (h *modelRun) compareFiles() error {
 		case held:
 			waiting[p] = true
 		default:
-			return fmt.Errorf("nothing became of %s of %s", f.name, f.agent)
+			return fmt.Errorf("nothing was decided about %s of %s", f.name, f.agent)
 		}
 	}
 	for id := range h.model.agents {
@@ -669,7 +667,7 @@ func (h *modelRun) compareFiles() error {
 	return nil
 }
 
-// compareRoster holds registry.json against the model.
+// compareRoster compares registry.json with the model.
 func (h *modelRun) compareRoster() error {
 	var roster struct {
 		Lead   protocol.AgentID `json:"lead"`

@@ -14,19 +14,19 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// hiveModel says what a hive must do with what its agents do, in the words of
-// spec §3 and §4: plain maps, and no rule taken from the code that decides. It
-// follows the log, whose order of acceptance is the daemon's to choose, and holds
-// each decision there against its own.
+// hiveModel says what a hive must decide about what its agents do, by the words of spec
+// §3 and §4: it has plain maps, and no rule taken from the code that decides. It follows
+// the log, because the daemon chooses the order of acceptance, and compares each decision
+// there with its own.
 type hiveModel struct {
 	settings protocol.Settings
 	agents   map[protocol.AgentID]*modelAgent
 	lead     protocol.AgentID
 	seq      protocol.Seq
 	running  bool
-	paused   bool   // git: what history does not hold, a start puts back
-	crashed  bool   // since the last daemon that ended well
-	keeps    int    // files that retention left in a box at least, since then
+	paused   bool   // git is paused: a start puts back what history does not hold
+	crashed  bool   // there was a crash since the last daemon that ended well
+	keeps    int    // the fewest files that retention left in a box since then
 	newest   string // inbox name: they only go up
 
 	files   map[uint64]*modelFile // every file that was put into an outbox, by inode
@@ -34,9 +34,9 @@ type hiveModel struct {
 	parents map[modelSender]modelHeard
 	talks   map[protocol.ConversationID]*modelTalk
 	kept    []modelKept
-	going   []modelKept             // they are delivered next
+	going   []modelKept             // kept messages that are to be delivered next
 	told    map[[3]string]time.Time // when the lead, or a person, was told of trouble: kind, code and agent
-	tally   map[string]int          // what came about, by kind
+	tally   map[string]int          // how much happened, by kind
 }
 
 type modelAgent struct {
@@ -47,12 +47,12 @@ type modelAgent struct {
 	inbox, done, sent map[string]*modelBoxFile
 	own               map[string]string     // own files, as logged
 	sentNames         map[string]bool       // every name that was ever used in .sent
-	moves             map[string]*modelMove // of files of the inbox, since they were last seen to
-	writes            map[string][]string   // of own files, likewise; gone is written as "-"
-	missed            map[string]bool       // own files that are gone, which is not recorded yet
-	scribbles         map[string][]string   // over files of the inbox
+	moves             map[string]*modelMove // of files of the inbox, not judged yet
+	writes            map[string][]string   // of own files, likewise; "-" stands for a deletion
+	missed            map[string]bool       // own files that are gone, not recorded yet
+	scribbles         map[string][]string   // texts written over files of the inbox
 	got, handled      int                   // deliveries, and those of them that are handled
-	joined            bool                  // and not only a directory
+	joined            bool                  // it is on the roster, and not only a directory
 }
 
 // modelBoxFile is a file in a box.
@@ -60,12 +60,12 @@ type modelBoxFile struct {
 	of   protocol.Seq
 	at   time.Time
 	blob protocol.Blob
-	bare bool // set aside without its bytes: the log does not have them
-	lost bool // and a crash may take them, for its writer did not sync them
+	bare bool // set aside without its bytes, which the log does not have
+	lost bool // a crash may take its bytes, which its writer did not sync
 }
 
-// modelMove is where an agent put a message, the last place being where it is.
-// What may be lost in a crash may be in any of the places.
+// modelMove has the places where an agent put a message; the last is where it is. If a
+// crash may have undone the moves (lost), it may be in any of them.
 type modelMove struct {
 	places []string // inbox, done, gone
 	lost   bool
@@ -77,9 +77,9 @@ type modelFile struct {
 	name     string
 	draft    *draft
 	contents []string // what it may hold: as written, and as a crash left it
-	run      int      // daemons that had run when it was written
+	run      int      // number of daemons that had run when it was written
 	synced   bool     // by its writer
-	maybe    bool     // a crash took it, if it was not accepted before
+	maybe    bool     // a crash took it unless it was accepted before
 	accepted protocol.Seq
 }
 
@@ -93,7 +93,7 @@ type modelID struct {
 	content string
 }
 
-// modelHeard is a message that others follow.
+// modelHeard is a message that later ones of its thread follow.
 type modelHeard struct {
 	of           protocol.Seq
 	conversation protocol.ConversationID
@@ -103,12 +103,12 @@ type modelHeard struct {
 
 type modelTalk struct {
 	restarted protocol.Seq
-	person    time.Time // who looks after the hive was told that it is stopped
+	person    time.Time // when the lead or a person was told that the thread is stopped
 	stops     map[protocol.AgentID]*modelStops
 	heard     map[protocol.AgentID]modelHeard
 }
 
-// modelStops is what a sender knows of what was stopped.
+// modelStops is what a sender was told of its stopped messages.
 type modelStops struct {
 	told time.Time
 	rest int
@@ -135,7 +135,7 @@ func newHiveModel(settings protocol.Settings) *hiveModel {
 	}
 }
 
-// agent gives an agent, who need not have joined.
+// agent returns an agent, which need not have joined.
 func (m *hiveModel) agent(id protocol.AgentID) *modelAgent {
 	a := m.agents[id]
 	if a == nil {
@@ -149,7 +149,7 @@ func (m *hiveModel) agent(id protocol.AgentID) *modelAgent {
 	return a
 }
 
-// here are the agents of the roster that are not archived, in name order.
+// here returns the agents of the roster that are not archived, in name order.
 func (m *hiveModel) here() []*modelAgent {
 	var list []*modelAgent
 	for _, id := range slices.Sorted(maps.Keys(m.agents)) {
@@ -178,7 +178,7 @@ type verdict struct {
 	of           protocol.Seq
 	conversation protocol.ConversationID // empty: a new one
 	hops         int
-	counted      int // of hops: not only claimed
+	counted      int // hops that hived counted, without claimed ones
 	delivered    []protocol.AgentID
 	kept         []protocol.AgentID
 	keptTold     bool
@@ -186,7 +186,7 @@ type verdict struct {
 	drops        []modelDrop
 	notices      []modelNotice
 	effects      []string // of a command
-	told         bool     // of a file that is set aside: the lead or a person is told too
+	told         bool     // the lead or a person is told too that a file is set aside
 }
 
 type modelDrop struct {
@@ -198,10 +198,10 @@ type modelDrop struct {
 type modelNotice struct {
 	to    protocol.AgentID
 	code  protocol.Code
-	about bool // it answers the message, in its conversation
+	about bool // the notice answers the message, in its conversation
 }
 
-// setAside is what becomes of a file that is no message: its author is told, and
+// setAside returns the verdict on a file that is no message: its author is told, and
 // once an hour the lead, or a person.
 func (m *hiveModel) setAside(from protocol.AgentID, code protocol.Code, now time.Time) verdict {
 	v := verdict{kind: string(code), notices: []modelNotice{{to: from, code: code}}}
@@ -211,7 +211,8 @@ func (m *hiveModel) setAside(from protocol.AgentID, code protocol.Code, now time
 	return v
 }
 
-// decides is the lead, where it can act and it is not about it, or else a person.
+// decides returns who is told of trouble about an agent: the lead, if it can act and is
+// not that agent, or else human.
 func (m *hiveModel) decides(about protocol.AgentID) protocol.AgentID {
 	if a := m.agents[m.lead]; a != nil && a.status == "active" && m.lead != about {
 		return m.lead
@@ -219,7 +220,7 @@ func (m *hiveModel) decides(about protocol.AgentID) protocol.AgentID {
 	return protocol.Human
 }
 
-// tells tells whether trouble is to be told now, and takes note of it.
+// tells reports whether somebody is to be told of trouble now, and notes the time.
 func (m *hiveModel) tells(kind protocol.Kind, code protocol.Code, about protocol.AgentID, now time.Time) bool {
 	key := [3]string{string(kind), string(code), string(about)}
 	if last, known := m.told[key]; known && now.Sub(last).Abs() < time.Hour {
@@ -229,8 +230,8 @@ func (m *hiveModel) tells(kind protocol.Kind, code protocol.Code, about protocol
 	return true
 }
 
-// decide is spec §4 for one file: its sender, when it was found and what it
-// says. seq is the number that its event gets.
+// decide returns the verdict of spec §4 on one file: from is its sender, d what it says,
+// now when it was found, and seq the number that its event gets.
 func (m *hiveModel) decide(from protocol.AgentID, d *draft, now time.Time, seq protocol.Seq) verdict {
 	switch {
 	case d == nil:
@@ -271,7 +272,7 @@ func (m *hiveModel) decide(from protocol.AgentID, d *draft, now time.Time, seq p
 	return v
 }
 
-// parent is the message that a new one follows (spec §4.3).
+// parent returns the message that a new one follows (spec §4.3).
 func (m *hiveModel) parent(from protocol.AgentID, to []protocol.AgentID, d *draft, now time.Time) (modelHeard, bool) {
 	p, ok := m.answered(from, to, d.InReplyTo)
 	if !ok && d.Conversation != "" && m.talks[d.Conversation] != nil {
@@ -284,7 +285,7 @@ func (m *hiveModel) parent(from protocol.AgentID, to []protocol.AgentID, d *draf
 	return p, ok
 }
 
-// answered is what a reply means, of all that has the id.
+// answered returns which of the messages with an id a reply to it means.
 func (m *hiveModel) answered(from protocol.AgentID, to []protocol.AgentID, id protocol.MessageID) (best modelHeard, ok bool) {
 	newest := func(fits func(modelSender, modelHeard) bool) bool {
 		for k, p := range m.parents {
@@ -300,8 +301,8 @@ func (m *hiveModel) answered(from protocol.AgentID, to []protocol.AgentID, id pr
 	return best, ok
 }
 
-// resolve turns addresses into agents (spec §4.4). It gives those that are
-// archived and were named.
+// resolve turns addresses into agents (spec §4.4), and returns those that were named and
+// are archived.
 func (m *hiveModel) resolve(from protocol.AgentID, d *draft, v *verdict) (archived []protocol.AgentID) {
 	var unknown []string
 	for _, to := range d.addresses() {
@@ -345,8 +346,8 @@ func (m *hiveModel) means(from protocol.AgentID, to string) (ids []protocol.Agen
 	return ids
 }
 
-// limit takes away those recipients that a limit keeps the message from, in the
-// order of spec §4.5.
+// limit removes the recipients that a limit keeps the message from, in the order of spec
+// §4.5.
 func (m *hiveModel) limit(from protocol.AgentID, d *draft, now time.Time, v *verdict) {
 	take := func(reason protocol.Reason, told bool, fits func(protocol.AgentID) bool) {
 		var to []string
@@ -398,7 +399,7 @@ func (m *hiveModel) tellOfDrops(from protocol.AgentID, v *verdict) {
 	}
 }
 
-// command is spec §8.
+// command adds to the verdict what a command leads to (spec §8).
 func (m *hiveModel) command(from protocol.AgentID, d *draft, v *verdict) {
 	code, effect := m.obey(from, d, v)
 	if code == "" {
@@ -446,7 +447,7 @@ func (m *hiveModel) obey(from protocol.AgentID, d *draft, v *verdict) (refused p
 	return "", action + " " + string(d.Agent)
 }
 
-// draft is what an agent says in a file: nil stands for what is no message.
+// draft is a message that an agent writes; nil stands for a file that is no message.
 type draft struct {
 	ID           string
 	Conversation protocol.ConversationID
@@ -464,8 +465,8 @@ type draft struct {
 	Role         string
 	Body         string
 	Big          bool   // over max_message_bytes
-	Spelling     int    // the same said in another way
-	Created      string // created_at, which says nothing
+	Spelling     int    // selects another JSON text for the same message
+	Created      string // created_at, which does not count when messages are compared
 }
 
 func (d *draft) addresses() []string {
@@ -486,14 +487,14 @@ func (d *draft) wantsReply() bool {
 	return d.Act == "request" || d.Act == "query" || d.Act == "propose"
 }
 
-// says is what counts when two messages of one id are compared (spec §4.2).
+// says returns what counts when two messages of one id are compared (spec §4.2).
 func (d *draft) says() string {
 	c := *d
 	c.Spelling, c.Created = 0, ""
 	return fmt.Sprintf("%+v", c)
 }
 
-// bytes is the file.
+// bytes returns the content of the file.
 func (d *draft) bytes() string {
 	members := map[string]any{"to": d.To, "body": d.Body}
 	set := func(name string, v any, said bool) {
@@ -543,13 +544,12 @@ func (d *draft) bytes() string {
 	return "{" + strings.Join(parts, ",") + "}"
 }
 
-// judge takes the events that came since the last call and holds each against
-// what must be.
+// judge checks the events since the last call.
 func (m *hiveModel) judge(list []protocol.Event) error {
 	for len(list) > 0 {
 		n := 1 + slices.IndexFunc(list, func(ev protocol.Event) bool { return !ev.More })
 		if n == 0 {
-			return fmt.Errorf("the decision of event %s has no end", list[0].Seq)
+			return fmt.Errorf("the decision that begins with event %s has no end", list[0].Seq)
 		}
 		if err := m.decision(list[:n]); err != nil {
 			return fmt.Errorf("event %s, %s: %w", list[0].Seq, list[0].Body.Kind(), err)
@@ -563,7 +563,7 @@ func (m *hiveModel) judge(list []protocol.Event) error {
 func (m *hiveModel) decision(group []protocol.Event) error {
 	first := group[0]
 	if m.seq++; first.Seq != m.seq {
-		return fmt.Errorf("it should be number %s", m.seq)
+		return fmt.Errorf("the event should have number %s", m.seq)
 	}
 	switch e := first.Body.(type) {
 	case *protocol.MessageEvent:
@@ -600,7 +600,7 @@ func (m *hiveModel) decision(group []protocol.Event) error {
 	return nil
 }
 
-// toldOfStops judges what hive tells a sender of what else was stopped.
+// toldOfStops judges a notice to a sender about further stopped messages.
 func (m *hiveModel) toldOfStops(group []protocol.Event, e *protocol.MessageEvent) error {
 	x := m.talk(e.Conversation).stops[protocol.AgentID(e.To[0])]
 	if !e.Stops || x == nil || x.rest == 0 || group[0].TS.Sub(x.told) < time.Hour {
@@ -612,10 +612,10 @@ func (m *hiveModel) toldOfStops(group []protocol.Event, e *protocol.MessageEvent
 	return m.rest(append([]protocol.Event{{}}, group...), v)
 }
 
-// goesOn judges what becomes of a kept message whose thread goes on.
+// goesOn judges what is decided about a kept message whose thread goes on.
 func (m *hiveModel) goesOn(group []protocol.Event, of protocol.Seq) error {
 	if len(m.going) == 0 || m.going[0].of != of {
-		return fmt.Errorf("what is kept of event %s does not go on now", of)
+		return fmt.Errorf("the kept message of event %s should not be delivered now", of)
 	}
 	k := m.going[0]
 	m.going = m.going[1:]
@@ -625,7 +625,7 @@ func (m *hiveModel) goesOn(group []protocol.Event, of protocol.Seq) error {
 	m.tally["goes on"]++
 	if e, ok := group[0].Body.(*protocol.DeliveredEvent); ok {
 		if e.ID != k.about.ID || e.From != k.about.From || e.Conversation != k.about.Conversation || e.Blob != k.about.Blob || !sameSet(e.To, v.delivered) {
-			return fmt.Errorf("%+v goes on, want %+v of %+v", e, v, k.about)
+			return fmt.Errorf("delivered %+v, want %+v of %+v", e, v, k.about)
 		}
 		if err := m.deliver(group[0], &protocol.MessageEvent{File: e.File, Delivered: e.To, Blob: e.Blob}); err != nil {
 			return err
@@ -636,13 +636,13 @@ func (m *hiveModel) goesOn(group []protocol.Event, of protocol.Seq) error {
 		return m.restOf(group, k.about, v)
 	}
 	if len(v.delivered) > 0 {
-		return fmt.Errorf("it is not delivered to %v", v.delivered)
+		return fmt.Errorf("the kept message is not delivered to %v", v.delivered)
 	}
 	m.seq--
 	return m.restOf(append([]protocol.Event{{}}, group...), k.about, v)
 }
 
-// lateFor takes away those recipients that a kept message can no more reach.
+// lateFor removes the recipients that a kept message can no longer reach.
 func (m *hiveModel) lateFor(k modelKept, now time.Time, v *verdict) {
 	full := func(id protocol.AgentID) bool { return len(m.agents[id].inbox) >= m.settings.InboxCap }
 	reason := protocol.InboxFull
@@ -663,7 +663,7 @@ func (m *hiveModel) lateFor(k modelKept, now time.Time, v *verdict) {
 
 const notRead = "-" // in place of the contents of a file that was too large
 
-// found judges what became of a file of an outbox.
+// found judges what was decided about a file of an outbox.
 func (m *hiveModel) found(from protocol.AgentID, o *protocol.Original, raw string, group []protocol.Event) error {
 	f := m.files[o.Ino]
 	switch {
@@ -674,16 +674,16 @@ func (m *hiveModel) found(from protocol.AgentID, o *protocol.Original, raw strin
 	case m.agent(from).status == "held":
 		return fmt.Errorf("%s is held", from)
 	}
-	d := f.draft // of one that is too large nobody knows what a crash left of it
+	d := f.draft // what a crash left of a file that is too large is unknown
 	switch at := slices.Index(f.contents, raw); {
 	case d != nil && d.Big && raw == notRead:
 	case at < 0:
 		return fmt.Errorf("%s of %s never held %q", o.Name, from, raw)
 	case at > 0:
-		d = nil // a crash left a part of it
+		d = nil // a crash left only a part of it
 	}
 	v := m.decide(from, d, group[0].TS, group[0].Seq)
-	if err := m.turn(f, v); err != nil {
+	if err := m.inOrder(f, v); err != nil {
 		return err
 	}
 	f.accepted = group[0].Seq
@@ -694,10 +694,10 @@ func (m *hiveModel) found(from protocol.AgentID, o *protocol.Original, raw strin
 	return m.rest(group, v)
 }
 
-// turn wants messages of one sender in name order (spec §3.9).
-func (m *hiveModel) turn(f *modelFile, v verdict) error {
+// inOrder checks that the messages of a sender come in name order (spec §3.9).
+func (m *hiveModel) inOrder(f *modelFile, v verdict) error {
 	if v.kind == "malformed" {
-		return nil // it had to rest first
+		return nil // it is read only after it settled
 	}
 	for _, g := range m.files {
 		if g.agent == f.agent && g.run <= f.run && g.accepted == 0 && !g.maybe && len(g.contents) == 1 && g.draft != nil && g.name < f.name {
@@ -707,7 +707,7 @@ func (m *hiveModel) turn(f *modelFile, v verdict) error {
 	return nil
 }
 
-// first holds the event about the file itself against the verdict.
+// first compares the event about the file itself with the verdict.
 func (m *hiveModel) first(f *modelFile, d *draft, ev protocol.Event, v verdict) error {
 	a := m.agent(f.agent)
 	switch e := ev.Body.(type) {
@@ -715,7 +715,7 @@ func (m *hiveModel) first(f *modelFile, d *draft, ev protocol.Event, v verdict) 
 		if v.kind != "duplicate" || e.Of != v.of || string(e.ID) != d.ID {
 			return fmt.Errorf("a duplicate of event %s, want %+v", e.Of, v)
 		}
-		return m.filed(a, f.name, e.Sent, &modelBoxFile{of: ev.Seq, at: ev.TS, blob: protocol.BlobOf([]byte(e.Raw))})
+		return m.archived(a, f.name, e.Sent, &modelBoxFile{of: ev.Seq, at: ev.TS, blob: protocol.BlobOf([]byte(e.Raw))})
 	case *protocol.QuarantineEvent:
 		if string(e.Code) != v.kind || e.Told != v.told {
 			return fmt.Errorf("set aside as %s (%s), want %+v", e.Code, e.Detail, v)
@@ -727,28 +727,28 @@ func (m *hiveModel) first(f *modelFile, d *draft, ev protocol.Event, v verdict) 
 		if path.Dir(e.Path) != protocol.SentDir(a.id) || l.bare != (v.kind == "too-large") {
 			return fmt.Errorf("set aside as %s, with content: %t", e.Path, !l.bare)
 		}
-		if v.kind == "id-conflict" { // nobody looked whether the name is free
+		if v.kind == "id-conflict" { // hived does not look whether the name is free
 			a.sentNames["bad-"+f.name] = true
 		}
-		return m.filed(a, "bad-"+f.name, path.Base(e.Path), l)
+		return m.archived(a, "bad-"+f.name, path.Base(e.Path), l)
 	case *protocol.MessageEvent:
 		if v.kind != "message" {
 			return fmt.Errorf("accepted, want %+v", v)
 		}
-		return errors.Join(m.accepts(a, d, ev, e, v), m.filed(a, f.name, e.Sent, &modelBoxFile{of: ev.Seq, at: ev.TS, blob: protocol.BlobOf([]byte(e.Raw))}))
+		return errors.Join(m.accepts(a, d, ev, e, v), m.archived(a, f.name, e.Sent, &modelBoxFile{of: ev.Seq, at: ev.TS, blob: protocol.BlobOf([]byte(e.Raw))}))
 	}
 	return nil
 }
 
-// filed puts an original into .sent, under its own name where that is free
+// archived puts an original into .sent, and checks that it keeps its name if that is free
 // (spec §3.6).
-func (m *hiveModel) filed(a *modelAgent, name, as string, l *modelBoxFile) error {
+func (m *hiveModel) archived(a *modelAgent, name, as string, l *modelBoxFile) error {
 	stem := strings.TrimSuffix(name, path.Ext(name))
 	switch {
 	case a.sent[as] != nil && !a.sent[as].lost:
 		return fmt.Errorf("%s is in .sent of %s already", as, a.id)
 	case as != name && (!a.sentNames[name] || !strings.HasPrefix(as, stem+"-")):
-		return fmt.Errorf("filed as %s, not as %s", as, name)
+		return fmt.Errorf("archived as %s, not as %s", as, name)
 	}
 	a.sentNames[as], a.sent[as] = true, l
 	return nil
@@ -794,7 +794,7 @@ func (m *hiveModel) accepts(a *modelAgent, d *draft, ev protocol.Event, e *proto
 	return nil
 }
 
-// keep takes note of a message that is kept.
+// keep notes that a message is kept.
 func (m *hiveModel) keep(ev protocol.Event, e *protocol.MessageEvent, v verdict) {
 	m.tally["kept"]++
 	talk := m.talk(e.Conversation)
@@ -809,7 +809,7 @@ func (m *hiveModel) keep(ev protocol.Event, e *protocol.MessageEvent, v verdict)
 	}
 }
 
-// goOn has what is kept of a thread delivered next.
+// goOn notes that what is kept of a thread is to be delivered next.
 func (m *hiveModel) goOn(conv protocol.ConversationID) {
 	clear(m.talk(conv).stops)
 	for _, k := range m.kept {
@@ -820,7 +820,8 @@ func (m *hiveModel) goOn(conv protocol.ConversationID) {
 	m.kept = slices.DeleteFunc(m.kept, func(k modelKept) bool { return k.about.Conversation == conv })
 }
 
-// deliver puts a message into the inboxes. Its name is larger than all before.
+// deliver puts a message into the inboxes, and checks that its name is larger than all
+// before.
 func (m *hiveModel) deliver(ev protocol.Event, e *protocol.MessageEvent) error {
 	if e.File <= m.newest {
 		return fmt.Errorf("%s is not larger than %s, which came before", e.File, m.newest)
@@ -837,7 +838,8 @@ func (m *hiveModel) deliver(ev protocol.Event, e *protocol.MessageEvent) error {
 	return nil
 }
 
-// restart makes hops, and the turns of those who heard of it, count from zero.
+// restart makes the hops of a conversation count from zero, and forgets which senders were
+// told of its stops, except of those still to be told.
 func (m *hiveModel) restart(conv protocol.ConversationID, seq protocol.Seq) {
 	talk := m.talk(conv)
 	talk.restarted, talk.person = seq, time.Time{}
@@ -852,8 +854,7 @@ func sameSet[T ~string](a, b []T) bool {
 	return slices.Equal(slices.Sorted(slices.Values(a)), slices.Sorted(slices.Values(b)))
 }
 
-// rest judges what belongs to the decision besides: drops, notices, and what a
-// command did.
+// rest judges what else belongs to the decision: drops, notices, and what a command did.
 func (m *hiveModel) rest(group []protocol.Event, v verdict) error {
 	about, _ := group[0].Body.(*protocol.MessageEvent)
 	v.seq = group[0].Seq
@@ -891,13 +892,13 @@ func (m *hiveModel) restOf(group []protocol.Event, about *protocol.MessageEvent,
 		}
 	}
 	if len(v.drops)+len(v.notices)+len(v.effects) > 0 {
-		return fmt.Errorf("what is missing: %+v", v)
+		return fmt.Errorf("missing in the decision: %+v", v)
 	}
 	return nil
 }
 
 func (m *hiveModel) dropped(ev protocol.Event, e *protocol.DropEvent, about *protocol.MessageEvent, before protocol.Event, v *verdict) error {
-	if e.From == protocol.Hive { // its notice said so
+	if e.From == protocol.Hive { // checked with its notice
 		n, ok := before.Body.(*protocol.MessageEvent)
 		if !ok || n.ID != e.ID || e.Of != before.Seq || e.Reason != protocol.InboxFull {
 			return errors.New("a notice was not dropped by the event before")
@@ -920,8 +921,8 @@ func (m *hiveModel) dropped(ev protocol.Event, e *protocol.DropEvent, about *pro
 	return nil
 }
 
-// noticed judges what hive says (spec §4.6): a notice is delivered, or dropped
-// where the inbox is full.
+// noticed judges a message of hive (spec §4.6): a notice is delivered, or dropped if the
+// inbox is full.
 func (m *hiveModel) noticed(ev protocol.Event, e *protocol.MessageEvent, about *protocol.MessageEvent, after []protocol.Event, v *verdict) error {
 	var said struct {
 		To   protocol.AgentID `json:"to"`
@@ -930,7 +931,7 @@ func (m *hiveModel) noticed(ev protocol.Event, e *protocol.MessageEvent, about *
 		} `json:"data"`
 	}
 	if err := json.Unmarshal([]byte(e.Raw), &said); err != nil || e.From != protocol.Hive {
-		return fmt.Errorf("it is no notice: %w", err)
+		return fmt.Errorf("the message of hive is no notice: %w", err)
 	}
 	i := slices.IndexFunc(v.notices, func(n modelNotice) bool {
 		answers := !n.about || about != nil && e.InReplyTo == about.ID && e.Conversation == about.Conversation
@@ -966,7 +967,7 @@ func (m *hiveModel) effect(what string, commanded bool, v *verdict) error {
 	return nil
 }
 
-// agentDid folds an event about an agent.
+// agentDid applies an event about an agent.
 func (m *hiveModel) agentDid(e *protocol.AgentEvent) {
 	if e.Action == protocol.LeadSet {
 		m.lead = e.Agent
@@ -986,11 +987,11 @@ func (m *hiveModel) agentDid(e *protocol.AgentEvent) {
 	case protocol.Released, protocol.Restored:
 		a.status = "active"
 	case protocol.LeadSet:
-	case protocol.InboxMissing, protocol.InboxBelieved, protocol.InboxPutBack, protocol.InboxUndeleted: // no history of the model's has any
+	case protocol.InboxMissing, protocol.InboxBelieved, protocol.InboxPutBack, protocol.InboxUndeleted: // no history of the model has any
 	}
 }
 
-// joins is an agent whose directory was found.
+// joins applies the joining of an agent whose directory was found.
 func (m *hiveModel) joins(e *protocol.AgentEvent) error {
 	if e.Action != protocol.Joined || e.By != "" || m.agent(e.Agent).joined {
 		return fmt.Errorf("%s %s by %q, of nothing", e.Agent, e.Action, e.By)
@@ -999,7 +1000,7 @@ func (m *hiveModel) joins(e *protocol.AgentEvent) error {
 	return nil
 }
 
-// moved judges what an agent did with a message (spec §4.7).
+// moved judges an event about what an agent did with a message (spec §4.7).
 func (m *hiveModel) moved(ev protocol.Event, e *protocol.HandledEvent) error {
 	a := m.agent(e.Agent)
 	how := map[protocol.How]string{protocol.HowDone: "done", protocol.HowDeleted: "gone", protocol.HowReopened: "inbox"}
@@ -1029,7 +1030,7 @@ func (m *hiveModel) moved(ev protocol.Event, e *protocol.HandledEvent) error {
 	return nil
 }
 
-// altered judges what was taken out of an inbox because it was not what was
+// altered judges that a file was taken out of an inbox because it was not what was
 // delivered. People are told in the same decision.
 func (m *hiveModel) altered(group []protocol.Event, e *protocol.QuarantineEvent) error {
 	ev := group[0]
@@ -1059,11 +1060,11 @@ func (m *hiveModel) altered(group []protocol.Event, e *protocol.QuarantineEvent)
 
 const noFile = "-" // among the contents of an own file
 
-// wrote judges a new version of a file that is no message.
+// wrote judges an event about a new version of an own file.
 func (m *hiveModel) wrote(e *protocol.FileEvent) error {
 	if e.By == protocol.Hive {
 		if e.Path != protocol.PathRegistry && e.Path != protocol.PathProtocol {
-			return fmt.Errorf("%s is not hived's", e.Path)
+			return fmt.Errorf("%s is no view of hived", e.Path)
 		}
 		return nil
 	}
@@ -1085,7 +1086,7 @@ func (m *hiveModel) wrote(e *protocol.FileEvent) error {
 	return nil
 }
 
-// lived judges what happened to the hive as a whole.
+// lived judges an event about the hive as a whole.
 func (m *hiveModel) lived(ev protocol.Event, e *protocol.HiveEvent) error {
 	switch e.Action {
 	case protocol.Started:
@@ -1117,7 +1118,8 @@ func (m *hiveModel) lived(ev protocol.Event, e *protocol.HiveEvent) error {
 	return nil
 }
 
-// swept judges retention (spec §6.10): only what is old, or not among the newest.
+// swept judges retention (spec §6.10), which may remove only files that are old or not
+// among the newest.
 func (m *hiveModel) swept(ev protocol.Event, paths []string) error {
 	age := m.settings.Retention.Age
 	for _, p := range paths {
@@ -1134,7 +1136,7 @@ func (m *hiveModel) swept(ev protocol.Event, paths []string) error {
 			}
 		}
 		if newer < m.keeps && ev.TS.Sub(l.at) <= age {
-			return fmt.Errorf("%s was swept, of which only %d are newer", p, newer)
+			return fmt.Errorf("%s was swept, and only %d files are newer", p, newer)
 		}
 		delete(box, name)
 		m.tally["swept"]++
@@ -1142,8 +1144,8 @@ func (m *hiveModel) swept(ev protocol.Event, paths []string) error {
 	return nil
 }
 
-// alarmed judges an alert: there are few reasons for one. Once an hour the lead, or
-// a person, is told of it.
+// alarmed judges an alert, for which there are few reasons. Once an hour the lead, or a
+// person, is told of it.
 func (m *hiveModel) alarmed(group []protocol.Event, e *protocol.AlertEvent) error {
 	switch {
 	case (e.Code == protocol.CodeTornTail || e.Code == "git-index-rebuilt") && m.crashed:
