@@ -34,7 +34,7 @@ func isAlert(code protocol.Code) func(protocol.Event, *protocol.AlertEvent) bool
 
 func anyEvent[T protocol.Body](protocol.Event, T) bool { return true }
 
-// TestBrokenAmongGood: one broken file keeps none of a thousand others.
+// TestBrokenAmongGood checks that a broken file stops none of a thousand good ones.
 func TestBrokenAmongGood(t *testing.T) {
 	h := newHive(t, "alice", "bob")
 	for i := range 1000 {
@@ -61,12 +61,12 @@ func TestBrokenAmongGood(t *testing.T) {
 		order = append(order, m.Body)
 	}
 	if !slices.IsSortedFunc(order, func(a, b string) int { return len(a)*1000 - len(b)*1000 + strings.Compare(a, b) }) {
-		t.Error("the inbox is not in the order of sending")
+		t.Error("the inbox is not in the order in which the messages were sent")
 	}
 	h.quiet()
 }
 
-// TestInboxRules goes through all the ways in which a message leaves an inbox.
+// TestInboxRules checks what is recorded for each way in which a message leaves an inbox.
 func TestInboxRules(t *testing.T) {
 	h := newHive(t, "alice", "bob")
 	h.up()
@@ -95,8 +95,8 @@ func TestInboxRules(t *testing.T) {
 	h.down()
 	h.quiet()
 
-	// In place, while nobody looked: found at the next start. A daemon that
-	// looks on may be quicker than the move.
+	// A message that is changed in place while no daemon runs is found at the next start.
+	// A running daemon may be quicker than the move.
 	h.write(inbox+files["altered"], "scribbled over")
 	h.write(inbox+files["altered-done"], "scribbled over")
 	h.rename(inbox+files["altered-done"], done+files["altered-done"])
@@ -113,12 +113,12 @@ func TestInboxRules(t *testing.T) {
 	if err != nil || !slices.ContainsFunc(aside, func(e os.DirEntry) bool {
 		return strings.HasPrefix(e.Name(), "bad-") && h.read(done+e.Name()) == "scribbled over"
 	}) {
-		t.Errorf("what was scribbled is not in .done: %v %v", aside, err)
+		t.Errorf("what was written over the message is not in .done: %v %v", aside, err)
 	}
 	h.quiet()
 }
 
-// TestInboxVanishes: it is made again with everything unread.
+// TestInboxVanishes checks that an inbox that vanished is made again with everything unread.
 func TestInboxVanishes(t *testing.T) {
 	h := newHive(t, "alice", "bob")
 	for i := range 30 {
@@ -139,7 +139,8 @@ func TestInboxVanishes(t *testing.T) {
 	h.quiet()
 }
 
-// TestMassDeletion: many messages gone at once look like an accident.
+// TestMassDeletion checks that many messages that vanish at once do not count as handled,
+// because it looks like an accident.
 func TestMassDeletion(t *testing.T) {
 	h := newHive(t, "alice", "bob")
 	for i := range 30 {
@@ -159,9 +160,9 @@ func TestMassDeletion(t *testing.T) {
 	}
 }
 
-// TestMassDeletionUndone: while the files are brought back one after the other,
-// few are missing in the end. They were not deleted either; what its agent
-// deletes when all are back is.
+// TestMassDeletionUndone checks that while the files are brought back one after the other,
+// the last few that are missing do not count as deleted, and that what the agent deletes
+// when all are back does.
 func TestMassDeletionUndone(t *testing.T) {
 	h := newHive(t, "alice", "bob")
 	for i := range 30 {
@@ -205,11 +206,11 @@ func TestMassDeletionUndone(t *testing.T) {
 		}
 	}
 	if !slices.Equal(handled, names[:1]) {
-		t.Errorf("%d count as handled, want the one that was deleted", len(handled))
+		t.Errorf("%d messages count as handled, want the one that was deleted", len(handled))
 	}
 }
 
-// TestAnotherBranch: while a person has another branch checked out, nothing
+// TestAnotherBranch checks that while a person has another branch checked out, nothing
 // counts as handled, and delivery and commits go on.
 func TestAnotherBranch(t *testing.T) {
 	h := newHive(t, "alice", "bob")
@@ -235,13 +236,14 @@ func TestAnotherBranch(t *testing.T) {
 	}
 }
 
-// TestGitGone: delivery goes on without a repository, and the status says so.
+// TestGitGone checks that delivery goes on without a repository, and that the status says
+// that it is gone.
 func TestGitGone(t *testing.T) {
 	h := newHive(t, "alice", "bob")
 	h.up()
 	h.send("alice", "1", `{"id":"m1","to":"bob","body":"x"}`)
 	h.delivery("m1")
-	if err := os.Rename(h.path(".git"), t.TempDir()+"/gone"); err != nil { // at once: a commit may be under way
+	if err := os.Rename(h.path(".git"), t.TempDir()+"/gone"); err != nil { // in one operation, because a commit may be under way
 		t.Fatal(err)
 	}
 	h.send("alice", "2", `{"id":"m2","to":"bob","body":"x"}`)
@@ -257,8 +259,8 @@ func TestGitGone(t *testing.T) {
 	h.down()
 }
 
-// TestPerson builds upon a person's commit, keeps what is staged, and sets
-// right what only hived changes.
+// TestPerson checks that hived builds upon a person's commit, keeps what is staged, and
+// sets right what only hived changes.
 func TestPerson(t *testing.T) {
 	h := newHive(t, "alice", "bob")
 	h.send("alice", "1", `{"id":"m1","to":"bob","body":"x"}`)
@@ -283,13 +285,13 @@ func TestPerson(t *testing.T) {
 	}
 }
 
-// TestOwnFiles versions what agents write for themselves.
+// TestOwnFiles checks that what agents write for themselves is versioned.
 func TestOwnFiles(t *testing.T) {
 	h := newHive(t, "alice")
 	h.up()
 	h.write("agents/alice/memory.md", "one")
 	await(h, "file", func(_ protocol.Event, e *protocol.FileEvent) bool { return e.Path == "agents/alice/memory.md" })
-	h.write("board.md", "# plan\n") // its second version within the minute: kept at the stop
+	h.write("board.md", "# plan\n") // its second version within the minute, recorded at the stop
 	h.write("agents/alice/big", strings.Repeat("x", 1<<19))
 	await(h, "too big", isAlert(protocol.CodeOwnFileTooBig))
 	h.write("agents/alice/git~1", "x")
@@ -311,8 +313,8 @@ func TestOwnFiles(t *testing.T) {
 	h.quiet()
 }
 
-// TestHoldInOneBatch: what was found together with the command waits too, also
-// where a lead holds itself.
+// TestHoldInOneBatch checks that messages in the same batch as a hold wait too, also if a
+// lead holds itself.
 func TestHoldInOneBatch(t *testing.T) {
 	t.Parallel()
 	for _, held := range []string{"alice", "bob"} {
@@ -324,17 +326,17 @@ func TestHoldInOneBatch(t *testing.T) {
 		put(t, disk, file, `{"to":"human","body":"x"}`)
 		testenv.Must(t, runOnce(disk))
 		if _, err := disk.Lstat(file); err != nil {
-			t.Errorf("the message of %s, who is held, was taken: %v", held, err)
+			t.Errorf("the message of %s, which is held, was taken: %v", held, err)
 		}
 		put(t, disk, "agents/human/outbox/3.json", `{"to":"hive","event":"agent-release","data":{"agent":"`+held+`"}}`)
 		testenv.Must(t, runOnce(disk))
 		if _, err := disk.Lstat(file); err == nil {
-			t.Errorf("the message of %s, who was released, is still there", held)
+			t.Errorf("the message of %s, which was released, is still there", held)
 		}
 	}
 }
 
-// TestStray tells about a file that will never be sent.
+// TestStray checks that an agent is told of a file that will never be sent.
 func TestStray(t *testing.T) {
 	h := newHive(t, "alice")
 	h.settings.OutboxStraysAfter = 20 * time.Millisecond
@@ -343,7 +345,7 @@ func TestStray(t *testing.T) {
 	await(h, "notice", isNotice(protocol.CodeStray, "alice"))
 }
 
-// TestJoin: a directory is enough.
+// TestJoin checks that a directory is enough to join.
 func TestJoin(t *testing.T) {
 	h := newHive(t)
 	h.up()
@@ -363,7 +365,7 @@ func TestJoin(t *testing.T) {
 	h.quiet()
 }
 
-// TestSecondDaemon is refused, and the first is named.
+// TestSecondDaemon checks that a second daemon is refused, and the first is named.
 func TestSecondDaemon(t *testing.T) {
 	h := newHive(t)
 	h.up()
@@ -373,7 +375,7 @@ func TestSecondDaemon(t *testing.T) {
 	}
 }
 
-// TestSeal closes segments while messages pass, and reads them again.
+// TestSeal checks that segments are sealed while messages pass, and can be read again.
 func TestSeal(t *testing.T) {
 	h := newHive(t, "alice", "bob")
 	h.settings.Log.SegmentBytes = 8 << 10
@@ -400,7 +402,7 @@ func TestSeal(t *testing.T) {
 	h.quiet()
 }
 
-// TestRetention sweeps what history holds already.
+// TestRetention checks that what history holds is swept.
 func TestRetention(t *testing.T) {
 	h := newHive(t, "alice", "bob")
 	h.settings.Retention.Files = 5
@@ -418,7 +420,7 @@ func TestRetention(t *testing.T) {
 	h.once()
 	kept, err := os.ReadDir(h.path("agents/alice/outbox/.sent"))
 	if err != nil || len(kept) != 5 || kept[0].Name() != "07.json" {
-		t.Errorf("kept: %v, %v", kept, err)
+		t.Errorf("after the sweep there are %v, %v", kept, err)
 	}
 	h.quiet()
 	if !strings.Contains(h.git("log", "--name-only", "--format="), "agents/alice/outbox/.sent/00.json") {
@@ -426,8 +428,8 @@ func TestRetention(t *testing.T) {
 	}
 }
 
-// TestCrowded: a directory that holds an eighth more than its number does not
-// wait for the minute, and nothing leaves it that history does not hold.
+// TestCrowded checks that a directory with an eighth more files than its limit is swept
+// without waiting for the minute, and that nothing is swept that history does not hold.
 func TestCrowded(t *testing.T) {
 	h := newHive(t, "alice", "bob")
 	h.settings.Retention.Files = 5
@@ -439,13 +441,13 @@ func TestCrowded(t *testing.T) {
 		h.write(fmt.Sprintf("agents/alice/outbox/%02d.json", i), `{"to":"bob","body":"x"}`)
 	}
 	keep := h.settings.Retention
-	h.settings.Retention.Files = 2 * most // nothing is swept until history holds them
+	h.settings.Retention.Files = 2 * most // so that nothing is swept until history holds them
 	h.once()
 	h.settings.Retention = keep
 	r, err := New(h.disk, h.config())
 	testenv.Must(t, err)
 	r.sweeper.swept["alice"] = time.Now()
-	for i := range 8 { // one of them crowds it
+	for i := range 8 { // one of them makes the directory crowded
 		h.write(fmt.Sprintf("agents/alice/outbox/%02d.json", most+i), `{"to":"bob","body":"x"}`)
 	}
 	r.agenda.ScrubAll()
@@ -456,12 +458,12 @@ func TestCrowded(t *testing.T) {
 	testenv.Must(t, errors.Join(r.finish(t.Context()), r.events.Close(), r.lock.release()))
 	kept := h.list("agents/alice/outbox/.sent")
 	if len(kept) != 8 || kept[0] != fmt.Sprintf("%02d.json", most) {
-		t.Errorf("kept, where history holds the first %d: %v", most, kept)
+		t.Errorf("with the first %d in history these are kept: %v", most, kept)
 	}
 }
 
-// TestDoneStaysUntilHistoryHoldsIt: what was handled is not swept before a commit
-// holds it, however many there are.
+// TestDoneStaysUntilHistoryHoldsIt checks that handled messages are not swept before a
+// commit holds them, however many there are.
 func TestDoneStaysUntilHistoryHoldsIt(t *testing.T) {
 	h := newHive(t, "alice", "bob")
 	h.settings.Retention.Files = 3
@@ -498,11 +500,11 @@ func TestDoneStaysUntilHistoryHoldsIt(t *testing.T) {
 	steps()
 	testenv.Must(t, errors.Join(r.finish(t.Context()), r.events.Close(), r.lock.release()))
 	if diff := cmp.Diff(want, h.list("agents/bob/inbox/.done")); diff != "" {
-		t.Errorf("kept, where history holds the first two alone (-want +got):\n%s", diff)
+		t.Errorf("kept with only the first two in history (-want +got):\n%s", diff)
 	}
 }
 
-// TestAdopt takes over a hive of the older layout.
+// TestAdopt checks that a hive of the older layout is taken over.
 func TestAdopt(t *testing.T) {
 	h := &hive{t: t, dir: t.TempDir(), settings: protocol.DefaultSettings(), grew: make(chan struct{}, 1)}
 	var err error
@@ -534,10 +536,10 @@ func TestAdopt(t *testing.T) {
 	}
 	await(h, "duplicate", anyEvent[*protocol.DuplicateEvent])
 	if h.read("log/foreign-1.jsonl") != `{"ts":1,"type":"spawn"}`+"\n" {
-		t.Error("the foreign log was not kept")
+		t.Error("the log of the older layout was not kept")
 	}
 	if !strings.Contains(h.git("log", "--format=%s"), "older history") {
-		t.Error("the history was not built upon")
+		t.Error("the commits do not build upon the older history")
 	}
 	if files := h.git("ls-tree", "--name-only", "HEAD"); strings.Contains(files, "log.jsonl") {
 		t.Errorf("HEAD holds %s", files)
@@ -548,13 +550,13 @@ func TestAdopt(t *testing.T) {
 	h.quiet()
 }
 
-// TestHiveIsNotMadeTwice protects the log of a hive from being begun again.
+// TestHiveIsNotMadeTwice checks that making a hive of a hive is refused, and its log kept.
 func TestHiveIsNotMadeTwice(t *testing.T) {
 	h := newHive(t)
 	before := h.read("log.jsonl")
 	for _, adopt := range []bool{false, true} {
 		if err := MakeHive(h.disk, h.settings, adopt, nil); err == nil {
-			t.Errorf("adopt %v: a hive was made of a hive", adopt)
+			t.Errorf("adopt %v: a hive was made where there is one", adopt)
 		}
 	}
 	if h.read("log.jsonl") != before {
@@ -562,8 +564,8 @@ func TestHiveIsNotMadeTwice(t *testing.T) {
 	}
 }
 
-// TestHistoryTakenBack: a person's reset takes messages out of the work tree;
-// they come back and do not count as handled.
+// TestHistoryTakenBack checks that messages that a person's reset takes out of the work
+// tree come back and do not count as handled.
 func TestHistoryTakenBack(t *testing.T) {
 	h := newHive(t, "alice", "bob")
 	h.send("alice", "1", `{"id":"m1","to":"bob","body":"x"}`)
@@ -587,8 +589,8 @@ func TestHistoryTakenBack(t *testing.T) {
 	}
 }
 
-// TestTakenAwayByAPerson: a reset while the daemon runs, and a commit that
-// removes a message, are nobody's handling.
+// TestTakenAwayByAPerson checks that messages do not count as handled when a person's reset
+// or commit removes them while the daemon runs.
 func TestTakenAwayByAPerson(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -610,7 +612,7 @@ func TestTakenAwayByAPerson(t *testing.T) {
 			}
 			defer lock.Close()
 			h.must(os.Remove(h.path("agents/bob/inbox/" + h.list("agents/bob/inbox")[0])))
-			for begun := time.Now(); time.Since(begun) < 5*h.settings.Settle/2; { // looked at more than once
+			for begun := time.Now(); time.Since(begun) < 5*h.settings.Settle/2; { // long enough for several scans
 				h.send("human", "tick", `{"to":"alice","body":"x"}`)
 				await(h, "any message", anyEvent[*protocol.MessageEvent])
 			}
@@ -648,7 +650,7 @@ func TestTakenAwayByAPerson(t *testing.T) {
 	}
 }
 
-// TestLogDeleted deletes the log under the daemon, which writes it again.
+// TestLogDeleted checks that a daemon writes its log again if somebody deletes it.
 func TestLogDeleted(t *testing.T) {
 	h := newHive(t, "alice", "bob")
 	h.up()
@@ -659,7 +661,7 @@ func TestLogDeleted(t *testing.T) {
 	h.delivery("m2")
 	await(h, "alert", isAlert(protocol.CodeLogRestored))
 	testenv.Must(t, os.RemoveAll(h.path(".hived")))
-	for held := false; !held; { // taken again at the next pass
+	for held := false; !held; { // the lock is taken again at the next rescan
 		var err error
 		_, held, err = durable.Holder(h.disk, protocol.LockFile)
 		testenv.Must(t, err)
@@ -682,8 +684,8 @@ func TestLogDeleted(t *testing.T) {
 	}
 }
 
-// TestLockDeletedMeanwhile: while somebody still deletes .hived, the lock cannot
-// be taken again. That ends no daemon; the next pass takes it.
+// TestLockDeletedMeanwhile checks that the daemon does not end if it cannot take the lock
+// again because somebody is still deleting .hived, and takes it at the next rescan.
 func TestLockDeletedMeanwhile(t *testing.T) {
 	h := newHive(t)
 	r, err := New(h.disk, h.config())
@@ -703,7 +705,8 @@ func TestLockDeletedMeanwhile(t *testing.T) {
 	h.must(errors.Join(r.finish(t.Context()), r.events.Close(), r.lock.release()))
 }
 
-// TestLogLostItsEnd refuses to number events a second time.
+// TestLogLostItsEnd checks that a daemon refuses to give the numbers of events a second
+// time.
 func TestLogLostItsEnd(t *testing.T) {
 	h := newHive(t, "alice", "bob")
 	h.send("alice", "1", `{"id":"m1","to":"bob","body":"x"}`)
@@ -711,19 +714,19 @@ func TestLogLostItsEnd(t *testing.T) {
 	text := strings.SplitAfter(h.read("log.jsonl"), "\n")
 	h.write("log.jsonl", strings.Join(text[:len(text)-4], ""))
 	if _, err := New(h.disk, h.config()); err == nil || !strings.Contains(err.Error(), "hived repair --adopt") {
-		t.Errorf("the start said %v", err)
+		t.Errorf("the start returned %v", err)
 	}
 }
 
-// before is the commit before the first one that holds something there.
+// before returns the commit before the first one that holds something at a path.
 func (h *hive) before(path string) string {
 	h.t.Helper()
 	commits := strings.Fields(h.git("rev-list", "HEAD", "--", path))
 	return commits[len(commits)-1] + "^"
 }
 
-// TestTidyAgent: an agent may empty its .done and .sent; the versioned tree
-// follows, and nothing is dirty for ever.
+// TestTidyAgent checks that an agent may empty its .done and .sent, and that the versioned
+// tree follows, so that nothing stays dirty.
 func TestTidyAgent(t *testing.T) {
 	h := newHive(t, "alice", "bob")
 	h.send("alice", "1", `{"id":"m1","to":"bob","body":"x"}`)
@@ -750,7 +753,7 @@ func TestTidyAgent(t *testing.T) {
 	h.quiet()
 }
 
-// TestAdoptGod: in an older hive the lead's own id can be the alias.
+// TestAdoptGod checks that a lead of an older hive may have the alias god as its own id.
 func TestAdoptGod(t *testing.T) {
 	h := &hive{t: t, dir: t.TempDir(), settings: protocol.DefaultSettings(), grew: make(chan struct{}, 1)}
 	var err error
@@ -781,8 +784,8 @@ func TestAdoptGod(t *testing.T) {
 	h.quiet()
 }
 
-// TestTakenAwayInAQuietHive: nothing else happens, so that no commit of hived's
-// finds out; the look into the inbox does.
+// TestTakenAwayInAQuietHive checks that the scan of an inbox finds what a person took away
+// when nothing else happens and hived makes no commit.
 func TestTakenAwayInAQuietHive(t *testing.T) {
 	t.Parallel()
 	h := newHive(t, "alice", "bob")

@@ -27,15 +27,15 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// act is one thing that somebody did with one message, or saw of it.
+// act is one thing that somebody did with a message, or saw of it.
 type act struct {
 	name string // of the message, or its id
 	what string // deliver, claim, reopen, delete, sees, send
 	says string // of a message that is sent
 }
 
-// messageModel is one message: absent, unread, done or deleted. Who claims it
-// moves it to .done, and of several one wins.
+// messageModel is one message, which is absent, unread, done or deleted. A claim moves it
+// to .done, and one of several claims wins.
 var messageModel = porcupine.Model{
 	Partition: byName,
 	Init:      func() any { return "absent" },
@@ -55,8 +55,8 @@ var messageModel = porcupine.Model{
 	},
 }
 
-// idModel is one id of one sender: the first message that bears it is accepted,
-// what says the same is a duplicate, and anything else is refused (spec §4.2).
+// idModel is one id of one sender: the first message with it is accepted, one that says
+// the same is a duplicate, and any other is refused (spec §4.2).
 var idModel = porcupine.Model{
 	Partition: byName,
 	Init:      func() any { return "" },
@@ -72,7 +72,7 @@ var idModel = porcupine.Model{
 	},
 }
 
-// byName parts a history by message.
+// byName splits a history by message.
 func byName(history []porcupine.Operation) [][]porcupine.Operation {
 	parts := map[string][]porcupine.Operation{}
 	for _, op := range history {
@@ -82,7 +82,7 @@ func byName(history []porcupine.Operation) [][]porcupine.Operation {
 	return slices.Collect(maps.Values(parts))
 }
 
-// record is a history that many write.
+// record is a history that several goroutines write.
 type record struct {
 	began time.Time
 	mu    sync.Mutex
@@ -97,8 +97,8 @@ func (r *record) add(who int, a act, out string, from, to int64) {
 	r.ops = append(r.ops, porcupine.Operation{ClientId: who, Input: a, Output: out, Call: from, Return: to})
 }
 
-// moves does one thing and records it: a message that is not there any more is
-// gone.
+// moves does one thing and records its outcome, which is "gone" if the message is not there
+// any more.
 func (r *record) moves(t *testing.T, who int, a act, do func() error) {
 	t.Helper()
 	from, out := r.now(), "won"
@@ -118,13 +118,13 @@ type claims struct {
 	*hive
 	t        *testing.T
 	record   record
-	said     map[string]int64 // when the log last said something of a message
+	said     map[string]int64 // when the log last had an event about a message
 	events   atomic.Int32
 	finished atomic.Bool
 }
 
-// event notes what the log says of a message. Between that and what it said
-// before, it was so.
+// event records what the log says of a message. It was true at some time between the event
+// before and this one.
 func (c *claims) event(ev protocol.Event) {
 	now := c.record.now()
 	file, out, what := "", "", "sees"
@@ -160,7 +160,7 @@ func (c *claims) box() (*agent.Box, *durable.Disk) {
 	return box, disk
 }
 
-// claimer takes what it finds, until everything came and is taken.
+// claimer claims what it finds, until all messages have come and are claimed.
 func (c *claims) claimer(who int, all int32) {
 	box, disk := c.box()
 	defer disk.Close()
@@ -194,7 +194,7 @@ func (c *claims) claimer(who int, all int32) {
 			return
 		}
 	}
-	c.t.Error("the messages did not come")
+	c.t.Error("not all messages came")
 }
 
 // person takes messages back out of .done, and deletes a few.
@@ -220,9 +220,9 @@ func (c *claims) person(who, reopens int) {
 	}
 }
 
-// TestClaims has several processes of one agent handle the same messages, while
-// the daemon delivers more and a person takes some back and deletes others. Of
-// each message each process is told the truth, and the log too.
+// TestClaims has several processes of one agent handle the same messages, while the daemon
+// delivers more and a person takes some back and deletes others. It checks that what each
+// process is told of each message is true, and what the log says too.
 func TestClaims(t *testing.T) {
 	t.Parallel()
 	const messages, claimers, reopens = 12, 4, 40
@@ -250,8 +250,8 @@ func TestClaims(t *testing.T) {
 	c.asLogged()
 }
 
-// asLogged holds bob's mailbox against the log. What was taken out of .done and
-// deleted between two looks of the daemon is not told of at once.
+// asLogged compares bob's mailbox with the log, without messages that were taken out of
+// .done and deleted, because that is not logged at once if it was between two scans.
 func (c *claims) asLogged() {
 	c.t.Helper()
 	deleted := map[string]bool{}
@@ -273,7 +273,7 @@ func (c *claims) asLogged() {
 	}
 }
 
-// judgeHistory wants a history that is possible, and was worth recording.
+// judgeHistory checks that a history is possible, and that enough happened in it.
 func judgeHistory(t *testing.T, model porcupine.Model, ops []porcupine.Operation) {
 	t.Helper()
 	if result := porcupine.CheckOperationsTimeout(model, ops, wait.Longest); result != porcupine.Ok {
@@ -289,8 +289,8 @@ func judgeHistory(t *testing.T, model porcupine.Model, ops []porcupine.Operation
 	t.Log(tally)
 }
 
-// TestSameID has several processes of one agent send messages of the same id at
-// the same time: one is accepted.
+// TestSameID has several processes of one agent send messages with the same id at the same
+// time, and checks that one is accepted.
 func TestSameID(t *testing.T) {
 	t.Parallel()
 	const ids, senders = 6, 4
@@ -353,7 +353,7 @@ func TestSameID(t *testing.T) {
 	}
 }
 
-// originalOf is the outbox file that an event was made from.
+// originalOf returns the outbox file that an event was made from.
 func originalOf(ev protocol.Event) string {
 	var o *protocol.Original
 	switch e := ev.Body.(type) {
@@ -370,7 +370,7 @@ func originalOf(ev protocol.Event) string {
 	return o.Name
 }
 
-// TestWrongHistories: what must not happen is not taken for a history.
+// TestWrongHistories checks that the models reject histories that must not happen.
 func TestWrongHistories(t *testing.T) {
 	op := func(n int64, what, says, out string) porcupine.Operation {
 		return porcupine.Operation{Input: act{name: "m", what: what, says: says}, Output: out, Call: 10 * n, Return: 10*n + 15}

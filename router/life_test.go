@@ -23,26 +23,26 @@ import (
 	"github.com/hived/hived/router"
 )
 
-// life is a hive over some days, on a disk in memory and with a clock of its
-// own (see bubble): on each day of its course its agents do what they have to do,
-// and a daemon runs. What a fault interrupts is gone on with by the next call of live: an
-// agent that does not know whether its message was sent sends it again, with
-// the same id. [TestLife] says what all comes about.
+// life is a hive over some days, on a disk in memory and with a clock of its own (see
+// bubble): on each day of its course its agents do their deeds, and a daemon runs. The
+// next call of live goes on with what a fault interrupted: an agent that does not know
+// whether its message was sent sends it again, with the same id. [TestLife] lists what
+// happens in it.
 type life struct {
 	disk *faultfs.Mem
 	day  int
-	done int       // of the day's deeds
-	now  time.Time // when the life was left
+	done int       // how many of the day's deeds are done
+	now  time.Time // when the last call of live ended
 	ends []ending  // of daemons that did not end well
-	hit  *hit      // what fails, if something does
+	hit  *hit      // the failure of operations, if one is planned
 
 	*course
-	until int      // the day with which it ends
+	until int      // the day before which the life ends
 	sent  []string // what is delivered by then
 }
 
-// course is what happens in a life: days, after which nothing waits on purpose
-// from a certain one on, and those whom each message must have reached, once.
+// course is what happens in a life: its days, the first day after which nothing waits on
+// purpose, and the recipients that each message must have reached once.
 type course struct {
 	days       []day
 	settled    int
@@ -52,13 +52,13 @@ type course struct {
 // mail is a course with everything that can happen to a message.
 var mail = &course{days, settled, deliveries}
 
-// ending is how a daemon ended that did not end well.
+// ending is the end of a daemon that did not end well.
 type ending struct {
-	started bool // before
+	started bool // the daemon had started
 	err     error
 }
 
-// day is what the agents do, and the daemon's settings.
+// day has what the agents do, and the daemon's settings.
 type day struct {
 	deeds  []deed
 	beside bool // the daemon runs while the deeds are done, and for some time after
@@ -68,19 +68,19 @@ type day struct {
 // deed is one thing that an agent does; it may be done again.
 type deed func(disk *faultfs.Mem) error
 
-// posts sends a message, and makes sure of it.
+// posts sends a message, and checks that it was sent.
 func posts(from protocol.AgentID, file, text string) deed {
 	return func(disk *faultfs.Mem) error {
 		return durable.Publish(disk, protocol.OutboxDir(from)+"/"+file, []byte(text), 0o644, true)
 	}
 }
 
-// orders sends a command of the people.
+// orders sends a command of people.
 func orders(id, event, data string) deed {
 	return posts(protocol.Human, id+".json", fmt.Sprintf(`{"id":%q,"to":"hive","event":%q,"data":%s}`, id, event, data))
 }
 
-// each does something with the messages in a directory, with at most n of them.
+// each does something with at most n of the messages in a directory.
 func each(dir string, n int, do func(disk *faultfs.Mem, name string) error) deed {
 	return func(disk *faultfs.Mem) error {
 		list, err := disk.ReadDir(dir)
@@ -118,7 +118,7 @@ func deletes(id protocol.AgentID) deed {
 	})
 }
 
-// writes writes a file that is no message; the second time in place of the first.
+// writes writes a file that is no message, in place of what is there.
 func writes(name, text string) deed {
 	return func(disk *faultfs.Mem) error { return durable.Publish(disk, name, []byte(text), 0o644, false) }
 }
@@ -142,7 +142,7 @@ func plants(name string) deed {
 	}
 }
 
-// youth is what the hive has behind it: the roster, and nearly as many packs in
+// youth is the day before the course: it makes the roster, and nearly as many packs in
 // git as make hived merge them.
 var youth = day{
 	deeds: []deed{
@@ -162,7 +162,7 @@ var youth = day{
 	set: func(s *protocol.Settings) { s.Git.CommitBatch = 1 },
 }
 
-const early = 38 // messages of the youth
+const early = 38 // number of messages on the day of youth
 
 var days = []day{
 	{deeds: []deed{
@@ -209,13 +209,13 @@ var days = []day{
 	{deeds: []deed{
 		posts("bob", "4.json", `{"id":"b4","to":"alice","in_reply_to":"a5","body":"as far again"}`),
 	}},
-	{}, // lets go what the last one recorded
+	{}, // lets go what the day before recorded
 }
 
 // settled is the first day after which nothing waits on purpose.
 const settled = 4
 
-// deliveries are those whom each message must have reached, once.
+// deliveries has the recipients that each message must have reached once.
 var deliveries = map[string]string{
 	"human h1": "hive", "human h2": "hive", "human h3": "hive", "human h4": "hive", "human h5": "hive",
 	"human h6": "hive", "human h7": "hive", "human h8": "hive", "human h9": "hive", "human h10": "hive",
@@ -234,8 +234,8 @@ func lifeSettings() protocol.Settings {
 	return s
 }
 
-// bubble runs a life where its clock stands still while anything works and goes
-// on at once when everything waits: no wait costs time.
+// bubble runs a function in a synctest bubble, whose clock stands still while anything
+// works and goes on at once when everything waits: no wait costs time.
 func bubble(t *testing.T, f func() error) (err error) {
 	t.Helper()
 	synctest.Test(t, func(*testing.T) { err = f() })
@@ -245,7 +245,7 @@ func bubble(t *testing.T, f func() error) (err error) {
 // pause lets the clock of a bubble go on.
 func pause(d time.Duration) { <-time.After(d) }
 
-// newLife gives a hive before the first day of a course.
+// newLife returns a hive before the first day of a course.
 func newLife(c *course) (*life, error) {
 	disk := faultfs.New()
 	for _, a := range []protocol.AgentID{"alice", "bob", "carol", "dave", "erin"} {
@@ -262,12 +262,12 @@ func newLife(c *course) (*life, error) {
 	return l, err
 }
 
-// fork gives a second life that goes on from here, in a bubble of its own.
+// fork returns a second life that goes on from here, in a bubble of its own.
 func (l *life) fork() *life {
 	return &life{disk: l.disk.Copy(), day: l.day, done: l.done, now: l.now, course: l.course, until: l.until, sent: l.sent}
 }
 
-// live goes on from where the life is, to its end or to a crash.
+// live goes on with the life to its end or to a crash.
 func (l *life) live() error {
 	pause(time.Until(l.now))
 	for ; l.day < l.until; l.day, l.done = l.day+1, 0 {
@@ -279,8 +279,7 @@ func (l *life) live() error {
 	return nil
 }
 
-// patience is how often something that fails is tried again, after a second
-// each time.
+// patience is how often something that fails is tried again, after a second each time.
 const patience = 200
 
 // again tries something until it does not fail, or the disk has crashed.
@@ -304,7 +303,7 @@ func (l *life) spend(d day) error {
 	return again(func() error { return l.daemon(context.Background(), d, true) })
 }
 
-// act does the deeds of a day.
+// act does the deeds of a day that are not done yet.
 func (l *life) act(d day) error {
 	for ; l.done < len(d.deeds); l.done++ {
 		if err := again(func() error { return d.deeds[l.done](l.disk) }); err != nil {
@@ -314,12 +313,12 @@ func (l *life) act(d day) error {
 	return nil
 }
 
-// together has the agents act while a daemon runs, which goes on until it has
-// made a checkpoint.
+// together has the agents act while a daemon runs, which goes on until it has made a sync
+// point.
 func (l *life) together(d day) error {
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
-	l.mount() // not under the agents' hands
+	l.mount() // now, and not while the agents act
 	ended := make(chan error, 1)
 	go func() { ended <- l.daemon(ctx, d, false) }()
 	acted := l.act(d)
@@ -350,10 +349,10 @@ func (l *life) daemon(ctx context.Context, d day, once bool) error {
 	return err
 }
 
-// mount is what comes before a daemon that follows one whose disk failed. A
-// file system that could not write its names takes nothing more before it is
-// mounted anew, and has lost what was not synced. Where only the contents of
-// files are lost, the next process may run on the same system.
+// mount mounts the file system again before a daemon that follows one whose disk failed. A
+// file system that could not write its names takes nothing more before it is mounted
+// again, and has lost what was not synced. If only the contents of files are lost, the
+// next process may run on the same file system.
 func (l *life) mount() {
 	if l.hit != nil && l.hit.remount() {
 		l.disk.CrashAt(0, faultfs.Drop)
@@ -363,7 +362,7 @@ func (l *life) mount() {
 	l.disk.Reopen()
 }
 
-// check holds log, files and git against each other and against what was sent.
+// check compares log, files and git with each other and with what was sent.
 func (l *life) check() error {
 	errs := []error{l.verify(), l.sweptOut(), router.SameTasks(l.disk)}
 	got, err := l.delivered()
@@ -393,13 +392,13 @@ func (l *life) verify() error {
 		errs = append(errs, fmt.Errorf("verify: %s: %s", f.Code, f))
 	}
 	if report.GitSeq != report.Seq {
-		errs = append(errs, fmt.Errorf("git goes to event %s, the log to %s", report.GitSeq, report.Seq))
+		errs = append(errs, fmt.Errorf("git ends at event %s, the log at %s", report.GitSeq, report.Seq))
 	}
 	return errors.Join(errs...)
 }
 
-// sweptOut wants what was swept to be gone, if nothing took its name since; to
-// verify, a file that is left in .sent or .done is somebody's own affair.
+// sweptOut checks that what was swept is gone, unless something took its name since;
+// verify does not check that, because an agent may leave files in .sent or .done.
 func (l *life) sweptOut() error {
 	state := ledger.New(lifeSettings().Remember)
 	var swept []string
@@ -423,14 +422,13 @@ func (l *life) sweptOut() error {
 	var errs []error
 	for _, p := range swept {
 		if _, err := l.disk.Lstat(p); err == nil && !kept[p] {
-			errs = append(errs, fmt.Errorf("%s was swept and is there", p))
+			errs = append(errs, fmt.Errorf("%s was swept and is still there", p))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// delivered gives the recipients of each message that was accepted, by who sent
-// it and its id.
+// delivered returns the recipients of each accepted message, by its sender and id.
 func (l *life) delivered() (map[string]string, error) {
 	got := map[string]string{}
 	for rec, err := range eventlog.Read(l.disk, eventlog.Position{}) {
@@ -455,7 +453,7 @@ func (l *life) delivered() (map[string]string, error) {
 	return got, nil
 }
 
-// kindOf names what an event says, for [TestLife].
+// kindOf returns a name for what an event says, for [TestLife].
 func kindOf(ev protocol.Event) string {
 	kind := string(ev.Body.Kind()) + " "
 	switch e := ev.Body.(type) {
@@ -486,7 +484,7 @@ func kindOf(ev protocol.Event) string {
 	return strings.TrimSpace(kind)
 }
 
-// TestLife: the days hold what the sweeps are to be over.
+// TestLife checks that the days have all the kinds of events that the sweeps are to cover.
 func TestLife(t *testing.T) {
 	t.Parallel()
 	var l *life
@@ -494,7 +492,7 @@ func TestLife(t *testing.T) {
 		if l, err = newLife(mail); err != nil {
 			return err
 		}
-		l.disk = l.disk.Copy() // counts from here
+		l.disk = l.disk.Copy() // operations count from here
 		begun := l.disk.Copy()
 		l.sent = slices.Collect(maps.Keys(deliveries))
 		return errors.Join(l.live(), l.check(), l.tally(t, begun, l.disk.Ops()))
@@ -506,7 +504,7 @@ func TestLife(t *testing.T) {
 	}
 }
 
-// tally compares what came about since the hive was young with what is meant to.
+// tally compares what happened since the day of youth with what should have happened.
 func (l *life) tally(t *testing.T, young durable.FS, ops int) error {
 	t.Helper()
 	from, _, err := lastEvent(young)
@@ -514,7 +512,7 @@ func (l *life) tally(t *testing.T, young durable.FS, ops int) error {
 		return err
 	}
 	count := map[string]int{}
-	checkpoints := 0 // of a daemon that went on
+	syncPoints := 0 // of daemons that went on
 	before := ""
 	for rec, err := range eventlog.Read(l.disk, eventlog.Position{}) {
 		if err != nil {
@@ -525,7 +523,7 @@ func (l *life) tally(t *testing.T, young durable.FS, ops int) error {
 		}
 		now := kindOf(rec.Event)
 		if before == "hive settled" && now != "hive stopped" {
-			checkpoints++
+			syncPoints++
 		}
 		count[now]++
 		before = now
@@ -540,12 +538,12 @@ func (l *life) tally(t *testing.T, young durable.FS, ops int) error {
 		"hive git-paused", "hive git-resumed", "hive continued", "hive sealed", "hive swept", "hive settled", "hive started", "hive stopped",
 	} {
 		if count[want] == 0 {
-			t.Errorf("there is no %q", want)
+			t.Errorf("the log has no %q", want)
 		}
 		delete(count, want)
 	}
-	if checkpoints == 0 {
-		t.Error("no checkpoint was made while a daemon ran")
+	if syncPoints == 0 {
+		t.Error("no sync point was made while a daemon ran")
 	}
 	was, is := commits(young), commits(l.disk)
 	packs, err := l.disk.ReadDir(".git/objects/pack")
@@ -557,7 +555,7 @@ func (l *life) tally(t *testing.T, young durable.FS, ops int) error {
 		return err
 	}
 	if data, _, err := durable.ReadFile(l.disk, protocol.SnapshotFile, 1<<20); err != nil || !strings.Contains(string(data), string(sum[:])) {
-		t.Errorf("the snapshot is not of event %s, %v", last, err)
+		t.Errorf("the snapshot is not at event %s, %v", last, err)
 	}
 	t.Logf("%d operations, events %s to %s, %d to %d commits; also %v", ops, from, last, was, is, slices.Sorted(maps.Keys(count)))
 	return nil

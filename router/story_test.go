@@ -28,15 +28,15 @@ import (
 // scene is the hive of a story, as it is after some of its deeds.
 type scene struct {
 	disk     *faultfs.Mem
-	settings protocol.Settings // of the daemons that run
-	events   []protocol.Event  // that they logged
+	settings protocol.Settings // of the daemons
+	events   []protocol.Event  // logged by the daemons
 	stop     func()            // stops the daemon that runs
 	file     string            // the message in bob's inbox that was last scribbled over or deleted
-	of       protocol.Seq      // the event that has it
+	of       protocol.Seq      // the event that has that message
 }
 
-// deed is something that is done to a hive, or a check of it: its error says that it
-// could not be done, or what is not as it must be.
+// deed does something to a hive, or checks it. Its error says why it could not be done, or
+// what is wrong.
 type deed func(s *scene) error
 
 func newScene(t *testing.T) *scene {
@@ -71,9 +71,9 @@ const (
 	alicesSent = "agents/alice/outbox/.sent/"
 )
 
-// daemon runs a daemon until nothing is left to do. Once it has recovered, and
-// before it works, some deeds are done, and others at the first event that fits,
-// where when is not nil.
+// daemon runs a daemon until nothing is left to do. The deeds of begun are done when it
+// has recovered, before it works, and those of do at the first event that fits when,
+// unless that is nil.
 func (s *scene) daemon(begun []deed, when func(protocol.Event) bool, do []deed) (ended, failed error) {
 	r, err := New(s.disk, Config{Settings: s.settings, Once: true, OnEvent: func(ev protocol.Event) {
 		s.events = append(s.events, ev)
@@ -95,12 +95,12 @@ func (s *scene) daemon(begun []deed, when func(protocol.Event) bool, do []deed) 
 // run runs a daemon until nothing is left to do.
 func run(s *scene) error { return errors.Join(s.daemon(nil, nil, nil)) }
 
-// start runs one, and does deeds when it has recovered.
+// start runs a daemon, and does deeds when it has recovered.
 func start(deeds ...deed) deed {
 	return func(s *scene) error { return errors.Join(s.daemon(deeds, nil, nil)) }
 }
 
-// runUntil runs one, and does deeds at the first event that fits.
+// runUntil runs a daemon, and does deeds at the first event that fits.
 func runUntil(when func(protocol.Event) bool, deeds ...deed) deed {
 	return func(s *scene) error { return errors.Join(s.daemon(nil, when, deeds)) }
 }
@@ -120,8 +120,8 @@ func endWith(want error, deeds ...deed) deed {
 	}
 }
 
-// crash runs a daemon whose disk crashes with the first event that fits, after some
-// deeds in the same moment, and goes on with what is left of the disk.
+// crash runs a daemon, does deeds at the first event that fits, has the disk crash at that
+// moment, and goes on with what is left of it.
 func crash(loss faultfs.Loss, when func(protocol.Event) bool, deeds ...deed) deed {
 	return func(s *scene) error {
 		ended, failed := s.daemon(nil, when, append(slices.Clip(deeds), func(s *scene) error { s.disk.CrashAt(0, loss); return nil }))
@@ -132,8 +132,8 @@ func crash(loss faultfs.Loss, when func(protocol.Event) bool, deeds ...deed) dee
 	}
 }
 
-// reboot goes on with what a crash leaves of the disk, a power cut where there was
-// none before.
+// reboot goes on with what a crash leaves of the disk. Without a crash before, it is a
+// power cut.
 func reboot(s *scene) error { s.disk = s.disk.Reboot(); return nil }
 
 // is reports whether an event is of a kind and fits.
@@ -167,8 +167,8 @@ func keepOneFile(s *protocol.Settings) { s.Retention.Files = 1 }
 
 func keepAll(s *protocol.Settings) { s.Retention = memSettings().Retention }
 
-// refuse has operations fail whose name begins with one of some prefixes: some times,
-// or until heal where times < 0. Without op it is all of them.
+// refuse has operations fail on names with one of some prefixes, so many times or, if
+// times < 0, until heal. Without op all operations fail.
 func refuse(err error, times int, op faultfs.Op, prefixes ...string) deed {
 	return func(s *scene) error {
 		s.disk.FailAt(1, err, times, func(o faultfs.Op, name string) bool {
@@ -178,7 +178,7 @@ func refuse(err error, times int, op faultfs.Op, prefixes ...string) deed {
 	}
 }
 
-// refuseMoves has nothing be moved into a directory or one below.
+// refuseMoves refuses moves into a directory and those below it.
 func refuseMoves(prefix string) deed {
 	return func(s *scene) error {
 		return s.play([]deed{refuse(fs.ErrPermission, -1, faultfs.OpRename, prefix), refuse(fs.ErrPermission, -1, faultfs.OpLink, prefix)})
@@ -198,7 +198,7 @@ func syncDirs(dirs ...string) deed {
 	}
 }
 
-// write writes a file, in the place of what stands under its name.
+// write writes a file, in place of what is there.
 func (s *scene) write(name, text string) error {
 	return durable.Publish(s.disk, name, []byte(text), 0o644, durable.Synced)
 }
@@ -213,17 +213,17 @@ func send(from protocol.AgentID, file, text string) deed {
 	return func(s *scene) error { return s.write(protocol.OutboxDir(from)+"/"+file+".json", text) }
 }
 
-// sendUnsynced sends one that a power cut takes.
+// sendUnsynced sends a message that a power cut takes.
 func sendUnsynced(from protocol.AgentID, file, text string) deed {
 	return func(s *scene) error {
 		return durable.Publish(s.disk, protocol.OutboxDir(from)+"/"+file+".json", []byte(text), 0o644, false)
 	}
 }
 
-// sendOne sends bob a message.
+// sendOne has alice send bob a message.
 func sendOne(s *scene) error { return send("alice", "1", `{"id":"m1","to":"bob","body":"x"}`)(s) }
 
-// sendSeveral sends him n messages.
+// sendSeveral has alice send bob n messages.
 func sendSeveral(n int) deed {
 	return func(s *scene) (err error) {
 		for i := range n {
@@ -256,7 +256,8 @@ func (s *scene) messages(dir string) (names []string, err error) {
 	return names, err
 }
 
-// eachMessage does something with each message of a directory, and wants one at least.
+// eachMessage does something with each message of a directory, which must have one at
+// least.
 func eachMessage(dir string, do func(s *scene, name string) error) deed {
 	return func(s *scene) error {
 		names, err := s.messages(dir)
@@ -275,7 +276,7 @@ func move(from, to string) deed {
 	return eachMessage(from, func(s *scene, name string) error { return s.disk.Rename(from+name, to+name) })
 }
 
-// handle has bob move all that he has to .done.
+// handle has bob move all his messages to .done.
 var handle = move(bobsInbox, bobsDone)
 
 // remove removes all messages in a directory.
@@ -291,7 +292,7 @@ var scribble = eachMessage(bobsInbox, func(s *scene, name string) error {
 	return s.write(bobsInbox+name, scribbledText)
 })
 
-// reopenOldest has bob take the oldest message back out of .done, which holds some.
+// reopenOldest has bob take the oldest message back out of .done, which must have several.
 func reopenOldest(of int) deed {
 	return func(s *scene) error {
 		names, err := s.messages(bobsDone)
@@ -316,7 +317,7 @@ var deleteFirst = inLog(func(s *scene, state *ledger.State) error {
 	return errors.New("bob has no message")
 })
 
-// askUndelete sends the command of a person who wants that back.
+// askUndelete sends the command of a person that delivers that message again.
 func askUndelete(s *scene) error {
 	return send("human", "u", fmt.Sprintf(`{"to":"hive","event":"inbox-undelete","data":{"agent":"bob","messages":[%d]}}`, s.of))(s)
 }
@@ -331,14 +332,14 @@ func logMissing(s *scene) error {
 	return errors.Join(err, events.Close())
 }
 
-// handledAndCommitted has the disk crash when git holds three messages whose
-// recipient had just moved them to .done.
+// handledAndCommitted has the disk crash when git holds three messages that bob had just
+// moved to .done.
 func handledAndCommitted(how faultfs.Loss) deed {
 	return func(s *scene) error {
 		if err := sendSeveral(3)(s); err != nil {
 			return err
 		}
-		var mu sync.Mutex // guards what follows: commits are made beside the loop
+		var mu sync.Mutex // guards what follows, because the committer runs beside the loop
 		var last protocol.Seq
 		count := 0
 		var failed error
@@ -348,7 +349,7 @@ func handledAndCommitted(how faultfs.Loss) deed {
 			switch ev.Body.(type) {
 			case *protocol.MessageEvent:
 				if delivered++; delivered == 3 {
-					failed = s.play([]deed{syncDirs(bobsInbox), handle}) // what bob does then is not synced
+					failed = s.play([]deed{syncDirs(bobsInbox), handle}) // what bob does here is not synced
 				}
 			case *protocol.HandledEvent:
 				mu.Lock()
@@ -375,14 +376,14 @@ func handledAndCommitted(how faultfs.Loss) deed {
 	}
 }
 
-// backInOutbox moves an archived original of alice's back, if it was archived.
+// backInOutbox moves an archived original of alice back into her outbox, if there is one.
 func backInOutbox(as string) deed {
 	return func(s *scene) error {
 		return durable.IgnoreNotExist(s.disk.Rename(alicesSent+as, "agents/alice/outbox/1.json"))
 	}
 }
 
-// rewrite writes into a file that is there, which stays the same file.
+// rewrite writes into an existing file, which stays the same file.
 func rewrite(name, text string) deed {
 	return func(s *scene) error {
 		f, err := s.disk.Append(name)
@@ -395,7 +396,7 @@ func rewrite(name, text string) deed {
 	}
 }
 
-// tearLog takes the end of the log's last line, which has a text in it.
+// tearLog cuts off the end of the log's last line, which must have a text in it.
 func tearLog(last string) deed {
 	return func(s *scene) error {
 		log, err := s.read(protocol.PathLog)
@@ -406,7 +407,7 @@ func tearLog(last string) deed {
 	}
 }
 
-// inLog does something with the state that the log amounts to.
+// inLog does something with the state that the log folds to.
 func inLog(do func(s *scene, state *ledger.State) error) deed {
 	return func(s *scene) error {
 		state := ledger.New(s.settings.Remember)
@@ -420,9 +421,9 @@ func inLog(do func(s *scene, state *ledger.State) error) deed {
 	}
 }
 
-// The deeds from here on check what must be so.
+// The deeds from here on are checks.
 
-// count wants a directory to have so many messages in it.
+// count checks that a directory has so many messages.
 func count(dir string, want int) deed {
 	return func(s *scene) error {
 		if names, err := s.messages(dir); err != nil || len(names) != want {
@@ -432,10 +433,10 @@ func count(dir string, want int) deed {
 	}
 }
 
-// unreadBy wants an agent to have so many unread messages.
+// unreadBy checks that an agent has so many unread messages.
 func unreadBy(id protocol.AgentID, want int) deed { return count(protocol.InboxDir(id), want) }
 
-// unreadInLog wants bob to have so many in the log, of which none is missing.
+// unreadInLog checks that bob has so many unread messages in the log, none of them missing.
 func unreadInLog(want int) deed {
 	return inLog(func(_ *scene, state *ledger.State) error {
 		if bob := state.Agents["bob"]; bob.Inbox.Len() != want || bob.Missing != 0 {
@@ -445,7 +446,7 @@ func unreadInLog(want int) deed {
 	})
 }
 
-// there wants a file to be there.
+// there checks that a file is there.
 func there(name string) deed {
 	return func(s *scene) error { _, err := s.disk.Lstat(name); return err }
 }
@@ -459,7 +460,7 @@ func notThere(name string) deed {
 	}
 }
 
-// holds wants a file to hold a text.
+// holds checks that a file holds a text.
 func holds(name, want string) deed {
 	return func(s *scene) error {
 		if have, err := s.read(name); err != nil || have != want {
@@ -469,7 +470,7 @@ func holds(name, want string) deed {
 	}
 }
 
-// messageStands wants bob's inbox to hold the message that he had written over.
+// messageStands checks that bob's inbox has the message that he had written over.
 func messageStands(s *scene) error {
 	if have, err := s.read(bobsInbox + s.file); !strings.Contains(have, `"id": "m1"`) {
 		return errors.Join(err, fmt.Errorf("the message is %q", have))
@@ -477,7 +478,7 @@ func messageStands(s *scene) error {
 	return nil
 }
 
-// doneIsWhole wants .done to hold a whole message under that name.
+// doneIsWhole checks that .done has the whole message under that name.
 func doneIsWhole(s *scene) error {
 	if have, err := s.read(bobsDone + s.file); !strings.HasPrefix(have, "{") || !strings.HasSuffix(have, "}\n") {
 		return errors.Join(err, fmt.Errorf("the archive holds %q", have))
@@ -485,7 +486,7 @@ func doneIsWhole(s *scene) error {
 	return nil
 }
 
-// setAsideOnce wants .done to hold one file, as the log says.
+// setAsideOnce checks that .done has one file that was set aside, as the log says.
 var setAsideOnce = inLog(func(s *scene, state *ledger.State) error {
 	if n := state.Agents["bob"].Done.Len(); n != 1 {
 		return fmt.Errorf("%d files are set aside", n)
@@ -493,7 +494,7 @@ var setAsideOnce = inLog(func(s *scene, state *ledger.State) error {
 	return sameBoxes(s.disk, state.Agents["bob"])
 })
 
-// asideHolds wants the file that was set aside last to hold a text.
+// asideHolds checks that the file that was set aside last holds a text.
 func asideHolds(want string) deed {
 	return func(s *scene) error {
 		aside := ""
@@ -506,7 +507,7 @@ func asideHolds(want string) deed {
 	}
 }
 
-// logged wants the open segment of the log to have a text so many times.
+// logged checks that the open segment of the log has a text so many times.
 func logged(text string, want int) deed {
 	return func(s *scene) error {
 		log, err := s.read(protocol.PathLog)
@@ -517,7 +518,7 @@ func logged(text string, want int) deed {
 	}
 }
 
-// noAlert wants that no daemon has alerted anybody.
+// noAlert checks that no daemon has logged an alert.
 func noAlert(s *scene) error {
 	for _, ev := range s.events {
 		if a, ok := ev.Body.(*protocol.AlertEvent); ok {
@@ -527,7 +528,7 @@ func noAlert(s *scene) error {
 	return nil
 }
 
-// notSettled wants no settled mark to pass alice's message.
+// notSettled checks that no sync point passes alice's message.
 func notSettled(s *scene) error {
 	var seq protocol.Seq
 	for _, ev := range s.events {
@@ -543,7 +544,7 @@ func notSettled(s *scene) error {
 	return nil
 }
 
-// historyIsWhole wants git to hold all of the log.
+// historyIsWhole checks that git has all of the log.
 var historyIsWhole = inLog(func(s *scene, state *ledger.State) error {
 	repo, err := gitcommit.Open(s.disk, gitcommit.Options{})
 	if err != nil {
@@ -551,12 +552,12 @@ var historyIsWhole = inLog(func(s *scene, state *ledger.State) error {
 	}
 	head, err := repo.Head()
 	if err == nil && head.Seq != state.Seq {
-		err = fmt.Errorf("history goes to %d, the log to %d", head.Seq, state.Seq)
+		err = fmt.Errorf("history ends at %d, the log at %d", head.Seq, state.Seq)
 	}
 	return err
 })
 
-// sweptAsLogged wants that something was swept, and the mailboxes to be as the log
+// sweptAsLogged checks that something was swept, and that the mailboxes are as the log
 // says.
 func sweptAsLogged(s *scene) error {
 	for rec, err := range eventlog.Read(s.disk, eventlog.Position{}) {
@@ -570,7 +571,7 @@ func sweptAsLogged(s *scene) error {
 	return errors.New("nothing was swept")
 }
 
-// asLogged wants the mailboxes of agents to be as the log says.
+// asLogged checks that the mailboxes of agents are as the log says.
 func asLogged(agents ...protocol.AgentID) deed {
 	return inLog(func(s *scene, state *ledger.State) (err error) {
 		for _, id := range agents {
@@ -580,14 +581,14 @@ func asLogged(agents ...protocol.AgentID) deed {
 	})
 }
 
-// wanted are the inboxes in which each text of sendMail's must be found once.
+// wanted has the inboxes in which each text of sendMail must be found once.
 var wanted = map[string][]protocol.AgentID{
 	"unique-0": {"bob"}, "unique-1": {"bob"}, "unique-2": {"bob"}, "unique-3": {"bob"},
 	"unique-a": {"alice", "human"}, `"code":"malformed"`: {"bob"}, `"code":"no-inbox"`: {"bob"}, `"code":"duplicate"`: {"bob"},
 }
 
-// mailArrived wants what sendMail sent to have arrived once and to be archived, and
-// the log to be whole.
+// mailArrived checks that what sendMail sent has arrived once and is archived, and that
+// the log is whole.
 func mailArrived(s *scene) error {
 	var errs []error
 	got := map[protocol.AgentID]string{} // all messages of an inbox
@@ -621,13 +622,13 @@ func mailArrived(s *scene) error {
 	return errors.Join(append(errs, err)...)
 }
 
-// boxesOf gives what the log says of an agent's mailboxes, by directory.
+// boxesOf returns what the log says of an agent's mailboxes, by directory.
 func boxesOf(a *ledger.Agent) map[string]*ledger.Box {
 	return map[string]*ledger.Box{protocol.InboxDir(a.ID): &a.Inbox, protocol.DoneDir(a.ID): &a.Done, protocol.SentDir(a.ID): &a.Sent}
 }
 
-// sameBoxes compares an agent's mailboxes on the disk with what the log says is
-// in them, and wants nothing to wait.
+// sameBoxes compares an agent's mailboxes on the disk with the log, and checks that no file
+// waits in the outbox.
 func sameBoxes(disk durable.FS, a *ledger.Agent) error {
 	var errs []error
 	for dir, box := range boxesOf(a) {

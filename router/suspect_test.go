@@ -21,7 +21,7 @@ import (
 	"github.com/hived/hived/view"
 )
 
-// dry is entropy that is used up.
+// dry is a source of entropy that is used up.
 type dry struct{}
 
 func (dry) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
@@ -34,7 +34,7 @@ func runDry(disk durable.FS) error {
 	return r.Run(context.Background())
 }
 
-// undecided is a hive whose daemon had to end when it decided about alice's message.
+// undecided returns a hive whose daemon had to end when it decided about alice's message.
 func undecided(t *testing.T) *faultfs.Mem {
 	t.Helper()
 	disk := memHive(t)
@@ -47,7 +47,7 @@ func undecided(t *testing.T) *faultfs.Mem {
 	return disk
 }
 
-// served tells how often alice's message was set aside, and whether all others
+// served returns how often alice's message was set aside, and an error unless all others
 // arrived once.
 func served(disk durable.FS) (aside int, err error) {
 	alerts, delivered := 0, 0
@@ -78,9 +78,9 @@ func served(disk durable.FS) (aside int, err error) {
 	return aside, err
 }
 
-// TestUndecidedIsSetAside: the next daemon sets aside the file about which the last
-// one could not decide, tells its author and people, and serves everybody else; the
-// same message sent again is a new one.
+// TestUndecidedIsSetAside checks that the next daemon sets aside the file about which the
+// last one could not decide, tells its author and people, and serves everybody else, and
+// that the same message sent again is a new one.
 func TestUndecidedIsSetAside(t *testing.T) {
 	t.Parallel()
 	disk := undecided(t)
@@ -93,12 +93,12 @@ func TestUndecidedIsSetAside(t *testing.T) {
 	}
 	testenv.Must(t, runOnce(disk))
 	if aside, err := served(disk); err != nil || aside != 1 {
-		t.Fatalf("%d are set aside, %v", aside, err)
+		t.Fatalf("%d files are set aside, %v", aside, err)
 	}
 	if _, err := disk.Lstat(protocol.SuspectFile); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("it is suspected still: %v", err)
+		t.Errorf("%s is still there: %v", protocol.SuspectFile, err)
 	}
-	if n := unread(t, disk, "alice"); n != 2 { // of bob, and the notice
+	if n := unread(t, disk, "alice"); n != 2 { // bob's message, and the notice
 		t.Errorf("alice has %d messages", n)
 	}
 	put(t, disk, protocol.SuspectFile, string(left)) // as a crash leaves it
@@ -109,8 +109,8 @@ func TestUndecidedIsSetAside(t *testing.T) {
 	}
 }
 
-// TestUndecidedAndCrash: nothing else is harmed wherever a crash comes, be it in the
-// daemon that could not decide or in the next one.
+// TestUndecidedAndCrash checks that nothing else is harmed by a crash at any operation of
+// the daemon that could not decide, or of the next one.
 func TestUndecidedAndCrash(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -142,9 +142,9 @@ func TestUndecidedAndCrash(t *testing.T) {
 	}
 }
 
-// overdue is a hive with a task that alice had, and whose daemon had to end when
-// something was due with it: when the task, which she had given back for a minute,
-// was to be offered again, or when nobody had approved what she asked.
+// overdue returns a hive with a task that alice had, whose daemon had to end when something
+// was due with it: when the task, which she had given back for a minute, was to be offered
+// again, or when nobody had approved what she asked.
 func overdue(t *testing.T, last protocol.TaskAction) (disk *faultfs.Mem, id protocol.TaskID) {
 	t.Helper()
 	disk = memHive(t)
@@ -174,8 +174,7 @@ func overdue(t *testing.T, last protocol.TaskAction) (disk *faultfs.Mem, id prot
 	return disk, id
 }
 
-// stood tells what happened to a task in the log: how often its clocks were stopped,
-// and the last event.
+// stood returns how often the clocks of a task were stopped in the log, and its last event.
 func stood(disk durable.FS, id protocol.TaskID) (stopped int, last string, err error) {
 	for rec, err := range eventlog.Read(disk, eventlog.Position{}) {
 		if err != nil {
@@ -196,8 +195,8 @@ func stood(disk durable.FS, id protocol.TaskID) (stopped int, last string, err e
 	return stopped, last, nil
 }
 
-// TestOverdueStandsStill: the next daemon stops the clocks of the task that the last
-// one could not decide about, tells people, serves everybody else, and lets the task
+// TestOverdueStandsStill checks that the next daemon stops the clocks of the task that the
+// last one could not decide about, tells people, serves everybody else, and lets the task
 // go on with the next command about it.
 func TestOverdueStandsStill(t *testing.T) {
 	t.Parallel()
@@ -215,13 +214,13 @@ func standsStill(t *testing.T, now protocol.TaskAction) {
 	left, _, err := durable.ReadFile(disk, protocol.SuspectFile, -1)
 	testenv.Must(t, err)
 	if want := `{"task":"` + string(id) + `","error":"`; !strings.HasPrefix(string(left), want) {
-		t.Fatalf("suspected is %s", left)
+		t.Fatalf("%s holds %s", protocol.SuspectFile, left)
 	}
 	put(t, disk, "agents/human/outbox/2.json", `{"to":"hive","event":"create","data":{"title":"second","to":["bob"]}}`)
 	put(t, disk, "agents/bob/outbox/1.json", `{"to":"alice","body":"unique-1"}`)
 	testenv.Must(t, runOnce(disk))
 	if n, last, err := stood(disk, id); n != 1 || last != string(now) || err != nil {
-		t.Fatalf("stopped %d times, the last is %s, %v", n, last, err)
+		t.Fatalf("the task was stopped %d times, its last event is %s, %v", n, last, err)
 	}
 	if n := unread(t, disk, "bob"); n != 1 {
 		t.Errorf("bob has %d offers", n)
@@ -238,7 +237,7 @@ func standsStill(t *testing.T, now protocol.TaskAction) {
 		t.Fatalf("after a crash: stopped %d times, the last is %s, %v", n, last, err)
 	}
 	if _, err := disk.Lstat(protocol.SuspectFile); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("it is suspected still: %v", err)
+		t.Errorf("%s is still there: %v", protocol.SuspectFile, err)
 	}
 
 	r, err := open(disk, Config{Settings: memSettings()}, noWatcher{})
@@ -246,13 +245,13 @@ func standsStill(t *testing.T, now protocol.TaskAction) {
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- r.Run(ctx) }()
-	<-time.After(time.Second)                                                                            // what was due with the task has come and gone
-	put(t, disk, "agents/bob/outbox/2.json", `{"to":"hive","event":"complete","task":"`+string(id)+`"}`) // not his
+	<-time.After(time.Second)                                                                            // the time of what was due with the task has passed
+	put(t, disk, "agents/bob/outbox/2.json", `{"to":"hive","event":"complete","task":"`+string(id)+`"}`) // the task is not bob's
 	<-time.After(time.Second)
 	stop()
 	testenv.Must(t, <-ended)
 	if _, last, err := stood(disk, id); last == string(now) || err != nil {
-		t.Errorf("after a command the last is %s, %v", last, err)
+		t.Errorf("after a command the last event is %s, %v", last, err)
 	}
 	st, err = view.ReadStatus(disk)
 	testenv.Must(t, err)
@@ -261,8 +260,8 @@ func standsStill(t *testing.T, now protocol.TaskAction) {
 	}
 }
 
-// TestOverdueAndCrash: wherever a crash comes, the task is stopped at most once, and
-// never goes on half.
+// TestOverdueAndCrash checks that after a crash at any operation, the task is stopped at
+// most once, and never goes on in part.
 func TestOverdueAndCrash(t *testing.T) {
 	t.Parallel()
 	for how, loss := range map[string]faultfs.Loss{"lost": faultfs.Drop, "kept": faultfs.Keep} {

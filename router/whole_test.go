@@ -26,8 +26,8 @@ import (
 type failure struct {
 	name  string
 	err   error
-	times int                   // < 0: until it is healed, a while after the first
-	short bool                  // only writes fail, and have written half
+	times int                   // < 0: until the disk is healed, a while after the first
+	short bool                  // only writes fail, after they have written half
 	only  func(faultfs.Op) bool // nil: every operation
 }
 
@@ -50,15 +50,15 @@ func grows(op faultfs.Op) bool {
 	return op == faultfs.OpCreate || op == faultfs.OpWrite || op == faultfs.OpMkdir || op == faultfs.OpLink
 }
 
-// hit is a failure that was planned on a disk, and what it met.
+// hit is a failure that was planned on a disk, and the operation that it hit.
 type hit struct {
 	failure
 	k int // operations up to the first that may fail
 
 	mu    sync.Mutex
-	left  int // failures to come; < 0 until it is healed
+	left  int // failures to come; < 0 until the disk is healed
 	op    faultfs.Op
-	name  string // of the first that failed
+	name  string // of the first operation that failed
 	names bool   // a sync of names failed
 }
 
@@ -68,7 +68,7 @@ func (h *hit) String() string {
 	return string(h.op) + " " + h.name
 }
 
-// install plans what is left of the failure on a disk.
+// install has a disk fail with what is left of the failure.
 func (h *hit) install(disk *faultfs.Mem) {
 	if h.short {
 		disk.ShortWrite(1, h.err, h.fires)
@@ -110,8 +110,8 @@ func (h *hit) remount() bool {
 	return names
 }
 
-// judge compares how daemons ended with what must end one, and what must not (spec
-// §3.5, §3.6, §6.7; invariants 5 to 7 of the architecture).
+// judge checks that daemons ended because of failures that must end one, and of no others
+// (spec §3.5, §3.6, §6.7; invariants 5 to 7 of the architecture).
 func (h *hit) judge(ends []ending) error {
 	var errs []error
 	wrong := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
@@ -134,13 +134,13 @@ func (h *hit) judge(ends []ending) error {
 	return errors.Join(errs...)
 }
 
-// fault is what happens to a life at one operation.
+// fault is what goes wrong in a life at one operation.
 type fault struct {
 	name string
 	on   func(l *life, k int) error
 }
 
-// crash is a crash of the disk; the life goes on from what is left.
+// crash returns a crash of the disk, after which the life goes on from what is left.
 func crash(how faultfs.Loss) fault {
 	return fault{how.String(), func(l *life, k int) error {
 		l.disk.CrashAt(k, how)
@@ -152,13 +152,13 @@ func crash(how faultfs.Loss) fault {
 		case err != nil:
 			return err
 		}
-		// It came when the life was over, in git perhaps, whose troubles end no
-		// daemon; a committer makes more or fewer operations each time.
+		// The crash came when the life was over, or in git, whose troubles end no daemon;
+		// a committer makes more or fewer operations each time.
 		return l.daemon(context.Background(), day{}, true)
 	}}
 }
 
-// fail is a failure of operations: whoever made them tries again, and a daemon that
+// fail returns a failure of operations: whoever made them tries again, and a daemon that
 // ends is started again. When nothing fails any more, a daemon runs once more.
 func fail(f failure) fault {
 	return fault{f.name, func(l *life, k int) error {
@@ -175,9 +175,9 @@ func fail(f failure) fault {
 	}}
 }
 
-// after is what follows each fault: the life goes on to its end, and nothing
-// is wrong then, nor after a power cut, which takes nothing that a daemon which
-// stopped cleanly has left.
+// after follows each fault. It goes on with the life to its end, and checks that nothing
+// is wrong then, nor after a power cut, which must take nothing that a daemon left when it
+// stopped cleanly.
 func after(l *life) error {
 	if err := errors.Join(l.live(), l.check()); err != nil {
 		return l.told(err)
@@ -201,7 +201,7 @@ func (l *life) told(err error) error {
 // job is one life with a fault.
 type job struct {
 	from *life
-	k    int // the operation, counted from there
+	k    int // the operation of the fault, counted from there
 	fault
 }
 
@@ -212,9 +212,9 @@ type morning struct {
 	ops int
 }
 
-// mornings goes through a life without a fault, and returns the mornings of its
-// days. A life with a fault, which begins at one of them, ends with the day after;
-// where everything is tried, with the last one.
+// mornings goes through a life without a fault, and returns the mornings of its days. A
+// life with a fault begins at one of them and ends with the day after, or with the last
+// one if everything is tried.
 func mornings(t *testing.T, c *course) (list []morning) {
 	t.Helper()
 	if err := bubble(t, func() error {
@@ -254,9 +254,9 @@ const shards = 4
 // sweep runs jobs, and what follows each.
 func sweep(t *testing.T, jobs []job) {
 	t.Helper()
-	old := debug.SetGCPercent(800) // what a life leaves behind is all garbage
+	old := debug.SetGCPercent(800) // nearly all of a life's memory is garbage
 	var ops atomic.Int64
-	var failed atomic.Bool // one broken life tells enough
+	var failed atomic.Bool // one broken life is enough
 	t.Cleanup(func() {
 		debug.SetGCPercent(old)
 		t.Logf("%d lives, %d operations", len(jobs), ops.Load())
@@ -301,8 +301,8 @@ func plan(list []morning, faults []fault, dense strides.Name) (jobs []job) {
 	return jobs
 }
 
-// crashes are a power cut that takes what was not synced, the death of the
-// daemon, and a power cut that takes some of it, another part each time.
+// crashes has a power cut that takes what was not synced, the death of the daemon, and a
+// power cut that takes a different part of it each time.
 var crashes = []fault{crash(faultfs.Drop), crash(faultfs.Keep), {"torn", func(l *life, k int) error {
 	return crash(faultfs.Torn(uint64(k))).on(l, k)
 }}}
@@ -333,15 +333,15 @@ func TestWholeHiveCrashesAgain(t *testing.T) {
 	sweep(t, crashAgain(t, mail, strides.Of(strides.HiveRecoveries), 1))
 }
 
-// crashAgain returns the jobs of crashes at each step-th operation of a course, and
-// of second ones at each denser-th operation of the recovery.
+// crashAgain returns the jobs of crashes at every step-th operation of a course, each with
+// second crashes at every denser-th operation of the recovery.
 func crashAgain(t *testing.T, c *course, step, denser int) (jobs []job) {
 	t.Helper()
 	turn := 0
 	for _, m := range mornings(t, c) {
 		for k := step / 2; k <= m.ops; k += step {
 			l := m.fork()
-			n := 0 // operations of the recovery
+			n := 0 // number of operations of the recovery
 			if err := bubble(t, func() error {
 				err := crashes[turn%len(crashes)].on(l, k)
 				probe := l.fork()
@@ -362,7 +362,7 @@ func crashAgain(t *testing.T, c *course, step, denser int) (jobs []job) {
 	return jobs
 }
 
-// recovers counts the operations of a start.
+// recovers returns the number of operations of a start.
 func (l *life) recovers() (ops int, err error) {
 	ctx, stop := context.WithCancel(context.Background())
 	stop()
@@ -374,7 +374,7 @@ func (l *life) recovers() (ops int, err error) {
 	return ops, r.Run(ctx)
 }
 
-// recrash is a crash, and one turn in three another one a little later.
+// recrash returns a crash, in one of three turns followed by another a little later.
 func recrash(turn int) fault {
 	first, second := crashes[turn%len(crashes)], crashes[turn/len(crashes)%len(crashes)]
 	return fault{first.name + " after a crash", func(l *life, k int) error {
