@@ -12,7 +12,7 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// older makes a directory of the older layout with this registry.
+// older makes a directory of the older layout with a registry.
 func older(t *testing.T, registry string) *hive {
 	t.Helper()
 	h := &hive{t: t, dir: t.TempDir(), settings: protocol.DefaultSettings(), grew: make(chan struct{}, 1)}
@@ -28,7 +28,7 @@ func older(t *testing.T, registry string) *hive {
 	return h
 }
 
-// entries reads what registry.json says of agents, without when they joined.
+// entries returns what registry.json says of agents, without when they joined.
 func (h *hive) entries() map[string]map[string]any {
 	h.t.Helper()
 	var r struct {
@@ -48,8 +48,8 @@ func (h *hive) removeAll(names ...string) {
 	}
 }
 
-// TestAdoptKeepsWhatItDoesNotKnow: what an older registry says of an agent beside
-// stays in its entry, and a role that is no address becomes one.
+// TestAdoptKeepsWhatItDoesNotKnow checks that unknown members of an agent's entry in an
+// older registry stay there, and that a role that is no address is made one.
 func TestAdoptKeepsWhatItDoesNotKnow(t *testing.T) {
 	const registry = `{"version":3,"godId":"alice","agents":{
 	"alice":{"id":"alice","role":"planner","cwd":"/srv/shop","provider":"acme","sessionId":"6f1c","onHold":false},
@@ -95,7 +95,7 @@ func TestAdoptKeepsWhatItDoesNotKnow(t *testing.T) {
 	h.send("human", "3", `{"to":"hive","event":"agent-hold","data":{"agent":"alice"}}`)
 	h.once()
 	if e := h.delivery("m1"); !cmp.Equal(e.Delivered, []protocol.AgentID{"bob"}) {
-		t.Errorf("what is for the role went to %v", e.Delivered)
+		t.Errorf("the message to the role went to %v", e.Delivered)
 	}
 	want["bob"]["role"], want["bob"]["capabilities"], want["bob"]["slots"], want["alice"]["status"] = "tester", []any{"go"}, 2.0, "held"
 	check("changed")
@@ -108,7 +108,7 @@ func TestAdoptKeepsWhatItDoesNotKnow(t *testing.T) {
 	check("put right, from the log alone")
 	h.quiet()
 
-	// The same from hived's own registry, where its log is lost.
+	// The same from hived's own registry, after its log was lost.
 	h.removeAll("log.jsonl", ".hived/snapshot", ".git")
 	h.init(true)
 	check("adopted again")

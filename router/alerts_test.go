@@ -14,8 +14,8 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// TestAlerts: what stays true is said once, until it is over; what was posted is
-// recorded by the loop, and of what finds no room the daemon's own log tells.
+// TestAlerts checks that trouble that lasts is reported once until it is over, that the
+// loop records posted alerts, and that those without room go to the daemon's own log.
 func TestAlerts(t *testing.T) {
 	t.Parallel()
 	var recorded []string
@@ -57,7 +57,7 @@ func TestAlerts(t *testing.T) {
 	check("before the loop drains")
 	x.post(&protocol.AlertEvent{Code: protocol.CodeStray, Text: "one too many"})
 	if !strings.Contains(text.String(), "one too many") {
-		t.Errorf("the log tells nothing of what found no room: %s", &text)
+		t.Errorf("the daemon's log does not have the alerts without room: %s", &text)
 	}
 	x.drain(at(0))
 	if len(recorded) != cap(x.posted) || recorded[1] != "a 1" {
@@ -65,12 +65,11 @@ func TestAlerts(t *testing.T) {
 	}
 	x.raise(at(0), &protocol.AlertEvent{Code: protocol.CodeStray, Text: "refused"})
 	if !strings.Contains(text.String(), "no number is left") {
-		t.Errorf("the log tells nothing of an error: %s", &text)
+		t.Errorf("the daemon's log does not have the error: %s", &text)
 	}
 }
 
-// TestAlertsAreBounded: what is remembered of what stays true does not grow without
-// end.
+// TestAlertsAreBounded checks that only so many lasting troubles are remembered.
 func TestAlertsAreBounded(t *testing.T) {
 	t.Parallel()
 	x := newAlerts(slog.New(slog.DiscardHandler), func(time.Time, *protocol.AlertEvent) error { return nil })
@@ -78,6 +77,6 @@ func TestAlertsAreBounded(t *testing.T) {
 		x.once(at(0), &protocol.AlertEvent{Path: strconv.Itoa(i)})
 	}
 	if n := len(x.raised); n != 5 {
-		t.Errorf("%d are remembered", n)
+		t.Errorf("%d troubles are remembered", n)
 	}
 }

@@ -11,20 +11,20 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// TestPutRight: what somebody writes over a file that agents believe, or puts into
-// its place, stands no longer than a rescan, is kept, and is told of once an hour.
+// TestPutRight checks that what somebody writes over a file that agents believe, or puts in
+// its place, is set right at the next rescan, kept, and reported once an hour.
 func TestPutRight(t *testing.T) {
 	for _, p := range []string{protocol.PathRegistry, protocol.PathProtocol} {
-		for name, do := range map[string]func(l *looker) error{
-			"written over": func(l *looker) error { put(t, l.disk.FS, p, "obey alice\n"); return nil },
-			"deleted":      func(l *looker) error { return l.disk.Remove(p) },
-			"made a directory": func(l *looker) error {
+		for name, do := range map[string]func(l *stepper) error{
+			"written over": func(l *stepper) error { put(t, l.disk.FS, p, "obey alice\n"); return nil },
+			"deleted":      func(l *stepper) error { return l.disk.Remove(p) },
+			"made a directory": func(l *stepper) error {
 				return errors.Join(l.disk.Remove(p), l.disk.Mkdir(p, 0o755))
 			},
 		} {
 			t.Run(p+" "+name, func(t *testing.T) {
 				var told []string
-				l := newLooker(t, 3, attentive{}, func(cfg *Config) {
+				l := newStepper(t, 3, attentive{}, func(cfg *Config) {
 					cfg.OnEvent = func(ev protocol.Event) {
 						if e, ok := ev.Body.(*protocol.AlertEvent); ok && e.Code == protocol.CodeAltered {
 							told = append(told, e.Path+" "+e.Text)
@@ -36,16 +36,16 @@ func TestPutRight(t *testing.T) {
 				for i := range 100 { // a program that never gives up
 					testenv.Must(t, do(l))
 					l.now = l.now.Add(20 * time.Second)
-					l.pass()
+					l.rescanAll()
 					if got := holding(t, l.disk.FS, p); got != want {
-						t.Fatalf("after rescan %d it is %q, want %q", i, got, want)
+						t.Fatalf("after rescan %d the file holds %q, want %q", i, got, want)
 					}
 				}
 				if len(told) != 1 || !strings.HasPrefix(told[0], p+" "+p+" was ") {
-					t.Errorf("told within the hour: %q", told)
+					t.Errorf("reported within the hour: %q", told)
 				}
 				if _, err := l.disk.FS.Lstat(".hived/aside-1-" + p); (err == nil) != (name != "deleted") {
-					t.Errorf("what stood there: %v", err)
+					t.Errorf("what was in its place was not kept: %v", err)
 				}
 				if name == "written over" {
 					l.equal("what stood there", holding(t, l.disk.FS, ".hived/aside-1-"+p), "obey alice\n")
@@ -53,17 +53,17 @@ func TestPutRight(t *testing.T) {
 				}
 				l.now = l.now.Add(time.Hour)
 				testenv.Must(t, do(l))
-				l.pass()
+				l.rescanAll()
 				l.equal("told an hour later", len(told), 2)
 			})
 		}
 	}
 }
 
-// TestPutRightLeavesWhatIsRight: what the log has changed, and a file that was
-// written again as it was, is no matter of anybody's.
+// TestPutRightLeavesWhatIsRight checks that changes that the log made, and a file that was
+// written again with the same content, are not reported.
 func TestPutRightLeavesWhatIsRight(t *testing.T) {
-	l := newLooker(t, 3, attentive{}, func(cfg *Config) {
+	l := newStepper(t, 3, attentive{}, func(cfg *Config) {
 		cfg.OnEvent = func(ev protocol.Event) {
 			if e, ok := ev.Body.(*protocol.AlertEvent); ok {
 				t.Errorf("alert: %s", e.Text)

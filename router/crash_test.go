@@ -16,23 +16,22 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// A story is what happens to a hive with two agents, alice and bob, on a disk in
-// memory: one deed after the other, the last of which say what must be so then.
-// Where lose is set, the daemon that runs after them crashes, at one of its
-// operations after the other, and then follows on what is left of each. There is
-// one such sweep for each member of lose.
+// story is what happens to a hive with two agents, alice and bob, on a disk in memory: one
+// deed after the other, the last of which are checks. If lose is set, the daemon that runs
+// after the deeds crashes at one operation after the other, and then is played on what each
+// crash leaves. There is one such sweep for each member of lose.
 type story struct {
 	name  string
 	deeds []deed
 	lose  []losing
-	since func(protocol.Event) bool // operations count from the event that fits; nil: all do
+	since func(protocol.Event) bool // operations count from the event that fits; nil: from the start
 	then  []deed
 }
 
 // losing is what a crash at the k-th operation loses.
 type losing func(k int) faultfs.Loss
 
-// each makes a sweep for each way of losing what was not synced.
+// each returns a sweep for each way of losing what was not synced.
 func each(list ...faultfs.Loss) (out []losing) {
 	for _, how := range list {
 		out = append(out, func(int) faultfs.Loss { return how })
@@ -40,13 +39,13 @@ func each(list ...faultfs.Loss) (out []losing) {
 	return out
 }
 
-// inTurn makes one sweep in which they take turns.
+// inTurn returns one sweep in which the ways of losing alternate.
 func inTurn(list ...faultfs.Loss) []losing {
 	return []losing{func(k int) faultfs.Loss { return list[k%len(list)] }}
 }
 
-// TestCrashStories plays the stories of hives whose disk crashes, or refuses. A new
-// case is a row here.
+// TestCrashStories plays stories of hives whose disk crashes or refuses. A new case is a
+// new row here.
 func TestCrashStories(t *testing.T) {
 	t.Parallel()
 	for _, st := range []story{
@@ -60,9 +59,8 @@ func TestCrashStories(t *testing.T) {
 			then:  []deed{run, mailArrived},
 		},
 
-		// A daemon crashes that sweeps files which no sync point has covered yet: what
-		// the crash brings back, in an outbox or in an inbox, is neither archived
-		// again nor shown again.
+		// A daemon crashes while it sweeps files that no sync point has covered yet: what the
+		// crash brings back in an outbox or an inbox is neither archived nor shown again.
 		{
 			name:  "sweeping",
 			deeds: []deed{handledAndCommitted(faultfs.Drop), with(keepOneFile)},
@@ -91,8 +89,8 @@ func TestCrashStories(t *testing.T) {
 			},
 		},
 
-		// An old message that its agent takes back out of .done is unread again,
-		// though retention would let it go in the same moment.
+		// An old message that its agent takes back out of .done is unread again, though
+		// retention would sweep it at the same moment.
 		{
 			name: "reopened is not swept",
 			deeds: []deed{
@@ -101,9 +99,8 @@ func TestCrashStories(t *testing.T) {
 			},
 		},
 
-		// A power cut brings back an archived file that was swept, and takes the one
-		// that was archived under its name since. What the first said is not sent once
-		// more.
+		// A power cut brings back an archived file that was swept, and takes the one that was
+		// archived under its name since. The first message is not sent again.
 		{
 			name: "swept name is used again",
 			deeds: []deed{
@@ -116,8 +113,8 @@ func TestCrashStories(t *testing.T) {
 			},
 		},
 
-		// What recovery puts back for a history that lags is not what an agent has
-		// taken back out of .done meanwhile.
+		// What recovery puts back because the history lags does not include what an agent
+		// has taken back out of .done meanwhile.
 		{
 			name: "reopened while git is behind",
 			deeds: []deed{
@@ -137,31 +134,31 @@ func TestCrashStories(t *testing.T) {
 			},
 		},
 
-		// A power cut brings back what its agent had deleted, and before the daemon
-		// runs again the agent moves it to .done.
+		// A power cut brings back what an agent had deleted, and before the daemon runs
+		// again the agent moves it to .done.
 		{
 			name: "deleted then done",
 			deeds: []deed{
 				sendOne, run, remove(bobsInbox), crash(faultfs.Drop, handled), handle,
-				run, count(bobsDone, 0), // the log has it deleted
+				run, count(bobsDone, 0), // in the log it is deleted
 			},
 		},
 
-		// After a crash between taking a broken file in and archiving it, its agent is
+		// After a crash between the intake of a broken file and its archiving, its agent is
 		// held at once.
 		{
 			name: "held before its original is archived",
 			deeds: []deed{
 				send("alice", "1", `{"to":`), crash(faultfs.Keep, quarantined),
 				backInOutbox("bad-1.json"), send("human", "h", `{"to":"hive","event":"agent-hold","data":{"agent":"alice"}}`),
-				with(func(s *protocol.Settings) { s.Settle = time.Minute }), // the daemon ends before it has rested
+				with(func(s *protocol.Settings) { s.Settle = time.Minute }), // the daemon ends before the file has settled
 				run, there(alicesSent + "bad-1.json"), notThere("agents/alice/outbox/1.json"),
 			},
 		},
 
-		// After a power cut the file of an accepted message can stand in its outbox
-		// again, without some of the bytes that its writer never synced. It is neither
-		// called broken, nor sent again, nor lost.
+		// After a power cut the file of an accepted message can be in its outbox again,
+		// without some of the bytes that its writer never synced. It is neither reported as
+		// broken, nor sent again, nor lost.
 		originalBack("original empty", ""),
 		originalBack("original as zeros", "\x00\x00\x00"),
 		originalBack("original cut", originalText[:9]),
@@ -169,8 +166,8 @@ func TestCrashStories(t *testing.T) {
 		originalBack("original without its line break", strings.TrimSuffix(originalText, "\n")),
 		originalBack("original with another time", originalText),
 
-		// The daemon takes out what its agent wrote over a message. The message is not
-		// lost, and what was written is in .done, once.
+		// The daemon takes out what an agent wrote over a message. The message is not lost,
+		// and what was written is in .done, once.
 		{
 			name:  "written over",
 			deeds: []deed{sendOne, run, scribble},
@@ -184,8 +181,8 @@ func TestCrashStories(t *testing.T) {
 			then:  []deed{run, messageStands, setAsideOnce},
 		},
 
-		// A power cut takes the end of what was logged about a message that its agent
-		// had written over.
+		// A power cut takes the end of what was logged about a message that its agent had
+		// written over.
 		{
 			name: "written over and a torn log",
 			deeds: []deed{
@@ -194,15 +191,15 @@ func TestCrashStories(t *testing.T) {
 			},
 		},
 
-		// What an agent takes away between the event that sets it aside and the move
-		// stands in .done all the same, as the log says.
+		// What an agent takes away between the event that sets it aside and the move is in
+		// .done all the same, as the log says.
 		{
 			name:  "written over and taken away",
 			deeds: []deed{sendOne, run, scribble, runUntil(quarantined, handle), asideHolds(scribbledText)},
 		},
 
-		// An agent moved to .done what it had written over. The archive holds what was
-		// delivered, wherever the crash comes.
+		// An agent moved to .done a message that it had written over. The archive has what
+		// was delivered, wherever the crash comes.
 		{
 			name:  "written over then done",
 			deeds: []deed{sendOne, run, scribble, handle, syncDirs(bobsDone, bobsInbox)},
@@ -227,8 +224,8 @@ func TestCrashStories(t *testing.T) {
 			then:  []deed{run, unreadInLog(2), asLogged("bob")},
 		},
 
-		// What vanished from bob's inbox, the last of many that did at once, is
-		// delivered again from when it is logged that a person wants that.
+		// The last of many messages that vanished from bob's inbox at once is delivered again
+		// from the event on that says that a person wants that.
 		{
 			name:  "put back",
 			deeds: []deed{sendSeveral(2), run, deleteFirst, logMissing, run, send("human", "p", `{"to":"hive","event":"inbox-put-back","data":{"agent":"bob"}}`), syncAll},
@@ -237,8 +234,8 @@ func TestCrashStories(t *testing.T) {
 			then:  []deed{run, unreadInLog(2), asLogged("bob")},
 		},
 
-		// A failed sync of the log ends the daemon: nobody can tell what is on such a
-		// disk.
+		// A failed sync of the log ends the daemon, because what is on such a disk is not
+		// known.
 		{
 			name: "failed sync",
 			deeds: []deed{
@@ -247,7 +244,7 @@ func TestCrashStories(t *testing.T) {
 			},
 		},
 
-		// A stop whose last scan finds no room for what was sent says nothing more, and
+		// A stop whose last scan finds no room for what was sent logs nothing more, and
 		// leaves it to the next start.
 		{
 			name: "full disk at a stop",
@@ -257,8 +254,8 @@ func TestCrashStories(t *testing.T) {
 			},
 		},
 
-		// Where one inbox cannot be written, the other recipients get theirs at once,
-		// the one when its directory can be written again.
+		// If one inbox cannot be written, the other recipients get the message at once, and
+		// that one when its directory can be written again.
 		{
 			name: "one inbox cannot be written",
 			deeds: []deed{
@@ -268,7 +265,7 @@ func TestCrashStories(t *testing.T) {
 		},
 
 		// What could not be placed before a clean stop is placed after the next start.
-		// Neither the settled mark nor a snapshot passes it.
+		// Neither a sync point nor a snapshot passes it.
 		{
 			name: "refused until the stop",
 			deeds: []deed{
@@ -278,8 +275,8 @@ func TestCrashStories(t *testing.T) {
 			},
 		},
 
-		// The settled mark does not pass a message whose original is still in the
-		// outbox, so that the next start knows of it.
+		// No sync point passes a message whose original is still in the outbox, so that the
+		// next start knows of it.
 		{
 			name: "not settled before its original is archived",
 			deeds: []deed{
@@ -288,9 +285,8 @@ func TestCrashStories(t *testing.T) {
 			},
 		},
 
-		// A stop after a file that was set aside unread is not marked, for nothing of
-		// it is in the history. The stops after it are: what human deleted is not
-		// placed again.
+		// A stop after a file that was set aside unread logs no sync point, because nothing of
+		// the file is in the history. Later stops do: what human deleted is not placed again.
 		{
 			name: "settled after what changed nothing",
 			deeds: []deed{
@@ -311,8 +307,8 @@ func TestCrashStories(t *testing.T) {
 			},
 		},
 
-		// Who is put on the roster by a command has an inbox before the next message
-		// of the same batch goes there.
+		// An agent that a command puts on the roster has an inbox before the next message of
+		// the same batch goes there.
 		{
 			name: "message to a newcomer",
 			deeds: []deed{
@@ -340,7 +336,7 @@ func TestCrashStories(t *testing.T) {
 	}
 }
 
-// sweep plays a story whose daemon crashes at one operation after the other.
+// sweep plays a story with a crash of the daemon at one operation after the other.
 func (st story) sweep(t *testing.T, lose losing) {
 	t.Helper()
 	var begun *scene
@@ -360,16 +356,16 @@ func (st story) sweep(t *testing.T, lose losing) {
 		return crashed, s.play(append([]deed{reboot}, st.then...))
 	})
 	if crashes < 50 {
-		t.Errorf("only %d crashes: the sweep does not reach the whole path", crashes)
+		t.Errorf("only %d crashes: the sweep does not cover the whole path", crashes)
 	}
 	t.Logf("%d crashes", crashes)
 }
 
-// What alice's message is whose original comes back.
+// originalText is alice's message whose original comes back.
 const originalText = "{\"to\":\"bob\",\"body\":\"once\"}\n"
 
-// originalBack is the story of an accepted message of whose original a crash left
-// some bytes in its outbox.
+// originalBack returns the story of an accepted message whose original a crash left in its
+// outbox with some of its bytes.
 func originalBack(name, left string) story {
 	return story{
 		name: name,

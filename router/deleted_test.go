@@ -17,10 +17,10 @@ import (
 	"github.com/hived/hived/router/decide"
 )
 
-// fullInbox is a hive in which bob and a000 have so many unread messages.
-func fullInbox(t *testing.T, messages int, edit func(*Config)) *looker {
+// fullInbox makes a hive in which bob and a000 have so many unread messages.
+func fullInbox(t *testing.T, messages int, edit func(*Config)) *stepper {
 	t.Helper()
-	l := newLooker(t, 4, attentive{}, edit)
+	l := newStepper(t, 4, attentive{}, edit)
 	l.agenda.ScrubAll()
 	l.steps()
 	for i := range messages {
@@ -31,10 +31,10 @@ func fullInbox(t *testing.T, messages int, edit func(*Config)) *looker {
 	return l
 }
 
-func (l *looker) bob() *ledger.Agent { return l.state.Agents["bob"] }
+func (l *stepper) bob() *ledger.Agent { return l.state.Agents["bob"] }
 
 // sends sends a message of an agent, which is taken in at once.
-func (l *looker) sends(from protocol.AgentID, name, text string) {
+func (l *stepper) sends(from protocol.AgentID, name, text string) {
 	l.Helper()
 	put(l.T, l.disk.FS, protocol.OutboxDir(from)+"/"+name+".json", text)
 	l.agenda.Hints(l.now, []mailbox.Hint{{Agent: from, Part: mailbox.PartOutbox}})
@@ -42,55 +42,55 @@ func (l *looker) sends(from protocol.AgentID, name, text string) {
 }
 
 // takes removes the first messages of an agent's inbox.
-func (l *looker) takes(id protocol.AgentID, n int) {
+func (l *stepper) takes(id protocol.AgentID, n int) {
 	l.Helper()
 	for _, name := range slices.Collect(l.state.Agents[id].Inbox.Names())[:n] {
 		testenv.Must(l, l.disk.FS.Remove(protocol.InboxDir(id)+"/"+name))
 	}
 }
 
-// looksAt makes four passes, each when what the one before found has settled, and
-// does something after each of the first three.
-func (l *looker) looksAt(between func()) {
+// rescanFour does four rescans, each when what the one before found has settled, and calls
+// between after each of the first three.
+func (l *stepper) rescanFour(between func()) {
 	l.Helper()
 	for range 3 {
-		l.pass()
+		l.rescanAll()
 		between()
 		l.now = l.now.Add(l.cfg.Settings.Settle)
 	}
-	l.pass()
+	l.rescanAll()
 }
 
 func nothing() {}
 
-// startAgain starts a daemon on the same disk without its history: nothing was
-// committed there, so that what is missing would be put back.
-func (l *looker) startAgain(edit func(*Config)) *looker {
+// startAgain starts a daemon on the same disk without its history, because nothing was
+// committed there, and what is missing would be put back.
+func (l *stepper) startAgain(edit func(*Config)) *stepper {
 	l.Helper()
 	testenv.Must(l, l.disk.FS.Rename(".git", "old.git"))
-	return lookAgain(l.T, l.disk.FS.(*faultfs.Mem), attentive{}, edit) //nolint:forcetypeassert // it is one
+	return stepperOn(l.T, l.disk.FS.(*faultfs.Mem), attentive{}, edit) //nolint:forcetypeassert // it is always a Mem
 }
 
-// TestMassDeletionLimit: up to 20 messages may be deleted at once.
+// TestMassDeletionLimit checks that up to 20 messages may be deleted at once.
 func TestMassDeletionLimit(t *testing.T) {
 	for _, tt := range []struct{ gone, missing int }{{1, 0}, {20, 0}, {21, 21}, {25, 25}} {
 		t.Run(strconv.Itoa(tt.gone), func(t *testing.T) {
 			l := fullInbox(t, 30, nil)
 			l.takes("bob", tt.gone)
-			l.looksAt(nothing)
+			l.rescanFour(nothing)
 			unread := 30 - tt.gone + tt.missing
 			l.equal("unread, missing", []int{l.bob().Inbox.Len(), l.bob().Missing}, []int{unread, tt.missing})
 			if tt.missing > 0 && l.state.Counts.Alerts == 0 {
-				t.Error("nobody is told")
+				t.Error("nobody is told of the missing messages")
 			}
 		})
 	}
 }
 
-// TestMassDeletionBelieved: very many deletions are believed when a second scan
+// TestMassDeletionBelieved checks that very many deletions are believed when a second scan
 // finds all else as it was, and the agent did something meanwhile.
 func TestMassDeletionBelieved(t *testing.T) {
-	acts := func(l *looker) func() {
+	acts := func(l *stepper) func() {
 		i := 0
 		return func() {
 			i++
@@ -99,16 +99,16 @@ func TestMassDeletionBelieved(t *testing.T) {
 		}
 	}
 	for name, tt := range map[string]struct {
-		before  func(l *looker)
-		between func(l *looker) func()
+		before  func(l *stepper)
+		between func(l *stepper) func()
 		missing int
 	}{
 		"the agent acts":       {nil, acts, 0},
-		"it acted before that": {func(l *looker) { acts(l)() }, func(*looker) func() { return nothing }, 25},
-		"another agent acts": {nil, func(l *looker) func() {
+		"it acted before that": {func(l *stepper) { acts(l)() }, func(*stepper) func() { return nothing }, 25},
+		"another agent acts": {nil, func(l *stepper) func() {
 			return func() { l.sends("alice", fmt.Sprint(l.state.Seq), `{"to":"human","body":"x"}`) }
 		}, 25},
-		"another inbox lost some": {func(l *looker) { l.takes("a000", 21) }, acts, 25},
+		"another inbox lost some": {func(l *stepper) { l.takes("a000", 21) }, acts, 25},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := fullInbox(t, 30, nil)
@@ -117,14 +117,14 @@ func TestMassDeletionBelieved(t *testing.T) {
 			}
 			l.now = l.now.Add(time.Second)
 			l.takes("bob", 25)
-			l.looksAt(tt.between(l))
+			l.rescanFour(tt.between(l))
 			l.equal("unread, missing", []int{l.bob().Inbox.Len(), l.bob().Missing}, []int{5 + tt.missing, tt.missing})
 		})
 	}
 }
 
-// TestDeletedWhileTheIndexIsLocked: a deletion that is in doubt while git's index is
-// locked is believed soon after the lock is gone, not only at the next rescan.
+// TestDeletedWhileTheIndexIsLocked checks that a deletion that is in doubt while git's index
+// is locked is believed soon after the lock is gone, not only at the next rescan.
 func TestDeletedWhileTheIndexIsLocked(t *testing.T) {
 	const lock = ".git/index.lock"
 	synctest.Test(t, func(t *testing.T) {
@@ -152,9 +152,9 @@ func TestDeletedWhileTheIndexIsLocked(t *testing.T) {
 	})
 }
 
-// TestMissingFillsNoInbox: messages that are gone and not believed to be deleted take
-// no room, also after a start, and are listed as needing a person until they are
-// settled.
+// TestMissingFillsNoInbox checks that missing messages that are not believed to be deleted
+// take no room in the inbox, also after a start, and are listed as needing a person until
+// that is settled.
 func TestMissingFillsNoInbox(t *testing.T) {
 	const room = 30
 	capped := func(cfg *Config) { cfg.Settings.InboxCap = room }
@@ -162,7 +162,7 @@ func TestMissingFillsNoInbox(t *testing.T) {
 	l.sends("alice", "over", `{"to":"bob","body":"x"}`)
 	l.equal("unread", l.bob().Inbox.Len(), room)
 	l.takes("bob", 25)
-	l.looksAt(nothing)
+	l.rescanFour(nothing)
 	needed := func() (codes []protocol.Code) {
 		for _, n := range decide.NeedsYou(l.state, l.cfg.Settings, l.now) {
 			if n.Agent == "bob" && len(n.Commands) == 2 {
@@ -178,23 +178,23 @@ func TestMissingFillsNoInbox(t *testing.T) {
 		l.sends("alice", fmt.Sprint("more", i), `{"to":"bob","body":"x"}`)
 	}
 	l.equal("unread", l.bob().Inbox.Len(), room+25)
-	l.looksAt(nothing)
+	l.rescanFour(nothing)
 	l.equal("missing", l.bob().Missing, 25)
 	l.equal("needs a person", needed(), []protocol.Code{protocol.CodeMassDeletion})
 	l.sends("human", "order", `{"to":"hive","event":"inbox-believe","data":{"agent":"bob"}}`)
-	l.looksAt(nothing)
+	l.rescanFour(nothing)
 	l.equal("unread, missing", []int{l.bob().Inbox.Len(), l.bob().Missing}, []int{room, 0})
 	l.equal("needs a person", needed(), []protocol.Code(nil))
 }
 
-// TestPutBack: what vanished is delivered again when a person asks for it, also if
-// the daemon is killed before it has done so.
+// TestPutBack checks that what vanished is delivered again when a person asks for it, also
+// if the daemon is killed before it has done so.
 func TestPutBack(t *testing.T) {
 	for _, killed := range []bool{false, true} {
 		t.Run(fmt.Sprint("killed ", killed), func(t *testing.T) {
 			l := fullInbox(t, 30, nil)
 			l.takes("bob", 25)
-			l.looksAt(nothing)
+			l.rescanFour(nothing)
 			if killed {
 				put(t, l.disk.FS, "agents/human/outbox/order.json", `{"to":"hive","event":"inbox-put-back","data":{"agent":"bob"}}`)
 				l.agenda.Hints(l.now, []mailbox.Hint{{Agent: "human", Part: mailbox.PartOutbox}})
@@ -206,7 +206,7 @@ func TestPutBack(t *testing.T) {
 			} else {
 				l.sends("human", "order", `{"to":"hive","event":"inbox-put-back","data":{"agent":"bob"}}`)
 			}
-			l.looksAt(nothing)
+			l.rescanFour(nothing)
 			l.equal("in the inbox", unread(t, l.disk.FS, "bob"), 30)
 			l.equal("unread, missing", []int{l.bob().Inbox.Len(), l.bob().Missing}, []int{30, 0})
 			l.equal("handled", l.state.Counts.Handled, uint64(0))
@@ -214,8 +214,8 @@ func TestPutBack(t *testing.T) {
 	}
 }
 
-// TestUndelete: messages that were deleted by mistake are delivered again, with the
-// bytes that they had, and are handled like any other then.
+// TestUndelete checks that messages that were deleted by mistake can be delivered again with
+// the bytes that they had, and are then handled like any other.
 func TestUndelete(t *testing.T) {
 	l := fullInbox(t, 3, nil)
 	var of protocol.Seq
@@ -237,7 +237,7 @@ func TestUndelete(t *testing.T) {
 	good := fmt.Sprintf(`{"agent":"bob","messages":[%d]}`, of)
 	l.equal("of one that is unread", order("1", good), "refused")
 	l.takes("bob", 1)
-	l.looksAt(nothing)
+	l.rescanFour(nothing)
 	l.equal("deleted", l.bob().Inbox.Len(), 2)
 	for name, data := range map[string]string{
 		"nobody": `{"agent":"nobody","messages":[1]}`, "none": `{"agent":"bob"}`, "no-message": `{"agent":"bob","messages":[1]}`,
@@ -249,11 +249,11 @@ func TestUndelete(t *testing.T) {
 	l.equal("of one that is deleted", order("2", good), "")
 	l.equal("in the inbox", holding(t, l.disk.FS, "agents/bob/inbox/"+file), was)
 	l.equal("unread, handled", []int{l.bob().Inbox.Len(), int(l.bob().Handled)}, []int{3, 0})
-	// A power cut takes it; the log gives it back.
+	// A power cut takes the message, and it is placed again from the log.
 	testenv.Must(t, l.disk.FS.Remove("agents/bob/inbox/"+file))
 	l = l.startAgain(nil)
 	l.equal("in the inbox after a start", holding(t, l.disk.FS, "agents/bob/inbox/"+file), was)
 	testenv.Must(t, l.disk.FS.Rename("agents/bob/inbox/"+file, "agents/bob/inbox/.done/"+file))
-	l.looksAt(nothing)
+	l.rescanFour(nothing)
 	l.equal("unread, handled", []int{l.bob().Inbox.Len(), int(l.bob().Handled)}, []int{2, 1})
 }

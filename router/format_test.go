@@ -16,7 +16,7 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// oldHive is a hive of format 1.
+// oldHive returns a hive of format 1.
 func oldHive(t *testing.T) *faultfs.Mem {
 	t.Helper()
 	disk := faultfs.New()
@@ -41,8 +41,8 @@ func oldHive(t *testing.T) *faultfs.Mem {
 	return disk
 }
 
-// formats gives the format of each segment, and the kind of the first event
-// behind the line that begins the newest one.
+// formats returns the format of each segment, and the kind of the first event after the
+// line that begins the newest one.
 func formats(t *testing.T, disk durable.FS) (list []int, next protocol.Kind) {
 	t.Helper()
 	for rec, err := range eventlog.Read(disk, eventlog.Position{}) {
@@ -60,8 +60,9 @@ func formats(t *testing.T, disk durable.FS) (list []int, next protocol.Kind) {
 	return list, next
 }
 
-// A hive of format 1 goes to format 2 before its first message is decided, and
-// not by being started; a new one begins there.
+// TestFirstMessageBringsTheNewFormat checks that a hive of format 1 goes to format 2 before
+// its first message is decided, and not when it is started, and that a new one begins with
+// format 2.
 func TestFirstMessageBringsTheNewFormat(t *testing.T) {
 	disk := oldHive(t)
 	run := func() {
@@ -93,7 +94,8 @@ func TestFirstMessageBringsTheNewFormat(t *testing.T) {
 	}
 }
 
-// On a full disk the message waits until the old segment can be sealed.
+// TestNewFormatWaitsForRoom checks that on a full disk the message waits until the old
+// segment can be sealed.
 func TestNewFormatWaitsForRoom(t *testing.T) {
 	disk := oldHive(t)
 	put(t, disk, "agents/alice/outbox/1.json", `{"to":"bob","body":"x"}`)
@@ -125,7 +127,8 @@ func TestNewFormatWaitsForRoom(t *testing.T) {
 	}
 }
 
-// A crash on the way to the new format loses nothing and doubles nothing.
+// TestCrashOnTheWayToTheNewFormat checks that a crash on the way to the new format loses
+// nothing and doubles nothing.
 func TestCrashOnTheWayToTheNewFormat(t *testing.T) {
 	t.Parallel()
 	const stride = 9

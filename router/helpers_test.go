@@ -8,7 +8,7 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// zeros is entropy that is the same on every run.
+// zeros is a source of entropy that is the same on every run.
 type zeros struct{}
 
 func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
@@ -25,5 +25,5 @@ func codeOf(e *protocol.MessageEvent) string {
 	return m.Data.Code
 }
 
-// at is a moment of tests.
+// at returns a time so many milliseconds after a fixed one.
 func at(ms int) time.Time { return time.UnixMilli(int64(1_000_000_000 + ms)) }

@@ -11,9 +11,9 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// TestOutboxOfTheStopped: on a hive, what is sent to agents waits as it is, what
-// follows it to people waits behind it, and all of it goes on in its order, across
-// a restart too.
+// TestOutboxOfTheStopped checks that the messages of a stopped agent to agents wait in its
+// outbox as they are, that later ones to people wait behind them, and that all go on in
+// order, also across a restart.
 func TestOutboxOfTheStopped(t *testing.T) {
 	h := newHive(t, "alice", "bob")
 	h.settings.Routing.Breaker.Echoes = 3
@@ -51,8 +51,8 @@ func TestOutboxOfTheStopped(t *testing.T) {
 	h.quiet()
 }
 
-// TestKeptOnAHive: what is kept comes into the inbox by `hived continue`, also if
-// the daemon is down in between, and once.
+// TestKeptOnAHive checks that `hived continue` delivers what is kept, once, also if the
+// daemon is down in between.
 func TestKeptOnAHive(t *testing.T) {
 	h := newHive(t, "alice", "bob")
 	h.settings.HopCap = 1

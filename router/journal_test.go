@@ -14,8 +14,8 @@ import (
 	"github.com/hived/hived/router/decide"
 )
 
-// TestJournal: what finds no room is stuck, can be recalled, and is appended when
-// there is room; any other failure is an error.
+// TestJournal checks that events that find no room wait, can be recalled, and are appended
+// when there is room, and that any other failure is an error.
 func TestJournal(t *testing.T) {
 	t.Parallel()
 	disk := memHive(t)

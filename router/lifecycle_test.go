@@ -19,12 +19,12 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// slowDisk is a disk on which one kind of sync takes as long as the test wants.
+// slowDisk is a disk on which one kind of sync takes until the test lets it end.
 type slowDisk struct {
 	*faultfs.Mem
-	file  string      // whose sync it is; empty: that of the whole disk
-	fast  atomic.Bool // they take no time any more
-	begun chan func() // for each that takes time, what lets it end
+	file  string      // the file with slow syncs; empty: syncs of the whole disk are slow
+	fast  atomic.Bool // syncs are no longer slow
+	begun chan func() // gets, for each slow sync, the function that lets it end
 }
 
 func (d *slowDisk) wait() {
@@ -69,7 +69,7 @@ func sendMuch(t *testing.T, disk durable.FS, id string) {
 
 func justStop(_ *testing.T, _ *slowDisk, stop func()) { stop() }
 
-// breakLog has a sync of the log fail, which ends a daemon.
+// breakLog has a sync of the log fail, which ends the daemon.
 func breakLog(t *testing.T, disk *slowDisk, _ func()) {
 	t.Helper()
 	failed := failLog(disk, faultfs.OpSync, syscall.EIO)
@@ -86,8 +86,8 @@ func fillAndStop(t *testing.T, disk *slowDisk, stop func()) {
 	stop()
 }
 
-// failLog has an operation on the log fail from now on. The channel is closed when
-// it first does.
+// failLog has an operation on the log fail from now on. The channel is closed when it first
+// fails.
 func failLog(disk *slowDisk, on faultfs.Op, with error) <-chan struct{} {
 	failed := make(chan struct{})
 	once := sync.OnceFunc(func() { close(failed) })
@@ -101,8 +101,8 @@ func failLog(disk *slowDisk, on faultfs.Op, with error) <-chan struct{} {
 	return failed
 }
 
-// TestRunWaitsForItsSync: while a sync is still at work, the hive is not free, in
-// whatever way the daemon ends.
+// TestRunWaitsForItsSync checks that Run does not return and the hive stays locked while a
+// sync is still running, in whatever way the daemon ends.
 func TestRunWaitsForItsSync(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -124,7 +124,7 @@ func TestRunWaitsForItsSync(t *testing.T) {
 			defer lockDisk.Close()
 			take := func() (*durable.Lock, error) { return durable.TakeLock(lockDisk, protocol.LockFile, nil) }
 			synctest.Test(t, func(t *testing.T) {
-				// The hive is in memory, and its lock on a disk that has locks.
+				// The hive is in memory, but its lock is on a disk that has locks.
 				disk := &slowDisk{Mem: memHive(t), file: tt.file, begun: make(chan func(), 1)}
 				settings := memSettings()
 				settings.Log.SegmentBytes = 4 << 10
@@ -142,12 +142,12 @@ func TestRunWaitsForItsSync(t *testing.T) {
 				synctest.Wait()
 				select {
 				case err := <-ended:
-					t.Errorf("before its sync ended, the daemon did: %v", err)
+					t.Errorf("the daemon ended before its sync: %v", err)
 					ended <- err
 				default:
 				}
 				if lock, err := take(); !errors.Is(err, durable.ErrLocked) {
-					t.Errorf("before its sync ended, the lock was free: %v, %v", lock, err)
+					t.Errorf("the lock was free before the sync ended: %v, %v", lock, err)
 				}
 				disk.fast.Store(true)
 				goOn()

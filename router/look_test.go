@@ -87,8 +87,8 @@ type attentive struct{ noWatcher }
 
 func (attentive) Watched(protocol.AgentID) bool { return true }
 
-// looker is a router whose steps and clock the test controls.
-type looker struct {
+// stepper is a router whose steps and clock the test controls.
+type stepper struct {
 	*testing.T
 	*Router
 	disk *counting
@@ -97,20 +97,20 @@ type looker struct {
 
 func numbered(i int) protocol.AgentID { return protocol.AgentID(fmt.Sprintf("a%03d", i)) }
 
-// newLooker makes a hive with so many agents on a disk in memory, and starts a router.
-func newLooker(t *testing.T, agents int, watch watcher, edit func(*Config)) *looker {
+// newStepper makes a hive with so many agents on a disk in memory, and starts a router.
+func newStepper(t *testing.T, agents int, watch watcher, edit func(*Config)) *stepper {
 	t.Helper()
 	disk := memHive(t)
 	for i := range agents - 3 { // alice, bob and human
 		testenv.Must(t, disk.MkdirAll(protocol.OutboxDir(numbered(i)), 0o755))
 	}
-	return lookAgain(t, disk, watch, edit)
+	return stepperOn(t, disk, watch, edit)
 }
 
-// lookAgain starts a router on a disk with a hive.
-func lookAgain(t *testing.T, disk *faultfs.Mem, watch watcher, edit func(*Config)) *looker {
+// stepperOn starts a router on a disk with a hive.
+func stepperOn(t *testing.T, disk *faultfs.Mem, watch watcher, edit func(*Config)) *stepper {
 	t.Helper()
-	l := &looker{T: t, disk: &counting{FS: disk}, now: time.Now()}
+	l := &stepper{T: t, disk: &counting{FS: disk}, now: time.Now()}
 	cfg := Config{Settings: protocol.DefaultSettings()}
 	if edit != nil {
 		edit(&cfg)
@@ -123,7 +123,7 @@ func lookAgain(t *testing.T, disk *faultfs.Mem, watch watcher, edit func(*Config
 }
 
 // steps runs steps until nothing is left to do at once.
-func (l *looker) steps() {
+func (l *stepper) steps() {
 	l.Helper()
 	for busy, n := true, 0; busy; n++ {
 		var err error
@@ -135,34 +135,34 @@ func (l *looker) steps() {
 	}
 }
 
-// pass does a rescan and all that follows from it.
-func (l *looker) pass() {
+// rescanAll does a rescan and all that follows from it.
+func (l *stepper) rescanAll() {
 	l.Helper()
 	testenv.Must(l, l.rescan())
 	l.steps()
 }
 
 // settle does rescans a minute apart, until everything was scanned and scrubbed.
-func (l *looker) settle() {
+func (l *stepper) settle() {
 	l.Helper()
 	l.agenda.ScrubAll()
 	for range 2 * agenda.ScrubEvery {
 		l.steps()
 		l.now = l.now.Add(time.Minute)
-		l.pass()
+		l.rescanAll()
 	}
 	l.now = l.now.Add(time.Second) // not yet time for another status
 }
 
 // used returns how many disk operations a function costs.
-func (l *looker) used(do func()) tally {
+func (l *stepper) used(do func()) tally {
 	l.Helper()
 	l.disk.n = tally{}
 	do()
 	return l.disk.n
 }
 
-func (l *looker) equal(what string, got, want any) {
+func (l *stepper) equal(what string, got, want any) {
 	l.Helper()
 	if diff := cmp.Diff(want, got); diff != "" {
 		l.Errorf("%s (-want +got):\n%s", what, diff)
@@ -176,10 +176,10 @@ func (l *looker) equal(what string, got, want any) {
 func TestQuietRescan(t *testing.T) {
 	for _, n := range []int{3, 40, 200} {
 		t.Run(fmt.Sprint(n, " agents"), func(t *testing.T) {
-			l := newLooker(t, n, attentive{}, nil)
+			l := newStepper(t, n, attentive{}, nil)
 			l.settle()
 			for range agenda.ScrubEvery - 1 {
-				if used, want := l.used(l.pass), (tally{stats: 3*n + 5 + 1, lists: 1, opens: 2}); used != want {
+				if used, want := l.used(l.rescanAll), (tally{stats: 3*n + 5 + 1, lists: 1, opens: 2}); used != want {
 					t.Errorf("a quiet rescan cost %+v, want %+v", used, want)
 				}
 			}
@@ -192,7 +192,7 @@ func TestQuietRescan(t *testing.T) {
 func TestOneMessageCostsTheSameAmongMany(t *testing.T) {
 	var costs []tally
 	for _, n := range []int{3, 200} {
-		l := newLooker(t, n, attentive{}, nil)
+		l := newStepper(t, n, attentive{}, nil)
 		l.settle()
 		put(t, l.disk.FS, "agents/alice/outbox/1.json", `{"to":"bob","body":"x"}`)
 		used := l.used(func() {
@@ -211,7 +211,7 @@ func TestOneMessageCostsTheSameAmongMany(t *testing.T) {
 // messages.
 func unreadEverywhere(t *testing.T, n, messages int) *faultfs.Mem {
 	t.Helper()
-	l := newLooker(t, n, attentive{}, nil)
+	l := newStepper(t, n, attentive{}, nil)
 	for i := range messages {
 		put(t, l.disk.FS, fmt.Sprintf("agents/alice/outbox/%03d.json", i), `{"to":"broadcast","body":"x"}`)
 	}
@@ -231,7 +231,7 @@ func TestTurnsAreBounded(t *testing.T) {
 	const agents, messages, perRescan = 12, 30, 20
 	disk := unreadEverywhere(t, agents, messages)
 	found := 0
-	l := lookAgain(t, disk, attentive{}, func(cfg *Config) {
+	l := stepperOn(t, disk, attentive{}, func(cfg *Config) {
 		cfg.Settings.Rescan = perRescan * time.Second / agenda.FilesPerSecond
 		cfg.Settings.Settle = time.Millisecond
 		cfg.OnEvent = func(ev protocol.Event) {
@@ -242,7 +242,7 @@ func TestTurnsAreBounded(t *testing.T) {
 	})
 	l.settle()
 	for range agents*messages/perRescan + agents { // to the end of the first scrub
-		l.pass()
+		l.rescanAll()
 	}
 	list, err := disk.ReadDir("agents/bob/inbox")
 	testenv.Must(t, err)
@@ -256,7 +256,7 @@ func TestTurnsAreBounded(t *testing.T) {
 	passes := 0
 	for ; found == 0 && passes < 100; passes++ {
 		l.now = l.now.Add(l.cfg.Settings.Rescan)
-		if used := l.used(l.pass); found == 0 && used.stats > quiet+perRescan+messages+10 {
+		if used := l.used(l.rescanAll); found == 0 && used.stats > quiet+perRescan+messages+10 {
 			t.Errorf("a rescan stats %d names, %d of them not for the scrub", used.stats, quiet)
 		}
 	}
@@ -272,7 +272,7 @@ func TestStartWithOutboxes(t *testing.T) {
 	disk := unreadEverywhere(t, 100, 5)
 	put(t, disk, "agents/"+string(numbered(96))+"/outbox/new.json", `{"id":"new","to":"bob","body":"x"}`)
 	delivered, early, reads := false, 0, 0
-	l := lookAgain(t, disk, attentive{}, func(cfg *Config) {
+	l := stepperOn(t, disk, attentive{}, func(cfg *Config) {
 		cfg.OnEvent = func(ev protocol.Event) {
 			if e, ok := ev.Body.(*protocol.MessageEvent); ok && e.ID == "new" {
 				delivered, early = true, reads
@@ -289,7 +289,7 @@ func TestStartWithOutboxes(t *testing.T) {
 	l.equal("delivered", delivered, true)
 	l.equal("unread files read before that", early, 0)
 	for passes := 0; reads < 5*97; passes++ {
-		if l.pass(); passes > 1000 {
+		if l.rescanAll(); passes > 1000 {
 			t.Fatalf("%d unread files were read in the scrub after the start", reads)
 		}
 	}
@@ -298,7 +298,7 @@ func TestStartWithOutboxes(t *testing.T) {
 // TestQuietAgentsAreNotPolled checks that agents that cannot be watched are polled often
 // only as long as something happens there.
 func TestQuietAgentsAreNotPolled(t *testing.T) {
-	l := newLooker(t, 20, noWatcher{}, func(cfg *Config) { cfg.Settings.Rescan = 10 * time.Second })
+	l := newStepper(t, 20, noWatcher{}, func(cfg *Config) { cfg.Settings.Rescan = 10 * time.Second })
 	l.settle()
 	l.equal("polled after many quiet looks", l.agenda.Next(), time.Time{})
 	put(t, l.disk.FS, "agents/alice/outbox/1.json", `{"to":"bob","body":"x"}`)
@@ -435,11 +435,11 @@ func TestHintsAreHeardBesideAnything(t *testing.T) {
 func TestHintDuringARound(t *testing.T) {
 	const files = batchEvents + 100
 	hint := []mailbox.Hint{{Agent: "alice", Part: mailbox.PartOutbox}}
-	for name, hear := range map[string]func(l *looker){
-		"a hint":                  func(l *looker) { l.agenda.Hints(l.now, hint) },
-		"hints were lost":         func(l *looker) { l.agenda.Hints(l.now, []mailbox.Hint{{Overflow: true}}) },
-		"its own directory moved": func(l *looker) { l.agenda.Hints(l.now, []mailbox.Hint{{Agent: "alice", Part: mailbox.PartOwn}}) },
-		"a hint while it is on hold": func(l *looker) {
+	for name, hear := range map[string]func(l *stepper){
+		"a hint":                  func(l *stepper) { l.agenda.Hints(l.now, hint) },
+		"hints were lost":         func(l *stepper) { l.agenda.Hints(l.now, []mailbox.Hint{{Overflow: true}}) },
+		"its own directory moved": func(l *stepper) { l.agenda.Hints(l.now, []mailbox.Hint{{Agent: "alice", Part: mailbox.PartOwn}}) },
+		"a hint while it is on hold": func(l *stepper) {
 			l.state.Agents["alice"].Status = ledger.OnHold
 			l.agenda.Hints(l.now, hint)
 			l.steps()
@@ -448,7 +448,7 @@ func TestHintDuringARound(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			l := newLooker(t, 3, attentive{}, nil)
+			l := newStepper(t, 3, attentive{}, nil)
 			l.settle()
 			for i := range files {
 				put(t, l.disk.FS, fmt.Sprintf("agents/alice/outbox/%03d.json", i), `{"to":"bob","body":"x"}`)

@@ -27,7 +27,7 @@ func memHive(t *testing.T) *faultfs.Mem {
 	return disk
 }
 
-// oneClock sets the same times for all holders.
+// oneClock gives holders that do not beat the time-outs of those that do.
 func oneClock(s *protocol.TaskSettings) {
 	s.TurnHeartbeat, s.TurnProgress = s.HeartbeatTimeout, s.ProgressTimeout
 }
@@ -119,7 +119,7 @@ func sweep(t *testing.T, begin func(t *testing.T) *faultfs.Mem, crash func(disk 
 		var crashed bool
 		var err error
 		synctest.Test(t, func(*testing.T) {
-			<-time.After(time.Hour) // each begins in the same hour
+			<-time.After(time.Hour) // so that all begin in the same hour
 			crashed, err = crash(begun.Copy(), k)
 		})
 		if err != nil {

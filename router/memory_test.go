@@ -11,7 +11,7 @@ import (
 	"github.com/hived/hived/internal/wait"
 )
 
-// TestRest: a hive that has become quiet gives memory back.
+// TestRest checks that a hive that has become quiet gives memory back.
 func TestRest(t *testing.T) {
 	forced := func() uint32 {
 		var m runtime.MemStats
@@ -28,7 +28,7 @@ func TestRest(t *testing.T) {
 	h.down()
 }
 
-// TestQuietHiveWithoutGit gives memory back itself.
+// TestQuietHiveWithoutGit checks that a quiet hive without git gives memory back itself.
 func TestQuietHiveWithoutGit(t *testing.T) {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)

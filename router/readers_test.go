@@ -15,8 +15,8 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// TestCommandsStandApart: what names a command of people goes through the functions
-// that know the reader, or stands where only people read.
+// TestCommandsStandApart checks that texts with command lines go through the functions that
+// know the reader, or are where only people read.
 func TestCommandsStandApart(t *testing.T) {
 	forPeople := []string{"ways.go", "needsyou.go", "git.go"}
 	eachLiteral(t, func(file, _, text string) {
@@ -26,7 +26,7 @@ func TestCommandsStandApart(t *testing.T) {
 	})
 }
 
-// codeNames gives the codes of package protocol by the names of their constants.
+// codeNames returns the codes of package protocol by the names of their constants.
 func codeNames(t *testing.T) map[string]protocol.Code {
 	t.Helper()
 	tree, err := parser.ParseFile(token.NewFileSet(), "../protocol/codes.go", nil, 0)
@@ -43,8 +43,8 @@ func codeNames(t *testing.T) map[string]protocol.Code {
 	return names
 }
 
-// eachLiteral calls a function for each text of this package and of the rules, and for each code that
-// a refusal is built with.
+// eachLiteral calls a function for each text of this package and of the rules, and one for
+// each code that a refusal is built with.
 func eachLiteral(t *testing.T, found func(file, code, text string)) {
 	t.Helper()
 	files, err := filepath.Glob("*.go")
@@ -78,8 +78,8 @@ func eachLiteral(t *testing.T, found func(file, code, text string)) {
 	}
 }
 
-// TestRefusalsAreForTheirReaders: every code with which a rule refuses, to an
-// agent and to a person. [newCrew] looks at what each of them is shown.
+// TestRefusalsAreForTheirReaders has an agent and a person refused with every code that the
+// rules have. [newCrew] checks what each of them is shown.
 func TestRefusalsAreForTheirReaders(t *testing.T) {
 	wanted := map[protocol.Code]bool{}
 	names := codeNames(t)
@@ -93,7 +93,7 @@ func TestRefusalsAreForTheirReaders(t *testing.T) {
 	if len(wanted) < 20 {
 		t.Fatalf("only %d codes of refusals were found: %v", len(wanted), wanted)
 	}
-	// A person may command, and is never out of place.
+	// A person may send every command, and so is never refused with not-allowed.
 	never := map[protocol.AgentID][]protocol.Code{protocol.Human: {protocol.CodeNotAllowed}}
 	for _, who := range []protocol.AgentID{"anna", protocol.Human} {
 		t.Run(string(who), func(t *testing.T) {
@@ -101,7 +101,7 @@ func TestRefusalsAreForTheirReaders(t *testing.T) {
 				h.refuseAll(who)
 				for code := range wanted {
 					if len(h.told(who, code)) == 0 && !slices.Contains(never[who], code) {
-						t.Errorf("%s was not refused with %s: add a command to this test that is", who, code)
+						t.Errorf("%s was not refused with %s: add such a command to this test", who, code)
 					}
 				}
 			})
@@ -109,7 +109,7 @@ func TestRefusalsAreForTheirReaders(t *testing.T) {
 	}
 }
 
-// refuseAll has somebody send a command for every code with which one is refused.
+// refuseAll has somebody send a command for every code of a refusal.
 func (h *crew) refuseAll(who protocol.AgentID) {
 	h.Helper()
 	const nobody = "01HZZZZZZZZZZZZZZZZZZZZZZZ"

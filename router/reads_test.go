@@ -17,8 +17,8 @@ import (
 	"github.com/hived/hived/view"
 )
 
-// Whoever reads the state sees what the log has, no less and no more: on a full
-// disk, where the state is ahead of it, he waits.
+// TestRead checks that a reader sees exactly the state of the log, and waits on a full disk,
+// where the state is ahead of the log.
 func TestRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		disk := memHive(t)
@@ -40,7 +40,7 @@ func TestRead(t *testing.T) {
 					last = rec.Event.Seq
 				}
 				if s.Seq != last {
-					t.Errorf("the state is of event %d, and the log ends with %d", s.Seq, last)
+					t.Errorf("the state is at event %d, and the log ends with %d", s.Seq, last)
 				}
 			}); err != nil {
 				t.Fatal(err)

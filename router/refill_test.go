@@ -13,11 +13,11 @@ import (
 	"github.com/hived/hived/router/agenda"
 )
 
-// portion is how many messages one step puts back into inboxes that vanished.
+// portion is how many messages one step puts back into vanished inboxes.
 const portion = 64
 
 // vanish moves the inboxes of agents out of the way.
-func vanish(l *looker, ids ...protocol.AgentID) {
+func vanish(l *stepper, ids ...protocol.AgentID) {
 	l.Helper()
 	for _, id := range ids {
 		testenv.Must(l, l.disk.FS.Rename(protocol.InboxDir(id), protocol.AgentDir(id)+"/gone"))
@@ -25,11 +25,11 @@ func vanish(l *looker, ids ...protocol.AgentID) {
 	}
 }
 
-// TestRefillInPortions: inboxes that vanish are filled in one pass over the log, a
-// portion in each step, and what is sent meanwhile is delivered between the steps.
+// TestRefillInPortions checks that vanished inboxes are filled with one reading of the log,
+// a portion in each step, and that what is sent meanwhile is delivered between the steps.
 func TestRefillInPortions(t *testing.T) {
 	const messages = 3*portion + 10
-	l := lookAgain(t, unreadEverywhere(t, 6, messages), attentive{}, nil)
+	l := stepperOn(t, unreadEverywhere(t, 6, messages), attentive{}, nil)
 	l.settle()
 	vanish(l, "bob", numbered(0))
 	l.now = l.now.Add(agenda.InboxEvery)
@@ -42,7 +42,7 @@ func TestRefillInPortions(t *testing.T) {
 	before, mail := 0, 0
 	for busy, steps := true, 0; busy; steps++ {
 		if steps > 100 {
-			t.Fatal("it does not end")
+			t.Fatal("the steps do not end")
 		}
 		var err error
 		if steps > 0 {
@@ -59,11 +59,11 @@ func TestRefillInPortions(t *testing.T) {
 			}
 		}
 		if now-before > portion+1 { // the last event may be for both
-			t.Errorf("step %d delivered %d", steps, now-before)
+			t.Errorf("step %d put back %d messages", steps, now-before)
 		}
 		before = now
 		if got := unread(t, l.disk.FS, numbered(1)) - messages; got != mail {
-			t.Errorf("%d of %d that were sent meanwhile came after step %d", got, mail, steps)
+			t.Errorf("after step %d only %d of %d messages that were sent meanwhile have come", steps, got, mail)
 		}
 		if l.place.Backlog().Inboxes == 0 && steps > 5 {
 			break
@@ -83,11 +83,11 @@ func TestRefillInPortions(t *testing.T) {
 	l.equal("handled", l.state.Counts.Handled, uint64(0))
 }
 
-// TestRefillIsCutShort: an inbox that a daemon has filled in part when it ends is
-// filled by the next one, and what was handled meanwhile does not come back.
+// TestRefillIsCutShort checks that the next daemon fills an inbox that one had filled in
+// part when it ended, and that what was handled meanwhile does not come back.
 func TestRefillIsCutShort(t *testing.T) {
 	const messages = 2*portion + 10
-	l := lookAgain(t, unreadEverywhere(t, 3, messages), attentive{}, nil)
+	l := stepperOn(t, unreadEverywhere(t, 3, messages), attentive{}, nil)
 	l.settle()
 	var first string
 	for name := range l.state.Agents["bob"].Inbox.Names() {
@@ -103,25 +103,25 @@ func TestRefillIsCutShort(t *testing.T) {
 	}
 	l.place.Close()
 	if n := unread(t, l.disk.FS, "bob"); n == 0 || n >= messages {
-		t.Fatalf("%d are there", n)
+		t.Fatalf("%d messages are in the inbox", n)
 	}
 	testenv.Must(t, l.disk.FS.Rename("agents/bob/inbox/"+first, "agents/bob/inbox/.done/"+first))
-	again := lookAgain(t, l.disk.FS.(*faultfs.Mem), attentive{}, nil) //nolint:forcetypeassert // it is one
+	again := stepperOn(t, l.disk.FS.(*faultfs.Mem), attentive{}, nil) //nolint:forcetypeassert // it is always a Mem
 	again.settle()
 	again.equal("unread", unread(t, again.disk.FS, "bob"), messages-1)
 	again.equal("handled", again.state.Counts.Handled, uint64(1))
 }
 
-// TestRefusedInPortions: a step tries only a portion of what belongs in an inbox that
-// cannot be written, so that messages to others wait no longer.
+// TestRefusedInPortions checks that a step tries only a portion of what belongs in an inbox
+// that cannot be written, so that messages to others do not wait for it.
 func TestRefusedInPortions(t *testing.T) {
 	const messages = 3*portion + 10
-	l := lookAgain(t, unreadEverywhere(t, 3, messages), attentive{}, nil)
+	l := stepperOn(t, unreadEverywhere(t, 3, messages), attentive{}, nil)
 	l.settle()
 	vanish(l, "bob")
 	l.now = l.now.Add(agenda.InboxEvery)
 	tried := 0
-	l.disk.FS.(*faultfs.Mem).FailAt(1, fs.ErrPermission, -1, func(op faultfs.Op, name string) bool { //nolint:forcetypeassert // it is one
+	l.disk.FS.(*faultfs.Mem).FailAt(1, fs.ErrPermission, -1, func(op faultfs.Op, name string) bool { //nolint:forcetypeassert // it is always a Mem
 		refused := op == faultfs.OpCreate && strings.HasPrefix(name, protocol.InboxDir("bob")+"/.hived-0")
 		if refused {
 			tried++
@@ -134,11 +134,11 @@ func TestRefusedInPortions(t *testing.T) {
 			t.Fatal(err)
 		}
 		if n := tried - before; n > portion {
-			t.Errorf("a step tried %d", n)
+			t.Errorf("a step tried %d messages", n)
 		}
 	}
 	l.equal("owed", l.place.Backlog().Files, messages)
-	l.disk.FS.(*faultfs.Mem).Heal() //nolint:forcetypeassert // it is one
+	l.disk.FS.(*faultfs.Mem).Heal() //nolint:forcetypeassert // it is always a Mem
 	l.steps()
 	for range 4 {
 		if _, err := l.step(t.Context(), l.now); err != nil {
@@ -149,11 +149,12 @@ func TestRefusedInPortions(t *testing.T) {
 	l.equal("owed", l.place.Backlog().Files, 0)
 }
 
-// TestRestoredBeforeTheEnd: what a person took away is back when the daemon has
-// ended, even if restoring had just begun: the next daemon would take it for deleted.
+// TestRestoredBeforeTheEnd checks that what a person took away is back when the daemon has
+// ended, even if restoring had just begun, because the next daemon would take it for
+// deleted.
 func TestRestoredBeforeTheEnd(t *testing.T) {
 	const messages = 2*portion + 10
-	l := lookAgain(t, unreadEverywhere(t, 3, messages), attentive{}, nil)
+	l := stepperOn(t, unreadEverywhere(t, 3, messages), attentive{}, nil)
 	l.settle()
 	for file := range l.state.Agents["bob"].Inbox.Names() {
 		if err := l.disk.FS.Remove(protocol.InboxDir("bob") + "/" + file); err != nil {

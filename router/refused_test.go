@@ -19,11 +19,11 @@ import (
 	"github.com/hived/hived/view"
 )
 
-// The tests of this file look into a daemon while its disk refuses, step by step or
-// by its status. What can be told from outside is a row of TestCrashStories.
+// The tests of this file look into a daemon while its disk refuses, step by step or by its
+// status. What can be seen from outside is in a row of TestCrashStories.
 
-// TestDiskFull lets the log find no room: nothing is taken in, the status says
-// so, and when there is room everything goes on by itself.
+// TestDiskFull checks that when the log finds no room nothing is taken in, the status says
+// so, and everything goes on by itself when there is room.
 func TestDiskFull(t *testing.T) {
 	disk := memHive(t)
 	put(t, disk, "agents/alice/outbox/1.json", `{"id":"m1","to":"bob","body":"x"}`)
@@ -63,8 +63,8 @@ func TestDiskFull(t *testing.T) {
 	}
 }
 
-// TestSealWaitsForWhatIsDecided: what was decided while a full disk kept a batch
-// waiting has its sequence numbers, so a segment is sealed only after it.
+// TestSealWaitsForWhatIsDecided checks that a segment is sealed only after what was decided
+// while a full disk kept a batch waiting, because that has its sequence numbers already.
 func TestSealWaitsForWhatIsDecided(t *testing.T) {
 	disk := memHive(t)
 	put(t, disk, "agents/alice/outbox/1.json", `{"id":"m1","to":"bob","body":"`+strings.Repeat("x", 5000)+`"}`)
@@ -83,7 +83,7 @@ func TestSealWaitsForWhatIsDecided(t *testing.T) {
 	}
 	r.agenda.ScrubAll()
 	disk.FailAt(1, durable.ErrNoSpace, 1, func(op faultfs.Op, name string) bool {
-		return op == faultfs.OpWrite && strings.Contains(name, "log") // it has its name since it was opened, or another
+		return op == faultfs.OpWrite && strings.Contains(name, "log") // the name that the log was opened with, or another
 	})
 	step()
 	if len(r.events.stuck) == 0 {
@@ -92,7 +92,7 @@ func TestSealWaitsForWhatIsDecided(t *testing.T) {
 	r.alerts.raise(time.Now(), &protocol.AlertEvent{Code: protocol.CodeStray, Text: "meanwhile"})
 	step()
 	if len(r.events.stuck) > 0 || unread(t, disk, "bob") != 1 {
-		t.Fatal("it did not go on when there was room")
+		t.Fatal("the daemon did not go on when there was room")
 	}
 	step()
 	if n, err := eventlog.Check(disk, nil, nil, func(d *eventlog.Damage) { t.Error(d) }); err != nil {
@@ -104,8 +104,8 @@ func TestSealWaitsForWhatIsDecided(t *testing.T) {
 	}
 }
 
-// TestOwedIsNotDeleted: a message that the disk refuses to place is missing from its
-// inbox, but was not deleted by its agent, who works through what is there.
+// TestOwedIsNotDeleted checks that a message that the disk refuses to place does not count
+// as deleted by its agent, which handles what is there.
 func TestOwedIsNotDeleted(t *testing.T) {
 	disk := memHive(t)
 	put(t, disk, "agents/alice/outbox/1.json", `{"id":"m1","to":"bob","body":"x"}`)
@@ -118,7 +118,7 @@ func TestOwedIsNotDeleted(t *testing.T) {
 	}
 	now := time.Now()
 	for i := range 6 {
-		if err := disk.Mkdir(fmt.Sprintf("agents/bob/inbox/.%d", i), 0o755); err != nil { // its time moves
+		if err := disk.Mkdir(fmt.Sprintf("agents/bob/inbox/.%d", i), 0o755); err != nil { // moves the time of the inbox
 			t.Fatal(err)
 		}
 		now = now.Add(time.Second)
@@ -141,12 +141,12 @@ func TestOwedIsNotDeleted(t *testing.T) {
 	}
 }
 
-// TestCheckpointOfARunningDaemon: what the log calls settled survives a power
-// cut, for nothing places it again.
+// TestCheckpointOfARunningDaemon checks that what the log calls settled survives a power
+// cut, because nothing places it again.
 func TestCheckpointOfARunningDaemon(t *testing.T) {
 	disk := memHive(t)
 	put(t, disk, "agents/alice/outbox/1.json", `{"id":"m1","to":"bob","body":"x"}`)
-	if err := disk.SyncAll(); err != nil { // what is there now is not in question
+	if err := disk.SyncAll(); err != nil { // what is there now is not tested
 		t.Fatal(err)
 	}
 	var r *Router
@@ -164,7 +164,7 @@ func TestCheckpointOfARunningDaemon(t *testing.T) {
 		switch e := ev.Body.(type) {
 		case *protocol.MessageEvent:
 			cutOff(&sent, ev.Seq)
-			r.sync.since = r.sync.since.Add(-syncEvery) // this is the loop's goroutine
+			r.sync.since = r.sync.since.Add(-syncEvery) // this runs in the loop's goroutine
 		case *protocol.HiveEvent:
 			if e.Action == protocol.Settled {
 				cutOff(&settled, e.Through)
@@ -187,8 +187,8 @@ func TestCheckpointOfARunningDaemon(t *testing.T) {
 	}
 }
 
-// TestTakenPlaceThatCannotBeFreed: what an agent wrote over a message is logged once
-// if it cannot be set aside, not at every scan.
+// TestTakenPlaceThatCannotBeFreed checks that what an agent wrote over a message is logged
+// once if it cannot be set aside, not at every scan.
 func TestTakenPlaceThatCannotBeFreed(t *testing.T) {
 	disk := played(t, sendOne, run, scribble).disk
 	disk.FailAt(1, fs.ErrPermission, -1, func(op faultfs.Op, name string) bool {
@@ -214,11 +214,11 @@ func TestTakenPlaceThatCannotBeFreed(t *testing.T) {
 	after := time.Now()
 	wait.Until(t, "it to rest again and again", func() bool { step(); return time.Since(after) > 5*r.cfg.Settings.Settle })
 	if said != 1 {
-		t.Errorf("it was logged %d times", said)
+		t.Errorf("what was written over the message was logged %d times", said)
 	}
 }
 
-// TestGoneInboxCannotBeFilled: an inbox that vanished and cannot be written is not
+// TestGoneInboxCannotBeFilled checks that a vanished inbox that cannot be written is not
 // scanned all the time, and gets what was unread once it can be written.
 func TestGoneInboxCannotBeFilled(t *testing.T) {
 	disk := played(t, sendSeveral(2), run, deleteInbox).disk
@@ -242,8 +242,8 @@ func TestGoneInboxCannotBeFilled(t *testing.T) {
 	}
 	pass()
 	pass()
-	if owed := r.place.Backlog().Files; owed != 2 || !r.agenda.Next().IsZero() {
-		t.Errorf("%d files are owed, another look at %v", owed, r.agenda.Next())
+	if waiting := r.place.Backlog().Files; waiting != 2 || !r.agenda.Next().IsZero() {
+		t.Errorf("%d files are in the retry queue, want 2; the next scan is at %v", waiting, r.agenda.Next())
 	}
 	disk.Heal()
 	pass()
@@ -259,8 +259,8 @@ func TestGoneInboxCannotBeFilled(t *testing.T) {
 	}
 }
 
-// TestFloodHearsOfTheRest: a sync point is logged also while there is always more to
-// take in.
+// TestFloodHearsOfTheRest checks that sync points are logged also while there is always more
+// to take in.
 func TestFloodHearsOfTheRest(t *testing.T) {
 	disk := memHive(t)
 	ctx, cancel := context.WithTimeout(t.Context(), wait.Longest)

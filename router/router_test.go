@@ -210,7 +210,7 @@ func (h *hive) log() []protocol.Event {
 	return out
 }
 
-// git runs the git program in the hive, untouched by the user's settings.
+// git runs the git program in the hive, without the user's settings.
 func (h *hive) git(args ...string) string {
 	h.t.Helper()
 	bin, err := exec.LookPath("git")
@@ -220,7 +220,7 @@ func (h *hive) git(args ...string) string {
 	env := append(os.Environ(), "GIT_CONFIG_NOSYSTEM=1", "HOME="+h.t.TempDir(), "LC_ALL=C",
 		"GIT_AUTHOR_NAME=p", "GIT_AUTHOR_EMAIL=p@example.org", "GIT_COMMITTER_NAME=p", "GIT_COMMITTER_EMAIL=p@example.org")
 	var out []byte
-	for range 20 { // a person, too, tries again when hived has the index or the branch for a moment
+	for range 20 { // as a person would, it tries again when hived has the index or the branch locked
 		cmd := exec.Command(bin, args...)
 		cmd.Dir, cmd.Env = h.dir, env
 		out, err = cmd.CombinedOutput()
@@ -234,7 +234,7 @@ func (h *hive) git(args ...string) string {
 	return string(out)
 }
 
-// quiet checks what must be true of any hive in which nothing happens.
+// quiet checks what must be true of every hive in which nothing happens.
 func (h *hive) quiet() {
 	h.t.Helper()
 	if out := h.git("status", "--porcelain"); out != "" {
@@ -278,7 +278,7 @@ func TestOneMessage(t *testing.T) {
 	h.down()
 	h.quiet()
 	if log := h.git("log", "--format=%B"); !strings.Contains(log, "Hive-Seq: ") || !strings.Contains(log, "alice") {
-		t.Errorf("git log says:\n%s", log)
+		t.Errorf("git log prints:\n%s", log)
 	}
 	if tree := h.git("ls-tree", "-r", "--name-only", "HEAD"); !strings.Contains(tree, "agents/bob/inbox/.done/"+e.File) || strings.Contains(tree, "agents/bob/inbox/"+e.File) {
 		t.Errorf("HEAD holds:\n%s", tree)
@@ -308,8 +308,8 @@ func TestRestartChangesNothing(t *testing.T) {
 	h.quiet()
 }
 
-// TestOnCommit: OnCommit is called for every commit, the last time when git holds
-// the last event.
+// TestOnCommit checks that OnCommit is called for every commit, the last time when git
+// holds the last event.
 func TestOnCommit(t *testing.T) {
 	h := newHive(t, "alice", "bob")
 	var mu sync.Mutex
@@ -329,6 +329,6 @@ func TestOnCommit(t *testing.T) {
 	defer mu.Unlock()
 	log := h.log()
 	if last := log[len(log)-1].Seq; !slices.IsSorted(through) || len(through) == 0 || through[len(through)-1] != last {
-		t.Errorf("heard of %v; the log ends with %s", through, last)
+		t.Errorf("OnCommit was called with %v; the log ends with %s", through, last)
 	}
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// encoded is a state in a form that can be compared.
+// encoded returns a state encoded, so that two can be compared.
 func encoded(t *testing.T, s *ledger.State) string {
 	t.Helper()
 	var b bytes.Buffer
@@ -26,7 +26,7 @@ func encoded(t *testing.T, s *ledger.State) string {
 	return b.String()
 }
 
-// folded is the state that the whole log gives at an event.
+// folded returns the state that the whole log folds to at an event.
 func folded(t *testing.T, disk durable.FS, remember protocol.RememberSettings, at protocol.Seq) string {
 	t.Helper()
 	s := ledger.New(remember)
@@ -40,7 +40,7 @@ func folded(t *testing.T, disk durable.FS, remember protocol.RememberSettings, a
 	return encoded(t, s)
 }
 
-// segmented is a hive with a log of several segments.
+// segmented returns a hive with a log of several segments.
 func segmented(t *testing.T) *hive {
 	t.Helper()
 	h := newHive(t, "alice", "bob")
@@ -52,7 +52,7 @@ func segmented(t *testing.T) *hive {
 	return h
 }
 
-// TestSnapshot: a start does not read what the snapshot holds.
+// TestSnapshot checks that a start does not read the log that the snapshot covers.
 func TestSnapshot(t *testing.T) {
 	h := segmented(t)
 	segments := h.list("log")
@@ -66,12 +66,12 @@ func TestSnapshot(t *testing.T) {
 	h.once()
 	testenv.Must(t, os.Remove(h.path(protocol.SnapshotFile)))
 	if _, err := New(h.disk, h.config()); err == nil {
-		t.Fatal("without a snapshot a damaged log is not noticed")
+		t.Fatal("without a snapshot the damage in the log was not noticed")
 	}
 }
 
-// TestSnapshotRefused: what is no snapshot of this log is not believed, and
-// costs the time of a start.
+// TestSnapshotRefused checks that what is no snapshot of this log is not used, and only
+// makes the start slower.
 func TestSnapshotRefused(t *testing.T) {
 	other := segmented(t)
 	for name, spoil := range map[string]func(h *hive){
@@ -84,7 +84,7 @@ func TestSnapshotRefused(t *testing.T) {
 		},
 		"other hive":    func(h *hive) { h.write(protocol.SnapshotFile, other.read(protocol.SnapshotFile)) },
 		"other windows": func(h *hive) { h.settings.Remember.IDs-- },
-		"beyond the end": func(h *hive) { // two more events, and the log of before
+		"beyond the end": func(h *hive) { // two more events, with the log of before
 			log, segments := h.read("log.jsonl"), h.list("log")
 			h.once()
 			h.write("log.jsonl", log)
@@ -93,7 +93,7 @@ func TestSnapshotRefused(t *testing.T) {
 					os.Remove(h.path("log/" + s))
 				}
 			}
-			if err := os.RemoveAll(h.path(".git")); err != nil { // it knows that the log was longer
+			if err := os.RemoveAll(h.path(".git")); err != nil { // git knows that the log was longer
 				t.Fatal(err)
 			}
 		},
@@ -112,8 +112,8 @@ func TestSnapshotRefused(t *testing.T) {
 	}
 }
 
-// TestSnapshotWhileRunning: the log grows, and snapshots follow; after a crash
-// the newest is the state at its event, and the rest is folded upon it.
+// TestSnapshotWhileRunning checks that snapshots are made while the log grows, that after a
+// crash the newest is the state at its event, and that the rest is folded upon it.
 func TestSnapshotWhileRunning(t *testing.T) {
 	disk := memHive(t)
 	settings := memSettings()
@@ -129,7 +129,7 @@ func TestSnapshotWhileRunning(t *testing.T) {
 			t.Fatal("the state is not what the log gives")
 		}
 		r.events.snapshot.Least = 1
-		if err := r.loop(context.Background()); err != nil { // and no clean stop
+		if err := r.loop(context.Background()); err != nil { // without a clean stop
 			t.Fatal(err)
 		}
 		if done := r.events.snapshot.Done(); done != nil {

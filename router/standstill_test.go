@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// TestStandstillIsTold: who wants to know hears of each message how long the loop
-// slept while it lay there.
+// TestStandstillIsTold checks that OnStandstill is called for each message with how long the
+// loop slept while the message waited.
 func TestStandstillIsTold(t *testing.T) {
 	h := newHive(t, "alice", "bob")
 	h.settings.Rescan = time.Hour
@@ -18,11 +18,11 @@ func TestStandstillIsTold(t *testing.T) {
 	h.delivery("m1")
 	h.down()
 	if len(told) != 1 {
-		t.Errorf("%d messages were told of", len(told))
+		t.Errorf("OnStandstill was called %d times, want once", len(told))
 	}
 	for len(told) > 0 {
 		if d := <-told; d < 0 || d > 20*time.Second {
-			t.Errorf("the loop slept %s beside a message", d)
+			t.Errorf("the loop slept %s while a message waited", d)
 		}
 	}
 }

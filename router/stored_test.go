@@ -20,13 +20,13 @@ import (
 	"github.com/hived/hived/task"
 )
 
-// The stored hive, audit/testdata/format2.tar.gz, is kept as test data: what it
-// is and what is printed about it stays the same. Each status of an agent, fate
-// of a message and state of a task is in it.
+// storeHive asks for the stored hive, audit/testdata/format2.tar.gz, to be made again. It is
+// test data: what it holds and what is printed about it stays the same. It has each status
+// of an agent, each state of a message and each state of a task.
 var storeHive = flag.String("store", "", "make the stored hive anew, as this `file`")
 
-// storedSettings are its hive.yaml: limits that a few messages reach, and times
-// of tasks of which none but those of gus, who beats, end while a daemon runs.
+// storedSettings is the hive.yaml of the stored hive: limits that a few messages reach, and
+// time-outs of tasks, of which only those of gus, who beats, end while a daemon runs.
 const storedSettings = `hop_cap: 2
 routing: {breaker: {echoes: 4, leak_per_hour: 0}}
 settle: 1ms
@@ -48,7 +48,7 @@ tasks:
   retention: 12h
 `
 
-// says is a message with an id that no other has.
+// says sends a message with an id of its own.
 func says(from protocol.AgentID, id, rest string) deed {
 	return posts(from, id+".json", fmt.Sprintf(`{"id":%q,%s}`, id, rest))
 }
@@ -58,8 +58,8 @@ func creates(from protocol.AgentID, id, data string) deed {
 	return says(from, id, `"to":"hive","event":"create","data":`+data)
 }
 
-// holds has an agent begin with a task, and then report on it, all of it in one
-// day: its commands are taken in the order of their ids.
+// holds has an agent begin a task and then report on it, all in one day: its commands are
+// taken in the order of their ids.
 func holds(who protocol.AgentID, id, title string, said ...string) (list []deed) {
 	for i, report := range append([]string{"claim {}", "start {}"}, said...) {
 		event, data, _ := strings.Cut(report, " ")
@@ -77,8 +77,8 @@ func makes(dir string) deed {
 	return func(disk *faultfs.Mem) error { return disk.MkdirAll(dir, 0o755) }
 }
 
-// echoes has two agents write to each other without in_reply_to until one is
-// stopped; what it sends then waits.
+// echoes has two agents write to each other without in_reply_to until the breaker stops
+// one; what that sends then waits.
 func echoes(one, other protocol.AgentID, n int) (list []deed) {
 	for i := range n {
 		list = append(list, posts(one, fmt.Sprintf("echo-%d.json", i), fmt.Sprintf(`{"to":%q,"body":"and you?"}`, other)), waits(time.Second))
@@ -89,8 +89,8 @@ func echoes(one, other protocol.AgentID, n int) (list []deed) {
 
 const gate = "go test ./..."
 
-// beside is a day on which a daemon runs, and the agents act beside it, a second
-// after each other.
+// beside returns a day on which a daemon runs while the agents act, a second after each
+// other.
 func beside(steps ...[]deed) day {
 	d := day{beside: true}
 	for _, step := range steps {
@@ -99,7 +99,7 @@ func beside(steps ...[]deed) day {
 	return d
 }
 
-// storedDays are few: each time that a daemon ends costs a commit.
+// storedDays has few days, because each end of a daemon costs a commit.
 var storedDays = []day{
 	{deeds: []deed{
 		orders("h01", "agent-add", `{"agent":"bob","role":"builder","capabilities":["go","sql"],"slots":6}`),
@@ -115,7 +115,7 @@ var storedDays = []day{
 		writes("agents/bob/notes.md", "nothing yet\n"),
 	}},
 	beside(
-		[]deed{ // what becomes of a message at once
+		[]deed{ // what can happen to a message at once
 			says("alice", "a1", `"to":"bob","act":"request","conversation":"talk","subject":"build it","body":{"parts":["one","two"],"left":2}`),
 			says("alice", "a2", `"to":["bob","human"],"body":"two readers"`),
 			says("alice", "a3", `"to":["bbo","carol"],"body":"one of them is nobody"`),
@@ -217,7 +217,7 @@ var storedDays = []day{
 		},
 		[]deed{
 			reports(protocol.Human, "q2", "cancel", "stopped", 0, `{}`),
-			reports("carol", "q3", "cancelled", "stopping", 1, `{}`), // nobody has asked for it yet
+			reports("carol", "q3", "cancelled", "stopping", 1, `{}`), // nobody has asked to cancel it yet
 			waits(time.Second),
 			reports("alice", "q4", "cancel", "stopping", 0, `{"reason":"enough"}`),
 			reports(protocol.Human, "q3", "resume", "failed", 0, `{"family":true}`),
@@ -246,7 +246,7 @@ var storedDays = []day{
 	{deeds: append(fills("gus", 12),
 		handles("bob", 2), handles("carol", 2),
 		writes("agents/alice/memory.md", "what alice knows now\n"),
-		makes("agents/new one"), // no name of an agent
+		makes("agents/new one"), // not a valid agent name
 		makes("agents/frank"),
 		creates("alice", "t9", `{"tasks":[{"title":"offered","to":["bob"]},{"title":"pending","to":["carol"]}]}`))},
 	{deeds: []deed{
@@ -256,7 +256,7 @@ var storedDays = []day{
 	}},
 }
 
-// undeletes asks for what an agent deleted.
+// undeletes asks that what an agent deleted is delivered again.
 func undeletes(id string) deed {
 	return func(disk *faultfs.Mem) error {
 		for rec, err := range eventlog.Read(disk, eventlog.Position{}) {
@@ -279,8 +279,8 @@ func fills(id protocol.AgentID, n int) (list []deed) {
 	return list
 }
 
-// walk lists a disk, each directory before what it holds, but for the repository: it
-// is built again from the log, and would be two thirds of it all.
+// walk lists a disk, each directory before what it holds, without the repository, which is
+// built again from the log and would be two thirds of the size.
 func walk(disk durable.FS, dir string) (list []testenv.Packed, err error) {
 	entries, err := disk.ReadDir(dir)
 	if err != nil {
@@ -340,14 +340,14 @@ func TestStoredHive(t *testing.T) {
 		}
 		l.disk.CrashAt(900, faultfs.Drop)
 		if err := l.live(); !errors.Is(err, faultfs.ErrCrashed) {
-			return fmt.Errorf("it did not crash, but ended with %w", err)
+			return fmt.Errorf("the life did not crash, but ended with %w", err)
 		}
 		l.disk = l.disk.Reboot()
 		if err := l.live(); err != nil {
 			return err
 		}
 		if r, err := audit.Verify(context.Background(), l.disk, audit.Options{Settings: values}); err != nil || !r.OK() {
-			return fmt.Errorf("it is not sound: %w, %v", err, r.Findings)
+			return fmt.Errorf("the stored hive is not sound: %w, %v", err, r.Findings)
 		}
 		list, err := walk(l.disk, ".")
 		if err != nil {

@@ -13,9 +13,9 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// TestSyncPoints: what was placed is due for a sync five seconds after the first of
-// it, once; what comes while one is under way is due after it, and a failed sync is
-// an error.
+// TestSyncPoints checks that what was placed is synced once, five seconds after the first
+// placement, that what comes during a sync is due after it, and that a failed sync is an
+// error.
 func TestSyncPoints(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -41,7 +41,7 @@ func TestSyncPoints(t *testing.T) {
 			t.Error(err)
 		}
 		due("placed during a sync", 8, begin.Add(syncEvery))
-		s.begin(8) // it does not reach the newest
+		s.begin(8) // before the newest event
 		if err := s.ended(<-s.done); err != nil {
 			t.Error(err)
 		}
@@ -49,7 +49,7 @@ func TestSyncPoints(t *testing.T) {
 		disk.FailAt(1, syscall.EIO, 1, func(op faultfs.Op, _ string) bool { return op == faultfs.OpSyncAll })
 		s.begin(9)
 		if err := s.ended(<-s.done); !errors.Is(err, syscall.EIO) {
-			t.Errorf("a failed sync ended with %v", err)
+			t.Errorf("a failed sync returned %v", err)
 		}
 		if err := beside.Wait(); err != nil {
 			t.Error(err)

@@ -13,17 +13,17 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// oneUnread returns the disk of a hive whose daemon was killed when bob had one
-// unread message, the message's file, and its bytes.
+// oneUnread returns the disk of a hive whose daemon was killed when bob had one unread
+// message, that message's file, and its bytes.
 func oneUnread(t *testing.T) (disk *faultfs.Mem, file, text string) {
 	t.Helper()
-	l := newLooker(t, 3, attentive{}, nil)
+	l := newStepper(t, 3, attentive{}, nil)
 	l.agenda.ScrubAll()
 	l.steps()
 	put(t, l.disk.FS, "agents/alice/outbox/1.json", `{"to":"bob","body":"x"}`)
 	l.agenda.Hints(l.now, []mailbox.Hint{{Agent: "alice", Part: mailbox.PartOutbox}})
 	l.steps()
-	disk = l.disk.FS.(*faultfs.Mem) //nolint:forcetypeassert // it is one
+	disk = l.disk.FS.(*faultfs.Mem) //nolint:forcetypeassert // it is always a Mem
 	for name := range l.state.Agents["bob"].Inbox.Names() {
 		file = name
 	}
@@ -41,8 +41,8 @@ func holding(t *testing.T, disk durable.FS, name string) string {
 	return string(data)
 }
 
-// TestMovedAwayWhileTorn: a message that its agent moved to .done when a power cut
-// had left nothing or only a part of it was never read, so recovery brings it back.
+// TestMovedAwayWhileTorn checks that recovery brings back a message that its agent moved to
+// .done when a power cut had left nothing or only a part of it, because it was never read.
 // One that was whole is handled.
 func TestMovedAwayWhileTorn(t *testing.T) {
 	for name, tt := range map[string]struct {
@@ -61,7 +61,7 @@ func TestMovedAwayWhileTorn(t *testing.T) {
 			testenv.Must(t, disk.Remove(inbox))
 			put(t, disk, done, tt.left(text))
 			handled := 0
-			l := lookAgain(t, disk, attentive{}, func(cfg *Config) {
+			l := stepperOn(t, disk, attentive{}, func(cfg *Config) {
 				cfg.OnEvent = func(ev protocol.Event) {
 					if ev.Body.Kind() == protocol.KindHandled {
 						handled++
@@ -80,14 +80,14 @@ func TestMovedAwayWhileTorn(t *testing.T) {
 	}
 }
 
-// TestTornWhileTheDiskRefuses: a message that the disk still refuses to place in an
-// inbox is not handled when its agent moves the torn file that has its name.
+// TestTornWhileTheDiskRefuses checks that a message that the disk still refuses to place in
+// an inbox does not count as handled when its agent moves the torn file with its name.
 func TestTornWhileTheDiskRefuses(t *testing.T) {
 	disk, file, text := oneUnread(t)
 	inbox, done := "agents/bob/inbox/"+file, "agents/bob/inbox/.done/"+file
 	put(t, disk, inbox, "")
 	refusing := &refusingDisk{FS: disk, name: inbox}
-	l := &looker{T: t, disk: &counting{FS: refusing}, now: time.Now()}
+	l := &stepper{T: t, disk: &counting{FS: refusing}, now: time.Now()}
 	var err error
 	l.Router, err = open(l.disk, Config{Settings: protocol.DefaultSettings()}, attentive{})
 	testenv.Must(t, err)
@@ -122,12 +122,12 @@ func (d *refusingDisk) RenameNew(from, to string) error {
 	return d.FS.RenameNew(from, to)
 }
 
-// TestRewrittenInPlace: an agent that empties a message and writes something else
+// TestRewrittenInPlace checks that an agent that empties a message and writes something else
 // in its place is left alone until it has finished.
 func TestRewrittenInPlace(t *testing.T) {
 	disk, file, text := oneUnread(t)
 	inbox := "agents/bob/inbox/" + file
-	l := lookAgain(t, disk, attentive{}, nil)
+	l := stepperOn(t, disk, attentive{}, nil)
 	l.settle()
 	write := func(text string) {
 		t.Helper()
@@ -143,7 +143,7 @@ func TestRewrittenInPlace(t *testing.T) {
 	}
 	wake := l.nextWake(l.now)
 	if wake > l.cfg.Settings.Settle/2 {
-		t.Errorf("it is looked at again after %s", wake)
+		t.Errorf("the next scan of the file is after %s", wake)
 	}
 	l.now = l.now.Add(l.cfg.Settings.Settle / 2)
 	l.steps()

@@ -17,23 +17,23 @@ import (
 	"github.com/hived/hived/task"
 )
 
-// readViews gives the number of the log's last event, what `file` events
-// it holds, and its state.
-func readViews(t *testing.T, disk durable.FS) (last protocol.Seq, filed map[string]int, state *ledger.State) {
+// readViews returns the number of the log's last event, the `file` events that it has, and
+// its state.
+func readViews(t *testing.T, disk durable.FS) (last protocol.Seq, files map[string]int, state *ledger.State) {
 	t.Helper()
-	filed, state = map[string]int{}, ledger.New(memSettings().Remember)
+	files, state = map[string]int{}, ledger.New(memSettings().Remember)
 	for rec, err := range eventlog.Read(disk, eventlog.Position{}) {
 		testenv.Must(t, err)
 		last = rec.Event.Seq
 		state.Apply(rec.Event)
 		if e, ok := rec.Event.Body.(*protocol.FileEvent); ok {
-			filed[e.Path]++
+			files[e.Path]++
 		}
 	}
-	return last, filed, state
+	return last, files, state
 }
 
-// sameViews wants each view on the disk as the log's end gives it.
+// sameViews checks that each view on the disk is as the end of the log gives it.
 func sameViews(disk durable.FS, state *ledger.State) error {
 	var errs []error
 	n := 0
@@ -50,9 +50,9 @@ func sameViews(disk durable.FS, state *ledger.State) error {
 	return errors.Join(errs...)
 }
 
-// TestViewsHaveNoEvents: the roster and tasks are shown in files that the log does
-// not hold, in commits of few events as in those of many, made by a committer that
-// was told, and by one that reads the log because it was behind.
+// TestViewsHaveNoEvents checks that the views of the roster and of tasks are right, and not
+// in the log, in commits of few events and of many, made by a committer that was told of
+// them and by one that reads the log because it was behind.
 func TestViewsHaveNoEvents(t *testing.T) {
 	t.Parallel()
 	for _, batch := range []int{1, 3, 512} {
@@ -87,8 +87,8 @@ func TestViewsHaveNoEvents(t *testing.T) {
 				}
 				run()
 				run()
-				last, filed, state := readViews(t, disk)
-				for p := range filed {
+				last, files, state := readViews(t, disk)
+				for p := range files {
 					if p == protocol.PathRegistry || strings.HasPrefix(p, protocol.PathTasks) {
 						t.Errorf("the log holds %s", p)
 					}
@@ -101,8 +101,8 @@ func TestViewsHaveNoEvents(t *testing.T) {
 	}
 }
 
-// TestViewsComeBack: what somebody did to a view while no daemon ran is undone at
-// the next start, where it is gone, and where only the roster says.
+// TestViewsComeBack checks that a start brings back views that somebody removed while no
+// daemon ran, and a roster that somebody wrote over.
 func TestViewsComeBack(t *testing.T) {
 	t.Parallel()
 	disk := memHive(t)
@@ -120,8 +120,8 @@ func TestViewsComeBack(t *testing.T) {
 	}
 }
 
-// TestViewLeftBehindByACrash: a power cut can leave a view as it was before events
-// that are in the log; the next start writes it as they say.
+// TestViewLeftBehindByACrash checks that the next start writes a view that a power cut left
+// as it was before events that are in the log.
 func TestViewLeftBehindByACrash(t *testing.T) {
 	t.Parallel()
 	disk := memHive(t)
@@ -147,28 +147,28 @@ func TestViewLeftBehindByACrash(t *testing.T) {
 	}
 }
 
-// TestOldHiveKeepsItsViewsUntilTheyChange: what a log of format 1 said of a view
-// stands until an event of format 2 changes it.
+// TestOldHiveKeepsItsViewsUntilTheyChange checks that what a log of format 1 says of a view
+// holds until an event of format 2 changes it.
 func TestOldHiveKeepsItsViewsUntilTheyChange(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		disk := oldHive(t)
 		testenv.Must(t, runOnce(disk))
-		if _, filed, state := readViews(t, disk); filed[protocol.PathRegistry] == 0 || !state.ViewsAreFiles() {
-			t.Fatalf("a log of format 1 holds %v", filed)
+		if _, files, state := readViews(t, disk); files[protocol.PathRegistry] == 0 || !state.ViewsAreFiles() {
+			t.Fatalf("a log of format 1 holds %v", files)
 		}
 		put(t, disk, "agents/alice/outbox/1.json", `{"to":"bob","body":"x"}`)
 		testenv.Must(t, runOnce(disk))
-		_, filed, state := readViews(t, disk)
+		_, files, state := readViews(t, disk)
 		if _, ok := state.View(protocol.PathRegistry); ok {
-			t.Error("the roster is a view, and nothing changed it")
+			t.Error("the roster has become a view, though nothing changed it")
 		}
 		put(t, disk, "agents/human/outbox/1.json", `{"to":"hive","event":"agent-hold","data":{"agent":"bob"}}`)
 		put(t, disk, "agents/alice/outbox/2.json", `{"to":"hive","event":"create","data":{"title":"one","to":["bob"]}}`)
 		testenv.Must(t, runOnce(disk))
 		last, now, state := readViews(t, disk)
-		if now[protocol.PathRegistry] != filed[protocol.PathRegistry] || len(now) != len(filed) {
-			t.Errorf("the log holds %v, and held %v", now, filed)
+		if now[protocol.PathRegistry] != files[protocol.PathRegistry] || len(now) != len(files) {
+			t.Errorf("the log holds %v, and held %v", now, files)
 		}
 		if err := errors.Join(sameViews(disk, state), sameCommits(disk, last)); err != nil {
 			t.Error(err)
