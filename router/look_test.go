@@ -383,7 +383,7 @@ func TestReadAhead(t *testing.T) {
 	r.state.Agents["alice"].Status = ledger.OnHold
 	step()
 	if len(r.intake.ahead) > 0 || r.boxes.Listed("alice") {
-		t.Error("what an agent on hold wrote is still known")
+		t.Error("messages of an agent on hold were not forgotten")
 	}
 	final := fmt.Sprintf("%03d.json", files-1)
 	if err := os.WriteFile(h.path("agents/alice/outbox/"+final), []byte(`{"to":"bob","body":"y"}`), 0o600); err != nil {
@@ -411,7 +411,7 @@ func TestReadAhead(t *testing.T) {
 // else comes at the same time.
 func TestHintsAreHeardBesideAnything(t *testing.T) {
 	t.Parallel()
-	heard := ears{hints: make(chan []mailbox.Hint, 1)}
+	heard := hintWatcher{hints: make(chan []mailbox.Hint, 1)}
 	r, err := open(memHive(t), Config{Settings: memSettings()}, heard)
 	testenv.Must(t, err)
 	for range 64 { // which of the two comes first is random

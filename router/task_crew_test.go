@@ -42,14 +42,14 @@ type crew struct {
 	sent     int
 }
 
-// ears is a watcher that watches everything, and whose hints the test sends.
-type ears struct {
+// hintWatcher is a watcher that watches everything, and whose hints the test sends.
+type hintWatcher struct {
 	noWatcher
 	hints chan []mailbox.Hint
 }
 
-func (e ears) Hints() <-chan []mailbox.Hint { return e.hints }
-func (ears) Watched(protocol.AgentID) bool  { return true }
+func (e hintWatcher) Hints() <-chan []mailbox.Hint { return e.hints }
+func (hintWatcher) Watched(protocol.AgentID) bool  { return true }
 
 // scenario runs tell on a hive with default settings and the agents that one text names,
 // separated by spaces.
@@ -100,7 +100,7 @@ func (h *crew) must(err error) {
 func (h *crew) up() {
 	h.Helper()
 	h.hints, h.ended = make(chan []mailbox.Hint, 16), make(chan error, 1)
-	r, err := open(h.disk, Config{Settings: h.settings, Entropy: zeros{}, OnEvent: h.happened}, ears{hints: h.hints})
+	r, err := open(h.disk, Config{Settings: h.settings, Entropy: zeros{}, OnEvent: h.happened}, hintWatcher{hints: h.hints})
 	h.must(err)
 	r.clock.Now = func() time.Time { return time.Now().Add(time.Duration(h.ahead.Load())) }
 	r.clock.Begin()
@@ -151,8 +151,8 @@ func (h *crew) happened(ev protocol.Event) {
 	}
 }
 
-// hears has the daemon call a function at each event from now on.
-func (h *crew) hears(onEvent func(ev protocol.Event)) {
+// callOnEvents has the daemon call a function at each event from now on.
+func (h *crew) callOnEvents(onEvent func(ev protocol.Event)) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.onEvent = onEvent

@@ -148,14 +148,14 @@ func TestReportAfterRetryWhileDown(t *testing.T) {
 func (h *crew) stops(d time.Duration, meanwhile func()) {
 	h.Helper()
 	end := make(chan struct{})
-	h.hears(func(protocol.Event) { <-end })
+	h.callOnEvents(func(protocol.Event) { <-end })
 	h.post("human", `{"to": "human", "body": "a note"}`)
 	h.hints <- nil
 	h.collect()
 	h.pass(d / 2)
 	meanwhile()
 	h.pass(d / 2)
-	h.hears(nil)
+	h.callOnEvents(nil)
 	close(end)
 	synctest.Wait()
 	h.pass(time.Millisecond)
@@ -250,10 +250,10 @@ func TestMailIsTakenOnce(t *testing.T) {
 				}
 				// The daemon stands still in the first batch, until the wait is over.
 				end := make(chan struct{})
-				h.hears(func(protocol.Event) { <-end })
+				h.callOnEvents(func(protocol.Event) { <-end })
 				h.collect()
 				h.pass(2 * time.Second)
-				h.hears(nil)
+				h.callOnEvents(nil)
 				if full {
 					h.disk.FailAt(1, durable.ErrNoSpace, 3, func(op faultfs.Op, name string) bool {
 						return op == faultfs.OpWrite && name == protocol.PathLog

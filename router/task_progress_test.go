@@ -182,7 +182,7 @@ func TestAliveFile(t *testing.T) {
 		h.passAlive(15*time.Second, "anna")
 		h.is(kept, task.InProgress)
 		if v := h.is(dead, task.Stalled); !strings.Contains(v.Reason, "berta was not heard of for 2m0s") {
-			t.Errorf("it is stalled because %s", v.Reason)
+			t.Errorf("the task is stalled because %s", v.Reason)
 		}
 		h.beat("berta")
 		h.pass(30 * time.Second)

@@ -249,7 +249,7 @@ func TestTenThousandTimers(t *testing.T) {
 		h.collect()
 		h.does("human", "cancel", parent, "")
 		swept, before := 0, 0
-		h.hears(func(ev protocol.Event) {
+		h.callOnEvents(func(ev protocol.Event) {
 			switch e := ev.Body.(type) {
 			case *protocol.HiveEvent:
 				if e.Action != protocol.Swept {

@@ -66,7 +66,7 @@ func TestWordsArriveWhole(t *testing.T) {
 			h.does("boss", "amend", id, `{"body": "anew"}`)
 		}
 		if v = h.view(id); slices.ContainsFunc(v.History, func(s task.Step) bool { return s.Event == task.Release }) || v.Left == nil {
-			h.Fatalf("what its last holder said is still in the history, or forgotten: %+v", v)
+			h.Fatalf("the reason of the last holder is still in the history, or is lost: %+v", v)
 		}
 		whole("task.json", v.Left.Reason, left)
 		h.begin("carl", id)

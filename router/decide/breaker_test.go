@@ -113,7 +113,7 @@ func TestPairWithoutInReplyTo(t *testing.T) {
 		}
 	}
 	if jobs != 200 {
-		t.Errorf("they did %d jobs", jobs)
+		t.Errorf("the pair did %d jobs, want 200", jobs)
 	}
 	want := []string{"alert echo-cap", "notice echo-cap to [worker]", "notice echo-cap to [human]"}
 	if diff := cmp.Diff(want, story(b.take())); diff != "" {

@@ -110,8 +110,8 @@ func TestStoppedIsKept(t *testing.T) {
 	}
 }
 
-// TestKeptIsJudgedWhenItGoesOn checks that expiry and full inboxes are looked at when a
-// kept message is delivered.
+// TestKeptIsJudgedWhenItGoesOn checks that a kept message is not delivered if by then it has
+// expired or the inbox is full.
 func TestKeptIsJudgedWhenItGoesOn(t *testing.T) {
 	b := stopped(t, "carol")
 	b.send("bob", `{"id":"old","to":"alice","conversation":"c","expires_at":"2026-11-21T09:30:00Z","body":"x"}`)

@@ -317,7 +317,7 @@ func TestLoops(t *testing.T) {
 					t.Errorf("the program has %+v, the simulation %+v", got, now)
 				}
 				if want := (outcome{s.passes, now.stopped}); s.passes > 0 && now != want || s.passes == 0 && now.stopped > 0 {
-					t.Errorf("%+v, want %d to pass, zero for all", now, s.passes)
+					t.Errorf("the simulation has %+v, want %d messages to pass (zero: all)", now, s.passes)
 				}
 			})
 		}

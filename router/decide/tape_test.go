@@ -160,7 +160,7 @@ func (p *tape) step(line string) {
 
 var named = regexp.MustCompile(`\$\w+`)
 
-// name returns what a name in a step stands for: `$t1` is the first task that was
+// name returns the value of a name in a step: `$t1` is the first task that was
 // created, `$ask` the last question of a task, `$seq` and `$msg` the number and the
 // id of the last message of an agent, `$last` the number of the last event, and
 // `$bob_task_offer` the id of the last notice to bob with that code. `$gate` and
@@ -194,7 +194,7 @@ func tapeSteps() map[string]func(p *tape, rest string) error {
 		"unread": (*tape).unread,                                            // the same, while outboxes were not read up to now
 		"beat":   (*tape).beat,                                              // agent [period]: its alive file is touched
 		"join":   (*tape).join,                                              // agents
-		"send":   (*tape).send,                                              // agent message: what stands in a file of its outbox
+		"send":   (*tape).send,                                              // agent message: the content of a file of its outbox
 		"again":  (*tape).again,                                             // the same, where the names in .sent are taken
 		"long":   (*tape).long,                                              // the same, from a file with a long name
 		"dated":  (*tape).dated,                                             // years agent message: the file is so many years old
@@ -210,7 +210,7 @@ func tapeSteps() map[string]func(p *tape, rest string) error {
 		"hive":   (*tape).hive,                                              // a hive event
 		"alert":  (*tape).alert,                                             // an alert event
 		"miss":   (*tape).miss,                                              // agent number
-		"aside":  (*tape).aside,                                             // agent [text]: what stands under the name of its first message
+		"aside":  (*tape).aside,                                             // agent [text]: what has the name of its first message
 		"stops":  func(p *tape, _ string) error { return p.stops() },        // senders are told what was stopped
 		"goon":   (*tape).goOn,                                              // what was kept and may go on is delivered
 		"held":   (*tape).held,                                              // tasks that are in somebody's hand

@@ -159,7 +159,7 @@ func (h *taskRun) letGo(t *rapid.T, p string) {
 // same compares what hived knows of each task with the model.
 func (h *taskRun) same(t *rapid.T) {
 	if h.d.state.Tasks.Len() != len(h.m.tasks) {
-		t.Fatalf("there are %d tasks, and %d in the model", h.d.state.Tasks.Len(), len(h.m.tasks))
+		t.Fatalf("hived has %d tasks, and the model %d", h.d.state.Tasks.Len(), len(h.m.tasks))
 	}
 	for _, want := range h.m.sorted() {
 		is := h.d.state.Tasks.Get(want.id)
