@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
 func TestRefs(t *testing.T) {
@@ -11,38 +12,51 @@ func TestRefs(t *testing.T) {
 		return &HiveEvent{Action: Adopted, Adopted: &AdoptedFile{Path: path, ID: "m"}}
 	}
 	tests := []struct {
-		name string
-		body Body
-		want Refs
+		name   string
+		body   Body
+		want   Refs
+		agents []AgentID
 	}{
-		{"continued", &HiveEvent{By: "a", Agent: "b", Conversation: "c", Of: 3}, Refs{By: "a", Agents: []AgentID{"a", "b"}, Conversation: "c", Of: 3}},
-		{"adopted unread", adopted("agents/b/inbox/f"), Refs{Agents: []AgentID{"", ""}, Message: "m", To: []AgentID{"b"}, File: "f"}},
-		{"adopted handled", adopted("agents/b/inbox/.done/f"), Refs{Agents: []AgentID{"", ""}, Message: "m", To: []AgentID{"b"}, File: "f"}},
-		{"adopted sent", adopted("agents/b/outbox/.sent/f"), Refs{Agents: []AgentID{"", ""}, Message: "m"}},
-		{"agent", &AgentEvent{Agent: "a", By: "b", Of: 3}, Refs{By: "b", Agents: []AgentID{"a", "b"}, Of: 3}},
+		{"continued", &HiveEvent{By: "a", Agent: "b", Conversation: "c", Of: 3}, Refs{By: "a", Conversation: "c", Of: 3}, []AgentID{"a", "b"}},
+		{"adopted unread", adopted("agents/b/inbox/f"), Refs{Message: "m", To: []AgentID{"b"}, File: "f"}, nil},
+		{"adopted handled", adopted("agents/b/inbox/.done/f"), Refs{Message: "m", To: []AgentID{"b"}, File: "f"}, nil},
+		{"adopted sent", adopted("agents/b/outbox/.sent/f"), Refs{Message: "m"}, nil},
+		{"agent", &AgentEvent{Agent: "a", By: "b", Of: 3}, Refs{By: "b", Of: 3}, []AgentID{"a", "b"}},
 		{
 			"message", &MessageEvent{ID: "m", From: "a", To: []Address{"@b"}, Delivered: []AgentID{"b"}, Conversation: "c", File: "f", Kept: &Kept{To: []AgentID{"d"}}},
-			Refs{By: "a", Agents: []AgentID{"a", "b", "@b", "d"}, Conversation: "c", Message: "m", To: []AgentID{"b"}, File: "f"},
+			Refs{By: "a", Conversation: "c", Message: "m", To: []AgentID{"b"}, File: "f"}, []AgentID{"a", "b", "@b", "d"},
 		},
-		{"drop", &DropEvent{ID: "m", From: "a", To: []Address{"b"}, Conversation: "c", Of: 3}, Refs{Agents: []AgentID{"a", "b"}, Conversation: "c", Of: 3, Message: "m"}},
-		{"original", &QuarantineEvent{Agent: "a", ID: "m", Original: &Original{}}, Refs{By: "a", Agents: []AgentID{"a"}, Message: "m"}},
-		{"altered", &QuarantineEvent{Agent: "a", ID: "m"}, Refs{Agents: []AgentID{"a"}, Message: "m"}},
-		{"duplicate", &DuplicateEvent{Agent: "a", ID: "m", Of: 3}, Refs{By: "a", Agents: []AgentID{"a"}, Of: 3, Message: "m"}},
-		{"handled", &HandledEvent{Agent: "a", ID: "m", Of: 3, File: "f", How: HowDone}, Refs{By: "a", Agents: []AgentID{"a"}, Of: 3, Message: "m"}},
-		{"reopened", &HandledEvent{Agent: "a", ID: "m", Of: 3, File: "f", How: HowReopened}, Refs{By: "a", Agents: []AgentID{"a"}, Of: 3, Message: "m"}},
-		{"deleted", &HandledEvent{Agent: "a", ID: "m", Of: 3, File: "f", How: HowDeleted}, Refs{Agents: []AgentID{"a"}, Of: 3, Message: "m"}},
+		{"drop", &DropEvent{ID: "m", From: "a", To: []Address{"b"}, Conversation: "c", Of: 3}, Refs{Conversation: "c", Of: 3, Message: "m"}, []AgentID{"a", "b"}},
+		{"original", &QuarantineEvent{Agent: "a", ID: "m", Original: &Original{}}, Refs{By: "a", Message: "m"}, []AgentID{"a"}},
+		{"altered", &QuarantineEvent{Agent: "a", ID: "m"}, Refs{Message: "m"}, []AgentID{"a"}},
+		{"duplicate", &DuplicateEvent{Agent: "a", ID: "m", Of: 3}, Refs{By: "a", Of: 3, Message: "m"}, []AgentID{"a"}},
+		{"handled", &HandledEvent{Agent: "a", ID: "m", Of: 3, File: "f", How: HowDone}, Refs{By: "a", Of: 3, Message: "m"}, []AgentID{"a"}},
+		{"reopened", &HandledEvent{Agent: "a", ID: "m", Of: 3, File: "f", How: HowReopened}, Refs{By: "a", Of: 3, Message: "m"}, []AgentID{"a"}},
+		{"deleted", &HandledEvent{Agent: "a", ID: "m", Of: 3, File: "f", How: HowDeleted}, Refs{Of: 3, Message: "m"}, []AgentID{"a"}},
 		{
 			"delivered", &DeliveredEvent{ID: "m", From: "a", To: []AgentID{"b"}, Conversation: "c", Of: 3, File: "f"},
-			Refs{Agents: []AgentID{"a", "b"}, Conversation: "c", Of: 3, Message: "m", To: []AgentID{"b"}, File: "f"},
+			Refs{Conversation: "c", Of: 3, Message: "m", To: []AgentID{"b"}, File: "f"}, []AgentID{"a", "b"},
 		},
-		{"file", &FileEvent{By: "a"}, Refs{By: "a", Agents: []AgentID{"a"}}},
-		{"task", &TaskEvent{Task: "t", By: "a", Agents: []AgentID{"b"}, Of: 3}, Refs{By: "a", Agents: []AgentID{"a", "b"}, Conversation: TaskConversation("t"), Of: 3, Task: "t"}},
-		{"refused", &TaskRejectedEvent{Task: "t", By: "a", Of: 3}, Refs{By: "a", Agents: []AgentID{"a"}, Conversation: TaskConversation("t"), Of: 3, Task: "t"}},
-		{"alert", &AlertEvent{Agent: "a"}, Refs{Agents: []AgentID{"a"}}},
+		{"file", &FileEvent{By: "a"}, Refs{By: "a"}, []AgentID{"a"}},
+		{"task", &TaskEvent{Task: "t", By: "a", Agents: []AgentID{"b"}, Of: 3}, Refs{By: "a", Conversation: TaskConversation("t"), Of: 3, Task: "t"}, []AgentID{"a", "b"}},
+		{"refused", &TaskRejectedEvent{Task: "t", By: "a", Of: 3}, Refs{By: "a", Conversation: TaskConversation("t"), Of: 3, Task: "t"}, []AgentID{"a"}},
+		{"alert", &AlertEvent{Agent: "a"}, Refs{}, []AgentID{"a"}},
 	}
 	for _, tt := range tests {
-		if diff := cmp.Diff(tt.want, Event{Body: tt.body}.Refs()); diff != "" {
+		got := Event{Body: tt.body}.Refs()
+		if diff := cmp.Diff(tt.want, got, cmpopts.IgnoreUnexported(Refs{})); diff != "" {
 			t.Errorf("%s: %s", tt.name, diff)
 		}
+		if diff := cmp.Diff(tt.agents, got.Agents(), cmpopts.EquateEmpty()); diff != "" {
+			t.Errorf("%s concerns: %s", tt.name, diff)
+		}
+	}
+}
+
+// TestRefsCostNothing checks that what the daemon asks of each event allocates nothing.
+func TestRefsCostNothing(t *testing.T) {
+	ev := Event{Body: &MessageEvent{From: "a", Delivered: []AgentID{"b"}, To: []Address{"b", "@c"}}}
+	if n := testing.AllocsPerRun(100, func() { _ = ev.Refs().By }); n > 0 {
+		t.Errorf("Refs allocates %v times", n)
 	}
 }

@@ -33,5 +33,5 @@ func (f *Filter) Wants(ev protocol.Event) bool {
 	}
 	return inThread &&
 		(len(f.Kinds) == 0 || slices.Contains(f.Kinds, kind)) &&
-		(f.Agent == "" || slices.Contains(refs.Agents, f.Agent))
+		(f.Agent == "" || slices.Contains(refs.Agents(), f.Agent))
 }
