@@ -20,7 +20,7 @@ import (
 // How much of the queue is tried in one step. What is sent meanwhile waits no longer
 // than for this.
 const (
-	retryFiles = 64
+	retryFiles = 32
 	retryBytes = 1 << 19 // of the log
 )
 
