@@ -24,7 +24,8 @@ func TestRefs(t *testing.T) {
 		{"agent", &AgentEvent{Agent: "a", By: "b", Of: 3}, Refs{By: "b", Of: 3}, []AgentID{"a", "b"}},
 		{
 			"message", &MessageEvent{ID: "m", From: "a", To: []Address{"@b"}, Delivered: []AgentID{"b"}, Conversation: "c", File: "f", Kept: &Kept{To: []AgentID{"d"}}},
-			Refs{By: "a", Conversation: "c", Message: "m", To: []AgentID{"b"}, File: "f"}, []AgentID{"a", "b", "@b", "d"},
+			Refs{By: "a", Conversation: "c", Message: "m", To: []AgentID{"b"}, File: "f"},
+			[]AgentID{"a", "b", "@b", "d"},
 		},
 		{"drop", &DropEvent{ID: "m", From: "a", To: []Address{"b"}, Conversation: "c", Of: 3}, Refs{Conversation: "c", Of: 3, Message: "m"}, []AgentID{"a", "b"}},
 		{"original", &QuarantineEvent{Agent: "a", ID: "m", Original: &Original{}}, Refs{By: "a", Message: "m"}, []AgentID{"a"}},
@@ -35,7 +36,8 @@ func TestRefs(t *testing.T) {
 		{"deleted", &HandledEvent{Agent: "a", ID: "m", Of: 3, File: "f", How: HowDeleted}, Refs{Of: 3, Message: "m"}, []AgentID{"a"}},
 		{
 			"delivered", &DeliveredEvent{ID: "m", From: "a", To: []AgentID{"b"}, Conversation: "c", Of: 3, File: "f"},
-			Refs{Conversation: "c", Of: 3, Message: "m", To: []AgentID{"b"}, File: "f"}, []AgentID{"a", "b"},
+			Refs{Conversation: "c", Of: 3, Message: "m", To: []AgentID{"b"}, File: "f"},
+			[]AgentID{"a", "b"},
 		},
 		{"file", &FileEvent{By: "a"}, Refs{By: "a"}, []AgentID{"a"}},
 		{"task", &TaskEvent{Task: "t", By: "a", Agents: []AgentID{"b"}, Of: 3}, Refs{By: "a", Conversation: TaskConversation("t"), Of: 3, Task: "t"}, []AgentID{"a", "b"}},
