@@ -89,7 +89,7 @@ func (r *Router) wait(ctx context.Context, rescan <-chan time.Time, most time.Du
 	if r.cfg.OnStandstill != nil && most > 0 {
 		defer func(from time.Time) { r.clock.Slept(from, time.Now()) }(time.Now())
 	}
-	defer func() { // hints come first, also when something else came at the same time
+	defer func() { // hints do not wait for the next call because something else came first
 		select {
 		case list := <-r.watch.Hints():
 			r.agenda.Hints(time.Now(), list)

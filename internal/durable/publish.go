@@ -84,10 +84,10 @@ const (
 	Unsynced Sync = false
 )
 
-// Publish makes a file appear under its name with all of its data, replacing
-// what was there: temporary name in the same directory, write, rename. On an error before the rename nothing has
-// changed and the temporary file is removed; an error of the directory's sync
-// leaves the new file in place.
+// Publish makes a file appear under its name with all of its data, replacing what was
+// there: temporary name in the same directory, write, rename. On an error before the
+// rename nothing has changed and the temporary file is removed; an error of the
+// directory's sync leaves the new file in place.
 func Publish(disk FS, name string, data []byte, perm fs.FileMode, sync Sync) error {
 	if err := publish(disk, name, data, perm, sync); err != nil {
 		return PathError("publish", name, err)
