@@ -179,8 +179,8 @@ func TestFormat(t *testing.T) {
 		want error
 	}{
 		{"ours", encode(first), nil},
-		{"a later format", encode(`"hive","action":"initialised","format":3`), ErrFormat},
-		{"a later format with more in it", encode(`"hive","action":"initialised","format":3,"new":1`), ErrFormat},
+		{"a later format", encode(`"hive","action":"initialised","format":4`), ErrFormat},
+		{"a later format with more in it", encode(`"hive","action":"initialised","format":4,"new":1`), ErrFormat},
 		{"an unknown kind", encode(first, `"rumour","text":"x"`), ErrFormat},
 		{"an unknown member", encode(first, `"alert","code":"x","text":"x","more":1`), ErrFormat},
 		{"no format", encode(`"hive","action":"initialised"`), errHead},
@@ -204,7 +204,7 @@ func TestFormat(t *testing.T) {
 	prev := chained(protocol.Sum{}, one[:strings.Index(one, `,"sum"`)])
 	refused(t, map[string]string{openName: one + frame + `,"sum":"` + chained(prev, frame).String() + "\"}\n"})
 	// A reader that begins in the middle checks the format too.
-	files := map[string]string{openName: encode(`"hive","action":"initialised","format":3`, first, first)}
+	files := map[string]string{openName: encode(`"hive","action":"initialised","format":4`, first, first)}
 	if _, err := read(plant(t, files), Position{Seq: 2}); !errors.Is(err, ErrFormat) {
 		t.Errorf("read from the middle: %v", err)
 	}

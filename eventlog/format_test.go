@@ -54,8 +54,8 @@ func TestSegmentsTakeWhatTheirFormatHolds(t *testing.T) {
 // TestLaterFormatIsNamed checks that the error for a later format has its number
 // and what to do.
 func TestLaterFormatIsNamed(t *testing.T) {
-	_, _, _, err := open(plant(t, map[string]string{openName: encode(`"hive","action":"initialised","format":3`)}))
-	const want = "log.jsonl line 1: the log was written by another version of hived: log format 3, this hived reads 1 and 2: install a newer one"
+	_, _, _, err := open(plant(t, map[string]string{openName: encode(`"hive","action":"initialised","format":4`)}))
+	const want = "log.jsonl line 1: the log was written by another version of hived: log format 4, this hived reads 1 to 3: install a newer one"
 	if !errors.Is(err, ErrFormat) || !strings.Contains(err.Error(), want) {
 		t.Errorf("got %v", err)
 	}

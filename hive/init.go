@@ -125,7 +125,7 @@ func initialise(disk durable.FS, opt Options, older *olderHive) error {
 // firstEvents begins the log, with everything that is taken over or not at all: a
 // hive with a log is not adopted again, so what is missing would be missing for good.
 func firstEvents(disk durable.FS, opt Options, older *olderHive) error {
-	first := &protocol.HiveEvent{Action: protocol.Initialised, Format: protocol.LogFormat, Note: opt.Version}
+	first := &protocol.HiveEvent{Action: protocol.Initialised, Format: protocol.BasicFormat, Note: opt.Version}
 	if opt.Adopt {
 		first.Action = protocol.Adopted
 		first.Onto = older.onto

@@ -6,11 +6,15 @@ import (
 	"strings"
 )
 
-// The formats of the log that this version reads, and the one with which it begins a
-// new hive. The first line of each segment names the format of its lines (spec §5.4).
+// The formats of the log that this version reads are those from OldestFormat to
+// LogFormat. A new hive begins with BasicFormat, and an older one comes to it with its
+// next message. A log goes on to a later format only with the first event that needs
+// it, so that a hive which uses nothing of that can still go back to an older hived. The
+// first line of each segment names the format of its lines (spec §5.4).
 const (
 	OldestFormat = 1
-	LogFormat    = 2
+	BasicFormat  = 2
+	LogFormat    = 3
 )
 
 // Addition is what a format after the first adds to the log: a member of one
@@ -91,7 +95,7 @@ func CheckFormat(format int) error {
 	return nil
 }
 
-func formatsRead() string { return fmt.Sprintf("%d and %d", OldestFormat, LogFormat) }
+func formatsRead() string { return fmt.Sprintf("%d to %d", OldestFormat, LogFormat) }
 
 // addition is an [Addition] resolved in the type of its kind's body.
 type addition struct {

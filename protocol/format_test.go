@@ -157,8 +157,8 @@ func TestAdditionsInSpec(t *testing.T) {
 
 func TestCheckFormat(t *testing.T) {
 	for format, want := range map[int]string{
-		0: "log format 0, this hived reads 1 and 2", 1: "", 2: "",
-		3: "log format 3, this hived reads 1 and 2: install a newer one",
+		0: "log format 0, this hived reads 1 to 3", 1: "", 2: "", 3: "",
+		4: "log format 4, this hived reads 1 to 3: install a newer one",
 	} {
 		got := ""
 		if err := CheckFormat(format); err != nil {

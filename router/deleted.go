@@ -71,7 +71,7 @@ func (in *inboxes) recordMissing(now time.Time, a *agenda.Agent, n int) error {
 	if in.state.Agents[a.ID].Missing == n {
 		return nil
 	}
-	ready, err := in.loop.newFormat(now)
+	ready, err := in.loop.newFormat(now, protocol.BasicFormat)
 	if ready {
 		in.decider.Record(now, &protocol.AgentEvent{Agent: a.ID, Action: protocol.InboxMissing, Count: n})
 	}

@@ -2,6 +2,7 @@ package router
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -19,6 +20,12 @@ import (
 // oldHive returns a hive of format 1.
 func oldHive(t *testing.T) *faultfs.Mem {
 	t.Helper()
+	return hiveOfFormat(t, protocol.OldestFormat)
+}
+
+// hiveOfFormat returns a hive whose log has a format.
+func hiveOfFormat(t *testing.T, format int) *faultfs.Mem {
+	t.Helper()
 	disk := faultfs.New()
 	for _, a := range []string{"alice", "bob"} {
 		if err := disk.MkdirAll("agents/"+a+"/outbox", 0o755); err != nil {
@@ -31,7 +38,7 @@ func oldHive(t *testing.T) *faultfs.Mem {
 		}
 	}
 	log, _, err := eventlog.Create(disk, eventlog.Options{SegmentBytes: memSettings().Log.SegmentBytes}, time.Now(),
-		&protocol.HiveEvent{Action: protocol.Initialised, Format: 1}, &protocol.AgentEvent{Agent: protocol.Human, Action: protocol.Joined})
+		&protocol.HiveEvent{Action: protocol.Initialised, Format: format}, &protocol.AgentEvent{Agent: protocol.Human, Action: protocol.Joined})
 	if err == nil {
 		err = errors.Join(log.Close(), gitcommit.Init(disk), FirstRun(t.Context(), disk, Config{Settings: memSettings()}))
 	}
@@ -78,7 +85,7 @@ func TestFirstMessageBringsTheNewFormat(t *testing.T) {
 	}
 	put(t, disk, "agents/alice/outbox/1.json", `{"to":"bob","body":"x"}`)
 	run()
-	if list, next := formats(t, disk); len(list) != 2 || list[1] != protocol.LogFormat || next != protocol.KindMessage {
+	if list, next := formats(t, disk); len(list) != 2 || list[1] != protocol.BasicFormat || next != protocol.KindMessage {
 		t.Errorf("after a message the segments have the formats %v, the newest begins with %s", list, next)
 	}
 	put(t, disk, "agents/bob/outbox/1.json", `{"to":"alice","body":"y"}`)
@@ -89,7 +96,7 @@ func TestFirstMessageBringsTheNewFormat(t *testing.T) {
 	if _, err := eventlog.Check(disk, nil, nil, func(d *eventlog.Damage) { t.Error(d) }); err != nil {
 		t.Error(err)
 	}
-	if list, _ := formats(t, memHive(t)); len(list) != 1 || list[0] != protocol.LogFormat {
+	if list, _ := formats(t, memHive(t)); len(list) != 1 || list[0] != protocol.BasicFormat {
 		t.Errorf("a new hive has the formats %v", list)
 	}
 }
@@ -127,28 +134,70 @@ func TestNewFormatWaitsForRoom(t *testing.T) {
 	}
 }
 
-// TestCrashOnTheWayToTheNewFormat checks that a crash on the way to the new format loses
+// laterCommand is a command that needs the latest format, although it is refused.
+const laterCommand = `{"to":"hive","event":"claim","data":{"choices":["a"]}}`
+
+// TestCommandBringsTheLatestFormat checks that a hive goes to the latest format before
+// the first command that needs it is decided, and with nothing before.
+func TestCommandBringsTheLatestFormat(t *testing.T) {
+	disk := hiveOfFormat(t, protocol.BasicFormat)
+	put(t, disk, "agents/alice/outbox/1.json", `{"to":"bob","body":"x"}`)
+	put(t, disk, "agents/alice/outbox/2.json", `{"to":"hive","event":"create","data":{"title":"a task"}}`)
+	testenv.Must(t, runOnce(disk))
+	if list, _ := formats(t, disk); len(list) != 1 {
+		t.Fatalf("after a message and a task the segments have the formats %v", list)
+	}
+	put(t, disk, "agents/alice/outbox/3.json", `{"to":"bob","body":"y"}`)
+	put(t, disk, "agents/alice/outbox/4.json", laterCommand)
+	put(t, disk, "agents/alice/outbox/5.json", `{"to":"bob","body":"z"}`)
+	testenv.Must(t, runOnce(disk))
+	if list, next := formats(t, disk); len(list) != 2 || list[1] != protocol.LogFormat || next != protocol.KindMessage {
+		t.Errorf("after the command the segments have the formats %v, the newest begins with %s", list, next)
+	}
+	if n := unread(t, disk, "bob"); n != 4 { // three messages, and the offer of the task
+		t.Errorf("bob has %d messages", n)
+	}
+}
+
+// TestCrashOnTheWayToALaterFormat checks that a crash on the way to a later format loses
 // nothing and doubles nothing.
-func TestCrashOnTheWayToTheNewFormat(t *testing.T) {
+func TestCrashOnTheWayToALaterFormat(t *testing.T) {
 	t.Parallel()
+	for name, way := range map[string]struct {
+		from, to int
+		command  string
+	}{
+		"basic":  {protocol.OldestFormat, protocol.BasicFormat, `{"to":"bob","body":"plain"}`},
+		"latest": {protocol.BasicFormat, protocol.LogFormat, laterCommand},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				begun := hiveOfFormat(t, way.from)
+				testenv.Must(t, sendMail(&scene{disk: begun}))
+				put(t, begun, "agents/alice/outbox/1-command.json", way.command)
+				crashOnTheWay(t, begun, []int{way.from, way.to})
+			})
+		})
+	}
+}
+
+func crashOnTheWay(t *testing.T, begun *faultfs.Mem, want []int) {
+	t.Helper()
 	const stride = 9
-	synctest.Test(t, func(t *testing.T) {
-		begun := oldHive(t)
-		testenv.Must(t, sendMail(&scene{disk: begun}))
-		for k := 1; ; k += stride {
-			disk := begun.Copy()
-			disk.CrashAt(k, faultfs.Drop)
-			crashed := runOnce(disk) != nil
-			disk = disk.Reboot()
-			if err := errors.Join(runOnce(disk), mailArrived(&scene{disk: disk})); err != nil {
-				t.Fatalf("crash at operation %d: %v", k, err)
-			}
-			if list, _ := formats(t, disk); len(list) != 2 {
-				t.Fatalf("crash at operation %d: the segments have the formats %v", k, list)
-			}
-			if !crashed {
-				return
-			}
+	for k := 1; ; k += stride {
+		disk := begun.Copy()
+		disk.CrashAt(k, faultfs.Drop)
+		crashed := runOnce(disk) != nil
+		disk = disk.Reboot()
+		if err := errors.Join(runOnce(disk), mailArrived(&scene{disk: disk})); err != nil {
+			t.Fatalf("crash at operation %d: %v", k, err)
 		}
-	})
+		if list, _ := formats(t, disk); !slices.Equal(list, want) {
+			t.Fatalf("crash at operation %d: the segments have the formats %v", k, list)
+		}
+		if !crashed {
+			return
+		}
+	}
 }

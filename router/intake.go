@@ -45,8 +45,8 @@ func newIntake(c *core, loop batcher) intake {
 type batcher interface {
 	// flush carries out what was decided.
 	flush(now time.Time) error
-	// newFormat reports whether what is decided next may be of the newest format.
-	newFormat(now time.Time) (ready bool, err error)
+	// newFormat reports whether what is decided next may be of a format.
+	newFormat(now time.Time, needed int) (ready bool, err error)
 }
 
 // take brings messages to the decider, in turns, until the batch is full. It reports
@@ -73,18 +73,17 @@ func (in *intake) take(ctx context.Context, now time.Time) (more bool, read time
 			ids[i] = a.ID
 		}
 		scans := in.scans(ids, now, slice)
-		if slices.ContainsFunc(scans, func(s mailbox.AgentScan) bool { return len(s.Arrivals) > 0 }) {
-			if ready, err := in.loop.newFormat(now); !ready {
-				in.putOff(group)
-				return false, now, err
-			}
-		}
 		if at := in.clock.Now(); at.After(now) {
 			now = at // nothing is decided as of a time before it was sent
 		}
 		for i, scan := range scans {
-			if err := in.outbox(now, group[i], scan); err != nil {
+			ready, err := in.outbox(now, group[i], scan)
+			if !ready {
+				in.putOff(group[i:])
 				return false, now, err
+			}
+			if !scan.More {
+				in.taken[group[i].ID] = in.begun[group[i].ID]
 			}
 		}
 	}
@@ -208,14 +207,13 @@ func (in *intake) heard(id protocol.AgentID, at task.Moment) bool {
 	return false
 }
 
-// outbox decides what becomes of the files that were found in one outbox.
-func (in *intake) outbox(now time.Time, a *agenda.Agent, scan mailbox.AgentScan) error {
-	if !scan.More {
-		in.taken[a.ID] = in.begun[a.ID]
-	}
+// outbox decides what becomes of the files that were found in one outbox. It reports
+// whether more may be decided, which needs room for a new segment where the log is of
+// too old a format.
+func (in *intake) outbox(now time.Time, a *agenda.Agent, scan mailbox.AgentScan) (ready bool, err error) {
 	if scan.Err != nil {
 		in.alerts.once(now, &protocol.AlertEvent{Code: protocol.CodeUnreadable, Agent: a.ID, Path: protocol.OutboxDir(a.ID), Text: scan.Err.Error()})
-		return nil //nolint:nilerr // one agent's trouble stops no other
+		return true, nil //nolint:nilerr // one agent's trouble stops no other
 	}
 	if in.boxes.Unread(a.ID) { // and not scan.More, which may have been read ahead of a hint
 		in.agenda.Queues.Outbox.Add(a)
@@ -224,18 +222,39 @@ func (in *intake) outbox(now time.Time, a *agenda.Agent, scan mailbox.AgentScan)
 		in.attend(now, a.ID)
 	}
 	in.agenda.Again(a, agenda.Messages, scan.Again)
-	for _, x := range scan.Arrivals {
+	if ready, err = in.arrivals(now, a, scan.Arrivals); !ready || !in.maySend(a.ID) {
+		return ready, err
+	}
+	for _, s := range scan.Strays {
+		if err := in.decider.Stray(now, a.ID, s); err != nil {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+// arrivals decides about the files that were found in one outbox, one after the other.
+// It reports whether more may be decided.
+func (in *intake) arrivals(now time.Time, a *agenda.Agent, list []protocol.Arrival) (ready bool, err error) {
+	for _, x := range list {
 		if in.place.Archive(x) {
 			continue
 		}
 		if !in.maySend(a.ID) { // a command of this batch holds it
 			in.boxes.Forget(a.ID)
-			return nil
+			return true, nil
 		}
 		x.Behind = in.heldBack[a.ID] && in.boxes.Marked(a.ID)
-		wait, err := in.decider.Arrival(now, in.suspect.withFault(x))
+		x = in.suspect.withFault(x)
+		wait, err := in.decider.Arrival(now, x)
+		for err == nil && wait == decide.WaitForFormat {
+			if ready, err := in.loop.newFormat(now, in.state.Format+1); !ready {
+				return false, err
+			}
+			wait, err = in.decider.Arrival(now, x)
+		}
 		if err != nil {
-			return suspectFile(in.disk, x, err)
+			return false, suspectFile(in.disk, x, err)
 		}
 		if wait != decide.NoWait {
 			in.holdBack(x, wait)
@@ -245,12 +264,7 @@ func (in *intake) outbox(now time.Time, a *agenda.Agent, scan mailbox.AgentScan)
 			in.cfg.OnStandstill(in.clock.AsleepSince(put))
 		}
 	}
-	for _, s := range scan.Strays {
-		if err := in.decider.Stray(now, a.ID, s); err != nil {
-			return err
-		}
-	}
-	return nil
+	return true, nil
 }
 
 // holdBack leaves a file that has to wait in its outbox.

@@ -26,7 +26,7 @@ type journal struct {
 	alert    func(*protocol.AlertEvent)
 	snapshot snapshot.Keeper
 	stuck    []decide.Decision // decided, but the log had no room
-	unsealed bool              // a segment of an older format has to be sealed before more is decided, and the log had no room
+	awaits   int               // the format for which the open segment has to be sealed before more is decided, and the log had no room; zero: none
 }
 
 // openJournal opens the log, and returns the state after its last event, folded from a
@@ -56,7 +56,7 @@ func openJournal(disk durable.FS, cfg *Config, snapshots snapshot.Keeper, alert 
 }
 
 // full reports whether intake pauses until the log has room.
-func (j *journal) full() bool { return len(j.stuck) > 0 || j.unsealed }
+func (j *journal) full() bool { return len(j.stuck) > 0 || j.awaits > 0 }
 
 // append makes decisions durable. Where there is no room for them they are stuck,
 // and no sums are returned.
@@ -103,17 +103,19 @@ func (j *journal) seal(now time.Time, format int) (*decide.Decision, protocol.Su
 }
 
 // sealedFor reports whether more may be decided, given the format of the open segment
-// after an attempt to begin one of the newest.
-func (j *journal) sealedFor(format int) bool {
-	was := j.unsealed
-	j.unsealed = format < protocol.LogFormat
+// after an attempt to begin one of the format that is needed.
+func (j *journal) sealedFor(format, needed int) bool {
+	was := j.awaits
+	if j.awaits = 0; format < needed {
+		j.awaits = needed
+	}
 	switch {
-	case j.unsealed && !was:
+	case j.awaits > 0 && was == 0:
 		j.log.Error("the disk is full, the segment of the log cannot be sealed: intake pauses")
-	case was && !j.unsealed:
+	case was > 0 && j.awaits == 0:
 		j.log.Info("there is room again, intake goes on")
 	}
-	return !j.unsealed
+	return j.awaits == 0
 }
 
 // restoreDeleted writes log.jsonl again, with an alert, where somebody deleted it while

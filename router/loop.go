@@ -125,8 +125,8 @@ func (r *Router) step(ctx context.Context, now time.Time) (busy bool, err error)
 	if len(r.events.stuck) > 0 {
 		return false, r.commitStuck()
 	}
-	if r.events.unsealed {
-		if ready, err := r.newFormat(now); !ready {
+	if r.events.awaits > 0 {
+		if ready, err := r.newFormat(now, r.events.awaits); !ready {
 			r.refreshStatus(time.Now())
 			return false, err
 		}
@@ -169,7 +169,7 @@ func (r *Router) step(ctx context.Context, now time.Time) (busy bool, err error)
 	r.refreshStatus(now)
 	// The scrub comes last, so that no message waits for it.
 	more = r.scrub(now) || more || sent || timers || refilling || goesOn
-	if r.events.unsealed {
+	if r.events.awaits > 0 {
 		return false, nil
 	}
 	return more || r.scansWait() || len(r.decider.Pending()) > 0 || wrote && r.agenda.Root.Agents, nil
@@ -246,19 +246,19 @@ func (r *Router) commitStuck() error {
 	return err
 }
 
-// newFormat seals a segment of an older format, so that what is decided next may be of
-// the newest one: numbers are given with a decision, so that comes before it (spec
-// §5.4). It reports whether more may be decided; on a full disk intake pauses.
-func (r *Router) newFormat(now time.Time) (ready bool, err error) {
-	if r.state.Format < protocol.LogFormat {
+// newFormat seals a segment of an older format than is needed for what is decided next.
+// Numbers are given with a decision, so that comes before it (spec §5.4). It reports
+// whether more may be decided; on a full disk intake pauses.
+func (r *Router) newFormat(now time.Time, needed int) (ready bool, err error) {
+	if r.state.Format < needed {
 		if err := r.flush(now); err != nil || len(r.events.stuck) > 0 {
 			return false, err
 		}
-		if err := r.seal(now, protocol.LogFormat); err != nil {
+		if err := r.seal(now, needed); err != nil {
 			return false, err
 		}
 	}
-	return r.events.sealedFor(r.state.Format), nil
+	return r.events.sealedFor(r.state.Format, needed), nil
 }
 
 // carryOut makes the disk agree with events that are durable, and hands them

@@ -13,11 +13,11 @@ import (
 // that must be read before a wait may end are read in the same step: mail that is there
 // comes before the end of a wait (spec §8.3).
 func (r *Router) tasks(ctx context.Context, now time.Time) (more bool, err error) {
-	if r.events.unsealed {
+	if r.events.awaits > 0 {
 		return false, nil
 	}
-	if r.state.Format < protocol.LogFormat && r.decider.TasksDue(now) {
-		if ready, err := r.newFormat(now); !ready {
+	if r.state.Format < protocol.BasicFormat && r.decider.TasksDue(now) {
+		if ready, err := r.newFormat(now, protocol.BasicFormat); !ready {
 			return false, err
 		}
 	}

@@ -103,10 +103,10 @@ var logs = []row{
 		other.talked()
 		h.write(protocol.PathLog, other.read(protocol.PathLog))
 	}),
-	spoilt("format-of-the-future", "the log says that its format is 3", "the start is refused: this hived reads 1 and 2", "format", func(h *hive) {
+	spoilt("format-of-the-future", "the log says that its format is 4", "the start is refused: this hived reads 1 to 3", "format", func(h *hive) {
 		h.resum(func(i int, line string) string {
 			if i == 0 {
-				return strings.Replace(line, `"format":2`, `"format":3`, 1)
+				return strings.Replace(line, `"format":2`, `"format":4`, 1)
 			}
 			return line
 		})

@@ -20,8 +20,8 @@ func (d *Decider) countEchoes(now time.Time, e *protocol.MessageEvent, first pro
 	}
 }
 
-// Wait is whether a file stays in its outbox because its sender sent too many
-// echoes (spec §4.3).
+// Wait is whether a file stays in its outbox: because its sender sent too many echoes
+// (spec §4.3), or until the log has the format that it needs.
 type Wait int
 
 // Later messages to people wait behind a file of WaitWithPeople: see
@@ -30,6 +30,7 @@ const (
 	NoWait         Wait = iota // it is taken in
 	WaitAlone                  // it goes to agents
 	WaitWithPeople             // it goes to people too
+	WaitForFormat              // the log must first be of the next format (spec §5.4)
 )
 
 // mustWait reports whether a file has to wait, and whether it is addressed to people,

@@ -112,8 +112,12 @@ func (d *Decider) record(ev protocol.Event, changes []protocol.Change) protocol.
 func (d *Decider) setArrival(a *protocol.Arrival) { d.out[len(d.out)-1].Arrival = a }
 
 // Arrival decides about one file of an outbox (spec §3, §4), and about the tasks that
-// this affects, unless the file has to wait in the outbox.
+// this affects, unless the file has to wait in the outbox. Where it answers
+// [WaitForFormat] the caller seals the segment and asks again.
 func (d *Decider) Arrival(now time.Time, a protocol.Arrival) (Wait, error) {
+	if d.formatFor(a) > d.state.Format {
+		return WaitForFormat, nil
+	}
 	waits, people, err := d.mustWait(now, a)
 	switch {
 	case err != nil:

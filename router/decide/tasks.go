@@ -54,6 +54,8 @@ const (
 	memberExpected  = "expected_until"
 	memberFor       = "expected_for"
 	memberGate      = "gate"
+	memberChoices   = "choices"
+	memberChoice    = "choice"
 )
 
 // checkpointMembers are the members that make a checkpoint.
