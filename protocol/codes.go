@@ -58,6 +58,7 @@ const (
 	CodeStaleApproval     Code = "stale-approval" // it answers no question, or not the one that is open
 	CodeNoTask            Code = "no-task"        // nothing that this agent could claim
 	CodeNoRoom            Code = "no-room"        // it has as many tasks in hand as its slots
+	CodeChainOpen         Code = "chain-open"     // another task that goes on from the same one has not ended
 )
 
 // Notices about tasks (spec §8.6), beside the codes of their answers.

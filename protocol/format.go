@@ -71,6 +71,7 @@ var additions = []Addition{
 	{2, KindTask, "checkpoint.after", "", "the event that brought the checkpoint before"},
 	{2, KindTask, "checkpoint.blob", "", "the git id of `checkpoint.json` with the whole"},
 	{2, KindTask, "checkpoint.patched", "", "bytes of all patches since a checkpoint was logged whole"},
+	{3, KindTask, "origin", "", "of `create`: the first of the tasks that resume each other, which have their steps together (§8.9)"},
 }
 
 // FormatOf returns the lowest format of a log that can hold an event.

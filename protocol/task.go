@@ -158,6 +158,7 @@ type TaskEvent struct {
 	Needs      []TaskID    `json:"needs,omitzero"`     // of create and block_on_dependency: all that it waits for
 	GateBy     AgentID     `json:"gate_by,omitzero"`   // who wrote the gate of the spec; none where nobody knows
 	Resumes    TaskID      `json:"resumes,omitzero"`   // of create: goes on from this one
+	Origin     TaskID      `json:"origin,omitzero"`    // of create: the first of the tasks that resume each other
 	Repairs    TaskID      `json:"repairs,omitzero"`   // of create: for this one
 	Depth      int         `json:"depth,omitzero"`     // of create: repairs of repairs
 	Agents     []AgentID   `json:"agents,omitzero"`    // of offer: to whom

@@ -138,7 +138,10 @@ func (h *crew) refuseAll(who protocol.AgentID) {
 	waits := h.create("berta", `{"title": "waits", `+mine+`, "needs": ["`+string(held)+`"]}`)
 	ended := h.create("berta", `{"title": "ended", `+mine+`}`)
 	h.does("berta", "cancel", ended, "")
-	ids := strings.NewReplacer("HELD", string(held), "LOST", string(lost), "BERTAS", string(others), "FREE", string(free), "OFFERED", string(offered),
+	again := h.create(who, `{"title": "goes on", "to": ["@nobody"]}`)
+	h.does(who, "cancel", again, "")
+	h.does(who, "resume", again, "")
+	ids := strings.NewReplacer("AGAIN", string(again), "HELD", string(held), "LOST", string(lost), "BERTAS", string(others), "FREE", string(free), "OFFERED", string(offered),
 		"ASKED", string(asked), "LATER", string(later), "WAITS", string(waits), "ENDED", string(ended), "NOBODY", nobody)
 	for _, text := range []string{
 		`"event": "start", "task": "NOBODY"`, // unknown-task
@@ -162,6 +165,7 @@ func (h *crew) refuseAll(who protocol.AgentID) {
 		`"event": "create", "data": {"title": "x", "needs": ["NOBODY"]}`,         // unknown-need
 		`"event": "create", "data": {"title": "x", "name": "x", "needs": ["x"]}`, // dependency-cycle
 		`"event": "block_on_dependency", "task": "HELD", "epoch": 1, "data": {"needs": ["HELD"]}`,
+		`"event": "resume", "task": "AGAIN"`,                                  // chain-open
 		`"event": "complete", "task": "HELD", "epoch": 1`,                     // gate-unmet
 		`"event": "create", "data": ` + many(1001, `{"title": "%d"}`),         // too-many
 		`"event": "approval_granted", "task": "ASKED"`,                        // not-approver

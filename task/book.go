@@ -144,6 +144,7 @@ func (b *Book) Apply(ev protocol.Event, e *protocol.TaskEvent) error {
 		return err
 	}
 	if created {
+		b.chained(t)
 		b.tasks[t.ID] = t
 		b.line.entered(t)
 	} else if Ended(t.State) {

@@ -31,10 +31,12 @@ type lineage struct {
 	most  int                                   // how many of them are known, the last ones
 	heirs map[protocol.TaskID][]protocol.TaskID // the tasks that resume a task; each list in order
 	kin   map[protocol.TaskID][]protocol.TaskID // the failed tasks that needed a task; each list in order
+
+	chains map[protocol.TaskID][]protocol.TaskID // the tasks of a chain but its first, by that; each list in order
 }
 
 func newLineage() lineage {
-	return lineage{past: map[protocol.TaskID]grave{}, most: pastMost, heirs: map[protocol.TaskID][]protocol.TaskID{}, kin: map[protocol.TaskID][]protocol.TaskID{}}
+	return lineage{past: map[protocol.TaskID]grave{}, most: pastMost, heirs: map[protocol.TaskID][]protocol.TaskID{}, kin: map[protocol.TaskID][]protocol.TaskID{}, chains: map[protocol.TaskID][]protocol.TaskID{}}
 }
 
 // entered notes a task that was created or restored, and ended of one that
@@ -42,6 +44,7 @@ func newLineage() lineage {
 func (l *lineage) entered(t *Task) {
 	if was := t.Terms().Resumes; was != "" {
 		insert(l.heirs, was, t.ID)
+		insert(l.chains, t.Origin(), t.ID)
 	}
 	l.ended(t)
 }
@@ -56,6 +59,7 @@ func (l *lineage) ended(t *Task) {
 func (l *lineage) leaves(t *Task) {
 	if was := t.Terms().Resumes; was != "" {
 		remove(l.heirs, was, t.ID)
+		remove(l.chains, t.Origin(), t.ID)
 	}
 	for _, need := range t.Lacked() {
 		remove(l.kin, need, t.ID)

@@ -93,6 +93,7 @@ type Task struct {
 // amended brief gets new ones, so that a copy of the task from before keeps its own.
 type Terms struct {
 	Resumes   protocol.TaskID
+	Origin    protocol.TaskID // the first of the tasks that resume each other, if that is another one
 	Repairs   protocol.TaskID
 	Depth     int32              // of repairs
 	Needed    int32              // approvals
@@ -306,7 +307,7 @@ func (t *Task) end(e *protocol.TaskEvent) {
 func (t *Task) create(ev protocol.Event, e *protocol.TaskEvent) {
 	t.ID, t.Creator, t.BriefAt, t.created = e.Task, e.By, ev.Seq, ev.TS.UnixNano()
 	t.needs = own(e.Needs)
-	terms := Terms{Resumes: e.Resumes, Repairs: e.Repairs, Depth: short(e.Depth)}
+	terms := Terms{Resumes: e.Resumes, Origin: e.Origin, Repairs: e.Repairs, Depth: short(e.Depth)}
 	if s := e.Spec; s != nil {
 		t.Title, t.Priority = protocol.Cut(s.Title, titleMost), s.Priority
 		t.To, terms.Approvers, terms.Needed = own(s.To), own(s.Approvers), short(s.Approvals)

@@ -99,8 +99,15 @@ func newTape(t *testing.T) *tape {
 		t: t, set: protocol.DefaultSettings(), now: time.Date(2027, 3, 1, 12, 0, 0, 0, time.UTC), out: &strings.Builder{},
 		names: map[string]string{"gate": protocol.GateSum("make test"), "look": protocol.GateSum("look")}, pulses: map[protocol.AgentID]Pulse{},
 	}
-	p.begin(ledger.New(p.set.Remember))
+	p.begin(basicState(p.set))
 	return p
+}
+
+// basicState returns the state of a new hive, before its first event.
+func basicState(set protocol.Settings) *ledger.State {
+	s := ledger.New(set.Remember)
+	s.Format = protocol.BasicFormat
+	return s
 }
 
 // begin starts a Decider with a state.
@@ -599,7 +606,7 @@ func (p *tape) held(string) error {
 
 // restart starts a Decider with the state that the log folds to.
 func (p *tape) restart(string) error {
-	s := ledger.New(p.set.Remember)
+	s := basicState(p.set)
 	for _, ev := range p.log {
 		s.Apply(ev)
 	}

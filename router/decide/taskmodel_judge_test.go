@@ -122,6 +122,7 @@ func (v *ruling) decide() {
 	case "resume":
 		v.no(!v.manages(true), "not-allowed")
 		if !v.no(!t.ended(), "illegal-transition") {
+			v.no(v.m.openInChain(t), "chain-open")
 			v.no(slices.ContainsFunc(t.needs, v.m.hopeless), "needs-unmet")
 			v.steps = append(v.steps, "create")
 		}

@@ -222,6 +222,24 @@ func (m *taskModel) hopeless(id protocol.TaskID) bool {
 	return true
 }
 
+// origin returns the first task of the chain that a task belongs to.
+func (m *taskModel) origin(t *oneTask) protocol.TaskID {
+	for t.resumes != "" && m.ever(t.resumes) != nil {
+		t = m.ever(t.resumes)
+	}
+	return t.id
+}
+
+// openInChain reports whether another task of the chain of one has not ended.
+func (m *taskModel) openInChain(t *oneTask) bool {
+	for _, o := range m.tasks {
+		if o != t && !o.ended() && m.origin(o) == m.origin(t) {
+			return true
+		}
+	}
+	return false
+}
+
 // event applies one event, and returns what is wrong with it.
 func (m *taskModel) event(ev protocol.Event, e *protocol.TaskEvent) error {
 	at := ev.TS.Add(-m.shift)

@@ -24,7 +24,7 @@ func (d *Decider) findTask(id protocol.TaskID) *task.Task {
 	t := &task.Task{ID: p.ID, State: p.State, BriefAt: p.BriefAt, CheckpointAt: p.CheckpointAt}
 	if brief, err := d.taskEvent(p.BriefAt); err == nil {
 		t.Creator = brief.By
-		t.SetTerms(task.Terms{Resumes: brief.Resumes})
+		t.SetTerms(task.Terms{Resumes: brief.Resumes, Origin: cmp.Or(brief.Origin, brief.Resumes)})
 		if brief.Amends != nil {
 			t.Creator = brief.Amends.Creator
 		}
@@ -82,6 +82,9 @@ func (d *Decider) mayResume(r *report, t *task.Task) error {
 // resumption returns the event that creates a task going on from an ended one. fresh
 // maps the tasks that the same command resumes before it to their new ids.
 func (d *Decider) resumption(r *report, t *task.Task, fresh map[protocol.TaskID]protocol.TaskID) (e protocol.TaskEvent, err error) {
+	if other := d.state.Tasks.OpenInChain(t); other != nil {
+		return e, &refusal{protocol.CodeChainOpen, string(other.ID) + " goes on from the same task and is " + string(other.State) + ", and of the tasks that resume each other one is open at a time; wait until it ends, or " + howToTask(r.by, task.Cancel, other.ID, 0, "", "") + " first"}
+	}
 	brief, err := d.taskEvent(t.BriefAt)
 	if err != nil || brief.Spec == nil {
 		return e, &refusal{protocol.CodeBadCommand, "what was to be done cannot be read from the log: create the task again"}
@@ -89,6 +92,9 @@ func (d *Decider) resumption(r *report, t *task.Task, fresh map[protocol.TaskID]
 	spec := *brief.Spec
 	spec.Name, spec.Needs = "", nil
 	e = protocol.TaskEvent{By: r.by, Spec: &spec, Resumes: t.ID, Reason: r.limitText(r.Reason), GateBy: gateBy(brief)}
+	if d.state.Format >= originsSince {
+		e.Origin = t.Origin()
+	}
 	for _, need := range brief.Needs {
 		heir, live := d.state.Tasks.Heir(need)
 		if as, now := fresh[heir]; now {

@@ -1,0 +1,51 @@
+package task
+
+import "github.com/hived/hived/protocol"
+
+// Origin returns the first task of the chain that a task belongs to: itself, unless it
+// resumes another.
+func (t *Task) Origin() protocol.TaskID {
+	if origin := t.Terms().Origin; origin != "" {
+		return origin
+	}
+	return t.ID
+}
+
+// chained sets the origin of a new task that resumes another, where its event does not
+// have it: in a log of an earlier format.
+func (b *Book) chained(t *Task) {
+	terms := t.Terms()
+	if terms.Resumes == "" || terms.Origin != "" {
+		return
+	}
+	terms.Origin = terms.Resumes
+	if was := b.tasks[terms.Resumes]; was != nil {
+		terms.Origin = was.Origin()
+	}
+	t.SetTerms(terms)
+}
+
+// chain returns the other tasks that are known of the chain that a task belongs to.
+func (b *Book) chain(t *Task) (others []*Task) {
+	origin := t.Origin()
+	if first := b.tasks[origin]; first != nil && first != t {
+		others = append(others, first)
+	}
+	for _, id := range b.line.chains[origin] {
+		if o := b.tasks[id]; o != nil && o != t && id != t.ID {
+			others = append(others, o)
+		}
+	}
+	return others
+}
+
+// OpenInChain returns a task that has not ended among the others of the chain that a
+// task belongs to; nil if there is none. A chain has one open task at most.
+func (b *Book) OpenInChain(t *Task) *Task {
+	for _, o := range b.chain(t) {
+		if !Ended(o.State) {
+			return o
+		}
+	}
+	return nil
+}
