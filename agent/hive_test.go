@@ -130,6 +130,22 @@ func (s *story) does(who protocol.AgentID, c Command) {
 	}
 }
 
+// step waits for the record of a step, and returns it.
+func (s *story) step(path string) *protocol.StepRecord {
+	s.t.Helper()
+	for late := time.Now().Add(24 * time.Hour); ; <-time.After(time.Second) {
+		data, _, err := durable.ReadFile(s.disk, path, -1)
+		if err == nil {
+			record, err := protocol.DecodeStep(data)
+			testenv.Must(s.t, err)
+			return record
+		}
+		if time.Now().After(late) {
+			s.t.Fatalf("there is no record %s: %v", path, err)
+		}
+	}
+}
+
 // until waits until the task is in a state, and returns its view.
 func (s *story) until(state task.State) *task.View {
 	s.t.Helper()
@@ -159,6 +175,7 @@ func TestCommandsAreCarriedOut(t *testing.T) {
 	then := func(more ...act) []act { return append(slices.Clip(started), more...) }
 	ask := act{bob, say(task.PauseForApproval, Report{Question: "may I?"})}
 	block := act{bob, say(task.BlockOnDependency, Report{Reason: "which?"})}
+	begin := act{bob, say(task.StepStarted, Report{Step: &protocol.StepReport{Name: "build", Argv: []string{"make"}}})}
 	list := commands(t)
 	for event, tt := range map[protocol.TaskAction]struct {
 		acts  []act
@@ -178,6 +195,8 @@ func TestCommandsAreCarriedOut(t *testing.T) {
 		task.Failure:            {then(act{bob, say(task.Failure, Report{Category: protocol.UnknownFailure, Reason: "?"})}), "", task.Blocked},
 		task.Release:            {then(act{bob, say(task.Release, Report{Reason: "later"})}), "", task.Unassigned},
 		task.Complete:           {then(act{bob, say(task.Complete, Report{Result: []byte(`{"ok":true}`)})}), "", task.Completed},
+		task.StepStarted:        {then(begin), "", task.InProgress},
+		task.StepEnded:          {then(begin, act{bob, say(task.StepEnded, Report{Step: &protocol.StepReport{N: 1, Exit: new(int)}})}), "", task.InProgress},
 		task.CancelledEvent:     {then(act{protocol.Human, say(task.Cancel, nil)}, act{bob, say(task.CancelledEvent, nil)}), "", task.Cancelled},
 		task.FatalError:         {then(act{bob, say(task.FatalError, Report{Reason: "lost"})}), "", task.Failed},
 		task.ApprovalGranted:    {then(ask, act{protocol.Human, say(task.ApprovalGranted, Report{Comment: "do"})}), task.Paused, task.InProgress},
@@ -203,6 +222,12 @@ func TestCommandsAreCarriedOut(t *testing.T) {
 							r.Ask = v.Question.Ask
 							a.Data = r
 						}
+					}
+					if r, is := a.Data.(Report); is && r.Step != nil && r.Step.N > 0 {
+						ends := *r.Step
+						ends.Command = s.step(protocol.StepFile(s.task, 1, "build")).Command
+						r.Step = &ends
+						a.Data = r
 					}
 					s.does(a.who, a.Command)
 				}

@@ -43,6 +43,7 @@ tasks:
   offers: 3
   repair_depth: 2
   poison_after: 3
+  steps: 1000
   retention: 168h
 http: {listen: "127.0.0.1:7717"}
 work: {also: [], trust: []}

@@ -2,7 +2,6 @@ package ledger
 
 import (
 	"path"
-	"slices"
 	"strings"
 
 	"github.com/hived/hived/protocol"
@@ -21,6 +20,7 @@ const (
 	Handled                     // a message that its agent moved or deleted: done again if a crash undid it
 	Swept                       // a file that retention removes
 	Own                         // a file of hived's own: a task's, or PROTOCOL.md
+	Lock                        // the lock of a step: an empty file that git does not have; From is the record beside it, and the data are the boot of the intent
 	View                        // a file that shows the state, see [State.View]
 )
 
@@ -66,7 +66,7 @@ func Placements(ev protocol.Event, changes []protocol.Change) []Placement {
 	case *protocol.HiveEvent:
 		switch {
 		case e.Action == protocol.Swept:
-			p.all(Swept, changes)
+			p.sweep(changes)
 		case e.Adopted != nil:
 			p.one(adoptedAs(changes[0].Path), changes[0])
 		}
@@ -75,7 +75,7 @@ func Placements(ev protocol.Event, changes []protocol.Change) []Placement {
 			p.all(Own, changes)
 		}
 	case *protocol.TaskEvent:
-		p.all(Own, changes)
+		p.task(e, changes)
 	case *protocol.AlertEvent:
 		if e.Code == protocol.CodeAltered && e.Agent != "" {
 			p.one(Redelivery, put(e.Path, nil)).Of = 0
@@ -103,6 +103,25 @@ func (p *placer) all(class Class, changes []protocol.Change) {
 	for _, c := range changes {
 		p.one(class, c)
 	}
+}
+
+// sweep removes files, and the lock of a step with its record.
+func (p *placer) sweep(changes []protocol.Change) {
+	for _, c := range changes {
+		p.one(Swept, c)
+		if lock := protocol.LockOf(c.Path); lock != "" {
+			p.one(Swept, protocol.Change{Op: protocol.Delete, Path: lock})
+		}
+	}
+}
+
+// task places the files of a task; of a step that begins the lock comes before the
+// record, which says that it is there.
+func (p *placer) task(e *protocol.TaskEvent, changes []protocol.Change) {
+	if e.Event == task.StepStarted {
+		p.one(Lock, protocol.Change{Op: protocol.Put, Path: protocol.LockOf(changes[0].Path), From: changes[0].Path, Data: []byte(e.Step.Boot)})
+	}
+	p.all(Own, changes)
 }
 
 func (p *placer) quarantine(e *protocol.QuarantineEvent, changes []protocol.Change) {
@@ -156,6 +175,10 @@ func (s *State) Belongs(p Placement) string {
 		if s.wrote(p) {
 			return p.Path
 		}
+	case Lock:
+		if id, name := taskFile(p.Path); s.Tasks.HasLock(id, name) {
+			return p.Path
+		}
 	case View:
 		if s.hasView(p.Path) {
 			return p.Path
@@ -180,9 +203,8 @@ func (s *State) wrote(p Placement) bool {
 	if s.hasView(p.Path) {
 		return false
 	}
-	if id, _ := taskFile(p.Path); id != "" {
-		t := s.Tasks.Get(id)
-		return t != nil && slices.Contains(t.Files(), task.File{Path: p.Path, Seq: p.Of})
+	if id, name := taskFile(p.Path); id != "" {
+		return s.Tasks.Has(id, name, p.Of)
 	}
 	blob := p.Blob
 	if blob.IsZero() {

@@ -354,7 +354,7 @@ func (h *possibleHistories) sweeps(e *protocol.HiveEvent) {
 		case t == nil:
 			continue
 		}
-		for _, f := range t.Files() {
+		for _, f := range h.state.Tasks.Leaving(t) {
 			paths = append(paths, f.Path)
 		}
 		h.gone[id] = true

@@ -47,6 +47,9 @@ func (s *State) hasView(path string) bool {
 // changes none.
 func ChangesView(ev protocol.Event) string {
 	if e, ok := ev.Body.(*protocol.TaskEvent); ok {
+		if e.Event == task.StepStarted || e.Event == task.StepEnded {
+			return "" // it has a file of its own
+		}
 		return protocol.TaskDir(e.Task) + "/" + protocol.TaskView
 	}
 	if ev.Body.Kind() == protocol.KindAgent {

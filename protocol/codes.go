@@ -59,6 +59,9 @@ const (
 	CodeNoTask            Code = "no-task"        // nothing that this agent could claim
 	CodeNoRoom            Code = "no-room"        // it has as many tasks in hand as its slots
 	CodeChainOpen         Code = "chain-open"     // another task that goes on from the same one has not ended
+	CodeStepDone          Code = "step-done"      // the step was done before; the answer has its record
+	CodeStepRunning       Code = "step-running"   // its command was begun, and nobody says what became of it; the same
+	CodeStepsLeft         Code = "steps-left"     // a step is under way
 )
 
 // Notices about tasks (spec §8.6), beside the codes of their answers.

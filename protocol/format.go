@@ -72,6 +72,9 @@ var additions = []Addition{
 	{2, KindTask, "checkpoint.blob", "", "the git id of `checkpoint.json` with the whole"},
 	{2, KindTask, "checkpoint.patched", "", "bytes of all patches since a checkpoint was logged whole"},
 	{3, KindTask, "origin", "", "of `create`: the first of the tasks that resume each other, which have their steps together (§8.9)"},
+	{3, KindTask, "event", "step_started", "the command of a step, or its undo, begins (§8.9)"},
+	{3, KindTask, "event", "step_ended", "it has ended"},
+	{3, KindTask, "step", "", "the record of the step as it is now"},
 }
 
 // FormatOf returns the lowest format of a log that can hold an event.

@@ -87,6 +87,7 @@ type TaskSettings struct {
 	RepairDepth      int           `yaml:"repair_depth"`
 	PoisonAfter      int           `yaml:"poison_after"`
 	Retention        time.Duration `yaml:"retention"` // of tasks that have ended
+	Steps            int           `yaml:"steps"`     // of a task and of those that it resumes
 }
 
 // Backoff is how long a retry waits: Base, then twice as long each time, up to
@@ -117,7 +118,7 @@ func DefaultSettings() Settings {
 			TurnHeartbeat: 10 * time.Minute, TurnProgress: 30 * time.Minute,
 			StallGrace: 30 * time.Second, ApprovalTimeout: 30 * time.Minute, CancelGrace: time.Minute,
 			MaxRetries: 3, MaxExecutions: 10, Backoff: Backoff{Base: time.Second, Max: time.Minute},
-			Offers: 3, RepairDepth: 2, PoisonAfter: 3, Retention: 168 * time.Hour,
+			Offers: 3, RepairDepth: 2, PoisonAfter: 3, Retention: 168 * time.Hour, Steps: 1000,
 		},
 	}
 }
@@ -166,6 +167,7 @@ func (s Settings) Validate() error {
 		{"tasks.max_executions", int64(s.Tasks.MaxExecutions), 1, 1 << 20},
 		{"tasks.offers", int64(s.Tasks.Offers), 1, 100},
 		{"tasks.repair_depth", int64(s.Tasks.RepairDepth), 0, 100},
+		{"tasks.steps", int64(s.Tasks.Steps), 1, 100_000},
 		{"tasks.poison_after", int64(s.Tasks.PoisonAfter), 1, 1000},
 	}
 	for _, c := range checks {

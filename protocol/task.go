@@ -127,6 +127,9 @@ type TaskReport struct {
 	Ask        Seq            `json:"ask,omitzero"`          // of an answer: the question's number
 	Comment    string         `json:"comment,omitzero"`      // of an answer: what the holder should know
 	NotBefore  time.Time      `json:"not_before,omitzero"`
+	Step       *StepReport    `json:"step,omitzero"`   // of step_started and step_ended
+	Again      StepJudgement  `json:"again,omitzero"`  // of step_started: how it is known that the last intent may be followed by another
+	Unwind     bool           `json:"unwind,omitzero"` // of step_started: the step's undo begins, and not its command
 }
 
 // GateResult is how the gate of a brief ended: its exit status, and the SHA-256 of
@@ -175,6 +178,7 @@ type TaskEvent struct {
 	Answered   *Question   `json:"answered,omitzero"` // of an answer: the question with all its answers, this one too
 
 	Adopted *AdoptedTask `json:"adopted,omitzero"` // of adopted
+	Step    *StepRecord  `json:"step,omitzero"`    // of step_started and step_ended: the record as it is now
 }
 
 // AdoptedTask is what the files of a task say that the log begins anew with,

@@ -165,14 +165,20 @@ func (h *crew) refuseAll(who protocol.AgentID) {
 		`"event": "create", "data": {"title": "x", "needs": ["NOBODY"]}`,         // unknown-need
 		`"event": "create", "data": {"title": "x", "name": "x", "needs": ["x"]}`, // dependency-cycle
 		`"event": "block_on_dependency", "task": "HELD", "epoch": 1, "data": {"needs": ["HELD"]}`,
-		`"event": "resume", "task": "AGAIN"`,                                  // chain-open
-		`"event": "complete", "task": "HELD", "epoch": 1`,                     // gate-unmet
-		`"event": "create", "data": ` + many(1001, `{"title": "%d"}`),         // too-many
-		`"event": "approval_granted", "task": "ASKED"`,                        // not-approver
-		`"event": "approval_granted", "task": "BERTAS", "data": {"ask": 1}`,   // stale-approval
-		`"event": "approval_granted", "task": "BERTAS", "data": {"ask": ASK}`, // once, and
-		`"event": "approval_granted", "task": "BERTAS", "data": {"ask": ASK}`, // voted-twice
-		`"event": "cancel", "task": "HELD"`,                                   // not-allowed
+		`"event": "resume", "task": "AGAIN"`,                                                                           // chain-open
+		`"event": "step_started", "id": "begun", "task": "HELD", "epoch": 1, "data": {"step": {"name": "mail"}}`,       // carried out, and
+		`"event": "step_started", "task": "HELD", "epoch": 1, "data": {"step": {"name": "mail"}}`,                      // step-running
+		`"event": "complete", "task": "HELD", "epoch": 1`,                                                              // steps-left
+		`"event": "step_ended", "task": "HELD", "epoch": 1, "data": {"step": {"n": 1, "command": "begun", "exit": 0}}`, // carried out, and
+		`"event": "step_started", "task": "HELD", "epoch": 1, "data": {"step": {"name": "mail"}}`,                      // step-done
+		`"event": "step_started", "task": "HELD", "epoch": 1, "data": {"step": {"name": "../x"}}`,                      // bad-command
+		`"event": "complete", "task": "HELD", "epoch": 1`,                                                              // gate-unmet
+		`"event": "create", "data": ` + many(1001, `{"title": "%d"}`),                                                  // too-many
+		`"event": "approval_granted", "task": "ASKED"`,                                                                 // not-approver
+		`"event": "approval_granted", "task": "BERTAS", "data": {"ask": 1}`,                                            // stale-approval
+		`"event": "approval_granted", "task": "BERTAS", "data": {"ask": ASK}`,                                          // once, and
+		`"event": "approval_granted", "task": "BERTAS", "data": {"ask": ASK}`,                                          // voted-twice
+		`"event": "cancel", "task": "HELD"`,                                                                            // not-allowed
 		`"event": "amend", "task": "HELD", "data": {"body": "x"}`,
 		`"event": "resume", "task": "ENDED"`,
 		`"event": "agent-hold", "data": {"agent": "berta"}`,
@@ -197,4 +203,7 @@ func (h *crew) refuseAll(who protocol.AgentID) {
 		h.post(who, `{"to": "hive", `+text+`}`)
 		h.collect()
 	}
+	h.does("human", "cancel", held, "")
+	h.post(who, ids.Replace(`{"to": "hive", "event": "step_started", "task": "HELD", "epoch": 1, "data": {"step": {"name": "late"}}}`)) // cancel-requested
+	h.collect()
 }

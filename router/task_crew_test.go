@@ -238,7 +238,7 @@ func (h *crew) command(who protocol.AgentID, event string, id protocol.TaskID, d
 var taskCommands = map[string]bool{
 	"create": false, "resume": false, "claim": false, "accept": false, "reject": false,
 	"start": true, "progress": true, "pause_for_approval": true, "block_on_dependency": true, "transient_error": true, "failure": true,
-	"release": true, "complete": true, "recovered": true, "cancelled": true, "fatal_error": false,
+	"release": true, "complete": true, "step_started": true, "step_ended": true, "recovered": true, "cancelled": true, "fatal_error": false,
 	"approval_granted": false, "approval_denied": false, "answer": false, "amend": false, "cancel": false, "dependency_resolved": false,
 }
 

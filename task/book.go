@@ -20,7 +20,8 @@ type Book struct {
 	views    protocol.Seq                          // from this event on task.json is a view; zero: it has events of its own
 	waiting  waiting
 	line     lineage
-	stopped  map[protocol.TaskID]bool // hived could not decide about them: their clocks stand still; nil where there is none
+	stopped  map[protocol.TaskID]bool        // hived could not decide about them: their clocks stand still; nil where there is none
+	steps    map[protocol.TaskID]*chainSteps // of the chains of tasks that have any, by the first task of each
 	Stats    Stats
 	restored bool            // the head of a snapshot was read,
 	newest   protocol.TaskID // and the tasks up to this one
@@ -28,7 +29,7 @@ type Book struct {
 
 // NewBook returns a book without tasks.
 func NewBook() *Book {
-	return &Book{tasks: map[protocol.TaskID]*Task{}, children: map[protocol.TaskID][]protocol.TaskID{}, line: newLineage(), Stats: newStats()}
+	return &Book{tasks: map[protocol.TaskID]*Task{}, children: map[protocol.TaskID][]protocol.TaskID{}, line: newLineage(), Stats: newStats(), steps: map[protocol.TaskID]*chainSteps{}}
 }
 
 // Get returns the task with an id; nil if there is none.
@@ -133,6 +134,9 @@ func (t *Task) waitsFor() []protocol.TaskID {
 // Apply folds an event. One that the table does not know changes nothing and returns
 // an error; hived writes none.
 func (b *Book) Apply(ev protocol.Event, e *protocol.TaskEvent) error {
+	if e.Event == StepStarted || e.Event == StepEnded {
+		return b.applyStep(ev, e)
+	}
 	t := b.tasks[e.Task]
 	created := t == nil
 	if created {
@@ -149,6 +153,9 @@ func (b *Book) Apply(ev protocol.Event, e *protocol.TaskEvent) error {
 		b.line.entered(t)
 	} else if Ended(t.State) {
 		b.line.ended(t)
+	}
+	if e.From != e.To {
+		b.endSilence(t)
 	}
 	t.shift = b.shift
 	if b.views > 0 {
@@ -236,6 +243,9 @@ func (b *Book) Forget(id protocol.TaskID) {
 	}
 	b.wait(t, t.waitsFor(), nil)
 	b.waiting.moved(&Task{ID: id}, t)
+	if b.lastOfChain(t) {
+		delete(b.steps, t.Origin())
+	}
 	b.line.leaves(t)
 	b.Stats.States[t.State]--
 	delete(b.tasks, id)

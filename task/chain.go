@@ -3,7 +3,7 @@ package task
 import "github.com/hived/hived/protocol"
 
 // Origin returns the first task of the chain that a task belongs to: itself, unless it
-// resumes another.
+// resumes another. A chain shares its steps (spec §8.9).
 func (t *Task) Origin() protocol.TaskID {
 	if origin := t.Terms().Origin; origin != "" {
 		return origin
@@ -49,3 +49,5 @@ func (b *Book) OpenInChain(t *Task) *Task {
 	}
 	return nil
 }
+
+func (b *Book) lastOfChain(t *Task) bool { return len(b.chain(t)) == 0 }

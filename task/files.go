@@ -130,12 +130,30 @@ func Changes(ev protocol.Event, e *protocol.TaskEvent) ([]protocol.Change, error
 			return nil, err
 		}
 	}
-	for _, q := range answeredIn(e) {
-		if err := putAt(protocol.TaskAnswer(e.Task, q.Ask), q); err != nil {
+	for _, f := range documentsIn(e) {
+		if err := putAt(f.path, f.value); err != nil {
 			return nil, err
 		}
 	}
 	return list, nil
+}
+
+// document is a file that an event has whole.
+type document struct {
+	path  string
+	value any
+}
+
+// documentsIn returns the record of a step that an event has, and the questions that it
+// answers.
+func documentsIn(e *protocol.TaskEvent) (list []document) {
+	if e.Step != nil {
+		list = append(list, document{protocol.StepFile(e.Step.Origin(), e.Step.N, e.Step.Name), e.Step})
+	}
+	for _, q := range answeredIn(e) {
+		list = append(list, document{protocol.TaskAnswer(e.Task, q.Ask), q})
+	}
+	return list
 }
 
 // answeredIn returns the questions that an event answers.
@@ -158,8 +176,8 @@ type File struct {
 	Seq  protocol.Seq
 }
 
-// Files returns the files of the task, task.json last: it is the last to be removed.
-func (t *Task) Files() (list []File) {
+// files returns the files of the task, task.json last: it is the last to be removed.
+func (t *Task) files() (list []File) {
 	dir := protocol.TaskDir(t.ID) + "/"
 	for _, f := range []File{{dir + protocol.TaskBrief, t.BriefAt}, {dir + protocol.TaskCheckpoint, t.CheckpointAt}, {dir + protocol.TaskResult, t.ResultAt}} {
 		if f.Seq > 0 {

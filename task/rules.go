@@ -78,6 +78,8 @@ const (
 	Recovered          Event = "recovered"
 	Poison             Event = "poison"
 	Remind             Event = "remind"
+	StepStarted        Event = "step_started"
+	StepEnded          Event = "step_ended"
 	Cancel             Event = "cancel"
 	CancelledEvent     Event = "cancelled"
 )
@@ -106,6 +108,7 @@ const (
 	ByCreator  Role = "creator"
 	ByLead     Role = "lead"
 	ByHuman    Role = "human"
+	ByBeginner Role = "who began the step"
 )
 
 // Rule is one row of the table: in each of these states the event leads to one state,
@@ -165,6 +168,8 @@ var rules = []Rule{
 	{From: []State{Stalled}, On: Recovered, To: InProgress, Who: []Role{ByHolder}, Note: "same epoch, before the release"},
 	{From: []State{Stalled}, On: Release, To: Unassigned, Who: []Role{ByHive}, Note: "after stall_grace; the epoch is spent"},
 	{From: []State{Stalled}, On: MaxRetriesExceeded, To: Failed, Who: []Role{ByHive}},
+	{From: []State{InProgress}, On: StepStarted, Same: true, Who: []Role{ByHolder}},
+	{From: States(), On: StepEnded, Same: true, Who: []Role{ByBeginner}, Note: "whatever the epoch, if its intent still stands"},
 	{From: open, On: Amend, Same: true, Who: []Role{ByCreator, ByHuman}, Note: "the next version of its brief; the epoch stays"},
 	{From: []State{Unassigned, Offered, Pending}, On: Cancel, To: Cancelled, Who: managers},
 	{From: active, On: Cancel, Same: true, Who: managers, Note: "cancel_requested"},

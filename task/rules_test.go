@@ -42,6 +42,10 @@ blocked | cancelled | cancelled | holder, hive
 blocked | dependency_failed | failed | hive
 blocked | dependency_resolved | in_progress | hive, lead, human
 blocked | fatal_error | failed | holder, creator, lead, human
+blocked | step_ended | blocked | who began the step
+cancelled | step_ended | cancelled | who began the step
+completed | step_ended | completed | who began the step
+failed | step_ended | failed | who began the step
 in_progress | amend | in_progress | creator, human
 in_progress | block_on_dependency | blocked | holder, hive
 in_progress | cancel | in_progress | creator, lead, human
@@ -53,6 +57,8 @@ in_progress | pause_for_approval | paused | holder, hive
 in_progress | progress | in_progress | holder
 in_progress | progress_stalled | stalled | hive
 in_progress | release | unassigned | holder
+in_progress | step_ended | in_progress | who began the step
+in_progress | step_started | in_progress | holder
 in_progress | transient_error | retrying | holder, hive
 offered | accept | pending | offeree
 offered | amend | offered | creator, human
@@ -62,6 +68,7 @@ offered | offer_exhausted | unassigned | hive
 offered | offer_expired | unassigned | hive
 offered | offer_withdrawn | offered | hive
 offered | reject | offered | offeree
+offered | step_ended | offered | who began the step
 paused | amend | paused | creator, human
 paused | approval_denied | failed | approver
 paused | approval_granted | in_progress | approver
@@ -69,6 +76,7 @@ paused | approval_vote | paused | approver
 paused | cancel | paused | creator, lead, human
 paused | cancelled | cancelled | holder, hive
 paused | remind | paused | hive
+paused | step_ended | paused | who began the step
 paused | timeout | failed | hive
 pending | amend | pending | creator, human
 pending | cancel | cancelled | creator, lead, human
@@ -76,6 +84,7 @@ pending | lease_expired | unassigned | hive
 pending | release | unassigned | holder
 pending | remind | pending | hive
 pending | start | in_progress | holder
+pending | step_ended | pending | who began the step
 retrying | amend | retrying | creator, human
 retrying | cancel | retrying | creator, lead, human
 retrying | cancelled | cancelled | holder, hive
@@ -83,12 +92,14 @@ retrying | fatal_error | failed | holder
 retrying | max_retries_exceeded | failed | hive
 retrying | release | unassigned | holder
 retrying | retry | in_progress | hive
+retrying | step_ended | retrying | who began the step
 stalled | amend | stalled | creator, human
 stalled | cancel | stalled | creator, lead, human
 stalled | cancelled | cancelled | holder, hive
 stalled | max_retries_exceeded | failed | hive
 stalled | recovered | in_progress | holder
 stalled | release | unassigned | hive
+stalled | step_ended | stalled | who began the step
 unassigned | amend | unassigned | creator, human
 unassigned | cancel | cancelled | creator, lead, human
 unassigned | claim | pending | eligible agent
@@ -96,6 +107,7 @@ unassigned | dependency_failed | failed | hive
 unassigned | max_retries_exceeded | failed | hive
 unassigned | offer | offered | hive
 unassigned | poison | failed | hive
+unassigned | step_ended | unassigned | who began the step
 `), "\n")
 	if diff := cmp.Diff(want, pairs()); diff != "" {
 		t.Error(diff)
@@ -153,7 +165,7 @@ func TestEveryStateCanEnd(t *testing.T) {
 		}
 		to := reached(s)
 		switch {
-		case Ended(s) && len(to) > 0:
+		case Ended(s) && (len(to) > 1 || len(to) == 1 && !to[s]): // what is reported late leaves it as it is
 			t.Errorf("%s leads to %v", s, to)
 		case !Ended(s) && (!to[Completed] || !to[Failed] || !to[Cancelled]):
 			t.Errorf("%s leads to %v only", s, to)
@@ -198,6 +210,9 @@ func TestDiagram(t *testing.T) {
 	var want, got []string
 	for _, p := range pairs() {
 		part := strings.Split(p, " | ")
+		if part[1] == string(StepEnded) {
+			continue // every state has it, and it changes none
+		}
 		want = append(want, fmt.Sprintf("    %s --> %s: %s", part[0], part[2], part[1]))
 	}
 	want = append(want, "    completed --> [*]", "    failed --> [*]", "    cancelled --> [*]")

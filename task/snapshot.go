@@ -114,6 +114,7 @@ func (b *Book) head(w *writer) {
 	}
 	w.varint(int64(s.Recovering))
 	b.line.encode(w)
+	b.encodeSteps(w)
 	if len(b.stopped) > 0 { // few heads have it, and none of before did
 		writeList(w, b.AllStopped())
 	}
@@ -133,6 +134,7 @@ func (b *Book) decodeHead(r *reader) {
 	}
 	s.Recovering = time.Duration(r.varint())
 	b.line.decode(r)
+	b.decodeSteps(r)
 	if len(r.b) > 0 {
 		b.stopped = map[protocol.TaskID]bool{}
 		for _, id := range readList[protocol.TaskID](r) {

@@ -127,6 +127,14 @@ func every() []Event { return append(slices.Clone(eventCodes), "dance", "") }
 
 func everyState() []State { return append([]State{""}, States()...) }
 
+// stepFor returns a record for the events of steps.
+func stepFor(on Event) *protocol.StepRecord {
+	if on != StepStarted && on != StepEnded {
+		return nil
+	}
+	return &protocol.StepRecord{N: 1, Name: "build", Status: protocol.StepExecuting, Key: string(one) + ":build"}
+}
+
 // TestEveryPair checks that in each state an event without a row is refused and
 // changes nothing (spec §8.1).
 func TestEveryPair(t *testing.T) {
@@ -136,7 +144,7 @@ func TestEveryPair(t *testing.T) {
 			s := in(t, from)
 			before := records(s.Book)
 			want, ok := Next(from, on)
-			err := s.try(protocol.TaskEvent{Event: on, By: "alice"})
+			err := s.try(protocol.TaskEvent{Event: on, By: "alice", Step: stepFor(on)})
 			if !ok {
 				if !errors.Is(err, ErrIllegal) || !slices.Equal(records(s.Book), before) {
 					t.Errorf("%s of a task that is %q: %v", on, from, err)

@@ -1,6 +1,8 @@
 package view
 
 import (
+	"fmt"
+
 	"github.com/hived/hived/protocol"
 	"github.com/hived/hived/task"
 )
@@ -24,7 +26,7 @@ type TaskMoment struct {
 	Epoch   uint64             `json:"epoch,omitzero"`
 	Attempt int                `json:"attempt,omitzero"`
 	Agents  []protocol.AgentID `json:"agents,omitzero"` // whom it was offered to
-	Note    string             `json:"note,omitzero"`   // milestone, question or reason
+	Note    string             `json:"note,omitzero"`   // milestone, question, step or reason
 	Code    protocol.Code      `json:"code,omitzero"`   // of a refusal
 	Detail  string             `json:"detail,omitzero"`
 	Commit  string             `json:"commit,omitzero"` // the commit that holds it, which the log does not have; the caller sets it
@@ -57,13 +59,15 @@ func (f taskFolder) See(ev protocol.Event) (done bool) {
 	return false
 }
 
-// noteOf returns the milestone, question or reason of an event.
+// noteOf returns the milestone, question, step or reason of an event.
 func noteOf(e *protocol.TaskEvent) string {
 	switch {
 	case e.Checkpoint != nil && e.Checkpoint.Milestone != "":
 		return e.Checkpoint.Milestone
 	case e.Question != "":
 		return task.Asked(e)
+	case e.Step != nil:
+		return fmt.Sprintf("step %d, %s: %s", e.Step.N, e.Step.Name, e.Step.Status)
 	}
 	return task.Said(e)
 }

@@ -33,6 +33,23 @@ type refusal struct {
 
 func (refused *refusal) Error() string { return refused.text }
 
+// detailed is a refusal with members for the data of its notice.
+type detailed struct {
+	*refusal
+	data map[string]any
+}
+
+func (x *detailed) Unwrap() error { return x.refusal }
+
+// detailsIn returns the members that an error has for the data of a notice; none if it
+// is not a [detailed] refusal.
+func detailsIn(err error) map[string]any {
+	if x, is := errors.AsType[*detailed](err); is {
+		return x.data
+	}
+	return nil
+}
+
 // refusalIn returns err as a refusal if it is one, or else err itself.
 func refusalIn(err error) (*refusal, error) {
 	if refused, is := errors.AsType[*refusal](err); is {

@@ -34,10 +34,9 @@ func (d *Decider) formatFor(a protocol.Arrival) int {
 	return protocol.BasicFormat
 }
 
-// originsSince is the format from which on a task that resumes another says which was the
-// first of them.
-const originsSince = 3
+// stepsSince is the format from which on a log has steps, and the origins of tasks.
+const stepsSince = 3
 
 // laterMembers are the members of the data of commands that lead to events which
 // [protocol.BasicFormat] does not have.
-var laterMembers = []string{memberChoices, memberChoice}
+var laterMembers = []string{memberStep, memberChoices, memberChoice}

@@ -153,14 +153,14 @@ func (d *Decider) graceEnds(t *task.Task) task.Moment {
 func (d *Decider) heartbeatEnds(t *task.Task) task.Moment {
 	heard := d.state.Tasks.Running(max(t.Since, d.plan.lastHeard[t.Holder]))
 	heartbeat, _ := d.clocksOf(t)
-	return max(heard, t.Expected).Add(heartbeat)
+	return max(heard, d.state.Tasks.SilentUntil(t)).Add(heartbeat)
 }
 
 // progressEnds returns when the holder counts as stalled if it reaches nothing new.
 func (d *Decider) progressEnds(t *task.Task) task.Moment {
 	reached := d.state.Tasks.Running(t.Progressed)
 	_, progress := d.clocksOf(t)
-	return max(reached, t.Expected).Add(progress)
+	return max(reached, d.state.Tasks.SilentUntil(t)).Add(progress)
 }
 
 // clocksOf returns the two timeouts of a task in progress. A holder whose heartbeat was
@@ -348,7 +348,7 @@ func (d *Decider) sweepTask(now time.Time, at task.Moment, t *task.Task) {
 		return
 	}
 	var paths []string
-	for _, f := range t.Files() {
+	for _, f := range d.state.Tasks.Leaving(t) {
 		paths = append(paths, f.Path)
 	}
 	d.emit(now, &protocol.HiveEvent{Action: protocol.Swept, Paths: paths})

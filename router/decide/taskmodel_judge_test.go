@@ -58,7 +58,7 @@ func (v *ruling) holders() bool {
 	if v.c.Event == "fatal_error" {
 		return v.t.state != "blocked" || v.c.by == v.t.holder || !v.manages(true)
 	}
-	return slices.Contains([]string{"start", "progress", "pause_for_approval", "block_on_dependency", "transient_error", "failure", "release", "complete", "recovered", "cancelled"}, v.c.Event)
+	return slices.Contains([]string{"start", "progress", "pause_for_approval", "block_on_dependency", "transient_error", "failure", "release", "complete", "recovered", "cancelled", "step_started"}, v.c.Event)
 }
 
 // holder reports whether the command has the epoch and the sender that the holder's have.
@@ -144,6 +144,13 @@ func (v *ruling) decide() {
 				v.steps = append(v.steps, "recovered")
 			}
 		}
+		v.does(e)
+	case "step_started":
+		v.beginsStep()
+	case "step_ended":
+		v.endsStep()
+	case "complete":
+		v.no(slices.ContainsFunc(v.m.steps[v.m.origin(t)], (*modelStep).underway), "steps-left")
 		v.does(e)
 	case "cancelled":
 		v.no(t.cancelling.IsZero(), "illegal-transition")

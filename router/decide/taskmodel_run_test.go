@@ -153,6 +153,7 @@ func (h *taskRun) letGo(t *rapid.T, p string) {
 		}
 		delete(h.m.tasks, x.id)
 		h.m.gone[x.id] = x
+		h.m.forgetSteps(h.m.origin(x))
 	}
 }
 
@@ -434,7 +435,7 @@ func (h *taskRun) work(t *rapid.T) {
 	case "pending":
 		pick("start", "start", "start", "release")
 	case "in_progress", "stalled":
-		pick("progress", "progress", "progress", "pause_for_approval", "block_on_dependency", "failure", "transient_error", "complete", "complete", "recovered", "cancelled", "release", "fatal_error")
+		pick("progress", "progress", "progress", "step_started", "step_started", "step_ended", "step_ended", "pause_for_approval", "block_on_dependency", "failure", "transient_error", "complete", "complete", "recovered", "cancelled", "release", "fatal_error")
 	case "paused":
 		by = rapid.SampledFrom(append(h.m.approvers(x), "bob")).Draw(t, "by")
 		pick("approval_granted", "approval_granted", "approval_denied")
@@ -515,6 +516,8 @@ func (h *taskRun) fill(t *rapid.T, c *taskCommand) *taskCommand {
 	case "failure":
 		c.Data["category"] = rapid.SampledFrom([]string{"transient", "auth", "ambiguity", "schema", "logic", "other"}).Draw(t, "category")
 		c.Data["reason"] = "so it is"
+	case "step_started", "step_ended":
+		h.fillStep(t, c)
 	case "release", "transient_error":
 		if rapid.IntRange(0, 3).Draw(t, "later") == 0 {
 			c.Data["not_before"] = h.now.Add(rapid.SampledFrom([]time.Duration{-time.Hour, 10 * time.Second, 10 * time.Minute}).Draw(t, "not before")).UTC()

@@ -51,6 +51,8 @@ in_progress,paused,blocked,retrying,stalled cancel =
 in_progress,paused,blocked,retrying,stalled cancelled cancelled
 pending,paused remind =
 unassigned,offered,pending,in_progress,paused,blocked,retrying,stalled amend =
+in_progress step_started in_progress
+unassigned,offered,pending,in_progress,paused,blocked,retrying,stalled,completed,failed,cancelled step_ended =
 `
 
 // contractRows returns the state that each state and event lead to.
@@ -96,6 +98,7 @@ type oneTask struct {
 	number          string // what its data says
 	since, moved    time.Time
 	expected, until time.Time
+	stepUntil       time.Time // a step is silent so long
 	notBefore       time.Time
 	cancelling      time.Time
 }
@@ -121,12 +124,14 @@ type taskModel struct {
 	signs  map[protocol.AgentID]time.Time
 	missed map[protocol.AgentID]int // offers that ran out since the last sign of the agent
 	tally  map[string]int
+	steps  map[protocol.TaskID][]*modelStep // by the first task of a chain
 }
 
 func newTaskModel(set protocol.TaskSettings) *taskModel {
 	return &taskModel{
 		rows: contractRows(), set: set, tasks: map[protocol.TaskID]*oneTask{}, gone: map[protocol.TaskID]*oneTask{}, done: map[protocol.TaskID]bool{},
 		signs: map[protocol.AgentID]time.Time{}, missed: map[protocol.AgentID]int{}, tally: map[string]int{},
+		steps: map[protocol.TaskID][]*modelStep{},
 	}
 }
 
@@ -170,11 +175,11 @@ func (m *taskModel) running(times ...time.Time) time.Time {
 func latest(times ...time.Time) time.Time { return slices.MaxFunc(times, time.Time.Compare) }
 
 func (m *taskModel) stuckAt(t *oneTask) time.Time {
-	return latest(m.running(t.since, t.moved), t.expected).Add(m.set.ProgressTimeout)
+	return latest(m.running(t.since, t.moved), t.expected, t.stepUntil).Add(m.set.ProgressTimeout)
 }
 
 func (m *taskModel) goneAt(t *oneTask) time.Time {
-	return latest(m.running(t.since, m.signs[t.holder]), t.expected).Add(m.set.HeartbeatTimeout)
+	return latest(m.running(t.since, m.signs[t.holder]), t.expected, t.stepUntil).Add(m.set.HeartbeatTimeout)
 }
 
 // room reports whether an agent could be offered one more task.
@@ -270,6 +275,11 @@ func (m *taskModel) event(ev protocol.Event, e *protocol.TaskEvent) error {
 	}
 	m.tally[t.state+" "+string(e.Event)]++
 	m.take(t, e, at)
+	if e.Step != nil {
+		if err := m.takeStep(t, e, at); err != nil {
+			return fmt.Errorf("task %s: %w", t.id, err)
+		}
+	}
 	if e.Event == "pause_for_approval" || e.Event == "block_on_dependency" && len(e.Needs) == 0 {
 		t.ask = ev.Seq
 	}
@@ -403,7 +413,7 @@ func (m *taskModel) take(t *oneTask, e *protocol.TaskEvent, at time.Time) {
 	}
 	if e.From != e.To {
 		t.offered, t.voted, t.blockedOn, t.reminded, t.ask = nil, nil, nil, false, 0
-		t.until, t.expected, t.notBefore = time.Time{}, time.Time{}, time.Time{}
+		t.until, t.expected, t.notBefore, t.stepUntil = time.Time{}, time.Time{}, time.Time{}, time.Time{}
 	}
 	switch e.Event {
 	case "offer":

@@ -92,7 +92,7 @@ func (d *Decider) resumption(r *report, t *task.Task, fresh map[protocol.TaskID]
 	spec := *brief.Spec
 	spec.Name, spec.Needs = "", nil
 	e = protocol.TaskEvent{By: r.by, Spec: &spec, Resumes: t.ID, Reason: r.limitText(r.Reason), GateBy: gateBy(brief)}
-	if d.state.Format >= originsSince {
+	if d.state.Format >= stepsSince {
 		e.Origin = t.Origin()
 	}
 	for _, need := range brief.Needs {

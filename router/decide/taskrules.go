@@ -534,6 +534,9 @@ func (d *Decider) handleComplete(r *report) error {
 	if err := d.checkWorking(r); err != nil {
 		return err
 	}
+	if err := d.checkSteps(r); err != nil {
+		return err
+	}
 	if err := d.checkGate(r); err != nil {
 		return err
 	}

@@ -54,6 +54,7 @@ const (
 	memberExpected  = "expected_until"
 	memberFor       = "expected_for"
 	memberGate      = "gate"
+	memberStep      = "step"
 	memberChoices   = "choices"
 	memberChoice    = "choice"
 )
@@ -106,6 +107,9 @@ func taskCommands() map[string]handler {
 		string(task.CancelledEvent):    {do: (*Decider).handleCancelled, needsEpoch: true, checkpoint: true},
 		string(task.FatalError):        {do: (*Decider).handleFatal, checkpoint: true},
 
+		string(task.StepStarted): {do: (*Decider).handleStepStarted, needsEpoch: true, takes: []string{memberStep, "again", "unwind", memberExpected, memberFor}},
+		string(task.StepEnded):   {do: (*Decider).handleStepEnded, takes: []string{memberStep}},
+
 		string(task.ApprovalGranted): {do: (*Decider).handleApprove, takes: []string{"ask", "comment"}},
 		string(task.ApprovalDenied):  {do: (*Decider).handleDeny, takes: []string{"ask", "comment"}},
 
@@ -129,7 +133,8 @@ func aboutTask(m *protocol.Message) bool {
 // logged, and its sender is told why.
 func (d *Decider) taskCommand(now time.Time, of protocol.Seq, e *protocol.MessageEvent, m *protocol.Message) error {
 	r := &report{now: now, putAt: d.putAt(now, e.Original), of: of, by: e.From, id: e.ID, event: m.Event, m: m}
-	refused, err := refusalIn(d.runCommand(r))
+	result := d.runCommand(r)
+	refused, err := refusalIn(result)
 	if err != nil {
 		return err
 	}
@@ -171,6 +176,7 @@ func (d *Decider) taskCommand(now time.Time, of protocol.Seq, e *protocol.Messag
 		x.State = r.t.State
 		answer.data["state"], answer.data["epoch"] = r.t.State, r.t.Epoch
 	}
+	maps.Copy(answer.data, detailsIn(result))
 	heard := d.tellsRefusal(now, e.From, m, refused.code)
 	d.recordRejection(now, x)
 	if !heard {
@@ -414,6 +420,7 @@ func (d *Decider) hasRole(role task.Role, r *report) bool {
 		return r.by == d.state.Lead
 	case task.ByHuman:
 		return r.by == protocol.Human
+	case task.ByBeginner: // of the step, which is checked with it
 	case task.ByHive:
 	}
 	return false

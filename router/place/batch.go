@@ -34,6 +34,9 @@ func (pl *Placer) Place(batch []Step) {
 	pl.deliverAll(of.deliveries)
 	pl.archiveAll(of.originals, of.arrivals)
 	pl.sweepAll(of.swept)
+	for _, p := range of.locks { // before the records, which say that they are there
+		pl.try(itemOf(p))
+	}
 	pl.putAll(of.files)
 	for _, s := range batch {
 		pl.refillAsked(s.Event)
@@ -43,9 +46,9 @@ func (pl *Placer) Place(batch []Step) {
 // byClass holds the placements of a batch by kind, each in the order of their
 // events.
 type byClass struct {
-	deliveries, originals, swept, files []ledger.Placement
-	arrivals                            []protocol.Arrival // of the originals
-	at                                  map[string]int     // index in files of each path
+	deliveries, originals, swept, locks, files []ledger.Placement
+	arrivals                                   []protocol.Arrival // of the originals
+	at                                         map[string]int     // index in files of each path
 }
 
 func (of *byClass) add(p ledger.Placement, x *protocol.Arrival) {
@@ -58,6 +61,8 @@ func (of *byClass) add(p ledger.Placement, x *protocol.Arrival) {
 		}
 	case ledger.Swept:
 		of.swept = append(of.swept, p)
+	case ledger.Lock:
+		of.locks = append(of.locks, p)
 	case ledger.Own:
 		of.write(p.Of, p.Change)
 	case ledger.Redelivery, ledger.Aside, ledger.Handled, ledger.View: // whoever had it logged has done it, or does it next

@@ -90,7 +90,7 @@ func (pl *Placer) again(p ledger.Placement) {
 		pl.SetRight(p.Agent, path.Base(p.Path))
 	case p.Class == ledger.Aside && at == p.Path:
 		pl.try(itemOf(p))
-	case p.Class == ledger.Own && p.Data != nil:
+	case p.Class == ledger.Own && p.Data != nil, p.Class == ledger.Lock:
 		pl.try(itemOf(p))
 	}
 }

@@ -66,17 +66,15 @@ func (pl *Placer) missing(class ledger.Class, box *ledger.Box, dirs ...string) {
 
 // tasks queues files of tasks to be written again.
 func (pl *Placer) tasks(these func(path string) bool) {
-	for t := range pl.state.Tasks.All() {
-		for _, f := range t.Files() {
-			if f.Seq == 0 || !these(f.Path) {
-				continue
-			}
-			if _, view := pl.state.View(f.Path); view {
-				pl.putView(f.Path)
-				continue
-			}
-			pl.logged(ledger.Own, f.Seq, f.Path)
+	for f := range pl.state.Tasks.AllFiles() {
+		if f.Seq == 0 || !these(f.Path) {
+			continue
 		}
+		if _, view := pl.state.View(f.Path); view {
+			pl.putView(f.Path)
+			continue
+		}
+		pl.logged(ledger.Own, f.Seq, f.Path)
 	}
 }
 

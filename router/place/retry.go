@@ -129,7 +129,7 @@ func (pl *Placer) tried(x *item, err error) {
 
 // inLog reports whether the bytes of an item are still to be read.
 func (x *item) inLog() bool {
-	return x.data == nil && x.class != ledger.Swept && x.class != ledger.Aside
+	return x.data == nil && x.class != ledger.Swept && x.class != ledger.Aside && x.class != ledger.Lock
 }
 
 // find takes the bytes of an item from the placements of its event.
@@ -185,8 +185,27 @@ func (pl *Placer) carryOut(x *item) error {
 		return err
 	case ledger.Aside:
 		return pl.setAside(x)
+	case ledger.Lock:
+		return pl.makeLock(x)
 	}
 	return pl.putIn(x.path, x.data)
+}
+
+// makeLock makes the lock of a step where it is missing. While the step is under way on
+// the same boot of a machine it stays missing: whoever runs the step's command may hold
+// the lock that was removed, and another file would say that nobody does (spec §8.9).
+func (pl *Placer) makeLock(x *item) error {
+	if _, err := pl.disk.Lstat(x.path); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	data, _, err := durable.ReadFile(pl.disk, x.from, -1)
+	if err == nil {
+		record, err := protocol.DecodeStep(data)
+		if err == nil && record.Underway() && record.Boot == string(x.data) {
+			return nil
+		}
+	}
+	return pl.putIn(x.path, []byte{})
 }
 
 // putBack writes a file of an archive that is in none of some places. Its agent may

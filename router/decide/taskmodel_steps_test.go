@@ -1,0 +1,191 @@
+package decide
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/hived/hived/protocol"
+)
+
+// modelStep is a step in the model.
+type modelStep struct {
+	n          int
+	name       string
+	status     string
+	command    string // of its last intent
+	by         protocol.AgentID
+	epoch      uint64
+	undo       bool
+	idempotent bool
+	tries      int
+	rounds     int
+}
+
+func (s *modelStep) underway() bool { return s.status == "executing" || s.status == "undoing" }
+
+// stepOf returns the step of a name in the chain of a task; nil if there is none.
+func (m *taskModel) stepOf(t *oneTask, name string) *modelStep {
+	for _, s := range m.steps[m.origin(t)] {
+		if s.name == name {
+			return s
+		}
+	}
+	return nil
+}
+
+// beginsStep judges a step_started of the holder.
+func (v *ruling) beginsStep() {
+	t := v.t
+	v.no(!t.cancelling.IsZero(), "cancel-requested")
+	said, _ := v.c.Data["step"].(map[string]any)
+	name, _ := said["name"].(string)
+	if v.no(name == "", "bad-command") {
+		v.does("step_started")
+		return
+	}
+	unwind, again := v.c.Data["unwind"] == true, v.c.Data["again"]
+	switch s := v.m.stepOf(t, name); {
+	case s == nil:
+		v.no(unwind, "bad-command")
+	case unwind:
+		v.no(s.status != "done" && s.status != "undoing" || !s.undo, "bad-command")
+		v.no(s.underway() && again != "verified" && (again != "idempotent" || !s.idempotent), "step-running")
+	default:
+		v.no(s.status == "done", "step-done")
+		v.no(s.underway() && again != "verified" && (again != "idempotent" || !s.idempotent), "step-running")
+	}
+	v.does("step_started")
+}
+
+// endsStep judges a step_ended.
+func (v *ruling) endsStep() {
+	said, _ := v.c.Data["step"].(map[string]any)
+	list := v.m.steps[v.m.origin(v.t)]
+	n, _ := said["n"].(int)
+	if v.no(n < 1 || n > len(list) || said["command"] == "", "bad-command") {
+		return
+	}
+	s := list[n-1]
+	if said["how"] == "verified" {
+		v.no(!v.holder(), "not-allowed") // or what it adds itself
+	} else {
+		v.no(v.c.by != s.by, "not-allowed")
+	}
+	switch {
+	case said["command"] != s.command:
+		v.no(true, "fenced")
+	case !s.underway():
+		v.no(true, "step-done")
+	}
+	v.steps = append(v.steps, "step_ended")
+}
+
+// takeStep applies the record that an event has.
+func (m *taskModel) takeStep(t *oneTask, e *protocol.TaskEvent, at time.Time) error {
+	r, origin := e.Step, m.origin(t)
+	s := m.stepOf(t, r.Name)
+	if e.Event == "step_started" && s == nil {
+		s = &modelStep{n: len(m.steps[origin]) + 1, name: r.Name, rounds: 1}
+		m.steps[origin] = append(m.steps[origin], s)
+	}
+	own := r.Epoch == t.epoch && !t.spent
+	if e.Event == "step_started" {
+		if s.tries++; s.status == "undone" {
+			s.rounds++
+		}
+		if s.status == "done" || s.status == "undoing" {
+			s.status = "undoing"
+		} else {
+			s.status, s.undo, s.idempotent = "executing", r.Undo != "", r.Idempotent
+		}
+		s.command, s.by, s.epoch = string(r.Command), e.By, e.Epoch
+		t.stepUntil = e.Expected
+		if !t.stepUntil.IsZero() {
+			t.stepUntil = t.stepUntil.Add(-m.shift)
+		}
+	} else {
+		undo := s.status == "undoing"
+		switch {
+		case r.How == "verified" || r.Signal == "" && *r.Exit == 0:
+			s.status = map[bool]string{false: "done", true: "undone"}[undo]
+		case r.Signal != "" || *r.Exit > 128:
+		case undo:
+			s.status = "done"
+		default:
+			s.status = "failed"
+		}
+	}
+	if got, want := fmt.Sprintln(r.N, r.Status, r.Round, r.Try, r.Command, r.By, r.Epoch), fmt.Sprintln(s.n, s.status, s.rounds, s.tries, s.command, s.by, s.epoch); got != want {
+		return fmt.Errorf("the record of step %s is %s; the model has %s", r.Name, got, want)
+	}
+	if !strings.HasPrefix(r.Key, string(origin)+":"+r.Name) {
+		return fmt.Errorf("the key of step %s is %s", r.Name, r.Key)
+	}
+	if own && e.Event == "step_ended" && !s.underway() {
+		t.stepUntil = time.Time{}
+		if r.How == "verified" || *r.Exit == 0 {
+			t.moved, t.advanced = at, slices.Contains([]string{"pending", "in_progress", "paused", "blocked", "retrying", "stalled"}, t.state)
+		}
+	}
+	return nil
+}
+
+// forgetSteps removes the steps of a chain of which no task is left.
+func (m *taskModel) forgetSteps(origin protocol.TaskID) {
+	for _, t := range m.tasks {
+		if m.origin(t) == origin {
+			return
+		}
+	}
+	delete(m.steps, origin)
+}
+
+// fillStep adds the data of a command about a step.
+func (h *taskRun) fillStep(t *rapid.T, c *taskCommand) {
+	x := h.m.ever(protocol.TaskID(c.Task))
+	if x == nil {
+		return
+	}
+	if c.Event == "step_started" {
+		said := map[string]any{"name": rapid.SampledFrom([]string{"a", "a", "b", "c", ""}).Draw(t, "step"), "idempotent": rapid.Bool().Draw(t, "idempotent")}
+		if rapid.Bool().Draw(t, "can be undone") {
+			said["undo"] = "true"
+		}
+		c.Data["step"] = said
+		if again := rapid.SampledFrom([]string{"", "", "verified", "idempotent", "person"}).Draw(t, "again"); again != "" {
+			c.Data["again"] = again
+		}
+		if rapid.IntRange(0, 3).Draw(t, "unwind") == 0 {
+			c.Data["unwind"] = true
+		}
+		if rapid.IntRange(0, 2).Draw(t, "long") == 0 {
+			c.Data["expected_until"] = h.now.Add(10 * time.Minute).UTC()
+		}
+		return
+	}
+	list := h.m.steps[h.m.origin(x)]
+	said := map[string]any{"n": rapid.IntRange(0, len(list)).Draw(t, "step"), "command": "m0"}
+	if n, _ := said["n"].(int); n > 0 && rapid.IntRange(0, 7).Draw(t, "its intent") > 0 {
+		said["command"] = list[n-1].command
+		if rapid.IntRange(0, 7).Draw(t, "by who began it") > 0 {
+			c.by = list[n-1].by
+		}
+	}
+	switch rapid.IntRange(0, 5).Draw(t, "end") {
+	case 0:
+		said["how"] = "verified"
+	case 1:
+		said["signal"] = "KILL"
+	case 2:
+		said["exit"] = 137
+	case 3:
+		said["exit"] = 1
+	default:
+		said["exit"] = 0
+	}
+	c.Data["step"] = said
+}
