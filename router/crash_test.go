@@ -59,6 +59,15 @@ func TestCrashStories(t *testing.T) {
 			then:  []deed{run, mailArrived},
 		},
 
+		// A step of a task is begun, and another has ended: their records say so, and the
+		// locks are there.
+		{
+			name:  "steps",
+			deeds: []deed{taskInProgress, stepEnds, stepBegins},
+			lose:  each(faultfs.Drop, faultfs.Keep, faultfs.Torn(7)),
+			then:  []deed{run, stepsRecorded},
+		},
+
 		// A daemon crashes while it sweeps files that no sync point has covered yet: what the
 		// crash brings back in an outbox or an inbox is neither archived nor shown again.
 		{

@@ -517,4 +517,32 @@ var mutants = []mutant{
 		edits:  []edit{{"queues.removeAt", `if len(q.list) > 0 {`, `if len(q.list) >= 0 {`}},
 		caught: []string{"router/decide.TestEndedTasksLeaveTheirQueues"},
 	},
+	{
+		name:   "step-doubt-is-run",
+		what:   "a step whose end nobody knows may begin again without a judgement",
+		breaks: "what a step does is done once (§8.9)",
+		edits:  []edit{{"decide.checkIntent", `case !last.Underway() || last.Command == "":`, `default:`}},
+		caught: []string{"router.TestLateEndOfAStepCounts", "router/decide.TestTaskModel", "router.TestRefusalsAreForTheirReaders"},
+	},
+	{
+		name:   "step-end-of-another-intent",
+		what:   "the end of an intent that was judged meanwhile closes the step",
+		breaks: "an end counts only if its intent still stands (§8.9)",
+		edits:  []edit{{"Decider.handleStepEnded", `if !last.Stands(r.Step.Command) {`, `if !last.Underway() {`}},
+		caught: []string{"router.TestLateEndOfAStepCounts", "router/decide.TestTaskModel"},
+	},
+	{
+		name:   "step-key-of-the-task",
+		what:   "the key of a step has the task, and not the first of its chain",
+		breaks: "one key for all attempts, epochs and agents (§8.9)",
+		edits:  []edit{{"Decider.intent", `origin := r.Step, r.t.Origin()`, `origin := r.Step, r.t.ID`}},
+		caught: []string{"router.TestStepsOutliveTheirTask", "router/decide.TestTaskModel"},
+	},
+	{
+		name:   "step-lock-again",
+		what:   "the lock of a step is made again while it is under way",
+		breaks: "who runs a step's command may have locked the file that was removed (§8.9)",
+		edits:  []edit{{"Placer.makeLock", `err == nil && record.Underway() && record.Boot == string(x.data)`, `false && err == nil && record.Boot == ""`}},
+		caught: []string{"router.TestLockIsNotMadeAgain"},
+	},
 }
