@@ -26,8 +26,60 @@ type patchedEntries struct {
 	space   []byte
 }
 
-// nameRange is the names that are at least from and less than to.
-type nameRange struct{ from, to string }
+// nameRange is one name, or all names below it as a directory. It has no text of its own,
+// because there are two for each message.
+type nameRange struct {
+	name  string
+	below bool
+}
+
+// compare orders ranges by the first name that they may hold.
+func (g nameRange) compare(o nameRange) int {
+	n := min(len(g.name), len(o.name))
+	if c := strings.Compare(g.name[:n], o.name[:n]); c != 0 {
+		return c
+	}
+	return cmp.Or(cmp.Compare(g.at(n), o.at(n)), cmp.Compare(g.len(), o.len()))
+}
+
+// at returns the byte at an index of the text that the names of the range begin with; -1
+// behind its end.
+func (g nameRange) at(i int) int {
+	switch {
+	case i < len(g.name):
+		return int(g.name[i])
+	case i == len(g.name) && g.below:
+		return '/'
+	}
+	return -1
+}
+
+func (g nameRange) len() int {
+	if g.below {
+		return len(g.name) + 1
+	}
+	return len(g.name)
+}
+
+// covers reports whether all names of another range are in this one.
+func (g nameRange) covers(o nameRange) bool {
+	n := len(g.name)
+	return g == o || g.below && len(o.name) > n && o.name[n] == '/' && o.name[:n] == g.name
+}
+
+// side returns whether a name comes before the range (-1), is in it (0), or comes behind
+// it (1).
+func (g nameRange) side(name []byte) int {
+	n := len(g.name)
+	if !g.below || len(name) <= n {
+		c := strings.Compare(string(name), g.name)
+		if c == 0 && g.below {
+			return -1
+		}
+		return c
+	}
+	return cmp.Or(strings.Compare(string(name[:n]), g.name), cmp.Compare(name[n], '/'))
+}
 
 // patched returns the entries of the index with patches applied, sorted by name.
 func (v *indexView) patched(patches []patch) (*patchedEntries, error) {
@@ -47,28 +99,25 @@ func (v *indexView) patched(patches []patch) (*patchedEntries, error) {
 // replacedBy returns the names whose entries the patches remove or replace, as sorted
 // ranges that do not overlap.
 func replacedBy(patches []patch) []nameRange {
-	var all []nameRange
-	only := func(name string) { all = append(all, nameRange{name, name + "\x00"}) }
+	all := make([]nameRange, 0, 2*len(patches))
 	dirs := make(map[string]bool)
 	for _, c := range patches {
-		only(c.name)
+		all = append(all, nameRange{name: c.name})
 		if c.entry == nil {
 			continue
 		}
-		all = append(all, nameRange{c.name + "/", c.name + string('/'+1)})
+		all = append(all, nameRange{c.name, true})
 		for d := parentOf(c.name); d != "" && !dirs[d]; d = parentOf(d) {
 			dirs[d] = true
-			only(d)
+			all = append(all, nameRange{name: d})
 		}
 	}
-	slices.SortFunc(all, func(a, b nameRange) int { return cmp.Compare(a.from, b.from) })
+	slices.SortFunc(all, nameRange.compare)
 	out := all[:0]
 	for _, g := range all {
-		if n := len(out); n > 0 && g.from <= out[n-1].to {
-			out[n-1].to = max(out[n-1].to, g.to)
-			continue
+		if n := len(out); n == 0 || !out[n-1].covers(g) {
+			out = append(out, g)
 		}
-		out = append(out, g)
 	}
 	return out
 }
@@ -108,10 +157,10 @@ func (p *patchedEntries) advance() error {
 			break
 		}
 		name := e.name()
-		for len(p.gone) > 0 && p.gone[0].to <= string(name) {
+		for len(p.gone) > 0 && p.gone[0].side(name) > 0 {
 			p.gone = p.gone[1:]
 		}
-		if len(p.gone) == 0 || string(name) < p.gone[0].from {
+		if len(p.gone) == 0 || p.gone[0].side(name) < 0 {
 			p.pending = e
 			break
 		}
