@@ -127,6 +127,7 @@ type TaskReport struct {
 	Ask        Seq            `json:"ask,omitzero"`          // of an answer: the question's number
 	Comment    string         `json:"comment,omitzero"`      // of an answer: what the holder should know
 	NotBefore  time.Time      `json:"not_before,omitzero"`
+	Start      bool           `json:"start,omitzero"`  // of claim and accept: the work begins at once
 	Step       *StepReport    `json:"step,omitzero"`   // of step_started and step_ended
 	Again      StepJudgement  `json:"again,omitzero"`  // of step_started: how it is known that the last intent may be followed by another
 	Unwind     bool           `json:"unwind,omitzero"` // of step_started: the step's undo begins, and not its command

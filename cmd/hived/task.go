@@ -23,7 +23,7 @@ import (
 func (a *app) taskCommand() *cobra.Command {
 	return commandGroup(&cobra.Command{Use: "task", Short: "Work that survives the death of the agent that does it"},
 		a.taskCreate(), a.taskList(), a.taskShow(), a.taskClaim(),
-		a.taskVerb(verb{on: task.Accept, reason: reasonUsage, short: "Takes a task that was offered; the first wins"}),
+		a.taskAccept(),
 		a.taskVerb(verb{on: task.Reject, reason: reasonUsage, short: "Declines a task that was offered"}),
 		a.taskVerb(verb{on: task.Start, reason: reasonUsage, short: "Begins the work"}),
 		a.taskProgress(), a.taskAsk(), a.taskBlock(), a.taskFail(), a.taskComplete(),
@@ -79,7 +79,7 @@ func (a *app) runTaskCommand(ctx context.Context, disk *durable.Disk, t agent.Co
 	return errors.Join(err, a.answer(answer, func(p *printer) {
 		switch {
 		case err != nil:
-		case answer.Event == task.Accept || answer.Event == task.Claim:
+		case t.Event == task.Accept || t.Event == task.Claim:
 			a.note("%s is %s, epoch %d", answer.ID, answer.State, answer.Epoch)
 			p.line("export HIVE_TASK=%s", answer.ID)
 			p.line("export HIVE_EPOCH=%d", answer.Epoch)
@@ -254,15 +254,47 @@ func (a *app) taskClaim() *cobra.Command {
 		ValidArgsFunction: a.completeTasks,
 	}
 	timeout := timeoutFlag(c)
+	var report protocol.TaskReport
+	begins := startFlags(c.Flags(), &report)
 	c.RunE = a.withHive(func(c *cobra.Command, args []string, disk *durable.Disk) error {
 		t := agent.Command{Event: task.Claim, Within: *timeout}
-		if len(args) > 0 {
-			var err error
-			if t.Task, err = resolveTask(disk, args[0]); err != nil {
-				return err
-			}
+		err := begins()
+		if err == nil && len(args) > 0 {
+			t.Task, err = resolveTask(disk, args[0])
 		}
+		if err != nil {
+			return err
+		}
+		t.Data = agent.Report(report)
 		return a.runTaskCommand(c.Context(), disk, t)
 	})
 	return c
+}
+
+func (a *app) taskAccept() *cobra.Command {
+	var begins func() error
+	return a.taskVerb(verb{
+		on: task.Accept, reason: reasonUsage, short: "Takes a task that was offered; the first wins",
+		flags: func(flags *pflag.FlagSet, report *protocol.TaskReport) { begins = startFlags(flags, report) },
+		fill:  func(*call) error { return begins() },
+	})
+}
+
+// startFlags are the flags of a command that takes a task, to start it at once. The
+// function that it returns fills the report from them.
+func startFlags(flags *pflag.FlagSet, report *protocol.TaskReport) (fill func() error) {
+	var expect time.Duration
+	flags.BoolVar(&report.Start, "start", false, "start it at once, instead of with a command of its own")
+	flags.DurationVar(&expect, "expect", 0, "with --start: how long this agent may be silent from now on without being missed")
+	return func() error {
+		switch {
+		case expect < 0:
+			return usageError("--expect %s: give a duration from now, such as 20m", expect)
+		case expect > 0 && !report.Start:
+			return usageError("--expect says how long you are silent at work; add --start, which begins it")
+		case expect > 0:
+			report.For = expect.String()
+		}
+		return nil
+	}
 }

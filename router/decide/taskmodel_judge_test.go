@@ -177,21 +177,37 @@ func (v *ruling) takes(event string) {
 		v.no(t.notBefore.After(v.at), "not-yet")
 		v.no(v.m.full(by), "no-room")
 	}
-	v.steps = append(v.steps, event)
+	v.starts(event)
+}
+
+// starts adds the events of a task that is taken, and perhaps started.
+func (v *ruling) starts(event string) {
+	until, silent := v.c.Data["expected_until"].(time.Time)
+	ahead := until.Add(-v.m.shift).Sub(v.at)
+	v.no(ahead > time.Hour, "bad-command")
+	if v.steps = append(v.steps, event); v.c.Data["start"] != true {
+		v.no(silent, "bad-command")
+		return
+	}
+	if v.steps = append(v.steps, "start"); silent && ahead > 0 {
+		v.steps = append(v.steps, "progress")
+	}
 }
 
 // claimAny is for a claim that names no task: there must be one that the sender may take.
 func (v *ruling) claimAny() {
 	if v.no(v.m.full(v.c.by), "no-room") {
+		v.starts("claim")
 		return
 	}
 	for _, t := range v.m.tasks {
 		if (v.m.free(t, v.at) || t.state == "offered") && t.may(v.c.by) || slices.Contains(t.offered, v.c.by) {
-			v.steps = []string{"claim"}
+			v.starts("claim")
 			return
 		}
 	}
 	v.no(true, "no-task")
+	v.starts("claim")
 }
 
 func (v *ruling) votes(event string) {

@@ -516,6 +516,13 @@ func (h *taskRun) fill(t *rapid.T, c *taskCommand) *taskCommand {
 	case "failure":
 		c.Data["category"] = rapid.SampledFrom([]string{"transient", "auth", "ambiguity", "schema", "logic", "other"}).Draw(t, "category")
 		c.Data["reason"] = "so it is"
+	case "claim", "accept":
+		if rapid.IntRange(0, 2).Draw(t, "starts") == 0 {
+			c.Data["start"] = true
+		}
+		if rapid.IntRange(0, 5).Draw(t, "is silent") == 0 {
+			c.Data["expected_until"] = h.now.Add(rapid.SampledFrom([]time.Duration{-time.Hour, 10 * time.Minute, 2 * time.Hour}).Draw(t, "until")).UTC()
+		}
 	case "step_started", "step_ended":
 		h.fillStep(t, c)
 	case "release", "transient_error":

@@ -118,7 +118,24 @@ func (d *Decider) handleClaim(r *report) error {
 	if err := d.checkRoom(r.by); err != nil {
 		return err
 	}
-	return d.transition(r, protocol.TaskEvent{Event: task.Claim, Epoch: t.Epoch + 1})
+	return d.takeTask(r, task.Claim)
+}
+
+// takeTask gives a task to the sender of a report, and starts it if the report says so:
+// a program that takes a task begins at once, and need not send three commands to say so.
+// These are the same events, in one decision.
+func (d *Decider) takeTask(r *report, on task.Event) error {
+	if r.silent && !r.Start {
+		return &refusal{protocol.CodeBadCommand, "it says how long you will be silent, and does not start the task; to do both, " + r.howToSend(`--start --expect 20m`, `{"start": true, "expected_for": "20m"}`)}
+	}
+	if err := d.transition(r, protocol.TaskEvent{Event: on, Epoch: r.t.Epoch + 1}); err != nil || !r.Start {
+		return err
+	}
+	r.Reason = "" // it is with the first event
+	if err := d.handleStart(r); err != nil || r.Expected.IsZero() {
+		return err
+	}
+	return d.transition(r, protocol.TaskEvent{Event: task.Progress, Expected: r.Expected})
 }
 
 // bestFor returns the best task that an agent was offered or that waits for one like
@@ -196,7 +213,7 @@ func (d *Decider) handleAccept(r *report) error {
 	case !slices.Contains(t.Offered, r.by):
 		return &refusal{protocol.CodeNotOffered, "it was offered to " + listNames(t.Offered) + "; to take it if you may have it, " + howToClaim(r.by, t.ID)}
 	}
-	return d.transition(r, protocol.TaskEvent{Event: task.Accept, Epoch: t.Epoch + 1})
+	return d.takeTask(r, task.Accept)
 }
 
 func (d *Decider) handleReject(r *report) error {

@@ -31,6 +31,7 @@ type report struct {
 
 	reached *protocol.Checkpoint // the new checkpoint that came with it; nil if none
 	ignored []string             // members of the data that the command does not take
+	silent  bool                 // it says how long its sender will be silent
 	protocol.TaskReport
 }
 
@@ -54,6 +55,7 @@ const (
 	memberExpected  = "expected_until"
 	memberFor       = "expected_for"
 	memberGate      = "gate"
+	memberStart     = "start"
 	memberStep      = "step"
 	memberChoices   = "choices"
 	memberChoice    = "choice"
@@ -91,8 +93,8 @@ func taskCommands() map[string]handler {
 		"create":    {do: (*Decider).handleCreate, taskOptional: true},
 		eventResume: {do: (*Decider).handleResume, takes: []string{"family"}},
 
-		string(task.Claim):  {do: (*Decider).handleClaim, taskOptional: true, alwaysAnswered: true},
-		string(task.Accept): {do: (*Decider).handleAccept, alwaysAnswered: true},
+		string(task.Claim):  {do: (*Decider).handleClaim, taskOptional: true, alwaysAnswered: true, takes: []string{memberStart, memberExpected, memberFor}},
+		string(task.Accept): {do: (*Decider).handleAccept, alwaysAnswered: true, takes: []string{memberStart, memberExpected, memberFor}},
 		string(task.Reject): {do: (*Decider).handleReject},
 
 		string(task.Start):             {do: (*Decider).handleStart, needsEpoch: true},
@@ -288,6 +290,7 @@ func (r *report) decode(h handler, put time.Time) error {
 		}
 	}
 	r.Reason = strings.TrimSpace(r.Reason)
+	r.silent = r.For != "" || !r.Expected.IsZero()
 	if r.For != "" && has[memberExpected] != nil {
 		return &refusal{protocol.CodeBadCommand, "it has both expected_until and expected_for; say one of them"}
 	}
