@@ -162,6 +162,11 @@ func TestAdoptTasksBesideOtherFiles(t *testing.T) {
 			left: []string{dir + "/answers/07.json"},
 		},
 		{
+			name:  "records of steps",
+			plant: func(disk *faultfs.Mem) error { return disk.MkdirAll(dir+"/steps", 0o755) },
+			left:  []string{dir + "/steps"},
+		},
+		{
 			name: "a torn answer",
 			plant: func(disk *faultfs.Mem) error {
 				return durable.Publish(disk, dir+"/answers/7.json", []byte("{"), 0o644, true)

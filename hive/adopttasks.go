@@ -83,22 +83,11 @@ func (o *olderHive) findTask(disk durable.FS, id protocol.TaskID, dir string) er
 	for _, name := range []string{protocol.TaskView, protocol.TaskBrief, protocol.TaskCheckpoint, protocol.TaskResult} {
 		read(name)
 	}
-	switch info, err := disk.Lstat(dir + "/" + protocol.TaskAnswers); {
-	case errors.Is(err, fs.ErrNotExist):
-	case err == nil && !info.Mode.IsDir():
-		files[protocol.TaskAnswers] = nil
-	default:
-		answers, err := disk.ReadDir(dir + "/" + protocol.TaskAnswers)
-		if err != nil {
-			return fmt.Errorf("list the answers of task %s: %w", id, err)
-		}
-		for _, a := range answers {
-			if name := protocol.TaskAnswers + "/" + a.Name; isAnswer(a.Name) {
-				read(name)
-			} else { // such as a temporary file that a crash left
-				o.left = append(o.left, dir+"/"+protocol.TaskAnswers+"/"+protocol.SafeName(a.Name))
-			}
-		}
+	if err := o.findAnswers(disk, id, dir, files, read); err != nil {
+		return err
+	}
+	if steps := dir + "/" + protocol.TaskSteps; nameTaken(disk, steps) {
+		o.left = append(o.left, steps) // the new log has none of them, and whoever goes on must be told
 	}
 	if len(files) == 0 {
 		return nil // a crash left the directory of a task that was swept
@@ -116,6 +105,37 @@ func (o *olderHive) findTask(disk durable.FS, id protocol.TaskID, dir string) er
 	}
 	o.tasks = append(o.tasks, t)
 	return nil
+}
+
+// findAnswers reads the answers that a task was given. That something else is in the place
+// of their directory is noted under its name.
+func (o *olderHive) findAnswers(disk durable.FS, id protocol.TaskID, dir string, files map[string][]byte, read func(name string)) error {
+	at := dir + "/" + protocol.TaskAnswers
+	switch info, err := disk.Lstat(at); {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err == nil && !info.Mode.IsDir():
+		files[protocol.TaskAnswers] = nil
+		return nil
+	}
+	answers, err := disk.ReadDir(at)
+	if err != nil {
+		return fmt.Errorf("list the answers of task %s: %w", id, err)
+	}
+	for _, a := range answers {
+		if isAnswer(a.Name) {
+			read(protocol.TaskAnswers + "/" + a.Name)
+		} else { // such as a temporary file that a crash left
+			o.left = append(o.left, at+"/"+protocol.SafeName(a.Name))
+		}
+	}
+	return nil
+}
+
+// nameTaken reports whether there is anything under a name.
+func nameTaken(disk durable.FS, name string) bool {
+	_, err := disk.Lstat(name)
+	return err == nil
 }
 
 // isAnswer reports whether a file of this name below answers/ is hived's.
