@@ -84,8 +84,13 @@ func manyViews(t *testing.T, format int) *State {
 		Amends: &protocol.Amendment{Version: 2, Creator: protocol.Human, CreatedAt: start},
 	})
 	do(asks, protocol.Human, task.Cancel, protocol.TaskEvent{Reason: "perhaps not"})
-	do(asks, "bob", task.PauseForApproval, protocol.TaskEvent{Question: "may I use blue?", Until: at(3600)})
-	do(asks, "carol", task.ApprovalVote, protocol.TaskEvent{})
+	var choices []string
+	choice := ""
+	if format >= 3 {
+		choices, choice = []string{"blue", "green"}, "green"
+	}
+	do(asks, "bob", task.PauseForApproval, protocol.TaskEvent{Question: "may I use blue?", Choices: choices, Until: at(3600)})
+	do(asks, "carol", task.ApprovalVote, protocol.TaskEvent{Choice: choice})
 
 	create(waits, protocol.TaskEvent{Spec: &protocol.TaskSpec{Title: "wait"}, NotBefore: at(600)})
 	create(tries, protocol.TaskEvent{Spec: &protocol.TaskSpec{Title: "try"}})

@@ -56,6 +56,7 @@ const (
 	CodeVotedTwice        Code = "voted-twice"
 	CodeNoCommand         Code = "no-command"     // a message about a task that names no event
 	CodeStaleApproval     Code = "stale-approval" // it answers no question, or not the one that is open
+	CodeChoose            Code = "choose"         // the question has choices, and it names none of them
 	CodeNoTask            Code = "no-task"        // nothing that this agent could claim
 	CodeNoRoom            Code = "no-room"        // it has as many tasks in hand as its slots
 	CodeChainOpen         Code = "chain-open"     // another task that goes on from the same one has not ended

@@ -75,6 +75,14 @@ var additions = []Addition{
 	{3, KindTask, "event", "step_started", "the command of a step, or its undo, begins (§8.9)"},
 	{3, KindTask, "event", "step_ended", "it has ended"},
 	{3, KindTask, "step", "", "the record of the step as it is now"},
+	{3, KindTask, "choices", "", "of `pause_for_approval`: the answers that the question offers (§8.5)"},
+	{3, KindTask, "choice", "", "of `approval_vote` and `approval_granted`: one of them"},
+	{3, KindTask, "answered.choices", "", "the same of the question"},
+	{3, KindTask, "answered.answers.result", "", "what the holder goes on with"},
+	{3, KindTask, "adopted.open.choices", "", "of a question that was open"},
+	{3, KindTask, "adopted.open.answers.result", "", "of its answers"},
+	{3, KindTask, "adopted.answered.choices", "", "of one that was answered"},
+	{3, KindTask, "adopted.answered.answers.result", "", "of its answers"},
 }
 
 // FormatOf returns the lowest format of a log that can hold an event.
@@ -122,7 +130,7 @@ func stepsTo(t reflect.Type, member string) []int {
 	}
 	var steps []int
 	for name := range strings.SplitSeq(member, ".") {
-		for t.Kind() == reflect.Pointer {
+		for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice {
 			t = t.Elem()
 		}
 		found := false
@@ -140,13 +148,25 @@ func stepsTo(t reflect.Type, member string) []int {
 }
 
 // in reports whether an event's body has the member, or the value.
-func (a addition) in(v reflect.Value) bool {
-	for _, i := range a.steps {
+func (a addition) in(v reflect.Value) bool { return a.below(v, a.steps) }
+
+// below reports it of a part of the body and the steps that remain. Of a list, one
+// entry that has the member is enough.
+func (a addition) below(v reflect.Value, steps []int) bool {
+	for n, i := range steps {
 		for v.Kind() == reflect.Pointer {
 			if v.IsNil() {
 				return false
 			}
 			v = v.Elem()
+		}
+		if v.Kind() == reflect.Slice {
+			for k := range v.Len() {
+				if a.below(v.Index(k), steps[n:]) {
+					return true
+				}
+			}
+			return false
 		}
 		v = v.Field(i)
 	}

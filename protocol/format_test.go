@@ -97,6 +97,10 @@ func set(t *testing.T, v reflect.Value, steps []int, value string) {
 			}
 			v = v.Elem()
 		}
+		if v.Kind() == reflect.Slice {
+			v.Set(reflect.MakeSlice(v.Type(), 1, 1))
+			v = v.Index(0)
+		}
 		v = v.Field(i)
 	}
 	switch v.Kind() { //nolint:exhaustive // the others fail

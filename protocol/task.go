@@ -120,11 +120,13 @@ type TaskReport struct {
 	Expected   time.Time      `json:"expected_until,omitzero"`
 	For        string         `json:"expected_for,omitzero"` // instead: a length of time, as "20m"
 	Question   string         `json:"question,omitzero"`     // of pause_for_approval
+	Choices    []string       `json:"choices,omitzero"`      // of a question: the answers that it offers
 	Needs      []string       `json:"needs,omitzero"`        // of block_on_dependency
 	Family     bool           `json:"family,omitzero"`       // of resume: with all that failed with it
-	Result     jsontext.Value `json:"result,omitzero"`       // of complete
+	Result     jsontext.Value `json:"result,omitzero"`       // of complete, and of an approval: what it goes on with
 	Gate       *GateResult    `json:"gate,omitzero"`         // of complete: how the brief's gate ended
 	Ask        Seq            `json:"ask,omitzero"`          // of an answer: the question's number
+	Choice     string         `json:"choice,omitzero"`       // of an approval: one of the question's choices
 	Comment    string         `json:"comment,omitzero"`      // of an answer: what the holder should know
 	NotBefore  time.Time      `json:"not_before,omitzero"`
 	Start      bool           `json:"start,omitzero"`  // of claim and accept: the work begins at once
@@ -170,6 +172,8 @@ type TaskEvent struct {
 	Fruitless  int         `json:"fruitless,omitzero"` // of release and lease_expired: executions in a row, with this one, that reached nothing new
 	Category   Category    `json:"category,omitzero"`
 	Question   string      `json:"question,omitzero"`
+	Choices    []string    `json:"choices,omitzero"`    // of pause_for_approval: the answers that the question offers
+	Choice     string      `json:"choice,omitzero"`     // of approval_vote and approval_granted: one of them
 	NotBefore  time.Time   `json:"not_before,omitzero"` // neither offered, claimed nor retried earlier
 	Until      time.Time   `json:"until,omitzero"`      // of pause_for_approval: waits so long; of an offer that is over, and of release: the next one; none: at once
 	Expected   time.Time   `json:"expected_until,omitzero"`
@@ -225,6 +229,7 @@ type Amendment struct {
 type Question struct {
 	Ask      Seq       `json:"ask"` // its number: that of the event which asked
 	Question string    `json:"question"`
+	Choices  []string  `json:"choices,omitzero"` // the answers that it offers; none: it is approved of or denied
 	AskedBy  AgentID   `json:"asked_by"`
 	AskedAt  time.Time `json:"asked_at"`
 	Answers  []Answer  `json:"answers"`
@@ -235,7 +240,10 @@ type Answer struct {
 	By      AgentID    `json:"by"`
 	At      time.Time  `json:"at"`
 	Event   TaskAction `json:"event"` // what it led to
+	Choice  string     `json:"choice,omitzero"`
 	Comment string     `json:"comment,omitzero"`
+
+	Result jsontext.Value `json:"result,omitzero"` // what the holder goes on with
 }
 
 // Checkpoint is what a successor goes on from.

@@ -135,7 +135,7 @@ func TestNewFormatWaitsForRoom(t *testing.T) {
 }
 
 // laterCommand is a command that needs the latest format, although it is refused.
-const laterCommand = `{"to":"hive","event":"claim","data":{"choices":["a"]}}`
+const laterCommand = `{"to":"hive","event":"start","data":{"choices":["a"]}}`
 
 // TestCommandBringsTheLatestFormat checks that a hive goes to the latest format before
 // the first command that needs it is decided, and with nothing before.

@@ -131,6 +131,9 @@ func (h *crew) refuseAll(who protocol.AgentID) {
 	h.begin("berta", asked)
 	h.does("berta", "pause_for_approval", others, `{"question": "May I?"}`)
 	h.does("berta", "pause_for_approval", asked, `{"question": "May I?"}`)
+	which := h.create("berta", `{"title": "which", "to": ["berta"], "approvers": ["`+string(who)+`"]}`)
+	h.begin("berta", which)
+	h.does("berta", "pause_for_approval", which, `{"question": "Which?", "choices": ["left", "right"]}`)
 	offered := h.create("berta", `{"title": "offered", "to": ["carl"]}`)
 	later := h.create("berta", `{"title": "later", `+mine+`}`)
 	h.begin(who, later)
@@ -142,7 +145,7 @@ func (h *crew) refuseAll(who protocol.AgentID) {
 	h.does(who, "cancel", again, "")
 	h.does(who, "resume", again, "")
 	ids := strings.NewReplacer("AGAIN", string(again), "HELD", string(held), "LOST", string(lost), "BERTAS", string(others), "FREE", string(free), "OFFERED", string(offered),
-		"ASKED", string(asked), "LATER", string(later), "WAITS", string(waits), "ENDED", string(ended), "NOBODY", nobody)
+		"ASKED", string(asked), "LATER", string(later), "WAITS", string(waits), "ENDED", string(ended), "NOBODY", nobody, "WHICH", string(which), "NUMBER", h.view(which).Question.Ask.String())
 	for _, text := range []string{
 		`"event": "start", "task": "NOBODY"`, // unknown-task
 		`"event": "start"`,
@@ -178,6 +181,7 @@ func (h *crew) refuseAll(who protocol.AgentID) {
 		`"event": "approval_granted", "task": "BERTAS", "data": {"ask": 1}`,                                            // stale-approval
 		`"event": "approval_granted", "task": "BERTAS", "data": {"ask": ASK}`,                                          // once, and
 		`"event": "approval_granted", "task": "BERTAS", "data": {"ask": ASK}`,                                          // voted-twice
+		`"event": "approval_granted", "task": "WHICH", "data": {"ask": NUMBER, "choice": "up"}`,                        // choose
 		`"event": "cancel", "task": "HELD"`,                                                                            // not-allowed
 		`"event": "amend", "task": "HELD", "data": {"body": "x"}`,
 		`"event": "resume", "task": "ENDED"`,

@@ -265,7 +265,7 @@ func (a *adoption) asked() {
 	v, x := &a.view, a.e.Adopted
 	x.Asked, x.LastAsk = v.Asked, v.LastAsk
 	if q := v.Question; q != nil && (a.e.To == Paused || a.e.To == Blocked) {
-		x.Open = &protocol.Question{Ask: q.Ask, Question: q.Question, AskedBy: v.Holder, AskedAt: v.Since}
+		x.Open = &protocol.Question{Ask: q.Ask, Question: q.Question, Choices: q.Choices, AskedBy: v.Holder, AskedAt: v.Since}
 	}
 	for _, q := range a.said {
 		x.LastAsk = max(x.LastAsk, q.Ask)
@@ -282,9 +282,13 @@ func (a *adoption) asked() {
 	x.LastAsk = max(x.LastAsk, x.Open.Ask)
 	given := v.Question.Given
 	x.Open.Answers = slices.DeleteFunc(x.Open.Answers, func(p protocol.Answer) bool { return !slices.Contains(given, p.By) })
-	for _, id := range given {
+	for i, id := range given {
+		choice := ""
+		if i < len(v.Question.Chosen) {
+			choice = v.Question.Chosen[i]
+		}
 		if !slices.ContainsFunc(x.Open.Answers, func(p protocol.Answer) bool { return p.By == id }) {
-			x.Open.Answers = append(x.Open.Answers, protocol.Answer{By: id, At: v.Since, Event: ApprovalVote})
+			x.Open.Answers = append(x.Open.Answers, protocol.Answer{By: id, At: v.Since, Event: ApprovalVote, Choice: choice})
 		}
 	}
 }
@@ -348,9 +352,12 @@ func (t *Task) adoptQuestions(seq protocol.Seq, x *protocol.AdoptedTask) {
 	if t.Questions = q; x.Open == nil {
 		return
 	}
-	q.Ask, q.Text = x.Open.Ask, x.Open.Question
+	q.Ask, q.Text, q.Choices = x.Open.Ask, x.Open.Question, own(x.Open.Choices)
 	for _, a := range x.Open.Answers {
 		q.Given = append(q.Given, a.By)
+		if len(q.Choices) > 0 {
+			q.Chosen = append(q.Chosen, a.Choice)
+		}
 	}
 	if len(x.Open.Answers) > 0 {
 		t.Questions = q.answered(q.Ask, seq)

@@ -49,6 +49,8 @@ func stepOf(ev protocol.Event, e *protocol.TaskEvent) Step {
 		s.Note = protocol.Cut(e.Checkpoint.Milestone, titleMost)
 	case e.Question != "":
 		s.Note = Asked(e)
+	case e.Choice != "":
+		s.Note = Chosen(e)
 	case s.Note == "" && e.Checkpoint != nil:
 		s.Note = protocol.Cut(e.Checkpoint.Milestone, titleMost)
 	}

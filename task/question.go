@@ -13,8 +13,10 @@ type Questions struct {
 	Last     protocol.Seq       // the number of the last one, open or not
 	Ask      protocol.Seq       // the number of the open one; zero: none is open
 	Text     string             // of the open one
+	Choices  []string           // that the open one offers; none: it is approved of or denied
 	Voted    protocol.Seq       // the event that brought the last answer to the open one; zero: there is none
 	Given    []protocol.AgentID // who approved of the open one
+	Chosen   []string           // what each of them chose, if it has choices
 	Answered []Answered         // those that were answered, the oldest first
 }
 
@@ -43,11 +45,19 @@ func Asked(e *protocol.TaskEvent) string {
 	return e.Question + e.Reason
 }
 
+// Chosen returns the choice that an event brings, and what was said with it.
+func Chosen(e *protocol.TaskEvent) string {
+	if said := Said(e); said != "" {
+		return e.Choice + ": " + said
+	}
+	return e.Choice
+}
+
 // ask opens a question. Its number is that of the event that asks it, or greater: an
 // adopted task has questions with numbers of another log, and no question may have the
 // number of an earlier one.
 func (q *Questions) ask(seq protocol.Seq, e *protocol.TaskEvent) *Questions {
-	next := &Questions{Count: 1, Ask: seq, Text: Asked(e)}
+	next := &Questions{Count: 1, Ask: seq, Text: Asked(e), Choices: own(e.Choices)}
 	if q != nil {
 		next.Count, next.Answered = q.Count+1, q.Answered
 		next.Ask = max(seq, q.Last+1)
@@ -64,13 +74,53 @@ func (q *Questions) Votes() []protocol.AgentID {
 	return q.Given
 }
 
-// approved records an approval of the open question.
-func (q *Questions) approved(by protocol.AgentID) *Questions {
+// Offered returns the choices of the open question; none if it is only approved of or
+// denied.
+func (q *Questions) Offered() []string {
+	if q == nil {
+		return nil
+	}
+	return q.Choices
+}
+
+// ChoiceOf returns what somebody chose for the open question, and whether he approved of
+// it at all.
+func (q *Questions) ChoiceOf(by protocol.AgentID) (choice string, gave bool) {
+	i := slices.Index(q.Votes(), by)
+	if i < 0 || i >= len(q.Chosen) {
+		return "", i >= 0
+	}
+	return q.Chosen[i], true
+}
+
+// With returns how many approve of the open question with a choice once somebody
+// does. Each choice counts for itself, and whoever chose another before gives that up.
+func (q *Questions) With(by protocol.AgentID, choice string) int {
+	n := 1
+	for _, id := range q.Votes() {
+		if c, _ := q.ChoiceOf(id); id != by && c == choice {
+			n++
+		}
+	}
+	return n
+}
+
+// approved records an approval of the open question. If it has choices, it replaces the
+// one that the same agent gave before.
+func (q *Questions) approved(by protocol.AgentID, choice string) *Questions {
 	next := Questions{}
 	if q != nil {
 		next = *q
 	}
+	if i := slices.Index(next.Given, by); i >= 0 && i < len(next.Chosen) {
+		next.Chosen = slices.Clone(next.Chosen)
+		next.Chosen[i] = choice
+		return &next
+	}
 	next.Given = append(slices.Clone(next.Given), by)
+	if len(next.Choices) > 0 {
+		next.Chosen = append(slices.Clone(next.Chosen), choice)
+	}
 	return &next
 }
 
@@ -118,6 +168,8 @@ func (q *Questions) encode(w *writer) {
 	w.uvarint(uint64(q.Ask))
 	w.text(q.Text)
 	w.uvarint(uint64(q.Voted))
+	writeList(w, q.Choices)
+	writeList(w, q.Chosen)
 	w.uvarint(uint64(len(q.Answered)))
 	for _, a := range q.Answered {
 		w.uvarint(uint64(a.Ask))
@@ -130,6 +182,7 @@ func decodeQuestions(r *reader) *Questions {
 		return nil
 	}
 	q := &Questions{Count: int32(r.varint()), Last: protocol.Seq(r.uvarint()), Ask: protocol.Seq(r.uvarint()), Text: r.text(), Voted: protocol.Seq(r.uvarint())} //nolint:gosec // refused where it is not the same
+	q.Choices, q.Chosen = readList[string](r), readList[string](r)
 	for n := r.uvarint(); n > 0 && !r.short; n-- {
 		q.Answered = append(q.Answered, Answered{protocol.Seq(r.uvarint()), protocol.Seq(r.uvarint())})
 	}
@@ -140,9 +193,11 @@ func decodeQuestions(r *reader) *Questions {
 type OpenQuestion struct {
 	Ask       protocol.Seq       `json:"ask"`
 	Question  string             `json:"question"`
-	Approvers []protocol.Address `json:"approvers"` // who may answer
-	Needed    int                `json:"needed"`    // so many must approve
-	Given     []protocol.AgentID `json:"given"`     // who has
+	Choices   []string           `json:"choices,omitzero"` // the answers that it offers
+	Approvers []protocol.Address `json:"approvers"`        // who may answer
+	Needed    int                `json:"needed"`           // so many must approve
+	Given     []protocol.AgentID `json:"given"`            // who has
+	Chosen    []string           `json:"chosen,omitzero"`  // what each of them chose, in that order
 }
 
 // openQuestion returns the open question for the view; nil if there is none.
@@ -155,7 +210,11 @@ func (t *Task) openQuestion() *OpenQuestion {
 	if t.State == Blocked {
 		needed = 1
 	}
-	return &OpenQuestion{Ask: ask, Question: text, Approvers: t.answerers(), Needed: needed, Given: append([]protocol.AgentID{}, t.Questions.Given...)}
+	q := t.Questions
+	return &OpenQuestion{
+		Ask: ask, Question: text, Choices: q.Choices, Approvers: t.answerers(), Needed: needed,
+		Given: append([]protocol.AgentID{}, q.Given...), Chosen: q.Chosen,
+	}
 }
 
 // ApproverRole is the role or capability of those who may approve if a task needs

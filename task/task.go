@@ -217,7 +217,7 @@ func (t *Task) take(ev protocol.Event, e *protocol.TaskEvent, at Moment) {
 		}
 		t.Questions = t.Questions.ask(ev.Seq, e)
 	case ApprovalVote:
-		t.Questions = t.Questions.approved(e.By)
+		t.Questions = t.Questions.approved(e.By, e.Choice)
 	case Remind:
 		t.Reminded = true
 	case BlockOnDependency:

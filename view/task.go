@@ -59,13 +59,15 @@ func (f taskFolder) See(ev protocol.Event) (done bool) {
 	return false
 }
 
-// noteOf returns the milestone, question, step or reason of an event.
+// noteOf returns the milestone, question, choice, step or reason of an event.
 func noteOf(e *protocol.TaskEvent) string {
 	switch {
 	case e.Checkpoint != nil && e.Checkpoint.Milestone != "":
 		return e.Checkpoint.Milestone
 	case e.Question != "":
 		return task.Asked(e)
+	case e.Choice != "":
+		return task.Chosen(e)
 	case e.Step != nil:
 		return fmt.Sprintf("step %d, %s: %s", e.Step.N, e.Step.Name, e.Step.Status)
 	}

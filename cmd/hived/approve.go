@@ -4,7 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"strings"
 
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
@@ -25,6 +27,7 @@ func (a *app) denyCommand() *cobra.Command {
 // vote makes the command with which a person answers a task's question.
 func (a *app) vote(name string, event protocol.TaskAction, short string) *cobra.Command {
 	var ask uint64
+	var result string
 	c := a.taskVerb(verb{
 		on: event, use: name + " ID", args: argCount(1, 1),
 		short: short,
@@ -32,8 +35,15 @@ func (a *app) vote(name string, event protocol.TaskAction, short string) *cobra.
 		flags: func(flags *pflag.FlagSet, report *protocol.TaskReport) {
 			flags.StringVar(&report.Comment, "comment", "", "what the holder should know, in a `sentence`")
 			askFlag(flags, &ask)
+			if event == task.ApprovalGranted {
+				flags.StringVar(&report.Choice, "choice", "", "which of the question's choices you `choose`, where it has some")
+				flags.StringVar(&result, "result", "", "what came of it, for the holder: `JSON`, or else a text")
+			}
 		},
 		fill: func(x *call) (err error) {
+			if result != "" {
+				x.report.Result = jsonOrText(result)
+			}
 			x.report.Ask, err = a.askNumber(x.disk, x.args, protocol.Seq(ask), name, "")
 			return err
 		},
@@ -46,6 +56,18 @@ func (a *app) vote(name string, event protocol.TaskAction, short string) *cobra.
 		return run(c, args)
 	}
 	return c
+}
+
+// jsonOrText returns what somebody wrote as JSON: what is none is a text.
+func jsonOrText(s string) jsontext.Value {
+	if v := jsontext.Value(s); v.IsValid() {
+		return v
+	}
+	text, err := jsontext.AppendQuote(nil, s)
+	if err != nil { // invalid UTF-8 is replaced
+		text, _ = jsontext.AppendQuote(nil, strings.ToValidUTF8(s, "\ufffd"))
+	}
+	return text
 }
 
 func askFlag(flags *pflag.FlagSet, ask *uint64) {

@@ -182,6 +182,8 @@ func answerCommands(m *protocol.Message) string {
 		Code protocol.Code
 		Task protocol.TaskID
 		Ask  protocol.Seq
+
+		Choices []string
 	}
 	if json.Unmarshal(m.Data, &data, json.MatchCaseInsensitiveNames(true)) != nil || data.Ask == 0 {
 		return ""
@@ -190,6 +192,9 @@ func answerCommands(m *protocol.Message) string {
 	switch {
 	case err != nil:
 	case data.Code == protocol.CodeApprovalAsked || data.Code == protocol.CodeReminder:
+		if len(data.Choices) > 0 {
+			return fmt.Sprintf("an answer: hived approve %s --ask %s --choice one of %s, or hived deny %s --ask %s", id, data.Ask, choicesText(data.Choices), id, data.Ask)
+		}
 		return fmt.Sprintf("an answer: hived approve %s --ask %s, or hived deny %s --ask %s", id, data.Ask, id, data.Ask)
 	case data.Code == protocol.CodeSpecify:
 		return fmt.Sprintf("an answer: hived task answer %s --ask %s \"…\"", id, data.Ask)

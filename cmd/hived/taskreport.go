@@ -92,6 +92,9 @@ func (a *app) taskAsk() *cobra.Command {
 	return a.taskVerb(verb{
 		on: task.PauseForApproval, use: "ask ID QUESTION", args: argCount(1, 2), reason: reasonUsage, reaches: true,
 		short: "Pauses a task until people have approved",
+		flags: func(flags *pflag.FlagSet, report *protocol.TaskReport) {
+			flags.StringArrayVar(&report.Choices, "choice", nil, "an `answer` that the question offers; up to 8")
+		},
 		fill: func(x *call) error {
 			last := len(x.args) - 1 // with HIVE_TASK the question may be the only argument
 			if x.report.Question = x.args[last]; last == 0 && a.getenv("HIVE_TASK") == "" {

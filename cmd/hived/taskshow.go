@@ -138,7 +138,8 @@ func (a *app) showTask(p *printer, t *agent.Document) {
 	if q := t.Question; q != nil {
 		add("question:", joinNonEmpty(q.Ask.String(), below.fitOrKeep(q.Question, "question "+q.Ask.String())))
 		add("waits for:", answerers(&t.View))
-		add("approved by:", fmt.Sprintf("%d of %d %s", len(q.Given), q.Needed, joinNames(q.Given)))
+		add("choices:", choicesText(q.Choices))
+		add("approved by:", fmt.Sprintf("%d of %d %s", len(q.Given), q.Needed, givenText(q)))
 	}
 	add("resumes:", string(t.Resumes))
 	add("repairs:", string(t.Repairs))
@@ -191,6 +192,12 @@ func answerRows(t *agent.Document, below *longTexts) (rows [][]string) {
 	for _, answered := range t.Answers {
 		for _, x := range answered.Answers {
 			what := fmt.Sprintf("%s by %s to question %s", x.Event, x.By, answered.Ask)
+			if x.Choice != "" {
+				what += " with " + protocol.Quote(x.Choice)
+			}
+			if x.Result != nil {
+				what += ", result " + protocol.Visible(protocol.Fit(resultText(x.Result), 200))
+			}
 			rows = append(rows, []string{"answer:", joinNonEmpty(what, answered.Path, below.fitOrKeep(x.Comment, what))})
 		}
 	}
@@ -216,6 +223,27 @@ func (s *longTexts) fitOrKeep(text, what string) string {
 	}
 	*s = append(*s, struct{ what, text string }{what, text})
 	return ""
+}
+
+// choicesText returns the choices of a question.
+func choicesText(choices []string) string {
+	var list []string
+	for _, c := range choices {
+		list = append(list, protocol.Quote(c))
+	}
+	return strings.Join(list, ", ")
+}
+
+// givenText returns who approved of a question, and what each of them chose.
+func givenText(q *task.OpenQuestion) string {
+	if len(q.Chosen) != len(q.Given) {
+		return joinNames(q.Given)
+	}
+	var list []string
+	for i, id := range q.Given {
+		list = append(list, protocol.Visible(string(id))+" ("+protocol.Quote(q.Chosen[i])+")")
+	}
+	return strings.Join(list, ", ")
 }
 
 // answerers returns who may answer a task's question, and until when.

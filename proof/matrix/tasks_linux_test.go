@@ -216,6 +216,20 @@ var taskCommands = []row{
 		h.step(task.PauseForApproval, func(e *protocol.TaskEvent) bool { return e.Task == id && e.Question == "may I delete?" })
 		return said{h.alice, "approval_granted", yes}
 	}),
+	refusedCommand("task-choice-not-offered", "an approval with a choice that the question does not offer", protocol.CodeChoose, "which is none of the choices", func(h *hive) said {
+		id := h.creates("work", `,"approvers":["`+h.alice+`"]`, h.bob)
+		h.step(task.Offer, of(id))
+		h.taskCommand(h.bob, "accept", "accept", about(id, 0, `{}`))
+		h.taskCommand(h.bob, "start", "start", about(id, 1, `{}`))
+		h.taskCommand(h.bob, "ask", "pause_for_approval", about(id, 1, `{"question":"which?","choices":["left","right"]}`))
+		return said{h.alice, "approval_granted", about(id, 0, fmt.Sprintf(`{"ask":%s,"choice":"up"}`, h.asked(id)))}
+	}),
+	refusedCommand("task-nine-choices", "a question with nine choices", protocol.CodeBadCommand, "it offers 9 choices", func(h *hive) said {
+		return said{h.bob, "pause_for_approval", about(h.begun(), 1, `{"question":"which?","choices":["1","2","3","4","5","6","7","8","9"]}`)}
+	}),
+	refusedCommand("task-choice-twice", "a question with a choice that is there twice", protocol.CodeBadCommand, "is there twice", func(h *hive) said {
+		return said{h.bob, "pause_for_approval", about(h.begun(), 1, `{"question":"which?","choices":["left","left"]}`)}
+	}),
 	{
 		name: "task-large-checkpoint", given: "a checkpoint of 300 KiB", answer: "kept in `checkpoint.json`; its holder is told to send what changed",
 		run: func(h *hive) {

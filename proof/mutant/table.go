@@ -431,7 +431,7 @@ var mutants = []mutant{
 		name:   "vote-twice",
 		what:   "two approvals of one approver count as two",
 		breaks: "a task needs that many distinct approvers (§8.5)",
-		edits:  []edit{{"Decider.handleApprove", `if slices.Contains(r.t.Questions.Votes(), r.by) {`, `if slices.Contains(r.t.Questions.Votes(), r.by) && false {`}},
+		edits:  []edit{{"Decider.handleApprove", `if given, gave := r.t.Questions.ChoiceOf(r.by); gave && given == r.Choice {`, `if given, gave := r.t.Questions.ChoiceOf(r.by); false && gave && given == r.Choice {`}},
 		caught: []string{"router/decide.TestOneApprovalCountsOnce"},
 	},
 	{
@@ -544,5 +544,12 @@ var mutants = []mutant{
 		breaks: "who runs a step's command may have locked the file that was removed (§8.9)",
 		edits:  []edit{{"Placer.makeLock", `err == nil && record.Underway() && record.Boot == string(x.data)`, `false && err == nil && record.Boot == ""`}},
 		caught: []string{"router.TestLockIsNotMadeAgain"},
+	},
+	{
+		name:   "choice-not-offered",
+		what:   "a choice that the question does not offer is taken",
+		breaks: "an approval names one of the question's choices (§8.5)",
+		edits:  []edit{{"decide.checkChoice", `case len(offered) == 0 || slices.Contains(offered, r.Choice):`, `case len(offered) == 0 || r.Choice != "":`}},
+		caught: []string{"router.TestChoices"},
 	},
 }

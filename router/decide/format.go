@@ -7,6 +7,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/hived/hived/protocol"
+	"github.com/hived/hived/task"
 )
 
 // formatFor returns the lowest format of a log in which a file of an outbox can be
@@ -27,7 +28,7 @@ func (d *Decider) formatFor(a protocol.Arrival) int {
 		return protocol.BasicFormat // it is refused
 	}
 	for name := range has {
-		if slices.Contains(laterMembers, name) {
+		if slices.Contains(laterMembers, name) || m.Event == string(task.ApprovalGranted) && name == "result" {
 			return protocol.LogFormat
 		}
 	}

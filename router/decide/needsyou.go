@@ -92,17 +92,15 @@ func (n *needs) approvals() {
 		if t.State != task.Paused {
 			continue
 		}
-		who := slices.DeleteFunc(n.d.approvers(t), func(id protocol.AgentID) bool {
-			return slices.Contains(t.Questions.Votes(), id) || !n.d.active(id)
-		})
-		ask, question := t.Open()
+		who := slices.DeleteFunc(n.d.votesMissing(t), func(id protocol.AgentID) bool { return !n.d.active(id) })
+		_, question := t.Open()
 		x := protocol.Need{
 			Code: protocol.CodeApprovalAsked, Agent: t.Holder, Task: t.ID, Conversation: protocol.TaskConversation(t.ID), Since: n.d.state.Tasks.Time(t.Since), Until: n.d.state.Tasks.Time(t.Until),
 			Text: fmt.Sprintf("%s asks: %s (task %s, %s)", t.Holder, protocol.Fit(question, needTextMost), t.ID, t.Title),
 		}
 		switch {
 		case slices.Contains(who, protocol.Human):
-			x.Commands = []string{taskLine(task.ApprovalGranted, t.ID, "--ask "+ask.String()), taskLine(task.ApprovalDenied, t.ID, "--ask "+ask.String())}
+			x.Commands = approveLines(t)
 		case len(who)+len(t.Questions.Votes()) < int(max(1, t.Terms().Needed)):
 			x.Text = "nobody is there who may approve: " + x.Text
 			x.Commands = []string{lineShow(t.ID), taskLine(task.Cancel, t.ID, "")}

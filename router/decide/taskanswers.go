@@ -52,11 +52,14 @@ func (d *Decider) handleApprove(r *report) error {
 	if err := d.mayApprove(r); err != nil {
 		return err
 	}
-	if slices.Contains(r.t.Questions.Votes(), r.by) {
-		return &refusal{protocol.CodeVotedTwice, "you have approved of it already; " + digits(int(r.t.Terms().Needed)-len(r.t.Questions.Votes())) + " more must"}
+	if err := checkChoice(r); err != nil {
+		return err
+	}
+	if given, gave := r.t.Questions.ChoiceOf(r.by); gave && given == r.Choice {
+		return &refusal{protocol.CodeVotedTwice, "you have approved of it already; " + digits(int(r.t.Terms().Needed)-r.t.Questions.With(r.by, r.Choice)) + " more must"}
 	}
 	event := task.ApprovalGranted
-	if len(r.t.Questions.Votes())+1 < int(r.t.Terms().Needed) {
+	if r.t.Questions.With(r.by, r.Choice) < int(r.t.Terms().Needed) {
 		event = task.ApprovalVote
 	}
 	return d.answer(r, event, r.Comment)
@@ -176,8 +179,12 @@ func (d *Decider) answer(r *report, event task.Event, reason string) error {
 		return err
 	}
 	oldest := r.t.Questions.Oldest()
-	q.Answers = append(q.Answers, protocol.Answer{By: r.by, At: r.now.UTC(), Event: event, Comment: r.Comment})
-	if err := d.transition(r, protocol.TaskEvent{Event: event, Reason: protocol.Fit(reason, answerShown), Answered: q}); err != nil {
+	if len(q.Choices) > 0 && event != task.ApprovalDenied { // it replaces the choice that he gave before
+		q.Answers = slices.DeleteFunc(q.Answers, func(a protocol.Answer) bool { return a.By == r.by })
+	}
+	q.Answers = append(q.Answers, protocol.Answer{By: r.by, At: r.now.UTC(), Event: event, Choice: r.Choice, Comment: r.Comment, Result: r.Result})
+	e := protocol.TaskEvent{Event: event, Reason: protocol.Fit(reason, answerShown), Choice: r.Choice, Answered: q}
+	if err := d.transition(r, e); err != nil {
 		return err
 	}
 	if oldest > 0 {
@@ -190,7 +197,7 @@ func (d *Decider) answer(r *report, event task.Event, reason string) error {
 func (d *Decider) openQuestion(r *report) (*protocol.Question, error) {
 	t := r.t
 	ask, text := t.Open()
-	q := &protocol.Question{Ask: ask, Question: text, AskedBy: t.Holder, AskedAt: d.state.Tasks.Time(t.Since)}
+	q := &protocol.Question{Ask: ask, Question: text, Choices: t.Questions.Offered(), AskedBy: t.Holder, AskedAt: d.state.Tasks.Time(t.Since)}
 	if t.Questions == nil || t.Questions.Voted == 0 {
 		return q, nil
 	}

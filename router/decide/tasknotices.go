@@ -73,7 +73,7 @@ func (d *Decider) tellHolder(was, t *task.Task, e *protocol.TaskEvent, add adder
 		add(t.Holder, protocol.CodeCancelRequested, protocol.Cancel, fmt.Sprintf("%s asks you to stop working on task %s%s. Clean up and report `cancelled` with epoch %s within %s. If it is done already, report `complete`: that counts. To confirm, %s.",
 			e.By, id, withReason(e.Reason), epoch, d.settings.Tasks.CancelGrace.String(), howToTask(t.Holder, task.CancelledEvent, t.ID, t.Epoch, "", "")), nil)
 	case task.ApprovalGranted:
-		add(t.Holder, protocol.CodeApproved, protocol.Agree, "Task "+id+" was approved by "+string(e.By)+withReason(answerOf(e))+". Go on, with epoch "+epoch+".", answersOf(e))
+		add(t.Holder, protocol.CodeApproved, protocol.Agree, "Task "+id+" was approved by "+string(e.By)+choiceIn(e)+withReason(answerOf(e))+". Go on, with epoch "+epoch+".", answersOf(e))
 	case task.Answer:
 		more := answersOf(e)
 		more["attempt"] = t.Attempt
@@ -132,7 +132,14 @@ func answersOf(e *protocol.TaskEvent) map[string]any {
 	if e.Answered == nil {
 		return nil
 	}
-	return map[string]any{"ask": e.Answered.Ask, "answers": protocol.TaskAnswer(e.Task, e.Answered.Ask)}
+	more := map[string]any{"ask": e.Answered.Ask, "answers": protocol.TaskAnswer(e.Task, e.Answered.Ask)}
+	if e.Choice != "" {
+		more["choice"] = e.Choice
+	}
+	if n := len(e.Answered.Answers); n > 0 && e.Answered.Answers[n-1].Result != nil {
+		more["result"] = e.Answered.Answers[n-1].Result
+	}
+	return more
 }
 
 func withReason(reason string) string {
@@ -220,14 +227,13 @@ func (d *Decider) tellTakenAway(was, t *task.Task, e *protocol.TaskEvent, add ad
 func (d *Decider) tellApprovers(t *task.Task, code protocol.Code, what string, add adder) {
 	ask, question := t.Open()
 	until := d.state.Tasks.Time(t.Until)
-	for _, to := range d.approvers(t) {
-		if slices.Contains(t.Questions.Votes(), to) {
-			continue
+	for _, to := range d.votesMissing(t) {
+		more := map[string]any{"ask": ask, "question": question, "needed": max(1, t.Terms().Needed), "until": until}
+		if offered := t.Questions.Offered(); len(offered) > 0 {
+			more["choices"] = offered
 		}
-		add(to, code, protocol.Request, fmt.Sprintf("%s: %s\nThat is question %s of task %s, %s. It waits for you until %s. To approve, %s; to deny, %s.",
-			what, question, ask, t.ID, t.Title, until.Format(time.RFC3339),
-			howToAnswer(to, t, task.ApprovalGranted, ask), howToAnswer(to, t, task.ApprovalDenied, ask)),
-			map[string]any{"ask": ask, "question": question, "needed": max(1, t.Terms().Needed), "until": until})
+		add(to, code, protocol.Request, fmt.Sprintf("%s: %s\nThat is question %s of task %s, %s. It waits for you until %s. %s.",
+			what, question, ask, t.ID, t.Title, until.Format(time.RFC3339), capitalized(howToApprove(to, t))), more)
 	}
 }
 

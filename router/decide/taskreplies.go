@@ -78,8 +78,8 @@ func (d *Decider) nextSteps(by protocol.AgentID, t *task.Task) string {
 	switch {
 	case t.State == task.Offered && slices.Contains(t.Offered, by):
 		return does("take it", task.Accept, 0, "") + " " + does("decline it", task.Reject, 0, "")
-	case t.State == task.Paused && slices.Contains(d.approvers(t), by) && !slices.Contains(t.Questions.Votes(), by):
-		return "To approve, " + howToAnswer(by, t, task.ApprovalGranted, ask) + "; to deny, " + howToAnswer(by, t, task.ApprovalDenied, ask) + "."
+	case t.State == task.Paused && slices.Contains(d.votesMissing(t), by):
+		return capitalized(howToApprove(by, t)) + "."
 	case t.State == task.Blocked && ask > 0 && (d.manages(r) || by == t.Creator):
 		return "To answer, " + howToAnswer(by, t, task.Answer, ask) + "."
 	case held && t.State == task.Pending:

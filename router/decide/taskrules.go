@@ -378,12 +378,15 @@ func (d *Decider) handleAsk(r *report) error {
 
 // pause makes a task wait for approvals, unless too few can approve.
 func (d *Decider) pause(r *report, category protocol.Category, question, reason string) error {
+	if err := checkChoices(r.Choices); err != nil {
+		return err
+	}
 	if who, need := d.approvers(r.t), r.t.Terms().Needed; len(who) < int(need) {
 		return &refusal{protocol.CodeBadCommand, fmt.Sprintf("it needs %d approvals, and beside you only %s could give one; to give it back, %s", need, cmp.Or(listNames(who), "nobody"), howToTask(r.by, task.Release, r.t.ID, r.t.Epoch, "", ""))}
 	}
 	return d.transitionWorking(r, protocol.TaskEvent{
 		Event: task.PauseForApproval, Category: category, Question: r.limitText(question), Reason: r.limitText(reason),
-		Until: r.now.Add(d.settings.Tasks.ApprovalTimeout).UTC(),
+		Choices: r.Choices, Until: r.now.Add(d.settings.Tasks.ApprovalTimeout).UTC(),
 	})
 }
 

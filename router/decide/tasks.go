@@ -69,7 +69,7 @@ func (h handler) takesMember(r *report, member string) bool {
 	switch {
 	case slices.Contains(checkpointMembers, member):
 		return h.checkpoint && r.by == r.t.Holder
-	case r.event == eventFailure && member == memberQuestion:
+	case r.event == eventFailure && (member == memberQuestion || member == memberChoices):
 		return r.Category == protocol.AmbiguityFailure
 	case r.event == eventFailure && member == memberNotBefore:
 		return r.Category == protocol.TransientFailure
@@ -99,10 +99,10 @@ func taskCommands() map[string]handler {
 
 		string(task.Start):             {do: (*Decider).handleStart, needsEpoch: true},
 		string(task.Progress):          {do: (*Decider).handleProgress, needsEpoch: true, checkpoint: true, takes: []string{memberExpected, memberFor}},
-		string(task.PauseForApproval):  {do: (*Decider).handleAsk, needsEpoch: true, checkpoint: true, takes: []string{memberQuestion}},
+		string(task.PauseForApproval):  {do: (*Decider).handleAsk, needsEpoch: true, checkpoint: true, takes: []string{memberQuestion, memberChoices}},
 		string(task.BlockOnDependency): {do: (*Decider).handleBlock, needsEpoch: true, checkpoint: true, takes: []string{"needs"}},
 		string(task.TransientError):    {do: (*Decider).handleTransient, needsEpoch: true, checkpoint: true, takes: []string{memberNotBefore}},
-		eventFailure:                   {do: (*Decider).handleFail, needsEpoch: true, checkpoint: true, takes: []string{"category", memberQuestion, memberNotBefore}},
+		eventFailure:                   {do: (*Decider).handleFail, needsEpoch: true, checkpoint: true, takes: []string{"category", memberQuestion, memberChoices, memberNotBefore}},
 		string(task.Release):           {do: (*Decider).handleRelease, needsEpoch: true, checkpoint: true, takes: []string{memberNotBefore}},
 		string(task.Complete):          {do: (*Decider).handleComplete, needsEpoch: true, checkpoint: true, takes: []string{"result", memberGate}},
 		string(task.Recovered):         {do: (*Decider).handleRecovered, needsEpoch: true},
@@ -112,7 +112,7 @@ func taskCommands() map[string]handler {
 		string(task.StepStarted): {do: (*Decider).handleStepStarted, needsEpoch: true, takes: []string{memberStep, "again", "unwind", memberExpected, memberFor}},
 		string(task.StepEnded):   {do: (*Decider).handleStepEnded, takes: []string{memberStep}},
 
-		string(task.ApprovalGranted): {do: (*Decider).handleApprove, takes: []string{"ask", "comment"}},
+		string(task.ApprovalGranted): {do: (*Decider).handleApprove, takes: []string{"ask", memberChoice, "comment", "result"}},
 		string(task.ApprovalDenied):  {do: (*Decider).handleDeny, takes: []string{"ask", "comment"}},
 
 		string(task.Answer): {do: (*Decider).handleAnswer, takes: []string{"ask", "comment"}},
@@ -327,6 +327,8 @@ func (r *report) ignore(name string) {
 		r.NotBefore = time.Time{}
 	case memberQuestion:
 		r.Question = ""
+	case memberChoices:
+		r.Choices = nil
 	case "milestone":
 		r.Milestone = ""
 	case "checkpoint":
