@@ -21,8 +21,9 @@ type Member struct {
 	ID     protocol.AgentID `json:"id"`
 	Role   string           `json:"role"`
 	Caps   []string         `json:"capabilities"`
-	Slots  int              `json:"slots,omitzero"` // tasks that it may have in hand; 0 means one
-	Status string           `json:"status"`         // active, held, archived; new: it has a directory that no daemon has seen yet
+	Slots  int              `json:"slots,omitzero"`     // tasks that it may have in hand; 0 means one
+	Takes  *int             `json:"own_slots,omitzero"` // tasks that it takes for now; nil: as many as it may
+	Status string           `json:"status"`             // active, held, archived; new: it has a directory that no daemon has seen yet
 	Lead   bool             `json:"lead"`
 	Joined string           `json:"joined_at,omitzero"`
 }
@@ -90,6 +91,8 @@ func (m Member) shows(e *protocol.AgentEvent) bool {
 		return m.ID == e.Agent && m.Status == "archived"
 	case protocol.Released, protocol.Restored:
 		return m.ID == e.Agent && m.Status == "active"
+	case protocol.SlotsSet:
+		return m.ID == e.Agent && m.Takes != nil && *m.Takes == e.Slots
 	case protocol.LeadSet:
 		return m.Lead == (m.ID == e.Agent) && (m.Lead || e.Agent == "")
 	case protocol.InboxMissing, protocol.InboxBelieved, protocol.InboxPutBack, protocol.InboxUndeleted:

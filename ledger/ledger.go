@@ -90,6 +90,7 @@ type Agent struct {
 	Role   string
 	Caps   []string
 	Slots  int // tasks that it may have in hand at once; zero: one
+	Takes  int // one more than the tasks that it takes for now; zero: as many as it may
 	Status Status
 	Joined time.Time
 	Older  []byte // other members of its entry in an older hive, a JSON object; mostly none
@@ -117,6 +118,15 @@ type Agent struct {
 	misspelt []string // fields that it was told may be misspelt
 	day      string   // the day that dayBytes counts
 	dayBytes int64
+}
+
+// SlotsNow returns how many tasks the agent may have in hand at once: what was said last,
+// by itself for now or by who put it on the roster.
+func (a *Agent) SlotsNow() int {
+	if a.Takes > 0 {
+		return a.Takes - 1
+	}
+	return max(1, a.Slots)
 }
 
 // BoxFile is one file in a [Box]: a message, or what was set aside.
@@ -253,7 +263,7 @@ func (f folder) OnAgent(ev protocol.Event, e *protocol.AgentEvent) none {
 	f.heard(a.ID)
 	switch e.Action {
 	case protocol.Joined, protocol.Changed:
-		a.Role, a.Caps, a.Slots = e.Role, e.Caps, e.Slots
+		a.Role, a.Caps, a.Slots, a.Takes = e.Role, e.Caps, e.Slots, 0
 		if e.Older != nil {
 			a.Older = e.Older
 		}
@@ -263,6 +273,8 @@ func (f folder) OnAgent(ev protocol.Event, e *protocol.AgentEvent) none {
 		a.Status = Active
 	case protocol.Archived:
 		a.Status = Archived
+	case protocol.SlotsSet:
+		a.Takes = e.Slots + 1
 	case protocol.LeadSet, protocol.InboxMissing, protocol.InboxBelieved, protocol.InboxPutBack, protocol.InboxUndeleted:
 	}
 	return none{}
@@ -274,7 +286,7 @@ func aboutInbox(a protocol.AgentAction) bool {
 	switch a {
 	case protocol.InboxMissing, protocol.InboxBelieved, protocol.InboxPutBack, protocol.InboxUndeleted:
 		return true
-	case protocol.Joined, protocol.Changed, protocol.Held, protocol.Released, protocol.Archived, protocol.Restored, protocol.LeadSet:
+	case protocol.Joined, protocol.Changed, protocol.Held, protocol.Released, protocol.Archived, protocol.Restored, protocol.LeadSet, protocol.SlotsSet:
 	}
 	return false
 }
@@ -291,7 +303,7 @@ func (a *Agent) inbox(e *protocol.AgentEvent) {
 		a.Believed = true
 		return
 	case protocol.InboxUndeleted:
-	case protocol.Joined, protocol.Changed, protocol.Held, protocol.Released, protocol.Archived, protocol.Restored, protocol.LeadSet:
+	case protocol.Joined, protocol.Changed, protocol.Held, protocol.Released, protocol.Archived, protocol.Restored, protocol.LeadSet, protocol.SlotsSet:
 	}
 	a.Believed = a.Believed && a.Missing > 0
 }

@@ -114,6 +114,7 @@ type registryAgent struct {
 	Role   string   `json:"role"`
 	Caps   []string `json:"capabilities"`
 	Slots  int      `json:"slots,omitzero"`
+	Takes  *int     `json:"own_slots,omitempty"` // tasks that it takes for now
 	Status Status   `json:"status"`
 	Joined string   `json:"joined_at"`
 
@@ -125,7 +126,7 @@ type registryAgent struct {
 }
 
 // hivesOwn are the members of an entry that have a meaning for hived.
-var hivesOwn = []string{"id", "role", "capabilities", "slots", "status", "joined_at", "older"}
+var hivesOwn = []string{"id", "role", "capabilities", "slots", "own_slots", "status", "joined_at", "older"}
 
 // keep adds the other members of the entry in an older hive.
 func (r registryAgent) keep(older []byte) registryAgent {
@@ -164,6 +165,10 @@ func (s *State) Registry() []byte {
 			caps = []string{}
 		}
 		entry := registryAgent{ID: string(a.ID), Role: a.Role, Caps: caps, Slots: a.Slots, Status: a.Status, Joined: protocol.Stamp(a.Joined)}
+		if a.Takes > 0 {
+			now := a.SlotsNow()
+			entry.Takes = &now
+		}
 		r.Agents[string(a.ID)] = entry.keep(a.Older)
 	}
 	b, err := json.MarshalIndent(r, "", "  ")

@@ -171,6 +171,7 @@ func (a *Agent) encode(out *sink) {
 		out.text(c)
 	}
 	out.number(uint64(a.Slots))   //nolint:gosec // not negative
+	out.number(uint64(a.Takes))   //nolint:gosec // not negative
 	out.number(uint64(a.Missed))  //nolint:gosec // not negative
 	out.number(uint64(a.Missing)) //nolint:gosec // not negative
 	out.flag(a.Believed)
@@ -200,6 +201,7 @@ func decodeAgent(in *source) *Agent {
 		a.Caps = append(a.Caps, in.text())
 	}
 	a.Slots = int(in.short())
+	a.Takes = int(in.short())
 	a.Missed = int(in.short())
 	a.Missing = int(in.short())
 	a.Believed = in.flag()

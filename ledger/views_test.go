@@ -58,6 +58,9 @@ func manyViews(t *testing.T, format int) *State {
 		do(id, by, task.Accept, protocol.TaskEvent{Attempt: attempt})
 		do(id, by, task.Start, protocol.TaskEvent{})
 	}
+	if format >= 3 {
+		tell(s, &protocol.AgentEvent{Agent: "bob", Action: protocol.SlotsSet, Slots: 0})
+	}
 	at := func(s int) time.Time { return start.Add(time.Duration(s) * time.Second) }
 
 	create(asks, protocol.TaskEvent{

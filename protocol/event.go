@@ -197,7 +197,8 @@ const (
 	Released AgentAction = "released"
 	Archived AgentAction = "archived"
 	Restored AgentAction = "restored"
-	LeadSet  AgentAction = "lead" // an empty Agent: there is no lead now
+	LeadSet  AgentAction = "lead"  // an empty Agent: there is no lead now
+	SlotsSet AgentAction = "slots" // it takes Slots tasks in hand for now, which may be none
 
 	InboxMissing   AgentAction = "inbox-missing"   // so many messages are gone from the inbox, and it is not believed that they were deleted; none: all is well again
 	InboxBelieved  AgentAction = "inbox-believed"  // somebody says that the agent deleted them

@@ -71,6 +71,7 @@ var additions = []Addition{
 	{2, KindTask, "checkpoint.after", "", "the event that brought the checkpoint before"},
 	{2, KindTask, "checkpoint.blob", "", "the git id of `checkpoint.json` with the whole"},
 	{2, KindTask, "checkpoint.patched", "", "bytes of all patches since a checkpoint was logged whole"},
+	{3, KindAgent, "action", "slots", "how many tasks it takes in hand for now"},
 	{3, KindTask, "origin", "", "of `create`: the first of the tasks that resume each other, which have their steps together (§8.9)"},
 	{3, KindTask, "event", "step_started", "the command of a step, or its undo, begins (§8.9)"},
 	{3, KindTask, "event", "step_ended", "it has ended"},

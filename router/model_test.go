@@ -986,7 +986,7 @@ func (m *hiveModel) agentDid(e *protocol.AgentEvent) {
 		a.status = "archived"
 	case protocol.Released, protocol.Restored:
 		a.status = "active"
-	case protocol.LeadSet:
+	case protocol.LeadSet, protocol.SlotsSet:
 	case protocol.InboxMissing, protocol.InboxBelieved, protocol.InboxPutBack, protocol.InboxUndeleted: // no history of the model has any
 	}
 }

@@ -30,7 +30,7 @@ type commandData struct {
 
 // command sends a command about the roster or a thread, and prints done when it
 // was carried out.
-func (a *app) command(ctx context.Context, disk *durable.Disk, event string, data commandData, timeout time.Duration, done string) error {
+func (a *app) command(ctx context.Context, disk *durable.Disk, event string, data any, timeout time.Duration, done string) error {
 	value, err := json.Marshal(data)
 	if err != nil {
 		return fmt.Errorf("write the command %s: %w", event, err)

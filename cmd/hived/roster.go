@@ -1,6 +1,8 @@
 package main
 
 import (
+	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -34,6 +36,7 @@ func (a *app) agentCommand() *cobra.Command {
 		a.agentVerb("release", "Ends a hold", "is released"),
 		a.agentVerb("archive", "Retires an agent: no group includes it, what is sent to it is filed", "is archived"),
 		a.agentVerb("restore", "Brings an archived agent back", "is back"),
+		a.agentSlots(),
 		a.agentVerb("lead", "Makes an agent the lead", "is the lead"),
 	)
 }
@@ -75,6 +78,32 @@ func (a *app) agentAdd() *cobra.Command {
 			}
 		}
 		return a.command(c.Context(), disk, "agent-add", data, *timeout, string(id)+" is on the roster; it sends from "+protocol.OutboxDir(id)+"/")
+	})
+	return c
+}
+
+func (a *app) agentSlots() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "slots N [ID]",
+		Short: "Says how many tasks an agent takes in hand for now; 0: none",
+		Long:  "Says how many tasks an agent takes in hand at once from now on, this one where none is named. It holds until it is said again, or until `hived agent add` sets the agent's place in the roster. With 0 it is offered nothing.",
+		Args:  argCount(1, 2),
+	}
+	timeout := timeoutFlag(c)
+	c.RunE = a.withHive(func(c *cobra.Command, args []string, disk *durable.Disk) error {
+		n, err := strconv.Atoi(args[0])
+		if err != nil || n < 0 || n > protocol.SlotsMost {
+			return usageError("slots %s: write how many tasks it takes in hand, 0 to %d", protocol.Quote(args[0]), protocol.SlotsMost)
+		}
+		data, who := map[string]any{"slots": n}, "this agent"
+		if len(args) > 1 {
+			m, err := findMember(disk, args[1])
+			if err != nil {
+				return err
+			}
+			data["agent"], who = m.ID, string(m.ID)
+		}
+		return a.command(c.Context(), disk, "agent-slots", data, *timeout, fmt.Sprintf("%s takes %d tasks in hand for now", who, n))
 	})
 	return c
 }
@@ -163,7 +192,7 @@ func (a *app) agentShow() *cobra.Command {
 					{"lead:", map[bool]string{true: "yes", false: "no"}[m.Lead]},
 					{"role:", orDash(m.Role)},
 					{"capabilities:", orDash(strings.Join(m.Caps, ", "))},
-					{"slots:", digits(max(1, m.Slots))},
+					{"slots:", slotsText(m)},
 					{"joined:", orDash(m.Joined)},
 					{"unread:", digits(out.Unread)},
 					{"waiting in its outbox:", digits(out.Pending)},
@@ -172,6 +201,14 @@ func (a *app) agentShow() *cobra.Command {
 			})
 		}),
 	}
+}
+
+// slotsText returns how many tasks an agent may have in hand at once.
+func slotsText(m agent.Member) string {
+	if m.Takes == nil {
+		return digits(max(1, m.Slots))
+	}
+	return fmt.Sprintf("%d for now, of %d", *m.Takes, max(1, m.Slots))
 }
 
 // countWaiting counts the messages that wait for an agent and from it.

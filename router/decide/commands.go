@@ -1,6 +1,7 @@
 package decide
 
 import (
+	"cmp"
 	"errors"
 	"strconv"
 	"time"
@@ -120,7 +121,7 @@ func (d *Decider) tellsRefusal(now time.Time, by protocol.AgentID, m *protocol.M
 func (d *Decider) isHiveCommand(event string) bool {
 	_, aboutAgent := agentActions[event]
 	_, aboutInbox := inboxActions[event]
-	return aboutAgent || aboutInbox || event == commandContinue || event == commandGitPause || event == commandGitResume
+	return aboutAgent || aboutInbox || event == commandContinue || event == commandSlots || event == commandGitPause || event == commandGitResume
 }
 
 // agentActions maps the commands about one agent to what they do to it.
@@ -143,11 +144,15 @@ var inboxActions = map[string]protocol.AgentAction{
 
 const (
 	commandContinue  = "continue"
+	commandSlots     = "agent-slots"
 	commandGitPause  = "git-pause"
 	commandGitResume = "git-resume"
 )
 
 func (d *Decider) manageHive(now time.Time, of protocol.Seq, e *protocol.MessageEvent, m *protocol.Message) error {
+	if m.Event == commandSlots {
+		return d.setSlots(now, of, e.From, m)
+	}
 	_, aboutAgent := agentActions[m.Event]
 	_, aboutInbox := inboxActions[m.Event]
 	if e.From != protocol.Human && e.From != d.state.Lead {
@@ -200,6 +205,29 @@ func (d *Decider) continueAgent(now time.Time, of protocol.Seq, by protocol.Agen
 		return &refusal{protocol.CodeNotAllowed, "nobody lets himself go on; ask human"}
 	}
 	d.emit(now, &protocol.HiveEvent{Action: protocol.Continued, Agent: id, By: by, Of: of})
+	return nil
+}
+
+// setSlots records how many tasks an agent takes in hand for now, as itself says, or a
+// person or the lead for it.
+func (d *Decider) setSlots(now time.Time, of protocol.Seq, by protocol.AgentID, m *protocol.Message) error {
+	var o struct {
+		Agent protocol.AgentID `json:"agent"`
+		Slots *int             `json:"slots"`
+	}
+	if err := json.Unmarshal(m.Data, &o, strictOptions); len(m.Data) > 0 && err != nil {
+		return &refusal{protocol.CodeBadCommand, "its data does not fit: " + endSentence(dataFault(err, commandMembers)) + " For example, " + howToCommand(by, m.Event)}
+	}
+	id := cmp.Or(o.Agent, by)
+	switch {
+	case o.Slots == nil || *o.Slots < 0 || *o.Slots > protocol.SlotsMost:
+		return &refusal{protocol.CodeBadCommand, "it does not say how many tasks are taken in hand at once, 0 to " + strconv.Itoa(protocol.SlotsMost) + "; for example, " + howToCommand(by, m.Event)}
+	case d.state.Agents[id] == nil:
+		return &refusal{protocol.CodeUnknownAgent, d.unknownAgent(string(id))}
+	case id != by && by != protocol.Human && by != d.state.Lead:
+		return &refusal{protocol.CodeNotAllowed, "only human and the lead may do that for another; ask human"}
+	}
+	d.recordAgent(now, &protocol.AgentEvent{Agent: id, Action: protocol.SlotsSet, Slots: *o.Slots, By: by, Of: of})
 	return nil
 }
 

@@ -20,6 +20,9 @@ func (d *Decider) formatFor(a protocol.Arrival) int {
 	if m == nil || m.Event == "" || d.state.Format == protocol.LogFormat {
 		return protocol.BasicFormat
 	}
+	if m.Event == commandSlots {
+		return protocol.LogFormat
+	}
 	if len(m.Data) == 0 {
 		return protocol.BasicFormat
 	}

@@ -171,7 +171,7 @@ func (p *plan) updateAgent(id protocol.AgentID) {
 	if a == nil || a.Status != ledger.Active {
 		return
 	}
-	if h.slots = slotsOf(a); a.Silent() || !h.hasRoom() {
+	if h.slots = a.SlotsNow(); a.Silent() || !h.hasRoom() {
 		return
 	}
 	h.listed = h.load() + 1
@@ -179,9 +179,6 @@ func (p *plan) updateAgent(id protocol.AgentID) {
 	p.free = slices.Insert(p.free, i, h)
 	p.freed = append(p.freed, id)
 }
-
-// slotsOf returns how many tasks an agent may have in hand.
-func slotsOf(a *ledger.Agent) int { return max(1, a.Slots) }
 
 // cannotTake returns why an agent can take none of its offers; empty if it can, or has
 // none.
@@ -194,7 +191,7 @@ func (p *plan) cannotTake(h *hand, a *ledger.Agent) string {
 		return string(h.id) + " is on hold"
 	case a.Status == ledger.Archived:
 		return string(h.id) + " is archived"
-	case len(h.tasks) >= slotsOf(a):
+	case len(h.tasks) >= a.SlotsNow():
 		return string(h.id) + " has no room for more"
 	}
 	return ""

@@ -184,8 +184,11 @@ func refuseUnmet(list []protocol.TaskID) error {
 // when it can have another.
 func (d *Decider) checkRoom(id protocol.AgentID) error {
 	a, has := d.state.Agents[id], d.plan.hand(id).tasks
-	if a == nil || len(has) < slotsOf(a) {
+	if a == nil || len(has) < a.SlotsNow() {
 		return nil
+	}
+	if a.SlotsNow() == 0 {
+		return &refusal{protocol.CodeNoRoom, "you take no tasks for now; to take one again, " + howToCommand(id, commandSlots)}
 	}
 	ids := make([]protocol.TaskID, 0, len(has))
 	for _, t := range has {
@@ -193,7 +196,7 @@ func (d *Decider) checkRoom(id protocol.AgentID) error {
 	}
 	first := has[0]
 	return &refusal{protocol.CodeNoRoom, fmt.Sprintf("you have %d of %d in hand: %s; there is room, and you are offered more, when one of them is completed, fails or waits for somebody. To give one back, %s",
-		len(has), slotsOf(a), listNames(ids), howToTask(id, task.Release, first.ID, first.Epoch, "", ""))}
+		len(has), a.SlotsNow(), listNames(ids), howToTask(id, task.Release, first.ID, first.Epoch, "", ""))}
 }
 
 // handleAccept gives an offered task to the sender. The first in log order wins.

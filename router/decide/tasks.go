@@ -208,7 +208,7 @@ func (d *Decider) runCommand(r *report) error {
 		if r.m.Task == "" {
 			names = slices.AppendSeq(names, maps.Keys(agentActions))
 			names = slices.AppendSeq(names, maps.Keys(inboxActions))
-			names = append(names, commandContinue, commandGitPause, commandGitResume)
+			names = append(names, commandContinue, commandSlots, commandGitPause, commandGitResume)
 		}
 		return &refusal{protocol.CodeUnknownCommand, "there is no such command" + endSentence(didYouMean(r.event, names, "PROTOCOL.md lists them")) + d.nextStepsOf(r)}
 	}

@@ -207,6 +207,8 @@ func howToCommand(by protocol.AgentID, event string) string {
 	switch {
 	case event == commandContinue:
 		return howTo(by, lineContinue("CONVERSATION"), hiveMessage(event, `{"conversation": "CONVERSATION"}`))
+	case event == commandSlots:
+		return howTo(by, hiveLine(event, "1"), hiveMessage(event, `{"slots": 1}`))
 	case event == commandGitPause, event == commandGitResume:
 		return howTo(by, hiveLine(event, ""), hiveMessage(event, ""))
 	case inboxActions[event] == protocol.InboxUndeleted:
