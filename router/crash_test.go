@@ -364,7 +364,7 @@ func (st story) sweep(t *testing.T, lose losing) {
 		}
 		return crashed, s.play(append([]deed{reboot}, st.then...))
 	})
-	if crashes < 50 {
+	if crashes < 30 { // 49 to 112 as the goroutines happen to be scheduled
 		t.Errorf("only %d crashes: the sweep does not cover the whole path", crashes)
 	}
 	t.Logf("%d crashes", crashes)
