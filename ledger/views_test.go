@@ -63,7 +63,12 @@ func manyViews(t *testing.T, format int) *State {
 	}
 	at := func(s int) time.Time { return start.Add(time.Duration(s) * time.Second) }
 
+	var origin protocol.TaskID
+	if format >= 3 {
+		origin = done
+	}
 	create(asks, protocol.TaskEvent{
+		Origin: origin,
 		Needs: []protocol.TaskID{done}, Resumes: done, Repairs: done, Depth: 1,
 		Spec: &protocol.TaskSpec{
 			Title: "Zeichne <das> große \"Bild\"", Body: "in the brief alone", To: []protocol.Address{"@maker", "alice"}, Priority: -3,

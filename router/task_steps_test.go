@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -248,5 +249,158 @@ func TestStepIsSilentAndProgress(t *testing.T) {
 		if v := h.view(id); v.State == task.InProgress {
 			t.Errorf("anna was silent for 20 minutes after the step, and the task is %s", v.State)
 		}
+	})
+}
+
+// asksAbout has the holder of a task ask what became of a step, and returns the number of
+// the question.
+func (h *crew) asksAbout(who protocol.AgentID, id protocol.TaskID, data string) protocol.Seq {
+	h.Helper()
+	h.does(who, "pause_for_approval", id, data)
+	v := h.view(id)
+	if v.State != task.Paused || v.Question == nil {
+		h.Fatalf("after the question the task is %s, with the question %+v", v.State, v.Question)
+	}
+	return v.Question.Ask
+}
+
+// TestPersonSaysWhatBecameOfAStep checks what each answer to a question about a step
+// leaves in its record, and what may follow.
+func TestPersonSaysWhatBecameOfAStep(t *testing.T) {
+	for _, c := range []struct {
+		end, choices, choice, result string // the end that is reported before the question, if any
+		status                       protocol.StepStatus
+		output                       string
+		stands, again                bool // the intent; a new one may begin
+	}{
+		{choice: "happened", result: `"paid\n"`, status: protocol.StepDone, output: "paid\n"},
+		{choice: "happened", result: `{"paid": 3}`, status: protocol.StepDone, output: `{"paid":3}`},
+		{choice: "happened", status: protocol.StepDone},
+		{choice: "again", status: protocol.StepExecuting, again: true},
+		{choices: `["wait", "happened"]`, choice: "wait", status: protocol.StepExecuting, stands: true},
+		{end: `"signal": "KILL"`, choice: "happened", status: protocol.StepDone},
+		{end: `"exit": 3`, choice: "again", status: protocol.StepExecuting, again: true},
+		{end: `"exit": 0`, choice: "without", status: protocol.StepDone},
+		{end: `"exit": 0`, choice: "again", status: protocol.StepExecuting, again: true},
+	} {
+		t.Run(c.end+c.choice+c.result, func(t *testing.T) {
+			scenario(t, "anna", func(h *crew) {
+				id := h.create("human", `{"title": "pay"}`)
+				h.begin("anna", id)
+				begun := h.begins("anna", id, `{"name": "pay", "argv": ["pay", "bob"]}`)
+				if c.end != "" {
+					h.does("anna", "step_ended", id, fmt.Sprintf(`{"step": {"n": 1, "command": %q, %s}}`, begun, c.end))
+				}
+				data := `{"step": {"n": 1}}`
+				if c.choices != "" {
+					data = `{"step": {"n": 1}, "choices": ` + c.choices + `}`
+				}
+				ask := h.asksAbout("anna", id, data)
+				r, _ := h.step(id, 1, "pay")
+				if v := h.view(id); r.Ask != ask || r.Stands(begun) || !v.Until.IsZero() || !strings.Contains(v.Question.Question, "pay bob") || !slices.Contains(v.Question.Choices, c.choice) {
+					t.Fatalf("the record is %+v, and the question %+v, until %v", r, v.Question, v.Until)
+				}
+				h.refused(protocol.CodeChoose, "human", "approval_granted", id, fmt.Sprintf(`{"ask": %s}`, ask))
+				answer := fmt.Sprintf(`{"ask": %s, "choice": %q}`, ask, c.choice)
+				if c.result != "" {
+					answer = fmt.Sprintf(`{"ask": %s, "choice": %q, "result": %s}`, ask, c.choice, c.result)
+				}
+				h.does("human", "approval_granted", id, answer)
+				h.is(id, task.InProgress)
+				r, _ = h.step(id, 1, "pay")
+				got := ""
+				if r.Output != nil {
+					data, err := r.Output.Data()
+					h.must(err)
+					got = string(data)
+				}
+				if r.Ask != 0 || r.Status != c.status || got != c.output || r.Stands(begun) != c.stands || r.How != protocol.JudgedPerson {
+					t.Errorf("after the answer the record is %+v with output %q", r, got)
+				}
+				if c.again {
+					h.refused(protocol.CodeStepsLeft, "anna", "complete", id, "")
+					h.begins("anna", id, `{"name": "pay"}`)
+					return
+				}
+				code := protocol.CodeStepDone
+				if c.stands {
+					code = protocol.CodeStepRunning
+				}
+				h.refused(code, "anna", "step_started", id, `{"step": {"name": "pay"}}`)
+			})
+		})
+	}
+}
+
+// TestQuestionAboutAStepHasNoTimeLimit checks that people are reminded once a day of a
+// question about a step, that it does not end by itself, and that an end of the step that
+// comes meanwhile is fenced.
+func TestQuestionAboutAStepHasNoTimeLimit(t *testing.T) {
+	scenario(t, "anna", func(h *crew) {
+		id := h.create("human", `{"title": "pay"}`)
+		h.begin("anna", id)
+		begun := h.begins("anna", id, `{"name": "pay"}`)
+		ask := h.asksAbout("anna", id, `{"step": {"n": 1}}`)
+		for day := range 5 {
+			h.pass(24*time.Hour + time.Minute)
+			if n := len(h.told("human", protocol.CodeReminder)); n != day+1 {
+				t.Fatalf("after day %d there were %d reminders", day+1, n)
+			}
+		}
+		h.refused(protocol.CodeFenced, "anna", "step_ended", id, fmt.Sprintf(`{"step": {"n": 1, "command": %q, "exit": 0}}`, begun))
+		h.does("human", "approval_granted", id, fmt.Sprintf(`{"ask": %s, "choice": "happened"}`, ask))
+		h.is(id, task.InProgress)
+	})
+}
+
+// TestQuestionAboutAStepThatIsOver checks that a question about a step which ended without
+// an answer, or with a denial, leaves the step in doubt for the next task of the chain.
+func TestQuestionAboutAStepThatIsOver(t *testing.T) {
+	for _, end := range []string{"approval_denied", "cancel"} {
+		t.Run(end, func(t *testing.T) {
+			scenario(t, "anna", func(h *crew) {
+				id := h.create("human", `{"title": "pay"}`)
+				h.begin("anna", id)
+				h.begins("anna", id, `{"name": "pay", "idempotent": true}`)
+				ask := h.asksAbout("anna", id, `{"step": {"n": 1}}`)
+				h.does("human", end, id, fmt.Sprintf(`{"ask": %s}`, ask))
+				h.pass(time.Hour) // for the grace period of a cancel
+				h.does("human", "resume", id, "")
+				list := h.created()
+				next := list[len(list)-1]
+				h.begin("anna", next)
+				if end == "cancel" {
+					h.refused(protocol.CodeStepRunning, "anna", "step_started", next, `{"step": {"name": "pay"}}`)
+				}
+				again := h.asksAbout("anna", next, `{"step": {"n": 1}}`)
+				if r, _ := h.step(id, 1, "pay"); r.Ask != again || again == ask {
+					t.Fatalf("the second question left the record %+v", r)
+				}
+				h.does("human", "approval_granted", next, fmt.Sprintf(`{"ask": %s, "choice": "happened"}`, again))
+				h.refused(protocol.CodeStepDone, "anna", "step_started", next, `{"step": {"name": "pay"}}`)
+			})
+		})
+	}
+}
+
+// TestWrongQuestionsAboutSteps checks that a question about a step is refused that could
+// not be answered.
+func TestWrongQuestionsAboutSteps(t *testing.T) {
+	scenario(t, "anna", func(h *crew) {
+		id := h.create("human", `{"title": "pay"}`)
+		h.begin("anna", id)
+		h.begins("anna", id, `{"name": "pay"}`)
+		for data, want := range map[string]string{
+			`{"step": {"n": 2}}`:                                "there is no step 2",
+			`{"step": {"name": "pay"}}`:                         "name one by its n",
+			`{"step": {"n": 1}, "choices": ["without"]}`:        "it can offer happened, again, wait",
+			`{"step": {"n": 1}, "choices": ["again", "x"]}`:     `offers "x"`,
+			`{"step": {"n": 1}, "choices": ["again", "again"]}`: "there twice",
+		} {
+			if no := h.refused(protocol.CodeBadCommand, "anna", "pause_for_approval", id, data); !strings.Contains(no.Detail, want) {
+				t.Errorf("%s was refused with %q, without %q", data, no.Detail, want)
+			}
+		}
+		h.is(id, task.InProgress)
 	})
 }

@@ -154,6 +154,9 @@ func (b *Book) Apply(ev protocol.Event, e *protocol.TaskEvent) error {
 	} else if Ended(t.State) {
 		b.line.ended(t)
 	}
+	if e.Step != nil { // a question about it, or the answer
+		b.noteStep(ev, e)
+	}
 	if e.From != e.To {
 		b.endSilence(t)
 	}

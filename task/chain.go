@@ -18,7 +18,7 @@ func (b *Book) chained(t *Task) {
 	if terms.Resumes == "" || terms.Origin != "" {
 		return
 	}
-	terms.Origin = terms.Resumes
+	terms.Origin, terms.Derived = terms.Resumes, true
 	if was := b.tasks[terms.Resumes]; was != nil {
 		terms.Origin = was.Origin()
 	}

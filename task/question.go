@@ -17,6 +17,7 @@ type Questions struct {
 	Voted    protocol.Seq       // the event that brought the last answer to the open one; zero: there is none
 	Given    []protocol.AgentID // who approved of the open one
 	Chosen   []string           // what each of them chose, if it has choices
+	Reminded Moment             // of the open one, if it has no time limit: when people were reminded of it last
 	Answered []Answered         // those that were answered, the oldest first
 }
 
@@ -36,6 +37,9 @@ func (t *Task) Open() (ask protocol.Seq, text string) {
 	}
 	return t.Questions.Ask, t.Questions.Text
 }
+
+// Endless reports whether a task waits for an approval without a time limit.
+func (t *Task) Endless() bool { return t.State == Paused && t.Until == 0 }
 
 // Asked returns the text of the question that an event asks.
 func Asked(e *protocol.TaskEvent) string {
@@ -57,13 +61,27 @@ func Chosen(e *protocol.TaskEvent) string {
 // adopted task has questions with numbers of another log, and no question may have the
 // number of an earlier one.
 func (q *Questions) ask(seq protocol.Seq, e *protocol.TaskEvent) *Questions {
-	next := &Questions{Count: 1, Ask: seq, Text: Asked(e), Choices: own(e.Choices)}
+	next := &Questions{Count: 1, Ask: q.Next(seq), Text: Asked(e), Choices: own(e.Choices)}
 	if q != nil {
 		next.Count, next.Answered = q.Count+1, q.Answered
-		next.Ask = max(seq, q.Last+1)
 	}
 	next.Last = next.Ask
 	return next
+}
+
+// Next returns the number of a question that the event seq asks.
+func (q *Questions) Next(seq protocol.Seq) protocol.Seq {
+	if q == nil {
+		return seq
+	}
+	return max(seq, q.Last+1)
+}
+
+// reminded records that people were reminded of the open question.
+func (q *Questions) reminded(at Moment) *Questions {
+	next := *q
+	next.Reminded = at
+	return &next
 }
 
 // Votes returns who approved of the open question.
@@ -168,6 +186,7 @@ func (q *Questions) encode(w *writer) {
 	w.uvarint(uint64(q.Ask))
 	w.text(q.Text)
 	w.uvarint(uint64(q.Voted))
+	w.varint(int64(q.Reminded))
 	writeList(w, q.Choices)
 	writeList(w, q.Chosen)
 	w.uvarint(uint64(len(q.Answered)))
@@ -181,7 +200,7 @@ func decodeQuestions(r *reader) *Questions {
 	if r.uvarint() != 1 {
 		return nil
 	}
-	q := &Questions{Count: int32(r.varint()), Last: protocol.Seq(r.uvarint()), Ask: protocol.Seq(r.uvarint()), Text: r.text(), Voted: protocol.Seq(r.uvarint())} //nolint:gosec // refused where it is not the same
+	q := &Questions{Count: int32(r.varint()), Last: protocol.Seq(r.uvarint()), Ask: protocol.Seq(r.uvarint()), Text: r.text(), Voted: protocol.Seq(r.uvarint()), Reminded: Moment(r.varint())} //nolint:gosec // refused where it is not the same
 	q.Choices, q.Chosen = readList[string](r), readList[string](r)
 	for n := r.uvarint(); n > 0 && !r.short; n-- {
 		q.Answered = append(q.Answered, Answered{protocol.Seq(r.uvarint()), protocol.Seq(r.uvarint())})

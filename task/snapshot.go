@@ -185,6 +185,7 @@ func (t *Task) encode(w *writer) {
 	for _, n := range t.shorts(&terms) {
 		w.int(int(*n))
 	}
+	w.flag(terms.Derived)
 	w.flag(t.Gated)
 	w.flag(t.Stranded)
 	w.flag(t.Spent)
@@ -238,6 +239,7 @@ func decodeTask(r *reader) *Task {
 	for _, n := range t.shorts(&terms) {
 		*n = int32(r.varint()) //nolint:gosec // refused where it is not the same
 	}
+	terms.Derived = r.uvarint() == 1
 	t.Gated, t.Stranded = r.uvarint() == 1, r.uvarint() == 1
 	t.Spent, t.Reminded, t.Advanced = r.uvarint() == 1, r.uvarint() == 1, r.uvarint() == 1
 	for i := range t.CheckpointSum {

@@ -52,7 +52,7 @@ type Task struct {
 	Declined []protocol.AgentID // who rejected it, let an offer pass or lost it: not asked again in this round
 
 	NotBefore  Moment // neither offered, claimed nor retried earlier
-	Until      Moment // an approval is waited for so long, or the next offer
+	Until      Moment // an approval is waited for so long (zero: without limit), or the next offer
 	Expected   Moment // the holder said that it is silent so long
 	Progressed Moment // it reached something new, or a wait was over
 	Cancelling Moment // since it was asked to cancel; zero: it was not
@@ -94,6 +94,7 @@ type Task struct {
 type Terms struct {
 	Resumes   protocol.TaskID
 	Origin    protocol.TaskID // the first of the tasks that resume each other, if that is another one
+	Derived   bool            // no event has the origin, and task.json does not show it
 	Repairs   protocol.TaskID
 	Depth     int32              // of repairs
 	Needed    int32              // approvals
@@ -219,7 +220,9 @@ func (t *Task) take(ev protocol.Event, e *protocol.TaskEvent, at Moment) {
 	case ApprovalVote:
 		t.Questions = t.Questions.approved(e.By, e.Choice)
 	case Remind:
-		t.Reminded = true
+		if t.Reminded = true; t.Endless() {
+			t.Questions = t.Questions.reminded(at)
+		}
 	case BlockOnDependency:
 		t.BlockedOn = own(e.Needs)
 		if len(e.Needs) == 0 {

@@ -42,6 +42,7 @@ type View struct {
 	Answers         []string           `json:"answers,omitzero"`  // the files of those that were answered
 	Left            *Leaving           `json:"left,omitzero"`
 	Resumes         protocol.TaskID    `json:"resumes,omitzero"`
+	Origin          protocol.TaskID    `json:"origin,omitzero"` // of the chain of resumes, where it is another task: the steps are there
 	Repairs         protocol.TaskID    `json:"repairs,omitzero"`
 	Depth           int                `json:"depth,omitzero"` // of repairs
 	Brief           string             `json:"brief"`
@@ -79,6 +80,9 @@ func ViewOf(t *Task) View {
 	}
 	for i, by := range t.takers {
 		v.Taken = append(v.Taken, Taking{by, t.Epoch - uint64(len(t.takers)-1-i)}) //nolint:gosec // each raised the epoch by one
+	}
+	if !terms.Derived {
+		v.Origin = terms.Origin
 	}
 	if q := t.Questions; q != nil {
 		v.Question, v.Asked, v.LastAsk = t.openQuestion(), int(q.Count), q.Last

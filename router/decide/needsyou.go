@@ -109,7 +109,12 @@ func (n *needs) approvals() {
 		}
 		list = append(list, x)
 	}
-	slices.SortStableFunc(list, func(a, b protocol.Need) int { return a.Until.Compare(b.Until) })
+	slices.SortStableFunc(list, func(a, b protocol.Need) int {
+		if a.Until.IsZero() || b.Until.IsZero() { // those without a time limit come last
+			return b.Until.Compare(a.Until)
+		}
+		return a.Until.Compare(b.Until)
+	})
 	n.addSome(list, "%d more questions wait for a person", lineTasksIn(task.Paused))
 }
 

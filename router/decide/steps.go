@@ -39,6 +39,8 @@ func (r *report) checkStep() error {
 		return r.badStep(protocol.BadStepName(s.Name))
 	case len(s.CWD) > protocol.StepTextMost:
 		return r.badStep("its cwd is longer than 4 KiB")
+	case r.Again != "" && r.Again != protocol.JudgedVerified && r.Again != protocol.JudgedIdempotent:
+		return r.badStep("again is " + protocol.Quote(protocol.Fit(string(r.Again), 64)) + ", and is verified or idempotent where it is there")
 	case len(s.Boot) > 64 || s.PID < 0:
 		return r.badStep("its boot or pid cannot be")
 	}
@@ -102,13 +104,11 @@ func checkIntent(r *report, last *protocol.StepRecord) error {
 		return &refusal{protocol.CodeBadCommand, "the step is " + string(last.Status) + ", or has no undo, so that there is nothing to undo"}
 	case !last.Underway() || last.Command == "": // or a person said that it may begin again
 		return nil
-	case r.Again == protocol.JudgedVerified, r.Again == protocol.JudgedIdempotent && last.Idempotent:
-		if last.Ask == 0 {
-			return nil
-		}
+	case !asked(r.t, last) && (r.Again == protocol.JudgedVerified || r.Again == protocol.JudgedIdempotent && last.Idempotent):
+		return nil
 	}
 	text := "its command was begun by " + string(last.By) + " under epoch " + digits(last.Epoch) + ", and nobody says what became of it; judge it first (`again`)"
-	if last.Ask > 0 {
+	if asked(r.t, last) {
 		text = "a person is asked what became of its command, with question " + last.Ask.String() + "; wait for the answer"
 	}
 	return &detailed{&refusal{protocol.CodeStepRunning, text}, map[string]any{"record": last}}

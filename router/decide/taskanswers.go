@@ -183,7 +183,11 @@ func (d *Decider) answer(r *report, event task.Event, reason string) error {
 		q.Answers = slices.DeleteFunc(q.Answers, func(a protocol.Answer) bool { return a.By == r.by })
 	}
 	q.Answers = append(q.Answers, protocol.Answer{By: r.by, At: r.now.UTC(), Event: event, Choice: r.Choice, Comment: r.Comment, Result: r.Result})
-	e := protocol.TaskEvent{Event: event, Reason: protocol.Fit(reason, answerShown), Choice: r.Choice, Answered: q}
+	step, err := d.answeredStep(r, event)
+	if err != nil {
+		return err
+	}
+	e := protocol.TaskEvent{Event: event, Reason: protocol.Fit(reason, answerShown), Choice: r.Choice, Answered: q, Step: step}
 	if err := d.transition(r, e); err != nil {
 		return err
 	}

@@ -117,10 +117,7 @@ func (d *Decider) due(t *task.Task) task.Moment {
 		}
 		return min(book.Running(t.Since).Add(s.StallGrace), d.nextProbe(t))
 	case task.Paused:
-		if !t.Reminded {
-			return d.orGraceEnd(t, t.Since.Add(t.Until.Sub(t.Since)/2))
-		}
-		return d.orGraceEnd(t, t.Until)
+		return d.orGraceEnd(t, approvalMoment(t))
 	case task.Retrying:
 		return d.orGraceEnd(t, t.NotBefore)
 	case task.Blocked:
@@ -236,7 +233,7 @@ func (d *Decider) endOfWait(t *task.Task, at task.Moment) task.Moment {
 		}
 		return d.state.Tasks.Running(t.Since).Add(d.settings.Tasks.StallGrace)
 	case task.Paused:
-		if t.Until <= at { // a reminder that is due too would come too late
+		if t.Until > 0 && t.Until <= at { // a reminder that is due too would come too late
 			return d.orGraceEnd(t, t.Until)
 		}
 	case task.Unassigned, task.Offered, task.Pending, task.Blocked, task.Retrying, task.Completed, task.Failed, task.Cancelled:
@@ -331,9 +328,24 @@ func (d *Decider) checkHolderAlive(now time.Time, at task.Moment, t *task.Task) 
 	return d.recordTransition(now, t, protocol.TaskEvent{Event: task.Release, By: protocol.Hive, Reason: t.Reason, NotBefore: d.jittered(now, t, t.Retries)})
 }
 
+// remindEvery is how often people are reminded of a question that has no time limit.
+const remindEvery = 24 * time.Hour
+
+// approvalMoment returns when the approvers of a task are reminded, or the wait for them
+// ends.
+func approvalMoment(t *task.Task) task.Moment {
+	switch {
+	case t.Endless():
+		return max(t.Since, t.Questions.Reminded).Add(remindEvery)
+	case t.Reminded:
+		return t.Until
+	}
+	return t.Since.Add(t.Until.Sub(t.Since) / 2)
+}
+
 // approvalDue reminds the approvers, or ends the wait.
 func (d *Decider) approvalDue(now time.Time, at task.Moment, t *task.Task) error {
-	if t.Until > at {
+	if t.Endless() || t.Until > at {
 		return d.recordTransition(now, t, protocol.TaskEvent{Event: task.Remind, By: protocol.Hive})
 	}
 	return d.recordTransition(now, t, protocol.TaskEvent{Event: task.Timeout, By: protocol.Hive, Reason: approvalTimeout})

@@ -226,14 +226,20 @@ func (d *Decider) tellTakenAway(was, t *task.Task, e *protocol.TaskEvent, add ad
 // tellApprovers asks those who may approve and have not yet, and says how each can.
 func (d *Decider) tellApprovers(t *task.Task, code protocol.Code, what string, add adder) {
 	ask, question := t.Open()
-	until := d.state.Tasks.Time(t.Until)
+	waits := "It waits for you, without a time limit"
+	if !t.Endless() {
+		waits = "It waits for you until " + d.state.Tasks.Time(t.Until).Format(time.RFC3339)
+	}
 	for _, to := range d.votesMissing(t) {
-		more := map[string]any{"ask": ask, "question": question, "needed": max(1, t.Terms().Needed), "until": until}
+		more := map[string]any{"ask": ask, "question": question, "needed": max(1, t.Terms().Needed)}
+		if !t.Endless() {
+			more["until"] = d.state.Tasks.Time(t.Until)
+		}
 		if offered := t.Questions.Offered(); len(offered) > 0 {
 			more["choices"] = offered
 		}
-		add(to, code, protocol.Request, fmt.Sprintf("%s: %s\nThat is question %s of task %s, %s. It waits for you until %s. %s.",
-			what, question, ask, t.ID, t.Title, until.Format(time.RFC3339), capitalized(howToApprove(to, t))), more)
+		add(to, code, protocol.Request, fmt.Sprintf("%s: %s\nThat is question %s of task %s, %s. %s. %s.",
+			what, question, ask, t.ID, t.Title, waits, capitalized(howToApprove(to, t))), more)
 	}
 }
 

@@ -373,24 +373,31 @@ func (d *Decider) handleAsk(r *report) error {
 	if err := d.checkWorking(r); err != nil {
 		return err
 	}
+	if r.Step != nil {
+		return d.askAboutStep(r)
+	}
 	if r.Question == "" && r.Reason == "" {
 		return &refusal{protocol.CodeBadCommand, "it does not say what is to be approved; to say it, " + r.howToSend(`"…"`, `{"question": "…"}`)}
 	}
-	return d.pause(r, "", r.Question, r.Reason)
+	return d.pause(r, protocol.TaskEvent{Question: r.Question, Reason: r.Reason, Choices: r.Choices, Until: d.approvalEnds(r)})
 }
 
-// pause makes a task wait for approvals, unless too few can approve.
-func (d *Decider) pause(r *report, category protocol.Category, question, reason string) error {
-	if err := checkChoices(r.Choices); err != nil {
+// approvalEnds returns until when an approval that is asked for now is waited for.
+func (d *Decider) approvalEnds(r *report) time.Time {
+	return r.now.Add(d.settings.Tasks.ApprovalTimeout).UTC()
+}
+
+// pause makes a task wait for approvals, unless too few can approve: e has the question,
+// its choices, and how long it waits; with a zero Until it waits without limit.
+func (d *Decider) pause(r *report, e protocol.TaskEvent) error {
+	if err := checkChoices(e.Choices); err != nil {
 		return err
 	}
 	if who, need := d.approvers(r.t), r.t.Terms().Needed; len(who) < int(need) {
 		return &refusal{protocol.CodeBadCommand, fmt.Sprintf("it needs %d approvals, and beside you only %s could give one; to give it back, %s", need, cmp.Or(listNames(who), "nobody"), howToTask(r.by, task.Release, r.t.ID, r.t.Epoch, "", ""))}
 	}
-	return d.transitionWorking(r, protocol.TaskEvent{
-		Event: task.PauseForApproval, Category: category, Question: r.limitText(question), Reason: r.limitText(reason),
-		Choices: r.Choices, Until: r.now.Add(d.settings.Tasks.ApprovalTimeout).UTC(),
-	})
+	e.Event, e.Question, e.Reason = task.PauseForApproval, r.limitText(e.Question), r.limitText(e.Reason)
+	return d.transitionWorking(r, e)
 }
 
 // handleBlock makes a task wait for other tasks, or for an answer.
@@ -500,7 +507,7 @@ func (d *Decider) handleFail(r *report) error {
 	case protocol.TransientFailure:
 		return d.handleTransient(r)
 	case protocol.AuthFailure:
-		return d.pause(r, category, "log in again, then approve", cmp.Or(r.Reason, "the login has expired"))
+		return d.pause(r, protocol.TaskEvent{Category: category, Question: "log in again, then approve", Reason: cmp.Or(r.Reason, "the login has expired"), Until: d.approvalEnds(r)})
 	case protocol.AmbiguityFailure:
 		if r.Question == "" && r.Reason == "" {
 			return &refusal{protocol.CodeBadCommand, "it does not say what is ambiguous; to say it, " + r.howToSend(`--category ambiguity --reason "…"`, `{"category": "ambiguity", "reason": "…"}`)}
@@ -508,7 +515,7 @@ func (d *Decider) handleFail(r *report) error {
 		if r.Question == "" {
 			r.Question, r.Reason = r.Reason, ""
 		}
-		return d.pause(r, category, r.Question, r.Reason)
+		return d.pause(r, protocol.TaskEvent{Category: category, Question: r.Question, Reason: r.Reason, Choices: r.Choices, Until: d.approvalEnds(r)})
 	case protocol.LogicFailure:
 		return d.repair(r)
 	case protocol.SchemaFailure, protocol.UnknownFailure:

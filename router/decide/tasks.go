@@ -99,7 +99,7 @@ func taskCommands() map[string]handler {
 
 		string(task.Start):             {do: (*Decider).handleStart, needsEpoch: true},
 		string(task.Progress):          {do: (*Decider).handleProgress, needsEpoch: true, checkpoint: true, takes: []string{memberExpected, memberFor}},
-		string(task.PauseForApproval):  {do: (*Decider).handleAsk, needsEpoch: true, checkpoint: true, takes: []string{memberQuestion, memberChoices}},
+		string(task.PauseForApproval):  {do: (*Decider).handleAsk, needsEpoch: true, checkpoint: true, takes: []string{memberQuestion, memberChoices, memberStep}},
 		string(task.BlockOnDependency): {do: (*Decider).handleBlock, needsEpoch: true, checkpoint: true, takes: []string{"needs"}},
 		string(task.TransientError):    {do: (*Decider).handleTransient, needsEpoch: true, checkpoint: true, takes: []string{memberNotBefore}},
 		eventFailure:                   {do: (*Decider).handleFail, needsEpoch: true, checkpoint: true, takes: []string{"category", memberQuestion, memberChoices, memberNotBefore}},
@@ -258,7 +258,7 @@ func (d *Decider) putAt(now time.Time, o *protocol.Original) task.Moment {
 func (d *Decider) applyMomentsBefore(r *report) error {
 	switch t := r.t; {
 	case t == nil:
-	case t.State == task.Paused && t.Until <= r.putAt:
+	case t.State == task.Paused && !t.Endless() && t.Until <= r.putAt:
 		return d.refuseTooLate(r, d.state.Tasks.Time(t.Until))
 	case t.State == task.Retrying && t.NotBefore <= r.putAt:
 		return d.retry(r.now, t)
