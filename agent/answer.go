@@ -24,6 +24,8 @@ type Answer struct {
 	Epoch   uint64 // under which its holder reports from now on
 	Attempt int
 
+	Record *protocol.StepRecord // of a refusal about a step: its record as the log has it
+
 	Seq protocol.Seq // the event that accepted the answer
 }
 
@@ -37,22 +39,7 @@ func (b *Box) Answer(ctx context.Context, command protocol.MessageID) (Answer, e
 	defer tick.Stop()
 	seen := map[string]bool{}
 	for {
-		names, err := b.Unread()
-		if err != nil {
-			return Answer{}, err
-		}
-		for _, name := range names {
-			if seen[name] {
-				continue
-			}
-			seen[name] = true
-			l, err := b.readFile(protocol.InboxDir(b.id), name)
-			if err != nil || !answers(l.Message, command) {
-				continue // gone by now, or about something else
-			}
-			_, err = b.Done(name)
-			x := decodeAnswer(l.Message)
-			x.Seq = l.Seq
+		if x, found, err := b.TryAnswer(command, seen); found || err != nil {
 			return x, err
 		}
 		select {
@@ -61,6 +48,31 @@ func (b *Box) Answer(ctx context.Context, command protocol.MessageID) (Answer, e
 		case <-tick.C:
 		}
 	}
+}
+
+// TryAnswer returns hive's answer to a command if it is in the inbox by now, and marks
+// it as handled. It looks at no file that is in seen, and adds those that it has looked
+// at: a caller that looks again and again keeps it.
+func (b *Box) TryAnswer(command protocol.MessageID, seen map[string]bool) (x Answer, found bool, err error) {
+	names, err := b.Unread()
+	if err != nil {
+		return Answer{}, false, err
+	}
+	for _, name := range names {
+		if seen[name] {
+			continue
+		}
+		seen[name] = true
+		l, err := b.readFile(protocol.InboxDir(b.id), name)
+		if err != nil || !answers(l.Message, command) {
+			continue // gone by now, or about something else
+		}
+		_, err = b.Done(name)
+		x = decodeAnswer(l.Message)
+		x.Seq = l.Seq
+		return x, true, err
+	}
+	return Answer{}, false, nil
 }
 
 // answers reports whether a message says what became of a command, which a warning
@@ -84,9 +96,11 @@ func decodeAnswer(m *protocol.Message) Answer {
 		State   protocol.TaskState `json:"state"`
 		Epoch   uint64             `json:"epoch"`
 		Attempt int                `json:"attempt"`
+
+		Record *protocol.StepRecord `json:"record"`
 	}
 	if json.Unmarshal(m.Data, &data) != nil {
 		return Answer{Text: m.Text()}
 	}
-	return Answer{Code: data.Code, Text: m.Text(), Of: data.Of, Task: data.Task, Tasks: data.Tasks, State: data.State, Epoch: data.Epoch, Attempt: data.Attempt}
+	return Answer{Code: data.Code, Text: m.Text(), Of: data.Of, Task: data.Task, Tasks: data.Tasks, State: data.State, Epoch: data.Epoch, Attempt: data.Attempt, Record: data.Record}
 }

@@ -68,7 +68,7 @@ func (BriefChange) fits(on protocol.TaskAction) bool { return on == task.Amend }
 // expiring are the commands that would be wrong if they were carried out when their
 // sender waits no longer (spec §8.2).
 var expiring = []protocol.TaskAction{
-	task.Create, task.Claim, task.Accept, task.Start, task.ApprovalGranted, task.ApprovalDenied, task.Answer, task.Amend,
+	task.Create, task.Claim, task.Accept, task.Start, task.ApprovalGranted, task.ApprovalDenied, task.Answer, task.Amend, task.StepStarted,
 }
 
 // NeedsEpoch reports whether only a task's holder gives a command, which then

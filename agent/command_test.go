@@ -62,7 +62,7 @@ func TestDraftIsAMessage(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)
 	late := map[protocol.TaskAction]bool{
-		"create": true, "claim": true, "accept": true, "start": true, "approval_granted": true, "approval_denied": true, "answer": true, "amend": true,
+		"create": true, "claim": true, "accept": true, "start": true, "approval_granted": true, "approval_denied": true, "answer": true, "amend": true, "step_started": true,
 	}
 	for event := range commands(t) {
 		d, err := Command{Event: event, Task: one, Epoch: 3, Within: time.Minute}.Draft(now)

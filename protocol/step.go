@@ -172,7 +172,7 @@ func BadStepName(name string) string {
 	}
 	switch {
 	case name == "":
-		return "it has no name"
+		return "a step needs a name"
 	case len(name) > stepNameMost:
 		return "its name has " + strconv.Itoa(len(name)) + " characters, and may have " + strconv.Itoa(stepNameMost)
 	case strings.ContainsFunc(name, bad), strings.ContainsAny(name[:1], "._-"):

@@ -135,14 +135,14 @@ func askText(s *protocol.StepRecord, choices []stepChoice) string {
 	if s.Status == protocol.StepUndoing {
 		run = s.Undo
 	}
-	text += " That was: " + protocol.Fit(protocol.Visible(run), commandShown) + "\n"
-	for i, c := range choices {
-		if i > 0 {
-			text += "; "
-		}
-		text += c.name + ": " + c.means
+	if s.Signal != "" {
+		text += " It was ended by a signal (" + s.Signal + ")."
 	}
-	return text + "."
+	var means []string
+	for _, c := range choices {
+		means = append(means, c.name+": "+c.means)
+	}
+	return text + " That was: " + protocol.Fit(protocol.Visible(run), commandShown) + "\n" + strings.Join(means, "; ") + "."
 }
 
 // answeredStep returns the record of the step that the open question of a task is about,

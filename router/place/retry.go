@@ -201,7 +201,7 @@ func (pl *Placer) makeLock(x *item) error {
 	data, _, err := durable.ReadFile(pl.disk, x.from, -1)
 	if err == nil {
 		record, err := protocol.DecodeStep(data)
-		if err == nil && record.Underway() && record.Boot == string(x.data) {
+		if err == nil && record.Underway() && record.Command != "" && record.Boot == string(x.data) {
 			return nil
 		}
 	}

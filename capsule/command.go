@@ -1,0 +1,161 @@
+package capsule
+
+import (
+	"cmp"
+	"context"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/hived/hived/internal/process"
+	"github.com/hived/hived/protocol"
+)
+
+// Command does a step that consists of a command, [Spec.Argv], and writes what it prints
+// to out and err: while it runs, or what it printed to out when it was done before. The
+// errors are those of [Capsule.Do], and of writing.
+func (c *Capsule) Command(ctx context.Context, spec Spec, out, err io.Writer) error {
+	run := &stepRun{Capsule: c, spec: spec, out: out, err: err}
+	record, failed := c.Do(ctx, spec, Work{Run: run.command, Verify: run.verify})
+	if failed != nil || run.shown {
+		return failed
+	}
+	output, failed := c.Output(record)
+	if failed == nil {
+		_, failed = out.Write(output)
+	}
+	return failed
+}
+
+// stepRun runs the command of a step, and its verify command.
+type stepRun struct {
+	*Capsule
+	spec     Spec
+	out, err io.Writer
+	shown    bool // its output was printed while it ran
+}
+
+// stepGrace is how long a step that is out of time has to end.
+const stepGrace = 10 * time.Second
+
+// verifyMost is how long a verify command may run.
+const verifyMost = 10 * time.Minute
+
+func (r *stepRun) environment(key string) []string {
+	return append(os.Environ(), "HIVE_DIR="+r.Disk.Path("."), "HIVE_AGENT="+string(r.Box.ID()), "HIVE_TASK="+string(r.Task), EnvStep+"="+r.spec.Name, EnvKey+"="+key)
+}
+
+// command runs the command of a step in a process group of its own, which gets the
+// signals that this program gets, and which has the step's lock.
+func (r *stepRun) command(ctx context.Context, a Attempt) End {
+	signals, passed := make(chan os.Signal, 1), make(chan os.Signal, 1)
+	signal.Notify(signals, process.PassedOn()...)
+	defer signal.Stop(signals)
+	stop := make(chan struct{})
+	defer close(stop)
+	interrupted := passOn(signals, passed, stop)
+	kept, tail := &head{most: protocol.StepOutputMost}, &tail{most: 4 * protocol.StepErrorMost}
+	e := process.Command{
+		Args: r.spec.Argv, Env: r.environment(a.Key), Inherit: []*os.File{a.Lock}, Signals: passed,
+		Out: io.MultiWriter(r.out, kept), Err: io.MultiWriter(r.err, tail), Timeout: r.spec.Timeout, Grace: stepGrace,
+	}.Do(ctx)
+	r.shown = true
+	end := End{Exit: e.Exit, Signal: e.Signal, Error: tail.text(), Output: kept.data, Interrupted: interrupted()}
+	switch {
+	case e.TimedOut:
+		end.Signal = cmp.Or(e.Signal, "TERM")
+		end.Error = strings.TrimSpace(end.Error + "\nit did not end within " + r.spec.Timeout.String())
+	case e.Err != nil:
+		end.Error = strings.TrimSpace(end.Error + "\n" + e.Err.Error())
+	case kept.over:
+		end.Error = strings.TrimSpace(end.Error + "\nits output is longer than 64 KiB, and was not kept")
+	}
+	return end
+}
+
+// passOn passes signals on until stop is closed, and tells whether there was one.
+func passOn(from <-chan os.Signal, to chan<- os.Signal, stop <-chan struct{}) (any func() bool) {
+	seen := make(chan struct{})
+	go func() {
+		first := true
+		for {
+			select {
+			case s := <-from:
+				if first {
+					close(seen)
+					first = false
+				}
+				to <- s
+			case <-stop:
+				return
+			}
+		}
+	}()
+	return func() bool {
+		select {
+		case <-seen:
+			return true
+		default:
+			return false
+		}
+	}
+}
+
+func (r *stepRun) verify(ctx context.Context, key string) (exit int, output []byte) {
+	kept := &head{most: protocol.StepOutputMost}
+	e := process.Command{
+		Args: []string{"sh", "-c", r.spec.Verify}, Env: r.environment(key), Out: kept, Err: r.err, Timeout: verifyMost, Grace: stepGrace,
+	}.Do(ctx)
+	if e.Signal != "" || e.Err != nil || e.TimedOut {
+		return -1, nil
+	}
+	if e.Exit == 0 {
+		r.shown = false // its output is the step's
+	}
+	return e.Exit, kept.data
+}
+
+// head keeps what is written to it, if that is not too much.
+type head struct {
+	most int
+	data []byte
+	over bool
+}
+
+// Write implements [io.Writer].
+func (h *head) Write(p []byte) (int, error) {
+	if h.over = h.over || len(h.data)+len(p) > h.most; h.over {
+		h.data = nil
+	} else {
+		h.data = append(h.data, p...)
+	}
+	return len(p), nil
+}
+
+// tail keeps the end of what is written to it.
+type tail struct {
+	most int
+	data []byte
+}
+
+// Write implements [io.Writer].
+func (t *tail) Write(p []byte) (int, error) {
+	t.data = append(t.data, p...)
+	if over := len(t.data) - t.most; over > t.most {
+		t.data = append([]byte(nil), t.data[over:]...)
+	}
+	return len(p), nil
+}
+
+// text returns the last characters of a step's standard error.
+func (t *tail) text() string {
+	text := strings.TrimSpace(strings.ToValidUTF8(string(t.data), ""))
+	for utf8.RuneCountInString(text) > protocol.StepErrorMost {
+		_, n := utf8.DecodeRuneInString(text)
+		text = text[n:]
+	}
+	return text
+}

@@ -1,0 +1,398 @@
+package capsule
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/hived/hived/internal/pause"
+	"github.com/hived/hived/protocol"
+	"github.com/hived/hived/task"
+)
+
+// Spec is what a caller says about a step.
+type Spec struct {
+	Name       string
+	Argv       []string // for people; what it runs is in [Work]
+	CWD        string
+	Verify     string // a shell command: is the effect there? 0 yes, 1 no
+	Undo       string // a shell command that undoes it
+	Idempotent bool   // it may run again whatever became of it
+	Retries    int    // how often it runs again after it failed
+	Timeout    time.Duration
+	Skip       []string // steps that were begun before and are left out
+}
+
+// Attempt is one run of a step.
+type Attempt struct {
+	Key  string   // the idempotency key
+	Lock *os.File // to be inherited by the command, so that its end frees it
+}
+
+// End is how a run of a step ended.
+type End struct {
+	Exit        int    // of the command; not where Signal is set
+	Signal      string // that ended it, so that nobody knows what it has done
+	Error       string // the end of its standard error
+	Output      []byte // its standard output
+	Interrupted bool   // the caller is to stop: whatever became of the step is judged by the next run
+}
+
+// Work carries out what a step consists of.
+type Work struct {
+	Run func(ctx context.Context, a Attempt) End
+	// Verify runs the verify command and returns its exit status and its output.
+	Verify func(ctx context.Context, key string) (exit int, output []byte)
+}
+
+// Do does a step and returns its record, with its output, or returns the record of the
+// run that did it before. Of a command that fails the error is a *[Failed], of one that
+// was killed [ErrDoubt], of a question to a person [ErrAsked], of a step out of its turn
+// [ErrOrder], and that of report where hive refuses it or does not answer.
+func (c *Capsule) Do(ctx context.Context, spec Spec, w Work) (*protocol.StepRecord, error) {
+	if bad := protocol.BadStepName(spec.Name); bad != "" {
+		return nil, &protocol.Malformed{Reason: bad}
+	}
+	known, err := c.records()
+	if err != nil {
+		return nil, err
+	}
+	n, err := turn(known, c.lastNamed(), spec.Name, spec.Skip)
+	if err != nil {
+		return nil, err
+	}
+	d := &doing{Capsule: c, spec: spec, work: w, n: n, tries: spec.Retries + 1}
+	if spec.Verify != "" {
+		d.evidence = evidenceUnknown
+	}
+	defer d.release()
+	for d.done == nil && err == nil {
+		err = d.step(ctx)
+	}
+	return d.done, err
+}
+
+// doing is one call of Do.
+type doing struct {
+	*Capsule
+	spec     Spec
+	work     Work
+	n        int
+	tries    int                  // runs that are left
+	intent   protocol.MessageID   // that has not run yet
+	told     *protocol.StepRecord // that came with a refusal, to be judged next
+	last     *protocol.StepRecord // that was judged last
+	lock     *os.File
+	state    lockState
+	evidence evidence
+	found    []byte // what the verify command printed
+	refusals int
+	rounds   int
+	done     *protocol.StepRecord
+}
+
+func (d *doing) release() {
+	if d.lock != nil {
+		_ = d.lock.Close() // it was only read
+		d.lock = nil
+	}
+	d.state = lockUntried
+}
+
+// roundsMost is how often a step is judged for each time that it may run. A step that is
+// killed and verified takes seven.
+const roundsMost = 30
+
+// situation looks at all that decides what is to be done.
+func (d *doing) situation() (situation, error) {
+	late, question, err := d.late()
+	if err != nil {
+		return situation{}, err
+	}
+	r := d.told
+	if d.told = nil; r == nil {
+		r = d.record(d.n, d.spec.Name)
+	}
+	d.last = r
+	if d.rounds++; d.rounds > roundsMost*(d.spec.Retries+1) {
+		return situation{}, fmt.Errorf("step %s %w: what hive says of it does not come to an end; `hived trace` shows it", d.spec.Name, ErrDoubt)
+	}
+	s := situation{record: r, intent: d.intent, late: late, lock: d.state, evidence: d.evidence, idempotent: d.spec.Idempotent, tries: d.tries}
+	if r == nil {
+		return s, nil
+	}
+	s.asked = r.Ask > 0 && question != nil && question.Ask == r.Ask
+	if r.Status == protocol.StepDone && r.Output != nil {
+		_, err := r.Output.Data()
+		s.gone = err != nil
+	}
+	return s, nil
+}
+
+// step judges once, and does what that says.
+func (d *doing) step(ctx context.Context) error {
+	s, err := d.situation()
+	if err != nil {
+		return err
+	}
+	switch judge(s) {
+	case answer:
+		d.done = s.record
+		return d.named(d.n)
+	case intend:
+		return d.reportIntent(ctx, judgementOf(s))
+	case execute:
+		return d.execute(ctx)
+	case takeLock:
+		return d.tryLock()
+	case waitLock:
+		return d.waitLock(ctx, d.LockWait)
+	case waitEnd:
+		d.Note("step " + d.spec.Name + " still runs elsewhere, and is waited for, as a person said")
+		return d.waitLock(ctx, 0)
+	case verify:
+		return d.verify(ctx)
+	case endDone:
+		return d.reportEnd(ctx, s.record.Command, protocol.StepReport{How: protocol.JudgedVerified}, d.found)
+	case ask:
+		return d.ask(ctx)
+	case asking:
+		return fmt.Errorf("%w what became of step %s: question %s; run this again when `approved` comes", ErrAsked, d.spec.Name, s.record.Ask)
+	case giveUp:
+		if s.record.Status == protocol.StepFailed {
+			return &Failed{s.record}
+		}
+		return fmt.Errorf("step %s %w: its command was ended (%s); run this again", d.spec.Name, ErrDoubt, s.record.Signal)
+	case lateEpoch:
+		return &Refused{protocol.CodeFenced, "the task is in other hands, so that nothing was run; stop, and change nothing more"}
+	case wrongTask:
+		return fmt.Errorf("step %s is being undone, so that it cannot be done; finish or cancel the task that undoes it", d.spec.Name)
+	}
+	return errors.New("capsule: no such verdict")
+}
+
+func (d *doing) tryLock() error {
+	f, state, err := tryLock(d.Disk.Path(protocol.LockOf(protocol.StepFile(d.origin, d.n, d.spec.Name))))
+	if err != nil {
+		return err
+	}
+	if state == lockOwn && d.intent == "" && d.last != nil && keyLives(d.last.Key) {
+		_ = f.Close() // it was only read
+		f, state = nil, lockHeld
+	}
+	d.lock, d.state = f, state
+	return nil
+}
+
+// Quiet is how long a step says that its holder is silent, and renewAt how long before
+// the end of that it says so again.
+const (
+	quiet     = 30 * time.Minute
+	renewAt   = 10 * time.Minute
+	lockPause = 50 * time.Millisecond
+)
+
+// waitLock waits until the lock is free, and then asks a person, or waits without limit
+// if that is zero, and renews meanwhile how long the holder is silent.
+func (d *doing) waitLock(ctx context.Context, most time.Duration) error {
+	limited := most > 0 || d.last == nil || d.last.How != protocol.JudgedPerson
+	deadline, renew := time.Now().Add(most), time.Now().Add(quiet-renewAt)
+	for d.state == lockHeld {
+		switch now := time.Now(); {
+		case limited && !now.Before(deadline):
+			return d.ask(ctx)
+		case now.After(renew):
+			renew = now.Add(quiet - renewAt)
+			d.renew()
+		}
+		if err := pause.For(ctx, lockPause); err != nil {
+			return err
+		}
+		if err := d.tryLock(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// renew says that the holder goes on being silent. Nobody waits for an answer.
+func (d *doing) renew() {
+	draft, err := commandOf(d.Capsule, task.Progress, protocol.TaskReport{For: quiet.String()})
+	if err == nil {
+		_, err = d.Box.Send(draft)
+	}
+	if err != nil {
+		d.Note("hived could not be told that the step goes on: " + err.Error())
+	}
+}
+
+func (d *doing) verify(ctx context.Context) error {
+	exit, output := d.work.Verify(ctx, d.last.Key)
+	if err := ctx.Err(); err != nil {
+		return context.Cause(ctx)
+	}
+	switch d.found = output; exit {
+	case 0:
+		d.evidence = evidenceThere
+	case 1:
+		d.evidence = evidenceMissing
+	default:
+		d.evidence = evidenceUnclear
+	}
+	return nil
+}
+
+// reportIntent reports an intent and waits until the record has it.
+func (d *doing) reportIntent(ctx context.Context, again protocol.StepJudgement) error {
+	if runs, err := d.Runs(); err != nil {
+		return err
+	} else if !runs {
+		return ErrNoDaemon
+	}
+	silent := quiet
+	if d.spec.Timeout > 0 {
+		silent = min(d.spec.Timeout+time.Minute, time.Hour)
+	}
+	id, record, err := d.report(ctx, task.StepStarted, protocol.TaskReport{
+		Again: again, For: silent.String(),
+		Step: &protocol.StepReport{
+			Name: d.spec.Name, Argv: d.spec.Argv, CWD: d.spec.CWD, Verify: d.spec.Verify, Undo: d.spec.Undo, Idempotent: d.spec.Idempotent,
+			Boot: bootID(), PID: os.Getpid(),
+		},
+	}, intentWithin, func(id protocol.MessageID) bool {
+		d.find()
+		r := d.record(d.n, d.spec.Name)
+		return r != nil && r.Command == id
+	})
+	if err != nil {
+		return d.refused(err, record)
+	}
+	if d.intent = id; d.lock == nil {
+		d.state = lockUntried // the lock may be there by now
+	}
+	return d.named(d.n)
+}
+
+// find finds the number that hive gave to a new step.
+func (d *doing) find() {
+	if d.record(d.n, d.spec.Name) != nil {
+		return
+	}
+	names, err := d.records()
+	for i, name := range names {
+		if err == nil && name == d.spec.Name {
+			d.n = i + 1
+		}
+	}
+}
+
+// refusalsMost is how many refusals that come with a record are judged again.
+const refusalsMost = 3
+
+// refused judges again with the record that came with a refusal; any other error is
+// returned.
+func (d *doing) refused(err error, record *protocol.StepRecord) error {
+	if d.refusals++; record == nil || d.refusals > refusalsMost {
+		return err
+	}
+	d.n, d.told = record.N, record
+	return nil
+}
+
+// execute runs the step under its lock, and reports how it ended.
+func (d *doing) execute(ctx context.Context) error {
+	beating, stop := context.WithCancel(ctx)
+	defer stop()
+	go func() {
+		_ = d.Box.KeepAlive(beating, d.Heartbeat, func() bool { return true }) // a missing heartbeat is seen by hived
+	}()
+	ticker := time.NewTicker(quiet - renewAt)
+	defer ticker.Stop()
+	ended := make(chan End, 1)
+	go func() { ended <- d.work.Run(ctx, Attempt{Key: d.last.Key, Lock: d.lock}) }()
+	var e End
+	for running := true; running; {
+		select {
+		case e = <-ended:
+			running = false
+		case <-ticker.C:
+			d.renew()
+		}
+	}
+	stop()
+	intent := d.intent
+	d.intent = ""
+	d.tries--
+	r := protocol.StepReport{Signal: e.Signal, Error: e.Error}
+	if e.Signal == "" {
+		r.Exit = &e.Exit
+	}
+	if err := d.reportEnd(ctx, intent, r, e.Output); err != nil {
+		return err
+	}
+	if now := d.record(d.n, d.spec.Name); now != nil && now.Status == protocol.StepDone && now.Command == intent {
+		d.done = now // whoever has the task by now: this run did it
+		return d.named(d.n)
+	}
+	if e.Interrupted {
+		return fmt.Errorf("step %s %w: it was interrupted; the next run judges it", d.spec.Name, ErrDoubt)
+	}
+	return d.backOff(ctx)
+}
+
+// backOff waits before a step that has failed runs again.
+func (d *doing) backOff(ctx context.Context) error {
+	r := d.record(d.n, d.spec.Name)
+	if r == nil || r.Status != protocol.StepFailed || d.tries <= 0 {
+		return nil
+	}
+	wait := d.Backoff(d.spec.Retries - d.tries)
+	d.Note(fmt.Sprintf("step %s has failed, and runs again in %s", d.spec.Name, wait))
+	return pause.For(ctx, wait)
+}
+
+// reportEnd reports how the run of an intent ended, and waits until the record says so.
+// What has run is reported also when the caller is to stop.
+func (d *doing) reportEnd(ctx context.Context, intent protocol.MessageID, r protocol.StepReport, output []byte) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*answerWithin)
+	defer cancel()
+	r.N, r.Command = d.n, intent
+	if r.How != "" || r.Exit != nil && *r.Exit == 0 || len(output) > 0 && r.Signal == "" {
+		r.Output = protocol.NewStepOutput(output)
+	}
+	r.Error = strings.ToValidUTF8(r.Error, "�")
+	before := d.last.EndedAt // of an end that left it in doubt
+	_, record, err := d.report(ctx, task.StepEnded, protocol.TaskReport{Step: &r}, 0, func(protocol.MessageID) bool {
+		now := d.record(d.n, d.spec.Name)
+		return now != nil && (!now.Underway() || now.Command != intent || !now.EndedAt.Equal(before))
+	})
+	if err != nil {
+		return d.refused(err, record)
+	}
+	return nil
+}
+
+// ask asks a person what became of the step, and returns the error that says so. The
+// lock is kept until the question is in the record, so that whoever waits for it finds
+// that the intent stands no more.
+func (d *doing) ask(ctx context.Context) error {
+	report := protocol.TaskReport{Step: &protocol.StepReport{N: d.n}}
+	if d.state == lockHeld {
+		report.Choices = []string{"wait", "happened", "again"}
+		if d.last.Status == protocol.StepFailed {
+			report.Choices = []string{"wait", "again"}
+		}
+	}
+	before := d.last.Ask
+	_, record, err := d.report(ctx, task.PauseForApproval, report, 0, func(protocol.MessageID) bool {
+		r := d.record(d.n, d.spec.Name)
+		return r != nil && r.Ask > before
+	})
+	if err != nil {
+		return d.refused(err, record)
+	}
+	return fmt.Errorf("%w what became of step %s, which may have been done in part; run this again when `approved` comes", ErrAsked, d.spec.Name)
+}

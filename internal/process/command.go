@@ -1,0 +1,92 @@
+package process
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"time"
+)
+
+// Command is a program that runs in a process group of its own.
+type Command struct {
+	Args    []string // the program first
+	Dir     string
+	Env     []string
+	Out     io.Writer        // its standard output
+	Err     io.Writer        // its standard error
+	Inherit []*os.File       // that it gets as descriptors 3 and on
+	Signals <-chan os.Signal // are passed on to the group; nil: none
+	Timeout time.Duration    // then it is ended; zero: never
+	Grace   time.Duration    // between the signal that asks it to end and the one that ends it
+}
+
+// Ended is how a command ended.
+type Ended struct {
+	Exit     int    // its exit status; 127 where there is no such program, 126 where it cannot be run
+	Signal   string // the name of the signal that ended it, such as KILL; empty: it exited by itself
+	TimedOut bool
+	Err      error // why it could not be run, or its output not be read
+}
+
+// The exit statuses of a shell for programs that it cannot run.
+const (
+	exitCannotRun = 126
+	exitNoProgram = 127
+)
+
+// Do runs a command to its end, also where ctx ends before: whoever wants that passes on a
+// signal. Its standard input is empty.
+func (c Command) Do(ctx context.Context) Ended {
+	x := exec.CommandContext(context.WithoutCancel(ctx), c.Args[0], c.Args[1:]...) //nolint:gosec // whoever calls has said what it runs
+	x.Dir, x.Env, x.Stdout, x.Stderr, x.ExtraFiles = c.Dir, c.Env, c.Out, c.Err, c.Inherit
+	x.WaitDelay = grace
+	leadGroup(x)
+	if err := x.Start(); err != nil {
+		if errors.Is(err, exec.ErrNotFound) || errors.Is(err, os.ErrNotExist) {
+			return Ended{Exit: exitNoProgram, Err: err}
+		}
+		return Ended{Exit: exitCannotRun, Err: err}
+	}
+	done := make(chan error, 1)
+	go func() { done <- x.Wait() }()
+	var late <-chan time.Time
+	if c.Timeout > 0 {
+		timer := time.NewTimer(c.Timeout)
+		defer timer.Stop()
+		late = timer.C
+	}
+	var e Ended
+	var kill <-chan time.Time
+	for {
+		select {
+		case err := <-done:
+			e.Exit, e.Signal, e.Err = howItEnded(x.ProcessState, err)
+			return e
+		case s := <-c.Signals:
+			signalGroup(x.Process, s)
+		case <-late:
+			e.TimedOut, late = true, nil
+			askGroup(x.Process)
+			timer := time.NewTimer(c.Grace)
+			defer timer.Stop()
+			kill = timer.C
+		case <-kill:
+			kill = nil
+			killGroup(x.Process)
+		}
+	}
+}
+
+// howItEnded returns the exit status of a process that ended, or the signal that ended
+// it. Output that was still open after the grace period is no error of the command.
+func howItEnded(s *os.ProcessState, err error) (exit int, signal string, problem error) {
+	if _, is := errors.AsType[*exec.ExitError](err); !is && err != nil && !errors.Is(err, exec.ErrWaitDelay) {
+		problem = err
+	}
+	if s == nil {
+		return exitCannotRun, "", problem
+	}
+	return s.ExitCode(), endSignal(s), problem
+}
