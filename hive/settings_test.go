@@ -44,6 +44,7 @@ tasks:
   repair_depth: 2
   poison_after: 3
   steps: 1000
+  step_lock_wait: 30s
   retention: 168h
 http: {listen: "127.0.0.1:7717"}
 work: {also: [], trust: []}

@@ -86,8 +86,9 @@ type TaskSettings struct {
 	Offers           int           `yaml:"offers"` // agents that a task is offered to at once
 	RepairDepth      int           `yaml:"repair_depth"`
 	PoisonAfter      int           `yaml:"poison_after"`
-	Retention        time.Duration `yaml:"retention"` // of tasks that have ended
-	Steps            int           `yaml:"steps"`     // of a task and of those that it resumes
+	Retention        time.Duration `yaml:"retention"`      // of tasks that have ended
+	Steps            int           `yaml:"steps"`          // of a task and of those that it resumes
+	StepLockWait     time.Duration `yaml:"step_lock_wait"` // for another run of a step, before a person is asked
 }
 
 // Backoff is how long a retry waits: Base, then twice as long each time, up to
@@ -95,6 +96,15 @@ type TaskSettings struct {
 type Backoff struct {
 	Base time.Duration `yaml:"base"`
 	Max  time.Duration `yaml:"max"`
+}
+
+// After returns how long the nth retry waits, counted from 0 (spec §8.3).
+func (b Backoff) After(n int) time.Duration {
+	wait := b.Base
+	for ; n > 0 && wait < b.Max; n-- {
+		wait *= 2
+	}
+	return min(wait, b.Max)
 }
 
 // DefaultSettings returns the value of each key that hive.yaml does not set.
@@ -118,7 +128,7 @@ func DefaultSettings() Settings {
 			TurnHeartbeat: 10 * time.Minute, TurnProgress: 30 * time.Minute,
 			StallGrace: 30 * time.Second, ApprovalTimeout: 30 * time.Minute, CancelGrace: time.Minute,
 			MaxRetries: 3, MaxExecutions: 10, Backoff: Backoff{Base: time.Second, Max: time.Minute},
-			Offers: 3, RepairDepth: 2, PoisonAfter: 3, Retention: 168 * time.Hour, Steps: 1000,
+			Offers: 3, RepairDepth: 2, PoisonAfter: 3, Retention: 168 * time.Hour, Steps: 1000, StepLockWait: 30 * time.Second,
 		},
 	}
 }
@@ -168,6 +178,7 @@ func (s Settings) Validate() error {
 		{"tasks.offers", int64(s.Tasks.Offers), 1, 100},
 		{"tasks.repair_depth", int64(s.Tasks.RepairDepth), 0, 100},
 		{"tasks.steps", int64(s.Tasks.Steps), 1, 100_000},
+		{"tasks.step_lock_wait", int64(s.Tasks.StepLockWait), 0, int64(time.Hour)},
 		{"tasks.poison_after", int64(s.Tasks.PoisonAfter), 1, 1000},
 	}
 	for _, c := range checks {

@@ -106,21 +106,23 @@ func (a *app) taskAsk() *cobra.Command {
 	})
 }
 
+// failureCategories are the categories of a failure (spec §8.4).
+var failureCategories = []protocol.Category{
+	protocol.TransientFailure, protocol.AuthFailure, protocol.SchemaFailure,
+	protocol.AmbiguityFailure, protocol.LogicFailure, protocol.UnknownFailure,
+}
+
 func (a *app) taskFail() *cobra.Command {
 	var category string
-	categories := []protocol.Category{
-		protocol.TransientFailure, protocol.AuthFailure, protocol.SchemaFailure,
-		protocol.AmbiguityFailure, protocol.LogicFailure, protocol.UnknownFailure,
-	}
 	return a.taskVerb(verb{
 		on: task.Failure, use: "fail ID --category C", reason: "what went wrong, in a `sentence`", reaches: true,
 		short: "Reports a failure; its category decides what happens next",
 		flags: func(flags *pflag.FlagSet, _ *protocol.TaskReport) {
-			flags.StringVar(&category, "category", "", "`"+joinNames(categories)+"`")
+			flags.StringVar(&category, "category", "", "`"+joinNames(failureCategories)+"`")
 		},
 		fill: func(x *call) error {
 			x.report.Category = protocol.Category(category)
-			return oneOf(categories, category, "--category %s: it is one of "+joinNames(categories), "unknown where none fits")
+			return oneOf(failureCategories, category, "--category %s: it is one of "+joinNames(failureCategories), "unknown where none fits")
 		},
 	})
 }

@@ -366,16 +366,6 @@ func (d *Decider) sweepTask(now time.Time, at task.Moment, t *task.Task) {
 	d.emit(now, &protocol.HiveEvent{Action: protocol.Swept, Paths: paths})
 }
 
-// backoff returns how long the nth retry waits, counted from 0 (spec §8.3).
-func (d *Decider) backoff(n int) time.Duration {
-	b := d.settings.Tasks.Backoff
-	wait := b.Base
-	for ; n > 0 && wait < b.Max; n-- {
-		wait *= 2
-	}
-	return min(wait, b.Max)
-}
-
 // jittered returns when a task may be offered again: now, the backoff of n, and a
 // jitter up to as long, so that tasks lost at the same time do not come back at the
 // same time. The jitter is a hash of the task, so that a replay decides the same.
@@ -383,7 +373,7 @@ func (d *Decider) jittered(now time.Time, t *task.Task, n int) time.Time {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(t.ID + " ")) // it never fails
 	_, _ = h.Write([]byte(digits(t.Attempt)))
-	wait := d.backoff(n)
+	wait := d.settings.Tasks.Backoff.After(n)
 	return now.Add(wait + time.Duration(h.Sum64()%uint64(wait))).UTC() //nolint:gosec // not negative
 }
 

@@ -473,7 +473,7 @@ func (d *Decider) handleTransient(r *report) error {
 }
 
 func (d *Decider) retryLater(r *report) protocol.TaskEvent {
-	at := r.now.Add(d.backoff(r.t.Retries)).UTC()
+	at := r.now.Add(d.settings.Tasks.Backoff.After(r.t.Retries)).UTC()
 	if r.NotBefore.After(at) {
 		at = r.NotBefore.UTC()
 	}
