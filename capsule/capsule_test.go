@@ -22,6 +22,9 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	if dir := os.Getenv(envEffect); dir != "" {
+		os.Exit(effect(dir, os.Args[1:]))
+	}
 	testenv.Cheap()
 	os.Exit(m.Run())
 }

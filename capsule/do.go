@@ -379,8 +379,11 @@ func (d *doing) reportEnd(ctx context.Context, intent protocol.MessageID, r prot
 // lock is kept until the question is in the record, so that whoever waits for it finds
 // that the intent stands no more.
 func (d *doing) ask(ctx context.Context) error {
-	report := protocol.TaskReport{Step: &protocol.StepReport{N: d.n}}
-	if d.state == lockHeld {
+	report := protocol.TaskReport{Step: &protocol.StepReport{N: d.n, Command: d.last.Command}}
+	switch {
+	case d.last.Status == protocol.StepDone:
+		report.Choices = []string{"again", "without"}
+	case d.state == lockHeld:
 		report.Choices = []string{"wait", "happened", "again"}
 		if d.last.Status == protocol.StepFailed {
 			report.Choices = []string{"wait", "again"}

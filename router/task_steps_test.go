@@ -280,8 +280,8 @@ func TestPersonSaysWhatBecameOfAStep(t *testing.T) {
 		{choices: `["wait", "happened"]`, choice: "wait", status: protocol.StepExecuting, stands: true},
 		{end: `"signal": "KILL"`, choice: "happened", status: protocol.StepDone},
 		{end: `"exit": 3`, choice: "again", status: protocol.StepExecuting, again: true},
-		{end: `"exit": 0`, choice: "without", status: protocol.StepDone},
-		{end: `"exit": 0`, choice: "again", status: protocol.StepExecuting, again: true},
+		{end: `"exit": 0`, choices: `["again", "without"]`, choice: "without", status: protocol.StepDone},
+		{end: `"exit": 0`, choices: `["again", "without"]`, choice: "again", status: protocol.StepExecuting, again: true},
 	} {
 		t.Run(c.end+c.choice+c.result, func(t *testing.T) {
 			scenario(t, "anna", func(h *crew) {
@@ -294,6 +294,10 @@ func TestPersonSaysWhatBecameOfAStep(t *testing.T) {
 				data := `{"step": {"n": 1}}`
 				if c.choices != "" {
 					data = `{"step": {"n": 1}, "choices": ` + c.choices + `}`
+				}
+				if strings.Contains(c.end, "exit\": 0") { // asked by somebody who does not know that it is done
+					h.refused(protocol.CodeStepDone, "anna", "pause_for_approval", id, `{"step": {"n": 1}}`)
+					h.refused(protocol.CodeStepDone, "anna", "pause_for_approval", id, `{"step": {"n": 1}, "choices": ["wait", "again"]}`)
 				}
 				ask := h.asksAbout("anna", id, data)
 				r, _ := h.step(id, 1, "pay")

@@ -86,22 +86,31 @@ func (d *Decider) stepOf(r *report) *task.StepState {
 }
 
 // choicesFor returns the choices of a question about a step: those that its command
-// names, which must fit its status, or the usual ones.
+// names, which must fit its status, or the usual ones. A step that was done meanwhile is
+// asked about by mistake, unless the question says that its output is gone.
 func choicesFor(r *report, last *protocol.StepRecord) (list []stepChoice, err error) {
+	if r.Step.Command != "" && r.Step.Command != last.Command && last.Underway() {
+		return nil, &detailed{&refusal{protocol.CodeStepRunning, "the step was begun again since; judge it anew"}, map[string]any{"record": last}}
+	}
 	offered, more := stepChoices(last.Status)
 	all := append(slices.Clone(offered), more...)
 	if len(all) == 0 {
 		return nil, &refusal{protocol.CodeBadCommand, "step " + digits(last.N) + " is " + string(last.Status) + ", so that there is nothing to ask about it"}
 	}
-	if len(r.Choices) == 0 {
+	if len(r.Choices) == 0 && last.Status != protocol.StepDone {
 		return offered, nil
 	}
 	for _, name := range r.Choices {
 		i := slices.IndexFunc(all, func(c stepChoice) bool { return c.name == name })
-		if i < 0 {
+		if i < 0 && last.Status != protocol.StepDone {
 			return nil, &refusal{protocol.CodeBadCommand, "the question offers " + protocol.Quote(protocol.Fit(name, choiceMost)) + "; about a step that is " + string(last.Status) + " it can offer " + strings.Join(namesOf(all), ", ")}
 		}
-		list = append(list, all[i])
+		if i >= 0 {
+			list = append(list, all[i])
+		}
+	}
+	if len(list) < max(1, len(r.Choices)) { // whoever asks thinks that nobody knows
+		return nil, &detailed{&refusal{protocol.CodeStepDone, "the step is done, so that nothing is to be asked; its record is in `data.record`; if its output is gone, ask with the choices again and without"}, map[string]any{"record": last}}
 	}
 	return list, nil
 }
