@@ -17,8 +17,9 @@ import (
 
 // The environment of a step's command.
 const (
-	EnvKey  = "HIVE_IDEMPOTENCY_KEY" // one for all attempts, epochs and agents
-	EnvStep = "HIVE_STEP"            // its name; a step has no steps
+	EnvKey    = "HIVE_IDEMPOTENCY_KEY" // one for all attempts, epochs and agents
+	EnvStep   = "HIVE_STEP"            // its name; a step has no steps
+	EnvOutbox = "HIVE_STEP_OUTBOX"     // the directory for messages that are sent if it is done
 )
 
 // Config says whose steps are done, and how long what is waited for.

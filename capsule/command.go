@@ -3,6 +3,10 @@ package capsule
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"hash"
 	"io"
 	"os"
 	"os/signal"
@@ -10,6 +14,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/hived/hived/internal/durable"
 	"github.com/hived/hived/internal/process"
 	"github.com/hived/hived/protocol"
 )
@@ -19,7 +24,7 @@ import (
 // errors are those of [Capsule.Do], and of writing.
 func (c *Capsule) Command(ctx context.Context, spec Spec, out, err io.Writer) error {
 	run := &stepRun{Capsule: c, spec: spec, out: out, err: err}
-	record, failed := c.Do(ctx, spec, Work{Run: run.command, Verify: run.verify})
+	record, failed := c.Do(ctx, spec, Work{Run: run.command, Verify: run.verify, Left: run.left})
 	if failed != nil || run.shown {
 		return failed
 	}
@@ -57,21 +62,29 @@ func (r *stepRun) command(ctx context.Context, a Attempt) End {
 	stop := make(chan struct{})
 	defer close(stop)
 	interrupted := passOn(signals, passed, stop)
-	kept, tail := &head{most: protocol.StepOutputMost}, &tail{most: 4 * protocol.StepErrorMost}
+	kept, tail := newHead(), &tail{most: 4 * protocol.StepErrorMost}
+	outbox := r.outbox(a.N, a.Try)
+	if err := r.Disk.MkdirAll(outbox, 0o755); err != nil {
+		return End{Exit: 126, Error: "make its outbox: " + err.Error()}
+	}
 	e := process.Command{
-		Args: r.spec.Argv, Env: r.environment(a.Key), Inherit: []*os.File{a.Lock}, Signals: passed,
+		Args: r.spec.Argv, Env: append(r.environment(a.Key), EnvOutbox+"="+r.Disk.Path(outbox)), Inherit: []*os.File{a.Lock}, Signals: passed,
 		Out: io.MultiWriter(r.out, kept), Err: io.MultiWriter(r.err, tail), Timeout: r.spec.Timeout, Grace: stepGrace,
 	}.Do(ctx)
 	r.shown = true
-	end := End{Exit: e.Exit, Signal: e.Signal, Error: tail.text(), Output: kept.data, Interrupted: interrupted()}
+	end := End{Exit: e.Exit, Signal: e.Signal, Error: tail.text(), Output: kept.output(), Interrupted: interrupted()}
 	switch {
 	case e.TimedOut:
 		end.Signal = cmp.Or(e.Signal, "TERM")
 		end.Error = strings.TrimSpace(end.Error + "\nit did not end within " + r.spec.Timeout.String())
 	case e.Err != nil:
 		end.Error = strings.TrimSpace(end.Error + "\n" + e.Err.Error())
-	case kept.over:
-		end.Error = strings.TrimSpace(end.Error + "\nits output is longer than 64 KiB, and was not kept")
+	}
+	if end.Exit == 0 && end.Signal == "" {
+		end.Send = r.messages(outbox)
+		if !end.Output.Kept() {
+			r.Note(fmt.Sprintf("the output of step %s has %d bytes and is not kept: whoever names the step again is asked; let it write into a file, and print the name", r.spec.Name, end.Output.Bytes))
+		}
 	}
 	return end
 }
@@ -105,7 +118,7 @@ func passOn(from <-chan os.Signal, to chan<- os.Signal, stop <-chan struct{}) (a
 }
 
 func (r *stepRun) verify(ctx context.Context, key string) (exit int, output []byte) {
-	kept := &head{most: protocol.StepOutputMost}
+	kept := newHead()
 	e := process.Command{
 		Args: []string{"sh", "-c", r.spec.Verify}, Env: r.environment(key), Out: kept, Err: r.err, Timeout: verifyMost, Grace: stepGrace,
 	}.Do(ctx)
@@ -118,21 +131,34 @@ func (r *stepRun) verify(ctx context.Context, key string) (exit int, output []by
 	return e.Exit, kept.data
 }
 
-// head keeps what is written to it, if that is not too much.
+// head keeps what is written to it, if that is not too much for the record of a step.
 type head struct {
-	most int
-	data []byte
-	over bool
+	data  []byte // of what was written, if that is not too much
+	bytes int64
+	sum   hash.Hash
 }
+
+func newHead() *head { return &head{sum: sha256.New()} }
 
 // Write implements [io.Writer].
 func (h *head) Write(p []byte) (int, error) {
-	if h.over = h.over || len(h.data)+len(p) > h.most; h.over {
-		h.data = nil
-	} else {
+	h.bytes += int64(len(p))
+	_, _ = h.sum.Write(p) // it never fails
+	if h.bytes <= protocol.StepOutputMost {
 		h.data = append(h.data, p...)
+	} else {
+		h.data = nil
 	}
 	return len(p), nil
+}
+
+// output returns what was written as the output of a step: of too much only its size and
+// its sum.
+func (h *head) output() *protocol.StepOutput {
+	if h.bytes <= protocol.StepOutputMost {
+		return protocol.NewStepOutput(h.data)
+	}
+	return &protocol.StepOutput{Bytes: h.bytes, SHA256: hex.EncodeToString(h.sum.Sum(nil))}
 }
 
 // tail keeps the end of what is written to it.
@@ -158,4 +184,35 @@ func (t *tail) text() string {
 		text = text[n:]
 	}
 	return text
+}
+
+// outbox returns the directory into which a run of a step puts messages that are sent if
+// it is done.
+func (r *stepRun) outbox(n, try int) string {
+	return fmt.Sprintf("%s/.work/%s-%d-%d.outbox", protocol.AgentDir(r.Box.ID()), r.Task, n, try)
+}
+
+// left returns the messages that a run left whose end nobody saw.
+func (r *stepRun) left(record *protocol.StepRecord) []string {
+	return r.messages(r.outbox(record.N, record.Try))
+}
+
+// messages returns the messages in the outbox of a step, in the order of their names. What
+// cannot be read is there too, and hive refuses it.
+func (r *stepRun) messages(dir string) (list []string) {
+	entries, err := r.Disk.ReadDir(dir)
+	if err != nil {
+		return nil // there is none
+	}
+	for _, e := range entries {
+		if !strings.HasSuffix(e.Name, ".json") || strings.HasPrefix(e.Name, ".") {
+			continue
+		}
+		data, _, err := durable.ReadFile(r.Disk, dir+"/"+e.Name, protocol.StepSendMost)
+		if err != nil {
+			data = []byte("not a message: " + err.Error())
+		}
+		list = append(list, strings.ToValidUTF8(string(data), "�"))
+	}
+	return list
 }

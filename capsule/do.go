@@ -29,16 +29,19 @@ type Spec struct {
 // Attempt is one run of a step.
 type Attempt struct {
 	Key  string   // the idempotency key
+	N    int      // the number of the step
+	Try  int      // which run of it this is, from 1
 	Lock *os.File // to be inherited by the command, so that its end frees it
 }
 
 // End is how a run of a step ended.
 type End struct {
-	Exit        int    // of the command; not where Signal is set
-	Signal      string // that ended it, so that nobody knows what it has done
-	Error       string // the end of its standard error
-	Output      []byte // its standard output
-	Interrupted bool   // the caller is to stop: whatever became of the step is judged by the next run
+	Exit        int                  // of the command; not where Signal is set
+	Signal      string               // that ended it, so that nobody knows what it has done
+	Error       string               // the end of its standard error
+	Output      *protocol.StepOutput // its standard output; nil: none
+	Send        []string             // messages that are sent if the step is done
+	Interrupted bool                 // the caller is to stop: whatever became of the step is judged by the next run
 }
 
 // Work carries out what a step consists of.
@@ -46,6 +49,9 @@ type Work struct {
 	Run func(ctx context.Context, a Attempt) End
 	// Verify runs the verify command and returns its exit status and its output.
 	Verify func(ctx context.Context, key string) (exit int, output []byte)
+	// Left returns the messages that the last run of a step left, whose end nobody saw.
+	// Nil: it leaves none.
+	Left func(r *protocol.StepRecord) []string
 }
 
 // Do does a step and returns its record, with its output, or returns the record of the
@@ -156,7 +162,7 @@ func (d *doing) step(ctx context.Context) error {
 	case verify:
 		return d.verify(ctx)
 	case endDone:
-		return d.reportEnd(ctx, s.record.Command, protocol.StepReport{How: protocol.JudgedVerified}, d.found)
+		return d.reportEnd(ctx, s.record.Command, protocol.StepReport{How: protocol.JudgedVerified, Output: protocol.NewStepOutput(d.found)}, d.left())
 	case ask:
 		return d.ask(ctx)
 	case asking:
@@ -312,7 +318,7 @@ func (d *doing) execute(ctx context.Context) error {
 	ticker := time.NewTicker(quiet - renewAt)
 	defer ticker.Stop()
 	ended := make(chan End, 1)
-	go func() { ended <- d.work.Run(ctx, Attempt{Key: d.last.Key, Lock: d.lock}) }()
+	go func() { ended <- d.work.Run(ctx, Attempt{Key: d.last.Key, N: d.n, Try: d.last.Try, Lock: d.lock}) }()
 	var e End
 	for running := true; running; {
 		select {
@@ -330,7 +336,10 @@ func (d *doing) execute(ctx context.Context) error {
 	if e.Signal == "" {
 		r.Exit = &e.Exit
 	}
-	if err := d.reportEnd(ctx, intent, r, e.Output); err != nil {
+	if e.Signal == "" {
+		r.Output = e.Output
+	}
+	if err := d.reportEnd(ctx, intent, r, e.Send); err != nil {
 		return err
 	}
 	if now := d.record(d.n, d.spec.Name); now != nil && now.Status == protocol.StepDone && now.Command == intent {
@@ -354,18 +363,23 @@ func (d *doing) backOff(ctx context.Context) error {
 	return pause.For(ctx, wait)
 }
 
+// left returns the messages that the last run left, where it was one of this agent.
+func (d *doing) left() []string {
+	if d.work.Left == nil || d.last.By != d.Box.ID() {
+		return nil
+	}
+	return d.work.Left(d.last)
+}
+
 // reportEnd reports how the run of an intent ended, and waits until the record says so.
 // What has run is reported also when the caller is to stop.
-func (d *doing) reportEnd(ctx context.Context, intent protocol.MessageID, r protocol.StepReport, output []byte) error {
+func (d *doing) reportEnd(ctx context.Context, intent protocol.MessageID, r protocol.StepReport, send []string) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*answerWithin)
 	defer cancel()
 	r.N, r.Command = d.n, intent
-	if r.How != "" || r.Exit != nil && *r.Exit == 0 || len(output) > 0 && r.Signal == "" {
-		r.Output = protocol.NewStepOutput(output)
-	}
 	r.Error = strings.ToValidUTF8(r.Error, "�")
 	before := d.last.EndedAt // of an end that left it in doubt
-	_, record, err := d.report(ctx, task.StepEnded, protocol.TaskReport{Step: &r}, 0, func(protocol.MessageID) bool {
+	_, record, err := d.report(ctx, task.StepEnded, protocol.TaskReport{Step: &r, Send: send}, 0, func(protocol.MessageID) bool {
 		now := d.record(d.n, d.spec.Name)
 		return now != nil && (!now.Underway() || now.Command != intent || !now.EndedAt.Equal(before))
 	})

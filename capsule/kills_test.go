@@ -53,6 +53,7 @@ func effect(dir string, args []string) int {
 		note(name, "done")
 	}
 	<-time.After(time.Duration(rand.IntN(3000)) * time.Microsecond)
+	note(filepath.Join(os.Getenv(EnvOutbox), "1.json"), fmt.Sprintf(`{"to": "box", "subject": "%s-%s"}`, os.Getenv("HIVE_TASK"), step))
 	_, _ = fmt.Fprintln(os.Stdout, "output of", step)
 	return 0
 }
@@ -100,6 +101,7 @@ type cattle struct {
 // while the killed one's programs go on. What the steps did is counted outside of the
 // hive: once for those with a key that is honoured, with a verify command, or whose
 // question a person answers, at least once for the idempotent, and never two at one time.
+// The message that a step leaves is sent once, if the step was done by a run that ended.
 func TestKills(t *testing.T) {
 	if *kills == 0 {
 		t.Skip("takes a minute; -kills 100 runs it")
@@ -113,7 +115,8 @@ func TestKills(t *testing.T) {
 		testenv.Must(t, os.MkdirAll(filepath.Join(c.dir, "agents", id+"1", "outbox"), 0o755))
 		testenv.Must(t, os.MkdirAll(filepath.Join(c.dir, "agents", id+"2", "outbox"), 0o755))
 	}
-	testenv.Must(t, os.WriteFile(filepath.Join(c.dir, "hive.yaml"), []byte("tasks: {step_lock_wait: 50ms}\n"), 0o644))
+	testenv.Must(t, os.WriteFile(filepath.Join(c.dir, "hive.yaml"), []byte("inbox_cap: 1000000\ntasks: {step_lock_wait: 50ms}\n"), 0o644))
+	testenv.Must(t, os.MkdirAll(filepath.Join(c.dir, "agents", "box", "outbox"), 0o755))
 	disk, err := durable.Open(c.dir)
 	testenv.Must(t, err)
 	defer disk.Close()
@@ -339,12 +342,26 @@ func (c *cattle) until(what string, done func() bool) {
 	}
 }
 
+// sent returns how often each subject is among the messages that the steps sent.
+func (c *cattle) sent() map[string]int {
+	box, err := agent.Open(c.disk, "box")
+	testenv.Must(c, err)
+	list, err := box.Inbox()
+	testenv.Must(c, err)
+	n := map[string]int{}
+	for _, l := range list {
+		n[l.Message.Subject]++
+	}
+	return n
+}
+
 // count compares what the steps did with what they should have done.
 func (c *cattle) count() {
 	if data, err := os.ReadFile(filepath.Join(c.effects, "overlaps")); err == nil {
 		c.Errorf("two runs of a step at one time: %s", data)
 	}
 	again, byPerson := 0, 0
+	sent := c.sent()
 	for _, id := range c.tasks {
 		for i, s := range stepsOfACapsule {
 			data, _ := os.ReadFile(fmt.Sprintf("%s/%s-s%d", c.effects, id, i))
@@ -358,8 +375,15 @@ func (c *cattle) count() {
 			testenv.Must(c, err)
 			r, err := protocol.DecodeStep(record)
 			testenv.Must(c, err)
-			if r.How == protocol.JudgedPerson {
+			n := sent[fmt.Sprintf("%s-s%d", id, i)]
+			switch {
+			case r.How == protocol.JudgedPerson:
 				byPerson++
+			case n == 0 && r.How == "":
+				c.Errorf("step s%d of %s was done, and its message was not sent", i, id)
+			}
+			if n > 1 {
+				c.Errorf("step s%d of %s sent its message %d times", i, id, n)
 			}
 		}
 	}

@@ -58,7 +58,7 @@ func Step[T any](ctx context.Context, c *Capsule, name string, do func(ctx conte
 			if err != nil {
 				return End{Exit: 1, Error: "what it returned cannot be kept: " + err.Error()}
 			}
-			return End{Output: output}
+			return End{Output: protocol.NewStepOutput(output)}
 		},
 		Verify: func(ctx context.Context, key string) (int, []byte) {
 			v, there, err := s.verify(ctx, key)

@@ -69,7 +69,7 @@ func manyViews(t *testing.T, format int) *State {
 	}
 	create(asks, protocol.TaskEvent{
 		Origin: origin,
-		Needs: []protocol.TaskID{done}, Resumes: done, Repairs: done, Depth: 1,
+		Needs:  []protocol.TaskID{done}, Resumes: done, Repairs: done, Depth: 1,
 		Spec: &protocol.TaskSpec{
 			Title: "Zeichne <das> große \"Bild\"", Body: "in the brief alone", To: []protocol.Address{"@maker", "alice"}, Priority: -3,
 			Gate: "make check", Approvals: 2, Approvers: []protocol.Address{"human", "carol"}, Data: jsontext.Value(`{"in": "the brief alone"}`),

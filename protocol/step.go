@@ -43,6 +43,8 @@ const (
 	StepTextMost   = 4 << 10  // bytes of verify and of undo; argv is cut to that
 	StepOutputMost = 64 << 10 // bytes of output that stand in the record itself
 	StepErrorMost  = 2000     // characters of the end of its standard error
+	StepSendMost   = 1 << 20  // bytes of a message that is sent when the step is done
+	StepSends      = 64       // of these messages
 )
 
 // StepRecord is tasks/<origin>/steps/<n>-<name>.json: one step of a task, which is done
@@ -81,7 +83,8 @@ type StepRecord struct {
 	Output  *StepOutput   `json:"output,omitzero"` // of the command, also after it was undone
 }
 
-// StepOutput is what the command of a step wrote to its standard output.
+// StepOutput is what the command of a step wrote to its standard output. One that was too
+// long to be kept has neither text nor bytes.
 type StepOutput struct {
 	Bytes  int64  `json:"bytes"`
 	SHA256 string `json:"sha256"` // 64 hex digits
@@ -102,6 +105,9 @@ func NewStepOutput(data []byte) *StepOutput {
 	}
 	return o
 }
+
+// Kept reports whether the output stands in the record.
+func (o *StepOutput) Kept() bool { return o.Bytes == 0 || o.Text != "" || o.B64 != nil }
 
 // Data returns the bytes of an output that stands in the record itself. The error says
 // that its size or its sum does not fit.

@@ -133,6 +133,7 @@ type TaskReport struct {
 	Step       *StepReport    `json:"step,omitzero"`   // of step_started and step_ended
 	Again      StepJudgement  `json:"again,omitzero"`  // of step_started: how it is known that the last intent may be followed by another
 	Unwind     bool           `json:"unwind,omitzero"` // of step_started: the step's undo begins, and not its command
+	Send       []string       `json:"send,omitzero"`   // of step_ended: messages that are sent if the step is done, as texts
 }
 
 // GateResult is how the gate of a brief ended: its exit status, and the SHA-256 of

@@ -408,3 +408,51 @@ func TestWrongQuestionsAboutSteps(t *testing.T) {
 		h.is(id, task.InProgress)
 	})
 }
+
+// TestStepSendsItsMessages checks that the messages of a step are sent by the decision
+// that ends it as done, once, and by none that does not.
+func TestStepSendsItsMessages(t *testing.T) {
+	scenario(t, "anna berta", func(h *crew) {
+		id := h.create("human", `{"title": "pay"}`)
+		h.begin("anna", id)
+		sent := func() (list []string) {
+			for _, e := range all[*protocol.MessageEvent](h) {
+				if e.From == "anna" && slices.Contains(e.Delivered, "berta") {
+					list = append(list, e.Subject)
+				}
+			}
+			return list
+		}
+		end := func(n int, how, send string) *protocol.StepRecord {
+			h.Helper()
+			name := fmt.Sprint("pay", n)
+			r, _ := h.step(id, n, name)
+			h.does("anna", "step_ended", id, fmt.Sprintf(`{"step": {"n": %d, "command": %q, %s}, "send": [%s]}`, n, r.Command, how, send))
+			r, _ = h.step(id, n, name)
+			return r
+		}
+		const one, two = `"{\"to\": \"berta\", \"subject\": \"one\", \"id\": \"m1\"}"`, `"{\"to\": \"berta\", \"subject\": \"two\"}"`
+		for i, c := range []struct {
+			how, send string
+			status    protocol.StepStatus
+			error     string
+			sent      []string // by now
+		}{
+			{`"exit": 1`, one, protocol.StepFailed, "", nil},
+			{`"exit": 0`, one + "," + two, protocol.StepDone, "", []string{"one", "two"}},
+			{`"exit": 0`, one, protocol.StepDone, "", []string{"one", "two"}}, // it was sent before
+			{`"how": "verified"`, two, protocol.StepDone, "", []string{"one", "two", "two"}},
+			{`"exit": 0`, two + `, "{"`, protocol.StepFailed, "bad-outbox: message 2 of 2 is no message", []string{"one", "two", "two"}},
+			{`"exit": 0`, `"{\"to\": \"hive\", \"event\": \"claim\"}"`, protocol.StepFailed, "is a command", []string{"one", "two", "two"}},
+			{`"exit": 0`, `"{\"to\": \"berta\", \"subject\": \"other\", \"id\": \"m1\"}"`, protocol.StepFailed, "has the id m1, which was used before", []string{"one", "two", "two"}},
+			{`"exit": 0`, strings.Repeat(two+",", 64) + two, protocol.StepFailed, "it has 65 messages, and may have 64", []string{"one", "two", "two"}},
+		} {
+			h.begins("anna", id, fmt.Sprintf(`{"name": "pay%d"}`, i+1))
+			r := end(i+1, c.how, c.send)
+			if got := sent(); r.Status != c.status || !strings.Contains(r.Error, c.error) || !slices.Equal(got, c.sent) {
+				t.Errorf("step %d is %s, %q, and berta got %v", i+1, r.Status, r.Error, got)
+			}
+		}
+		h.refused(protocol.CodeStepDone, "anna", "step_started", id, `{"step": {"name": "pay2"}}`)
+	})
+}

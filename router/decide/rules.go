@@ -14,55 +14,17 @@ import (
 	"github.com/hived/hived/protocol"
 )
 
-// message accepts a message: it finds its thread, its recipients and what keeps it
-// from each of them, and records all of it (spec §4). content is the hash of the
-// message if its sender chose the id, else empty.
+// message accepts a message that came in a file, and carries it out if it is a command
+// (spec §4). content is the hash of the message if its sender chose the id, else empty.
 func (d *Decider) message(now time.Time, a protocol.Arrival, content string) error {
 	m := a.Message
 	sent, err := d.archiveName(now, a, protocol.SentName(a.Name), a.SentTaken)
 	if err != nil {
 		return err
 	}
-	r := d.resolve(a.Agent, m)
-	if err := d.countHuman(now, a.Agent, r); err != nil {
-		return err
-	}
-	thread := d.state.Thread(now, a.Agent, r.to, m.InReplyTo, m.Conversation)
-	e := &protocol.MessageEvent{
-		From: a.Agent, To: m.To, InReplyTo: m.InReplyTo, Hops: d.hops(a.Agent, m, thread),
-		Sent: sent, Original: &a.Original, Raw: string(a.Raw), Conversation: m.Conversation, Content: content,
-	}
-	d.claimHops(e, m)
-	if e.Conversation == "" {
-		e.Conversation = thread.Conversation
-	}
-	if e.Conversation == "" {
-		id, err := d.ids.next(now)
-		if err != nil {
-			return err
-		}
-		e.Conversation = protocol.ConversationID("conv-" + id.String())
-	}
-	if m.From != "" && m.From != string(a.Agent) {
-		e.ClaimedFrom = m.From
-	}
-	first := d.state.FirstReply(a.Agent, r.to, m.InReplyTo)
-	d.applyLimits(now, e, m, r)
-	e.Delivered = r.to
-	d.countEchoes(now, e, first)
-	misspelt := d.misspelt(a.Agent, m)
-	for _, x := range misspelt {
-		e.Misspelt = append(e.Misspelt, x.Field)
-	}
-	seq, err := d.accept(now, e, m, a.ModTime)
+	e := &protocol.MessageEvent{From: a.Agent, Sent: sent, Original: &a.Original, Raw: string(a.Raw), Content: content}
+	seq, misspelt, err := d.route(now, e, m, &a)
 	if err != nil {
-		return err
-	}
-	d.setArrival(&a)
-	if err := d.recordDrops(now, seq, e, r); err != nil {
-		return err
-	}
-	if err := d.tellOfKept(now, seq, e, r.tellPerson); err != nil {
 		return err
 	}
 	if slices.Contains(e.Delivered, protocol.Hive) {
@@ -71,6 +33,58 @@ func (d *Decider) message(now time.Time, a protocol.Arrival, content string) err
 		}
 	}
 	return d.tellMisspelt(now, seq, e, misspelt)
+}
+
+// route finds the thread and the recipients of a message, and what keeps it from each of
+// them, and records it. e has what is known of it before: its sender, its text, and the
+// file that it came in; a is that file, or nil if it came in none.
+func (d *Decider) route(now time.Time, e *protocol.MessageEvent, m *protocol.Message, a *protocol.Arrival) (protocol.Seq, []protocol.Misspelt, error) {
+	r := d.resolve(e.From, m)
+	if err := d.countHuman(now, e.From, r); err != nil {
+		return 0, nil, err
+	}
+	thread := d.state.Thread(now, e.From, r.to, m.InReplyTo, m.Conversation)
+	e.To, e.InReplyTo, e.Hops, e.Conversation = m.To, m.InReplyTo, d.hops(e.From, m, thread), m.Conversation
+	d.claimHops(e, m)
+	if e.Conversation == "" {
+		e.Conversation = thread.Conversation
+	}
+	if e.Conversation == "" {
+		id, err := d.ids.next(now)
+		if err != nil {
+			return 0, nil, err
+		}
+		e.Conversation = protocol.ConversationID("conv-" + id.String())
+	}
+	if m.From != "" && m.From != string(e.From) {
+		e.ClaimedFrom = m.From
+	}
+	first := d.state.FirstReply(e.From, r.to, m.InReplyTo)
+	d.applyLimits(now, e, m, r)
+	e.Delivered = r.to
+	d.countEchoes(now, e, first)
+	misspelt := d.misspelt(e.From, m)
+	for _, x := range misspelt {
+		e.Misspelt = append(e.Misspelt, x.Field)
+	}
+	modified := now
+	if a != nil {
+		modified = a.ModTime
+	}
+	seq, err := d.accept(now, e, m, modified)
+	if err != nil {
+		return 0, nil, err
+	}
+	if a != nil {
+		d.setArrival(a)
+	}
+	if err := d.recordDrops(now, seq, e, r); err != nil {
+		return 0, nil, err
+	}
+	if err := d.tellOfKept(now, seq, e, r.tellPerson); err != nil {
+		return 0, nil, err
+	}
+	return seq, misspelt, nil
 }
 
 // accept fills in what the sender left out and records the message.

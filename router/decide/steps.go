@@ -173,7 +173,17 @@ func (d *Decider) handleStepEnded(r *report) error {
 	if err != nil {
 		return err
 	}
-	return d.recordTransition(r.now, r.t, protocol.TaskEvent{Event: task.StepEnded, By: r.by, Of: r.of, Step: next})
+	var send []outgoing
+	if next.Status == protocol.StepDone && last.Status == protocol.StepExecuting {
+		var bad string
+		if send, bad = d.outbox(r); bad != "" {
+			next.Status, next.Error = protocol.StepFailed, lastCharacters("bad-outbox: "+bad, protocol.StepErrorMost)
+		}
+	}
+	if err := d.recordTransition(r.now, r.t, protocol.TaskEvent{Event: task.StepEnded, By: r.by, Of: r.of, Step: next}); err != nil {
+		return err
+	}
+	return d.sendAll(r, send)
 }
 
 // endingStep returns the record of the step that a report says has ended.
@@ -238,6 +248,9 @@ func checkOutput(o *protocol.StepOutput) error {
 	}
 	if o == nil {
 		return nil
+	}
+	if o.Bytes > protocol.StepOutputMost && !o.Kept() && len(o.SHA256) == 64 {
+		return nil // it was too long to be kept
 	}
 	data, err := o.Data()
 	switch {

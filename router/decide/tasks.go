@@ -59,6 +59,7 @@ const (
 	memberStep      = "step"
 	memberChoices   = "choices"
 	memberChoice    = "choice"
+	memberSend      = "send"
 )
 
 // checkpointMembers are the members that make a checkpoint.
@@ -110,7 +111,7 @@ func taskCommands() map[string]handler {
 		string(task.FatalError):        {do: (*Decider).handleFatal, checkpoint: true},
 
 		string(task.StepStarted): {do: (*Decider).handleStepStarted, needsEpoch: true, takes: []string{memberStep, "again", "unwind", memberExpected, memberFor}},
-		string(task.StepEnded):   {do: (*Decider).handleStepEnded, takes: []string{memberStep}},
+		string(task.StepEnded):   {do: (*Decider).handleStepEnded, takes: []string{memberStep, memberSend}},
 
 		string(task.ApprovalGranted): {do: (*Decider).handleApprove, takes: []string{"ask", memberChoice, "comment", "result"}},
 		string(task.ApprovalDenied):  {do: (*Decider).handleDeny, takes: []string{"ask", "comment"}},
