@@ -131,7 +131,12 @@ func (v *ruling) decide() {
 		v.no(until.Add(-v.m.shift).Sub(v.at) > time.Hour, "bad-command")
 		v.does(e)
 	case "pause_for_approval":
-		v.no(v.c.Data["question"] == nil || len(v.m.approvers(v.t)) < v.t.needed, "bad-command")
+		if v.c.Data["step"] != nil {
+			v.asksAboutStep()
+		} else {
+			v.no(v.c.Data["question"] == nil, "bad-command")
+		}
+		v.no(len(v.m.approvers(v.t)) < v.t.needed, "bad-command")
 		v.does(e)
 	case "block_on_dependency":
 		v.blocks()
@@ -217,8 +222,23 @@ func (v *ruling) votes(event string) {
 		return
 	}
 	v.no(v.c.Data["ask"] != t.ask, "stale-approval")
-	v.no(event == "approval_granted" && slices.Contains(t.voted, v.c.by), "voted-twice")
-	if event == "approval_granted" && len(t.voted)+1 < t.needed {
+	with := len(t.voted) + 1
+	twice := slices.Contains(t.voted, v.c.by)
+	choice, _ := v.c.Data["choice"].(string)
+	if event == "approval_granted" {
+		v.no(len(t.choices) == 0 && choice != "", "bad-command")
+	}
+	if event == "approval_granted" && len(t.choices) > 0 {
+		v.no(!slices.Contains(t.choices, choice), "choose")
+		with, twice = 1, t.chosen[v.c.by] == choice
+		for by, c := range t.chosen {
+			if by != v.c.by && c == choice {
+				with++
+			}
+		}
+	}
+	v.no(event == "approval_granted" && twice, "voted-twice")
+	if event == "approval_granted" && with < t.needed {
 		event = "approval_vote"
 	}
 	v.steps = append(v.steps, event)

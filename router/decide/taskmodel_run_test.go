@@ -106,7 +106,7 @@ func newTaskRun(t *rapid.T, seen func([]Decision)) *taskRun {
 func (h *taskRun) live(t *rapid.T) {
 	t.Repeat(map[string]func(*rapid.T){
 		"create": h.create, "command": h.command, "command more": h.command, "work": h.work, "work more": h.work, "work still more": h.work,
-		"fails": h.failsOften, "alive": h.staysAlive, "time": h.passes, "beat": h.beat, "restart": h.restart, "crash": h.crash, "clock": h.jump,
+		"fails": h.failsOften, "steps": h.worksInSteps, "alive": h.staysAlive, "time": h.passes, "beat": h.beat, "restart": h.restart, "crash": h.crash, "clock": h.jump,
 	})
 	h.replays(t)
 }
@@ -437,6 +437,9 @@ func (h *taskRun) work(t *rapid.T) {
 	case "in_progress", "stalled":
 		pick("progress", "progress", "progress", "step_started", "step_started", "step_ended", "step_ended", "pause_for_approval", "block_on_dependency", "failure", "transient_error", "complete", "complete", "recovered", "cancelled", "release", "fatal_error")
 	case "paused":
+		if x.endless && rapid.IntRange(0, 3).Draw(t, "a day passes") == 0 {
+			h.until(t, h.now.Add(25*time.Hour))
+		}
 		by = rapid.SampledFrom(append(h.m.approvers(x), "bob")).Draw(t, "by")
 		pick("approval_granted", "approval_granted", "approval_denied")
 	case "blocked":
@@ -450,6 +453,8 @@ func (h *taskRun) work(t *rapid.T) {
 	}
 	if rapid.IntRange(0, 11).Draw(t, "cancel") == 0 {
 		by, event = x.creator, "cancel"
+	} else if rapid.IntRange(0, 19).Draw(t, "amend") == 0 {
+		by, event = x.creator, "amend"
 	}
 	c := h.next(by, event)
 	epoch := x.epoch
@@ -496,6 +501,10 @@ func (h *taskRun) fill(t *rapid.T, c *taskCommand) *taskCommand {
 		if rapid.IntRange(0, 9).Draw(t, "asks") > 0 {
 			c.Data["question"] = "may I?"
 		}
+		if rapid.IntRange(0, 3).Draw(t, "offers choices") == 0 {
+			c.Data["choices"] = []string{"red", "blue"}
+		}
+		h.fillQuestion(t, c)
 	case "amend":
 		if rapid.IntRange(0, 9).Draw(t, "says what") > 0 {
 			c.Data["body"] = fmt.Sprint("what is to be done, ", h.n)
@@ -506,6 +515,11 @@ func (h *taskRun) fill(t *rapid.T, c *taskCommand) *taskCommand {
 		}
 		if x := h.m.tasks[protocol.TaskID(c.Task)]; x != nil && x.ask > 0 && rapid.IntRange(0, 9).Draw(t, "means it") > 0 {
 			c.Data["ask"] = max(1, x.ask-protocol.Seq(rapid.SampledFrom([]uint64{0, 0, 0, 0, 0, 0, 0, 9}).Draw(t, "of another question")))
+			if list := append(slices.Clone(x.choices), ""); c.Event == "approval_granted" && rapid.IntRange(0, 9).Draw(t, "chooses") > 0 {
+				if choice := rapid.SampledFrom(list[:max(1, len(x.choices))]).Draw(t, "choice"); choice != "" {
+					c.Data["choice"] = choice
+				}
+			}
 		}
 	case "block_on_dependency":
 		if needs := h.needs(t, 0); needs != nil {

@@ -23,6 +23,7 @@ type modelStep struct {
 	idempotent bool
 	tries      int
 	rounds     int
+	ask        protocol.Seq // the question about it, also one that is over
 }
 
 func (s *modelStep) underway() bool { return s.status == "executing" || s.status == "undoing" }
@@ -41,6 +42,7 @@ func (m *taskModel) stepOf(t *oneTask, name string) *modelStep {
 func (v *ruling) beginsStep() {
 	t := v.t
 	v.no(!t.cancelling.IsZero(), "cancel-requested")
+	v.no(v.c.Data["again"] == "person", "bad-command")
 	said, _ := v.c.Data["step"].(map[string]any)
 	name, _ := said["name"].(string)
 	if v.no(name == "", "bad-command") {
@@ -48,15 +50,15 @@ func (v *ruling) beginsStep() {
 		return
 	}
 	unwind, again := v.c.Data["unwind"] == true, v.c.Data["again"]
-	switch s := v.m.stepOf(t, name); {
-	case s == nil:
+	if s := v.m.stepOf(t, name); s == nil {
 		v.no(unwind, "bad-command")
-	case unwind:
-		v.no(s.status != "done" && s.status != "undoing" || !s.undo, "bad-command")
-		v.no(s.underway() && again != "verified" && (again != "idempotent" || !s.idempotent), "step-running")
-	default:
-		v.no(s.status == "done", "step-done")
-		v.no(s.underway() && again != "verified" && (again != "idempotent" || !s.idempotent), "step-running")
+	} else {
+		if unwind {
+			v.no(s.status != "done" && s.status != "undoing" || !s.undo, "bad-command")
+		} else {
+			v.no(s.status == "done" || s.status == "left", "step-done")
+		}
+		v.no(s.underway() && s.command != "" && again != "verified" && (again != "idempotent" || !s.idempotent), "step-running")
 	}
 	v.does("step_started")
 }
@@ -80,8 +82,70 @@ func (v *ruling) endsStep() {
 		v.no(true, "fenced")
 	case !s.underway():
 		v.no(true, "step-done")
+	case s.ask > 0:
+		v.no(true, "fenced")
 	}
 	v.steps = append(v.steps, "step_ended")
+}
+
+// stepAnswers are the answers that a question about a step of a status can offer; the
+// first few are the usual ones, but of a done one, which must be named.
+var stepAnswers = map[string][]string{
+	"executing": {"happened", "again", "wait"}, "failed": {"again", "wait"}, "undoing": {"undone", "again", "left", "wait"}, "done": {"again", "without"},
+}
+
+// asksAboutStep judges a question about a step.
+func (v *ruling) asksAboutStep() {
+	said, _ := v.c.Data["step"].(map[string]any)
+	list := v.m.steps[v.m.origin(v.t)]
+	n, _ := said["n"].(int)
+	if v.no(n < 1 || n > len(list), "bad-command") {
+		return
+	}
+	choices, _ := v.c.Data["choices"].([]string)
+	s := list[n-1]
+	may := stepAnswers[s.status]
+	wrong := slices.ContainsFunc(choices, func(c string) bool { return !slices.Contains(may, c) })
+	if s.status == "done" {
+		v.no(wrong || len(choices) == 0, "step-done")
+		return
+	}
+	v.no(wrong || len(may) == 0, "bad-command")
+}
+
+// fillQuestion makes some questions be about a step.
+func (h *taskRun) fillQuestion(t *rapid.T, c *taskCommand) {
+	x := h.m.ever(protocol.TaskID(c.Task))
+	if x == nil {
+		return
+	}
+	list := h.m.steps[h.m.origin(x)]
+	if len(list) == 0 || rapid.Bool().Draw(t, "about no step") {
+		return
+	}
+	n := rapid.IntRange(0, len(list)).Draw(t, "about step")
+	c.Data["step"] = map[string]any{"n": n}
+	delete(c.Data, "choices")
+	if n == 0 || rapid.Bool().Draw(t, "with the usual answers") {
+		return
+	}
+	if may := append(slices.Clone(stepAnswers[list[n-1].status]), "other"); rapid.IntRange(0, 7).Draw(t, "with others") > 0 && len(may) > 1 {
+		c.Data["choices"] = may[:len(may)-1]
+	} else {
+		c.Data["choices"] = []string{"other"}
+	}
+}
+
+// answerStep applies to a step of the model what a question, or the answer to it, says.
+func (m *taskModel) answerStep(s *modelStep, e *protocol.TaskEvent) {
+	s.ask = e.Step.Ask
+	switch {
+	case e.Event == "pause_for_approval", e.Choice == "wait":
+		return
+	case e.Event == "approval_granted":
+		s.status = map[string]string{"happened": "done", "without": "done", "undone": "undone", "left": "left", "again": map[bool]string{true: "undoing", false: "executing"}[s.status == "undoing"]}[e.Choice]
+	}
+	s.command = ""
 }
 
 // takeStep applies the record that an event has.
@@ -93,7 +157,11 @@ func (m *taskModel) takeStep(t *oneTask, e *protocol.TaskEvent, at time.Time) er
 		m.steps[origin] = append(m.steps[origin], s)
 	}
 	own := r.Epoch == t.epoch && !t.spent
-	if e.Event == "step_started" {
+	switch {
+	case e.Event != "step_started" && e.Event != "step_ended":
+		m.answerStep(s, e)
+	case e.Event == "step_started":
+		s.ask = 0
 		if s.tries++; s.status == "undone" {
 			s.rounds++
 		}
@@ -107,7 +175,7 @@ func (m *taskModel) takeStep(t *oneTask, e *protocol.TaskEvent, at time.Time) er
 		if !t.stepUntil.IsZero() {
 			t.stepUntil = t.stepUntil.Add(-m.shift)
 		}
-	} else {
+	default:
 		undo := s.status == "undoing"
 		switch {
 		case r.How == "verified" || r.Signal == "" && *r.Exit == 0:
@@ -119,7 +187,7 @@ func (m *taskModel) takeStep(t *oneTask, e *protocol.TaskEvent, at time.Time) er
 			s.status = "failed"
 		}
 	}
-	if got, want := fmt.Sprintln(r.N, r.Status, r.Round, r.Try, r.Command, r.By, r.Epoch), fmt.Sprintln(s.n, s.status, s.rounds, s.tries, s.command, s.by, s.epoch); got != want {
+	if got, want := fmt.Sprintln(r.N, r.Status, r.Round, r.Try, r.Command, r.By, r.Epoch, r.Ask), fmt.Sprintln(s.n, s.status, s.rounds, s.tries, s.command, s.by, s.epoch, s.ask); got != want {
 		return fmt.Errorf("the record of step %s is %s; the model has %s", r.Name, got, want)
 	}
 	if !strings.HasPrefix(r.Key, string(origin)+":"+r.Name) {
@@ -188,4 +256,26 @@ func (h *taskRun) fillStep(t *rapid.T, c *taskCommand) {
 		said["exit"] = 0
 	}
 	c.Data["step"] = said
+}
+
+// worksInSteps has the holder of each task in progress begin a step, or ask about one, and
+// whoever began one that is under way report its end, whatever the task is by now.
+func (h *taskRun) worksInSteps(t *rapid.T) {
+	for _, x := range h.m.sorted() {
+		epoch := x.epoch
+		if x.state == "in_progress" && rapid.Bool().Draw(t, "begins") {
+			c := h.next(x.holder, rapid.SampledFrom([]string{"step_started", "step_started", "step_started", "pause_for_approval"}).Draw(t, "event"))
+			c.Task, c.Epoch = string(x.id), &epoch
+			h.carry(t, h.fill(t, c))
+		}
+		for _, s := range h.m.steps[h.m.origin(x)] {
+			if !s.underway() || rapid.IntRange(0, 2).Draw(t, "ends") > 0 {
+				continue
+			}
+			c := h.next(s.by, "step_ended")
+			c.Task, c.Epoch = string(x.id), &epoch
+			c.Data["step"] = map[string]any{"n": s.n, "command": s.command, "exit": rapid.SampledFrom([]int{0, 0, 0, 1, 137}).Draw(t, "exit")}
+			h.carry(t, c)
+		}
+	}
 }

@@ -93,6 +93,10 @@ type oneTask struct {
 	advanced        bool
 	blockedOn       []protocol.TaskID
 	ask             protocol.Seq // the number of the question that is open
+	choices         []string     // that it offers
+	chosen          map[protocol.AgentID]string
+	endless         bool      // it has no time limit
+	remindedAt      time.Time // of one without a time limit
 	reminded        bool
 	reached         string // the last checkpoint
 	number          string // what its data says
@@ -339,10 +343,13 @@ func (m *taskModel) untimely(t *oneTask, e *protocol.TaskEvent, at time.Time) st
 	case "retry":
 		return from(t.notBefore)
 	case "timeout":
-		return from(t.until)
+		return must(!t.endless, "the question has no time limit") + from(t.until)
 	case "cancelled":
 		return must(!t.cancelling.IsZero(), "nobody asked for it") + from(m.running(t.cancelling).Add(m.set.CancelGrace))
 	case "remind":
+		if t.endless {
+			return from(latest(t.since, t.remindedAt).Add(24 * time.Hour))
+		}
 		return must(!t.reminded, "once is enough")
 	case "cancel":
 		of := m.ever(t.repairs)
@@ -414,6 +421,7 @@ func (m *taskModel) take(t *oneTask, e *protocol.TaskEvent, at time.Time) {
 	if e.From != e.To {
 		t.offered, t.voted, t.blockedOn, t.reminded, t.ask = nil, nil, nil, false, 0
 		t.until, t.expected, t.notBefore, t.stepUntil = time.Time{}, time.Time{}, time.Time{}, time.Time{}
+		t.choices, t.chosen, t.endless, t.remindedAt = nil, nil, false, time.Time{}
 	}
 	switch e.Event {
 	case "offer":
@@ -457,9 +465,15 @@ func (m *taskModel) take(t *oneTask, e *protocol.TaskEvent, at time.Time) {
 			t.fruitless, t.advanced = 0, true
 		}
 	case "pause_for_approval":
-		t.until = at.Add(m.set.ApprovalTimeout)
+		t.choices, t.chosen, t.endless = slices.Clone(e.Choices), map[protocol.AgentID]string{}, e.Step != nil
+		if !t.endless {
+			t.until = at.Add(m.set.ApprovalTimeout)
+		}
 	case "approval_vote":
-		t.voted = append(t.voted, e.By)
+		if !slices.Contains(t.voted, e.By) { // else it replaces what he chose before
+			t.voted = append(t.voted, e.By)
+		}
+		t.chosen[e.By] = e.Choice
 	case "block_on_dependency":
 		t.blockedOn = slices.Clone(e.Needs)
 	case "transient_error":
@@ -472,9 +486,9 @@ func (m *taskModel) take(t *oneTask, e *protocol.TaskEvent, at time.Time) {
 			t.cancelling = at
 		}
 	case "remind":
-		t.reminded = true
+		t.reminded, t.remindedAt = true, at
 	}
-	if slices.Contains([]string{"completed", "failed", "cancelled"}, string(e.To)) && e.By != t.holder {
+	if e.From != e.To && slices.Contains([]string{"completed", "failed", "cancelled"}, string(e.To)) && e.By != t.holder {
 		t.spent = true // it was ended by somebody else
 	}
 }
@@ -508,7 +522,8 @@ func (m *taskModel) overdue(now time.Time) error {
 		case "stalled":
 			is = t.cancelling.IsZero() && late(m.running(t.since).Add(m.set.StallGrace))
 		case "paused":
-			is = late(t.until) || !t.reminded && late(t.since.Add(m.set.ApprovalTimeout/2))
+			is = !t.endless && (late(t.until) || !t.reminded && late(t.since.Add(m.set.ApprovalTimeout/2)))
+			is = is || t.endless && late(latest(t.since, t.remindedAt).Add(24*time.Hour))
 		case "retrying":
 			is = late(t.notBefore) || t.retries > m.set.MaxRetries
 		case "blocked":
