@@ -20,6 +20,8 @@ type Document struct {
 	Checkpoint *CheckpointFile `json:"checkpoint,omitzero"`
 	Result     jsontext.Value  `json:"result,omitzero"`
 	Answers    []AnswersFile   `json:"answers,omitzero"`
+
+	Steps []protocol.StepRecord `json:"steps,omitzero"`
 }
 
 // AnswersFile holds the answers to a question, and their path.
@@ -42,7 +44,7 @@ func ReadDocument(disk durable.FS, id protocol.TaskID) (d *Document, problems []
 	if err != nil {
 		return nil, nil, err
 	}
-	d = &Document{View: t.View, Body: t.Brief.Body, Gate: t.Brief.Gate, Data: t.Brief.Data, Result: t.Result}
+	d = &Document{View: t.View, Body: t.Brief.Body, Gate: t.Brief.Gate, Data: t.Brief.Data, Result: t.Result, Steps: t.Steps}
 	if t.Checkpoint != nil {
 		d.Checkpoint = &CheckpointFile{t.View.Checkpoint.Path, *t.Checkpoint}
 	}

@@ -22,11 +22,12 @@ const maxTaskFile = 64 << 20
 
 // Task is all that the files of a task say (spec §8.8).
 type Task struct {
-	View       task.View           // task.json, with the title of the brief, which is not cut
-	Brief      task.Brief          // brief.json
-	Checkpoint *task.Reached       // checkpoint.json; nil: there is none yet
-	Result     jsontext.Value      // what result.json holds; nil: there is none yet
-	Answers    []protocol.Question // answers/<ask>.json, in the order of View.Answers
+	View       task.View             // task.json, with the title of the brief, which is not cut
+	Brief      task.Brief            // brief.json
+	Checkpoint *task.Reached         // checkpoint.json; nil: there is none yet
+	Result     jsontext.Value        // what result.json holds; nil: there is none yet
+	Answers    []protocol.Question   // answers/<ask>.json, in the order of View.Answers
+	Steps      []protocol.StepRecord // of the chain that it belongs to, in the order of their numbers
 
 	// Problems says which files other than task.json could not be read. Their content
 	// is missing from the fields above, or is what task.json has of it: number and
@@ -87,6 +88,7 @@ func ReadTask(disk durable.FS, id protocol.TaskID) (*Task, error) {
 		t.read(disk, strings.TrimPrefix(path, protocol.TaskDir(id)+"/"), &q)
 		t.Answers = append(t.Answers, q)
 	}
+	t.readSteps(disk)
 	return t, nil
 }
 

@@ -93,24 +93,7 @@ func Open(c Config) (*Capsule, error) {
 	if c.Note == nil {
 		c.Note = func(string) {}
 	}
-	return &Capsule{Config: c, origin: originOf(c.Disk, v)}, nil
-}
-
-// originOf returns the first task of the chain that a task belongs to. Where task.json
-// does not say it, as of a task that was created in a log of an earlier format, it is
-// found from one task to the one that it resumes.
-func originOf(disk durable.FS, v *task.View) protocol.TaskID {
-	for v.Origin == "" && v.Resumes != "" {
-		before, err := agent.View(disk, v.Resumes)
-		if err != nil {
-			return v.Resumes // it was swept
-		}
-		v = before
-	}
-	if v.Origin != "" {
-		return v.Origin
-	}
-	return v.ID
+	return &Capsule{Config: c, origin: agent.Origin(c.Disk, v)}, nil
 }
 
 // records returns the names of the steps that have a record, by their numbers, which

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -20,14 +19,6 @@ import (
 	"github.com/hived/hived/router"
 	"github.com/hived/hived/task"
 )
-
-func TestMain(m *testing.M) {
-	if dir := os.Getenv(envEffect); dir != "" {
-		os.Exit(effect(dir, os.Args[1:]))
-	}
-	testenv.Cheap()
-	os.Exit(m.Run())
-}
 
 // hiveOf is a hive on the disk with agents and a running daemon: locks are real.
 type hiveOf struct {

@@ -155,6 +155,7 @@ func (a *app) showTask(p *printer, t *agent.Document) {
 	if t.View.Result != "" {
 		add("result:", protocol.Visible(protocol.Fit(resultText(t.Result), 200)))
 	}
+	rows = append(rows, stepRows(t.Steps)...)
 	rows = append(rows, answerRows(t, &below)...)
 	p.table(rows)
 	p.body(t.Body)
@@ -182,6 +183,28 @@ func deadlineRows(t *agent.Document) (rows [][]string) {
 	}
 	if !t.ProgressBy.IsZero() {
 		rows = append(rows, []string{"last progress:", timeText(t.ProgressedAt) + ", due again by " + timeText(t.ProgressBy)})
+	}
+	return rows
+}
+
+// stepRows returns a row for each step: how far it is, by whom, and what it printed.
+func stepRows(steps []protocol.StepRecord) (rows [][]string) {
+	for i := range steps {
+		s := &steps[i]
+		what := fmt.Sprintf("%s by %s%s", s.Status, s.By, ofEpoch(s.Epoch))
+		if s.Try > 1 {
+			what += ", try " + digits(s.Try)
+		}
+		if s.Underway() && (s.Signal != "" || s.Exit != nil) {
+			what += ", in doubt"
+		}
+		if s.How != "" {
+			what += ", " + string(s.How)
+		}
+		if s.Output != nil {
+			what += ", " + digits(int(s.Output.Bytes)) + " bytes"
+		}
+		rows = append(rows, []string{fmt.Sprintf("step %d:", s.N), joinNonEmpty(s.Name, protocol.Visible(what), protocol.Visible(protocol.Fit(s.Error, maxInLine)))})
 	}
 	return rows
 }
