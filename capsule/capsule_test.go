@@ -307,3 +307,55 @@ func TestOptionsOfAStep(t *testing.T) {
 		t.Errorf("it returned %q, %v", got, err)
 	}
 }
+
+// TestRecordThatIsDamaged checks that a step whose record is missing, torn or forged is
+// not run again where the log says that it was done: hive's refusal has the record.
+func TestRecordThatIsDamaged(t *testing.T) {
+	forged := `{"n": 1, "name": "pay", "round": 1, "try": 1, "status": %q, "task": "T", "by": "bob", "epoch": 1, "key": "%s:pay", "started_at": "2026-11-23T00:00:00Z"}`
+	for name, text := range map[string]string{
+		"empty": "", "torn": `{"n": 1, "na`, "of another step": `{"n": 2, "name": "pay", "key": "x:pay"}`, "missing": "-",
+		"forged as undone": fmt.Sprintf(forged, "undone", "%s"), "forged as failed": fmt.Sprintf(forged, "failed", "%s"), "forged as begun": fmt.Sprintf(forged, "executing", "%s"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newHive(t)
+			c := h.begin("bob")
+			var ran atomic.Int32
+			_, err := Step(t.Context(), c, "pay", counted(&ran, nil))
+			testenv.Must(t, err)
+			path := protocol.StepFile(c.origin, 1, "pay")
+			if text == "-" {
+				testenv.Must(t, h.disk.Remove(path))
+			} else {
+				testenv.Must(t, durable.Publish(h.disk, path, []byte(strings.ReplaceAll(text, "%s", string(c.origin))), 0o644, durable.Unsynced))
+			}
+			if got, err := Step(t.Context(), c, "pay", counted(&ran, nil), Idempotent[string]()); got != "run 1" || err != nil || ran.Load() != 1 {
+				t.Errorf("it returned %q, %v, after %d runs", got, err, ran.Load())
+			}
+		})
+	}
+}
+
+// TestLockThatWasReplaced checks that a lock which was replaced while a step runs is no
+// lock: nothing is run beside it.
+func TestLockThatWasReplaced(t *testing.T) {
+	h := newHive(t)
+	c := h.begin("bob")
+	var ran atomic.Int32
+	running, goOn := make(chan struct{}), make(chan struct{})
+	first := make(chan error, 1)
+	go func() {
+		_, err := Step(context.Background(), c, "pay", counted(&ran, func() { close(running); <-goOn }))
+		first <- err
+	}()
+	<-running
+	lock := protocol.LockOf(protocol.StepFile(c.origin, 1, "pay"))
+	testenv.Must(t, h.disk.Remove(lock))
+	beside := &doing{Capsule: c, spec: Spec{Name: "pay"}, n: 1, tries: 1}
+	if err := beside.step(t.Context()); err != nil || beside.state != lockMissing {
+		t.Errorf("without its file the lock is %d, %v", beside.state, err)
+	}
+	close(goOn)
+	if err := <-first; err != nil || ran.Load() != 1 {
+		t.Errorf("the run got %v, after %d runs", err, ran.Load())
+	}
+}

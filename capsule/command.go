@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/signal"
 	"strings"
+	"syscall"
 	"time"
 	"unicode/utf8"
 
@@ -62,6 +63,10 @@ func (r *stepRun) command(ctx context.Context, a Attempt) End {
 	stop := make(chan struct{})
 	defer close(stop)
 	interrupted := passOn(signals, passed, stop)
+	// Where nobody reads what it prints any more, the command goes on all the same.
+	unread := make(chan os.Signal, 1)
+	signal.Notify(unread, syscall.SIGPIPE)
+	defer signal.Stop(unread)
 	kept, tail := newHead(), &tail{most: 4 * protocol.StepErrorMost}
 	outbox := r.outbox(a.N, a.Try)
 	if err := r.Disk.MkdirAll(outbox, 0o755); err != nil {
@@ -69,7 +74,7 @@ func (r *stepRun) command(ctx context.Context, a Attempt) End {
 	}
 	e := process.Command{
 		Args: r.spec.Argv, Env: append(r.environment(a.Key), EnvOutbox+"="+r.Disk.Path(outbox)), Inherit: []*os.File{a.Lock}, Signals: passed,
-		Out: io.MultiWriter(r.out, kept), Err: io.MultiWriter(r.err, tail), Timeout: r.spec.Timeout, Grace: stepGrace,
+		Out: io.MultiWriter(kept, heard{r.out}), Err: io.MultiWriter(tail, heard{r.err}), Timeout: r.spec.Timeout, Grace: stepGrace,
 	}.Do(ctx)
 	r.shown = true
 	end := End{Exit: e.Exit, Signal: e.Signal, Error: tail.text(), Output: kept.output(), Interrupted: interrupted()}
@@ -159,6 +164,16 @@ func (h *head) output() *protocol.StepOutput {
 		return protocol.NewStepOutput(h.data)
 	}
 	return &protocol.StepOutput{Bytes: h.bytes, SHA256: hex.EncodeToString(h.sum.Sum(nil))}
+}
+
+// heard passes on what is written to it, whether somebody takes it or not: a command
+// must not end because of that.
+type heard struct{ w io.Writer }
+
+// Write implements [io.Writer].
+func (h heard) Write(p []byte) (int, error) {
+	_, _ = h.w.Write(p)
+	return len(p), nil
 }
 
 // tail keeps the end of what is written to it.

@@ -85,7 +85,7 @@ func (a *app) step(ctx context.Context, disk *durable.Disk, f stepFlags) error {
 	if f.spec.CWD, err = os.Getwd(); err != nil {
 		return fmt.Errorf("find the directory of the step: %w", err)
 	}
-	if err := cp.Command(ctx, f.spec, a.out, a.stderr); err != nil {
+	if err := cp.Command(ctx, f.spec, a.out.w, a.stderr); err != nil {
 		return a.stepError(ctx, cp, f, err)
 	}
 	return nil
