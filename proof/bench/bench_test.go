@@ -172,7 +172,7 @@ func TestRunInterrupted(t *testing.T) {
 
 func TestNames(t *testing.T) {
 	got := slices.Sorted(slices.Values(Names()))
-	want := []string{"burst", "burst-50k", "commit-flat", "git-size", "git-status", "idle-latency", "live", "log-bytes", "memory", "refill", "replay", "start", "tails", "tasks-decide", "tasks-memory", "tasks-throughput", "tasks-timers", "tasks-willing", "verify", "year"}
+	want := []string{"burst", "burst-50k", "commit-flat", "git-size", "git-status", "idle-latency", "live", "log-bytes", "memory", "refill", "replay", "start", "steps", "tails", "tasks-decide", "tasks-memory", "tasks-throughput", "tasks-timers", "tasks-willing", "verify", "year"}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}

@@ -29,8 +29,14 @@ type ran struct {
 
 // run runs a command of hived on a hive and waits for its end.
 func (b *bench) run(ctx context.Context, dir string, args ...string) (ran, error) {
+	return b.runIn(ctx, dir, nil, args...)
+}
+
+// runIn is run in an environment; nil: that of this program.
+func (b *bench) runIn(ctx context.Context, dir string, env []string, args ...string) (ran, error) {
 	cmd := exec.CommandContext(ctx, b.program, append([]string{"--hive", dir}, args...)...) //nolint:gosec // the program that is measured
 	var out, said bytes.Buffer
+	cmd.Env = env
 	cmd.Stdout, cmd.Stderr = &out, &said
 	begin := time.Now()
 	if err := cmd.Start(); err != nil {

@@ -127,7 +127,7 @@ func perMessage(n int) int64 { return int64(n) * messageDisk }
 var rows = []row{
 	burstRow, bigBurstRow, liveRow, idleRow, commitRow, gitSizeRow, gitStatusRow,
 	replayRow, startRow, verifyRow, memoryRow, yearRow,
-	taskDecideRow, taskThroughputRow, taskTimersRow, taskMemoryRow, willingRow,
+	taskDecideRow, taskThroughputRow, taskTimersRow, taskMemoryRow, willingRow, stepsRow,
 	logBytesRow, refillRow, tailsRow,
 }
 

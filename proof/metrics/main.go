@@ -87,7 +87,7 @@ var figures = []figure{
 	{name: "internal/snapshot: exported", limit: 15, count: exported("internal/snapshot")},
 	{name: "functions with a bool parameter", limit: 25, count: boolParameters},
 	{name: "modules that go.mod requires", limit: 33, count: requirements},
-	{name: "lines of code", limit: 69000, count: allLines},
+	{name: "lines of code", limit: 71000, count: allLines},
 	{name: "lines of tests", limit: 62500, count: testLines},
 }
 
