@@ -66,6 +66,7 @@ var groups = []struct {
 	{"Directories of agents", directories},
 	{"Inboxes", inboxes},
 	{"Commands about tasks", taskCommands},
+	{"Steps of tasks", stepCommands},
 	{"Files of tasks", taskFiles},
 	{"Own files", ownFiles},
 	{"Load and limits", load},

@@ -1,0 +1,78 @@
+package matrix
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/hived/hived/protocol"
+)
+
+// begunStep returns a task of bob's with a step that he began: its intent is the message
+// with that id.
+func (h *hive) begunStep(intent string) protocol.TaskID {
+	h.t.Helper()
+	id := h.begun()
+	h.taskCommand(h.bob, intent, "step_started", about(id, 1, `{"step":{"name":"pay"}}`))
+	h.eventually("the record of the step", func() bool { return h.exists(protocol.StepFile(id, 1, "pay")) })
+	return id
+}
+
+// begins is a row of a bad intent of a step.
+func begins(name, given, step, remedy string) row {
+	return refusedCommand(name, given, protocol.CodeBadCommand, remedy, func(h *hive) said {
+		return said{h.bob, "step_started", about(h.begun(), 1, `{"step":`+step+`}`)}
+	})
+}
+
+// ends is a row of a bad end of a step; its text has %s for the intent.
+func ends(name, given, data string, code protocol.Code, remedy string) row {
+	return refusedCommand(name, given, code, remedy, func(h *hive) said {
+		id := h.begunStep("i")
+		return said{h.bob, "step_ended", about(id, 1, fmt.Sprintf(data, "i"))}
+	})
+}
+
+var stepCommands = []row{
+	begins("step-without-a-name", "the intent of a step that has no name", `{"name":""}`, "a step needs a name"),
+	begins("step-named-like-a-path", "a step named `../x`", `{"name":"../x"}`, "letters, digits, dots"),
+	begins("step-with-a-long-name", "a step with a name of 65 characters", `{"name":"`+strings.Repeat("a", 65)+`"}`, "may have 64"),
+	begins("step-with-a-long-undo", "a step with an undo of 5 KiB", `{"name":"pay","undo":"`+strings.Repeat("x", 5<<10)+`"}`, "put it into a script"),
+	begins("step-judged-otherwise", "an intent that says `again` with a word of its own", `{"name":"pay"},"again":"sure"`, "verified or idempotent"),
+	refusedCommand("step-of-an-old-epoch", "an intent of a holder that has lost the task", protocol.CodeFenced, "stop working on it", func(h *hive) said {
+		id := h.begun()
+		h.taskCommand(h.bob, "release", "release", about(id, 1, `{}`))
+		return said{h.bob, "step_started", about(id, 1, `{"step":{"name":"pay"}}`)}
+	}),
+	refusedCommand("step-begun-twice", "an intent beside one whose end nobody has reported", protocol.CodeStepRunning, "judge it first", func(h *hive) said {
+		return said{h.bob, "step_started", about(h.begunStep("i"), 1, `{"step":{"name":"pay"}}`)}
+	}),
+	refusedCommand("step-done-before", "an intent of a step that is done", protocol.CodeStepDone, "data.record", func(h *hive) said {
+		id := h.begunStep("i")
+		h.taskCommand(h.bob, "end", "step_ended", about(id, 1, `{"step":{"n":1,"command":"i","exit":0}}`))
+		return said{h.bob, "step_started", about(id, 1, `{"step":{"name":"pay"}}`)}
+	}),
+	refusedCommand("step-of-a-cancelled-task", "an intent in a task that is to be cancelled", protocol.CodeCancelRequested, "no more steps begin", func(h *hive) said {
+		id := h.begun()
+		h.taskCommand(h.alice, "cancel", "cancel", about(id, 0, `{}`))
+		return said{h.bob, "step_started", about(id, 1, `{"step":{"name":"pay"}}`)}
+	}),
+	ends("step-end-of-no-step", "the end of a step that there is not", `{"step":{"n":2,"command":%q,"exit":0}}`, protocol.CodeBadCommand, "there is no step 2"),
+	ends("step-end-without-its-intent", "an end that does not say which intent it ends", `{"step":{"n":1,"exit":0},"reason":%q}`, protocol.CodeBadCommand, "which intent"),
+	ends("step-end-that-says-nothing", "an end without exit status, signal or judgement", `{"step":{"n":1,"command":%q}}`, protocol.CodeBadCommand, "how the command ended"),
+	ends("step-end-with-a-false-sum", "an output whose sum is not that of its bytes", `{"step":{"n":1,"command":%q,"exit":0,"output":{"bytes":2,"sha256":"00","text":"ok"}}}`, protocol.CodeBadCommand, "its output cannot be taken"),
+	refusedCommand("step-end-of-another-intent", "the end of an intent that was judged meanwhile", protocol.CodeFenced, "counts no more", func(h *hive) said {
+		id := h.begun()
+		h.taskCommand(h.bob, "i", "step_started", about(id, 1, `{"step":{"name":"pay","idempotent":true}}`))
+		h.taskCommand(h.bob, "j", "step_started", about(id, 1, `{"step":{"name":"pay","idempotent":true},"again":"idempotent"}`))
+		return said{h.bob, "step_ended", about(id, 1, `{"step":{"n":1,"command":"i","exit":0}}`)}
+	}),
+	refusedCommand("step-left-open", "a task is reported as completed while a step is under way", protocol.CodeStepsLeft, "end it first", func(h *hive) said {
+		return said{h.bob, "complete", about(h.begunStep("i"), 1, `{}`)}
+	}),
+	refusedCommand("step-question-about-none", "a question about a step that there is not", protocol.CodeBadCommand, "there is no step 7", func(h *hive) said {
+		return said{h.bob, "pause_for_approval", about(h.begunStep("i"), 1, `{"step":{"n":7}}`)}
+	}),
+	refusedCommand("step-question-with-other-answers", "a question about a step that offers what cannot be", protocol.CodeBadCommand, "it can offer happened, again, wait", func(h *hive) said {
+		return said{h.bob, "pause_for_approval", about(h.begunStep("i"), 1, `{"step":{"n":1},"choices":["perhaps"]}`)}
+	}),
+}
