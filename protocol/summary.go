@@ -128,6 +128,9 @@ func (summaries) OnTask(_ Event, e *TaskEvent) string {
 	if e.Checkpoint != nil && e.Checkpoint.Milestone != "" {
 		line += " " + Quote(brief(e.Checkpoint.Milestone))
 	}
+	if s := e.Step; s != nil {
+		line += fmt.Sprintf(", step %d %s %s", s.N, brief(s.Name), brief(string(s.Status)))
+	}
 	return line + by(e.By) + note(e.Reason)
 }
 

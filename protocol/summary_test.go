@@ -36,6 +36,7 @@ func TestSummary(t *testing.T) {
 		{&TaskEvent{Task: "T", Event: "create", To: "unassigned", By: "planner", Spec: &TaskSpec{Title: "mend\nit"}}, `task T create, new → unassigned "mend\nit" by planner`},
 		{&TaskEvent{Task: "T", Event: "offer", From: "unassigned", To: "offered", By: Hive, Agents: []AgentID{"a", "b"}}, "task T offer, unassigned → offered to a, b by hive"},
 		{&TaskEvent{Task: "T", Event: "progress", From: "in_progress", To: "in_progress", By: "a", Checkpoint: &Checkpoint{Milestone: "half"}}, `task T progress "half" by a`},
+		{&TaskEvent{Task: "T", Event: "step_ended", From: "in_progress", To: "in_progress", By: "a", Step: &StepRecord{N: 3, Name: "pay", Status: StepDone}}, "task T step_ended, step 3 pay done by a"},
 		{&TaskEvent{Task: "T", Event: "fatal_error", From: "blocked", To: "failed", By: "human", Reason: "no\x1bway"}, `task T fatal_error, blocked → failed by human: no\x1bway`},
 		{&TaskRejectedEvent{Task: "T", Event: "start", By: "a", Code: CodeFenced, Detail: "epoch 1 is over"}, "task T refused start by a, fenced: epoch 1 is over"},
 		{&TaskRejectedEvent{Event: "claim", By: "a", Code: CodeNoTask}, "task refused claim by a, no-task"},
@@ -58,7 +59,7 @@ func FuzzSummaryIsOneInertLine(f *testing.F) {
 			&QuarantineEvent{Path: a, Detail: b},
 			&FileEvent{Path: b},
 			&AlertEvent{Text: a},
-			&TaskEvent{Task: TaskID(a), Event: TaskAction(b), From: TaskState(a), To: TaskState(b), By: AgentID(b), Reason: a, Agents: []AgentID{AgentID(a)}, Spec: &TaskSpec{Title: b}, Checkpoint: &Checkpoint{Milestone: a}},
+			&TaskEvent{Task: TaskID(a), Event: TaskAction(b), From: TaskState(a), To: TaskState(b), By: AgentID(b), Reason: a, Agents: []AgentID{AgentID(a)}, Spec: &TaskSpec{Title: b}, Checkpoint: &Checkpoint{Milestone: a}, Step: &StepRecord{Name: b, Status: StepStatus(a)}},
 			&TaskRejectedEvent{Task: a, Event: b, By: AgentID(a), Code: Code(b), Detail: a},
 		} {
 			line := Summary(Event{Seq: 1, Body: body})
