@@ -137,14 +137,14 @@ func (c *Capsule) record(n int, name string) *protocol.StepRecord {
 	return r
 }
 
-// late reports whether the task is in other hands than those of its agent under its
-// epoch, as its files say, which may be behind the log but not before it.
+// late reports whether the task has ended, or is in other hands than those of its agent
+// under its epoch, as its files say, which may be behind the log but not before it.
 func (c *Capsule) late() (late bool, open *task.OpenQuestion, err error) {
 	v, err := agent.View(c.Disk, c.Task)
 	if err != nil {
 		return false, nil, err
 	}
-	return v.Epoch > c.Epoch || v.Epoch == c.Epoch && v.Holder != c.Box.ID(), v.Question, nil
+	return v.Epoch > c.Epoch || v.Epoch == c.Epoch && (v.Holder != c.Box.ID() || task.Ended(v.State)), v.Question, nil
 }
 
 // Intents lapse after intentWithin; an answer that comes after that is still waited for,

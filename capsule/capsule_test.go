@@ -185,6 +185,45 @@ func TestHolderThatSlept(t *testing.T) {
 	}
 }
 
+// TestHolderThatSleptPastTheEnd checks that a holder who stopped between its intent and its
+// run, and goes on when its task has ended, runs nothing.
+func TestHolderThatSleptPastTheEnd(t *testing.T) {
+	h := newHive(t)
+	c := h.begin("bob")
+	ran := false
+	slept := &doing{Capsule: c, spec: Spec{Name: "pay"}, n: 1, tries: 1, work: Work{Run: func(context.Context, Attempt) End { ran = true; return End{} }}}
+	testenv.Must(t, slept.step(t.Context()))
+	h.does("bob", task.FatalError, c.Epoch, agent.Report{Reason: "given up"})
+	var err error
+	for err == nil && slept.done == nil {
+		err = slept.step(t.Context())
+	}
+	if !refusedAs(err, protocol.CodeFenced) || ran {
+		t.Errorf("it got %v, and ran: %v", err, ran)
+	}
+}
+
+// TestDenialIsNoJudgement checks that a step which a person was asked about is not run
+// because of a denial: whoever resumes the task asks again.
+func TestDenialIsNoJudgement(t *testing.T) {
+	h := newHive(t)
+	c := h.begin("bob")
+	slept := &doing{Capsule: c, spec: Spec{Name: "pay"}, n: 1, tries: 1}
+	testenv.Must(t, slept.step(t.Context()))
+	var ran atomic.Int32
+	if _, err := Step(t.Context(), c, "pay", counted(&ran, nil)); !errors.Is(err, ErrAsked) {
+		t.Fatalf("the doubt got %v", err)
+	}
+	v, err := agent.View(h.disk, h.id)
+	testenv.Must(t, err)
+	h.does("human", task.ApprovalDenied, 0, agent.Report{Ask: v.Question.Ask})
+	h.id = h.does("human", task.Resume, 0, nil).Task
+	next := h.begin("eve")
+	if _, err := Step(t.Context(), next, "pay", counted(&ran, nil)); !errors.Is(err, ErrAsked) || ran.Load() != 0 {
+		t.Errorf("whoever resumed it got %v, after %d runs", err, ran.Load())
+	}
+}
+
 // TestLockOfAnotherRun checks that a step which somebody still runs is waited for, and
 // that a person is asked then; and that the answer wait waits until its end, which counts.
 func TestLockOfAnotherRun(t *testing.T) {

@@ -173,7 +173,7 @@ func (d *doing) step(ctx context.Context) error {
 		}
 		return fmt.Errorf("step %s %w: its command was ended (%s); run this again", d.spec.Name, ErrDoubt, s.record.Signal)
 	case lateEpoch:
-		return &Refused{protocol.CodeFenced, "the task is in other hands, so that nothing was run; stop, and change nothing more"}
+		return &Refused{protocol.CodeFenced, "the task has ended or is in other hands, so that nothing was run; stop, and change nothing more"}
 	case wrongTask:
 		return fmt.Errorf("step %s is being undone, so that it cannot be done; finish or cancel the task that undoes it", d.spec.Name)
 	}

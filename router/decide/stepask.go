@@ -155,12 +155,14 @@ func askText(s *protocol.StepRecord, choices []stepChoice) string {
 }
 
 // answeredStep returns the record of the step that the open question of a task is about,
-// as an answer leaves it; nil if it is about none, or if the answer decides nothing yet.
+// as an answer leaves it; nil if it is about none, or if the answer does not say what became
+// of the step. A denial does not: the question stays in the record, so that the intent
+// stands no more, and whoever goes on with the chain judges the step again.
 func (d *Decider) answeredStep(r *report, event task.Event) (*protocol.StepRecord, error) {
 	ask, _ := r.t.Open()
 	steps := d.state.Tasks.Steps(r.t)
 	i := slices.IndexFunc(steps, func(s task.StepState) bool { return s.Ask == ask && ask > 0 })
-	if i < 0 || event == task.ApprovalVote {
+	if i < 0 || event != task.ApprovalGranted {
 		return nil, nil
 	}
 	next, err := d.stepRecord(&steps[i])
@@ -168,10 +170,6 @@ func (d *Decider) answeredStep(r *report, event task.Event) (*protocol.StepRecor
 		return nil, err
 	}
 	next.Ask = 0
-	if event == task.ApprovalDenied {
-		next.Command = "" // whoever goes on with the chain asks again
-		return next, nil
-	}
 	next.How = protocol.JudgedPerson
 	if r.Choice == stepWait {
 		return next, nil // its intent stands again
