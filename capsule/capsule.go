@@ -160,13 +160,7 @@ const (
 // it names, [ErrNoDaemon] where it lapsed, and [ErrQueued] where it will be taken in
 // later.
 func (c *Capsule) report(ctx context.Context, event task.Event, data protocol.TaskReport, within time.Duration, seen func(id protocol.MessageID) bool) (protocol.MessageID, *protocol.StepRecord, error) {
-	draft, err := agent.Command{Event: event, Task: c.Task, Epoch: c.Epoch, Data: agent.Report(data), Within: within}.Draft(time.Now())
-	if err != nil {
-		return "", nil, err
-	}
-	no := false
-	draft.RequiresReply = &no
-	sent, err := c.Box.Send(draft)
+	sent, err := c.send(event, data, within)
 	if err != nil {
 		return "", nil, err
 	}
@@ -196,10 +190,12 @@ func (c *Capsule) report(ctx context.Context, event task.Event, data protocol.Ta
 	}
 }
 
-// commandOf drafts a command about the task that nobody answers.
-func commandOf(c *Capsule, event task.Event, data protocol.TaskReport) (agent.Draft, error) {
-	draft, err := agent.Command{Event: event, Task: c.Task, Epoch: c.Epoch, Data: agent.Report(data)}.Draft(time.Now())
-	no := false
-	draft.RequiresReply = &no
-	return draft, err
+// send sends a command about the task that hive answers only where it refuses it.
+func (c *Capsule) send(event task.Event, data protocol.TaskReport, within time.Duration) (agent.Sent, error) {
+	draft, err := agent.Command{Event: event, Task: c.Task, Epoch: c.Epoch, Data: agent.Report(data), Within: within}.Draft(time.Now())
+	if err != nil {
+		return agent.Sent{}, err
+	}
+	draft.RequiresReply = new(bool)
+	return c.Box.Send(draft)
 }

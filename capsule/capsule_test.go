@@ -224,19 +224,25 @@ func TestDenialIsNoJudgement(t *testing.T) {
 	}
 }
 
+// runs begins a step and returns when it runs: its end, and what lets it end.
+func runs(c *Capsule, ran *atomic.Int32) (ended chan error, goOn chan struct{}) {
+	running := make(chan struct{})
+	ended, goOn = make(chan error, 1), make(chan struct{})
+	go func() {
+		_, err := Step(context.Background(), c, "pay", counted(ran, func() { close(running); <-goOn }))
+		ended <- err
+	}()
+	<-running
+	return ended, goOn
+}
+
 // TestLockOfAnotherRun checks that a step which somebody still runs is waited for, and
 // that a person is asked then; and that the answer wait waits until its end, which counts.
 func TestLockOfAnotherRun(t *testing.T) {
 	h := newHive(t)
 	c := h.begin("bob")
 	var ran atomic.Int32
-	running, goOn := make(chan struct{}), make(chan struct{})
-	first := make(chan error, 1)
-	go func() {
-		_, err := Step(context.Background(), c, "pay", counted(&ran, func() { close(running); <-goOn }))
-		first <- err
-	}()
-	<-running
+	first, goOn := runs(c, &ran)
 	h.does("bob", task.Release, c.Epoch, nil)
 	next := h.begin("eve")
 	if _, err := Step(t.Context(), next, "pay", counted(&ran, nil), Idempotent[string]()); !errors.Is(err, ErrAsked) {
@@ -380,13 +386,7 @@ func TestLockThatWasReplaced(t *testing.T) {
 	h := newHive(t)
 	c := h.begin("bob")
 	var ran atomic.Int32
-	running, goOn := make(chan struct{}), make(chan struct{})
-	first := make(chan error, 1)
-	go func() {
-		_, err := Step(context.Background(), c, "pay", counted(&ran, func() { close(running); <-goOn }))
-		first <- err
-	}()
-	<-running
+	first, goOn := runs(c, &ran)
 	lock := protocol.LockOf(protocol.StepFile(c.origin, 1, "pay"))
 	testenv.Must(t, h.disk.Remove(lock))
 	beside := &doing{Capsule: c, spec: Spec{Name: "pay"}, n: 1, tries: 1}

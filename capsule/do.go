@@ -193,8 +193,8 @@ func (d *doing) tryLock() error {
 	return nil
 }
 
-// Quiet is how long a step says that its holder is silent, and renewAt how long before
-// the end of that it says so again.
+// quiet is how long a step says that its holder is silent, renewAt how long before the
+// end of that it says so again, and lockPause how often a held lock is tried.
 const (
 	quiet     = 30 * time.Minute
 	renewAt   = 10 * time.Minute
@@ -226,11 +226,7 @@ func (d *doing) waitLock(ctx context.Context, most time.Duration) error {
 
 // renew says that the holder goes on being silent. Nobody waits for an answer.
 func (d *doing) renew() {
-	draft, err := commandOf(d.Capsule, task.Progress, protocol.TaskReport{For: quiet.String()})
-	if err == nil {
-		_, err = d.Box.Send(draft)
-	}
-	if err != nil {
+	if _, err := d.send(task.Progress, protocol.TaskReport{For: quiet.String()}, 0); err != nil {
 		d.Note("hived could not be told that the step goes on: " + err.Error())
 	}
 }
@@ -334,10 +330,7 @@ func (d *doing) execute(ctx context.Context) error {
 	d.tries--
 	r := protocol.StepReport{Signal: e.Signal, Error: e.Error}
 	if e.Signal == "" {
-		r.Exit = &e.Exit
-	}
-	if e.Signal == "" {
-		r.Output = e.Output
+		r.Exit, r.Output = &e.Exit, e.Output
 	}
 	if err := d.reportEnd(ctx, intent, r, e.Send); err != nil {
 		return err

@@ -37,10 +37,7 @@ func (a *app) aliveCommand() *cobra.Command {
 		if !process.Runs(pid) {
 			return exitWith(protocol.ExitNotFound, "there is no process %d; give --while the id of a running process, such as $$", pid)
 		}
-		s, err := hive.Settings(disk)
-		if errors.Is(err, fs.ErrPermission) { // hive.yaml belongs to people, and an agent need not be able to read it
-			s, err = protocol.DefaultSettings(), nil
-		}
+		s, err := agentSettings(disk)
 		if err != nil {
 			return err
 		}
@@ -48,4 +45,14 @@ func (a *app) aliveCommand() *cobra.Command {
 	})
 	c.Flags().IntVar(&pid, "while", 0, "beat until the process with this `pid` has ended")
 	return c
+}
+
+// agentSettings reads hive.yaml for an agent, which need not be able to read it: it
+// belongs to people. It has the defaults then.
+func agentSettings(disk durable.FS) (protocol.Settings, error) {
+	s, err := hive.Settings(disk)
+	if errors.Is(err, fs.ErrPermission) {
+		return protocol.DefaultSettings(), nil
+	}
+	return s, err
 }

@@ -104,10 +104,7 @@ func (a *app) capsule(disk *durable.Disk, epoch uint64) (*capsule.Capsule, error
 	if epoch, err = a.holderEpoch(disk, epoch, id); err != nil {
 		return nil, err
 	}
-	s, err := hive.Settings(disk)
-	if errors.Is(err, fs.ErrPermission) { // hive.yaml belongs to people, and an agent need not be able to read it
-		s, err = protocol.DefaultSettings(), nil
-	}
+	s, err := agentSettings(disk)
 	if err != nil {
 		return nil, err
 	}
