@@ -142,6 +142,19 @@ func TestStepRunsOnce(t *testing.T) {
 	}
 }
 
+// TestNothingRunsBeforeItsIntent checks that a step whose intent nobody takes in is not run.
+func TestNothingRunsBeforeItsIntent(t *testing.T) {
+	h := newHive(t)
+	c := h.begin("bob")
+	h.stop()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	var ran atomic.Int32
+	if _, err := Step(ctx, c, "pay", counted(&ran, nil)); !errors.Is(err, context.Canceled) || ran.Load() != 0 {
+		t.Errorf("it got %v, after %d runs", err, ran.Load())
+	}
+}
+
 func refusedAs(err error, code protocol.Code) bool {
 	r, is := errors.AsType[*Refused](err)
 	return is && r.Code == code

@@ -574,7 +574,7 @@ var mutants = []mutant{
 			{"doing.reportIntent", "return r != nil && r.Command == id", "return true || r != nil"},
 			{"doing.reportIntent", "\treturn d.named(d.n)", "\td.last = &protocol.StepRecord{}\n\treturn d.execute(ctx)"},
 		},
-		caught: []string{"capsule.TestStepRunsOnce"},
+		caught: []string{"capsule.TestNothingRunsBeforeItsIntent"},
 	},
 	{
 		name:   "step-outbox-at-once",
