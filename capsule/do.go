@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/hived/hived/agent"
 	"github.com/hived/hived/internal/pause"
 	"github.com/hived/hived/protocol"
 	"github.com/hived/hived/task"
@@ -384,7 +385,8 @@ func (d *doing) reportEnd(ctx context.Context, intent protocol.MessageID, r prot
 
 // ask asks a person what became of the step, and returns the error that says so. The
 // lock is kept until the question is in the record, so that whoever waits for it finds
-// that the intent stands no more.
+// that the intent stands no more. It is also waited for in the files of the task, where
+// people read it; it may be answered by then.
 func (d *doing) ask(ctx context.Context) error {
 	report := protocol.TaskReport{Step: &protocol.StepReport{N: d.n, Command: d.last.Command}}
 	switch {
@@ -396,10 +398,14 @@ func (d *doing) ask(ctx context.Context) error {
 			report.Choices = []string{"wait", "again"}
 		}
 	}
-	before := d.last.Ask
+	before, err := agent.View(d.Disk, d.Task)
+	if err != nil {
+		return err
+	}
 	_, record, err := d.report(ctx, task.PauseForApproval, report, 0, func(protocol.MessageID) bool {
 		r := d.record(d.n, d.spec.Name)
-		return r != nil && r.Ask > before
+		v, err := agent.View(d.Disk, d.Task)
+		return err == nil && v.LastAsk > before.LastAsk && r != nil && (r.Ask > d.last.Ask || r.How == protocol.JudgedPerson)
 	})
 	if err != nil {
 		return d.refused(err, record)
