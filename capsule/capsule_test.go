@@ -343,6 +343,30 @@ func TestStepIsVerified(t *testing.T) {
 	}
 }
 
+// TestVerifiedAnew checks that what a verify command said counts for the run before it was
+// asked, and for none after: a run that was killed when it had its effect is not followed
+// by another.
+func TestVerifiedAnew(t *testing.T) {
+	h := newHive(t)
+	c := h.begin("bob")
+	slept := &doing{Capsule: c, spec: Spec{Name: "pay"}, n: 1, tries: 1}
+	testenv.Must(t, slept.step(t.Context()))
+	paid := 0
+	work := Work{
+		Run: func(context.Context, Attempt) End { paid++; return End{Signal: "KILL"} },
+		Verify: func(context.Context, string) (int, []byte) {
+			if paid > 0 {
+				return 0, []byte("paid")
+			}
+			return 1, nil
+		},
+	}
+	r, err := c.Do(t.Context(), Spec{Name: "pay", Verify: "was it paid?", Retries: 3}, work)
+	if err != nil || paid != 1 || r.Output == nil || r.Output.Text != "paid" {
+		t.Errorf("it was paid %d times: %+v, %v", paid, r, err)
+	}
+}
+
 // TestOptionsOfAStep checks that the record has the command that undoes a step, and that
 // a run may leave a step out that an earlier one had begun.
 func TestOptionsOfAStep(t *testing.T) {

@@ -329,6 +329,9 @@ func (d *doing) execute(ctx context.Context) error {
 	intent := d.intent
 	d.intent = ""
 	d.tries--
+	if d.evidence != evidenceNone { // what was seen before it ran
+		d.evidence = evidenceUnknown
+	}
 	r := protocol.StepReport{Signal: e.Signal, Error: e.Error}
 	if e.Signal == "" {
 		r.Exit, r.Output = &e.Exit, e.Output

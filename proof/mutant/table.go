@@ -584,6 +584,13 @@ var mutants = []mutant{
 		caught: []string{"router.TestStepSendsItsMessages"},
 	},
 	{
+		name:   "step-verified-once",
+		what:   "what a verify command said counts for the runs after it too",
+		breaks: "a step in doubt is judged before it runs again (§8.9)",
+		edits:  []edit{{"doing.execute", "if d.evidence != evidenceNone {", "if false {"}},
+		caught: []string{"capsule.TestVerifiedAnew"},
+	},
+	{
 		name:   "question-about-a-step-lets-it-stand",
 		what:   "an intent stands although a person is asked what became of it",
 		breaks: "from the question on the intent stands no more (§8.9)",
