@@ -176,6 +176,8 @@ func TestCommandsAreCarriedOut(t *testing.T) {
 	ask := act{bob, say(task.PauseForApproval, Report{Question: "may I?"})}
 	block := act{bob, say(task.BlockOnDependency, Report{Reason: "which?"})}
 	begin := act{bob, say(task.StepStarted, Report{Step: &protocol.StepReport{Name: "build", Argv: []string{"make"}}})}
+	undoable := act{bob, say(task.StepStarted, Report{Step: &protocol.StepReport{Name: "build", Undo: "make clean"}})}
+	done := act{bob, say(task.StepEnded, Report{Step: &protocol.StepReport{N: 1, Exit: new(int)}})}
 	list := commands(t)
 	for event, tt := range map[protocol.TaskAction]struct {
 		acts  []act
@@ -196,7 +198,7 @@ func TestCommandsAreCarriedOut(t *testing.T) {
 		task.Release:            {then(act{bob, say(task.Release, Report{Reason: "later"})}), "", task.Unassigned},
 		task.Complete:           {then(act{bob, say(task.Complete, Report{Result: []byte(`{"ok":true}`)})}), "", task.Completed},
 		task.StepStarted:        {then(begin), "", task.InProgress},
-		task.StepEnded:          {then(begin, act{bob, say(task.StepEnded, Report{Step: &protocol.StepReport{N: 1, Exit: new(int)}})}), "", task.InProgress},
+		task.StepEnded:          {then(begin, done), "", task.InProgress},
 		task.CancelledEvent:     {then(act{protocol.Human, say(task.Cancel, nil)}, act{bob, say(task.CancelledEvent, nil)}), "", task.Cancelled},
 		task.FatalError:         {then(act{bob, say(task.FatalError, Report{Reason: "lost"})}), "", task.Failed},
 		task.ApprovalGranted:    {then(ask, act{protocol.Human, say(task.ApprovalGranted, Report{Comment: "do"})}), task.Paused, task.InProgress},
@@ -205,6 +207,7 @@ func TestCommandsAreCarriedOut(t *testing.T) {
 		task.DependencyResolved: {then(block, act{protocol.Human, say(task.DependencyResolved, nil)}), task.Blocked, task.InProgress},
 		task.Amend:              {then(act{protocol.Human, say(task.Amend, BriefChange{Title: "another"})}), "", task.InProgress},
 		task.Cancel:             {[]act{{protocol.Human, say(task.Cancel, Report{Reason: "no need"})}}, "", task.Cancelled},
+		task.Unwind:             {then(undoable, done, act{bob, say(task.Complete, nil)}, act{protocol.Human, say(task.Unwind, nil)}), "", task.Offered},
 		task.Resume:             {then(act{bob, say(task.FatalError, nil)}, act{protocol.Human, say(task.Resume, Report{Family: true})}), "", task.Offered},
 	} {
 		if _, known := list[event]; !known {

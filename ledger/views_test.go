@@ -63,13 +63,13 @@ func manyViews(t *testing.T, format int) *State {
 	}
 	at := func(s int) time.Time { return start.Add(time.Duration(s) * time.Second) }
 
-	var origin protocol.TaskID
+	var origin, unwinds protocol.TaskID
 	if format >= 3 {
-		origin = done
+		origin, unwinds = done, done
 	}
 	create(asks, protocol.TaskEvent{
-		Origin: origin,
-		Needs:  []protocol.TaskID{done}, Resumes: done, Repairs: done, Depth: 1,
+		Origin: origin, Unwinds: unwinds,
+		Needs: []protocol.TaskID{done}, Resumes: done, Repairs: done, Depth: 1,
 		Spec: &protocol.TaskSpec{
 			Title: "Zeichne <das> große \"Bild\"", Body: "in the brief alone", To: []protocol.Address{"@maker", "alice"}, Priority: -3,
 			Gate: "make check", Approvals: 2, Approvers: []protocol.Address{"human", "carol"}, Data: jsontext.Value(`{"in": "the brief alone"}`),
@@ -112,6 +112,9 @@ func manyViews(t *testing.T, format int) *State {
 	create(done, protocol.TaskEvent{Spec: &protocol.TaskSpec{Title: "do"}})
 	begin(done, "alice", 1)
 	do(done, "alice", task.Complete, protocol.TaskEvent{Result: &protocol.TaskOutput{Value: jsontext.Value(`"in result.json alone"`)}})
+	if format >= 3 {
+		do(done, protocol.Human, task.Unwind, protocol.TaskEvent{UnwoundBy: asks})
+	}
 	return s
 }
 

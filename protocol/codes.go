@@ -62,7 +62,8 @@ const (
 	CodeChainOpen         Code = "chain-open"     // another task that goes on from the same one has not ended
 	CodeStepDone          Code = "step-done"      // the step was done before; the answer has its record
 	CodeStepRunning       Code = "step-running"   // its command was begun, and nobody says what became of it; the same
-	CodeStepsLeft         Code = "steps-left"     // a step is under way
+	CodeStepsLeft         Code = "steps-left"     // a step is under way, or not undone yet
+	CodeUnwinding         Code = "unwinding"      // what the task did is undone first
 )
 
 // Notices about tasks (spec §8.6), beside the codes of their answers.
@@ -106,8 +107,9 @@ const (
 	CodeGitLock       Code = "git-stale-lock"
 	CodeGitOverruled  Code = "git-overruled"
 	CodeAdopted       Code = "adopted"
-	CodeBusyPair      Code = "busy-pair"    // two agents write to each other very often
-	CodeEchoCap       Code = "echo-cap"     // too many echoes: what it sends to agents waits in its outbox
-	CodeHumanCounts   Code = "human-counts" // human said too much within an hour, and counts as an agent
-	CodeAgentSilent   Code = "agent-silent" // it let offers of tasks run out, and is offered no more
+	CodeBusyPair      Code = "busy-pair"     // two agents write to each other very often
+	CodeEchoCap       Code = "echo-cap"      // too many echoes: what it sends to agents waits in its outbox
+	CodeHumanCounts   Code = "human-counts"  // human said too much within an hour, and counts as an agent
+	CodeAgentSilent   Code = "agent-silent"  // it let offers of tasks run out, and is offered no more
+	CodeUnwindFailed  Code = "unwind-failed" // the task that was to undo what another did has failed
 )

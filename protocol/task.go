@@ -132,7 +132,7 @@ type TaskReport struct {
 	Start      bool           `json:"start,omitzero"`  // of claim and accept: the work begins at once
 	Step       *StepReport    `json:"step,omitzero"`   // of step_started and step_ended
 	Again      StepJudgement  `json:"again,omitzero"`  // of step_started: how it is known that the last intent may be followed by another
-	Unwind     bool           `json:"unwind,omitzero"` // of step_started: the step's undo begins, and not its command
+	Unwind     bool           `json:"unwind,omitzero"` // of step_started: the step's undo begins, and not its command; of step_ended: there is nothing of it to undo
 	Send       []string       `json:"send,omitzero"`   // of step_ended: messages that are sent if the step is done, as texts
 }
 
@@ -161,16 +161,18 @@ type TaskEvent struct {
 	Attempt int        `json:"attempt,omitzero"` // from now on
 	Reason  string     `json:"reason,omitzero"`
 
-	Spec       *TaskSpec   `json:"spec,omitzero"`      // of create
-	Needs      []TaskID    `json:"needs,omitzero"`     // of create and block_on_dependency: all that it waits for
-	GateBy     AgentID     `json:"gate_by,omitzero"`   // who wrote the gate of the spec; none where nobody knows
-	Resumes    TaskID      `json:"resumes,omitzero"`   // of create: goes on from this one
-	Origin     TaskID      `json:"origin,omitzero"`    // of create: the first of the tasks that resume each other
-	Repairs    TaskID      `json:"repairs,omitzero"`   // of create: for this one
-	Depth      int         `json:"depth,omitzero"`     // of create: repairs of repairs
-	Agents     []AgentID   `json:"agents,omitzero"`    // of offer: to whom
-	Round      int         `json:"round,omitzero"`     // of offer: it begins this round of asking, and who did not want the task is asked again
-	Fruitless  int         `json:"fruitless,omitzero"` // of release and lease_expired: executions in a row, with this one, that reached nothing new
+	Spec       *TaskSpec   `json:"spec,omitzero"`       // of create
+	Needs      []TaskID    `json:"needs,omitzero"`      // of create and block_on_dependency: all that it waits for
+	GateBy     AgentID     `json:"gate_by,omitzero"`    // who wrote the gate of the spec; none where nobody knows
+	Resumes    TaskID      `json:"resumes,omitzero"`    // of create: goes on from this one
+	Origin     TaskID      `json:"origin,omitzero"`     // of create: the first of the tasks that resume each other
+	Repairs    TaskID      `json:"repairs,omitzero"`    // of create: for this one
+	Unwinds    TaskID      `json:"unwinds,omitzero"`    // of create: undoes the steps of this one and of those that it resumes
+	UnwoundBy  TaskID      `json:"unwound_by,omitzero"` // of unwind: the task that does that
+	Depth      int         `json:"depth,omitzero"`      // of create: repairs of repairs
+	Agents     []AgentID   `json:"agents,omitzero"`     // of offer: to whom
+	Round      int         `json:"round,omitzero"`      // of offer: it begins this round of asking, and who did not want the task is asked again
+	Fruitless  int         `json:"fruitless,omitzero"`  // of release and lease_expired: executions in a row, with this one, that reached nothing new
 	Category   Category    `json:"category,omitzero"`
 	Question   string      `json:"question,omitzero"`
 	Choices    []string    `json:"choices,omitzero"`    // of pause_for_approval: the answers that the question offers

@@ -207,6 +207,9 @@ func (h *crew) refuseAll(who protocol.AgentID) {
 		h.post(who, `{"to": "hive", `+text+`}`)
 		h.collect()
 	}
+	again = h.unwound(who)
+	h.post(who, `{"to": "hive", "event": "resume", "task": "`+string(again)+`"}`) // unwinding
+	h.collect()
 	h.does("human", "cancel", held, "")
 	h.post(who, ids.Replace(`{"to": "hive", "event": "step_started", "task": "HELD", "epoch": 1, "data": {"step": {"name": "late"}}}`)) // cancel-requested
 	h.collect()

@@ -152,7 +152,7 @@ func (a *adoption) newest() uint64 {
 func (a *adoption) brief() {
 	b, v := &a.is, &a.view
 	if b.ID != a.id {
-		*b = Brief{Title: v.Title, To: v.To, Needs: v.Needs, Priority: v.Priority, Resumes: v.Resumes, Repairs: v.Repairs, Creator: v.Creator, CreatedAt: v.CreatedAt}
+		*b = Brief{Title: v.Title, To: v.To, Needs: v.Needs, Priority: v.Priority, Resumes: v.Resumes, Repairs: v.Repairs, Unwinds: v.Unwinds, Creator: v.Creator, CreatedAt: v.CreatedAt}
 	}
 	if b.Title == "" {
 		b.Title = "(its brief is lost)"
@@ -164,6 +164,7 @@ func (a *adoption) brief() {
 		Title: b.Title, Body: b.Body, To: b.To, Priority: b.Priority, Gate: b.Gate, Approvals: b.Approvals, Approvers: b.Approvers, Data: b.Data,
 	}
 	a.e.Needs, a.e.GateBy, a.e.Resumes, a.e.Repairs, a.e.Depth = b.Needs, b.GateBy, b.Resumes, b.Repairs, v.Depth
+	a.e.Unwinds, a.e.UnwoundBy = b.Unwinds, v.UnwoundBy
 	a.e.Amends = &protocol.Amendment{Version: max(1, b.Version), Creator: b.Creator, CreatedAt: b.CreatedAt}
 	a.e.Adopted.AmendedBy, a.e.Adopted.AmendedAt = b.AmendedBy, b.AmendedAt
 }

@@ -1,9 +1,13 @@
 package task
 
-import "github.com/hived/hived/protocol"
+import (
+	"cmp"
+
+	"github.com/hived/hived/protocol"
+)
 
 // Origin returns the first task of the chain that a task belongs to: itself, unless it
-// resumes another. A chain shares its steps (spec §8.9).
+// resumes or unwinds another. A chain shares its steps (spec §8.9).
 func (t *Task) Origin() protocol.TaskID {
 	if origin := t.Terms().Origin; origin != "" {
 		return origin
@@ -11,15 +15,16 @@ func (t *Task) Origin() protocol.TaskID {
 	return t.ID
 }
 
-// chained sets the origin of a new task that resumes another, where its event does not
+// chained sets the origin of a new task that resumes or unwinds another, where its event does not
 // have it: in a log of an earlier format.
 func (b *Book) chained(t *Task) {
 	terms := t.Terms()
-	if terms.Resumes == "" || terms.Origin != "" {
+	before := cmp.Or(terms.Resumes, terms.Unwinds)
+	if before == "" || terms.Origin != "" {
 		return
 	}
-	terms.Origin, terms.Derived = terms.Resumes, true
-	if was := b.tasks[terms.Resumes]; was != nil {
+	terms.Origin, terms.Derived = before, true
+	if was := b.tasks[before]; was != nil {
 		terms.Origin = was.Origin()
 	}
 	t.SetTerms(terms)

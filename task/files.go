@@ -29,6 +29,7 @@ type Brief struct {
 	Data      jsontext.Value     `json:"data,omitzero"`
 	Resumes   protocol.TaskID    `json:"resumes,omitzero"`
 	Repairs   protocol.TaskID    `json:"repairs,omitzero"`
+	Unwinds   protocol.TaskID    `json:"unwinds,omitzero"`
 	Creator   protocol.AgentID   `json:"creator"`
 	CreatedAt time.Time          `json:"created_at"`
 	Version   int                `json:"version,omitzero"`    // from 2 on
@@ -67,7 +68,7 @@ func briefOf(e *protocol.TaskEvent, at time.Time) Brief {
 	s := e.Spec
 	brief := Brief{
 		ID: e.Task, Title: s.Title, Body: s.Body, To: s.To, Needs: e.Needs, Priority: s.Priority, Gate: s.Gate, Approvals: s.Approvals,
-		Approvers: s.Approvers, Data: s.Data, Resumes: e.Resumes, Repairs: e.Repairs, Creator: e.By, CreatedAt: at,
+		Approvers: s.Approvers, Data: s.Data, Resumes: e.Resumes, Repairs: e.Repairs, Unwinds: e.Unwinds, Creator: e.By, CreatedAt: at,
 	}
 	if a := e.Amends; a != nil {
 		if brief.Creator = a.Creator; !a.CreatedAt.IsZero() {

@@ -44,6 +44,8 @@ func newLineage() lineage {
 func (l *lineage) entered(t *Task) {
 	if was := t.Terms().Resumes; was != "" {
 		insert(l.heirs, was, t.ID)
+	}
+	if t.Origin() != t.ID {
 		insert(l.chains, t.Origin(), t.ID)
 	}
 	l.ended(t)
@@ -59,6 +61,8 @@ func (l *lineage) ended(t *Task) {
 func (l *lineage) leaves(t *Task) {
 	if was := t.Terms().Resumes; was != "" {
 		remove(l.heirs, was, t.ID)
+	}
+	if t.Origin() != t.ID {
 		remove(l.chains, t.Origin(), t.ID)
 	}
 	for _, need := range t.Lacked() {

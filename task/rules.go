@@ -80,6 +80,7 @@ const (
 	Remind             Event = "remind"
 	StepStarted        Event = "step_started"
 	StepEnded          Event = "step_ended"
+	Unwind             Event = "unwind"
 	Cancel             Event = "cancel"
 	CancelledEvent     Event = "cancelled"
 )
@@ -170,6 +171,7 @@ var rules = []Rule{
 	{From: []State{Stalled}, On: MaxRetriesExceeded, To: Failed, Who: []Role{ByHive}},
 	{From: []State{InProgress}, On: StepStarted, Same: true, Who: []Role{ByHolder}},
 	{From: States(), On: StepEnded, Same: true, Who: []Role{ByBeginner}, Note: "whatever the epoch, if its intent still stands"},
+	{From: []State{Completed, Failed, Cancelled}, On: Unwind, Same: true, Who: []Role{ByHive, ByCreator, ByHuman}, Note: "a new task undoes its steps; by hive where it failed or was cancelled"},
 	{From: open, On: Amend, Same: true, Who: []Role{ByCreator, ByHuman}, Note: "the next version of its brief; the epoch stays"},
 	{From: []State{Unassigned, Offered, Pending}, On: Cancel, To: Cancelled, Who: managers},
 	{From: active, On: Cancel, Same: true, Who: managers, Note: "cancel_requested"},

@@ -44,8 +44,11 @@ blocked | dependency_resolved | in_progress | hive, lead, human
 blocked | fatal_error | failed | holder, creator, lead, human
 blocked | step_ended | blocked | who began the step
 cancelled | step_ended | cancelled | who began the step
+cancelled | unwind | cancelled | hive, creator, human
 completed | step_ended | completed | who began the step
+completed | unwind | completed | hive, creator, human
 failed | step_ended | failed | who began the step
+failed | unwind | failed | hive, creator, human
 in_progress | amend | in_progress | creator, human
 in_progress | block_on_dependency | blocked | holder, hive
 in_progress | cancel | in_progress | creator, lead, human

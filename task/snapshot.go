@@ -160,7 +160,7 @@ func readMap[K ~string, V any](r *reader, m map[K]V, value func() V) {
 
 func (t *Task) encode(w *writer) {
 	terms := t.Terms()
-	for _, s := range []string{string(t.ID), t.Title, string(t.Creator), string(terms.Resumes), string(terms.Origin), string(terms.Repairs), string(t.State), string(t.Holder), string(t.Category), t.Reason, t.Milestone} {
+	for _, s := range []string{string(t.ID), t.Title, string(t.Creator), string(terms.Resumes), string(terms.Origin), string(terms.Repairs), string(terms.Unwinds), string(terms.UnwoundBy), string(t.State), string(t.Holder), string(t.Category), t.Reason, t.Milestone} {
 		w.text(s)
 	}
 	writeList(w, t.To)
@@ -219,6 +219,7 @@ func decodeTask(r *reader) *Task {
 	t, terms := &Task{}, Terms{}
 	t.ID, t.Title, t.Creator = protocol.TaskID(r.text()), r.text(), protocol.AgentID(r.text())
 	terms.Resumes, terms.Origin, terms.Repairs = protocol.TaskID(r.text()), protocol.TaskID(r.text()), protocol.TaskID(r.text())
+	terms.Unwinds, terms.UnwoundBy = protocol.TaskID(r.text()), protocol.TaskID(r.text())
 	t.State, t.Holder, t.Category, t.Reason, t.Milestone = State(r.text()), protocol.AgentID(r.text()), protocol.Category(r.text()), r.text(), r.text()
 	t.To, t.needs = readList[protocol.Address](r), readList[protocol.TaskID](r)
 	t.needs = append(t.needs, readList[protocol.TaskID](r)...)

@@ -96,6 +96,8 @@ type Terms struct {
 	Origin    protocol.TaskID // the first of the tasks that resume each other, if that is another one
 	Derived   bool            // no event has the origin, and task.json does not show it
 	Repairs   protocol.TaskID
+	Unwinds   protocol.TaskID    // whose steps it undoes
+	UnwoundBy protocol.TaskID    // the last task that undoes, or undid, its own
 	Depth     int32              // of repairs
 	Needed    int32              // approvals
 	Approvers []protocol.Address // none: human, see package router
@@ -111,7 +113,7 @@ func (t *Task) Terms() Terms {
 
 // SetTerms replaces the terms of the brief.
 func (t *Task) SetTerms(x Terms) {
-	if t.terms = nil; x.Resumes != "" || x.Repairs != "" || x.Depth != 0 || x.Needed != 0 || x.Approvers != nil {
+	if t.terms = nil; x.Resumes != "" || x.Unwinds != "" || x.UnwoundBy != "" || x.Repairs != "" || x.Depth != 0 || x.Needed != 0 || x.Approvers != nil {
 		t.terms = &x
 	}
 }
@@ -170,7 +172,7 @@ func (t *Task) Apply(ev protocol.Event, e *protocol.TaskEvent, at Moment) error 
 	if e.Answered != nil {
 		t.Questions = t.Questions.answered(e.Answered.Ask, ev.Seq)
 	}
-	if Ended(to) {
+	if Ended(to) && e.From != to {
 		t.end(e)
 	}
 	t.history = t.history.with(stepOf(ev, e))
@@ -234,6 +236,10 @@ func (t *Task) take(ev protocol.Event, e *protocol.TaskEvent, at Moment) {
 		if e.Result != nil {
 			t.ResultAt = ev.Seq
 		}
+	case Unwind:
+		terms := t.Terms()
+		terms.UnwoundBy = e.UnwoundBy
+		t.SetTerms(terms)
 	case Cancel:
 		if t.Cancelling == 0 && !Ended(e.To) {
 			t.Cancelling = at
@@ -310,7 +316,7 @@ func (t *Task) end(e *protocol.TaskEvent) {
 func (t *Task) create(ev protocol.Event, e *protocol.TaskEvent) {
 	t.ID, t.Creator, t.BriefAt, t.created = e.Task, e.By, ev.Seq, ev.TS.UnixNano()
 	t.needs = own(e.Needs)
-	terms := Terms{Resumes: e.Resumes, Origin: e.Origin, Repairs: e.Repairs, Depth: short(e.Depth)}
+	terms := Terms{Resumes: e.Resumes, Origin: e.Origin, Repairs: e.Repairs, Unwinds: e.Unwinds, UnwoundBy: e.UnwoundBy, Depth: short(e.Depth)}
 	if s := e.Spec; s != nil {
 		t.Title, t.Priority = protocol.Cut(s.Title, titleMost), s.Priority
 		t.To, terms.Approvers, terms.Needed = own(s.To), own(s.Approvers), short(s.Approvals)

@@ -44,7 +44,9 @@ type View struct {
 	Resumes         protocol.TaskID    `json:"resumes,omitzero"`
 	Origin          protocol.TaskID    `json:"origin,omitzero"` // of the chain of resumes, where it is another task: the steps are there
 	Repairs         protocol.TaskID    `json:"repairs,omitzero"`
-	Depth           int                `json:"depth,omitzero"` // of repairs
+	Unwinds         protocol.TaskID    `json:"unwinds,omitzero"`    // whose steps it undoes
+	UnwoundBy       protocol.TaskID    `json:"unwound_by,omitzero"` // the last task that undoes, or undid, its own
+	Depth           int                `json:"depth,omitzero"`      // of repairs
 	Brief           string             `json:"brief"`
 	Version         int                `json:"brief_version,omitzero"` // where it was amended
 	Checkpoint      *CheckpointRef     `json:"checkpoint,omitzero"`
@@ -75,7 +77,7 @@ func ViewOf(t *Task) View {
 		Epoch: t.Epoch, Attempt: t.Attempt, Retries: t.Retries, Fruitless: int(t.Fruitless), Holder: t.Holder, Offered: t.Offered,
 		NotBefore: t.time(t.NotBefore), Until: t.time(t.Until), Expected: t.time(t.Expected), CancelRequested: t.Cancelling > 0,
 		Creator: t.Creator, To: t.To, Priority: t.Priority, Needs: t.Needs(), BlockedOn: t.BlockedOn,
-		Left: t.Left, Resumes: terms.Resumes, Repairs: terms.Repairs, Depth: int(terms.Depth), Brief: protocol.TaskDir(t.ID) + "/" + protocol.TaskBrief, Version: int(t.Version),
+		Left: t.Left, Resumes: terms.Resumes, Repairs: terms.Repairs, Unwinds: terms.Unwinds, UnwoundBy: terms.UnwoundBy, Depth: int(terms.Depth), Brief: protocol.TaskDir(t.ID) + "/" + protocol.TaskBrief, Version: int(t.Version),
 		CreatedAt: time.Unix(0, t.created).UTC(), History: t.history.steps(),
 	}
 	for i, by := range t.takers {

@@ -15,6 +15,7 @@ const (
 	lineStatus     = "hived status"
 	lineStatusJSON = "hived status --json"
 	lineTasks      = "hived task list"
+	lineUnwind     = "hived step --unwind"
 )
 
 // commandNames are the commands for the events that the command line names otherwise.

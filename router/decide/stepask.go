@@ -26,22 +26,29 @@ type stepChoice struct{ name, means string }
 var (
 	choiceHappened = stepChoice{stepHappened, "it did what it was to do: the step is done, and is not run again"}
 	choiceAgain    = stepChoice{stepAgain, "it did not, or may do it twice: it runs again"}
+	choiceUndo     = stepChoice{stepAgain, "its undo runs again"}
 	choiceWait     = stepChoice{stepWait, "it may still run: wait until it ends"}
 	choiceWithout  = stepChoice{stepWithout, "go on with an empty output"}
 	choiceUndone   = stepChoice{string(protocol.StepUndone), "what it did is undone"}
 	choiceLeft     = stepChoice{string(protocol.StepLeft), "what it did stays"}
 )
 
-// stepChoices returns what a person can be asked about a step of a status; the first few
-// are offered where the question names none. None: there is nothing to ask.
-func stepChoices(s protocol.StepStatus) (offered, more []stepChoice) {
+// stepChoices returns what a person can be asked about a step of a status in a task; the
+// first few are offered where the question names none. None: there is nothing to ask.
+func stepChoices(t *task.Task, s protocol.StepStatus) (offered, more []stepChoice) {
+	switch unwinds := t.Terms().Unwinds != ""; {
+	case unwinds && s == protocol.StepExecuting:
+		return []stepChoice{choiceHappened, choiceUndone}, []stepChoice{choiceLeft, choiceWait}
+	case unwinds && s == protocol.StepDone:
+		return []stepChoice{choiceUndo, choiceUndone, choiceLeft}, []stepChoice{choiceWait}
+	}
 	switch s {
 	case protocol.StepExecuting:
 		return []stepChoice{choiceHappened, choiceAgain}, []stepChoice{choiceWait}
 	case protocol.StepFailed:
 		return []stepChoice{choiceAgain}, []stepChoice{choiceWait}
 	case protocol.StepUndoing:
-		return []stepChoice{choiceUndone, choiceAgain, choiceLeft}, []stepChoice{choiceWait}
+		return []stepChoice{choiceUndone, choiceUndo, choiceLeft}, []stepChoice{choiceWait}
 	case protocol.StepDone:
 		return []stepChoice{choiceAgain, choiceWithout}, nil
 	case protocol.StepUndone, protocol.StepLeft:
@@ -92,17 +99,18 @@ func choicesFor(r *report, last *protocol.StepRecord) (list []stepChoice, err er
 	if r.Step.Command != "" && r.Step.Command != last.Command && last.Underway() {
 		return nil, &detailed{&refusal{protocol.CodeStepRunning, "the step was begun again since; judge it anew"}, map[string]any{"record": last}}
 	}
-	offered, more := stepChoices(last.Status)
+	offered, more := stepChoices(r.t, last.Status)
 	all := append(slices.Clone(offered), more...)
+	done := last.Status == protocol.StepDone && r.t.Terms().Unwinds == ""
 	if len(all) == 0 {
 		return nil, &refusal{protocol.CodeBadCommand, "step " + digits(last.N) + " is " + string(last.Status) + ", so that there is nothing to ask about it"}
 	}
-	if len(r.Choices) == 0 && last.Status != protocol.StepDone {
+	if len(r.Choices) == 0 && !done {
 		return offered, nil
 	}
 	for _, name := range r.Choices {
 		i := slices.IndexFunc(all, func(c stepChoice) bool { return c.name == name })
-		if i < 0 && last.Status != protocol.StepDone {
+		if i < 0 && !done {
 			return nil, &refusal{protocol.CodeBadCommand, "the question offers " + protocol.Quote(protocol.Fit(name, choiceMost)) + "; about a step that is " + string(last.Status) + " it can offer " + strings.Join(namesOf(all), ", ")}
 		}
 		if i >= 0 {
@@ -134,14 +142,14 @@ func askText(s *protocol.StepRecord, choices []stepChoice) string {
 	text := fmt.Sprintf("Step %d, %s, was %s", s.N, s.Name, by)
 	switch s.Status {
 	case protocol.StepDone:
-		text += ", is done, and its output is gone."
+		text += ", is done, and " + whyAsked(s, choices)
 	case protocol.StepFailed:
 		text += ", has failed, and something that it began still runs."
 	case protocol.StepExecuting, protocol.StepUndoing, protocol.StepUndone, protocol.StepLeft:
 		text += ", and nobody knows what became of " + what + "."
 	}
 	run := strings.Join(s.Argv, " ")
-	if s.Status == protocol.StepUndoing {
+	if s.Status == protocol.StepUndoing || s.Status == protocol.StepDone && !slices.Contains(choices, choiceWithout) && s.Undo != "" {
 		run = s.Undo
 	}
 	if s.Signal != "" {
@@ -152,6 +160,17 @@ func askText(s *protocol.StepRecord, choices []stepChoice) string {
 		means = append(means, c.name+": "+c.means)
 	}
 	return text + " That was: " + protocol.Fit(protocol.Visible(run), commandShown) + "\n" + strings.Join(means, "; ") + "."
+}
+
+// whyAsked says why a person is asked about a step that is done.
+func whyAsked(s *protocol.StepRecord, choices []stepChoice) string {
+	switch {
+	case slices.Contains(choices, choiceWithout) || slices.Contains(choices, choiceAgain):
+		return "its output is gone."
+	case s.Error != "":
+		return "its undo has failed: " + protocol.Fit(protocol.Visible(s.Error), commandShown) + "."
+	}
+	return "its undo is not run by who is to undo it."
 }
 
 // answeredStep returns the record of the step that the open question of a task is about,
@@ -182,7 +201,7 @@ func (d *Decider) answeredStep(r *report, event task.Event) (*protocol.StepRecor
 	case stepWithout:
 		next.Output = protocol.NewStepOutput(nil)
 	case stepAgain:
-		if next.EndedAt = (time.Time{}); next.Status != protocol.StepUndoing {
+		if next.EndedAt = (time.Time{}); next.Status != protocol.StepUndoing && r.t.Terms().Unwinds == "" {
 			next.Status, next.Output = protocol.StepExecuting, nil
 		}
 	case string(protocol.StepUndone), string(protocol.StepLeft):

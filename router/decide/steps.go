@@ -22,6 +22,9 @@ func (d *Decider) handleStepStarted(r *report) error {
 	if err := r.checkStep(); err != nil {
 		return err
 	}
+	if err := d.checkDirection(r); err != nil {
+		return err
+	}
 	next, err := d.nextIntent(r)
 	if err != nil {
 		return err
@@ -169,6 +172,9 @@ func (d *Decider) handleStepEnded(r *report) error {
 	if !last.Stands(r.Step.Command) {
 		return &detailed{&refusal{protocol.CodeFenced, "the step was judged, or begun again, before this end of it came, so that it counts no more; nothing of it is to be done again"}, map[string]any{"record": last}}
 	}
+	if r.Unwind && (r.Step.How == "" || r.t.Terms().Unwinds == "") {
+		return &refusal{protocol.CodeBadCommand, "unwind says of an end that the effect of the step is not there, which who undoes it knows by `verified` alone"}
+	}
 	next, err := ended(r, last)
 	if err != nil {
 		return err
@@ -205,7 +211,7 @@ const lastPlainExit = 128
 // ended returns the record of a step whose command, or undo, has ended.
 func ended(r *report, last *protocol.StepRecord) (*protocol.StepRecord, error) {
 	s, next := r.Step, *last
-	undo := last.Status == protocol.StepUndoing
+	undo := last.Status == protocol.StepUndoing || r.Unwind
 	verified := s.How == protocol.JudgedVerified
 	switch {
 	case verified && (s.Exit != nil || s.Signal != ""):
@@ -270,8 +276,15 @@ func lastCharacters(text string, most int) string {
 	return string(runes[max(0, len(runes)-most):])
 }
 
-// checkSteps refuses to complete a task while a step is under way.
+// checkSteps refuses to complete a task while a step is under way, or, if it unwinds
+// another, while one is to be undone.
 func (d *Decider) checkSteps(r *report) error {
+	if r.t.Terms().Unwinds != "" {
+		if s := d.state.Tasks.LastToUndo(r.t); s != nil {
+			return &refusal{protocol.CodeStepsLeft, "step " + digits(s.N) + ", " + s.Name + ", is " + string(s.Status) + ", and is not undone; " + howToUndo(r.by, r.t, s)}
+		}
+		return nil
+	}
 	for _, s := range d.state.Tasks.Steps(r.t) {
 		if s.Status == protocol.StepExecuting || s.Status == protocol.StepUndoing {
 			return &refusal{protocol.CodeStepsLeft, "step " + digits(s.N) + ", " + s.Name + ", is " + string(s.Status) + ": end it first, or begin it again, which judges it"}

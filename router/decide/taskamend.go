@@ -21,8 +21,8 @@ var amendable = []string{"title", "body", "gate", "approvals", "approvers", "dat
 // command changes. The holder goes on under its epoch, and is told.
 func (d *Decider) handleAmend(r *report) error {
 	t := r.t
-	if r.by != t.Creator && r.by != protocol.Human {
-		return &refusal{protocol.CodeNotAllowed, onlyCreatorText(t)}
+	if r.by != d.creatorOf(t) && r.by != protocol.Human {
+		return &refusal{protocol.CodeNotAllowed, d.onlyCreatorText(t)}
 	}
 	if task.Ended(t.State) {
 		return d.refuseIllegal(r)
@@ -61,7 +61,7 @@ func (d *Decider) handleAmend(r *report) error {
 		author = ""
 	}
 	terms := t.Terms()
-	return d.transition(r, protocol.TaskEvent{Event: task.Amend, Spec: &spec, GateBy: author, Amends: &keeps, Needs: brief.Needs, Resumes: terms.Resumes, Repairs: terms.Repairs, Depth: int(terms.Depth)})
+	return d.transition(r, protocol.TaskEvent{Event: task.Amend, Spec: &spec, GateBy: author, Amends: &keeps, Needs: brief.Needs, Resumes: terms.Resumes, Repairs: terms.Repairs, Unwinds: terms.Unwinds, Depth: int(terms.Depth)})
 }
 
 // amendedSpec returns a brief with the changes of the command, and the names of the

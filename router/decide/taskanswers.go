@@ -122,8 +122,8 @@ func endText(t *task.Task) string {
 func (d *Decider) handleAnswer(r *report) error {
 	ask, _ := r.t.Open()
 	switch {
-	case r.by != r.t.Creator && !d.manages(r):
-		return &refusal{protocol.CodeNotAllowed, onlyManagersText(r.t)}
+	case r.by != d.creatorOf(r.t) && !d.manages(r):
+		return &refusal{protocol.CodeNotAllowed, d.onlyManagersText(r.t)}
 	case r.t.State != task.Blocked:
 		return d.refuseAnswer(r)
 	case ask == 0:

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/go-json-experiment/json"
 
@@ -79,13 +80,10 @@ func (d *Decider) createOne(r *report, i int, s *protocol.TaskSpec, named map[st
 	return d.recordCreated(r, r.created[i], e)
 }
 
-// recordCreated records a new task, and puts it into the plan.
+// recordCreated records a new task of a command.
 func (d *Decider) recordCreated(r *report, id protocol.TaskID, e protocol.TaskEvent) error {
-	e.Task, e.Event, e.To, e.Of = id, task.Create, task.Unassigned, r.of
-	d.emit(r.now, &e)
-	t := d.state.Tasks.Get(id)
-	d.plan.update(t, holding{})
-	d.replan(t, d.state.Tasks.Moment(r.now))
+	e.Of = r.of
+	t := d.newTask(r.now, id, e)
 	if r.t == nil {
 		r.t = t
 	}
@@ -93,6 +91,16 @@ func (d *Decider) recordCreated(r *report, id protocol.TaskID, e protocol.TaskEv
 		r.unassignable = append(r.unassignable, t)
 	}
 	return nil
+}
+
+// newTask records a new task, puts it into the plan, and returns it.
+func (d *Decider) newTask(now time.Time, id protocol.TaskID, e protocol.TaskEvent) *task.Task {
+	e.Task, e.Event, e.To = id, task.Create, task.Unassigned
+	d.emit(now, &e)
+	t := d.state.Tasks.Get(id)
+	d.plan.update(t, holding{})
+	d.replan(t, d.state.Tasks.Moment(now))
+	return t
 }
 
 // nobodyEligible reports whether a list of addresses means no agent that could take a

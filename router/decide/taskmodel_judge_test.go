@@ -32,6 +32,7 @@ func (m *taskModel) judge(c *taskCommand, now time.Time) (codes []protocol.Code,
 		return v.codes, nil
 	}
 	v.decide()
+	v.thenUnwinds()
 	return v.codes, v.steps
 }
 
@@ -91,7 +92,7 @@ func (v *ruling) does(event string) {
 // manages reports whether the sender may manage the task, where creator says whether
 // its creator may.
 func (v *ruling) manages(creator bool) bool {
-	return v.c.by == modelLead || v.c.by == protocol.Human || creator && v.c.by == v.t.creator
+	return v.c.by == modelLead || v.c.by == protocol.Human || creator && v.c.by == v.m.creatorOf(v.t)
 }
 
 func (v *ruling) decide() {
@@ -114,7 +115,7 @@ func (v *ruling) decide() {
 		v.no(t.state == "blocked" && v.c.Data["ask"] != t.ask, "stale-approval")
 		v.does(e)
 	case "amend":
-		v.no(by != t.creator && by != protocol.Human, "not-allowed")
+		v.no(by != v.m.creatorOf(t) && by != protocol.Human, "not-allowed")
 		v.no(v.c.Data["body"] == nil, "bad-command")
 		v.does(e)
 	case "approval_granted", "approval_denied":
@@ -122,6 +123,9 @@ func (v *ruling) decide() {
 	case "resume":
 		v.no(!v.manages(true), "not-allowed")
 		if !v.no(!t.ended(), "illegal-transition") {
+			u := v.m.unwinding(t)
+			v.no(u != nil && u.id != t.id, "unwinding")
+			v.no(t.unwinds != "" && (v.m.newest(t).id != t.id || v.m.lastToUndo(t) == nil), "illegal-transition")
 			v.no(v.m.openInChain(t), "chain-open")
 			v.no(slices.ContainsFunc(t.needs, v.m.hopeless), "needs-unmet")
 			v.steps = append(v.steps, "create")
@@ -144,7 +148,7 @@ func (v *ruling) decide() {
 	case "failure":
 		v.fails()
 	case "release":
-		if _, row := v.m.rows[t.state+" release"]; row && !t.cancelling.IsZero() {
+		if !t.cancelling.IsZero() { // it confirms that, in every state
 			if e = "cancelled"; t.state == "stalled" { // it is a report, unlike the answer to a cancel
 				v.steps = append(v.steps, "recovered")
 			}
@@ -154,8 +158,14 @@ func (v *ruling) decide() {
 		v.beginsStep()
 	case "step_ended":
 		v.endsStep()
+	case "unwind":
+		v.unwinds()
 	case "complete":
-		v.no(slices.ContainsFunc(v.m.steps[v.m.origin(t)], (*modelStep).underway), "steps-left")
+		if t.unwinds != "" {
+			v.no(v.m.lastToUndo(t) != nil, "steps-left")
+		} else {
+			v.no(slices.ContainsFunc(v.m.steps[v.m.origin(t)], (*modelStep).underway), "steps-left")
+		}
 		v.does(e)
 	case "cancelled":
 		v.no(t.cancelling.IsZero(), "illegal-transition")

@@ -448,8 +448,8 @@ func (h *taskRun) work(t *rapid.T) {
 	case "retrying":
 		pick("fatal_error", "release", "cancelled")
 	default:
-		by = x.creator
-		pick("resume")
+		by = h.m.creatorOf(x)
+		pick("resume", "resume", "unwind")
 	}
 	if rapid.IntRange(0, 11).Draw(t, "cancel") == 0 {
 		by, event = x.creator, "cancel"

@@ -50,9 +50,13 @@ func (v *ruling) beginsStep() {
 		return
 	}
 	unwind, again := v.c.Data["unwind"] == true, v.c.Data["again"]
+	v.no(unwind != (t.unwinds != ""), "bad-command")
 	if s := v.m.stepOf(t, name); s == nil {
 		v.no(unwind, "bad-command")
 	} else {
+		if last := v.m.lastToUndo(t); t.unwinds != "" {
+			v.no(last != nil && last.n > s.n, "steps-left")
+		}
 		if unwind {
 			v.no(s.status != "done" && s.status != "undoing" || !s.undo, "bad-command")
 		} else {
@@ -72,6 +76,7 @@ func (v *ruling) endsStep() {
 		return
 	}
 	s := list[n-1]
+	v.no(v.c.Data["unwind"] == true && (said["how"] != "verified" || v.t.unwinds == ""), "bad-command")
 	if said["how"] == "verified" {
 		v.no(!v.holder(), "not-allowed") // or what it adds itself
 	} else {
@@ -104,13 +109,24 @@ func (v *ruling) asksAboutStep() {
 	}
 	choices, _ := v.c.Data["choices"].([]string)
 	s := list[n-1]
-	may := stepAnswers[s.status]
+	may := answersAbout(v.t, s)
 	wrong := slices.ContainsFunc(choices, func(c string) bool { return !slices.Contains(may, c) })
-	if s.status == "done" {
+	if s.status == "done" && v.t.unwinds == "" {
 		v.no(wrong || len(choices) == 0, "step-done")
 		return
 	}
 	v.no(wrong || len(may) == 0, "bad-command")
+}
+
+// answersAbout returns the answers that a question about a step can offer.
+func answersAbout(t *oneTask, s *modelStep) []string {
+	switch {
+	case t.unwinds != "" && s.status == "executing":
+		return []string{"happened", "undone", "left", "wait"}
+	case t.unwinds != "" && s.status == "done":
+		return []string{"again", "undone", "left", "wait"}
+	}
+	return stepAnswers[s.status]
 }
 
 // fillQuestion makes some questions be about a step.
@@ -129,7 +145,7 @@ func (h *taskRun) fillQuestion(t *rapid.T, c *taskCommand) {
 	if n == 0 || rapid.Bool().Draw(t, "with the usual answers") {
 		return
 	}
-	if may := append(slices.Clone(stepAnswers[list[n-1].status]), "other"); rapid.IntRange(0, 7).Draw(t, "with others") > 0 && len(may) > 1 {
+	if may := append(slices.Clone(answersAbout(x, list[n-1])), "other"); rapid.IntRange(0, 7).Draw(t, "with others") > 0 && len(may) > 1 {
 		c.Data["choices"] = may[:len(may)-1]
 	} else {
 		c.Data["choices"] = []string{"other"}
@@ -137,12 +153,15 @@ func (h *taskRun) fillQuestion(t *rapid.T, c *taskCommand) {
 }
 
 // answerStep applies to a step of the model what a question, or the answer to it, says.
-func (m *taskModel) answerStep(s *modelStep, e *protocol.TaskEvent) {
+func (m *taskModel) answerStep(t *oneTask, s *modelStep, e *protocol.TaskEvent) {
 	s.ask = e.Step.Ask
 	switch {
 	case e.Event == "pause_for_approval", e.Choice == "wait":
 		return
 	case e.Event == "approval_granted":
+		if t.unwinds != "" && s.status == "done" && e.Choice == "again" {
+			break
+		}
 		s.status = map[string]string{"happened": "done", "without": "done", "undone": "undone", "left": "left", "again": map[bool]string{true: "undoing", false: "executing"}[s.status == "undoing"]}[e.Choice]
 	}
 	s.command = ""
@@ -159,7 +178,7 @@ func (m *taskModel) takeStep(t *oneTask, e *protocol.TaskEvent, at time.Time) er
 	own := r.Epoch == t.epoch && !t.spent
 	switch {
 	case e.Event != "step_started" && e.Event != "step_ended":
-		m.answerStep(s, e)
+		m.answerStep(t, s, e)
 	case e.Event == "step_started":
 		s.ask = 0
 		if s.tries++; s.status == "undone" {
@@ -176,7 +195,7 @@ func (m *taskModel) takeStep(t *oneTask, e *protocol.TaskEvent, at time.Time) er
 			t.stepUntil = t.stepUntil.Add(-m.shift)
 		}
 	default:
-		undo := s.status == "undoing"
+		undo := s.status == "undoing" || r.Status == "undone"
 		switch {
 		case r.How == "verified" || r.Signal == "" && *r.Exit == 0:
 			s.status = map[bool]string{false: "done", true: "undone"}[undo]
@@ -227,8 +246,11 @@ func (h *taskRun) fillStep(t *rapid.T, c *taskCommand) {
 		if again := rapid.SampledFrom([]string{"", "", "verified", "idempotent", "person"}).Draw(t, "again"); again != "" {
 			c.Data["again"] = again
 		}
-		if rapid.IntRange(0, 3).Draw(t, "unwind") == 0 {
+		if rapid.IntRange(0, 3).Draw(t, "unwind") == 0 != (x.unwinds != "") {
 			c.Data["unwind"] = true
+			if last := h.m.lastToUndo(x); last != nil && rapid.IntRange(0, 3).Draw(t, "the last") > 0 {
+				said["name"] = last.name
+			}
 		}
 		if rapid.IntRange(0, 2).Draw(t, "long") == 0 {
 			c.Data["expected_until"] = h.now.Add(10 * time.Minute).UTC()
@@ -246,6 +268,9 @@ func (h *taskRun) fillStep(t *rapid.T, c *taskCommand) {
 	switch rapid.IntRange(0, 5).Draw(t, "end") {
 	case 0:
 		said["how"] = "verified"
+		if rapid.Bool().Draw(t, "nothing to undo") {
+			c.Data["unwind"] = true
+		}
 	case 1:
 		said["signal"] = "KILL"
 	case 2:

@@ -1,6 +1,7 @@
 package decide
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -53,6 +54,7 @@ pending,paused remind =
 unassigned,offered,pending,in_progress,paused,blocked,retrying,stalled amend =
 in_progress step_started in_progress
 unassigned,offered,pending,in_progress,paused,blocked,retrying,stalled,completed,failed,cancelled step_ended =
+completed,failed,cancelled unwind =
 `
 
 // contractRows returns the state that each state and event lead to.
@@ -77,6 +79,8 @@ type oneTask struct {
 	needs   []protocol.TaskID
 	resumes protocol.TaskID
 	repairs protocol.TaskID
+	unwinds protocol.TaskID
+	unwound protocol.TaskID // by this one
 	needed  int
 	depth   int
 
@@ -233,8 +237,8 @@ func (m *taskModel) hopeless(id protocol.TaskID) bool {
 
 // origin returns the first task of the chain that a task belongs to.
 func (m *taskModel) origin(t *oneTask) protocol.TaskID {
-	for t.resumes != "" && m.ever(t.resumes) != nil {
-		t = m.ever(t.resumes)
+	for m.ever(cmp.Or(t.resumes, t.unwinds)) != nil {
+		t = m.ever(cmp.Or(t.resumes, t.unwinds))
 	}
 	return t.id
 }
@@ -254,9 +258,12 @@ func (m *taskModel) event(ev protocol.Event, e *protocol.TaskEvent) error {
 	at := ev.TS.Add(-m.shift)
 	t := m.tasks[e.Task]
 	if t == nil {
-		t = &oneTask{id: e.Task, creator: e.By, needs: e.Needs, resumes: e.Resumes, repairs: e.Repairs, depth: e.Depth, state: "unassigned", since: at}
+		t = &oneTask{id: e.Task, creator: e.By, needs: e.Needs, resumes: e.Resumes, repairs: e.Repairs, unwinds: e.Unwinds, depth: e.Depth, state: "unassigned", since: at}
 		if e.Event != "create" || e.From != "" || e.To != "unassigned" || e.Spec == nil {
 			return fmt.Errorf("%s of a task that does not exist, or a bad create", e.Event)
+		}
+		if why := m.badUnwinding(e); why != "" {
+			return fmt.Errorf("task %s is created: %s", e.Task, why)
 		}
 		t.to, t.needed = e.Spec.To, e.Spec.Approvals
 		if e.Checkpoint != nil {
@@ -354,6 +361,8 @@ func (m *taskModel) untimely(t *oneTask, e *protocol.TaskEvent, at time.Time) st
 	case "cancel":
 		of := m.ever(t.repairs)
 		return must(e.By == protocol.Hive && of != nil && !slices.Contains(of.blockedOn, t.id), "it is no repair, or is still waited for")
+	case "unwind":
+		return must(m.toUnwind(t) && e.By == protocol.Hive, "it was completed, has nothing to undo, or is unwound already")
 	case "dependency_resolved":
 		return must(len(t.blockedOn) > 0 && !m.unmet(t.blockedOn), "it still waits for tasks")
 	case "dependency_failed":
@@ -487,6 +496,8 @@ func (m *taskModel) take(t *oneTask, e *protocol.TaskEvent, at time.Time) {
 		}
 	case "remind":
 		t.reminded, t.remindedAt = true, at
+	case "unwind":
+		t.unwound = e.UnwoundBy
 	}
 	if e.From != e.To && slices.Contains([]string{"completed", "failed", "cancelled"}, string(e.To)) && e.By != t.holder {
 		t.spent = true // it was ended by somebody else
@@ -531,6 +542,9 @@ func (m *taskModel) overdue(now time.Time) error {
 		}
 		if is || !t.ended() && !t.cancelling.IsZero() && late(m.running(t.cancelling).Add(m.set.CancelGrace)) {
 			return fmt.Errorf("at %s something is overdue for %s", at, t)
+		}
+		if m.toUnwind(t) {
+			return fmt.Errorf("task %s is not unwound", t)
 		}
 		for _, id := range slices.Concat(t.needs, t.blockedOn) {
 			if n := m.tasks[id]; n != nil && n.ended() && n.state != "completed" && (t.state == "unassigned" || t.state == "blocked") {

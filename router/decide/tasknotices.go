@@ -24,7 +24,7 @@ func (d *Decider) tellTransition(now time.Time, was, t *task.Task, e *protocol.T
 	d.tellFormerHolder(was, t, e, add)
 	d.tellOthers(was, t, e, add)
 	for _, n := range list {
-		if n.to == protocol.Human && n.to == t.Creator && task.Ended(t.State) {
+		if n.to == protocol.Human && n.to == d.creatorOf(t) && task.Ended(t.State) {
 			n.halfInbox, n.mustAnswer = e.Event != task.Timeout, e.Event == task.Timeout
 		}
 		if err := d.notice(now, n); err != nil {
@@ -170,7 +170,7 @@ func (d *Decider) tellOthers(was, t *task.Task, e *protocol.TaskEvent, add adder
 		}
 	case task.MaxRetriesExceeded:
 		if was.State == task.Unassigned {
-			for _, to := range []protocol.AgentID{t.Creator, protocol.Human} {
+			for _, to := range []protocol.AgentID{d.creatorOf(t), protocol.Human} {
 				add(to, protocol.CodeTaskFailed, protocol.Failure, "Task "+id+", "+t.Title+", has failed: "+e.Reason+". Look at its brief before you go on from its checkpoint: to make a task that does, "+howToResume(to, t.ID)+".", map[string]any{"reason": e.Reason})
 			}
 		}
@@ -178,7 +178,7 @@ func (d *Decider) tellOthers(was, t *task.Task, e *protocol.TaskEvent, add adder
 		if e.Until.IsZero() {
 			break // others are asked
 		}
-		add(t.Creator, protocol.CodeNobodyTakes, protocol.Inform, "All whom task "+id+" was offered to have rejected it, or cannot take it now; its history says why. It is offered again at "+e.Until.Format(time.RFC3339)+".", nil)
+		add(d.creatorOf(t), protocol.CodeNobodyTakes, protocol.Inform, "All whom task "+id+" was offered to have rejected it, or cannot take it now; its history says why. It is offered again at "+e.Until.Format(time.RFC3339)+".", nil)
 	case task.PauseForApproval:
 		d.tellApprovers(t, protocol.CodeApprovalAsked, string(was.Holder)+" asks", add)
 	case task.Remind:
@@ -217,7 +217,7 @@ func (d *Decider) tellOffered(t *task.Task, e *protocol.TaskEvent, add adder) {
 // tellTakenAway tells the creator and human that a task was taken from its holder: the
 // holder may be gone, or its time too short.
 func (d *Decider) tellTakenAway(was, t *task.Task, e *protocol.TaskEvent, add adder) {
-	for _, to := range []protocol.AgentID{t.Creator, protocol.Human} {
+	for _, to := range []protocol.AgentID{d.creatorOf(t), protocol.Human} {
 		add(to, protocol.CodeTakenAway, protocol.Inform, fmt.Sprintf("Task %s, %s, was taken from %s: %s. It goes to whoever takes it next, from its last checkpoint; nothing is asked of you.",
 			t.ID, t.Title, was.Holder, e.Reason), map[string]any{"holder": was.Holder, "reason": e.Reason})
 	}
@@ -259,13 +259,13 @@ func (d *Decider) tellLead(t *task.Task, e *protocol.TaskEvent, add adder) {
 		what = string(t.Holder) + " failed at task " + id + " in a way that no rule knows"
 	case protocol.TransientFailure, protocol.AuthFailure, protocol.AmbiguityFailure, protocol.LogicFailure:
 	}
-	for _, to := range []protocol.AgentID{d.lead(t.Holder), t.Creator} {
+	for _, to := range []protocol.AgentID{d.lead(t.Holder), d.creatorOf(t)} {
 		if to == t.Holder {
 			continue
 		}
 		body := what + ": " + cmp.Or(question, "it says no more") + "\nTo answer, " + howToAnswer(to, t, task.Answer, ask) +
 			"; to give it up, " + howToTask(to, task.FatalError, t.ID, 0, "", `{"reason": "…"}`) + "."
-		if to == t.Creator || to == protocol.Human {
+		if to == d.creatorOf(t) || to == protocol.Human {
 			body += " To change its brief first, " + howToTask(to, task.Amend, t.ID, 0, "", `{"body": "…"}`) + "."
 		}
 		add(to, protocol.CodeSpecify, protocol.Request, body, map[string]any{"ask": ask, "question": question})
@@ -277,21 +277,21 @@ func (d *Decider) tellCreator(t *task.Task, e *protocol.TaskEvent, add adder) {
 	if e.From == e.To {
 		return
 	}
-	id := string(t.ID)
+	id, creator := string(t.ID), d.creatorOf(t)
 	switch t.State {
 	case task.Completed:
 		body := "Task " + id + " was completed by " + string(e.By) + "."
 		if e.Result != nil {
 			body += " Its result is " + protocol.TaskDir(t.ID) + "/" + protocol.TaskResult + "."
 		}
-		add(t.Creator, protocol.CodeTaskCompleted, protocol.Done, body, nil)
+		add(creator, protocol.CodeTaskCompleted, protocol.Done, body, nil)
 	case task.Failed:
 		code, why := protocol.CodeTaskFailed, task.Said(e)
 		if e.Event == task.DependencyFailed {
 			code = protocol.CodeParentFailed
 		}
-		add(t.Creator, code, protocol.Failure, "Task "+id+" has failed: "+cmp.Or(why, string(e.Event))+". "+d.nextSteps(t.Creator, t), map[string]any{"reason": why})
+		add(creator, code, protocol.Failure, "Task "+id+" has failed: "+cmp.Or(why, string(e.Event))+". "+d.nextSteps(creator, t), map[string]any{"reason": why})
 	case task.Cancelled:
-		add(t.Creator, protocol.CodeCancelled, protocol.Inform, "Task "+id+" was cancelled by "+string(e.By)+withReason(e.Reason)+".", nil)
+		add(creator, protocol.CodeCancelled, protocol.Inform, "Task "+id+" was cancelled by "+string(e.By)+withReason(e.Reason)+".", nil)
 	}
 }

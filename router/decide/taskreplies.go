@@ -80,14 +80,14 @@ func (d *Decider) nextSteps(by protocol.AgentID, t *task.Task) string {
 		return does("take it", task.Accept, 0, "") + " " + does("decline it", task.Reject, 0, "")
 	case t.State == task.Paused && slices.Contains(d.votesMissing(t), by):
 		return capitalized(howToApprove(by, t)) + "."
-	case t.State == task.Blocked && ask > 0 && (d.manages(r) || by == t.Creator):
+	case t.State == task.Blocked && ask > 0 && (d.manages(r) || by == d.creatorOf(t)):
 		return "To answer, " + howToAnswer(by, t, task.Answer, ask) + "."
 	case held && t.State == task.Pending:
 		return does("start it", task.Start, epoch, "")
 	case held && (t.State == task.InProgress || t.State == task.Stalled):
 		return "To say what you reached, " + howTo(by, taskLine(task.Progress, "", `--milestone "…" `+string(t.ID)), taskMessage(task.Progress, t.ID, epoch, `{"milestone": "…", "checkpoint": "…"}`)) + ". " +
 			does("complete it", task.Complete, epoch, `{"result": "…"}`) + " " + does("give it back", task.Release, epoch, "")
-	case task.Ended(t.State) && t.State != task.Completed && (d.manages(r) || by == t.Creator):
+	case task.Ended(t.State) && t.State != task.Completed && (d.manages(r) || by == d.creatorOf(t)):
 		return does("go on from its checkpoint with a new task", eventResume, 0, "")
 	case (t.State == task.Unassigned || t.State == task.Offered) && d.hasRole(task.ByEligible, r):
 		return does("take it", task.Claim, 0, "")

@@ -24,7 +24,7 @@ func (d *Decider) findTask(id protocol.TaskID) *task.Task {
 	t := &task.Task{ID: p.ID, State: p.State, BriefAt: p.BriefAt, CheckpointAt: p.CheckpointAt}
 	if brief, err := d.taskEvent(p.BriefAt); err == nil {
 		t.Creator = brief.By
-		t.SetTerms(task.Terms{Resumes: brief.Resumes, Origin: cmp.Or(brief.Origin, brief.Resumes)})
+		t.SetTerms(task.Terms{Resumes: brief.Resumes, Origin: cmp.Or(brief.Origin, brief.Resumes, brief.Unwinds), Unwinds: brief.Unwinds})
 		if brief.Amends != nil {
 			t.Creator = brief.Amends.Creator
 		}
@@ -73,17 +73,20 @@ func (d *Decider) handleResume(r *report) error {
 }
 
 func (d *Decider) mayResume(r *report, t *task.Task) error {
-	if r.by == t.Creator || d.manages(r) {
+	if r.by == d.creatorOf(t) || d.manages(r) {
 		return nil
 	}
-	return &refusal{protocol.CodeNotAllowed, string(t.ID) + ": " + onlyManagersText(t)}
+	return &refusal{protocol.CodeNotAllowed, string(t.ID) + ": " + d.onlyManagersText(t)}
 }
 
 // resumption returns the event that creates a task going on from an ended one. fresh
 // maps the tasks that the same command resumes before it to their new ids.
 func (d *Decider) resumption(r *report, t *task.Task, fresh map[protocol.TaskID]protocol.TaskID) (e protocol.TaskEvent, err error) {
+	if err := d.checkUnwinding(r.by, t); err != nil {
+		return e, err
+	}
 	if other := d.state.Tasks.OpenInChain(t); other != nil {
-		return e, &refusal{protocol.CodeChainOpen, string(other.ID) + " goes on from the same task and is " + string(other.State) + ", and of the tasks that resume each other one is open at a time; wait until it ends, or " + howToTask(r.by, task.Cancel, other.ID, 0, "", "") + " first"}
+		return e, refuseOpenChain(r.by, other)
 	}
 	brief, err := d.taskEvent(t.BriefAt)
 	if err != nil || brief.Spec == nil {
@@ -91,7 +94,7 @@ func (d *Decider) resumption(r *report, t *task.Task, fresh map[protocol.TaskID]
 	}
 	spec := *brief.Spec
 	spec.Name, spec.Needs = "", nil
-	e = protocol.TaskEvent{By: r.by, Spec: &spec, Resumes: t.ID, Reason: r.limitText(r.Reason), GateBy: gateBy(brief)}
+	e = protocol.TaskEvent{By: r.by, Spec: &spec, Resumes: t.ID, Unwinds: t.Terms().Unwinds, Reason: r.limitText(r.Reason), GateBy: gateBy(brief)}
 	if d.state.Format >= stepsSince {
 		e.Origin = t.Origin()
 	}
@@ -115,6 +118,11 @@ func (d *Decider) resumption(r *report, t *task.Task, fresh map[protocol.TaskID]
 		e.Checkpoint = last
 	}
 	return e, nil
+}
+
+// refuseOpenChain refuses a second open task of a chain.
+func refuseOpenChain(by protocol.AgentID, open *task.Task) error {
+	return &refusal{protocol.CodeChainOpen, string(open.ID) + " goes on from the same task and is " + string(open.State) + ", and of the tasks that resume each other one is open at a time; wait until it ends, or " + howToTask(by, task.Cancel, open.ID, 0, "", "") + " first"}
 }
 
 // gateBy returns who wrote the gate of a brief; empty if there is none, or if the task

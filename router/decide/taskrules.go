@@ -483,7 +483,7 @@ func (d *Decider) retryLater(r *report) protocol.TaskEvent {
 // handleFatal fails a task for good: for its holder, or, if it is blocked, for those who
 // may answer.
 func (d *Decider) handleFatal(r *report) error {
-	if r.by != r.t.Holder && r.t.State == task.Blocked && (d.manages(r) || r.by == r.t.Creator) {
+	if r.by != r.t.Holder && r.t.State == task.Blocked && (d.manages(r) || r.by == d.creatorOf(r.t)) {
 		return d.transition(r, protocol.TaskEvent{Event: task.FatalError})
 	}
 	if err := d.checkHolder(r); err != nil {
@@ -613,8 +613,8 @@ func (d *Decider) handleCancelled(r *report) error {
 
 // handleCancel asks a holder to stop, or ends a task that nobody has.
 func (d *Decider) handleCancel(r *report) error {
-	if r.by != r.t.Creator && !d.manages(r) {
-		return &refusal{protocol.CodeNotAllowed, onlyManagersText(r.t)}
+	if r.by != d.creatorOf(r.t) && !d.manages(r) {
+		return &refusal{protocol.CodeNotAllowed, d.onlyManagersText(r.t)}
 	}
 	return d.transition(r, protocol.TaskEvent{Event: task.Cancel})
 }

@@ -60,6 +60,7 @@ const (
 	memberChoices   = "choices"
 	memberChoice    = "choice"
 	memberSend      = "send"
+	memberUnwind    = "unwind"
 )
 
 // checkpointMembers are the members that make a checkpoint.
@@ -110,8 +111,9 @@ func taskCommands() map[string]handler {
 		string(task.CancelledEvent):    {do: (*Decider).handleCancelled, needsEpoch: true, checkpoint: true},
 		string(task.FatalError):        {do: (*Decider).handleFatal, checkpoint: true},
 
-		string(task.StepStarted): {do: (*Decider).handleStepStarted, needsEpoch: true, takes: []string{memberStep, "again", "unwind", memberExpected, memberFor}},
-		string(task.StepEnded):   {do: (*Decider).handleStepEnded, takes: []string{memberStep, memberSend}},
+		string(task.StepStarted): {do: (*Decider).handleStepStarted, needsEpoch: true, takes: []string{memberStep, "again", memberUnwind, memberExpected, memberFor}},
+		string(task.StepEnded):   {do: (*Decider).handleStepEnded, takes: []string{memberStep, memberSend, memberUnwind}},
+		string(task.Unwind):      {do: (*Decider).handleUnwind},
 
 		string(task.ApprovalGranted): {do: (*Decider).handleApprove, takes: []string{"ask", memberChoice, "comment", "result"}},
 		string(task.ApprovalDenied):  {do: (*Decider).handleDeny, takes: []string{"ask", "comment"}},
@@ -421,7 +423,7 @@ func (d *Decider) hasRole(role task.Role, r *report) bool {
 	case task.ByApprover:
 		return slices.Contains(d.approvers(r.t), r.by)
 	case task.ByCreator:
-		return r.by == r.t.Creator
+		return r.by == d.creatorOf(r.t)
 	case task.ByLead:
 		return r.by == d.state.Lead
 	case task.ByHuman:
@@ -468,6 +470,9 @@ func (d *Decider) recordTransition(now time.Time, t *task.Task, e protocol.TaskE
 	switch {
 	case task.Ended(t.State) && !task.Ended(was.State):
 		d.plan.remove(t)
+		if err := d.endUnwinding(now, t, &e); err != nil {
+			return err
+		}
 		return d.continueChildren(now, t)
 	case t.State == task.Unassigned && int(t.Fruitless) >= d.settings.Tasks.MaxExecutions:
 		return d.recordTransition(now, t, protocol.TaskEvent{

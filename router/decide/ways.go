@@ -130,25 +130,30 @@ func howToSeeTask(by protocol.AgentID, id protocol.TaskID) string {
 // endedText returns how somebody goes on from a task that has ended, or whom to ask.
 func (d *Decider) endedText(by protocol.AgentID, t *task.Task) string {
 	if d.mayResume(&report{by: by, t: t}, t) != nil {
-		return "it has ended; to have a new one go on from it, ask " + string(cmp.Or(t.Creator, protocol.Human))
+		return "it has ended; to have a new one go on from it, ask " + string(cmp.Or(d.creatorOf(t), protocol.Human))
+	}
+	if d.state.Tasks.Unwinding(t) != nil || d.state.Tasks.ToUnwind(t) {
+		return "it has ended, and what its steps did is undone; to go on from its checkpoint with a new one when that is done, " + howToResume(by, t.ID)
 	}
 	return "it has ended; to go on from its checkpoint with a new one, " + howToResume(by, t.ID)
 }
 
 // onlyManagersText returns who may decide about a task.
-func onlyManagersText(t *task.Task) string {
-	if t.Creator == protocol.Human || t.Creator == "" {
+func (d *Decider) onlyManagersText(t *task.Task) string {
+	creator := d.creatorOf(t)
+	if creator == protocol.Human || creator == "" {
 		return "only human and the lead may; ask human"
 	}
-	return "only " + string(t.Creator) + ", who created it, human and the lead may; ask " + string(t.Creator)
+	return "only " + string(creator) + ", who created it, human and the lead may; ask " + string(creator)
 }
 
-// onlyCreatorText returns who may amend a task.
-func onlyCreatorText(t *task.Task) string {
-	if t.Creator == protocol.Human {
+// onlyCreatorText returns who may amend a task, or have what it did undone.
+func (d *Decider) onlyCreatorText(t *task.Task) string {
+	creator := d.creatorOf(t)
+	if creator == protocol.Human {
 		return "only human, who created it, may; ask human"
 	}
-	return "only " + string(t.Creator) + ", who created it, and human may; ask " + string(t.Creator)
+	return "only " + string(creator) + ", who created it, and human may; ask " + string(creator)
 }
 
 // endSentence returns a sentence with a full stop, if it has no end yet.
