@@ -29,6 +29,8 @@ type Config struct {
 	Task  protocol.TaskID
 	Epoch uint64 // under which it has the task
 
+	Users     bool                    // each agent has a Unix user of its own: what another recorded is not run
+	Retries   int                     // how often an undo runs again after it has failed
 	LockWait  time.Duration           // how long another run of a step is waited for before a person is asked
 	Heartbeat time.Duration           // of the hive: heartbeat_timeout
 	Backoff   func(int) time.Duration // how long the nth retry waits, from 0
@@ -39,8 +41,12 @@ type Config struct {
 // Capsule is a task in the hands of its holder, who does its steps.
 type Capsule struct {
 	Config
-	origin protocol.TaskID // the first task of the chain, which has the directory of the steps
+	origin  protocol.TaskID // the first task of the chain, which has the directory of the steps
+	unwinds protocol.TaskID // whose steps the task undoes; empty: it does its own
 }
+
+// Unwinds returns the task whose steps this one undoes; empty if it does its own.
+func (c *Capsule) Unwinds() protocol.TaskID { return c.unwinds }
 
 var (
 	// ErrNoDaemon says that no daemon runs: nothing was begun.
@@ -93,7 +99,7 @@ func Open(c Config) (*Capsule, error) {
 	if c.Note == nil {
 		c.Note = func(string) {}
 	}
-	return &Capsule{Config: c, origin: agent.Origin(c.Disk, v)}, nil
+	return &Capsule{Config: c, origin: agent.Origin(c.Disk, v), unwinds: v.Unwinds}, nil
 }
 
 // records returns the names of the steps that have a record, by their numbers, which

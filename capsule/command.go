@@ -41,7 +41,8 @@ type stepRun struct {
 	*Capsule
 	spec     Spec
 	out, err io.Writer
-	shown    bool // its output was printed while it ran
+	undo     *protocol.StepRecord // is undone; nil: the step is done
+	shown    bool                 // its output was printed while it ran
 }
 
 // stepGrace is how long a step that is out of time has to end.
@@ -68,14 +69,22 @@ func (r *stepRun) command(ctx context.Context, a Attempt) End {
 	signal.Notify(unread, syscall.SIGPIPE)
 	defer signal.Stop(unread)
 	kept, tail := newHead(), &tail{most: 4 * protocol.StepErrorMost}
-	outbox := r.outbox(a.N, a.Try)
-	if err := r.Disk.MkdirAll(outbox, 0o755); err != nil {
-		return End{Exit: 126, Error: "make its outbox: " + err.Error()}
-	}
-	e := process.Command{
-		Args: r.spec.Argv, Env: append(r.environment(a.Key), EnvOutbox+"="+r.Disk.Path(outbox)), Inherit: []*os.File{a.Lock}, Signals: passed,
+	command := process.Command{
+		Args: r.spec.Argv, Env: r.environment(a.Key), Inherit: []*os.File{a.Lock}, Signals: passed,
 		Out: io.MultiWriter(kept, heard{r.out}), Err: io.MultiWriter(tail, heard{r.err}), Timeout: r.spec.Timeout, Grace: stepGrace,
-	}.Do(ctx)
+	}
+	outbox := r.outbox(a.N, a.Try)
+	if r.undo != nil {
+		if err := r.undoes(&command); err != nil {
+			return End{Exit: 126, Error: err.Error()}
+		}
+	} else {
+		if err := r.Disk.MkdirAll(outbox, 0o755); err != nil {
+			return End{Exit: 126, Error: "make its outbox: " + err.Error()}
+		}
+		command.Env = append(command.Env, EnvOutbox+"="+r.Disk.Path(outbox))
+	}
+	e := command.Do(ctx)
 	r.shown = true
 	end := End{Exit: e.Exit, Signal: e.Signal, Error: tail.text(), Output: kept.output(), Interrupted: interrupted()}
 	switch {
@@ -85,7 +94,7 @@ func (r *stepRun) command(ctx context.Context, a Attempt) End {
 	case e.Err != nil:
 		end.Error = strings.TrimSpace(end.Error + "\n" + e.Err.Error())
 	}
-	if end.Exit == 0 && end.Signal == "" {
+	if end.Exit == 0 && end.Signal == "" && r.undo == nil {
 		end.Send = r.messages(outbox)
 		if !end.Output.Kept() {
 			r.Note(fmt.Sprintf("the output of step %s has %d bytes and is not kept: whoever names the step again is asked; let it write into a file, and print the name", r.spec.Name, end.Output.Bytes))
@@ -124,9 +133,13 @@ func passOn(from <-chan os.Signal, to chan<- os.Signal, stop <-chan struct{}) (a
 
 func (r *stepRun) verify(ctx context.Context, key string) (exit int, output []byte) {
 	kept := newHead()
-	e := process.Command{
+	command := process.Command{
 		Args: []string{"sh", "-c", r.spec.Verify}, Env: r.environment(key), Out: kept, Err: r.err, Timeout: verifyMost, Grace: stepGrace,
-	}.Do(ctx)
+	}
+	if r.undo != nil {
+		command.Dir = r.undo.CWD
+	}
+	e := command.Do(ctx)
 	if e.Signal != "" || e.Err != nil || e.TimedOut {
 		return -1, nil
 	}

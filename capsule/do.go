@@ -96,6 +96,7 @@ type doing struct {
 	state    lockState
 	evidence evidence
 	found    []byte // what the verify command printed
+	unwind   bool   // it is to be undone, and not done
 	refusals int
 	rounds   int
 	done     *protocol.StepRecord
@@ -128,11 +129,12 @@ func (d *doing) situation() (situation, error) {
 		return situation{}, fmt.Errorf("step %s %w: what hive says of it does not come to an end; `hived trace` shows it", d.spec.Name, ErrDoubt)
 	}
 	s := situation{record: r, intent: d.intent, late: late, lock: d.state, evidence: d.evidence, idempotent: d.spec.Idempotent, tries: d.tries}
+	s.foreign = r != nil && d.Users && r.By != d.Box.ID()
 	if r == nil {
 		return s, nil
 	}
 	s.asked = r.Ask > 0 && question != nil && question.Ask == r.Ask
-	if r.Status == protocol.StepDone && r.Output != nil {
+	if (d.unwind || r.Status == protocol.StepDone) && r.Output != nil {
 		_, err := r.Output.Data()
 		s.gone = err != nil
 	}
@@ -145,12 +147,13 @@ func (d *doing) step(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	switch judge(s) {
-	case answer:
-		d.done = s.record
-		return d.named(d.n)
+	verdict := judge(s)
+	if d.unwind {
+		verdict = judgeUndo(s)
+	}
+	switch verdict {
 	case intend:
-		return d.reportIntent(ctx, judgementOf(s))
+		return d.begin(ctx, s)
 	case execute:
 		return d.execute(ctx)
 	case takeLock:
@@ -163,20 +166,39 @@ func (d *doing) step(ctx context.Context) error {
 	case verify:
 		return d.verify(ctx)
 	case endDone:
-		return d.reportEnd(ctx, s.record.Command, protocol.StepReport{How: protocol.JudgedVerified, Output: protocol.NewStepOutput(d.found)}, d.left())
+		return d.reportEnd(ctx, s.record.Command, protocol.TaskReport{Step: &protocol.StepReport{How: protocol.JudgedVerified, Output: protocol.NewStepOutput(d.found)}, Send: d.left()})
+	case endUndone:
+		return d.reportEnd(ctx, s.record.Command, protocol.TaskReport{Step: &protocol.StepReport{How: protocol.JudgedVerified}, Unwind: true})
 	case ask:
 		return d.ask(ctx)
+	case answer, passOver, asking, giveUp, lost, lateEpoch, wrongTask:
+	}
+	return d.settle(verdict, s.record)
+}
+
+// settle ends the doing of a step about which nothing more is to be done now.
+func (d *doing) settle(v verdict, r *protocol.StepRecord) error {
+	switch v {
+	case answer:
+		d.done = r
+		return d.named(d.n)
+	case passOver:
+		d.done = r
+		return nil
 	case asking:
-		return fmt.Errorf("%w what became of step %s: question %s; run this again when `approved` comes", ErrAsked, d.spec.Name, s.record.Ask)
+		return fmt.Errorf("%w what became of step %s: question %s; run this again when `approved` comes", ErrAsked, d.spec.Name, r.Ask)
 	case giveUp:
-		if s.record.Status == protocol.StepFailed {
-			return &Failed{s.record}
+		if r.Status == protocol.StepFailed {
+			return &Failed{r}
 		}
-		return fmt.Errorf("step %s %w: its command was ended (%s); run this again", d.spec.Name, ErrDoubt, s.record.Signal)
+		return fmt.Errorf("step %s %w: its command was ended (%s); run this again", d.spec.Name, ErrDoubt, r.Signal)
+	case lost:
+		return lostRecord(d.n, d.spec.Name)
 	case lateEpoch:
 		return &Refused{protocol.CodeFenced, "the task has ended or is in other hands, so that nothing was run; stop, and change nothing more"}
 	case wrongTask:
 		return fmt.Errorf("step %s is being undone, so that it cannot be done; finish or cancel the task that undoes it", d.spec.Name)
+	case intend, execute, takeLock, verify, endDone, endUndone, waitLock, waitEnd, ask:
 	}
 	return errors.New("capsule: no such verdict")
 }
@@ -233,7 +255,11 @@ func (d *doing) renew() {
 }
 
 func (d *doing) verify(ctx context.Context) error {
-	exit, output := d.work.Verify(ctx, d.last.Key)
+	key := d.last.Key
+	if d.unwind {
+		key = protocol.StepKey(d.origin, d.last.Name, d.last.Round)
+	}
+	exit, output := d.work.Verify(ctx, key)
 	if err := ctx.Err(); err != nil {
 		return context.Cause(ctx)
 	}
@@ -248,24 +274,19 @@ func (d *doing) verify(ctx context.Context) error {
 	return nil
 }
 
-// reportIntent reports an intent and waits until the record has it.
-func (d *doing) reportIntent(ctx context.Context, again protocol.StepJudgement) error {
+// begin reports that the step begins, or its undo, and waits until the record has that
+// intent.
+func (d *doing) begin(ctx context.Context, s situation) error {
 	if runs, err := d.Runs(); err != nil {
 		return err
 	} else if !runs {
 		return ErrNoDaemon
 	}
-	silent := quiet
-	if d.spec.Timeout > 0 {
-		silent = min(d.spec.Timeout+time.Minute, time.Hour)
+	data := d.intends(s)
+	if d.unwind {
+		data = d.intendsUndo(s)
 	}
-	id, record, err := d.report(ctx, task.StepStarted, protocol.TaskReport{
-		Again: again, For: silent.String(),
-		Step: &protocol.StepReport{
-			Name: d.spec.Name, Argv: d.spec.Argv, CWD: d.spec.CWD, Verify: d.spec.Verify, Undo: d.spec.Undo, Idempotent: d.spec.Idempotent,
-			Boot: bootID(), PID: os.Getpid(),
-		},
-	}, intentWithin, func(id protocol.MessageID) bool {
+	id, record, err := d.report(ctx, task.StepStarted, data, intentWithin, func(id protocol.MessageID) bool {
 		d.find()
 		r := d.record(d.n, d.spec.Name)
 		return r != nil && r.Command == id
@@ -276,7 +297,25 @@ func (d *doing) reportIntent(ctx context.Context, again protocol.StepJudgement) 
 	if d.intent = id; d.lock == nil {
 		d.state = lockUntried // the lock may be there by now
 	}
+	if d.unwind {
+		return nil
+	}
 	return d.named(d.n)
+}
+
+// intends returns the report that the step begins.
+func (d *doing) intends(s situation) protocol.TaskReport {
+	silent := quiet
+	if d.spec.Timeout > 0 {
+		silent = min(d.spec.Timeout+time.Minute, time.Hour)
+	}
+	return protocol.TaskReport{
+		Again: judgementOf(s), For: silent.String(),
+		Step: &protocol.StepReport{
+			Name: d.spec.Name, Argv: d.spec.Argv, CWD: d.spec.CWD, Verify: d.spec.Verify, Undo: d.spec.Undo, Idempotent: d.spec.Idempotent,
+			Boot: bootID(), PID: os.Getpid(),
+		},
+	}
 }
 
 // find finds the number that hive gave to a new step.
@@ -336,11 +375,14 @@ func (d *doing) execute(ctx context.Context) error {
 	if e.Signal == "" {
 		r.Exit, r.Output = &e.Exit, e.Output
 	}
-	if err := d.reportEnd(ctx, intent, r, e.Send); err != nil {
+	if err := d.reportEnd(ctx, intent, protocol.TaskReport{Step: &r, Send: e.Send}); err != nil {
 		return err
 	}
-	if now := d.record(d.n, d.spec.Name); now != nil && now.Status == protocol.StepDone && now.Command == intent {
+	if now := d.record(d.n, d.spec.Name); now != nil && now.Status == d.wanted() && now.Command == intent {
 		d.done = now // whoever has the task by now: this run did it
+		if d.unwind {
+			return nil
+		}
 		return d.named(d.n)
 	}
 	if e.Interrupted {
@@ -349,14 +391,28 @@ func (d *doing) execute(ctx context.Context) error {
 	return d.backOff(ctx)
 }
 
+// wanted returns the status in which the step is to be.
+func (d *doing) wanted() protocol.StepStatus {
+	if d.unwind {
+		return protocol.StepUndone
+	}
+	return protocol.StepDone
+}
+
 // backOff waits before a step that has failed runs again.
 func (d *doing) backOff(ctx context.Context) error {
 	r := d.record(d.n, d.spec.Name)
-	if r == nil || r.Status != protocol.StepFailed || d.tries <= 0 {
+	what := "step " + d.spec.Name
+	switch {
+	case r == nil || d.tries <= 0:
+		return nil
+	case d.unwind && r.Status == protocol.StepDone:
+		what = "the undo of " + what
+	case r.Status != protocol.StepFailed:
 		return nil
 	}
 	wait := d.Backoff(d.spec.Retries - d.tries)
-	d.Note(fmt.Sprintf("step %s has failed, and runs again in %s", d.spec.Name, wait))
+	d.Note(fmt.Sprintf("%s has failed, and runs again in %s", what, wait))
 	return pause.For(ctx, wait)
 }
 
@@ -370,13 +426,13 @@ func (d *doing) left() []string {
 
 // reportEnd reports how the run of an intent ended, and waits until the record says so.
 // What has run is reported also when the caller is to stop.
-func (d *doing) reportEnd(ctx context.Context, intent protocol.MessageID, r protocol.StepReport, send []string) error {
+func (d *doing) reportEnd(ctx context.Context, intent protocol.MessageID, r protocol.TaskReport) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*answerWithin)
 	defer cancel()
-	r.N, r.Command = d.n, intent
-	r.Error = strings.ToValidUTF8(r.Error, "�")
+	r.Step.N, r.Step.Command = d.n, intent
+	r.Step.Error = strings.ToValidUTF8(r.Step.Error, "�")
 	before := d.last.EndedAt // of an end that left it in doubt
-	_, record, err := d.report(ctx, task.StepEnded, protocol.TaskReport{Step: &r, Send: send}, 0, func(protocol.MessageID) bool {
+	_, record, err := d.report(ctx, task.StepEnded, r, 0, func(protocol.MessageID) bool {
 		now := d.record(d.n, d.spec.Name)
 		return now != nil && (!now.Underway() || now.Command != intent || !now.EndedAt.Equal(before))
 	})
@@ -391,16 +447,7 @@ func (d *doing) reportEnd(ctx context.Context, intent protocol.MessageID, r prot
 // that the intent stands no more. It is also waited for in the files of the task, where
 // people read it; it may be answered by then.
 func (d *doing) ask(ctx context.Context) error {
-	report := protocol.TaskReport{Step: &protocol.StepReport{N: d.n, Command: d.last.Command}}
-	switch {
-	case d.last.Status == protocol.StepDone:
-		report.Choices = []string{"again", "without"}
-	case d.state == lockHeld:
-		report.Choices = []string{"wait", "happened", "again"}
-		if d.last.Status == protocol.StepFailed {
-			report.Choices = []string{"wait", "again"}
-		}
-	}
+	report := protocol.TaskReport{Step: &protocol.StepReport{N: d.n, Command: d.last.Command}, Choices: d.choices()}
 	before, err := agent.View(d.Disk, d.Task)
 	if err != nil {
 		return err
@@ -413,5 +460,21 @@ func (d *doing) ask(ctx context.Context) error {
 	if err != nil {
 		return d.refused(err, record)
 	}
-	return fmt.Errorf("%w what became of step %s, which may have been done in part; run this again when `approved` comes", ErrAsked, d.spec.Name)
+	return fmt.Errorf("%w %s; run this again when `approved` comes", ErrAsked, d.doubt())
+}
+
+// choices returns the answers that a question about the step offers; none where the usual
+// ones do.
+func (d *doing) choices() []string {
+	switch {
+	case d.unwind:
+		return d.undoChoices()
+	case d.last.Status == protocol.StepDone:
+		return []string{"again", "without"}
+	case d.state != lockHeld:
+		return nil
+	case d.last.Status == protocol.StepFailed:
+		return []string{"wait", "again"}
+	}
+	return []string{"wait", "happened", "again"}
 }

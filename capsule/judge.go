@@ -34,8 +34,9 @@ type situation struct {
 	lock       lockState
 	evidence   evidence
 	idempotent bool // it may run again whatever became of it
-	gone       bool // its output was kept, and is not there any more
-	tries      int  // how often it may run yet
+	gone       bool // it had an output, which is not there
+	foreign    bool // another agent's: its undo is not run by this one
+	tries      int  // how often it, or its undo, may run yet
 }
 
 // verdict is what is to be done with a step.
@@ -48,11 +49,14 @@ const (
 	takeLock                     // take the lock, or see that it is held, and judge again
 	verify                       // run the verify command and judge again
 	endDone                      // report that the effect is there
+	endUndone                    // report that it is not, so that there is nothing to undo
 	waitLock                     // wait for the lock for a while, then ask a person
 	waitEnd                      // wait for the lock without limit, as a person said
 	ask                          // ask a person
 	asking                       // a person is asked already
 	giveUp                       // it has failed as often as it may
+	passOver                     // there is nothing to undo
+	lost                         // its record cannot be read
 	lateEpoch                    // the epoch went on: nothing may be run
 	wrongTask                    // it is being undone by another task
 )

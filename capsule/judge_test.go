@@ -144,6 +144,8 @@ func TestJudge(t *testing.T) {
 				t.Fatalf("%s: would begin", describe(s))
 			}
 		case answer, takeLock, verify, endDone, waitLock, waitEnd, ask, asking, giveUp, lateEpoch, wrongTask:
+		case endUndone, passOver, lost:
+			t.Fatalf("%s: judged as if it was to be undone", describe(s))
 		default:
 			t.Fatalf("%s: no verdict", describe(s))
 		}

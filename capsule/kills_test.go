@@ -3,6 +3,7 @@
 package capsule
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -12,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -40,7 +42,12 @@ const envEffect = "CAPSULE_TEST_EFFECTS"
 // the key it has no effect the second time.
 func effect(dir string, args []string) int {
 	step, honoured := args[0], args[1] == "key"
-	name := filepath.Join(dir, os.Getenv("HIVE_TASK")+"-"+step)
+	id, _, _ := strings.Cut(os.Getenv(EnvKey), ":")
+	name := filepath.Join(dir, id+"-"+step)
+	if args[1] == "undo" {
+		note(filepath.Join(dir, id+".undone"), step)
+		name += ".undone"
+	}
 	alone, err := os.OpenFile(name+".running", os.O_CREATE|os.O_RDWR, 0o644)
 	if err == nil {
 		err = unix.Flock(int(alone.Fd()), unix.LOCK_EX|unix.LOCK_NB)
@@ -51,6 +58,9 @@ func effect(dir string, args []string) int {
 	<-time.After(time.Duration(rand.IntN(3000)) * time.Microsecond)
 	if !honoured || os.Mkdir(filepath.Join(dir, os.Getenv(EnvKey)), 0o755) == nil {
 		note(name, "done")
+	}
+	if args[1] == "undo" {
+		return 0
 	}
 	<-time.After(time.Duration(rand.IntN(3000)) * time.Microsecond)
 	note(filepath.Join(os.Getenv(EnvOutbox), "1.json"), fmt.Sprintf(`{"to": "box", "subject": "%s-%s"}`, os.Getenv("HIVE_TASK"), step))
@@ -69,14 +79,17 @@ func note(name, line string) {
 	}
 }
 
+// verifyEffect says whether a step has its effect, which its undo takes away.
+const verifyEffect = `--verify "test -s $F -a ! -s $F.undone"`
+
 // stepsOfACapsule are the flags of its ten steps, and what the command is told.
 var stepsOfACapsule = []struct{ flags, command string }{
 	{"", "key"},
-	{"--verify 'test -s $F'", "plain"},
+	{verifyEffect, "plain"},
 	{"--idempotent", "plain"},
 	{"", "plain"},
 	{"", "key"},
-	{"--verify 'test -s $F'", "plain"},
+	{verifyEffect, "plain"},
 	{"", "plain"},
 	{"--idempotent", "plain"},
 	{"", "plain"},
@@ -94,6 +107,7 @@ type cattle struct {
 	daemon  *exec.Cmd
 	running map[*exec.Cmd]bool // scripts
 	tasks   []string           // that were completed
+	undone  []string           // that were given up, and whose steps were undone
 }
 
 // TestKills does capsules of ten steps while their commands, the hived step that runs
@@ -129,8 +143,8 @@ func TestKills(t *testing.T) {
 	var work sync.WaitGroup
 	for _, id := range agents {
 		work.Go(func() {
-			for i := 0; (int(c.killed.Load()) < *kills || i < 3) && !t.Failed(); i++ {
-				c.capsule(id)
+			for i := 0; (int(c.killed.Load()) < *kills || i < 4) && !t.Failed(); i++ {
+				c.capsule(id, i%2 == 1)
 			}
 		})
 	}
@@ -209,11 +223,18 @@ func (c *cattle) answer(ctx context.Context) {
 				continue
 			}
 			choice := "again"
-			switch name := askedAbout(v.Question.Question); {
-			case c.has(id, name):
-				choice = "happened"
+			name, done := askedAbout(v.Question.Question), "happened"
+			of := cmp.Or(v.Unwinds, id)
+			if slices.Contains(v.Question.Choices, "left") { // about an undo
+				name, done = name+".undone", "undone"
+			}
+			switch {
+			case c.has(of, name):
+				choice = done
 			case v.Question.Choices[0] == "wait":
 				choice = "wait"
+			case v.Unwinds != "" && done == "happened":
+				choice = "undone"
 			}
 			_ = exec.Command(c.hived, "--hive", c.dir, "approve", string(id), "--ask", v.Question.Ask.String(), "--choice", choice, "--result", "as a person saw").Run()
 		}
@@ -235,7 +256,9 @@ func (c *cattle) has(id protocol.TaskID, step string) bool {
 
 // capsule creates a task and has it done by two agents in turns: whoever is killed begins
 // again, or gives the task back, and the other goes on beside what the first left running.
-func (c *cattle) capsule(id string) {
+// One that is to be given up is given up when its script was killed, or in the end, and
+// its steps are undone in the same way.
+func (c *cattle) capsule(id string, givenUp bool) {
 	var created string
 	c.until("create", func() bool {
 		out, _ := c.hivedAs("human", "", 0, "task", "create", "capsule of "+id, "--to", id+"1", "--to", id+"2", "--json")
@@ -245,15 +268,51 @@ func (c *cattle) capsule(id string) {
 		}
 		return found
 	})
+	end := c.take(id, created, func(who string, epoch int) bool {
+		if c.script(who, created, epoch) == nil && !givenUp {
+			_, err := c.hivedAs(who, created, epoch, "task", "complete", created)
+			return err == nil
+		}
+		if givenUp {
+			_, _ = c.hivedAs(who, created, epoch, "task", "give-up", created) // it is looked whether it is
+		}
+		return false
+	})
+	if end.State == task.Completed {
+		c.keep(&c.tasks, created)
+		return
+	}
+	c.keep(&c.undone, created)
+	if end.UnwoundBy == "" {
+		return // no step of it was begun
+	}
+	c.take(id, string(end.UnwoundBy), func(who string, epoch int) bool {
+		if c.runs(who, string(end.UnwoundBy), epoch, exec.Command(c.hived, "step", "--unwind")) != nil {
+			return false
+		}
+		_, err := c.hivedAs(who, string(end.UnwoundBy), epoch, "task", "complete", string(end.UnwoundBy))
+		return err == nil
+	})
+}
+
+func (c *cattle) keep(list *[]string, id string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	*list = append(*list, id)
+}
+
+// take has two agents work on a task in turns until it has ended, and returns how. work
+// reports whether it ended it.
+func (c *cattle) take(id, about string, work func(who string, epoch int) bool) (v *task.View) {
 	who, epoch := id+"1", 0
 	claim := func() bool {
-		out, err := c.hivedAs(who, "", 0, "task", "claim", created, "--start")
+		out, err := c.hivedAs(who, "", 0, "task", "claim", about, "--start")
 		_, n, found := strings.Cut(out, "export HIVE_EPOCH=")
 		if err == nil && found {
 			epoch, _ = strconv.Atoi(strings.TrimSpace(n))
 			return true
 		}
-		v, err := agent.View(c.disk, protocol.TaskID(created))
+		v, err := agent.View(c.disk, protocol.TaskID(about))
 		if err != nil || string(v.Holder) != who || v.State != task.InProgress {
 			return false
 		}
@@ -261,21 +320,20 @@ func (c *cattle) capsule(id string) {
 		return true
 	}
 	c.until("claim", claim)
-	c.until("complete", func() bool {
-		v, err := agent.View(c.disk, protocol.TaskID(created))
+	c.until("end", func() bool {
+		var err error
+		v, err = agent.View(c.disk, protocol.TaskID(about))
 		switch {
 		case err != nil || v.State == task.Paused:
 			return false
-		case v.State == task.Completed:
+		case task.Ended(v.State):
 			return true
 		case v.State == task.Unassigned, v.State == task.Offered: // a release whose answer was lost
 			c.until("claim again", claim)
 			return false
-		case c.script(who, created, epoch) == nil:
-			_, err := c.hivedAs(who, created, epoch, "task", "complete", created)
-			return err == nil
+		case work(who, epoch):
 		case rand.IntN(3) == 0:
-			if _, err := c.hivedAs(who, created, epoch, "task", "release", created); err == nil {
+			if _, err := c.hivedAs(who, about, epoch, "task", "release", about); err == nil {
 				who = id + strconv.Itoa(1+rand.IntN(2))
 				c.until("claim again", claim)
 			}
@@ -283,12 +341,10 @@ func (c *cattle) capsule(id string) {
 		return false
 	})
 	if c.Failed() {
-		out, _ := c.hivedAs("human", "", 0, "task", "show", created)
+		out, _ := c.hivedAs("human", "", 0, "task", "show", about)
 		c.Logf("%s: %s", who, out)
 	}
-	c.mu.Lock()
-	c.tasks = append(c.tasks, created)
-	c.mu.Unlock()
+	return v
 }
 
 // hivedAs runs a command as an agent that has a task.
@@ -310,9 +366,13 @@ func (c *cattle) script(who, id string, epoch int) error {
 	var text strings.Builder
 	text.WriteString("set -e\n")
 	for i, s := range stepsOfACapsule {
-		fmt.Fprintf(&text, "export F=%s/%s-s%d; %s step s%d %s -- %s s%d %s\n", c.effects, id, i, c.hived, i, s.flags, os.Args[0], i, s.command)
+		fmt.Fprintf(&text, "F=%s/%s-s%d; %s step s%d --undo '%s s%d undo' %s -- %s s%d %s\n", c.effects, id, i, c.hived, i, os.Args[0], i, s.flags, os.Args[0], i, s.command)
 	}
-	x := exec.Command("sh", "-c", text.String())
+	return c.runs(who, id, epoch, exec.Command("sh", "-c", text.String()))
+}
+
+// runs runs a program of an agent that may be killed.
+func (c *cattle) runs(who, id string, epoch int, x *exec.Cmd) error {
 	x.Env = append(os.Environ(), "HIVE_DIR="+c.dir, "HIVE_AGENT="+who, "HIVE_TASK="+id, "HIVE_EPOCH="+strconv.Itoa(epoch), envEffect+"="+c.effects)
 	var said strings.Builder
 	x.Stderr = &said
@@ -387,5 +447,33 @@ func (c *cattle) count() {
 			}
 		}
 	}
+	c.countUndone()
 	c.Logf("%d capsules, %d programs killed; %d idempotent steps ran more than once, %d were answered by a person", len(c.tasks), c.killed.Load(), again, byPerson)
+}
+
+// countUndone checks that what was done of the capsules that were given up was undone, each
+// step once, and the last one first.
+func (c *cattle) countUndone() {
+	steps := 0
+	for _, id := range c.undone {
+		var want []string
+		for i, s := range slices.Backward(stepsOfACapsule) {
+			name := fmt.Sprintf("%s/%s-s%d", c.effects, id, i)
+			done, _ := os.ReadFile(name)
+			undone, _ := os.ReadFile(name + ".undone")
+			n, u := strings.Count(string(done), "\n"), strings.Count(string(undone), "\n")
+			if n > 1 && !strings.Contains(s.flags, "idempotent") || u != min(n, 1) {
+				c.Errorf("step s%d of %s was done %d times, and undone %d times", i, id, n, u)
+			}
+			if n > 0 {
+				want = append(want, fmt.Sprintf("s%d", i))
+			}
+		}
+		order, _ := os.ReadFile(filepath.Join(c.effects, id+".undone"))
+		if got := slices.Compact(strings.Fields(string(order))); !slices.Equal(got, want) {
+			c.Errorf("the steps of %s were undone in the order %v, want %v", id, got, want)
+		}
+		steps += len(want)
+	}
+	c.Logf("%d capsules were given up, and %d steps undone", len(c.undone), steps)
 }

@@ -31,7 +31,7 @@ func waitMail(ctx context.Context, box *agent.Box, c *view.Command, timeout time
 		x.Tasks = []protocol.TaskID{x.Task}
 	}
 	event := protocol.TaskAction(c.Event)
-	made := event == task.Create || event == task.Resume
+	made := makesTasks(event)
 	if made {
 		event = task.Create
 	}

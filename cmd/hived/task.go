@@ -35,6 +35,7 @@ func (a *app) taskCommand() *cobra.Command {
 		a.taskVerb(verb{on: task.Resume, short: "Makes a new task that goes on from one that has ended", flags: func(flags *pflag.FlagSet, report *protocol.TaskReport) {
 			flags.BoolVar(&report.Family, "family", false, "also resume what failed with it: the tasks that it needed, and those that needed it")
 		}}),
+		a.taskVerb(verb{on: task.Unwind, reason: reasonUsage, short: "Has another task undo the steps of one that has ended"}),
 		a.taskDiagram(), a.taskStats(),
 	)
 }
@@ -101,6 +102,11 @@ func draftTask(disk durable.FS, t agent.Command) (agent.Draft, error) {
 	return d, nil
 }
 
+// makesTasks reports whether the answer to a command names the tasks that it made.
+func makesTasks(event task.Event) bool {
+	return event == task.Create || event == task.Resume || event == task.Unwind
+}
+
 // answerOf summarizes how far a command about a task came. Where the command named
 // no task, the answer is about the one that it changed.
 func answerOf(t agent.Command, c *view.Command) taskAnswer {
@@ -112,7 +118,7 @@ func answerOf(t agent.Command, c *view.Command) taskAnswer {
 		out.State = c.Rejected.State
 	}
 	about := t.Task
-	if t.Event == task.Create || t.Event == task.Resume {
+	if makesTasks(t.Event) {
 		for _, e := range c.Created {
 			made := createdTask{ID: e.Task}
 			if e.Spec != nil {

@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 	"time"
@@ -141,8 +142,9 @@ func (a *app) showTask(p *printer, t *agent.Document) {
 		add("choices:", choicesText(q.Choices))
 		add("approved by:", fmt.Sprintf("%d of %d %s", len(q.Given), q.Needed, givenText(q)))
 	}
-	add("resumes:", string(t.Resumes))
-	add("repairs:", string(t.Repairs))
+	for name, id := range relatives(&t.View) {
+		add(name, string(id))
+	}
 	add("gate:", protocol.Visible(t.Gate))
 	add("created:", timeText(t.CreatedAt)+" by "+protocol.Visible(string(t.Creator)))
 	if c := t.Checkpoint; c != nil {
@@ -319,6 +321,13 @@ func resultText(v jsontext.Value) string {
 		return string(v)
 	}
 	return string(short)
+}
+
+// relatives yields the tasks that a task resumes, repairs or unwinds, or that unwind it.
+func relatives(v *task.View) iter.Seq2[string, protocol.TaskID] {
+	return func(yield func(string, protocol.TaskID) bool) {
+		_ = yield("resumes:", v.Resumes) && yield("repairs:", v.Repairs) && yield("unwinds:", v.Unwinds) && yield("unwound by:", v.UnwoundBy)
+	}
 }
 
 // cancelledJSON is what `task is-cancelled` prints.

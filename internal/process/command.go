@@ -14,6 +14,7 @@ type Command struct {
 	Args    []string // the program first
 	Dir     string
 	Env     []string
+	In      io.Reader        // its standard input; nil: it is empty
 	Out     io.Writer        // its standard output
 	Err     io.Writer        // its standard error
 	Inherit []*os.File       // that it gets as descriptors 3 and on
@@ -37,10 +38,10 @@ const (
 )
 
 // Do runs a command to its end, also where ctx ends before: whoever wants that passes on a
-// signal. Its standard input is empty.
+// signal.
 func (c Command) Do(ctx context.Context) Ended {
 	x := exec.CommandContext(context.WithoutCancel(ctx), c.Args[0], c.Args[1:]...) //nolint:gosec // whoever calls has said what it runs
-	x.Dir, x.Env, x.Stdout, x.Stderr, x.ExtraFiles = c.Dir, c.Env, c.Out, c.Err, c.Inherit
+	x.Dir, x.Env, x.Stdin, x.Stdout, x.Stderr, x.ExtraFiles = c.Dir, c.Env, c.In, c.Out, c.Err, c.Inherit
 	x.WaitDelay = grace
 	leadGroup(x)
 	if err := x.Start(); err != nil {

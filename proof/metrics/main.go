@@ -72,7 +72,7 @@ var figures = []figure{
 	{name: "Router's core: fields", limit: 16, count: fields("router", "core")},
 	{name: "Router: methods", limit: 55, count: methods("router", "Router")},
 	{name: "router: lines", limit: 3000, count: lines("router")},
-	{name: "cmd/hived: lines", limit: 5000, count: lines("cmd/hived")},
+	{name: "cmd/hived: lines", limit: 5300, count: lines("cmd/hived")},
 	{name: "functions over 60 lines", limit: 0, count: longFunctions, listed: true},
 	{name: "type switches on event bodies", limit: 6, count: bodySwitches, listed: true},
 	{name: "packages with a table of codes", limit: 1, count: codeTables, listed: true},
