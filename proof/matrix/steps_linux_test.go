@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/hived/hived/protocol"
+	"github.com/hived/hived/task"
 )
 
 // begunStep returns a task of bob's with a step that he began: its intent is the message
@@ -15,6 +16,23 @@ func (h *hive) begunStep(intent string) protocol.TaskID {
 	h.taskCommand(h.bob, intent, "step_started", about(id, 1, `{"step":{"name":"pay"}}`))
 	h.eventually("the record of the step", func() bool { return h.exists(protocol.StepFile(id, 1, "pay")) })
 	return id
+}
+
+// unwound returns a task with two steps of bob's that has failed, and the task that
+// undoes them, which bob has.
+func (h *hive) unwound() (id, by protocol.TaskID) {
+	h.t.Helper()
+	id = h.begun()
+	for n, name := range []string{"pay", "ship"} {
+		h.taskCommand(h.bob, name, "step_started", about(id, 1, `{"step":{"name":"`+name+`","undo":"true"}}`))
+		h.taskCommand(h.bob, name+"-ends", "step_ended", about(id, 1, fmt.Sprintf(`{"step":{"n":%d,"command":%q,"exit":0}}`, n+1, name)))
+	}
+	h.taskCommand(h.bob, "fails", "fatal_error", about(id, 1, `{"reason":"no power"}`))
+	by = h.step(task.Unwind, of(id)).UnwoundBy
+	h.step(task.Offer, of(by))
+	h.taskCommand(h.bob, "accept-undo", "accept", about(by, 0, `{"start":true}`))
+	h.step(task.Start, of(by))
+	return id, by
 }
 
 // begins is a row of a bad intent of a step.
@@ -68,6 +86,33 @@ var stepCommands = []row{
 	}),
 	refusedCommand("step-left-open", "a task is reported as completed while a step is under way", protocol.CodeStepsLeft, "end it first", func(h *hive) said {
 		return said{h.bob, "complete", about(h.begunStep("i"), 1, `{}`)}
+	}),
+	refusedCommand("undo-in-a-task-that-undoes-nothing", "an undo in a task that was not made to undo anything", protocol.CodeBadCommand, "this task undoes nothing", func(h *hive) said {
+		return said{h.bob, "step_started", about(h.begunStep("i"), 1, `{"step":{"name":"pay"},"unwind":true}`)}
+	}),
+	refusedCommand("step-in-a-task-that-undoes", "a new step in a task that undoes what another did", protocol.CodeBadCommand, "does no steps", func(h *hive) said {
+		_, u := h.unwound()
+		return said{h.bob, "step_started", about(u, 1, `{"step":{"name":"more"}}`)}
+	}),
+	refusedCommand("undo-before-later-steps", "the undo of a step before that of one which came after it", protocol.CodeStepsLeft, "undo that first", func(h *hive) said {
+		_, u := h.unwound()
+		return said{h.bob, "step_started", about(u, 1, `{"step":{"name":"pay"},"unwind":true}`)}
+	}),
+	refusedCommand("undo-left-open", "a task that undoes is reported as completed while steps are not undone", protocol.CodeStepsLeft, "is not undone", func(h *hive) said {
+		_, u := h.unwound()
+		return said{h.bob, "complete", about(u, 1, `{}`)}
+	}),
+	refusedCommand("resume-before-undone", "a task is resumed before what it did is undone", protocol.CodeUnwinding, "undoes what it did", func(h *hive) said {
+		id, _ := h.unwound()
+		return said{h.alice, "resume", about(id, 0, `{}`)}
+	}),
+	refusedCommand("unwind-of-an-open-task", "what a task did that has not ended is to be undone", protocol.CodeIllegalTransition, "knows no unwind", func(h *hive) said {
+		return said{h.alice, "unwind", about(h.begun(), 0, `{}`)}
+	}),
+	refusedCommand("unwind-by-another", "an agent has undone what the task of another creator did", protocol.CodeNotAllowed, "who created it", func(h *hive) said {
+		id := h.begun()
+		h.taskCommand(h.bob, "complete", "complete", about(id, 1, `{}`))
+		return said{h.bob, "unwind", about(id, 0, `{}`)}
 	}),
 	refusedCommand("step-question-about-none", "a question about a step that there is not", protocol.CodeBadCommand, "there is no step 7", func(h *hive) said {
 		return said{h.bob, "pause_for_approval", about(h.begunStep("i"), 1, `{"step":{"n":7}}`)}
