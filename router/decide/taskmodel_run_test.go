@@ -169,6 +169,7 @@ func (h *taskRun) same(t *rapid.T) {
 			t.Fatalf("task %s is %s; the model has %s", is.ID, got, want)
 		}
 	}
+	h.counts(t)
 }
 
 // settle has hived do what is due, and fails if something stays undone.

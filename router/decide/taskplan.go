@@ -22,6 +22,7 @@ type plan struct {
 	waits      queues                           // wait for somebody, and nobody has room
 	resting    queues                           // wait for the next offer, and may be claimed meanwhile
 	asked      queues                           // are offered to some agents, and may be claimed by others
+	open       openTasks                        // counted by why nobody can have them
 	hands      map[protocol.AgentID]*hand       // what each agent has in hand
 	free       []*hand                          // agents that have room, the least loaded first
 	lastHeard  map[protocol.AgentID]task.Moment // when an agent was last heard of
@@ -62,7 +63,7 @@ func (h *hand) hasRoom() bool { return len(h.offers) < min(OffersWaiting, h.slot
 
 func newPlan(state *ledger.State) *plan {
 	return &plan{
-		state: state, waits: newQueues(), resting: newQueues(), asked: newQueues(),
+		state: state, waits: newQueues(task.Best), resting: newQueues(task.Best), asked: newQueues(task.Best), open: newOpenTasks(state.Tasks),
 		hands: map[protocol.AgentID]*hand{}, lastHeard: map[protocol.AgentID]task.Moment{}, lastProbed: map[protocol.AgentID]task.Moment{},
 		lastAlive: map[protocol.AgentID]time.Time{}, beats: map[protocol.AgentID]task.Moment{},
 		held: map[*task.Task]bool{}, next: map[*task.Task]task.Moment{}, taken: map[*task.Task]task.Moment{},
@@ -298,14 +299,14 @@ func (p *plan) unasked(h *hand, a *ledger.Agent, at task.Moment) []*task.Task {
 type queues struct {
 	all       map[string]*queue
 	byAddress map[protocol.Address][]*queue // the queues whose audience includes an address
+	order     func(a, b *task.Task) int     // never changes between two tasks while they are in a queue
 }
 
-func newQueues() queues {
-	return queues{map[string]*queue{}, map[protocol.Address][]*queue{}}
+func newQueues(order func(a, b *task.Task) int) queues {
+	return queues{map[string]*queue{}, map[protocol.Address][]*queue{}, order}
 }
 
-// queue holds the tasks of one audience, the best first; their order never
-// changes. A task that no longer belongs there is removed when it comes first, or when
+// queue holds the tasks of one audience in their order. A task that no longer belongs there is removed when it comes first, or when
 // it ends.
 type queue struct {
 	key  string
@@ -341,7 +342,7 @@ func (s *queues) add(t *task.Task) {
 			s.byAddress[to] = append(s.byAddress[to], q)
 		}
 	}
-	if i, in := slices.BinarySearchFunc(q.list, t, task.Best); !in {
+	if i, in := slices.BinarySearchFunc(q.list, t, s.order); !in {
 		q.list = slices.Insert(q.list, i, t)
 	}
 }
@@ -352,22 +353,26 @@ func (s *queues) remove(t *task.Task) {
 	if q == nil {
 		return
 	}
-	if i, in := slices.BinarySearchFunc(q.list, t, task.Best); in {
+	if i, in := slices.BinarySearchFunc(q.list, t, s.order); in {
 		s.removeAt(q, i)
 	}
 }
 
-// removeAt removes the task at index i from its queue, and moves the others on the
-// shorter side. An empty queue is deleted, since its audience may be that of a single
-// task.
-func (s *queues) removeAt(q *queue, i int) {
-	if i < len(q.list)/2 {
-		copy(q.list[1:], q.list[:i])
-		q.list[0] = nil
-		q.list = q.list[1:]
-	} else {
-		q.list = slices.Delete(q.list, i, i+1)
+// without returns a list without the task at index i. It moves the others on the
+// shorter side.
+func without(list []*task.Task, i int) []*task.Task {
+	if i >= len(list)/2 {
+		return slices.Delete(list, i, i+1)
 	}
+	copy(list[1:], list[:i])
+	list[0] = nil
+	return list[1:]
+}
+
+// removeAt removes the task at index i from its queue. An empty queue is deleted, since
+// its audience may be that of a single task.
+func (s *queues) removeAt(q *queue, i int) {
+	q.list = without(q.list, i)
 	if len(q.list) > 0 {
 		return
 	}

@@ -101,7 +101,7 @@ func (d *Decider) handleClaim(r *report) error {
 			return err
 		}
 		if r.t = d.bestFor(a, r.putAt); r.t == nil {
-			return &refusal{protocol.CodeNoTask, "there is no task that you could have now; you are offered one when there is"}
+			return d.refuseNoTask(r, a)
 		}
 	}
 	t := r.t
@@ -139,7 +139,8 @@ func (d *Decider) takeTask(r *report, on task.Event) error {
 }
 
 // bestFor returns the best task that an agent was offered or that waits for one like
-// it; if there is none, the best that is offered to others; else nil.
+// it; if there is none, the best that is offered to others, or one that hived has not
+// come to offer yet; else nil.
 func (d *Decider) bestFor(a *ledger.Agent, at task.Moment) *task.Task {
 	still := func(t *task.Task) bool { return d.plan.claimable(t, at) }
 	best := d.plan.waits.best(a, still)
@@ -153,6 +154,9 @@ func (d *Decider) bestFor(a *ledger.Agent, at task.Moment) *task.Task {
 	}
 	if best == nil {
 		best = d.plan.asked.best(a, d.plan.isOffered)
+	}
+	if best == nil {
+		best = d.plan.unqueued(a, at)
 	}
 	return best
 }

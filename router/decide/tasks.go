@@ -549,6 +549,7 @@ func (d *Decider) planAll() {
 	}
 	at := d.state.Tasks.Moment(d.state.TS)
 	for t := range d.state.Tasks.All() {
+		d.plan.open.enter(t)
 		d.plan.update(t, holding{})
 		d.replan(t, at)
 	}
