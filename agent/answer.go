@@ -24,7 +24,8 @@ type Answer struct {
 	Epoch   uint64 // under which its holder reports from now on
 	Attempt int
 
-	Record *protocol.StepRecord // of a refusal about a step: its record as the log has it
+	Record  *protocol.StepRecord  // of a refusal about a step: its record as the log has it
+	Numbers *protocol.TaskNumbers // of a refusal no-task: the tasks that are open, and why the sender can have none
 
 	Seq protocol.Seq // the event that accepted the answer
 }
@@ -102,5 +103,5 @@ func decodeAnswer(m *protocol.Message) Answer {
 	if json.Unmarshal(m.Data, &data) != nil {
 		return Answer{Text: m.Text()}
 	}
-	return Answer{Code: data.Code, Text: m.Text(), Of: data.Of, Task: data.Task, Tasks: data.Tasks, State: data.State, Epoch: data.Epoch, Attempt: data.Attempt, Record: data.Record}
+	return Answer{Code: data.Code, Text: m.Text(), Of: data.Of, Task: data.Task, Tasks: data.Tasks, State: data.State, Epoch: data.Epoch, Attempt: data.Attempt, Record: data.Record, Numbers: protocol.NumbersIn(m)}
 }

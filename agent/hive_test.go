@@ -97,6 +97,14 @@ func TestToolOfThirtyLines(t *testing.T) {
 		if err := tool(s.t.Context(), s.disk, "bob", nil); err == nil || !strings.HasPrefix(err.Error(), "claim was refused: no-task: ") {
 			s.t.Errorf("without a task: %v", err)
 		}
+		box, err := Open(s.disk, "bob")
+		testenv.Must(s.t, err)
+		s.task, s.epoch = "", 0
+		s.does("human", Command{Event: task.Create, Data: NewTask{Title: "for people", To: []protocol.Address{"human"}}})
+		a, err := carryOut(s.t.Context(), box, Command{Event: task.Claim})
+		if want := (protocol.TaskNumbers{Open: 1, NotForYou: 1}); err == nil || a.Numbers == nil || *a.Numbers != want {
+			s.t.Errorf("the numbers are %+v, %v; want %+v", a.Numbers, err, want)
+		}
 	})
 }
 

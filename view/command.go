@@ -23,6 +23,7 @@ type Command struct {
 	Tasks    []TaskStep                  `json:"-"` // what it did to tasks: the last event of each, in the order of their first
 	Created  []*protocol.TaskEvent       `json:"-"` // the tasks that it made
 	Rejected *protocol.TaskRejectedEvent `json:"-"` // why a task did not change
+	Numbers  *protocol.TaskNumbers       `json:"-"` // of a claim that found no task: those that are open
 	Warning  string                      `json:"-"` // a warning about it, although it was carried out
 	Answers  []string                    `json:"-"` // the files in its sender's inbox that answer it
 }
@@ -116,6 +117,9 @@ func (f *commandFolder) message(seq protocol.Seq, e *protocol.MessageEvent) {
 		f.Warning = m.Text()
 	case f.State == Queued && code != protocol.CodeOK:
 		f.refuse(seq, code, m.Text())
+	}
+	if n := protocol.NumbersIn(m); n != nil {
+		f.Numbers = n
 	}
 	if (warns || code == protocol.CodeOK || code == f.Code) && slices.Contains(e.Delivered, f.sent.By) {
 		f.Answers = append(f.Answers, e.File)

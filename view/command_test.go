@@ -18,7 +18,7 @@ var ofAlice = Sent{By: "alice", ID: "m", File: "f.json", To: to("hive")}
 func notice(code protocol.Code, file string) protocol.Body {
 	return &protocol.MessageEvent{
 		ID: "n", From: protocol.Hive, InReplyTo: "m", Delivered: ids("alice"), File: file,
-		Raw: fmt.Sprintf(`{"to":"alice","body":"do this","data":{"code":%q}}`, code),
+		Raw: fmt.Sprintf(`{"to":"alice","body":"do this","data":{"code":%q,"open":3,"held":2,"not_for_you":1}}`, code),
 	}
 }
 
@@ -29,6 +29,7 @@ func TestCommand(t *testing.T) {
 	}
 	start, create, recovered, complete := step("A", task.Start), step("B", task.Create), step("A", task.Recovered), step("A", task.Complete)
 	fenced := &protocol.TaskRejectedEvent{Task: "A", Of: 1, Code: protocol.CodeFenced, Detail: "too late"}
+	none := &protocol.TaskRejectedEvent{Of: 1, Code: protocol.CodeNoTask}
 	for name, tt := range map[string]struct {
 		events []protocol.Body // numbered from 1; the first accepts the command
 		want   Command
@@ -48,6 +49,7 @@ func TestCommand(t *testing.T) {
 		"done to a task":        {bodies(start), Command{State: Done, Seq: 2, Tasks: []TaskStep{{2, start}}}},
 		"done to a task twice":  {bodies(recovered, create, complete), Command{State: Done, Seq: 4, Tasks: []TaskStep{{4, complete}, {3, create}}, Created: []*protocol.TaskEvent{create}}},
 		"a task refused it":     {bodies(fenced, notice("fenced", "n.json")), Command{State: Refused, Seq: 2, Code: "fenced", Detail: "too late", Rejected: fenced, Answers: []string{"n.json"}}},
+		"no task for it":        {bodies(none, notice("no-task", "n.json")), Command{State: Refused, Seq: 2, Code: "no-task", Rejected: none, Numbers: &protocol.TaskNumbers{Open: 3, Held: 2, NotForYou: 1}, Answers: []string{"n.json"}}},
 		"done, and told of it":  {bodies(start, notice("cancel-requested", "n.json")), Command{State: Done, Seq: 2, Tasks: []TaskStep{{2, start}}}},
 		"done, with a warning":  {bodies(create, notice("nobody-eligible", "n.json")), Command{State: Done, Seq: 2, Tasks: []TaskStep{{2, create}}, Created: []*protocol.TaskEvent{create}, Warning: "do this", Answers: []string{"n.json"}}},
 		"said to somebody else": {bodies(&protocol.MessageEvent{From: protocol.Hive, InReplyTo: "m", Delivered: ids("human"), File: "n.json", Raw: `{"to":"human","body":"b","data":{"code":"not-allowed"}}`}), Command{State: Refused, Seq: 2, Code: "not-allowed", Detail: "b"}},

@@ -23,7 +23,7 @@ func waitMail(ctx context.Context, box *agent.Box, c *view.Command, timeout time
 	case err != nil:
 		return err
 	case x.Code != protocol.CodeOK:
-		c.State, c.Seq, c.Code, c.Detail = view.Refused, x.Seq, x.Code, x.Text
+		c.State, c.Seq, c.Code, c.Detail, c.Numbers = view.Refused, x.Seq, x.Code, x.Text, x.Numbers
 		return nil
 	}
 	c.State, c.Seq = view.Done, x.Of

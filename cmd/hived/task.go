@@ -53,6 +53,8 @@ type taskAnswer struct {
 	Detail  string              `json:"detail,omitzero"`
 	Warning string              `json:"warning,omitzero"` // where nobody can take the new task
 	Tasks   []createdTask       `json:"tasks,omitzero"`   // for create and resume
+
+	*protocol.TaskNumbers `json:",inline"` // for a claim that finds no task
 }
 
 type createdTask struct {
@@ -110,7 +112,7 @@ func makesTasks(event task.Event) bool {
 // answerOf summarizes how far a command about a task came. Where the command named
 // no task, the answer is about the one that it changed.
 func answerOf(t agent.Command, c *view.Command) taskAnswer {
-	out := taskAnswer{ID: t.Task, Event: protocol.TaskAction(c.Event), Seq: c.Seq, Message: c.ID, Code: string(c.Code), Detail: c.Detail}
+	out := taskAnswer{ID: t.Task, Event: protocol.TaskAction(c.Event), Seq: c.Seq, Message: c.ID, Code: string(c.Code), Detail: c.Detail, TaskNumbers: c.Numbers}
 	if c.State == view.Queued {
 		out.State = "queued"
 	}
