@@ -75,7 +75,7 @@ var expiring = []protocol.TaskAction{
 // carries the epoch under which it has the task (spec §8.3). A fatal_error carries
 // one only where the holder gives it: others may end a blocked task.
 func NeedsEpoch(event protocol.TaskAction) bool {
-	if event == task.Failure { // its category decides the row, and all of these rows are the holder's
+	if event == task.Failure || event == task.ReportOutcome { // its category, or kind, decides the row, and all of these rows are the holder's
 		return true
 	}
 	holders := false

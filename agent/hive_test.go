@@ -205,6 +205,7 @@ func TestCommandsAreCarriedOut(t *testing.T) {
 		task.Failure:            {then(act{bob, say(task.Failure, Report{Category: protocol.UnknownFailure, Reason: "?"})}), "", task.Blocked},
 		task.Release:            {then(act{bob, say(task.Release, Report{Reason: "later"})}), "", task.Unassigned},
 		task.Complete:           {then(act{bob, say(task.Complete, Report{Result: []byte(`{"ok":true}`)})}), "", task.Completed},
+		task.ReportOutcome:      {then(act{bob, say(task.ReportOutcome, Report{Outcome: protocol.Outcome{Kind: protocol.OutcomeUnusable}})}), "", task.Unassigned},
 		task.StepStarted:        {then(begin), "", task.InProgress},
 		task.StepEnded:          {then(begin, done), "", task.InProgress},
 		task.CancelledEvent:     {then(act{protocol.Human, say(task.Cancel, nil)}, act{bob, say(task.CancelledEvent, nil)}), "", task.Cancelled},

@@ -80,7 +80,7 @@ func (o *olderHive) findTask(disk durable.FS, id protocol.TaskID, dir string) er
 		files[name] = data
 		room -= int64(len(data))
 	}
-	for _, name := range []string{protocol.TaskView, protocol.TaskBrief, protocol.TaskCheckpoint, protocol.TaskResult} {
+	for _, name := range []string{protocol.TaskView, protocol.TaskBrief, protocol.TaskCheckpoint, protocol.TaskResult, protocol.TaskOutcome} {
 		read(name)
 	}
 	if err := o.findAnswers(disk, id, dir, files, read); err != nil {

@@ -14,7 +14,6 @@ var idle = []struct{ key, why string }{
 	{"pair_cap", "has no effect any more: routing.breaker stops loops"},
 	{"http", "has no effect yet"},
 	{"work.also", "has no effect yet"},
-	{"tasks.poison_after", "has no effect yet"},
 }
 
 // IdleKeys returns a line for each key of hive.yaml that is set and does nothing. It

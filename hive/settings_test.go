@@ -45,6 +45,7 @@ tasks:
   poison_after: 3
   steps: 1000
   step_lock_wait: 30s
+  max_free: 20
   retention: 168h
 http: {listen: "127.0.0.1:7717"}
 work: {also: [], trust: []}

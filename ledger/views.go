@@ -47,7 +47,7 @@ func (s *State) hasView(path string) bool {
 // changes none.
 func ChangesView(ev protocol.Event) string {
 	if e, ok := ev.Body.(*protocol.TaskEvent); ok {
-		if e.Event == task.StepStarted || e.Event == task.StepEnded {
+		if e.Event == task.StepStarted || e.Event == task.StepEnded || e.Event == task.Effort {
 			return "" // it has a file of its own
 		}
 		return protocol.TaskDir(e.Task) + "/" + protocol.TaskView

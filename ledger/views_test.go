@@ -64,8 +64,11 @@ func manyViews(t *testing.T, format int) *State {
 	at := func(s int) time.Time { return start.Add(time.Duration(s) * time.Second) }
 
 	var origin, unwinds protocol.TaskID
+	var crash, limit protocol.TaskEvent
 	if format >= 3 {
 		origin, unwinds = done, done
+		crash = protocol.TaskEvent{Outcome: &protocol.Outcome{Kind: protocol.OutcomeCrashed}, Charge: protocol.ChargeRetry}
+		limit = protocol.TaskEvent{Outcome: &protocol.Outcome{Kind: protocol.OutcomeRateLimited}, Charge: protocol.ChargeFree}
 	}
 	create(asks, protocol.TaskEvent{
 		Origin: origin, Unwinds: unwinds,
@@ -77,9 +80,9 @@ func manyViews(t *testing.T, format int) *State {
 	})
 	begin(asks, "alice", 1)
 	do(asks, "alice", task.Progress, protocol.TaskEvent{Checkpoint: &protocol.Checkpoint{Milestone: "outline", SHA256: "0102030405060708", Data: jsontext.Value(`{"n":1}`)}})
-	do(asks, "alice", task.Release, protocol.TaskEvent{Reason: "no colours here", Fruitless: 1})
+	do(asks, "alice", task.Release, protocol.TaskEvent{Reason: "no colours here", Fruitless: 1, Outcome: crash.Outcome, Charge: crash.Charge})
 	begin(asks, "bob", 2)
-	do(asks, "bob", task.TransientError, protocol.TaskEvent{Category: protocol.TransientFailure, Reason: "no paper"})
+	do(asks, "bob", task.TransientError, protocol.TaskEvent{Category: protocol.TransientFailure, Reason: "no paper", Outcome: limit.Outcome, Charge: limit.Charge})
 	do(asks, protocol.Hive, task.Retry, protocol.TaskEvent{Attempt: 3})
 	do(asks, "bob", task.PauseForApproval, protocol.TaskEvent{Question: "may I use red?"})
 	first := s.Seq

@@ -112,4 +112,6 @@ const (
 	CodeHumanCounts   Code = "human-counts"  // human said too much within an hour, and counts as an agent
 	CodeAgentSilent   Code = "agent-silent"  // it let offers of tasks run out, and is offered no more
 	CodeUnwindFailed  Code = "unwind-failed" // the task that was to undo what another did has failed
+	CodeWorkerCrashed Code = "worker-crashed"
+	CodeTaskPoison    Code = "task-poison" // so many workers crashed with it that it has failed
 )

@@ -89,6 +89,7 @@ type TaskSettings struct {
 	Retention        time.Duration `yaml:"retention"`      // of tasks that have ended
 	Steps            int           `yaml:"steps"`          // of a task and of those that it resumes
 	StepLockWait     time.Duration `yaml:"step_lock_wait"` // for another run of a step, before a person is asked
+	MaxFree          int           `yaml:"max_free"`       // executions that ended for no fault of the task, until a person is asked
 }
 
 // Backoff is how long a retry waits: Base, then twice as long each time, up to
@@ -128,7 +129,7 @@ func DefaultSettings() Settings {
 			TurnHeartbeat: 10 * time.Minute, TurnProgress: 30 * time.Minute,
 			StallGrace: 30 * time.Second, ApprovalTimeout: 30 * time.Minute, CancelGrace: time.Minute,
 			MaxRetries: 3, MaxExecutions: 10, Backoff: Backoff{Base: time.Second, Max: time.Minute},
-			Offers: 3, RepairDepth: 2, PoisonAfter: 3, Retention: 168 * time.Hour, Steps: 1000, StepLockWait: 30 * time.Second,
+			Offers: 3, RepairDepth: 2, PoisonAfter: 3, Retention: 168 * time.Hour, Steps: 1000, StepLockWait: 30 * time.Second, MaxFree: 20,
 		},
 	}
 }
@@ -179,6 +180,7 @@ func (s Settings) Validate() error {
 		{"tasks.repair_depth", int64(s.Tasks.RepairDepth), 0, 100},
 		{"tasks.steps", int64(s.Tasks.Steps), 1, 100_000},
 		{"tasks.step_lock_wait", int64(s.Tasks.StepLockWait), 0, int64(time.Hour)},
+		{"tasks.max_free", int64(s.Tasks.MaxFree), 0, 1000},
 		{"tasks.poison_after", int64(s.Tasks.PoisonAfter), 1, 1000},
 	}
 	for _, c := range checks {

@@ -131,6 +131,12 @@ func (summaries) OnTask(_ Event, e *TaskEvent) string {
 	if s := e.Step; s != nil {
 		line += fmt.Sprintf(", step %d %s %s", s.N, brief(s.Name), brief(string(s.Status)))
 	}
+	if e.Outcome != nil {
+		line += ", outcome " + brief(string(e.Outcome.Kind))
+	}
+	if e.Charge != "" {
+		line += ", counted as " + brief(string(e.Charge))
+	}
 	return line + by(e.By) + note(e.Reason)
 }
 
@@ -138,6 +144,9 @@ func (summaries) OnTaskRejected(_ Event, e *TaskRejectedEvent) string {
 	line := "task " + brief(e.Task)
 	if e.Task == "" {
 		line = "task"
+	}
+	if e.Outcome != nil {
+		line += " outcome " + brief(string(e.Outcome.Kind)) + ","
 	}
 	return line + " refused " + brief(e.Event) + by(e.By) + ", " + brief(string(e.Code)) + note(e.Detail)
 }

@@ -62,6 +62,7 @@ const (
 	TaskBrief      = "brief.json"      // what is to be done, as it was created
 	TaskCheckpoint = "checkpoint.json" // the newest
 	TaskResult     = "result.json"
+	TaskOutcome    = "outcome.json" // of the last execution, as its worker reported it
 )
 
 // TaskAnswers is the directory of the answers that a task was given, below its own.
@@ -134,6 +135,8 @@ type TaskReport struct {
 	Again      StepJudgement  `json:"again,omitzero"`  // of step_started: how it is known that the last intent may be followed by another
 	Unwind     bool           `json:"unwind,omitzero"` // of step_started: the step's undo begins, and not its command; of step_ended: there is nothing of it to undo
 	Send       []string       `json:"send,omitzero"`   // of step_ended: messages that are sent if the step is done, as texts
+
+	Outcome // of outcome
 }
 
 // GateResult is how the gate of a brief ended: its exit status, and the SHA-256 of
@@ -187,6 +190,9 @@ type TaskEvent struct {
 
 	Adopted *AdoptedTask `json:"adopted,omitzero"` // of adopted
 	Step    *StepRecord  `json:"step,omitzero"`    // of step_started and step_ended: the record as it is now
+
+	Outcome *Outcome `json:"outcome,omitzero"` // of the execution that ended with it, as its worker reported it
+	Charge  Charge   `json:"charge,omitzero"`  // what it counts against; none: what such an event always does
 }
 
 // AdoptedTask is what the files of a task say that the log begins anew with,
@@ -197,6 +203,8 @@ type AdoptedTask struct {
 	AmendedBy  AgentID    `json:"amended_by,omitzero"`
 	AmendedAt  time.Time  `json:"amended_at,omitzero"`
 	Retries    int        `json:"retries,omitzero"`
+	Free       int        `json:"free,omitzero"`
+	Crashes    int        `json:"crashes,omitzero"`
 	Fruitless  int        `json:"fruitless,omitzero"`
 	Holder     AgentID    `json:"holder,omitzero"`
 	Taken      []AgentID  `json:"taken,omitzero"`   // the last that took it; each raised the epoch by one
@@ -211,6 +219,8 @@ type AdoptedTask struct {
 
 	CheckpointFrom *Origin `json:"checkpoint_from,omitzero"`
 	ResultFrom     *Origin `json:"result_from,omitzero"`
+
+	OutcomeFrom *OutcomeOrigin `json:"outcome_from,omitzero"`
 }
 
 // Origin says who brought a file of an adopted task, under which epoch, and when.
@@ -218,6 +228,15 @@ type Origin struct {
 	By    AgentID   `json:"by"`
 	Epoch uint64    `json:"epoch"`
 	At    time.Time `json:"at"`
+}
+
+// OutcomeOrigin says who reported the last outcome of an adopted task, and what followed
+// from it.
+type OutcomeOrigin struct {
+	Origin
+	Event    TaskAction `json:"event"`
+	Category Category   `json:"category,omitzero"`
+	Reason   string     `json:"reason,omitzero"`
 }
 
 // Amendment is what a brief says of itself that was amended.
@@ -284,6 +303,8 @@ type TaskRejectedEvent struct {
 	State  TaskState `json:"state,omitzero"`
 	Code   Code      `json:"code"`
 	Detail string    `json:"detail"`
+
+	Outcome *Outcome `json:"outcome,omitzero"` // of an execution whose epoch was over: what it cost is known
 }
 
 // Kind implements [Body].

@@ -239,7 +239,7 @@ var taskCommands = map[string]bool{
 	"create": false, "resume": false, "claim": false, "accept": false, "reject": false,
 	"start": true, "progress": true, "pause_for_approval": true, "block_on_dependency": true, "transient_error": true, "failure": true,
 	"release": true, "complete": true, "step_started": true, "step_ended": true, "recovered": true, "cancelled": true, "fatal_error": false,
-	"approval_granted": false, "approval_denied": false, "answer": false, "amend": false, "cancel": false, "dependency_resolved": false, "unwind": false,
+	"approval_granted": false, "approval_denied": false, "answer": false, "amend": false, "cancel": false, "dependency_resolved": false, "unwind": false, "outcome": true,
 }
 
 // answers reports whether a command answers a question, and so has to carry its number.

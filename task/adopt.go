@@ -57,6 +57,7 @@ type adoption struct {
 	is    Brief
 	last  *Reached
 	out   *Outcome
+	ended *LastOutcome
 	said  []protocol.Question
 	err   error // the first file that is damaged
 	e     protocol.TaskEvent
@@ -66,7 +67,7 @@ type adoption struct {
 func (a *adoption) read() {
 	if whole := a.parseRequired(protocol.TaskView, &a.view) &&
 		a.check(protocol.TaskView, a.view.ID == a.id && slices.Contains(States(), a.view.State), "it does not say where this task stands") &&
-		a.check(protocol.TaskView, a.view.Epoch < epochMost && min(a.view.Attempt, a.view.Retries, a.view.Fruitless) >= 0, "its numbers cannot be"); !whole {
+		a.check(protocol.TaskView, a.view.Epoch < epochMost && min(a.view.Attempt, a.view.Retries, a.view.Fruitless, a.view.Free, a.view.Crashes) >= 0, "its numbers cannot be"); !whole {
 		a.view = View{}
 	}
 	if whole := a.parseRequired(protocol.TaskBrief, &a.is) &&
@@ -84,6 +85,13 @@ func (a *adoption) read() {
 	var out Outcome
 	if a.parse(protocol.TaskResult, &out) && a.check(protocol.TaskResult, out.Task == a.id && out.Epoch < epochMost && len(out.Result) > 0, "it is not the result of this task") {
 		a.out = &out
+	}
+	var ended LastOutcome
+	if a.parse(protocol.TaskOutcome, &ended) {
+		_, known := RuleOf(ended.Kind)
+		if a.check(protocol.TaskOutcome, ended.Task == a.id && ended.Epoch < epochMost && known && ended.Fault() == "", "it is not the outcome of this task") {
+			a.ended = &ended
+		}
 	}
 	a.readAnswers()
 }
@@ -145,6 +153,9 @@ func (a *adoption) newest() uint64 {
 	if a.out != nil {
 		epoch = max(epoch, a.out.Epoch)
 	}
+	if a.ended != nil {
+		epoch = max(epoch, a.ended.Epoch)
+	}
 	return epoch
 }
 
@@ -176,6 +187,7 @@ func (a *adoption) stands() {
 	e.To, e.Reason, e.Category, e.Epoch, e.Attempt = v.State, v.Reason, v.Category, v.Epoch, v.Attempt
 	e.NotBefore, e.Until, e.Expected = v.NotBefore, v.Until, v.Expected
 	x.Since, x.Retries, x.Fruitless, x.BlockedOn = v.Since, v.Retries, v.Fruitless, v.BlockedOn
+	x.Free, x.Crashes = v.Free, v.Crashes
 	for _, t := range v.Taken {
 		x.Taken = append(x.Taken, t.By)
 	}
@@ -258,6 +270,9 @@ func (a *adoption) reached() {
 		a.e.Result = &protocol.TaskOutput{Value: r.Result}
 		a.e.Adopted.ResultFrom = &protocol.Origin{By: r.By, Epoch: r.Epoch, At: r.At}
 	}
+	if o := a.ended; o != nil {
+		a.e.Outcome, a.e.Adopted.OutcomeFrom = &o.Outcome, &o.OutcomeOrigin
+	}
 }
 
 // asked takes over the questions of the task. Their numbers stay the same, because
@@ -319,7 +334,7 @@ func (t *Task) adopt(ev protocol.Event, e *protocol.TaskEvent, at Moment) error 
 	t.NotBefore, t.Expected = momentOf(e.NotBefore, ev, at), momentOf(e.Expected, ev, at)
 	t.Holder, t.Offered, t.BlockedOn, t.takers = x.Holder, own(e.Agents), own(x.BlockedOn), own(x.Taken[max(0, len(x.Taken)-takersMost):])
 	t.Spent = e.Epoch > 0 && !Held(e.To) && e.To != Completed
-	t.Retries, t.Fruitless = x.Retries, short(x.Fruitless)
+	t.Retries, t.Fruitless = short(x.Retries), short(x.Fruitless)
 	if t.Until = momentOf(e.Until, ev, at); e.To == Unassigned {
 		t.pause(t.Until)
 	}
@@ -333,6 +348,11 @@ func (t *Task) adopt(ev protocol.Event, e *protocol.TaskEvent, at Moment) error 
 	if e.Result != nil {
 		t.ResultAt = ev.Seq
 	}
+	efforts := Efforts{Free: short(x.Free), Crashes: short(x.Crashes)}
+	if e.Outcome != nil {
+		efforts.At = ev.Seq
+	}
+	t.setEfforts(efforts)
 	t.adoptQuestions(ev.Seq, x)
 	if e.To == Completed {
 		t.needs = nil

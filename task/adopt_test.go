@@ -66,6 +66,7 @@ func TestAdopt(t *testing.T) {
 	stall := protocol.TaskEvent{Event: HeartbeatLost, By: protocol.Hive, Reason: "silent"}
 	pause := protocol.TaskEvent{Event: PauseForApproval, By: "alice", Question: "may I?"}
 	done := protocol.TaskEvent{Event: Complete, By: "alice", Result: &protocol.TaskOutput{Value: jsontext.Value(`"done"`)}}
+	crash := protocol.TaskEvent{Event: Release, By: "alice", Charge: protocol.ChargeRetry, Outcome: &protocol.Outcome{Kind: protocol.OutcomeCrashed, Signal: "SEGV"}}
 	for _, tt := range []struct {
 		name   string
 		files  map[string][]byte
@@ -91,6 +92,9 @@ func TestAdopt(t *testing.T) {
 		{"an empty checkpoint", edited(workedOn(t), "checkpoint.json", string(workedOn(t)["checkpoint.json"]), ""), Failed, 1, "", "checkpoint.json: it is no whole JSON"},
 		{"of another task", edited(workedOn(t), "task.json", string(one), string(two)), Failed, 1, "", "where this task stands"},
 		{"completed, with a torn result", edited(workedOn(t, done), "result.json", "}", ""), Completed, 1, "", "result.json: it is no whole JSON"},
+		{"a torn outcome", edited(workedOn(t, crash), "outcome.json", "}", ""), Failed, 1, "", "outcome.json: it is no whole JSON"},
+		{"an outcome of no kind", edited(workedOn(t, crash), "outcome.json", `"crashed"`, `"sung"`), Failed, 1, "", "not the outcome of this task"},
+		{"without its outcome", without(workedOn(t, crash), "outcome.json"), Unassigned, 1, "", ""},
 		{"nothing but junk", map[string][]byte{"task.json": nil, "brief.json": []byte("[]")}, Failed, 0, "", "task.json: it is no whole JSON"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -170,6 +174,32 @@ func TestAdoptedQuestions(t *testing.T) {
 	after.on("alice", PauseForApproval)
 	if ask, _ := x.Open(); ask != 48 {
 		t.Errorf("the next question has the number %d, and event %d asked it", ask, after.seq)
+	}
+}
+
+// TestAdoptedOutcome checks that a new log takes over the last outcome of a task with who
+// reported it and when, and the counts of its executions.
+func TestAdoptedOutcome(t *testing.T) {
+	files := workedOn(t,
+		protocol.TaskEvent{Event: TransientError, By: "alice", Charge: protocol.ChargeFree, Outcome: &protocol.Outcome{Kind: protocol.OutcomeRateLimited}},
+		protocol.TaskEvent{Event: Retry, By: protocol.Hive, Attempt: 2},
+		protocol.TaskEvent{Event: Release, By: "alice", Attempt: 2, Charge: protocol.ChargeRetry, Reason: "it crashed", Outcome: &protocol.Outcome{Kind: protocol.OutcomeCrashed, Signal: "SEGV", CostMicros: 7}},
+	)
+	e, err := Adopt(one, files, func(protocol.AgentID) bool { return true })
+	testenv.Must(t, err)
+	after := newStory(t)
+	again := filesAfter(t, after, e)
+	var was, is LastOutcome
+	testenv.Must(t, json.Unmarshal(files["outcome.json"], &was))
+	testenv.Must(t, json.Unmarshal(again["outcome.json"], &is))
+	if was.Seq = is.Seq; was.Event != Release || was.Reason != "it crashed" || was.CostMicros != 7 {
+		t.Errorf("the outcome was %+v", was)
+	}
+	if d := cmp.Diff(was, is); d != "" {
+		t.Errorf("the outcome (-before +after):\n%s", d)
+	}
+	if x := after.Get(one); x.Retries != 1 || x.Efforts().Free != 1 || x.Efforts().Crashes != 1 || x.Efforts().At != after.seq {
+		t.Errorf("after that it has %d retries and %+v", x.Retries, x.Efforts())
 	}
 }
 

@@ -137,6 +137,9 @@ func (b *Book) Apply(ev protocol.Event, e *protocol.TaskEvent) error {
 	if e.Event == StepStarted || e.Event == StepEnded {
 		return b.applyStep(ev, e)
 	}
+	if e.Event == Effort {
+		return b.applyEffort(ev, e)
+	}
 	t := b.tasks[e.Task]
 	created := t == nil
 	if created {

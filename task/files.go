@@ -131,7 +131,7 @@ func Changes(ev protocol.Event, e *protocol.TaskEvent) ([]protocol.Change, error
 			return nil, err
 		}
 	}
-	for _, f := range documentsIn(e) {
+	for _, f := range documentsIn(ev, e) {
 		if err := putAt(f.path, f.value); err != nil {
 			return nil, err
 		}
@@ -145,9 +145,12 @@ type document struct {
 	value any
 }
 
-// documentsIn returns the record of a step that an event has, and the questions that it
-// answers.
-func documentsIn(e *protocol.TaskEvent) (list []document) {
+// documentsIn returns the outcome that an event has, the record of a step, and the
+// questions that it answers.
+func documentsIn(ev protocol.Event, e *protocol.TaskEvent) (list []document) {
+	if e.Outcome != nil {
+		list = append(list, document{protocol.TaskDir(e.Task) + "/" + protocol.TaskOutcome, outcomeIn(ev, e)})
+	}
 	if e.Step != nil {
 		list = append(list, document{protocol.StepFile(e.Step.Origin(), e.Step.N, e.Step.Name), e.Step})
 	}
@@ -180,7 +183,7 @@ type File struct {
 // files returns the files of the task, task.json last: it is the last to be removed.
 func (t *Task) files() (list []File) {
 	dir := protocol.TaskDir(t.ID) + "/"
-	for _, f := range []File{{dir + protocol.TaskBrief, t.BriefAt}, {dir + protocol.TaskCheckpoint, t.CheckpointAt}, {dir + protocol.TaskResult, t.ResultAt}} {
+	for _, f := range []File{{dir + protocol.TaskBrief, t.BriefAt}, {dir + protocol.TaskCheckpoint, t.CheckpointAt}, {dir + protocol.TaskResult, t.ResultAt}, {dir + protocol.TaskOutcome, t.Efforts().At}} {
 		if f.Seq > 0 {
 			list = append(list, f)
 		}

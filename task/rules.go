@@ -82,6 +82,7 @@ const (
 	StepEnded          Event = "step_ended"
 	Unwind             Event = "unwind"
 	Cancel             Event = "cancel"
+	Effort             Event = "effort"
 	CancelledEvent     Event = "cancelled"
 )
 
@@ -90,10 +91,12 @@ const (
 const Adopted Event = "adopted"
 
 // Commands of agents that are not rows of the table. The category of a failure decides
-// which row it takes; a resume begins a new task that goes on from an ended one.
+// which row it takes, and the kind of an outcome; a resume begins a new task that goes on
+// from an ended one.
 const (
-	Failure Event = "failure"
-	Resume  Event = "resume"
+	Failure       Event = "failure"
+	Resume        Event = "resume"
+	ReportOutcome Event = "outcome"
 )
 
 // Role is what somebody is to a task.
@@ -110,6 +113,7 @@ const (
 	ByLead     Role = "lead"
 	ByHuman    Role = "human"
 	ByBeginner Role = "who began the step"
+	ByLast     Role = "last holder"
 )
 
 // Rule is one row of the table: in each of these states the event leads to one state,
@@ -172,6 +176,7 @@ var rules = []Rule{
 	{From: []State{InProgress}, On: StepStarted, Same: true, Who: []Role{ByHolder}},
 	{From: States(), On: StepEnded, Same: true, Who: []Role{ByBeginner}, Note: "whatever the epoch, if its intent still stands"},
 	{From: []State{Completed, Failed, Cancelled}, On: Unwind, Same: true, Who: []Role{ByHive, ByCreator, ByHuman}, Note: "a new task undoes its steps; by hive where it failed or was cancelled"},
+	{From: []State{Paused, Blocked, Retrying, Completed, Failed, Cancelled}, On: Effort, Same: true, Who: []Role{ByLast}, Note: "under the last epoch: how the execution ended of which its agent had reported"},
 	{From: open, On: Amend, Same: true, Who: []Role{ByCreator, ByHuman}, Note: "the next version of its brief; the epoch stays"},
 	{From: []State{Unassigned, Offered, Pending}, On: Cancel, To: Cancelled, Who: managers},
 	{From: active, On: Cancel, Same: true, Who: managers, Note: "cancel_requested"},

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/hived/hived/proof/docpage"
+	"github.com/hived/hived/protocol"
 )
 
 var update = flag.Bool("update", false, "rewrite docs/tasks.md")
@@ -41,12 +42,16 @@ blocked | cancel | blocked | creator, lead, human
 blocked | cancelled | cancelled | holder, hive
 blocked | dependency_failed | failed | hive
 blocked | dependency_resolved | in_progress | hive, lead, human
+blocked | effort | blocked | last holder
 blocked | fatal_error | failed | holder, creator, lead, human
 blocked | step_ended | blocked | who began the step
+cancelled | effort | cancelled | last holder
 cancelled | step_ended | cancelled | who began the step
 cancelled | unwind | cancelled | hive, creator, human
+completed | effort | completed | last holder
 completed | step_ended | completed | who began the step
 completed | unwind | completed | hive, creator, human
+failed | effort | failed | last holder
 failed | step_ended | failed | who began the step
 failed | unwind | failed | hive, creator, human
 in_progress | amend | in_progress | creator, human
@@ -78,6 +83,7 @@ paused | approval_granted | in_progress | approver
 paused | approval_vote | paused | approver
 paused | cancel | paused | creator, lead, human
 paused | cancelled | cancelled | holder, hive
+paused | effort | paused | last holder
 paused | remind | paused | hive
 paused | step_ended | paused | who began the step
 paused | timeout | failed | hive
@@ -91,6 +97,7 @@ pending | step_ended | pending | who began the step
 retrying | amend | retrying | creator, human
 retrying | cancel | retrying | creator, lead, human
 retrying | cancelled | cancelled | holder, hive
+retrying | effort | retrying | last holder
 retrying | fatal_error | failed | holder
 retrying | max_retries_exceeded | failed | hive
 retrying | release | unassigned | holder
@@ -201,6 +208,30 @@ func TestTableIsDocumented(t *testing.T) {
 	}
 	hold("table", table.String()+"\n")
 	hold("diagram", "\n```mermaid\n"+Diagram()+"```\n\n")
+}
+
+// TestOutcomesAreDocumented checks that the table of outcomes has a row for each kind,
+// whose event a holder may report while the task is in progress, and that docs/workers.md
+// has the table.
+func TestOutcomesAreDocumented(t *testing.T) {
+	var table strings.Builder
+	table.WriteString("\n| kind | known by | hived then | counts as | |\n|---|---|---|---|---|\n")
+	var kinds []protocol.OutcomeKind
+	for _, r := range OutcomeRules() {
+		kinds = append(kinds, r.Kind)
+		if who := Who(InProgress, r.Do); r.Do != "" && r.Do != Failure && !slices.Contains(who, ByHolder) {
+			t.Errorf("%s leads to %s, which %v may report", r.Kind, r.Do, who)
+		}
+		do := "refuses it"
+		if r.Do != "" {
+			do = "`" + string(r.Do) + "`"
+		}
+		fmt.Fprintf(&table, "| `%s` | %s | %s | %s | %s |\n", r.Kind, r.Seen, do, r.Charge, r.Note)
+	}
+	if diff := cmp.Diff(protocol.OutcomeKinds(), kinds); diff != "" {
+		t.Errorf("the kinds of the table (-protocol +table):\n%s", diff)
+	}
+	docpage.Hold(t, "../docs/workers.md", "<!-- outcomes: go test ./task -run Documented -update -->\n", "<!-- end of outcomes -->", table.String()+"\n", *update)
 }
 
 // TestDiagram checks that the diagram has an arrow for each pair, the beginning and

@@ -172,9 +172,7 @@ func (t *Task) encode(w *writer) {
 	writeList(w, t.BlockedOn)
 	writeList(w, t.Questions.Votes())
 	writeList(w, t.takers)
-	for _, n := range t.counts() {
-		w.int(*n)
-	}
+	w.int(t.Attempt)
 	for _, m := range t.moments() {
 		w.varint(int64(*m))
 	}
@@ -196,15 +194,16 @@ func (t *Task) encode(w *writer) {
 	w.varint(int64(t.shift))
 	t.Questions.encode(w)
 	t.Left.encode(w)
+	efforts := t.Efforts()
+	for _, n := range efforts.counts() {
+		w.int(int(*n))
+	}
+	w.uvarint(uint64(efforts.At))
 	w.text(string(t.history))
 }
 
-func (t *Task) counts() []*int {
-	return []*int{&t.Priority, &t.Attempt, &t.Retries}
-}
-
 func (t *Task) shorts(terms *Terms) []*int32 {
-	return []*int32{&t.links, &t.patched, &terms.Depth, &terms.Needed, &t.Version, &t.Rounds, &t.Ignored, &t.Fruitless}
+	return []*int32{&t.Priority, &t.Retries, &t.links, &t.patched, &terms.Depth, &terms.Needed, &t.Version, &t.Rounds, &t.Ignored, &t.Fruitless}
 }
 
 func (t *Task) moments() []*Moment {
@@ -227,9 +226,7 @@ func decodeTask(r *reader) *Task {
 	t.Offered, t.Declined, t.BlockedOn = readList[protocol.AgentID](r), readList[protocol.AgentID](r), readList[protocol.TaskID](r)
 	votes := readList[protocol.AgentID](r)
 	t.takers = readList[protocol.AgentID](r)
-	for _, n := range t.counts() {
-		*n = int(r.varint())
-	}
+	t.Attempt = int(r.varint())
 	for _, m := range t.moments() {
 		*m = Moment(r.varint())
 	}
@@ -252,6 +249,12 @@ func decodeTask(r *reader) *Task {
 		t.Questions.Given = votes
 	}
 	t.Left = decodeLeaving(r)
+	efforts := Efforts{}
+	for _, n := range efforts.counts() {
+		*n = int32(r.varint()) //nolint:gosec // refused where it is not the same
+	}
+	efforts.At = protocol.Seq(r.uvarint())
+	t.setEfforts(efforts)
 	t.history = []byte(r.text())
 	if !slices.Contains(stateCodes, t.State) || !t.history.whole() {
 		return nil

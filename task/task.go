@@ -37,15 +37,15 @@ type Task struct {
 	needs   []protocol.TaskID  // as created; see Needs and Lacked
 	terms   *Terms             // nil: its brief says nothing of them
 
-	Priority  int
+	Priority  int32
 	Version   int32 // of the brief; zero: it is as it was created
 	Fruitless int32 // executions in a row that reached nothing new
+	Retries   int32 // executions that failed, or stalled and were ended: another follows while there are not too many
 
 	State   State
 	Since   Moment // in this state
 	Epoch   uint64
 	Attempt int // executions, and leases that expired before one
-	Retries int // executions that failed, or stalled and were ended: another follows while there are not too many
 
 	Holder   protocol.AgentID
 	Offered  []protocol.AgentID // who has neither accepted nor rejected
@@ -77,6 +77,7 @@ type Task struct {
 	takers  []protocol.AgentID // the last that took it, takersMost at most; each raised the epoch by one
 	created int64              // when it was created, in nanoseconds on the clock of the machine
 	shift   time.Duration      // what the clock had been set by at the last event, for the view
+	efforts *Efforts           // nil: no worker reported an outcome
 	history history
 
 	Rounds   int32  // of asking without a taker, one after the other
@@ -169,6 +170,7 @@ func (t *Task) Apply(ev protocol.Event, e *protocol.TaskEvent, at Moment) error 
 		t.NotBefore = momentOf(e.NotBefore, ev, at)
 	}
 	t.take(ev, e, at)
+	t.charge(ev, e)
 	if e.Answered != nil {
 		t.Questions = t.Questions.answered(e.Answered.Ask, ev.Seq)
 	}
@@ -230,8 +232,6 @@ func (t *Task) take(ev protocol.Event, e *protocol.TaskEvent, at Moment) {
 		if len(e.Needs) == 0 {
 			t.Questions = t.Questions.ask(ev.Seq, e)
 		}
-	case TransientError:
-		t.Retries++
 	case Complete:
 		if e.Result != nil {
 			t.ResultAt = ev.Seq
@@ -298,15 +298,12 @@ func (t *Task) lose(ev protocol.Event, e *protocol.TaskEvent) {
 	if e.Event == Release && e.By != protocol.Hive && e.Reason != "" {
 		t.Left = &Leaving{By: e.By, Seq: ev.Seq, Reason: e.Reason}
 	}
-	if e.From == Stalled {
-		t.Retries++
-	}
 }
 
 // end clears what an ended task does not need. An end that the holder did not report
 // itself takes the task from it and ends its epoch.
 func (t *Task) end(e *protocol.TaskEvent) {
-	t.Stranded = e.From == Unassigned && e.Event == MaxRetriesExceeded
+	t.Stranded = e.From == Unassigned && (e.Event == MaxRetriesExceeded || e.Event == Poison)
 	if t.Declined = nil; t.State == Completed {
 		t.needs = nil
 	}
@@ -318,7 +315,7 @@ func (t *Task) create(ev protocol.Event, e *protocol.TaskEvent) {
 	t.needs = own(e.Needs)
 	terms := Terms{Resumes: e.Resumes, Origin: e.Origin, Repairs: e.Repairs, Unwinds: e.Unwinds, UnwoundBy: e.UnwoundBy, Depth: short(e.Depth)}
 	if s := e.Spec; s != nil {
-		t.Title, t.Priority = protocol.Cut(s.Title, titleMost), s.Priority
+		t.Title, t.Priority = protocol.Cut(s.Title, titleMost), int32(min(max(s.Priority, math.MinInt32), math.MaxInt32))
 		t.To, terms.Approvers, terms.Needed = own(s.To), own(s.Approvers), short(s.Approvals)
 	}
 	t.SetTerms(terms)

@@ -127,6 +127,14 @@ func every() []Event { return append(slices.Clone(eventCodes), "dance", "") }
 
 func everyState() []State { return append([]State{""}, States()...) }
 
+// outcomeFor returns an outcome for the event that needs one.
+func outcomeFor(on Event) *protocol.Outcome {
+	if on != Effort {
+		return nil
+	}
+	return &protocol.Outcome{Kind: protocol.OutcomeCompleted}
+}
+
 // stepFor returns a record for the events of steps.
 func stepFor(on Event) *protocol.StepRecord {
 	if on != StepStarted && on != StepEnded {
@@ -144,7 +152,7 @@ func TestEveryPair(t *testing.T) {
 			s := in(t, from)
 			before := records(s.Book)
 			want, ok := Next(from, on)
-			err := s.try(protocol.TaskEvent{Event: on, By: "alice", Step: stepFor(on)})
+			err := s.try(protocol.TaskEvent{Event: on, By: "alice", Step: stepFor(on), Outcome: outcomeFor(on)})
 			if !ok {
 				if !errors.Is(err, ErrIllegal) || !slices.Equal(records(s.Book), before) {
 					t.Errorf("%s of a task that is %q: %v", on, from, err)
@@ -268,7 +276,7 @@ func TestCounting(t *testing.T) {
 	for n := range 3 {
 		s.on("alice", TransientError)
 		task := s.do(protocol.TaskEvent{Event: Retry, By: protocol.Hive, Attempt: n + 2})
-		if task.Retries != n+1 || task.Attempt != n+2 || task.Epoch != 1 {
+		if int(task.Retries) != n+1 || task.Attempt != n+2 || task.Epoch != 1 {
 			t.Errorf("after retry %d: %d retries, attempt %d, epoch %d", n+1, task.Retries, task.Attempt, task.Epoch)
 		}
 	}

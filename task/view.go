@@ -23,6 +23,8 @@ type View struct {
 	Attempt         int                `json:"attempt"`
 	Retries         int                `json:"retries,omitzero"`
 	Fruitless       int                `json:"fruitless,omitzero"` // executions in a row that reached nothing new
+	Free            int                `json:"free,omitzero"`      // executions that ended for no fault of the task
+	Crashes         int                `json:"crashes,omitzero"`   // executions that crashed
 	Holder          protocol.AgentID   `json:"holder,omitzero"`
 	Taken           []Taking           `json:"taken,omitzero"`
 	Offered         []protocol.AgentID `json:"offered,omitzero"`
@@ -71,12 +73,12 @@ type CheckpointRef struct {
 // the machine went then: a view changes with events of its task, and with nothing
 // else.
 func ViewOf(t *Task) View {
-	terms := t.Terms()
+	terms, efforts := t.Terms(), t.Efforts()
 	v := View{
 		ID: t.ID, Title: t.Title, State: t.State, Since: t.time(t.Since), Reason: t.Reason, Category: t.Category,
-		Epoch: t.Epoch, Attempt: t.Attempt, Retries: t.Retries, Fruitless: int(t.Fruitless), Holder: t.Holder, Offered: t.Offered,
+		Epoch: t.Epoch, Attempt: t.Attempt, Retries: int(t.Retries), Fruitless: int(t.Fruitless), Free: int(efforts.Free), Crashes: int(efforts.Crashes), Holder: t.Holder, Offered: t.Offered,
 		NotBefore: t.time(t.NotBefore), Until: t.time(t.Until), Expected: t.time(t.Expected), CancelRequested: t.Cancelling > 0,
-		Creator: t.Creator, To: t.To, Priority: t.Priority, Needs: t.Needs(), BlockedOn: t.BlockedOn,
+		Creator: t.Creator, To: t.To, Priority: int(t.Priority), Needs: t.Needs(), BlockedOn: t.BlockedOn,
 		Left: t.Left, Resumes: terms.Resumes, Repairs: terms.Repairs, Unwinds: terms.Unwinds, UnwoundBy: terms.UnwoundBy, Depth: int(terms.Depth), Brief: protocol.TaskDir(t.ID) + "/" + protocol.TaskBrief, Version: int(t.Version),
 		CreatedAt: time.Unix(0, t.created).UTC(), History: t.history.steps(),
 	}

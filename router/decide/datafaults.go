@@ -26,6 +26,9 @@ var strictOptions = json.JoinOptions(json.RejectUnknownMembers(true), protocol.O
 
 func membersOf[T any]() (list []string) {
 	for _, f := range reflect.VisibleFields(reflect.TypeFor[T]()) {
+		if f.Anonymous { // its members are members of this one
+			continue
+		}
 		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
 		list = append(list, name)
 	}

@@ -322,10 +322,10 @@ func (d *Decider) checkHolderAlive(now time.Time, at task.Moment, t *task.Task) 
 		return d.recordTransition(now, t, protocol.TaskEvent{Event: task.Recovered, By: t.Holder, Reason: "it was heard of again"})
 	case t.Cancelling > 0, d.state.Tasks.Running(t.Since).Add(d.settings.Tasks.StallGrace) > at:
 		return nil
-	case t.Retries >= d.settings.Tasks.MaxRetries:
+	case int(t.Retries) >= d.settings.Tasks.MaxRetries:
 		return d.recordTransition(now, t, protocol.TaskEvent{Event: task.MaxRetriesExceeded, By: protocol.Hive, Reason: t.Reason})
 	}
-	return d.recordTransition(now, t, protocol.TaskEvent{Event: task.Release, By: protocol.Hive, Reason: t.Reason, NotBefore: d.jittered(now, t, t.Retries)})
+	return d.recordTransition(now, t, protocol.TaskEvent{Event: task.Release, By: protocol.Hive, Reason: t.Reason, NotBefore: d.jittered(now, t, int(t.Retries))})
 }
 
 // remindEvery is how often people are reminded of a question that has no time limit.

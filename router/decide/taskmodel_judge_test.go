@@ -28,7 +28,7 @@ func (m *taskModel) judge(c *taskCommand, now time.Time) (codes []protocol.Code,
 		v.claimAny()
 		return v.codes, v.steps
 	}
-	if v.holders() && !v.holder() {
+	if v.holders() && !v.effort() && !v.holder() {
 		return v.codes, nil
 	}
 	v.decide()
@@ -59,7 +59,7 @@ func (v *ruling) holders() bool {
 	if v.c.Event == "fatal_error" {
 		return v.t.state != "blocked" || v.c.by == v.t.holder || !v.manages(true)
 	}
-	return slices.Contains([]string{"start", "progress", "pause_for_approval", "block_on_dependency", "transient_error", "failure", "release", "complete", "recovered", "cancelled", "step_started"}, v.c.Event)
+	return slices.Contains([]string{"start", "progress", "pause_for_approval", "block_on_dependency", "transient_error", "failure", "release", "complete", "recovered", "cancelled", "step_started", "outcome"}, v.c.Event)
 }
 
 // holder reports whether the command has the epoch and the sender that the holder's have.
@@ -148,12 +148,9 @@ func (v *ruling) decide() {
 	case "failure":
 		v.fails()
 	case "release":
-		if !t.cancelling.IsZero() { // it confirms that, in every state
-			if e = "cancelled"; t.state == "stalled" { // it is a report, unlike the answer to a cancel
-				v.steps = append(v.steps, "recovered")
-			}
-		}
-		v.does(e)
+		v.givesBack()
+	case "outcome":
+		v.outcome()
 	case "step_started":
 		v.beginsStep()
 	case "step_ended":

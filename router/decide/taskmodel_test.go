@@ -55,6 +55,7 @@ unassigned,offered,pending,in_progress,paused,blocked,retrying,stalled amend =
 in_progress step_started in_progress
 unassigned,offered,pending,in_progress,paused,blocked,retrying,stalled,completed,failed,cancelled step_ended =
 completed,failed,cancelled unwind =
+paused,blocked,retrying,completed,failed,cancelled effort =
 `
 
 // contractRows returns the state that each state and event lead to.
@@ -90,6 +91,9 @@ type oneTask struct {
 	holder          protocol.AgentID
 	attempt         int
 	retries         int
+	free, row       int // executions that count as free, and the last of them one after the other
+	crashes         int
+	last            protocol.AgentID // who took it last
 	offered, voted  []protocol.AgentID
 	declined        []protocol.AgentID // asked in this round
 	ignored         int                // offers that nobody answered
@@ -344,11 +348,13 @@ func (m *taskModel) untimely(t *oneTask, e *protocol.TaskEvent, at time.Time) st
 			return must(t.retries > m.set.MaxRetries, "it may be retried")
 		}
 		if t.state == "unassigned" {
-			return must(t.fruitless >= m.set.MaxExecutions, "it may be taken again")
+			return must(t.fruitless >= m.set.MaxExecutions || t.retries > m.set.MaxRetries, "it may be taken again")
 		}
 		return must(t.retries >= m.set.MaxRetries, "it may be retried") + from(m.running(t.since).Add(m.set.StallGrace))
 	case "retry":
 		return from(t.notBefore)
+	case "poison":
+		return must(t.crashes >= m.set.PoisonAfter, "it has not crashed so often")
 	case "timeout":
 		return must(!t.endless, "the question has no time limit") + from(t.until)
 	case "cancelled":
@@ -432,6 +438,7 @@ func (m *taskModel) take(t *oneTask, e *protocol.TaskEvent, at time.Time) {
 		t.until, t.expected, t.notBefore, t.stepUntil = time.Time{}, time.Time{}, time.Time{}, time.Time{}
 		t.choices, t.chosen, t.endless, t.remindedAt = nil, nil, false, time.Time{}
 	}
+	m.count(t, e)
 	switch e.Event {
 	case "offer":
 		if t.offered = slices.Clone(e.Agents); e.Round > 0 {
@@ -452,7 +459,7 @@ func (m *taskModel) take(t *oneTask, e *protocol.TaskEvent, at time.Time) {
 			t.ignored++
 		}
 	case "claim", "accept":
-		t.holder, t.spent, t.ignored = e.By, false, 0
+		t.holder, t.last, t.spent, t.ignored = e.By, e.By, false, 0
 		t.epoch++
 	case "start", "retry":
 		t.attempt++
@@ -465,16 +472,13 @@ func (m *taskModel) take(t *oneTask, e *protocol.TaskEvent, at time.Time) {
 		m.lose(t, e)
 		t.until = own(e.Until)
 		t.holder, t.spent, t.notBefore = "", true, own(e.NotBefore)
-		if e.From == "stalled" {
-			t.retries++
-		}
 	case "progress":
 		if t.expected = own(e.Expected); e.Checkpoint != nil {
 			t.moved, t.reached, t.number = at, e.Checkpoint.SHA256, string(e.Checkpoint.Data)
 			t.fruitless, t.advanced = 0, true
 		}
 	case "pause_for_approval":
-		t.choices, t.chosen, t.endless = slices.Clone(e.Choices), map[protocol.AgentID]string{}, e.Step != nil
+		t.choices, t.chosen, t.endless = slices.Clone(e.Choices), map[protocol.AgentID]string{}, e.Step != nil || isFree(e)
 		if !t.endless {
 			t.until = at.Add(m.set.ApprovalTimeout)
 		}
@@ -486,8 +490,11 @@ func (m *taskModel) take(t *oneTask, e *protocol.TaskEvent, at time.Time) {
 	case "block_on_dependency":
 		t.blockedOn = slices.Clone(e.Needs)
 	case "transient_error":
-		t.notBefore = latest(own(e.NotBefore), at.Add(min(m.set.Backoff.Base<<t.retries, m.set.Backoff.Max)))
-		t.retries++
+		before := t.retries
+		if !isFree(e) {
+			before--
+		}
+		t.notBefore = latest(own(e.NotBefore), at.Add(min(m.set.Backoff.Base<<before, m.set.Backoff.Max)))
 	case "approval_granted", "answer", "dependency_resolved", "recovered":
 		t.moved = at
 	case "cancel":
@@ -508,7 +515,10 @@ func (m *taskModel) take(t *oneTask, e *protocol.TaskEvent, at time.Time) {
 // new.
 func (m *taskModel) lose(t *oneTask, e *protocol.TaskEvent) {
 	t.declined = append(t.declined, t.holder)
-	if t.fruitless++; t.advanced || e.Checkpoint != nil && e.Checkpoint.SHA256 != t.reached {
+	if !isFree(e) {
+		t.fruitless++
+	}
+	if t.advanced || e.Checkpoint != nil && e.Checkpoint.SHA256 != t.reached {
 		t.fruitless = 0
 	}
 	t.advanced = false
@@ -523,7 +533,7 @@ func (m *taskModel) overdue(now time.Time) error {
 		var is bool
 		switch t.state {
 		case "unassigned":
-			is = m.idle(t, at)
+			is = m.idle(t, at) || t.retries > m.set.MaxRetries || t.crashes >= m.set.PoisonAfter
 		case "offered":
 			is = late(m.running(t.since).Add(m.set.Lease)) || len(t.offered) == 0 || slices.ContainsFunc(t.offered, m.full)
 		case "pending":

@@ -168,7 +168,7 @@ func (d *Decider) tellOthers(was, t *task.Task, e *protocol.TaskEvent, add adder
 		if e.By == protocol.Hive {
 			d.tellTakenAway(was, t, e, add)
 		}
-	case task.MaxRetriesExceeded:
+	case task.MaxRetriesExceeded, task.Poison:
 		if was.State == task.Unassigned {
 			for _, to := range []protocol.AgentID{d.creatorOf(t), protocol.Human} {
 				add(to, protocol.CodeTaskFailed, protocol.Failure, "Task "+id+", "+t.Title+", has failed: "+e.Reason+". Look at its brief before you go on from its checkpoint: to make a task that does, "+howToResume(to, t.ID)+".", map[string]any{"reason": e.Reason})

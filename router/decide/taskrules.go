@@ -53,6 +53,7 @@ func (d *Decider) transition(r *report, e protocol.TaskEvent) error {
 	}
 	if e.Event != task.Recovered { // the event of the report itself comes after it
 		e.Checkpoint = d.checkpointToLog(r)
+		e.Outcome, e.Charge = r.ended, r.charge
 	}
 	return d.recordTransition(r.now, r.t, e)
 }
@@ -466,9 +467,14 @@ func (d *Decider) handleTransient(r *report) error {
 	if err := d.transitionWorking(r, d.retryLater(r)); err != nil {
 		return err
 	}
-	if r.t.Retries <= d.settings.Tasks.MaxRetries {
+	if int(r.t.Retries) <= d.settings.Tasks.MaxRetries {
 		return nil
 	}
+	return d.exceedRetries(r)
+}
+
+// exceedRetries fails a task that was retried often enough.
+func (d *Decider) exceedRetries(r *report) error {
 	why := fmt.Sprintf("%d retries did not help", d.settings.Tasks.MaxRetries)
 	if r.Reason != "" {
 		why += ": " + r.limitText(r.Reason)
@@ -477,7 +483,7 @@ func (d *Decider) handleTransient(r *report) error {
 }
 
 func (d *Decider) retryLater(r *report) protocol.TaskEvent {
-	at := r.now.Add(d.settings.Tasks.Backoff.After(r.t.Retries)).UTC()
+	at := r.now.Add(d.settings.Tasks.Backoff.After(int(r.t.Retries))).UTC()
 	if r.NotBefore.After(at) {
 		at = r.NotBefore.UTC()
 	}
@@ -545,7 +551,7 @@ func (d *Decider) repair(r *report) error {
 	err = d.recordCreated(r, repair, protocol.TaskEvent{
 		By: protocol.Hive, Repairs: r.t.ID, Depth: int(r.t.Terms().Depth) + 1,
 		Spec: &protocol.TaskSpec{
-			Title: protocol.Fit("Repair: "+r.t.Title, titleMost), To: r.t.To, Priority: r.t.Priority + 1,
+			Title: protocol.Fit("Repair: "+r.t.Title, titleMost), To: r.t.To, Priority: int(r.t.Priority) + 1,
 			Body: "Task " + string(r.t.ID) + " cannot go on: " + cmp.Or(r.Reason, "its holder reported a fault in the logic") + "\nFind the fault, mend it, and test it. When this task is completed, that one goes on. Its brief: " + protocol.TaskDir(r.t.ID) + "/" + protocol.TaskBrief,
 		},
 	})

@@ -31,6 +31,8 @@ type report struct {
 
 	reached *protocol.Checkpoint // the new checkpoint that came with it; nil if none
 	ignored []string             // members of the data that the command does not take
+	ended   *protocol.Outcome    // of the execution that it ends; nil if it is no outcome
+	charge  protocol.Charge      // what its event counts against, where that is not what it always does
 	silent  bool                 // it says how long its sender will be silent
 	protocol.TaskReport
 }
@@ -61,6 +63,8 @@ const (
 	memberChoice    = "choice"
 	memberSend      = "send"
 	memberUnwind    = "unwind"
+	memberCategory  = "category"
+	memberResult    = "result"
 )
 
 // checkpointMembers are the members that make a checkpoint.
@@ -69,6 +73,8 @@ var checkpointMembers = []string{"milestone", "checkpoint", "patch", "schema"}
 // takesMember reports whether a report's command takes a member of its data.
 func (h handler) takesMember(r *report, member string) bool {
 	switch {
+	case r.event == eventOutcome:
+		return r.takesOfOutcome(member)
 	case slices.Contains(checkpointMembers, member):
 		return h.checkpoint && r.by == r.t.Holder
 	case r.event == eventFailure && (member == memberQuestion || member == memberChoices):
@@ -104,18 +110,19 @@ func taskCommands() map[string]handler {
 		string(task.PauseForApproval):  {do: (*Decider).handleAsk, needsEpoch: true, checkpoint: true, takes: []string{memberQuestion, memberChoices, memberStep}},
 		string(task.BlockOnDependency): {do: (*Decider).handleBlock, needsEpoch: true, checkpoint: true, takes: []string{"needs"}},
 		string(task.TransientError):    {do: (*Decider).handleTransient, needsEpoch: true, checkpoint: true, takes: []string{memberNotBefore}},
-		eventFailure:                   {do: (*Decider).handleFail, needsEpoch: true, checkpoint: true, takes: []string{"category", memberQuestion, memberChoices, memberNotBefore}},
+		eventFailure:                   {do: (*Decider).handleFail, needsEpoch: true, checkpoint: true, takes: []string{memberCategory, memberQuestion, memberChoices, memberNotBefore}},
 		string(task.Release):           {do: (*Decider).handleRelease, needsEpoch: true, checkpoint: true, takes: []string{memberNotBefore}},
-		string(task.Complete):          {do: (*Decider).handleComplete, needsEpoch: true, checkpoint: true, takes: []string{"result", memberGate}},
+		string(task.Complete):          {do: (*Decider).handleComplete, needsEpoch: true, checkpoint: true, takes: []string{memberResult, memberGate}},
 		string(task.Recovered):         {do: (*Decider).handleRecovered, needsEpoch: true},
 		string(task.CancelledEvent):    {do: (*Decider).handleCancelled, needsEpoch: true, checkpoint: true},
 		string(task.FatalError):        {do: (*Decider).handleFatal, checkpoint: true},
+		eventOutcome:                   {do: (*Decider).handleOutcome, needsEpoch: true, checkpoint: true, takes: outcomeMembers},
 
 		string(task.StepStarted): {do: (*Decider).handleStepStarted, needsEpoch: true, takes: []string{memberStep, "again", memberUnwind, memberExpected, memberFor}},
 		string(task.StepEnded):   {do: (*Decider).handleStepEnded, takes: []string{memberStep, memberSend, memberUnwind}},
 		string(task.Unwind):      {do: (*Decider).handleUnwind},
 
-		string(task.ApprovalGranted): {do: (*Decider).handleApprove, takes: []string{"ask", memberChoice, "comment", "result"}},
+		string(task.ApprovalGranted): {do: (*Decider).handleApprove, takes: []string{"ask", memberChoice, "comment", memberResult}},
 		string(task.ApprovalDenied):  {do: (*Decider).handleDeny, takes: []string{"ask", "comment"}},
 
 		string(task.Answer): {do: (*Decider).handleAnswer, takes: []string{"ask", "comment"}},
@@ -177,6 +184,7 @@ func (d *Decider) taskCommand(now time.Time, of protocol.Seq, e *protocol.Messag
 		return d.tellNobodyEligible(r, e)
 	}
 	x := &protocol.TaskRejectedEvent{Task: m.Task, Event: protocol.Fit(m.Event, 64), By: e.From, Of: of, Epoch: m.Epoch, Code: refused.code, Detail: refused.text}
+	x.Outcome = r.fencedOutcome(refused.code)
 	if r.t != nil {
 		x.State = r.t.State
 		answer.data["state"], answer.data["epoch"] = r.t.State, r.t.Epoch
@@ -261,6 +269,7 @@ func (d *Decider) putAt(now time.Time, o *protocol.Original) task.Moment {
 func (d *Decider) applyMomentsBefore(r *report) error {
 	switch t := r.t; {
 	case t == nil:
+	case t.State == task.Paused && r.isEffort():
 	case t.State == task.Paused && !t.Endless() && t.Until <= r.putAt:
 		return d.refuseTooLate(r, d.state.Tasks.Time(t.Until))
 	case t.State == task.Retrying && t.NotBefore <= r.putAt:
@@ -361,6 +370,8 @@ func (d *Decider) checkHolder(r *report) error {
 	t, epoch := r.t, r.m.Epoch
 	own := r.by == t.Holder && !t.Spent
 	switch {
+	case r.isEffort(): // who had it last, as that said itself how it ended
+		return nil
 	case epoch == 0 && r.by != t.Holder:
 		return refuseNotHolder(r.by, t)
 	case epoch == 0:
@@ -428,6 +439,8 @@ func (d *Decider) hasRole(role task.Role, r *report) bool {
 		return r.by == d.state.Lead
 	case task.ByHuman:
 		return r.by == protocol.Human
+	case task.ByLast:
+		return r.by == r.t.Last() && r.m.Epoch == r.t.Epoch
 	case task.ByBeginner: // of the step, which is checked with it
 	case task.ByHive:
 	}
@@ -512,13 +525,16 @@ func (d *Decider) endRepairs(now time.Time, was, t *task.Task) error {
 // the next waits. Who gave the task back is not asked again at once: if nobody else has
 // room, there is a pause.
 func (d *Decider) setPause(now time.Time, t *task.Task, e *protocol.TaskEvent) {
+	free := e.Charge == protocol.ChargeFree
 	if reached := t.Advanced || e.Checkpoint != nil && !t.Reached(e.Checkpoint); !reached {
-		e.Fruitless = int(t.Fruitless) + 1
+		if e.Fruitless = int(t.Fruitless); !free {
+			e.Fruitless++
+		}
 	}
 	if e.By == protocol.Hive {
 		return
 	}
-	if e.Fruitless > 1 {
+	if e.Fruitless > 1 && !free {
 		if wait := d.jittered(now, t, e.Fruitless-2); wait.After(e.NotBefore) {
 			e.NotBefore = wait
 		}

@@ -56,7 +56,7 @@ func (d *Decider) unwind(now time.Time, t *task.Task, e protocol.TaskEvent) (*ta
 	return d.newTask(now, id, protocol.TaskEvent{
 		By: e.By, Of: e.Of, Unwinds: t.ID, Origin: t.Origin(),
 		Spec: &protocol.TaskSpec{
-			Title: protocol.Fit("Undo: "+t.Title, titleMost), To: t.To, Priority: t.Priority + 1, Approvers: terms.Approvers, Approvals: int(terms.Needed),
+			Title: protocol.Fit("Undo: "+t.Title, titleMost), To: t.To, Priority: int(t.Priority) + 1, Approvers: terms.Approvers, Approvals: int(terms.Needed),
 			Body: "What task " + string(t.ID) + " did is to be undone: " + cmp.Or(protocol.Fit(e.Reason, reasonShown), "it "+endText(t)) + "\nUndo its steps, the last one first: `" + lineUnwind + "` does that. Then complete this task. Without that command, for each step in " + steps +
 				" that has an `undo` and is `done`: report `step_started` with `unwind`, run its undo in its `cwd`, with its output as standard input, and report `step_ended`.",
 		},
