@@ -21,7 +21,8 @@ type Document struct {
 	Result     jsontext.Value  `json:"result,omitzero"`
 	Answers    []AnswersFile   `json:"answers,omitzero"`
 
-	Steps []protocol.StepRecord `json:"steps,omitzero"`
+	Steps   []protocol.StepRecord `json:"steps,omitzero"`
+	Outcome *task.LastOutcome     `json:"outcome,omitzero"`
 }
 
 // AnswersFile holds the answers to a question, and their path.
@@ -44,7 +45,7 @@ func ReadDocument(disk durable.FS, id protocol.TaskID) (d *Document, problems []
 	if err != nil {
 		return nil, nil, err
 	}
-	d = &Document{View: t.View, Body: t.Brief.Body, Gate: t.Brief.Gate, Data: t.Brief.Data, Result: t.Result, Steps: t.Steps}
+	d = &Document{View: t.View, Body: t.Brief.Body, Gate: t.Brief.Gate, Data: t.Brief.Data, Result: t.Result, Steps: t.Steps, Outcome: t.Outcome}
 	if t.Checkpoint != nil {
 		d.Checkpoint = &CheckpointFile{t.View.Checkpoint.Path, *t.Checkpoint}
 	}

@@ -26,6 +26,7 @@ type Task struct {
 	Brief      task.Brief            // brief.json
 	Checkpoint *task.Reached         // checkpoint.json; nil: there is none yet
 	Result     jsontext.Value        // what result.json holds; nil: there is none yet
+	Outcome    *task.LastOutcome     // outcome.json; nil: no worker reported one
 	Answers    []protocol.Question   // answers/<ask>.json, in the order of View.Answers
 	Steps      []protocol.StepRecord // of the chain that it belongs to, in the order of their numbers
 
@@ -88,6 +89,7 @@ func ReadTask(disk durable.FS, id protocol.TaskID) (*Task, error) {
 		t.read(disk, strings.TrimPrefix(path, protocol.TaskDir(id)+"/"), &q)
 		t.Answers = append(t.Answers, q)
 	}
+	t.readOutcome(disk)
 	t.readSteps(disk)
 	return t, nil
 }
@@ -96,6 +98,18 @@ func ReadTask(disk durable.FS, id protocol.TaskID) (*Task, error) {
 func (t *Task) read(disk durable.FS, name string, into any) {
 	if err := readTaskFile(disk, t.View.ID, name, into); err != nil {
 		t.Problems = append(t.Problems, err)
+	}
+}
+
+// readOutcome reads outcome.json, if there is one.
+func (t *Task) readOutcome(disk durable.FS) {
+	var o task.LastOutcome
+	switch err := readTaskFile(disk, t.View.ID, protocol.TaskOutcome, &o); {
+	case errors.Is(err, fs.ErrNotExist):
+	case err != nil:
+		t.Problems = append(t.Problems, err)
+	default:
+		t.Outcome = &o
 	}
 }
 

@@ -29,7 +29,9 @@ type TaskMoment struct {
 	Note    string             `json:"note,omitzero"`   // milestone, question, step or reason
 	Code    protocol.Code      `json:"code,omitzero"`   // of a refusal
 	Detail  string             `json:"detail,omitzero"`
-	Commit  string             `json:"commit,omitzero"` // the commit that holds it, which the log does not have; the caller sets it
+	Outcome *protocol.Outcome  `json:"outcome,omitzero"` // of the execution that ended with it
+	Charge  protocol.Charge    `json:"charge,omitzero"`  // what it counts against, where such an event does not always
+	Commit  string             `json:"commit,omitzero"`  // the commit that holds it, which the log does not have; the caller sets it
 }
 
 // taskFolder keeps a Task up to date.
@@ -50,11 +52,11 @@ func (f taskFolder) See(ev protocol.Event) (done bool) {
 		}
 		f.Events = append(f.Events, TaskMoment{
 			Moment: now, Event: string(e.Event), From: e.From, To: e.To, By: e.By,
-			Epoch: e.Epoch, Attempt: e.Attempt, Agents: e.Agents, Note: noteOf(e),
+			Epoch: e.Epoch, Attempt: e.Attempt, Agents: e.Agents, Note: noteOf(e), Outcome: e.Outcome, Charge: e.Charge,
 		})
 	}
 	if e, ok := ev.Body.(*protocol.TaskRejectedEvent); ok && e.Task == string(f.ID) {
-		f.Events = append(f.Events, TaskMoment{Moment: now, Event: e.Event, From: e.State, By: e.By, Epoch: e.Epoch, Code: e.Code, Detail: e.Detail})
+		f.Events = append(f.Events, TaskMoment{Moment: now, Event: e.Event, From: e.State, By: e.By, Epoch: e.Epoch, Code: e.Code, Detail: e.Detail, Outcome: e.Outcome})
 	}
 	return false
 }

@@ -27,7 +27,7 @@ func (a *app) taskCommand() *cobra.Command {
 		a.taskVerb(verb{on: task.Reject, reason: reasonUsage, short: "Declines a task that was offered"}),
 		a.taskVerb(verb{on: task.Start, reason: reasonUsage, short: "Begins the work"}),
 		a.taskProgress(), a.taskAsk(), a.taskBlock(), a.taskFail(), a.taskComplete(),
-		a.taskAnswer(), a.taskAmend(), a.taskGiveUp(),
+		a.taskAnswer(), a.taskAmend(), a.taskGiveUp(), a.taskOutcome(),
 		a.taskVerb(verb{on: task.Release, reason: reasonUsage, short: "Gives a task back; its checkpoint is kept", reaches: true}),
 		a.taskVerb(verb{on: task.Cancel, reason: reasonUsage, short: "Asks the holder of a task to stop; ends a task that nobody works on"}),
 		a.taskVerb(verb{on: task.CancelledEvent, reason: reasonUsage, short: "Confirms, as the holder, that the work has ended"}),

@@ -7,7 +7,6 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/hived/hived/agent"
 	"github.com/hived/hived/protocol"
 	"github.com/hived/hived/task"
 )
@@ -150,12 +149,8 @@ func (a *app) taskComplete() *cobra.Command {
 				return err
 			}
 			if x.Flags().Changed("result") {
-				text, err := a.readText(result)
-				if err != nil {
+				if x.report.Result, err = a.readResult(result); err != nil {
 					return err
-				}
-				if x.report.Result = jsontext.Value(text); !x.report.Result.IsValid() {
-					x.report.Result = agent.Text(text)
 				}
 			}
 			x.report.Gate, err = a.passGate(x.Context(), x.disk, id, gate)

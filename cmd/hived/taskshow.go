@@ -157,8 +157,7 @@ func (a *app) showTask(p *printer, t *agent.Document) {
 	if t.View.Result != "" {
 		add("result:", protocol.Visible(protocol.Fit(resultText(t.Result), 200)))
 	}
-	rows = append(rows, stepRows(t.Steps)...)
-	rows = append(rows, answerRows(t, &below)...)
+	rows = slices.Concat(rows, stepRows(t.Steps), outcomeRows(t), answerRows(t, &below))
 	p.table(rows)
 	p.body(t.Body)
 	for _, s := range below {

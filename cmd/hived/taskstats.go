@@ -28,12 +28,21 @@ func (a *app) taskDiagram() *cobra.Command {
 }
 
 func (a *app) taskStats() *cobra.Command {
-	return &cobra.Command{
+	var outcomes bool
+	var by string
+	c := &cobra.Command{
 		Use:   "stats",
-		Short: "Sums up: tasks by state, time in each, retries, recoveries, refusals",
-		Long:  "Sums up the tasks of the log: how many are in each state, how long tasks were in it, how often each event happened,\nthe share of executions that were retries, how long it took until a task that could not go on did, and what was refused.",
-		Args:  argCount(0, 0),
+		Short: "Sums up: tasks by state, time in each, retries, recoveries, refusals, outcomes",
+		Long: "Sums up the tasks of the log: how many are in each state, how long tasks were in it, how often each event happened,\nthe share of executions that were retries, how long it took until a task that could not go on did, and what was refused.\n" +
+			"With --outcomes how the executions ended that workers reported, how long they took, and what they cost.",
+		Args: argCount(0, 0),
 		RunE: a.withHive(func(_ *cobra.Command, _ []string, disk *durable.Disk) error {
+			if by != "" && !outcomes {
+				return usageError("--by groups outcomes: hived task stats --outcomes --by %s", by)
+			}
+			if outcomes {
+				return a.outcomeStats(disk, by)
+			}
 			state, _, _, err := audit.Folded(disk)
 			if err != nil {
 				return err
@@ -42,6 +51,9 @@ func (a *app) taskStats() *cobra.Command {
 			return a.answer(r, func(p *printer) { showStats(p, r) })
 		}),
 	}
+	c.Flags().BoolVar(&outcomes, "outcomes", false, "sum up how executions ended, as workers reported it")
+	c.Flags().StringVar(&by, "by", "", "one sum for each of these: `"+joinNames(task.OutcomeGroups())+"`")
+	return c
 }
 
 func showStats(p *printer, r task.Report) {

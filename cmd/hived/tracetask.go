@@ -22,16 +22,23 @@ func (a *app) showTaskLife(t *view.Task) error {
 
 // taskLine returns the line of one event of a task.
 func (a *app) taskLine(e view.TaskMoment) string {
+	outcome := ""
+	if e.Outcome != nil {
+		outcome = ", " + outcomeText(e.Outcome)
+	}
+	if e.Charge != "" {
+		outcome += ", counted as " + protocol.Visible(string(e.Charge))
+	}
 	line := protocol.Visible(protocol.Fit(e.Event, 40)) + " by " + protocol.Visible(string(e.By))
 	switch {
 	case e.Code != "":
-		return a.style.paint(red, "refused "+line+ofEpoch(e.Epoch)+": "+string(e.Code)) + ": " + protocol.Visible(e.Detail) + inCommit(e.Commit)
+		return a.style.paint(red, "refused "+line+ofEpoch(e.Epoch)+outcome+": "+string(e.Code)) + ": " + protocol.Visible(e.Detail) + inCommit(e.Commit)
 	case e.From != "" && e.From != e.To:
 		line += ": " + string(e.From) + " → " + string(e.To)
 	default:
 		line += ": " + string(e.To)
 	}
-	line += ofEpoch(e.Epoch)
+	line += ofEpoch(e.Epoch) + outcome
 	if len(e.Agents) > 0 {
 		line += ", to " + joinNames(e.Agents)
 	}
