@@ -626,6 +626,27 @@ var mutants = []mutant{
 		caught: []string{"router.TestUnwindingFails"},
 	},
 	{
+		name:   "time-out-not-charged",
+		what:   "an execution that was out of time counts against nothing",
+		breaks: "a task that is out of time for ever ends after max_retries (§8.10)",
+		edits:  []edit{{"Decider.releaseCharged", "r.charge, r.NotBefore = protocol.ChargeRetry,", "r.charge, r.NotBefore = \"\","}},
+		caught: []string{"router.TestTimeOutsEnd", "router.TestOutcomes"},
+	},
+	{
+		name:   "effort-changes-the-task",
+		what:   "the outcome of an execution of which the agent reported itself is taken as a report of its own",
+		breaks: "an effort changes nothing of the task (§8.10)",
+		edits:  []edit{{"Decider.handleOutcome", "if r.isEffort() && !confirms {", "if r.isEffort() && confirms {"}},
+		caught: []string{"router.TestEfforts"},
+	},
+	{
+		name:   "free-counts-as-fruitless",
+		what:   "an execution that ended for no fault of the task counts as one that reached nothing new",
+		breaks: "a free execution is none in the count of max_executions (§8.10)",
+		edits:  []edit{{"Decider.setPause", "e.Fruitless = int(t.Fruitless); !free", "e.Fruitless = int(t.Fruitless); free || !free"}},
+		caught: []string{"router.TestFreeWaits"},
+	},
+	{
 		name:   "question-about-a-step-lets-it-stand",
 		what:   "an intent stands although a person is asked what became of it",
 		breaks: "from the question on the intent stands no more (§8.9)",
