@@ -88,7 +88,7 @@ var figures = []figure{
 	{name: "functions with a bool parameter", limit: 25, count: boolParameters},
 	{name: "modules that go.mod requires", limit: 33, count: requirements},
 	{name: "lines of code", limit: 71000, count: allLines},
-	{name: "lines of tests", limit: 62500, count: testLines},
+	{name: "lines of tests", limit: 65000, count: testLines},
 }
 
 type figure struct {
