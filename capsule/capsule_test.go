@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -365,6 +366,62 @@ func TestVerifiedAnew(t *testing.T) {
 	if err != nil || paid != 1 || r.Output == nil || r.Output.Text != "paid" {
 		t.Errorf("it was paid %d times: %+v, %v", paid, r, err)
 	}
+}
+
+// TestWorkIsTidied checks that a step leaves nothing in the agent's directory when its end is
+// in the log, and that what is left of tasks that are no more goes with the next one.
+func TestWorkIsTidied(t *testing.T) {
+	h := newHive(t)
+	c := h.begin("bob")
+	old := c.workDir() + "/01M7YW2XY9P0EW1X9MFVTQ8901-1-1.outbox/deep"
+	testenv.Must(t, h.disk.MkdirAll(old, 0o755))
+	testenv.Must(t, durable.Publish(h.disk, old+"/1.json", []byte("{}"), 0o644, durable.Unsynced))
+	testenv.Must(t, h.disk.MkdirAll(c.workDir()+"/my-notes", 0o755))
+	sends := `mkdir "$HIVE_STEP_OUTBOX/more"; echo '{"to": "eve", "subject": "hi"}' >"$HIVE_STEP_OUTBOX/1.json"`
+	for _, name := range []string{"one", "two"} {
+		testenv.Must(t, c.Command(t.Context(), Spec{Name: name, Argv: []string{"sh", "-c", sends}}, &strings.Builder{}, &strings.Builder{}))
+	}
+	left := func() (names []string) {
+		entries, err := h.disk.ReadDir(c.workDir())
+		testenv.Must(t, err)
+		for _, e := range entries {
+			names = append(names, e.Name)
+		}
+		return names
+	}
+	if got, want := left(), []string{string(c.Task) + "-1.pass", "my-notes"}; !slices.Equal(got, want) {
+		t.Errorf("after two steps there is %v, want %v", got, want)
+	}
+	h.does("bob", task.Release, c.Epoch, nil)
+	c = h.begin("bob")
+	testenv.Must(t, c.Command(t.Context(), Spec{Name: "one", Argv: []string{"true"}}, &strings.Builder{}, &strings.Builder{}))
+	if got, want := left(), []string{string(c.Task) + "-2.pass", "my-notes"}; !slices.Equal(got, want) {
+		t.Errorf("under the next epoch there is %v, want %v", got, want)
+	}
+}
+
+// TestMessagesOfAnEarlierTask checks that the messages which a killed run left are sent when
+// its step is found to be done, also by a task that resumes the one it ran for.
+func TestMessagesOfAnEarlierTask(t *testing.T) {
+	h := newHive(t)
+	c := h.begin("bob")
+	pay := `echo '{"to": "eve", "subject": "paid"}' >"$HIVE_STEP_OUTBOX/1.json"; kill -9 $$`
+	err := c.Command(t.Context(), Spec{Name: "pay", Argv: []string{"sh", "-c", pay}}, &strings.Builder{}, &strings.Builder{})
+	if !errors.Is(err, ErrAsked) {
+		t.Fatalf("a step that was killed got %v", err)
+	}
+	v, err := agent.View(h.disk, h.id)
+	testenv.Must(t, err)
+	h.does("human", task.ApprovalDenied, 0, agent.Report{Ask: v.Question.Ask})
+	h.id = h.does("human", task.Resume, 0, nil).Task
+	c = h.begin("bob")
+	testenv.Must(t, c.Command(t.Context(), Spec{Name: "pay", Argv: []string{"false"}, Verify: "exit 0"}, &strings.Builder{}, &strings.Builder{}))
+	eve, err := agent.Open(h.disk, "eve")
+	testenv.Must(t, err)
+	wait.Until(t, "eve to be told that it was paid", func() bool {
+		list, err := eve.Inbox()
+		return err == nil && slices.ContainsFunc(list, func(x agent.Delivery) bool { return x.Message.Subject == "paid" })
+	})
 }
 
 // TestOptionsOfAStep checks that the record has the command that undoes a step, and that

@@ -25,7 +25,7 @@ import (
 // errors are those of [Capsule.Do], and of writing.
 func (c *Capsule) Command(ctx context.Context, spec Spec, out, err io.Writer) error {
 	run := &stepRun{Capsule: c, spec: spec, out: out, err: err}
-	record, failed := c.Do(ctx, spec, Work{Run: run.command, Verify: run.verify, Left: run.left})
+	record, failed := c.Do(ctx, spec, Work{Run: run.command, Verify: run.verify, Left: run.left, Forget: run.forget})
 	if failed != nil || run.shown {
 		return failed
 	}
@@ -73,7 +73,7 @@ func (r *stepRun) command(ctx context.Context, a Attempt) End {
 		Args: r.spec.Argv, Env: r.environment(a.Key), Inherit: []*os.File{a.Lock}, Signals: passed,
 		Out: io.MultiWriter(kept, heard{r.out}), Err: io.MultiWriter(tail, heard{r.err}), Timeout: r.spec.Timeout, Grace: stepGrace,
 	}
-	outbox := r.outbox(a.N, a.Try)
+	outbox := r.outbox(r.Task, a.N, a.Try)
 	if r.undo != nil {
 		if err := r.undoes(&command); err != nil {
 			return End{Exit: 126, Error: err.Error()}
@@ -216,13 +216,34 @@ func (t *tail) text() string {
 
 // outbox returns the directory into which a run of a step puts messages that are sent if
 // it is done.
-func (r *stepRun) outbox(n, try int) string {
-	return fmt.Sprintf("%s/.work/%s-%d-%d.outbox", protocol.AgentDir(r.Box.ID()), r.Task, n, try)
+func (r *stepRun) outbox(of protocol.TaskID, n, try int) string {
+	return fmt.Sprintf("%s/%s-%d-%d.outbox", r.workDir(), of, n, try)
 }
 
 // left returns the messages that a run left whose end nobody saw.
 func (r *stepRun) left(record *protocol.StepRecord) []string {
-	return r.messages(r.outbox(record.N, record.Try))
+	return r.messages(r.outbox(record.Task, record.N, record.Try))
+}
+
+// forget removes the outbox of the last run of a step. One that is left over goes with its
+// task.
+func (r *stepRun) forget(record *protocol.StepRecord) {
+	removeAll(r.Disk, r.outbox(record.Task, record.N, record.Try))
+}
+
+// removeAll removes a file, or a directory with all that is in it, as far as it can.
+func removeAll(disk *durable.Disk, path string) {
+	if disk.Remove(path) == nil {
+		return
+	}
+	entries, err := disk.ReadDir(path)
+	if err != nil {
+		return // it is not there, or no directory
+	}
+	for _, e := range entries {
+		removeAll(disk, path+"/"+e.Name)
+	}
+	_ = disk.Remove(path) // else something was put there meanwhile
 }
 
 // messages returns the messages in the outbox of a step, in the order of their names. What

@@ -53,6 +53,9 @@ type Work struct {
 	// Left returns the messages that the last run of a step left, whose end nobody saw.
 	// Nil: it leaves none.
 	Left func(r *protocol.StepRecord) []string
+	// Forget is called when the end of a step is in its record: what its last run left is
+	// not needed any more. Nil: it leaves nothing.
+	Forget func(r *protocol.StepRecord)
 }
 
 // Do does a step and returns its record, with its output, or returns the record of the
@@ -438,6 +441,9 @@ func (d *doing) reportEnd(ctx context.Context, intent protocol.MessageID, r prot
 	})
 	if err != nil {
 		return d.refused(err, record)
+	}
+	if now := d.record(d.n, d.spec.Name); now != nil && !now.Underway() && d.work.Forget != nil {
+		d.work.Forget(now)
 	}
 	return nil
 }

@@ -107,7 +107,7 @@ func (c *Capsule) undo(ctx context.Context, n int, name string, out, err io.Writ
 	}
 	spec := Spec{Name: name, Argv: []string{"sh", "-c", r.Undo}, CWD: r.CWD, Verify: r.Verify, Retries: c.Retries}
 	run := &stepRun{Capsule: c, spec: spec, out: out, err: err, undo: r}
-	d := &doing{Capsule: c, spec: spec, n: n, tries: spec.Retries + 1, unwind: true, work: Work{Verify: run.verify, Left: run.left}}
+	d := &doing{Capsule: c, spec: spec, n: n, tries: spec.Retries + 1, unwind: true, work: Work{Verify: run.verify, Left: run.left, Forget: run.forget}}
 	d.work.Run = func(ctx context.Context, a Attempt) End {
 		run.undo = d.last // with the output that the step has by now
 		return run.command(ctx, a)

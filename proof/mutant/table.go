@@ -528,7 +528,7 @@ var mutants = []mutant{
 		name:   "step-end-of-another-intent",
 		what:   "the end of an intent that was judged meanwhile closes the step",
 		breaks: "an end counts only if its intent still stands (§8.9)",
-		edits:  []edit{{"Decider.handleStepEnded", `if !last.Stands(r.Step.Command) {`, `if !last.Underway() {`}},
+		edits:  []edit{{"Decider.handleStepEnded", `if !last.Stands(r.Step.Command) && !judged {`, `if !last.Underway() && !judged {`}},
 		caught: []string{"router.TestLateEndOfAStepCounts", "router/decide.TestTaskModel"},
 	},
 	{

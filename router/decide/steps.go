@@ -169,7 +169,8 @@ func (d *Decider) handleStepEnded(r *report) error {
 	if last.Command == r.Step.Command && !last.Underway() {
 		return &detailed{&refusal{protocol.CodeStepDone, "its end is in the log already: it is " + string(last.Status)}, map[string]any{"record": last}}
 	}
-	if !last.Stands(r.Step.Command) {
+	judged := r.Step.How != "" && last.Underway() && last.Command == r.Step.Command && !asked(r.t, last)
+	if !last.Stands(r.Step.Command) && !judged { // who was denied an answer judges anew
 		return &detailed{&refusal{protocol.CodeFenced, "the step was judged, or begun again, before this end of it came, so that it counts no more; nothing of it is to be done again"}, map[string]any{"record": last}}
 	}
 	if r.Unwind && (r.Step.How == "" || r.t.Terms().Unwinds == "") {
@@ -221,7 +222,7 @@ func ended(r *report, last *protocol.StepRecord) (*protocol.StepRecord, error) {
 	case len(s.Signal) > 16 || s.Exit != nil && (*s.Exit < 0 || *s.Exit > 255):
 		return nil, &refusal{protocol.CodeBadCommand, "its exit is 0 to 255, and its signal a name such as KILL"}
 	}
-	next.EndedAt, next.How, next.Exit, next.Signal = r.now.UTC(), s.How, s.Exit, s.Signal
+	next.EndedAt, next.How, next.Exit, next.Signal, next.Ask = r.now.UTC(), s.How, s.Exit, s.Signal, 0
 	next.Error = lastCharacters(s.Error, protocol.StepErrorMost)
 	switch {
 	case verified || s.Signal == "" && *s.Exit == 0:

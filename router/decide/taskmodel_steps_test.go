@@ -87,7 +87,7 @@ func (v *ruling) endsStep() {
 		v.no(true, "fenced")
 	case !s.underway():
 		v.no(true, "step-done")
-	case s.ask > 0:
+	case s.ask > 0 && (said["how"] != "verified" || v.t.state == "paused" && v.t.ask == s.ask):
 		v.no(true, "fenced")
 	}
 	v.steps = append(v.steps, "step_ended")
@@ -195,6 +195,7 @@ func (m *taskModel) takeStep(t *oneTask, e *protocol.TaskEvent, at time.Time) er
 			t.stepUntil = t.stepUntil.Add(-m.shift)
 		}
 	default:
+		s.ask = 0
 		undo := s.status == "undoing" || r.Status == "undone"
 		switch {
 		case r.How == "verified" || r.Signal == "" && *r.Exit == 0:
