@@ -131,6 +131,12 @@ func (summaries) OnTask(_ Event, e *TaskEvent) string {
 	if s := e.Step; s != nil {
 		line += fmt.Sprintf(", step %d %s %s", s.N, brief(s.Name), brief(string(s.Status)))
 	}
+	if e.UnwoundBy != "" {
+		line += ", undone by task " + brief(string(e.UnwoundBy))
+	}
+	if e.Unwinds != "" {
+		line += ", undoes task " + brief(string(e.Unwinds))
+	}
 	if e.Outcome != nil {
 		line += ", outcome " + brief(string(e.Outcome.Kind))
 	}
@@ -145,10 +151,11 @@ func (summaries) OnTaskRejected(_ Event, e *TaskRejectedEvent) string {
 	if e.Task == "" {
 		line = "task"
 	}
+	line += " refused " + brief(e.Event)
 	if e.Outcome != nil {
-		line += " outcome " + brief(string(e.Outcome.Kind)) + ","
+		line += " " + brief(string(e.Outcome.Kind))
 	}
-	return line + " refused " + brief(e.Event) + by(e.By) + ", " + brief(string(e.Code)) + note(e.Detail)
+	return line + by(e.By) + ", " + brief(string(e.Code)) + note(e.Detail)
 }
 
 func orNone(s TaskState) string {

@@ -61,7 +61,7 @@ func (f taskFolder) See(ev protocol.Event) (done bool) {
 	return false
 }
 
-// noteOf returns the milestone, question, choice, step or reason of an event.
+// noteOf returns the milestone, question, choice, unwinding task, step or reason of an event.
 func noteOf(e *protocol.TaskEvent) string {
 	switch {
 	case e.Checkpoint != nil && e.Checkpoint.Milestone != "":
@@ -70,6 +70,8 @@ func noteOf(e *protocol.TaskEvent) string {
 		return task.Asked(e)
 	case e.Choice != "":
 		return task.Chosen(e)
+	case e.UnwoundBy != "":
+		return "by task " + string(e.UnwoundBy) + ": " + task.Said(e)
 	case e.Step != nil:
 		return fmt.Sprintf("step %d, %s: %s", e.Step.N, e.Step.Name, e.Step.Status)
 	}

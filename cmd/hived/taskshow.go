@@ -140,7 +140,7 @@ func (a *app) showTask(p *printer, t *agent.Document) {
 		add("question:", joinNonEmpty(q.Ask.String(), below.fitOrKeep(q.Question, "question "+q.Ask.String())))
 		add("waits for:", answerers(&t.View))
 		add("choices:", choicesText(q.Choices))
-		add("approved by:", fmt.Sprintf("%d of %d %s", len(q.Given), q.Needed, givenText(q)))
+		add("approved by:", strings.TrimRight(fmt.Sprintf("%d of %d %s", len(q.Given), q.Needed, givenText(q)), " "))
 	}
 	for name, id := range relatives(&t.View) {
 		add(name, string(id))

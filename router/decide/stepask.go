@@ -76,7 +76,7 @@ func (d *Decider) askAboutStep(r *report) error {
 	}
 	next := *last
 	next.Ask = r.t.Questions.Next(d.state.Seq + 1)
-	question := askText(last, choices)
+	question := askText(r.by, last, choices)
 	if r.Question != "" {
 		question += " " + r.limitText(r.Question)
 	}
@@ -133,8 +133,8 @@ func namesOf(choices []stepChoice) (names []string) {
 // commandShown is how much of a step's command a question shows, in characters.
 const commandShown = 200
 
-// askText returns what a person is asked about a step.
-func askText(s *protocol.StepRecord, choices []stepChoice) string {
+// askText returns what a person is asked about a step by the holder of its task.
+func askText(holder protocol.AgentID, s *protocol.StepRecord, choices []stepChoice) string {
 	what, by := "its command", "begun by "+string(s.By)+" at "+s.StartedAt.Format(time.RFC3339)
 	if s.Status == protocol.StepUndoing {
 		what = "its undo"
@@ -142,7 +142,7 @@ func askText(s *protocol.StepRecord, choices []stepChoice) string {
 	text := fmt.Sprintf("Step %d, %s, was %s", s.N, s.Name, by)
 	switch s.Status {
 	case protocol.StepDone:
-		text += ", is done, and " + whyAsked(s, choices)
+		text += ", is done" + whyAsked(holder, s, choices)
 	case protocol.StepFailed:
 		text += ", has failed, and something that it began still runs."
 	case protocol.StepExecuting, protocol.StepUndoing, protocol.StepUndone, protocol.StepLeft:
@@ -163,14 +163,14 @@ func askText(s *protocol.StepRecord, choices []stepChoice) string {
 }
 
 // whyAsked says why a person is asked about a step that is done.
-func whyAsked(s *protocol.StepRecord, choices []stepChoice) string {
+func whyAsked(holder protocol.AgentID, s *protocol.StepRecord, choices []stepChoice) string {
 	switch {
 	case slices.Contains(choices, choiceWithout) || slices.Contains(choices, choiceAgain):
-		return "its output is gone."
+		return ", and its output is gone."
 	case s.Error != "":
-		return "its undo has failed: " + protocol.Fit(protocol.Visible(s.Error), commandShown) + "."
+		return ", and its undo has failed: " + protocol.Fit(protocol.Visible(s.Error), commandShown) + "."
 	}
-	return "its undo is not run by who is to undo it."
+	return ". Its undo does not run by itself: " + string(s.By) + " recorded it, and " + string(holder) + " has the task."
 }
 
 // answeredStep returns the record of the step that the open question of a task is about,

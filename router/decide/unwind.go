@@ -34,7 +34,7 @@ func (d *Decider) endUnwinding(now time.Time, t *task.Task, e *protocol.TaskEven
 	}
 	return d.Alert(now, &protocol.AlertEvent{
 		Code: protocol.CodeUnwindFailed, Path: protocol.TaskDir(t.ID),
-		Text: fmt.Sprintf("task %s, %s, has failed, and what task %s did is undone in part: step %d, %s, is the next one that is not. To let another go on with that, %s",
+		Text: fmt.Sprintf("task %s, %s, has failed, and what task %s did is not undone: step %d, %s, comes next. To let another go on with that, %s",
 			t.ID, t.Title, t.Terms().Unwinds, s.N, s.Name, howToResume(protocol.Human, t.ID)),
 	})
 }
