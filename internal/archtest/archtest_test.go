@@ -56,6 +56,7 @@ var allowed = map[string][]string{
 	"capsule":                  {"protocol", "internal/durable", "internal/pause", "internal/process", "task", "agent", "golang.org/x/sys/...", "github.com/go-json-experiment/json/..."},
 	"worker/adapter":           {"protocol", "go.yaml.in/yaml/v4", "github.com/go-json-experiment/json/..."},
 	"worker/envelope":          {"protocol", "internal/durable", "worker/adapter", "github.com/go-json-experiment/json/..."},
+	"worker/classify":          {"protocol", "worker/adapter", "worker/envelope", "github.com/go-json-experiment/json/..."},
 	"agent":                    {"protocol", "internal/durable", "internal/pause", "task", "github.com/oklog/ulid/v2", "github.com/go-json-experiment/json/..."},
 	"audit":                    {"protocol", "internal/durable", "internal/pause", "ledger", "eventlog", "mailbox", "gitcommit", "gitcommit/follow", "router/decide", "view", "hive", "golang.org/x/sys/...", "internal/users"},
 	"proof/bench":              {"protocol", "internal/durable", "internal/pause", "proof/child", "internal/wait", "ledger", "gitcommit", "router", "router/decide", "view", "hive", "audit"},
