@@ -119,7 +119,7 @@ cleanup: [rm, -r, "{in}/tmp"]
 
 func TestRefusals(t *testing.T) {
 	for text, want := range map[string]string{
-		"":                                                "line 1: it is empty; write at least name: and run:",
+		"":                                                "line 1: it is empty; write at least a name and what to run",
 		"- a":                                             "line 1: adapter: it is no mapping; write keys with values, as key: value",
 		smallest + "name: x":                              "line 3: name: it is in line 1 already; write it once",
 		smallest + "promt: file":                          `line 3: "promt": there is no such key in adapter; did you mean prompt?`,

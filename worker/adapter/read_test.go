@@ -19,19 +19,23 @@ func TestRead(t *testing.T) {
 		want    adapter.Reading
 	}{
 		"claude: done": {
-			"claude", adapter.Ran{Output: []byte(`{"type":"result","subtype":"success","is_error":false,"result":"429 lines, rate limit kept","total_cost_usd":0.31,"usage":{"input_tokens":91,"output_tokens":41},"permission_denials":[{"tool_name":"Bash"}]}`)},
+			"claude",
+			adapter.Ran{Output: []byte(`{"type":"result","subtype":"success","is_error":false,"result":"429 lines, rate limit kept","total_cost_usd":0.31,"usage":{"input_tokens":91,"output_tokens":41},"permission_denials":[{"tool_name":"Bash"}]}`)},
 			adapter.Reading{Result: "429 lines, rate limit kept", TokensIn: 91, TokensOut: 41, CostMicros: 310000},
 		},
 		"claude: success that is an error": {
-			"claude", adapter.Ran{Exit: 1, Output: []byte(`{"type":"result","subtype":"success","is_error":true,"result":"Something broke"}`)},
+			"claude",
+			adapter.Ran{Exit: 1, Output: []byte(`{"type":"result","subtype":"success","is_error":true,"result":"Something broke"}`)},
 			adapter.Reading{Kind: protocol.OutcomeFailed, Reason: "its output says so at /is_error", Result: "Something broke"},
 		},
 		"claude: an error with exit 0": {
-			"claude", adapter.Ran{Output: []byte(`{"subtype":"success","is_error":true,"result":"Something broke"}`)},
+			"claude",
+			adapter.Ran{Output: []byte(`{"subtype":"success","is_error":true,"result":"Something broke"}`)},
 			adapter.Reading{Kind: protocol.OutcomeFailed, Reason: "its output says so at /is_error", Result: "Something broke"},
 		},
 		"claude: not logged in": {
-			"claude", adapter.Ran{Exit: 1, Output: []byte(`{"subtype":"success","is_error":true,"result":"Invalid API key · Please run /login"}`)},
+			"claude",
+			adapter.Ran{Exit: 1, Output: []byte(`{"subtype":"success","is_error":true,"result":"Invalid API key · Please run /login"}`)},
 			adapter.Reading{Kind: protocol.OutcomeNeedsLogin, Reason: `it wrote "Invalid API key"`, Result: "Invalid API key · Please run /login"},
 		},
 		"claude: ended by TERM": {
@@ -41,11 +45,13 @@ func TestRead(t *testing.T) {
 			"claude", adapter.Ran{Output: []byte(`{"is_error":false,"result":"th`)}, adapter.Reading{NoResult: true},
 		},
 		"codex: done, with a warning": {
-			"codex", adapter.Ran{Output: []byte("{\"type\":\"item.completed\",\"item\":{\"type\":\"error\",\"message\":\"slow\"}}\nnoise\n{\"item\":{\"type\":\"agent_message\",\"text\":\"done\"}}\n{\"type\":\"turn.completed\",\"usage\":{\"input_tokens\":5,\"output_tokens\":2}}\n")},
+			"codex",
+			adapter.Ran{Output: []byte("{\"type\":\"item.completed\",\"item\":{\"type\":\"error\",\"message\":\"slow\"}}\nnoise\n{\"item\":{\"type\":\"agent_message\",\"text\":\"done\"}}\n{\"type\":\"turn.completed\",\"usage\":{\"input_tokens\":5,\"output_tokens\":2}}\n")},
 			adapter.Reading{Result: "done", TokensIn: 5, TokensOut: 2},
 		},
 		"codex: turn failed": {
-			"codex", adapter.Ran{Exit: 0, Output: []byte("{\"item\":{\"text\":\"begun\"}}\n{\"type\":\"turn.failed\",\"error\":{\"message\":\"stream lost\"}}\n")},
+			"codex",
+			adapter.Ran{Exit: 0, Output: []byte("{\"item\":{\"text\":\"begun\"}}\n{\"type\":\"turn.failed\",\"error\":{\"message\":\"stream lost\"}}\n")},
 			adapter.Reading{Kind: protocol.OutcomeFailed, Reason: "its output says so at /error", Result: "begun"},
 		},
 		"codex: result in its file": {
@@ -58,13 +64,15 @@ func TestRead(t *testing.T) {
 		"gemini: 42": {"gemini", adapter.Ran{Exit: 42}, adapter.Reading{Kind: protocol.OutcomeFailed, Reason: "exit status 42 of gemini", NoResult: true}},
 		"gemini: 53": {"gemini", adapter.Ran{Exit: 53}, adapter.Reading{Kind: protocol.OutcomeIncomplete, Reason: "exit status 53 of gemini", NoResult: true}},
 		"gemini: 429 modulo 256": {
-			"gemini", adapter.Ran{Exit: 429 % 256, Errors: []byte("Please retry in 34.5s.")},
+			"gemini",
+			adapter.Ran{Exit: 429 % 256, Errors: []byte("Please retry in 34.5s.")},
 			adapter.Reading{Kind: protocol.OutcomeRateLimited, Reason: "exit status 173 of gemini", NoResult: true, RetryAfter: 34500 * time.Millisecond},
 		},
 		"gemini: killed":    {"gemini", adapter.Ran{}, adapter.Reading{NoResult: true}},
 		"opencode: nothing": {"opencode", adapter.Ran{}, adapter.Reading{NoResult: true}},
 		"opencode: two steps": {
-			"opencode", adapter.Ran{Output: []byte("{\"part\":{\"text\":\"ok\"}}\n{\"part\":{\"tokens\":{\"input\":3,\"output\":1},\"cost\":0.5}}\n{\"part\":{\"tokens\":{\"input\":4,\"output\":1},\"cost\":0.25}}\n")},
+			"opencode",
+			adapter.Ran{Output: []byte("{\"part\":{\"text\":\"ok\"}}\n{\"part\":{\"tokens\":{\"input\":3,\"output\":1},\"cost\":0.5}}\n{\"part\":{\"tokens\":{\"input\":4,\"output\":1},\"cost\":0.25}}\n")},
 			adapter.Reading{Result: "ok", TokensIn: 7, TokensOut: 2, CostMicros: 750000},
 		},
 		"aider: fatal with exit 0": {

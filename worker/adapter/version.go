@@ -53,7 +53,7 @@ func compareVersions(a, b string) int {
 
 func numbers(version string) (list []int) {
 	for part := range strings.SplitSeq(version, ".") {
-		n, _ := strconv.Atoi(part) //nolint:errcheck // the form was checked
+		n, _ := strconv.Atoi(part) // the form was checked
 		list = append(list, n)
 	}
 	return list

@@ -28,7 +28,7 @@ func document(text []byte) (*yaml.Node, error) {
 	var node yaml.Node
 	switch err := loader.Load(&node); {
 	case errors.Is(err, io.EOF) || err == nil && len(node.Content) != 1:
-		return nil, errors.New("line 1: it is empty; write at least name: and run:")
+		return nil, errors.New("line 1: it is empty; write at least a name and what to run")
 	case err != nil:
 		return nil, errors.New(protocol.Visible(strings.Join(strings.Fields(err.Error()), " ")))
 	}
