@@ -1,8 +1,6 @@
 package hive
 
 import (
-	"strings"
-
 	"go.yaml.in/yaml/v4"
 
 	"github.com/hived/hived/internal/durable"
@@ -13,7 +11,6 @@ import (
 var idle = []struct{ key, why string }{
 	{"pair_cap", "has no effect any more: routing.breaker stops loops"},
 	{"http", "has no effect yet"},
-	{"work.also", "has no effect yet"},
 }
 
 // IdleKeys returns a line for each key of hive.yaml that is set and does nothing. It
@@ -30,12 +27,7 @@ func IdleKeys(disk durable.FS) []string {
 	}
 	var list []string
 	for _, k := range idle {
-		section, key, nested := strings.Cut(k.key, ".")
-		value, there := set[section]
-		if nested {
-			inner, _ := value.(map[string]any)
-			_, there = inner[key]
-		}
+		_, there := set[k.key]
 		if there {
 			list = append(list, k.key+" "+k.why)
 		}

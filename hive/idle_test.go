@@ -17,7 +17,7 @@ func TestKeysThatDoNothing(t *testing.T) {
 		"hop_cap: 3\ntasks: {lease: 3s}\n": nil,
 		"pair_cap: 7\n":                    {"pair_cap has no effect any more: routing.breaker stops loops"},
 		"work: {trust: [alice]}\n":         nil,
-		"tasks: {poison_after: 2}\nwork: {also: []}\n": {"work.also has no effect yet"},
+		"work: {also: []}\nhttp: {listen: \"localhost:1\"}\n": {"http has no effect yet"},
 		"pair_cap: [": nil,
 	} {
 		disk := faultfs.New()

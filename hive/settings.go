@@ -28,20 +28,11 @@ type file struct {
 	protocol.Settings `yaml:",inline"`
 
 	HTTP page `yaml:"http"`
-	Work work `yaml:"work"`
 }
 
 type page struct {
 	Listen string `yaml:"listen"`
 }
-
-type work struct {
-	Also  []string           `yaml:"also"`
-	Trust []protocol.AgentID `yaml:"trust"`
-}
-
-// maxTrust is how many agents work.trust may name.
-const maxTrust = 64
 
 func defaults() file {
 	return file{
@@ -155,14 +146,6 @@ func fillClocks(said *protocol.TaskSettings, defaults protocol.TaskSettings) {
 func (f file) validateSections() error {
 	if _, _, err := net.SplitHostPort(f.HTTP.Listen); err != nil {
 		return fmt.Errorf("settings: http.listen is %s; write host:port, for example 127.0.0.1:7717", protocol.Quote(f.HTTP.Listen))
-	}
-	if len(f.Work.Trust) > maxTrust {
-		return fmt.Errorf("settings: work.trust names %d agents; at most %d", len(f.Work.Trust), maxTrust)
-	}
-	for _, id := range f.Work.Trust {
-		if _, err := protocol.ParseAgentID(string(id)); err != nil {
-			return fmt.Errorf("settings: work.trust: %w", err)
-		}
 	}
 	return nil
 }

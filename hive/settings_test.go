@@ -48,7 +48,16 @@ tasks:
   max_free: 20
   retention: 168h
 http: {listen: "127.0.0.1:7717"}
-work: {also: [], trust: []}
+work:
+  timeout: 30m
+  grace: 10s
+  drain: 5s
+  output: 16777216
+  tail: 4000
+  idle: 30m
+  also: []
+  trust: []
+  propose: false
 `
 
 // uncommented returns the template with its keys switched on.
@@ -94,7 +103,7 @@ func TestParseRefuses(t *testing.T) {
 		{"unknown key with a neighbour", "hop_cap: 3\nrescn: 1s\n", `line 2: unknown key "rescn"; did you mean rescan?`},
 		{"unknown nested key", "git:\n  comit_delay: 1s\n", `line 2: unknown key "git.comit_delay"; did you mean commit_delay?`},
 		{"unknown key of a checked section", "tasks: {leese: 1s}\n", `line 1: unknown key "tasks.leese"; did you mean lease?`},
-		{"unknown key with no neighbour", "work: {zzzzzz: 1}\n", `unknown key "work.zzzzzz"; the keys here are also, trust`},
+		{"unknown key with no neighbour", "work: {zzzzzz: 1}\n", `unknown key "work.zzzzzz"; the keys here are also, drain, grace`},
 		{"key twice", "hop_cap: 3\nhop_cap: 4\n", "line 2: hop_cap stands twice, first on line 1"},
 		{"nested key twice", "log: {segment_bytes: 9000, segment_bytes: 9001}\n", "log.segment_bytes stands twice"},
 		{"duration without a unit", "settle: 2\n", `line 1: settle is "2"; write a duration`},
@@ -112,7 +121,11 @@ func TestParseRefuses(t *testing.T) {
 		{"task limit out of range", "tasks: {lease: 0s}\n", "tasks.lease is out of range"},
 		{"task number out of range", "tasks: {offers: -1}\n", "tasks.offers is out of range"},
 		{"address", "http: {listen: here}\n", `http.listen is "here"; write host:port`},
-		{"more trusted than may be", "work: {trust: [" + trusted(maxTrust+1) + "]}\n", "work.trust names 65 agents; at most 64"},
+		{"more trusted than may be", "work: {trust: [" + trusted(65) + "]}\n", "work.trust names 65 agents; at most 64"},
+		{"an hour too long for a program", "work: {timeout: 25h}\n", "work.timeout is out of range: allowed is 1s to 24h0m0s"},
+		{"a tail too long", "work: {tail: 20001}\n", "work.tail is out of range: allowed is 0 to 20000"},
+		{"another hive by half its path", "work: {also: [../hive]}\n", `work.also has "../hive"; write the whole path`},
+		{"more other hives than may be", "work: {also: [" + trusted(17) + "]}\n", "work.also names 17 hives; at most 16"},
 		{"a trusted name that no agent can have", "work: {trust: [a, b/c]}\n", "work.trust: "},
 		{"control characters", "\"a\\u001b[2J\": 1\n", `unknown key "a\x1b[2J"`},
 	} {
@@ -141,7 +154,7 @@ func trusted(n int) string {
 }
 
 func TestAsManyAreTrustedAsMayBe(t *testing.T) {
-	if _, err := ParseSettings([]byte("work: {trust: [" + trusted(maxTrust) + "]}\n")); err != nil {
+	if _, err := ParseSettings([]byte("work: {trust: [" + trusted(64) + "]}\n")); err != nil {
 		t.Error(err)
 	}
 }

@@ -2,6 +2,7 @@ package protocol
 
 import (
 	"fmt"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -25,6 +26,7 @@ type Settings struct {
 	Retention         Retention        `yaml:"retention"`
 	OwnFiles          OwnFileSettings  `yaml:"own_files"`
 	Tasks             TaskSettings     `yaml:"tasks"`
+	Work              WorkSettings     `yaml:"work"`
 }
 
 // RoutingSettings are those of loops, beside HopCap (spec §4.3).
@@ -92,6 +94,20 @@ type TaskSettings struct {
 	MaxFree          int           `yaml:"max_free"`       // executions that ended for no fault of the task, until a person is asked
 }
 
+// WorkSettings are those of workers, which run agents' programs (docs/workers.md). hived
+// itself uses none of them.
+type WorkSettings struct {
+	Timeout time.Duration `yaml:"timeout"` // of one execution
+	Grace   time.Duration `yaml:"grace"`   // between the signal that asks a program to end and the one that ends it
+	Drain   time.Duration `yaml:"drain"`   // how long what a program started may outlive it
+	Output  int64         `yaml:"output"`  // bytes that are kept of what a program writes: the beginning and the end
+	Tail    int           `yaml:"tail"`    // characters of its end that are reported
+	Idle    time.Duration `yaml:"idle"`    // after which a worker that found no task asks again
+	Also    []string      `yaml:"also"`    // other hives whose tasks it takes when there is none here
+	Trust   []AgentID     `yaml:"trust"`   // agents whose shell commands are run, besides those of people and the lead
+	Propose bool          `yaml:"propose"` // an idle worker asks the lead about a blocked task
+}
+
 // Backoff is how long a retry waits: Base, then twice as long each time, up to
 // Max.
 type Backoff struct {
@@ -130,6 +146,10 @@ func DefaultSettings() Settings {
 			StallGrace: 30 * time.Second, ApprovalTimeout: 30 * time.Minute, CancelGrace: time.Minute,
 			MaxRetries: 3, MaxExecutions: 10, Backoff: Backoff{Base: time.Second, Max: time.Minute},
 			Offers: 3, RepairDepth: 2, PoisonAfter: 3, Retention: 168 * time.Hour, Steps: 1000, StepLockWait: 30 * time.Second, MaxFree: 20,
+		},
+		Work: WorkSettings{
+			Timeout: 30 * time.Minute, Grace: 10 * time.Second, Drain: 5 * time.Second,
+			Output: 16 << 20, Tail: 4000, Idle: 30 * time.Minute,
 		},
 	}
 }
@@ -182,10 +202,42 @@ func (s Settings) Validate() error {
 		{"tasks.step_lock_wait", int64(s.Tasks.StepLockWait), 0, int64(time.Hour)},
 		{"tasks.max_free", int64(s.Tasks.MaxFree), 0, 1000},
 		{"tasks.poison_after", int64(s.Tasks.PoisonAfter), 1, 1000},
+		{"work.timeout", int64(s.Work.Timeout), int64(time.Second), int64(24 * time.Hour)},
+		{"work.grace", int64(s.Work.Grace), 0, int64(10 * time.Minute)},
+		{"work.drain", int64(s.Work.Drain), 0, int64(time.Minute)},
+		{"work.output", s.Work.Output, 64 << 10, 1 << 30},
+		{"work.tail", int64(s.Work.Tail), 0, TailMost},
+		{"work.idle", int64(s.Work.Idle), int64(time.Minute), int64(24 * time.Hour)},
 	}
 	for _, c := range checks {
 		if c.value < c.least || c.value > c.most {
 			return fmt.Errorf("settings: %s is out of range: allowed is %s to %s", c.key, inUnits(c.key, c.least), inUnits(c.key, c.most))
+		}
+	}
+	return s.Work.validate()
+}
+
+// trustMost and alsoMost are how many agents work.trust may name, and hives work.also.
+const (
+	trustMost = 64
+	alsoMost  = 16
+)
+
+func (w *WorkSettings) validate() error {
+	if len(w.Trust) > trustMost {
+		return fmt.Errorf("settings: work.trust names %d agents; at most %d", len(w.Trust), trustMost)
+	}
+	for _, id := range w.Trust {
+		if _, err := ParseAgentID(string(id)); err != nil {
+			return fmt.Errorf("settings: work.trust: %w", err)
+		}
+	}
+	if len(w.Also) > alsoMost {
+		return fmt.Errorf("settings: work.also names %d hives; at most %d", len(w.Also), alsoMost)
+	}
+	for _, dir := range w.Also {
+		if !filepath.IsAbs(dir) {
+			return fmt.Errorf("settings: work.also has %s; write the whole path of the hive's directory", Quote(dir))
 		}
 	}
 	return nil
@@ -194,7 +246,8 @@ func (s Settings) Validate() error {
 // inUnits returns a limit in the units of the key's value.
 func inUnits(key string, n int64) string {
 	switch key {
-	case "settle", "rescan", "outbox_strays_after", "git.commit_delay", "git.stale_lock", "retention.age":
+	case "settle", "rescan", "outbox_strays_after", "git.commit_delay", "git.stale_lock", "retention.age",
+		"work.timeout", "work.grace", "work.drain", "work.idle":
 		return time.Duration(n).String()
 	}
 	if strings.HasPrefix(key, "tasks.") && n >= int64(time.Millisecond) {
