@@ -57,7 +57,6 @@ work:
   idle: 30m
   also: []
   trust: []
-  propose: false
 `
 
 // uncommented returns the template with its keys switched on.

@@ -2,7 +2,7 @@ package protocol
 
 import (
 	"fmt"
-	"path/filepath"
+	"path"
 	"strconv"
 	"strings"
 	"time"
@@ -105,7 +105,6 @@ type WorkSettings struct {
 	Idle    time.Duration `yaml:"idle"`    // after which a worker that found no task asks again
 	Also    []string      `yaml:"also"`    // other hives whose tasks it takes when there is none here
 	Trust   []AgentID     `yaml:"trust"`   // agents whose shell commands are run, besides those of people and the lead
-	Propose bool          `yaml:"propose"` // an idle worker asks the lead about a blocked task
 }
 
 // Backoff is how long a retry waits: Base, then twice as long each time, up to
@@ -236,7 +235,7 @@ func (w *WorkSettings) validate() error {
 		return fmt.Errorf("settings: work.also names %d hives; at most %d", len(w.Also), alsoMost)
 	}
 	for _, dir := range w.Also {
-		if !filepath.IsAbs(dir) {
+		if !path.IsAbs(dir) {
 			return fmt.Errorf("settings: work.also has %s; write the whole path of the hive's directory", Quote(dir))
 		}
 	}
