@@ -8,7 +8,7 @@ import (
 )
 
 // leadGroup does nothing where there are no process groups.
-func leadGroup(*exec.Cmd) {}
+func leadGroup(*exec.Cmd, Owner) {}
 
 func signalGroup(p *os.Process, _ os.Signal) { killGroup(p) }
 

@@ -11,8 +11,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// leadGroup makes a command the leader of a process group.
-func leadGroup(c *exec.Cmd) { c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} }
+// leadGroup makes a command the leader of a process group, which dies with its owner.
+func leadGroup(c *exec.Cmd, o Owner) {
+	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if o == Starter {
+		dieWithParent(c.SysProcAttr)
+	}
+}
 
 func signalGroup(p *os.Process, s os.Signal) {
 	if n, is := s.(syscall.Signal); is {

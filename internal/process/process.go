@@ -28,5 +28,8 @@ func Run(ctx context.Context, s Shell) error {
 	c.Dir, c.Env, c.Stdout, c.Stderr = s.Dir, s.Env, s.Out, s.Out
 	c.WaitDelay = grace
 	inOwnGroup(c)
-	return c.Run()
+	if err := start(c); err != nil {
+		return err
+	}
+	return wait(c, nil)
 }
