@@ -38,6 +38,7 @@ type Adapter struct {
 	Patterns    []Pattern                    // the first that matches counts
 	Rotate      []string                     // makes another login current, with variables; none: there is no other
 	Cleanup     []string                     // runs after each execution, with variables
+	Gate        []string                     // must end with 0 before an execution counts as completed, with variables
 }
 
 // Prompt says how the program gets its prompt.

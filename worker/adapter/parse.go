@@ -90,6 +90,7 @@ func (a *Adapter) keys(at lines) keys {
 		"patterns": a.readPatterns,
 		"rotate":   texts("rotate", &a.Rotate),
 		"cleanup":  texts("cleanup", &a.Cleanup),
+		"gate":     texts("gate", &a.Gate),
 	}
 	for key, read := range k {
 		k[key] = at.note(key, read)
@@ -245,7 +246,7 @@ func (a *Adapter) validateVariables(at lines) error {
 	for _, part := range []struct {
 		key  string
 		args []string
-	}{{"run", a.Run}, {"directory", []string{a.Directory}}, {"rotate", a.Rotate}, {"cleanup", a.Cleanup}} {
+	}{{"run", a.Run}, {"directory", []string{a.Directory}}, {"rotate", a.Rotate}, {"cleanup", a.Cleanup}, {"gate", a.Gate}} {
 		for _, v := range variable.FindAllStringSubmatch(strings.Join(part.args, "\n"), -1) {
 			if !slices.Contains(known, v[1]) {
 				near := protocol.DidYouMean(protocol.Nearest(v[1], known, 2), "give it a value in settings, or write one of "+strings.Join(known, ", "))
