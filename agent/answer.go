@@ -86,6 +86,21 @@ func answers(m *protocol.Message, command protocol.MessageID) bool {
 	return code != protocol.CodeLargeCheckpoint && code != protocol.CodeNobodyEligible
 }
 
+// Said returns what hive says in a message of its own, and the command that it settles;
+// empty for a notice, and for a warning about a command that hive carries out. It is for
+// programs that read the whole inbox and wait for several answers at once.
+func (l Delivery) Said() (a Answer, of protocol.MessageID, is bool) {
+	if l.Message == nil || l.Message.From != string(protocol.Hive) {
+		return Answer{}, "", false
+	}
+	a = decodeAnswer(l.Message)
+	a.Seq = l.Seq
+	if answers(l.Message, l.Message.InReplyTo) {
+		of = l.Message.InReplyTo
+	}
+	return a, of, true
+}
+
 // decodeAnswer decodes an answer. Where its data has another form, only the text is
 // set.
 func decodeAnswer(m *protocol.Message) Answer {

@@ -43,6 +43,25 @@ func gateAuthor(b *task.Brief) protocol.AgentID {
 	return b.GateBy
 }
 
+// BodyAuthor returns who wrote the body of a task: who amended its brief last, else who
+// created the first task of those that it resumes. It is empty where the files of that
+// one are gone.
+func BodyAuthor(disk durable.FS, b *task.Brief) protocol.AgentID {
+	for {
+		switch {
+		case b.AmendedBy != "":
+			return b.AmendedBy
+		case b.Resumes == "":
+			return b.Creator
+		}
+		before, err := Brief(disk, b.Resumes)
+		if err != nil {
+			return ""
+		}
+		b = before
+	}
+}
+
 // Trusted reports whether an agent may run the gate without asking: its author is
 // human, the lead, the agent itself, or named by trust.
 func (g *Gate) Trusted(disk durable.FS, who protocol.AgentID, trust func(durable.FS) ([]protocol.AgentID, error)) (bool, error) {

@@ -123,6 +123,16 @@ func write(f durable.File, data []byte) error {
 	return errors.Join(err, f.Close())
 }
 
+// DrawID draws an id for a draft whose sender must know it before it is sent: it can be
+// sent again under the same id, and counts once.
+func (b *Box) DrawID() (protocol.MessageID, error) {
+	key, err := b.nextID(time.Now())
+	if err != nil {
+		return "", fmt.Errorf("draw an id: %w", err)
+	}
+	return protocol.MessageID(key.String()), nil
+}
+
 // nextID draws an id larger than the one before, whatever the clock does, so that
 // name order in the outbox is the order of sending (spec §3).
 func (b *Box) nextID(now time.Time) (ulid.ULID, error) {
