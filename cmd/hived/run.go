@@ -79,7 +79,7 @@ func (a *app) root() *cobra.Command {
 	}
 	add(groupHive, a.initCommand(), a.upCommand(), a.downCommand(), a.demoCommand(), a.statusCommand(), a.doctorCommand(), a.agentCommand(), a.gitCommand(), a.benchCommand(), a.tortureCommand())
 	add(groupMail, a.sendCommand(), a.inboxCommand(), a.readCommand(), a.doneCommand(), a.waitCommand(), a.aliveCommand(), a.continueCommand())
-	add(groupTask, a.taskCommand(), a.stepCommand(), a.approveCommand(), a.denyCommand())
+	add(groupTask, a.taskCommand(), a.stepCommand(), a.workCommand(), a.approveCommand(), a.denyCommand())
 	add(groupLog, a.logCommand(), a.traceCommand(), a.replayCommand(), a.verifyCommand(), a.repairCommand())
 	root.AddCommand(a.versionCommand(), a.manCommand())
 	// Left alone, cobra's completion command answers an unknown shell with its help.

@@ -18,7 +18,7 @@ import (
 // pure lists the packages whose results depend on nothing but what they are given,
 // so that a log folds to the same state everywhere, and a decision can be made
 // again.
-var pure = []string{"protocol", "task", "ledger", "router/decide"}
+var pure = []string{"protocol", "task", "ledger", "router/decide", "worker/prompt", "worker/classify"}
 
 // pureImports lists the packages of the standard library that a pure package may
 // import: none of them reads a disk, a clock, the environment or random numbers.

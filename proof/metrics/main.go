@@ -72,7 +72,7 @@ var figures = []figure{
 	{name: "Router's core: fields", limit: 16, count: fields("router", "core")},
 	{name: "Router: methods", limit: 55, count: methods("router", "Router")},
 	{name: "router: lines", limit: 3000, count: lines("router")},
-	{name: "cmd/hived: lines", limit: 5300, count: lines("cmd/hived")},
+	{name: "cmd/hived: lines", limit: 5600, count: lines("cmd/hived")},
 	{name: "functions over 60 lines", limit: 0, count: longFunctions, listed: true},
 	{name: "type switches on event bodies", limit: 6, count: bodySwitches, listed: true},
 	{name: "packages with a table of codes", limit: 1, count: codeTables, listed: true},
@@ -87,8 +87,8 @@ var figures = []figure{
 	{name: "internal/snapshot: exported", limit: 15, count: exported("internal/snapshot")},
 	{name: "functions with a bool parameter", limit: 25, count: boolParameters},
 	{name: "modules that go.mod requires", limit: 33, count: requirements},
-	{name: "lines of code", limit: 71000, count: allLines},
-	{name: "lines of tests", limit: 65000, count: testLines},
+	{name: "lines of code", limit: 78000, count: allLines},
+	{name: "lines of tests", limit: 69000, count: testLines},
 }
 
 type figure struct {
