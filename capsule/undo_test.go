@@ -11,6 +11,7 @@ import (
 
 	"github.com/hived/hived/agent"
 	"github.com/hived/hived/internal/testenv"
+	"github.com/hived/hived/internal/wait"
 	"github.com/hived/hived/protocol"
 	"github.com/hived/hived/task"
 )
@@ -137,11 +138,12 @@ func (h *hiveOf) fails(c *Capsule) *Capsule {
 // unwinding has an agent take the task that unwinds another.
 func (h *hiveOf) unwinding(of protocol.TaskID, who protocol.AgentID) *Capsule {
 	h.Helper()
-	v, err := agent.View(h.disk, of)
-	testenv.Must(h, err)
-	if h.id = v.UnwoundBy; h.id == "" {
-		h.Fatalf("nothing unwinds %+v", v)
-	}
+	wait.Until(h.T, "the task that unwinds "+string(of), func() bool { // task.json follows the log
+		v, err := agent.View(h.disk, of)
+		testenv.Must(h, err)
+		h.id = v.UnwoundBy
+		return h.id != ""
+	})
 	u := h.begin(who)
 	if u.Unwinds() != of {
 		h.Fatalf("the task unwinds %q, want %q", u.Unwinds(), of)
