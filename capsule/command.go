@@ -228,22 +228,7 @@ func (r *stepRun) left(record *protocol.StepRecord) []string {
 // forget removes the outbox of the last run of a step. One that is left over goes with its
 // task.
 func (r *stepRun) forget(record *protocol.StepRecord) {
-	removeAll(r.Disk, r.outbox(record.Task, record.N, record.Try))
-}
-
-// removeAll removes a file, or a directory with all that is in it, as far as it can.
-func removeAll(disk *durable.Disk, path string) {
-	if disk.Remove(path) == nil {
-		return
-	}
-	entries, err := disk.ReadDir(path)
-	if err != nil {
-		return // it is not there, or no directory
-	}
-	for _, e := range entries {
-		removeAll(disk, path+"/"+e.Name)
-	}
-	_ = disk.Remove(path) // else something was put there meanwhile
+	durable.RemoveAll(r.Disk, r.outbox(record.Task, record.N, record.Try))
 }
 
 // messages returns the messages in the outbox of a step, in the order of their names. What

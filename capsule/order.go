@@ -41,7 +41,7 @@ func (c *Capsule) tidy() {
 		}
 		_, gone := c.Disk.Lstat(protocol.TaskDir(protocol.TaskID(id)))
 		if errors.Is(gone, fs.ErrNotExist) || id == string(c.Task) && strings.HasSuffix(rest, ".pass") {
-			removeAll(c.Disk, c.workDir()+"/"+e.Name)
+			durable.RemoveAll(c.Disk, c.workDir()+"/"+e.Name)
 		}
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"github.com/hived/hived/agent"
+	"github.com/hived/hived/internal/durable"
 	"github.com/hived/hived/protocol"
 	"github.com/hived/hived/task"
 )
@@ -72,10 +73,14 @@ func (s *site) begin(ctx context.Context, w *Worker) error {
 		s.look(id, time.Now())
 	}
 	s.scanned = time.Now()
+	s.tidy()
 	if list, err := agent.Roster(s.Disk); err == nil {
 		i := slices.IndexFunc(list, func(m agent.Member) bool { return m.ID == s.Box.ID() })
-		if i >= 0 && list[i].Takes != nil {
-			s.said = *list[i].Takes
+		if i >= 0 {
+			s.said = max(1, list[i].Slots)
+			if own := list[i].Takes; own != nil {
+				s.said = *own
+			}
 		}
 	}
 	w.started.Go(func() {
@@ -136,6 +141,22 @@ func (s *site) waiting() (n int) {
 		}
 	}
 	return n
+}
+
+// tidy removes what the worker has kept of executions of tasks that are no more.
+func (s *site) tidy() {
+	entries, err := s.Disk.ReadDir(s.work())
+	if err != nil {
+		return // there is nothing that it could see
+	}
+	for _, e := range entries {
+		if _, err := protocol.ParseTaskID(e.Name); err != nil {
+			continue // something else
+		}
+		if _, gone := s.Disk.Lstat(protocol.TaskDir(protocol.TaskID(e.Name))); errors.Is(gone, fs.ErrNotExist) {
+			durable.RemoveAll(s.Disk, s.work()+"/"+e.Name)
+		}
+	}
 }
 
 // rescanEvery is how often the tasks that wait are looked at although no notice came: it
@@ -287,6 +308,7 @@ func (c claimed) apply(w *Worker, now time.Time) {
 			s.giveBack(s.own[a.Task], "its worker was told to stop")
 		}
 	case a.Code == protocol.CodeNoTask:
+		s.tidy()
 		s.dryUntil = now.Add(s.Settings.Work.Idle)
 		if n := a.Numbers; n != nil && n.Next.After(now) && n.Next.Before(s.dryUntil) {
 			s.dryUntil = n.Next

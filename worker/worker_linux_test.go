@@ -352,3 +352,27 @@ func TestLimited(t *testing.T) {
 		}
 	}
 }
+
+// TestOldExecutionsGo checks that what the worker kept of a task goes with the task, and
+// nothing else does.
+func TestOldExecutionsGo(t *testing.T) {
+	h := newHive(t, nil)
+	id := h.create("echo hello")[0]
+	for _, name := range []string{string(id) + "/1-1", "01M7YW2XY9P0EW1X9MFVTQ8901/1-1", "notes"} {
+		testenv.Must(t, h.disk.MkdirAll("agents/bob/.work/"+name, 0o755))
+		testenv.Must(t, os.WriteFile(h.disk.Path("agents/bob/.work/"+name+"/out"), []byte("x"), 0o600))
+	}
+	h.worker(shell, nil)
+	h.until(id, task.Completed)
+	entries, err := h.disk.ReadDir("agents/bob/.work")
+	testenv.Must(t, err)
+	var names []string
+	for _, e := range entries {
+		if e.Name != lockFile && e.Name != "runs" {
+			names = append(names, e.Name)
+		}
+	}
+	if want := []string{string(id), "notes"}; !slices.Equal(names, want) {
+		t.Errorf("there are %v, want %v", names, want)
+	}
+}
