@@ -42,6 +42,8 @@ tasks:
   backoff: {base: 1s, max: 60s}
   offers: 3
   repair_depth: 2
+  generations: 3
+  created_per_hour: 1000
   poison_after: 3
   steps: 1000
   step_lock_wait: 30s

@@ -13,7 +13,7 @@ import (
 
 // magic begins a snapshot and names its version, which changes with any change of
 // what follows.
-const magic = "hived-snapshot-18\n"
+const magic = "hived-snapshot-19\n"
 
 // Encode writes a snapshot: the whole State at its event Seq, whose line in
 // the log has that sum. The same State gives the same bytes. Nothing is held in

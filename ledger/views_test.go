@@ -64,14 +64,15 @@ func manyViews(t *testing.T, format int) *State {
 	at := func(s int) time.Time { return start.Add(time.Duration(s) * time.Second) }
 
 	var origin, unwinds protocol.TaskID
+	generation := 0
 	var crash, limit protocol.TaskEvent
 	if format >= 3 {
-		origin, unwinds = done, done
+		origin, unwinds, generation = done, done, 2
 		crash = protocol.TaskEvent{Outcome: &protocol.Outcome{Kind: protocol.OutcomeCrashed}, Charge: protocol.ChargeRetry}
 		limit = protocol.TaskEvent{Outcome: &protocol.Outcome{Kind: protocol.OutcomeRateLimited}, Charge: protocol.ChargeFree}
 	}
 	create(asks, protocol.TaskEvent{
-		Origin: origin, Unwinds: unwinds,
+		Origin: origin, Unwinds: unwinds, Generation: generation,
 		Needs: []protocol.TaskID{done}, Resumes: done, Repairs: done, Depth: 1,
 		Spec: &protocol.TaskSpec{
 			Title: "Zeichne <das> große \"Bild\"", Body: "in the brief alone", To: []protocol.Address{"@maker", "alice"}, Priority: -3,

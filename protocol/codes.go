@@ -64,6 +64,7 @@ const (
 	CodeStepRunning       Code = "step-running"   // its command was begun, and nobody says what became of it; the same
 	CodeStepsLeft         Code = "steps-left"     // a step is under way, or not undone yet
 	CodeUnwinding         Code = "unwinding"      // what the task did is undone first
+	CodeTooDeep           Code = "too-deep"       // its creator holds a task, which comes of one that comes of one, and so on
 )
 
 // Notices about tasks (spec §8.6), beside the codes of their answers.

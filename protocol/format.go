@@ -89,6 +89,7 @@ var additions = []Addition{
 	{3, KindTaskRejected, "outcome", "", "how an execution ended whose epoch was over"},
 	{3, KindAlert, "code", "worker-crashed", "an execution of a task crashed"},
 	{3, KindAlert, "code", "task-poison", "a task failed, as so many of its executions crashed"},
+	{3, KindTask, "generation", "", "of `create`: its creator held a task, and it is one more than that task's (§8.2)"},
 	{3, KindTask, "choices", "", "of `pause_for_approval`: the answers that the question offers (§8.5)"},
 	{3, KindTask, "choice", "", "of `approval_vote` and `approval_granted`: one of them"},
 	{3, KindTask, "answered.choices", "", "the same of the question"},

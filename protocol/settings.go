@@ -87,6 +87,8 @@ type TaskSettings struct {
 	Backoff          Backoff       `yaml:"backoff"`
 	Offers           int           `yaml:"offers"` // agents that a task is offered to at once
 	RepairDepth      int           `yaml:"repair_depth"`
+	Generations      int           `yaml:"generations"`      // of tasks that holders of tasks create
+	CreatedPerHour   int           `yaml:"created_per_hour"` // by one agent while it holds a task
 	PoisonAfter      int           `yaml:"poison_after"`
 	Retention        time.Duration `yaml:"retention"`      // of tasks that have ended
 	Steps            int           `yaml:"steps"`          // of a task and of those that it resumes
@@ -144,7 +146,7 @@ func DefaultSettings() Settings {
 			TurnHeartbeat: 10 * time.Minute, TurnProgress: 30 * time.Minute,
 			StallGrace: 30 * time.Second, ApprovalTimeout: 30 * time.Minute, CancelGrace: time.Minute,
 			MaxRetries: 3, MaxExecutions: 10, Backoff: Backoff{Base: time.Second, Max: time.Minute},
-			Offers: 3, RepairDepth: 2, PoisonAfter: 3, Retention: 168 * time.Hour, Steps: 1000, StepLockWait: 30 * time.Second, MaxFree: 20,
+			Offers: 3, RepairDepth: 2, Generations: 3, CreatedPerHour: 1000, PoisonAfter: 3, Retention: 168 * time.Hour, Steps: 1000, StepLockWait: 30 * time.Second, MaxFree: 20,
 		},
 		Work: WorkSettings{
 			Timeout: 30 * time.Minute, Grace: 10 * time.Second, Drain: 5 * time.Second,
@@ -197,6 +199,8 @@ func (s Settings) Validate() error {
 		{"tasks.max_executions", int64(s.Tasks.MaxExecutions), 1, 1 << 20},
 		{"tasks.offers", int64(s.Tasks.Offers), 1, 100},
 		{"tasks.repair_depth", int64(s.Tasks.RepairDepth), 0, 100},
+		{"tasks.generations", int64(s.Tasks.Generations), 0, 100},
+		{"tasks.created_per_hour", int64(s.Tasks.CreatedPerHour), 1, 1_000_000},
 		{"tasks.steps", int64(s.Tasks.Steps), 1, 100_000},
 		{"tasks.step_lock_wait", int64(s.Tasks.StepLockWait), 0, int64(time.Hour)},
 		{"tasks.max_free", int64(s.Tasks.MaxFree), 0, 1000},

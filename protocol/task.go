@@ -173,6 +173,7 @@ type TaskEvent struct {
 	Unwinds    TaskID      `json:"unwinds,omitzero"`    // of create: undoes the steps of this one and of those that it resumes
 	UnwoundBy  TaskID      `json:"unwound_by,omitzero"` // of unwind: the task that does that
 	Depth      int         `json:"depth,omitzero"`      // of create: repairs of repairs
+	Generation int         `json:"generation,omitzero"` // of create: one more than that of the task which its creator held; none: its creator held none
 	Agents     []AgentID   `json:"agents,omitzero"`     // of offer: to whom
 	Round      int         `json:"round,omitzero"`      // of offer: it begins this round of asking, and who did not want the task is asked again
 	Fruitless  int         `json:"fruitless,omitzero"`  // of release and lease_expired: executions in a row, with this one, that reached nothing new

@@ -93,8 +93,9 @@ func TestRefusalsAreForTheirReaders(t *testing.T) {
 	if len(wanted) < 20 {
 		t.Fatalf("only %d codes of refusals were found: %v", len(wanted), wanted)
 	}
-	// A person may send every command, and so is never refused with not-allowed.
-	never := map[protocol.AgentID][]protocol.Code{protocol.Human: {protocol.CodeNotAllowed}}
+	// A person may send every command, and so is never refused with not-allowed; and what
+	// people create is never too deep.
+	never := map[protocol.AgentID][]protocol.Code{protocol.Human: {protocol.CodeNotAllowed, protocol.CodeTooDeep}}
 	for _, who := range []protocol.AgentID{"anna", protocol.Human} {
 		t.Run(string(who), func(t *testing.T) {
 			scenario(t, "anna berta carl", func(h *crew) {
@@ -109,6 +110,25 @@ func TestRefusalsAreForTheirReaders(t *testing.T) {
 	}
 }
 
+// createsTooDeep has somebody create a task while he holds one that he created while he
+// held one, and so on.
+func (h *crew) createsTooDeep(who protocol.AgentID) {
+	h.Helper()
+	mine := `{"title": "deeper", "to": ["` + string(who) + `"]}`
+	var all []protocol.TaskID
+	for range 4 {
+		id := h.create(who, mine)
+		h.begin(who, id)
+		h.does(who, "block_on_dependency", id, `{"reason": "it is left for later"}`)
+		all = append(all, id)
+	}
+	h.post(who, `{"to": "hive", "event": "create", "data": `+mine+`}`)
+	h.collect()
+	for _, id := range all {
+		h.does(who, "fatal_error", id, `{"reason": "enough"}`)
+	}
+}
+
 // refuseAll has somebody send a command for every code of a refusal.
 func (h *crew) refuseAll(who protocol.AgentID) {
 	h.Helper()
@@ -117,6 +137,9 @@ func (h *crew) refuseAll(who protocol.AgentID) {
 		h.post("human", `{"to": "hive", "event": "agent-add", "data": {"agent": "`+string(id)+`", "slots": 3}}`)
 	}
 	mine := `"to": ["` + string(who) + `"]`
+	if who != protocol.Human {
+		h.createsTooDeep(who)
+	}
 	held := h.create("berta", `{"title": "held", `+mine+`, "gate": "make test"}`)
 	h.begin(who, held)
 	h.post(who, `{"to": "hive", "event": "claim"}`) // no-task

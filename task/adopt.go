@@ -175,7 +175,7 @@ func (a *adoption) brief() {
 		Title: b.Title, Body: b.Body, To: b.To, Priority: b.Priority, Gate: b.Gate, Approvals: b.Approvals, Approvers: b.Approvers, Data: b.Data,
 	}
 	a.e.Needs, a.e.GateBy, a.e.Resumes, a.e.Repairs, a.e.Depth = b.Needs, b.GateBy, b.Resumes, b.Repairs, v.Depth
-	a.e.Unwinds, a.e.UnwoundBy = b.Unwinds, v.UnwoundBy
+	a.e.Unwinds, a.e.UnwoundBy, a.e.Generation = b.Unwinds, v.UnwoundBy, v.Generation
 	a.e.Amends = &protocol.Amendment{Version: max(1, b.Version), Creator: b.Creator, CreatedAt: b.CreatedAt}
 	a.e.Adopted.AmendedBy, a.e.Adopted.AmendedAt = b.AmendedBy, b.AmendedAt
 }

@@ -20,6 +20,7 @@ type Book struct {
 	views    protocol.Seq                          // from this event on task.json is a view; zero: it has events of its own
 	waiting  waiting
 	line     lineage
+	made     made                            // by holders of tasks
 	stopped  map[protocol.TaskID]bool        // hived could not decide about them: their clocks stand still; nil where there is none
 	steps    map[protocol.TaskID]*chainSteps // of the chains of tasks that have any, by the first task of each
 	Stats    Stats
@@ -29,7 +30,7 @@ type Book struct {
 
 // NewBook returns a book without tasks.
 func NewBook() *Book {
-	return &Book{tasks: map[protocol.TaskID]*Task{}, children: map[protocol.TaskID][]protocol.TaskID{}, line: newLineage(), Stats: newStats(), steps: map[protocol.TaskID]*chainSteps{}}
+	return &Book{tasks: map[protocol.TaskID]*Task{}, children: map[protocol.TaskID][]protocol.TaskID{}, line: newLineage(), Stats: newStats(), steps: map[protocol.TaskID]*chainSteps{}, made: made{}}
 }
 
 // Get returns the task with an id; nil if there is none.
@@ -172,6 +173,7 @@ func (b *Book) Apply(ev protocol.Event, e *protocol.TaskEvent) error {
 	}
 	b.wait(t, was.waitsFor(), t.waitsFor())
 	b.waiting.moved(t, &was)
+	b.made.note(e, at)
 	b.Stats.count(&was, t, e, at, b.views > 0)
 	return nil
 }

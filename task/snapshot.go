@@ -115,6 +115,7 @@ func (b *Book) head(w *writer) {
 	w.varint(int64(s.Recovering))
 	b.line.encode(w)
 	b.encodeSteps(w)
+	b.made.encode(w)
 	if len(b.stopped) > 0 { // few heads have it, and none of before did
 		writeList(w, b.AllStopped())
 	}
@@ -135,6 +136,7 @@ func (b *Book) decodeHead(r *reader) {
 	s.Recovering = time.Duration(r.varint())
 	b.line.decode(r)
 	b.decodeSteps(r)
+	b.made.decode(r)
 	if len(r.b) > 0 {
 		b.stopped = map[protocol.TaskID]bool{}
 		for _, id := range readList[protocol.TaskID](r) {
@@ -203,7 +205,7 @@ func (t *Task) encode(w *writer) {
 }
 
 func (t *Task) shorts(terms *Terms) []*int32 {
-	return []*int32{&t.Priority, &t.Retries, &t.links, &t.patched, &terms.Depth, &terms.Needed, &t.Version, &t.Rounds, &t.Ignored, &t.Fruitless}
+	return []*int32{&t.Priority, &t.Retries, &t.links, &t.patched, &terms.Depth, &terms.Generation, &terms.Needed, &t.Version, &t.Rounds, &t.Ignored, &t.Fruitless}
 }
 
 func (t *Task) moments() []*Moment {

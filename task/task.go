@@ -102,6 +102,10 @@ type Terms struct {
 	Depth     int32              // of repairs
 	Needed    int32              // approvals
 	Approvers []protocol.Address // none: human, see package router
+
+	// Generation is one more than that of the task which its creator held then; zero if he
+	// held none.
+	Generation int32
 }
 
 // Terms returns the terms of the brief; the zero value if it has none.
@@ -114,7 +118,7 @@ func (t *Task) Terms() Terms {
 
 // SetTerms replaces the terms of the brief.
 func (t *Task) SetTerms(x Terms) {
-	if t.terms = nil; x.Resumes != "" || x.Unwinds != "" || x.UnwoundBy != "" || x.Repairs != "" || x.Depth != 0 || x.Needed != 0 || x.Approvers != nil {
+	if t.terms = nil; x.Resumes != "" || x.Unwinds != "" || x.UnwoundBy != "" || x.Repairs != "" || x.Depth != 0 || x.Generation != 0 || x.Needed != 0 || x.Approvers != nil {
 		t.terms = &x
 	}
 }
@@ -313,7 +317,7 @@ func (t *Task) end(e *protocol.TaskEvent) {
 func (t *Task) create(ev protocol.Event, e *protocol.TaskEvent) {
 	t.ID, t.Creator, t.BriefAt, t.created = e.Task, e.By, ev.Seq, ev.TS.UnixNano()
 	t.needs = own(e.Needs)
-	terms := Terms{Resumes: e.Resumes, Origin: e.Origin, Repairs: e.Repairs, Unwinds: e.Unwinds, UnwoundBy: e.UnwoundBy, Depth: short(e.Depth)}
+	terms := Terms{Resumes: e.Resumes, Origin: e.Origin, Repairs: e.Repairs, Unwinds: e.Unwinds, UnwoundBy: e.UnwoundBy, Depth: short(e.Depth), Generation: short(e.Generation)}
 	if s := e.Spec; s != nil {
 		t.Title, t.Priority = protocol.Cut(s.Title, titleMost), int32(min(max(s.Priority, math.MinInt32), math.MaxInt32))
 		t.To, terms.Approvers, terms.Needed = own(s.To), own(s.Approvers), short(s.Approvals)

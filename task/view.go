@@ -49,6 +49,7 @@ type View struct {
 	Unwinds         protocol.TaskID    `json:"unwinds,omitzero"`    // whose steps it undoes
 	UnwoundBy       protocol.TaskID    `json:"unwound_by,omitzero"` // the last task that undoes, or undid, its own
 	Depth           int                `json:"depth,omitzero"`      // of repairs
+	Generation      int                `json:"generation,omitzero"` // of what holders of tasks create
 	Brief           string             `json:"brief"`
 	Version         int                `json:"brief_version,omitzero"` // where it was amended
 	Checkpoint      *CheckpointRef     `json:"checkpoint,omitzero"`
@@ -79,7 +80,7 @@ func ViewOf(t *Task) View {
 		Epoch: t.Epoch, Attempt: t.Attempt, Retries: int(t.Retries), Fruitless: int(t.Fruitless), Free: int(efforts.Free), Crashes: int(efforts.Crashes), Holder: t.Holder, Offered: t.Offered,
 		NotBefore: t.time(t.NotBefore), Until: t.time(t.Until), Expected: t.time(t.Expected), CancelRequested: t.Cancelling > 0,
 		Creator: t.Creator, To: t.To, Priority: int(t.Priority), Needs: t.Needs(), BlockedOn: t.BlockedOn,
-		Left: t.Left, Resumes: terms.Resumes, Repairs: terms.Repairs, Unwinds: terms.Unwinds, UnwoundBy: terms.UnwoundBy, Depth: int(terms.Depth), Brief: protocol.TaskDir(t.ID) + "/" + protocol.TaskBrief, Version: int(t.Version),
+		Left: t.Left, Resumes: terms.Resumes, Repairs: terms.Repairs, Unwinds: terms.Unwinds, UnwoundBy: terms.UnwoundBy, Depth: int(terms.Depth), Generation: int(terms.Generation), Brief: protocol.TaskDir(t.ID) + "/" + protocol.TaskBrief, Version: int(t.Version),
 		CreatedAt: time.Unix(0, t.created).UTC(), History: t.history.steps(),
 	}
 	for i, by := range t.takers {

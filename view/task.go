@@ -19,19 +19,20 @@ type Task struct {
 type TaskMoment struct {
 	Moment
 
-	Event   string             `json:"event"`
-	From    protocol.TaskState `json:"from,omitzero"`
-	To      protocol.TaskState `json:"to,omitzero"`
-	By      protocol.AgentID   `json:"by"`
-	Epoch   uint64             `json:"epoch,omitzero"`
-	Attempt int                `json:"attempt,omitzero"`
-	Agents  []protocol.AgentID `json:"agents,omitzero"` // whom it was offered to
-	Note    string             `json:"note,omitzero"`   // milestone, question, step or reason
-	Code    protocol.Code      `json:"code,omitzero"`   // of a refusal
-	Detail  string             `json:"detail,omitzero"`
-	Outcome *protocol.Outcome  `json:"outcome,omitzero"` // of the execution that ended with it
-	Charge  protocol.Charge    `json:"charge,omitzero"`  // what it counts against, where such an event does not always
-	Commit  string             `json:"commit,omitzero"`  // the commit that holds it, which the log does not have; the caller sets it
+	Event      string             `json:"event"`
+	From       protocol.TaskState `json:"from,omitzero"`
+	To         protocol.TaskState `json:"to,omitzero"`
+	By         protocol.AgentID   `json:"by"`
+	Epoch      uint64             `json:"epoch,omitzero"`
+	Attempt    int                `json:"attempt,omitzero"`
+	Agents     []protocol.AgentID `json:"agents,omitzero"` // whom it was offered to
+	Note       string             `json:"note,omitzero"`   // milestone, question, step or reason
+	Code       protocol.Code      `json:"code,omitzero"`   // of a refusal
+	Detail     string             `json:"detail,omitzero"`
+	Outcome    *protocol.Outcome  `json:"outcome,omitzero"`    // of the execution that ended with it
+	Charge     protocol.Charge    `json:"charge,omitzero"`     // what it counts against, where such an event does not always
+	Generation int                `json:"generation,omitzero"` // of a create by who held a task
+	Commit     string             `json:"commit,omitzero"`     // the commit that holds it, which the log does not have; the caller sets it
 }
 
 // taskFolder keeps a Task up to date.
@@ -52,7 +53,7 @@ func (f taskFolder) See(ev protocol.Event) (done bool) {
 		}
 		f.Events = append(f.Events, TaskMoment{
 			Moment: now, Event: string(e.Event), From: e.From, To: e.To, By: e.By,
-			Epoch: e.Epoch, Attempt: e.Attempt, Agents: e.Agents, Note: noteOf(e), Outcome: e.Outcome, Charge: e.Charge,
+			Epoch: e.Epoch, Attempt: e.Attempt, Agents: e.Agents, Note: noteOf(e), Outcome: e.Outcome, Charge: e.Charge, Generation: e.Generation,
 		})
 	}
 	if e, ok := ev.Body.(*protocol.TaskRejectedEvent); ok && e.Task == string(f.ID) {

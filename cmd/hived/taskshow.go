@@ -145,15 +145,12 @@ func (a *app) showTask(p *printer, t *agent.Document) {
 	for name, id := range relatives(&t.View) {
 		add(name, string(id))
 	}
+	if t.Generation > 0 {
+		add("generation:", digits(t.Generation))
+	}
 	add("gate:", protocol.Visible(t.Gate))
 	add("created:", timeText(t.CreatedAt)+" by "+protocol.Visible(string(t.Creator)))
-	if c := t.Checkpoint; c != nil {
-		what := c.Path
-		if c.Milestone != "" {
-			what += ", " + protocol.Visible(c.Milestone)
-		}
-		add("checkpoint:", what)
-	}
+	add("checkpoint:", reachedText(t.Checkpoint))
 	if t.View.Result != "" {
 		add("result:", protocol.Visible(protocol.Fit(resultText(t.Result), 200)))
 	}
@@ -173,6 +170,17 @@ func (a *app) showTask(p *printer, t *agent.Document) {
 			p.lines("          ", l.text)
 		}
 	}
+}
+
+// reachedText names a checkpoint and its milestone; nothing where there is none.
+func reachedText(c *agent.CheckpointFile) string {
+	switch {
+	case c == nil:
+		return ""
+	case c.Milestone == "":
+		return c.Path
+	}
+	return c.Path + ", " + protocol.Visible(c.Milestone)
 }
 
 // deadlineRows returns the rows that say when the holder was last heard of and

@@ -39,6 +39,9 @@ func (a *app) taskLine(e view.TaskMoment) string {
 		line += ": " + string(e.To)
 	}
 	line += ofEpoch(e.Epoch) + outcome
+	if e.Generation > 0 {
+		line += fmt.Sprintf(", generation %d", e.Generation)
+	}
 	if len(e.Agents) > 0 {
 		line += ", to " + joinNames(e.Agents)
 	}

@@ -104,11 +104,11 @@ func (d *Decider) nextEvent(now time.Time, body protocol.Body) protocol.Event {
 func (d *Decider) record(ev protocol.Event, changes []protocol.Change) protocol.Seq {
 	e, aboutTask := ev.Body.(*protocol.TaskEvent)
 	if aboutTask {
-		d.plan.open.leave(d.state.Tasks.Get(e.Task))
+		d.plan.leave(d.state.Tasks.Get(e.Task))
 	}
 	d.state.Apply(ev)
 	if aboutTask {
-		d.plan.open.changed(e)
+		d.plan.changed(e)
 	}
 	d.changed.Note(ev)
 	d.out = append(d.out, Decision{Event: ev, Changes: changes})

@@ -23,6 +23,9 @@ func (d *Decider) formatFor(a protocol.Arrival) int {
 	if m.Event == commandSlots || m.Event == eventOutcome {
 		return protocol.LogFormat
 	}
+	if m.Event == string(task.Create) && d.generationFor(a.Agent) > 0 {
+		return protocol.LogFormat
+	}
 	if len(m.Data) == 0 {
 		return protocol.BasicFormat
 	}

@@ -30,9 +30,9 @@ func byNotBefore(a, b *task.Task) int {
 	return cmp.Or(cmp.Compare(a.NotBefore, b.NotBefore), cmp.Compare(a.ID, b.ID))
 }
 
-// leave removes a task, if there is one, before an event changes it.
+// leave removes a task before an event changes it.
 func (o *openTasks) leave(t *task.Task) {
-	if t == nil || t.State != task.Unassigned {
+	if t.State != task.Unassigned {
 		return
 	}
 	delete(o.waiting, t)
@@ -58,15 +58,9 @@ func (o *openTasks) enter(t *task.Task) {
 	}
 }
 
-// changed adds the task of an event that was folded. The tasks that need it are counted
-// anew when that may matter to them: it is completed, or an adoption brings it after
-// them.
-func (o *openTasks) changed(e *protocol.TaskEvent) {
-	t := o.book.Get(e.Task)
-	if t == nil {
-		return
-	}
-	o.enter(t)
+// released counts the tasks anew that need the task of an event, when that may matter to
+// them: it is completed, or an adoption brings it after them.
+func (o *openTasks) released(t *task.Task, e *protocol.TaskEvent) {
 	if t.State != task.Completed && e.From != "" {
 		return
 	}

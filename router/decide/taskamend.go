@@ -61,7 +61,7 @@ func (d *Decider) handleAmend(r *report) error {
 		author = ""
 	}
 	terms := t.Terms()
-	return d.transition(r, protocol.TaskEvent{Event: task.Amend, Spec: &spec, GateBy: author, Amends: &keeps, Needs: brief.Needs, Resumes: terms.Resumes, Repairs: terms.Repairs, Unwinds: terms.Unwinds, Depth: int(terms.Depth)})
+	return d.transition(r, protocol.TaskEvent{Event: task.Amend, Spec: &spec, GateBy: author, Amends: &keeps, Needs: brief.Needs, Resumes: terms.Resumes, Repairs: terms.Repairs, Unwinds: terms.Unwinds, Depth: int(terms.Depth), Generation: int(terms.Generation)})
 }
 
 // amendedSpec returns a brief with the changes of the command, and the names of the

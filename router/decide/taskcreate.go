@@ -44,6 +44,9 @@ func (d *Decider) handleCreate(r *report) error {
 			return inSpecOf(specs, i, err)
 		}
 	}
+	if err := d.checkGeneration(r, len(specs)); err != nil {
+		return err
+	}
 	named := map[string]protocol.TaskID{}
 	r.created = make([]protocol.TaskID, len(specs))
 	for _, i := range order {
@@ -60,7 +63,7 @@ func (d *Decider) createOne(r *report, i int, s *protocol.TaskSpec, named map[st
 	if err != nil {
 		return err
 	}
-	e := protocol.TaskEvent{By: r.by, Spec: s}
+	e := protocol.TaskEvent{By: r.by, Spec: s, Generation: r.generation}
 	if s.Gate != "" {
 		e.GateBy = r.by
 	}

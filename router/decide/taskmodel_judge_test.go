@@ -306,6 +306,10 @@ func (v *ruling) fails() {
 func (v *ruling) create() {
 	list, _ := v.c.Data["tasks"].([]map[string]any)
 	needs := map[string][]string{}
+	if gen := v.m.generation(v.c.by); gen > 0 {
+		v.no(gen > v.m.set.Generations, "too-deep")
+		v.no(v.m.lately(v.c.by, v.at)+len(list) > v.m.set.CreatedPerHour, "too-many")
+	}
 	for _, s := range list {
 		name, _ := s["name"].(string)
 		needs[name], _ = s["needs"].([]string)

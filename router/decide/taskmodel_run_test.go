@@ -94,6 +94,7 @@ func newTaskRun(t *rapid.T, seen func([]Decision)) *taskRun {
 	h := &taskRun{seen: seen, now: time.Date(2027, 3, 1, 12, 0, 0, 0, time.UTC), beats: map[protocol.AgentID]time.Time{}, set: protocol.DefaultSettings()}
 	h.set.Tasks.Retention, h.set.InboxCap = 2*time.Hour, 1<<20
 	h.set.Tasks.MaxFree, h.set.Tasks.PoisonAfter = 2, 2
+	h.set.Tasks.Generations, h.set.Tasks.CreatedPerHour = 1, 5
 	oneClock(&h.set.Tasks)
 	h.m = newTaskModel(h.set.Tasks)
 	h.begin(t, ledger.New(h.set.Remember))
@@ -112,7 +113,7 @@ func newTaskRun(t *rapid.T, seen func([]Decision)) *taskRun {
 // live runs a random history.
 func (h *taskRun) live(t *rapid.T) {
 	t.Repeat(map[string]func(*rapid.T){
-		"create": h.create, "command": h.command, "command more": h.command, "work": h.work, "work more": h.work, "work still more": h.work,
+		"create": h.create, "begets": h.begets, "command": h.command, "command more": h.command, "work": h.work, "work more": h.work, "work still more": h.work,
 		"fails": h.failsOften, "steps": h.worksInSteps, "crashes": h.crashesOften, "alive": h.staysAlive, "time": h.passes, "beat": h.beat, "restart": h.restart, "crash": h.crash, "clock": h.jump,
 	})
 	h.replays(t)
@@ -340,9 +341,20 @@ func (h *taskRun) next(by protocol.AgentID, event string) *taskCommand {
 	return &taskCommand{ID: fmt.Sprint("m", h.n), To: "hive", Event: event, Data: map[string]any{}, by: by}
 }
 
-// create makes one to three tasks.
-func (h *taskRun) create(t *rapid.T) {
-	c := h.next(rapid.SampledFrom(modelTeam).Draw(t, "by"), "create")
+// create has anybody make tasks.
+func (h *taskRun) create(t *rapid.T) { h.creates(t, rapid.SampledFrom(modelTeam).Draw(t, "by")) }
+
+// begets has the holder of a task make tasks.
+func (h *taskRun) begets(t *rapid.T) {
+	held := slices.DeleteFunc(h.m.sorted(), func(x *oneTask) bool { return h.m.generation(x.holder) == 0 })
+	if len(held) > 0 {
+		h.creates(t, held[rapid.IntRange(0, len(held)-1).Draw(t, "task")].holder)
+	}
+}
+
+// creates has somebody make one to three tasks.
+func (h *taskRun) creates(t *rapid.T, by protocol.AgentID) {
+	c := h.next(by, "create")
 	var list []map[string]any
 	for i := range rapid.IntRange(1, 3).Draw(t, "tasks") {
 		s := map[string]any{"name": fmt.Sprint("n", i), "title": fmt.Sprint("task ", h.n, " ", i)}

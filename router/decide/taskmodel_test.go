@@ -84,6 +84,7 @@ type oneTask struct {
 	unwound protocol.TaskID // by this one
 	needed  int
 	depth   int
+	gen     int // of what holders create
 
 	state           string
 	epoch           uint64
@@ -137,13 +138,14 @@ type taskModel struct {
 	missed map[protocol.AgentID]int // offers that ran out since the last sign of the agent
 	tally  map[string]int
 	steps  map[protocol.TaskID][]*modelStep // by the first task of a chain
+	made   map[protocol.AgentID][]time.Time // when it created tasks while it held one
 }
 
 func newTaskModel(set protocol.TaskSettings) *taskModel {
 	return &taskModel{
 		rows: contractRows(), set: set, tasks: map[protocol.TaskID]*oneTask{}, gone: map[protocol.TaskID]*oneTask{}, done: map[protocol.TaskID]bool{},
 		signs: map[protocol.AgentID]time.Time{}, missed: map[protocol.AgentID]int{}, tally: map[string]int{},
-		steps: map[protocol.TaskID][]*modelStep{},
+		steps: map[protocol.TaskID][]*modelStep{}, made: map[protocol.AgentID][]time.Time{},
 	}
 }
 
@@ -262,9 +264,12 @@ func (m *taskModel) event(ev protocol.Event, e *protocol.TaskEvent) error {
 	at := ev.TS.Add(-m.shift)
 	t := m.tasks[e.Task]
 	if t == nil {
-		t = &oneTask{id: e.Task, creator: e.By, needs: e.Needs, resumes: e.Resumes, repairs: e.Repairs, unwinds: e.Unwinds, depth: e.Depth, state: "unassigned", since: at}
+		t = &oneTask{id: e.Task, creator: e.By, needs: e.Needs, resumes: e.Resumes, repairs: e.Repairs, unwinds: e.Unwinds, depth: e.Depth, gen: e.Generation, state: "unassigned", since: at}
 		if e.Event != "create" || e.From != "" || e.To != "unassigned" || e.Spec == nil {
 			return fmt.Errorf("%s of a task that does not exist, or a bad create", e.Event)
+		}
+		if why := m.badGeneration(e, at); why != "" {
+			return fmt.Errorf("task %s is created: %s", e.Task, why)
 		}
 		if why := m.badUnwinding(e); why != "" {
 			return fmt.Errorf("task %s is created: %s", e.Task, why)

@@ -23,6 +23,7 @@ type plan struct {
 	resting    queues                           // wait for the next offer, and may be claimed meanwhile
 	asked      queues                           // are offered to some agents, and may be claimed by others
 	open       openTasks                        // counted by why nobody can have them
+	holders    holders                          // who has which tasks, in hand or not
 	hands      map[protocol.AgentID]*hand       // what each agent has in hand
 	free       []*hand                          // agents that have room, the least loaded first
 	lastHeard  map[protocol.AgentID]task.Moment // when an agent was last heard of
@@ -63,7 +64,7 @@ func (h *hand) hasRoom() bool { return len(h.offers) < min(OffersWaiting, h.slot
 
 func newPlan(state *ledger.State) *plan {
 	return &plan{
-		state: state, waits: newQueues(task.Best), resting: newQueues(task.Best), asked: newQueues(task.Best), open: newOpenTasks(state.Tasks),
+		state: state, waits: newQueues(task.Best), resting: newQueues(task.Best), asked: newQueues(task.Best), open: newOpenTasks(state.Tasks), holders: holders{},
 		hands: map[protocol.AgentID]*hand{}, lastHeard: map[protocol.AgentID]task.Moment{}, lastProbed: map[protocol.AgentID]task.Moment{},
 		lastAlive: map[protocol.AgentID]time.Time{}, beats: map[protocol.AgentID]task.Moment{},
 		held: map[*task.Task]bool{}, next: map[*task.Task]task.Moment{}, taken: map[*task.Task]task.Moment{},

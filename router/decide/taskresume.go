@@ -24,7 +24,7 @@ func (d *Decider) findTask(id protocol.TaskID) *task.Task {
 	t := &task.Task{ID: p.ID, State: p.State, BriefAt: p.BriefAt, CheckpointAt: p.CheckpointAt}
 	if brief, err := d.taskEvent(p.BriefAt); err == nil {
 		t.Creator = brief.By
-		t.SetTerms(task.Terms{Resumes: brief.Resumes, Origin: cmp.Or(brief.Origin, brief.Resumes, brief.Unwinds), Unwinds: brief.Unwinds})
+		t.SetTerms(task.Terms{Resumes: brief.Resumes, Origin: cmp.Or(brief.Origin, brief.Resumes, brief.Unwinds), Unwinds: brief.Unwinds, Generation: int32(brief.Generation)}) //nolint:gosec // as it was folded
 		if brief.Amends != nil {
 			t.Creator = brief.Amends.Creator
 		}
@@ -94,7 +94,7 @@ func (d *Decider) resumption(r *report, t *task.Task, fresh map[protocol.TaskID]
 	}
 	spec := *brief.Spec
 	spec.Name, spec.Needs = "", nil
-	e = protocol.TaskEvent{By: r.by, Spec: &spec, Resumes: t.ID, Unwinds: t.Terms().Unwinds, Reason: r.limitText(r.Reason), GateBy: gateBy(brief)}
+	e = protocol.TaskEvent{By: r.by, Spec: &spec, Resumes: t.ID, Unwinds: t.Terms().Unwinds, Generation: int(t.Terms().Generation), Reason: r.limitText(r.Reason), GateBy: gateBy(brief)}
 	if d.state.Format >= stepsSince {
 		e.Origin = t.Origin()
 	}

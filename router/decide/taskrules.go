@@ -549,7 +549,7 @@ func (d *Decider) repair(r *report) error {
 	}
 	repair := protocol.TaskID(id.String())
 	err = d.recordCreated(r, repair, protocol.TaskEvent{
-		By: protocol.Hive, Repairs: r.t.ID, Depth: int(r.t.Terms().Depth) + 1,
+		By: protocol.Hive, Repairs: r.t.ID, Depth: int(r.t.Terms().Depth) + 1, Generation: int(r.t.Terms().Generation),
 		Spec: &protocol.TaskSpec{
 			Title: protocol.Fit("Repair: "+r.t.Title, titleMost), To: r.t.To, Priority: int(r.t.Priority) + 1,
 			Body: "Task " + string(r.t.ID) + " cannot go on: " + cmp.Or(r.Reason, "its holder reported a fault in the logic") + "\nFind the fault, mend it, and test it. When this task is completed, that one goes on. Its brief: " + protocol.TaskDir(r.t.ID) + "/" + protocol.TaskBrief,

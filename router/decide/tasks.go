@@ -27,6 +27,7 @@ type report struct {
 	m            *protocol.Message
 	t            *task.Task        // nil for create, and for claim if none is named
 	created      []protocol.TaskID // by create or resume, in the order of the command
+	generation   int               // of what it creates
 	unassignable []*task.Task      // those of created that are for agents not on the roster
 
 	reached *protocol.Checkpoint // the new checkpoint that came with it; nil if none
@@ -565,7 +566,7 @@ func (d *Decider) planAll() {
 	}
 	at := d.state.Tasks.Moment(d.state.TS)
 	for t := range d.state.Tasks.All() {
-		d.plan.open.enter(t)
+		d.plan.enter(t)
 		d.plan.update(t, holding{})
 		d.replan(t, at)
 	}

@@ -54,7 +54,7 @@ func (d *Decider) unwind(now time.Time, t *task.Task, e protocol.TaskEvent) (*ta
 	terms := t.Terms()
 	steps := protocol.StepsDir(t.Origin())
 	return d.newTask(now, id, protocol.TaskEvent{
-		By: e.By, Of: e.Of, Unwinds: t.ID, Origin: t.Origin(),
+		By: e.By, Of: e.Of, Unwinds: t.ID, Origin: t.Origin(), Generation: int(terms.Generation),
 		Spec: &protocol.TaskSpec{
 			Title: protocol.Fit("Undo: "+t.Title, titleMost), To: t.To, Priority: int(t.Priority) + 1, Approvers: terms.Approvers, Approvals: int(terms.Needed),
 			Body: "What task " + string(t.ID) + " did is to be undone: " + cmp.Or(protocol.Fit(e.Reason, reasonShown), "it "+endText(t)) + "\nUndo its steps, the last one first: `" + lineUnwind + "` does that. Then complete this task. Without that command, for each step in " + steps +
