@@ -10,6 +10,7 @@ import (
 
 	"github.com/hived/hived/agent"
 	"github.com/hived/hived/internal/pause"
+	"github.com/hived/hived/internal/process"
 	"github.com/hived/hived/protocol"
 	"github.com/hived/hived/task"
 )
@@ -211,7 +212,7 @@ func (d *doing) tryLock() error {
 	if err != nil {
 		return err
 	}
-	if state == lockOwn && d.intent == "" && d.last != nil && keyLives(d.last.Key) {
+	if state == lockOwn && d.intent == "" && d.last != nil && process.EnvLives(EnvKey, d.last.Key) {
 		_ = f.Close() // it was only read
 		f, state = nil, lockHeld
 	}

@@ -2,6 +2,7 @@ package process
 
 import (
 	"bytes"
+	"iter"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -28,9 +29,9 @@ func awaitExit(pid int) {
 func endGroup(*exec.Cmd) {}
 
 // AdoptOrphans makes this program the parent of all that the programs which it starts
-// leave behind, instead of the system's first process. It reports whether it is.
-var AdoptOrphans = sync.OnceValue(func() bool {
-	return unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == nil
+// leave behind, instead of the system's first process.
+var AdoptOrphans = sync.OnceFunc(func() {
+	_ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) // since Linux 3.4
 })
 
 // Orphan is a process that was adopted. Its id is that of no other process until
@@ -115,6 +116,32 @@ func envOf(pid int, name string) (string, bool) {
 	return "", false
 }
 
+// EnvLives reports whether there is a process, among those that this user can look at,
+// that has a variable with a value in its environment.
+func EnvLives(name, value string) bool {
+	for range withEnv(name, value) {
+		return true
+	}
+	return false
+}
+
+// withEnv are the processes that this user can look at with a variable of that value in
+// their environment.
+func withEnv(name, value string) iter.Seq[int] {
+	return func(yield func(int) bool) {
+		dirs, _ := filepath.Glob("/proc/[0-9]*") // the pattern is valid
+		for _, dir := range dirs {
+			pid, err := strconv.Atoi(filepath.Base(dir))
+			if err != nil {
+				continue // no process
+			}
+			if v, has := envOf(pid, name); has && v == value && !yield(pid) {
+				return
+			}
+		}
+	}
+}
+
 // KillByEnv ends all processes of this user that have a variable with a value in their
 // environment, and returns how many. It looks again until there was none twice: they may
 // start others meanwhile, and one that just becomes another program shows no environment.
@@ -141,13 +168,8 @@ const killPause = 10 * time.Millisecond
 const killRounds = 1000
 
 func killRound(name, value string) (found int) {
-	dirs, _ := filepath.Glob("/proc/[0-9]*") // the pattern is valid
-	for _, dir := range dirs {
-		pid, err := strconv.Atoi(filepath.Base(dir))
-		if err != nil || pid == os.Getpid() {
-			continue
-		}
-		if v, has := envOf(pid, name); !has || v != value {
+	for pid := range withEnv(name, value) {
+		if pid == os.Getpid() {
 			continue
 		}
 		fd, err := unix.PidfdOpen(pid, 0)

@@ -16,8 +16,8 @@ func dieWithParent(*syscall.SysProcAttr) {}
 // awaitExit does nothing: who waits for a process waits for its output too.
 func awaitExit(int) {}
 
-// AdoptOrphans reports that orphans are not adopted here.
-func AdoptOrphans() bool { return false }
+// AdoptOrphans does nothing: orphans cannot be adopted here.
+func AdoptOrphans() {}
 
 // Orphan is a process that was adopted; there is none here.
 type Orphan int
@@ -33,6 +33,9 @@ func (o Orphan) Reap() bool { return true }
 
 // Env returns nothing.
 func (o Orphan) Env(string) (string, bool) { return "", false }
+
+// EnvLives reports that it knows of no such process.
+func EnvLives(string, string) bool { return false }
 
 // KillByEnv ends nothing: processes cannot be found by their environment here.
 func KillByEnv(string, string) int { return 0 }
