@@ -373,16 +373,16 @@ func TestVerifiedAnew(t *testing.T) {
 func TestWorkIsTidied(t *testing.T) {
 	h := newHive(t)
 	c := h.begin("bob")
-	old := c.workDir() + "/01M7YW2XY9P0EW1X9MFVTQ8901-1-1.outbox/deep"
+	old := protocol.WorkDir(c.Box.ID()) + "/01M7YW2XY9P0EW1X9MFVTQ8901-1-1.outbox/deep"
 	testenv.Must(t, h.disk.MkdirAll(old, 0o755))
 	testenv.Must(t, durable.Publish(h.disk, old+"/1.json", []byte("{}"), 0o644, durable.Unsynced))
-	testenv.Must(t, h.disk.MkdirAll(c.workDir()+"/my-notes", 0o755))
+	testenv.Must(t, h.disk.MkdirAll(protocol.WorkDir(c.Box.ID())+"/my-notes", 0o755))
 	sends := `mkdir "$HIVE_STEP_OUTBOX/more"; echo '{"to": "eve", "subject": "hi"}' >"$HIVE_STEP_OUTBOX/1.json"`
 	for _, name := range []string{"one", "two"} {
 		testenv.Must(t, c.Command(t.Context(), Spec{Name: name, Argv: []string{"sh", "-c", sends}}, &strings.Builder{}, &strings.Builder{}))
 	}
 	left := func() (names []string) {
-		entries, err := h.disk.ReadDir(c.workDir())
+		entries, err := h.disk.ReadDir(protocol.WorkDir(c.Box.ID()))
 		testenv.Must(t, err)
 		for _, e := range entries {
 			names = append(names, e.Name)

@@ -217,7 +217,7 @@ func (t *tail) text() string {
 // outbox returns the directory into which a run of a step puts messages that are sent if
 // it is done.
 func (r *stepRun) outbox(of protocol.TaskID, n, try int) string {
-	return fmt.Sprintf("%s/%s-%d-%d.outbox", r.workDir(), of, n, try)
+	return fmt.Sprintf("%s/%s-%d-%d.outbox", protocol.WorkDir(r.Box.ID()), of, n, try)
 }
 
 // left returns the messages that a run left whose end nobody saw.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
+	"github.com/hived/hived/agent"
 	"github.com/hived/hived/internal/durable"
 	"github.com/hived/hived/protocol"
 )
@@ -20,30 +21,8 @@ type pass struct {
 	Last int `json:"last"` // the number of the step that was named last; 0: none
 }
 
-// workDir is where an agent has what its steps need beside the log.
-func (c *Capsule) workDir() string { return protocol.AgentDir(c.Box.ID()) + "/.work" }
-
 func (c *Capsule) passFile() string {
-	return fmt.Sprintf("%s/%s-%d.pass", c.workDir(), c.Task, c.Epoch)
-}
-
-// tidy removes what the agent has of the steps of tasks that are no more, and of earlier
-// epochs of this one. It is called once for each task that the agent takes.
-func (c *Capsule) tidy() {
-	entries, err := c.Disk.ReadDir(c.workDir())
-	if err != nil {
-		return // there is nothing that it could see
-	}
-	for _, e := range entries {
-		id, rest, _ := strings.Cut(e.Name, "-")
-		if _, err := protocol.ParseTaskID(id); err != nil {
-			continue // something else
-		}
-		_, gone := c.Disk.Lstat(protocol.TaskDir(protocol.TaskID(id)))
-		if errors.Is(gone, fs.ErrNotExist) || id == string(c.Task) && strings.HasSuffix(rest, ".pass") {
-			durable.RemoveAll(c.Disk, c.workDir()+"/"+e.Name)
-		}
-	}
+	return fmt.Sprintf("%s/%s-%d.pass", protocol.WorkDir(c.Box.ID()), c.Task, c.Epoch)
 }
 
 func (c *Capsule) lastNamed() int {
@@ -61,11 +40,13 @@ func (c *Capsule) named(n int) error {
 	if err != nil {
 		return err
 	}
-	if err := c.Disk.MkdirAll(c.workDir(), 0o755); err != nil {
+	if err := c.Disk.MkdirAll(protocol.WorkDir(c.Box.ID()), 0o755); err != nil {
 		return err
 	}
 	if _, err := c.Disk.Lstat(c.passFile()); errors.Is(err, fs.ErrNotExist) {
-		c.tidy()
+		agent.TidyWork(c.Disk, c.Box.ID(), func(of protocol.TaskID, name string) bool { // a pass of an earlier epoch
+			return of == c.Task && strings.HasSuffix(name, ".pass")
+		})
 	}
 	return durable.Publish(c.Disk, c.passFile(), data, 0o644, durable.Unsynced)
 }

@@ -105,6 +105,10 @@ func OwnerOf(p string) AgentID {
 // IsTaskPath reports whether a path is that of a task's file.
 func IsTaskPath(p string) bool { return strings.HasPrefix(p, PathTasks+"/") }
 
+// WorkDir returns the directory of what an agent's programs keep for the tasks that it
+// has. hived looks at nothing in it.
+func WorkDir(id AgentID) string { return AgentDir(id) + "/.work" }
+
 // OutboxDir returns the directory to which an agent writes what it sends.
 func OutboxDir(id AgentID) string { return AgentDir(id) + "/" + dirOutbox }
 

@@ -1,7 +1,6 @@
 package worker
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,7 +14,6 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"github.com/hived/hived/agent"
-	"github.com/hived/hived/internal/durable"
 	"github.com/hived/hived/protocol"
 	"github.com/hived/hived/task"
 )
@@ -55,7 +53,7 @@ func newSite(h Hive, log *slog.Logger) *site {
 }
 
 // work is the directory of the worker in the agent's own.
-func (s *site) work() string { return protocol.AgentDir(s.Box.ID()) + "/.work" }
+func (s *site) work() string { return protocol.WorkDir(s.Box.ID()) }
 
 // begin reports what a worker that died has left, finds the tasks that the agent has, and
 // begins to read its mail and to give signs of life.
@@ -73,7 +71,7 @@ func (s *site) begin(ctx context.Context, w *Worker) error {
 		s.look(id, time.Now())
 	}
 	s.scanned = time.Now()
-	s.tidy()
+	agent.TidyWork(s.Disk, s.Box.ID(), nil)
 	if list, err := agent.Roster(s.Disk); err == nil {
 		i := slices.IndexFunc(list, func(m agent.Member) bool { return m.ID == s.Box.ID() })
 		if i >= 0 {
@@ -141,22 +139,6 @@ func (s *site) waiting() (n int) {
 		}
 	}
 	return n
-}
-
-// tidy removes what the worker has kept of executions of tasks that are no more.
-func (s *site) tidy() {
-	entries, err := s.Disk.ReadDir(s.work())
-	if err != nil {
-		return // there is nothing that it could see
-	}
-	for _, e := range entries {
-		if _, err := protocol.ParseTaskID(e.Name); err != nil {
-			continue // something else
-		}
-		if _, gone := s.Disk.Lstat(protocol.TaskDir(protocol.TaskID(e.Name))); errors.Is(gone, fs.ErrNotExist) {
-			durable.RemoveAll(s.Disk, s.work()+"/"+e.Name)
-		}
-	}
 }
 
 // rescanEvery is how often the tasks that wait are looked at although no notice came: it
@@ -308,7 +290,7 @@ func (c claimed) apply(w *Worker, now time.Time) {
 			s.giveBack(s.own[a.Task], "its worker was told to stop")
 		}
 	case a.Code == protocol.CodeNoTask:
-		s.tidy()
+		agent.TidyWork(s.Disk, s.Box.ID(), nil)
 		s.dryUntil = now.Add(s.Settings.Work.Idle)
 		if n := a.Numbers; n != nil && n.Next.After(now) && n.Next.Before(s.dryUntil) {
 			s.dryUntil = n.Next
@@ -319,7 +301,6 @@ func (c claimed) apply(w *Worker, now time.Time) {
 		s.log.Warn("a task was refused", slog.String("code", string(a.Code)), slog.String("text", a.Text))
 		s.dryUntil = now.Add(refusedWait)
 	}
-	w.Log.Debug("asked for a task", slog.String("answer", string(cmp.Or(c.answer.Code, "none"))))
 }
 
 // notice is the event that hive said something about a task.
