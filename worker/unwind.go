@@ -13,12 +13,7 @@ import (
 // unwind undoes the steps of the task that this one unwinds. That needs no agent: the undo
 // of each step was recorded with it.
 func (x *execution) unwind(ctx context.Context) classify.Verdict {
-	settings := x.Settings.Tasks
-	c, err := capsule.Open(capsule.Config{
-		Disk: x.Disk, Box: x.Box, Task: x.task, Epoch: x.epoch, Users: x.Users, Retries: settings.MaxRetries,
-		LockWait: settings.StepLockWait, Heartbeat: settings.HeartbeatTimeout, Backoff: settings.Backoff.After, Runs: x.Runs,
-		Note: func(text string) { x.log.InfoContext(ctx, text) }, //nolint:sloglint // the capsule says what it waits for
-	})
+	c, err := x.Capsule(x.task, x.epoch, func(text string) { x.log.InfoContext(ctx, text) }) //nolint:sloglint // the capsule says what it waits for
 	if err != nil {
 		return classify.Verdict{Kind: protocol.OutcomeFailed, Reason: err.Error()}
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/hived/hived/agent"
+	"github.com/hived/hived/capsule"
 	"github.com/hived/hived/internal/durable"
 	"github.com/hived/hived/protocol"
 	"github.com/hived/hived/worker/adapter"
@@ -39,6 +40,16 @@ type Hive struct {
 	Runs     func() (bool, error) // whether a daemon runs
 }
 
+// Capsule opens a task that the agent has under an epoch, to do or undo its steps. note
+// is told what is waited for. The errors are those of [capsule.Open].
+func (h Hive) Capsule(id protocol.TaskID, epoch uint64, note func(string)) (*capsule.Capsule, error) {
+	s := h.Settings.Tasks
+	return capsule.Open(capsule.Config{
+		Disk: h.Disk, Box: h.Box, Task: id, Epoch: epoch, Users: h.Users, Retries: s.MaxRetries,
+		LockWait: s.StepLockWait, Heartbeat: s.HeartbeatTimeout, Backoff: s.Backoff.After, Runs: h.Runs, Note: note,
+	})
+}
+
 var (
 	// ErrNoDaemon is the error of a single execution where no daemon runs.
 	ErrNoDaemon = errors.New("no daemon runs; start it with `hived up`")
@@ -65,9 +76,9 @@ type Worker struct {
 // lockFile is locked by the worker of an agent.
 const lockFile = "worker.lock"
 
-// New returns the worker of an agent, which holds the agent's lock until [Worker.Close].
-// Where another worker has it, the error is a [durable.LockedError].
-func New(c Config) (*Worker, func() error, error) {
+// New returns the worker of an agent. It holds the agent's lock until release is called;
+// where another worker has it, the error is a [durable.LockedError].
+func New(c Config) (worker *Worker, release func() error, err error) {
 	w := &Worker{Config: c, events: make(chan event), running: map[*hold]bool{}, quit: make(chan struct{})}
 	for _, h := range append([]Hive{c.Home}, c.Also...) {
 		w.sites = append(w.sites, newSite(h, c.Log))

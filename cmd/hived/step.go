@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"strings"
 
@@ -13,9 +12,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/hived/hived/capsule"
-	"github.com/hived/hived/hive"
 	"github.com/hived/hived/internal/durable"
-	"github.com/hived/hived/internal/users"
 	"github.com/hived/hived/protocol"
 )
 
@@ -147,7 +144,7 @@ func (a *app) step(ctx context.Context, disk *durable.Disk, f stepFlags) error {
 
 // capsule opens the task that HIVE_TASK names.
 func (a *app) capsule(disk *durable.Disk, epoch uint64) (*capsule.Capsule, error) {
-	box, err := a.box(disk)
+	h, err := a.agentHive(disk)
 	if err != nil {
 		return nil, err
 	}
@@ -158,24 +155,7 @@ func (a *app) capsule(disk *durable.Disk, epoch uint64) (*capsule.Capsule, error
 	if epoch, err = a.holderEpoch(disk, epoch, id); err != nil {
 		return nil, err
 	}
-	s, err := agentSettings(disk)
-	if err != nil {
-		return nil, err
-	}
-	_, noUsers := disk.Lstat(users.Marker)
-	cp, err := capsule.Open(capsule.Config{
-		Disk: disk, Box: box, Task: id, Epoch: epoch,
-		Users: noUsers == nil, Retries: s.Tasks.MaxRetries,
-		LockWait: s.Tasks.StepLockWait, Heartbeat: s.Tasks.HeartbeatTimeout, Backoff: s.Tasks.Backoff.After,
-		Runs: func() (bool, error) {
-			_, runs, err := hive.Daemon(disk)
-			if errors.Is(err, fs.ErrPermission) { // only its owner can see that; the answer will tell
-				return true, nil
-			}
-			return runs, err
-		},
-		Note: func(text string) { a.note("%s", text) },
-	})
+	cp, err := h.Capsule(id, epoch, func(text string) { a.note("%s", text) })
 	return cp, hintTaskList(err)
 }
 

@@ -75,7 +75,7 @@ func (a *app) work(c *cobra.Command, disk *durable.Disk, f workFlags) error {
 	if err != nil {
 		return usageError("%w", err)
 	}
-	home, err := a.workHive(disk)
+	home, err := a.agentHive(disk)
 	if err != nil {
 		return err
 	}
@@ -127,8 +127,8 @@ func (a *app) runWorker(ctx context.Context, config worker.Config) error {
 	return nil
 }
 
-// workHive returns what a worker needs of a hive.
-func (a *app) workHive(disk *durable.Disk) (h worker.Hive, err error) {
+// agentHive returns what a program that does the agent's tasks needs of a hive.
+func (a *app) agentHive(disk *durable.Disk) (h worker.Hive, err error) {
 	h.Disk = disk
 	if h.Box, err = a.box(disk); err != nil {
 		return h, err
@@ -163,7 +163,7 @@ func (a *app) alsoWork(dirs []string) (list []worker.Hive, done func(), err erro
 			return nil, done, fmt.Errorf("open the hive %s of work.also: %w", protocol.Visible(dir), err)
 		}
 		disks = append(disks, disk)
-		h, err := a.workHive(disk)
+		h, err := a.agentHive(disk)
 		if err != nil {
 			return nil, done, fmt.Errorf("work for %s in %s (work.also): %w", a.who(), protocol.Visible(dir), err)
 		}
