@@ -41,7 +41,7 @@ type execution struct {
 	seen   classify.Seen
 	prompt prompt.Prompt
 	gate   *protocol.GateResult
-	tail   string // the end of what the program wrote, or of what the gate did
+	tail   string // the end of what the program wrote, or of the gate that failed
 }
 
 // result is what the worker needs to know of an execution that has ended.
@@ -114,7 +114,7 @@ func (x *execution) attempt(ctx context.Context) classify.Verdict {
 	v := x.program(watched)
 	if v.Kind == protocol.OutcomeNeedsLogin && len(x.config.Adapter.Rotate) > 0 && watched.Err() == nil {
 		x.log.InfoContext(ctx, "another login is tried")
-		if x.command(watched, x.config.Adapter.Rotate, "rotate") == nil {
+		if _, ok := x.command(watched, x.config.Adapter.Rotate, "rotate"); ok {
 			v = x.program(watched)
 		}
 	}
@@ -122,7 +122,7 @@ func (x *execution) attempt(ctx context.Context) classify.Verdict {
 		v = x.pass(watched)
 	}
 	if c := x.config.Adapter.Cleanup; len(c) > 0 {
-		_ = x.command(context.WithoutCancel(ctx), c, "cleanup") // it is logged
+		x.command(context.WithoutCancel(ctx), c, "cleanup")
 	}
 	return v
 }
@@ -259,19 +259,18 @@ func (x *execution) program(ctx context.Context) classify.Verdict {
 	if a.Prompt == adapter.PromptStdin {
 		p.In = input
 	}
-	ended, out, failed := x.do(ctx, p, "")
-	ran := adapter.Ran{Exit: ended.Exit, Signal: ended.Signal, Output: out, Errors: failed, Result: x.file(fileResult)}
+	ended := x.do(ctx, p, "")
+	x.tail = ended.tail
+	ran := adapter.Ran{Exit: ended.Exit, Signal: ended.Signal, Output: ended.out, Errors: ended.failed, Result: x.file(fileResult)}
 	s := &x.seen
 	s.Exit, s.Signal, s.TimedOut, s.Reading = ended.Exit, ended.Signal, ended.TimedOut, a.Read(ran)
-	if ended.Exit == exitNoProgram || ended.Exit == exitCannotRun {
-		if ended.Err != nil {
-			s.Unusable = ended.Err.Error()
-		}
+	if (ended.Exit == process.ExitNoProgram || ended.Exit == process.ExitCannotRun) && ended.Err != nil {
+		s.Unusable = ended.Err.Error()
 	}
 	if ended.Stopped && !s.TimedOut {
 		x.stopped(context.Cause(ctx))
 	}
-	if s.Envelope, err = envelope.Read(x.Disk, x.dir+"/"+fileOutcome, out); err != nil {
+	if s.Envelope, err = envelope.Read(x.Disk, x.dir+"/"+fileOutcome, ended.out); err != nil {
 		x.log.WarnContext(ctx, "the envelope counts as none", slog.Any("error", err))
 	}
 	return classify.Classify(x.seen)
@@ -284,12 +283,6 @@ func (x *execution) stopped(cause error) classify.Verdict {
 	s.Stopped = !s.Cancelled && !s.LeaseLost
 	return classify.Classify(classify.Seen{Cancelled: s.Cancelled, LeaseLost: s.LeaseLost, Stopped: s.Stopped})
 }
-
-// The exit statuses of a program that there is not, or that cannot run.
-const (
-	exitCannotRun = 126
-	exitNoProgram = 127
-)
 
 // The files of an execution.
 const (
@@ -317,8 +310,7 @@ const (
 	argumentMost = 120 << 10
 )
 
-// promptOf makes the prompt from the files of the task and of those that it needs. It has
-// the last outcome where that came from a worker under an earlier attempt.
+// promptOf makes the prompt from the files of the task and of those that it needs.
 func (x *execution) promptOf() (prompt.Prompt, error) {
 	t := x.t
 	in := prompt.Input{Title: t.Brief.Title, Body: t.Brief.Body, Data: t.Brief.Data}
@@ -392,27 +384,41 @@ func (x *execution) environ() []string {
 	)
 }
 
-// do runs a program to its end, with what it writes in files, and returns what is kept of
-// that.
-func (x *execution) do(ctx context.Context, p run.Program, suffix string) (e run.Ended, out, failed []byte) {
+// ran is how a program ended, and what is kept of what it wrote.
+type ran struct {
+	run.Ended
+
+	out, failed []byte // its standard output, its standard error
+	tail        string // the end of one of them, for people
+}
+
+// do runs a program to its end, with what it writes in files.
+func (x *execution) do(ctx context.Context, p run.Program, suffix string) (r ran) {
 	outputs, done, err := x.outputs(suffix)
 	defer done()
 	if err != nil {
-		return run.Ended{Ended: process.Ended{Exit: exitCannotRun, Err: err}}, nil, nil
+		return ran{Ended: run.Ended{Ended: process.Ended{Exit: process.ExitCannotRun, Err: err}}}
 	}
 	p.Out, p.Err = outputs[0], outputs[1]
-	e = p.Do(ctx)
-	out, _ = outputs[0].Read()
-	failed, _ = outputs[1].Read()
-	if x.tail = outputs[0].Tail(x.Settings.Work.Tail); strings.TrimSpace(x.tail) == "" || e.Exit != 0 && outputs[1].Written() > 0 {
-		x.tail = outputs[1].Tail(x.Settings.Work.Tail)
+	r.Ended = p.Do(ctx)
+	r.out, r.failed = x.settle(ctx, outputs)
+	most := x.Settings.Work.Tail
+	if r.tail = run.Tail(r.out, most); strings.TrimSpace(r.tail) == "" || r.Exit != 0 && len(r.failed) > 0 {
+		r.tail = run.Tail(r.failed, most)
 	}
-	for _, o := range outputs {
-		if err := o.Settle(); err != nil {
-			x.log.WarnContext(ctx, "the output of the program is kept in another order", slog.Any("error", err))
+	return r
+}
+
+// settle returns what is kept of standard output and standard error.
+func (x *execution) settle(ctx context.Context, outputs [2]*run.Output) (out, failed []byte) {
+	var texts [2][]byte
+	for i, o := range outputs {
+		var err error
+		if texts[i], err = o.Settle(); err != nil {
+			x.log.WarnContext(ctx, "what the program wrote is not all there", slog.Any("error", err))
 		}
 	}
-	return e, out, failed
+	return texts[0], texts[1]
 }
 
 // outputs opens the files for standard output and standard error.
@@ -434,15 +440,14 @@ func (x *execution) outputs(suffix string) (list [2]*run.Output, done func(), er
 	return list, done, nil
 }
 
-// command runs a command of the adapter beside the agent's program.
-func (x *execution) command(ctx context.Context, args []string, what string) error {
-	e, _, _ := x.do(ctx, x.prepared(args, commandTimeout), "."+what)
-	if e.Exit == 0 && e.Signal == "" {
-		return nil
+// command runs a command of the adapter beside the agent's program, and reports whether it
+// ended well.
+func (x *execution) command(ctx context.Context, args []string, what string) (r ran, ok bool) {
+	r = x.do(ctx, x.prepared(args, commandTimeout), "."+what)
+	if ok = r.Exit == 0 && r.Signal == ""; !ok {
+		x.log.WarnContext(ctx, "a command of the adapter failed", slog.String("command", what), slog.Int("exit", r.Exit), slog.String("tail", protocol.Visible(r.tail)))
 	}
-	err := fmt.Errorf("the %s command of adapter %s ended with exit status %d: %s", what, x.config.Adapter.Name, e.Exit, protocol.Visible(x.tail))
-	x.log.WarnContext(ctx, "a command of the adapter failed", slog.Any("error", err))
-	return err
+	return r, ok
 }
 
 // commandTimeout is how long a rotate or cleanup command may run.

@@ -87,8 +87,11 @@ const gateTimeout = 10 * time.Minute
 // completed but for them.
 func (x *execution) pass(ctx context.Context) classify.Verdict {
 	if gate := x.config.Adapter.Gate; len(gate) > 0 {
-		if x.command(ctx, gate, "gate") != nil {
-			x.seen.Gate = classify.GateFailed
+		if r, ok := x.command(ctx, gate, "gate"); !ok {
+			if r.Stopped {
+				return x.stopped(context.Cause(ctx))
+			}
+			x.seen.Gate, x.tail = classify.GateFailed, r.tail
 			return classify.Classify(x.seen)
 		}
 	}
@@ -106,21 +109,18 @@ func (x *execution) pass(ctx context.Context) classify.Verdict {
 	}
 	p := x.prepared(nil, gateTimeout)
 	p.Args, p.Dir, p.Timeout = []string{"sh", "-c", gate.Command}, x.config.Dir, gateTimeout
-	tail := x.tail
-	e, _, _ := x.do(ctx, p, ".gate")
-	x.gate = &protocol.GateResult{Exit: &e.Exit, SHA256: protocol.GateSum(gate.Command)}
-	if e.Signal != "" || e.TimedOut || e.Exit < 0 {
-		*x.gate.Exit = 128
-	}
-	if x.seen.Gate = classify.GatePassed; *x.gate.Exit != 0 {
-		x.seen.Gate = classify.GateFailed
-		x.tail = protocol.Fit(fmt.Sprintf("the gate `%s` ended with exit status %d:\n%s", gate.Command, *x.gate.Exit, x.tail), protocol.TailMost)
-	} else {
-		x.tail = tail
-	}
-	if e.Stopped {
-		x.gate = nil // the gate did not come to its end
+	r := x.do(ctx, p, ".gate")
+	if r.Stopped { // the gate did not come to its end
 		return x.stopped(context.Cause(ctx))
+	}
+	exit := r.Exit
+	if r.Signal != "" || r.TimedOut || exit < 0 {
+		exit = 128
+	}
+	x.gate = &protocol.GateResult{Exit: &exit, SHA256: protocol.GateSum(gate.Command)}
+	if x.seen.Gate = classify.GatePassed; exit != 0 {
+		x.seen.Gate = classify.GateFailed
+		x.tail = protocol.Fit(fmt.Sprintf("the gate `%s` ended with exit status %d:\n%s", gate.Command, exit, r.tail), protocol.TailMost)
 	}
 	return classify.Classify(x.seen)
 }

@@ -18,9 +18,9 @@ import (
 	"github.com/hived/hived/worker/run"
 )
 
-// record is what a worker notes of an execution before it begins, and keeps until its
-// outcome is in the outbox: whoever comes after a worker that was killed knows from it
-// what went on.
+// record is what a worker notes of an execution before it begins, and keeps until hived has
+// answered the outcome: whoever comes after a worker that was killed knows from it what
+// went on.
 type record struct {
 	Task    protocol.TaskID `json:"task"`
 	Epoch   uint64          `json:"epoch"`

@@ -70,14 +70,14 @@ func (m *mail) take(ctx context.Context) {
 		if err != nil {
 			continue
 		}
-		switch u, a := m.useOf(l); u {
-		case leave:
+		a, mine := m.isMine(l)
+		if !mine {
 			m.seen[name] = true
-		case handle:
-			_, _ = m.box.Done(name) // else it is found again, and handled again
-			if a.Task != "" {
-				m.tell(notice{task: a.Task, code: a.Code})
-			}
+			continue
+		}
+		_, _ = m.box.Done(name) // else it is found again, and handled again
+		if a.Task != "" {
+			m.tell(notice{task: a.Task, code: a.Code})
 		}
 	}
 	if len(m.seen) > 2*len(names)+1000 {
@@ -97,36 +97,24 @@ var forHolder = []protocol.Code{
 	protocol.CodeApproved, protocol.CodeDenied,
 }
 
-// use is what the worker makes of a message.
-type use int
-
-const (
-	leave  use = iota // it is for the agent
-	handle            // it was for the worker
-)
-
-// useOf finds out what to make of a message, and hands an answer to who waits for it.
-func (m *mail) useOf(l agent.Delivery) (use, agent.Answer) {
+// isMine reports whether a message was for the worker, and hands an answer to who waits for
+// it.
+func (m *mail) isMine(l agent.Delivery) (a agent.Answer, mine bool) {
 	a, of, is := l.Said()
-	switch {
-	case !is:
-		return leave, a
-	case of == "" && slices.Contains(forHolder, a.Code):
-		return handle, a
-	case of == "":
-		return leave, a
+	if !is || of == "" {
+		return a, is && slices.Contains(forHolder, a.Code)
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	c, asked := m.waiting[of]
-	switch {
-	case asked && c != nil:
+	if !asked {
+		return a, false // the agent sent the command itself
+	}
+	if c != nil {
 		c <- a
-	case !asked:
-		return leave, a // the agent sent the command itself
 	}
 	delete(m.waiting, of)
-	return handle, a
+	return a, true
 }
 
 // ask sends a command about a task and waits for its answer.

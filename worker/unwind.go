@@ -8,6 +8,7 @@ import (
 	"github.com/hived/hived/capsule"
 	"github.com/hived/hived/protocol"
 	"github.com/hived/hived/worker/classify"
+	"github.com/hived/hived/worker/run"
 )
 
 // unwind undoes the steps of the task that this one unwinds. That needs no agent: the undo
@@ -23,7 +24,8 @@ func (x *execution) unwind(ctx context.Context) classify.Verdict {
 		return classify.Verdict{Kind: protocol.OutcomeFailed, Reason: err.Error()}
 	}
 	err = c.Unwind(ctx, outputs[0], outputs[1])
-	x.tail = outputs[1].Tail(x.Settings.Work.Tail)
+	_, failed := x.settle(ctx, outputs)
+	x.tail = run.Tail(failed, x.Settings.Work.Tail)
 	return x.unwound(ctx, err)
 }
 

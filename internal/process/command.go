@@ -47,8 +47,8 @@ type Ended struct {
 
 // The exit statuses of a shell for programs that it cannot run.
 const (
-	exitCannotRun = 126
-	exitNoProgram = 127
+	ExitCannotRun = 126
+	ExitNoProgram = 127
 )
 
 // Do runs a command to its end, also where ctx ends before: whoever wants that passes on a
@@ -76,9 +76,9 @@ func (c Command) Do(ctx context.Context) Ended {
 	}()
 	if err := <-begun; err != nil {
 		if errors.Is(err, exec.ErrNotFound) || errors.Is(err, os.ErrNotExist) {
-			return Ended{Exit: exitNoProgram, Err: err}
+			return Ended{Exit: ExitNoProgram, Err: err}
 		}
-		return Ended{Exit: exitCannotRun, Err: err}
+		return Ended{Exit: ExitCannotRun, Err: err}
 	}
 	return c.follow(x, done)
 }
@@ -123,7 +123,7 @@ func howItEnded(s *os.ProcessState, err error) (exit int, signal string, problem
 		problem = err
 	}
 	if s == nil {
-		return exitCannotRun, "", problem
+		return ExitCannotRun, "", problem
 	}
 	return s.ExitCode(), endSignal(s), problem
 }

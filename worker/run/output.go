@@ -28,7 +28,7 @@ func NewOutput(f *os.File, most int64) *Output {
 }
 
 // Write takes everything, also where the file cannot hold it: a program does not fail
-// because of a full disk of its worker. Read tells.
+// because of a full disk of its worker. Settle tells.
 func (o *Output) Write(p []byte) (int, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -49,57 +49,40 @@ func (o *Output) Write(p []byte) (int, error) {
 	return n, nil
 }
 
-// Written returns how many bytes the program wrote.
-func (o *Output) Written() int64 {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.written
-}
-
-// Read returns what is kept. Where something is left out, a line between says how much.
-func (o *Output) Read() ([]byte, error) {
+// Settle returns what is kept, and leaves the file like that for people. Where something
+// is left out, a line between says how much. It is called once, when nothing more is
+// written.
+func (o *Output) Settle() ([]byte, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	kept := min(o.written, o.head+o.ring)
 	data := make([]byte, kept)
 	n, err := o.file.ReadAt(data, 0)
 	if err != nil && !errors.Is(err, io.EOF) {
-		return nil, err
+		return nil, fmt.Errorf("read what the program wrote: %w", err)
 	}
 	if o.err != nil {
 		return data[:n], fmt.Errorf("keep what the program writes: %w", o.err)
 	}
-	if o.written <= o.head+o.ring {
+	if o.written <= kept {
 		return data, nil
 	}
 	begin := (o.written - o.head) % o.ring // of the oldest byte of the end
 	text := make([]byte, 0, kept+64)
 	text = append(text, data[:o.head]...)
-	text = fmt.Appendf(text, "\n… %d bytes left out …\n", o.written-o.head-o.ring)
+	text = fmt.Appendf(text, "\n… %d bytes left out …\n", o.written-kept)
 	text = append(text, data[o.head+begin:]...)
-	return append(text, data[o.head:o.head+begin]...), nil
+	text = append(text, data[o.head:o.head+begin]...)
+	_, err = o.file.WriteAt(text, 0)
+	return text, err
 }
 
-// Tail returns at most so many characters of the end, as valid UTF-8.
-func (o *Output) Tail(most int) string {
-	data, _ := o.Read() // what could be kept
+// Tail returns at most so many characters of the end of a text, as valid UTF-8.
+func Tail(data []byte, most int) string {
 	text := strings.ToValidUTF8(string(data[max(0, len(data)-utf8.UTFMax*most):]), "�")
 	for n := utf8.RuneCountInString(text); n > most; n-- {
 		_, size := utf8.DecodeRuneInString(text)
 		text = text[size:]
 	}
 	return text
-}
-
-// Settle puts the file in order for people who look at it, once nothing more is written:
-// it is then as Read returned it.
-func (o *Output) Settle() error {
-	if o.Written() <= o.head+o.ring {
-		return nil
-	}
-	text, err := o.Read()
-	if err == nil {
-		_, err = o.file.WriteAt(text, 0)
-	}
-	return err
 }
