@@ -57,7 +57,8 @@ type result struct {
 func newExecution(w *Worker, s *site, h hold) *execution {
 	return &execution{
 		site: s, hold: h, config: w.Config, circuits: w.circuits,
-		log: s.log.With(slog.String("task", string(h.task)), slog.Uint64("epoch", h.epoch)),
+		log:    s.log.With(slog.String("task", string(h.task)), slog.Uint64("epoch", h.epoch)),
+		record: record{Task: h.task, Epoch: h.epoch, Adapter: w.Adapter.Name, Run: fmt.Sprintf("%s-%d-%s", h.task, h.epoch, ulid.Make().String()[16:])},
 	}
 }
 
@@ -71,10 +72,13 @@ var (
 func (x *execution) run(ctx context.Context) result {
 	r := result{hive: x.Disk.Path("."), task: x.task}
 	x.began = time.Now()
+	x.record.Began = x.began.UTC()
 	switch err := x.prepare(ctx); {
 	case errors.Is(err, errLost), errors.Is(err, errAsked):
 		r.through = x.through
 		return r
+	case errors.Is(err, errUnreadable): // no fault of the program
+		x.seen.NoPrompt = err.Error()
 	case err != nil:
 		x.log.ErrorContext(ctx, "the task cannot be executed", slog.Any("error", err))
 		x.seen.Unusable = err.Error()
@@ -94,7 +98,7 @@ func (x *execution) title() string {
 // attempt runs the program, a second time with another login where that is needed and the
 // adapter has one, and judges how it ended.
 func (x *execution) attempt(ctx context.Context) classify.Verdict {
-	if x.seen.Unusable != "" {
+	if x.seen.Unusable != "" || x.seen.NoPrompt != "" {
 		return classify.Classify(x.seen)
 	}
 	if x.t.View.CancelRequested {
@@ -126,6 +130,9 @@ func (x *execution) attempt(ctx context.Context) classify.Verdict {
 	}
 	return v
 }
+
+// errUnreadable says that files of the task stay unreadable, so that nobody can work on it.
+var errUnreadable = errors.New("the files of the task cannot be read")
 
 // readWithin is how long the files of a task may be behind the answer to its claim.
 const readWithin = 10 * time.Second
@@ -160,10 +167,6 @@ func (x *execution) prepare(ctx context.Context) error {
 			return err
 		}
 	}
-	x.record = record{
-		Task: x.task, Epoch: x.epoch, Adapter: x.config.Adapter.Name, Began: x.began.UTC(),
-		Run: fmt.Sprintf("%s-%d-%d-%s", x.task, x.epoch, x.t.View.Attempt, ulid.Make().String()[16:]),
-	}
 	x.dir = fmt.Sprintf("%s/%s/%d-%d", x.work(), x.task, x.epoch, x.t.View.Attempt)
 	if err := x.Disk.MkdirAll(x.dir, 0o700); err != nil {
 		return fmt.Errorf("make the directory of the execution: %w", err)
@@ -189,7 +192,7 @@ func (x *execution) read(ctx context.Context) (err error) {
 		select {
 		case <-ctx.Done():
 			if x.t != nil && x.t.View.Epoch == x.epoch {
-				return fmt.Errorf("read the task: %w", errors.Join(x.t.Problems...))
+				return fmt.Errorf("%w: %s", errUnreadable, protocol.Visible(errors.Join(x.t.Problems...).Error()))
 			}
 			return errLost // nobody says that the agent has it
 		case <-tick.C:

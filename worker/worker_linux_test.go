@@ -376,3 +376,85 @@ func TestOldExecutionsGo(t *testing.T) {
 		t.Errorf("there are %v, want %v", names, want)
 	}
 }
+
+// execution returns an execution of a task that bob has taken, outside of the worker's
+// loop.
+func (h *hiveOf) execution(id protocol.TaskID, yaml string) *execution {
+	h.Helper()
+	a := h.does("bob", agent.Command{Event: task.Claim, Task: id, Data: agent.Report{Start: true}})
+	w, release := h.newWorker(yaml, nil)
+	s := w.sites[0]
+	reading, stop := context.WithCancel(context.Background())
+	h.Cleanup(func() { stop(); w.started.Wait(); testenv.Must(h, release()) })
+	s.mail = newMail(s.Box, s.Disk, func(notice) {})
+	w.started.Go(func() { s.mail.read(reading) })
+	return newExecution(w, s, hold{task: id, epoch: a.Epoch, poke: make(chan struct{}, 1)})
+}
+
+// outcome waits for the outcome that hived has of a task.
+func (h *hiveOf) outcome(id protocol.TaskID) (o *task.LastOutcome) {
+	h.Helper()
+	wait.Until(h.T, "the outcome", func() bool {
+		t, err := agent.ReadTask(h.disk, id)
+		if err == nil {
+			o = t.Outcome
+		}
+		return o != nil
+	})
+	return o
+}
+
+// TestUnreadableTask checks that a task whose files are damaged fails by itself, and does
+// not keep the program from the others.
+func TestUnreadableTask(t *testing.T) {
+	h := newHive(t, nil)
+	id := h.create("exit 0")[0]
+	testenv.Must(t, os.WriteFile(h.disk.Path(protocol.TaskDir(id)+"/"+protocol.TaskBrief), []byte("{"), 0o644))
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond) // as long as it is waited for better files
+	defer cancel()
+	r := h.execution(id, shell).run(ctx)
+	o := h.outcome(id)
+	if r.kind != protocol.OutcomeFailed || o.Task != id || o.Kind != r.kind || !strings.Contains(o.Reason, "cannot be read") {
+		t.Errorf("it ended as %+v, and hived has %+v", r, o)
+	}
+	if c := (circuit{}).next(r, time.Now()); c != (circuit{}) {
+		t.Errorf("the circuit is %+v", c)
+	}
+}
+
+// TestTailOfTheProgram checks that the tail of an outcome is that of the program, whatever
+// else ran beside it, and that of the gate where that is why it ended so.
+func TestTailOfTheProgram(t *testing.T) {
+	for rest, want := range map[string]struct {
+		kind protocol.OutcomeKind
+		tail string
+	}{
+		"gate: [echo, gate]\ncleanup: [echo, clean]\n":                  {protocol.OutcomeCompleted, "said"},
+		"gate: [sh, -c, 'echo gate; exit 1']\ncleanup: [echo, clean]\n": {protocol.OutcomeUnvalidated, "gate"},
+	} {
+		h := newHive(t, nil)
+		id := h.create("echo said")[0]
+		h.execution(id, shell+rest).run(t.Context())
+		if o := h.outcome(id); o.Kind != want.kind || strings.TrimSpace(o.Tail) != want.tail {
+			t.Errorf("%q: it ended as %s with %q, want %+v", rest, o.Kind, o.Tail, want)
+		}
+	}
+}
+
+// TestStoppedAtTheGate checks that an execution whose gate the worker was told to stop is
+// interrupted, and costs nothing.
+func TestStoppedAtTheGate(t *testing.T) {
+	h := newHive(t, nil)
+	file := filepath.Join(t.TempDir(), "gate")
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	go func() {
+		wait.Until(t, "the gate to begin", func() bool { _, err := os.Stat(file); return err == nil })
+		cancel()
+	}()
+	id := h.create("exit 0")[0]
+	h.execution(id, shell+"gate: [sh, -c, 'echo x >"+file+"; exec sleep 600']\n").run(ctx)
+	if o := h.outcome(id); o.Kind != protocol.OutcomeInterrupted {
+		t.Errorf("it ended as %s: %s", o.Kind, o.Reason)
+	}
+}
