@@ -38,8 +38,8 @@ func (a *app) workCommand() *cobra.Command {
 		Use:   "work --adapter NAME | hived work --adapters",
 		Short: "Takes tasks for an agent, and runs the agent's program for each",
 		Long: "Takes tasks for an agent, runs the agent's program for each of them, and reports how that ended, until SIGTERM or SIGINT stops\n" +
-			"it: a program that runs then is asked to end, and its task is given back. How a program is run and what it writes is read by\n" +
-			"an adapter: one of those that --adapters lists, or adapters/NAME.yaml in the hive. An agent has one worker at a time.\n\n" +
+			"it: a program that runs then is asked to end, and its task is given back. An adapter says how the program is run and how its\n" +
+			"output is read: one of those that --adapters lists, or adapters/NAME.yaml in the hive. An agent has one worker at a time.\n\n" +
 			"Exit status of --once: 0 completed, 1 another outcome, 3 nothing to do, 4 no daemon; of --adapters: 0 all can be used, else 1;\n" +
 			"75 where the agent has a worker already.",
 		Args: argCount(0, 0),
