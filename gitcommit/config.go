@@ -154,3 +154,10 @@ func (p *configParser) value() (string, bool) {
 }
 
 func isLetter(c byte) bool { return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' }
+
+// quoteConfig returns a value as git reads it in a config. Go's own quotes do not
+// serve: git takes \u00ad, and most else that follows a backslash, for a broken
+// file, and then reads nothing of the repository.
+func quoteConfig(value string) string {
+	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`).Replace(value) + `"`
+}

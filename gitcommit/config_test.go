@@ -56,6 +56,21 @@ func TestParseConfig(t *testing.T) {
 	}
 }
 
+// A branch may have a name with characters that are not printed, and quotes. Where
+// git is installed, it reads each value too.
+func TestQuoteConfig(t *testing.T) {
+	for _, value := range []string{"main", "soft\u00adhyphen", "\ufeffmark", "zero\u200bwidth", `"quoted"`, `back\slash`, "#no;comment", "  spaces  ", "two\nlines\ttab", "ünï"} {
+		text := "[a]\n\tx = " + quoteConfig(value) + "\n"
+		want := []setting{{name: "a.x", value: value}}
+		if got := parseConfig(text); !slices.Equal(got, want) {
+			t.Errorf("%q is read as %+v", text, got)
+		}
+		if git, ok := gitSettings(t, text); ok && !slices.Equal(git, []string{"a.x=" + value}) {
+			t.Errorf("git reads %q in %q", git, text)
+		}
+	}
+}
+
 // gitSettings returns the settings that git reads in a config, false without git.
 func gitSettings(t *testing.T, text string) ([]string, bool) {
 	t.Helper()

@@ -45,6 +45,7 @@ func FuzzRefs(f *testing.F) {
 
 func FuzzMarker(f *testing.F) {
 	f.Add(freshConfig + settings + markerText(marker{branch: "main", onto: protocol.Blob{1}}))
+	f.Add("[hived]\n\tformat = 1\n\tbranch = soft\u00adhyphen\n")
 	f.Fuzz(func(t *testing.T, config string) {
 		m, err := parseMarker(config)
 		if err != nil {

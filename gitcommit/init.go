@@ -202,7 +202,7 @@ type marker struct {
 }
 
 func markerText(m marker) string {
-	s := "[hived]\n\tformat = " + strconv.Itoa(markerFormat) + "\n\tbranch = " + strconv.Quote(m.branch) + "\n"
+	s := "[hived]\n\tformat = " + strconv.Itoa(markerFormat) + "\n\tbranch = " + quoteConfig(m.branch) + "\n"
 	if !m.onto.IsZero() {
 		s += "\tonto = " + m.onto.String() + "\n"
 	}
