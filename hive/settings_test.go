@@ -44,6 +44,7 @@ tasks:
   repair_depth: 2
   generations: 3
   created_per_hour: 1000
+  alert_every: 1h
   poison_after: 3
   steps: 1000
   step_lock_wait: 30s
@@ -58,6 +59,7 @@ work:
   tail: 4000
   idle: 30m
   also: []
+  propose: false
   trust: []
 `
 

@@ -61,6 +61,7 @@ type State struct {
 	roll     roll
 	rosterAt protocol.Seq            // the event as of which registry.json is a view; zero: it has events of its own
 	troubles map[troubleKey]*Trouble // of the last hour; older ones until something else goes wrong
+	causes   map[string]time.Time    // of alerts that agents raised, and when each was last
 }
 
 // Counts are totals since the log began.
@@ -175,6 +176,7 @@ func New(r protocol.RememberSettings) *State {
 		conversations: newWindow[conversation](r.Conversations),
 		pairs:         newWindow[pair](r.Conversations),
 		troubles:      map[troubleKey]*Trouble{},
+		causes:        map[string]time.Time{},
 		stopped:       map[protocol.ConversationID]*stopped{},
 		replied:       newWindow[struct{}](r.Conversations),
 		busy:          map[uint64]bool{},
@@ -543,6 +545,9 @@ func (f folder) OnAlert(ev protocol.Event, e *protocol.AlertEvent) none {
 	t := f.s.trouble(ev, troubleKey{protocol.KindAlert, e.Code, e.Agent}, 1, e.Text)
 	if e.Told {
 		t.Told = ev.TS
+	}
+	if e.Cause != "" {
+		f.s.causeRaised(ev, e.Cause)
 	}
 	if a := f.s.Agents[e.Agent]; a != nil && e.Code == protocol.CodeEchoCap {
 		a.Stopped = true

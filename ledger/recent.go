@@ -92,6 +92,15 @@ func (s *State) TroubleTold(kind protocol.Kind, code protocol.Code, agent protoc
 	return t.Told
 }
 
+// TroubleCount returns how often trouble of this sort came within the hour before now.
+func (s *State) TroubleCount(now time.Time, kind protocol.Kind, code protocol.Code, agent protocol.AgentID) int {
+	t := s.troubles[troubleKey{kind, code, agent}]
+	if t == nil || now.Sub(t.Last) >= Lately {
+		return 0
+	}
+	return t.Count(now)
+}
+
 // sorts counts the sorts of a kind that name an agent.
 func (s *State) sorts(kind protocol.Kind) (n int) {
 	for k := range s.troubles {

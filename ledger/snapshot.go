@@ -13,7 +13,7 @@ import (
 
 // magic begins a snapshot and names its version, which changes with any change of
 // what follows.
-const magic = "hived-snapshot-19\n"
+const magic = "hived-snapshot-20\n"
 
 // Encode writes a snapshot: the whole State at its event Seq, whose line in
 // the log has that sum. The same State gives the same bytes. Nothing is held in
@@ -52,6 +52,7 @@ func (s *State) Encode(w io.Writer, sum protocol.Sum) error {
 		out.long(record)
 	}
 	s.encodeTroubles(out)
+	s.encodeCauses(out)
 	s.encodeWindows(out)
 	s.encodeStopped(out)
 	s.encodeEchoes(out)
@@ -110,6 +111,7 @@ func decode(in *source, remember protocol.RememberSettings) (*State, protocol.Su
 	}
 	s.decodeTasks(in)
 	s.decodeTroubles(in)
+	s.decodeCauses(in)
 	s.decodeWindows(in)
 	s.decodeStopped(in)
 	s.decodeEchoes(in)

@@ -33,6 +33,7 @@ const (
 	CodeBadCommand     Code = "bad-command"
 	CodeNotAllowed     Code = "not-allowed"
 	CodeUnknownAgent   Code = "unknown-agent"
+	CodeAlreadyTold    Code = "already-told" // people know of the cause of an alert
 )
 
 // Answers to commands about tasks (spec §8).
@@ -115,4 +116,5 @@ const (
 	CodeUnwindFailed  Code = "unwind-failed" // the task that was to undo what another did has failed
 	CodeWorkerCrashed Code = "worker-crashed"
 	CodeTaskPoison    Code = "task-poison" // so many workers crashed with it that it has failed
+	CodeAgentAlert    Code = "agent-alert" // an agent raised it
 )

@@ -373,6 +373,10 @@ type AlertEvent struct {
 	Agent AgentID `json:"agent,omitzero"`
 	Path  string  `json:"path,omitzero"`
 	Told  bool    `json:"told,omitzero"` // a notice that follows tells the lead, or a person
+
+	// Of an alert that an agent raised: what it calls the cause, and the event of its command.
+	Cause string `json:"cause,omitzero"`
+	Of    Seq    `json:"of,omitzero"`
 }
 
 // Content is the bytes of a file: as text if they are UTF-8, else in base64.

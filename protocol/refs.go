@@ -109,4 +109,10 @@ func (refs) OnTaskRejected(_ Event, e *TaskRejectedEvent) Refs {
 	return Refs{By: e.By, first: e.By, Conversation: TaskConversation(id), Of: e.Of, Task: id}
 }
 
-func (refs) OnAlert(_ Event, e *AlertEvent) Refs { return Refs{first: e.Agent} }
+func (refs) OnAlert(_ Event, e *AlertEvent) Refs {
+	r := Refs{first: e.Agent, Of: e.Of}
+	if e.Of > 0 { // the agent raised it
+		r.By = e.Agent
+	}
+	return r
+}

@@ -89,6 +89,7 @@ type TaskSettings struct {
 	RepairDepth      int           `yaml:"repair_depth"`
 	Generations      int           `yaml:"generations"`      // of tasks that holders of tasks create
 	CreatedPerHour   int           `yaml:"created_per_hour"` // by one agent while it holds a task
+	AlertEvery       time.Duration `yaml:"alert_every"`      // one cause of alerts that agents raise
 	PoisonAfter      int           `yaml:"poison_after"`
 	Retention        time.Duration `yaml:"retention"`      // of tasks that have ended
 	Steps            int           `yaml:"steps"`          // of a task and of those that it resumes
@@ -106,6 +107,7 @@ type WorkSettings struct {
 	Tail    int           `yaml:"tail"`    // characters of its end that are reported
 	Idle    time.Duration `yaml:"idle"`    // after which a worker that found no task asks again
 	Also    []string      `yaml:"also"`    // other hives whose tasks it takes when there is none here
+	Propose bool          `yaml:"propose"` // a worker that has nothing to do offers the lead help with a blocked task
 	Trust   []AgentID     `yaml:"trust"`   // agents whose shell commands are run, besides those of people and the lead
 }
 
@@ -124,6 +126,9 @@ func (b Backoff) After(n int) time.Duration {
 	}
 	return min(wait, b.Max)
 }
+
+// AlertEveryMost is the longest that tasks.alert_every can be.
+const AlertEveryMost = 168 * time.Hour
 
 // DefaultSettings returns the value of each key that hive.yaml does not set.
 func DefaultSettings() Settings {
@@ -146,7 +151,7 @@ func DefaultSettings() Settings {
 			TurnHeartbeat: 10 * time.Minute, TurnProgress: 30 * time.Minute,
 			StallGrace: 30 * time.Second, ApprovalTimeout: 30 * time.Minute, CancelGrace: time.Minute,
 			MaxRetries: 3, MaxExecutions: 10, Backoff: Backoff{Base: time.Second, Max: time.Minute},
-			Offers: 3, RepairDepth: 2, Generations: 3, CreatedPerHour: 1000, PoisonAfter: 3, Retention: 168 * time.Hour, Steps: 1000, StepLockWait: 30 * time.Second, MaxFree: 20,
+			Offers: 3, RepairDepth: 2, Generations: 3, CreatedPerHour: 1000, AlertEvery: time.Hour, PoisonAfter: 3, Retention: 168 * time.Hour, Steps: 1000, StepLockWait: 30 * time.Second, MaxFree: 20,
 		},
 		Work: WorkSettings{
 			Timeout: 30 * time.Minute, Grace: 10 * time.Second, Drain: 5 * time.Second,
@@ -201,6 +206,7 @@ func (s Settings) Validate() error {
 		{"tasks.repair_depth", int64(s.Tasks.RepairDepth), 0, 100},
 		{"tasks.generations", int64(s.Tasks.Generations), 0, 100},
 		{"tasks.created_per_hour", int64(s.Tasks.CreatedPerHour), 1, 1_000_000},
+		{"tasks.alert_every", int64(s.Tasks.AlertEvery), int64(time.Minute), int64(AlertEveryMost)},
 		{"tasks.steps", int64(s.Tasks.Steps), 1, 100_000},
 		{"tasks.step_lock_wait", int64(s.Tasks.StepLockWait), 0, int64(time.Hour)},
 		{"tasks.max_free", int64(s.Tasks.MaxFree), 0, 1000},

@@ -166,6 +166,9 @@ func orNone(s TaskState) string {
 }
 
 func (summaries) OnAlert(_ Event, e *AlertEvent) string {
+	if e.Cause != "" {
+		return brief(string(e.Agent)) + " raises the alert " + e.Cause + note(e.Text)
+	}
 	where := ""
 	if e.Path != "" && !strings.Contains(e.Text, e.Path) {
 		where = " " + e.Path

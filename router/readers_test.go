@@ -140,6 +140,9 @@ func (h *crew) refuseAll(who protocol.AgentID) {
 	if who != protocol.Human {
 		h.createsTooDeep(who)
 	}
+	for range 2 { // already-told
+		h.post(who, `{"to": "hive", "event": "alert", "data": {"cause": "disk-full", "text": "no room"}}`)
+	}
 	held := h.create("berta", `{"title": "held", `+mine+`, "gate": "make test"}`)
 	h.begin(who, held)
 	h.post(who, `{"to": "hive", "event": "claim"}`) // no-task

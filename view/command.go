@@ -67,6 +67,8 @@ func (f *commandFolder) See(ev protocol.Event) (done bool) {
 		}
 	case *protocol.HiveEvent:
 		f.carriedOut(ev.Seq, e.Of)
+	case *protocol.AlertEvent:
+		f.carriedOut(ev.Seq, e.Of)
 	case *protocol.TaskEvent:
 		if f.carriedOut(ev.Seq, e.Of) {
 			f.step(TaskStep{ev.Seq, e})
@@ -78,7 +80,7 @@ func (f *commandFolder) See(ev protocol.Event) (done bool) {
 		}
 	case *protocol.MessageEvent:
 		f.message(ev.Seq, e)
-	case *protocol.DuplicateEvent, *protocol.HandledEvent, *protocol.DeliveredEvent, *protocol.FileEvent, *protocol.AlertEvent:
+	case *protocol.DuplicateEvent, *protocol.HandledEvent, *protocol.DeliveredEvent, *protocol.FileEvent:
 	}
 	return f.State != Queued && !ev.More
 }

@@ -158,6 +158,21 @@ func (a *app) continueCommand() *cobra.Command {
 	return c
 }
 
+func (a *app) alertCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "alert CAUSE TEXT",
+		Short: "Tells the lead, or a person, what is wrong; the same cause once an hour",
+		Long:  "Raises an alert: the lead is told, or a person where there is no lead, and it shows in `hived status` and in the log.\nThe cause is a name of your own, written like an agent's id. Whoever raises it, the same cause is told once in `tasks.alert_every`.",
+		Args:  argCount(2, 2),
+	}
+	timeout := timeoutFlag(c)
+	c.RunE = a.withHive(func(c *cobra.Command, args []string, disk *durable.Disk) error {
+		data := map[string]string{"cause": args[0], "text": args[1]}
+		return a.command(c.Context(), disk, "alert", data, *timeout, "the alert is raised")
+	})
+	return c
+}
+
 func (a *app) gitCommand() *cobra.Command {
 	sub := func(name, event, short, done string) *cobra.Command {
 		c := &cobra.Command{Use: name, Short: short, Args: argCount(0, 0)}

@@ -78,7 +78,7 @@ func (a *app) root() *cobra.Command {
 		}
 	}
 	add(groupHive, a.initCommand(), a.upCommand(), a.downCommand(), a.demoCommand(), a.statusCommand(), a.doctorCommand(), a.agentCommand(), a.gitCommand(), a.benchCommand(), a.tortureCommand())
-	add(groupMail, a.sendCommand(), a.inboxCommand(), a.readCommand(), a.doneCommand(), a.waitCommand(), a.aliveCommand(), a.continueCommand())
+	add(groupMail, a.sendCommand(), a.inboxCommand(), a.readCommand(), a.doneCommand(), a.waitCommand(), a.aliveCommand(), a.alertCommand(), a.continueCommand())
 	add(groupTask, a.taskCommand(), a.stepCommand(), a.workCommand(), a.approveCommand(), a.denyCommand())
 	add(groupLog, a.logCommand(), a.traceCommand(), a.replayCommand(), a.verifyCommand(), a.repairCommand())
 	root.AddCommand(a.versionCommand(), a.manCommand())

@@ -121,7 +121,7 @@ func (d *Decider) tellsRefusal(now time.Time, by protocol.AgentID, m *protocol.M
 func (d *Decider) isHiveCommand(event string) bool {
 	_, aboutAgent := agentActions[event]
 	_, aboutInbox := inboxActions[event]
-	return aboutAgent || aboutInbox || event == commandContinue || event == commandSlots || event == commandGitPause || event == commandGitResume
+	return aboutAgent || aboutInbox || event == commandContinue || event == commandSlots || event == commandAlert || event == commandGitPause || event == commandGitResume
 }
 
 // agentActions maps the commands about one agent to what they do to it.
@@ -145,13 +145,17 @@ var inboxActions = map[string]protocol.AgentAction{
 const (
 	commandContinue  = "continue"
 	commandSlots     = "agent-slots"
+	commandAlert     = "alert"
 	commandGitPause  = "git-pause"
 	commandGitResume = "git-resume"
 )
 
 func (d *Decider) manageHive(now time.Time, of protocol.Seq, e *protocol.MessageEvent, m *protocol.Message) error {
-	if m.Event == commandSlots {
+	switch m.Event { // any agent may
+	case commandSlots:
 		return d.setSlots(now, of, e.From, m)
+	case commandAlert:
+		return d.agentAlert(now, of, e.From, m)
 	}
 	_, aboutAgent := agentActions[m.Event]
 	_, aboutInbox := inboxActions[m.Event]

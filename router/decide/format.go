@@ -20,7 +20,7 @@ func (d *Decider) formatFor(a protocol.Arrival) int {
 	if m == nil || m.Event == "" || d.state.Format == protocol.LogFormat {
 		return protocol.BasicFormat
 	}
-	if m.Event == commandSlots || m.Event == eventOutcome {
+	if m.Event == commandSlots || m.Event == commandAlert || m.Event == eventOutcome {
 		return protocol.LogFormat
 	}
 	if m.Event == string(task.Create) && d.generationFor(a.Agent) > 0 {

@@ -214,6 +214,8 @@ func howToCommand(by protocol.AgentID, event string) string {
 		return howTo(by, lineContinue("CONVERSATION"), hiveMessage(event, `{"conversation": "CONVERSATION"}`))
 	case event == commandSlots:
 		return howTo(by, hiveLine(event, "1"), hiveMessage(event, `{"slots": 1}`))
+	case event == commandAlert:
+		return howTo(by, hiveLine(event, `disk-full "no room on /data since noon"`), hiveMessage(event, `{"cause": "disk-full", "text": "no room on /data since noon"}`))
 	case event == commandGitPause, event == commandGitResume:
 		return howTo(by, hiveLine(event, ""), hiveMessage(event, ""))
 	case inboxActions[event] == protocol.InboxUndeleted:
