@@ -171,7 +171,7 @@ func (x *execution) prepare(ctx context.Context) error {
 	if err := x.Disk.MkdirAll(x.dir, 0o700); err != nil {
 		return fmt.Errorf("make the directory of the execution: %w", err)
 	}
-	return x.note(x.record)
+	return x.note(x.record, durable.Unsynced)
 }
 
 // read reads the task as soon as its files show that the agent has it.

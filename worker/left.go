@@ -37,14 +37,15 @@ const recordMost = 4 << 20
 
 func (s *site) runs() string { return s.work() + "/runs" }
 
-// note writes a record.
-func (s *site) note(r record) error {
+// note writes a record. That an execution begins need not survive a power cut, in which its
+// program ends too; how it ended must.
+func (s *site) note(r record, sync durable.Sync) error {
 	text, err := json.Marshal(r)
 	if err == nil {
 		err = s.Disk.MkdirAll(s.runs(), 0o755)
 	}
 	if err == nil {
-		err = durable.Publish(s.Disk, s.runs()+"/"+r.Run+".json", text, 0o600, durable.Synced)
+		err = durable.Publish(s.Disk, s.runs()+"/"+r.Run+".json", text, 0o600, sync)
 	}
 	if err != nil {
 		return fmt.Errorf("note that an execution of %s begins: %w", r.Task, err)
@@ -166,5 +167,5 @@ func (s *site) conclude(r *record, report protocol.TaskReport) error {
 		return err
 	}
 	r.Report = &d
-	return s.note(*r)
+	return s.note(*r, durable.Synced)
 }

@@ -30,6 +30,7 @@ type site struct {
 	dryUntil time.Time
 	scanned  time.Time // when own was looked through
 	said     int       // how many tasks the hive was told the agent takes
+	idle     idleness
 }
 
 // hold is a task in the hands of the agent.
@@ -71,6 +72,7 @@ func (s *site) begin(ctx context.Context, w *Worker) error {
 		s.look(id, time.Now())
 	}
 	s.scanned = time.Now()
+	s.idle.Proposed = s.lastProposed()
 	agent.TidyWork(s.Disk, s.Box.ID(), nil)
 	if list, err := agent.Roster(s.Disk); err == nil {
 		i := slices.IndexFunc(list, func(m agent.Member) bool { return m.ID == s.Box.ID() })
@@ -282,7 +284,7 @@ func (c claimed) apply(w *Worker, now time.Time) {
 	case !c.runs:
 		s.dryUntil = now.Add(downWait)
 	case a.Code == protocol.CodeOK && a.Task != "":
-		s.found = true
+		s.found, s.idle.Since = true, time.Time{}
 		if h := s.own[a.Task]; h == nil || h.epoch < a.Epoch {
 			s.own[a.Task] = &hold{task: a.Task, epoch: a.Epoch, state: a.State, renewAt: now.Add(silentFor - renewAt)}
 		}
@@ -291,10 +293,17 @@ func (c claimed) apply(w *Worker, now time.Time) {
 		}
 	case a.Code == protocol.CodeNoTask:
 		agent.TidyWork(s.Disk, s.Box.ID(), nil)
-		s.dryUntil = now.Add(s.Settings.Work.Idle)
-		if n := a.Numbers; n != nil && n.Next.After(now) && n.Next.Before(s.dryUntil) {
-			s.dryUntil = n.Next
+		if s.idle.Since.IsZero() {
+			s.idle.Since = now
 		}
+		s.dryUntil = now.Add(s.Settings.Work.Idle)
+		if n := a.Numbers; n != nil {
+			s.idle.Numbers = *n
+			if n.Next.After(now) && n.Next.Before(s.dryUntil) {
+				s.dryUntil = n.Next
+			}
+		}
+		w.rest(now)
 	case a.Code == protocol.CodeNoRoom: // of what it has in hand a part was not known
 		s.scanned, s.dryUntil = time.Time{}, now.Add(downWait)
 	default:

@@ -243,7 +243,7 @@ func TestLeftByAKilledWorker(t *testing.T) {
 			testenv.Must(t, err)
 			s := newSite(Hive{Disk: h.disk, Box: box}, slog.New(slog.DiscardHandler))
 			r := record{Task: id, Epoch: a.Epoch, Run: string(id) + "-left", Adapter: "test"}
-			testenv.Must(t, s.note(r))
+			testenv.Must(t, s.note(r, durable.Synced))
 			if noted != "" {
 				testenv.Must(t, s.conclude(&r, protocol.TaskReport{Outcome: protocol.Outcome{Kind: noted, Adapter: "test"}}))
 				_, err := box.Send(*r.Report) // and it was sent before the worker was killed
