@@ -1,6 +1,6 @@
-// Package hiveexample holds a small hive whose five agents are shell scripts. In
+// Package hiveexample holds a small hive whose six agents are shell scripts. In
 // the first act a planner, a maker and a checker write a short text together; in
-// the second, two others have a task.
+// the second, two others have a task; in the third, a worker has one, for a baker.
 //
 // It promises that the text can only come about if the three answer each other,
 // that its content is known beforehand, and that everything ends by itself: each
@@ -13,6 +13,9 @@
 // after its first checkpoint. The other goes on from there, asks human, and
 // completes the task. Then [LateScript] lets the first report a result, which
 // comes too late.
+//
+// The [Baker]'s recipe has five steps. Under the first epoch of its task it waits for a minute
+// after the third, so that its worker can be killed there.
 //
 // Making the hive of it, running hived, starting and killing the scripts, and
 // being human is left to others.
@@ -50,6 +53,18 @@ func Agents() []string { return []string{"checker", "maker", "planner"} }
 
 // Workers lists those of the second act in name order.
 func Workers() []string { return []string{"amber", "clover"} }
+
+// Baker is the agent of the third act, and Recipe the program that its worker runs for its
+// task, in agents/<id>/. It needs hived in PATH. Its argument is a directory outside the
+// hive: each of its steps leaves a line in the file [Loaf] there.
+const (
+	Baker  = "baker"
+	Recipe = "recipe.sh"
+	Loaf   = "loaf"
+)
+
+// RecipeSteps are the steps of the recipe.
+func RecipeSteps() []string { return []string{"mix", "knead", "prove", "shape", "bake"} }
 
 // Order is the message by which human gives the workers their task.
 const Order = `{"to": "hive", "event": "create", "data": {"title": "Fill 3 jars", "to": ["amber", "clover"], "data": {"jars": 3}}}`

@@ -21,8 +21,8 @@ import (
 func (a *app) demoCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "demo [DIR]",
-		Short: "Lets five small agents work in a hive of their own, and shows the traffic live",
-		Long:  "Makes the example hive in a new directory (default: hive-demo), starts its agents, which are shell scripts,\nand shows the traffic live. First three of them write a text together. Then two have a task: the one that takes it\nis killed, and the other goes on. The hive stays, for you to look at.",
+		Short: "Lets six small agents work in a hive of their own, and shows the traffic live",
+		Long:  "Makes the example hive in a new directory (default: hive-demo), starts its agents, which are shell scripts,\nand shows the traffic live. First three of them write a text together. Then two have a task: the one that takes it\nis killed, and the other goes on. Then a worker is killed in the middle of a task of five steps, and none happens twice.\nThe hive stays, for you to look at.",
 		Args:  argCount(0, 1),
 		RunE: func(c *cobra.Command, args []string) error {
 			dir := "hive-demo"
@@ -56,7 +56,11 @@ func (a *app) demo(ctx context.Context, dir string) error {
 	}
 	start := time.Now()
 	cfg := router.Config{Settings: values, Log: a.logger(slog.LevelInfo), Version: version()}
-	seen, err := demo.Play(ctx, disk, cfg, a.demoLine)
+	program, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("find the program of hived: %w", err)
+	}
+	seen, err := demo.Play(ctx, disk, cfg, program, a.demoLine)
 	if err != nil {
 		return explainLock(err)
 	}
@@ -110,7 +114,7 @@ func (a *app) demoResult(disk *durable.Disk, dir string, seen demo.Seen, took ti
 			{"    hived --hive " + dir + " log", "every event (the file is log.jsonl)"},
 			{"    hived --hive " + dir + " inbox", "what people were told"},
 			{"    hived --hive " + dir + " trace ID", "the life of one message"},
-			{"    cat " + dir + "/tasks/*/task.json", "the life of the task"},
+			{"    cat " + dir + "/tasks/*/task.json", "the lives of the tasks"},
 			{"    hived --hive " + dir + " verify", "proof that nothing is missing"},
 		})
 	})

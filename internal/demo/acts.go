@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -28,12 +27,15 @@ const actLimit = time.Minute
 // errKilled is why an agent of the second act has ended.
 var errKilled = errors.New("killed by the demo")
 
-// acts plays both acts, one after the other.
-func (s *stage) acts(ctx context.Context, home string) error {
+// acts plays the acts, one after the other. program is hived's own.
+func (s *stage) acts(ctx context.Context, home, program string) error {
 	if err := firstAct(ctx, home); err != nil {
 		return err
 	}
-	return s.secondAct(ctx, home)
+	if err := s.secondAct(ctx, home); err != nil {
+		return err
+	}
+	return s.thirdAct(ctx, home, program)
 }
 
 // firstAct starts the scripts that talk and waits for them. Whatever still runs
@@ -130,7 +132,7 @@ func asHuman(home, name, message string) error {
 		err = os.Rename(file+".tmp", file+".json") //nolint:forbidigo // as above
 	}
 	if err != nil {
-		return fmt.Errorf("send the %s of the second act: %w", name, err)
+		return fmt.Errorf("send the %s of human: %w", name, err)
 	}
 	return nil
 }
@@ -139,7 +141,7 @@ func runAgent(ctx context.Context, home, id, program string) error {
 	var words bytes.Buffer
 	err := process.Run(ctx, process.Shell{
 		Args: []string{filepath.Join(home, "agents", id, program)}, Dir: home, Out: &words,
-		Env: append(slices.DeleteFunc(os.Environ(), func(kv string) bool { return strings.HasPrefix(kv, "HIVE_") }), "HIVE_DIR="+home, "HIVE_AGENT="+id),
+		Env: append(environment(), "HIVE_DIR="+home, "HIVE_AGENT="+id),
 	})
 	switch {
 	case err == nil:

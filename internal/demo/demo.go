@@ -1,4 +1,4 @@
-// Package demo plays the example hive: its agents, which are shell scripts, act in two
+// Package demo plays the example hive: its agents, which are shell scripts, act in three
 // acts with a daemon in this process. It promises that whatever it started has ended
 // when it returns, and that everything is committed then. Showing what happens is left
 // to the caller.
@@ -48,8 +48,9 @@ func Copy(dir string) error {
 }
 
 // Play runs the daemon and the agents until the agents have ended, reports the traffic,
-// and returns when everything is committed.
-func Play(ctx context.Context, disk *durable.Disk, cfg router.Config, tell func(Line)) (Seen, error) {
+// and returns when everything is committed. program is the file of hived's own program,
+// which the third act starts.
+func Play(ctx context.Context, disk *durable.Disk, cfg router.Config, program string, tell func(Line)) (Seen, error) {
 	// The loop must not wait for whoever shows the events; no demo has that many.
 	events := make(chan protocol.Event, 4096)
 	cfg.OnEvent = func(ev protocol.Event) {
@@ -76,7 +77,7 @@ func Play(ctx context.Context, disk *durable.Disk, cfg router.Config, tell func(
 		on.follow(events)
 		return nil
 	})
-	err = on.acts(running, disk.Path("."))
+	err = on.acts(running, disk.Path("."), program)
 	end()
 	err = errors.Join(err, all.Wait())
 	return on.seen, err

@@ -146,6 +146,8 @@ func stepOf(e *protocol.TaskEvent) string {
 		what = e.Question
 	case e.Checkpoint != nil:
 		what = e.Checkpoint.Milestone
+	case e.Step != nil:
+		what = e.Step.Name
 	case e.Result != nil:
 		what = string(e.Result.Value)
 	}
