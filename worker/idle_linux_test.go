@@ -88,3 +88,45 @@ func TestIdleProposal(t *testing.T) {
 		t.Errorf("the proposals are %+v", list)
 	}
 }
+
+// TestIdleHour checks how much a worker writes into the log in an hour in which it finds
+// nothing, although tasks are open: it asks at the beginning and after half an hour
+// (work.idle), and tells people once. The lines of the daemon itself come on top, as when it
+// has committed; an hour with them is to take 15 at most.
+func TestIdleHour(t *testing.T) {
+	const most = 11
+	h := newHive(t, nil)
+	h.does(protocol.Human, agent.Command{Event: task.Create, Data: agent.NewTasks{Tasks: []protocol.TaskSpec{{Title: "of nobody", To: []protocol.Address{"@writer"}}}}})
+	before := len(h.logged())
+	stop := h.worker(shell, func(c *Config) { c.Home.Settings.Work.Idle = idle })
+	hour := func() (list []string, alerts, claims int) {
+		for _, ev := range h.logged()[before:] {
+			switch e := ev.Body.(type) {
+			case *protocol.AlertEvent:
+				alerts++
+			case *protocol.HiveEvent:
+				continue
+			case *protocol.HandledEvent:
+				if e.Agent == protocol.Human { // the answer to what made the task
+					continue
+				}
+			case *protocol.MessageEvent:
+				if e.From == "bob" && e.Subject == string(task.Claim) {
+					if claims++; claims > 2 && alerts > 0 {
+						return list, alerts, claims
+					}
+				}
+			}
+			list = append(list, protocol.Summary(ev))
+		}
+		return nil, 0, claims
+	}
+	wait.Until(t, "the worker to ask again after an alert", func() bool { list, _, _ := hour(); return list != nil })
+	stop()
+	list, alerts, claims := hour()
+	// What it asked beyond two times, until it had been idle for long enough, belongs to
+	// another hour.
+	if lines := len(list) - 4*(claims-3); lines > most || alerts != 1 {
+		t.Errorf("an hour takes %d lines with %d alerts:\n%s", lines, alerts, strings.Join(list, "\n"))
+	}
+}

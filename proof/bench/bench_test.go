@@ -31,7 +31,7 @@ var tiny = sizes{
 	statusFiles:  60, statusCommits: 10,
 	agedAgents: 4, agedEvents: 200, agedMessages: 120, agedRounds: 1, quiet: 40 * time.Millisecond, patience: 40,
 	yearAgents: 4, yearMessages: 200,
-	taskAgents: 3, tasksFew: 6, tasks: 12, refill: 20, reports: 5, rosterAgents: 3, timerAgents: 2, lease: 600 * time.Millisecond,
+	taskAgents: 3, tasksFew: 6, tasks: 12, refill: 20, reports: 5, rosterAgents: 3, timerAgents: 2, lease: 600 * time.Millisecond, work: 3, workOutput: 1 << 20,
 }
 
 // built is the program, for the rows that run it.
@@ -172,7 +172,7 @@ func TestRunInterrupted(t *testing.T) {
 
 func TestNames(t *testing.T) {
 	got := slices.Sorted(slices.Values(Names()))
-	want := []string{"burst", "burst-50k", "commit-flat", "git-size", "git-status", "idle-latency", "live", "log-bytes", "memory", "refill", "replay", "start", "steps", "tails", "tasks-decide", "tasks-memory", "tasks-throughput", "tasks-timers", "tasks-willing", "verify", "year"}
+	want := []string{"burst", "burst-50k", "commit-flat", "git-size", "git-status", "idle-latency", "live", "log-bytes", "memory", "refill", "replay", "start", "steps", "tails", "tasks-decide", "tasks-memory", "tasks-throughput", "tasks-timers", "tasks-willing", "verify", "work", "year"}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}

@@ -79,6 +79,9 @@ type sizes struct {
 	reports      int // about one task
 	rosterAgents int // agents of the hive in which one is held
 
+	work       int // tasks that a worker does in a round
+	workOutput int // bytes that a task writes
+
 	timerAgents int // each with ten tasks in hand
 	lease       time.Duration
 }
@@ -94,7 +97,7 @@ var full = sizes{
 	statusFiles:  50_000, statusCommits: 10_000,
 	agedAgents: 1_000, agedEvents: 1_000_000, agedMessages: 1_000_000, agedRounds: 5, quiet: 60 * time.Second, patience: 40,
 	yearAgents: 200, yearMessages: 2_000_000,
-	taskAgents: 1_000, tasksFew: 5_000, tasks: 100_000, refill: 1_000, reports: 256, rosterAgents: 300, timerAgents: 1_000, lease: 30 * time.Second,
+	taskAgents: 1_000, tasksFew: 5_000, tasks: 100_000, refill: 1_000, reports: 256, rosterAgents: 300, timerAgents: 1_000, lease: 30 * time.Second, work: 1_000, workOutput: 1 << 30,
 }
 
 // brief is the sizes of --short. Where a target speaks of a size, the figure of a
@@ -109,7 +112,7 @@ var brief = sizes{
 	statusFiles:  6_000, statusCommits: 300,
 	agedAgents: 100, agedEvents: 12_000, agedMessages: 10_000, agedRounds: 3, quiet: 2 * time.Second, patience: 8,
 	yearAgents: 50, yearMessages: 10_000,
-	taskAgents: 100, tasksFew: 500, tasks: 1_500, refill: 1_000, reports: 256, rosterAgents: 300, timerAgents: 30, lease: 3 * time.Second,
+	taskAgents: 100, tasksFew: 500, tasks: 1_500, refill: 1_000, reports: 256, rosterAgents: 300, timerAgents: 30, lease: 3 * time.Second, work: 200, workOutput: 128 << 20,
 }
 
 // What is needed on the disk, in bytes: for a message (its file in two places, the
@@ -127,7 +130,7 @@ func perMessage(n int) int64 { return int64(n) * messageDisk }
 var rows = []row{
 	burstRow, bigBurstRow, liveRow, idleRow, commitRow, gitSizeRow, gitStatusRow,
 	replayRow, startRow, verifyRow, memoryRow, yearRow,
-	taskDecideRow, taskThroughputRow, taskTimersRow, taskMemoryRow, willingRow, stepsRow,
+	taskDecideRow, taskThroughputRow, taskTimersRow, taskMemoryRow, willingRow, stepsRow, workRow,
 	logBytesRow, refillRow, tailsRow,
 }
 
