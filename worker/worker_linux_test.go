@@ -3,6 +3,7 @@ package worker
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"os"
 	"os/exec"
@@ -210,6 +211,51 @@ func TestOneWorker(t *testing.T) {
 	}
 }
 
+// TestManyWorkers checks that of twenty workers with one task one claims it, and nobody is
+// refused because another was faster.
+func TestManyWorkers(t *testing.T) {
+	h := newHive(t, nil)
+	const workers = 20
+	for i := range workers {
+		id := protocol.AgentID(fmt.Sprintf("worker-%02d", i))
+		testenv.Must(t, h.disk.MkdirAll(protocol.OutboxDir(id), 0o755))
+		box, err := agent.Open(h.disk, id)
+		testenv.Must(t, err)
+		h.worker(shell, func(c *Config) { c.Home.Box = box })
+	}
+	count := func() (claimed, completed, idle int, refused []protocol.Code) {
+		for _, ev := range h.logged() {
+			switch e := ev.Body.(type) {
+			case *protocol.TaskEvent:
+				switch e.Event {
+				case task.Claim, task.Accept:
+					claimed++
+				case task.Complete:
+					completed++
+				}
+			case *protocol.TaskRejectedEvent:
+				if e.Code == protocol.CodeNoTask {
+					idle++
+				} else {
+					refused = append(refused, e.Code)
+				}
+			}
+		}
+		return claimed, completed, idle, refused
+	}
+	wait.Until(t, "all workers to have nothing to do", func() bool { _, _, idle, _ := count(); return idle >= workers })
+	_, _, before, _ := count()
+	a := h.does(protocol.Human, agent.Command{Event: task.Create, Data: agent.NewTasks{Tasks: []protocol.TaskSpec{{Title: "one", Body: "true"}}}})
+	h.until(a.Task, task.Completed)
+	claimed, completed, idle, refused := count()
+	if claimed != 1 || completed != 1 || len(refused) > 0 {
+		t.Errorf("%d claims, %d completions, refused %v", claimed, completed, refused)
+	}
+	if asked := idle - before; asked > h.settings.Tasks.Offers {
+		t.Errorf("%d workers asked for it in vain, and it was offered to %d", asked, h.settings.Tasks.Offers)
+	}
+}
+
 // TestStopped checks that a worker which is told to stop gives its task back, free of
 // charge, and that nothing of it goes on.
 func TestStopped(t *testing.T) {
@@ -227,6 +273,33 @@ func TestStopped(t *testing.T) {
 	out, err := exec.Command("sh", "-c", "kill -0 $(cat "+file+")").CombinedOutput()
 	if err == nil {
 		t.Errorf("the program still runs: %s", out)
+	}
+}
+
+// TestSuspended checks that a program which was suspended, and hears of no signal but the
+// last, is ended when its task is cancelled, with what it started.
+func TestSuspended(t *testing.T) {
+	h := newHive(t, nil)
+	file := filepath.Join(t.TempDir(), "pids")
+	t.Setenv("F", file)
+	id := h.create(`sleep 600 & echo $$ $! >"$F"; kill -STOP $! $$`)[0]
+	h.worker(shell, nil)
+	var pids []string
+	wait.Until(t, "the program to be suspended", func() bool {
+		text, err := os.ReadFile(file)
+		pids = strings.Fields(string(text))
+		if err != nil || len(pids) != 2 {
+			return false
+		}
+		stat, err := os.ReadFile("/proc/" + pids[0] + "/stat")
+		return err == nil && strings.Contains(string(stat), ") T ")
+	})
+	h.does(protocol.Human, agent.Command{Event: task.Cancel, Task: id})
+	h.until(id, task.Cancelled)
+	for _, pid := range pids {
+		if out, err := exec.Command("kill", "-0", pid).CombinedOutput(); err == nil {
+			t.Errorf("process %s still runs: %s", pid, out)
+		}
 	}
 }
 
@@ -299,7 +372,7 @@ func TestLost(t *testing.T) {
 // TestOneLogin checks that of many tasks that need a login one asks, and none fails.
 func TestOneLogin(t *testing.T) {
 	h := newHive(t, nil)
-	ids := h.create(slices.Repeat([]string{"echo please log in"}, 20)...)
+	ids := h.create(slices.Repeat([]string{"echo please log in"}, 100)...)
 	h.worker(shell+"patterns: [{in: output, match: 'please log in', outcome: needs-login}]\n", func(c *Config) { c.Slots = 4 })
 	asking := func() (n int) {
 		for _, id := range ids {

@@ -67,9 +67,14 @@ func envelopes() []*envelope.Envelope {
 // readings are what an adapter can read from the output.
 func readings() []adapter.Reading {
 	return []adapter.Reading{
-		{}, {Result: "done"}, {NoResult: true},
-		{Kind: protocol.OutcomeRateLimited, Reason: "429", RetryAfter: time.Minute}, {Kind: protocol.OutcomeNeedsLogin, Reason: "401"},
-		{Kind: protocol.OutcomeFailed, Reason: "is_error"}, {Kind: protocol.OutcomeIncomplete, Reason: "turns"}, {Kind: protocol.OutcomeInterrupted, Reason: "143"},
+		{},
+		{Result: "done"},
+		{NoResult: true},
+		{Kind: protocol.OutcomeRateLimited, Reason: "429", RetryAfter: time.Minute},
+		{Kind: protocol.OutcomeNeedsLogin, Reason: "401"},
+		{Kind: protocol.OutcomeFailed, Reason: "is_error"},
+		{Kind: protocol.OutcomeIncomplete, Reason: "turns"},
+		{Kind: protocol.OutcomeInterrupted, Reason: "143"},
 	}
 }
 
