@@ -176,6 +176,7 @@ func (a *app) alsoWork(dirs []string) (list []worker.Hive, done func(), err erro
 type adapterAnswer struct {
 	Name    string `json:"name"`
 	Program string `json:"program,omitzero"`
+	Note    string `json:"note,omitzero"`
 	Fault   string `json:"fault,omitzero"` // why it cannot be used
 }
 
@@ -194,7 +195,7 @@ func (a *app) listAdapters(ctx context.Context, disk *durable.Disk) error {
 		if err != nil {
 			answer.Fault = err.Error()
 		} else {
-			answer.Program = d.Expand(d.Run[:1], nil)[0]
+			answer.Program, answer.Note = d.Expand(d.Run[:1], nil)[0], d.Note
 			answer.Fault = checkAdapter(ctx, d, answer.Program)
 		}
 		if answer.Fault != "" {
@@ -205,7 +206,11 @@ func (a *app) listAdapters(ctx context.Context, disk *durable.Disk) error {
 	err = a.answer(list, func(p *printer) {
 		rows := [][]string{{"ADAPTER", "PROGRAM", "CAN BE USED"}}
 		for _, x := range list {
-			rows = append(rows, []string{x.Name, cmp.Or(x.Program, "-"), cmp.Or(x.Fault, "yes")})
+			can := cmp.Or(x.Fault, "yes")
+			if x.Note != "" {
+				can += " (" + protocol.Visible(x.Note) + ")"
+			}
+			rows = append(rows, []string{x.Name, cmp.Or(x.Program, "-"), can})
 		}
 		p.table(rows)
 	})

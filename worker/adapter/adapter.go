@@ -26,6 +26,7 @@ import (
 // Adapter is a description of an agent's program, as its file has it.
 type Adapter struct {
 	Name        string
+	Note        string   // what people should know before they use it; empty: nothing
 	Run         []string // the arguments, the program first, with variables
 	Prompt      Prompt
 	Directory   string   // where it runs, with variables

@@ -67,6 +67,7 @@ func (l lines) fault(key, format string, args ...any) error {
 func (a *Adapter) keys(at lines) keys {
 	k := keys{
 		"name":        text("name", &a.Name),
+		"note":        text("note", &a.Note),
 		"run":         texts("run", &a.Run),
 		"prompt":      oneOf("prompt", &a.Prompt, PromptStdin, PromptArgument, PromptFile),
 		"directory":   text("directory", &a.Directory),

@@ -22,7 +22,7 @@ func TestShippedParse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]string{"aider", "claude", "codex", "gemini", "opencode", "shell"}, names); diff != "" {
+	if diff := cmp.Diff([]string{"agy", "aider", "claude", "codex", "gemini", "opencode", "shell"}, names); diff != "" {
 		t.Error(diff)
 	}
 	for _, name := range names {
