@@ -9,6 +9,8 @@ import (
 	"os/exec"
 	"time"
 
+	"github.com/spf13/pflag"
+
 	"github.com/hived/hived/agent"
 	"github.com/hived/hived/hive"
 	"github.com/hived/hived/internal/durable"
@@ -19,17 +21,36 @@ import (
 // gateTimeout is how long a gate may run by default.
 const gateTimeout = 10 * time.Minute
 
-// gateFlags say how `task complete` runs the gate.
+// gateFlags say how the gate of a task is run that is reported as completed.
 type gateFlags struct {
 	run     bool
 	timeout time.Duration
 }
 
-// passGate runs the gate of a task, if its brief has one, in the acting agent's
-// directory, and returns what `complete` reports of it. The gate is a shell
+func (f *gateFlags) register(flags *pflag.FlagSet) {
+	flags.BoolVar(&f.run, "run-gate", false, "run the task's gate although its author is not trusted")
+	flags.DurationVar(&f.timeout, "gate-timeout", gateTimeout, "how long the gate may run")
+}
+
+// passGate runs the gate of the task that a report is about, and puts how it ended into
+// the report.
+func (a *app) passGate(x *call, f gateFlags) error {
+	if f.timeout <= 0 {
+		return usageError("--gate-timeout %s: say how long the gate may run, for example 10m", f.timeout)
+	}
+	id, err := a.taskArg(x.disk, x.args)
+	if err != nil {
+		return err
+	}
+	x.report.Gate, err = a.gateResult(x.Context(), x.disk, id, f)
+	return err
+}
+
+// gateResult runs the gate of a task, if its brief has one, in the acting agent's
+// directory, and returns what is reported of it. The gate is a shell
 // command that somebody else wrote: it is run only where its author is trusted, or
 // the caller says so (spec §8.2).
-func (a *app) passGate(ctx context.Context, disk *durable.Disk, id protocol.TaskID, f gateFlags) (*protocol.GateResult, error) {
+func (a *app) gateResult(ctx context.Context, disk *durable.Disk, id protocol.TaskID, f gateFlags) (*protocol.GateResult, error) {
 	gate, err := agent.GateOf(disk, a.who(), id)
 	if gate == nil {
 		return nil, err

@@ -20,6 +20,7 @@ func (a *app) taskOutcome() *cobra.Command {
 	var kind, category, result string
 	var exit int
 	var duration, wait time.Duration
+	var gate gateFlags
 	return a.taskVerb(verb{
 		on: task.ReportOutcome, use: "outcome ID --kind K", reason: "why it ended so, in a `sentence`", reaches: true,
 		short: "Reports, as a worker, how an execution ended; its kind decides what happens next",
@@ -36,6 +37,7 @@ func (a *app) taskOutcome() *cobra.Command {
 			flags.StringVar(&category, "category", "", "of incomplete and failed: `"+joinNames(failureCategories)+"`")
 			flags.StringVar(&result, "result", "", "of completed: the result, as JSON or text: `TEXT`, - for standard input, or @FILE")
 			flags.DurationVar(&wait, "wait", 0, "how long the task is to wait before it goes on")
+			gate.register(flags)
 		},
 		fill: func(x *call) (err error) {
 			x.report.Kind, x.report.Category, x.report.DurationMS = protocol.OutcomeKind(kind), protocol.Category(category), duration.Milliseconds()
@@ -54,7 +56,10 @@ func (a *app) taskOutcome() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return oneOf(protocol.OutcomeKinds(), kind, "--kind %s: it is one of "+joinNames(protocol.OutcomeKinds()), "failed where none fits")
+			if err := oneOf(protocol.OutcomeKinds(), kind, "--kind %s: it is one of "+joinNames(protocol.OutcomeKinds()), "failed where none fits"); err != nil || x.report.Kind != protocol.OutcomeCompleted {
+				return err
+			}
+			return a.passGate(x, gate)
 		},
 	})
 }

@@ -116,11 +116,16 @@ func (a *app) taskFail() *cobra.Command {
 	return a.taskVerb(verb{
 		on: task.Failure, use: "fail ID --category C", reason: "what went wrong, in a `sentence`", reaches: true,
 		short: "Reports a failure; its category decides what happens next",
-		flags: func(flags *pflag.FlagSet, _ *protocol.TaskReport) {
+		flags: func(flags *pflag.FlagSet, report *protocol.TaskReport) {
 			flags.StringVar(&category, "category", "", "`"+joinNames(failureCategories)+"`")
+			flags.StringVar(&report.Question, "question", "", "of ambiguity: the `question` that a person answers; the reason if left out")
+			flags.StringArrayVar(&report.Choices, "choice", nil, "of ambiguity: an `answer` that the question offers; up to 8")
 		},
 		fill: func(x *call) error {
 			x.report.Category = protocol.Category(category)
+			if asks := x.report.Question != "" || len(x.report.Choices) > 0; asks && x.report.Category != protocol.AmbiguityFailure {
+				return usageError("--question and --choice ask a person, which only --category %s does", protocol.AmbiguityFailure)
+			}
 			return oneOf(failureCategories, category, "--category %s: it is one of "+joinNames(failureCategories), "unknown where none fits")
 		},
 	})
@@ -137,24 +142,15 @@ func (a *app) taskComplete() *cobra.Command {
 			"its author is human, the lead, this agent, or named in work.trust of hive.yaml; else it is only shown, and --run-gate runs it.",
 		flags: func(flags *pflag.FlagSet, _ *protocol.TaskReport) {
 			flags.StringVar(&result, "result", "", "the result, as JSON or text: `TEXT`, - for standard input, or @FILE")
-			flags.BoolVar(&gate.run, "run-gate", false, "run the task's gate although its author is not trusted")
-			flags.DurationVar(&gate.timeout, "gate-timeout", gateTimeout, "how long the gate may run")
+			gate.register(flags)
 		},
-		fill: func(x *call) error {
-			if gate.timeout <= 0 {
-				return usageError("--gate-timeout %s: say how long the gate may run, for example 10m", gate.timeout)
-			}
-			id, err := a.taskArg(x.disk, x.args)
-			if err != nil {
-				return err
-			}
+		fill: func(x *call) (err error) {
 			if x.Flags().Changed("result") {
 				if x.report.Result, err = a.readResult(result); err != nil {
 					return err
 				}
 			}
-			x.report.Gate, err = a.passGate(x.Context(), x.disk, id, gate)
-			return err
+			return a.passGate(x, gate)
 		},
 	})
 }
