@@ -44,13 +44,19 @@ func (d *Decider) agentAlert(now time.Time, of protocol.Seq, by protocol.AgentID
 	case d.state.TroubleCount(now, protocol.KindAlert, protocol.CodeAgentAlert, by) >= alertsPerHour:
 		return &refusal{protocol.CodeTooMany, fmt.Sprintf("you raised %d alerts within the last hour, which is the most; put what you have to say into one message to `human`", alertsPerHour)}
 	}
-	to := d.lead(by)
-	e := &protocol.AlertEvent{Code: protocol.CodeAgentAlert, Text: o.Text, Agent: by, Cause: o.Cause, Of: of, Told: d.state.Agents[to] != nil}
+	to, where := d.lead(by), ""
+	if t := d.state.Tasks.Get(protocol.TaskID(m.Task)); t != nil {
+		where = protocol.TaskDir(t.ID)
+	}
+	e := &protocol.AlertEvent{Code: protocol.CodeAgentAlert, Text: o.Text, Agent: by, Path: where, Cause: o.Cause, Of: of, Told: d.state.Agents[to] != nil}
 	d.emit(now, e)
 	n := notice{
 		to: to, act: protocol.Inform, code: e.Code, subject: string(by) + " raises an alert: " + o.Cause,
 		body: string(by) + " says: " + o.Text + fullStop(o.Text) + " The same cause is told again after " + every.String() + " at the earliest.",
 		data: map[string]any{"agent": by, "cause": o.Cause},
+	}
+	if where != "" {
+		n.data["path"] = where
 	}
 	return d.notice(now, n)
 }

@@ -119,3 +119,22 @@ func TestAgentAlertsPerHour(t *testing.T) {
 		t.Errorf("two hours later: %+v", refused)
 	}
 }
+
+// TestAgentAlertOfATask checks that an alert can say about which task it is, and that one
+// which names a task that there is not is raised all the same.
+func TestAgentAlertOfATask(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, "alice")
+	id := b.create(`{"title":"x","to":["alice"]}`)
+	for task, want := range map[string]string{string(id): protocol.TaskDir(id), "01HZZZZZZZZZZZZZZZZZZZZZZZ": ""} {
+		var raised *protocol.AlertEvent
+		for _, x := range b.send("alice", `{"to":"hive","event":"alert","task":"`+task+`","data":{"cause":"c-`+strings.ToLower(task)+`","text":"x"}}`) {
+			if e, is := x.Event.Body.(*protocol.AlertEvent); is {
+				raised = e
+			}
+		}
+		if raised == nil || raised.Path != want {
+			t.Errorf("of task %s: %+v, want the path %q", task, raised, want)
+		}
+	}
+}

@@ -67,7 +67,7 @@ func (d *Decider) command(now time.Time, of protocol.Seq, e *protocol.MessageEve
 	if m.Event == "" {
 		return d.withoutEvent(now, of, e, m)
 	}
-	if aboutTask(m) || !d.isHiveCommand(m.Event) {
+	if m.Event != commandAlert && aboutTask(m) || !d.isHiveCommand(m.Event) {
 		return d.taskCommand(now, of, e, m)
 	}
 	answer := notice{
