@@ -62,7 +62,7 @@ var allowed = map[string][]string{
 	"worker/classify":          {"protocol", "worker/adapter", "worker/envelope", "github.com/go-json-experiment/json/..."},
 	"agent":                    {"protocol", "internal/durable", "internal/pause", "task", "github.com/oklog/ulid/v2", "github.com/go-json-experiment/json/..."},
 	"audit":                    {"protocol", "internal/durable", "internal/pause", "ledger", "eventlog", "mailbox", "gitcommit", "gitcommit/follow", "router/decide", "view", "hive", "golang.org/x/sys/...", "internal/users"},
-	"proof/bench":              {"protocol", "internal/durable", "internal/pause", "proof/child", "internal/wait", "ledger", "gitcommit", "router", "router/decide", "view", "hive", "audit"},
+	"proof/bench":              {"protocol", "internal/durable", "internal/pause", "proof/child", "internal/wait", "task", "ledger", "agent", "gitcommit", "router", "router/decide", "view", "hive", "audit"},
 	"proof/torture":            {"protocol", "internal/durable", "internal/pause", "proof/child", "eventlog", "task", "agent", "github.com/go-json-experiment/json/...", "golang.org/x/sync/..."},
 	"internal/users":           {"protocol", "internal/durable"},
 	"hive-example":             {},

@@ -11,8 +11,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/go-json-experiment/json"
-
 	"github.com/hived/hived/agent"
 	"github.com/hived/hived/protocol"
 	"github.com/hived/hived/task"
@@ -170,12 +168,8 @@ func (x *workplace) byWorker(ctx context.Context, n int) error {
 
 // byHand does the tasks by their commands alone.
 func (x *workplace) byHand(ctx context.Context, n int) error {
-	data, err := json.Marshal(map[string]int{"slots": workSlots})
-	if err != nil {
-		return err
-	}
-	_, err = x.box.Send(agent.Draft{To: []protocol.Address{protocol.Address(protocol.Hive)}, Act: protocol.Request, Event: "agent-slots", Data: data})
-	if err != nil {
+	slots := agent.Draft{To: []protocol.Address{protocol.Address(protocol.Hive)}, Act: protocol.Request, Event: "agent-slots", Data: fmt.Appendf(nil, `{"slots": %d}`, workSlots)}
+	if _, err := x.box.Send(slots); err != nil {
 		return err
 	}
 	asked := min(n, workSlots)
