@@ -67,6 +67,7 @@ var groups = []struct {
 	{"Inboxes", inboxes},
 	{"Commands about tasks", taskCommands},
 	{"Steps of tasks", stepCommands},
+	{"Workers", workers},
 	{"Files of tasks", taskFiles},
 	{"Own files", ownFiles},
 	{"Load and limits", load},

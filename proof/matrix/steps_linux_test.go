@@ -114,23 +114,6 @@ var stepCommands = []row{
 		h.taskCommand(h.bob, "complete", "complete", about(id, 1, `{}`))
 		return said{h.bob, "unwind", about(id, 0, `{}`)}
 	}),
-	refusedCommand("outcome-of-no-kind", "an outcome of a kind that there is not", protocol.CodeBadCommand, "did you mean timed-out?", func(h *hive) said {
-		return said{h.bob, "outcome", about(h.begun(), 1, `{"kind":"timedout"}`)}
-	}),
-	refusedCommand("outcome-without-a-task-in-hand", "a worker reports that its queue is empty", protocol.CodeBadCommand, "who has no task in hand", func(h *hive) said {
-		return said{h.bob, "outcome", about(h.begun(), 1, `{"kind":"queue-empty"}`)}
-	}),
-	refusedCommand("outcome-with-a-long-tail", "an outcome with 20,001 characters of output", protocol.CodeBadCommand, "send the last 20000", func(h *hive) said {
-		return said{h.bob, "outcome", about(h.begun(), 1, `{"kind":"failed","tail":"`+strings.Repeat("x", 20_001)+`"}`)}
-	}),
-	refusedCommand("outcome-too-late", "an outcome of an execution whose epoch is over", protocol.CodeFenced, "stop working on it", func(h *hive) said {
-		id := h.begun()
-		h.taskCommand(h.bob, "release", "release", about(id, 1, `{}`))
-		return said{h.bob, "outcome", about(id, 1, `{"kind":"crashed","tokens_in":7}`)}
-	}),
-	refusedCommand("outcome-of-another", "an agent reports the outcome of another's task", protocol.CodeNotHolder, "has this task", func(h *hive) said {
-		return said{h.alice, "outcome", about(h.begun(), 1, `{"kind":"crashed"}`)}
-	}),
 	refusedCommand("step-question-about-none", "a question about a step that there is not", protocol.CodeBadCommand, "there is no step 7", func(h *hive) said {
 		return said{h.bob, "pause_for_approval", about(h.begunStep("i"), 1, `{"step":{"n":7}}`)}
 	}),
