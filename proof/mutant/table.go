@@ -612,6 +612,20 @@ var mutants = []mutant{
 		caught: []string{"worker.TestBehind"},
 	},
 	{
+		name:   "alert-told-again",
+		what:   "people are told of the same cause each time that an agent raises an alert",
+		breaks: "the same cause is told once in tasks.alert_every (§8)",
+		edits:  []edit{{"Decider.agentAlert", "now.Sub(last).Abs() < every", "now.Sub(last).Abs() < 0"}},
+		caught: []string{"router/decide.TestAgentAlert"},
+	},
+	{
+		name:   "idle-worker-cries",
+		what:   "an idle worker raises an alert although somebody has a task",
+		breaks: "an idle worker tells people only when nothing moves (docs/workers.md)",
+		edits:  []edit{{"idleness.strands", "n.Open > 0 && n.Held == 0", "n.Open > 0"}},
+		caught: []string{"worker.TestStrands"},
+	},
+	{
 		name:   "left-execution-forgotten",
 		what:   "an execution that a killed worker left is not reported",
 		breaks: "it costs a retry (docs/workers.md)",
