@@ -3,6 +3,7 @@ package agent
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -83,6 +84,20 @@ func (b *Box) Send(d Draft) (Sent, error) {
 		return Sent{}, fmt.Errorf("send %s: %w", d.ID, err)
 	}
 	return Sent{ID: d.ID, File: file}, nil
+}
+
+// Withdraw takes back a message that waits in the outbox, and reports whether it was there.
+// A daemon that runs may have read it by then; whoever wants to be sure that it does not
+// count looks before and after whether one does.
+func (b *Box) Withdraw(s Sent) (bool, error) {
+	err := b.disk.Remove(protocol.OutboxDir(b.id) + "/" + s.File)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("take %s back: %w", s.ID, err)
+	}
+	return true, nil
 }
 
 // check returns the error with which the coordinator would refuse the message,

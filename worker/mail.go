@@ -136,6 +136,7 @@ func (m *mail) ask(ctx context.Context, c agent.Command, within time.Duration) (
 type asked struct {
 	*mail
 	id     protocol.MessageID
+	sent   agent.Sent
 	answer chan agent.Answer
 }
 
@@ -148,12 +149,14 @@ func (m *mail) send(d agent.Draft) (asked, error) {
 		}
 		d.ID = id
 	}
-	q := asked{m, d.ID, make(chan agent.Answer, 1)}
+	q := asked{mail: m, id: d.ID, answer: make(chan agent.Answer, 1)}
 	m.wait(q.id, q.answer)
-	if _, err := m.box.Send(d); err != nil {
+	sent, err := m.box.Send(d)
+	if err != nil {
 		m.wait(q.id, nil)
 		return asked{}, err
 	}
+	q.sent = sent
 	return q, nil
 }
 

@@ -243,18 +243,66 @@ func (s *site) mayClaim(now time.Time) bool {
 // longer.
 const claimWithin = 15 * time.Second
 
-// claim asks a hive for its best task.
-func (w *Worker) claim(ctx context.Context, s *site) {
+// claim asks a hive for its best task. ctx ends when the worker is told to stop, background
+// when it stops.
+func (w *Worker) claim(ctx, background context.Context, s *site) {
 	s.claiming++
 	w.started.Go(func() {
 		c := claimed{site: s}
 		if c.runs, c.err = s.Runs(); c.err == nil && c.runs {
-			c.answer, c.err = s.mail.ask(ctx, agent.Command{
-				Event: task.Claim, Within: claimWithin, Data: agent.Report{Start: true, For: silentFor.String()},
-			}, claimWithin+5*time.Second)
+			c.answer, c.err = s.askForTask(ctx, background)
 		}
 		w.tell(c)
 	})
+}
+
+// takeBackEvery is how often a worker that is told to stop looks whether a daemon is there to
+// answer its claim.
+const takeBackEvery = 250 * time.Millisecond
+
+// askForTask sends a claim and waits for the answer: a task that comes must not be lost.
+// When the worker is told to stop, and no daemon runs that could answer, the claim is taken
+// back.
+func (s *site) askForTask(ctx, background context.Context) (agent.Answer, error) {
+	d, err := agent.Command{Event: task.Claim, Within: claimWithin, Data: agent.Report{Start: true, For: silentFor.String()}}.Draft(time.Now())
+	if err != nil {
+		return agent.Answer{}, err
+	}
+	q, err := s.mail.send(d)
+	if err != nil {
+		return agent.Answer{}, err
+	}
+	background, cancel := context.WithTimeout(background, claimWithin+5*time.Second)
+	defer cancel()
+	select {
+	case a := <-q.answer:
+		return a, nil
+	case <-background.Done():
+		return q.await(background)
+	case <-ctx.Done():
+	}
+	tick := time.NewTicker(takeBackEvery)
+	defer tick.Stop()
+	for !s.takeBack(q) {
+		select {
+		case a := <-q.answer:
+			return a, nil
+		case <-background.Done():
+			return q.await(background)
+		case <-tick.C:
+		}
+	}
+	return agent.Answer{}, context.Canceled
+}
+
+// takeBack takes a command back that no daemon can have read, and reports whether it did.
+func (s *site) takeBack(q asked) bool {
+	down := func() bool { runs, err := s.Runs(); return err == nil && !runs }
+	if !down() {
+		return false
+	}
+	was, err := s.Box.Withdraw(q.sent)
+	return err == nil && was && down()
 }
 
 // claimed is the event that a claim was answered, or was not.

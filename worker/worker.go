@@ -203,7 +203,7 @@ func (w *Worker) fill(ctx, background context.Context, now time.Time) {
 	}
 	for _, s := range w.sites {
 		for free > 0 && s.mayClaim(now) {
-			w.claim(background, s)
+			w.claim(ctx, background, s)
 			free--
 		}
 		if !s.dry(now) {

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -34,7 +35,26 @@ type hiveOf struct {
 	settings protocol.Settings
 }
 
+// newHive returns a hive whose daemon runs until the end of the test.
 func newHive(t *testing.T, change func(*protocol.Settings)) *hiveOf {
+	t.Helper()
+	h := newHiveAlone(t, change)
+	r, err := router.New(h.disk, router.Config{Settings: h.settings})
+	testenv.Must(t, err)
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- r.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := wait.Ended(wait.Longest, "the daemon to stop", ended); err != nil {
+			t.Errorf("the daemon ended with %v", err)
+		}
+	})
+	return h
+}
+
+// newHiveAlone returns a hive without a daemon.
+func newHiveAlone(t *testing.T, change func(*protocol.Settings)) *hiveOf {
 	t.Helper()
 	disk, err := durable.Open(t.TempDir())
 	testenv.Must(t, err)
@@ -50,17 +70,6 @@ func newHive(t *testing.T, change func(*protocol.Settings)) *hiveOf {
 		testenv.Must(t, disk.MkdirAll(protocol.OutboxDir(id), 0o755))
 	}
 	testenv.Must(t, hive.Init(disk, hive.Options{Settings: h.settings, Template: []byte("# settings\n"), Now: time.Now()}))
-	r, err := router.New(disk, router.Config{Settings: h.settings})
-	testenv.Must(t, err)
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- r.Run(ctx) }()
-	t.Cleanup(func() {
-		cancel()
-		if err := wait.Ended(wait.Longest, "the daemon to stop", ended); err != nil {
-			t.Errorf("the daemon ended with %v", err)
-		}
-	})
 	return h
 }
 
@@ -273,6 +282,33 @@ func TestStopped(t *testing.T) {
 	out, err := exec.Command("sh", "-c", "kill -0 $(cat "+file+")").CombinedOutput()
 	if err == nil {
 		t.Errorf("the program still runs: %s", out)
+	}
+}
+
+// TestClaimTakenBack checks that a worker which is told to stop takes back the claim that a
+// daemon which has ended cannot answer: the task would come to nobody.
+func TestClaimTakenBack(t *testing.T) {
+	h := newHiveAlone(t, nil)
+	var down atomic.Bool
+	stop := h.worker(shell, func(c *Config) { c.Home.Runs = func() (bool, error) { return !down.Load(), nil } })
+	claims := func() (n int) {
+		box, err := agent.Open(h.disk, "bob")
+		testenv.Must(t, err)
+		names, err := box.Pending()
+		testenv.Must(t, err)
+		for _, name := range names {
+			text, _, err := durable.ReadFile(h.disk, protocol.OutboxDir("bob")+"/"+name, 1<<20)
+			if err == nil && strings.Contains(string(text), `"claim"`) {
+				n++
+			}
+		}
+		return n
+	}
+	wait.Until(t, "a claim", func() bool { return claims() == 1 })
+	down.Store(true)
+	stop()
+	if n := claims(); n != 0 {
+		t.Errorf("%d claims are left", n)
 	}
 }
 
