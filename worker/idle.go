@@ -5,8 +5,6 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/go-json-experiment/json"
-
 	"github.com/hived/hived/agent"
 	"github.com/hived/hived/internal/durable"
 	"github.com/hived/hived/protocol"
@@ -86,14 +84,7 @@ func (s *site) alert(now time.Time) error {
 	n := &s.idle.Numbers
 	text := fmt.Sprintf("the worker of %s has found no task since %s, although %d %s open and nobody has one: %d wait for tasks that are not completed, and %d are for others, who do not take them",
 		s.Box.ID(), s.idle.Since.UTC().Format(time.RFC3339), n.Open, isOrAre(n.Open), n.Waiting, n.NotForYou)
-	data, err := json.Marshal(map[string]string{"cause": idleCause, "text": text})
-	if err == nil {
-		_, err = s.Box.Send(agent.Draft{
-			To: []protocol.Address{protocol.Address(protocol.Hive)}, Act: protocol.Request, Subject: "alert",
-			Event: "alert", Data: data, RequiresReply: new(bool),
-		})
-	}
-	return err
+	return s.toHive("alert", map[string]string{"cause": idleCause, "text": text})
 }
 
 func isOrAre(n int) string {

@@ -203,19 +203,24 @@ func (s *site) send(c agent.Command) error {
 	return err
 }
 
+// toHive sends a command about the hive or the agent whose answer nobody waits for.
+func (s *site) toHive(event string, data any) error {
+	text, err := json.Marshal(data)
+	if err == nil {
+		_, err = s.Box.Send(agent.Draft{
+			To: []protocol.Address{protocol.Address(protocol.Hive)}, Act: protocol.Request, Subject: event,
+			Event: event, Data: text, RequiresReply: new(bool),
+		})
+	}
+	return err
+}
+
 // takeSlots tells the hive how many tasks the agent takes, if it does not know.
 func (s *site) takeSlots(n int) {
 	if s.said == n {
 		return
 	}
-	data, err := json.Marshal(map[string]int{"slots": n})
-	if err == nil {
-		_, err = s.Box.Send(agent.Draft{
-			To: []protocol.Address{protocol.Address(protocol.Hive)}, Act: protocol.Request, Subject: "agent-slots",
-			Event: "agent-slots", Data: data, RequiresReply: new(bool),
-		})
-	}
-	if err != nil {
+	if err := s.toHive("agent-slots", map[string]int{"slots": n}); err != nil {
 		s.log.Warn("hived cannot be told how many tasks the agent takes", slog.Any("error", err))
 		return
 	}
