@@ -40,7 +40,7 @@ func (d *Decider) agentAlert(now time.Time, of protocol.Seq, by protocol.AgentID
 	case utf8.RuneCountInString(o.Text) > alertTextMost:
 		return &refusal{protocol.CodeBadCommand, fmt.Sprintf("its `text` has %d characters, and may have %d; put the rest into a file, and name it", utf8.RuneCountInString(o.Text), alertTextMost)}
 	case !last.IsZero() && now.Sub(last).Abs() < every:
-		return &refusal{protocol.CodeAlreadyTold, fmt.Sprintf("people were told of the cause %s at %s, and are told of the same cause again from %s on (tasks.alert_every); until then do nothing about it", o.Cause, last.Format(time.RFC3339), wholeSecond(last.Add(every)).Format(time.RFC3339))}
+		return &refusal{protocol.CodeAlreadyTold, fmt.Sprintf("the cause %s was told at %s, and can be told again from %s on (tasks.alert_every); until then there is nothing to do about it", o.Cause, last.Format(time.RFC3339), wholeSecond(last.Add(every)).Format(time.RFC3339))}
 	case d.state.TroubleCount(now, protocol.KindAlert, protocol.CodeAgentAlert, by) >= alertsPerHour:
 		return &refusal{protocol.CodeTooMany, fmt.Sprintf("you raised %d alerts within the last hour, which is the most; put what you have to say into one message to `human`", alertsPerHour)}
 	}
