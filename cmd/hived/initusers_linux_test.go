@@ -1,7 +1,6 @@
 package main
 
 import (
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -17,19 +16,18 @@ import (
 )
 
 // program copies this test's binary, which is `hived` under that name, to where
-// other users can run it.
+// other users can run it. Another process does that: a program that this one starts
+// meanwhile would inherit the open file, and what is open for writing cannot be run.
 func program(t *testing.T, dir string) string {
 	t.Helper()
-	from, err := os.Open("/proc/self/exe")
+	self, err := os.Executable()
 	testenv.Must(t, err)
-	defer from.Close()
-	to, err := os.OpenFile(filepath.Join(dir, "hived"), os.O_CREATE|os.O_WRONLY, 0o755)
-	testenv.Must(t, err)
-	if _, err := io.Copy(to, from); err != nil {
-		t.Fatal(err)
+	name := filepath.Join(dir, "hived")
+	if out, err := exec.Command("cp", self, name).CombinedOutput(); err != nil {
+		t.Fatalf("copy the program: %v: %s", err, out)
 	}
-	testenv.Must(t, to.Close())
-	return to.Name()
+	testenv.Must(t, os.Chmod(name, 0o755))
+	return name
 }
 
 // An agent with a user of its own has the commands that it needs, and is told
@@ -78,7 +76,10 @@ func TestAsAgentWithUser(t *testing.T) {
 		c.Env = []string{"HIVE_DIR=" + home, "HIVE_AGENT=alice", "NO_COLOR=1"}
 		c.Dir = home
 		c.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 70001, Gid: 80001, Groups: []uint32{all.GID}}}
-		out, _ := c.CombinedOutput()
+		out, err := c.CombinedOutput()
+		if c.ProcessState == nil {
+			t.Fatalf("start hived: %v", err)
+		}
 		if got := c.ProcessState.ExitCode(); got != tt.exit || !strings.Contains(string(out), tt.says) {
 			t.Errorf("hived %s: exit status %d, want %d: %s", tt.args, got, tt.exit, out)
 		}
