@@ -20,7 +20,8 @@ import (
 )
 
 // hiveYAML is the settings of a hive under torture: what is rare elsewhere happens
-// often, and by default no limit stops a message.
+// often, and by default no limit stops a message. Agents that lost an answer create tasks
+// while they hold some.
 const hiveYAML = `settle: 200ms
 rescan: 500ms
 hop_cap: %d
@@ -29,7 +30,7 @@ inbox_cap: %d
 log: {segment_bytes: 65536}
 git: {commit_delay: 20ms}
 retention: {files: 20}
-tasks: {lease: 150ms, heartbeat_timeout: 150ms, progress_timeout: 300ms, stall_grace: 50ms, backoff: {base: 20ms, max: 100ms}, max_retries: 1000, retention: 2s, approval_timeout: %s}
+tasks: {lease: 150ms, heartbeat_timeout: 150ms, progress_timeout: 300ms, stall_grace: 50ms, backoff: {base: 20ms, max: 100ms}, max_retries: 1000, generations: 100, retention: 2s, approval_timeout: %s}
 `
 
 const (

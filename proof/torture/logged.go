@@ -23,6 +23,7 @@ type accepted struct {
 	aside  map[string]int // outbox files that were set aside, as owner/name
 	starts int            // of daemons
 	tasks  tasksOf
+	last   sentAs // the last message of the crowd
 	// settled is the event up to which everything is on the disk; from is how many
 	// messages of each agent were accepted.
 	settled protocol.Seq
@@ -30,6 +31,12 @@ type accepted struct {
 	// stopped has the agents of which a message was stopped, and the reason.
 	stopped map[protocol.AgentID]string
 	after   map[protocol.AgentID]int // those accepted since everything that it sends has to wait
+}
+
+// sentAs is the event that accepted a message, and the message's key.
+type sentAs struct {
+	seq protocol.Seq
+	key string
 }
 
 func newAccepted() *accepted {
@@ -82,7 +89,7 @@ func (a notes) OnHive(_ protocol.Event, e *protocol.HiveEvent) none {
 	return none{}
 }
 
-func (a notes) OnMessage(_ protocol.Event, e *protocol.MessageEvent) none {
+func (a notes) OnMessage(ev protocol.Event, e *protocol.MessageEvent) none {
 	a.from[e.From]++
 	if a.stopped[e.From] == string(protocol.CodeEchoCap) {
 		a.after[e.From]++
@@ -92,6 +99,15 @@ func (a notes) OnMessage(_ protocol.Event, e *protocol.MessageEvent) none {
 	}
 	if key := keyIn([]byte(e.Raw)); ours(e.From) && key != "" {
 		a.times[key]++
+		a.last = sentAs{ev.Seq, key}
+	}
+	return none{}
+}
+
+// OnTaskRejected notes the tasks that an agent may not create, because it holds one.
+func (a notes) OnTaskRejected(_ protocol.Event, e *protocol.TaskRejectedEvent) none {
+	if (e.Code == protocol.CodeTooDeep || e.Code == protocol.CodeTooMany) && ours(e.By) && e.Of == a.last.seq {
+		a.tasks.refused[a.last.key] = true
 	}
 	return none{}
 }
@@ -120,12 +136,11 @@ func (a notes) OnAlert(_ protocol.Event, e *protocol.AlertEvent) none {
 	return none{}
 }
 
-func (notes) OnAgent(protocol.Event, *protocol.AgentEvent) none               { return none{} }
-func (notes) OnDuplicate(protocol.Event, *protocol.DuplicateEvent) none       { return none{} }
-func (notes) OnHandled(protocol.Event, *protocol.HandledEvent) none           { return none{} }
-func (notes) OnDelivered(protocol.Event, *protocol.DeliveredEvent) none       { return none{} }
-func (notes) OnFile(protocol.Event, *protocol.FileEvent) none                 { return none{} }
-func (notes) OnTaskRejected(protocol.Event, *protocol.TaskRejectedEvent) none { return none{} }
+func (notes) OnAgent(protocol.Event, *protocol.AgentEvent) none         { return none{} }
+func (notes) OnDuplicate(protocol.Event, *protocol.DuplicateEvent) none { return none{} }
+func (notes) OnHandled(protocol.Event, *protocol.HandledEvent) none     { return none{} }
+func (notes) OnDelivered(protocol.Event, *protocol.DeliveredEvent) none { return none{} }
+func (notes) OnFile(protocol.Event, *protocol.FileEvent) none           { return none{} }
 
 // holds checks that each of the messages is in the log, and that nothing was accepted
 // twice.

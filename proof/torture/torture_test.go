@@ -337,10 +337,12 @@ func TestFinish(t *testing.T) {
 // is not in the log.
 func TestFinishWithTasks(t *testing.T) {
 	k, said := newKnown(), newAccepted()
-	for _, key := range []string{"a-1", "a-2", "a-3", "a-4"} {
+	for _, key := range []string{"a-1", "a-2", "a-3", "a-4", "a-8"} {
 		k.creates(key)
 	}
-	for _, key := range []string{"a-1", "a-2", "a-3"} { // nobody knows whether a-4 was sent
+	said.note(protocol.Event{Seq: 8, Body: &protocol.MessageEvent{From: crowdNames + "1", Raw: `{"body":"a-8 "}`}})
+	said.note(protocol.Event{Seq: 9, Body: &protocol.TaskRejectedEvent{By: crowdNames + "1", Code: protocol.CodeTooDeep, Of: 8}})
+	for _, key := range []string{"a-1", "a-2", "a-3", "a-8"} { // nobody knows whether a-4 was sent
 		k.send(key, nil)
 	}
 	k.takes(taken{"one", 1, crowdNames + "1"})

@@ -135,7 +135,8 @@ type finished struct {
 
 // tasksOf is what the log says about the crowd's tasks.
 type tasksOf struct {
-	created  map[string]int // by title
+	created  map[string]int  // by title
+	refused  map[string]bool // the same: whoever holds tasks may create so many, and no deeper
 	taken    map[taken]int
 	epochs   map[string]int // how often each epoch of a task began
 	finished map[finished]int
@@ -146,7 +147,7 @@ type tasksOf struct {
 }
 
 func newTasksOf() tasksOf {
-	return tasksOf{map[string]int{}, map[taken]int{}, map[string]int{}, map[finished]int{}, map[protocol.TaskID]int{}, map[protocol.TaskID]protocol.Seq{}, map[question]bool{}, map[question]bool{}}
+	return tasksOf{map[string]int{}, map[string]bool{}, map[taken]int{}, map[string]int{}, map[finished]int{}, map[protocol.TaskID]int{}, map[protocol.TaskID]protocol.Seq{}, map[question]bool{}, map[question]bool{}}
 }
 
 func (t *tasksOf) note(seq protocol.Seq, e *protocol.TaskEvent) {
